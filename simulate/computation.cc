@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/step/grant.h"
 #include "simulate/virtual_time.h"
 
 namespace paceline::simulate {
@@ -17,7 +18,8 @@ TimedComputation::TimedComputation(const Plan& plan) : plan_(plan) {
 Ticks TimedComputation::ends(const Step& step) {
   const double share =
       static_cast<double>(step.batch.samples) / static_cast<double>(plan_.config.train.batch_size);
-  auto length = plan_.compute_times->length(step.worker, step.clock);
+  const Clock drawn_for = step::local_clock(step.clock, plan_.config.train.local_steps, step.local_step);
+  auto length = plan_.compute_times->length(step.worker, drawn_for);
   if (share != 1.0) length = length_of(static_cast<double>(length.count()) * share);
   const Ticks from = plan_.compute_times->counts_from_start() ? step.started : step.begins;
   const Ticks due = speeds_.empty() ? after(from, length) : speeds_[step.worker.value].done(from, length);
@@ -27,9 +29,11 @@ Ticks TimedComputation::ends(const Step& step) {
 
 Computation::Computed TimedComputation::compute(const Step& step) {
   if (!plan_.metric) return {Metric{0.0, 0, step.batch.samples}};
-  // A gradient is of batch_size samples, or of so many on average.
-  const std::int64_t learned = step.revision.value * plan_.config.train.batch_size;
-  return {plan_.metric->measure(step.worker, step.clock, learned, step.batch.samples)};
+  // What is applied is of so many samples, or of so many on average.
+  const TrainSection& train = plan_.config.train;
+  const std::int64_t learned = step.revision.value * train.round_samples();
+  const Clock drawn_for = step::local_clock(step.clock, train.local_steps, step.local_step);
+  return {plan_.metric->measure(step.worker, drawn_for, learned, step.batch.samples)};
 }
 
 }  // namespace paceline::simulate

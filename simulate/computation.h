@@ -25,7 +25,7 @@ class Computation {
   struct Step {
     Rank worker;
     Clock clock;
-    Ticks started;  // the iteration: the grant was there
+    Ticks started;  // the iteration: the grant was there, or the local step before is done
     Ticks begins;   // computing
     Version version;
     Revision revision;  // of the parameters
@@ -34,6 +34,7 @@ class Computation {
     std::int64_t iteration = 0;
     Threshold threshold;
     Version min_version;
+    std::int64_t local_step = 0;  // of the round that `batch` and `iteration` are a part of
   };
   struct Computed {
     Metric metric;

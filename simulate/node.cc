@@ -1,6 +1,7 @@
 #include "simulate/node.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <utility>
 #include <variant>
@@ -23,7 +24,8 @@ std::unique_ptr<PhaseSpans> spans_of_one_worker(const Plan& plan) {
 
 step::StepRules step_rules(const Plan& plan) {
   const SyncSection& sync = plan.config.sync;
-  return {sync.refresh_clocks, sync.pull_order != PullOrder::kBehind, plan.keeps_own_updates};
+  return {sync.refresh_clocks, sync.pull_order != PullOrder::kBehind, plan.keeps_own_updates,
+          plan.config.train.local_steps};
 }
 
 }  // namespace
@@ -148,7 +150,12 @@ nanoseconds Node::refresh(Thread& t) {
   return length_of(floats * world_->plan.costs.copy_ns_per_float);
 }
 
-void Node::carry_out(Thread& t, const step::LoadBatch&, Ticks now) {
+void Node::carry_out(Thread& t, const step::LoadBatch& action, Ticks now) {
+  if (action.local_step == 0) {
+    t.ahead = {};
+    t.computed = {};
+  }
+  t.computation.started = action.local_step == 0 ? t.step.granted_at() : now;
   enter(t, Phase::kBatch, now);
   world_->events.at(now + world_->plan.costs.batch, {EventKind::kComputeBegins, number_of(t), 0});
 }
@@ -157,21 +164,22 @@ void Node::compute_begins(std::uint32_t thread, Ticks now) {
   if (crashed()) return;
   Thread& t = threads_[thread];
   enter(t, Phase::kComputeGrads, now);
-  t.ahead = {};
   tell(t, step::BatchLoaded{look(t)}, now);
 }
 
-void Node::carry_out(Thread& t, const step::Compute&, Ticks now) {
+void Node::carry_out(Thread& t, const step::Compute& action, Ticks now) {
+  const std::int64_t local_steps = world_->plan.config.train.local_steps;
   t.computation = {rank_of(t),
                    t.grant.clock,
-                   t.step.granted_at(),
+                   t.computation.started,
                    now,
                    t.state.version,
                    t.state.revision,
-                   {t.grant.position, t.grant.samples},
-                   t.grant.iteration,
+                   step::local_batch({t.grant.position, t.grant.samples}, local_steps, action.local_step),
+                   t.grant.iteration * local_steps + action.local_step,
                    t.grant.threshold,
-                   t.grant.min_version};
+                   t.grant.min_version,
+                   action.local_step};
   const Ticks ends = world_->computation.ends(t.computation);
   if (world_->computation.overran()) ++overruns_;
   t.own_updates = t.own.kept();
@@ -182,13 +190,18 @@ void Node::compute_ends(std::uint32_t thread, Ticks now) {
   if (crashed()) return;
   ++steps_;
   Thread& t = threads_[thread];
-  t.computed = world_->computation.compute(t.computation);
-  if (t.ahead.ticket) {
-    t.phases.add_hidden(Phase::kPsParam, t.ahead.until.value_or(now) - t.ahead.since);
+  const Computation::Computed computed = world_->computation.compute(t.computation);
+  t.computed.metric += computed.metric;
+  t.computed.fault = computed.fault;
+  const bool finite = std::isfinite(computed.metric.loss_sum);
+  if (!finite || t.computation.local_step + 1 == world_->plan.config.train.local_steps) {
+    if (t.ahead.ticket) {
+      t.phases.add_hidden(Phase::kPsParam, t.ahead.until.value_or(now) - t.ahead.since);
+    }
+    t.pulled.reset();
+    t.landed = false;
   }
-  t.pulled.reset();
-  t.landed = false;
-  tell(t, step::GradientComputed{look(t)}, now);
+  tell(t, step::GradientComputed{look(t), finite}, now);
 }
 
 void Node::carry_out(Thread& t, const step::CheckGradient&, Ticks now) {

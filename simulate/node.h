@@ -119,7 +119,7 @@ class Node {
       std::optional<Ticks> until;
     } ahead;  // parameters asked for while computing
     Computation::Step computation;
-    Computation::Computed computed;
+    Computation::Computed computed;  // of the round: its metrics together
     std::int64_t own_updates = 0;  // in the parameters it computes with, besides
     Ticks push_left;
     std::unique_ptr<PhaseSpans> spans;  // null: run.trace is off
@@ -130,9 +130,9 @@ class Node {
   void tell(Thread& t, const step::Event& event, Ticks now);
   void carry_out(Thread& t, const step::AwaitParameters& action, Ticks now);
   void carry_out(Thread& t, const step::MakeCurrent& action, Ticks now);
-  void carry_out(Thread& t, const step::LoadBatch&, Ticks now);
+  void carry_out(Thread& t, const step::LoadBatch& action, Ticks now);
   void carry_out(Thread& t, const step::Pull& action, Ticks now);
-  void carry_out(Thread& t, const step::Compute&, Ticks now);
+  void carry_out(Thread& t, const step::Compute& action, Ticks now);
   void carry_out(Thread& t, const step::CheckGradient&, Ticks now);
   void carry_out(Thread& t, const step::ApplyLocally&, Ticks now);
   void carry_out(Thread& t, const step::Contribute&, Ticks now);

@@ -1,10 +1,12 @@
 #include "simulate/training_worker.h"
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <utility>
 
 #include "common/params/non_finite.h"
+#include "common/params/rates.h"
 #include "common/params/vector_ops.h"
 #include "worker/cache/host_vectors.h"
 
@@ -21,29 +23,45 @@ std::optional<GradientEncoder> encoder_of(const ClusterSection& cluster, const s
 
 TrainingWorker::TrainingWorker(const RunConfig& config, WorkerId id, const std::vector<Range>& ranges,
                                const Layout& layout)
-    : ranges_(ranges),
+    : config_(config),
+      ranges_(ranges),
       cache_(config.train.optimizer, ranges, id.thread,
              std::make_unique<HostVectors>(config.train.optimizer, layout)),
       encoder_(encoder_of(config.cluster, ranges)),
       slices_(ranges.size()),
       frames_(ranges.size()) {
   sent_.worker = id;
+  if (config.train.has_inner_optimizer) local_.emplace(config.train.inner_optimizer, layout);
 }
 
 Result<Metric> TrainingWorker::compute(Task& task, const Step& step, const Layout& layout,
                                        BlockPool& gradients, std::string& fault) {
   PACELINE_RETURN_IF_ERROR(task.load(step));
-  const auto block = std::make_shared<BlockRef>(gradients.acquire());
-  const std::span<float> values(block->writable_data(), cache_.parameters().size());
-  PACELINE_ASSIGN_OR_RETURN(const Metric metric, task.compute(cache_.parameters(), values, whole_at_the_end));
-  fault = describe_non_finite(metric, values, first_non_finite(values), layout);
+  if (step.local_step == 0) {
+    made_ = std::make_shared<BlockRef>(gradients.acquire());
+    if (local_) local_->begin(cache_.parameters());
+    samples_ = 0;
+  }
+  const std::span<float> values(made_->writable_data(), cache_.parameters().size());
+  const std::span<const float> at = local_ ? local_->parameters() : cache_.parameters();
+  PACELINE_ASSIGN_OR_RETURN(const Metric metric, task.compute(at, values, whole_at_the_end));
   gradient_ = SharedFloats();
+  samples_ += metric.samples;
+  const bool finite = std::isfinite(metric.loss_sum);
+  if (local_ && finite) {
+    local_->step(values, inner_rate(config_, step.iteration));
+    if (step.local_step + 1 < config_.train.local_steps) return metric;
+    local_->delta(cache_.parameters(), values);
+  }
+  fault = describe_non_finite(metric, values, first_non_finite(values), layout);
+  if (local_ && !fault.empty()) local_->forget();
   if (fault.empty()) {
-    gradient_.owner = block;
+    gradient_.owner = made_;
     gradient_.floats = values;
   }
+  made_.reset();
   sent_.clock = step.clock;
-  sent_.samples = metric.samples;
+  sent_.samples = samples_;
   sent_.computed_version = step.version;
   for (std::uint32_t k = 0; k < ranges_.size(); ++k) {
     slices_[k] = cache_.stamp().slice(ShardId(k)).revision;

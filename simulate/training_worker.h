@@ -4,7 +4,7 @@
 // Memory, in copies of the parameters: the thread cache 1, its optimizer's state (momentum 1, Adam 2) and
 // what it keeps of own gradients (SGD 1 to 2, else 1 each), both only where the threshold
 // may be above 0; 1 for the gradient, from its end until every shard has applied it, shared with the shards;
-// with int8 or top_k 1 for what is owed.
+// with int8 or top_k 1 for what is owed; with local steps 1 and the inner optimizer's state.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +18,7 @@
 #include "common/task/task.h"
 #include "worker/cache/thread_cache.h"
 #include "worker/client/gradient_encoder.h"
+#include "worker/train/local_steps.h"
 
 namespace paceline::simulate {
 
@@ -29,9 +30,9 @@ class TrainingWorker {
 
   ThreadCache& cache() { return cache_; }
 
-  // Computes the gradient of `step` with the thread cache's parameters, into a block of `gradients`. What is
-  // not finite of it, as it is reported, is said in `fault`; the gradient is dropped then. Errors: the
-  // task's.
+  // Computes the gradient of `step` with the thread cache's parameters, into a block of `gradients`; with local
+  // steps takes it, and the last of them leaves the round's delta there. What is not finite of it, as it is
+  // reported, is said in `fault`; it is dropped then. Errors: the task's.
   Result<Metric> compute(Task& task, const Step& step, const Layout& layout, BlockPool& gradients,
                          std::string& fault);
   // Applies it to the thread cache, as its grant says.
@@ -49,8 +50,12 @@ class TrainingWorker {
   std::vector<EncodedFrame> take(ShardId shard) { return std::move(frames_[shard.value]); }
 
  private:
+  const RunConfig& config_;
   const std::vector<Range> ranges_;
   ThreadCache cache_;
+  std::optional<LocalSteps> local_;
+  std::shared_ptr<BlockRef> made_;  // what is computed into, in a round
+  std::int64_t samples_ = 0;        // of the round so far
   std::optional<GradientEncoder> encoder_;  // none: as float32
   SharedFloats gradient_;
   wire::Push sent_;

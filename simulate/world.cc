@@ -6,6 +6,7 @@
 
 #include "common/config/cluster_events.h"
 #include "common/config/names.h"
+#include "common/report/counted.h"
 #include "common/trace/bound.h"
 
 namespace paceline::simulate {
@@ -107,7 +108,7 @@ Status World::endless() const {
   const bool emulated = config.simulate.compute.distribution == ComputeKind::kEmulated;
   return invalid_argument(
       "simulate.compute: the run is not over after a century of virtual time, got " +
-      std::to_string(engine_.iterations_applied()) + " of " + std::to_string(config.train.total_iterations) +
+      std::to_string(config.train.iterations_in(engine_.iterations_applied())) + " of " + std::to_string(config.train.total_iterations) +
       " iterations, expected less: " + (emulated ? "emulate.base_step, emulate.slowdown" : "mean, slowdown") +
       ", slow_factor, pause_length, or simulate.costs, or a larger simulate.network bandwidth");
 }
@@ -364,7 +365,7 @@ void World::carry_out(const sync::FinishWorker& action, Ticks now) {
 
 void World::carry_out(const sync::WindowClosed& action, Ticks now) {
   CurveRow row{to_seconds(now - first_grant_), action.version, action.threshold};
-  row.iterations = revision_.value;
+  row.iterations = plan_.config.train.iterations_in(revision_.value);
   if (plan_.metric || training_ != nullptr) {  // else nobody knows how well training goes
     row.lpr = action.lpr;
     row.train_loss = action.loss_mean;
@@ -409,11 +410,7 @@ Result<Outcome> World::outcome() {
   summary_.policy = name_of(plan_.config.sync.policy);
   summary_.nodes = plan_.cluster.nodes;
   summary_.threads_per_node = plan_.cluster.threads_per_node;
-  summary_.iterations = engine_.iterations_applied();
-  summary_.dropped = engine_.iterations_dropped();
-  summary_.skipped = engine_.iterations_skipped();
-  summary_.iterations_lost = engine_.iterations_lost();
-  summary_.iterations_undone = engine_.iterations_undone();
+  set_iterations(summary_, engine_, plan_.config.train.local_steps);
   summary_.final_version = engine_.version();
   summary_.final_threshold = engine_.threshold();
   summary_.max_grant_gap = engine_.max_grant_gap();

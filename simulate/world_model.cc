@@ -19,7 +19,8 @@ void World::tell(Decision& decision, Ticks now) {
     decision.told.retain = true;
     decision.row = curve_.size();
     curve_.push_back({to_seconds(now - first_grant_), version, engine_.threshold()});
-    curve_.back().iterations = decision.apply.revision_after.value;
+    curve_.back().iterations =
+        plan_.config.train.iterations_in(decision.apply.revision_after.value);
     note_trained(curve_.back());
   }
   decided_ = version;
@@ -50,7 +51,7 @@ void World::finish_model(Outcome& out) {
     if (!versioned || !evaluated_ || evaluated_->first != engine_.version()) {
       evaluated_ = {engine_.version(), training_->evaluate_now()};
       curve_.push_back({summary_.wall_seconds, engine_.version(), engine_.threshold()});
-      curve_.back().iterations = engine_.iterations_applied();
+      curve_.back().iterations = plan_.config.train.iterations_in(engine_.iterations_applied());
       note_trained(curve_.back());
       curve_.back().test_accuracy = accuracy_of(evaluated_->second);
       curve_.back().test_loss = loss_of(evaluated_->second);

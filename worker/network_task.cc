@@ -254,12 +254,14 @@ class NetworkTasks final : public TaskFactory {
                          const OptimizerSection& optimizer) { return make(network, optimizer); }};
   }
 
-  // Under `share: even` rank r of K has the r-th n of each K n samples; from a pool, whatever it is granted.
+  // Under `share: even` rank r of K has the r-th n of each K n samples, n being a round's; from a pool, whatever
+  // it is granted.
   Prediction prediction(WorkerId worker) const {
     if (config_.train.share == Share::kPool) return {};
     const Cluster cluster = config_.cluster.cluster();
     const std::int64_t n = config_.train.batch_size;
-    return {{cluster.rank_of(worker).value * n, n}, cluster.workers() * n};
+    const std::int64_t round = config_.train.round_samples();
+    return {{cluster.rank_of(worker).value * round, n}, cluster.workers() * round, config_.train.local_steps};
   }
 
   const RunConfig config_;

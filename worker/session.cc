@@ -12,6 +12,7 @@
 #include "common/config/engine_config.h"
 #include "common/config/load.h"
 #include "common/params/init_from.h"
+#include "common/params/rates.h"
 #include "common/process/machine.h"
 #include "common/ticks.h"
 #include "common/wire/segment_sizes.h"
@@ -254,7 +255,11 @@ Result<Session::Trainer> Session::make_trainer(WorkerId worker) {
   };
   auto task = parts_.tasks.make_trainer(worker);
   if (!task.is_ok()) return of_worker(task.status());
-  auto vectors = (*task)->make_cache_vectors(config_.train.optimizer, parts_.tasks.layout().size());
+  // Local steps are taken in the host's memory, from what the thread cache has.
+  Result<std::unique_ptr<CacheVectors>> vectors = std::unique_ptr<CacheVectors>();
+  if (!config_.train.has_inner_optimizer) {
+    vectors = (*task)->make_cache_vectors(config_.train.optimizer, parts_.tasks.layout().size());
+  }
   if (!vectors.is_ok()) return of_worker(vectors.status());
   if (*vectors == nullptr) {
     *vectors = std::make_unique<HostVectors>(config_.train.optimizer, parts_.tasks.layout());
@@ -266,7 +271,14 @@ step::StepRules Session::step_rules() const {
   const WayToServers way =
       way_to_servers(config_, client_.shares_memory(), usable_cores());
   return {config_.sync.refresh_clocks, pulls_ahead(config_.sync.pull_order, way),
-          cache::keeps_own_updates(largest_threshold(config_))};
+          cache::keeps_own_updates(largest_threshold(config_)), config_.train.local_steps};
+}
+
+std::optional<Training::Local> Session::local_steps() const {
+  if (!config_.train.has_inner_optimizer) return std::nullopt;
+  return Training::Local{LocalSteps(config_.train.inner_optimizer, parts_.tasks.layout()),
+                         config_.train.local_steps,
+                         [this](std::int64_t iteration) { return inner_rate(config_, iteration); }};
 }
 
 void Session::train_worker(WorkerId worker, Result<Trainer> trainer, ThreadResult& result) {
@@ -297,6 +309,7 @@ void Session::train_worker(WorkerId worker, Result<Trainer> trainer, ThreadResul
                                    read_by, parts_.tasks.gradient_memory(shares ? *memory_ : nullptr)),
       .emulator = Emulator(config_.emulate, config_.run.seed, config_.cluster.cluster(), worker,
                            config_.train.batch_size),
+      .local = local_steps(),
       .phases =
           PhaseRecorder(steady_now, parts_.trace == nullptr ? nullptr : parts_.trace->spans(worker.thread)),
       .clock = steady_now,

@@ -31,6 +31,7 @@
 #include "worker/node_totals.h"
 #include "worker/node_trace.h"
 #include "worker/prepared_threads.h"
+#include "worker/train/train_step.h"
 #include "worker/train/work_watch.h"
 
 namespace paceline {
@@ -92,6 +93,7 @@ class Session {
   // Thread: the one that trains with it.
   Result<Trainer> make_trainer(WorkerId worker);
   step::StepRules step_rules() const;
+  std::optional<Training::Local> local_steps() const;
   void train_worker(WorkerId worker, Result<Trainer> trainer, ThreadResult& result);
   void evaluate();
   void write_trace();

@@ -96,12 +96,19 @@ bool has_readers(std::string_view key) {
 
 void check_readers(Judge& judge, const RunConfig& c) {
   static const RunConfig defaults;
-  for (const Reader& reader : kReaders) {
-    const Key* key = schema().find(reader.key);
+  RunConfig inner = c;  // as if its optimizer were the workers' own
+  inner.train.optimizer = c.train.inner_optimizer;
+  const auto check = [&](const Reader& reader, const std::string& path, const RunConfig& read_by) {
+    const Key* key = schema().find(path);
+    if (key == nullptr) return;
     const std::string got = key->write(c);
-    const bool given = judge.given().has(reader.key) && got != key->write(defaults);
-    judge.refuse_if(given && !reader.reads(c), {reader.key}, "nobody reads it", got,
+    const bool given = judge.given().has(path) && got != key->write(defaults);
+    judge.refuse_if(given && !reader.reads(read_by), {path.c_str()}, "nobody reads it", got,
                     std::string(reader.who) + ", or no value (null)");
+  };
+  for (const Reader& reader : kReaders) {
+    check(reader, reader.key, c);
+    if (const auto path = inner_key_of(reader.key)) check(reader, *path, inner);
   }
 }
 

@@ -155,10 +155,11 @@ StageUntil counted(const RunConfig& c, StageUntil until) {
 std::optional<double> too_late(const RunConfig& c, StageEnd end) {
   const bool even = c.train.share == Share::kEven;
   const std::int64_t workers = c.cluster.cluster().workers();
-  const std::int64_t versions = (c.train.total_iterations + workers - 1) / workers;
+  const std::int64_t versions = (c.train.rounds() + workers - 1) / workers;
   if (end == StageEnd::kVersion && even) return static_cast<double>(versions);
   if (end != StageEnd::kIterations) return std::nullopt;
-  return static_cast<double>(even ? (versions - 1) * workers + 1 : c.train.total_iterations);
+  return static_cast<double>(even ? c.train.iterations_in((versions - 1) * workers) + 1
+                                  : c.train.total_iterations);
 }
 
 // Of versions or iterations: an end that is not after those before it, or not before the run's.

@@ -29,13 +29,17 @@ sync::EngineConfig engine_config(const RunConfig& config) {
       stage.until.end = StageEnd::kIterations;
       stage.until.value = iterations_of(stage.until.value, config.train.total_iterations);
     }
+    if (stage.until.end == StageEnd::kIterations) {
+      stage.until.value = std::ceil(stage.until.value / static_cast<double>(config.train.local_steps));
+    }
     engine.policy.stages.push_back(stage);
   }
   engine.apply = config.sync.apply;
   engine.combine = config.sync.combine;
   engine.share = config.train.share;
-  engine.total_iterations = config.train.total_iterations;
-  engine.batch_size = config.train.batch_size;
+  // To the core a round is one iteration, whose samples are those of its mini-batches.
+  engine.total_iterations = config.train.rounds();
+  engine.batch_size = config.train.round_samples();
   engine.batch_sizing = config.train.batch_balance;
   engine.lpr_metric = config.sync.lpr.metric;
   engine.window_clocks = config.sync.lpr.window_clocks;

@@ -206,7 +206,12 @@ struct TrainSection {
   std::vector<LayerConfig> layers;
   double dropout = 0.0;                // ready-made networks: rate before the last dense layer
   Backend backend = Backend::kOnednn;  // on the CPU
-  OptimizerSection optimizer;
+  OptimizerSection optimizer;  // the servers'
+  // Mini-batches that a worker takes with its inner optimizer between two exchanges; the difference that they
+  // made is contributed like a gradient (docs/SYNC.md, Local steps).
+  std::int64_t local_steps = 1;
+  OptimizerSection inner_optimizer;  // the worker's own, where there is one
+  bool has_inner_optimizer = false;  // no key: some key of inner_optimizer was given
   std::string init_from;          // model file that the parameters begin with; empty (YAML: null): the seed
   std::int64_t batch_size = 128;  // samples per worker and iteration
   BatchSizing batch_balance = BatchSizing::kEqual;
@@ -219,6 +224,12 @@ struct TrainSection {
   Precision precision = Precision::kFp32;
   OnNan on_nan = OnNan::kStop;
   double skips_max = 0.5;  // on_nan: skip: the run fails when a larger share of its last iterations is skipped
+
+  // Of a run: whole rounds of local_steps mini-batches, by one worker each.
+  std::int64_t rounds() const { return total_iterations / local_steps; }
+  std::int64_t round_samples() const { return batch_size * local_steps; }
+  // What the core counts are rounds; what people are told of are iterations, mini-batches.
+  std::int64_t iterations_in(std::int64_t whole_rounds) const { return whole_rounds * local_steps; }
   bool operator==(const TrainSection&) const = default;
 };
 

@@ -80,6 +80,10 @@ Key row(std::pair<const char*, Access> field, Domain<T> domain, Scope scope, Wor
 #path, [](auto& config) -> auto& { return config.path; } \
   }
 
+// The key of train.inner_optimizer that is to a worker's optimizer what `path`, one of train.optimizer, is to
+// the servers'; nullopt: `path` is of another section, or there is none.
+std::optional<std::string> inner_key_of(std::string_view path);
+
 // The rows of each part of the file.
 void add_run_and_cluster(Schema& schema);
 void add_security(Schema& schema);

@@ -106,7 +106,64 @@ void add_optimizer(std::vector<Key>& keys) {
                       .trade_off = "Above 0 keeps learning to the end."}));
 }
 
+bool has_inner_optimizer(const RunConfig& c) { return c.train.has_inner_optimizer; }
+
+// The row of the worker's own optimizer that says there what `outer` says of the servers'.
+Key inner_row(const Key& outer, std::string path) {
+  Key key = outer;
+  key.path = std::move(path);
+  key.by_policy = true;
+  key.applies = has_inner_optimizer;
+  key.words.fallback =
+      outer.write(RunConfig()) + " where a key of inner_optimizer is given; no inner optimizer otherwise";
+  if (key.path == "train.inner_optimizer.kind") {
+    key.words.effect = "The update rule of a worker's local steps. Its state stays with the worker.";
+    key.words.trade_off = "State per parameter on each worker: sgd none, momentum one, adam two floats.";
+  }
+  key.read = [read = outer.read](const Value& value, RunConfig& config) {
+    RunConfig other;
+    other.train.optimizer = config.train.inner_optimizer;
+    std::optional<Fault> wrong = read(value, other);
+    config.train.inner_optimizer = other.train.optimizer;
+    return wrong;
+  };
+  key.write = [write = outer.write](const RunConfig& config) {
+    RunConfig other;
+    other.train.optimizer = config.train.inner_optimizer;
+    return write(other);
+  };
+  return key;
+}
+
+void add_local_steps(Schema& schema, std::vector<Key> optimizer) {
+  schema.sections.push_back({"train.inner_optimizer",
+                             "the optimizer of a worker's local steps, with the keys of train.optimizer",
+                             Scope::kWholeRun});
+  schema.sections.push_back({"train.inner_optimizer.schedule",
+                             "its learning rate by mini-batches of each worker", Scope::kWholeRun});
+  auto& keys = schema.keys;
+  keys.push_back(
+      row(PACELINE_FIELD(train.local_steps), whole(1, 1'000'000), Scope::kWholeRun,
+          {.unit = "mini-batches",
+           .effect = "How many a worker takes with its inner_optimizer between two exchanges: a round. What "
+                     "they changed, the delta, is pushed like a gradient; train.optimizer is the outer one.",
+           .trade_off = "Many push and pull less often, 1 / local_steps of the bytes, and workers drift "
+                        "apart in between. 1 without inner_optimizer: each gradient is pushed."}));
+  for (const Key& outer : optimizer) {
+    if (auto path = inner_key_of(outer.path)) keys.push_back(inner_row(outer, *std::move(path)));
+  }
+}
+
 }  // namespace
+
+// Staleness and its compensation are the servers' affair.
+std::optional<std::string> inner_key_of(std::string_view path) {
+  constexpr std::string_view kOuter = "train.optimizer.";
+  if (!path.starts_with(kOuter)) return std::nullopt;
+  const std::string_view key = path.substr(kOuter.size());
+  if (key == "staleness" || key.starts_with("delay_compensation.")) return std::nullopt;
+  return "train.inner_optimizer." + std::string(key);
+}
 
 void add_train(Schema& schema) {
   schema.sections.push_back({"train", "what is trained, how long and by whom", Scope::kWholeRun});
@@ -143,7 +200,10 @@ void add_train(Schema& schema) {
                  "the same name and shape. The rest, and all where it is null, is drawn from run.seed.",
        .trade_off = "Only node 0 reads it, at the start of a run and not at a resume; its log says which "
                     "tensors fitted."}));
-  add_optimizer(keys);
+  std::vector<Key> optimizer;
+  add_optimizer(optimizer);
+  keys.insert(keys.end(), optimizer.begin(), optimizer.end());
+  add_local_steps(schema, std::move(optimizer));
   keys.push_back(row(PACELINE_FIELD(train.batch_size), whole(1, 65536), Scope::kWholeRun,
                      {.unit = "samples per worker and iteration",
                       .effect = "Mini-batch of each iteration; a clock sees it times the number of workers.",

@@ -13,6 +13,14 @@
 namespace paceline::config {
 namespace {
 
+// The first key of train.inner_optimizer that was given; empty: none.
+std::string first_inner_key(const Given& given) {
+  for (const Key& key : schema().keys) {
+    if (key.path.starts_with("train.inner_optimizer.") && given.has(key.path)) return key.path;
+  }
+  return "";
+}
+
 void check_run(Judge& judge, const RunConfig& c) {
   judge.refuse_if(c.run.target_accuracy && !c.train.eval_every_clocks,
                   {"run.target_accuracy", "train.eval_every_clocks"}, "nobody would evaluate before the end",
@@ -126,12 +134,40 @@ void check_network(Judge& judge, const TrainSection& train) {
                                                   : got.substr(end_of_got + said.size()));
 }
 
+// What a section of an optimizer, at `at` ("train.optimizer"), can only mean together with the rest.
+void check_rule(Judge& judge, const RunConfig& c, const OptimizerSection& optimizer, const std::string& at) {
+  const ScheduleSection& schedule = optimizer.schedule;
+  const std::string nesterov = at + ".nesterov";
+  const std::string kind = at + ".kind";
+  const std::string momentum = at + ".momentum";
+  const std::string steps = at + ".schedule.step_versions";
+  const std::string warmup = at + ".schedule.warmup_versions";
+  const std::string total = at + ".schedule.total_versions";
+  const std::string curve = at + ".schedule.kind";
+  judge.refuse_if(optimizer.nesterov && optimizer.kind != OptimizerKind::kMomentum,
+                  {nesterov.c_str(), kind.c_str()}, "nesterov is a kind of momentum",
+                  std::string("kind: ") + name_of(optimizer.kind), "kind: momentum, or nesterov: false");
+  judge.refuse_if(optimizer.nesterov && optimizer.momentum == 0.0, {nesterov.c_str(), momentum.c_str()},
+                  "nothing to look ahead by", "nesterov: true with momentum: 0",
+                  "a momentum above 0, or nesterov: false");
+  judge.refuse_if(schedule.kind == ScheduleKind::kStep && schedule.step_versions < 1,
+                  {steps.c_str(), curve.c_str()}, "a step schedule without steps",
+                  std::to_string(schedule.step_versions), "step_versions to be at least 1");
+  if (schedule.kind != ScheduleKind::kCosine) return;
+  const std::int64_t workers = std::int64_t{c.cluster.nodes} * c.cluster.threads_per_node;
+  const std::int64_t planned = (c.train.total_iterations + workers - 1) / workers;
+  const std::int64_t end = schedule.total_versions.value_or(planned);
+  judge.refuse_if(schedule.warmup_versions >= end,
+                  {total.c_str(), warmup.c_str(), "train.total_iterations", curve.c_str()},
+                  "the cosine would end before the warm-up does",
+                  "warmup_versions " + std::to_string(schedule.warmup_versions) + " of " +
+                      std::to_string(end) + " versions",
+                  "warmup_versions < total_versions");
+}
+
 void check_optimizer(Judge& judge, const RunConfig& c) {
   const OptimizerSection& optimizer = c.train.optimizer;
-  const ScheduleSection& schedule = optimizer.schedule;
-  judge.refuse_if(optimizer.nesterov && optimizer.kind != OptimizerKind::kMomentum,
-                  {"train.optimizer.nesterov", "train.optimizer.kind"}, "nesterov is a kind of momentum",
-                  std::string("kind: ") + name_of(optimizer.kind), "kind: momentum, or nesterov: false");
+  check_rule(judge, c, optimizer, "train.optimizer");
   // One step for a clock, and everybody computes with the version before it: nothing is ever missed.
   const bool lockstep = c.sync.policy == PolicyKind::kBsp || c.sync.policy == PolicyKind::kBackup;
   judge.refuse_if(
@@ -139,21 +175,31 @@ void check_optimizer(Judge& judge, const RunConfig& c) {
       {"train.optimizer.staleness", "sync.policy", "sync.combine"},
       std::string("nothing is stale under ") + name_of(c.sync.policy) + " with combine: mean",
       "staleness: inverse", "staleness: none, another policy, or combine: each");
-  judge.refuse_if(schedule.kind == ScheduleKind::kStep && schedule.step_versions < 1,
-                  {"train.optimizer.schedule.step_versions", "train.optimizer.schedule.kind"},
-                  "a step schedule without steps", std::to_string(schedule.step_versions),
-                  "step_versions to be at least 1");
-  if (schedule.kind != ScheduleKind::kCosine) return;
-  const std::int64_t workers = std::int64_t{c.cluster.nodes} * c.cluster.threads_per_node;
-  const std::int64_t planned = (c.train.total_iterations + workers - 1) / workers;
-  const std::int64_t end = schedule.total_versions.value_or(planned);
-  judge.refuse_if(schedule.warmup_versions >= end,
-                  {"train.optimizer.schedule.total_versions", "train.optimizer.schedule.warmup_versions",
-                   "train.total_iterations", "train.optimizer.schedule.kind"},
-                  "the cosine would end before the warm-up does",
-                  "warmup_versions " + std::to_string(schedule.warmup_versions) + " of " +
-                      std::to_string(end) + " versions",
-                  "warmup_versions < total_versions");
+}
+
+// Rounds of several mini-batches, and the optimizer that the worker has for them.
+void check_local_steps(Judge& judge, const RunConfig& c) {
+  const TrainSection& train = c.train;
+  const std::string steps = "local_steps: " + std::to_string(train.local_steps);
+  judge.refuse_if(train.local_steps > 1 && !train.has_inner_optimizer, {"train.local_steps"},
+                  "local steps without an optimizer to take them with", steps + ", no inner_optimizer",
+                  "train.inner_optimizer with a kind and an lr, or local_steps: 1");
+  if (!train.has_inner_optimizer) return;
+  const std::string inner = first_inner_key(judge.given());
+  judge.refuse_if(!judge.given().has("train.local_steps"), {inner.c_str()},
+                  "an inner optimizer without local steps", "no train.local_steps",
+                  "train.local_steps, or no inner_optimizer");
+  judge.refuse_if(train.total_iterations % train.local_steps != 0,
+                  {"train.total_iterations", "train.local_steps"}, "not a whole number of rounds",
+                  std::to_string(train.total_iterations) + " iterations with " + steps,
+                  "a multiple of " + std::to_string(train.local_steps));
+  judge.refuse_if(train.batch_balance != BatchSizing::kEqual, {"train.batch_balance", "train.local_steps"},
+                  "the mini-batches of a round have one size", steps + " with batch_balance: speed",
+                  "batch_balance: off, or no local steps");
+  judge.refuse_if(train.optimizer.delay_compensation.kind != CompensationKind::kNone,
+                  {"train.optimizer.delay_compensation.kind", "train.local_steps"},
+                  "delay compensation is of gradients", "a delta of " + steps, "kind: none, or no local steps");
+  check_rule(judge, c, train.inner_optimizer, "train.inner_optimizer");
 }
 
 // The backup is what a worker computed with: a state of the server with the worker's own SGD steps on top.
@@ -262,6 +308,7 @@ void resolve(RunConfig& config, const Given& given) {
   if (!given.has("sync.combine")) {
     sync.combine = sync.apply == ApplyMode::kEager ? CombineMode::kEach : CombineMode::kMean;
   }
+  config.train.has_inner_optimizer = !first_inner_key(given).empty();
   CompensationSection& compensation = config.train.optimizer.delay_compensation;
   const bool adapts = compensation.kind == CompensationKind::kAdaptive;
   if (adapts && !given.has("train.optimizer.delay_compensation.lambda")) {
@@ -281,6 +328,7 @@ Status validate(const RunConfig& config, const Given& given, LoadFor what) {
   check_sync(judge, config);
   check_network(judge, config.train);
   check_optimizer(judge, config);
+  check_local_steps(judge, config);
   check_compensation(judge, config);
   check_server(judge, config);
   check_data(judge, config.data);

@@ -6,9 +6,15 @@
 namespace paceline {
 namespace {
 
+// Schedules count mini-batches, of which a version has local_steps of each worker.
+Version in_schedule(const RunConfig& config, Version version) {
+  return Version(version.value * config.train.local_steps);
+}
+
 // Of what is applied on top of `version`.
 double rate_at(const RunConfig& config, Version version, double scale) {
-  return learning_rate(config.train.optimizer, version, planned_versions(config)) * scale;
+  return learning_rate(config.train.optimizer, in_schedule(config, version), planned_versions(config)) *
+         scale;
 }
 
 }  // namespace
@@ -34,6 +40,17 @@ LocalRate local_rate(const RunConfig& config, const sync::Grant& action) {
                       staleness_divisor(config.train.optimizer.staleness, action.staleness);
   const bool mean = versioned && config.sync.combine == CombineMode::kMean;
   return {rate, mean ? static_cast<double>(action.samples) / static_cast<double>(action.clock_samples) : 1.0};
+}
+
+double inner_rate(const RunConfig& config, std::int64_t iteration) {
+  const std::int64_t local_steps = config.train.local_steps;
+  const bool given_out_again = config.train.share == Share::kPool;  // what backup workers do in vain
+  const std::int64_t of_a_clock =
+      given_out_again ? iterations_of_a_clock(config) : config.cluster.cluster().workers();
+  const Version round(iteration / local_steps / of_a_clock);
+  return learning_rate(config.train.inner_optimizer,
+                       Version(in_schedule(config, round).value + iteration % local_steps),
+                       planned_versions(config));
 }
 
 }  // namespace paceline

@@ -23,4 +23,8 @@ struct LocalRate {
 };
 LocalRate local_rate(const RunConfig& config, const sync::Grant& action);
 
+// Of a local step, the inner optimizer's. It follows the mini-batch's place in the run, not who is fast:
+// `iteration` is its round's, times local_steps, and its number among the round's.
+double inner_rate(const RunConfig& config, std::int64_t iteration);
+
 }  // namespace paceline

@@ -19,6 +19,15 @@ std::string unfinished(const RunSummary& run, std::int64_t total_iterations, Sha
   return std::to_string(done) + " of " + std::to_string(total_iterations) + " iterations";
 }
 
+void set_iterations(RunSummary& summary, const sync::Engine& engine, std::int64_t local_steps) {
+  summary.iterations = engine.iterations_applied() * local_steps;
+  summary.skipped = engine.iterations_skipped() * local_steps;
+  summary.iterations_lost = engine.iterations_lost() * local_steps;
+  summary.iterations_undone = engine.iterations_undone() * local_steps;
+  summary.dropped = engine.iterations_dropped() * local_steps;
+  if (local_steps > 1) summary.rounds = engine.iterations_applied();
+}
+
 AccuracyOf accuracy_in(std::span<const CurveRow> curve) {
   const bool tested = std::any_of(curve.begin(), curve.end(),
                                   [](const CurveRow& row) { return row.test_accuracy.has_value(); });

@@ -12,6 +12,7 @@
 #include "common/report/curve.h"
 #include "common/report/run_summary.h"
 #include "common/statistics/time_to_target.h"
+#include "common/sync/engine.h"
 #include "common/sync/modes.h"
 
 namespace paceline {
@@ -23,6 +24,9 @@ std::string fault_of(const RunSummary& run);
 // those of less work. Skipped ones (NaN) are done, but under policy backup with `share` even, where a clock
 // waits for another gradient in the place of each (common/sync/work_share.h).
 std::string unfinished(const RunSummary& run, std::int64_t total_iterations, Share share);
+
+// What the core has counted, as iterations: its own are rounds of `local_steps` of them.
+void set_iterations(RunSummary& summary, const sync::Engine& engine, std::int64_t local_steps);
 
 // Which accuracy a curve is read for.
 enum class AccuracyOf { kTest, kTraining };

@@ -149,6 +149,7 @@ RunSummary summary_from(const Json& json, std::vector<std::string>* lacking = nu
   keys.get("nodes", s.nodes);
   keys.get("threads_per_node", s.threads_per_node);
   keys.get("iterations", s.iterations);
+  keys.take_if_there("rounds", [&](const Json& value) { s.rounds = value.get<std::int64_t>(); });
   keys.get("wall_seconds", s.wall_seconds);
   keys.take("final_version", [&](const Json& value) { s.final_version = version_from(value); });
   keys.take("final_threshold", [&](const Json& value) { s.final_threshold = threshold_from(value); });
@@ -249,6 +250,7 @@ std::string to_json(const RunSummary& summary) {
   json["threads_per_node"] = s.threads_per_node;
   json["workers"] = s.workers();
   json["iterations"] = s.iterations;
+  if (s.rounds) json["rounds"] = *s.rounds;
   json["wall_seconds"] = s.wall_seconds;
   json["final_version"] = s.final_version.value;
   json["final_threshold"] = threshold_json(s.final_threshold);

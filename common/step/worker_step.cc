@@ -99,7 +99,8 @@ void WorkerStep::make_current(bool refresh, std::vector<Action>& actions) {
 
 Status WorkerStep::on(const ParametersCurrent&, std::vector<Action>& actions) {
   expect(Expects::kCurrent, Expects::kBatch);
-  actions.push_back(LoadBatch{});
+  local_step_ = 0;
+  actions.push_back(LoadBatch{local_step_});
   return Status::ok();
 }
 
@@ -107,12 +108,18 @@ Status WorkerStep::on(const BatchLoaded& event, std::vector<Action>& actions) {
   expect(Expects::kBatch, Expects::kGradient);
   const cache::PullPlan plan = cache::prefetch(grant_.clock, grant_.threshold, event.now.newest_known.version,
                                                event.now.thread, event.now.process);
-  if (plan.send) actions.push_back(Pull{PullWhen::kPrefetch, plan.min_version});
-  actions.push_back(Compute{});
+  // Once in a round.
+  if (plan.send && local_step_ == 0) actions.push_back(Pull{PullWhen::kPrefetch, plan.min_version});
+  actions.push_back(Compute{local_step_});
   return Status::ok();
 }
 
 Status WorkerStep::on(const GradientComputed& event, std::vector<Action>& actions) {
+  if (event.finite && local_step_ + 1 < rules_.local_steps) {
+    expect(Expects::kGradient, Expects::kBatch);
+    actions.push_back(LoadBatch{++local_step_});
+    return Status::ok();
+  }
   expect(Expects::kGradient, Expects::kChecked);
   pulled_.reset();
   early_.reset();

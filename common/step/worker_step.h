@@ -12,7 +12,8 @@
 //   Arrived             MakeCurrent
 //   ParametersCurrent   LoadBatch
 //   BatchLoaded         [Pull kPrefetch]       Compute
-//   GradientComputed    [Pull kBeforePush]     CheckGradient
+//   GradientComputed    LoadBatch              while local steps are left and all is finite; else:
+//                       [Pull kBeforePush]     CheckGradient
 //   GradientChecked     ApplyLocally           where own updates are kept and the gradient is finite, else:
 //   AppliedLocally      Contribute | Withdraw, Report
 //   Sent                [Pull kAfterPush]      [InstallEarly] AwaitInstruction
@@ -28,8 +29,12 @@
 // hold until the slowest has completed clock 3. Granted{clock 5, min_version 4} before it has come leads to
 // AwaitParameters{4, with the push}; behind it, to MakeCurrent from the process cache.
 //
-// A round is one mini-batch and its contribution a gradient. Several mini-batches would lead from
-// GradientComputed back to LoadBatch, with ApplyLocally in between, and have a delta contributed.
+// Local steps. Without them a round is one mini-batch and its contribution that gradient. With them it is
+// StepRules::local_steps mini-batches. To compute then means to take a step of the worker's inner optimizer,
+// too, on parameters of its own that begin as the thread cache is. What is contributed, and applied locally,
+// is the delta: the parameters at the begin of the round minus those at its end (worker/train/local_steps.h).
+//
+//   local_steps 3:  LoadBatch{0} Compute{0}  LoadBatch{1} Compute{1}  LoadBatch{2} Compute{2}  CheckGradient …
 #pragma once
 
 #include <chrono>
@@ -82,8 +87,10 @@ struct ParametersCurrent {};
 struct BatchLoaded {
   View now;
 };
+// `finite`: whether the loss is; where it is not no further local step makes sense, and the round ends.
 struct GradientComputed {
   View now;
+  bool finite = true;
 };
 struct GradientChecked {
   bool finite = true;
@@ -114,8 +121,10 @@ struct MakeCurrent {
   bool first = false;
   std::optional<std::chrono::nanoseconds> parameters;
 };
-// The granted mini-batch. Then BatchLoaded.
-struct LoadBatch {};
+// The granted mini-batch; with local steps the `local_step`-th of them, from 0. Then BatchLoaded.
+struct LoadBatch {
+  std::int64_t local_step = 0;
+};
 // Ask for parameters of `min_version` or newer, without waiting.
 enum class PullWhen {
   kPrefetch,    // what the next round is certain to require and exists: while the gradient is computed
@@ -127,9 +136,11 @@ struct Pull {
   Version min_version;
   bool installs_early = false;  // InstallEarly follows, with at most a pass or two over memory in between
 };
-// Then GradientComputed.
-struct Compute {};
-// Is it finite? Then GradientChecked.
+// With its gradient; `local_step` as above. Then GradientComputed.
+struct Compute {
+  std::int64_t local_step = 0;
+};
+// Is what would be contributed finite? With local steps the delta is made first. Then GradientChecked.
 struct CheckGradient {};
 // The worker's own update (read-my-writes). Then AppliedLocally.
 struct ApplyLocally {};
@@ -153,6 +164,7 @@ struct StepRules {
   std::optional<std::int64_t> refresh_clocks = {};  // cache::FreshnessRules
   bool pulls_ahead = true;                          // there, too
   bool applies_locally = false;                     // cache::keeps_own_updates()
+  std::int64_t local_steps = 1;                     // mini-batches of a round
 };
 
 // One worker's, from its first grant to its last. Thread: one.
@@ -223,6 +235,7 @@ class WorkerStep {
   Expects expects_ = Expects::kInstruction;
   bool begun_ = false;
   Grant grant_;
+  std::int64_t local_step_ = 0;  // of the round: the one that it is in
   Ticks granted_at_;
   bool grant_waits_ = false;
   // What was pulled with the last push.

@@ -42,6 +42,9 @@ struct Step {
   // train.batch_balance: speed compute()'s metric must be of just so many samples, or the worker ends; else a
   // task may count as it likes. Never more than the run can have (worker/train/batch_limits.h).
   BatchPart batch;
+  // Which of the round's local steps it is, from 0 (train.local_steps): each has a mini-batch, an iteration and
+  // parameters of its own; all else is the round's.
+  std::int64_t local_step = 0;
 };
 
 // What compute() may say while it goes on: that elements [begin, layout().size()) of the gradient are what

@@ -52,9 +52,11 @@ Authority::Authority(const RunConfig& config, RunRecord record, Outbox& outbox, 
   if (config.run.straggler_warning) {
     straggler_warnings_.emplace(config.cluster.cluster().workers(), *config.run.straggler_warning);
   }
-  before_ = {engine_.iterations_applied(), engine_.iterations_skipped(), engine_.iterations_dropped(),
-             engine_.iterations_lost(), record_.lost_nodes()};
-  revision_ = Revision(before_.iterations);
+  const TrainSection& train = config_.train;
+  before_ = {iterations_applied(), train.iterations_in(engine_.iterations_skipped()),
+             train.iterations_in(engine_.iterations_dropped()),
+             train.iterations_in(engine_.iterations_lost()), record_.lost_nodes()};
+  revision_ = Revision(engine_.iterations_applied());
   if (resumed_) data_fingerprint_ = resumed_->data_fingerprint;
   shards_[kAuthority.value].joined = true;
 }
@@ -377,7 +379,7 @@ void Authority::tick(Ticks now) {
     }
     status = step(sync::Tick{}, now);
     PACELINE_ASSERT(status.is_ok(), status.message());
-    iteration_rate_.read(engine_.iterations_applied(), now);
+    iteration_rate_.read(iterations_applied(), now);
     sample_rate_.read(trained_.samples, now);
     look_for_stragglers(now);
     expel_who_is_not_welcomed(now);

@@ -171,6 +171,10 @@ class Authority {
   void expel(NodeId node, const Status& why, Ticks now);
   void begin_if_gathered(Ticks now);
   bool enough_have_joined() const;
+  // As people are told of them: mini-batches.
+  std::int64_t iterations_applied() const {
+    return config_.train.iterations_in(engine_.iterations_applied());
+  }
   std::uint32_t joined() const;
   void begin_fresh(Ticks now);
   std::string missing() const;

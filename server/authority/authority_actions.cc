@@ -92,7 +92,7 @@ void Authority::carry_out(const sync::Started&, Ticks now) {
   so_far_from_ = record_.seconds(now);
   so_far_due_ = so_far_from_ + 1.0;
   checkpoints_.begin_training(engine_.version(), now);
-  iteration_rate_.read(engine_.iterations_applied(), now);
+  iteration_rate_.read(iterations_applied(), now);
   sample_rate_.read(trained_.samples, now);
   const std::string begins =
       resumed_ ? "training goes on at version " + to_string(engine_.version()) : "training begins";
@@ -157,7 +157,7 @@ void Authority::carry_out(const sync::PolicySwitched& action, Ticks now) {
 }
 
 void Authority::carry_out(const sync::WindowClosed& action, Ticks now) {
-  record_.window(action, revision_.value, now);
+  record_.window(action, config_.train.iterations_in(revision_.value), now);
   log_.info("window " + std::to_string(action.index) + " closed at version " + to_string(action.version) +
             ": train accuracy " + per_cent(action.accuracy * 100) + ", loss " +
             std::to_string(action.loss_mean) + (action.lpr ? ", LPR " + per_cent(*action.lpr) : ""));
@@ -179,8 +179,8 @@ void Authority::say_skipped(const wire::StepReport& report) {
 }
 
 std::string Authority::skips_so_far() const {
-  const std::int64_t skipped = engine_.iterations_skipped();
-  return std::to_string(skipped) + " of " + std::to_string(engine_.iterations_applied() + skipped) +
+  const std::int64_t skipped = config_.train.iterations_in(engine_.iterations_skipped());
+  return std::to_string(skipped) + " of " + std::to_string(iterations_applied() + skipped) +
          " iterations are skipped so far";
 }
 

@@ -120,7 +120,7 @@ void Authority::advance_end(Ticks now) {
       } else if (run_status_ != "failed" && !nobody_left_) {
         checkpoints_.will_be_evaluated(engine_.version());
         evaluation_.reached_final(engine_.version(), {record_.seconds(ending_since_), engine_.threshold(),
-                                                      engine_.iterations_applied(), trained_});
+                                                      iterations_applied(), trained_});
       }
       ask_evaluation(now);
     }

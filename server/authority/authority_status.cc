@@ -166,11 +166,11 @@ RunStatus Authority::status(const LastSeen& last_seen, Ticks now) const {
   s.train_accuracy = record_.train_accuracy();
   s.test_loss = record_.test_loss();
   s.test_accuracy = record_.test_accuracy();
-  s.iterations = engine_.iterations_applied();
+  s.iterations = iterations_applied();
   s.iterations_total = config_.train.total_iterations;
-  s.skipped = engine_.iterations_skipped();
-  s.dropped = engine_.iterations_dropped();
-  s.iterations_lost = engine_.iterations_lost();
+  s.skipped = config_.train.iterations_in(engine_.iterations_skipped());
+  s.dropped = config_.train.iterations_in(engine_.iterations_dropped());
+  s.iterations_lost = config_.train.iterations_in(engine_.iterations_lost());
   s.samples = trained_.samples;
   s.nodes_lost = record_.lost_nodes();
   s.before = before_;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/config/names.h"
+#include "common/report/counted.h"
 
 namespace paceline::server {
 namespace {
@@ -228,11 +229,7 @@ std::function<Status()> RunRecord::writer(const sync::Engine& engine, const std:
   summary.policy = name_of(config_.sync.policy);
   summary.nodes = config_.cluster.nodes;
   summary.threads_per_node = config_.cluster.threads_per_node;
-  summary.iterations = engine.iterations_applied();
-  summary.skipped = engine.iterations_skipped();
-  summary.iterations_lost = engine.iterations_lost();
-  summary.iterations_undone = engine.iterations_undone();
-  summary.dropped = engine.iterations_dropped();
+  set_iterations(summary, engine, config_.train.local_steps);
   summary.wall_seconds = wall_seconds_;
   summary.final_version = engine.version();
   summary.final_threshold = engine.threshold();

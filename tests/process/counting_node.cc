@@ -27,8 +27,10 @@ int run_until_death(const std::string& kind, std::uint64_t seed, const std::stri
 
   CountingOptions options = counting_options(run, seed);
   options.before_compute = [&](const Step& step) {
-    words.begin_step(options.cluster.rank_of(step.worker));
-    if (step.worker.thread != 0 || step.clock != run.clock) return Status::ok();
+    if (step.local_step == 0) words.begin_step(options.cluster.rank_of(step.worker));
+    // With local steps in the middle of a round.
+    const bool its_moment = step.clock == run.clock && step.local_step == options.local_steps / 2;
+    if (step.worker.thread != 0 || !its_moment) return Status::ok();
     const auto die = [&words, how = run.death == Death::kStandingStill ? SIGSTOP : SIGKILL] {
       words.say_dying();
       std::raise(how);
@@ -40,7 +42,9 @@ int run_until_death(const std::string& kind, std::uint64_t seed, const std::stri
     }).detach();
     return Status::ok();
   };
-  options.after_compute = [&](const Step& step) { words.end_compute(options.cluster.rank_of(step.worker)); };
+  options.after_compute = [&](const Step& step) {
+    if (step.local_step + 1 == options.local_steps) words.end_compute(options.cluster.rank_of(step.worker));
+  };
 
   wire::Context context;
   Node node(run.config, run.victim, context, std::make_unique<CountingFactory>(options));

@@ -16,9 +16,14 @@
 // final in random parts, so that it leaves while the rest is still NaN: what leaves too early is found.
 //
 // Under combine: mean a clock's K gradients are averaged, so the gradient is -K to make the mean add 1.
+//
+// With `local_steps` T the inner optimizer is SGD at learning rate 1 / T, so that a round adds 1. What a round
+// begins with is read as above; each local step behind the first has to find that, and in its own column n / T
+// of a round besides.
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -48,6 +53,7 @@ struct CountingOptions {
   std::uint64_t seed = 1;       // of the metric
   float gradient_scale = 1.0F;  // K under combine: mean, else 1
   bool in_parts = false;
+  std::int64_t local_steps = 1;  // a power of two
   // May be empty: whether the last part to be made, the first element alone, is and stays NaN.
   std::function<bool(const Step&)> is_not_finite;
   std::function<void(const Step&, std::int64_t begin)> on_final;  // may be empty; behind each part
@@ -68,7 +74,12 @@ class CountingTask : public Task {
 
   Result<Metric> compute(std::span<const float> parameters, std::span<float> gradient,
                          const FinalFrom& final_from) override {
-    if (options_.on_read) options_.on_read({step_, {parameters.begin(), parameters.end()}});
+    if (step_.local_step == 0) {
+      if (options_.on_read) options_.on_read({step_, {parameters.begin(), parameters.end()}});
+      if (options_.local_steps > 1) begin_.assign(parameters.begin(), parameters.end());
+    } else {
+      PACELINE_RETURN_IF_ERROR(check_local_step(parameters));
+    }
     const std::int64_t own = options_.cluster.rank_of(worker_).value;
     std::fill(gradient.begin(), gradient.end(), std::numeric_limits<float>::quiet_NaN());
     const bool is_not_finite = options_.is_not_finite && options_.is_not_finite(step_);
@@ -100,6 +111,22 @@ class CountingTask : public Task {
   }
 
  private:
+  Status check_local_step(std::span<const float> parameters) const {
+    const std::int64_t workers = options_.cluster.workers();
+    const std::int64_t own = options_.cluster.rank_of(worker_).value;
+    const float done = options_.gradient_scale * static_cast<float>(step_.local_step) /
+                       static_cast<float>(options_.local_steps);
+    for (std::int64_t i = 0; i < std::ssize(parameters); ++i) {
+      const auto at = static_cast<std::size_t>(i);
+      const float expected = begin_[at] + (i % workers == own ? done : 0.0F);
+      if (std::fabs(parameters[at] - expected) < 1e-3F || std::isnan(parameters[at])) continue;
+      return invalid_argument("local step " + std::to_string(step_.local_step) + ": element " +
+                              std::to_string(i) + " is " + std::to_string(parameters[at]) + ", expected " +
+                              std::to_string(expected));
+    }
+    return Status::ok();
+  }
+
   void make(std::span<float> gradient, Range part) const {
     const std::int64_t workers = options_.cluster.workers();
     const std::int64_t own = options_.cluster.rank_of(worker_).value;
@@ -111,6 +138,7 @@ class CountingTask : public Task {
   const CountingOptions& options_;
   const WorkerId worker_;
   Step step_;
+  std::vector<float> begin_;  // of the round
 };
 
 class CountingFactory : public TaskFactory {

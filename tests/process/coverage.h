@@ -32,6 +32,12 @@ class Coverage {
         synchronised_[name(policy, apply, shards)];
     }
     for (const CombineMode combine : {CombineMode::kMean, CombineMode::kEach}) in_detail_[turning(combine)];
+    for (const auto& [policy, apply] : kWays) {
+      SyncSection sync;
+      sync.policy = policy;
+      sync.apply = apply;
+      in_detail_[local_steps(sync)];
+    }
     for (const PullOrder order : {PullOrder::kAhead, PullOrder::kBehind}) refreshed_[refreshes(order)];
     for (const char* const way : {"sent over tcp", "sent over ipc", "lent"}) {
       for (const Encoding e : kExactEncodings) {
@@ -58,6 +64,7 @@ class Coverage {
     if (config.sync.pull_order != PullOrder::kAuto && config.sync.refresh_clocks) {
       ++refreshed_[refreshes(config.sync.pull_order)];
     }
+    if (config.train.local_steps > 1) ++in_detail_[local_steps(config.sync)];
     if (turns_eager(config.sync)) ++in_detail_[turning(config.sync.combine)];
     ++synchronised_[name(config.sync.policy, config.sync.apply, config.cluster.shards)];
   }
@@ -86,6 +93,9 @@ class Coverage {
   }
 
  private:
+  static std::string local_steps(const SyncSection& sync) {
+    return std::string("local steps under ") + name_of(sync.policy) + " " + name_of(sync.apply);
+  }
   static std::string turning(CombineMode combine) {
     return std::string("versioned ") + name_of(combine) + ", then eager";
   }

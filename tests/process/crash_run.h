@@ -52,7 +52,8 @@ inline CrashRun crash_run(std::uint64_t seed) {
   run.config.cluster.heartbeat = std::chrono::milliseconds(50);
   scale_stages(run.config);
   const auto workers = static_cast<std::uint64_t>(run.config.cluster.cluster().workers());
-  run.config.train.total_iterations = static_cast<std::int64_t>(workers * (3 + random.next_below(10)));
+  run.config.train.total_iterations =
+      static_cast<std::int64_t>(workers * (3 + random.next_below(10))) * run.config.train.local_steps;
   // Many frames, so that there is a while in which a push is on its way in part; or a large vector, perhaps
   // in memory that the victim and the others share.
   const std::uint64_t kind = random.next_below(4);
@@ -98,6 +99,7 @@ inline CountingOptions counting_options(const CrashRun& run, std::uint64_t seed)
   options.blocks = run.blocks;
   options.seed = seed;
   options.in_parts = leaves_in_parts(seed);
+  options.local_steps = run.config.train.local_steps;
   options.gradient_scale = gradient_scale(run.config.sync, run.per_clock);
   return options;
 }

@@ -57,7 +57,7 @@ GuaranteeChecker::GuaranteeChecker(const RunConfig& config)
 std::int64_t GuaranteeChecker::share_of(std::uint32_t rank) const {
   if (config_.train.share == Share::kPool) return -1;
   const std::int64_t workers = cluster_.workers();
-  return config_.train.total_iterations / workers + (rank < config_.train.total_iterations % workers ? 1 : 0);
+  return config_.train.rounds() / workers + (rank < config_.train.rounds() % workers ? 1 : 0);
 }
 
 bool GuaranteeChecker::anybody_gone() const {
@@ -91,7 +91,7 @@ void GuaranteeChecker::on_read(const Read& read) {
   // From a pool nobody knows who will have finished with what, once it may be empty: each worker may hold one
   // iteration that it has not begun.
   const bool pool_may_be_empty =
-      config_.train.share == Share::kPool && all_begun + cluster_.workers() >= config_.train.total_iterations;
+      config_.train.share == Share::kPool && all_begun + cluster_.workers() >= config_.train.rounds();
   for (std::uint32_t j = 0; j < cluster_.workers(); ++j) {
     if (is_gone(j)) continue;
     std::int64_t due = bound;
@@ -143,7 +143,7 @@ bool GuaranteeChecker::is_made_up_for() const {
   const bool others_may =
       config_.sync.policy != PolicyKind::kBackup && config_.train.batch_balance == BatchSizing::kEqual;
   const std::optional<std::int64_t> lead = largest_lead(config_.sync);
-  std::int64_t least = config_.train.total_iterations;
+  std::int64_t least = config_.train.rounds();
   std::int64_t granted_to_gone = 0;
   for (std::uint32_t j = 0; j < cluster_.workers(); ++j) {
     if (!is_gone(j)) continue;
@@ -162,7 +162,7 @@ bool GuaranteeChecker::is_made_up_for() const {
     none_is_done = none_is_done && most < share_of(j);
   }
   const bool pool = config_.train.share == Share::kPool;
-  return anybody_stays && (pool ? granted < config_.train.total_iterations : none_is_done);
+  return anybody_stays && (pool ? granted < config_.train.rounds() : none_is_done);
 }
 
 void GuaranteeChecker::on_end(const RunSummary& summary, std::span<const float> model, std::int64_t blocks) {
@@ -186,7 +186,7 @@ void GuaranteeChecker::on_end(const RunSummary& summary, std::span<const float> 
              std::to_string(share_of(j)));
     }
   }
-  if (!mean_ && std::fabs(applied - static_cast<double>(summary.iterations)) > 0.01) {
+  if (!mean_ && std::fabs(applied - static_cast<double>(summary.iterations / config_.train.local_steps)) > 0.01) {
     report("the summary counts " + std::to_string(summary.iterations) + " iterations, the model " +
            std::to_string(applied));
   }

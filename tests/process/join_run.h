@@ -19,6 +19,8 @@ inline CrashRun join_run(std::uint64_t seed) {
   run.config.sync.combine = CombineMode::kEach;
   scale_stages(run.config);
   run.config.train.eval_every_clocks.reset();
+  run.config.train.local_steps = 1;
+  run.config.train.has_inner_optimizer = false;
   run.config.train.total_iterations = run.config.cluster.cluster().workers() * std::int64_t{40};
   run.per_clock = 1;
   draw_death(random, run);

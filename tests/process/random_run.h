@@ -141,6 +141,20 @@ inline void draw_turn(std::uint64_t seed, RunConfig& config) {
   scale_stages(config);
 }
 
+// One run of four has rounds of several local steps, which count one together (counting_task.h). Drawn from
+// elsewhere, so that the others stay what they were.
+inline void draw_local_steps(std::uint64_t seed, RunConfig& config) {
+  CounterRandom random(seed, Stream::kTest, 47);
+  if (random.next_below(4) != 0) return;
+  TrainSection& train = config.train;
+  train.local_steps = random.next_below(2) == 0 ? 2 : 4;
+  train.has_inner_optimizer = true;
+  train.inner_optimizer.kind = random.next_below(2) == 0 ? OptimizerKind::kSgd : OptimizerKind::kMomentum;
+  train.inner_optimizer.momentum = 0.0;
+  train.inner_optimizer.lr = 1.0 / static_cast<double>(train.local_steps);
+  train.total_iterations *= train.local_steps;
+}
+
 // What makes a clock's mean count one for each of `contributors`, in the gradient; 1 where the learning rate
 // does (scale_stages()), or nothing is averaged.
 inline float gradient_scale(const SyncSection& sync, std::int64_t contributors) {
@@ -197,6 +211,7 @@ inline RunConfig random_run(std::uint64_t seed) {
   }
   sync.lpr.metric = static_cast<LprMetric>(random.next_below(2));
   sync.lpr.window_clocks = 1 + static_cast<std::int64_t>(random.next_below(3));
+  draw_local_steps(seed, config);
   return config;
 }
 
@@ -260,7 +275,8 @@ inline std::string describe(std::uint64_t seed, const RunConfig& c) {
          ", " + std::to_string(c.train.total_iterations) + " iterations " +
          (c.train.share == Share::kPool ? "pool" : "even") + ", " + name_of(c.train.optimizer.kind) +
          (over_tcp(c) ? ", tcp" : ", ipc") + ", shared memory " + name_of(c.cluster.shared_memory) +
-         (leaves_in_parts(seed) ? ", gradients in parts" : "");
+         (leaves_in_parts(seed) ? ", gradients in parts" : "") +
+         (c.train.local_steps > 1 ? ", " + std::to_string(c.train.local_steps) + " local steps" : "");
 }
 
 }  // namespace paceline::testing

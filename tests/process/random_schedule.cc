@@ -37,6 +37,7 @@ std::vector<std::string> violations_of(std::uint64_t seed, Coverage* coverage, N
   counting.cluster = config.cluster.cluster();
   counting.seed = seed;
   counting.in_parts = leaves_in_parts(seed);
+  counting.local_steps = config.train.local_steps;
   counting.gradient_scale = gradient_scale(config.sync, counting.cluster.workers());
   counting.on_read = [&checker](const Read& read) { checker.on_read(read); };
 
@@ -52,7 +53,9 @@ std::vector<std::string> violations_of(std::uint64_t seed, Coverage* coverage, N
       CounterRandom jitter(seed, Stream::kTest, 3 + counting.cluster.rank_of(step.worker).value,
                            static_cast<std::uint64_t>(step.clock.value));
       if (jitter.next_below(3) == 0) spin_for(std::chrono::microseconds(jitter.next_below(400)));
-      if (one_leaves && node == leaver && step.worker.thread == 0 && step.clock == leaves_at) {
+      // With local steps in the middle of a round.
+      const bool leaves = step.clock == leaves_at && step.local_step == counting.local_steps / 2;
+      if (one_leaves && node == leaver && step.worker.thread == 0 && leaves) {
         checker.node_goes(node);
         stop(node, "the schedule says so");
       }

@@ -28,7 +28,8 @@ NodeModel::NodeModel(NodeId id, std::uint32_t incarnation, Surroundings& world)
       process_counts_(world.plan.config.shards) {
   const auto& config = world.plan.config;
   const step::StepRules rules{world.plan.refresh_clocks, world.plan.pulls_ahead,
-                              keeps_own_updates(sync::largest_threshold(config.policy))};
+                              keeps_own_updates(sync::largest_threshold(config.policy)),
+                              world.plan.local_steps};
   for (std::uint32_t t = 0; t < config.cluster.threads_per_node; ++t) {
     Thread thread(WorkerId(id, t), rules);
     thread.taken = SnapshotStamp(config.shards);
@@ -257,12 +258,14 @@ void NodeModel::carry_out(Thread& thread, const step::LoadBatch&) {
   tell(thread, step::BatchLoaded{look(thread)});
 }
 
-void NodeModel::carry_out(Thread& thread, const step::Compute&) {
+void NodeModel::carry_out(Thread& thread, const step::Compute& action) {
+  thread.local_step = action.local_step;
   thread.own_updates = std::ssize(thread.own.stamps());
   const double share =
       static_cast<double>(thread.grant.samples) / static_cast<double>(world_.plan.config.batch_size);
   const double factor =
-      world_.plan.slowdown[id_.value] * (0.5 + world_.network.random().next_double()) * share;
+      world_.plan.slowdown[id_.value] * (0.5 + world_.network.random().next_double()) * share /
+      static_cast<double>(world_.plan.local_steps);
   world_.network.after(static_cast<std::int64_t>(factor * 1e6),
                        [this, t = thread.id.thread] { finish_step(threads_[t]); });
 }
@@ -274,13 +277,15 @@ void NodeModel::finish_step(Thread& thread) {
     leave();
     return;
   }
-  thread.pulled = -1;
-  tell(thread, step::GradientComputed{look(thread)});
+  const bool last = thread.local_step + 1 == world_.plan.local_steps;
+  thread.spoiled = !last && world_.network.random().next_double() < world_.plan.nan_chance;
+  if (last || thread.spoiled) thread.pulled = -1;
+  tell(thread, step::GradientComputed{look(thread), !thread.spoiled});
 }
 
 void NodeModel::carry_out(Thread& thread, const step::CheckGradient&) {
   CounterRandom& random = world_.network.random();
-  const bool finite = random.next_double() >= world_.plan.nan_chance;
+  const bool finite = !thread.spoiled && random.next_double() >= world_.plan.nan_chance;
   thread.metric = {};
   if (finite) {
     const std::int64_t samples = thread.grant.samples;

@@ -73,6 +73,8 @@ class NodeModel {
 
     WorkerId id;
     step::WorkerStep step;
+    std::int64_t local_step = 0;
+    bool spoiled = false;  // by a local step before the last: its loss was not finite
     std::optional<Clock> first;  // own stamp of this incarnation
     sync::Grant grant;
     cache::ThreadCacheState state;
@@ -98,7 +100,7 @@ class NodeModel {
   void carry_out(Thread& thread, const step::MakeCurrent& action);
   void carry_out(Thread& thread, const step::LoadBatch&);
   void carry_out(Thread& thread, const step::Pull& action);
-  void carry_out(Thread& thread, const step::Compute&);
+  void carry_out(Thread& thread, const step::Compute& action);
   void carry_out(Thread& thread, const step::CheckGradient&);
   void carry_out(Thread& thread, const step::ApplyLocally&);
   void carry_out(Thread& thread, const step::Contribute&);

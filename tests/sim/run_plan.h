@@ -27,6 +27,7 @@ struct RunPlan {
   sync::EngineConfig config;
   std::optional<std::int64_t> refresh_clocks;  // cache::FreshnessRules
   bool pulls_ahead = true;                     // there, too
+  std::int64_t local_steps = 1;                // mini-batches of a round; to the core it is one iteration
   std::vector<double> slowdown;                // per node
   std::map<NodeId, std::int64_t> dies_at_ns;   // silently, messages cut off half-way
   std::map<WorkerId, Clock> leaves_at;         // its node does, after half a push of this clock, and says so

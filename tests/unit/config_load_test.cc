@@ -89,6 +89,23 @@ TEST_CASE("an_override_with_null_takes_a_value_of_the_file_back") {
   CHECK(loaded(ssp, {"sync.policy=bsp", "sync.threshold="}).sync.policy == PolicyKind::kBsp);
 }
 
+TEST_CASE("a_worker_s_own_optimizer_has_the_servers_keys_and_there_is_one_where_a_key_of_it_is_given") {
+  const RunConfig diloco = loaded(
+      "train: {local_steps: 50, inner_optimizer: {kind: momentum, lr: 0.02, schedule: {kind: cosine}}, "
+      "optimizer: {kind: momentum, lr: 0.7, nesterov: true}}");
+  CHECK((diloco.train.local_steps == 50 && diloco.train.has_inner_optimizer));
+  CHECK(diloco.train.inner_optimizer.kind == OptimizerKind::kMomentum);
+  CHECK(diloco.train.inner_optimizer.lr == 0.02);
+  CHECK(diloco.train.inner_optimizer.schedule.kind == ScheduleKind::kCosine);
+  CHECK_FALSE(diloco.train.inner_optimizer.nesterov);
+  CHECK(diloco.train.optimizer.lr == 0.7);
+  CHECK(loaded(to_yaml(diloco)) == diloco);
+  CHECK((diloco.train.rounds() == 20 && diloco.train.round_samples() == 50 * 128));
+  CHECK_FALSE(loaded("run: {}").train.has_inner_optimizer);
+  CHECK(loaded(to_yaml(loaded("run: {}"))) == loaded("run: {}"));
+  CHECK(loaded("train: {local_steps: 1, inner_optimizer: {kind: sgd}}").train.has_inner_optimizer);
+}
+
 TEST_CASE("the_stages_of_a_switch_are_read_and_become_the_engines") {
   const RunConfig c = loaded(R"(
 train: {total_iterations: 101}

@@ -197,6 +197,29 @@ TEST_CASE("the_steady_state_fills_the_same_memory_again") {
   CHECK(memory.size() <= kPrefetch + 1);
 }
 
+// Two workers in rounds of three mini-batches of 4: [0, 12) [24, 36) ..., and [12, 24) [36, 48) ...
+TEST_CASE("the_mini_batches_of_a_round_follow_one_another_and_then_comes_the_worker_s_next_round") {
+  const auto maker = tiny_maker();
+  Loader loader(maker, {.threads = 1, .prefetch = 2});
+  BatchQueue queue = loader.open({{12, 4}, 24, 3});
+  for (std::int64_t place = 0; place < 60; ++place) {
+    const BatchPart part{12 + place / 3 * 24 + place % 3 * 4, 4};
+    const auto batch = queue.next(part);
+    REQUIRE(batch.is_ok());
+    REQUIRE(is_part(**batch, *maker, part));
+    const BatchPart next{12 + (place + 1) / 3 * 24 + (place + 1) % 3 * 4, 4};
+    std::optional<ReadyBatch> following;
+    for (int tries = 0; !following && tries < 1'000'000; ++tries) {
+      following = queue.following();
+      std::this_thread::yield();
+    }
+    REQUIRE(following);
+    CHECK(following->part == next);
+  }
+  const LoaderCounts counts = queue.counts();
+  CHECK(counts.ready == 59);  // the first may have been asked for before it was there
+}
+
 // As a GPU that is sent the next mini-batch ahead.
 TEST_CASE("the_mini_batch_that_follows_is_seen_once_it_is_ready_and_is_what_comes") {
   const auto maker = tiny_maker();

@@ -4,92 +4,21 @@
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <memory>
-#include <optional>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
-#include "common/cache/own_updates.h"
-#include "common/config/engine_config.h"
-#include "common/ticks.h"
 #include "tests/process/counting_task.h"
 #include "tests/process/local_cluster.h"
+#include "tests/unit/local_run.h"
 #include "tests/unit/training_fixture.h"
-#include "worker/cache/host_vectors.h"
-#include "worker/local/local_coordinator.h"
 #include "worker/network_task.h"
-#include "worker/train/trainer.h"
 
 namespace paceline::test {
 namespace {
 
 using testing::CountingFactory;
 using testing::CountingOptions;
-
-// All threads of a run in this process.
-struct LocalRun {
-  const RunConfig& config;
-  TaskFactory& tasks;
-  ProcessCache cache;
-  LocalExchange exchange;
-  LocalCoordinator coordinator;
-  SteadyPaceClock pace;
-
-  LocalRun(const RunConfig& run, TaskFactory& factory)
-      : config(run),
-        tasks(factory),
-        cache({Range{0, factory.layout().size()}}),
-        exchange(run, factory.layout(), initial(factory), cache, steady_now),
-        coordinator(run, exchange, steady_now) {}
-
-  static std::vector<float> initial(const TaskFactory& factory) {
-    std::vector<float> values(static_cast<std::size_t>(factory.layout().size()));
-    factory.initialize(values);
-    return values;
-  }
-
-  Result<wire::WorkerReport> train(std::uint32_t thread) {
-    const WorkerId worker(NodeId(0), thread);
-    PACELINE_ASSIGN_OR_RETURN(auto task, tasks.make_trainer(worker));
-    const bool keeps = cache::keeps_own_updates(sync::largest_threshold(engine_config(config).policy));
-    Training training{.worker = worker,
-                      .layout = tasks.layout(),
-                      .looks = false,
-                      .batches = batch_limits(config),
-                      .deadline = std::chrono::seconds(20),
-                      .coordinator = coordinator,
-                      .exchange = exchange,
-                      .process_cache = cache,
-                      .task = *task,
-                      .pace = pace,
-                      .step = step::WorkerStep({config.sync.refresh_clocks, false, keeps}),
-                      .cache = ThreadCache(config.train.optimizer, cache.ranges(), thread,
-                                           std::make_unique<HostVectors>(config.train.optimizer, tasks.layout())),
-                      .gradients = GradientBuffers(tasks.layout().size()),
-                      .emulator = Emulator(config.emulate, config.run.seed, config.cluster.cluster(), worker,
-                                           config.train.batch_size),
-                      .phases = PhaseRecorder(steady_now),
-                      .clock = steady_now};
-    auto report = run_trainer(training);
-    if (!report.is_ok()) coordinator.close(report.status());
-    return report;
-  }
-
-  // To its end; how many iterations were done.
-  std::int64_t run() {
-    std::atomic<std::int64_t> iterations = 0;
-    std::vector<std::thread> threads;
-    for (std::uint32_t t = 0; t < config.cluster.threads_per_node; ++t) {
-      threads.emplace_back([this, t, &iterations] {
-        const auto report = train(t);
-        if (report.is_ok()) iterations += report->iterations;
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
-    return iterations;
-  }
-};
 
 std::vector<float> of_servers(const RunConfig& config) {
   const auto run = testing::run_cluster(config, [&](NodeId, const testing::StopNode&) {
@@ -111,12 +40,17 @@ TEST_CASE("a_run_in_one_process_ends_with_the_bits_of_one_with_servers") {
     CombineMode combine;
     OptimizerKind optimizer;
     DecayOf decay = DecayOf::kAll;
+    std::int64_t local_steps = 1;
   };
   const auto each = GENERATE(Case{1, PolicyKind::kBsp, CombineMode::kMean, OptimizerKind::kSgd},
                              Case{1, PolicyKind::kBsp, CombineMode::kMean, OptimizerKind::kSgd, DecayOf::kWeights},
                              Case{1, PolicyKind::kSsp, CombineMode::kEach, OptimizerKind::kSgd},
                              Case{1, PolicyKind::kBsp, CombineMode::kEach, OptimizerKind::kAdam},
-                             Case{3, PolicyKind::kBsp, CombineMode::kMean, OptimizerKind::kMomentum});
+                             Case{3, PolicyKind::kBsp, CombineMode::kMean, OptimizerKind::kMomentum},
+                             Case{3, PolicyKind::kBsp, CombineMode::kMean, OptimizerKind::kMomentum,
+                                  DecayOf::kAll, 4},
+                             Case{1, PolicyKind::kSsp, CombineMode::kEach, OptimizerKind::kSgd,
+                                  DecayOf::kAll, 4});
   CAPTURE(each.threads, static_cast<int>(each.policy), static_cast<int>(each.optimizer));
   RunConfig config =
       with_policy(training_config(1, each.threads), each.policy, ApplyMode::kVersioned, each.combine);
@@ -128,24 +62,30 @@ TEST_CASE("a_run_in_one_process_ends_with_the_bits_of_one_with_servers") {
     config.train.layers.back().lr_factor = 0.5;
   }
   config.train.optimizer.schedule.kind = ScheduleKind::kCosine;
+  if (each.local_steps > 1) config = with_local_steps(config, each.local_steps);
   REQUIRE(check_local(config).is_ok());
   const auto tasks = make_network_tasks(config);
   REQUIRE(tasks.is_ok());
   LocalRun run(config, **tasks);
   CHECK(run.run() == config.train.total_iterations);
   CHECK((run.coordinator.ended() && run.coordinator.ended()->is_ok()));
-  CHECK(run.exchange.version() == Version(20));
+  CHECK(run.exchange.version() == Version(20 / each.local_steps));
   CHECK(same_floats(run.exchange.parameters(), of_servers(config)));
 }
 
 // The counting model: every gradient adds 1 to its worker's column (tests/process/counting_task.h).
 TEST_CASE("threads_of_one_process_compute_with_what_is_promised_whatever_their_order") {
   const auto apply = GENERATE(ApplyMode::kVersioned, ApplyMode::kEager);
+  const std::int64_t local_steps = GENERATE(1, 4);
   RunConfig config = with_policy(training_config(1, 3), PolicyKind::kSsp, apply);
   config.sync.threshold = 2;
   config.train.optimizer.lr = 1.0;
-  config.train.total_iterations = 3 * 200;
+  config.train.total_iterations = 3 * 200 * local_steps;
+  config.train.local_steps = local_steps;
+  config.train.has_inner_optimizer = local_steps > 1;
+  config.train.inner_optimizer.lr = 1.0 / static_cast<double>(local_steps);
   CountingOptions options;
+  options.local_steps = local_steps;
   options.cluster = config.cluster.cluster();
   std::atomic<std::int64_t> wrong = 0;
   options.on_read = [&](const testing::Read& read) {

@@ -79,6 +79,26 @@ TEST_CASE("balanced_batches_let_every_worker_take_as_long") {
   check_accounted(run);
 }
 
+// The fast wait once a round, and half a second is nothing to a round of five mini-batches that it is to none.
+TEST_CASE("with_local_steps_a_round_lasts_as_long_as_its_mini_batches_and_is_exchanged_once") {
+  const std::vector<std::string> given{"sync.policy=bsp", kSlowdown};
+  std::vector<std::string> rounds = given;
+  for (const char* const more : {"train.local_steps=5", "train.inner_optimizer.kind=sgd"}) rounds.emplace_back(more);
+  const Outcome gradients = simulated(given);
+  const Outcome run = simulated(rounds);
+  CHECK(run.summary.wall_seconds == Approx(10 * 0.25));
+  CHECK(barrier(run, 0) == Approx(5 * 0.15));  // behind the first of its two rounds
+  CHECK(run.summary.iterations == 20);
+  CHECK(run.summary.rounds == 4);
+  CHECK_FALSE(gradients.summary.rounds);
+  CHECK(run.summary.final_version == Version(2));
+  CHECK(run.summary.bytes_pushed * 5 == gradients.summary.bytes_pushed);
+  CHECK(run.summary.pulls == 2 * 3);
+  const PhaseTotals& worker = run.phases.front().totals;
+  CHECK((worker[Phase::kComputeGrads].count == 10 && worker[Phase::kStep].count == 2));
+  check_accounted(run);
+}
+
 TEST_CASE("with_even_shares_asp_ends_when_the_slowest_worker_has_done_its_own") {
   const std::vector<std::string> given{"sync.policy=asp", kLognormal, "cluster.nodes=4",
                                        "train.total_iterations=100",

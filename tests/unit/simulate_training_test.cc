@@ -67,13 +67,15 @@ TEST_CASE("a_simulated_bsp_run_ends_with_the_very_bits_of_the_real_one") {
     CombineMode combine = CombineMode::kMean;
     Encoding gradients = Encoding::kFp32;
     Encoding parameters = Encoding::kFp32;
+    std::int64_t local_steps = 1;
   };
   const auto each =
       GENERATE(Case{2, 2, 1}, Case{2, 2, 3, OptimizerKind::kMomentum}, Case{4, 1, 3, OptimizerKind::kAdam},
                Case{2, 2, 2, OptimizerKind::kAdam, CombineMode::kEach},
                Case{2, 2, 3, OptimizerKind::kSgd, CombineMode::kMean, Encoding::kFp16, Encoding::kBf16},
                Case{2, 2, 2, OptimizerKind::kSgd, CombineMode::kMean, Encoding::kInt8, Encoding::kFp16},
-               Case{2, 1, 2, OptimizerKind::kMomentum, CombineMode::kMean, Encoding::kTopK, Encoding::kFp32});
+               Case{2, 1, 2, OptimizerKind::kMomentum, CombineMode::kMean, Encoding::kTopK, Encoding::kFp32},
+               Case{2, 2, 2, OptimizerKind::kMomentum, CombineMode::kMean, Encoding::kInt8, Encoding::kFp16, 4});
   CAPTURE(each.nodes, each.threads, each.shards, static_cast<int>(each.optimizer),
           static_cast<int>(each.gradients));
   RunConfig config = with_policy(training_config(each.nodes, each.threads, each.shards), PolicyKind::kBsp,
@@ -86,6 +88,11 @@ TEST_CASE("a_simulated_bsp_run_ends_with_the_very_bits_of_the_real_one") {
   config.cluster.gradient_encoding = each.gradients;
   config.cluster.parameter_encoding = each.parameters;
   if (each.gradients == Encoding::kTopK) config.cluster.top_k_share = 0.1;
+  if (each.local_steps > 1) {
+    config = with_local_steps(config, each.local_steps);
+    config.train.optimizer.nesterov = true;
+    config.train.eval_every_clocks = 2;
+  }
   check_equals_real(config);
 }
 

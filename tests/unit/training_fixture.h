@@ -65,6 +65,16 @@ inline RunConfig with_policy(RunConfig config, PolicyKind policy, ApplyMode appl
   return config;
 }
 
+// Rounds of so many mini-batches, with an inner optimizer that has a state.
+inline RunConfig with_local_steps(RunConfig config, std::int64_t local_steps) {
+  config.train.local_steps = local_steps;
+  config.train.has_inner_optimizer = true;
+  config.train.inner_optimizer.kind = OptimizerKind::kMomentum;
+  config.train.inner_optimizer.lr = 0.05;
+  config.train.inner_optimizer.momentum = 0.5;
+  return config;
+}
+
 inline simulate::Outcome trained(const RunConfig& config, TaskFactory* tasks = nullptr) {
   Result<simulate::SimulatedRun> run = simulate::simulate(config, {}, tasks);
   if (!run) FAIL(run.status().message());

@@ -31,7 +31,7 @@ TEST_CASE("a run has mini-batches of one size, or by speed of up to a whole cloc
   CHECK(equal.check_granted({63'936, 64}).is_ok());
   CHECK(equal.check_granted({63'937, 64}).message() ==
         "granted the samples from position 63937 on, expected [0, 64000)");
-  CHECK(equal.check_granted({0, 128}).message() == "granted a mini-batch of 128 samples, expected 64 to 64");
+  CHECK(equal.check_granted({0, 128}).message() == "granted 128 samples, expected 64 to 64");
   CHECK(equal.check_granted({0, 63}).code() == StatusCode::kFailedPrecondition);
   const BatchLimits by_speed = batch_limits(config_of_batches(BatchSizing::kBySpeed));
   CHECK(by_speed.check_granted({0, 8}).is_ok());

@@ -22,8 +22,11 @@ std::string text(const Pull& a) {
                                                              : "pull after ";
   return when + to_string(a.min_version) + (a.installs_early ? " early" : "");
 }
-std::string text(const LoadBatch&) { return "load"; }
-std::string text(const Compute&) { return "compute"; }
+std::string numbered(const std::string& what, std::int64_t local_step) {
+  return local_step == 0 ? what : what + " " + std::to_string(local_step);
+}
+std::string text(const LoadBatch& a) { return numbered("load", a.local_step); }
+std::string text(const Compute& a) { return numbered("compute", a.local_step); }
 std::string text(const CheckGradient&) { return "check"; }
 std::string text(const ApplyLocally&) { return "apply"; }
 std::string text(const Contribute&) { return "contribute"; }
@@ -102,6 +105,45 @@ TEST_CASE("what_is_kept_of_own_updates_is_applied_before_the_gradient_leaves") {
   CHECK(w.on(AppliedLocally{}) == "contribute, report");
   CHECK(w.on(Sent{w.now}) == "pull after 0, await instruction");  // a refresh is due
   CHECK(w.on(Finished{}).empty());
+}
+
+TEST_CASE("with_local_steps_mini_batches_follow_one_another_and_one_delta_leaves_behind_the_last") {
+  Worker w({.refresh_clocks = 1, .applies_locally = true, .local_steps = 3});
+  w.holds(0, 0);
+  CHECK(w.granted(0, kThree, 0) == "stay first");
+  CHECK(w.computes() == "compute");
+  for (const char* const next : {"1", "2"}) {
+    CHECK(w.on(GradientComputed{w.now}) == std::string("load ") + next);
+    CHECK(w.on(BatchLoaded{w.now}) == std::string("compute ") + next);
+  }
+  CHECK(w.on(GradientComputed{w.now}) == "check");
+  CHECK(w.on(GradientChecked{}) == "apply");
+  CHECK(w.on(AppliedLocally{}) == "contribute, report");
+  CHECK(w.on(Sent{w.now}) == "pull after 0, await instruction");  // a refresh is due
+  CHECK(w.granted(1, kThree, 0) == "stay");
+  CHECK(w.computes() == "compute");  // the next round begins with its first
+  CHECK((w.step.contributed() == 1 && w.step.reads() == 2));
+}
+
+TEST_CASE("a_local_step_whose_loss_is_not_finite_ends_its_round") {
+  Worker w({.local_steps = 3});
+  w.holds(0, 0);
+  CHECK(w.granted(0, kThree, 0) == "stay first");
+  CHECK(w.computes() == "compute");
+  CHECK(w.on(GradientComputed{w.now}) == "load 1");
+  CHECK(w.on(BatchLoaded{w.now}) == "compute 1");
+  CHECK(w.on(GradientComputed{w.now, false}) == "check");
+  CHECK(w.on(GradientChecked{false}) == "withdraw, report skipped");
+  CHECK(w.on(Sent{w.now}) == "await instruction");
+}
+
+TEST_CASE("what_the_next_round_needs_is_fetched_once_in_the_shadow_of_the_first_local_step") {
+  Worker w({.local_steps = 2});
+  w.holds(0, 0);
+  CHECK(w.granted(3, kThree, 1) == "stay first");
+  CHECK(w.computes() == "prefetch 1, compute");
+  CHECK(w.on(GradientComputed{w.now}) == "load 1");
+  CHECK(w.on(BatchLoaded{w.now}) == "compute 1");
 }
 
 TEST_CASE("a_gradient_that_is_not_finite_is_withdrawn_not_applied_and_its_clock_closes") {

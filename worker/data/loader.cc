@@ -55,7 +55,7 @@ struct BatchQueue::State : std::enable_shared_from_this<BatchQueue::State> {
   };
 
   State(std::shared_ptr<LoaderCore> loader, const Prediction& prediction, std::uint32_t prefetch)
-      : core(std::move(loader)), stride(prediction.stride) {
+      : core(std::move(loader)), stride(prediction.stride), in_a_row(prediction.in_a_row) {
     const std::size_t count = std::size_t{prefetch} + 1;
     slots.reserve(count);
     while (slots.size() < count) slots.emplace_back(core->image_memory());
@@ -64,8 +64,10 @@ struct BatchQueue::State : std::enable_shared_from_this<BatchQueue::State> {
   Slot* find(const BatchPart& part);
   bool is_planned(const Slot& slot, const BatchPart& first) const;
   Slot* reusable(const BatchPart& first);
+  std::int64_t place_in_row(const BatchPart& part) const { return part.position / part.samples % in_a_row; }
   BatchPart ahead_of(const BatchPart& part, std::int64_t steps) const {
-    return {part.position + steps * stride, part.samples};
+    const std::int64_t rounds = (place_in_row(part) + steps) / in_a_row;
+    return {part.position + steps * part.samples + rounds * (stride - in_a_row * part.samples), part.samples};
   }
   void plan(const BatchPart& first);
   void post(std::size_t index);
@@ -74,6 +76,7 @@ struct BatchQueue::State : std::enable_shared_from_this<BatchQueue::State> {
 
   const std::shared_ptr<LoaderCore> core;
   const std::int64_t stride;
+  const std::int64_t in_a_row;
   std::vector<Slot> slots;  // prefetch + 1, never resized
   Slot* held = nullptr;     // what the last next() gave out
   bool closed = false;      // the queue is gone: jobs still in the pool have nothing to do
@@ -89,10 +92,13 @@ BatchQueue::State::Slot* BatchQueue::State::find(const BatchPart& part) {
 
 // Is the slot's mini-batch `first`, or of as many samples one of the next ones, as many as are kept ready?
 bool BatchQueue::State::is_planned(const Slot& slot, const BatchPart& first) const {
-  const std::int64_t ahead = slot.part.position - first.position;
+  if (slot.part.samples != first.samples || stride <= 0) return false;
+  const std::int64_t n = first.samples;
+  const std::int64_t place = place_in_row(first);
+  const std::int64_t ahead = slot.part.position - (first.position - place * n);  // of the row's begin
+  const std::int64_t steps = ahead / stride * in_a_row + ahead % stride / n - place;
   const auto prefetch = static_cast<std::int64_t>(slots.size()) - 1;
-  return slot.part.samples == first.samples && stride > 0 && ahead >= 0 && ahead % stride == 0 &&
-         ahead / stride < prefetch;
+  return ahead >= 0 && steps >= 0 && steps < prefetch && slot.part == ahead_of(first, steps);
 }
 
 // A slot that may be given another mini-batch: a free one, or one made for a prediction that did not come

@@ -39,9 +39,14 @@ struct LoaderOptions {
 // nothing is made ahead.
 //
 //   {{128, 128}, 512}   [128, 256) [640, 768) ...; granted [640, 776) instead, next come [1152, 1288) ...
+//
+// With local steps several follow one another before the next stride (train.local_steps):
+//
+//   {{128, 64}, 512, 2}   [128, 192) [192, 256) [640, 704) [704, 768) ...
 struct Prediction {
   BatchPart first;
   std::int64_t stride = 0;
+  std::int64_t in_a_row = 1;  // more: `first` begins at a multiple of so many mini-batches
 };
 
 // A mini-batch that is ready, and the samples in it.

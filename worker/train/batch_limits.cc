@@ -6,13 +6,13 @@
 namespace paceline {
 namespace {
 
-// Iterations that anybody may be granted. With backup workers a clock applies fewer than it has; under a pool
+// Iterations (with local steps, rounds) that anybody may be granted. With backup workers a clock applies fewer than it has; under a pool
 // those are given out again, but no clock then has more.
 std::int64_t iterations_max(const RunConfig& config) {
   const std::int64_t workers = config.cluster.cluster().workers();
   const bool backup = config.sync.policy == PolicyKind::kBackup;
   const std::int64_t applied = backup ? workers - config.sync.backup_workers : workers;
-  const std::int64_t clocks = (config.train.total_iterations + applied - 1) / applied;
+  const std::int64_t clocks = (config.train.rounds() + applied - 1) / applied;
   constexpr std::int64_t kMax = std::numeric_limits<std::int64_t>::max();
   return clocks > kMax / workers ? kMax : clocks * workers;
 }
@@ -20,7 +20,7 @@ std::int64_t iterations_max(const RunConfig& config) {
 }  // namespace
 
 BatchLimits batch_limits(const RunConfig& config) {
-  const std::int64_t equal = config.train.batch_size;
+  const std::int64_t equal = config.train.round_samples();
   const std::int64_t iterations = iterations_max(config);
   constexpr std::int64_t kMax = std::numeric_limits<std::int64_t>::max();
   BatchLimits limits{equal, equal, iterations > kMax / equal ? kMax : iterations * equal, false};
@@ -33,7 +33,7 @@ BatchLimits batch_limits(const RunConfig& config) {
 
 Status BatchLimits::check_granted(const BatchPart& granted) const {
   if (granted.samples < least || granted.samples > most) {
-    return failed_precondition("granted a mini-batch of " + std::to_string(granted.samples) +
+    return failed_precondition("granted " + std::to_string(granted.samples) +
                                " samples, expected " + std::to_string(least) + " to " + std::to_string(most));
   }
   if (granted.position < 0 || granted.position > end - granted.samples) {

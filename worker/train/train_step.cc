@@ -1,6 +1,7 @@
 #include "worker/train/train_step.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 #include <variant>
 
@@ -124,12 +125,24 @@ void TrainStep::apply_what_was_put_off() {
 
 // The gradient.
 
-Status TrainStep::carry_out(const step::LoadBatch&) {
+Status TrainStep::carry_out(const step::LoadBatch& action) {
   const step::Grant& grant = t_.step.grant();
   const cache::SnapshotStamp& stamp = t_.cache.stamp();
-  const Step granted{t_.worker,         grant.clock,     grant.iteration,  grant.threshold,
-                     grant.min_version, stamp.version(), stamp.revision(), grant.batch};
-  prefetch_.reset();
+  const std::int64_t n = action.local_step;
+  const Step granted{t_.worker,
+                     grant.clock,
+                     grant.iteration * local_steps() + n,
+                     grant.threshold,
+                     grant.min_version,
+                     stamp.version(),
+                     stamp.revision(),
+                     step::local_batch(grant.batch, local_steps(), n),
+                     n};
+  if (n == 0) {
+    prefetch_.reset();
+  } else {
+    started_ = t_.pace.now();
+  }
   t_.phases.enter(Phase::kBatch);
   {
     const auto at_work = working(t_.watch, WorkWatch::Work::kBatch, grant.clock);
@@ -139,31 +152,64 @@ Status TrainStep::carry_out(const step::LoadBatch&) {
   return tell(step::BatchLoaded{look()});
 }
 
-Status TrainStep::carry_out(const step::Compute&) {
-  const step::Grant& grant = t_.step.grant();
+// What the round's contribution is made in.
+Status TrainStep::begin_computing() {
   const cache::SnapshotStamp& stamp = t_.cache.stamp();
   own_updates_ = static_cast<std::int64_t>(t_.cache.kept());
-  auto buffer = t_.gradients.acquire(t_.deadline);
-  if (!buffer.is_ok()) return give_up(buffer.status());
-  gradient_ = std::move(buffer).value();
-  // What the task says is final leaves while it computes the rest.
+  metric_ = {};
+  compute_time_ = {};
+  PACELINE_ASSIGN_OR_RETURN(gradient_, t_.gradients.acquire(t_.deadline));
   leaving_.emplace(t_.exchange,
-                   Contribution{t_.worker, grant.clock, 0, stamp.version(), stamp.revision(), gradient_,
-                                own_updates_, slice_revisions(stamp)},
+                   Contribution{t_.worker, t_.step.grant().clock, 0, stamp.version(), stamp.revision(),
+                                gradient_, own_updates_, slice_revisions(stamp)},
                    t_.looks);
+  if (t_.local) t_.local->steps.begin(t_.cache.parameters());
+  return Status::ok();
+}
+
+Status TrainStep::carry_out(const step::Compute& action) {
+  if (action.local_step == 0) {
+    if (Status begun = begin_computing(); !begun.is_ok()) return give_up(begun);
+  }
   const Ticks computing = t_.clock();
-  const auto computed = compute_at_pace(t_, grant, started_, *gradient_,
-                                        [this](std::int64_t begin) { leaving_->final_from(begin); });
-  compute_time_ = t_.clock() - computing;
-  Status done = computed.status();
-  if (done.is_ok()) done = leaving_->mistake();
-  if (done.is_ok()) done = t_.batches.check_counted(grant.batch, computed.value());
-  if (!done.is_ok()) return give_up(done);
-  metric_ = computed.value();
-  t_.phases.began_late(t_.cache.went_on(), reading_);
-  record_hidden();
-  pulled_.reset();  // what was pulled with the last push
-  return tell(step::GradientComputed{look()});
+  const Result<Metric> computed = compute(action.local_step);
+  compute_time_ += t_.clock() - computing;
+  if (!computed.is_ok()) return give_up(computed.status());
+  metric_.loss_sum += computed->loss_sum;
+  metric_.correct += computed->correct;
+  metric_.samples += computed->samples;
+  const bool finite = std::isfinite(metric_.loss_sum);
+  if (action.local_step == 0) t_.phases.began_late(t_.cache.went_on(), reading_);
+  if (!finite || action.local_step + 1 == local_steps()) {
+    record_hidden();
+    pulled_.reset();  // what was pulled with the last push
+  }
+  return tell(step::GradientComputed{look(), finite});
+}
+
+// Without local steps what the task says is final leaves while it computes the rest. With them a step of the
+// inner optimizer follows, and nothing leaves before the last.
+Result<Metric> TrainStep::compute(std::int64_t local_step) {
+  const step::Grant& grant = t_.step.grant();
+  const Paced pace{step::local_clock(grant.clock, local_steps(), local_step),
+                   step::local_batch(grant.batch, local_steps(), local_step).samples, started_};
+  if (!t_.local) {
+    PACELINE_ASSIGN_OR_RETURN(
+        const Metric metric, compute_at_pace(t_, pace, [&](const FinalFrom& final_from) {
+          return t_.task.compute(t_.cache.parameters(), *gradient_, final_from);
+        }, [this](std::int64_t begin) { leaving_->final_from(begin); }));
+    PACELINE_RETURN_IF_ERROR(leaving_->mistake());
+    PACELINE_RETURN_IF_ERROR(t_.batches.check_counted(grant.batch, metric));
+    return metric;
+  }
+  return compute_at_pace(t_, pace, [&](const FinalFrom&) -> Result<Metric> {
+    LocalSteps& steps = t_.local->steps;
+    PACELINE_ASSIGN_OR_RETURN(const Metric metric,
+                              t_.task.compute(steps.parameters(), *gradient_, whole_at_the_end));
+    // Of a step that is not finite the gradient stays, which says where.
+    if (std::isfinite(metric.loss_sum)) steps.step(*gradient_, t_.local->rate(grant.iteration * local_steps() + local_step));
+    return metric;
+  }, whole_at_the_end);
 }
 
 // In the shadow of computing: beside the phases, in none of them.
@@ -179,6 +225,9 @@ void TrainStep::record_hidden() {
 }
 
 Status TrainStep::carry_out(const step::CheckGradient&) {
+  if (t_.local && std::isfinite(metric_.loss_sum)) {
+    t_.local->steps.delta(t_.cache.parameters(), *gradient_);
+  }
   fault_ = leaving_->fault(metric_, t_.layout);
   return tell(step::GradientChecked{fault_.empty()});
 }
@@ -204,6 +253,7 @@ Status TrainStep::carry_out(const step::Contribute&) {
 Status TrainStep::carry_out(const step::Withdraw&) {
   t_.phases.enter(Phase::kPsApplyGrads);
   leaving_->withdraw();
+  if (t_.local) t_.local->steps.forget();
   return Status::ok();
 }
 

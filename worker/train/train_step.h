@@ -29,6 +29,7 @@
 #include "worker/train/batch_limits.h"
 #include "worker/train/gradient_buffers.h"
 #include "worker/train/leaving_gradient.h"
+#include "worker/train/local_steps.h"
 #include "worker/train/work_watch.h"
 
 namespace paceline {
@@ -53,6 +54,14 @@ struct Training {
   ThreadCache cache;
   GradientBuffers gradients;
   Emulator emulator;
+  // Where a round has steps of the worker's own: the steps, how many, and with which learning rate one is
+  // taken whose mini-batch is of this iteration of the run.
+  struct Local {
+    LocalSteps steps;
+    std::int64_t count = 1;
+    std::function<double(std::int64_t)> rate;
+  };
+  std::optional<Local> local = {};
   PhaseRecorder phases;
   std::function<Ticks()> clock;  // the recorder's
   ShownTimes* shown = nullptr;   // where its times are seen while it trains; null: nowhere
@@ -82,9 +91,9 @@ class TrainStep {
   Status carry_out(const step::AwaitInstruction&);
   Status carry_out(const step::AwaitParameters& action);
   Status carry_out(const step::MakeCurrent& action);
-  Status carry_out(const step::LoadBatch&);
+  Status carry_out(const step::LoadBatch& action);
   Status carry_out(const step::Pull& action);
-  Status carry_out(const step::Compute&);
+  Status carry_out(const step::Compute& action);
   Status carry_out(const step::CheckGradient&);
   Status carry_out(const step::ApplyLocally&);
   Status carry_out(const step::Contribute&);
@@ -96,6 +105,9 @@ class TrainStep {
   step::View look() const;
   Status begin(const Granted& granted);
   void apply_what_was_put_off();
+  std::int64_t local_steps() const { return t_.local ? t_.local->count : 1; }
+  Status begin_computing();
+  Result<Metric> compute(std::int64_t local_step);
   void record_hidden();
   Status give_up(Status why);
 
@@ -107,7 +119,7 @@ class TrainStep {
 
   // Of the round.
   ReportTime reported_;              // of the report that its grant answers
-  Ticks started_;                    // for the emulator
+  Ticks started_;                    // for the emulator: it, or its local step
   Phase reading_ = Phase::kPsParam;  // in which its parameters were made current
   struct Prefetch {
     Ticket ticket = 0;

@@ -6,7 +6,9 @@ namespace paceline {
 namespace {
 
 wire::WorkerReport report_of(const Training& t) {
-  return {t.worker, t.phases.totals(), t.step.contributed(), t.step.skipped(), t.overruns, t.bytes_early};
+  const std::int64_t each = t.local ? t.local->count : 1;  // iterations of a round
+  return {t.worker,   t.phases.totals(), t.step.contributed() * each, t.step.skipped() * each,
+          t.overruns, t.bytes_early};
 }
 
 }  // namespace

@@ -1,0 +1,93 @@
+// A run without any other process, of tests: all training threads of one node, an engine and an optimizer.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "common/cache/own_updates.h"
+#include "common/config/engine_config.h"
+#include "common/params/rates.h"
+#include "common/ticks.h"
+#include "worker/cache/host_vectors.h"
+#include "worker/local/local_coordinator.h"
+#include "worker/train/trainer.h"
+
+namespace paceline::test {
+
+// All threads of a run in this process.
+struct LocalRun {
+  const RunConfig& config;
+  TaskFactory& tasks;
+  ProcessCache cache;
+  LocalExchange exchange;
+  LocalCoordinator coordinator;
+  SteadyPaceClock pace;
+
+  LocalRun(const RunConfig& run, TaskFactory& factory)
+      : config(run),
+        tasks(factory),
+        cache({Range{0, factory.layout().size()}}),
+        exchange(run, factory.layout(), initial(factory), cache, steady_now),
+        coordinator(run, exchange, steady_now) {}
+
+  static std::vector<float> initial(const TaskFactory& factory) {
+    std::vector<float> values(static_cast<std::size_t>(factory.layout().size()));
+    factory.initialize(values);
+    return values;
+  }
+
+  Result<wire::WorkerReport> train(std::uint32_t thread) {
+    const WorkerId worker(NodeId(0), thread);
+    PACELINE_ASSIGN_OR_RETURN(auto task, tasks.make_trainer(worker));
+    const bool keeps = cache::keeps_own_updates(sync::largest_threshold(engine_config(config).policy));
+    Training training{.worker = worker,
+                      .layout = tasks.layout(),
+                      .looks = false,
+                      .batches = batch_limits(config),
+                      .deadline = std::chrono::seconds(20),
+                      .coordinator = coordinator,
+                      .exchange = exchange,
+                      .process_cache = cache,
+                      .task = *task,
+                      .pace = pace,
+                      .step = step::WorkerStep(
+                          {config.sync.refresh_clocks, false, keeps, config.train.local_steps}),
+                      .cache = ThreadCache(config.train.optimizer, cache.ranges(), thread,
+                                           std::make_unique<HostVectors>(config.train.optimizer, tasks.layout())),
+                      .gradients = GradientBuffers(tasks.layout().size()),
+                      .emulator = Emulator(config.emulate, config.run.seed, config.cluster.cluster(), worker,
+                                           config.train.batch_size),
+                      .local = local_steps(),
+                      .phases = PhaseRecorder(steady_now),
+                      .clock = steady_now};
+    auto report = run_trainer(training);
+    if (!report.is_ok()) coordinator.close(report.status());
+    return report;
+  }
+
+  std::optional<Training::Local> local_steps() const {
+    if (!config.train.has_inner_optimizer) return std::nullopt;
+    return Training::Local{LocalSteps(config.train.inner_optimizer, tasks.layout()), config.train.local_steps,
+                           [this](std::int64_t iteration) { return inner_rate(config, iteration); }};
+  }
+
+  // To its end; how many iterations were done.
+  std::int64_t run() {
+    std::atomic<std::int64_t> iterations = 0;
+    std::vector<std::thread> threads;
+    for (std::uint32_t t = 0; t < config.cluster.threads_per_node; ++t) {
+      threads.emplace_back([this, t, &iterations] {
+        const auto report = train(t);
+        if (report.is_ok()) iterations += report->iterations;
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    return iterations;
+  }
+};
+
+}  // namespace paceline::test

@@ -1,0 +1,234 @@
+// Rounds of local steps: what they are, written out as plain loops without any server, and which way the outer
+// step goes.
+#include "worker/train/local_steps.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "tests/process/counting_task.h"
+#include "tests/unit/local_run.h"
+#include "tests/unit/optimizer_plain.h"
+#include "tests/unit/training_fixture.h"
+#include "worker/network_task.h"
+
+namespace paceline::test {
+namespace {
+
+using testing::CountingFactory;
+using testing::CountingOptions;
+using testing::PlainOptimizer;
+
+double largest_difference(const std::vector<float>& a, const std::vector<float>& b) {
+  double largest = a.size() == b.size() ? 0.0 : INFINITY;
+  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
+    largest = std::max(largest, std::fabs(static_cast<double>(a[i]) - static_cast<double>(b[i])));
+  }
+  return largest;
+}
+
+OptimizerSection optimizer_of(OptimizerKind kind, double lr, bool nesterov = false) {
+  OptimizerSection optimizer;
+  optimizer.kind = kind;
+  optimizer.lr = lr;
+  optimizer.nesterov = nesterov;
+  return optimizer;
+}
+
+// K workers of a run under bsp, each a plain loop with an optimizer of its own, and no server anywhere.
+class PlainWorkers {
+ public:
+  explicit PlainWorkers(const RunConfig& config)
+      : config_(config), tasks_(made_tasks(config)), begin_(LocalRun::initial(*tasks_)) {
+    for (std::uint32_t r = 0; r < config.cluster.cluster().workers(); ++r) {
+      auto task = tasks_->make_trainer(WorkerId(NodeId(0), r));
+      REQUIRE(task.is_ok());
+      workers_.push_back({std::move(task).value(), PlainOptimizer(config.train.inner_optimizer, begin_.size())});
+    }
+  }
+
+  const std::vector<float>& begin() const { return begin_; }
+  // Where each worker stands after its local steps of round `clock` from `from` on.
+  std::vector<std::vector<float>> ends(std::int64_t clock, const std::vector<float>& from) {
+    const TrainSection& train = config_.train;
+    std::vector<float> gradient(from.size());
+    std::vector<std::vector<float>> ends;
+    for (std::size_t r = 0; r < workers_.size(); ++r) {
+      std::vector<float> at = from;
+      const std::int64_t round = clock * std::ssize(workers_) + static_cast<std::int64_t>(r);
+      for (std::int64_t n = 0; n < train.local_steps; ++n) {
+        Step step;
+        step.batch = {(round * train.local_steps + n) * train.batch_size, train.batch_size};
+        REQUIRE(workers_[r].task->load(step).is_ok());
+        REQUIRE(workers_[r].task->compute(at, gradient, whole_at_the_end).is_ok());
+        workers_[r].inner.apply(at, gradient, train.inner_optimizer.lr);
+      }
+      ends.push_back(std::move(at));
+    }
+    return ends;
+  }
+
+ private:
+  static std::unique_ptr<TaskFactory> made_tasks(const RunConfig& config) {
+    auto tasks = make_network_tasks(config);
+    REQUIRE(tasks.is_ok());
+    return std::move(tasks).value();
+  }
+  struct Worker {
+    std::unique_ptr<Task> task;
+    PlainOptimizer inner;
+  };
+  const RunConfig& config_;
+  const std::unique_ptr<TaskFactory> tasks_;
+  const std::vector<float> begin_;
+  std::vector<Worker> workers_;
+};
+
+std::vector<float> mean(const std::vector<std::vector<float>>& vectors) {
+  std::vector<float> mean(vectors.front().size());
+  for (std::size_t i = 0; i < mean.size(); ++i) {
+    double sum = 0.0;
+    for (const auto& vector : vectors) sum += vector[i];
+    mean[i] = static_cast<float>(sum / static_cast<double>(vectors.size()));
+  }
+  return mean;
+}
+
+// Three workers under bsp, averaged.
+RunConfig averaging(std::int64_t local_steps, OptimizerSection inner, OptimizerSection outer) {
+  RunConfig config = with_local_steps(with_policy(training_config(1, 3), PolicyKind::kBsp,
+                                                  ApplyMode::kVersioned, CombineMode::kMean),
+                                      local_steps);
+  config.train.inner_optimizer = inner;
+  config.train.optimizer = outer;
+  return config;
+}
+
+std::vector<float> trained_locally(const RunConfig& config) {
+  auto tasks = make_network_tasks(config);
+  REQUIRE(tasks.is_ok());
+  LocalRun run(config, **tasks);
+  CHECK(run.run() == config.train.total_iterations);
+  return run.exchange.parameters();
+}
+
+}  // namespace
+
+TEST_CASE("a_delta_is_what_all_steps_of_a_round_have_taken_away_and_has_a_gradient_s_sign") {
+  Layout layout;
+  REQUIRE(layout.add("w", {1}).is_ok());
+  LocalSteps steps(optimizer_of(OptimizerKind::kSgd, 0.5), layout);
+  const std::vector<float> begin{10.0F};
+  std::vector<float> delta(1);
+  steps.begin(begin);
+  steps.step(std::vector<float>{2.0F}, 0.5);
+  CHECK(steps.parameters()[0] == 9.0F);
+  steps.step(std::vector<float>{4.0F}, 0.5);
+  CHECK(steps.parameters()[0] == 7.0F);
+  steps.delta(begin, delta);
+  CHECK(delta[0] == 3.0F);
+}
+
+TEST_CASE("the_inner_optimizer_s_state_stays_over_rounds_until_it_is_to_be_forgotten") {
+  Layout layout;
+  REQUIRE(layout.add("w", {1}).is_ok());
+  LocalSteps steps(optimizer_of(OptimizerKind::kMomentum, 1.0), layout);  // momentum 0.9
+  const std::vector<float> begin{0.0F};
+  const std::vector<float> gradient{1.0F};
+  const auto first_step = [&] {
+    steps.begin(begin);
+    steps.step(gradient, 1.0);
+    return steps.parameters()[0];
+  };
+  CHECK(first_step() == -1.0F);
+  CHECK(first_step() == -1.9F);
+  steps.forget();
+  CHECK(first_step() == -1.0F);
+}
+
+TEST_CASE("k_workers_with_local_steps_are_k_plain_loops_averaged") {
+  const auto inner = GENERATE(optimizer_of(OptimizerKind::kSgd, 0.05),
+                              optimizer_of(OptimizerKind::kMomentum, 0.02, true),
+                              optimizer_of(OptimizerKind::kAdam, 0.001));
+  CAPTURE(static_cast<int>(inner.kind));
+  const RunConfig config = averaging(5, inner, optimizer_of(OptimizerKind::kSgd, 1.0));
+  PlainWorkers plain(config);
+  std::vector<float> expected = plain.begin();
+  for (std::int64_t clock = 0; clock < 4; ++clock) expected = mean(plain.ends(clock, expected));
+  CHECK(largest_difference(trained_locally(config), expected) < 1e-6);
+  CHECK(largest_difference(plain.begin(), expected) > 1e-3);  // it has learned something
+}
+
+// v <- mu v + d;  theta <- theta - lr (d + mu v), with d = theta - mean of where the workers got to.
+TEST_CASE("the_outer_step_is_nesterov_s_on_the_mean_of_the_deltas_and_goes_where_the_workers_went") {
+  RunConfig config = averaging(4, optimizer_of(OptimizerKind::kMomentum, 0.02),
+                               optimizer_of(OptimizerKind::kMomentum, 0.7, true));
+  config.train.optimizer.momentum = 0.9;
+  const std::int64_t rounds = GENERATE(1, 5);
+  config.train.total_iterations = rounds * 3 * config.train.local_steps;
+  PlainWorkers plain(config);
+  std::vector<float> theta = plain.begin();
+  std::vector<double> v(theta.size());
+  for (std::int64_t clock = 0; clock < rounds; ++clock) {
+    const std::vector<float> got_to = mean(plain.ends(clock, theta));
+    for (std::size_t i = 0; i < theta.size(); ++i) {
+      const double d = static_cast<double>(theta[i]) - static_cast<double>(got_to[i]);
+      v[i] = 0.9 * v[i] + d;
+      theta[i] = static_cast<float>(static_cast<double>(theta[i]) - 0.7 * (d + 0.9 * v[i]));
+    }
+  }
+  const std::vector<float> run = trained_locally(config);
+  CHECK(largest_difference(run, theta) < 1e-6);
+  if (rounds > 1) return;
+  const std::vector<float> got_to = mean(PlainWorkers(config).ends(0, plain.begin()));
+  double along = 0.0;
+  for (std::size_t i = 0; i < run.size(); ++i) along += (run[i] - plain.begin()[i]) * (got_to[i] - plain.begin()[i]);
+  CHECK(along > 0.0);
+}
+
+TEST_CASE("one_local_step_with_sgd_inside_and_outside_is_bsp_with_the_mean_of_gradients") {
+  const RunConfig rounds = averaging(1, optimizer_of(OptimizerKind::kSgd, 0.05),
+                                     optimizer_of(OptimizerKind::kSgd, 1.0));
+  RunConfig gradients = rounds;
+  gradients.train.has_inner_optimizer = false;
+  gradients.train.optimizer.lr = 0.05;
+  CHECK(largest_difference(trained_locally(rounds), trained_locally(gradients)) < 1e-6);
+}
+
+// Each local step adds a quarter, so a round counts one (tests/process/counting_task.h).
+TEST_CASE("a_round_with_a_gradient_that_is_not_finite_leaves_nothing_of_itself") {
+  RunConfig config = averaging(4, optimizer_of(OptimizerKind::kSgd, 0.25), optimizer_of(OptimizerKind::kSgd, 1.0));
+  config.train.on_nan = OnNan::kSkip;
+  config.train.skips_max = 1.0;
+  config.sync.combine = CombineMode::kEach;
+  config.train.total_iterations = 3 * 4 * 10;
+  CountingOptions options;
+  options.cluster = config.cluster.cluster();
+  options.local_steps = 4;
+  options.is_not_finite = [](const Step& step) {
+    return step.worker.thread == 1 && step.clock == Clock(5) && step.local_step == 2;
+  };
+  CountingFactory tasks(options);
+  LocalRun run(config, tasks);
+  run.run();
+  const std::vector<float> counts = run.exchange.parameters();
+  for (std::size_t i = 0; i < counts.size(); ++i) CHECK(counts[i] == (i % 3 == 1 ? 9.0F : 10.0F));
+}
+
+TEST_CASE("inner_rates_count_mini_batches_of_each_worker_whatever_the_number_of_local_steps") {
+  RunConfig config = averaging(4, optimizer_of(OptimizerKind::kSgd, 1.0), optimizer_of(OptimizerKind::kSgd, 1.0));
+  config.train.inner_optimizer.schedule.kind = ScheduleKind::kStep;
+  config.train.inner_optimizer.schedule.step_versions = 6;
+  config.train.inner_optimizer.schedule.step_factor = 0.5;
+  // Round 0 of three workers has the iterations 0 to 11, which are each worker's first four.
+  CHECK(inner_rate(config, 0) == 1.0);
+  CHECK(inner_rate(config, 11) == 1.0);       // the third worker's fourth
+  CHECK(inner_rate(config, 12 + 1) == 1.0);   // the first worker's sixth
+  CHECK(inner_rate(config, 12 + 2) == 0.5);   // and seventh
+  CHECK(inner_rate(config, 12 + 4 + 2) == 0.5);  // the second worker's seventh
+}
+
+}  // namespace paceline::test

@@ -1,0 +1,55 @@
+// Local steps: a worker takes several mini-batches with an optimizer of its own, the inner one, before it
+// exchanges anything (train.local_steps, train.inner_optimizer). SparkNet (Moritz, Nishihara, Stoica and Jordan,
+// ICLR 2016, section 2), local SGD; with a momentum at the servers DiLoCo (Douillard et al., 2023).
+//
+//   begin()   the parameters that the round begins with are copied
+//   step()    once a mini-batch, at parameters(): a step of the inner optimizer, of these
+//   delta()   begin - end: what all steps of the round have taken away
+//
+// So a delta has the sign of a gradient: the servers' optimizer, the outer one, takes steps along what workers
+// found. With kind sgd and lr 1 under combine: mean that is their average, parameter by parameter.
+//
+//   begin 10, two steps of lr 0.5 with gradients 2 and 4:   10 -> 9 -> 7, delta 3
+//   another worker's delta 1, outer sgd, lr 1, mean:         10 - (3 + 1) / 2 = 8 = (7 + 9) / 2
+//
+// The inner optimizer's state stays here from round to round and is never sent. A round that comes to nothing
+// (a NaN, train.on_nan: skip) may have spoiled it: forget().
+//
+// Memory: one parameter vector and the optimizer's state. Thread: one.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "common/config/run_config.h"
+#include "common/params/layout.h"
+#include "common/params/optimizer.h"
+
+namespace paceline {
+
+class LocalSteps {
+ public:
+  // For parameters of this layout, whose tensors' traits count in the inner optimizer's steps.
+  LocalSteps(const OptimizerSection& inner, const Layout& layout);
+
+  // A round begins with these parameters, layout.size() floats.
+  void begin(std::span<const float> parameters);
+  // What the next mini-batch's gradient is to be computed at.
+  std::span<const float> parameters() const { return parameters_; }
+  // One step of the inner optimizer.
+  void step(std::span<const float> gradient, double learning_rate);
+  // Writes parameters at the begin, as they were given, minus those now. Vectors of equal length.
+  void delta(std::span<const float> begin, std::span<float> delta) const;
+
+  // The inner optimizer's state is as it was at first.
+  void forget();
+
+ private:
+  OptimizerSection inner_;
+  FactorRanges factors_;
+  std::vector<float> parameters_;
+  OptimizerState optimizer_;
+};
+
+}  // namespace paceline
