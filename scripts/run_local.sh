@@ -52,9 +52,7 @@ nodes=$nodes_max
 overrides+=("run.out=$(yaml_string "$out")")
 overrides+=("data.path=$(yaml_string "$(realpath -sm "$data")")") # `paceline evaluate` may be called from elsewhere
 
-made=''
-[ -d "$out" ] || made=folder
-[ -e "$out/config.yaml" ] || made="$made config"
+made_for "$out"
 mkdir -p "$out" || fail "cannot create $out" 1
 [ -n "$resume$resume_or_start" ] || make_way "$out" --out
 
@@ -125,17 +123,14 @@ done
 
 if [ -e "$out/summary.json" ] && [ "$(summary_id)" != "$earlier" ]; then "$bin/paceline" report "$out"; fi
 [ "$result" -ne 0 ] || exit 0
-# Status 2, wrong usage or configuration, is passed on from whichever daemon said it first. Of a run that was never one
-# nothing is kept, so that the corrected command is not refused.
+# Status 2, wrong usage or configuration, is passed on from whichever daemon said it first.
 if [ -n "$resume$resume_or_start" ]; then
   case "$result,$early" in
     [2-5],*) exit "$result" ;;
     *,[2-5]) exit "$early" ;;
   esac
 elif [ "$result" -eq 2 ] || [ "$early" = 2 ]; then
-  run_files "$out" -delete
-  case "$made" in *config) rm -f "$out/config.yaml" ;; esac
-  case "$made" in folder*) rmdir "$out" 2>/dev/null ;; esac
+  forget_run "$out"
   exit 2
 fi
 fail "$(what_became_of "$out"); see $out/server.log" 1

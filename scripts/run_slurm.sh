@@ -28,10 +28,12 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 if [ ! -e "$root/scripts/lib/slurm.sh" ] && [ -n "${SLURM_JOB_ID:-}" ]; then # sbatch itself was given this file, and copied it
   root=$(scontrol show job "$SLURM_JOB_ID" | sed -n 's/^ *Command=\([^ ]*\).*/\1/p')
   root=$(cd "$(dirname "$root")/.." && pwd)
+  BASH_ARGV0=$root/scripts/run_slurm.sh # what it is called, and where its usage stands
 fi
 . "$root/scripts/lib/arguments.sh" || exit 2
 . "$root/scripts/lib/daemons.sh"
 . "$root/scripts/lib/keys.sh"
+. "$root/scripts/lib/processes.sh"
 . "$root/scripts/lib/runs.sh"
 . "$root/scripts/lib/slurm.sh"
 . "$root/scripts/lib/yaml.sh"
@@ -42,6 +44,10 @@ read_arguments "--out folder" "--bin folder" "--interface name" "--srun options"
 [ ${#words[@]} -le 1 ] || fail "two configurations: '${words[0]}' and '${words[1]}'"
 [ ${#words[@]} -eq 1 ] || fail "no configuration given (see --help)"
 config=${words[0]}
+# Until there are daemons; there is nothing to save yet.
+asked_early=''
+trap 'exit 1' INT TERM HUP
+trap 'asked_early=yes' USR1 USR2
 [ -z "$force" ] || [ -z "$resume_or_start" ] || fail "--resume-or-start and --force exclude each other"
 [ -n "${SLURM_JOB_ID:-}" ] || fail "there is no Slurm allocation here: call it inside salloc or from an sbatch script"
 [ "${SLURM_STEP_NUM_TASKS:-1}" -le 1 ] ||
@@ -83,6 +89,7 @@ given+=("run.out=$(yaml_string "$out")")
 [ "$data" = null ] || given+=("data.path=$(yaml_string "$(realpath -sm "$data")")")
 again=${SLURM_RESTART_COUNT:-0} # how often Slurm has begun this job again
 if [ "$again" -gt 0 ]; then resume_or_start=--resume-or-start force=''; fi
+made_for "$out"
 mkdir -p "$out" || fail "cannot create $out" 1
 resume=''
 if [ -n "$resume_or_start" ]; then
@@ -129,6 +136,7 @@ files=$(mktemp -d -t paceline.XXXXXX) || fail "cannot create a folder for tempor
 finish() {
   end_daemons
   rm -rf "$files"
+  case "$made" in folder*) rmdir "$out" 2>/dev/null ;; esac # where nothing was written
 }
 trap finish EXIT
 
@@ -144,7 +152,7 @@ for host in "${!shards_on[@]}"; do
     </dev/null >"$files/ports-$host" &
   probes+=($!)
 done
-for probe in "${probes[@]}"; do wait "$probe" || fail "the server's hosts do not say which ports they have free" 1; done
+for probe in "${probes[@]}"; do wait_for "$probe" || fail "the servers' hosts do not say which ports they have free" 1; done
 declare -A address=() ports=()
 for host in "${!shards_on[@]}"; do
   ports[$host]=$(sed -n 's/^free_ports //p' "$files/ports-$host")
@@ -209,6 +217,14 @@ if [ -n "$doctor" ]; then
   exit "$unfit"
 fi
 
+# begin_again: what --requeue is for.
+begin_again() {
+  say "asks Slurm to begin job $job again"
+  scontrol requeue "$job" || fail "Slurm does not begin job $job again; submit it once more with --resume-or-start" 1
+  exit 1
+}
+[ -z "$requeue" ] || [ -z "$asked_early" ] || begin_again
+
 # launch SECONDS PROGRAM INPUT ARGUMENT…: as `step` says. A process group of its own each: Ctrl-C reaches this script alone.
 launch() {
   setsid "${step[@]}" bash "$root/scripts/lib/slurm_task.sh" "$1" "$bin/$2" -- "${@:4}" <"$files/$3.tar" &
@@ -248,12 +264,13 @@ done
 [ ! "$out/summary.json" -nt "$files/run.yaml" ] || "$bin/paceline" report "$out"
 [ "$result" -ne 0 ] || exit 0
 if [ -n "$will_go_on" ] && [ "$(run_status "$out")" = stopped ]; then
-  say "asks Slurm to begin job $job again"
-  scontrol requeue "$job" || fail "Slurm does not begin job $job again; submit it once more with --resume-or-start" 1
-  exit 1
+  begin_again
 fi
-case "$result,${early:-0}" in
-  [2-5],*) exit "$result" ;;
-  *,[2-5]) exit "$early" ;;
+# What is wrong with its usage, or with what is to be gone on with, is passed on from whichever daemon said it first.
+case "$result,$early" in
+  [2-5],*) ;;
+  *,[2-5]) result=$early ;;
+  *) fail "$(what_became_of "$out"); see $out/server.log" 1 ;;
 esac
-fail "$(what_became_of "$out"); see $out/server.log" 1
+[ "$result" -ne 2 ] || [ -n "$resume" ] || forget_run "$out"
+exit "$result"

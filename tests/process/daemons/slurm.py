@@ -57,7 +57,10 @@ PriorityType=priority/basic
 SlurmdParameters=config_overrides
 KillWait={kill_wait}
 {nodes}
-PartitionName=all Nodes=ALL Default=YES OverSubscribe=NO
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
+PartitionName=all Nodes=ALL Default=YES OverSubscribe=NO PriorityTier=1
+PartitionName=urgent Nodes=ALL OverSubscribe=NO PriorityTier=2
 """
 
 

@@ -239,8 +239,10 @@ class Slurm(ScriptTest):
     def test_a_job_that_is_begun_again_goes_on(self):
         job = self.submit("requeue", self.ENDLESS)
         self.wait_for_training()
-        self.cluster.ask("scontrol", "requeue", job)  # as preemption does, and the loss of a host
+        urgent = self.cluster.ask("sbatch", "--parsable", "--partition=urgent", "--nodes=4", "--exclusive", "--output=/dev/null",
+                                  "--wrap=true").strip()
         self.assert_goes_on_where_it_stopped()
+        self.wait_for(urgent, "COMPLETED")
         self.cluster.ask("scancel", "--batch", "--signal=USR1", job)  # as before its time runs out
         self.assert_goes_on_where_it_stopped(2)
         self.wait_for(job, "RUNNING", 2)
@@ -267,10 +269,14 @@ class Slurm(ScriptTest):
         return self.start("salloc", "--quiet", *options, harness.SOURCE / "scripts/run_slurm.sh", self.config, "--out", self.run_dir,
                           "--bin", harness.BIN, *arguments)
 
-    def test_too_small_an_allocation_is_named_and_nothing_is_left(self):
+    def test_what_cannot_be_run_is_named_and_nothing_is_left(self):
         script = self.salloc(("--nodes=2", "--ntasks=3"))
         self.assertEqual(script.end(), 2, script.errors())
         self.assertRegex(script.errors()[0], r"^run_slurm: job \d+ has 3 tasks on 2 hosts; cluster\.nodes is 4, expected a task for each")
+        self.assertFalse(self.run_dir.exists())
+        script = self.salloc(("--nodes=4",), f"data.path={self.folder}/none")
+        self.assertEqual(script.end(), 2, script.errors())
+        self.assertIn(f"data folder '{self.folder}/none' does not exist", " ".join(script.errors()))
         self.assertFalse(self.run_dir.exists())
         self.assertEqual(harness.daemons_of(self._process.pid), [])
 
