@@ -44,10 +44,15 @@ read_arguments "--out folder" "--bin folder" "--interface name" "--srun options"
 [ ${#words[@]} -le 1 ] || fail "two configurations: '${words[0]}' and '${words[1]}'"
 [ ${#words[@]} -eq 1 ] || fail "no configuration given (see --help)"
 config=${words[0]}
-# Until there are daemons; there is nothing to save yet.
+# Until there are daemons.
 asked_early=''
+# shellcheck disable=SC2317 # called by a trap
+save_nothing() {
+  asked_early=yes
+  say "asked for a checkpoint before there is a server that has something to save"
+}
 trap 'exit 1' INT TERM HUP
-trap 'asked_early=yes' USR1 USR2
+trap save_nothing USR1 USR2
 [ -z "$force" ] || [ -z "$resume_or_start" ] || fail "--resume-or-start and --force exclude each other"
 [ -n "${SLURM_JOB_ID:-}" ] || fail "there is no Slurm allocation here: call it inside salloc or from an sbatch script"
 [ "${SLURM_STEP_NUM_TASKS:-1}" -le 1 ] ||
@@ -244,11 +249,16 @@ done
 on_signals stop save
 trap 'stop hangup' TERM
 # shellcheck disable=SC2317 # called by a trap
+save() { tell 0 USR2 || save_nothing; }
+# shellcheck disable=SC2317 # called by a trap
 stop_to_go_on() {
   [ -z "$will_go_on" ] || return 0
   will_go_on=yes
   say "stopping, for the job to be begun again"
-  tell 0 TERM
+  until tell 0 TERM; do # its step may be about to begin
+    kill -0 "${pids[0]}" 2>/dev/null || return 0
+    sleep 0.2
+  done
 }
 will_go_on=''
 [ -z "$requeue" ] || trap stop_to_go_on USR1 USR2
@@ -263,9 +273,7 @@ for n in "${!statuses[@]}"; do
 done
 [ ! "$out/summary.json" -nt "$files/run.yaml" ] || "$bin/paceline" report "$out"
 [ "$result" -ne 0 ] || exit 0
-if [ -n "$will_go_on" ] && [ "$(run_status "$out")" = stopped ]; then
-  begin_again
-fi
+if [ -n "$will_go_on" ] && [[ "$(run_status "$out")" != failed ]]; then begin_again; fi
 # What is wrong with its usage, or with what is to be gone on with, is passed on from whichever daemon said it first.
 case "$result,$early" in
   [2-5],*) ;;
