@@ -52,23 +52,9 @@ nodes=$nodes_max
 overrides+=("run.out=$(yaml_string "$out")")
 overrides+=("data.path=$(yaml_string "$(realpath -sm "$data")")") # `paceline evaluate` may be called from elsewhere
 
-made=''
-[ -d "$out" ] || made=folder
-[ -e "$out/config.yaml" ] || made="$made config"
+made_for "$out"
 mkdir -p "$out" || fail "cannot create $out" 1
-if [ -z "$resume$resume_or_start" ] && [ -n "$(run_files "$out")" ]; then
-  [ -n "$force" ] || fail "$out holds an earlier run; give another --out, or --force to replace it"
-  ! ended_well "$out" || [ "${times[--force]}" -ge 2 ] ||
-    fail "$out holds a run that ended well; give another --out, or --force twice to replace it"
-  # Daemons hold their logs; a log that is deleted would no longer keep others out. 99: not flock's or the system's.
-  for log in "$out"/server.log "$out"/server-*.log "$out"/worker-*.log; do
-    [ ! -e "$log" ] || flock -n -E 99 "$log" true || [ $? -ne 99 ] ||
-      fail "$out holds a run that is still alive (${log##*/} is locked); end it first, or give another --out"
-  done
-  # The server clears the folder, too, but may die before that: then an earlier run's log would tell of this one's
-  # training, its summary would be printed as this one's, and its model would lie beside a config.yaml not its own.
-  run_files "$out" -delete || fail "cannot clear $out" 1
-fi
+[ -n "$resume$resume_or_start" ] || make_way "$out" --out
 
 sockets=''
 if [ -z "$tcp" ]; then
@@ -82,11 +68,18 @@ if [ -z "$tcp" ]; then
   for ((k = 0; k < shards; k++)); do list+="${list:+,}ipc://$sockets/$k"; done
   overrides+=("cluster.endpoints=[$list]")
 fi
-mode=$force told=()
+server_mode=$force node_mode=$force told=()
 read_from=$out/config.yaml
 if [ -n "$resume$resume_or_start" ]; then
   # The run's configuration stays what it was; of one that is begun the server writes it.
-  mode=${resume_or_start:---resume} told=("${overrides[@]}") read_from=$config
+  told=("${overrides[@]}") read_from=$config
+  if [ -n "$resume" ]; then
+    server_mode=--resume node_mode=--resume
+  elif (cd "$out" && eval "$to_go_on"); then
+    server_mode=--resume node_mode=--resume-or-start # a node that never came has no log to go on with
+  else
+    server_mode=--force node_mode=--force
+  fi
 else
   effective=$("$bin/paceline" check-config "$config" "${overrides[@]}" --print) || exit 2
   printf '%s\n' "$effective" >"$out/config.yaml" || fail "cannot write $out/config.yaml" 1
@@ -111,10 +104,10 @@ trap cleanup EXIT
 # A process group of its own each: Ctrl-C in the terminal reaches this script alone, which passes it on in order.
 launch() { setpriv --pdeathsig TERM setsid "$@" </dev/null & pids+=($!); }
 for ((k = 0; k < shards; k++)); do
-  launch "$bin/paceline-server" "$read_from" --shard "$k" ${mode:+"$mode"} "${told[@]}"
+  launch "$bin/paceline-server" "$read_from" --shard "$k" ${server_mode:+"$server_mode"} "${told[@]}"
 done
 for ((i = 0; i < nodes; i++)); do
-  launch "$bin/paceline-worker" "$read_from" --node "$i" ${mode:+"$mode"} "${told[@]}"
+  launch "$bin/paceline-worker" "$read_from" --node "$i" ${node_mode:+"$node_mode"} "${told[@]}"
 done
 on_signals stop save
 
@@ -130,24 +123,14 @@ done
 
 if [ -e "$out/summary.json" ] && [ "$(summary_id)" != "$earlier" ]; then "$bin/paceline" report "$out"; fi
 [ "$result" -ne 0 ] || exit 0
-# Status 2, wrong usage or configuration, is passed on from whichever daemon said it first. Of a run that was never one
-# nothing is kept, so that the corrected command is not refused.
+# Status 2, wrong usage or configuration, is passed on from whichever daemon said it first.
 if [ -n "$resume$resume_or_start" ]; then
   case "$result,$early" in
     [2-5],*) exit "$result" ;;
     *,[2-5]) exit "$early" ;;
   esac
 elif [ "$result" -eq 2 ] || [ "$early" = 2 ]; then
-  run_files "$out" -delete
-  case "$made" in *config) rm -f "$out/config.yaml" ;; esac
-  case "$made" in folder*) rmdir "$out" 2>/dev/null ;; esac
+  forget_run "$out"
   exit 2
 fi
-why=$(run_reason "$out")
-case "$(run_status "$out")" in
-  invalid) why="the run is invalid: $why" ;;
-  stopped) why="the run was stopped${why:+: $why}" ;;
-  failed) why="the run failed${why:+: $why}" ;;
-  *) why="the run failed or was stopped" ;;
-esac
-fail "$why; see $out/server.log" 1
+fail "$(what_became_of "$out"); see $out/server.log" 1

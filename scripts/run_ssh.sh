@@ -1,10 +1,14 @@
 #!/usr/bin/env bash
 # Runs one configuration on several machines over ssh.
-#   scripts/run_ssh.sh CONFIG HOSTS [--dir DIR] [--ssh COMMAND] [--force] [key.path=value …]
+#   scripts/run_ssh.sh CONFIG HOSTS [--dir DIR] [--ssh COMMAND] [--force | --resume-or-start]
+#                      [key.path=value …]
 #     HOSTS         a file with one daemon per line, in order: "server HOST" for each shard, "node HOST" for each node;
 #                   empty lines and what stands behind a # do not count, nor do line ends of other systems
 #     --dir DIR     the built checkout on every host (default: the same path as here)
 #     --ssh COMMAND how a host is reached (default: ssh -o BatchMode=yes)
+#     --resume-or-start
+#                   go on with the run in run.out where the first server's host has a checkpoint of it, else begin it: the
+#                   same command each time
 # cluster.endpoints must name the server hosts as the nodes reach them. Data must be at data.path on every node.
 # The connections are protected: by the keys in the folder security.keys of every host where the configuration names one,
 # else by new keys for this run, of which each host gets its part (its own secrets and the others' public keys). Only
@@ -15,32 +19,27 @@
 # is made of all.
 # Ctrl-C, SIGTERM or a terminal that closes: the run stops in order and keeps its model. Ctrl-C or SIGTERM twice: the daemons
 # are ended at once. Three times: so are the connections. SIGUSR1 or SIGUSR2: a checkpoint is saved, and the run goes on.
-# Exit status: 0 the run succeeded, 1 it failed or was stopped, 2 wrong usage or configuration.
+# Exit status: 0 the run succeeded, 1 it failed or was stopped, 2 wrong usage or configuration; where a run is to be resumed:
+# 3 there is no checkpoint that is whole, 4 the run has ended well already, 5 it has another configuration.
 set -uo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 . "$root/scripts/lib/arguments.sh"
 . "$root/scripts/lib/daemons.sh"
+. "$root/scripts/lib/keys.sh"
+. "$root/scripts/lib/runs.sh"
 . "$root/scripts/lib/yaml.sh"
 
-dir=$root ssh='ssh -o BatchMode=yes' force=''
-read_arguments "--dir folder" "--ssh command" --force key=value words -- "$@"
+dir=$root ssh='ssh -o BatchMode=yes' force='' resume_or_start=''
+read_arguments "--dir folder" "--ssh command" --force --resume-or-start key=value words -- "$@"
 [ ${#words[@]} -ge 2 ] || fail "a configuration and a host list are needed (see --help)"
 [ ${#words[@]} -eq 2 ] || fail "too many arguments: '${words[2]}'"
+[ -z "$force" ] || [ -z "$resume_or_start" ] || fail "--resume-or-start and --force exclude each other"
 config=${words[0]} hosts=${words[1]}
 [ -r "$hosts" ] || fail "cannot read the host list $hosts"
 bin="$root/build/release/bin"
 [ -x "$bin/paceline" ] || fail "$bin/paceline is not there; build it with scripts/build.sh"
-# What the configuration says of its security is asked of one that listens nowhere: as it is it may need keys to be one.
-peek() {
-  "$bin/paceline" check-config "$config" "${given[@]}" cluster.shards=1 cluster.replicas=1 'cluster.etcd=[]' \
-    'cluster.endpoints=["ipc://nowhere"]' --get "$1"
-}
-has_keys=$(peek security.keys) || exit 2
-new_keys=''
-if [ "$has_keys" = null ] && [ "$(peek security.allow_insecure)" = false ]; then
-  new_keys=yes
-  given+=(security.keys=keys) # each daemon is told where its host has them
-fi
+wants_new_keys "$bin/paceline" "$config" "${given[@]}" || exit 2
+[ -z "$new_keys" ] || given+=(security.keys=keys) # each daemon is told where its host has them
 effective=$("$bin/paceline" check-config "$config" "${given[@]}" --print) || exit 2
 get() { "$bin/paceline" check-config "$config" "${given[@]}" --get "$1"; }
 [ "$(get cluster.replicas)" = 1 ] ||
@@ -113,9 +112,11 @@ launch() {
   pids+=($!)
 }
 tell() { echo "$2" >&"${inputs[$1]}"; }
-# Unknown, when the authority's host cannot be reached, counts as begun: nothing is to be ended for that.
+# on_authority COMMAND: for its shell in the checkout, with nothing to read.
 # shellcheck disable=SC2086
-training_began() { ! $ssh "${servers[0]}" "cd $quoted && ! grep -qs 'training begins' $log" </dev/null; }
+on_authority() { $ssh "${servers[0]}" "cd $quoted && $1" </dev/null; }
+# Unknown, when the authority's host cannot be reached, counts as begun: nothing is to be ended for that.
+training_began() { ! on_authority "! tail -c +$((said + 1)) $log 2>/dev/null | grep -qs 'training begins\|training goes on'"; }
 # shellcheck disable=SC2317 # called by the trap
 finish() {
   for fd in "${inputs[@]}"; do exec {fd}>&-; done
@@ -142,15 +143,11 @@ give_config() {
 }
 # give_keys HOST: its part of the new keys.
 give_keys() {
-  local host=$1 files=() k i
-  for ((k = 0; k < shards; k++)); do
-    if [ "${servers[$k]}" = "$host" ]; then files=(server.key); fi
-  done
-  [ ${#files[@]} -eq 0 ] || for ((i = 0; i < nodes_max; i++)); do files+=("node-$i.pub"); done
-  for ((i = 0; i < nodes; i++)); do
-    [ "${workers[$i]}" != "$host" ] || files+=("node-$i.key" server.pub)
-  done
-  mapfile -t files <<<"$(printf '%s\n' "${files[@]}" | sort -u)"
+  local host=$1 files k i
+  mapfile -t files < <({
+    for ((k = 0; k < shards; k++)); do [ "${servers[$k]}" != "$host" ] || keys_of_server "$nodes_max"; done
+    for ((i = 0; i < nodes; i++)); do [ "${workers[$i]}" != "$host" ] || keys_of_node "$i"; done
+  } | sort -u)
   # shellcheck disable=SC2086
   tar -C "$pipes/keys" -cf - "${files[@]}" |
     $ssh "$host" "cd $(printf '%q' "${folders[$host]}") && mkdir -m 700 keys && tar -xf - --no-same-owner -C keys"
@@ -223,23 +220,40 @@ for host in "${every_host[@]}"; do
   { make_folder "$host" && give_config "$host"; } || fail "cannot copy the configuration to $host" 1
   [ -z "$new_keys" ] || give_keys "$host" || fail "cannot copy its keys to $host" 1
 done
-if [ -n "$force" ] && [ "${times[--force]}" -lt 2 ]; then
-  summary=$(printf '%q' "$out/summary.json")
-  # shellcheck disable=SC2086
-  ! $ssh "${servers[0]}" "cd $quoted && grep -qs '^ *\"status\": *\"ok\"' $summary" </dev/null ||
-    fail "$out on ${servers[0]} holds a run that ended well; give another run.out, or --force twice to replace it"
+said=0 # by earlier generations, in bytes of the authority's log
+server_mode='' node_mode=''
+if [ -n "$resume_or_start" ]; then
+  server_mode=--force node_mode=--force
+  # A login may print something before.
+  decided=$(on_authority "if cd $run_dir 2>/dev/null && $to_go_on; then
+      echo go-on \$(stat -c %s server.log); else echo begin; fi" | tail -n 1)
+  case "$decided" in
+    begin) force=--force ;;
+    go-on*)
+      server_mode=--resume node_mode=--resume-or-start # on its host a node may have no log to go on with
+      said=${decided#go-on} said=$((said + 0))
+      ;;
+    *) fail "cannot see what ${servers[0]} has in $out" 1 ;;
+  esac
+elif [ -n "$force" ]; then
+  if [ "${times[--force]}" -lt 2 ]; then
+    ! on_authority "grep -qs '^ *\"status\": *\"ok\"' $(printf '%q' "$out/summary.json")" ||
+      fail "$out on ${servers[0]} holds a run that ended well; give another run.out, or --force twice to replace it"
+    server_mode=--force
+  else
+    server_mode='--force --force'
+  fi
+  node_mode=$server_mode
 fi
-if [ -n "$force" ]; then # or its log would tell of the earlier run's training
-  # shellcheck disable=SC2086
-  $ssh "${servers[0]}" "cd $quoted && rm -f $log" </dev/null || fail "cannot remove $out/server.log on ${servers[0]}" 1
+if [ -n "$force" ]; then # or its log would tell of the earlier run's training; its server holds it, and keeps others out by it
+  on_authority "[ ! -e $log ] || flock -n $log rm -f $log" ||
+    fail "$out on ${servers[0]} holds a run that is still alive, or its server.log cannot be removed" 1
 fi
-replace=$force
-[ "${times[--force]:-0}" -lt 2 ] || replace='--force --force'
 for ((k = 0; k < shards; k++)); do
-  launch "${servers[$k]}" "build/release/bin/paceline-server $(arguments_on "${servers[$k]}") --shard $k $replace"
+  launch "${servers[$k]}" "build/release/bin/paceline-server $(arguments_on "${servers[$k]}") --shard $k $server_mode"
 done
 for ((i = 0; i < nodes; i++)); do
-  launch "${workers[$i]}" "build/release/bin/paceline-worker $(arguments_on "${workers[$i]}") --node $i $replace"
+  launch "${workers[$i]}" "build/release/bin/paceline-worker $(arguments_on "${workers[$i]}") --node $i $node_mode"
 done
 on_signals stop save
 attend
@@ -249,6 +263,9 @@ trap 'exit 1' INT TERM HUP # nothing is left to stop: what is fetched now can be
 [ "$(get run.trace)" != true ] || gather_trace
 report
 [ "$result" -ne 0 ] || exit 0
-# Status 2, wrong usage or configuration, is passed on from whichever daemon said it first.
-[ "$result" -ne 2 ] && [ "$early" != 2 ] || exit 2
+# Wrong usage or configuration, or nothing to go on with, is passed on from whichever daemon said it first.
+case "$result,$early" in
+  [2-5],*) exit "$result" ;;
+  *,[2-5]) exit "$early" ;;
+esac
 exit 1

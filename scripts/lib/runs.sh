@@ -18,8 +18,71 @@ run_reason() {
   sed -n 's/^ *"reason": *"\(.*\)",$/\1/p' "$1/summary.json" 2>/dev/null | sed -e 's/\\\(["\\]\)/\1/g'
 }
 
+# what_became_of RUN: of one that did not end well, in words.
+what_became_of() {
+  local why
+  why=$(run_reason "$1")
+  case "$(run_status "$1")" in
+    invalid) echo "the run is invalid: $why" ;;
+    stopped) echo "the run was stopped${why:+: $why}" ;;
+    failed) echo "the run failed${why:+: $why}" ;;
+    *) echo "the run failed or was stopped" ;;
+  esac
+}
+
 # ended_well RUN: whether it is one that no single --force replaces, as the daemons have it.
 ended_well() { [ "$(run_status "$1")" = ok ]; }
+
+# held_log RUN: the log that a daemon holds which is still alive; a log that is deleted would no longer keep others out.
+held_log() {
+  local log
+  for log in "$1"/server.log "$1"/server-*.log "$1"/worker-*.log; do
+    if [ -e "$log" ]; then
+      flock -n -E 99 "$log" true # 99: not flock's or the system's
+      if [ $? -eq 99 ]; then
+        echo "${log##*/}"
+        return
+      fi
+    fi
+  done
+}
+
+# make_way RUN OPTION: for a run that is begun in the folder RUN, what an earlier one left there goes, if --force was given
+# (`force` and `times`, of arguments.sh); else, or where that would be too much, the script fails. OPTION: how to say another.
+make_way() {
+  local log
+  log=$(held_log "$1")
+  [ -z "$log" ] || fail "$1 holds a run that is still alive ($log is locked); end it first, or give another $2"
+  [ -n "$(run_files "$1")" ] || return 0
+  [ -n "$force" ] || fail "$1 holds an earlier run; give another $2, or --force to replace it"
+  # shellcheck disable=SC2154
+  ! ended_well "$1" || [ "${times[--force]}" -ge 2 ] ||
+    fail "$1 holds a run that ended well; give another $2, or --force twice to replace it"
+  # The server clears the folder, too, but may die before that: then an earlier run's log would tell of this one's
+  # training, its summary would be printed as this one's, and its model would lie beside a config.yaml not its own.
+  run_files "$1" -delete || fail "cannot clear $1" 1
+}
+
+# made_for RUN: what a run that is begun in the folder RUN will have made there, in `made`. To be asked before. forget_run RUN: of
+# a run that was never one, since its usage was wrong, nothing is kept, so that the corrected command is not refused.
+made=''
+made_for() {
+  made=''
+  [ -d "$1" ] || made=folder
+  [ -e "$1/config.yaml" ] || made="$made config"
+}
+forget_run() {
+  [ -z "$(held_log "$1")" ] || return 0 # it is another's by now
+  run_files "$1" -delete
+  case "$made" in *config) rm -f "$1/config.yaml" ;; esac
+  case "$made" in folder*) rmdir "$1" 2>/dev/null ;; esac
+}
+
+# to_go_on: the condition, for a shell in a run directory, of what --resume-or-start comes to for all daemons: true where there
+# is something to go on from, or a run that ended well and is told so; else a run is begun. One decision for all, or the
+# authority would begin where another shard, whose part of a checkpoint was written, goes on.
+# shellcheck disable=SC2034
+to_go_on='{ ls checkpoint/*/manifest >/dev/null 2>&1 || grep -qs "^ *\"status\": *\"ok\"" summary.json; }'
 
 # to_replace RUN: fills the array `replacing` with the words by which run_local.sh replaces a run that is to be made again:
 # not one that ended well, but for one that lost nodes, which is of no use to a comparison.

@@ -45,7 +45,7 @@ endif()
 # one thread), for bad input and for a run that is looked at (http_server_test has its thread); a sanitizer's own memory
 # would be measured by what looks at a server's.
 set(not_sanitized BadInput CardsOfRuns Colours Dashboard DtsspExperiment FileSizeLimits Live LivePage LongRun Overload
-  PageBundle Plots ReportFormats ReportPage ResumeByScript RunScripts Scripts Sweeps)
+  PageBundle Plots ReportFormats ReportPage ResumeByScript RunScripts Scripts Slurm SlurmScript Sweeps)
 # The thread sanitizer sees the daemons' threads in these.
 set(thread_sanitized Stops WholeRuns)
 set(check_tier ${CMAKE_CURRENT_SOURCE_DIR}/process/check_tier.txt)

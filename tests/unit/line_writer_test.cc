@@ -8,6 +8,7 @@
 #include <csignal>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "common/files/atomic_file.h"
 #include "common/log/log.h"
@@ -157,6 +158,15 @@ TEST_CASE("a stop is asked for once, insisting ends at once, and a terminal that
   CHECK(closed.asked(SIGHUP) == Then::kNothing);
   CHECK(closed.asked(SIGTERM) == Then::kNothing);
   CHECK(closed.asked(SIGTERM) == Then::kEndAtOnce);
+}
+
+TEST_CASE("SIGTERM and SIGHUP ask for nothing in a program that was started with them ignored") {
+  CHECK(stop_signals() == std::vector<int>{SIGINT, SIGTERM, SIGHUP});
+  for (const int ignored : {SIGTERM, SIGHUP}) {
+    const auto before = std::signal(ignored, SIG_IGN);
+    CHECK(stop_signals() == std::vector<int>{SIGINT, ignored == SIGTERM ? SIGHUP : SIGTERM});
+    std::signal(ignored, before);
+  }
 }
 
 }  // namespace

@@ -96,14 +96,15 @@ def daemons_of(parent, name="paceline-"):
     return [pid for pid, program in programs.items() if program.startswith(name)]
 
 
-def left_behind(grace):
-    """Children of this process, adopted ones included, that run on: by process id their commands; they are killed.
+def left_behind(grace, kept=()):
+    """Children of this process, adopted ones included, that run on, but for those to be kept: by process id their commands;
+    they are killed.
 
     A sanitizer looks for leaks, as a program ends, from a helper process that the kernel kills with it: where the program was
     killed just then, its helper is ours for a moment, and then has ended: `grace`, in seconds.
     """
     left = {}
-    for pid in children():
+    for pid in set(children()) - set(kept):
         if not wait_for_exit(pid, grace):
             left[pid] = command_of(pid)
             os.kill(pid, signal.SIGKILL)
@@ -199,6 +200,7 @@ class DaemonTest(unittest.TestCase):
     """A folder with a small data set and configuration for each test; nothing may be left behind."""
 
     _data = None
+    kept = ()  # process ids of what all tests of a class share
 
     @classmethod
     def setUpClass(cls):
@@ -226,7 +228,7 @@ class DaemonTest(unittest.TestCase):
             program.process.kill()
         for program in self.programs:
             program.end()
-        left = left_behind(TRACER_ENDS if running else 0.0)
+        left = left_behind(TRACER_ENDS if running else 0.0, self.kept)
         shutil.rmtree(self.folder)
         self.assertEqual(left, {}, "processes were left behind")
         for program in self.programs:

@@ -383,6 +383,16 @@ class ResumeByScript(ScriptTest):
         self.assertRegex(script.errors()[0], "^paceline-server: the run in .* has ended well")
         self.assertEqual((self.run_dir / "model.bin").read_bytes(), model)
 
+    def test_all_shards_begin_where_one_alone_has_its_part_of_a_checkpoint(self):
+        self.configure(shards=2)
+        self.assertEqual(self.run_local("train.total_iterations=40", "checkpoint.every_clocks=5").end(), 0)
+        for manifest in (self.run_dir / "checkpoint").glob("*/manifest"):
+            manifest.unlink()  # as where the servers are killed before it is written
+        (self.run_dir / "summary.json").unlink()
+        script = self.run_local("--resume-or-start", "train.total_iterations=40")
+        self.assertEqual(script.end(), 0, script.errors())
+        self.assertEqual(self.summary().get("generation", 1), 1)
+
     def test_a_run_that_left_no_checkpoint_is_begun_anew(self):
         self.run_dir.mkdir()
         (self.run_dir / "server.log").write_text("of a run that died early", encoding="utf-8")

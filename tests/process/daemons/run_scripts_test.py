@@ -244,6 +244,19 @@ class RunScripts(ScriptTest):
         script = self.start("bash", checkout / "scripts/run_ssh.sh", self.config, hosts, "--ssh", ssh, "--force")
         self.assertEqual((script.end(), script.errors()), (2, [
             f"run_ssh: {self.run_dir} on alpha holds a run that ended well; give another run.out, or --force twice to replace it"]))
+        def again(*overrides):
+            return self.start("bash", checkout / "scripts/run_ssh.sh", self.config, hosts, "--ssh", ssh, "--resume-or-start", *overrides)
+        shutil.rmtree(self.run_dir)
+        script = again("checkpoint.every_clocks=1000")
+        script.wait_for_line(harness.PROGRESS.pattern)
+        script.send(signal.SIGTERM)
+        self.assertEqual(script.end(), 1, script.errors())
+        ends = f"train.total_iterations={self.summary()['iterations'] + 400}"
+        script = again(ends)
+        self.assertEqual(script.end(), 0, script.errors())
+        self.assertEqual((self.summary()["status"], self.summary()["generation"]), ("ok", 2))
+        script = again(ends)
+        self.assertEqual(script.end(), 4, script.errors())
         for number in (signal.SIGINT, signal.SIGTERM):
             with self.subTest(signal=number):
                 script = self.start("bash", checkout / "scripts/run_ssh.sh", self.config, hosts, "--ssh", ssh, "--force", "--force")
