@@ -212,5 +212,40 @@ def refused(config, node):
         say("added", optimizer.step)
 
 
+# ---- jax
+
+def regression(config, node):
+    """A JAX loop of plain SGD over a tree of parameters, one of them above the size from which JAX shares memory. Each step's
+    parameters are compared with a loop of NumPy's own, those of earlier steps once more at the end."""
+    import jax
+    import paceline.jax
+    node = int(node)
+
+    def loss_of(params, x):
+        return jax.numpy.mean((x @ params["layer"]["w"] + params["layer"]["b"] - params["y"]) ** 2)
+
+    def data(step, node):
+        return np.random.default_rng([step, node]).normal(size=(4, 300)).astype(np.float32)
+
+    def begin():
+        random = np.random.default_rng(1)
+        return {"layer": {"w": random.normal(size=(300, 200)).astype(np.float32) / 20, "b": np.zeros(200, np.float32)},
+                "y": np.ones((), np.float32)}
+    gradient = jax.jit(jax.value_and_grad(loss_of))
+    expected, seen = [begin()], []
+    for step in range(STEPS):
+        parts = [gradient(expected[-1], data(step, of))[1] for of in range(2)]
+        expected.append(jax.tree_util.tree_map(lambda p, *g: p - np.float32(0.1) * np.mean(g, axis=0, dtype=np.float32),
+                                               expected[-1], *parts))
+    with paceline.jax.attach(begin(), config, node=node) as run:
+        while not run.over:
+            seen.append(run.params)
+            loss, grads = gradient(run.params, data(len(seen) - 1, node))
+            run.step(grads, loss=loss, samples=4)
+    assert len(seen) == STEPS, len(seen)
+    print("worst:", max(float(np.abs(np.asarray(p) - np.asarray(q)).max()) for one, other in zip(seen, expected)
+                        for p, q in zip(jax.tree_util.tree_leaves(one), jax.tree_util.tree_leaves(other))))
+
+
 if __name__ == "__main__":
     globals()[sys.argv[1]](*sys.argv[2:])

@@ -134,5 +134,18 @@ class TorchLoop(ForeignTest):
         self.assertEqual(server.end(), 1)
 
 
+@needs("numpy", "jax")
+class JaxLoop(ForeignTest):
+    """paceline.jax."""
+
+    def test_two_nodes_are_a_plain_loop_with_twice_the_mini_batch(self):
+        self.configure_loop("optimizer: {kind: sgd, lr: 0.1}, batch_size: 4, total_iterations: 40")
+        server, loops = self.server(0), [self.loop("regression", node) for node in range(2)]
+        for loop in loops:
+            self.assert_ends(loop, 0)
+            self.assertLess(float(re.search("worst: (.*)", loop.output())[1]), 1e-5)
+        self.assert_ends(server, 0)
+
+
 if __name__ == "__main__":
     harness.main()
