@@ -13,7 +13,7 @@ import numpy as np
 
 import paceline
 
-if sys.argv[1] in ("equal", "unusual", "refused"):
+if sys.argv[1] in ("equal", "unusual", "scaled", "refused"):
     import torch
 
 
@@ -185,6 +185,33 @@ def unusual(config, node):
     print("worst:", max(distance(p, q) for p, q in zip(model.parameters(), twin.parameters())))
 
 
+def scaled(config, node, fused):
+    """GradScaler, whose third step finds an inf: what is exchanged has no scale, and that step changes nothing."""
+    import paceline.torch
+
+    def train(model, optimizer, seen):
+        scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
+        for step in range(6):
+            x, y = batch(step, 0)
+            optimizer.zero_grad()
+            loss = torch.nn.functional.cross_entropy(model(x), y)
+            scaler.scale(loss * (float("inf") if step == 2 else 1)).backward()
+            scaler.step(optimizer)
+            scaler.update()
+            seen.append([p.detach().clone() for p in model.parameters()])
+
+    torch.set_num_threads(1)
+    expected, seen = [], []
+    train(twin := perceptron(), torch.optim.SGD(twin.parameters(), lr=0.2, fused=fused == "fused"), expected)
+    model = perceptron()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.2, fused=fused == "fused")
+    os.environ["RANK"], os.environ["WORLD_SIZE"] = node, "1"
+    with paceline.torch.attach(model, optimizer, config) as run:
+        train(model, optimizer, seen)
+        print("clock:", run.worker.under_way.clock)
+    print("worst:", max(distance(p, q) for one, other in zip(seen, expected) for p, q in zip(one, other)))
+
+
 def refused(config, node):
     """What attach() and step() refuse, a line each."""
     import paceline.torch
@@ -202,6 +229,9 @@ def refused(config, node):
         return paceline.torch.attach(model, optimizer, config, node=int(node), **options)
     say("double", lambda: attach((double := perceptron().double()), plain_sgd(double)))
     say("others", lambda: attach(model, plain_sgd(perceptron())))
+    os.environ["WORLD_SIZE"] = "3"
+    say("world", lambda: attach(model, optimizer))
+    del os.environ["WORLD_SIZE"]
     say("mode", lambda: attach(model, optimizer, mode="both"))
     say("worker", lambda: attach(model, optimizer, mode="worker"))
     say("layers", lambda: attach(model, optimizer, overrides=["train.model=layers", "train.layers=[{kind: flatten}, {kind: dense, out: 10}]"]))

@@ -117,6 +117,17 @@ class TorchLoop(ForeignTest):
         self.assertLess(float(re.search("worst: (.*)", loop.output())[1]), 1e-5)
         self.assertEqual(server.end(), 1)  # it has left before the last iteration
 
+    def test_a_step_that_grad_scaler_skips_changes_nothing(self):
+        for fused, clock in (("fused", 6), ("plain", 5)):  # fused, step() runs all the same, and its clock closes
+            with self.subTest(fused):
+                self.run_dir = self.folder / fused
+                self.configure_loop("optimizer: {kind: sgd, lr: 0.2}, batch_size: 8, total_iterations: 50, on_nan: skip", nodes=1)
+                server, loop = self.server(0), self.loop("scaled", 0, fused)
+                self.assert_ends(loop, 0)
+                self.assertIn(f"clock: {clock}", loop.output())
+                self.assertLess(float(re.search("worst: (.*)", loop.output())[1]), 1e-5)
+                self.assertEqual(server.end(), 1)  # it has left before the last iteration
+
     def test_what_cannot_be_exchanged_is_refused(self):
         self.configure_loop("optimizer: {kind: sgd, lr: 0.1}, batch_size: 8, total_iterations: 50", nodes=1)
         server, loop = self.server(0), self.loop("refused", 0)
@@ -124,6 +135,7 @@ class TorchLoop(ForeignTest):
         said = loop.output()
         for complaint in (r"double: parameter '0\.weight': got torch\.float64, expected torch\.float32",
                           r"others: optimizer: steps a tensor \(16, 6\) that is no parameter of the model.*",
+                          r"world: cluster\.nodes: got 1, expected 3, the WORLD_SIZE of the environment",
                           r"mode: mode: got 'both', expected .*",
                           r"worker: train\.optimizer: got \{kind: sgd, lr: 0\.1\} .*, expected \{kind: sgd, lr: 1\}.*",
                           r"layers: train\.layers: .*, got 2 layers, expected none.*",
