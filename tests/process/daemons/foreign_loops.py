@@ -13,7 +13,7 @@ import numpy as np
 
 import paceline
 
-if sys.argv[1] in ("equal", "unusual", "scaled", "refused"):
+if sys.argv[1] in ("equal", "local", "unusual", "scaled", "refused"):
     import torch
 
 
@@ -145,6 +145,43 @@ def equal(config, node, mode, overlap, *overrides):
     if node == 0:
         final = paceline.read_model(os.path.join(run.out, "model.bin"))
         worst = max(worst, *(distance(torch.from_numpy(final[n]), q) for n, q in zip(names, expected[STEPS])))
+    print("worst:", worst)
+
+
+def local(config, node):
+    """Three steps of Adam between two exchanges: as loops of plain PyTorch whose parameters are averaged."""
+    import paceline.torch
+    nodes, local_steps, rounds = 2, 3, 4
+    torch.set_num_threads(1)
+
+    def step_of(model, optimizer, step, node):
+        x, y = batch(step, node)
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+
+    def adam(model):
+        return torch.optim.Adam(model.parameters(), lr=0.01)
+    twins = [perceptron() for _ in range(nodes)]
+    optimizers, expected = [adam(twin) for twin in twins], []
+    for step in range(rounds * local_steps):
+        for at, (twin, optimizer) in enumerate(zip(twins, optimizers)):
+            step_of(twin, optimizer, step, at)
+        if step % local_steps == local_steps - 1:
+            with torch.no_grad():
+                for parameters in zip(*(twin.parameters() for twin in twins)):
+                    mean = torch.stack(parameters).mean(0)
+                    for p in parameters:
+                        p.copy_(mean)
+            expected.append([p.detach().clone() for p in twins[0].parameters()])
+    model, worst = perceptron(), 0.0
+    optimizer = adam(model)
+    with paceline.torch.attach(model, optimizer, config, node=int(node), mode="worker", local_steps=local_steps) as run:
+        for step in range(rounds * local_steps):
+            step_of(model, optimizer, step, int(node))
+            if step % local_steps == local_steps - 1 and not run.over:
+                worst = max(worst, *(distance(p, q) for p, q in zip(model.parameters(), expected[step // local_steps])))
+    assert run.over
     print("worst:", worst)
 
 

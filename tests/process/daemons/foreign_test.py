@@ -110,6 +110,14 @@ class TorchLoop(ForeignTest):
     def test_two_nodes_with_optimizers_of_their_own_average_their_steps(self):
         self.run_equal(2, "worker", "whole", "{kind: sgd, lr: 1}")
 
+    def test_local_steps_are_plain_loops_whose_parameters_are_averaged(self):
+        self.configure_loop("optimizer: {kind: sgd, lr: 1}, batch_size: 8, total_iterations: 8")
+        server, loops = self.server(0), [self.loop("local", node) for node in range(2)]
+        for loop in loops:
+            self.assert_ends(loop, 0)
+            self.assertLess(float(re.search("worst: (.*)", loop.output())[1]), 1e-5)
+        self.assert_ends(server, 0)
+
     def test_parameters_that_are_trained_unusually_are_as_in_plain_pytorch(self):
         self.configure_loop("optimizer: {kind: sgd, lr: 0.1}, batch_size: 8, total_iterations: 7", nodes=1)
         server, loop = self.server(0), self.loop("unusual", 0)
