@@ -247,6 +247,7 @@ class Attached:
                               for t in self._tensors if id(t.parameter) in self._trained]
 
     def _count_samples(self, model, args, kwargs):
+        self._depth = 0  # no step() is under way, though one may have raised
         if not (model.training and torch.is_grad_enabled()):
             return
         tensor = next((a for a in (*args, *kwargs.values()) if isinstance(a, torch.Tensor) and a.dim() > 0), None)

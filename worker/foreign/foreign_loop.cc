@@ -1,6 +1,7 @@
 #include "worker/foreign/foreign_loop.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "common/assert.h"
@@ -146,8 +147,14 @@ ForeignTasks::ForeignTasks(ForeignLoop& loop, Layout layout, std::vector<float> 
     : loop_(loop), layout_(std::move(layout)), initial_(std::move(initial)), evaluate_(std::move(evaluate)) {}
 
 void ForeignTasks::initialize(std::span<float> parameters) const {
+  const std::lock_guard lock(mutex_);
+  if (initial_.empty()) {
+    std::fill(parameters.begin(), parameters.end(), std::numeric_limits<float>::quiet_NaN());
+    return;
+  }
   PACELINE_ASSERT(initial_.size() == parameters.size(), "initial values for each parameter");
   std::copy(initial_.begin(), initial_.end(), parameters.begin());
+  initial_ = {};
 }
 
 Result<std::unique_ptr<Task>> ForeignTasks::make_trainer(WorkerId) {

@@ -101,6 +101,8 @@ class ForeignTasks final : public TaskFactory {
   ForeignTasks(ForeignLoop& loop, Layout layout, std::vector<float> initial, Evaluate evaluate);
 
   const Layout& layout() const override { return layout_; }
+  // Once: the values are let go of then. Servers of a later generation have theirs and take none, so they
+  // are given NaN.
   void initialize(std::span<float> parameters) const override;
   Result<std::unique_ptr<Task>> make_trainer(WorkerId worker) override;
   Result<std::unique_ptr<Task>> make_evaluator() override;
@@ -108,7 +110,8 @@ class ForeignTasks final : public TaskFactory {
  private:
   ForeignLoop& loop_;
   const Layout layout_;
-  const std::vector<float> initial_;
+  mutable std::mutex mutex_;
+  mutable std::vector<float> initial_;
   const Evaluate evaluate_;
 };
 
