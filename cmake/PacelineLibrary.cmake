@@ -1,15 +1,14 @@
-# paceline_library(NAME [COLD | POSITION_INDEPENDENT | NOT_PRECOMPILED] sources... [PUBLIC libs...] [PRIVATE libs...]): one folder's idea as one static library,
+# paceline_library(NAME [COLD | NOT_PRECOMPILED] sources... [PUBLIC libs...] [PRIVATE libs...]): one folder's idea as one static library,
 # with the project's include root, warnings and sanitizers. A library's link line is its list of permitted dependencies.
-# NOT_PRECOMPILED: what it links to brings compiler options of its own. POSITION_INDEPENDENT: it is linked into the module that is loaded for a GPU, too.
+# NOT_PRECOMPILED: what it links to brings compiler options of its own.
 # COLD: nothing in it is called once an iteration or for every parameter; a release build optimises it less, which takes
 # three quarters of the time to compile.
 function(paceline_library name)
-  cmake_parse_arguments(ARG "COLD;POSITION_INDEPENDENT;NOT_PRECOMPILED" "" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
+  cmake_parse_arguments(ARG "COLD;NOT_PRECOMPILED" "" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
   add_library(${name} STATIC ${ARG_SOURCES})
   paceline_options(${name})
-  if(ARG_POSITION_INDEPENDENT)
-    set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
-  elseif(ARG_COLD)
+  paceline_position_independent(${name})
+  if(ARG_COLD)
     target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
     paceline_precompiled(${name} cold)
   elseif(NOT ARG_NOT_PRECOMPILED)
@@ -29,8 +28,15 @@ function(paceline_program name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LIBS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   paceline_options(${name})
+  target_compile_options(${name} PRIVATE -fPIC -fno-semantic-interposition)  # as what its headers are compiled with
   target_link_libraries(${name} PRIVATE ${ARG_LIBS})
   paceline_precompiled(${name} product)
+endfunction()
+
+# What may be linked into a shared library, as libpaceline.so and the module for GPUs. No other definition takes a function's place, so it is optimised as it is without.
+function(paceline_position_independent target)
+  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  target_compile_options(${target} PRIVATE -fno-semantic-interposition)
 endfunction()
 
 function(paceline_options target)

@@ -1,6 +1,8 @@
 // Who is let in, and who has been silent for too long.
 #include "server/membership.h"
 
+#include <algorithm>
+
 #include "common/config/load.h"
 #include "common/hex.h"
 
@@ -17,6 +19,28 @@ Status mismatch(const std::string& who, const std::string& what, const std::stri
 Status check_protocol(const std::string& who, std::uint32_t got) {
   if (got == wire::kProtocolVersion) return Status::ok();
   return mismatch(who, "protocol version", std::to_string(got), std::to_string(wire::kProtocolVersion));
+}
+
+std::string shown(const Tensor& tensor) {
+  std::string shape;
+  for (const std::int64_t size : tensor.shape) shape += (shape.empty() ? "" : ", ") + std::to_string(size);
+  return "'" + tensor.name + "'" + " (" + shape + ")";
+}
+
+// Which tensor is another one than that at its place, and both; to be said behind the hashes.
+std::string first_difference(const std::vector<Tensor>& got, const std::vector<Tensor>& expected) {
+  for (std::size_t i = 0; i < std::max(got.size(), expected.size()); ++i) {
+    const std::string place = ": tensor " + std::to_string(i);
+    if (i >= expected.size()) return place + ": got " + shown(got[i]) + ", expected none";
+    if (i >= got.size()) return place + ": got none, expected " + shown(expected[i]);
+    const bool alike = got[i].name == expected[i].name && got[i].shape == expected[i].shape;
+    if (!alike) return place + ": got " + shown(got[i]) + ", expected " + shown(expected[i]);
+    if (got[i].traits != expected[i].traits) {
+      return place + ": " + shown(got[i]) +
+             " has another role, or other factors for learning rate and weight decay";
+    }
+  }
+  return "";
 }
 
 }  // namespace
@@ -55,7 +79,8 @@ Status Membership::check(const wire::Join& join) const {
   }
   if (first_ && join.layout_hash != first_->layout_hash) {
     return mismatch(who, "parameter layout", hex(join.layout_hash),
-                    hex(first_->layout_hash) + " as node " + to_string(first_->node) + " has");
+                    hex(first_->layout_hash) + " as node " + to_string(first_->node) + " has" +
+                        first_difference(join.tensors, first_->tensors));
   }
   if (expected_data_ && join.data_fingerprint != *expected_data_) {
     return mismatch(who, "data fingerprint", hex(join.data_fingerprint),
@@ -82,7 +107,7 @@ Result<Layout> Membership::admit(const wire::Join& join, const wire::PeerId& con
                     hex(layout.hash()) + " as its tensors say");
   }
   PACELINE_RETURN_IF_ERROR(enter(Peer::of(join.node), join.incarnation, connection, join.connection, now));
-  if (!first_) first_ = {join.node, join.layout_hash, join.data_fingerprint};
+  if (!first_) first_ = {join.node, join.layout_hash, join.data_fingerprint, join.tensors};
   return layout;
 }
 

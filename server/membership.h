@@ -136,6 +136,7 @@ class Membership {
     NodeId node;
     std::uint64_t layout_hash = 0;
     std::uint64_t data_fingerprint = 0;
+    std::vector<Tensor> tensors = {};  // of its layout
   };
   std::optional<FirstNode> first_;
   std::optional<std::uint64_t> expected_layout_;

@@ -47,6 +47,10 @@ DaemonCommandLine parse_daemon_command_line(DaemonRole role, int argc, const cha
 
 Result<RunConfig> load_daemon_config(DaemonRole role, const DaemonOptions& options) {
   PACELINE_ASSIGN_OR_RETURN(RunConfig config, load_config(options.config_path, options.overrides));
+  return check_daemon_config(role, options, std::move(config));
+}
+
+Result<RunConfig> check_daemon_config(DaemonRole role, const DaemonOptions& options, RunConfig config) {
   if (config.run.out.empty()) {
     return invalid_argument(options.config_path +
                             ": run.out: no run directory, got none, expected a path (run.out=DIR)");

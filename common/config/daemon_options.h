@@ -46,4 +46,7 @@ DaemonCommandLine parse_daemon_command_line(DaemonRole role, int argc, const cha
 // prints it and exits with kExitUsage.
 Result<RunConfig> load_daemon_config(DaemonRole role, const DaemonOptions& options);
 
+// The same of a configuration that is loaded already; `options.config_path` is what errors call it.
+Result<RunConfig> check_daemon_config(DaemonRole role, const DaemonOptions& options, RunConfig config);
+
 }  // namespace paceline

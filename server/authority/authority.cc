@@ -154,7 +154,7 @@ Status Authority::on(NodeId from, const wire::StepReport& report, Ticks now) {
 
 Status Authority::on(NodeId from, const wire::EvaluationReport& report, Ticks now) {
   const Metric& metric = report.metric;
-  const bool sound = metric.samples > 0 && metric.correct >= 0 && metric.correct <= metric.samples;
+  const bool sound = metric.samples >= 0 && metric.correct >= 0 && metric.correct <= metric.samples;
   if (report.fault.empty() && !sound) {
     return invalid_argument("evaluation by node " + to_string(from) + ": " + std::to_string(metric.correct) +
                             " correct of " + std::to_string(metric.samples) + " samples");
@@ -175,6 +175,8 @@ Status Authority::on(NodeId from, const wire::EvaluationReport& report, Ticks no
   checkpoints_.evaluated(report.version, report.fault.empty() ? accuracy_of(metric) : std::nullopt);
   if (!report.fault.empty()) {
     not_evaluated(report.version, report.fault);
+  } else if (metric.samples == 0) {
+    log_.info("version " + to_string(report.version) + " has no measure: the task does not evaluate");
   } else {
     record_.evaluation(report.version, *reached, metric);
     evaluated_ = report.version;

@@ -119,7 +119,7 @@ TEST_CASE("what does not fit is refused with both values named") {
   SECTION("another layout than the first node's") {
     join = join_of(1, 1, 9);
     got = "parameter layout 0x";
-    expected = "as node 0 has";
+    expected = "as node 0 has: tensor 0: got 'w' (9), expected 'w' (8)";
   }
   SECTION("other data than the first node's") {
     join.data_fingerprint = 0xDA7B;

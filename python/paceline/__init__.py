@@ -1,0 +1,11 @@
+"""Paceline: training on machines of unequal speed. Any training loop as a worker of a run.
+
+paceline.Worker       a loop over numpy arrays
+paceline.torch        a PyTorch loop, by five lines; imports torch
+paceline.jax          a JAX loop; imports jax
+"""
+
+from paceline.model import read_model
+from paceline.worker import Error, Round, RunOver, Worker, version
+
+__all__ = ["Error", "Round", "RunOver", "Worker", "read_model", "version"]

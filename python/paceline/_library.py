@@ -1,0 +1,82 @@
+"""libpaceline.so, found and described to ctypes. Nothing else knows the C interface (include/paceline/paceline.h).
+
+Looked for in this order: the file that PACELINE_LIBRARY names; beside this package (a wheel); in the prefix that Python is
+installed in; where the system's loader looks.
+"""
+
+import ctypes
+import os
+import pathlib
+import sys
+from ctypes import POINTER, c_char_p, c_double, c_float, c_int, c_int64, c_size_t, c_uint32, c_void_p
+
+NAME = "libpaceline.so.0"
+
+OK, FINISHED, TIMED_OUT = 0, 100, 101
+CODES = {1: "INVALID_ARGUMENT", 2: "FAILED_PRECONDITION", 3: "NOT_FOUND", 4: "UNAVAILABLE", 5: "DEADLINE_EXCEEDED",
+         6: "RESOURCE_EXHAUSTED", 7: "ABORTED", 8: "INTERNAL", FINISHED: "FINISHED", TIMED_OUT: "TIMED_OUT"}
+ABORTED = 7
+ROLES = {"weight": 0, "bias": 1, "norm": 2}
+EXISTING = {"refuse": 0, "replace": 1, "continue": 2}
+
+
+class Options(ctypes.Structure):
+    _fields_ = [("file", c_char_p), ("text", c_char_p), ("overrides", POINTER(c_char_p)), ("overrides_count", c_size_t),
+                ("node", c_uint32), ("existing", c_int)]
+
+
+class Metric(ctypes.Structure):
+    _fields_ = [("loss_sum", c_double), ("correct", c_int64), ("samples", c_int64)]
+
+
+class Round(ctypes.Structure):
+    # The addresses as numbers: what lies there becomes an array only once.
+    _fields_ = [("parameters", c_void_p), ("gradient", c_void_p), ("floats", c_int64), ("clock", c_int64),
+                ("iteration", c_int64), ("position", c_int64), ("samples", c_int64)]
+
+
+Evaluate = ctypes.CFUNCTYPE(c_int, c_void_p, POINTER(c_float), c_int64, POINTER(Metric))
+
+
+def _candidates():
+    named = os.environ.get("PACELINE_LIBRARY")
+    if named:
+        return [named]
+    here = pathlib.Path(__file__).resolve().parent
+    folders = [here, here / "lib", pathlib.Path(sys.prefix) / "lib", pathlib.Path(sys.base_prefix) / "lib",
+               pathlib.Path("/usr/local/lib")]
+    return [str(folder / NAME) for folder in folders if (folder / NAME).exists()] + [NAME]
+
+
+def _load():
+    failures = []
+    for candidate in _candidates():
+        try:
+            return ctypes.CDLL(candidate)  # RTLD_LOCAL: what it links to stays its own
+        except OSError as error:
+            failures.append(str(error))
+    raise ImportError("libpaceline.so: " + "; ".join(failures) +
+                      "; expected it in the package, in Python's prefix, or where PACELINE_LIBRARY says")
+
+
+def _described(library):
+    worker = c_void_p
+    for name, result, arguments in (
+            ("version", c_char_p, []),
+            ("error", c_char_p, []),
+            ("open", c_int, [POINTER(Options), POINTER(worker)]),
+            ("value", c_int, [worker, c_char_p, POINTER(c_char_p)]),
+            ("add_tensor", c_int, [worker, c_char_p, POINTER(c_int64), c_size_t, c_int, c_int, c_double, c_double]),
+            ("on_evaluate", c_int, [worker, Evaluate, c_void_p]),
+            ("start", c_int, [worker, c_void_p, c_int64]),
+            ("begin", c_int, [worker, c_int64, POINTER(Round)]),
+            ("final_from", c_int, [worker, c_int64]),
+            ("finish", c_int, [worker, POINTER(Metric)]),
+            ("end", c_int, [worker, c_char_p, c_int64]),
+            ("close", None, [worker])):
+        function = getattr(library, "paceline_" + name)
+        function.restype, function.argtypes = result, arguments
+    return library
+
+
+library = _described(_load())

@@ -1,0 +1,263 @@
+"""Worker: a training loop of any kind as a worker of a run, over numpy arrays.
+
+    with paceline.Worker("run.yaml", node=0) as worker:
+        worker.add_tensor("w", (10, 3))
+        worker.start(numpy.zeros(30, numpy.float32))
+        for round in worker:
+            round.gradient[:] = gradient_at(round.parameters)
+            worker.finish(loss=0.7, samples=32)
+
+paceline.torch and paceline.jax are made of it.
+"""
+
+import atexit
+import ctypes
+import os
+import traceback
+import weakref
+from typing import Callable, Iterator, NamedTuple, Optional, Sequence, Tuple
+
+import numpy as np
+
+from paceline import _library
+from paceline._library import library
+
+# How long a wait in the library lasts at most before Python looks for a Ctrl-C.
+_SLICE_MS = 100
+# Addresses whose arrays are kept: a few gradients in turns, and the parameters.
+_ARRAYS_MAX = 32
+
+_open_workers: "weakref.WeakSet" = weakref.WeakSet()
+
+
+class Error(RuntimeError):
+    """What Paceline cannot do, in one line: what, where, got, expected. `code`: "INVALID_ARGUMENT", "UNAVAILABLE", …"""
+
+    def __init__(self, code: str, text: str):
+        super().__init__(text)
+        self.code = code
+
+
+class RunOver(Exception):
+    """The run has ended, and well. Raised out of a training loop that goes on; attach() and its kin take it back."""
+
+
+class Round(NamedTuple):
+    """What a round computes with; its arrays are the worker's, and may not be touched behind finish()."""
+
+    parameters: np.ndarray  # float32, (floats,), read-only
+    gradient: np.ndarray    # float32, (floats,), to be written whole
+    clock: int              # rounds that this worker has completed
+    iteration: int          # its place in the run
+    position: int           # its mini-batch: samples [position, position + samples) of an endless data set
+    samples: int
+
+
+Evaluate = Callable[[np.ndarray], Tuple[float, int, int]]
+
+
+def _check(code: int) -> None:
+    if code != _library.OK:
+        raise Error(_library.CODES.get(code, str(code)), library.paceline_error().decode(errors="replace"))
+
+
+def version() -> str:
+    """Of the library."""
+    return library.paceline_version().decode()
+
+
+class Worker:
+    """One node of a run. One thread at a time; a process that was forked from it cannot use it.
+
+    config: path of the run's YAML, or None with `text`, the YAML itself. overrides: "key.path=value". node: from 0 on.
+    existing: what becomes of an earlier run's files, "refuse", "replace" or "continue".
+    Errors: Error, of a configuration that is not right by file, line and key.
+    """
+
+    def __init__(self, config: Optional[str], node: int, *, text: Optional[str] = None, overrides: Sequence[str] = (),
+                 existing: str = "refuse"):
+        self._handle = ctypes.c_void_p()
+        self._process = os.getpid()
+        if existing not in _library.EXISTING:
+            raise ValueError(f"existing: got {existing!r}, expected one of {', '.join(_library.EXISTING)}")
+        given = (ctypes.c_char_p * len(overrides))(*(override.encode() for override in overrides))
+        options = _library.Options(
+            file=None if config is None else os.fsencode(config), text=None if text is None else text.encode(),
+            overrides=given, overrides_count=len(overrides), node=node, existing=_library.EXISTING[existing])
+        _check(library.paceline_open(ctypes.byref(options), ctypes.byref(self._handle)))
+        self.node = node
+        self.tensors: "list[tuple[str, tuple]]" = []
+        self.floats = 0
+        self._round = _library.Round()
+        self._metric = _library.Metric()
+        self._arrays: dict = {}
+        self._callback = None  # kept for as long as the library may call it
+        self._over = False
+        self._under_way: Optional[Round] = None
+        _open_workers.add(self)
+
+    def value(self, key: str) -> str:
+        """The effective value of a key of the configuration, as text: "32", "null", "[1, 2]"."""
+        value = ctypes.c_char_p()
+        _check(library.paceline_value(self._open(), key.encode(), ctypes.byref(value)))
+        return (value.value or b"").decode()
+
+    def add_tensor(self, name: str, shape: Sequence[int], *, role: str = "weight", trainable: bool = True,
+                   lr_factor: float = 1.0, decay_factor: float = 1.0) -> int:
+        """Appends a tensor to the layout, which is the same on all nodes; returns where it begins, in floats."""
+        if role not in _library.ROLES:
+            raise ValueError(f"tensor '{name}': role: got {role!r}, expected one of {', '.join(_library.ROLES)}")
+        sizes = (ctypes.c_int64 * len(shape))(*shape)
+        _check(library.paceline_add_tensor(self._open(), name.encode(), sizes, len(shape), _library.ROLES[role],
+                                           int(trainable), lr_factor, decay_factor))
+        offset = self.floats
+        self.tensors.append((name, tuple(shape)))
+        self.floats += int(np.prod(shape, dtype=np.int64))
+        return offset
+
+    def start(self, initial: np.ndarray, evaluate: Optional[Evaluate] = None) -> None:
+        """Joins the run, on threads of the library's; what goes wrong, begin() raises.
+
+        initial: float32 (floats,); the run begins with those of node 0. evaluate(parameters) measures parameters on test
+        data and returns (mean loss, correct, samples). It is called on a thread of the library's, also while this one
+        computes; what it raises is printed, and the run goes on without that measure.
+        """
+        initial = np.ascontiguousarray(initial, dtype=np.float32)
+        if evaluate is not None:
+            self._callback = _library.Evaluate(_called_from_c(evaluate))
+            _check(library.paceline_on_evaluate(self._open(), self._callback, None))
+        _check(library.paceline_start(self._open(), initial.ctypes.data, initial.size))
+
+    def begin(self, timeout: Optional[float] = None) -> Optional[Round]:
+        """Waits for the next round; None: the run is over. timeout in seconds: then TimeoutError. Errors: Error."""
+        handle, left_ms = self._open(), None if timeout is None else int(timeout * 1000)
+        while True:
+            slice_ms = _SLICE_MS if left_ms is None else min(_SLICE_MS, left_ms)
+            code = library.paceline_begin(handle, slice_ms, ctypes.byref(self._round))
+            if code != _library.TIMED_OUT:
+                break
+            if left_ms is not None:
+                left_ms -= slice_ms
+                if left_ms <= 0:
+                    raise TimeoutError(f"node {self.node}: no round may begin within {timeout} s")
+        if code == _library.FINISHED:
+            self._over = True
+            return None
+        _check(code)
+        r = self._round
+        self._under_way = Round(self._array(r.parameters, False), self._array(r.gradient, True), r.clock, r.iteration,
+                                r.position, r.samples)
+        return self._under_way
+
+    def __iter__(self) -> Iterator[Round]:
+        """Rounds until the run is over; each is to be finished before the next."""
+        while True:
+            round = self.begin()
+            if round is None:
+                return
+            yield round
+
+    def final_from(self, begin: int) -> None:
+        """Elements [begin, floats) of the gradient are final, and may leave while the rest is computed."""
+        _check(library.paceline_final_from(self._open(), begin))
+
+    def finish(self, loss: float = 0.0, *, correct: int = 0, samples: Optional[int] = None) -> None:
+        """The gradient is complete and leaves. loss: the mean over the mini-batch. samples: its size; None: as granted."""
+        samples = self._round.samples if samples is None else samples
+        self._metric.loss_sum, self._metric.correct, self._metric.samples = loss * samples, correct, samples
+        _check(library.paceline_finish(self._open(), ctypes.byref(self._metric)))
+        self._under_way = None
+
+    @property
+    def under_way(self) -> Optional[Round]:
+        """The round between begin() and finish(), if there is one."""
+        return self._under_way
+
+    @property
+    def over(self) -> bool:
+        """Whether the run is over, as begin() has said."""
+        return self._over
+
+    def end(self, why: Optional[str] = None) -> bool:
+        """No further round. Waits for the end of the run, or, where that goes on without this loop, leaves it. With `why`
+        it leaves at once, and that is said of it. Returns whether the run has ended well for this node. Errors: Error."""
+        handle = self._open()
+        self._under_way = None
+        text = None if why is None else why.encode(errors="replace")
+        try:
+            while (code := library.paceline_end(handle, text, _SLICE_MS)) == _library.TIMED_OUT:
+                pass
+        except KeyboardInterrupt:
+            library.paceline_end(handle, b"interrupted", 0)
+            raise
+        if code == _library.ABORTED:
+            return False
+        _check(code)
+        return True
+
+    def close(self) -> None:
+        """Frees the worker; leaves the run where end() has not."""
+        handle, self._handle = self._handle, ctypes.c_void_p()
+        self._arrays.clear()
+        self._under_way = None
+        if handle and os.getpid() == self._process:  # a forked process has none of the library's threads
+            library.paceline_close(handle)
+
+    def __enter__(self) -> "Worker":
+        return self
+
+    def __exit__(self, kind, error, _) -> bool:
+        try:
+            if kind is None or issubclass(kind, RunOver):
+                self.end()
+            elif self._handle:
+                self._leave(kind, error)
+        finally:
+            self.close()
+        return kind is not None and issubclass(kind, RunOver)
+
+    def _leave(self, kind, error) -> None:
+        try:
+            self.end("interrupted" if issubclass(kind, KeyboardInterrupt) else f"{kind.__name__}: {error}")
+        except Error:
+            pass  # the loop's own error is what is to be seen
+
+    def __del__(self):
+        if getattr(self, "_handle", None):
+            self.close()
+
+    def _open(self) -> ctypes.c_void_p:
+        if not self._handle:
+            raise Error("FAILED_PRECONDITION", "the worker is closed")
+        if os.getpid() != self._process:
+            raise Error("FAILED_PRECONDITION", "the worker belongs to the process that this one was forked from")
+        return self._handle
+
+    def _array(self, address: int, writeable: bool) -> np.ndarray:
+        array = self._arrays.get(address)
+        if array is None:
+            if len(self._arrays) >= _ARRAYS_MAX:
+                self._arrays.clear()
+            array = np.ctypeslib.as_array((ctypes.c_float * self.floats).from_address(address))
+            array.flags.writeable = writeable
+            self._arrays[address] = array
+        return array
+
+
+def _called_from_c(evaluate: Evaluate):
+    def call(_, parameters, floats, metric):
+        try:
+            loss, correct, samples = evaluate(np.ctypeslib.as_array(parameters, shape=(floats,)))
+            metric[0].loss_sum, metric[0].correct, metric[0].samples = float(loss) * samples, int(correct), int(samples)
+            return 0
+        except BaseException:  # nothing may leave into C
+            traceback.print_exc()
+            return 1
+    return call
+
+
+@atexit.register
+def _close_all() -> None:
+    # Before Python is taken down: the library's threads may be about to call it.
+    for worker in list(_open_workers):
+        worker.close()

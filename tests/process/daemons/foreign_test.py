@@ -1,0 +1,171 @@
+"""Training loops that are not ours, through libpaceline.so: in C (examples/c_loop), and in Python (python/) over numpy and
+PyTorch (foreign_loops.py). Where Python has no numpy or no torch, those cases are skipped, and say so."""
+
+import re
+import subprocess
+
+import harness
+from foreign import ForeignTest, needs
+
+
+class CLoop(ForeignTest):
+    """The C interface."""
+
+    def test_a_loop_in_c_reads_what_it_has_written(self):
+        for policy in (["sync.policy=bsp", "sync.threshold=null"], ["sync.policy=ssp"]):
+            with self.subTest(policy):
+                arguments = (f"run.out={self.folder}/{policy[0]}", f"cluster.endpoints=['{self.endpoints[0]}']", *policy)
+                config = harness.SOURCE / "examples/c_loop/counting.yaml"
+                server = self.start(harness.BIN / "paceline-server", config, *arguments)
+                nodes = [self.start(harness.BIN / "paceline-example-c-loop", config, node, *arguments) for node in range(2)]
+                for program in (server, *nodes):
+                    self.assert_ends(program, 0)
+
+    def test_a_wrong_configuration_is_an_error_and_no_end(self):
+        config = harness.SOURCE / "examples/c_loop/counting.yaml"
+        loop = harness.BIN / "paceline-example-c-loop"
+        for arguments, complaint in (
+                ((0, "cluster.threads_per_node=2"), r"cluster\.threads_per_node: .*, got 2, expected 1 .*"),
+                ((0, "train.optimizer.lr=-1"), r"command line: train\.optimizer\.lr: .*, got .*, expected .*"),
+                ((2,), r"command line: --node: no such node, got 2, expected 0 to 1 .*")):
+            with self.subTest(arguments):
+                self.assert_ends(self.start(loop, config, *arguments, f"run.out={self.run_dir}"), 1,
+                                 "counting: open: " + complaint)
+
+    def test_the_library_exports_its_functions_and_nothing_else(self):
+        library = harness.BIN.parent / "lib/libpaceline.so"
+        symbols = subprocess.run(["nm", "-D", "--defined-only", library], capture_output=True, text=True, check=True).stdout
+        header = (harness.SOURCE / "include/paceline/paceline.h").read_text(encoding="utf-8")
+        declared = re.findall(r"PACELINE_API \w[\w* ]*?(paceline_\w+)\(", header)
+        self.assertEqual(sorted(line.split()[-1] for line in symbols.splitlines()), sorted(declared))
+
+
+@needs("numpy")
+class PythonLoop(ForeignTest):
+    """The Python package, over numpy."""
+
+    TRAIN = "optimizer: {kind: sgd, lr: 1}, batch_size: 1, total_iterations: 60"
+
+    def test_a_loop_reads_what_it_has_written(self):
+        self.configure_loop(self.TRAIN, sync="{policy: ssp, threshold: 2}")
+        server, nodes = self.server(0), [self.loop("counting", node) for node in range(2)]
+        for node in nodes:
+            self.assert_ends(node, 0)
+            self.assertIn("over: True", node.output())
+        self.assert_ends(server, 0)
+        self.assertEqual((self.summary()["iterations"], self.summary()["test_accuracy"]), (60, None))
+
+    def test_a_layout_that_differs_names_both_tensors(self):
+        self.configure_loop(self.TRAIN)
+        server, first = self.server(0), self.loop("of_shape", 0, "fc.weight", 4, 3)
+        self.wait_for_log("server.log", "node 0 joined")
+        second = self.loop("of_shape", 1, "fc.weight", 3, 4)
+        self.assertEqual(second.end(), 1)
+        self.assertRegex(second.errors()[-1], r"paceline\.worker\.Error: .*node 1: parameter layout 0x.* as node 0 has: tensor 0: "
+                         r"got 'fc\.weight' \(3, 4\), expected 'fc\.weight' \(4, 3\)")
+        first.process.terminate()
+        server.process.terminate()
+        first.end(), server.end()
+
+    def test_a_loop_that_ends_otherwise_is_named_and_the_others_go_on(self):
+        for how, status, said in (("raises", 1, "ArithmeticError: no gradient today"), ("is killed", -9, ""),
+                                  ("is interrupted", -2, "interrupted"), ("breaks", 0, "its training loop has ended")):
+            with self.subTest(how):
+                self.run_dir = self.folder / how.replace(" ", "_")
+                self.configure_loop(self.TRAIN, cluster="lease: 2s, heartbeat: 200ms")
+                server = self.server(0)
+                loops = self.loop("ends_at", 0, -1, "never"), self.loop("ends_at", 1, 5, how)
+                self.assertIn(loops[1].end(), (status, status % 256, 130 if status == -2 else status))
+                self.assert_ends(loops[0], 0)
+                self.assertEqual(server.end(), 0)
+                self.assertRegex((self.run_dir / "server.log").read_text(encoding="utf-8"), f"node 1 lost: .*{said}")
+
+    def test_nan_ends_the_run_and_names_worker_and_tensor(self):
+        self.configure_loop(self.TRAIN, nodes=1)
+        server, loop = self.server(0), self.loop("ends_at", 0, 5, "says nan")
+        self.assertEqual((loop.end(), server.end()), (1, 1))
+        self.assertRegex(loop.errors()[-1], r"paceline\.worker\.Error: .*worker 0\.0.*clock 5.*")
+
+
+@needs("numpy", "torch")
+class TorchLoop(ForeignTest):
+    """paceline.torch."""
+
+    def run_equal(self, nodes, mode, overlap, optimizer):
+        self.configure_loop(f"optimizer: {optimizer}, batch_size: 8, total_iterations: {20 * nodes}", nodes=nodes)
+        server = self.server(0)
+        loops = [self.loop("equal", node, mode, overlap) for node in range(nodes)]
+        for loop in loops:
+            self.assert_ends(loop, 0)
+            self.assertIn("names: 0.weight 0.bias 2.weight 2.bias", loop.output())
+            self.assertLess(float(re.search("worst: (.*)", loop.output())[1]), 1e-5)
+        self.assert_ends(server, 0)
+
+    def test_one_node_is_plain_pytorch_with_momentum(self):
+        self.run_equal(1, "server", "overlap", "{kind: momentum, lr: 0.2, momentum: 0.9}")
+
+    def test_four_nodes_are_plain_pytorch_with_four_times_the_mini_batch(self):
+        self.run_equal(4, "server", "whole", "{kind: momentum, lr: 0.2, momentum: 0.9}")
+
+    def test_two_nodes_with_optimizers_of_their_own_average_their_steps(self):
+        self.run_equal(2, "worker", "whole", "{kind: sgd, lr: 1}")
+
+    def test_local_steps_are_plain_loops_whose_parameters_are_averaged(self):
+        self.configure_loop("optimizer: {kind: sgd, lr: 1}, batch_size: 8, total_iterations: 8")
+        server, loops = self.server(0), [self.loop("local", node) for node in range(2)]
+        for loop in loops:
+            self.assert_ends(loop, 0)
+            self.assertLess(float(re.search("worst: (.*)", loop.output())[1]), 1e-5)
+        self.assert_ends(server, 0)
+
+    def test_parameters_that_are_trained_unusually_are_as_in_plain_pytorch(self):
+        self.configure_loop("optimizer: {kind: sgd, lr: 0.1}, batch_size: 8, total_iterations: 7", nodes=1)
+        server, loop = self.server(0), self.loop("unusual", 0)
+        self.assert_ends(loop, 0)
+        self.assertLess(float(re.search("worst: (.*)", loop.output())[1]), 1e-5)
+        self.assertEqual(server.end(), 1)  # it has left before the last iteration
+
+    def test_a_step_that_grad_scaler_skips_changes_nothing(self):
+        for fused, clock in (("fused", 6), ("plain", 5)):  # fused, step() runs all the same, and its clock closes
+            with self.subTest(fused):
+                self.run_dir = self.folder / fused
+                self.configure_loop("optimizer: {kind: sgd, lr: 0.2}, batch_size: 8, total_iterations: 50, on_nan: skip", nodes=1)
+                server, loop = self.server(0), self.loop("scaled", 0, fused)
+                self.assert_ends(loop, 0)
+                self.assertIn(f"clock: {clock}", loop.output())
+                self.assertLess(float(re.search("worst: (.*)", loop.output())[1]), 1e-5)
+                self.assertEqual(server.end(), 1)  # it has left before the last iteration
+
+    def test_what_cannot_be_exchanged_is_refused(self):
+        self.configure_loop("optimizer: {kind: sgd, lr: 0.1}, batch_size: 8, total_iterations: 50", nodes=1)
+        server, loop = self.server(0), self.loop("refused", 0)
+        self.assertEqual(loop.end(), 0)
+        said = loop.output()
+        for complaint in (r"double: parameter '0\.weight': got torch\.float64, expected torch\.float32",
+                          r"others: optimizer: steps a tensor \(16, 6\) that is no parameter of the model.*",
+                          r"world: cluster\.nodes: got 1, expected 3, the WORLD_SIZE of the environment",
+                          r"mode: mode: got 'both', expected .*",
+                          r"worker: train\.optimizer: got \{kind: sgd, lr: 0\.1\} .*, expected \{kind: sgd, lr: 1\}.*",
+                          r"layers: train\.layers: .*, got 2 layers, expected none.*",
+                          r"twice: model: it is attached already, .*",
+                          r"closure: optimizer\.step\(\): got a closure, expected none.*",
+                          r"added: optimizer: steps 'a tensor that is not the model's'.*"):
+            self.assertRegex(said, complaint)
+        self.assertEqual(server.end(), 1)
+
+
+@needs("numpy", "jax")
+class JaxLoop(ForeignTest):
+    """paceline.jax."""
+
+    def test_two_nodes_are_a_plain_loop_with_twice_the_mini_batch(self):
+        self.configure_loop("optimizer: {kind: sgd, lr: 0.1}, batch_size: 4, total_iterations: 40")
+        server, loops = self.server(0), [self.loop("regression", node) for node in range(2)]
+        for loop in loops:
+            self.assert_ends(loop, 0)
+            self.assertLess(float(re.search("worst: (.*)", loop.output())[1]), 1e-5)
+        self.assert_ends(server, 0)
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,408 @@
+// include/paceline/paceline.h over a Node whose task is the caller's loop (foreign_loop.h). The only file
+// that knows both; what is wrong is said as a code and a text, and no exception leaves.
+#include <pthread.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <new>
+#include <optional>
+#include <span>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "common/config/daemon_options.h"
+#include "common/config/load.h"
+#include "common/log/log.h"
+#include "common/process/descriptors.h"
+#include "common/process/line_writer.h"
+#include "common/wire/keys.h"
+#include "common/wire/transport.h"
+#include "include/paceline/paceline.h"
+#include "worker/descriptors_needed.h"
+#include "worker/foreign/foreign_loop.h"
+#include "worker/node.h"
+#include "worker/node_log.h"
+
+namespace paceline {
+namespace {
+
+// Of the thread's last call that failed.
+thread_local std::string error_text;
+
+paceline_code code_of(StatusCode code) {
+  switch (code) {
+    case StatusCode::kOk:
+      return PACELINE_OK;
+    case StatusCode::kInvalidArgument:
+      return PACELINE_INVALID_ARGUMENT;
+    case StatusCode::kFailedPrecondition:
+      return PACELINE_FAILED_PRECONDITION;
+    case StatusCode::kNotFound:
+      return PACELINE_NOT_FOUND;
+    case StatusCode::kUnavailable:
+      return PACELINE_UNAVAILABLE;
+    case StatusCode::kDeadlineExceeded:
+      return PACELINE_DEADLINE_EXCEEDED;
+    case StatusCode::kResourceExhausted:
+      return PACELINE_RESOURCE_EXHAUSTED;
+    case StatusCode::kAborted:
+      return PACELINE_ABORTED;
+    case StatusCode::kOutOfOrder:
+    case StatusCode::kDataLoss:
+    case StatusCode::kInternal:
+      return PACELINE_INTERNAL;
+  }
+  return PACELINE_INTERNAL;
+}
+
+paceline_code say(paceline_code code, std::string text) {
+  error_text = std::move(text);
+  return code;
+}
+paceline_code say(const Status& status) {
+  return status.is_ok() ? PACELINE_OK : say(code_of(status.code()), status.message());
+}
+
+// `call` returns a paceline_code or a Status.
+template <typename Call>
+paceline_code guarded(const Call& call) noexcept {
+  try {
+    const auto ended = call();
+    if constexpr (std::is_same_v<decltype(ended), const Status>) {
+      return say(ended);
+    } else {
+      return ended;
+    }
+  } catch (const std::bad_alloc&) {
+    return say(PACELINE_RESOURCE_EXHAUSTED, "no memory is left");
+  } catch (const std::system_error& error) {
+    return say(PACELINE_RESOURCE_EXHAUSTED, std::string("the system refuses: ") + error.what());
+  } catch (const std::exception& error) {
+    return say(PACELINE_INTERNAL, error.what());
+  }
+}
+
+// Threads that start meanwhile take no signals: those are the caller's to handle, on threads of the
+// caller's. A write that nobody reads any more is an error there, and no SIGPIPE that ends the process.
+class NoSignals {
+ public:
+  NoSignals() {
+    sigset_t all;
+    ::sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~NoSignals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  NoSignals(const NoSignals&) = delete;
+
+ private:
+  sigset_t before_;
+};
+
+std::optional<std::chrono::nanoseconds> patience_of(std::int64_t timeout_ms) {
+  if (timeout_ms < 0) return std::nullopt;
+  constexpr std::int64_t kLongestMs = std::int64_t{1000} * 60 * 60 * 24 * 365;
+  return std::chrono::milliseconds(std::min(timeout_ms, kLongestMs));
+}
+
+Result<RunConfig> config_of(const paceline_options& options) {
+  DaemonOptions given;
+  for (std::size_t i = 0; i < options.overrides_count; ++i)
+    given.overrides.emplace_back(options.overrides[i]);
+  given.index = options.node;
+  if (options.file != nullptr) {
+    given.config_path = options.file;
+    return load_daemon_config(DaemonRole::kWorker, given);
+  }
+  given.config_path = "text";
+  PACELINE_ASSIGN_OR_RETURN(RunConfig config, parse_config(options.text, given.config_path, given.overrides));
+  return check_daemon_config(DaemonRole::kWorker, given, std::move(config));
+}
+
+// What a run of a loop of the user's own cannot have.
+Status check_foreign(const RunConfig& config) {
+  if (config.train.model == "layers") {
+    return invalid_argument("train.layers: the training loop brings the model, got " +
+                            std::to_string(config.train.layers.size()) +
+                            " layers, expected none (no train.model, no train.layers)");
+  }
+  if (config.cluster.threads_per_node != 1) {
+    return invalid_argument("cluster.threads_per_node: a training loop is one worker, got " +
+                            std::to_string(config.cluster.threads_per_node) +
+                            ", expected 1 (a node for each loop)");
+  }
+  return check_descriptors(descriptors_needed_by_node(config.cluster),
+                           "a node of " + std::to_string(config.cluster.shards) + " servers");
+}
+
+ExistingLog existing_log(paceline_existing existing) {
+  switch (existing) {
+    case PACELINE_REPLACE:
+      return ExistingLog::kIsReplaced;
+    case PACELINE_CONTINUE:
+      return ExistingLog::kIsContinued;
+    case PACELINE_REFUSE:
+      break;
+  }
+  return ExistingLog::kIsRefused;
+}
+
+Result<TensorRole> role_of(paceline_role role) {
+  switch (role) {
+    case PACELINE_WEIGHT:
+      return TensorRole::kWeight;
+    case PACELINE_BIAS:
+      return TensorRole::kBias;
+    case PACELINE_NORM:
+      return TensorRole::kNorm;
+  }
+  return invalid_argument("no such role: got " + std::to_string(static_cast<int>(role)) +
+                          ", expected 0 to 2");
+}
+
+}  // namespace
+}  // namespace paceline
+
+using namespace paceline;
+
+struct paceline_worker {
+  paceline_worker(RunConfig the_config, NodeId the_node) : config(std::move(the_config)), node(the_node) {}
+  ~paceline_worker() {
+    if (!thread.joinable()) return;
+    loop.give_up(aborted("closed"));
+    running->request_stop("closed");
+    thread.join();
+  }
+
+  bool started() const { return thread.joinable(); }
+  Status check_under_way() const {
+    if (loop.under_way()) return Status::ok();
+    return failed_precondition("no round is under way: paceline_begin() comes first");
+  }
+  // How the node ended.
+  paceline_code over() const {
+    const Status ended = *loop.ended();
+    return ended.is_ok() ? say(PACELINE_FINISHED, "the run is over") : say(ended);
+  }
+
+  RunConfig config;
+  const NodeId node;
+  ExistingLog existing = ExistingLog::kIsRefused;
+  std::optional<StandardError> errors;
+  std::shared_ptr<const void> lock;  // of the log
+  Log log;
+  Layout layout;
+  ForeignTasks::Evaluate evaluate;
+  std::string value;  // paceline_value()
+  ForeignLoop loop;
+  std::optional<wire::Context> context;
+  std::unique_ptr<Node> running;
+  std::thread thread;  // in running->run()
+};
+
+namespace {
+
+Status open(const paceline_options* options, paceline_worker** worker) {
+  if (worker == nullptr) return invalid_argument("paceline_open: got no place for the worker");
+  *worker = nullptr;
+  if (options == nullptr || (options->file == nullptr) == (options->text == nullptr)) {
+    return invalid_argument("paceline_open: expected a configuration, either as `file` or as `text`");
+  }
+  PACELINE_ASSIGN_OR_RETURN(RunConfig config, config_of(*options));
+  PACELINE_RETURN_IF_ERROR(check_foreign(config));
+  // The memory of the process is the caller's.
+  config.cluster.huge_pages = false;
+  auto made = std::make_unique<paceline_worker>(std::move(config), NodeId(options->node));
+  if (const std::string& keys = made->config.security.keys; !keys.empty()) {
+    PACELINE_RETURN_IF_ERROR(wire::read_node_keys(keys, made->node.value).status());
+  }
+  // Made at the start: a loop that describes its model wrongly leaves nothing behind.
+  made->existing = existing_log(options->existing);
+  if (made->existing == ExistingLog::kIsRefused)
+    PACELINE_RETURN_IF_ERROR(check_unused(made->config, made->node));
+  *worker = made.release();
+  return Status::ok();
+}
+
+// On threads that take no signals.
+Status open_log(paceline_worker& w) {
+  PACELINE_ASSIGN_OR_RETURN(const NodeLog log, prepare_node_log(w.config, w.node, w.existing));
+  const std::string program = "paceline-worker " + to_string(w.node);
+  w.errors.emplace(program);
+  w.lock = log.lock;
+  PACELINE_ASSIGN_OR_RETURN(
+      w.log, Log::open(log.file, program, w.config.run.log_level, Log::Begin::kBehind, w.errors->writer()));
+  if (!log.warning.empty()) w.log.warn(log.warning);
+  return Status::ok();
+}
+
+Status start(paceline_worker& w, std::span<const float> initial) {
+  if (w.started()) return failed_precondition("paceline_start: the worker has started already");
+  if (w.layout.size() == 0) return invalid_argument("paceline_start: the layout has no tensor");
+  if (std::ssize(initial) != w.layout.size()) {
+    return invalid_argument("paceline_start: got " + std::to_string(initial.size()) +
+                            " initial values, expected " + std::to_string(w.layout.size()) +
+                            " as the layout has");
+  }
+  std::vector<float> values;  // asked of node 0 alone
+  if (w.node == NodeId(0)) values.assign(initial.begin(), initial.end());
+  const NoSignals none;
+  PACELINE_RETURN_IF_ERROR(open_log(w));
+  w.context.emplace();
+  w.running = std::make_unique<Node>(
+      w.config, w.node, *w.context,
+      std::make_unique<ForeignTasks>(w.loop, w.layout, std::move(values), w.evaluate), w.log);
+  w.thread = std::thread([&w] {
+    const Status ended = w.running->run();
+    if (!ended.is_ok() && !w.loop.gave_up()) w.log.error(ended.message());  // who gives up knows why
+    w.loop.node_ended(ended);
+  });
+  return Status::ok();
+}
+
+Status add_tensor(paceline_worker& w, const char* name, std::span<const std::int64_t> shape,
+                  paceline_role role, bool trainable, double lr_factor, double decay_factor) {
+  const std::string tensor = name == nullptr ? "" : name;
+  if (w.started()) {
+    return failed_precondition("tensor '" + tensor +
+                               "' comes after the start: the layout of a run does not change");
+  }
+  PACELINE_ASSIGN_OR_RETURN(const TensorRole is, role_of(role));
+  return w.layout
+      .add(tensor, {shape.begin(), shape.end()},
+           {.role = is,
+            .lr_factor = trainable ? lr_factor : 0.0,
+            .decay_factor = trainable ? decay_factor : 0.0})
+      .status();
+}
+
+paceline_code begin(paceline_worker& w, std::int64_t timeout_ms, paceline_round& round) {
+  if (!w.started()) return say(PACELINE_FAILED_PRECONDITION, "paceline_begin: paceline_start() comes first");
+  if (w.loop.under_way()) {
+    return say(PACELINE_FAILED_PRECONDITION,
+               "paceline_begin: a round is under way, paceline_finish() comes first");
+  }
+  ForeignLoop::Round begun;
+  switch (w.loop.begin(patience_of(timeout_ms), begun)) {
+    case ForeignLoop::Waited::kTimedOut:
+      return say(PACELINE_TIMED_OUT, "no round may begin yet");
+    case ForeignLoop::Waited::kOver:
+      return w.over();
+    case ForeignLoop::Waited::kRound:
+      break;
+  }
+  const Step& step = begun.step;
+  round = {begun.parameters.data(), begun.gradient.data(), std::ssize(begun.parameters),
+           step.clock.value,        step.iteration,        step.batch.position,
+           step.batch.samples};
+  return PACELINE_OK;
+}
+
+Status final_from(paceline_worker& w, std::int64_t first) {
+  PACELINE_RETURN_IF_ERROR(w.check_under_way());
+  if (first < 0 || first > w.layout.size()) {
+    return invalid_argument("the gradient is final from element " + std::to_string(first) +
+                            ", expected one in [0, " + std::to_string(w.layout.size()) + "]");
+  }
+  w.loop.final_from(first);
+  return Status::ok();
+}
+
+Status finish(paceline_worker& w, const paceline_metric* metric) {
+  PACELINE_RETURN_IF_ERROR(w.check_under_way());
+  if (metric == nullptr || metric->samples < 1 || metric->correct < 0 || metric->correct > metric->samples) {
+    return invalid_argument("paceline_finish: " +
+                            (metric == nullptr ? "no metric"
+                                               : std::to_string(metric->correct) + " correct of " +
+                                                     std::to_string(metric->samples) + " samples") +
+                            ", expected at least one sample, and no more correct than that");
+  }
+  w.loop.finish({metric->loss_sum, metric->correct, metric->samples});
+  return Status::ok();
+}
+
+paceline_code end(paceline_worker& w, const char* why, std::int64_t timeout_ms) {
+  if (!w.started()) return PACELINE_OK;
+  const std::string reason = why == nullptr ? "its training loop has ended" : why;
+  w.loop.give_up(aborted(reason));
+  if (why != nullptr) w.running->request_stop(reason);
+  const auto ended = w.loop.await_end(patience_of(timeout_ms));
+  if (!ended) return say(PACELINE_TIMED_OUT, "the node has not ended yet");
+  return say(*ended);
+}
+
+}  // namespace
+
+const char* paceline_version(void) { return PACELINE_VERSION; }
+
+const char* paceline_error(void) { return error_text.c_str(); }
+
+paceline_code paceline_open(const paceline_options* options, paceline_worker** worker) {
+  return guarded([&] { return open(options, worker); });
+}
+
+paceline_code paceline_value(paceline_worker* worker, const char* key, const char** value) {
+  return guarded([&]() -> Status {
+    PACELINE_ASSIGN_OR_RETURN(worker->value, value_of(worker->config, key));
+    *value = worker->value.c_str();
+    return Status::ok();
+  });
+}
+
+paceline_code paceline_add_tensor(paceline_worker* worker, const char* name, const std::int64_t* shape,
+                                  std::size_t dimensions, paceline_role role, int trainable, double lr_factor,
+                                  double decay_factor) {
+  return guarded([&] {
+    return add_tensor(*worker, name, {shape, dimensions}, role, trainable != 0, lr_factor, decay_factor);
+  });
+}
+
+paceline_code paceline_on_evaluate(paceline_worker* worker, paceline_evaluate evaluate, void* context) {
+  return guarded([&]() -> Status {
+    if (worker->started()) return failed_precondition("paceline_on_evaluate: the worker has started already");
+    if (evaluate == nullptr) {
+      worker->evaluate = nullptr;
+      return Status::ok();
+    }
+    worker->evaluate = [evaluate, context](std::span<const float> parameters) -> Result<Metric> {
+      paceline_metric metric{};
+      if (evaluate(context, parameters.data(), std::ssize(parameters), &metric) != 0) {
+        return internal_error("the loop's evaluate function failed");
+      }
+      return Metric{metric.loss_sum, metric.correct, metric.samples};
+    };
+    return Status::ok();
+  });
+}
+
+paceline_code paceline_start(paceline_worker* worker, const float* initial, std::int64_t floats) {
+  return guarded([&] {
+    return start(*worker, {initial, static_cast<std::size_t>(std::max<std::int64_t>(floats, 0))});
+  });
+}
+
+paceline_code paceline_begin(paceline_worker* worker, std::int64_t timeout_ms, paceline_round* round) {
+  return guarded([&] { return begin(*worker, timeout_ms, *round); });
+}
+
+paceline_code paceline_final_from(paceline_worker* worker, std::int64_t first) {
+  return guarded([&] { return final_from(*worker, first); });
+}
+
+paceline_code paceline_finish(paceline_worker* worker, const paceline_metric* metric) {
+  return guarded([&] { return finish(*worker, metric); });
+}
+
+paceline_code paceline_end(paceline_worker* worker, const char* why, std::int64_t timeout_ms) {
+  return guarded([&] { return end(*worker, why, timeout_ms); });
+}
+
+void paceline_close(paceline_worker* worker) { delete worker; }

@@ -1,0 +1,168 @@
+#include "worker/foreign/foreign_loop.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "common/assert.h"
+
+namespace paceline {
+
+bool ForeignLoop::wait(std::unique_lock<std::mutex>& lock, std::optional<std::chrono::nanoseconds> patience,
+                       const std::function<bool()>& come) {
+  if (patience) return loop_.wait_for(lock, *patience, come);
+  loop_.wait(lock, come);
+  return true;
+}
+
+ForeignLoop::Waited ForeignLoop::begin(std::optional<std::chrono::nanoseconds> patience, Round& round) {
+  std::unique_lock lock(mutex_);
+  PACELINE_ASSERT(state_ != State::kTaken, "a round is under way");
+  asked_ = true;
+  trainer_.notify_one();
+  const bool come = wait(lock, patience, [this] { return state_ == State::kOffered || ended_; });
+  asked_ = false;
+  if (!come) return Waited::kTimedOut;
+  if (state_ != State::kOffered) return Waited::kOver;
+  state_ = State::kTaken;
+  round = round_;
+  return Waited::kRound;
+}
+
+bool ForeignLoop::under_way() const {
+  const std::lock_guard lock(mutex_);
+  return state_ == State::kTaken;
+}
+
+// The training thread waits meanwhile, so what is called is called by one thread at a time.
+void ForeignLoop::final_from(std::int64_t begin) {
+  const std::lock_guard lock(mutex_);
+  PACELINE_ASSERT(state_ == State::kTaken, "no round is under way");
+  (*final_from_)(begin);
+}
+
+void ForeignLoop::finish(const Metric& metric) {
+  const std::lock_guard lock(mutex_);
+  PACELINE_ASSERT(state_ == State::kTaken, "no round is under way");
+  metric_ = metric;
+  state_ = State::kDone;
+  trainer_.notify_one();
+}
+
+void ForeignLoop::give_up(Status why) {
+  const std::lock_guard lock(mutex_);
+  if (given_up_.is_ok()) given_up_ = std::move(why);
+  if (state_ == State::kTaken) state_ = State::kOffered;  // nobody computes it any more
+  trainer_.notify_one();
+}
+
+std::optional<Status> ForeignLoop::await_end(std::optional<std::chrono::nanoseconds> patience) {
+  std::unique_lock lock(mutex_);
+  wait(lock, patience, [this] { return ended_.has_value(); });
+  return ended_;
+}
+
+// What the loop does between two rounds, as getting its mini-batch, is the worker's BATCH.
+Status ForeignLoop::load() {
+  std::unique_lock lock(mutex_);
+  trainer_.wait(lock, [this] { return asked_ || !given_up_.is_ok(); });
+  return given_up_;
+}
+
+Result<Metric> ForeignLoop::compute(const Step& step, std::span<const float> parameters,
+                                    std::span<float> gradient, const FinalFrom& final_from) {
+  std::unique_lock lock(mutex_);
+  PACELINE_ASSERT(state_ == State::kNone, "one training thread");
+  round_ = {step, parameters, gradient};
+  final_from_ = &final_from;
+  state_ = State::kOffered;
+  loop_.notify_one();
+  trainer_.wait(
+      lock, [this] { return state_ == State::kDone || (state_ == State::kOffered && !given_up_.is_ok()); });
+  const bool done = std::exchange(state_, State::kNone) == State::kDone;
+  final_from_ = nullptr;
+  if (!done) return given_up_;
+  return metric_;
+}
+
+void ForeignLoop::node_ended(Status how) {
+  const std::lock_guard lock(mutex_);
+  ended_ = std::move(how);
+  loop_.notify_all();
+}
+
+std::optional<Status> ForeignLoop::ended() const {
+  const std::lock_guard lock(mutex_);
+  return ended_;
+}
+
+bool ForeignLoop::gave_up() const {
+  const std::lock_guard lock(mutex_);
+  return !given_up_.is_ok();
+}
+
+namespace {
+
+class ForeignTrainer final : public Task {
+ public:
+  explicit ForeignTrainer(ForeignLoop& loop) : loop_(loop) {}
+
+  Status load(const Step& step) override {
+    step_ = step;
+    return loop_.load();
+  }
+  Result<Metric> compute(std::span<const float> parameters, std::span<float> gradient,
+                         const FinalFrom& final_from) override {
+    return loop_.compute(step_, parameters, gradient, final_from);
+  }
+  Result<Metric> evaluate(std::span<const float>) override {
+    return failed_precondition("a training thread's task does not evaluate");
+  }
+
+ private:
+  ForeignLoop& loop_;
+  Step step_;
+};
+
+class ForeignEvaluator final : public Task {
+ public:
+  explicit ForeignEvaluator(const ForeignTasks::Evaluate& evaluate) : evaluate_(evaluate) {}
+
+  Status load(const Step&) override { return failed_precondition("an evaluator does not train"); }
+  Result<Metric> compute(std::span<const float>, std::span<float>, const FinalFrom&) override {
+    return failed_precondition("an evaluator does not train");
+  }
+  Result<Metric> evaluate(std::span<const float> parameters) override {
+    if (!evaluate_) return Metric{};
+    return evaluate_(parameters);
+  }
+
+ private:
+  const ForeignTasks::Evaluate& evaluate_;
+};
+
+}  // namespace
+
+ForeignTasks::ForeignTasks(ForeignLoop& loop, Layout layout, std::vector<float> initial, Evaluate evaluate)
+    : loop_(loop), layout_(std::move(layout)), initial_(std::move(initial)), evaluate_(std::move(evaluate)) {}
+
+void ForeignTasks::initialize(std::span<float> parameters) const {
+  const std::lock_guard lock(mutex_);
+  if (initial_.empty()) {
+    std::fill(parameters.begin(), parameters.end(), std::numeric_limits<float>::quiet_NaN());
+    return;
+  }
+  PACELINE_ASSERT(initial_.size() == parameters.size(), "initial values for each parameter");
+  std::copy(initial_.begin(), initial_.end(), parameters.begin());
+  initial_ = {};
+}
+
+Result<std::unique_ptr<Task>> ForeignTasks::make_trainer(WorkerId) {
+  return std::unique_ptr<Task>(std::make_unique<ForeignTrainer>(loop_));
+}
+
+Result<std::unique_ptr<Task>> ForeignTasks::make_evaluator() {
+  return std::unique_ptr<Task>(std::make_unique<ForeignEvaluator>(evaluate_));
+}
+
+}  // namespace paceline

@@ -1,0 +1,118 @@
+// ForeignLoop: a training loop that is not ours as a Task. A Task is called by the worker's training thread
+// (worker/train); a user's loop calls us. Here the two meet, and each waits for the other:
+//
+//   the loop's thread                       the training thread
+//   begin() waits                           load(): until the loop asks for a round          BATCH
+//   begin() returns parameters, gradient <- compute(): offers them, and waits                COMPUTE_GRADS
+//   computes; final_from(n)              -> the exchange takes [n, end) on the loop's thread
+//   finish(metric)                       -> compute() returns it
+//
+// So grants, caches, exchange, phases and a change of servers are the training thread's, as for any task.
+// It costs two wake-ups a round. The gradient is written where it leaves from, the parameters are read
+// where they lie: nothing is copied.
+//
+// The training thread waits in compute() for as long as the loop computes: until finish(), or until the
+// loop has given up(). A round that was offered when servers were lost ends like any other, and does not
+// count.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "common/metric.h"
+#include "common/status.h"
+#include "common/task/task.h"
+
+namespace paceline {
+
+class ForeignLoop {
+ public:
+  // What the loop computes with until finish() or give_up().
+  struct Round {
+    Step step;
+    std::span<const float> parameters;
+    std::span<float> gradient;
+  };
+  enum class Waited { kRound, kTimedOut, kOver };
+
+  // ---- the loop's thread Waits for a round, until `patience` is over; nullopt: as long as it takes.
+  // kOver: node_ended() was called. Not while a round is under way.
+  Waited begin(std::optional<std::chrono::nanoseconds> patience, Round& round);
+  bool under_way() const;
+  // Elements [begin, end) of the gradient are final. While a round is under way.
+  void final_from(std::int64_t begin);
+  // Of the round under way.
+  void finish(const Metric& metric);
+  // No further round: the one under way, and any that would come, ends with `why`. The first call counts.
+  void give_up(Status why);
+  // Waits for node_ended(); nullopt where `patience` is over before.
+  std::optional<Status> await_end(std::optional<std::chrono::nanoseconds> patience);
+
+  // ---- the training thread: Task::load(), Task::compute()
+  Status load();
+  Result<Metric> compute(const Step& step, std::span<const float> parameters, std::span<float> gradient,
+                         const FinalFrom& final_from);
+
+  // ---- the node's thread: it has ended, and so; there is no training thread any more.
+  void node_ended(Status how);
+  // How; nullopt before. Thread: any.
+  std::optional<Status> ended() const;
+  // Whether give_up() was called. Thread: any.
+  bool gave_up() const;
+
+ private:
+  enum class State {
+    kNone,     // the training thread is elsewhere
+    kOffered,  // it waits in compute() for begin()
+    kTaken,    // the loop computes
+    kDone      // finish() has been called; compute() is to return
+  };
+
+  bool wait(std::unique_lock<std::mutex>& lock, std::optional<std::chrono::nanoseconds> patience,
+            const std::function<bool()>& come);
+
+  mutable std::mutex mutex_;
+  std::condition_variable loop_;     // what the loop's thread waits for
+  std::condition_variable trainer_;  // what the training thread waits for
+  State state_ = State::kNone;
+  bool asked_ = false;  // the loop waits in begin()
+  Round round_;
+  const FinalFrom* final_from_ = nullptr;  // compute()'s, while it waits
+  Metric metric_;
+  Status given_up_;
+  std::optional<Status> ended_;
+};
+
+// Tasks of one node of one thread whose rounds are a ForeignLoop's.
+class ForeignTasks final : public TaskFactory {
+ public:
+  // Measures parameters; nullopt: nothing does.
+  using Evaluate = std::function<Result<Metric>(std::span<const float> parameters)>;
+
+  // `loop` outlives this. `initial`: empty where they are never asked for, as of any node but 0. `evaluate`
+  // may be empty: then a model has no measure, a metric of no samples.
+  ForeignTasks(ForeignLoop& loop, Layout layout, std::vector<float> initial, Evaluate evaluate);
+
+  const Layout& layout() const override { return layout_; }
+  // Once: the values are let go of then. Servers of a later generation have theirs and take none, so they
+  // are given NaN.
+  void initialize(std::span<float> parameters) const override;
+  Result<std::unique_ptr<Task>> make_trainer(WorkerId worker) override;
+  Result<std::unique_ptr<Task>> make_evaluator() override;
+
+ private:
+  ForeignLoop& loop_;
+  const Layout layout_;
+  mutable std::mutex mutex_;
+  mutable std::vector<float> initial_;
+  const Evaluate evaluate_;
+};
+
+}  // namespace paceline
