@@ -5,7 +5,9 @@
 #include <fstream>
 #include <iterator>
 #include <system_error>
+#include <utility>
 
+#include "common/caffe/solver.h"
 #include "common/config/checks.h"
 #include "common/config/document.h"
 #include "common/config/schema.h"
@@ -105,7 +107,21 @@ Result<std::string> read_file(const std::string& path) {
   return text;
 }
 
-Result<RunConfig> config_of(const std::vector<Entry>& entries, const std::string& source, LoadFor what) {
+// What a Caffe solver says, for the keys that are not given. It stands in the configuration from here on, and
+// the solver's file is not needed again.
+Status take_caffe_solver(RunConfig& result, Given& given, std::vector<std::string>& notes) {
+  if (result.train.caffe_solver.empty()) return Status::ok();
+  const std::string file = std::exchange(result.train.caffe_solver, "");
+  const auto may_set = [&](const std::string& key, const std::string& said_by, int line) {
+    if (given.has(key)) return false;
+    given.add(key, Place{said_by, line});
+    return true;
+  };
+  return caffe::apply_solver(file, may_set, result, notes);
+}
+
+Result<RunConfig> config_of(const std::vector<Entry>& entries, const std::string& source, LoadFor what,
+                            std::vector<std::string>& notes) {
   RunConfig result;
   Given given(source);
   for (const Entry& entry : entries) {
@@ -122,6 +138,7 @@ Result<RunConfig> config_of(const std::vector<Entry>& entries, const std::string
     }
   }
   config::resolve(result, given);
+  PACELINE_RETURN_IF_ERROR(take_caffe_solver(result, given, notes));
   PACELINE_RETURN_IF_ERROR(config::validate(result, given, what));
   return result;
 }
@@ -129,17 +146,20 @@ Result<RunConfig> config_of(const std::vector<Entry>& entries, const std::string
 }  // namespace
 
 Result<RunConfig> parse_config(std::string_view text, const std::string& source,
-                               std::span<const std::string> overrides, LoadFor what) {
+                               std::span<const std::string> overrides, LoadFor what,
+                               std::vector<std::string>* notes) {
   PACELINE_ASSIGN_OR_RETURN(const Value root, config::read_document(text, source));
   std::vector<Entry> entries;
   PACELINE_RETURN_IF_ERROR(collect(root, "", entries));
   for (const std::string& argument : overrides) PACELINE_RETURN_IF_ERROR(add_override(argument, entries));
-  return config_of(entries, source, what);
+  std::vector<std::string> ignored;
+  return config_of(entries, source, what, notes == nullptr ? ignored : *notes);
 }
 
-Result<RunConfig> load_config(const std::string& path, std::span<const std::string> overrides, LoadFor what) {
+Result<RunConfig> load_config(const std::string& path, std::span<const std::string> overrides, LoadFor what,
+                              std::vector<std::string>* notes) {
   PACELINE_ASSIGN_OR_RETURN(const std::string text, read_file(path));
-  return parse_config(text, path, overrides, what);
+  return parse_config(text, path, overrides, what, notes);
 }
 
 Result<RecordedConfig> load_recorded_config(const std::string& path) {
@@ -148,7 +168,8 @@ Result<RecordedConfig> load_recorded_config(const std::string& path) {
   RecordedConfig recorded;
   std::vector<Entry> entries;
   PACELINE_RETURN_IF_ERROR(collect(root, "", entries, &recorded.unknown_keys));
-  PACELINE_ASSIGN_OR_RETURN(recorded.config, config_of(entries, path, LoadFor::kReading));
+  std::vector<std::string> ignored;
+  PACELINE_ASSIGN_OR_RETURN(recorded.config, config_of(entries, path, LoadFor::kReading, ignored));
   for (const Key& key : schema().keys) {
     const bool there =
         std::any_of(entries.begin(), entries.end(), [&](const Entry& entry) { return entry.key == &key; });
