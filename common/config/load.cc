@@ -107,17 +107,37 @@ Result<std::string> read_file(const std::string& path) {
   return text;
 }
 
+// A value that no YAML could say, as a learning rate's factor of 2, at the line that says it.
+Status check_said(const std::vector<std::string>& keys, const RunConfig& result, const Given& given) {
+  for (const std::string& path : keys) {
+    const Key* const key = schema().find(path);
+    if (key == nullptr) continue;  // an element of a list
+    PACELINE_ASSIGN_OR_RETURN(const Value value, config::read_argument(key->write(result), path));
+    RunConfig ignored;
+    const std::optional<Fault> wrong = key->read(value, ignored);
+    if (!wrong) continue;
+    // "[3].kernel": of a layer the line is that of the layer.
+    const std::string element = path + wrong->within.substr(0, wrong->within.find(']') + 1);
+    return invalid_argument(format_error(given.place_of(given.has(element) ? element : path),
+                                         path + wrong->within, wrong->what, wrong->got, wrong->expected));
+  }
+  return Status::ok();
+}
+
 // What a Caffe solver says, for the keys that are not given. It stands in the configuration from here on, and
 // the solver's file is not needed again.
 Status take_caffe_solver(RunConfig& result, Given& given, std::vector<std::string>& notes) {
   if (result.train.caffe_solver.empty()) return Status::ok();
   const std::string file = std::exchange(result.train.caffe_solver, "");
+  std::vector<std::string> said;
   const auto may_set = [&](const std::string& key, const std::string& said_by, int line) {
     if (given.has(key)) return false;
     given.add(key, Place{said_by, line});
+    said.push_back(key);
     return true;
   };
-  return caffe::apply_solver(file, may_set, result, notes);
+  PACELINE_RETURN_IF_ERROR(caffe::apply_solver(file, may_set, result, notes));
+  return check_said(said, result, given);
 }
 
 Result<RunConfig> config_of(const std::vector<Entry>& entries, const std::string& source, LoadFor what,

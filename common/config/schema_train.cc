@@ -144,7 +144,9 @@ Key inner_row(const Key& outer, std::string path) {
       outer.write(RunConfig()) + " where a key of inner_optimizer is given; no inner optimizer otherwise";
   if (key.path == "train.inner_optimizer.kind") {
     key.words.effect = "The update rule of a worker's local steps. Its state stays with the worker.";
-    key.words.trade_off = "State per parameter on each worker: sgd none, momentum one, adam two floats.";
+    key.words.trade_off =
+        "State per parameter on each worker: sgd none; momentum, adagrad and rmsprop one float; adam and "
+        "adadelta two.";
   }
   key.read = [read = outer.read](const Value& value, RunConfig& config) {
     RunConfig other;

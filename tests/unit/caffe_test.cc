@@ -386,6 +386,11 @@ TEST_CASE("what_cannot_be_trained_is_refused_by_file_line_and_layer") {
              Contains("at layer f") && Contains("out 7"));
   CHECK_THAT(files.refusal(kQuick, kSolver + "clip_gradients: 5"),
              Contains("solver.prototxt:11: clip_gradients"));
+  // What no YAML could say.
+  CHECK_THAT(files.refusal(kQuick, kTrainOnly + "iter_size: 900\n"),
+             Contains("net.prototxt:1: train.batch_size: ") && Contains("90000"));
+  CHECK_THAT(files.refusal(head + dense("f", "data", "g", 0) + dense("h", "g", "scores", 10) + kEnd),
+             Contains("net.prototxt:2: train.layers[0].out: "));
   CHECK_THAT(files.refusal(kQuick, kSolver, {"train.model=cifar_cnn"}),
              Contains("train.model: given beside train.caffe_solver"));
   CHECK_THAT(files.refusal(data("TRAIN", 10, "mirror: true") + tail),
