@@ -180,7 +180,12 @@ int server_main(int argc, char** argv) {
       parse_daemon_command_line(DaemonRole::kServer, argc, argv, std::cout, errors.stream());
   if (command_line.exit_status) return *command_line.exit_status;
   DaemonOptions given = command_line.options;
-  const auto config = load_daemon_config(DaemonRole::kServer, given);
+  std::vector<std::string> notes;
+  const auto config = load_daemon_config(DaemonRole::kServer, given, &notes);
+  // Once: the other daemons read the same.
+  if (given.index == 0 && given.replica == 0) {
+    for (const std::string& note : notes) errors.stream() << "paceline-server: " << note << '\n';
+  }
   if (!config.is_ok()) {
     errors.stream() << "paceline-server: " << config.status().message() << '\n';
     return kExitUsage;

@@ -9,7 +9,9 @@
 #include "tools/doctor.h"
 #include "tools/evaluate.h"
 #include "tools/explain.h"
+#include "tools/export.h"
 #include "tools/keygen.h"
+#include "tools/model.h"
 #include "tools/report.h"
 #include "tools/simulate.h"
 #include "tools/sweep.h"
@@ -26,7 +28,9 @@ int main(int argc, char** argv) {
   paceline::add_doctor(app, exit_status);
   paceline::add_evaluate(app, exit_status);
   paceline::add_explain(app, exit_status);
+  paceline::add_export(app, exit_status);
   paceline::add_keygen(app, exit_status);
+  paceline::add_model(app, exit_status);
   paceline::add_report(app, exit_status);
   paceline::add_simulate(app, exit_status);
   paceline::add_sweep(app, exit_status);

@@ -5,9 +5,12 @@
 namespace paceline {
 
 bool is_of_the_work(const std::string& key) {
-  static const std::set<std::string> keys{
-      "cluster.nodes",    "cluster.threads_per_node", "train.model", "train.layers",
-      "train.batch_size", "train.total_iterations",   "train.init_from", "data.kind",   "data.augment"};
+  static const std::set<std::string> keys{"cluster.nodes",        "cluster.threads_per_node",
+                                          "train.model",          "train.layers",
+                                          "train.batch_size",     "train.total_iterations",
+                                          "train.init_from",      "data.kind",
+                                          "data.augment",         "data.subtract",
+                                          "data.subtract_values", "data.scale"};
   return keys.contains(key);
 }
 

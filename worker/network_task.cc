@@ -85,11 +85,11 @@ class Stops {
 // The evaluator's: the whole test set, in order.
 class NetworkEvaluator final : public Task {
  public:
-  NetworkEvaluator(DataSetPtr test, std::int64_t samples, const Normalization& normalization,
+  NetworkEvaluator(DataSetPtr test, std::int64_t samples, const PixelRule& pixels,
                    std::unique_ptr<NetworkBackend> backend, Stops stop)
       : test_(std::move(test)),
         samples_(samples == 0 ? test_->size() : std::min(samples, test_->size())),
-        normalization_(normalization),
+        pixels_(pixels),
         backend_(std::move(backend)),
         stop_(std::move(stop)) {}
 
@@ -101,8 +101,7 @@ class NetworkEvaluator final : public Task {
     Metric sum;
     for (std::int64_t first = 0; first < samples_; first += kEvaluationBatch) {
       if (stop_.one_more()) return aborted("the evaluation was stopped");
-      make_evaluation_batch(*test_, normalization_, first, std::min(kEvaluationBatch, samples_ - first),
-                            batch_);
+      make_evaluation_batch(*test_, pixels_, first, std::min(kEvaluationBatch, samples_ - first), batch_);
       PACELINE_ASSIGN_OR_RETURN(const Metric part, backend_->evaluate(parameters, view(batch_)));
       sum.loss_sum += part.loss_sum;
       sum.correct += part.correct;
@@ -114,19 +113,19 @@ class NetworkEvaluator final : public Task {
  private:
   DataSetPtr test_;
   std::int64_t samples_;
-  Normalization normalization_;
+  PixelRule pixels_;
   std::unique_ptr<NetworkBackend> backend_;
   MiniBatch batch_;
   Stops stop_;
 };
 
 Result<std::unique_ptr<Task>> make_network_evaluator(const RunConfig& config, const MakeBackend& make,
-                                                     const NetworkSpec& network,
-                                                     const Normalization& normalization, Stops stop) {
+                                                     const NetworkSpec& network, const PixelRule& pixels,
+                                                     Stops stop) {
   PACELINE_ASSIGN_OR_RETURN(DataSetPtr test, read_cifar10_test(config.data.path));
   PACELINE_ASSIGN_OR_RETURN(auto backend, make(network, kEvaluationBatch, config.run.seed));
   return std::unique_ptr<Task>(std::make_unique<NetworkEvaluator>(
-      std::move(test), config.train.eval_samples, normalization, std::move(backend), std::move(stop)));
+      std::move(test), config.train.eval_samples, pixels, std::move(backend), std::move(stop)));
 }
 
 MakeBackend on_cpu(Backend kind) {
@@ -153,13 +152,13 @@ Status check_data_path(const RunConfig& config) {
 // What a node's threads train on, and how it becomes what the network sees.
 struct TrainingData {
   DataSetPtr set;
-  Normalization normalization;
+  PixelRule pixels;
   BatchOptions options;
   Kept on_gpus = Kept::kNo;
 
   std::shared_ptr<const BatchMaker> maker() const {
     const Images images = on_gpus == Kept::kYes ? Images::kLeftOut : Images::kRendered;
-    return std::make_shared<const BatchMaker>(set, normalization, options, images);
+    return std::make_shared<const BatchMaker>(set, pixels, options, images);
   }
 };
 
@@ -167,10 +166,11 @@ struct TrainingData {
 Result<TrainingData> training_data_of(const RunConfig& config, Gpus* gpus) {
   TrainingData data;
   PACELINE_ASSIGN_OR_RETURN(data.set, read_cifar10_train(config.data.path));
-  data.normalization = normalization_of(*data.set);
+  data.pixels = pixel_rule_of(config.data, *data.set);
   data.options = {config.data.augment ? Augment::kYes : Augment::kNo, config.run.seed};
   if (gpus == nullptr || config.data.on_device == OnDevice::kOff) return data;
-  PACELINE_ASSIGN_OR_RETURN(data.on_gpus, gpus->keep(*data.set, data.normalization, data.options));
+  if (data.pixels.means != nullptr) return data;  // a GPU has a mean for each channel
+  PACELINE_ASSIGN_OR_RETURN(data.on_gpus, gpus->keep(*data.set, data.pixels.channels, data.options));
   return data;
 }
 
@@ -196,7 +196,7 @@ class NetworkTasks final : public TaskFactory {
         sizes_kept_(sizes_kept),
         network_(std::move(network)),
         data_fingerprint_(fingerprint(*train.set)),
-        normalization_(train.normalization),
+        pixels_(train.pixels),
         loader_(train.maker(), loader_options(config.data, train, gpus_.get())) {}
 
   const Layout& layout() const override { return network_.layout; }
@@ -218,7 +218,7 @@ class NetworkTasks final : public TaskFactory {
   Result<std::unique_ptr<Task>> make_evaluator() override {
     // With the first thread's GPU, and a stream of its own there.
     PACELINE_ASSIGN_OR_RETURN(const Computing with, computing_for(0));
-    return make_network_evaluator(config_, with.make_backend, network_, normalization_, Stops(stopped_));
+    return make_network_evaluator(config_, with.make_backend, network_, pixels_, Stops(stopped_));
   }
   void warn_to(std::function<void(const std::string&)> warn) override {
     if (gpus_ != nullptr) gpus_->warn_to(std::move(warn));
@@ -269,7 +269,7 @@ class NetworkTasks final : public TaskFactory {
   const std::size_t sizes_kept_;
   const NetworkSpec network_;
   const std::uint64_t data_fingerprint_;
-  const Normalization normalization_;
+  const PixelRule pixels_;
   Loader loader_;
   const std::shared_ptr<std::atomic<std::uint64_t>> stopped_ =
       std::make_shared<std::atomic<std::uint64_t>>(0);
@@ -320,9 +320,9 @@ Result<Metric> evaluate_network(const RunConfig& config, std::span<const float> 
   // The normalisation is the training set's: without that the test set's numbers would be others.
   PACELINE_ASSIGN_OR_RETURN(const DataSetPtr train, read_cifar10_train(config.data.path));
   PACELINE_ASSIGN_OR_RETURN(
-      auto evaluator,
-      make_network_evaluator(config, on_cpu(config.train.backend), network, normalization_of(*train),
-                             Stops(std::make_shared<const std::atomic<std::uint64_t>>(0))));
+      auto evaluator, make_network_evaluator(config, on_cpu(config.train.backend), network,
+                                             pixel_rule_of(config.data, *train),
+                                             Stops(std::make_shared<const std::atomic<std::uint64_t>>(0))));
   return evaluator->evaluate(parameters);
 }
 

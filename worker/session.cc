@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "common/cache/own_updates.h"
+#include "common/caffe/weights.h"
 #include "common/config/engine_config.h"
 #include "common/config/load.h"
 #include "common/params/init_from.h"
@@ -234,13 +235,23 @@ Status Session::start() {
   return Status::ok();
 }
 
+namespace {
+
+Result<TensorsTaken> take_from(const std::string& file, const Layout& layout, std::span<float> values) {
+  if (!caffe::is_weights(file)) return take_parameters(file, layout, values);
+  PACELINE_ASSIGN_OR_RETURN(const ModelFile weights, caffe::read_weights(file));
+  return take_parameters(weights, file, layout, values);
+}
+
+}  // namespace
+
 // Servers that go on with a run have theirs, and take none.
 Status Session::send_initial_parameters() {
   std::vector<float> values(static_cast<std::size_t>(parts_.tasks.layout().size()));
   parts_.tasks.initialize(values);
   const std::string& file = config_.train.init_from;
   if (!file.empty() && client_.generation() == 1) {
-    const Result<TensorsTaken> taken = take_parameters(file, parts_.tasks.layout(), values);
+    const Result<TensorsTaken> taken = take_from(file, parts_.tasks.layout(), values);
     if (!taken.is_ok()) return Status(taken.status()).with_context("train.init_from");
     parts_.log.info("the parameters begin with " + file + ": " + to_string(*taken));
   }
@@ -268,8 +279,7 @@ Result<Session::Trainer> Session::make_trainer(WorkerId worker) {
 }
 
 step::StepRules Session::step_rules() const {
-  const WayToServers way =
-      way_to_servers(config_, client_.shares_memory(), usable_cores());
+  const WayToServers way = way_to_servers(config_, client_.shares_memory(), usable_cores());
   return {config_.sync.refresh_clocks, pulls_ahead(config_.sync.pull_order, way),
           cache::keeps_own_updates(largest_threshold(config_)), config_.train.local_steps};
 }

@@ -19,10 +19,19 @@ template <OptimizerKind kind>
 bool optimizer_is(const RunConfig& c) {
   return c.train.optimizer.kind == kind;
 }
-template <ScheduleKind kind>
+template <ScheduleKind... kinds>
 bool schedule_is(const RunConfig& c) {
-  return c.train.optimizer.schedule.kind == kind;
+  return ((c.train.optimizer.schedule.kind == kinds) || ...);
 }
+bool keeps_mean_square(const RunConfig& c) {
+  const OptimizerKind kind = c.train.optimizer.kind;
+  return kind == OptimizerKind::kRmsprop || kind == OptimizerKind::kAdadelta;
+}
+bool has_epsilon(const RunConfig& c) {
+  const OptimizerKind kind = c.train.optimizer.kind;
+  return kind == OptimizerKind::kAdam || kind == OptimizerKind::kAdagrad || keeps_mean_square(c);
+}
+bool subtracts_values(const RunConfig& c) { return c.data.subtract == Subtract::kValues; }
 bool compensates(const RunConfig& c) {
   return c.train.optimizer.delay_compensation.kind != CompensationKind::kNone;
 }
@@ -63,14 +72,27 @@ const Reader kReaders[] = {
     {"train.optimizer.momentum", optimizer_is<OptimizerKind::kMomentum>, "kind: momentum"},
     {"train.optimizer.beta1", optimizer_is<OptimizerKind::kAdam>, "kind: adam"},
     {"train.optimizer.beta2", optimizer_is<OptimizerKind::kAdam>, "kind: adam"},
-    {"train.optimizer.epsilon", optimizer_is<OptimizerKind::kAdam>, "kind: adam"},
+    {"train.optimizer.momentum_form", optimizer_is<OptimizerKind::kMomentum>, "kind: momentum"},
+    {"train.optimizer.epsilon", has_epsilon, "kind: adam, adagrad, rmsprop or adadelta"},
+    {"train.optimizer.epsilon_hat", optimizer_is<OptimizerKind::kAdam>, "kind: adam"},
+    {"train.optimizer.rho", keeps_mean_square, "kind: rmsprop or adadelta"},
     {"train.optimizer.decoupled", decays, "a weight_decay above 0"},
     {"train.optimizer.decay", decays, "a weight_decay above 0"},
     {"train.optimizer.delay_compensation.lambda", compensates, "kind: constant or adaptive"},
     {"train.optimizer.delay_compensation.decay", adapts, "kind: adaptive"},
-    {"train.optimizer.schedule.step_versions", schedule_is<ScheduleKind::kStep>, "kind: step"},
-    {"train.optimizer.schedule.step_factor", schedule_is<ScheduleKind::kStep>, "kind: step"},
-    {"train.optimizer.schedule.total_versions", schedule_is<ScheduleKind::kCosine>, "kind: cosine"},
+    {"train.optimizer.schedule.step_versions", schedule_is<ScheduleKind::kStep, ScheduleKind::kSigmoid>,
+     "kind: step or sigmoid"},
+    {"train.optimizer.schedule.step_factor", schedule_is<ScheduleKind::kStep, ScheduleKind::kMultistep>,
+     "kind: step or multistep"},
+    {"train.optimizer.schedule.step_at", schedule_is<ScheduleKind::kMultistep>, "kind: multistep"},
+    {"train.optimizer.schedule.gamma",
+     schedule_is<ScheduleKind::kExp, ScheduleKind::kInv, ScheduleKind::kSigmoid>,
+     "kind: exp, inv or sigmoid"},
+    {"train.optimizer.schedule.power", schedule_is<ScheduleKind::kInv, ScheduleKind::kPoly>,
+     "kind: inv or poly"},
+    {"train.optimizer.schedule.total_versions", schedule_is<ScheduleKind::kCosine, ScheduleKind::kPoly>,
+     "kind: cosine or poly"},
+    {"data.subtract_values", subtracts_values, "subtract: values"},
     {"train.optimizer.schedule.final_factor", schedule_is<ScheduleKind::kCosine>, "kind: cosine"},
     {"emulate.jitter_spread", jitters, "a jitter"},
     {"simulate.compute.cv", varies, "distribution: normal, lognormal or gamma"},

@@ -45,8 +45,10 @@ DaemonCommandLine parse_daemon_command_line(DaemonRole role, int argc, const cha
   return line;
 }
 
-Result<RunConfig> load_daemon_config(DaemonRole role, const DaemonOptions& options) {
-  PACELINE_ASSIGN_OR_RETURN(RunConfig config, load_config(options.config_path, options.overrides));
+Result<RunConfig> load_daemon_config(DaemonRole role, const DaemonOptions& options,
+                                     std::vector<std::string>* notes) {
+  PACELINE_ASSIGN_OR_RETURN(RunConfig config,
+                            load_config(options.config_path, options.overrides, LoadFor::kDaemons, notes));
   return check_daemon_config(role, options, std::move(config));
 }
 

@@ -44,7 +44,8 @@ DaemonCommandLine parse_daemon_command_line(DaemonRole role, int argc, const cha
 // load_config plus what only a daemon needs: a run directory (run.out; run.out.replica1 for a second
 // replica's own files), and an index that the cluster has. Errors: as load_config, one line each; the daemon
 // prints it and exits with kExitUsage.
-Result<RunConfig> load_daemon_config(DaemonRole role, const DaemonOptions& options);
+Result<RunConfig> load_daemon_config(DaemonRole role, const DaemonOptions& options,
+                                     std::vector<std::string>* notes = nullptr);
 
 // The same of a configuration that is loaded already; `options.config_path` is what errors call it.
 Result<RunConfig> check_daemon_config(DaemonRole role, const DaemonOptions& options, RunConfig config);

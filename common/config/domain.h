@@ -57,6 +57,8 @@ Domain<std::string> text(std::string expected, std::function<std::string(const s
 Domain<std::string> one_of(std::vector<std::string> words);
 // One element of train.layers, with the defaults that depend on its kind filled in.
 Domain<LayerConfig> layer();
+// What a layer's weights or biases begin with.
+Domain<FillerConfig> filler();
 // One element of simulate.events.
 Domain<ClusterEvent> cluster_event();
 // cluster.nodes (in the fields: nodes and nodes_at_start): a number, or {min: 2, max: 8}.

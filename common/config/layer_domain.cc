@@ -21,14 +21,26 @@ struct Field {
   Use (*use)(const LayerRule&);
 };
 
-constexpr std::array<Field, 9> kFields{{
+constexpr std::array<Field, 21> kFields{{
     {"out", [](const LayerRule& rule) { return required_if(rule.has_out); }},
     {"kernel", [](const LayerRule& rule) { return required_if(rule.window != nullptr); }},
     {"stride", [](const LayerRule& rule) { return optional_if(rule.window != nullptr); }},
     {"padding", [](const LayerRule& rule) { return optional_if(rule.window != nullptr); }},
     {"rate", [](const LayerRule& rule) { return required_if(rule.has_rate); }},
+    {"groups", [](const LayerRule& rule) { return optional_if(rule.has_groups); }},
+    {"dilation", [](const LayerRule& rule) { return optional_if(rule.has_groups); }},
+    {"window_end", [](const LayerRule& rule) { return optional_if(rule.has_window_end); }},
+    {"size", [](const LayerRule& rule) { return optional_if(rule.is_lrn); }},
+    {"alpha", [](const LayerRule& rule) { return optional_if(rule.is_lrn); }},
+    {"beta", [](const LayerRule& rule) { return optional_if(rule.is_lrn); }},
+    {"k", [](const LayerRule& rule) { return optional_if(rule.is_lrn); }},
+    {"region", [](const LayerRule& rule) { return optional_if(rule.is_lrn); }},
     {"lr_factor", [](const LayerRule& rule) { return optional_if(rule.has_parameters); }},
     {"decay_factor", [](const LayerRule& rule) { return optional_if(rule.has_parameters); }},
+    {"bias_lr_factor", [](const LayerRule& rule) { return optional_if(rule.has_parameters); }},
+    {"bias_decay_factor", [](const LayerRule& rule) { return optional_if(rule.has_parameters); }},
+    {"weight_init", [](const LayerRule& rule) { return optional_if(rule.has_parameters); }},
+    {"bias_init", [](const LayerRule& rule) { return optional_if(rule.has_parameters); }},
     {"name", [](const LayerRule&) { return Use::kOptional; }},
     {"from", [](const LayerRule& rule) { return rule.inputs_min > 1 ? Use::kRequired : Use::kOptional; }},
 }};
@@ -87,8 +99,27 @@ std::optional<Fault> read_layer(const Value& value, LayerConfig& out) {
           read_field(value, "rate", real({.low = 0, .high = 1, .open_high = true}), layer_config.rate)) {
     return wrong;
   }
+  const Interval any{.low = -1e6, .high = 1e6};
+  if (auto wrong = read_field(value, "groups", whole(1, 1 << 16), layer_config.groups)) return wrong;
+  if (auto wrong = read_field(value, "dilation", whole(1, 1024), layer_config.dilation)) return wrong;
+  if (auto wrong = read_field(value, "window_end", choice<WindowEnd>(), layer_config.window_end))
+    return wrong;
+  if (auto wrong = read_field(value, "size", whole(1, 1024), layer_config.size)) return wrong;
+  if (auto wrong = read_field(value, "alpha", real(any), layer_config.alpha)) return wrong;
+  if (auto wrong = read_field(value, "beta", real(any), layer_config.beta)) return wrong;
+  if (auto wrong = read_field(value, "k", real(any), layer_config.k)) return wrong;
+  if (auto wrong = read_field(value, "region", choice<LrnRegion>(), layer_config.region)) return wrong;
   if (auto wrong = read_field(value, "lr_factor", factor(), layer_config.lr_factor)) return wrong;
   if (auto wrong = read_field(value, "decay_factor", factor(), layer_config.decay_factor)) return wrong;
+  if (auto wrong = read_field(value, "bias_lr_factor", or_null(factor()), layer_config.bias_lr_factor)) {
+    return wrong;
+  }
+  if (auto wrong =
+          read_field(value, "bias_decay_factor", or_null(factor()), layer_config.bias_decay_factor)) {
+    return wrong;
+  }
+  if (auto wrong = read_field(value, "weight_init", filler(), layer_config.weight_init)) return wrong;
+  if (auto wrong = read_field(value, "bias_init", filler(), layer_config.bias_init)) return wrong;
   if (auto wrong = read_field(value, "name", layer_name(), layer_config.name)) return wrong;
   if (auto wrong = read_field(value, "from", list_of(layer_name()), layer_config.from)) return wrong;
   if (const Value* from = find_field(value, "from"); from != nullptr && layer_config.from.empty()) {
@@ -109,10 +140,34 @@ std::string write_layer(const LayerConfig& layer_config) {
     fields += ", padding: " + std::to_string(layer_config.padding);
   }
   if (rule.has_rate) fields += ", rate: " + real({}).write(layer_config.rate);
+  if (rule.is_lrn) {
+    fields += ", size: " + std::to_string(layer_config.size);
+    fields += ", alpha: " + real({}).write(layer_config.alpha);
+    fields += ", beta: " + real({}).write(layer_config.beta);
+    fields += ", k: " + real({}).write(layer_config.k);
+    fields += std::string(", region: ") + name_of(layer_config.region);
+  }
   // Only where they are not as usual: a network of before there were such fields keeps its fingerprint.
   if (layer_config.lr_factor != 1.0) fields += ", lr_factor: " + factor().write(layer_config.lr_factor);
   if (layer_config.decay_factor != 1.0) {
     fields += ", decay_factor: " + factor().write(layer_config.decay_factor);
+  }
+  if (layer_config.bias_lr_factor) {
+    fields += ", bias_lr_factor: " + factor().write(*layer_config.bias_lr_factor);
+  }
+  if (layer_config.bias_decay_factor) {
+    fields += ", bias_decay_factor: " + factor().write(*layer_config.bias_decay_factor);
+  }
+  if (layer_config.groups != 1) fields += ", groups: " + std::to_string(layer_config.groups);
+  if (layer_config.dilation != 1) fields += ", dilation: " + std::to_string(layer_config.dilation);
+  if (layer_config.window_end != WindowEnd::kFloor) {
+    fields += std::string(", window_end: ") + name_of(layer_config.window_end);
+  }
+  if (layer_config.weight_init != FillerConfig{}) {
+    fields += ", weight_init: " + filler().write(layer_config.weight_init);
+  }
+  if (layer_config.bias_init != FillerConfig{}) {
+    fields += ", bias_init: " + filler().write(layer_config.bias_init);
   }
   if (!layer_config.name.empty()) fields += ", name: " + layer_name().write(layer_config.name);
   if (!layer_config.from.empty()) fields += ", from: " + list_of(layer_name()).write(layer_config.from);

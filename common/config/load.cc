@@ -5,7 +5,9 @@
 #include <fstream>
 #include <iterator>
 #include <system_error>
+#include <utility>
 
+#include "common/caffe/solver.h"
 #include "common/config/checks.h"
 #include "common/config/document.h"
 #include "common/config/schema.h"
@@ -105,7 +107,41 @@ Result<std::string> read_file(const std::string& path) {
   return text;
 }
 
-Result<RunConfig> config_of(const std::vector<Entry>& entries, const std::string& source, LoadFor what) {
+// A value that no YAML could say, as a learning rate's factor of 2, at the line that says it.
+Status check_said(const std::vector<std::string>& keys, const RunConfig& result, const Given& given) {
+  for (const std::string& path : keys) {
+    const Key* const key = schema().find(path);
+    if (key == nullptr) continue;  // an element of a list
+    PACELINE_ASSIGN_OR_RETURN(const Value value, config::read_argument(key->write(result), path));
+    RunConfig ignored;
+    const std::optional<Fault> wrong = key->read(value, ignored);
+    if (!wrong) continue;
+    // "[3].kernel": of a layer the line is that of the layer.
+    const std::string element = path + wrong->within.substr(0, wrong->within.find(']') + 1);
+    return invalid_argument(format_error(given.place_of(given.has(element) ? element : path),
+                                         path + wrong->within, wrong->what, wrong->got, wrong->expected));
+  }
+  return Status::ok();
+}
+
+// What a Caffe solver says, for the keys that are not given. It stands in the configuration from here on, and
+// the solver's file is not needed again.
+Status take_caffe_solver(RunConfig& result, Given& given, std::vector<std::string>& notes) {
+  if (result.train.caffe_solver.empty()) return Status::ok();
+  const std::string file = std::exchange(result.train.caffe_solver, "");
+  std::vector<std::string> said;
+  const auto may_set = [&](const std::string& key, const std::string& said_by, int line) {
+    if (given.has(key)) return false;
+    given.add(key, Place{said_by, line});
+    said.push_back(key);
+    return true;
+  };
+  PACELINE_RETURN_IF_ERROR(caffe::apply_solver(file, may_set, result, notes));
+  return check_said(said, result, given);
+}
+
+Result<RunConfig> config_of(const std::vector<Entry>& entries, const std::string& source, LoadFor what,
+                            std::vector<std::string>& notes) {
   RunConfig result;
   Given given(source);
   for (const Entry& entry : entries) {
@@ -122,6 +158,7 @@ Result<RunConfig> config_of(const std::vector<Entry>& entries, const std::string
     }
   }
   config::resolve(result, given);
+  PACELINE_RETURN_IF_ERROR(take_caffe_solver(result, given, notes));
   PACELINE_RETURN_IF_ERROR(config::validate(result, given, what));
   return result;
 }
@@ -129,17 +166,20 @@ Result<RunConfig> config_of(const std::vector<Entry>& entries, const std::string
 }  // namespace
 
 Result<RunConfig> parse_config(std::string_view text, const std::string& source,
-                               std::span<const std::string> overrides, LoadFor what) {
+                               std::span<const std::string> overrides, LoadFor what,
+                               std::vector<std::string>* notes) {
   PACELINE_ASSIGN_OR_RETURN(const Value root, config::read_document(text, source));
   std::vector<Entry> entries;
   PACELINE_RETURN_IF_ERROR(collect(root, "", entries));
   for (const std::string& argument : overrides) PACELINE_RETURN_IF_ERROR(add_override(argument, entries));
-  return config_of(entries, source, what);
+  std::vector<std::string> ignored;
+  return config_of(entries, source, what, notes == nullptr ? ignored : *notes);
 }
 
-Result<RunConfig> load_config(const std::string& path, std::span<const std::string> overrides, LoadFor what) {
+Result<RunConfig> load_config(const std::string& path, std::span<const std::string> overrides, LoadFor what,
+                              std::vector<std::string>* notes) {
   PACELINE_ASSIGN_OR_RETURN(const std::string text, read_file(path));
-  return parse_config(text, path, overrides, what);
+  return parse_config(text, path, overrides, what, notes);
 }
 
 Result<RecordedConfig> load_recorded_config(const std::string& path) {
@@ -148,7 +188,8 @@ Result<RecordedConfig> load_recorded_config(const std::string& path) {
   RecordedConfig recorded;
   std::vector<Entry> entries;
   PACELINE_RETURN_IF_ERROR(collect(root, "", entries, &recorded.unknown_keys));
-  PACELINE_ASSIGN_OR_RETURN(recorded.config, config_of(entries, path, LoadFor::kReading));
+  std::vector<std::string> ignored;
+  PACELINE_ASSIGN_OR_RETURN(recorded.config, config_of(entries, path, LoadFor::kReading, ignored));
   for (const Key& key : schema().keys) {
     const bool there =
         std::any_of(entries.begin(), entries.end(), [&](const Entry& entry) { return entry.key == &key; });

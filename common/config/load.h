@@ -28,13 +28,15 @@ enum class LoadFor {
 // Reads the file at `path` and applies `overrides` ("key.path=value", the value in YAML's flow style, so that
 // `emulate.slowdown=[1, 2]` is a list and `run.max_seconds=null` takes a value back).
 // Errors: kNotFound when the file cannot be read; kInvalidArgument for anything wrong in it or in an
-// override.
+// override, or in Caffe's files that train.caffe_solver names. `notes`, where it is given, gets what was left
+// out of those, a line each.
 Result<RunConfig> load_config(const std::string& path, std::span<const std::string> overrides,
-                              LoadFor what = LoadFor::kDaemons);
+                              LoadFor what = LoadFor::kDaemons, std::vector<std::string>* notes = nullptr);
 
 // The same from a text; `source` is what errors call it. Errors: kInvalidArgument.
 Result<RunConfig> parse_config(std::string_view text, const std::string& source,
-                               std::span<const std::string> overrides, LoadFor what = LoadFor::kDaemons);
+                               std::span<const std::string> overrides, LoadFor what = LoadFor::kDaemons,
+                               std::vector<std::string>* notes = nullptr);
 
 // The configuration that a run was recorded with, maybe by another version, and maybe cut: keys that this one
 // does not know are left out and named, and so are those that the file does not have, whose values here are

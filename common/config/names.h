@@ -45,11 +45,20 @@ PACELINE_ENUM_NAMES(Encoding, {{Encoding::kFp32, "fp32"},
                                {Encoding::kTopK, "top_k"}});
 PACELINE_ENUM_NAMES(OptimizerKind, {{OptimizerKind::kSgd, "sgd"},
                                     {OptimizerKind::kMomentum, "momentum"},
-                                    {OptimizerKind::kAdam, "adam"}});
+                                    {OptimizerKind::kAdam, "adam"},
+                                    {OptimizerKind::kAdagrad, "adagrad"},
+                                    {OptimizerKind::kRmsprop, "rmsprop"},
+                                    {OptimizerKind::kAdadelta, "adadelta"}});
+PACELINE_ENUM_NAMES(MomentumForm, {{MomentumForm::kOutside, "outside"}, {MomentumForm::kInside, "inside"}});
 PACELINE_ENUM_NAMES(DecayOf, {{DecayOf::kAll, "all"}, {DecayOf::kWeights, "weights"}});
 PACELINE_ENUM_NAMES(ScheduleKind, {{ScheduleKind::kConstant, "constant"},
                                    {ScheduleKind::kStep, "step"},
-                                   {ScheduleKind::kCosine, "cosine"}});
+                                   {ScheduleKind::kCosine, "cosine"},
+                                   {ScheduleKind::kExp, "exp"},
+                                   {ScheduleKind::kInv, "inv"},
+                                   {ScheduleKind::kMultistep, "multistep"},
+                                   {ScheduleKind::kPoly, "poly"},
+                                   {ScheduleKind::kSigmoid, "sigmoid"}});
 PACELINE_ENUM_NAMES(StalenessScaling,
                     {{StalenessScaling::kNone, "none"}, {StalenessScaling::kInverse, "inverse"}});
 PACELINE_ENUM_NAMES(CompensationKind, {{CompensationKind::kNone, "none"},
@@ -65,6 +74,21 @@ PACELINE_ENUM_NAMES(Precision,
 #define PACELINE_LAYER_NAME(key, name, on_gpu) {LayerKind::key, #name},
 PACELINE_ENUM_NAMES(LayerKind, {PACELINE_LAYER_KINDS(PACELINE_LAYER_NAME)});
 #undef PACELINE_LAYER_NAME
+PACELINE_ENUM_NAMES(WindowEnd, {{WindowEnd::kFloor, "floor"}, {WindowEnd::kCeil, "ceil"}});
+PACELINE_ENUM_NAMES(LrnRegion, {{LrnRegion::kAcross, "across"}, {LrnRegion::kWithin, "within"}});
+PACELINE_ENUM_NAMES(FillerKind, {{FillerKind::kUsual, "usual"},
+                                 {FillerKind::kConstant, "constant"},
+                                 {FillerKind::kUniform, "uniform"},
+                                 {FillerKind::kGaussian, "gaussian"},
+                                 {FillerKind::kXavier, "xavier"},
+                                 {FillerKind::kMsra, "msra"}});
+PACELINE_ENUM_NAMES(FillerNorm, {{FillerNorm::kFanIn, "fan_in"},
+                                 {FillerNorm::kFanOut, "fan_out"},
+                                 {FillerNorm::kAverage, "average"}});
+PACELINE_ENUM_NAMES(Subtract, {{Subtract::kChannel, "channel"},
+                               {Subtract::kPixel, "pixel"},
+                               {Subtract::kValues, "values"},
+                               {Subtract::kNone, "none"}});
 PACELINE_ENUM_NAMES(DataKind, {{DataKind::kSynthetic, "synthetic"}, {DataKind::kCifar10, "cifar10"}});
 PACELINE_ENUM_NAMES(OnDevice, {{OnDevice::kAuto, "auto"}, {OnDevice::kOff, "off"}});
 PACELINE_ENUM_NAMES(JitterKind, {{JitterKind::kNone, "none"},

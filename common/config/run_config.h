@@ -135,8 +135,11 @@ struct SyncSection {
   bool operator==(const SyncSection&) const = default;
 };
 
-enum class OptimizerKind { kSgd, kMomentum, kAdam };
-enum class ScheduleKind { kConstant, kStep, kCosine };
+enum class OptimizerKind { kSgd, kMomentum, kAdam, kAdagrad, kRmsprop, kAdadelta };
+// Where momentum has its learning rate: outside the kept step, or inside it, as Caffe
+// (common/params/optimizer.h).
+enum class MomentumForm { kOutside, kInside };
+enum class ScheduleKind { kConstant, kStep, kCosine, kExp, kInv, kMultistep, kPoly, kSigmoid };
 // What the staleness of a gradient does to its step (common/params/staleness.h).
 enum class StalenessScaling { kNone, kInverse };
 
@@ -153,11 +156,14 @@ struct CompensationSection {
 struct ScheduleSection {
   ScheduleKind kind = ScheduleKind::kConstant;
   std::int64_t warmup_versions = 0;  // linear from lr / warmup to lr
-  std::int64_t step_versions = 0;    // step: every so many versions ...
-  double step_factor = 0.1;          // ... lr is multiplied by this
+  std::int64_t step_versions = 0;    // step: every so many versions ...; sigmoid: the middle
+  double step_factor = 0.1;          // ... lr is multiplied by this; multistep: the same
   std::optional<std::int64_t>
-      total_versions;         // cosine: reaches final_factor here; null: the run's planned versions
-  double final_factor = 0.0;  // cosine: lr ends at lr x final_factor
+      total_versions;                 // cosine, poly: the end of the curve; null: the run's planned versions
+  double final_factor = 0.0;          // cosine: lr ends at lr x final_factor
+  std::vector<std::int64_t> step_at;  // multistep: the versions at which lr is multiplied, rising
+  double gamma = 0.0;                 // exp, inv, sigmoid
+  double power = 1.0;                 // inv, poly
   bool operator==(const ScheduleSection&) const = default;
 };
 
@@ -169,9 +175,12 @@ struct OptimizerSection {
   double lr = 0.01;
   double momentum = 0.9;  // momentum
   bool nesterov = false;  // momentum
-  double beta1 = 0.9;     // adam
-  double beta2 = 0.999;   // adam
-  double epsilon = 1e-8;  // adam
+  MomentumForm momentum_form = MomentumForm::kOutside;
+  double beta1 = 0.9;        // adam
+  double beta2 = 0.999;      // adam
+  double epsilon = 1e-8;     // adam, adagrad, rmsprop, adadelta
+  bool epsilon_hat = false;  // adam: epsilon as it is, beside the root that is not corrected
+  double rho = 0.99;         // rmsprop, adadelta: the share of the mean square that is kept
   double weight_decay = 0.0;
   bool decoupled = false;  // weight decay applied to the parameters (AdamW) instead of added to the gradient
   DecayOf decay = DecayOf::kAll;
@@ -185,18 +194,51 @@ enum class Backend { kOnednn, kReference };
 // What a GPU multiplies (worker/model/cuda/precision.h); parameters and gradients are float32 with each.
 enum class Precision { kFp32, kTf32, kBf16 };
 
+// How far a window goes: kFloor: no further than the padded input; kCeil: it may hang over (Caffe).
+enum class WindowEnd { kFloor, kCeil };
+// What an LRN adds up: neighbouring channels at one place, or a square within one channel.
+enum class LrnRegion { kAcross, kWithin };
+
+// What a tensor begins with. kUsual: weights uniform in +-1 / sqrt(inputs), biases 0. The others are Caffe's
+// fillers (include/caffe/filler.hpp): fan_in is a weight's size over its first dimension.
+enum class FillerKind { kUsual, kConstant, kUniform, kGaussian, kXavier, kMsra };
+enum class FillerNorm { kFanIn, kFanOut, kAverage };  // xavier, msra: which number of inputs
+struct FillerConfig {
+  FillerKind kind = FillerKind::kUsual;
+  double value = 0.0;       // constant
+  double low = 0.0;         // uniform, [low, high)
+  double high = 1.0;        // uniform
+  double mean = 0.0;        // gaussian
+  double std = 1.0;         // gaussian: standard deviation
+  std::int64_t sparse = 0;  // gaussian: so many of an output's inputs are not 0; 0: all
+  FillerNorm norm = FillerNorm::kFanIn;
+  bool operator==(const FillerConfig&) const = default;
+};
+
 // One layer of a network given in YAML; fields that a kind does not use are refused when given.
 struct LayerConfig {
   LayerKind kind{};
-  std::int64_t out = 0;             // conv: output channels; dense: units
-  std::int64_t kernel = 0;          // conv, pool: square, pixels
-  std::int64_t stride = 0;          // conv: default 1; pool: default kernel
-  std::int64_t padding = -1;        // conv: default (kernel - 1) / 2 ("same"); pool: default 0
-  double rate = 0.0;                // dropout: probability of zeroing, [0, 1)
-  std::string name{};               // empty: the kind's, with a number (common/network/layer_rule.h)
-  std::vector<std::string> from{};  // the layers that it reads; empty: the one before
-  double lr_factor = 1.0;           // conv, dense: times the learning rate; 0: it is not trained
-  double decay_factor = 1.0;        // conv, dense: times the weight decay
+  std::int64_t out = 0;                    // conv: output channels; dense: units
+  std::int64_t kernel = 0;                 // conv, pool: square, pixels
+  std::int64_t stride = 0;                 // conv: default 1; pool: default kernel
+  std::int64_t padding = -1;               // conv: default (kernel - 1) / 2 ("same"); pool: default 0
+  double rate = 0.0;                       // dropout: probability of zeroing, [0, 1)
+  std::string name{};                      // empty: the kind's, with a number (common/network/layer_rule.h)
+  std::vector<std::string> from{};         // the layers that it reads; empty: the one before
+  double lr_factor = 1.0;                  // conv, dense: times the learning rate; 0: it is not trained
+  double decay_factor = 1.0;               // conv, dense: times the weight decay
+  std::optional<double> bias_lr_factor{};  // the same of the bias alone; none: as the weight
+  std::optional<double> bias_decay_factor{};  // likewise
+  FillerConfig weight_init{};                 // conv, dense
+  FillerConfig bias_init{};                   // conv, dense
+  std::int64_t groups = 1;                    // conv: each sees its share of the channels alone
+  std::int64_t dilation = 1;                  // conv: the distance of a kernel's elements, pixels
+  WindowEnd window_end = WindowEnd::kFloor;   // pool, average_pool
+  std::int64_t size = 5;                      // lrn: channels, or the square's side; odd
+  double alpha = 1.0;                         // lrn
+  double beta = 0.75;                         // lrn
+  double k = 1.0;                             // lrn across channels
+  LrnRegion region = LrnRegion::kAcross;      // lrn
   bool operator==(const LayerConfig&) const = default;
 };
 
@@ -206,12 +248,15 @@ struct TrainSection {
   std::vector<LayerConfig> layers;
   double dropout = 0.0;                // ready-made networks: rate before the last dense layer
   Backend backend = Backend::kOnednn;  // on the CPU
-  OptimizerSection optimizer;  // the servers'
+  OptimizerSection optimizer;          // the servers'
   // Mini-batches that a worker takes with its inner optimizer between two exchanges; the difference that they
   // made is contributed like a gradient (docs/SYNC.md, Local steps).
   std::int64_t local_steps = 1;
   OptimizerSection inner_optimizer;  // the worker's own, where there is one
   bool has_inner_optimizer = false;  // no key: some key of inner_optimizer was given
+  // A Caffe solver.prototxt that says the network, the optimizer and the run's length; loading puts what it
+  // says into the other fields and leaves this empty (common/caffe/solver.h).
+  std::string caffe_solver;
   std::string init_from;          // model file that the parameters begin with; empty (YAML: null): the seed
   std::int64_t batch_size = 128;  // samples per worker and iteration
   BatchSizing batch_balance = BatchSizing::kEqual;
@@ -223,7 +268,8 @@ struct TrainSection {
   std::vector<std::uint32_t> devices;  // GPUs of each node, its threads in turn; empty: all it has
   Precision precision = Precision::kFp32;
   OnNan on_nan = OnNan::kStop;
-  double skips_max = 0.5;  // on_nan: skip: the run fails when a larger share of its last iterations is skipped
+  double skips_max =
+      0.5;  // on_nan: skip: the run fails when a larger share of its last iterations is skipped
 
   // Of a run: whole rounds of local_steps mini-batches, by one worker each.
   std::int64_t rounds() const { return total_iterations / local_steps; }
@@ -235,10 +281,15 @@ struct TrainSection {
 
 enum class DataKind { kSynthetic, kCifar10 };
 enum class OnDevice { kAuto, kOff };
+// What is taken from a pixel: the training set's mean of its channel or of its place, given values, or nothing.
+enum class Subtract { kChannel, kPixel, kValues, kNone };
 struct DataSection {
   DataKind kind = DataKind::kSynthetic;
   std::string path;      // folder with data_batch_*.bin and test_batch.bin; empty (YAML: null): none
   bool augment = false;  // random crop (pad 4) and horizontal flip
+  Subtract subtract = Subtract::kChannel;
+  std::vector<double> subtract_values;  // subtract: values: of each channel, 0..255; one serves all
+  std::optional<double> scale;          // what is left is multiplied by it; null: 1 / the channel's deviation
   std::uint32_t loader_threads = 1;
   std::uint32_t prefetch_batches = 2;    // mini-batches kept ready per worker
   OnDevice on_device = OnDevice::kAuto;  // the training set in the GPUs' memory; auto: where it fits

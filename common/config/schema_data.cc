@@ -24,6 +24,21 @@ void add_data_and_emulate(Schema& schema) {
       row(PACELINE_FIELD(data.augment), boolean(), Scope::kWholeRun,
           {.effect = "Random crops (4 pixels of padding) and horizontal flips of the training images.",
            .trade_off = "Generalises better over many epochs, learns more slowly in few."}));
+  keys.push_back(row(
+      PACELINE_FIELD(data.subtract), choice<Subtract>(), Scope::kWholeRun,
+      {.effect = "What is subtracted from a pixel of 0 to 255: the training set's mean of its channel, or "
+                 "of its place (pixel), or subtract_values, or nothing.",
+       .trade_off = "pixel is Caffe's mean image; with it a GPU does not keep the training set."}));
+  keys.push_back(row(PACELINE_FIELD(data.subtract_values), list_of(real({.low = 0, .high = 255})),
+                     Scope::kWholeRun,
+                     {.unit = "of 0 to 255",
+                      .effect = "subtract: values: one for each channel, red first, or one for all.",
+                      .trade_off = "Those that a model was trained with, where it goes on from one."}));
+  keys.push_back(row(
+      PACELINE_FIELD(data.scale), or_null(real({.low = 0, .high = 1000, .open_low = true})), Scope::kWholeRun,
+      {.effect = "What is left is multiplied by it; null: divided by the standard deviation of "
+                 "its channel.",
+       .trade_off = "1 keeps values of up to 255, for small learning rates."}));
   keys.push_back(
       row(PACELINE_FIELD(data.loader_threads), whole32(1, 64), Scope::kOneDaemon,
           {.unit = "threads per node",

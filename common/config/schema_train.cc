@@ -12,8 +12,8 @@ void add_optimizer(std::vector<Key>& keys) {
   keys.push_back(
       row(PACELINE_FIELD(train.optimizer.kind), choice<OptimizerKind>(), Scope::kWholeRun,
           {.effect = "The server's update rule; local updates of the thread caches use the same.",
-           .trade_off = "State per parameter on server and workers: sgd none, momentum one, adam two "
-                        "floats."}));
+           .trade_off = "State per parameter on server and workers: sgd none; momentum, adagrad and rmsprop "
+                        "one float; adam and adadelta two."}));
   keys.push_back(row(
       PACELINE_FIELD(train.optimizer.lr), real({.low = 0, .high = 1000, .open_low = true}), Scope::kWholeRun,
       {.unit = "step size",
@@ -26,15 +26,27 @@ void add_optimizer(std::vector<Key>& keys) {
   keys.push_back(row(PACELINE_FIELD(train.optimizer.nesterov), boolean(), Scope::kWholeRun,
                      {.effect = "momentum: look ahead by the kept step.",
                       .trade_off = "Often converges a little faster; only with kind: momentum."}));
+  keys.push_back(
+      row(PACELINE_FIELD(train.optimizer.momentum_form), choice<MomentumForm>(), Scope::kWholeRun,
+          {.effect = "momentum: outside multiplies the kept step by the rate; inside keeps steps that have "
+                     "their rate in them, as Caffe.",
+           .trade_off = "The same while the rate stays. Inside, a lower rate acts on new gradients alone."}));
   keys.push_back(row(PACELINE_FIELD(train.optimizer.beta1), real(decay), Scope::kWholeRun,
                      {.effect = "adam: decay of the mean gradient.", .trade_off = "As momentum."}));
   keys.push_back(row(PACELINE_FIELD(train.optimizer.beta2), real(decay), Scope::kWholeRun,
                      {.effect = "adam: decay of the mean squared gradient.",
                       .trade_off = "High gives steadier step sizes that adapt later."}));
-  keys.push_back(row(PACELINE_FIELD(train.optimizer.epsilon), real({.low = 0, .high = 1, .open_low = true}),
-                     Scope::kWholeRun,
-                     {.effect = "adam: added to the root of the mean squared gradient.",
-                      .trade_off = "Large damps the steps of parameters with tiny gradients."}));
+  keys.push_back(
+      row(PACELINE_FIELD(train.optimizer.epsilon), real({.low = 0, .high = 1, .open_low = true}),
+          Scope::kWholeRun,
+          {.effect = "adam, adagrad, rmsprop, adadelta: added to the root of the squared gradients.",
+           .trade_off = "Large damps the steps of parameters with tiny gradients."}));
+  keys.push_back(row(PACELINE_FIELD(train.optimizer.epsilon_hat), boolean(), Scope::kWholeRun,
+                     {.effect = "adam: add epsilon to the root before its bias correction, as Caffe.",
+                      .trade_off = "Epsilon weighs more in the first steps."}));
+  keys.push_back(row(PACELINE_FIELD(train.optimizer.rho), real(decay), Scope::kWholeRun,
+                     {.effect = "rmsprop, adadelta: the share of the mean squared gradient that is kept.",
+                      .trade_off = "High gives steadier step sizes that adapt later."}));
   keys.push_back(row(PACELINE_FIELD(train.optimizer.weight_decay), real({.low = 0, .high = 1000}),
                      Scope::kWholeRun,
                      {.unit = "per step",
@@ -84,19 +96,33 @@ void add_optimizer(std::vector<Key>& keys) {
   keys.push_back(row(PACELINE_FIELD(train.optimizer.schedule.step_versions), whole(0, kVersionsMax),
                      Scope::kWholeRun,
                      {.unit = "versions",
-                      .effect = "step: multiply the learning rate by step_factor each so many versions.",
+                      .effect = "step: multiply the learning rate by step_factor each so many versions; "
+                                "sigmoid: the version at which half of it is left.",
                       .trade_off = "Short anneals early; kind: step needs at least 1."}));
   keys.push_back(row(PACELINE_FIELD(train.optimizer.schedule.step_factor),
                      real({.low = 0, .high = 1, .open_low = true}), Scope::kWholeRun,
                      {.unit = "factor",
-                      .effect = "step: what the learning rate is multiplied by.",
+                      .effect = "step, multistep: what the learning rate is multiplied by.",
                       .trade_off = "Small anneals abruptly."}));
+  keys.push_back(row(PACELINE_FIELD(train.optimizer.schedule.step_at), list_of(whole(0, kVersionsMax)),
+                     Scope::kWholeRun,
+                     {.unit = "versions",
+                      .effect = "multistep: the versions at which the learning rate is multiplied, rising.",
+                      .trade_off = "Early ones anneal before the loss has settled."}));
+  keys.push_back(row(PACELINE_FIELD(train.optimizer.schedule.gamma), real({.low = -1e6, .high = 1e6}),
+                     Scope::kWholeRun,
+                     {.effect = "exp: the factor of each version; inv, sigmoid: how fast the rate changes.",
+                      .trade_off = "exp: below 1; inv: above 0; sigmoid: below 0 to let the rate fall."}));
+  keys.push_back(row(PACELINE_FIELD(train.optimizer.schedule.power), real({.low = 0, .high = 1000}),
+                     Scope::kWholeRun,
+                     {.effect = "inv, poly: the curve's exponent.",
+                      .trade_off = "Large anneals sooner; poly with 1 is a straight line."}));
   keys.push_back(row(
       PACELINE_FIELD(train.optimizer.schedule.total_versions), or_null(whole(1, kVersionsMax)),
       Scope::kWholeRun,
       {.unit = "versions",
-       .effect = "cosine: the version at which final_factor is reached; null: the run's planned end, "
-                 "total_iterations over the gradients of a clock, as configured.",
+       .effect = "cosine: the version at which final_factor is reached; poly: at which the rate is 0; null: "
+                 "the run's planned end, total_iterations over the gradients of a clock, as configured.",
        .trade_off = "Set it when max_seconds or target_accuracy end the run sooner, or when nodes may be "
                     "lost: what is done again for them comes behind the planned end, with final_factor."}));
   keys.push_back(row(PACELINE_FIELD(train.optimizer.schedule.final_factor), real({.low = 0, .high = 1}),
@@ -118,7 +144,9 @@ Key inner_row(const Key& outer, std::string path) {
       outer.write(RunConfig()) + " where a key of inner_optimizer is given; no inner optimizer otherwise";
   if (key.path == "train.inner_optimizer.kind") {
     key.words.effect = "The update rule of a worker's local steps. Its state stays with the worker.";
-    key.words.trade_off = "State per parameter on each worker: sgd none, momentum one, adam two floats.";
+    key.words.trade_off =
+        "State per parameter on each worker: sgd none; momentum, adagrad and rmsprop one float; adam and "
+        "adadelta two.";
   }
   key.read = [read = outer.read](const Value& value, RunConfig& config) {
     RunConfig other;
@@ -181,9 +209,16 @@ void add_train(Schema& schema) {
       PACELINE_FIELD(train.layers), list_of(layer()), Scope::kWholeRun,
       {.effect = "The network from input to output; only with model: layers. A layer reads the one before "
                  "it, or those that its `from` names.",
-       .trade_off = "conv {out, kernel, stride, padding}, pool {kernel, stride, padding}, dense {out}, "
-                    "dropout {rate}, relu, flatten, add {from}, concat {from}, global_average_pool; each "
-                    "may have a name and a from, conv and dense lr_factor and decay_factor."}));
+       .trade_off = "conv {out, kernel, stride, padding, groups, dilation}, pool and average_pool {kernel, "
+                    "stride, padding, window_end}, dense {out}, dropout {rate}, lrn {size, alpha, beta, k, "
+                    "region}, relu, sigmoid, tanh, flatten, add {from}, concat {from}, global_average_pool; "
+                    "each may have a name and a from, conv and dense the factors and fillers of "
+                    "docs/CONFIG.md."}));
+  keys.push_back(row(
+      PACELINE_FIELD(train.caffe_solver), path_or_null(), Scope::kOneDaemon,
+      {.effect = "A Caffe solver.prototxt: its network, optimizer, batch size and length, for keys that are "
+                 "not given (docs/CAFFE.md). What it says stands in the effective configuration.",
+       .trade_off = "Instead of model and layers; every machine needs the files at the same path."}));
   keys.push_back(row(PACELINE_FIELD(train.dropout), real({.low = 0, .high = 1, .open_high = true}),
                      Scope::kWholeRun,
                      {.unit = "probability",
@@ -194,12 +229,14 @@ void add_train(Schema& schema) {
       {.effect =
            "On the CPU, onednn: fast kernels; reference: plain loops, the truth the others are tested by.",
        .trade_off = "reference is very much slower; for tests."}));
-  keys.push_back(row(
-      PACELINE_FIELD(train.init_from), path_or_null(), Scope::kOneDaemon,
-      {.effect = "A model file, as runs leave model.bin, whose tensors the parameters begin with: those of "
-                 "the same name and shape. The rest, and all where it is null, is drawn from run.seed.",
-       .trade_off = "Only node 0 reads it, at the start of a run and not at a resume; its log says which "
-                    "tensors fitted."}));
+  keys.push_back(
+      row(PACELINE_FIELD(train.init_from), path_or_null(), Scope::kOneDaemon,
+          {.effect =
+               "A model file, as runs leave model.bin, or a *.caffemodel, whose tensors the parameters begin "
+               "with: those of the same name and shape. The rest, and all where it is null, is drawn from "
+               "run.seed.",
+           .trade_off = "Only node 0 reads it, at the start of a run and not at a resume; its log says which "
+                        "tensors fitted."}));
   std::vector<Key> optimizer;
   add_optimizer(optimizer);
   keys.insert(keys.end(), optimizer.begin(), optimizer.end());

@@ -8,6 +8,7 @@
 #include "common/config/domain.h"
 #include "common/config/names.h"
 #include "common/config/schema.h"
+#include "common/network/layer_rule.h"
 #include "common/network/network.h"
 
 namespace paceline::config {
@@ -103,7 +104,9 @@ void check_layers(Judge& judge, const TrainSection& train, const NetworkSpec& ne
                     {key.c_str(), "train.optimizer.weight_decay"}, "nobody reads decay_factor",
                     real({}).write(decay), "a weight_decay above 0, or no decay_factor");
     const Layer& layer = network.layers[i];
-    judge.refuse_if(train.device == Device::kCuda && !is_on_gpu(layer.kind), {key.c_str(), "train.device"},
+    const auto of_kind = layer_rule(layer.kind).is_on_gpu;
+    const bool on_gpu = is_on_gpu(layer.kind) && (of_kind == nullptr || of_kind(layer));
+    judge.refuse_if(train.device == Device::kCuda && !on_gpu, {key.c_str(), "train.device"},
                     "there is no such layer on a GPU",
                     std::string(name_of(layer.kind)) + " (" + layer.name + ")",
                     "device: cpu, or a network without it");
@@ -129,7 +132,12 @@ void check_network(Judge& judge, const TrainSection& train) {
   const std::string got = fault.substr(end_of_key + 2);
   const std::string said = ", expected ";
   const std::size_t end_of_got = got.find(said);
-  judge.refuse_if(true, {key.c_str()}, "the network cannot be built", got.substr(0, end_of_got),
+  std::string what = "the network cannot be built";
+  for (std::size_t i = 0; i < train.layers.size(); ++i) {
+    const std::string& name = train.layers[i].name;
+    if (key == "train.layers[" + std::to_string(i) + "]" && !name.empty()) what += " at layer " + name;
+  }
+  judge.refuse_if(true, {key.c_str()}, what, got.substr(0, end_of_got),
                   end_of_got == std::string::npos ? "layers of which each fits the one before"
                                                   : got.substr(end_of_got + said.size()));
 }
@@ -141,6 +149,7 @@ void check_rule(Judge& judge, const RunConfig& c, const OptimizerSection& optimi
   const std::string kind = at + ".kind";
   const std::string momentum = at + ".momentum";
   const std::string steps = at + ".schedule.step_versions";
+  const std::string step_at = at + ".schedule.step_at";
   const std::string warmup = at + ".schedule.warmup_versions";
   const std::string total = at + ".schedule.total_versions";
   const std::string curve = at + ".schedule.kind";
@@ -150,6 +159,19 @@ void check_rule(Judge& judge, const RunConfig& c, const OptimizerSection& optimi
   judge.refuse_if(optimizer.nesterov && optimizer.momentum == 0.0, {nesterov.c_str(), momentum.c_str()},
                   "nothing to look ahead by", "nesterov: true with momentum: 0",
                   "a momentum above 0, or nesterov: false");
+  const bool on_gpu = c.train.device == Device::kCuda || c.server.device == Device::kCuda;
+  const bool of_caffe = optimizer.kind == OptimizerKind::kAdagrad ||
+                        optimizer.kind == OptimizerKind::kRmsprop ||
+                        optimizer.kind == OptimizerKind::kAdadelta;
+  judge.refuse_if(of_caffe && on_gpu, {kind.c_str(), "train.device", "server.device"},
+                  "there is no such optimizer on a GPU", std::string("kind: ") + name_of(optimizer.kind),
+                  "train.device: cpu and server.device: cpu, or kind: sgd, momentum or adam");
+  const auto& turns = schedule.step_at;
+  judge.refuse_if(schedule.kind == ScheduleKind::kMultistep && turns.empty(),
+                  {step_at.c_str(), curve.c_str()}, "a multistep schedule without steps", "no step_at",
+                  "step_at to list versions");
+  judge.refuse_if(!std::is_sorted(turns.begin(), turns.end()), {step_at.c_str()},
+                  "the steps are not in order", list_of(whole(0, 0)).write(turns), "versions that rise");
   judge.refuse_if(schedule.kind == ScheduleKind::kStep && schedule.step_versions < 1,
                   {steps.c_str(), curve.c_str()}, "a step schedule without steps",
                   std::to_string(schedule.step_versions), "step_versions to be at least 1");
@@ -198,7 +220,8 @@ void check_local_steps(Judge& judge, const RunConfig& c) {
                   "batch_balance: off, or no local steps");
   judge.refuse_if(train.optimizer.delay_compensation.kind != CompensationKind::kNone,
                   {"train.optimizer.delay_compensation.kind", "train.local_steps"},
-                  "delay compensation is of gradients", "a delta of " + steps, "kind: none, or no local steps");
+                  "delay compensation is of gradients", "a delta of " + steps,
+                  "kind: none, or no local steps");
   check_rule(judge, c, train.inner_optimizer, "train.inner_optimizer");
 }
 
@@ -237,6 +260,10 @@ void check_data(Judge& judge, const DataSection& data) {
   const bool none = judge.given().has("data.kind") && !judge.given().has("data.path");
   judge.refuse_if(none && data.kind == DataKind::kSynthetic, {"data.kind"}, "synthetic without data.path",
                   "no path", "data.path to name a folder that `paceline data synthesize --out DIR` wrote");
+  const std::size_t means = data.subtract_values.size();
+  judge.refuse_if(data.subtract == Subtract::kValues && means != 1 && means != 3,
+                  {"data.subtract_values", "data.subtract"}, "as many means as channels are needed",
+                  std::to_string(means), "1 or 3");
   judge.refuse_if(data.kind == DataKind::kCifar10 && data.path.empty(), {"data.kind"},
                   "cifar10 without data.path", "no path",
                   "data.path to name the folder with data_batch_1.bin … test_batch.bin");

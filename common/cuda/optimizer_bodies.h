@@ -27,10 +27,8 @@ struct MomentumElement {
   template <kernels::Decay kDecay>
   PACELINE_HOST_DEVICE float to(int i, float parameter, float gradient) const {
     return step.nesterov
-               ? kernels::momentum_step<kDecay, true>(parameter, gradient, velocity[i], step.learning_rate,
-                                                      step.momentum, decay.weight)
-               : kernels::momentum_step<kDecay, false>(parameter, gradient, velocity[i], step.learning_rate,
-                                                       step.momentum, decay.weight);
+               ? kernels::momentum_step<kDecay, true>(parameter, gradient, velocity[i], step, decay.weight)
+               : kernels::momentum_step<kDecay, false>(parameter, gradient, velocity[i], step, decay.weight);
   }
 };
 

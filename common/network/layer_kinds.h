@@ -10,16 +10,20 @@
 // kinds but who describes a network (common/network/ready_made.cc, a configuration, a test).
 #pragma once
 
-#define PACELINE_LAYER_KINDS(X) \
-  X(kConv, conv, true)          \
-  X(kPool, pool, true)          \
-  X(kDense, dense, true)        \
-  X(kRelu, relu, true)          \
-  X(kDropout, dropout, true)    \
-  X(kFlatten, flatten, true)    \
-  X(kAdd, add, false)           \
-  X(kConcat, concat, false)     \
-  X(kGlobalAveragePool, global_average_pool, false)
+#define PACELINE_LAYER_KINDS(X)                     \
+  X(kConv, conv, true)                              \
+  X(kPool, pool, true)                              \
+  X(kDense, dense, true)                            \
+  X(kRelu, relu, true)                              \
+  X(kDropout, dropout, true)                        \
+  X(kFlatten, flatten, true)                        \
+  X(kAdd, add, false)                               \
+  X(kConcat, concat, false)                         \
+  X(kGlobalAveragePool, global_average_pool, false) \
+  X(kAveragePool, average_pool, false)              \
+  X(kLrn, lrn, false)                               \
+  X(kSigmoid, sigmoid, false)                       \
+  X(kTanh, tanh, false)
 
 namespace paceline {
 

@@ -48,28 +48,48 @@ Status LayerDraft::slide_window(const LayerConfig& config, const WindowDefaults&
   layer_.stride = config.stride == 0 ? defaults.stride : config.stride;
   layer_.padding = config.padding == -1 ? defaults.padding : config.padding;
   PACELINE_RETURN_IF_ERROR(check_range("stride", layer_.stride, 1, kKernelMax));
+  PACELINE_RETURN_IF_ERROR(check_range("dilation", config.dilation, 1, kKernelMax));
+  layer_.dilation = config.dilation;
+  const std::int64_t extent = layer_.dilation * (layer_.kernel - 1) + 1;
   // A window may not lie wholly in the padding: a pool would have no maximum there.
-  PACELINE_RETURN_IF_ERROR(check_range("padding", layer_.padding, 0, layer_.kernel - 1));
-  const std::int64_t rows = in.height + 2 * layer_.padding - layer_.kernel;
-  const std::int64_t columns = in.width + 2 * layer_.padding - layer_.kernel;
+  PACELINE_RETURN_IF_ERROR(check_range("padding", layer_.padding, 0, extent - 1));
+  const std::int64_t rows = in.height + 2 * layer_.padding - extent;
+  const std::int64_t columns = in.width + 2 * layer_.padding - extent;
   if (rows < 0 || columns < 0) {
-    return invalid_argument("kernel " + std::to_string(layer_.kernel) + " is larger than its input " +
-                            to_string(in) + " with padding " + std::to_string(layer_.padding));
+    const std::string dilated =
+        layer_.dilation == 1 ? "" : " with dilation " + std::to_string(layer_.dilation);
+    return invalid_argument("kernel " + std::to_string(layer_.kernel) + dilated +
+                            " is larger than its input " + to_string(in) + " with padding " +
+                            std::to_string(layer_.padding));
   }
-  layer_.out.height = rows / layer_.stride + 1;
-  layer_.out.width = columns / layer_.stride + 1;
+  PACELINE_ASSIGN_OR_RETURN(layer_.out.height, windows(config.window_end, rows, in.height));
+  PACELINE_ASSIGN_OR_RETURN(layer_.out.width, windows(config.window_end, columns, in.width));
   return Status::ok();
+}
+
+// `room`: the places behind the first of one; `size`: of the input, without its padding.
+Result<std::int64_t> LayerDraft::windows(WindowEnd end, std::int64_t room, std::int64_t size) const {
+  if (end == WindowEnd::kFloor) return room / layer_.stride + 1;
+  std::int64_t count = (room + layer_.stride - 1) / layer_.stride + 1;
+  // Caffe: one that would begin in the padding behind the image is left out.
+  if (layer_.padding > 0 && (count - 1) * layer_.stride >= size + layer_.padding) --count;
+  if ((count - 1) * layer_.stride < size + layer_.padding) return count;
+  return invalid_argument("its last window would be empty: window_end ceil, kernel " +
+                          std::to_string(layer_.kernel) + ", stride " + std::to_string(layer_.stride) +
+                          ", input " + to_string(layer_.in) + ", expected a stride of at most the kernel");
 }
 
 Status LayerDraft::add_parameters(const LayerConfig& config, std::vector<std::int64_t> weight_shape) {
   const std::int64_t outputs = weight_shape.front();
-  const auto traits = [&](TensorRole role) {
-    return TensorTraits{role, config.lr_factor, config.decay_factor};
-  };
-  PACELINE_ASSIGN_OR_RETURN(layer_.weight, add_tensor(layer_.name + ".weight", std::move(weight_shape),
-                                                      traits(TensorRole::kWeight)));
+  layer_.weight_init = config.weight_init;
+  layer_.bias_init = config.bias_init;
+  PACELINE_ASSIGN_OR_RETURN(layer_.weight,
+                            add_tensor(layer_.name + ".weight", std::move(weight_shape),
+                                       {TensorRole::kWeight, config.lr_factor, config.decay_factor}));
   PACELINE_ASSIGN_OR_RETURN(layer_.bias,
-                            add_tensor(layer_.name + ".bias", {outputs}, traits(TensorRole::kBias)));
+                            add_tensor(layer_.name + ".bias", {outputs},
+                                       {TensorRole::kBias, config.bias_lr_factor.value_or(config.lr_factor),
+                                        config.bias_decay_factor.value_or(config.decay_factor)}));
   return Status::ok();
 }
 

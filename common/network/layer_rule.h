@@ -31,12 +31,17 @@ struct LayerRule {
   bool has_out = false;
   WindowDefaults (*window)(std::int64_t kernel) = nullptr;  // kernel, stride and padding
   bool has_rate = false;
+  bool has_groups = false;  // and dilation
+  bool has_window_end = false;
+  bool is_lrn = false;          // size, alpha, beta, k, region
   bool has_parameters = false;  // a weight and a bias, and so lr_factor and decay_factor
   // Whether it may be the last of a network, whose output is one logit for each class.
   bool gives_logits = false;
   // Checks the configuration's numbers and fills the draft's layer: its numbers, `out`, and its parameters.
   // Errors: kInvalidArgument; "kernel 9, expected 1 to 5" and the like, without the layer's name.
   Status (*infer)(const LayerConfig& config, LayerDraft& draft);
+  // Of a kind that is on a GPU: whether this layer of it is; null: every one.
+  bool (*is_on_gpu)(const Layer& layer) = nullptr;
 };
 
 const LayerRule& layer_rule(LayerKind kind);
@@ -62,6 +67,7 @@ class LayerDraft {
   Status add_parameters(const LayerConfig& config, std::vector<std::int64_t> weight_shape);
 
  private:
+  Result<std::int64_t> windows(WindowEnd end, std::int64_t room, std::int64_t size) const;
   Result<ParameterRange> add_tensor(const std::string& name, std::vector<std::int64_t> shape,
                                     const TensorTraits& traits);
 

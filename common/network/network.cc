@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "common/assert.h"
+#include "common/network/filler.h"
 #include "common/network/layer_rule.h"
 #include "common/network/ready_made.h"
 #include "common/random.h"
@@ -54,13 +55,24 @@ Status check_unused_fields(const LayerConfig& config, const LayerRule& rule) {
   if (!rule.has_rate && config.rate != 0.0) return invalid_argument("has no `rate`");
   if (!rule.has_parameters && config.lr_factor != 1.0) return invalid_argument("has no `lr_factor`");
   if (!rule.has_parameters && config.decay_factor != 1.0) return invalid_argument("has no `decay_factor`");
+  if (!rule.has_parameters && (config.bias_lr_factor || config.bias_decay_factor)) {
+    return invalid_argument("has no bias");
+  }
+  if (!rule.has_parameters && (config.weight_init != FillerConfig{} || config.bias_init != FillerConfig{})) {
+    return invalid_argument("has no parameters to begin with anything");
+  }
+  if (!rule.has_groups && config.groups != 1) return invalid_argument("has no `groups`");
+  if (!rule.has_groups && config.dilation != 1) return invalid_argument("has no `dilation`");
+  if (!rule.has_window_end && config.window_end != WindowEnd::kFloor) {
+    return invalid_argument("has no `window_end`");
+  }
   return Status::ok();
 }
 
 bool is_name(const std::string& name) {
   return name.size() <= kNameBytesMax && std::all_of(name.begin(), name.end(), [](char c) {
            return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-                  c == '-' || c == '.';
+                  c == '-' || c == '.' || c == '/';
          });
 }
 
@@ -77,7 +89,8 @@ Result<std::vector<std::string>> names_of(const std::vector<LayerConfig>& config
     };
     if (name.empty()) name = layer_rule(configs[i].kind).default_name + std::to_string(number);
     if (!is_name(name)) {
-      return refused(", expected letters, digits, _, - and ., no more than " + std::to_string(kNameBytesMax));
+      return refused(", expected letters, digits, _, -, . and /, no more than " +
+                     std::to_string(kNameBytesMax));
     }
     if (name == kImage) return refused(" is the image's, expected another");
     const auto [at, is_new] = taken.emplace(name, i);
@@ -180,7 +193,7 @@ std::vector<int> NetworkSpec::readers() const {
 
 Result<NetworkSpec> build_network(const TrainSection& train, Shape input, std::int64_t classes) {
   PACELINE_ASSERT(input.channels > 0 && input.height > 0 && input.width > 0, to_string(input));
-  PACELINE_ASSERT(classes > 0 && classes <= 256, std::to_string(classes));  // labels are bytes
+  PACELINE_ASSERT(classes >= kAnyClasses && classes <= 256, std::to_string(classes));  // labels are bytes
   PACELINE_ASSIGN_OR_RETURN(const std::vector<LayerConfig> configs, layers_of(train, classes));
   PACELINE_ASSIGN_OR_RETURN(std::vector<std::string> names, names_of(configs));
   Builder builder(input, classes, std::move(names));
@@ -189,6 +202,10 @@ Result<NetworkSpec> build_network(const TrainSection& train, Shape input, std::i
   }
   PACELINE_RETURN_IF_ERROR(builder.check_all_are_read());
   NetworkSpec network = builder.take();
+  if (classes == kAnyClasses) {
+    network.classes = network.layers.back().out.size();
+    return network;
+  }
   // Logits go straight into the softmax.
   const Layer& last = network.layers.back();
   const bool may_be_last = layer_rule(last.kind).gives_logits;
@@ -204,6 +221,19 @@ Result<NetworkSpec> build_network(const TrainSection& train, Shape input, std::i
   return network;
 }
 
+namespace {
+
+Fans fans_of(const Layer& layer) {
+  const std::int64_t in = layer.weight.size / layer.out.channels;
+  // A dense layer's weight has no places: its second dimension is all of its inputs.
+  const bool slides = layer_rule(layer.kind).window != nullptr;
+  const std::int64_t second = slides ? layer.in.channels / layer.groups : in;
+  return {static_cast<double>(in), static_cast<double>(layer.weight.size / second),
+          static_cast<double>(layer.out.channels)};
+}
+
+}  // namespace
+
 void initialize_parameters(const NetworkSpec& network, std::uint64_t seed, std::span<float> parameters) {
   PACELINE_ASSERT(
       static_cast<std::int64_t>(parameters.size()) == network.layout.size(),
@@ -211,13 +241,24 @@ void initialize_parameters(const NetworkSpec& network, std::uint64_t seed, std::
   std::uint64_t tensor = 0;
   for (const Layer& layer : network.layers) {
     if (layer.weight.size == 0) continue;
+    const auto of = [&](const ParameterRange& range) { return parameters.subspan(range.offset, range.size); };
     CounterRandom random(seed, Stream::kInitialParameters, tensor);
-    const double inputs = static_cast<double>(layer.weight.size / layer.bias.size);
-    const double bound = 1.0 / std::sqrt(inputs);
-    for (std::int64_t j = 0; j < layer.weight.size; ++j) {
-      parameters[layer.weight.offset + j] = static_cast<float>((2.0 * random.next_float() - 1.0) * bound);
+    if (layer.weight_init.kind != FillerKind::kUsual) {
+      fill(layer.weight_init, fans_of(layer), random, of(layer.weight));
+    } else {
+      const double bound = 1.0 / std::sqrt(fans_of(layer).in);
+      for (float& value : of(layer.weight)) {
+        value = static_cast<float>((2.0 * random.next_float() - 1.0) * bound);
+      }
     }
-    for (std::int64_t j = 0; j < layer.bias.size; ++j) parameters[layer.bias.offset + j] = 0.0F;
+    const std::span<float> bias = of(layer.bias);
+    if (layer.bias_init.kind != FillerKind::kUsual) {
+      const auto count = static_cast<double>(layer.bias.size);
+      fill(layer.bias_init, {1.0, count, count}, CounterRandom(seed, Stream::kInitialParameters, tensor + 1),
+           bias);
+    } else {
+      std::fill(bias.begin(), bias.end(), 0.0F);
+    }
     tensor += 2;  // weight, bias
   }
 }

@@ -21,6 +21,7 @@
 // The loss is the softmax cross-entropy, averaged over the mini-batch.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -53,6 +54,15 @@ struct ParameterRange {
   std::int64_t size = 0;
 };
 
+// Local response normalisation (worker/model/layers/lrn/reference.cc has the formula).
+struct LrnConfig {
+  LrnRegion region = LrnRegion::kAcross;
+  std::int64_t size = 5;
+  double alpha = 1.0;
+  double beta = 0.75;
+  double k = 1.0;
+};
+
 // One layer with its shapes. Fields that a kind does not use keep their defaults.
 struct Layer {
   LayerKind kind{};
@@ -60,14 +70,24 @@ struct Layer {
   std::vector<std::size_t> inputs{};  // values, each of a layer in front of it
   Shape in;                           // of the first input
   Shape out;
-  bool is_random = false;    // dropout: what it does to a sample depends on the sample's id and epoch
-  bool is_vector = false;    // its output is units without a place: no window can slide over it
-  std::int64_t kernel = 1;   // conv, pool (max): square
-  std::int64_t stride = 1;   // conv, pool
-  std::int64_t padding = 0;  // conv (zeros), pool (never the maximum)
-  double rate = 0.0;         // dropout: probability of zeroing; the rest is scaled by 1 / (1 - rate)
-  ParameterRange weight;     // conv: out, in, kernel, kernel; dense: out, in (in = C*H*W of its input)
-  ParameterRange bias;       // out
+  bool is_random = false;     // dropout: what it does to a sample depends on the sample's id and epoch
+  bool is_vector = false;     // its output is units without a place: no window can slide over it
+  std::int64_t kernel = 1;    // conv, pool (max), average_pool: square
+  std::int64_t stride = 1;    // of the same
+  std::int64_t padding = 0;   // conv (zeros), pool (never the maximum), average_pool (zeros that count)
+  std::int64_t groups = 1;    // conv: group g of the outputs sees group g of the inputs alone
+  std::int64_t dilation = 1;  // conv: the distance of a kernel's elements
+  LrnConfig lrn{};            // lrn
+  double rate = 0.0;          // dropout: probability of zeroing; the rest is scaled by 1 / (1 - rate)
+  ParameterRange weight;  // conv: out, in / groups, kernel, kernel; dense: out, in (in = C*H*W of its input)
+  ParameterRange bias;    // out
+  FillerConfig weight_init{};  // what the two begin with
+  FillerConfig bias_init{};
+
+  // Products that are added up for one sample, of a layer with a weight; else 0.
+  std::int64_t multiply_adds() const {
+    return weight.size / std::max<std::int64_t>(1, out.channels) * out.size();
+  }
 };
 
 // A network whose every layer fits the next. Thread: immutable after construction.
@@ -82,6 +102,9 @@ struct NetworkSpec {
   std::vector<int> readers() const;
 };
 
+// Instead of a number of classes: as many as the network's last layer gives.
+inline constexpr std::int64_t kAnyClasses = 0;
+
 // The network that `train` describes: cifar_cnn, cifar_cnn_small, or its own `layers`. A layer reads those
 // that its `from` names ("input": the image), without one the layer before it. Errors: kInvalidArgument, also
 // for a name that is given twice or that no layer before has, a wrong number of inputs, and a layer that
@@ -90,8 +113,8 @@ struct NetworkSpec {
 Result<NetworkSpec> build_network(const TrainSection& train, Shape input = {3, 32, 32},
                                   std::int64_t classes = 10);
 
-// Fills `parameters` (layout.size() floats), a pure function of seed and tensor: weights uniform in +-1 /
-// sqrt(inputs), a third of the variance that keeps a signal's (LeCun et al., "Efficient BackProp", 1998,
+// Fills `parameters` (layout.size() floats), a pure function of seed and tensor. Where the layer says nothing
+// else (FillerConfig), weights are uniform in +-1 / sqrt(inputs), a third of the variance that keeps a signal's (LeCun et al., "Efficient BackProp", 1998,
 // section 4.6), biases 0. He's variance is six times as large; under stale gradients its first steps
 // overshoot.
 void initialize_parameters(const NetworkSpec& network, std::uint64_t seed, std::span<float> parameters);

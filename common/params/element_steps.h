@@ -60,11 +60,11 @@ PACELINE_HOST_DEVICE inline Number sgd_step(Number parameter, Number gradient, f
 
 template <Decay kDecay, bool kNesterov, typename Number>
 PACELINE_HOST_DEVICE inline Number momentum_step(Number parameter, Number gradient, Number& velocity,
-                                                 float rate, float mu, float weight) {
-  const Number g = decayed_gradient<kDecay>(gradient, parameter, weight);
-  const Number u = normal_or_zero(mu * velocity + g);
+                                                 const MomentumStep& s, float weight) {
+  const Number g = s.into * decayed_gradient<kDecay>(gradient, parameter, weight);
+  const Number u = normal_or_zero(s.momentum * velocity + g);
   velocity = u;
-  const Number step = rate * (kNesterov ? g + mu * u : u);
+  const Number step = s.learning_rate * (kNesterov ? g + s.momentum * u : u);
   return moved<kDecay>(parameter, step, weight);
 }
 
@@ -78,6 +78,27 @@ PACELINE_HOST_DEVICE inline Number adam_step(Number parameter, Number gradient, 
   second = v;
   const Number step = s.rate * (m / (root(v) * s.root_scale + s.epsilon));
   return moved<kDecay>(parameter, step, weight);
+}
+
+template <Decay kDecay, typename Number>
+PACELINE_HOST_DEVICE inline Number over_root_step(Number parameter, Number gradient, Number& square,
+                                                  const SquareStep& s, float weight) {
+  const Number g = decayed_gradient<kDecay>(gradient, parameter, weight);
+  const Number h = normal_or_zero(s.keep * square + s.add * (g * g));
+  square = h;
+  const Number step = s.rate * (g / (root(h) + s.epsilon));
+  return moved<kDecay>(parameter, step, weight);
+}
+
+template <Decay kDecay, typename Number>
+PACELINE_HOST_DEVICE inline Number adadelta_step(Number parameter, Number gradient, Number& square,
+                                                 Number& step_square, const SquareStep& s, float weight) {
+  const Number g = decayed_gradient<kDecay>(gradient, parameter, weight);
+  const Number h = normal_or_zero(s.keep * square + s.add * (g * g));
+  square = h;
+  const Number u = g * root((step_square + s.epsilon) / (h + s.epsilon));
+  step_square = normal_or_zero(s.keep * step_square + s.add * (u * u));
+  return moved<kDecay>(parameter, s.rate * u, weight);
 }
 
 // The weighted mean of several gradients (vector_ops.h): the first one's part, the sum with another one's,

@@ -16,8 +16,8 @@ std::string shape_of(const Tensor& tensor) {
 
 const Tensor* find(const Layout& layout, const std::string& name) {
   const auto& tensors = layout.tensors();
-  const auto found = std::find_if(tensors.begin(), tensors.end(),
-                                  [&](const Tensor& tensor) { return tensor.name == name; });
+  const auto found =
+      std::find_if(tensors.begin(), tensors.end(), [&](const Tensor& tensor) { return tensor.name == name; });
   return found == tensors.end() ? nullptr : &*found;
 }
 
@@ -33,6 +33,11 @@ std::string list(const std::vector<std::string>& names) {
 Result<TensorsTaken> take_parameters(const std::filesystem::path& path, const Layout& layout,
                                      std::span<float> parameters) {
   PACELINE_ASSIGN_OR_RETURN(const ModelFile file, read_model_file(path));
+  return take_parameters(file, path, layout, parameters);
+}
+
+Result<TensorsTaken> take_parameters(const ModelFile& file, const std::filesystem::path& path,
+                                     const Layout& layout, std::span<float> parameters) {
   TensorsTaken tensors;
   for (const Tensor& tensor : layout.tensors()) {
     const std::string name = tensor.name + " " + shape_of(tensor);
@@ -41,8 +46,9 @@ Result<TensorsTaken> take_parameters(const std::filesystem::path& path, const La
       tensors.kept.push_back(name + (there == nullptr ? "" : ", there " + shape_of(*there)));
       continue;
     }
-    const auto from = std::span(file.parameters)
-                          .subspan(static_cast<std::size_t>(there->offset), static_cast<std::size_t>(there->size()));
+    const auto from =
+        std::span(file.parameters)
+            .subspan(static_cast<std::size_t>(there->offset), static_cast<std::size_t>(there->size()));
     std::copy(from.begin(), from.end(), parameters.begin() + tensor.offset);
     tensors.taken.push_back(name);
   }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "common/params/layout.h"
+#include "common/params/model_file.h"
 #include "common/status.h"
 
 namespace paceline {
@@ -21,8 +22,12 @@ struct TensorsTaken {
   std::vector<std::string> unused;  // the file's that were not taken
 };
 
-// Overwrites what of `parameters` (layout.size() floats, of `layout`) the model file at `path` has. Errors:
-// those of read_model_file(); kInvalidArgument no tensor fits, naming the first of both.
+// Overwrites what of `parameters` (layout.size() floats, of `layout`) `file` has, which was read from `path`.
+// Errors: kInvalidArgument no tensor fits, naming the first of both.
+Result<TensorsTaken> take_parameters(const ModelFile& file, const std::filesystem::path& path,
+                                     const Layout& layout, std::span<float> parameters);
+
+// The same from a model file. Errors: those of read_model_file(), too.
 Result<TensorsTaken> take_parameters(const std::filesystem::path& path, const Layout& layout,
                                      std::span<float> parameters);
 

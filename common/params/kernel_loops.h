@@ -61,11 +61,10 @@ void momentum_loop(const Piece& piece, float* velocity, const MomentumStep& step
   const float* const in = piece.in;
   float* const out = piece.out;
   const float* const gradient = piece.gradient;
-  const float rate = step.learning_rate;
-  const float mu = step.momentum;
+  const MomentumStep s = step;
 #pragma GCC ivdep
   for (std::int64_t i = 0; i < piece.n; ++i) {
-    out[i] = momentum_step<kDecay, kNesterov>(in[i], gradient[i], velocity[i], rate, mu, weight);
+    out[i] = momentum_step<kDecay, kNesterov>(in[i], gradient[i], velocity[i], s, weight);
   }
 }
 
@@ -78,6 +77,31 @@ void adam_loop(const Piece& piece, float* first, float* second, const AdamStep& 
 #pragma GCC ivdep
   for (std::int64_t i = 0; i < piece.n; ++i) {
     out[i] = adam_step<kDecay>(in[i], gradient[i], first[i], second[i], s, weight);
+  }
+}
+
+template <Decay kDecay>
+void over_root_loop(const Piece& piece, float* square, const SquareStep& step, float weight) {
+  const float* const in = piece.in;
+  float* const out = piece.out;
+  const float* const gradient = piece.gradient;
+  const SquareStep s = step;
+#pragma GCC ivdep
+  for (std::int64_t i = 0; i < piece.n; ++i) {
+    out[i] = over_root_step<kDecay>(in[i], gradient[i], square[i], s, weight);
+  }
+}
+
+template <Decay kDecay>
+void adadelta_loop(const Piece& piece, float* square, float* step_square, const SquareStep& step,
+                   float weight) {
+  const float* const in = piece.in;
+  float* const out = piece.out;
+  const float* const gradient = piece.gradient;
+  const SquareStep s = step;
+#pragma GCC ivdep
+  for (std::int64_t i = 0; i < piece.n; ++i) {
+    out[i] = adadelta_step<kDecay>(in[i], gradient[i], square[i], step_square[i], s, weight);
   }
 }
 
@@ -152,8 +176,7 @@ template <Decay kDecay, bool kNesterov>
 void momentum_past_cache_loop(const Piece& piece, float* velocity, const MomentumStep& step, float weight) {
   const float* const in = piece.in;
   const float* const gradient = piece.gradient;
-  const float rate = step.learning_rate;
-  const float mu = step.momentum;
+  const MomentumStep s = step;
   write_past_cache(
       piece.out, piece.n,
       [&](std::int64_t begin, std::int64_t end) {
@@ -161,8 +184,7 @@ void momentum_past_cache_loop(const Piece& piece, float* velocity, const Momentu
       },
       [&](std::int64_t i) {
         Floats u = load(velocity + i);
-        const Floats to =
-            momentum_step<kDecay, kNesterov>(load(in + i), load(gradient + i), u, rate, mu, weight);
+        const Floats to = momentum_step<kDecay, kNesterov>(load(in + i), load(gradient + i), u, s, weight);
         store(velocity + i, u);
         return to;
       });
@@ -273,6 +295,16 @@ void adam_past_cache(const Piece& piece, float* first, float* second, const Adam
            [&]<Decay kDecay>() { adam_past_cache_loop<kDecay>(piece, first, second, step, decay.weight); });
 }
 
+void over_root(const Piece& piece, float* square, const SquareStep& step, WeightDecay decay) {
+  by_decay(decay.kind, [&]<Decay kDecay>() { over_root_loop<kDecay>(piece, square, step, decay.weight); });
+}
+
+void adadelta(const Piece& piece, float* square, float* step_square, const SquareStep& step,
+              WeightDecay decay) {
+  by_decay(decay.kind,
+           [&]<Decay kDecay>() { adadelta_loop<kDecay>(piece, square, step_square, step, decay.weight); });
+}
+
 void compensate(const Stale& stale, float lambda) {
   const float* const gradient = stale.gradient;
   const float* const now = stale.now;
@@ -343,6 +375,8 @@ constexpr Kernels table(InstructionSet set, const char* name) {
           momentum_past_cache,
           adam,
           adam_past_cache,
+          over_root,
+          adadelta,
           compensate,
           compensate_adaptive,
           begin_sum,

@@ -40,10 +40,13 @@ struct Piece {
   std::int64_t n;
 };
 
+// u = momentum u + into g; what is subtracted is learning_rate (u, or into g + momentum u). One of `into` and
+// `learning_rate` is 1, by the form (optimizer.h).
 struct MomentumStep {
   float learning_rate;
   float momentum;
   bool nesterov;
+  float into = 1.0F;
 };
 
 // rate = lr / (1 - b1^t), root_scale = 1 / sqrt(1 - b2^t): the two bias corrections.
@@ -54,6 +57,15 @@ struct AdamStep {
   float one_minus_beta1;
   float beta2;
   float one_minus_beta2;
+  float epsilon;
+};
+
+// h = keep h + add g g; rate g / (sqrt(h) + epsilon) is subtracted: AdaGrad and RMSProp. AdaDelta has the same
+// numbers for both of its means.
+struct SquareStep {
+  float rate;
+  float keep;
+  float add;
   float epsilon;
 };
 
@@ -93,6 +105,10 @@ struct Kernels {
   void (*adam)(const Piece& piece, float* first, float* second, const AdamStep& step, WeightDecay decay);
   void (*adam_past_cache)(const Piece& piece, float* first, float* second, const AdamStep& step,
                           WeightDecay decay);
+  // AdaGrad, RMSProp.
+  void (*over_root)(const Piece& piece, float* square, const SquareStep& step, WeightDecay decay);
+  void (*adadelta)(const Piece& piece, float* square, float* step_square, const SquareStep& step,
+                   WeightDecay decay);
 
   // out = g + lambda g g (now - backup); adaptive: lambda / sqrt(m + epsilon) in its place, behind
   // m = decay m + (1 - decay) g g

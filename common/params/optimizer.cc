@@ -17,13 +17,13 @@ OptimizerState::OptimizerState(const OptimizerSection& settings, std::int64_t si
                                FactorRanges factors)
     : settings_(settings), size_(size), factors_(std::move(factors)) {
   PACELINE_ASSERT(size >= 0, "size " + std::to_string(size));
-  if (settings.kind != OptimizerKind::kSgd) first_ = StateVector(size, block_floats);
-  if (settings.kind == OptimizerKind::kAdam) second_ = StateVector(size, block_floats);
+  if (state_vectors(settings.kind) >= 1) first_ = StateVector(size, block_floats);
+  if (state_vectors(settings.kind) >= 2) second_ = StateVector(size, block_floats);
 }
 
 Status check_image(const OptimizerImage& image, OptimizerKind kind, std::int64_t size) {
-  const std::int64_t first = kind == OptimizerKind::kSgd ? 0 : size;
-  const std::int64_t second = kind == OptimizerKind::kAdam ? size : 0;
+  const std::int64_t first = state_vectors(kind) >= 1 ? size : 0;
+  const std::int64_t second = state_vectors(kind) >= 2 ? size : 0;
   if (image.first.size() == first && image.second.size() == second && image.steps >= 0) return Status::ok();
   return invalid_argument("the optimizer's state: " + std::to_string(image.first.size()) + " and " +
                           std::to_string(image.second.size()) + " floats after " +
@@ -88,11 +88,23 @@ void OptimizerState::step_with_state(std::int64_t offset, const kernels::Piece& 
   for (std::int64_t at = 0; at < whole.n;) {  // block by block of the state
     const std::span<float> first = first_.from(offset + at, whole.n - at);
     const kernels::Piece piece{whole.in + at, whole.out + at, whole.gradient + at, std::ssize(first)};
-    if (settings_.kind == OptimizerKind::kMomentum) {
-      momentum(piece, first.data(), momentum_step(settings_, rate), decay);
-    } else {
-      adam(piece, first.data(), second_.from(offset + at, whole.n - at).data(),
-           adam_step(settings_, rate, steps_), decay);
+    const auto second = [&] { return second_.from(offset + at, whole.n - at).data(); };
+    switch (settings_.kind) {
+      case OptimizerKind::kSgd:
+        PACELINE_ASSERT(false, "sgd has no state");
+      case OptimizerKind::kMomentum:
+        momentum(piece, first.data(), momentum_step(settings_, rate), decay);
+        break;
+      case OptimizerKind::kAdam:
+        adam(piece, first.data(), second(), adam_step(settings_, rate, steps_), decay);
+        break;
+      case OptimizerKind::kAdagrad:
+      case OptimizerKind::kRmsprop:
+        loops.over_root(piece, first.data(), square_step(settings_, rate), decay);
+        break;
+      case OptimizerKind::kAdadelta:
+        loops.adadelta(piece, first.data(), second(), square_step(settings_, rate), decay);
+        break;
     }
     at += std::ssize(first);
   }

@@ -8,9 +8,19 @@
 //                                             (AdamW; Loshchilov, Hutter, 2019)
 //   sgd                p <- p - lr g
 //   momentum mu        u <- mu u + g;         p <- p - lr u       (Nesterov: p <- p - lr (g + mu u))
+//     form inside      u <- mu u + lr g;      p <- p - u          (Nesterov: p <- p - (lr g + mu u))
+//                                             (Caffe: sgd_solver.cpp, nesterov_solver.cpp; another rate acts
+//                                             on what comes, not on what is kept)
 //   adam b1, b2, eps   m <- b1 m + (1 - b1) g;  v <- b2 v + (1 - b2) g^2
 //                      p <- p - lr / (1 - b1^t) m / (sqrt(v) / sqrt(1 - b2^t) + eps)
 //                                             (Kingma, Ba, 2015, Algorithm 1)
+//     epsilon_hat      p <- p - lr sqrt(1 - b2^t) / (1 - b1^t) m / (sqrt(v) + eps)
+//                                             (section 2 there; Caffe: adam_solver.cpp)
+//   adagrad eps        h <- h + g^2;          p <- p - lr g / (sqrt(h) + eps)
+//   rmsprop rho, eps   h <- rho h + (1 - rho) g^2;  p <- p - lr g / (sqrt(h) + eps)
+//   adadelta rho, eps  h <- rho h + (1 - rho) g^2;  u = g sqrt((x + eps) / (h + eps))
+//                      x <- rho x + (1 - rho) u^2;  p <- p - lr u
+//                                             (Caffe: adagrad_, rmsprop_, adadelta_solver.cpp)
 // t counts begin_step() calls. Coefficients are computed in double and rounded once to float; the elements
 // are float32.
 //
@@ -26,8 +36,8 @@
 // (state_vector.h): a block of it that an image holds is copied before the next step changes it.
 //
 // Thread: one at a time, but apply() of pieces that share no block of the state may go on in several at once,
-// between one begin_step() and the next. Memory: 0 (sgd), 1 (momentum) or 2 (adam) floats for each parameter;
-// while an image lives at most as much again.
+// between one begin_step() and the next. Memory: state_vectors() floats for each parameter; while an
+// image lives at most as much again.
 #pragma once
 
 #include <cstdint>
@@ -46,9 +56,25 @@ namespace paceline {
 // changed; may go to another thread.
 struct OptimizerImage {
   std::int64_t steps = 0;  // gradients begun: Adam's t
-  BlockRange first;        // momentum's u, Adam's m; else empty
-  BlockRange second;       // Adam's v; else empty
+  BlockRange first;        // momentum's u, Adam's m, the others' h; else empty
+  BlockRange second;       // Adam's v, AdaDelta's x; else empty
 };
+
+// Floats of state for each parameter.
+constexpr int state_vectors(OptimizerKind kind) {
+  switch (kind) {
+    case OptimizerKind::kSgd:
+      return 0;
+    case OptimizerKind::kMomentum:
+    case OptimizerKind::kAdagrad:
+    case OptimizerKind::kRmsprop:
+      return 1;
+    case OptimizerKind::kAdam:
+    case OptimizerKind::kAdadelta:
+      return 2;
+  }
+  return 2;
+}
 
 // Whether it is of this kind of optimizer, for `size` parameters. Errors: kInvalidArgument.
 [[nodiscard]] Status check_image(const OptimizerImage& image, OptimizerKind kind, std::int64_t size);
@@ -110,8 +136,8 @@ class OptimizerState {
   FactorRanges factors_;
   std::int64_t steps_ = 0;
   double learning_rate_ = 0.0;
-  StateVector first_;   // momentum's u, Adam's m
-  StateVector second_;  // Adam's v
+  StateVector first_;  // as in the image
+  StateVector second_;
 };
 
 }  // namespace paceline

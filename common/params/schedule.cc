@@ -1,6 +1,7 @@
-// The three curves behind a common warm-up.
+// The curves behind a common warm-up.
 #include "common/params/schedule.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -14,6 +15,17 @@ double step_factor(const ScheduleSection& schedule, std::int64_t version) {
   PACELINE_ASSERT(schedule.step_versions > 0,
                   "a step schedule needs step_versions, checked by the configuration");
   return std::pow(schedule.step_factor, static_cast<double>(version / schedule.step_versions));
+}
+
+double multistep_factor(const ScheduleSection& schedule, std::int64_t version) {
+  const auto passed = std::count_if(schedule.step_at.begin(), schedule.step_at.end(),
+                                    [&](std::int64_t at) { return version >= at; });
+  return std::pow(schedule.step_factor, static_cast<double>(passed));
+}
+
+double poly_factor(const ScheduleSection& schedule, std::int64_t version, std::int64_t planned_versions) {
+  const auto end = static_cast<double>(schedule.total_versions.value_or(planned_versions));
+  return std::pow(std::max(0.0, 1.0 - static_cast<double>(version) / end), schedule.power);
 }
 
 double cosine_factor(const ScheduleSection& schedule, std::int64_t version, std::int64_t planned_versions) {
@@ -55,6 +67,17 @@ double learning_rate(const OptimizerSection& optimizer, Version version, std::in
       return optimizer.lr * step_factor(schedule, v);
     case ScheduleKind::kCosine:
       return optimizer.lr * cosine_factor(schedule, v, planned_versions);
+    case ScheduleKind::kExp:
+      return optimizer.lr * std::pow(schedule.gamma, static_cast<double>(v));
+    case ScheduleKind::kInv:
+      return optimizer.lr * std::pow(1.0 + schedule.gamma * static_cast<double>(v), -schedule.power);
+    case ScheduleKind::kMultistep:
+      return optimizer.lr * multistep_factor(schedule, v);
+    case ScheduleKind::kPoly:
+      return optimizer.lr * poly_factor(schedule, v, planned_versions);
+    case ScheduleKind::kSigmoid:
+      return optimizer.lr /
+             (1.0 + std::exp(-schedule.gamma * static_cast<double>(v - schedule.step_versions)));
   }
   PACELINE_ASSERT(false, "unknown schedule");
 }

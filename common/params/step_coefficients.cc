@@ -13,17 +13,29 @@ kernels::WeightDecay weight_decay(const OptimizerSection& settings, double learn
 
 kernels::AdamStep adam_step(const OptimizerSection& settings, double learning_rate, std::int64_t t) {
   const auto count = static_cast<double>(t);
+  const double root_scale = 1.0 / std::sqrt(1.0 - std::pow(settings.beta2, count));
   return {.rate = static_cast<float>(learning_rate / (1.0 - std::pow(settings.beta1, count))),
-          .root_scale = static_cast<float>(1.0 / std::sqrt(1.0 - std::pow(settings.beta2, count))),
+          .root_scale = static_cast<float>(root_scale),
           .beta1 = static_cast<float>(settings.beta1),
           .one_minus_beta1 = static_cast<float>(1.0 - settings.beta1),
           .beta2 = static_cast<float>(settings.beta2),
           .one_minus_beta2 = static_cast<float>(1.0 - settings.beta2),
-          .epsilon = static_cast<float>(settings.epsilon)};
+          .epsilon = static_cast<float>(settings.epsilon * (settings.epsilon_hat ? root_scale : 1.0))};
 }
 
 kernels::MomentumStep momentum_step(const OptimizerSection& settings, double learning_rate) {
-  return {static_cast<float>(learning_rate), static_cast<float>(settings.momentum), settings.nesterov};
+  const auto rate = static_cast<float>(learning_rate);
+  const bool inside = settings.momentum_form == MomentumForm::kInside;
+  return {inside ? 1.0F : rate, static_cast<float>(settings.momentum), settings.nesterov,
+          inside ? rate : 1.0F};
+}
+
+kernels::SquareStep square_step(const OptimizerSection& settings, double learning_rate) {
+  const bool sums = settings.kind == OptimizerKind::kAdagrad;
+  return {.rate = static_cast<float>(learning_rate),
+          .keep = sums ? 1.0F : static_cast<float>(settings.rho),
+          .add = sums ? 1.0F : static_cast<float>(1.0 - settings.rho),
+          .epsilon = static_cast<float>(settings.epsilon)};
 }
 
 }  // namespace paceline

@@ -15,5 +15,7 @@ kernels::WeightDecay weight_decay(const OptimizerSection& settings, double learn
 // Of the step that is the `t`-th, the first being 1.
 kernels::AdamStep adam_step(const OptimizerSection& settings, double learning_rate, std::int64_t t);
 kernels::MomentumStep momentum_step(const OptimizerSection& settings, double learning_rate);
+// Of adagrad, rmsprop and adadelta.
+kernels::SquareStep square_step(const OptimizerSection& settings, double learning_rate);
 
 }  // namespace paceline

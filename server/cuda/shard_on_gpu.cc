@@ -247,10 +247,14 @@ class ShardOnGpu final : public server::ShardDevice {
         case OptimizerKind::kMomentum:
           return launch(MomentumElement{first_.data() + begin, momentum_step(optimizer_, rate), decay});
         case OptimizerKind::kAdam:
+          return launch(AdamElement{first_.data() + begin, second_.data() + begin,
+                                    adam_step(optimizer_, rate, step.t), decay});
+        case OptimizerKind::kAdagrad:
+        case OptimizerKind::kRmsprop:
+        case OptimizerKind::kAdadelta:
           break;
       }
-      return launch(AdamElement{first_.data() + begin, second_.data() + begin,
-                                adam_step(optimizer_, rate, step.t), decay});
+      PACELINE_ASSERT(false, "an optimizer that is not on a GPU, refused by the configuration");
     });
   }
 

@@ -1,5 +1,6 @@
 #include "server/store/memory_bound.h"
 
+#include "common/params/optimizer.h"
 #include "server/store/shard.h"
 #include "server/store/shard_settings.h"
 
@@ -8,11 +9,9 @@ namespace paceline::server {
 namespace {
 
 // Vectors as long as the parameters that applying keeps beside them.
-double state_vectors(const OptimizerSection& optimizer) {
-  const double state = optimizer.kind == OptimizerKind::kAdam       ? 2.0
-                       : optimizer.kind == OptimizerKind::kMomentum ? 1.0
-                                                                    : 0.0;
-  return state + (optimizer.delay_compensation.kind == CompensationKind::kAdaptive ? 1.0 : 0.0);
+double kept_vectors(const OptimizerSection& optimizer) {
+  return state_vectors(optimizer.kind) +
+         (optimizer.delay_compensation.kind == CompensationKind::kAdaptive ? 1.0 : 0.0);
 }
 
 double vector_bytes(std::int64_t floats) { return static_cast<double>(floats) * sizeof(float); }
@@ -20,7 +19,7 @@ double vector_bytes(std::int64_t floats) { return static_cast<double>(floats) * 
 }  // namespace
 
 double image_bytes(std::int64_t floats, const RunConfig& config) {
-  return vector_bytes(floats) * (1.0 + state_vectors(config.train.optimizer));
+  return vector_bytes(floats) * (1.0 + kept_vectors(config.train.optimizer));
 }
 
 MemoryBound memory_bound(std::int64_t floats, const RunConfig& config) {
@@ -28,7 +27,7 @@ MemoryBound memory_bound(std::int64_t floats, const RunConfig& config) {
   const bool on_gpu = config.server.device == Device::kCuda;  // the state is there, and here for images alone
   const double workers = config.cluster.cluster().workers();
   const auto gradients = static_cast<double>(shard_settings(config).gradients_max);
-  const double image_state = state_vectors(optimizer);
+  const double image_state = kept_vectors(optimizer);
   double state = on_gpu ? 0.0 : image_state;
   const CompensationKind compensation = optimizer.delay_compensation.kind;
   double vectors_most = 2.0 + static_cast<double>(kRetainedMax) + state + workers * gradients;

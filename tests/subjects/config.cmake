@@ -3,6 +3,9 @@ paceline_test(config_test NOT_TSAN
   SOURCES unit/config_load_test.cc unit/config_addresses_test.cc unit/config_contradictions_test.cc unit/config_errors_test.cc unit/config_files_test.cc
           unit/config_command_line_test.cc
   LIBS paceline_config paceline_sync paceline_tools)
+# Caffe's nets, solvers and weights.
+paceline_test(caffe_test NOT_TSAN SOURCES unit/caffe_test.cc LIBS paceline_model_table paceline_caffe paceline_config paceline_network)
+
 target_compile_definitions(config_test PRIVATE PACELINE_CONFIGS_DIR="${PROJECT_SOURCE_DIR}/configs")
 
 # `paceline doctor`, which looks at this machine.

@@ -106,4 +106,34 @@ TEST_CASE("a_channel_that_never_varies_becomes_zero_instead_of_infinite") {
 }
 
 }  // namespace
+
+TEST_CASE("a_mean_of_each_place_stays_with_its_pixel_in_a_crop") {
+  DataSet set;
+  for (int sample = 0; sample < 2; ++sample) {
+    set.labels.push_back(0);
+    for (std::int64_t i = 0; i < kImageSize; ++i) {
+      set.pixels.push_back(static_cast<std::uint8_t>(sample == 0 ? i % 200 : 50));
+    }
+  }
+  DataSection data;
+  data.subtract = Subtract::kPixel;
+  data.scale = 0.5;
+  const PixelRule rule = pixel_rule_of(data, set);
+  std::vector<float> out(kImageSize);
+  render(set.image(0), {.down = 2, .right = -1}, rule, out);
+  // Row 3 and column 5 of the crop are row 5 and column 4 of the image.
+  const std::int64_t at = 5 * kImageSide + 4;
+  CHECK(out[3 * kImageSide + 5] ==
+        (static_cast<float>(at % 200) - static_cast<float>(at % 200 + 50) / 2.0F) * 0.5F);
+  CHECK(out[0] == 0.0F);  // from outside
+
+  data.subtract = Subtract::kValues;
+  data.subtract_values = {1, 2, 3};
+  render(set.image(1), {}, pixel_rule_of(data, set), out);
+  CHECK(out[kPlaneSize] == 24.0F);
+  data.subtract = Subtract::kNone;
+  render(set.image(1), {}, pixel_rule_of(data, set), out);
+  CHECK(out[0] == 25.0F);
+}
+
 }  // namespace paceline

@@ -142,6 +142,9 @@ void add_optimizers(std::vector<Operation>& all) {
                          k.momentum_past_cache(piece(a), a.first.data(), step, decay);
                        }});
       }
+      all.push_back({"over root" + how, [=](const Kernels& k, Arrays& a) {
+                       k.over_root(piece(a), a.second.data(), {0.0123F, 0.9F, 0.1F, 1e-8F}, decay);
+                     }});
       all.push_back({"adam" + how, [=](const Kernels& k, Arrays& a) {
                        k.adam(piece(a), a.first.data(), a.second.data(), kAdamStep, decay);
                      }});

@@ -6,57 +6,10 @@
 
 #include "common/fnv1a.h"
 #include "common/hex.h"
-#include "tests/unit/model_fixture.h"
+#include "tests/unit/model_checks.h"
 #include "worker/model/reference.h"
 
 using namespace paceline;
-
-namespace {
-
-double mean_loss(NetworkBackend& backend, const std::vector<float>& parameters, const Batch& batch) {
-  std::vector<float> ignored(parameters.size());
-  const Metric metric = backend.gradient(parameters, batch, ignored, whole_at_the_end).value();
-  return metric.loss_sum / static_cast<double>(metric.samples);
-}
-
-// (L(p + h) - L(p - h)) / 2h for each parameter. h = 2e-6 is small enough that hardly any ReLU or maximum
-// changes sides within it (its own error, of order h^2, is nothing), and large enough that the loss, computed
-// in double, loses only about 1e-10 to rounding. Parameters are float: the distance really travelled is what
-// is divided by.
-std::vector<double> finite_differences(NetworkBackend& backend, std::vector<float> parameters,
-                                       const Batch& batch) {
-  constexpr float kH = 2e-6F;
-  std::vector<double> gradient;
-  for (float& p : parameters) {
-    const float original = p;
-    p = original + kH;
-    const double up = p;
-    const double loss_up = mean_loss(backend, parameters, batch);
-    p = original - kH;
-    const double down = p;
-    const double loss_down = mean_loss(backend, parameters, batch);
-    p = original;
-    gradient.push_back((loss_up - loss_down) / (up - down));
-  }
-  return gradient;
-}
-
-// Each tensor agrees to 1e-5 of its norm: rounding of the gradient to float is 6e-8, of the difference
-// quotient about 1e-10 / 2e-6 / typical gradients of 0.1, that is 5e-7 to 5e-6 for the smallest.
-void check_gradient(const NetworkSpec& network) {
-  const RandomBatch batch(network, 3, 11);
-  const std::vector<float> parameters = random_parameters(network, 11);
-  const auto backend = backend_of(Backend::kReference, network, 3);
-  std::vector<float> gradient(parameters.size());
-  REQUIRE(backend->gradient(parameters, batch.all(), gradient, whole_at_the_end).is_ok());
-  const std::vector<double> expected = finite_differences(*backend, parameters, batch.all());
-  for (const Tensor& tensor : network.layout.tensors()) {
-    INFO(tensor.name);
-    CHECK(relative_l2(gradient, expected, tensor.offset, tensor.size()) < 1e-5);
-  }
-}
-
-}  // namespace
 
 TEST_CASE("the_gradient_of_a_dense_layer_is_its_finite_difference") {
   check_gradient(network_of({dense(4)}, {1, 3, 3}, 4));

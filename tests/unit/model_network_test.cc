@@ -141,7 +141,7 @@ TEST_CASE("a_graph_that_cannot_be_is_refused") {
   CHECK(refusal({named_layer("input", conv(4, 3)), dense(10)}) ==
         "train.layers[0]: conv: name input is the image's, expected another");
   CHECK(refusal({named_layer("a b", conv(4, 3)), dense(10)}) ==
-        "train.layers[0]: conv: name a b, expected letters, digits, _, - and ., no more than 64");
+        "train.layers[0]: conv: name a b, expected letters, digits, _, -, . and /, no more than 64");
   CHECK(refusal({conv(4, 3), reading(relu(), {"conv1", "input"}), dense(10)}) ==
         "train.layers[1]: relu: 2 inputs, expected 1");
   CHECK(refusal({conv(4, 3), add({}), dense(10)}) == "train.layers[1]: add: 1 input, expected 2 or more");

@@ -4,43 +4,12 @@
 #include <limits>
 #include <thread>
 
-#include "tests/unit/model_fixture.h"
+#include "tests/unit/model_checks.h"
 #include "worker/model/backend_per_size.h"
 
 using namespace paceline;
 
 namespace {
-
-// Float sums of up to 10^5 terms against double ones: 1e-5 of a tensor's norm leaves a decade. An arg-max
-// that flips between near-equal values moves single elements by far more; the norm over a tensor bears it,
-// and the inputs are fixed by their seeds.
-constexpr double kTolerance = 1e-5;
-
-void check_against_reference(const NetworkSpec& network, std::int64_t built_for, std::int64_t samples,
-                             std::uint64_t seed) {
-  const RandomBatch batch(network, samples, seed);
-  const std::vector<float> parameters = random_parameters(network, seed);
-  const auto reference = backend_of(Backend::kReference, network, samples);
-  const auto onednn = backend_of(Backend::kOnednn, network, built_for);
-  std::vector<float> expected(parameters.size());
-  std::vector<float> got(parameters.size(),
-                         std::numeric_limits<float>::quiet_NaN());  // must be written whole
-  const auto expected_metric = reference->gradient(parameters, batch.all(), expected, whole_at_the_end);
-  const auto got_metric = onednn->gradient(parameters, batch.all(), got, whole_at_the_end);
-  REQUIRE(expected_metric.is_ok());
-  REQUIRE(got_metric.is_ok());
-  CHECK(got_metric->loss_sum == Approx(expected_metric->loss_sum).epsilon(kTolerance));
-  CHECK(got_metric->correct == expected_metric->correct);
-  CHECK(got_metric->samples == samples);
-  for (const Tensor& tensor : network.layout.tensors()) {
-    INFO(tensor.name);
-    CHECK(relative_l2(got, expected, tensor.offset, tensor.size()) < kTolerance);
-  }
-  const auto expected_evaluation = reference->evaluate(parameters, batch.all());
-  const auto got_evaluation = onednn->evaluate(parameters, batch.all());
-  CHECK(got_evaluation->loss_sum == Approx(expected_evaluation->loss_sum).epsilon(kTolerance));
-  CHECK(got_evaluation->correct == expected_evaluation->correct);
-}
 
 NetworkSpec ready_made(const std::string& model, double rate) {
   TrainSection train;

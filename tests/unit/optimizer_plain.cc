@@ -17,7 +17,12 @@ void PlainOptimizer::apply(std::vector<float>& parameters, const std::vector<flo
   const auto c2 = static_cast<float>(1.0 - settings.beta2);
   const auto adam_rate = static_cast<float>(learning_rate / (1.0 - std::pow(settings.beta1, steps)));
   const auto root_scale = static_cast<float>(1.0 / std::sqrt(1.0 - std::pow(settings.beta2, steps)));
-  const auto epsilon = static_cast<float>(settings.epsilon);
+  const double hat = settings.epsilon_hat ? 1.0 / std::sqrt(1.0 - std::pow(settings.beta2, steps)) : 1.0;
+  const auto epsilon =
+      static_cast<float>(settings.epsilon * (settings.kind == OptimizerKind::kAdam ? hat : 1.0));
+  const bool sums = settings.kind == OptimizerKind::kAdagrad;
+  const float keep = sums ? 1.0F : static_cast<float>(settings.rho);
+  const float add = sums ? 1.0F : static_cast<float>(1.0 - settings.rho);
 
   // What is smaller than any normal number is not kept.
   const auto kept = [](float state) {
@@ -36,6 +41,11 @@ void PlainOptimizer::apply(std::vector<float>& parameters, const std::vector<flo
         step = rate * g;
         break;
       case OptimizerKind::kMomentum:
+        if (settings.momentum_form == MomentumForm::kInside) {
+          first[i] = kept(mu * first[i] + rate * g);
+          step = settings.nesterov ? rate * g + mu * first[i] : first[i];
+          break;
+        }
         first[i] = kept(mu * first[i] + g);
         step = settings.nesterov ? rate * (g + mu * first[i]) : rate * first[i];
         break;
@@ -44,6 +54,18 @@ void PlainOptimizer::apply(std::vector<float>& parameters, const std::vector<flo
         second[i] = kept(b2 * second[i] + c2 * (g * g));
         step = adam_rate * (first[i] / (std::sqrt(second[i]) * root_scale + epsilon));
         break;
+      case OptimizerKind::kAdagrad:
+      case OptimizerKind::kRmsprop:
+        first[i] = kept(keep * first[i] + add * (g * g));
+        step = rate * (g / (std::sqrt(first[i]) + epsilon));
+        break;
+      case OptimizerKind::kAdadelta: {
+        first[i] = kept(keep * first[i] + add * (g * g));
+        const float u = g * std::sqrt((second[i] + epsilon) / (first[i] + epsilon));
+        second[i] = kept(keep * second[i] + add * (u * u));
+        step = rate * u;
+        break;
+      }
     }
     if (settings.weight_decay != 0.0 && settings.decoupled) {
       step = step + static_cast<float>(learning_rate * settings.weight_decay) * p;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <string>
+#include <tuple>
 
 #include "common/random.h"
 #include "tests/unit/optimizer_plain.h"
@@ -27,17 +28,23 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
          (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
 }
 
-// Every kind with every decay: twelve optimizers.
+// Every kind and form with every decay.
 std::vector<OptimizerSection> all_optimizers() {
   std::vector<OptimizerSection> all;
-  for (const auto& [kind, nesterov] : {std::pair{OptimizerKind::kSgd, false},
-                                       {OptimizerKind::kMomentum, false},
-                                       {OptimizerKind::kMomentum, true},
-                                       {OptimizerKind::kAdam, false}}) {
+  for (const auto& [kind, nesterov, inside] : {std::tuple{OptimizerKind::kSgd, false, false},
+                                               {OptimizerKind::kMomentum, false, false},
+                                               {OptimizerKind::kMomentum, true, false},
+                                               {OptimizerKind::kMomentum, false, true},
+                                               {OptimizerKind::kMomentum, true, true},
+                                               {OptimizerKind::kAdam, false, false},
+                                               {OptimizerKind::kAdagrad, false, false},
+                                               {OptimizerKind::kRmsprop, false, false},
+                                               {OptimizerKind::kAdadelta, false, false}}) {
     for (const auto& [weight_decay, decoupled] : {std::pair{0.0, false}, {0.01, false}, {0.01, true}}) {
       OptimizerSection section;
       section.kind = kind;
       section.nesterov = nesterov;
+      if (inside) section.momentum_form = MomentumForm::kInside;
       section.weight_decay = weight_decay;
       section.decoupled = decoupled;
       all.push_back(section);
@@ -324,6 +331,77 @@ TEST_CASE("adam_over_ten_steps_matches_the_double_precision_formula") {
   }
   CHECK(state.steps() == 10);
   CHECK(static_cast<double>(p[0]) == Approx(x).epsilon(1e-6));  // ten steps of float32 rounding, 6e-8 each
+}
+
+// Caffe's solvers in double, written from solvers/*.cpp: history and step of each iteration, with a rate that
+// changes and a decay that is coupled.
+TEST_CASE("caffes_solvers_over_ten_iterations_with_a_changing_rate") {
+  struct Case {
+    OptimizerKind kind;
+    bool nesterov;
+    double momentum, rho, delta;
+  };
+  const Case c = GENERATE(
+      Case{OptimizerKind::kMomentum, false, 0.9, 0, 0}, Case{OptimizerKind::kMomentum, true, 0.9, 0, 0},
+      Case{OptimizerKind::kAdam, false, 0.9, 0, 1e-2}, Case{OptimizerKind::kAdagrad, false, 0, 0, 1e-3},
+      Case{OptimizerKind::kRmsprop, false, 0, 0.95, 1e-3},
+      Case{OptimizerKind::kAdadelta, false, 0, 0.9, 1e-3});
+  OptimizerSection section;
+  section.kind = c.kind;
+  section.nesterov = c.nesterov;
+  section.momentum_form = MomentumForm::kInside;
+  section.momentum = section.beta1 = c.momentum;
+  section.rho = c.rho;
+  section.epsilon = c.delta;
+  section.epsilon_hat = true;
+  section.weight_decay = 0.01;
+  OptimizerState state(section, 1);
+  std::vector<float> p = {0.5F};
+  double w = 0.5;
+  double history = 0.0;
+  double second = 0.0;
+  for (int iteration = 0; iteration < 10; ++iteration) {
+    const double rate = 0.05 / (1 + iteration);
+    const float gradient = 0.3F * static_cast<float>(iteration) - 1.0F;
+    state.apply(p, std::vector<float>{gradient}, rate);
+    const double g = static_cast<double>(gradient) + 0.01 * w;
+    const double before = history;
+    double step = 0.0;
+    switch (c.kind) {
+      case OptimizerKind::kMomentum:
+        history = c.momentum * history + rate * g;
+        step = c.nesterov ? (1 + c.momentum) * history - c.momentum * before : history;
+        break;
+      case OptimizerKind::kAdam: {
+        const int t = iteration + 1;
+        history = 0.9 * history + 0.1 * g;
+        second = 0.999 * second + 0.001 * g * g;
+        step = rate * std::sqrt(1 - std::pow(0.999, t)) / (1 - std::pow(0.9, t)) * history /
+               (std::sqrt(second) + c.delta);
+        break;
+      }
+      case OptimizerKind::kAdagrad:
+        history += g * g;
+        step = rate * g / (std::sqrt(history) + c.delta);
+        break;
+      case OptimizerKind::kRmsprop:
+        history = c.rho * history + (1 - c.rho) * g * g;
+        step = rate * g / (std::sqrt(history) + c.delta);
+        break;
+      case OptimizerKind::kAdadelta: {
+        history = c.rho * history + (1 - c.rho) * g * g;
+        const double update = g * std::sqrt((second + c.delta) / (history + c.delta));
+        second = c.rho * second + (1 - c.rho) * update * update;
+        step = rate * update;
+        break;
+      }
+      case OptimizerKind::kSgd:
+        break;
+    }
+    w -= step;
+  }
+  // Ten steps of float32 rounding, 6e-8 each.
+  CHECK(static_cast<double>(p[0]) == Approx(w).epsilon(2e-6));
 }
 
 // Of a unit that never fires again the gradients are 0, and each state decays: to 0, not to the least

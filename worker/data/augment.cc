@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "common/assert.h"
 
@@ -33,8 +34,48 @@ Normalization normalization_of(const DataSet& set) {
   return result;
 }
 
-void render(std::span<const std::uint8_t> image, const Augmentation& augmentation,
-            const Normalization& normalization, std::span<float> out) {
+namespace {
+
+// The mean of each place over all images of `set`, summed in integers.
+std::vector<float> means_of_places(const DataSet& set) {
+  std::vector<std::uint64_t> sums(static_cast<std::size_t>(kImageSize));
+  for (std::int64_t sample = 0; sample < set.size(); ++sample) {
+    const auto image = set.image(sample);
+    std::transform(image.begin(), image.end(), sums.begin(), sums.begin(), std::plus<>());
+  }
+  std::vector<float> means;
+  for (const std::uint64_t sum : sums) {
+    means.push_back(static_cast<float>(static_cast<double>(sum) / static_cast<double>(set.size())));
+  }
+  return means;
+}
+
+}  // namespace
+
+PixelRule pixel_rule_of(const DataSection& data, const DataSet& set) {
+  PixelRule rule(normalization_of(set));
+  auto& mean = rule.channels.mean;
+  switch (data.subtract) {
+    case Subtract::kChannel:
+      break;
+    case Subtract::kPixel:
+      rule.means = std::make_shared<const std::vector<float>>(means_of_places(set));
+      break;
+    case Subtract::kValues:
+      for (std::size_t c = 0; c < mean.size(); ++c) {
+        mean[c] = static_cast<float>(data.subtract_values[data.subtract_values.size() == 1 ? 0 : c]);
+      }
+      break;
+    case Subtract::kNone:
+      mean.fill(0.0F);
+      break;
+  }
+  if (data.scale) rule.channels.scale.fill(static_cast<float>(*data.scale));
+  return rule;
+}
+
+void render(std::span<const std::uint8_t> image, const Augmentation& augmentation, const PixelRule& rule,
+            std::span<float> out) {
   PACELINE_ASSERT(image.size() == static_cast<std::size_t>(kImageSize) && out.size() == image.size(),
                   "an image has 3072 values");
   // The columns and rows of the output that lie inside the image; the rest is padding.
@@ -46,13 +87,22 @@ void render(std::span<const std::uint8_t> image, const Augmentation& augmentatio
   if (padded) std::fill(out.begin(), out.end(), 0.0F);
 
   for (std::int64_t channel = 0; channel < kImageChannels; ++channel) {
-    const float mean = normalization.mean[static_cast<std::size_t>(channel)];
-    const float scale = normalization.scale[static_cast<std::size_t>(channel)];
+    const float mean = rule.channels.mean[static_cast<std::size_t>(channel)];
+    const float scale = rule.channels.scale[static_cast<std::size_t>(channel)];
     for (std::int64_t row = first_row; row < end_row; ++row) {
-      const std::uint8_t* in = image.data() + channel * kPlaneSize + (row + augmentation.down) * kImageSide;
+      const std::int64_t from = channel * kPlaneSize + (row + augmentation.down) * kImageSide;
+      const std::uint8_t* in = image.data() + from;
       float* to = out.data() + channel * kPlaneSize + row * kImageSide;
-      for (std::int64_t column = first_column; column < end_column; ++column) {
-        to[column] = normalized(in[column + augmentation.right], mean, scale);
+      if (rule.means == nullptr) {
+        for (std::int64_t column = first_column; column < end_column; ++column) {
+          to[column] = normalized(in[column + augmentation.right], mean, scale);
+        }
+      } else {
+        const float* const means = rule.means->data() + from;
+        for (std::int64_t column = first_column; column < end_column; ++column) {
+          const std::int64_t at = column + augmentation.right;
+          to[column] = normalized(in[at], means[at], scale);
+        }
       }
       // Flipped afterwards and in place, so that the loop above stays one the compiler can vectorise.
       if (augmentation.flip == Flip::kYes) std::reverse(to, to + kImageSide);

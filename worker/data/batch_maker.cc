@@ -27,11 +27,11 @@ void put_reference(const DataSet& set, const SampleRef& ref, std::int64_t place,
   batch.epochs[i] = ref.epoch;
 }
 
-void put_image(const DataSet& set, const Normalization& normalization, const SampleRef& ref,
+void put_image(const DataSet& set, const PixelRule& pixels, const SampleRef& ref,
                const Augmentation& augmentation, std::int64_t place, MiniBatch& batch) {
   const std::span out =
       std::span(batch.images).subspan(static_cast<std::size_t>(place * kImageSize), kImageSize);
-  render(set.image(ref.sample), augmentation, normalization, out);
+  render(set.image(ref.sample), augmentation, pixels, out);
 }
 
 DataSetPtr not_empty(DataSetPtr set) {
@@ -41,10 +41,9 @@ DataSetPtr not_empty(DataSetPtr set) {
 
 }  // namespace
 
-BatchMaker::BatchMaker(DataSetPtr train, const Normalization& normalization, const BatchOptions& options,
-                       Images images)
+BatchMaker::BatchMaker(DataSetPtr train, const PixelRule& pixels, const BatchOptions& options, Images images)
     : train_(not_empty(std::move(train))),
-      normalization_(normalization),
+      pixels_(pixels),
       options_(options),
       images_(images),
       sampler_(train_->size(), options.seed) {}
@@ -56,11 +55,11 @@ void BatchMaker::make(const BatchPart& part, MiniBatch& batch) const {
     const SampleRef ref = sampler_.at(part.position + i);
     put_reference(*train_, ref, i, batch);
     if (images_ == Images::kLeftOut) continue;
-    put_image(*train_, normalization_, ref, options_.augmentation_of(ref.epoch, ref.sample), i, batch);
+    put_image(*train_, pixels_, ref, options_.augmentation_of(ref.epoch, ref.sample), i, batch);
   }
 }
 
-void make_evaluation_batch(const DataSet& set, const Normalization& normalization, std::int64_t first,
+void make_evaluation_batch(const DataSet& set, const PixelRule& pixels, std::int64_t first,
                            std::int64_t count, MiniBatch& batch) {
   PACELINE_ASSERT(first >= 0 && first < set.size() && count > 0, "samples " + std::to_string(first) + " + " +
                                                                      std::to_string(count) + " of " +
@@ -69,7 +68,7 @@ void make_evaluation_batch(const DataSet& set, const Normalization& normalizatio
   resize(batch, size, Images::kRendered);
   for (std::int64_t i = 0; i < size; ++i) {
     put_reference(set, {0, first + i}, i, batch);
-    put_image(set, normalization, {0, first + i}, {}, i, batch);
+    put_image(set, pixels, {0, first + i}, {}, i, batch);
   }
 }
 

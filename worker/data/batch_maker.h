@@ -19,7 +19,7 @@ enum class Images { kRendered, kLeftOut };
 class BatchMaker {
  public:
   // train: not empty; kept.
-  BatchMaker(DataSetPtr train, const Normalization& normalization, const BatchOptions& options,
+  BatchMaker(DataSetPtr train, const PixelRule& pixels, const BatchOptions& options,
              Images images = Images::kRendered);
 
   // Fills `batch` with the samples at the positions of `part`, at least one. Reuses the batch's memory.
@@ -27,15 +27,15 @@ class BatchMaker {
 
  private:
   DataSetPtr train_;
-  Normalization normalization_;
+  PixelRule pixels_;
   BatchOptions options_;
   Images images_;
   Sampler sampler_;
 };
 
 // Fills `batch` with samples [first, first + count) of `set`, cut off at its end: in order, not augmented,
-// epoch 0. For evaluation, with the training set's normalisation. 0 <= first < set.size(), count > 0.
-void make_evaluation_batch(const DataSet& set, const Normalization& normalization, std::int64_t first,
+// epoch 0. For evaluation, with the training set's rule. 0 <= first < set.size(), count > 0.
+void make_evaluation_batch(const DataSet& set, const PixelRule& pixels, std::int64_t first,
                            std::int64_t count, MiniBatch& batch);
 
 }  // namespace paceline

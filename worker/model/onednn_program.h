@@ -34,7 +34,7 @@ inline memory::desc any(const Dims& dims) { return {dims, memory::data_type::f32
 // The row-major format.
 inline memory::desc plain(const Dims& dims) {
   using Tag = memory::format_tag;
-  constexpr Tag kTags[] = {Tag::undef, Tag::a, Tag::ab, Tag::abc, Tag::abcd};
+  constexpr Tag kTags[] = {Tag::undef, Tag::a, Tag::ab, Tag::abc, Tag::abcd, Tag::abcde};
   return {dims, memory::data_type::f32, kTags[dims.size()]};
 }
 

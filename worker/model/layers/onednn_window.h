@@ -1,6 +1,8 @@
 // What layers with a window that slides over an image give oneDNN's descriptions.
 #pragma once
 
+#include <algorithm>
+
 #include "worker/model/onednn_program.h"
 
 namespace paceline::onednn {
@@ -8,5 +10,15 @@ namespace paceline::onednn {
 inline Dims strides_of(const Layer& layer) { return {layer.stride, layer.stride}; }
 inline Dims kernel_of(const Layer& layer) { return {layer.kernel, layer.kernel}; }
 inline Dims padding_of(const Layer& layer) { return {layer.padding, layer.padding}; }
+// How many pixels lie between a kernel's elements.
+inline Dims dilation_of(const Layer& layer) { return {layer.dilation - 1, layer.dilation - 1}; }
+
+// Padding behind the image: as much as in front of it, or what the last window hangs over.
+inline Dims padding_behind(const Layer& layer) {
+  const auto behind = [&](std::int64_t out, std::int64_t in) {
+    return std::max(layer.padding, (out - 1) * layer.stride + layer.kernel - in - layer.padding);
+  };
+  return {behind(layer.out.height, layer.in.height), behind(layer.out.width, layer.in.width)};
+}
 
 }  // namespace paceline::onednn

@@ -12,20 +12,31 @@ using Forward = dnnl::convolution_forward;
 using BackwardData = dnnl::convolution_backward_data;
 using BackwardWeights = dnnl::convolution_backward_weights;
 
+// The library takes the groups of a weight as its first dimension; in the vector it lies the same.
+Dims weight_dims(const Layer& layer) {
+  const Dims one{layer.out.channels / layer.groups, layer.in.channels / layer.groups, layer.kernel,
+                 layer.kernel};
+  if (layer.groups == 1) return one;
+  Dims grouped{layer.groups};
+  grouped.insert(grouped.end(), one.begin(), one.end());
+  return grouped;
+}
+
 class Convolution final : public OnednnLayer {
  public:
   Convolution(const Layer& layer, std::int64_t samples)
       : layer_(layer),
         in_(dims_of(samples, layer.in)),
         out_(dims_of(samples, layer.out)),
-        trained_{layer, {layer.out.channels, layer.in.channels, layer.kernel, layer.kernel}} {}
+        trained_{layer, weight_dims(layer)} {}
 
   memory forward(Program& program, const Surroundings& around) override {
     with_relu_ = around.with_relu;
-    forward_.emplace(Forward::desc(dnnl::prop_kind::forward_training, algorithm::convolution_direct, any(in_),
-                                   any(trained_.weight), plain(bias_dims(layer_)), any(out_),
-                                   strides_of(layer_), padding_of(layer_), padding_of(layer_)),
-                     attributes_with(with_relu_), program.engine());
+    forward_.emplace(
+        Forward::desc(dnnl::prop_kind::forward_training, algorithm::convolution_direct, any(in_),
+                      any(trained_.weight), plain(bias_dims(layer_)), any(out_), strides_of(layer_),
+                      dilation_of(layer_), padding_of(layer_), padding_of(layer_)),
+        attributes_with(with_relu_), program.engine());
     const memory output = program.make(forward_->dst_desc());
     trained_.source = around.sources[0];
     trained_.read = program.in_format(Pass::kForward, trained_.source, forward_->src_desc());
@@ -43,13 +54,13 @@ class Convolution final : public OnednnLayer {
                                const std::vector<bool>& wanted) override {
     const BackwardWeights::primitive_desc parameters(
         {algorithm::convolution_direct, any(in_), any(trained_.weight), plain(bias_dims(layer_)), any(out_),
-         strides_of(layer_), padding_of(layer_), padding_of(layer_)},
+         strides_of(layer_), dilation_of(layer_), padding_of(layer_), padding_of(layer_)},
         Program::attributes(), program.engine(), *forward_);
     append_parameter_gradient<BackwardWeights>(program, trained_, difference, parameters);
     if (!wanted[0]) return {memory()};
     const BackwardData::primitive_desc source(
         {algorithm::convolution_direct, any(in_), any(trained_.weight), any(out_), strides_of(layer_),
-         padding_of(layer_), padding_of(layer_)},
+         dilation_of(layer_), padding_of(layer_), padding_of(layer_)},
         Program::attributes(), program.engine(), *forward_);
     return {append_source_difference<BackwardData>(program, trained_, difference, source)};
   }

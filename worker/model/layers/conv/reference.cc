@@ -1,4 +1,6 @@
-//   out[o,y,x] = bias[o] + sum over c,ky,kx of weight[o,c,ky,kx] * in[c, y*s + ky - p, x*s + kx - p]
+//   out[o,y,x] = bias[o] + sum over c,ky,kx of weight[o,c,ky,kx] * in[c, y*s + ky*d - p, x*s + kx*d - p]
+//
+// c counts the channels of the group that o is in.
 #include <algorithm>
 
 #include "worker/model/layers/reference_layer.h"
@@ -21,16 +23,20 @@ struct Inside {
 template <typename Row>
 void for_each_row(const Layer& layer, Row row) {
   const std::int64_t k = layer.kernel;
+  const std::int64_t channels = layer.in.channels / layer.groups;
   std::int64_t weight = 0;
   for (std::int64_t o = 0; o < layer.out.channels; ++o) {
-    for (std::int64_t c = 0; c < layer.in.channels; ++c) {
+    const std::int64_t first = o / (layer.out.channels / layer.groups) * channels;
+    for (std::int64_t c = first; c < first + channels; ++c) {
       for (std::int64_t ky = 0; ky < k; ++ky) {
-        const Inside ys(ky - layer.padding, layer.stride, layer.in.height, layer.out.height);
+        const std::int64_t down = ky * layer.dilation - layer.padding;
+        const Inside ys(down, layer.stride, layer.in.height, layer.out.height);
         for (std::int64_t kx = 0; kx < k; ++kx, ++weight) {
-          const Inside xs(kx - layer.padding, layer.stride, layer.in.width, layer.out.width);
+          const std::int64_t right = kx * layer.dilation - layer.padding;
+          const Inside xs(right, layer.stride, layer.in.width, layer.out.width);
           for (std::int64_t y = ys.begin; y < ys.end; ++y) {
-            const std::int64_t in_y = y * layer.stride + ky - layer.padding;
-            const std::int64_t in_x = xs.begin * layer.stride + kx - layer.padding;
+            const std::int64_t in_y = y * layer.stride + down;
+            const std::int64_t in_x = xs.begin * layer.stride + right;
             row(weight, (o * layer.out.height + y) * layer.out.width + xs.begin,
                 (c * layer.in.height + in_y) * layer.in.width + in_x,
                 std::max<std::int64_t>(0, xs.end - xs.begin));

@@ -11,12 +11,26 @@ Status infer(const LayerConfig& config, LayerDraft& draft) {
   PACELINE_RETURN_IF_ERROR(draft.slide_window(config, defaults(config.kernel)));
   Layer& layer = draft.layer();
   layer.out.channels = config.out;
-  return draft.add_parameters(config, {config.out, layer.in.channels, layer.kernel, layer.kernel});
+  if (config.groups < 1 || layer.in.channels % config.groups != 0 || config.out % config.groups != 0) {
+    return invalid_argument("groups " + std::to_string(config.groups) + " of " +
+                            std::to_string(layer.in.channels) + " channels and out " +
+                            std::to_string(config.out) + ", expected a number that divides both");
+  }
+  layer.groups = config.groups;
+  return draft.add_parameters(config,
+                              {config.out, layer.in.channels / layer.groups, layer.kernel, layer.kernel});
 }
+
+bool is_on_gpu(const Layer& layer) { return layer.groups == 1 && layer.dilation == 1; }
 
 }  // namespace
 
-extern const LayerRule kRule{
-    .default_name = "conv", .has_out = true, .window = defaults, .has_parameters = true, .infer = infer};
+extern const LayerRule kRule{.default_name = "conv",
+                             .has_out = true,
+                             .window = defaults,
+                             .has_groups = true,
+                             .has_parameters = true,
+                             .infer = infer,
+                             .is_on_gpu = is_on_gpu};
 
 }  // namespace paceline::layers::conv

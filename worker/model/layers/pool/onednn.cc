@@ -20,7 +20,7 @@ class MaxPool final : public OnednnLayer {
     source_is_free_ = around.source_is_free;
     forward_.emplace(Forward::desc(dnnl::prop_kind::forward_training, algorithm::pooling_max,
                                    source_.get_desc(), any(out_), strides_of(layer_), kernel_of(layer_),
-                                   padding_of(layer_), padding_of(layer_)),
+                                   padding_of(layer_), padding_behind(layer_)),
                      Program::attributes(), program.engine());
     output_ = program.make(forward_->dst_desc());
     maxima_ = program.make(forward_->workspace_desc());
@@ -36,7 +36,7 @@ class MaxPool final : public OnednnLayer {
     memory result = source_is_free_ ? source_ : program.make(source_.get_desc());
     const Backward::primitive_desc backward(
         {algorithm::pooling_max, result.get_desc(), read.get_desc(), strides_of(layer_), kernel_of(layer_),
-         padding_of(layer_), padding_of(layer_)},
+         padding_of(layer_), padding_behind(layer_)},
         Program::attributes(), program.engine(), *forward_);
     program.append<Backward>(
         Pass::kBackward, backward,

@@ -1,0 +1,239 @@
+// One layer of Caffe's as one of ours, or why it is none: the numbers of layers/*.cpp and their defaults.
+#include <functional>
+#include <map>
+
+#include "common/caffe/net_of.h"
+
+namespace paceline::caffe {
+namespace {
+
+Status refuse(const std::string& what, const std::string& expected) {
+  return invalid_argument(what + ", expected " + expected);
+}
+
+// A number that may be given once for both directions, once for each, or as _h and _w.
+template <typename Numbers>
+Result<std::int64_t> square(const char* name, const Numbers& both, std::optional<std::int64_t> height,
+                            std::optional<std::int64_t> width, std::int64_t fallback) {
+  if (height || width) {
+    if (!both.empty()) return refuse(std::string(name) + " and its _h and _w", "one of the two");
+    const std::int64_t h = height.value_or(fallback);
+    const std::int64_t w = width.value_or(fallback);
+    if (h == w) return h;
+    return refuse(std::string(name) + " " + std::to_string(h) + " x " + std::to_string(w), "a square");
+  }
+  if (both.empty()) return fallback;
+  const auto first = static_cast<std::int64_t>(*both.begin());
+  for (const auto other : both) {
+    if (static_cast<std::int64_t>(other) == first) continue;
+    return refuse(std::string(name) + " " + std::to_string(first) + " x " + std::to_string(other),
+                  "a square");
+  }
+  return first;
+}
+
+template <typename T>
+std::optional<std::int64_t> given(bool has, T value) {
+  return has ? std::optional<std::int64_t>(value) : std::nullopt;
+}
+
+Result<FillerConfig> filler(const FillerParameter& from) {
+  FillerConfig to;
+  to.value = decimal(from.value());
+  to.low = decimal(from.min());
+  to.high = decimal(from.max());
+  to.mean = decimal(from.mean());
+  to.std = decimal(from.std());
+  to.sparse = std::max(0, from.sparse());
+  to.norm = from.variance_norm() == FillerParameter::FAN_IN    ? FillerNorm::kFanIn
+            : from.variance_norm() == FillerParameter::FAN_OUT ? FillerNorm::kFanOut
+                                                               : FillerNorm::kAverage;
+  static const std::map<std::string, FillerKind> kKinds = {{"constant", FillerKind::kConstant},
+                                                           {"uniform", FillerKind::kUniform},
+                                                           {"gaussian", FillerKind::kGaussian},
+                                                           {"xavier", FillerKind::kXavier},
+                                                           {"msra", FillerKind::kMsra}};
+  const auto kind = kKinds.find(from.type());
+  if (kind == kKinds.end()) {
+    return refuse("filler " + from.type(), "constant, uniform, gaussian, xavier or msra");
+  }
+  to.kind = kind->second;
+  // Only what the kind reads, so that equal fillers are equal.
+  const FillerConfig none;
+  if (to.kind != FillerKind::kConstant) to.value = none.value;
+  if (to.kind != FillerKind::kUniform) std::tie(to.low, to.high) = std::tie(none.low, none.high);
+  if (to.kind != FillerKind::kGaussian) {
+    std::tie(to.mean, to.std, to.sparse) = std::tie(none.mean, none.std, none.sparse);
+  }
+  if (to.kind != FillerKind::kXavier && to.kind != FillerKind::kMsra) to.norm = none.norm;
+  return to;
+}
+
+// Weight and bias: factors, and what they begin with.
+template <typename Param>
+Status read_parameters(const LayerParameter& layer, const Param& param, LayerConfig& to) {
+  if (!param.bias_term()) return refuse("bias_term: false", "true: a layer without a bias is not there yet");
+  if (layer.param_size() > 2) {
+    return refuse(std::to_string(layer.param_size()) + " param",
+                  "no more than 2: of the weight and the bias");
+  }
+  const ParamSpec none;
+  const ParamSpec& weight = layer.param_size() > 0 ? layer.param(0) : none;
+  const ParamSpec& bias = layer.param_size() > 1 ? layer.param(1) : none;
+  for (const ParamSpec* spec : {&weight, &bias}) {
+    if (spec->lr_mult() < 0 || spec->decay_mult() < 0) {
+      return refuse("a negative lr_mult or decay_mult", "0 or more");
+    }
+  }
+  to.lr_factor = decimal(weight.lr_mult());
+  to.decay_factor = decimal(weight.decay_mult());
+  if (bias.lr_mult() != weight.lr_mult()) to.bias_lr_factor = decimal(bias.lr_mult());
+  if (bias.decay_mult() != weight.decay_mult()) to.bias_decay_factor = decimal(bias.decay_mult());
+  PACELINE_ASSIGN_OR_RETURN(to.weight_init, filler(param.weight_filler()));
+  PACELINE_ASSIGN_OR_RETURN(to.bias_init, filler(param.bias_filler()));
+  return Status::ok();
+}
+
+Status convolution(const LayerParameter& layer, LayerConfig& to) {
+  const ConvolutionParameter& param = layer.convolution_param();
+  to.kind = LayerKind::kConv;
+  to.out = param.num_output();
+  if (param.axis() != 1) return refuse("axis " + std::to_string(param.axis()), "1");
+  PACELINE_ASSIGN_OR_RETURN(
+      to.kernel, square("kernel_size", param.kernel_size(), given(param.has_kernel_h(), param.kernel_h()),
+                        given(param.has_kernel_w(), param.kernel_w()), 0));
+  PACELINE_ASSIGN_OR_RETURN(to.stride,
+                            square("stride", param.stride(), given(param.has_stride_h(), param.stride_h()),
+                                   given(param.has_stride_w(), param.stride_w()), 1));
+  PACELINE_ASSIGN_OR_RETURN(to.padding, square("pad", param.pad(), given(param.has_pad_h(), param.pad_h()),
+                                               given(param.has_pad_w(), param.pad_w()), 0));
+  PACELINE_ASSIGN_OR_RETURN(to.dilation, square("dilation", param.dilation(), {}, {}, 1));
+  to.groups = param.group();
+  return read_parameters(layer, param, to);
+}
+
+Status pooling(const LayerParameter& layer, LayerConfig& to) {
+  const PoolingParameter& param = layer.pooling_param();
+  if (param.pool() == PoolingParameter::STOCHASTIC) return refuse("pool STOCHASTIC", "MAX or AVE");
+  if (param.global_pooling()) {
+    if (param.pool() != PoolingParameter::AVE) return refuse("global_pooling with MAX", "AVE");
+    to.kind = LayerKind::kGlobalAveragePool;
+    return Status::ok();
+  }
+  to.kind = param.pool() == PoolingParameter::MAX ? LayerKind::kPool : LayerKind::kAveragePool;
+  const auto one = [](bool has, std::int64_t value) {
+    return has ? std::vector<std::int64_t>{value} : std::vector<std::int64_t>{};
+  };
+  PACELINE_ASSIGN_OR_RETURN(to.kernel,
+                            square("kernel_size", one(param.has_kernel_size(), param.kernel_size()),
+                                   given(param.has_kernel_h(), param.kernel_h()),
+                                   given(param.has_kernel_w(), param.kernel_w()), 0));
+  PACELINE_ASSIGN_OR_RETURN(to.stride, square("stride", one(param.has_stride(), param.stride()),
+                                              given(param.has_stride_h(), param.stride_h()),
+                                              given(param.has_stride_w(), param.stride_w()), 1));
+  PACELINE_ASSIGN_OR_RETURN(
+      to.padding, square("pad", one(param.has_pad(), param.pad()), given(param.has_pad_h(), param.pad_h()),
+                         given(param.has_pad_w(), param.pad_w()), 0));
+  to.window_end = param.round_mode() == PoolingParameter::CEIL ? WindowEnd::kCeil : WindowEnd::kFloor;
+  return Status::ok();
+}
+
+Status inner_product(const LayerParameter& layer, LayerConfig& to) {
+  const InnerProductParameter& param = layer.inner_product_param();
+  to.kind = LayerKind::kDense;
+  to.out = param.num_output();
+  if (param.axis() != 1) return refuse("axis " + std::to_string(param.axis()), "1");
+  if (param.transpose()) return refuse("transpose: true", "false");
+  return read_parameters(layer, param, to);
+}
+
+Status lrn(const LayerParameter& layer, LayerConfig& to) {
+  const LRNParameter& param = layer.lrn_param();
+  to.kind = LayerKind::kLrn;
+  to.size = param.local_size();
+  to.alpha = decimal(param.alpha());
+  to.beta = decimal(param.beta());
+  to.region = param.norm_region() == LRNParameter::ACROSS_CHANNELS ? LrnRegion::kAcross : LrnRegion::kWithin;
+  if (to.region == LrnRegion::kAcross) to.k = decimal(param.k());  // within a channel Caffe takes 1
+  return Status::ok();
+}
+
+Status relu(const LayerParameter& layer, LayerConfig& to) {
+  to.kind = LayerKind::kRelu;
+  if (layer.relu_param().negative_slope() == 0.0F) return Status::ok();
+  return refuse("negative_slope " + std::to_string(layer.relu_param().negative_slope()), "0");
+}
+
+Status dropout(const LayerParameter& layer, LayerConfig& to) {
+  to.kind = LayerKind::kDropout;
+  to.rate = decimal(layer.dropout_param().dropout_ratio());
+  if (!layer.dropout_param().scale_train()) return refuse("scale_train: false", "true");
+  return Status::ok();
+}
+
+Status concat(const LayerParameter& layer, LayerConfig& to) {
+  const ConcatParameter& param = layer.concat_param();
+  to.kind = LayerKind::kConcat;
+  const std::int64_t axis = param.has_concat_dim() ? param.concat_dim() : param.axis();
+  return axis == 1 ? Status::ok() : refuse("axis " + std::to_string(axis), "1: channels");
+}
+
+Status flatten(const LayerParameter& layer, LayerConfig& to) {
+  to.kind = LayerKind::kFlatten;
+  const FlattenParameter& param = layer.flatten_param();
+  if (param.axis() == 1 && (param.end_axis() == -1 || param.end_axis() == 3)) return Status::ok();
+  return refuse("axes " + std::to_string(param.axis()) + " to " + std::to_string(param.end_axis()),
+                "all behind the first");
+}
+
+Status eltwise(const LayerParameter& layer, LayerConfig& to) {
+  to.kind = LayerKind::kAdd;
+  const EltwiseParameter& param = layer.eltwise_param();
+  if (param.operation() != EltwiseParameter::SUM) return refuse("operation PROD or MAX", "SUM");
+  for (const float coefficient : param.coeff()) {
+    if (coefficient != 1.0F) return refuse("coeff " + std::to_string(coefficient), "1");
+  }
+  return Status::ok();
+}
+
+Status kind_alone(LayerKind kind, LayerConfig& to) {
+  to.kind = kind;
+  return Status::ok();
+}
+
+using Read = std::function<Status(const LayerParameter&, LayerConfig&)>;
+
+const std::map<std::string, Read>& readers() {
+  static const std::map<std::string, Read> kReaders = {
+      {"Convolution", convolution},
+      {"Pooling", pooling},
+      {"InnerProduct", inner_product},
+      {"LRN", lrn},
+      {"ReLU", relu},
+      {"Dropout", dropout},
+      {"Concat", concat},
+      {"Flatten", flatten},
+      {"Eltwise", eltwise},
+      {"Sigmoid", [](const auto&, LayerConfig& to) { return kind_alone(LayerKind::kSigmoid, to); }},
+      {"TanH", [](const auto&, LayerConfig& to) { return kind_alone(LayerKind::kTanh, to); }},
+  };
+  return kReaders;
+}
+
+}  // namespace
+
+Result<LayerConfig> layer_config(const LayerParameter& layer) {
+  LayerConfig to;
+  to.name = layer.name();
+  const auto read = readers().find(layer.type());
+  if (read == readers().end()) {
+    std::string known;
+    for (const auto& [type, ignored] : readers()) known += (known.empty() ? "" : ", ") + type;
+    return refuse("type " + (layer.type().empty() ? "missing" : layer.type()) + " cannot be trained here",
+                  "one of " + known);
+  }
+  PACELINE_RETURN_IF_ERROR(read->second(layer, to));
+  return to;
+}
+
+}  // namespace paceline::caffe

@@ -1,0 +1,261 @@
+#include "common/caffe/net.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "common/caffe/net_of.h"
+#include "common/caffe/text.h"
+
+namespace paceline::caffe {
+namespace {
+
+constexpr const char* kImage = "input";  // what a layer's `from` calls the image
+
+std::string shown(Phase phase) { return phase == Phase::kTrain ? "TRAIN" : "TEST"; }
+
+// net.cpp, StateMeetsRule().
+bool meets(const State& state, const NetStateRule& rule) {
+  const auto has = [&](const std::string& stage) {
+    return std::find(state.stages.begin(), state.stages.end(), stage) != state.stages.end();
+  };
+  if (rule.has_phase() && (rule.phase() == caffe_proto::TRAIN) != (state.phase == Phase::kTrain)) {
+    return false;
+  }
+  if (rule.has_min_level() && state.level < rule.min_level()) return false;
+  if (rule.has_max_level() && state.level > rule.max_level()) return false;
+  return std::all_of(rule.stage().begin(), rule.stage().end(), has) &&
+         std::none_of(rule.not_stage().begin(), rule.not_stage().end(), has);
+}
+
+bool is_included(const State& state, const LayerParameter& layer) {
+  const auto meets_any = [&](const auto& rules) {
+    return std::any_of(rules.begin(), rules.end(), [&](const auto& rule) { return meets(state, rule); });
+  };
+  if (layer.include_size() > 0) return meets_any(layer.include());
+  return !meets_any(layer.exclude());
+}
+
+bool brings_data(const std::string& type) {
+  return type == "Data" || type == "ImageData" || type == "Input" || type == "MemoryData" ||
+         type == "DummyData";
+}
+
+// Samples x channels x height x width.
+template <typename Dims>
+std::optional<Shape> shape_of(const Dims& dims) {
+  if (dims.size() != 4) return std::nullopt;
+  const Shape shape{dims.Get(1), dims.Get(2), dims.Get(3)};
+  if (shape.channels < 1 || shape.height < 1 || shape.width < 1) return std::nullopt;
+  return shape;
+}
+
+// Goes through the layers in order and knows who makes which blob.
+class Walk {
+ public:
+  Walk(Net& net, State state) : net_(net), state_(std::move(state)) {}
+
+  void take_inputs(const NetParameter& from) {
+    for (int i = 0; i < from.input_size(); ++i) {
+      blobs_[from.input(i)] = {i == 0 ? Blob::kData : Blob::kLabel, kImage};
+    }
+    if (from.input_shape_size() > 0) net_.input = shape_of(from.input_shape(0).dim());
+    if (from.input_dim_size() >= 4) {
+      net_.input = Shape{from.input_dim(1), from.input_dim(2), from.input_dim(3)};
+    }
+  }
+
+  Status take(const FileLayer& from) {
+    const LayerParameter& layer = from.layer;
+    if (layer.include_size() > 0 && layer.exclude_size() > 0) {
+      return invalid_argument("include and exclude, expected one of the two");
+    }
+    if (!is_included(state_, layer)) return Status::ok();
+    if (brings_data(layer.type())) return take_data(layer, from.line);
+    for (const std::string& bottom : layer.bottom()) {
+      if (!blobs_.contains(bottom)) {
+        return invalid_argument("bottom " + bottom +
+                                ", expected a blob that a layer before it makes in phase " +
+                                shown(state_.phase));
+      }
+    }
+    if (layer.type() == "SoftmaxWithLoss") return take_loss(layer);
+    if (layer.type() == "Accuracy" || layer.type() == "Silence") return Status::ok();
+    if (layer.type() == "Softmax" || layer.type() == "Split") return take_copy(layer);
+    return take_layer(layer, from.line);
+  }
+
+  // After the last: who makes what the loss reads.
+  const std::optional<std::string>& loss_reads() const { return loss_reads_; }
+
+ private:
+  struct Blob {
+    enum Kind { kData, kLabel, kOutput, kProbabilities } kind;
+    std::string maker;  // `from` of a layer that reads it
+  };
+
+  Status take_data(const LayerParameter& layer, int line) {
+    if (layer.top_size() == 0) return invalid_argument("no top, expected one");
+    if (net_.data) return invalid_argument("a second layer of data, the first is " + net_.data->name);
+    for (int i = 0; i < layer.top_size(); ++i) {
+      blobs_[layer.top(i)] = {i == 0 ? Blob::kData : Blob::kLabel, kImage};
+    }
+    DataLayer data;
+    data.name = layer.name();
+    data.line = line;
+    data.batch_size = layer.has_data_param()         ? layer.data_param().batch_size()
+                      : layer.has_image_data_param() ? layer.image_data_param().batch_size()
+                                                     : 0;
+    const TransformationParameter& transform = layer.transform_param();
+    data.scale = decimal(transform.scale());
+    data.mirror = transform.mirror();
+    data.crop_size = transform.crop_size();
+    data.mean_file = transform.mean_file();
+    for (const float value : transform.mean_value()) data.mean_values.push_back(decimal(value));
+    if (!data.mean_file.empty() && !data.mean_values.empty()) {
+      return invalid_argument("mean_file and mean_value, expected one of the two");
+    }
+    if (layer.input_param().shape_size() > 0) net_.input = shape_of(layer.input_param().shape(0).dim());
+    net_.data = std::move(data);
+    return Status::ok();
+  }
+
+  Status take_loss(const LayerParameter& layer) {
+    if (layer.bottom_size() != 2) {
+      return invalid_argument(std::to_string(layer.bottom_size()) + " bottoms, expected scores and labels");
+    }
+    const Blob& scores = blobs_.at(layer.bottom(0));
+    if (scores.kind != Blob::kOutput) {
+      return invalid_argument("bottom " + layer.bottom(0) + ", expected what a layer with weights gives");
+    }
+    if (blobs_.at(layer.bottom(1)).kind != Blob::kLabel) {
+      return invalid_argument("bottom " + layer.bottom(1) + ", expected the labels of the data");
+    }
+    if (loss_reads_) return invalid_argument("a second loss, expected one");
+    for (const float weight : layer.loss_weight()) {
+      if (weight != 1.0F) {
+        return invalid_argument("loss_weight " + std::to_string(weight) + ", expected 1");
+      }
+    }
+    if (layer.softmax_param().axis() != 1) return invalid_argument("softmax axis, expected 1");
+    if (layer.loss_param().has_ignore_label()) return invalid_argument("ignore_label, expected none");
+    if (layer.loss_param().has_normalization() && layer.loss_param().normalization() == LossParameter::NONE) {
+      return invalid_argument("normalization NONE, expected a mean over the mini-batch");
+    }
+    loss_reads_ = scores.maker;
+    for (const std::string& top : layer.top()) blobs_[top] = {Blob::kProbabilities, ""};
+    return Status::ok();
+  }
+
+  // A Split's tops are its bottom. So is a Softmax's to the accuracy and to nobody else.
+  Status take_copy(const LayerParameter& layer) {
+    if (layer.bottom_size() != 1) return invalid_argument("expected one bottom");
+    Blob blob = blobs_.at(layer.bottom(0));
+    if (layer.type() == "Softmax") blob.kind = Blob::kProbabilities;
+    for (const std::string& top : layer.top()) blobs_[top] = blob;
+    return Status::ok();
+  }
+
+  Status take_layer(const LayerParameter& layer, int line) {
+    PACELINE_ASSIGN_OR_RETURN(LayerConfig config, layer_config(layer));
+    if (layer.bottom_size() == 0) return invalid_argument("no bottom, expected one");
+    if (layer.top_size() != 1) {
+      return invalid_argument(std::to_string(layer.top_size()) + " tops, expected one");
+    }
+    for (const std::string& bottom : layer.bottom()) {
+      const Blob& blob = blobs_.at(bottom);
+      if (blob.kind == Blob::kLabel)
+        return invalid_argument("bottom " + bottom + " are labels, expected values");
+      if (blob.kind == Blob::kProbabilities) {
+        return invalid_argument("bottom " + bottom + " is behind a softmax or a loss, expected values");
+      }
+      config.from.push_back(blob.maker);
+    }
+    for (const ParamSpec& param : layer.param()) {
+      if (param.name().empty()) continue;
+      if (!shared_.insert(param.name()).second) {
+        return invalid_argument("param " + param.name() + " is another layer's too, expected its own");
+      }
+    }
+    if (!names_.insert(config.name).second || config.name.empty()) {
+      return invalid_argument("the name \"" + config.name +
+                              "\", expected one that no other layer has in phase " + shown(state_.phase));
+    }
+    if (config.name == kImage) return invalid_argument("the name input is the image's, expected another");
+    // In place or not: who reads the blob from here on reads this layer.
+    blobs_[layer.top(0)] = {Blob::kOutput, config.name};
+    net_.layers.push_back(std::move(config));
+    net_.lines.push_back(line);
+    return Status::ok();
+  }
+
+  Net& net_;
+  const State state_;
+  std::map<std::string, Blob> blobs_;
+  std::set<std::string> names_;
+  std::set<std::string> shared_;
+  std::optional<std::string> loss_reads_;
+};
+
+// Leaves out what the loss does not depend on.
+void keep_needed(Net& net, const std::string& last, std::vector<std::string>& notes) {
+  std::set<std::string> needed = {last};
+  std::vector<bool> kept(net.layers.size());
+  for (std::size_t i = net.layers.size(); i-- > 0;) {
+    kept[i] = needed.contains(net.layers[i].name);
+    if (!kept[i]) continue;
+    needed.insert(net.layers[i].from.begin(), net.layers[i].from.end());
+  }
+  Net all = std::move(net);
+  net.file = all.file;
+  net.input = all.input;
+  net.data = all.data;
+  net.has_loss = all.has_loss;
+  net.layers.clear();
+  net.lines.clear();
+  for (std::size_t i = 0; i < kept.size(); ++i) {
+    if (kept[i]) {
+      net.layers.push_back(std::move(all.layers[i]));
+      net.lines.push_back(all.lines[i]);
+    } else {
+      notes.push_back(at_line(all.file, all.lines[i]) + ": layer " + all.layers[i].name +
+                      " is left out: no loss depends on it");
+    }
+  }
+}
+
+}  // namespace
+
+Result<Net> net_of(const NetParameter& from, const std::vector<FileLayer>& layers, const std::string& file,
+                   State state, std::vector<std::string>& notes) {
+  Net net;
+  net.file = file;
+  if (from.has_state()) {
+    state.level = std::max(state.level, from.state().level());
+    state.stages.insert(state.stages.end(), from.state().stage().begin(), from.state().stage().end());
+  }
+  Walk walk(net, std::move(state));
+  walk.take_inputs(from);
+  for (const FileLayer& layer : layers) {
+    PACELINE_RETURN_IF_ERROR(
+        walk.take(layer).with_context(at_line(file, layer.line) + ": layer " + layer.layer.name()));
+  }
+  if (net.layers.empty()) return invalid_argument(file + ": no layer that computes anything, expected a net");
+  net.has_loss = walk.loss_reads().has_value();
+  if (net.has_loss) keep_needed(net, *walk.loss_reads(), notes);
+  return net;
+}
+
+Result<Net> read_net(const std::string& file, const State& state, std::vector<std::string>& notes) {
+  NetParameter net;
+  Lines lines;
+  PACELINE_RETURN_IF_ERROR(read_text(file, net, lines, notes));
+  PACELINE_ASSIGN_OR_RETURN(const std::vector<FileLayer> layers,
+                            file_layers(net, file, [&](const char* field, int i) {
+                              return line_of<NetParameter>(lines, field, i);
+                            }));
+  return net_of(net, layers, file, state, notes);
+}
+
+}  // namespace paceline::caffe

@@ -1,0 +1,357 @@
+#include "common/caffe/solver.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "common/caffe/net_of.h"
+#include "common/caffe/text.h"
+
+namespace paceline::caffe {
+namespace {
+
+// A solver's file with what it names.
+struct Files {
+  std::string file;
+  SolverParameter solver;
+  Lines lines;
+  Net train;
+  std::optional<Net> test;
+
+  int line(const char* field) const {
+    const auto* descriptor = SolverParameter::descriptor()->FindFieldByName(field);
+    return line_of<SolverParameter>(lines, field, descriptor->is_repeated() ? 0 : -1);
+  }
+  Status refuse(const char* field, const std::string& what, const std::string& expected) const {
+    return invalid_argument(at_line(file, line(field)) + ": " + field + ": " + what + ", expected " +
+                            expected);
+  }
+};
+
+State state_of(Phase phase, const NetState* said) {
+  State state{.phase = phase};
+  if (said == nullptr) return state;
+  state.level = said->level();
+  state.stages.assign(said->stage().begin(), said->stage().end());
+  return state;
+}
+
+// A net that stands in the solver itself.
+Result<Net> inline_net(const Files& files, const NetParameter& net, const char* field, int index,
+                       const State& state, std::vector<std::string>& notes) {
+  const auto* descriptor = SolverParameter::descriptor()->FindFieldByName(field);
+  Lines* const lines = files.lines.GetTreeForNested(descriptor, index);
+  PACELINE_ASSIGN_OR_RETURN(const std::vector<FileLayer> layers,
+                            file_layers(net, files.file, [&](const char* of, int i) {
+                              return lines == nullptr ? 1 : line_of<NetParameter>(*lines, of, i);
+                            }));
+  return net_of(net, layers, files.file, state, notes);
+}
+
+Result<Net> named_net(const Files& files, const std::string& path, const char* field, const State& state,
+                      std::vector<std::string>& notes) {
+  const std::string found = find_file(path, files.file);
+  if (found.empty()) {
+    return not_found(
+        at_line(files.file, files.line(field)) + ": " + field + ": " + path +
+        " is not there, expected it from the working directory, the solver's folder or one above it");
+  }
+  return read_net(found, state, notes);
+}
+
+// The net that is trained: exactly one of four fields says it.
+Status read_train_net(Files& files, std::vector<std::string>& notes) {
+  const SolverParameter& solver = files.solver;
+  const int said =
+      solver.has_net() + solver.has_net_param() + solver.has_train_net() + solver.has_train_net_param();
+  if (said != 1) {
+    return invalid_argument(files.file + ": " +
+                            (said == 0 ? "no net" : std::to_string(said) + " nets to train") +
+                            ", expected one of net, net_param, train_net and train_net_param");
+  }
+  const State state = state_of(Phase::kTrain, solver.has_train_state() ? &solver.train_state() : nullptr);
+  Result<Net> net = solver.has_net()         ? named_net(files, solver.net(), "net", state, notes)
+                    : solver.has_train_net() ? named_net(files, solver.train_net(), "train_net", state, notes)
+                    : solver.has_net_param()
+                        ? inline_net(files, solver.net_param(), "net_param", -1, state, notes)
+                        : inline_net(files, solver.train_net_param(), "train_net_param", -1, state, notes);
+  PACELINE_ASSIGN_OR_RETURN(files.train, std::move(net));
+  if (files.train.has_loss) return Status::ok();
+  return invalid_argument(files.train.file + ": no loss in phase TRAIN, expected a layer SoftmaxWithLoss");
+}
+
+// The first net that is evaluated, where there is one: for its data layer alone, as the layers are those that
+// are trained.
+Status read_test_net(Files& files, std::vector<std::string>& notes) {
+  const SolverParameter& solver = files.solver;
+  if (solver.test_iter_size() == 0 && solver.test_interval() == 0) return Status::ok();
+  const State state = state_of(Phase::kTest, solver.test_state_size() > 0 ? &solver.test_state(0) : nullptr);
+  std::vector<std::string> again;  // said of the same file before
+  std::optional<Result<Net>> net;
+  if (solver.test_net_param_size() > 0) {
+    net = inline_net(files, solver.test_net_param(0), "test_net_param", 0, state, notes);
+  } else if (solver.test_net_size() > 0) {
+    net = named_net(files, solver.test_net(0), "test_net", state, notes);
+  } else if (solver.has_net()) {
+    net = named_net(files, solver.net(), "net", state, again);
+  } else if (solver.has_net_param()) {
+    net = inline_net(files, solver.net_param(), "net_param", -1, state, again);
+  }
+  if (!net) return Status::ok();
+  PACELINE_ASSIGN_OR_RETURN(files.test, std::move(*net));
+  return Status::ok();
+}
+
+// solver_type upgraded to type: upgrade_proto.cpp.
+Result<std::string> type_of(const Files& files) {
+  if (!files.solver.has_solver_type()) return files.solver.type();
+  if (files.solver.has_type()) return files.refuse("solver_type", "and type", "one of the two");
+  switch (files.solver.solver_type()) {
+    case SolverParameter::SGD:
+      return std::string("SGD");
+    case SolverParameter::NESTEROV:
+      return std::string("Nesterov");
+    case SolverParameter::ADAGRAD:
+      return std::string("AdaGrad");
+    case SolverParameter::RMSPROP:
+      return std::string("RMSProp");
+    case SolverParameter::ADADELTA:
+      return std::string("AdaDelta");
+    case SolverParameter::ADAM:
+      return std::string("Adam");
+  }
+  return std::string("SGD");
+}
+
+// Sets keys, each with the line that says it.
+class Setter {
+ public:
+  Setter(const Files& files, const MaySet& may_set) : files_(files), may_set_(may_set) {}
+
+  template <typename T, typename U>
+  void set(const char* key, T& field, U value, const char* said_by) const {
+    set_at(key, field, std::move(value), files_.file, files_.line(said_by));
+  }
+  template <typename T, typename U>
+  void set_at(const char* key, T& field, U value, const std::string& file, int line) const {
+    if (may_set_(key, file, line)) field = std::move(value);
+  }
+
+ private:
+  const Files& files_;
+  const MaySet& may_set_;
+};
+
+// The optimizer that a solver describes: the servers', or with local steps the workers' own.
+struct Target {
+  OptimizerSection& optimizer;
+  std::string at;  // "train.optimizer"
+};
+
+#define PACELINE_SET(path, value, said_by) setter.set(#path, config.path, value, said_by)
+
+#define PACELINE_SET_OPTIMIZER(path, value, said_by) \
+  setter.set((target.at + "." #path).c_str(), target.optimizer.path, value, said_by)
+
+Status apply_optimizer(const Files& files, const Setter& setter, const Target& target) {
+  const SolverParameter& solver = files.solver;
+  const double momentum = decimal(solver.momentum());
+  PACELINE_ASSIGN_OR_RETURN(const std::string type, type_of(files));
+  const auto kind = [&](OptimizerKind value) { PACELINE_SET_OPTIMIZER(kind, value, "type"); };
+  if (type == "SGD" || type == "Nesterov") {
+    kind(momentum == 0.0 ? OptimizerKind::kSgd : OptimizerKind::kMomentum);
+    if (momentum != 0.0) {
+      PACELINE_SET_OPTIMIZER(momentum, momentum, "momentum");
+      PACELINE_SET_OPTIMIZER(momentum_form, MomentumForm::kInside, "momentum");
+      PACELINE_SET_OPTIMIZER(nesterov, type == "Nesterov", "type");
+    }
+  } else if (type == "Adam") {
+    kind(OptimizerKind::kAdam);
+    PACELINE_SET_OPTIMIZER(beta1, momentum, "momentum");
+    PACELINE_SET_OPTIMIZER(beta2, decimal(solver.momentum2()), "momentum2");
+    PACELINE_SET_OPTIMIZER(epsilon, decimal(solver.delta()), "delta");
+    PACELINE_SET_OPTIMIZER(epsilon_hat, true, "type");
+  } else if (type == "AdaGrad" || type == "RMSProp") {
+    if (momentum != 0.0) return files.refuse("momentum", type + " with one", "none, as Caffe");
+    kind(type == "AdaGrad" ? OptimizerKind::kAdagrad : OptimizerKind::kRmsprop);
+    if (type == "RMSProp") PACELINE_SET_OPTIMIZER(rho, decimal(solver.rms_decay()), "rms_decay");
+    PACELINE_SET_OPTIMIZER(epsilon, decimal(solver.delta()), "delta");
+  } else if (type == "AdaDelta") {
+    kind(OptimizerKind::kAdadelta);
+    PACELINE_SET_OPTIMIZER(rho, momentum, "momentum");
+    PACELINE_SET_OPTIMIZER(epsilon, decimal(solver.delta()), "delta");
+  } else {
+    return files.refuse("type", type, "SGD, Nesterov, Adam, AdaGrad, RMSProp or AdaDelta");
+  }
+  if (solver.weight_decay() != 0.0F && solver.regularization_type() != "L2") {
+    return files.refuse("regularization_type", solver.regularization_type(), "L2");
+  }
+  if (solver.clip_gradients() >= 0.0F) {
+    return files.refuse("clip_gradients", std::to_string(solver.clip_gradients()),
+                        "none: gradients are not clipped here");
+  }
+  PACELINE_SET_OPTIMIZER(weight_decay, decimal(solver.weight_decay()), "weight_decay");
+  return Status::ok();
+}
+
+Status apply_schedule(const Files& files, const Setter& setter, const Target& target) {
+  const SolverParameter& solver = files.solver;
+  if (!solver.has_base_lr()) return invalid_argument(files.file + ": no base_lr, expected one");
+  PACELINE_SET_OPTIMIZER(lr, decimal(solver.base_lr()), "base_lr");
+  const std::string& policy = solver.lr_policy();
+  const auto kind = [&](ScheduleKind value) { PACELINE_SET_OPTIMIZER(schedule.kind, value, "lr_policy"); };
+  const auto gamma = [&] { PACELINE_SET_OPTIMIZER(schedule.gamma, decimal(solver.gamma()), "gamma"); };
+  const auto factor = [&] { PACELINE_SET_OPTIMIZER(schedule.step_factor, decimal(solver.gamma()), "gamma"); };
+  const auto power = [&] { PACELINE_SET_OPTIMIZER(schedule.power, decimal(solver.power()), "power"); };
+  const auto every = [&] { PACELINE_SET_OPTIMIZER(schedule.step_versions, solver.stepsize(), "stepsize"); };
+  if (policy == "fixed") {
+    kind(ScheduleKind::kConstant);
+  } else if (policy == "step") {
+    kind(ScheduleKind::kStep), factor(), every();
+  } else if (policy == "exp") {
+    kind(ScheduleKind::kExp), gamma();
+  } else if (policy == "inv") {
+    kind(ScheduleKind::kInv), gamma(), power();
+  } else if (policy == "multistep") {
+    kind(ScheduleKind::kMultistep), factor();
+    PACELINE_SET_OPTIMIZER(schedule.step_at,
+                           std::vector<std::int64_t>(solver.stepvalue().begin(), solver.stepvalue().end()),
+                           "stepvalue");
+  } else if (policy == "poly") {
+    kind(ScheduleKind::kPoly), power();
+    PACELINE_SET_OPTIMIZER(schedule.total_versions, solver.max_iter(), "max_iter");
+  } else if (policy == "sigmoid") {
+    kind(ScheduleKind::kSigmoid), gamma(), every();
+  } else {
+    return files.refuse("lr_policy", policy.empty() ? "none" : policy,
+                        "fixed, step, exp, inv, multistep, poly or sigmoid");
+  }
+  return Status::ok();
+}
+
+Status apply_length(const Files& files, const Setter& setter, RunConfig& config) {
+  const SolverParameter& solver = files.solver;
+  if (solver.max_iter() < 1) return files.refuse("max_iter", std::to_string(solver.max_iter()), "1 or more");
+  if (solver.iter_size() < 1)
+    return files.refuse("iter_size", std::to_string(solver.iter_size()), "1 or more");
+  const bool shared = config.sync.combine == CombineMode::kMean;
+  const std::int64_t workers = shared ? config.cluster.cluster().workers() : 1;
+  PACELINE_SET(train.total_iterations, solver.max_iter() * workers, "max_iter");
+  const auto in_rounds = [&](std::int64_t iterations) {
+    return std::max<std::int64_t>(1, iterations / config.train.local_steps);
+  };
+  if (files.train.data && files.train.data->batch_size > 0) {
+    // The sum of iter_size passes, divided by iter_size, is the mean over all of their samples.
+    setter.set_at("train.batch_size", config.train.batch_size,
+                  files.train.data->batch_size * solver.iter_size(), files.train.file,
+                  files.train.data->line);
+  }
+  if (solver.test_interval() > 0) {
+    PACELINE_SET(train.eval_every_clocks, in_rounds(solver.test_interval()), "test_interval");
+  }
+  if (solver.test_iter_size() > 0 && files.test && files.test->data && files.test->data->batch_size > 0) {
+    PACELINE_SET(train.eval_samples, solver.test_iter(0) * files.test->data->batch_size, "test_iter");
+  }
+  if (solver.snapshot() > 0) PACELINE_SET(checkpoint.every_clocks, in_rounds(solver.snapshot()), "snapshot");
+  if (solver.random_seed() >= 0) {
+    PACELINE_SET(run.seed, static_cast<std::uint64_t>(solver.random_seed()), "random_seed");
+  }
+  return Status::ok();
+}
+
+Status apply_data(const Net& net, const Setter& setter, RunConfig& config, const MaySet& may_set) {
+  if (!net.data) return Status::ok();
+  const DataLayer& data = *net.data;
+  const std::string where = at_line(net.file, data.line) + ": layer " + data.name + ": ";
+  setter.set_at("data.scale", config.data.scale, data.scale, net.file, data.line);
+  const Subtract subtract = !data.mean_file.empty()    ? Subtract::kPixel
+                            : data.mean_values.empty() ? Subtract::kNone
+                                                       : Subtract::kValues;
+  if (may_set("data.subtract", net.file, data.line)) {
+    config.data.subtract = subtract;
+    if (subtract == Subtract::kValues) {
+      setter.set_at("data.subtract_values", config.data.subtract_values, data.mean_values, net.file,
+                    data.line);
+    }
+  }
+  const bool changes = data.mirror || data.crop_size > 0;
+  if (changes && may_set("data.augment", net.file, data.line)) {
+    return invalid_argument(where + (data.mirror ? "mirror" : "crop_size") +
+                            ", expected neither: give data.augment, which crops and mirrors, or false");
+  }
+  return Status::ok();
+}
+
+Status apply_net(const Files& files, RunConfig& config, const MaySet& may_set) {
+  const Net& net = files.train;
+  for (const char* key : {"train.model", "train.layers", "train.dropout"}) {
+    if (may_set(key, files.file, 1)) continue;
+    return invalid_argument(std::string(key) + ": given beside train.caffe_solver, expected one of the two");
+  }
+  config.train.model = "layers";
+  config.train.layers = net.layers;
+  for (std::size_t i = 0; i < net.layers.size(); ++i) {
+    may_set("train.layers[" + std::to_string(i) + "]", net.file, net.lines[i]);
+    if (config.train.optimizer.weight_decay != 0.0) continue;
+    // Caffe lets multipliers of nothing stand.
+    config.train.layers[i].decay_factor = 1.0;
+    config.train.layers[i].bias_decay_factor.reset();
+  }
+  return Status::ok();
+}
+
+#undef PACELINE_SET_OPTIMIZER
+#undef PACELINE_SET
+
+}  // namespace
+
+Result<bool> is_solver(const std::string& file) {
+  NetParameter net;
+  Lines lines;
+  std::vector<std::string> ignored;
+  PACELINE_RETURN_IF_ERROR(read_text(file, net, lines, ignored));
+  return net.layer_size() == 0 && net.layers_size() == 0 && net.input_size() == 0;
+}
+
+Result<Net> read_net_of_solver(const std::string& file, Phase phase, std::vector<std::string>& notes) {
+  Files files;
+  files.file = file;
+  PACELINE_RETURN_IF_ERROR(read_text(file, files.solver, files.lines, notes));
+  PACELINE_RETURN_IF_ERROR(read_train_net(files, notes));
+  if (phase == Phase::kTrain) return std::move(files.train);
+  PACELINE_RETURN_IF_ERROR(read_test_net(files, notes));
+  if (files.test) return std::move(*files.test);
+  return invalid_argument(file + ": no net in phase TEST, expected test_iter and a test net");
+}
+
+Status apply_solver(const std::string& file, const MaySet& may_set, RunConfig& config,
+                    std::vector<std::string>& notes) {
+  Files files;
+  files.file = file;
+  PACELINE_RETURN_IF_ERROR(read_text(file, files.solver, files.lines, notes));
+  PACELINE_RETURN_IF_ERROR(read_train_net(files, notes));
+  PACELINE_RETURN_IF_ERROR(read_test_net(files, notes));
+  const Setter setter(files, may_set);
+  const bool local = config.train.local_steps > 1;
+  const Target target = local ? Target{config.train.inner_optimizer, "train.inner_optimizer"}
+                              : Target{config.train.optimizer, "train.optimizer"};
+  PACELINE_RETURN_IF_ERROR(apply_optimizer(files, setter, target));
+  PACELINE_RETURN_IF_ERROR(apply_schedule(files, setter, target));
+  if (local) {
+    // Averaging: the servers take the mean of the workers' differences as it is.
+    config.train.has_inner_optimizer = true;
+    setter.set("train.optimizer.kind", config.train.optimizer.kind, OptimizerKind::kSgd, "type");
+    setter.set("train.optimizer.lr", config.train.optimizer.lr, 1.0, "type");
+  }
+  PACELINE_RETURN_IF_ERROR(apply_length(files, setter, config));
+  PACELINE_RETURN_IF_ERROR(apply_data(files.train, setter, config, may_set));
+  PACELINE_RETURN_IF_ERROR(apply_net(files, config, may_set));
+  if (files.train.data && !files.train.data->mean_file.empty()) {
+    notes.push_back(at_line(files.train.file, files.train.data->line) + ": layer " + files.train.data->name +
+                    ": mean_file " + files.train.data->mean_file +
+                    " is not read: the mean is computed from the training set");
+  }
+  return Status::ok();
+}
+
+}  // namespace paceline::caffe

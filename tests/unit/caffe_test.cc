@@ -1,0 +1,399 @@
+// Caffe's nets and solvers as configurations: what they come to, what is refused and where. The nets are of the
+// kinds LeNet, CIFAR-10 quick and full, AlexNet and V1 with stages; their texts are our own.
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "common/caffe/net.h"
+#include "common/caffe/solver.h"
+#include "common/caffe/weights.h"
+#include "common/config/load.h"
+#include "common/network/network.h"
+#include "common/params/init_from.h"
+#include "common/params/schedule.h"
+#include "tests/unit/temp_folder.h"
+#include "tools/model.h"
+
+using namespace paceline;
+using Catch::Contains;
+
+namespace {
+
+std::string conv(const std::string& name, const std::string& from, const std::string& top,
+                 const std::string& numbers) {
+  return "layer { name: '" + name + "' type: 'Convolution' bottom: '" + from + "' top: '" + top +
+         "' convolution_param { " + numbers + " weight_filler { type: 'xavier' } } }\n";
+}
+std::string pool(const std::string& name, const std::string& from, const std::string& top,
+                 const std::string& numbers = "pool: MAX kernel_size: 3 stride: 2") {
+  return "layer { name: '" + name + "' type: 'Pooling' bottom: '" + from + "' top: '" + top +
+         "' pooling_param { " + numbers + " } }\n";
+}
+std::string dense(const std::string& name, const std::string& from, const std::string& top, int out) {
+  return "layer { name: '" + name + "' type: 'InnerProduct' bottom: '" + from + "' top: '" + top +
+         "' inner_product_param { num_output: " + std::to_string(out) + " } }\n";
+}
+std::string plain(const std::string& type, const std::string& blob, const std::string& more = "") {
+  return "layer { name: '" + type + "_" + blob + "' type: '" + type + "' bottom: '" + blob + "' top: '" +
+         blob + "' " + more + " }\n";
+}
+std::string data(const std::string& phase, int batch, const std::string& transform = "") {
+  return "layer { name: 'd' type: 'Data' top: 'data' top: 'label' include { phase: " + phase +
+         " } transform_param { " + transform +
+         " } data_param { source: 'lmdb' batch_size: " + std::to_string(batch) + " } }\n";
+}
+const std::string kEnd =
+    "layer { name: 'right' type: 'Accuracy' bottom: 'scores' bottom: 'label' top: 'right' include { phase: "
+    "TEST } }\n"
+    "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'scores' bottom: 'label' top: 'loss' }\n";
+
+// Of the kind of LeNet, for 28 x 28 grey pixels: 431,080 parameters.
+const std::string kLenet = "name: 'digits'\n" + data("TRAIN", 64, "scale: 0.00390625") + data("TEST", 100) +
+                           conv("c1", "data", "c1", "num_output: 20 kernel_size: 5 stride: 1") +
+                           pool("p1", "c1", "p1", "pool: MAX kernel_size: 2 stride: 2") +
+                           conv("c2", "p1", "c2", "num_output: 50 kernel_size: 5") +
+                           pool("p2", "c2", "p2", "pool: MAX kernel_size: 2 stride: 2") +
+                           dense("f1", "p2", "f1", 500) + plain("ReLU", "f1") +
+                           dense("f2", "f1", "scores", 10) + kEnd;
+
+// Of the kind of CIFAR-10 quick: 145,578 parameters.
+const std::string kQuick =
+    data("TRAIN", 100, "mean_file: 'mean.binaryproto'") + data("TEST", 100, "mean_file: 'mean.binaryproto'") +
+    conv("conv1", "data", "conv1", "num_output: 32 pad: 2 kernel_size: 5") + pool("pool1", "conv1", "pool1") +
+    plain("ReLU", "pool1") + conv("conv2", "pool1", "conv2", "num_output: 32 pad: 2 kernel_size: 5") +
+    plain("ReLU", "conv2") + pool("pool2", "conv2", "pool2", "pool: AVE kernel_size: 3 stride: 2") +
+    conv("conv3", "pool2", "conv3", "num_output: 64 pad: 2 kernel_size: 5") + plain("ReLU", "conv3") +
+    pool("pool3", "conv3", "pool3", "pool: AVE kernel_size: 3 stride: 2") + dense("ip1", "pool3", "ip1", 64) +
+    dense("ip2", "ip1", "scores", 10) + kEnd;
+
+// Of the kind of AlexNet: 60,965,224 parameters.
+const std::string kAlex =
+    "input: 'data' input_dim: 10 input_dim: 3 input_dim: 227 input_dim: 227\n" +
+    conv("conv1", "data", "conv1", "num_output: 96 kernel_size: 11 stride: 4") + plain("ReLU", "conv1") +
+    plain("LRN", "conv1", "lrn_param { local_size: 5 alpha: 0.0001 beta: 0.75 }") +
+    pool("pool1", "conv1", "pool1") +
+    conv("conv2", "pool1", "conv2", "num_output: 256 pad: 2 kernel_size: 5 group: 2") +
+    plain("ReLU", "conv2") + plain("LRN", "conv2", "lrn_param { local_size: 5 alpha: 0.0001 beta: 0.75 }") +
+    pool("pool2", "conv2", "pool2") +
+    conv("conv3", "pool2", "conv3", "num_output: 384 pad: 1 kernel_size: 3") + plain("ReLU", "conv3") +
+    conv("conv4", "conv3", "conv4", "num_output: 384 pad: 1 kernel_size: 3 group: 2") +
+    plain("ReLU", "conv4") +
+    conv("conv5", "conv4", "conv5", "num_output: 256 pad: 1 kernel_size: 3 group: 2") +
+    plain("ReLU", "conv5") + pool("pool5", "conv5", "pool5") + dense("fc6", "pool5", "fc6", 4096) +
+    plain("ReLU", "fc6") + plain("Dropout", "fc6", "dropout_param { dropout_ratio: 0.5 }") +
+    dense("fc7", "fc6", "fc7", 4096) + plain("ReLU", "fc7") + dense("fc8", "fc7", "fc8", 1000) +
+    "layer { name: 'prob' type: 'Softmax' bottom: 'fc8' top: 'prob' }\n";
+
+const std::string kSolver =
+    "net: 'net.prototxt'\nbase_lr: 0.001\nmomentum: 0.9\nweight_decay: 0.004\nlr_policy: 'fixed'\n"
+    "max_iter: 4000\ntest_iter: 100\ntest_interval: 500\nsnapshot: 4000\nsolver_mode: CPU\n";
+
+// The same without evaluations, for nets that have no phase TEST.
+const std::string kTrainOnly = [] {
+  std::string solver = kSolver;
+  return solver.replace(solver.find("test_iter"), std::string("test_iter: 100\ntest_interval: 500\n").size(),
+                        "");
+}();
+
+class Files {
+ public:
+  Files() {
+    put("run.yaml", "train: {caffe_solver: " + path("solver.prototxt") + "}\ndata: {path: /data}\n");
+  }
+
+  std::string path(const std::string& name) const { return (folder_.path() / name).string(); }
+  void put(const std::string& name, const std::string& text) const { std::ofstream(path(name)) << text; }
+
+  // The configuration of these, or its error; of a path only the name.
+  Result<RunConfig> load(const std::string& net, const std::string& solver = kSolver,
+                         const std::vector<std::string>& overrides = {}) {
+    put("net.prototxt", net);
+    put("solver.prototxt", solver);
+    notes.clear();
+    return load_config(path("run.yaml"), overrides, LoadFor::kReading, &notes);
+  }
+  std::string refusal(const std::string& net, const std::string& solver = kTrainOnly,
+                      const std::vector<std::string>& overrides = {}) {
+    const auto config = load(net, solver, overrides);
+    if (config.is_ok()) return "accepted";
+    std::string line = config.status().message();
+    const std::string folder = folder_.path().string() + "/";
+    for (std::size_t at; (at = line.find(folder)) != std::string::npos;) line.erase(at, folder.size());
+    CHECK(line.find('\n') == std::string::npos);
+    return line;
+  }
+  // What `paceline model` prints.
+  std::string model(const std::string& net, const std::string& input = "",
+                    const std::string& phase = "train") {
+    put("net.prototxt", net);
+    std::ostringstream out;
+    return paceline::model({path("net.prototxt"), input, phase}, out, out) == 0 ? out.str()
+                                                                                : "refused: " + out.str();
+  }
+
+  std::vector<std::string> notes;
+
+ private:
+  const testing::TempFolder folder_;
+};
+
+std::string last_line(const std::string& text) {
+  const std::size_t end = text.find_last_not_of('\n');
+  return text.substr(text.rfind('\n', end) + 1, end - text.rfind('\n', end));
+}
+
+}  // namespace
+
+TEST_CASE("nets_have_caffes_shapes_and_parameters") {
+  Files files;
+  CHECK(last_line(files.model(kLenet, "1,28,28")) == "parameters 431080");
+  const std::string quick = files.model(kQuick, "3,32,32");
+  CHECK(last_line(quick) == "parameters 145578");
+  // Caffe rounds up: 32, 16, 8, 4.
+  CHECK_THAT(quick, Contains("32x16x16") && Contains("32x8x8") && Contains("64x4x4"));
+  const std::string alex = files.model(kAlex);
+  CHECK(last_line(alex) == "parameters 60965224");
+  CHECK_THAT(alex,
+             Contains("96x55x55") && Contains("96x27x27") && Contains("256x13x13") && Contains("256x6x6"));
+  CHECK_THAT(files.model(kQuick), Contains("expected --input C,H,W"));
+}
+
+TEST_CASE("a_solver_says_network_optimizer_and_length") {
+  Files files;
+  const RunConfig config = files.load(kQuick).value();
+  CHECK(config.train.model == "layers");
+  CHECK(config.train.layers.size() == 11);
+  CHECK(config.train.layers[2].from == std::vector<std::string>{"pool1"});  // in place: behind it comes ...
+  CHECK(config.train.layers[3].from == std::vector<std::string>{"ReLU_pool1"});
+  const OptimizerSection& optimizer = config.train.optimizer;
+  CHECK(optimizer.kind == OptimizerKind::kMomentum);
+  CHECK(optimizer.momentum_form == MomentumForm::kInside);
+  CHECK(optimizer.lr == 0.001);
+  CHECK(optimizer.momentum == 0.9);
+  CHECK(optimizer.weight_decay == 0.004);
+  CHECK(config.train.batch_size == 100);
+  CHECK(config.train.total_iterations == 4000);
+  CHECK(config.train.eval_every_clocks == 500);
+  CHECK(config.train.eval_samples == 10'000);
+  CHECK(config.checkpoint.every_clocks == 4000);
+  CHECK(config.data.subtract == Subtract::kPixel);
+  CHECK(config.data.scale == 1.0);
+  REQUIRE(files.notes.size() == 1);
+  CHECK_THAT(files.notes[0], Contains("net.prototxt:1: layer d: mean_file mean.binaryproto is not read"));
+  // It is all in the configuration; the solver is not needed again.
+  const std::string yaml = to_yaml(config);
+  CHECK_THAT(yaml, Contains("caffe_solver: null"));
+  CHECK(parse_config(yaml, "again", {}, LoadFor::kReading).value() == config);
+}
+
+TEST_CASE("what_is_given_stays_and_updates_are_counted_as_caffe_counts_them") {
+  Files files;
+  const RunConfig two = files.load(kQuick, kSolver, {"cluster.nodes=2", "train.optimizer.lr=0.5"}).value();
+  CHECK(two.train.total_iterations == 8000);
+  CHECK(two.train.optimizer.lr == 0.5);
+  const RunConfig each = files.load(kQuick, kSolver, {"cluster.nodes=2", "sync.policy=asp"}).value();
+  CHECK(each.train.total_iterations == 4000);
+  const RunConfig local = files.load(kQuick, kSolver, {"cluster.nodes=4", "train.local_steps=10"}).value();
+  CHECK(local.train.total_iterations == 16'000);
+  CHECK(local.train.inner_optimizer.kind == OptimizerKind::kMomentum);
+  CHECK(local.train.inner_optimizer.lr == 0.001);
+  CHECK((local.train.optimizer.kind == OptimizerKind::kSgd && local.train.optimizer.lr == 1.0));
+  CHECK(local.train.eval_every_clocks == 50);
+  CHECK(files.load(kQuick, kSolver + "iter_size: 3\n").value().train.batch_size == 300);
+}
+
+TEST_CASE("each_kind_of_solver_is_an_optimizer") {
+  Files files;
+  const auto optimizer = [&](const std::string& more) {
+    std::string solver = kSolver;
+    solver.replace(solver.find("momentum: 0.9\n"), 14, "");
+    return files.load(kQuick, solver + more).value().train.optimizer;
+  };
+  CHECK(optimizer("").kind == OptimizerKind::kSgd);
+  CHECK(optimizer("momentum: 0.5 type: 'Nesterov'").nesterov);
+  CHECK(optimizer("momentum: 0.5 solver_type: NESTEROV").nesterov);
+  const OptimizerSection adam = optimizer("momentum: 0.8 momentum2: 0.99 delta: 1e-4 type: 'Adam'");
+  CHECK(adam.kind == OptimizerKind::kAdam);
+  CHECK((adam.beta1 == 0.8 && adam.beta2 == 0.99 && adam.epsilon == 1e-4 && adam.epsilon_hat));
+  CHECK(optimizer("type: 'AdaGrad'").kind == OptimizerKind::kAdagrad);
+  CHECK(optimizer("type: 'RMSProp' rms_decay: 0.98").rho == 0.98);
+  CHECK(optimizer("momentum: 0.95 type: 'AdaDelta' delta: 1e-6").rho == 0.95);
+}
+
+TEST_CASE("learning_rates_follow_caffes_formulas") {
+  Files files;
+  const auto rate = [&](const std::string& policy, std::int64_t version) {
+    std::string solver = kSolver;
+    solver.replace(solver.find("lr_policy: 'fixed'"), 18, policy);
+    const RunConfig config = files.load(kQuick, solver).value();
+    return learning_rate(config.train.optimizer, Version(version), planned_versions(config)) / 0.001;
+  };
+  CHECK(rate("lr_policy: 'fixed'", 3999) == Approx(1.0));
+  CHECK(rate("lr_policy: 'step' gamma: 0.1 stepsize: 1000", 999) == Approx(1.0));
+  CHECK(rate("lr_policy: 'step' gamma: 0.1 stepsize: 1000", 2500) == Approx(0.01));
+  CHECK(rate("lr_policy: 'exp' gamma: 0.999", 700) == Approx(std::pow(0.999, 700)));
+  CHECK(rate("lr_policy: 'inv' gamma: 0.0001 power: 0.75", 2000) == Approx(std::pow(1.2, -0.75)));
+  CHECK(rate("lr_policy: 'multistep' gamma: 0.5 stepvalue: 10 stepvalue: 20", 20) == Approx(0.25));
+  CHECK(rate("lr_policy: 'multistep' gamma: 0.5 stepvalue: 10 stepvalue: 20", 19) == Approx(0.5));
+  CHECK(rate("lr_policy: 'poly' power: 2", 1000) == Approx(0.5625));
+  CHECK(rate("lr_policy: 'sigmoid' gamma: -0.01 stepsize: 1000", 1100) == Approx(1 / (1 + std::exp(1.0))));
+}
+
+TEST_CASE("factors_fillers_and_phases_are_read") {
+  Files files;
+  const std::string net =
+      data("TRAIN", 10) +
+      "layer { name: 'c' type: 'Convolution' bottom: 'data' top: 'c' param { lr_mult: 1 decay_mult: 250 }\n"
+      "  param { lr_mult: 2 decay_mult: 0 } convolution_param { num_output: 4 kernel_h: 3 kernel_w: 3 "
+      "dilation: 2\n"
+      "  weight_filler { type: 'gaussian' std: 0.01 } bias_filler { type: 'constant' value: 0.1 } } }\n"
+      "layer { name: 'only_test' type: 'ReLU' bottom: 'c' top: 'c' include { phase: TEST } }\n"
+      "layer { name: 'not_now' type: 'ReLU' bottom: 'c' top: 'c' exclude { stage: 'deep' } exclude { phase: "
+      "TRAIN } }\n"
+      "layer { name: 'deep' type: 'Sigmoid' bottom: 'c' top: 'c' include { stage: 'deep' not_stage: 'flat' } "
+      "}\n"
+      "layer { name: 'unread' type: 'TanH' bottom: 'c' top: 'unread' }\n" +
+      dense("f", "c", "scores", 10) + kEnd;
+  const RunConfig config = files.load(net, kTrainOnly + "train_state { stage: 'deep' }").value();
+  REQUIRE(config.train.layers.size() == 3);
+  const LayerConfig& c = config.train.layers[0];
+  CHECK((c.lr_factor == 1.0 && c.decay_factor == 250.0 && c.bias_lr_factor == 2.0 &&
+         c.bias_decay_factor == 0.0));
+  CHECK((c.kernel == 3 && c.dilation == 2 && c.padding == 0 && c.stride == 1));
+  CHECK(c.weight_init == FillerConfig{.kind = FillerKind::kGaussian, .std = 0.01});
+  CHECK(c.bias_init == FillerConfig{.kind = FillerKind::kConstant, .value = 0.1});
+  CHECK(config.train.layers[1].name == "deep");
+  CHECK_THAT(files.notes.at(0), Contains("layer unread is left out"));
+  CHECK(files.load(net, kTrainOnly).value().train.layers.size() == 2);
+}
+
+TEST_CASE("v1_files_are_upgraded") {
+  Files files;
+  const std::string net =
+      "layers { name: 'd' type: DATA top: 'data' top: 'label' data_param { source: 'x' batch_size: 7 scale: "
+      "0.5 } }\n"
+      "layers { name: 'c' type: CONVOLUTION bottom: 'data' top: 'c' blobs_lr: 1 blobs_lr: 2 weight_decay: 1\n"
+      "  weight_decay: 0 convolution_param { num_output: 4 kernel_size: 3 } }\n"
+      "layers { name: 'f' type: INNER_PRODUCT bottom: 'c' top: 'f' inner_product_param { num_output: 10 } }\n"
+      "layers { name: 'loss' type: SOFTMAX_LOSS bottom: 'f' bottom: 'label' top: 'loss' }\n";
+  const RunConfig config = files.load(net).value();
+  CHECK(config.train.batch_size == 7);
+  CHECK(config.data.scale == 0.5);
+  CHECK(config.data.subtract == Subtract::kNone);
+  CHECK(config.train.layers.at(0).bias_lr_factor == 2.0);
+  CHECK(config.train.layers.at(0).bias_decay_factor == 0.0);
+  // A net may stand in the solver.
+  std::string solver = kSolver;
+  solver.replace(0, solver.find('\n'), "net_param {\n" + net + "}");
+  CHECK(files.load("", solver).value().train.layers == config.train.layers);
+}
+
+TEST_CASE("unknown_fields_are_named_and_left_out") {
+  Files files;
+  const RunConfig config = files.load("force_backward: false\nfancy: 3\n" + kQuick + "\n").value();
+  CHECK(config.train.layers.size() == 11);
+  REQUIRE(files.notes.size() == 2);  // and the mean
+  CHECK_THAT(files.notes[0], Contains("net.prototxt:2: fancy is not known and is left out"));
+}
+
+TEST_CASE("weights_written_as_a_caffemodel_are_read_again_by_layer_name") {
+  Files files;
+  const RunConfig config = files.load(kQuick).value();
+  const NetworkSpec network = build_network(config.train).value();
+  std::vector<float> parameters(static_cast<std::size_t>(network.layout.size()));
+  initialize_parameters(network, 5, parameters);
+  const std::string path = files.path("quick.caffemodel");
+  REQUIRE(caffe::write_weights(path, {"quick", Version(3), Revision(3), network.layout}, parameters).is_ok());
+  const ModelFile read = caffe::read_weights(path).value();
+  CHECK(read.parameters == parameters);
+  std::vector<float> again(parameters.size());
+  const TensorsTaken taken = take_parameters(read, path, network.layout, again).value();
+  CHECK(taken.taken.size() == network.layout.tensors().size());
+  CHECK(taken.kept.empty());
+  CHECK(again == parameters);
+  // Cut in the middle.
+  std::filesystem::resize_file(path, std::filesystem::file_size(path) / 2);
+  CHECK_THAT(caffe::read_weights(path).status().message(),
+             Contains("quick.caffemodel: cut, or no caffemodel"));
+}
+
+// Field by field, by hand: layer is 100, its name 1, type 2, blobs 7; a blob's data 5, shape 7.
+TEST_CASE("a_caffemodel_of_others_is_read") {
+  const auto field = [](int number, const std::string& bytes) {
+    std::string key;
+    for (unsigned value = static_cast<unsigned>(number) << 3 | 2;; value >>= 7) {
+      key += static_cast<char>(value < 128 ? value : (value & 127) | 128);
+      if (value < 128) break;
+    }
+    return key + static_cast<char>(bytes.size()) + bytes;
+  };
+  const auto floats = [](std::vector<float> values) {
+    return std::string(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float));
+  };
+  const std::string weight = field(7, field(1, "\x02\x03")) + field(5, floats({1, 2, 3, 4, 5, 6}));
+  // The four numbers of before: 1, 1, 1, 2.
+  const std::string bias = std::string("\x08\x01\x10\x01\x18\x01\x20\x02") + field(5, floats({7, 8}));
+  const std::string relu = field(100, field(1, "r") + field(2, "ReLU"));
+  const std::string v2 =
+      relu + field(100, field(1, "f") + field(2, "InnerProduct") + field(7, weight) + field(7, bias));
+  // V1: layers 2, name 4, type 5 (an enum), blobs 6.
+  const std::string v1 = field(2, field(4, "f") + "\x28\x0e" + field(6, weight) + field(6, bias));
+  Files files;
+  for (const std::string& bytes : {v2, v1}) {
+    files.put("other.caffemodel", bytes);
+    const ModelFile read = caffe::read_weights(files.path("other.caffemodel")).value();
+    REQUIRE(read.info.layout.tensors().size() == 2);
+    CHECK(read.info.layout.tensors()[0].name == "f.weight");
+    CHECK(read.info.layout.tensors()[0].shape == std::vector<std::int64_t>{2, 3});
+    CHECK(read.info.layout.tensors()[1].shape == std::vector<std::int64_t>{2});
+    CHECK(read.parameters == std::vector<float>{1, 2, 3, 4, 5, 6, 7, 8});
+  }
+}
+
+TEST_CASE("what_cannot_be_trained_is_refused_by_file_line_and_layer") {
+  Files files;
+  const std::string head = data("TRAIN", 10);
+  const std::string tail = dense("f", "data", "scores", 10) + kEnd;
+  std::string no_net = kSolver;
+  no_net.replace(0, no_net.find('\n') + 1, "");
+  CHECK_THAT(files.refusal(kQuick, no_net), Contains("solver.prototxt: no net, expected one of net"));
+  CHECK_THAT(files.refusal(kQuick, kSolver + "train_net: 'net.prototxt'"), Contains("2 nets to train"));
+  CHECK_THAT(files.refusal(kQuick, "\nnet: 'elsewhere.prototxt'"),
+             Contains("solver.prototxt:2: net: elsewhere.prototxt is not there"));
+  CHECK_THAT(files.refusal(head + plain("Fancy", "data") + tail),
+             Contains("net.prototxt:2: layer Fancy_data: type Fancy cannot be trained here"));
+  CHECK_THAT(
+      files.refusal(head + dense("g", "nobody", "g", 3) + tail),
+      Contains("net.prototxt:2: layer g: bottom nobody, expected a blob that a layer before it makes"));
+  // A blob that is read before it is made would be a cycle.
+  CHECK_THAT(files.refusal(head + dense("g", "h", "g", 3) + dense("h", "g", "h", 3) + tail),
+             Contains("net.prototxt:2: layer g: bottom h"));
+  CHECK_THAT(files.refusal(head + dense("f", "data", "scores", 10)), Contains("no loss in phase TRAIN"));
+  CHECK_THAT(files.refusal(head + conv("c", "data", "c", "num_output: 4 kernel_size: 40") +
+                           dense("f", "c", "scores", 10) + kEnd),
+             Contains("net.prototxt:2: ") && Contains("at layer c") &&
+                 Contains("kernel 40 is larger than its input 3x32x32"));
+  CHECK_THAT(files.refusal(head + conv("a", "data", "a", "num_output: 4 kernel_size: 3") +
+                           conv("b", "data", "b", "num_output: 4 kernel_size: 5") +
+                           "layer { name: 's' type: 'Eltwise' bottom: 'a' bottom: 'b' top: 's' }\n" +
+                           dense("f", "s", "scores", 10) + kEnd),
+             Contains("net.prototxt:4: ") && Contains("at layer s") && Contains("4x30x30 and 4x28x28"));
+  CHECK_THAT(files.refusal(head + tail + "layer {"), Contains("net.prototxt:5: "));
+  CHECK_THAT(files.refusal(head + "layer { name: 'r' type: 3 }"), Contains("net.prototxt:2: "));
+  CHECK_THAT(files.refusal(head + dense("f", "data", "scores", 7) + kEnd),
+             Contains("at layer f") && Contains("out 7"));
+  CHECK_THAT(files.refusal(kQuick, kSolver + "clip_gradients: 5"),
+             Contains("solver.prototxt:11: clip_gradients"));
+  // What no YAML could say.
+  CHECK_THAT(files.refusal(kQuick, kTrainOnly + "iter_size: 900\n"),
+             Contains("net.prototxt:1: train.batch_size: ") && Contains("90000"));
+  CHECK_THAT(files.refusal(head + dense("f", "data", "g", 0) + dense("h", "g", "scores", 10) + kEnd),
+             Contains("net.prototxt:2: train.layers[0].out: "));
+  CHECK_THAT(files.refusal(kQuick, kSolver, {"train.model=cifar_cnn"}),
+             Contains("train.model: given beside train.caffe_solver"));
+  CHECK_THAT(files.refusal(data("TRAIN", 10, "mirror: true") + tail),
+             Contains("net.prototxt:1: layer d: mirror"));
+  CHECK(files.load(data("TRAIN", 10, "mirror: true") + tail, kTrainOnly, {"data.augment=true"}).is_ok());
+}

@@ -1,0 +1,45 @@
+#include "tools/export.h"
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <system_error>
+
+#include "common/caffe/weights.h"
+#include "common/config/command_line.h"
+#include "common/params/model_file.h"
+
+namespace paceline {
+
+int export_model(const ExportOptions& options, std::ostream& out, std::ostream& err) {
+  const auto fail = [&](const Status& status, int exit_status) {
+    err << "paceline export: " << status.message() << "\n";
+    return exit_status;
+  };
+  std::filesystem::path path = options.what;
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) path /= "model.bin";
+  const Result<ModelFile> model = read_model_file(path);
+  if (!model.is_ok()) return fail(model.status(), kExitUsage);
+  const Status written = caffe::write_weights(options.out, model->info, model->parameters);
+  if (!written.is_ok()) {
+    return fail(written, written.code() == StatusCode::kInvalidArgument ? kExitUsage : kExitFailedRun);
+  }
+  out << options.out << ": version " << model->info.version.value << " of " << model->info.model << ", "
+      << model->parameters.size() << " parameters\n";
+  return kExitOk;
+}
+
+void add_export(CLI::App& app, int& exit_status) {
+  CLI::App* command = app.add_subcommand("export", "Write a run's final model in another program's format");
+  const auto options = std::make_shared<ExportOptions>();
+  command->add_option("RUN", options->what, "Run directory, or a model.bin")->required();
+  command->add_option("--format", options->format, "caffemodel")
+      ->required()
+      ->check(CLI::IsMember({"caffemodel"}));
+  command->add_option("--out", options->out, "The file")->required();
+  command->callback([options, &exit_status] { exit_status = export_model(*options, std::cout, std::cerr); });
+}
+
+}  // namespace paceline

@@ -1,0 +1,92 @@
+// The library has two averages: over the pixels inside the image alone, which is Caffe's where there is no
+// padding; and over all places of a window, which is Caffe's but for windows that hang over the padded image.
+// The outputs of those are multiplied by what the two differ by.
+#include <optional>
+
+#include "worker/model/layers/average_pool/divisor.h"
+#include "worker/model/layers/onednn_layer.h"
+#include "worker/model/layers/onednn_window.h"
+
+namespace paceline::layers::average_pool {
+namespace {
+
+using namespace onednn;
+using dnnl::algorithm;
+using Forward = dnnl::pooling_forward;
+using Backward = dnnl::pooling_backward;
+
+class AveragePool final : public OnednnLayer {
+ public:
+  AveragePool(const Layer& layer, std::int64_t samples)
+      : layer_(layer),
+        out_(dims_of(samples, layer.out)),
+        algorithm_(layer.padding == 0 ? algorithm::pooling_avg_exclude_padding
+                                      : algorithm::pooling_avg_include_padding) {}
+
+  memory forward(Program& program, const Surroundings& around) override {
+    const memory& source = around.sources[0];
+    source_ = source.get_desc();
+    forward_.emplace(
+        Forward::desc(dnnl::prop_kind::forward_training, algorithm_, source_, any(out_), strides_of(layer_),
+                      kernel_of(layer_), padding_of(layer_), padding_behind(layer_)),
+        Program::attributes(), program.engine());
+    const memory output = program.make(forward_->dst_desc());
+    program.append<Forward>(Pass::kForward, *forward_, {{DNNL_ARG_SRC, source}, {DNNL_ARG_DST, output}});
+    if (layer_.padding > 0 && padding_behind(layer_) != padding_of(layer_)) {
+      make_corrections(program);
+      correct(program, Pass::kForward, output);
+    }
+    return output;
+  }
+
+  std::vector<memory> backward(Program& program, const memory& difference,
+                               const std::vector<bool>&) override {
+    const memory read = program.in_format(Pass::kBackward, difference, forward_->dst_desc());
+    if (corrections_) correct(program, Pass::kBackward, read);
+    memory result = program.make(source_);
+    const Backward::primitive_desc backward({algorithm_, source_, read.get_desc(), strides_of(layer_),
+                                             kernel_of(layer_), padding_of(layer_), padding_behind(layer_)},
+                                            Program::attributes(), program.engine(), *forward_);
+    program.append<Backward>(Pass::kBackward, backward,
+                             {{DNNL_ARG_DIFF_DST, read}, {DNNL_ARG_DIFF_SRC, result}});
+    return {result};
+  }
+
+ private:
+  // kernel^2 / divisor of each output, the same for all channels.
+  void make_corrections(Program& program) {
+    corrections_ = program.make(plain({1, 1, layer_.out.height, layer_.out.width}));
+    float* factor = floats_of(*corrections_);
+    for (std::int64_t y = 0; y < layer_.out.height; ++y) {
+      for (std::int64_t x = 0; x < layer_.out.width; ++x) {
+        *factor++ =
+            static_cast<float>(layer_.kernel * layer_.kernel) / static_cast<float>(divisor(layer_, y, x));
+      }
+    }
+  }
+
+  void correct(Program& program, Pass pass, const memory& values) {
+    const memory::desc desc = values.get_desc();
+    const dnnl::binary::primitive_desc times({algorithm::binary_mul, desc, corrections_->get_desc(), desc},
+                                             Program::attributes(), program.engine());
+    program.append<dnnl::binary>(
+        pass, times, {{DNNL_ARG_SRC_0, values}, {DNNL_ARG_SRC_1, *corrections_}, {DNNL_ARG_DST, values}});
+  }
+
+  const Layer& layer_;
+  const Dims out_;
+  const algorithm algorithm_;
+  memory::desc source_;
+  std::optional<memory> corrections_;
+  std::optional<Forward::primitive_desc> forward_;
+};
+
+std::unique_ptr<OnednnLayer> make(const Layer& layer, std::size_t, std::int64_t samples) {
+  return std::make_unique<AveragePool>(layer, samples);
+}
+
+}  // namespace
+
+extern const OnednnKind kOnednn{.make = make};
+
+}  // namespace paceline::layers::average_pool

@@ -1,0 +1,66 @@
+#include <optional>
+
+#include "worker/model/layers/onednn_layer.h"
+
+namespace paceline::layers::lrn {
+namespace {
+
+using namespace onednn;
+using Forward = dnnl::lrn_forward;
+using Backward = dnnl::lrn_backward;
+
+class Lrn final : public OnednnLayer {
+ public:
+  explicit Lrn(const Layer& layer)
+      : lrn_(layer.lrn),
+        region_(layer.lrn.region == LrnRegion::kAcross ? dnnl::algorithm::lrn_across_channels
+                                                       : dnnl::algorithm::lrn_within_channel) {}
+
+  memory forward(Program& program, const Surroundings& around) override {
+    source_ = around.sources[0];
+    const memory::desc desc = source_.get_desc();
+    forward_.emplace(Forward::desc(dnnl::prop_kind::forward_training, region_, desc, lrn_.size,
+                                   static_cast<float>(lrn_.alpha), static_cast<float>(lrn_.beta),
+                                   static_cast<float>(lrn_.k)),
+                     Program::attributes(), program.engine());
+    const memory output = program.make(desc);
+    workspace_ = program.make(forward_->workspace_desc());
+    program.append<Forward>(
+        Pass::kForward, *forward_,
+        {{DNNL_ARG_SRC, source_}, {DNNL_ARG_DST, output}, {DNNL_ARG_WORKSPACE, workspace_}});
+    return output;
+  }
+
+  std::vector<memory> backward(Program& program, const memory& difference,
+                               const std::vector<bool>&) override {
+    const memory::desc desc = source_.get_desc();
+    const memory read = program.in_format(Pass::kBackward, difference, desc);
+    memory result = program.make(desc);
+    const Backward::primitive_desc backward({region_, desc, desc, lrn_.size, static_cast<float>(lrn_.alpha),
+                                             static_cast<float>(lrn_.beta), static_cast<float>(lrn_.k)},
+                                            Program::attributes(), program.engine(), *forward_);
+    program.append<Backward>(Pass::kBackward, backward,
+                             {{DNNL_ARG_SRC, source_},
+                              {DNNL_ARG_DIFF_DST, read},
+                              {DNNL_ARG_WORKSPACE, workspace_},
+                              {DNNL_ARG_DIFF_SRC, result}});
+    return {result};
+  }
+
+ private:
+  const LrnConfig lrn_;
+  const dnnl::algorithm region_;
+  memory source_;
+  memory workspace_;
+  std::optional<Forward::primitive_desc> forward_;
+};
+
+std::unique_ptr<OnednnLayer> make(const Layer& layer, std::size_t, std::int64_t) {
+  return std::make_unique<Lrn>(layer);
+}
+
+}  // namespace
+
+extern const OnednnKind kOnednn{.make = make, .by_shape = true};
+
+}  // namespace paceline::layers::lrn
