@@ -14,6 +14,7 @@
 #include "tools/model.h"
 #include "tools/report.h"
 #include "tools/simulate.h"
+#include "tools/speedup.h"
 #include "tools/sweep.h"
 #include "tools/top.h"
 
@@ -33,6 +34,7 @@ int main(int argc, char** argv) {
   paceline::add_model(app, exit_status);
   paceline::add_report(app, exit_status);
   paceline::add_simulate(app, exit_status);
+  paceline::add_speedup(app, exit_status);
   paceline::add_sweep(app, exit_status);
   paceline::add_trace(app, exit_status);
   paceline::add_top(app, exit_status);

@@ -186,14 +186,13 @@ std::string is_accuracy(const std::string& text) {
              : text + ": expected an accuracy above 0 and up to 1";
 }
 
-// The file of this very program, for the processes that simulate.
+}  // namespace
+
 std::string own_program() {
   std::error_code error;
   const fs::path path = fs::read_symlink("/proc/self/exe", error);
   return error ? "/proc/self/exe" : path.string();
 }
-
-}  // namespace
 
 int run_sweep(const SweepOptions& options, std::ostream& out, std::ostream& err) {
   std::string file;

@@ -33,6 +33,9 @@ struct SweepOptions {
 // goes on where it stopped.
 int run_sweep(const SweepOptions& options, std::ostream& out, std::ostream& err);
 
+// The file of this very program, for the processes that simulate.
+std::string own_program();
+
 // The subcommand; when it is the one called, it stores its exit status in `exit_status`, which outlives
 // `app`.
 void add_sweep(CLI::App& app, int& exit_status);

@@ -179,7 +179,8 @@ TEST_CASE("contradictions_are_refused_at_a_key_that_was_given") {
            {"train: {model: layers, dropout: 0.1, layers: [{kind: dense, out: 10}]}", "train.dropout: "},
            {"train: {optimizer: {kind: adam, nesterov: true}}", "train.optimizer.nesterov: "},
            {"train: {optimizer: {kind: momentum, momentum: 0, nesterov: true}}",
-            "train.optimizer.nesterov: nothing to look ahead by, got nesterov: true with momentum: 0, expected"},
+            "train.optimizer.nesterov: nothing to look ahead by, got nesterov: true with momentum: 0, "
+            "expected"},
            {"train: {local_steps: 0}", "train.local_steps: "},
            {"train: {local_steps: 10}",
             "train.local_steps: local steps without an optimizer to take them with, got local_steps: 10, no "
@@ -196,7 +197,8 @@ TEST_CASE("contradictions_are_refused_at_a_key_that_was_given") {
             "train.inner_optimizer.schedule.kind: a step schedule without steps"},
            {"train: {local_steps: 10, batch_balance: speed, inner_optimizer: {kind: sgd}}",
             "train.batch_balance: the mini-batches of a round have one size"},
-           {"train: {local_steps: 10, inner_optimizer: {kind: sgd}}\nsync: {policy: ssp, apply: eager, combine: "
+           {"train: {local_steps: 10, inner_optimizer: {kind: sgd}}\nsync: {policy: ssp, apply: eager, "
+            "combine: "
             "mean}",
             "sync.combine: eager applies each gradient on arrival"},
            {"sync: {policy: asp}\ntrain: {local_steps: 10, inner_optimizer: {kind: sgd}, optimizer: "

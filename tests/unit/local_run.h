@@ -44,26 +44,26 @@ struct LocalRun {
     const WorkerId worker(NodeId(0), thread);
     PACELINE_ASSIGN_OR_RETURN(auto task, tasks.make_trainer(worker));
     const bool keeps = cache::keeps_own_updates(sync::largest_threshold(engine_config(config).policy));
-    Training training{.worker = worker,
-                      .layout = tasks.layout(),
-                      .looks = false,
-                      .batches = batch_limits(config),
-                      .deadline = std::chrono::seconds(20),
-                      .coordinator = coordinator,
-                      .exchange = exchange,
-                      .process_cache = cache,
-                      .task = *task,
-                      .pace = pace,
-                      .step = step::WorkerStep(
-                          {config.sync.refresh_clocks, false, keeps, config.train.local_steps}),
-                      .cache = ThreadCache(config.train.optimizer, cache.ranges(), thread,
-                                           std::make_unique<HostVectors>(config.train.optimizer, tasks.layout())),
-                      .gradients = GradientBuffers(tasks.layout().size()),
-                      .emulator = Emulator(config.emulate, config.run.seed, config.cluster.cluster(), worker,
-                                           config.train.batch_size),
-                      .local = local_steps(),
-                      .phases = PhaseRecorder(steady_now),
-                      .clock = steady_now};
+    Training training{
+        .worker = worker,
+        .layout = tasks.layout(),
+        .looks = false,
+        .batches = batch_limits(config),
+        .deadline = std::chrono::seconds(20),
+        .coordinator = coordinator,
+        .exchange = exchange,
+        .process_cache = cache,
+        .task = *task,
+        .pace = pace,
+        .step = step::WorkerStep({config.sync.refresh_clocks, false, keeps, config.train.local_steps}),
+        .cache = ThreadCache(config.train.optimizer, cache.ranges(), thread,
+                             std::make_unique<HostVectors>(config.train.optimizer, tasks.layout())),
+        .gradients = GradientBuffers(tasks.layout().size()),
+        .emulator = Emulator(config.emulate, config.run.seed, config.cluster.cluster(), worker,
+                             config.train.batch_size),
+        .local = local_steps(),
+        .phases = PhaseRecorder(steady_now),
+        .clock = steady_now};
     auto report = run_trainer(training);
     if (!report.is_ok()) coordinator.close(report.status());
     return report;

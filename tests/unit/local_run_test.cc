@@ -1,5 +1,7 @@
 // A run without any other process: its bits are those of servers, and what its threads compute with is what the
 // guarantees promise.
+#include "tests/unit/local_run.h"
+
 #include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
@@ -10,7 +12,6 @@
 
 #include "tests/process/counting_task.h"
 #include "tests/process/local_cluster.h"
-#include "tests/unit/local_run.h"
 #include "tests/unit/training_fixture.h"
 #include "worker/network_task.h"
 
@@ -42,15 +43,14 @@ TEST_CASE("a_run_in_one_process_ends_with_the_bits_of_one_with_servers") {
     DecayOf decay = DecayOf::kAll;
     std::int64_t local_steps = 1;
   };
-  const auto each = GENERATE(Case{1, PolicyKind::kBsp, CombineMode::kMean, OptimizerKind::kSgd},
-                             Case{1, PolicyKind::kBsp, CombineMode::kMean, OptimizerKind::kSgd, DecayOf::kWeights},
-                             Case{1, PolicyKind::kSsp, CombineMode::kEach, OptimizerKind::kSgd},
-                             Case{1, PolicyKind::kBsp, CombineMode::kEach, OptimizerKind::kAdam},
-                             Case{3, PolicyKind::kBsp, CombineMode::kMean, OptimizerKind::kMomentum},
-                             Case{3, PolicyKind::kBsp, CombineMode::kMean, OptimizerKind::kMomentum,
-                                  DecayOf::kAll, 4},
-                             Case{1, PolicyKind::kSsp, CombineMode::kEach, OptimizerKind::kSgd,
-                                  DecayOf::kAll, 4});
+  const auto each =
+      GENERATE(Case{1, PolicyKind::kBsp, CombineMode::kMean, OptimizerKind::kSgd},
+               Case{1, PolicyKind::kBsp, CombineMode::kMean, OptimizerKind::kSgd, DecayOf::kWeights},
+               Case{1, PolicyKind::kSsp, CombineMode::kEach, OptimizerKind::kSgd},
+               Case{1, PolicyKind::kBsp, CombineMode::kEach, OptimizerKind::kAdam},
+               Case{3, PolicyKind::kBsp, CombineMode::kMean, OptimizerKind::kMomentum},
+               Case{3, PolicyKind::kBsp, CombineMode::kMean, OptimizerKind::kMomentum, DecayOf::kAll, 4},
+               Case{1, PolicyKind::kSsp, CombineMode::kEach, OptimizerKind::kSgd, DecayOf::kAll, 4});
   CAPTURE(each.threads, static_cast<int>(each.policy), static_cast<int>(each.optimizer));
   RunConfig config =
       with_policy(training_config(1, each.threads), each.policy, ApplyMode::kVersioned, each.combine);

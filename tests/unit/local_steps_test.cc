@@ -46,7 +46,8 @@ class PlainWorkers {
     for (std::uint32_t r = 0; r < config.cluster.cluster().workers(); ++r) {
       auto task = tasks_->make_trainer(WorkerId(NodeId(0), r));
       REQUIRE(task.is_ok());
-      workers_.push_back({std::move(task).value(), PlainOptimizer(config.train.inner_optimizer, begin_.size())});
+      workers_.push_back(
+          {std::move(task).value(), PlainOptimizer(config.train.inner_optimizer, begin_.size())});
     }
   }
 
@@ -99,9 +100,9 @@ std::vector<float> mean(const std::vector<std::vector<float>>& vectors) {
 
 // Three workers under bsp, averaged.
 RunConfig averaging(std::int64_t local_steps, OptimizerSection inner, OptimizerSection outer) {
-  RunConfig config = with_local_steps(with_policy(training_config(1, 3), PolicyKind::kBsp,
-                                                  ApplyMode::kVersioned, CombineMode::kMean),
-                                      local_steps);
+  RunConfig config = with_local_steps(
+      with_policy(training_config(1, 3), PolicyKind::kBsp, ApplyMode::kVersioned, CombineMode::kMean),
+      local_steps);
   config.train.inner_optimizer = inner;
   config.train.optimizer = outer;
   return config;
@@ -150,9 +151,9 @@ TEST_CASE("the_inner_optimizer_s_state_stays_over_rounds_until_it_is_to_be_forgo
 }
 
 TEST_CASE("k_workers_with_local_steps_are_k_plain_loops_averaged") {
-  const auto inner = GENERATE(optimizer_of(OptimizerKind::kSgd, 0.05),
-                              optimizer_of(OptimizerKind::kMomentum, 0.02, true),
-                              optimizer_of(OptimizerKind::kAdam, 0.001));
+  const auto inner =
+      GENERATE(optimizer_of(OptimizerKind::kSgd, 0.05), optimizer_of(OptimizerKind::kMomentum, 0.02, true),
+               optimizer_of(OptimizerKind::kAdam, 0.001));
   CAPTURE(static_cast<int>(inner.kind));
   const RunConfig config = averaging(5, inner, optimizer_of(OptimizerKind::kSgd, 1.0));
   PlainWorkers plain(config);
@@ -185,13 +186,14 @@ TEST_CASE("the_outer_step_is_nesterov_s_on_the_mean_of_the_deltas_and_goes_where
   if (rounds > 1) return;
   const std::vector<float> got_to = mean(PlainWorkers(config).ends(0, plain.begin()));
   double along = 0.0;
-  for (std::size_t i = 0; i < run.size(); ++i) along += (run[i] - plain.begin()[i]) * (got_to[i] - plain.begin()[i]);
+  for (std::size_t i = 0; i < run.size(); ++i)
+    along += (run[i] - plain.begin()[i]) * (got_to[i] - plain.begin()[i]);
   CHECK(along > 0.0);
 }
 
 TEST_CASE("one_local_step_with_sgd_inside_and_outside_is_bsp_with_the_mean_of_gradients") {
-  const RunConfig rounds = averaging(1, optimizer_of(OptimizerKind::kSgd, 0.05),
-                                     optimizer_of(OptimizerKind::kSgd, 1.0));
+  const RunConfig rounds =
+      averaging(1, optimizer_of(OptimizerKind::kSgd, 0.05), optimizer_of(OptimizerKind::kSgd, 1.0));
   RunConfig gradients = rounds;
   gradients.train.has_inner_optimizer = false;
   gradients.train.optimizer.lr = 0.05;
@@ -200,7 +202,8 @@ TEST_CASE("one_local_step_with_sgd_inside_and_outside_is_bsp_with_the_mean_of_gr
 
 // Each local step adds a quarter, so a round counts one (tests/process/counting_task.h).
 TEST_CASE("a_round_with_a_gradient_that_is_not_finite_leaves_nothing_of_itself") {
-  RunConfig config = averaging(4, optimizer_of(OptimizerKind::kSgd, 0.25), optimizer_of(OptimizerKind::kSgd, 1.0));
+  RunConfig config =
+      averaging(4, optimizer_of(OptimizerKind::kSgd, 0.25), optimizer_of(OptimizerKind::kSgd, 1.0));
   config.train.on_nan = OnNan::kSkip;
   config.train.skips_max = 1.0;
   config.sync.combine = CombineMode::kEach;
@@ -219,15 +222,16 @@ TEST_CASE("a_round_with_a_gradient_that_is_not_finite_leaves_nothing_of_itself")
 }
 
 TEST_CASE("inner_rates_count_mini_batches_of_each_worker_whatever_the_number_of_local_steps") {
-  RunConfig config = averaging(4, optimizer_of(OptimizerKind::kSgd, 1.0), optimizer_of(OptimizerKind::kSgd, 1.0));
+  RunConfig config =
+      averaging(4, optimizer_of(OptimizerKind::kSgd, 1.0), optimizer_of(OptimizerKind::kSgd, 1.0));
   config.train.inner_optimizer.schedule.kind = ScheduleKind::kStep;
   config.train.inner_optimizer.schedule.step_versions = 6;
   config.train.inner_optimizer.schedule.step_factor = 0.5;
   // Round 0 of three workers has the iterations 0 to 11, which are each worker's first four.
   CHECK(inner_rate(config, 0) == 1.0);
-  CHECK(inner_rate(config, 11) == 1.0);       // the third worker's fourth
-  CHECK(inner_rate(config, 12 + 1) == 1.0);   // the first worker's sixth
-  CHECK(inner_rate(config, 12 + 2) == 0.5);   // and seventh
+  CHECK(inner_rate(config, 11) == 1.0);          // the third worker's fourth
+  CHECK(inner_rate(config, 12 + 1) == 1.0);      // the first worker's sixth
+  CHECK(inner_rate(config, 12 + 2) == 0.5);      // and seventh
   CHECK(inner_rate(config, 12 + 4 + 2) == 0.5);  // the second worker's seventh
 }
 

@@ -83,7 +83,8 @@ TEST_CASE("balanced_batches_let_every_worker_take_as_long") {
 TEST_CASE("with_local_steps_a_round_lasts_as_long_as_its_mini_batches_and_is_exchanged_once") {
   const std::vector<std::string> given{"sync.policy=bsp", kSlowdown};
   std::vector<std::string> rounds = given;
-  for (const char* const more : {"train.local_steps=5", "train.inner_optimizer.kind=sgd"}) rounds.emplace_back(more);
+  for (const char* const more : {"train.local_steps=5", "train.inner_optimizer.kind=sgd"})
+    rounds.emplace_back(more);
   const Outcome gradients = simulated(given);
   const Outcome run = simulated(rounds);
   CHECK(run.summary.wall_seconds == Approx(10 * 0.25));

@@ -33,8 +33,8 @@ BatchLimits batch_limits(const RunConfig& config) {
 
 Status BatchLimits::check_granted(const BatchPart& granted) const {
   if (granted.samples < least || granted.samples > most) {
-    return failed_precondition("granted " + std::to_string(granted.samples) +
-                               " samples, expected " + std::to_string(least) + " to " + std::to_string(most));
+    return failed_precondition("granted " + std::to_string(granted.samples) + " samples, expected " +
+                               std::to_string(least) + " to " + std::to_string(most));
   }
   if (granted.position < 0 || granted.position > end - granted.samples) {
     return failed_precondition("granted the samples from position " + std::to_string(granted.position) +

@@ -194,22 +194,29 @@ Result<Metric> TrainStep::compute(std::int64_t local_step) {
   const Paced pace{step::local_clock(grant.clock, local_steps(), local_step),
                    step::local_batch(grant.batch, local_steps(), local_step).samples, started_};
   if (!t_.local) {
-    PACELINE_ASSIGN_OR_RETURN(
-        const Metric metric, compute_at_pace(t_, pace, [&](const FinalFrom& final_from) {
-          return t_.task.compute(t_.cache.parameters(), *gradient_, final_from);
-        }, [this](std::int64_t begin) { leaving_->final_from(begin); }));
+    PACELINE_ASSIGN_OR_RETURN(const Metric metric,
+                              compute_at_pace(
+                                  t_, pace,
+                                  [&](const FinalFrom& final_from) {
+                                    return t_.task.compute(t_.cache.parameters(), *gradient_, final_from);
+                                  },
+                                  [this](std::int64_t begin) { leaving_->final_from(begin); }));
     PACELINE_RETURN_IF_ERROR(leaving_->mistake());
     PACELINE_RETURN_IF_ERROR(t_.batches.check_counted(grant.batch, metric));
     return metric;
   }
-  return compute_at_pace(t_, pace, [&](const FinalFrom&) -> Result<Metric> {
-    LocalSteps& steps = t_.local->steps;
-    PACELINE_ASSIGN_OR_RETURN(const Metric metric,
-                              t_.task.compute(steps.parameters(), *gradient_, whole_at_the_end));
-    // Of a step that is not finite the gradient stays, which says where.
-    if (std::isfinite(metric.loss_sum)) steps.step(*gradient_, t_.local->rate(grant.iteration * local_steps() + local_step));
-    return metric;
-  }, whole_at_the_end);
+  return compute_at_pace(
+      t_, pace,
+      [&](const FinalFrom&) -> Result<Metric> {
+        LocalSteps& steps = t_.local->steps;
+        PACELINE_ASSIGN_OR_RETURN(const Metric metric,
+                                  t_.task.compute(steps.parameters(), *gradient_, whole_at_the_end));
+        // Of a step that is not finite the gradient stays, which says where.
+        if (std::isfinite(metric.loss_sum))
+          steps.step(*gradient_, t_.local->rate(grant.iteration * local_steps() + local_step));
+        return metric;
+      },
+      whole_at_the_end);
 }
 
 // In the shadow of computing: beside the phases, in none of them.

@@ -1,0 +1,229 @@
+#include "tools/speedup.h"
+
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <optional>
+
+#include "common/config/command_line.h"
+#include "common/config/load.h"
+#include "common/files/atomic_file.h"
+#include "common/process/line_writer.h"
+#include "common/process/machine.h"
+#include "common/report/curve.h"
+#include "sweep/grid.h"
+#include "sweep/speedup.h"
+#include "tools/text_table.h"
+
+namespace paceline {
+namespace {
+
+namespace fs = std::filesystem;
+using sweep::RoundsNeeded;
+
+template <typename T>
+std::string joined(const std::vector<T>& values) {
+  std::string all;
+  for (const T& value : values) all += (all.empty() ? "" : ",") + std::to_string(value);
+  return all;
+}
+
+std::string number(const std::optional<double>& value) {
+  if (!value) return "";
+  char text[32];
+  std::snprintf(text, sizeof text, "%.4g", *value);
+  return text;
+}
+
+// Runs end at the accuracy, with as many whole rounds of each worker as there are iterations for.
+std::vector<std::string> axes_of(const SpeedupOptions& options, const RunConfig& config) {
+  std::string rounds;
+  for (const std::int64_t steps : options.local_steps) {
+    const std::int64_t clocks = std::max<std::int64_t>(1, options.evaluate_every / steps);
+    const std::int64_t iterations = (config.train.total_iterations + steps - 1) / steps * steps;
+    rounds += (rounds.empty() ? "{" : ",{") + std::string("train.local_steps: ") + std::to_string(steps) +
+              ", train.eval_every_clocks: " + std::to_string(clocks) +
+              ", train.total_iterations: " + std::to_string(iterations) + "}";
+  }
+  std::vector<std::string> axes = options.sweep.axes;
+  axes.emplace_back("simulate.mode=training");
+  axes.push_back("run.target_accuracy=" + number(options.sweep.target));
+  axes.push_back("cluster.nodes=" + joined(options.workers));
+  axes.push_back(rounds);
+  return axes;
+}
+
+// The first version that was evaluated as good enough.
+std::optional<std::int64_t> rounds_to(std::span<const CurveRow> curve, double target) {
+  std::optional<std::int64_t> first;
+  for (const CurveRow& row : curve) {
+    if (!row.test_accuracy || *row.test_accuracy < target) continue;
+    if (!first || row.version.value < *first) first = row.version.value;
+  }
+  return first;
+}
+
+Result<std::vector<RoundsNeeded>> read_runs(const SpeedupOptions& options) {
+  PACELINE_ASSIGN_OR_RETURN(const sweep::Grid grid, sweep::Grid::read("", "", options.sweep.axes));
+  std::vector<RoundsNeeded> runs;
+  for (std::size_t point = 0; point < grid.points(); ++point) {
+    const fs::path run = fs::path(options.sweep.out) / grid.folder(point);
+    PACELINE_ASSIGN_OR_RETURN(const RunConfig config,
+                              load_config((run / "config.yaml").string(), {}, LoadFor::kReading));
+    PACELINE_ASSIGN_OR_RETURN(const std::vector<CurveRow> curve, read_curve(run));
+    runs.push_back({config.cluster.cluster().workers(), config.train.local_steps,
+                    rounds_to(curve, *options.sweep.target)});
+  }
+  return runs;
+}
+
+std::string csv_of_runs(std::span<const RoundsNeeded> runs, std::int64_t serial) {
+  std::string text = "workers,local_steps,rounds,gain\n";
+  for (const RoundsNeeded& run : runs) {
+    text += std::to_string(run.workers) + "," + std::to_string(run.local_steps) + "," +
+            (run.rounds ? std::to_string(*run.rounds) : "") + "," + number(speedup(serial, run, 0.0)) + "\n";
+  }
+  return text;
+}
+
+// A row for each number of workers and cost of an exchange.
+std::string csv_of_costs(const SpeedupOptions& options, std::span<const RoundsNeeded> runs,
+                         std::int64_t serial) {
+  std::string text = "workers,exchange,naive,best,best_local_steps\n";
+  for (const std::int64_t workers : options.workers) {
+    for (const double exchange : options.exchange) {
+      const RoundsNeeded* const best = best_run(serial, runs, workers, exchange);
+      text += std::to_string(workers) + "," + number(exchange) + "," +
+              number(sweep::naive_speedup(workers, exchange)) + "," +
+              (best == nullptr
+                   ? ","
+                   : number(speedup(serial, *best, exchange)) + "," + std::to_string(best->local_steps)) +
+              "\n";
+    }
+  }
+  return text;
+}
+
+TextTable gains(const SpeedupOptions& options, std::span<const RoundsNeeded> runs, std::int64_t serial) {
+  TextTable table;
+  table.title = "gain, N / (local steps x rounds), by workers (down) and local steps";
+  table.columns = {{"workers", Align::kLeft}};
+  for (const std::int64_t steps : options.local_steps) table.columns.push_back({std::to_string(steps)});
+  for (const std::int64_t workers : options.workers) {
+    std::vector<TextCell> row{{std::to_string(workers)}};
+    for (const RoundsNeeded& run : runs) {
+      if (run.workers == workers) row.push_back({run.rounds ? number(speedup(serial, run, 0.0)) : "never"});
+    }
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+TextTable costs(const SpeedupOptions& options, std::span<const RoundsNeeded> runs, std::int64_t serial) {
+  TextTable table;
+  table.title = "speed-up by what an exchange costs, in mini-batches: naive; best (its local steps)";
+  table.columns = {{"workers", Align::kLeft}};
+  for (const double exchange : options.exchange) table.columns.push_back({"S = " + number(exchange)});
+  for (const std::int64_t workers : options.workers) {
+    std::vector<TextCell> row{{std::to_string(workers)}};
+    for (const double exchange : options.exchange) {
+      const RoundsNeeded* const best = best_run(serial, runs, workers, exchange);
+      row.push_back({number(sweep::naive_speedup(workers, exchange)) +
+                     (best == nullptr ? "; never"
+                                      : "; " + number(speedup(serial, *best, exchange)) + " (" +
+                                            std::to_string(best->local_steps) + ")")});
+    }
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+int failed(std::ostream& err, const Status& why, int status) {
+  err << "paceline speedup: " << why.message() << "\n";
+  return status;
+}
+
+}  // namespace
+
+int run_speedup(const SpeedupOptions& given, std::ostream& out, std::ostream& err) {
+  SpeedupOptions options = given;
+  const bool has_serial = std::count(options.workers.begin(), options.workers.end(), 1) > 0 &&
+                          std::count(options.local_steps.begin(), options.local_steps.end(), 1) > 0;
+  if (!has_serial) {
+    return failed(err,
+                  invalid_argument("--workers and --local-steps: got none that is 1, expected both to have a "
+                                   "1: one worker alone is what the others are compared with"),
+                  kExitUsage);
+  }
+  const Result<RunConfig> config =
+      load_config(options.sweep.config_path, options.sweep.axes, LoadFor::kReading);
+  if (!config) return failed(err, config.status(), kExitUsage);
+  if (!config->train.has_inner_optimizer || config->cluster.threads_per_node != 1) {
+    return failed(err,
+                  invalid_argument(options.sweep.config_path + ": expected a train.inner_optimizer, and "
+                                                               "cluster.threads_per_node: 1"),
+                  kExitUsage);
+  }
+  options.sweep.axes = axes_of(options, *config);
+  if (const int swept = run_sweep(options.sweep, out, err); swept == kExitUsage) return swept;
+  const Result<std::vector<RoundsNeeded>> runs = read_runs(options);
+  if (!runs) return failed(err, runs.status(), kExitFailedRun);
+  const std::optional<std::int64_t> serial = serial_mini_batches(*runs);
+  if (!serial) {
+    return failed(err,
+                  failed_precondition("one worker alone never reaches " + number(options.sweep.target) +
+                                      " within train.total_iterations"),
+                  kExitFailedRun);
+  }
+  const fs::path folder(options.sweep.out);
+  Status written = write_file_atomically(folder / "speedup.csv", csv_of_runs(*runs, *serial));
+  if (written.is_ok())
+    written = write_file_atomically(folder / "speedup_curve.csv", csv_of_costs(options, *runs, *serial));
+  if (!written.is_ok()) return failed(err, written, kExitFailedRun);
+  out << "one worker alone: " << *serial << " mini-batches\n"
+      << rendered(gains(options, *runs, *serial), TextStyle::kPlain)
+      << rendered(costs(options, *runs, *serial), TextStyle::kPlain);
+  return kExitOk;
+}
+
+void add_speedup(CLI::App& app, int& exit_status) {
+  CLI::App* command =
+      app.add_subcommand("speedup", "When local steps pay: SparkNet's model from simulated runs");
+  const auto options = std::make_shared<SpeedupOptions>();
+  const auto target = std::make_shared<double>(0.0);
+  options->sweep.jobs = usable_cores();
+  command->add_option("CONFIG", options->sweep.config_path, "A run with an inner_optimizer")->required();
+  command->add_option("--out", options->sweep.out, "Its directory; finished runs in it are kept")->required();
+  command->add_option("--target", *target, "The test accuracy to be reached, above 0, to 1")
+      ->required()
+      ->check(CLI::Range(1e-6, 1.0));
+  command->add_option("--workers", options->workers, "Numbers of workers, a 1 among them")
+      ->delimiter(',')
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{4096}));
+  command->add_option("--local-steps", options->local_steps, "Numbers of local steps, a 1 among them")
+      ->delimiter(',')
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000}));
+  command->add_option("--exchange", options->exchange, "What an exchange takes, in times of a mini-batch")
+      ->delimiter(',')
+      ->check(CLI::Range(0.0, 1e9));
+  command
+      ->add_option("--evaluate-every", options->evaluate_every,
+                   "Mini-batches of a worker between evaluations")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000}));
+  command->add_option("SETTING", options->sweep.axes, "key.path=value, for all runs");
+  command->add_option("--jobs", options->sweep.jobs, "Runs at a time")->check(CLI::Range(1u, 1024u));
+  command->callback([options, target, &exit_status] {
+    options->sweep.target = *target;
+    options->sweep.program = own_program();
+    options->sweep.terminal = ::isatty(STDERR_FILENO) == 1;
+    StandardError errors("paceline speedup");
+    exit_status = run_speedup(*options, std::cout, errors.stream());
+  });
+}
+
+}  // namespace paceline
