@@ -384,6 +384,15 @@ TEST_CASE("what_cannot_be_trained_is_refused_by_file_line_and_layer") {
   CHECK_THAT(files.refusal(head + "layer { name: 'r' type: 3 }"), Contains("net.prototxt:2: "));
   CHECK_THAT(files.refusal(head + dense("f", "data", "scores", 7) + kEnd),
              Contains("at layer f") && Contains("out 7"));
+  const std::string twice = head + dense("g", "data", "side", 10) + dense("f", "data", "scores", 10) +
+                            "layer { name: 'aside' type: 'SoftmaxWithLoss' bottom: 'side' bottom: 'label'\n"
+                            "  top: 'aside' loss_weight: 0.3 }\n" +
+                            kEnd;
+  CHECK_THAT(files.refusal(twice), Contains("net.prototxt:4: layer aside: loss_weight 0.3"));
+  CHECK(last_line(files.model(twice, "3,32,32")) == "parameters 61460");  // which can be looked at
+  CHECK_THAT(files.refusal(head + dense("f", "data", "scores", 10) +
+                           "layer { name: 'e' type: 'EuclideanLoss' bottom: 'scores' bottom: 'label' }"),
+             Contains("net.prototxt:3: layer e: type EuclideanLoss cannot be trained here"));
   CHECK_THAT(files.refusal(kQuick, kSolver + "clip_gradients: 5"),
              Contains("solver.prototxt:11: clip_gradients"));
   // What no YAML could say.
