@@ -23,8 +23,9 @@ bool meets(const State& state, const NetStateRule& rule) {
   if (rule.has_phase() && (rule.phase() == caffe_proto::TRAIN) != (state.phase == Phase::kTrain)) {
     return false;
   }
-  if (rule.has_min_level() && state.level < rule.min_level()) return false;
-  if (rule.has_max_level() && state.level > rule.max_level()) return false;
+  const int level = state.level.value_or(0);
+  if (rule.has_min_level() && level < rule.min_level()) return false;
+  if (rule.has_max_level() && level > rule.max_level()) return false;
   return std::all_of(rule.stage().begin(), rule.stage().end(), has) &&
          std::none_of(rule.not_stage().begin(), rule.not_stage().end(), has);
 }
@@ -80,14 +81,14 @@ class Walk {
                                 shown(state_.phase));
       }
     }
-    if (layer.type() == "SoftmaxWithLoss") return take_loss(layer);
+    if (layer.type().ends_with("Loss")) return take_loss(layer, from.line);
     if (layer.type() == "Accuracy" || layer.type() == "Silence") return Status::ok();
     if (layer.type() == "Softmax" || layer.type() == "Split") return take_copy(layer);
     return take_layer(layer, from.line);
   }
 
-  // After the last: who makes what the loss reads.
-  const std::optional<std::string>& loss_reads() const { return loss_reads_; }
+  // After the last: who makes what the losses read.
+  const std::set<std::string>& read_by_losses() const { return read_by_losses_; }
 
  private:
   struct Blob {
@@ -121,18 +122,36 @@ class Walk {
     return Status::ok();
   }
 
-  Status take_loss(const LayerParameter& layer) {
+  Status take_loss(const LayerParameter& layer, int line) {
+    if (layer.bottom_size() < 1) return invalid_argument("no bottom, expected scores and labels");
+    const Status trained = check_loss(layer);
+    if (!trained.is_ok() && net_.cannot_train.empty()) {
+      net_.cannot_train = at_line(net_.file, line) + ": layer " + layer.name() + ": " + trained.message();
+    }
+    ++net_.losses;
+    for (const std::string& bottom : layer.bottom()) {
+      const Blob& blob = blobs_.at(bottom);
+      if (blob.kind == Blob::kOutput) read_by_losses_.insert(blob.maker);
+    }
+    for (const std::string& top : layer.top()) blobs_[top] = {Blob::kProbabilities, ""};
+    return Status::ok();
+  }
+
+  // Whether it is the one loss that there is: the mean of the softmax's cross-entropies.
+  Status check_loss(const LayerParameter& layer) const {
+    if (layer.type() != "SoftmaxWithLoss") {
+      return invalid_argument("type " + layer.type() + " cannot be trained here, expected SoftmaxWithLoss");
+    }
+    if (net_.losses > 0) return invalid_argument("a second loss, expected one");
     if (layer.bottom_size() != 2) {
       return invalid_argument(std::to_string(layer.bottom_size()) + " bottoms, expected scores and labels");
     }
-    const Blob& scores = blobs_.at(layer.bottom(0));
-    if (scores.kind != Blob::kOutput) {
+    if (blobs_.at(layer.bottom(0)).kind != Blob::kOutput) {
       return invalid_argument("bottom " + layer.bottom(0) + ", expected what a layer with weights gives");
     }
     if (blobs_.at(layer.bottom(1)).kind != Blob::kLabel) {
       return invalid_argument("bottom " + layer.bottom(1) + ", expected the labels of the data");
     }
-    if (loss_reads_) return invalid_argument("a second loss, expected one");
     for (const float weight : layer.loss_weight()) {
       if (weight != 1.0F) {
         return invalid_argument("loss_weight " + std::to_string(weight) + ", expected 1");
@@ -143,8 +162,6 @@ class Walk {
     if (layer.loss_param().has_normalization() && layer.loss_param().normalization() == LossParameter::NONE) {
       return invalid_argument("normalization NONE, expected a mean over the mini-batch");
     }
-    loss_reads_ = scores.maker;
-    for (const std::string& top : layer.top()) blobs_[top] = {Blob::kProbabilities, ""};
     return Status::ok();
   }
 
@@ -195,31 +212,25 @@ class Walk {
   std::map<std::string, Blob> blobs_;
   std::set<std::string> names_;
   std::set<std::string> shared_;
-  std::optional<std::string> loss_reads_;
+  std::set<std::string> read_by_losses_;
 };
 
-// Leaves out what the loss does not depend on.
-void keep_needed(Net& net, const std::string& last, std::vector<std::string>& notes) {
-  std::set<std::string> needed = {last};
+// Leaves out what no loss depends on, where `needed` are those that losses read.
+void keep_needed(Net& net, std::set<std::string> needed, std::vector<std::string>& notes) {
   std::vector<bool> kept(net.layers.size());
   for (std::size_t i = net.layers.size(); i-- > 0;) {
     kept[i] = needed.contains(net.layers[i].name);
     if (!kept[i]) continue;
     needed.insert(net.layers[i].from.begin(), net.layers[i].from.end());
   }
-  Net all = std::move(net);
-  net.file = all.file;
-  net.input = all.input;
-  net.data = all.data;
-  net.has_loss = all.has_loss;
-  net.layers.clear();
-  net.lines.clear();
+  const std::vector<LayerConfig> layers = std::exchange(net.layers, {});
+  const std::vector<int> lines = std::exchange(net.lines, {});
   for (std::size_t i = 0; i < kept.size(); ++i) {
     if (kept[i]) {
-      net.layers.push_back(std::move(all.layers[i]));
-      net.lines.push_back(all.lines[i]);
+      net.layers.push_back(layers[i]);
+      net.lines.push_back(lines[i]);
     } else {
-      notes.push_back(at_line(all.file, all.lines[i]) + ": layer " + all.layers[i].name +
+      notes.push_back(at_line(net.file, lines[i]) + ": layer " + layers[i].name +
                       " is left out: no loss depends on it");
     }
   }
@@ -232,7 +243,7 @@ Result<Net> net_of(const NetParameter& from, const std::vector<FileLayer>& layer
   Net net;
   net.file = file;
   if (from.has_state()) {
-    state.level = std::max(state.level, from.state().level());
+    if (!state.level) state.level = from.state().level();
     state.stages.insert(state.stages.end(), from.state().stage().begin(), from.state().stage().end());
   }
   Walk walk(net, std::move(state));
@@ -242,8 +253,7 @@ Result<Net> net_of(const NetParameter& from, const std::vector<FileLayer>& layer
         walk.take(layer).with_context(at_line(file, layer.line) + ": layer " + layer.layer.name()));
   }
   if (net.layers.empty()) return invalid_argument(file + ": no layer that computes anything, expected a net");
-  net.has_loss = walk.loss_reads().has_value();
-  if (net.has_loss) keep_needed(net, *walk.loss_reads(), notes);
+  if (!walk.read_by_losses().empty()) keep_needed(net, walk.read_by_losses(), notes);
   return net;
 }
 

@@ -22,7 +22,7 @@ enum class Phase { kTrain, kTest };
 // What a net is seen in: layers with include or exclude rules are there or not by it.
 struct State {
   Phase phase = Phase::kTrain;
-  int level = 0;
+  std::optional<int> level = {};  // none: the net's own, or 0
   std::vector<std::string> stages = {};
 };
 
@@ -40,11 +40,12 @@ struct DataLayer {
 
 struct Net {
   std::string file;
-  std::vector<LayerConfig> layers;  // in order; the last gives what the loss reads
+  std::vector<LayerConfig> layers;  // in order; where there is one loss the last gives what it reads
   std::vector<int> lines;           // of each of them in `file`
   std::optional<Shape> input;       // of a net that says it
   std::optional<DataLayer> data;
-  bool has_loss = false;
+  int losses = 0;
+  std::string cannot_train;  // why, with file, line and layer; empty: it can, where there is a loss
 };
 
 // The net of `file` in `state`, which net.state of the file may name otherwise. What is left out of it is

@@ -31,7 +31,7 @@ struct Files {
 State state_of(Phase phase, const NetState* said) {
   State state{.phase = phase};
   if (said == nullptr) return state;
-  state.level = said->level();
+  if (said->has_level()) state.level = said->level();
   state.stages.assign(said->stage().begin(), said->stage().end());
   return state;
 }
@@ -76,7 +76,7 @@ Status read_train_net(Files& files, std::vector<std::string>& notes) {
                         ? inline_net(files, solver.net_param(), "net_param", -1, state, notes)
                         : inline_net(files, solver.train_net_param(), "train_net_param", -1, state, notes);
   PACELINE_ASSIGN_OR_RETURN(files.train, std::move(net));
-  if (files.train.has_loss) return Status::ok();
+  if (files.train.losses > 0) return Status::ok();
   return invalid_argument(files.train.file + ": no loss in phase TRAIN, expected a layer SoftmaxWithLoss");
 }
 
@@ -284,6 +284,7 @@ Status apply_data(const Net& net, const Setter& setter, RunConfig& config, const
 
 Status apply_net(const Files& files, RunConfig& config, const MaySet& may_set) {
   const Net& net = files.train;
+  if (!net.cannot_train.empty()) return invalid_argument(net.cannot_train);
   for (const char* key : {"train.model", "train.layers", "train.dropout"}) {
     if (may_set(key, files.file, 1)) continue;
     return invalid_argument(std::string(key) + ": given beside train.caffe_solver, expected one of the two");

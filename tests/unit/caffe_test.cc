@@ -4,6 +4,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <sstream>
 
 #include "common/caffe/net.h"
@@ -138,6 +139,19 @@ class Files {
  private:
   const testing::TempFolder folder_;
 };
+
+// A field of bytes as the wire has it.
+std::string field(int number, const std::string& bytes) {
+  std::string key;
+  for (unsigned value = static_cast<unsigned>(number) << 3 | 2;; value >>= 7) {
+    key += static_cast<char>(value < 128 ? value : (value & 127) | 128);
+    if (value < 128) break;
+  }
+  return key + static_cast<char>(bytes.size()) + bytes;
+}
+std::string floats(std::vector<float> values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)};
+}
 
 std::string last_line(const std::string& text) {
   const std::size_t end = text.find_last_not_of('\n');
@@ -319,19 +333,24 @@ TEST_CASE("weights_written_as_a_caffemodel_are_read_again_by_layer_name") {
              Contains("quick.caffemodel: cut, or no caffemodel"));
 }
 
+TEST_CASE("a_caffemodel_has_caffes_bytes") {
+  Layout layout;
+  REQUIRE(layout.add("f.weight", {1, 2}).is_ok());
+  REQUIRE(layout.add("f.bias", {1}).is_ok());
+  Files files;
+  const std::string path = files.path("tiny.caffemodel");
+  REQUIRE(caffe::write_weights(path, {"tiny", Version(1), Revision(1), layout}, std::vector<float>{1, 2, 3})
+              .is_ok());
+  const std::string weight = field(5, floats({1, 2})) + field(7, field(1, "\x01\x02"));
+  const std::string bias = field(5, floats({3})) + field(7, field(1, "\x01"));
+  std::ifstream file(path, std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(file), {}};
+  CHECK(bytes == field(1, "tiny") + field(100, field(1, "f") + field(2, "InnerProduct") + field(7, weight) +
+                                                   field(7, bias)));
+}
+
 // Field by field, by hand: layer is 100, its name 1, type 2, blobs 7; a blob's data 5, shape 7.
 TEST_CASE("a_caffemodel_of_others_is_read") {
-  const auto field = [](int number, const std::string& bytes) {
-    std::string key;
-    for (unsigned value = static_cast<unsigned>(number) << 3 | 2;; value >>= 7) {
-      key += static_cast<char>(value < 128 ? value : (value & 127) | 128);
-      if (value < 128) break;
-    }
-    return key + static_cast<char>(bytes.size()) + bytes;
-  };
-  const auto floats = [](std::vector<float> values) {
-    return std::string(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float));
-  };
   const std::string weight = field(7, field(1, "\x02\x03")) + field(5, floats({1, 2, 3, 4, 5, 6}));
   // The four numbers of before: 1, 1, 1, 2.
   const std::string bias = std::string("\x08\x01\x10\x01\x18\x01\x20\x02") + field(5, floats({7, 8}));
@@ -384,6 +403,15 @@ TEST_CASE("what_cannot_be_trained_is_refused_by_file_line_and_layer") {
   CHECK_THAT(files.refusal(head + "layer { name: 'r' type: 3 }"), Contains("net.prototxt:2: "));
   CHECK_THAT(files.refusal(head + dense("f", "data", "scores", 7) + kEnd),
              Contains("at layer f") && Contains("out 7"));
+  const std::string twice = head + dense("g", "data", "side", 10) + dense("f", "data", "scores", 10) +
+                            "layer { name: 'aside' type: 'SoftmaxWithLoss' bottom: 'side' bottom: 'label'\n"
+                            "  top: 'aside' loss_weight: 0.3 }\n" +
+                            kEnd;
+  CHECK_THAT(files.refusal(twice), Contains("net.prototxt:4: layer aside: loss_weight 0.3"));
+  CHECK(last_line(files.model(twice, "3,32,32")) == "parameters 61460");  // which can be looked at
+  CHECK_THAT(files.refusal(head + dense("f", "data", "scores", 10) +
+                           "layer { name: 'e' type: 'EuclideanLoss' bottom: 'scores' bottom: 'label' }"),
+             Contains("net.prototxt:3: layer e: type EuclideanLoss cannot be trained here"));
   CHECK_THAT(files.refusal(kQuick, kSolver + "clip_gradients: 5"),
              Contains("solver.prototxt:11: clip_gradients"));
   // What no YAML could say.
