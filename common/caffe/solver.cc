@@ -282,7 +282,15 @@ Status apply_data(const Net& net, const Setter& setter, RunConfig& config, const
   return Status::ok();
 }
 
-Status apply_net(const Files& files, RunConfig& config, const MaySet& may_set) {
+// Whether contributions are applied one by one instead of their mean: what resolve() (common/config/validate.cc)
+// makes of a configuration that does not say it.
+bool are_added(const SyncSection& sync) {
+  const PolicyKind first = sync.stages.empty() ? sync.policy : sync.stages.front().policy;
+  return sync.combine == CombineMode::kEach || sync.apply == ApplyMode::kEager || first == PolicyKind::kAsp;
+}
+
+// `target`: the optimizer that the solver's values are for.
+Status apply_net(const Files& files, const OptimizerSection& target, RunConfig& config, const MaySet& may_set) {
   const Net& net = files.train;
   if (!net.cannot_train.empty()) return invalid_argument(net.cannot_train);
   for (const char* key : {"train.model", "train.layers", "train.dropout"}) {
@@ -293,7 +301,7 @@ Status apply_net(const Files& files, RunConfig& config, const MaySet& may_set) {
   config.train.layers = net.layers;
   for (std::size_t i = 0; i < net.layers.size(); ++i) {
     may_set("train.layers[" + std::to_string(i) + "]", net.file, net.lines[i]);
-    if (config.train.optimizer.weight_decay != 0.0) continue;
+    if (target.weight_decay != 0.0) continue;
     // Caffe lets multipliers of nothing stand.
     config.train.layers[i].decay_factor = 1.0;
     config.train.layers[i].bias_decay_factor.reset();
@@ -339,14 +347,17 @@ Status apply_solver(const std::string& file, const MaySet& may_set, RunConfig& c
   PACELINE_RETURN_IF_ERROR(apply_optimizer(files, setter, target));
   PACELINE_RETURN_IF_ERROR(apply_schedule(files, setter, target));
   if (local) {
-    // Averaging: the servers take the mean of the workers' differences as it is.
+    // Averaging: the servers take the mean of the workers' deltas, or of each delta the share that it has in it.
     config.train.has_inner_optimizer = true;
+    const double workers = static_cast<double>(config.cluster.nodes) * config.cluster.threads_per_node;
     setter.set("train.optimizer.kind", config.train.optimizer.kind, OptimizerKind::kSgd, "type");
-    setter.set("train.optimizer.lr", config.train.optimizer.lr, 1.0, "type");
+    setter.set("train.optimizer.lr", config.train.optimizer.lr,
+               are_added(config.sync) ? 1.0 / workers : 1.0, "type");
   }
   PACELINE_RETURN_IF_ERROR(apply_length(files, setter, config));
   PACELINE_RETURN_IF_ERROR(apply_data(files.train, setter, config, may_set));
-  PACELINE_RETURN_IF_ERROR(apply_net(files, config, may_set));
+  PACELINE_RETURN_IF_ERROR(
+      apply_net(files, local ? config.train.inner_optimizer : config.train.optimizer, config, may_set));
   if (files.train.data && !files.train.data->mean_file.empty()) {
     notes.push_back(at_line(files.train.file, files.train.data->line) + ": layer " + files.train.data->name +
                     ": mean_file " + files.train.data->mean_file +

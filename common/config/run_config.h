@@ -187,6 +187,9 @@ struct OptimizerSection {
   StalenessScaling staleness = StalenessScaling::kNone;
   CompensationSection delay_compensation;
   ScheduleSection schedule;
+  // No key: the servers', where workers have an inner optimizer. What it is given are deltas, made with the
+  // layout's factors already.
+  bool of_deltas = false;
   bool operator==(const OptimizerSection&) const = default;
 };
 

@@ -100,7 +100,8 @@ void check_layers(Judge& judge, const TrainSection& train, const NetworkSpec& ne
   for (std::size_t i = 0; i < train.layers.size(); ++i) {
     const std::string key = "train.layers[" + std::to_string(i) + "]";
     const double decay = train.layers[i].decay_factor;
-    judge.refuse_if(decay != 1.0 && train.optimizer.weight_decay == 0.0,
+    const OptimizerSection& own = train.has_inner_optimizer ? train.inner_optimizer : train.optimizer;
+    judge.refuse_if(decay != 1.0 && own.weight_decay == 0.0,
                     {key.c_str(), "train.optimizer.weight_decay"}, "nobody reads decay_factor",
                     real({}).write(decay), "a weight_decay above 0, or no decay_factor");
     const Layer& layer = network.layers[i];
@@ -336,6 +337,7 @@ void resolve(RunConfig& config, const Given& given) {
     sync.combine = sync.apply == ApplyMode::kEager ? CombineMode::kEach : CombineMode::kMean;
   }
   config.train.has_inner_optimizer = !first_inner_key(given).empty();
+  config.train.optimizer.of_deltas = config.train.has_inner_optimizer;
   CompensationSection& compensation = config.train.optimizer.delay_compensation;
   const bool adapts = compensation.kind == CompensationKind::kAdaptive;
   if (adapts && !given.has("train.optimizer.delay_compensation.lambda")) {

@@ -22,7 +22,7 @@ struct StepFactors {
 };
 
 // Of one tensor under an optimizer with these settings: its traits, and `decay: weights`. A buffer is not
-// trained. Where there is no weight decay its factor is 1.
+// trained. Where there is no weight decay its factor is 1. An outer optimizer leaves both factors to the inner.
 StepFactors step_factors(const TensorTraits& traits, const OptimizerSection& settings);
 
 // Thread: immutable after construction.

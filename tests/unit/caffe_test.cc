@@ -214,7 +214,13 @@ TEST_CASE("what_is_given_stays_and_updates_are_counted_as_caffe_counts_them") {
   CHECK(local.train.inner_optimizer.kind == OptimizerKind::kMomentum);
   CHECK(local.train.inner_optimizer.lr == 0.001);
   CHECK((local.train.optimizer.kind == OptimizerKind::kSgd && local.train.optimizer.lr == 1.0));
+  CHECK(local.train.layers == two.train.layers);  // the multipliers of its decay, too
+  CHECK(local.train.optimizer.of_deltas);
+  CHECK_FALSE(two.train.optimizer.of_deltas);
   CHECK(local.train.eval_every_clocks == 50);
+  const RunConfig added =
+      files.load(kQuick, kSolver, {"cluster.nodes=4", "train.local_steps=10", "sync.policy=asp"}).value();
+  CHECK(added.train.optimizer.lr == 0.25);  // of each delta the share that it has in their mean
   CHECK(files.load(kQuick, kSolver + "iter_size: 3\n").value().train.batch_size == 300);
 }
 

@@ -248,6 +248,21 @@ TEST_CASE("decay_weights_spares_biases_and_norms_and_a_buffer_is_never_changed")
   CHECK(stepped() == std::vector<float>{7, 7, 7, 8});
 }
 
+TEST_CASE("deltas_that_were_made_with_the_factors_are_applied_as_they_are_and_frozen_tensors_stay") {
+  OptimizerSection outer;
+  outer.of_deltas = true;
+  Layout layout;
+  REQUIRE(layout.add("fc.weight", {1}, {.lr_factor = 3.0, .decay_factor = 5.0}));
+  REQUIRE(layout.add("fc.bias", {1}, {.role = TensorRole::kBias, .lr_factor = 0.0}));
+  for (const double decay : {0.0, 0.5}) {
+    outer.weight_decay = decay;
+    OptimizerState state(outer, 2, 2, FactorRanges(layout, outer, {0, 2}));
+    std::vector<float> parameters{8, 8};
+    state.apply(parameters, std::vector<float>{2, 2}, 0.5);
+    CHECK(parameters == std::vector<float>{decay == 0.0 ? 7.0F : 5.0F, 8.0F});
+  }
+}
+
 TEST_CASE("where_every_factor_is_one_there_are_no_ranges") {
   OptimizerSection section;
   section.weight_decay = 0.5;
