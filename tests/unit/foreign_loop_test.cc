@@ -85,6 +85,16 @@ TEST_CASE("a loop that waits hears of the node's end, or that there is nothing y
   CHECK(loop.ended()->code() == StatusCode::kUnavailable);
 }
 
+TEST_CASE("a loop that never waits gets its round as well") {
+  ForeignLoop loop;
+  Trainer trainer(loop);
+  ForeignLoop::Round round;
+  auto come = Waited::kTimedOut;
+  while (come == Waited::kTimedOut) come = loop.begin(0ns, round);
+  CHECK(come == Waited::kRound);
+  loop.give_up(aborted("enough"));
+}
+
 TEST_CASE("initial values are given once; without a measure a model has a metric of no samples") {
   ForeignLoop loop;
   Layout layout;

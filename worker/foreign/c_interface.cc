@@ -24,6 +24,7 @@
 #include "common/log/log.h"
 #include "common/process/descriptors.h"
 #include "common/process/line_writer.h"
+#include "common/wire/codec.h"
 #include "common/wire/keys.h"
 #include "common/wire/transport.h"
 #include "include/paceline/paceline.h"
@@ -261,7 +262,12 @@ Status start(paceline_worker& w, std::span<const float> initial) {
       w.config, w.node, *w.context,
       std::make_unique<ForeignTasks>(w.loop, w.layout, std::move(values), w.evaluate), w.log);
   w.thread = std::thread([&w] {
-    const Status ended = w.running->run();
+    Status ended = Status::ok();
+    try {
+      ended = w.running->run();
+    } catch (const std::exception& error) {  // no memory, no thread: the process is not ours to end
+      ended = resource_exhausted(std::string("the node ends: ") + error.what());
+    }
     if (!ended.is_ok() && !w.loop.gave_up()) w.log.error(ended.message());  // who gives up knows why
     w.loop.node_ended(ended);
   });
@@ -316,16 +322,22 @@ Status final_from(paceline_worker& w, std::int64_t first) {
   return Status::ok();
 }
 
+// What a message takes.
+Result<Metric> checked(const paceline_metric& metric, const char* where) {
+  if (metric.samples >= 1 && metric.samples <= wire::kSamplesMax && metric.correct >= 0 &&
+      metric.correct <= metric.samples) {
+    return Metric{metric.loss_sum, metric.correct, metric.samples};
+  }
+  return invalid_argument(std::string(where) + ": " + std::to_string(metric.correct) + " correct of " +
+                          std::to_string(metric.samples) +
+                          " samples, expected at least one sample, and no more correct than that");
+}
+
 Status finish(paceline_worker& w, const paceline_metric* metric) {
   PACELINE_RETURN_IF_ERROR(w.check_under_way());
-  if (metric == nullptr || metric->samples < 1 || metric->correct < 0 || metric->correct > metric->samples) {
-    return invalid_argument("paceline_finish: " +
-                            (metric == nullptr ? "no metric"
-                                               : std::to_string(metric->correct) + " correct of " +
-                                                     std::to_string(metric->samples) + " samples") +
-                            ", expected at least one sample, and no more correct than that");
-  }
-  w.loop.finish({metric->loss_sum, metric->correct, metric->samples});
+  if (metric == nullptr) return invalid_argument("paceline_finish: no metric, expected one");
+  PACELINE_ASSIGN_OR_RETURN(const Metric done, checked(*metric, "paceline_finish"));
+  w.loop.finish(done);
   return Status::ok();
 }
 
@@ -377,7 +389,7 @@ paceline_code paceline_on_evaluate(paceline_worker* worker, paceline_evaluate ev
       if (evaluate(context, parameters.data(), std::ssize(parameters), &metric) != 0) {
         return internal_error("the loop's evaluate function failed");
       }
-      return Metric{metric.loss_sum, metric.correct, metric.samples};
+      return checked(metric, "the loop's evaluate function");
     };
     return Status::ok();
   });

@@ -20,10 +20,10 @@ ForeignLoop::Waited ForeignLoop::begin(std::optional<std::chrono::nanoseconds> p
   PACELINE_ASSERT(state_ != State::kTaken, "a round is under way");
   asked_ = true;
   trainer_.notify_one();
-  const bool come = wait(lock, patience, [this] { return state_ == State::kOffered || ended_; });
-  asked_ = false;
-  if (!come) return Waited::kTimedOut;
+  // Who comes back later has asked meanwhile.
+  if (!wait(lock, patience, [this] { return state_ == State::kOffered || ended_; })) return Waited::kTimedOut;
   if (state_ != State::kOffered) return Waited::kOver;
+  asked_ = false;
   state_ = State::kTaken;
   round = round_;
   return Waited::kRound;
