@@ -123,7 +123,11 @@ fi
 for name in NTASKS NPROCS NTASKS_PER_NODE CPUS_PER_TASK MEM_PER_CPU MEM_PER_NODE DISTRIBUTION EXPORT_ENV KILL_BAD_EXIT WAIT; do
   unset "SLURM_$name" "SRUN_$name"
 done
-job=$SLURM_JOB_ID
+job=$SLURM_JOB_ID jobs=$SLURM_JOB_ID
+for ((k = 1; k < ${SLURM_HET_SIZE:-1}; k++)); do # each component is a job of its own, with its steps
+  name=SLURM_JOB_ID_HET_GROUP_$k
+  jobs+=,${!name}
+done
 # step_at PLACE NAME: fills the array `step`, an srun of one task there. It may use all of the job's memory on that host. That
 # another task has ended, or failed, is no reason to end it.
 step_at() {
@@ -196,7 +200,7 @@ training_began() {
 step_name() { if [ "$1" -lt "$shards" ]; then echo "shard-$1"; else echo "node-$(($1 - shards))"; fi; }
 tell() {
   local id
-  id=$(squeue --noheader --steps "--jobs=$job" --format='%i %j' 2>/dev/null |
+  id=$(squeue --noheader --steps "--jobs=$jobs" --format='%i %j' 2>/dev/null |
     awk -v name="$(step_name "$1")" '$2 == name { print $1 }' | tail -n 1)
   [ -n "$id" ] && scancel --signal="$2" "$id" 2>/dev/null
 }

@@ -71,9 +71,11 @@ read_allocation() {
 # read_component SUFFIX GROUP
 read_component() {
   local hosts=() tasks=() on_host=() of_task n t name
-  name=SLURM_JOB_NODELIST$1 && mapfile -t hosts < <(expand_hosts "${!name:-}")
-  name=SLURM_TASKS_PER_NODE$1 && mapfile -t tasks < <(expand_counts "${!name:-}")
-  name=SLURM_JOB_CPUS_PER_NODE$1 && mapfile -t on_host < <(expand_counts "${!name:-}")
+  name=SLURM_JOB_NODELIST$1
+  [ -n "${!name:-}" ] || return 0
+  mapfile -t hosts <<<"$(expand_hosts "${!name}")"
+  name=SLURM_TASKS_PER_NODE$1 && mapfile -t tasks <<<"$(expand_counts "${!name:-1}")"
+  name=SLURM_JOB_CPUS_PER_NODE$1 && mapfile -t on_host <<<"$(expand_counts "${!name:-1}")"
   name=SLURM_CPUS_PER_TASK$1 && of_task=${!name:-}
   for ((n = 0; n < ${#hosts[@]}; n++)); do
     for ((t = 0; t < ${tasks[$n]:-1}; t++)); do

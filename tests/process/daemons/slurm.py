@@ -142,16 +142,16 @@ def begin(folder):
 
 
 if __name__ == "__main__":
-    ends = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: sys.exit(0))  # whenever it comes, what has begun is ended
     at = pathlib.Path(sys.argv[1]).absolute()
     at.mkdir(mode=0o755, exist_ok=True)
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     cluster = Cluster(at)
     try:
         cluster.start()
-        signal.pthread_sigmask(signal.SIG_BLOCK, ends)
         print(f"export SLURM_CONF={at}/slurm.conf", flush=True)
-        signal.sigwait(ends)
+        signal.pause()
     finally:
         cluster.stop()
         shutil.rmtree(at)

@@ -267,6 +267,17 @@ class Slurm(ScriptTest):
         self.assertIn(f"{self.run_dir}: ok", self.said(job))
         self.assertIn("all nodes (8 workers)", self.said(job))
 
+    def test_the_second_ctrl_c_ends_all_of_a_heterogeneous_job_at_once(self):
+        job = self.submit("servers_apart", self.ENDLESS)
+        self.wait_for_training()
+        for pid in harness.daemons_of(self._process.pid, "paceline-worker"):
+            os.kill(pid, signal.SIGSTOP)  # the orderly end has to wait for them
+        self.cluster.ask("scancel", "--batch", "--signal=INT", job)
+        self.cluster.wait_until("it stops", lambda: "stopping (again to end at once)" in self.said(job))
+        self.cluster.ask("scancel", "--batch", "--signal=INT", job)
+        self.wait_for(job, "FAILED")
+        self.assertEqual(harness.daemons_of(self._process.pid), [])
+
     def salloc(self, options, *arguments):
         return self.start("salloc", "--quiet", *options, harness.SOURCE / "scripts/run_slurm.sh", self.config, "--out", self.run_dir,
                           "--bin", harness.BIN, *arguments)
