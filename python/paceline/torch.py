@@ -166,6 +166,9 @@ class Attached:
             raise ValueError(f"cluster.nodes: got {nodes}, expected {world}, the WORLD_SIZE of the environment")
         if self._server_side:
             return
+        if worker.value("train.local_steps") != "1":
+            raise ValueError(f"train.local_steps: got {worker.value('train.local_steps')} with mode='worker', expected 1: those of "
+                             "the model's own optimizer are attach(…, local_steps=…)")
         kind, rate = worker.value("train.optimizer.kind"), float(worker.value("train.optimizer.lr"))
         if (kind, rate) != ("sgd", 1.0):
             raise ValueError(f"train.optimizer: got {{kind: {kind}, lr: {rate:g}}} with mode='worker', expected "

@@ -146,6 +146,7 @@ class TorchLoop(ForeignTest):
                           r"world: cluster\.nodes: got 1, expected 3, the WORLD_SIZE of the environment",
                           r"mode: mode: got 'both', expected .*",
                           r"worker: train\.optimizer: got \{kind: sgd, lr: 0\.1\} .*, expected \{kind: sgd, lr: 1\}.*",
+                          r"local: train\.local_steps: got 5 with mode='worker', expected 1: .*",
                           r"layers: train\.layers: .*, got 2 layers, expected none.*",
                           r"twice: model: it is attached already, .*",
                           r"closure: optimizer\.step\(\): got a closure, expected none.*",
