@@ -11,6 +11,7 @@
 #include "tools/explain.h"
 #include "tools/keygen.h"
 #include "tools/report.h"
+#include "tools/schedule.h"
 #include "tools/simulate.h"
 #include "tools/sweep.h"
 #include "tools/top.h"
@@ -28,6 +29,7 @@ int main(int argc, char** argv) {
   paceline::add_explain(app, exit_status);
   paceline::add_keygen(app, exit_status);
   paceline::add_report(app, exit_status);
+  paceline::add_schedule(app, exit_status);
   paceline::add_simulate(app, exit_status);
   paceline::add_sweep(app, exit_status);
   paceline::add_trace(app, exit_status);

@@ -13,6 +13,7 @@
 #include "common/encode/encoding.h"
 #include "common/ids.h"
 #include "common/network/layer_kinds.h"
+#include "common/schedule/algorithm.h"
 #include "common/sync/modes.h"
 #include "common/sync/policy_stage.h"
 
@@ -135,6 +136,17 @@ struct SyncSection {
   bool operator==(const SyncSection&) const = default;
 };
 
+enum class ExchangeKind { kServer, kAllreduce };
+
+// exchange: how what workers compute is brought together.
+struct ExchangeSection {
+  ExchangeKind kind = ExchangeKind::kServer;
+  schedule::Algorithm algorithm = schedule::Algorithm::kAuto;
+  std::vector<std::uint32_t> grid;  // torus: rows, columns; empty: nearly square
+  std::int64_t bucket_bytes = 4 * 1024 * 1024;
+  bool operator==(const ExchangeSection&) const = default;
+};
+
 enum class OptimizerKind { kSgd, kMomentum, kAdam };
 enum class ScheduleKind { kConstant, kStep, kCosine };
 // What the staleness of a gradient does to its step (common/params/staleness.h).
@@ -218,7 +230,8 @@ struct TrainSection {
   std::vector<std::uint32_t> devices;  // GPUs of each node, its threads in turn; empty: all it has
   Precision precision = Precision::kFp32;
   OnNan on_nan = OnNan::kStop;
-  double skips_max = 0.5;  // on_nan: skip: the run fails when a larger share of its last iterations is skipped
+  double skips_max =
+      0.5;  // on_nan: skip: the run fails when a larger share of its last iterations is skipped
   bool operator==(const TrainSection&) const = default;
 };
 
@@ -328,6 +341,7 @@ struct RunConfig {
   CheckpointSection checkpoint;
   ServerSection server;
   SyncSection sync;
+  ExchangeSection exchange;
   TrainSection train;
   DataSection data;
   EmulateSection emulate;
