@@ -165,6 +165,11 @@ Status Authority::on(NodeId from, const wire::StepReport& report, Ticks now) {
     answer_again(report.worker, now);
     return taken;
   }
+  // Nobody can finish an iteration whose sum one worker has no gradient for.
+  if (reduces() && run_status_ == "failed") {
+    fail(result_, now);
+    return Status::ok();
+  }
   if (config_.train.on_nan == OnNan::kSkip && engine_.iterations_skipped() > skipped) say_skipped(report);
   longest_iteration_ = std::max<std::chrono::nanoseconds>(longest_iteration_, now - granted);
   iterations_[cluster.rank_of(report.worker).value].took(now - granted);

@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <functional>
+#include <limits>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -34,12 +37,6 @@ RunConfig with_servers(RunConfig config) {
   return config;
 }
 
-struct Outcome {
-  testing::ClusterRun run;
-  std::vector<const RecordingTasks*> nodes;
-};
-
-// `stop_at`: node 2 leaves in the middle of this clock.
 testing::ClusterRun run(const RunConfig& config) {
   auto ended = testing::run_cluster(config, [&](NodeId, const testing::StopNode&) {
     auto tasks = make_network_tasks(config);
@@ -136,47 +133,94 @@ TEST_CASE("nodes_evaluate_what_they_have_at_the_versions_asked_for") {
   CHECK(summed.summary.status == "ok");
 }
 
-TEST_CASE("a_node_that_is_lost_is_named_by_all_and_none_hangs") {
-  const auto algorithm = GENERATE(Algorithm::kRing, Algorithm::kBinaryBlocks, Algorithm::kTorus);
-  const RunConfig config = summing(algorithm, 4);
-  std::vector<Status> nodes;
-  struct Leaving final : Task {
-    Leaving(std::unique_ptr<Task> inner, std::function<void()> at_seven)
-        : task(std::move(inner)), leave(std::move(at_seven)) {}
+namespace {
+
+// The network's tasks, whose gradient of clock 7 something befalls first.
+class Befallen final : public TaskFactory {
+ public:
+  using AtSeven = std::function<Status(std::span<float> gradient)>;
+  Befallen(const RunConfig& config, AtSeven at_seven) : tasks_(config), at_seven_(std::move(at_seven)) {}
+  const Layout& layout() const override { return tasks_.layout(); }
+  void initialize(std::span<float> parameters) const override { tasks_.initialize(parameters); }
+  Result<std::unique_ptr<Task>> make_trainer(WorkerId worker) override {
+    PACELINE_ASSIGN_OR_RETURN(auto task, tasks_.make_trainer(worker));
+    return std::unique_ptr<Task>(std::make_unique<Each>(std::move(task), at_seven_));
+  }
+  Result<std::unique_ptr<Task>> make_evaluator() override { return tasks_.make_evaluator(); }
+
+ private:
+  class Each final : public Task {
+   public:
+    Each(std::unique_ptr<Task> task, AtSeven at_seven)
+        : task_(std::move(task)), at_seven_(std::move(at_seven)) {}
     Status load(const Step& step) override {
-      clock = step.clock;
-      return task->load(step);
+      clock_ = step.clock;
+      return task_->load(step);
     }
-    Result<Metric> compute(std::span<const float> p, std::span<float> g, const FinalFrom& f) override {
-      if (clock == Clock(7)) leave();
-      return task->compute(p, g, f);
+    Result<Metric> compute(std::span<const float> parameters, std::span<float> gradient,
+                           const FinalFrom& final_from) override {
+      if (clock_ != Clock(7)) return task_->compute(parameters, gradient, final_from);
+      PACELINE_ASSIGN_OR_RETURN(const Metric metric,
+                                task_->compute(parameters, gradient, [](std::int64_t) {}));
+      PACELINE_RETURN_IF_ERROR(at_seven_(gradient));
+      return metric;
     }
-    Result<Metric> evaluate(std::span<const float> p) override { return task->evaluate(p); }
-    std::unique_ptr<Task> task;
-    std::function<void()> leave;
-    Clock clock;
+    Result<Metric> evaluate(std::span<const float> parameters) override {
+      return task_->evaluate(parameters);
+    }
+
+   private:
+    const std::unique_ptr<Task> task_;
+    const AtSeven at_seven_;
+    Clock clock_;
   };
-  struct Factory final : TaskFactory {
-    Factory(const RunConfig& run, std::function<void()> at_seven) : tasks(run), leave(std::move(at_seven)) {}
-    const Layout& layout() const override { return tasks.layout(); }
-    void initialize(std::span<float> parameters) const override { tasks.initialize(parameters); }
-    Result<std::unique_ptr<Task>> make_trainer(WorkerId worker) override {
-      PACELINE_ASSIGN_OR_RETURN(auto task, tasks.make_trainer(worker));
-      return std::unique_ptr<Task>(std::make_unique<Leaving>(std::move(task), leave));
-    }
-    Result<std::unique_ptr<Task>> make_evaluator() override { return tasks.make_evaluator(); }
-    RecordingTasks tasks;
-    std::function<void()> leave;
-  };
+  RecordingTasks tasks_;
+  const AtSeven at_seven_;
+};
+
+// Why a run has no model, in which something befalls node 2 at clock 7.
+std::string why_it_failed(const RunConfig& config,
+                          const std::function<Befallen::AtSeven(const testing::StopNode&)>& befalls) {
   const auto ended = testing::run_cluster(
       config, [&](NodeId node, const testing::StopNode& stop) -> std::unique_ptr<TaskFactory> {
-        std::function<void()> leaves = [] {};
-        if (node == NodeId(2)) leaves = [stop] { stop(NodeId(2), "it has enough"); };
-        return std::make_unique<Factory>(config, leaves);
+        const Befallen::AtSeven nothing = [](std::span<float>) { return Status::ok(); };
+        return std::make_unique<Befallen>(config, node == NodeId(2) ? befalls(stop) : nothing);
       });
-  // There is no model, and why says the authority.
   REQUIRE_FALSE(ended.is_ok());
-  CHECK(ended.status().message().find("node 2") != std::string::npos);
+  return ended.status().message();
+}
+
+}  // namespace
+
+// The run ends, whoever hears of it first and how: no node waits in a sum that never comes.
+TEST_CASE("a_node_that_is_lost_is_named_and_none_hangs") {
+  const auto algorithm = GENERATE(Algorithm::kRing, Algorithm::kBinaryBlocks, Algorithm::kTorus);
+  const RunConfig config = summing(algorithm, 4);
+  SECTION("it leaves") {
+    const std::string why = why_it_failed(config, [](const testing::StopNode& stop) {
+      return [stop](std::span<float>) {
+        stop(NodeId(2), "it has enough");
+        return Status::ok();
+      };
+    });
+    CHECK_THAT(why, Catch::Matchers::Contains("node 2"));
+  }
+  SECTION("its task fails") {
+    const std::string why = why_it_failed(config, [](const testing::StopNode&) {
+      return [](std::span<float>) { return internal_error("the task has failed"); };
+    });
+    CHECK_THAT(why, Catch::Matchers::Contains("node 2"));
+  }
+}
+
+TEST_CASE("a_gradient_that_is_not_finite_ends_the_run_and_names_its_worker") {
+  const std::string why = why_it_failed(summing(Algorithm::kRing, 3), [](const testing::StopNode&) {
+    return [](std::span<float> gradient) {
+      gradient[3] = std::numeric_limits<float>::quiet_NaN();
+      return Status::ok();
+    };
+  });
+  CHECK_THAT(why, Catch::Matchers::Contains("worker 2.0 at clock 7: not finite"));
 }
 
 }  // namespace paceline::test

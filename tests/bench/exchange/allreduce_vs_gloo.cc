@@ -3,7 +3,8 @@
 //   bench_allreduce [--ranks 2] [--turns 15] [--sizes 4096,262144,4194304,67108864]
 //
 // A turn of an algorithm is so many reductions as take some 100 ms, after one that is not counted; its figure is rank
-// 0's time for one of them. Printed are the median and the least of all turns, in ms, and ours over the best of Gloo's.
+// 0's time for one of them. Printed are the median and the least of all turns, in ms, the median of what rank 0's
+// threads had of the processors, and ours over the best of Gloo's.
 #include <gloo/allreduce.h>
 #include <gloo/allreduce_halving_doubling.h>
 #include <gloo/allreduce_ring_chunked.h>
@@ -18,6 +19,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -47,6 +49,13 @@ constexpr std::chrono::milliseconds kWithin(60'000);
 
 double seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// Of the processors, by all threads of this process.
+double processor_seconds() {
+  timespec t{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
 }
 
 // One way of summing a vector of one size: a call is one reduction.
@@ -137,25 +146,29 @@ class Rank {
     std::vector<int> counts;
     for (const Contender& contender : all) counts.push_back(reductions_of_a_turn(contender));
     std::vector<std::vector<double>> figures(all.size());
+    std::vector<std::vector<double>> processor(all.size());
     for (int turn = 0; turn < options_.turns; ++turn) {
       for (std::size_t i = 0; i < all.size(); ++i) {
         all[i].reduce();
         const double began = seconds();
+        const double processor_began = processor_seconds();
         for (int k = 0; k < counts[i]; ++k) all[i].reduce();
         figures[i].push_back(1e3 * (seconds() - began) / counts[i]);
+        processor[i].push_back(1e3 * (processor_seconds() - processor_began) / counts[i]);
       }
     }
-    if (rank_ == 0) print(bytes, all, figures);
+    if (rank_ == 0) print(bytes, all, figures, processor);
   }
 
   void print(std::int64_t bytes, const std::vector<Contender>& all,
-             const std::vector<std::vector<double>>& figures) const {
+             const std::vector<std::vector<double>>& figures,
+             const std::vector<std::vector<double>>& processor) const {
     double best[2] = {1e300, 1e300};
     std::printf("%lld bytes, %u processes\n", static_cast<long long>(bytes), options_.ranks);
     for (std::size_t i = 0; i < all.size(); ++i) {
       const double middle = median(figures[i]);
-      std::printf("  %-22s median %9.3f ms, least %9.3f ms\n", all[i].name.c_str(), middle,
-                  *std::min_element(figures[i].begin(), figures[i].end()));
+      std::printf("  %-22s median %9.3f ms, least %9.3f ms, processor %9.3f ms\n", all[i].name.c_str(),
+                  middle, *std::min_element(figures[i].begin(), figures[i].end()), median(processor[i]));
       best[all[i].ours ? 0 : 1] = std::min(best[all[i].ours ? 0 : 1], middle);
     }
     std::printf("  the best of ours / the best of Gloo's: %.2f\n", best[0] / best[1]);
