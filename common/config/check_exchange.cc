@@ -44,6 +44,8 @@ void check_exchange(Judge& judge, const RunConfig& c) {
             "every node has its place in the plan", "a number", "null");
   only_with(c.cluster.reconnect_timeout > Duration(0), "cluster.reconnect_timeout",
             "a run whose nodes hold the parameters is not taken up again", "a time", "0s");
+  only_with(c.cluster.shared_memory == SharedMemory::kOn, "cluster.shared_memory",
+            "no gradient goes to a server", "on", "auto or off");
   only_with(c.cluster.gradient_encoding != Encoding::kFp32, "cluster.gradient_encoding",
             "sums are of float32", name_of(c.cluster.gradient_encoding), "fp32");
   only_with(c.checkpoint.enabled(), "checkpoint.every_clocks", "optimizer state is with the nodes",

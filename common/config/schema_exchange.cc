@@ -14,15 +14,14 @@ void add_exchange(Schema& schema) {
        .trade_off =
            "allreduce moves the same bytes over every link and none through a server that all share; it "
            "waits for every node, needs policy bsp, and ends when a node is lost."}));
-  keys.push_back(row(
-      PACELINE_FIELD(exchange.algorithm), choice<schedule::Algorithm>(), Scope::kWholeRun,
-      {.effect =
-           "Who sends what to whom (`paceline schedule` prints it). auto: binary_blocks for small buckets, "
-           "ring for large ones.",
-       .trade_off =
-           "ring sends least to most neighbours, in steps that grow with the nodes; halving_doubling "
-           "(powers of two) and binary_blocks take few steps; torus is between; direct takes two "
-           "steps and a connection between all; tree is for very small buckets."}));
+  keys.push_back(
+      row(PACELINE_FIELD(exchange.algorithm), choice<schedule::Algorithm>(), Scope::kWholeRun,
+          {.effect = "Who sends what to whom (`paceline schedule` prints it). auto: tree for tiny buckets, "
+                     "binary_blocks for small ones, ring for large ones.",
+           .trade_off =
+               "ring sends least to most neighbours, in steps that grow with the nodes; halving_doubling "
+               "(powers of two) and binary_blocks take few steps; torus is between; direct takes two "
+               "steps and a connection between all; tree is for very small buckets."}));
   keys.push_back(
       row(PACELINE_FIELD(exchange.grid), list_of(whole32(1, 4096)), Scope::kWholeRun,
           {.unit = "nodes",

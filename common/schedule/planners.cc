@@ -201,9 +201,9 @@ Grid squarest_grid(std::uint32_t ranks) {
 }
 
 Result<Plan> make_plan(const PlanRequest& request) {
-  const bool small = request.floats <= kSmallFloats;
   const Algorithm algorithm = request.algorithm != Algorithm::kAuto ? request.algorithm
-                              : small                               ? Algorithm::kBinaryBlocks
+                              : request.floats <= kTinyFloats       ? Algorithm::kTree
+                              : request.floats <= kSmallFloats      ? Algorithm::kBinaryBlocks
                                                                     : Algorithm::kRing;
   const std::string ranks = std::to_string(request.ranks) + " ranks";
   Builder builder(request.ranks, request.segment_floats);

@@ -40,8 +40,10 @@ struct PlanRequest {
   std::int64_t segment_floats = 64 * 1024;  // of one transfer at most, >= 1
 };
 
-// kAuto: by size, binary_blocks for up to kSmallFloats, where the number of steps is what counts, else ring, where
-// bytes are. Errors: kInvalidArgument, halving_doubling with ranks that are no power of two, a grid of other than `ranks`.
+// kAuto: by size. For up to kTinyFloats tree, whose messages are fewest; for up to kSmallFloats binary_blocks, where
+// the number of steps is what counts; else ring, where bytes are (tests/bench/exchange/allreduce_vs_gloo.cc).
+// Errors: kInvalidArgument, halving_doubling with ranks that are no power of two, a grid of other than `ranks`.
+inline constexpr std::int64_t kTinyFloats = 4 * 1024;
 inline constexpr std::int64_t kSmallFloats = 64 * 1024;
 [[nodiscard]] Result<Plan> make_plan(const PlanRequest& request);
 

@@ -31,6 +31,7 @@ TEST_CASE("what_an_all_reduce_does_not_go_with_is_refused") {
            {"cluster.shards=2", "cluster.shards: no gradient goes to a server, got 2 with"},
            {"cluster.reconnect_timeout=5s", "cluster.reconnect_timeout: "},
            {"cluster.gradient_encoding=fp16", "cluster.gradient_encoding: "},
+           {"cluster.shared_memory=on", "cluster.shared_memory: no gradient goes to a server, got on with"},
            {"checkpoint.every_clocks=5", "checkpoint.every_clocks: "},
            {"train.total_iterations=41", "train.total_iterations: every worker takes part in every step"},
            {"train.on_nan=skip", "train.on_nan: "},

@@ -84,9 +84,10 @@ void AllReduceExchange::hand_over(const Contribution& gradient, std::int64_t fin
   changed_.notify_all();
 }
 
+// The first float is final with push() alone: the gradient counts only then, and the round must not end before.
 void AllReduceExchange::push_early(const Contribution& gradient, std::int64_t begin) {
   const std::lock_guard lock(mutex_);
-  hand_over(gradient, begin);
+  hand_over(gradient, std::max<std::int64_t>(begin, 1));
 }
 
 void AllReduceExchange::push(Contribution gradient) {
