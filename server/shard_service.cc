@@ -58,10 +58,10 @@ Result<Range> ShardService::open(const Layout& layout) {
   const double needed = memory_bound(range.size(), config_).least;
   const double usable = usable_memory_bytes();
   if (needed > usable) {
-    return resource_exhausted(
-        "shard " + to_string(id_) + " of " + std::to_string(range.size()) + " floats needs " +
-        std::to_string(static_cast<std::int64_t>(needed / 1e6)) + " MB, this process may have " +
-        std::to_string(static_cast<std::int64_t>(usable / 1e6)) + " MB");
+    return resource_exhausted("shard " + to_string(id_) + " of " + std::to_string(range.size()) +
+                              " floats needs " + std::to_string(static_cast<std::int64_t>(needed / 1e6)) +
+                              " MB, this process may have " +
+                              std::to_string(static_cast<std::int64_t>(usable / 1e6)) + " MB");
   }
   // All that lies here at once in the steady state: what is needed, and a gradient on its way from each
   // worker.
@@ -253,7 +253,7 @@ Status ShardService::on(Peer from, const wire::InitialParameters& piece, const w
   }
   if (!shard_) return failed_precondition("initial parameters before a join");
   PACELINE_RETURN_IF_ERROR(shard_->initialize(piece, payload.floats()));
-  if (!shard_->ready()) return Status::ok();
+  if (!piece.last) return Status::ok();
   outbox_.send(Peer::of(kAuthority), {wire::ShardReady{id_, layout_hash_}, {}});
   answer_ready();
   return Status::ok();

@@ -93,6 +93,9 @@ Result<Outcome> train(const RunConfig& config, std::unique_ptr<ComputeTimes> tim
 
 Result<SimulatedRun> simulate(const RunConfig& config, const std::optional<fs::path>& trace,
                               TaskFactory* tasks) {
+  if (config.exchange.kind != ExchangeKind::kServer) {
+    return invalid_argument("exchange.kind: only servers are simulated, got allreduce, expected server");
+  }
   SimulatedRun run{{}, config, std::nullopt};
   std::unique_ptr<ComputeTimes> traced_times;
   std::optional<std::string> fingerprint;

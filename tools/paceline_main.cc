@@ -13,6 +13,7 @@
 #include "tools/keygen.h"
 #include "tools/model.h"
 #include "tools/report.h"
+#include "tools/schedule.h"
 #include "tools/simulate.h"
 #include "tools/speedup.h"
 #include "tools/sweep.h"
@@ -33,6 +34,7 @@ int main(int argc, char** argv) {
   paceline::add_keygen(app, exit_status);
   paceline::add_model(app, exit_status);
   paceline::add_report(app, exit_status);
+  paceline::add_schedule(app, exit_status);
   paceline::add_simulate(app, exit_status);
   paceline::add_speedup(app, exit_status);
   paceline::add_sweep(app, exit_status);

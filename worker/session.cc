@@ -47,7 +47,9 @@ std::size_t gradient_buffers_max(const RunConfig& config, ReadBy read_by) {
 // For all gradients that the node may have at a time. Of a session of its own: servers that were lost may
 // still read what they were lent.
 Result<std::shared_ptr<wire::SharedSegment>> memory_to_share(const RunConfig& config, const Layout& layout) {
-  if (config.cluster.shared_memory == SharedMemory::kOff) return std::shared_ptr<wire::SharedSegment>();
+  const bool sends_none = config.exchange.kind == ExchangeKind::kAllreduce;
+  if (sends_none || config.cluster.shared_memory == SharedMemory::kOff)
+    return std::shared_ptr<wire::SharedSegment>();
   return wire::SharedSegment::create(wire::gradient_segment_bytes(
       layout.size(), config.cluster.threads_per_node, gradient_buffers_max(config, ReadBy::kServers)));
 }
@@ -84,6 +86,11 @@ std::chrono::nanoseconds deadline(const ClusterSection& cluster) {
   return cluster.reconnect_timeout > Duration(0) ? 2 * cluster.lease : cluster.lease;
 }
 
+// The nodes' version 0 stays whole where it is.
+class NoLanding final : public ParameterLanding {
+  bool land(ShardId, const cache::SliceStamp&, const SlicePiece&) override { return false; }
+};
+
 }  // namespace
 
 // What a thread trains with. Belongs to that thread.
@@ -117,6 +124,11 @@ Session::Session(const SessionParts& parts, const SessionEnd& before)
                .lost = before.lost,
                .last_generation = before.generation},
               parts.tasks.layout(), parts.context, process_cache_) {
+  if (config_.exchange.kind == ExchangeKind::kAllreduce) {
+    reduces_ = std::make_unique<AllReduceExchange>(
+        AllReduceExchange::Parts{config_, parts.node, parts.tasks.layout(), process_cache_, steady_now,
+                                 [this](const Status& why) { client_.close(why); }});
+  }
   for (std::uint32_t t = 0; t < shown_.size(); ++t) {
     watches_.emplace_back(WorkerId(parts.node, t), parts.tasks.computes_on(t));
   }
@@ -150,6 +162,13 @@ SessionEnd Session::run(NodeTotals& totals) {
     if (Status sent = send_initial_parameters(); !sent.is_ok()) {
       client_.leave(sent);
       return {sent, client_.lost(), 0};
+    }
+  }
+
+  if (reduces_ != nullptr) {
+    if (Status begun = begin_reducing(); !begun.is_ok()) {
+      client_.leave(begun);
+      return {begun, client_.lost(), 0};
     }
   }
 
@@ -259,6 +278,27 @@ Status Session::send_initial_parameters() {
   return Status::ok();
 }
 
+// Every node knows every other one, then has the parameters that node 0 has sent.
+Status Session::begin_reducing() {
+  PACELINE_ASSIGN_OR_RETURN(const std::string address,
+                            mesh::address_towards(config_.cluster.endpoints.front()));
+  PACELINE_ASSIGN_OR_RETURN(const mesh::Listening listening, mesh::listen_at(address));
+  PACELINE_ASSIGN_OR_RETURN(wire::Peers peers,
+                            client_.exchange_endpoints(listening.endpoint, config_.cluster.start_timeout));
+  PACELINE_RETURN_IF_ERROR(
+      reduces_->connect(listening, {parts_.node.value, std::move(peers.endpoints), peers.token}));
+  NoLanding landing;
+  PACELINE_RETURN_IF_ERROR(
+      client_.await_parameters(client_.request_parameters(Version(0)), landing).status());
+  std::vector<float> initial(static_cast<std::size_t>(parts_.tasks.layout().size()));
+  process_cache_.slice(kAuthority)->copy_to(initial);
+  reduces_->begin(initial);
+  parts_.log.info("node " + to_string(parts_.node) + " is connected to " +
+                  std::to_string(config_.cluster.nodes - 1) + " other node(s), and listens at " +
+                  listening.endpoint);
+  return Status::ok();
+}
+
 Result<Session::Trainer> Session::make_trainer(WorkerId worker) {
   PACELINE_RETURN_IF_ERROR(client_.closed());  // stopped
   const auto of_worker = [worker](const Status& why) {
@@ -303,11 +343,11 @@ void Session::train_worker(WorkerId worker, Result<Trainer> trainer, ThreadResul
   Training training{
       .worker = worker,
       .layout = parts_.tasks.layout(),
-      .looks = worker_looks(config_.train.on_nan, config_.cluster.gradient_encoding),
+      .looks = reduces_ != nullptr || worker_looks(config_.train.on_nan, config_.cluster.gradient_encoding),
       .batches = batch_limits(config_),
       .deadline = deadline(config_.cluster),
       .coordinator = client_,
-      .exchange = client_,
+      .exchange = reduces_ != nullptr ? static_cast<Exchange&>(*reduces_) : client_,
       .process_cache = process_cache_,
       .task = *trainer->task,
       .pace = pace_,
@@ -357,7 +397,10 @@ void Session::write_trace() {
 }
 
 void Session::evaluate() {
-  const Status ended = run_evaluator(parts_.tasks, client_, parts_.log);
+  const FetchExact fetch = [this](Version version, std::span<float> flat) {
+    return reduces_ != nullptr ? reduces_->fetch_exact(version, flat) : client_.fetch_exact(version, flat);
+  };
+  const Status ended = run_evaluator(parts_.tasks, client_, fetch, parts_.log);
   client_.close(ended);  // usually it is why the evaluator ended
 }
 
@@ -365,6 +408,9 @@ void Session::evaluate() {
 Status Session::conclude(const std::vector<ThreadResult>& results, const NodeTotals& totals) {
   const bool done =
       std::all_of(results.begin(), results.end(), [](const auto& result) { return result.ended.is_ok(); });
+  if (done && reduces_ != nullptr && parts_.node == NodeId(0)) {
+    client_.send_final_parameters(reduces_->parameters());
+  }
   if (done) return client_.finish(totals.report());
   if (const auto over = client_.run_over()) return *over;
   const Status why = client_.closed();
@@ -376,6 +422,7 @@ Status Session::conclude(const std::vector<ThreadResult>& results, const NodeTot
 // client.
 void Session::on_closed() {
   pace_.stop();
+  if (reduces_ != nullptr) reduces_->close(aborted("the client is closed"));
   parts_.tasks.stop_evaluating();
   if (slots_.is_ok() && *slots_ != nullptr) (*slots_)->stop();
 }

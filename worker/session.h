@@ -24,6 +24,7 @@
 #include "common/timing/phase_times.h"
 #include "common/wire/shared_memory.h"
 #include "common/wire/transport.h"
+#include "worker/allreduce/allreduce_exchange.h"
 #include "worker/cache/process_cache.h"
 #include "worker/client/ps_client.h"
 #include "worker/emulate/compute_slots.h"
@@ -62,6 +63,8 @@ class Session {
  public:
   // `before`: how the last session in which servers were joined ended; one of the first: nothing was lost.
   Session(const SessionParts& parts, const SessionEnd& before);
+  // What is called when the client closes is not called behind the end of what it would close.
+  ~Session() { client_.close(aborted("the session is over")); }
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
@@ -90,6 +93,7 @@ class Session {
   void work_to_the_end(PreparedThreads<Trainer>& threads) const;
   Status start();
   Status send_initial_parameters();
+  Status begin_reducing();
   // Thread: the one that trains with it.
   Result<Trainer> make_trainer(WorkerId worker);
   step::StepRules step_rules() const;
@@ -112,6 +116,7 @@ class Session {
   const Result<std::shared_ptr<ComputeSlots>> slots_;          // null where no cluster is emulated
   SteadyPaceClock pace_;
   PsClient client_;
+  std::unique_ptr<AllReduceExchange> reduces_;  // exchange.kind: allreduce; else null
 };
 
 }  // namespace paceline

@@ -42,6 +42,8 @@ bool on_gpus(const RunConfig& c) { return c.train.device == Device::kCuda; }
 bool on_cpu(const RunConfig& c) { return c.train.device == Device::kCpu; }
 bool applies_on_gpus(const RunConfig& c) { return c.server.device == Device::kCuda; }
 bool saves(const RunConfig& c) { return c.checkpoint.enabled() || c.run.max_seconds; }
+bool reduces(const RunConfig& c) { return c.exchange.kind == ExchangeKind::kAllreduce; }
+bool is_torus(const RunConfig& c) { return c.exchange.algorithm == schedule::Algorithm::kTorus; }
 bool evaluates(const RunConfig& c) { return c.train.eval_every_clocks.has_value(); }
 bool skips(const RunConfig& c) { return c.train.on_nan == OnNan::kSkip; }
 bool decays(const RunConfig& c) { return c.train.optimizer.weight_decay > 0; }
@@ -63,6 +65,9 @@ const Reader kReaders[] = {
     {"checkpoint.keep_best", evaluates, "train.eval_every_clocks"},
     {"data.on_device", on_gpus, "train.device: cuda"},
     {"server.devices", applies_on_gpus, "device: cuda"},
+    {"exchange.algorithm", reduces, "kind: allreduce"},
+    {"exchange.bucket_bytes", reduces, "kind: allreduce"},
+    {"exchange.grid", is_torus, "algorithm: torus"},
     {"sync.lpr.increase_above", steered_by_progress, "policy: dtssp"},
     {"sync.lpr.decrease_below", steered_by_progress, "policy: dtssp"},
     {"train.backend", on_cpu, "device: cpu"},

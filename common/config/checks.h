@@ -43,6 +43,9 @@ void check_one_or_each(Judge& judge, const RunConfig& c, const char* key, std::s
 // sync:, and what goes with a policy.
 void check_sync(Judge& judge, const RunConfig& c);
 
+// exchange:, and what goes with an all-reduce.
+void check_exchange(Judge& judge, const RunConfig& c);
+
 // security:, and addresses that other machines reach.
 void check_security(Judge& judge, const RunConfig& c);
 

@@ -43,6 +43,15 @@ PACELINE_ENUM_NAMES(Encoding, {{Encoding::kFp32, "fp32"},
                                {Encoding::kBf16, "bf16"},
                                {Encoding::kInt8, "int8"},
                                {Encoding::kTopK, "top_k"}});
+PACELINE_ENUM_NAMES(ExchangeKind,
+                    {{ExchangeKind::kServer, "server"}, {ExchangeKind::kAllreduce, "allreduce"}});
+PACELINE_ENUM_NAMES(schedule::Algorithm, {{schedule::Algorithm::kAuto, "auto"},
+                                          {schedule::Algorithm::kRing, "ring"},
+                                          {schedule::Algorithm::kHalvingDoubling, "halving_doubling"},
+                                          {schedule::Algorithm::kBinaryBlocks, "binary_blocks"},
+                                          {schedule::Algorithm::kTorus, "torus"},
+                                          {schedule::Algorithm::kDirect, "direct"},
+                                          {schedule::Algorithm::kTree, "tree"}});
 PACELINE_ENUM_NAMES(OptimizerKind, {{OptimizerKind::kSgd, "sgd"},
                                     {OptimizerKind::kMomentum, "momentum"},
                                     {OptimizerKind::kAdam, "adam"},

@@ -13,6 +13,7 @@
 #include "common/encode/encoding.h"
 #include "common/ids.h"
 #include "common/network/layer_kinds.h"
+#include "common/schedule/algorithm.h"
 #include "common/sync/modes.h"
 #include "common/sync/policy_stage.h"
 
@@ -133,6 +134,17 @@ struct SyncSection {
   ApplyMode apply = ApplyMode::kVersioned;   // default: asp eager, else versioned
   CombineMode combine = CombineMode::kMean;  // default: versioned mean, eager each
   bool operator==(const SyncSection&) const = default;
+};
+
+enum class ExchangeKind { kServer, kAllreduce };
+
+// exchange: how what workers compute is brought together.
+struct ExchangeSection {
+  ExchangeKind kind = ExchangeKind::kServer;
+  schedule::Algorithm algorithm = schedule::Algorithm::kAuto;
+  std::vector<std::uint32_t> grid;  // torus: rows, columns; empty: nearly square
+  std::int64_t bucket_bytes = 4 * 1024 * 1024;
+  bool operator==(const ExchangeSection&) const = default;
 };
 
 enum class OptimizerKind { kSgd, kMomentum, kAdam, kAdagrad, kRmsprop, kAdadelta };
@@ -393,6 +405,7 @@ struct RunConfig {
   CheckpointSection checkpoint;
   ServerSection server;
   SyncSection sync;
+  ExchangeSection exchange;
   TrainSection train;
   DataSection data;
   EmulateSection emulate;

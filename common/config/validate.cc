@@ -355,6 +355,7 @@ Status validate(const RunConfig& config, const Given& given, LoadFor what) {
   check_encoding(judge, config.cluster);
   if (what == LoadFor::kDaemons) check_security(judge, config);
   check_sync(judge, config);
+  check_exchange(judge, config);
   check_network(judge, config.train);
   check_optimizer(judge, config);
   check_local_steps(judge, config);

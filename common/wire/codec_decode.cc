@@ -322,6 +322,13 @@ Body read(Fields& f, const proto::NodeLost& in) {
 
 Body read(Fields&, const proto::NodeReady&) { return NodeReady{}; }
 
+Body read(Fields& f, const proto::Peers& in) {
+  Peers m{in.token(), {}};
+  if (!f.length("endpoints", in.endpoints_size(), 0, kNodesMax)) return m;
+  for (const std::string& endpoint : in.endpoints()) m.endpoints.push_back(text_of(f, endpoint, "endpoints"));
+  return m;
+}
+
 Body read(Fields& f, const proto::NodeAdmitted& in) {
   return NodeAdmitted{node_of(f, in.node()), in.incarnation()};
 }
@@ -532,10 +539,12 @@ Result<Body> from_proto(const proto::Header& header) {
       return checked("FilePull", header.file_pull());
     case proto::Header::kFilePiece:
       return checked("FilePiece", header.file_piece());
+    case proto::Header::kPeers:
+      return checked("Peers", header.peers());
     case proto::Header::BODY_NOT_SET:
       break;
   }
-  return invalid_argument("header: got no body, or one this version does not know; expected field 1 to 41");
+  return invalid_argument("header: got no body, or one this version does not know; expected field 1 to 42");
 }
 
 Result<std::optional<Logged>> logged_of(const proto::Header& header) {

@@ -324,6 +324,11 @@ void put(const NodeLost& m, proto::Header& header) {
 
 void put(const NodeReady&, proto::Header& header) { header.mutable_node_ready(); }
 
+void put(const Peers& m, proto::Header& header) {
+  header.mutable_peers()->set_token(m.token);
+  for (const std::string& endpoint : m.endpoints) header.mutable_peers()->add_endpoints(text(endpoint));
+}
+
 void put(const NodeAdmitted& m, proto::Header& header) {
   header.mutable_node_admitted()->set_node(m.node.value);
   header.mutable_node_admitted()->set_incarnation(m.incarnation);

@@ -46,7 +46,8 @@ constexpr std::array<const char*, kBodies> kNames = {"Join",
                                                      "HandOver",
                                                      "ReplicaResumes",
                                                      "FilePull",
-                                                     "FilePiece"};
+                                                     "FilePiece",
+                                                     "Peers"};
 
 }  // namespace
 

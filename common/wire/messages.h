@@ -4,9 +4,9 @@
 //
 // Who talks to whom:
 //   node -> every server   Join, InitialParameters (node 0), Push, Withdraw, Pull, Heartbeat, Leave
-//   node -> authority      NodeReady, StepReport, EvaluationReport, NodeReport
+//   node -> authority      NodeReady, Peers, StepReport, EvaluationReport, NodeReport
 //   server -> node         Welcome, Parameters, Unchanged, Heartbeat, Error
-//   authority -> node      Grant, Held, FinishWorker, Evaluate, RunOver
+//   authority -> node      Peers, Grant, Held, FinishWorker, Evaluate, RunOver
 //   shard -> authority     ShardJoin, ShardReady, GradientArrived, NodeLost, Parameters, Saved, ShardReport,
 //                          StopRun, HandOver, Heartbeat, Leave
 //   replica -> primary     ReplicaJoin, FilePull, LogHeld, Heartbeat
@@ -97,10 +97,18 @@ struct Welcome {
 struct NodeReady {};
 
 // Node 0's initial values for a server's range; `offset` counts floats from the range's begin. Payload: the
-// floats.
+// floats. All-reduce: in the end once more, the parameters that the nodes have come to.
 struct InitialParameters {
   std::int64_t offset = 0;
   bool last = false;
+};
+
+// All-reduce. A node says where others reach it, one endpoint, behind its Welcome; once all have, the authority
+// tells all of them: by node, "10.0.0.3:40123". `token`: of the run, by which its nodes know each other; from a
+// node 0.
+struct Peers {
+  std::uint64_t token = 0;
+  std::vector<std::string> endpoints{};
 };
 
 // ---- one iteration
@@ -482,7 +490,7 @@ using AnyBody = std::variant<Join, Welcome, InitialParameters, Push, StepReport,
                              RunOver, Heartbeat, Error, ShardJoin, ShardWelcome, ShardReady, GradientArrived,
                              ApplyDecision, DiscardGradient, NodeLost, Release, ShardReport, Withdraw, Saved,
                              ForgetSaved, StopRun, NodeReady, NodeAdmitted, ReplicaJoin, ReplicaWelcome,
-                             LogHeld, Happened, HandOver, ReplicaResumes, FilePull, FilePiece>;
+                             LogHeld, Happened, HandOver, ReplicaResumes, FilePull, FilePiece, Peers>;
 inline constexpr std::size_t kBodies = std::variant_size_v<AnyBody>;
 
 // One of them: a variant whose copies, moves and end are compiled once, in messages.cc, not in each file that

@@ -107,6 +107,7 @@ Status Authority::on_node(NodeId from, const wire::Message& message, Ticks now) 
     return failed_precondition(std::string(wire::name_of(message.body)) + " from node " + to_string(from) +
                                ", which takes no part yet; expected its NodeReady");
   }
+  if (const auto* peers = std::get_if<wire::Peers>(&message.body)) return on(from, *peers);
   if (const auto* step_report = std::get_if<wire::StepReport>(&message.body))
     return on(from, *step_report, now);
   if (const auto* evaluation = std::get_if<wire::EvaluationReport>(&message.body))
@@ -121,6 +122,21 @@ Status Authority::on_node(NodeId from, const wire::Message& message, Ticks now) 
                           ": not for the authority");
 }
 
+Status Authority::on(NodeId from, const wire::Peers& said) {
+  if (!reduces() || said.endpoints.size() != 1 || said.endpoints[0].empty()) {
+    return invalid_argument("endpoints of node " + to_string(from) + ": got " +
+                            std::to_string(said.endpoints.size()) +
+                            ", expected one, and exchange.kind: allreduce");
+  }
+  endpoints_.resize(nodes_.size());
+  endpoints_[from.value] = said.endpoints[0];
+  if (std::count(endpoints_.begin(), endpoints_.end(), "") > 0) return Status::ok();
+  for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
+    to_node(NodeId(i), wire::Peers{comings_[0].incarnation, endpoints_});
+  }
+  return Status::ok();
+}
+
 Status Authority::on(NodeId from, const wire::StepReport& report, Ticks now) {
   if (report.worker.node != from) {
     return invalid_argument("report from node " + to_string(from) + " in the name of worker " +
@@ -133,15 +149,28 @@ Status Authority::on(NodeId from, const wire::StepReport& report, Ticks now) {
   const Metric trained = trained_;
   const std::int64_t skipped = engine_.iterations_skipped();
   if (!report.skipped) trained_ += report.metric;  // the version that it completes counts it
-  const Status taken =
-      step(sync::StepReported{report.worker, report.clock, report.metric, report.computed_version,
-                              report.computed_revision, report.skipped, report.fault, report.own_updates},
-           now);
+  // Its gradient is in the sum that every node has, and goes to no shard.
+  Status summed = Status::ok();
+  if (reduces() && !report.skipped) {
+    summed =
+        step(sync::GradientArrived{kAuthority, report.worker, report.clock, report.metric.samples, ""}, now);
+  }
+  const Status taken = !summed.is_ok()
+                           ? summed
+                           : step(sync::StepReported{report.worker, report.clock, report.metric,
+                                                     report.computed_version, report.computed_revision,
+                                                     report.skipped, report.fault, report.own_updates},
+                                  now);
   if (!taken) {
     trained_ = trained;
     if (taken.code() != StatusCode::kOutOfOrder) return taken;
     answer_again(report.worker, now);
     return taken;
+  }
+  // Nobody can finish an iteration whose sum one worker has no gradient for.
+  if (reduces() && run_status_ == "failed") {
+    fail(result_, now);
+    return Status::ok();
   }
   if (config_.train.on_nan == OnNan::kSkip && engine_.iterations_skipped() > skipped) say_skipped(report);
   longest_iteration_ = std::max<std::chrono::nanoseconds>(longest_iteration_, now - granted);
@@ -235,6 +264,7 @@ Status Authority::on_shard(ShardId from, const wire::Message& message, Ticks now
   } else if (const auto* ready = std::get_if<wire::ShardReady>(&body)) {
     const bool were_ready = shards_are_ready();
     shards_[from.value].ready = true;
+    parameters_are_here_ = reduces() && stage_ != Stage::kGathering;
     if (resumed_ && !were_ready && shards_are_ready()) gathering_since_ = now;
     // A shard that was restored may be ready before any node has come here.
     if (ready->layout_hash != (resumed_ ? resumed_->layout_hash : layout_.hash())) {

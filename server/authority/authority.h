@@ -167,6 +167,7 @@ class Authority {
   Status on(NodeId from, const wire::StepReport& report, Ticks now);
   Status on(NodeId from, const wire::EvaluationReport& report, Ticks now);
   Status on(NodeId from, const wire::NodeReport& report);
+  Status on(NodeId from, const wire::Peers& said);
   void on_arrival(ShardId from, const wire::GradientArrived& arrived, Ticks now);
   void expel(NodeId node, const Status& why, Ticks now);
   void begin_if_gathered(Ticks now);
@@ -350,6 +351,11 @@ class Authority {
   enum class ModelFile { kMissing, kBeingWritten, kWritten };
   ModelFile model_file_ = ModelFile::kMissing;
   bool saved_behind_model_ = false;  // or tried to
+
+  // All-reduce: the nodes hold the parameters, and give them to the shard in the end.
+  bool reduces() const { return config_.exchange.kind == ExchangeKind::kAllreduce; }
+  std::vector<std::string> endpoints_;  // by node, as it has said; empty: not yet
+  bool parameters_are_here_ = false;    // the final ones
 
   struct HandingOver {
     std::string why;

@@ -56,7 +56,8 @@ const sync::Apply* Authority::apply_to_save(Ticks now) {
     if (const auto* apply = std::get_if<sync::Apply>(&action)) last = apply;
   }
   if (last == nullptr || last->version_after != engine_.version() ||
-      last->revision_after != engine_.revision() || !checkpoints_.due(last->version_after, now, evaluation_.takes(last->version_after))) {
+      last->revision_after != engine_.revision() ||
+      !checkpoints_.due(last->version_after, now, evaluation_.takes(last->version_after))) {
     return nullptr;
   }
   return last;
@@ -105,6 +106,7 @@ void Authority::carry_out(const sync::Apply& action, Ticks now) {
   record_.applied(action);
   revision_ = action.revision_after;
   wire::ApplyDecision decision = apply_decision(config_, action, decided_);
+  if (reduces()) decision.contributions.clear();  // each node applies the sum by itself
   if (action.version_after > decided_) {
     const std::int64_t skipped = evaluation_.skipped();
     decision.retain = evaluation_.reached(action.version_after, {record_.seconds(now), engine_.threshold(),

@@ -36,6 +36,11 @@ void Authority::lost(Peer peer, const std::string& why, Ticks now) {
     log_.warn(to_string(peer) + " lost: " + why);
   }
   to_shards(wire::NodeLost{node, why, comings_[node.value].incarnation});
+  const bool needed = reduces() && !record_.has_report(node);
+  if (needed && (stage_ == Stage::kTraining || (stage_ == Stage::kEnding && !parameters_are_here_))) {
+    return fail(
+        unavailable(to_string(peer) + " lost: " + why + " (exchange.kind: allreduce needs every node)"), now);
+  }
   evaluation_.gone(node);
   for (std::uint32_t thread = 0; !record_.has_report(node) && thread < config_.cluster.threads_per_node;
        ++thread) {
@@ -102,6 +107,7 @@ void Authority::advance_end(Ticks now) {
         to_shards(wire::Release{version});
       }
     }
+    if (reduces() && !parameters_are_here_) return;  // node 0 is sending them
     if (!model_.requested()) {
       if (!evaluation_.idle()) return;  // at most two retained versions, and one of each number
       if (saves_last_state() && checkpoints_.under_way()) return;

@@ -48,7 +48,8 @@ Shard::Shard(ShardId id, Range range, const Layout& layout, ShardSettings settin
 
 Status Shard::initialize(const wire::InitialParameters& piece, std::span<const float> values) {
   const std::string what = "initial parameters of shard " + to_string(id_);
-  if (ready()) return failed_precondition(what + ": they are here already");
+  if (ready() && !settings_.replaced) return failed_precondition(what + ": they are here already");
+  if (ready() && initialized_ == range_.size()) initialized_ = 0;  // all of them anew
   if (piece.offset != initialized_) {
     const std::string gap =
         what + ": piece at " + std::to_string(piece.offset) + ", expected " + std::to_string(initialized_);
@@ -63,7 +64,7 @@ Status Shard::initialize(const wire::InitialParameters& piece, std::span<const f
   }
   now_.blocks.copy_from(piece.offset, values, pool_);
   initialized_ = end;
-  if (piece.last) {
+  if (piece.last && !ready()) {
     next_.begin(now_.blocks);
     now_.version = Version(0);
     now_.revision = Revision(0);

@@ -57,7 +57,8 @@ class Shard {
   ShardId id() const { return id_; }
   Range range() const { return range_; }
 
-  // Node 0's initial values, in pieces from 0 without gaps; the shard is ready with the last.
+  // Node 0's initial values, in pieces from 0 without gaps; the shard is ready with the last. Where nodes hold the
+  // parameters (ShardSettings::replaced), others in the place of what is here, likewise.
   // Errors: kOutOfOrder a piece that is here already; kFailedPrecondition a gap, or when ready already;
   // kInvalidArgument a piece beyond the range or `last` at the wrong place.
   [[nodiscard]] Status initialize(const wire::InitialParameters& piece, std::span<const float> values);

@@ -36,6 +36,7 @@ ShardSettings shard_settings(const RunConfig& config, std::uint32_t cores) {
   settings.gradient_encoding = config.cluster.gradient_encoding;
   settings.apply_threads = config.cluster.apply_threads.value_or(usual_threads(cores));
   if (cores > kFewCores) settings.apply_alone_floats = ShardSettings::kAloneWithCoresToSpare;
+  settings.replaced = config.exchange.kind == ExchangeKind::kAllreduce;
   settings.apply = config.sync.apply;
   settings.combine = config.sync.combine;
   settings.turns_eager = versioned && eager;

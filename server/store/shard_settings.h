@@ -49,6 +49,8 @@ struct ShardSettings {
   // Whether it is prepared while gradients arrive. Not where parameters travel in fewer bytes: those bytes,
   // the current state and the next one together would be more than the parameters twice.
   bool prepare_next = true;
+  // All-reduce: the nodes hold the parameters, and node 0 sends them again in the end.
+  bool replaced = false;
 };
 
 // For a process that may use so many cores; 0: it is not known.

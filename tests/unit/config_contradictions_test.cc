@@ -13,6 +13,47 @@ namespace {
 using Catch::Matchers::StartsWith;
 using testing::refusal;
 
+TEST_CASE("what_an_all_reduce_does_not_go_with_is_refused") {
+  const std::string good =
+      "{cluster: {nodes: 4}, train: {total_iterations: 40}, exchange: {kind: allreduce, algorithm: torus, "
+      "grid: [2, 2]}}";
+  CHECK(parse_config(good, "run.yaml", {}).status().message() == "");
+  struct Case {
+    const char* given;
+    const char* start;
+  };
+  for (const Case& bad : std::vector<Case>{
+           {"sync.policy=ssp",
+            "sync.policy: an all-reduce waits for every worker, got ssp with exchange.kind"},
+           {"sync.policy=asp",
+            "sync.policy: an all-reduce waits for every worker, got asp with exchange.kind"},
+           {"sync.combine=each", "sync.combine: "},
+           {"cluster.shards=2", "cluster.shards: no gradient goes to a server, got 2 with"},
+           {"cluster.reconnect_timeout=5s", "cluster.reconnect_timeout: "},
+           {"cluster.gradient_encoding=fp16", "cluster.gradient_encoding: "},
+           {"cluster.shared_memory=on", "cluster.shared_memory: no gradient goes to a server, got on with"},
+           {"checkpoint.every_clocks=5", "checkpoint.every_clocks: "},
+           {"train.total_iterations=41", "train.total_iterations: every worker takes part in every step"},
+           {"train.on_nan=skip", "train.on_nan: "},
+           {"train.batch_balance=speed", "train.batch_balance: "},
+           {"train.device=cuda", "train.device: "},
+           {"security.keys=keys", "security.keys: "},
+           {"exchange.grid=[3, 2]",
+            "exchange.grid: a grid that does not fit, got 3 x 2, expected [rows, columns] with rows x "
+            "columns = 4 nodes"},
+           {"exchange.grid=[4]", "exchange.grid: a grid that does not fit, got 4, "},
+           {"exchange.algorithm=ring", "exchange.grid: nobody reads it"},
+           {"exchange.kind=server", "exchange.algorithm: nobody reads it"},
+           {"exchange.bucket_bytes=0", "exchange.bucket_bytes: "}}) {
+    CHECK_THAT(refusal(good, {bad.given}), Catch::Matchers::Contains(bad.start));
+  }
+  CHECK_THAT(
+      refusal("{cluster: {nodes: 3}, train: {total_iterations: 30}, exchange: {kind: allreduce, algorithm: "
+              "halving_doubling}}"),
+      Catch::Matchers::Contains(
+          "exchange.algorithm: halves need a power of two, got halving_doubling with 3"));
+}
+
 TEST_CASE("contradictions_are_refused_at_a_key_that_was_given") {
   struct Case {
     const char* text;

@@ -232,6 +232,7 @@ TEST_CASE("every message has its name") {
   CHECK(std::string(name_of(Body(Saved{}))) == "Saved");
   CHECK(std::string(name_of(Body(ForgetSaved{}))) == "ForgetSaved");
   CHECK(std::string(name_of(Body(NodeAdmitted{}))) == "NodeAdmitted");
+  CHECK(std::string(name_of(Body(Peers{}))) == "Peers");
   CHECK(std::string(name_of(Body(Happened{}))) == "Happened");
   CHECK(std::string(name_of(Body(FilePiece{}))) == "FilePiece");
 }

@@ -26,6 +26,20 @@ Result<std::vector<ClientState::Standing>> ClientState::await_welcomes(std::chro
   return servers_;
 }
 
+void ClientState::peers(wire::Peers peers) {
+  const std::lock_guard lock(mutex_);
+  peers_ = std::move(peers);
+  changed_.notify_all();
+}
+
+Result<wire::Peers> ClientState::await_peers(std::chrono::nanoseconds timeout) {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, timeout, [this] { return !closed_.is_ok() || peers_; });
+  if (!closed_.is_ok()) return closed_;
+  if (!peers_) return deadline_exceeded("the authority has not said where the other nodes are");
+  return *peers_;
+}
+
 bool ClientState::close(const Status& why, Lost lost) {
   PACELINE_ASSERT(!why.is_ok(), "a client is closed for a reason");
   const std::lock_guard lock(mutex_);

@@ -14,6 +14,7 @@
 
 #include "common/ids.h"
 #include "common/status.h"
+#include "common/wire/messages.h"
 
 namespace paceline {
 
@@ -42,6 +43,11 @@ class ClientState {
   // `timeout` is over. By server, how it stands. Errors: why the client was closed.
   Result<std::vector<Standing>> await_welcomes(std::chrono::nanoseconds timeout);
 
+  // All-reduce: what the authority has said of the nodes, and the wait for it. Errors: kDeadlineExceeded; why the
+  // client was closed.
+  void peers(wire::Peers peers);
+  Result<wire::Peers> await_peers(std::chrono::nanoseconds timeout);
+
   // False when it is closed already: the first `why` counts, and what was lost with it. One that is OK is our
   // own bug.
   bool close(const Status& why, Lost lost = Lost::kNothing);
@@ -63,6 +69,7 @@ class ClientState {
   Lost lost_ = Lost::kNothing;
   std::optional<Status> run_over_;
   std::vector<Standing> servers_;
+  std::optional<wire::Peers> peers_;
 };
 
 }  // namespace paceline

@@ -21,6 +21,15 @@ void PsClient::send_initial_parameters(std::vector<float> values) {
   impl_->send_initial_parameters(std::make_shared<const std::vector<float>>(std::move(values)));
 }
 
+Result<wire::Peers> PsClient::exchange_endpoints(std::string own, std::chrono::nanoseconds timeout) {
+  impl_->say(wire::Peers{0, {std::move(own)}});
+  return impl_->state_.await_peers(timeout);
+}
+
+void PsClient::send_final_parameters(std::vector<float> values) {
+  impl_->send_final_parameters(std::make_shared<const std::vector<float>>(std::move(values)));
+}
+
 Result<Instruction> PsClient::next_instruction(std::uint32_t thread) {
   return impl_->mailboxes_.take(thread);
 }

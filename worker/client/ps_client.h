@@ -47,10 +47,10 @@ namespace paceline {
 struct PsClientOptions {
   ClusterSection cluster;
   NodeId node;
-  std::uint64_t incarnation = 0;         // a random number of this process
+  std::uint64_t incarnation = 0;           // a random number of this process
   std::uint64_t config_fingerprint = 0;    // what all daemons must agree on
   std::vector<std::string> settings = {};  // and by key (common/config/load.h)
-  std::uint64_t data_fingerprint = 0;    // and what all nodes' data must
+  std::uint64_t data_fingerprint = 0;      // and what all nodes' data must
   Log log;
   // To share with servers of this machine: where gradients lie. Null: nothing is shared.
   std::shared_ptr<wire::SharedSegment> memory{};
@@ -104,6 +104,13 @@ class PsClient final : public Coordinator, public Exchange {
 
   // Sends node 0's initial values (the whole flat vector) to their shards, but to those that have some.
   void send_initial_parameters(std::vector<float> values);
+
+  // ---- all-reduce, whose coordinator it is (worker/allreduce/)
+  // Says where the other nodes reach this one, and waits until the authority knows that of all, which it says.
+  // Once started. Errors: kDeadlineExceeded; why the client was closed.
+  Result<wire::Peers> exchange_endpoints(std::string own, std::chrono::nanoseconds timeout);
+  // Gives the server the parameters that the run has come to. Ahead of finish().
+  void send_final_parameters(std::vector<float> values);
 
   // ---- for training threads: coordinator.h
   Result<Instruction> next_instruction(std::uint32_t thread) override;

@@ -150,6 +150,20 @@ class PsClient::Impl {
     });
   }
 
+  void say(wire::Body body) {
+    boost::asio::post(io_, [this, body = std::move(body)] {
+      io_on_links([&](ServerLink& link) { return io_send_to_authority(link, body); });
+    });
+  }
+
+  void send_final_parameters(std::shared_ptr<const std::vector<float>> values) {
+    boost::asio::post(io_, [this, values = std::move(values)] {
+      io_on_links([&](ServerLink& link) {
+        return link.send_parameters(values, values->data() + link.range.begin, options_.cluster.frame_bytes);
+      });
+    });
+  }
+
   void close(Status why, Lost lost = Lost::kNothing) {
     if (!state_.close(why, lost)) return;
     mailboxes_.close(why);
@@ -206,6 +220,7 @@ class PsClient::Impl {
   Status io_handle(ServerLink& link, wire::Parameters& piece, wire::Payload& payload);
   Status io_handle(ServerLink& link, wire::Unchanged& unchanged, wire::Payload&);
   Status io_handle(ServerLink& link, wire::Evaluate& request, wire::Payload&);
+  Status io_handle(ServerLink& link, wire::Peers& peers, wire::Payload&);
   Status io_handle(ServerLink& link, wire::Heartbeat&, wire::Payload&);
   Status io_handle(ServerLink& link, wire::Error& error, wire::Payload&);
   Status io_handle(ServerLink& link, wire::RunOver& over, wire::Payload&);

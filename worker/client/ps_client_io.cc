@@ -246,6 +246,11 @@ Status PsClient::Impl::io_handle(ServerLink&, wire::Evaluate& request, wire::Pay
   return Status::ok();
 }
 
+Status PsClient::Impl::io_handle(ServerLink&, wire::Peers& peers, wire::Payload&) {
+  state_.peers(std::move(peers));
+  return Status::ok();
+}
+
 // A server that asks whether we are alive is answered; one that cannot be told so now asks again.
 Status PsClient::Impl::io_handle(ServerLink& link, wire::Heartbeat& beat, wire::Payload&) {
   if (beat.answer != 0 && !left_) (void)link.socket->send({wire::Heartbeat{.answer = beat.answer}, {}});

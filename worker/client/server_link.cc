@@ -38,7 +38,11 @@ Status ServerLink::check_silence(Ticks now, std::chrono::nanoseconds lease) cons
 
 Status ServerLink::send_initial(const std::shared_ptr<const void>& owner, const float* values,
                                 std::int64_t frame_bytes) {
-  if (initialized) return Status::ok();
+  return initialized ? Status::ok() : send_parameters(owner, values, frame_bytes);
+}
+
+Status ServerLink::send_parameters(const std::shared_ptr<const void>& owner, const float* values,
+                                   std::int64_t frame_bytes) {
   const std::int64_t frame = frame_floats(frame_bytes);
   std::int64_t offset = 0;
   do {  // an empty range still sends its one, last, empty frame: the shard is ready with it

@@ -19,7 +19,7 @@ void lower_priority_of_this_thread() {
 
 }  // namespace
 
-Status run_evaluator(TaskFactory& tasks, PsClient& client, const Log& log) {
+Status run_evaluator(TaskFactory& tasks, PsClient& client, const FetchExact& fetch, const Log& log) {
   std::unique_ptr<Task> task;  // made for the first request: most nodes never evaluate
   std::vector<float> parameters;
   for (;;) {
@@ -35,7 +35,7 @@ Status run_evaluator(TaskFactory& tasks, PsClient& client, const Log& log) {
         continue;
       }
     }
-    const Status fetched = client.fetch_exact(request.version, parameters);
+    const Status fetched = fetch(request.version, parameters);
     // Refused, while the client is open: this node came too late for that version, and trains on.
     auto metric = fetched.is_ok() ? task->evaluate(parameters) : fetched;
     // The node ends, which is why the evaluation may have; nobody waits for its report.

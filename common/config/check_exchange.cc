@@ -1,0 +1,72 @@
+// What an all-reduce among the nodes goes with: rounds in which every worker takes part, one coordinator.
+#include <bit>
+#include <string>
+
+#include "common/config/checks.h"
+#include "common/config/names.h"
+
+namespace paceline::config {
+namespace {
+
+void check_plan(Judge& judge, const RunConfig& c) {
+  const ExchangeSection& exchange = c.exchange;
+  const std::string nodes = std::to_string(c.cluster.nodes);
+  judge.refuse_if(
+      exchange.algorithm == schedule::Algorithm::kHalvingDoubling && !std::has_single_bit(c.cluster.nodes),
+      {"exchange.algorithm", "cluster.nodes"}, "halves need a power of two",
+      "halving_doubling with " + nodes + " nodes", "binary_blocks, or a power of two of nodes");
+  if (exchange.grid.empty()) return;
+  std::string grid;
+  for (const std::uint32_t side : exchange.grid) grid += (grid.empty() ? "" : " x ") + std::to_string(side);
+  const bool fits =
+      exchange.grid.size() == 2 && std::uint64_t{exchange.grid[0]} * exchange.grid[1] == c.cluster.nodes;
+  judge.refuse_if(!fits, {"exchange.grid"}, "a grid that does not fit", grid,
+                  "[rows, columns] with rows x columns = " + nodes + " nodes");
+}
+
+}  // namespace
+
+void check_exchange(Judge& judge, const RunConfig& c) {
+  if (c.exchange.kind != ExchangeKind::kAllreduce) return;
+  const auto only_with = [&](bool wrong, const char* key, const std::string& why, const std::string& got,
+                             const std::string& expected) {
+    judge.refuse_if(wrong, {key, "exchange.kind"}, why, got + " with exchange.kind: allreduce", expected);
+  };
+  only_with(c.sync.policy != PolicyKind::kBsp, "sync.policy", "an all-reduce waits for every worker",
+            name_of(c.sync.policy), "bsp, or exchange.kind: server");
+  only_with(c.sync.combine != CombineMode::kMean, "sync.combine", "what is summed is divided by all",
+            name_of(c.sync.combine), "mean");
+  only_with(c.cluster.shards != 1, "cluster.shards", "no gradient goes to a server",
+            std::to_string(c.cluster.shards), "1");
+  only_with(c.cluster.replicas != 1, "cluster.replicas", "the server is not what the parameters lie in",
+            std::to_string(c.cluster.replicas), "1");
+  only_with(c.cluster.nodes_at_start.has_value(), "cluster.nodes_at_start",
+            "every node has its place in the plan", "a number", "null");
+  only_with(c.cluster.reconnect_timeout > Duration(0), "cluster.reconnect_timeout",
+            "a run whose nodes hold the parameters is not taken up again", "a time", "0s");
+  only_with(c.cluster.shared_memory == SharedMemory::kOn, "cluster.shared_memory",
+            "no gradient goes to a server", "on", "auto or off");
+  only_with(c.cluster.gradient_encoding != Encoding::kFp32, "cluster.gradient_encoding",
+            "sums are of float32", name_of(c.cluster.gradient_encoding), "fp32");
+  only_with(c.checkpoint.enabled(), "checkpoint.every_clocks", "optimizer state is with the nodes",
+            "checkpoints", "none");
+  only_with(!c.security.keys.empty(), "security.keys", "what nodes say to each other is not encrypted",
+            "keys", "null, and a network of your own");
+  const std::int64_t workers = std::int64_t{c.cluster.nodes} * c.cluster.threads_per_node;
+  only_with(c.train.share != Share::kEven || c.train.total_iterations % workers != 0,
+            "train.total_iterations", "every worker takes part in every step",
+            std::to_string(c.train.total_iterations) + " iterations, share: " + name_of(c.train.share),
+            "share: even and a multiple of " + std::to_string(workers) + " workers");
+  only_with(c.train.has_inner_optimizer, "train.local_steps", "what is summed are gradients",
+            std::to_string(c.train.local_steps) + " local steps", "no inner_optimizer, or exchange.kind: server");
+  only_with(c.train.on_nan != OnNan::kStop, "train.on_nan", "a sum is of all or of none", "skip", "stop");
+  only_with(c.train.batch_balance != BatchSizing::kEqual, "train.batch_balance",
+            "every gradient weighs the same", "speed", "off");
+  only_with(c.train.device != Device::kCpu, "train.device", "gradients are summed in the host's memory",
+            "cuda", "cpu");
+  only_with(c.train.optimizer.delay_compensation.kind != CompensationKind::kNone,
+            "train.optimizer.delay_compensation.kind", "no gradient is stale", "a kind", "none");
+  check_plan(judge, c);
+}
+
+}  // namespace paceline::config

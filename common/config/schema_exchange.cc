@@ -1,0 +1,37 @@
+// Rows of `exchange`: how what workers compute is brought together.
+#include "common/config/schema.h"
+
+namespace paceline::config {
+
+void add_exchange(Schema& schema) {
+  schema.sections.push_back({"exchange", "how what workers compute is brought together", Scope::kWholeRun});
+  auto& keys = schema.keys;
+  keys.push_back(row(
+      PACELINE_FIELD(exchange.kind), choice<ExchangeKind>(), Scope::kWholeRun,
+      {.effect =
+           "server: gradients go to parameter servers. allreduce: nodes sum them among themselves, and each "
+           "steps its own copy of the parameters; the server grants, evaluates and keeps the model.",
+       .trade_off =
+           "allreduce moves the same bytes over every link and none through a server that all share; it "
+           "waits for every node, needs policy bsp, and ends when a node is lost."}));
+  keys.push_back(
+      row(PACELINE_FIELD(exchange.algorithm), choice<schedule::Algorithm>(), Scope::kWholeRun,
+          {.effect = "Who sends what to whom (`paceline schedule` prints it). auto: tree for tiny buckets, "
+                     "binary_blocks for small ones, ring for large ones.",
+           .trade_off =
+               "ring sends least to most neighbours, in steps that grow with the nodes; halving_doubling "
+               "(powers of two) and binary_blocks take few steps; torus is between; direct takes two "
+               "steps and a connection between all; tree is for very small buckets."}));
+  keys.push_back(
+      row(PACELINE_FIELD(exchange.grid), list_of(whole32(1, 4096)), Scope::kWholeRun,
+          {.unit = "nodes",
+           .effect = "torus: rows and columns of nodes, rows x columns of them. Empty: as square as can be.",
+           .trade_off = "A torus takes 2 (rows + columns - 2) steps."}));
+  keys.push_back(row(PACELINE_FIELD(exchange.bucket_bytes), bytes(4, std::int64_t{1} << 30, 4),
+                     Scope::kWholeRun,
+                     {.unit = "bytes",
+                      .effect = "Neighbouring tensors are reduced together until they have so many.",
+                      .trade_off = "Less leaves earlier in the backward pass; more takes fewer steps."}));
+}
+
+}  // namespace paceline::config

@@ -1,0 +1,58 @@
+#include "common/schedule/builder.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace paceline::schedule {
+namespace {
+
+constexpr std::int64_t kLine = 16;
+
+}  // namespace
+
+std::vector<Range> parts(Range whole, std::uint32_t count) {
+  const std::int64_t lines = (whole.size() + kLine - 1) / kLine;
+  std::vector<Range> cut;
+  for (const Range& part : partition(lines, count)) {
+    cut.push_back({std::min(whole.begin + part.begin * kLine, whole.end),
+                   std::min(whole.begin + part.end * kLine, whole.end)});
+  }
+  return cut;
+}
+
+void Builder::send(std::uint32_t from, std::uint32_t to, Range range, TransferKind as) {
+  for (std::int64_t begin = range.begin; begin < range.end; begin += segment_) {
+    const Range segment{begin, std::min(begin + segment_, range.end)};
+    rows_[from].push_back({TransferKind::kSend, to, segment, {}});
+    rows_[to].push_back({as, from, segment, {}});
+  }
+}
+
+// In step k member i passes part i - k - 1 on, to which it has added its own: after the last, part i + 1 less P
+// of it, that is part i, has come around to i.
+void Builder::scatter_ring(const std::vector<std::uint32_t>& members, Range whole) {
+  const auto count = static_cast<std::uint32_t>(members.size());
+  const std::vector<Range> cut = parts(whole, count);
+  for (std::uint32_t k = 0; k + 1 < count; ++k) {
+    for (std::uint32_t i = 0; i < count; ++i) {
+      add(members[i], members[(i + 1) % count], cut[(i + 2 * count - k - 1) % count]);
+    }
+  }
+}
+
+void Builder::gather_ring(const std::vector<std::uint32_t>& members, Range whole) {
+  const auto count = static_cast<std::uint32_t>(members.size());
+  const std::vector<Range> cut = parts(whole, count);
+  for (std::uint32_t k = 0; k + 1 < count; ++k) {
+    for (std::uint32_t i = 0; i < count; ++i) {
+      move(members[i], members[(i + 1) % count], cut[(i + count - k) % count]);
+    }
+  }
+}
+
+std::vector<Rows> Builder::finish() && {
+  for (Rows& rows : rows_) order_conflicts(rows);
+  return std::move(rows_);
+}
+
+}  // namespace paceline::schedule

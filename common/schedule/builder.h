@@ -1,0 +1,42 @@
+// What the planners are made of: rows said once for both ends, and the two halves of an all-reduce, scattering
+// sums and gathering them, along a ring of any ranks. Internal to common/schedule.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "common/schedule/plan.h"
+
+namespace paceline::schedule {
+
+// Nearly equal parts of `whole`, each beginning at a multiple of 16 floats (a cache line) from its begin.
+std::vector<Range> parts(Range whole, std::uint32_t count);
+
+class Builder {
+ public:
+  Builder(std::uint32_t ranks, std::int64_t segment_floats) : segment_(segment_floats), rows_(ranks) {}
+
+  // The floats of `range` go from one rank to another, which puts them in place of its own, or adds them;
+  // in segments. Nothing where it is empty.
+  void move(std::uint32_t from, std::uint32_t to, Range range) {
+    send(from, to, range, TransferKind::kReceive);
+  }
+  void add(std::uint32_t from, std::uint32_t to, Range range) { send(from, to, range, TransferKind::kAdd); }
+
+  // Along the ring of `members`, each of which has all of `whole`: member i ends with the sum of
+  // parts(whole, members)[i].
+  void scatter_ring(const std::vector<std::uint32_t>& members, Range whole);
+  // The other way round: each member ends with every part, of which member i has the i-th.
+  void gather_ring(const std::vector<std::uint32_t>& members, Range whole);
+
+  // The rows so far, with their order.
+  std::vector<Rows> finish() &&;
+
+ private:
+  void send(std::uint32_t from, std::uint32_t to, Range range, TransferKind as);
+
+  std::int64_t segment_;
+  std::vector<Rows> rows_;
+};
+
+}  // namespace paceline::schedule

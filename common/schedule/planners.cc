@@ -1,0 +1,244 @@
+#include "common/schedule/planners.h"
+
+#include <bit>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/schedule/builder.h"
+
+namespace paceline::schedule {
+namespace {
+
+std::vector<std::uint32_t> all_ranks(std::uint32_t ranks) {
+  std::vector<std::uint32_t> all(ranks);
+  std::iota(all.begin(), all.end(), 0U);
+  return all;
+}
+
+void ring(Builder& builder, const PlanRequest& request) {
+  const std::vector<std::uint32_t> all = all_ranks(request.ranks);
+  builder.scatter_ring(all, {0, request.floats});
+  builder.gather_ring(all, {0, request.floats});
+}
+
+// A block of 2^k ranks, [first, first + size), and what each of them has the sum of once it has been scattered.
+struct Block {
+  std::uint32_t first = 0;
+  std::uint32_t size = 1;
+  std::vector<Range> own;
+};
+
+// Between ranks that are `distance` apart within their block: who keeps the lower half of what it has, and both
+// halves. Vectors halve while distances double, so the long messages go to near ranks.
+struct Halves {
+  Range lower;
+  Range upper;
+};
+Halves halve(Range range) {
+  const std::vector<Range> cut = parts(range, 2);
+  return {cut[0], cut[1]};
+}
+
+// The ranges that a rank of a block of `size` has after each halving, the whole first.
+std::vector<Range> halvings(Range whole, std::uint32_t rank, std::uint32_t size) {
+  std::vector<Range> all = {whole};
+  for (std::uint32_t distance = 1; distance < size; distance *= 2) {
+    const Halves cut = halve(all.back());
+    all.push_back((rank & distance) == 0 ? cut.lower : cut.upper);
+  }
+  return all;
+}
+
+void scatter_block(Builder& builder, Block& block, Range whole) {
+  std::size_t step = 0;
+  for (std::uint32_t distance = 1; distance < block.size; distance *= 2, ++step) {
+    for (std::uint32_t i = 0; i < block.size; ++i) {
+      const std::uint32_t partner = i ^ distance;
+      builder.add(block.first + i, block.first + partner, halvings(whole, partner, block.size)[step + 1]);
+    }
+  }
+  for (std::uint32_t i = 0; i < block.size; ++i) {
+    block.own.push_back(halvings(whole, i, block.size).back());
+  }
+}
+
+void gather_block(Builder& builder, const Block& block, Range whole) {
+  auto step = static_cast<std::size_t>(std::bit_width(block.size) - 1);
+  for (std::uint32_t distance = block.size / 2; distance > 0; distance /= 2, --step) {
+    for (std::uint32_t i = 0; i < block.size; ++i) {
+      builder.move(block.first + i, block.first + (i ^ distance), halvings(whole, i, block.size)[step]);
+    }
+  }
+}
+
+Range intersection(Range a, Range b) { return {std::max(a.begin, b.begin), std::min(a.end, b.end)}; }
+
+// Other numbers of ranks than powers of two are a sum of them: each block scatters its sums, the smaller hand
+// theirs to the next larger, the largest has them all, and back. With 3 ranks, rank 2 is a block of its own and
+// sends everything, half each to 0 and 1.
+void binary_blocks(Builder& builder, const PlanRequest& request) {
+  const Range whole{0, request.floats};
+  std::vector<Block> blocks;
+  for (std::uint32_t first = 0; first < request.ranks;) {
+    const std::uint32_t size = std::bit_floor(request.ranks - first);
+    blocks.push_back({first, size, {}});
+    first += size;
+  }
+  for (Block& block : blocks) scatter_block(builder, block, whole);
+  // Every pair of ranks of two neighbouring blocks that have floats in common.
+  const auto each_pair = [](const Block& larger, const Block& smaller, const auto& f) {
+    for (std::uint32_t s = 0; s < smaller.size; ++s) {
+      for (std::uint32_t l = 0; l < larger.size; ++l) {
+        f(smaller.first + s, larger.first + l, intersection(smaller.own[s], larger.own[l]));
+      }
+    }
+  };
+  for (std::size_t b = blocks.size(); b-- > 1;) {
+    each_pair(blocks[b - 1], blocks[b],
+              [&](std::uint32_t small, std::uint32_t large, Range both) { builder.add(small, large, both); });
+  }
+  for (std::size_t b = 1; b < blocks.size(); ++b) {
+    each_pair(blocks[b - 1], blocks[b], [&](std::uint32_t small, std::uint32_t large, Range both) {
+      builder.move(large, small, both);
+    });
+  }
+  for (const Block& block : blocks) gather_block(builder, block, whole);
+}
+
+// Rows first for one half of the vector, columns first for the other, so that the links along both are busy at
+// the same time. After the first scatter, rank i of a line has the sum over that line of part i; the lines
+// across it sum those.
+void torus(Builder& builder, const PlanRequest& request, const Grid& grid) {
+  using Line = std::vector<std::uint32_t>;
+  std::vector<Line> along_rows(grid.rows);
+  std::vector<Line> along_columns(grid.columns);
+  for (std::uint32_t rank = 0; rank < request.ranks; ++rank) {
+    along_rows[rank / grid.columns].push_back(rank);
+    along_columns[rank % grid.columns].push_back(rank);
+  }
+  const std::vector<Range> halves = parts({0, request.floats}, 2);
+  struct Way {
+    const std::vector<Line>& first;
+    const std::vector<Line>& second;
+    Range whole;
+    std::vector<Range> cut;  // that the second lines sum
+  };
+  const Way ways[] = {
+      {along_rows, along_columns, halves[0], parts(halves[0], grid.columns)},
+      {along_columns, along_rows, halves[1], parts(halves[1], grid.rows)},
+  };
+  for (const Way& way : ways) {
+    for (const Line& line : way.first) builder.scatter_ring(line, way.whole);
+  }
+  for (const Way& way : ways) {
+    for (std::size_t i = 0; i < way.second.size(); ++i) {
+      builder.scatter_ring(way.second[i], way.cut[i]);
+      builder.gather_ring(way.second[i], way.cut[i]);
+    }
+  }
+  for (const Way& way : ways) {
+    for (const Line& line : way.first) builder.gather_ring(line, way.whole);
+  }
+}
+
+// Rank i sums part i, which all send to it straight, in the order of ranks behind i.
+void direct(Builder& builder, const PlanRequest& request) {
+  const std::vector<Range> cut = parts({0, request.floats}, request.ranks);
+  for (std::uint32_t k = 1; k < request.ranks; ++k) {
+    for (std::uint32_t i = 0; i < request.ranks; ++i) builder.add((i + k) % request.ranks, i, cut[i]);
+  }
+  for (std::uint32_t k = 1; k < request.ranks; ++k) {
+    for (std::uint32_t i = 0; i < request.ranks; ++i) builder.move(i, (i + k) % request.ranks, cut[i]);
+  }
+}
+
+// Up to rank 0, in lg P steps, and down again.
+void tree(Builder& builder, const PlanRequest& request) {
+  const Range whole{0, request.floats};
+  std::uint32_t distance = 1;
+  for (; distance < request.ranks; distance *= 2) {
+    for (std::uint32_t i = 0; i + distance < request.ranks; i += 2 * distance) {
+      builder.add(i + distance, i, whole);
+    }
+  }
+  for (distance /= 2; distance > 0; distance /= 2) {
+    for (std::uint32_t i = 0; i + distance < request.ranks; i += 2 * distance) {
+      builder.move(i, i + distance, whole);
+    }
+  }
+}
+
+}  // namespace
+
+const char* name_of(Algorithm algorithm) {
+  switch (algorithm) {
+    case Algorithm::kAuto:
+      return "auto";
+    case Algorithm::kRing:
+      return "ring";
+    case Algorithm::kHalvingDoubling:
+      return "halving_doubling";
+    case Algorithm::kBinaryBlocks:
+      return "binary_blocks";
+    case Algorithm::kTorus:
+      return "torus";
+    case Algorithm::kDirect:
+      return "direct";
+    case Algorithm::kTree:
+      return "tree";
+  }
+  return "";
+}
+
+Grid squarest_grid(std::uint32_t ranks) {
+  Grid grid{1, ranks};
+  for (std::uint32_t rows = 1; rows * rows <= ranks; ++rows) {
+    if (ranks % rows == 0) grid = {rows, ranks / rows};
+  }
+  return grid;
+}
+
+Result<Plan> make_plan(const PlanRequest& request) {
+  const Algorithm algorithm = request.algorithm != Algorithm::kAuto ? request.algorithm
+                              : request.floats <= kTinyFloats       ? Algorithm::kTree
+                              : request.floats <= kSmallFloats      ? Algorithm::kBinaryBlocks
+                                                                    : Algorithm::kRing;
+  const std::string ranks = std::to_string(request.ranks) + " ranks";
+  Builder builder(request.ranks, request.segment_floats);
+  switch (algorithm) {
+    case Algorithm::kAuto:  // is one of the others by now
+    case Algorithm::kRing:
+      ring(builder, request);
+      break;
+    case Algorithm::kHalvingDoubling:
+      if (!std::has_single_bit(request.ranks)) {
+        return invalid_argument("halving_doubling with " + ranks +
+                                ", expected a power of two; binary_blocks takes any");
+      }
+      [[fallthrough]];  // one block
+    case Algorithm::kBinaryBlocks:
+      binary_blocks(builder, request);
+      break;
+    case Algorithm::kTorus: {
+      const Grid grid = request.grid.value_or(squarest_grid(request.ranks));
+      if (std::uint64_t{grid.rows} * grid.columns != request.ranks) {
+        return invalid_argument("a torus of " + std::to_string(grid.rows) + " x " +
+                                std::to_string(grid.columns) + " with " + ranks +
+                                ", expected rows x columns to be that");
+      }
+      torus(builder, request, grid);
+      break;
+    }
+    case Algorithm::kDirect:
+      direct(builder, request);
+      break;
+    case Algorithm::kTree:
+      tree(builder, request);
+      break;
+  }
+  return Plan{name_of(algorithm), request.floats, std::move(builder).finish()};
+}
+
+}  // namespace paceline::schedule

@@ -1,0 +1,18 @@
+// The plan that a run's configuration asks for. A rank is a node.
+#pragma once
+
+#include <cstdint>
+
+#include "common/config/run_config.h"
+#include "common/schedule/planners.h"
+
+namespace paceline::schedule {
+
+// For a bucket of so many floats. Errors: make_plan()'s, which validated configurations do not have.
+[[nodiscard]] inline Result<Plan> plan_of_run(const RunConfig& config, std::int64_t floats) {
+  PlanRequest request{config.exchange.algorithm, config.cluster.nodes, floats, {}};
+  if (config.exchange.grid.size() == 2) request.grid = {config.exchange.grid[0], config.exchange.grid[1]};
+  return make_plan(request);
+}
+
+}  // namespace paceline::schedule

@@ -1,0 +1,235 @@
+// All-reduce among processes over tcp on the loopback: every algorithm of ours beside Gloo's, in turns in one run.
+//
+//   bench_allreduce [--ranks 2] [--turns 15] [--sizes 4096,262144,4194304,67108864]
+//
+// A turn of an algorithm is so many reductions as take some 100 ms, after one that is not counted; its figure is rank
+// 0's time for one of them. Printed are the median and the least of all turns, in ms, the median of what rank 0's
+// threads had of the processors, and ours over the best of Gloo's.
+#include <gloo/allreduce.h>
+#include <gloo/allreduce_halving_doubling.h>
+#include <gloo/allreduce_ring_chunked.h>
+#include <gloo/math.h>
+#include <gloo/rendezvous/context.h>
+#include <gloo/rendezvous/file_store.h>
+#include <gloo/transport/tcp/device.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "common/schedule/planners.h"
+#include "tests/bench/median.h"
+#include "worker/mesh/mesh.h"
+
+namespace paceline::bench {
+namespace {
+
+struct Options {
+  std::uint32_t ranks = 2;
+  int turns = 15;
+  std::vector<std::int64_t> sizes = {4096, 262144, 4194304, 67108864};
+};
+
+constexpr std::chrono::milliseconds kWithin(60'000);
+
+[[noreturn]] void fail(const std::string& why) {
+  std::fprintf(stderr, "bench_allreduce: %s\n", why.c_str());
+  std::_Exit(1);
+}
+
+double seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// Of the processors, by all threads of this process.
+double processor_seconds() {
+  timespec t{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+}
+
+// One way of summing a vector of one size: a call is one reduction.
+struct Contender {
+  std::string name;
+  bool ours = false;
+  std::function<void()> reduce;
+};
+
+class Rank {
+ public:
+  Rank(const Options& options, std::uint32_t rank, const mesh::Listening& listening,
+       const std::vector<std::string>& endpoints, const std::string& store)
+      : options_(options), rank_(rank) {
+    auto mesh = mesh::Mesh::connect(listening, {rank, endpoints, 1}, stop_, kWithin);
+    if (!mesh.is_ok()) fail(mesh.status().message());
+    mesh_ = std::move(mesh).value();
+    auto device = gloo::transport::tcp::CreateDevice("127.0.0.1");
+    gloo_ =
+        std::make_shared<gloo::rendezvous::Context>(static_cast<int>(rank), static_cast<int>(options.ranks));
+    gloo::rendezvous::FileStore files(store);
+    gloo_->connectFullMesh(files, device);
+  }
+
+  void run() {
+    for (const std::int64_t bytes : options_.sizes) measure(bytes);
+  }
+
+ private:
+  std::vector<Contender> contenders(std::span<float> vector) {
+    const auto floats = static_cast<std::int64_t>(vector.size());
+    std::vector<Contender> all;
+    for (const auto algorithm :
+         {schedule::Algorithm::kRing, schedule::Algorithm::kBinaryBlocks, schedule::Algorithm::kTorus,
+          schedule::Algorithm::kDirect, schedule::Algorithm::kTree}) {
+      const auto plan = schedule::make_plan({algorithm, options_.ranks, floats, {}});
+      if (!plan.is_ok()) fail(plan.status().message());
+      auto program = std::make_shared<const mesh::Program>(*plan, rank_);
+      all.push_back({schedule::name_of(algorithm), true, [this, program, vector] {
+                       const Status reduced = mesh_->reduce(*program, vector, number_++, kWithin);
+                       if (!reduced.is_ok()) fail(reduced.message());
+                     }});
+    }
+    const auto add = static_cast<void (*)(void*, const void*, const void*, std::size_t)>(&gloo::sum<float>);
+    for (const auto& [name, algorithm] :
+         {std::pair{"gloo ring", gloo::AllreduceOptions::Algorithm::RING},
+          std::pair{"gloo bcube", gloo::AllreduceOptions::Algorithm::BCUBE}}) {
+      all.push_back({name, false, [this, vector, add, algorithm = algorithm] {
+                       gloo::AllreduceOptions options(gloo_);
+                       options.setAlgorithm(algorithm);
+                       options.setOutput(vector.data(), vector.size());
+                       options.setReduceFunction(add);
+                       options.setTag(0);
+                       gloo::allreduce(options);
+                     }});
+    }
+    const std::vector<float*> pointers = {vector.data()};
+    auto halving =
+        std::make_shared<gloo::AllreduceHalvingDoubling<float>>(gloo_, pointers, static_cast<int>(floats));
+    all.push_back({"gloo halving-doubling", false, [halving] { halving->run(); }});
+    auto chunked =
+        std::make_shared<gloo::AllreduceRingChunked<float>>(gloo_, pointers, static_cast<int>(floats));
+    all.push_back({"gloo ring-chunked", false, [chunked] { chunked->run(); }});
+    return all;
+  }
+
+  // As many as take 100 ms by rank 0's clock, which all ranks are told by a sum.
+  int reductions_of_a_turn(const Contender& contender) {
+    contender.reduce();
+    const double began = seconds();
+    contender.reduce();
+    const double once = seconds() - began;
+    std::vector<float> said = {rank_ == 0 ? static_cast<float>(std::clamp(0.1 / once, 1.0, 400.0)) : 0.0F};
+    sum(said);
+    return static_cast<int>(said[0]);
+  }
+
+  void sum(std::span<float> vector) {
+    const auto plan =
+        schedule::make_plan({schedule::Algorithm::kTree, options_.ranks, std::ssize(vector), {}});
+    const Status reduced = mesh_->reduce(mesh::Program(*plan, rank_), vector, number_++, kWithin);
+    if (!reduced.is_ok()) fail(reduced.message());
+  }
+
+  void measure(std::int64_t bytes) {
+    std::vector<float> vector(static_cast<std::size_t>(bytes) / sizeof(float), 0.0F);
+    const std::vector<Contender> all = contenders(vector);
+    std::vector<int> counts;
+    for (const Contender& contender : all) counts.push_back(reductions_of_a_turn(contender));
+    std::vector<std::vector<double>> figures(all.size());
+    std::vector<std::vector<double>> processor(all.size());
+    for (int turn = 0; turn < options_.turns; ++turn) {
+      for (std::size_t i = 0; i < all.size(); ++i) {
+        all[i].reduce();
+        const double began = seconds();
+        const double processor_began = processor_seconds();
+        for (int k = 0; k < counts[i]; ++k) all[i].reduce();
+        figures[i].push_back(1e3 * (seconds() - began) / counts[i]);
+        processor[i].push_back(1e3 * (processor_seconds() - processor_began) / counts[i]);
+      }
+    }
+    if (rank_ == 0) print(bytes, all, figures, processor);
+  }
+
+  void print(std::int64_t bytes, const std::vector<Contender>& all,
+             const std::vector<std::vector<double>>& figures,
+             const std::vector<std::vector<double>>& processor) const {
+    double best[2] = {1e300, 1e300};
+    std::printf("%lld bytes, %u processes\n", static_cast<long long>(bytes), options_.ranks);
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const double middle = median(figures[i]);
+      std::printf("  %-22s median %9.3f ms, least %9.3f ms, processor %9.3f ms\n", all[i].name.c_str(),
+                  middle, *std::min_element(figures[i].begin(), figures[i].end()), median(processor[i]));
+      best[all[i].ours ? 0 : 1] = std::min(best[all[i].ours ? 0 : 1], middle);
+    }
+    std::printf("  the best of ours / the best of Gloo's: %.2f\n", best[0] / best[1]);
+    std::fflush(stdout);
+  }
+
+  const Options& options_;
+  const std::uint32_t rank_;
+  mesh::StopFlag stop_;
+  std::unique_ptr<mesh::Mesh> mesh_;
+  std::shared_ptr<gloo::rendezvous::Context> gloo_;
+  std::uint32_t number_ = 0;
+};
+
+Options parse(int argc, char** argv) {
+  Options options;
+  for (int i = 1; i + 1 < argc; i += 2) {
+    const std::string key = argv[i];
+    if (key == "--ranks") options.ranks = static_cast<std::uint32_t>(std::atoi(argv[i + 1]));
+    if (key == "--turns") options.turns = std::atoi(argv[i + 1]);
+    if (key == "--sizes") {
+      options.sizes.clear();
+      std::stringstream list(argv[i + 1]);
+      for (std::string one; std::getline(list, one, ',');) options.sizes.push_back(std::atoll(one.c_str()));
+    }
+  }
+  return options;
+}
+
+int main_of(int argc, char** argv) {
+  const Options options = parse(argc, argv);
+  std::string store = (std::filesystem::temp_directory_path() / "bench_allreduce.XXXXXX").string();
+  if (mkdtemp(store.data()) == nullptr) fail("no temporary folder");
+  std::vector<std::unique_ptr<mesh::Listening>> listening;
+  std::vector<std::string> endpoints;
+  for (std::uint32_t rank = 0; rank < options.ranks; ++rank) {
+    auto one = mesh::listen_at("127.0.0.1");
+    if (!one.is_ok()) fail(one.status().message());
+    endpoints.push_back(one->endpoint);
+    listening.push_back(std::make_unique<mesh::Listening>(std::move(one).value()));
+  }
+  std::vector<pid_t> children;
+  for (std::uint32_t rank = 0; rank < options.ranks; ++rank) {
+    const pid_t child = fork();
+    if (child == 0) {
+      Rank(options, rank, *listening[rank], endpoints, store).run();
+      std::_Exit(0);
+    }
+    children.push_back(child);
+  }
+  bool well = true;
+  for (const pid_t child : children) {
+    int status = 0;
+    waitpid(child, &status, 0);
+    well = well && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  }
+  std::filesystem::remove_all(store);
+  return well ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace paceline::bench
+
+int main(int argc, char** argv) { return paceline::bench::main_of(argc, argv); }

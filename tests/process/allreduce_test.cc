@@ -1,0 +1,226 @@
+// Runs whose nodes sum their gradients among themselves: they end where those with servers do, every node has the
+// same bits at every clock, and a node that is lost is named by all.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/process/local_cluster.h"
+#include "tests/unit/recorded_training.h"
+#include "tests/unit/training_fixture.h"
+#include "worker/network_task.h"
+
+namespace paceline::test {
+namespace {
+
+using schedule::Algorithm;
+
+RunConfig summing(Algorithm algorithm, std::uint32_t nodes, std::uint32_t threads = 1) {
+  RunConfig config = with_policy(training_config(nodes, threads), PolicyKind::kBsp, ApplyMode::kVersioned,
+                                 CombineMode::kMean);
+  config.exchange.kind = ExchangeKind::kAllreduce;
+  config.exchange.algorithm = algorithm;
+  config.exchange.bucket_bytes = 512;
+  config.train.optimizer.kind = OptimizerKind::kMomentum;
+  config.train.optimizer.schedule.kind = ScheduleKind::kCosine;
+  return config;
+}
+
+RunConfig with_servers(RunConfig config) {
+  config.exchange = {};
+  return config;
+}
+
+testing::ClusterRun run(const RunConfig& config) {
+  auto ended = testing::run_cluster(config, [&](NodeId, const testing::StopNode&) {
+    auto tasks = make_network_tasks(config);
+    REQUIRE(tasks.is_ok());
+    return std::move(tasks).value();
+  });
+  INFO(ended.status().message());
+  REQUIRE(ended.is_ok());
+  return std::move(ended).value();
+}
+
+double furthest(const std::vector<float>& a, const std::vector<float>& b) {
+  REQUIRE(a.size() == b.size());
+  double most = 0.0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    most = std::max(most, std::abs(static_cast<double>(a[i]) - static_cast<double>(b[i])));
+  }
+  return most;
+}
+
+// What each node computes with, by node; one thread each.
+class Records {
+ public:
+  explicit Records(std::uint32_t nodes) : tasks_(nodes) {}
+  std::unique_ptr<TaskFactory> make(const RunConfig& config, NodeId node) {
+    tasks_[node.value] = std::make_shared<std::vector<std::vector<float>>>();
+    return std::make_unique<Recording>(config, tasks_[node.value]);
+  }
+  const std::vector<std::vector<float>>& of(std::size_t node) const { return *tasks_[node]; }
+
+ private:
+  using Kept = std::shared_ptr<std::vector<std::vector<float>>>;
+  // Outlived by what it has recorded.
+  class Recording final : public TaskFactory {
+   public:
+    Recording(const RunConfig& config, Kept kept) : tasks_(config), kept_(std::move(kept)) {}
+    ~Recording() override {
+      for (const Read& read : tasks_.reads()) kept_->push_back(read.parameters);
+    }
+    const Layout& layout() const override { return tasks_.layout(); }
+    void initialize(std::span<float> parameters) const override { tasks_.initialize(parameters); }
+    Result<std::unique_ptr<Task>> make_trainer(WorkerId worker) override {
+      return tasks_.make_trainer(worker);
+    }
+    Result<std::unique_ptr<Task>> make_evaluator() override { return tasks_.make_evaluator(); }
+
+   private:
+    RecordingTasks tasks_;
+    Kept kept_;
+  };
+  std::vector<Kept> tasks_;
+};
+
+}  // namespace
+
+TEST_CASE("an_all_reduce_ends_where_servers_do_with_the_same_bits_on_every_node_and_again") {
+  const auto [algorithm, nodes] = GENERATE(table<Algorithm, std::uint32_t>({{Algorithm::kRing, 3U},
+                                                                            {Algorithm::kHalvingDoubling, 4U},
+                                                                            {Algorithm::kBinaryBlocks, 3U},
+                                                                            {Algorithm::kTorus, 4U},
+                                                                            {Algorithm::kDirect, 3U},
+                                                                            {Algorithm::kTree, 3U}}));
+  const RunConfig config = summing(algorithm, nodes);
+  CAPTURE(static_cast<int>(algorithm), nodes);
+  Records records(nodes);
+  const auto ended = testing::run_cluster(
+      config, [&](NodeId node, const testing::StopNode&) { return records.make(config, node); });
+  INFO(ended.status().message());
+  REQUIRE(ended.is_ok());
+  CHECK(ended->summary.status == "ok");
+  CHECK(ended->summary.iterations == config.train.total_iterations);
+  REQUIRE(records.of(0).size() == 20);
+  for (std::size_t node = 1; node < nodes; ++node) {
+    REQUIRE(records.of(node).size() == 20);
+    for (std::size_t clock = 0; clock < 20; ++clock) {
+      REQUIRE(same_floats(records.of(node)[clock], records.of(0)[clock]));
+    }
+  }
+  CHECK(furthest(ended->model.parameters, run(with_servers(config)).model.parameters) < 1e-6);
+  CHECK(same_floats(ended->model.parameters, run(config).model.parameters));
+}
+
+TEST_CASE("nodes_of_several_threads_sum_theirs_first") {
+  const RunConfig config = summing(Algorithm::kAuto, 2, 2);
+  CHECK(furthest(run(config).model.parameters, run(with_servers(config)).model.parameters) < 1e-6);
+}
+
+TEST_CASE("nodes_evaluate_what_they_have_at_the_versions_asked_for") {
+  RunConfig config = summing(Algorithm::kRing, 2);
+  config.train.eval_every_clocks = 8;
+  const auto summed = run(config);
+  const auto served = run(with_servers(config));
+  CHECK(summed.summary.final_test_accuracy == served.summary.final_test_accuracy);
+  CHECK(summed.summary.status == "ok");
+}
+
+namespace {
+
+// The network's tasks, whose gradient of clock 7 something befalls first.
+class Befallen final : public TaskFactory {
+ public:
+  using AtSeven = std::function<Status(std::span<float> gradient)>;
+  Befallen(const RunConfig& config, AtSeven at_seven) : tasks_(config), at_seven_(std::move(at_seven)) {}
+  const Layout& layout() const override { return tasks_.layout(); }
+  void initialize(std::span<float> parameters) const override { tasks_.initialize(parameters); }
+  Result<std::unique_ptr<Task>> make_trainer(WorkerId worker) override {
+    PACELINE_ASSIGN_OR_RETURN(auto task, tasks_.make_trainer(worker));
+    return std::unique_ptr<Task>(std::make_unique<Each>(std::move(task), at_seven_));
+  }
+  Result<std::unique_ptr<Task>> make_evaluator() override { return tasks_.make_evaluator(); }
+
+ private:
+  class Each final : public Task {
+   public:
+    Each(std::unique_ptr<Task> task, AtSeven at_seven)
+        : task_(std::move(task)), at_seven_(std::move(at_seven)) {}
+    Status load(const Step& step) override {
+      clock_ = step.clock;
+      return task_->load(step);
+    }
+    Result<Metric> compute(std::span<const float> parameters, std::span<float> gradient,
+                           const FinalFrom& final_from) override {
+      if (clock_ != Clock(7)) return task_->compute(parameters, gradient, final_from);
+      PACELINE_ASSIGN_OR_RETURN(const Metric metric,
+                                task_->compute(parameters, gradient, [](std::int64_t) {}));
+      PACELINE_RETURN_IF_ERROR(at_seven_(gradient));
+      return metric;
+    }
+    Result<Metric> evaluate(std::span<const float> parameters) override {
+      return task_->evaluate(parameters);
+    }
+
+   private:
+    const std::unique_ptr<Task> task_;
+    const AtSeven at_seven_;
+    Clock clock_;
+  };
+  RecordingTasks tasks_;
+  const AtSeven at_seven_;
+};
+
+// Why a run has no model, in which something befalls node 2 at clock 7.
+std::string why_it_failed(const RunConfig& config,
+                          const std::function<Befallen::AtSeven(const testing::StopNode&)>& befalls) {
+  const auto ended = testing::run_cluster(
+      config, [&](NodeId node, const testing::StopNode& stop) -> std::unique_ptr<TaskFactory> {
+        const Befallen::AtSeven nothing = [](std::span<float>) { return Status::ok(); };
+        return std::make_unique<Befallen>(config, node == NodeId(2) ? befalls(stop) : nothing);
+      });
+  REQUIRE_FALSE(ended.is_ok());
+  return ended.status().message();
+}
+
+}  // namespace
+
+// The run ends, whoever hears of it first and how: no node waits in a sum that never comes.
+TEST_CASE("a_node_that_is_lost_is_named_and_none_hangs") {
+  const auto algorithm = GENERATE(Algorithm::kRing, Algorithm::kBinaryBlocks, Algorithm::kTorus);
+  const RunConfig config = summing(algorithm, 4);
+  SECTION("it leaves") {
+    const std::string why = why_it_failed(config, [](const testing::StopNode& stop) {
+      return [stop](std::span<float>) {
+        stop(NodeId(2), "it has enough");
+        return Status::ok();
+      };
+    });
+    CHECK_THAT(why, Catch::Matchers::Contains("node 2"));
+  }
+  SECTION("its task fails") {
+    const std::string why = why_it_failed(config, [](const testing::StopNode&) {
+      return [](std::span<float>) { return internal_error("the task has failed"); };
+    });
+    CHECK_THAT(why, Catch::Matchers::Contains("node 2"));
+  }
+}
+
+TEST_CASE("a_gradient_that_is_not_finite_ends_the_run_and_names_its_worker") {
+  const std::string why = why_it_failed(summing(Algorithm::kRing, 3), [](const testing::StopNode&) {
+    return [](std::span<float> gradient) {
+      gradient[3] = std::numeric_limits<float>::quiet_NaN();
+      return Status::ok();
+    };
+  });
+  CHECK_THAT(why, Catch::Matchers::Contains("worker 2.0 at clock 7: not finite"));
+}
+
+}  // namespace paceline::test

@@ -1,0 +1,251 @@
+// The mesh: all-reduce plans carried out over sockets by ranks that are threads here; and what becomes of a rank
+// that is not there, goes, or has another plan.
+#include "worker/mesh/mesh.h"
+
+#include <algorithm>
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <functional>
+#include <thread>
+
+#include "common/schedule/planners.h"
+
+namespace paceline::mesh {
+namespace {
+
+using schedule::Algorithm;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kWithin(20'000);
+
+schedule::Plan planned(Algorithm algorithm, std::uint32_t ranks, std::int64_t floats) {
+  auto plan = schedule::make_plan({algorithm, ranks, floats, {}, /*segment_floats=*/4000});
+  REQUIRE(plan.is_ok());
+  return std::move(plan).value();
+}
+
+// Ranks that listen; each is then run by a thread of its own.
+struct Ranks {
+  explicit Ranks(std::uint32_t count) : stops(count) {
+    for (std::uint32_t rank = 0; rank < count; ++rank) {
+      auto listening = listen_at("127.0.0.1");
+      REQUIRE(listening.is_ok());
+      endpoints.push_back(listening->endpoint);
+      listeners.push_back(std::make_unique<Listening>(std::move(listening).value()));
+    }
+  }
+  Result<std::unique_ptr<Mesh>> connect(std::uint32_t rank, milliseconds within = kWithin) {
+    return Mesh::connect(*listeners[rank], {rank, endpoints, 7}, stops[rank], within);
+  }
+  // `body` of every rank to its end.
+  std::vector<Status> run(const std::function<Status(Mesh&, std::uint32_t)>& body) {
+    std::vector<Status> ended(endpoints.size());
+    std::vector<std::thread> threads;
+    for (std::uint32_t rank = 0; rank < endpoints.size(); ++rank) {
+      threads.emplace_back([this, rank, &body, &ended] {
+        auto mesh = connect(rank);
+        ended[rank] = mesh.is_ok() ? body(**mesh, rank) : mesh.status();
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    return ended;
+  }
+
+  std::vector<std::unique_ptr<Listening>> listeners;
+  std::vector<std::string> endpoints;
+  std::vector<StopFlag> stops;
+};
+
+// What no order of additions rounds: whole numbers.
+std::vector<float> whole_numbers(std::uint32_t rank, std::int64_t floats) {
+  std::vector<float> values(static_cast<std::size_t>(floats));
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>((i * 31 + rank * 7) % 1000);
+  return values;
+}
+
+std::vector<float> any_numbers(std::uint32_t rank, std::int64_t floats) {
+  std::vector<float> values(static_cast<std::size_t>(floats));
+  for (std::size_t i = 0; i < values.size(); ++i)
+    values[i] = 1.0F / static_cast<float>(1 + (i * 31 + rank * 7) % 1000);
+  return values;
+}
+
+TEST_CASE("every rank ends with the sum, and with the same bits, twice") {
+  const auto algorithm = GENERATE(Algorithm::kRing, Algorithm::kBinaryBlocks, Algorithm::kTorus,
+                                  Algorithm::kDirect, Algorithm::kTree);
+  const auto count = GENERATE(1U, 2U, 3U, 4U, 6U);
+  constexpr std::int64_t kFloats = 30'011;
+  const schedule::Plan plan = planned(algorithm, count, kFloats);
+  INFO(plan.name << ", " << count << " ranks");
+  std::vector<float> sum(kFloats);
+  for (std::uint32_t rank = 0; rank < count; ++rank) {
+    const std::vector<float> own = whole_numbers(rank, kFloats);
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += own[i];
+  }
+  std::vector<std::vector<float>> first(count);
+  std::vector<char> exact(count);
+  std::vector<char> repeats(count);
+  Ranks ranks(count);
+  const auto ended = ranks.run([&](Mesh& mesh, std::uint32_t rank) {
+    const Program program(plan, rank);
+    std::vector<float> vector = whole_numbers(rank, kFloats);
+    PACELINE_RETURN_IF_ERROR(mesh.reduce(program, vector, 0, kWithin));
+    exact[rank] = vector == sum;
+    first[rank] = any_numbers(rank, kFloats);
+    PACELINE_RETURN_IF_ERROR(mesh.reduce(program, first[rank], 1, kWithin));
+    vector = any_numbers(rank, kFloats);
+    PACELINE_RETURN_IF_ERROR(mesh.reduce(program, vector, 2, kWithin));
+    repeats[rank] = vector == first[rank];
+    return Status::ok();
+  });
+  for (std::uint32_t rank = 0; rank < count; ++rank) {
+    CHECK(ended[rank].message() == "");
+    CHECK(exact[rank] == 1);
+    CHECK(repeats[rank] == 1);
+    CHECK(first[rank] == first[0]);
+  }
+}
+
+// Whoever hears it closes, too, as a node does that cannot go on.
+TEST_CASE("a rank that goes is named, and nobody waits for it") {
+  const auto algorithm = GENERATE(Algorithm::kRing, Algorithm::kBinaryBlocks, Algorithm::kTorus);
+  constexpr std::uint32_t kRanks = 6;
+  const schedule::Plan plan = planned(algorithm, kRanks, 100'000);
+  Ranks ranks(kRanks);
+  const auto ended = ranks.run([&](Mesh& mesh, std::uint32_t rank) {
+    std::vector<float> vector = whole_numbers(rank, plan.floats);
+    const Program program(plan, rank);
+    PACELINE_RETURN_IF_ERROR(mesh.reduce(program, vector, 0, kWithin));
+    if (rank == 4) return Status::ok();
+    const Status failed = mesh.reduce(program, vector, 1, kWithin);
+    // For good.
+    return mesh.reduce(program, vector, 2, kWithin).message() == failed.message() ? failed : Status::ok();
+  });
+  int named = 0;
+  for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
+    if (rank == 4) continue;
+    CHECK(ended[rank].code() == StatusCode::kUnavailable);
+    named += ended[rank].message() == "node 4 (" + ranks.endpoints[4] + ") closed its connection" ? 1 : 0;
+  }
+  CHECK(named > 0);
+}
+
+// Whichever of two ranks notices first says so, and goes; the other one may only see that.
+void check_said(const Ranks& ranks, const std::vector<Status>& ended, const std::string& by_0,
+                const std::string& by_1) {
+  const auto said = [&](std::uint32_t other, const std::string& what) {
+    return "node " + std::to_string(other) + " (" + ranks.endpoints[other] + ") " + what;
+  };
+  const std::string gone = "closed its connection";
+  CHECK((ended[0].message() == said(1, by_0) || ended[1].message() == said(0, by_1)));
+  CHECK((ended[0].message() == said(1, by_0) || ended[0].message() == said(1, gone)));
+  CHECK((ended[1].message() == said(0, by_1) || ended[1].message() == said(0, gone)));
+}
+
+TEST_CASE("a rank with another plan is named before a float of it is taken") {
+  Ranks ranks(2);
+  std::vector<float> kept[2];
+  const auto ended = ranks.run([&](Mesh& mesh, std::uint32_t rank) {
+    const schedule::Plan plan = *schedule::make_plan({Algorithm::kRing, 2, rank == 0 ? 1000 : 900, {}});
+    kept[rank].assign(static_cast<std::size_t>(plan.floats), 1.0F);
+    return mesh.reduce(Program(plan, rank), kept[rank], 0, kWithin);
+  });
+  check_said(ranks, ended, "sends 464 floats at 0 of reduction 0, expected 512 floats at 0 of reduction 0",
+             "sends 488 floats at 512 of reduction 0, expected 436 floats at 464 of reduction 0");
+  for (const auto& vector : kept) {
+    CHECK(std::all_of(vector.begin(), vector.end(), [](float value) { return value == 1.0F; }));
+  }
+}
+
+TEST_CASE("a rank at another reduction is named") {
+  Ranks ranks(2);
+  const schedule::Plan plan = planned(Algorithm::kRing, 2, 64);
+  const auto ended = ranks.run([&](Mesh& mesh, std::uint32_t rank) {
+    std::vector<float> vector(64);
+    return mesh.reduce(Program(plan, rank), vector, 5 + rank, kWithin);
+  });
+  check_said(ranks, ended, "sends 32 floats at 0 of reduction 6, expected 32 floats at 0 of reduction 5",
+             "sends 32 floats at 32 of reduction 5, expected 32 floats at 32 of reduction 6");
+}
+
+TEST_CASE("a rank whose port is closed is named at once") {
+  Ranks ranks(2);
+  ranks.listeners[0].reset();
+  const auto mesh = ranks.connect(1);
+  CHECK(mesh.status().message() == "cannot reach node 0 (" + ranks.endpoints[0] + "): Connection refused");
+}
+
+TEST_CASE("a rank that does not come is named when the time is over") {
+  Ranks ranks(2);
+  const auto mesh = ranks.connect(0, milliseconds(1));
+  CHECK(mesh.status().message() == "node 1 (" + ranks.endpoints[1] + ") has not been heard of");
+}
+
+TEST_CASE("a stop ends every wait") {
+  Ranks ranks(2);
+  SECTION("for connections") {
+    ranks.stops[0].set();
+    CHECK(ranks.connect(0).status().code() == StatusCode::kAborted);
+  }
+  SECTION("for what another rank sends") {
+    const schedule::Plan plan = planned(Algorithm::kRing, 2, 64);
+    const auto ended = ranks.run([&](Mesh& mesh, std::uint32_t rank) {
+      std::vector<float> vector(64);
+      if (rank == 1) ranks.stops[0].set();
+      while (!ranks.stops[0].is_set()) std::this_thread::yield();
+      return rank == 1 ? Status::ok() : mesh.reduce(Program(plan, rank), vector, 0, kWithin);
+    });
+    CHECK(ended[0].code() != StatusCode::kOk);
+  }
+}
+
+TEST_CASE("silence is an error that names whom it waits for") {
+  Ranks ranks(2);
+  std::atomic<bool> over{false};
+  const schedule::Plan plan = planned(Algorithm::kRing, 2, 64);
+  const auto ended = ranks.run([&](Mesh& mesh, std::uint32_t rank) {
+    std::vector<float> vector(64);
+    if (rank == 0) {
+      const Status status = mesh.reduce(Program(plan, rank), vector, 0, milliseconds(1));
+      over = true;
+      return status;
+    }
+    while (!over) std::this_thread::yield();
+    return Status::ok();
+  });
+  CHECK(ended[0].message() ==
+        "nothing has come from, or gone to, node 1 (" + ranks.endpoints[1] + ") for 1 ms");
+}
+
+// It says nothing, or something else; the run's own node still comes in.
+TEST_CASE("strangers at the door keep nobody out") {
+  Ranks ranks(2);
+  const Result<Descriptor> silent = connect_to(ranks.endpoints[0], kWithin);
+  const Result<Descriptor> browser = connect_to(ranks.endpoints[0], kWithin);
+  REQUIRE((silent.is_ok() && browser.is_ok()));
+  REQUIRE(::write(browser->get(), "GET / HTTP/1.0\r\n\r\n", 18) == 18);
+  const auto ended = ranks.run([](Mesh&, std::uint32_t) { return Status::ok(); });
+  CHECK(ended[0].message() == "");
+  CHECK(ended[1].message() == "");
+}
+
+TEST_CASE("another run's node is no peer") {
+  Ranks ranks(2);
+  std::thread other([&ranks] {
+    const Status refused =
+        Mesh::connect(*ranks.listeners[1], {1, ranks.endpoints, 8}, ranks.stops[1], kWithin).status();
+    CHECK(refused.message() == "node 0 (" + ranks.endpoints[0] + ") closed its connection");
+    ranks.stops[0].set();
+  });
+  CHECK(ranks.connect(0).status().code() == StatusCode::kAborted);
+  other.join();
+}
+
+TEST_CASE("an address of this machine is found") {
+  CHECK(*address_towards("tcp://127.0.0.1:5555") == "127.0.0.1");
+  CHECK(*address_towards("ipc:///tmp/x") == "127.0.0.1");
+  CHECK_FALSE(address_towards("tcp://no such host:1").is_ok());
+}
+
+}  // namespace
+}  // namespace paceline::mesh

@@ -1,0 +1,162 @@
+// All-reduce plans: every planner's, for every number of ranks up to 64, replayed by the checker; and what the
+// checker refuses.
+#include <algorithm>
+#include <bit>
+#include <catch2/catch.hpp>
+
+#include "common/schedule/check.h"
+#include "common/schedule/planners.h"
+#include "common/schedule/print.h"
+
+namespace paceline::schedule {
+namespace {
+
+Plan planned(const PlanRequest& request) {
+  Result<Plan> plan = make_plan(request);
+  REQUIRE(plan.is_ok());
+  return std::move(plan).value();
+}
+
+// The worked example of plan.h, four times as long.
+Plan example() { return planned({Algorithm::kRing, 2, 128, {}}); }
+
+std::string refusal(const Plan& plan) { return check(plan).message(); }
+
+TEST_CASE("every plan sums every float once from every rank") {
+  const auto algorithm = GENERATE(Algorithm::kRing, Algorithm::kHalvingDoubling, Algorithm::kBinaryBlocks,
+                                  Algorithm::kTorus, Algorithm::kDirect, Algorithm::kTree);
+  for (std::uint32_t ranks = 1; ranks <= 64; ++ranks) {
+    if (algorithm == Algorithm::kHalvingDoubling && !std::has_single_bit(ranks)) continue;
+    for (const std::int64_t floats : {0, 17, 997}) {
+      const Plan plan = planned({algorithm, ranks, floats, {}, /*segment_floats=*/100});
+      INFO(plan.name << ", " << ranks << " ranks, " << floats << " floats");
+      REQUIRE(plan.ranks.size() == ranks);
+      REQUIRE(check(plan).message() == "");
+    }
+  }
+}
+
+TEST_CASE("every grid of a torus sums every float once") {
+  for (const Grid grid : {Grid{1, 6}, Grid{6, 1}, Grid{2, 3}, Grid{3, 2}, Grid{4, 4}, Grid{5, 7}}) {
+    const Plan plan = planned({Algorithm::kTorus, grid.rows * grid.columns, 3001, grid, 100});
+    CHECK(check(plan).message() == "");
+  }
+}
+
+// Patarasuk and Yuan: no rank can send less than 2 S (P - 1) / P.
+TEST_CASE("ring, torus, halving-doubling and direct send the least there is to send") {
+  for (const Algorithm algorithm :
+       {Algorithm::kRing, Algorithm::kTorus, Algorithm::kHalvingDoubling, Algorithm::kDirect}) {
+    const Plan plan = planned({algorithm, 16, 16 * 16 * 16 * 2, {}});
+    for (const Rows& rows : plan.ranks) CHECK(floats_sent(rows) == 2 * 15 * 16 * 16 * 2);
+  }
+}
+
+TEST_CASE("three ranks in binary blocks are two and one") {
+  const Plan plan = planned({Algorithm::kBinaryBlocks, 3, 32, {}});
+  CHECK(to_string(plan) ==
+        "binary_blocks, 3 ranks, 32 floats\n"
+        "rank 0: sends 48 floats\n"
+        "  0  send 16..32 to 1\n"
+        "  1  add 0..16 from 1\n"
+        "  2  add 0..16 from 2, after 1\n"
+        "  3  send 0..16 to 2, after 2\n"
+        "  4  send 0..16 to 1, after 2\n"
+        "  5  receive 16..32 from 1, after 0\n"
+        "rank 1: sends 48 floats\n"
+        "  0  add 16..32 from 0\n"
+        "  1  send 0..16 to 0\n"
+        "  2  add 16..32 from 2, after 0\n"
+        "  3  send 16..32 to 2, after 2\n"
+        "  4  receive 0..16 from 0, after 1\n"
+        "  5  send 16..32 to 0, after 2\n"
+        "rank 2: sends 32 floats\n"
+        "  0  send 0..16 to 0\n"
+        "  1  send 16..32 to 1\n"
+        "  2  receive 0..16 from 0, after 0\n"
+        "  3  receive 16..32 from 1, after 1\n");
+}
+
+TEST_CASE("a planner says what it cannot plan for") {
+  CHECK(make_plan({Algorithm::kHalvingDoubling, 6, 100, {}}).status().message() ==
+        "halving_doubling with 6 ranks, expected a power of two; binary_blocks takes any");
+  CHECK(make_plan({Algorithm::kTorus, 6, 100, Grid{2, 2}}).status().message() ==
+        "a torus of 2 x 2 with 6 ranks, expected rows x columns to be that");
+  CHECK(squarest_grid(12) == Grid{3, 4});
+  CHECK(squarest_grid(7) == Grid{1, 7});
+}
+
+TEST_CASE("the checker sees a row that does not wait") {
+  Plan plan = example();
+  plan.ranks[0][2].after.clear();
+  CHECK(refusal(plan) ==
+        "ring: rank 0, row 2 (send 0..64 to 1): does not wait for row 1, which writes the same");
+  plan = example();
+  plan.ranks[1][2].after.clear();
+  CHECK(refusal(plan) == "ring: rank 1, row 2 (receive 0..64 from 0): overwrites what row 1 still reads");
+}
+
+// However the plan is: one edge taken away is seen, whichever it is.
+TEST_CASE("no edge of a plan is there for nothing") {
+  const Plan whole = planned({Algorithm::kTorus, 6, 600, {}, 40});
+  for (std::size_t rank = 0; rank < whole.ranks.size(); ++rank) {
+    for (std::size_t row = 0; row < whole.ranks[rank].size(); ++row) {
+      for (std::size_t edge = 0; edge < whole.ranks[rank][row].after.size(); ++edge) {
+        Plan plan = whole;
+        auto& after = plan.ranks[rank][row].after;
+        after.erase(after.begin() + static_cast<std::ptrdiff_t>(edge));
+        REQUIRE_FALSE(check(plan).is_ok());
+      }
+    }
+  }
+}
+
+// Neither rank sends before it has heard.
+TEST_CASE("the checker sees ranks that wait for each other") {
+  Plan plan = example();
+  Rows& rows = plan.ranks[0];
+  std::swap(rows[0], rows[1]);
+  rows[1].after = {0};
+  rows[2].after = {0};
+  rows[3].after = {1};
+  REQUIRE(check(plan).message() == "");
+  plan.ranks[1][1].after = {0};
+  CHECK(refusal(plan) == "ring: rank 0, row 0 (add 0..64 from 1): never comes to pass");
+}
+
+TEST_CASE("the checker sees rows that do not fit together") {
+  Plan plan = example();
+  plan.ranks[1][0].range.end = 127;
+  CHECK(refusal(plan).find("what comes is rank 0, row 0 (send 64..128 to 1)") != std::string::npos);
+
+  plan = example();
+  plan.ranks[1].pop_back();
+  CHECK(refusal(plan) == "ring: rank 0, row 3 (receive 64..128 from 1): never comes to pass");
+
+  plan = example();
+  for (Rows& rows : plan.ranks) rows.resize(2);  // nothing is gathered
+  CHECK(refusal(plan) == "ring: rank 0 ends without the floats 64..128 of rank 1");
+
+  plan = example();
+  plan.ranks[0][3].kind = TransferKind::kAdd;
+  CHECK(refusal(plan).find("adds a rank's floats a second time") != std::string::npos);
+
+  plan = example();
+  plan.ranks[0][1].kind = TransferKind::kReceive;
+  CHECK(refusal(plan).find("overwrites a rank's floats that are not in what comes") != std::string::npos);
+}
+
+TEST_CASE("the checker sees rows that are out of bounds") {
+  Plan plan = example();
+  plan.ranks[0][0].peer = 2;
+  CHECK(refusal(plan) == "ring: rank 0, row 0 (send 64..128 to 2): expected another rank of 2");
+  plan = example();
+  plan.ranks[0][0].range.end = 129;
+  CHECK(refusal(plan) == "ring: rank 0, row 0 (send 64..129 to 1): expected floats of 128");
+  plan = example();
+  plan.ranks[0][1].after = {1};
+  CHECK(refusal(plan).find("waits for a row that does not come before it") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace paceline::schedule

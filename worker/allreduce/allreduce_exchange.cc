@@ -1,0 +1,238 @@
+#include "worker/allreduce/allreduce_exchange.h"
+
+#include <algorithm>
+#include <map>
+
+#include "common/assert.h"
+#include "common/params/schedule.h"
+#include "common/params/vector_ops.h"
+#include "common/schedule/buckets.h"
+#include "common/schedule/check.h"
+#include "common/schedule/run_plan.h"
+
+namespace paceline {
+namespace {
+
+constexpr ShardId kAll{0};  // the only range
+// Nothing at all comes from ranks that live, for longer than the slowest of them may take for an iteration: the
+// authority sees to those that do not live.
+constexpr int kSilenceLeases = 60;
+
+std::chrono::milliseconds milliseconds(Duration time) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(time);
+}
+
+}  // namespace
+
+AllReduceExchange::AllReduceExchange(Parts parts)
+    : parts_(std::move(parts)),
+      threads_(parts_.config.cluster.threads_per_node),
+      sum_(static_cast<std::size_t>(parts_.layout.size())),
+      own_(threads_),
+      pool_(std::max<std::int64_t>(1, parts_.layout.size()), /*idle_max=*/2),
+      parameters_(pool_, parts_.layout.size()),
+      optimizer_(parts_.config.train.optimizer, parts_.layout.size(),
+                 std::max<std::int64_t>(1, parts_.layout.size()),
+                 FactorRanges(parts_.layout, parts_.config.train.optimizer, {0, parts_.layout.size()})) {
+  PACELINE_ASSERT(parts_.cache.ranges().size() == 1,
+                  std::to_string(parts_.cache.ranges().size()) + " ranges, expected one of all parameters");
+  plan();
+}
+
+AllReduceExchange::~AllReduceExchange() {
+  close(aborted("the exchange was destroyed"));
+  if (thread_.joinable()) thread_.join();
+}
+
+// A plan that its checker refuses would be our own bug, and is not run.
+void AllReduceExchange::plan() {
+  std::map<std::int64_t, std::shared_ptr<const mesh::Program>> programs;
+  for (const Range& range : schedule::buckets(parts_.layout, parts_.config.exchange.bucket_bytes)) {
+    std::shared_ptr<const mesh::Program>& program = programs[range.size()];
+    if (program == nullptr) {
+      const Result<schedule::Plan> made = schedule::plan_of_run(parts_.config, range.size());
+      const Status checked = made.is_ok() ? schedule::check(*made) : made.status();
+      PACELINE_ASSERT(checked.is_ok(), checked.message());
+      program = std::make_shared<const mesh::Program>(*made, parts_.node.value);
+    }
+    buckets_.push_back({range, program});
+  }
+}
+
+Status AllReduceExchange::connect(const mesh::Listening& listening, mesh::Place place) {
+  PACELINE_ASSIGN_OR_RETURN(mesh_, mesh::Mesh::connect(listening, std::move(place), stop_,
+                                                       milliseconds(parts_.config.cluster.start_timeout)));
+  return Status::ok();
+}
+
+void AllReduceExchange::begin(std::span<const float> initial) {
+  PACELINE_ASSERT(mesh_ != nullptr && std::ssize(initial) == parts_.layout.size(),
+                  std::to_string(initial.size()) + " initial parameters, or no connections");
+  {
+    const std::lock_guard lock(mutex_);
+    parameters_.copy_from(0, initial, pool_);
+    version_ = Version(0);
+    since_ = parts_.now();
+  }
+  thread_ = std::thread([this] { reduce_rounds(); });
+}
+
+// ---- training threads
+
+void AllReduceExchange::hand_over(const Contribution& gradient, std::int64_t final_from) {
+  own_.at(gradient.worker.thread) = Own{gradient.values.floats, final_from};
+  changed_.notify_all();
+}
+
+// The first float is final with push() alone: the gradient counts only then, and the round must not end before.
+void AllReduceExchange::push_early(const Contribution& gradient, std::int64_t begin) {
+  const std::lock_guard lock(mutex_);
+  hand_over(gradient, std::max<std::int64_t>(begin, 1));
+}
+
+void AllReduceExchange::push(Contribution gradient) {
+  std::unique_lock lock(mutex_);
+  hand_over(gradient, 0);
+  changed_.wait(lock, [&] { return !closed_.is_ok() || version_.value > gradient.clock.value; });
+}
+
+Ticket AllReduceExchange::request_parameters(Version min_version) {
+  const std::lock_guard lock(mutex_);
+  if (version_ >= min_version) install();
+  return static_cast<Ticket>(min_version.value);
+}
+
+// The state is shared, not copied: the next one is written beside it.
+void AllReduceExchange::install() {
+  const auto block = std::make_shared<BlockRef>(parameters_.ref(0));
+  const auto bytes = std::as_bytes(parameters_.block(0));
+  cache::SliceStamp stamp{version_, Revision(version_.value * parts_.config.cluster.cluster().workers()),
+                          std::vector<Clock>(threads_, Clock(version_.value))};
+  parts_.cache.install(
+      kAll,
+      std::make_shared<const Slice>(Slice{
+          {0, parameters_.size()}, std::move(stamp), {{0, Payload{block, bytes.data(), bytes.size()}}}}));
+}
+
+Result<Ticks> AllReduceExchange::await_parameters(Ticket ticket, ParameterLanding&) {
+  std::unique_lock lock(mutex_);
+  const Version asked(static_cast<std::int64_t>(ticket));
+  changed_.wait(lock, [&] { return !closed_.is_ok() || version_ >= asked; });
+  if (!closed_.is_ok()) return closed_;
+  install();
+  return since_;
+}
+
+Result<std::optional<Ticks>> AllReduceExchange::await_ahead(std::uint32_t, Ticket ticket,
+                                                            ParameterLanding& landing) {
+  PACELINE_ASSIGN_OR_RETURN(const Ticks installed, await_parameters(ticket, landing));
+  return std::optional(installed);
+}
+
+std::optional<Ticks> AllReduceExchange::parameters_installed(Ticket ticket) {
+  const std::lock_guard lock(mutex_);
+  if (version_ < Version(static_cast<std::int64_t>(ticket))) return std::nullopt;
+  install();
+  return since_;
+}
+
+// ---- the exchange's thread
+
+bool AllReduceExchange::is_final_from(std::int64_t begin) const {
+  return std::all_of(own_.begin(), own_.end(),
+                     [begin](const auto& own) { return own && own->final_from <= begin; });
+}
+
+void AllReduceExchange::reduce_rounds() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    const Status reduced = reduce_round(lock);
+    if (reduced.is_ok()) continue;
+    if (!closed_.is_ok()) return;  // stopped, and why is known
+    closed_ = reduced;
+    changed_.notify_all();
+    lock.unlock();
+    parts_.on_failure(reduced);
+    return;
+  }
+}
+
+Status AllReduceExchange::reduce_round(std::unique_lock<std::mutex>& lock) {
+  const std::chrono::milliseconds silence = kSilenceLeases * milliseconds(parts_.config.cluster.lease);
+  for (const Bucket& bucket : buckets_) {
+    changed_.wait(lock, [&] { return !closed_.is_ok() || is_final_from(bucket.range.begin); });
+    if (!closed_.is_ok()) return closed_;
+    const std::vector<std::optional<Own>> own = own_;
+    lock.unlock();
+    const auto begin = static_cast<std::size_t>(bucket.range.begin);
+    const auto size = static_cast<std::size_t>(bucket.range.size());
+    const std::span<float> sum = std::span(sum_).subspan(begin, size);
+    // In the order of threads, as servers sum.
+    begin_sum(sum, own[0]->floats.subspan(begin, size), 1.0F);
+    for (std::uint32_t t = 1; t < threads_; ++t) add_weighted(sum, own[t]->floats.subspan(begin, size), 1.0F);
+    const Status reduced = mesh_->reduce(*bucket.program, sum, reductions_++, silence);
+    lock.lock();
+    PACELINE_RETURN_IF_ERROR(reduced);
+  }
+  step();
+  return Status::ok();
+}
+
+// Every gradient is a mean over as many samples, so their mean is that of all.
+void AllReduceExchange::step() {
+  const RunConfig& config = parts_.config;
+  scale(sum_, 1.0F / static_cast<float>(config.cluster.cluster().workers()));
+  optimizer_.begin_step(learning_rate(config.train.optimizer, version_, planned_versions(config)));
+  parameters_.rewrite(
+      0, pool_, [&](std::span<const float> in, std::span<float> out) { optimizer_.apply(0, in, out, sum_); });
+  ++version_.value;
+  since_ = parts_.now();
+  bytes_sent_ = mesh_->bytes_sent();
+  const auto every = config.train.eval_every_clocks;
+  if (every && version_.value % *every == 0) {
+    evaluated_.emplace_back(version_, parameters_);
+    if (evaluated_.size() > kEvaluatedKept) evaluated_.pop_front();
+  }
+  std::fill(own_.begin(), own_.end(), std::nullopt);
+  changed_.notify_all();
+}
+
+// ---- the end
+
+void AllReduceExchange::close(const Status& why) {
+  const std::lock_guard lock(mutex_);
+  if (closed_.is_ok()) closed_ = why;
+  stop_.set();
+  changed_.notify_all();
+}
+
+Status AllReduceExchange::fetch_exact(Version version, std::span<float> flat) const {
+  BlockRange found;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!closed_.is_ok()) return closed_;
+    const auto kept =
+        std::find_if(evaluated_.begin(), evaluated_.end(), [&](const auto& k) { return k.first == version; });
+    if (kept == evaluated_.end() && version != version_) {
+      return not_found("version " + to_string(version) + " is no longer here, which is at " +
+                       to_string(version_));
+    }
+    found = kept == evaluated_.end() ? parameters_ : kept->second;
+  }
+  found.copy_to(0, flat);
+  return Status::ok();
+}
+
+std::vector<float> AllReduceExchange::parameters() const {
+  std::vector<float> floats(static_cast<std::size_t>(parts_.layout.size()));
+  const std::lock_guard lock(mutex_);
+  parameters_.copy_to(0, floats);
+  return floats;
+}
+
+std::int64_t AllReduceExchange::bytes_sent() const {
+  const std::lock_guard lock(mutex_);
+  return bytes_sent_;
+}
+
+}  // namespace paceline

@@ -1,0 +1,126 @@
+// AllReduceExchange: the nodes sum their gradients among themselves, and each steps a copy of the parameters of
+// its own (Goyal et al. 2017, §4). All copies have the same bits: the sum of an element is made at one rank, in one
+// order, and spread (common/schedule/planners.h); the mean and the optimizer's step are the same loops everywhere.
+//
+//   training threads: push_early(), push() --> gradients of this node, as far as they are final
+//   exchange thread:  bucket after bucket, from the model's end: threads' gradients summed, reduced over the mesh;
+//                     behind the last one the mean is applied: the next version, which wakes whoever waits for it
+//
+// A bucket leaves once every thread's gradient is final from its begin on, so the backward pass goes on meanwhile.
+// The order of buckets is the same on every rank. push() returns when the version is there: what is reported to the
+// coordinator is in every rank's copy, or the run has failed. Parameters are stepped only behind the last bucket, so
+// a rank that is lost in the middle leaves every other one with a whole version.
+//
+// Thread: any. Memory: parameters at most three times (the state, what the process cache has of an older one, and one
+// that is evaluated), the optimizer's state, and the sum.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "common/config/run_config.h"
+#include "common/params/blocks.h"
+#include "common/params/layout.h"
+#include "common/params/optimizer.h"
+#include "worker/cache/process_cache.h"
+#include "worker/exchange/exchange.h"
+#include "worker/mesh/mesh.h"
+
+namespace paceline {
+
+class AllReduceExchange final : public Exchange {
+ public:
+  struct Parts {
+    const RunConfig& config;  // validated, exchange.kind: allreduce
+    NodeId node;
+    const Layout& layout;
+    ProcessCache& cache;  // its only range is all of the layout
+    Ticks (*now)();       // what time it is, any thread
+    // Called once where a reduction fails, by the exchange's thread: the node cannot go on.
+    std::function<void(const Status&)> on_failure;
+  };
+  // All that `parts` refers to outlives it.
+  explicit AllReduceExchange(Parts parts);
+  // Stops the exchange's thread.
+  ~AllReduceExchange() override;
+  AllReduceExchange(const AllReduceExchange&) = delete;
+  AllReduceExchange& operator=(const AllReduceExchange&) = delete;
+
+  // Connects to all other nodes: at `place`, of which `listening` is this one's endpoint. Errors: Mesh::connect()'s.
+  Status connect(const mesh::Listening& listening, mesh::Place place);
+  // The parameters that the run begins with, layout.size() floats: version 0. Once connected; reduces from now on.
+  void begin(std::span<const float> initial);
+
+  // ---- for training threads (worker/exchange/exchange.h)
+  void push(Contribution gradient) override;
+  void push_early(const Contribution& gradient, std::int64_t begin) override;
+  Ticket request_parameters(Version min_version) override;
+  Result<Ticks> await_parameters(Ticket ticket, ParameterLanding& landing) override;
+  // What is asked for ahead exists, so it never waits.
+  Result<std::optional<Ticks>> await_ahead(std::uint32_t thread, Ticket ticket,
+                                           ParameterLanding& landing) override;
+  std::optional<Ticks> parameters_installed(Ticket ticket) override;
+
+  // Releases every waiter, now and later, with `why` (not OK). The first close counts.
+  void close(const Status& why);
+
+  // Exactly this version: one that train.eval_every_clocks names, of the last three, or the newest. Errors: kNotFound.
+  Status fetch_exact(Version version, std::span<float> flat) const;
+  // The newest.
+  std::vector<float> parameters() const;
+  // Of gradients, to other nodes so far.
+  std::int64_t bytes_sent() const;
+
+ private:
+  // A training thread's gradient of this round, as far as it is final.
+  struct Own {
+    std::span<const float> floats;
+    std::int64_t final_from = 0;
+  };
+  struct Bucket {
+    Range range;
+    std::shared_ptr<const mesh::Program> program;  // buckets of one size share theirs
+  };
+  static constexpr std::size_t kEvaluatedKept = 3;
+
+  void plan();
+  void hand_over(const Contribution& gradient, std::int64_t final_from);
+  bool is_final_from(std::int64_t begin) const;
+  void reduce_rounds();
+  Status reduce_round(std::unique_lock<std::mutex>& lock);
+  void step();
+  void install();
+
+  const Parts parts_;
+  const std::uint32_t threads_;
+  std::vector<Bucket> buckets_;
+  mesh::StopFlag stop_;
+  std::unique_ptr<mesh::Mesh> mesh_;
+  std::thread thread_;
+  std::uint32_t reductions_ = 0;  // begun, by the exchange's thread
+  std::vector<float> sum_;        // likewise
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<std::optional<Own>> own_;  // by thread
+  BlockPool pool_;
+  BlockRange parameters_;  // in one block
+  OptimizerState optimizer_;
+  Version version_ = kNoVersion;                          // of the parameters
+  Ticks since_;                                           // which are here since then
+  std::deque<std::pair<Version, BlockRange>> evaluated_;  // or will be
+  std::int64_t bytes_sent_ = 0;
+  Status closed_;
+};
+
+}  // namespace paceline

@@ -1,0 +1,269 @@
+#include "worker/mesh/mesh.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include "common/assert.h"
+#include "common/params/vector_ops.h"
+#include "common/ticks.h"
+#include "worker/mesh/handshake.h"
+
+namespace paceline::mesh {
+namespace {
+
+// Large enough that a call is worth its while, small enough for the second-level cache.
+constexpr std::size_t kLandingFloats = 32 * 1024;
+
+}  // namespace
+
+struct Mesh::Head {
+  std::uint32_t number = 0;  // of the reduction
+  std::uint32_t floats = 0;
+  std::int64_t begin = 0;
+  bool operator==(const Head&) const = default;
+};
+
+Mesh::Mesh(Place place, StopFlag& stop)
+    : place_(std::move(place)), stop_(stop), landing_(kLandingFloats + 1) {}
+
+Result<std::unique_ptr<Mesh>> Mesh::connect(const Listening& listening, Place place, StopFlag& stop,
+                                            std::chrono::milliseconds within) {
+  std::unique_ptr<Mesh> mesh(new Mesh(std::move(place), stop));
+  PACELINE_ASSIGN_OR_RETURN(mesh->peers_, shake_hands(listening, mesh->place_, stop, within));
+  return mesh;
+}
+
+// One program under way.
+class Mesh::Reduction {
+  static_assert(sizeof(Head) == 16);
+
+ public:
+  Reduction(Mesh& mesh, const Program& program, std::span<float> vector, std::uint32_t number)
+      : mesh_(mesh),
+        program_(program),
+        vector_(vector),
+        number_(number),
+        waits_(program.waits),
+        left_(program.rows.size()) {
+    for (const Program::Way& way : program.ways) ways_.push_back({&way, mesh.peers_[way.peer]->get()});
+  }
+
+  Status run(std::chrono::milliseconds silence) {
+    Status ended = go_on(silence);
+    if (ended.code() != StatusCode::kUnavailable) return ended;
+    const std::string closed = closed_connections();
+    return closed.empty() ? ended : unavailable(closed);
+  }
+
+ private:
+  Status go_on(std::chrono::milliseconds silence) {
+    while (left_ > 0) {
+      bool moved = false;
+      for (Way& way : ways_) {
+        PACELINE_ASSIGN_OR_RETURN(const bool did, way.rows->sends ? send_some(way) : receive_some(way));
+        moved = moved || did;
+      }
+      if (!moved && left_ > 0) PACELINE_RETURN_IF_ERROR(wait(silence));
+    }
+    return Status::ok();
+  }
+
+  // "node 3 (10.0.0.3:40123), node 4 (10.0.0.4:40123) closed their connections"; empty: none has.
+  std::string closed_connections() const {
+    std::string names;
+    int count = 0;
+    for (std::uint32_t rank = 0; rank < mesh_.peers_.size(); ++rank) {
+      char byte = 0;
+      if (rank == mesh_.place_.rank) continue;
+      const ssize_t got = recv(mesh_.peers_[rank]->get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+      const int error = errno;
+      if (got > 0 || (got < 0 && error != ECONNRESET && error != EPIPE)) continue;
+      names += (count++ == 0 ? "" : ", ") + name_of(mesh_.place_, rank);
+    }
+    if (count == 0) return "";
+    return names + (count == 1 ? " closed its connection" : " closed their connections");
+  }
+
+  struct Way {
+    const Program::Way* rows = nullptr;
+    int socket = -1;
+    std::size_t next = 0;        // in rows->rows
+    std::size_t moved = 0;       // bytes of that row, its head included
+    Head head = {};              // that comes
+    std::array<char, 4> part{};  // of a float that has come in part, to be added
+    std::size_t part_bytes = 0;
+  };
+
+  // The row that is next, if what it waits for is done.
+  std::optional<std::uint32_t> ready(const Way& way) const {
+    if (way.next == way.rows->rows.size()) return std::nullopt;
+    const std::uint32_t row = way.rows->rows[way.next];
+    return waits_[row] == 0 ? std::optional(row) : std::nullopt;
+  }
+
+  static Head head_of(std::uint32_t number, const schedule::Transfer& row) {
+    return {number, static_cast<std::uint32_t>(row.range.size()), row.range.begin};
+  }
+  std::span<float> floats_of(const schedule::Transfer& row) const {
+    return vector_.subspan(static_cast<std::size_t>(row.range.begin),
+                           static_cast<std::size_t>(row.range.size()));
+  }
+
+  void done(Way& way, std::uint32_t row) {
+    for (const std::uint32_t dependent : program_.dependents[row]) --waits_[dependent];
+    ++way.next;
+    way.moved = 0;
+    --left_;
+  }
+
+  Status lost(const Way& way, const std::string& why) const {
+    return unavailable(name_of(mesh_.place_, way.rows->peer) + " " + why);
+  }
+
+  // One call at most, so that what comes has its turn. Whether anything has left.
+  Result<bool> send_some(Way& way) {
+    const auto index = ready(way);
+    if (!index) return false;
+    const schedule::Transfer& row = program_.rows[*index];
+    const Head head = head_of(number_, row);
+    const auto floats = std::as_bytes(floats_of(row));
+    const std::size_t all = sizeof head + floats.size();
+    std::array<iovec, 2> pieces{};
+    int count = 0;
+    if (way.moved < sizeof head) {
+      const std::size_t from = way.moved;
+      pieces[0] = {const_cast<char*>(reinterpret_cast<const char*>(&head)) + from, sizeof head - from};
+      count = 1;
+    }
+    const std::size_t from = std::max(way.moved, sizeof head) - sizeof head;
+    pieces[static_cast<std::size_t>(count++)] = {const_cast<std::byte*>(floats.data()) + from,
+                                                 floats.size() - from};
+    msghdr message = {};
+    message.msg_iov = pieces.data();
+    message.msg_iovlen = static_cast<std::size_t>(count);
+    const ssize_t sent = sendmsg(way.socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (sent < 0) {
+      if (errno == EAGAIN || errno == EINTR) return false;
+      if (errno == EPIPE || errno == ECONNRESET) return lost(way, "closed its connection");
+      return lost(way, "cannot be sent to: " + system_error(errno));
+    }
+    way.moved += static_cast<std::size_t>(sent);
+    if (way.moved == all) {
+      mesh_.bytes_sent_ += static_cast<std::int64_t>(floats.size());
+      done(way, *index);
+    }
+    return true;
+  }
+
+  // recv(), of which nothing at all means that the peer is gone.
+  Result<std::size_t> receive(const Way& way, void* into, std::size_t bytes) const {
+    const ssize_t got = recv(way.socket, into, bytes, MSG_DONTWAIT);
+    if (got > 0) return static_cast<std::size_t>(got);
+    if (got == 0) return lost(way, "closed its connection");
+    const int error = errno;  // only of a call that failed
+    if (error == EAGAIN || error == EINTR) return std::size_t{0};
+    if (error == ECONNRESET) return lost(way, "closed its connection");
+    return lost(way, "cannot be heard: " + system_error(error));
+  }
+
+  Result<bool> receive_some(Way& way) {
+    const auto index = ready(way);
+    if (!index) return false;
+    const schedule::Transfer& row = program_.rows[*index];
+    if (way.moved < sizeof(Head)) {
+      char* const at = reinterpret_cast<char*>(&way.head) + way.moved;
+      PACELINE_ASSIGN_OR_RETURN(const std::size_t got, receive(way, at, sizeof(Head) - way.moved));
+      way.moved += got;
+      if (way.moved < sizeof(Head)) return got > 0;
+      PACELINE_RETURN_IF_ERROR(check(way, row));
+    }
+    const std::span<float> target = floats_of(row);
+    const std::size_t at = way.moved - sizeof(Head);
+    std::size_t got = 0;
+    if (row.kind == schedule::TransferKind::kReceive) {
+      char* const into = reinterpret_cast<char*>(target.data()) + at;
+      PACELINE_ASSIGN_OR_RETURN(got, receive(way, into, target.size_bytes() - at));
+    } else {
+      PACELINE_ASSIGN_OR_RETURN(got, receive_and_add(way, target, at));
+    }
+    way.moved += got;
+    if (way.moved == sizeof(Head) + target.size_bytes()) done(way, *index);
+    return true;
+  }
+
+  // `at`: bytes of `target` that have come, those of a float in part included.
+  Result<std::size_t> receive_and_add(Way& way, std::span<float> target, std::size_t at) {
+    char* const landing = reinterpret_cast<char*>(mesh_.landing_.data());
+    std::memcpy(landing, way.part.data(), way.part_bytes);
+    const std::size_t room = kLandingFloats * sizeof(float);
+    PACELINE_ASSIGN_OR_RETURN(const std::size_t got, receive(way, landing + way.part_bytes,
+                                                             std::min(target.size_bytes() - at, room)));
+    const std::size_t begin = (at - way.part_bytes) / sizeof(float);
+    const std::size_t bytes = way.part_bytes + got;
+    const std::size_t whole = bytes / sizeof(float);
+    add_weighted(target.subspan(begin, whole), std::span(mesh_.landing_).first(whole), 1.0F);
+    way.part_bytes = bytes % sizeof(float);
+    std::memcpy(way.part.data(), landing + whole * sizeof(float), way.part_bytes);
+    return got;
+  }
+
+  Status check(const Way& way, const schedule::Transfer& row) const {
+    const Head expected = head_of(number_, row);
+    if (way.head == expected) return Status::ok();
+    const auto words = [](const Head& head) {
+      return std::to_string(head.floats) + " floats at " + std::to_string(head.begin) + " of reduction " +
+             std::to_string(head.number);
+    };
+    return invalid_argument(name_of(mesh_.place_, way.rows->peer) + " sends " + words(way.head) +
+                            ", expected " + words(expected));
+  }
+
+  // Until something can be sent or received.
+  Status wait(std::chrono::milliseconds silence) {
+    polls_.clear();
+    polls_.push_back({mesh_.stop_.descriptor(), POLLIN, 0});
+    for (const Way& way : ways_) {
+      if (ready(way))
+        polls_.push_back({way.socket, static_cast<short>(way.rows->sends ? POLLOUT : POLLIN), 0});
+    }
+    PACELINE_ASSERT(polls_.size() > 1, "a checked plan in which nothing is left to wait for");
+    const int found = poll(polls_.data(), polls_.size(), static_cast<int>(silence.count()));
+    if (mesh_.stop_.is_set()) return aborted("stopped");
+    if (found > 0 || (found < 0 && errno == EINTR)) return Status::ok();
+    if (found < 0) return unavailable("poll: " + system_error(errno));
+    std::string names;
+    for (const Way& way : ways_) {
+      if (ready(way)) names += (names.empty() ? "" : ", ") + name_of(mesh_.place_, way.rows->peer);
+    }
+    return deadline_exceeded("nothing has come from, or gone to, " + names + " for " +
+                             std::to_string(silence.count()) + " ms");
+  }
+
+  Mesh& mesh_;
+  const Program& program_;
+  const std::span<float> vector_;
+  const std::uint32_t number_;
+  std::vector<std::uint32_t> waits_;
+  std::size_t left_;
+  std::vector<Way> ways_;
+  std::vector<pollfd> polls_;
+};
+
+Status Mesh::reduce(const Program& program, std::span<float> vector, std::uint32_t number,
+                    std::chrono::milliseconds silence) {
+  PACELINE_ASSERT(std::ssize(vector) == program.floats && program.rank == place_.rank,
+                  "a program of " + std::to_string(program.floats) + " floats for another vector or rank");
+  PACELINE_RETURN_IF_ERROR(broken_);
+  broken_ = Reduction(*this, program, vector, number).run(silence);
+  return broken_;
+}
+
+}  // namespace paceline::mesh

@@ -1,0 +1,71 @@
+// The mesh: one TCP connection between every two nodes of a run, and the executor of all-reduce plans over them.
+//
+// Raw sockets, since what comes next over a connection is known beforehand: the bytes of a transfer go from the
+// kernel straight into the vector that waits for them (or, to be added, through a buffer that stays in the
+// processor's cache), and no queue lies between. A message library would copy, and wake a thread of its own.
+//
+// On the wire, little endian. A connection begins with a Hello in each direction; then, for each transfer of the
+// plan, a Head and its floats. A Head says which reduction and which floats, and is compared with the plan before
+// a byte is put anywhere.
+//
+// The first failure is for good: some ranks may have gone on, so no later reduction could be trusted. It names
+// the rank. What was reduced until then is neither the old nor the new vector; whoever hands it in keeps what it
+// must not lose apart (worker/allreduce/).
+//
+// Thread: one at a time, but stop().
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "common/status.h"
+#include "worker/mesh/peer_socket.h"
+#include "worker/mesh/program.h"
+#include "worker/mesh/stop_flag.h"
+
+namespace paceline::mesh {
+
+// A rank's place among others.
+struct Place {
+  std::uint32_t rank = 0;
+  std::vector<std::string> endpoints;  // of every rank, "10.0.0.3:40123"
+  std::uint64_t token = 0;             // of the run: who does not say it is a stranger
+};
+
+class Mesh {
+ public:
+  // Connects to every lower rank and waits for every higher one, for at most `within`. `listening`: this rank's
+  // endpoint. `stop`, outlives the mesh. Errors, naming the rank: kUnavailable one cannot be reached, and why;
+  // kDeadlineExceeded those that have not come; kAborted stopped.
+  static Result<std::unique_ptr<Mesh>> connect(const Listening& listening, Place place, StopFlag& stop,
+                                               std::chrono::milliseconds within);
+
+  // Carries out this rank's part on `vector` (program.floats), reduction `number` of all, which counts from 0 and
+  // is the same on every rank. `silence`: for how long nothing at all may come or leave. Errors, as from then on:
+  // kUnavailable ranks have closed their connections: all that have by then, since the first that is seen to may
+  // have gone because of another; kInvalidArgument one is at another reduction or has another
+  // plan; kDeadlineExceeded silence, naming whom it waits for; kAborted stopped.
+  Status reduce(const Program& program, std::span<float> vector, std::uint32_t number,
+                std::chrono::milliseconds silence);
+
+  // What it has sent so far, of floats alone.
+  std::int64_t bytes_sent() const { return bytes_sent_; }
+
+ private:
+  Mesh(Place place, StopFlag& stop);
+  struct Head;
+  class Reduction;
+
+  Place place_;
+  StopFlag& stop_;
+  std::vector<std::unique_ptr<Descriptor>> peers_;  // by rank; null: this one
+  std::vector<float> landing_;                      // what is added passes through here
+  Status broken_ = Status::ok();
+  std::int64_t bytes_sent_ = 0;
+};
+
+}  // namespace paceline::mesh

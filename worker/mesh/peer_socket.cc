@@ -1,0 +1,122 @@
+#include "worker/mesh/peer_socket.h"
+
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <cerrno>
+#include <memory>
+#include <utility>
+
+#include "common/host_port.h"
+
+namespace paceline::mesh {
+namespace {
+
+struct FreeAddresses {
+  void operator()(addrinfo* found) const { freeaddrinfo(found); }
+};
+using Addresses = std::unique_ptr<addrinfo, FreeAddresses>;
+
+Result<Addresses> resolve(const HostPort& at, int type, int flags) {
+  addrinfo hints = {};
+  hints.ai_socktype = type;
+  hints.ai_flags = flags;
+  addrinfo* found = nullptr;
+  const int error = getaddrinfo(at.host.c_str(), at.port.c_str(), &hints, &found);
+  if (error != 0) return unavailable(at.host + ": " + gai_strerror(error));
+  return Addresses(found);
+}
+
+Descriptor socket_of(const addrinfo& address) {
+  return Descriptor(
+      socket(address.ai_family, address.ai_socktype | SOCK_NONBLOCK | SOCK_CLOEXEC, address.ai_protocol));
+}
+
+// Small messages at once. Buffers are the system's, which grows them.
+void set_up(const Descriptor& connection) {
+  const int on = 1;
+  setsockopt(connection.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  setsockopt(connection.get(), SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+}
+
+// Of this end: host as a number, and port.
+Result<HostPort> own_name(const Descriptor& socket) {
+  sockaddr_storage address = {};
+  socklen_t length = sizeof address;
+  std::array<char, NI_MAXHOST> host = {};
+  std::array<char, NI_MAXSERV> port = {};
+  auto* const any = reinterpret_cast<sockaddr*>(&address);
+  if (getsockname(socket.get(), any, &length) != 0) return unavailable("getsockname: " + system_error(errno));
+  const int error = getnameinfo(any, length, host.data(), host.size(), port.data(), port.size(),
+                                NI_NUMERICHOST | NI_NUMERICSERV);
+  if (error != 0) return unavailable(std::string("getnameinfo: ") + gai_strerror(error));
+  return HostPort{host.data(), port.data(), std::string(host.data()).find(':') != std::string::npos};
+}
+
+}  // namespace
+
+std::string system_error(int error) { return std::strerror(error); }
+
+Result<std::string> address_towards(const std::string& server) {
+  const HostPort at = host_and_port_of_tcp(server);
+  if (at.host.empty()) return std::string("127.0.0.1");
+  const auto failed = [&server](const std::string& why) {
+    return unavailable("the way to " + server + ": " + why);
+  };
+  PACELINE_ASSIGN_OR_RETURN(const Addresses found, resolve(at, SOCK_DGRAM, 0));
+  const Descriptor socket = socket_of(*found);
+  // Of a datagram socket it sends nothing, but chooses the way.
+  if (!socket.is_open() || connect(socket.get(), found->ai_addr, found->ai_addrlen) != 0) {
+    return failed(system_error(errno));
+  }
+  PACELINE_ASSIGN_OR_RETURN(const HostPort own, own_name(socket));
+  return own.host;
+}
+
+Result<Listening> listen_at(const std::string& address) {
+  PACELINE_ASSIGN_OR_RETURN(const Addresses found,
+                            resolve({address, "0", false}, SOCK_STREAM, AI_PASSIVE | AI_NUMERICHOST));
+  Descriptor socket = socket_of(*found);
+  if (!socket.is_open() || bind(socket.get(), found->ai_addr, found->ai_addrlen) != 0 ||
+      listen(socket.get(), SOMAXCONN) != 0) {
+    return unavailable("cannot listen at " + address + ": " + system_error(errno));
+  }
+  PACELINE_ASSIGN_OR_RETURN(const HostPort own, own_name(socket));
+  return Listening{std::move(socket), own.written_host() + ":" + own.port};
+}
+
+Result<Descriptor> connect_to(const std::string& endpoint, std::chrono::milliseconds within) {
+  PACELINE_ASSIGN_OR_RETURN(const Addresses found,
+                            resolve(host_and_port(endpoint), SOCK_STREAM, AI_NUMERICHOST));
+  Descriptor connection = socket_of(*found);
+  if (!connection.is_open()) return unavailable(system_error(errno));
+  if (connect(connection.get(), found->ai_addr, found->ai_addrlen) != 0) {
+    if (errno != EINPROGRESS) return unavailable(system_error(errno));
+    pollfd waits{connection.get(), POLLOUT, 0};
+    const int ready = poll(&waits, 1, static_cast<int>(within.count()));
+    if (ready == 0) return deadline_exceeded("no answer within " + std::to_string(within.count()) + " ms");
+    int error = ready < 0 ? errno : 0;
+    socklen_t length = sizeof error;
+    if (ready > 0) getsockopt(connection.get(), SOL_SOCKET, SO_ERROR, &error, &length);
+    if (error != 0) return unavailable(system_error(error));
+  }
+  set_up(connection);
+  return connection;
+}
+
+Result<Descriptor> accept_from(const Descriptor& listening) {
+  Descriptor connection(accept4(listening.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  if (connection.is_open()) {
+    set_up(connection);
+    return connection;
+  }
+  // Of a connection that was given up before it was taken, too.
+  if (errno == EAGAIN || errno == EINTR || errno == ECONNABORTED || errno == EPROTO) return connection;
+  return unavailable("accept: " + system_error(errno));
+}
+
+}  // namespace paceline::mesh

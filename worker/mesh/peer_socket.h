@@ -1,0 +1,36 @@
+// What the mesh (mesh.h) needs of TCP sockets. All of them are non-blocking, and none is inherited by a child.
+//
+// Thread: any, one socket of one thread.
+#pragma once
+
+#include <chrono>
+#include <string>
+
+#include "common/files/descriptor.h"
+#include "common/status.h"
+
+namespace paceline::mesh {
+
+// A listening socket and where others reach it, "10.0.0.3:40123".
+struct Listening {
+  Descriptor socket;
+  std::string endpoint;
+};
+
+// The address, "10.0.0.3" or "fe80::1", from which this machine reaches the host of `server`, a
+// "tcp://host:port"; of another transport the loopback's. Nothing is sent. Errors: kUnavailable, naming `server`.
+Result<std::string> address_towards(const std::string& server);
+
+// Listens at a free port of `address`, a number. Errors: kUnavailable.
+Result<Listening> listen_at(const std::string& address);
+
+// Connects to "10.0.0.3:40123", for at most so long. Errors: kUnavailable, kDeadlineExceeded, with the reason.
+Result<Descriptor> connect_to(const std::string& endpoint, std::chrono::milliseconds within);
+
+// The next connection that waits; not open when there is none. Errors: kUnavailable.
+Result<Descriptor> accept_from(const Descriptor& listening);
+
+// "Connection refused"
+std::string system_error(int error);
+
+}  // namespace paceline::mesh

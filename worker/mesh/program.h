@@ -1,0 +1,30 @@
+// One rank's rows of a plan (common/schedule/plan.h), made ready to be carried out many times.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "common/schedule/plan.h"
+
+namespace paceline::mesh {
+
+struct Program {
+  // The rows for one peer in one direction, in their order.
+  struct Way {
+    std::uint32_t peer = 0;
+    bool sends = false;
+    std::vector<std::uint32_t> rows;
+  };
+
+  // `rank` is one of the plan's; the plan has been checked (common/schedule/check.h).
+  Program(const schedule::Plan& plan, std::uint32_t rank);
+
+  std::uint32_t rank = 0;
+  std::int64_t floats = 0;
+  schedule::Rows rows;
+  std::vector<Way> ways;
+  std::vector<std::uint32_t> waits;                    // of each row: how many it waits for
+  std::vector<std::vector<std::uint32_t>> dependents;  // and which wait for it
+};
+
+}  // namespace paceline::mesh
