@@ -65,7 +65,14 @@ PACELINE_ENUM_NAMES(Precision,
 #define PACELINE_LAYER_NAME(key, name, on_gpu) {LayerKind::key, #name},
 PACELINE_ENUM_NAMES(LayerKind, {PACELINE_LAYER_KINDS(PACELINE_LAYER_NAME)});
 #undef PACELINE_LAYER_NAME
-PACELINE_ENUM_NAMES(DataKind, {{DataKind::kSynthetic, "synthetic"}, {DataKind::kCifar10, "cifar10"}});
+PACELINE_ENUM_NAMES(DataKind, {{DataKind::kSynthetic, "synthetic"},
+                               {DataKind::kCifar10, "cifar10"},
+                               {DataKind::kImages, "images"}});
+PACELINE_ENUM_NAMES(CropKind, {{CropKind::kArea, "area"}, {CropKind::kPlace, "place"}});
+PACELINE_ENUM_NAMES(OnBad, {{OnBad::kSkip, "skip"}, {OnBad::kFail, "fail"}});
+PACELINE_ENUM_NAMES(DecodeKind, {{DecodeKind::kFused, "fused"},
+                                 {DecodeKind::kWhole, "whole"},
+                                 {DecodeKind::kScaled, "scaled"}});
 PACELINE_ENUM_NAMES(OnDevice, {{OnDevice::kAuto, "auto"}, {OnDevice::kOff, "off"}});
 PACELINE_ENUM_NAMES(JitterKind, {{JitterKind::kNone, "none"},
                                  {JitterKind::kUniform, "uniform"},

@@ -204,6 +204,12 @@ Result<NetworkSpec> build_network(const TrainSection& train, Shape input, std::i
   return network;
 }
 
+Result<NetworkSpec> build_network(const RunConfig& config) {
+  if (config.data.kind != DataKind::kImages) return build_network(config.train);
+  const std::int64_t side = config.data.crop.size;
+  return build_network(config.train, {3, side, side}, config.data.classes);
+}
+
 void initialize_parameters(const NetworkSpec& network, std::uint64_t seed, std::span<float> parameters) {
   PACELINE_ASSERT(
       static_cast<std::int64_t>(parameters.size()) == network.layout.size(),
