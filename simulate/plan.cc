@@ -69,7 +69,7 @@ Result<Plan> make_plan(const RunConfig& config, std::unique_ptr<ComputeTimes> co
   if (floats) {
     plan.floats = *floats;
   } else {
-    PACELINE_ASSIGN_OR_RETURN(const NetworkSpec network, build_network(config.train));
+    PACELINE_ASSIGN_OR_RETURN(const NetworkSpec network, build_network(config));
     plan.floats = network.layout.size();
   }
   plan.shards = message_sizes(config.cluster, plan.floats);

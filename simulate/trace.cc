@@ -119,8 +119,8 @@ Status check_layout(const fs::path& run, const RunConfig& traced, const RunConfi
     return another(run, "cluster.threads_per_node", traced.cluster.threads_per_node,
                    config.cluster.threads_per_node);
   }
-  PACELINE_ASSIGN_OR_RETURN(const NetworkSpec theirs, build_network(traced.train));
-  PACELINE_ASSIGN_OR_RETURN(const NetworkSpec ours, build_network(config.train));
+  PACELINE_ASSIGN_OR_RETURN(const NetworkSpec theirs, build_network(traced));
+  PACELINE_ASSIGN_OR_RETURN(const NetworkSpec ours, build_network(config));
   if (theirs.layout.hash() != ours.layout.hash()) {
     return another(run, "the model's parameters (train.model)", theirs.layout.size(), ours.layout.size());
   }
@@ -259,7 +259,7 @@ Result<Trace> TracedRun::trace_for(const RunConfig& config) {
   if (!config.emulate.base_step) PACELINE_RETURN_IF_ERROR(check_sizes(run_, traced_));
   PACELINE_RETURN_IF_ERROR(check_workers(run_, config, workers_));
   Trace trace{config, nullptr, histograms_};
-  PACELINE_ASSIGN_OR_RETURN(const NetworkSpec network, build_network(config.train));
+  PACELINE_ASSIGN_OR_RETURN(const NetworkSpec network, build_network(config));
   calibrate(trace.calibrated, workers_, network.layout.size());
   if (!config.emulate.base_step) PACELINE_RETURN_IF_ERROR(draw_computations(trace));
   return trace;

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "common/config/command_line.h"
+#include "tools/data_bench.h"
 
 namespace paceline {
 
@@ -44,6 +45,7 @@ void add_data_synthesize(CLI::App& app, int& exit_status) {
     if (arguments->force) arguments->options.overwrite = Overwrite::kAllow;
     exit_status = data_synthesize(arguments->options, std::cout, std::cerr);
   });
+  add_data_bench(*data, exit_status);
 }
 
 }  // namespace paceline

@@ -71,7 +71,7 @@ Result<NetworkSpec> network_of(const ModelOptions& options, std::vector<std::str
   PACELINE_ASSIGN_OR_RETURN(const std::optional<Shape> input, input_of(options.input));
   if (options.path.ends_with(".prototxt")) return network_of_caffe(options, input, notes);
   PACELINE_ASSIGN_OR_RETURN(const RunConfig config, load_config(options.path, {}, LoadFor::kReading, &notes));
-  if (!input) return build_network(config.train);
+  if (!input) return build_network(config);
   if (config.train.model == "layers") return build_network(config.train, *input, kAnyClasses);
   return build_network(config.train, *input);
 }

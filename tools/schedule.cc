@@ -25,7 +25,7 @@ int schedule_plan(const ScheduleOptions& options, std::ostream& out, std::ostrea
   if (config->exchange.kind != ExchangeKind::kAllreduce) {
     return refuse("paceline schedule: " + options.path + ": exchange.kind is server, expected allreduce");
   }
-  const Result<NetworkSpec> network = build_network(config->train);
+  const Result<NetworkSpec> network = build_network(*config);
   if (!network) return refuse("paceline schedule: " + network.status().message());
   const std::vector<Range> cut = schedule::buckets(network->layout, config->exchange.bucket_bytes);
   out << network->layout.size() << " floats in " << cut.size() << " bucket(s), " << config->cluster.nodes

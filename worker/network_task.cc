@@ -9,13 +9,12 @@
 #include <string>
 #include <utility>
 
-#include "common/fnv1a.h"
 #include "common/network/network.h"
 #include "worker/data/batch_maker.h"
-#include "worker/data/cifar10.h"
 #include "worker/data/loader.h"
 #include "worker/model/backend_per_size.h"
 #include "worker/model/gpu_module.h"
+#include "worker/run_data.h"
 
 namespace paceline {
 namespace {
@@ -85,11 +84,10 @@ class Stops {
 // The evaluator's: the whole test set, in order.
 class NetworkEvaluator final : public Task {
  public:
-  NetworkEvaluator(DataSetPtr test, std::int64_t samples, const PixelRule& pixels,
+  NetworkEvaluator(std::shared_ptr<const Samples> test, std::int64_t samples,
                    std::unique_ptr<NetworkBackend> backend, Stops stop)
       : test_(std::move(test)),
         samples_(samples == 0 ? test_->size() : std::min(samples, test_->size())),
-        pixels_(pixels),
         backend_(std::move(backend)),
         stop_(std::move(stop)) {}
 
@@ -101,7 +99,9 @@ class NetworkEvaluator final : public Task {
     Metric sum;
     for (std::int64_t first = 0; first < samples_; first += kEvaluationBatch) {
       if (stop_.one_more()) return aborted("the evaluation was stopped");
-      make_evaluation_batch(*test_, pixels_, first, std::min(kEvaluationBatch, samples_ - first), batch_);
+      PACELINE_RETURN_IF_ERROR(
+          make_evaluation_batch(*test_, first, std::min(kEvaluationBatch, samples_ - first), batch_));
+      if (batch_.size == 0) continue;  // none of them can be read
       PACELINE_ASSIGN_OR_RETURN(const Metric part, backend_->evaluate(parameters, view(batch_)));
       sum.loss_sum += part.loss_sum;
       sum.correct += part.correct;
@@ -111,21 +111,20 @@ class NetworkEvaluator final : public Task {
   }
 
  private:
-  DataSetPtr test_;
+  std::shared_ptr<const Samples> test_;
   std::int64_t samples_;
-  PixelRule pixels_;
   std::unique_ptr<NetworkBackend> backend_;
   MiniBatch batch_;
   Stops stop_;
 };
 
 Result<std::unique_ptr<Task>> make_network_evaluator(const RunConfig& config, const MakeBackend& make,
-                                                     const NetworkSpec& network, const PixelRule& pixels,
+                                                     const NetworkSpec& network, const RunData& data,
                                                      Stops stop) {
-  PACELINE_ASSIGN_OR_RETURN(DataSetPtr test, read_cifar10_test(config.data.path));
+  PACELINE_ASSIGN_OR_RETURN(auto test, data.test());
   PACELINE_ASSIGN_OR_RETURN(auto backend, make(network, kEvaluationBatch, config.run.seed));
-  return std::unique_ptr<Task>(std::make_unique<NetworkEvaluator>(
-      std::move(test), config.train.eval_samples, pixels, std::move(backend), std::move(stop)));
+  return std::unique_ptr<Task>(std::make_unique<NetworkEvaluator>(std::move(test), config.train.eval_samples,
+                                                                  std::move(backend), std::move(stop)));
 }
 
 MakeBackend on_cpu(Backend kind) {
@@ -140,45 +139,24 @@ Result<std::shared_ptr<Gpus>> gpus_of(const TrainSection& train) {
   return load_gpus({train.devices, train.precision});
 }
 
-Status check_data_path(const RunConfig& config) {
-  if (!config.data.path.empty()) {
-    return config.data.kind == DataKind::kCifar10 ? check_whole_cifar10(config.data.path) : Status::ok();
-  }
-  return invalid_argument(
-      "data.path: no data set, got none, expected the folder with data_batch_1.bin … test_batch.bin "
-      "(data.path=DIR; `paceline data synthesize --out DIR` writes one)");
+// Whether the training set is on the GPUs, too. `gpus`: null for the CPU.
+Result<Kept> keep_on(Gpus* gpus, const RunConfig& config, const RunData& data) {
+  if (gpus == nullptr || config.data.on_device == OnDevice::kOff || data.in_memory() == nullptr)
+    return Kept::kNo;
+  if (data.pixels().means != nullptr) return Kept::kNo;  // a GPU has a mean for each channel
+  return gpus->keep(*data.in_memory(), data.pixels().channels, data.options());
 }
 
-// What a node's threads train on, and how it becomes what the network sees.
-struct TrainingData {
-  DataSetPtr set;
-  PixelRule pixels;
-  BatchOptions options;
-  Kept on_gpus = Kept::kNo;
-
-  std::shared_ptr<const BatchMaker> maker() const {
-    const Images images = on_gpus == Kept::kYes ? Images::kLeftOut : Images::kRendered;
-    return std::make_shared<const BatchMaker>(set, pixels, options, images);
-  }
-};
-
-// `gpus`: null for the CPU.
-Result<TrainingData> training_data_of(const RunConfig& config, Gpus* gpus) {
-  TrainingData data;
-  PACELINE_ASSIGN_OR_RETURN(data.set, read_cifar10_train(config.data.path));
-  data.pixels = pixel_rule_of(config.data, *data.set);
-  data.options = {config.data.augment ? Augment::kYes : Augment::kNo, config.run.seed};
-  if (gpus == nullptr || config.data.on_device == OnDevice::kOff) return data;
-  if (data.pixels.means != nullptr) return data;  // a GPU has a mean for each channel
-  PACELINE_ASSIGN_OR_RETURN(data.on_gpus, gpus->keep(*data.set, data.pixels.channels, data.options));
-  return data;
+std::shared_ptr<const BatchMaker> maker_of(const RunData& data, Kept on_gpus) {
+  const Images images = on_gpus == Kept::kYes ? Images::kLeftOut : Images::kRendered;
+  return std::make_shared<const BatchMaker>(data.train(), data.options().seed, images);
 }
 
 // Without images a sample is a few draws of numbers: one thread makes the mini-batches of all. Those that go
 // to a GPU are read by it where they are made.
-LoaderOptions loader_options(const DataSection& config, const TrainingData& data, Gpus* gpus) {
+LoaderOptions loader_options(const DataSection& config, Kept on_gpus, Gpus* gpus) {
   LoaderOptions options{.threads = config.loader_threads, .prefetch = config.prefetch_batches};
-  if (data.on_gpus == Kept::kYes) {
+  if (on_gpus == Kept::kYes) {
     options.threads = 1;
   } else if (gpus != nullptr) {
     options.memory = gpus->page_locked(nullptr);
@@ -189,18 +167,17 @@ LoaderOptions loader_options(const DataSection& config, const TrainingData& data
 class NetworkTasks final : public TaskFactory {
  public:
   // `gpus`: null for the CPU.
-  NetworkTasks(const RunConfig& config, NetworkSpec network, std::shared_ptr<Gpus> gpus,
-               const TrainingData& train, std::size_t sizes_kept)
+  NetworkTasks(const RunConfig& config, NetworkSpec network, std::shared_ptr<Gpus> gpus, RunData data,
+               Kept on_gpus, std::size_t sizes_kept)
       : config_(config),
         gpus_(std::move(gpus)),
         sizes_kept_(sizes_kept),
         network_(std::move(network)),
-        data_fingerprint_(fingerprint(*train.set)),
-        pixels_(train.pixels),
-        loader_(train.maker(), loader_options(config.data, train, gpus_.get())) {}
+        data_(std::move(data)),
+        loader_(maker_of(data_, on_gpus), loader_options(config.data, on_gpus, gpus_.get())) {}
 
   const Layout& layout() const override { return network_.layout; }
-  std::uint64_t data_fingerprint() const override { return data_fingerprint_; }
+  std::uint64_t data_fingerprint() const override { return data_.fingerprint(); }
   void initialize(std::span<float> parameters) const override {
     initialize_parameters(network_, config_.run.seed, parameters);
   }
@@ -218,9 +195,10 @@ class NetworkTasks final : public TaskFactory {
   Result<std::unique_ptr<Task>> make_evaluator() override {
     // With the first thread's GPU, and a stream of its own there.
     PACELINE_ASSIGN_OR_RETURN(const Computing with, computing_for(0));
-    return make_network_evaluator(config_, with.make_backend, network_, pixels_, Stops(stopped_));
+    return make_network_evaluator(config_, with.make_backend, network_, data_, Stops(stopped_));
   }
   void warn_to(std::function<void(const std::string&)> warn) override {
+    data_.warn_to(warn);
     if (gpus_ != nullptr) gpus_->warn_to(std::move(warn));
   }
   std::string computes_on(std::uint32_t thread) const override {
@@ -268,8 +246,7 @@ class NetworkTasks final : public TaskFactory {
   const std::shared_ptr<Gpus> gpus_;
   const std::size_t sizes_kept_;
   const NetworkSpec network_;
-  const std::uint64_t data_fingerprint_;
-  const PixelRule pixels_;
+  RunData data_;
   Loader loader_;
   const std::shared_ptr<std::atomic<std::uint64_t>> stopped_ =
       std::make_shared<std::atomic<std::uint64_t>>(0);
@@ -279,49 +256,41 @@ class NetworkTasks final : public TaskFactory {
 
 Result<std::unique_ptr<TaskFactory>> make_network_tasks(const RunConfig& config, std::size_t sizes_kept) {
   // What is wrong with the network is said before a GPU is looked for.
-  PACELINE_RETURN_IF_ERROR(build_network(config.train).status());
+  PACELINE_RETURN_IF_ERROR(build_network(config).status());
   PACELINE_ASSIGN_OR_RETURN(auto gpus, gpus_of(config.train));
   return make_network_tasks_on(std::move(gpus), config, sizes_kept);
 }
 
 Result<std::unique_ptr<TaskFactory>> make_network_tasks_on(std::shared_ptr<Gpus> gpus,
                                                            const RunConfig& config, std::size_t sizes_kept) {
-  PACELINE_ASSIGN_OR_RETURN(NetworkSpec network, build_network(config.train));
-  PACELINE_RETURN_IF_ERROR(check_data_path(config));
-  PACELINE_ASSIGN_OR_RETURN(const TrainingData train, training_data_of(config, gpus.get()));
-  // Read again when it is needed. An hour into the run is no time to learn that it is missing.
-  PACELINE_RETURN_IF_ERROR(read_cifar10_test(config.data.path).status());
-  return std::unique_ptr<TaskFactory>(
-      std::make_unique<NetworkTasks>(config, std::move(network), std::move(gpus), train, sizes_kept));
+  PACELINE_ASSIGN_OR_RETURN(NetworkSpec network, build_network(config));
+  PACELINE_ASSIGN_OR_RETURN(RunData data, RunData::open(config));
+  PACELINE_ASSIGN_OR_RETURN(const Kept on_gpus, keep_on(gpus.get(), config, data));
+  return std::unique_ptr<TaskFactory>(std::make_unique<NetworkTasks>(
+      config, std::move(network), std::move(gpus), std::move(data), on_gpus, sizes_kept));
 }
 
 Result<std::uint64_t> check_data(const RunConfig& config) {
-  PACELINE_RETURN_IF_ERROR(check_data_path(config));
-  std::uint64_t both = kFnv1aBasis;
-  for (const auto read : {read_cifar10_train, read_cifar10_test}) {
-    PACELINE_ASSIGN_OR_RETURN(const DataSetPtr data, read(config.data.path));
-    both = fnv1a(std::to_string(fingerprint(*data)), both);
-  }
-  return both;
+  PACELINE_ASSIGN_OR_RETURN(const RunData data, RunData::open(config));
+  return data.fingerprint_of_both();
 }
 
 Result<Layout> network_layout(const RunConfig& config) {
-  PACELINE_ASSIGN_OR_RETURN(NetworkSpec network, build_network(config.train));
+  PACELINE_ASSIGN_OR_RETURN(NetworkSpec network, build_network(config));
   return std::move(network.layout);
 }
 
 Result<Metric> evaluate_network(const RunConfig& config, std::span<const float> parameters) {
-  PACELINE_ASSIGN_OR_RETURN(const NetworkSpec network, build_network(config.train));
+  PACELINE_ASSIGN_OR_RETURN(const NetworkSpec network, build_network(config));
   if (static_cast<std::int64_t>(parameters.size()) != network.layout.size()) {
     return invalid_argument("a model of " + std::to_string(parameters.size()) + " parameters, but " +
                             config.train.model + " has " + std::to_string(network.layout.size()));
   }
-  // On the CPU, wherever it was trained: a model may be looked at on a machine without a GPU.
-  // The normalisation is the training set's: without that the test set's numbers would be others.
-  PACELINE_ASSIGN_OR_RETURN(const DataSetPtr train, read_cifar10_train(config.data.path));
+  // On the CPU, wherever it was trained: a model may be looked at on a machine without a GPU. The training set
+  // is opened, too: the test set is normalised with its numbers, and labelled by its classes.
+  PACELINE_ASSIGN_OR_RETURN(const RunData data, RunData::open(config));
   PACELINE_ASSIGN_OR_RETURN(
-      auto evaluator, make_network_evaluator(config, on_cpu(config.train.backend), network,
-                                             pixel_rule_of(config.data, *train),
+      auto evaluator, make_network_evaluator(config, on_cpu(config.train.backend), network, data,
                                              Stops(std::make_shared<const std::atomic<std::uint64_t>>(0))));
   return evaluator->evaluate(parameters);
 }

@@ -60,10 +60,35 @@ bool approaches(const RunConfig& c) { return c.simulate.metric.final_accuracy.ha
 bool has_metric(const RunConfig& c) { return approaches(c) || !c.simulate.metric.curve.empty(); }
 bool has_noise(const RunConfig& c) { return c.simulate.metric.noise != MetricNoise::kNone; }
 
+bool of_images(const RunConfig& c) { return c.data.kind == DataKind::kImages; }
+bool of_files(const RunConfig& c) { return !of_images(c); }
+bool crops(const RunConfig& c) { return of_images(c) && c.data.augment; }
+template <CropKind kind>
+bool crop_is(const RunConfig& c) {
+  return crops(c) && c.data.crop.kind == kind;
+}
+
 const Reader kReaders[] = {
     {"checkpoint.keep", saves, "an every_clocks, every or keep_best, or run.max_seconds"},
     {"checkpoint.keep_best", evaluates, "train.eval_every_clocks"},
     {"data.on_device", on_gpus, "train.device: cuda"},
+    {"data.classes", of_images, "kind: images"},
+    {"data.test_share", of_images, "kind: images"},
+    {"data.mean", of_images, "kind: images"},
+    {"data.subtract", of_files, "kind: cifar10 or synthetic"},
+    {"data.scale", of_files, "kind: cifar10 or synthetic"},
+    {"data.deviation", of_images, "kind: images"},
+    {"data.cache", of_images, "kind: images"},
+    {"data.decode", of_images, "kind: images"},
+    {"data.on_bad", of_images, "kind: images"},
+    {"data.max_pixels", of_images, "kind: images"},
+    {"data.crop.size", of_images, "data.kind: images"},
+    {"data.crop.resize", of_images, "data.kind: images"},
+    {"data.crop.kind", crops, "data.kind: images with data.augment"},
+    {"data.crop.area", crop_is<CropKind::kArea>, "data.kind: images with data.augment, and kind: area"},
+    {"data.crop.aspect", crop_is<CropKind::kArea>, "data.kind: images with data.augment, and kind: area"},
+    {"data.crop.padding", crop_is<CropKind::kPlace>, "data.kind: images with data.augment, and kind: place"},
+    {"data.crop.flip", crops, "data.kind: images with data.augment"},
     {"server.devices", applies_on_gpus, "device: cuda"},
     {"exchange.algorithm", reduces, "kind: allreduce"},
     {"exchange.bucket_bytes", reduces, "kind: allreduce"},

@@ -98,7 +98,14 @@ PACELINE_ENUM_NAMES(Subtract, {{Subtract::kChannel, "channel"},
                                {Subtract::kPixel, "pixel"},
                                {Subtract::kValues, "values"},
                                {Subtract::kNone, "none"}});
-PACELINE_ENUM_NAMES(DataKind, {{DataKind::kSynthetic, "synthetic"}, {DataKind::kCifar10, "cifar10"}});
+PACELINE_ENUM_NAMES(DataKind, {{DataKind::kSynthetic, "synthetic"},
+                               {DataKind::kCifar10, "cifar10"},
+                               {DataKind::kImages, "images"}});
+PACELINE_ENUM_NAMES(CropKind, {{CropKind::kArea, "area"}, {CropKind::kPlace, "place"}});
+PACELINE_ENUM_NAMES(OnBad, {{OnBad::kSkip, "skip"}, {OnBad::kFail, "fail"}});
+PACELINE_ENUM_NAMES(DecodeKind, {{DecodeKind::kFused, "fused"},
+                                 {DecodeKind::kWhole, "whole"},
+                                 {DecodeKind::kScaled, "scaled"}});
 PACELINE_ENUM_NAMES(OnDevice, {{OnDevice::kAuto, "auto"}, {OnDevice::kOff, "off"}});
 PACELINE_ENUM_NAMES(JitterKind, {{JitterKind::kNone, "none"},
                                  {JitterKind::kUniform, "uniform"},

@@ -294,17 +294,43 @@ struct TrainSection {
   bool operator==(const TrainSection&) const = default;
 };
 
-enum class DataKind { kSynthetic, kCifar10 };
+enum class DataKind { kSynthetic, kCifar10, kImages };
 enum class OnDevice { kAuto, kOff };
 // What is taken from a pixel: the training set's mean of its channel or of its place, given values, or nothing.
 enum class Subtract { kChannel, kPixel, kValues, kNone };
+// What of a training picture is shown under data.augment: a part of random area and aspect, or of fixed size at a
+// random place.
+enum class CropKind { kArea, kPlace };
+// data.crop: from a picture of any size to a sample (kind: images).
+struct CropSection {
+  std::int64_t size = 224;    // pixels a side: of the network's input
+  std::int64_t resize = 256;  // pixels of the shorter side before a crop of fixed size
+  CropKind kind = CropKind::kArea;
+  std::vector<double> area = {0.08, 1.0};          // kind area: share of the picture, from and to
+  std::vector<double> aspect = {0.75, 4.0 / 3.0};  // kind area: width / height, from and to
+  std::int64_t padding = 0;                        // kind place: pixels around the resized picture, each side
+  bool flip = true;                                // left to right, every other one
+  bool operator==(const CropSection&) const = default;
+};
+enum class OnBad { kSkip, kFail };
+// fused: only the crop, to the bit as whole; whole: all of the picture; scaled: as fused, smaller where that is enough
+enum class DecodeKind { kFused, kWhole, kScaled };
 struct DataSection {
   DataKind kind = DataKind::kSynthetic;
-  std::string path;      // folder with data_batch_*.bin and test_batch.bin; empty (YAML: null): none
-  bool augment = false;  // random crop (pad 4) and horizontal flip
+  std::string path;           // folder with the data (docs/DATA.md); empty (YAML: null): none
+  bool augment = false;       // random crop and horizontal flip
   Subtract subtract = Subtract::kChannel;
   std::vector<double> subtract_values;  // subtract: values: of each channel, 0..255; one serves all
   std::optional<double> scale;          // what is left is multiplied by it; null: 1 / the channel's deviation
+  std::int64_t classes = 10;  // images: folders of classes
+  double test_share = 0.0;    // images: of one folder's pictures; 0: two folders
+  CropSection crop;           // images
+  std::vector<double> mean = {123.675, 116.28, 103.53};     // images: red, green, blue; of 255
+  std::vector<double> deviation = {58.395, 57.12, 57.375};  // images: what a difference from it is divided by
+  std::int64_t cache = std::int64_t{1} << 30;               // images: bytes of encoded files in memory
+  DecodeKind decode = DecodeKind::kFused;                   // images
+  OnBad on_bad = OnBad::kSkip;                              // images: what cannot be read
+  std::int64_t max_pixels = std::int64_t{1} << 26;          // images: a larger picture counts as bad
   std::uint32_t loader_threads = 1;
   std::uint32_t prefetch_batches = 2;    // mini-batches kept ready per worker
   OnDevice on_device = OnDevice::kAuto;  // the training set in the GPUs' memory; auto: where it fits

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <tuple>
 
 #include "common/config/checks.h"
 #include "common/config/domain.h"
@@ -114,7 +115,8 @@ void check_layers(Judge& judge, const TrainSection& train, const NetworkSpec& ne
   }
 }
 
-void check_network(Judge& judge, const TrainSection& train) {
+void check_network(Judge& judge, const RunConfig& c) {
+  const TrainSection& train = c.train;
   const bool listed = train.model == "layers";
   judge.refuse_if(listed && train.layers.empty(), {"train.model"}, "model: layers without layers",
                   "no train.layers", "train.layers to list the network");
@@ -124,7 +126,7 @@ void check_network(Judge& judge, const TrainSection& train) {
                   real({}).write(train.dropout), "a {kind: dropout, rate: …} among train.layers");
   // Shapes are inferred here and not only in the workers, so that nobody starts for a network that cannot be.
   if (!judge.verdict().is_ok()) return;
-  const auto network = build_network(train);
+  const auto network = build_network(c);
   if (network.is_ok()) return check_layers(judge, train, *network);
   const std::string& fault = network.status().message();  // "train.layers[3]: conv: kernel 9 is larger …"
   const std::size_t end_of_key = fault.find(": ");
@@ -268,6 +270,23 @@ void check_data(Judge& judge, const DataSection& data) {
   judge.refuse_if(data.kind == DataKind::kCifar10 && data.path.empty(), {"data.kind"},
                   "cifar10 without data.path", "no path",
                   "data.path to name the folder with data_batch_1.bin … test_batch.bin");
+  judge.refuse_if(data.kind == DataKind::kImages && data.path.empty(), {"data.kind"},
+                  "images without data.path", "no path",
+                  "data.path to name the folder with train/ and test/");
+  const CropSection& crop = data.crop;
+  judge.refuse_if(crop.size > crop.resize, {"data.crop.size", "data.crop.resize"},
+                  "a crop larger than what it is cut from",
+                  "size " + std::to_string(crop.size) + " with resize " + std::to_string(crop.resize),
+                  "size <= resize");
+  for (const auto& [key, values, count] : {std::tuple{"data.mean", &data.mean, std::size_t{3}},
+                                           std::tuple{"data.deviation", &data.deviation, std::size_t{3}},
+                                           std::tuple{"data.crop.area", &crop.area, std::size_t{2}},
+                                           std::tuple{"data.crop.aspect", &crop.aspect, std::size_t{2}}}) {
+    judge.refuse_if(values->size() != count, {key}, "wrong number of values", std::to_string(values->size()),
+                    count == 3 ? "3: of red, green and blue" : "2: from and to");
+    judge.refuse_if(count == 2 && values->size() == 2 && values->front() > values->back(), {key},
+                    "from more than to", list_of(real({})).write(*values), "from <= to");
+  }
 }
 
 void check_emulation(Judge& judge, const RunConfig& c) {
@@ -356,7 +375,7 @@ Status validate(const RunConfig& config, const Given& given, LoadFor what) {
   if (what == LoadFor::kDaemons) check_security(judge, config);
   check_sync(judge, config);
   check_exchange(judge, config);
-  check_network(judge, config.train);
+  check_network(judge, config);
   check_optimizer(judge, config);
   check_local_steps(judge, config);
   check_compensation(judge, config);

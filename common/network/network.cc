@@ -222,6 +222,12 @@ Result<NetworkSpec> build_network(const TrainSection& train, Shape input, std::i
   return network;
 }
 
+Result<NetworkSpec> build_network(const RunConfig& config) {
+  if (config.data.kind != DataKind::kImages) return build_network(config.train);
+  const std::int64_t side = config.data.crop.size;
+  return build_network(config.train, {3, side, side}, config.data.classes);
+}
+
 namespace {
 
 Fans fans_of(const Layer& layer) {

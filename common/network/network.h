@@ -113,6 +113,9 @@ inline constexpr std::int64_t kAnyClasses = 0;
 Result<NetworkSpec> build_network(const TrainSection& train, Shape input = {3, 32, 32},
                                   std::int64_t classes = 10);
 
+// The same for a run: the data say what goes in and how many classes there are.
+Result<NetworkSpec> build_network(const RunConfig& config);
+
 // Fills `parameters` (layout.size() floats), a pure function of seed and tensor. Where the layer says nothing
 // else (FillerConfig), weights are uniform in +-1 / sqrt(inputs), a third of the variance that keeps a signal's (LeCun et al., "Efficient BackProp", 1998,
 // section 4.6), biases 0. He's variance is six times as large; under stale gradients its first steps

@@ -7,3 +7,9 @@ paceline_test(loader_test
   SOURCES unit/loader_test.cc
   LIBS paceline_data Threads::Threads)
 paceline_fuzz(cifar10_fuzz fuzz/cifar10_fuzz.cc LIBS paceline_data ROUNDS 20000)
+# Folders of pictures, which the tests make with the libraries that read them.
+find_package(JPEG REQUIRED)
+find_package(PNG REQUIRED)
+paceline_test(images_test
+  SOURCES unit/images_decode_test.cc unit/images_resample_test.cc unit/images_folder_test.cc
+  LIBS paceline_images JPEG::JPEG PNG::PNG Threads::Threads)

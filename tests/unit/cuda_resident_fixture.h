@@ -34,7 +34,7 @@ struct ResidentFixture {
 
   MiniBatch made(const BatchPart& part) const {
     MiniBatch batch;
-    BatchMaker(data, normalization, options).make(part, batch);
+    REQUIRE(BatchMaker(data, normalization, options).make(part, batch).is_ok());
     return batch;
   }
 

@@ -45,7 +45,7 @@ bool equal(const MiniBatch& a, const MiniBatch& b) {
 
 bool is_part(const MiniBatch& batch, const BatchMaker& maker, const BatchPart& part) {
   MiniBatch expected;
-  maker.make(part, expected);
+  REQUIRE(maker.make(part, expected).is_ok());
   return equal(batch, expected);
 }
 
@@ -53,7 +53,7 @@ TEST_CASE("a_mini_batch_holds_the_samples_of_the_sampler_and_may_cross_into_the_
   const auto maker = tiny_maker(Augment::kNo);
   const Sampler sampler(50, kSeed);
   MiniBatch batch;
-  maker->make({48, 8}, batch);  // positions 48 .. 55 of epochs of 50
+  REQUIRE(maker->make({48, 8}, batch).is_ok());  // positions 48 .. 55 of epochs of 50
   REQUIRE(batch.size == 8);
   CHECK(batch.epochs == std::vector<std::int64_t>{0, 0, 1, 1, 1, 1, 1, 1});
   for (std::size_t i = 0; i < 8; ++i) {
@@ -70,7 +70,7 @@ TEST_CASE("the_augmented_mini_batches_of_K_workers_are_the_K_fold_one_of_one_wor
   MiniBatch together;
   for (std::int64_t rank = 0; rank < 4; ++rank) {
     MiniBatch part;
-    maker->make({3 * 16 + rank * 4, 4}, part);
+    REQUIRE(maker->make({3 * 16 + rank * 4, 4}, part).is_ok());
     together.size += part.size;
     together.images.insert(together.images.end(), part.images.begin(), part.images.end());
     together.labels.insert(together.labels.end(), part.labels.begin(), part.labels.end());
@@ -99,9 +99,9 @@ TEST_CASE("images_that_are_left_out_are_all_that_a_mini_batch_lacks") {
   const BatchMaker maker(set, normalization_of(*set), options, Images::kLeftOut);
   MiniBatch expected;
   MiniBatch batch;
-  tiny_maker()->make({48, 8}, expected);
-  tiny_maker()->make({0, 9}, batch);  // which had images
-  maker.make({48, 8}, batch);
+  REQUIRE(tiny_maker()->make({48, 8}, expected).is_ok());
+  REQUIRE(tiny_maker()->make({0, 9}, batch).is_ok());  // which had images
+  REQUIRE(maker.make({48, 8}, batch).is_ok());
   CHECK(batch.images.empty());
   batch.images = expected.images;
   CHECK(equal(batch, expected));

@@ -17,8 +17,8 @@ struct MiniBatch {
       : images(&memory) {}
 
   std::int64_t size = 0;
-  std::pmr::vector<float> images;     // size x 3 x 32 x 32, normalised, row-major; empty: left out
-  std::vector<std::uint8_t> labels;   // size; 0 .. 9
+  std::pmr::vector<float> images;     // size x 3 x height x width, normalised, row-major; empty: left out
+  std::vector<std::uint8_t> labels;   // size; the classes
   std::vector<std::int64_t> samples;  // size; index in the data set
   std::vector<std::int64_t> epochs;   // size; epoch of each sample: a batch may cross into the next epoch
 };

@@ -11,65 +11,95 @@
 namespace paceline {
 namespace {
 
-void resize(MiniBatch& batch, std::int64_t size, Images images) {
+void resize(MiniBatch& batch, std::int64_t size, std::int64_t floats) {
   const auto n = static_cast<std::size_t>(size);
   batch.size = size;
-  batch.images.resize(images == Images::kRendered ? n * static_cast<std::size_t>(kImageSize) : 0);
+  batch.images.resize(n * static_cast<std::size_t>(floats));
   batch.labels.resize(n);
   batch.samples.resize(n);
   batch.epochs.resize(n);
 }
 
-void put_reference(const DataSet& set, const SampleRef& ref, std::int64_t place, MiniBatch& batch) {
+// The place's image.
+std::span<float> image_at(MiniBatch& batch, std::int64_t place, std::int64_t floats) {
+  return std::span(batch.images)
+      .subspan(static_cast<std::size_t>(place * floats), static_cast<std::size_t>(floats));
+}
+
+void put_reference(const Samples& set, const SampleRef& ref, std::int64_t place, MiniBatch& batch) {
   const auto i = static_cast<std::size_t>(place);
-  batch.labels[i] = set.labels[static_cast<std::size_t>(ref.sample)];
+  batch.labels[i] = set.label(ref.sample);
   batch.samples[i] = ref.sample;
   batch.epochs[i] = ref.epoch;
 }
 
-void put_image(const DataSet& set, const PixelRule& pixels, const SampleRef& ref,
-               const Augmentation& augmentation, std::int64_t place, MiniBatch& batch) {
-  const std::span out =
-      std::span(batch.images).subspan(static_cast<std::size_t>(place * kImageSize), kImageSize);
-  render(set.image(ref.sample), augmentation, pixels, out);
-}
-
-DataSetPtr not_empty(DataSetPtr set) {
-  PACELINE_ASSERT(set != nullptr && set->size() > 0, "mini-batches of an empty data set");
-  return set;
+void check_part(const Samples& set, std::int64_t first, std::int64_t count) {
+  PACELINE_ASSERT(first >= 0 && first < set.size() && count > 0, "samples " + std::to_string(first) + " + " +
+                                                                     std::to_string(count) + " of " +
+                                                                     std::to_string(set.size()));
 }
 
 }  // namespace
 
-BatchMaker::BatchMaker(DataSetPtr train, const PixelRule& pixels, const BatchOptions& options, Images images)
-    : train_(not_empty(std::move(train))),
-      pixels_(pixels),
-      options_(options),
-      images_(images),
-      sampler_(train_->size(), options.seed) {}
+SamplesInMemory::SamplesInMemory(DataSetPtr set, const PixelRule& pixels,
+                                 const BatchOptions& options)
+    : set_(std::move(set)), pixels_(pixels), options_(options) {
+  PACELINE_ASSERT(set_ != nullptr && set_->size() > 0, "samples of an empty data set");
+}
 
-void BatchMaker::make(const BatchPart& part, MiniBatch& batch) const {
+Result<std::int64_t> SamplesInMemory::train(const SampleRef& ref, std::span<float> out) const {
+  render(set_->image(ref.sample), options_.augmentation_of(ref.epoch, ref.sample), pixels_, out);
+  return ref.sample;
+}
+
+Result<bool> SamplesInMemory::evaluate(std::int64_t sample, std::span<float> out) const {
+  render(set_->image(sample), {}, pixels_, out);
+  return true;
+}
+
+BatchMaker::BatchMaker(std::shared_ptr<const Samples> train, std::uint64_t seed, Images images)
+    : train_(std::move(train)), images_(images), sampler_(train_->size(), seed) {}
+
+BatchMaker::BatchMaker(DataSetPtr train, const PixelRule& pixels, const BatchOptions& options,
+                       Images images)
+    : BatchMaker(std::make_shared<const SamplesInMemory>(std::move(train), pixels, options),
+                 options.seed, images) {}
+
+Status BatchMaker::make(const BatchPart& part, MiniBatch& batch) const {
   PACELINE_ASSERT(part.position >= 0 && part.samples > 0, "a mini-batch of " + to_string(part));
-  resize(batch, part.samples, images_);
+  const std::int64_t floats = images_ == Images::kRendered ? train_->floats() : 0;
+  resize(batch, part.samples, floats);
   for (std::int64_t i = 0; i < part.samples; ++i) {
-    const SampleRef ref = sampler_.at(part.position + i);
+    SampleRef ref = sampler_.at(part.position + i);
+    if (images_ == Images::kRendered) {
+      PACELINE_ASSIGN_OR_RETURN(ref.sample, train_->train(ref, image_at(batch, i, floats)));
+    }
     put_reference(*train_, ref, i, batch);
-    if (images_ == Images::kLeftOut) continue;
-    put_image(*train_, pixels_, ref, options_.augmentation_of(ref.epoch, ref.sample), i, batch);
   }
+  return Status::ok();
+}
+
+Status make_evaluation_batch(const Samples& set, std::int64_t first, std::int64_t count, MiniBatch& batch) {
+  check_part(set, first, count);
+  const std::int64_t end = std::min(first + count, set.size());
+  const std::int64_t floats = set.floats();
+  resize(batch, end - first, floats);
+  std::int64_t place = 0;
+  for (std::int64_t sample = first; sample < end; ++sample) {
+    PACELINE_ASSIGN_OR_RETURN(const bool is_there, set.evaluate(sample, image_at(batch, place, floats)));
+    if (is_there) put_reference(set, {0, sample}, place++, batch);
+  }
+  resize(batch, place, floats);
+  return Status::ok();
 }
 
 void make_evaluation_batch(const DataSet& set, const PixelRule& pixels, std::int64_t first,
                            std::int64_t count, MiniBatch& batch) {
-  PACELINE_ASSERT(first >= 0 && first < set.size() && count > 0, "samples " + std::to_string(first) + " + " +
-                                                                     std::to_string(count) + " of " +
-                                                                     std::to_string(set.size()));
-  const std::int64_t size = std::min(count, set.size() - first);
-  resize(batch, size, Images::kRendered);
-  for (std::int64_t i = 0; i < size; ++i) {
-    put_reference(set, {0, first + i}, i, batch);
-    put_image(set, pixels, {0, first + i}, {}, i, batch);
-  }
+  // Not owned: it outlives this call.
+  const DataSetPtr borrowed(std::shared_ptr<void>(), &set);
+  const Status made =
+      make_evaluation_batch(SamplesInMemory(borrowed, pixels, {}), first, count, batch);
+  PACELINE_ASSERT(made.is_ok(), made.message());
 }
 
 }  // namespace paceline

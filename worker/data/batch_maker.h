@@ -3,38 +3,66 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
 #include "common/batch_part.h"
+#include "common/status.h"
 #include "worker/data/augment.h"
 #include "worker/data/batch.h"
 #include "worker/data/data_set.h"
 #include "worker/data/sampler.h"
+#include "worker/data/samples.h"
 
 namespace paceline {
 
 // kLeftOut: whoever gets the mini-batch has the training set, and makes them from samples and epochs.
 enum class Images { kRendered, kLeftOut };
 
+// A data set in memory as samples. Thread: immutable.
+class SamplesInMemory final : public Samples {
+ public:
+  // set: not empty; kept.
+  SamplesInMemory(DataSetPtr set, const PixelRule& pixels, const BatchOptions& options);
+
+  std::int64_t size() const override { return set_->size(); }
+  std::int64_t floats() const override { return kImageSize; }
+  std::uint8_t label(std::int64_t sample) const override {
+    return set_->labels[static_cast<std::size_t>(sample)];
+  }
+  Result<std::int64_t> train(const SampleRef& ref, std::span<float> out) const override;
+  Result<bool> evaluate(std::int64_t sample, std::span<float> out) const override;
+
+ private:
+  DataSetPtr set_;
+  PixelRule pixels_;
+  BatchOptions options_;
+};
+
 // Thread: immutable; any. Different threads fill different batches at the same time.
 class BatchMaker {
  public:
-  // train: not empty; kept.
+  // seed: of the run.
+  BatchMaker(std::shared_ptr<const Samples> train, std::uint64_t seed, Images images = Images::kRendered);
+  // Of a set in memory, not empty.
   BatchMaker(DataSetPtr train, const PixelRule& pixels, const BatchOptions& options,
              Images images = Images::kRendered);
 
   // Fills `batch` with the samples at the positions of `part`, at least one. Reuses the batch's memory.
-  void make(const BatchPart& part, MiniBatch& batch) const;
+  // Errors: those of Samples::train(); none from a set in memory.
+  [[nodiscard]] Status make(const BatchPart& part, MiniBatch& batch) const;
 
  private:
-  DataSetPtr train_;
-  PixelRule pixels_;
-  BatchOptions options_;
+  std::shared_ptr<const Samples> train_;
   Images images_;
   Sampler sampler_;
 };
 
 // Fills `batch` with samples [first, first + count) of `set`, cut off at its end: in order, not augmented,
-// epoch 0. For evaluation, with the training set's rule. 0 <= first < set.size(), count > 0.
+// epoch 0, without those that cannot be read, so that it may be empty. For evaluation. 0 <= first <
+// set.size(), count > 0. Errors: those of Samples::evaluate().
+[[nodiscard]] Status make_evaluation_batch(const Samples& set, std::int64_t first, std::int64_t count,
+                                           MiniBatch& batch);
+// Of a set in memory, with the training set's rule.
 void make_evaluation_batch(const DataSet& set, const PixelRule& pixels, std::int64_t first,
                            std::int64_t count, MiniBatch& batch);
 

@@ -52,6 +52,7 @@ struct BatchQueue::State : std::enable_shared_from_this<BatchQueue::State> {
     Job job = Job::kNone;  // at most one in the pool, also when the slot was planned anew meanwhile
     BatchPart part;
     MiniBatch batch;  // written by whoever moved the slot to kMaking, outside the mutex
+    Status made;      // the error that there is instead of one
   };
 
   State(std::shared_ptr<LoaderCore> loader, const Prediction& prediction, std::uint32_t prefetch)
@@ -148,8 +149,9 @@ void BatchQueue::State::make(Slot& slot, std::unique_lock<std::mutex>& lock) {
   slot.state = SlotState::kMaking;
   const BatchPart part = slot.part;
   lock.unlock();
-  core->maker->make(part, slot.batch);
+  Status made = core->maker->make(part, slot.batch);
   lock.lock();
+  slot.made = std::move(made);
   slot.state = SlotState::kReady;
 }
 
@@ -205,6 +207,7 @@ Result<const MiniBatch*> BatchQueue::next(const BatchPart& part) {
   }
   slot->state = SlotState::kHeld;
   state.held = slot;
+  PACELINE_RETURN_IF_ERROR(slot->made);
   state.plan(state.ahead_of(part, 1));
   return &slot->batch;
 }
@@ -216,7 +219,7 @@ std::optional<ReadyBatch> BatchQueue::following() const {
   if (state.held == nullptr || state.stride <= 0) return std::nullopt;
   const BatchPart part = state.ahead_of(state.held->part, 1);
   const State::Slot* const slot = state.find(part);
-  if (slot == nullptr || slot->state != State::SlotState::kReady) return std::nullopt;
+  if (slot == nullptr || slot->state != State::SlotState::kReady || !slot->made.is_ok()) return std::nullopt;
   return ReadyBatch{part, &slot->batch};
 }
 

@@ -73,7 +73,8 @@ class BatchQueue {
 
   // The mini-batch of the samples of `part`, at least one. It belongs to the queue and is unchanged until the
   // next call of next(). Afterwards the loader threads start on those predicted to follow.
-  // Errors: kAborted the loader was stopped; kDeadlineExceeded a loader thread did not finish it in time.
+  // Errors: kAborted the loader was stopped; kDeadlineExceeded a loader thread did not finish it in time;
+  // those of BatchMaker::make().
   Result<const MiniBatch*> next(const BatchPart& part);
 
   // The mini-batch that is predicted to follow the one that next() has given out, if it has been made

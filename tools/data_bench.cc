@@ -1,0 +1,126 @@
+#include "tools/data_bench.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <iomanip>
+#include <iostream>
+#include <memory>
+#include <utility>
+
+#include "common/config/command_line.h"
+#include "common/config/load.h"
+#include "worker/data/loader.h"
+#include "worker/images/image_samples.h"
+#include "worker/run_data.h"
+
+namespace paceline {
+namespace {
+
+using Timer = std::chrono::steady_clock;
+using Seconds = std::chrono::duration<double>;
+
+struct Part {
+  const char* name;
+  double seconds;  // of all samples
+};
+
+double rate(std::int64_t samples, double seconds) {
+  return seconds > 0 ? static_cast<double>(samples) / seconds : 0;
+}
+
+// One thread, from the beginning of the run on.
+Result<ImageSamples::Times> one_thread(const ImageSamples& samples, std::uint64_t seed, double seconds) {
+  const Sampler sampler(samples.size(), seed);
+  std::vector<float> image(static_cast<std::size_t>(samples.floats()));
+  const auto until = Timer::now() + Seconds(seconds);
+  std::int64_t position = 0;
+  do {
+    PACELINE_RETURN_IF_ERROR(samples.train(sampler.at(position++), image).status());
+  } while (Timer::now() < until);
+  return samples.times();
+}
+
+// Mini-batches one after another, as fast as they come; pictures a second.
+Result<double> loaded(const RunData& data, const RunConfig& config, double seconds) {
+  const std::int64_t n = config.train.batch_size;
+  Loader loader(std::make_shared<BatchMaker>(data.train(), config.run.seed),
+                {.threads = config.data.loader_threads, .prefetch = config.data.prefetch_batches});
+  BatchQueue queue = loader.open({{0, n}, n});
+  const auto begun = Timer::now();
+  std::int64_t position = 0;
+  do {
+    PACELINE_RETURN_IF_ERROR(queue.next({position, n}).status());
+    position += n;
+  } while (Seconds(Timer::now() - begun).count() < seconds);
+  return rate(position, Seconds(Timer::now() - begun).count());
+}
+
+void print(const std::vector<Part>& parts, std::int64_t samples, std::ostream& out) {
+  double all = 0;
+  for (const Part& part : parts) all += part.seconds;
+  out << "  part        images/s  share\n  ---------------------------\n"
+      << std::fixed << std::setprecision(0);
+  const auto line = [&](const char* name, double seconds) {
+    out << "  " << std::left << std::setw(10) << name << std::right << std::setw(10) << rate(samples, seconds)
+        << std::setw(5) << 100 * seconds / all << " %\n";
+  };
+  for (const Part& part : parts) line(part.name, part.seconds);
+  line("all", all);
+}
+
+}  // namespace
+
+int data_bench(const DataBenchOptions& options, std::ostream& out, std::ostream& err) {
+  const auto failed = [&](const Status& status, int exit_status) {
+    err << "paceline data bench: " << status.message() << "\n";
+    return exit_status;
+  };
+  const Result<RunConfig> config = load_config(options.path, options.overrides);
+  if (!config) return failed(config.status(), kExitUsage);
+  if (config->data.kind != DataKind::kImages) {
+    return failed(invalid_argument("data.kind: not images, whose samples are in memory, expected images"),
+                  kExitUsage);
+  }
+  Result<RunData> data = RunData::open(*config);
+  if (!data.is_ok()) return failed(data.status(), kExitUsage);
+  data->warn_to([&](const std::string& warning) { err << "paceline data bench: " << warning << "\n"; });
+  const auto& samples = dynamic_cast<const ImageSamples&>(*data->train());
+  const ImageList& list = *samples.list();
+  out << list.folder().string() << ": " << list.size() << " pictures of "
+      << list.bytes_of_all() / list.size() / 1024 << " KiB on average\n";
+
+  const Result<ImageSamples::Times> times = one_thread(samples, config->run.seed, options.seconds);
+  if (!times) return failed(times.status(), kExitFailedRun);
+  const auto seconds = [](std::chrono::nanoseconds time) { return Seconds(time).count(); };
+  const std::vector<Part> parts = {{"read", seconds(times->read)},
+                                   {"decode", seconds(times->render.decode)},
+                                   {"resize", seconds(times->render.resize)},
+                                   {"normalize", seconds(times->render.normalize)}};
+  out << "one thread:\n";
+  print(parts, times->samples, out);
+  const Result<double> all = loaded(*data, *config, options.seconds);
+  if (!all) return failed(all.status(), kExitFailedRun);
+  const std::uint32_t threads = config->data.loader_threads;
+  out << "loader, " << threads << (threads == 1 ? " thread, " : " threads, ") << config->data.prefetch_batches
+      << " mini-batches of " << config->train.batch_size << " ahead: " << *all << " images/s\n";
+  const auto slowest = std::max_element(parts.begin(), parts.end(),
+                                        [](const Part& a, const Part& b) { return a.seconds < b.seconds; });
+  out << "holds back: " << slowest->name << "\n";
+  return kExitOk;
+}
+
+void add_data_bench(CLI::App& data, int& exit_status) {
+  CLI::App* command =
+      data.add_subcommand("bench", "Images a second of each part of the data's path (kind: images)");
+  const auto options = std::make_shared<DataBenchOptions>();
+  command->add_option("CONFIG", options->path, "The configuration")->required();
+  command->add_option("key.path=value", options->overrides, "Overrides, as the daemons take them");
+  command->add_option("--seconds", options->seconds, "For each of the two measurements")
+      ->check(CLI::Range(0.1, 3600.0))
+      ->capture_default_str();
+  command->callback([options, &exit_status] { exit_status = data_bench(*options, std::cout, std::cerr); });
+}
+
+}  // namespace paceline

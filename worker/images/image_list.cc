@@ -1,0 +1,26 @@
+#include "worker/images/image_list.h"
+
+#include "common/fnv1a.h"
+
+namespace paceline {
+
+std::int64_t ImageList::bytes_of_all() const {
+  std::int64_t sum = 0;
+  for (const Image& image : images_) sum += image.bytes;
+  return sum;
+}
+
+std::uint64_t ImageList::fingerprint() const {
+  std::uint64_t hash = kFnv1aBasis;
+  for (std::int64_t i = 0; i < size(); ++i) {
+    const PictureInfo& picture = info(i);
+    hash = fnv1a(name(i), hash);
+    hash =
+        fnv1a(" " + std::to_string(label(i)) + " " + std::to_string(bytes(i)) + " " +
+                  std::to_string(picture.stored.width) + " " + std::to_string(picture.stored.height) + "\n",
+              hash);
+  }
+  return hash;
+}
+
+}  // namespace paceline

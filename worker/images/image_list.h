@@ -1,0 +1,56 @@
+// The pictures of a folder, with what is known of each without decoding it, in an order that is the same
+// wherever the same files lie: classes by name, then files by path.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "worker/images/picture_info.h"
+
+namespace paceline {
+
+// Thread: immutable once it is shared.
+class ImageList {
+ public:
+  explicit ImageList(std::filesystem::path folder) : folder_(std::move(folder)) {}
+
+  // `path`: relative to the folder.
+  void add(std::string_view path, std::uint8_t label, std::int64_t bytes, const PictureInfo& info) {
+    images_.push_back({names_.size(), static_cast<std::uint32_t>(path.size()), label, info, bytes});
+    names_ += path;
+  }
+
+  std::int64_t size() const { return static_cast<std::int64_t>(images_.size()); }
+  std::uint8_t label(std::int64_t image) const { return at(image).label; }
+  const PictureInfo& info(std::int64_t image) const { return at(image).info; }
+  // Of the file, when it was looked at.
+  std::int64_t bytes(std::int64_t image) const { return at(image).bytes; }
+  std::int64_t bytes_of_all() const;
+  std::string_view name(std::int64_t image) const {
+    return std::string_view(names_).substr(at(image).name, at(image).name_size);
+  }
+  std::filesystem::path path(std::int64_t image) const { return folder_ / name(image); }
+  const std::filesystem::path& folder() const { return folder_; }
+
+  // Over each picture's path, length and size in pixels: nodes whose lists differ must not train together.
+  std::uint64_t fingerprint() const;
+
+ private:
+  struct Image {
+    std::uint64_t name = 0;  // where it begins in names_: a million strings of their own are much memory
+    std::uint32_t name_size = 0;
+    std::uint8_t label = 0;
+    PictureInfo info;
+    std::int64_t bytes = 0;
+  };
+  const Image& at(std::int64_t image) const { return images_[static_cast<std::size_t>(image)]; }
+
+  std::filesystem::path folder_;
+  std::string names_;
+  std::vector<Image> images_;
+};
+
+}  // namespace paceline

@@ -1,0 +1,41 @@
+// Decodes a part of a JPEG without the rest ("Image classification at supercomputer scale", section 4: decode
+// and crop in one), with libjpeg-turbo. The part's pixels are those of decoding the whole and cutting, to the
+// bit: libjpeg-turbo takes the edge of what it decodes for the edge of the picture, where it fills in colours
+// from the neighbours, so a few more columns are decoded and dropped.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "common/status.h"
+#include "worker/images/picture.h"
+#include "worker/images/picture_info.h"
+
+namespace paceline {
+
+// kWhole: everything is decoded, then cut; for measuring what the other saves.
+enum class DecodeMode { kFused, kWhole };
+
+// Keeps libjpeg's memory from picture to picture, which for small ones is most of the work. Thread: one.
+class JpegDecoder {
+ public:
+  JpegDecoder();
+  ~JpegDecoder();
+  JpegDecoder(const JpegDecoder&) = delete;
+  JpegDecoder& operator=(const JpegDecoder&) = delete;
+
+  // Writes the pixels of `part` into `picture`, as they are stored (not turned): grey and CMYK become RGB
+  // (CMYK inverted, as Adobe writes it and Pillow reads it). `info`: what read_picture_head() said. `shrink`:
+  // 1, 2, 4 or 8; decodes at 1/shrink, where the picture has ceil(side / shrink) pixels a side, in which
+  // `part` lies; at least one pixel, inside.
+  // Errors: kDataLoss the pixels are broken, with the library's words, or it has another size than `info`.
+  Status decode(std::span<const std::uint8_t> file, const PictureInfo& info, const PictureRect& part,
+                DecodeMode mode, int shrink, Picture& picture);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace paceline

@@ -1,0 +1,132 @@
+#include "worker/images/renderer.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "common/assert.h"
+#include "worker/images/orientation.h"
+#include "worker/images/png_decoder.h"
+#include "worker/images/resample.h"
+
+namespace paceline {
+namespace {
+
+using Timer = std::chrono::steady_clock;
+
+// Of the sample's places 0 .. side in one direction, those that lie inside the resized picture.
+struct Inside {
+  int first = 0;  // of the sample
+  int count = 0;
+};
+Inside inside(int corner, int side, int resized) {
+  const int first = std::clamp(-corner, 0, side);
+  return {first, std::clamp(resized - corner, first, side) - first};
+}
+
+// The largest of 1, 2, 4 and 8 at which the part still has as many pixels as are wanted of it.
+int shrink_of(const Placement& placement) {
+  int shrink = 1;
+  while (shrink < 8 && placement.part.width >= 2 * shrink * placement.resized.width &&
+         placement.part.height >= 2 * shrink * placement.resized.height) {
+    shrink *= 2;
+  }
+  return shrink;
+}
+
+// One direction of a placement. With shrink > 1 the part's edges lie between pixels, and what is decoded is a
+// pixel more.
+struct Direction {
+  int first = 0;  // of the decoded pixels, those that Axis counts from
+  Axis axis;
+};
+Direction direction_of(int at, int length, int shrink, int resized, int corner, const Inside& wanted) {
+  const int first = corner + wanted.first;
+  if (shrink == 1) return {at, Axis::make(length, resized, first, wanted.count)};
+  const int low = at / shrink;
+  const int high = (at + length + shrink - 1) / shrink;
+  const double offset = static_cast<double>(at) / shrink - low;
+  return {low,
+          Axis::make(offset, static_cast<double>(length) / shrink, high - low, resized, first, wanted.count)};
+}
+
+// A row of the sample, a colour: pixels `from` on, normalised, forwards or backwards.
+void normalize_row(const std::uint8_t* pixels, int count, std::size_t channel, const Normalization& by,
+                   bool is_flipped, float* out) {
+  const float mean = by.mean[channel];
+  const float scale = by.scale[channel];
+  const std::uint8_t* from = pixels + channel;
+  for (int x = 0; x < count; ++x) {
+    out[x] = normalized(from[static_cast<std::size_t>(x) * Picture::kBytesPerPixel], mean, scale);
+  }
+  if (is_flipped) std::reverse(out, out + count);
+}
+
+}  // namespace
+
+// `decoded`: part_ or turned_.
+Status Renderer::decode(std::span<const std::uint8_t> file, const PictureInfo& info, const PictureRect& shown,
+                        int shrink, const Picture*& decoded) {
+  const PictureRect stored = stored_part(shown, info.orientation, info.stored);
+  if (info.kind == PictureKind::kPng) {
+    PACELINE_RETURN_IF_ERROR(decode_png(file, info, whole_));
+    part_.reset(stored.width, stored.height);
+    for (int y = 0; y < stored.height; ++y) {
+      const std::uint8_t* const from =
+          whole_.row(stored.y + y) + static_cast<std::size_t>(stored.x) * Picture::kBytesPerPixel;
+      std::memcpy(part_.row(y), from, part_.row_bytes());
+    }
+  } else {
+    const DecodeMode mode = decode_ == DecodeKind::kWhole ? DecodeMode::kWhole : DecodeMode::kFused;
+    PACELINE_RETURN_IF_ERROR(jpeg_.decode(file, info, stored, mode, shrink, part_));
+  }
+  decoded = &part_;
+  if (info.orientation == 1) return Status::ok();
+  orient(part_, info.orientation, turned_);
+  decoded = &turned_;
+  return Status::ok();
+}
+
+Status Renderer::render(std::span<const std::uint8_t> file, const PictureInfo& info,
+                        const Placement& placement, int side, const Normalization& normalization,
+                        std::span<float> out) {
+  const auto plane = static_cast<std::size_t>(side) * static_cast<std::size_t>(side);
+  PACELINE_ASSERT(out.size() == 3 * plane, std::to_string(out.size()) + " floats");
+  const Inside across = inside(placement.left, side, placement.resized.width);
+  const Inside down = inside(placement.top, side, placement.resized.height);
+  const bool is_whole = across.count == side && down.count == side;
+  if (!is_whole) std::fill(out.begin(), out.end(), 0.0F);
+  if (across.count == 0 || down.count == 0) return Status::ok();
+
+  const auto begun = Timer::now();
+  // Turned pictures are not shrunk: their edges would have to be mirrored between pixels.
+  const bool may_shrink =
+      decode_ == DecodeKind::kScaled && info.kind == PictureKind::kJpeg && info.orientation == 1;
+  const int shrink = may_shrink ? shrink_of(placement) : 1;
+  const PictureRect& part = placement.part;
+  const Direction columns =
+      direction_of(part.x, part.width, shrink, placement.resized.width, placement.left, across);
+  const Direction rows =
+      direction_of(part.y, part.height, shrink, placement.resized.height, placement.top, down);
+  const PictureRect needed{columns.first + columns.axis.begin, rows.first + rows.axis.begin,
+                           columns.axis.end - columns.axis.begin, rows.axis.end - rows.axis.begin};
+  const Picture* decoded = nullptr;
+  PACELINE_RETURN_IF_ERROR(decode(file, info, needed, shrink, decoded));
+  const auto was_decoded = Timer::now();
+  resample(*decoded, columns.axis, rows.axis, between_, resized_);
+  const auto was_resized = Timer::now();
+
+  const int first = placement.is_flipped ? side - across.first - across.count : across.first;
+  for (std::size_t channel = 0; channel < 3; ++channel) {
+    for (int y = 0; y < down.count; ++y) {
+      float* const row = out.data() + channel * plane +
+                         static_cast<std::size_t>(down.first + y) * static_cast<std::size_t>(side) + first;
+      normalize_row(resized_.row(y), across.count, channel, normalization, placement.is_flipped, row);
+    }
+  }
+  times_.decode += was_decoded - begun;
+  times_.resize += was_resized - was_decoded;
+  times_.normalize += Timer::now() - was_resized;
+  return Status::ok();
+}
+
+}  // namespace paceline

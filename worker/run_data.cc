@@ -1,0 +1,96 @@
+#include "worker/run_data.h"
+
+#include <utility>
+
+#include "common/fnv1a.h"
+#include "common/hex.h"
+#include "worker/data/augment.h"
+#include "worker/data/batch_maker.h"
+#include "worker/data/cifar10.h"
+#include "worker/images/image_folder.h"
+#include "worker/images/image_samples.h"
+
+namespace paceline {
+
+RunData::RunData(const RunConfig& config)
+    : data_(config.data), options_{config.data.augment ? Augment::kYes : Augment::kNo, config.run.seed} {}
+
+Result<RunData> RunData::open(const RunConfig& config) {
+  if (config.data.path.empty()) {
+    return invalid_argument(
+        "data.path: no data set, got none, expected the folder with data_batch_1.bin … test_batch.bin "
+        "(data.path=DIR; `paceline data synthesize --out DIR` writes one)");
+  }
+  RunData data(config);
+  PACELINE_RETURN_IF_ERROR(config.data.kind == DataKind::kImages ? data.open_pictures(config)
+                                                                 : data.open_files());
+  return data;
+}
+
+Status RunData::open_files() {
+  if (data_.kind == DataKind::kCifar10) PACELINE_RETURN_IF_ERROR(check_whole_cifar10(data_.path));
+  PACELINE_ASSIGN_OR_RETURN(in_memory_, read_cifar10_train(data_.path));
+  pixels_ = pixel_rule_of(data_, *in_memory_);
+  fingerprint_ = paceline::fingerprint(*in_memory_);
+  train_ = std::make_shared<const SamplesInMemory>(in_memory_, pixels_, options_);
+  // Read again when it is needed. An hour into the run is no time to learn that it is missing.
+  return read_cifar10_test(data_.path).status();
+}
+
+Status RunData::open_pictures(const RunConfig& config) {
+  PACELINE_ASSIGN_OR_RETURN(ImageFolder folder, open_image_folder(data_, config.run.out));
+  bad_ = std::make_shared<BadPictures>();
+  fingerprint_ = folder.train->fingerprint();
+  test_pictures_ = std::move(folder.test);
+  warnings_ = std::move(folder.warnings);
+  if (data_.cache > 0) {
+    // The test set's files lie behind the training set's.
+    const std::int64_t pictures = folder.train->size() + test_pictures_->size();
+    const std::string key = folder.train->folder().string() + "\n" + test_pictures_->folder().string() +
+                            "\n" + hex(fingerprint_) + hex(test_pictures_->fingerprint());
+    auto cache = EncodedCache::open(fnv1a(key), pictures, data_.cache);
+    if (cache.is_ok()) {
+      cache_ = std::move(cache).value();
+    } else {
+      warnings_.push_back("no files are kept in memory (data.cache): " + cache.status().message());
+    }
+  }
+  train_ =
+      std::make_shared<const ImageSamples>(folder.train, data_, options_.seed, bad_, CachedFiles{cache_, 0});
+  constexpr std::size_t kNamedMax = 20;
+  for (std::size_t i = 0; i < folder.left_out.size() && i < kNamedMax; ++i) {
+    warnings_.push_back("picture " + folder.left_out[i] + "; it is left out");
+  }
+  if (folder.left_out.size() > kNamedMax) {
+    warnings_.push_back(std::to_string(folder.left_out.size() - kNamedMax) + " more pictures are left out");
+  }
+  return Status::ok();
+}
+
+Result<std::shared_ptr<const Samples>> RunData::test() const {
+  using Set = std::shared_ptr<const Samples>;
+  if (test_pictures_ != nullptr) {
+    return Set(std::make_shared<const ImageSamples>(test_pictures_, data_, options_.seed, bad_,
+                                                    CachedFiles{cache_, train_->size()}));
+  }
+  PACELINE_ASSIGN_OR_RETURN(DataSetPtr set, read_cifar10_test(data_.path));
+  return Set(std::make_shared<const SamplesInMemory>(std::move(set), pixels_, BatchOptions{}));
+}
+
+Result<std::uint64_t> RunData::fingerprint_of_both() const {
+  std::uint64_t test = 0;
+  if (test_pictures_ != nullptr) {
+    test = test_pictures_->fingerprint();
+  } else {
+    PACELINE_ASSIGN_OR_RETURN(const DataSetPtr set, read_cifar10_test(data_.path));
+    test = paceline::fingerprint(*set);
+  }
+  return fnv1a(std::to_string(test), fnv1a(std::to_string(fingerprint_)));
+}
+
+void RunData::warn_to(const std::function<void(const std::string&)>& warn) {
+  for (const std::string& warning : warnings_) warn(warning);
+  if (bad_ != nullptr) bad_->warn_to(warn);
+}
+
+}  // namespace paceline

@@ -1,0 +1,67 @@
+// What a run learns from and is tested with, as its configuration says (data:): CIFAR-10's files in memory, or a
+// folder of pictures.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/config/run_config.h"
+#include "common/status.h"
+#include "worker/data/augment.h"
+#include "worker/data/data_set.h"
+#include "worker/data/samples.h"
+
+namespace paceline {
+
+class BadPictures;   // worker/images/image_samples.h
+class EncodedCache;  // worker/images/encoded_cache.h
+class ImageList;     // worker/images/image_list.h
+
+// Thread: any after construction, but for warn_to().
+class RunData {
+ public:
+  // Reads the training set, or what is known of its pictures, and sees that the test set is there and whole.
+  // Errors: kInvalidArgument without a data.path; those of worker/data/cifar10.h and of
+  // worker/images/image_folder.h.
+  static Result<RunData> open(const RunConfig& config);
+
+  const std::shared_ptr<const Samples>& train() const { return train_; }
+  // Files in memory are read when this is asked for: a node that never evaluates needs no memory for them.
+  // Errors: those of the files.
+  Result<std::shared_ptr<const Samples>> test() const;
+
+  // Of the training set: what the nodes of a run must have in common.
+  std::uint64_t fingerprint() const { return fingerprint_; }
+  // Of the test set, too. Errors: those of the files.
+  Result<std::uint64_t> fingerprint_of_both() const;
+
+  // The training set where it lies in memory, and how it becomes what the network sees; null: pictures.
+  const DataSetPtr& in_memory() const { return in_memory_; }
+  const PixelRule& pixels() const { return pixels_; }
+  const BatchOptions& options() const { return options_; }
+
+  // Takes a line for each picture that cannot be read: those of before at once, up to twenty. Before samples are
+  // asked for, if at all.
+  void warn_to(const std::function<void(const std::string&)>& warn);
+
+ private:
+  explicit RunData(const RunConfig& config);
+  Status open_files();
+  Status open_pictures(const RunConfig& config);
+
+  DataSection data_;
+  BatchOptions options_;
+  PixelRule pixels_;
+  std::uint64_t fingerprint_ = 0;
+  std::shared_ptr<const Samples> train_;
+  DataSetPtr in_memory_;
+  std::shared_ptr<const ImageList> test_pictures_;  // null: files
+  std::shared_ptr<BadPictures> bad_;                // null: files
+  std::shared_ptr<EncodedCache> cache_;             // null: files, or none are kept
+  std::vector<std::string> warnings_;               // of before
+};
+
+}  // namespace paceline
