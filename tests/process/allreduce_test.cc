@@ -129,7 +129,7 @@ TEST_CASE("nodes_evaluate_what_they_have_at_the_versions_asked_for") {
   config.train.eval_every_clocks = 8;
   const auto summed = run(config);
   const auto served = run(with_servers(config));
-  CHECK(summed.summary.final_test_accuracy == served.summary.final_test_accuracy);
+  CHECK(summed.summary.test_accuracy == served.summary.test_accuracy);
   CHECK(summed.summary.status == "ok");
 }
 
