@@ -120,7 +120,7 @@ class Node {
     } ahead;  // parameters asked for while computing
     Computation::Step computation;
     Computation::Computed computed;  // of the round: its metrics together
-    std::int64_t own_updates = 0;  // in the parameters it computes with, besides
+    std::int64_t own_updates = 0;    // in the parameters it computes with, besides
     Ticks push_left;
     std::unique_ptr<PhaseSpans> spans;  // null: run.trace is off
     PhaseRecorder phases;

@@ -54,8 +54,8 @@ class TrainingWorker {
   const std::vector<Range> ranges_;
   ThreadCache cache_;
   std::optional<LocalSteps> local_;
-  std::shared_ptr<BlockRef> made_;  // what is computed into, in a round
-  std::int64_t samples_ = 0;        // of the round so far
+  std::shared_ptr<BlockRef> made_;          // what is computed into, in a round
+  std::int64_t samples_ = 0;                // of the round so far
   std::optional<GradientEncoder> encoder_;  // none: as float32
   SharedFloats gradient_;
   wire::Push sent_;

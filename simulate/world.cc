@@ -108,7 +108,8 @@ Status World::endless() const {
   const bool emulated = config.simulate.compute.distribution == ComputeKind::kEmulated;
   return invalid_argument(
       "simulate.compute: the run is not over after a century of virtual time, got " +
-      std::to_string(config.train.iterations_in(engine_.iterations_applied())) + " of " + std::to_string(config.train.total_iterations) +
+      std::to_string(config.train.iterations_in(engine_.iterations_applied())) + " of " +
+      std::to_string(config.train.total_iterations) +
       " iterations, expected less: " + (emulated ? "emulate.base_step, emulate.slowdown" : "mean, slowdown") +
       ", slow_factor, pause_length, or simulate.costs, or a larger simulate.network bandwidth");
 }

@@ -19,8 +19,7 @@ void World::tell(Decision& decision, Ticks now) {
     decision.told.retain = true;
     decision.row = curve_.size();
     curve_.push_back({to_seconds(now - first_grant_), version, engine_.threshold()});
-    curve_.back().iterations =
-        plan_.config.train.iterations_in(decision.apply.revision_after.value);
+    curve_.back().iterations = plan_.config.train.iterations_in(decision.apply.revision_after.value);
     note_trained(curve_.back());
   }
   decided_ = version;

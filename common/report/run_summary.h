@@ -87,8 +87,9 @@ struct RunSummary {
   std::uint32_t nodes = 0;
   std::uint32_t threads_per_node = 0;  // "workers" is their product
   std::int64_t iterations = 0;         // mini-batches whose gradients, or rounds, were applied
-  std::optional<std::int64_t> rounds = {};  // applied, where train.local_steps is above 1; else the key is absent
-  double wall_seconds = 0.0;           // first grant to the last worker's last reply
+  std::optional<std::int64_t> rounds =
+      {};                     // applied, where train.local_steps is above 1; else the key is absent
+  double wall_seconds = 0.0;  // first grant to the last worker's last reply
   Version final_version;
   Threshold final_threshold;            // infinite is null in JSON
   Staleness max_grant_gap;              // largest clock - min clock at a grant

@@ -186,7 +186,8 @@ void GuaranteeChecker::on_end(const RunSummary& summary, std::span<const float> 
              std::to_string(share_of(j)));
     }
   }
-  if (!mean_ && std::fabs(applied - static_cast<double>(summary.iterations / config_.train.local_steps)) > 0.01) {
+  if (!mean_ &&
+      std::fabs(applied - static_cast<double>(summary.iterations / config_.train.local_steps)) > 0.01) {
     report("the summary counts " + std::to_string(summary.iterations) + " iterations, the model " +
            std::to_string(applied));
   }

@@ -263,9 +263,8 @@ void NodeModel::carry_out(Thread& thread, const step::Compute& action) {
   thread.own_updates = std::ssize(thread.own.stamps());
   const double share =
       static_cast<double>(thread.grant.samples) / static_cast<double>(world_.plan.config.batch_size);
-  const double factor =
-      world_.plan.slowdown[id_.value] * (0.5 + world_.network.random().next_double()) * share /
-      static_cast<double>(world_.plan.local_steps);
+  const double factor = world_.plan.slowdown[id_.value] * (0.5 + world_.network.random().next_double()) *
+                        share / static_cast<double>(world_.plan.local_steps);
   world_.network.after(static_cast<std::int64_t>(factor * 1e6),
                        [this, t = thread.id.thread] { finish_step(threads_[t]); });
 }

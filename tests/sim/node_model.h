@@ -74,7 +74,7 @@ class NodeModel {
     WorkerId id;
     step::WorkerStep step;
     std::int64_t local_step = 0;
-    bool spoiled = false;  // by a local step before the last: its loss was not finite
+    bool spoiled = false;        // by a local step before the last: its loss was not finite
     std::optional<Clock> first;  // own stamp of this incarnation
     sync::Grant grant;
     cache::ThreadCacheState state;

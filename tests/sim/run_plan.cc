@@ -210,8 +210,9 @@ std::string RunPlan::describe() const {
          " threads=" + std::to_string(config.cluster.threads_per_node) +
          " shards=" + std::to_string(config.shards) + " total=" + std::to_string(config.total_iterations) +
          " r=" + (refresh_clocks ? std::to_string(*refresh_clocks) : "null") +
-         (pulls_ahead ? "" : " behind") + " local_steps=" + std::to_string(local_steps) + " deaths=" + std::to_string(dies_at_ns.size()) +
-         " leavers=" + std::to_string(leaves_at.size()) + " late=" + std::to_string(comes_at_ns.size()) +
+         (pulls_ahead ? "" : " behind") + " local_steps=" + std::to_string(local_steps) +
+         " deaths=" + std::to_string(dies_at_ns.size()) + " leavers=" + std::to_string(leaves_at.size()) +
+         " late=" + std::to_string(comes_at_ns.size()) +
          " returning=" + std::to_string(returns_after_ns.size()) + " cuts=" + std::to_string(cuts.size()) +
          " crashes=" + std::to_string(crashes_at_ns.size());
 }

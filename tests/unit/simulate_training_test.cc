@@ -69,13 +69,13 @@ TEST_CASE("a_simulated_bsp_run_ends_with_the_very_bits_of_the_real_one") {
     Encoding parameters = Encoding::kFp32;
     std::int64_t local_steps = 1;
   };
-  const auto each =
-      GENERATE(Case{2, 2, 1}, Case{2, 2, 3, OptimizerKind::kMomentum}, Case{4, 1, 3, OptimizerKind::kAdam},
-               Case{2, 2, 2, OptimizerKind::kAdam, CombineMode::kEach},
-               Case{2, 2, 3, OptimizerKind::kSgd, CombineMode::kMean, Encoding::kFp16, Encoding::kBf16},
-               Case{2, 2, 2, OptimizerKind::kSgd, CombineMode::kMean, Encoding::kInt8, Encoding::kFp16},
-               Case{2, 1, 2, OptimizerKind::kMomentum, CombineMode::kMean, Encoding::kTopK, Encoding::kFp32},
-               Case{2, 2, 2, OptimizerKind::kMomentum, CombineMode::kMean, Encoding::kInt8, Encoding::kFp16, 4});
+  const auto each = GENERATE(
+      Case{2, 2, 1}, Case{2, 2, 3, OptimizerKind::kMomentum}, Case{4, 1, 3, OptimizerKind::kAdam},
+      Case{2, 2, 2, OptimizerKind::kAdam, CombineMode::kEach},
+      Case{2, 2, 3, OptimizerKind::kSgd, CombineMode::kMean, Encoding::kFp16, Encoding::kBf16},
+      Case{2, 2, 2, OptimizerKind::kSgd, CombineMode::kMean, Encoding::kInt8, Encoding::kFp16},
+      Case{2, 1, 2, OptimizerKind::kMomentum, CombineMode::kMean, Encoding::kTopK, Encoding::kFp32},
+      Case{2, 2, 2, OptimizerKind::kMomentum, CombineMode::kMean, Encoding::kInt8, Encoding::kFp16, 4});
   CAPTURE(each.nodes, each.threads, each.shards, static_cast<int>(each.optimizer),
           static_cast<int>(each.gradients));
   RunConfig config = with_policy(training_config(each.nodes, each.threads, each.shards), PolicyKind::kBsp,
