@@ -355,7 +355,11 @@ void Session::evaluate() {
 Status Session::conclude(const std::vector<ThreadResult>& results, const NodeTotals& totals) {
   const bool done =
       std::all_of(results.begin(), results.end(), [](const auto& result) { return result.ended.is_ok(); });
-  if (done) return client_.finish(totals.report());
+  if (done) {
+    wire::NodeReport report = totals.report();
+    report.samples_left_out = parts_.tasks.samples_left_out();
+    return client_.finish(report);
+  }
   if (const auto over = client_.run_over()) return *over;
   const Status why = client_.closed();
   client_.leave(why);
