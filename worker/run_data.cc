@@ -43,6 +43,7 @@ Status RunData::open_pictures(const RunConfig& config) {
   fingerprint_ = folder.train->fingerprint();
   test_pictures_ = std::move(folder.test);
   warnings_ = std::move(folder.warnings);
+  left_out_ = std::ssize(folder.left_out);
   if (data_.cache > 0) {
     // The test set's files lie behind the training set's.
     const std::int64_t pictures = folder.train->size() + test_pictures_->size();
@@ -87,6 +88,8 @@ Result<std::uint64_t> RunData::fingerprint_of_both() const {
   }
   return fnv1a(std::to_string(test), fnv1a(std::to_string(fingerprint_)));
 }
+
+std::int64_t RunData::samples_left_out() const { return left_out_ + (bad_ == nullptr ? 0 : bad_->count()); }
 
 void RunData::warn_to(const std::function<void(const std::string&)>& warn) {
   for (const std::string& warning : warnings_) warn(warning);

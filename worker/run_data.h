@@ -43,6 +43,9 @@ class RunData {
   const PixelRule& pixels() const { return pixels_; }
   const BatchOptions& options() const { return options_; }
 
+  // Pictures that cannot be read: those that the index found, and those found since.
+  std::int64_t samples_left_out() const;
+
   // Takes a line for each picture that cannot be read: those of before at once, up to twenty. Before samples are
   // asked for, if at all.
   void warn_to(const std::function<void(const std::string&)>& warn);
@@ -62,6 +65,7 @@ class RunData {
   std::shared_ptr<BadPictures> bad_;                // null: files
   std::shared_ptr<EncodedCache> cache_;             // null: files, or none are kept
   std::vector<std::string> warnings_;               // of before
+  std::int64_t left_out_ = 0;                       // likewise
 };
 
 }  // namespace paceline

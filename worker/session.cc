@@ -411,7 +411,11 @@ Status Session::conclude(const std::vector<ThreadResult>& results, const NodeTot
   if (done && reduces_ != nullptr && parts_.node == NodeId(0)) {
     client_.send_final_parameters(reduces_->parameters());
   }
-  if (done) return client_.finish(totals.report());
+  if (done) {
+    wire::NodeReport report = totals.report();
+    report.samples_left_out = parts_.tasks.samples_left_out();
+    return client_.finish(report);
+  }
   if (const auto over = client_.run_over()) return *over;
   const Status why = client_.closed();
   client_.leave(why);

@@ -187,6 +187,7 @@ RunSummary summary_from(const Json& json, std::vector<std::string>* lacking = nu
     s.staleness = {staleness_from(value.at("clocks")), staleness_from(value.at("gradients"))};
   });
   keys.get_if_there("lines_dropped", s.lines_dropped);
+  keys.get_if_there("samples_left_out", s.samples_left_out);
   keys.take_if_there("trace_events", [&](const Json& value) {
     s.traced = {value.get<std::int64_t>(), json.value("trace_events_left_out", std::int64_t{0})};
   });
@@ -291,6 +292,7 @@ std::string to_json(const RunSummary& summary) {
                          {"gradients", staleness_json(s.staleness->gradients)}};
   }
   if (s.lines_dropped > 0) json["lines_dropped"] = s.lines_dropped;
+  if (s.samples_left_out > 0) json["samples_left_out"] = s.samples_left_out;
   if (s.traced) {
     json["trace_events"] = s.traced->events;
     json["trace_events_left_out"] = s.traced->left_out;

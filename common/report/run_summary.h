@@ -138,6 +138,9 @@ struct RunSummary {
   // Of the authority's log and standard error, what neither took in time (common/process/line_writer.h); the key
   // is absent when 0.
   std::int64_t lines_dropped = 0;
+  // Pictures that cannot be read (data.on_bad: skip), as many as the node that found most; the key is absent when
+  // 0.
+  std::int64_t samples_left_out = 0;
   // Of trace.json; the keys "trace_events" and "trace_events_left_out" are absent where there is none.
   std::optional<TraceCounts> traced = {};
   // Of each worker, in worker order; the key is absent unless batches were balanced.

@@ -107,6 +107,10 @@ class TaskFactory {
   // factory lives. Called before any task is made, if at all.
   virtual void warn_to(std::function<void(const std::string&)> /*warn*/) {}
 
+  // How many samples of the data cannot be read and were left out, as far as this node has found: a number for
+  // the run's summary.
+  virtual std::int64_t samples_left_out() const { return 0; }
+
   // A Task for training thread `worker`. Called on the thread that will use it, before the node joins its
   // servers: what takes long is to be done here, where no other node waits for it. Called again, when an
   // earlier one is gone, where the node goes on with other servers.

@@ -214,6 +214,7 @@ Body read(Fields& f, const proto::NodeReport& in) {
   }
   m.parameter_reads = f.number("parameter_reads", in.parameter_reads(), 0, kCountMax);
   m.server_reads = f.number("server_reads", in.server_reads(), 0, kCountMax);
+  m.samples_left_out = f.number("samples_left_out", in.samples_left_out(), 0, kCountMax);
   return m;
 }
 

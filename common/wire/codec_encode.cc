@@ -218,6 +218,7 @@ void put(const NodeReport& m, proto::Header& header) {
   }
   out.set_parameter_reads(m.parameter_reads);
   out.set_server_reads(m.server_reads);
+  out.set_samples_left_out(m.samples_left_out);
 }
 
 void put(const Leave& m, proto::Header& header) { header.mutable_leave()->set_fault(text(m.fault)); }

@@ -254,8 +254,9 @@ struct WorkerReport {
 struct NodeReport {
   NodeId node{};
   std::vector<WorkerReport> workers{};
-  std::int64_t parameter_reads = 0;  // all reads; those a cache answered: parameter_reads - server_reads
-  std::int64_t server_reads = 0;     // reads that had to wait for a server
+  std::int64_t parameter_reads = 0;   // all reads; those a cache answered: parameter_reads - server_reads
+  std::int64_t server_reads = 0;      // reads that had to wait for a server
+  std::int64_t samples_left_out = 0;  // TaskFactory::samples_left_out()
 };
 
 // The sender goes: after its report (ok), or because it failed (fault says why).

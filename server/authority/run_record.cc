@@ -204,6 +204,8 @@ void RunRecord::add(const wire::NodeReport& report) {
   }
   totals_.parameter_reads += report.parameter_reads;
   totals_.server_reads += report.server_reads;
+  // The nodes have the same data: what one has found others find again.
+  totals_.samples_left_out = std::max(totals_.samples_left_out, report.samples_left_out);
 }
 
 void RunRecord::add(const wire::ShardReport& report) {

@@ -156,6 +156,15 @@ TEST_CASE("a_run_whose_output_was_dropped_says_how_many_lines_and_others_do_not"
   CHECK(read->lines_dropped == 12);
 }
 
+TEST_CASE("a_run_that_could_not_read_all_pictures_says_how_many_and_others_do_not") {
+  RunSummary s = some_summary();
+  CHECK(to_json(s).find("samples_left_out") == std::string::npos);
+  s.samples_left_out = 7;
+  const auto read = parse_summary(to_json(s));
+  REQUIRE(read.is_ok());
+  CHECK(read->samples_left_out == 7);
+}
+
 TEST_CASE("a_run_of_which_nobody_did_some_iterations_says_how_many_and_others_do_not") {
   RunSummary s = some_summary();
   CHECK(to_json(s).find("iterations_undone") == std::string::npos);

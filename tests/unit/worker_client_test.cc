@@ -282,11 +282,13 @@ TEST_CASE("finish reports and ends with what the authority says of the run") {
   auto ended = std::async(std::launch::async, [&] {
     wire::NodeReport report;
     report.server_reads = 12;
+    report.samples_left_out = 3;
     return f.client->finish(report);
   });
   const auto report = f.left->expect<wire::NodeReport>();
   REQUIRE(report);
   CHECK(report->server_reads == 12);
+  CHECK(report->samples_left_out == 3);
   f.left->send(well ? wire::RunOver{} : wire::RunOver{StatusCode::kAborted, "loss is nan"});
   const Status status = ended.get();
   CHECK(status.is_ok() == well);
