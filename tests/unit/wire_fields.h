@@ -42,12 +42,11 @@ auto fields(M& m) {
     auto& [a, b, c, d, e, f] = m;
     return std::tie(a, b, c, d, e, f);
   } else if constexpr (std::is_same_v<T, Unchanged> || std::is_same_v<T, GradientArrived> ||
-                       std::is_same_v<T, Welcome>) {
+                       std::is_same_v<T, Welcome> || std::is_same_v<T, NodeReport>) {
     auto& [a, b, c, d, e] = m;
     return std::tie(a, b, c, d, e);
   } else if constexpr (std::is_same_v<T, Pull> || std::is_same_v<T, PhaseStat> ||
-                       std::is_same_v<T, NodeReport> || std::is_same_v<T, Contribution> ||
-                       std::is_same_v<T, Saved> || std::is_same_v<T, RunOver> ||
+                       std::is_same_v<T, Contribution> || std::is_same_v<T, Saved> || std::is_same_v<T, RunOver> ||
                        std::is_same_v<T, Happened> || std::is_same_v<T, Heartbeat> ||
                        std::is_same_v<T, Tensor>) {
     auto& [a, b, c, d] = m;
