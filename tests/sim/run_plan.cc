@@ -197,7 +197,11 @@ RunPlan plan_of(std::uint64_t seed) {
   draw_cuts(plan);
   plan.pulls_ahead = CounterRandom(plan.seed, Stream::kTest, 14).next_below(2) == 0;
   CounterRandom local(plan.seed, Stream::kTest, 15);
-  if (local.next_below(4) == 0) plan.local_steps = 2 + static_cast<std::int64_t>(local.next_below(3));
+  // Under DSSP returns are timed closely (draw_early_return()): those runs stay what they were.
+  const bool may_be_local = plan.config.policy.kind != PolicyKind::kDssp;
+  if (may_be_local && local.next_below(4) == 0) {
+    plan.local_steps = 2 + static_cast<std::int64_t>(local.next_below(3));
+  }
   draw_crashes(plan);
   return plan;
 }
