@@ -1,5 +1,7 @@
 #include "tests/sim/run_plan.h"
 
+#include <algorithm>
+
 #include "common/config/names.h"
 #include "common/random.h"
 
@@ -197,8 +199,12 @@ RunPlan plan_of(std::uint64_t seed) {
   draw_cuts(plan);
   plan.pulls_ahead = CounterRandom(plan.seed, Stream::kTest, 14).next_below(2) == 0;
   CounterRandom local(plan.seed, Stream::kTest, 15);
-  // Under DSSP returns are timed closely (draw_early_return()): those runs stay what they were.
-  const bool may_be_local = plan.config.policy.kind != PolicyKind::kDssp;
+  // What DSSP may do wrong few runs show, by their timing: those stay what they were.
+  const std::vector<PolicyStage>& stages = plan.config.policy.stages;
+  const bool may_be_local = plan.config.policy.kind != PolicyKind::kDssp &&
+                            std::none_of(stages.begin(), stages.end(), [](const PolicyStage& stage) {
+                              return stage.policy == PolicyKind::kDssp;
+                            });
   if (may_be_local && local.next_below(4) == 0) {
     plan.local_steps = 2 + static_cast<std::int64_t>(local.next_below(3));
   }
