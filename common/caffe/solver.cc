@@ -282,13 +282,6 @@ Status apply_data(const Net& net, const Setter& setter, RunConfig& config, const
   return Status::ok();
 }
 
-// Whether contributions are applied one by one instead of their mean: what resolve() (common/config/validate.cc)
-// makes of a configuration that does not say it.
-bool are_added(const SyncSection& sync) {
-  const PolicyKind first = sync.stages.empty() ? sync.policy : sync.stages.front().policy;
-  return sync.combine == CombineMode::kEach || sync.apply == ApplyMode::kEager || first == PolicyKind::kAsp;
-}
-
 // `target`: the optimizer that the solver's values are for.
 Status apply_net(const Files& files, const OptimizerSection& target, RunConfig& config, const MaySet& may_set) {
   const Net& net = files.train;
@@ -349,10 +342,11 @@ Status apply_solver(const std::string& file, const MaySet& may_set, RunConfig& c
   if (local) {
     // Averaging: the servers take the mean of the workers' deltas, or of each delta the share that it has in it.
     config.train.has_inner_optimizer = true;
+    config.train.optimizer.of_deltas = true;
     const double workers = static_cast<double>(config.cluster.nodes) * config.cluster.threads_per_node;
     setter.set("train.optimizer.kind", config.train.optimizer.kind, OptimizerKind::kSgd, "type");
     setter.set("train.optimizer.lr", config.train.optimizer.lr,
-               are_added(config.sync) ? 1.0 / workers : 1.0, "type");
+               config.sync.combine == CombineMode::kEach ? 1.0 / workers : 1.0, "type");
   }
   PACELINE_RETURN_IF_ERROR(apply_length(files, setter, config));
   PACELINE_RETURN_IF_ERROR(apply_data(files.train, setter, config, may_set));
