@@ -46,7 +46,7 @@ TEST_CASE("what_an_all_reduce_does_not_go_with_is_refused") {
            {"exchange.bucket_bytes=0", "exchange.bucket_bytes: "}}) {
     CHECK_THAT(refusal(good, {bad.given}), Catch::Matchers::Contains(bad.start));
   }
-  CHECK_THAT(refusal("{cluster: {nodes: 2, shards: 2, endpoints: ['tcp://h:1', 'tcp://h:2']}, "
+  CHECK_THAT(refusal("{cluster: {nodes: 2, shards: 2, endpoints: ['tcp://localhost:1', 'tcp://localhost:2']}, "
                      "train: {total_iterations: 40}, exchange: {kind: allreduce}}",
                      {}),
              Catch::Matchers::Contains("cluster.shards: no gradient goes to a server, got 2 with"));
