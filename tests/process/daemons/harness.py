@@ -31,7 +31,9 @@ START_TIMEOUT = "120s" if SANITIZED else "30s"  # of daemons; who waits for one 
 TRACER_ENDS = 5.0  # seconds that the helper process of a killed program may need to end; a process left behind needs more
 BIN = pathlib.Path()  # set by main()
 SOURCE = pathlib.Path()
-PROGRESS = re.compile(r"^version \d+ ")  # the authority's progress line; the first comes as training begins
+# The authority's progress line, the first as training begins; and what a node says while it waits, which on a busy
+# machine any node does.
+PROGRESS = re.compile(r"^(version \d+ |paceline-worker \d+: for \d+\.\d s: )")
 
 PR_SET_CHILD_SUBREAPER = 36
 ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
