@@ -31,7 +31,6 @@ from paceline.worker import RunOver, Worker
 __all__ = ["Attached", "attach"]
 
 _NORMS = (torch.nn.modules.batchnorm._NormBase, torch.nn.LayerNorm, torch.nn.GroupNorm)
-_WRAPPERS = ("_orig_mod.", "module.")  # what torch.compile and others put before names
 
 _attached: "weakref.WeakKeyDictionary" = weakref.WeakKeyDictionary()  # optimizers and models, while attached
 
@@ -64,9 +63,7 @@ def _node_of(node: Optional[int]) -> int:
 
 
 def _clean(name: str) -> str:
-    for wrapper in _WRAPPERS:
-        name = name.replace(wrapper, "")
-    return name
+    return ".".join(segment for segment in name.split(".") if segment != "_orig_mod")  # torch.compile's wrapper
 
 
 class _Tensor:
@@ -87,10 +84,11 @@ class Attached:
         self._depth = 0          # of step(), which a subclass's may call again
         self._handles = []
         self._kept = None        # gradients, while step() does not see them
-        self._loss, self._correct, self._samples = None, 0, 0
+        self._forget_samples()
+        self._finished = False
+        self._received = False
         self._views: dict = {}   # arrays of the worker as tensors, by their ids
         self._trained = set()    # ids of what the optimizer steps
-        self._in_run = False
         self._ahead = None       # overlap: what has left
         self._tensors: "list[_Tensor]" = []
         self.worker = Worker(config, node, overrides=overrides, existing=existing)
@@ -104,16 +102,21 @@ class Attached:
         except BaseException as error:
             self._finish(type(error), error)
             raise
-        _attached[model] = _attached[optimizer] = self
+        _attached[model] = _attached[optimizer] = weakref.ref(self)
 
     # ---- for the loop
 
     def report(self, loss, correct: int = 0, samples: Optional[int] = None) -> None:
-        """What the next step() says of its mini-batch: the mean loss, for the curve and for policies that follow the
-        progress; samples: its size, else what model() was given. Without it, the run's training loss is 0."""
-        self._loss, self._correct = float(loss.detach() if isinstance(loss, torch.Tensor) else loss), int(correct)
-        if samples is not None:
-            self._samples = int(samples)
+        """What the round says of a mini-batch: the mean loss, for the curve and for policies that follow the progress;
+        samples: its size, else what model() was given since the last report(). Calls of one round add up. Without any,
+        the run's training loss is 0."""
+        if samples is None:
+            samples = self._samples - self._accounted
+        self._accounted = self._samples
+        samples = int(samples)
+        self._reported += samples
+        self._loss_sum += float(loss.detach() if isinstance(loss, torch.Tensor) else loss) * samples
+        self._correct += int(correct)
 
     @property
     def over(self) -> bool:
@@ -135,10 +138,12 @@ class Attached:
         for handle in self._handles:
             handle.remove()
         self._handles = []
+        if self._finished:
+            return  # close() inside of the `with`
+        self._finished = True
         _attached.pop(self.model, None)
         _attached.pop(self.optimizer, None)
         self._views.clear()
-        self._in_run = False
         self.worker.__exit__(kind, error, None)
 
     # ---- what can be exchanged
@@ -157,6 +162,8 @@ class Attached:
                 raise ValueError(f"{name}: it is attached already, expected one attach() at a time")
         if isinstance(self.model, (torch.nn.parallel.DistributedDataParallel, torch.nn.DataParallel)):
             raise ValueError(f"model: got a {type(self.model).__name__}, expected the model itself (model.module)")
+        if mode == "server" and any(group.get("maximize") for group in self.optimizer.param_groups):
+            raise ValueError("optimizer: got maximize=True with mode='server', expected False: the servers' optimizer descends")
         return mode == "server"
 
     def _check_run(self):
@@ -177,7 +184,11 @@ class Attached:
     def _describe(self):
         groups = self.optimizer.param_groups
         group_of = {id(p): group for group in groups for p in group["params"]}
-        rate = next((float(g["lr"]) for g in groups if float(g.get("lr", 0)) > 0), 1.0)
+        rates = [float(g.get("initial_lr", g.get("lr", 0))) for g in groups]  # initial_lr: a scheduler may begin at 0
+        rate = next((each for each in rates if each > 0), None)
+        if self._server_side and rate is None:
+            raise ValueError("optimizer: got no group with a learning rate above 0, expected one: the ratios of the groups' rates count")
+        rate_of = {id(group): each for group, each in zip(groups, rates)}
         decay = max((float(g.get("weight_decay", 0)) for g in groups), default=0.0) or 1.0
         any_decay = any(float(g.get("weight_decay", 0)) > 0 for g in groups)
         device = None
@@ -197,7 +208,7 @@ class Attached:
                 role = "norm" if isinstance(module, _NORMS) else "bias" if own_name == "bias" else "weight"
                 factors = {}
                 if trainable and self._server_side:
-                    factors["lr_factor"] = float(group["lr"]) / rate
+                    factors["lr_factor"] = rate_of[id(group)] / rate
                     if any_decay:
                         factors["decay_factor"] = float(group.get("weight_decay", 0)) / decay
                 offset = self.worker.add_tensor(name, p.shape, role=role, trainable=trainable, **factors)
@@ -238,7 +249,6 @@ class Attached:
     # ---- the hooks
 
     def _hook(self, overlap):
-        self._in_run = True
         self._handles.append(self.optimizer.register_step_pre_hook(self._before_step))
         self._handles.append(self.optimizer.register_step_post_hook(self._behind_step))
         self._handles.append(self.model.register_forward_pre_hook(self._count_samples, with_kwargs=True))
@@ -264,6 +274,8 @@ class Attached:
         try:
             if self.over:
                 raise RunOver("the run is over")
+            if self.worker.under_way is None:
+                raise RuntimeError("optimizer.step(): no round is under way, expected none of an earlier step's errors")
             if any(argument is not None for argument in (*args[1:], *kwargs.values())):  # args[0]: the optimizer
                 raise ValueError("optimizer.step(): got a closure, expected none: backward() comes before step()")
             self._check_groups()
@@ -313,6 +325,9 @@ class Attached:
 
     def _push_gradients(self):
         scale, found_inf = self._scale()
+        if scale is not None and self.worker.value("train.on_nan") != "skip":
+            raise ValueError("train.on_nan: got stop with a GradScaler and a fused optimizer, expected skip: the first overflow would "
+                             "end the run")
         if self._ahead is not None:
             if scale is not None:
                 raise ValueError("overlap: got a GradScaler, expected none: gradients have left with its scale")
@@ -354,9 +369,13 @@ class Attached:
         self._finish_round()
 
     def _finish_round(self):
-        samples = self._samples or None
-        self.worker.finish(self._loss or 0.0, correct=min(self._correct, self._samples or self._correct), samples=samples)
-        self._loss, self._correct, self._samples = None, 0, 0
+        samples = self._reported or self._samples or None
+        self.worker.finish(self._loss_sum / self._reported if self._reported else 0.0, correct=self._correct, samples=samples)
+        self._forget_samples()
+
+    def _forget_samples(self):
+        self._loss_sum, self._correct, self._reported = 0.0, 0, 0  # of report()
+        self._samples, self._accounted = 0, 0                      # what model() was given; of it, reported
 
     def _receive(self):
         """The next round's parameters, in place; nothing where the run is over."""
@@ -368,7 +387,9 @@ class Attached:
         flat = self._flat(round.parameters)
         with torch.no_grad():
             for t in self._tensors:
-                t.parameter.copy_(flat[t.offset:t.end].view(t.parameter.shape))
+                if not self._received or id(t.parameter) in self._trained:  # the others never change
+                    t.parameter.copy_(flat[t.offset:t.end].view(t.parameter.shape))
+        self._received = True
 
     def _flat(self, array):
         """The worker's array as a tensor over the same memory."""

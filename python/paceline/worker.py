@@ -234,13 +234,13 @@ class Worker:
         return self._handle
 
     def _array(self, address: int, writeable: bool) -> np.ndarray:
-        array = self._arrays.get(address)
+        array = self._arrays.get((address, writeable))
         if array is None:
             if len(self._arrays) >= _ARRAYS_MAX:
                 self._arrays.clear()
             array = np.ctypeslib.as_array((ctypes.c_float * self.floats).from_address(address))
             array.flags.writeable = writeable
-            self._arrays[address] = array
+            self._arrays[address, writeable] = array
         return array
 
 
