@@ -136,7 +136,14 @@ Status take_caffe_solver(RunConfig& result, Given& given, std::vector<std::strin
     said.push_back(key);
     return true;
   };
-  PACELINE_RETURN_IF_ERROR(caffe::apply_solver(file, may_set, result, notes));
+  const Status taken = caffe::apply_solver(file, may_set, result, notes);
+  if (taken.code() == StatusCode::kNotFound) {  // the solver, or the net that it names
+    const std::string key = "train.caffe_solver";
+    const std::string what = taken.message().substr(0, taken.message().find(", got "));
+    return invalid_argument(
+        format_error(given.place_of(key), key, what, file, "a Caffe solver, and beside it the net that it names"));
+  }
+  PACELINE_RETURN_IF_ERROR(taken);
   return check_said(said, result, given);
 }
 

@@ -11,7 +11,8 @@ Two ways:
                     them, and returns with the parameters of the next round in the model. The optimizer's own update does
                     not happen; of its groups, the ratios of the learning rates and of the weight decays count.
     mode="worker"   the model's own optimizer takes the steps, and after `local_steps` of them what has changed goes to the
-                    servers, which average it (train.optimizer: {kind: sgd, lr: 1}).
+                    servers, which average it (train.optimizer: {kind: sgd, lr: 1}), or take an
+                    outer step with it (DiLoCo's: momentum with nesterov).
 
 Parameters change in optimizer.step() alone, in place. When the run is over, the next step() raises paceline.RunOver, which
 attach() takes back: the lines behind the `with` follow.
@@ -176,10 +177,12 @@ class Attached:
         if worker.value("train.local_steps") != "1":
             raise ValueError(f"train.local_steps: got {worker.value('train.local_steps')} with mode='worker', expected 1: those of "
                              "the model's own optimizer are attach(…, local_steps=…)")
-        kind, rate = worker.value("train.optimizer.kind"), float(worker.value("train.optimizer.lr"))
-        if (kind, rate) != ("sgd", 1.0):
-            raise ValueError(f"train.optimizer: got {{kind: {kind}, lr: {rate:g}}} with mode='worker', expected "
-                             "{kind: sgd, lr: 1}: the servers add what the workers' optimizers have changed")
+        # The servers' is the outer optimizer: {kind: sgd, lr: 1} averages, momentum is DiLoCo's.
+        for key, expected in (("sync.combine", ("mean",)), ("train.optimizer.kind", ("sgd", "momentum")),
+                              ("train.optimizer.weight_decay", ("0",)), ("train.optimizer.schedule.kind", ("constant",))):
+            if worker.value(key) not in expected:
+                raise ValueError(f"{key}: got {worker.value(key)} with mode='worker', expected {' or '.join(expected)}: the servers "
+                                 "take a mean of what the workers' optimizers have changed")
 
     def _describe(self):
         groups = self.optimizer.param_groups
@@ -263,6 +266,8 @@ class Attached:
         self._depth = 0  # no step() is under way, though one may have raised
         if not (model.training and torch.is_grad_enabled()):
             return
+        if self._server_side and all(t.parameter.grad is None for t in self._tensors):
+            self._forget_samples()  # of gradients that were thrown away, as where a GradScaler leaves a step out
         tensor = next((a for a in (*args, *kwargs.values()) if isinstance(a, torch.Tensor) and a.dim() > 0), None)
         if tensor is not None:
             self._samples += tensor.shape[0]
@@ -366,6 +371,9 @@ class Attached:
                     torch.sub(before[t.offset:t.end], place, out=place)
                 else:
                     place.zero_()
+        if not torch.isfinite(flat).all():  # the run may go on without this round, but not with this state
+            warnings.warn("the parameters are no longer finite; the optimizer's state begins anew", stacklevel=3)
+            self.optimizer.state.clear()
         self._finish_round()
 
     def _finish_round(self):

@@ -270,7 +270,7 @@ def refused(config, node):
     say("world", lambda: attach(model, optimizer))
     del os.environ["WORLD_SIZE"]
     say("mode", lambda: attach(model, optimizer, mode="both"))
-    say("worker", lambda: attach(model, optimizer, mode="worker"))
+    say("worker", lambda: attach(model, optimizer, mode="worker", overrides=["sync.policy=asp"]))
     say("local", lambda: attach(model, optimizer, mode="worker", overrides=[
         "train.local_steps=5", "train.inner_optimizer.kind=sgd", "train.inner_optimizer.lr=0.1"]))
     say("layers", lambda: attach(model, optimizer, overrides=["train.model=layers", "train.layers=[{kind: flatten}, {kind: dense, out: 10}]"]))
