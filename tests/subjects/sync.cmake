@@ -58,7 +58,7 @@ get_target_property(CACHE_SOURCES paceline_cache SOURCES)
 list(TRANSFORM CACHE_SOURCES PREPEND ${PROJECT_SOURCE_DIR}/common/cache/)
 get_target_property(STEP_SOURCES paceline_step SOURCES)
 list(TRANSFORM STEP_SOURCES PREPEND ${PROJECT_SOURCE_DIR}/common/step/)
-paceline_test(sync_mutant_test PLAIN
+paceline_test(sync_mutant_test PLAIN OPTIMIZED
   SOURCES sim/mutant_test.cc unit/operations_test.cc ${SIM_SOURCES} ${RESUMED_SOURCES} ${SYNC_SOURCES} ${CACHE_SOURCES} ${STEP_SOURCES}
   LIBS paceline_gradient_encoder paceline_messages TIMEOUT 300)
 target_compile_definitions(sync_mutant_test PRIVATE PACELINE_TEST_HOOKS PACELINE_COUNT_OPERATIONS)
