@@ -14,9 +14,9 @@ namespace paceline {
 namespace {
 
 constexpr ShardId kAll{0};  // the only range
-// Nothing at all comes from ranks that live, for longer than the slowest of them may take for an iteration: the
-// authority sees to those that do not live.
-constexpr int kSilenceLeases = 60;
+// For how long a peer may fall silent in the middle of a transfer. The authority, which hears of every node, has the
+// first word: a lease.
+constexpr int kSilenceLeases = 2;
 
 std::chrono::milliseconds milliseconds(Duration time) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(time);
