@@ -134,6 +134,11 @@ Session::Session(const SessionParts& parts, const SessionEnd& before)
   }
 }
 
+Session::~Session() {
+  client_.close(aborted("the session is over"));
+  if (reduces_ != nullptr) reduces_->stop();
+}
+
 SessionEnd Session::run(NodeTotals& totals) {
   for (std::uint32_t t = 0; t < shown_.size(); ++t) {
     shown_[t].begin(times_of(totals.report().workers[t].phases));

@@ -63,8 +63,9 @@ class Session {
  public:
   // `before`: how the last session in which servers were joined ended; one of the first: nothing was lost.
   Session(const SessionParts& parts, const SessionEnd& before);
-  // What is called when the client closes is not called behind the end of what it would close.
-  ~Session() { client_.close(aborted("the session is over")); }
+  // What is called when the client closes is not called behind the end of what it would close: its thread has ended
+  // before any of that goes, and before the client goes no thread is left that would close it.
+  ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
@@ -115,8 +116,8 @@ class Session {
   const Result<std::shared_ptr<wire::SharedSegment>> memory_;  // outlived by what lies in it
   const Result<std::shared_ptr<ComputeSlots>> slots_;          // null where no cluster is emulated
   SteadyPaceClock pace_;
-  PsClient client_;
   std::unique_ptr<AllReduceExchange> reduces_;  // exchange.kind: allreduce; else null
+  PsClient client_;
 };
 
 }  // namespace paceline

@@ -48,6 +48,11 @@ void check_exchange(Judge& judge, const RunConfig& c) {
             "no gradient goes to a server", "on", "auto or off");
   only_with(c.cluster.gradient_encoding != Encoding::kFp32, "cluster.gradient_encoding",
             "sums are of float32", name_of(c.cluster.gradient_encoding), "fp32");
+  only_with(c.cluster.parameter_encoding != Encoding::kFp32, "cluster.parameter_encoding",
+            "no worker takes parameters from a server", name_of(c.cluster.parameter_encoding), "fp32");
+  only_with(c.cluster.apply_threads.has_value(), "cluster.apply_threads", "no server applies a gradient",
+            "a number", "null");
+  only_with(c.server.device != Device::kCpu, "server.device", "no server applies a gradient", "cuda", "cpu");
   only_with(c.checkpoint.enabled(), "checkpoint.every_clocks", "optimizer state is with the nodes",
             "checkpoints", "none");
   only_with(!c.security.keys.empty(), "security.keys", "what nodes say to each other is not encrypted",
@@ -58,7 +63,8 @@ void check_exchange(Judge& judge, const RunConfig& c) {
             std::to_string(c.train.total_iterations) + " iterations, share: " + name_of(c.train.share),
             "share: even and a multiple of " + std::to_string(workers) + " workers");
   only_with(c.train.has_inner_optimizer, "train.local_steps", "what is summed are gradients",
-            std::to_string(c.train.local_steps) + " local steps", "no inner_optimizer, or exchange.kind: server");
+            std::to_string(c.train.local_steps) + " local steps",
+            "no inner_optimizer, or exchange.kind: server");
   only_with(c.train.on_nan != OnNan::kStop, "train.on_nan", "a sum is of all or of none", "skip", "stop");
   only_with(c.train.batch_balance != BatchSizing::kEqual, "train.batch_balance",
             "every gradient weighs the same", "speed", "off");

@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "common/config/engine_config.h"
+#include "common/config/local_endpoint.h"
+#include "common/host_port.h"
 #include "common/timing/phase_totals.h"
 #include "common/trace/bound.h"
 
@@ -19,6 +21,17 @@ sync::Engine engine_of(const RunConfig& config, const std::optional<Authority::R
   auto engine = sync::Engine::resumed(engine_config(config), resumed->engine);
   PACELINE_ASSERT(engine.is_ok(), engine.status().message());
   return std::move(engine).value();
+}
+
+// Of nodes of which some are reached at loopback and some are not, so that not all reach each other: two of them.
+std::string wrongly_loopback_among(const std::vector<std::string>& endpoints) {
+  const auto is_loopback = [](const std::string& at) { return is_loopback_number(host_and_port(at).host); };
+  const auto here = std::find_if(endpoints.begin(), endpoints.end(), is_loopback);
+  const auto there = std::find_if_not(endpoints.begin(), endpoints.end(), is_loopback);
+  if (here == endpoints.end() || there == endpoints.end()) return "";
+  return "node " + std::to_string(here - endpoints.begin()) + " reaches the server over " + *here +
+         ", where no other machine comes, and node " + std::to_string(there - endpoints.begin()) + " over " +
+         *there + "; " + kLoopbackAdvice;
 }
 
 }  // namespace
@@ -107,7 +120,7 @@ Status Authority::on_node(NodeId from, const wire::Message& message, Ticks now) 
     return failed_precondition(std::string(wire::name_of(message.body)) + " from node " + to_string(from) +
                                ", which takes no part yet; expected its NodeReady");
   }
-  if (const auto* peers = std::get_if<wire::Peers>(&message.body)) return on(from, *peers);
+  if (const auto* peers = std::get_if<wire::Peers>(&message.body)) return on(from, *peers, now);
   if (const auto* step_report = std::get_if<wire::StepReport>(&message.body))
     return on(from, *step_report, now);
   if (const auto* evaluation = std::get_if<wire::EvaluationReport>(&message.body))
@@ -122,7 +135,7 @@ Status Authority::on_node(NodeId from, const wire::Message& message, Ticks now) 
                           ": not for the authority");
 }
 
-Status Authority::on(NodeId from, const wire::Peers& said) {
+Status Authority::on(NodeId from, const wire::Peers& said, Ticks now) {
   if (!reduces() || said.endpoints.size() != 1 || said.endpoints[0].empty()) {
     return invalid_argument("endpoints of node " + to_string(from) + ": got " +
                             std::to_string(said.endpoints.size()) +
@@ -131,6 +144,11 @@ Status Authority::on(NodeId from, const wire::Peers& said) {
   endpoints_.resize(nodes_.size());
   endpoints_[from.value] = said.endpoints[0];
   if (std::count(endpoints_.begin(), endpoints_.end(), "") > 0) return Status::ok();
+  const std::string wrong = wrongly_loopback_among(endpoints_);
+  if (!wrong.empty()) {
+    fail(failed_precondition(wrong), now);
+    return Status::ok();
+  }
   for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
     to_node(NodeId(i), wire::Peers{comings_[0].incarnation, endpoints_});
   }

@@ -92,7 +92,7 @@ class Records {
 
 }  // namespace
 
-TEST_CASE("an_all_reduce_ends_where_servers_do_with_the_same_bits_on_every_node_and_again") {
+TEST_CASE("an_all_reduce_goes_where_servers_go_with_the_same_bits_on_every_node_and_again") {
   const auto [algorithm, nodes] = GENERATE(table<Algorithm, std::uint32_t>({{Algorithm::kRing, 3U},
                                                                             {Algorithm::kHalvingDoubling, 4U},
                                                                             {Algorithm::kBinaryBlocks, 3U},
@@ -115,8 +115,32 @@ TEST_CASE("an_all_reduce_ends_where_servers_do_with_the_same_bits_on_every_node_
       REQUIRE(same_floats(records.of(node)[clock], records.of(0)[clock]));
     }
   }
-  CHECK(furthest(ended->model.parameters, run(with_servers(config)).model.parameters) < 1e-6);
+  Records served(nodes);
+  const auto by_servers = testing::run_cluster(
+      with_servers(config), [&](NodeId node, const testing::StopNode&) { return served.make(config, node); });
+  REQUIRE(by_servers.is_ok());
+  REQUIRE(served.of(0).size() == 20);
+  // Rounding alone: the sums are of the same floats in another order.
+  for (std::size_t clock = 0; clock < 20; ++clock) {
+    CHECK(furthest(records.of(0)[clock], served.of(0)[clock]) < 1e-6);
+  }
+  CHECK(furthest(ended->model.parameters, by_servers->model.parameters) < 1e-6);
   CHECK(same_floats(ended->model.parameters, run(config).model.parameters));
+}
+
+TEST_CASE("a_node_alone_steps_by_itself") {
+  const RunConfig config = summing(Algorithm::kAuto, 1);
+  CHECK(furthest(run(config).model.parameters, run(with_servers(config)).model.parameters) < 1e-6);
+}
+
+TEST_CASE("an_all_reduce_ends_at_max_seconds_with_whole_steps") {
+  RunConfig config = summing(Algorithm::kRing, 2);
+  config.train.total_iterations = 2'000'000;
+  config.run.max_seconds = std::chrono::milliseconds(1);
+  const auto ended = run(config);
+  CHECK(ended.summary.status == "ok");
+  CHECK(ended.summary.iterations == 2 * ended.summary.final_version.value);
+  CHECK(ended.summary.test_loss.has_value());
 }
 
 TEST_CASE("nodes_of_several_threads_sum_theirs_first") {
@@ -130,6 +154,7 @@ TEST_CASE("nodes_evaluate_what_they_have_at_the_versions_asked_for") {
   const auto summed = run(config);
   const auto served = run(with_servers(config));
   CHECK(summed.summary.test_accuracy == served.summary.test_accuracy);
+  CHECK(summed.summary.test_loss.value() == Approx(served.summary.test_loss.value()).epsilon(1e-5));
   CHECK(summed.summary.status == "ok");
 }
 
@@ -178,13 +203,17 @@ class Befallen final : public TaskFactory {
   const AtSeven at_seven_;
 };
 
-// Why a run has no model, in which something befalls node 2 at clock 7.
+enum class Whom { kNode2, kAll };
+
+// Why a run has no model, in which something befalls node 2, or all nodes, at clock 7.
 std::string why_it_failed(const RunConfig& config,
-                          const std::function<Befallen::AtSeven(const testing::StopNode&)>& befalls) {
+                          const std::function<Befallen::AtSeven(const testing::StopNode&)>& befalls,
+                          Whom whom = Whom::kNode2) {
   const auto ended = testing::run_cluster(
       config, [&](NodeId node, const testing::StopNode& stop) -> std::unique_ptr<TaskFactory> {
         const Befallen::AtSeven nothing = [](std::span<float>) { return Status::ok(); };
-        return std::make_unique<Befallen>(config, node == NodeId(2) ? befalls(stop) : nothing);
+        const bool befallen = whom == Whom::kAll || node == NodeId(2);
+        return std::make_unique<Befallen>(config, befallen ? befalls(stop) : nothing);
       });
   REQUIRE_FALSE(ended.is_ok());
   return ended.status().message();
@@ -221,6 +250,17 @@ TEST_CASE("a_gradient_that_is_not_finite_ends_the_run_and_names_its_worker") {
     };
   });
   CHECK_THAT(why, Catch::Matchers::Contains("worker 2.0 at clock 7: not finite"));
+}
+
+TEST_CASE("gradients_that_are_finite_and_whose_sum_is_not_end_the_run") {
+  const auto huge = [](const testing::StopNode&) {
+    return [](std::span<float> gradient) {
+      gradient[3] = 3e38F;
+      return Status::ok();
+    };
+  };
+  const std::string why = why_it_failed(summing(Algorithm::kRing, 3), huge, Whom::kAll);
+  CHECK_THAT(why, Catch::Matchers::Contains("the sum of all gradients is not finite: gradient of "));
 }
 
 }  // namespace paceline::test

@@ -30,6 +30,9 @@ TEST_CASE("what_an_all_reduce_does_not_go_with_is_refused") {
            {"sync.combine=each", "sync.combine: "},
            {"cluster.reconnect_timeout=5s", "cluster.reconnect_timeout: "},
            {"cluster.gradient_encoding=fp16", "cluster.gradient_encoding: "},
+           {"cluster.parameter_encoding=bf16", "cluster.parameter_encoding: no worker takes parameters"},
+           {"cluster.apply_threads=2", "cluster.apply_threads: no server applies a gradient"},
+           {"server.device=cuda", "server.device: no server applies a gradient"},
            {"cluster.shared_memory=on", "cluster.shared_memory: no gradient goes to a server, got on with"},
            {"checkpoint.every_clocks=5", "checkpoint.every_clocks: "},
            {"train.total_iterations=41", "train.total_iterations: every worker takes part in every step"},
@@ -46,10 +49,11 @@ TEST_CASE("what_an_all_reduce_does_not_go_with_is_refused") {
            {"exchange.bucket_bytes=0", "exchange.bucket_bytes: "}}) {
     CHECK_THAT(refusal(good, {bad.given}), Catch::Matchers::Contains(bad.start));
   }
-  CHECK_THAT(refusal("{cluster: {nodes: 2, shards: 2, endpoints: ['tcp://localhost:1', 'tcp://localhost:2']}, "
-                     "train: {total_iterations: 40}, exchange: {kind: allreduce}}",
-                     {}),
-             Catch::Matchers::Contains("cluster.shards: no gradient goes to a server, got 2 with"));
+  CHECK_THAT(
+      refusal("{cluster: {nodes: 2, shards: 2, endpoints: ['tcp://localhost:1', 'tcp://localhost:2']}, "
+              "train: {total_iterations: 40}, exchange: {kind: allreduce}}",
+              {}),
+      Catch::Matchers::Contains("cluster.shards: no gradient goes to a server, got 2 with"));
   CHECK_THAT(
       refusal("{cluster: {nodes: 3}, train: {total_iterations: 30}, exchange: {kind: allreduce, algorithm: "
               "halving_doubling}}"),

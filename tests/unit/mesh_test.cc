@@ -2,13 +2,18 @@
 // that is not there, goes, or has another plan.
 #include "worker/mesh/mesh.h"
 
+#include <linux/filter.h>
+#include <sys/socket.h>
+
 #include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <functional>
 #include <thread>
 
+#include "common/config/local_endpoint.h"
 #include "common/schedule/planners.h"
+#include "common/ticks.h"
 
 namespace paceline::mesh {
 namespace {
@@ -54,6 +59,40 @@ struct Ranks {
   std::vector<std::unique_ptr<Listening>> listeners;
   std::vector<std::string> endpoints;
   std::vector<StopFlag> stops;
+};
+
+// A rank of which the test itself writes the bytes.
+class RawRank {
+ public:
+  RawRank(const Ranks& ranks, std::uint32_t rank) : connection_(connected(ranks)) {
+    say(Hello{0x314d4c50, rank, 7});
+  }
+  template <typename Bytes>
+  void say(const Bytes& bytes) const {
+    REQUIRE(::write(connection_.get(), &bytes, sizeof bytes) == sizeof bytes);
+  }
+  // From now on no packet comes here, as where the network has failed.
+  void vanish() const {
+    sock_filter nothing[] = {{BPF_RET | BPF_K, 0, 0, 0}};
+    const sock_fprog filter{1, nothing};
+    REQUIRE(setsockopt(connection_.get(), SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter) == 0);
+  }
+  struct Hello {
+    std::uint32_t magic, from;
+    std::uint64_t token;
+  };
+  struct Head {
+    std::uint32_t reduction, floats;
+    std::int64_t begin;
+  };
+
+ private:
+  static Descriptor connected(const Ranks& ranks) {
+    auto connection = connect_to(ranks.endpoints[0], ranks.stops[0], kWithin);
+    REQUIRE(connection.is_ok());
+    return std::move(connection).value();
+  }
+  const Descriptor connection_;
 };
 
 // What no order of additions rounds: whole numbers.
@@ -187,41 +226,81 @@ TEST_CASE("a stop ends every wait") {
     ranks.stops[0].set();
     CHECK(ranks.connect(0).status().code() == StatusCode::kAborted);
   }
-  SECTION("for what another rank sends") {
+  SECTION("for a connection to be made") {
+    ranks.stops[1].set();
+    CHECK(connect_to(ranks.endpoints[0], ranks.stops[1], kWithin).status().code() == StatusCode::kAborted);
+  }
+  SECTION("for what another rank has not begun to send") {
+    std::atomic<bool> over{false};
     const schedule::Plan plan = planned(Algorithm::kRing, 2, 64);
     const auto ended = ranks.run([&](Mesh& mesh, std::uint32_t rank) {
+      if (rank == 1) {
+        ranks.stops[0].set();
+        while (!over) std::this_thread::yield();
+        return Status::ok();
+      }
       std::vector<float> vector(64);
-      if (rank == 1) ranks.stops[0].set();
-      while (!ranks.stops[0].is_set()) std::this_thread::yield();
-      return rank == 1 ? Status::ok() : mesh.reduce(Program(plan, rank), vector, 0, kWithin);
+      const Status stopped = mesh.reduce(Program(plan, rank), vector, 0, kWithin);
+      over = true;
+      return stopped;
     });
-    CHECK(ended[0].code() != StatusCode::kOk);
+    CHECK(ended[0].code() == StatusCode::kAborted);
+  }
+  SECTION("for the rest of what another rank sends") {
+    const RawRank other(ranks, 1);
+    auto mesh = ranks.connect(0);
+    REQUIRE(mesh.is_ok());
+    other.say(RawRank::Head{0, 32, 0});
+    other.say(1.0F);
+    std::thread stopper([&ranks] { ranks.stops[0].set(); });
+    std::vector<float> vector(64);
+    const Program program(planned(Algorithm::kRing, 2, 64), 0);
+    CHECK((*mesh)->reduce(program, vector, 0, kWithin).code() == StatusCode::kAborted);
+    stopper.join();
   }
 }
 
-TEST_CASE("silence is an error that names whom it waits for") {
+TEST_CASE("a rank that falls silent in the middle of a transfer is named") {
   Ranks ranks(2);
-  std::atomic<bool> over{false};
+  const RawRank other(ranks, 1);
+  auto mesh = ranks.connect(0);
+  REQUIRE(mesh.is_ok());
+  std::vector<float> vector(64);
+  const Program program(planned(Algorithm::kRing, 2, 64), 0);
+  SECTION("it sends no more") {
+    other.say(RawRank::Head{0, 32, 0});
+    other.say(1.0F);
+  }
+  SECTION("its machine answers no more") { other.vanish(); }
+  CHECK((*mesh)->reduce(program, vector, 0, milliseconds(1)).message() ==
+        "nothing has come from node 1 (" + ranks.endpoints[1] + ") for 1 ms, in the middle of a transfer");
+}
+
+TEST_CASE("a rank that computes for longer than any silence is waited for") {
+  Ranks ranks(2);
   const schedule::Plan plan = planned(Algorithm::kRing, 2, 64);
   const auto ended = ranks.run([&](Mesh& mesh, std::uint32_t rank) {
+    const Ticks began = steady_now();
+    while (rank == 1 && steady_now() - began < milliseconds(30)) std::this_thread::yield();
     std::vector<float> vector(64);
-    if (rank == 0) {
-      const Status status = mesh.reduce(Program(plan, rank), vector, 0, milliseconds(1));
-      over = true;
-      return status;
-    }
-    while (!over) std::this_thread::yield();
-    return Status::ok();
+    return mesh.reduce(Program(plan, rank), vector, 0, milliseconds(1));
   });
-  CHECK(ended[0].message() ==
-        "nothing has come from, or gone to, node 1 (" + ranks.endpoints[1] + ") for 1 ms");
+  CHECK(ended[0].message() == "");
+  CHECK(ended[1].message() == "");
+}
+
+TEST_CASE("a rank whose many peers come at once lets all of them in") {
+  Ranks ranks(80);
+  std::vector<std::unique_ptr<RawRank>> others;
+  for (std::uint32_t rank = 1; rank < 80; ++rank) others.push_back(std::make_unique<RawRank>(ranks, rank));
+  CHECK(ranks.connect(0).status().message() == "");
 }
 
 // It says nothing, or something else; the run's own node still comes in.
 TEST_CASE("strangers at the door keep nobody out") {
   Ranks ranks(2);
-  const Result<Descriptor> silent = connect_to(ranks.endpoints[0], kWithin);
-  const Result<Descriptor> browser = connect_to(ranks.endpoints[0], kWithin);
+  const Result<Descriptor> silent = connect_to(ranks.endpoints[0], ranks.stops[0], kWithin);
+  const Result<Descriptor> browser = connect_to(ranks.endpoints[0], ranks.stops[0], kWithin);
   REQUIRE((silent.is_ok() && browser.is_ok()));
   REQUIRE(::write(browser->get(), "GET / HTTP/1.0\r\n\r\n", 18) == 18);
   const auto ended = ranks.run([](Mesh&, std::uint32_t) { return Status::ok(); });
@@ -244,6 +323,7 @@ TEST_CASE("another run's node is no peer") {
 TEST_CASE("an address of this machine is found") {
   CHECK(*address_towards("tcp://127.0.0.1:5555") == "127.0.0.1");
   CHECK(*address_towards("ipc:///tmp/x") == "127.0.0.1");
+  CHECK(is_loopback_number(*address_towards("tcp://localhost:5555")));
   CHECK_FALSE(address_towards("tcp://no such host:1").is_ok());
 }
 

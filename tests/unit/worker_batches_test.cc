@@ -33,12 +33,21 @@ TEST_CASE("a run has mini-batches of one size, or by speed of up to a whole cloc
         "granted the samples from position 63937 on, expected [0, 64000)");
   CHECK(equal.check_granted({0, 128}).message() == "granted 128 samples, expected 64 to 64");
   CHECK(equal.check_granted({0, 63}).code() == StatusCode::kFailedPrecondition);
+  CHECK(equal.check_counted({0, 64}, Metric{0.0, 0, 63}).is_ok());
   const BatchLimits by_speed = batch_limits(config_of_batches(BatchSizing::kBySpeed));
   CHECK(by_speed.check_granted({0, 8}).is_ok());
   CHECK(by_speed.check_granted({63'744, 256}).is_ok());
   CHECK(by_speed.check_granted({0, 264}).code() == StatusCode::kFailedPrecondition);
   CHECK(by_speed.check_granted({0, std::int64_t{1} << 32}).code() == StatusCode::kFailedPrecondition);
   CHECK(by_speed.check_granted({std::int64_t{1} << 60, 8}).code() == StatusCode::kFailedPrecondition);
+}
+
+TEST_CASE("an all-reduce sums means over as many samples, so a task has to count as granted") {
+  RunConfig config = config_of_batches(BatchSizing::kEqual);
+  config.exchange.kind = ExchangeKind::kAllreduce;
+  CHECK(batch_limits(config).check_counted({0, 64}, Metric{0.0, 0, 64}).is_ok());
+  CHECK(batch_limits(config).check_counted({0, 64}, Metric{0.0, 0, 63}).message() ==
+        "the task computed from 63 samples, expected 64 as granted (exchange.kind: allreduce)");
 }
 
 // 1000 gradients, three of four workers a clock: 334 clocks, and each may be begun by all four.
@@ -65,7 +74,7 @@ TEST_CASE("what is granted beyond the run ends the worker before its task sees i
 TEST_CASE(
     "by speed a task that counts other samples than were granted ends its worker, and nothing is applied") {
   TrainFixture f;
-  f.batches.counted_as_granted = true;
+  f.batches.counted_for = "train.batch_balance: speed";
   f.task.on_backward = [](std::span<float>, const FinalFrom& final_from) { final_from(1); };
   f.exchange.grant(grant_of_batch({0, 2}));
   step::Grant other = grant_of_batch({2, 3});

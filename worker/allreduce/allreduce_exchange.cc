@@ -4,6 +4,7 @@
 #include <map>
 
 #include "common/assert.h"
+#include "common/params/non_finite.h"
 #include "common/params/schedule.h"
 #include "common/params/vector_ops.h"
 #include "common/schedule/buckets.h"
@@ -14,9 +15,9 @@ namespace paceline {
 namespace {
 
 constexpr ShardId kAll{0};  // the only range
-// Nothing at all comes from ranks that live, for longer than the slowest of them may take for an iteration: the
-// authority sees to those that do not live.
-constexpr int kSilenceLeases = 60;
+// For how long a peer may fall silent in the middle of a transfer. The authority, which hears of every node, has the
+// first word: a lease.
+constexpr int kSilenceLeases = 2;
 
 std::chrono::milliseconds milliseconds(Duration time) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(time);
@@ -39,10 +40,7 @@ AllReduceExchange::AllReduceExchange(Parts parts)
   plan();
 }
 
-AllReduceExchange::~AllReduceExchange() {
-  close(aborted("the exchange was destroyed"));
-  if (thread_.joinable()) thread_.join();
-}
+AllReduceExchange::~AllReduceExchange() { stop(); }
 
 // A plan that its checker refuses would be our own bug, and is not run.
 void AllReduceExchange::plan() {
@@ -80,7 +78,7 @@ void AllReduceExchange::begin(std::span<const float> initial) {
 // ---- training threads
 
 void AllReduceExchange::hand_over(const Contribution& gradient, std::int64_t final_from) {
-  own_.at(gradient.worker.thread) = Own{gradient.values.floats, final_from};
+  own_.at(gradient.worker.thread) = Own{gradient.values, final_from};
   changed_.notify_all();
 }
 
@@ -88,6 +86,11 @@ void AllReduceExchange::hand_over(const Contribution& gradient, std::int64_t fin
 void AllReduceExchange::push_early(const Contribution& gradient, std::int64_t begin) {
   const std::lock_guard lock(mutex_);
   hand_over(gradient, std::max<std::int64_t>(begin, 1));
+}
+
+void AllReduceExchange::withdraw(const Contribution& gradient) {
+  const std::lock_guard lock(mutex_);
+  own_.at(gradient.worker.thread).reset();
 }
 
 void AllReduceExchange::push(Contribution gradient) {
@@ -158,24 +161,36 @@ void AllReduceExchange::reduce_rounds() {
 }
 
 Status AllReduceExchange::reduce_round(std::unique_lock<std::mutex>& lock) {
-  const std::chrono::milliseconds silence = kSilenceLeases * milliseconds(parts_.config.cluster.lease);
   for (const Bucket& bucket : buckets_) {
     changed_.wait(lock, [&] { return !closed_.is_ok() || is_final_from(bucket.range.begin); });
     if (!closed_.is_ok()) return closed_;
     const std::vector<std::optional<Own>> own = own_;
     lock.unlock();
-    const auto begin = static_cast<std::size_t>(bucket.range.begin);
-    const auto size = static_cast<std::size_t>(bucket.range.size());
-    const std::span<float> sum = std::span(sum_).subspan(begin, size);
-    // In the order of threads, as servers sum.
-    begin_sum(sum, own[0]->floats.subspan(begin, size), 1.0F);
-    for (std::uint32_t t = 1; t < threads_; ++t) add_weighted(sum, own[t]->floats.subspan(begin, size), 1.0F);
-    const Status reduced = mesh_->reduce(*bucket.program, sum, reductions_++, silence);
+    const Status reduced = reduce_bucket(bucket, own);
     lock.lock();
     PACELINE_RETURN_IF_ERROR(reduced);
   }
   step();
   return Status::ok();
+}
+
+// Every gradient is finite, but their sum need not be: then no rank takes the step.
+Status AllReduceExchange::reduce_bucket(const Bucket& bucket, const std::vector<std::optional<Own>>& own) {
+  const auto begin = static_cast<std::size_t>(bucket.range.begin);
+  const auto size = static_cast<std::size_t>(bucket.range.size());
+  const std::span<float> sum = std::span(sum_).subspan(begin, size);
+  // In the order of threads, as servers sum.
+  begin_sum(sum, own[0]->values.floats.subspan(begin, size), 1.0F);
+  for (std::uint32_t t = 1; t < threads_; ++t) {
+    add_weighted(sum, own[t]->values.floats.subspan(begin, size), 1.0F);
+  }
+  PACELINE_RETURN_IF_ERROR(mesh_->reduce(*bucket.program, sum, reductions_++,
+                                         kSilenceLeases * milliseconds(parts_.config.cluster.lease)));
+  const auto at = first_non_finite(sum);
+  if (!at) return Status::ok();
+  return invalid_argument(
+      "the sum of all gradients is not finite: " +
+      describe_non_finite(sum[static_cast<std::size_t>(*at)], bucket.range.begin + *at, parts_.layout));
 }
 
 // Every gradient is a mean over as many samples, so their mean is that of all.
@@ -198,6 +213,11 @@ void AllReduceExchange::step() {
 }
 
 // ---- the end
+
+void AllReduceExchange::stop() {
+  close(aborted("the exchange is over"));
+  if (thread_.joinable()) thread_.join();
+}
 
 void AllReduceExchange::close(const Status& why) {
   const std::lock_guard lock(mutex_);

@@ -11,8 +11,8 @@
 // coordinator is in every rank's copy, or the run has failed. Parameters are stepped only behind the last bucket, so
 // a rank that is lost in the middle leaves every other one with a whole version.
 //
-// Thread: any. Memory: parameters at most three times (the state, what the process cache has of an older one, and one
-// that is evaluated), the optimizer's state, and the sum.
+// Thread: any. Memory, in parameters: the sum, the optimizer's state, and of parameters the newest, the one that is
+// being made of it, what the process cache has of an older one, and those that are still to be evaluated.
 #pragma once
 
 #include <chrono>
@@ -32,6 +32,7 @@
 #include "common/params/blocks.h"
 #include "common/params/layout.h"
 #include "common/params/optimizer.h"
+#include "common/params/shared_floats.h"
 #include "worker/cache/process_cache.h"
 #include "worker/exchange/exchange.h"
 #include "worker/mesh/mesh.h"
@@ -64,6 +65,8 @@ class AllReduceExchange final : public Exchange {
   // ---- for training threads (worker/exchange/exchange.h)
   void push(Contribution gradient) override;
   void push_early(const Contribution& gradient, std::int64_t begin) override;
+  // What of it is in sums already cannot be taken out, so this round never ends: the run is over.
+  void withdraw(const Contribution& gradient) override;
   Ticket request_parameters(Version min_version) override;
   Result<Ticks> await_parameters(Ticket ticket, ParameterLanding& landing) override;
   // What is asked for ahead exists, so it never waits.
@@ -73,6 +76,8 @@ class AllReduceExchange final : public Exchange {
 
   // Releases every waiter, now and later, with `why` (not OK). The first close counts.
   void close(const Status& why);
+  // Closes, and waits until the exchange's thread has ended: `on_failure` is not called any more. Not from there.
+  void stop();
 
   // Exactly this version: one that train.eval_every_clocks names, of the last three, or the newest. Errors: kNotFound.
   Status fetch_exact(Version version, std::span<float> flat) const;
@@ -84,7 +89,7 @@ class AllReduceExchange final : public Exchange {
  private:
   // A training thread's gradient of this round, as far as it is final.
   struct Own {
-    std::span<const float> floats;
+    SharedFloats values;
     std::int64_t final_from = 0;
   };
   struct Bucket {
@@ -98,6 +103,7 @@ class AllReduceExchange final : public Exchange {
   bool is_final_from(std::int64_t begin) const;
   void reduce_rounds();
   Status reduce_round(std::unique_lock<std::mutex>& lock);
+  Status reduce_bucket(const Bucket& bucket, const std::vector<std::optional<Own>>& own);
   void step();
   void install();
 

@@ -14,7 +14,7 @@ namespace paceline::mesh {
 namespace {
 
 constexpr std::uint32_t kMagic = 0x314d4c50;  // "PLM1"
-constexpr std::size_t kStrangersMax = 64;     // connections that have not said who they are
+constexpr std::size_t kStrangersMax = 64;     // that have not said who they are, beside one of each rank
 
 struct Hello {
   std::uint32_t magic = kMagic;
@@ -68,7 +68,7 @@ class Handshake {
 
   // The lower rank has listened since before its address was given away, so there is nothing to wait for.
   Status go_to(std::uint32_t rank) {
-    auto connection = connect_to(place_.endpoints[rank], left());
+    auto connection = connect_to(place_.endpoints[rank], stop_, left());
     if (!connection.is_ok()) {
       return Status(connection.status()).with_context("cannot reach " + name_of(place_, rank));
     }
@@ -140,7 +140,8 @@ class Handshake {
     for (;;) {
       PACELINE_ASSIGN_OR_RETURN(Descriptor connection, accept_from(listening_.socket));
       if (!connection.is_open()) return Status::ok();
-      if (strangers_.size() == kStrangersMax) strangers_.erase(strangers_.begin());
+      // All ranks may come at once, before a word of any has been read.
+      if (strangers_.size() == kStrangersMax + found_.size()) strangers_.erase(strangers_.begin());
       strangers_.push_back({std::make_unique<Descriptor>(std::move(connection))});
     }
   }

@@ -21,6 +21,8 @@ namespace {
 
 // Large enough that a call is worth its while, small enough for the second-level cache.
 constexpr std::size_t kLandingFloats = 32 * 1024;
+// A system may keep an acknowledgement back for 200 ms, and a lost packet is sent again after as long.
+constexpr std::chrono::milliseconds kAcknowledgedWithin(1000);
 
 }  // namespace
 
@@ -66,9 +68,12 @@ class Mesh::Reduction {
  private:
   Status go_on(std::chrono::milliseconds silence) {
     while (left_ > 0) {
+      // Also while something moves on every turn.
+      if (mesh_.stop_.is_set()) return aborted("stopped");
       bool moved = false;
       for (Way& way : ways_) {
         PACELINE_ASSIGN_OR_RETURN(const bool did, way.rows->sends ? send_some(way) : receive_some(way));
+        if (did) way.quiet_since = way.unacknowledged_since = std::nullopt;
         moved = moved || did;
       }
       if (!moved && left_ > 0) PACELINE_RETURN_IF_ERROR(wait(silence));
@@ -100,6 +105,9 @@ class Mesh::Reduction {
     Head head = {};              // that comes
     std::array<char, 4> part{};  // of a float that has come in part, to be added
     std::size_t part_bytes = 0;
+    // The first wait() since something has moved here, and the first since when nothing was acknowledged.
+    std::optional<Ticks> quiet_since = {};
+    std::optional<Ticks> unacknowledged_since = {};
   };
 
   // The row that is next, if what it waits for is done.
@@ -196,7 +204,7 @@ class Mesh::Reduction {
     }
     way.moved += got;
     if (way.moved == sizeof(Head) + target.size_bytes()) done(way, *index);
-    return true;
+    return got > 0;
   }
 
   // `at`: bytes of `target` that have come, those of a float in part included.
@@ -228,23 +236,51 @@ class Mesh::Reduction {
 
   // Until something can be sent or received.
   Status wait(std::chrono::milliseconds silence) {
+    const Ticks now = steady_now();
     polls_.clear();
     polls_.push_back({mesh_.stop_.descriptor(), POLLIN, 0});
-    for (const Way& way : ways_) {
-      if (ready(way))
-        polls_.push_back({way.socket, static_cast<short>(way.rows->sends ? POLLOUT : POLLIN), 0});
+    waiting_.clear();
+    for (Way& way : ways_) {
+      if (!ready(way)) continue;
+      polls_.push_back({way.socket, static_cast<short>(way.rows->sends ? POLLOUT : POLLIN), 0});
+      waiting_.push_back(&way);
+      if (!way.quiet_since) way.quiet_since = now;
     }
-    PACELINE_ASSERT(polls_.size() > 1, "a checked plan in which nothing is left to wait for");
+    PACELINE_ASSERT(!waiting_.empty(), "a checked plan in which nothing is left to wait for");
     const int found = poll(polls_.data(), polls_.size(), static_cast<int>(silence.count()));
+    const int error = errno;
     if (mesh_.stop_.is_set()) return aborted("stopped");
-    if (found > 0 || (found < 0 && errno == EINTR)) return Status::ok();
-    if (found < 0) return unavailable("poll: " + system_error(errno));
+    if (found < 0 && error != EINTR) return unavailable("poll: " + system_error(error));
+    return check_silence(silence);
+  }
+
+  // A rank that has not begun a transfer may still compute, for as long as it likes; one that has begun goes on.
+  // Its machine acknowledges what comes all the same, or says that there is no room for more.
+  Status check_silence(std::chrono::milliseconds silence) {
+    const Ticks now = steady_now();
     std::string names;
-    for (const Way& way : ways_) {
-      if (ready(way)) names += (names.empty() ? "" : ", ") + name_of(mesh_.place_, way.rows->peer);
+    for (std::size_t i = 0; i < waiting_.size(); ++i) {
+      Way& way = *waiting_[i];
+      if (polls_[i + 1].revents != 0 || now - *way.quiet_since < silence) continue;
+      const bool begun = !way.rows->sends && way.moved > 0;
+      if (!begun && !has_vanished(way, now, silence)) continue;
+      names += (names.empty() ? "" : ", ") + name_of(mesh_.place_, way.rows->peer);
     }
-    return deadline_exceeded("nothing has come from, or gone to, " + names + " for " +
-                             std::to_string(silence.count()) + " ms");
+    if (names.empty()) return Status::ok();
+    return deadline_exceeded("nothing has come from " + names + " for " + std::to_string(silence.count()) +
+                             " ms, in the middle of a transfer");
+  }
+
+  // Some of what had left for it at an earlier look, `silence` ago or more, has not been acknowledged, nor has
+  // anything been since.
+  static bool has_vanished(Way& way, Ticks now, std::chrono::milliseconds silence) {
+    const auto ago = unacknowledged(way.socket);
+    if (!ago) {
+      way.unacknowledged_since.reset();
+    } else if (!way.unacknowledged_since || now - *way.unacknowledged_since > *ago) {
+      way.unacknowledged_since = now;
+    }
+    return ago && now - *way.unacknowledged_since >= std::max(silence, kAcknowledgedWithin);
   }
 
   Mesh& mesh_;
@@ -254,7 +290,8 @@ class Mesh::Reduction {
   std::vector<std::uint32_t> waits_;
   std::size_t left_;
   std::vector<Way> ways_;
-  std::vector<pollfd> polls_;
+  std::vector<pollfd> polls_;  // the stop, then of each of waiting_
+  std::vector<Way*> waiting_;  // for the socket alone
 };
 
 Status Mesh::reduce(const Program& program, std::span<float> vector, std::uint32_t number,

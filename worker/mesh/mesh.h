@@ -45,10 +45,12 @@ class Mesh {
                                                std::chrono::milliseconds within);
 
   // Carries out this rank's part on `vector` (program.floats), reduction `number` of all, which counts from 0 and
-  // is the same on every rank. `silence`: for how long nothing at all may come or leave. Errors, as from then on:
-  // kUnavailable ranks have closed their connections: all that have by then, since the first that is seen to may
-  // have gone because of another; kInvalidArgument one is at another reduction or has another
-  // plan; kDeadlineExceeded silence, naming whom it waits for; kAborted stopped.
+  // is the same on every rank. `silence`: for how long nothing may come of a transfer that has begun to, and
+  // a peer's machine may acknowledge nothing of what has left for it (a second at least). A rank that only has not begun is waited for
+  // without a limit, since it may compute for so long: that it lives is the authority's to watch. Errors, as from
+  // then on: kUnavailable ranks have closed their connections: all that have by then, since the first that is seen
+  // to may have gone because of another; kInvalidArgument one is at another reduction or has another plan;
+  // kDeadlineExceeded silence, naming whose; kAborted stopped.
   Status reduce(const Program& program, std::span<float> vector, std::uint32_t number,
                 std::chrono::milliseconds silence);
 

@@ -11,6 +11,7 @@
 #include <memory>
 #include <utility>
 
+#include "common/config/local_endpoint.h"
 #include "common/host_port.h"
 
 namespace paceline::mesh {
@@ -68,13 +69,20 @@ Result<std::string> address_towards(const std::string& server) {
     return unavailable("the way to " + server + ": " + why);
   };
   PACELINE_ASSIGN_OR_RETURN(const Addresses found, resolve(at, SOCK_DGRAM, 0));
-  const Descriptor socket = socket_of(*found);
-  // Of a datagram socket it sends nothing, but chooses the way.
-  if (!socket.is_open() || connect(socket.get(), found->ai_addr, found->ai_addrlen) != 0) {
-    return failed(system_error(errno));
+  std::string loopback;
+  std::string why;
+  for (const addrinfo* each = found.get(); each != nullptr; each = each->ai_next) {
+    const Descriptor socket = socket_of(*each);
+    // Of a datagram socket it sends nothing, but chooses the way.
+    if (!socket.is_open() || connect(socket.get(), each->ai_addr, each->ai_addrlen) != 0) {
+      why = system_error(errno);
+      continue;
+    }
+    PACELINE_ASSIGN_OR_RETURN(const HostPort own, own_name(socket));
+    if (!is_loopback_number(own.host)) return own.host;
+    if (loopback.empty()) loopback = own.host;
   }
-  PACELINE_ASSIGN_OR_RETURN(const HostPort own, own_name(socket));
-  return own.host;
+  return loopback.empty() ? Result<std::string>(failed(why)) : Result<std::string>(loopback);
 }
 
 Result<Listening> listen_at(const std::string& address) {
@@ -89,23 +97,33 @@ Result<Listening> listen_at(const std::string& address) {
   return Listening{std::move(socket), own.written_host() + ":" + own.port};
 }
 
-Result<Descriptor> connect_to(const std::string& endpoint, std::chrono::milliseconds within) {
+Result<Descriptor> connect_to(const std::string& endpoint, const StopFlag& stop,
+                              std::chrono::milliseconds within) {
   PACELINE_ASSIGN_OR_RETURN(const Addresses found,
                             resolve(host_and_port(endpoint), SOCK_STREAM, AI_NUMERICHOST));
   Descriptor connection = socket_of(*found);
   if (!connection.is_open()) return unavailable(system_error(errno));
   if (connect(connection.get(), found->ai_addr, found->ai_addrlen) != 0) {
     if (errno != EINPROGRESS) return unavailable(system_error(errno));
-    pollfd waits{connection.get(), POLLOUT, 0};
-    const int ready = poll(&waits, 1, static_cast<int>(within.count()));
-    if (ready == 0) return deadline_exceeded("no answer within " + std::to_string(within.count()) + " ms");
+    std::array<pollfd, 2> waits = {{{connection.get(), POLLOUT, 0}, {stop.descriptor(), POLLIN, 0}}};
+    const int ready = poll(waits.data(), waits.size(), static_cast<int>(within.count()));
     int error = ready < 0 ? errno : 0;
+    if (stop.is_set()) return aborted("stopped");
+    if (ready == 0) return deadline_exceeded("no answer within " + std::to_string(within.count()) + " ms");
     socklen_t length = sizeof error;
     if (ready > 0) getsockopt(connection.get(), SOL_SOCKET, SO_ERROR, &error, &length);
     if (error != 0) return unavailable(system_error(error));
   }
   set_up(connection);
   return connection;
+}
+
+std::optional<std::chrono::milliseconds> unacknowledged(int connection) {
+  tcp_info info = {};
+  socklen_t length = sizeof info;
+  if (getsockopt(connection, IPPROTO_TCP, TCP_INFO, &info, &length) != 0) return std::nullopt;
+  if (info.tcpi_unacked == 0) return std::nullopt;
+  return std::chrono::milliseconds(info.tcpi_last_ack_recv);
 }
 
 Result<Descriptor> accept_from(const Descriptor& listening) {

@@ -4,10 +4,12 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <string>
 
 #include "common/files/descriptor.h"
 #include "common/status.h"
+#include "worker/mesh/stop_flag.h"
 
 namespace paceline::mesh {
 
@@ -18,14 +20,22 @@ struct Listening {
 };
 
 // The address, "10.0.0.3" or "fe80::1", from which this machine reaches the host of `server`, a
-// "tcp://host:port"; of another transport the loopback's. Nothing is sent. Errors: kUnavailable, naming `server`.
+// "tcp://host:port"; of another transport the loopback's. Where the host has several, as with a line of /etc/hosts
+// that leads to loopback, one that other machines reach goes first. Nothing is sent. Errors: kUnavailable, naming
+// `server`.
 Result<std::string> address_towards(const std::string& server);
 
 // Listens at a free port of `address`, a number. Errors: kUnavailable.
 Result<Listening> listen_at(const std::string& address);
 
-// Connects to "10.0.0.3:40123", for at most so long. Errors: kUnavailable, kDeadlineExceeded, with the reason.
-Result<Descriptor> connect_to(const std::string& endpoint, std::chrono::milliseconds within);
+// Connects to "10.0.0.3:40123", for at most so long. Errors: kUnavailable, kDeadlineExceeded, with the reason;
+// kAborted stopped.
+Result<Descriptor> connect_to(const std::string& endpoint, const StopFlag& stop,
+                              std::chrono::milliseconds within);
+
+// How long ago the other machine has last acknowledged anything, while some of what has left for it is not;
+// nullopt: all is. What waits here because the peer reads nothing has not left.
+std::optional<std::chrono::milliseconds> unacknowledged(int connection);
 
 // The next connection that waits; not open when there is none. Errors: kUnavailable.
 Result<Descriptor> accept_from(const Descriptor& listening);

@@ -23,11 +23,12 @@ BatchLimits batch_limits(const RunConfig& config) {
   const std::int64_t equal = config.train.round_samples();
   const std::int64_t iterations = iterations_max(config);
   constexpr std::int64_t kMax = std::numeric_limits<std::int64_t>::max();
-  BatchLimits limits{equal, equal, iterations > kMax / equal ? kMax : iterations * equal, false};
+  BatchLimits limits{equal, equal, iterations > kMax / equal ? kMax : iterations * equal};
+  if (config.exchange.kind == ExchangeKind::kAllreduce) limits.counted_for = "exchange.kind: allreduce";
   if (config.train.batch_balance == BatchSizing::kEqual) return limits;
   limits.least = 1;
   limits.most = config.cluster.cluster().workers() * equal;
-  limits.counted_as_granted = true;
+  limits.counted_for = "train.batch_balance: speed";
   return limits;
 }
 
@@ -44,9 +45,9 @@ Status BatchLimits::check_granted(const BatchPart& granted) const {
 }
 
 Status BatchLimits::check_counted(const BatchPart& granted, const Metric& metric) const {
-  if (!counted_as_granted || metric.samples == granted.samples) return Status::ok();
+  if (counted_for == nullptr || metric.samples == granted.samples) return Status::ok();
   return invalid_argument("the task computed from " + std::to_string(metric.samples) + " samples, expected " +
-                          std::to_string(granted.samples) + " as granted (train.batch_balance: speed)");
+                          std::to_string(granted.samples) + " as granted (" + counted_for + ")");
 }
 
 }  // namespace paceline

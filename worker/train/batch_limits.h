@@ -22,9 +22,9 @@ struct BatchLimits {
   std::int64_t most = 1;
   // No position of the run is beyond it: iterations x batch_size, those that backup workers do in vain too.
   std::int64_t end = 1;
-  // Where sizes follow speed a gradient weighs as many samples as were granted; else a task may count as it
-  // likes.
-  bool counted_as_granted = false;
+  // The setting under which a gradient weighs as many samples as were granted: sizes follow speed, or it is summed
+  // from its end on before it is all there. Null: a task may count as it likes.
+  const char* counted_for = nullptr;
 
   // Errors: kFailedPrecondition with what was granted and what a run of this configuration has.
   Status check_granted(const BatchPart& granted) const;
