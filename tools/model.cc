@@ -73,7 +73,7 @@ Result<NetworkSpec> network_of(const ModelOptions& options, std::vector<std::str
   PACELINE_ASSIGN_OR_RETURN(const RunConfig config, load_config(options.path, {}, LoadFor::kReading, &notes));
   if (!input) return build_network(config);
   if (config.train.model == "layers") return build_network(config.train, *input, kAnyClasses);
-  return build_network(config.train, *input);
+  return build_network(config.train, *input, options.classes);
 }
 
 std::string grouped(std::int64_t number) {
@@ -109,8 +109,10 @@ std::string table_of(const NetworkSpec& network) {
                           {grouped(layer.weight.size + layer.bias.size)},
                           {grouped(layer.multiply_adds())}});
   }
+  const std::int64_t statistics = network.layout.size() - network.trained();
   return rendered(table, TextStyle::kPlain) + "multiply-adds " + std::to_string(multiply_adds) +
-         "\nparameters " + std::to_string(network.layout.size()) + "\n";
+         (statistics == 0 ? "" : "\nrunning statistics " + std::to_string(statistics)) + "\nparameters " +
+         std::to_string(network.trained()) + "\n";
 }
 
 }  // namespace
@@ -134,6 +136,9 @@ void add_model(CLI::App& app, int& exit_status) {
   command->add_option("FILE", options->path, "Configuration, Caffe net or Caffe solver (*.prototxt)")
       ->required();
   command->add_option("--input", options->input, "Channels, height and width of a sample, as 3,227,227");
+  command->add_option("--classes", options->classes, "Of a ready-made network with --input: default 10")
+      ->check(CLI::Range(2, 65536))
+      ->needs("--input");
   command->add_option("--phase", options->phase, "Of a Caffe net: train (default) or test")
       ->check(CLI::IsMember({"train", "test"}));
   command->callback([options, &exit_status] { exit_status = model(*options, std::cout, std::cerr); });

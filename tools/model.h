@@ -1,7 +1,8 @@
 // `paceline model FILE`: the layers of a network as a table: what each reads, what shape it gives, parameters
-// and multiply-adds of one sample; and their sums. FILE is a configuration, a Caffe net or a Caffe solver.
+// and multiply-adds of one sample; and their sums. Running statistics, which nothing trains, are counted apart. FILE is a configuration, a Caffe net or a Caffe solver.
 #pragma once
 
+#include <cstdint>
 #include <iosfwd>
 #include <string>
 
@@ -15,6 +16,7 @@ struct ModelOptions {
   std::string path = {};
   std::string input = {};  // "C,H,W"; empty: what the file says
   std::string phase = "train";
+  std::int64_t classes = 10;  // of a ready-made network with `input`
 };
 
 // The table to `out`, its last line `parameters N`, and 0; or the error's one line to `err`, and 2. What of a

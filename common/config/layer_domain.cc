@@ -21,7 +21,7 @@ struct Field {
   Use (*use)(const LayerRule&);
 };
 
-constexpr std::array<Field, 21> kFields{{
+constexpr std::array<Field, 24> kFields{{
     {"out", [](const LayerRule& rule) { return required_if(rule.has_out); }},
     {"kernel", [](const LayerRule& rule) { return required_if(rule.window != nullptr); }},
     {"stride", [](const LayerRule& rule) { return optional_if(rule.window != nullptr); }},
@@ -35,6 +35,9 @@ constexpr std::array<Field, 21> kFields{{
     {"beta", [](const LayerRule& rule) { return optional_if(rule.is_lrn); }},
     {"k", [](const LayerRule& rule) { return optional_if(rule.is_lrn); }},
     {"region", [](const LayerRule& rule) { return optional_if(rule.is_lrn); }},
+    {"bias", [](const LayerRule& rule) { return optional_if(rule.may_lack_bias); }},
+    {"epsilon", [](const LayerRule& rule) { return optional_if(rule.is_norm); }},
+    {"momentum", [](const LayerRule& rule) { return optional_if(rule.is_norm); }},
     {"lr_factor", [](const LayerRule& rule) { return optional_if(rule.has_parameters); }},
     {"decay_factor", [](const LayerRule& rule) { return optional_if(rule.has_parameters); }},
     {"bias_lr_factor", [](const LayerRule& rule) { return optional_if(rule.has_parameters); }},
@@ -77,6 +80,8 @@ Domain<std::string> layer_name() {
   return text("a name",
               [](const std::string& name) { return std::string(name.empty() ? "an empty name" : ""); });
 }
+// A norm does not decay but where it is asked to.
+double usual_decay(const LayerRule& rule) { return rule.is_norm ? 0.0 : 1.0; }
 Domain<double> factor() { return real({.low = 0, .high = 1e6}); }
 
 std::optional<Fault> read_layer(const Value& value, LayerConfig& out) {
@@ -109,6 +114,11 @@ std::optional<Fault> read_layer(const Value& value, LayerConfig& out) {
   if (auto wrong = read_field(value, "beta", real(any), layer_config.beta)) return wrong;
   if (auto wrong = read_field(value, "k", real(any), layer_config.k)) return wrong;
   if (auto wrong = read_field(value, "region", choice<LrnRegion>(), layer_config.region)) return wrong;
+  if (auto wrong = read_field(value, "bias", boolean(), layer_config.bias)) return wrong;
+  const Interval above_zero{.low = 0, .high = 1, .open_low = true};
+  if (auto wrong = read_field(value, "epsilon", real(above_zero), layer_config.epsilon)) return wrong;
+  if (auto wrong = read_field(value, "momentum", real(above_zero), layer_config.momentum)) return wrong;
+  layer_config.decay_factor = usual_decay(layer_rule(layer_config.kind));
   if (auto wrong = read_field(value, "lr_factor", factor(), layer_config.lr_factor)) return wrong;
   if (auto wrong = read_field(value, "decay_factor", factor(), layer_config.decay_factor)) return wrong;
   if (auto wrong = read_field(value, "bias_lr_factor", or_null(factor()), layer_config.bias_lr_factor)) {
@@ -147,9 +157,14 @@ std::string write_layer(const LayerConfig& layer_config) {
     fields += ", k: " + real({}).write(layer_config.k);
     fields += std::string(", region: ") + name_of(layer_config.region);
   }
+  const LayerConfig usual;
+  if (layer_config.bias != usual.bias) fields += ", bias: false";
+  if (layer_config.epsilon != usual.epsilon) fields += ", epsilon: " + real({}).write(layer_config.epsilon);
+  if (layer_config.momentum != usual.momentum)
+    fields += ", momentum: " + real({}).write(layer_config.momentum);
   // Only where they are not as usual: a network of before there were such fields keeps its fingerprint.
   if (layer_config.lr_factor != 1.0) fields += ", lr_factor: " + factor().write(layer_config.lr_factor);
-  if (layer_config.decay_factor != 1.0) {
+  if (layer_config.decay_factor != usual_decay(rule)) {
     fields += ", decay_factor: " + factor().write(layer_config.decay_factor);
   }
   if (layer_config.bias_lr_factor) {

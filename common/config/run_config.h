@@ -254,14 +254,18 @@ struct LayerConfig {
   double beta = 0.75;                         // lrn
   double k = 1.0;                             // lrn across channels
   LrnRegion region = LrnRegion::kAcross;      // lrn
+  bool bias = true;                           // conv: has one
+  double epsilon = 1e-5;                      // batch_norm: added to the variance
+  double momentum = 0.1;  // batch_norm: the part of the way that running statistics take to new ones
   bool operator==(const LayerConfig&) const = default;
 };
 
 struct TrainSection {
   std::string model =
-      "cifar_cnn_small";  // cifar_cnn | cifar_cnn_small | layers (then `layers` is the network)
+      "cifar_cnn_small";  // a ready-made network's name | layers (then `layers` is the network)
   std::vector<LayerConfig> layers;
   double dropout = 0.0;                // ready-made networks: rate before the last dense layer
+  bool zero_gamma = false;             // ready-made residual networks: blocks begin as the identity
   Backend backend = Backend::kOnednn;  // on the CPU
   OptimizerSection optimizer;          // the servers'
   // Mini-batches that a worker takes with its inner optimizer between two exchanges; the difference that they
@@ -317,14 +321,14 @@ enum class OnBad { kSkip, kFail };
 enum class DecodeKind { kFused, kWhole, kScaled };
 struct DataSection {
   DataKind kind = DataKind::kSynthetic;
-  std::string path;           // folder with the data (docs/DATA.md); empty (YAML: null): none
-  bool augment = false;       // random crop and horizontal flip
+  std::string path;      // folder with the data (docs/DATA.md); empty (YAML: null): none
+  bool augment = false;  // random crop and horizontal flip
   Subtract subtract = Subtract::kChannel;
   std::vector<double> subtract_values;  // subtract: values: of each channel, 0..255; one serves all
   std::optional<double> scale;          // what is left is multiplied by it; null: 1 / the channel's deviation
-  std::int64_t classes = 10;  // images: folders of classes
-  double test_share = 0.0;    // images: of one folder's pictures; 0: two folders
-  CropSection crop;           // images
+  std::int64_t classes = 10;            // images: folders of classes
+  double test_share = 0.0;              // images: of one folder's pictures; 0: two folders
+  CropSection crop;                     // images
   std::vector<double> mean = {123.675, 116.28, 103.53};     // images: red, green, blue; of 255
   std::vector<double> deviation = {58.395, 57.12, 57.375};  // images: what a difference from it is divided by
   std::int64_t cache = std::int64_t{1} << 30;               // images: bytes of encoded files in memory

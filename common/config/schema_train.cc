@@ -1,8 +1,15 @@
 // Rows of `train`: the network, the optimizer and its schedule, how much is done and by whom.
 #include "common/config/schema.h"
+#include "common/network/ready_made.h"
 
 namespace paceline::config {
 namespace {
+
+std::vector<std::string> model_names() {
+  std::vector<std::string> names = ready_made_names();
+  names.emplace_back("layers");
+  return names;
+}
 
 constexpr std::int64_t kVersionsMax = 1'000'000'000'000;
 
@@ -202,18 +209,22 @@ void add_train(Schema& schema) {
   auto& keys = schema.keys;
 
   keys.push_back(
-      row(PACELINE_FIELD(train.model), one_of({"cifar_cnn", "cifar_cnn_small", "layers"}), Scope::kWholeRun,
+      row(PACELINE_FIELD(train.model), one_of(model_names()), Scope::kWholeRun,
           {.effect = "A ready-made network, or `layers` for the one listed under train.layers.",
-           .trade_off = "cifar_cnn is the DTSSP experiment's, about 4 x the work of cifar_cnn_small."}));
+           .trade_off = "cifar_cnn is the DTSSP experiment's, about 4 x the work of cifar_cnn_small. The "
+                        "residual ones (docs/LARGE_BATCHES.md) are slower and better; resnet50 is for "
+                        "224 x 224 pictures."}));
   keys.push_back(row(
       PACELINE_FIELD(train.layers), list_of(layer()), Scope::kWholeRun,
       {.effect = "The network from input to output; only with model: layers. A layer reads the one before "
                  "it, or those that its `from` names.",
-       .trade_off = "conv {out, kernel, stride, padding, groups, dilation}, pool and average_pool {kernel, "
-                    "stride, padding, window_end}, dense {out}, dropout {rate}, lrn {size, alpha, beta, k, "
-                    "region}, relu, sigmoid, tanh, flatten, add {from}, concat {from}, global_average_pool; "
-                    "each may have a name and a from, conv and dense the factors and fillers of "
-                    "docs/CONFIG.md."}));
+       .trade_off =
+           "conv {out, kernel, stride, padding, groups, dilation, bias}, pool and average_pool {kernel, "
+           "stride, padding, window_end}, dense {out}, dropout {rate}, lrn {size, alpha, beta, k, "
+           "region}, batch_norm {epsilon, momentum}, relu, sigmoid, tanh, flatten, add {from}, "
+           "concat {from}, global_average_pool; "
+           "each may have a name and a from, conv, dense and batch_norm the factors and fillers of "
+           "docs/CONFIG.md."}));
   keys.push_back(row(
       PACELINE_FIELD(train.caffe_solver), path_or_null(), Scope::kOneDaemon,
       {.effect = "A Caffe solver.prototxt: its network, optimizer, batch size and length, for keys that are "
@@ -224,6 +235,12 @@ void add_train(Schema& schema) {
                      {.unit = "probability",
                       .effect = "Ready-made networks: dropout before the last dense layer; 0 is off.",
                       .trade_off = "Generalises better over many epochs, learns more slowly in few."}));
+  keys.push_back(
+      row(PACELINE_FIELD(train.zero_gamma), boolean(), Scope::kWholeRun,
+          {.effect = "Ready-made residual networks: the last norm of each block begins with gamma 0, so "
+                     "that blocks begin as the identity.",
+           .trade_off = "Steadier first steps, above all with large mini-batches."}));
+
   keys.push_back(row(
       PACELINE_FIELD(train.backend), choice<Backend>(), Scope::kWholeRun,
       {.effect =

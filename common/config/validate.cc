@@ -97,14 +97,31 @@ void check_encoding(Judge& judge, const ClusterSection& cluster) {
 }
 
 // Of a network that can be built: what the rest of the configuration has no use for.
-void check_layers(Judge& judge, const TrainSection& train, const NetworkSpec& network) {
+void check_decay_factors(Judge& judge, const TrainSection& train, const NetworkSpec& network) {
   for (std::size_t i = 0; i < train.layers.size(); ++i) {
     const std::string key = "train.layers[" + std::to_string(i) + "]";
     const double decay = train.layers[i].decay_factor;
     const OptimizerSection& own = train.has_inner_optimizer ? train.inner_optimizer : train.optimizer;
-    judge.refuse_if(decay != 1.0 && own.weight_decay == 0.0,
-                    {key.c_str(), "train.optimizer.weight_decay"}, "nobody reads decay_factor",
-                    real({}).write(decay), "a weight_decay above 0, or no decay_factor");
+    const Layer& layer = network.layers[i];
+    // A norm's is 0 where nothing is said.
+    const double usual = layer_rule(layer.kind).is_norm ? 0.0 : 1.0;
+    judge.refuse_if(decay != usual && own.weight_decay == 0.0, {key.c_str(), "train.optimizer.weight_decay"},
+                    "nobody reads decay_factor", real({}).write(decay),
+                    "a weight_decay above 0, or no decay_factor");
+  }
+}
+
+// Of one: what there is no way to train it by.
+void check_layers(Judge& judge, const RunConfig& c, const NetworkSpec& network) {
+  const TrainSection& train = c.train;
+  const bool loses =
+      c.cluster.gradient_encoding == Encoding::kInt8 || c.cluster.gradient_encoding == Encoding::kTopK;
+  judge.refuse_if(loses && network.mixes_samples(), {"cluster.gradient_encoding", "train.model"},
+                  "statistics of a batch_norm go with the gradient", name_of(c.cluster.gradient_encoding),
+                  "fp32, fp16 or bf16, or a network without batch_norm");
+  for (std::size_t i = 0; i < network.layers.size(); ++i) {
+    const std::string key =
+        train.model == "layers" ? "train.layers[" + std::to_string(i) + "]" : "train.model";
     const Layer& layer = network.layers[i];
     const auto of_kind = layer_rule(layer.kind).is_on_gpu;
     const bool on_gpu = is_on_gpu(layer.kind) && (of_kind == nullptr || of_kind(layer));
@@ -127,7 +144,10 @@ void check_network(Judge& judge, const RunConfig& c) {
   // Shapes are inferred here and not only in the workers, so that nobody starts for a network that cannot be.
   if (!judge.verdict().is_ok()) return;
   const auto network = build_network(c);
-  if (network.is_ok()) return check_layers(judge, train, *network);
+  if (network.is_ok()) {
+    check_decay_factors(judge, train, *network);
+    return check_layers(judge, c, *network);
+  }
   const std::string& fault = network.status().message();  // "train.layers[3]: conv: kernel 9 is larger …"
   const std::size_t end_of_key = fault.find(": ");
   const std::string key = fault.substr(0, end_of_key);

@@ -44,6 +44,18 @@ struct AdamElement {
   }
 };
 
+// A buffer's step (common/params/step_factors.h); there is no decay.
+struct TowardsElement {
+  float kept;
+  float measured;
+  kernels::WeightDecay decay{};
+
+  template <kernels::Decay kDecay>
+  PACELINE_HOST_DEVICE float to(int, float parameter, float gradient) const {
+    return kernels::towards(parameter, gradient, kept, measured);
+  }
+};
+
 template <typename Element>
 PACELINE_HOST_DEVICE float stepped(const Element& element, int i, float parameter, float gradient) {
   using kernels::Decay;

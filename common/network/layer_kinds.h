@@ -23,7 +23,8 @@
   X(kAveragePool, average_pool, false)              \
   X(kLrn, lrn, false)                               \
   X(kSigmoid, sigmoid, false)                       \
-  X(kTanh, tanh, false)
+  X(kTanh, tanh, false)                             \
+  X(kBatchNorm, batch_norm, false)
 
 namespace paceline {
 

@@ -86,10 +86,32 @@ Status LayerDraft::add_parameters(const LayerConfig& config, std::vector<std::in
   PACELINE_ASSIGN_OR_RETURN(layer_.weight,
                             add_tensor(layer_.name + ".weight", std::move(weight_shape),
                                        {TensorRole::kWeight, config.lr_factor, config.decay_factor}));
+  if (!config.bias) return Status::ok();
   PACELINE_ASSIGN_OR_RETURN(layer_.bias,
                             add_tensor(layer_.name + ".bias", {outputs},
                                        {TensorRole::kBias, config.bias_lr_factor.value_or(config.lr_factor),
                                         config.bias_decay_factor.value_or(config.decay_factor)}));
+  return Status::ok();
+}
+
+Status LayerDraft::add_norm(const LayerConfig& config) {
+  const std::vector<std::int64_t> channels = {layer_.out.channels};
+  layer_.weight_init = config.weight_init;
+  layer_.bias_init = config.bias_init;
+  if (layer_.weight_init.kind == FillerKind::kUsual) {
+    layer_.weight_init = {.kind = FillerKind::kConstant, .value = 1.0};
+  }
+  const double bias_lr = config.bias_lr_factor.value_or(config.lr_factor);
+  const double bias_decay = config.bias_decay_factor.value_or(config.decay_factor);
+  const TensorTraits buffer{TensorRole::kBuffer, config.momentum, 0.0};
+  PACELINE_ASSIGN_OR_RETURN(layer_.weight,
+                            add_tensor(layer_.name + ".weight", channels,
+                                       {TensorRole::kNorm, config.lr_factor, config.decay_factor}));
+  PACELINE_ASSIGN_OR_RETURN(
+      layer_.bias, add_tensor(layer_.name + ".bias", channels, {TensorRole::kNorm, bias_lr, bias_decay}));
+  PACELINE_ASSIGN_OR_RETURN(layer_.running_mean, add_tensor(layer_.name + ".running_mean", channels, buffer));
+  PACELINE_ASSIGN_OR_RETURN(layer_.running_variance,
+                            add_tensor(layer_.name + ".running_var", channels, buffer));
   return Status::ok();
 }
 

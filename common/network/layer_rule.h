@@ -35,6 +35,8 @@ struct LayerRule {
   bool has_window_end = false;
   bool is_lrn = false;          // size, alpha, beta, k, region
   bool has_parameters = false;  // a weight and a bias, and so lr_factor and decay_factor
+  bool may_lack_bias = false;
+  bool is_norm = false;  // epsilon, momentum; decay_factor is 0 where it is not given
   // Whether it may be the last of a network, whose output is one logit for each class.
   bool gives_logits = false;
   // Checks the configuration's numbers and fills the draft's layer: its numbers, `out`, and its parameters.
@@ -62,9 +64,13 @@ class LayerDraft {
   // gets. Errors: kInvalidArgument.
   Status slide_window(const LayerConfig& config, const WindowDefaults& defaults);
 
-  // Adds "<name>.weight" with this shape and "<name>.bias" with its first dimension to the layout. Errors:
-  // kInvalidArgument.
+  // Adds "<name>.weight" with this shape and, where it has one, "<name>.bias" with its first dimension to the
+  // layout. Errors: kInvalidArgument.
   Status add_parameters(const LayerConfig& config, std::vector<std::int64_t> weight_shape);
+
+  // Adds "<name>.weight", "<name>.bias", "<name>.running_mean" and "<name>.running_var", one number a channel, to
+  // the layout, which is what PyTorch calls them. Errors: kInvalidArgument.
+  Status add_norm(const LayerConfig& config);
 
  private:
   Result<std::int64_t> windows(WindowEnd end, std::int64_t room, std::int64_t size) const;

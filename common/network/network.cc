@@ -31,14 +31,26 @@ Result<std::vector<LayerConfig>> layers_of(const TrainSection& train, std::int64
           "train.dropout: is for the ready-made networks; give train.layers a dropout layer instead");
     }
     if (train.layers.empty()) return invalid_argument("train.layers: empty, but train.model is layers");
+    if (train.zero_gamma) {
+      return invalid_argument(
+          "train.zero_gamma: is for the ready-made residual networks; give a batch_norm of train.layers "
+          "weight_init "
+          "{kind: constant, value: 0} instead");
+    }
     return train.layers;
   }
   if (!train.layers.empty()) {
     return invalid_argument("train.layers: given, but train.model is " + train.model + ", expected layers");
   }
-  auto layers = ready_made_network(train.model, classes, train.dropout);
+  if (train.zero_gamma && !is_residual(train.model)) {
+    return invalid_argument("train.zero_gamma: true, but train.model is " + train.model + ", expected " +
+                            "a residual network, as resnet20");
+  }
+  auto layers = ready_made_network(train.model, classes, train.dropout, train.zero_gamma);
   if (layers) return *std::move(layers);
-  return invalid_argument("train.model: " + train.model + ", expected cifar_cnn, cifar_cnn_small or layers");
+  std::string names;
+  for (const std::string& name : ready_made_names()) names += name + ", ";
+  return invalid_argument("train.model: " + train.model + ", expected " + names + "or layers");
 }
 
 std::string key_of(std::size_t index) { return "train.layers[" + std::to_string(index) + "]"; }
@@ -60,6 +72,11 @@ Status check_unused_fields(const LayerConfig& config, const LayerRule& rule) {
   }
   if (!rule.has_parameters && (config.weight_init != FillerConfig{} || config.bias_init != FillerConfig{})) {
     return invalid_argument("has no parameters to begin with anything");
+  }
+  if (!rule.may_lack_bias && !config.bias) return invalid_argument("has no `bias` that it could lack");
+  if (!rule.is_norm &&
+      (config.epsilon != LayerConfig{}.epsilon || config.momentum != LayerConfig{}.momentum)) {
+    return invalid_argument("has no `epsilon` and no `momentum`");
   }
   if (!rule.has_groups && config.groups != 1) return invalid_argument("has no `groups`");
   if (!rule.has_groups && config.dilation != 1) return invalid_argument("has no `dilation`");
@@ -110,7 +127,7 @@ class Builder {
     values_.emplace(kImage, 0);
   }
 
-  Status add(const LayerConfig& config) {
+  Status add(const LayerConfig& config, std::int64_t batch_size) {
     const LayerRule& rule = layer_rule(config.kind);
     PACELINE_RETURN_IF_ERROR(check_unused_fields(config, rule));
     Layer layer;
@@ -130,6 +147,7 @@ class Builder {
                               std::to_string(layer.out.size()) + " floats per sample; no more than " +
                               std::to_string(kActivationsMax) + " can be");
     }
+    if (layer.mixes_samples()) PACELINE_RETURN_IF_ERROR(check_norm(layer, batch_size));
     spec_.layers.push_back(std::move(layer));
     return Status::ok();
   }
@@ -171,6 +189,15 @@ class Builder {
                             needed);
   }
 
+  // What has one value alone becomes 0, whatever it was, and no gradient gets through.
+  static Status check_norm(const Layer& layer, std::int64_t batch_size) {
+    const std::int64_t values = batch_size * layer.in.height * layer.in.width;
+    if (values > 1) return Status::ok();
+    return invalid_argument("normalises over one value: batch_size " + std::to_string(batch_size) +
+                            " of a channel of " + std::to_string(layer.in.height) + "x" +
+                            std::to_string(layer.in.width) + ", expected at least 2 values a channel");
+  }
+
   NetworkSpec spec_;
   std::vector<std::string> names_;             // by layer
   std::map<std::string, std::size_t> values_;  // by name
@@ -183,6 +210,12 @@ std::string to_string(const Shape& shape) {
          std::to_string(shape.width);
 }
 
+std::int64_t NetworkSpec::trained() const {
+  std::int64_t floats = layout.size();
+  for (const Layer& layer : layers) floats -= layer.running_mean.size + layer.running_variance.size;
+  return floats;
+}
+
 std::vector<int> NetworkSpec::readers() const {
   std::vector<int> readers(layers.size() + 1);
   for (const Layer& layer : layers) {
@@ -193,12 +226,13 @@ std::vector<int> NetworkSpec::readers() const {
 
 Result<NetworkSpec> build_network(const TrainSection& train, Shape input, std::int64_t classes) {
   PACELINE_ASSERT(input.channels > 0 && input.height > 0 && input.width > 0, to_string(input));
-  PACELINE_ASSERT(classes >= kAnyClasses && classes <= 256, std::to_string(classes));  // labels are bytes
+  PACELINE_ASSERT(classes >= kAnyClasses && classes <= kLayerOutMax, std::to_string(classes));
   PACELINE_ASSIGN_OR_RETURN(const std::vector<LayerConfig> configs, layers_of(train, classes));
   PACELINE_ASSIGN_OR_RETURN(std::vector<std::string> names, names_of(configs));
   Builder builder(input, classes, std::move(names));
   for (std::size_t i = 0; i < configs.size(); ++i) {
-    PACELINE_RETURN_IF_ERROR(builder.add(configs[i]).with_context(place(i, configs[i].kind)));
+    PACELINE_RETURN_IF_ERROR(
+        builder.add(configs[i], train.batch_size).with_context(place(i, configs[i].kind)));
   }
   // A network that is only looked at may have several ends.
   if (classes != kAnyClasses) PACELINE_RETURN_IF_ERROR(builder.check_all_are_read());
@@ -266,6 +300,10 @@ void initialize_parameters(const NetworkSpec& network, std::uint64_t seed, std::
     } else {
       std::fill(bias.begin(), bias.end(), 0.0F);
     }
+    const std::span<float> mean = of(layer.running_mean);
+    const std::span<float> variance = of(layer.running_variance);
+    std::fill(mean.begin(), mean.end(), 0.0F);
+    std::fill(variance.begin(), variance.end(), 1.0F);
     tensor += 2;  // weight, bias
   }
 }

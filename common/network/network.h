@@ -79,13 +79,28 @@ struct Layer {
   std::int64_t dilation = 1;  // conv: the distance of a kernel's elements
   LrnConfig lrn{};            // lrn
   double rate = 0.0;          // dropout: probability of zeroing; the rest is scaled by 1 / (1 - rate)
-  ParameterRange weight;  // conv: out, in / groups, kernel, kernel; dense: out, in (in = C*H*W of its input)
-  ParameterRange bias;    // out
+  double epsilon = 0.0;       // batch_norm: added to the variance
+  // conv: out, in / groups, kernel, kernel; dense: out, in (in = C*H*W of its input); batch_norm: gamma, out
+  ParameterRange weight;
+  ParameterRange bias;  // out, or none; batch_norm: beta
+  // batch_norm, out each: buffers (common/params/layout.h), which evaluations normalise with. They lie behind the
+  // bias. In a gradient's place they are the mini-batch's own, the variance with n / (n - 1) (Bessel).
+  ParameterRange running_mean;
+  ParameterRange running_variance;
   FillerConfig weight_init{};  // what the two begin with
   FillerConfig bias_init{};
 
+  // Whether what it makes of a sample in training depends on the rest of its mini-batch.
+  bool mixes_samples() const { return running_mean.size > 0; }
+
+  // All that it has in the flat vector.
+  ParameterRange tensors() const {
+    return {weight.offset, weight.size + bias.size + running_mean.size + running_variance.size};
+  }
+
   // Products that are added up for one sample, of a layer with a weight; else 0.
   std::int64_t multiply_adds() const {
+    if (mixes_samples()) return 0;
     return weight.size / std::max<std::int64_t>(1, out.channels) * out.size();
   }
 };
@@ -97,6 +112,12 @@ struct NetworkSpec {
   std::vector<Layer> layers;  // in the order they are applied; the last gives `classes` logits
   Layout layout;              // conv1.weight, conv1.bias, ..., fc1.weight, fc1.bias, ...
 
+  // What an optimizer trains, in floats: the layout without its buffers.
+  std::int64_t trained() const;
+  bool mixes_samples() const {
+    return std::any_of(layers.begin(), layers.end(),
+                       [](const Layer& layer) { return layer.mixes_samples(); });
+  }
   const Shape& shape_of(std::size_t value) const { return value == 0 ? input : layers[value - 1].out; }
   // How many inputs of layers each value is.
   std::vector<int> readers() const;
@@ -105,7 +126,7 @@ struct NetworkSpec {
 // Instead of a number of classes: as many as the network's last layer gives.
 inline constexpr std::int64_t kAnyClasses = 0;
 
-// The network that `train` describes: cifar_cnn, cifar_cnn_small, or its own `layers`. A layer reads those
+// The network that `train` describes: a ready-made one (ready_made.h), or its own `layers`. A layer reads those
 // that its `from` names ("input": the image), without one the layer before it. Errors: kInvalidArgument, also
 // for a name that is given twice or that no layer before has, a wrong number of inputs, and a layer that
 // nobody reads; the message begins with the key and a colon (`train.layers[3]: conv: kernel 9 is larger

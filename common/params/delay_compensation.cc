@@ -1,10 +1,10 @@
 #include "common/params/delay_compensation.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
 #include "common/assert.h"
-#include "common/params/kernels.h"
 
 namespace paceline {
 namespace {
@@ -15,8 +15,8 @@ constexpr float kEpsilon = 1e-7F;
 }  // namespace
 
 DelayCompensation::DelayCompensation(const CompensationSection& settings, std::int64_t size,
-                                     std::int64_t block_floats)
-    : settings_(settings) {
+                                     std::int64_t block_floats, FactorRanges factors)
+    : settings_(settings), factors_(std::move(factors)) {
   if (settings.kind == CompensationKind::kAdaptive) mean_square_ = StateVector(size, block_floats);
 }
 
@@ -36,21 +36,31 @@ void DelayCompensation::apply(std::int64_t offset, std::span<const float> gradie
       now.size() == gradient.size() && backup.size() == gradient.size() && out.size() == gradient.size(),
       "gradient " + std::to_string(gradient.size()) + ", now " + std::to_string(now.size()) + ", backup " +
           std::to_string(backup.size()) + ", out " + std::to_string(out.size()));
-  const std::int64_t n = std::ssize(gradient);
-  const auto lambda = static_cast<float>(settings_.lambda);
-  if (settings_.kind == CompensationKind::kConstant) {
-    return kernels::best().compensate({gradient.data(), now.data(), backup.data(), out.data(), n}, lambda);
-  }
-  PACELINE_ASSERT(settings_.kind == CompensationKind::kAdaptive, "a gradient that is not to be compensated");
-  PACELINE_ASSERT(offset >= 0 && mean_square_.size() - offset >= n, "[" + std::to_string(offset) + ", +" +
-                                                                        std::to_string(n) + ") of " +
-                                                                        std::to_string(mean_square_.size()));
-  for (std::int64_t at = 0; at < n;) {  // block by block of m
-    const std::span<float> mean_square = mean_square_.from(offset + at, n - at);
+  const Range whole{offset, offset + std::ssize(gradient)};
+  factors_.for_each(whole, [&](Range part, const StepFactors& factors) {
+    const std::int64_t at = part.begin - offset;
     const kernels::Stale stale{gradient.data() + at, now.data() + at, backup.data() + at, out.data() + at,
-                               std::ssize(mean_square)};
+                               part.size()};
+    if (factors.towards != 0.0) {
+      std::copy_n(stale.gradient, stale.n, stale.out);
+    } else {
+      compensate(part.begin, stale);
+    }
+  });
+}
+
+void DelayCompensation::compensate(std::int64_t offset, const kernels::Stale& stale) {
+  const auto lambda = static_cast<float>(settings_.lambda);
+  if (settings_.kind == CompensationKind::kConstant) return kernels::best().compensate(stale, lambda);
+  PACELINE_ASSERT(settings_.kind == CompensationKind::kAdaptive, "a gradient that is not to be compensated");
+  PACELINE_ASSERT(offset >= 0 && mean_square_.size() - offset >= stale.n,
+                  "[" + std::to_string(offset) + ", +" + std::to_string(stale.n) + ") of " +
+                      std::to_string(mean_square_.size()));
+  for (std::int64_t at = 0; at < stale.n;) {  // block by block of m
+    const std::span<float> mean_square = mean_square_.from(offset + at, stale.n - at);
     kernels::best().compensate_adaptive(
-        stale, mean_square.data(),
+        {stale.gradient + at, stale.now + at, stale.backup + at, stale.out + at, std::ssize(mean_square)},
+        mean_square.data(),
         {lambda, static_cast<float>(settings_.decay), static_cast<float>(1.0 - settings_.decay), kEpsilon});
     at += std::ssize(mean_square);
   }

@@ -17,6 +17,8 @@
 // As with the optimizers (optimizer.h) each element is computed from its own index alone, so that any cut and
 // any instruction set gives the same bits.
 //
+// A buffer (layout.h) has no gradient: what was measured stays as it came.
+//
 // Thread: one at a time, but apply() of pieces that share no block of m may go on in several at once. Memory:
 // one float for each parameter under `adaptive`; while an image of it lives at most as much again.
 #pragma once
@@ -25,15 +27,19 @@
 #include <span>
 
 #include "common/config/run_config.h"
+#include "common/params/kernels.h"
 #include "common/params/state_vector.h"
+#include "common/params/step_factors.h"
 #include "common/status.h"
 
 namespace paceline {
 
 class DelayCompensation {
  public:
-  // For `size` parameters, m in blocks of `block_floats`. size >= 0, block_floats >= 1.
-  DelayCompensation(const CompensationSection& settings, std::int64_t size, std::int64_t block_floats);
+  // For `size` parameters, m in blocks of `block_floats`. size >= 0, block_floats >= 1. `factors`: the
+  // optimizer's of the same range.
+  DelayCompensation(const CompensationSection& settings, std::int64_t size, std::int64_t block_floats,
+                    FactorRanges factors = {});
 
   // out = what becomes of a piece of a gradient that begins at element `offset` of the range. All have equal
   // lengths; `out` is apart from the others. Each gradient's pieces cover the range once.
@@ -46,7 +52,10 @@ class DelayCompensation {
   [[nodiscard]] Status restore(BlockRange mean_square);
 
  private:
+  void compensate(std::int64_t offset, const kernels::Stale& stale);
+
   CompensationSection settings_;
+  FactorRanges factors_;
   StateVector mean_square_;  // adaptive
 };
 

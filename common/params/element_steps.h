@@ -37,6 +37,12 @@ PACELINE_HOST_DEVICE inline Number normal_or_zero(Number value) {
   return value < kLeastNormal && value > -kLeastNormal ? Number{} : value;
 }
 
+// A buffer's step towards what was measured (step_factors.h). `kept` and `measured` are parts of a whole.
+template <typename Number>
+PACELINE_HOST_DEVICE inline Number towards(Number buffer, Number measurement, float kept, float measured) {
+  return normal_or_zero(kept * buffer + measured * measurement);
+}
+
 // The gradient with coupled decay in it.
 template <Decay kDecay, typename Number>
 PACELINE_HOST_DEVICE inline Number decayed_gradient(Number gradient, Number parameter, float weight) {

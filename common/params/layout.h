@@ -18,13 +18,15 @@ namespace paceline {
 //   kWeight   what inputs are multiplied by
 //   kBias     what is added to each channel or unit
 //   kNorm     scale and shift of a normalisation
-//   kBuffer   state that no gradient trains, as running means; no optimizer changes it
+//   kBuffer   state that no gradient trains, as running means: what stands in a gradient's place is what was
+//             measured, and a step goes a part of the way there (step_factors.h)
 enum class TensorRole { kWeight, kBias, kNorm, kBuffer };
 
 // How a tensor is trained.
 struct TensorTraits {
   TensorRole role = TensorRole::kWeight;
-  double lr_factor = 1.0;     // times the learning rate, >= 0; 0: the tensor stays as it is
+  double lr_factor = 1.0;     // times the learning rate, >= 0; 0: the tensor stays as it is. Of a buffer: the
+                              // part of the way, at most 1
   double decay_factor = 1.0;  // times the weight decay, >= 0; 0: none
   bool operator==(const TensorTraits&) const = default;
 };

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/assert.h"
+#include "common/params/element_steps.h"
 #include "common/params/step_coefficients.h"
 #include "common/params/vector_ops.h"
 
@@ -44,8 +45,21 @@ void OptimizerState::begin_step(double learning_rate) {
   learning_rate_ = learning_rate;
 }
 
-// Calls step(offset, piece, factors) for the pieces that have the same factors; of one that is not trained
-// `out` becomes what `in` is, without it.
+namespace {
+
+// What was measured stands in the gradient's place.
+void go_towards(const kernels::Piece& piece, double part) {
+  const auto measured = static_cast<float>(part);
+  const auto kept = static_cast<float>(1.0 - part);
+  for (std::int64_t i = 0; i < piece.n; ++i) {
+    piece.out[i] = kernels::towards(piece.in[i], piece.gradient[i], kept, measured);
+  }
+}
+
+}  // namespace
+
+// Calls step(offset, piece, factors) for the pieces that have the same factors. A buffer takes its own step; of
+// what is not trained `out` becomes what `in` is.
 template <typename Step>
 void OptimizerState::each_piece(std::int64_t offset, std::span<const float> in, std::span<float> out,
                                 std::span<const float> gradient, const Step& step) const {
@@ -60,6 +74,8 @@ void OptimizerState::each_piece(std::int64_t offset, std::span<const float> in, 
     const kernels::Piece piece{in.data() + at, out.data() + at, gradient.data() + at, part.size()};
     if (factors.lr != 0.0) {
       step(part.begin, piece, factors);
+    } else if (factors.towards != 0.0) {
+      go_towards(piece, factors.towards);
     } else if (piece.in != piece.out) {
       std::copy_n(piece.in, piece.n, piece.out);
     }

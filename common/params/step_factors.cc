@@ -3,9 +3,9 @@
 namespace paceline {
 
 StepFactors step_factors(const TensorTraits& traits, const OptimizerSection& settings) {
-  if (traits.role == TensorRole::kBuffer) return {.lr = 0.0};
   // Once: a delta has been made with them. What is not trained stays so.
   const double lr = settings.of_deltas && traits.lr_factor != 0.0 ? 1.0 : traits.lr_factor;
+  if (traits.role == TensorRole::kBuffer) return {.lr = 0.0, .towards = std::min(1.0, lr)};
   if (settings.weight_decay == 0.0) return {.lr = lr};
   const bool spared = settings.decay == DecayOf::kWeights && traits.role != TensorRole::kWeight;
   return {.lr = lr, .decay = spared ? 0.0 : settings.of_deltas ? 1.0 : traits.decay_factor};

@@ -18,11 +18,16 @@ namespace paceline {
 struct StepFactors {
   double lr = 1.0;     // times the learning rate; 0: elements stay as they are, and so does their state
   double decay = 1.0;  // times the weight decay
+  // Of a buffer, whose lr is 0: what it becomes is (1 - towards) x what it is + towards x what was measured.
+  double towards = 0.0;
   bool operator==(const StepFactors&) const = default;
 };
 
 // Of one tensor under an optimizer with these settings: its traits, and `decay: weights`. A buffer is not
-// trained. Where there is no weight decay its factor is 1. An outer optimizer leaves both factors to the inner.
+// trained: a worker contributes what it measured, and each step, whatever its learning rate, goes the part of the
+// way that the tensor's lr_factor says. So it is always a mean of measurements, however stale they are: a
+// variance stays positive. Where there is no weight decay its factor is 1. An outer optimizer leaves both factors
+// to the inner: of a buffer it gets what that one has come to, and takes it as it is.
 StepFactors step_factors(const TensorTraits& traits, const OptimizerSection& settings);
 
 // Thread: immutable after construction.

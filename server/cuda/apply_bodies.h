@@ -65,6 +65,7 @@ struct StepInPlace {
   X(AddToSum)                                   \
   PACELINE_CUDA_STEP_BODIES(X, SgdElement)      \
   PACELINE_CUDA_STEP_BODIES(X, MomentumElement) \
-  PACELINE_CUDA_STEP_BODIES(X, AdamElement)
+  PACELINE_CUDA_STEP_BODIES(X, AdamElement)     \
+  PACELINE_CUDA_STEP_BODIES(X, TowardsElement)
 
 }  // namespace paceline::cuda

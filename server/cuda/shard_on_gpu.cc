@@ -115,7 +115,8 @@ class ShardOnGpu final : public server::ShardDevice {
     PACELINE_RETURN_IF_ERROR(go_behind_sent(place));
     Status put;
     factors_.for_each(part, [&](Range same, const StepFactors& factors) {
-      if (put.is_ok() && factors.lr != 0.0) put = put_in(place, same, step, factors);
+      const bool changes = factors.lr != 0.0 || factors.towards != 0.0;
+      if (put.is_ok() && changes) put = put_in(place, same, step, factors);
     });
     return put;
   }
@@ -241,6 +242,10 @@ class ShardOnGpu final : public server::ShardDevice {
     const kernels::WeightDecay decay = weight_decay(optimizer_, rate, factors.decay);
     return each_launch(part, [&](std::int64_t begin, int indices) -> Status {
       const auto launch = [&](const auto& element) { return put_in(place, begin, indices, step, element); };
+      if (factors.towards != 0.0) {
+        return launch(
+            TowardsElement{static_cast<float>(1.0 - factors.towards), static_cast<float>(factors.towards)});
+      }
       switch (optimizer_.kind) {
         case OptimizerKind::kSgd:
           return launch(SgdElement{static_cast<float>(rate), decay});

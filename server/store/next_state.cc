@@ -39,7 +39,7 @@ NextState::NextState(const ShardSettings& settings, std::int64_t size, const Blo
                    static_cast<std::size_t>((size + settings.block_floats - 1) / settings.block_floats)),
       optimizer_(settings.optimizer, settings.device != nullptr ? 0 : size, settings.block_floats,
                  settings.factors),
-      compensation_(settings.optimizer.delay_compensation, size, settings.block_floats),
+      compensation_(settings.optimizer.delay_compensation, size, settings.block_floats, settings.factors),
       local_updates_(settings.local_updates),
       apply_pool_(size <= settings.apply_alone_floats ? 1 : settings.apply_threads),
       sums_(apply_pool_.threads()),

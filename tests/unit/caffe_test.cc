@@ -130,8 +130,9 @@ class Files {
                     const std::string& phase = "train") {
     put("net.prototxt", net);
     std::ostringstream out;
-    return paceline::model({path("net.prototxt"), input, phase}, out, out) == 0 ? out.str()
-                                                                                : "refused: " + out.str();
+    return paceline::model({.path = path("net.prototxt"), .input = input, .phase = phase}, out, out) == 0
+               ? out.str()
+               : "refused: " + out.str();
   }
 
   std::vector<std::string> notes;

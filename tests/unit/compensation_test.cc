@@ -60,6 +60,17 @@ TEST_CASE("a constant lambda adds lambda g g times the way that the parameters w
   CHECK(compensated(compensation, {2, -2, 2}, {1.5F, 1.5F, 1}, {1, 1, 1}) == Floats{3, -1, 2});
 }
 
+TEST_CASE("what was measured for a buffer is not compensated") {
+  Layout layout;
+  REQUIRE(layout.add("w", {1}).is_ok());
+  REQUIRE(layout.add("mean", {2}, {.role = TensorRole::kBuffer, .lr_factor = 0.25}).is_ok());
+  const auto kind = GENERATE(CompensationKind::kConstant, CompensationKind::kAdaptive);
+  DelayCompensation compensation({kind, 0.5, 0.0}, 3, 2, FactorRanges(layout, {}, {0, 3}));
+  const Floats out = compensated(compensation, {2, 2, 2}, {1.5F, 1.5F, 1.5F}, {1, 1, 1});
+  CHECK(out[0] == Approx(kind == CompensationKind::kConstant ? 3.0 : 2.5));
+  CHECK(Floats(out.begin() + 1, out.end()) == Floats{2, 2});
+}
+
 TEST_CASE("an adaptive lambda is divided by the root of the mean squared gradient so far") {
   DelayCompensation compensation({CompensationKind::kAdaptive, 2.0, 0.75}, 2, 1);
   // m = 0.25 g^2 = 1 and 4, then 0.75 m + 0.25 g^2 = 1.75 and 7

@@ -216,6 +216,19 @@ TEST_CASE("contradictions_are_refused_at_a_key_that_was_given") {
             "heartbeat: 500ms}",
             "cluster.lease: etcd's leases are whole seconds"},
            {"cluster: {top_k_share: 0.1}", "cluster.top_k_share: only top_k keeps a share"},
+           {"train: {model: resnet20}\ncluster: {gradient_encoding: int8}",
+            "cluster.gradient_encoding: statistics of a batch_norm go with the gradient, got int8, expected "
+            "fp32, "
+            "fp16 or bf16, or a network without batch_norm"},
+           {"train: {model: resnet20, device: cuda}",
+            "train.model: there is no such layer on a GPU, got conv "},
+           {"train: {zero_gamma: true}",
+            "train.zero_gamma: the network cannot be built, got true, but train.model"},
+           {"train: {model: layers, batch_size: 1, layers: [{kind: global_average_pool}, {kind: batch_norm}, "
+            "{kind: "
+            "dense, out: 10}]}",
+            "train.layers[1]: the network cannot be built, got batch_norm: normalises over one value: "
+            "batch_size 1"},
            {"cluster: {gradient_encoding: int8, top_k_share: 0.1}", "cluster.top_k_share: only top_k"},
            {"cluster: {gradient_encoding: top_k}", "cluster.gradient_encoding: top_k without its share"},
            {"cluster: {gradient_encoding: top_k, top_k_share: 0.6, frame_bytes: 1MiB}",

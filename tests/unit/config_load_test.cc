@@ -271,6 +271,12 @@ TEST_CASE("the_effective_configuration_loads_again_as_the_same_configuration") {
            "from: [a.b]},\n"
            "  {kind: add, from: [relu1, input]}, {kind: concat, name: c-1, from: [add1, input]},\n"
            "  {kind: global_average_pool}, {kind: dense, out: 10}]}",
+           "train: {model: layers, optimizer: {weight_decay: 0.1}, layers: [\n"
+           "  {kind: conv, out: 3, kernel: 3, bias: false}, {kind: batch_norm, epsilon: 1e-3, momentum: "
+           "0.5},\n"
+           "  {kind: batch_norm, decay_factor: 1, weight_init: {kind: constant, value: 0}}, {kind: dense, "
+           "out: 10}]}",
+           "train: {model: resnet20, zero_gamma: true}",
        }) {
     const RunConfig config = loaded(text);
     const std::string yaml = to_yaml(config);

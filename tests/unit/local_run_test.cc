@@ -42,15 +42,18 @@ TEST_CASE("a_run_in_one_process_ends_with_the_bits_of_one_with_servers") {
     OptimizerKind optimizer;
     DecayOf decay = DecayOf::kAll;
     std::int64_t local_steps = 1;
+    bool normalised = false;
   };
-  const auto each =
-      GENERATE(Case{1, PolicyKind::kBsp, CombineMode::kMean, OptimizerKind::kSgd},
-               Case{1, PolicyKind::kBsp, CombineMode::kMean, OptimizerKind::kSgd, DecayOf::kWeights},
-               Case{1, PolicyKind::kSsp, CombineMode::kEach, OptimizerKind::kSgd},
-               Case{1, PolicyKind::kBsp, CombineMode::kEach, OptimizerKind::kAdam},
-               Case{3, PolicyKind::kBsp, CombineMode::kMean, OptimizerKind::kMomentum},
-               Case{3, PolicyKind::kBsp, CombineMode::kMean, OptimizerKind::kMomentum, DecayOf::kAll, 4},
-               Case{1, PolicyKind::kSsp, CombineMode::kEach, OptimizerKind::kSgd, DecayOf::kAll, 4});
+  const auto each = GENERATE(
+      Case{1, PolicyKind::kBsp, CombineMode::kMean, OptimizerKind::kSgd},
+      Case{1, PolicyKind::kBsp, CombineMode::kMean, OptimizerKind::kSgd, DecayOf::kWeights},
+      Case{1, PolicyKind::kSsp, CombineMode::kEach, OptimizerKind::kSgd},
+      Case{1, PolicyKind::kBsp, CombineMode::kEach, OptimizerKind::kAdam},
+      Case{3, PolicyKind::kBsp, CombineMode::kMean, OptimizerKind::kMomentum},
+      Case{3, PolicyKind::kBsp, CombineMode::kMean, OptimizerKind::kMomentum, DecayOf::kAll, 4},
+      Case{1, PolicyKind::kSsp, CombineMode::kEach, OptimizerKind::kSgd, DecayOf::kAll, 4},
+      Case{3, PolicyKind::kBsp, CombineMode::kMean, OptimizerKind::kMomentum, DecayOf::kAll, 1, true},
+      Case{2, PolicyKind::kBsp, CombineMode::kMean, OptimizerKind::kSgd, DecayOf::kAll, 4, true});
   CAPTURE(each.threads, static_cast<int>(each.policy), static_cast<int>(each.optimizer));
   RunConfig config =
       with_policy(training_config(1, each.threads), each.policy, ApplyMode::kVersioned, each.combine);
@@ -61,6 +64,8 @@ TEST_CASE("a_run_in_one_process_ends_with_the_bits_of_one_with_servers") {
     config.train.optimizer.weight_decay = 0.1;
     config.train.layers.back().lr_factor = 0.5;
   }
+  if (each.normalised)
+    config.train.layers.insert(config.train.layers.begin() + 1, {.kind = LayerKind::kBatchNorm});
   config.train.optimizer.schedule.kind = ScheduleKind::kCosine;
   if (each.local_steps > 1) config = with_local_steps(config, each.local_steps);
   REQUIRE(check_local(config).is_ok());

@@ -133,6 +133,21 @@ TEST_CASE("a_delta_is_what_all_steps_of_a_round_have_taken_away_and_has_a_gradie
   CHECK(delta[0] == 3.0F);
 }
 
+// Two measurements, 4 and 8, each a quarter of the way: 0 -> 1 -> 2.75.
+TEST_CASE("of_a_buffer_the_delta_is_what_the_steps_have_made_of_it") {
+  Layout layout;
+  REQUIRE(layout.add("w", {1}).is_ok());
+  REQUIRE(layout.add("mean", {1}, {.role = TensorRole::kBuffer, .lr_factor = 0.25}).is_ok());
+  LocalSteps steps(optimizer_of(OptimizerKind::kSgd, 0.5), layout);
+  const std::vector<float> begin{10.0F, 0.0F};
+  std::vector<float> delta(2);
+  steps.begin(begin);
+  steps.step(std::vector<float>{2.0F, 4.0F}, 0.5);
+  steps.step(std::vector<float>{4.0F, 8.0F}, 0.5);
+  steps.delta(begin, delta);
+  CHECK(delta == std::vector<float>{3.0F, 2.75F});
+}
+
 TEST_CASE("the_inner_optimizer_s_state_stays_over_rounds_until_it_is_to_be_forgotten") {
   Layout layout;
   REQUIRE(layout.add("w", {1}).is_ok());

@@ -32,6 +32,10 @@ inline LayerConfig add(std::vector<std::string> from) {
 inline LayerConfig concat(std::vector<std::string> from) {
   return {.kind = LayerKind::kConcat, .from = std::move(from)};
 }
+inline LayerConfig batch_norm() { return {.kind = LayerKind::kBatchNorm}; }
+inline LayerConfig conv_without_bias(std::int64_t out, std::int64_t kernel, std::int64_t stride = 0) {
+  return {.kind = LayerKind::kConv, .out = out, .kernel = kernel, .stride = stride, .bias = false};
+}
 // The same layer with a name, and reading `from` where that is not the one before.
 inline LayerConfig named_layer(std::string name, LayerConfig layer, std::vector<std::string> from = {}) {
   layer.name = std::move(name);
@@ -41,6 +45,47 @@ inline LayerConfig named_layer(std::string name, LayerConfig layer, std::vector<
 inline LayerConfig reading(LayerConfig layer, std::vector<std::string> from) {
   layer.from = std::move(from);
   return layer;
+}
+
+// Networks with batch norms where a back end may get one wrong; arguments as below. Right in front of a norm a bias
+// has no effect, and a gradient of rounding errors alone: there is none.
+inline std::vector<std::vector<LayerConfig>> normalised_networks(std::int64_t wide, std::int64_t narrow) {
+  return {
+      {conv_without_bias(wide, 3), batch_norm(), relu(), conv_without_bias(narrow, 3), batch_norm(),
+       dense(10)},
+      {batch_norm(), conv(narrow, 3), relu(), batch_norm(), relu(), pool(2),
+       dense(10)},  // of images; a pool behind
+      {flatten(), batch_norm(), dense(12), relu(), batch_norm(), relu(), dense(10)},  // of vectors
+      // Activation first, so what is normalised is added, too; a norm that two read.
+      {named_layer("a", conv(wide, 3)), batch_norm(), relu(), conv_without_bias(wide, 3), batch_norm(),
+       relu(), named_layer("b", conv_without_bias(wide, 3)), named_layer("c", add({"b", "a"})),
+       named_layer("d", batch_norm()), relu(), conv(wide, 1), add({"c", "conv4", "d"}), global_average_pool(),
+       dense(10)},
+      // Residual blocks, one with a projection.
+      {conv_without_bias(wide, 3),
+       batch_norm(),
+       named_layer("x", relu()),
+       conv_without_bias(wide, 3),
+       batch_norm(),
+       relu(),
+       conv_without_bias(wide, 3),
+       named_layer("n", batch_norm()),
+       add({"n", "x"}),
+       named_layer("y", relu()),
+       conv_without_bias(narrow, 3, 2),
+       batch_norm(),
+       relu(),
+       conv_without_bias(narrow, 3),
+       named_layer("m", batch_norm()),
+       named_layer("p", conv_without_bias(narrow, 1, 2), {"y"}),
+       named_layer("q", batch_norm()),
+       add({"m", "q"}),
+       relu(),
+       global_average_pool(),
+       dense(10)},
+      {conv(wide, 3), relu(), dropout(0.2), batch_norm(), dropout(0.1), relu(), concat({"relu2", "conv1"}),
+       conv(narrow, 3), dense(10)},
+  };
 }
 
 // Networks in which values are read several times, added up and put side by side, in the ways that a back end
@@ -122,15 +167,23 @@ struct RandomBatch {
   std::int64_t floats_ = 0;
 };
 
-// Initial weights, and biases that are not zero: so that a bias that is forgotten shows.
+// Initial weights, and biases, scales and running statistics that are not 0 and 1: so that one that is forgotten
+// shows.
 inline std::vector<float> random_parameters(const NetworkSpec& network, std::uint64_t seed) {
   std::vector<float> parameters(network.layout.size());
   initialize_parameters(network, seed, parameters);
   CounterRandom random(seed, Stream::kTest, 2);
   for (const Layer& layer : network.layers) {
-    for (std::int64_t i = 0; i < layer.bias.size; ++i) {
-      parameters[layer.bias.offset + i] = 0.4F * random.next_float() - 0.2F;
-    }
+    const auto draw = [&](const ParameterRange& range, float middle) {
+      for (std::int64_t i = 0; i < range.size; ++i) {
+        parameters[range.offset + i] = middle + 0.4F * random.next_float() - 0.2F;
+      }
+    };
+    draw(layer.bias, 0.0F);
+    if (!layer.mixes_samples()) continue;
+    draw(layer.weight, 1.0F);
+    draw(layer.running_mean, 0.0F);
+    draw(layer.running_variance, 1.0F);
   }
   return parameters;
 }

@@ -66,6 +66,54 @@ TEST_CASE("the_gradient_of_each_branching_network_is_its_finite_difference") {
   check_gradient(network_of(layers[static_cast<std::size_t>(index)], {3, 4, 4}, 10));
 }
 
+TEST_CASE("the_gradient_of_each_normalised_network_is_its_finite_difference") {
+  const auto layers = normalised_networks(4, 2);
+  const auto index = GENERATE(range(0, 6));
+  REQUIRE(layers.size() == 6);
+  INFO("network " << index);
+  check_gradient(network_of(layers[static_cast<std::size_t>(index)], {3, 4, 4}, 10));
+}
+
+// By hand: one channel, two samples of two places with 1, 3, 5, 7: mean 4, squared distances 9, 1, 1, 9.
+TEST_CASE("a_batch_norm_measures_its_mini_batch_in_training_and_goes_by_running_statistics_in_an_evaluation",
+          "[both]") {
+  LayerConfig norm = batch_norm();
+  norm.epsilon = 0.25;
+  const NetworkSpec network = network_of({norm, dense(2)}, {1, 1, 2}, 2);
+  // gamma, beta, running mean and variance; both logits are the same: the loss is what the first place is.
+  const std::vector<float> parameters{2, 0.5, 3, 0.75, 1, 0, 0, 0, 0, 0};
+  const std::vector<float> images{1, 3, 5, 7};
+  const std::vector<std::uint8_t> labels{0, 0};
+  const Batch batch{images, labels, {}, {}};
+  const auto loss = [](double logit) { return std::log1p(std::exp(-logit)); };
+  for (const Backend kind : {Backend::kReference, Backend::kOnednn}) {
+    const auto backend = backend_of(kind, network, 2);
+    std::vector<float> gradient(parameters.size());
+    const auto trained = backend->gradient(parameters, batch, gradient, whole_at_the_end);
+    REQUIRE(trained.is_ok());
+    CHECK(gradient[2] == Approx(4.0));
+    CHECK(gradient[3] == Approx(20.0 / 3.0));  // without its bias; it normalises by 20 / 4
+    const double scale = 2.0 / std::sqrt(5.25);
+    CHECK(trained->loss_sum == Approx(loss(0.5 - 3.0 * scale) + loss(0.5 + 1.0 * scale)));
+    // (x - 3) 2 / sqrt(0.75 + 0.25) + 0.5
+    CHECK(backend->evaluate(parameters, batch)->loss_sum == Approx(loss(-3.5) + loss(4.5)));
+  }
+}
+
+TEST_CASE("a_norm_over_one_value_is_refused", "[both]") {
+  const NetworkSpec network = network_of({global_average_pool(), batch_norm(), dense(3)}, {2, 2, 2}, 3);
+  const RandomBatch batch(network, 2, 1);
+  const std::vector<float> parameters = random_parameters(network, 1);
+  std::vector<float> gradient(parameters.size());
+  for (const Backend kind : {Backend::kReference, Backend::kOnednn}) {
+    const auto backend = backend_of(kind, network, 2);
+    CHECK(backend->gradient(parameters, batch.slice(0, 1), gradient, whole_at_the_end).status().message() ==
+          "mini-batch of 1 sample: bn1 normalises over one value, expected at least 2 samples");
+    CHECK(backend->gradient(parameters, batch.all(), gradient, whole_at_the_end).is_ok());
+    CHECK(backend->evaluate(parameters, batch.slice(0, 1)).is_ok());
+  }
+}
+
 TEST_CASE("the_loss_of_equal_logits_is_the_logarithm_of_the_classes") {
   const NetworkSpec network = network_of({dense(4)}, {1, 2, 2}, 4);
   const RandomBatch batch(network, 5, 1);
@@ -133,6 +181,8 @@ TEST_CASE("each_layer_is_final_once_the_last_first_and_nothing_touches_it_afterw
                std::vector<LayerConfig>{relu(), conv(4, 3, 2), pool(2), flatten(), dense(5)},
                std::vector<LayerConfig>{named_layer("a", conv(4, 3)), relu(), named_layer("b", conv(4, 3)),
                                         add({"b", "a"}), relu(), dense(5)},
+               std::vector<LayerConfig>{conv_without_bias(4, 3), batch_norm(), relu(), conv(4, 3),
+                                        batch_norm(), dense(5)},
                std::vector<LayerConfig>{dense(5)});
   const std::int64_t samples = GENERATE(1, 4);  // of 4: the mini-batch may be smaller
   const NetworkSpec network = network_of(layers, {3, 8, 8}, 5);

@@ -174,6 +174,83 @@ TEST_CASE("a_layers_factors_are_its_tensors_traits") {
   CHECK(refusal({wrong, dense(10)}) == "train.layers[0]: relu: has no `lr_factor`");
 }
 
+TEST_CASE("a_batch_norm_has_a_scale_a_shift_and_two_buffers") {
+  LayerConfig norm = batch_norm();
+  norm.momentum = 0.25;
+  norm.lr_factor = 2.0;
+  norm.decay_factor = 0.5;
+  const NetworkSpec network = network_of({conv_without_bias(4, 3), norm, dense(10)}, {3, 8, 8}, 10);
+  const auto& tensors = network.layout.tensors();
+  std::vector<std::string> names;
+  for (const Tensor& tensor : tensors) names.push_back(tensor.name);
+  CHECK(names == std::vector<std::string>{"conv1.weight", "bn1.weight", "bn1.bias", "bn1.running_mean",
+                                          "bn1.running_var", "fc1.weight", "fc1.bias"});
+  CHECK(tensors[1].traits == TensorTraits{TensorRole::kNorm, 2.0, 0.5});
+  CHECK(tensors[2].traits == TensorTraits{TensorRole::kNorm, 2.0, 0.5});
+  CHECK(tensors[3].traits == TensorTraits{TensorRole::kBuffer, 0.25, 0.0});
+  CHECK(tensors[4].traits == TensorTraits{TensorRole::kBuffer, 0.25, 0.0});
+  CHECK(network.layout.size() - network.trained() == 8);
+  std::vector<float> parameters(network.layout.size());
+  initialize_parameters(network, 1, parameters);
+  const auto from = parameters.begin() + network.layers[1].weight.offset;
+  CHECK(std::vector<float>(from, from + 16) ==
+        std::vector<float>{1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1});
+}
+
+TEST_CASE("a_batch_norm_that_cannot_be_is_refused") {
+  LayerConfig without = dense(10);
+  without.bias = false;
+  CHECK(refusal({without}) == "train.layers[0]: dense: has no `bias` that it could lack");
+  LayerConfig epsilon = conv(4, 3);
+  epsilon.epsilon = 1e-3;
+  CHECK(refusal({epsilon, dense(10)}) == "train.layers[0]: conv: has no `epsilon` and no `momentum`");
+  TrainSection one = train_with({global_average_pool(), batch_norm(), dense(10)});
+  one.batch_size = 1;
+  CHECK(
+      refusal(one) ==
+      "train.layers[1]: batch_norm: normalises over one value: batch_size 1 of a channel of 1x1, expected at "
+      "least 2 values a channel");
+  TrainSection gamma = train_with({dense(10)});
+  gamma.zero_gamma = true;
+  CHECK_THAT(refusal(gamma), Catch::StartsWith("train.zero_gamma: is for the ready-made residual networks"));
+  gamma = {};
+  gamma.zero_gamma = true;
+  CHECK(
+      refusal(gamma) ==
+      "train.zero_gamma: true, but train.model is cifar_cnn_small, expected a residual network, as resnet20");
+}
+
+TEST_CASE("residual_networks_have_the_parameters_of_their_papers") {
+  const auto trained = [](const std::string& model, Shape input, std::int64_t classes) {
+    TrainSection train;
+    train.model = model;
+    return build_network(train, input, classes).value().trained();
+  };
+  CHECK(trained("resnet20", {3, 32, 32}, 10) == 272'474);  // 0.27 M; 2,752 of them are the projections'
+  CHECK(trained("resnet56", {3, 32, 32}, 10) == 855'770);
+  CHECK(trained("resnet50", {3, 224, 224}, 1000) == 25'557'032);
+}
+
+TEST_CASE("blocks_whose_last_gamma_is_0_begin_as_the_identity_and_norms_and_biases_do_not_decay") {
+  TrainSection train;
+  train.model = "resnet20";
+  train.zero_gamma = true;
+  const NetworkSpec network = build_network(train).value();
+  std::vector<float> parameters(network.layout.size());
+  initialize_parameters(network, 1, parameters);
+  int zeros = 0;
+  for (const Layer& layer : network.layers) {
+    if (!layer.mixes_samples()) continue;
+    const bool last = layer.name.ends_with(".bn2");
+    CHECK(parameters[layer.weight.offset] == (last ? 0.0F : 1.0F));
+    zeros += last ? 1 : 0;
+  }
+  CHECK(zeros == 9);
+  for (const Tensor& tensor : network.layout.tensors()) {
+    CHECK(tensor.traits.decay_factor == (tensor.traits.role == TensorRole::kWeight ? 1.0 : 0.0));
+  }
+}
+
 // The hash travels and is in checkpoints: as it was before layers had names.
 TEST_CASE("the_layouts_of_the_ready_made_networks_keep_their_hashes") {
   CHECK(hex(build_network(TrainSection{}).value().layout.hash()) == "22716750543e521e");
@@ -182,7 +259,8 @@ TEST_CASE("the_layouts_of_the_ready_made_networks_keep_their_hashes") {
 TEST_CASE("model_layers_and_dropout_must_agree") {
   TrainSection unknown;
   unknown.model = "resnet";
-  CHECK(refusal(unknown) == "train.model: resnet, expected cifar_cnn, cifar_cnn_small or layers");
+  CHECK(refusal(unknown) ==
+        "train.model: resnet, expected cifar_cnn, cifar_cnn_small, resnet20, resnet56, resnet50, or layers");
   TrainSection both;
   both.layers = {dense(10)};
   CHECK(refusal(both) == "train.layers: given, but train.model is cifar_cnn_small, expected layers");

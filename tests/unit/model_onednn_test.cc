@@ -63,6 +63,20 @@ TEST_CASE("each_branching_network_agrees_with_the_reference") {
   }
 }
 
+TEST_CASE("each_normalised_network_agrees_with_the_reference") {
+  std::uint64_t seed = 80;
+  for (const auto& layers : normalised_networks(16, 8)) {
+    INFO("network " << seed - 80);
+    const NetworkSpec network = network_of(layers, {3, 12, 10}, 10);
+    check_against_reference(network, 4, 4, seed);
+    check_against_reference(network, 8, 5, seed++);
+  }
+}
+
+TEST_CASE("resnet20_agrees_with_the_reference") {
+  check_against_reference(ready_made("resnet20", 0.0), 3, 3, 90);
+}
+
 TEST_CASE("a_smaller_mini_batch_gives_its_own_gradient") {
   const NetworkSpec network =
       network_of({dropout(0.1), conv(16, 3), relu(), pool(2), dense(12), relu(), dropout(0.3), dense(10)},

@@ -226,7 +226,7 @@ TEST_CASE("each_tensor_has_its_own_learning_rate_and_weight_decay") {
   CHECK(same_bits(range, {expected.begin() + kCut, expected.end()}));
 }
 
-TEST_CASE("decay_weights_spares_biases_and_norms_and_a_buffer_is_never_changed") {
+TEST_CASE("decay_weights_spares_biases_and_norms_and_a_buffer_has_none") {
   OptimizerSection section;
   section.weight_decay = 0.5;
   section.decay = DecayOf::kWeights;
@@ -234,7 +234,7 @@ TEST_CASE("decay_weights_spares_biases_and_norms_and_a_buffer_is_never_changed")
   REQUIRE(layout.add("fc.weight", {1}));
   REQUIRE(layout.add("fc.bias", {1}));
   REQUIRE(layout.add("bn.scale", {1}, {.role = TensorRole::kNorm}));
-  REQUIRE(layout.add("bn.mean", {1}, {.role = TensorRole::kBuffer}));
+  REQUIRE(layout.add("bn.mean", {1}, {.role = TensorRole::kBuffer, .lr_factor = 0.0}));
   const auto stepped = [&] {
     OptimizerState state(section, 4, 4, FactorRanges(layout, section, {0, 4}));
     std::vector<float> parameters{8, 8, 8, 8};
@@ -246,6 +246,24 @@ TEST_CASE("decay_weights_spares_biases_and_norms_and_a_buffer_is_never_changed")
   CHECK(stepped() == std::vector<float>{5, 5, 5, 8});
   section.weight_decay = 0.0;
   CHECK(stepped() == std::vector<float>{7, 7, 7, 8});
+}
+
+TEST_CASE("a_buffer_goes_its_part_of_the_way_to_what_was_measured_whatever_the_rate_and_the_kind") {
+  Layout layout;
+  REQUIRE(layout.add("fc.weight", {1}));
+  REQUIRE(layout.add("bn.mean", {2}, {.role = TensorRole::kBuffer, .lr_factor = 0.25}));
+  OptimizerSection section;
+  section.kind = GENERATE(OptimizerKind::kSgd, OptimizerKind::kMomentum, OptimizerKind::kAdam);
+  section.weight_decay = 0.5;
+  OptimizerState state(section, 3, 2, FactorRanges(layout, section, {0, 3}));
+  std::vector<float> parameters{8, 8, 4};
+  for (int i = 0; i < 2; ++i) state.apply(parameters, std::vector<float>{0, 0, 8}, i == 0 ? 0.0 : 0.125);
+  CHECK(parameters[1] == 4.5F);   // 8, 6, 4.5
+  CHECK(parameters[2] == 5.75F);  // 4, 5, 5.75
+  section.of_deltas = true;       // what an inner optimizer has come to
+  OptimizerState outer(section, 3, 2, FactorRanges(layout, section, {0, 3}));
+  outer.apply(parameters, std::vector<float>{0, 1, 2}, 0.5);
+  CHECK(std::vector<float>(parameters.begin() + 1, parameters.end()) == std::vector<float>{1, 2});
 }
 
 TEST_CASE("deltas_that_were_made_with_the_factors_are_applied_as_they_are_and_frozen_tensors_stay") {

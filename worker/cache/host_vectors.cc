@@ -89,7 +89,7 @@ void HostVectors::apply(const OwnGradient& own, std::int64_t begin, std::span<co
 }
 
 // A step from 0 is the difference, but where there is weight decay, which takes its share of the parameters
-// that are here.
+// that are here, and of a buffer, whose step does.
 void HostVectors::make_difference() {
   PACELINE_ASSERT(!gradients_.empty(), "no gradient that could become a difference");
   std::vector<float> difference = spare_difference();
@@ -98,7 +98,7 @@ void HostVectors::make_difference() {
   const auto floats = static_cast<std::int64_t>(parameters_.size());
   for (std::int64_t begin = 0; begin < floats; begin += kStretch) {
     factors_.for_each({begin, std::min(begin + kStretch, floats)}, [&](Range alike, const StepFactors& of) {
-      const bool from_zero = settings_.weight_decay == 0.0 || of.decay == 0.0;
+      const bool from_zero = of.towards == 0.0 && (settings_.weight_decay == 0.0 || of.decay == 0.0);
       const Stores stores = from_zero && outgrow_the_cache() ? Stores::kPastCache : Stores::kCached;
       const std::span<float> out = part(difference, alike);
       const std::span<const float> in =

@@ -26,14 +26,14 @@ class NetworkBackend {
   // Writes the gradient of the mean loss over `batch` (dropout on) at `parameters` into `gradient`, whole;
   // both are layout.size() floats. The batch may be smaller than the back end's batch size, not larger and
   // not empty. The mean of the gradients of K equal mini-batches is the gradient of the K-fold one, up to
-  // rounding. NaN and infinity are no error: they go through the arithmetic and come out in the loss or the
+  // rounding, where no layer mixes samples (batch_norm). Buffers (common/params/layout.h) get what was measured. NaN and infinity are no error: they go through the arithmetic and come out in the loss or the
   // gradient. Calls `final_from` once for each layer with parameters, the last first, as soon as its gradient
   // is there, before that of the layer in front is computed. Errors: kInvalidArgument for a batch whose sizes
   // or labels do not fit the network; kInternal when the library fails.
   virtual Result<Metric> gradient(std::span<const float> parameters, const Batch& batch,
                                   std::span<float> gradient, const FinalFrom& final_from) = 0;
 
-  // The metric of `parameters` on `batch`, without dropout. Sizes and errors as above.
+  // The metric of `parameters` on `batch`, without dropout, normalised by the running statistics. Sizes and errors as above.
   virtual Result<Metric> evaluate(std::span<const float> parameters, const Batch& batch) = 0;
 
   // A hint: behind the call of gradient() that comes next there will probably be one for `next`, which is
@@ -63,6 +63,9 @@ using MakeBackend = std::function<Result<std::unique_ptr<NetworkBackend>>(
 // the batch may have no images, and then needs both, of these.
 enum class DropoutKeys { kIgnored, kRequired };
 DropoutKeys keys_needed(const NetworkSpec& network);  // by a training step
+// Whether a training step of so many samples gives every batch_norm more than one value a channel. Errors:
+// kInvalidArgument.
+Status check_norms(const NetworkSpec& network, std::int64_t samples);
 Status check_batch(const NetworkSpec& network, const Batch& batch, std::int64_t max_samples, DropoutKeys keys,
                    std::int64_t samples_kept = 0);
 

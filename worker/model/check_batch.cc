@@ -12,6 +12,15 @@ DropoutKeys keys_needed(const NetworkSpec& network) {
   return draws ? DropoutKeys::kRequired : DropoutKeys::kIgnored;
 }
 
+Status check_norms(const NetworkSpec& network, std::int64_t samples) {
+  for (const Layer& layer : network.layers) {
+    if (!layer.mixes_samples() || samples * layer.in.height * layer.in.width > 1) continue;
+    return invalid_argument("mini-batch of " + std::to_string(samples) + " sample: " + layer.name +
+                            " normalises over one value, expected at least 2 samples");
+  }
+  return Status::ok();
+}
+
 Status check_batch(const NetworkSpec& network, const Batch& batch, std::int64_t max_samples, DropoutKeys keys,
                    std::int64_t samples_kept) {
   const std::int64_t n = batch.size();

@@ -1,11 +1,13 @@
 // The oneDNN back end as the worker sees it: points the program (onednn_plan.h) at the caller's vectors,
 // runs it, and computes the loss between the two passes. A mini-batch smaller than the built size is filled
-// up with zero images whose loss gradient is zero: they add nothing to any parameter's gradient.
+// up with zero images whose loss gradient is zero: they add nothing to any parameter's gradient. Where layers mix
+// samples (batch norm) they would; a training step then has a program of its own size.
 #include "worker/model/onednn.h"
 
 #include <omp.h>
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,19 +35,21 @@ class OnednnBackend : public NetworkBackend {
       : network_(std::move(network)),
         batch_size_(batch_size),
         seed_(seed),
-        plan_(network_, batch_size),
+        whole_(network_, batch_size),
         filled_images_(batch_size * network_.input.size()) {}
 
   Result<Metric> gradient(std::span<const float> parameters, const Batch& batch, std::span<float> gradient,
                           const FinalFrom& final_from) override {
     PACELINE_RETURN_IF_ERROR(check_batch(network_, batch, batch_size_, keys_needed(network_)));
+    PACELINE_RETURN_IF_ERROR(check_norms(network_, batch.size()));
     check_length(gradient.size());
     try {
-      draw_masks(batch);
-      forward(parameters, batch, When::kTraining);
-      const Metric metric = loss(batch);
-      plan_.program().point_gradient(gradient.data());
-      plan_.program().run(Pass::kBackward, When::kTraining, final_from);
+      Plan& plan = plan_for_training(batch.size());
+      draw_masks(plan, batch);
+      forward(plan, parameters, batch, When::kTraining);
+      const Metric metric = loss(plan, batch);
+      plan.program().point_gradient(gradient.data());
+      plan.program().run(Pass::kBackward, When::kTraining, final_from);
       return metric;
     } catch (const dnnl::error& e) {
       return library_failed(e);
@@ -55,8 +59,8 @@ class OnednnBackend : public NetworkBackend {
   Result<Metric> evaluate(std::span<const float> parameters, const Batch& batch) override {
     PACELINE_RETURN_IF_ERROR(check_batch(network_, batch, batch_size_, DropoutKeys::kIgnored));
     try {
-      forward(parameters, batch, When::kAlways);
-      return softmax_cross_entropy<float>(logits(batch), batch.labels, network_.classes, {});
+      forward(whole_, parameters, batch, When::kEvaluation);
+      return softmax_cross_entropy<float>(logits(whole_, batch), batch.labels, network_.classes, {});
     } catch (const dnnl::error& e) {
       return library_failed(e);
     }
@@ -68,44 +72,54 @@ class OnednnBackend : public NetworkBackend {
                     std::to_string(floats) + " floats, expected " + std::to_string(network_.layout.size()));
   }
 
-  void draw_masks(const Batch& batch) {
-    for (const Mask* const mask : plan_.masks()) {
+  Plan& plan_for_training(std::int64_t samples) {
+    if (samples == batch_size_ || !network_.mixes_samples()) return whole_;
+    if (!smaller_ || smaller_->samples() != samples) {
+      smaller_.reset();  // before the next one takes its memory
+      smaller_.emplace(network_, samples);
+    }
+    return *smaller_;
+  }
+
+  void draw_masks(const Plan& plan, const Batch& batch) {
+    for (const Mask* const mask : plan.masks()) {
       const Layer& layer = network_.layers[mask->layer_index];
       const auto floats = static_cast<std::size_t>(batch.size() * layer.out.size());
       fill_dropout_mask(layer, mask->layer_index, seed_, batch, {floats_of(mask->drawn), floats});
     }
   }
 
-  void forward(std::span<const float> parameters, const Batch& batch, When when) {
+  void forward(Plan& plan, std::span<const float> parameters, const Batch& batch, When when) {
     check_length(parameters.size());
-    plan_.program().point_parameters(parameters.data());
+    plan.program().point_parameters(parameters.data());
     float* images = const_cast<float*>(batch.images.data());  // only read
-    if (batch.size() < batch_size_) {
+    if (batch.size() < plan.samples()) {
       const auto end = std::copy(batch.images.begin(), batch.images.end(), filled_images_.begin());
       std::fill(end, filled_images_.end(), 0.0F);
       images = filled_images_.data();
     }
-    plan_.images().set_data_handle(images);
-    plan_.program().run(Pass::kForward, when, {});
+    plan.images().set_data_handle(images);
+    plan.program().run(Pass::kForward, when, {});
   }
 
-  std::span<const float> logits(const Batch& batch) const {
-    return {floats_of(plan_.logits()), static_cast<std::size_t>(batch.size() * network_.classes)};
+  std::span<const float> logits(const Plan& plan, const Batch& batch) const {
+    return {floats_of(plan.logits()), static_cast<std::size_t>(batch.size() * network_.classes)};
   }
 
-  Metric loss(const Batch& batch) {
-    const std::span<float> difference(floats_of(plan_.logit_difference()),
-                                      static_cast<std::size_t>(batch_size_ * network_.classes));
-    const std::size_t used = logits(batch).size();
+  Metric loss(const Plan& plan, const Batch& batch) {
+    const std::span<float> difference(floats_of(plan.logit_difference()),
+                                      static_cast<std::size_t>(plan.samples() * network_.classes));
+    const std::size_t used = logits(plan, batch).size();
     std::fill(difference.begin() + used, difference.end(), 0.0F);
-    return softmax_cross_entropy<float>(logits(batch), batch.labels, network_.classes,
+    return softmax_cross_entropy<float>(logits(plan, batch), batch.labels, network_.classes,
                                         difference.first(used));
   }
 
   NetworkSpec network_;
   std::int64_t batch_size_;
   std::uint64_t seed_;
-  Plan plan_;
+  Plan whole_;  // of batch_size_ samples
+  std::optional<Plan> smaller_;
   std::vector<float> filled_images_;
 };
 

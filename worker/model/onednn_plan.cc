@@ -174,7 +174,9 @@ void Plan::build_backward() {
   for (auto node = nodes_.rbegin(); node != nodes_.rend(); ++node) {
     if (!trained[node->output]) continue;
     memory difference = *differences[node->output];
-    if (node->with_relu) difference = relu_backward(program_, *outputs_[node->output], difference);
+    if (node->with_relu && !onednn_kind(node->layer->kind).undoes_relu) {
+      difference = relu_backward(program_, *outputs_[node->output], difference);
+    }
     std::vector<bool> wanted;
     for (const std::size_t value : node->inputs) wanted.push_back(trained[value]);
     const std::vector<memory> of_sources = node->computed->backward(program_, difference, wanted);

@@ -25,6 +25,7 @@ class Plan {
   // `network` must outlive this.
   Plan(const NetworkSpec& network, std::int64_t batch_size);
 
+  std::int64_t samples() const { return batch_size_; }
   Program& program() { return program_; }
   memory& images() { return images_; }  // row-major, unbound: point it at the mini-batch before each run
   const memory& logits() const { return logits_; }  // batch_size x classes, after Pass::kForward

@@ -25,8 +25,8 @@ using dnnl::memory;
 using Dims = memory::dims;
 using Arguments = std::unordered_map<int, memory>;
 
-// Dropout's primitives are left out of an evaluation.
-enum class When { kAlways, kTraining };
+// Dropout's primitives are left out of an evaluation; batch norm has some of its own there.
+enum class When { kAlways, kTraining, kEvaluation };
 
 // The library chooses the format.
 inline memory::desc any(const Dims& dims) { return {dims, memory::data_type::f32, memory::format_tag::any}; }
@@ -131,11 +131,10 @@ class Program {
   // changes that.
   void mark_final(std::int64_t begin) { backward_.back().final_from = begin; }
 
-  // `final_from` is called with what was marked as soon as it is computed.
+  // `when`: kTraining or kEvaluation. `final_from` is called with what was marked as soon as it is computed.
   void run(Pass pass, When when, const std::function<void(std::int64_t)>& final_from) {
     for (const Call& call : calls(pass)) {
-      if (call.when == When::kAlways || when == When::kTraining)
-        call.primitive.execute(stream_, call.arguments);
+      if (call.when == When::kAlways || call.when == when) call.primitive.execute(stream_, call.arguments);
       if (!call.final_from) continue;
       stream_.wait();
       final_from(*call.final_from);

@@ -53,6 +53,7 @@ class ReferenceBackend : public NetworkBackend {
   Result<Metric> gradient(std::span<const float> parameters, const Batch& batch, std::span<float> gradient,
                           const FinalFrom& final_from) override {
     PACELINE_RETURN_IF_ERROR(check_batch(network_, batch, batch_size_, keys_needed(network_)));
+    PACELINE_RETURN_IF_ERROR(check_norms(network_, batch.size()));
     PACELINE_ASSERT(gradient.size() == gradient_.size(), std::to_string(gradient.size()));
     set_parameters(parameters);
     std::fill(gradient_.begin(), gradient_.end(), 0.0);
@@ -66,8 +67,7 @@ class ReferenceBackend : public NetworkBackend {
     keep_(difference);
     backward(pass, std::move(difference), [&](const Layer& layer) {
       if (layer.weight.size == 0) return;
-      round_to(gradient, layer.weight);
-      round_to(gradient, layer.bias);
+      round_to(gradient, layer.tensors());
       final_from(layer.weight.offset);
     });
     return total;
@@ -99,7 +99,8 @@ class ReferenceBackend : public NetworkBackend {
     PACELINE_ASSERT(parameters.size() == parameters_.size(), std::to_string(parameters.size()));
     std::copy(parameters.begin(), parameters.end(), parameters_.begin());
     for (const Layer& layer : network_.layers) {
-      keep_(std::span(parameters_).subspan(layer.weight.offset, layer.weight.size));
+      if (!layer.mixes_samples())
+        keep_(std::span(parameters_).subspan(layer.weight.offset, layer.weight.size));
     }
   }
 

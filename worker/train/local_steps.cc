@@ -32,6 +32,10 @@ void LocalSteps::step(std::span<const float> gradient, double learning_rate) {
 
 void LocalSteps::delta(std::span<const float> begin, std::span<float> delta) const {
   subtract(delta, begin, parameters_);
+  factors_.for_each({0, std::ssize(parameters_)}, [&](Range part, const StepFactors& factors) {
+    if (factors.towards == 0.0) return;
+    std::copy(parameters_.begin() + part.begin, parameters_.begin() + part.end, delta.begin() + part.begin);
+  });
 }
 
 void LocalSteps::forget() { optimizer_ = fresh_state(inner_, factors_, std::ssize(parameters_)); }

@@ -6,6 +6,7 @@
 //   step()    once a mini-batch, at parameters(): a step of the inner optimizer, of these
 //   delta()   begin - end: what all steps of the round have taken away
 //
+// Of a buffer, as a running mean, the delta is what the steps have made of it (common/params/step_factors.h).
 // So a delta has the sign of a gradient: the servers' optimizer, the outer one, takes steps along what workers
 // found. With kind sgd and lr 1 under combine: mean that is their average, parameter by parameter.
 //
@@ -39,7 +40,8 @@ class LocalSteps {
   std::span<const float> parameters() const { return parameters_; }
   // One step of the inner optimizer.
   void step(std::span<const float> gradient, double learning_rate);
-  // Writes parameters at the begin, as they were given, minus those now. Vectors of equal length.
+  // Writes parameters at the begin, as they were given, minus those now, and buffers as they are now. Vectors of
+  // equal length.
   void delta(std::span<const float> begin, std::span<float> delta) const;
 
   // The inner optimizer's state is as it was at first.

@@ -29,9 +29,11 @@ struct Mask {
 // What a layer is put between.
 struct Surroundings {
   std::vector<memory> sources{};
-  bool may_overwrite = false;   // the forward pass may write its output over sources[0]
-  bool source_is_free = false;  // so may the backward pass with the difference: nothing reads it any more
-  bool with_relu = false;       // of a kind that does one: the ReLU behind it
+  bool may_overwrite = false;  // the forward pass may write its output over sources[0]
+  bool source_is_free =
+      false;               // so may the backward pass with the difference: nothing reads it any more; and
+                           // the forward pass with whatever it likes
+  bool with_relu = false;  // of a kind that does one: the ReLU behind it
 };
 
 // Thread: the one that made it. Every member may throw dnnl::error.
@@ -45,7 +47,7 @@ class OnednnLayer {
   // Appends the backward pass, after forward(): from d(loss)/d(output), which it may write over, to
   // d(loss)/d(source k) where wanted[k], empty memory elsewhere. No two of them share memory. Where it has
   // parameters it appends their gradient first, and marks it as final. A ReLU that it did is behind
-  // `difference` already.
+  // `difference` already, but for a kind that undoes it.
   virtual std::vector<memory> backward(Program& program, const memory& difference,
                                        const std::vector<bool>& wanted) = 0;
 
@@ -62,6 +64,7 @@ struct OnednnKind {
   bool is_nothing = false;  // its output is its source as it lies; it is never made
   bool is_relu = false;
   bool does_relu = false;           // it can do a ReLU behind it
+  bool undoes_relu = false;         // its backward pass goes through that ReLU, too
   bool commutes_with_relu = false;  // the same comes out with a ReLU in front or behind
 };
 

@@ -25,6 +25,10 @@ struct Trained {
 };
 
 inline Dims bias_dims(const Layer& layer) { return {layer.out.channels}; }
+// For a description; an empty one where there is no bias.
+inline memory::desc bias_desc(const Layer& layer) {
+  return layer.bias.size > 0 ? plain(bias_dims(layer)) : memory::desc();
+}
 
 // d(loss)/d(weight) and d(loss)/d(bias), final from here on.
 template <typename Primitive>
@@ -36,11 +40,11 @@ void append_parameter_gradient(Program& program, const Trained& of, const memory
   const memory gradient = program.gradient(of.layer.weight, of.weight);
   const bool is_plain = gradient.get_desc() == desc.diff_weights_desc();
   const memory computed = is_plain ? gradient : program.make(desc.diff_weights_desc());
-  program.append<Primitive>(Pass::kBackward, desc,
-                            {{DNNL_ARG_SRC, source},
-                             {DNNL_ARG_DIFF_DST, read},
-                             {DNNL_ARG_DIFF_WEIGHTS, computed},
-                             {DNNL_ARG_DIFF_BIAS, program.gradient(of.layer.bias, bias_dims(of.layer))}});
+  Arguments arguments{{DNNL_ARG_SRC, source}, {DNNL_ARG_DIFF_DST, read}, {DNNL_ARG_DIFF_WEIGHTS, computed}};
+  if (of.layer.bias.size > 0) {
+    arguments.emplace(DNNL_ARG_DIFF_BIAS, program.gradient(of.layer.bias, bias_dims(of.layer)));
+  }
+  program.append<Primitive>(Pass::kBackward, desc, std::move(arguments));
   if (!is_plain) program.append_reorder(Pass::kBackward, computed, gradient);
   program.mark_final(of.layer.weight.offset);  // the bias lies behind
 }

@@ -25,6 +25,7 @@ std::unique_ptr<ReferenceLayer> make_reference_layer(const Layer& layer, std::si
 }
 
 void add_bias(const ReferencePass& pass, const Layer& layer, Values& out) {
+  if (layer.bias.size == 0) return pass.keep(out);
   pass.keep(out);
   const std::int64_t plane = layer.out.height * layer.out.width;
   double* values = out.data();
@@ -36,6 +37,7 @@ void add_bias(const ReferencePass& pass, const Layer& layer, Values& out) {
 }
 
 void add_bias_gradient(const ReferencePass& pass, const Layer& layer, const Values& out_difference) {
+  if (layer.bias.size == 0) return;
   const std::int64_t plane = layer.out.height * layer.out.width;
   const double* values = out_difference.data();
   for (std::int64_t n = 0; n < pass.samples; ++n, values += layer.out.size()) {

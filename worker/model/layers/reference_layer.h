@@ -36,7 +36,8 @@ class ReferenceLayer {
   virtual void forward(const ReferencePass& pass, std::span<const Values* const> in, Values& out) = 0;
 
   // From d(loss)/d(out) to d(loss)/d(in), which are zero and have their sizes; and adds d(loss)/d(parameters)
-  // to pass.gradient, sample after sample. `in` and `out` are as forward() left them.
+  // to pass.gradient, sample after sample; buffers (common/params/layout.h) get what was measured. `in` and `out` are as
+  // forward() left them.
   virtual void backward(const ReferencePass& pass, std::span<const Values* const> in, const Values& out,
                         const Values& out_difference, std::span<Values> in_differences) = 0;
 };
@@ -44,7 +45,7 @@ class ReferenceLayer {
 // The layer at `index` of its network, which outlives what is made.
 std::unique_ptr<ReferenceLayer> make_reference_layer(const Layer& layer, std::size_t index);
 
-// To the products of a layer with a bias, that of their channel. They are kept before, and again behind.
+// To the products of a layer that may have a bias, that of their channel. They are kept before, and again behind.
 void add_bias(const ReferencePass& pass, const Layer& layer, Values& out);
 // Adds d(loss)/d(bias).
 void add_bias_gradient(const ReferencePass& pass, const Layer& layer, const Values& out_difference);

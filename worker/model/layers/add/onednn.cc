@@ -9,7 +9,7 @@ class Add final : public OnednnLayer {
  public:
   memory forward(Program& program, const Surroundings& around) override {
     const memory::desc desc = around.sources[0].get_desc();
-    const memory output = program.make(desc);
+    const memory output = around.source_is_free ? around.sources[0] : program.make(desc);
     Arguments arguments{{DNNL_ARG_DST, output}};
     std::vector<memory::desc> descs;
     for (const memory& source : around.sources) {

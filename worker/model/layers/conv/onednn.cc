@@ -32,28 +32,27 @@ class Convolution final : public OnednnLayer {
 
   memory forward(Program& program, const Surroundings& around) override {
     with_relu_ = around.with_relu;
-    forward_.emplace(
-        Forward::desc(dnnl::prop_kind::forward_training, algorithm::convolution_direct, any(in_),
-                      any(trained_.weight), plain(bias_dims(layer_)), any(out_), strides_of(layer_),
-                      dilation_of(layer_), padding_of(layer_), padding_of(layer_)),
-        attributes_with(with_relu_), program.engine());
+    forward_.emplace(Forward::desc(dnnl::prop_kind::forward_training, algorithm::convolution_direct, any(in_),
+                                   any(trained_.weight), bias_desc(layer_), any(out_), strides_of(layer_),
+                                   dilation_of(layer_), padding_of(layer_), padding_of(layer_)),
+                     attributes_with(with_relu_), program.engine());
     const memory output = program.make(forward_->dst_desc());
     trained_.source = around.sources[0];
     trained_.read = program.in_format(Pass::kForward, trained_.source, forward_->src_desc());
     const memory weights = program.in_format(
         Pass::kForward, program.parameter(layer_.weight, trained_.weight), forward_->weights_desc());
-    program.append<Forward>(Pass::kForward, *forward_,
-                            {{DNNL_ARG_SRC, trained_.read},
-                             {DNNL_ARG_WEIGHTS, weights},
-                             {DNNL_ARG_BIAS, program.parameter(layer_.bias, bias_dims(layer_))},
-                             {DNNL_ARG_DST, output}});
+    Arguments arguments{{DNNL_ARG_SRC, trained_.read}, {DNNL_ARG_WEIGHTS, weights}, {DNNL_ARG_DST, output}};
+    if (layer_.bias.size > 0) {
+      arguments.emplace(DNNL_ARG_BIAS, program.parameter(layer_.bias, bias_dims(layer_)));
+    }
+    program.append<Forward>(Pass::kForward, *forward_, std::move(arguments));
     return output;
   }
 
   std::vector<memory> backward(Program& program, const memory& difference,
                                const std::vector<bool>& wanted) override {
     const BackwardWeights::primitive_desc parameters(
-        {algorithm::convolution_direct, any(in_), any(trained_.weight), plain(bias_dims(layer_)), any(out_),
+        {algorithm::convolution_direct, any(in_), any(trained_.weight), bias_desc(layer_), any(out_),
          strides_of(layer_), dilation_of(layer_), padding_of(layer_), padding_of(layer_)},
         Program::attributes(), program.engine(), *forward_);
     append_parameter_gradient<BackwardWeights>(program, trained_, difference, parameters);

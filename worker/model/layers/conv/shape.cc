@@ -21,7 +21,7 @@ Status infer(const LayerConfig& config, LayerDraft& draft) {
                               {config.out, layer.in.channels / layer.groups, layer.kernel, layer.kernel});
 }
 
-bool is_on_gpu(const Layer& layer) { return layer.groups == 1 && layer.dilation == 1; }
+bool is_on_gpu(const Layer& layer) { return layer.groups == 1 && layer.dilation == 1 && layer.bias.size > 0; }
 
 }  // namespace
 
@@ -30,6 +30,7 @@ extern const LayerRule kRule{.default_name = "conv",
                              .window = defaults,
                              .has_groups = true,
                              .has_parameters = true,
+                             .may_lack_bias = true,
                              .infer = infer,
                              .is_on_gpu = is_on_gpu};
 

@@ -1,0 +1,112 @@
+#include <optional>
+
+#include "worker/model/layers/onednn_layer.h"
+
+namespace paceline::layers::batch_norm {
+namespace {
+
+using namespace onednn;
+using dnnl::normalization_flags;
+using Forward = dnnl::batch_normalization_forward;
+using Backward = dnnl::batch_normalization_backward;
+
+// Two primitives: one normalises by the mini-batch's own mean and variance and leaves them for the backward pass,
+// one by the running ones. A ReLU behind it is done in both, and undone by bits that the first one keeps.
+class BatchNorm final : public OnednnLayer {
+ public:
+  explicit BatchNorm(const Layer& layer) : layer_(layer), channels_{layer.out.channels} {}
+
+  memory forward(Program& program, const Surroundings& around) override {
+    source_ = around.sources[0];
+    flags_ = normalization_flags::use_scale | normalization_flags::use_shift;
+    if (around.with_relu) flags_ = flags_ | normalization_flags::fuse_norm_relu;
+    const memory::desc desc = source_.get_desc();
+    const auto epsilon = static_cast<float>(layer_.epsilon);
+    forward_.emplace(Forward::desc(dnnl::prop_kind::forward_training, desc, epsilon, flags_),
+                     Program::attributes(), program.engine());
+    const memory output = program.make(desc);
+    mean_ = program.make(plain(channels_));
+    variance_ = program.make(plain(channels_));
+    Arguments arguments = common_arguments(program);
+    arguments.insert({{DNNL_ARG_DST, output}, {DNNL_ARG_MEAN, mean_}, {DNNL_ARG_VARIANCE, variance_}});
+    if (around.with_relu) {
+      workspace_ = program.make(forward_->workspace_desc());
+      arguments.emplace(DNNL_ARG_WORKSPACE, *workspace_);
+    }
+    program.append<Forward>(Pass::kForward, *forward_, std::move(arguments), When::kTraining);
+
+    const Forward::primitive_desc by_running(
+        {dnnl::prop_kind::forward_inference, desc, epsilon, flags_ | normalization_flags::use_global_stats},
+        Program::attributes(), program.engine());
+    arguments = common_arguments(program);
+    arguments.insert({{DNNL_ARG_DST, output},
+                      {DNNL_ARG_MEAN, program.parameter(layer_.running_mean, channels_)},
+                      {DNNL_ARG_VARIANCE, program.parameter(layer_.running_variance, channels_)}});
+    program.append<Forward>(Pass::kForward, by_running, std::move(arguments), When::kEvaluation);
+    return output;
+  }
+
+  std::vector<memory> backward(Program& program, const memory& difference,
+                               const std::vector<bool>& wanted) override {
+    tell_statistics(program);
+    const memory::desc desc = source_.get_desc();
+    const memory read = program.in_format(Pass::kBackward, difference, desc);  // written over
+    const Backward::primitive_desc backward(
+        {dnnl::prop_kind::backward, desc, desc, static_cast<float>(layer_.epsilon), flags_},
+        Program::attributes(), program.engine(), *forward_);
+    Arguments arguments{{DNNL_ARG_SRC, source_},
+                        {DNNL_ARG_MEAN, mean_},
+                        {DNNL_ARG_VARIANCE, variance_},
+                        {DNNL_ARG_SCALE, program.parameter(layer_.weight, channels_)},
+                        // Not read; version 2.6 refuses to execute without it.
+                        {DNNL_ARG_SHIFT, program.parameter(layer_.bias, channels_)},
+                        {DNNL_ARG_DIFF_DST, read},
+                        {DNNL_ARG_DIFF_SRC, read},
+                        {DNNL_ARG_DIFF_SCALE, program.gradient(layer_.weight, channels_)},
+                        {DNNL_ARG_DIFF_SHIFT, program.gradient(layer_.bias, channels_)}};
+    if (workspace_) arguments.emplace(DNNL_ARG_WORKSPACE, *workspace_);
+    program.append<Backward>(Pass::kBackward, backward, std::move(arguments));
+    program.mark_final(layer_.tensors().offset);
+    return {wanted[0] ? read : memory()};
+  }
+
+ private:
+  Arguments common_arguments(Program& program) {
+    return {{DNNL_ARG_SRC, source_},
+            {DNNL_ARG_SCALE, program.parameter(layer_.weight, channels_)},
+            {DNNL_ARG_SHIFT, program.parameter(layer_.bias, channels_)}};
+  }
+
+  // To where the buffers are in the gradient; the variance without its bias.
+  void tell_statistics(Program& program) const {
+    program.append_reorder(Pass::kBackward, mean_, program.gradient(layer_.running_mean, channels_));
+    const Dims in = source_.get_desc().dims();
+    const auto values = static_cast<float>(in[0] * in[2] * in[3]);
+    const dnnl::eltwise_forward::primitive_desc scale(
+        {dnnl::prop_kind::forward_training, dnnl::algorithm::eltwise_linear, variance_.get_desc(),
+         values / (values - 1.0F), 0.0F},
+        Program::attributes(), program.engine());
+    program.append<dnnl::eltwise_forward>(
+        Pass::kBackward, scale,
+        {{DNNL_ARG_SRC, variance_}, {DNNL_ARG_DST, program.gradient(layer_.running_variance, channels_)}});
+  }
+
+  const Layer& layer_;
+  const Dims channels_;
+  normalization_flags flags_{};
+  memory source_;
+  memory mean_;
+  memory variance_;
+  std::optional<memory> workspace_;  // where a ReLU let through
+  std::optional<Forward::primitive_desc> forward_;
+};
+
+std::unique_ptr<OnednnLayer> make(const Layer& layer, std::size_t, std::int64_t) {
+  return std::make_unique<BatchNorm>(layer);
+}
+
+}  // namespace
+
+extern const OnednnKind kOnednn{.make = make, .by_shape = true, .does_relu = true, .undoes_relu = true};
+
+}  // namespace paceline::layers::batch_norm
