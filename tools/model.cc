@@ -32,7 +32,9 @@ Result<std::optional<Shape>> input_of(const std::string& text) {
     if (at < end && *at == ',') ++at;
   }
   if (at == end && numbers.size() == 3 && text.back() != ',') {
-    return std::optional<Shape>(Shape{numbers[0], numbers[1], numbers[2]});
+    Result<Shape> shape = caffe::input_shape(numbers[0], numbers[1], numbers[2]);
+    if (!shape.is_ok()) return Status(shape.status()).with_context("--input");
+    return std::optional<Shape>(*shape);
   }
   return invalid_argument("--input: got " + text + ", expected channels, height and width, as 3,227,227");
 }
@@ -46,7 +48,12 @@ Result<NetworkSpec> network_of_caffe(const ModelOptions& options, std::optional<
   PACELINE_ASSIGN_OR_RETURN(const caffe::Net net, std::move(read));
   if (!input) input = net.input;
   if (!input && net.data && net.data->crop_size > 0) {
-    input = Shape{3, net.data->crop_size, net.data->crop_size};
+    Result<Shape> cropped = caffe::input_shape(3, net.data->crop_size, net.data->crop_size);
+    if (!cropped.is_ok()) {
+      return Status(cropped.status())
+          .with_context(net.file + ":" + std::to_string(net.data->line) + ": layer " + net.data->name);
+    }
+    input = *cropped;
   }
   if (!input) {
     return invalid_argument(net.file + ": it does not say what goes in, expected --input C,H,W");

@@ -43,28 +43,31 @@ bool brings_data(const std::string& type) {
          type == "DummyData";
 }
 
-// Samples x channels x height x width.
+// Samples x channels x height x width; nothing of another rank, as labels have.
 template <typename Dims>
-std::optional<Shape> shape_of(const Dims& dims) {
-  if (dims.size() != 4) return std::nullopt;
-  const Shape shape{dims.Get(1), dims.Get(2), dims.Get(3)};
-  if (shape.channels < 1 || shape.height < 1 || shape.width < 1) return std::nullopt;
-  return shape;
+Result<std::optional<Shape>> shape_of(const Dims& dims) {
+  if (dims.size() != 4) return std::optional<Shape>();
+  PACELINE_ASSIGN_OR_RETURN(const Shape shape, input_shape(dims.Get(1), dims.Get(2), dims.Get(3)));
+  return std::optional<Shape>(shape);
 }
 
 // Goes through the layers in order and knows who makes which blob.
 class Walk {
  public:
-  Walk(Net& net, State state) : net_(net), state_(std::move(state)) {}
+  Walk(Net& net, State state, Want want) : net_(net), state_(std::move(state)), want_(want) {}
 
-  void take_inputs(const NetParameter& from) {
+  Status take_inputs(const NetParameter& from) {
     for (int i = 0; i < from.input_size(); ++i) {
       blobs_[from.input(i)] = {i == 0 ? Blob::kData : Blob::kLabel, kImage};
     }
-    if (from.input_shape_size() > 0) net_.input = shape_of(from.input_shape(0).dim());
-    if (from.input_dim_size() >= 4) {
-      net_.input = Shape{from.input_dim(1), from.input_dim(2), from.input_dim(3)};
+    if (from.input_shape_size() > 0) {
+      PACELINE_ASSIGN_OR_RETURN(net_.input, shape_of(from.input_shape(0).dim()));
     }
+    if (from.input_dim_size() >= 4) {
+      PACELINE_ASSIGN_OR_RETURN(net_.input,
+                                input_shape(from.input_dim(1), from.input_dim(2), from.input_dim(3)));
+    }
+    return Status::ok();
   }
 
   Status take(const FileLayer& from) {
@@ -74,6 +77,7 @@ class Walk {
     }
     if (!is_included(state_, layer)) return Status::ok();
     if (brings_data(layer.type())) return take_data(layer, from.line);
+    if (want_ == Want::kData) return Status::ok();
     for (const std::string& bottom : layer.bottom()) {
       if (!blobs_.contains(bottom)) {
         return invalid_argument("bottom " + bottom +
@@ -117,7 +121,9 @@ class Walk {
     if (!data.mean_file.empty() && !data.mean_values.empty()) {
       return invalid_argument("mean_file and mean_value, expected one of the two");
     }
-    if (layer.input_param().shape_size() > 0) net_.input = shape_of(layer.input_param().shape(0).dim());
+    if (layer.input_param().shape_size() > 0) {
+      PACELINE_ASSIGN_OR_RETURN(net_.input, shape_of(layer.input_param().shape(0).dim()));
+    }
     net_.data = std::move(data);
     return Status::ok();
   }
@@ -209,6 +215,7 @@ class Walk {
 
   Net& net_;
   const State state_;
+  const Want want_;
   std::map<std::string, Blob> blobs_;
   std::set<std::string> names_;
   std::set<std::string> shared_;
@@ -238,26 +245,43 @@ void keep_needed(Net& net, std::set<std::string> needed, std::vector<std::string
 
 }  // namespace
 
+Result<Shape> input_shape(std::int64_t channels, std::int64_t height, std::int64_t width) {
+  constexpr std::int64_t kSideMax = 65'536;
+  constexpr std::int64_t kFloatsMax = std::int64_t{1} << 28;
+  const auto fits = [](std::int64_t side) { return side >= 1 && side <= kSideMax; };
+  if (fits(channels) && fits(height) && fits(width) && channels * height * width <= kFloatsMax) {
+    return Shape{channels, height, width};
+  }
+  return invalid_argument("an input of " + std::to_string(channels) + " x " + std::to_string(height) + " x " +
+                          std::to_string(width) + ", expected sides of 1 to 65536 and at most 2^28 numbers");
+}
+
 Result<Net> net_of(const NetParameter& from, const std::vector<FileLayer>& layers, const std::string& file,
-                   State state, std::vector<std::string>& notes) {
+                   State state, Want want, std::vector<std::string>& notes) {
   Net net;
   net.file = file;
   if (from.has_state()) {
     if (!state.level) state.level = from.state().level();
     state.stages.insert(state.stages.end(), from.state().stage().begin(), from.state().stage().end());
   }
-  Walk walk(net, std::move(state));
-  walk.take_inputs(from);
+  Walk walk(net, std::move(state), want);
+  PACELINE_RETURN_IF_ERROR(walk.take_inputs(from).with_context(file));
   for (const FileLayer& layer : layers) {
     PACELINE_RETURN_IF_ERROR(
         walk.take(layer).with_context(at_line(file, layer.line) + ": layer " + layer.layer.name()));
   }
+  if (want == Want::kData) return net;
   if (net.layers.empty()) return invalid_argument(file + ": no layer that computes anything, expected a net");
   if (!walk.read_by_losses().empty()) keep_needed(net, walk.read_by_losses(), notes);
   return net;
 }
 
 Result<Net> read_net(const std::string& file, const State& state, std::vector<std::string>& notes) {
+  return read_net_for(file, state, Want::kLayers, notes);
+}
+
+Result<Net> read_net_for(const std::string& file, const State& state, Want want,
+                         std::vector<std::string>& notes) {
   NetParameter net;
   Lines lines;
   PACELINE_RETURN_IF_ERROR(read_text(file, net, lines, notes));
@@ -265,7 +289,7 @@ Result<Net> read_net(const std::string& file, const State& state, std::vector<st
                             file_layers(net, file, [&](const char* field, int i) {
                               return line_of<NetParameter>(lines, field, i);
                             }));
-  return net_of(net, layers, file, state, notes);
+  return net_of(net, layers, file, state, want, notes);
 }
 
 }  // namespace paceline::caffe

@@ -48,6 +48,10 @@ struct Net {
   std::string cannot_train;  // why, with file, line and layer; empty: it can, where there is a loss
 };
 
+// What goes into a network, where its file or the command line says it. Errors: kInvalidArgument a side below 1 or
+// above 65,536, or more than 2^28 numbers.
+Result<Shape> input_shape(std::int64_t channels, std::int64_t height, std::int64_t width);
+
 // The net of `file` in `state`, which net.state of the file may name otherwise. What is left out of it is
 // named in `notes`. Errors, one line with file, line and layer: kNotFound, kInvalidArgument.
 Result<Net> read_net(const std::string& file, const State& state, std::vector<std::string>& notes);

@@ -28,9 +28,15 @@ void upgrade_transform(LayerParameter& layer);
 // The layer as one of ours, without `from`. Errors: kInvalidArgument, without file and layer.
 Result<LayerConfig> layer_config(const LayerParameter& layer);
 
+// kData: the layer that brings data and nothing else, so that no other layer can be a fault.
+enum class Want { kLayers, kData };
+
 // The net as it is in a state; `file` is where it stands.
 Result<Net> net_of(const NetParameter& net, const std::vector<FileLayer>& layers, const std::string& file,
-                   State state, std::vector<std::string>& notes);
+                   State state, Want want, std::vector<std::string>& notes);
+// The same of a file: read_net() with a choice.
+Result<Net> read_net_for(const std::string& file, const State& state, Want want,
+                         std::vector<std::string>& notes);
 
 // Its layers, upgraded. `line_of(i)`: of the i-th of `layer` or `layers`.
 template <typename LineOf>

@@ -38,25 +38,25 @@ State state_of(Phase phase, const NetState* said) {
 
 // A net that stands in the solver itself.
 Result<Net> inline_net(const Files& files, const NetParameter& net, const char* field, int index,
-                       const State& state, std::vector<std::string>& notes) {
+                       const State& state, Want want, std::vector<std::string>& notes) {
   const auto* descriptor = SolverParameter::descriptor()->FindFieldByName(field);
   Lines* const lines = files.lines.GetTreeForNested(descriptor, index);
   PACELINE_ASSIGN_OR_RETURN(const std::vector<FileLayer> layers,
                             file_layers(net, files.file, [&](const char* of, int i) {
                               return lines == nullptr ? 1 : line_of<NetParameter>(*lines, of, i);
                             }));
-  return net_of(net, layers, files.file, state, notes);
+  return net_of(net, layers, files.file, state, want, notes);
 }
 
 Result<Net> named_net(const Files& files, const std::string& path, const char* field, const State& state,
-                      std::vector<std::string>& notes) {
+                      Want want, std::vector<std::string>& notes) {
   const std::string found = find_file(path, files.file);
   if (found.empty()) {
     return not_found(
         at_line(files.file, files.line(field)) + ": " + field + ": " + path +
         " is not there, expected it from the working directory, the solver's folder or one above it");
   }
-  return read_net(found, state, notes);
+  return read_net_for(found, state, want, notes);
 }
 
 // The net that is trained: exactly one of four fields says it.
@@ -70,32 +70,34 @@ Status read_train_net(Files& files, std::vector<std::string>& notes) {
                             ", expected one of net, net_param, train_net and train_net_param");
   }
   const State state = state_of(Phase::kTrain, solver.has_train_state() ? &solver.train_state() : nullptr);
-  Result<Net> net = solver.has_net()         ? named_net(files, solver.net(), "net", state, notes)
-                    : solver.has_train_net() ? named_net(files, solver.train_net(), "train_net", state, notes)
-                    : solver.has_net_param()
-                        ? inline_net(files, solver.net_param(), "net_param", -1, state, notes)
-                        : inline_net(files, solver.train_net_param(), "train_net_param", -1, state, notes);
+  Result<Net> net =
+      solver.has_net() ? named_net(files, solver.net(), "net", state, Want::kLayers, notes)
+      : solver.has_train_net()
+          ? named_net(files, solver.train_net(), "train_net", state, Want::kLayers, notes)
+      : solver.has_net_param()
+          ? inline_net(files, solver.net_param(), "net_param", -1, state, Want::kLayers, notes)
+          : inline_net(files, solver.train_net_param(), "train_net_param", -1, state, Want::kLayers, notes);
   PACELINE_ASSIGN_OR_RETURN(files.train, std::move(net));
   if (files.train.losses > 0) return Status::ok();
   return invalid_argument(files.train.file + ": no loss in phase TRAIN, expected a layer SoftmaxWithLoss");
 }
 
-// The first net that is evaluated, where there is one: for its data layer alone, as the layers are those that
-// are trained.
-Status read_test_net(Files& files, std::vector<std::string>& notes) {
+// The first net that is evaluated, where there is one. A run needs no more of it than its data layer, as the
+// layers are those that are trained.
+Status read_test_net(Files& files, Want want, std::vector<std::string>& notes) {
   const SolverParameter& solver = files.solver;
   if (solver.test_iter_size() == 0 && solver.test_interval() == 0) return Status::ok();
   const State state = state_of(Phase::kTest, solver.test_state_size() > 0 ? &solver.test_state(0) : nullptr);
   std::vector<std::string> again;  // said of the same file before
   std::optional<Result<Net>> net;
   if (solver.test_net_param_size() > 0) {
-    net = inline_net(files, solver.test_net_param(0), "test_net_param", 0, state, notes);
+    net = inline_net(files, solver.test_net_param(0), "test_net_param", 0, state, want, notes);
   } else if (solver.test_net_size() > 0) {
-    net = named_net(files, solver.test_net(0), "test_net", state, notes);
+    net = named_net(files, solver.test_net(0), "test_net", state, want, notes);
   } else if (solver.has_net()) {
-    net = named_net(files, solver.net(), "net", state, again);
+    net = named_net(files, solver.net(), "net", state, want, again);
   } else if (solver.has_net_param()) {
-    net = inline_net(files, solver.net_param(), "net_param", -1, state, again);
+    net = inline_net(files, solver.net_param(), "net_param", -1, state, want, again);
   }
   if (!net) return Status::ok();
   PACELINE_ASSIGN_OR_RETURN(files.test, std::move(*net));
@@ -234,9 +236,12 @@ Status apply_length(const Files& files, const Setter& setter, RunConfig& config)
   if (solver.max_iter() < 1) return files.refuse("max_iter", std::to_string(solver.max_iter()), "1 or more");
   if (solver.iter_size() < 1)
     return files.refuse("iter_size", std::to_string(solver.iter_size()), "1 or more");
-  const bool shared = config.sync.combine == CombineMode::kMean;
-  const std::int64_t workers = shared ? config.cluster.cluster().workers() : 1;
-  PACELINE_SET(train.total_iterations, solver.max_iter() * workers, "max_iter");
+  // So that the run is planned to have max_iter versions, however gradients are combined: schedules count those.
+  std::int64_t of_a_clock = config.cluster.cluster().workers();
+  if (config.sync.policy == PolicyKind::kBackup && config.sync.backup_workers < of_a_clock) {
+    of_a_clock -= config.sync.backup_workers;
+  }
+  PACELINE_SET(train.total_iterations, solver.max_iter() * of_a_clock, "max_iter");
   const auto in_rounds = [&](std::int64_t iterations) {
     return std::max<std::int64_t>(1, iterations / config.train.local_steps);
   };
@@ -259,31 +264,93 @@ Status apply_length(const Files& files, const Setter& setter, RunConfig& config)
   return Status::ok();
 }
 
-Status apply_data(const Net& net, const Setter& setter, RunConfig& config, const MaySet& may_set) {
-  if (!net.data) return Status::ok();
-  const DataLayer& data = *net.data;
-  const std::string where = at_line(net.file, data.line) + ": layer " + data.name + ": ";
-  setter.set_at("data.scale", config.data.scale, data.scale, net.file, data.line);
+// A solver begins with the weights that it names, unless the configuration names others.
+Status apply_weights(const Files& files, const Setter& setter, RunConfig& config) {
+  const SolverParameter& solver = files.solver;
+  if (solver.weights_size() == 0) return Status::ok();
+  const std::string& said = solver.weights(0);
+  if (solver.weights_size() > 1 || said.find(',') != std::string::npos) {
+    return files.refuse("weights", "more than one file", "one caffemodel");
+  }
+  const std::string found = find_file(said, files.file);
+  PACELINE_SET(train.init_from, found.empty() ? said : found, "weights");
+  return Status::ok();
+}
+
+// The transformation of files of our own format: docs/CAFFE.md, "Data".
+Status apply_to_files(const DataLayer& data, const std::string& file, const Setter& setter, DataSection& to,
+                      const MaySet& may_set) {
+  setter.set_at("data.scale", to.scale, data.scale, file, data.line);
   const Subtract subtract = !data.mean_file.empty()    ? Subtract::kPixel
                             : data.mean_values.empty() ? Subtract::kNone
                                                        : Subtract::kValues;
-  if (may_set("data.subtract", net.file, data.line)) {
-    config.data.subtract = subtract;
+  if (may_set("data.subtract", file, data.line)) {
+    to.subtract = subtract;
     if (subtract == Subtract::kValues) {
-      setter.set_at("data.subtract_values", config.data.subtract_values, data.mean_values, net.file,
-                    data.line);
+      setter.set_at("data.subtract_values", to.subtract_values, data.mean_values, file, data.line);
     }
   }
   const bool changes = data.mirror || data.crop_size > 0;
-  if (changes && may_set("data.augment", net.file, data.line)) {
-    return invalid_argument(where + (data.mirror ? "mirror" : "crop_size") +
+  if (changes && may_set("data.augment", file, data.line)) {
+    return invalid_argument(std::string(data.mirror ? "mirror" : "crop_size") +
                             ", expected neither: give data.augment, which crops and mirrors, or false");
   }
   return Status::ok();
 }
 
+// And of pictures, which Caffe reads blue, green, red, and we the other way round.
+Status apply_to_pictures(const DataLayer& data, const std::string& file, const Setter& setter,
+                         DataSection& to, const MaySet& may_set) {
+  if (may_set("data.mean", file, data.line)) {
+    if (!data.mean_file.empty()) {
+      return invalid_argument("mean_file " + data.mean_file +
+                              ", expected mean_value, or data.mean in the configuration: pictures have no "
+                              "mean of each place");
+    }
+    to.mean.assign(3, data.mean_values.size() == 1 ? data.mean_values[0] : 0.0);
+    if (data.mean_values.size() > 1) to.mean.assign(data.mean_values.rbegin(), data.mean_values.rend());
+  }
+  if (may_set("data.deviation", file, data.line)) {
+    if (data.scale <= 0)
+      return invalid_argument("scale " + std::to_string(data.scale) + ", expected more than 0");
+    to.deviation.assign(3, data.scale == 1.0 ? 1.0 : 1.0 / data.scale);
+  }
+  if (data.crop_size > 0) {
+    setter.set_at("data.crop.size", to.crop.size, data.crop_size, file, data.line);
+    if (to.crop.resize < to.crop.size) {
+      setter.set_at("data.crop.resize", to.crop.resize, to.crop.size, file, data.line);
+    }
+    setter.set_at("data.augment", to.augment, true, file, data.line);
+  } else if (data.mirror && may_set("data.augment", file, data.line)) {
+    return invalid_argument("mirror without crop_size, expected data.augment to be given, true or false");
+  }
+  if (!to.augment) return Status::ok();
+  // A square anywhere in the picture, in half of the cases mirrored.
+  setter.set_at("data.crop.kind", to.crop.kind, CropKind::kPlace, file, data.line);
+  if (to.crop.kind == CropKind::kPlace) {
+    setter.set_at("data.crop.padding", to.crop.padding, 0, file, data.line);
+  }
+  setter.set_at("data.crop.flip", to.crop.flip, data.mirror, file, data.line);
+  return Status::ok();
+}
+
+Status apply_data(const Net& net, const Setter& setter, DataSection& to, const MaySet& may_set,
+                  std::vector<std::string>& notes) {
+  if (!net.data) return Status::ok();
+  const DataLayer& data = *net.data;
+  const std::string where = at_line(net.file, data.line) + ": layer " + data.name;
+  const auto apply = to.kind == DataKind::kImages ? apply_to_pictures : apply_to_files;
+  PACELINE_RETURN_IF_ERROR(apply(data, net.file, setter, to, may_set).with_context(where));
+  if (data.mean_file.empty()) return Status::ok();
+  const char* const instead =
+      to.kind == DataKind::kImages ? "data.mean is subtracted" : "the mean is computed from the training set";
+  notes.push_back(where + ": mean_file " + data.mean_file + " is not read: " + instead);
+  return Status::ok();
+}
+
 // `target`: the optimizer that the solver's values are for.
-Status apply_net(const Files& files, const OptimizerSection& target, RunConfig& config, const MaySet& may_set) {
+Status apply_net(const Files& files, const OptimizerSection& target, RunConfig& config,
+                 const MaySet& may_set) {
   const Net& net = files.train;
   if (!net.cannot_train.empty()) return invalid_argument(net.cannot_train);
   for (const char* key : {"train.model", "train.layers", "train.dropout"}) {
@@ -321,7 +388,7 @@ Result<Net> read_net_of_solver(const std::string& file, Phase phase, std::vector
   PACELINE_RETURN_IF_ERROR(read_text(file, files.solver, files.lines, notes));
   PACELINE_RETURN_IF_ERROR(read_train_net(files, notes));
   if (phase == Phase::kTrain) return std::move(files.train);
-  PACELINE_RETURN_IF_ERROR(read_test_net(files, notes));
+  PACELINE_RETURN_IF_ERROR(read_test_net(files, Want::kLayers, notes));
   if (files.test) return std::move(*files.test);
   return invalid_argument(file + ": no net in phase TEST, expected test_iter and a test net");
 }
@@ -332,7 +399,7 @@ Status apply_solver(const std::string& file, const MaySet& may_set, RunConfig& c
   files.file = file;
   PACELINE_RETURN_IF_ERROR(read_text(file, files.solver, files.lines, notes));
   PACELINE_RETURN_IF_ERROR(read_train_net(files, notes));
-  PACELINE_RETURN_IF_ERROR(read_test_net(files, notes));
+  PACELINE_RETURN_IF_ERROR(read_test_net(files, Want::kData, notes));
   const Setter setter(files, may_set);
   const bool local = config.train.local_steps > 1;
   const Target target = local ? Target{config.train.inner_optimizer, "train.inner_optimizer"}
@@ -349,14 +416,10 @@ Status apply_solver(const std::string& file, const MaySet& may_set, RunConfig& c
                config.sync.combine == CombineMode::kEach ? 1.0 / workers : 1.0, "type");
   }
   PACELINE_RETURN_IF_ERROR(apply_length(files, setter, config));
-  PACELINE_RETURN_IF_ERROR(apply_data(files.train, setter, config, may_set));
+  PACELINE_RETURN_IF_ERROR(apply_data(files.train, setter, config.data, may_set, notes));
+  PACELINE_RETURN_IF_ERROR(apply_weights(files, setter, config));
   PACELINE_RETURN_IF_ERROR(
       apply_net(files, local ? config.train.inner_optimizer : config.train.optimizer, config, may_set));
-  if (files.train.data && !files.train.data->mean_file.empty()) {
-    notes.push_back(at_line(files.train.file, files.train.data->line) + ": layer " + files.train.data->name +
-                    ": mean_file " + files.train.data->mean_file +
-                    " is not read: the mean is computed from the training set");
-  }
   return Status::ok();
 }
 

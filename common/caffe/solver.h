@@ -4,7 +4,7 @@
 //   base_lr 0.001, momentum 0.9      train.optimizer: {kind: momentum, momentum_form: inside, lr, momentum}
 //                                    with local steps train.inner_optimizer, and the servers average
 //   max_iter 4000, two workers       train.total_iterations: 8000: each iteration is one mini-batch of each,
-//                                    as Caffe trains with two GPUs; under combine: each 4000
+//                                    as Caffe trains with two GPUs
 #pragma once
 
 #include <functional>

@@ -98,7 +98,6 @@ Result<LayerParameter> upgraded(const V1LayerParameter& old, const std::string& 
   }
 #define PACELINE_MOVE(field) \
   if (old.has_##field()) *layer.mutable_##field() = old.field();
-  PACELINE_MOVE(accuracy_param)
   PACELINE_MOVE(concat_param)
   PACELINE_MOVE(convolution_param)
   PACELINE_MOVE(data_param)

@@ -85,6 +85,13 @@ Result<ModelFile> read_weights(const std::filesystem::path& path) {
 
 Status write_weights(const std::filesystem::path& path, const ModelInfo& info,
                      std::span<const float> parameters) {
+  // Protobuf counts a message's bytes in 31 bits, of which names and shapes need some.
+  constexpr std::int64_t kFloatsMax = (std::int64_t{2} << 30) / 4 - (std::int64_t{1} << 20);
+  if (info.layout.size() > kFloatsMax) {
+    return invalid_argument(path.string() + ": " + std::to_string(info.layout.size()) +
+                            " parameters, expected at most " + std::to_string(kFloatsMax) +
+                            ": a caffemodel cannot be larger than 2 GiB");
+  }
   NetParameter net;
   net.set_name(info.model);
   std::map<std::string, LayerParameter*> layers;

@@ -19,7 +19,8 @@ inline bool is_weights(const std::filesystem::path& path) { return path.extensio
 Result<ModelFile> read_weights(const std::filesystem::path& path);
 
 // Writes `parameters` (info.layout.size() floats) atomically. Errors: kInvalidArgument a tensor that is no
-// weight or bias of a convolution or a dense layer; those of writing.
+// weight or bias of a convolution or a dense layer, or more than a caffemodel can hold (2 GiB), and nothing is written;
+// those of writing.
 [[nodiscard]] Status write_weights(const std::filesystem::path& path, const ModelInfo& info,
                                    std::span<const float> parameters);
 

@@ -209,7 +209,11 @@ TEST_CASE("what_is_given_stays_and_updates_are_counted_as_caffe_counts_them") {
   CHECK(two.train.total_iterations == 8000);
   CHECK(two.train.optimizer.lr == 0.5);
   const RunConfig each = files.load(kQuick, kSolver, {"cluster.nodes=2", "sync.policy=asp"}).value();
-  CHECK(each.train.total_iterations == 4000);
+  CHECK(each.train.total_iterations == 8000);
+  // A schedule that ends with max_iter ends with the run, whoever's gradients make a version.
+  const RunConfig backup =
+      files.load(kQuick, kSolver, {"cluster.nodes=4", "sync.policy=backup", "sync.backup_workers=1"}).value();
+  for (const RunConfig* config : {&two, &each, &backup}) CHECK(planned_versions(*config) == 4000);
   const RunConfig local = files.load(kQuick, kSolver, {"cluster.nodes=4", "train.local_steps=10"}).value();
   CHECK(local.train.total_iterations == 16'000);
   CHECK(local.train.inner_optimizer.kind == OptimizerKind::kMomentum);
@@ -317,6 +321,89 @@ TEST_CASE("unknown_fields_are_named_and_left_out") {
   CHECK(config.train.layers.size() == 11);
   REQUIRE(files.notes.size() == 2);  // and the mean
   CHECK_THAT(files.notes[0], Contains("net.prototxt:2: fancy is not known and is left out"));
+}
+
+TEST_CASE("what_caffe_does_to_pictures_is_done_to_ours_red_first") {
+  Files files;
+  const std::vector<std::string> pictures = {"data.kind=images"};
+  const auto net = [](const std::string& transform) {
+    return data("TRAIN", 10, transform) + dense("f", "data", "scores", 10) + kEnd;
+  };
+  const DataSection cropped =
+      files
+          .load(net("scale: 0.5 mirror: true crop_size: 227 mean_value: 104 mean_value: 117 mean_value: 123"),
+                kTrainOnly, pictures)
+          .value()
+          .data;
+  CHECK(cropped.mean == std::vector<double>{123, 117, 104});
+  CHECK(cropped.deviation == std::vector<double>{2, 2, 2});
+  CHECK((cropped.augment && cropped.crop.size == 227 && cropped.crop.kind == CropKind::kPlace));
+  CHECK((cropped.crop.padding == 0 && cropped.crop.flip));
+  const DataSection plain = files.load(net(""), kTrainOnly, pictures).value().data;
+  CHECK(plain.mean == std::vector<double>{0, 0, 0});
+  CHECK(plain.deviation == std::vector<double>{1, 1, 1});
+  CHECK_FALSE(plain.augment);
+  const DataSection whole =
+      files.load(net("crop_size: 300"), kTrainOnly, {"data.kind=images", "data.augment=false"}).value().data;
+  CHECK((whole.crop.size == 300 && whole.crop.resize == 300 && !whole.augment));
+  CHECK_THAT(files.refusal(net("mean_file: 'm'"), kTrainOnly, pictures),
+             Contains("net.prototxt:1: layer d: mean_file m, expected mean_value, or data.mean"));
+  CHECK(files.load(net("mean_file: 'm'"), kTrainOnly, {"data.kind=images", "data.mean=[1,2,3]"}).is_ok());
+  CHECK_THAT(files.refusal(net("crop_size: 5000"), kTrainOnly, pictures),
+             Contains("net.prototxt:1: data.crop.size: "));
+  CHECK_THAT(files.refusal(net("mirror: true"), kTrainOnly, pictures), Contains("mirror without crop_size"));
+}
+
+TEST_CASE("layers_of_the_other_phase_do_not_matter_and_a_solver_may_name_weights") {
+  Files files;
+  const std::string only_tested =
+      "layer { name: 'a' type: 'ArgMax' bottom: 'scores' top: 'a' include { phase: TEST } }\n"
+      "layer { name: 'b' type: 'Python' bottom: 'nobody' top: 'b' include { phase: TEST } }\n";
+  const RunConfig config =
+      files.load(kQuick + only_tested, kSolver + "weights: 'begin.caffemodel'\n").value();
+  CHECK(config.train.eval_samples == 10'000);
+  CHECK(config.train.init_from == "begin.caffemodel");
+  CHECK_THAT(files.refusal(kQuick, kSolver + "weights: 'a,b'\n"), Contains("solver.prototxt:11: weights"));
+}
+
+TEST_CASE("an_input_has_a_bound") {
+  Files files;
+  const auto model = [&](const std::string& dims) {
+    return files.model("input: 'data' input_dim: 1 " + dims + "\n" + dense("f", "data", "scores", 10));
+  };
+  CHECK_THAT(model("input_dim: 3 input_dim: 0 input_dim: 8"), Contains("an input of 3 x 0 x 8, expected"));
+  CHECK_THAT(model("input_dim: 3 input_dim: 65536 input_dim: 65536"), Contains("at most 2^28 numbers"));
+  CHECK_THAT(files.model("input: 'data' input_shape { dim: 1 dim: 3 dim: -1 dim: 9223372036854775807 }\n" +
+                         dense("f", "data", "scores", 10)),
+             Contains("an input of 3 x -1 x 9223372036854775807"));
+  CHECK_THAT(files.model(data("TRAIN", 1, "crop_size: 4000000000") + dense("f", "data", "scores", 10)),
+             Contains("net.prototxt:1: layer d: an input of 3 x 4000000000"));
+  CHECK_THAT(files.model(dense("f", "data", "scores", 10), "65536,65536,1"), Contains("--input: "));
+}
+
+TEST_CASE("what_changes_a_result_and_is_not_read_is_named") {
+  Files files;
+  const std::string counted =
+      "layer { name: 'top5' type: 'Accuracy' bottom: 'scores' bottom: 'label' top: 'top5' accuracy_param {\n"
+      "  top_k: 5 } propagate_down: false include { phase: TEST } }\n";
+  REQUIRE(files
+              .load(data("TRAIN", 10, "force_gray: true") + dense("f", "data", "scores", 10) + kEnd + counted,
+                    kTrainOnly)
+              .is_ok());
+  REQUIRE(files.notes.size() == 3);
+  CHECK_THAT(files.notes[0], Contains("net.prototxt:1: force_gray is not known"));
+  CHECK_THAT(files.notes[1], Contains("net.prototxt:6: top_k is not known"));
+  CHECK_THAT(files.notes[2], Contains("net.prototxt:6: propagate_down is not known"));
+}
+
+TEST_CASE("more_than_a_caffemodel_can_hold_is_refused_before_a_file_is_written") {
+  Files files;
+  Layout layout;
+  REQUIRE(layout.add("f.weight", {1 << 16, 1 << 13}).is_ok());  // 2 GiB
+  const std::string path = files.path("large.caffemodel");
+  CHECK_THAT(caffe::write_weights(path, {"large", Version(1), Revision(1), layout}, {}).message(),
+             Contains("large.caffemodel: 536870912 parameters, expected at most"));
+  CHECK_FALSE(std::filesystem::exists(path));
 }
 
 TEST_CASE("weights_written_as_a_caffemodel_are_read_again_by_layer_name") {
