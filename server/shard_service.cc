@@ -29,6 +29,14 @@ constexpr int kCutAnswersMax = 16;
 // How long a lost node may go on reading what was sent to it.
 constexpr std::chrono::seconds kFarewellMax{2};
 
+// Floats [begin, begin + floats) of a block that is not encoded.
+wire::Payload in_part(wire::Payload block, std::int64_t begin, std::int64_t floats) {
+  if (block.encoding != Encoding::kFp32) return block;  // which is asked for as a whole
+  block.data += begin * static_cast<std::int64_t>(sizeof(float));
+  block.size = static_cast<std::size_t>(floats) * sizeof(float);
+  return block;
+}
+
 std::size_t pulls_max(const ClusterSection& cluster) { return cluster.threads_per_node + 2; }
 
 }  // namespace
@@ -315,6 +323,13 @@ Status ShardService::on(Peer from, const wire::Pull& pull) {
                                 " pieces are still on their way to it");
     }
   }
+  const bool encoded = config_.cluster.parameter_encoding != Encoding::kFp32;
+  if (pull.part && (pull.part->end > shard_->range().size() || pull.exact || encoded)) {
+    return invalid_argument("pull from " + to_string(from) + ": floats [" + std::to_string(pull.part->begin) +
+                            ", " + std::to_string(pull.part->end) + ")" + (pull.exact ? ", exactly" : "") +
+                            (encoded ? ", encoded" : "") + ", expected some of [0, " +
+                            std::to_string(shard_->range().size()) + ") as they are");
+  }
   switch (when(from, pull)) {
     case Answer::kNow:
       answer(from, pull);
@@ -371,15 +386,19 @@ std::vector<Clock> ShardService::applied_for(Peer to, const Snapshot& state) con
 void ShardService::send_parameters(Peer to, const wire::Pull& pull, const Snapshot& state, Version version,
                                    const Leaving::Reply& reply) {
   const BlockRange& cut = shard_->now().blocks;  // as every state of this shard is
-  const std::int64_t blocks = std::max<std::int64_t>(1, cut.block_count());
-  for (std::int64_t i = 0; i < blocks; ++i) {
-    wire::Parameters piece{pull.request, id_, version, state.revision, 0, i + 1 == blocks, {}};
+  Range wanted = pull.part.value_or(Range{0, cut.size()});
+  if (wanted.size() == 0) wanted = {};
+  const std::int64_t first = wanted.begin / std::max<std::int64_t>(1, cut.block_floats());
+  for (std::int64_t i = first, at = wanted.begin; at < wanted.end || i == first; ++i) {
+    wire::Parameters piece{pull.request, id_, version, state.revision, at, false, {}};
     wire::Payload payload;
-    if (cut.block_count() > 0) {  // a range may be empty: more shards than parameters
-      piece.offset = cut.elements(i).begin;
-      payload = reply.piece(i);
+    if (wanted.size() > 0) {  // a range may be empty: more shards than parameters, or no part of it is wanted
+      const Range block = cut.elements(i);
+      payload = in_part(reply.piece(i), at - block.begin, std::min(block.end, wanted.end) - at);
+      at = std::min(block.end, wanted.end);
     }
-    if (i == 0) piece.applied = applied_for(to, state);
+    piece.last = at == wanted.end;
+    if (i == first) piece.applied = applied_for(to, state);
     outbox_.send(to, {std::move(piece), std::move(payload)});
   }
 }

@@ -93,6 +93,10 @@ Result<Outcome> train(const RunConfig& config, std::unique_ptr<ComputeTimes> tim
 
 Result<SimulatedRun> simulate(const RunConfig& config, const std::optional<fs::path>& trace,
                               TaskFactory* tasks) {
+  if (config.pipeline.enabled()) {
+    return invalid_argument("pipeline.stages: runs of pipelines are not simulated, got " +
+                            std::to_string(config.pipeline.stages) + ", expected 1");
+  }
   if (config.exchange.kind != ExchangeKind::kServer) {
     return invalid_argument("exchange.kind: only servers are simulated, got allreduce, expected server");
   }

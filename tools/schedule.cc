@@ -1,6 +1,7 @@
 #include "tools/schedule.h"
 
 #include <CLI/CLI.hpp>
+#include <cstdio>
 #include <iostream>
 #include <map>
 #include <memory>
@@ -8,12 +9,77 @@
 #include "common/config/command_line.h"
 #include "common/config/load.h"
 #include "common/network/network.h"
+#include "common/network/stages.h"
 #include "common/schedule/buckets.h"
 #include "common/schedule/check.h"
+#include "common/schedule/pipeline.h"
 #include "common/schedule/print.h"
 #include "common/schedule/run_plan.h"
 
 namespace paceline {
+namespace {
+
+std::string percent(double share) {
+  char text[16];
+  std::snprintf(text, sizeof text, "%.1f %%", 100.0 * share);
+  return text;
+}
+
+// One line: "stage 0: layers conv1 .. pool1 (3), 896 parameters, ...".
+std::string describe(const NetworkSpec& network, const StageSpec& stage, std::size_t index, double share) {
+  const StageCost cost = cost_of(network, stage);
+  const std::int64_t goes_on = floats_of(network, stage.outputs);
+  return "stage " + std::to_string(index) + ": layers " + network.layers[stage.first].name + " .. " +
+         network.layers[stage.last - 1].name + " (" + std::to_string(stage.last - stage.first) + "), " +
+         std::to_string(stage.parameters.size()) + " parameters, " + std::to_string(cost.multiply_adds) +
+         " multiply-adds (" + percent(share) + ") and " +
+         std::to_string(cost.activations * static_cast<std::int64_t>(sizeof(float))) +
+         " activation bytes for each sample" +
+         (goes_on > 0 ? ", passes on " + std::to_string(goes_on) + " floats of it" : "") + "\n";
+}
+
+int pipeline_plan(const RunConfig& config, const NetworkSpec& network, std::ostream& out, std::ostream& err) {
+  const PipelineSection& pipeline = config.pipeline;
+  const auto stages = stages_of_run(config, network);
+  if (!stages.is_ok()) {
+    err << "paceline schedule: " << stages.status().message() << "\n";
+    return kExitUsage;
+  }
+  const auto micro_batches = static_cast<std::uint32_t>(pipeline.micro_batches);
+  const bool rematerialize = pipeline.rematerialize == Rematerialize::kOn;
+  const schedule::PipelinePlan plan =
+      schedule::plan_pipeline(pipeline.schedule, pipeline.stages, micro_batches, rematerialize);
+  if (const Status checked = schedule::check(plan); !checked.is_ok()) {
+    err << "paceline schedule: " << checked.message() << "\n";
+    return kExitUsage;
+  }
+  const std::vector<std::int64_t> sizes = schedule::micro_batch_sizes(group_samples(config), micro_batches);
+  out << pipeline.stages << " stages, " << config.cluster.nodes / pipeline.stages << " group(s), "
+      << pipeline.micro_batches << " micro-batches of " << sizes.back()
+      << (sizes.front() == sizes.back() ? "" : " or " + std::to_string(sizes.front())) << " samples, "
+      << name_of(pipeline.schedule) << (rematerialize ? ", rematerialised" : "") << "\n\n";
+  double all = 0.0;
+  for (const StageSpec& stage : *stages) all += static_cast<double>(cost_of(network, stage).multiply_adds);
+  std::vector<schedule::StageTimes> times;
+  for (std::size_t s = 0; s < stages->size(); ++s) {
+    const double share = static_cast<double>(cost_of(network, (*stages)[s]).multiply_adds) / all;
+    out << describe(network, (*stages)[s], s, share);
+    // Backward there is a product for what goes back, and one for the weights.
+    times.push_back({share, 2.0 * share});
+  }
+  out << "\nchecked\n";
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    const schedule::Kept kept = schedule::kept(plan.stages[s]);
+    out << "stage " << s << ": " << to_string(plan.stages[s]) << "\n  keeps activations of at most "
+        << kept.activations << " micro-batch(es)"
+        << (kept.inputs > kept.activations ? ", inputs of " + std::to_string(kept.inputs) : "") << "\n";
+  }
+  out << "\nbubble: " << percent(schedule::bubble_formula(pipeline.stages, micro_batches))
+      << " with equal stages, " << percent(schedule::times(plan, times).bubble_share()) << " with these\n";
+  return kExitOk;
+}
+
+}  // namespace
 
 int schedule_plan(const ScheduleOptions& options, std::ostream& out, std::ostream& err) {
   const auto refuse = [&err](const std::string& why) {
@@ -22,11 +88,13 @@ int schedule_plan(const ScheduleOptions& options, std::ostream& out, std::ostrea
   };
   const Result<RunConfig> config = load_config(options.path, options.overrides, LoadFor::kReading);
   if (!config) return refuse(config.status().message());
-  if (config->exchange.kind != ExchangeKind::kAllreduce) {
-    return refuse("paceline schedule: " + options.path + ": exchange.kind is server, expected allreduce");
+  if (config->exchange.kind != ExchangeKind::kAllreduce && !config->pipeline.enabled()) {
+    return refuse("paceline schedule: " + options.path +
+                  ": exchange.kind is server, expected allreduce, or pipeline.stages above 1");
   }
   const Result<NetworkSpec> network = build_network(*config);
   if (!network) return refuse("paceline schedule: " + network.status().message());
+  if (config->pipeline.enabled()) return pipeline_plan(*config, *network, out, err);
   const std::vector<Range> cut = schedule::buckets(network->layout, config->exchange.bucket_bytes);
   out << network->layout.size() << " floats in " << cut.size() << " bucket(s), " << config->cluster.nodes
       << " node(s), algorithm " << name_of(config->exchange.algorithm) << "\n";
@@ -49,7 +117,7 @@ int schedule_plan(const ScheduleOptions& options, std::ostream& out, std::ostrea
 }
 
 void add_schedule(CLI::App& app, int& exit_status) {
-  CLI::App* command = app.add_subcommand("schedule", "Print the plan of a run's all-reduce, checked");
+  CLI::App* command = app.add_subcommand("schedule", "Print the plan of a run's all-reduce or pipeline, checked");
   const auto options = std::make_shared<ScheduleOptions>();
   command->add_option("FILE", options->path, "The configuration")->required();
   command->add_option("key.path=value", options->overrides, "Overrides, as the daemons take them");

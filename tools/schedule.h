@@ -1,5 +1,6 @@
-// `paceline schedule CONFIG [key.path=value …]`: the plan of a run's all-reduce as text, checked: who sends which
-// floats of each bucket to whom, in which order, and what it costs in steps and bytes.
+// `paceline schedule CONFIG [key.path=value …]`: the plan of a run's all-reduce or pipeline as text, checked. Of an
+// all-reduce: who sends which floats of each bucket to whom, in which order, and what it costs in steps and bytes. Of
+// a pipeline: the cut with what each stage takes, which micro-batch each computes when, and the bubble.
 #pragma once
 
 #include <iosfwd>
@@ -17,7 +18,7 @@ struct ScheduleOptions {
   std::vector<std::string> overrides = {};
 };
 
-// The plan to `out` and 0; or the error's one line to `err` and 2, also for a configuration without an all-reduce.
+// The plan to `out` and 0; or the error's one line to `err` and 2, also for a configuration without either.
 int schedule_plan(const ScheduleOptions& options, std::ostream& out, std::ostream& err);
 
 // The subcommand; when it is the one called, it stores its exit status in `exit_status`, which outlives

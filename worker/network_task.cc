@@ -14,6 +14,7 @@
 #include "worker/data/loader.h"
 #include "worker/model/backend_per_size.h"
 #include "worker/model/gpu_module.h"
+#include "worker/pipeline/stage_trainer.h"
 #include "worker/run_data.h"
 
 namespace paceline {
@@ -173,8 +174,15 @@ class NetworkTasks final : public TaskFactory {
         gpus_(std::move(gpus)),
         sizes_kept_(sizes_kept),
         network_(std::move(network)),
-        data_(std::move(data)),
-        loader_(maker_of(data_, on_gpus), loader_options(config.data, on_gpus, gpus_.get())) {}
+        data_(std::move(data)) {
+    if (!config.pipeline.enabled()) loader_ = make_loader(on_gpus);
+  }
+  // Behind the construction, of a pipeline. Errors: StageTasks::make()'s.
+  Status cut_into_stages() {
+    if (!config_.pipeline.enabled()) return Status::ok();
+    PACELINE_ASSIGN_OR_RETURN(stages_, StageTasks::make(config_, network_));
+    return Status::ok();
+  }
 
   const Layout& layout() const override { return network_.layout; }
   std::uint64_t data_fingerprint() const override { return data_.fingerprint(); }
@@ -182,16 +190,31 @@ class NetworkTasks final : public TaskFactory {
     initialize_parameters(network_, config_.run.seed, parameters);
   }
 
+  Range trained_by(NodeId node) const override {
+    return stages_ == nullptr ? TaskFactory::trained_by(node) : stages_->trained_by(node);
+  }
+  void meet(std::shared_ptr<PeerChannels> peers) override {
+    if (stages_ != nullptr) stages_->meet(std::move(peers));
+  }
+  StageReport stage_report() const override {
+    return stages_ == nullptr ? StageReport() : stages_->report();
+  }
+
   Result<std::unique_ptr<Task>> make_trainer(WorkerId worker) override {
+    if (stages_ != nullptr) {
+      return stages_->make_trainer(worker.node, [this](bool with_images) {
+        return make_loader(with_images ? Kept::kNo : Kept::kYes);
+      });
+    }
     PACELINE_ASSIGN_OR_RETURN(Computing with, computing_for(worker.thread));
     BackendPerSize backends(std::move(with.make_backend), network_, config_.run.seed, sizes_kept_);
     // What the library refuses is known now, and the first step need not wait.
     PACELINE_RETURN_IF_ERROR(backends.of(config_.train.batch_size).status());
     return std::unique_ptr<Task>(std::make_unique<NetworkTrainer>(
-        loader_.open(prediction(worker)), std::move(backends), std::move(with.make_vectors)));
+        loader_->open(prediction(worker)), std::move(backends), std::move(with.make_vectors)));
   }
   // Mini-batches and dropout are functions of the step; what is predicted is only a hint.
-  bool trainers_are_alike() const override { return true; }
+  bool trainers_are_alike() const override { return stages_ == nullptr; }
   Result<std::unique_ptr<Task>> make_evaluator() override {
     // With the first thread's GPU, and a stream of its own there.
     PACELINE_ASSIGN_OR_RETURN(const Computing with, computing_for(0));
@@ -219,6 +242,11 @@ class NetworkTasks final : public TaskFactory {
   void stop_evaluating() override { ++*stopped_; }
 
  private:
+  // Without images where somebody else has them.
+  std::unique_ptr<Loader> make_loader(Kept images) const {
+    return std::make_unique<Loader>(maker_of(data_, images), loader_options(config_.data, images, gpus_.get()));
+  }
+
   // What a thread computes with.
   struct Computing {
     MakeBackend make_backend;
@@ -248,7 +276,8 @@ class NetworkTasks final : public TaskFactory {
   const std::size_t sizes_kept_;
   const NetworkSpec network_;
   RunData data_;
-  Loader loader_;
+  std::unique_ptr<Loader> loader_;      // null: stages have their own
+  std::unique_ptr<StageTasks> stages_;  // of a pipeline; else null
   const std::shared_ptr<std::atomic<std::uint64_t>> stopped_ =
       std::make_shared<std::atomic<std::uint64_t>>(0);
 };
@@ -267,8 +296,10 @@ Result<std::unique_ptr<TaskFactory>> make_network_tasks_on(std::shared_ptr<Gpus>
   PACELINE_ASSIGN_OR_RETURN(NetworkSpec network, build_network(config));
   PACELINE_ASSIGN_OR_RETURN(RunData data, RunData::open(config));
   PACELINE_ASSIGN_OR_RETURN(const Kept on_gpus, keep_on(gpus.get(), config, data));
-  return std::unique_ptr<TaskFactory>(std::make_unique<NetworkTasks>(
-      config, std::move(network), std::move(gpus), std::move(data), on_gpus, sizes_kept));
+  auto tasks = std::make_unique<NetworkTasks>(config, std::move(network), std::move(gpus), std::move(data),
+                                              on_gpus, sizes_kept);
+  PACELINE_RETURN_IF_ERROR(tasks->cut_into_stages());
+  return std::unique_ptr<TaskFactory>(std::move(tasks));
 }
 
 Result<std::uint64_t> check_data(const RunConfig& config) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <cstdio>
 #include <filesystem>
 #include <span>
 #include <thread>
@@ -18,6 +19,7 @@
 #include "common/ticks.h"
 #include "common/wire/segment_sizes.h"
 #include "worker/cache/host_vectors.h"
+#include "worker/client/shard_part.h"
 #include "worker/train/evaluator.h"
 #include "worker/train/leaving_gradient.h"
 #include "worker/train/pull_order.h"
@@ -86,6 +88,16 @@ std::chrono::nanoseconds deadline(const ClusterSection& cluster) {
   return cluster.reconnect_timeout > Duration(0) ? 2 * cluster.lease : cluster.lease;
 }
 
+// Of stages that live nothing at all comes for so long: the authority sees to those that do not.
+constexpr int kSilenceLeases = 60;
+
+// "3.2 s"
+std::string in_seconds(std::chrono::nanoseconds time) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1f s", to_seconds(time));
+  return text;
+}
+
 // The nodes' version 0 stays whole where it is.
 class NoLanding final : public ParameterLanding {
   bool land(ShardId, const cache::SliceStamp&, const SlicePiece&) override { return false; }
@@ -103,8 +115,11 @@ Session::Session(const SessionParts& parts, const SessionEnd& before)
     : parts_(parts),
       config_(parts.config),
       shown_(config_.cluster.threads_per_node),
-      process_cache_(partition(parts.tasks.layout().size(), config_.cluster.shards)),
-      memory_(memory_to_share(config_, parts.tasks.layout())),
+      trained_(parts.tasks.trained_by(parts.node)),
+      layout_(part_of(parts.tasks.layout(), trained_)),
+      process_cache_(
+          own_ranges(trained_parts(parts.tasks.layout().size(), config_.cluster.shards, trained_))),
+      memory_(memory_to_share(config_, layout_)),
       slots_(open_slots(config_)),
       client_({.cluster = config_.cluster,
                .node = parts.node,
@@ -122,7 +137,8 @@ Session::Session(const SessionParts& parts, const SessionEnd& before)
                .own_waits = [this] { return own_waits(); },
                .keys = parts.keys,
                .lost = before.lost,
-               .last_generation = before.generation},
+               .last_generation = before.generation,
+               .trained = trained_},
               parts.tasks.layout(), parts.context, process_cache_) {
   if (config_.exchange.kind == ExchangeKind::kAllreduce) {
     reduces_ = std::make_unique<AllReduceExchange>(
@@ -137,6 +153,7 @@ Session::Session(const SessionParts& parts, const SessionEnd& before)
 Session::~Session() {
   client_.close(aborted("the session is over"));
   if (reduces_ != nullptr) reduces_->stop();
+  parts_.tasks.meet(nullptr);
 }
 
 SessionEnd Session::run(NodeTotals& totals) {
@@ -170,11 +187,9 @@ SessionEnd Session::run(NodeTotals& totals) {
     }
   }
 
-  if (reduces_ != nullptr) {
-    if (Status begun = begin_reducing(); !begun.is_ok()) {
-      client_.leave(begun);
-      return {begun, client_.lost(), 0};
-    }
+  if (Status met = meet_nodes(); !met.is_ok()) {
+    client_.leave(met);
+    return {met, client_.lost(), 0};
   }
 
   std::thread evaluator([this] { evaluate(); });
@@ -283,24 +298,41 @@ Status Session::send_initial_parameters() {
   return Status::ok();
 }
 
-// Every node knows every other one, then has the parameters that node 0 has sent.
-Status Session::begin_reducing() {
+// Where nodes talk to each other: every one knows every other one.
+Status Session::meet_nodes() {
+  if (reduces_ == nullptr && !config_.pipeline.enabled()) return Status::ok();
   PACELINE_ASSIGN_OR_RETURN(const std::string address,
                             mesh::address_towards(config_.cluster.endpoints.front()));
   PACELINE_ASSIGN_OR_RETURN(const mesh::Listening listening, mesh::listen_at(address));
   PACELINE_ASSIGN_OR_RETURN(wire::Peers peers,
                             client_.exchange_endpoints(listening.endpoint, config_.cluster.start_timeout));
-  PACELINE_RETURN_IF_ERROR(
-      reduces_->connect(listening, {parts_.node.value, std::move(peers.endpoints), peers.token}));
+  mesh::Place place{parts_.node.value, std::move(peers.endpoints), peers.token};
+  PACELINE_RETURN_IF_ERROR(reduces_ != nullptr ? begin_reducing(listening, std::move(place))
+                                               : meet_stages(listening, std::move(place)));
+  parts_.log.info("node " + to_string(parts_.node) + " is connected to " +
+                  std::to_string(config_.cluster.nodes - 1) + " other node(s), and listens at " +
+                  listening.endpoint);
+  return Status::ok();
+}
+
+// Then it has the parameters that node 0 has sent.
+Status Session::begin_reducing(const mesh::Listening& listening, mesh::Place place) {
+  PACELINE_RETURN_IF_ERROR(reduces_->connect(listening, std::move(place)));
   NoLanding landing;
   PACELINE_RETURN_IF_ERROR(
       client_.await_parameters(client_.request_parameters(Version(0)), landing).status());
   std::vector<float> initial(static_cast<std::size_t>(parts_.tasks.layout().size()));
   process_cache_.slice(kAuthority)->copy_to(initial);
   reduces_->begin(initial);
-  parts_.log.info("node " + to_string(parts_.node) + " is connected to " +
-                  std::to_string(config_.cluster.nodes - 1) + " other node(s), and listens at " +
-                  listening.endpoint);
+  return Status::ok();
+}
+
+Status Session::meet_stages(const mesh::Listening& listening, mesh::Place place) {
+  const auto within = std::chrono::duration_cast<std::chrono::milliseconds>(config_.cluster.start_timeout);
+  const auto silence = std::chrono::duration_cast<std::chrono::milliseconds>(config_.cluster.lease);
+  PACELINE_ASSIGN_OR_RETURN(auto channels, mesh::Channels::connect(listening, std::move(place), stop_channels_,
+                                                                   within, kSilenceLeases * silence));
+  parts_.tasks.meet(std::move(channels));
   return Status::ok();
 }
 
@@ -314,11 +346,11 @@ Result<Session::Trainer> Session::make_trainer(WorkerId worker) {
   // Local steps are taken in the host's memory, from what the thread cache has.
   Result<std::unique_ptr<CacheVectors>> vectors = std::unique_ptr<CacheVectors>();
   if (!config_.train.has_inner_optimizer) {
-    vectors = (*task)->make_cache_vectors(config_.train.optimizer, parts_.tasks.layout().size());
+    vectors = (*task)->make_cache_vectors(config_.train.optimizer, layout_.size());
   }
   if (!vectors.is_ok()) return of_worker(vectors.status());
   if (*vectors == nullptr) {
-    *vectors = std::make_unique<HostVectors>(config_.train.optimizer, parts_.tasks.layout());
+    *vectors = std::make_unique<HostVectors>(config_.train.optimizer, layout_);
   }
   return Trainer{std::move(task).value(), std::move(vectors).value()};
 }
@@ -331,7 +363,7 @@ step::StepRules Session::step_rules() const {
 
 std::optional<Training::Local> Session::local_steps() const {
   if (!config_.train.has_inner_optimizer) return std::nullopt;
-  return Training::Local{LocalSteps(config_.train.inner_optimizer, parts_.tasks.layout()),
+  return Training::Local{LocalSteps(config_.train.inner_optimizer, layout_),
                          config_.train.local_steps,
                          [this](std::int64_t iteration) { return inner_rate(config_, iteration); }};
 }
@@ -347,7 +379,7 @@ void Session::train_worker(WorkerId worker, Result<Trainer> trainer, ThreadResul
   const ReadBy read_by = shares ? ReadBy::kServers : ReadBy::kTransport;
   Training training{
       .worker = worker,
-      .layout = parts_.tasks.layout(),
+      .layout = layout_,
       .looks = reduces_ != nullptr || worker_looks(config_.train.on_nan, config_.cluster.gradient_encoding),
       .batches = batch_limits(config_),
       .deadline = deadline(config_.cluster),
@@ -360,7 +392,7 @@ void Session::train_worker(WorkerId worker, Result<Trainer> trainer, ThreadResul
       .step = step::WorkerStep(step_rules()),
       .cache = ThreadCache(config_.train.optimizer, process_cache_.ranges(), worker.thread,
                            std::move(trainer->vectors)),
-      .gradients = GradientBuffers(parts_.tasks.layout().size(), gradient_buffers_max(config_, read_by),
+      .gradients = GradientBuffers(layout_.size(), gradient_buffers_max(config_, read_by),
                                    read_by, parts_.tasks.gradient_memory(shares ? *memory_ : nullptr)),
       .emulator = Emulator(config_.emulate, config_.run.seed, config_.cluster.cluster(), worker,
                            config_.train.batch_size),
@@ -409,6 +441,24 @@ void Session::evaluate() {
   client_.close(ended);  // usually it is why the evaluator ended
 }
 
+// For whom a stage has waited.
+void Session::say_waits() const {
+  const StageReport stage = parts_.tasks.stage_report();
+  const std::uint32_t stages = config_.pipeline.stages;
+  const std::uint32_t node = parts_.node.value;
+  const std::uint32_t own = node % stages;
+  std::string waits;
+  const auto add = [&](bool there, std::uint32_t of_stage, std::uint32_t on, std::chrono::nanoseconds time) {
+    if (!there) return;
+    waits += (waits.empty() ? "" : ", ") + in_seconds(time) + " for stage " + std::to_string(of_stage) +
+             " (node " + std::to_string(on) + ")";
+  };
+  add(own > 0, own - 1, node - 1, stage.idle_for_previous);
+  add(own + 1 < stages, own + 1, node + 1, stage.idle - stage.idle_for_previous);
+  parts_.log.info("stage " + std::to_string(own) + " computed for " + in_seconds(stage.busy) + " and waited: " +
+                  waits);
+}
+
 // After the training threads: reports and waits for the end, or says goodbye.
 Status Session::conclude(const std::vector<ThreadResult>& results, const NodeTotals& totals) {
   const bool done =
@@ -416,9 +466,11 @@ Status Session::conclude(const std::vector<ThreadResult>& results, const NodeTot
   if (done && reduces_ != nullptr && parts_.node == NodeId(0)) {
     client_.send_final_parameters(reduces_->parameters());
   }
+  if (config_.pipeline.enabled()) say_waits();
   if (done) {
     wire::NodeReport report = totals.report();
     report.samples_left_out = parts_.tasks.samples_left_out();
+    report.stage = parts_.tasks.stage_report();
     return client_.finish(report);
   }
   if (const auto over = client_.run_over()) return *over;
@@ -432,6 +484,7 @@ Status Session::conclude(const std::vector<ThreadResult>& results, const NodeTot
 void Session::on_closed() {
   pace_.stop();
   if (reduces_ != nullptr) reduces_->close(aborted("the client is closed"));
+  stop_channels_.set();
   parts_.tasks.stop_evaluating();
   if (slots_.is_ok() && *slots_ != nullptr) (*slots_)->stop();
 }

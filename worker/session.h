@@ -29,6 +29,7 @@
 #include "worker/client/ps_client.h"
 #include "worker/emulate/compute_slots.h"
 #include "worker/emulate/pace.h"
+#include "worker/mesh/channels.h"
 #include "worker/node_totals.h"
 #include "worker/node_trace.h"
 #include "worker/prepared_threads.h"
@@ -94,7 +95,10 @@ class Session {
   void work_to_the_end(PreparedThreads<Trainer>& threads) const;
   Status start();
   Status send_initial_parameters();
-  Status begin_reducing();
+  void say_waits() const;
+  Status meet_nodes();
+  Status begin_reducing(const mesh::Listening& listening, mesh::Place place);
+  Status meet_stages(const mesh::Listening& listening, mesh::Place place);
   // Thread: the one that trains with it.
   Result<Trainer> make_trainer(WorkerId worker);
   step::StepRules step_rules() const;
@@ -112,10 +116,13 @@ class Session {
   const RunConfig& config_;
   std::vector<ShownTimes> shown_;  // of each thread, for heartbeat()
   std::deque<WorkWatch> watches_;  // of each thread, for own_waits()
+  const Range trained_;  // of the layout: what this node does
+  const Layout layout_;  // of that
   ProcessCache process_cache_;
   const Result<std::shared_ptr<wire::SharedSegment>> memory_;  // outlived by what lies in it
   const Result<std::shared_ptr<ComputeSlots>> slots_;          // null where no cluster is emulated
   SteadyPaceClock pace_;
+  mesh::StopFlag stop_channels_;  // to other stages
   std::unique_ptr<AllReduceExchange> reduces_;  // exchange.kind: allreduce; else null
   PsClient client_;
 };

@@ -43,6 +43,7 @@ bool on_cpu(const RunConfig& c) { return c.train.device == Device::kCpu; }
 bool applies_on_gpus(const RunConfig& c) { return c.server.device == Device::kCuda; }
 bool saves(const RunConfig& c) { return c.checkpoint.enabled() || c.run.max_seconds; }
 bool reduces(const RunConfig& c) { return c.exchange.kind == ExchangeKind::kAllreduce; }
+bool has_stages(const RunConfig& c) { return c.pipeline.enabled(); }
 bool is_torus(const RunConfig& c) { return c.exchange.algorithm == schedule::Algorithm::kTorus; }
 bool evaluates(const RunConfig& c) { return c.train.eval_every_clocks.has_value(); }
 bool skips(const RunConfig& c) { return c.train.on_nan == OnNan::kSkip; }
@@ -93,6 +94,10 @@ const Reader kReaders[] = {
     {"exchange.algorithm", reduces, "kind: allreduce"},
     {"exchange.bucket_bytes", reduces, "kind: allreduce"},
     {"exchange.grid", is_torus, "algorithm: torus"},
+    {"pipeline.micro_batches", has_stages, "stages above 1"},
+    {"pipeline.schedule", has_stages, "stages above 1"},
+    {"pipeline.rematerialize", has_stages, "stages above 1"},
+    {"pipeline.balance", has_stages, "stages above 1"},
     {"sync.lpr.increase_above", steered_by_progress, "policy: dtssp"},
     {"sync.lpr.decrease_below", steered_by_progress, "policy: dtssp"},
     {"train.backend", on_cpu, "device: cpu"},

@@ -46,6 +46,9 @@ void check_sync(Judge& judge, const RunConfig& c);
 // exchange:, and what goes with an all-reduce.
 void check_exchange(Judge& judge, const RunConfig& c);
 
+// pipeline:, and what goes with stages.
+void check_pipeline(Judge& judge, const RunConfig& c);
+
 // security:, and addresses that other machines reach.
 void check_security(Judge& judge, const RunConfig& c);
 

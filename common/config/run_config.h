@@ -147,6 +147,29 @@ struct ExchangeSection {
   bool operator==(const ExchangeSection&) const = default;
 };
 
+// By what a network is cut into stages: what a sample takes to compute, what a stage keeps in memory, or the numbers
+// of layers of each stage.
+enum class BalanceKind { kTime, kMemory, kLayers };
+struct StageBalance {
+  BalanceKind kind = BalanceKind::kTime;
+  std::vector<std::uint32_t> layers;  // kLayers: of each stage; else empty
+  bool operator==(const StageBalance&) const = default;
+};
+
+enum class Rematerialize { kOff, kOn };
+
+// pipeline: a network that is cut into stages, each on a node of its own (docs/PIPELINES.md).
+struct PipelineSection {
+  std::uint32_t stages = 1;  // K; 1: no pipeline
+  std::int64_t micro_batches = 1;
+  schedule::PipelineKind schedule = schedule::PipelineKind::kGpipe;
+  Rematerialize rematerialize = Rematerialize::kOff;
+  StageBalance balance;
+
+  bool enabled() const { return stages > 1; }
+  bool operator==(const PipelineSection&) const = default;
+};
+
 enum class OptimizerKind { kSgd, kMomentum, kAdam, kAdagrad, kRmsprop, kAdadelta };
 // Where momentum has its learning rate: outside the kept step, or inside it, as Caffe
 // (common/params/optimizer.h).
@@ -436,6 +459,7 @@ struct RunConfig {
   ServerSection server;
   SyncSection sync;
   ExchangeSection exchange;
+  PipelineSection pipeline;
   TrainSection train;
   DataSection data;
   EmulateSection emulate;

@@ -25,6 +25,7 @@ const Schema& schema() {
     add_server(built);
     add_sync(built);
     add_exchange(built);
+    add_pipeline(built);
     add_train(built);
     add_data_and_emulate(built);
     add_simulate(built);

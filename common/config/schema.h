@@ -91,6 +91,7 @@ void add_checkpoint(Schema& schema);
 void add_server(Schema& schema);
 void add_sync(Schema& schema);
 void add_exchange(Schema& schema);
+void add_pipeline(Schema& schema);
 void add_train(Schema& schema);
 void add_data_and_emulate(Schema& schema);
 void add_simulate(Schema& schema);

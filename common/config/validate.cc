@@ -396,6 +396,7 @@ Status validate(const RunConfig& config, const Given& given, LoadFor what) {
   check_sync(judge, config);
   check_exchange(judge, config);
   check_network(judge, config);
+  check_pipeline(judge, config);
   check_optimizer(judge, config);
   check_local_steps(judge, config);
   check_compensation(judge, config);

@@ -1,6 +1,7 @@
 // One case for each encoding; the loops are conversion_loops.h's and top_k.cc's.
 #include "common/encode/encode.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -57,6 +58,8 @@ std::size_t Encoder::bytes_of(std::int64_t floats) const {
       return n == 0 ? 0 : kInt8ScaleBytes + n;
     case Encoding::kTopK:
       return kTopKPairBytes * static_cast<std::size_t>(kept_of(share, floats));
+    case Encoding::kZero:
+      return 0;
   }
   return 0;
 }
@@ -78,6 +81,8 @@ void Encoder::encode(std::span<const float> in, std::span<std::byte> out) const 
       return encode_int8(in, out);
     case Encoding::kTopK:
       return select_top_k(in, out);
+    case Encoding::kZero:
+      return;
   }
 }
 
@@ -101,6 +106,9 @@ Status decode(Encoding encoding, std::span<const std::byte> bytes, std::span<flo
       break;
     case Encoding::kTopK:
       return place_top_k(bytes, out);
+    case Encoding::kZero:
+      std::fill(out.begin(), out.end(), 0.0F);
+      break;
   }
   return Status::ok();
 }

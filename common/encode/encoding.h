@@ -13,8 +13,9 @@ namespace paceline {
 //   kBf16   n bfloat16: the upper half of a float32
 //   kInt8   a float32 scale, then n signed bytes: value = byte x scale; nothing at all for n = 0
 //   kTopK   pairs (uint32 offset, float32 value), offsets ascending; what is not named is 0
+//   kZero   no bytes: all of them are 0. Beside pieces as kFp32, of a gradient that is of a part of the model
 // The numbers are those on the wire.
-enum class Encoding : std::uint8_t { kFp32 = 0, kFp16 = 1, kBf16 = 2, kInt8 = 3, kTopK = 4 };
+enum class Encoding : std::uint8_t { kFp32 = 0, kFp16 = 1, kBf16 = 2, kInt8 = 3, kTopK = 4, kZero = 5 };
 
 // Whether every value survives in its place, rounded: what parameters may be sent as, each decoded anew. The
 // others leave out more than a gradient may lose, and need error feedback.
@@ -38,6 +39,8 @@ constexpr bool fits(Encoding encoding, std::int64_t floats, std::size_t bytes) {
       return bytes == (n == 0 ? 0 : kInt8ScaleBytes + n);
     case Encoding::kTopK:
       return bytes % kTopKPairBytes == 0 && bytes <= kTopKPairBytes * n && (bytes > 0) == (n > 0);
+    case Encoding::kZero:
+      return bytes == 0;
   }
   return false;
 }

@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <string>
+
+#include "common/assert.h"
 
 namespace paceline {
 namespace {
@@ -96,6 +99,17 @@ const Tensor* Layout::tensor_at(std::int64_t index) const {
   const auto behind = std::upper_bound(tensors_.begin(), tensors_.end(), index,
                                        [](std::int64_t i, const Tensor& t) { return i < t.offset; });
   return &*std::prev(behind);
+}
+
+Layout part_of(const Layout& layout, const Range& part) {
+  Layout own;
+  for (const Tensor& tensor : layout.tensors()) {
+    if (tensor.offset < part.begin || tensor.offset >= part.end) continue;
+    const auto added = own.add(tensor.name, tensor.shape, tensor.traits);
+    PACELINE_ASSERT(added.is_ok(), added.status().message());
+  }
+  PACELINE_ASSERT(own.size() == part.size(), std::to_string(own.size()) + " floats of a part that cuts a tensor");
+  return own;
 }
 
 }  // namespace paceline

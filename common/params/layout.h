@@ -8,6 +8,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "common/params/partition.h"
 #include "common/status.h"
 
 namespace paceline {
@@ -74,5 +75,8 @@ class Layout {
   std::unordered_set<std::string> names_;  // of the tensors: a join may bring 65,536 of them
   std::int64_t size_ = 0;
 };
+
+// The layout of the tensors of floats [part.begin, part.end) of `layout` alone, which cuts none of them.
+Layout part_of(const Layout& layout, const Range& part);
 
 }  // namespace paceline

@@ -188,6 +188,11 @@ RunSummary summary_from(const Json& json, std::vector<std::string>* lacking = nu
   });
   keys.get_if_there("lines_dropped", s.lines_dropped);
   keys.get_if_there("samples_left_out", s.samples_left_out);
+  keys.take_if_there("pipeline", [&](const Json& value) {
+    s.pipeline = {value.at("stages").get<std::int64_t>(), value.at("micro_batches").get<std::int64_t>(),
+                  value.at("bubble_share").get<double>(),
+                  value.at("peak_activation_bytes").get<std::vector<std::int64_t>>()};
+  });
   keys.take_if_there("trace_events", [&](const Json& value) {
     s.traced = {value.get<std::int64_t>(), json.value("trace_events_left_out", std::int64_t{0})};
   });
@@ -293,6 +298,12 @@ std::string to_json(const RunSummary& summary) {
   }
   if (s.lines_dropped > 0) json["lines_dropped"] = s.lines_dropped;
   if (s.samples_left_out > 0) json["samples_left_out"] = s.samples_left_out;
+  if (s.pipeline) {
+    json["pipeline"] = {{"stages", s.pipeline->stages},
+                        {"micro_batches", s.pipeline->micro_batches},
+                        {"bubble_share", s.pipeline->bubble_share},
+                        {"peak_activation_bytes", s.pipeline->peak_activation_bytes}};
+  }
   if (s.traced) {
     json["trace_events"] = s.traced->events;
     json["trace_events_left_out"] = s.traced->left_out;

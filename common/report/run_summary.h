@@ -52,6 +52,14 @@ struct CheckpointCounts {
   std::int64_t failed = 0;
 };
 
+// What the stages of a pipeline have done.
+struct PipelineSummary {
+  std::int64_t stages = 0;
+  std::int64_t micro_batches = 0;
+  double bubble_share = 0.0;                           // of the time of all steps, what stages waited for others
+  std::vector<std::int64_t> peak_activation_bytes = {};  // of each stage, of its groups the most
+};
+
 // The events in a run's trace, and the older ones that there was no room for (run.trace_events).
 struct TraceCounts {
   std::int64_t events = 0;
@@ -141,6 +149,8 @@ struct RunSummary {
   // Pictures that cannot be read (data.on_bad: skip), as many as the node that found most; the key is absent when
   // 0.
   std::int64_t samples_left_out = 0;
+  // Of each stage of a pipeline; the key is absent where there is none.
+  std::optional<PipelineSummary> pipeline = {};
   // Of trace.json; the keys "trace_events" and "trace_events_left_out" are absent where there is none.
   std::optional<TraceCounts> traced = {};
   // Of each worker, in worker order; the key is absent unless batches were balanced.

@@ -1,8 +1,11 @@
-// The algorithms of an all-reduce: what planners.h plans, and the configuration chooses from.
+// What the configuration chooses from: the algorithms of an all-reduce (planners.h), the schedules of a pipeline
+// (pipeline.h).
 #pragma once
 
 namespace paceline::schedule {
 
 enum class Algorithm { kAuto, kRing, kHalvingDoubling, kBinaryBlocks, kTorus, kDirect, kTree };
+
+enum class PipelineKind { kGpipe, kOneForwardOneBackward };
 
 }  // namespace paceline::schedule

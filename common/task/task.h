@@ -8,6 +8,7 @@
 //   evaluate(parameters)                      by the evaluator's own Task, never during a step
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -20,8 +21,11 @@
 #include "common/ids.h"
 #include "common/metric.h"
 #include "common/params/layout.h"
+#include "common/params/partition.h"
 #include "common/status.h"
 #include "common/task/cache_vectors.h"
+#include "common/task/peers.h"
+#include "common/task/stage_report.h"
 
 namespace paceline {
 
@@ -84,6 +88,9 @@ class Task {
   virtual Result<Metric> compute(std::span<const float> parameters, std::span<float> gradient,
                                  const FinalFrom& final_from) = 0;
 
+  // Of the last compute(), for how long it waited for other nodes: a stage of a pipeline does.
+  virtual std::chrono::nanoseconds waited() const { return {}; }
+
   // The metric of `parameters` over the whole test set, without augmentation or dropout.
   virtual Result<Metric> evaluate(std::span<const float> parameters) = 0;
 };
@@ -95,6 +102,17 @@ class TaskFactory {
   virtual ~TaskFactory() = default;
 
   virtual const Layout& layout() const = 0;
+
+  // Which of the layout the tasks of `node` train, and so hold: their parameters and gradients are of these alone.
+  // All of it, but for a stage of a pipeline. Evaluators have all.
+  virtual Range trained_by(NodeId /*node*/) const { return {0, layout().size()}; }
+
+  // How tasks talk to those of other nodes (common/task/peers.h), where one trains a part only: it is called
+  // behind the joining, before any load(). Null: that is over, and waits for others end.
+  virtual void meet(std::shared_ptr<PeerChannels> /*peers*/) {}
+
+  // What this node's stage has done so far, of a pipeline.
+  virtual StageReport stage_report() const { return {}; }
 
   // What the nodes of one run must have in common of the data: nodes whose fingerprints differ are refused
   // when they join. 0 when there is nothing to compare.

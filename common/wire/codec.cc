@@ -40,7 +40,7 @@ Status wrong_payload(const Body& body, std::size_t got, const std::string& expec
 }
 
 std::string name_of(Encoding encoding) {
-  constexpr const char* kEncodingNames[] = {"fp32", "fp16", "bf16", "int8", "top_k"};
+  constexpr const char* kEncodingNames[] = {"fp32", "fp16", "bf16", "int8", "top_k", "zero"};
   return kEncodingNames[static_cast<std::size_t>(encoding)];
 }
 
@@ -71,7 +71,7 @@ Status check_payload(const Body& body, const Payload& payload) {
                          std::to_string(payload.count()) + " floats as " + name_of(payload.encoding));
   }
   // A shard with an empty range still takes part: its piece is empty, the first and the last.
-  if (bytes == 0 && !(piece->offset == 0 && piece->last)) {
+  if (payload.count() == 0 && !(piece->offset == 0 && piece->last)) {
     return wrong_payload(body, bytes, "at least one float (offset " + std::to_string(piece->offset) + ")");
   }
   if (piece->offset > kFloatsMax - payload.count()) {

@@ -106,8 +106,12 @@ Body read(Fields& f, const proto::StepReport& in) {
 }
 
 Body read(Fields& f, const proto::Pull& in) {
-  return Pull{in.request(), version_of(f, in.min_version(), "min_version"), in.exact(),
-              Revision(f.number("have", in.have(), kNoRevision.value, kCountMax))};
+  Pull pull{in.request(), version_of(f, in.min_version(), "min_version"), in.exact(),
+            Revision(f.number("have", in.have(), kNoRevision.value, kCountMax))};
+  const std::int64_t end = f.number("part_end", in.part_end(), 0, in.in_part() ? kFloatsMax : 0);
+  const std::int64_t begin = f.number("part_begin", in.part_begin(), 0, end);
+  if (in.in_part()) pull.part = Range{begin, end};
+  return pull;
 }
 
 Body read(Fields& f, const proto::Parameters& in) {
@@ -215,6 +219,10 @@ Body read(Fields& f, const proto::NodeReport& in) {
   m.parameter_reads = f.number("parameter_reads", in.parameter_reads(), 0, kCountMax);
   m.server_reads = f.number("server_reads", in.server_reads(), 0, kCountMax);
   m.samples_left_out = f.number("samples_left_out", in.samples_left_out(), 0, kCountMax);
+  m.stage.busy = std::chrono::nanoseconds(f.number("stage_busy_ns", in.stage_busy_ns(), 0, kCountMax));
+  m.stage.idle = std::chrono::nanoseconds(f.number("stage_idle_ns", in.stage_idle_ns(), 0, kCountMax));
+  m.stage.activation_bytes =
+      f.number("stage_activation_bytes", in.stage_activation_bytes(), 0, kCountMax);
   return m;
 }
 
@@ -565,7 +573,7 @@ Result<std::optional<Logged>> logged_of(const proto::Header& header) {
 }
 
 Result<PayloadForm> payload_form(const proto::Header& header) {
-  if (header.has_push()) return form_of("Push", header.push(), Encoding::kTopK);
+  if (header.has_push()) return form_of("Push", header.push(), Encoding::kZero);
   if (header.has_parameters()) return form_of("Parameters", header.parameters(), Encoding::kBf16);
   return PayloadForm{};
 }

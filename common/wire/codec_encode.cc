@@ -124,6 +124,10 @@ void put(const Pull& m, proto::Header& header) {
   out.set_min_version(m.min_version.value);
   out.set_exact(m.exact);
   out.set_have(m.have.value);
+  if (!m.part) return;
+  out.set_in_part(true);
+  out.set_part_begin(m.part->begin);
+  out.set_part_end(m.part->end);
 }
 
 void put(const Parameters& m, proto::Header& header) {
@@ -219,6 +223,9 @@ void put(const NodeReport& m, proto::Header& header) {
   out.set_parameter_reads(m.parameter_reads);
   out.set_server_reads(m.server_reads);
   out.set_samples_left_out(m.samples_left_out);
+  out.set_stage_busy_ns(m.stage.busy.count());
+  out.set_stage_idle_ns(m.stage.idle.count());
+  out.set_stage_activation_bytes(m.stage.activation_bytes);
 }
 
 void put(const Leave& m, proto::Header& header) { header.mutable_leave()->set_fault(text(m.fault)); }

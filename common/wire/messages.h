@@ -38,6 +38,7 @@
 #include "common/params/partition.h"
 #include "common/status.h"
 #include "common/sync/modes.h"
+#include "common/task/stage_report.h"
 #include "common/task/task.h"
 #include "common/timing/phase_times.h"
 #include "common/timing/phase_totals.h"
@@ -159,6 +160,8 @@ struct Pull {
   Version min_version{};
   bool exact = false;
   Revision have = kNoRevision;  // this shard's revision that the asker holds: equal means Unchanged
+  // Of the server's range, what is wanted: a stage of a pipeline trains no more. Null: all of it.
+  std::optional<Range> part = {};
 };
 
 // A piece of a server's range, in order, without gaps. All pieces of one answer are of one revision.
@@ -257,6 +260,7 @@ struct NodeReport {
   std::int64_t parameter_reads = 0;   // all reads; those a cache answered: parameter_reads - server_reads
   std::int64_t server_reads = 0;      // reads that had to wait for a server
   std::int64_t samples_left_out = 0;  // TaskFactory::samples_left_out()
+  StageReport stage = {};             // TaskFactory::stage_report(); of a pipeline
 };
 
 // The sender goes: after its report (ok), or because it failed (fault says why).

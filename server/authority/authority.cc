@@ -136,10 +136,10 @@ Status Authority::on_node(NodeId from, const wire::Message& message, Ticks now) 
 }
 
 Status Authority::on(NodeId from, const wire::Peers& said, Ticks now) {
-  if (!reduces() || said.endpoints.size() != 1 || said.endpoints[0].empty()) {
+  if (!nodes_talk() || said.endpoints.size() != 1 || said.endpoints[0].empty()) {
     return invalid_argument("endpoints of node " + to_string(from) + ": got " +
                             std::to_string(said.endpoints.size()) +
-                            ", expected one, and exchange.kind: allreduce");
+                            ", expected one, and exchange.kind: allreduce or pipeline.stages");
   }
   endpoints_.resize(nodes_.size());
   endpoints_[from.value] = said.endpoints[0];

@@ -13,6 +13,13 @@ std::string in_seconds(std::chrono::nanoseconds d) {
 
 }  // namespace
 
+std::string Authority::why_needed(NodeId node) const {
+  if (reduces()) return "exchange.kind: allreduce needs every node";
+  const std::uint32_t stages = config_.pipeline.stages;
+  return "stage " + std::to_string(node.value % stages) + " of group " + std::to_string(node.value / stages) +
+         ", whose nodes cannot go on without it";
+}
+
 void Authority::lost(Peer peer, const std::string& why, Ticks now) {
   if (concluded()) return;
   if (!peer.is_node()) {
@@ -36,10 +43,9 @@ void Authority::lost(Peer peer, const std::string& why, Ticks now) {
     log_.warn(to_string(peer) + " lost: " + why);
   }
   to_shards(wire::NodeLost{node, why, comings_[node.value].incarnation});
-  const bool needed = reduces() && !record_.has_report(node);
-  if (needed && (stage_ == Stage::kTraining || (stage_ == Stage::kEnding && !parameters_are_here_))) {
-    return fail(
-        unavailable(to_string(peer) + " lost: " + why + " (exchange.kind: allreduce needs every node)"), now);
+  const bool needed = nodes_talk() && !record_.has_report(node);
+  if (needed && (stage_ == Stage::kTraining || (stage_ == Stage::kEnding && reduces() && !parameters_are_here_))) {
+    return fail(unavailable(to_string(peer) + " lost: " + why + " (" + why_needed(node) + ")"), now);
   }
   evaluation_.gone(node);
   for (std::uint32_t thread = 0; !record_.has_report(node) && thread < config_.cluster.threads_per_node;

@@ -206,6 +206,23 @@ void RunRecord::add(const wire::NodeReport& report) {
   totals_.server_reads += report.server_reads;
   // The nodes have the same data: what one has found others find again.
   totals_.samples_left_out = std::max(totals_.samples_left_out, report.samples_left_out);
+  add_stage(report.node, report.stage);
+}
+
+// Nodes in a row are the stages of a group.
+void RunRecord::add_stage(NodeId node, const StageReport& stage) {
+  const PipelineSection& pipeline = config_.pipeline;
+  if (!pipeline.enabled()) return;
+  if (!totals_.pipeline) {
+    totals_.pipeline = {pipeline.stages, pipeline.micro_batches, 0.0,
+                        std::vector<std::int64_t>(pipeline.stages, 0)};
+  }
+  std::int64_t& peak = totals_.pipeline->peak_activation_bytes[node.value % pipeline.stages];
+  peak = std::max(peak, stage.activation_bytes);
+  stages_busy_ += stage.busy;
+  stages_idle_ += stage.idle;
+  const double all = to_seconds(stages_busy_ + stages_idle_);
+  if (all > 0) totals_.pipeline->bubble_share = to_seconds(stages_idle_) / all;
 }
 
 void RunRecord::add(const wire::ShardReport& report) {

@@ -72,8 +72,10 @@ Status GradientStore::check(const wire::Push& push, const wire::Payload& payload
     return failed_precondition(describe(push) + ": expected the rest of " + to_string(expected));
   }
   // Of an empty range, too: what is kept is taken for what this store decodes.
-  if (payload.encoding != encoding_) {
-    return invalid_argument(describe(push) + ": its floats come as " + name_of(payload.encoding) +
+  const bool is_zero = payload.encoding == Encoding::kZero && encoding_ == Encoding::kFp32;
+  if (payload.encoding != encoding_ && !is_zero) {
+    return invalid_argument(describe(push) + ": its floats come as " +
+                            (payload.encoding == Encoding::kZero ? "zeros" : name_of(payload.encoding)) +
                             ", expected " + name_of(encoding_));
   }
   const std::int64_t floats = payload.count();
@@ -104,6 +106,7 @@ Status GradientStore::check(const wire::Push& push, const wire::Payload& payload
 
 Result<Gradient*> GradientStore::add(const wire::Push& push, wire::Payload payload) {
   PACELINE_RETURN_IF_ERROR(check(push, payload));
+  if (payload.encoding == Encoding::kZero) payload = zeros(payload.count());
   Inbox& box = inbox(push.worker);
   BlockRef fresh;
   float* into = nullptr;
@@ -140,6 +143,16 @@ Result<Gradient*> GradientStore::add(const wire::Push& push, wire::Payload paylo
   box.partial = false;
   box.next = push.clock.next();
   return &gradient;
+}
+
+// One memory for all, of the largest piece so far. Those before live on where they are referred to.
+wire::Payload GradientStore::zeros(std::int64_t floats) {
+  if (zero_floats_ < floats) {
+    zeros_ = std::shared_ptr<const float[]>(new float[static_cast<std::size_t>(floats)]());
+    zero_floats_ = floats;
+  }
+  return {zeros_, reinterpret_cast<const std::byte*>(zeros_.get()),
+          static_cast<std::size_t>(floats) * sizeof(float)};
 }
 
 // The piece's place in its gradient's block is nobody else's; a device may be reading those of others.

@@ -16,6 +16,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <vector>
 
 #include "common/encode/encoding.h"
@@ -87,6 +88,7 @@ class GradientStore {
   Inbox& inbox(WorkerId worker) { return inboxes_[cluster_.rank_of(worker).value]; }
   const Inbox& inbox(WorkerId worker) const { return inboxes_[cluster_.rank_of(worker).value]; }
   Status check(const wire::Push& push, const wire::Payload& payload) const;
+  wire::Payload zeros(std::int64_t floats);
   Result<wire::Payload> decoded(const wire::Push& push, const wire::Payload& payload, float* into);
   void to_be_looked_at(WorkerId worker);
   void drop_partial(Inbox& box);
@@ -97,6 +99,8 @@ class GradientStore {
   std::size_t gradients_max_;
   std::size_t pieces_max_;
   Encoding encoding_;
+  std::shared_ptr<const float[]> zeros_;  // what pieces as Encoding::kZero are
+  std::int64_t zero_floats_ = 0;
   BlockPool decoded_;                     // of the range's size; made as gradients need them
   std::vector<Inbox> inboxes_;            // by rank
   std::deque<std::uint32_t> to_look_at_;  // ranks, each once: there may be something of the partial gradient

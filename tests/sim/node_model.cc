@@ -41,6 +41,7 @@ NodeModel::NodeModel(NodeId id, std::uint32_t incarnation, Surroundings& world)
     link.shard = ShardId(s);
     link.endpoints = {"simulated"};
     link.range = {s * kFloats, (s + 1) * kFloats};
+    link.part = {link.range, link.range, 0};
     link.socket = std::make_unique<NodeSocket>([this, server = ShardId(s)](const wire::Message& message) {
       const bool reports = std::holds_alternative<wire::StepReport>(message.body) ||
                            std::holds_alternative<wire::Leave>(message.body);

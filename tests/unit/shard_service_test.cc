@@ -133,6 +133,33 @@ TEST_CASE("a pull is answered in pieces of one revision; the first carries the n
   CHECK(c.sent.entries.back().message.payload.floats()[0] == 0.0F);  // 1 - 1
 }
 
+TEST_CASE("a_node_that_trains_a_part_is_sent_that_alone") {
+  Conversation c;
+  std::vector<float> initial = {0, 1, 2, 3, 4, 5};
+  c.say(kNode0, wire::InitialParameters{0, true}, initial);
+  const auto sent = [&c](Range part) {
+    c.sent.clear();
+    wire::Pull pull = c.pull(0);
+    pull.part = part;
+    c.say(kNode0, pull);
+    std::vector<float> floats;
+    for (const Sent::Entry& entry : c.sent.entries) {
+      const auto piece = entry.message.payload.floats();
+      floats.insert(floats.end(), piece.begin(), piece.end());
+    }
+    return floats;
+  };
+  CHECK(sent({1, 5}) == std::vector<float>{1, 2, 3, 4});  // over the end of a block
+  CHECK(c.sent.of<Parameters>(kNode0).back().offset == 4);
+  CHECK(c.sent.of<Parameters>(kNode0).back().last);
+  CHECK(sent({4, 6}) == std::vector<float>{4, 5});
+  CHECK(c.sent.of<Parameters>(kNode0).size() == 1);
+  CHECK(sent({0, 0}).empty());
+  CHECK(c.sent.of<Parameters>(kNode0).front().last);
+  sent({5, 7});
+  CHECK_THAT(c.sent.of<Error>(kNode0).at(0).message, Catch::Matchers::Contains("expected some of [0, 6)"));
+}
+
 // One worker's push and pull at once: the current state goes down while the gradient comes up, and these two
 // states are all there is.
 TEST_CASE("a state that is leaving stays whole while the next one is made of the frames that arrive") {

@@ -73,6 +73,24 @@ TEST_CASE("each: one optimizer step per gradient, however its pieces were cut") 
   CHECK(shard.gradients_held() == 0);
 }
 
+TEST_CASE("of what a worker does not train its gradient is zero") {
+  Shard shard = shard_of_six();
+  const auto zeros = [](std::int64_t floats) {
+    wire::Payload payload;
+    payload.encoding = Encoding::kZero;
+    payload.encoded_floats = floats;
+    return payload;
+  };
+  CHECK_FALSE(shard.push(push_of(kFirst, 0, 4, false), zeros(2))->has_value());
+  CHECK_FALSE(shard.push(push_of(kFirst, 0, 3, false), payload_of({2}))->has_value());
+  CHECK(shard.push(push_of(kFirst, 0, 0, true), zeros(3))->has_value());
+  push_whole(shard, kSecond, 0, {2, 2, 2, 2, 2, 2});
+  const auto decision = decision_of(0, {from(kFirst, 0), from(kSecond, 0)}, 1, Combine::kMean);
+  REQUIRE(shard.apply(decision).is_ok());
+  CHECK(values_of(shard.now().blocks) == std::vector<float>{9, 9, 9, 8, 9, 9});
+  CHECK(shard.push(push_of(kFirst, 1, 0, true), zeros(7)).status().code() == StatusCode::kInvalidArgument);
+}
+
 TEST_CASE("each tensor is stepped as its traits say, in whichever shard it lies") {
   Layout layout;
   REQUIRE(layout.add("a.weight", {3}));

@@ -38,14 +38,14 @@ auto fields(M& m) {
     auto& [a, b, c, d, e, f, g] = m;
     return std::tie(a, b, c, d, e, f, g);
   } else if constexpr (std::is_same_v<T, Held> || std::is_same_v<T, WorkerReport> ||
-                       std::is_same_v<T, ReplicaJoin>) {
+                       std::is_same_v<T, ReplicaJoin> || std::is_same_v<T, NodeReport>) {
     auto& [a, b, c, d, e, f] = m;
     return std::tie(a, b, c, d, e, f);
   } else if constexpr (std::is_same_v<T, Unchanged> || std::is_same_v<T, GradientArrived> ||
-                       std::is_same_v<T, Welcome> || std::is_same_v<T, NodeReport>) {
+                       std::is_same_v<T, Welcome> || std::is_same_v<T, Pull>) {
     auto& [a, b, c, d, e] = m;
     return std::tie(a, b, c, d, e);
-  } else if constexpr (std::is_same_v<T, Pull> || std::is_same_v<T, PhaseStat> ||
+  } else if constexpr (std::is_same_v<T, PhaseStat> ||
                        std::is_same_v<T, Contribution> || std::is_same_v<T, Saved> || std::is_same_v<T, RunOver> ||
                        std::is_same_v<T, Happened> || std::is_same_v<T, Heartbeat> ||
                        std::is_same_v<T, Tensor>) {
@@ -132,6 +132,16 @@ struct Generator {
   void fill(WorkerId& v) {
     fill(v.node);
     v.thread = static_cast<std::uint32_t>(random.next_below(4096));
+  }
+  void fill(std::optional<Range>& v) {
+    if (random.next_below(2) == 0) return v.reset();
+    v = Range{number() >> 24, 0};
+    v->end = v->begin + (number() >> 24);
+  }
+  void fill(StageReport& v) {
+    fill(v.busy);
+    fill(v.idle);
+    fill(v.activation_bytes);
   }
   void fill(std::chrono::nanoseconds& v) { v = std::chrono::nanoseconds(number()); }
   void fill(StatusCode& v) { v = static_cast<StatusCode>(1 + random.next_below(10)); }
@@ -222,7 +232,7 @@ struct Generator {
   Payload payload(Encoding encoding) {
     const std::size_t floats = 1 + random.next_below(100);
     const std::size_t bytes[] = {4 * floats, 2 * floats, 2 * floats, 4 + floats,
-                                 8 * (1 + random.next_below(floats))};
+                                 8 * (1 + random.next_below(floats)), 0};
     auto values = std::make_shared<std::vector<float>>(2 * floats, 0.5F);
     for (std::size_t i = 0; encoding == Encoding::kTopK && i < values->size(); i += 2) {
       (*values)[i] = std::bit_cast<float>(static_cast<std::uint32_t>(i / 2 + random.next_below(16) / 15));
@@ -252,7 +262,7 @@ struct Generator {
     fill(body);
     Message out{body, {}};
     if constexpr (requires { body.offset; } && !std::is_same_v<decltype(body), FilePull>) {
-      const auto encodings = std::is_same_v<decltype(body), Push>         ? 5u
+      const auto encodings = std::is_same_v<decltype(body), Push>         ? 6u
                              : std::is_same_v<decltype(body), Parameters> ? 3u
                                                                           : 1u;
       out.payload = payload(static_cast<Encoding>(random.next_below(encodings)));

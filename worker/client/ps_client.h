@@ -78,11 +78,13 @@ struct PsClientOptions {
   // this one then tries for cluster.reconnect_timeout to join those of a later one.
   Lost lost = Lost::kNothing;
   std::uint64_t last_generation = 0;
+  // What of the layout this node trains (a stage of a pipeline): pushes and pulls are of it alone. Null: all.
+  std::optional<Range> trained{};
 };
 
 class PsClient final : public Coordinator, public Exchange {
  public:
-  // Answers go to `cache`, whose ranges are the partition of `layout` over the shards.
+  // Answers go to `cache`, whose ranges are those of trained_parts() (shard_part.h).
   PsClient(PsClientOptions options, const Layout& layout, wire::Context& context, ProcessCache& cache);
   // Stops the I/O thread; closes with kAborted what still waits.
   ~PsClient() override;

@@ -36,8 +36,10 @@ class PsClient::Impl {
         layout_(layout),
         context_(context),
         state_(cache.ranges().size()),
+        parts_(trained_parts(layout.size(), options_.cluster.shards,
+                             options_.trained.value_or(Range{0, layout.size()}))),
         pulls_(cache, options_.cluster.threads_per_node, options_.cluster.parameter_encoding,
-               options_.parameters),
+               options_.parameters, parts_),
         mailboxes_(options_.cluster.threads_per_node),
         heartbeat_(io_),
         io_joining_(io_links_, state_, options_.lost, options_.last_generation, options_.cluster),
@@ -45,9 +47,17 @@ class PsClient::Impl {
                   options_.own_waits),
         io_outstanding_(options_.cluster.threads_per_node),
         io_times_(options_.cluster.threads_per_node) {
-    for (std::uint32_t k = 0; k < cache.ranges().size(); ++k) {
-      io_links_.push_back(
-          {ShardId(k), options_.cluster.endpoints_of(k), cache.ranges()[k], nullptr, 0, false, {}, {}});
+    for (std::uint32_t k = 0; k < parts_.size(); ++k) {
+      PACELINE_ASSERT(parts_[k].own == cache.ranges().at(k), "a cache of other parts");
+      io_links_.push_back({ShardId(k),
+                           options_.cluster.endpoints_of(k),
+                           parts_[k].whole,
+                           parts_[k],
+                           nullptr,
+                           0,
+                           false,
+                           {},
+                           {}});
     }
     const Encoding encoding = options_.cluster.gradient_encoding;
     std::optional<Encoder> encoder;
@@ -182,6 +192,7 @@ class PsClient::Impl {
   const Layout& layout_;
   wire::Context& context_;
   ClientState state_;
+  const std::vector<ShardPart> parts_;  // by shard
   Pulls pulls_;
   Mailboxes mailboxes_;
   EvaluationQueue evaluations_;

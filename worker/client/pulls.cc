@@ -30,11 +30,18 @@ std::int64_t largest(const std::vector<Range>& ranges) {
   return floats;
 }
 
+std::vector<ShardPart> parts_or_all(std::vector<ShardPart> parts, const std::vector<Range>& ranges) {
+  if (!parts.empty()) return parts;
+  for (const Range& range : ranges) parts.push_back({range, range, 0});
+  return parts;
+}
+
 }  // namespace
 
 Pulls::Pulls(ProcessCache& cache, std::uint32_t threads, Encoding encoding,
-             std::shared_ptr<std::pmr::memory_resource> memory)
+             std::shared_ptr<std::pmr::memory_resource> memory, std::vector<ShardPart> parts)
     : cache_(cache),
+      parts_(parts_or_all(std::move(parts), cache.ranges())),
       threads_(threads),
       encoding_(encoding),
       copies_to_blocks_(memory != nullptr),
@@ -71,11 +78,17 @@ Pulls::Request Pulls::start(Version version, bool exact, Ticks now) {
   const std::size_t shards = cache_.ranges().size();
   pulls_.emplace(request.ticket, Pull{version, exact, std::vector<Answer>(shards), shards, Status::ok(),
                                       false, false, now, std::nullopt});
-  for (std::uint32_t k = 0; k < shards; ++k) {
-    const auto held = exact ? nullptr : cache_.slice(ShardId(k));
-    request.pulls.push_back({request.ticket, version, exact, held ? held->stamp.revision : kNoRevision});
-  }
+  const Pull& pull = pulls_.at(request.ticket);
+  for (std::uint32_t k = 0; k < shards; ++k) request.pulls.push_back(pull_of(request.ticket, pull, ShardId(k)));
   return request;
+}
+
+wire::Pull Pulls::pull_of(Ticket ticket, const Pull& pull, ShardId shard) const {
+  const auto held = pull.exact ? nullptr : cache_.slice(shard);
+  wire::Pull asked{ticket, pull.min_version, pull.exact, held ? held->stamp.revision : kNoRevision, {}};
+  const ShardPart& part = parts_[shard.value];
+  if (!pull.exact && part.own.size() != part.whole.size()) asked.part = part.of_shard();
+  return asked;
 }
 
 Result<Pulls::Pull*> Pulls::find(ShardId from, ShardId named, std::uint64_t request) {
@@ -93,7 +106,9 @@ Status Pulls::accept(ShardId shard, const wire::Parameters& piece, wire::Payload
   std::unique_lock lock(mutex_);
   PACELINE_ASSIGN_OR_RETURN(Pull* const pull, find(shard, piece.shard, piece.request));
   Answer& answer = pull->answers[shard.value];
-  const Range range = cache_.ranges()[shard.value];
+  const Range range = range_of(*pull, shard);
+  // In the answer: a part of a shard begins where that does.
+  const std::int64_t offset = piece.offset - (pull->exact ? 0 : parts_[shard.value].in_shard);
   const std::int64_t floats = payload.count();
   const Encoding expected = pull->exact ? Encoding::kFp32 : encoding_;
   if (payload.encoding != expected && !payload.empty()) {
@@ -106,9 +121,9 @@ Status Pulls::accept(ShardId shard, const wire::Parameters& piece, wire::Payload
                             ", expected " + (pull->exact ? "exactly " : "at least ") +
                             to_string(pull->min_version));
   }
-  if (piece.offset != answer.received || floats > range.size() - answer.received) {
+  if (offset != answer.received || floats > range.size() - answer.received) {
     return invalid_argument(describe(shard, piece.request) + ": " + std::to_string(floats) + " floats at " +
-                            std::to_string(piece.offset) + ", expected at " +
+                            std::to_string(offset) + ", expected at " +
                             std::to_string(answer.received) + " of " + std::to_string(range.size()));
   }
   if (answer.slice == nullptr) {
@@ -127,14 +142,14 @@ Status Pulls::accept(ShardId shard, const wire::Parameters& piece, wire::Payload
   if (payload.encoding != Encoding::kFp32) {
     // Nobody must wait for it: an answer that is not whole is assembled by this thread alone, and stays.
     lock.unlock();
-    PACELINE_ASSIGN_OR_RETURN(payload, decoded(answer, piece, payload));
+    PACELINE_ASSIGN_OR_RETURN(payload, decoded(answer, offset, payload));
     lock.lock();
   } else if (payload.borrowed ? !pull->lands : copies_to_blocks_ && !pull->exact) {
     lock.unlock();
-    payload = copied(answer, piece, std::move(payload), range);
+    payload = copied(answer, offset, std::move(payload), range);
     lock.lock();
   }
-  answer.slice->pieces.push_back({piece.offset, std::move(payload)});
+  answer.slice->pieces.push_back({offset, std::move(payload)});
   answer.received += floats;
   if (!piece.last) {
     lock.unlock();
@@ -214,7 +229,7 @@ std::vector<Wait> Pulls::waits(std::chrono::nanoseconds usual) const {
       const Answer& answer = pull.answers[k];
       if (answer.whole) continue;
       missing += (missing.empty() ? "shard " : ", shard ") + std::to_string(k) + " has sent " +
-                 std::to_string(answer.received) + " of " + std::to_string(cache_.ranges()[k].size()) +
+                 std::to_string(answer.received) + " of " + std::to_string(range_of(pull, ShardId(k)).size()) +
                  " floats";
     }
     found.push_back({"the wait for " + what + " (request " + std::to_string(ticket) + ")",
@@ -224,23 +239,20 @@ std::vector<Wait> Pulls::waits(std::chrono::nanoseconds usual) const {
   return found;
 }
 
-std::span<float> Pulls::place_of(Answer& answer, const wire::Parameters& piece,
-                                 const wire::Payload& payload) {
+std::span<float> Pulls::place_of(Answer& answer, std::int64_t offset, const wire::Payload& payload) {
   if (answer.block == nullptr) answer.block = std::make_shared<BlockRef>(blocks_.acquire());
-  return {answer.block->writable_data() + piece.offset, static_cast<std::size_t>(payload.count())};
+  return {answer.block->writable_data() + offset, static_cast<std::size_t>(payload.count())};
 }
 
-Result<wire::Payload> Pulls::decoded(Answer& answer, const wire::Parameters& piece,
-                                     const wire::Payload& payload) {
-  const std::span<float> floats = place_of(answer, piece, payload);
+Result<wire::Payload> Pulls::decoded(Answer& answer, std::int64_t offset, const wire::Payload& payload) {
+  const std::span<float> floats = place_of(answer, offset, payload);
   PACELINE_RETURN_IF_ERROR(decode(payload.encoding, payload.bytes(), floats));
   return wire::Payload{answer.block, reinterpret_cast<const std::byte*>(floats.data()), floats.size_bytes()};
 }
 
-wire::Payload Pulls::copied(Answer& answer, const wire::Parameters& piece, wire::Payload payload,
-                            const Range& range) {
+wire::Payload Pulls::copied(Answer& answer, std::int64_t offset, wire::Payload payload, const Range& range) {
   if (!copies_to_blocks_) return in_own_memory(std::move(payload), range);
-  const std::span<float> floats = place_of(answer, piece, payload);
+  const std::span<float> floats = place_of(answer, offset, payload);
   copy_part(floats, payload.floats(), range.size());
   return {answer.block, reinterpret_cast<const std::byte*>(floats.data()), floats.size_bytes()};
 }
@@ -253,8 +265,8 @@ void Pulls::asked(Ticket ticket) {
 bool Pulls::part_with(ShardId shard) {
   const std::lock_guard lock(mutex_);
   if (lent_landing_[shard.value] > 0) return false;
-  const Range range = cache_.ranges()[shard.value];
   for (auto& [ticket, pull] : pulls_) {
+    const Range range = range_of(pull, shard);
     Answer& answer = pull.answers[shard.value];
     if (answer.slice == nullptr) continue;
     if (!answer.whole) {
@@ -274,8 +286,7 @@ std::vector<wire::Pull> Pulls::ask_again(ShardId shard) {
   if (sync::broken(sync::Mutant::kNotAskedAgain)) return again;
   for (auto& [ticket, pull] : pulls_) {
     if (!pull.asked || pull.answers[shard.value].whole) continue;
-    const auto held = pull.exact ? nullptr : cache_.slice(shard);
-    again.push_back({ticket, pull.min_version, pull.exact, held ? held->stamp.revision : kNoRevision});
+    again.push_back(pull_of(ticket, pull, shard));
     pull.silent_since.reset();
   }
   return again;

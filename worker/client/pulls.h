@@ -39,6 +39,7 @@
 #include "common/status.h"
 #include "common/wire/messages.h"
 #include "worker/cache/process_cache.h"
+#include "worker/client/shard_part.h"
 #include "worker/exchange/exchange.h"
 
 namespace paceline {
@@ -49,9 +50,10 @@ class Pulls {
 
   // `threads`: of this node; how many applied clocks a slice must carry. `encoding`: of all answers but exact
   // ones, which are float32. `memory`: of a device, where all that it is to read is put as it comes, but what
-  // lands from where a server lends it; null: what is decoded or copied lies on the heap.
+  // lands from where a server lends it; null: what is decoded or copied lies on the heap. `parts`: what the
+  // node trains of each shard, whose own ranges are the cache's; empty: all.
   Pulls(ProcessCache& cache, std::uint32_t threads, Encoding encoding = Encoding::kFp32,
-        std::shared_ptr<std::pmr::memory_resource> memory = nullptr);
+        std::shared_ptr<std::pmr::memory_resource> memory = nullptr, std::vector<ShardPart> parts = {});
 
   // What to send for a request: one Pull per shard, in shard order; empty when another thread's pull serves
   // it.
@@ -157,15 +159,23 @@ class Pulls {
   void give_up_landing(Pull& pull, std::unique_lock<std::mutex>& lock);
   Ticks finished_at(Ticket ticket) const;
   Request start(Version version, bool exact, Ticks now);
-  std::span<float> place_of(Answer& answer, const wire::Parameters& piece, const wire::Payload& payload);
-  Result<wire::Payload> decoded(Answer& answer, const wire::Parameters& piece, const wire::Payload& payload);
-  wire::Payload copied(Answer& answer, const wire::Parameters& piece, wire::Payload payload,
-                       const Range& range);
+  // `offset`: of a piece, in what the answer brings.
+  std::span<float> place_of(Answer& answer, std::int64_t offset, const wire::Payload& payload);
+  Result<wire::Payload> decoded(Answer& answer, std::int64_t offset, const wire::Payload& payload);
+  wire::Payload copied(Answer& answer, std::int64_t offset, wire::Payload payload, const Range& range);
   // Who waits is to be told.
   void finish(Ticket ticket, Pull& pull, Answer& answer, Ticks now);
   Result<Pull*> find(ShardId from, ShardId named, std::uint64_t request);
 
+  // What an answer is to bring: of the node's own vectors, or exactly of the whole layout.
+  Range range_of(const Pull& pull, ShardId shard) const {
+    const ShardPart& part = parts_[shard.value];
+    return pull.exact ? part.whole : part.own;
+  }
+  wire::Pull pull_of(Ticket ticket, const Pull& pull, ShardId shard) const;
+
   ProcessCache& cache_;
+  const std::vector<ShardPart> parts_;  // by shard
   std::uint32_t threads_;
   const Encoding encoding_;
   const bool copies_to_blocks_;

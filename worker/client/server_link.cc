@@ -56,15 +56,35 @@ Status ServerLink::send_parameters(const std::shared_ptr<const void>& owner, con
 }
 
 Status ServerLink::send_gradient(const wire::Push& push, const std::shared_ptr<const void>& owner,
-                                 const float* values, std::int64_t frame_bytes, Range part) {
+                                 const float* values, std::int64_t frame_bytes, Range floats) {
   const std::int64_t frame = frame_floats(frame_bytes);
-  std::int64_t end = part.end;
-  do {  // an empty range still sends its one, last, empty frame: the shard counts it like any other
+  const Range own = part.of_shard();
+  if (floats.end == own.size()) {
+    PACELINE_RETURN_IF_ERROR(send_zeros(push, frame_bytes, {own.end, range.size()}));
+  }
+  const std::int64_t begin = own.begin + floats.begin;
+  std::int64_t end = own.begin + floats.end;
+  while (end > begin || range.size() == 0) {
     // On the grid of the shard's blocks, but for what begins or ends at the tail.
-    const std::int64_t offset = std::max(part.begin, (end - 1) / frame * frame);
-    PACELINE_RETURN_IF_ERROR(send_piece(push, offset, payload_of(owner, values + offset, end - offset)));
+    const std::int64_t offset = std::max(begin, (end - 1) / frame * frame);
+    const float* const from = values + (offset - own.begin);
+    PACELINE_RETURN_IF_ERROR(send_piece(push, offset, payload_of(owner, from, end - offset)));
+    if (range.size() == 0) break;  // its one, last, empty frame: the shard counts it like any other
     end = offset;
-  } while (end > part.begin);
+  }
+  return floats.begin == 0 ? send_zeros(push, frame_bytes, {0, own.begin}) : Status::ok();
+}
+
+Status ServerLink::send_zeros(const wire::Push& push, std::int64_t frame_bytes, Range floats) {
+  const std::int64_t frame = frame_floats(frame_bytes);
+  for (std::int64_t end = floats.end; end > floats.begin;) {
+    const std::int64_t offset = std::max(floats.begin, (end - 1) / frame * frame);
+    wire::Payload zeros;
+    zeros.encoding = Encoding::kZero;
+    zeros.encoded_floats = end - offset;
+    PACELINE_RETURN_IF_ERROR(send_piece(push, offset, std::move(zeros)));
+    end = offset;
+  }
   return Status::ok();
 }
 

@@ -18,6 +18,7 @@
 #include "common/status.h"
 #include "common/wire/transport.h"
 #include "worker/client/gradient_encoder.h"
+#include "worker/client/shard_part.h"
 #include "worker/client/unanswered.h"
 
 namespace paceline {
@@ -31,6 +32,7 @@ struct ServerLink {
   ShardId shard;
   std::vector<std::string> endpoints;  // where it may be had: of each of its replicas
   Range range;                         // what it must hold
+  ShardPart part;                      // of that, what this node trains
   std::unique_ptr<wire::DealerSocket> socket;
   std::uint64_t generation = 0;  // that it has welcomed this node into; 0: it has not
   bool initialized = false;      // it has its parameters already, as it said then
@@ -77,17 +79,19 @@ struct ServerLink {
   // The same whether it has some or not.
   Status send_parameters(const std::shared_ptr<const void>& owner, const float* values,
                          std::int64_t frame_bytes);
-  // Sends floats [part.begin, part.end) of the range's gradient in such frames, the highest first, each as
-  // `push` with its offset; the one at 0 is the last and alone says the samples. `part` is whole frames, and
-  // a tail whose frame leaves with it is not cut off.
+  // Sends floats [begin, end) of the gradient of what this node trains of the range, in such frames, the highest
+  // first, each as `push` with its offset; the one at 0 is the last and alone says the samples. `values` points at
+  // what it trains; `floats` is whole frames, and a tail whose frame leaves with it is not cut off. What others
+  // train is said to be zero.
   Status send_gradient(const wire::Push& push, const std::shared_ptr<const void>& owner, const float* values,
-                       std::int64_t frame_bytes, Range part);
+                       std::int64_t frame_bytes, Range floats);
   // Sends what is encoded already, frame by frame, likewise; `owner` is kept until each has left, and keeps
   // the frames' bytes.
   Status send_encoded(const wire::Push& push, const std::shared_ptr<const void>& owner,
                       const std::vector<EncodedFrame>& frames);
 
  private:
+  Status send_zeros(const wire::Push& push, std::int64_t frame_bytes, Range floats);
   Status send_piece(wire::Push push, std::int64_t offset, wire::Payload payload);
 };
 

@@ -25,6 +25,12 @@ class StopFlag {
     static_cast<void>(::write(event_.get(), &one, sizeof one));
   }
   bool is_set() const { return stopped_; }
+  // As if it had not been, for who is woken by it again and again.
+  void forget() {
+    std::uint64_t count = 0;
+    static_cast<void>(::read(event_.get(), &count, sizeof count));
+    stopped_ = false;
+  }
   // Readable once it is set.
   int descriptor() const { return event_.get(); }
 

@@ -1,6 +1,7 @@
 #include "worker/model/onednn_plan.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "common/assert.h"
@@ -8,8 +9,13 @@
 namespace paceline::onednn {
 
 Plan::Plan(const NetworkSpec& network, std::int64_t batch_size)
+    : Plan(network, whole_network(network), batch_size) {}
+
+Plan::Plan(const NetworkSpec& network, const StageSpec& stage, std::int64_t batch_size)
     : network_(network),
+      stage_(stage),
       batch_size_(batch_size),
+      root_(network.layers.size() + 1),
       images_(program_.make_unbound(plain(dims_of(batch_size, network.input)))),
       nodes_(nodes_in_order()),
       outputs_(network.layers.size() + 1) {
@@ -24,34 +30,30 @@ Plan::Plan(const NetworkSpec& network, std::int64_t batch_size)
 // --- which layers, in which order
 
 // The layers but those that are nothing: who reads one of those reads what it reads.
-Plan::Nodes Plan::nodes_in_order() const {
+Plan::Nodes Plan::nodes_in_order() {
   Nodes nodes;
-  std::vector<std::size_t> root(network_.layers.size() + 1);  // by value: the one that is computed
-  for (std::size_t i = 0; i < network_.layers.size(); ++i) {
+  for (const std::size_t value : stage_.inputs) root_[value] = value;
+  for (std::size_t i = stage_.first; i < stage_.last; ++i) {
     const Layer& layer = network_.layers[i];
     Node node{.layer = &layer, .index = i, .inputs = layer.inputs, .output = i + 1};
-    for (std::size_t& value : node.inputs) value = root[value];
+    for (std::size_t& value : node.inputs) value = root_[value];
     const bool nothing = onednn_kind(layer.kind).is_nothing;
-    root[i + 1] = nothing ? node.inputs.front() : i + 1;
+    root_[i + 1] = nothing ? node.inputs.front() : i + 1;
     if (!nothing) nodes.push_back(std::move(node));
   }
   return nodes;
 }
 
-namespace {
-
-// How many inputs of nodes a value is.
-template <typename Nodes>
-std::ptrdiff_t readers_of(const Nodes& nodes, std::size_t value) {
-  std::ptrdiff_t readers = 0;
-  for (const auto& node : nodes) readers += std::count(node.inputs.begin(), node.inputs.end(), value);
+// How many inputs of nodes a value is, and how often it goes on to the next stage.
+std::ptrdiff_t Plan::readers_of(const Nodes& nodes, std::size_t value) const {
+  std::ptrdiff_t readers = std::count_if(stage_.outputs.begin(), stage_.outputs.end(),
+                                         [&](std::size_t output) { return root_[output] == value; });
+  for (const Node& node : nodes) readers += std::count(node.inputs.begin(), node.inputs.end(), value);
   return readers;
 }
 
-}  // namespace
-
 // relu, pool become pool, relu: what the ReLU gave is the pool's now, and the pool's the ReLU's.
-void Plan::swap_relus_and_pools(Nodes& nodes) {
+void Plan::swap_relus_and_pools(Nodes& nodes) const {
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     if (!onednn_kind(nodes[i].layer->kind).commutes_with_relu) continue;
     const std::size_t read = nodes[i].inputs.front();
@@ -69,14 +71,14 @@ void Plan::swap_relus_and_pools(Nodes& nodes) {
   }
 }
 
-void Plan::let_layers_do_relus(Nodes& nodes) {
+void Plan::let_layers_do_relus(Nodes& nodes) const {
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     Node& node = nodes[i];
     if (!onednn_kind(node.layer->kind).does_relu || readers_of(nodes, node.output) != 1) continue;
     const auto reader = std::find_if(nodes.begin(), nodes.end(), [&](const Node& other) {
       return std::count(other.inputs.begin(), other.inputs.end(), node.output) > 0;
     });
-    if (!onednn_kind(reader->layer->kind).is_relu) continue;
+    if (reader == nodes.end() || !onednn_kind(reader->layer->kind).is_relu) continue;
     node.with_relu = true;
     node.output = reader->output;
     nodes.erase(reader);
@@ -90,10 +92,11 @@ void Plan::count_readers() {
   for (const Node& node : nodes_) {
     for (const std::size_t value : node.inputs) ++readers_[value];
   }
-  ++readers_[nodes_.back().output];
+  for (const std::size_t value : stage_.outputs) ++readers_[root_[value]];
+  if (gives_logits()) ++readers_[nodes_.back().output];
 }
 
-// Null for the image.
+// Null for the image, and for what has come from another stage.
 const Plan::Node* Plan::maker_of(std::size_t value) const {
   const auto maker =
       std::find_if(nodes_.begin(), nodes_.end(), [&](const Node& node) { return node.output == value; });
@@ -125,7 +128,12 @@ memory Plan::source_of(const Node& node, std::size_t input) {
 }
 
 void Plan::build_forward() {
-  outputs_[0] = images_;
+  for (const std::size_t value : stage_.inputs) {
+    const bool is_image = stage_.first == 0;
+    outputs_[value] =
+        is_image ? images_ : program_.make(plain(dims_of(batch_size_, network_.shape_of(value))));
+    if (!is_image) arrived_.push_back(*outputs_[value]);
+  }
   for (Node& node : nodes_) {
     for (const std::size_t value : node.inputs) node.sources.push_back(*outputs_[value]);
     Surroundings around{.may_overwrite = may_overwrite(node.inputs.front()),
@@ -138,6 +146,12 @@ void Plan::build_forward() {
     outputs_[node.output] = output;
     if (const Mask* const mask = node.computed->mask()) masks_.push_back(mask);
   }
+  for (const std::size_t value : stage_.outputs) {
+    const Dims dims = dims_of(batch_size_, network_.shape_of(value));
+    const memory shaped = program_.shaped(Pass::kForward, *outputs_[root_[value]], dims);
+    going_on_.push_back(program_.in_format(Pass::kForward, shaped, plain(dims)));
+  }
+  if (!gives_logits()) return;
   const Dims logits{batch_size_, network_.classes};
   const memory shaped = program_.shaped(Pass::kForward, *outputs_[nodes_.back().output], logits);
   logits_ = program_.in_format(Pass::kForward, shaped, plain(logits));
@@ -148,6 +162,7 @@ void Plan::build_forward() {
 // By value: whether it depends on parameters. Nobody needs a difference of one that does not.
 std::vector<bool> Plan::trained_in_front() const {
   std::vector<bool> trained(network_.layers.size() + 1, false);
+  for (const std::size_t value : only_trained(network_, stage_.inputs)) trained[value] = true;
   for (const Node& node : nodes_) {
     trained[node.output] =
         node.layer->weight.size > 0 || std::any_of(node.inputs.begin(), node.inputs.end(),
@@ -168,9 +183,17 @@ void Plan::add_difference(std::optional<memory>& sum, const memory& difference) 
 void Plan::build_backward() {
   const std::vector<bool> trained = trained_in_front();
   std::vector<std::optional<memory>> differences(trained.size());  // by value
-  logit_difference_ = program_.make(logits_.get_desc());
-  differences[nodes_.back().output] =
-      program_.shaped(Pass::kBackward, logit_difference_, outputs_[nodes_.back().output]->get_desc().dims());
+  if (gives_logits()) {
+    const memory& output = *outputs_[nodes_.back().output];
+    logit_difference_ = program_.make(logits_.get_desc());
+    differences[nodes_.back().output] =
+        program_.shaped(Pass::kBackward, logit_difference_, output.get_desc().dims());
+  }
+  for (const std::size_t value : only_trained(network_, stage_.outputs)) {
+    came_back_.push_back(program_.make(plain(dims_of(batch_size_, network_.shape_of(value)))));
+    const Dims dims = outputs_[root_[value]]->get_desc().dims();
+    add_difference(differences[root_[value]], program_.shaped(Pass::kBackward, came_back_.back(), dims));
+  }
   for (auto node = nodes_.rbegin(); node != nodes_.rend(); ++node) {
     if (!trained[node->output]) continue;
     memory difference = *differences[node->output];
@@ -187,6 +210,24 @@ void Plan::build_backward() {
       add_difference(differences[node->inputs[k]], program_.shaped(Pass::kBackward, of_sources[k], dims));
     }
   }
+  if (stage_.first == 0) return;  // nothing goes back of the image
+  for (const std::size_t value : only_trained(network_, stage_.inputs)) {
+    const Dims dims = dims_of(batch_size_, network_.shape_of(value));
+    const memory shaped = program_.shaped(Pass::kBackward, *differences[value], dims);
+    going_back_.push_back(program_.in_format(Pass::kBackward, shaped, plain(dims)));
+  }
+}
+
+std::int64_t Plan::activation_bytes() const {
+  std::map<const void*, std::size_t> bytes;  // values may lie in one memory
+  for (const auto& output : outputs_) {
+    if (!output || output->get_data_handle() == nullptr) continue;
+    std::size_t& of_memory = bytes[output->get_data_handle()];
+    of_memory = std::max(of_memory, output->get_desc().get_size());
+  }
+  std::int64_t sum = 0;
+  for (const auto& [where, size] : bytes) sum += static_cast<std::int64_t>(size);
+  return sum;
 }
 
 }  // namespace paceline::onednn

@@ -15,6 +15,7 @@
 #include <optional>
 #include <vector>
 
+#include "common/network/stages.h"
 #include "worker/model/layers/onednn_layer.h"
 
 namespace paceline::onednn {
@@ -24,6 +25,8 @@ class Plan {
  public:
   // `network` must outlive this.
   Plan(const NetworkSpec& network, std::int64_t batch_size);
+  // Of a stage of it alone.
+  Plan(const NetworkSpec& network, const StageSpec& stage, std::int64_t batch_size);
 
   std::int64_t samples() const { return batch_size_; }
   Program& program() { return program_; }
@@ -31,6 +34,16 @@ class Plan {
   const memory& logits() const { return logits_; }  // batch_size x classes, after Pass::kForward
   const memory& logit_difference() const { return logit_difference_; }  // the same, read by Pass::kBackward
   const std::vector<const Mask*>& masks() const { return masks_; }
+
+  // Of a stage, each row-major: what has come from the stage in front, and what goes on to the next one, in the order
+  // of StageSpec; what comes back of the latter, and goes back of the former, as far as it depends on parameters.
+  // The backward pass writes over what has come back.
+  const std::vector<memory>& arrived() const { return arrived_; }
+  const std::vector<memory>& going_on() const { return going_on_; }
+  const std::vector<memory>& came_back() const { return came_back_; }
+  const std::vector<memory>& going_back() const { return going_back_; }
+  // Of all values that layers give, as they lie between the passes.
+  std::int64_t activation_bytes() const;
 
  private:
   // A layer that is computed. Values are numbered as in the network.
@@ -46,9 +59,11 @@ class Plan {
   };
   using Nodes = std::vector<Node>;
 
-  Nodes nodes_in_order() const;
-  static void swap_relus_and_pools(Nodes& nodes);
-  static void let_layers_do_relus(Nodes& nodes);
+  Nodes nodes_in_order();
+  std::ptrdiff_t readers_of(const Nodes& nodes, std::size_t value) const;
+  bool gives_logits() const { return stage_.last == network_.layers.size(); }
+  void swap_relus_and_pools(Nodes& nodes) const;
+  void let_layers_do_relus(Nodes& nodes) const;
   void count_readers();
   const Node* maker_of(std::size_t value) const;
   bool may_overwrite(std::size_t value) const;
@@ -60,7 +75,9 @@ class Plan {
   void add_difference(std::optional<memory>& sum, const memory& difference);
 
   const NetworkSpec& network_;
+  const StageSpec stage_;
   std::int64_t batch_size_;
+  std::vector<std::size_t> root_;  // by value: the one that is computed, or comes in
   Program program_;
   memory images_;
   memory logits_;
@@ -69,6 +86,10 @@ class Plan {
   std::vector<int> readers_;                    // by value: inputs of nodes, and the loss
   std::vector<std::optional<memory>> outputs_;  // by value, where there is one
   std::vector<const Mask*> masks_;
+  std::vector<memory> arrived_;
+  std::vector<memory> going_on_;
+  std::vector<memory> came_back_;
+  std::vector<memory> going_back_;
 };
 
 }  // namespace paceline::onednn

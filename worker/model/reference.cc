@@ -7,7 +7,6 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -17,6 +16,7 @@
 #include "common/assert.h"
 #include "worker/model/layers/reference_layer.h"
 #include "worker/model/loss.h"
+#include "worker/model/reference_passes.h"
 
 namespace paceline {
 namespace {
@@ -44,11 +44,7 @@ class ReferenceBackend : public NetworkBackend {
         keep_(activations == Activations::kDouble ? keep_as_they_are : keep_bfloat16),
         parameters_(network_.layout.size()),
         gradient_(network_.layout.size()),
-        values_(network_.layers.size() + 1) {
-    for (std::size_t i = 0; i < network_.layers.size(); ++i) {
-      layers_.push_back(make_reference_layer(network_.layers[i], i));
-    }
-  }
+        passes_(network_, whole_network(network_), keep_) {}
 
   Result<Metric> gradient(std::span<const float> parameters, const Batch& batch, std::span<float> gradient,
                           const FinalFrom& final_from) override {
@@ -60,12 +56,14 @@ class ReferenceBackend : public NetworkBackend {
     ReferencePass pass = pass_of(Mode::kTraining, batch);
     pass.gradient = gradient_;
     forward(pass);
-    Values difference(values_.back().size());
+    Values difference(logits().size());
     const Metric total = loss(batch, difference);
     // The loss of one sample has weight 1; its share of the mean is 1 / N.
     for (double& d : difference) d /= static_cast<double>(batch.size());
     keep_(difference);
-    backward(pass, std::move(difference), [&](const Layer& layer) {
+    ReferencePasses::Differences differences(passes_.values().size());
+    differences.back() = std::move(difference);
+    passes_.backward(pass, differences, [&](const Layer& layer) {
       if (layer.weight.size == 0) return;
       round_to(gradient, layer.tensors());
       final_from(layer.weight.offset);
@@ -108,20 +106,13 @@ class ReferenceBackend : public NetworkBackend {
     return {mode, batch.size(), batch, seed_, parameters_, {}, keep_};
   }
 
-  std::vector<const Values*> inputs_of(const Layer& layer) const {
-    std::vector<const Values*> inputs;
-    for (const std::size_t value : layer.inputs) inputs.push_back(&values_[value]);
-    return inputs;
-  }
+  const Values& logits() const { return passes_.values().back(); }
 
   void forward(const ReferencePass& pass) {
-    values_[0].assign(pass.batch.images.begin(), pass.batch.images.end());
-    keep_(values_[0]);
-    for (std::size_t i = 0; i < layers_.size(); ++i) {
-      const Layer& layer = network_.layers[i];
-      values_[i + 1].resize(static_cast<std::size_t>(pass.samples * layer.out.size()));
-      layers_[i]->forward(pass, inputs_of(layer), values_[i + 1]);
-    }
+    Values& images = passes_.values()[0];
+    images.assign(pass.batch.images.begin(), pass.batch.images.end());
+    keep_(images);
+    passes_.forward(pass);
   }
 
   // Sample after sample; `difference`, where it is wanted, gets that of each sample's loss.
@@ -129,9 +120,9 @@ class ReferenceBackend : public NetworkBackend {
     const std::int64_t classes = network_.classes;
     Metric total;
     for (std::int64_t n = 0; n < batch.size(); ++n) {
-      const auto logits = std::span<const double>(values_.back()).subspan(n * classes, classes);
+      const auto of_sample = std::span<const double>(logits()).subspan(n * classes, classes);
       add(total, softmax_cross_entropy<double>(
-                     logits, batch.labels.subspan(n, 1), classes,
+                     of_sample, batch.labels.subspan(n, 1), classes,
                      difference.empty() ? difference : difference.subspan(n * classes, classes)));
     }
     return total;
@@ -142,40 +133,13 @@ class ReferenceBackend : public NetworkBackend {
                    gradient.begin() + range.offset, [](double value) { return static_cast<float>(value); });
   }
 
-  // Takes d(loss)/d(logits) back through the layers and adds the parameters' share to gradient_. Calls
-  // `passed` with each layer that it has gone through.
-  template <typename Passed>
-  void backward(const ReferencePass& pass, Values logit_difference, const Passed& passed) {
-    std::vector<Values> differences(values_.size());  // by value; empty until a layer that reads it has been
-    differences.back() = std::move(logit_difference);
-    for (std::size_t i = layers_.size(); i-- > 0;) {
-      const Layer& layer = network_.layers[i];
-      std::vector<Values> of_inputs;
-      for (const std::size_t value : layer.inputs) of_inputs.emplace_back(values_[value].size());
-      const Values out_difference = std::move(differences[i + 1]);
-      layers_[i]->backward(pass, inputs_of(layer), values_[i + 1], out_difference, of_inputs);
-      for (std::size_t k = 0; k < of_inputs.size(); ++k) {
-        keep_(of_inputs[k]);
-        Values& sum = differences[layer.inputs[k]];
-        if (sum.empty()) {
-          sum = std::move(of_inputs[k]);
-        } else {
-          std::transform(sum.begin(), sum.end(), of_inputs[k].begin(), sum.begin(), std::plus<>());
-          keep_(sum);
-        }
-      }
-      passed(layer);
-    }
-  }
-
   NetworkSpec network_;
   std::int64_t batch_size_;
   std::uint64_t seed_;
   void (*keep_)(std::span<double>);  // as activations are kept
   Values parameters_;
   Values gradient_;
-  std::vector<std::unique_ptr<ReferenceLayer>> layers_;
-  std::vector<Values> values_;  // of the last mini-batch, by number (network.h)
+  ReferencePasses passes_;
 };
 
 }  // namespace

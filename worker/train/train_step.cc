@@ -175,6 +175,10 @@ Status TrainStep::carry_out(const step::Compute& action) {
   const Result<Metric> computed = compute(action.local_step);
   compute_time_ += t_.clock() - computing;
   if (!computed.is_ok()) return give_up(computed.status());
+  if (const auto waited = t_.task.waited(); waited.count() > 0) {  // for other stages
+    compute_time_ -= waited;
+    t_.phases.began_late(waited, Phase::kBarrier);
+  }
   metric_.loss_sum += computed->loss_sum;
   metric_.correct += computed->correct;
   metric_.samples += computed->samples;

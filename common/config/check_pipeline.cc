@@ -1,0 +1,94 @@
+// What stages of a network go with: groups of whole nodes that take part in every step.
+#include <string>
+
+#include "common/config/checks.h"
+#include "common/config/names.h"
+#include "common/network/stages.h"
+
+namespace paceline::config {
+namespace {
+
+// "got 5 stages, expected at most 3" as the judge says it.
+void check_stage_cut(Judge& judge, const RunConfig& c) {
+  if (!judge.verdict().is_ok()) return;
+  const auto network = build_network(c);
+  if (!network.is_ok()) return;  // which check_network() refuses
+  const Status cut = stages_of_run(c, *network).status();
+  if (cut.is_ok()) return;
+  const std::string& why = cut.message();
+  const std::string expected = ", expected ";
+  const std::size_t at = why.find(expected);
+  const bool by_hand = c.pipeline.balance.kind == BalanceKind::kLayers;
+  judge.refuse_if(true, {by_hand ? "pipeline.balance" : "pipeline.stages"}, "the network cannot be cut so",
+                  why.substr(4, at - 4), why.substr(at + expected.size()));
+}
+
+void check_steps(Judge& judge, const RunConfig& c) {
+  // What a stage does not train it contributes nothing to: a gradient of 0, which each step would take for one.
+  const OptimizerSection& optimizer = c.train.optimizer;
+  const bool steps_by_zero = optimizer.kind != OptimizerKind::kSgd || optimizer.weight_decay > 0;
+  judge.refuse_if(c.sync.combine == CombineMode::kEach && steps_by_zero,
+                  {"sync.combine", "train.optimizer.kind", "sync.policy"},
+                  "each stage's gradient would step the others' parameters", "each with pipeline.stages",
+                  "mean, or kind: sgd without weight_decay");
+  judge.refuse_if(optimizer.delay_compensation.kind != CompensationKind::kNone,
+                  {"train.optimizer.delay_compensation.kind", "pipeline.stages"},
+                  "no stage is sent all parameters", "a kind with pipeline.stages", "none");
+}
+
+}  // namespace
+
+void check_pipeline(Judge& judge, const RunConfig& c) {
+  if (!c.pipeline.enabled()) return;
+  const auto only_with = [&](bool wrong, const char* key, const std::string& why, const std::string& got,
+                             const std::string& expected) {
+    judge.refuse_if(wrong, {key, "pipeline.stages"}, why, got + " with pipeline.stages", expected);
+  };
+  const std::string stages = std::to_string(c.pipeline.stages);
+  only_with(c.exchange.kind != ExchangeKind::kServer, "exchange.kind", "stages have different parameters",
+            name_of(c.exchange.kind), "server");
+  only_with(c.cluster.threads_per_node != 1, "cluster.threads_per_node", "a stage is a node",
+            std::to_string(c.cluster.threads_per_node), "1");
+  judge.refuse_if(c.cluster.nodes % c.pipeline.stages != 0, {"pipeline.stages", "cluster.nodes"},
+                  "groups of as many nodes as stages",
+                  stages + " stages for " + std::to_string(c.cluster.nodes) + " nodes",
+                  "a multiple of the stages as cluster.nodes");
+  judge.refuse_if(c.pipeline.micro_batches > group_samples(c),
+                  {"pipeline.micro_batches", "train.batch_size"}, "micro-batches without samples",
+                  std::to_string(c.pipeline.micro_batches),
+                  "at most " + std::to_string(group_samples(c)) + ", stages x train.batch_size");
+  only_with(c.sync.policy == PolicyKind::kBackup, "sync.policy", "a group's gradient is all of its stages'",
+            "backup", "another policy");
+  only_with(c.cluster.nodes_at_start.has_value(), "cluster.nodes_at_start", "every stage is needed",
+            "a number", "null");
+  only_with(c.cluster.replicas != 1, "cluster.replicas", "a server that is replaced ends the run",
+            std::to_string(c.cluster.replicas), "1");
+  only_with(c.cluster.reconnect_timeout > Duration(0), "cluster.reconnect_timeout",
+            "stages do not connect again", "a time", "0s");
+  only_with(c.cluster.gradient_encoding != Encoding::kFp32, "cluster.gradient_encoding",
+            "a stage's gradient is sent as it is", name_of(c.cluster.gradient_encoding), "fp32");
+  only_with(c.cluster.parameter_encoding != Encoding::kFp32, "cluster.parameter_encoding",
+            "a part of the parameters is sent as it is", name_of(c.cluster.parameter_encoding), "fp32");
+  only_with(!c.security.keys.empty(), "security.keys", "what stages say to each other is not encrypted",
+            "keys", "null, and a network of your own");
+  only_with(c.server.device != Device::kCpu, "server.device", "servers keep zeros in the host's memory",
+            "cuda", "cpu");
+  only_with(c.train.device != Device::kCpu, "train.device", "stages compute on the CPU", "cuda", "cpu");
+  only_with(c.train.share != Share::kEven || c.train.total_iterations % c.pipeline.stages != 0,
+            "train.total_iterations", "every stage takes part in every step",
+            std::to_string(c.train.total_iterations) + " iterations, share: " + name_of(c.train.share),
+            "share: even and a multiple of " + stages + " stages");
+  only_with(c.train.has_inner_optimizer, "train.local_steps", "a stage's step needs the others'",
+            std::to_string(c.train.local_steps) + " local steps", "no inner_optimizer");
+  only_with(c.train.on_nan != OnNan::kStop, "train.on_nan", "a group's gradient counts whole", "skip", "stop");
+  only_with(c.train.batch_balance != BatchSizing::kEqual, "train.batch_balance",
+            "stages have the mini-batch in common", "speed", "off");
+  only_with(c.emulate.base_step.has_value(), "emulate.base_step", "a stage's step has no length of its own",
+            "a time", "null");
+  only_with(c.data.kind == DataKind::kImages, "data.kind", "a picture that cannot be read is known to one stage",
+            "images", "cifar10 or synthetic");
+  check_steps(judge, c);
+  check_stage_cut(judge, c);
+}
+
+}  // namespace paceline::config

@@ -1,0 +1,69 @@
+// Rows of `pipeline`: a network cut into stages.
+#include "common/config/schema.h"
+
+namespace paceline::config {
+namespace {
+
+constexpr std::uint32_t kStagesMax = 4096;
+constexpr std::uint32_t kLayersMax = 65536;
+
+Domain<StageBalance> balance() {
+  const Domain<std::vector<std::uint32_t>> list = list_of(whole32(1, kLayersMax));
+  const std::string expected = "time | memory, or a list: the layers of each stage";
+  return {expected,
+          [list, expected](const Value& value, StageBalance& field) -> std::optional<Fault> {
+            if (value.kind == Value::Kind::kList) {
+              StageBalance by_hand{BalanceKind::kLayers, {}};
+              if (auto wrong = list.read(value, by_hand.layers)) return wrong;
+              if (by_hand.layers.empty()) return fault(value, "an empty list", expected);
+              field = std::move(by_hand);
+              return std::nullopt;
+            }
+            const bool is_scalar = value.kind == Value::Kind::kScalar;
+            if (!is_scalar || (value.text != "time" && value.text != "memory")) {
+              return fault(value, "unknown choice", expected);
+            }
+            field = {value.text == "time" ? BalanceKind::kTime : BalanceKind::kMemory, {}};
+            return std::nullopt;
+          },
+          [list](const StageBalance& field) {
+            if (field.kind == BalanceKind::kLayers) return list.write(field.layers);
+            return std::string(field.kind == BalanceKind::kTime ? "time" : "memory");
+          }};
+}
+
+}  // namespace
+
+void add_pipeline(Schema& schema) {
+  schema.sections.push_back({"pipeline", "a network that is cut into stages", Scope::kWholeRun});
+  auto& keys = schema.keys;
+  keys.push_back(
+      row(PACELINE_FIELD(pipeline.stages), whole32(1, kStagesMax), Scope::kWholeRun,
+          {.unit = "stages",
+           .effect = "So many nodes in a row are a group, which trains one copy of the network: each holds and "
+                     "computes a part of its layers. A group's mini-batch is the batch_size of all its "
+                     "workers. `paceline schedule` prints the cut. 1: every worker computes all layers.",
+           .trade_off = "More stages hold larger networks, and wait more for each other."}));
+  keys.push_back(row(PACELINE_FIELD(pipeline.micro_batches), whole(1, 65536), Scope::kWholeRun,
+                     {.unit = "micro-batches",
+                      .effect = "Into so many a group's mini-batch is cut. They go through the stages one "
+                                "behind the other.",
+                      .trade_off = "More keep the stages busier; each is smaller, and less efficient."}));
+  keys.push_back(
+      row(PACELINE_FIELD(pipeline.schedule), choice<schedule::PipelineKind>(), Scope::kWholeRun,
+          {.effect = "gpipe: all micro-batches forward, then all back. 1f1b: back as soon as one can go.",
+           .trade_off = "Both wait equally long. 1f1b keeps activations of at most as many micro-batches as "
+                        "there are stages."}));
+  keys.push_back(row(PACELINE_FIELD(pipeline.rematerialize), choice<Rematerialize>(), Scope::kWholeRun,
+                     {.effect = "on: activations are computed again for the backward pass instead of kept, "
+                                "while a stage would wait.",
+                      .trade_off = "on takes the memory of one micro-batch, and one more forward pass."}));
+  keys.push_back(row(
+      PACELINE_FIELD(pipeline.balance), balance(), Scope::kWholeRun,
+      {.effect = "Where the layers are cut: so that stages take equally long (time), or equal memory, or by "
+                 "hand: how many layers each has.",
+       .trade_off = "time counts the products of a layer, memory its parameters and activations; by hand is "
+                    "for who knows better."}));
+}
+
+}  // namespace paceline::config

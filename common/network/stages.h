@@ -1,0 +1,55 @@
+// Stages: a network cut into contiguous parts of its topological order, each to be computed on a node of its own
+// (docs/PIPELINES.md). Nothing is run to find out shapes.
+//
+// What passes from a stage to the next are all values that are made before the cut and read behind it. A value that
+// only a later stage reads is carried along.
+//
+//   layers   0 conv {0}   1 relu {1} | 2 conv {2}   3 dropout {3} | 4 add {2, 4}   5 dense {5}
+//   passes                           value 2                      values 2 and 4
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "common/network/network.h"
+#include "common/params/partition.h"
+
+namespace paceline {
+
+// Layers [first, last) of a network.
+struct StageSpec {
+  std::size_t first = 0;
+  std::size_t last = 0;
+  std::vector<std::size_t> inputs;   // values that come in, ascending; of the first stage the image
+  std::vector<std::size_t> outputs;  // values that go on, ascending; of the last stage none
+  Range parameters;                  // of the layout
+};
+
+// Cuts `network`. Errors: kInvalidArgument, as "got ..., expected ...", more stages than layers with parameters; by
+// hand: not one number for each stage, a stage without layers or without parameters, layers that do not add up.
+// `samples`: of a mini-batch, whose activations a stage keeps.
+Result<std::vector<StageSpec>> cut_into_stages(const NetworkSpec& network, std::uint32_t stages,
+                                               const StageBalance& balance, std::int64_t samples);
+// The whole of it as one stage.
+StageSpec whole_network(const NetworkSpec& network);
+
+// Of a validated run: its stages; one without a pipeline. Errors as above.
+Result<std::vector<StageSpec>> stages_of_run(const RunConfig& config, const NetworkSpec& network);
+// The samples of a group's mini-batch: train.batch_size of each stage's worker.
+std::int64_t group_samples(const RunConfig& config);
+
+// Floats of a sample in all of `values`.
+std::int64_t floats_of(const NetworkSpec& network, const std::vector<std::size_t>& values);
+// By value, whether it depends on a parameter: what comes back is sent for those alone.
+std::vector<bool> trained_values(const NetworkSpec& network);
+// Of `values` those that do.
+std::vector<std::size_t> only_trained(const NetworkSpec& network, const std::vector<std::size_t>& values);
+
+// What a stage takes, of one sample.
+struct StageCost {
+  std::int64_t multiply_adds = 0;  // forward
+  std::int64_t activations = 0;    // floats that its layers give
+};
+StageCost cost_of(const NetworkSpec& network, const StageSpec& stage);
+
+}  // namespace paceline

@@ -1,0 +1,107 @@
+// Runs of pipelines: groups of nodes, each a stage of the network, end where the same run without a pipeline does; and
+// a stage that is lost is named by all.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/process/local_cluster.h"
+#include "tests/unit/training_fixture.h"
+#include "worker/network_task.h"
+
+namespace paceline::test {
+namespace {
+
+RunConfig without_pipeline(RunConfig config) {
+  config.pipeline = {};
+  return config;
+}
+
+// Dropout, augmentation, an optimizer with a state, frames and shards that cut the stages.
+RunConfig piped(std::uint32_t groups, std::uint32_t shards = 1) {
+  RunConfig config = with_policy(training_config(2 * groups, 1, shards), PolicyKind::kBsp,
+                                 ApplyMode::kVersioned, CombineMode::kMean);
+  config.pipeline = {2, 3, schedule::PipelineKind::kOneForwardOneBackward, Rematerialize::kOn, {}};
+  config.train.optimizer.kind = OptimizerKind::kMomentum;
+  return config;
+}
+
+testing::ClusterRun run(const RunConfig& config) {
+  auto ended = testing::run_cluster(config, [&](NodeId, const testing::StopNode&) {
+    auto tasks = make_network_tasks(config);
+    REQUIRE(tasks.is_ok());
+    return std::move(tasks).value();
+  });
+  INFO(ended.status().message());
+  REQUIRE(ended.is_ok());
+  CHECK(ended->summary.status == "ok");
+  return std::move(ended).value();
+}
+
+double apart(const testing::ClusterRun& one, const testing::ClusterRun& other) {
+  const std::vector<float>& a = one.model.parameters;
+  const std::vector<float>& b = other.model.parameters;
+  REQUIRE(a.size() == b.size());
+  double most = 0.0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    most = std::max(most, std::abs(static_cast<double>(a[i]) - static_cast<double>(b[i])));
+  }
+  return most;
+}
+
+}  // namespace
+
+TEST_CASE("a_pipeline_ends_where_the_run_without_one_does") {
+  const auto [groups, shards] = GENERATE(table<std::uint32_t, std::uint32_t>({{1U, 1U}, {2U, 3U}}));
+  RunConfig config = piped(groups, shards);
+  config.train.eval_every_clocks = 10;
+  CAPTURE(groups, shards);
+  const auto stages = run(config);
+  const auto whole = run(without_pipeline(config));
+  CHECK(apart(stages, whole) < 1e-6);
+  CHECK(stages.summary.test_accuracy == whole.summary.test_accuracy);
+  CHECK(stages.summary.iterations == whole.summary.iterations);
+  REQUIRE(stages.summary.pipeline);
+  CHECK(stages.summary.pipeline->stages == 2);
+  CHECK(stages.summary.pipeline->micro_batches == 3);
+  CHECK(stages.summary.pipeline->bubble_share > 0.0);
+  CHECK(stages.summary.pipeline->bubble_share < 1.0);
+  for (const std::int64_t bytes : stages.summary.pipeline->peak_activation_bytes) CHECK(bytes > 0);
+  CHECK_FALSE(whole.summary.pipeline);
+}
+
+TEST_CASE("two_groups_are_one_with_the_double_mini_batch") {
+  const RunConfig two = piped(2);
+  RunConfig one = piped(1);
+  one.train.batch_size = 2 * two.train.batch_size;
+  CHECK(apart(run(one), run(two)) < 1e-6);
+}
+
+TEST_CASE("groups_go_on_their_own_where_the_policy_lets_them") {
+  const auto policy = GENERATE(PolicyKind::kSsp, PolicyKind::kDtssp, PolicyKind::kAsp);
+  const bool eager = policy == PolicyKind::kAsp;
+  RunConfig config = piped(2, 2);
+  config.sync.policy = policy;
+  config.sync.apply = eager ? ApplyMode::kEager : ApplyMode::kVersioned;
+  config.sync.combine = eager ? CombineMode::kEach : CombineMode::kMean;
+  if (eager) config.train.optimizer.kind = OptimizerKind::kSgd;
+  CHECK(run(config).summary.iterations == config.train.total_iterations);
+}
+
+TEST_CASE("a_stage_that_is_lost_ends_the_run_and_is_named") {
+  const RunConfig config = piped(2);
+  const auto ended = testing::run_cluster(
+      config, [&](NodeId node, const testing::StopNode& stop) -> std::unique_ptr<TaskFactory> {
+        auto tasks = make_network_tasks(config);
+        REQUIRE(tasks.is_ok());
+        if (node == NodeId(1)) stop(node, "it has enough");
+        return std::move(tasks).value();
+      });
+  REQUIRE_FALSE(ended.is_ok());
+  CHECK_THAT(ended.status().message(), Catch::Matchers::Contains("node 1"));
+}
+
+}  // namespace paceline::test

@@ -1,0 +1,105 @@
+// Pipelines as tables: what planners plan, what the checker refuses, and how long plans take in virtual time.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <numeric>
+
+#include "common/schedule/pipeline.h"
+
+namespace paceline::schedule {
+namespace {
+
+using Pass = PipelineRow::Pass;
+
+constexpr PipelineKind kKinds[] = {PipelineKind::kGpipe, PipelineKind::kOneForwardOneBackward};
+
+TEST_CASE("every_pipeline_is_accepted_and_keeps_what_it_says") {
+  for (const PipelineKind kind : kKinds) {
+    for (std::uint32_t stages = 1; stages <= 9; ++stages) {
+      for (std::uint32_t micro_batches = 1; micro_batches <= 17; ++micro_batches) {
+        for (const bool rematerialize : {false, true}) {
+          const PipelinePlan plan = plan_pipeline(kind, stages, micro_batches, rematerialize);
+          INFO(stages << " stages, " << micro_batches << " micro-batches, " << rematerialize);
+          REQUIRE(check(plan).message() == "");
+          for (std::uint32_t s = 0; s < stages; ++s) {
+            const std::int64_t most =
+                kind == PipelineKind::kGpipe ? micro_batches : std::min(stages - s, micro_batches);
+            CHECK(kept(plan.stages[s]) == Kept{most, rematerialize ? 1 : most});
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("two_stages_and_three_micro_batches") {
+  const auto rows = [](PipelineKind kind, std::uint32_t stage, bool rematerialize) {
+    return to_string(plan_pipeline(kind, 2, 3, rematerialize).stages[stage]);
+  };
+  CHECK(rows(PipelineKind::kGpipe, 0, false) == "F0 F1 F2 B2 B1 B0");
+  CHECK(rows(PipelineKind::kOneForwardOneBackward, 0, false) == "F0 F1 B0 F2 B1 B2");
+  CHECK(rows(PipelineKind::kOneForwardOneBackward, 1, false) == "F0 B0 F1 B1 F2 B2");
+  CHECK(rows(PipelineKind::kGpipe, 1, true) == "F0 F1 F2 B2 R1 B1 R0 B0");  // never the last
+}
+
+TEST_CASE("a_broken_plan_is_refused_at_its_row") {
+  const PipelinePlan good = plan_pipeline(PipelineKind::kGpipe, 2, 3, false);
+  const auto refusal = [&good](auto&& breaks) {
+    PipelinePlan plan = good;
+    breaks(plan);
+    return check(plan).message();
+  };
+  using Plan = PipelinePlan;
+  CHECK(refusal([](Plan& p) { p.stages[1].pop_back(); }) == "stage 1: micro-batch 0 never goes back");
+  CHECK(refusal([](Plan& p) { p.stages[1].erase(p.stages[1].begin()); }) ==
+        "stage 1, row 4 (B0): backward before forward");
+  CHECK(refusal([](Plan& p) { p.stages[0].push_back({Pass::kBackward, 0}); }) ==
+        "stage 0, row 6 (B0): backward once more");
+  CHECK(refusal([](Plan& p) { p.stages[0].insert(p.stages[0].begin(), {Pass::kForward, 1}); }) ==
+        "stage 0, row 2 (F1): forward once more");
+  CHECK(refusal([](Plan& p) { p.stages[0][0].micro_batch = 3; }) ==
+        "stage 0, row 0 (F3): expected one of 3 micro-batches");
+  // Stage 1 waits for micro-batch 1 while 0 is what arrives.
+  CHECK(refusal([](Plan& p) { std::swap(p.stages[1][0], p.stages[1][1]); }) ==
+        "stage 0, row 3 (B2): waits for what never arrives, or not in this order");
+  // Stage 0 wants its first gradient before stage 1 has what that is made of.
+  CHECK(refusal([](Plan& p) { std::rotate(p.stages[0].begin() + 2, p.stages[0].end() - 1, p.stages[0].end()); }) ==
+        "stage 0, row 2 (B0): waits for what never arrives, or not in this order");
+  CHECK(refusal([](Plan& p) { p.bounds[0].inputs = 2; }) ==
+        "stage 0: keeps 3 micro-batches, 3 with activations, expected at most 2 and 3");
+  CHECK(refusal([](Plan& p) { p.stages[0].insert(p.stages[0].begin() + 3, {Pass::kRecompute, 2}); }) ==
+        "stage 0, row 3 (R2): it is there already");
+  CHECK(refusal([](Plan& p) { p.stages[0].insert(p.stages[0].begin() + 4, {Pass::kRecompute, 0}); }) ==
+        "stage 0, row 5 (B1): its activations are not there");
+}
+
+// Huang et al. 2018, section 2.3.
+TEST_CASE("the_bubble_of_equal_stages_is_the_formula") {
+  for (const PipelineKind kind : kKinds) {
+    for (const std::uint32_t stages : {4U, 8U, 16U}) {
+      for (const std::uint32_t micro_batches : {stages, 4 * stages, 8 * stages}) {
+        const std::vector<StageTimes> equal(stages, StageTimes{1.0, 2.0});
+        const PipelineTimes ran = times(plan_pipeline(kind, stages, micro_batches, false), equal);
+        CHECK(ran.bubble_share() == Approx(bubble_formula(stages, micro_batches)));
+        CHECK(ran.step == Approx(3.0 * (micro_batches + stages - 1)));
+      }
+    }
+  }
+}
+
+// Recomputing takes a forward pass, but for the last micro-batch, and what of it the stage would wait anyway is free.
+TEST_CASE("a_recomputation_begins_before_what_comes_back") {
+  const std::vector<StageTimes> equal(2, StageTimes{1.0, 2.0});
+  const double kept_step = times(plan_pipeline(PipelineKind::kGpipe, 2, 2, false), equal).step;
+  const PipelineTimes again = times(plan_pipeline(PipelineKind::kGpipe, 2, 2, true), equal);
+  CHECK(kept_step == Approx(9.0));
+  CHECK(again.step == Approx(10.0));
+  CHECK(again.busy == std::vector<double>{7.0, 7.0});
+}
+
+TEST_CASE("micro_batches_differ_by_a_sample_at_most") {
+  CHECK(micro_batch_sizes(11, 4) == std::vector<std::int64_t>{3, 3, 3, 2});
+  CHECK(micro_batch_sizes(8, 8) == std::vector<std::int64_t>(8, 1));
+}
+
+}  // namespace
+}  // namespace paceline::schedule

@@ -1,0 +1,278 @@
+// Pipelines: K stages that are threads here, over real connections or within the process, against the network in one
+// piece; with any number of micro-batches, and whether activations are kept or computed again.
+#include "worker/pipeline/stage_runner.h"
+
+#include <algorithm>
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "tests/unit/model_fixture.h"
+#include "worker/mesh/channels.h"
+
+namespace paceline {
+namespace {
+
+// Messages between the threads of a process.
+class Switchboard {
+ public:
+  class Node final : public PeerChannels {
+   public:
+    Node(Switchboard& board, NodeId node) : board_(board), node_(node) {}
+    Status send(NodeId to, PeerMessage message) override {
+      const std::lock_guard lock(board_.mutex_);
+      board_.queues_[{node_, to}].push_back(std::move(message));
+      board_.changed_.notify_all();
+      return Status::ok();
+    }
+    Result<PeerMessage> receive(NodeId from) override {
+      std::unique_lock lock(board_.mutex_);
+      auto& queue = board_.queues_[{from, node_}];
+      const bool came = board_.changed_.wait_for(lock, std::chrono::seconds(60), [&] { return !queue.empty(); });
+      if (!came) return deadline_exceeded("nothing came");
+      PeerMessage message = std::move(queue.front());
+      queue.pop_front();
+      return message;
+    }
+
+   private:
+    Switchboard& board_;
+    NodeId node_;
+  };
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<std::pair<NodeId, NodeId>, std::deque<PeerMessage>> queues_;
+};
+
+struct Case {
+  std::uint32_t micro_batches = 1;
+  schedule::PipelineKind kind = schedule::PipelineKind::kGpipe;
+  bool rematerialize = false;
+};
+
+struct Computed {
+  std::vector<float> gradient;
+  Metric metric;
+  std::vector<StageReport> reports;
+};
+
+// All stages at one step, each on a thread of its own.
+Computed through_stages(const NetworkSpec& network, const std::vector<StageSpec>& stages, Backend backend,
+                        const std::vector<float>& parameters, const Batch& batch, const Case& how) {
+  Computed computed{std::vector<float>(parameters.size(), -1.0F), {}, {}};
+  computed.reports.resize(stages.size());
+  Switchboard board;
+  std::vector<Result<Metric>> metrics(stages.size(), Result<Metric>(Metric{}));
+  std::vector<std::thread> threads;
+  for (std::uint32_t s = 0; s < stages.size(); ++s) {
+    threads.emplace_back([&, s] {
+      auto runner = StageRunner::make({network, stages, s, NodeId(s), how.kind, how.micro_batches,
+                                       how.rematerialize, batch.size(), batch.size(), backend, 5});
+      if (!runner.is_ok()) {
+        metrics[s] = runner.status();
+        return;
+      }
+      const Range own = stages[s].parameters;
+      const auto part = [&own](auto& whole) {
+        return std::span(whole).subspan(static_cast<std::size_t>(own.begin), static_cast<std::size_t>(own.size()));
+      };
+      Switchboard::Node node(board, NodeId(s));
+      metrics[s] = (*runner)->step(Clock(3), part(parameters), batch, part(computed.gradient), node);
+      computed.reports[s] = (*runner)->report();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const auto& metric : metrics) {
+    REQUIRE(metric.status().message() == "");
+    REQUIRE(metric->correct == metrics[0]->correct);
+    REQUIRE(metric->samples == batch.size());
+    REQUIRE(metric->loss_sum == metrics[0]->loss_sum);
+  }
+  computed.metric = *metrics[0];
+  return computed;
+}
+
+Computed in_one_piece(const NetworkSpec& network, Backend kind, const std::vector<float>& parameters,
+                      const Batch& batch) {
+  Computed whole{std::vector<float>(parameters.size()), {}, {}};
+  const auto backend = backend_of(kind, network, batch.size());
+  whole.metric = backend->gradient(parameters, batch, whole.gradient, whole_at_the_end).value();
+  return whole;
+}
+
+std::vector<StageSpec> cut(const NetworkSpec& network, std::uint32_t stages, BalanceKind kind) {
+  auto cut = cut_into_stages(network, stages, {kind, {}}, 8);
+  REQUIRE(cut.status().message() == "");
+  return std::move(cut).value();
+}
+
+std::int64_t with_parameters(const NetworkSpec& network) {
+  return std::count_if(network.layers.begin(), network.layers.end(),
+                       [](const Layer& layer) { return layer.weight.size > 0; });
+}
+
+NetworkSpec residual_network() {
+  return network_of({conv(4, 3), named_layer("a", relu()), conv(4, 3), named_layer("b", dropout(0.3)),
+                     add({"b", "a"}), relu(), pool(2), dense(12), relu(), dropout(0.5), dense(10)},
+                    {3, 6, 6}, 10);
+}
+
+void check_equal(const Computed& stages, const Computed& whole, const NetworkSpec& network, double tolerance) {
+  CHECK(stages.metric.correct == whole.metric.correct);
+  CHECK(stages.metric.samples == whole.metric.samples);
+  CHECK(stages.metric.loss_sum == Approx(whole.metric.loss_sum).epsilon(tolerance));
+  for (const Tensor& tensor : network.layout.tensors()) {
+    INFO(tensor.name);
+    CHECK(relative_l2(stages.gradient, whole.gradient, tensor.offset, tensor.size()) < tolerance);
+  }
+}
+
+// Activations travel as float32: 6e-8 each.
+constexpr double kReference = 1e-6;
+
+TEST_CASE("any_number_of_stages_and_micro_batches_has_the_gradient_of_the_whole_network") {
+  const NetworkSpec network = residual_network();
+  const RandomBatch batch(network, 16, 7);
+  const std::vector<float> parameters = random_parameters(network, 7);
+  const Computed whole = in_one_piece(network, Backend::kReference, parameters, batch.all());
+  for (const std::uint32_t stages : {2U, 3U, 4U}) {
+    const std::vector<StageSpec> specs = cut(network, stages, BalanceKind::kTime);
+    for (std::uint32_t micro_batches = 1; micro_batches <= 16; ++micro_batches) {
+      for (const auto kind : {schedule::PipelineKind::kGpipe, schedule::PipelineKind::kOneForwardOneBackward}) {
+        INFO(stages << " stages, " << micro_batches << " micro-batches, schedule " << static_cast<int>(kind));
+        const auto ran = [&](bool rematerialize) {
+          return through_stages(network, specs, Backend::kReference, parameters, batch.all(),
+                                {micro_batches, kind, rematerialize});
+        };
+        const Computed kept = ran(false);
+        check_equal(kept, whole, network, kReference);
+        const Computed again = ran(true);
+        CHECK(again.gradient == kept.gradient);  // the same bits
+        CHECK(again.metric.loss_sum == kept.metric.loss_sum);
+      }
+    }
+  }
+}
+
+TEST_CASE("every_cut_of_networks_that_branch_has_the_gradient_of_the_whole_network") {
+  const Backend backend = GENERATE(Backend::kReference, Backend::kOnednn);
+  for (const auto& layers : branching_networks(6, 4, 64)) {
+    const NetworkSpec network = network_of(layers, {3, 8, 8}, 10);
+    const RandomBatch batch(network, 5, 3);
+    const std::vector<float> parameters = random_parameters(network, 3);
+    const Computed whole = in_one_piece(network, Backend::kReference, parameters, batch.all());
+    // Each place where there are parameters on both sides.
+    for (std::uint32_t first = 1; first < network.layers.size(); ++first) {
+      const auto rest = static_cast<std::uint32_t>(network.layers.size() - first);
+      const auto specs = cut_into_stages(network, 2, {BalanceKind::kLayers, {first, rest}}, 5);
+      if (!specs.is_ok()) continue;
+      INFO("cut in front of layer " << first << ", " << network.layers[first].name);
+      const double tolerance = backend == Backend::kReference ? kReference : 1e-5;
+      check_equal(through_stages(network, *specs, backend, parameters, batch.all(), {2}), whole, network,
+                  tolerance);
+    }
+    const auto most = static_cast<std::uint32_t>(with_parameters(network));
+    if (most < 3) continue;
+    check_equal(through_stages(network, cut(network, 3, BalanceKind::kMemory), backend, parameters, batch.all(),
+                               {3, schedule::PipelineKind::kOneForwardOneBackward, true}),
+                whole, network, backend == Backend::kReference ? kReference : 1e-5);
+  }
+}
+
+TEST_CASE("a_smaller_micro_batch_and_rematerialisation_have_the_same_numbers_in_onednn") {
+  const NetworkSpec network = residual_network();
+  const RandomBatch batch(network, 11, 9);
+  const std::vector<float> parameters = random_parameters(network, 9);
+  const Computed whole = in_one_piece(network, Backend::kReference, parameters, batch.all());
+  const std::vector<StageSpec> specs = cut(network, 2, BalanceKind::kTime);
+  const Computed kept = through_stages(network, specs, Backend::kOnednn, parameters, batch.all(), {4});
+  check_equal(kept, whole, network, 1e-5);
+  const Computed again =
+      through_stages(network, specs, Backend::kOnednn, parameters, batch.all(),
+                     {4, schedule::PipelineKind::kGpipe, /*rematerialize=*/true});
+  CHECK(again.gradient == kept.gradient);
+  for (std::size_t s = 0; s < specs.size(); ++s) {
+    CHECK(again.reports[s].activation_bytes < kept.reports[s].activation_bytes);
+  }
+}
+
+// ---- over connections
+
+struct Ends {
+  Status status;
+  Metric metric;
+};
+
+// Stages at a step each over real connections; stage `leaves` goes instead.
+std::vector<Ends> over_connections(const NetworkSpec& network, const std::vector<StageSpec>& stages,
+                                   const std::vector<float>& parameters, const Batch& batch,
+                                   std::optional<std::uint32_t> leaves) {
+  std::vector<std::unique_ptr<mesh::Listening>> listening;
+  std::vector<std::string> endpoints;
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    auto one = mesh::listen_at("127.0.0.1");
+    REQUIRE(one.is_ok());
+    endpoints.push_back(one->endpoint);
+    listening.push_back(std::make_unique<mesh::Listening>(std::move(one).value()));
+  }
+  std::vector<mesh::StopFlag> stops(stages.size());
+  std::vector<Ends> ends(stages.size());
+  std::vector<std::shared_ptr<mesh::Channels>> open(stages.size());  // until all are done
+  std::vector<std::thread> threads;
+  for (std::uint32_t s = 0; s < stages.size(); ++s) {
+    threads.emplace_back([&, s] {
+      constexpr std::chrono::milliseconds kWithin(20'000);
+      auto channels = mesh::Channels::connect(*listening[s], {s, endpoints, 7}, stops[s], kWithin, kWithin);
+      if (!channels.is_ok() || leaves == s) {
+        ends[s].status = channels.status();
+        return;
+      }
+      open[s] = *channels;
+      auto runner = StageRunner::make({network, stages, s, NodeId(s), schedule::PipelineKind::kGpipe, 4, false,
+                                       batch.size(), batch.size(), Backend::kReference, 5});
+      const Range own = stages[s].parameters;
+      std::vector<float> gradient(static_cast<std::size_t>(own.size()));
+      const auto held = std::span(parameters).subspan(static_cast<std::size_t>(own.begin), gradient.size());
+      for (std::int64_t clock = 0; clock < 3 && ends[s].status.is_ok(); ++clock) {
+        const auto metric = (*runner)->step(Clock(clock), held, batch, gradient, **channels);
+        ends[s].status = metric.status();
+        if (metric.is_ok()) ends[s].metric = *metric;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return ends;
+}
+
+TEST_CASE("stages_on_connections_take_one_step_after_the_other") {
+  const NetworkSpec network = residual_network();
+  const RandomBatch batch(network, 6, 4);
+  const std::vector<float> parameters = random_parameters(network, 4);
+  const Computed whole = in_one_piece(network, Backend::kReference, parameters, batch.all());
+  for (const Ends& end : over_connections(network, cut(network, 3, BalanceKind::kTime), parameters, batch.all(),
+                                          std::nullopt)) {
+    CHECK(end.status.message() == "");
+    CHECK(end.metric.loss_sum == Approx(whole.metric.loss_sum).epsilon(kReference));
+  }
+}
+
+TEST_CASE("a_stage_that_is_gone_ends_the_others_and_is_named") {
+  const NetworkSpec network = residual_network();
+  const RandomBatch batch(network, 6, 4);
+  const std::vector<float> parameters = random_parameters(network, 4);
+  const auto ends = over_connections(network, cut(network, 3, BalanceKind::kTime), parameters, batch.all(), 1);
+  for (const std::uint32_t s : {0U, 2U}) {
+    CHECK(ends[s].status.code() == StatusCode::kUnavailable);
+    CHECK_THAT(ends[s].status.message(), Catch::Matchers::Contains("node 1 (127.0.0.1:"));
+    CHECK_THAT(ends[s].status.message(), Catch::Matchers::Contains("closed its connection"));
+  }
+}
+
+}  // namespace
+}  // namespace paceline

@@ -1,0 +1,138 @@
+// A stage in oneDNN's primitives (onednn_plan.h). A micro-batch smaller than the built size is filled up with zeros
+// that nothing comes back of.
+#include <omp.h>
+
+#include <algorithm>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/params/vector_ops.h"
+#include "worker/model/dropout.h"
+#include "worker/model/loss.h"
+#include "worker/model/onednn_plan.h"
+#include "worker/model/stage_backend.h"
+
+namespace paceline {
+namespace {
+
+using onednn::floats_of;
+using onednn::Mask;
+using onednn::memory;
+using onednn::Plan;
+using onednn::When;
+using Direction = onednn::Program::Pass;
+
+Status stage_failed(const dnnl::error& e) { return internal_error(std::string("oneDNN: ") + e.what()); }
+
+std::span<float> all_of(const memory& whole) {
+  return {floats_of(whole), whole.get_desc().get_size() / sizeof(float)};
+}
+
+class OnednnStage final : public StageBackend {
+ public:
+  // May throw dnnl::error.
+  OnednnStage(NetworkSpec network, const StageSpec& stage, std::int64_t samples, std::uint64_t seed)
+      : network_(std::move(network)), stage_(stage), seed_(seed), plan_(network_, stage_, samples) {
+    if (stage_.first == 0) filled_images_.resize(static_cast<std::size_t>(samples * network_.input.size()));
+  }
+
+  Status forward(const StagePass& pass, std::span<float> out) override {
+    try {
+      draw_masks(pass.batch);
+      plan_.program().point_parameters(pass.parameters.data());
+      if (stage_.first == 0) {
+        fill(pass.in, filled_images_);
+        plan_.images().set_data_handle(filled_images_.data());
+      } else {
+        take_rows(pass.in, plan_.arrived(), pass.batch.size());
+      }
+      plan_.program().run(Direction::kForward, When::kTraining, {});
+      give_rows(plan_.going_on(), out, pass.batch.size());
+      return Status::ok();
+    } catch (const dnnl::error& e) {
+      return stage_failed(e);
+    }
+  }
+
+  Result<Metric> loss(const Batch& batch, std::int64_t divisor) override {
+    const auto used = static_cast<std::size_t>(batch.size() * network_.classes);
+    const std::span<float> difference = all_of(plan_.logit_difference());
+    std::fill(difference.begin() + static_cast<std::ptrdiff_t>(used), difference.end(), 0.0F);
+    const Metric metric = softmax_cross_entropy<float>(all_of(plan_.logits()).first(used), batch.labels,
+                                                       network_.classes, difference.first(used));
+    // That was of the mean of these samples.
+    scale(difference.first(used), static_cast<float>(batch.size()) / static_cast<float>(divisor));
+    return metric;
+  }
+
+  Status backward(const StagePass& pass, std::span<const float> out_difference, std::span<float> in_difference,
+                  std::span<float> gradient) override {
+    try {
+      take_rows(out_difference, plan_.came_back(), pass.batch.size());
+      plan_.program().point_gradient(gradient.data());
+      plan_.program().run(Direction::kBackward, When::kTraining, [](std::int64_t) {});
+      if (stage_.first > 0) give_rows(plan_.going_back(), in_difference, pass.batch.size());
+      return Status::ok();
+    } catch (const dnnl::error& e) {
+      return stage_failed(e);
+    }
+  }
+
+  std::int64_t activation_bytes() const override { return plan_.activation_bytes(); }
+
+ private:
+  static void fill(std::span<const float> rows, std::span<float> whole) {
+    const auto end = std::copy(rows.begin(), rows.end(), whole.begin());
+    std::fill(end, whole.end(), 0.0F);
+  }
+  // From one value behind the other into the memory of each, and back.
+  void take_rows(std::span<const float> rows, const std::vector<memory>& values, std::int64_t samples) const {
+    for (const memory& value : values) {
+      const std::size_t floats = rows_of(value, samples);
+      fill(rows.first(floats), all_of(value));
+      rows = rows.subspan(floats);
+    }
+  }
+  void give_rows(const std::vector<memory>& values, std::span<float> rows, std::int64_t samples) const {
+    for (const memory& value : values) {
+      const std::size_t floats = rows_of(value, samples);
+      std::copy_n(floats_of(value), floats, rows.begin());
+      rows = rows.subspan(floats);
+    }
+  }
+  static std::size_t rows_of(const memory& value, std::int64_t samples) {
+    return all_of(value).size() / static_cast<std::size_t>(value.get_desc().dims()[0]) *
+           static_cast<std::size_t>(samples);
+  }
+
+  void draw_masks(const Batch& batch) {
+    for (const Mask* const mask : plan_.masks()) {
+      const Layer& layer = network_.layers[mask->layer_index];
+      const auto floats = static_cast<std::size_t>(batch.size() * layer.out.size());
+      fill_dropout_mask(layer, mask->layer_index, seed_, batch, {floats_of(mask->drawn), floats});
+    }
+  }
+
+  const NetworkSpec network_;
+  const StageSpec stage_;
+  const std::uint64_t seed_;
+  Plan plan_;
+  std::vector<float> filled_images_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<StageBackend>> make_onednn_stage(NetworkSpec network, const StageSpec& stage,
+                                                        std::int64_t samples, std::uint64_t seed) {
+  omp_set_num_threads(1);
+  try {
+    return std::unique_ptr<StageBackend>(
+        std::make_unique<OnednnStage>(std::move(network), stage, samples, seed));
+  } catch (const dnnl::error& e) {
+    return stage_failed(e);
+  }
+}
+
+}  // namespace paceline

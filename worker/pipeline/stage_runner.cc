@@ -1,0 +1,201 @@
+#include "worker/pipeline/stage_runner.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "common/assert.h"
+#include "common/params/vector_ops.h"
+#include "common/ticks.h"
+
+namespace paceline {
+
+using schedule::PipelineRow;
+
+StageRunner::StageRunner(Parts parts)
+    : parts_(std::move(parts)),
+      stage_(parts_.stages.at(parts_.stage)),
+      floats_in_(floats_of(parts_.network, stage_.inputs)),
+      floats_out_(floats_of(parts_.network, stage_.outputs)),
+      floats_back_in_(floats_of(parts_.network, only_trained(parts_.network, stage_.outputs))),
+      floats_back_out_(is_first() ? 0 : floats_of(parts_.network, only_trained(parts_.network, stage_.inputs))),
+      held_(parts_.micro_batches),
+      part_(static_cast<std::size_t>(stage_.parameters.size())),
+      losses_(parts_.micro_batches) {}
+
+Result<std::unique_ptr<StageRunner>> StageRunner::make(Parts parts) {
+  std::unique_ptr<StageRunner> runner(new StageRunner(std::move(parts)));
+  PACELINE_RETURN_IF_ERROR(runner->make_backends());
+  return runner;
+}
+
+// A plan that its checker refuses would be our own bug, and is not run.
+Status StageRunner::make_backends() {
+  schedule::PipelinePlan plan =
+      schedule::plan_pipeline(parts_.schedule, static_cast<std::uint32_t>(parts_.stages.size()),
+                              parts_.micro_batches, parts_.rematerialize);
+  const Status checked = schedule::check(plan);
+  PACELINE_ASSERT(checked.is_ok(), checked.message());
+  rows_ = std::move(plan.stages[parts_.stage]);
+  begins_.assign(1, 0);
+  for (const std::int64_t size : schedule::micro_batch_sizes(parts_.samples, parts_.micro_batches)) {
+    PACELINE_ASSERT(size > 0, "an empty micro-batch");
+    begins_.push_back(begins_.back() + size);
+  }
+  const std::int64_t kept = schedule::kept(rows_).activations;
+  for (std::int64_t i = 0; i < kept; ++i) {
+    PACELINE_ASSIGN_OR_RETURN(
+        auto backend, make_stage_backend(parts_.backend, parts_.network, stage_, begins_[1], parts_.seed));
+    backends_.push_back(std::move(backend));
+    free_.push_back(static_cast<std::size_t>(i));
+  }
+  return Status::ok();
+}
+
+Result<Metric> StageRunner::step(Clock clock, std::span<const float> parameters, const Batch& batch,
+                                 std::span<float> gradient, PeerChannels& channels) {
+  PACELINE_ASSERT(batch.size() == parts_.samples && std::ssize(gradient) == stage_.parameters.size() &&
+                      parameters.size() == gradient.size(),
+                  std::to_string(batch.size()) + " samples, " + std::to_string(gradient.size()) + " floats");
+  clock_ = clock;
+  parameters_ = parameters;
+  batch_ = &batch;
+  gradient_ = gradient;
+  channels_ = &channels;
+  has_gradient_ = false;
+  metric_ = {};
+  waited_ = {};
+  const Ticks began = steady_now();
+  for (const PipelineRow& row : rows_) {
+    Status done;
+    switch (row.pass) {
+      case PipelineRow::Pass::kForward:
+        done = forward(row.micro_batch);
+        break;
+      case PipelineRow::Pass::kRecompute:
+        done = recompute(row.micro_batch);
+        break;
+      case PipelineRow::Pass::kBackward:
+        done = backward(row.micro_batch);
+        break;
+    }
+    PACELINE_RETURN_IF_ERROR(done);
+  }
+  report_.idle += waited_;
+  report_.busy += steady_now() - began - waited_;
+  return metric_;
+}
+
+Batch StageRunner::rows(std::uint32_t micro_batch) const {
+  const auto begin = static_cast<std::size_t>(begins_[micro_batch]);
+  const auto size = static_cast<std::size_t>(begins_[micro_batch + 1]) - begin;
+  const auto image = static_cast<std::size_t>(parts_.network.input.size());
+  Batch batch;
+  if (is_first()) batch.images = batch_->images.subspan(begin * image, size * image);
+  batch.labels = batch_->labels.subspan(begin, size);
+  if (!batch_->sample_ids.empty()) batch.sample_ids = batch_->sample_ids.subspan(begin, size);
+  if (!batch_->epochs.empty()) batch.epochs = batch_->epochs.subspan(begin, size);
+  return batch;
+}
+
+std::string StageRunner::name_of_stage(std::uint32_t stage, NodeId node) const {
+  return "stage " + std::to_string(stage) + " (node " + to_string(node) + ")";
+}
+
+Result<PeerMessage> StageRunner::receive(bool backward, std::uint32_t micro_batch, std::int64_t floats_each) {
+  const std::uint32_t stage = backward ? parts_.stage + 1 : parts_.stage - 1;
+  const NodeId node(backward ? parts_.node.value + 1 : parts_.node.value - 1);
+  const Ticks began = steady_now();
+  Result<PeerMessage> message = channels_->receive(node);
+  const auto took = steady_now() - began;
+  waited_ += took;
+  if (!backward) report_.idle_for_previous += took;
+  if (!message.is_ok()) return Status(message.status()).with_context(name_of_stage(stage, node));
+  const std::int64_t floats = floats_each * rows(micro_batch).size();
+  if (message->clock != clock_.value || message->micro_batch != micro_batch ||
+      message->backward != (backward ? 1U : 0U) || std::ssize(message->floats) != floats) {
+    return failed_precondition(
+        name_of_stage(stage, node) + ": micro-batch " + std::to_string(message->micro_batch) + " of clock " +
+        std::to_string(message->clock) + ", " + std::to_string(message->floats.size()) +
+        " floats, expected micro-batch " + std::to_string(micro_batch) + " of clock " + to_string(clock_) +
+        ", " + std::to_string(floats));
+  }
+  return message;
+}
+
+void StageRunner::keep(Held& held, std::int64_t bytes) {
+  activations_ += bytes - held.bytes;
+  held.bytes = bytes;
+  report_.activation_bytes = std::max(report_.activation_bytes, activations_);
+}
+
+Status StageRunner::compute_forward(std::uint32_t micro_batch, std::span<float> out) {
+  Held& held = held_[micro_batch];
+  PACELINE_ASSERT(!free_.empty(), "more micro-batches than the plan keeps");
+  held.backend = free_.back();
+  free_.pop_back();
+  const Batch batch = rows(micro_batch);
+  StageBackend& backend = *backends_[held.backend];
+  PACELINE_RETURN_IF_ERROR(
+      backend.forward({parameters_, batch, is_first() ? batch.images : std::span<const float>(held.in)}, out));
+  keep(held, backend.activation_bytes() + static_cast<std::int64_t>(held.in.size() * sizeof(float)));
+  if (!is_last()) return Status::ok();
+  PACELINE_ASSIGN_OR_RETURN(losses_[micro_batch], backend.loss(batch, parts_.divisor));
+  return Status::ok();
+}
+
+Status StageRunner::forward(std::uint32_t micro_batch) {
+  Held& held = held_[micro_batch];
+  if (!is_first()) {
+    PACELINE_ASSIGN_OR_RETURN(PeerMessage message, receive(false, micro_batch, floats_in_));
+    held.in = std::move(message.floats);
+  }
+  PeerMessage out{clock_.value, micro_batch, 0, 0.0, 0, {}};
+  out.floats.resize(static_cast<std::size_t>(floats_out_ * rows(micro_batch).size()));
+  PACELINE_RETURN_IF_ERROR(compute_forward(micro_batch, out.floats));
+  // What was computed last is used at once, or not kept.
+  const PipelineRow now{PipelineRow::Pass::kForward, micro_batch};
+  const auto next = std::next(std::find(rows_.begin(), rows_.end(), now));
+  const bool is_used = next != rows_.end() && *next == PipelineRow{PipelineRow::Pass::kBackward, micro_batch};
+  const bool is_dropped = parts_.rematerialize && !is_used;
+  if (is_dropped) free_.push_back(held.backend);
+  if (!is_dropped) held.in = {};
+  keep(held, is_dropped ? static_cast<std::int64_t>(held.in.size() * sizeof(float))
+                        : backends_[held.backend]->activation_bytes());
+  if (is_last()) return Status::ok();
+  return channels_->send(NodeId(parts_.node.value + 1), std::move(out));
+}
+
+Status StageRunner::recompute(std::uint32_t micro_batch) {
+  std::vector<float> again(static_cast<std::size_t>(floats_out_ * rows(micro_batch).size()));
+  return compute_forward(micro_batch, again);
+}
+
+Status StageRunner::backward(std::uint32_t micro_batch) {
+  Held& held = held_[micro_batch];
+  PeerMessage came;
+  Metric metric = losses_[micro_batch];
+  const Batch batch = rows(micro_batch);
+  if (!is_last()) {
+    PACELINE_ASSIGN_OR_RETURN(came, receive(true, micro_batch, floats_back_in_));
+    metric = {came.loss_sum, came.correct, batch.size()};
+  }
+  PeerMessage back{clock_.value, micro_batch, 1, metric.loss_sum, metric.correct, {}};
+  back.floats.resize(static_cast<std::size_t>(floats_back_out_ * batch.size()));
+  const std::span<float> into = has_gradient_ ? std::span(part_) : gradient_;
+  PACELINE_RETURN_IF_ERROR(backends_[held.backend]->backward(
+      {parameters_, batch, {}}, came.floats, back.floats, into));
+  free_.push_back(held.backend);
+  held.in = {};
+  keep(held, 0);
+  metric_.loss_sum += metric.loss_sum;
+  metric_.correct += metric.correct;
+  metric_.samples += metric.samples;
+  if (!is_first()) {
+    PACELINE_RETURN_IF_ERROR(channels_->send(NodeId(parts_.node.value - 1), std::move(back)));
+  }
+  if (std::exchange(has_gradient_, true)) add_weighted(gradient_, part_, 1.0F);
+  return Status::ok();
+}
+
+}  // namespace paceline

@@ -1,0 +1,110 @@
+// StageRunner: carries out a stage's rows of a pipeline's plan (common/schedule/pipeline.h), a mini-batch at a time
+// (Huang et al. 2018, section 2.2). Activations arrive from the stage in front and go on to the next one; what comes
+// back of them goes the other way, with the loss of the micro-batch, so that every stage knows that of all.
+//
+// The gradient is that of the mean loss over the mini-batch, up to the divisor: the sum over the samples is divided by
+// Parts::divisor. Gradients of micro-batches are added in the order of their backward passes.
+//
+// Memory: a back end for each micro-batch whose activations are kept at a time; with rematerialisation one, and what
+// came in of each micro-batch on its way.
+//
+// Thread: the one that made it.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "common/clock.h"
+#include "common/ids.h"
+#include "common/metric.h"
+#include "common/network/stages.h"
+#include "common/schedule/pipeline.h"
+#include "common/status.h"
+#include "common/task/peers.h"
+#include "common/task/stage_report.h"
+#include "worker/model/stage_backend.h"
+
+namespace paceline {
+
+class StageRunner {
+ public:
+  struct Parts {
+    const NetworkSpec& network;
+    std::vector<StageSpec> stages;  // of the whole cut
+    std::uint32_t stage = 0;        // this one
+    NodeId node;                    // that it is on; the stage in front is on the node in front
+    schedule::PipelineKind schedule = schedule::PipelineKind::kGpipe;
+    std::uint32_t micro_batches = 1;
+    bool rematerialize = false;
+    std::int64_t samples = 0;  // of the mini-batch
+    std::int64_t divisor = 0;
+    Backend backend = Backend::kOnednn;
+    std::uint64_t seed = 0;
+  };
+  // `parts.network` outlives it. Errors: those of make_stage_backend().
+  static Result<std::unique_ptr<StageRunner>> make(Parts parts);
+
+  // One mini-batch: of `batch`, whose images the first stage needs alone, at the stage's `parameters`. Writes its
+  // `gradient`, whole. The metric is of the whole mini-batch. Errors: those of the channels, naming stage and node;
+  // kFailedPrecondition another stage is at another step or has another plan; those of the back end.
+  Result<Metric> step(Clock clock, std::span<const float> parameters, const Batch& batch,
+                      std::span<float> gradient, PeerChannels& channels);
+
+  // Of the last step, for how long it waited for other stages.
+  std::chrono::nanoseconds waited() const { return waited_; }
+  // Of all steps.
+  const StageReport& report() const { return report_; }
+
+ private:
+  // A micro-batch between its forward and its backward pass.
+  struct Held {
+    std::vector<float> in;  // kept where it is computed again, and by who reads it
+    std::size_t backend = 0;
+    std::int64_t bytes = 0;  // of activations that are kept
+  };
+  explicit StageRunner(Parts parts);
+  Status make_backends();
+  bool is_first() const { return parts_.stage == 0; }
+  bool is_last() const { return parts_.stage + 1 == parts_.stages.size(); }
+  Batch rows(std::uint32_t micro_batch) const;
+  Status forward(std::uint32_t micro_batch);
+  Status recompute(std::uint32_t micro_batch);
+  Status backward(std::uint32_t micro_batch);
+  Status compute_forward(std::uint32_t micro_batch, std::span<float> out);
+  Result<PeerMessage> receive(bool backward, std::uint32_t micro_batch, std::int64_t floats_each);
+  void keep(Held& held, std::int64_t bytes);
+  std::string name_of_stage(std::uint32_t stage, NodeId node) const;
+
+  const Parts parts_;
+  const StageSpec& stage_;  // of parts_
+  schedule::PipelineRows rows_;
+  std::vector<std::int64_t> begins_;  // of each micro-batch in the mini-batch, and its end
+  std::int64_t floats_in_ = 0;        // of a sample
+  std::int64_t floats_out_ = 0;
+  std::int64_t floats_back_in_ = 0;   // that come back from the next stage
+  std::int64_t floats_back_out_ = 0;  // that go back
+  std::vector<std::unique_ptr<StageBackend>> backends_;
+  std::vector<std::size_t> free_;  // of backends_
+  std::vector<Held> held_;         // by micro-batch
+  std::vector<float> part_;        // a micro-batch's gradient
+
+  // Of the step under way.
+  Clock clock_;
+  std::span<const float> parameters_;
+  const Batch* batch_ = nullptr;
+  std::span<float> gradient_;
+  PeerChannels* channels_ = nullptr;
+  bool has_gradient_ = false;
+  Metric metric_;
+  std::vector<Metric> losses_;  // by micro-batch, of the last stage
+
+  std::chrono::nanoseconds waited_{0};
+  std::int64_t activations_ = 0;  // bytes kept now
+  StageReport report_;
+};
+
+}  // namespace paceline

@@ -1,0 +1,135 @@
+#include "worker/pipeline/stage_trainer.h"
+
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/network/stages.h"
+#include "worker/pipeline/stage_runner.h"
+
+namespace paceline {
+
+// Thread: any.
+class StageShared {
+ public:
+  StageShared(const RunConfig& of_run, const NetworkSpec& of_network, std::vector<StageSpec> cut)
+      : config(of_run), network(of_network), stages(std::move(cut)) {}
+
+  void meet(std::shared_ptr<PeerChannels> peers) {
+    const std::lock_guard lock(mutex_);
+    peers_ = std::move(peers);
+  }
+  std::shared_ptr<PeerChannels> peers() const {
+    const std::lock_guard lock(mutex_);
+    return peers_;
+  }
+  void report(const StageReport& report) {
+    const std::lock_guard lock(mutex_);
+    report_ = report;
+  }
+  StageReport report() const {
+    const std::lock_guard lock(mutex_);
+    return report_;
+  }
+
+  const RunConfig& config;
+  const NetworkSpec& network;
+  const std::vector<StageSpec> stages;
+
+ private:
+  mutable std::mutex mutex_;
+  std::shared_ptr<PeerChannels> peers_;
+  StageReport report_;
+};
+
+namespace {
+
+class StageTrainer final : public Task {
+ public:
+  StageTrainer(StageShared& shared, std::int64_t stage, std::unique_ptr<Loader> loader, BatchQueue queue,
+               std::unique_ptr<StageRunner> runner)
+      : shared_(shared),
+        stage_(stage),
+        stages_(std::ssize(shared.stages)),
+        loader_(std::move(loader)),
+        queue_(std::move(queue)),
+        runner_(std::move(runner)) {}
+
+  // The group's: that of the first stage's worker and those behind it.
+  Status load(const Step& step) override {
+    own_ = step.batch;
+    clock_ = step.clock;
+    const BatchPart group{own_.position - stage_ * own_.samples, stages_ * own_.samples};
+    PACELINE_ASSIGN_OR_RETURN(batch_, queue_.next(group));
+    return Status::ok();
+  }
+
+  Result<Metric> compute(std::span<const float> parameters, std::span<float> gradient,
+                         const FinalFrom&) override {
+    const std::shared_ptr<PeerChannels> peers = shared_.peers();
+    if (peers == nullptr) return failed_precondition("a stage that is connected to no other");
+    const Batch batch{batch_->images, batch_->labels, batch_->samples, batch_->epochs};
+    PACELINE_ASSIGN_OR_RETURN(const Metric group, runner_->step(clock_, parameters, batch, gradient, *peers));
+    shared_.report(runner_->report());
+    // Its share: those of all stages add up to the group's.
+    return Metric{group.loss_sum / static_cast<double>(stages_),
+                  group.correct * (stage_ + 1) / stages_ - group.correct * stage_ / stages_, own_.samples};
+  }
+
+  std::chrono::nanoseconds waited() const override { return runner_->waited(); }
+
+  Result<Metric> evaluate(std::span<const float>) override {
+    return failed_precondition("a stage's task does not evaluate");
+  }
+
+ private:
+  StageShared& shared_;
+  const std::int64_t stage_;
+  const std::int64_t stages_;
+  std::unique_ptr<Loader> loader_;
+  BatchQueue queue_;
+  std::unique_ptr<StageRunner> runner_;
+  const MiniBatch* batch_ = nullptr;  // the queue's
+  BatchPart own_{0, 1};
+  Clock clock_;
+};
+
+}  // namespace
+
+StageTasks::StageTasks(std::unique_ptr<StageShared> shared) : shared_(std::move(shared)) {}
+StageTasks::~StageTasks() = default;
+
+Result<std::unique_ptr<StageTasks>> StageTasks::make(const RunConfig& config, const NetworkSpec& network) {
+  PACELINE_ASSIGN_OR_RETURN(std::vector<StageSpec> stages, stages_of_run(config, network));
+  return std::unique_ptr<StageTasks>(
+      new StageTasks(std::make_unique<StageShared>(config, network, std::move(stages))));
+}
+
+Range StageTasks::trained_by(NodeId node) const {
+  return shared_->stages[node.value % shared_->stages.size()].parameters;
+}
+void StageTasks::meet(std::shared_ptr<PeerChannels> peers) { shared_->meet(std::move(peers)); }
+StageReport StageTasks::report() const { return shared_->report(); }
+
+Result<std::unique_ptr<Task>> StageTasks::make_trainer(NodeId node, const MakeLoader& make_loader) {
+  const RunConfig& config = shared_->config;
+  const auto stages = static_cast<std::uint32_t>(shared_->stages.size());
+  const std::uint32_t stage = node.value % stages;
+  PACELINE_ASSIGN_OR_RETURN(auto runner,
+                            StageRunner::make({shared_->network, shared_->stages, stage, node,
+                                               config.pipeline.schedule,
+                                               static_cast<std::uint32_t>(config.pipeline.micro_batches),
+                                               config.pipeline.rematerialize == Rematerialize::kOn,
+                                               group_samples(config), config.train.batch_size,
+                                               config.train.backend, config.run.seed}));
+  std::unique_ptr<Loader> loader = make_loader(stage == 0);
+  const std::int64_t group = node.value / stages;
+  const std::int64_t samples = group_samples(config);
+  const std::int64_t all = config.cluster.cluster().workers() * config.train.batch_size;
+  BatchQueue queue = loader->open({{group * samples, samples}, all});
+  return std::unique_ptr<Task>(std::make_unique<StageTrainer>(*shared_, stage, std::move(loader),
+                                                              std::move(queue), std::move(runner)));
+}
+
+}  // namespace paceline
