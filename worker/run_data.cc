@@ -47,8 +47,8 @@ Status RunData::open_pictures(const RunConfig& config) {
   if (data_.cache > 0) {
     // The test set's files lie behind the training set's.
     const std::int64_t pictures = folder.train->size() + test_pictures_->size();
-    const std::string key = folder.train->folder().string() + "\n" + test_pictures_->folder().string() +
-                            "\n" + hex(fingerprint_) + hex(test_pictures_->fingerprint());
+    const std::string key =
+        hex(folder.train->fingerprint_of_files()) + hex(test_pictures_->fingerprint_of_files());
     auto cache = EncodedCache::open(fnv1a(key), pictures, data_.cache);
     if (cache.is_ok()) {
       cache_ = std::move(cache).value();

@@ -22,6 +22,7 @@ struct JpegKind {
   int down = 2;
   J_COLOR_SPACE colours = JCS_YCbCr;  // as stored: JCS_GRAYSCALE, JCS_RGB, JCS_CMYK, JCS_YCCK
   bool is_progressive = false;
+  std::vector<jpeg_scan_info> scans{};  // progressive: others than the usual ones
   int quality = 90;
   int orientation = 0;  // Exif's; 0: no Exif
 };
@@ -75,6 +76,10 @@ inline Encoded jpeg_of(int width, int height, const std::vector<std::uint8_t>& p
     jpeg.comp_info[0].v_samp_factor = kind.down;
   }
   if (kind.is_progressive) jpeg_simple_progression(&jpeg);
+  if (!kind.scans.empty()) {
+    jpeg.scan_info = kind.scans.data();
+    jpeg.num_scans = static_cast<int>(kind.scans.size());
+  }
   jpeg_start_compress(&jpeg, TRUE);
   if (kind.orientation != 0) {
     const Encoded exif = exif_of(kind.orientation);

@@ -1,4 +1,5 @@
 // Decoding: a part is what cutting it out of the whole gives, and every kind of file becomes RGB.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cstring>
 
@@ -151,6 +152,27 @@ TEST_CASE("what_is_missing_or_broken_is_an_error_and_the_decoder_goes_on_with_th
   CHECK(decoder.decode(good, info, whole_of(info), DecodeMode::kFused, 1, picture).is_ok());
 }
 
+TEST_CASE("a_progressive_JPEG_of_more_than_a_hundred_scans_is_refused") {
+  const JpegKind kind{.colours = JCS_GRAYSCALE,
+                      .is_progressive = true,
+                      .scans = {{1, {0}, 0, 0, 0, 0}, {1, {0}, 1, 63, 0, 0}}};
+  const Encoded two = some_jpeg(64, 64, kind);
+  const std::vector<std::uint8_t> mark = {0xFF, 0xDA};
+  const auto last = std::find_end(two.begin(), two.end(), mark.begin(), mark.end());
+  const auto with_scans = [&](int scans) {  // the last again and again, which changes nothing
+    Encoded file(two.begin(), last);
+    for (int i = 1; i < scans; ++i) file.insert(file.end(), last, two.end() - 2);
+    file.insert(file.end(), two.end() - 2, two.end());
+    return file;
+  };
+  const PictureInfo info = info_of(two);
+  CHECK(same_colours(decoded(with_scans(100), whole_of(info)), decoded(two, whole_of(info))));
+  JpegDecoder decoder;
+  Picture picture;
+  const Status many = decoder.decode(with_scans(101), info, whole_of(info), DecodeMode::kFused, 1, picture);
+  CHECK(many.message() == "broken JPEG: more than 100 scans");
+}
+
 Picture png_decoded(const Encoded& file) {
   Picture picture;
   const Status status = decode_png(file, info_of(file), picture);
@@ -228,7 +250,9 @@ TEST_CASE("a_head_that_is_no_picture_s_is_refused_with_its_reason") {
   CHECK(fault({0xFF, 0xD8, 0xFF, 0xC0, 0, 8, 8, 0, 0, 0, 5, 3}) == "JPEG of 5 x 0 pixels");
   Encoded png = png_of(1, 1, {1, 2, 3});
   png[19] = 0;  // the width's last byte
-  CHECK(fault(png) == "PNG of 0 x 1 pixels");
+  CHECK(fault(png) == "PNG of 0 x 1 pixels, expected sides of 1 to 65535");
+  png[17] = 1;  // of a line so long that, resized, it would have more pixels than an int can count
+  CHECK(fault(png) == "PNG of 65536 x 1 pixels, expected sides of 1 to 65535");
   png.resize(20);
   CHECK(fault(png) == "PNG that ends before its first pixel");
   // Whatever is cut off or changed: an answer, within the bytes (address sanitizer).

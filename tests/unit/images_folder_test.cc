@@ -1,4 +1,6 @@
 // A folder of pictures: what is in it, what is left out and why, and the same mini-batches whoever makes them.
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,6 +10,7 @@
 #include <fstream>
 #include <set>
 
+#include "common/hex.h"
 #include "tests/unit/encoded_pictures.h"
 #include "tests/unit/temp_folder.h"
 #include "worker/data/loader.h"
@@ -189,6 +192,107 @@ TEST_CASE("an_index_spares_the_second_look_and_a_changed_folder_is_looked_at_aga
   CHECK(index_folder(train, "").value().looked_at == 0);
 }
 
+TEST_CASE("many_files_are_looked_at_by_several_threads_and_each_fault_is_its_own_file_s") {
+  const TempFolder folder;
+  for (int i = 0; i < 300; ++i) {
+    const std::string name = std::to_string(1000 + i) + ".png";
+    put(folder.path() / "all" / name, i == 222 ? Encoded{'x'} : png_of(1 + i, 1, Encoded(3 * (1 + i))));
+  }
+  const FolderIndex index = index_folder(folder.path(), "").value();
+  REQUIRE(index.files.size() == 300);
+  for (int i = 0; i < 300; ++i) {
+    const IndexedFile& file = index.files[static_cast<std::size_t>(i)];
+    CHECK(file.fault.empty() == (i != 222));
+    if (i != 222) CHECK(file.info.stored.width == 1 + i);
+  }
+}
+
+TEST_CASE("a_picture_whose_pixels_begin_late_is_found_by_a_longer_look") {
+  const TempFolder folder;
+  Encoded file = some_jpeg(31, 20);
+  Encoded comment = {0xFF, 0xFE, 0xFF, 0xFF};
+  comment.resize(65'537);
+  for (int i = 0; i < 5; ++i) file.insert(file.begin() + 2, comment.begin(), comment.end());
+  put(folder.path() / "late.jpg", file);
+  CHECK(look_at_picture(folder.path() / "late.jpg").value().stored == PictureSize{31, 20});
+}
+
+// No more files can be opened while this lives.
+struct NoDescriptors {
+  rlimit before{};
+  NoDescriptors() {
+    getrlimit(RLIMIT_NOFILE, &before);
+    const rlimit none{.rlim_cur = 0, .rlim_max = before.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &none);
+  }
+  ~NoDescriptors() { setrlimit(RLIMIT_NOFILE, &before); }
+};
+
+TEST_CASE("what_could_not_be_read_this_time_is_looked_at_again_and_is_no_bad_picture") {
+  const Pets pets;
+  const fs::path train = pets.at("train");
+  const fs::path pipe = train / "cat" / "pipe.jpg";
+  REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
+  for (const std::int64_t looked_at : {9, 1, 1}) {
+    const FolderIndex index = index_folder(train, "").value();
+    CHECK(index.looked_at == looked_at);
+    CHECK_THAT(index.files.at(4).fault, Catch::EndsWith("it is no regular file"));
+  }
+  // Without descriptors every picture would be bad.
+  const auto bad = std::make_shared<BadPictures>();
+  const auto samples = pets.samples(bad);
+  std::vector<float> image(3 * 16 * 16);
+  Status looked;
+  Status trained;
+  {
+    const NoDescriptors now;
+    looked = look_at_picture(train / "cat" / "0.jpg").status();
+    trained = samples->train({0, 0}, image).status();
+  }
+  CHECK(looked.code() == StatusCode::kResourceExhausted);
+  CHECK(trained.code() == StatusCode::kResourceExhausted);
+  CHECK(bad->count() == 0);
+}
+
+TEST_CASE("files_of_another_date_are_others_to_the_cache_and_the_same_to_the_nodes") {
+  const Pets pets;
+  const auto before = pets.open().value().train;
+  const fs::path one = pets.at("train/cat/1.jpg");
+  fs::last_write_time(one, fs::last_write_time(one) + std::chrono::seconds(1));
+  const auto after = pets.open().value().train;
+  CHECK(after->fingerprint() == before->fingerprint());
+  CHECK(after->fingerprint_of_files() != before->fingerprint_of_files());
+  // Wherever it is looked at from.
+  DataSection through = pets.data;
+  fs::create_directory_symlink(pets.folder.path(), pets.at("link"));
+  through.path = pets.at("link").string();
+  CHECK(open_image_folder(through, "").value().train->fingerprint_of_files() ==
+        after->fingerprint_of_files());
+}
+
+TEST_CASE("a_renderer_gives_its_memory_back") {
+  const Encoded file = some_jpeg(400, 300, {.colours = JCS_CMYK});
+  const PictureInfo info = read_picture_head(file).value().info;
+  const Placement placement = evaluation_placement(info.shown(), {.size = 16, .resize = 20});
+  Renderer renderer(DecodeKind::kFused);
+  std::vector<float> first(3 * 16 * 16);
+  std::vector<float> again(first.size());
+  const Normalization plain = normalization_of(DataSection());
+  REQUIRE(renderer.render(file, info, placement, 16, plain, first).is_ok());
+  CHECK(renderer.bytes() > 300 * 300);
+  renderer.release();
+  CHECK(renderer.bytes() == 0);
+  REQUIRE(renderer.render(file, info, placement, 16, plain, again).is_ok());
+  CHECK(again == first);
+}
+
+TEST_CASE("the_thinnest_picture_that_there_may_be_has_a_place") {
+  const CropSection crop{.size = 4096, .resize = 8192};
+  const Placement placement = evaluation_placement({kPictureSideMax, 1}, crop);
+  CHECK(placement.resized == PictureSize{8192 * kPictureSideMax, 8192});
+  CHECK(placement.left > 0);
+}
+
 TEST_CASE("where_the_data_cannot_be_written_the_index_goes_to_the_run_directory") {
   const Pets pets;
   const fs::path train = pets.at("train");
@@ -345,6 +449,15 @@ TEST_CASE("files_are_kept_once_for_all_who_open_the_cache_up_to_its_bytes_and_go
   }
   CHECK_FALSE(EncodedCache::open(key, 3, 3500).value()->find(0).has_value());
   CHECK(EncodedCache::open(key, 3, 0).is_ok());
+}
+
+TEST_CASE("a_cache_that_others_could_write_is_not_used") {
+  const auto key = static_cast<std::uint64_t>(::getpid()) << 8;
+  const auto ours = EncodedCache::open(key, 3, 3500).value();
+  const fs::path file = "/dev/shm/paceline-images-" + std::to_string(::getuid()) + "-" + hex(key) + "-3500";
+  fs::permissions(file, fs::perms::others_write, fs::perm_options::add);
+  CHECK_THAT(EncodedCache::open(key, 3, 3500).status().message(),
+             Catch::EndsWith("is not this user's alone, expected a file of mode 0600"));
 }
 
 TEST_CASE("samples_from_the_cache_are_those_from_the_files_also_when_the_files_are_gone") {

@@ -14,6 +14,7 @@
 #include <cstring>
 #include <filesystem>
 #include <new>
+#include <random>
 #include <system_error>
 #include <utility>
 
@@ -48,6 +49,21 @@ std::uint64_t begin_of_bytes(std::int64_t images) {
 }
 
 std::string cache_prefix() { return "paceline-images-" + std::to_string(::getuid()) + "-"; }
+
+// Of no other process, thread or container that shares /dev/shm: process numbers are not enough.
+std::string unique_ending() {
+  std::random_device random;
+  return ".made-by-" + std::to_string(::getpid()) + "-" + hex((std::uint64_t{random()} << 32) | random());
+}
+
+// Whoever may write it could make us read what he likes.
+Status check_owner(int fd, const fs::path& path) {
+  struct stat about {};
+  if (::fstat(fd, &about) != 0) return file_error("look at", path, errno);
+  if (S_ISREG(about.st_mode) && about.st_uid == ::geteuid() && (about.st_mode & 077) == 0)
+    return Status::ok();
+  return unavailable(path.string() + " is not this user's alone, expected a file of mode 0600");
+}
 
 bool still_has_its_name(int fd) {
   struct stat about {};
@@ -135,7 +151,7 @@ EncodedCache::~EncodedCache() = default;
 Result<std::shared_ptr<EncodedCache>> EncodedCache::open(std::uint64_t key, std::int64_t images,
                                                          std::int64_t bytes_max) {
   const fs::path path = fs::path(kFolder) / (cache_prefix() + hex(key) + "-" + std::to_string(bytes_max));
-  const fs::path unfinished = path.string() + ".made-by-" + std::to_string(::getpid());
+  const fs::path unfinished = path.string() + unique_ending();
   remove_left_behind(path);
   constexpr int kTries = 100;  // the last user of before may be removing it
   for (int i = 0; i < kTries; ++i) {
@@ -154,6 +170,7 @@ Result<std::shared_ptr<EncodedCache>> EncodedCache::open(std::uint64_t key, std:
       if (!is_first) continue;  // somebody was faster
       shared->path = path;
     } else {
+      PACELINE_RETURN_IF_ERROR(check_owner(shared->file.get(), path));
       if (::flock(shared->file.get(), LOCK_SH) != 0) return file_error("lock", path, errno);
       if (!still_has_its_name(shared->file.get())) continue;
       PACELINE_RETURN_IF_ERROR(shared->map());
@@ -168,7 +185,10 @@ std::optional<std::span<const std::uint8_t>> EncodedCache::find(std::int64_t ima
   const FilePlace& place = shared_->place(image);
   const std::uint64_t at = place.at.load(std::memory_order_acquire);
   if (at <= kTaken) return std::nullopt;
-  return std::span<const std::uint8_t>(shared_->memory + at, place.size.load(std::memory_order_relaxed));
+  const std::uint64_t bytes = place.size.load(std::memory_order_relaxed);
+  const std::uint64_t begin = begin_of_bytes(shared_->header().images);
+  if (at < begin || at > shared_->size || bytes > shared_->size - at) return std::nullopt;
+  return std::span<const std::uint8_t>(shared_->memory + at, bytes);
 }
 
 void EncodedCache::keep(std::int64_t image, std::span<const std::uint8_t> file) {
@@ -177,7 +197,7 @@ void EncodedCache::keep(std::int64_t image, std::span<const std::uint8_t> file) 
   CacheHeader& header = shared_->header();
   std::uint64_t at = header.used.load(std::memory_order_relaxed);
   do {
-    if (file.empty() || file.size() > header.end - at) return;
+    if (file.empty() || at > shared_->size || file.size() > shared_->size - at) return;
   } while (!header.used.compare_exchange_weak(at, at + file.size(), std::memory_order_relaxed));
   std::uint64_t nothing = 0;
   // Of two that read it at the same time one's room is lost, which is seldom.

@@ -3,6 +3,9 @@
 // processes with the same pictures and the same data.cache map. What fits is kept from its first reading on and
 // never replaced: with a new order in every epoch no picture is worth more than another.
 //
+// A file of that name that is another user's, or that others may write, is not used; what its places say is
+// checked before it is read.
+//
 // The file goes with the last process that uses it; what a killed one has left, the next opening of any cache
 // removes.
 #pragma once
@@ -22,7 +25,7 @@ class EncodedCache {
  public:
   // For `images` pictures, which `key` tells from all others. `bytes_max`: of files, with 16 more for each
   // picture; no more than half of what /dev/shm has free is used. Errors: kUnavailable, kResourceExhausted there
-  // is no /dev/shm or no room in it, as the system says.
+  // is no /dev/shm or no room in it, as the system says, or the file there is not this user's alone.
   static Result<std::shared_ptr<EncodedCache>> open(std::uint64_t key, std::int64_t images,
                                                     std::int64_t bytes_max);
   ~EncodedCache();

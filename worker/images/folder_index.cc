@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cctype>
 #include <charconv>
 #include <map>
+#include <mutex>
 #include <optional>
 #include <string_view>
 #include <system_error>
+#include <thread>
 #include <unordered_map>
 
 #include "common/files/atomic_file.h"
@@ -91,8 +94,12 @@ Result<FolderIndex> list_folder(const fs::path& folder) {
   return index;
 }
 
-// One line: bytes, date, kind, width, height, orientation, path, and for what is no picture its fault. A path
-// with a tab or a line break is not kept.
+// A path with a tab or a line break has no line.
+bool is_kept(const IndexedFile& file) {
+  return file.is_kept && file.path.find_first_of("\t\n") == std::string::npos;
+}
+
+// One line: bytes, date, kind, width, height, orientation, path, and for what is no picture its fault.
 std::string line_of(const IndexedFile& file) {
   const PictureInfo& info = file.info;
   const char* const kind = !file.fault.empty() ? "bad" : info.kind == PictureKind::kJpeg ? "jpeg" : "png";
@@ -153,21 +160,71 @@ std::unordered_map<std::string, IndexedFile> read_index(const fs::path& file) {
 Status write_index(const FolderIndex& index, const fs::path& file) {
   std::string text = std::string(kFirstLine) + "\n";
   for (const IndexedFile& indexed : index.files) {
-    if (indexed.path.find_first_of("\t\n") == std::string::npos) text += line_of(indexed);
+    if (is_kept(indexed)) text += line_of(indexed);
   }
   return write_file_atomically(file, text);
+}
+
+// What is left out whatever is read again.
+bool is_fault_of_file(const Status& fault) {
+  return fault.code() == StatusCode::kDataLoss || fault.code() == StatusCode::kInvalidArgument;
+}
+
+Status look_at(const fs::path& folder, IndexedFile& file) {
+  const Result<PictureInfo> info = look_at_picture(folder / file.path);
+  if (info.is_ok()) {
+    file.info = *info;
+    return Status::ok();
+  }
+  if (info.status().code() == StatusCode::kResourceExhausted) return info.status();
+  file.is_kept = is_fault_of_file(info.status());
+  file.fault = info.status().message();
+  std::replace(file.fault.begin(), file.fault.end(), '\n', ' ');
+  return Status::ok();
+}
+
+// Several at a time: with files on another machine nearly all of the time is waiting. The first error.
+Status look_at_all(const fs::path& folder, const std::vector<IndexedFile*>& files) {
+  constexpr std::size_t kThreadsMax = 8;
+  constexpr std::size_t kFilesOfThread = 64;  // fewer are not worth one
+  std::atomic<std::size_t> next{0};
+  std::mutex mutex;
+  Status fault;
+  const auto work = [&] {
+    for (std::size_t i = next++; i < files.size(); i = next++) {
+      Status looked = look_at(folder, *files[i]);
+      if (looked.is_ok()) continue;
+      const std::lock_guard lock(mutex);
+      if (fault.is_ok()) fault = std::move(looked);
+      next = files.size();
+    }
+  };
+  std::vector<std::thread> others;
+  const std::size_t wanted = std::min(kThreadsMax, files.size() / kFilesOfThread);
+  try {
+    while (others.size() + 1 < wanted) others.emplace_back(work);
+  } catch (const std::system_error&) {  // there are no more: those that there are do it
+  }
+  work();
+  for (std::thread& other : others) other.join();
+  return fault;
 }
 
 }  // namespace
 
 Result<PictureInfo> look_at_picture(const fs::path& file) {
-  constexpr std::size_t kHead = std::size_t{256}
-                                << 10;  // most files whole, of most others all before the pixels
+  // Enough of nearly every file; then with what a camera puts in front of the pixels.
+  constexpr std::array kHeads = {std::size_t{16} << 10, std::size_t{256} << 10};
   constexpr std::size_t kTail = 4096;
   std::vector<std::uint8_t> bytes;
-  PACELINE_ASSIGN_OR_RETURN(const std::int64_t size, read_picture(file, bytes, kHead));
-  Result<PictureHead> head = read_picture_head(bytes);
-  const bool is_whole = static_cast<std::int64_t>(bytes.size()) == size;
+  Result<PictureHead> head = data_loss("an empty file");
+  bool is_whole = false;
+  for (const std::size_t most : kHeads) {
+    PACELINE_ASSIGN_OR_RETURN(const std::int64_t size, read_picture(file, bytes, most));
+    head = read_picture_head(bytes);
+    is_whole = static_cast<std::int64_t>(bytes.size()) == size;
+    if (head.is_ok() || is_whole) break;
+  }
   if (head.is_ok() && !is_whole) {
     std::vector<std::uint8_t> tail;
     PACELINE_RETURN_IF_ERROR(read_picture_tail(file, tail, kTail));
@@ -188,21 +245,17 @@ Result<FolderIndex> index_folder(const fs::path& folder, const fs::path& other_i
   std::error_code error;
   auto known = read_index(beside);
   if (known.empty()) known = read_index(other_index);
+  std::vector<IndexedFile*> unknown;
   for (IndexedFile& file : index.files) {
     const auto at = known.find(file.path);
     if (at != known.end() && at->second.bytes == file.bytes && at->second.modified == file.modified) {
       file = at->second;
-      continue;
-    }
-    ++index.looked_at;
-    const Result<PictureInfo> info = look_at_picture(folder / file.path);
-    if (info.is_ok()) {
-      file.info = *info;
     } else {
-      file.fault = info.status().message();
-      std::replace(file.fault.begin(), file.fault.end(), '\n', ' ');
+      unknown.push_back(&file);
     }
   }
+  PACELINE_RETURN_IF_ERROR(look_at_all(folder, unknown));
+  index.looked_at = std::ssize(unknown);
   if (index.looked_at == 0 && known.size() == index.files.size()) return index;
   const Status written = write_index(index, beside);
   if (written.is_ok()) return index;

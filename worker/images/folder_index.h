@@ -19,6 +19,7 @@ struct IndexedFile {
   std::int64_t modified = 0;  // nanoseconds since some time that the file system knows
   PictureInfo info{};
   std::string fault{};  // why it is not a picture; empty: it is one
+  bool is_kept = true;  // in the index; false: it could not be read, which may be otherwise the next time
 };
 
 struct FolderIndex {
@@ -34,12 +35,12 @@ inline constexpr const char* kIndexName = ".paceline-index";
 
 // All files in the folders of `folder`, at any depth, that are named .jpg, .jpeg, .jpe, .jfif or .png, in
 // capitals or not. Hidden ones are not seen. `other_index`: where the index goes if `folder` cannot be
-// written; empty: nowhere. Errors: kNotFound no such folder; kUnavailable it cannot be listed.
+// written; empty: nowhere. Several threads read. Errors: kNotFound no such folder; kUnavailable it cannot be
+// listed; kResourceExhausted no descriptors or memory are left to read files with.
 Result<FolderIndex> index_folder(const std::filesystem::path& folder,
                                  const std::filesystem::path& other_index);
 
-// The file's head and end. Errors: those of read_picture_head(); kDataLoss it is cut off; kUnavailable it
-// cannot be read.
+// The file's head and end. Errors: those of read_picture_head(); kDataLoss it is cut off; those of read_picture().
 Result<PictureInfo> look_at_picture(const std::filesystem::path& file);
 
 }  // namespace paceline

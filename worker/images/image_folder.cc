@@ -67,7 +67,8 @@ class Sorter {
         continue;
       }
       const auto at = std::lower_bound(classes.begin(), classes.end(), class_of(file));
-      list.add(file.path, static_cast<std::uint8_t>(at - classes.begin()), file.bytes, file.info);
+      list.add(file.path, static_cast<std::uint8_t>(at - classes.begin()), file.bytes, file.modified,
+               file.info);
     }
     return Status::ok();
   }

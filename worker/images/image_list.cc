@@ -1,6 +1,8 @@
 #include "worker/images/image_list.h"
 
-#include "common/fnv1a.h"
+#include <system_error>
+
+#include "common/hex.h"
 
 namespace paceline {
 
@@ -21,6 +23,12 @@ std::uint64_t ImageList::fingerprint() const {
               hash);
   }
   return hash;
+}
+
+std::uint64_t ImageList::fingerprint_of_files() const {
+  std::error_code error;
+  const std::filesystem::path real = std::filesystem::canonical(folder_, error);
+  return fnv1a((error ? folder_ : real).string() + "\n" + hex(dates_) + hex(fingerprint()));
 }
 
 }  // namespace paceline

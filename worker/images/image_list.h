@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/fnv1a.h"
 #include "worker/images/picture_info.h"
 
 namespace paceline {
@@ -17,8 +18,10 @@ class ImageList {
  public:
   explicit ImageList(std::filesystem::path folder) : folder_(std::move(folder)) {}
 
-  // `path`: relative to the folder.
-  void add(std::string_view path, std::uint8_t label, std::int64_t bytes, const PictureInfo& info) {
+  // `path`: relative to the folder. `modified`: the file's date, in any unit.
+  void add(std::string_view path, std::uint8_t label, std::int64_t bytes, std::int64_t modified,
+           const PictureInfo& info) {
+    dates_ = fnv1a(std::to_string(modified) + "\n", dates_);
     images_.push_back({names_.size(), static_cast<std::uint32_t>(path.size()), label, info, bytes});
     names_ += path;
   }
@@ -37,6 +40,9 @@ class ImageList {
 
   // Over each picture's path, length and size in pixels: nodes whose lists differ must not train together.
   std::uint64_t fingerprint() const;
+  // Over that and what only this machine's files have: the folder's real path and each file's date. Lists with
+  // the same one have the same bytes.
+  std::uint64_t fingerprint_of_files() const;
 
  private:
   struct Image {
@@ -49,6 +55,7 @@ class ImageList {
   const Image& at(std::int64_t image) const { return images_[static_cast<std::size_t>(image)]; }
 
   std::filesystem::path folder_;
+  std::uint64_t dates_ = kFnv1aBasis;
   std::string names_;
   std::vector<Image> images_;
 };

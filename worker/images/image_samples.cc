@@ -58,6 +58,10 @@ std::unique_ptr<ImageSamples::Workspace> ImageSamples::take() const {
 }
 
 void ImageSamples::give_back(std::unique_ptr<Workspace> workspace) const {
+  if (workspace->bytes() > kKeptBytesMax) {
+    std::vector<std::uint8_t>().swap(workspace->file);
+    workspace->renderer.release();
+  }
   const std::lock_guard lock(mutex_);
   idle_.push_back(std::move(workspace));
 }
@@ -88,6 +92,7 @@ Status ImageSamples::make(std::int64_t sample, const Placement& placement, Works
 
 // OK: another one may take its place.
 Status ImageSamples::judge(std::int64_t sample, const Status& fault) const {
+  if (fault.code() == StatusCode::kResourceExhausted) return fault;  // no file could be read
   const std::string name = list_->path(sample).string();
   if (data_.on_bad == OnBad::kFail) {
     return data_loss("picture " + name + ": " + fault.message() + " (data.on_bad: fail)");

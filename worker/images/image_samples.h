@@ -66,12 +66,16 @@ class ImageSamples final : public Samples {
   Times times() const;
 
  private:
-  // What a thread needs while it makes a sample. As many are kept as threads ever made one at a time.
+  // What a thread needs while it makes a sample. As many are kept as threads ever made one at a time, each with
+  // no more memory than kKeptBytesMax.
+  static constexpr std::size_t kKeptBytesMax = std::size_t{64} << 20;
   struct Workspace {
     explicit Workspace(DecodeKind decode) : renderer(decode) {}
     std::vector<std::uint8_t> file;
     Renderer renderer;
     Times times;  // but for `render`, which the renderer has
+
+    std::size_t bytes() const { return file.capacity() + renderer.bytes(); }
   };
   std::unique_ptr<Workspace> take() const;
   void give_back(std::unique_ptr<Workspace> workspace) const;

@@ -45,6 +45,7 @@ struct JpegDecoder::State {
   jpeg_error_mgr errors{};
   std::jmp_buf on_error{};
   char message[JMSG_LENGTH_MAX] = {};
+  jpeg_progress_mgr progress{};
   std::vector<std::uint8_t> row;  // one that is wider than the part
 
   static State& of(j_common_ptr jpeg) { return *static_cast<State*>(jpeg->client_data); }
@@ -56,6 +57,12 @@ struct JpegDecoder::State {
     if (level < 0 && !is_harmless(jpeg->err->msg_code)) fail(jpeg);
   }
   static void say_nothing(j_common_ptr) {}
+  // A few kilobytes can hold thousands of scans, each of which goes over all coefficients.
+  static void count_scans(j_common_ptr jpeg) {
+    if (reinterpret_cast<j_decompress_ptr>(jpeg)->input_scan_number <= kScansMax) return;
+    std::snprintf(of(jpeg).message, sizeof of(jpeg).message, "more than %d scans", kScansMax);
+    std::longjmp(of(jpeg).on_error, 1);
+  }
 
   enum class Outcome { kDone, kOtherSize, kFailed };
   Outcome begin(std::span<const std::uint8_t> file, const PictureInfo& info, int shrink);
@@ -74,7 +81,12 @@ JpegDecoder::JpegDecoder() : state_(std::make_unique<State>()) {
   PACELINE_ASSERT(!failed, state.message);  // a libjpeg of another version than its header
   jpeg_create_decompress(&state.jpeg);
   state.jpeg.client_data = &state;  // which that has cleared
+  state.progress.progress_monitor = State::count_scans;
+  state.jpeg.progress = &state.progress;
 }
+
+std::size_t JpegDecoder::bytes() const { return state_->row.capacity(); }
+void JpegDecoder::release() { std::vector<std::uint8_t>().swap(state_->row); }
 
 JpegDecoder::~JpegDecoder() { jpeg_destroy_decompress(&state_->jpeg); }
 
@@ -91,6 +103,9 @@ JpegDecoder::State::Outcome JpegDecoder::State::begin(std::span<const std::uint8
   jpeg.out_color_space = has_black ? JCS_CMYK : JCS_EXT_RGBX;
   jpeg.dct_method = JDCT_ISLOW;
   jpeg.do_fancy_upsampling = TRUE;
+  // The coefficients of a progressive one: 2 bytes for each pixel and colour, in whole groups of blocks.
+  const auto padded = [](int side) { return static_cast<long>(side) + 31; };
+  jpeg.mem->max_memory_to_use = (long{1} << 20) + 16 * padded(info.stored.width) * padded(info.stored.height);
   jpeg.scale_num = 1;
   jpeg.scale_denom = static_cast<unsigned>(shrink);
   jpeg_start_decompress(&jpeg);

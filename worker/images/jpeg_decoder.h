@@ -29,9 +29,15 @@ class JpegDecoder {
   // (CMYK inverted, as Adobe writes it and Pillow reads it). `info`: what read_picture_head() said. `shrink`:
   // 1, 2, 4 or 8; decodes at 1/shrink, where the picture has ceil(side / shrink) pixels a side, in which
   // `part` lies; at least one pixel, inside.
-  // Errors: kDataLoss the pixels are broken, with the library's words, or it has another size than `info`.
+  // Errors: kDataLoss the pixels are broken, with the library's words, or it has another size than `info`, more
+  // than kScansMax scans, or would need more than 16 bytes a pixel at once.
+  static constexpr int kScansMax = 100;  // of a progressive one; each goes over all pixels, and usual are 10
   Status decode(std::span<const std::uint8_t> file, const PictureInfo& info, const PictureRect& part,
                 DecodeMode mode, int shrink, Picture& picture);
+
+  // Of memory that is kept, but for libjpeg's few kilobytes; and giving that back.
+  std::size_t bytes() const;
+  void release();
 
  private:
   struct State;

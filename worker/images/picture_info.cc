@@ -118,9 +118,9 @@ Result<PictureHead> read_png(Bytes head) {
       if (length < 13) return data_loss("PNG with a broken header");
       const std::uint32_t width = number_at(chunk, 0, 4);
       const std::uint32_t height = number_at(chunk, 4, 4);
-      constexpr std::uint32_t kSideMax = 0x7FFFFFFF;
-      if (width == 0 || height == 0 || width > kSideMax || height > kSideMax) {
-        return data_loss("PNG of " + std::to_string(width) + " x " + std::to_string(height) + " pixels");
+      if (width == 0 || height == 0 || width > kPictureSideMax || height > kPictureSideMax) {
+        return data_loss("PNG of " + std::to_string(width) + " x " + std::to_string(height) +
+                         " pixels, expected sides of 1 to " + std::to_string(kPictureSideMax));
       }
       info.stored = {static_cast<int>(width), static_cast<int>(height)};
     } else if (begins_with(type, "eXIf")) {

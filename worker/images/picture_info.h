@@ -10,11 +10,15 @@
 
 namespace paceline {
 
+// Of what a JPEG can say, and for PNGs as well: a thin one, resized to crop.resize at its shorter side, then has
+// sides of an int.
+inline constexpr int kPictureSideMax = 65'535;
+
 enum class PictureKind : std::uint8_t { kJpeg, kPng };
 
 struct PictureInfo {
   PictureKind kind = PictureKind::kJpeg;
-  PictureSize stored;            // as it lies in the file; both at least 1
+  PictureSize stored;            // as it lies in the file; both 1 to kPictureSideMax
   std::uint8_t orientation = 1;  // Exif's, 1 to 8: how it is to be turned before it is shown; 1: not at all
   bool operator==(const PictureInfo&) const = default;
 
@@ -28,7 +32,7 @@ struct PictureHead {
 };
 
 // Of a JPEG file (ITU T.81) or a PNG file, of which `head` has the beginning or all. Errors: kInvalidArgument
-// it is neither; kDataLoss it ends before its first pixel, is 0 pixels wide or high, or its head is broken.
+// it is neither; kDataLoss it ends before its first pixel, has a side of 0 or above kPictureSideMax, or its head is broken.
 Result<PictureHead> read_picture_head(std::span<const std::uint8_t> head);
 
 // Whether the mark that ends a file is in `rest`, which begins behind its first pixel: one that was cut off

@@ -30,14 +30,19 @@ Status read_part(const Descriptor& open, const std::filesystem::path& file, std:
 }
 
 Result<std::size_t> size_of(const Descriptor& open, const std::filesystem::path& file) {
-  if (!open.is_open()) return file_error("open", file, errno);
+  if (!open.is_open()) {
+    const int error = errno;
+    const bool is_ours = error == EMFILE || error == ENFILE || error == ENOMEM;
+    Status fault = file_error("open", file, error);
+    return is_ours ? resource_exhausted(fault.message()) : fault;
+  }
   struct stat about {};
   if (::fstat(open.get(), &about) != 0) return file_error("read", file, errno);
   if (!S_ISREG(about.st_mode)) return unavailable("cannot read " + file.string() + ": it is no regular file");
   const auto size = static_cast<std::size_t>(about.st_size);
   if (size <= kEncodedBytesMax) return size;
-  return resource_exhausted(file.string() + " has " + std::to_string(size) + " bytes, expected at most " +
-                            std::to_string(kEncodedBytesMax));
+  return invalid_argument(file.string() + " has " + std::to_string(size) + " bytes, expected at most " +
+                          std::to_string(kEncodedBytesMax));
 }
 
 Descriptor open_file(const std::filesystem::path& file) {

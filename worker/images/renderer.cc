@@ -26,8 +26,9 @@ Inside inside(int corner, int side, int resized) {
 // The largest of 1, 2, 4 and 8 at which the part still has as many pixels as are wanted of it.
 int shrink_of(const Placement& placement) {
   int shrink = 1;
-  while (shrink < 8 && placement.part.width >= 2 * shrink * placement.resized.width &&
-         placement.part.height >= 2 * shrink * placement.resized.height) {
+  const auto at_least = [&](int part, int resized) { return part >= std::int64_t{2} * shrink * resized; };
+  while (shrink < 8 && at_least(placement.part.width, placement.resized.width) &&
+         at_least(placement.part.height, placement.resized.height)) {
     shrink *= 2;
   }
   return shrink;
@@ -84,6 +85,19 @@ Status Renderer::decode(std::span<const std::uint8_t> file, const PictureInfo& i
   orient(part_, info.orientation, turned_);
   decoded = &turned_;
   return Status::ok();
+}
+
+std::size_t Renderer::bytes() const {
+  std::size_t sum = jpeg_.bytes();
+  for (const Picture* picture : {&whole_, &part_, &turned_, &between_, &resized_}) {
+    sum += picture->bytes.capacity();
+  }
+  return sum;
+}
+
+void Renderer::release() {
+  for (Picture* picture : {&whole_, &part_, &turned_, &between_, &resized_}) *picture = Picture();
+  jpeg_.release();
 }
 
 Status Renderer::render(std::span<const std::uint8_t> file, const PictureInfo& info,

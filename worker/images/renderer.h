@@ -35,6 +35,10 @@ class Renderer {
   Status render(std::span<const std::uint8_t> file, const PictureInfo& info, const Placement& placement,
                 int side, const Normalization& normalization, std::span<float> out);
 
+  // Of memory that it keeps, and giving that back: one large picture must not hold it to the end of a run.
+  std::size_t bytes() const;
+  void release();
+
   const RenderTimes& times() const { return times_; }
 
  private:
