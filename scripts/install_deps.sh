@@ -1,23 +1,25 @@
 #!/usr/bin/env bash
 # Installs what Paceline needs to build, run and test, as Debian packages. Does nothing when all is there.
-#   scripts/install_deps.sh [--browser] [--etcd] [--plots] [--slurm] [--check]
+#   scripts/install_deps.sh [--browser] [--etcd] [--plots] [--slurm] [--spark] [--check]
 #     --browser   what only a test needs, too: Chromium, in which the page of `paceline report --html` is looked at
 #     --etcd      what only a test needs, too: etcd, which decides who serves a shard. Debian's package starts a server of
 #                 its own, on ports 2379 and 2380 of this machine alone; the test does not use that one
 #     --plots     what scripts/plot_run.py needs, too: pandas and matplotlib; and Pillow, with which
 #                 scripts/make_screenshots.sh packs its pictures
 #     --slurm     what only a test needs, too: Slurm, of which the test starts one of its own, as its user
+#     --spark     what only a test needs, too: Java, for Spark, which is a package of Python's (docs/TESTING.md)
 #     --check     only names what is missing (exit 1 when something is)
 set -euo pipefail
-check='' browser=() etcd=() plots=() slurm=()
+check='' browser=() etcd=() plots=() slurm=() spark=()
 for option in "$@"; do
   case "$option" in
     --browser) browser=(chromium chromium-driver) ;;
     --etcd) etcd=(etcd-server) ;;
     --plots) plots=(python3-pandas python3-matplotlib python3-pil) ;;
     --slurm) slurm=(slurmctld slurmd slurm-client munge) ;;
+    --spark) spark=(default-jre-headless) ;;
     --check) check=1 ;;
-    *) echo "install_deps: unknown option '$option', expected --browser, --etcd, --plots, --slurm or --check" >&2; exit 2 ;;
+    *) echo "install_deps: unknown option '$option', expected --browser, --etcd, --plots, --slurm, --spark or --check" >&2; exit 2 ;;
   esac
 done
 
@@ -34,7 +36,7 @@ packages=(
   libbenchmark-dev
   # scripts: setpriv, namespaces for the byte-count test
   util-linux iproute2 procps
-  "${browser[@]}" "${etcd[@]}" "${plots[@]}" "${slurm[@]}"
+  "${browser[@]}" "${etcd[@]}" "${plots[@]}" "${slurm[@]}" "${spark[@]}"
 )
 
 missing=()

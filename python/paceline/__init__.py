@@ -3,6 +3,7 @@
 paceline.Worker       a loop over numpy arrays
 paceline.torch        a PyTorch loop, by five lines; imports torch
 paceline.jax          a JAX loop; imports jax
+paceline.spark        a DataFrame of Spark, trained with on its executors; imports pyspark and pyarrow
 """
 
 from paceline.model import read_model

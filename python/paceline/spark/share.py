@@ -1,0 +1,44 @@
+"""A share of the rows, on the disk of the executor that trains with it: a run takes more than one pass over them, and they
+may be more than memory holds."""
+
+import os
+import tempfile
+from typing import Iterable, Iterator, Sequence
+
+import pyarrow as pa
+
+from paceline.spark.batches import Columns, cut
+from paceline.spark.columns import arrays_of
+
+
+class Share:
+    """The rows of `batches`, which are read to the end. They lie in a file in `folder` that has no name, so that nothing is left
+    of it however the process ends. Errors: ValueError for no rows; OSError.
+    """
+
+    def __init__(self, batches: Iterable[pa.RecordBatch], folder: str):
+        with tempfile.TemporaryFile(dir=folder) as file:
+            self.rows = self._write(batches, file)
+            if not self.rows:
+                raise ValueError("the share has no rows, expected at least one")
+            # The mapping keeps the file, whose pages need not stay in memory.
+            self._map = pa.memory_map(f"/proc/{os.getpid()}/fd/{file.fileno()}")
+        self._file = pa.ipc.open_file(self._map)
+
+    @staticmethod
+    def _write(batches, file) -> int:
+        rows, writer = 0, None
+        for batch in batches:
+            if batch.num_rows == 0:
+                continue
+            writer = writer or pa.ipc.new_file(file, batch.schema)
+            writer.write_batch(batch)
+            rows += batch.num_rows
+        if writer is not None:
+            writer.close()
+            file.flush()
+        return rows
+
+    def cut(self, size: int, seed: Sequence[int]) -> Iterator[Columns]:
+        """Mini-batches of `size` rows by column, without end (batches.py)."""
+        return cut(self._file.num_record_batches, lambda block: arrays_of(self._file.get_batch(block)), size, seed)

@@ -1,0 +1,124 @@
+"""What runs in an executor: a share of the rows, and the loop of the user's that trains with it."""
+
+import os
+import pickle
+import shutil
+import tempfile
+from typing import Any, Callable, Dict, Iterator, NamedTuple, Optional, Tuple
+
+import pyarrow as pa
+from pyspark import TaskContext
+
+from paceline.spark.ledger import Attempt
+from paceline.spark.share import Share
+from paceline.worker import Error
+
+RETURNED = "share int, attempt long, value binary"
+# A process that died a moment ago may still be taken for alive, and its successor refused (docs/RELIABILITY.md).
+_TRIES = 5
+
+
+class Orders(NamedTuple):
+    """What the driver tells its tasks, by a broadcast: keys and secret are in it."""
+
+    text: str                    # the configuration
+    batch_size: int
+    keys: Dict[str, bytes]       # by file
+    ledger: Tuple[str, int]
+    secret: bytes
+    seed: int
+
+
+class SparkWorker:
+    """What a training function is given: its share of the rows, and its place in the run.
+
+    node       its number, from 0 on; as the share's
+    attempt    Spark's taskAttemptId(), which tells it from an earlier process with the same share
+    rows       of its share
+    """
+
+    def __init__(self, share: Share, orders: Orders, node: int, attempt: int, folder: str):
+        self.node, self.attempt, self.rows = node, attempt, share.rows
+        self.batch_size = orders.batch_size
+        self._share, self._seed, self._folder = share, orders.seed, folder
+        self._attached: Any = None
+        self.config = os.path.join(folder, "run.yaml")
+        self._overrides = [f"run.out={folder}/run"]
+        keys = os.path.join(folder, "keys")
+        os.mkdir(keys, 0o700)
+        for name, content in orders.keys.items():
+            if name == "server.pub" or name in (f"node-{node}.key", "node.key"):
+                with open(os.open(os.path.join(keys, name), os.O_WRONLY | os.O_CREAT, 0o600), "wb") as file:
+                    file.write(content)
+        if orders.keys:
+            self._overrides.append(f"security.keys={keys}")
+        with open(self.config, "w", encoding="utf-8") as file:
+            file.write(orders.text)
+
+    def attach(self, model, optimizer, **options):
+        """paceline.torch.attach() for this worker's place; `options` are its, but for node, config, overrides, existing."""
+        import paceline.torch  # not before: who counts rows at the driver needs no torch
+        for left in reversed(range(_TRIES)):
+            try:
+                self._attached = paceline.torch.attach(model, optimizer, self.config, node=self.node, overrides=self._overrides,
+                                                       existing="replace", **options)
+                return self._attached
+            except Error as error:
+                if left == 0 or "already taken by another process" not in str(error):
+                    raise
+        raise AssertionError("unreachable")
+
+    def batches(self, size: Optional[int] = None) -> Iterator[Dict[str, "torch.Tensor"]]:  # noqa: F821
+        """Mini-batches of `size` rows (None: train.batch_size), by column, without end; a loop ends as its run does. Each is
+        memory of its own. Order: by run.seed and node, and another one for each attempt."""
+        import torch
+        for batch in self._share.cut(self.batch_size if size is None else size, [self._seed, self.node, self.attempt]):
+            yield {name: torch.from_numpy(column) for name, column in batch.items()}
+
+    def close(self) -> None:
+        if self._attached is not None:
+            self._attached.close()
+
+
+def task_of(fn: Callable[[SparkWorker], Any], orders) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The function for mapInArrow; orders: a broadcast of Orders."""
+    def task(batches):
+        yield _train(fn, orders.value, batches)
+    return task
+
+
+def _train(fn, orders: Orders, batches) -> pa.RecordBatch:
+    context = TaskContext.get()
+    node, attempt_id = context.partitionId(), context.taskAttemptId()
+    folder = tempfile.mkdtemp(prefix="paceline-", dir=os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0] or None)
+    try:
+        # To the end, whatever follows: a task that leaves its input unread costs the process.
+        share = Share(batches, folder)
+        attempt = Attempt(orders.ledger, orders.secret, node, attempt_id)
+        try:
+            if attempt.word == "fenced":
+                raise RuntimeError(f"share {node}: a newer attempt than {attempt_id} has it")
+            value = None if attempt.word == "over" else _call(fn, SparkWorker(share, orders, node, attempt_id, folder), context)
+        finally:
+            attempt.close()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return pa.RecordBatch.from_arrays(
+        [pa.array([node], pa.int32()), pa.array([attempt_id], pa.int64()), pa.array([pickle.dumps(value)], pa.binary())],
+        names=["share", "attempt", "value"])
+
+
+def _call(fn, worker: SparkWorker, context):
+    try:
+        _bind_threads(context.cpus())
+        return fn(worker)
+    finally:
+        worker.close()
+
+
+def _bind_threads(cpus: int) -> None:
+    try:
+        import torch
+    except ImportError:
+        return
+    torch.set_num_threads(max(cpus, 1))

@@ -1,0 +1,172 @@
+"""paceline.spark: rules without Spark, and, where the interpreter PACELINE_PYTHON has pyspark, pyarrow and torch, real sessions
+with executors as processes of their own (spark_runs.py)."""
+
+import importlib.util
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import unittest
+
+import harness
+from foreign import PYTHON, ForeignTest, needs
+
+
+def module(name):
+    """A module of paceline.spark that needs nothing of Spark's, without the package, which does."""
+    spec = importlib.util.spec_from_file_location(f"spark_{name}", harness.SOURCE / f"python/paceline/spark/{name}.py")
+    loaded = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(loaded)
+    return loaded
+
+
+@unittest.skipIf(importlib.util.find_spec("numpy") is None, "no numpy")
+class SparkBatches(unittest.TestCase):
+    """Mini-batches, whatever blocks their rows lie in."""
+
+    BLOCKS = (3, 1, 7, 4, 2, 5, 1, 1, 6, 2, 3)  # more than are mixed at a time
+
+    def cut(self, size, seed=1, count=1000):
+        import numpy as np
+        ends = np.cumsum(self.BLOCKS)
+        stream = module("batches").cut(len(self.BLOCKS), lambda b: {"id": np.arange(ends[b] - self.BLOCKS[b], ends[b])}, size, seed)
+        return [next(stream)["id"] for _ in range(count)]
+
+    def test_each_epoch_has_each_row_once_and_every_mini_batch_is_whole(self):
+        rows = sum(self.BLOCKS)
+        for size in (1, 4, 9, rows, rows + 3):
+            with self.subTest(size):
+                batches = self.cut(size, count=4 * rows)
+                self.assertEqual({len(batch) for batch in batches}, {size})
+                stream = [int(row) for batch in batches for row in batch]
+                for begin in range(0, len(stream) - rows, rows):
+                    self.assertEqual(sorted(stream[begin:begin + rows]), list(range(rows)))
+
+    def test_the_seed_decides_the_order_and_epochs_differ(self):
+        rows = sum(self.BLOCKS)
+        first, again, other = (self.cut(rows, seed, 2) for seed in (1, 1, 2))
+        self.assertEqual([list(batch) for batch in first], [list(batch) for batch in again])
+        self.assertNotEqual(list(first[0]), list(other[0]))
+        self.assertNotEqual(list(first[0]), list(first[1]))
+
+    def test_a_size_below_one_is_refused(self):
+        with self.assertRaisesRegex(ValueError, "size of a mini-batch: got 0, expected at least 1"):
+            self.cut(0)
+
+
+class SparkAttempts(unittest.TestCase):
+    """Which attempt has a share."""
+
+    def setUp(self):
+        self.ledger = module("ledger").Ledger("127.0.0.1", b"secret")
+        self.addCleanup(self.ledger.close)
+
+    def attempt(self, share, number, secret="b'secret'"):
+        """A process that says its word, and ends when its input does."""
+        code = (f"import sys; sys.path.insert(0, {str(harness.SOURCE / 'python/paceline/spark')!r}); import ledger\n"
+                f"a = ledger.Attempt(('127.0.0.1', {self.ledger.port}), {secret}, {share}, {number})\n"
+                "print(a.word, flush=True); sys.stdin.read()")
+        process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.addCleanup(lambda: (process.kill(), process.wait(), process.stdin.close(), process.stdout.close()))
+        return process
+
+    def test_a_newer_attempt_ends_the_older_and_enters_behind_its_end(self):
+        older, other = self.attempt(1, 5), self.attempt(0, 4)
+        self.assertEqual((older.stdout.readline(), other.stdout.readline()), ("enter\n", "enter\n"))
+        newer = self.attempt(1, 9)
+        self.assertEqual(newer.stdout.readline(), "enter\n")
+        self.assertEqual(older.wait(harness.DEADLINE), 1)
+        self.assertIsNone(other.poll())
+        self.assertEqual(self.attempt(1, 7).stdout.readline(), "fenced\n")
+        self.assertIsNone(newer.poll())
+        self.assertEqual(self.ledger.attempts, {0: [4], 1: [5, 9]})
+
+    def test_who_comes_behind_the_end_of_the_run_is_told(self):
+        self.ledger.over = True
+        self.assertEqual(self.attempt(0, 3).stdout.readline(), "over\n")
+        self.assertEqual(self.ledger.attempts, {})
+
+    def test_a_stranger_fences_nobody(self):
+        own = self.attempt(0, 3)
+        own.stdout.readline()
+        self.assertEqual(self.attempt(0, 8, "b'guess'").stdout.readline(), "\n")
+        with socket.create_connection(("127.0.0.1", self.ledger.port)) as stranger:
+            stranger.sendall(b"{} 0\n")
+            self.assertEqual(stranger.makefile().read().count("\n"), 1)  # the nonce
+        self.assertIsNone(own.poll())
+        self.assertEqual(self.ledger.attempts, {0: [3]})
+
+
+@needs("pyspark", "pyarrow", "torch")
+@unittest.skipIf(shutil.which("java") is None, "no java")
+class Spark(ForeignTest):
+    """DataFrames as training data."""
+
+    def driver(self, name, *arguments):
+        os.environ["PYSPARK_PYTHON"] = PYTHON
+        return self.start(PYTHON, harness.SOURCE / "tests/process/daemons/spark_runs.py", name, harness.BIN, self.run_dir, *arguments)
+
+    def result(self, driver):
+        self.assertEqual(driver.end(), 0, driver.errors()[-20:])
+        return json.loads(driver.output().splitlines()[-1])
+
+    def test_two_executors_train(self):
+        result = self.result(self.driver("trains", "local-cluster[2,1,1024]", "plain"))
+        self.assertGreater(result["accuracy"], 0.95)
+        self.assertEqual(result["rows"], [1000, 1000])
+        self.assertEqual(sum(each["steps"] for each in result["returned"].values()), 400)
+        self.assertEqual(len({each["pid"] for each in result["returned"].values()}), 2)
+        self.assertEqual({share: [each["attempt"]] for share, each in result["returned"].items()}, result["attempts"])
+        self.assertEqual((result["summary"]["status"], result["summary"]["lost_nodes"]), ("ok", 0))
+
+    def test_barrier_mode_trains(self):
+        result = self.result(self.driver("trains", "local[2]", "barrier"))
+        self.assertEqual((result["summary"]["status"], sum(each["steps"] for each in result["returned"].values())), ("ok", 400))
+
+    def test_an_executor_is_killed_and_the_others_go_on(self):
+        result = self.result(self.driver("loses_an_executor"))
+        summary, attempts, returned = result["summary"], result["attempts"], result["returned"]
+        self.assertEqual((summary["status"], summary["lost_nodes"], summary["returned_nodes"]), ("ok", 1, 1))
+        self.assertEqual(summary["iterations"], 400)
+        self.assertEqual([len(attempts["0"]), len(attempts["1"])], [1, 2])  # share 0 was not begun again
+        self.assertLess(attempts["1"][0], attempts["1"][1])
+        self.assertEqual((self.folder / "killed").read_text(), str(attempts["1"][0]))
+        self.assertEqual([returned["0"]["attempt"], returned["1"]["attempt"]], [attempts["0"][0], attempts["1"][1]])
+        self.assertGreater(result["accuracy"], 0.95)
+
+    def test_bad_input_is_named_and_nothing_is_left(self):
+        driver = self.driver("refuses")
+        self.assertEqual(driver.end(), 0, driver.errors()[-20:])
+        said = driver.output()
+        for complaint in (r"workers: num_workers: got 0, expected a whole number from 1 to 4096",
+                          r"cores: num_workers: got 3, expected at most 2: the session has 2 cores, and spark\.task\.cpus is 1",
+                          r"empty: the DataFrame is empty, expected rows to train with",
+                          r"few: the DataFrame has 1 rows, expected at least one for each of 2 workers",
+                          r"text: column 'name': got string, expected a number, or an array of numbers",
+                          r"absent: column 'z': the DataFrame has 0 of that name, expected one of x, y",
+                          r"null: column 'x': holds a null",
+                          r"ragged: column 'x': holds arrays of .*",
+                          r"frame: dataframe: got list, expected a DataFrame of Spark",
+                          r"key: .*train\.batch_sise.*",
+                          r"existing: existing: got 'append', expected one of refuse, replace, continue"):
+            self.assertRegex(said, f"(?m)^{complaint}\nleft: \\[\\]$")
+
+    def test_a_function_that_raises_ends_the_job_and_the_server(self):
+        driver = self.driver("fails")
+        self.assertEqual((driver.end(), driver.output()), (0, "said: True\nleft: []"), driver.errors()[-20:])
+
+    def test_ctrl_c_ends_the_job_and_the_server(self):
+        driver = self.driver("is_interrupted")
+        self.assertEqual((driver.end(), driver.output()), (0, "interrupted\nleft: []"), driver.errors()[-20:])
+
+    def test_rows_are_dealt_out_evenly(self):
+        driver = self.driver("deals")
+        self.assertEqual(driver.end(), 0, driver.errors()[-20:])
+        self.assertEqual(driver.output(), "one partition: [250, 250, 250, 250]: 499500\nmostly empty: [5, 5, 5, 5]: 190\n"
+                                          "a row each: [1, 1, 1, 1, 2]: 15")
+
+
+if __name__ == "__main__":
+    harness.main()
