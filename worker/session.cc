@@ -14,6 +14,7 @@
 #include "common/config/load.h"
 #include "common/params/init_from.h"
 #include "common/params/rates.h"
+#include "common/params/shard_ranges.h"
 #include "common/process/machine.h"
 #include "common/ticks.h"
 #include "common/wire/segment_sizes.h"
@@ -103,7 +104,7 @@ Session::Session(const SessionParts& parts, const SessionEnd& before)
     : parts_(parts),
       config_(parts.config),
       shown_(config_.cluster.threads_per_node),
-      process_cache_(partition(parts.tasks.layout().size(), config_.cluster.shards)),
+      process_cache_(shard_ranges(parts.tasks.layout(), config_.train.optimizer, config_.cluster.shards)),
       memory_(memory_to_share(config_, parts.tasks.layout())),
       slots_(open_slots(config_)),
       client_({.cluster = config_.cluster,

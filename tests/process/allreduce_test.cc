@@ -120,7 +120,8 @@ TEST_CASE("an_all_reduce_ends_where_servers_do_with_the_same_bits_on_every_node_
 }
 
 TEST_CASE("nodes_of_several_threads_sum_theirs_first") {
-  const RunConfig config = summing(Algorithm::kAuto, 2, 2);
+  RunConfig config = summing(Algorithm::kAuto, 2, 2);
+  config.train.optimizer.kind = GENERATE(OptimizerKind::kMomentum, OptimizerKind::kLars);
   CHECK(furthest(run(config).model.parameters, run(with_servers(config)).model.parameters) < 1e-6);
 }
 

@@ -132,7 +132,8 @@ class ReferenceBackend : public NetworkBackend {
       const auto logits = std::span<const double>(values_.back()).subspan(n * classes, classes);
       add(total, softmax_cross_entropy<double>(
                      logits, batch.labels.subspan(n, 1), classes,
-                     difference.empty() ? difference : difference.subspan(n * classes, classes)));
+                     difference.empty() ? difference : difference.subspan(n * classes, classes),
+                     difference.empty() ? 0.0 : network_.label_smoothing));
     }
     return total;
   }
