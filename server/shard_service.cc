@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "common/hex.h"
-#include "common/params/partition.h"
+#include "common/params/shard_ranges.h"
 #include "common/process/machine.h"
 #include "common/sync/test_hooks.h"
 #include "common/ticks.h"
@@ -62,7 +62,7 @@ ShardService::ShardService(ShardId id, const RunConfig& config, Outbox& outbox, 
 
 Result<Range> ShardService::open(const Layout& layout) {
   if (shard_) return shard_->range();
-  const Range range = partition(layout.size(), config_.cluster.shards)[id_.value];
+  const Range range = shard_ranges(layout, config_.train.optimizer, config_.cluster.shards)[id_.value];
   const double needed = memory_bound(range.size(), config_).least;
   const double usable = usable_memory_bytes();
   if (needed > usable) {

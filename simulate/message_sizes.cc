@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "common/encode/encode.h"
-#include "common/params/partition.h"
 #include "worker/client/gradient_frames.h"
 
 namespace paceline::simulate {
@@ -16,12 +15,12 @@ void add(Transfer& transfer, const Encoder& encoder, std::int64_t floats, std::i
 
 }  // namespace
 
-std::vector<ShardSizes> message_sizes(const ClusterSection& cluster, std::int64_t floats) {
+std::vector<ShardSizes> message_sizes(const ClusterSection& cluster, std::span<const Range> shards) {
   const std::int64_t frame = std::max<std::int64_t>(1, cluster.frame_bytes / std::int64_t{sizeof(float)});
   const Encoder gradient{cluster.gradient_encoding, cluster.top_k_share.value_or(1.0)};
   const Encoder parameters{cluster.parameter_encoding, 1.0};
   std::vector<ShardSizes> sizes;
-  for (const Range& range : partition(floats, cluster.shards)) {
+  for (const Range& range : shards) {
     ShardSizes shard;
     shard.floats = range.size();
     for (std::int64_t end = range.size(); end > 0; end = frame_begin(end, frame)) {
@@ -33,6 +32,10 @@ std::vector<ShardSizes> message_sizes(const ClusterSection& cluster, std::int64_
     sizes.push_back(shard);
   }
   return sizes;
+}
+
+std::vector<ShardSizes> message_sizes(const ClusterSection& cluster, std::int64_t floats) {
+  return message_sizes(cluster, partition(floats, cluster.shards));
 }
 
 }  // namespace paceline::simulate

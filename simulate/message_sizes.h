@@ -7,9 +7,11 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "common/config/run_config.h"
+#include "common/params/partition.h"
 
 namespace paceline::simulate {
 
@@ -29,7 +31,9 @@ struct ShardSizes {
 inline constexpr std::int64_t kPushHeaderBytes = 22;
 inline constexpr std::int64_t kParametersHeaderBytes = 18;
 
-// By shard, of a model of `floats` parameters.
+// By shard, of shards with these ranges.
+std::vector<ShardSizes> message_sizes(const ClusterSection& cluster, std::span<const Range> shards);
+// Of a model of `floats` parameters, cut equally.
 std::vector<ShardSizes> message_sizes(const ClusterSection& cluster, std::int64_t floats);
 
 }  // namespace paceline::simulate

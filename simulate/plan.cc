@@ -8,6 +8,7 @@
 #include "common/config/engine_config.h"
 #include "common/config/names.h"
 #include "common/network/network.h"
+#include "common/params/shard_ranges.h"
 
 namespace paceline::simulate {
 namespace {
@@ -49,7 +50,7 @@ Status check_assumptions(const RunConfig& config, bool timed_by_trace) {
 }  // namespace
 
 Result<Plan> make_plan(const RunConfig& config, std::unique_ptr<ComputeTimes> compute_times,
-                       std::optional<std::int64_t> floats) {
+                       const Layout* layout) {
   PACELINE_RETURN_IF_ERROR(check_assumptions(config, compute_times != nullptr));
   Plan plan;
   plan.config = config;
@@ -66,13 +67,15 @@ Result<Plan> make_plan(const RunConfig& config, std::unique_ptr<ComputeTimes> co
   plan.missing_max = cache::missing_max(sync::largest_threshold(plan.engine, ApplyMode::kVersioned),
                                         sync::largest_threshold(plan.engine, ApplyMode::kEager));
   plan.apply_threads = config.cluster.apply_threads.value_or(1);
-  if (floats) {
-    plan.floats = *floats;
-  } else {
-    PACELINE_ASSIGN_OR_RETURN(const NetworkSpec network, build_network(config));
-    plan.floats = network.layout.size();
+  Layout own;
+  if (layout == nullptr) {
+    PACELINE_ASSIGN_OR_RETURN(NetworkSpec network, build_network(config));
+    own = std::move(network.layout);
+    layout = &own;
   }
-  plan.shards = message_sizes(config.cluster, plan.floats);
+  plan.floats = layout->size();
+  plan.shards =
+      message_sizes(config.cluster, shard_ranges(*layout, config.train.optimizer, config.cluster.shards));
   const SimulatedCosts& costs = config.simulate.costs;
   plan.costs = {costs.message, costs.batch, costs.apply, costs.local_apply, costs.copy};
   plan.compute_times = compute_times ? std::move(compute_times) : make_compute_times(config);

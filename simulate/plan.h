@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/config/run_config.h"
+#include "common/params/layout.h"
 #include "common/status.h"
 #include "common/sync/engine_config.h"
 #include "simulate/compute_times.h"
@@ -43,9 +44,9 @@ struct Plan {
 
 // Errors, in one line that names the key: kInvalidArgument nothing says how long an iteration takes; in
 // timing mode dtssp without a metric, and what needs evaluations (run.target_accuracy); those of
-// make_metric_model(). `compute_times`: those of a trace, or null for what the configuration says. `floats`:
-// of the model, where that is not the configuration's network.
+// make_metric_model(). `compute_times`: those of a trace, or null for what the configuration says. `layout`:
+// the model's, where that is not the configuration's network; read in the call.
 Result<Plan> make_plan(const RunConfig& config, std::unique_ptr<ComputeTimes> compute_times = nullptr,
-                       std::optional<std::int64_t> floats = std::nullopt);
+                       const Layout* layout = nullptr);
 
 }  // namespace paceline::simulate

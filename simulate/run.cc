@@ -77,8 +77,8 @@ Result<std::unique_ptr<TaskFactory>> network_tasks(RunConfig config) {
 }
 
 Result<Outcome> train(const RunConfig& config, std::unique_ptr<ComputeTimes> times, TaskFactory* tasks) {
-  const auto floats = tasks == nullptr ? std::nullopt : std::optional(tasks->layout().size());
-  PACELINE_ASSIGN_OR_RETURN(const Plan plan, make_plan(config, std::move(times), floats));
+  const Layout* const layout = tasks == nullptr ? nullptr : &tasks->layout();
+  PACELINE_ASSIGN_OR_RETURN(const Plan plan, make_plan(config, std::move(times), layout));
   std::unique_ptr<TaskFactory> built_in;
   if (tasks == nullptr) {
     PACELINE_ASSIGN_OR_RETURN(built_in, network_tasks(config));

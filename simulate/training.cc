@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/params/init_from.h"
+#include "common/params/shard_ranges.h"
 #include "server/store/decision.h"
 #include "simulate/local_updates.h"
 
@@ -26,12 +27,12 @@ constexpr std::size_t kGradientsKept = 64;
 Training::Training(const Plan& plan, TaskFactory& tasks, std::span<const float> initial)
     : plan_(plan),
       tasks_(tasks),
-      ranges_(partition(plan.floats, plan.config.cluster.shards)),
+      ranges_(shard_ranges(tasks.layout(), plan.config.train.optimizer, plan.config.cluster.shards)),
       limits_(batch_limits(plan.config)),
       gradients_(std::max<std::int64_t>(1, plan.floats), kGradientsKept) {
   for (std::uint32_t k = 0; k < ranges_.size(); ++k) {
     const auto part = initial.subspan(static_cast<std::size_t>(ranges_[k].begin),
-                                                              static_cast<std::size_t>(ranges_[k].size()));
+                                      static_cast<std::size_t>(ranges_[k].size()));
     shards_.emplace_back(ShardId(k), ranges_[k], tasks_.layout(), plan.config, part);
   }
   nodes_.resize(plan.cluster.nodes);

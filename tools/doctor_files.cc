@@ -17,8 +17,8 @@
 
 #include "common/config/engine_config.h"
 #include "common/instant.h"
-#include "common/params/partition.h"
 #include "common/params/schedule.h"
+#include "common/params/shard_ranges.h"
 #include "common/report/run_summary.h"
 #include "common/wire/keys.h"
 #include "server/run_directory.h"
@@ -90,7 +90,7 @@ double checkpoint_bytes(const RunConfig& config, const DoctorRole& role) {
   const auto layout = network_layout(config);
   const bool saves = config.checkpoint.enabled() || config.run.max_seconds;
   if (!saves || !layout.is_ok() || config.data.path.empty()) return 0.0;
-  const std::vector<Range> ranges = partition(layout->size(), config.cluster.shards);
+  const std::vector<Range> ranges = shard_ranges(*layout, config.train.optimizer, config.cluster.shards);
   double bytes = 0.0;
   for (const ShardId shard : role.shards) {
     bytes += server::image_bytes(ranges[shard.value].size(), config);

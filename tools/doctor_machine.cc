@@ -9,7 +9,7 @@
 #include <system_error>
 
 #include "common/params/kernels.h"
-#include "common/params/partition.h"
+#include "common/params/shard_ranges.h"
 #include "common/printed.h"
 #include "common/process/descriptors.h"
 #include "common/process/machine.h"
@@ -94,7 +94,7 @@ void check_memory(const RunConfig& config, const DoctorRole& role, Findings& fin
     return findings.push_back(
         {"memory", CheckVerdict::kOk, "not looked at: the model is that of a task of your own", ""});
   }
-  const std::vector<Range> ranges = partition(layout->size(), config.cluster.shards);
+  const std::vector<Range> ranges = shard_ranges(*layout, config.train.optimizer, config.cluster.shards);
   double least = 0;
   double most = 0;
   for (const ShardId shard : role.shards) {

@@ -12,6 +12,7 @@
 #include "common/network/network.h"
 #include "worker/data/batch_maker.h"
 #include "worker/data/loader.h"
+#include "worker/model/accumulating.h"
 #include "worker/model/backend_per_size.h"
 #include "worker/model/gpu_module.h"
 #include "worker/pipeline/stage_trainer.h"
@@ -207,7 +208,8 @@ class NetworkTasks final : public TaskFactory {
       });
     }
     PACELINE_ASSIGN_OR_RETURN(Computing with, computing_for(worker.thread));
-    BackendPerSize backends(std::move(with.make_backend), network_, config_.run.seed, sizes_kept_);
+    BackendPerSize backends(accumulating(std::move(with.make_backend), config_.train.accumulate), network_,
+                            config_.run.seed, sizes_kept_);
     // What the library refuses is known now, and the first step need not wait.
     PACELINE_RETURN_IF_ERROR(backends.of(config_.train.batch_size).status());
     return std::unique_ptr<Task>(std::make_unique<NetworkTrainer>(

@@ -15,6 +15,7 @@
 #include "common/config/load.h"
 #include "common/params/init_from.h"
 #include "common/params/rates.h"
+#include "common/params/shard_ranges.h"
 #include "common/process/machine.h"
 #include "common/ticks.h"
 #include "common/wire/segment_sizes.h"
@@ -118,7 +119,8 @@ Session::Session(const SessionParts& parts, const SessionEnd& before)
       trained_(parts.tasks.trained_by(parts.node)),
       layout_(part_of(parts.tasks.layout(), trained_)),
       process_cache_(
-          own_ranges(trained_parts(parts.tasks.layout().size(), config_.cluster.shards, trained_))),
+          own_ranges(trained_parts(
+              shard_ranges(parts.tasks.layout(), config_.train.optimizer, config_.cluster.shards), trained_))),
       memory_(memory_to_share(config_, layout_)),
       slots_(open_slots(config_)),
       client_({.cluster = config_.cluster,
@@ -138,7 +140,8 @@ Session::Session(const SessionParts& parts, const SessionEnd& before)
                .keys = parts.keys,
                .lost = before.lost,
                .last_generation = before.generation,
-               .trained = trained_},
+               .trained = trained_,
+               .shards = shard_ranges(parts.tasks.layout(), config_.train.optimizer, config_.cluster.shards)},
               parts.tasks.layout(), parts.context, process_cache_) {
   if (config_.exchange.kind == ExchangeKind::kAllreduce) {
     reduces_ = std::make_unique<AllReduceExchange>(

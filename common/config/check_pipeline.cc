@@ -13,6 +13,8 @@ void check_stage_cut(Judge& judge, const RunConfig& c) {
   if (!judge.verdict().is_ok()) return;
   const auto network = build_network(c);
   if (!network.is_ok()) return;  // which check_network() refuses
+  judge.refuse_if(network->mixes_samples(), {"pipeline.stages", "train.network"},
+                  "stages do not share what batch norm measures", "a network with batch_norm", "one without");
   const Status cut = stages_of_run(c, *network).status();
   if (cut.is_ok()) return;
   const std::string& why = cut.message();
@@ -87,6 +89,8 @@ void check_pipeline(Judge& judge, const RunConfig& c) {
             "a time", "null");
   only_with(c.data.kind == DataKind::kImages, "data.kind", "a picture that cannot be read is known to one stage",
             "images", "cifar10 or synthetic");
+  only_with(c.train.accumulate != 1, "train.accumulate", "micro-batches are a pipeline's parts of a mini-batch",
+            std::to_string(c.train.accumulate), "1, and pipeline.micro_batches");
   check_steps(judge, c);
   check_stage_cut(judge, c);
 }

@@ -15,9 +15,9 @@ struct Reader {
   bool (*reads)(const RunConfig&);
   const char* who;
 };
-template <OptimizerKind kind>
+template <OptimizerKind... kinds>
 bool optimizer_is(const RunConfig& c) {
-  return c.train.optimizer.kind == kind;
+  return ((c.train.optimizer.kind == kinds) || ...);
 }
 template <ScheduleKind... kinds>
 bool schedule_is(const RunConfig& c) {
@@ -29,8 +29,16 @@ bool keeps_mean_square(const RunConfig& c) {
 }
 bool has_epsilon(const RunConfig& c) {
   const OptimizerKind kind = c.train.optimizer.kind;
-  return kind == OptimizerKind::kAdam || kind == OptimizerKind::kAdagrad || keeps_mean_square(c);
+  return kind == OptimizerKind::kAdam || kind == OptimizerKind::kAdagrad || keeps_mean_square(c) ||
+         measures_tensors(kind);
 }
+bool has_momentum(const RunConfig& c) {
+  return optimizer_is<OptimizerKind::kMomentum, OptimizerKind::kLars>(c);
+}
+bool has_moments(const RunConfig& c) { return optimizer_is<OptimizerKind::kAdam, OptimizerKind::kLamb>(c); }
+bool has_trust_ratio(const RunConfig& c) { return measures_tensors(c.train.optimizer.kind); }
+bool scales_rate(const RunConfig& c) { return c.train.optimizer.schedule.scale != RateScale::kNone; }
+bool warms_up(const RunConfig& c) { return c.train.optimizer.schedule.warmup_versions > 0; }
 bool subtracts_values(const RunConfig& c) { return c.data.subtract == Subtract::kValues; }
 bool compensates(const RunConfig& c) {
   return c.train.optimizer.delay_compensation.kind != CompensationKind::kNone;
@@ -48,6 +56,8 @@ bool is_torus(const RunConfig& c) { return c.exchange.algorithm == schedule::Alg
 bool evaluates(const RunConfig& c) { return c.train.eval_every_clocks.has_value(); }
 bool skips(const RunConfig& c) { return c.train.on_nan == OnNan::kSkip; }
 bool decays(const RunConfig& c) { return c.train.optimizer.weight_decay > 0; }
+// LARS and LAMB say where theirs is.
+bool may_decouple(const RunConfig& c) { return decays(c) && !has_trust_ratio(c); }
 bool steered_by_progress(const RunConfig& c) { return follows_progress(c.sync); }
 bool jitters(const RunConfig& c) { return c.emulate.jitter != JitterKind::kNone; }
 bool varies(const RunConfig& c) {
@@ -104,17 +114,24 @@ const Reader kReaders[] = {
     {"train.devices", on_gpus, "device: cuda"},
     {"train.precision", on_gpus, "device: cuda"},
     {"train.skips_max", skips, "on_nan: skip"},
-    {"train.optimizer.momentum", optimizer_is<OptimizerKind::kMomentum>, "kind: momentum"},
-    {"train.optimizer.beta1", optimizer_is<OptimizerKind::kAdam>, "kind: adam"},
-    {"train.optimizer.beta2", optimizer_is<OptimizerKind::kAdam>, "kind: adam"},
-    {"train.optimizer.momentum_form", optimizer_is<OptimizerKind::kMomentum>, "kind: momentum"},
-    {"train.optimizer.epsilon", has_epsilon, "kind: adam, adagrad, rmsprop or adadelta"},
+    {"train.optimizer.momentum", has_momentum, "kind: momentum or lars"},
+    {"train.optimizer.beta1", has_moments, "kind: adam or lamb"},
+    {"train.optimizer.beta2", has_moments, "kind: adam or lamb"},
+    {"train.optimizer.bias_correction", has_moments, "kind: adam or lamb"},
+    {"train.optimizer.momentum_form", has_momentum, "kind: momentum or lars"},
+    {"train.optimizer.epsilon", has_epsilon, "kind: adam, adagrad, rmsprop, adadelta, lars or lamb"},
+    {"train.optimizer.trust_coefficient", optimizer_is<OptimizerKind::kLars>, "kind: lars"},
+    {"train.optimizer.trust_ratio_max", has_trust_ratio, "kind: lars or lamb"},
+    {"train.optimizer.trust", has_trust_ratio, "kind: lars or lamb"},
     {"train.optimizer.epsilon_hat", optimizer_is<OptimizerKind::kAdam>, "kind: adam"},
     {"train.optimizer.rho", keeps_mean_square, "kind: rmsprop or adadelta"},
-    {"train.optimizer.decoupled", decays, "a weight_decay above 0"},
+    {"train.optimizer.decoupled", may_decouple, "a weight_decay above 0, and neither lars nor lamb"},
     {"train.optimizer.decay", decays, "a weight_decay above 0"},
     {"train.optimizer.delay_compensation.lambda", compensates, "kind: constant or adaptive"},
     {"train.optimizer.delay_compensation.decay", adapts, "kind: adaptive"},
+    {"train.optimizer.schedule.base_batch", scales_rate, "scale: linear or root"},
+    {"train.optimizer.schedule.warmup", warms_up, "warmup_versions above 0"},
+    {"train.optimizer.schedule.warmup_factor", warms_up, "warmup_versions above 0"},
     {"train.optimizer.schedule.step_versions", schedule_is<ScheduleKind::kStep, ScheduleKind::kSigmoid>,
      "kind: step or sigmoid"},
     {"train.optimizer.schedule.step_factor", schedule_is<ScheduleKind::kStep, ScheduleKind::kMultistep>,
@@ -128,7 +145,8 @@ const Reader kReaders[] = {
     {"train.optimizer.schedule.total_versions", schedule_is<ScheduleKind::kCosine, ScheduleKind::kPoly>,
      "kind: cosine or poly"},
     {"data.subtract_values", subtracts_values, "subtract: values"},
-    {"train.optimizer.schedule.final_factor", schedule_is<ScheduleKind::kCosine>, "kind: cosine"},
+    {"train.optimizer.schedule.final_factor", schedule_is<ScheduleKind::kCosine, ScheduleKind::kPoly>,
+     "kind: cosine or poly"},
     {"emulate.jitter_spread", jitters, "a jitter"},
     {"simulate.compute.cv", varies, "distribution: normal, lognormal or gamma"},
     {"simulate.compute.shape", is_pareto, "distribution: pareto"},

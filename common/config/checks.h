@@ -63,4 +63,18 @@ bool has_readers(std::string_view key);
 // Whether progress moves a threshold in this run.
 bool follows_progress(const SyncSection& sync);
 
+// ---- large mini-batches (large_batches.cc)
+
+// Versions of the run as it is configured, where nobody is lost.
+std::int64_t versions_at_most(const RunConfig& c);
+// One step for a clock, and everybody computes with the version before it: nothing is ever missed.
+bool in_lockstep(const RunConfig& c);
+// Scale and warm-up of a schedule, LARS and LAMB, of the optimizer at `at` ("train.optimizer").
+void check_large_batches(Judge& judge, const RunConfig& c, const OptimizerSection& optimizer,
+                         const std::string& at);
+// train.accumulate.
+void check_accumulation(Judge& judge, const RunConfig& c);
+// Gives LARS and LAMB their papers' forms, where nothing else is said, and finds what rates are multiplied by.
+void resolve_large_batches(RunConfig& config, const Given& given);
+
 }  // namespace paceline::config

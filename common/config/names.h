@@ -60,9 +60,14 @@ PACELINE_ENUM_NAMES(OptimizerKind, {{OptimizerKind::kSgd, "sgd"},
                                     {OptimizerKind::kAdam, "adam"},
                                     {OptimizerKind::kAdagrad, "adagrad"},
                                     {OptimizerKind::kRmsprop, "rmsprop"},
-                                    {OptimizerKind::kAdadelta, "adadelta"}});
+                                    {OptimizerKind::kAdadelta, "adadelta"},
+                                    {OptimizerKind::kLars, "lars"},
+                                    {OptimizerKind::kLamb, "lamb"}});
+PACELINE_ENUM_NAMES(RateScale,
+                    {{RateScale::kNone, "none"}, {RateScale::kLinear, "linear"}, {RateScale::kRoot, "root"}});
+PACELINE_ENUM_NAMES(WarmUp, {{WarmUp::kGradual, "gradual"}, {WarmUp::kConstant, "constant"}});
 PACELINE_ENUM_NAMES(MomentumForm, {{MomentumForm::kOutside, "outside"}, {MomentumForm::kInside, "inside"}});
-PACELINE_ENUM_NAMES(DecayOf, {{DecayOf::kAll, "all"}, {DecayOf::kWeights, "weights"}});
+PACELINE_ENUM_NAMES(TensorsOf, {{TensorsOf::kAll, "all"}, {TensorsOf::kWeights, "weights"}});
 PACELINE_ENUM_NAMES(ScheduleKind, {{ScheduleKind::kConstant, "constant"},
                                    {ScheduleKind::kStep, "step"},
                                    {ScheduleKind::kCosine, "cosine"},

@@ -19,8 +19,9 @@ void add_optimizer(std::vector<Key>& keys) {
   keys.push_back(
       row(PACELINE_FIELD(train.optimizer.kind), choice<OptimizerKind>(), Scope::kWholeRun,
           {.effect = "The server's update rule; local updates of the thread caches use the same.",
-           .trade_off = "State per parameter on server and workers: sgd none; momentum, adagrad and rmsprop "
-                        "one float; adam and adadelta two."}));
+           .trade_off = "State per parameter on server and workers: sgd none; momentum, adagrad, rmsprop and "
+                        "lars one float; adam, adadelta and lamb two. lars and lamb are for large "
+                        "mini-batches (docs/LARGE_BATCHES.md)."}));
   keys.push_back(row(
       PACELINE_FIELD(train.optimizer.lr), real({.low = 0, .high = 1000, .open_low = true}), Scope::kWholeRun,
       {.unit = "step size",
@@ -28,26 +29,30 @@ void add_optimizer(std::vector<Key>& keys) {
        .trade_off = "Large learns fast or diverges; under combine: each smaller by about the number of "
                     "workers."}));
   keys.push_back(row(PACELINE_FIELD(train.optimizer.momentum), real(decay), Scope::kWholeRun,
-                     {.effect = "momentum: the share of the last step that is kept.",
+                     {.effect = "momentum, lars: the share of the last step that is kept.",
                       .trade_off = "High smooths and adds to the effect of staleness."}));
   keys.push_back(row(PACELINE_FIELD(train.optimizer.nesterov), boolean(), Scope::kWholeRun,
-                     {.effect = "momentum: look ahead by the kept step.",
-                      .trade_off = "Often converges a little faster; only with kind: momentum."}));
+                     {.effect = "momentum, lars: look ahead by the kept step.",
+                      .trade_off = "Often converges a little faster; only with these kinds."}));
   keys.push_back(
       row(PACELINE_FIELD(train.optimizer.momentum_form), choice<MomentumForm>(), Scope::kWholeRun,
-          {.effect = "momentum: outside multiplies the kept step by the rate; inside keeps steps that have "
-                     "their rate in them, as Caffe.",
+          {.effect = "momentum, lars: outside multiplies the kept step by the rate; inside keeps steps that "
+                     "have their rate in them, as Caffe. Where it is not given, lars has inside.",
            .trade_off = "The same while the rate stays. Inside, a lower rate acts on new gradients alone."}));
   keys.push_back(row(PACELINE_FIELD(train.optimizer.beta1), real(decay), Scope::kWholeRun,
-                     {.effect = "adam: decay of the mean gradient.", .trade_off = "As momentum."}));
+                     {.effect = "adam, lamb: decay of the mean gradient.", .trade_off = "As momentum."}));
   keys.push_back(row(PACELINE_FIELD(train.optimizer.beta2), real(decay), Scope::kWholeRun,
-                     {.effect = "adam: decay of the mean squared gradient.",
+                     {.effect = "adam, lamb: decay of the mean squared gradient.",
                       .trade_off = "High gives steadier step sizes that adapt later."}));
-  keys.push_back(
-      row(PACELINE_FIELD(train.optimizer.epsilon), real({.low = 0, .high = 1, .open_low = true}),
-          Scope::kWholeRun,
-          {.effect = "adam, adagrad, rmsprop, adadelta: added to the root of the squared gradients.",
-           .trade_off = "Large damps the steps of parameters with tiny gradients."}));
+  keys.push_back(row(PACELINE_FIELD(train.optimizer.bias_correction), boolean(), Scope::kWholeRun,
+                     {.effect = "adam, lamb: correct both means for their beginning at zero.",
+                      .trade_off = "Without it the first steps are other ones: of adam too large."}));
+  keys.push_back(row(
+      PACELINE_FIELD(train.optimizer.epsilon), real({.low = 0, .high = 1, .open_low = true}),
+      Scope::kWholeRun,
+      {.effect = "adam, adagrad, rmsprop, adadelta, lamb: added to the root of the squared gradients; lars: "
+                 "to what the trust ratio is divided by.",
+       .trade_off = "Large damps the steps of parameters with tiny gradients."}));
   keys.push_back(row(PACELINE_FIELD(train.optimizer.epsilon_hat), boolean(), Scope::kWholeRun,
                      {.effect = "adam: add epsilon to the root before its bias correction, as Caffe.",
                       .trade_off = "Epsilon weighs more in the first steps."}));
@@ -64,11 +69,28 @@ void add_optimizer(std::vector<Key>& keys) {
                       .trade_off = "With adam, decay independent of the gradient's scale."}));
 
   keys.push_back(
-      row(PACELINE_FIELD(train.optimizer.decay), choice<DecayOf>(), Scope::kWholeRun,
+      row(PACELINE_FIELD(train.optimizer.decay), choice<TensorsOf>(), Scope::kWholeRun,
           {.effect = "Which parameters decay: all, or weights alone and neither biases nor the scales "
                      "and shifts of normalisations.",
            .trade_off = "weights is what papers with large mini-batches use; it leaves what sets a "
-                        "layer's scale alone."}));
+                        "layer's scale alone. Where it is not given, lars and lamb have it."}));
+  keys.push_back(
+      row(PACELINE_FIELD(train.optimizer.trust_coefficient), real({.low = 0, .high = 1000, .open_low = true}),
+          Scope::kWholeRun,
+          {.effect = "lars: a tensor's step is the rate times this, times the tensor's norm over its "
+                     "gradient's.",
+           .trade_off = "The share of itself that a tensor may change by in a step of rate 1."}));
+  keys.push_back(
+      row(PACELINE_FIELD(train.optimizer.trust_ratio_max),
+          or_null(real({.low = 0, .high = 1e6, .open_low = true})), Scope::kWholeRun,
+          {.effect = "lars, lamb: no trust ratio is larger. 1 with lars is LARC's clipping; null: no bound.",
+           .trade_off = "Low bounds the steps of tensors with tiny gradients and adapts less."}));
+  keys.push_back(
+      row(PACELINE_FIELD(train.optimizer.trust), choice<TensorsOf>(), Scope::kWholeRun,
+          {.effect = "lars, lamb: whose steps have a trust ratio: weights alone, or all. Other tensors have "
+                     "the ratio 1.",
+           .trade_off = "weights is what the papers' code does; all also adapts biases and norms, whose own "
+                        "norm says little."}));
 
   keys.push_back(
       row(PACELINE_FIELD(train.optimizer.staleness), choice<StalenessScaling>(), Scope::kWholeRun,
@@ -95,11 +117,34 @@ void add_optimizer(std::vector<Key>& keys) {
       row(PACELINE_FIELD(train.optimizer.schedule.kind), choice<ScheduleKind>(), Scope::kWholeRun,
           {.effect = "How the learning rate changes with the version.",
            .trade_off = "cosine ends at a well-annealed model and must know the length of the run."}));
+  keys.push_back(
+      row(PACELINE_FIELD(train.optimizer.schedule.scale), choice<RateScale>(), Scope::kWholeRun,
+          {.effect = "linear: lr times the samples of a step over base_batch; root: times the root of that. "
+                     "none: lr as it is.",
+           .trade_off = "linear keeps what an epoch learns when workers or batch_size change, up to some "
+                        "thousand samples; root is cautious, and usual with adam and lamb."}));
+  keys.push_back(row(PACELINE_FIELD(train.optimizer.schedule.base_batch), whole(1, kVersionsMax),
+                     Scope::kWholeRun,
+                     {.unit = "samples",
+                      .effect = "scale: the mini-batch of all workers that lr is meant for.",
+                      .trade_off = "That of the run in which lr was tuned."}));
   keys.push_back(row(PACELINE_FIELD(train.optimizer.schedule.warmup_versions), whole(0, kVersionsMax),
                      Scope::kWholeRun,
                      {.unit = "versions",
-                      .effect = "Raise the learning rate linearly to lr over so many versions first.",
+                      .effect = "Begin with a lower learning rate for so many versions; 0: no warm-up.",
                       .trade_off = "Steadies a large learning rate; too long wastes the start."}));
+  keys.push_back(
+      row(PACELINE_FIELD(train.optimizer.schedule.warmup), choice<WarmUp>(), Scope::kWholeRun,
+          {.effect = "gradual: the rate rises with each version; constant: it is rate x warmup_factor, then "
+                     "the rate.",
+           .trade_off = "constant ends with a jump, which a very large rate may not survive."}));
+  keys.push_back(
+      row(PACELINE_FIELD(train.optimizer.schedule.warmup_factor),
+          or_null(real({.low = 0, .high = 1, .open_low = true})), Scope::kWholeRun,
+          {.unit = "factor",
+           .effect = "The warm-up begins at the rate x this. null: at lr before `scale`; without scale, "
+                     "gradual rises in equal steps from the first.",
+           .trade_off = "Small is careful; constant without scale needs it."}));
   keys.push_back(row(PACELINE_FIELD(train.optimizer.schedule.step_versions), whole(0, kVersionsMax),
                      Scope::kWholeRun,
                      {.unit = "versions",
@@ -128,14 +173,14 @@ void add_optimizer(std::vector<Key>& keys) {
       PACELINE_FIELD(train.optimizer.schedule.total_versions), or_null(whole(1, kVersionsMax)),
       Scope::kWholeRun,
       {.unit = "versions",
-       .effect = "cosine: the version at which final_factor is reached; poly: at which the rate is 0; null: "
+       .effect = "cosine, poly: the version at which final_factor is reached; null: "
                  "the run's planned end, total_iterations over the gradients of a clock, as configured.",
        .trade_off = "Set it when max_seconds or target_accuracy end the run sooner, or when nodes may be "
                     "lost: what is done again for them comes behind the planned end, with final_factor."}));
   keys.push_back(row(PACELINE_FIELD(train.optimizer.schedule.final_factor), real({.low = 0, .high = 1}),
                      Scope::kWholeRun,
                      {.unit = "factor",
-                      .effect = "cosine: the learning rate ends at lr x this.",
+                      .effect = "cosine, poly: the learning rate ends at lr x this.",
                       .trade_off = "Above 0 keeps learning to the end."}));
 }
 
@@ -152,8 +197,8 @@ Key inner_row(const Key& outer, std::string path) {
   if (key.path == "train.inner_optimizer.kind") {
     key.words.effect = "The update rule of a worker's local steps. Its state stays with the worker.";
     key.words.trade_off =
-        "State per parameter on each worker: sgd none; momentum, adagrad and rmsprop one float; adam and "
-        "adadelta two.";
+        "State per parameter on each worker: sgd none; momentum, adagrad, rmsprop and lars one float; adam, "
+        "adadelta and lamb two.";
   }
   key.read = [read = outer.read](const Value& value, RunConfig& config) {
     RunConfig other;
@@ -262,6 +307,20 @@ void add_train(Schema& schema) {
                      {.unit = "samples per worker and iteration",
                       .effect = "Mini-batch of each iteration; a clock sees it times the number of workers.",
                       .trade_off = "Large computes more per exchange and takes fewer steps per epoch."}));
+  keys.push_back(
+      row(PACELINE_FIELD(train.accumulate), whole(1, 65536), Scope::kWholeRun,
+          {.unit = "parts",
+           .effect = "Compute a mini-batch in so many parts, one after another, and add their gradients up. "
+                     "batch_size remains the whole.",
+           .trade_off = "Activations of one part need memory at a time; small parts compute more slowly, and "
+                        "nothing of a gradient leaves before the last part."}));
+  keys.push_back(row(PACELINE_FIELD(train.label_smoothing), real({.low = 0, .high = 1, .open_high = true}),
+                     Scope::kWholeRun,
+                     {.unit = "share",
+                      .effect = "Take so much of the target from the label and give it to all classes alike. "
+                                "In training only: evaluations have the plain loss.",
+                      .trade_off = "0.1 is usual with large mini-batches over many epochs; training losses "
+                                   "are higher."}));
   keys.push_back(row(
       PACELINE_FIELD(train.batch_balance), choice<BatchSizing>(), Scope::kWholeRun,
       {.effect = "speed: mini-batches in multiples of 8 follow each node's measured speed, as many samples "

@@ -176,9 +176,11 @@ void check_rule(Judge& judge, const RunConfig& c, const OptimizerSection& optimi
   const std::string warmup = at + ".schedule.warmup_versions";
   const std::string total = at + ".schedule.total_versions";
   const std::string curve = at + ".schedule.kind";
-  judge.refuse_if(optimizer.nesterov && optimizer.kind != OptimizerKind::kMomentum,
-                  {nesterov.c_str(), kind.c_str()}, "nesterov is a kind of momentum",
-                  std::string("kind: ") + name_of(optimizer.kind), "kind: momentum, or nesterov: false");
+  const bool has_momentum =
+      optimizer.kind == OptimizerKind::kMomentum || optimizer.kind == OptimizerKind::kLars;
+  judge.refuse_if(optimizer.nesterov && !has_momentum, {nesterov.c_str(), kind.c_str()},
+                  "nesterov is a kind of momentum", std::string("kind: ") + name_of(optimizer.kind),
+                  "kind: momentum or lars, or nesterov: false");
   judge.refuse_if(optimizer.nesterov && optimizer.momentum == 0.0, {nesterov.c_str(), momentum.c_str()},
                   "nothing to look ahead by", "nesterov: true with momentum: 0",
                   "a momentum above 0, or nesterov: false");
@@ -189,6 +191,7 @@ void check_rule(Judge& judge, const RunConfig& c, const OptimizerSection& optimi
   judge.refuse_if(of_caffe && on_gpu, {kind.c_str(), "train.device", "server.device"},
                   "there is no such optimizer on a GPU", std::string("kind: ") + name_of(optimizer.kind),
                   "train.device: cpu and server.device: cpu, or kind: sgd, momentum or adam");
+  check_large_batches(judge, c, optimizer, at);
   const auto& turns = schedule.step_at;
   judge.refuse_if(schedule.kind == ScheduleKind::kMultistep && turns.empty(),
                   {step_at.c_str(), curve.c_str()}, "a multistep schedule without steps", "no step_at",
@@ -198,13 +201,13 @@ void check_rule(Judge& judge, const RunConfig& c, const OptimizerSection& optimi
   judge.refuse_if(schedule.kind == ScheduleKind::kStep && schedule.step_versions < 1,
                   {steps.c_str(), curve.c_str()}, "a step schedule without steps",
                   std::to_string(schedule.step_versions), "step_versions to be at least 1");
-  if (schedule.kind != ScheduleKind::kCosine) return;
-  const std::int64_t workers = std::int64_t{c.cluster.nodes} * c.cluster.threads_per_node;
-  const std::int64_t planned = (c.train.total_iterations + workers - 1) / workers;
-  const std::int64_t end = schedule.total_versions.value_or(planned);
+  const bool falls_after_warmup =
+      schedule.kind == ScheduleKind::kCosine || schedule.kind == ScheduleKind::kPoly;
+  if (!falls_after_warmup) return;
+  const std::int64_t end = schedule.total_versions.value_or(versions_at_most(c));
   judge.refuse_if(schedule.warmup_versions >= end,
                   {total.c_str(), warmup.c_str(), "train.total_iterations", curve.c_str()},
-                  "the cosine would end before the warm-up does",
+                  std::string("the ") + name_of(schedule.kind) + " would end before the warm-up does",
                   "warmup_versions " + std::to_string(schedule.warmup_versions) + " of " +
                       std::to_string(end) + " versions",
                   "warmup_versions < total_versions");
@@ -213,13 +216,11 @@ void check_rule(Judge& judge, const RunConfig& c, const OptimizerSection& optimi
 void check_optimizer(Judge& judge, const RunConfig& c) {
   const OptimizerSection& optimizer = c.train.optimizer;
   check_rule(judge, c, optimizer, "train.optimizer");
-  // One step for a clock, and everybody computes with the version before it: nothing is ever missed.
-  const bool lockstep = c.sync.policy == PolicyKind::kBsp || c.sync.policy == PolicyKind::kBackup;
-  judge.refuse_if(
-      optimizer.staleness == StalenessScaling::kInverse && lockstep && c.sync.combine == CombineMode::kMean,
-      {"train.optimizer.staleness", "sync.policy", "sync.combine"},
-      std::string("nothing is stale under ") + name_of(c.sync.policy) + " with combine: mean",
-      "staleness: inverse", "staleness: none, another policy, or combine: each");
+  judge.refuse_if(optimizer.staleness == StalenessScaling::kInverse && in_lockstep(c) &&
+                      c.sync.combine == CombineMode::kMean,
+                  {"train.optimizer.staleness", "sync.policy", "sync.combine"},
+                  std::string("nothing is stale under ") + name_of(c.sync.policy) + " with combine: mean",
+                  "staleness: inverse", "staleness: none, another policy, or combine: each");
 }
 
 // Rounds of several mini-batches, and the optimizer that the worker has for them.
@@ -378,6 +379,7 @@ void resolve(RunConfig& config, const Given& given) {
   config.train.has_inner_optimizer = !first_inner_key(given).empty();
   config.train.optimizer.of_deltas = config.train.has_inner_optimizer;
   CompensationSection& compensation = config.train.optimizer.delay_compensation;
+  resolve_large_batches(config, given);
   const bool adapts = compensation.kind == CompensationKind::kAdaptive;
   if (adapts && !given.has("train.optimizer.delay_compensation.lambda")) {
     compensation.lambda = kAdaptiveLambda;
@@ -399,6 +401,7 @@ Status validate(const RunConfig& config, const Given& given, LoadFor what) {
   check_pipeline(judge, config);
   check_optimizer(judge, config);
   check_local_steps(judge, config);
+  check_accumulation(judge, config);
   check_compensation(judge, config);
   check_server(judge, config);
   check_data(judge, config.data);

@@ -237,6 +237,7 @@ Result<NetworkSpec> build_network(const TrainSection& train, Shape input, std::i
   // A network that is only looked at may have several ends.
   if (classes != kAnyClasses) PACELINE_RETURN_IF_ERROR(builder.check_all_are_read());
   NetworkSpec network = builder.take();
+  network.label_smoothing = train.label_smoothing;
   if (classes == kAnyClasses) {
     network.classes = network.layers.back().out.size();
     return network;

@@ -18,7 +18,8 @@
 //
 //   layers   0 conv {0}   1 relu {1}   2 conv {2}   3 add {3, 2}   4 relu {4}   ...
 //
-// The loss is the softmax cross-entropy, averaged over the mini-batch.
+// The loss is the softmax cross-entropy, averaged over the mini-batch; in training with smoothed labels
+// (worker/model/loss.h).
 #pragma once
 
 #include <algorithm>
@@ -111,6 +112,7 @@ struct NetworkSpec {
   std::int64_t classes = 0;
   std::vector<Layer> layers;  // in the order they are applied; the last gives `classes` logits
   Layout layout;              // conv1.weight, conv1.bias, ..., fc1.weight, fc1.bias, ...
+  double label_smoothing = 0.0;
 
   // What an optimizer trains, in floats: the layout without its buffers.
   std::int64_t trained() const;

@@ -74,16 +74,24 @@ PACELINE_HOST_DEVICE inline Number momentum_step(Number parameter, Number gradie
   return moved<kDecay>(parameter, step, weight);
 }
 
+// Adam's and LAMB's means of gradients and of their squares.
+template <typename Number>
+PACELINE_HOST_DEVICE inline void take_into_moments(Number g, Number& first, Number& second,
+                                                   const AdamStep& s) {
+  first = normal_or_zero(s.beta1 * first + s.one_minus_beta1 * g);
+  second = normal_or_zero(s.beta2 * second + s.one_minus_beta2 * (g * g));
+}
+
+template <typename Number>
+PACELINE_HOST_DEVICE inline Number step_of_moments(Number first, Number second, const AdamStep& s) {
+  return s.rate * (first / (root(second) * s.root_scale + s.epsilon));
+}
+
 template <Decay kDecay, typename Number>
 PACELINE_HOST_DEVICE inline Number adam_step(Number parameter, Number gradient, Number& first, Number& second,
                                              const AdamStep& s, float weight) {
-  const Number g = decayed_gradient<kDecay>(gradient, parameter, weight);
-  const Number m = normal_or_zero(s.beta1 * first + s.one_minus_beta1 * g);
-  const Number v = normal_or_zero(s.beta2 * second + s.one_minus_beta2 * (g * g));
-  first = m;
-  second = v;
-  const Number step = s.rate * (m / (root(v) * s.root_scale + s.epsilon));
-  return moved<kDecay>(parameter, step, weight);
+  take_into_moments(decayed_gradient<kDecay>(gradient, parameter, weight), first, second, s);
+  return moved<kDecay>(parameter, step_of_moments(first, second, s), weight);
 }
 
 template <Decay kDecay, typename Number>

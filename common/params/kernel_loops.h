@@ -305,6 +305,54 @@ void adadelta(const Piece& piece, float* square, float* step_square, const Squar
            [&]<Decay kDecay>() { adadelta_loop<kDecay>(piece, square, step_square, step, decay.weight); });
 }
 
+void moments(float* first, float* second, const float* gradient, const AdamStep& step, std::int64_t n) {
+  const AdamStep s = step;
+#pragma GCC ivdep
+  for (std::int64_t i = 0; i < n; ++i) take_into_moments(gradient[i], first[i], second[i], s);
+}
+
+void move_by_moments(float* out, const float* in, const float* first, const float* second,
+                     const AdamStep& step, float weight, std::int64_t n) {
+  const AdamStep s = step;
+#pragma GCC ivdep
+  for (std::int64_t i = 0; i < n; ++i) {
+    out[i] = moved<Decay::kDecoupled>(in[i], step_of_moments(first[i], second[i], s), weight);
+  }
+}
+
+// Adds value(i)^2, i in [0, n), to lane i mod kLanes.
+template <typename Value>
+inline void add_squares_of(double* lanes, std::int64_t n, const Value& value) {
+  double sums[kLanes];
+  for (std::int64_t k = 0; k < kLanes; ++k) sums[k] = lanes[k];
+  std::int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    float values[kLanes];
+    for (std::int64_t k = 0; k < kLanes; ++k) values[k] = value(i + k);
+    for (std::int64_t k = 0; k < kLanes; ++k) {
+      const double wide = values[k];
+      sums[k] += wide * wide;
+    }
+  }
+  for (std::int64_t k = 0; i + k < n; ++k) {
+    const double wide = value(i + k);
+    sums[k] += wide * wide;
+  }
+  for (std::int64_t k = 0; k < kLanes; ++k) lanes[k] = sums[k];
+}
+
+void add_squares(double* lanes, const float* values, std::int64_t n) {
+  add_squares_of(lanes, n, [values](std::int64_t i) { return values[i]; });
+}
+
+void add_direction_squares(double* lanes, const float* parameters, const float* first, const float* second,
+                           const AdamStep& step, float weight, std::int64_t n) {
+  const AdamStep s = step;
+  add_squares_of(lanes, n, [&](std::int64_t i) {
+    return step_of_moments(first[i], second[i], s) + weight * parameters[i];
+  });
+}
+
 void compensate(const Stale& stale, float lambda) {
   const float* const gradient = stale.gradient;
   const float* const now = stale.now;
@@ -377,6 +425,10 @@ constexpr Kernels table(InstructionSet set, const char* name) {
           adam_past_cache,
           over_root,
           adadelta,
+          moments,
+          add_direction_squares,
+          move_by_moments,
+          add_squares,
           compensate,
           compensate_adaptive,
           begin_sum,

@@ -40,8 +40,8 @@ struct Piece {
   std::int64_t n;
 };
 
-// u = momentum u + into g; what is subtracted is learning_rate (u, or into g + momentum u). One of `into` and
-// `learning_rate` is 1, by the form (optimizer.h).
+// u = momentum u + into g; what is subtracted is learning_rate (u, or into g + momentum u). By the form one of
+// them has the rate, the other one is 1, and `into` has LARS' trust ratio (optimizer.h).
 struct MomentumStep {
   float learning_rate;
   float momentum;
@@ -86,6 +86,9 @@ struct CompensationStep {
   float epsilon;
 };
 
+// Of sums: partial sums side by side, so that they can be made in wide registers.
+inline constexpr std::int64_t kLanes = 8;
+
 // The loops of one instruction set. The optimizers' state (`velocity`, `first`, `second`) is piece.n floats,
 // updated in place. Of the others, the arrays of one call are equal or disjoint; n >= 0.
 struct Kernels {
@@ -109,6 +112,18 @@ struct Kernels {
   void (*over_root)(const Piece& piece, float* square, const SquareStep& step, WeightDecay decay);
   void (*adadelta)(const Piece& piece, float* square, float* step_square, const SquareStep& step,
                    WeightDecay decay);
+
+  // LAMB, in passes, since a step's length is known only when all of a tensor's moments are: Adam's moments of
+  // n gradients; then the squares of r + weight p, r = rate m / (sqrt(v) root_scale + epsilon), added to
+  // `lanes` as by add_squares; then p - (r + weight p), with another rate and weight.
+  void (*moments)(float* first, float* second, const float* gradient, const AdamStep& step, std::int64_t n);
+  void (*add_direction_squares)(double* lanes, const float* parameters, const float* first,
+                                const float* second, const AdamStep& step, float weight, std::int64_t n);
+  void (*move_by_moments)(float* out, const float* in, const float* first, const float* second,
+                          const AdamStep& step, float weight, std::int64_t n);
+  // lanes[i mod kLanes] += values[i]^2 for i = 0, 1, ... n - 1, in that order. A square of a float is exact in a
+  // double, so that no contraction changes a bit.
+  void (*add_squares)(double* lanes, const float* values, std::int64_t n);
 
   // out = g + lambda g g (now - backup); adaptive: lambda / sqrt(m + epsilon) in its place, behind
   // m = decay m + (1 - decay) g g

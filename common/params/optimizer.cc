@@ -16,7 +16,7 @@ OptimizerState::OptimizerState(const OptimizerSection& settings, std::int64_t si
 
 OptimizerState::OptimizerState(const OptimizerSection& settings, std::int64_t size, std::int64_t block_floats,
                                FactorRanges factors)
-    : settings_(settings), size_(size), factors_(std::move(factors)) {
+    : settings_(settings), size_(size), factors_(std::move(factors)), ratios_(settings, size, factors_) {
   PACELINE_ASSERT(size >= 0, "size " + std::to_string(size));
   if (state_vectors(settings.kind) >= 1) first_ = StateVector(size, block_floats);
   if (state_vectors(settings.kind) >= 2) second_ = StateVector(size, block_floats);
@@ -58,8 +58,35 @@ void go_towards(const kernels::Piece& piece, double part) {
 
 }  // namespace
 
-// Calls step(offset, piece, factors) for the pieces that have the same factors. A buffer takes its own step; of
-// what is not trained `out` becomes what `in` is.
+void OptimizerState::measure(const FloatsFrom& parameters, const FloatsFrom& gradient, const RunParts& run) {
+  PACELINE_ASSERT(measures() && steps_ > measured_,
+                  "measured " + std::to_string(measured_) + " of " + std::to_string(steps_) + " steps");
+  measured_ = steps_;
+  const bool lamb = settings_.kind == OptimizerKind::kLamb;
+  if (lamb) {
+    run(first_.block_count(), [&](std::int64_t i) { take_into_moments(first_.block(i), gradient); });
+  }
+  const auto reads = [](const StateVector& state) {
+    return [&state](std::int64_t offset, std::int64_t n) { return state.read_from(offset, n); };
+  };
+  ratios_.measure({parameters, gradient, reads(first_), reads(second_)}, steps_, run);
+}
+
+void OptimizerState::take_into_moments(Range block, const FloatsFrom& gradient) {
+  factors_.for_each(block, [&](Range part, const StepFactors& factors) {
+    if (factors.lr == 0.0) return;
+    for (std::int64_t at = part.begin; at < part.end;) {
+      const std::span<const float> floats = gradient(at, part.end - at);
+      const std::int64_t n = std::ssize(floats);
+      kernels::best().moments(first_.from(at, n).data(), second_.from(at, n).data(), floats.data(),
+                              adam_step(settings_, 1.0, steps_), n);
+      at += n;
+    }
+  });
+}
+
+// Calls step(offset, piece, factors, the number of the factors' piece) for the pieces that have the same factors.
+// A buffer takes its own step; of what is not trained `out` becomes what `in` is.
 template <typename Step>
 void OptimizerState::each_piece(std::int64_t offset, std::span<const float> in, std::span<float> out,
                                 std::span<const float> gradient, const Step& step) const {
@@ -69,34 +96,33 @@ void OptimizerState::each_piece(std::int64_t offset, std::span<const float> in, 
                       std::to_string(n));
   PACELINE_ASSERT(offset >= 0 && n <= size_ - offset,
                   "[" + std::to_string(offset) + ", +" + std::to_string(n) + ") of " + std::to_string(size_));
-  factors_.for_each({offset, offset + n}, [&](Range part, const StepFactors& factors) {
-    const std::int64_t at = part.begin - offset;
-    const kernels::Piece piece{in.data() + at, out.data() + at, gradient.data() + at, part.size()};
-    if (factors.lr != 0.0) {
-      step(part.begin, piece, factors);
-    } else if (factors.towards != 0.0) {
-      go_towards(piece, factors.towards);
-    } else if (piece.in != piece.out) {
-      std::copy_n(piece.in, piece.n, piece.out);
-    }
-  });
+  factors_.for_each_numbered(
+      {offset, offset + n}, [&](Range part, const StepFactors& factors, std::size_t number) {
+        const std::int64_t at = part.begin - offset;
+        const kernels::Piece piece{in.data() + at, out.data() + at, gradient.data() + at, part.size()};
+        if (factors.lr != 0.0) {
+          step(part.begin, piece, factors, number);
+        } else if (piece.in != piece.out) {
+          std::copy_n(piece.in, piece.n, piece.out);
+        }
+      });
 }
 
 void OptimizerState::apply(std::int64_t offset, std::span<const float> in, std::span<float> out,
                            std::span<const float> gradient, Stores stores) {
   PACELINE_ASSERT(steps_ > 0, "apply() before begin_step()");
+  PACELINE_ASSERT(!measures() || measured_ == steps_, "apply() before measure()");
   if (settings_.kind == OptimizerKind::kSgd)
     return apply_stateless(offset, in, out, gradient, learning_rate_, stores);
   each_piece(offset, in, out, gradient,
-             [&](std::int64_t begin, const kernels::Piece& piece, const StepFactors& factors) {
-               step_with_state(begin, piece, factors, stores);
-             });
+             [&](std::int64_t begin, const kernels::Piece& piece, const StepFactors& factors,
+                 std::size_t number) { step_with_state(begin, piece, factors, ratios_.of(number), stores); });
 }
 
 void OptimizerState::step_with_state(std::int64_t offset, const kernels::Piece& whole,
-                                     const StepFactors& factors, Stores stores) {
+                                     const StepFactors& factors, double trust_ratio, Stores stores) {
   const double rate = learning_rate_ * factors.lr;
-  const kernels::WeightDecay decay = weight_decay(settings_, rate, factors.decay);
+  const kernels::WeightDecay decay = weight_decay(settings_, rate * trust_ratio, factors.decay);
   const kernels::Kernels& loops = kernels::best();
   const bool cached = stores == Stores::kCached;
   const auto momentum = cached ? loops.momentum : loops.momentum_past_cache;
@@ -109,7 +135,12 @@ void OptimizerState::step_with_state(std::int64_t offset, const kernels::Piece& 
       case OptimizerKind::kSgd:
         PACELINE_ASSERT(false, "sgd has no state");
       case OptimizerKind::kMomentum:
-        momentum(piece, first.data(), momentum_step(settings_, rate), decay);
+      case OptimizerKind::kLars:
+        momentum(piece, first.data(), momentum_step(settings_, rate, trust_ratio), decay);
+        break;
+      case OptimizerKind::kLamb:
+        loops.move_by_moments(piece.out, piece.in, first.data(), second(),
+                              adam_step(settings_, rate * trust_ratio, steps_), decay.weight, piece.n);
         break;
       case OptimizerKind::kAdam:
         adam(piece, first.data(), second(), adam_step(settings_, rate, steps_), decay);
@@ -132,7 +163,7 @@ void OptimizerState::apply_stateless(std::int64_t offset, std::span<const float>
   PACELINE_ASSERT(settings_.kind == OptimizerKind::kSgd, "a step of an optimizer that has a state");
   const kernels::Kernels& loops = kernels::best();
   each_piece(offset, in, out, gradient,
-             [&](std::int64_t, const kernels::Piece& piece, const StepFactors& factors) {
+             [&](std::int64_t, const kernels::Piece& piece, const StepFactors& factors, std::size_t) {
                const double rate = learning_rate * factors.lr;
                const kernels::WeightDecay decay = weight_decay(settings_, rate, factors.decay);
                if (stores == Stores::kPastCache) {
@@ -151,18 +182,20 @@ bool OptimizerState::apply_stateless_and_look(std::int64_t offset, std::span<con
   const auto step = stores == Stores::kPastCache ? loops.sgd_past_cache : loops.sgd_and_look;
   // What is not trained is looked at all the same.
   bool found = !factors_.all_are_one() && first_non_finite(gradient).has_value();
-  each_piece(
-      offset, in, out, gradient, [&](std::int64_t, const kernels::Piece& piece, const StepFactors& factors) {
-        const double rate = learning_rate * factors.lr;
-        const bool here = step(piece, static_cast<float>(rate), weight_decay(settings_, rate, factors.decay));
-        found = found || here;
-      });
+  each_piece(offset, in, out, gradient,
+             [&](std::int64_t, const kernels::Piece& piece, const StepFactors& factors, std::size_t) {
+               const double rate = learning_rate * factors.lr;
+               const bool here =
+                   step(piece, static_cast<float>(rate), weight_decay(settings_, rate, factors.decay));
+               found = found || here;
+             });
   return found;
 }
 
 void OptimizerState::apply(std::span<float> parameters, std::span<const float> gradient,
                            double learning_rate) {
   begin_step(learning_rate);
+  if (measures()) measure(floats_of(parameters), floats_of(gradient));
   apply(0, parameters, parameters, gradient);
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <optional>
 
 #include "common/assert.h"
 #include "common/sync/backup.h"
@@ -23,18 +24,35 @@ double multistep_factor(const ScheduleSection& schedule, std::int64_t version) {
   return std::pow(schedule.step_factor, static_cast<double>(passed));
 }
 
-double poly_factor(const ScheduleSection& schedule, std::int64_t version, std::int64_t planned_versions) {
-  const auto end = static_cast<double>(schedule.total_versions.value_or(planned_versions));
-  return std::pow(std::max(0.0, 1.0 - static_cast<double>(version) / end), schedule.power);
-}
-
-double cosine_factor(const ScheduleSection& schedule, std::int64_t version, std::int64_t planned_versions) {
+// From the end of the warm-up to final_factor: `left` of what is done, in [0, 1], falls from 1 to 0.
+template <typename Left>
+double fall(const ScheduleSection& schedule, std::int64_t version, std::int64_t planned_versions,
+            const Left& left) {
   const std::int64_t end = schedule.total_versions.value_or(planned_versions);
   if (version >= end) return schedule.final_factor;
   const auto done = static_cast<double>(version - schedule.warmup_versions);
   const auto whole = static_cast<double>(end - schedule.warmup_versions);
-  const double fall = 0.5 * (1.0 + std::cos(std::numbers::pi * done / whole));
-  return schedule.final_factor + (1.0 - schedule.final_factor) * fall;
+  return schedule.final_factor + (1.0 - schedule.final_factor) * left(done / whole);
+}
+
+double poly_factor(const ScheduleSection& schedule, std::int64_t version, std::int64_t planned_versions) {
+  return fall(schedule, version, planned_versions,
+              [&](double done) { return std::pow(1.0 - done, schedule.power); });
+}
+
+double cosine_factor(const ScheduleSection& schedule, std::int64_t version, std::int64_t planned_versions) {
+  return fall(schedule, version, planned_versions,
+              [](double done) { return 0.5 * (1.0 + std::cos(std::numbers::pi * done)); });
+}
+
+// Within the warm-up.
+double warmup_factor(const ScheduleSection& schedule, std::int64_t version) {
+  const auto whole = static_cast<double>(schedule.warmup_versions);
+  std::optional<double> begin = schedule.warmup_factor;
+  if (!begin && schedule.scale != RateScale::kNone) begin = std::min(1.0, 1.0 / schedule.scale_factor);
+  if (!begin) return static_cast<double>(version + 1) / whole;
+  if (schedule.warmup == WarmUp::kConstant) return *begin;
+  return *begin + (1.0 - *begin) * (static_cast<double>(version) / whole);
 }
 
 }  // namespace
@@ -56,28 +74,26 @@ std::int64_t planned_versions(const RunConfig& config) {
 double learning_rate(const OptimizerSection& optimizer, Version version, std::int64_t planned_versions) {
   const ScheduleSection& schedule = optimizer.schedule;
   const std::int64_t v = version.value;
+  const double lr = optimizer.lr * schedule.scale_factor;
   PACELINE_ASSERT(v >= 0, "version " + std::to_string(v));
-  if (v < schedule.warmup_versions) {
-    return optimizer.lr * (static_cast<double>(v + 1) / static_cast<double>(schedule.warmup_versions));
-  }
+  if (v < schedule.warmup_versions) return lr * warmup_factor(schedule, v);
   switch (schedule.kind) {
     case ScheduleKind::kConstant:
-      return optimizer.lr;
+      return lr;
     case ScheduleKind::kStep:
-      return optimizer.lr * step_factor(schedule, v);
+      return lr * step_factor(schedule, v);
     case ScheduleKind::kCosine:
-      return optimizer.lr * cosine_factor(schedule, v, planned_versions);
+      return lr * cosine_factor(schedule, v, planned_versions);
     case ScheduleKind::kExp:
-      return optimizer.lr * std::pow(schedule.gamma, static_cast<double>(v));
+      return lr * std::pow(schedule.gamma, static_cast<double>(v));
     case ScheduleKind::kInv:
-      return optimizer.lr * std::pow(1.0 + schedule.gamma * static_cast<double>(v), -schedule.power);
+      return lr * std::pow(1.0 + schedule.gamma * static_cast<double>(v), -schedule.power);
     case ScheduleKind::kMultistep:
-      return optimizer.lr * multistep_factor(schedule, v);
+      return lr * multistep_factor(schedule, v);
     case ScheduleKind::kPoly:
-      return optimizer.lr * poly_factor(schedule, v, planned_versions);
+      return lr * poly_factor(schedule, v, planned_versions);
     case ScheduleKind::kSigmoid:
-      return optimizer.lr /
-             (1.0 + std::exp(-schedule.gamma * static_cast<double>(v - schedule.step_versions)));
+      return lr / (1.0 + std::exp(-schedule.gamma * static_cast<double>(v - schedule.step_versions)));
   }
   PACELINE_ASSERT(false, "unknown schedule");
 }

@@ -34,6 +34,16 @@ class StateVector {
     return {floats + (offset - block.begin), static_cast<std::size_t>(std::min(n, block.end - offset))};
   }
 
+  // The same, to be read.
+  std::span<const float> read_from(std::int64_t offset, std::int64_t n) const {
+    const std::int64_t i = offset / blocks_.block_floats();
+    const std::span<const float> rest =
+        blocks_.block(i).subspan(static_cast<std::size_t>(offset - blocks_.elements(i).begin));
+    return rest.first(std::min(static_cast<std::size_t>(n), rest.size()));
+  }
+  std::int64_t block_count() const { return blocks_.block_count(); }
+  Range block(std::int64_t i) const { return blocks_.elements(i); }
+
   // Never changes. May go to another thread.
   const BlockRange& image() const { return blocks_; }
   // Becomes what `image` holds, which has as many floats, cut into as large blocks.

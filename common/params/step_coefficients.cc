@@ -7,14 +7,17 @@ namespace paceline {
 kernels::WeightDecay weight_decay(const OptimizerSection& settings, double learning_rate, double factor) {
   const double decay = settings.weight_decay * factor;
   if (decay == 0.0) return {};
-  if (!settings.decoupled) return {kernels::Decay::kCoupled, static_cast<float>(decay)};
+  const bool decoupled = settings.kind == OptimizerKind::kLamb || settings.decoupled;
+  if (!decoupled) return {kernels::Decay::kCoupled, static_cast<float>(decay)};
   return {kernels::Decay::kDecoupled, static_cast<float>(learning_rate * decay)};
 }
 
 kernels::AdamStep adam_step(const OptimizerSection& settings, double learning_rate, std::int64_t t) {
   const auto count = static_cast<double>(t);
-  const double root_scale = 1.0 / std::sqrt(1.0 - std::pow(settings.beta2, count));
-  return {.rate = static_cast<float>(learning_rate / (1.0 - std::pow(settings.beta1, count))),
+  const bool corrects = settings.bias_correction;
+  const double first = corrects ? 1.0 - std::pow(settings.beta1, count) : 1.0;
+  const double root_scale = corrects ? 1.0 / std::sqrt(1.0 - std::pow(settings.beta2, count)) : 1.0;
+  return {.rate = static_cast<float>(learning_rate / first),
           .root_scale = static_cast<float>(root_scale),
           .beta1 = static_cast<float>(settings.beta1),
           .one_minus_beta1 = static_cast<float>(1.0 - settings.beta1),
@@ -23,11 +26,13 @@ kernels::AdamStep adam_step(const OptimizerSection& settings, double learning_ra
           .epsilon = static_cast<float>(settings.epsilon * (settings.epsilon_hat ? root_scale : 1.0))};
 }
 
-kernels::MomentumStep momentum_step(const OptimizerSection& settings, double learning_rate) {
-  const auto rate = static_cast<float>(learning_rate);
+kernels::MomentumStep momentum_step(const OptimizerSection& settings, double learning_rate,
+                                    double trust_ratio) {
   const bool inside = settings.momentum_form == MomentumForm::kInside;
-  return {inside ? 1.0F : rate, static_cast<float>(settings.momentum), settings.nesterov,
-          inside ? rate : 1.0F};
+  return {.learning_rate = static_cast<float>(inside ? 1.0 : learning_rate),
+          .momentum = static_cast<float>(settings.momentum),
+          .nesterov = settings.nesterov,
+          .into = static_cast<float>(inside ? learning_rate * trust_ratio : trust_ratio)};
 }
 
 kernels::SquareStep square_step(const OptimizerSection& settings, double learning_rate) {

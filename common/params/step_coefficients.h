@@ -14,7 +14,9 @@ kernels::WeightDecay weight_decay(const OptimizerSection& settings, double learn
                                   double factor = 1.0);
 // Of the step that is the `t`-th, the first being 1.
 kernels::AdamStep adam_step(const OptimizerSection& settings, double learning_rate, std::int64_t t);
-kernels::MomentumStep momentum_step(const OptimizerSection& settings, double learning_rate);
+// `trust_ratio`: of LARS, which is in the kept step whatever the form.
+kernels::MomentumStep momentum_step(const OptimizerSection& settings, double learning_rate,
+                                    double trust_ratio = 1.0);
 // Of adagrad, rmsprop and adadelta.
 kernels::SquareStep square_step(const OptimizerSection& settings, double learning_rate);
 

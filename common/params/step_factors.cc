@@ -1,14 +1,19 @@
 #include "common/params/step_factors.h"
 
+#include "common/assert.h"
+
 namespace paceline {
 
 StepFactors step_factors(const TensorTraits& traits, const OptimizerSection& settings) {
   // Once: a delta has been made with them. What is not trained stays so.
   const double lr = settings.of_deltas && traits.lr_factor != 0.0 ? 1.0 : traits.lr_factor;
   if (traits.role == TensorRole::kBuffer) return {.lr = 0.0, .towards = std::min(1.0, lr)};
-  if (settings.weight_decay == 0.0) return {.lr = lr};
-  const bool spared = settings.decay == DecayOf::kWeights && traits.role != TensorRole::kWeight;
-  return {.lr = lr, .decay = spared ? 0.0 : settings.of_deltas ? 1.0 : traits.decay_factor};
+  const bool weight = traits.role == TensorRole::kWeight;
+  const bool adapts =
+      measures_tensors(settings.kind) && lr != 0.0 && (weight || settings.trust == TensorsOf::kAll);
+  if (settings.weight_decay == 0.0) return {.lr = lr, .adapts = adapts};
+  const bool spared = settings.decay == TensorsOf::kWeights && !weight;
+  return {.lr = lr, .decay = spared ? 0.0 : settings.of_deltas ? 1.0 : traits.decay_factor, .adapts = adapts};
 }
 
 FactorRanges::FactorRanges(const Layout& layout, const OptimizerSection& settings, Range range) {
@@ -17,8 +22,11 @@ FactorRanges::FactorRanges(const Layout& layout, const OptimizerSection& setting
     const std::int64_t end = std::min(tensor.offset + tensor.size(), range.end) - range.begin;
     if (end <= 0 || tensor.offset >= range.end) continue;
     const StepFactors factors = step_factors(tensor.traits, settings);
+    const bool whole = tensor.offset >= range.begin && tensor.offset + tensor.size() <= range.end;
+    PACELINE_ASSERT(whole || !factors.adapts, tensor.name + " is cut, and its norm is needed");
     all_one = all_one && factors == StepFactors{};
-    if (!pieces_.empty() && pieces_.back().factors == factors) {
+    const bool apart = factors.adapts;  // its ratio is its own
+    if (!apart && !pieces_.empty() && pieces_.back().factors == factors) {
       pieces_.back().end = end;
     } else {
       pieces_.push_back({end, factors});

@@ -3,6 +3,8 @@
 //
 //   layout   conv1.weight 864 · conv1.bias 32 · fc.weight 10,240 · fc.bias 10      decay: weights
 //   factors  [0, 864) 1, 1 · [864, 896) 1, 0 · [896, 11136) 1, 1 · [11136, 11146) 1, 0
+//
+// Under an optimizer that sums over whole tensors (trust_ratio.h) each tensor is a range of its own.
 #pragma once
 
 #include <algorithm>
@@ -20,6 +22,7 @@ struct StepFactors {
   double decay = 1.0;  // times the weight decay
   // Of a buffer, whose lr is 0: what it becomes is (1 - towards) x what it is + towards x what was measured.
   double towards = 0.0;
+  bool adapts = false;  // lars, lamb: its step is multiplied by its tensor's trust ratio
   bool operator==(const StepFactors&) const = default;
 };
 
@@ -36,16 +39,28 @@ class FactorRanges {
   // All factors are 1.
   FactorRanges() = default;
   // For elements `range` of a vector with this layout, counted from the range's begin. What lies in no tensor
-  // has the factors 1.
+  // has the factors 1. Under lars and lamb `range` cuts no tensor that adapts (shard_ranges.h).
   FactorRanges(const Layout& layout, const OptimizerSection& settings, Range range);
 
   bool all_are_one() const { return pieces_.empty(); }
 
+  // Elements [the end of the piece before, end) have these.
+  struct Piece {
+    std::int64_t end;
+    StepFactors factors;
+  };
+  const std::vector<Piece>& pieces() const { return pieces_; }
+
   // Calls use(piece, factors) for the pieces of `part` that have the same factors, from front to back.
   template <typename Use>
   void for_each(Range part, const Use& use) const {
+    for_each_numbered(part, [&](Range at, const StepFactors& factors, std::size_t) { use(at, factors); });
+  }
+  // The same with the number of the piece; pieces().size() behind the last.
+  template <typename Use>
+  void for_each_numbered(Range part, const Use& use) const {
     if (pieces_.empty()) {
-      use(part, StepFactors{});
+      use(part, StepFactors{}, 0);
       return;
     }
     auto piece = std::upper_bound(pieces_.begin(), pieces_.end(), part.begin,
@@ -53,17 +68,14 @@ class FactorRanges {
     for (std::int64_t at = part.begin; at < part.end; ++piece) {
       const bool behind = piece == pieces_.end();
       const std::int64_t end = behind ? part.end : std::min(part.end, piece->end);
-      use(Range{at, end}, behind ? StepFactors{} : piece->factors);
+      use(Range{at, end}, behind ? StepFactors{} : piece->factors,
+          static_cast<std::size_t>(piece - pieces_.begin()));
       if (behind) return;
       at = end;
     }
   }
 
  private:
-  struct Piece {
-    std::int64_t end;  // it begins where the one before ends
-    StepFactors factors;
-  };
   std::vector<Piece> pieces_;
 };
 

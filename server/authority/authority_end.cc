@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/params/shard_ranges.h"
 #include "server/authority/authority.h"
 
 namespace paceline::server {
@@ -125,7 +126,8 @@ void Authority::advance_end(Ticks now) {
       const bool saves = final_state.save;
       send_decision(std::move(final_state));
       if (saves) begin_checkpoint(now);
-      model_.request(layout_, config_.cluster.shards, engine_.version(), outbox_);
+      model_.request(layout_, shard_ranges(layout_, config_.train.optimizer, config_.cluster.shards),
+                     engine_.version(), outbox_);
       // A version is one state under versioned application, so what was evaluated need not be again.
       if (engine_.apply_mode() == ApplyMode::kVersioned && evaluated_ == engine_.version()) {
         record_.last_evaluation_is_final();

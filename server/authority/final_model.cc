@@ -13,12 +13,13 @@ constexpr std::uint64_t kRequest = 1;  // the authority asks only once
 
 }  // namespace
 
-void FinalModel::request(const Layout& layout, std::uint32_t shards, Version version, Outbox& outbox) {
+void FinalModel::request(const Layout& layout, const std::vector<Range>& shards, Version version,
+                         Outbox& outbox) {
   requested_ = true;
   version_ = version;
   layout_ = layout;
-  for (const Range range : partition(layout.size(), shards)) slices_.push_back({range, 0, false, {}});
-  for (std::uint32_t k = 0; k < shards; ++k) {
+  for (const Range range : shards) slices_.push_back({range, 0, false, {}});
+  for (std::uint32_t k = 0; k < shards.size(); ++k) {
     outbox.send(Peer::of(ShardId(k)), {wire::Pull{kRequest, version, /*exact=*/true, kNoRevision}, {}});
   }
 }

@@ -22,8 +22,8 @@ namespace paceline::server {
 
 class FinalModel {
  public:
-  // Asks every shard for the retained `version`.
-  void request(const Layout& layout, std::uint32_t shards, Version version, Outbox& outbox);
+  // Asks every shard for the retained `version`. `shards`: their ranges (common/params/shard_ranges.h).
+  void request(const Layout& layout, const std::vector<Range>& shards, Version version, Outbox& outbox);
 
   // A piece. Errors: kOutOfOrder, kInvalidArgument when it is not the next of its shard.
   [[nodiscard]] Status add(const wire::Parameters& piece, wire::Payload payload);

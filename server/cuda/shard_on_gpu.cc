@@ -257,6 +257,8 @@ class ShardOnGpu final : public server::ShardDevice {
         case OptimizerKind::kAdagrad:
         case OptimizerKind::kRmsprop:
         case OptimizerKind::kAdadelta:
+        case OptimizerKind::kLars:
+        case OptimizerKind::kLamb:
           break;
       }
       PACELINE_ASSERT(false, "an optimizer that is not on a GPU, refused by the configuration");

@@ -48,6 +48,7 @@ NextState::NextState(const ShardSettings& settings, std::int64_t size, const Blo
       guess_(cluster_, size),
       expected_(cluster_.workers()),
       last_samples_(cluster_.workers()) {
+  if (optimizer_.measures()) sums_.front().resize(static_cast<std::size_t>(size));
   std::iota(expected_.begin(), expected_.end(), 0U);
   if (settings.device != nullptr) device_.emplace(settings, size, pool);
 }

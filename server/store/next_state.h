@@ -154,6 +154,10 @@ class NextState {
                          Backups& backups);
   void apply_locally(const Gradient& gradient, double rate, BlockRange& backup);
   void apply_mean(const wire::ApplyDecision& decision, const GradientStore& gradients, BlockRange& now);
+  std::span<float> sum_of_block(std::size_t thread, std::int64_t i, Range elements);
+  void make_mean(std::int64_t i, std::span<float> sum, const wire::ApplyDecision& decision, float share,
+                 const GradientStore& gradients);
+  void measure(const BlockRange& now);
   void foresee(const wire::ApplyDecision& decision);
   void turn_eager();
   bool prepares() const {
@@ -178,7 +182,8 @@ class NextState {
   std::optional<DeviceApply> device_;  // where there is one; of the rest of this only what follows decisions
   const bool local_updates_;
   ApplyPool apply_pool_;
-  std::vector<std::vector<float>> sums_;  // per thread: one block of a clock's weighted sum
+  // Per thread: one block of a clock's weighted sum. Where the optimizer measures whole tensors: the whole, in one.
+  std::vector<std::vector<float>> sums_;
 
   std::vector<Block> blocks_;
   std::vector<std::int64_t> unfinished_;  // scratch: what a pass goes over

@@ -179,23 +179,18 @@ void NextState::apply_mean(const wire::ApplyDecision& decision, const GradientSt
   for (const wire::Contribution& c : decision.contributions) samples += c.samples;
   const float share = 1.0F / static_cast<float>(samples);
   optimizer_.begin_step(decision.learning_rate);
+  if (optimizer_.measures()) {
+    // The mean of a whole tensor has to be there before its first element is changed.
+    apply_pool_.run(now.block_count(), [&](std::size_t, std::int64_t i) {
+      make_mean(i, sum_of_block(0, i, now.elements(i)), decision, share, gradients);
+    });
+    measure(now);
+  }
   apply_pool_.run(now.block_count(), [&](std::size_t thread, std::int64_t i) {
     Block& block = blocks_[static_cast<std::size_t>(i)];
     const Range elements = now.elements(i);
-    const auto floats = static_cast<std::size_t>(elements.size());
-    if (!block.floats) sums_[thread].resize(floats);
-    const std::span<float> sum =
-        block.floats ? std::span(block.floats.writable_data(), floats) : std::span(sums_[thread]);
-    for (; block.taken < decision.contributions.size(); ++block.taken) {
-      const wire::Contribution& c = decision.contributions[block.taken];
-      const float weight = weight_of(c);
-      gradients.find(c.worker, c.clock)
-          ->for_each_in(elements, [&](std::int64_t offset, std::span<const float> values) {
-            const auto part = sum.subspan(static_cast<std::size_t>(offset - elements.begin), values.size());
-            block.taken == 0 ? begin_sum(part, values, weight) : add_weighted(part, values, weight);
-          });
-    }
-    scale(sum, share);
+    const std::span<float> sum = sum_of_block(thread, i, elements);
+    if (!optimizer_.measures()) make_mean(i, sum, decision, share, gradients);
     if (block.floats) {
       optimizer_.apply(elements.begin, now.block(i), sum, sum);  // the sum's block becomes the current one
       now.replace(i, std::move(block.floats));
@@ -205,6 +200,52 @@ void NextState::apply_mean(const wire::ApplyDecision& decision, const GradientSt
       });
     }
   });
+}
+
+// Where the sum of block i lies, which has these elements.
+std::span<float> NextState::sum_of_block(std::size_t thread, std::int64_t i, Range elements) {
+  Block& block = blocks_[static_cast<std::size_t>(i)];
+  const auto floats = static_cast<std::size_t>(elements.size());
+  if (block.floats) return {block.floats.writable_data(), floats};
+  if (optimizer_.measures())
+    return std::span(sums_.front()).subspan(static_cast<std::size_t>(elements.begin), floats);
+  sums_[thread].resize(floats);
+  return sums_[thread];
+}
+
+// Of block i: what is prepared of its weighted sum, and the rest of it, as the mean.
+void NextState::make_mean(std::int64_t i, std::span<float> sum, const wire::ApplyDecision& decision,
+                          float share, const GradientStore& gradients) {
+  Block& block = blocks_[static_cast<std::size_t>(i)];
+  const Range elements{i * pool_.block_floats(), i * pool_.block_floats() + std::ssize(sum)};
+  for (; block.taken < decision.contributions.size(); ++block.taken) {
+    const wire::Contribution& c = decision.contributions[block.taken];
+    const float weight = weight_of(c);
+    gradients.find(c.worker, c.clock)
+        ->for_each_in(elements, [&](std::int64_t offset, std::span<const float> values) {
+          const auto part = sum.subspan(static_cast<std::size_t>(offset - elements.begin), values.size());
+          block.taken == 0 ? begin_sum(part, values, weight) : add_weighted(part, values, weight);
+        });
+  }
+  scale(sum, share);
+}
+
+// Over the parameters and the mean of each block, which lie in pieces of their own.
+void NextState::measure(const BlockRange& now) {
+  const auto within = [](std::span<const float> block, std::int64_t at, std::int64_t n) {
+    const auto rest = block.subspan(static_cast<std::size_t>(at));
+    return rest.first(std::min(static_cast<std::size_t>(n), rest.size()));
+  };
+  const std::int64_t floats = now.block_floats();
+  optimizer_.measure([&](std::int64_t offset,
+                         std::int64_t n) { return within(now.block(offset / floats), offset % floats, n); },
+                     [&](std::int64_t offset, std::int64_t n) {
+                       const std::int64_t i = offset / floats;
+                       return within(sum_of_block(0, i, now.elements(i)), offset % floats, n);
+                     },
+                     [&](std::int64_t count, const std::function<void(std::int64_t)>& work) {
+                       apply_pool_.run(count, [&](std::size_t, std::int64_t i) { work(i); });
+                     });
 }
 
 // Who has contributed will contribute to the next clock, too, unless it has finished or dies.

@@ -144,7 +144,8 @@ TEST_CASE("an_all_reduce_ends_at_max_seconds_with_whole_steps") {
 }
 
 TEST_CASE("nodes_of_several_threads_sum_theirs_first") {
-  const RunConfig config = summing(Algorithm::kAuto, 2, 2);
+  RunConfig config = summing(Algorithm::kAuto, 2, 2);
+  config.train.optimizer.kind = GENERATE(OptimizerKind::kMomentum, OptimizerKind::kLars);
   CHECK(furthest(run(config).model.parameters, run(with_servers(config)).model.parameters) < 1e-6);
 }
 

@@ -2,7 +2,7 @@
 paceline_test(params_test
   SOURCES unit/layout_test.cc unit/optimizer_test.cc unit/optimizer_plain.cc unit/schedule_test.cc
           unit/vector_ops_test.cc unit/blocks_test.cc unit/model_file_test.cc unit/atomic_file_test.cc
-          unit/pipeline_plan_test.cc unit/plan_test.cc
+          unit/pipeline_plan_test.cc unit/plan_test.cc unit/trust_ratio_test.cc
   LIBS paceline_params paceline_schedule paceline_files Threads::Threads)
 # The tests' truth is compiled as it is written: one element after another.
 paceline_compiled_as("-O1;-fno-tree-vectorize" unit/optimizer_plain.cc)

@@ -32,6 +32,8 @@ const std::vector<Way> kWays = {
     {OptimizerKind::kMomentum, Combine::kMean, CompensationKind::kNone, 3},
     {OptimizerKind::kAdam, Combine::kEach, CompensationKind::kNone, 3},
     {OptimizerKind::kAdam, Combine::kMean, CompensationKind::kNone, 1},
+    {OptimizerKind::kLars, Combine::kMean, CompensationKind::kNone, 3},
+    {OptimizerKind::kLamb, Combine::kMean, CompensationKind::kNone, 3},
     {OptimizerKind::kSgd, Combine::kEach, CompensationKind::kConstant, 1},
     {OptimizerKind::kSgd, Combine::kEach, CompensationKind::kAdaptive, 3},
 };
@@ -208,7 +210,8 @@ TEST_CASE("an image of another range or optimizer is refused by name") {
   CHECK_THAT(refused(adam, beginning(sgd).image().value()),
              Contains("checkpoint for shard 0") && Contains("0 and 0 floats") && Contains("37 and 37"));
   CHECK_THAT(refused(sgd, beginning(adam).image().value()), Contains("37 and 37 floats"));
-  CHECK_THAT(refused(adaptive, beginning(sgd).image().value()), Contains("mean square: 0 floats, expected 37"));
+  CHECK_THAT(refused(adaptive, beginning(sgd).image().value()),
+             Contains("mean square: 0 floats, expected 37"));
   CHECK_THAT(refused(sgd, image_of(kFloats + 1, 3, 0)), Contains("38 parameters, expected 37"));
   CHECK_THAT(refused(sgd, image_of(kFloats, -1, 0)), Contains("version -1"));
 }

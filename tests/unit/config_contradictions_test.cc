@@ -106,6 +106,68 @@ TEST_CASE("what_a_pipeline_does_not_go_with_is_refused") {
              Catch::Matchers::Contains("each stage's gradient would step the others' parameters"));
 }
 
+TEST_CASE("what_large_mini_batches_do_not_go_with_is_refused_by_file_line_and_key") {
+  const std::string good =
+      "train:\n  total_iterations: 100\n  batch_size: 64\n  optimizer:\n    kind: lars\n    weight_decay: "
+      "0.1\n"
+      "    schedule: {scale: linear, base_batch: 32, warmup_versions: 10}\n";
+  const auto config = parse_config(good, "run.yaml", {});
+  REQUIRE(config.status().message() == "");
+  CHECK(config->train.optimizer.momentum_form == MomentumForm::kInside);
+  CHECK(config->train.optimizer.decay == TensorsOf::kWeights);
+  CHECK(config->train.optimizer.schedule.scale_factor == 2.0);
+  struct Case {
+    std::vector<std::string> given;
+    const char* start;
+  };
+  for (const Case& bad : std::vector<Case>{
+           {{"sync.combine=each"},
+            "run.yaml:5: train.optimizer.kind: it adapts to the gradient of the whole"},
+           {{"sync.combine=each", "train.optimizer.kind=lamb"}, "command line: train.optimizer.kind: "},
+           {{"sync.policy=asp"}, "run.yaml:5: train.optimizer.kind: it adapts"},
+           {{"server.device=cuda"},
+            "run.yaml:5: train.optimizer.kind: there is no such optimizer on a server"},
+           {{"train.device=cuda", "sync.policy=ssp"}, "run.yaml:5: train.optimizer.kind: a worker's GPU"},
+           {{"train.local_steps=2", "train.inner_optimizer.kind=sgd"},
+            "run.yaml:5: train.optimizer.kind: it adapts to gradients"},
+           {{"train.optimizer.decoupled=true"}, "command line: train.optimizer.decoupled: nobody reads it"},
+           {{"train.optimizer.kind=sgd", "train.optimizer.trust=all"},
+            "command line: train.optimizer.trust: nobody reads it"},
+           {{"train.total_iterations=9"},
+            "run.yaml:7: train.optimizer.schedule.warmup_versions: the warm-up is longer than the run, got "
+            "10 of 9"},
+           {{"train.optimizer.schedule.base_batch=0"}, "command line: train.optimizer.schedule.base_batch: "},
+           {{"train.optimizer.schedule.scale=none"},
+            "run.yaml:7: train.optimizer.schedule.base_batch: nobody reads it"},
+           {{"train.optimizer.schedule.warmup=constant", "train.optimizer.schedule.scale=none",
+             "train.optimizer.schedule.base_batch=null"},
+            "command line: train.optimizer.schedule.warmup: a constant warm-up needs a rate"},
+           {{"train.label_smoothing=1"}, "command line: train.label_smoothing: "},
+           {{"train.accumulate=65"}, "command line: train.accumulate: more parts than samples"},
+           {{"train.accumulate=2", "train.device=cuda"}, "command line: train.accumulate: a GPU computes"}}) {
+    CHECK_THAT(refusal(good, bad.given), StartsWith(bad.start));
+  }
+  const std::vector<std::string> on_gpus = {"train.device=cuda"};
+  CHECK(parse_config(good, "run.yaml", on_gpus).status().message() == "");
+}
+
+// What was resolved is said in the effective configuration, and means the same when that is read again.
+TEST_CASE("the_scale_of_a_rate_follows_who_takes_a_step_together") {
+  const std::string text =
+      "cluster: {nodes: 4}\ntrain: {batch_size: 64, total_iterations: 400, optimizer: {kind: momentum, "
+      "schedule: "
+      "{scale: root, base_batch: 64}}}\n";
+  const auto factor = [&](const std::vector<std::string>& given) {
+    const auto config = parse_config(text, "run.yaml", given);
+    REQUIRE(config.status().message() == "");
+    return config->train.optimizer.schedule.scale_factor;
+  };
+  CHECK(factor({}) == 2.0);
+  CHECK(factor({"train.optimizer.schedule.scale=linear"}) == 4.0);
+  CHECK(factor({"sync.policy=asp"}) == 1.0);
+  CHECK(factor({"sync.policy=backup", "sync.backup_workers=3"}) == 1.0);
+}
+
 TEST_CASE("contradictions_are_refused_at_a_key_that_was_given") {
   struct Case {
     const char* text;

@@ -40,26 +40,28 @@ TEST_CASE("a_run_in_one_process_ends_with_the_bits_of_one_with_servers") {
     PolicyKind policy;
     CombineMode combine;
     OptimizerKind optimizer;
-    DecayOf decay = DecayOf::kAll;
+    TensorsOf decay = TensorsOf::kAll;
     std::int64_t local_steps = 1;
     bool normalised = false;
   };
   const auto each = GENERATE(
       Case{1, PolicyKind::kBsp, CombineMode::kMean, OptimizerKind::kSgd},
-      Case{1, PolicyKind::kBsp, CombineMode::kMean, OptimizerKind::kSgd, DecayOf::kWeights},
+      Case{1, PolicyKind::kBsp, CombineMode::kMean, OptimizerKind::kSgd, TensorsOf::kWeights},
       Case{1, PolicyKind::kSsp, CombineMode::kEach, OptimizerKind::kSgd},
       Case{1, PolicyKind::kBsp, CombineMode::kEach, OptimizerKind::kAdam},
       Case{3, PolicyKind::kBsp, CombineMode::kMean, OptimizerKind::kMomentum},
-      Case{3, PolicyKind::kBsp, CombineMode::kMean, OptimizerKind::kMomentum, DecayOf::kAll, 4},
-      Case{1, PolicyKind::kSsp, CombineMode::kEach, OptimizerKind::kSgd, DecayOf::kAll, 4},
-      Case{3, PolicyKind::kBsp, CombineMode::kMean, OptimizerKind::kMomentum, DecayOf::kAll, 1, true},
-      Case{2, PolicyKind::kBsp, CombineMode::kMean, OptimizerKind::kSgd, DecayOf::kAll, 4, true});
+      Case{3, PolicyKind::kBsp, CombineMode::kMean, OptimizerKind::kMomentum, TensorsOf::kAll, 4},
+      Case{1, PolicyKind::kSsp, CombineMode::kEach, OptimizerKind::kSgd, TensorsOf::kAll, 4},
+      Case{3, PolicyKind::kBsp, CombineMode::kMean, OptimizerKind::kMomentum, TensorsOf::kAll, 1, true},
+      Case{3, PolicyKind::kBsp, CombineMode::kMean, OptimizerKind::kLars, TensorsOf::kWeights},
+      Case{1, PolicyKind::kSsp, CombineMode::kMean, OptimizerKind::kLamb, TensorsOf::kAll, 1, true},
+      Case{2, PolicyKind::kBsp, CombineMode::kMean, OptimizerKind::kSgd, TensorsOf::kAll, 4, true});
   CAPTURE(each.threads, static_cast<int>(each.policy), static_cast<int>(each.optimizer));
   RunConfig config =
       with_policy(training_config(1, each.threads), each.policy, ApplyMode::kVersioned, each.combine);
   config.train.optimizer.kind = each.optimizer;
   config.train.optimizer.lr = each.optimizer == OptimizerKind::kAdam ? 0.001 : 0.05;
-  if (each.decay == DecayOf::kWeights) {  // biases are spared, and one layer learns half as fast
+  if (each.decay == TensorsOf::kWeights) {  // biases are spared, and one layer learns half as fast
     config.train.optimizer.decay = each.decay;
     config.train.optimizer.weight_decay = 0.1;
     config.train.layers.back().lr_factor = 0.5;

@@ -7,6 +7,8 @@
 #include "common/fnv1a.h"
 #include "common/hex.h"
 #include "tests/unit/model_checks.h"
+#include "worker/model/accumulating.h"
+#include "worker/model/loss.h"
 #include "worker/model/reference.h"
 
 using namespace paceline;
@@ -125,6 +127,39 @@ TEST_CASE("the_loss_of_equal_logits_is_the_logarithm_of_the_classes") {
   CHECK(metric->correct == std::count(batch.labels.begin(), batch.labels.end(), 0));
 }
 
+TEST_CASE("the_gradient_of_a_smoothed_loss_is_its_finite_difference") {
+  NetworkSpec network = network_of({conv(3, 3), relu(), dense(4)}, {2, 4, 4}, 4);
+  network.label_smoothing = 0.3;
+  check_gradient(network);
+}
+
+// Logits 1, 2, 0: log sum exp = 2.407606. Label 0, e 0.3: t = 0.8, 0.1, 0.1; the loss is that less 0.8 + 0.2.
+TEST_CASE("a_smoothed_loss_is_that_of_its_target_and_evaluations_have_the_plain_one", "[both]") {
+  const std::vector<float> logits = {1, 2, 0};
+  const std::vector<std::uint8_t> labels = {0};
+  std::vector<float> difference(3);
+  const Metric smoothed = softmax_cross_entropy<float>(logits, labels, 3, difference, 0.3);
+  CHECK(smoothed.loss_sum == Approx(1.407606));
+  CHECK(difference[0] == Approx(std::exp(1 - 2.407606) - 0.8));
+  CHECK(difference[1] == Approx(std::exp(2 - 2.407606) - 0.1));
+  CHECK(difference[2] == Approx(std::exp(0 - 2.407606) - 0.1));
+  CHECK(softmax_cross_entropy<float>(logits, labels, 3, {}).loss_sum == Approx(1.407606));  // 2.407606 - 1
+
+  NetworkSpec network = network_of({dense(4)}, {1, 2, 2}, 4);
+  const RandomBatch batch(network, 5, 1);
+  const std::vector<float> parameters = random_parameters(network, 3);
+  std::vector<float> gradient(parameters.size());
+  for (const Backend kind : {Backend::kReference, Backend::kOnednn}) {
+    network.label_smoothing = 0.0;
+    const auto plain = backend_of(kind, network, 5)->evaluate(parameters, batch.all());
+    network.label_smoothing = 0.5;
+    const auto backend = backend_of(kind, network, 5);
+    CHECK(backend->evaluate(parameters, batch.all())->loss_sum == plain->loss_sum);
+    CHECK(backend->gradient(parameters, batch.all(), gradient, whole_at_the_end)->loss_sum !=
+          Approx(plain->loss_sum));
+  }
+}
+
 // bfloat16 has 8 bits: near 1 they are 2^-7 apart, near 3 2^-6. Each number here is rounded to its neighbour,
 // and the product 3 x 1 and the bias to 3 again.
 TEST_CASE("a_reference_may_keep_its_activations_as_bfloat16") {
@@ -170,6 +205,46 @@ TEST_CASE("the_mean_of_equal_mini_batches_is_the_large_one", "[both]") {
     }
     // Float sums in another order: a few units of 6e-8.
     CHECK(relative_l2(mean, whole, 0, network.layout.size()) < 1e-6);
+  }
+}
+
+TEST_CASE("a_mini_batch_in_parts_has_the_gradient_of_the_whole_and_its_metric", "[both]") {
+  const NetworkSpec network =
+      network_of({conv(4, 3), relu(), pool(2), dense(8), relu(), dropout(0.4), dense(5)}, {3, 8, 8}, 5);
+  const std::vector<float> parameters = random_parameters(network, 2);
+  const std::int64_t samples = GENERATE(12, 11, 2);  // parts of 3; the last of two; two of one
+  const RandomBatch batch(network, samples, 2);
+  for (const Backend kind : {Backend::kReference, Backend::kOnednn}) {
+    const MakeBackend make = [&](const NetworkSpec& spec, std::int64_t size, std::uint64_t seed) {
+      return make_backend(kind, spec, size, seed);
+    };
+    const auto whole_backend = make(network, samples, 5).value();
+    const auto in_parts = accumulating(make, 4)(network, samples, 5).value();
+    std::vector<float> whole(parameters.size());
+    std::vector<float> sum(parameters.size(), std::nanf(""));
+    std::vector<std::vector<float>> said;
+    std::vector<std::int64_t> begins;
+    const auto final_from = [&](std::int64_t begin) {
+      begins.push_back(begin);
+      said.emplace_back(sum.begin() + begin, sum.end());
+    };
+    const auto expected = whole_backend->gradient(parameters, batch.all(), whole, whole_at_the_end);
+    const auto got = in_parts->gradient(parameters, batch.all(), sum, final_from);
+    REQUIRE((expected.is_ok() && got.is_ok()));
+    CHECK(got->samples == samples);
+    CHECK(got->correct == expected->correct);
+    CHECK(got->loss_sum == Approx(expected->loss_sum).epsilon(1e-6));
+    const std::vector<double> exact(whole.begin(), whole.end());
+    CHECK(relative_l2(sum, exact, 0, network.layout.size()) < 1e-6);
+    // Final, from the last layer to the first, while the last part is computed.
+    REQUIRE(begins.size() == 3);
+    CHECK(begins.back() == 0);
+    for (std::size_t k = 0; k < begins.size(); ++k) {
+      CHECK(said[k] == std::vector<float>(sum.begin() + begins[k], sum.end()));
+    }
+    const auto evaluated = in_parts->evaluate(parameters, batch.all());
+    CHECK(evaluated->loss_sum ==
+          Approx(whole_backend->evaluate(parameters, batch.all())->loss_sum).epsilon(1e-6));
   }
 }
 

@@ -54,6 +54,9 @@ void PlainOptimizer::apply(std::vector<float>& parameters, const std::vector<flo
         second[i] = kept(b2 * second[i] + c2 * (g * g));
         step = adam_rate * (first[i] / (std::sqrt(second[i]) * root_scale + epsilon));
         break;
+      case OptimizerKind::kLars:
+      case OptimizerKind::kLamb:  // in trust_ratio_test.cc: they need layouts
+        break;
       case OptimizerKind::kAdagrad:
       case OptimizerKind::kRmsprop:
         first[i] = kept(keep * first[i] + add * (g * g));

@@ -111,7 +111,7 @@ class Decisions final : public simulate::Watcher {
 };
 
 inline simulate::Outcome watched(const RunConfig& config, TaskFactory& tasks, Decisions& decisions) {
-  const auto plan = simulate::make_plan(config, nullptr, tasks.layout().size());
+  const auto plan = simulate::make_plan(config, nullptr, &tasks.layout());
   REQUIRE(plan);
   const auto training = simulate::Training::begin(*plan, tasks);
   REQUIRE(training);

@@ -300,7 +300,7 @@ TEST_CASE("what_is_computed_takes_nothing_of_the_time_that_is_assumed") {
   const Outcome training = watched(config, counting, of_training);
 
   config.simulate.mode = SimulateMode::kTiming;
-  const auto plan = simulate::make_plan(config, nullptr, counting.layout().size());
+  const auto plan = simulate::make_plan(config, nullptr, &counting.layout());
   REQUIRE(plan);
   simulate::TimedComputation computation(*plan);
   Decisions of_timing;

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/params/partition.h"
+#include "common/params/shard_ranges.h"
 #include "server/store/shard.h"
 
 namespace paceline::server {

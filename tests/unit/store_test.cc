@@ -98,7 +98,7 @@ TEST_CASE("each tensor is stepped as its traits say, in whichever shard it lies"
   REQUIRE(layout.add("b.weight", {3}, {.lr_factor = 2.0}));
   ShardSettings settings = settings_of({1, 1});
   settings.optimizer.weight_decay = 0.5;
-  settings.optimizer.decay = DecayOf::kWeights;
+  settings.optimizer.decay = TensorsOf::kWeights;
   Shard shard(ShardId(1), {2, 8}, layout, settings);
   REQUIRE(shard.initialize({0, true}, std::vector<float>(6, 8.0F)).is_ok());
   push_whole(shard, kFirst, 0, {1, 1, 1, 1, 1, 1});
@@ -115,16 +115,27 @@ TEST_CASE("mean: the gradients of a clock are averaged by samples and applied on
 }
 
 TEST_CASE("the same bits however the vector is cut into shards, blocks and pieces") {
-  const auto run = [](std::uint32_t shards, std::int64_t block, std::size_t piece, Combine combine,
-                      std::size_t threads = 1) {
-    constexpr std::int64_t kFloats = 37;
+  const auto [kind, combine] =
+      GENERATE(table<OptimizerKind, Combine>({{OptimizerKind::kAdam, Combine::kEach},
+                                              {OptimizerKind::kAdam, Combine::kMean},
+                                              {OptimizerKind::kLars, Combine::kMean},
+                                              {OptimizerKind::kLamb, Combine::kMean}}));
+  Layout layout;
+  REQUIRE((layout.add("a.weight", {9}).is_ok() && layout.add("a.bias", {3}).is_ok()));
+  REQUIRE((layout.add("b.weight", {20}).is_ok() && layout.add("b.bias", {5}).is_ok()));
+  const auto run = [&, kind = kind, combine = combine](std::uint32_t shards, std::int64_t block,
+                                                       std::size_t piece, std::size_t threads = 1) {
+    OptimizerSection optimizer;
+    optimizer.kind = kind;
+    optimizer.trust_coefficient = 1.0;
     std::vector<float> all;
-    for (const Range range : partition(kFloats, shards)) {
+    for (const Range range : shard_ranges(layout, optimizer, shards)) {
       ShardSettings settings = settings_of(kTwo, block);
-      settings.optimizer.kind = OptimizerKind::kAdam;
+      settings.optimizer = optimizer;
+      settings.combine = combine == Combine::kMean ? CombineMode::kMean : CombineMode::kEach;
       settings.apply_threads = threads;
       settings.apply_alone_floats = 0;  // as large ones are
-      Shard shard(ShardId(0), range, layout_of(kFloats), settings);
+      Shard shard(ShardId(0), range, layout, settings);
       const auto at = [&](std::int64_t i) { return static_cast<float>(range.begin + i); };
       std::vector<float> values(static_cast<std::size_t>(range.size()));
       for (std::int64_t i = 0; i < range.size(); ++i) values[static_cast<std::size_t>(i)] = std::sin(at(i));
@@ -155,12 +166,11 @@ TEST_CASE("the same bits however the vector is cut into shards, blocks and piece
     }
     return all;
   };
-  const Combine combine = GENERATE(Combine::kEach, Combine::kMean);
-  const std::vector<float> once = run(1, 64, 64, combine);
-  CHECK(run(3, 4, 5, combine) == once);
-  CHECK(run(1, 5, 3, combine) == once);
-  CHECK(run(1, 3, 7, combine, 3) == once);  // several threads share the blocks
-  CHECK(run(50, 4, 4, combine) == once);    // more shards than parameters: some ranges are empty
+  const std::vector<float> once = run(1, 64, 64);
+  CHECK(run(3, 4, 5) == once);
+  CHECK(run(1, 5, 3) == once);
+  CHECK(run(1, 3, 7, 3) == once);  // several threads share the blocks
+  CHECK(run(50, 4, 4) == once);    // more shards than parameters: some ranges are empty
 }
 
 TEST_CASE("what was handed out does not change when the next gradient is applied") {

@@ -294,7 +294,7 @@ TEST_CASE("under weight decay a difference has its share of the parameters that 
 TEST_CASE("a thread cache steps each tensor as its traits say, at once and as a difference") {
   OptimizerSection section;
   section.weight_decay = 0.5;
-  section.decay = DecayOf::kWeights;
+  section.decay = TensorsOf::kWeights;
   Layout layout;
   REQUIRE(layout.add("fc.weight", {1}));
   REQUIRE(layout.add("fc.bias", {1}));

@@ -198,6 +198,7 @@ void AllReduceExchange::step() {
   const RunConfig& config = parts_.config;
   scale(sum_, 1.0F / static_cast<float>(config.cluster.cluster().workers()));
   optimizer_.begin_step(learning_rate(config.train.optimizer, version_, planned_versions(config)));
+  if (optimizer_.measures()) optimizer_.measure(floats_of(parameters_.block(0)), floats_of(sum_));
   parameters_.rewrite(
       0, pool_, [&](std::span<const float> in, std::span<float> out) { optimizer_.apply(0, in, out, sum_); });
   ++version_.value;

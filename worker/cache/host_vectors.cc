@@ -114,6 +114,7 @@ void HostVectors::make_difference() {
 void HostVectors::apply_with_state(SharedFloats gradient, double learning_rate, double scale) {
   std::vector<float> kept = spare_difference();
   optimizer().begin_step(learning_rate);
+  if (optimizer().measures()) optimizer().measure(floats_of(parameters_), floats_of(gradient.floats));
   // A stretch at a time, so that what one loop leaves the next one finds in the processor's cache.
   const auto floats = static_cast<std::int64_t>(parameters_.size());
   for (std::int64_t begin = 0; begin < floats; begin += kStretch) {

@@ -80,6 +80,8 @@ struct PsClientOptions {
   std::uint64_t last_generation = 0;
   // What of the layout this node trains (a stage of a pipeline): pushes and pulls are of it alone. Null: all.
   std::optional<Range> trained{};
+  // Where the layout is cut into shards (shard_ranges.h). Empty: nearly equal ranges.
+  std::vector<Range> shards{};
 };
 
 class PsClient final : public Coordinator, public Exchange {

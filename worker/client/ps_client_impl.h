@@ -36,7 +36,8 @@ class PsClient::Impl {
         layout_(layout),
         context_(context),
         state_(cache.ranges().size()),
-        parts_(trained_parts(layout.size(), options_.cluster.shards,
+        parts_(trained_parts(options_.shards.empty() ? partition(layout.size(), options_.cluster.shards)
+                                                     : options_.shards,
                              options_.trained.value_or(Range{0, layout.size()}))),
         pulls_(cache, options_.cluster.threads_per_node, options_.cluster.parameter_encoding,
                options_.parameters, parts_),

@@ -24,11 +24,11 @@ struct ShardPart {
   Range of_shard() const { return {in_shard, in_shard + own.size()}; }
 };
 
-// trained: of the layout, which has `total` floats.
-inline std::vector<ShardPart> trained_parts(std::int64_t total, std::uint32_t shards, Range trained) {
+// shards: of the layout (shard_ranges.h). trained: of the layout, too.
+inline std::vector<ShardPart> trained_parts(const std::vector<Range>& shards, Range trained) {
   std::vector<ShardPart> parts;
   std::int64_t end = 0;  // of what is counted of the node's vectors
-  for (const Range& whole : partition(total, shards)) {
+  for (const Range& whole : shards) {
     const std::int64_t begin = std::max(whole.begin, trained.begin);
     const std::int64_t floats = std::max<std::int64_t>(0, std::min(whole.end, trained.end) - begin);
     parts.push_back({whole, {end, end + floats}, floats == 0 ? 0 : begin - whole.begin});

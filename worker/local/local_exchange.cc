@@ -156,6 +156,7 @@ void LocalExchange::apply_mean(const sync::Apply& decision, double learning_rate
   }
   scale(sum_, 1.0F / static_cast<float>(samples));
   optimizer_.begin_step(learning_rate);
+  if (optimizer_.measures()) optimizer_.measure(floats_of(parameters_.block(0)), floats_of(sum_));
   parameters_.rewrite(
       0, pool_, [&](std::span<const float> in, std::span<float> out) { optimizer_.apply(0, in, out, sum_); });
 }

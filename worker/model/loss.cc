@@ -6,13 +6,13 @@ namespace paceline {
 
 template <typename Real>
 Metric softmax_cross_entropy(std::span<const Real> logits, std::span<const std::uint8_t> labels,
-                             std::int64_t classes, std::span<Real> difference) {
+                             std::int64_t classes, std::span<Real> difference, double smoothing) {
   Metric metric;
   metric.samples = static_cast<std::int64_t>(labels.size());
   const double scale = 1.0 / static_cast<double>(labels.size());
   for (std::size_t n = 0; n < labels.size(); ++n) {
     const std::int64_t first = static_cast<std::int64_t>(n) * classes;
-    const RowLoss row = softmax_row<Real>(logits.data() + first, labels[n], classes, scale,
+    const RowLoss row = softmax_row<Real>(logits.data() + first, labels[n], classes, smoothing, scale,
                                           difference.empty() ? nullptr : difference.data() + first);
     metric.loss_sum += row.loss;
     if (row.correct) ++metric.correct;
@@ -21,8 +21,8 @@ Metric softmax_cross_entropy(std::span<const Real> logits, std::span<const std::
 }
 
 template Metric softmax_cross_entropy<float>(std::span<const float>, std::span<const std::uint8_t>,
-                                             std::int64_t, std::span<float>);
+                                             std::int64_t, std::span<float>, double);
 template Metric softmax_cross_entropy<double>(std::span<const double>, std::span<const std::uint8_t>,
-                                              std::int64_t, std::span<double>);
+                                              std::int64_t, std::span<double>, double);
 
 }  // namespace paceline

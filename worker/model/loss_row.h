@@ -26,10 +26,10 @@ PACELINE_HOST_DEVICE double widened(Real value) {
 }
 
 // `logits` has `classes` elements, label < classes. `difference`, where it is not null, gets
-// (softmax - onehot(label)) * scale. NaN and infinity go through.
+// (softmax - target) * scale. NaN and infinity go through.
 template <typename Real>
 PACELINE_HOST_DEVICE RowLoss softmax_row(const Real* logits, std::int64_t label, std::int64_t classes,
-                                         double scale, Real* difference) {
+                                         double smoothing, double scale, Real* difference) {
   std::int64_t best = 0;
   bool is_number = true;
   for (std::int64_t k = 0; k < classes; ++k) {
@@ -40,11 +40,18 @@ PACELINE_HOST_DEVICE RowLoss softmax_row(const Real* logits, std::int64_t label,
   const double largest = widened(logits[best]);
   double sum = 0.0;
   for (std::int64_t k = 0; k < classes; ++k) sum += std::exp(widened(logits[k]) - largest);
-  const RowLoss row{std::log(sum) + largest - widened(logits[label]), is_number && best == label};
+  double aimed_at = widened(logits[label]);  // the mean of the logits under the target
+  if (smoothing > 0.0) {
+    double all = 0.0;
+    for (std::int64_t k = 0; k < classes; ++k) all += widened(logits[k]);
+    aimed_at = (1.0 - smoothing) * aimed_at + smoothing * all / static_cast<double>(classes);
+  }
+  const RowLoss row{std::log(sum) + largest - aimed_at, is_number && best == label};
   if (difference == nullptr) return row;
   for (std::int64_t k = 0; k < classes; ++k) {
     const double p = std::exp(widened(logits[k]) - largest) / sum;
-    difference[k] = static_cast<Real>((p - (k == label ? 1.0 : 0.0)) * scale);
+    const double target = smoothing / static_cast<double>(classes) + (k == label ? 1.0 - smoothing : 0.0);
+    difference[k] = static_cast<Real>((p - target) * scale);
   }
   return row;
 }

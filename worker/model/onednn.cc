@@ -112,7 +112,7 @@ class OnednnBackend : public NetworkBackend {
     const std::size_t used = logits(plan, batch).size();
     std::fill(difference.begin() + used, difference.end(), 0.0F);
     return softmax_cross_entropy<float>(logits(plan, batch), batch.labels, network_.classes,
-                                        difference.first(used));
+                                        difference.first(used), network_.label_smoothing);
   }
 
   NetworkSpec network_;

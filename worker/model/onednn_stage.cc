@@ -61,7 +61,7 @@ class OnednnStage final : public StageBackend {
     const std::span<float> difference = all_of(plan_.logit_difference());
     std::fill(difference.begin() + static_cast<std::ptrdiff_t>(used), difference.end(), 0.0F);
     const Metric metric = softmax_cross_entropy<float>(all_of(plan_.logits()).first(used), batch.labels,
-                                                       network_.classes, difference.first(used));
+                                                       network_.classes, difference.first(used), network_.label_smoothing);
     // That was of the mean of these samples.
     scale(difference.first(used), static_cast<float>(batch.size()) / static_cast<float>(divisor));
     return metric;

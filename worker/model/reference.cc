@@ -123,7 +123,8 @@ class ReferenceBackend : public NetworkBackend {
       const auto of_sample = std::span<const double>(logits()).subspan(n * classes, classes);
       add(total, softmax_cross_entropy<double>(
                      of_sample, batch.labels.subspan(n, 1), classes,
-                     difference.empty() ? difference : difference.subspan(n * classes, classes)));
+                     difference.empty() ? difference : difference.subspan(n * classes, classes),
+                     difference.empty() ? 0.0 : network_.label_smoothing));
     }
     return total;
   }

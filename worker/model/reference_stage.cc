@@ -46,7 +46,7 @@ class ReferenceStage final : public StageBackend {
     for (std::int64_t n = 0; n < batch.size(); ++n) {
       const auto of_sample = [&](auto& values) { return std::span(values).subspan(n * classes, classes); };
       const Metric one = softmax_cross_entropy<double>(of_sample(logits), batch.labels.subspan(n, 1), classes,
-                                                       of_sample(logit_difference_));
+                                                       of_sample(logit_difference_), network_.label_smoothing);
       total.loss_sum += one.loss_sum;
       total.correct += one.correct;
       total.samples += one.samples;

@@ -115,6 +115,7 @@ struct SoftmaxLoss {
   const std::uint8_t* labels;
   int classes;
   int samples;  // rows from here on fill up
+  double smoothing;
   double* losses;
   std::int32_t* correct;
   T* difference;  // null: not wanted
@@ -122,7 +123,7 @@ struct SoftmaxLoss {
   PACELINE_HOST_DEVICE void operator()(int i) const {
     const std::ptrdiff_t first = std::ptrdiff_t{i} * classes;
     if (i < samples) {
-      const RowLoss row = softmax_row<T>(logits + first, labels[i], classes, 1.0 / samples,
+      const RowLoss row = softmax_row<T>(logits + first, labels[i], classes, smoothing, 1.0 / samples,
                                          difference == nullptr ? nullptr : difference + first);
       losses[i] = row.loss;
       correct[i] = row.correct ? 1 : 0;

@@ -264,6 +264,7 @@ class CudaBackend final : public NetworkBackend {
             samples_.front().labels.device.data(),
             static_cast<int>(network_.classes),
             static_cast<int>(samples),
+            mode == Mode::kTraining ? network_.label_smoothing : 0.0,
             losses_.device.data(),
             correct_.device.data(),
             mode == Mode::kTraining ? program_->logit_difference() : nullptr};

@@ -1,0 +1,95 @@
+// What LARS, LAMB and the recipe for large mini-batches mean together with the rest (docs/LARGE_BATCHES.md).
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "common/config/checks.h"
+#include "common/config/names.h"
+#include "common/config/validate.h"
+
+namespace paceline::config {
+namespace {
+
+// With backup workers a clock has fewer. At least 1, whatever the configuration.
+std::int64_t iterations_of_a_clock(const RunConfig& c) {
+  const std::int64_t workers = std::int64_t{c.cluster.nodes} * c.cluster.threads_per_node;
+  const std::int64_t late = c.sync.policy == PolicyKind::kBackup ? c.sync.backup_workers : 0;
+  return std::max<std::int64_t>(1, workers - late);
+}
+
+}  // namespace
+
+std::int64_t versions_at_most(const RunConfig& c) {
+  const std::int64_t per_clock = iterations_of_a_clock(c);
+  return (c.train.total_iterations + per_clock - 1) / per_clock;
+}
+
+bool in_lockstep(const RunConfig& c) {
+  return c.sync.policy == PolicyKind::kBsp || c.sync.policy == PolicyKind::kBackup;
+}
+
+void check_large_batches(Judge& judge, const RunConfig& c, const OptimizerSection& optimizer,
+                         const std::string& at) {
+  const ScheduleSection& schedule = optimizer.schedule;
+  const std::string kind = at + ".kind";
+  const std::string warmup = at + ".schedule.warmup_versions";
+  const std::string warmup_kind = at + ".schedule.warmup";
+  judge.refuse_if(
+      schedule.warmup_versions > versions_at_most(c), {warmup.c_str(), "train.total_iterations"},
+      "the warm-up is longer than the run",
+      std::to_string(schedule.warmup_versions) + " of " + std::to_string(versions_at_most(c)) + " versions",
+      "warmup_versions up to the run's versions");
+  judge.refuse_if(
+      schedule.warmup == WarmUp::kConstant && schedule.scale == RateScale::kNone && !schedule.warmup_factor,
+      {warmup_kind.c_str()}, "a constant warm-up needs a rate", "no scale and no warmup_factor",
+      "a warmup_factor, or scale: linear");
+  if (!measures_tensors(optimizer.kind)) return;
+  const std::string got = std::string("kind: ") + name_of(optimizer.kind);
+  const bool inner = at != "train.optimizer";
+  judge.refuse_if(c.train.device == Device::kCuda && (inner || !in_lockstep(c)),
+                  {kind.c_str(), "train.device", "sync.policy"}, "a worker's GPU has no such step of its own",
+                  got + " with train.device: cuda",
+                  "policy: bsp or backup without local steps, or train.device: cpu");
+  if (inner) return;
+  judge.refuse_if(c.server.device == Device::kCuda, {kind.c_str(), "server.device"},
+                  "there is no such optimizer on a server's GPU", got + " with server.device: cuda",
+                  "server.device: cpu, or kind: sgd, momentum or adam");
+  judge.refuse_if(c.sync.combine != CombineMode::kMean || is_ever_eager(c.sync.stages, c.sync.apply),
+                  {kind.c_str(), "sync.combine", "sync.stages"},
+                  "it adapts to the gradient of the whole mini-batch",
+                  got + " where each gradient is applied by itself", "combine: mean");
+  judge.refuse_if(c.train.has_inner_optimizer, {kind.c_str(), "train.local_steps"},
+                  "it adapts to gradients, and servers get deltas", got + " with an inner_optimizer",
+                  "kind: sgd, momentum or adam; lars and lamb may be the inner one");
+}
+
+void check_accumulation(Judge& judge, const RunConfig& c) {
+  const std::string got = "accumulate: " + std::to_string(c.train.accumulate);
+  judge.refuse_if(c.train.accumulate > c.train.batch_size, {"train.accumulate", "train.batch_size"},
+                  "more parts than samples", got + " with batch_size: " + std::to_string(c.train.batch_size),
+                  "accumulate up to batch_size");
+  judge.refuse_if(c.train.accumulate > 1 && c.train.device == Device::kCuda,
+                  {"train.accumulate", "train.device"}, "a GPU computes a mini-batch whole",
+                  got + " with train.device: cuda", "accumulate: 1, or train.device: cpu");
+}
+
+void resolve_large_batches(RunConfig& config, const Given& given) {
+  const std::int64_t summed = config.sync.combine == CombineMode::kMean ? iterations_of_a_clock(config) : 1;
+  for (const bool inner : {false, true}) {
+    OptimizerSection& optimizer = inner ? config.train.inner_optimizer : config.train.optimizer;
+    const std::string at = inner ? "train.inner_optimizer" : "train.optimizer";
+    if (measures_tensors(optimizer.kind)) {
+      if (optimizer.weight_decay > 0 && !given.has(at + ".decay")) optimizer.decay = TensorsOf::kWeights;
+      const bool lars = optimizer.kind == OptimizerKind::kLars;
+      if (lars && !given.has(at + ".momentum_form")) optimizer.momentum_form = MomentumForm::kInside;
+    }
+    ScheduleSection& schedule = optimizer.schedule;
+    const auto samples = static_cast<double>(config.train.batch_size * (inner ? 1 : summed));
+    const double larger = samples / static_cast<double>(schedule.base_batch);
+    schedule.scale_factor = schedule.scale == RateScale::kLinear ? larger
+                            : schedule.scale == RateScale::kRoot ? std::sqrt(larger)
+                                                                 : 1.0;
+  }
+}
+
+}  // namespace paceline::config

@@ -1,0 +1,23 @@
+// Accumulation: a mini-batch is computed in several parts, one after another, by a back end for one of them, and
+// their gradients are added up (train.accumulate). Activations then need the memory of one part, at the price of a
+// gradient more, and of small parts' speed.
+//
+//   8 samples in 3 parts, at most ceil(8 / 3) = 3 each:   gradient = 3/8 g(0..2) + 3/8 g(3..5) + 2/8 g(6..7)
+//
+// Each part weighs as many samples as it has, so the sum is the gradient of the mean loss over all, up to rounding.
+// What looks at the samples of a mini-batch together, as batch norm, sees those of a part.
+//
+// A layer's gradient is final with the last part's, so gradients leave while that is computed.
+#pragma once
+
+#include <cstdint>
+
+#include "worker/model/backend.h"
+
+namespace paceline {
+
+// Makes what computes mini-batches in up to `parts` >= 1 parts, by back ends of `make`; 1: those themselves. What is
+// foreseen is not passed on. Errors and threads: as `make`'s.
+MakeBackend accumulating(MakeBackend make, std::int64_t parts);
+
+}  // namespace paceline
