@@ -86,11 +86,6 @@ std::chrono::nanoseconds deadline(const ClusterSection& cluster) {
   return cluster.reconnect_timeout > Duration(0) ? 2 * cluster.lease : cluster.lease;
 }
 
-// The nodes' version 0 stays whole where it is.
-class NoLanding final : public ParameterLanding {
-  bool land(ShardId, const cache::SliceStamp&, const SlicePiece&) override { return false; }
-};
-
 }  // namespace
 
 // What a thread trains with. Belongs to that thread.
@@ -120,6 +115,14 @@ Session::Session(const SessionParts& parts, const SessionEnd& before)
                .floats_at_once = parts.floats_at_once.value_or(PsClientOptions::kFloatsAtOnce),
                .heartbeat = [this] { return heartbeat(); },
                .own_waits = [this] { return own_waits(); },
+               .on_evaluate =
+                   [this](Version version) {
+                     if (reduces_ != nullptr) reduces_->keep(version);
+                   },
+               .state_at =
+                   [this](Version version) {
+                     return reduces_ == nullptr ? nullptr : reduces_->state_at(version);
+                   },
                .keys = parts.keys,
                .lost = before.lost,
                .last_generation = before.generation},
@@ -283,7 +286,7 @@ Status Session::send_initial_parameters() {
   return Status::ok();
 }
 
-// Every node knows every other one, then has the parameters that node 0 has sent.
+// Every node knows every other one, then has the parameters that node 0 has sent, or the state of a checkpoint.
 Status Session::begin_reducing() {
   PACELINE_ASSIGN_OR_RETURN(const std::string address,
                             mesh::address_towards(config_.cluster.endpoints.front()));
@@ -292,12 +295,8 @@ Status Session::begin_reducing() {
                             client_.exchange_endpoints(listening.endpoint, config_.cluster.start_timeout));
   PACELINE_RETURN_IF_ERROR(
       reduces_->connect(listening, {parts_.node.value, std::move(peers.endpoints), peers.token}));
-  NoLanding landing;
-  PACELINE_RETURN_IF_ERROR(
-      client_.await_parameters(client_.request_parameters(Version(0)), landing).status());
-  std::vector<float> initial(static_cast<std::size_t>(parts_.tasks.layout().size()));
-  process_cache_.slice(kAuthority)->copy_to(initial);
-  reduces_->begin(initial);
+  PACELINE_ASSIGN_OR_RETURN(const RunState from, client_.fetch_state(config_.cluster.start_timeout));
+  PACELINE_RETURN_IF_ERROR(reduces_->begin(from));
   parts_.log.info("node " + to_string(parts_.node) + " is connected to " +
                   std::to_string(config_.cluster.nodes - 1) + " other node(s), and listens at " +
                   listening.endpoint);
@@ -414,11 +413,12 @@ Status Session::conclude(const std::vector<ThreadResult>& results, const NodeTot
   const bool done =
       std::all_of(results.begin(), results.end(), [](const auto& result) { return result.ended.is_ok(); });
   if (done && reduces_ != nullptr && parts_.node == NodeId(0)) {
-    client_.send_final_parameters(reduces_->parameters());
+    client_.send_final_state(reduces_->state());
   }
   if (done) {
     wire::NodeReport report = totals.report();
     report.samples_left_out = parts_.tasks.samples_left_out();
+    if (reduces_ != nullptr) report.bytes_reduced = reduces_->bytes_sent();
     return client_.finish(report);
   }
   if (const auto over = client_.run_over()) return *over;

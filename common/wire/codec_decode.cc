@@ -168,7 +168,7 @@ Body read(Fields& f, const proto::FinishWorker& in) {
 // ---- evaluation
 
 Body read(Fields& f, const proto::Evaluate& in) {
-  return Evaluate{version_of(f, in.version()), in.final_model()};
+  return Evaluate{version_of(f, in.version()), in.final_model(), in.later()};
 }
 
 Body read(Fields& f, const proto::EvaluationReport& in) {
@@ -215,6 +215,7 @@ Body read(Fields& f, const proto::NodeReport& in) {
   m.parameter_reads = f.number("parameter_reads", in.parameter_reads(), 0, kCountMax);
   m.server_reads = f.number("server_reads", in.server_reads(), 0, kCountMax);
   m.samples_left_out = f.number("samples_left_out", in.samples_left_out(), 0, kCountMax);
+  m.bytes_reduced = f.number("bytes_reduced", in.bytes_reduced(), 0, kCountMax);
   return m;
 }
 
@@ -276,7 +277,7 @@ Body read(Fields& f, const proto::ShardWelcome& in) {
 }
 
 Body read(Fields& f, const proto::ShardReady& in) {
-  return ShardReady{shard_of(f, in.shard()), in.layout_hash()};
+  return ShardReady{shard_of(f, in.shard()), in.layout_hash(), version_of(f, in.version())};
 }
 
 Body read(Fields& f, const proto::GradientArrived& in) {
@@ -328,6 +329,12 @@ Body read(Fields& f, const proto::Peers& in) {
   if (!f.length("endpoints", in.endpoints_size(), 0, kNodesMax)) return m;
   for (const std::string& endpoint : in.endpoints()) m.endpoints.push_back(text_of(f, endpoint, "endpoints"));
   return m;
+}
+
+Body read(Fields& f, const proto::StateWanted& in) { return StateWanted{version_of(f, in.version())}; }
+
+Body read(Fields& f, const proto::NodeState& in) {
+  return NodeState{version_of(f, in.version()), f.number("offset", in.offset(), 0, kFloatsMax), in.last()};
 }
 
 Body read(Fields& f, const proto::NodeAdmitted& in) {
@@ -542,10 +549,14 @@ Result<Body> from_proto(const proto::Header& header) {
       return checked("FilePiece", header.file_piece());
     case proto::Header::kPeers:
       return checked("Peers", header.peers());
+    case proto::Header::kStateWanted:
+      return checked("StateWanted", header.state_wanted());
+    case proto::Header::kNodeState:
+      return checked("NodeState", header.node_state());
     case proto::Header::BODY_NOT_SET:
       break;
   }
-  return invalid_argument("header: got no body, or one this version does not know; expected field 1 to 42");
+  return invalid_argument("header: got no body, or one this version does not know; expected field 1 to 44");
 }
 
 Result<std::optional<Logged>> logged_of(const proto::Header& header) {
