@@ -310,7 +310,8 @@ void ServerLoop::on_node(Peer from, wire::Message message, Ticks now) {
   const wire::Body& body = message.body;
   if (waits_for_resume()) return on_waiting_node(from, body);
   if (std::holds_alternative<wire::Push>(body) || std::holds_alternative<wire::Withdraw>(body) ||
-      std::holds_alternative<wire::Pull>(body) || std::holds_alternative<wire::InitialParameters>(body)) {
+      std::holds_alternative<wire::Pull>(body) || std::holds_alternative<wire::InitialParameters>(body) ||
+      std::holds_alternative<wire::NodeState>(body) || std::holds_alternative<wire::StateWanted>(body)) {
     return to_service(from, std::move(message));
   }
   const bool leaves = std::holds_alternative<wire::Leave>(body);

@@ -105,7 +105,7 @@ Status ShardService::restore() {
                                hex(file.info.owner.layout_hash) + ", expected " + hex(layout_hash_));
   }
   PACELINE_RETURN_IF_ERROR(shard_->restore(std::move(file.image)));
-  outbox_.send(Peer::of(kAuthority), {wire::ShardReady{id_, layout_hash_}, {}});
+  outbox_.send(Peer::of(kAuthority), {wire::ShardReady{id_, layout_hash_, shard_->now().version}, {}});
   answer_ready();
   return Status::ok();
 }
@@ -141,6 +141,10 @@ Status ShardService::handle(Peer from, wire::Message message) {
       refusal = on(from, *pull);
     } else if (const auto* initial = std::get_if<wire::InitialParameters>(&body)) {
       refusal = on(from, *initial, message.payload);
+    } else if (const auto* piece = std::get_if<wire::NodeState>(&body)) {
+      refusal = on(from, *piece, message.payload);
+    } else if (const auto* wanted = std::get_if<wire::StateWanted>(&body)) {
+      on(from, *wanted);
     } else {
       refusal = invalid_argument(std::string(wire::name_of(body)) + " from " + to_string(from) +
                                  " to shard " + to_string(id_) + ": not for a shard");
@@ -262,8 +266,64 @@ Status ShardService::on(Peer from, const wire::InitialParameters& piece, const w
   if (!shard_) return failed_precondition("initial parameters before a join");
   PACELINE_RETURN_IF_ERROR(shard_->initialize(piece, payload.floats()));
   if (!piece.last) return Status::ok();
-  outbox_.send(Peer::of(kAuthority), {wire::ShardReady{id_, layout_hash_}, {}});
+  outbox_.send(Peer::of(kAuthority), {wire::ShardReady{id_, layout_hash_, Version(0)}, {}});
   answer_ready();
+  return Status::ok();
+}
+
+Status ShardService::on(Peer from, const wire::NodeState& piece, const wire::Payload& payload) {
+  if (from.node() != NodeId(0)) {
+    return invalid_argument("state of the run from " + to_string(from) + ", expected it from node 0");
+  }
+  if (!shard_) return failed_precondition("state of the run before a join");
+  PACELINE_ASSIGN_OR_RETURN(const bool whole, shard_->replace(piece, payload.floats()));
+  if (!whole) return Status::ok();
+  outbox_.send(Peer::of(kAuthority), {wire::ShardReady{id_, layout_hash_, piece.version}, {}});
+  return save_replaced();
+}
+
+void ShardService::on(Peer from, const wire::StateWanted&) {
+  if (std::find(want_state_.begin(), want_state_.end(), from) == want_state_.end()) {
+    want_state_.push_back(from);
+  }
+  if (shard_) answer_ready();
+}
+
+// What the run begins with, or goes on from.
+Status ShardService::send_state(Peer to) {
+  PACELINE_ASSIGN_OR_RETURN(const ShardImage image, shard_->image());
+  std::vector<const BlockRange*> vectors = {&image.parameters};
+  for (const BlockRange* vector : {&image.optimizer.first, &image.optimizer.second}) {
+    if (image.version > Version(0) && vector->size() > 0) vectors.push_back(vector);
+  }
+  std::int64_t begin = 0;
+  for (const BlockRange* const vector : vectors) {
+    const std::int64_t blocks = std::max<std::int64_t>(1, vector->block_count());
+    for (std::int64_t i = 0; i < blocks; ++i) {
+      wire::NodeState piece{image.version, begin, vector == vectors.back() && i + 1 == blocks};
+      wire::Payload payload;
+      if (vector->block_count() > 0) {
+        piece.offset += vector->elements(i).begin;
+        const auto bytes = std::as_bytes(vector->block(i));
+        payload = {std::make_shared<BlockRef>(vector->ref(i)), bytes.data(), bytes.size()};
+      }
+      outbox_.send(to, {piece, std::move(payload)});
+    }
+    begin += vector->size();
+  }
+  return Status::ok();
+}
+
+// Once a decision that is to be saved has been applied, and node 0 has sent its state at that version: they come
+// over different connections.
+Status ShardService::save_replaced() {
+  if (!saving_ || checkpoints_ == nullptr || shard_->replaced_with() != saving_->version) return Status::ok();
+  PACELINE_ASSIGN_OR_RETURN(ShardImage image, shard_->image());
+  image.version = saving_->version;
+  image.revision = saving_->revision;
+  image.decisions = saving_->decisions;
+  saving_.reset();
+  checkpoints_->save(std::move(image), shard_->range(), layout_hash_);
   return Status::ok();
 }
 
@@ -405,6 +465,13 @@ void ShardService::send_parameters(Peer to, const wire::Pull& pull, const Snapsh
 
 // One after another: an answer to the first pull of a node may make its second wait.
 void ShardService::answer_ready() {
+  if (shard_->ready()) {
+    for (const Peer node : std::exchange(want_state_, {})) {
+      const Status sent = send_state(node);
+      PACELINE_ASSERT(sent.is_ok(),
+                      sent.message());  // it can fail on a device alone, which an all-reduce has not
+    }
+  }
   ready_.clear();
   pending_.take_ready([this](const HeldPull& p) { return when(p.from, p.pull) != Answer::kLater; }, ready_);
   for (HeldPull& p : ready_) {
@@ -436,7 +503,10 @@ Status ShardService::on_decision(const wire::ApplyDecision& decision) {
     applied_->add({began, steady_now() - began, decision.version_after, decision.revision_after,
                    static_cast<std::int64_t>(decision.contributions.size())});
   }
-  if (decision.save && checkpoints_ != nullptr) {
+  if (decision.save && config_.exchange.kind == ExchangeKind::kAllreduce) {
+    saving_ = Saving{decision.version_after, decision.revision_after, shard_->next_sequence()};
+    PACELINE_RETURN_IF_ERROR(save_replaced());
+  } else if (decision.save && checkpoints_ != nullptr) {
     PACELINE_ASSIGN_OR_RETURN(ShardImage image, shard_->image());
     checkpoints_->save(std::move(image), shard_->range(), layout_hash_);
   }
@@ -449,6 +519,7 @@ void ShardService::on_lost(NodeId node) {
   if (node.value >= cluster_.nodes) return;
   nodes_[node.value].lost = true;
   pending_.drop(Peer::of(node));
+  std::erase(want_state_, Peer::of(node));
   std::erase_if(withheld_,
                 [node](const wire::GradientArrived& arrived) { return arrived.worker.node == node; });
   if (shard_) shard_->drop_partial(node);
@@ -478,6 +549,13 @@ void ShardService::on_rejoin(NodeId node) {
   pending_.drop(Peer::of(node));
   leaving_.rejoined(node);
   if (shard_) shard_->rejoined(node);
+  // It does not know what of its state has come, and may not have it any more.
+  if (node == NodeId(0) && saving_) {
+    outbox_.send(
+        Peer::of(kAuthority),
+        {wire::Saved{id_, saving_->version, {}, "node 0's connection broke while it sent its state"}, {}});
+    saving_.reset();
+  }
 }
 
 void ShardService::refuse(Peer from, const Status& why) {

@@ -3,6 +3,7 @@
 // the work. The authority's own shard is driven in exactly the same way.
 //
 //   node       InitialParameters, Push, Withdraw, Pull  -> Parameters | Unchanged | Error
+//              StateWanted -> NodeState; NodeState (all-reduce)
 //   authority  ApplyDecision, DiscardGradient, NodeLost, Release, ForgetSaved, Pull
 //   to the authority: ShardReady, GradientArrived, NodeLost (a node that does not read its answers), Saved
 //
@@ -123,6 +124,10 @@ class ShardService {
 
  private:
   Status on(Peer from, const wire::InitialParameters& piece, const wire::Payload& payload);
+  Status on(Peer from, const wire::NodeState& piece, const wire::Payload& payload);
+  void on(Peer from, const wire::StateWanted&);
+  Status send_state(Peer to);
+  Status save_replaced();
   Status on(Peer from, const wire::Push& push, wire::Payload payload);
   Status on(Peer from, const wire::Withdraw& withdraw);
   Status on(Peer from, const wire::Pull& pull);
@@ -166,6 +171,15 @@ class ShardService {
   std::optional<Shard> shard_;
   std::optional<ShardFile> resumed_from_;  // until the shard is open
   std::uint64_t layout_hash_ = 0;
+  // All-reduce: nodes that wait for the state that the run begins with, and what is saved of a decision once node 0
+  // has sent what goes with it.
+  std::vector<Peer> want_state_;
+  struct Saving {
+    Version version;
+    Revision revision;
+    std::int64_t decisions = 0;
+  };
+  std::optional<Saving> saving_;
   PendingPulls pending_;
   std::vector<HeldPull> ready_;  // scratch of answer_ready()
   // Whole gradients that the authority has not been told of, since they fill their worker's bound: decisions

@@ -151,13 +151,15 @@ std::string what_it_moved(const FinishedRun& run) {
   };
   std::string pulled = known("bytes_pulled", "pulled " + megabytes(s.bytes_pulled));
   if (!pulled.empty()) pulled += known("pulls", printed(" in %lld pulls", static_cast<long long>(s.pulls)));
-  return listed({known("bytes_pushed", "pushed " + megabytes(s.bytes_pushed)), pulled,
-                 s.bytes_shared > 0 ? "shared " + megabytes(s.bytes_shared) : "",
-                 s.bytes_pushed_early > 0  // of either
-                     ? "early " + megabytes(s.bytes_pushed_early) + " of gradients, sent or shared"
-                     : "",
-                 known("lost_nodes", printed("lost nodes %lld", static_cast<long long>(s.lost_nodes))),
-                 known("overruns", printed("overruns %lld", static_cast<long long>(s.overruns)))});
+  return listed(
+      {known("bytes_pushed", "pushed " + megabytes(s.bytes_pushed)), pulled,
+       s.bytes_shared > 0 ? "shared " + megabytes(s.bytes_shared) : "",
+       s.bytes_reduced ? "reduced " + megabytes(*s.bytes_reduced) + " from node to node" : "",
+       s.bytes_pushed_early > 0  // of any of these
+           ? "early " + megabytes(s.bytes_pushed_early) + " of gradients, while the rest was computed"
+           : "",
+       known("lost_nodes", printed("lost nodes %lld", static_cast<long long>(s.lost_nodes))),
+       known("overruns", printed("overruns %lld", static_cast<long long>(s.overruns)))});
 }
 
 std::string ending(const FinishedRun& run) {

@@ -99,11 +99,6 @@ std::string in_seconds(std::chrono::nanoseconds time) {
   return text;
 }
 
-// The nodes' version 0 stays whole where it is.
-class NoLanding final : public ParameterLanding {
-  bool land(ShardId, const cache::SliceStamp&, const SlicePiece&) override { return false; }
-};
-
 }  // namespace
 
 // What a thread trains with. Belongs to that thread.
@@ -137,6 +132,14 @@ Session::Session(const SessionParts& parts, const SessionEnd& before)
                .floats_at_once = parts.floats_at_once.value_or(PsClientOptions::kFloatsAtOnce),
                .heartbeat = [this] { return heartbeat(); },
                .own_waits = [this] { return own_waits(); },
+               .on_evaluate =
+                   [this](Version version) {
+                     if (reduces_ != nullptr) reduces_->keep(version);
+                   },
+               .state_at =
+                   [this](Version version) {
+                     return reduces_ == nullptr ? nullptr : reduces_->state_at(version);
+                   },
                .keys = parts.keys,
                .lost = before.lost,
                .last_generation = before.generation,
@@ -318,16 +321,11 @@ Status Session::meet_nodes() {
   return Status::ok();
 }
 
-// Then it has the parameters that node 0 has sent.
+// Then it has the parameters that node 0 has sent, or the state of a checkpoint.
 Status Session::begin_reducing(const mesh::Listening& listening, mesh::Place place) {
   PACELINE_RETURN_IF_ERROR(reduces_->connect(listening, std::move(place)));
-  NoLanding landing;
-  PACELINE_RETURN_IF_ERROR(
-      client_.await_parameters(client_.request_parameters(Version(0)), landing).status());
-  std::vector<float> initial(static_cast<std::size_t>(parts_.tasks.layout().size()));
-  process_cache_.slice(kAuthority)->copy_to(initial);
-  reduces_->begin(initial);
-  return Status::ok();
+  PACELINE_ASSIGN_OR_RETURN(const RunState from, client_.fetch_state(config_.cluster.start_timeout));
+  return reduces_->begin(from);
 }
 
 Status Session::meet_stages(const mesh::Listening& listening, mesh::Place place) {
@@ -467,13 +465,14 @@ Status Session::conclude(const std::vector<ThreadResult>& results, const NodeTot
   const bool done =
       std::all_of(results.begin(), results.end(), [](const auto& result) { return result.ended.is_ok(); });
   if (done && reduces_ != nullptr && parts_.node == NodeId(0)) {
-    client_.send_final_parameters(reduces_->parameters());
+    client_.send_final_state(reduces_->state());
   }
   if (config_.pipeline.enabled()) say_waits();
   if (done) {
     wire::NodeReport report = totals.report();
     report.samples_left_out = parts_.tasks.samples_left_out();
     report.stage = parts_.tasks.stage_report();
+    if (reduces_ != nullptr) report.bytes_reduced = reduces_->bytes_sent();
     return client_.finish(report);
   }
   if (const auto over = client_.run_over()) return *over;

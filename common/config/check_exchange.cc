@@ -53,8 +53,6 @@ void check_exchange(Judge& judge, const RunConfig& c) {
   only_with(c.cluster.apply_threads.has_value(), "cluster.apply_threads", "no server applies a gradient",
             "a number", "null");
   only_with(c.server.device != Device::kCpu, "server.device", "no server applies a gradient", "cuda", "cpu");
-  only_with(c.checkpoint.enabled(), "checkpoint.every_clocks", "optimizer state is with the nodes",
-            "checkpoints", "none");
   only_with(!c.security.keys.empty(), "security.keys", "what nodes say to each other is not encrypted",
             "keys", "null, and a network of your own");
   const std::int64_t workers = std::int64_t{c.cluster.nodes} * c.cluster.threads_per_node;

@@ -13,7 +13,7 @@ void check_stage_cut(Judge& judge, const RunConfig& c) {
   if (!judge.verdict().is_ok()) return;
   const auto network = build_network(c);
   if (!network.is_ok()) return;  // which check_network() refuses
-  judge.refuse_if(network->mixes_samples(), {"pipeline.stages", "train.network"},
+  judge.refuse_if(network->mixes_samples(), {"pipeline.stages", "train.model"},
                   "stages do not share what batch norm measures", "a network with batch_norm", "one without");
   const Status cut = stages_of_run(c, *network).status();
   if (cut.is_ok()) return;

@@ -88,6 +88,8 @@ constexpr int state_vectors(OptimizerKind kind) {
   return 2;
 }
 
+inline constexpr int kStateVectorsMax = 2;
+
 // Whether it is of this kind of optimizer, for `size` parameters. Errors: kInvalidArgument.
 [[nodiscard]] Status check_image(const OptimizerImage& image, OptimizerKind kind, std::int64_t size);
 

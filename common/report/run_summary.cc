@@ -161,6 +161,9 @@ RunSummary summary_from(const Json& json, std::vector<std::string>* lacking = nu
   keys.get_if_there("bytes_pushed_early", s.bytes_pushed_early);
   keys.get("bytes_pulled", s.bytes_pulled);
   keys.get_if_there("bytes_shared", s.bytes_shared);
+  keys.take_if_there("bytes_reduced",
+                     [&](const Json& value) { s.bytes_reduced = value.get<std::int64_t>(); });
+  keys.get_if_there("exchange", s.exchange);
   keys.get("pulls", s.pulls);
   keys.get("lost_nodes", s.lost_nodes);
   keys.get_if_there("lost", s.lost);
@@ -245,6 +248,7 @@ std::string to_json(const RunSummary& summary) {
     json["seed"] = *s.simulated_seed;
   }
   if (s.trace) json["trace"] = *s.trace;
+  if (!s.exchange.empty()) json["exchange"] = s.exchange;
   json["policy"] = s.policy;
   for (const PolicyChange& change : s.switches) {
     json["switches"].push_back({{"policy", change.policy},
@@ -268,6 +272,7 @@ std::string to_json(const RunSummary& summary) {
   json["bytes_pushed_early"] = s.bytes_pushed_early;
   json["bytes_pulled"] = s.bytes_pulled;
   json["bytes_shared"] = s.bytes_shared;
+  if (s.bytes_reduced) json["bytes_reduced"] = *s.bytes_reduced;
   json["pulls"] = s.pulls;
   json["lost_nodes"] = s.lost_nodes;
   if (!s.lost.empty()) json["lost"] = s.lost;

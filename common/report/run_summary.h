@@ -90,6 +90,7 @@ struct RunSummary {
   std::optional<std::uint64_t> simulated_seed = {};
   // Where its computations were drawn from a real run's trace, a number of what that holds; else no such key.
   std::optional<std::string> trace = {};
+  std::string exchange = {};           // "allreduce"; the key is absent where gradients go to servers
   std::string policy;                  // as in the configuration: "bsp", "dtssp", ...
   std::vector<PolicyChange> switches;  // the first at version 0; the key is absent when empty
   std::uint32_t nodes = 0;
@@ -110,6 +111,9 @@ struct RunSummary {
   std::int64_t bytes_pushed_early = 0;
   std::int64_t bytes_pulled = 0;
   std::int64_t bytes_shared = 0;  // payload bytes in memory that both sides see, and not given to ZeroMQ
+  // All-reduce: of gradients and sums, payload bytes that nodes have sent to each other; else the key is absent. Of
+  // those bytes_pushed_early left while the rest was computed.
+  std::optional<std::int64_t> bytes_reduced = {};
   std::int64_t pulls = 0;         // that the shards took, each one for itself; evaluations' too
   std::int64_t lost_nodes = 0;    // how many
   std::vector<std::string> lost;  // which and why: "node 2: silent for 10.2 s"; the key is absent when empty

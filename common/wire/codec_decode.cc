@@ -172,7 +172,7 @@ Body read(Fields& f, const proto::FinishWorker& in) {
 // ---- evaluation
 
 Body read(Fields& f, const proto::Evaluate& in) {
-  return Evaluate{version_of(f, in.version()), in.final_model()};
+  return Evaluate{version_of(f, in.version()), in.final_model(), in.later()};
 }
 
 Body read(Fields& f, const proto::EvaluationReport& in) {
@@ -223,6 +223,7 @@ Body read(Fields& f, const proto::NodeReport& in) {
   m.stage.idle = std::chrono::nanoseconds(f.number("stage_idle_ns", in.stage_idle_ns(), 0, kCountMax));
   m.stage.activation_bytes =
       f.number("stage_activation_bytes", in.stage_activation_bytes(), 0, kCountMax);
+  m.bytes_reduced = f.number("bytes_reduced", in.bytes_reduced(), 0, kCountMax);
   return m;
 }
 
@@ -284,7 +285,7 @@ Body read(Fields& f, const proto::ShardWelcome& in) {
 }
 
 Body read(Fields& f, const proto::ShardReady& in) {
-  return ShardReady{shard_of(f, in.shard()), in.layout_hash()};
+  return ShardReady{shard_of(f, in.shard()), in.layout_hash(), version_of(f, in.version())};
 }
 
 Body read(Fields& f, const proto::GradientArrived& in) {
@@ -336,6 +337,12 @@ Body read(Fields& f, const proto::Peers& in) {
   if (!f.length("endpoints", in.endpoints_size(), 0, kNodesMax)) return m;
   for (const std::string& endpoint : in.endpoints()) m.endpoints.push_back(text_of(f, endpoint, "endpoints"));
   return m;
+}
+
+Body read(Fields& f, const proto::StateWanted& in) { return StateWanted{version_of(f, in.version())}; }
+
+Body read(Fields& f, const proto::NodeState& in) {
+  return NodeState{version_of(f, in.version()), f.number("offset", in.offset(), 0, kFloatsMax), in.last()};
 }
 
 Body read(Fields& f, const proto::NodeAdmitted& in) {
@@ -550,10 +557,14 @@ Result<Body> from_proto(const proto::Header& header) {
       return checked("FilePiece", header.file_piece());
     case proto::Header::kPeers:
       return checked("Peers", header.peers());
+    case proto::Header::kStateWanted:
+      return checked("StateWanted", header.state_wanted());
+    case proto::Header::kNodeState:
+      return checked("NodeState", header.node_state());
     case proto::Header::BODY_NOT_SET:
       break;
   }
-  return invalid_argument("header: got no body, or one this version does not know; expected field 1 to 42");
+  return invalid_argument("header: got no body, or one this version does not know; expected field 1 to 44");
 }
 
 Result<std::optional<Logged>> logged_of(const proto::Header& header) {

@@ -188,6 +188,7 @@ void put(const FinishWorker& m, proto::Header& header) {
 void put(const Evaluate& m, proto::Header& header) {
   header.mutable_evaluate()->set_version(m.version.value);
   header.mutable_evaluate()->set_final_model(m.final_model);
+  header.mutable_evaluate()->set_later(m.later);
 }
 
 void put(const EvaluationReport& m, proto::Header& header) {
@@ -226,6 +227,7 @@ void put(const NodeReport& m, proto::Header& header) {
   out.set_stage_busy_ns(m.stage.busy.count());
   out.set_stage_idle_ns(m.stage.idle.count());
   out.set_stage_activation_bytes(m.stage.activation_bytes);
+  out.set_bytes_reduced(m.bytes_reduced);
 }
 
 void put(const Leave& m, proto::Header& header) { header.mutable_leave()->set_fault(text(m.fault)); }
@@ -286,6 +288,7 @@ void put(const ShardWelcome& m, proto::Header& header) {
 void put(const ShardReady& m, proto::Header& header) {
   header.mutable_shard_ready()->set_shard(m.shard.value);
   header.mutable_shard_ready()->set_layout_hash(m.layout_hash);
+  header.mutable_shard_ready()->set_version(m.version.value);
 }
 
 void put(const GradientArrived& m, proto::Header& header) {
@@ -335,6 +338,17 @@ void put(const NodeReady&, proto::Header& header) { header.mutable_node_ready();
 void put(const Peers& m, proto::Header& header) {
   header.mutable_peers()->set_token(m.token);
   for (const std::string& endpoint : m.endpoints) header.mutable_peers()->add_endpoints(text(endpoint));
+}
+
+void put(const StateWanted& m, proto::Header& header) {
+  header.mutable_state_wanted()->set_version(m.version.value);
+}
+
+void put(const NodeState& m, proto::Header& header) {
+  proto::NodeState& out = *header.mutable_node_state();
+  out.set_version(m.version.value);
+  out.set_offset(m.offset);
+  out.set_last(m.last);
 }
 
 void put(const NodeAdmitted& m, proto::Header& header) {

@@ -47,7 +47,9 @@ constexpr std::array<const char*, kBodies> kNames = {"Join",
                                                      "ReplicaResumes",
                                                      "FilePull",
                                                      "FilePiece",
-                                                     "Peers"};
+                                                     "Peers",
+                                                     "StateWanted",
+                                                     "NodeState"};
 
 }  // namespace
 

@@ -5,6 +5,7 @@
 // Who talks to whom:
 //   node -> every server   Join, InitialParameters (node 0), Push, Withdraw, Pull, Heartbeat, Leave
 //   node -> authority      NodeReady, Peers, StepReport, EvaluationReport, NodeReport
+//   node <-> its server    StateWanted, NodeState (all-reduce)
 //   server -> node         Welcome, Parameters, Unchanged, Heartbeat, Error
 //   authority -> node      Peers, Grant, Held, FinishWorker, Evaluate, RunOver
 //   shard -> authority     ShardJoin, ShardReady, GradientArrived, NodeLost, Parameters, Saved, ShardReport,
@@ -98,7 +99,7 @@ struct Welcome {
 struct NodeReady {};
 
 // Node 0's initial values for a server's range; `offset` counts floats from the range's begin. Payload: the
-// floats. All-reduce: in the end once more, the parameters that the nodes have come to.
+// floats.
 struct InitialParameters {
   std::int64_t offset = 0;
   bool last = false;
@@ -110,6 +111,21 @@ struct InitialParameters {
 struct Peers {
   std::uint64_t token = 0;
   std::vector<std::string> endpoints{};
+};
+
+// All-reduce: asks for the parameters and the optimizer's state. The authority asks a node, which is at `version`, to
+// send them for a checkpoint; a node asks its server what the run goes on from, whatever version that is.
+struct StateWanted {
+  Version version{};
+};
+
+// A piece of them: the parameters, then each of the optimizer's vectors (common/params/optimizer.h), all of them as
+// long. `offset` counts the floats of all, no piece is of two vectors, and they ascend without gaps. A run that
+// begins has no vectors yet. Payload: the floats.
+struct NodeState {
+  Version version{};
+  std::int64_t offset = 0;
+  bool last = false;
 };
 
 // ---- one iteration
@@ -227,9 +243,11 @@ struct FinishWorker {
 // ----------------------------------------------------------------------------------------------
 
 // Asks a node to evaluate the retained version; it pulls it with `exact` and answers with EvaluationReport.
+// `later`: not yet. All-reduce: it keeps that version, which it is at, until it is asked.
 struct Evaluate {
   Version version{};
   bool final_model = false;
+  bool later = false;
 };
 
 struct EvaluationReport {
@@ -261,6 +279,7 @@ struct NodeReport {
   std::int64_t server_reads = 0;      // reads that had to wait for a server
   std::int64_t samples_left_out = 0;  // TaskFactory::samples_left_out()
   StageReport stage = {};             // TaskFactory::stage_report(); of a pipeline
+  std::int64_t bytes_reduced = 0;     // all-reduce: of gradients, sent to other nodes
 };
 
 // The sender goes: after its report (ok), or because it failed (fault says why).
@@ -330,10 +349,12 @@ struct ShardWelcome {
   std::int64_t heard = 0;
 };
 
-// The shard holds node 0's initial parameters whole: training may begin.
+// The shard holds node 0's initial parameters whole: training may begin. All-reduce: or what the nodes have come to
+// at `version`.
 struct ShardReady {
   ShardId shard{};
   std::uint64_t layout_hash = 0;
+  Version version{};
 };
 
 // The shard holds the gradient of `worker` stamped `clock` whole.
@@ -490,12 +511,13 @@ struct Happened {
   std::string text{};
 };
 
-using AnyBody = std::variant<Join, Welcome, InitialParameters, Push, StepReport, Pull, Parameters, Unchanged,
-                             Grant, Held, FinishWorker, Evaluate, EvaluationReport, NodeReport, Leave,
-                             RunOver, Heartbeat, Error, ShardJoin, ShardWelcome, ShardReady, GradientArrived,
-                             ApplyDecision, DiscardGradient, NodeLost, Release, ShardReport, Withdraw, Saved,
-                             ForgetSaved, StopRun, NodeReady, NodeAdmitted, ReplicaJoin, ReplicaWelcome,
-                             LogHeld, Happened, HandOver, ReplicaResumes, FilePull, FilePiece, Peers>;
+using AnyBody =
+    std::variant<Join, Welcome, InitialParameters, Push, StepReport, Pull, Parameters, Unchanged, Grant, Held,
+                 FinishWorker, Evaluate, EvaluationReport, NodeReport, Leave, RunOver, Heartbeat, Error,
+                 ShardJoin, ShardWelcome, ShardReady, GradientArrived, ApplyDecision, DiscardGradient,
+                 NodeLost, Release, ShardReport, Withdraw, Saved, ForgetSaved, StopRun, NodeReady,
+                 NodeAdmitted, ReplicaJoin, ReplicaWelcome, LogHeld, Happened, HandOver, ReplicaResumes,
+                 FilePull, FilePiece, Peers, StateWanted, NodeState>;
 inline constexpr std::size_t kBodies = std::variant_size_v<AnyBody>;
 
 // One of them: a variant whose copies, moves and end are compiled once, in messages.cc, not in each file that
@@ -536,7 +558,7 @@ struct Logged {
 
 struct Message {
   Body body{};
-  Payload payload{};  // only Push, Parameters, InitialParameters and FilePiece carry one
+  Payload payload{};  // only Push, Parameters, InitialParameters, NodeState and FilePiece carry one
   std::optional<Logged> logged{};
 };
 

@@ -282,7 +282,7 @@ Status Authority::on_shard(ShardId from, const wire::Message& message, Ticks now
   } else if (const auto* ready = std::get_if<wire::ShardReady>(&body)) {
     const bool were_ready = shards_are_ready();
     shards_[from.value].ready = true;
-    parameters_are_here_ = reduces() && stage_ != Stage::kGathering;
+    state_here_ = ready->version;
     if (resumed_ && !were_ready && shards_are_ready()) gathering_since_ = now;
     // A shard that was restored may be ready before any node has come here.
     if (ready->layout_hash != (resumed_ ? resumed_->layout_hash : layout_.hash())) {

@@ -224,6 +224,7 @@ class Authority {
   void carry_out(const sync::Quiesced& action, Ticks now);
   void carry_out(const sync::Reject& action, Ticks now);
   void send_decision(wire::ApplyDecision decision);
+  void keep_for_evaluation(Version version);
   const sync::Apply* apply_to_save(Ticks now);
   void log_plan() const;
   void begin_checkpoint(Ticks now);
@@ -358,7 +359,8 @@ class Authority {
   // All-reduce: the nodes hold the parameters, and give them to the shard in the end.
   bool reduces() const { return config_.exchange.kind == ExchangeKind::kAllreduce; }
   std::vector<std::string> endpoints_;  // by node, as it has said; empty: not yet
-  bool parameters_are_here_ = false;    // the final ones
+  Version state_here_ = kNoVersion;     // what of it the shard has
+  bool parameters_are_here() const { return state_here_ == engine_.version(); }
 
   struct HandingOver {
     std::string why;

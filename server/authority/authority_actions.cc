@@ -118,9 +118,17 @@ void Authority::carry_out(const sync::Apply& action, Ticks now) {
   }
   if (decision.retain) checkpoints_.will_be_evaluated(action.version_after);
   decision.save = &action == saved_apply_;
+  // Ahead of the grants with which the nodes leave this version.
+  if (reduces() && decision.save) to_node(NodeId(0), wire::StateWanted{action.version_after});
+  if (reduces() && decision.retain && evaluation_.asked()) keep_for_evaluation(action.version_after);
   decided_ = action.version_after;
   send_decision(std::move(decision));
   ask_evaluation(now);
+}
+
+// The node that will be asked for it: the lowest, which is the same throughout.
+void Authority::keep_for_evaluation(Version version) {
+  if (const auto node = lowest_node()) to_node(*node, wire::Evaluate{version, false, /*later=*/true});
 }
 
 void Authority::send_decision(wire::ApplyDecision decision) {

@@ -15,6 +15,8 @@ void Authority::node_rejoined(NodeId node) {
     return to_node(node, wire::RunOver{result_.code(), result_.message(), resumable_});
   }
   if (state != NodeState::kJoined || stage_ == Stage::kGathering) return;
+  // Ahead of the grant with which it leaves that version.
+  if (const auto waits = evaluation_.waiting(); reduces() && waits) keep_for_evaluation(*waits);
   for (std::uint32_t thread = 0; thread < config_.cluster.threads_per_node; ++thread) {
     instruct_again(WorkerId(node, thread));
   }

@@ -45,7 +45,7 @@ void Authority::lost(Peer peer, const std::string& why, Ticks now) {
   }
   to_shards(wire::NodeLost{node, why, comings_[node.value].incarnation});
   const bool needed = nodes_talk() && !record_.has_report(node);
-  if (needed && (stage_ == Stage::kTraining || (stage_ == Stage::kEnding && reduces() && !parameters_are_here_))) {
+  if (needed && (stage_ == Stage::kTraining || (stage_ == Stage::kEnding && reduces() && !parameters_are_here()))) {
     return fail(unavailable(to_string(peer) + " lost: " + why + " (" + why_needed(node) + ")"), now);
   }
   evaluation_.gone(node);
@@ -114,7 +114,7 @@ void Authority::advance_end(Ticks now) {
         to_shards(wire::Release{version});
       }
     }
-    if (reduces() && !parameters_are_here_) return;  // node 0 is sending them
+    if (reduces() && !parameters_are_here()) return;  // node 0 is sending them
     if (!model_.requested()) {
       if (!evaluation_.idle()) return;  // at most two retained versions, and one of each number
       if (saves_last_state() && checkpoints_.under_way()) return;

@@ -30,7 +30,11 @@ bool Authority::all_awaited_came() const {
   return true;
 }
 
-bool Authority::may_go_on() const { return lowest_node().has_value() && shards_are_ready(); }
+// An all-reduce needs every node.
+bool Authority::may_go_on() const {
+  const bool enough = reduces() ? joined() == nodes_.size() : lowest_node().has_value();
+  return enough && shards_are_ready();
+}
 
 bool Authority::shards_are_ready() const {
   return std::all_of(shards_.begin(), shards_.end(), [](const ShardState& s) { return s.ready; });
@@ -55,6 +59,11 @@ bool Authority::may_be_resumed_after(const Status& why) const {
 
 void Authority::lost_before_resume(NodeId node, const std::string& why, Ticks now) {
   leave_out(node, why);
+  if (reduces()) {
+    return fail(unavailable("node " + to_string(node) + " lost before training went on: " + why +
+                            " (exchange.kind: allreduce needs every node)"),
+                now);
+  }
   if (!all_awaited_came() || lowest_node()) return begin_if_gathered(now);
   fail(unavailable("every node was lost before training went on; the last was node " + to_string(node) +
                    ": " + why),

@@ -82,6 +82,11 @@ class EvaluationSchedule {
     return Asked{*asked_, current_->version};
   }
 
+  // The one that is retained until that is over.
+  std::optional<Version> waiting() const {
+    return waiting_ ? std::optional(waiting_->version) : std::nullopt;
+  }
+
   // The same as it was asked; nothing where nothing is asked of this node.
   std::optional<wire::Evaluate> asked_of(NodeId node) const {
     if (asked_ != node) return std::nullopt;
@@ -126,9 +131,7 @@ class EvaluationSchedule {
   std::int64_t skipped() const { return skipped_; }
 
  private:
-  bool is_due(Version version) const {
-    return every_ && version.value != 0 && version.value % *every_ == 0;
-  }
+  bool is_due(Version version) const { return every_ && version.value != 0 && version.value % *every_ == 0; }
   bool is_full() const { return waiting_ || (current_ && final_); }
 
   std::optional<std::int64_t> every_;

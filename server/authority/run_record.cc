@@ -99,6 +99,7 @@ RunRecord::RunRecord(const RunConfig& config, CurveWriter curve, const Log& log)
       staleness_(config.cluster.cluster()),
       progress_(config.cluster.cluster()),
       log_(&log) {
+  if (config.exchange.kind == ExchangeKind::kAllreduce) totals_.bytes_reduced = 0;
   if (config.train.batch_balance == BatchSizing::kEqual) return;
   batch_sizes_.emplace(config.cluster.cluster(), config.train.batch_size, config.train.total_iterations);
 }
@@ -204,6 +205,7 @@ void RunRecord::add(const wire::NodeReport& report) {
   }
   totals_.parameter_reads += report.parameter_reads;
   totals_.server_reads += report.server_reads;
+  if (totals_.bytes_reduced) *totals_.bytes_reduced += report.bytes_reduced;
   // The nodes have the same data: what one has found others find again.
   totals_.samples_left_out = std::max(totals_.samples_left_out, report.samples_left_out);
   add_stage(report.node, report.stage);
@@ -246,6 +248,7 @@ std::function<Status()> RunRecord::writer(const sync::Engine& engine, const std:
   summary.status = status;
   summary.reason = reason;
   summary.policy = name_of(config_.sync.policy);
+  if (config_.exchange.kind == ExchangeKind::kAllreduce) summary.exchange = name_of(config_.exchange.kind);
   summary.nodes = config_.cluster.nodes;
   summary.threads_per_node = config_.cluster.threads_per_node;
   set_iterations(summary, engine, config_.train.local_steps);

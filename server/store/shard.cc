@@ -48,8 +48,7 @@ Shard::Shard(ShardId id, Range range, const Layout& layout, ShardSettings settin
 
 Status Shard::initialize(const wire::InitialParameters& piece, std::span<const float> values) {
   const std::string what = "initial parameters of shard " + to_string(id_);
-  if (ready() && !settings_.replaced) return failed_precondition(what + ": they are here already");
-  if (ready() && initialized_ == range_.size()) initialized_ = 0;  // all of them anew
+  if (ready()) return failed_precondition(what + ": they are here already");
   if (piece.offset != initialized_) {
     const std::string gap =
         what + ": piece at " + std::to_string(piece.offset) + ", expected " + std::to_string(initialized_);
@@ -64,12 +63,52 @@ Status Shard::initialize(const wire::InitialParameters& piece, std::span<const f
   }
   now_.blocks.copy_from(piece.offset, values, pool_);
   initialized_ = end;
-  if (piece.last && !ready()) {
+  if (piece.last) {
     next_.begin(now_.blocks);
     now_.version = Version(0);
     now_.revision = Revision(0);
+    replaced_with_ = Version(0);
   }
   return Status::ok();
+}
+
+Result<bool> Shard::replace(const wire::NodeState& piece, std::span<const float> values) {
+  const std::string what = "state of version " + to_string(piece.version) + " for shard " + to_string(id_);
+  if (!ready() || !settings_.replaced) return failed_precondition(what + ": this shard's is its own");
+  const std::int64_t size = range_.size();
+  const int vectors = state_vectors(settings_.optimizer.kind);
+  BlockPool pool(settings_.block_floats, 0);
+  if (piece.offset == 0) {
+    replacing_ = {{piece.version, 0, false}, {}};
+    for (int i = 0; i < vectors; ++i) replacing_.vectors.emplace_back(pool, size);
+    replaced_with_ = kNoVersion;
+  }
+  if (piece.offset != replacing_.next.offset || piece.version != replacing_.next.version) {
+    return out_of_order(what + ": piece at " + std::to_string(piece.offset) + ", expected " +
+                        std::to_string(replacing_.next.offset) + " of version " +
+                        to_string(replacing_.next.version));
+  }
+  const std::int64_t vector = size == 0 ? 0 : piece.offset / size;
+  const std::int64_t within = piece.offset - vector * size;
+  const auto floats = static_cast<std::int64_t>(values.size());
+  const bool ends = vector == (size == 0 ? 0 : vectors) && within + floats == size;
+  if (vector > vectors || within + floats > size || piece.last != ends) {
+    return invalid_argument(what + ": floats [" + std::to_string(piece.offset) + ", " +
+                            std::to_string(piece.offset + floats) + ")" +
+                            (piece.last ? " as the last piece" : "") + ", expected " +
+                            std::to_string(1 + vectors) + " vectors of " + std::to_string(size));
+  }
+  BlockRange& into = vector == 0 ? now_.blocks : replacing_.vectors[static_cast<std::size_t>(vector - 1)];
+  into.copy_from(within, values, vector == 0 ? pool_ : pool);
+  replacing_.next.offset += floats;
+  if (!piece.last) return false;
+  OptimizerImage image{piece.version.value, {}, {}};
+  if (vectors > 0) image.first = std::move(replacing_.vectors[0]);
+  if (vectors > 1) image.second = std::move(replacing_.vectors[1]);
+  replacing_ = {};
+  PACELINE_RETURN_IF_ERROR(next_.restore(now_.revision, std::move(image), {}).with_context(what));
+  replaced_with_ = piece.version;
+  return true;
 }
 
 void Shard::rejoined(NodeId node) {
@@ -110,6 +149,7 @@ Status Shard::restore(ShardImage image) {
   next_.begin(now_.blocks);
   now_.version = image.version;
   now_.revision = image.revision;
+  replaced_with_ = image.version;
   now_.applied.assign(now_.applied.size(), Clock(image.version.value));
   next_sequence_ = image.decisions;
   return Status::ok();

@@ -57,12 +57,20 @@ class Shard {
   ShardId id() const { return id_; }
   Range range() const { return range_; }
 
-  // Node 0's initial values, in pieces from 0 without gaps; the shard is ready with the last. Where nodes hold the
-  // parameters (ShardSettings::replaced), others in the place of what is here, likewise.
+  // Node 0's initial values, in pieces from 0 without gaps; the shard is ready with the last.
   // Errors: kOutOfOrder a piece that is here already; kFailedPrecondition a gap, or when ready already;
   // kInvalidArgument a piece beyond the range or `last` at the wrong place.
   [[nodiscard]] Status initialize(const wire::InitialParameters& piece, std::span<const float> values);
   bool ready() const { return now_.version >= Version(0); }
+
+  // Where nodes hold the parameters (ShardSettings::replaced): the next piece of what they have come to, in place of
+  // what is here. A first piece begins anew. True: with this one it is all here (replaced_with()). Errors:
+  // kOutOfOrder a gap, or another version than the pieces before it: some were lost with a connection;
+  // kFailedPrecondition not ready, or nodes hold nothing; kInvalidArgument a piece of two vectors, or beyond the
+  // last, or `last` at the wrong place.
+  Result<bool> replace(const wire::NodeState& piece, std::span<const float> values);
+  // The version whose parameters and optimizer state are here, as far as replace() goes.
+  Version replaced_with() const { return replaced_with_; }
   // Floats of them that have come.
   std::int64_t initialized() const { return initialized_; }
 
@@ -162,6 +170,10 @@ class Shard {
 
  private:
   Status check(const wire::ApplyDecision& decision) const;
+  struct Replacing {
+    wire::NodeState next;             // the begin of the next piece
+    std::vector<BlockRange> vectors;  // of the optimizer
+  };
   bool compensates() const { return settings_.optimizer.delay_compensation.kind != CompensationKind::kNone; }
 
   ShardId id_;
@@ -171,6 +183,8 @@ class Shard {
   BlockPool pool_;
   Snapshot now_;
   std::int64_t initialized_ = 0;  // floats of the initial values received
+  Replacing replacing_;
+  Version replaced_with_ = kNoVersion;
   GradientStore gradients_;
   Backups backups_;  // delay compensation
   NextState next_;

@@ -49,7 +49,7 @@ struct ShardSettings {
   // Whether it is prepared while gradients arrive. Not where parameters travel in fewer bytes: those bytes,
   // the current state and the next one together would be more than the parameters twice.
   bool prepare_next = true;
-  // All-reduce: the nodes hold the parameters, and node 0 sends them again in the end.
+  // All-reduce: the nodes hold the parameters, and node 0 sends them where they are to be saved, and in the end.
   bool replaced = false;
 };
 

@@ -1,4 +1,6 @@
 // What the authority does for nodes that sum gradients among themselves.
+#include <functional>
+
 #include "common/config/local_endpoint.h"
 #include "tests/unit/authority_fixture.h"
 
@@ -22,6 +24,33 @@ struct Reducing : Run {
   void reached_at(const std::string& node_0, const std::string& node_1) {
     say(kNode0, wire::Peers{0, {node_0}});
     say(kNode1, wire::Peers{0, {node_1}});
+  }
+  void shard_has(std::int64_t version) {
+    say(kShard0, wire::ShardReady{ShardId(0), layout_of(8).hash(), Version(version)});
+  }
+  // Both nodes' reports of that clock, whose gradients are summed.
+  void step(std::int64_t clock) {
+    for (const std::uint32_t node : {0U, 1U}) {
+      wire::StepReport report;
+      report.worker = WorkerId(node, 0);
+      report.clock = Clock(clock);
+      report.computed_version = Version(clock);
+      report.metric = {1.0, 5, 10};
+      say(Peer::of(NodeId(node)), report);
+    }
+  }
+  // Where the first such message to node 0 stands among all.
+  template <typename Body>
+  std::ptrdiff_t place_of(const std::function<bool(const Body&)>& is_it) const {
+    const auto found = std::find_if(sent.entries.begin(), sent.entries.end(), [&](const Sent::Entry& entry) {
+      const auto* body = std::get_if<Body>(&entry.message.body);
+      return entry.to == kNode0 && body != nullptr && is_it(*body);
+    });
+    REQUIRE(found != sent.entries.end());
+    return found - sent.entries.begin();
+  }
+  std::ptrdiff_t grant_of(std::int64_t clock) const {
+    return place_of<wire::Grant>([clock](const wire::Grant& grant) { return grant.clock == Clock(clock); });
   }
 };
 
@@ -54,6 +83,75 @@ TEST_CASE("nodes that all are on one machine reach each other at loopback") {
   Reducing run;
   run.reached_at("127.0.0.1:7", "[::1]:7");
   CHECK(run.sent.of<wire::Peers>(kNode0).size() == 1);
+}
+
+// Behind that grant node 0 leaves the version.
+TEST_CASE("the state of a version that is saved is asked of node 0 ahead of its next grant") {
+  RunConfig config = reducing_run();
+  config.checkpoint.every_clocks = 2;
+  Reducing run(config);
+  run.shard_has(0);
+  run.step(0);
+  CHECK(run.sent.of<wire::StateWanted>(kNode0).empty());
+  run.step(1);
+  const auto asked = run.place_of<wire::StateWanted>([](const auto& w) { return w.version == Version(2); });
+  CHECK(asked < run.grant_of(2));
+  const auto decisions = run.sent.of<wire::ApplyDecision>(kShard0);
+  CHECK((decisions.back().save && decisions.back().version_after == Version(2)));
+  CHECK(run.sent.of<wire::StateWanted>(kNode1).empty());
+}
+
+TEST_CASE("a version that waits for its evaluation is kept by node 0 from before its next grant on") {
+  RunConfig config = reducing_run();
+  config.train.eval_every_clocks = 1;
+  config.train.total_iterations = 20;
+  Reducing run(config);
+  run.shard_has(0);
+  for (std::int64_t clock = 0; clock < 3; ++clock) run.step(clock);
+  const auto evaluate = run.sent.of<wire::Evaluate>(kNode0);
+  REQUIRE(evaluate.size() == 2);  // the third is skipped
+  CHECK((evaluate[0].version == Version(1) && !evaluate[0].later));
+  CHECK((evaluate[1].version == Version(2) && evaluate[1].later));
+  CHECK(run.place_of<wire::Evaluate>([](const auto& e) { return e.later; }) < run.grant_of(2));
+  run.sent.clear();
+  run.authority->node_rejoined(NodeId(0));  // which may have missed it
+  CHECK(run.place_of<wire::Evaluate>([](const auto& e) { return e.later; }) < run.grant_of(3));
+  run.say(kNode0, wire::EvaluationReport{Version(1), {1.0, 1, 10}, ""});
+  CHECK_FALSE(run.sent.of<wire::Evaluate>(kNode0).back().later);
+}
+
+// A checkpoint's state that comes as training ends is an older one.
+TEST_CASE("the run ends with the parameters of its last version") {
+  Reducing run;
+  run.shard_has(0);
+  for (std::int64_t clock = 0; clock < 3; ++clock) run.step(clock);
+  run.shard_has(2);
+  CHECK(run.sent.of<wire::Pull>(kShard0).empty());
+  run.shard_has(3);
+  REQUIRE(run.sent.of<wire::Pull>(kShard0).size() == 1);
+  CHECK(run.sent.of<wire::Pull>(kShard0)[0].min_version == Version(3));
+}
+
+TEST_CASE("bytes that nodes report to have sent to each other are in the summary") {
+  Reducing run;
+  run.shard_has(0);
+  for (std::int64_t clock = 0; clock < 3; ++clock) run.step(clock);
+  run.shard_has(3);
+  const auto pull = run.sent.of<wire::Pull>(kShard0).at(0);
+  run.say(kShard0, wire::Parameters{pull.request, ShardId(0), Version(3), Revision(6), 0, true, {}},
+          std::vector<float>(8, 1.0F));
+  run.say(kNode0, wire::EvaluationReport{Version(3), {1.0, 1, 10}, ""});
+  for (const std::uint32_t node : {0U, 1U}) {
+    wire::NodeReport report;
+    report.node = NodeId(node);
+    report.workers.push_back({WorkerId(node, 0), {}, 3, 0, 0});
+    report.bytes_reduced = 40 + node;
+    run.say(Peer::of(NodeId(node)), report);
+  }
+  run.shard_reports(0);
+  REQUIRE(run.over());
+  CHECK(run.summary().exchange == "allreduce");
+  CHECK(run.summary().bytes_reduced == 81);
 }
 
 }  // namespace

@@ -34,11 +34,12 @@ auto fields(M& m) {
   } else if constexpr (std::is_same_v<T, Push>) {
     auto& [a, b, c, d, e, f, g, h] = m;
     return std::tie(a, b, c, d, e, f, g, h);
-  } else if constexpr (std::is_same_v<T, Parameters> || std::is_same_v<T, ShardReport>) {
+  } else if constexpr (std::is_same_v<T, Parameters> || std::is_same_v<T, ShardReport> ||
+                       std::is_same_v<T, NodeReport>) {
     auto& [a, b, c, d, e, f, g] = m;
     return std::tie(a, b, c, d, e, f, g);
   } else if constexpr (std::is_same_v<T, Held> || std::is_same_v<T, WorkerReport> ||
-                       std::is_same_v<T, ReplicaJoin> || std::is_same_v<T, NodeReport>) {
+                       std::is_same_v<T, ReplicaJoin>) {
     auto& [a, b, c, d, e, f] = m;
     return std::tie(a, b, c, d, e, f);
   } else if constexpr (std::is_same_v<T, Unchanged> || std::is_same_v<T, GradientArrived> ||
@@ -54,12 +55,14 @@ auto fields(M& m) {
   } else if constexpr (std::is_same_v<T, FinishWorker> || std::is_same_v<T, EvaluationReport> ||
                        std::is_same_v<T, Error> || std::is_same_v<T, ReplicaResumes> ||
                        std::is_same_v<T, Metric> || std::is_same_v<T, NodeLost> ||
-                       std::is_same_v<T, ShardWelcome> || std::is_same_v<T, ReplicaWelcome>) {
+                       std::is_same_v<T, ShardWelcome> || std::is_same_v<T, ReplicaWelcome> ||
+                       std::is_same_v<T, ShardReady> || std::is_same_v<T, Evaluate> ||
+                       std::is_same_v<T, NodeState>) {
     auto& [a, b, c] = m;
     return std::tie(a, b, c);
-  } else if constexpr (std::is_same_v<T, Leave> || std::is_same_v<T, Release> ||
-                       std::is_same_v<T, StopRun> ||
-                       std::is_same_v<T, HandOver> || std::is_same_v<T, LogHeld>) {
+  } else if constexpr (std::is_same_v<T, Leave> || std::is_same_v<T, Release> || std::is_same_v<T, StopRun> ||
+                       std::is_same_v<T, HandOver> || std::is_same_v<T, LogHeld> ||
+                       std::is_same_v<T, StateWanted>) {
     auto& [a] = m;
     return std::tie(a);
   } else if constexpr (std::is_empty_v<T>) {

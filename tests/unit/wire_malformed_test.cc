@@ -79,7 +79,7 @@ TEST_CASE("a header that is none, or has no body we know, is refused") {
   CHECK(refusal(std::string("\xff\xff\xff")) ==
         "header: got 3 bytes that are no header, expected proto/paceline.proto's Header");
   const std::string no_body =
-      "header: got no body, or one this version does not know; expected field 1 to 42";
+      "header: got no body, or one this version does not know; expected field 1 to 44";
   CHECK(refusal(std::string()) == no_body);
   CHECK(refusal(std::string("\x92\x03\x00", 3)) == no_body);  // field 50
   // Beside what is for the transport it is not passed over either.
@@ -106,7 +106,7 @@ TEST_CASE("what lies in another message's header is refused unless it is one of 
   CHECK(with(grant(), 16) == "header: got 17 messages, expected at most 16");
   CHECK(with(join()) == "header: got a Join together with another message, expected it by itself");
   const std::string no_body =
-      "header: got no body, or one this version does not know; expected field 1 to 42";
+      "header: got no body, or one this version does not know; expected field 1 to 44";
   CHECK(with({}) == no_body);
   proto::Header spoilt = grant();
   spoilt.add_behind(grant().SerializeAsString());

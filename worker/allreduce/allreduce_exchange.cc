@@ -63,16 +63,37 @@ Status AllReduceExchange::connect(const mesh::Listening& listening, mesh::Place 
   return Status::ok();
 }
 
-void AllReduceExchange::begin(std::span<const float> initial) {
-  PACELINE_ASSERT(mesh_ != nullptr && std::ssize(initial) == parts_.layout.size(),
-                  std::to_string(initial.size()) + " initial parameters, or no connections");
+Status AllReduceExchange::begin(const RunState& from) {
+  PACELINE_ASSERT(mesh_ != nullptr, "no connections");
+  const std::int64_t size = parts_.layout.size();
+  const int vectors = from.version == Version(0) ? 0 : state_vectors(parts_.config.train.optimizer.kind);
+  if (std::ssize(from.floats) != size * (1 + vectors)) {
+    return invalid_argument("the run's state of version " + to_string(from.version) + " has " +
+                            std::to_string(from.floats.size()) + " floats, expected " +
+                            std::to_string(1 + vectors) + " x " + std::to_string(size));
+  }
+  const auto vector = [&](int number) {
+    return std::span(from.floats)
+        .subspan(static_cast<std::size_t>(number * size), static_cast<std::size_t>(size));
+  };
   {
     const std::lock_guard lock(mutex_);
-    parameters_.copy_from(0, initial, pool_);
-    version_ = Version(0);
+    parameters_.copy_from(0, vector(0), pool_);
+    if (vectors > 0) {
+      BlockPool pool(std::max<std::int64_t>(1, size), 0);
+      OptimizerImage image{from.version.value, BlockRange(pool, size), {}};
+      image.first.copy_from(0, vector(1), pool);
+      if (vectors > 1) {
+        image.second = BlockRange(pool, size);
+        image.second.copy_from(0, vector(2), pool);
+      }
+      PACELINE_RETURN_IF_ERROR(optimizer_.restore(std::move(image)));
+    }
+    version_ = from.version;
     since_ = parts_.now();
   }
   thread_ = std::thread([this] { reduce_rounds(); });
+  return Status::ok();
 }
 
 // ---- training threads
@@ -139,6 +160,14 @@ std::optional<Ticks> AllReduceExchange::parameters_installed(Ticket ticket) {
   return since_;
 }
 
+EarlyPush AllReduceExchange::pushed_early(WorkerId worker, Ticks until) const {
+  const std::lock_guard lock(mutex_);
+  EarlyPush early = reduced_;
+  if (reduces_since_) early.hidden += until - *reduces_since_;
+  if (worker.thread != 0) early.bytes = 0;
+  return early;
+}
+
 // ---- the exchange's thread
 
 bool AllReduceExchange::is_final_from(std::int64_t begin) const {
@@ -165,9 +194,12 @@ Status AllReduceExchange::reduce_round(std::unique_lock<std::mutex>& lock) {
     changed_.wait(lock, [&] { return !closed_.is_ok() || is_final_from(bucket.range.begin); });
     if (!closed_.is_ok()) return closed_;
     const std::vector<std::optional<Own>> own = own_;
+    reduces_since_ = parts_.now();
     lock.unlock();
     const Status reduced = reduce_bucket(bucket, own);
     lock.lock();
+    reduced_.hidden += parts_.now() - *std::exchange(reduces_since_, std::nullopt);
+    reduced_.bytes += mesh_->bytes_sent() - std::exchange(bytes_sent_, mesh_->bytes_sent());
     PACELINE_RETURN_IF_ERROR(reduced);
   }
   step();
@@ -203,12 +235,7 @@ void AllReduceExchange::step() {
       0, pool_, [&](std::span<const float> in, std::span<float> out) { optimizer_.apply(0, in, out, sum_); });
   ++version_.value;
   since_ = parts_.now();
-  bytes_sent_ = mesh_->bytes_sent();
-  const auto every = config.train.eval_every_clocks;
-  if (every && version_.value % *every == 0) {
-    evaluated_.emplace_back(version_, parameters_);
-    if (evaluated_.size() > kEvaluatedKept) evaluated_.pop_front();
-  }
+  reduced_ = {};
   std::fill(own_.begin(), own_.end(), std::nullopt);
   changed_.notify_all();
 }
@@ -227,28 +254,54 @@ void AllReduceExchange::close(const Status& why) {
   changed_.notify_all();
 }
 
-Status AllReduceExchange::fetch_exact(Version version, std::span<float> flat) const {
+void AllReduceExchange::keep(Version version) {
+  const std::lock_guard lock(mutex_);
+  if (version != version_ || (!kept_.empty() && kept_.back().first == version)) return;
+  kept_.emplace_back(version, parameters_);
+  if (kept_.size() > kKeptMax) kept_.pop_front();
+}
+
+// What is asked for later is a later version.
+Status AllReduceExchange::fetch_exact(Version version, std::span<float> flat) {
   BlockRange found;
   {
     const std::lock_guard lock(mutex_);
     if (!closed_.is_ok()) return closed_;
     const auto kept =
-        std::find_if(evaluated_.begin(), evaluated_.end(), [&](const auto& k) { return k.first == version; });
-    if (kept == evaluated_.end() && version != version_) {
+        std::find_if(kept_.begin(), kept_.end(), [&](const auto& k) { return k.first == version; });
+    if (kept == kept_.end() && version != version_) {
       return not_found("version " + to_string(version) + " is no longer here, which is at " +
                        to_string(version_));
     }
-    found = kept == evaluated_.end() ? parameters_ : kept->second;
+    found = kept == kept_.end() ? parameters_ : kept->second;
+    std::erase_if(kept_, [&](const auto& k) { return k.first <= version; });
   }
   found.copy_to(0, flat);
   return Status::ok();
 }
 
-std::vector<float> AllReduceExchange::parameters() const {
-  std::vector<float> floats(static_cast<std::size_t>(parts_.layout.size()));
-  const std::lock_guard lock(mutex_);
-  parameters_.copy_to(0, floats);
-  return floats;
+// Copied behind the lock: the next step is made beside what is held here.
+std::shared_ptr<const RunState> AllReduceExchange::state_at(Version version) const {
+  std::unique_lock lock(mutex_);
+  if (version != version_) return nullptr;
+  const BlockRange parameters = parameters_;
+  const OptimizerImage image = optimizer_.image();
+  lock.unlock();
+  auto state = std::make_shared<RunState>(RunState{version, {}});
+  for (const BlockRange* vector : {&parameters, &image.first, &image.second}) {
+    const std::size_t begin = state->floats.size();
+    state->floats.resize(begin + static_cast<std::size_t>(vector->size()));
+    vector->copy_to(0, std::span(state->floats).subspan(begin));
+  }
+  return state;
+}
+
+RunState AllReduceExchange::state() const {
+  const auto version = [this] {
+    const std::lock_guard lock(mutex_);
+    return version_;
+  };
+  return *state_at(version());
 }
 
 std::int64_t AllReduceExchange::bytes_sent() const {

@@ -35,6 +35,7 @@
 #include "common/params/shared_floats.h"
 #include "worker/cache/process_cache.h"
 #include "worker/exchange/exchange.h"
+#include "worker/exchange/run_state.h"
 #include "worker/mesh/mesh.h"
 
 namespace paceline {
@@ -59,8 +60,9 @@ class AllReduceExchange final : public Exchange {
 
   // Connects to all other nodes: at `place`, of which `listening` is this one's endpoint. Errors: Mesh::connect()'s.
   Status connect(const mesh::Listening& listening, mesh::Place place);
-  // The parameters that the run begins with, layout.size() floats: version 0. Once connected; reduces from now on.
-  void begin(std::span<const float> initial);
+  // What the run begins with, or goes on from. Once connected; reduces from now on. Errors: kInvalidArgument other
+  // than as many floats as version and optimizer ask for.
+  [[nodiscard]] Status begin(const RunState& from);
 
   // ---- for training threads (worker/exchange/exchange.h)
   void push(Contribution gradient) override;
@@ -73,17 +75,22 @@ class AllReduceExchange final : public Exchange {
   Result<std::optional<Ticks>> await_ahead(std::uint32_t thread, Ticket ticket,
                                            ParameterLanding& landing) override;
   std::optional<Ticks> parameters_installed(Ticket ticket) override;
+  // Of a node's threads the first has what was sent.
+  EarlyPush pushed_early(WorkerId worker, Ticks until) const override;
 
   // Releases every waiter, now and later, with `why` (not OK). The first close counts.
   void close(const Status& why);
   // Closes, and waits until the exchange's thread has ended: `on_failure` is not called any more. Not from there.
   void stop();
 
-  // Exactly this version: one that train.eval_every_clocks names, of the last three, or the newest. Errors: kNotFound.
-  Status fetch_exact(Version version, std::span<float> flat) const;
-  // The newest.
-  std::vector<float> parameters() const;
-  // Of gradients, to other nodes so far.
+  // Keeps this version, which is the newest, until fetch_exact() has taken it or a later one; nothing where it is not.
+  void keep(Version version);
+  // Exactly this version: one that is kept, or the newest. Errors: kNotFound.
+  Status fetch_exact(Version version, std::span<float> flat);
+  // All of it at the newest version, and of this one if it is the newest; null where it is not.
+  RunState state() const;
+  std::shared_ptr<const RunState> state_at(Version version) const;
+  // Of sums and gradients, to other nodes so far.
   std::int64_t bytes_sent() const;
 
  private:
@@ -96,7 +103,8 @@ class AllReduceExchange final : public Exchange {
     Range range;
     std::shared_ptr<const mesh::Program> program;  // buckets of one size share theirs
   };
-  static constexpr std::size_t kEvaluatedKept = 3;
+  // The authority asks for one evaluation at a time, and has one more wait; it may give one up.
+  static constexpr std::size_t kKeptMax = 3;
 
   void plan();
   void hand_over(const Contribution& gradient, std::int64_t final_from);
@@ -122,10 +130,13 @@ class AllReduceExchange final : public Exchange {
   BlockPool pool_;
   BlockRange parameters_;  // in one block
   OptimizerState optimizer_;
-  Version version_ = kNoVersion;                          // of the parameters
-  Ticks since_;                                           // which are here since then
-  std::deque<std::pair<Version, BlockRange>> evaluated_;  // or will be
+  Version version_ = kNoVersion;                     // of the parameters
+  Ticks since_;                                      // which are here since then
+  std::deque<std::pair<Version, BlockRange>> kept_;  // to be evaluated
   std::int64_t bytes_sent_ = 0;
+  // Of this round's buckets: what they have sent, and how long they took; since when one is under way.
+  EarlyPush reduced_;
+  std::optional<Ticks> reduces_since_;
   Status closed_;
 };
 

@@ -40,6 +40,20 @@ Result<wire::Peers> ClientState::await_peers(std::chrono::nanoseconds timeout) {
   return *peers_;
 }
 
+void ClientState::run_state(RunState state) {
+  const std::lock_guard lock(mutex_);
+  run_state_ = std::move(state);
+  changed_.notify_all();
+}
+
+Result<RunState> ClientState::await_run_state(std::chrono::nanoseconds timeout) {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, timeout, [this] { return !closed_.is_ok() || run_state_; });
+  if (!closed_.is_ok()) return closed_;
+  if (!run_state_) return deadline_exceeded("the server has not sent what the run begins with");
+  return *std::exchange(run_state_, std::nullopt);
+}
+
 bool ClientState::close(const Status& why, Lost lost) {
   PACELINE_ASSERT(!why.is_ok(), "a client is closed for a reason");
   const std::lock_guard lock(mutex_);

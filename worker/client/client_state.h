@@ -15,6 +15,7 @@
 #include "common/ids.h"
 #include "common/status.h"
 #include "common/wire/messages.h"
+#include "worker/exchange/run_state.h"
 
 namespace paceline {
 
@@ -47,6 +48,9 @@ class ClientState {
   // client was closed.
   void peers(wire::Peers peers);
   Result<wire::Peers> await_peers(std::chrono::nanoseconds timeout);
+  // Likewise what the server says that the run goes on from. Once.
+  void run_state(RunState state);
+  Result<RunState> await_run_state(std::chrono::nanoseconds timeout);
 
   // False when it is closed already: the first `why` counts, and what was lost with it. One that is OK is our
   // own bug.
@@ -70,6 +74,7 @@ class ClientState {
   std::optional<Status> run_over_;
   std::vector<Standing> servers_;
   std::optional<wire::Peers> peers_;
+  std::optional<RunState> run_state_;
 };
 
 }  // namespace paceline

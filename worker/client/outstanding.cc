@@ -19,6 +19,7 @@ bool Outstanding::granted(std::uint32_t thread, Clock clock) {
   heard(of);
   initial_.reset();
   ready_ = false;
+  at_start_.clear();
   return true;
 }
 
@@ -62,8 +63,10 @@ Status Outstanding::say_rest_again(ServerLink& link, std::int64_t frame_bytes) c
   if (link.shard != kAuthority) return Status::ok();
   const auto say = [&](const auto& message) { return message ? link.send({*message, {}}) : Status::ok(); };
   if (ready_) PACELINE_RETURN_IF_ERROR(link.socket->send({wire::NodeReady{}, {}}));
+  for (const wire::Body& said : at_start_) PACELINE_RETURN_IF_ERROR(link.send({said, {}}));
   for (const Thread& thread : threads_) PACELINE_RETURN_IF_ERROR(say(thread.report));
   PACELINE_RETURN_IF_ERROR(say(evaluated_));
+  if (final_state_ != nullptr) PACELINE_RETURN_IF_ERROR(link.send_state(final_state_, frame_bytes));
   return say(done_);
 }
 

@@ -3,8 +3,9 @@
 //
 //   of each thread   the gradient that it has not been granted past: what has left of it, in the same bytes
 //                    its report
-//   of the node      initial parameters, until something is granted; that it is ready, likewise
-//                    the evaluation that was asked for last; its report at the end
+//   of the node      initial parameters, until something is granted; that it is ready, and what else it says at the
+//                    start, likewise
+//                    the evaluation that was asked for last; its report at the end, and what the run has come to
 //
 // A grant past a clock says that every shard has that gradient whole, and that its report is taken. What a
 // server may say again after a break is told here, too: a grant by its clock, an evaluation by its version.
@@ -22,6 +23,7 @@
 #include "common/wire/messages.h"
 #include "worker/client/gradient_sender.h"
 #include "worker/client/server_link.h"
+#include "worker/exchange/run_state.h"
 
 namespace paceline {
 
@@ -35,6 +37,8 @@ class Outstanding {
   void reported(const wire::StepReport& report) { threads_.at(report.worker.thread).report = report; }
   void initial(std::shared_ptr<const std::vector<float>> values) { initial_ = std::move(values); }
   void ready() { ready_ = true; }
+  void at_start(wire::Body said) { at_start_.push_back(std::move(said)); }
+  void final_state(std::shared_ptr<const RunState> state) { final_state_ = std::move(state); }
   void evaluated(const wire::EvaluationReport& report) { evaluated_ = report; }
   void done(const wire::NodeReport& report) { done_ = report; }
 
@@ -74,6 +78,8 @@ class Outstanding {
   std::vector<Thread> threads_;
   std::shared_ptr<const std::vector<float>> initial_;
   bool ready_ = false;
+  std::vector<wire::Body> at_start_;             // to the authority
+  std::shared_ptr<const RunState> final_state_;  // likewise
   std::optional<wire::Evaluate> asked_;
   std::optional<wire::EvaluationReport> evaluated_;
   std::optional<wire::NodeReport> done_;

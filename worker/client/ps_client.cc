@@ -22,12 +22,17 @@ void PsClient::send_initial_parameters(std::vector<float> values) {
 }
 
 Result<wire::Peers> PsClient::exchange_endpoints(std::string own, std::chrono::nanoseconds timeout) {
-  impl_->say(wire::Peers{0, {std::move(own)}});
+  impl_->say_at_start(wire::Peers{0, {std::move(own)}});
   return impl_->state_.await_peers(timeout);
 }
 
-void PsClient::send_final_parameters(std::vector<float> values) {
-  impl_->send_final_parameters(std::make_shared<const std::vector<float>>(std::move(values)));
+Result<RunState> PsClient::fetch_state(std::chrono::nanoseconds timeout) {
+  impl_->say_at_start(wire::StateWanted{});
+  return impl_->state_.await_run_state(timeout);
+}
+
+void PsClient::send_final_state(RunState state) {
+  impl_->send_final_state(std::make_shared<const RunState>(std::move(state)));
 }
 
 Result<Instruction> PsClient::next_instruction(std::uint32_t thread) {

@@ -40,6 +40,7 @@
 #include "worker/client/client_state.h"
 #include "worker/exchange/coordinator.h"
 #include "worker/exchange/exchange.h"
+#include "worker/exchange/run_state.h"
 
 namespace paceline {
 
@@ -72,6 +73,11 @@ struct PsClientOptions {
   // What the node waits for besides, of itself, once a second, to be logged where it takes long. Called by
   // the client's I/O thread. Empty: nothing.
   std::function<std::vector<Wait>()> own_waits{};
+  // All-reduce, by the client's I/O thread, ahead of what the node is granted next. The version that it is at has
+  // been asked for by the authority, or will be, to be evaluated: fetch_exact() is not to miss it. And its state at
+  // that version, for a checkpoint; null where it is past that. Empty: it has none.
+  std::function<void(Version)> on_evaluate{};
+  std::function<std::shared_ptr<const RunState>(Version)> state_at{};
   // To show to the servers, and by which they are known. Null: the connections are not protected.
   std::shared_ptr<const wire::ClientKeys> keys{};
   // What the node's client before this one was closed for the loss of, and the generation of its servers:
@@ -113,8 +119,11 @@ class PsClient final : public Coordinator, public Exchange {
   // Says where the other nodes reach this one, and waits until the authority knows that of all, which it says.
   // Once started. Errors: kDeadlineExceeded; why the client was closed.
   Result<wire::Peers> exchange_endpoints(std::string own, std::chrono::nanoseconds timeout);
-  // Gives the server the parameters that the run has come to. Ahead of finish().
-  void send_final_parameters(std::vector<float> values);
+  // What the run begins with, or goes on from. Once started, of node 0 behind send_initial_parameters(). Errors:
+  // kDeadlineExceeded; why the client was closed.
+  Result<RunState> fetch_state(std::chrono::nanoseconds timeout);
+  // Gives the server what the run has come to. Of node 0, ahead of finish().
+  void send_final_state(RunState state);
 
   // ---- for training threads: coordinator.h
   Result<Instruction> next_instruction(std::uint32_t thread) override;

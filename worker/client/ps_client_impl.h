@@ -161,17 +161,17 @@ class PsClient::Impl {
     });
   }
 
-  void say(wire::Body body) {
+  void say_at_start(wire::Body body) {
     boost::asio::post(io_, [this, body = std::move(body)] {
+      io_outstanding_.at_start(body);
       io_on_links([&](ServerLink& link) { return io_send_to_authority(link, body); });
     });
   }
 
-  void send_final_parameters(std::shared_ptr<const std::vector<float>> values) {
-    boost::asio::post(io_, [this, values = std::move(values)] {
-      io_on_links([&](ServerLink& link) {
-        return link.send_parameters(values, values->data() + link.range.begin, options_.cluster.frame_bytes);
-      });
+  void send_final_state(std::shared_ptr<const RunState> state) {
+    boost::asio::post(io_, [this, state = std::move(state)] {
+      io_outstanding_.final_state(state);
+      io_on_links([&](ServerLink& link) { return link.send_state(state, options_.cluster.frame_bytes); });
     });
   }
 
@@ -233,6 +233,8 @@ class PsClient::Impl {
   Status io_handle(ServerLink& link, wire::Unchanged& unchanged, wire::Payload&);
   Status io_handle(ServerLink& link, wire::Evaluate& request, wire::Payload&);
   Status io_handle(ServerLink& link, wire::Peers& peers, wire::Payload&);
+  Status io_handle(ServerLink& link, wire::StateWanted& wanted, wire::Payload&);
+  Status io_handle(ServerLink& link, wire::NodeState& piece, wire::Payload& payload);
   Status io_handle(ServerLink& link, wire::Heartbeat&, wire::Payload&);
   Status io_handle(ServerLink& link, wire::Error& error, wire::Payload&);
   Status io_handle(ServerLink& link, wire::RunOver& over, wire::Payload&);
@@ -266,6 +268,7 @@ class PsClient::Impl {
   ClientWaits io_waits_;
   Outstanding io_outstanding_;
   std::vector<std::chrono::nanoseconds> io_times_;  // per thread: of its last report
+  RunState io_run_state_;                           // what has come of it
   std::int64_t io_reconnects_ = 0;
   std::optional<Ticks> io_said_goodbye_;
   bool io_shut_ = false;

@@ -1,4 +1,5 @@
 // What a client does on its I/O thread: joins, heartbeats, what comes in, and the end.
+#include "common/params/optimizer.h"
 #include "common/wire/segment_sizes.h"
 #include "worker/client/ps_client_impl.h"
 
@@ -242,12 +243,35 @@ Status PsClient::Impl::io_handle(ServerLink& link, wire::Unchanged& unchanged, w
 }
 
 Status PsClient::Impl::io_handle(ServerLink&, wire::Evaluate& request, wire::Payload&) {
-  if (io_outstanding_.asked(request)) evaluations_.put(request);
+  if (options_.on_evaluate) options_.on_evaluate(request.version);
+  if (!request.later && io_outstanding_.asked(request)) evaluations_.put(request);
   return Status::ok();
 }
 
 Status PsClient::Impl::io_handle(ServerLink&, wire::Peers& peers, wire::Payload&) {
   state_.peers(std::move(peers));
+  return Status::ok();
+}
+
+Status PsClient::Impl::io_handle(ServerLink& link, wire::StateWanted& wanted, wire::Payload&) {
+  const auto state = options_.state_at ? options_.state_at(wanted.version) : nullptr;
+  return state == nullptr ? Status::ok() : link.send_state(state, options_.cluster.frame_bytes);
+}
+
+// Behind a connection that broke it comes anew.
+Status PsClient::Impl::io_handle(ServerLink&, wire::NodeState& piece, wire::Payload& payload) {
+  std::vector<float>& floats = io_run_state_.floats;
+  if (piece.offset == 0) floats.clear();
+  const auto whole = layout_.size() * (1 + kStateVectorsMax);
+  if (piece.offset != std::ssize(floats) || piece.offset + payload.count() > whole) {
+    return invalid_argument("a piece of the run's state at " + std::to_string(piece.offset) + ", expected " +
+                            std::to_string(floats.size()) + ", and at most " + std::to_string(whole) +
+                            " floats");
+  }
+  const auto values = payload.floats();
+  floats.insert(floats.end(), values.begin(), values.end());
+  io_run_state_.version = piece.version;
+  if (piece.last) state_.run_state(std::exchange(io_run_state_, {}));
   return Status::ok();
 }
 

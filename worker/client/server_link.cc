@@ -38,11 +38,7 @@ Status ServerLink::check_silence(Ticks now, std::chrono::nanoseconds lease) cons
 
 Status ServerLink::send_initial(const std::shared_ptr<const void>& owner, const float* values,
                                 std::int64_t frame_bytes) {
-  return initialized ? Status::ok() : send_parameters(owner, values, frame_bytes);
-}
-
-Status ServerLink::send_parameters(const std::shared_ptr<const void>& owner, const float* values,
-                                   std::int64_t frame_bytes) {
+  if (initialized) return Status::ok();
   const std::int64_t frame = frame_floats(frame_bytes);
   std::int64_t offset = 0;
   do {  // an empty range still sends its one, last, empty frame: the shard is ready with it
@@ -52,6 +48,21 @@ Status ServerLink::send_parameters(const std::shared_ptr<const void>& owner, con
     PACELINE_RETURN_IF_ERROR(send(std::move(piece)));
     offset = end;
   } while (offset < range.size());
+  return Status::ok();
+}
+
+Status ServerLink::send_state(const std::shared_ptr<const RunState>& state, std::int64_t frame_bytes) {
+  const std::int64_t frame = frame_floats(frame_bytes);
+  const auto all = std::ssize(state->floats);
+  std::int64_t offset = 0;
+  do {
+    const std::int64_t of_vector = range.size() - (range.size() == 0 ? 0 : offset % range.size());
+    const std::int64_t end = offset + std::min(frame, of_vector);
+    wire::Message piece{wire::NodeState{state->version, offset, end == all},
+                        payload_of(state, state->floats.data() + offset, end - offset)};
+    PACELINE_RETURN_IF_ERROR(send(std::move(piece)));
+    offset = end;
+  } while (offset < all);
   return Status::ok();
 }
 

@@ -20,6 +20,7 @@
 #include "worker/client/gradient_encoder.h"
 #include "worker/client/shard_part.h"
 #include "worker/client/unanswered.h"
+#include "worker/exchange/run_state.h"
 
 namespace paceline {
 
@@ -76,6 +77,8 @@ struct ServerLink {
   // ascending, the last one marked. `values` points at the range's first float, kept alive by `owner`.
   Status send_initial(const std::shared_ptr<const void>& owner, const float* values,
                       std::int64_t frame_bytes);
+  // Sends what a run has come to, to the one server of all parameters, in such frames.
+  Status send_state(const std::shared_ptr<const RunState>& state, std::int64_t frame_bytes);
   // The same whether it has some or not.
   Status send_parameters(const std::shared_ptr<const void>& owner, const float* values,
                          std::int64_t frame_bytes);

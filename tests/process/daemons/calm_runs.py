@@ -18,9 +18,9 @@ class CalmRuns(DaemonTest):
         cls._calm = {}
 
     def calm_model(self, *overrides):
-        """The bytes that a run on as many shards comes to. Of the overrides only those of `train` and `sync` are its own: how it
-        is saved, served and watched changes no bit."""
-        training = tuple(each for each in overrides if each.startswith(("train.", "sync.")))
+        """The bytes that a run on as many shards comes to. Of the overrides only those of `train`, `sync` and `exchange` are its
+        own: how it is saved, served and watched changes no bit."""
+        training = tuple(each for each in overrides if each.startswith(("train.", "sync.", "exchange.")))
         run = (self.shards, *training)
         if run not in self._calm:
             out = self._shared / f"calm-{len(self._calm)}"

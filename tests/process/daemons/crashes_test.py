@@ -4,6 +4,7 @@ import re
 import shutil
 import signal
 import socket
+import time
 
 import harness
 from harness import DaemonTest, ZmtpPeer
@@ -20,6 +21,24 @@ class Crashes(DaemonTest):
         summary = self.summary()
         self.assertEqual((summary["status"], summary["lost_nodes"]), ("ok", 1))
         self.assertEqual(summary["lost"], ["node 1: its connection broke"])
+
+    def test_of_an_all_reduce_a_killed_node_is_named_by_all_long_before_its_lease_is_over(self):
+        servers, nodes = self.start_training("exchange.kind=allreduce")
+        killed = time.monotonic()
+        nodes[1].send(signal.SIGKILL)
+        for program in (servers[0], nodes[0]):
+            self.assertEqual(program.end(), 1)
+            self.assertRegex(program.errors()[-1], r"node 1( \(127\.0\.0\.1:\d+\))? (lost|closed its connection)")
+        self.assertLess(time.monotonic() - killed, 30)  # of 60 s
+
+    def test_of_an_all_reduce_a_node_that_stands_still_is_named_after_its_lease(self):
+        servers, nodes = self.start_training("exchange.kind=allreduce", "cluster.lease=2s")
+        nodes[1].send(signal.SIGSTOP)
+        for program in (servers[0], nodes[0]):
+            self.assertEqual(program.end(), 1)
+            self.assertRegex(program.errors()[-1], r"node 1 lost: silent for \d+\.\d s \(exchange.kind: allreduce needs")
+        nodes[1].send(signal.SIGCONT)
+        self.assertEqual(nodes[1].end(), 1)
 
     def test_a_node_that_stands_still_is_lost_after_its_lease_and_learns_of_it(self):
         servers, nodes = self.start_training("run.max_seconds=5s", "cluster.lease=3s")

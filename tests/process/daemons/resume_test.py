@@ -134,6 +134,25 @@ class Resume(CalmRuns):
                 self.assertIn("training begins", log)  # the log of before is there, too
                 self.assertIn("training goes on at version", log)
 
+    def test_of_an_all_reduce_all_nodes_go_on_from_what_node_0_had(self):
+        reduces = ("exchange.kind=allreduce", "train.optimizer.kind=adam")
+        model = self.calm_model(self.total, *reduces)
+        self.killed(*reduces)
+        self.assertEqual(self.assert_resumes_to(model, *reduces)["exchange"], "allreduce")
+
+    def test_an_all_reduce_that_is_stopped_goes_on_from_its_last_version(self):
+        reduces = ("exchange.kind=allreduce", "train.optimizer.kind=adam")
+        model = self.calm_model(self.total, *reduces)
+        servers, nodes = self.start_run(self.total, *reduces, "run.max_seconds=200ms")
+        for program in servers + nodes:
+            self.assertEqual(program.end(), 0, program.errors())
+        self.assertEqual(self.summary()["checkpoints"], 1)
+        servers, nodes = ([start(k, "--resume", self.total, *reduces) for k in numbers]
+                          for start, numbers in ((self.server, range(1)), (self.node, range(2))))
+        for program in servers + nodes:
+            self.assertEqual(program.end(), 0, program.errors())
+        self.assertEqual((self.run_dir / "model.bin").read_bytes(), model, "other bits than a run never stopped")
+
     def test_it_can_be_killed_and_resumed_twice(self):
         model = self.calm_model(self.total, "train.optimizer.kind=adam")
         self.killed("train.optimizer.kind=adam")
