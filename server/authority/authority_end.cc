@@ -44,7 +44,8 @@ void Authority::lost(Peer peer, const std::string& why, Ticks now) {
   }
   to_shards(wire::NodeLost{node, why, comings_[node.value].incarnation});
   const bool needed = nodes_talk() && !record_.has_report(node);
-  if (needed && (stage_ == Stage::kTraining || (stage_ == Stage::kEnding && reduces() && !parameters_are_here_))) {
+  if (needed &&
+      (stage_ == Stage::kTraining || (stage_ == Stage::kEnding && reduces() && !parameters_are_here_))) {
     return fail(unavailable(to_string(peer) + " lost: " + why + " (" + why_needed(node) + ")"), now);
   }
   evaluation_.gone(node);
