@@ -450,7 +450,7 @@ void ShardService::send_parameters(Peer to, const wire::Pull& pull, const Snapsh
   if (wanted.size() == 0) wanted = {};
   const std::int64_t first = wanted.begin / std::max<std::int64_t>(1, cut.block_floats());
   for (std::int64_t i = first, at = wanted.begin; at < wanted.end || i == first; ++i) {
-    wire::Parameters piece{pull.request, id_, version, state.revision, at, false, {}};
+    wire::Parameters piece{pull.request, id_, version, state.revision, at - wanted.begin, false, {}};
     wire::Payload payload;
     if (wanted.size() > 0) {  // a range may be empty: more shards than parameters, or no part of it is wanted
       const Range block = cut.elements(i);

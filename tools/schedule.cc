@@ -8,6 +8,7 @@
 
 #include "common/config/command_line.h"
 #include "common/config/load.h"
+#include "common/config/names.h"
 #include "common/network/network.h"
 #include "common/network/stages.h"
 #include "common/schedule/buckets.h"
@@ -15,6 +16,7 @@
 #include "common/schedule/pipeline.h"
 #include "common/schedule/print.h"
 #include "common/schedule/run_plan.h"
+#include "worker/pipeline/layer_times.h"
 
 namespace paceline {
 namespace {
@@ -32,40 +34,68 @@ std::string describe(const NetworkSpec& network, const StageSpec& stage, std::si
   return "stage " + std::to_string(index) + ": layers " + network.layers[stage.first].name + " .. " +
          network.layers[stage.last - 1].name + " (" + std::to_string(stage.last - stage.first) + "), " +
          std::to_string(stage.parameters.size()) + " parameters, " + std::to_string(cost.multiply_adds) +
-         " multiply-adds (" + percent(share) + ") and " +
-         std::to_string(cost.activations * static_cast<std::int64_t>(sizeof(float))) +
-         " activation bytes for each sample" +
+         " multiply-adds and " + std::to_string(cost.activations * static_cast<std::int64_t>(sizeof(float))) +
+         " activation bytes for each sample, " + percent(share) + " of the time" +
          (goes_on > 0 ? ", passes on " + std::to_string(goes_on) + " floats of it" : "") + "\n";
 }
 
-int pipeline_plan(const RunConfig& config, const NetworkSpec& network, std::ostream& out, std::ostream& err) {
-  const PipelineSection& pipeline = config.pipeline;
-  const auto stages = stages_of_run(config, network);
-  if (!stages.is_ok()) {
-    err << "paceline schedule: " << stages.status().message() << "\n";
-    return kExitUsage;
+// How a network is cut, and how long passes of its stages take for a micro-batch, in whatever unit.
+struct Cut {
+  std::vector<StageSpec> stages;
+  std::vector<schedule::StageTimes> times;
+};
+
+Result<Cut> cut_by_products(const RunConfig& config, const NetworkSpec& network) {
+  PACELINE_ASSIGN_OR_RETURN(auto stages, stages_of_run(config, network));
+  Cut cut{std::move(stages), {}};
+  for (const StageSpec& stage : cut.stages) {
+    // Backward there is a product for what goes back, and one for the weights.
+    const auto products = static_cast<double>(cost_of(network, stage).multiply_adds);
+    cut.times.push_back({products, 2.0 * products});
   }
+  return cut;
+}
+
+// On this machine, for nodes that are as fast as `speeds` say; empty: all alike.
+Result<Cut> cut_by_measured(const RunConfig& config, const NetworkSpec& network, std::int64_t samples,
+                            const std::vector<double>& speeds) {
+  PACELINE_ASSIGN_OR_RETURN(const auto layers, layer_times(config.train.backend, network, samples));
+  std::vector<double> costs;
+  for (const schedule::StageTimes& layer : layers) costs.push_back(layer.forward + layer.backward);
+  PACELINE_ASSIGN_OR_RETURN(auto stages, cut_by_costs(network, costs, config.pipeline.stages, speeds));
+  Cut cut{std::move(stages), {}};
+  for (std::size_t s = 0; s < cut.stages.size(); ++s) {
+    schedule::StageTimes sum{0.0, 0.0};
+    const double speed = speeds.empty() ? 1.0 : speeds[s];
+    for (std::size_t i = cut.stages[s].first; i < cut.stages[s].last; ++i) {
+      sum.forward += layers[i].forward / speed;
+      sum.backward += layers[i].backward / speed;
+    }
+    cut.times.push_back(sum);
+  }
+  return cut;
+}
+
+Status print_pipeline(const ScheduleOptions& options, const RunConfig& config, const NetworkSpec& network,
+                      std::ostream& out) {
+  const PipelineSection& pipeline = config.pipeline;
   const auto micro_batches = static_cast<std::uint32_t>(pipeline.micro_batches);
   const bool rematerialize = pipeline.rematerialize == Rematerialize::kOn;
+  const std::vector<std::int64_t> sizes = schedule::micro_batch_sizes(group_samples(config), micro_batches);
+  PACELINE_ASSIGN_OR_RETURN(const Cut cut,
+                            options.measure ? cut_by_measured(config, network, sizes.front(), options.speeds)
+                                            : cut_by_products(config, network));
   const schedule::PipelinePlan plan =
       schedule::plan_pipeline(pipeline.schedule, pipeline.stages, micro_batches, rematerialize);
-  if (const Status checked = schedule::check(plan); !checked.is_ok()) {
-    err << "paceline schedule: " << checked.message() << "\n";
-    return kExitUsage;
-  }
-  const std::vector<std::int64_t> sizes = schedule::micro_batch_sizes(group_samples(config), micro_batches);
+  PACELINE_RETURN_IF_ERROR(schedule::check(plan));
   out << pipeline.stages << " stages, " << config.cluster.nodes / pipeline.stages << " group(s), "
       << pipeline.micro_batches << " micro-batches of " << sizes.back()
       << (sizes.front() == sizes.back() ? "" : " or " + std::to_string(sizes.front())) << " samples, "
       << name_of(pipeline.schedule) << (rematerialize ? ", rematerialised" : "") << "\n\n";
   double all = 0.0;
-  for (const StageSpec& stage : *stages) all += static_cast<double>(cost_of(network, stage).multiply_adds);
-  std::vector<schedule::StageTimes> times;
-  for (std::size_t s = 0; s < stages->size(); ++s) {
-    const double share = static_cast<double>(cost_of(network, (*stages)[s]).multiply_adds) / all;
-    out << describe(network, (*stages)[s], s, share);
-    // Backward there is a product for what goes back, and one for the weights.
-    times.push_back({share, 2.0 * share});
+  for (const schedule::StageTimes& stage : cut.times) all += stage.forward + stage.backward;
+  for (std::size_t s = 0; s < cut.stages.size(); ++s) {
+    out << describe(network, cut.stages[s], s, (cut.times[s].forward + cut.times[s].backward) / all);
   }
   out << "\nchecked\n";
   for (std::size_t s = 0; s < plan.stages.size(); ++s) {
@@ -74,9 +104,32 @@ int pipeline_plan(const RunConfig& config, const NetworkSpec& network, std::ostr
         << kept.activations << " micro-batch(es)"
         << (kept.inputs > kept.activations ? ", inputs of " + std::to_string(kept.inputs) : "") << "\n";
   }
+  const schedule::PipelineTimes ran = schedule::times(plan, cut.times);
   out << "\nbubble: " << percent(schedule::bubble_formula(pipeline.stages, micro_batches))
-      << " with equal stages, " << percent(schedule::times(plan, times).bubble_share()) << " with these\n";
-  return kExitOk;
+      << " with equal stages, " << percent(ran.bubble_share()) << " with these\n";
+  if (!options.measure) return Status::ok();
+  out << "a step takes " << ran.step * 1e3 << " ms of computing, as measured here";
+  out << "\npipeline.balance: [";
+  for (std::size_t s = 0; s < cut.stages.size(); ++s) {
+    out << (s == 0 ? "" : ", ") << cut.stages[s].last - cut.stages[s].first;
+  }
+  out << "]\n";
+  return Status::ok();
+}
+
+int pipeline_plan(const ScheduleOptions& options, const RunConfig& config, const NetworkSpec& network,
+                  std::ostream& out, std::ostream& err) {
+  const std::size_t speeds = options.speeds.size();
+  Status printed = Status::ok();
+  if (speeds > 0 && (speeds != config.pipeline.stages || !options.measure)) {
+    printed = invalid_argument("--speeds: got " + std::to_string(speeds) + ", expected one for each of " +
+                               std::to_string(config.pipeline.stages) + " stages, with --measure");
+  } else {
+    printed = print_pipeline(options, config, network, out);
+  }
+  if (printed.is_ok()) return kExitOk;
+  err << "paceline schedule: " << printed.message() << "\n";
+  return kExitUsage;
 }
 
 }  // namespace
@@ -94,7 +147,7 @@ int schedule_plan(const ScheduleOptions& options, std::ostream& out, std::ostrea
   }
   const Result<NetworkSpec> network = build_network(*config);
   if (!network) return refuse("paceline schedule: " + network.status().message());
-  if (config->pipeline.enabled()) return pipeline_plan(*config, *network, out, err);
+  if (config->pipeline.enabled()) return pipeline_plan(options, *config, *network, out, err);
   const std::vector<Range> cut = schedule::buckets(network->layout, config->exchange.bucket_bytes);
   out << network->layout.size() << " floats in " << cut.size() << " bucket(s), " << config->cluster.nodes
       << " node(s), algorithm " << name_of(config->exchange.algorithm) << "\n";
@@ -117,10 +170,15 @@ int schedule_plan(const ScheduleOptions& options, std::ostream& out, std::ostrea
 }
 
 void add_schedule(CLI::App& app, int& exit_status) {
-  CLI::App* command = app.add_subcommand("schedule", "Print the plan of a run's all-reduce or pipeline, checked");
+  CLI::App* command =
+      app.add_subcommand("schedule", "Print the plan of a run's all-reduce or pipeline, checked");
   const auto options = std::make_shared<ScheduleOptions>();
   command->add_option("FILE", options->path, "The configuration")->required();
   command->add_option("key.path=value", options->overrides, "Overrides, as the daemons take them");
+  command->add_flag("--measure", options->measure, "Of a pipeline: time the layers here, and cut it by that");
+  command->add_option("--speeds", options->speeds, "With it: how fast each stage's node is, as 1,1,2")
+      ->delimiter(',')
+      ->check(CLI::PositiveNumber);
   command->callback([options, &exit_status] { exit_status = schedule_plan(*options, std::cout, std::cerr); });
 }
 

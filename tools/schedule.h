@@ -16,6 +16,8 @@ namespace paceline {
 struct ScheduleOptions {
   std::string path = {};
   std::vector<std::string> overrides = {};
+  bool measure = false;             // a pipeline is cut by how long its layers take on this machine
+  std::vector<double> speeds = {};  // with that: of each stage's node; empty: all alike
 };
 
 // The plan to `out` and 0; or the error's one line to `err` and 2, also for a configuration without either.

@@ -48,9 +48,8 @@ int run_simulate(const SimulateOptions& options, std::ostream& out, std::ostream
     // What the configuration lacks for a simulation has its file in front, as every fault of it.
     const std::string& why = run.status().message();
     const bool of_config = why.starts_with("simulate.") || why.starts_with("exchange.") ||
-                           why.starts_with("pipeline.") ||
-                           why.starts_with("sync.") || why.starts_with("run.") || why.starts_with("data.") ||
-                           why.starts_with("train.");
+                           why.starts_with("pipeline.") || why.starts_with("sync.") ||
+                           why.starts_with("run.") || why.starts_with("data.") || why.starts_with("train.");
     return refused_simulation(err, (of_config ? options.config_path + ": " : "") + run.status().message());
   }
   const double seconds = to_seconds(steady_now() - began);

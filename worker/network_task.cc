@@ -197,9 +197,7 @@ class NetworkTasks final : public TaskFactory {
   void meet(std::shared_ptr<PeerChannels> peers) override {
     if (stages_ != nullptr) stages_->meet(std::move(peers));
   }
-  StageReport stage_report() const override {
-    return stages_ == nullptr ? StageReport() : stages_->report();
-  }
+  StageReport stage_report() const override { return stages_ == nullptr ? StageReport() : stages_->report(); }
 
   Result<std::unique_ptr<Task>> make_trainer(WorkerId worker) override {
     if (stages_ != nullptr) {
@@ -246,7 +244,8 @@ class NetworkTasks final : public TaskFactory {
  private:
   // Without images where somebody else has them.
   std::unique_ptr<Loader> make_loader(Kept images) const {
-    return std::make_unique<Loader>(maker_of(data_, images), loader_options(config_.data, images, gpus_.get()));
+    return std::make_unique<Loader>(maker_of(data_, images),
+                                    loader_options(config_.data, images, gpus_.get()));
   }
 
   // What a thread computes with.

@@ -331,8 +331,9 @@ Status Session::begin_reducing(const mesh::Listening& listening, mesh::Place pla
 Status Session::meet_stages(const mesh::Listening& listening, mesh::Place place) {
   const auto within = std::chrono::duration_cast<std::chrono::milliseconds>(config_.cluster.start_timeout);
   const auto silence = std::chrono::duration_cast<std::chrono::milliseconds>(config_.cluster.lease);
-  PACELINE_ASSIGN_OR_RETURN(auto channels, mesh::Channels::connect(listening, std::move(place), stop_channels_,
-                                                                   within, kSilenceLeases * silence));
+  PACELINE_ASSIGN_OR_RETURN(
+      auto channels,
+      mesh::Channels::connect(listening, std::move(place), stop_channels_, within, kSilenceLeases * silence));
   parts_.tasks.meet(std::move(channels));
   return Status::ok();
 }
@@ -364,8 +365,7 @@ step::StepRules Session::step_rules() const {
 
 std::optional<Training::Local> Session::local_steps() const {
   if (!config_.train.has_inner_optimizer) return std::nullopt;
-  return Training::Local{LocalSteps(config_.train.inner_optimizer, layout_),
-                         config_.train.local_steps,
+  return Training::Local{LocalSteps(config_.train.inner_optimizer, layout_), config_.train.local_steps,
                          [this](std::int64_t iteration) { return inner_rate(config_, iteration); }};
 }
 
@@ -393,8 +393,8 @@ void Session::train_worker(WorkerId worker, Result<Trainer> trainer, ThreadResul
       .step = step::WorkerStep(step_rules()),
       .cache = ThreadCache(config_.train.optimizer, process_cache_.ranges(), worker.thread,
                            std::move(trainer->vectors)),
-      .gradients = GradientBuffers(layout_.size(), gradient_buffers_max(config_, read_by),
-                                   read_by, parts_.tasks.gradient_memory(shares ? *memory_ : nullptr)),
+      .gradients = GradientBuffers(layout_.size(), gradient_buffers_max(config_, read_by), read_by,
+                                   parts_.tasks.gradient_memory(shares ? *memory_ : nullptr)),
       .emulator = Emulator(config_.emulate, config_.run.seed, config_.cluster.cluster(), worker,
                            config_.train.batch_size),
       .local = local_steps(),
@@ -456,8 +456,8 @@ void Session::say_waits() const {
   };
   add(own > 0, own - 1, node - 1, stage.idle_for_previous);
   add(own + 1 < stages, own + 1, node + 1, stage.idle - stage.idle_for_previous);
-  parts_.log.info("stage " + std::to_string(own) + " computed for " + in_seconds(stage.busy) + " and waited: " +
-                  waits);
+  parts_.log.info("stage " + std::to_string(own) + " computed for " + in_seconds(stage.busy) +
+                  " and waited: " + waits);
 }
 
 // After the training threads: reports and waits for the end, or says goodbye.

@@ -55,9 +55,8 @@ void check_pipeline(Judge& judge, const RunConfig& c) {
                   "groups of as many nodes as stages",
                   stages + " stages for " + std::to_string(c.cluster.nodes) + " nodes",
                   "a multiple of the stages as cluster.nodes");
-  judge.refuse_if(c.pipeline.micro_batches > group_samples(c),
-                  {"pipeline.micro_batches", "train.batch_size"}, "micro-batches without samples",
-                  std::to_string(c.pipeline.micro_batches),
+  judge.refuse_if(c.pipeline.micro_batches > group_samples(c), {"pipeline.micro_batches", "train.batch_size"},
+                  "micro-batches without samples", std::to_string(c.pipeline.micro_batches),
                   "at most " + std::to_string(group_samples(c)) + ", stages x train.batch_size");
   only_with(c.sync.policy == PolicyKind::kBackup, "sync.policy", "a group's gradient is all of its stages'",
             "backup", "another policy");
@@ -82,7 +81,8 @@ void check_pipeline(Judge& judge, const RunConfig& c) {
             "share: even and a multiple of " + stages + " stages");
   only_with(c.train.has_inner_optimizer, "train.local_steps", "a stage's step needs the others'",
             std::to_string(c.train.local_steps) + " local steps", "no inner_optimizer");
-  only_with(c.train.on_nan != OnNan::kStop, "train.on_nan", "a group's gradient counts whole", "skip", "stop");
+  only_with(c.train.on_nan != OnNan::kStop, "train.on_nan", "a group's gradient counts whole", "skip",
+            "stop");
   only_with(c.train.batch_balance != BatchSizing::kEqual, "train.batch_balance",
             "stages have the mini-batch in common", "speed", "off");
   only_with(c.emulate.base_step.has_value(), "emulate.base_step", "a stage's step has no length of its own",

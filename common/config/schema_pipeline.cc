@@ -37,13 +37,13 @@ Domain<StageBalance> balance() {
 void add_pipeline(Schema& schema) {
   schema.sections.push_back({"pipeline", "a network that is cut into stages", Scope::kWholeRun});
   auto& keys = schema.keys;
-  keys.push_back(
-      row(PACELINE_FIELD(pipeline.stages), whole32(1, kStagesMax), Scope::kWholeRun,
-          {.unit = "stages",
-           .effect = "So many nodes in a row are a group, which trains one copy of the network: each holds and "
-                     "computes a part of its layers. A group's mini-batch is the batch_size of all its "
-                     "workers. `paceline schedule` prints the cut. 1: every worker computes all layers.",
-           .trade_off = "More stages hold larger networks, and wait more for each other."}));
+  keys.push_back(row(
+      PACELINE_FIELD(pipeline.stages), whole32(1, kStagesMax), Scope::kWholeRun,
+      {.unit = "stages",
+       .effect = "So many nodes in a row are a group, which trains one copy of the network: each holds and "
+                 "computes a part of its layers. A group's mini-batch is the batch_size of all its "
+                 "workers. `paceline schedule` prints the cut. 1: every worker computes all layers.",
+       .trade_off = "More stages hold larger networks, and wait more for each other."}));
   keys.push_back(row(PACELINE_FIELD(pipeline.micro_batches), whole(1, 65536), Scope::kWholeRun,
                      {.unit = "micro-batches",
                       .effect = "Into so many a group's mini-batch is cut. They go through the stages one "

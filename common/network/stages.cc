@@ -41,7 +41,10 @@ std::vector<std::size_t> passing(const NetworkSpec& network, std::size_t at) {
 
 StageSpec stage_between(const NetworkSpec& network, const std::vector<std::int64_t>& ends, std::size_t first,
                         std::size_t last) {
-  return {first, last, passing(network, first), passing(network, last),
+  return {first,
+          last,
+          passing(network, first),
+          passing(network, last),
           {first == 0 ? 0 : ends[first - 1], ends[last - 1]}};
 }
 
@@ -54,8 +57,8 @@ double cost_of_layer(const Layer& layer, std::int64_t parameters, BalanceKind ki
 
 // The cut whose most expensive stage is the cheapest, each with parameters: last[s] of each stage. The network has
 // layers with parameters enough. best[s][i]: the most expensive of s + 1 stages over the first i layers.
-std::vector<std::size_t> cheapest_cut(const std::vector<double>& costs, const std::vector<std::int64_t>& ends,
-                                      std::uint32_t stages) {
+std::vector<std::size_t> cheapest_cut(std::span<const double> costs, const std::vector<std::int64_t>& ends,
+                                      std::uint32_t stages, std::span<const double> speeds) {
   const std::size_t layers = costs.size();
   std::vector<double> sums(layers + 1, 0.0);
   std::partial_sum(costs.begin(), costs.end(), sums.begin() + 1);
@@ -68,7 +71,7 @@ std::vector<std::size_t> cheapest_cut(const std::vector<double>& costs, const st
       for (std::size_t j = 0; j < i; ++j) {
         if ((s == 0) != (j == 0) || end_of(i) == end_of(j)) continue;
         const double before = s == 0 ? 0.0 : best[s - 1][j];
-        const double most = std::max(before, sums[i] - sums[j]);
+        const double most = std::max(before, (sums[i] - sums[j]) / (speeds.empty() ? 1.0 : speeds[s]));
         if (most >= best[s][i]) continue;
         best[s][i] = most;
         from[s][i] = j;
@@ -101,33 +104,52 @@ Result<std::vector<std::size_t>> cut_by_hand(const NetworkSpec& network, std::ui
   return cuts;
 }
 
-}  // namespace
-
-Result<std::vector<StageSpec>> cut_into_stages(const NetworkSpec& network, std::uint32_t stages,
-                                               const StageBalance& balance, std::int64_t samples) {
-  const std::vector<std::int64_t> ends = parameter_ends(network);
-  std::int64_t with_parameters = 0;
-  std::vector<double> costs;
-  for (std::size_t i = 0; i < network.layers.size(); ++i) {
-    const std::int64_t parameters = ends[i] - (i == 0 ? 0 : ends[i - 1]);
-    with_parameters += parameters > 0 ? 1 : 0;
-    costs.push_back(cost_of_layer(network.layers[i], parameters, balance.kind, samples));
-  }
-  if (stages > with_parameters) {
-    return invalid_argument("got " + std::to_string(stages) + " stages, expected at most " +
-                            std::to_string(with_parameters) + ", the layers with parameters");
-  }
-  std::vector<std::size_t> cuts;
-  if (balance.kind == BalanceKind::kLayers) {
-    PACELINE_ASSIGN_OR_RETURN(cuts, cut_by_hand(network, stages, balance.layers, ends));
-  } else {
-    cuts = cheapest_cut(costs, ends, stages);
-  }
+std::vector<StageSpec> stages_at(const NetworkSpec& network, const std::vector<std::int64_t>& ends,
+                                 const std::vector<std::size_t>& cuts) {
   std::vector<StageSpec> cut;
   for (std::size_t s = 0; s < cuts.size(); ++s) {
     cut.push_back(stage_between(network, ends, s == 0 ? 0 : cuts[s - 1], cuts[s]));
   }
   return cut;
+}
+
+// Whether each of `stages` can have a layer with parameters.
+Status check_count(const std::vector<std::int64_t>& ends, std::uint32_t stages) {
+  std::int64_t with_parameters = 0;
+  for (std::size_t i = 0; i < ends.size(); ++i)
+    with_parameters += ends[i] > (i == 0 ? 0 : ends[i - 1]) ? 1 : 0;
+  if (stages <= with_parameters) return Status::ok();
+  return invalid_argument("got " + std::to_string(stages) + " stages, expected at most " +
+                          std::to_string(with_parameters) + ", the layers with parameters");
+}
+
+}  // namespace
+
+Result<std::vector<StageSpec>> cut_into_stages(const NetworkSpec& network, std::uint32_t stages,
+                                               const StageBalance& balance, std::int64_t samples) {
+  const std::vector<std::int64_t> ends = parameter_ends(network);
+  if (balance.kind == BalanceKind::kLayers) {
+    PACELINE_RETURN_IF_ERROR(check_count(ends, stages));
+    PACELINE_ASSIGN_OR_RETURN(const auto cuts, cut_by_hand(network, stages, balance.layers, ends));
+    return stages_at(network, ends, cuts);
+  }
+  std::vector<double> costs;
+  for (std::size_t i = 0; i < network.layers.size(); ++i) {
+    const std::int64_t parameters = ends[i] - (i == 0 ? 0 : ends[i - 1]);
+    costs.push_back(cost_of_layer(network.layers[i], parameters, balance.kind, samples));
+  }
+  return cut_by_costs(network, costs, stages);
+}
+
+Result<std::vector<StageSpec>> cut_by_costs(const NetworkSpec& network, std::span<const double> costs,
+                                            std::uint32_t stages, std::span<const double> speeds) {
+  const std::vector<std::int64_t> ends = parameter_ends(network);
+  PACELINE_RETURN_IF_ERROR(check_count(ends, stages));
+  return stages_at(network, ends, cheapest_cut(costs, ends, stages, speeds));
+}
+
+StageSpec stage_of_layers(const NetworkSpec& network, std::size_t first, std::size_t last) {
+  return stage_between(network, parameter_ends(network), first, last);
 }
 
 StageSpec whole_network(const NetworkSpec& network) {
@@ -153,9 +175,8 @@ std::vector<bool> trained_values(const NetworkSpec& network) {
   std::vector<bool> trained(network.layers.size() + 1, false);
   for (std::size_t i = 0; i < network.layers.size(); ++i) {
     const Layer& layer = network.layers[i];
-    trained[i + 1] =
-        layer.weight.size > 0 || std::any_of(layer.inputs.begin(), layer.inputs.end(),
-                                             [&](std::size_t value) { return trained[value]; });
+    trained[i + 1] = layer.weight.size > 0 || std::any_of(layer.inputs.begin(), layer.inputs.end(),
+                                                          [&](std::size_t value) { return trained[value]; });
   }
   return trained;
 }

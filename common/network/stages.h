@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "common/network/network.h"
@@ -30,6 +31,12 @@ struct StageSpec {
 // `samples`: of a mini-batch, whose activations a stage keeps.
 Result<std::vector<StageSpec>> cut_into_stages(const NetworkSpec& network, std::uint32_t stages,
                                                const StageBalance& balance, std::int64_t samples);
+// The same by what each layer costs, >= 0, and how fast each stage's node is, > 0 (empty: all alike): the cut whose
+// slowest stage is the fastest. Errors: as above, too many stages.
+Result<std::vector<StageSpec>> cut_by_costs(const NetworkSpec& network, std::span<const double> costs,
+                                            std::uint32_t stages, std::span<const double> speeds = {});
+// Layers [first, last) as a stage.
+StageSpec stage_of_layers(const NetworkSpec& network, std::size_t first, std::size_t last);
 // The whole of it as one stage.
 StageSpec whole_network(const NetworkSpec& network);
 

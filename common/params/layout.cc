@@ -108,7 +108,8 @@ Layout part_of(const Layout& layout, const Range& part) {
     const auto added = own.add(tensor.name, tensor.shape, tensor.traits);
     PACELINE_ASSERT(added.is_ok(), added.status().message());
   }
-  PACELINE_ASSERT(own.size() == part.size(), std::to_string(own.size()) + " floats of a part that cuts a tensor");
+  PACELINE_ASSERT(own.size() == part.size(),
+                  std::to_string(own.size()) + " floats of a part that cuts a tensor");
   return own;
 }
 

@@ -56,7 +56,7 @@ struct CheckpointCounts {
 struct PipelineSummary {
   std::int64_t stages = 0;
   std::int64_t micro_batches = 0;
-  double bubble_share = 0.0;                           // of the time of all steps, what stages waited for others
+  double bubble_share = 0.0;  // of the time of all steps, what stages waited for others
   std::vector<std::int64_t> peak_activation_bytes = {};  // of each stage, of its groups the most
 };
 

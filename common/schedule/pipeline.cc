@@ -66,7 +66,8 @@ Status check_rows(const PipelinePlan& plan, std::size_t stage) {
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const PipelineRow& row = rows[i];
     if (row.micro_batch >= plan.micro_batches) {
-      return at_row(stage, i, row, "expected one of " + std::to_string(plan.micro_batches) + " micro-batches");
+      return at_row(stage, i, row,
+                    "expected one of " + std::to_string(plan.micro_batches) + " micro-batches");
     }
     State& state = states[row.micro_batch];
     switch (row.pass) {
@@ -152,7 +153,8 @@ PipelinePlan plan_pipeline(PipelineKind kind, std::uint32_t stages, std::uint32_
   plan.micro_batches = micro_batches;
   for (std::uint32_t s = 0; s < stages; ++s) {
     const bool turns_back = kind == PipelineKind::kOneForwardOneBackward;
-    PipelineRows rows = turns_back ? one_forward_one_backward(stages, s, micro_batches) : gpipe(micro_batches);
+    PipelineRows rows =
+        turns_back ? one_forward_one_backward(stages, s, micro_batches) : gpipe(micro_batches);
     const std::int64_t most = turns_back ? std::min(stages - s, micro_batches) : micro_batches;
     plan.stages.push_back(rematerialize ? recomputed(rows) : std::move(rows));
     plan.bounds.push_back({most, rematerialize ? 1 : most});

@@ -182,7 +182,7 @@ struct Pull {
 
 // A piece of a server's range, in order, without gaps. All pieces of one answer are of one revision.
 // `applied[t]`: the applied clock of thread t of the asking node: own gradients stamped < applied[t] are
-// contained. Payload: floats [offset, offset + n) of the range, in the run's parameter encoding; float32
+// contained. Payload: floats [offset, offset + n) of the range or of Pull::part, in the run's encoding; float32
 // where the pull was exact.
 struct Parameters {
   std::uint64_t request = 0;

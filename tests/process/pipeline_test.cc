@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -91,17 +92,64 @@ TEST_CASE("groups_go_on_their_own_where_the_policy_lets_them") {
   CHECK(run(config).summary.iterations == config.train.total_iterations);
 }
 
+namespace {
+
+// The network's tasks, of a node that leaves in its step at clock 7.
+class LeavingTasks final : public TaskFactory {
+ public:
+  LeavingTasks(std::unique_ptr<TaskFactory> tasks, std::function<void()> leave)
+      : tasks_(std::move(tasks)), leave_(std::move(leave)) {}
+  const Layout& layout() const override { return tasks_->layout(); }
+  Range trained_by(NodeId node) const override { return tasks_->trained_by(node); }
+  void meet(std::shared_ptr<PeerChannels> peers) override { tasks_->meet(std::move(peers)); }
+  std::uint64_t data_fingerprint() const override { return tasks_->data_fingerprint(); }
+  void initialize(std::span<float> parameters) const override { tasks_->initialize(parameters); }
+  Result<std::unique_ptr<Task>> make_evaluator() override { return tasks_->make_evaluator(); }
+  Result<std::unique_ptr<Task>> make_trainer(WorkerId worker) override {
+    PACELINE_ASSIGN_OR_RETURN(auto task, tasks_->make_trainer(worker));
+    return std::unique_ptr<Task>(std::make_unique<Each>(std::move(task), leave_));
+  }
+
+ private:
+  class Each final : public Task {
+   public:
+    Each(std::unique_ptr<Task> task, std::function<void()> leave)
+        : task_(std::move(task)), leave_(std::move(leave)) {}
+    Status load(const Step& step) override {
+      if (step.clock == Clock(7)) leave_();
+      return task_->load(step);
+    }
+    Result<Metric> compute(std::span<const float> parameters, std::span<float> gradient,
+                           const FinalFrom& final_from) override {
+      return task_->compute(parameters, gradient, final_from);
+    }
+    Result<Metric> evaluate(std::span<const float> parameters) override {
+      return task_->evaluate(parameters);
+    }
+
+   private:
+    const std::unique_ptr<Task> task_;
+    const std::function<void()> leave_;
+  };
+  const std::unique_ptr<TaskFactory> tasks_;
+  const std::function<void()> leave_;
+};
+
+}  // namespace
+
 TEST_CASE("a_stage_that_is_lost_ends_the_run_and_is_named") {
   const RunConfig config = piped(2);
   const auto ended = testing::run_cluster(
       config, [&](NodeId node, const testing::StopNode& stop) -> std::unique_ptr<TaskFactory> {
         auto tasks = make_network_tasks(config);
         REQUIRE(tasks.is_ok());
-        if (node == NodeId(1)) stop(node, "it has enough");
-        return std::move(tasks).value();
+        if (node != NodeId(1)) return std::move(tasks).value();
+        return std::make_unique<LeavingTasks>(std::move(tasks).value(),
+                                              [stop, node] { stop(node, "it has enough"); });
       });
   REQUIRE_FALSE(ended.is_ok());
-  CHECK_THAT(ended.status().message(), Catch::Matchers::Contains("node 1"));
+  CHECK_THAT(ended.status().message(),
+             Catch::Matchers::Contains("node 1 lost: ") && Catch::Matchers::Contains("stage 1 of group 0"));
 }
 
 }  // namespace paceline::test

@@ -63,21 +63,25 @@ TEST_CASE("what_an_all_reduce_does_not_go_with_is_refused") {
 
 TEST_CASE("what_a_pipeline_does_not_go_with_is_refused") {
   const std::string good =
-      "{cluster: {nodes: 4}, train: {total_iterations: 40, batch_size: 8}, pipeline: {stages: 2, micro_batches: "
+      "{cluster: {nodes: 4}, train: {total_iterations: 40, batch_size: 8}, pipeline: {stages: 2, "
+      "micro_batches: "
       "16, schedule: 1f1b, rematerialize: on, balance: [5, 5]}}";
   CHECK(parse_config(good, "run.yaml", {}).status().message() == "");
-  CHECK(parse_config(good, "run.yaml", {"sync.policy=ssp", "pipeline.balance=memory"}).status().message() == "");
+  const std::vector<std::string> other = {"sync.policy=ssp", "pipeline.balance=memory"};
+  CHECK(parse_config(good, "run.yaml", other).status().message() == "");
   struct Case {
     const char* given;
     const char* start;
   };
   for (const Case& bad : std::vector<Case>{
-           {"pipeline.stages=3", "pipeline.stages: groups of as many nodes as stages, got 3 stages for 4 nodes"},
+           {"pipeline.stages=3",
+            "pipeline.stages: groups of as many nodes as stages, got 3 stages for 4 nodes"},
            {"pipeline.micro_batches=17",
             "pipeline.micro_batches: micro-batches without samples, got 17, expected at most 16"},
            {"pipeline.balance=[4, 4]",
             "pipeline.balance: the network cannot be cut so, got 2 stages of 8 layers, expected 2 of 10"},
-           {"pipeline.balance=[9]", "pipeline.balance: the network cannot be cut so, got 1 stages of 9 layers"},
+           {"pipeline.balance=[9]",
+            "pipeline.balance: the network cannot be cut so, got 1 stages of 9 layers"},
            {"pipeline.balance=[]", "pipeline.balance: an empty list"},
            {"pipeline.balance=speed", "pipeline.balance: unknown choice"},
            {"pipeline.stages=1", "pipeline.micro_batches: nobody reads it"},
@@ -92,18 +96,21 @@ TEST_CASE("what_a_pipeline_does_not_go_with_is_refused") {
            {"security.keys=keys", "security.keys: "}}) {
     CHECK_THAT(refusal(good, {bad.given}), Catch::Matchers::Contains(bad.start));
   }
-  CHECK_THAT(refusal("{cluster: {nodes: 8}, train: {total_iterations: 40}, pipeline: {stages: 8}}", {}),
-             Catch::Matchers::Contains("pipeline.stages: the network cannot be cut so, got 8 stages, expected at "
-                                       "most "));
-  CHECK_THAT(refusal("{cluster: {nodes: 3}, train: {total_iterations: 30}, pipeline: {stages: 3, balance: [1, 1, "
-                     "8]}}",
-                     {}),
-             Catch::Matchers::Contains("pipeline.balance: the network cannot be cut so, got stage 1 without "
-                                       "parameters"));
-  CHECK_THAT(refusal("{cluster: {nodes: 2}, train: {total_iterations: 40, optimizer: {kind: adam}}, sync: {policy: "
-                     "asp}, pipeline: {stages: 2}}",
-                     {}),
-             Catch::Matchers::Contains("each stage's gradient would step the others' parameters"));
+  CHECK_THAT(
+      refusal("{cluster: {nodes: 8}, train: {total_iterations: 40}, pipeline: {stages: 8}}", {}),
+      Catch::Matchers::Contains("pipeline.stages: the network cannot be cut so, got 8 stages, expected at "
+                                "most "));
+  CHECK_THAT(
+      refusal("{cluster: {nodes: 3}, train: {total_iterations: 30}, pipeline: {stages: 3, balance: [1, 1, "
+              "8]}}",
+              {}),
+      Catch::Matchers::Contains("pipeline.balance: the network cannot be cut so, got stage 1 without "
+                                "parameters"));
+  CHECK_THAT(
+      refusal("{cluster: {nodes: 2}, train: {total_iterations: 40, optimizer: {kind: adam}}, sync: {policy: "
+              "asp}, pipeline: {stages: 2}}",
+              {}),
+      Catch::Matchers::Contains("each stage's gradient would step the others' parameters"));
 }
 
 TEST_CASE("what_large_mini_batches_do_not_go_with_is_refused_by_file_line_and_key") {

@@ -52,24 +52,29 @@ TEST_CASE("a_broken_plan_is_refused_at_its_row") {
   CHECK(refusal([](Plan& p) { p.stages[1].pop_back(); }) == "stage 1: micro-batch 0 never goes back");
   CHECK(refusal([](Plan& p) { p.stages[1].erase(p.stages[1].begin()); }) ==
         "stage 1, row 4 (B0): backward before forward");
-  CHECK(refusal([](Plan& p) { p.stages[0].push_back({Pass::kBackward, 0}); }) ==
-        "stage 0, row 6 (B0): backward once more");
-  CHECK(refusal([](Plan& p) { p.stages[0].insert(p.stages[0].begin(), {Pass::kForward, 1}); }) ==
-        "stage 0, row 2 (F1): forward once more");
+  CHECK(refusal([](Plan& p) {
+          p.stages[0].push_back({Pass::kBackward, 0});
+        }) == "stage 0, row 6 (B0): backward once more");
+  CHECK(refusal([](Plan& p) {
+          p.stages[0].insert(p.stages[0].begin(), {Pass::kForward, 1});
+        }) == "stage 0, row 2 (F1): forward once more");
   CHECK(refusal([](Plan& p) { p.stages[0][0].micro_batch = 3; }) ==
         "stage 0, row 0 (F3): expected one of 3 micro-batches");
   // Stage 1 waits for micro-batch 1 while 0 is what arrives.
   CHECK(refusal([](Plan& p) { std::swap(p.stages[1][0], p.stages[1][1]); }) ==
         "stage 0, row 3 (B2): waits for what never arrives, or not in this order");
   // Stage 0 wants its first gradient before stage 1 has what that is made of.
-  CHECK(refusal([](Plan& p) { std::rotate(p.stages[0].begin() + 2, p.stages[0].end() - 1, p.stages[0].end()); }) ==
-        "stage 0, row 2 (B0): waits for what never arrives, or not in this order");
+  CHECK(refusal([](Plan& p) {
+          std::rotate(p.stages[0].begin() + 2, p.stages[0].end() - 1, p.stages[0].end());
+        }) == "stage 0, row 2 (B0): waits for what never arrives, or not in this order");
   CHECK(refusal([](Plan& p) { p.bounds[0].inputs = 2; }) ==
         "stage 0: keeps 3 micro-batches, 3 with activations, expected at most 2 and 3");
-  CHECK(refusal([](Plan& p) { p.stages[0].insert(p.stages[0].begin() + 3, {Pass::kRecompute, 2}); }) ==
-        "stage 0, row 3 (R2): it is there already");
-  CHECK(refusal([](Plan& p) { p.stages[0].insert(p.stages[0].begin() + 4, {Pass::kRecompute, 0}); }) ==
-        "stage 0, row 5 (B1): its activations are not there");
+  CHECK(refusal([](Plan& p) {
+          p.stages[0].insert(p.stages[0].begin() + 3, {Pass::kRecompute, 2});
+        }) == "stage 0, row 3 (R2): it is there already");
+  CHECK(refusal([](Plan& p) {
+          p.stages[0].insert(p.stages[0].begin() + 4, {Pass::kRecompute, 0});
+        }) == "stage 0, row 5 (B1): its activations are not there");
 }
 
 // Huang et al. 2018, section 2.3.

@@ -149,8 +149,8 @@ TEST_CASE("a_node_that_trains_a_part_is_sent_that_alone") {
     }
     return floats;
   };
-  CHECK(sent({1, 5}) == std::vector<float>{1, 2, 3, 4});  // over the end of a block
-  CHECK(c.sent.of<Parameters>(kNode0).back().offset == 4);
+  CHECK(sent({1, 5}) == std::vector<float>{1, 2, 3, 4});    // over the end of a block
+  CHECK(c.sent.of<Parameters>(kNode0).back().offset == 3);  // of the part
   CHECK(c.sent.of<Parameters>(kNode0).back().last);
   CHECK(sent({4, 6}) == std::vector<float>{4, 5});
   CHECK(c.sent.of<Parameters>(kNode0).size() == 1);

@@ -32,7 +32,8 @@ class Switchboard {
     Result<PeerMessage> receive(NodeId from) override {
       std::unique_lock lock(board_.mutex_);
       auto& queue = board_.queues_[{from, node_}];
-      const bool came = board_.changed_.wait_for(lock, std::chrono::seconds(60), [&] { return !queue.empty(); });
+      const bool came =
+          board_.changed_.wait_for(lock, std::chrono::seconds(60), [&] { return !queue.empty(); });
       if (!came) return deadline_exceeded("nothing came");
       PeerMessage message = std::move(queue.front());
       queue.pop_front();
@@ -80,7 +81,8 @@ Computed through_stages(const NetworkSpec& network, const std::vector<StageSpec>
       }
       const Range own = stages[s].parameters;
       const auto part = [&own](auto& whole) {
-        return std::span(whole).subspan(static_cast<std::size_t>(own.begin), static_cast<std::size_t>(own.size()));
+        return std::span(whole).subspan(static_cast<std::size_t>(own.begin),
+                                        static_cast<std::size_t>(own.size()));
       };
       Switchboard::Node node(board, NodeId(s));
       metrics[s] = (*runner)->step(Clock(3), part(parameters), batch, part(computed.gradient), node);
@@ -123,7 +125,8 @@ NetworkSpec residual_network() {
                     {3, 6, 6}, 10);
 }
 
-void check_equal(const Computed& stages, const Computed& whole, const NetworkSpec& network, double tolerance) {
+void check_equal(const Computed& stages, const Computed& whole, const NetworkSpec& network,
+                 double tolerance) {
   CHECK(stages.metric.correct == whole.metric.correct);
   CHECK(stages.metric.samples == whole.metric.samples);
   CHECK(stages.metric.loss_sum == Approx(whole.metric.loss_sum).epsilon(tolerance));
@@ -144,7 +147,8 @@ TEST_CASE("any_number_of_stages_and_micro_batches_has_the_gradient_of_the_whole_
   for (const std::uint32_t stages : {2U, 3U, 4U}) {
     const std::vector<StageSpec> specs = cut(network, stages, BalanceKind::kTime);
     for (std::uint32_t micro_batches = 1; micro_batches <= 16; ++micro_batches) {
-      for (const auto kind : {schedule::PipelineKind::kGpipe, schedule::PipelineKind::kOneForwardOneBackward}) {
+      for (const auto kind :
+           {schedule::PipelineKind::kGpipe, schedule::PipelineKind::kOneForwardOneBackward}) {
         INFO(stages << " stages, " << micro_batches << " micro-batches, schedule " << static_cast<int>(kind));
         const auto ran = [&](bool rematerialize) {
           return through_stages(network, specs, Backend::kReference, parameters, batch.all(),
@@ -179,8 +183,8 @@ TEST_CASE("every_cut_of_networks_that_branch_has_the_gradient_of_the_whole_netwo
     }
     const auto most = static_cast<std::uint32_t>(with_parameters(network));
     if (most < 3) continue;
-    check_equal(through_stages(network, cut(network, 3, BalanceKind::kMemory), backend, parameters, batch.all(),
-                               {3, schedule::PipelineKind::kOneForwardOneBackward, true}),
+    check_equal(through_stages(network, cut(network, 3, BalanceKind::kMemory), backend, parameters,
+                               batch.all(), {3, schedule::PipelineKind::kOneForwardOneBackward, true}),
                 whole, network, backend == Backend::kReference ? kReference : 1e-5);
   }
 }
@@ -193,9 +197,8 @@ TEST_CASE("a_smaller_micro_batch_and_rematerialisation_have_the_same_numbers_in_
   const std::vector<StageSpec> specs = cut(network, 2, BalanceKind::kTime);
   const Computed kept = through_stages(network, specs, Backend::kOnednn, parameters, batch.all(), {4});
   check_equal(kept, whole, network, 1e-5);
-  const Computed again =
-      through_stages(network, specs, Backend::kOnednn, parameters, batch.all(),
-                     {4, schedule::PipelineKind::kGpipe, /*rematerialize=*/true});
+  const Computed again = through_stages(network, specs, Backend::kOnednn, parameters, batch.all(),
+                                        {4, schedule::PipelineKind::kGpipe, /*rematerialize=*/true});
   CHECK(again.gradient == kept.gradient);
   for (std::size_t s = 0; s < specs.size(); ++s) {
     CHECK(again.reports[s].activation_bytes < kept.reports[s].activation_bytes);
@@ -234,8 +237,8 @@ std::vector<Ends> over_connections(const NetworkSpec& network, const std::vector
         return;
       }
       open[s] = *channels;
-      auto runner = StageRunner::make({network, stages, s, NodeId(s), schedule::PipelineKind::kGpipe, 4, false,
-                                       batch.size(), batch.size(), Backend::kReference, 5});
+      auto runner = StageRunner::make({network, stages, s, NodeId(s), schedule::PipelineKind::kGpipe, 4,
+                                       false, batch.size(), batch.size(), Backend::kReference, 5});
       const Range own = stages[s].parameters;
       std::vector<float> gradient(static_cast<std::size_t>(own.size()));
       const auto held = std::span(parameters).subspan(static_cast<std::size_t>(own.begin), gradient.size());
@@ -255,8 +258,8 @@ TEST_CASE("stages_on_connections_take_one_step_after_the_other") {
   const RandomBatch batch(network, 6, 4);
   const std::vector<float> parameters = random_parameters(network, 4);
   const Computed whole = in_one_piece(network, Backend::kReference, parameters, batch.all());
-  for (const Ends& end : over_connections(network, cut(network, 3, BalanceKind::kTime), parameters, batch.all(),
-                                          std::nullopt)) {
+  for (const Ends& end : over_connections(network, cut(network, 3, BalanceKind::kTime), parameters,
+                                          batch.all(), std::nullopt)) {
     CHECK(end.status.message() == "");
     CHECK(end.metric.loss_sum == Approx(whole.metric.loss_sum).epsilon(kReference));
   }
@@ -266,7 +269,8 @@ TEST_CASE("a_stage_that_is_gone_ends_the_others_and_is_named") {
   const NetworkSpec network = residual_network();
   const RandomBatch batch(network, 6, 4);
   const std::vector<float> parameters = random_parameters(network, 4);
-  const auto ends = over_connections(network, cut(network, 3, BalanceKind::kTime), parameters, batch.all(), 1);
+  const auto ends =
+      over_connections(network, cut(network, 3, BalanceKind::kTime), parameters, batch.all(), 1);
   for (const std::uint32_t s : {0U, 2U}) {
     CHECK(ends[s].status.code() == StatusCode::kUnavailable);
     CHECK_THAT(ends[s].status.message(), Catch::Matchers::Contains("node 1 (127.0.0.1:"));

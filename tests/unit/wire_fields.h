@@ -46,8 +46,8 @@ auto fields(M& m) {
                        std::is_same_v<T, Welcome> || std::is_same_v<T, Pull>) {
     auto& [a, b, c, d, e] = m;
     return std::tie(a, b, c, d, e);
-  } else if constexpr (std::is_same_v<T, PhaseStat> ||
-                       std::is_same_v<T, Contribution> || std::is_same_v<T, Saved> || std::is_same_v<T, RunOver> ||
+  } else if constexpr (std::is_same_v<T, PhaseStat> || std::is_same_v<T, Contribution> ||
+                       std::is_same_v<T, Saved> || std::is_same_v<T, RunOver> ||
                        std::is_same_v<T, Happened> || std::is_same_v<T, Heartbeat> ||
                        std::is_same_v<T, Tensor>) {
     auto& [a, b, c, d] = m;
@@ -234,8 +234,8 @@ struct Generator {
   // Floats in this encoding; of kTopK some pairs, whose offsets need not be right.
   Payload payload(Encoding encoding) {
     const std::size_t floats = 1 + random.next_below(100);
-    const std::size_t bytes[] = {4 * floats, 2 * floats, 2 * floats, 4 + floats,
-                                 8 * (1 + random.next_below(floats)), 0};
+    const std::size_t bytes[] = {
+        4 * floats, 2 * floats, 2 * floats, 4 + floats, 8 * (1 + random.next_below(floats)), 0};
     auto values = std::make_shared<std::vector<float>>(2 * floats, 0.5F);
     for (std::size_t i = 0; encoding == Encoding::kTopK && i < values->size(); i += 2) {
       (*values)[i] = std::bit_cast<float>(static_cast<std::uint32_t>(i / 2 + random.next_below(16) / 15));

@@ -13,8 +13,8 @@ Status GradientPart::send(ServerLink& link, std::int64_t frame_bytes) const {
   if (!slices.empty()) to_shard.computed_revision = slices[shard];
   if (!encoded.empty()) return link.send_encoded(to_shard, part, encoded[shard]);
   const bool in_place = link.socket->shares_memory().is_ok();
-  return link.send_gradient(to_shard, in_place ? values.owner : part, values.floats.data() + link.part.own.begin,
-                            frame_bytes, *floats[shard]);
+  return link.send_gradient(to_shard, in_place ? values.owner : part,
+                            values.floats.data() + link.part.own.begin, frame_bytes, *floats[shard]);
 }
 
 GradientPart GradientPart::kept() const {

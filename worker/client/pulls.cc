@@ -79,7 +79,8 @@ Pulls::Request Pulls::start(Version version, bool exact, Ticks now) {
   pulls_.emplace(request.ticket, Pull{version, exact, std::vector<Answer>(shards), shards, Status::ok(),
                                       false, false, now, std::nullopt});
   const Pull& pull = pulls_.at(request.ticket);
-  for (std::uint32_t k = 0; k < shards; ++k) request.pulls.push_back(pull_of(request.ticket, pull, ShardId(k)));
+  for (std::uint32_t k = 0; k < shards; ++k)
+    request.pulls.push_back(pull_of(request.ticket, pull, ShardId(k)));
   return request;
 }
 
@@ -107,8 +108,6 @@ Status Pulls::accept(ShardId shard, const wire::Parameters& piece, wire::Payload
   PACELINE_ASSIGN_OR_RETURN(Pull* const pull, find(shard, piece.shard, piece.request));
   Answer& answer = pull->answers[shard.value];
   const Range range = range_of(*pull, shard);
-  // In the answer: a part of a shard begins where that does.
-  const std::int64_t offset = piece.offset - (pull->exact ? 0 : parts_[shard.value].in_shard);
   const std::int64_t floats = payload.count();
   const Encoding expected = pull->exact ? Encoding::kFp32 : encoding_;
   if (payload.encoding != expected && !payload.empty()) {
@@ -121,9 +120,9 @@ Status Pulls::accept(ShardId shard, const wire::Parameters& piece, wire::Payload
                             ", expected " + (pull->exact ? "exactly " : "at least ") +
                             to_string(pull->min_version));
   }
-  if (offset != answer.received || floats > range.size() - answer.received) {
+  if (piece.offset != answer.received || floats > range.size() - answer.received) {
     return invalid_argument(describe(shard, piece.request) + ": " + std::to_string(floats) + " floats at " +
-                            std::to_string(offset) + ", expected at " +
+                            std::to_string(piece.offset) + ", expected at " +
                             std::to_string(answer.received) + " of " + std::to_string(range.size()));
   }
   if (answer.slice == nullptr) {
@@ -142,14 +141,14 @@ Status Pulls::accept(ShardId shard, const wire::Parameters& piece, wire::Payload
   if (payload.encoding != Encoding::kFp32) {
     // Nobody must wait for it: an answer that is not whole is assembled by this thread alone, and stays.
     lock.unlock();
-    PACELINE_ASSIGN_OR_RETURN(payload, decoded(answer, offset, payload));
+    PACELINE_ASSIGN_OR_RETURN(payload, decoded(answer, piece, payload));
     lock.lock();
   } else if (payload.borrowed ? !pull->lands : copies_to_blocks_ && !pull->exact) {
     lock.unlock();
-    payload = copied(answer, offset, std::move(payload), range);
+    payload = copied(answer, piece, std::move(payload), range);
     lock.lock();
   }
-  answer.slice->pieces.push_back({offset, std::move(payload)});
+  answer.slice->pieces.push_back({piece.offset, std::move(payload)});
   answer.received += floats;
   if (!piece.last) {
     lock.unlock();
@@ -229,8 +228,8 @@ std::vector<Wait> Pulls::waits(std::chrono::nanoseconds usual) const {
       const Answer& answer = pull.answers[k];
       if (answer.whole) continue;
       missing += (missing.empty() ? "shard " : ", shard ") + std::to_string(k) + " has sent " +
-                 std::to_string(answer.received) + " of " + std::to_string(range_of(pull, ShardId(k)).size()) +
-                 " floats";
+                 std::to_string(answer.received) + " of " +
+                 std::to_string(range_of(pull, ShardId(k)).size()) + " floats";
     }
     found.push_back({"the wait for " + what + " (request " + std::to_string(ticket) + ")",
                      "this node waits for " + what + ": " + missing,
@@ -239,20 +238,23 @@ std::vector<Wait> Pulls::waits(std::chrono::nanoseconds usual) const {
   return found;
 }
 
-std::span<float> Pulls::place_of(Answer& answer, std::int64_t offset, const wire::Payload& payload) {
+std::span<float> Pulls::place_of(Answer& answer, const wire::Parameters& piece,
+                                 const wire::Payload& payload) {
   if (answer.block == nullptr) answer.block = std::make_shared<BlockRef>(blocks_.acquire());
-  return {answer.block->writable_data() + offset, static_cast<std::size_t>(payload.count())};
+  return {answer.block->writable_data() + piece.offset, static_cast<std::size_t>(payload.count())};
 }
 
-Result<wire::Payload> Pulls::decoded(Answer& answer, std::int64_t offset, const wire::Payload& payload) {
-  const std::span<float> floats = place_of(answer, offset, payload);
+Result<wire::Payload> Pulls::decoded(Answer& answer, const wire::Parameters& piece,
+                                     const wire::Payload& payload) {
+  const std::span<float> floats = place_of(answer, piece, payload);
   PACELINE_RETURN_IF_ERROR(decode(payload.encoding, payload.bytes(), floats));
   return wire::Payload{answer.block, reinterpret_cast<const std::byte*>(floats.data()), floats.size_bytes()};
 }
 
-wire::Payload Pulls::copied(Answer& answer, std::int64_t offset, wire::Payload payload, const Range& range) {
+wire::Payload Pulls::copied(Answer& answer, const wire::Parameters& piece, wire::Payload payload,
+                            const Range& range) {
   if (!copies_to_blocks_) return in_own_memory(std::move(payload), range);
-  const std::span<float> floats = place_of(answer, offset, payload);
+  const std::span<float> floats = place_of(answer, piece, payload);
   copy_part(floats, payload.floats(), range.size());
   return {answer.block, reinterpret_cast<const std::byte*>(floats.data()), floats.size_bytes()};
 }

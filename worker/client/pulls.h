@@ -159,10 +159,10 @@ class Pulls {
   void give_up_landing(Pull& pull, std::unique_lock<std::mutex>& lock);
   Ticks finished_at(Ticket ticket) const;
   Request start(Version version, bool exact, Ticks now);
-  // `offset`: of a piece, in what the answer brings.
-  std::span<float> place_of(Answer& answer, std::int64_t offset, const wire::Payload& payload);
-  Result<wire::Payload> decoded(Answer& answer, std::int64_t offset, const wire::Payload& payload);
-  wire::Payload copied(Answer& answer, std::int64_t offset, wire::Payload payload, const Range& range);
+  std::span<float> place_of(Answer& answer, const wire::Parameters& piece, const wire::Payload& payload);
+  Result<wire::Payload> decoded(Answer& answer, const wire::Parameters& piece, const wire::Payload& payload);
+  wire::Payload copied(Answer& answer, const wire::Parameters& piece, wire::Payload payload,
+                       const Range& range);
   // Who waits is to be told.
   void finish(Ticket ticket, Pull& pull, Answer& answer, Ticks now);
   Result<Pull*> find(ShardId from, ShardId named, std::uint64_t request);

@@ -46,7 +46,8 @@ Channels::~Channels() {
 }
 
 Channels::Peer& Channels::peer_of(NodeId node) {
-  PACELINE_ASSERT(node.value < peers_.size() && node.value != place_.rank, "no channel to " + to_string(node));
+  PACELINE_ASSERT(node.value < peers_.size() && node.value != place_.rank,
+                  "no channel to " + to_string(node));
   return peers_[node.value];
 }
 

@@ -67,8 +67,8 @@ class OnednnStage final : public StageBackend {
     return metric;
   }
 
-  Status backward(const StagePass& pass, std::span<const float> out_difference, std::span<float> in_difference,
-                  std::span<float> gradient) override {
+  Status backward(const StagePass& pass, std::span<const float> out_difference,
+                  std::span<float> in_difference, std::span<float> gradient) override {
     try {
       take_rows(out_difference, plan_.came_back(), pass.batch.size());
       plan_.program().point_gradient(gradient.data());

@@ -55,8 +55,8 @@ class ReferenceStage final : public StageBackend {
     return total;
   }
 
-  Status backward(const StagePass& pass, std::span<const float> out_difference, std::span<float> in_difference,
-                  std::span<float> gradient) override {
+  Status backward(const StagePass& pass, std::span<const float> out_difference,
+                  std::span<float> in_difference, std::span<float> gradient) override {
     ReferencePasses::Differences differences(passes_.values().size());
     if (stage_.outputs.empty()) differences.back() = logit_difference_;
     const float* from = out_difference.data();

@@ -18,7 +18,8 @@ StageRunner::StageRunner(Parts parts)
       floats_in_(floats_of(parts_.network, stage_.inputs)),
       floats_out_(floats_of(parts_.network, stage_.outputs)),
       floats_back_in_(floats_of(parts_.network, only_trained(parts_.network, stage_.outputs))),
-      floats_back_out_(is_first() ? 0 : floats_of(parts_.network, only_trained(parts_.network, stage_.inputs))),
+      floats_back_out_(is_first() ? 0
+                                  : floats_of(parts_.network, only_trained(parts_.network, stage_.inputs))),
       held_(parts_.micro_batches),
       part_(static_cast<std::size_t>(stage_.parameters.size())),
       losses_(parts_.micro_batches) {}
@@ -136,8 +137,8 @@ Status StageRunner::compute_forward(std::uint32_t micro_batch, std::span<float> 
   free_.pop_back();
   const Batch batch = rows(micro_batch);
   StageBackend& backend = *backends_[held.backend];
-  PACELINE_RETURN_IF_ERROR(
-      backend.forward({parameters_, batch, is_first() ? batch.images : std::span<const float>(held.in)}, out));
+  PACELINE_RETURN_IF_ERROR(backend.forward(
+      {parameters_, batch, is_first() ? batch.images : std::span<const float>(held.in)}, out));
   keep(held, backend.activation_bytes() + static_cast<std::int64_t>(held.in.size() * sizeof(float)));
   if (!is_last()) return Status::ok();
   PACELINE_ASSIGN_OR_RETURN(losses_[micro_batch], backend.loss(batch, parts_.divisor));
@@ -183,8 +184,8 @@ Status StageRunner::backward(std::uint32_t micro_batch) {
   PeerMessage back{clock_.value, micro_batch, 1, metric.loss_sum, metric.correct, {}};
   back.floats.resize(static_cast<std::size_t>(floats_back_out_ * batch.size()));
   const std::span<float> into = has_gradient_ ? std::span(part_) : gradient_;
-  PACELINE_RETURN_IF_ERROR(backends_[held.backend]->backward(
-      {parameters_, batch, {}}, came.floats, back.floats, into));
+  PACELINE_RETURN_IF_ERROR(
+      backends_[held.backend]->backward({parameters_, batch, {}}, came.floats, back.floats, into));
   free_.push_back(held.backend);
   held.in = {};
   keep(held, 0);

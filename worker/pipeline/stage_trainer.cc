@@ -116,13 +116,12 @@ Result<std::unique_ptr<Task>> StageTasks::make_trainer(NodeId node, const MakeLo
   const RunConfig& config = shared_->config;
   const auto stages = static_cast<std::uint32_t>(shared_->stages.size());
   const std::uint32_t stage = node.value % stages;
-  PACELINE_ASSIGN_OR_RETURN(auto runner,
-                            StageRunner::make({shared_->network, shared_->stages, stage, node,
-                                               config.pipeline.schedule,
-                                               static_cast<std::uint32_t>(config.pipeline.micro_batches),
-                                               config.pipeline.rematerialize == Rematerialize::kOn,
-                                               group_samples(config), config.train.batch_size,
-                                               config.train.backend, config.run.seed}));
+  PACELINE_ASSIGN_OR_RETURN(
+      auto runner,
+      StageRunner::make({shared_->network, shared_->stages, stage, node, config.pipeline.schedule,
+                         static_cast<std::uint32_t>(config.pipeline.micro_batches),
+                         config.pipeline.rematerialize == Rematerialize::kOn, group_samples(config),
+                         config.train.batch_size, config.train.backend, config.run.seed}));
   std::unique_ptr<Loader> loader = make_loader(stage == 0);
   const std::int64_t group = node.value / stages;
   const std::int64_t samples = group_samples(config);
