@@ -102,6 +102,8 @@ void OptimizerState::each_piece(std::int64_t offset, std::span<const float> in, 
         const kernels::Piece piece{in.data() + at, out.data() + at, gradient.data() + at, part.size()};
         if (factors.lr != 0.0) {
           step(part.begin, piece, factors, number);
+        } else if (factors.towards != 0.0) {
+          go_towards(piece, factors.towards);
         } else if (piece.in != piece.out) {
           std::copy_n(piece.in, piece.n, piece.out);
         }
