@@ -6,6 +6,7 @@
 #include "common/params/kernels.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -155,6 +156,17 @@ void add_optimizers(std::vector<Operation>& all) {
 std::vector<Operation> all_operations() {
   std::vector<Operation> all;
   add_optimizers(all);
+  all.push_back({"moments", [](const Kernels& k, Arrays& a) {
+                   k.moments(a.first.data(), a.second.data(), a.gradient.data(), kAdamStep, a.n);
+                 }});
+  all.push_back({"move by moments", [](const Kernels& k, Arrays& a) {
+                   k.move_by_moments(a.out.data(), a.in.data(), a.first.data(), a.second.data(), kAdamStep,
+                                     0.0017F, a.n);
+                 }});
+  all.push_back({"move by moments, in place", [](const Kernels& k, Arrays& a) {
+                   k.move_by_moments(a.in.data(), a.in.data(), a.first.data(), a.second.data(), kAdamStep,
+                                     0.0017F, a.n);
+                 }});
   const auto stale = [](Arrays& a) {
     return kernels::Stale{a.gradient.data(), a.in.data(), a.first.data(), a.out.data(), a.n};
   };
@@ -276,6 +288,35 @@ void require_steps_that_look(const Kernels& loops) {
   }
 }
 
+using Lanes = std::array<double, static_cast<std::size_t>(kernels::kLanes)>;
+
+bool same_lanes(const Lanes& a, const Lanes& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), [](double x, double y) {
+    return std::bit_cast<std::uint64_t>(x) == std::bit_cast<std::uint64_t>(y) ||
+           (std::isnan(x) && std::isnan(y));
+  });
+}
+
+// Sums that go on where others ended, of ranges of every length and alignment.
+void require_the_sums_of_plain(const Kernels& loops) {
+  const Kernels& plain = *kernels::find(InstructionSet::kPlain);
+  for (std::int64_t offset = 0; offset < kFloatsPerLine; ++offset) {
+    for (const std::int64_t n : {0, 1, 7, 8, 9, 31, 64, 1000}) {
+      Arrays a(Catch::rngSeed(), n, offset, n % 2 == 0 ? 50 : 1'000'000'000);
+      Lanes got{1.0, 2.0}, expected{1.0, 2.0};
+      loops.add_squares(got.data(), a.in.data(), n);
+      plain.add_squares(expected.data(), a.in.data(), n);
+      INFO(loops.name << ", " << n << " floats, offset " << offset);
+      REQUIRE(same_lanes(got, expected));
+      for (const auto& [k, lanes] : {std::pair{&loops, &got}, {&plain, &expected}}) {
+        k->add_direction_squares(lanes->data(), a.in.data(), a.first.data(), a.second.data(), kAdamStep,
+                                 0.013F, n);
+      }
+      REQUIRE(same_lanes(got, expected));
+    }
+  }
+}
+
 // Steps with every kind of decay, of pieces that begin everywhere in a cache line and end up to 70 floats on.
 void for_each_short_step(
     const std::function<void(kernels::WeightDecay, std::int64_t offset, std::int64_t n)>& check) {
@@ -306,6 +347,17 @@ TEST_CASE("avx512_gives_the_bits_of_plain") {
 }
 
 // What the others are compared with copies, too.
+TEST_CASE("every_set_sums_squares_with_the_bits_of_plain") {
+  for (const InstructionSet set : {InstructionSet::kAvx2, InstructionSet::kAvx512}) {
+    if (const Kernels* const loops = kernels::find(set)) require_the_sums_of_plain(*loops);
+  }
+  // 1^2 + 9^2 in lane 0, then 2^2, ..., 8^2.
+  Lanes lanes{};
+  const float values[] = {1, 2, 3, 4, 5, 6, 7, 8, 9};
+  kernels::best().add_squares(lanes.data(), values, 9);
+  CHECK(lanes == Lanes{82, 4, 9, 16, 25, 36, 49, 64});
+}
+
 TEST_CASE("a_copy_past_the_cache_is_a_copy") {
   const Kernels& plain = *kernels::find(InstructionSet::kPlain);
   for (std::int64_t offset = 0; offset < kFloatsPerLine; ++offset) {
