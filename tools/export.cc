@@ -6,11 +6,29 @@
 #include <memory>
 #include <system_error>
 
+#include "common/caffe/colours.h"
 #include "common/caffe/weights.h"
 #include "common/config/command_line.h"
+#include "common/config/load.h"
 #include "common/params/model_file.h"
 
 namespace paceline {
+namespace {
+
+// What a network of pictures has learned of red, Caffe looks for where blue is. The run's configuration, which lies
+// beside the model, says what it was trained with; a model that lies alone is taken as it is.
+Status turn_colours(const std::filesystem::path& path, ModelFile& model) {
+  const std::filesystem::path recorded = path.parent_path() / "config.yaml";
+  std::error_code error;
+  if (!std::filesystem::exists(recorded, error)) return Status::ok();
+  PACELINE_ASSIGN_OR_RETURN(const RunConfig config, load_config(recorded.string(), {}, LoadFor::kReading));
+  if (!caffe::has_other_colours(config)) return Status::ok();
+  PACELINE_ASSIGN_OR_RETURN(const NetworkSpec network, build_network(config));
+  PACELINE_RETURN_IF_ERROR(require_layout(model, network.layout, path));
+  return caffe::exchange_red_and_blue(network, model.parameters).with_context(path.string());
+}
+
+}  // namespace
 
 int export_model(const ExportOptions& options, std::ostream& out, std::ostream& err) {
   const auto fail = [&](const Status& status, int exit_status) {
@@ -20,8 +38,10 @@ int export_model(const ExportOptions& options, std::ostream& out, std::ostream& 
   std::filesystem::path path = options.what;
   std::error_code error;
   if (std::filesystem::is_directory(path, error)) path /= "model.bin";
-  const Result<ModelFile> model = read_model_file(path);
+  Result<ModelFile> model = read_model_file(path);
   if (!model.is_ok()) return fail(model.status(), kExitUsage);
+  const Status turned = turn_colours(path, *model);
+  if (!turned.is_ok()) return fail(turned, kExitUsage);
   const Status written = caffe::write_weights(options.out, model->info, model->parameters);
   if (!written.is_ok()) {
     return fail(written, written.code() == StatusCode::kInvalidArgument ? kExitUsage : kExitFailedRun);

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "common/cache/own_updates.h"
+#include "common/caffe/colours.h"
 #include "common/caffe/weights.h"
 #include "common/config/engine_config.h"
 #include "common/config/load.h"
@@ -282,8 +283,14 @@ Status Session::start() {
 
 namespace {
 
-Result<TensorsTaken> take_from(const std::string& file, const Layout& layout, std::span<float> values) {
+Result<TensorsTaken> take_from(const RunConfig& config, const Layout& layout, std::span<float> values) {
+  const std::string& file = config.train.init_from;
   if (!caffe::is_weights(file)) return take_parameters(file, layout, values);
+  if (caffe::has_other_colours(config)) {
+    const Result<NetworkSpec> network = build_network(config);
+    const bool is_built_in = network.is_ok() && network->layout.hash() == layout.hash();
+    if (is_built_in) return caffe::take_blue_first(file, *network, values);
+  }
   PACELINE_ASSIGN_OR_RETURN(const ModelFile weights, caffe::read_weights(file));
   return take_parameters(weights, file, layout, values);
 }
@@ -296,7 +303,7 @@ Status Session::send_initial_parameters() {
   parts_.tasks.initialize(values);
   const std::string& file = config_.train.init_from;
   if (!file.empty() && client_.generation() == 1) {
-    const Result<TensorsTaken> taken = take_from(file, parts_.tasks.layout(), values);
+    const Result<TensorsTaken> taken = take_from(config_, parts_.tasks.layout(), values);
     if (!taken.is_ok()) return Status(taken.status()).with_context("train.init_from");
     parts_.log.info("the parameters begin with " + file + ": " + to_string(*taken));
   }

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <sstream>
 
+#include "common/caffe/colours.h"
 #include "common/caffe/net.h"
 #include "common/caffe/solver.h"
 #include "common/caffe/weights.h"
@@ -15,6 +16,7 @@
 #include "common/params/init_from.h"
 #include "common/params/schedule.h"
 #include "tests/unit/temp_folder.h"
+#include "tools/export.h"
 #include "tools/model.h"
 
 using namespace paceline;
@@ -425,6 +427,51 @@ TEST_CASE("weights_written_as_a_caffemodel_are_read_again_by_layer_name") {
   std::filesystem::resize_file(path, std::filesystem::file_size(path) / 2);
   CHECK_THAT(caffe::read_weights(path).status().message(),
              Contains("quick.caffemodel: cut, or no caffemodel"));
+}
+
+TEST_CASE("a_caffemodel_of_pictures_reads_blue_first_and_ours_red_first") {
+  Files files;
+  const std::string one = "num_output: 1 kernel_size: 1";
+  const std::string net = data("TRAIN", 10, "crop_size: 4") +
+                          pool("p", "data", "p", "pool: MAX kernel_size: 2 stride: 2") +
+                          conv("c", "p", "c", one) + dense("f", "c", "scores", 10) + kEnd;
+  const RunConfig config =
+      files.load(net, kTrainOnly, {"data.kind=images", "data.classes=10", "run.out=" + files.path("run")})
+          .value();
+  const NetworkSpec network = build_network(config).value();
+  std::vector<float> parameters(static_cast<std::size_t>(network.layout.size()));
+  for (std::size_t i = 0; i < parameters.size(); ++i) parameters[i] = static_cast<float>(i);
+  std::filesystem::create_directory(files.path("run"));
+  files.put("run/config.yaml", to_yaml(config));
+  const ModelInfo info{"layers", Version(1), Revision(1), network.layout};
+  REQUIRE(write_model_file(files.path("run/model.bin"), info, parameters).is_ok());
+  std::ostringstream out;
+  const std::string path = files.path("out.caffemodel");
+  REQUIRE(export_model({files.path("run"), "caffemodel", path}, out, out) == 0);
+  std::vector<float> written = caffe::read_weights(path).value().parameters;
+  CHECK((written[0] == 2 && written[1] == 1 && written[2] == 0 && written[3] == 3));
+  // And back; what the file does not have stays.
+  std::vector<float> again(parameters.size());
+  REQUIRE(caffe::take_blue_first(path, network, again).is_ok());
+  CHECK(again == parameters);
+
+  // A dense layer reads one colour behind the other: here four pixels of each.
+  const std::string flat = data("TRAIN", 10, "crop_size: 2") + dense("f", "data", "scores", 10) + kEnd;
+  const NetworkSpec units =
+      build_network(files.load(flat, kTrainOnly, {"data.kind=images", "data.classes=10"}).value()).value();
+  std::vector<float> weights(static_cast<std::size_t>(units.layout.size()));
+  for (std::size_t i = 0; i < weights.size(); ++i) weights[i] = static_cast<float>(i);
+  REQUIRE(caffe::exchange_red_and_blue(units, weights).is_ok());
+  CHECK((weights[0] == 8 && weights[4] == 4 && weights[11] == 3 && weights[12] == 20 && weights[120] == 120));
+  // Where the outputs would change places as well.
+  const std::string apart = data("TRAIN", 10, "crop_size: 4") +
+                            conv("c", "data", "c", "num_output: 3 group: 3 kernel_size: 1") +
+                            dense("f", "c", "scores", 10) + kEnd;
+  const NetworkSpec grouped =
+      build_network(files.load(apart, kTrainOnly, {"data.kind=images", "data.classes=10"}).value()).value();
+  weights.resize(static_cast<std::size_t>(grouped.layout.size()));
+  CHECK_THAT(caffe::exchange_red_and_blue(grouped, weights).message(),
+             Contains("layer c keeps the picture's colours apart"));
 }
 
 TEST_CASE("a_caffemodel_has_caffes_bytes") {

@@ -75,6 +75,39 @@ TEST_CASE("labels_are_the_places_of_the_classes_names_and_files_come_by_path") {
   CHECK(folder.left_out.empty());
 }
 
+TEST_CASE("two_lists_say_which_files_there_are_and_their_labels") {
+  const Pets pets;
+  const auto list = [&](const std::string& name, const std::string& text) {
+    put(pets.at(name), Encoded(text.begin(), text.end()));
+  };
+  fs::rename(pets.at("train/dog/1.jpg"), pets.at("train/dog/one of mine.jpg"));
+  list("train.txt", "train/dog/one of mine.jpg 0\r\n\ntrain/cat/0.jpg\t1\ntrain/nowhere.jpg 1\n");
+  CHECK_THAT(pets.fault(), Catch::EndsWith("has a list train.txt and no test.txt or val.txt, expected both"));
+  list("val.txt", pets.at("test/cat/4.jpg").string() + " 1");
+  for (int i = 0; i < 2; ++i) {  // the second time from the indices
+    const ImageFolder folder = pets.open().value();
+    REQUIRE(folder.train->size() == 2);
+    CHECK((folder.train->name(0) == "train/dog/one of mine.jpg" && folder.train->label(0) == 0));
+    CHECK((folder.train->name(1) == "train/cat/0.jpg" && folder.train->label(1) == 1));
+    CHECK((folder.test->size() == 1 && folder.test->label(0) == 1));
+    CHECK(folder.test->path(0) == pets.at("test/cat/4.jpg"));
+    REQUIRE(folder.left_out.size() == 1);
+    CHECK_THAT(folder.left_out[0],
+               Catch::StartsWith(pets.at("train/nowhere.jpg").string() + ": cannot open "));
+  }
+  CHECK(fs::exists(pets.at(".paceline-index-train.txt")));
+  for (const std::string line : {"train/cat/0.jpg 2", "train/cat/0.jpg", "7", "a.jpg 0x1", "a.jpg -1"}) {
+    list("train.txt", "train/cat/0.jpg 1\n" + line);
+    CHECK(pets.fault() ==
+          pets.at("train.txt").string() + ":2: got \"" + line + "\", expected a path and a label of 0 to 1");
+  }
+  list("train.txt", "train/cat/0.jpg 1");
+  CHECK_THAT(pets.fault(), Catch::Contains("train.txt: no picture of label 0 that can be read"));
+  list("train.txt", "train/cat/0.jpg 1\ntrain/cat/1.jpg 0");
+  list("val.txt", "");
+  CHECK_THAT(pets.fault(), Catch::EndsWith("val.txt: no picture to test with, expected at least one"));
+}
+
 TEST_CASE("val_is_a_name_of_the_test_set_too") {
   const Pets pets;
   fs::rename(pets.at("test"), pets.at("val"));

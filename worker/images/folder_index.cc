@@ -12,6 +12,7 @@
 #include <system_error>
 #include <thread>
 #include <unordered_map>
+#include <utility>
 
 #include "common/files/atomic_file.h"
 #include "worker/images/read_picture.h"
@@ -50,6 +51,16 @@ Result<std::vector<fs::directory_entry>> entries_of(const fs::path& folder) {
   return entries;
 }
 
+// With its length and date. A link that leads nowhere has the length -1: reading it says so.
+IndexedFile as_it_lies(const fs::directory_entry& entry, std::string path) {
+  std::error_code error;
+  IndexedFile file{.path = std::move(path)};
+  file.bytes = static_cast<std::int64_t>(entry.file_size(error));
+  if (error) file.bytes = -1;
+  file.modified = static_cast<std::int64_t>(entry.last_write_time(error).time_since_epoch().count());
+  return file;
+}
+
 // Files of a class, at any depth; `depth` bounds what a link that leads back could do.
 Status list_files(const fs::path& folder, const fs::path& relative, int depth, FolderIndex& index) {
   constexpr int kDepthMax = 16;
@@ -66,11 +77,7 @@ Status list_files(const fs::path& folder, const fs::path& relative, int depth, F
       ++index.ignored;
       continue;
     }
-    IndexedFile file{.path = path.string()};
-    file.bytes = static_cast<std::int64_t>(entry.file_size(error));
-    if (error) file.bytes = -1;  // a link that leads nowhere: reading it says so
-    file.modified = static_cast<std::int64_t>(entry.last_write_time(error).time_since_epoch().count());
-    index.files.push_back(std::move(file));
+    index.files.push_back(as_it_lies(entry, path.string()));
   }
   return Status::ok();
 }
@@ -239,10 +246,11 @@ Result<PictureInfo> look_at_picture(const fs::path& file) {
   return data_loss(std::string(head->info.kind == PictureKind::kJpeg ? "JPEG" : "PNG") + " that is cut off");
 }
 
-Result<FolderIndex> index_folder(const fs::path& folder, const fs::path& other_index) {
-  PACELINE_ASSIGN_OR_RETURN(FolderIndex index, list_folder(folder));
-  const fs::path beside = folder / kIndexName;
-  std::error_code error;
+namespace {
+
+// What is known of the listed files, and what has to be looked at now.
+Result<FolderIndex> look_into(FolderIndex index, const fs::path& folder, const fs::path& beside,
+                              const fs::path& other_index) {
   auto known = read_index(beside);
   if (known.empty()) known = read_index(other_index);
   std::vector<IndexedFile*> unknown;
@@ -263,6 +271,23 @@ Result<FolderIndex> index_folder(const fs::path& folder, const fs::path& other_i
   if (!instead.is_ok())
     index.warning = "the index of " + folder.string() + " is not kept: " + instead.message();
   return index;
+}
+
+}  // namespace
+
+Result<FolderIndex> index_folder(const fs::path& folder, const fs::path& other_index) {
+  PACELINE_ASSIGN_OR_RETURN(FolderIndex index, list_folder(folder));
+  return look_into(std::move(index), folder, folder / kIndexName, other_index);
+}
+
+Result<FolderIndex> index_files(const fs::path& folder, const std::vector<std::string>& paths,
+                                const std::string& index_name, const fs::path& other_index) {
+  FolderIndex index;
+  for (const std::string& path : paths) {
+    std::error_code error;
+    index.files.push_back(as_it_lies(fs::directory_entry(folder / path, error), path));
+  }
+  return look_into(std::move(index), folder, folder / index_name, other_index);
 }
 
 }  // namespace paceline

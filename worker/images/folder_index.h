@@ -1,4 +1,4 @@
-// What lies in a folder of pictures. Each file's head is read once: what it said is kept in an index, beside
+// What lies in a folder of pictures, or is listed in a file. Each file's head is read once: what it said is kept in an index, beside
 // the data where that can be written, else in the run directory. A file that is new, or has another length or
 // date than in the index, is looked at again.
 #pragma once
@@ -14,7 +14,7 @@
 namespace paceline {
 
 struct IndexedFile {
-  std::string path;  // relative to the folder: its class, then its name
+  std::string path;  // relative to the folder: its class, then its name; of a list as that has it
   std::int64_t bytes = 0;
   std::int64_t modified = 0;  // nanoseconds since some time that the file system knows
   PictureInfo info{};
@@ -39,6 +39,11 @@ inline constexpr const char* kIndexName = ".paceline-index";
 // listed; kResourceExhausted no descriptors or memory are left to read files with.
 Result<FolderIndex> index_folder(const std::filesystem::path& folder,
                                  const std::filesystem::path& other_index);
+
+// The same of the files that `paths` names, relative to `folder`, in their order; there are no classes. The index
+// beside them is named `index_name`.
+Result<FolderIndex> index_files(const std::filesystem::path& folder, const std::vector<std::string>& paths,
+                                const std::string& index_name, const std::filesystem::path& other_index);
 
 // The file's head and end. Errors: those of read_picture_head(); kDataLoss it is cut off; those of read_picture().
 Result<PictureInfo> look_at_picture(const std::filesystem::path& file);

@@ -8,6 +8,7 @@
 
 #include "common/fnv1a.h"
 #include "worker/images/folder_index.h"
+#include "worker/images/picture_list.h"
 
 namespace paceline {
 namespace {
@@ -55,8 +56,26 @@ class Sorter {
  public:
   Sorter(const DataSection& data, ImageFolder& result) : data_(data), result_(result) {}
 
+  // By the folder that each lies in.
   Status add(const FolderIndex& index, const fs::path& folder, const std::vector<std::string>& classes,
              ImageList& list, const std::vector<bool>* taken) {
+    const auto label_of = [&](std::size_t i) {
+      const auto at = std::lower_bound(classes.begin(), classes.end(), class_of(index.files[i]));
+      return static_cast<std::uint8_t>(at - classes.begin());
+    };
+    return add_with(index, folder, label_of, list, taken);
+  }
+  // As the list says, in whose order the files are.
+  Status add(const FolderIndex& index, const fs::path& folder, const std::vector<ListedPicture>& listed,
+             ImageList& list) {
+    return add_with(
+        index, folder, [&](std::size_t i) { return listed[i].label; }, list, nullptr);
+  }
+
+ private:
+  template <typename LabelOf>
+  Status add_with(const FolderIndex& index, const fs::path& folder, const LabelOf& label_of, ImageList& list,
+                  const std::vector<bool>* taken) {
     for (std::size_t i = 0; i < index.files.size(); ++i) {
       const IndexedFile& file = index.files[i];
       if (taken != nullptr && !(*taken)[i]) continue;
@@ -66,14 +85,11 @@ class Sorter {
         result_.left_out.push_back(std::move(line));
         continue;
       }
-      const auto at = std::lower_bound(classes.begin(), classes.end(), class_of(file));
-      list.add(file.path, static_cast<std::uint8_t>(at - classes.begin()), file.bytes, file.modified,
-               file.info);
+      list.add(file.path, label_of(i), file.bytes, file.modified, file.info);
     }
     return Status::ok();
   }
 
- private:
   const DataSection& data_;
   ImageFolder& result_;
 };
@@ -126,9 +142,66 @@ fs::path other_index(const fs::path& run_folder, const char* set) {
   return run_folder.empty() ? fs::path() : run_folder / (std::string("images-") + set + ".index");
 }
 
+// Where the two lists are, if they are.
+struct Lists {
+  fs::path train;
+  fs::path test;
+};
+Result<std::optional<Lists>> lists_of(const DataSection& data) {
+  const fs::path folder = data.path;
+  std::error_code error;
+  const auto is_there = [&](const char* name) { return fs::is_regular_file(folder / name, error); };
+  if (!is_there("train.txt")) return std::optional<Lists>();
+  if (data.test_share > 0) {
+    return invalid_argument("data.test_share: '" + folder.string() +
+                            "' has a list train.txt, expected folders of classes, or no test_share");
+  }
+  const bool has_test = is_there("test.txt");
+  if (has_test || is_there("val.txt")) {
+    return std::optional<Lists>({folder / "train.txt", folder / (has_test ? "test.txt" : "val.txt")});
+  }
+  return not_found("data folder '" + folder.string() +
+                   "' has a list train.txt and no test.txt or val.txt, expected both");
+}
+
+Result<ImageFolder> open_lists(const DataSection& data, const Lists& lists, const fs::path& run_folder) {
+  ImageFolder result;
+  Sorter sorter(data, result);
+  const fs::path folder = data.path;
+  const auto open = [&](const fs::path& file, const char* set) -> Result<std::shared_ptr<ImageList>> {
+    PACELINE_ASSIGN_OR_RETURN(const std::vector<ListedPicture> listed, read_picture_list(file, data.classes));
+    std::vector<std::string> paths;
+    for (const ListedPicture& picture : listed) paths.push_back(picture.path);
+    const std::string index_name = kIndexName + ("-" + file.filename().string());
+    PACELINE_ASSIGN_OR_RETURN(const FolderIndex index,
+                              index_files(folder, paths, index_name, other_index(run_folder, set)));
+    note(index, folder, result);
+    auto list = std::make_shared<ImageList>(folder);
+    PACELINE_RETURN_IF_ERROR(sorter.add(index, folder, listed, *list));
+    return list;
+  };
+  PACELINE_ASSIGN_OR_RETURN(const auto train, open(lists.train, "train"));
+  PACELINE_ASSIGN_OR_RETURN(const auto test, open(lists.test, "test"));
+  std::vector<bool> seen(static_cast<std::size_t>(data.classes));
+  for (std::int64_t i = 0; i < train->size(); ++i) seen[train->label(i)] = true;
+  if (const auto missing = std::find(seen.begin(), seen.end(), false); missing != seen.end()) {
+    return invalid_argument(
+        lists.train.string() + ": no picture of label " + std::to_string(missing - seen.begin()) +
+        " that can be read, expected at least one of each of data.classes, " + std::to_string(data.classes));
+  }
+  if (test->size() == 0) {
+    return invalid_argument(lists.test.string() + ": no picture to test with, expected at least one");
+  }
+  result.train = train;
+  result.test = test;
+  return result;
+}
+
 }  // namespace
 
 Result<ImageFolder> open_image_folder(const DataSection& data, const fs::path& run_folder) {
+  PACELINE_ASSIGN_OR_RETURN(const std::optional<Lists> lists, lists_of(data));
+  if (lists) return open_lists(data, *lists, run_folder);
   PACELINE_ASSIGN_OR_RETURN(const Folders folders, folders_of(data));
   ImageFolder result;
   Sorter sorter(data, result);

@@ -1,5 +1,6 @@
 // The training and the test set in a folder of pictures: two folders, train/ and test/ or val/, each with a
-// folder for each class; or one, of whose pictures a share is the test set.
+// folder for each class; or one, of whose pictures a share is the test set; or two lists, train.txt and test.txt
+// or val.txt (picture_list.h).
 #pragma once
 
 #include <cstdint>

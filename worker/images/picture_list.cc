@@ -1,0 +1,42 @@
+#include "worker/images/picture_list.h"
+
+#include <algorithm>
+#include <charconv>
+#include <string_view>
+#include <system_error>
+
+#include "common/files/atomic_file.h"
+
+namespace paceline {
+
+Result<std::vector<ListedPicture>> read_picture_list(const std::filesystem::path& file,
+                                                     std::int64_t classes) {
+  constexpr std::size_t kBytesMax = std::size_t{4} << 30;
+  PACELINE_ASSIGN_OR_RETURN(const std::string text, read_file(file, kBytesMax));
+  std::vector<ListedPicture> pictures;
+  std::int64_t number = 0;
+  for (std::string_view rest = text; !rest.empty();) {
+    std::string_view line = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+    ++number;
+    line = line.substr(0, line.find_last_not_of(" \t\r") + 1);
+    if (line.empty()) continue;
+    const std::size_t space = line.find_last_of(" \t");
+    const std::size_t path_end =
+        space == std::string_view::npos ? space : line.find_last_not_of(" \t", space);
+    std::int64_t label = -1;
+    if (path_end != std::string_view::npos) {
+      const char* const end = line.data() + line.size();
+      const auto read = std::from_chars(line.data() + space + 1, end, label);
+      if (read.ec != std::errc() || read.ptr != end) label = -1;
+    }
+    if (label < 0 || label >= classes) {
+      return invalid_argument(file.string() + ":" + std::to_string(number) + ": got \"" + std::string(line) +
+                              "\", expected a path and a label of 0 to " + std::to_string(classes - 1));
+    }
+    pictures.push_back({std::string(line.substr(0, path_end + 1)), static_cast<std::uint8_t>(label)});
+  }
+  return pictures;
+}
+
+}  // namespace paceline
