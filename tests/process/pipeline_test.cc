@@ -30,7 +30,7 @@ RunConfig piped(std::uint32_t groups, std::uint32_t shards = 1) {
   return config;
 }
 
-testing::ClusterRun run(const RunConfig& config) {
+testing::ClusterRun run_stages(const RunConfig& config) {
   auto ended = testing::run_cluster(config, [&](NodeId, const testing::StopNode&) {
     auto tasks = make_network_tasks(config);
     REQUIRE(tasks.is_ok());
@@ -60,8 +60,8 @@ TEST_CASE("a_pipeline_ends_where_the_run_without_one_does") {
   RunConfig config = piped(groups, shards);
   config.train.eval_every_clocks = 10;
   CAPTURE(groups, shards);
-  const auto stages = run(config);
-  const auto whole = run(without_pipeline(config));
+  const auto stages = run_stages(config);
+  const auto whole = run_stages(without_pipeline(config));
   CHECK(apart(stages, whole) < 1e-6);
   CHECK(stages.summary.test_accuracy == whole.summary.test_accuracy);
   CHECK(stages.summary.iterations == whole.summary.iterations);
@@ -78,7 +78,7 @@ TEST_CASE("two_groups_are_one_with_the_double_mini_batch") {
   const RunConfig two = piped(2);
   RunConfig one = piped(1);
   one.train.batch_size = 2 * two.train.batch_size;
-  CHECK(apart(run(one), run(two)) < 1e-6);
+  CHECK(apart(run_stages(one), run_stages(two)) < 1e-6);
 }
 
 TEST_CASE("groups_go_on_their_own_where_the_policy_lets_them") {
@@ -89,7 +89,7 @@ TEST_CASE("groups_go_on_their_own_where_the_policy_lets_them") {
   config.sync.apply = eager ? ApplyMode::kEager : ApplyMode::kVersioned;
   config.sync.combine = eager ? CombineMode::kEach : CombineMode::kMean;
   if (eager) config.train.optimizer.kind = OptimizerKind::kSgd;
-  CHECK(run(config).summary.iterations == config.train.total_iterations);
+  CHECK(run_stages(config).summary.iterations == config.train.total_iterations);
 }
 
 namespace {

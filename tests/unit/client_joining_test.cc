@@ -161,7 +161,7 @@ int joins_said_in(std::chrono::seconds reconnect_timeout, std::chrono::seconds l
   cluster.reconnect_timeout = reconnect_timeout;
   ClientState state(1);
   std::vector<ServerLink> links;
-  links.push_back({ShardId(0), {""}, Range{0, 1}, nullptr, 0, false, {}, {}});
+  links.push_back({ShardId(0), {""}, Range{0, 1}, ShardPart{}, nullptr, 0, false, {}, {}});
   const Joining joining(links, state, Lost::kTheAuthority, 1, cluster);
   const Ticks begin;
   int joins = 0;
