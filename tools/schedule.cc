@@ -178,6 +178,7 @@ void add_schedule(CLI::App& app, int& exit_status) {
   command->add_flag("--measure", options->measure, "Of a pipeline: time the layers here, and cut it by that");
   command->add_option("--speeds", options->speeds, "With it: how fast each stage's node is, as 1,1,2")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->check(CLI::PositiveNumber);
   command->callback([options, &exit_status] { exit_status = schedule_plan(*options, std::cout, std::cerr); });
 }

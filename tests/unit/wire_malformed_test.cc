@@ -450,8 +450,8 @@ TEST_CASE("a payload in fewer bytes has as many as its encoding and its floats a
   CHECK(refusal(said(4, 3), zeros(32)) == "Push.payload: got 32 bytes, expected 3 floats as top_k");
   CHECK(refusal(said(4, 3)) == "Push.payload: got 0 bytes, expected 3 floats as top_k");
   CHECK(refusal(said(3, 0)) == "accepted");  // an empty shard
-  CHECK(refusal(said(5, 3), zeros(4)) == "Push.encoding: got 5, expected 0 to 4");
-  CHECK(refusal(said(-1, 3), zeros(4)) == "Push.encoding: got -1, expected 0 to 4");
+  CHECK(refusal(said(6, 3), zeros(4)) == "Push.encoding: got 6, expected 0 to 5");
+  CHECK(refusal(said(-1, 3), zeros(4)) == "Push.encoding: got -1, expected 0 to 5");
   CHECK(refusal(said(0, 1), zeros(4)) == "Push.floats: got 1, expected 0 to 0");
   CHECK(refusal(said(1, -1), zeros(4)) == "Push.floats: got -1, expected 0 to 262144");
   CHECK(refusal(said(4, kPayloadFloatsMax + 1), zeros(8)) == "Push.floats: got 262145, expected 0 to 262144");
