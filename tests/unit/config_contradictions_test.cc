@@ -426,7 +426,7 @@ TEST_CASE("contradictions_are_refused_at_a_key_that_was_given") {
            {"emulate: {slowdown: [2]}", "emulate.slowdown: a slowdown without emulate.base_step"},
            {"train: {optimizer: {kind: sgd, momentum: 0.5}}",
             "train.optimizer.momentum: nobody reads it, got 0.5, "
-            "expected kind: momentum, or no value (null)"},
+            "expected kind: momentum or lars, or no value (null)"},
            {"train: {optimizer: {kind: momentum, beta1: 0.1}}", "train.optimizer.beta1: nobody reads it"},
            {"train: {devices: [0]}", "train.devices: nobody reads it, got [0], expected device: cuda"},
            {"train: {precision: tf32}", "train.precision: nobody reads it"},
