@@ -22,7 +22,7 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 . "$root/scripts/lib/runs.sh"
 . "$root/scripts/lib/yaml.sh"
 
-out='' force='' resume='' resume_or_start='' tcp='' bin="$root/build/release/bin"
+out='' force='' resume='' resume_or_start='' tcp='' bin=$(programs_of "$root")
 read_arguments "--out folder" "--bin folder" "--resume folder" --force --resume-or-start --tcp key=value words -- "$@"
 [ ${#words[@]} -le 1 ] || fail "two configurations: '${words[0]}' and '${words[1]}'"
 config=${words[0]:-} overrides=("${given[@]}")

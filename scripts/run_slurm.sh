@@ -38,7 +38,7 @@ fi
 . "$root/scripts/lib/slurm.sh"
 . "$root/scripts/lib/yaml.sh"
 
-out='' force='' resume_or_start='' requeue='' interface='' srun='' doctor='' bin="$root/build/release/bin"
+out='' force='' resume_or_start='' requeue='' interface='' srun='' doctor='' bin=$(programs_of "$root")
 read_arguments "--out folder" "--bin folder" "--interface name" "--srun options" --force --resume-or-start --requeue --doctor \
   key=value words -- "$@"
 [ ${#words[@]} -le 1 ] || fail "two configurations: '${words[0]}' and '${words[1]}'"

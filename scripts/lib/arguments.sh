@@ -4,6 +4,14 @@
 # fail MESSAGE [STATUS]: ends the script with a line on standard error; with status 2, wrong usage, where none is given.
 fail() { echo "$(basename "$0" .sh): $1" >&2; exit "${2:-2}"; }
 
+# programs_of ROOT: where the programs are: a checkout's release build, or, of an installed package, bin beside its share.
+programs_of() {
+  case "$1" in
+    */share/paceline) echo "${1%/share/paceline}/bin" ;;
+    *) echo "$1/build/release/bin" ;;
+  esac
+}
+
 # read_arguments ACCEPTED… -- ARGUMENT…: takes a command line apart. What it accepts is
 #   --force           a switch: sets the variable `force` to --force, so that it can be passed on as it is; `times` has how
 #                     often it was given: ${times[--force]:-0}

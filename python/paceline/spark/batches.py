@@ -1,7 +1,7 @@
 """Mini-batches cut from blocks of rows, without end.
 
-Spark's own batches are cut by its settings, not by us, so they are only where rows lie: blocks. A few blocks at a time are
-mixed and cut:
+Spark's own batches are cut by its settings, not by us, so they are only where rows lie, in blocks (share.py). A few blocks at
+a time are mixed and cut:
 
     blocks    [b0] [b1] [b2] [b3] [b4]           in an order that each epoch draws anew
     pool      b3 b0 b4, rows in an order of its own
@@ -14,7 +14,7 @@ from typing import Callable, Dict, Iterator, Sequence, Union
 
 import numpy as np
 
-# Blocks that are mixed at a time: 80,000 rows of Spark's usual batches.
+# Blocks that are mixed at a time.
 POOL = 8
 
 Columns = Dict[str, np.ndarray]

@@ -10,6 +10,10 @@ import pyarrow as pa
 from paceline.spark.batches import Columns, cut
 from paceline.spark.columns import arrays_of
 
+# Of a block, if a row is no larger. A few blocks are in memory at a time (batches.py), and what an executor has beside Java's may
+# be little.
+BLOCK_BYTES = 4 << 20
+
 
 class Share:
     """The rows of `batches`, which are read to the end. They lie in a file in `folder` that has no name, so that nothing is left
@@ -32,7 +36,9 @@ class Share:
             if batch.num_rows == 0:
                 continue
             writer = writer or pa.ipc.new_file(file, batch.schema)
-            writer.write_batch(batch)
+            each = max(1, BLOCK_BYTES * batch.num_rows // max(batch.nbytes, 1))
+            for begin in range(0, batch.num_rows, each):
+                writer.write_batch(batch.slice(begin, each))
             rows += batch.num_rows
         if writer is not None:
             writer.close()
