@@ -3,8 +3,8 @@
     docs_test.py SOURCE [Class[.test]…]     SOURCE: the checkout
 
 Of every page: a relative link leads to a file, and its #anchor to a heading there; a command line in a block of code names
-a script, a program, a subcommand, options and files that exist. Of every page but NOT_YET: no sentence has more than 40
-words, and a page's sentences have at most 22 in the mean. docs/lab/ has diaries: of them only the links count.
+a script, a program, a subcommand, options and files that exist. No sentence has more than 40 words, and a page's
+sentences have at most 22 in the mean. docs/lab/ has diaries: of them only the links count.
 """
 
 import json
@@ -16,11 +16,6 @@ import unittest
 SOURCE = pathlib.Path(__file__).resolve().parent.parent
 WORDS_MAX = 40
 WORDS_MEAN_MAX = 22
-
-# Pages whose sentences are still too long. The list is to become empty: nothing is added to it.
-NOT_YET = {
-    "docs/CONFIG.md",
-}
 
 
 # ---- Markdown
@@ -228,18 +223,13 @@ class Pages(unittest.TestCase):
     maxDiff = None
 
     def test_no_sentence_is_long(self):
-        for page in sorted(set(pages()) - NOT_YET):
+        for page in pages():
             wrong, counts = long_sentences(text_of(page))
             for number, count, sentence in wrong:
                 with self.subTest(page=page, line=number):
                     self.fail(f"{page}:{number}: {count} words, at most {WORDS_MAX}: {sentence}")
             with self.subTest(page=page):
                 self.assertLessEqual(sum(counts) / max(1, len(counts)), WORDS_MEAN_MAX, f"{page}: words of a sentence, mean")
-
-    def test_what_is_not_yet_short_is_still_too_long(self):
-        for page in sorted(NOT_YET & set(pages())):
-            wrong, counts = long_sentences(text_of(page))
-            self.assertTrue(wrong or sum(counts) > WORDS_MEAN_MAX * len(counts), f"{page} complies: take it out of NOT_YET")
 
     def test_every_link_leads_somewhere(self):
         lab = sorted(str(path.relative_to(SOURCE)) for path in (SOURCE / "docs/lab").glob("*.md"))
