@@ -3,7 +3,7 @@
     docs_test.py SOURCE [Class[.test]…]     SOURCE: the checkout
 
 Of every page: a relative link leads to a file, and its #anchor to a heading there; a command line in a block of code names
-a script, a program, a subcommand, options and files that exist. No sentence has more than 40 words, and a page's
+a script, a program, a subcommand, options and files that exist. No sentence has more than 30 words, and a page's
 sentences have at most 22 in the mean. docs/lab/ has diaries: of them only the links count.
 """
 
@@ -14,7 +14,7 @@ import sys
 import unittest
 
 SOURCE = pathlib.Path(__file__).resolve().parent.parent
-WORDS_MAX = 40
+WORDS_MAX = 30
 WORDS_MEAN_MAX = 22
 
 
