@@ -104,6 +104,13 @@ class SparkAttempts(unittest.TestCase):
 class Spark(ForeignTest):
     """DataFrames as training data."""
 
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        # Java starts for the driver and for each executor before anything trains; on a busy machine that takes minutes.
+        deadline, harness.DEADLINE = harness.DEADLINE, 3 * harness.DEADLINE
+        cls.addClassCleanup(setattr, harness, "DEADLINE", deadline)
+
     def driver(self, name, *arguments):
         os.environ["PYSPARK_PYTHON"] = PYTHON
         return self.start(PYTHON, harness.SOURCE / "tests/process/daemons/spark_runs.py", name, harness.BIN, self.run_dir, *arguments)
