@@ -18,7 +18,7 @@ TEST_CASE("what_an_all_reduce_does_not_go_with_is_refused") {
       "{cluster: {nodes: 4}, train: {total_iterations: 40}, exchange: {kind: allreduce, algorithm: torus, "
       "grid: [2, 2]}}";
   CHECK(parse_config(good, "run.yaml", {}).status().message() == "");
-  CHECK(parse_config(good, "run.yaml", {"checkpoint.every_clocks=5"}).status().message() == "");
+  CHECK(parse_config(good, "run.yaml", std::vector<std::string>{"checkpoint.every_clocks=5"}).status().message() == "");
   struct Case {
     const char* given;
     const char* start;
