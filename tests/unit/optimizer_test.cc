@@ -253,7 +253,8 @@ TEST_CASE("a_buffer_goes_its_part_of_the_way_to_what_was_measured_whatever_the_r
   REQUIRE(layout.add("fc.weight", {1}));
   REQUIRE(layout.add("bn.mean", {2}, {.role = TensorRole::kBuffer, .lr_factor = 0.25}));
   OptimizerSection section;
-  section.kind = GENERATE(OptimizerKind::kSgd, OptimizerKind::kMomentum, OptimizerKind::kAdam);
+  section.kind = GENERATE(OptimizerKind::kSgd, OptimizerKind::kMomentum, OptimizerKind::kAdam,
+                          OptimizerKind::kLars, OptimizerKind::kLamb);
   section.weight_decay = 0.5;
   OptimizerState state(section, 3, 2, FactorRanges(layout, section, {0, 3}));
   std::vector<float> parameters{8, 8, 4};
