@@ -46,8 +46,9 @@ void check_exchange(Judge& judge, const RunConfig& c) {
             "a run whose nodes hold the parameters is not taken up again", "a time", "0s");
   only_with(c.cluster.shared_memory == SharedMemory::kOn, "cluster.shared_memory",
             "no gradient goes to a server", "on", "auto or off");
-  only_with(c.cluster.gradient_encoding != Encoding::kFp32, "cluster.gradient_encoding",
-            "sums are of float32", name_of(c.cluster.gradient_encoding), "fp32");
+  only_with(!only_rounds(c.cluster.gradient_encoding), "cluster.gradient_encoding",
+            "a sum is not to lose what one node leaves out", name_of(c.cluster.gradient_encoding),
+            "fp32, fp16 or bf16");
   only_with(c.cluster.parameter_encoding != Encoding::kFp32, "cluster.parameter_encoding",
             "no worker takes parameters from a server", name_of(c.cluster.parameter_encoding), "fp32");
   only_with(c.cluster.apply_threads.has_value(), "cluster.apply_threads", "no server applies a gradient",
@@ -56,13 +57,11 @@ void check_exchange(Judge& judge, const RunConfig& c) {
   only_with(!c.security.keys.empty(), "security.keys", "what nodes say to each other is not encrypted",
             "keys", "null, and a network of your own");
   const std::int64_t workers = std::int64_t{c.cluster.nodes} * c.cluster.threads_per_node;
-  only_with(c.train.share != Share::kEven || c.train.total_iterations % workers != 0,
-            "train.total_iterations", "every worker takes part in every step",
+  only_with(c.train.share != Share::kEven || c.train.rounds() % workers != 0, "train.total_iterations",
+            "every worker takes part in every step",
             std::to_string(c.train.total_iterations) + " iterations, share: " + name_of(c.train.share),
-            "share: even and a multiple of " + std::to_string(workers) + " workers");
-  only_with(c.train.has_inner_optimizer, "train.local_steps", "what is summed are gradients",
-            std::to_string(c.train.local_steps) + " local steps",
-            "no inner_optimizer, or exchange.kind: server");
+            "share: even and a multiple of " + std::to_string(workers * c.train.local_steps) +
+                (c.train.local_steps == 1 ? " workers" : " local steps of all workers"));
   only_with(c.train.on_nan != OnNan::kStop, "train.on_nan", "a sum is of all or of none", "skip", "stop");
   only_with(c.train.batch_balance != BatchSizing::kEqual, "train.batch_balance",
             "every gradient weighs the same", "speed", "off");

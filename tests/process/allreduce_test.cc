@@ -128,6 +128,33 @@ TEST_CASE("an_all_reduce_goes_where_servers_go_with_the_same_bits_on_every_node_
   CHECK(same_floats(ended->model.parameters, run(config).model.parameters));
 }
 
+TEST_CASE("deltas_of_local_steps_are_averaged_and_stepped_by_every_node_as_by_servers") {
+  RunConfig config = with_local_steps(summing(Algorithm::kRing, 3), 5);
+  config.train.optimizer.of_deltas = true;
+  config.train.optimizer.lr = 0.7;
+  const auto summed = run(config);
+  CHECK(furthest(summed.model.parameters, run(with_servers(config)).model.parameters) < 1e-6);
+  CHECK(summed.summary.final_version == Version(4));
+  CHECK(summed.summary.iterations == config.train.total_iterations);
+}
+
+TEST_CASE("gradients_that_travel_as_bf16_take_half_of_the_bytes_and_end_near_by") {
+  RunConfig config = summing(Algorithm::kRing, 3);
+  const auto whole = run(config);
+  config.cluster.gradient_encoding = Encoding::kBf16;
+  Records records(3);
+  const auto ended = testing::run_cluster(
+      config, [&](NodeId node, const testing::StopNode&) { return records.make(config, node); });
+  REQUIRE(ended.is_ok());
+  CHECK(2 * ended->summary.bytes_reduced.value() == whole.summary.bytes_reduced.value());
+  CHECK(furthest(ended->model.parameters, whole.model.parameters) < 1e-2);
+  CHECK(furthest(ended->model.parameters, whole.model.parameters) > 0);
+  for (std::size_t clock = 0; clock < 20; ++clock) {
+    REQUIRE(same_floats(records.of(1)[clock], records.of(0)[clock]));
+    REQUIRE(same_floats(records.of(2)[clock], records.of(0)[clock]));
+  }
+}
+
 TEST_CASE("a_node_alone_steps_by_itself") {
   const RunConfig config = summing(Algorithm::kAuto, 1);
   CHECK(furthest(run(config).model.parameters, run(with_servers(config)).model.parameters) < 1e-6);

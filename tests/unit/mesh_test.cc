@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <functional>
 #include <thread>
 
@@ -142,6 +143,50 @@ TEST_CASE("every rank ends with the sum, and with the same bits, twice") {
     CHECK(exact[rank] == 1);
     CHECK(repeats[rank] == 1);
     CHECK(first[rank] == first[0]);
+  }
+}
+
+// 64 values of each sign have an exact fp16 and bf16, and so have their sums of up to four; any others are rounded, on
+// every rank alike.
+TEST_CASE("floats that travel in fewer bytes end with the same bits on every rank, near the sum") {
+  const auto algorithm = GENERATE(Algorithm::kRing, Algorithm::kBinaryBlocks, Algorithm::kTorus,
+                                  Algorithm::kDirect, Algorithm::kTree);
+  const auto encoding = GENERATE(Encoding::kFp16, Encoding::kBf16);
+  const auto count = GENERATE(2U, 3U, 4U);
+  constexpr std::int64_t kFloats = 10'007;
+  const schedule::Plan plan = planned(algorithm, count, kFloats);
+  INFO(plan.name << ", " << count << " ranks, encoding " << static_cast<int>(encoding));
+  std::vector<double> sum(kFloats);
+  for (std::uint32_t rank = 0; rank < count; ++rank) {
+    const std::vector<float> own = any_numbers(rank, kFloats);
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += static_cast<double>(own[i]);
+  }
+  std::vector<std::vector<float>> rounded(count), exact(count);
+  std::vector<std::int64_t> bytes(count);
+  Ranks ranks(count);
+  const auto ended = ranks.run([&](Mesh& mesh, std::uint32_t rank) {
+    const Program program(plan, rank, encoding);
+    exact[rank].resize(kFloats);
+    for (std::size_t i = 0; i < exact[rank].size(); ++i) exact[rank][i] = static_cast<float>((i + rank) % 64);
+    PACELINE_RETURN_IF_ERROR(mesh.reduce(program, exact[rank], 0, kWithin));
+    bytes[rank] = mesh.bytes_sent();
+    rounded[rank] = any_numbers(rank, kFloats);
+    return mesh.reduce(program, rounded[rank], 1, kWithin);
+  });
+  for (std::uint32_t rank = 0; rank < count; ++rank) {
+    CHECK(ended[rank].message() == "");
+    CHECK(rounded[rank] == rounded[0]);
+    CHECK(bytes[rank] == 2 * schedule::floats_sent(plan.ranks[rank]));
+  }
+  // Each rounding is by half a unit of the last of 8 bits at most, and a float is rounded on each of its ways.
+  const double share = 2.0 * count / 256;
+  for (std::size_t i = 0; i < sum.size(); ++i) {
+    float whole = 0;
+    for (std::uint32_t rank = 0; rank < count; ++rank) whole += static_cast<float>((i + rank) % 64);
+    if (exact[0][i] != whole || std::abs(static_cast<double>(rounded[0][i]) - sum[i]) > share * sum[i]) {
+      FAIL("float " << i << ": " << exact[0][i] << " and " << rounded[0][i] << ", expected " << whole
+                    << " and " << sum[i]);
+    }
   }
 }
 

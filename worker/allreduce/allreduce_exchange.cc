@@ -28,6 +28,9 @@ std::chrono::milliseconds milliseconds(Duration time) {
 AllReduceExchange::AllReduceExchange(Parts parts)
     : parts_(std::move(parts)),
       threads_(parts_.config.cluster.threads_per_node),
+      weight_(parts_.config.cluster.gradient_encoding == Encoding::kFp32
+                  ? 1.0F
+                  : 1.0F / static_cast<float>(parts_.config.cluster.cluster().workers())),
       sum_(static_cast<std::size_t>(parts_.layout.size())),
       own_(threads_),
       pool_(std::max<std::int64_t>(1, parts_.layout.size()), /*idle_max=*/2),
@@ -51,7 +54,8 @@ void AllReduceExchange::plan() {
       const Result<schedule::Plan> made = schedule::plan_of_run(parts_.config, range.size());
       const Status checked = made.is_ok() ? schedule::check(*made) : made.status();
       PACELINE_ASSERT(checked.is_ok(), checked.message());
-      program = std::make_shared<const mesh::Program>(*made, parts_.node.value);
+      program = std::make_shared<const mesh::Program>(*made, parts_.node.value,
+                                                      parts_.config.cluster.gradient_encoding);
     }
     buckets_.push_back({range, program});
   }
@@ -212,9 +216,9 @@ Status AllReduceExchange::reduce_bucket(const Bucket& bucket, const std::vector<
   const auto size = static_cast<std::size_t>(bucket.range.size());
   const std::span<float> sum = std::span(sum_).subspan(begin, size);
   // In the order of threads, as servers sum.
-  begin_sum(sum, own[0]->values.floats.subspan(begin, size), 1.0F);
+  begin_sum(sum, own[0]->values.floats.subspan(begin, size), weight_);
   for (std::uint32_t t = 1; t < threads_; ++t) {
-    add_weighted(sum, own[t]->values.floats.subspan(begin, size), 1.0F);
+    add_weighted(sum, own[t]->values.floats.subspan(begin, size), weight_);
   }
   PACELINE_RETURN_IF_ERROR(mesh_->reduce(*bucket.program, sum, reductions_++,
                                          kSilenceLeases * milliseconds(parts_.config.cluster.lease)));
@@ -228,7 +232,7 @@ Status AllReduceExchange::reduce_bucket(const Bucket& bucket, const std::vector<
 // Every gradient is a mean over as many samples, so their mean is that of all.
 void AllReduceExchange::step() {
   const RunConfig& config = parts_.config;
-  scale(sum_, 1.0F / static_cast<float>(config.cluster.cluster().workers()));
+  if (weight_ == 1.0F) scale(sum_, 1.0F / static_cast<float>(config.cluster.cluster().workers()));
   optimizer_.begin_step(learning_rate(config.train.optimizer, version_, planned_versions(config)));
   if (optimizer_.measures()) optimizer_.measure(floats_of(parameters_.block(0)), floats_of(sum_));
   parameters_.rewrite(

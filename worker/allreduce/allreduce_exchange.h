@@ -117,6 +117,7 @@ class AllReduceExchange final : public Exchange {
 
   const Parts parts_;
   const std::uint32_t threads_;
+  const float weight_;  // of a gradient in the sum: what has fewer bits is divided before it can overflow
   std::vector<Bucket> buckets_;
   mesh::StopFlag stop_;
   std::unique_ptr<mesh::Mesh> mesh_;

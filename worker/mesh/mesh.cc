@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "common/assert.h"
+#include "common/encode/encode.h"
 #include "common/params/vector_ops.h"
 #include "common/ticks.h"
 #include "worker/mesh/handshake.h"
@@ -105,6 +106,7 @@ class Mesh::Reduction {
     Head head = {};              // that comes
     std::array<char, 4> part{};  // of a float that has come in part, to be added
     std::size_t part_bytes = 0;
+    std::vector<float> coded = {};  // bytes of a row in another encoding than fp32
     // The first wait() since something has moved here, and the first since when nothing was acknowledged.
     std::optional<Ticks> quiet_since = {};
     std::optional<Ticks> unacknowledged_since = {};
@@ -132,6 +134,30 @@ class Mesh::Reduction {
     --left_;
   }
 
+  bool is_coded() const { return program_.encoding != Encoding::kFp32; }
+  // Of the row that is under way.
+  std::span<std::byte> coded(Way& way, const schedule::Transfer& row) const {
+    const std::size_t bytes = program_.bytes_of(row);
+    way.coded.resize((bytes + sizeof(float) - 1) / sizeof(float));
+    return std::as_writable_bytes(std::span(way.coded)).first(bytes);
+  }
+
+  // What leaves of this row. As it begins to, in another encoding, its floats are rounded here, too.
+  std::span<const std::byte> leaving(Way& way, const schedule::Transfer& row) const {
+    const std::span<float> floats = floats_of(row);
+    if (!is_coded()) return std::as_bytes(floats);
+    const std::span<std::byte> bytes = coded(way, row);
+    if (way.moved == 0) {
+      Encoder{program_.encoding}.encode(floats, bytes);
+      decode_into(floats, bytes);
+    }
+    return bytes;
+  }
+  void decode_into(std::span<float> floats, std::span<const std::byte> bytes) const {
+    const Status decoded = decode(program_.encoding, bytes, floats);
+    PACELINE_ASSERT(decoded.is_ok(), decoded.message());  // it may only fail of top_k
+  }
+
   Status lost(const Way& way, const std::string& why) const {
     return unavailable(name_of(mesh_.place_, way.rows->peer) + " " + why);
   }
@@ -142,7 +168,7 @@ class Mesh::Reduction {
     if (!index) return false;
     const schedule::Transfer& row = program_.rows[*index];
     const Head head = head_of(number_, row);
-    const auto floats = std::as_bytes(floats_of(row));
+    const std::span<const std::byte> floats = leaving(way, row);
     const std::size_t all = sizeof head + floats.size();
     std::array<iovec, 2> pieces{};
     int count = 0;
@@ -196,15 +222,28 @@ class Mesh::Reduction {
     const std::span<float> target = floats_of(row);
     const std::size_t at = way.moved - sizeof(Head);
     std::size_t got = 0;
-    if (row.kind == schedule::TransferKind::kReceive) {
+    if (is_coded()) {
+      const std::span<std::byte> bytes = coded(way, row);
+      PACELINE_ASSIGN_OR_RETURN(got, receive(way, bytes.data() + at, bytes.size() - at));
+      if (at + got == bytes.size()) take_coded(row, bytes);
+    } else if (row.kind == schedule::TransferKind::kReceive) {
       char* const into = reinterpret_cast<char*>(target.data()) + at;
       PACELINE_ASSIGN_OR_RETURN(got, receive(way, into, target.size_bytes() - at));
     } else {
       PACELINE_ASSIGN_OR_RETURN(got, receive_and_add(way, target, at));
     }
     way.moved += got;
-    if (way.moved == sizeof(Head) + target.size_bytes()) done(way, *index);
+    if (way.moved == sizeof(Head) + program_.bytes_of(row)) done(way, *index);
     return got > 0;
+  }
+
+  void take_coded(const schedule::Transfer& row, std::span<const std::byte> bytes) {
+    const std::span<float> target = floats_of(row);
+    if (row.kind == schedule::TransferKind::kReceive) return decode_into(target, bytes);
+    std::vector<float>& decoded = mesh_.decoded_;
+    decoded.resize(std::max(decoded.size(), target.size()));
+    decode_into(std::span(decoded).first(target.size()), bytes);
+    add_weighted(target, std::span(decoded).first(target.size()), 1.0F);
   }
 
   // `at`: bytes of `target` that have come, those of a float in part included.

@@ -4,6 +4,9 @@
 // kernel straight into the vector that waits for them (or, to be added, through a buffer that stays in the
 // processor's cache), and no queue lies between. A message library would copy, and wake a thread of its own.
 //
+// Floats may travel as fp16 or bf16; they are added as float32. A rank that sends a float rounds its own in the same
+// way: so whoever sums an element ends with the bits that it has spread.
+//
 // On the wire, little endian. A connection begins with a Hello in each direction; then, for each transfer of the
 // plan, a Head and its floats. A Head says which reduction and which floats, and is compared with the plan before
 // a byte is put anywhere.
@@ -54,7 +57,7 @@ class Mesh {
   Status reduce(const Program& program, std::span<float> vector, std::uint32_t number,
                 std::chrono::milliseconds silence);
 
-  // What it has sent so far, of floats alone.
+  // What it has sent so far, as bytes of floats alone.
   std::int64_t bytes_sent() const { return bytes_sent_; }
 
  private:
@@ -65,7 +68,8 @@ class Mesh {
   Place place_;
   StopFlag& stop_;
   std::vector<std::unique_ptr<Descriptor>> peers_;  // by rank; null: this one
-  std::vector<float> landing_;                      // what is added passes through here
+  std::vector<float> landing_;                      // what is added passes through here,
+  std::vector<float> decoded_;                      // in another encoding than fp32 through this
   Status broken_ = Status::ok();
   std::int64_t bytes_sent_ = 0;
 };

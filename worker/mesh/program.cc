@@ -5,8 +5,13 @@
 
 namespace paceline::mesh {
 
-Program::Program(const schedule::Plan& plan, std::uint32_t of)
-    : rank(of), floats(plan.floats), rows(plan.ranks.at(of)), waits(rows.size()), dependents(rows.size()) {
+Program::Program(const schedule::Plan& plan, std::uint32_t of, Encoding how)
+    : rank(of),
+      floats(plan.floats),
+      encoding(how),
+      rows(plan.ranks.at(of)),
+      waits(rows.size()),
+      dependents(rows.size()) {
   std::map<std::pair<std::uint32_t, bool>, std::vector<std::uint32_t>> by_way;
   for (std::uint32_t i = 0; i < rows.size(); ++i) {
     by_way[{rows[i].peer, rows[i].kind == schedule::TransferKind::kSend}].push_back(i);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "common/encode/encoding.h"
 #include "common/schedule/plan.h"
 
 namespace paceline::mesh {
@@ -16,11 +17,17 @@ struct Program {
     std::vector<std::uint32_t> rows;
   };
 
-  // `rank` is one of the plan's; the plan has been checked (common/schedule/check.h).
-  Program(const schedule::Plan& plan, std::uint32_t rank);
+  // `rank` is one of the plan's; the plan has been checked (common/schedule/check.h). `encoding`: how floats travel,
+  // only_rounds() of it.
+  Program(const schedule::Plan& plan, std::uint32_t rank, Encoding encoding = Encoding::kFp32);
+
+  std::size_t bytes_of(const schedule::Transfer& row) const {
+    return static_cast<std::size_t>(row.range.size()) * (encoding == Encoding::kFp32 ? 4 : 2);
+  }
 
   std::uint32_t rank = 0;
   std::int64_t floats = 0;
+  Encoding encoding = Encoding::kFp32;
   schedule::Rows rows;
   std::vector<Way> ways;
   std::vector<std::uint32_t> waits;                    // of each row: how many it waits for

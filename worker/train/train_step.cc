@@ -183,6 +183,10 @@ Status TrainStep::carry_out(const step::Compute& action) {
   metric_.correct += computed->correct;
   metric_.samples += computed->samples;
   const bool finite = std::isfinite(metric_.loss_sum);
+  if (finite && action.local_step + 1 == local_steps()) {
+    const Status counted = t_.batches.check_counted(t_.step.grant().batch, metric_);
+    if (!counted.is_ok()) return give_up(counted);
+  }
   if (action.local_step == 0) t_.phases.began_late(t_.cache.went_on(), reading_);
   if (!finite || action.local_step + 1 == local_steps()) {
     record_hidden();
@@ -206,7 +210,6 @@ Result<Metric> TrainStep::compute(std::int64_t local_step) {
                                   },
                                   [this](std::int64_t begin) { leaving_->final_from(begin); }));
     PACELINE_RETURN_IF_ERROR(leaving_->mistake());
-    PACELINE_RETURN_IF_ERROR(t_.batches.check_counted(grant.batch, metric));
     return metric;
   }
   return compute_at_pace(
