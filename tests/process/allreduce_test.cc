@@ -133,7 +133,8 @@ TEST_CASE("deltas_of_local_steps_are_averaged_and_stepped_by_every_node_as_by_se
   config.train.optimizer.of_deltas = true;
   config.train.optimizer.lr = 0.7;
   const auto summed = run(config);
-  CHECK(furthest(summed.model.parameters, run(with_servers(config)).model.parameters) < 1e-6);
+  // Local steps carry a rounding on.
+  CHECK(furthest(summed.model.parameters, run(with_servers(config)).model.parameters) < 1e-5);
   CHECK(summed.summary.final_version == Version(4));
   CHECK(summed.summary.iterations == config.train.total_iterations);
 }
