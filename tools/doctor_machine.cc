@@ -46,7 +46,7 @@ std::optional<double> available_memory() {
   return std::nullopt;
 }
 
-std::string name_of(const DoctorRole& role) {
+std::string described(const DoctorRole& role) {
   if (role.shards.empty()) return "node " + to_string(role.nodes.front());
   if (role.nodes.empty()) return "server " + to_string(role.shards.front());
   return "the whole run on this machine";
@@ -109,7 +109,7 @@ void check_memory(const RunConfig& config, const DoctorRole& role, Findings& fin
   const double usable = usable_memory_bytes();
   const double available = std::min(available_memory().value_or(usable), usable);
   const bool limited = usable == own_group_limits().memory_bytes;
-  const std::string said = std::to_string(layout->size()) + " parameters: " + name_of(role) +
+  const std::string said = std::to_string(layout->size()) + " parameters: " + described(role) +
                            " needs at least " + readable_bytes(least) +
                            " for parameters and gradients, at most " + readable_bytes(most) + "; " +
                            readable_bytes(available) + " of " + readable_bytes(usable) + " are available" +
