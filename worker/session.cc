@@ -90,9 +90,6 @@ std::chrono::nanoseconds deadline(const ClusterSection& cluster) {
   return cluster.reconnect_timeout > Duration(0) ? 2 * cluster.lease : cluster.lease;
 }
 
-// Of stages that live nothing at all comes for so long: the authority sees to those that do not.
-constexpr int kSilenceLeases = 60;
-
 // "3.2 s"
 std::string in_seconds(std::chrono::nanoseconds time) {
   char text[32];
@@ -114,9 +111,8 @@ Session::Session(const SessionParts& parts, const SessionEnd& before)
       shown_(config_.cluster.threads_per_node),
       trained_(parts.tasks.trained_by(parts.node)),
       layout_(part_of(parts.tasks.layout(), trained_)),
-      process_cache_(
-          own_ranges(trained_parts(
-              shard_ranges(parts.tasks.layout(), config_.train.optimizer, config_.cluster.shards), trained_))),
+      process_cache_(own_ranges(trained_parts(
+          shard_ranges(parts.tasks.layout(), config_.train.optimizer, config_.cluster.shards), trained_))),
       memory_(memory_to_share(config_, layout_)),
       slots_(open_slots(config_)),
       client_({.cluster = config_.cluster,
@@ -337,10 +333,8 @@ Status Session::begin_reducing(const mesh::Listening& listening, mesh::Place pla
 
 Status Session::meet_stages(const mesh::Listening& listening, mesh::Place place) {
   const auto within = std::chrono::duration_cast<std::chrono::milliseconds>(config_.cluster.start_timeout);
-  const auto silence = std::chrono::duration_cast<std::chrono::milliseconds>(config_.cluster.lease);
-  PACELINE_ASSIGN_OR_RETURN(
-      auto channels,
-      mesh::Channels::connect(listening, std::move(place), stop_channels_, within, kSilenceLeases * silence));
+  PACELINE_ASSIGN_OR_RETURN(auto channels,
+                            mesh::Channels::connect(listening, std::move(place), stop_channels_, within));
   parts_.tasks.meet(std::move(channels));
   return Status::ok();
 }

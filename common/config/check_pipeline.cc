@@ -58,8 +58,9 @@ void check_pipeline(Judge& judge, const RunConfig& c) {
   judge.refuse_if(c.pipeline.micro_batches > group_samples(c), {"pipeline.micro_batches", "train.batch_size"},
                   "micro-batches without samples", std::to_string(c.pipeline.micro_batches),
                   "at most " + std::to_string(group_samples(c)) + ", stages x train.batch_size");
-  only_with(c.sync.policy == PolicyKind::kBackup, "sync.policy", "a group's gradient is all of its stages'",
-            "backup", "another policy");
+  // Under the others a stop may find one stage a clock ahead of another, and a resumed run shares them out anew.
+  only_with(c.sync.policy != PolicyKind::kBsp || !c.sync.stages.empty(), "sync.policy",
+            "the stages of a group stop at the same clock", name_of(c.sync.policy), "bsp");
   only_with(c.cluster.nodes_at_start.has_value(), "cluster.nodes_at_start", "every stage is needed",
             "a number", "null");
   only_with(c.cluster.replicas != 1, "cluster.replicas", "a server that is replaced ends the run",
@@ -87,10 +88,11 @@ void check_pipeline(Judge& judge, const RunConfig& c) {
             "stages have the mini-batch in common", "speed", "off");
   only_with(c.emulate.base_step.has_value(), "emulate.base_step", "a stage's step has no length of its own",
             "a time", "null");
-  only_with(c.data.kind == DataKind::kImages, "data.kind", "a picture that cannot be read is known to one stage",
-            "images", "cifar10 or synthetic");
-  only_with(c.train.accumulate != 1, "train.accumulate", "micro-batches are a pipeline's parts of a mini-batch",
-            std::to_string(c.train.accumulate), "1, and pipeline.micro_batches");
+  only_with(c.data.kind == DataKind::kImages, "data.kind",
+            "a picture that cannot be read is known to one stage", "images", "cifar10 or synthetic");
+  only_with(c.train.accumulate != 1, "train.accumulate",
+            "micro-batches are a pipeline's parts of a mini-batch", std::to_string(c.train.accumulate),
+            "1, and pipeline.micro_batches");
   check_steps(judge, c);
   check_stage_cut(judge, c);
 }

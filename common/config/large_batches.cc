@@ -43,9 +43,22 @@ void check_large_batches(Judge& judge, const RunConfig& c, const OptimizerSectio
       schedule.warmup == WarmUp::kConstant && schedule.scale == RateScale::kNone && !schedule.warmup_factor,
       {warmup_kind.c_str()}, "a constant warm-up needs a rate", "no scale and no warmup_factor",
       "a warmup_factor, or scale: linear");
-  if (!measures_tensors(optimizer.kind)) return;
-  const std::string got = std::string("kind: ") + name_of(optimizer.kind);
+  const std::string scale = at + ".schedule.scale";
   const bool inner = at != "train.optimizer";
+  const bool scaled = schedule.scale != RateScale::kNone;
+  judge.refuse_if(scaled && !inner && c.train.has_inner_optimizer, {scale.c_str(), "train.local_steps"},
+                  "the rate of deltas does not grow with the mini-batch", "a scale with an inner_optimizer",
+                  "scale: none; the inner_optimizer's schedule may have one");
+  judge.refuse_if(
+      scaled && !inner && c.sync.combine == CombineMode::kMean && is_ever_eager(c.sync.stages, c.sync.apply),
+      {scale.c_str(), "sync.stages"}, "a stage that is eager applies gradients one by one", "a scale",
+      "scale: none, or no eager stage");
+  if (!measures_tensors(optimizer.kind)) return;
+  const std::string staleness = at + ".staleness";
+  judge.refuse_if(optimizer.staleness == StalenessScaling::kInverse, {staleness.c_str(), kind.c_str()},
+                  "its step does not depend on how long the gradient is",
+                  "staleness: inverse with kind: " + std::string(name_of(optimizer.kind)), "staleness: none");
+  const std::string got = std::string("kind: ") + name_of(optimizer.kind);
   judge.refuse_if(c.train.device == Device::kCuda && (inner || !in_lockstep(c)),
                   {kind.c_str(), "train.device", "sync.policy"}, "a worker's GPU has no such step of its own",
                   got + " with train.device: cuda",

@@ -80,11 +80,11 @@ void add_optimizer(std::vector<Key>& keys) {
           {.effect = "lars: a tensor's step is the rate times this, times the tensor's norm over its "
                      "gradient's.",
            .trade_off = "The share of itself that a tensor may change by in a step of rate 1."}));
-  keys.push_back(
-      row(PACELINE_FIELD(train.optimizer.trust_ratio_max),
-          or_null(real({.low = 0, .high = 1e6, .open_low = true})), Scope::kWholeRun,
-          {.effect = "lars, lamb: no trust ratio is larger. 1 with lars is LARC's clipping; null: no bound.",
-           .trade_off = "Low bounds the steps of tensors with tiny gradients and adapts less."}));
+  keys.push_back(row(PACELINE_FIELD(train.optimizer.trust_ratio_max),
+                     or_null(real({.low = 0, .high = 1e6, .open_low = true})), Scope::kWholeRun,
+                     {.effect = "lars, lamb: no trust ratio is larger. At 1 no step is longer than plain "
+                                "momentum's; null: no bound.",
+                      .trade_off = "Low bounds the steps of tensors with tiny gradients and adapts less."}));
   keys.push_back(
       row(PACELINE_FIELD(train.optimizer.trust), choice<TensorsOf>(), Scope::kWholeRun,
           {.effect = "lars, lamb: whose steps have a trust ratio: weights alone, or all. Other tensors have "

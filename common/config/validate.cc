@@ -119,6 +119,17 @@ void check_layers(Judge& judge, const RunConfig& c, const NetworkSpec& network) 
   judge.refuse_if(loses && network.mixes_samples(), {"cluster.gradient_encoding", "train.model"},
                   "statistics of a batch_norm go with the gradient", name_of(c.cluster.gradient_encoding),
                   "fp32, fp16 or bf16, or a network without batch_norm");
+  judge.refuse_if(train.optimizer.staleness == StalenessScaling::kInverse && network.mixes_samples() &&
+                      c.sync.combine == CombineMode::kMean,
+                  {"train.optimizer.staleness", "train.model"},
+                  "statistics of a batch_norm would shrink with the gradient", "staleness: inverse",
+                  "staleness: none, or a network without batch_norm");
+  const std::int64_t left = train.batch_size % ((train.batch_size + train.accumulate - 1) / train.accumulate);
+  judge.refuse_if(
+      train.accumulate > 1 && network.mixes_samples() && (left == 1 || train.accumulate == train.batch_size),
+      {"train.accumulate", "train.batch_size"}, "a part of one sample, which a batch_norm cannot measure",
+      std::to_string(train.accumulate) + " parts of " + std::to_string(train.batch_size) + " samples",
+      "parts of at least 2 samples");
   for (std::size_t i = 0; i < network.layers.size(); ++i) {
     const std::string key =
         train.model == "layers" ? "train.layers[" + std::to_string(i) + "]" : "train.model";

@@ -30,9 +30,9 @@ bool Authority::all_awaited_came() const {
   return true;
 }
 
-// An all-reduce needs every node.
+// An all-reduce and a pipeline need every node.
 bool Authority::may_go_on() const {
-  const bool enough = reduces() ? joined() == nodes_.size() : lowest_node().has_value();
+  const bool enough = nodes_talk() ? joined() == nodes_.size() : lowest_node().has_value();
   return enough && shards_are_ready();
 }
 
@@ -59,9 +59,9 @@ bool Authority::may_be_resumed_after(const Status& why) const {
 
 void Authority::lost_before_resume(NodeId node, const std::string& why, Ticks now) {
   leave_out(node, why);
-  if (reduces()) {
-    return fail(unavailable("node " + to_string(node) + " lost before training went on: " + why +
-                            " (exchange.kind: allreduce needs every node)"),
+  if (nodes_talk()) {
+    return fail(unavailable("node " + to_string(node) + " lost before training went on: " + why + " (" +
+                            why_needed(node) + ")"),
                 now);
   }
   if (!all_awaited_came() || lowest_node()) return begin_if_gathered(now);

@@ -81,17 +81,6 @@ TEST_CASE("two_groups_are_one_with_the_double_mini_batch") {
   CHECK(apart(run_stages(one), run_stages(two)) < 1e-6);
 }
 
-TEST_CASE("groups_go_on_their_own_where_the_policy_lets_them") {
-  const auto policy = GENERATE(PolicyKind::kSsp, PolicyKind::kDtssp, PolicyKind::kAsp);
-  const bool eager = policy == PolicyKind::kAsp;
-  RunConfig config = piped(2, 2);
-  config.sync.policy = policy;
-  config.sync.apply = eager ? ApplyMode::kEager : ApplyMode::kVersioned;
-  config.sync.combine = eager ? CombineMode::kEach : CombineMode::kMean;
-  if (eager) config.train.optimizer.kind = OptimizerKind::kSgd;
-  CHECK(run_stages(config).summary.iterations == config.train.total_iterations);
-}
-
 namespace {
 
 // The network's tasks, of a node that leaves in its step at clock 7.

@@ -18,8 +18,12 @@ TEST_CASE("what_an_all_reduce_does_not_go_with_is_refused") {
       "{cluster: {nodes: 4}, train: {total_iterations: 40}, exchange: {kind: allreduce, algorithm: torus, "
       "grid: [2, 2]}}";
   CHECK(parse_config(good, "run.yaml", {}).status().message() == "");
-  CHECK(parse_config(good, "run.yaml", std::vector<std::string>{"checkpoint.every_clocks=5"}).status().message() == "");
-  CHECK(parse_config(good, "run.yaml", std::vector<std::string>{"cluster.gradient_encoding=bf16"}).status().message() == "");
+  CHECK(parse_config(good, "run.yaml", std::vector<std::string>{"checkpoint.every_clocks=5"})
+            .status()
+            .message() == "");
+  CHECK(parse_config(good, "run.yaml", std::vector<std::string>{"cluster.gradient_encoding=bf16"})
+            .status()
+            .message() == "");
   struct Case {
     const char* given;
     const char* start;
@@ -68,7 +72,7 @@ TEST_CASE("what_a_pipeline_does_not_go_with_is_refused") {
       "micro_batches: "
       "16, schedule: 1f1b, rematerialize: on, balance: [5, 5]}}";
   CHECK(parse_config(good, "run.yaml", {}).status().message() == "");
-  const std::vector<std::string> other = {"sync.policy=ssp", "pipeline.balance=memory"};
+  const std::vector<std::string> other = {"sync.combine=mean", "pipeline.balance=memory"};
   CHECK(parse_config(good, "run.yaml", other).status().message() == "");
   struct Case {
     const char* given;
@@ -93,7 +97,8 @@ TEST_CASE("what_a_pipeline_does_not_go_with_is_refused") {
            {"train.on_nan=skip", "train.on_nan: "},
            {"train.batch_balance=speed", "train.batch_balance: "},
            {"train.device=cuda", "train.device: "},
-           {"sync.policy=backup", "sync.policy: a group's gradient is all of its stages'"},
+           {"sync.policy=ssp", "sync.policy: the stages of a group stop at the same clock, got ssp"},
+           {"sync.policy=backup", "sync.policy: the stages of a group stop at the same clock, got backup"},
            {"security.keys=keys", "security.keys: "}}) {
     CHECK_THAT(refusal(good, {bad.given}), Catch::Matchers::Contains(bad.start));
   }
@@ -109,7 +114,7 @@ TEST_CASE("what_a_pipeline_does_not_go_with_is_refused") {
                                 "parameters"));
   CHECK_THAT(
       refusal("{cluster: {nodes: 2}, train: {total_iterations: 40, optimizer: {kind: adam}}, sync: {policy: "
-              "asp}, pipeline: {stages: 2}}",
+              "bsp, combine: each}, pipeline: {stages: 2}}",
               {}),
       Catch::Matchers::Contains("each stage's gradient would step the others' parameters"));
 }

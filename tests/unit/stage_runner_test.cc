@@ -231,7 +231,7 @@ std::vector<Ends> over_connections(const NetworkSpec& network, const std::vector
   for (std::uint32_t s = 0; s < stages.size(); ++s) {
     threads.emplace_back([&, s] {
       constexpr std::chrono::milliseconds kWithin(20'000);
-      auto channels = mesh::Channels::connect(*listening[s], {s, endpoints, 7}, stops[s], kWithin, kWithin);
+      auto channels = mesh::Channels::connect(*listening[s], {s, endpoints, 7}, stops[s], kWithin);
       if (!channels.is_ok() || leaves == s) {
         ends[s].status = channels.status();
         return;

@@ -22,6 +22,7 @@
 #include "common/config/daemon_options.h"
 #include "common/config/load.h"
 #include "common/log/log.h"
+#include "common/printed.h"
 #include "common/process/descriptors.h"
 #include "common/process/line_writer.h"
 #include "common/wire/codec.h"
@@ -139,6 +140,18 @@ Status check_foreign(const RunConfig& config) {
     return invalid_argument("cluster.threads_per_node: a training loop is one worker, got " +
                             std::to_string(config.cluster.threads_per_node) +
                             ", expected 1 (a node for each loop)");
+  }
+  if (config.pipeline.enabled()) {
+    return invalid_argument("pipeline.stages: a training loop is not cut into stages, got " +
+                            std::to_string(config.pipeline.stages) + ", expected 1");
+  }
+  if (config.train.accumulate != 1) {
+    return invalid_argument("train.accumulate: a training loop computes its mini-batches itself, got " +
+                            std::to_string(config.train.accumulate) + ", expected 1");
+  }
+  if (config.train.label_smoothing != 0.0) {
+    return invalid_argument("train.label_smoothing: a training loop computes its loss itself, got " +
+                            printed("%g", config.train.label_smoothing) + ", expected 0");
   }
   return check_descriptors(descriptors_needed_by_node(config.cluster),
                            "a node of " + std::to_string(config.cluster.shards) + " servers");

@@ -28,10 +28,10 @@ namespace paceline::mesh {
 class Channels final : public PeerChannels {
  public:
   // Connects as Mesh::connect() does, with its errors. `stop`, outlives the channels: they end when it is set.
-  // `silence`: for how long a message may not come.
+  // What another stage computes may take long: receive() waits without limit. The authority sees to nodes that are
+  // silent, and a process that ends closes its connections.
   static Result<std::shared_ptr<Channels>> connect(const Listening& listening, Place place, StopFlag& stop,
-                                                   std::chrono::milliseconds within,
-                                                   std::chrono::milliseconds silence);
+                                                   std::chrono::milliseconds within);
   ~Channels() override;
   Channels(const Channels&) = delete;
   Channels& operator=(const Channels&) = delete;
@@ -64,7 +64,7 @@ class Channels final : public PeerChannels {
     std::size_t received = 0;
   };
 
-  Channels(Place place, StopFlag& stop, std::chrono::milliseconds silence);
+  Channels(Place place, StopFlag& stop);
   void run();
   bool send_some(Peer& peer, std::uint32_t rank);
   void receive_some(Peer& peer, std::uint32_t rank);
@@ -75,7 +75,6 @@ class Channels final : public PeerChannels {
 
   const Place place_;
   StopFlag& stop_;
-  const std::chrono::milliseconds silence_;
   StopFlag wake_;  // somebody has sent, or the channels end
   std::mutex mutex_;
   std::condition_variable changed_;
