@@ -11,13 +11,12 @@ Version in_schedule(const RunConfig& config, Version version) {
   return Version(version.value * config.train.local_steps);
 }
 
-// Of what is applied on top of `version`.
+}  // namespace
+
 double rate_at(const RunConfig& config, Version version, double scale) {
   return learning_rate(config.train.optimizer, in_schedule(config, version), planned_versions(config)) *
          scale;
 }
-
-}  // namespace
 
 double rate_scale(const RunConfig& config, std::size_t stage) {
   return config.sync.stages.empty() ? 1.0 : config.sync.stages[stage].lr_scale;

@@ -13,6 +13,9 @@ namespace paceline {
 // sync.stages: what the rates of a stage are multiplied by.
 double rate_scale(const RunConfig& config, std::size_t stage);
 
+// Of what is applied on top of `version`: the schedule counts the mini-batches of one worker, a version may have several.
+double rate_at(const RunConfig& config, Version version, double scale = 1.0);
+
 // Of what `action` applies. `decided`: the version that the decision before led to.
 double applied_rate(const RunConfig& config, const sync::Apply& action, Version decided);
 

@@ -5,7 +5,7 @@
 
 #include "common/assert.h"
 #include "common/params/non_finite.h"
-#include "common/params/schedule.h"
+#include "common/params/rates.h"
 #include "common/params/vector_ops.h"
 #include "common/schedule/buckets.h"
 #include "common/schedule/check.h"
@@ -233,7 +233,7 @@ Status AllReduceExchange::reduce_bucket(const Bucket& bucket, const std::vector<
 void AllReduceExchange::step() {
   const RunConfig& config = parts_.config;
   if (weight_ == 1.0F) scale(sum_, 1.0F / static_cast<float>(config.cluster.cluster().workers()));
-  optimizer_.begin_step(learning_rate(config.train.optimizer, version_, planned_versions(config)));
+  optimizer_.begin_step(rate_at(config, version_));
   if (optimizer_.measures()) optimizer_.measure(floats_of(parameters_.block(0)), floats_of(sum_));
   parameters_.rewrite(
       0, pool_, [&](std::span<const float> in, std::span<float> out) { optimizer_.apply(0, in, out, sum_); });
