@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "common/config/engine_config.h"
+#include "common/config/planned.h"
 #include "common/instant.h"
-#include "common/params/schedule.h"
 #include "common/params/shard_ranges.h"
 #include "common/report/run_summary.h"
 #include "common/wire/keys.h"

@@ -65,8 +65,6 @@ bool follows_progress(const SyncSection& sync);
 
 // ---- large mini-batches (large_batches.cc)
 
-// Versions of the run as it is configured, where nobody is lost.
-std::int64_t versions_at_most(const RunConfig& c);
 // One step for a clock, and everybody computes with the version before it: nothing is ever missed.
 bool in_lockstep(const RunConfig& c);
 // Scale and warm-up of a schedule, LARS and LAMB, of the optimizer at `at` ("train.optimizer").

@@ -5,25 +5,10 @@
 
 #include "common/config/checks.h"
 #include "common/config/names.h"
+#include "common/config/planned.h"
 #include "common/config/validate.h"
 
 namespace paceline::config {
-namespace {
-
-// With backup workers a clock has fewer. At least 1, whatever the configuration.
-std::int64_t iterations_of_a_clock(const RunConfig& c) {
-  const std::int64_t workers = std::int64_t{c.cluster.nodes} * c.cluster.threads_per_node;
-  const std::int64_t late = c.sync.policy == PolicyKind::kBackup ? c.sync.backup_workers : 0;
-  return std::max<std::int64_t>(1, workers - late);
-}
-
-}  // namespace
-
-std::int64_t versions_at_most(const RunConfig& c) {
-  const std::int64_t per_clock = iterations_of_a_clock(c);
-  return (c.train.total_iterations + per_clock - 1) / per_clock;
-}
-
 bool in_lockstep(const RunConfig& c) {
   return c.sync.policy == PolicyKind::kBsp || c.sync.policy == PolicyKind::kBackup;
 }
@@ -35,9 +20,9 @@ void check_large_batches(Judge& judge, const RunConfig& c, const OptimizerSectio
   const std::string warmup = at + ".schedule.warmup_versions";
   const std::string warmup_kind = at + ".schedule.warmup";
   judge.refuse_if(
-      schedule.warmup_versions > versions_at_most(c), {warmup.c_str(), "train.total_iterations"},
+      schedule.warmup_versions > planned_versions(c), {warmup.c_str(), "train.total_iterations"},
       "the warm-up is longer than the run",
-      std::to_string(schedule.warmup_versions) + " of " + std::to_string(versions_at_most(c)) + " versions",
+      std::to_string(schedule.warmup_versions) + " of " + std::to_string(planned_versions(c)) + " versions",
       "warmup_versions up to the run's versions");
   judge.refuse_if(
       schedule.warmup == WarmUp::kConstant && schedule.scale == RateScale::kNone && !schedule.warmup_factor,

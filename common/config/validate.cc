@@ -8,6 +8,7 @@
 #include "common/config/checks.h"
 #include "common/config/domain.h"
 #include "common/config/names.h"
+#include "common/config/planned.h"
 #include "common/config/schema.h"
 #include "common/network/layer_rule.h"
 #include "common/network/network.h"
@@ -108,6 +109,11 @@ void check_decay_factors(Judge& judge, const TrainSection& train, const NetworkS
     judge.refuse_if(decay != usual && own.weight_decay == 0.0, {key.c_str(), "train.optimizer.weight_decay"},
                     "nobody reads decay_factor", real({}).write(decay),
                     "a weight_decay above 0, or no decay_factor");
+    const bool only_weights = own.weight_decay != 0.0 && own.decay == TensorsOf::kWeights;
+    const bool of_norm = layer_rule(layer.kind).is_norm && decay != usual;
+    judge.refuse_if(only_weights && (of_norm || train.layers[i].bias_decay_factor.value_or(0.0) != 0.0),
+                    {key.c_str(), "train.optimizer.decay"}, "nobody reads the decay of a norm or a bias",
+                    "decay: weights", "decay: all, or no such factor");
   }
 }
 
@@ -124,9 +130,8 @@ void check_layers(Judge& judge, const RunConfig& c, const NetworkSpec& network) 
                   {"train.optimizer.staleness", "train.model"},
                   "statistics of a batch_norm would shrink with the gradient", "staleness: inverse",
                   "staleness: none, or a network without batch_norm");
-  const std::int64_t left = train.batch_size % ((train.batch_size + train.accumulate - 1) / train.accumulate);
   judge.refuse_if(
-      train.accumulate > 1 && network.mixes_samples() && (left == 1 || train.accumulate == train.batch_size),
+      train.accumulate > 1 && network.mixes_samples() && train.batch_size / train.accumulate == 1,
       {"train.accumulate", "train.batch_size"}, "a part of one sample, which a batch_norm cannot measure",
       std::to_string(train.accumulate) + " parts of " + std::to_string(train.batch_size) + " samples",
       "parts of at least 2 samples");
@@ -215,7 +220,7 @@ void check_rule(Judge& judge, const RunConfig& c, const OptimizerSection& optimi
   const bool falls_after_warmup =
       schedule.kind == ScheduleKind::kCosine || schedule.kind == ScheduleKind::kPoly;
   if (!falls_after_warmup) return;
-  const std::int64_t end = schedule.total_versions.value_or(versions_at_most(c));
+  const std::int64_t end = schedule.total_versions.value_or(planned_versions(c));
   judge.refuse_if(schedule.warmup_versions >= end,
                   {total.c_str(), warmup.c_str(), "train.total_iterations", curve.c_str()},
                   std::string("the ") + name_of(schedule.kind) + " would end before the warm-up does",

@@ -73,6 +73,9 @@ Status check_unused_fields(const LayerConfig& config, const LayerRule& rule) {
   if (!rule.has_parameters && (config.weight_init != FillerConfig{} || config.bias_init != FillerConfig{})) {
     return invalid_argument("has no parameters to begin with anything");
   }
+  const bool of_bias =
+      config.bias_lr_factor || config.bias_decay_factor || config.bias_init != FillerConfig{};
+  if (!config.bias && of_bias) return invalid_argument("`bias: false` beside what its bias would be");
   if (!rule.may_lack_bias && !config.bias) return invalid_argument("has no `bias` that it could lack");
   if (!rule.is_norm &&
       (config.epsilon != LayerConfig{}.epsilon || config.momentum != LayerConfig{}.momentum)) {

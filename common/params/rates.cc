@@ -1,5 +1,6 @@
 #include "common/params/rates.h"
 
+#include "common/config/planned.h"
 #include "common/params/schedule.h"
 #include "common/params/staleness.h"
 

@@ -7,7 +7,6 @@
 #include <optional>
 
 #include "common/assert.h"
-#include "common/sync/backup.h"
 
 namespace paceline {
 namespace {
@@ -56,20 +55,6 @@ double warmup_factor(const ScheduleSection& schedule, std::int64_t version) {
 }
 
 }  // namespace
-
-std::int64_t iterations_of_a_clock(const RunConfig& config) {
-  std::int64_t per_clock = config.cluster.cluster().workers();
-  if (config.sync.policy == PolicyKind::kBackup) {
-    per_clock = sync::first_n(per_clock, config.sync.backup_workers);
-  }
-  PACELINE_ASSERT(per_clock > 0, "more backup workers than workers, checked by the configuration");
-  return per_clock;
-}
-
-std::int64_t planned_versions(const RunConfig& config) {
-  const std::int64_t per_clock = iterations_of_a_clock(config);
-  return (config.train.total_iterations + per_clock - 1) / per_clock;
-}
 
 double learning_rate(const OptimizerSection& optimizer, Version version, std::int64_t planned_versions) {
   const ScheduleSection& schedule = optimizer.schedule;

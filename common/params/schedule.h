@@ -32,13 +32,6 @@
 
 namespace paceline {
 
-// How many versions the run is meant to have: as many as a worker has iterations, when all have as many. With
-// local steps a version of a schedule is still one mini-batch of each worker, so schedules mean the same for
-// any number of them.
-std::int64_t planned_versions(const RunConfig& config);
-// How many iterations are applied for each of these.
-std::int64_t iterations_of_a_clock(const RunConfig& config);
-
 // The rate with which the gradients that lead from `version` to the next one are applied. `planned_versions`:
 // how many versions the run is meant to have; where cosine and poly end unless schedule.total_versions says
 // otherwise. Steps are counted from version 0, warm-up included; cosine and poly begin behind the warm-up.

@@ -5,7 +5,7 @@
 
 #include "common/cache/own_updates.h"
 #include "common/config/engine_config.h"
-#include "common/params/schedule.h"
+#include "common/config/planned.h"
 
 namespace paceline::server {
 namespace {

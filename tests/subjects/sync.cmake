@@ -31,9 +31,13 @@ set(SIM_SOURCES
   ${PROJECT_SOURCE_DIR}/worker/client/server_link.cc
   ${PROJECT_SOURCE_DIR}/server/store/gradient.cc ${PROJECT_SOURCE_DIR}/server/store/gradient_store.cc)
 set(RESUMED_SOURCES sim/resumed_account.cc sim/resumed_run.cc)
+add_library(paceline_test_sim STATIC ${SIM_SOURCES})
+paceline_options(paceline_test_sim)
+paceline_position_independent(paceline_test_sim)
+paceline_precompiled(paceline_test_sim product)
+target_link_libraries(paceline_test_sim PUBLIC paceline_sync paceline_step paceline_gradient_encoder paceline_messages)
 paceline_test(sync_sim_test NOT_TSAN OPTIMIZED
-  SOURCES sim/sim_test.cc ${SIM_SOURCES} $<TARGET_OBJECTS:paceline_seeds_main>
-  LIBS paceline_sync paceline_step paceline_gradient_encoder paceline_messages)
+  SOURCES sim/sim_test.cc $<TARGET_OBJECTS:paceline_seeds_main> LIBS paceline_test_sim)
 
 # The same where each shard has two servers: of server/replicas what one tells the other, and no socket.
 set(REPLICA_SIM_SOURCES
@@ -42,8 +46,8 @@ set(REPLICA_SIM_SOURCES
   sim/replicas/server_model_peers.cc sim/replicas/server_model_replicas.cc
   ${PROJECT_SOURCE_DIR}/server/replicas/event_log.cc)
 paceline_test(replica_sim_test NOT_TSAN OPTIMIZED
-  SOURCES sim/replicas/breach_test.cc sim/replicas/replica_sim_test.cc ${SIM_SOURCES} ${REPLICA_SIM_SOURCES} $<TARGET_OBJECTS:paceline_seeds_main>
-  LIBS paceline_sync paceline_step paceline_gradient_encoder paceline_messages)
+  SOURCES sim/replicas/breach_test.cc sim/replicas/replica_sim_test.cc ${REPLICA_SIM_SOURCES} $<TARGET_OBJECTS:paceline_seeds_main>
+  LIBS paceline_test_sim)
 
 # The core saved and resumed, through its bytes.
 paceline_test(sync_resume_test NOT_TSAN OPTIMIZED

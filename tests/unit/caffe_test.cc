@@ -12,6 +12,7 @@
 #include "common/caffe/solver.h"
 #include "common/caffe/weights.h"
 #include "common/config/load.h"
+#include "common/config/planned.h"
 #include "common/network/network.h"
 #include "common/params/init_from.h"
 #include "common/params/schedule.h"

@@ -393,6 +393,12 @@ TEST_CASE("contradictions_are_refused_at_a_key_that_was_given") {
            {"train: {optimizer: {decay: weights}}", "train.optimizer.decay: nobody reads it"},
            {"train: {model: layers, layers: [{kind: dense, out: 10, decay_factor: 0}]}",
             "train.layers[0]: nobody reads decay_factor, got 0, expected a weight_decay above 0"},
+           {"train: {optimizer: {weight_decay: 0.1, decay: weights}, model: layers, layers: [{kind: dense, out: 10, "
+            "bias_decay_factor: 1}]}",
+            "train.layers[0]: nobody reads the decay of a norm or a bias, got decay: weights, expected decay: all"},
+           {"train: {optimizer: {weight_decay: 0.1, decay: weights}, model: layers, layers: [{kind: batch_norm, "
+            "decay_factor: 1}, {kind: dense, out: 10}]}",
+            "train.layers[0]: nobody reads the decay of a norm or a bias, got decay: weights, expected decay: all"},
            {"train: {device: cuda, model: layers, layers: [{kind: conv, out: 10, kernel: 1}, {kind: relu}, "
             "{kind: add, name: sum, from: [conv1, relu1]}, {kind: dense, out: 10}]}",
             "train.layers[2]: there is no such layer on a GPU, got add (sum), expected device: cpu"},

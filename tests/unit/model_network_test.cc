@@ -201,6 +201,10 @@ TEST_CASE("a_batch_norm_that_cannot_be_is_refused") {
   LayerConfig without = dense(10);
   without.bias = false;
   CHECK(refusal({without}) == "train.layers[0]: dense: has no `bias` that it could lack");
+  LayerConfig decays = conv(4, 3);
+  decays.bias = false;
+  decays.bias_decay_factor = 0.0;
+  CHECK(refusal({decays, dense(10)}) == "train.layers[0]: conv: `bias: false` beside what its bias would be");
   LayerConfig epsilon = conv(4, 3);
   epsilon.epsilon = 1e-3;
   CHECK(refusal({epsilon, dense(10)}) == "train.layers[0]: conv: has no `epsilon` and no `momentum`");

@@ -32,8 +32,9 @@ class AccumulatingBackend final : public NetworkBackend {
                           const FinalFrom& final_from) override {
     PACELINE_RETURN_IF_ERROR(check_batch(network_, batch, batch_size_, keys_needed(network_)));
     Metric whole;
-    for (std::int64_t first = 0; first < batch.size(); first += part_size_) {
-      const std::int64_t n = std::min(part_size_, batch.size() - first);
+    std::int64_t n = 0;
+    for (std::int64_t first = 0; first < batch.size(); first += n) {
+      n = next_part(batch.size() - first);
       const float weight = static_cast<float>(n) / static_cast<float>(batch.size());
       std::int64_t added_from = std::ssize(of_part_);
       const auto add_from = [&](std::int64_t begin) {
@@ -62,8 +63,9 @@ class AccumulatingBackend final : public NetworkBackend {
   Result<Metric> evaluate(std::span<const float> parameters, const Batch& batch) override {
     PACELINE_RETURN_IF_ERROR(check_batch(network_, batch, batch_size_, DropoutKeys::kIgnored));
     Metric whole;
-    for (std::int64_t first = 0; first < batch.size(); first += part_size_) {
-      const std::int64_t n = std::min(part_size_, batch.size() - first);
+    std::int64_t n = 0;
+    for (std::int64_t first = 0; first < batch.size(); first += n) {
+      n = next_part(batch.size() - first);
       PACELINE_ASSIGN_OR_RETURN(const Metric metric,
                                 backend_->evaluate(parameters, part_of(batch, first, n)));
       whole += metric;
@@ -72,6 +74,12 @@ class AccumulatingBackend final : public NetworkBackend {
   }
 
  private:
+  // Of what is left: parts as few as may be, and as equal as may be.
+  std::int64_t next_part(std::int64_t left) const {
+    const std::int64_t parts = (left + part_size_ - 1) / part_size_;
+    return (left + parts - 1) / parts;
+  }
+
   const NetworkSpec network_;
   const std::int64_t batch_size_;
   const std::int64_t part_size_;

@@ -2,7 +2,7 @@
 // their gradients are added up (train.accumulate). Activations then need the memory of one part, at the price of a
 // gradient more, and of small parts' speed.
 //
-//   8 samples in 3 parts, at most ceil(8 / 3) = 3 each:   gradient = 3/8 g(0..2) + 3/8 g(3..5) + 2/8 g(6..7)
+//   8 samples in 3 parts, whose sizes differ by one at most:   gradient = 3/8 g(0..2) + 3/8 g(3..5) + 2/8 g(6..7)
 //
 // Each part weighs as many samples as it has, so the sum is the gradient of the mean loss over all, up to rounding.
 // What looks at the samples of a mini-batch together, as batch norm, sees those of a part.
@@ -16,7 +16,8 @@
 
 namespace paceline {
 
-// Makes what computes mini-batches in up to `parts` >= 1 parts, by back ends of `make`; 1: those themselves. What is
+// Makes what computes a mini-batch of the given size in `parts` >= 1 parts, a smaller one in as few as have no more
+// samples each, by back ends of `make`; 1: those themselves. What is
 // foreseen is not passed on. Errors and threads: as `make`'s.
 MakeBackend accumulating(MakeBackend make, std::int64_t parts);
 

@@ -1,0 +1,27 @@
+// How many versions a configuration means, where nobody is lost.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "common/config/run_config.h"
+#include "common/sync/backup.h"
+
+namespace paceline {
+
+// Iterations that are applied for each clock: one of each worker, less those that a backup policy drops. At
+// least 1, also of a configuration that is yet to be refused.
+inline std::int64_t iterations_of_a_clock(const RunConfig& config) {
+  const std::int64_t workers = std::int64_t{config.cluster.nodes} * config.cluster.threads_per_node;
+  const bool backup = config.sync.policy == PolicyKind::kBackup;
+  return std::max<std::int64_t>(1, backup ? sync::first_n(workers, config.sync.backup_workers) : workers);
+}
+
+// Versions of the run: as many as a worker has iterations, when all have as many. With local steps a version of
+// a schedule is still one mini-batch of each worker, so schedules mean the same for any number of them.
+inline std::int64_t planned_versions(const RunConfig& config) {
+  const std::int64_t per_clock = iterations_of_a_clock(config);
+  return (config.train.total_iterations + per_clock - 1) / per_clock;
+}
+
+}  // namespace paceline
