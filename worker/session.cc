@@ -26,6 +26,7 @@
 #include "worker/train/leaving_gradient.h"
 #include "worker/train/pull_order.h"
 #include "worker/train/trainer.h"
+#include "worker/train/warm_start.h"
 
 namespace paceline {
 namespace {
@@ -303,6 +304,7 @@ Status Session::send_initial_parameters() {
     if (!taken.is_ok()) return Status(taken.status()).with_context("train.init_from");
     parts_.log.info("the parameters begin with " + file + ": " + to_string(*taken));
   }
+  if (client_.generation() == 1) PACELINE_RETURN_IF_ERROR(warm_start(config_, parts_.tasks, values));
   client_.send_initial_parameters(std::move(values));
   return Status::ok();
 }

@@ -184,7 +184,7 @@ enum class RateScale { kNone, kLinear, kRoot };
 enum class WarmUp { kGradual, kConstant };
 enum class ScheduleKind { kConstant, kStep, kCosine, kExp, kInv, kMultistep, kPoly, kSigmoid };
 // What the staleness of a gradient does to its step (common/params/staleness.h).
-enum class StalenessScaling { kNone, kInverse };
+enum class StalenessScaling { kNone, kInverse, kInverseRoot };
 
 // How a stale gradient is corrected before it is applied (common/params/delay_compensation.h).
 enum class CompensationKind { kNone, kConstant, kAdaptive };
@@ -315,6 +315,7 @@ struct TrainSection {
   std::int64_t local_steps = 1;
   OptimizerSection inner_optimizer;  // the worker's own, where there is one
   bool has_inner_optimizer = false;  // no key: some key of inner_optimizer was given
+  std::int64_t warm_start_steps = 0;  // mini-batches that one worker takes alone before the first round
   // A Caffe solver.prototxt that says the network, the optimizer and the run's length; loading puts what it
   // says into the other fields and leaves this empty (common/caffe/solver.h).
   std::string caffe_solver;

@@ -95,7 +95,7 @@ void add_optimizer(std::vector<Key>& keys) {
   keys.push_back(
       row(PACELINE_FIELD(train.optimizer.staleness), choice<StalenessScaling>(), Scope::kWholeRun,
           {.effect = "inverse: a gradient that misses t updates takes its step with the learning rate / t, "
-                     "from t = 2 on.",
+                     "from t = 2 on; inverse_root: with the learning rate / the root of 1 + t.",
            .trade_off = "Steadies runs with old gradients and takes smaller steps; about lr / (workers - 1) "
                         "where all run freely."}));
   keys.push_back(row(
@@ -229,6 +229,13 @@ void add_local_steps(Schema& schema, std::vector<Key> optimizer) {
                      "they changed, the delta, is pushed like a gradient; train.optimizer is the outer one.",
            .trade_off = "Many push and pull less often, 1 / local_steps of the bytes, and workers drift "
                         "apart in between. 1 without inner_optimizer: each gradient is pushed."}));
+  keys.push_back(
+      row(PACELINE_FIELD(train.warm_start_steps), whole(0, 1'000'000'000), Scope::kWholeRun,
+          {.unit = "mini-batches",
+           .effect = "How many node 0 takes alone with the inner_optimizer before the first round begins; "
+                     "they are none of total_iterations.",
+           .trade_off = "The first averages are of models that have learned something; the others wait for "
+                        "it, and it is in no wall time."}));
   for (const Key& outer : optimizer) {
     if (auto path = inner_key_of(outer.path)) keys.push_back(inner_row(outer, *std::move(path)));
   }

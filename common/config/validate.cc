@@ -232,11 +232,11 @@ void check_rule(Judge& judge, const RunConfig& c, const OptimizerSection& optimi
 void check_optimizer(Judge& judge, const RunConfig& c) {
   const OptimizerSection& optimizer = c.train.optimizer;
   check_rule(judge, c, optimizer, "train.optimizer");
-  judge.refuse_if(optimizer.staleness == StalenessScaling::kInverse && in_lockstep(c) &&
+  judge.refuse_if(optimizer.staleness != StalenessScaling::kNone && in_lockstep(c) &&
                       c.sync.combine == CombineMode::kMean,
                   {"train.optimizer.staleness", "sync.policy", "sync.combine"},
                   std::string("nothing is stale under ") + name_of(c.sync.policy) + " with combine: mean",
-                  "staleness: inverse", "staleness: none, another policy, or combine: each");
+                  std::string("staleness: ") + name_of(optimizer.staleness), "staleness: none, another policy, or combine: each");
 }
 
 // Rounds of several mini-batches, and the optimizer that the worker has for them.
@@ -246,6 +246,10 @@ void check_local_steps(Judge& judge, const RunConfig& c) {
   judge.refuse_if(train.local_steps > 1 && !train.has_inner_optimizer, {"train.local_steps"},
                   "local steps without an optimizer to take them with", steps + ", no inner_optimizer",
                   "train.inner_optimizer with a kind and an lr, or local_steps: 1");
+  judge.refuse_if(train.warm_start_steps > 0 && !train.has_inner_optimizer, {"train.warm_start_steps"},
+                  "a warm start without an optimizer to take its steps with",
+                  std::to_string(train.warm_start_steps) + ", no inner_optimizer",
+                  "train.inner_optimizer and train.local_steps, or 0");
   if (!train.has_inner_optimizer) return;
   const std::string inner = first_inner_key(judge.given());
   judge.refuse_if(!judge.given().has("train.local_steps"), {inner.c_str()},

@@ -368,6 +368,7 @@ TEST_CASE("contradictions_are_refused_at_a_key_that_was_given") {
             "train.optimizer.nesterov: nothing to look ahead by, got nesterov: true with momentum: 0, "
             "expected"},
            {"train: {local_steps: 0}", "train.local_steps: "},
+           {"train: {warm_start_steps: 5}", "train.warm_start_steps: a warm start without an optimizer"},
            {"train: {local_steps: 10}",
             "train.local_steps: local steps without an optimizer to take them with, got local_steps: 10, no "
             "inner_optimizer, expected train.inner_optimizer"},

@@ -14,6 +14,7 @@
 #include "tests/unit/optimizer_plain.h"
 #include "tests/unit/training_fixture.h"
 #include "worker/network_task.h"
+#include "worker/train/warm_start.h"
 
 namespace paceline::test {
 namespace {
@@ -213,6 +214,34 @@ TEST_CASE("one_local_step_with_sgd_inside_and_outside_is_bsp_with_the_mean_of_gr
   gradients.train.has_inner_optimizer = false;
   gradients.train.optimizer.lr = 0.05;
   CHECK(largest_difference(trained_locally(rounds), trained_locally(gradients)) < 1e-6);
+}
+
+// With samples that are none of the run's.
+TEST_CASE("a_warm_start_is_a_plain_loop_of_one_worker_behind_the_run_s_positions") {
+  RunConfig config = averaging(4, optimizer_of(OptimizerKind::kMomentum, 0.02),
+                               optimizer_of(OptimizerKind::kSgd, 1.0));
+  config.train.warm_start_steps = 6;
+  const auto tasks = make_network_tasks(config);
+  REQUIRE(tasks.is_ok());
+  std::vector<float> warm = LocalRun::initial(**tasks);
+  std::vector<float> expected = warm;
+  REQUIRE(warm_start(config, **tasks, warm).is_ok());
+  const auto task = (*tasks)->make_trainer(WorkerId(0, 0));
+  REQUIRE(task.is_ok());
+  std::vector<float> gradient(expected.size());
+  PlainOptimizer inner(config.train.inner_optimizer, expected.size());
+  for (std::int64_t n = 0; n < 6; ++n) {
+    Step step;
+    step.batch = {(config.train.total_iterations + n) * config.train.batch_size, config.train.batch_size};
+    REQUIRE((*task)->load(step).is_ok());
+    REQUIRE((*task)->compute(expected, gradient, whole_at_the_end).is_ok());
+    inner.apply(expected, gradient, config.train.inner_optimizer.lr);
+  }
+  CHECK(same_floats(warm, expected));
+  config.train.warm_start_steps = 0;
+  std::vector<float> cold = LocalRun::initial(**tasks);
+  REQUIRE(warm_start(config, **tasks, cold).is_ok());
+  CHECK(same_floats(cold, LocalRun::initial(**tasks)));
 }
 
 // Each local step adds a quarter, so a round counts one (tests/process/counting_task.h).

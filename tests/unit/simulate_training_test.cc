@@ -91,6 +91,7 @@ TEST_CASE("a_simulated_bsp_run_ends_with_the_very_bits_of_the_real_one") {
   if (each.local_steps > 1) {
     config = with_local_steps(config, each.local_steps);
     config.train.optimizer.nesterov = true;
+    config.train.warm_start_steps = 3;
     config.train.eval_every_clocks = 2;
   }
   check_equals_real(config);
