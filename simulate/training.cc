@@ -58,7 +58,7 @@ Result<std::unique_ptr<Training>> Training::begin(const Plan& plan, TaskFactory&
     const auto taken = take_parameters(file, tasks.layout(), initial);
     if (!taken.is_ok()) return Status(taken.status()).with_context("train.init_from");
   }
-  PACELINE_RETURN_IF_ERROR(warm_start(plan.config, tasks, initial));
+  PACELINE_RETURN_IF_ERROR(warm_start(plan.config, tasks, initial, Status::ok));
   std::unique_ptr<Training> training(new Training(plan, tasks, initial));
   PACELINE_RETURN_IF_ERROR(training->make_trainers());
   return training;

@@ -304,7 +304,9 @@ Status Session::send_initial_parameters() {
     if (!taken.is_ok()) return Status(taken.status()).with_context("train.init_from");
     parts_.log.info("the parameters begin with " + file + ": " + to_string(*taken));
   }
-  if (client_.generation() == 1) PACELINE_RETURN_IF_ERROR(warm_start(config_, parts_.tasks, values));
+  if (client_.generation() == 1) {
+    PACELINE_RETURN_IF_ERROR(warm_start(config_, parts_.tasks, values, [&] { return client_.closed(); }));
+  }
   client_.send_initial_parameters(std::move(values));
   return Status::ok();
 }

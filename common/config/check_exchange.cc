@@ -56,6 +56,9 @@ void check_exchange(Judge& judge, const RunConfig& c) {
   only_with(c.server.device != Device::kCpu, "server.device", "no server applies a gradient", "cuda", "cpu");
   only_with(!c.security.keys.empty(), "security.keys", "what nodes say to each other is not encrypted",
             "keys", "null, and a network of your own");
+  only_with(c.train.warm_start_steps > 0, "train.warm_start_steps",
+            "the others meet node 0 within cluster.start_timeout",
+            std::to_string(c.train.warm_start_steps), "0, or exchange.kind: server");
   const std::int64_t workers = std::int64_t{c.cluster.nodes} * c.cluster.threads_per_node;
   only_with(c.train.share != Share::kEven || c.train.rounds() % workers != 0, "train.total_iterations",
             "every worker takes part in every step",

@@ -125,10 +125,11 @@ void check_layers(Judge& judge, const RunConfig& c, const NetworkSpec& network) 
   judge.refuse_if(loses && network.mixes_samples(), {"cluster.gradient_encoding", "train.model"},
                   "statistics of a batch_norm go with the gradient", name_of(c.cluster.gradient_encoding),
                   "fp32, fp16 or bf16, or a network without batch_norm");
-  judge.refuse_if(train.optimizer.staleness == StalenessScaling::kInverse && network.mixes_samples() &&
+  judge.refuse_if(train.optimizer.staleness != StalenessScaling::kNone && network.mixes_samples() &&
                       c.sync.combine == CombineMode::kMean,
                   {"train.optimizer.staleness", "train.model"},
-                  "statistics of a batch_norm would shrink with the gradient", "staleness: inverse",
+                  "statistics of a batch_norm would shrink with the gradient",
+                  std::string("staleness: ") + name_of(train.optimizer.staleness),
                   "staleness: none, or a network without batch_norm");
   judge.refuse_if(
       train.accumulate > 1 && network.mixes_samples() && train.batch_size / train.accumulate == 1,

@@ -225,7 +225,7 @@ TEST_CASE("a_warm_start_is_a_plain_loop_of_one_worker_behind_the_run_s_positions
   REQUIRE(tasks.is_ok());
   std::vector<float> warm = LocalRun::initial(**tasks);
   std::vector<float> expected = warm;
-  REQUIRE(warm_start(config, **tasks, warm).is_ok());
+  REQUIRE(warm_start(config, **tasks, warm, Status::ok).is_ok());
   const auto task = (*tasks)->make_trainer(WorkerId(0, 0));
   REQUIRE(task.is_ok());
   std::vector<float> gradient(expected.size());
@@ -240,7 +240,7 @@ TEST_CASE("a_warm_start_is_a_plain_loop_of_one_worker_behind_the_run_s_positions
   CHECK(same_floats(warm, expected));
   config.train.warm_start_steps = 0;
   std::vector<float> cold = LocalRun::initial(**tasks);
-  REQUIRE(warm_start(config, **tasks, cold).is_ok());
+  REQUIRE(warm_start(config, **tasks, cold, Status::ok).is_ok());
   CHECK(same_floats(cold, LocalRun::initial(**tasks)));
 }
 

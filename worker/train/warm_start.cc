@@ -5,12 +5,14 @@
 #include <string>
 #include <vector>
 
+#include "common/config/planned.h"
 #include "common/params/schedule.h"
 #include "worker/train/local_steps.h"
 
 namespace paceline {
 
-Status warm_start(const RunConfig& config, TaskFactory& tasks, std::span<float> parameters) {
+Status warm_start(const RunConfig& config, TaskFactory& tasks, std::span<float> parameters,
+                  const std::function<Status()>& go_on) {
   const TrainSection& train = config.train;
   if (train.warm_start_steps == 0) return Status::ok();
   PACELINE_ASSIGN_OR_RETURN(const auto task, tasks.make_trainer(WorkerId(0, 0)));
@@ -18,6 +20,7 @@ Status warm_start(const RunConfig& config, TaskFactory& tasks, std::span<float> 
   std::vector<float> gradient(parameters.size());
   steps.begin(parameters);
   for (std::int64_t n = 0; n < train.warm_start_steps; ++n) {
+    PACELINE_RETURN_IF_ERROR(go_on());
     Step step;
     step.worker = WorkerId(0, 0);
     step.iteration = train.total_iterations + n;

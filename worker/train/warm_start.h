@@ -6,6 +6,7 @@
 // from total_iterations x batch_size on, so that none of an epoch is taken twice because of them.
 #pragma once
 
+#include <functional>
 #include <span>
 
 #include "common/config/run_config.h"
@@ -16,7 +17,9 @@ namespace paceline {
 
 // `parameters`: the initial ones, layout().size() floats; becomes what the first round begins with. Nothing
 // where the run has no warm start. Makes a trainer of worker 0.0 on the calling thread, and lets go of it.
-// Errors: the tasks'; kInvalidArgument where a loss is not finite, naming the step.
-[[nodiscard]] Status warm_start(const RunConfig& config, TaskFactory& tasks, std::span<float> parameters);
+// Errors: the tasks'; kInvalidArgument where a loss is not finite, naming the step; `go_on`'s, which is asked
+// before each step.
+[[nodiscard]] Status warm_start(const RunConfig& config, TaskFactory& tasks, std::span<float> parameters,
+                                const std::function<Status()>& go_on);
 
 }  // namespace paceline
