@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "common/step/grant.h"
 #include "simulate/virtual_time.h"
 
 namespace paceline::simulate {
@@ -18,8 +17,7 @@ TimedComputation::TimedComputation(const Plan& plan) : plan_(plan) {
 Ticks TimedComputation::ends(const Step& step) {
   const double share =
       static_cast<double>(step.batch.samples) / static_cast<double>(plan_.config.train.batch_size);
-  const Clock drawn_for = step::local_clock(step.clock, plan_.config.train.local_steps, step.local_step);
-  auto length = plan_.compute_times->length(step.worker, drawn_for);
+  auto length = plan_.compute_times->length(step.worker, step.drawn_for);
   if (share != 1.0) length = length_of(static_cast<double>(length.count()) * share);
   const Ticks from = plan_.compute_times->counts_from_start() ? step.started : step.begins;
   const Ticks due = speeds_.empty() ? after(from, length) : speeds_[step.worker.value].done(from, length);
@@ -32,8 +30,7 @@ Computation::Computed TimedComputation::compute(const Step& step) {
   // What is applied is of so many samples, or of so many on average.
   const TrainSection& train = plan_.config.train;
   const std::int64_t learned = step.revision.value * train.round_samples();
-  const Clock drawn_for = step::local_clock(step.clock, train.local_steps, step.local_step);
-  return {plan_.metric->measure(step.worker, drawn_for, learned, step.batch.samples)};
+  return {plan_.metric->measure(step.worker, step.drawn_for, learned, step.batch.samples)};
 }
 
 }  // namespace paceline::simulate

@@ -35,6 +35,8 @@ class Computation {
     Threshold threshold;
     Version min_version;
     std::int64_t local_step = 0;  // of the round that `batch` and `iteration` are a part of
+    std::int64_t local_steps = 1;
+    Clock drawn_for;  // what its length and the like are those of
   };
   struct Computed {
     Metric metric;

@@ -25,7 +25,7 @@ std::unique_ptr<PhaseSpans> spans_of_one_worker(const Plan& plan) {
 step::StepRules step_rules(const Plan& plan) {
   const SyncSection& sync = plan.config.sync;
   return {sync.refresh_clocks, sync.pull_order != PullOrder::kBehind, plan.keeps_own_updates,
-          plan.config.train.local_steps};
+          plan.config.train.mini_batch_of_local_steps()};
 }
 
 }  // namespace
@@ -168,18 +168,26 @@ void Node::compute_begins(std::uint32_t thread, Ticks now) {
 }
 
 void Node::carry_out(Thread& t, const step::Compute& action, Ticks now) {
-  const std::int64_t local_steps = world_->plan.config.train.local_steps;
+  const TrainSection& train = world_->plan.config.train;
+  const BatchPart round{t.grant.position, t.grant.samples};
+  const std::int64_t mini_batch = train.mini_batch_of_local_steps();
+  const std::int64_t steps = step::local_steps_of(round, mini_batch);
+  const auto place = [&](std::int64_t begin) {
+    return step::local_place(begin * train.local_steps, train.local_steps, action.local_step, steps);
+  };
   t.computation = {rank_of(t),
                    t.grant.clock,
                    t.computation.started,
                    now,
                    t.state.version,
                    t.state.revision,
-                   step::local_batch({t.grant.position, t.grant.samples}, local_steps, action.local_step),
-                   t.grant.iteration * local_steps + action.local_step,
+                   step::local_batch(round, mini_batch, action.local_step),
+                   place(t.grant.iteration),
                    t.grant.threshold,
                    t.grant.min_version,
-                   action.local_step};
+                   action.local_step,
+                   steps,
+                   Clock(place(t.grant.clock.value))};
   const Ticks ends = world_->computation.ends(t.computation);
   if (world_->computation.overran()) ++overruns_;
   t.own_updates = t.own.kept();
@@ -194,7 +202,7 @@ void Node::compute_ends(std::uint32_t thread, Ticks now) {
   t.computed.metric += computed.metric;
   t.computed.fault = computed.fault;
   const bool finite = std::isfinite(computed.metric.loss_sum);
-  if (!finite || t.computation.local_step + 1 == world_->plan.config.train.local_steps) {
+  if (!finite || t.computation.local_step + 1 == t.computation.local_steps) {
     if (t.ahead.ticket) {
       t.phases.add_hidden(Phase::kPsParam, t.ahead.until.value_or(now) - t.ahead.since);
     }

@@ -137,12 +137,11 @@ Status check_layout(const fs::path& run, const RunConfig& traced, const RunConfi
 
 // What is recorded are the times of whole iterations; of how many samples each was is not.
 Status check_sizes(const fs::path& run, const RunConfig& traced) {
-  if (traced.train.batch_balance == BatchSizing::kEqual) return Status::ok();
+  if (traced.train.sizing() == BatchSizing::kEqual) return Status::ok();
   return failed_precondition(run.string() +
-                             ": no trace of computations: mini-batches had several sizes, got "
-                             "train.batch_balance: " +
-                             name_of(traced.train.batch_balance) + ", expected " +
-                             name_of(BatchSizing::kEqual) + ", or emulate.base_step here");
+                             ": no trace of computations: mini-batches had several sizes, got train." +
+                             (traced.train.local_balance == BatchSizing::kEqual ? "batch" : "local") +
+                             "_balance: speed, expected off, or emulate.base_step here");
 }
 
 Status check_workers(const fs::path& run, const RunConfig& config, std::span<const WorkerPhases> workers) {

@@ -83,7 +83,7 @@ Computation::Computed Training::compute(const Computation::Step& step) {
   Computation::Computed computed;
   auto metric = worker.compute(trainer(step.worker),
                                {id, step.clock, step.iteration, step.threshold, step.min_version,
-                                step.version, step.revision, step.batch, step.local_step},
+                                step.version, step.revision, step.batch, step.local_step, step.local_steps},
                                tasks_.layout(), gradients_, computed.fault);
   Status done = metric.status();
   if (done.is_ok()) done = limits_.check_counted(step.batch, *metric);

@@ -50,7 +50,7 @@ Result<Metric> TrainingWorker::compute(Task& task, const Step& step, const Layou
   const bool finite = std::isfinite(metric.loss_sum);
   if (local_ && finite) {
     local_->step(values, inner_rate(config_, step.iteration));
-    if (step.local_step + 1 < config_.train.local_steps) return metric;
+    if (step.local_step + 1 < step.local_steps) return metric;
     local_->delta(cache_.parameters(), values);
   }
   fault = describe_non_finite(metric, values, first_non_finite(values), layout);

@@ -47,8 +47,8 @@ World::World(const Plan& plan, Computation& computation, Watcher* watcher)
       staleness_(plan.cluster),
       progress_(plan.cluster) {
   const TrainSection& train = plan.config.train;
-  if (train.batch_balance != BatchSizing::kEqual) {
-    batch_sizes_.emplace(plan.cluster, train.batch_size, train.total_iterations);
+  if (train.sizing() != BatchSizing::kEqual) {
+    batch_sizes_.emplace(plan.cluster, train.round_samples(), train.rounds());
   }
   if (plan.config.run.trace) trace_.emplace(trace::decision_events(plan.config.run.trace_events));
   servers_.reserve(plan.shards.size());

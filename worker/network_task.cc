@@ -45,7 +45,7 @@ class NetworkTrainer final : public Task {
   Status load(const Step& step) override {
     const bool comes = std::exchange(foreseen_, std::nullopt) == step.batch;
     if (!comes && backend_ != nullptr) PACELINE_RETURN_IF_ERROR(backend_->forget());
-    PACELINE_ASSIGN_OR_RETURN(batch_, queue_.next(step.batch));
+    PACELINE_ASSIGN_OR_RETURN(batch_, queue_.next(step.batch, {step.local_step, step.local_steps}));
     backend_ = nullptr;  // which of() may end
     PACELINE_ASSIGN_OR_RETURN(backend_, backends_.of(step.batch.samples));
     return Status::ok();

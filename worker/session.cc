@@ -365,12 +365,13 @@ Result<Session::Trainer> Session::make_trainer(WorkerId worker) {
 step::StepRules Session::step_rules() const {
   const WayToServers way = way_to_servers(config_, client_.shares_memory(), usable_cores());
   return {config_.sync.refresh_clocks, pulls_ahead(config_.sync.pull_order, way),
-          cache::keeps_own_updates(largest_threshold(config_)), config_.train.local_steps};
+          cache::keeps_own_updates(largest_threshold(config_)), config_.train.mini_batch_of_local_steps()};
 }
 
 std::optional<Training::Local> Session::local_steps() const {
   if (!config_.train.has_inner_optimizer) return std::nullopt;
   return Training::Local{LocalSteps(config_.train.inner_optimizer, layout_), config_.train.local_steps,
+                         config_.train.batch_size,
                          [this](std::int64_t iteration) { return inner_rate(config_, iteration); }};
 }
 

@@ -66,7 +66,7 @@ void check_exchange(Judge& judge, const RunConfig& c) {
             "share: even and a multiple of " + std::to_string(workers * c.train.local_steps) +
                 (c.train.local_steps == 1 ? " workers" : " local steps of all workers"));
   only_with(c.train.on_nan != OnNan::kStop, "train.on_nan", "a sum is of all or of none", "skip", "stop");
-  only_with(c.train.batch_balance != BatchSizing::kEqual, "train.batch_balance",
+  only_with(c.train.sizing() != BatchSizing::kEqual, balance_key(c.train),
             "every gradient weighs the same", "speed", "off");
   only_with(c.train.device != Device::kCpu, "train.device", "gradients are summed in the host's memory",
             "cuda", "cpu");

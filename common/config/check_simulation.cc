@@ -52,7 +52,7 @@ void check_joins(Judge& judge, const RunConfig& c) {
   judge.refuse_if(nobody, {"simulate.events", "cluster.nodes"}, "nobody is there at the start",
                   "a join as the first event of every node", "a node without one");
   const bool backups = c.sync.policy == PolicyKind::kBackup && c.sync.backup_workers > 0;
-  const bool balanced = c.train.batch_balance != BatchSizing::kEqual;
+  const bool balanced = c.train.sizing() != BatchSizing::kEqual;
   const bool compensated = c.simulate.mode == SimulateMode::kTraining &&
                            c.train.optimizer.delay_compensation.kind != CompensationKind::kNone;
   std::vector<bool> there(late.size());
@@ -67,9 +67,9 @@ void check_joins(Judge& judge, const RunConfig& c) {
                     "a crash of it before, or none");
     judge.refuse_if(joins && backups, {"simulate.events", "sync.backup_workers"},
                     "with backup workers nobody comes later", node, "another policy, or backup_workers: 0");
-    judge.refuse_if(joins && balanced, {"simulate.events", "train.batch_balance"},
+    judge.refuse_if(joins && balanced, {"simulate.events", balance_key(c.train)},
                     "the samples of each clock are cut for all workers of the run", node,
-                    "batch_balance: off");
+                    "no balance");
     judge.refuse_if(joins && was_there[event.node] && compensated,
                     {"simulate.events", "train.optimizer.delay_compensation.kind"},
                     "servers keep what a node computes with, and nodes that come back have other parameters",

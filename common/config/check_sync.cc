@@ -107,25 +107,26 @@ void check_late_nodes(Judge& judge, const RunConfig& c) {
   judge.refuse_if(c.sync.policy == PolicyKind::kBackup && c.sync.backup_workers > 0,
                   {"cluster.nodes", "sync.backup_workers"}, "with backup workers nobody comes later", nodes,
                   "one number, another policy, or backup_workers: 0");
-  judge.refuse_if(c.train.batch_balance != BatchSizing::kEqual, {"cluster.nodes", "train.batch_balance"},
+  judge.refuse_if(c.train.sizing() != BatchSizing::kEqual, {"cluster.nodes", balance_key(c.train)},
                   "the samples of each clock are cut for all workers of the run", nodes,
-                  "one number, or batch_balance: off");
+                  "one number, or no balance");
 }
 
 void check_batches(Judge& judge, const RunConfig& c) {
-  if (c.train.batch_balance == BatchSizing::kEqual) return;
-  judge.refuse_if(c.sync.combine != CombineMode::kMean, {"train.batch_balance", "sync.combine"},
+  if (c.train.sizing() == BatchSizing::kEqual) return;
+  const char* const key = balance_key(c.train);
+  judge.refuse_if(c.sync.combine != CombineMode::kMean, {key, "sync.combine"},
                   "unequal mini-batches are weighted by samples, which each does not do",
                   std::string("combine: ") + name_of(c.sync.combine), "combine: mean");
   judge.refuse_if(is_ever_eager(c.sync.stages, c.sync.apply) && c.sync.combine == CombineMode::kMean,
-                  {"train.batch_balance", "sync.stages"}, "a stage that is eager averages nothing",
-                  "a stage with apply: eager", "versioned stages, or batch_balance: off");
-  judge.refuse_if(c.train.share != Share::kEven, {"train.batch_balance", "train.share"},
+                  {key, "sync.stages"}, "a stage that is eager averages nothing",
+                  "a stage with apply: eager", "versioned stages, or no balance");
+  judge.refuse_if(c.train.share != Share::kEven, {key, "train.share"},
                   "a pool evens speeds out itself", std::string("share: ") + name_of(c.train.share),
                   "share: even");
-  judge.refuse_if(c.sync.policy == PolicyKind::kBackup, {"train.batch_balance", "sync.policy"},
+  judge.refuse_if(c.sync.policy == PolicyKind::kBackup, {key, "sync.policy"},
                   "the speed of who is dropped is not known", "policy: backup", "another policy");
-  judge.refuse_if(c.train.batch_size % sync::kBatchStep != 0, {"train.batch_size", "train.batch_balance"},
+  judge.refuse_if(c.train.batch_balance != BatchSizing::kEqual && c.train.batch_size % sync::kBatchStep != 0, {"train.batch_size", "train.batch_balance"},
                   "mini-batches change in steps of 8", std::to_string(c.train.batch_size), "a multiple of 8");
 }
 
@@ -200,6 +201,10 @@ void check_stages(Judge& judge, const RunConfig& c) {
   for (std::size_t i = 0; i < c.sync.stages.size(); ++i) check_stage_end(judge, c, i);
 }
 }  // namespace
+
+const char* balance_key(const TrainSection& train) {
+  return train.local_balance != BatchSizing::kEqual ? "train.local_balance" : "train.batch_balance";
+}
 
 bool follows_progress(const SyncSection& sync) {
   return sync.policy == PolicyKind::kDtssp ||

@@ -63,6 +63,9 @@ bool has_readers(std::string_view key);
 // Whether progress moves a threshold in this run.
 bool follows_progress(const SyncSection& sync);
 
+// The key by which sizes follow speed, where they do.
+const char* balance_key(const TrainSection& train);
+
 // ---- large mini-batches (large_batches.cc)
 
 // One step for a clock, and everybody computes with the version before it: nothing is ever missed.

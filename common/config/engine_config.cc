@@ -40,7 +40,8 @@ sync::EngineConfig engine_config(const RunConfig& config) {
   // To the core a round is one iteration, whose samples are those of its mini-batches.
   engine.total_iterations = config.train.rounds();
   engine.batch_size = config.train.round_samples();
-  engine.batch_sizing = config.train.batch_balance;
+  engine.batch_sizing = config.train.sizing();
+  if (config.train.local_balance != BatchSizing::kEqual) engine.batch_step = config.train.batch_size;
   engine.lpr_metric = config.sync.lpr.metric;
   engine.window_clocks = config.sync.lpr.window_clocks;
   engine.on_nan = config.train.on_nan;

@@ -315,6 +315,7 @@ struct TrainSection {
   std::int64_t local_steps = 1;
   OptimizerSection inner_optimizer;  // the worker's own, where there is one
   bool has_inner_optimizer = false;  // no key: some key of inner_optimizer was given
+  BatchSizing local_balance = BatchSizing::kEqual;  // of a round: how many local steps each worker takes
   std::int64_t warm_start_steps = 0;  // mini-batches that one worker takes alone before the first round
   // A Caffe solver.prototxt that says the network, the optimizer and the run's length; loading puts what it
   // says into the other fields and leaves this empty (common/caffe/solver.h).
@@ -338,6 +339,12 @@ struct TrainSection {
   // Of a run: whole rounds of local_steps mini-batches, by one worker each.
   std::int64_t rounds() const { return total_iterations / local_steps; }
   std::int64_t round_samples() const { return batch_size * local_steps; }
+  // Samples of each local step; 0: there are none (common/step/grant.h).
+  std::int64_t mini_batch_of_local_steps() const { return has_inner_optimizer ? batch_size : 0; }
+  // How large what each worker computes between two exchanges is: a mini-batch, or a round of several.
+  BatchSizing sizing() const {
+    return local_balance != BatchSizing::kEqual ? local_balance : batch_balance;
+  }
   // What the core counts are rounds; what people are told of are iterations, mini-batches.
   std::int64_t iterations_in(std::int64_t whole_rounds) const { return whole_rounds * local_steps; }
   bool operator==(const TrainSection&) const = default;

@@ -236,6 +236,12 @@ void add_local_steps(Schema& schema, std::vector<Key> optimizer) {
                      "they are none of total_iterations.",
            .trade_off = "The first averages are of models that have learned something; the others wait for "
                         "it, and it is in no wall time."}));
+  keys.push_back(
+      row(PACELINE_FIELD(train.local_balance), choice<BatchSizing>(), Scope::kWholeRun,
+          {.effect = "speed: in a round fast nodes take more local steps and slow ones fewer, so that all take equally "
+                     "long. Together they take as many as with local_steps each.",
+           .trade_off = "No waiting where nodes differ for good; models of fast nodes drift farther within a round. "
+                        "With combine: mean and share: even."}));
   for (const Key& outer : optimizer) {
     if (auto path = inner_key_of(outer.path)) keys.push_back(inner_row(outer, *std::move(path)));
   }

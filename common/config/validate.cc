@@ -251,6 +251,9 @@ void check_local_steps(Judge& judge, const RunConfig& c) {
                   "a warm start without an optimizer to take its steps with",
                   std::to_string(train.warm_start_steps) + ", no inner_optimizer",
                   "train.inner_optimizer and train.local_steps, or 0");
+  judge.refuse_if(train.local_balance != BatchSizing::kEqual && train.local_steps == 1,
+                  {"train.local_balance", "train.local_steps"}, "a round of one mini-batch cannot be shared out",
+                  steps + " with local_balance: speed", "local_steps of 2 or more, or batch_balance: speed");
   if (!train.has_inner_optimizer) return;
   const std::string inner = first_inner_key(judge.given());
   judge.refuse_if(!judge.given().has("train.local_steps"), {inner.c_str()},
@@ -262,7 +265,7 @@ void check_local_steps(Judge& judge, const RunConfig& c) {
                   "a multiple of " + std::to_string(train.local_steps));
   judge.refuse_if(train.batch_balance != BatchSizing::kEqual, {"train.batch_balance", "train.local_steps"},
                   "the mini-batches of a round have one size", steps + " with batch_balance: speed",
-                  "batch_balance: off, or no local steps");
+                  "local_balance: speed, or no local steps");
   judge.refuse_if(train.optimizer.delay_compensation.kind != CompensationKind::kNone,
                   {"train.optimizer.delay_compensation.kind", "train.local_steps"},
                   "delay compensation is of gradients", "a delta of " + steps,

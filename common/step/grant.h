@@ -30,17 +30,23 @@ struct Grant {
   std::chrono::nanoseconds held{0};  // how long the threshold held this grant
 };
 
-// Of the samples of a round of `local_steps` mini-batches, those of the `local_step`-th, from 0. They are a
-// multiple of local_steps.
+// How a round is cut into mini-batches. With local steps each has `mini_batch` samples, of which a round is a multiple;
+// else a round is one, and `mini_batch` is 0.
 //
-//   {96, 24} in 3 local steps: {96, 8} {104, 8} {112, 8}
-inline BatchPart local_batch(const BatchPart& round, std::int64_t local_steps, std::int64_t local_step) {
-  const std::int64_t samples = round.samples / local_steps;
-  return {round.position + local_step * samples, samples};
+//   {96, 24} with mini_batch 8: {96, 8} {104, 8} {112, 8}
+inline std::int64_t local_steps_of(const BatchPart& round, std::int64_t mini_batch) {
+  return mini_batch == 0 ? 1 : round.samples / mini_batch;
 }
-// The same in the clocks of a run without local steps: what emulated times and the like are drawn for.
-inline Clock local_clock(Clock round, std::int64_t local_steps, std::int64_t local_step) {
-  return Clock(round.value * local_steps + local_step);
+inline BatchPart local_batch(const BatchPart& round, std::int64_t mini_batch, std::int64_t local_step) {
+  return mini_batch == 0 ? round : BatchPart{round.position + local_step * mini_batch, mini_batch};
+}
+// Where a local step stands among iterations, or clocks, of which every round has `usual`: what schedules go by, and
+// what emulated times and the like are drawn for. A round of more or fewer steps is spread over as many.
+//
+//   begin 30, usual 3:  round of 3: 30 31 32   round of 5: 30 30 31 31 32   round of 2: 30 31
+inline std::int64_t local_place(std::int64_t begin, std::int64_t usual, std::int64_t local_step,
+                                std::int64_t steps) {
+  return begin + local_step * usual / steps;
 }
 
 // What the synchronisation core decided. `learning_rate`, `local_scale`: as its grant says them; the core

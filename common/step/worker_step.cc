@@ -115,7 +115,7 @@ Status WorkerStep::on(const BatchLoaded& event, std::vector<Action>& actions) {
 }
 
 Status WorkerStep::on(const GradientComputed& event, std::vector<Action>& actions) {
-  if (event.finite && local_step_ + 1 < rules_.local_steps) {
+  if (event.finite && local_step_ + 1 < local_steps_of(grant_.batch, rules_.mini_batch)) {
     expect(Expects::kGradient, Expects::kBatch);
     actions.push_back(LoadBatch{++local_step_});
     return Status::ok();

@@ -30,11 +30,11 @@
 // AwaitParameters{4, with the push}; behind it, to MakeCurrent from the process cache.
 //
 // Local steps. Without them a round is one mini-batch and its contribution that gradient. With them it is
-// StepRules::local_steps mini-batches. To compute then means to take a step of the worker's inner optimizer,
+// several mini-batches of StepRules::mini_batch samples. To compute then means to take a step of the worker's inner optimizer,
 // too, on parameters of its own that begin as the thread cache is. What is contributed, and applied locally,
 // is the delta: the parameters at the begin of the round minus those at its end (worker/train/local_steps.h).
 //
-//   local_steps 3:  LoadBatch{0} Compute{0}  LoadBatch{1} Compute{1}  LoadBatch{2} Compute{2}  CheckGradient …
+//   three local steps:  LoadBatch{0} Compute{0}  LoadBatch{1} Compute{1}  LoadBatch{2} Compute{2}  CheckGradient …
 #pragma once
 
 #include <chrono>
@@ -164,7 +164,7 @@ struct StepRules {
   std::optional<std::int64_t> refresh_clocks = {};  // cache::FreshnessRules
   bool pulls_ahead = true;                          // there, too
   bool applies_locally = false;                     // cache::keeps_own_updates()
-  std::int64_t local_steps = 1;                     // mini-batches of a round
+  std::int64_t mini_batch = 0;                      // samples of each local step, if there are any (grant.h)
 };
 
 // One worker's, from its first grant to its last. Thread: one.

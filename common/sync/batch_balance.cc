@@ -16,10 +16,10 @@ namespace paceline::sync {
 // handing out all of it step by step comes to (D'Hondt's method: no one gets
 // less than its part rounded down), but for those whose part is less than one
 // step.
-BatchSizes balanced_sizes(const std::vector<double>& seconds_each, std::int64_t total) {
+BatchSizes balanced_sizes(const std::vector<double>& seconds_each, std::int64_t total, std::int64_t step) {
   const auto workers = std::ssize(seconds_each);
-  const std::int64_t steps = total / kBatchStep;
-  PACELINE_ASSERT(total % kBatchStep == 0 && steps >= workers && workers > 0,
+  const std::int64_t steps = total / step;
+  PACELINE_ASSERT(total % step == 0 && steps >= workers && workers > 0,
                   std::to_string(total) + " samples for " + std::to_string(workers) + " workers");
   double speed = 0.0;
   for (const double seconds : seconds_each) speed += 1.0 / seconds;
@@ -57,16 +57,17 @@ BatchSizes balanced_sizes(const std::vector<double>& seconds_each, std::int64_t 
       soonest.emplace(static_cast<double>(given[r] + 1) * seconds_each[r], r);
     }
   }
-  for (std::int64_t& size : given) size *= kBatchStep;
+  for (std::int64_t& size : given) size *= step;
   return given;
 }
 
-BatchBalance::BatchBalance(Cluster cluster, std::int64_t batch_size)
+BatchBalance::BatchBalance(Cluster cluster, std::int64_t batch_size, std::int64_t step)
     : cluster_(cluster),
+      step_(step),
       paces_(cluster.nodes),
       lost_(cluster.workers()),
       sizes_(cluster.workers(), batch_size) {
-  PACELINE_ASSERT(batch_size > 0 && batch_size % kBatchStep == 0,
+  PACELINE_ASSERT(batch_size > 0 && batch_size % step == 0,
                   "mini-batches of " + std::to_string(batch_size));
 }
 
@@ -97,7 +98,7 @@ bool BatchBalance::review() {
     longest = std::max(longest, static_cast<double>(sizes_[r]) * pace.seconds_each);
   }
   if (present.empty()) return false;
-  const BatchSizes better = balanced_sizes(seconds_each, total);
+  const BatchSizes better = balanced_sizes(seconds_each, total, step_);
   double then = 0.0;
   for (std::size_t i = 0; i < better.size(); ++i) {
     then = std::max(then, static_cast<double>(better[i]) * seconds_each[i]);

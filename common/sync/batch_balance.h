@@ -16,6 +16,11 @@
 // reviewed every kReviewClocks clocks, and changed only where the slowest would gain more than kGain by it:
 // they do not follow jitter back and forth. The same observations in the same order give the same sizes.
 //
+// With local steps (`train.local_balance: speed`; DyLU of Liu et al., "Asynchronous local-SGD training for language
+// modeling", 2024) what is cut is a round, and the step is a mini-batch: each worker takes as many as its speed allows.
+//
+//   batch_size 64, local_steps 10, the same nodes: 12 12 9 7 mini-batches of 64, instead of 10 10 10 10
+//
 // Who is lost keeps the size that it had last. The others share what is not its: a node that is gone is
 // neither waited for nor given more, whatever was measured of it.
 #pragma once
@@ -32,12 +37,12 @@ namespace paceline::sync {
 // Samples by rank.
 using BatchSizes = std::vector<std::int64_t>;
 
-// Sizes in multiples of kBatchStep, each at least one, for workers whose samples take `seconds_each` (by
-// rank, > 0, finite): those whose longest time is the shortest of all that add up to `total`, a multiple of
-// kBatchStep of at least kBatchStep for each. Among equals lower ranks get more.
-// What vector kernels like, and few enough sizes to keep programs for.
+// Of a mini-batch: what vector kernels like, and few enough sizes to keep programs for.
 inline constexpr std::int64_t kBatchStep = 8;
-BatchSizes balanced_sizes(const std::vector<double>& seconds_each, std::int64_t total);
+// Sizes in multiples of `step`, each at least one, for workers whose samples take `seconds_each` (by rank, > 0,
+// finite): those whose longest time is the shortest of all that add up to `total`, a multiple of `step` of at
+// least one for each. Among equals lower ranks get more.
+BatchSizes balanced_sizes(const std::vector<double>& seconds_each, std::int64_t total, std::int64_t step);
 
 // Thread: one (the engine's).
 class BatchBalance {
@@ -47,8 +52,8 @@ class BatchBalance {
   // After so many iterations of each of its threads an old one weighs 1/e in a node's mean.
   static constexpr std::int64_t kMemoryClocks = 32;
 
-  // `batch_size`: a multiple of kBatchStep.
-  BatchBalance(Cluster cluster, std::int64_t batch_size);
+  // Sizes are multiples of `step`, and so is `batch_size`.
+  BatchBalance(Cluster cluster, std::int64_t batch_size, std::int64_t step);
 
   // An iteration of `samples` > 0 was complete `length` after its grant.
   void observe(Rank worker, std::int64_t samples, std::chrono::nanoseconds length);
@@ -73,6 +78,7 @@ class BatchBalance {
   };
 
   Cluster cluster_;
+  std::int64_t step_;
   std::vector<Pace> paces_;  // by node
   std::vector<bool> lost_;   // by rank
   BatchSizes sizes_;

@@ -5,11 +5,11 @@
 
 namespace paceline::sync {
 
-BatchPlan::BatchPlan(BatchSizing sizing, Cluster cluster, std::int64_t batch_size,
+BatchPlan::BatchPlan(BatchSizing sizing, Cluster cluster, std::int64_t batch_size, std::int64_t batch_step,
                      std::int64_t total_iterations)
     : workers_(cluster.workers()), batch_size_(batch_size), whole_clocks_(total_iterations / workers_) {
   if (sizing == BatchSizing::kEqual) return;
-  balance_.emplace(cluster, batch_size);
+  balance_.emplace(cluster, batch_size, batch_step);
   take_sizes();
 }
 

@@ -34,7 +34,9 @@ namespace paceline::sync {
 // Thread: one (the engine's).
 class BatchPlan {
  public:
-  BatchPlan(BatchSizing sizing, Cluster cluster, std::int64_t batch_size, std::int64_t total_iterations);
+  // `batch_step`: what unequal sizes are multiples of.
+  BatchPlan(BatchSizing sizing, Cluster cluster, std::int64_t batch_size, std::int64_t batch_step,
+            std::int64_t total_iterations);
 
   // Of iteration `iteration`, which `worker` is granted at `clock`: not below the last forget_below().
   BatchPart part(Rank worker, Clock clock, std::int64_t iteration);

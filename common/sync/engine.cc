@@ -32,7 +32,8 @@ Engine::Engine(EngineConfig config)
       lpr_(config_.lpr_metric, window_clocks_of(config_)),
       share_(config_.share, workers_come_and_go(config_) ? Membership::kComeAndGo : Membership::kFixed,
              config_.cluster, per_clock_, config_.total_iterations),
-      batches_(config_.batch_sizing, config_.cluster, config_.batch_size, config_.total_iterations),
+      batches_(config_.batch_sizing, config_.cluster, config_.batch_size, config_.batch_step,
+               config_.total_iterations),
       skips_(config_.skips_max, config_.total_iterations) {
   workers_.reserve(config_.cluster.workers());
   for (std::uint32_t r = 0; r < config_.cluster.workers(); ++r) workers_.emplace_back(config_.shards);

@@ -148,9 +148,9 @@ Status validate_batches(const EngineConfig& config) {
   if (config.policy.kind == PolicyKind::kBackup) {
     return invalid_argument("batches by speed with policy backup: who is dropped has no speed");
   }
-  if (config.batch_size % kBatchStep != 0) {
+  if (config.batch_step < 1 || config.batch_size % config.batch_step != 0) {
     return invalid_argument("batch_size: got " + std::to_string(config.batch_size) +
-                            ", expected a multiple of " + std::to_string(kBatchStep) + " by speed");
+                            ", expected a multiple of " + std::to_string(config.batch_step) + " by speed");
   }
   return Status::ok();
 }

@@ -10,6 +10,7 @@
 #include "common/clock.h"
 #include "common/ids.h"
 #include "common/status.h"
+#include "common/sync/batch_balance.h"
 #include "common/sync/modes.h"
 #include "common/sync/policy_stage.h"
 
@@ -44,6 +45,7 @@ struct EngineConfig {
   std::int64_t total_iterations = 1;  // over all workers
   std::int64_t batch_size = 128;      // samples per iteration, or with unequal sizes on average
   BatchSizing batch_sizing = BatchSizing::kEqual;
+  std::int64_t batch_step = kBatchStep;  // what unequal sizes are multiples of
   LprMetric lpr_metric = LprMetric::kAccuracy;
   std::optional<std::int64_t> window_clocks;  // W; none: 20,000 / samples per clock, rounded up
   OnNan on_nan = OnNan::kStop;
@@ -55,7 +57,7 @@ struct EngineConfig {
 // Errors: kInvalidArgument, naming the field, for anything an Engine cannot run with: no workers, shards (or
 // more than 64) or iterations, a negative threshold, threshold outside [min, max], min > max, max - min >
 // kDsspRangeMax under dssp, as many backup workers as workers, backup + eager, unequal mini-batches
-// without mean, with a pool, with backup workers or of a size that is no multiple of kBatchStep, limits that
+// without mean, with a pool, with backup workers or of a size that is no multiple of batch_step, limits that
 // are not finite or decrease_below > increase_above, W < 1, bsp + eager, asp + versioned, eager + mean from
 // the beginning, stages of which one is not a policy of its own, does not end before another, or goes back
 // from eager to versioned, fewer nodes at the start than 1 or than all where nobody may come late.

@@ -78,9 +78,9 @@ Status validate_batch_sizes(const BatchSizes& sizes, const EngineConfig& config)
   const std::int64_t total = workers * config.batch_size;
   std::int64_t sum = 0;
   for (std::size_t r = 0; r < sizes.size(); ++r) {
-    if (sizes[r] < kBatchStep || sizes[r] % kBatchStep != 0 || sizes[r] > total) {
+    if (sizes[r] < config.batch_step || sizes[r] % config.batch_step != 0 || sizes[r] > total) {
       return invalid_argument("batch_sizes[" + std::to_string(r) + "]: got " + std::to_string(sizes[r]) +
-                              ", expected a multiple of " + std::to_string(kBatchStep));
+                              ", expected a multiple of " + std::to_string(config.batch_step));
     }
     sum += sizes[r];
   }

@@ -49,6 +49,7 @@ struct Step {
   // Which of the round's local steps it is, from 0 (train.local_steps): each has a mini-batch, an iteration and
   // parameters of its own; all else is the round's.
   std::int64_t local_step = 0;
+  std::int64_t local_steps = 1;  // of this round
 };
 
 // What compute() may say while it goes on: that elements [begin, layout().size()) of the gradient are what

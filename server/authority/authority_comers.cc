@@ -27,7 +27,7 @@ Status Authority::may_come(NodeId node) const {
   if (record_.has_report(node)) return failed_precondition(who + ": it has done its share");
   if (!sync::workers_come_and_go(engine_.config())) {
     return failed_precondition(who +
-                               ": training has begun, and with sync.backup_workers or train.batch_balance "
+                               ": training has begun, and with sync.backup_workers, train.batch_balance or local_balance "
                                "nobody comes later");
   }
   const bool compensates = config_.train.optimizer.delay_compensation.kind != CompensationKind::kNone;

@@ -100,8 +100,8 @@ RunRecord::RunRecord(const RunConfig& config, CurveWriter curve, const Log& log)
       progress_(config.cluster.cluster()),
       log_(&log) {
   if (config.exchange.kind == ExchangeKind::kAllreduce) totals_.bytes_reduced = 0;
-  if (config.train.batch_balance == BatchSizing::kEqual) return;
-  batch_sizes_.emplace(config.cluster.cluster(), config.train.batch_size, config.train.total_iterations);
+  if (config.train.sizing() == BatchSizing::kEqual) return;
+  batch_sizes_.emplace(config.cluster.cluster(), config.train.round_samples(), config.train.rounds());
 }
 
 void RunRecord::begin(Ticks first_grant, Threshold threshold) {

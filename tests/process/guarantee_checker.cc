@@ -141,7 +141,7 @@ void GuaranteeChecker::on_read(const Read& read) {
 // pool. What the gone themselves were granted they had begun, but for one each.
 bool GuaranteeChecker::is_made_up_for() const {
   const bool others_may =
-      config_.sync.policy != PolicyKind::kBackup && config_.train.batch_balance == BatchSizing::kEqual;
+      config_.sync.policy != PolicyKind::kBackup && config_.train.sizing() == BatchSizing::kEqual;
   const std::optional<std::int64_t> lead = largest_lead(config_.sync);
   std::int64_t least = config_.train.rounds();
   std::int64_t granted_to_gone = 0;

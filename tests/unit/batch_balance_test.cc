@@ -40,10 +40,12 @@ double best_of_all(const std::vector<double>& seconds_each, std::int64_t steps, 
 }
 
 TEST_CASE("sizes_follow_speed_in_multiples_of_eight") {
-  CHECK(balanced_sizes({1.0, 1.0, 1.3, 1.6}, 512) == BatchSizes{152, 152, 112, 96});
-  CHECK(balanced_sizes({2.0, 2.0, 2.0}, 96) == BatchSizes{32, 32, 32});
-  CHECK(balanced_sizes({1.0, 1000.0}, 64) == BatchSizes{56, 8});  // nobody has none
-  CHECK(balanced_sizes({1.0, 1.0, 1.0}, 64) == BatchSizes{24, 24, 16});
+  CHECK(balanced_sizes({1.0, 1.0, 1.3, 1.6}, 512, kBatchStep) == BatchSizes{152, 152, 112, 96});
+  CHECK(balanced_sizes({2.0, 2.0, 2.0}, 96, kBatchStep) == BatchSizes{32, 32, 32});
+  CHECK(balanced_sizes({1.0, 1000.0}, 64, kBatchStep) == BatchSizes{56, 8});  // nobody has none
+  CHECK(balanced_sizes({1.0, 1.0, 1.0}, 64, kBatchStep) == BatchSizes{24, 24, 16});
+  // Rounds of ten mini-batches of 64 (train.local_balance).
+  CHECK(balanced_sizes({1.0, 1.0, 1.3, 1.6}, 2560, 64) == BatchSizes{12 * 64, 12 * 64, 9 * 64, 7 * 64});
 }
 
 TEST_CASE("no_other_sizes_have_a_shorter_longest_time") {
@@ -53,7 +55,7 @@ TEST_CASE("no_other_sizes_have_a_shorter_longest_time") {
     for (double& seconds : seconds_each) seconds = std::exp(2.0 * random.next_normal());
     const auto workers = std::ssize(seconds_each);
     const std::int64_t steps = workers + static_cast<std::int64_t>(random.next_below(12));
-    const BatchSizes sizes = balanced_sizes(seconds_each, steps * kBatchStep);
+    const BatchSizes sizes = balanced_sizes(seconds_each, steps * kBatchStep, kBatchStep);
     CHECK(longest(sizes, seconds_each) == Approx(best_of_all(seconds_each, steps)));
   }
 }
@@ -65,7 +67,7 @@ TEST_CASE("sizes_add_up_and_nobody_gets_less_than_its_part_rounded_down") {
     for (double& seconds : seconds_each) seconds = 0.5 + random.next_double();
     const std::int64_t batch = kBatchStep * (1 + static_cast<std::int64_t>(random.next_below(32)));
     const std::int64_t total = batch * std::ssize(seconds_each);
-    const BatchSizes sizes = balanced_sizes(seconds_each, total);
+    const BatchSizes sizes = balanced_sizes(seconds_each, total, kBatchStep);
     double speed = 0.0;
     for (const double seconds : seconds_each) speed += 1.0 / seconds;
     CHECK(sum_of(sizes) == total);
@@ -89,7 +91,7 @@ class Cluster16 {
  public:
   explicit Cluster16(double sigma) : sigma_(sigma) {}
   std::vector<double> factors{1.0, 1.0, 1.3, 1.6};
-  BatchBalance balance{Cluster{4, 4}, 128};
+  BatchBalance balance{Cluster{4, 4}, 128, kBatchStep};
   int changes = 0;
 
   void run(int clocks) {
@@ -145,13 +147,13 @@ TEST_CASE("a_node_that_becomes_slow_gets_less") {
 }
 
 TEST_CASE("nothing_changes_before_everybody_was_measured_or_among_equals") {
-  BatchBalance balance(Cluster{3, 1}, 64);
+  BatchBalance balance(Cluster{3, 1}, 64, kBatchStep);
   balance.observe(Rank(0), 64, std::chrono::milliseconds(10));
   balance.observe(Rank(1), 64, std::chrono::milliseconds(20));
   CHECK_FALSE(balance.review());
   balance.observe(Rank(2), 64, std::chrono::nanoseconds(0));
   CHECK(balance.review());
-  BatchBalance equals(Cluster{2, 1}, 64);
+  BatchBalance equals(Cluster{2, 1}, 64, kBatchStep);
   for (int i = 0; i < 10; ++i) {
     equals.observe(Rank(0), 64, std::chrono::microseconds(1000));
     equals.observe(Rank(1), 64, std::chrono::microseconds(1030));
@@ -161,7 +163,7 @@ TEST_CASE("nothing_changes_before_everybody_was_measured_or_among_equals") {
 
 // Two nodes of two threads, 64 samples each.
 TEST_CASE("a_lost_node_is_neither_given_more_nor_waited_for") {
-  BatchBalance balance(Cluster{2, 2}, 64);
+  BatchBalance balance(Cluster{2, 2}, 64, kBatchStep);
   const auto ms_each = [&](std::uint32_t rank, int ms) {
     for (int i = 0; i < 200; ++i) {
       const std::int64_t samples = balance.sizes()[rank];
@@ -194,7 +196,7 @@ TEST_CASE("a_lost_node_is_neither_given_more_nor_waited_for") {
 }
 
 TEST_CASE("a_node_lost_before_it_completed_anything_does_not_end_the_balancing_of_the_others") {
-  BatchBalance balance(Cluster{3, 1}, 64);
+  BatchBalance balance(Cluster{3, 1}, 64, kBatchStep);
   balance.observe(Rank(0), 64, std::chrono::milliseconds(10));
   balance.observe(Rank(1), 64, std::chrono::milliseconds(30));
   CHECK_FALSE(balance.review());
@@ -207,7 +209,7 @@ TEST_CASE("however_far_apart_workers_are_each_clock_takes_its_samples_once") {
   const Cluster cluster{3, 2};
   constexpr std::int64_t kTotal = 6 * 80 + 4,
                          kBatch = 32;  // the last clock is for four of six
-  BatchPlan plan(BatchSizing::kBySpeed, cluster, kBatch, kTotal);
+  BatchPlan plan(BatchSizing::kBySpeed, cluster, kBatch, kBatchStep, kTotal);
   CounterRandom random(4, Stream::kTest);
   std::vector<std::int64_t> clocks(6, 0);
   std::map<std::int64_t, std::int64_t> parts;  // position, samples
@@ -240,7 +242,7 @@ TEST_CASE("however_far_apart_workers_are_each_clock_takes_its_samples_once") {
 
 // 96 samples a clock; with times of 1 : 1 : 2 they are 40 40 16 from clock 4 on.
 TEST_CASE("a_clock_has_the_samples_of_those_who_compute_for_it") {
-  BatchPlan plan(BatchSizing::kBySpeed, Cluster{3, 1}, 32, 300);
+  BatchPlan plan(BatchSizing::kBySpeed, Cluster{3, 1}, 32, kBatchStep, 300);
   const auto take = [&](std::uint32_t r, std::int64_t clock) {
     return plan.part(Rank(r), Clock(clock), clock * 3 + r).samples;
   };
@@ -266,7 +268,7 @@ TEST_CASE("a_clock_has_the_samples_of_those_who_compute_for_it") {
 }
 
 TEST_CASE("equal_sizes_are_the_iterations_own") {
-  BatchPlan plan(BatchSizing::kEqual, Cluster{2, 1}, 10, 100);
+  BatchPlan plan(BatchSizing::kEqual, Cluster{2, 1}, 10, kBatchStep, 100);
   plan.observe(Rank(0), 10, std::chrono::seconds(5));
   const BatchPart part = plan.part(Rank(1), Clock(7), 15);
   CHECK((part.position == 150 && part.samples == 10));

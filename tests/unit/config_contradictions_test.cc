@@ -382,6 +382,9 @@ TEST_CASE("contradictions_are_refused_at_a_key_that_was_given") {
             "train.inner_optimizer.nesterov: nothing to look ahead by"},
            {"train: {local_steps: 10, inner_optimizer: {schedule: {kind: step}}}",
             "train.inner_optimizer.schedule.kind: a step schedule without steps"},
+           {"train: {local_balance: speed}", "train.local_balance: a round of one mini-batch"},
+           {"sync: {policy: asp}\ntrain: {local_steps: 10, inner_optimizer: {kind: sgd}, local_balance: speed}",
+            "train.local_balance: unequal mini-batches are weighted"},
            {"train: {local_steps: 10, batch_balance: speed, inner_optimizer: {kind: sgd}}",
             "train.batch_balance: the mini-batches of a round have one size"},
            {"train: {local_steps: 10, inner_optimizer: {kind: sgd}}\nsync: {policy: ssp, apply: eager, "

@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <memory_resource>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <thread>
 #include <vector>
@@ -142,6 +143,31 @@ TEST_CASE("iterations_nobody_predicted_are_right_all_the_same") {
   const LoaderCounts counts = queue.counts();
   CHECK(counts.ready + counts.waited + counts.on_demand == 500);
   CHECK(counts.on_demand > 0);
+}
+
+// Rounds of three mini-batches of 4, then of two: each said to be the so-manieth of so many.
+TEST_CASE("a_row_may_be_longer_or_shorter_than_the_one_before") {
+  const auto maker = tiny_maker();
+  Loader loader(maker, {.threads = 1, .prefetch = 1});
+  BatchQueue queue = loader.open({{0, 4}, 24, 3});
+  std::int64_t made_by_itself = 0;
+  for (std::int64_t round = 0; round < 60; ++round) {
+    const std::int64_t of = round < 30 ? 3 : 2;
+    for (std::int64_t place = 0; place < of; ++place) {
+      const BatchPart part{round * 24 + place * 4, 4};
+      const LoaderCounts before = queue.counts();
+      const auto batch = queue.next(part, {place, of});
+      REQUIRE(batch.is_ok());
+      REQUIRE(is_part(**batch, *maker, part));
+      made_by_itself += queue.counts().on_demand - before.on_demand;
+      // The only mini-batch that is made ahead is the one that comes.
+      const BatchPart next = place + 1 < of ? BatchPart{part.position + 4, 4} : BatchPart{(round + 1) * 24, 4};
+      std::optional<ReadyBatch> ready;
+      while (!(ready = queue.following())) std::this_thread::yield();
+      REQUIRE(ready->part == next);
+    }
+  }
+  CHECK(made_by_itself <= 1);  // the first, if its thread was late
 }
 
 // Balanced batches: the size, and with it the place within the clock, changes now and then. The mini-batch

@@ -55,7 +55,8 @@ struct LocalRun {
         .process_cache = cache,
         .task = *task,
         .pace = pace,
-        .step = step::WorkerStep({config.sync.refresh_clocks, false, keeps, config.train.local_steps}),
+        .step = step::WorkerStep({config.sync.refresh_clocks, false, keeps,
+                                  config.train.mini_batch_of_local_steps()}),
         .cache = ThreadCache(config.train.optimizer, cache.ranges(), thread,
                              std::make_unique<HostVectors>(config.train.optimizer, tasks.layout())),
         .gradients = GradientBuffers(tasks.layout().size()),
@@ -72,6 +73,7 @@ struct LocalRun {
   std::optional<Training::Local> local_steps() const {
     if (!config.train.has_inner_optimizer) return std::nullopt;
     return Training::Local{LocalSteps(config.train.inner_optimizer, tasks.layout()), config.train.local_steps,
+                           config.train.batch_size,
                            [this](std::int64_t iteration) { return inner_rate(config, iteration); }};
   }
 

@@ -100,6 +100,18 @@ TEST_CASE("with_local_steps_a_round_lasts_as_long_as_its_mini_batches_and_is_exc
   check_accounted(run);
 }
 
+// Ten local steps of 128 ms: 12, 12, 9 and 7 of them take 1536, 1536, 1498 and 1434 ms.
+TEST_CASE("rounds_shared_out_by_speed_end_together_and_have_as_many_mini_batches_as_before") {
+  const Outcome run = simulated({"sync.policy=bsp", "cluster.nodes=4", "train.total_iterations=4000",
+                                 "train.local_steps=10", "train.inner_optimizer.kind=sgd",
+                                 "train.local_balance=speed", "simulate.compute.distribution=constant",
+                                 "simulate.compute.mean=128ms", "simulate.compute.slowdown=[1,1,1.3,1.6]"});
+  // The first four rounds are as they were: nobody has been measured.
+  CHECK(run.summary.wall_seconds == Approx(4 * 2.048 + 96 * 1.536));
+  CHECK((run.summary.iterations == 4000 && run.summary.rounds == 400));
+  check_accounted(run);
+}
+
 TEST_CASE("with_even_shares_asp_ends_when_the_slowest_worker_has_done_its_own") {
   const std::vector<std::string> given{"sync.policy=asp", kLognormal, "cluster.nodes=4",
                                        "train.total_iterations=100",

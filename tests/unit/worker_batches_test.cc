@@ -42,6 +42,18 @@ TEST_CASE("a run has mini-batches of one size, or by speed of up to a whole cloc
   CHECK(by_speed.check_granted({std::int64_t{1} << 60, 8}).code() == StatusCode::kFailedPrecondition);
 }
 
+TEST_CASE("rounds shared out by speed are of whole mini-batches") {
+  RunConfig config = config_of_batches(BatchSizing::kEqual);
+  config.train.local_steps = 10;
+  config.train.has_inner_optimizer = true;
+  config.train.local_balance = BatchSizing::kBySpeed;
+  const BatchLimits limits = batch_limits(config);
+  CHECK(limits.check_granted({0, 64}).is_ok());
+  CHECK(limits.check_granted({640, 7 * 64}).is_ok());
+  CHECK(limits.check_granted({0, 100}).message() == "granted 100 samples, expected a multiple of 64");
+  CHECK(limits.check_granted({0, 41 * 64}).message() == "granted 2624 samples, expected 64 to 2560");
+}
+
 TEST_CASE("an all-reduce sums means over as many samples, so a task has to count as granted") {
   RunConfig config = config_of_batches(BatchSizing::kEqual);
   config.exchange.kind = ExchangeKind::kAllreduce;

@@ -61,6 +61,7 @@ struct Worker {
     grant.threshold = s;
     grant.min_version = s.oldest_version(grant.clock);
     grant.apply = apply;
+    grant.batch = {0, 24};
     return on(Granted{grant, Ticks(arrived), now});
   }
   // Both caches hold this version, taken over at that clock.
@@ -108,7 +109,7 @@ TEST_CASE("what_is_kept_of_own_updates_is_applied_before_the_gradient_leaves") {
 }
 
 TEST_CASE("with_local_steps_mini_batches_follow_one_another_and_one_delta_leaves_behind_the_last") {
-  Worker w({.refresh_clocks = 1, .applies_locally = true, .local_steps = 3});
+  Worker w({.refresh_clocks = 1, .applies_locally = true, .mini_batch = 8});
   w.holds(0, 0);
   CHECK(w.granted(0, kThree, 0) == "stay first");
   CHECK(w.computes() == "compute");
@@ -125,8 +126,22 @@ TEST_CASE("with_local_steps_mini_batches_follow_one_another_and_one_delta_leaves
   CHECK((w.step.contributed() == 1 && w.step.reads() == 2));
 }
 
+TEST_CASE("a_round_of_more_or_fewer_steps_is_spread_over_as_many_places_as_the_others") {
+  const BatchPart round{96, 24};
+  CHECK((local_steps_of(round, 0) == 1 && local_steps_of(round, 8) == 3));
+  CHECK((local_batch(round, 0, 0) == round && local_batch(round, 8, 2) == BatchPart{112, 8}));
+  const auto places = [](std::int64_t steps) {
+    std::vector<std::int64_t> all;
+    for (std::int64_t n = 0; n < steps; ++n) all.push_back(local_place(30, 3, n, steps));
+    return all;
+  };
+  CHECK(places(3) == std::vector<std::int64_t>{30, 31, 32});
+  CHECK(places(5) == std::vector<std::int64_t>{30, 30, 31, 31, 32});
+  CHECK(places(2) == std::vector<std::int64_t>{30, 31});
+}
+
 TEST_CASE("a_local_step_whose_loss_is_not_finite_ends_its_round") {
-  Worker w({.local_steps = 3});
+  Worker w({.mini_batch = 8});
   w.holds(0, 0);
   CHECK(w.granted(0, kThree, 0) == "stay first");
   CHECK(w.computes() == "compute");
@@ -138,7 +153,7 @@ TEST_CASE("a_local_step_whose_loss_is_not_finite_ends_its_round") {
 }
 
 TEST_CASE("what_the_next_round_needs_is_fetched_once_in_the_shadow_of_the_first_local_step") {
-  Worker w({.local_steps = 2});
+  Worker w({.mini_batch = 12});
   w.holds(0, 0);
   CHECK(w.granted(3, kThree, 1) == "stay first");
   CHECK(w.computes() == "prefetch 1, compute");

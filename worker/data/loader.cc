@@ -55,31 +55,38 @@ struct BatchQueue::State : std::enable_shared_from_this<BatchQueue::State> {
     Status made;      // the error that there is instead of one
   };
 
+  // Of a mini-batch among those predicted.
+  struct Place {
+    BatchPart part;
+    InRow row;
+
+    Place ahead(std::int64_t steps, std::int64_t stride) const {
+      const std::int64_t rows = (row.place + steps) / row.of;
+      const std::int64_t beyond = steps * part.samples + rows * (stride - row.of * part.samples);
+      return {{part.position + beyond, part.samples}, {(row.place + steps) % row.of, row.of}};
+    }
+  };
+
   State(std::shared_ptr<LoaderCore> loader, const Prediction& prediction, std::uint32_t prefetch)
-      : core(std::move(loader)), stride(prediction.stride), in_a_row(prediction.in_a_row) {
+      : core(std::move(loader)), stride(prediction.stride) {
     const std::size_t count = std::size_t{prefetch} + 1;
     slots.reserve(count);
     while (slots.size() < count) slots.emplace_back(core->image_memory());
   }
 
   Slot* find(const BatchPart& part);
-  bool is_planned(const Slot& slot, const BatchPart& first) const;
-  Slot* reusable(const BatchPart& first);
-  std::int64_t place_in_row(const BatchPart& part) const { return part.position / part.samples % in_a_row; }
-  BatchPart ahead_of(const BatchPart& part, std::int64_t steps) const {
-    const std::int64_t rounds = (place_in_row(part) + steps) / in_a_row;
-    return {part.position + steps * part.samples + rounds * (stride - in_a_row * part.samples), part.samples};
-  }
-  void plan(const BatchPart& first);
+  bool is_planned(const Slot& slot, const Place& from) const;
+  Slot* reusable(const Place& from);
+  void plan(const Place& from);
   void post(std::size_t index);
   void run_job(std::size_t index);
   void make(Slot& slot, std::unique_lock<std::mutex>& lock);
 
   const std::shared_ptr<LoaderCore> core;
   const std::int64_t stride;
-  const std::int64_t in_a_row;
   std::vector<Slot> slots;  // prefetch + 1, never resized
   Slot* held = nullptr;     // what the last next() gave out
+  Place held_at;            // its place
   bool closed = false;      // the queue is gone: jobs still in the pool have nothing to do
   LoaderCounts counts;
 };
@@ -91,38 +98,36 @@ BatchQueue::State::Slot* BatchQueue::State::find(const BatchPart& part) {
   return it == slots.end() ? nullptr : &*it;
 }
 
-// Is the slot's mini-batch `first`, or of as many samples one of the next ones, as many as are kept ready?
-bool BatchQueue::State::is_planned(const Slot& slot, const BatchPart& first) const {
-  if (slot.part.samples != first.samples || stride <= 0) return false;
-  const std::int64_t n = first.samples;
-  const std::int64_t place = place_in_row(first);
-  const std::int64_t ahead = slot.part.position - (first.position - place * n);  // of the row's begin
-  const std::int64_t steps = ahead / stride * in_a_row + ahead % stride / n - place;
-  const auto prefetch = static_cast<std::int64_t>(slots.size()) - 1;
-  return ahead >= 0 && steps >= 0 && steps < prefetch && slot.part == ahead_of(first, steps);
+// Is the slot's mini-batch that at `from`, or one of the next ones, as many as are kept ready?
+bool BatchQueue::State::is_planned(const Slot& slot, const Place& from) const {
+  if (stride <= 0) return false;
+  for (std::size_t k = 0; k + 1 < slots.size(); ++k) {
+    if (slot.part == from.ahead(static_cast<std::int64_t>(k), stride).part) return true;
+  }
+  return false;
 }
 
 // A slot that may be given another mini-batch: a free one, or one made for a prediction that did not come
 // true.
-BatchQueue::State::Slot* BatchQueue::State::reusable(const BatchPart& first) {
+BatchQueue::State::Slot* BatchQueue::State::reusable(const Place& from) {
   Slot* stale = nullptr;
   for (Slot& slot : slots) {
     if (slot.state == SlotState::kFree) return &slot;
     const bool idle = slot.state == SlotState::kQueued || slot.state == SlotState::kReady;
-    if (idle && !is_planned(slot, first)) stale = &slot;
+    if (idle && !is_planned(slot, from)) stale = &slot;
   }
   return stale;
 }
 
-// Queues the predicted mini-batches from `first` on that are not there yet, as far as slots can be had. Slots
+// Queues the predicted mini-batches from `from` on that are not there yet, as far as slots can be had. Slots
 // that a loader thread is still filling for an outdated prediction are left alone; the next call finds them
 // idle.
-void BatchQueue::State::plan(const BatchPart& first) {
+void BatchQueue::State::plan(const Place& from) {
   if (stride <= 0 || core->pool == nullptr || core->stopped) return;
   for (std::size_t k = 0; k + 1 < slots.size(); ++k) {
-    const BatchPart part = ahead_of(first, static_cast<std::int64_t>(k));
+    const BatchPart part = from.ahead(static_cast<std::int64_t>(k), stride).part;
     if (find(part) != nullptr) continue;
-    Slot* slot = reusable(first);
+    Slot* slot = reusable(from);
     if (slot == nullptr) return;
     slot->state = SlotState::kQueued;
     slot->part = part;
@@ -163,10 +168,11 @@ BatchQueue::~BatchQueue() {
   state_->closed = true;
 }
 
-Result<const MiniBatch*> BatchQueue::next(const BatchPart& part) {
+Result<const MiniBatch*> BatchQueue::next(const BatchPart& part, const InRow& row) {
   using Slot = State::Slot;
   using SlotState = State::SlotState;
-  PACELINE_ASSERT(part.position >= 0 && part.samples > 0, "a mini-batch of " + to_string(part));
+  PACELINE_ASSERT(part.position >= 0 && part.samples > 0 && row.place < row.of,
+                  "a mini-batch of " + to_string(part));
   State& state = *state_;
   LoaderCore& core = *state.core;
   std::unique_lock lock(core.mutex);
@@ -179,7 +185,7 @@ Result<const MiniBatch*> BatchQueue::next(const BatchPart& part) {
 
   Slot* slot = state.find(part);
   if (slot == nullptr) {
-    slot = state.reusable(part);
+    slot = state.reusable({part, row});
     // One slot is not being filled at any time: the worker held it until now, or was never given one.
     PACELINE_ASSERT(slot != nullptr, "no slot for samples " + to_string(part));
     slot->state = SlotState::kQueued;
@@ -207,8 +213,9 @@ Result<const MiniBatch*> BatchQueue::next(const BatchPart& part) {
   }
   slot->state = SlotState::kHeld;
   state.held = slot;
+  state.held_at = {part, row};
   PACELINE_RETURN_IF_ERROR(slot->made);
-  state.plan(state.ahead_of(part, 1));
+  state.plan(state.held_at.ahead(1, state.stride));
   return &slot->batch;
 }
 
@@ -217,7 +224,7 @@ std::optional<ReadyBatch> BatchQueue::following() const {
   State& state = *state_;
   const std::lock_guard lock(state.core->mutex);
   if (state.held == nullptr || state.stride <= 0) return std::nullopt;
-  const BatchPart part = state.ahead_of(state.held->part, 1);
+  const BatchPart part = state.held_at.ahead(1, state.stride).part;
   const State::Slot* const slot = state.find(part);
   if (slot == nullptr || slot->state != State::SlotState::kReady || !slot->made.is_ok()) return std::nullopt;
   return ReadyBatch{part, &slot->batch};
@@ -248,7 +255,7 @@ Loader::~Loader() {
 BatchQueue Loader::open(const Prediction& prediction) {
   auto state = std::make_shared<BatchQueue::State>(core_, prediction, options_.prefetch);
   const std::lock_guard lock(core_->mutex);
-  state->plan(prediction.first);
+  state->plan({prediction.first, {0, prediction.in_a_row}});
   return BatchQueue(std::move(state));
 }
 

@@ -34,19 +34,25 @@ struct LoaderOptions {
   std::shared_ptr<std::pmr::memory_resource> memory = nullptr;
 };
 
+// Which of several mini-batches one is that follow one another (train.local_steps).
+struct InRow {
+  std::int64_t place = 0;
+  std::int64_t of = 1;  // > place
+};
+
 // The mini-batches a worker will probably be granted: `first`, and as many samples `stride` positions further
 // each time. After another one the prediction goes on from that, with its size. stride 0: unpredictable,
 // nothing is made ahead.
 //
 //   {{128, 128}, 512}   [128, 256) [640, 768) ...; granted [640, 776) instead, next come [1152, 1288) ...
 //
-// With local steps several follow one another before the next stride (train.local_steps):
+// With local steps several follow one another before the next stride:
 //
 //   {{128, 64}, 512, 2}   [128, 192) [192, 256) [640, 704) [704, 768) ...
 struct Prediction {
   BatchPart first;
   std::int64_t stride = 0;
-  std::int64_t in_a_row = 1;  // more: `first` begins at a multiple of so many mini-batches
+  std::int64_t in_a_row = 1;  // from `first` on, until next() says otherwise
 };
 
 // A mini-batch that is ready, and the samples in it.
@@ -71,11 +77,11 @@ class BatchQueue {
   BatchQueue(BatchQueue&&) noexcept;
   BatchQueue& operator=(BatchQueue&&) = delete;
 
-  // The mini-batch of the samples of `part`, at least one. It belongs to the queue and is unchanged until the
+  // The mini-batch of the samples of `part`, at least one, the `row.place`-th of its row. It belongs to the queue and is unchanged until the
   // next call of next(). Afterwards the loader threads start on those predicted to follow.
   // Errors: kAborted the loader was stopped; kDeadlineExceeded a loader thread did not finish it in time;
   // those of BatchMaker::make().
-  Result<const MiniBatch*> next(const BatchPart& part);
+  Result<const MiniBatch*> next(const BatchPart& part, const InRow& row = {});
 
   // The mini-batch that is predicted to follow the one that next() has given out, if it has been made
   // already; nullopt: it has not, or nothing is predicted. Waits for no loader thread. It belongs to the

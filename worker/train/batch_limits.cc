@@ -6,8 +6,8 @@
 namespace paceline {
 namespace {
 
-// Iterations (with local steps, rounds) that anybody may be granted. With backup workers a clock applies fewer than it has; under a pool
-// those are given out again, but no clock then has more.
+// Iterations (with local steps, rounds) that anybody may be granted. With backup workers a clock applies fewer than
+// it has; under a pool those are given out again, but no clock then has more.
 std::int64_t iterations_max(const RunConfig& config) {
   const std::int64_t workers = config.cluster.cluster().workers();
   const bool backup = config.sync.policy == PolicyKind::kBackup;
@@ -25,10 +25,12 @@ BatchLimits batch_limits(const RunConfig& config) {
   constexpr std::int64_t kMax = std::numeric_limits<std::int64_t>::max();
   BatchLimits limits{equal, equal, iterations > kMax / equal ? kMax : iterations * equal};
   if (config.exchange.kind == ExchangeKind::kAllreduce) limits.counted_for = "exchange.kind: allreduce";
-  if (config.train.batch_balance == BatchSizing::kEqual) return limits;
-  limits.least = 1;
+  if (config.train.sizing() == BatchSizing::kEqual) return limits;
+  const bool of_rounds = config.train.local_balance != BatchSizing::kEqual;
+  limits.multiple_of = of_rounds ? config.train.batch_size : 1;
+  limits.least = limits.multiple_of;
   limits.most = config.cluster.cluster().workers() * equal;
-  limits.counted_for = "train.batch_balance: speed";
+  limits.counted_for = of_rounds ? "train.local_balance: speed" : "train.batch_balance: speed";
   return limits;
 }
 
@@ -36,6 +38,10 @@ Status BatchLimits::check_granted(const BatchPart& granted) const {
   if (granted.samples < least || granted.samples > most) {
     return failed_precondition("granted " + std::to_string(granted.samples) + " samples, expected " +
                                std::to_string(least) + " to " + std::to_string(most));
+  }
+  if (granted.samples % multiple_of != 0) {
+    return failed_precondition("granted " + std::to_string(granted.samples) + " samples, expected a multiple of " +
+                               std::to_string(multiple_of));
   }
   if (granted.position < 0 || granted.position > end - granted.samples) {
     return failed_precondition("granted the samples from position " + std::to_string(granted.position) +

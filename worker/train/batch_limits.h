@@ -20,6 +20,7 @@ struct BatchLimits {
   // Samples of a mini-batch.
   std::int64_t least = 1;
   std::int64_t most = 1;
+  std::int64_t multiple_of = 1;
   // No position of the run is beyond it: iterations x batch_size, those that backup workers do in vain too.
   std::int64_t end = 1;
   // The setting under which a gradient weighs as many samples as were granted: sizes follow speed, or it is summed

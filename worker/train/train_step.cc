@@ -131,13 +131,14 @@ Status TrainStep::carry_out(const step::LoadBatch& action) {
   const std::int64_t n = action.local_step;
   const Step granted{t_.worker,
                      grant.clock,
-                     grant.iteration * local_steps() + n,
+                     local_place(grant.iteration, n),
                      grant.threshold,
                      grant.min_version,
                      stamp.version(),
                      stamp.revision(),
-                     step::local_batch(grant.batch, local_steps(), n),
-                     n};
+                     local_batch(n),
+                     n,
+                     local_steps()};
   if (n == 0) {
     prefetch_.reset();
   } else {
@@ -199,8 +200,7 @@ Status TrainStep::carry_out(const step::Compute& action) {
 // inner optimizer follows, and nothing leaves before the last.
 Result<Metric> TrainStep::compute(std::int64_t local_step) {
   const step::Grant& grant = t_.step.grant();
-  const Paced pace{step::local_clock(grant.clock, local_steps(), local_step),
-                   step::local_batch(grant.batch, local_steps(), local_step).samples, started_};
+  const Paced pace{Clock(local_place(grant.clock.value, local_step)), local_batch(local_step).samples, started_};
   if (!t_.local) {
     PACELINE_ASSIGN_OR_RETURN(const Metric metric,
                               compute_at_pace(
@@ -220,7 +220,7 @@ Result<Metric> TrainStep::compute(std::int64_t local_step) {
                                   t_.task.compute(steps.parameters(), *gradient_, whole_at_the_end));
         // Of a step that is not finite the gradient stays, which says where.
         if (std::isfinite(metric.loss_sum))
-          steps.step(*gradient_, t_.local->rate(grant.iteration * local_steps() + local_step));
+          steps.step(*gradient_, t_.local->rate(local_place(grant.iteration, local_step)));
         return metric;
       },
       whole_at_the_end);

@@ -54,11 +54,12 @@ struct Training {
   ThreadCache cache;
   GradientBuffers gradients;
   Emulator emulator;
-  // Where a round has steps of the worker's own: the steps, how many, and with which learning rate one is
-  // taken whose mini-batch is of this iteration of the run.
+  // Where a round has steps of the worker's own: the steps, how many of how many samples each, on average, and with
+  // which learning rate one is taken whose mini-batch is of this iteration of the run.
   struct Local {
     LocalSteps steps;
-    std::int64_t count = 1;
+    std::int64_t usual = 1;
+    std::int64_t mini_batch = 0;
     std::function<double(std::int64_t)> rate;
   };
   std::optional<Local> local = {};
@@ -105,7 +106,16 @@ class TrainStep {
   step::View look() const;
   Status begin(const Granted& granted);
   void apply_what_was_put_off();
-  std::int64_t local_steps() const { return t_.local ? t_.local->count : 1; }
+  // Of the round's local steps, one: which mini-batch it has, and where it stands among iterations or clocks.
+  std::int64_t mini_batch() const { return t_.local ? t_.local->mini_batch : 0; }
+  std::int64_t local_steps() const { return step::local_steps_of(t_.step.grant().batch, mini_batch()); }
+  BatchPart local_batch(std::int64_t local_step) const {
+    return step::local_batch(t_.step.grant().batch, mini_batch(), local_step);
+  }
+  std::int64_t local_place(std::int64_t round, std::int64_t local_step) const {
+    const std::int64_t usual = t_.local ? t_.local->usual : 1;
+    return step::local_place(round * usual, usual, local_step, local_steps());
+  }
   Status begin_computing();
   Result<Metric> compute(std::int64_t local_step);
   void record_hidden();
