@@ -174,7 +174,7 @@ TEST_CASE("who may not come is told why") {
   SECTION("each clock is cut for all workers of the run") {
     config.sync.policy = PolicyKind::kBackup;
     config.sync.backup_workers = 1;
-    why = "with sync.backup_workers or train.batch_balance nobody comes later";
+    why = "with sync.backup_workers, train.batch_balance or local_balance nobody comes later";
   }
   SECTION("servers keep what its process before computed with") {
     config.sync.combine = CombineMode::kEach;
