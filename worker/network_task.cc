@@ -197,6 +197,9 @@ class NetworkTasks final : public TaskFactory {
   void meet(std::shared_ptr<PeerChannels> peers) override {
     if (stages_ != nullptr) stages_->meet(std::move(peers));
   }
+  std::vector<PeerBounds> heard_from(NodeId node) const override {
+    return stages_ == nullptr ? std::vector<PeerBounds>() : stages_->heard_from(node);
+  }
   StageReport stage_report() const override { return stages_ == nullptr ? StageReport() : stages_->report(); }
 
   Result<std::unique_ptr<Task>> make_trainer(WorkerId worker) override {

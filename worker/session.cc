@@ -338,7 +338,8 @@ Status Session::begin_reducing(const mesh::Listening& listening, mesh::Place pla
 Status Session::meet_stages(const mesh::Listening& listening, mesh::Place place) {
   const auto within = std::chrono::duration_cast<std::chrono::milliseconds>(config_.cluster.start_timeout);
   PACELINE_ASSIGN_OR_RETURN(auto channels,
-                            mesh::Channels::connect(listening, std::move(place), stop_channels_, within));
+                            mesh::Channels::connect(listening, std::move(place), stop_channels_, within,
+                                                    parts_.tasks.heard_from(parts_.node)));
   parts_.tasks.meet(std::move(channels));
   return Status::ok();
 }

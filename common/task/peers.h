@@ -1,5 +1,5 @@
 // What tasks of different nodes say to each other while they compute: the stages of a pipeline send activations and
-// what comes back through them. The mesh carries it (worker/mesh/channel.h); in tests threads do.
+// what comes back through them. The mesh carries it (worker/mesh/channels.h); in tests threads do.
 //
 // What is sent to a node is received there in the same order. A message is owned by whoever has it, and is not
 // copied on its way within a process.
@@ -16,12 +16,19 @@ namespace paceline {
 struct PeerMessage {
   // What it is, for the receiver to compare with what it expects.
   std::int64_t clock = 0;
+  std::int64_t position = 0;  // of the mini-batch's first sample in the run (common/batch_part.h)
   std::uint32_t micro_batch = 0;
   std::uint32_t backward = 0;  // 0: activations, forward; 1: what comes back
   // Of the mini-batch, on its way back.
   double loss_sum = 0.0;
   std::int64_t correct = 0;
   std::vector<float> floats;
+};
+
+// What may come from a node. More is a mistake, and is found before memory is asked for.
+struct PeerBounds {
+  std::int64_t floats = 0;   // of a message
+  std::size_t messages = 0;  // that have come and were not received yet
 };
 
 class PeerChannels {

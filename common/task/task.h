@@ -111,6 +111,8 @@ class TaskFactory {
   // How tasks talk to those of other nodes (common/task/peers.h), where one trains a part only: it is called
   // behind the joining, before any load(). Null: that is over, and waits for others end.
   virtual void meet(std::shared_ptr<PeerChannels> /*peers*/) {}
+  // What tasks of `node` may hear from each node of the run, by rank; nothing from those behind the vector's end.
+  virtual std::vector<PeerBounds> heard_from(NodeId /*node*/) const { return {}; }
 
   // What this node's stage has done so far, of a pipeline.
   virtual StageReport stage_report() const { return {}; }

@@ -85,7 +85,7 @@ Computed through_stages(const NetworkSpec& network, const std::vector<StageSpec>
                                         static_cast<std::size_t>(own.size()));
       };
       Switchboard::Node node(board, NodeId(s));
-      metrics[s] = (*runner)->step(Clock(3), part(parameters), batch, part(computed.gradient), node);
+      metrics[s] = (*runner)->step({Clock(3), 96}, part(parameters), batch, part(computed.gradient), node);
       computed.reports[s] = (*runner)->report();
     });
   }
@@ -212,6 +212,15 @@ struct Ends {
   Metric metric;
 };
 
+std::vector<PeerBounds> heard_from(const NetworkSpec& network, const std::vector<StageSpec>& stages,
+                                   std::uint32_t stage, std::int64_t samples) {
+  const auto [front, behind] = StageRunner::hears(network, stages, stage, 4, samples);
+  std::vector<PeerBounds> bounds(stages.size());
+  if (stage > 0) bounds[stage - 1] = front;
+  if (stage + 1 < stages.size()) bounds[stage + 1] = behind;
+  return bounds;
+}
+
 // Stages at a step each over real connections; stage `leaves` goes instead.
 std::vector<Ends> over_connections(const NetworkSpec& network, const std::vector<StageSpec>& stages,
                                    const std::vector<float>& parameters, const Batch& batch,
@@ -231,7 +240,8 @@ std::vector<Ends> over_connections(const NetworkSpec& network, const std::vector
   for (std::uint32_t s = 0; s < stages.size(); ++s) {
     threads.emplace_back([&, s] {
       constexpr std::chrono::milliseconds kWithin(20'000);
-      auto channels = mesh::Channels::connect(*listening[s], {s, endpoints, 7}, stops[s], kWithin);
+      auto channels = mesh::Channels::connect(*listening[s], {s, endpoints, 7}, stops[s], kWithin,
+                                              heard_from(network, stages, s, batch.size()));
       if (!channels.is_ok() || leaves == s) {
         ends[s].status = channels.status();
         return;
@@ -243,7 +253,7 @@ std::vector<Ends> over_connections(const NetworkSpec& network, const std::vector
       std::vector<float> gradient(static_cast<std::size_t>(own.size()));
       const auto held = std::span(parameters).subspan(static_cast<std::size_t>(own.begin), gradient.size());
       for (std::int64_t clock = 0; clock < 3 && ends[s].status.is_ok(); ++clock) {
-        const auto metric = (*runner)->step(Clock(clock), held, batch, gradient, **channels);
+        const auto metric = (*runner)->step({Clock(clock), clock * batch.size()}, held, batch, gradient, **channels);
         ends[s].status = metric.status();
         if (metric.is_ok()) ends[s].metric = *metric;
       }
@@ -275,6 +285,45 @@ TEST_CASE("a_stage_that_is_gone_ends_the_others_and_is_named") {
     CHECK(ends[s].status.code() == StatusCode::kUnavailable);
     CHECK_THAT(ends[s].status.message(), Catch::Matchers::Contains("node 1 (127.0.0.1:"));
     CHECK_THAT(ends[s].status.message(), Catch::Matchers::Contains("closed its connection"));
+  }
+}
+
+// A node that sends more than is expected of it costs no memory, and one that has nothing to say says nothing.
+TEST_CASE("what_is_longer_or_more_than_a_stage_can_send_ends_its_connection") {
+  struct Sent {
+    std::size_t floats;
+    int messages;
+    const char* why;
+  };
+  for (const Sent& sent : {Sent{9, 1, "sends 9 floats behind 0 messages that wait, expected at most 8 floats"},
+                           Sent{8, 3, "sends 8 floats behind 2 messages that wait"}}) {
+    std::vector<std::unique_ptr<mesh::Listening>> listening;
+    std::vector<std::string> endpoints;
+    for (int rank = 0; rank < 2; ++rank) {
+      listening.push_back(std::make_unique<mesh::Listening>(mesh::listen_at("127.0.0.1").value()));
+      endpoints.push_back(listening.back()->endpoint);
+    }
+    std::vector<mesh::StopFlag> stops(2);
+    std::vector<std::shared_ptr<mesh::Channels>> open(2);
+    std::vector<std::thread> threads;
+    for (std::uint32_t rank = 0; rank < 2; ++rank) {
+      threads.emplace_back([&, rank] {
+        const std::vector<PeerBounds> bounds = {{0, rank == 0 ? 0U : 1'000'000U}, {8, 2}};
+        open[rank] = mesh::Channels::connect(*listening[rank], {rank, endpoints, 7}, stops[rank],
+                                             std::chrono::seconds(20), bounds)
+                         .value();
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    PeerMessage message;
+    message.floats.resize(sent.floats);
+    for (int n = 0; n < sent.messages; ++n) REQUIRE(open[1]->send(NodeId(0), message).is_ok());
+    // Those within the bounds are kept, until the connection has ended.
+    while (open[0]->send(NodeId(1), {}).is_ok()) std::this_thread::yield();
+    for (int n = 1; n < sent.messages; ++n) CHECK(open[0]->receive(NodeId(1)).is_ok());
+    const auto refused = open[0]->receive(NodeId(1));
+    CHECK(refused.status().code() == StatusCode::kUnavailable);
+    CHECK_THAT(refused.status().message(), Catch::Matchers::Contains(sent.why));
   }
 }
 

@@ -15,9 +15,7 @@
 namespace paceline::mesh {
 namespace {
 
-constexpr std::uint64_t kMessageMagic = 0x314e4e4148435350;  // "PSCHANN1"
-// More than any micro-batch's activations; a length that is none is found before memory is asked for.
-constexpr std::int64_t kFloatsMax = std::int64_t{1} << 30;
+constexpr std::uint64_t kMessageMagic = 0x324e4e4148435350;  // "PSCHANN2"
 
 }  // namespace
 
@@ -25,11 +23,13 @@ Channels::Channels(Place place, StopFlag& stop)
     : place_(std::move(place)), stop_(stop), peers_(place_.endpoints.size()) {}
 
 Result<std::shared_ptr<Channels>> Channels::connect(const Listening& listening, Place place, StopFlag& stop,
-                                                    std::chrono::milliseconds within) {
+                                                    std::chrono::milliseconds within,
+                                                    std::vector<PeerBounds> bounds) {
   PACELINE_ASSIGN_OR_RETURN(auto sockets, shake_hands(listening, place, stop, within));
   const std::shared_ptr<Channels> channels(new Channels(std::move(place), stop));
   for (std::size_t rank = 0; rank < sockets.size(); ++rank) {
     channels->peers_[rank].socket = std::move(sockets[rank]);
+    if (rank < bounds.size()) channels->peers_[rank].bounds = bounds[rank];
   }
   channels->thread_ = std::thread([raw = channels.get()] { raw->run(); });
   return channels;
@@ -128,8 +128,8 @@ bool Channels::send_some(Peer& peer, std::uint32_t rank) {
     first = &peer.out.front();
   }
   if (peer.sent == 0) {
-    peer.sending = {first->clock,       std::ssize(first->floats), first->loss_sum, first->correct,
-                    first->micro_batch, first->backward,           kMessageMagic};
+    peer.sending = {first->clock,    first->position, std::ssize(first->floats), first->loss_sum,
+                    first->correct, first->micro_batch, first->backward, kMessageMagic};
   }
   const std::size_t floats = first->floats.size() * sizeof(float);
   std::array<iovec, 2> pieces{};
@@ -177,15 +177,28 @@ bool Channels::receive_into(Peer& peer, std::uint32_t rank, void* into, std::siz
 
 bool Channels::begin_message(Peer& peer, std::uint32_t rank) {
   const Head& head = peer.head;
-  if (head.magic != kMessageMagic || head.floats < 0 || head.floats > kFloatsMax) {
+  if (head.magic != kMessageMagic || head.floats < 0) {
     lose(peer, rank, "sends what is no message");
     return false;
   }
-  peer.coming = {head.clock, head.micro_batch, head.backward, head.loss_sum, head.correct, {}};
+  std::size_t waiting = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    waiting = peer.in.size();
+  }
+  if (head.floats > peer.bounds.floats || waiting >= peer.bounds.messages) {
+    lose(peer, rank,
+         "sends " + std::to_string(head.floats) + " floats behind " + std::to_string(waiting) +
+             " messages that wait, expected at most " + std::to_string(peer.bounds.floats) + " floats and " +
+             std::to_string(peer.bounds.messages) + " messages");
+    return false;
+  }
+  peer.coming = {head.clock, head.position, head.micro_batch, head.backward, head.loss_sum, head.correct, {}};
   peer.coming.floats.resize(static_cast<std::size_t>(head.floats));
   return true;
 }
 
+// What there is of one message: others are sent to and heard before the next.
 void Channels::receive_some(Peer& peer, std::uint32_t rank) {
   for (;;) {
     if (peer.received < sizeof(Head)) {
@@ -206,6 +219,7 @@ void Channels::receive_some(Peer& peer, std::uint32_t rank) {
     peer.in.push_back(std::move(peer.coming));
     peer.coming = {};
     changed_.notify_all();
+    return;
   }
 }
 

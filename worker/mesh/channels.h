@@ -3,10 +3,11 @@
 //
 // One thread sends and receives for all, so that messages are on their way while their senders compute.
 //
-// On the wire, little endian: a head of 48 bytes, then the floats. A node that is gone ends what concerns it alone.
+// On the wire, little endian: a head of 56 bytes, then the floats. A node that is gone ends what concerns it alone, and
+// so does one that sends what is no message, or more than its bounds.
 //
 // Thread: any, each node's messages received by one. Memory: what has been sent and has not left, and what has come
-// and has not been received: a pipeline's schedule bounds both.
+// and has not been received, as far as its bounds allow.
 #pragma once
 
 #include <chrono>
@@ -27,11 +28,13 @@ namespace paceline::mesh {
 
 class Channels final : public PeerChannels {
  public:
-  // Connects as Mesh::connect() does, with its errors. `stop`, outlives the channels: they end when it is set.
+  // Connects as Mesh::connect() does, with its errors. `stop` outlives the channels: they end when it is set.
+  // `bounds`: by rank; of those behind its end nothing is expected.
   // What another stage computes may take long: receive() waits without limit. The authority sees to nodes that are
   // silent, and a process that ends closes its connections.
   static Result<std::shared_ptr<Channels>> connect(const Listening& listening, Place place, StopFlag& stop,
-                                                   std::chrono::milliseconds within);
+                                                   std::chrono::milliseconds within,
+                                                   std::vector<PeerBounds> bounds);
   ~Channels() override;
   Channels(const Channels&) = delete;
   Channels& operator=(const Channels&) = delete;
@@ -43,6 +46,7 @@ class Channels final : public PeerChannels {
   // As on the wire.
   struct Head {
     std::int64_t clock = 0;
+    std::int64_t position = 0;
     std::int64_t floats = 0;
     double loss_sum = 0.0;
     std::int64_t correct = 0;
@@ -52,6 +56,7 @@ class Channels final : public PeerChannels {
   };
   struct Peer {
     std::unique_ptr<Descriptor> socket;  // null: this node
+    PeerBounds bounds;
     // Behind the lock.
     std::deque<PeerMessage> out;  // the first may be on its way in part
     std::deque<PeerMessage> in;

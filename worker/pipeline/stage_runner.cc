@@ -30,6 +30,13 @@ Result<std::unique_ptr<StageRunner>> StageRunner::make(Parts parts) {
   return runner;
 }
 
+StageRunner::Hears StageRunner::hears(const NetworkSpec& network, const std::vector<StageSpec>& stages,
+                                      std::uint32_t stage, std::uint32_t micro_batches, std::int64_t samples) {
+  const std::int64_t rows = schedule::micro_batch_sizes(samples, micro_batches).front();  // the largest
+  return {{rows * floats_of(network, stages[stage].inputs), micro_batches},
+          {rows * floats_of(network, only_trained(network, stages[stage].outputs)), micro_batches}};
+}
+
 // A plan that its checker refuses would be our own bug, and is not run.
 Status StageRunner::make_backends() {
   schedule::PipelinePlan plan =
@@ -53,12 +60,12 @@ Status StageRunner::make_backends() {
   return Status::ok();
 }
 
-Result<Metric> StageRunner::step(Clock clock, std::span<const float> parameters, const Batch& batch,
+Result<Metric> StageRunner::step(const At& at, std::span<const float> parameters, const Batch& batch,
                                  std::span<float> gradient, PeerChannels& channels) {
   PACELINE_ASSERT(batch.size() == parts_.samples && std::ssize(gradient) == stage_.parameters.size() &&
                       parameters.size() == gradient.size(),
                   std::to_string(batch.size()) + " samples, " + std::to_string(gradient.size()) + " floats");
-  clock_ = clock;
+  at_ = at;
   parameters_ = parameters;
   batch_ = &batch;
   gradient_ = gradient;
@@ -113,15 +120,21 @@ Result<PeerMessage> StageRunner::receive(bool backward, std::uint32_t micro_batc
   if (!backward) report_.idle_for_previous += took;
   if (!message.is_ok()) return Status(message.status()).with_context(name_of_stage(stage, node));
   const std::int64_t floats = floats_each * rows(micro_batch).size();
-  if (message->clock != clock_.value || message->micro_batch != micro_batch ||
+  if (message->clock != at_.clock.value || message->position != at_.position || message->micro_batch != micro_batch ||
       message->backward != (backward ? 1U : 0U) || std::ssize(message->floats) != floats) {
     return failed_precondition(
         name_of_stage(stage, node) + ": micro-batch " + std::to_string(message->micro_batch) + " of clock " +
-        std::to_string(message->clock) + ", " + std::to_string(message->floats.size()) +
-        " floats, expected micro-batch " + std::to_string(micro_batch) + " of clock " + to_string(clock_) +
-        ", " + std::to_string(floats));
+        std::to_string(message->clock) + " at sample " + std::to_string(message->position) + ", " +
+        std::to_string(message->floats.size()) + " floats, expected micro-batch " +
+        std::to_string(micro_batch) + " of clock " + to_string(at_.clock) + " at sample " +
+        std::to_string(at_.position) + ", " + std::to_string(floats));
   }
   return message;
+}
+
+Status StageRunner::send(NodeId to, PeerMessage message) {
+  const std::uint32_t stage = to.value > parts_.node.value ? parts_.stage + 1 : parts_.stage - 1;
+  return channels_->send(to, std::move(message)).with_context(name_of_stage(stage, to));
 }
 
 void StageRunner::keep(Held& held, std::int64_t bytes) {
@@ -151,7 +164,7 @@ Status StageRunner::forward(std::uint32_t micro_batch) {
     PACELINE_ASSIGN_OR_RETURN(PeerMessage message, receive(false, micro_batch, floats_in_));
     held.in = std::move(message.floats);
   }
-  PeerMessage out{clock_.value, micro_batch, 0, 0.0, 0, {}};
+  PeerMessage out{at_.clock.value, at_.position, micro_batch, 0, 0.0, 0, {}};
   out.floats.resize(static_cast<std::size_t>(floats_out_ * rows(micro_batch).size()));
   PACELINE_RETURN_IF_ERROR(compute_forward(micro_batch, out.floats));
   // What was computed last is used at once, or not kept.
@@ -164,7 +177,7 @@ Status StageRunner::forward(std::uint32_t micro_batch) {
   keep(held, is_dropped ? static_cast<std::int64_t>(held.in.size() * sizeof(float))
                         : backends_[held.backend]->activation_bytes());
   if (is_last()) return Status::ok();
-  return channels_->send(NodeId(parts_.node.value + 1), std::move(out));
+  return send(NodeId(parts_.node.value + 1), std::move(out));
 }
 
 Status StageRunner::recompute(std::uint32_t micro_batch) {
@@ -181,7 +194,7 @@ Status StageRunner::backward(std::uint32_t micro_batch) {
     PACELINE_ASSIGN_OR_RETURN(came, receive(true, micro_batch, floats_back_in_));
     metric = {came.loss_sum, came.correct, batch.size()};
   }
-  PeerMessage back{clock_.value, micro_batch, 1, metric.loss_sum, metric.correct, {}};
+  PeerMessage back{at_.clock.value, at_.position, micro_batch, 1, metric.loss_sum, metric.correct, {}};
   back.floats.resize(static_cast<std::size_t>(floats_back_out_ * batch.size()));
   const std::span<float> into = has_gradient_ ? std::span(part_) : gradient_;
   PACELINE_RETURN_IF_ERROR(
@@ -193,7 +206,7 @@ Status StageRunner::backward(std::uint32_t micro_batch) {
   metric_.correct += metric.correct;
   metric_.samples += metric.samples;
   if (!is_first()) {
-    PACELINE_RETURN_IF_ERROR(channels_->send(NodeId(parts_.node.value - 1), std::move(back)));
+    PACELINE_RETURN_IF_ERROR(send(NodeId(parts_.node.value - 1), std::move(back)));
   }
   if (std::exchange(has_gradient_, true)) add_weighted(gradient_, part_, 1.0F);
   return Status::ok();

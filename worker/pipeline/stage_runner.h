@@ -48,10 +48,23 @@ class StageRunner {
   // `parts.network` outlives it. Errors: those of make_stage_backend().
   static Result<std::unique_ptr<StageRunner>> make(Parts parts);
 
+  // What may come from the stage in front and from the one behind while a step is under way.
+  struct Hears {
+    PeerBounds front;
+    PeerBounds behind;
+  };
+  static Hears hears(const NetworkSpec& network, const std::vector<StageSpec>& stages, std::uint32_t stage,
+                     std::uint32_t micro_batches, std::int64_t samples);
+
+  // Which step of the run: all stages of a group are at the same one, and have the same mini-batch.
+  struct At {
+    Clock clock;
+    std::int64_t position = 0;  // of the mini-batch's first sample
+  };
   // One mini-batch: of `batch`, whose images the first stage needs alone, at the stage's `parameters`. Writes its
   // `gradient`, whole. The metric is of the whole mini-batch. Errors: those of the channels, naming stage and node;
   // kFailedPrecondition another stage is at another step or has another plan; those of the back end.
-  Result<Metric> step(Clock clock, std::span<const float> parameters, const Batch& batch,
+  Result<Metric> step(const At& at, std::span<const float> parameters, const Batch& batch,
                       std::span<float> gradient, PeerChannels& channels);
 
   // Of the last step, for how long it waited for other stages.
@@ -76,6 +89,7 @@ class StageRunner {
   Status backward(std::uint32_t micro_batch);
   Status compute_forward(std::uint32_t micro_batch, std::span<float> out);
   Result<PeerMessage> receive(bool backward, std::uint32_t micro_batch, std::int64_t floats_each);
+  Status send(NodeId to, PeerMessage message);
   void keep(Held& held, std::int64_t bytes);
   std::string name_of_stage(std::uint32_t stage, NodeId node) const;
 
@@ -93,7 +107,7 @@ class StageRunner {
   std::vector<float> part_;        // a micro-batch's gradient
 
   // Of the step under way.
-  Clock clock_;
+  At at_;
   std::span<const float> parameters_;
   const Batch* batch_ = nullptr;
   std::span<float> gradient_;

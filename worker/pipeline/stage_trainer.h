@@ -9,6 +9,7 @@
 
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "common/config/run_config.h"
 #include "common/network/network.h"
@@ -29,6 +30,8 @@ class StageTasks {
 
   Range trained_by(NodeId node) const;
   void meet(std::shared_ptr<PeerChannels> peers);
+  // As TaskFactory::heard_from(): the stages beside it, of one step each.
+  std::vector<PeerBounds> heard_from(NodeId node) const;
   StageReport report() const;
 
   // Makes a loader of mini-batches, with their images or without.
