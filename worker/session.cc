@@ -158,6 +158,7 @@ Session::~Session() {
   client_.close(aborted("the session is over"));
   if (reduces_ != nullptr) reduces_->stop();
   parts_.tasks.meet(nullptr);
+  channels_.reset();
 }
 
 SessionEnd Session::run(NodeTotals& totals) {
@@ -337,10 +338,10 @@ Status Session::begin_reducing(const mesh::Listening& listening, mesh::Place pla
 
 Status Session::meet_stages(const mesh::Listening& listening, mesh::Place place) {
   const auto within = std::chrono::duration_cast<std::chrono::milliseconds>(config_.cluster.start_timeout);
-  PACELINE_ASSIGN_OR_RETURN(auto channels,
+  PACELINE_ASSIGN_OR_RETURN(channels_,
                             mesh::Channels::connect(listening, std::move(place), stop_channels_, within,
                                                     parts_.tasks.heard_from(parts_.node)));
-  parts_.tasks.meet(std::move(channels));
+  parts_.tasks.meet(channels_);
   return Status::ok();
 }
 
@@ -484,8 +485,14 @@ Status Session::conclude(const std::vector<ThreadResult>& results, const NodeTot
   }
   if (const auto over = client_.run_over()) return *over;
   const Status why = client_.closed();
-  client_.leave(why);
+  client_.leave(why, gone());
   return why;
+}
+
+// Of the nodes that this one is connected to, the one that went first.
+std::optional<NodeId> Session::gone() const {
+  if (reduces_ != nullptr) return reduces_->gone();
+  return channels_ != nullptr ? channels_->gone() : std::nullopt;
 }
 
 // Whoever still sleeps out an emulated step or evaluates does it for nobody. Thread: whichever closes the

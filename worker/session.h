@@ -108,6 +108,7 @@ class Session {
   void write_trace();
   Status conclude(const std::vector<ThreadResult>& results, const NodeTotals& totals);
   void on_closed();
+  std::optional<NodeId> gone() const;
 
   wire::Heartbeat heartbeat() const;
   std::vector<Wait> own_waits() const;
@@ -123,6 +124,7 @@ class Session {
   const Result<std::shared_ptr<ComputeSlots>> slots_;          // null where no cluster is emulated
   SteadyPaceClock pace_;
   mesh::StopFlag stop_channels_;  // to other stages
+  std::shared_ptr<mesh::Channels> channels_;
   std::unique_ptr<AllReduceExchange> reduces_;  // exchange.kind: allreduce; else null
   PsClient client_;
 };

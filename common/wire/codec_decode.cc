@@ -227,7 +227,11 @@ Body read(Fields& f, const proto::NodeReport& in) {
   return m;
 }
 
-Body read(Fields& f, const proto::Leave& in) { return Leave{text_of(f, in.fault(), "fault")}; }
+Body read(Fields& f, const proto::Leave& in) {
+  Leave m{text_of(f, in.fault(), "fault"), std::nullopt};
+  if (in.has_lost()) m.lost = node_of(f, in.lost());
+  return m;
+}
 
 Body read(Fields& f, const proto::RunOver& in) {
   return RunOver{code_of(f, in.code(), StatusCode::kOk), text_of(f, in.message(), "message"), in.resumable(),

@@ -230,7 +230,11 @@ void put(const NodeReport& m, proto::Header& header) {
   out.set_bytes_reduced(m.bytes_reduced);
 }
 
-void put(const Leave& m, proto::Header& header) { header.mutable_leave()->set_fault(text(m.fault)); }
+void put(const Leave& m, proto::Header& header) {
+  proto::Leave& out = *header.mutable_leave();
+  out.set_fault(text(m.fault));
+  if (m.lost) out.set_lost(m.lost->value);
+}
 
 void put(const RunOver& m, proto::Header& header) {
   header.mutable_run_over()->set_code(static_cast<proto::Code>(m.code));

@@ -285,6 +285,7 @@ struct NodeReport {
 // The sender goes: after its report (ok), or because it failed (fault says why).
 struct Leave {
   std::string fault{};
+  std::optional<NodeId> lost{};  // who is gone, where that is why: its connection to the sender has ended
 };
 
 // The run is over; a node ends with success when ok. `resumable`: it has failed since it cannot go on without

@@ -127,6 +127,7 @@ Status Authority::on_node(NodeId from, const wire::Message& message, Ticks now) 
     return on(from, *evaluation, now);
   if (const auto* report = std::get_if<wire::NodeReport>(&message.body)) return on(from, *report);
   if (const auto* leave = std::get_if<wire::Leave>(&message.body)) {
+    if (leave->lost) who_is_gone(from, *leave, now);
     const bool before_its_time = leave->fault.empty() && !record_.has_report(from);
     lost(Peer::of(from), before_its_time ? "it left before its report" : leave->fault, now);
     return Status::ok();

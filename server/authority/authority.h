@@ -127,6 +127,7 @@ class Authority {
   bool hands_over() const { return hands_over_; }
 
   // A signal: the orderly end, with the model, but status "stopped".
+  void who_is_gone(NodeId from, const wire::Leave& leave, Ticks now);
   void stop(const std::string& reason, Ticks now);
   // A signal: the next version is saved, also where the configuration asks for no checkpoints; then the last
   // state of a run that is stopped is, too.

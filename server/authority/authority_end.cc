@@ -61,6 +61,13 @@ void Authority::lost(Peer peer, const std::string& why, Ticks now) {
   advance_end(now);
 }
 
+// A node that is connected to the others sees one of them go before that one's lease is over.
+void Authority::who_is_gone(NodeId from, const wire::Leave& leave, Ticks now) {
+  const NodeId gone = *leave.lost;
+  const bool could_be = nodes_talk() && gone != from && gone.value < nodes_.size() && !record_.has_report(gone);
+  if (could_be) lost(Peer::of(gone), leave.fault + " (so says node " + to_string(from) + ")", now);
+}
+
 void Authority::stop(const std::string& reason, Ticks now) {
   if (concluded() || run_status_ != "ok") return;
   if (stage_ == Stage::kGathering) {

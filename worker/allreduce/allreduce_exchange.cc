@@ -204,6 +204,7 @@ Status AllReduceExchange::reduce_round(std::unique_lock<std::mutex>& lock) {
     lock.lock();
     reduced_.hidden += parts_.now() - *std::exchange(reduces_since_, std::nullopt);
     reduced_.bytes += mesh_->bytes_sent() - std::exchange(bytes_sent_, mesh_->bytes_sent());
+    if (const auto gone = mesh_->gone()) gone_ = NodeId(*gone);
     PACELINE_RETURN_IF_ERROR(reduced);
   }
   step();
@@ -311,6 +312,11 @@ RunState AllReduceExchange::state() const {
 std::int64_t AllReduceExchange::bytes_sent() const {
   const std::lock_guard lock(mutex_);
   return bytes_sent_;
+}
+
+std::optional<NodeId> AllReduceExchange::gone() const {
+  const std::lock_guard lock(mutex_);
+  return gone_;
 }
 
 }  // namespace paceline

@@ -92,6 +92,8 @@ class AllReduceExchange final : public Exchange {
   std::shared_ptr<const RunState> state_at(Version version) const;
   // Of sums and gradients, to other nodes so far.
   std::int64_t bytes_sent() const;
+  // The node whose going has ended the exchange, if one has.
+  std::optional<NodeId> gone() const;
 
  private:
   // A training thread's gradient of this round, as far as it is final.
@@ -135,6 +137,7 @@ class AllReduceExchange final : public Exchange {
   Ticks since_;                                      // which are here since then
   std::deque<std::pair<Version, BlockRange>> kept_;  // to be evaluated
   std::int64_t bytes_sent_ = 0;
+  std::optional<NodeId> gone_;
   // Of this round's buckets: what they have sent, and how long they took; since when one is under way.
   EarlyPush reduced_;
   std::optional<Ticks> reduces_since_;

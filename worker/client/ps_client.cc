@@ -102,7 +102,9 @@ Status PsClient::finish(wire::NodeReport report) {
   return impl_->state_.await_end();
 }
 
-void PsClient::leave(const Status& why) { impl_->leave(why); }
+void PsClient::leave(const Status& why, std::optional<NodeId> gone) {
+  impl_->leave(why, Lost::kNothing, gone);
+}
 void PsClient::close(Status why) { impl_->close(std::move(why)); }
 Status PsClient::closed() const { return impl_->state_.closed(); }
 Lost PsClient::lost() const { return impl_->state_.lost(); }

@@ -158,7 +158,7 @@ class PsClient final : public Coordinator, public Exchange {
   // the authority alone must be heard of: it sees to the other shards, which end before the nodes.
   Status finish(wire::NodeReport report);
   // Says goodbye, so that nobody waits for this node, and why. Closes the client.
-  void leave(const Status& why);
+  void leave(const Status& why, std::optional<NodeId> gone = std::nullopt);
   // Releases every waiter with `why`; nothing is sent. Thread: any; not from a signal handler.
   void close(Status why);
   // Why the client was closed; OK while it is open. Once the run is over: kAborted for an orderly end.

@@ -183,9 +183,9 @@ class PsClient::Impl {
     options_.on_closed();
   }
 
-  void leave(const Status& why, Lost lost = Lost::kNothing) {
+  void leave(const Status& why, Lost lost = Lost::kNothing, std::optional<NodeId> gone = std::nullopt) {
     if (left_.exchange(true)) return;
-    boost::asio::post(io_, [this, fault = why.message()] { io_leave(fault); });
+    boost::asio::post(io_, [this, leave = wire::Leave{why.message(), gone}] { io_leave(leave); });
     close(why, lost);
   }
 
@@ -214,7 +214,7 @@ class PsClient::Impl {
     }
   }
   static Status io_send_to_authority(ServerLink& link, const wire::Body& body);
-  void io_leave(const std::string& fault);
+  void io_leave(const wire::Leave& leave);
 
   void io_connect_all();
   Status io_connect(ServerLink& link);

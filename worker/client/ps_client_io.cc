@@ -27,9 +27,9 @@ Status PsClient::Impl::io_send_to_authority(ServerLink& link, const wire::Body& 
 }
 
 // Over a connection that is not welcomed yet, too: behind its Join the server knows who leaves.
-void PsClient::Impl::io_leave(const std::string& fault) {
+void PsClient::Impl::io_leave(const wire::Leave& leave) {
   for (ServerLink& link : io_links_) {
-    if (link.socket != nullptr) (void)link.socket->send({wire::Leave{fault}, {}});
+    if (link.socket != nullptr) (void)link.socket->send({leave, {}});
   }
   io_said_goodbye_ = steady_now();
 }

@@ -74,6 +74,11 @@ Result<PeerMessage> Channels::receive(NodeId from) {
   return peer.gone.is_ok() ? stopped_ : peer.gone;
 }
 
+std::optional<NodeId> Channels::gone() const {
+  const std::lock_guard lock(mutex_);
+  return gone_;
+}
+
 // ---- the thread
 
 void Channels::run() {
@@ -115,6 +120,7 @@ void Channels::lose(Peer& peer, std::uint32_t rank, const std::string& why) {
   const std::lock_guard lock(mutex_);
   peer.gone = unavailable(name_of(place_, rank) + " " + why);
   peer.out.clear();
+  if (!gone_) gone_ = NodeId(rank);
   changed_.notify_all();
 }
 

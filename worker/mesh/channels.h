@@ -16,6 +16,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -41,6 +42,9 @@ class Channels final : public PeerChannels {
 
   Status send(NodeId to, PeerMessage message) override;
   Result<PeerMessage> receive(NodeId from) override;
+
+  // The first node that is gone, if any is. Thread: any.
+  std::optional<NodeId> gone() const;
 
  private:
   // As on the wire.
@@ -81,10 +85,11 @@ class Channels final : public PeerChannels {
   const Place place_;
   StopFlag& stop_;
   StopFlag wake_;  // somebody has sent, or the channels end
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Peer> peers_;  // by rank
   bool ends_ = false;
+  std::optional<NodeId> gone_;
   Status stopped_;
   std::thread thread_;
 };

@@ -83,7 +83,7 @@ class Mesh::Reduction {
   }
 
   // "node 3 (10.0.0.3:40123), node 4 (10.0.0.4:40123) closed their connections"; empty: none has.
-  std::string closed_connections() const {
+  std::string closed_connections() {
     std::string names;
     int count = 0;
     for (std::uint32_t rank = 0; rank < mesh_.peers_.size(); ++rank) {
@@ -93,7 +93,9 @@ class Mesh::Reduction {
       const int error = errno;
       if (got > 0 || (got < 0 && error != ECONNRESET && error != EPIPE)) continue;
       names += (count++ == 0 ? "" : ", ") + name_of(mesh_.place_, rank);
+      mesh_.gone_ = rank;
     }
+    if (count != 1) mesh_.gone_.reset();
     if (count == 0) return "";
     return names + (count == 1 ? " closed its connection" : " closed their connections");
   }

@@ -59,6 +59,8 @@ class Mesh {
 
   // What it has sent so far, as bytes of floats alone.
   std::int64_t bytes_sent() const { return bytes_sent_; }
+  // The rank that had closed its connection when reduce() failed by it; none where it was none or several.
+  std::optional<std::uint32_t> gone() const { return gone_; }
 
  private:
   Mesh(Place place, StopFlag& stop);
@@ -72,6 +74,7 @@ class Mesh {
   std::vector<float> decoded_;                      // in another encoding than fp32 through this
   Status broken_ = Status::ok();
   std::int64_t bytes_sent_ = 0;
+  std::optional<std::uint32_t> gone_;
 };
 
 }  // namespace paceline::mesh

@@ -30,6 +30,8 @@ class Crashes(DaemonTest):
             self.assertEqual(program.end(), 1)
             self.assertRegex(program.errors()[-1], r"node 1( \(127\.0\.0\.1:\d+\))? (lost|closed its connection)")
         self.assertLess(time.monotonic() - killed, 30)  # of 60 s
+        lost = self.summary()["lost"]
+        self.assertRegex(lost[0], r"^node 1: ", lost)  # not the one that was there to see it
 
     def test_of_an_all_reduce_a_node_that_stands_still_is_named_after_its_lease(self):
         servers, nodes = self.start_training("exchange.kind=allreduce", "cluster.lease=2s")
