@@ -100,6 +100,10 @@ Result<SimulatedRun> simulate(const RunConfig& config, const std::optional<fs::p
   if (config.exchange.kind != ExchangeKind::kServer) {
     return invalid_argument("exchange.kind: only servers are simulated, got allreduce, expected server");
   }
+  if (config.train.batch_norm_group != 1 && config.simulate.mode == SimulateMode::kTraining) {
+    return invalid_argument("train.batch_norm_group: one worker after another is simulated, got " +
+                            std::to_string(config.train.batch_norm_group) + ", expected 1, or simulate.mode: timing");
+  }
   SimulatedRun run{{}, config, std::nullopt};
   std::unique_ptr<ComputeTimes> traced_times;
   std::optional<std::string> fingerprint;

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <functional>
 #include <memory_resource>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -15,6 +16,7 @@
 #include "worker/model/accumulating.h"
 #include "worker/model/backend_per_size.h"
 #include "worker/model/gpu_module.h"
+#include "worker/model/peer_norm_group.h"
 #include "worker/pipeline/stage_trainer.h"
 #include "worker/run_data.h"
 
@@ -32,8 +34,13 @@ using MakeVectors = std::function<Result<std::unique_ptr<CacheVectors>>(const Op
 class NetworkTrainer final : public Task {
  public:
   // `make_vectors`: where the thread cache lies; empty: in the host's memory.
-  NetworkTrainer(BatchQueue queue, BackendPerSize backends, MakeVectors make_vectors)
-      : queue_(std::move(queue)), backends_(std::move(backends)), make_vectors_(std::move(make_vectors)) {}
+  // `norm_group`: that `backends` go by, or null.
+  NetworkTrainer(BatchQueue queue, BackendPerSize backends, MakeVectors make_vectors,
+                 std::shared_ptr<PeerNormGroup> norm_group)
+      : queue_(std::move(queue)),
+        norm_group_(std::move(norm_group)),
+        backends_(std::move(backends)),
+        make_vectors_(std::move(make_vectors)) {}
 
   Result<std::unique_ptr<CacheVectors>> make_cache_vectors(const OptimizerSection& optimizer,
                                                            std::int64_t) override {
@@ -43,6 +50,7 @@ class NetworkTrainer final : public Task {
 
   // A GPU may still read what was foreseen, and the queue makes another one there if that does not come.
   Status load(const Step& step) override {
+    if (norm_group_ != nullptr) norm_group_->begin(step.clock);
     const bool comes = std::exchange(foreseen_, std::nullopt) == step.batch;
     if (!comes && backend_ != nullptr) PACELINE_RETURN_IF_ERROR(backend_->forget());
     PACELINE_ASSIGN_OR_RETURN(batch_, queue_.next(step.batch, {step.local_step, step.local_steps}));
@@ -64,6 +72,7 @@ class NetworkTrainer final : public Task {
 
  private:
   BatchQueue queue_;
+  const std::shared_ptr<PeerNormGroup> norm_group_;
   BackendPerSize backends_;  // gone before the queue, whose mini-batches one of them may still read
   const MakeVectors make_vectors_;
   const MiniBatch* batch_ = nullptr;   // the queue's
@@ -129,9 +138,10 @@ Result<std::unique_ptr<Task>> make_network_evaluator(const RunConfig& config, co
                                                                   std::move(backend), std::move(stop)));
 }
 
-MakeBackend on_cpu(Backend kind) {
-  return [kind](const NetworkSpec& network, std::int64_t batch_size, std::uint64_t seed) {
-    return make_backend(kind, network, batch_size, seed);
+// `group`: of batch norms, or null.
+MakeBackend on_cpu(Backend kind, NormGroup* group) {
+  return [kind, group](const NetworkSpec& network, std::int64_t batch_size, std::uint64_t seed) {
+    return make_backend(kind, network, batch_size, seed, group);
   };
 }
 
@@ -195,10 +205,15 @@ class NetworkTasks final : public TaskFactory {
     return stages_ == nullptr ? TaskFactory::trained_by(node) : stages_->trained_by(node);
   }
   void meet(std::shared_ptr<PeerChannels> peers) override {
-    if (stages_ != nullptr) stages_->meet(std::move(peers));
+    if (stages_ != nullptr) return stages_->meet(std::move(peers));
+    const std::lock_guard lock(norm_group_mutex_);
+    peers_ = std::move(peers);
+    if (norm_group_ != nullptr) norm_group_->meet(peers_);
   }
   std::vector<PeerBounds> heard_from(NodeId node) const override {
-    return stages_ == nullptr ? std::vector<PeerBounds>() : stages_->heard_from(node);
+    if (stages_ != nullptr) return stages_->heard_from(node);
+    const std::uint32_t members = config_.train.batch_norm_group;
+    return members == 1 ? std::vector<PeerBounds>() : PeerNormGroup::heard_from(node, members, network_);
   }
   StageReport stage_report() const override { return stages_ == nullptr ? StageReport() : stages_->report(); }
 
@@ -208,19 +223,20 @@ class NetworkTasks final : public TaskFactory {
         return make_loader(with_images ? Kept::kNo : Kept::kYes);
       });
     }
-    PACELINE_ASSIGN_OR_RETURN(Computing with, computing_for(worker.thread));
+    const std::shared_ptr<PeerNormGroup> norm_group = norm_group_of(worker.node);
+    PACELINE_ASSIGN_OR_RETURN(Computing with, computing_for(worker.thread, norm_group.get()));
     BackendPerSize backends(accumulating(std::move(with.make_backend), config_.train.accumulate), network_,
                             config_.run.seed, sizes_kept_);
     // What the library refuses is known now, and the first step need not wait.
     PACELINE_RETURN_IF_ERROR(backends.of(config_.train.batch_size).status());
     return std::unique_ptr<Task>(std::make_unique<NetworkTrainer>(
-        loader_->open(prediction(worker)), std::move(backends), std::move(with.make_vectors)));
+        loader_->open(prediction(worker)), std::move(backends), std::move(with.make_vectors), norm_group));
   }
   // Mini-batches and dropout are functions of the step; what is predicted is only a hint.
-  bool trainers_are_alike() const override { return stages_ == nullptr; }
+  bool trainers_are_alike() const override { return stages_ == nullptr && config_.train.batch_norm_group == 1; }
   Result<std::unique_ptr<Task>> make_evaluator() override {
     // With the first thread's GPU, and a stream of its own there.
-    PACELINE_ASSIGN_OR_RETURN(const Computing with, computing_for(0));
+    PACELINE_ASSIGN_OR_RETURN(const Computing with, computing_for(0, nullptr));
     return make_network_evaluator(config_, with.make_backend, network_, data_, Stops(stopped_));
   }
   void warn_to(std::function<void(const std::string&)> warn) override {
@@ -257,12 +273,21 @@ class NetworkTasks final : public TaskFactory {
     MakeVectors make_vectors;
   };
   // For the calling thread, the node's `index`-th.
-  Result<Computing> computing_for(std::uint32_t index) const {
-    if (gpus_ == nullptr) return Computing{on_cpu(config_.train.backend), {}};
+  Result<Computing> computing_for(std::uint32_t index, NormGroup* norm_group) const {
+    if (gpus_ == nullptr) return Computing{on_cpu(config_.train.backend, norm_group), {}};
     PACELINE_ASSIGN_OR_RETURN(ThreadOfGpu thread, gpus_->for_thread(index));
     return Computing{std::move(thread.make_backend),
                      [make = std::move(thread.make_vectors), network = network_](
                          const OptimizerSection& optimizer) { return make(network, optimizer); }};
+  }
+
+  // Of the node's one thread; null: its batch norms go by its own mini-batch.
+  std::shared_ptr<PeerNormGroup> norm_group_of(NodeId node) {
+    if (config_.train.batch_norm_group == 1) return nullptr;
+    const std::lock_guard lock(norm_group_mutex_);
+    norm_group_ = std::make_shared<PeerNormGroup>(node, config_.train.batch_norm_group);
+    norm_group_->meet(peers_);
+    return norm_group_;
   }
 
   // Under `share: even` rank r of K has the r-th n of each K n samples, n being a round's; from a pool, whatever
@@ -282,6 +307,9 @@ class NetworkTasks final : public TaskFactory {
   RunData data_;
   std::unique_ptr<Loader> loader_;      // null: stages have their own
   std::unique_ptr<StageTasks> stages_;  // of a pipeline; else null
+  std::mutex norm_group_mutex_;         // guards the two below
+  std::shared_ptr<PeerNormGroup> norm_group_;
+  std::shared_ptr<PeerChannels> peers_;
   const std::shared_ptr<std::atomic<std::uint64_t>> stopped_ =
       std::make_shared<std::atomic<std::uint64_t>>(0);
 };
@@ -326,7 +354,7 @@ Result<Metric> evaluate_network(const RunConfig& config, std::span<const float> 
   // is opened, too: the test set is normalised with its numbers, and labelled by its classes.
   PACELINE_ASSIGN_OR_RETURN(const RunData data, RunData::open(config));
   PACELINE_ASSIGN_OR_RETURN(
-      auto evaluator, make_network_evaluator(config, on_cpu(config.train.backend), network, data,
+      auto evaluator, make_network_evaluator(config, on_cpu(config.train.backend, nullptr), network, data,
                                              Stops(std::make_shared<const std::atomic<std::uint64_t>>(0))));
   return evaluator->evaluate(parameters);
 }

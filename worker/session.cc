@@ -314,7 +314,7 @@ Status Session::send_initial_parameters() {
 
 // Where nodes talk to each other: every one knows every other one.
 Status Session::meet_nodes() {
-  if (reduces_ == nullptr && !config_.pipeline.enabled()) return Status::ok();
+  if (!nodes_are_connected(config_)) return Status::ok();
   PACELINE_ASSIGN_OR_RETURN(const std::string address,
                             mesh::address_towards(config_.cluster.endpoints.front()));
   PACELINE_ASSIGN_OR_RETURN(const mesh::Listening listening, mesh::listen_at(address));
@@ -322,7 +322,7 @@ Status Session::meet_nodes() {
                             client_.exchange_endpoints(listening.endpoint, config_.cluster.start_timeout));
   mesh::Place place{parts_.node.value, std::move(peers.endpoints), peers.token};
   PACELINE_RETURN_IF_ERROR(reduces_ != nullptr ? begin_reducing(listening, std::move(place))
-                                               : meet_stages(listening, std::move(place)));
+                                               : meet_peers(listening, std::move(place)));
   parts_.log.info("node " + to_string(parts_.node) + " is connected to " +
                   std::to_string(config_.cluster.nodes - 1) + " other node(s), and listens at " +
                   listening.endpoint);
@@ -336,7 +336,7 @@ Status Session::begin_reducing(const mesh::Listening& listening, mesh::Place pla
   return reduces_->begin(from);
 }
 
-Status Session::meet_stages(const mesh::Listening& listening, mesh::Place place) {
+Status Session::meet_peers(const mesh::Listening& listening, mesh::Place place) {
   const auto within = std::chrono::duration_cast<std::chrono::milliseconds>(config_.cluster.start_timeout);
   PACELINE_ASSIGN_OR_RETURN(channels_,
                             mesh::Channels::connect(listening, std::move(place), stop_channels_, within,

@@ -98,7 +98,7 @@ class Session {
   void say_waits() const;
   Status meet_nodes();
   Status begin_reducing(const mesh::Listening& listening, mesh::Place place);
-  Status meet_stages(const mesh::Listening& listening, mesh::Place place);
+  Status meet_peers(const mesh::Listening& listening, mesh::Place place);
   // Thread: the one that trains with it.
   Result<Trainer> make_trainer(WorkerId worker);
   step::StepRules step_rules() const;

@@ -32,18 +32,13 @@ void check_exchange(Judge& judge, const RunConfig& c) {
                              const std::string& expected) {
     judge.refuse_if(wrong, {key, "exchange.kind"}, why, got + " with exchange.kind: allreduce", expected);
   };
+  check_connected(judge, c, "exchange.kind");
   only_with(c.sync.policy != PolicyKind::kBsp, "sync.policy", "an all-reduce waits for every worker",
             name_of(c.sync.policy), "bsp, or exchange.kind: server");
   only_with(c.sync.combine != CombineMode::kMean, "sync.combine", "what is summed is divided by all",
             name_of(c.sync.combine), "mean");
   only_with(c.cluster.shards != 1, "cluster.shards", "no gradient goes to a server",
             std::to_string(c.cluster.shards), "1");
-  only_with(c.cluster.replicas != 1, "cluster.replicas", "the server is not what the parameters lie in",
-            std::to_string(c.cluster.replicas), "1");
-  only_with(c.cluster.nodes_at_start.has_value(), "cluster.nodes_at_start",
-            "every node has its place in the plan", "a number", "null");
-  only_with(c.cluster.reconnect_timeout > Duration(0), "cluster.reconnect_timeout",
-            "a run whose nodes hold the parameters is not taken up again", "a time", "0s");
   only_with(c.cluster.shared_memory == SharedMemory::kOn, "cluster.shared_memory",
             "no gradient goes to a server", "on", "auto or off");
   only_with(!only_rounds(c.cluster.gradient_encoding), "cluster.gradient_encoding",
@@ -54,8 +49,6 @@ void check_exchange(Judge& judge, const RunConfig& c) {
   only_with(c.cluster.apply_threads.has_value(), "cluster.apply_threads", "no server applies a gradient",
             "a number", "null");
   only_with(c.server.device != Device::kCpu, "server.device", "no server applies a gradient", "cuda", "cpu");
-  only_with(!c.security.keys.empty(), "security.keys", "what nodes say to each other is not encrypted",
-            "keys", "null, and a network of your own");
   only_with(c.train.warm_start_steps > 0, "train.warm_start_steps",
             "the others meet node 0 within cluster.start_timeout",
             std::to_string(c.train.warm_start_steps), "0, or exchange.kind: server");
@@ -68,8 +61,6 @@ void check_exchange(Judge& judge, const RunConfig& c) {
   only_with(c.train.on_nan != OnNan::kStop, "train.on_nan", "a sum is of all or of none", "skip", "stop");
   only_with(c.train.sizing() != BatchSizing::kEqual, balance_key(c.train),
             "every gradient weighs the same", "speed", "off");
-  only_with(c.train.device != Device::kCpu, "train.device", "gradients are summed in the host's memory",
-            "cuda", "cpu");
   only_with(c.train.optimizer.delay_compensation.kind != CompensationKind::kNone,
             "train.optimizer.delay_compensation.kind", "no gradient is stale", "a kind", "none");
   check_plan(judge, c);

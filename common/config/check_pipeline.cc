@@ -46,6 +46,7 @@ void check_pipeline(Judge& judge, const RunConfig& c) {
                              const std::string& expected) {
     judge.refuse_if(wrong, {key, "pipeline.stages"}, why, got + " with pipeline.stages", expected);
   };
+  check_connected(judge, c, "pipeline.stages");
   const std::string stages = std::to_string(c.pipeline.stages);
   only_with(c.exchange.kind != ExchangeKind::kServer, "exchange.kind", "stages have different parameters",
             name_of(c.exchange.kind), "server");
@@ -61,21 +62,12 @@ void check_pipeline(Judge& judge, const RunConfig& c) {
   // Under the others a stop may find one stage a clock ahead of another, and a resumed run shares them out anew.
   only_with(c.sync.policy != PolicyKind::kBsp || !c.sync.stages.empty(), "sync.policy",
             "the stages of a group stop at the same clock", name_of(c.sync.policy), "bsp");
-  only_with(c.cluster.nodes_at_start.has_value(), "cluster.nodes_at_start", "every stage is needed",
-            "a number", "null");
-  only_with(c.cluster.replicas != 1, "cluster.replicas", "a server that is replaced ends the run",
-            std::to_string(c.cluster.replicas), "1");
-  only_with(c.cluster.reconnect_timeout > Duration(0), "cluster.reconnect_timeout",
-            "stages do not connect again", "a time", "0s");
   only_with(c.cluster.gradient_encoding != Encoding::kFp32, "cluster.gradient_encoding",
             "a stage's gradient is sent as it is", name_of(c.cluster.gradient_encoding), "fp32");
   only_with(c.cluster.parameter_encoding != Encoding::kFp32, "cluster.parameter_encoding",
             "a part of the parameters is sent as it is", name_of(c.cluster.parameter_encoding), "fp32");
-  only_with(!c.security.keys.empty(), "security.keys", "what stages say to each other is not encrypted",
-            "keys", "null, and a network of your own");
   only_with(c.server.device != Device::kCpu, "server.device", "servers keep zeros in the host's memory",
             "cuda", "cpu");
-  only_with(c.train.device != Device::kCpu, "train.device", "stages compute on the CPU", "cuda", "cpu");
   only_with(c.train.share != Share::kEven || c.train.total_iterations % c.pipeline.stages != 0,
             "train.total_iterations", "every stage takes part in every step",
             std::to_string(c.train.total_iterations) + " iterations, share: " + name_of(c.train.share),

@@ -48,6 +48,10 @@ void check_exchange(Judge& judge, const RunConfig& c);
 
 // pipeline:, and what goes with stages.
 void check_pipeline(Judge& judge, const RunConfig& c);
+// What goes with connections between nodes, which `by` asks for: "pipeline.stages".
+void check_connected(Judge& judge, const RunConfig& c, const char* by);
+// train.batch_norm_group.
+void check_norm_group(Judge& judge, const RunConfig& c);
 
 // security:, and addresses that other machines reach.
 void check_security(Judge& judge, const RunConfig& c);

@@ -307,6 +307,7 @@ struct TrainSection {
       "cifar_cnn_small";  // a ready-made network's name | layers (then `layers` is the network)
   std::vector<LayerConfig> layers;
   double dropout = 0.0;                // ready-made networks: rate before the last dense layer
+  std::uint32_t batch_norm_group = 1;  // nodes whose values batch norms measure together
   bool zero_gamma = false;             // ready-made residual networks: blocks begin as the identity
   Backend backend = Backend::kOnednn;  // on the CPU
   OptimizerSection optimizer;          // the servers'
@@ -495,5 +496,11 @@ struct RunConfig {
   SimulateSection simulate;
   bool operator==(const RunConfig&) const = default;
 };
+
+// Whether nodes of the run are connected to each other, and none can go on without the others.
+inline bool nodes_are_connected(const RunConfig& config) {
+  return config.exchange.kind == ExchangeKind::kAllreduce || config.pipeline.enabled() ||
+         config.train.batch_norm_group > 1;
+}
 
 }  // namespace paceline

@@ -294,6 +294,12 @@ void add_train(Schema& schema) {
                       .effect = "Ready-made networks: dropout before the last dense layer; 0 is off.",
                       .trade_off = "Generalises better over many epochs, learns more slowly in few."}));
   keys.push_back(
+      row(PACELINE_FIELD(train.batch_norm_group), whole32(1, 65536), Scope::kWholeRun,
+          {.unit = "nodes",
+           .effect = "A batch_norm goes by mean and variance of the mini-batches of so many nodes together.",
+           .trade_off = "Small mini-batches have noisy statistics, which a group mends. Two messages a layer and "
+                        "step between its nodes; all of them compute at the pace of the slowest."}));
+  keys.push_back(
       row(PACELINE_FIELD(train.zero_gamma), boolean(), Scope::kWholeRun,
           {.effect = "Ready-made residual networks: the last norm of each block begins with gamma 0, so "
                      "that blocks begin as the identity.",

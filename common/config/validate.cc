@@ -131,6 +131,8 @@ void check_layers(Judge& judge, const RunConfig& c, const NetworkSpec& network) 
                   "statistics of a batch_norm would shrink with the gradient",
                   std::string("staleness: ") + name_of(train.optimizer.staleness),
                   "staleness: none, or a network without batch_norm");
+  judge.refuse_if(train.batch_norm_group > 1 && !network.mixes_samples(), {"train.batch_norm_group", "train.model"},
+                  "a network without batch_norm", std::to_string(train.batch_norm_group), "1");
   judge.refuse_if(
       train.accumulate > 1 && network.mixes_samples() && train.batch_size / train.accumulate == 1,
       {"train.accumulate", "train.batch_size"}, "a part of one sample, which a batch_norm cannot measure",
@@ -423,6 +425,7 @@ Status validate(const RunConfig& config, const Given& given, LoadFor what) {
   check_exchange(judge, config);
   check_network(judge, config);
   check_pipeline(judge, config);
+  check_norm_group(judge, config);
   check_optimizer(judge, config);
   check_local_steps(judge, config);
   check_accumulation(judge, config);

@@ -356,7 +356,7 @@ class Authority {
 
   // Nodes talk to each other, and none can be done without: an all-reduce, or a pipeline.
   std::string why_needed(NodeId node) const;
-  bool nodes_talk() const { return reduces() || config_.pipeline.enabled(); }
+  bool nodes_talk() const { return nodes_are_connected(config_); }
   // All-reduce: the nodes hold the parameters, and give them to the shard in the end.
   bool reduces() const { return config_.exchange.kind == ExchangeKind::kAllreduce; }
   std::vector<std::string> endpoints_;  // by node, as it has said; empty: not yet

@@ -16,6 +16,7 @@ std::string in_seconds(std::chrono::nanoseconds d) {
 
 std::string Authority::why_needed(NodeId node) const {
   if (reduces()) return "exchange.kind: allreduce needs every node";
+  if (config_.train.batch_norm_group > 1) return "train.batch_norm_group: the others go by its statistics, too";
   const std::uint32_t stages = config_.pipeline.stages;
   return "stage " + std::to_string(node.value % stages) + " of group " + std::to_string(node.value / stages) +
          ", whose nodes cannot go on without it";

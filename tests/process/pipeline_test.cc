@@ -81,6 +81,28 @@ TEST_CASE("two_groups_are_one_with_the_double_mini_batch") {
   CHECK(apart(run_stages(one), run_stages(two)) < 1e-6);
 }
 
+// Statistics travel as float32.
+TEST_CASE("a_group_of_nodes_has_the_batch_norm_of_one_node_with_all_their_samples") {
+  RunConfig one = without_pipeline(piped(1));
+  one.cluster.nodes = 1;
+  one.train.total_iterations = 20;
+  one.train.layers = {{.kind = LayerKind::kConv, .out = 4, .kernel = 5, .stride = 2, .bias = false},
+                      {.kind = LayerKind::kBatchNorm},
+                      {.kind = LayerKind::kRelu},
+                      {.kind = LayerKind::kGlobalAveragePool},
+                      {.kind = LayerKind::kBatchNorm},
+                      {.kind = LayerKind::kDense, .out = 10}};
+  RunConfig group = one;
+  group.cluster.nodes = 2;
+  group.train.total_iterations = 40;
+  group.train.batch_norm_group = 2;
+  one.train.batch_size = 2 * group.train.batch_size;
+  const auto whole = run_stages(one);
+  CHECK(apart(run_stages(group), whole) < 1e-5);
+  group.train.batch_norm_group = 1;
+  CHECK(apart(run_stages(group), whole) > 1e-4);  // so it is the group that does it
+}
+
 namespace {
 
 // The network's tasks, of a node that leaves in its step at clock 7.
@@ -91,6 +113,7 @@ class LeavingTasks final : public TaskFactory {
   const Layout& layout() const override { return tasks_->layout(); }
   Range trained_by(NodeId node) const override { return tasks_->trained_by(node); }
   void meet(std::shared_ptr<PeerChannels> peers) override { tasks_->meet(std::move(peers)); }
+  std::vector<PeerBounds> heard_from(NodeId node) const override { return tasks_->heard_from(node); }
   std::uint64_t data_fingerprint() const override { return tasks_->data_fingerprint(); }
   void initialize(std::span<float> parameters) const override { tasks_->initialize(parameters); }
   Result<std::unique_ptr<Task>> make_evaluator() override { return tasks_->make_evaluator(); }

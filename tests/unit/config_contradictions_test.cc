@@ -119,6 +119,29 @@ TEST_CASE("what_a_pipeline_does_not_go_with_is_refused") {
       Catch::Matchers::Contains("each stage's gradient would step the others' parameters"));
 }
 
+TEST_CASE("what_a_batch_norm_over_groups_does_not_go_with_is_refused") {
+  const std::string good =
+      "{cluster: {nodes: 4}, train: {model: resnet20, total_iterations: 40, batch_norm_group: 2}}";
+  CHECK(parse_config(good, "run.yaml", {}).status().message() == "");
+  struct Case {
+    const char* given;
+    const char* start;
+  };
+  for (const Case& bad : std::vector<Case>{
+           {"train.batch_norm_group=3",
+            "train.batch_norm_group: a group that does not divide the nodes, got 3 for 4 nodes"},
+           {"train.batch_norm_group=0", "train.batch_norm_group: "},
+           {"train.model=cifar_cnn", "train.model: a network without batch_norm"},
+           {"sync.policy=ssp", "sync.policy: members compute at the same clock, got ssp"},
+           {"cluster.threads_per_node=2", "cluster.threads_per_node: a member is a node"},
+           {"train.accumulate=2", "train.accumulate: a mini-batch in parts has statistics of parts"},
+           {"train.total_iterations=41", "train.total_iterations: every member takes part in every step"},
+           {"cluster.reconnect_timeout=5s", "cluster.reconnect_timeout: nodes do not connect"},
+           {"security.keys=keys", "security.keys: "}}) {
+    CHECK_THAT(refusal(good, {bad.given}), Catch::Matchers::Contains(bad.start));
+  }
+}
+
 TEST_CASE("what_large_mini_batches_do_not_go_with_is_refused_by_file_line_and_key") {
   const std::string good =
       "train:\n  total_iterations: 100\n  batch_size: 64\n  optimizer:\n    kind: lars\n    weight_decay: "

@@ -9,15 +9,16 @@
 namespace paceline {
 
 Result<std::unique_ptr<NetworkBackend>> make_backend(Backend kind, NetworkSpec network,
-                                                     std::int64_t batch_size, std::uint64_t seed) {
+                                                     std::int64_t batch_size, std::uint64_t seed,
+                                                     NormGroup* norm_group) {
   if (batch_size < 1) {
     return invalid_argument("batch size " + std::to_string(batch_size) + ", expected at least 1");
   }
   switch (kind) {
     case Backend::kReference:
-      return make_reference_backend(std::move(network), batch_size, seed);
+      return make_reference_backend(std::move(network), batch_size, seed, Activations::kDouble, norm_group);
     case Backend::kOnednn:
-      return make_onednn_backend(std::move(network), batch_size, seed);
+      return make_onednn_backend(std::move(network), batch_size, seed, norm_group);
   }
   return invalid_argument("unknown back end " + std::to_string(static_cast<int>(kind)));
 }

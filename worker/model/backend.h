@@ -16,6 +16,7 @@
 #include "common/status.h"
 #include "common/task/task.h"
 #include "worker/model/batch.h"
+#include "worker/model/norm_group.h"
 
 namespace paceline {
 
@@ -50,8 +51,11 @@ class NetworkBackend {
 // thread that will use it: oneDNN keeps thread-local state, and the thread's OpenMP team size is set to 1.
 // Errors: kInvalidArgument when batch_size < 1; kInternal when the library refuses the network, with its
 // reason.
+// `norm_group`: whose values batch norms go by in training, and which outlives it; null: the mini-batch's alone. Where
+// the group fails gradient() has its error.
 Result<std::unique_ptr<NetworkBackend>> make_backend(Backend kind, NetworkSpec network,
-                                                     std::int64_t batch_size, std::uint64_t seed);
+                                                     std::int64_t batch_size, std::uint64_t seed,
+                                                     NormGroup* norm_group = nullptr);
 
 // Makes back ends of one kind for one thread, and is called on that thread: arguments and errors as
 // make_backend()'s.

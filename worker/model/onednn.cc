@@ -31,11 +31,12 @@ Status library_failed(const dnnl::error& e) { return internal_error(std::string(
 class OnednnBackend : public NetworkBackend {
  public:
   // May throw dnnl::error.
-  OnednnBackend(NetworkSpec network, std::int64_t batch_size, std::uint64_t seed)
+  OnednnBackend(NetworkSpec network, std::int64_t batch_size, std::uint64_t seed, NormGroup* norm_group)
       : network_(std::move(network)),
         batch_size_(batch_size),
         seed_(seed),
-        whole_(network_, batch_size),
+        norm_group_(norm_group),
+        whole_(network_, batch_size, norm_group),
         filled_images_(batch_size * network_.input.size()) {}
 
   Result<Metric> gradient(std::span<const float> parameters, const Batch& batch, std::span<float> gradient,
@@ -50,6 +51,7 @@ class OnednnBackend : public NetworkBackend {
       const Metric metric = loss(plan, batch);
       plan.program().point_gradient(gradient.data());
       plan.program().run(Pass::kBackward, When::kTraining, final_from);
+      if (norm_group_ != nullptr) PACELINE_RETURN_IF_ERROR(norm_group_->status());
       return metric;
     } catch (const dnnl::error& e) {
       return library_failed(e);
@@ -76,7 +78,7 @@ class OnednnBackend : public NetworkBackend {
     if (samples == batch_size_ || !network_.mixes_samples()) return whole_;
     if (!smaller_ || smaller_->samples() != samples) {
       smaller_.reset();  // before the next one takes its memory
-      smaller_.emplace(network_, samples);
+      smaller_.emplace(network_, samples, norm_group_);
     }
     return *smaller_;
   }
@@ -118,6 +120,7 @@ class OnednnBackend : public NetworkBackend {
   NetworkSpec network_;
   std::int64_t batch_size_;
   std::uint64_t seed_;
+  NormGroup* norm_group_;
   Plan whole_;  // of batch_size_ samples
   std::optional<Plan> smaller_;
   std::vector<float> filled_images_;
@@ -126,11 +129,11 @@ class OnednnBackend : public NetworkBackend {
 }  // namespace
 
 Result<std::unique_ptr<NetworkBackend>> make_onednn_backend(NetworkSpec network, std::int64_t batch_size,
-                                                            std::uint64_t seed) {
+                                                            std::uint64_t seed, NormGroup* norm_group) {
   omp_set_num_threads(1);
   try {
     return std::unique_ptr<NetworkBackend>(
-        std::make_unique<OnednnBackend>(std::move(network), batch_size, seed));
+        std::make_unique<OnednnBackend>(std::move(network), batch_size, seed, norm_group));
   } catch (const dnnl::error& e) {
     return library_failed(e);
   }

@@ -8,10 +8,10 @@
 
 namespace paceline::onednn {
 
-Plan::Plan(const NetworkSpec& network, std::int64_t batch_size)
-    : Plan(network, whole_network(network), batch_size) {}
+Plan::Plan(const NetworkSpec& network, std::int64_t batch_size, NormGroup* norm_group)
+    : Plan(network, whole_network(network), batch_size, norm_group) {}
 
-Plan::Plan(const NetworkSpec& network, const StageSpec& stage, std::int64_t batch_size)
+Plan::Plan(const NetworkSpec& network, const StageSpec& stage, std::int64_t batch_size, NormGroup* norm_group)
     : network_(network),
       stage_(stage),
       batch_size_(batch_size),
@@ -19,6 +19,7 @@ Plan::Plan(const NetworkSpec& network, const StageSpec& stage, std::int64_t batc
       images_(program_.make_unbound(plain(dims_of(batch_size, network.input)))),
       nodes_(nodes_in_order()),
       outputs_(network.layers.size() + 1) {
+  program_.set_norm_group(norm_group);
   swap_relus_and_pools(nodes_);
   let_layers_do_relus(nodes_);
   count_readers();

@@ -23,10 +23,11 @@ namespace paceline::onednn {
 // Thread: the one that made it. The constructor may throw dnnl::error.
 class Plan {
  public:
-  // `network` must outlive this.
-  Plan(const NetworkSpec& network, std::int64_t batch_size);
+  // `network` must outlive this, and `norm_group`, if there is one.
+  Plan(const NetworkSpec& network, std::int64_t batch_size, NormGroup* norm_group = nullptr);
   // Of a stage of it alone.
-  Plan(const NetworkSpec& network, const StageSpec& stage, std::int64_t batch_size);
+  Plan(const NetworkSpec& network, const StageSpec& stage, std::int64_t batch_size,
+       NormGroup* norm_group = nullptr);
 
   std::int64_t samples() const { return batch_size_; }
   Program& program() { return program_; }

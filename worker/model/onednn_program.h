@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "common/network/network.h"
+#include "worker/model/norm_group.h"
 
 namespace paceline::onednn {
 
@@ -49,6 +50,10 @@ class Program {
 
   const dnnl::engine& engine() const { return engine_; }
 
+  // Null: a batch_norm goes by the mini-batch's own values.
+  void set_norm_group(NormGroup* group) { norm_group_ = group; }
+  NormGroup* norm_group() const { return norm_group_; }
+
   memory make(const memory::desc& desc) const { return memory(desc, engine_); }
   // A memory without memory, for set_data_handle.
   memory make_unbound(const memory::desc& desc) const { return memory(desc, engine_, nullptr); }
@@ -69,7 +74,12 @@ class Program {
       arena_bytes_ = std::max(arena_bytes_, scratchpad.get_size());
       arguments.emplace(DNNL_ARG_SCRATCHPAD, scratchpads_.back());
     }
-    calls(pass).push_back({Primitive(desc), std::move(arguments), when});
+    calls(pass).push_back({Primitive(desc), std::move(arguments), when, {}});
+  }
+
+  // Between the primitives, which have been executed as far as they stand in front of it.
+  void append_host(Pass pass, std::function<void()> compute, When when) {
+    calls(pass).push_back({{}, {}, when, std::move(compute)});
   }
 
   void append_reorder(Pass pass, const memory& from, const memory& to, When when = When::kAlways) {
@@ -134,7 +144,7 @@ class Program {
   // `when`: kTraining or kEvaluation. `final_from` is called with what was marked as soon as it is computed.
   void run(Pass pass, When when, const std::function<void(std::int64_t)>& final_from) {
     for (const Call& call : calls(pass)) {
-      if (call.when == When::kAlways || call.when == when) call.primitive.execute(stream_, call.arguments);
+      if (call.when == When::kAlways || call.when == when) execute(call);
       if (!call.final_from) continue;
       stream_.wait();
       final_from(*call.final_from);
@@ -147,8 +157,14 @@ class Program {
     dnnl::primitive primitive;
     Arguments arguments;
     When when;
+    std::function<void()> host;  // instead of a primitive
     std::optional<std::int64_t> final_from = {};
   };
+  void execute(const Call& call) {
+    if (call.host == nullptr) return call.primitive.execute(stream_, call.arguments);
+    stream_.wait();
+    call.host();
+  }
   struct Window {
     memory target;
     std::int64_t offset;
@@ -166,6 +182,7 @@ class Program {
 
   dnnl::engine engine_;
   dnnl::stream stream_;
+  NormGroup* norm_group_ = nullptr;
   std::vector<Call> forward_;
   std::vector<Call> backward_;
   std::vector<Window> parameters_;

@@ -37,10 +37,12 @@ void keep_bfloat16(std::span<double> values) {
 
 class ReferenceBackend : public NetworkBackend {
  public:
-  ReferenceBackend(NetworkSpec network, std::int64_t batch_size, std::uint64_t seed, Activations activations)
+  ReferenceBackend(NetworkSpec network, std::int64_t batch_size, std::uint64_t seed, Activations activations,
+                   NormGroup* norm_group)
       : network_(std::move(network)),
         batch_size_(batch_size),
         seed_(seed),
+        norm_group_(norm_group),
         keep_(activations == Activations::kDouble ? keep_as_they_are : keep_bfloat16),
         parameters_(network_.layout.size()),
         gradient_(network_.layout.size()),
@@ -55,6 +57,7 @@ class ReferenceBackend : public NetworkBackend {
     std::fill(gradient_.begin(), gradient_.end(), 0.0);
     ReferencePass pass = pass_of(Mode::kTraining, batch);
     pass.gradient = gradient_;
+    pass.norm_group = norm_group_;
     forward(pass);
     Values difference(logits().size());
     const Metric total = loss(batch, difference);
@@ -68,6 +71,7 @@ class ReferenceBackend : public NetworkBackend {
       round_to(gradient, layer.tensors());
       final_from(layer.weight.offset);
     });
+    if (norm_group_ != nullptr) PACELINE_RETURN_IF_ERROR(norm_group_->status());
     return total;
   }
 
@@ -137,6 +141,7 @@ class ReferenceBackend : public NetworkBackend {
   NetworkSpec network_;
   std::int64_t batch_size_;
   std::uint64_t seed_;
+  NormGroup* norm_group_;
   void (*keep_)(std::span<double>);  // as activations are kept
   Values parameters_;
   Values gradient_;
@@ -146,9 +151,10 @@ class ReferenceBackend : public NetworkBackend {
 }  // namespace
 
 Result<std::unique_ptr<NetworkBackend>> make_reference_backend(NetworkSpec network, std::int64_t batch_size,
-                                                               std::uint64_t seed, Activations activations) {
+                                                               std::uint64_t seed, Activations activations,
+                                                               NormGroup* norm_group) {
   return std::unique_ptr<NetworkBackend>(
-      std::make_unique<ReferenceBackend>(std::move(network), batch_size, seed, activations));
+      std::make_unique<ReferenceBackend>(std::move(network), batch_size, seed, activations, norm_group));
 }
 
 }  // namespace paceline

@@ -27,6 +27,6 @@ enum class Activations { kDouble, kBfloat16 };
 // all activations of a mini-batch, in double; in an evaluation those of one sample.
 Result<std::unique_ptr<NetworkBackend>> make_reference_backend(
     NetworkSpec network, std::int64_t batch_size, std::uint64_t seed,
-    Activations activations = Activations::kDouble);
+    Activations activations = Activations::kDouble, NormGroup* norm_group = nullptr);
 
 }  // namespace paceline

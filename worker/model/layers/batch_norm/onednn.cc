@@ -1,4 +1,8 @@
+#include <algorithm>
+#include <cmath>
 #include <optional>
+#include <span>
+#include <utility>
 
 #include "worker/model/layers/onednn_layer.h"
 
@@ -12,9 +16,13 @@ using Backward = dnnl::batch_normalization_backward;
 
 // Two primitives: one normalises by the mini-batch's own mean and variance and leaves them for the backward pass,
 // one by the running ones. A ReLU behind it is done in both, and undone by bits that the first one keeps.
+//
+// In a group of workers (worker/model/norm_group.h) the first one is two. One measures; what the group makes of it is
+// given to one that normalises, as the running ones are. Its backward pass has d(beta), d(gamma) and d(x) without what
+// the statistics owe to x; a third one normalises once more, by what the group says of that, and is added.
 class BatchNorm final : public OnednnLayer {
  public:
-  explicit BatchNorm(const Layer& layer) : layer_(layer), channels_{layer.out.channels} {}
+  BatchNorm(const Layer& layer, std::size_t index) : layer_(layer), index_(index), channels_{layer.out.channels} {}
 
   memory forward(Program& program, const Surroundings& around) override {
     source_ = around.sources[0];
@@ -22,11 +30,16 @@ class BatchNorm final : public OnednnLayer {
     if (around.with_relu) flags_ = flags_ | normalization_flags::fuse_norm_relu;
     const memory::desc desc = source_.get_desc();
     const auto epsilon = static_cast<float>(layer_.epsilon);
-    forward_.emplace(Forward::desc(dnnl::prop_kind::forward_training, desc, epsilon, flags_),
-                     Program::attributes(), program.engine());
     const memory output = program.make(desc);
     mean_ = program.make(plain(channels_));
     variance_ = program.make(plain(channels_));
+    group_ = program.norm_group();
+    if (group_ != nullptr) {
+      measure(program, output);
+      flags_ = flags_ | normalization_flags::use_global_stats;
+    }
+    forward_.emplace(Forward::desc(dnnl::prop_kind::forward_training, desc, epsilon, flags_),
+                     Program::attributes(), program.engine());
     Arguments arguments = common_arguments(program);
     arguments.insert({{DNNL_ARG_DST, output}, {DNNL_ARG_MEAN, mean_}, {DNNL_ARG_VARIANCE, variance_}});
     if (around.with_relu) {
@@ -66,6 +79,7 @@ class BatchNorm final : public OnednnLayer {
                         {DNNL_ARG_DIFF_SHIFT, program.gradient(layer_.bias, channels_)}};
     if (workspace_) arguments.emplace(DNNL_ARG_WORKSPACE, *workspace_);
     program.append<Backward>(Pass::kBackward, backward, std::move(arguments));
+    if (group_ != nullptr) correct(program, read);
     program.mark_final(layer_.tensors().offset);
     return {wanted[0] ? read : memory()};
   }
@@ -77,8 +91,82 @@ class BatchNorm final : public OnednnLayer {
             {DNNL_ARG_SHIFT, program.parameter(layer_.bias, channels_)}};
   }
 
+  std::span<float> of_channels(const memory& each) const {
+    return {onednn::floats_of(each), static_cast<std::size_t>(channels_[0])};
+  }
+  std::int64_t samples() const { return source_.get_desc().dims()[0]; }
+  std::int64_t places() const { return layer_.out.height * layer_.out.width; }
+
+  // The mini-batch's mean and variance, and then the group's. What is normalised on the way is written over.
+  void measure(Program& program, const memory& output) {
+    const Forward::primitive_desc own({dnnl::prop_kind::forward_training, source_.get_desc(),
+                                       static_cast<float>(layer_.epsilon), normalization_flags::none},
+                                      Program::attributes(), program.engine());
+    program.append<Forward>(Pass::kForward, own,
+                            {{DNNL_ARG_SRC, source_},
+                             {DNNL_ARG_DST, output},
+                             {DNNL_ARG_MEAN, mean_},
+                             {DNNL_ARG_VARIANCE, variance_}},
+                            When::kTraining);
+    program.append_host(
+        Pass::kForward,
+        [this] {
+          const std::span<float> mean = of_channels(mean_);
+          const std::span<float> variance = of_channels(variance_);
+          NormPart part{samples(), {mean.begin(), mean.end()}, {variance.begin(), variance.end()}};
+          for (float& squares : part.second) squares *= static_cast<float>(samples() * places());
+          const NormStatistics all =
+              combined(group_->exchange(index_, NormPass::kForward, std::move(part)), places());
+          values_ = all.values;
+          std::copy(all.mean.begin(), all.mean.end(), mean.begin());
+          std::copy(all.variance.begin(), all.variance.end(), variance.begin());
+        },
+        When::kTraining);
+  }
+
+  // Of d(x), which is `read`: the part that the statistics owe to x, times -gamma / deviation.
+  void correct(Program& program, const memory& read) {
+    const memory by_z = program.make(plain(channels_));
+    const memory by_one = program.make(plain(channels_));
+    const memory beta = program.gradient(layer_.bias, channels_);
+    const memory gamma = program.gradient(layer_.weight, channels_);
+    const memory scale = program.parameter(layer_.weight, channels_);
+    program.append_host(
+        Pass::kBackward,
+        [=, this] {
+          const std::span<float> first = of_channels(beta);
+          const std::span<float> second = of_channels(gamma);
+          const NormPart part{samples(), {first.begin(), first.end()}, {second.begin(), second.end()}};
+          const NormCorrection owed = correction_of(group_->exchange(index_, NormPass::kBackward, part), samples(),
+                                                    places());
+          for (std::size_t c = 0; c < first.size(); ++c) {
+            const double times =
+                -of_channels(scale)[c] / std::sqrt(double{of_channels(variance_)[c]} + layer_.epsilon);
+            of_channels(by_one)[c] = static_cast<float>(times * owed.first[c]);
+            of_channels(by_z)[c] = static_cast<float>(times * owed.second[c]);
+          }
+        },
+        When::kAlways);
+    const auto flags = normalization_flags::use_global_stats | normalization_flags::use_scale |
+                       normalization_flags::use_shift;
+    const memory::desc desc = source_.get_desc();
+    const Forward::primitive_desc normalise(
+        {dnnl::prop_kind::forward_inference, desc, static_cast<float>(layer_.epsilon), flags}, Program::attributes(),
+        program.engine());
+    const memory owed = program.make(desc);
+    program.append<Forward>(Pass::kBackward, normalise,
+                            {{DNNL_ARG_SRC, source_},
+                             {DNNL_ARG_DST, owed},
+                             {DNNL_ARG_MEAN, mean_},
+                             {DNNL_ARG_VARIANCE, variance_},
+                             {DNNL_ARG_SCALE, by_z},
+                             {DNNL_ARG_SHIFT, by_one}});
+    program.append_sum(Pass::kBackward, read, owed);
+  }
+
   // To where the buffers are in the gradient; the variance without its bias.
   void tell_statistics(Program& program) const {
+    if (group_ != nullptr) return tell_statistics_of_group(program);
     program.append_reorder(Pass::kBackward, mean_, program.gradient(layer_.running_mean, channels_));
     const Dims in = source_.get_desc().dims();
     const auto values = static_cast<float>(in[0] * in[2] * in[3]);
@@ -91,8 +179,25 @@ class BatchNorm final : public OnednnLayer {
         {{DNNL_ARG_SRC, variance_}, {DNNL_ARG_DST, program.gradient(layer_.running_variance, channels_)}});
   }
 
+  void tell_statistics_of_group(Program& program) const {
+    const memory mean = program.gradient(layer_.running_mean, channels_);
+    const memory variance = program.gradient(layer_.running_variance, channels_);
+    program.append_host(
+        Pass::kBackward,
+        [=, this] {
+          const auto values = static_cast<float>(values_);
+          std::ranges::copy(of_channels(mean_), of_channels(mean).begin());
+          std::ranges::transform(of_channels(variance_), of_channels(variance).begin(),
+                                 [&](float biased) { return biased * (values / (values - 1.0F)); });
+        },
+        When::kAlways);
+  }
+
   const Layer& layer_;
+  const std::size_t index_;
   const Dims channels_;
+  NormGroup* group_ = nullptr;
+  std::int64_t values_ = 0;  // of a channel, in the group
   normalization_flags flags_{};
   memory source_;
   memory mean_;
@@ -101,8 +206,8 @@ class BatchNorm final : public OnednnLayer {
   std::optional<Forward::primitive_desc> forward_;
 };
 
-std::unique_ptr<OnednnLayer> make(const Layer& layer, std::size_t, std::int64_t) {
-  return std::make_unique<BatchNorm>(layer);
+std::unique_ptr<OnednnLayer> make(const Layer& layer, std::size_t index, std::int64_t) {
+  return std::make_unique<BatchNorm>(layer, index);
 }
 
 }  // namespace

@@ -5,6 +5,8 @@
 //   out = gamma z + beta
 //   d(gamma) = sum d(out) z      d(beta) = sum d(out)
 //   d(x) = gamma / sqrt(variance + epsilon) (d(out) - d(beta) / m - z d(gamma) / m)
+//
+// Over a group of workers m, the sums and these two are the group's (worker/model/norm_group.h).
 #include <cmath>
 
 #include "worker/model/layers/reference_layer.h"
@@ -14,8 +16,11 @@ namespace {
 
 class BatchNorm final : public ReferenceLayer {
  public:
-  explicit BatchNorm(const Layer& layer)
-      : layer_(layer), channels_(layer.out.channels), plane_(layer.out.height * layer.out.width) {}
+  BatchNorm(const Layer& layer, std::size_t index)
+      : layer_(layer),
+        index_(index),
+        channels_(layer.out.channels),
+        plane_(layer.out.height * layer.out.width) {}
 
   void forward(const ReferencePass& pass, std::span<const Values* const> in, Values& out) override {
     const Values& x = *in[0];
@@ -41,11 +46,12 @@ class BatchNorm final : public ReferenceLayer {
       gamma[c] += out_difference[i] * normal(x[i], c);
       beta[c] += out_difference[i];
     });
-    const auto m = static_cast<double>(pass.samples * plane_);
+    const NormCorrection owed = correction(pass, beta, gamma);
     for_each(pass.samples, [&](std::size_t i, std::int64_t c) {
-      const double centred = out_difference[i] - beta[c] / m - normal(x[i], c) * gamma[c] / m;
+      const double centred = out_difference[i] - owed.first[c] - normal(x[i], c) * owed.second[c];
       in_differences[0][i] = pass.parameters[layer_.weight.offset + c] / deviation(c) * centred;
     });
+    const auto m = static_cast<double>(values_);
     for (std::int64_t c = 0; c < channels_; ++c) {
       gradient(layer_.running_mean)[c] = statistics_[c].mean;
       gradient(layer_.running_variance)[c] = statistics_[c].variance * m / (m - 1.0);  // Bessel
@@ -69,14 +75,40 @@ class BatchNorm final : public ReferenceLayer {
     }
   }
 
-  std::vector<Statistics> measured(const ReferencePass& pass, const Values& x) const {
-    const auto m = static_cast<double>(pass.samples * plane_);
+  std::vector<Statistics> measured(const ReferencePass& pass, const Values& x) {
+    values_ = pass.samples * plane_;
+    const auto m = static_cast<double>(values_);
     std::vector<Statistics> of(static_cast<std::size_t>(channels_));
     for_each(pass.samples, [&](std::size_t i, std::int64_t c) { of[c].mean += x[i] / m; });
     for_each(pass.samples, [&](std::size_t i, std::int64_t c) {
       of[c].variance += (x[i] - of[c].mean) * (x[i] - of[c].mean) / m;
     });
+    if (pass.norm_group == nullptr) return of;
+    NormPart part{pass.samples, {}, {}};
+    for (const Statistics& own : of) {
+      part.first.push_back(static_cast<float>(own.mean));
+      part.second.push_back(static_cast<float>(own.variance * m));
+    }
+    const NormStatistics all =
+        combined(pass.norm_group->exchange(index_, NormPass::kForward, std::move(part)), plane_);
+    values_ = all.values;
+    for (std::size_t c = 0; c < of.size(); ++c) of[c] = {all.mean[c], all.variance[c]};
     return of;
+  }
+
+  // What is taken from each d(out) since the statistics depend on its input, too.
+  NormCorrection correction(const ReferencePass& pass, std::span<const double> beta,
+                            std::span<const double> gamma) const {
+    NormCorrection owed;
+    if (pass.norm_group != nullptr) {
+      const NormPart part{pass.samples, {beta.begin(), beta.end()}, {gamma.begin(), gamma.end()}};
+      return correction_of(pass.norm_group->exchange(index_, NormPass::kBackward, part), pass.samples, plane_);
+    }
+    for (std::size_t c = 0; c < beta.size(); ++c) {
+      owed.first.push_back(beta[c] / static_cast<double>(values_));
+      owed.second.push_back(gamma[c] / static_cast<double>(values_));
+    }
+    return owed;
   }
 
   std::vector<Statistics> running(const ReferencePass& pass) const {
@@ -92,15 +124,17 @@ class BatchNorm final : public ReferenceLayer {
   double normal(double x, std::int64_t c) const { return (x - statistics_[c].mean) / deviation(c); }
 
   const Layer& layer_;
+  const std::size_t index_;
   const std::int64_t channels_;
   const std::int64_t plane_;            // places of a channel
   std::vector<Statistics> statistics_;  // of the last forward pass, by channel
+  std::int64_t values_ = 0;             // that they are of, of a channel
 };
 
 }  // namespace
 
-std::unique_ptr<ReferenceLayer> make_reference(const Layer& layer, std::size_t) {
-  return std::make_unique<BatchNorm>(layer);
+std::unique_ptr<ReferenceLayer> make_reference(const Layer& layer, std::size_t index) {
+  return std::make_unique<BatchNorm>(layer, index);
 }
 
 }  // namespace paceline::layers::batch_norm

@@ -1,0 +1,55 @@
+// What nodes that are connected to each other go with: an all-reduce, stages of a pipeline, groups of batch norm.
+#include <string>
+
+#include "common/config/checks.h"
+#include "common/config/names.h"
+
+namespace paceline::config {
+
+void check_connected(Judge& judge, const RunConfig& c, const char* by) {
+  const auto only_with = [&](bool wrong, const char* key, const std::string& why, const std::string& got,
+                             const std::string& expected) {
+    judge.refuse_if(wrong, {key, by}, why, got + " with " + by, expected);
+  };
+  only_with(c.cluster.nodes_at_start.has_value(), "cluster.nodes_at_start", "every node is needed", "a number",
+            "null");
+  only_with(c.cluster.replicas != 1, "cluster.replicas", "a server that is replaced ends the run",
+            std::to_string(c.cluster.replicas), "1");
+  only_with(c.cluster.reconnect_timeout > Duration(0), "cluster.reconnect_timeout",
+            "nodes do not connect to each other again", "a time", "0s");
+  only_with(!c.security.keys.empty(), "security.keys", "what nodes say to each other is not encrypted", "keys",
+            "null, and a network of your own");
+  only_with(c.train.device != Device::kCpu, "train.device", "it is computed in the host's memory", "cuda", "cpu");
+}
+
+void check_norm_group(Judge& judge, const RunConfig& c) {
+  constexpr const char* kKey = "train.batch_norm_group";
+  const std::uint32_t group = c.train.batch_norm_group;
+  if (group == 1) return;
+  const auto only_with = [&](bool wrong, const char* key, const std::string& why, const std::string& got,
+                             const std::string& expected) {
+    judge.refuse_if(wrong, {key, kKey}, why, got + " with " + kKey + ": " + std::to_string(group), expected);
+  };
+  check_connected(judge, c, kKey);
+  judge.refuse_if(c.cluster.nodes % group != 0, {kKey, "cluster.nodes"}, "a group that does not divide the nodes",
+                  std::to_string(group) + " for " + std::to_string(c.cluster.nodes) + " nodes",
+                  "a divisor of cluster.nodes");
+  only_with(c.cluster.threads_per_node != 1, "cluster.threads_per_node", "a member is a node",
+            std::to_string(c.cluster.threads_per_node), "1");
+  only_with(c.sync.policy != PolicyKind::kBsp || !c.sync.stages.empty(), "sync.policy",
+            "members compute at the same clock", name_of(c.sync.policy), "bsp");
+  only_with(c.exchange.kind != ExchangeKind::kServer, "exchange.kind", "nodes have one set of connections",
+            name_of(c.exchange.kind), "server");
+  only_with(c.pipeline.enabled(), "pipeline.stages", "nodes have one set of connections",
+            std::to_string(c.pipeline.stages), "1");
+  only_with(c.train.share != Share::kEven || c.train.total_iterations % c.cluster.nodes != 0,
+            "train.total_iterations", "every member takes part in every step",
+            std::to_string(c.train.total_iterations) + " iterations, share: " + name_of(c.train.share),
+            "share: even and a multiple of " + std::to_string(c.cluster.nodes) + " nodes");
+  only_with(c.train.has_inner_optimizer, "train.local_steps", "members compute with the same parameters",
+            std::to_string(c.train.local_steps), "no inner_optimizer");
+  only_with(c.train.accumulate != 1, "train.accumulate", "a mini-batch in parts has statistics of parts",
+            std::to_string(c.train.accumulate), "1");
+}
+
+}  // namespace paceline::config

@@ -1,0 +1,111 @@
+// Batch norm over groups: members that are threads here, each with a part of the mini-batch, against one back end with
+// all of it.
+#include "worker/model/norm_group.h"
+
+#include <catch2/catch.hpp>
+#include <numeric>
+#include <thread>
+#include <vector>
+
+#include "tests/unit/model_fixture.h"
+#include "tests/unit/switchboard.h"
+#include "worker/model/peer_norm_group.h"
+
+namespace paceline {
+namespace {
+
+TEST_CASE("statistics_of_parts_are_those_of_the_whole") {
+  // {1, 3} and {5}: mean 3, squares about it 8. Two places a sample would be twice as many values.
+  const std::vector<NormPart> parts = {{2, {2.0F}, {2.0F}}, {1, {5.0F}, {0.0F}}};
+  const NormStatistics all = combined(parts, 1);
+  CHECK(all.values == 3);
+  CHECK(all.mean[0] == Approx(3.0));
+  CHECK(all.variance[0] == Approx(8.0 / 3.0));
+  CHECK(combined(parts, 2).values == 6);
+  // (2 x 3 + 1 x 6) / (samples x 3 values), (2 x 0.5 + 1 x 2) / the same.
+  const std::vector<NormPart> sums = {{2, {3.0F}, {0.5F}}, {1, {6.0F}, {2.0F}}};
+  const NormCorrection of_first = correction_of(sums, 2, 1);
+  CHECK(of_first.first[0] == Approx(12.0 / 6.0));
+  CHECK(of_first.second[0] == Approx(3.0 / 6.0));
+  CHECK(correction_of(sums, 1, 1).first[0] == Approx(12.0 / 3.0));
+}
+
+struct OfGroup {
+  std::vector<double> gradient;  // the parts', weighed by samples
+  double loss_sum = 0.0;
+};
+
+OfGroup computed_in_parts(const NetworkSpec& network, Backend kind, const std::vector<float>& parameters,
+                          const RandomBatch& batch, const std::vector<std::int64_t>& sizes) {
+  Switchboard board;
+  std::vector<std::vector<float>> gradients(sizes.size(), std::vector<float>(parameters.size()));
+  std::vector<Result<Metric>> metrics(sizes.size(), Result<Metric>(Metric{}));
+  std::vector<std::thread> members;
+  for (std::uint32_t member = 0; member < sizes.size(); ++member) {
+    members.emplace_back([&, member] {
+      PeerNormGroup group(NodeId(member), static_cast<std::uint32_t>(sizes.size()));
+      group.meet(std::make_shared<Switchboard::Node>(board, NodeId(member)));
+      const std::int64_t first =
+          std::accumulate(sizes.begin(), sizes.begin() + member, std::int64_t{0});
+      auto backend = make_backend(kind, network, sizes[member], 5, &group);
+      for (std::int64_t clock = 0; clock < 2; ++clock) {  // the second step is as the first
+        group.begin(Clock(clock));
+        metrics[member] = (*backend)->gradient(parameters, batch.slice(first, sizes[member]), gradients[member],
+                                               whole_at_the_end);
+      }
+    });
+  }
+  for (std::thread& member : members) member.join();
+  const auto all = static_cast<double>(std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0}));
+  OfGroup of{std::vector<double>(parameters.size()), 0.0};
+  for (std::size_t member = 0; member < sizes.size(); ++member) {
+    REQUIRE(metrics[member].status().message() == "");
+    of.loss_sum += metrics[member]->loss_sum;
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      of.gradient[i] += static_cast<double>(sizes[member]) / all * gradients[member][i];
+    }
+  }
+  return of;
+}
+
+TEST_CASE("parts_of_a_group_have_the_gradient_of_one_worker_with_the_whole_mini_batch") {
+  const auto sizes = GENERATE(std::vector<std::int64_t>{4, 4}, std::vector<std::int64_t>{5, 2, 3},
+                              std::vector<std::int64_t>{2, 2, 2, 2});
+  const Backend kind = GENERATE(Backend::kReference, Backend::kOnednn);
+  const std::int64_t samples = std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
+  for (const auto& layers : branching_networks(6, 4, 64)) {
+    const NetworkSpec network = network_of(layers, {3, 8, 8}, 10);
+    if (!network.mixes_samples()) continue;
+    const RandomBatch batch(network, samples, 3);
+    const std::vector<float> parameters = random_parameters(network, 3);
+    std::vector<float> whole(parameters.size());
+    const auto expected = make_backend(Backend::kReference, network, samples, 5)
+                              .value()
+                              ->gradient(parameters, batch.all(), whole, whole_at_the_end);
+    const OfGroup got = computed_in_parts(network, kind, parameters, batch, sizes);
+    CHECK(got.loss_sum == Approx(expected->loss_sum).epsilon(1e-5));
+    const std::vector<float> gradient(got.gradient.begin(), got.gradient.end());
+    const std::vector<double> exact(whole.begin(), whole.end());
+    for (const Tensor& tensor : network.layout.tensors()) {
+      INFO(layers.size() << " layers, " << sizes.size() << " members, " << tensor.name);
+      CHECK(relative_l2(gradient, exact, tensor.offset, tensor.size()) < 1e-5);
+    }
+  }
+}
+
+TEST_CASE("who_is_at_another_layer_or_clock_ends_the_step_of_the_others") {
+  Switchboard board;
+  PeerNormGroup group(NodeId(0), 2);
+  group.meet(std::make_shared<Switchboard::Node>(board, NodeId(0)));
+  group.begin(Clock(7));
+  PeerMessage other{6, 4, 3, 0, 0.0, 0, {1.0F, 2.0F}};
+  REQUIRE(Switchboard::Node(board, NodeId(1)).send(NodeId(0), other).is_ok());
+  const NormPart own{4, {1.0F}, {2.0F}};
+  CHECK(group.exchange(3, NormPass::kForward, own).size() == 1);
+  CHECK(group.status().message() ==
+        "train.batch_norm_group: node 1 is at layer 3 of clock 6, 2 numbers, expected layer 3 of clock 7, 2");
+  CHECK(group.exchange(3, NormPass::kBackward, own).size() == 1);  // and does not wait again
+}
+
+}  // namespace
+}  // namespace paceline
