@@ -5,7 +5,7 @@
 namespace paceline::simulate {
 namespace {
 
-// A shard of more is applied by several threads (docs/ARCHITECTURE.md, parameters in memory).
+// A shard of more is applied by several threads (cluster.apply_threads).
 constexpr std::int64_t kLargeShardFloats = 4 * 1024 * 1024;
 
 }  // namespace

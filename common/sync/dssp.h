@@ -14,7 +14,7 @@
 // a grant: r* is at most s_U - lead + 1.
 //
 // Written from memory of the paper, whose text could not be had; what others published of its algorithms
-// agrees but for the room and for one iteration (docs/SYNC.md). Left open there: the slowest is, of those at
+// agrees but for the room and for one iteration. Left open there: the slowest is, of those at
 // the min clock, the last to have got there; a worker that has not pushed twice (the begin of training counts
 // as once) predicts nothing, so the fastest waits for it. There r_max is the same at every call; ours keeps
 // the lead itself within s_U. And there r* + 1 iterations follow before the next question, since the first is

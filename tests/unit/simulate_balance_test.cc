@@ -169,8 +169,7 @@ TEST_CASE("the_same_seed_gives_the_same_sizes_and_the_same_bits") {
   CHECK_FALSE(same_floats(first, other));
 }
 
-// Times 1 : 1 : 1.3 : 1.6 with jitter, 16 workers: 54 % and 75 % were measured over 1,000 clocks
-// (docs/SYNC.md).
+// Times 1 : 1 : 1.3 : 1.6 with jitter, 16 workers: 54 % and 75 % were measured over 1,000 clocks.
 TEST_CASE("lasting_differences_cost_next_to_nothing_under_dtssp_with_balanced_batches") {
   const auto seconds = [](const std::string& policy, const std::string& balance) {
     const Outcome run = simulated({"cluster.nodes=4", "cluster.threads_per_node=4", "sync.policy=" + policy,

@@ -1,7 +1,7 @@
 // Exchange: what a training thread needs from whatever brings contributions and parameters together. It takes
 // what a round has made of the parameters, and makes parameters current. Parameter servers are one
 // (worker/client/ps_client.h), a loop in this process is another (worker/local/local_exchange.h), an all-reduce
-// among the nodes would be a third. When a worker may go on is the Coordinator's to say (coordinator.h).
+// among the nodes (worker/allreduce) a third. When a worker may go on is the Coordinator's to say (coordinator.h).
 //
 // Thread: every member may be called from any training thread; waits end with an error once the exchange is
 // closed.

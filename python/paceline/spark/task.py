@@ -14,7 +14,7 @@ from paceline.spark.share import Share
 from paceline.worker import Error
 
 RETURNED = "share int, attempt long, value binary"
-# A process that died a moment ago may still be taken for alive, and its successor refused (docs/RELIABILITY.md).
+# A process that died a moment ago may still be taken for alive, and its successor refused (docs/PROTOCOL.md, 6).
 _TRIES = 5
 
 
