@@ -100,9 +100,9 @@ Result<SimulatedRun> simulate(const RunConfig& config, const std::optional<fs::p
   if (config.exchange.kind != ExchangeKind::kServer) {
     return invalid_argument("exchange.kind: only servers are simulated, got allreduce, expected server");
   }
-  if (config.train.batch_norm_group != 1 && config.simulate.mode == SimulateMode::kTraining) {
-    return invalid_argument("train.batch_norm_group: one worker after another is simulated, got " +
-                            std::to_string(config.train.batch_norm_group) + ", expected 1, or simulate.mode: timing");
+  if (config.train.batch_norm_group != 1) {
+    return invalid_argument("train.batch_norm_group: groups are not simulated, got " +
+                            std::to_string(config.train.batch_norm_group) + ", expected 1");
   }
   SimulatedRun run{{}, config, std::nullopt};
   std::unique_ptr<ComputeTimes> traced_times;

@@ -185,7 +185,8 @@ std::string ending(const FinishedRun& run) {
   for (std::uint32_t n = 0; s.batch_sizes && n < s.nodes; ++n) {
     const WorkerBatchSizes& sizes = *s.batch_sizes;
     const std::size_t first = std::size_t{n} * s.threads_per_node;
-    text += printed("  mini-batches of node %u: %s at last, %s in the run\n", n,
+    text += printed("  %s of node %u: %s at last, %s in the run\n",
+                    s.rounds ? "samples in a round" : "mini-batches", n,
                     batch_range(sizes.last, sizes.last, first, s.threads_per_node).c_str(),
                     batch_range(sizes.smallest, sizes.largest, first, s.threads_per_node).c_str());
   }

@@ -66,6 +66,9 @@ class NetworkTrainer final : public Task {
     }
     return backend_->gradient(parameters, view(*batch_), gradient, final_from);
   }
+  std::chrono::nanoseconds waited() const override {
+    return norm_group_ == nullptr ? std::chrono::nanoseconds(0) : norm_group_->waited();
+  }
   Result<Metric> evaluate(std::span<const float>) override {
     return failed_precondition("a training thread's task does not evaluate");
   }
@@ -233,7 +236,9 @@ class NetworkTasks final : public TaskFactory {
         loader_->open(prediction(worker)), std::move(backends), std::move(with.make_vectors), norm_group));
   }
   // Mini-batches and dropout are functions of the step; what is predicted is only a hint.
-  bool trainers_are_alike() const override { return stages_ == nullptr && config_.train.batch_norm_group == 1; }
+  bool trainers_are_alike() const override {
+    return stages_ == nullptr && config_.train.batch_norm_group == 1;
+  }
   Result<std::unique_ptr<Task>> make_evaluator() override {
     // With the first thread's GPU, and a stream of its own there.
     PACELINE_ASSIGN_OR_RETURN(const Computing with, computing_for(0, nullptr));

@@ -305,7 +305,7 @@ Status Session::send_initial_parameters() {
     if (!taken.is_ok()) return Status(taken.status()).with_context("train.init_from");
     parts_.log.info("the parameters begin with " + file + ": " + to_string(*taken));
   }
-  if (client_.generation() == 1) {
+  if (client_.generation() == 1 && client_.lack_parameters()) {
     PACELINE_RETURN_IF_ERROR(warm_start(config_, parts_.tasks, values, [&] { return client_.closed(); }));
   }
   client_.send_initial_parameters(std::move(values));
@@ -338,9 +338,8 @@ Status Session::begin_reducing(const mesh::Listening& listening, mesh::Place pla
 
 Status Session::meet_peers(const mesh::Listening& listening, mesh::Place place) {
   const auto within = std::chrono::duration_cast<std::chrono::milliseconds>(config_.cluster.start_timeout);
-  PACELINE_ASSIGN_OR_RETURN(channels_,
-                            mesh::Channels::connect(listening, std::move(place), stop_channels_, within,
-                                                    parts_.tasks.heard_from(parts_.node)));
+  PACELINE_ASSIGN_OR_RETURN(channels_, mesh::Channels::connect(listening, std::move(place), stop_channels_,
+                                                               within, parts_.tasks.heard_from(parts_.node)));
   parts_.tasks.meet(channels_);
   return Status::ok();
 }
@@ -485,7 +484,10 @@ Status Session::conclude(const std::vector<ThreadResult>& results, const NodeTot
   }
   if (const auto over = client_.run_over()) return *over;
   const Status why = client_.closed();
-  client_.leave(why, gone());
+  const bool by_another = std::any_of(results.begin(), results.end(), [](const auto& result) {
+    return result.ended.code() == StatusCode::kUnavailable;
+  });
+  client_.leave(why, by_another ? gone() : std::nullopt);
   return why;
 }
 

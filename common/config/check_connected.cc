@@ -11,15 +11,16 @@ void check_connected(Judge& judge, const RunConfig& c, const char* by) {
                              const std::string& expected) {
     judge.refuse_if(wrong, {key, by}, why, got + " with " + by, expected);
   };
-  only_with(c.cluster.nodes_at_start.has_value(), "cluster.nodes_at_start", "every node is needed", "a number",
-            "null");
+  only_with(c.cluster.nodes_at_start.has_value(), "cluster.nodes_at_start", "every node is needed",
+            "a number", "null");
   only_with(c.cluster.replicas != 1, "cluster.replicas", "a server that is replaced ends the run",
             std::to_string(c.cluster.replicas), "1");
   only_with(c.cluster.reconnect_timeout > Duration(0), "cluster.reconnect_timeout",
             "nodes do not connect to each other again", "a time", "0s");
-  only_with(!c.security.keys.empty(), "security.keys", "what nodes say to each other is not encrypted", "keys",
-            "null, and a network of your own");
-  only_with(c.train.device != Device::kCpu, "train.device", "it is computed in the host's memory", "cuda", "cpu");
+  only_with(!c.security.keys.empty(), "security.keys", "what nodes say to each other is not encrypted",
+            "keys", "null, and a network of your own");
+  only_with(c.train.device != Device::kCpu, "train.device", "it is computed in the host's memory", "cuda",
+            "cpu");
 }
 
 void check_norm_group(Judge& judge, const RunConfig& c) {
@@ -31,7 +32,8 @@ void check_norm_group(Judge& judge, const RunConfig& c) {
     judge.refuse_if(wrong, {key, kKey}, why, got + " with " + kKey + ": " + std::to_string(group), expected);
   };
   check_connected(judge, c, kKey);
-  judge.refuse_if(c.cluster.nodes % group != 0, {kKey, "cluster.nodes"}, "a group that does not divide the nodes",
+  judge.refuse_if(c.cluster.nodes % group != 0, {kKey, "cluster.nodes"},
+                  "a group that does not divide the nodes",
                   std::to_string(group) + " for " + std::to_string(c.cluster.nodes) + " nodes",
                   "a divisor of cluster.nodes");
   only_with(c.cluster.threads_per_node != 1, "cluster.threads_per_node", "a member is a node",
@@ -48,6 +50,12 @@ void check_norm_group(Judge& judge, const RunConfig& c) {
             "share: even and a multiple of " + std::to_string(c.cluster.nodes) + " nodes");
   only_with(c.train.has_inner_optimizer, "train.local_steps", "members compute with the same parameters",
             std::to_string(c.train.local_steps), "no inner_optimizer");
+  only_with(c.train.batch_balance != BatchSizing::kEqual, "train.batch_balance",
+            "members wait for each other, so all look equally slow", "speed", "off");
+  only_with(c.train.on_nan != OnNan::kStop, "train.on_nan", "a group's gradient counts whole", "skip",
+            "stop");
+  only_with(c.emulate.base_step.has_value(), "emulate.base_step", "a step waits for the other members",
+            "a time", "null");
   only_with(c.train.accumulate != 1, "train.accumulate", "a mini-batch in parts has statistics of parts",
             std::to_string(c.train.accumulate), "1");
 }

@@ -50,8 +50,8 @@ void check_exchange(Judge& judge, const RunConfig& c) {
             "a number", "null");
   only_with(c.server.device != Device::kCpu, "server.device", "no server applies a gradient", "cuda", "cpu");
   only_with(c.train.warm_start_steps > 0, "train.warm_start_steps",
-            "the others meet node 0 within cluster.start_timeout",
-            std::to_string(c.train.warm_start_steps), "0, or exchange.kind: server");
+            "the others meet node 0 within cluster.start_timeout", std::to_string(c.train.warm_start_steps),
+            "0, or exchange.kind: server");
   const std::int64_t workers = std::int64_t{c.cluster.nodes} * c.cluster.threads_per_node;
   only_with(c.train.share != Share::kEven || c.train.rounds() % workers != 0, "train.total_iterations",
             "every worker takes part in every step",
@@ -59,8 +59,8 @@ void check_exchange(Judge& judge, const RunConfig& c) {
             "share: even and a multiple of " + std::to_string(workers * c.train.local_steps) +
                 (c.train.local_steps == 1 ? " workers" : " local steps of all workers"));
   only_with(c.train.on_nan != OnNan::kStop, "train.on_nan", "a sum is of all or of none", "skip", "stop");
-  only_with(c.train.sizing() != BatchSizing::kEqual, balance_key(c.train),
-            "every gradient weighs the same", "speed", "off");
+  only_with(c.train.sizing() != BatchSizing::kEqual, balance_key(c.train), "every gradient weighs the same",
+            "speed", "off");
   only_with(c.train.optimizer.delay_compensation.kind != CompensationKind::kNone,
             "train.optimizer.delay_compensation.kind", "no gradient is stale", "a kind", "none");
   check_plan(judge, c);

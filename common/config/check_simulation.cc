@@ -68,8 +68,7 @@ void check_joins(Judge& judge, const RunConfig& c) {
     judge.refuse_if(joins && backups, {"simulate.events", "sync.backup_workers"},
                     "with backup workers nobody comes later", node, "another policy, or backup_workers: 0");
     judge.refuse_if(joins && balanced, {"simulate.events", balance_key(c.train)},
-                    "the samples of each clock are cut for all workers of the run", node,
-                    "no balance");
+                    "the samples of each clock are cut for all workers of the run", node, "no balance");
     judge.refuse_if(joins && was_there[event.node] && compensated,
                     {"simulate.events", "train.optimizer.delay_compensation.kind"},
                     "servers keep what a node computes with, and nodes that come back have other parameters",

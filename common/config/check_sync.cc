@@ -119,15 +119,15 @@ void check_batches(Judge& judge, const RunConfig& c) {
                   "unequal mini-batches are weighted by samples, which each does not do",
                   std::string("combine: ") + name_of(c.sync.combine), "combine: mean");
   judge.refuse_if(is_ever_eager(c.sync.stages, c.sync.apply) && c.sync.combine == CombineMode::kMean,
-                  {key, "sync.stages"}, "a stage that is eager averages nothing",
-                  "a stage with apply: eager", "versioned stages, or no balance");
-  judge.refuse_if(c.train.share != Share::kEven, {key, "train.share"},
-                  "a pool evens speeds out itself", std::string("share: ") + name_of(c.train.share),
-                  "share: even");
+                  {key, "sync.stages"}, "a stage that is eager averages nothing", "a stage with apply: eager",
+                  "versioned stages, or no balance");
+  judge.refuse_if(c.train.share != Share::kEven, {key, "train.share"}, "a pool evens speeds out itself",
+                  std::string("share: ") + name_of(c.train.share), "share: even");
   judge.refuse_if(c.sync.policy == PolicyKind::kBackup, {key, "sync.policy"},
                   "the speed of who is dropped is not known", "policy: backup", "another policy");
-  judge.refuse_if(c.train.batch_balance != BatchSizing::kEqual && c.train.batch_size % sync::kBatchStep != 0, {"train.batch_size", "train.batch_balance"},
-                  "mini-batches change in steps of 8", std::to_string(c.train.batch_size), "a multiple of 8");
+  judge.refuse_if(c.train.batch_balance != BatchSizing::kEqual && c.train.batch_size % sync::kBatchStep != 0,
+                  {"train.batch_size", "train.batch_balance"}, "mini-batches change in steps of 8",
+                  std::to_string(c.train.batch_size), "a multiple of 8");
 }
 
 void check_threshold(Judge& judge, const SyncSection& sync) {

@@ -42,7 +42,9 @@ void check_large_batches(Judge& judge, const RunConfig& c, const OptimizerSectio
   const std::string staleness = at + ".staleness";
   judge.refuse_if(optimizer.staleness != StalenessScaling::kNone, {staleness.c_str(), kind.c_str()},
                   "its step does not depend on how long the gradient is",
-                  std::string("staleness: ") + name_of(optimizer.staleness) + " with kind: " + std::string(name_of(optimizer.kind)), "staleness: none");
+                  std::string("staleness: ") + name_of(optimizer.staleness) +
+                      " with kind: " + std::string(name_of(optimizer.kind)),
+                  "staleness: none");
   const std::string got = std::string("kind: ") + name_of(optimizer.kind);
   judge.refuse_if(c.train.device == Device::kCuda && (inner || !in_lockstep(c)),
                   {kind.c_str(), "train.device", "sync.policy"}, "a worker's GPU has no such step of its own",

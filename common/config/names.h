@@ -76,10 +76,9 @@ PACELINE_ENUM_NAMES(ScheduleKind, {{ScheduleKind::kConstant, "constant"},
                                    {ScheduleKind::kMultistep, "multistep"},
                                    {ScheduleKind::kPoly, "poly"},
                                    {ScheduleKind::kSigmoid, "sigmoid"}});
-PACELINE_ENUM_NAMES(StalenessScaling,
-                    {{StalenessScaling::kNone, "none"},
-                     {StalenessScaling::kInverse, "inverse"},
-                     {StalenessScaling::kInverseRoot, "inverse_root"}});
+PACELINE_ENUM_NAMES(StalenessScaling, {{StalenessScaling::kNone, "none"},
+                                       {StalenessScaling::kInverse, "inverse"},
+                                       {StalenessScaling::kInverseRoot, "inverse_root"}});
 PACELINE_ENUM_NAMES(CompensationKind, {{CompensationKind::kNone, "none"},
                                        {CompensationKind::kConstant, "constant"},
                                        {CompensationKind::kAdaptive, "adaptive"}});

@@ -314,8 +314,8 @@ struct TrainSection {
   // Mini-batches that a worker takes with its inner optimizer between two exchanges; the difference that they
   // made is contributed like a gradient (docs/SYNC.md, Local steps).
   std::int64_t local_steps = 1;
-  OptimizerSection inner_optimizer;  // the worker's own, where there is one
-  bool has_inner_optimizer = false;  // no key: some key of inner_optimizer was given
+  OptimizerSection inner_optimizer;                 // the worker's own, where there is one
+  bool has_inner_optimizer = false;                 // no key: some key of inner_optimizer was given
   BatchSizing local_balance = BatchSizing::kEqual;  // of a round: how many local steps each worker takes
   std::int64_t warm_start_steps = 0;  // mini-batches that one worker takes alone before the first round
   // A Caffe solver.prototxt that says the network, the optimizer and the run's length; loading puts what it
@@ -343,9 +343,7 @@ struct TrainSection {
   // Samples of each local step; 0: there are none (common/step/grant.h).
   std::int64_t mini_batch_of_local_steps() const { return has_inner_optimizer ? batch_size : 0; }
   // How large what each worker computes between two exchanges is: a mini-batch, or a round of several.
-  BatchSizing sizing() const {
-    return local_balance != BatchSizing::kEqual ? local_balance : batch_balance;
-  }
+  BatchSizing sizing() const { return local_balance != BatchSizing::kEqual ? local_balance : batch_balance; }
   // What the core counts are rounds; what people are told of are iterations, mini-batches.
   std::int64_t iterations_in(std::int64_t whole_rounds) const { return whole_rounds * local_steps; }
   bool operator==(const TrainSection&) const = default;

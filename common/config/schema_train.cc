@@ -236,12 +236,14 @@ void add_local_steps(Schema& schema, std::vector<Key> optimizer) {
                      "they are none of total_iterations.",
            .trade_off = "The first averages are of models that have learned something; the others wait for "
                         "it, and it is in no wall time."}));
-  keys.push_back(
-      row(PACELINE_FIELD(train.local_balance), choice<BatchSizing>(), Scope::kWholeRun,
-          {.effect = "speed: in a round fast nodes take more local steps and slow ones fewer, so that all take equally "
-                     "long. Together they take as many as with local_steps each.",
-           .trade_off = "No waiting where nodes differ for good; models of fast nodes drift farther within a round. "
-                        "With combine: mean and share: even."}));
+  keys.push_back(row(
+      PACELINE_FIELD(train.local_balance), choice<BatchSizing>(), Scope::kWholeRun,
+      {.effect =
+           "speed: in a round fast nodes take more local steps and slow ones fewer, so that all take equally "
+           "long. Together they take as many as with local_steps each.",
+       .trade_off =
+           "No waiting where nodes differ for good; models of fast nodes drift farther within a round. "
+           "With combine: mean and share: even."}));
   for (const Key& outer : optimizer) {
     if (auto path = inner_key_of(outer.path)) keys.push_back(inner_row(outer, *std::move(path)));
   }
@@ -293,12 +295,12 @@ void add_train(Schema& schema) {
                      {.unit = "probability",
                       .effect = "Ready-made networks: dropout before the last dense layer; 0 is off.",
                       .trade_off = "Generalises better over many epochs, learns more slowly in few."}));
-  keys.push_back(
-      row(PACELINE_FIELD(train.batch_norm_group), whole32(1, 65536), Scope::kWholeRun,
-          {.unit = "nodes",
-           .effect = "A batch_norm goes by mean and variance of the mini-batches of so many nodes together.",
-           .trade_off = "Small mini-batches have noisy statistics, which a group mends. Two messages a layer and "
-                        "step between its nodes; all of them compute at the pace of the slowest."}));
+  keys.push_back(row(
+      PACELINE_FIELD(train.batch_norm_group), whole32(1, 65536), Scope::kWholeRun,
+      {.unit = "nodes",
+       .effect = "A batch_norm goes by mean and variance of the mini-batches of so many nodes together.",
+       .trade_off = "Small mini-batches have noisy statistics, which a group mends. Two messages a layer and "
+                    "step between its nodes; all of them compute at the pace of the slowest."}));
   keys.push_back(
       row(PACELINE_FIELD(train.zero_gamma), boolean(), Scope::kWholeRun,
           {.effect = "Ready-made residual networks: the last norm of each block begins with gamma 0, so "

@@ -131,8 +131,9 @@ void check_layers(Judge& judge, const RunConfig& c, const NetworkSpec& network) 
                   "statistics of a batch_norm would shrink with the gradient",
                   std::string("staleness: ") + name_of(train.optimizer.staleness),
                   "staleness: none, or a network without batch_norm");
-  judge.refuse_if(train.batch_norm_group > 1 && !network.mixes_samples(), {"train.batch_norm_group", "train.model"},
-                  "a network without batch_norm", std::to_string(train.batch_norm_group), "1");
+  judge.refuse_if(train.batch_norm_group > 1 && !network.mixes_samples(),
+                  {"train.batch_norm_group", "train.model"}, "a network without batch_norm",
+                  std::to_string(train.batch_norm_group), "1");
   judge.refuse_if(
       train.accumulate > 1 && network.mixes_samples() && train.batch_size / train.accumulate == 1,
       {"train.accumulate", "train.batch_size"}, "a part of one sample, which a batch_norm cannot measure",
@@ -239,7 +240,8 @@ void check_optimizer(Judge& judge, const RunConfig& c) {
                       c.sync.combine == CombineMode::kMean,
                   {"train.optimizer.staleness", "sync.policy", "sync.combine"},
                   std::string("nothing is stale under ") + name_of(c.sync.policy) + " with combine: mean",
-                  std::string("staleness: ") + name_of(optimizer.staleness), "staleness: none, another policy, or combine: each");
+                  std::string("staleness: ") + name_of(optimizer.staleness),
+                  "staleness: none, another policy, or combine: each");
 }
 
 // Rounds of several mini-batches, and the optimizer that the worker has for them.
@@ -254,8 +256,9 @@ void check_local_steps(Judge& judge, const RunConfig& c) {
                   std::to_string(train.warm_start_steps) + ", no inner_optimizer",
                   "train.inner_optimizer and train.local_steps, or 0");
   judge.refuse_if(train.local_balance != BatchSizing::kEqual && train.local_steps == 1,
-                  {"train.local_balance", "train.local_steps"}, "a round of one mini-batch cannot be shared out",
-                  steps + " with local_balance: speed", "local_steps of 2 or more, or batch_balance: speed");
+                  {"train.local_balance", "train.local_steps"},
+                  "a round of one mini-batch cannot be shared out", steps + " with local_balance: speed",
+                  "local_steps of 2 or more, or batch_balance: speed");
   if (!train.has_inner_optimizer) return;
   const std::string inner = first_inner_key(judge.given());
   judge.refuse_if(!judge.given().has("train.local_steps"), {inner.c_str()},

@@ -67,8 +67,7 @@ BatchBalance::BatchBalance(Cluster cluster, std::int64_t batch_size, std::int64_
       paces_(cluster.nodes),
       lost_(cluster.workers()),
       sizes_(cluster.workers(), batch_size) {
-  PACELINE_ASSERT(batch_size > 0 && batch_size % step == 0,
-                  "mini-batches of " + std::to_string(batch_size));
+  PACELINE_ASSERT(batch_size > 0 && batch_size % step == 0, "mini-batches of " + std::to_string(batch_size));
 }
 
 void BatchBalance::observe(Rank worker, std::int64_t samples, std::chrono::nanoseconds length) {

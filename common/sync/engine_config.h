@@ -49,7 +49,8 @@ struct EngineConfig {
   LprMetric lpr_metric = LprMetric::kAccuracy;
   std::optional<std::int64_t> window_clocks;  // W; none: 20,000 / samples per clock, rounded up
   OnNan on_nan = OnNan::kStop;
-  std::optional<double> skips_max;  // on_nan: skip: a larger share of skipped iterations fails; none: none does
+  std::optional<double>
+      skips_max;  // on_nan: skip: a larger share of skipped iterations fails; none: none does
   std::chrono::nanoseconds held_notice_after = std::chrono::milliseconds(200);  // first Held action
   std::chrono::nanoseconds held_notice_every = std::chrono::seconds(1);         // and the following ones
 };

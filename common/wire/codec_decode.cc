@@ -221,8 +221,7 @@ Body read(Fields& f, const proto::NodeReport& in) {
   m.samples_left_out = f.number("samples_left_out", in.samples_left_out(), 0, kCountMax);
   m.stage.busy = std::chrono::nanoseconds(f.number("stage_busy_ns", in.stage_busy_ns(), 0, kCountMax));
   m.stage.idle = std::chrono::nanoseconds(f.number("stage_idle_ns", in.stage_idle_ns(), 0, kCountMax));
-  m.stage.activation_bytes =
-      f.number("stage_activation_bytes", in.stage_activation_bytes(), 0, kCountMax);
+  m.stage.activation_bytes = f.number("stage_activation_bytes", in.stage_activation_bytes(), 0, kCountMax);
   m.bytes_reduced = f.number("bytes_reduced", in.bytes_reduced(), 0, kCountMax);
   return m;
 }

@@ -138,9 +138,9 @@ Status Authority::on_node(NodeId from, const wire::Message& message, Ticks now) 
 
 Status Authority::on(NodeId from, const wire::Peers& said, Ticks now) {
   if (!nodes_talk() || said.endpoints.size() != 1 || said.endpoints[0].empty()) {
-    return invalid_argument("endpoints of node " + to_string(from) + ": got " +
-                            std::to_string(said.endpoints.size()) +
-                            ", expected one, and exchange.kind: allreduce or pipeline.stages");
+    return invalid_argument(
+        "endpoints of node " + to_string(from) + ": got " + std::to_string(said.endpoints.size()) +
+        ", expected one, and exchange.kind: allreduce, pipeline.stages or train.batch_norm_group");
   }
   endpoints_.resize(nodes_.size());
   endpoints_[from.value] = said.endpoints[0];
@@ -410,10 +410,17 @@ std::string Authority::refusals() const {
   return text + (count > kNamed ? "; and " + std::to_string(count - kNamed) + " more" : "");
 }
 
+// However long that takes: node 0's lease is watched.
+bool Authority::warms_up() const {
+  const auto joined = [](const ShardState& shard) { return shard.joined; };
+  return config_.train.warm_start_steps > 0 && !resumed_ && enough_have_joined() &&
+         nodes_[0] == NodeState::kJoined && std::all_of(shards_.begin(), shards_.end(), joined);
+}
+
 void Authority::tick(Ticks now) {
   if (concluded()) return;
   const auto allowed = gathering_timeout();
-  if (stage_ == Stage::kGathering && now - gathering_since_ > allowed) {
+  if (stage_ == Stage::kGathering && now - gathering_since_ > allowed && !warms_up()) {
     if (resumed_ && may_go_on()) return go_on(now);
     const auto seconds = std::chrono::duration_cast<std::chrono::milliseconds>(allowed).count() / 1000.0;
     std::string text = std::to_string(seconds);

@@ -127,7 +127,6 @@ class Authority {
   bool hands_over() const { return hands_over_; }
 
   // A signal: the orderly end, with the model, but status "stopped".
-  void who_is_gone(NodeId from, const wire::Leave& leave, Ticks now);
   void stop(const std::string& reason, Ticks now);
   // A signal: the next version is saved, also where the configuration asks for no checkpoints; then the last
   // state of a run that is stopped is, too.
@@ -173,6 +172,7 @@ class Authority {
   void expel(NodeId node, const Status& why, Ticks now);
   void begin_if_gathered(Ticks now);
   bool enough_have_joined() const;
+  bool warms_up() const;
   // As people are told of them: mini-batches.
   std::int64_t iterations_applied() const {
     return config_.train.iterations_in(engine_.iterations_applied());
@@ -354,8 +354,10 @@ class Authority {
   ModelFile model_file_ = ModelFile::kMissing;
   bool saved_behind_model_ = false;  // or tried to
 
-  // Nodes talk to each other, and none can be done without: an all-reduce, or a pipeline.
+  // Nodes are connected to each other, and none can be done without: an all-reduce, a pipeline, groups of batch norm.
   std::string why_needed(NodeId node) const;
+  // The sender has seen another one go, before that one's lease is over.
+  void who_is_gone(NodeId from, const wire::Leave& leave, Ticks now);
   bool nodes_talk() const { return nodes_are_connected(config_); }
   // All-reduce: the nodes hold the parameters, and give them to the shard in the end.
   bool reduces() const { return config_.exchange.kind == ExchangeKind::kAllreduce; }

@@ -177,7 +177,11 @@ void Authority::carry_out(const sync::WindowClosed& action, Ticks now) {
 // Sizes may change every few clocks: said at the end of a window, and of the run.
 void Authority::say_batch_sizes() {
   const std::string sizes = record_.batch_size_change();
-  if (!sizes.empty()) log_.info("mini-batches by speed, as granted last: " + sizes);
+  const bool rounds = config_.train.local_balance != BatchSizing::kEqual;
+  if (!sizes.empty()) {
+    log_.info(std::string(rounds ? "samples in a round" : "mini-batches") +
+              " by speed, as granted last: " + sizes);
+  }
 }
 
 // A run that has diverged skips all: the first is said, and each time that there are twice as many.

@@ -26,9 +26,10 @@ Status Authority::may_come(NodeId node) const {
   if (handing_over_) return unavailable(who + ": the servers are about to go on as a new generation");
   if (record_.has_report(node)) return failed_precondition(who + ": it has done its share");
   if (!sync::workers_come_and_go(engine_.config())) {
-    return failed_precondition(who +
-                               ": training has begun, and with sync.backup_workers, train.batch_balance or local_balance "
-                               "nobody comes later");
+    return failed_precondition(
+        who +
+        ": training has begun, and with sync.backup_workers, train.batch_balance or local_balance "
+        "nobody comes later");
   }
   const bool compensates = config_.train.optimizer.delay_compensation.kind != CompensationKind::kNone;
   if (compensates && comings_[node.value].takes_part) {

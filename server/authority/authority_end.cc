@@ -16,7 +16,8 @@ std::string in_seconds(std::chrono::nanoseconds d) {
 
 std::string Authority::why_needed(NodeId node) const {
   if (reduces()) return "exchange.kind: allreduce needs every node";
-  if (config_.train.batch_norm_group > 1) return "train.batch_norm_group: the others go by its statistics, too";
+  if (config_.train.batch_norm_group > 1)
+    return "train.batch_norm_group: the others go by its statistics, too";
   const std::uint32_t stages = config_.pipeline.stages;
   return "stage " + std::to_string(node.value % stages) + " of group " + std::to_string(node.value / stages) +
          ", whose nodes cannot go on without it";
@@ -46,7 +47,8 @@ void Authority::lost(Peer peer, const std::string& why, Ticks now) {
   }
   to_shards(wire::NodeLost{node, why, comings_[node.value].incarnation});
   const bool needed = nodes_talk() && !record_.has_report(node);
-  if (needed && (stage_ == Stage::kTraining || (stage_ == Stage::kEnding && reduces() && !parameters_are_here()))) {
+  if (needed &&
+      (stage_ == Stage::kTraining || (stage_ == Stage::kEnding && reduces() && !parameters_are_here()))) {
     return fail(unavailable(to_string(peer) + " lost: " + why + " (" + why_needed(node) + ")"), now);
   }
   evaluation_.gone(node);
@@ -62,10 +64,10 @@ void Authority::lost(Peer peer, const std::string& why, Ticks now) {
   advance_end(now);
 }
 
-// A node that is connected to the others sees one of them go before that one's lease is over.
 void Authority::who_is_gone(NodeId from, const wire::Leave& leave, Ticks now) {
   const NodeId gone = *leave.lost;
-  const bool could_be = nodes_talk() && gone != from && gone.value < nodes_.size() && !record_.has_report(gone);
+  const bool could_be =
+      nodes_talk() && gone != from && gone.value < nodes_.size() && !record_.has_report(gone);
   if (could_be) lost(Peer::of(gone), leave.fault + " (so says node " + to_string(from) + ")", now);
 }
 

@@ -21,7 +21,7 @@ Status can_hand_over(const RunConfig& config) {
                                " leases at least (cluster.reconnect_timeout)");
   }
   if (!sync::workers_come_and_go(engine_config(config))) {
-    return failed_precondition(what + "without sync.backup_workers and train.batch_balance");
+    return failed_precondition(what + "without sync.backup_workers, train.batch_balance and local_balance");
   }
   return Status::ok();
 }

@@ -84,6 +84,7 @@ TEST_CASE("two_groups_are_one_with_the_double_mini_batch") {
 // Statistics travel as float32.
 TEST_CASE("a_group_of_nodes_has_the_batch_norm_of_one_node_with_all_their_samples") {
   RunConfig one = without_pipeline(piped(1));
+  one.train.backend = GENERATE(Backend::kReference, Backend::kOnednn);
   one.cluster.nodes = 1;
   one.train.total_iterations = 20;
   one.train.layers = {{.kind = LayerKind::kConv, .out = 4, .kernel = 5, .stride = 2, .bias = false},

@@ -29,7 +29,7 @@ NodeModel::NodeModel(NodeId id, std::uint32_t incarnation, Surroundings& world)
   const auto& config = world.plan.config;
   const step::StepRules rules{world.plan.refresh_clocks, world.plan.pulls_ahead,
                               keeps_own_updates(sync::largest_threshold(config.policy)),
-                              world.plan.local_steps};
+                              world.plan.mini_batch};
   for (std::uint32_t t = 0; t < config.cluster.threads_per_node; ++t) {
     Thread thread(WorkerId(id, t), rules);
     thread.taken = SnapshotStamp(config.shards);
@@ -255,6 +255,10 @@ void NodeModel::check_read(const Thread& thread) {
   }
 }
 
+std::int64_t NodeModel::local_steps(const Thread& thread) const {
+  return step::local_steps_of({thread.grant.position, thread.grant.samples}, world_.plan.mini_batch);
+}
+
 void NodeModel::carry_out(Thread& thread, const step::LoadBatch&) {
   tell(thread, step::BatchLoaded{look(thread)});
 }
@@ -265,7 +269,7 @@ void NodeModel::carry_out(Thread& thread, const step::Compute& action) {
   const double share =
       static_cast<double>(thread.grant.samples) / static_cast<double>(world_.plan.config.batch_size);
   const double factor = world_.plan.slowdown[id_.value] * (0.5 + world_.network.random().next_double()) *
-                        share / static_cast<double>(world_.plan.local_steps);
+                        share / static_cast<double>(local_steps(thread));
   world_.network.after(static_cast<std::int64_t>(factor * 1e6),
                        [this, t = thread.id.thread] { finish_step(threads_[t]); });
 }
@@ -277,7 +281,7 @@ void NodeModel::finish_step(Thread& thread) {
     leave();
     return;
   }
-  const bool last = thread.local_step + 1 == world_.plan.local_steps;
+  const bool last = thread.local_step + 1 == local_steps(thread);
   thread.spoiled = !last && world_.network.random().next_double() < world_.plan.nan_chance;
   if (last || thread.spoiled) thread.pulled = -1;
   tell(thread, step::GradientComputed{look(thread), !thread.spoiled});

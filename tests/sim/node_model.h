@@ -98,6 +98,7 @@ class NodeModel {
   void tell(Thread& thread, const step::Event& event);
   void carry_out(Thread& thread, const step::AwaitParameters& action);
   void carry_out(Thread& thread, const step::MakeCurrent& action);
+  std::int64_t local_steps(const Thread& thread) const;
   void carry_out(Thread& thread, const step::LoadBatch&);
   void carry_out(Thread& thread, const step::Pull& action);
   void carry_out(Thread& thread, const step::Compute& action);

@@ -206,7 +206,7 @@ RunPlan plan_of(std::uint64_t seed) {
                               return stage.policy == PolicyKind::kDssp;
                             });
   if (may_be_local && local.next_below(4) == 0) {
-    plan.local_steps = 2 + static_cast<std::int64_t>(local.next_below(3));
+    plan.mini_batch = local.next_below(2) == 0 || plan.config.batch_sizing == BatchSizing::kBySpeed ? 8 : 16;
   }
   draw_crashes(plan);
   return plan;
@@ -220,7 +220,7 @@ std::string RunPlan::describe() const {
          " threads=" + std::to_string(config.cluster.threads_per_node) +
          " shards=" + std::to_string(config.shards) + " total=" + std::to_string(config.total_iterations) +
          " r=" + (refresh_clocks ? std::to_string(*refresh_clocks) : "null") +
-         (pulls_ahead ? "" : " behind") + " local_steps=" + std::to_string(local_steps) +
+         (pulls_ahead ? "" : " behind") + " mini_batch=" + std::to_string(mini_batch) +
          " deaths=" + std::to_string(dies_at_ns.size()) + " leavers=" + std::to_string(leaves_at.size()) +
          " late=" + std::to_string(comes_at_ns.size()) +
          " returning=" + std::to_string(returns_after_ns.size()) + " cuts=" + std::to_string(cuts.size()) +

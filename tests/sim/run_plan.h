@@ -27,11 +27,11 @@ struct RunPlan {
   sync::EngineConfig config;
   std::optional<std::int64_t> refresh_clocks;  // cache::FreshnessRules
   bool pulls_ahead = true;                     // there, too
-  std::int64_t local_steps = 1;                // mini-batches of a round; to the core it is one iteration
-  std::vector<double> slowdown;                // per node
-  std::map<NodeId, std::int64_t> dies_at_ns;   // silently, messages cut off half-way
-  std::map<WorkerId, Clock> leaves_at;         // its node does, after half a push of this clock, and says so
-  std::map<NodeId, std::int64_t> comes_at_ns;  // late: it is not there at the start
+  std::int64_t mini_batch = 0;                // of a round's local steps, if it has any (common/step/grant.h)
+  std::vector<double> slowdown;               // per node
+  std::map<NodeId, std::int64_t> dies_at_ns;  // silently, messages cut off half-way
+  std::map<WorkerId, Clock> leaves_at;        // its node does, after half a push of this clock, and says so
+  std::map<NodeId, std::int64_t> comes_at_ns;       // late: it is not there at the start
   std::map<NodeId, std::int64_t> returns_after_ns;  // once it is lost, the first time
   std::vector<LinkCut> cuts;
   std::int64_t lease_ns = 30'000'000;  // a node cut off for longer is lost

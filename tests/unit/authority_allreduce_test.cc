@@ -60,7 +60,8 @@ TEST_CASE("a node that goes since another one has gone says which, and that one 
   run.shard_has(0);
   run.say(kNode0, wire::Leave{"node 1 (10.0.0.2:7) closed its connection", NodeId(1)});
   CHECK(run.authority->result().message() ==
-        "node 1 lost: node 1 (10.0.0.2:7) closed its connection (so says node 0) (exchange.kind: allreduce needs "
+        "node 1 lost: node 1 (10.0.0.2:7) closed its connection (so says node 0) (exchange.kind: allreduce "
+        "needs "
         "every node)");
   CHECK(run.summary().lost.front().rfind("node 1: ", 0) == 0);
 }

@@ -136,6 +136,9 @@ TEST_CASE("what_a_batch_norm_over_groups_does_not_go_with_is_refused") {
            {"cluster.threads_per_node=2", "cluster.threads_per_node: a member is a node"},
            {"train.accumulate=2", "train.accumulate: a mini-batch in parts has statistics of parts"},
            {"train.total_iterations=41", "train.total_iterations: every member takes part in every step"},
+           {"train.batch_balance=speed", "train.batch_balance: members wait for each other"},
+           {"train.on_nan=skip", "train.on_nan: a group's gradient counts whole"},
+           {"emulate.base_step=10ms", "emulate.base_step: a step waits for the other members"},
            {"cluster.reconnect_timeout=5s", "cluster.reconnect_timeout: nodes do not connect"},
            {"security.keys=keys", "security.keys: "}}) {
     CHECK_THAT(refusal(good, {bad.given}), Catch::Matchers::Contains(bad.start));
@@ -406,7 +409,8 @@ TEST_CASE("contradictions_are_refused_at_a_key_that_was_given") {
            {"train: {local_steps: 10, inner_optimizer: {schedule: {kind: step}}}",
             "train.inner_optimizer.schedule.kind: a step schedule without steps"},
            {"train: {local_balance: speed}", "train.local_balance: a round of one mini-batch"},
-           {"sync: {policy: asp}\ntrain: {local_steps: 10, inner_optimizer: {kind: sgd}, local_balance: speed}",
+           {"sync: {policy: asp}\ntrain: {local_steps: 10, inner_optimizer: {kind: sgd}, local_balance: "
+            "speed}",
             "train.local_balance: unequal mini-batches are weighted"},
            {"train: {local_steps: 10, batch_balance: speed, inner_optimizer: {kind: sgd}}",
             "train.batch_balance: the mini-batches of a round have one size"},
@@ -420,12 +424,16 @@ TEST_CASE("contradictions_are_refused_at_a_key_that_was_given") {
            {"train: {optimizer: {decay: weights}}", "train.optimizer.decay: nobody reads it"},
            {"train: {model: layers, layers: [{kind: dense, out: 10, decay_factor: 0}]}",
             "train.layers[0]: nobody reads decay_factor, got 0, expected a weight_decay above 0"},
-           {"train: {optimizer: {weight_decay: 0.1, decay: weights}, model: layers, layers: [{kind: dense, out: 10, "
+           {"train: {optimizer: {weight_decay: 0.1, decay: weights}, model: layers, layers: [{kind: dense, "
+            "out: 10, "
             "bias_decay_factor: 1}]}",
-            "train.layers[0]: nobody reads the decay of a norm or a bias, got decay: weights, expected decay: all"},
-           {"train: {optimizer: {weight_decay: 0.1, decay: weights}, model: layers, layers: [{kind: batch_norm, "
+            "train.layers[0]: nobody reads the decay of a norm or a bias, got decay: weights, expected "
+            "decay: all"},
+           {"train: {optimizer: {weight_decay: 0.1, decay: weights}, model: layers, layers: [{kind: "
+            "batch_norm, "
             "decay_factor: 1}, {kind: dense, out: 10}]}",
-            "train.layers[0]: nobody reads the decay of a norm or a bias, got decay: weights, expected decay: all"},
+            "train.layers[0]: nobody reads the decay of a norm or a bias, got decay: weights, expected "
+            "decay: all"},
            {"train: {device: cuda, model: layers, layers: [{kind: conv, out: 10, kernel: 1}, {kind: relu}, "
             "{kind: add, name: sum, from: [conv1, relu1]}, {kind: dense, out: 10}]}",
             "train.layers[2]: there is no such layer on a GPU, got add (sum), expected device: cpu"},

@@ -148,6 +148,8 @@ TEST_CASE("the_rate_is_divided_by_the_staleness_from_two_on") {
     CHECK(staleness_divisor(StalenessScaling::kInverse, staleness) == divisor);
     CHECK(staleness_divisor(StalenessScaling::kNone, staleness) == 1.0);
   }
+  CHECK(staleness_divisor(StalenessScaling::kInverseRoot, 0) == 1.0);
+  CHECK(staleness_divisor(StalenessScaling::kInverseRoot, 3) == 2.0);
 }
 
 }  // namespace paceline::sync

@@ -161,9 +161,14 @@ TEST_CASE("a_row_may_be_longer_or_shorter_than_the_one_before") {
       REQUIRE(is_part(**batch, *maker, part));
       made_by_itself += queue.counts().on_demand - before.on_demand;
       // The only mini-batch that is made ahead is the one that comes.
-      const BatchPart next = place + 1 < of ? BatchPart{part.position + 4, 4} : BatchPart{(round + 1) * 24, 4};
+      const BatchPart next =
+          place + 1 < of ? BatchPart{part.position + 4, 4} : BatchPart{(round + 1) * 24, 4};
       std::optional<ReadyBatch> ready;
-      while (!(ready = queue.following())) std::this_thread::yield();
+      const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+      while (!(ready = queue.following())) {
+        REQUIRE(std::chrono::steady_clock::now() < deadline);
+        std::this_thread::yield();
+      }
       REQUIRE(ready->part == next);
     }
   }

@@ -55,8 +55,8 @@ struct LocalRun {
         .process_cache = cache,
         .task = *task,
         .pace = pace,
-        .step = step::WorkerStep({config.sync.refresh_clocks, false, keeps,
-                                  config.train.mini_batch_of_local_steps()}),
+        .step = step::WorkerStep(
+            {config.sync.refresh_clocks, false, keeps, config.train.mini_batch_of_local_steps()}),
         .cache = ThreadCache(config.train.optimizer, cache.ranges(), thread,
                              std::make_unique<HostVectors>(config.train.optimizer, tasks.layout())),
         .gradients = GradientBuffers(tasks.layout().size()),

@@ -218,8 +218,8 @@ TEST_CASE("one_local_step_with_sgd_inside_and_outside_is_bsp_with_the_mean_of_gr
 
 // With samples that are none of the run's.
 TEST_CASE("a_warm_start_is_a_plain_loop_of_one_worker_behind_the_run_s_positions") {
-  RunConfig config = averaging(4, optimizer_of(OptimizerKind::kMomentum, 0.02),
-                               optimizer_of(OptimizerKind::kSgd, 1.0));
+  RunConfig config =
+      averaging(4, optimizer_of(OptimizerKind::kMomentum, 0.02), optimizer_of(OptimizerKind::kSgd, 1.0));
   config.train.warm_start_steps = 6;
   const auto tasks = make_network_tasks(config);
   REQUIRE(tasks.is_ok());

@@ -45,13 +45,12 @@ OfGroup computed_in_parts(const NetworkSpec& network, Backend kind, const std::v
     members.emplace_back([&, member] {
       PeerNormGroup group(NodeId(member), static_cast<std::uint32_t>(sizes.size()));
       group.meet(std::make_shared<Switchboard::Node>(board, NodeId(member)));
-      const std::int64_t first =
-          std::accumulate(sizes.begin(), sizes.begin() + member, std::int64_t{0});
+      const std::int64_t first = std::accumulate(sizes.begin(), sizes.begin() + member, std::int64_t{0});
       auto backend = make_backend(kind, network, sizes[member], 5, &group);
       for (std::int64_t clock = 0; clock < 2; ++clock) {  // the second step is as the first
         group.begin(Clock(clock));
-        metrics[member] = (*backend)->gradient(parameters, batch.slice(first, sizes[member]), gradients[member],
-                                               whole_at_the_end);
+        metrics[member] = (*backend)->gradient(parameters, batch.slice(first, sizes[member]),
+                                               gradients[member], whole_at_the_end);
       }
     });
   }
@@ -73,9 +72,9 @@ TEST_CASE("parts_of_a_group_have_the_gradient_of_one_worker_with_the_whole_mini_
                               std::vector<std::int64_t>{2, 2, 2, 2});
   const Backend kind = GENERATE(Backend::kReference, Backend::kOnednn);
   const std::int64_t samples = std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
-  for (const auto& layers : branching_networks(6, 4, 64)) {
+  for (const auto& layers : normalised_networks(6, 4)) {
     const NetworkSpec network = network_of(layers, {3, 8, 8}, 10);
-    if (!network.mixes_samples()) continue;
+    REQUIRE(network.mixes_samples());
     const RandomBatch batch(network, samples, 3);
     const std::vector<float> parameters = random_parameters(network, 3);
     std::vector<float> whole(parameters.size());

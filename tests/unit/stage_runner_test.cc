@@ -216,7 +216,8 @@ std::vector<Ends> over_connections(const NetworkSpec& network, const std::vector
       std::vector<float> gradient(static_cast<std::size_t>(own.size()));
       const auto held = std::span(parameters).subspan(static_cast<std::size_t>(own.begin), gradient.size());
       for (std::int64_t clock = 0; clock < 3 && ends[s].status.is_ok(); ++clock) {
-        const auto metric = (*runner)->step({Clock(clock), clock * batch.size()}, held, batch, gradient, **channels);
+        const auto metric =
+            (*runner)->step({Clock(clock), clock * batch.size()}, held, batch, gradient, **channels);
         ends[s].status = metric.status();
         if (metric.is_ok()) ends[s].metric = *metric;
       }
@@ -258,8 +259,9 @@ TEST_CASE("what_is_longer_or_more_than_a_stage_can_send_ends_its_connection") {
     int messages;
     const char* why;
   };
-  for (const Sent& sent : {Sent{9, 1, "sends 9 floats behind 0 messages that wait, expected at most 8 floats"},
-                           Sent{8, 3, "sends 8 floats behind 2 messages that wait"}}) {
+  for (const Sent& sent :
+       {Sent{9, 1, "sends 9 floats behind 0 messages that wait, expected at most 8 floats"},
+        Sent{8, 3, "sends 8 floats behind 2 messages that wait"}}) {
     std::vector<std::unique_ptr<mesh::Listening>> listening;
     std::vector<std::string> endpoints;
     for (int rank = 0; rank < 2; ++rank) {
@@ -282,7 +284,11 @@ TEST_CASE("what_is_longer_or_more_than_a_stage_can_send_ends_its_connection") {
     message.floats.resize(sent.floats);
     for (int n = 0; n < sent.messages; ++n) REQUIRE(open[1]->send(NodeId(0), message).is_ok());
     // Those within the bounds are kept, until the connection has ended.
-    while (open[0]->send(NodeId(1), {}).is_ok()) std::this_thread::yield();
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (open[0]->send(NodeId(1), {}).is_ok()) {
+      REQUIRE(std::chrono::steady_clock::now() < deadline);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
     for (int n = 1; n < sent.messages; ++n) CHECK(open[0]->receive(NodeId(1)).is_ok());
     const auto refused = open[0]->receive(NodeId(1));
     CHECK(refused.status().code() == StatusCode::kUnavailable);

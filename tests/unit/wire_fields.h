@@ -60,7 +60,7 @@ auto fields(M& m) {
                        std::is_same_v<T, NodeState>) {
     auto& [a, b, c] = m;
     return std::tie(a, b, c);
-  } else if constexpr (std::is_same_v<T, Leave> || std::is_same_v<T, Release> || std::is_same_v<T, StopRun> ||
+  } else if constexpr (std::is_same_v<T, Release> || std::is_same_v<T, StopRun> ||
                        std::is_same_v<T, HandOver> || std::is_same_v<T, LogHeld> ||
                        std::is_same_v<T, StateWanted>) {
     auto& [a] = m;
@@ -135,6 +135,10 @@ struct Generator {
   void fill(WorkerId& v) {
     fill(v.node);
     v.thread = static_cast<std::uint32_t>(random.next_below(4096));
+  }
+  void fill(std::optional<NodeId>& v) {
+    v.emplace();
+    fill(*v);
   }
   void fill(std::optional<Range>& v) {
     if (random.next_below(2) == 0) return v.reset();

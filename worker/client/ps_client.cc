@@ -107,6 +107,7 @@ void PsClient::leave(const Status& why, std::optional<NodeId> gone) {
 }
 void PsClient::close(Status why) { impl_->close(std::move(why)); }
 Status PsClient::closed() const { return impl_->state_.closed(); }
+bool PsClient::lack_parameters() const { return impl_->lack_parameters_; }
 Lost PsClient::lost() const { return impl_->state_.lost(); }
 std::optional<Status> PsClient::run_over() const { return impl_->state_.run_over(); }
 

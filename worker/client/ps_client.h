@@ -161,6 +161,8 @@ class PsClient final : public Coordinator, public Exchange {
   void leave(const Status& why, std::optional<NodeId> gone = std::nullopt);
   // Releases every waiter with `why`; nothing is sent. Thread: any; not from a signal handler.
   void close(Status why);
+  // Whether a server that has welcomed the node had no parameters yet. Once all have.
+  bool lack_parameters() const;
   // Why the client was closed; OK while it is open. Once the run is over: kAborted for an orderly end.
   Status closed() const;
   // Whether it was closed because servers were lost: silent for a lease, another process than the one that

@@ -36,9 +36,9 @@ class PsClient::Impl {
         layout_(layout),
         context_(context),
         state_(cache.ranges().size()),
-        parts_(trained_parts(options_.shards.empty() ? partition(layout.size(), options_.cluster.shards)
-                                                     : options_.shards,
-                             options_.trained.value_or(Range{0, layout.size()}))),
+        parts_(trained_parts(
+            options_.shards.empty() ? partition(layout.size(), options_.cluster.shards) : options_.shards,
+            options_.trained.value_or(Range{0, layout.size()}))),
         pulls_(cache, options_.cluster.threads_per_node, options_.cluster.parameter_encoding,
                options_.parameters, parts_),
         mailboxes_(options_.cluster.threads_per_node),
@@ -197,9 +197,10 @@ class PsClient::Impl {
   Pulls pulls_;
   Mailboxes mailboxes_;
   EvaluationQueue evaluations_;
-  std::atomic<bool> shares_ = false;     // memory, with a server
-  std::uint64_t generation_ = 0;         // of all servers, once started
-  std::vector<GradientSender> senders_;  // by thread, which alone uses its own
+  std::atomic<bool> shares_ = false;          // memory, with a server
+  std::atomic<bool> lack_parameters_ = true;  // some server does
+  std::uint64_t generation_ = 0;              // of all servers, once started
+  std::vector<GradientSender> senders_;       // by thread, which alone uses its own
 
  private:
   // ---- on the I/O thread

@@ -167,6 +167,10 @@ Status PsClient::Impl::io_handle(ServerLink& link, wire::Welcome& welcome, wire:
     evaluations_.clear();
     io_outstanding_.forget_what_was_said();
   }
+  // In front of what lets a waiter go.
+  lack_parameters_ = !welcome.initialized ||
+                     std::any_of(io_links_.begin(), io_links_.end(),
+                                 [&](const auto& other) { return &other != &link && !other.initialized; });
   const bool says_ready = io_joining_.welcomed(link, welcome, steady_now());
   if (!says_ready) return Status::ok();
   io_outstanding_.ready();

@@ -145,6 +145,10 @@ Status check_foreign(const RunConfig& config) {
     return invalid_argument("pipeline.stages: a training loop is not cut into stages, got " +
                             std::to_string(config.pipeline.stages) + ", expected 1");
   }
+  if (config.train.warm_start_steps != 0) {
+    return invalid_argument("train.warm_start_steps: a training loop warms up by itself, got " +
+                            std::to_string(config.train.warm_start_steps) + ", expected 0");
+  }
   if (config.train.batch_norm_group != 1) {
     return invalid_argument("train.batch_norm_group: a training loop brings its own layers, got " +
                             std::to_string(config.train.batch_norm_group) + ", expected 1");

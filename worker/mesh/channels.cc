@@ -134,8 +134,8 @@ bool Channels::send_some(Peer& peer, std::uint32_t rank) {
     first = &peer.out.front();
   }
   if (peer.sent == 0) {
-    peer.sending = {first->clock,    first->position, std::ssize(first->floats), first->loss_sum,
-                    first->correct, first->micro_batch, first->backward, kMessageMagic};
+    peer.sending = {first->clock,   first->position,    std::ssize(first->floats), first->loss_sum,
+                    first->correct, first->micro_batch, first->backward,           kMessageMagic};
   }
   const std::size_t floats = first->floats.size() * sizeof(float);
   std::array<iovec, 2> pieces{};

@@ -29,7 +29,8 @@ NormCorrection correction_of(std::span<const NormPart> parts, std::int64_t sampl
   NormCorrection sums{std::vector<double>(channels), std::vector<double>(channels)};
   std::int64_t all = 0;
   for (const NormPart& part : parts) {
-    PACELINE_ASSERT(part.first.size() == channels && part.second.size() == channels, "a part of another layer");
+    PACELINE_ASSERT(part.first.size() == channels && part.second.size() == channels,
+                    "a part of another layer");
     all += part.samples;
     for (std::size_t c = 0; c < channels; ++c) {
       sums.first[c] += static_cast<double>(part.samples) * part.first[c];

@@ -15,7 +15,8 @@ namespace paceline {
 // Contract as make_backend (backend.h). Sets the calling thread's OpenMP team size to 1: oneDNN bakes the
 // number of threads into a primitive when it is made.
 Result<std::unique_ptr<NetworkBackend>> make_onednn_backend(NetworkSpec network, std::int64_t batch_size,
-                                                            std::uint64_t seed, NormGroup* norm_group = nullptr);
+                                                            std::uint64_t seed,
+                                                            NormGroup* norm_group = nullptr);
 
 // The library's versions, and the instruction set that it computes with on this processor ("avx2").
 LibraryVersion onednn_version();

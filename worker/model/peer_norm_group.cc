@@ -4,6 +4,8 @@
 #include <string>
 #include <utility>
 
+#include "common/ticks.h"
+
 namespace paceline {
 namespace {
 
@@ -11,8 +13,13 @@ namespace {
 constexpr std::size_t kAheadMax = 2;
 
 PeerMessage message_of(Clock clock, std::size_t layer, NormPass pass, const NormPart& part) {
-  PeerMessage message{clock.value, part.samples, static_cast<std::uint32_t>(layer),
-                      pass == NormPass::kBackward ? 1U : 0U, 0.0, 0, part.first};
+  PeerMessage message{clock.value,
+                      part.samples,
+                      static_cast<std::uint32_t>(layer),
+                      pass == NormPass::kBackward ? 1U : 0U,
+                      0.0,
+                      0,
+                      part.first};
   message.floats.insert(message.floats.end(), part.second.begin(), part.second.end());
   return message;
 }
@@ -24,7 +31,10 @@ void PeerNormGroup::meet(std::shared_ptr<PeerChannels> peers) {
   peers_ = std::move(peers);
 }
 
-void PeerNormGroup::begin(Clock clock) { clock_ = clock; }
+void PeerNormGroup::begin(Clock clock) {
+  clock_ = clock;
+  waited_ = {};
+}
 
 std::vector<PeerBounds> PeerNormGroup::heard_from(NodeId node, std::uint32_t members,
                                                   const NetworkSpec& network) {
@@ -55,7 +65,8 @@ Result<std::vector<NormPart>> PeerNormGroup::try_to(std::size_t layer, NormPass 
     const std::lock_guard lock(mutex_);
     peers = peers_;
   }
-  if (peers == nullptr) return failed_precondition("train.batch_norm_group: a node that is connected to no other");
+  if (peers == nullptr)
+    return failed_precondition("train.batch_norm_group: a node that is connected to no other");
   for (std::uint32_t rank = first(); rank < first() + members_; ++rank) {
     if (rank == node_.value) continue;
     PACELINE_RETURN_IF_ERROR(peers->send(NodeId(rank), message_of(clock_, layer, pass, own)));
@@ -66,15 +77,18 @@ Result<std::vector<NormPart>> PeerNormGroup::try_to(std::size_t layer, NormPass 
       all.push_back(own);
       continue;
     }
-    PACELINE_ASSIGN_OR_RETURN(PeerMessage came, peers->receive(NodeId(rank)));
+    const Ticks since = steady_now();
+    Result<PeerMessage> received = peers->receive(NodeId(rank));
+    waited_ += steady_now() - since;
+    PACELINE_ASSIGN_OR_RETURN(const PeerMessage came, std::move(received));
     const PeerMessage like = message_of(clock_, layer, pass, own);
     if (came.clock != like.clock || came.micro_batch != like.micro_batch || came.backward != like.backward ||
         came.floats.size() != like.floats.size() || came.position < 1) {
       return failed_precondition("train.batch_norm_group: node " + std::to_string(rank) + " is at layer " +
-                                 std::to_string(came.micro_batch) + " of clock " + std::to_string(came.clock) + ", " +
-                                 std::to_string(came.floats.size()) + " numbers, expected layer " +
-                                 std::to_string(layer) + " of clock " + to_string(clock_) + ", " +
-                                 std::to_string(like.floats.size()));
+                                 std::to_string(came.micro_batch) + " of clock " +
+                                 std::to_string(came.clock) + ", " + std::to_string(came.floats.size()) +
+                                 " numbers, expected layer " + std::to_string(layer) + " of clock " +
+                                 to_string(clock_) + ", " + std::to_string(like.floats.size()));
     }
     const auto middle = came.floats.begin() + static_cast<std::ptrdiff_t>(own.first.size());
     all.push_back({came.position, {came.floats.begin(), middle}, {middle, came.floats.end()}});

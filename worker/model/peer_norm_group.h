@@ -2,6 +2,7 @@
 // layer and pass. Group g of G nodes are nodes g G to g G + G - 1.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -29,6 +30,8 @@ class PeerNormGroup final : public NormGroup {
   // Errors that status() then has: those of the channels; kFailedPrecondition a member is at another step.
   std::vector<NormPart> exchange(std::size_t layer, NormPass pass, NormPart own) override;
   Status status() const override { return status_; }
+  // For how long it has waited for the others since begin().
+  std::chrono::nanoseconds waited() const { return waited_; }
 
  private:
   Result<std::vector<NormPart>> try_to(std::size_t layer, NormPass pass, const NormPart& own);
@@ -38,6 +41,7 @@ class PeerNormGroup final : public NormGroup {
   const std::uint32_t members_;
   Clock clock_;
   Status status_;
+  std::chrono::nanoseconds waited_{0};
   std::mutex mutex_;
   std::shared_ptr<PeerChannels> peers_;  // behind the lock
 };

@@ -25,8 +25,9 @@ enum class Activations { kDouble, kBfloat16 };
 // Parameters and images are widened to double, every sum is double, and the gradient is rounded to float
 // once, at the end. Samples are summed in order: the same mini-batch gives the same bits. Memory: in training
 // all activations of a mini-batch, in double; in an evaluation those of one sample.
-Result<std::unique_ptr<NetworkBackend>> make_reference_backend(
-    NetworkSpec network, std::int64_t batch_size, std::uint64_t seed,
-    Activations activations = Activations::kDouble, NormGroup* norm_group = nullptr);
+Result<std::unique_ptr<NetworkBackend>> make_reference_backend(NetworkSpec network, std::int64_t batch_size,
+                                                               std::uint64_t seed,
+                                                               Activations activations = Activations::kDouble,
+                                                               NormGroup* norm_group = nullptr);
 
 }  // namespace paceline

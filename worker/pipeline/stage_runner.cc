@@ -31,7 +31,8 @@ Result<std::unique_ptr<StageRunner>> StageRunner::make(Parts parts) {
 }
 
 StageRunner::Hears StageRunner::hears(const NetworkSpec& network, const std::vector<StageSpec>& stages,
-                                      std::uint32_t stage, std::uint32_t micro_batches, std::int64_t samples) {
+                                      std::uint32_t stage, std::uint32_t micro_batches,
+                                      std::int64_t samples) {
   const std::int64_t rows = schedule::micro_batch_sizes(samples, micro_batches).front();  // the largest
   return {{rows * floats_of(network, stages[stage].inputs), micro_batches},
           {rows * floats_of(network, only_trained(network, stages[stage].outputs)), micro_batches}};
@@ -120,8 +121,9 @@ Result<PeerMessage> StageRunner::receive(bool backward, std::uint32_t micro_batc
   if (!backward) report_.idle_for_previous += took;
   if (!message.is_ok()) return Status(message.status()).with_context(name_of_stage(stage, node));
   const std::int64_t floats = floats_each * rows(micro_batch).size();
-  if (message->clock != at_.clock.value || message->position != at_.position || message->micro_batch != micro_batch ||
-      message->backward != (backward ? 1U : 0U) || std::ssize(message->floats) != floats) {
+  if (message->clock != at_.clock.value || message->position != at_.position ||
+      message->micro_batch != micro_batch || message->backward != (backward ? 1U : 0U) ||
+      std::ssize(message->floats) != floats) {
     return failed_precondition(
         name_of_stage(stage, node) + ": micro-batch " + std::to_string(message->micro_batch) + " of clock " +
         std::to_string(message->clock) + " at sample " + std::to_string(message->position) + ", " +

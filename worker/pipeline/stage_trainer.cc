@@ -71,7 +71,8 @@ class StageTrainer final : public Task {
     const std::shared_ptr<PeerChannels> peers = shared_.peers();
     if (peers == nullptr) return failed_precondition("a stage that is connected to no other");
     const Batch batch{batch_->images, batch_->labels, batch_->samples, batch_->epochs};
-    PACELINE_ASSIGN_OR_RETURN(const Metric group, runner_->step({clock_, position_}, parameters, batch, gradient, *peers));
+    PACELINE_ASSIGN_OR_RETURN(const Metric group,
+                              runner_->step({clock_, position_}, parameters, batch, gradient, *peers));
     shared_.report(runner_->report());
     // Its share: those of all stages add up to the group's.
     return Metric{group.loss_sum / static_cast<double>(stages_),
@@ -114,9 +115,9 @@ Range StageTasks::trained_by(NodeId node) const {
 void StageTasks::meet(std::shared_ptr<PeerChannels> peers) { shared_->meet(std::move(peers)); }
 std::vector<PeerBounds> StageTasks::heard_from(NodeId node) const {
   const std::uint32_t stage = node.value % static_cast<std::uint32_t>(shared_->stages.size());
-  const auto [front, behind] = StageRunner::hears(shared_->network, shared_->stages, stage,
-                                                  static_cast<std::uint32_t>(shared_->config.pipeline.micro_batches),
-                                                  group_samples(shared_->config));
+  const auto [front, behind] = StageRunner::hears(
+      shared_->network, shared_->stages, stage,
+      static_cast<std::uint32_t>(shared_->config.pipeline.micro_batches), group_samples(shared_->config));
   std::vector<PeerBounds> bounds(node.value + 2);
   if (stage > 0) bounds[node.value - 1] = front;
   if (stage + 1 < shared_->stages.size()) bounds[node.value + 1] = behind;

@@ -40,8 +40,8 @@ Status BatchLimits::check_granted(const BatchPart& granted) const {
                                std::to_string(least) + " to " + std::to_string(most));
   }
   if (granted.samples % multiple_of != 0) {
-    return failed_precondition("granted " + std::to_string(granted.samples) + " samples, expected a multiple of " +
-                               std::to_string(multiple_of));
+    return failed_precondition("granted " + std::to_string(granted.samples) +
+                               " samples, expected a multiple of " + std::to_string(multiple_of));
   }
   if (granted.position < 0 || granted.position > end - granted.samples) {
     return failed_precondition("granted the samples from position " + std::to_string(granted.position) +

@@ -129,15 +129,9 @@ Status TrainStep::carry_out(const step::LoadBatch& action) {
   const step::Grant& grant = t_.step.grant();
   const cache::SnapshotStamp& stamp = t_.cache.stamp();
   const std::int64_t n = action.local_step;
-  const Step granted{t_.worker,
-                     grant.clock,
-                     local_place(grant.iteration, n),
-                     grant.threshold,
-                     grant.min_version,
-                     stamp.version(),
-                     stamp.revision(),
-                     local_batch(n),
-                     n,
+  const Step granted{t_.worker,        grant.clock,       local_place(grant.iteration, n),
+                     grant.threshold,  grant.min_version, stamp.version(),
+                     stamp.revision(), local_batch(n),    n,
                      local_steps()};
   if (n == 0) {
     prefetch_.reset();
@@ -200,7 +194,8 @@ Status TrainStep::carry_out(const step::Compute& action) {
 // inner optimizer follows, and nothing leaves before the last.
 Result<Metric> TrainStep::compute(std::int64_t local_step) {
   const step::Grant& grant = t_.step.grant();
-  const Paced pace{Clock(local_place(grant.clock.value, local_step)), local_batch(local_step).samples, started_};
+  const Paced pace{Clock(local_place(grant.clock.value, local_step)), local_batch(local_step).samples,
+                   started_};
   if (!t_.local) {
     PACELINE_ASSIGN_OR_RETURN(const Metric metric,
                               compute_at_pace(

@@ -26,7 +26,8 @@ struct ReferencePass {
   std::span<const double> parameters;  // the whole vector
   std::span<double> gradient;          // the whole vector; layers add theirs. Empty in a forward pass
   void (*keep)(std::span<double>);     // rounds values to what they are kept as between layers
-  NormGroup* norm_group = nullptr;     // whose values a batch_norm goes by in training; null: this mini-batch's alone
+  NormGroup* norm_group =
+      nullptr;  // whose values a batch_norm goes by in training; null: this mini-batch's alone
 };
 
 // Thread: one. A layer may keep from forward() what backward() of the same mini-batch needs.

@@ -22,7 +22,8 @@ using Backward = dnnl::batch_normalization_backward;
 // the statistics owe to x; a third one normalises once more, by what the group says of that, and is added.
 class BatchNorm final : public OnednnLayer {
  public:
-  BatchNorm(const Layer& layer, std::size_t index) : layer_(layer), index_(index), channels_{layer.out.channels} {}
+  BatchNorm(const Layer& layer, std::size_t index)
+      : layer_(layer), index_(index), channels_{layer.out.channels} {}
 
   memory forward(Program& program, const Surroundings& around) override {
     source_ = around.sources[0];
@@ -137,8 +138,8 @@ class BatchNorm final : public OnednnLayer {
           const std::span<float> first = of_channels(beta);
           const std::span<float> second = of_channels(gamma);
           const NormPart part{samples(), {first.begin(), first.end()}, {second.begin(), second.end()}};
-          const NormCorrection owed = correction_of(group_->exchange(index_, NormPass::kBackward, part), samples(),
-                                                    places());
+          const NormCorrection owed =
+              correction_of(group_->exchange(index_, NormPass::kBackward, part), samples(), places());
           for (std::size_t c = 0; c < first.size(); ++c) {
             const double times =
                 -of_channels(scale)[c] / std::sqrt(double{of_channels(variance_)[c]} + layer_.epsilon);
@@ -151,8 +152,8 @@ class BatchNorm final : public OnednnLayer {
                        normalization_flags::use_shift;
     const memory::desc desc = source_.get_desc();
     const Forward::primitive_desc normalise(
-        {dnnl::prop_kind::forward_inference, desc, static_cast<float>(layer_.epsilon), flags}, Program::attributes(),
-        program.engine());
+        {dnnl::prop_kind::forward_inference, desc, static_cast<float>(layer_.epsilon), flags},
+        Program::attributes(), program.engine());
     const memory owed = program.make(desc);
     program.append<Forward>(Pass::kBackward, normalise,
                             {{DNNL_ARG_SRC, source_},

@@ -102,7 +102,8 @@ class BatchNorm final : public ReferenceLayer {
     NormCorrection owed;
     if (pass.norm_group != nullptr) {
       const NormPart part{pass.samples, {beta.begin(), beta.end()}, {gamma.begin(), gamma.end()}};
-      return correction_of(pass.norm_group->exchange(index_, NormPass::kBackward, part), pass.samples, plane_);
+      return correction_of(pass.norm_group->exchange(index_, NormPass::kBackward, part), pass.samples,
+                           plane_);
     }
     for (std::size_t c = 0; c < beta.size(); ++c) {
       owed.first.push_back(beta[c] / static_cast<double>(values_));
