@@ -13,7 +13,7 @@
 //   several shards                                      ahead: a shard is mostly asked before all of them
 //                                                       have the gradient, so its answer lacks it anyway
 //
-// How much (one shard, two cores, docs/PERFORMANCE.md): 256 MB sent over loopback are 1.2 times as fast
+// How much (one shard, two cores, docs/lab/PERFORMANCE.md): 256 MB sent over loopback are 1.2 times as fast
 // behind, 40 MB of four workers in shared memory 1.4 times; of one worker, for whom and for whose server
 // there is a core each, 0.8 times.
 #pragma once
