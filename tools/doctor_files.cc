@@ -24,9 +24,9 @@
 #include "server/run_directory.h"
 #include "server/store/memory_bound.h"
 #include "tools/doctor_checks.h"
-#include "worker/data/cifar10.h"
 #include "worker/network_task.h"
 #include "worker/node_log.h"
+#include "worker/run_data.h"
 
 namespace paceline {
 namespace {
@@ -141,16 +141,22 @@ void check_data_set(const RunConfig& config, const DoctorRole& role, Findings& f
     return found(CheckVerdict::kWarning, "no data.path: only a task of your own can train",
                  "paceline-worker needs data.path=FOLDER");
   }
-  const auto train = read_cifar10_train(path);
-  if (!train.is_ok()) return found(CheckVerdict::kFailed, train.status().message(), "");
-  const auto test = read_cifar10_test(path);
+  // As a node opens it, but for what would be the run's: memory that keeps files, an index in its directory.
+  RunConfig looked = config;
+  looked.data.cache = 0;
+  looked.run.out.clear();
+  const auto data = RunData::open(looked);
+  if (!data.is_ok()) return found(CheckVerdict::kFailed, data.status().message(), "");
+  const auto test = data->test();
   if (!test.is_ok()) return found(CheckVerdict::kFailed, test.status().message(), "");
+  const std::int64_t left_out = data->samples_left_out();
   char mark[32];
-  std::snprintf(mark, sizeof mark, "0x%016" PRIx64, fingerprint(**train));
-  found(CheckVerdict::kOk,
-        path + ": " + std::to_string((*train)->size()) + " training and " + std::to_string((*test)->size()) +
-            " test samples; fingerprint " + mark + ", which all nodes must have",
-        "");
+  std::snprintf(mark, sizeof mark, "0x%016" PRIx64, data->fingerprint());
+  found(left_out == 0 ? CheckVerdict::kOk : CheckVerdict::kWarning,
+        path + ": " + std::to_string(data->train()->size()) + " training and " +
+            std::to_string((*test)->size()) + " test samples; fingerprint " + mark +
+            ", which all nodes must have",
+        left_out == 0 ? "" : std::to_string(left_out) + " pictures cannot be read, and are left out");
 }
 
 void check_keys(const RunConfig& config, const DoctorRole& role, Findings& findings) {

@@ -25,6 +25,12 @@
 namespace paceline {
 namespace {
 
+// A PNG of one pixel.
+constexpr char kOnePixel[] =
+    "\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\1\0\0\0\1\x08\2\0\0\0\x90wS\xde\0\0\0\fIDATx\x9c"
+    "c`P\xf5\2\0\0\x98\0pP\xe9\x93\x86\0\0\0\0IEND\xae"
+    "B`\x82";
+
 TEST_CASE("a machine that can do its part is told so, and nothing is left behind") {
   Patient p;
   std::ostringstream out;
@@ -99,6 +105,12 @@ TEST_CASE("data that is missing, cut short or mislabelled is said of a node, and
     fs::remove(p.data() / "test_batch.bin");
     p.fails_with("data", "test_batch.bin' does not exist");
   }
+  SECTION("whole, but not what data.kind says") {
+    p.set("data.kind=cifar10");
+    p.fails_with(
+        "data",
+        "data_batch_1.bin': got 30730 bytes, expected 30730000 (10000 records) of data.kind: cifar10");
+  }
   p.options.shard = 0;
   CHECK(p.finding("data").verdict == CheckVerdict::kOk);
 }
@@ -116,6 +128,28 @@ TEST_CASE(
     p.set("security.allow_insecure=true");
     CHECK(p.finding("keys").verdict == CheckVerdict::kWarning);
   }
+}
+
+TEST_CASE("pictures are looked at as a node does, and what cannot be read is counted") {
+  Patient p;
+  const fs::path pictures = p.folder / "pictures";
+  for (const char* of : {"train/cat", "train/dog", "test/cat", "test/dog"}) {
+    fs::create_directories(pictures / of);
+    std::ofstream(pictures / of / "1.png", std::ios::binary).write(kOnePixel, sizeof kOnePixel - 1);
+  }
+  for (const char* key : {"data.kind=images", "data.classes=2", "data.crop.size=8", "data.crop.resize=8",
+                          "train.layers=[{kind: dense, out: 2}]"}) {
+    p.set(key);
+  }
+  p.set("data.path=" + pictures.string());
+  CHECK(p.finding("data").verdict == CheckVerdict::kOk);
+  CHECK_THAT(p.finding("data").said, StartsWith(pictures.string() + ": 2 training and 2 test samples; "));
+  std::ofstream(pictures / "train/dog/2.png") << "no picture";
+  CHECK(p.finding("data").verdict == CheckVerdict::kWarning);
+  CHECK(p.finding("data").advice == "1 pictures cannot be read, and are left out");
+  p.set("data.on_bad=fail");
+  p.fails_with("data", "2.png");
+  CHECK_FALSE(fs::exists(p.out()));
 }
 
 TEST_CASE("the same data has the same fingerprint, other data another") {
@@ -150,7 +184,8 @@ TEST_CASE("a run directory that cannot be written, or is used already, fails") {
     p.options.force = Force::kOnce;
     CHECK_THAT(p.finding("run directory").said, EndsWith("holds a run, which will be replaced"));
     REQUIRE(write_summary(p.out(), RunSummary{}).is_ok());
-    p.fails_with("run directory", "has ended well (summary.json says ok): --force replaces it only when given twice");
+    p.fails_with("run directory",
+                 "has ended well (summary.json says ok): --force replaces it only when given twice");
     p.options.force = Force::kTwice;
     CHECK_THAT(p.finding("run directory").said, EndsWith("holds a run, which will be replaced"));
     p.options.force = Force::kNo;

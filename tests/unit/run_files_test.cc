@@ -220,6 +220,14 @@ TEST_CASE("the_keys_of_a_summary_are_the_contracts_in_its_order") {
   CHECK(json.find("reason") == std::string::npos);
 }
 
+TEST_CASE("of_few_emulated_steps_two_may_be_late_and_of_many_one_in_a_hundred") {
+  CHECK_FALSE(too_many_overruns(1, 80));
+  CHECK_FALSE(too_many_overruns(2, 2));
+  CHECK(too_many_overruns(3, 80));
+  CHECK_FALSE(too_many_overruns(10, 1000));
+  CHECK(too_many_overruns(11, 1000));
+}
+
 TEST_CASE("infinity_and_what_was_not_measured_are_null") {
   RunSummary s = some_summary();
   s.final_threshold = Threshold::infinite();

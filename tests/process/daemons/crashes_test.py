@@ -175,6 +175,18 @@ class Starts(DaemonTest):
                 self.assert_ends(server, 1, f"paceline-server: cannot bind {endpoint}: Address already in use")
                 self.assertFalse(self.run_dir.exists())
 
+    def test_a_name_that_leads_to_loopback_is_warned_of(self):
+        hosts = self.folder / "hosts"  # as Debian leaves it
+        hosts.write_text("127.0.0.1 localhost\n127.0.1.1 alpha\n", encoding="ascii")
+        with socket.socket() as free:
+            free.bind(("127.0.1.1", 0))
+            endpoint = f"tcp://alpha:{free.getsockname()[1]}"
+        server = self.start(*self.seeing(hosts, at="/etc/hosts"), harness.BIN / "paceline-server", self.config,
+                            f'cluster.endpoints=["{endpoint}"]', "security.allow_insecure=true")
+        server.wait_for_line(f"{endpoint} leads to 127.0.1.1, where no other machine comes; take that name's line with")
+        server.send(signal.SIGTERM)
+        self.assertEqual(server.end(), 1)
+
     def test_an_endpoint_that_is_a_file(self):
         thesis = self.folder / "thesis.tex"
         thesis.write_text("three years of work", encoding="utf-8")

@@ -265,6 +265,15 @@ data: {{kind: synthetic, path: {self.data}}}
         self.programs.append(program)
         return program
 
+    def seeing(self, file, at):
+        """The beginning of a command whose program sees that file or folder there: it has a mount namespace of its own. The
+        test is skipped where that is not permitted."""
+        begin = ("unshare", "--map-root-user", "--mount", "sh", "-c", f'mount --bind "$0" {at} && exec "$@"', file)
+        tried = subprocess.run([*begin, "true"], capture_output=True, text=True, check=False)
+        if tried.returncode != 0:
+            self.skipTest("no mount namespaces for us here: " + tried.stderr.strip())
+        return begin
+
     def server(self, shard, *arguments):
         return self.start(BIN / "paceline-server", self.config, "--shard", shard, *arguments)
 

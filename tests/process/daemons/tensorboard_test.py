@@ -2,11 +2,13 @@
 simulated. See harness.py; event_file.py reads the files."""
 
 import csv
+import json
 import signal
 import struct
 import time
 
 import event_file
+import foreign
 import harness
 from harness import DaemonTest, FolderWatch
 
@@ -101,6 +103,30 @@ class TensorBoard(DaemonTest):
         self.assertEqual(self.event_files(), [])
 
     def test_three_readers_show_one_curve_of_a_run_that_was_killed_twice(self):
+        files = self.run_that_was_killed_twice()
+        self.assertEqual([file.name[-7:] for file in files], [".000001", ".000002", ".000003"])
+        for file in files:
+            first, start, point, *_ = event_file.events_of(file)
+            self.assertEqual((first.version, start.session, start.step), ("brain.Event:2", 1, point.step), file.name)
+        shown = event_file.accumulated(files)
+        for reader in event_file.READERS:
+            self.assertEqual(reader(files), shown, reader.__name__)
+        self.assert_is_the_curve(shown)
+
+    @foreign.needs("tensorboard")
+    def test_tensorboards_own_readers_show_it(self):
+        files = self.run_that_was_killed_twice()
+        read = self.start(foreign.PYTHON, harness.SOURCE / "tests/process/daemons/tensorboard_readers.py", self.run_dir)
+        self.assertEqual(read.end(), 0, read.errors())
+        shown = event_file.accumulated(files)
+        readers = json.loads(read.output())
+        self.assertEqual(len(readers), 3)
+        for reader, tags in readers.items():
+            self.assertEqual({tag: [tuple(point) for point in points] for tag, points in tags.items()}, shown, reader)
+        self.assert_is_the_curve(shown)
+
+    def run_that_was_killed_twice(self):
+        """And resumed; its event files, of which each session took back points of the one before."""
         # No session ends by itself, so that none is over before a slow test has seen what it waits for.
         saving = (*self.WINDOWS, "checkpoint.every_clocks=25")
         programs = sum(self.start_training(*saving), [])
@@ -119,15 +145,7 @@ class TensorBoard(DaemonTest):
         programs[0].send(signal.SIGTERM)
         for program in programs:
             self.assertEqual(program.end(), 1, program.errors())
-        files = self.event_files()
-        self.assertEqual([file.name[-7:] for file in files], [".000001", ".000002", ".000003"])
-        for file in files:
-            first, start, point, *_ = event_file.events_of(file)
-            self.assertEqual((first.version, start.session, start.step), ("brain.Event:2", 1, point.step), file.name)
-        shown = event_file.accumulated(files)
-        for reader in event_file.READERS:
-            self.assertEqual(reader(files), shown, reader.__name__)
-        self.assert_is_the_curve(shown)
+        return self.event_files()
 
     def has_points_to_take_back(self):
         """The newest event file has a window behind the newest checkpoint of this session."""
