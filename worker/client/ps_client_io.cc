@@ -1,4 +1,6 @@
 // What a client does on its I/O thread: joins, heartbeats, what comes in, and the end.
+#include <algorithm>
+
 #include "common/params/optimizer.h"
 #include "common/wire/segment_sizes.h"
 #include "worker/client/ps_client_impl.h"
