@@ -23,7 +23,7 @@ apt-get -qq -o Dpkg::Use-Pty=0 update && apt-get -qq -o Dpkg::Use-Pty=0 -y insta
 cd /root && rm -rf data runs
 paceline --version
 paceline data synthesize --out data/synthetic --train 2000 --test 400
-/usr/share/paceline/scripts/run_local.sh /usr/share/paceline/configs/ssp.yaml --out runs/ssp train.batch_size=16 train.total_iterations=32 \
+/usr/share/paceline/scripts/run_local.sh /usr/share/paceline/configs/ssp.yaml --out runs/ssp train.batch_size=16 train.total_iterations=128 \
   emulate.base_step=null "emulate.slowdown=[]"
 paceline report --html ssp.html runs/ssp && test -s ssp.html
 python3 -c "import paceline; print(\"the Python package:\", paceline.version()); print(sorted(paceline.read_model(\"runs/ssp/model.bin\"))[:2])"

@@ -66,23 +66,48 @@ TEST_CASE("the_policies_differ_only_in_sync") {
   }
 }
 
-TEST_CASE("the_policies_have_the_values_of_the_dtssp_experiment") {
-  const RunConfig c = loaded_file("dtssp.yaml");
-  CHECK(c.cluster.cluster().workers() == 16);
-  CHECK(c.train.model == "cifar_cnn");
-  CHECK(c.train.batch_size == 128);
-  CHECK(c.train.optimizer.kind == OptimizerKind::kAdam);
-  CHECK(c.sync.threshold == 3);
-  CHECK(c.sync.threshold_min == 3);
-  CHECK(c.sync.threshold_max == 10);
-  CHECK(c.sync.lpr.increase_above == 5.0);
-  CHECK(c.sync.lpr.decrease_below == -5.0);
-  CHECK(c.sync.combine == CombineMode::kEach);
-  // The paper's caches, which read parameters only when they must, are another file's: with them what a policy
-  // learns is less than it can.
-  for (const char* file : {"bsp.yaml", "ssp.yaml", "dtssp.yaml", "asp.yaml"})
-    CHECK(loaded_file(file).sync.refresh_clocks == 1);
-  CHECK_FALSE(loaded_file("dtssp_paper.yaml").sync.refresh_clocks);
+// What a newcomer compares is to show what each policy can do: caches refreshed as by default, gradients applied on
+// arrival where a lead would make them old, and one rate, which ends at 0.
+TEST_CASE("the_policies_show_what_each_can_do") {
+  for (const char* file : {"bsp.yaml", "ssp.yaml", "dtssp.yaml", "asp.yaml", "random_walk.yaml", "dssp.yaml",
+                           "backup.yaml", "sync_switch.yaml"}) {
+    INFO(file);
+    const RunConfig c = loaded_file(file);
+    CHECK(c.sync.refresh_clocks == 1);
+    CHECK(c.sync.combine == CombineMode::kEach);
+    const bool synchronous = c.sync.policy == PolicyKind::kBsp || c.sync.policy == PolicyKind::kBackup;
+    if (c.sync.policy == PolicyKind::kSwitch) {
+      CHECK(c.sync.stages.back().apply == ApplyMode::kEager);
+    } else {
+      CHECK((c.sync.apply == ApplyMode::kEager) == !synchronous);
+    }
+    CHECK(c.train.optimizer.schedule.kind == ScheduleKind::kCosine);
+    CHECK(c.train.optimizer.schedule.final_factor == 0.0);
+  }
+}
+
+// All of them, with the caches that read parameters only when they must, are dtssp_paper.yaml's; the thresholds and
+// the progress that moves them are dtssp.yaml's, too.
+TEST_CASE("the_dtssp_experiment_has_its_papers_values") {
+  const RunConfig paper = loaded_file("dtssp_paper.yaml");
+  CHECK(paper.cluster.cluster().workers() == 16);
+  CHECK(paper.train.model == "cifar_cnn");
+  CHECK(paper.train.batch_size == 128);
+  CHECK(paper.train.total_iterations == 100'000);
+  CHECK(paper.train.optimizer.kind == OptimizerKind::kAdam);
+  CHECK(paper.sync.combine == CombineMode::kEach);
+  CHECK(paper.sync.apply == ApplyMode::kVersioned);
+  CHECK_FALSE(paper.sync.refresh_clocks);
+  for (const char* file : {"dtssp_paper.yaml", "dtssp.yaml"}) {
+    INFO(file);
+    const SyncSection sync = loaded_file(file).sync;
+    CHECK(sync.threshold == 3);
+    CHECK(sync.threshold_min == 3);
+    CHECK(sync.threshold_max == 10);
+    CHECK(sync.lpr.metric == LprMetric::kAccuracy);
+    CHECK(sync.lpr.increase_above == 5.0);
+    CHECK(sync.lpr.decrease_below == -5.0);
+  }
 }
 
 TEST_CASE("the_random_walk_is_dtssp_but_for_what_moves_the_threshold") {
@@ -108,9 +133,8 @@ TEST_CASE("bsp_then_asp_is_for_daemons_and_simulated_training_alike_and_scales_t
   CHECK(c.sync.stages[1].policy == PolicyKind::kAsp);
   CHECK(c.sync.combine == CombineMode::kMean);
   CHECK(c.simulate.mode == SimulateMode::kTraining);
-  const DaemonOptions options{.config_path = path_of("bsp_then_asp.yaml"),
-                              .overrides = {"run.out=/tmp/run"},
-                              .index = 0};
+  const DaemonOptions options{
+      .config_path = path_of("bsp_then_asp.yaml"), .overrides = {"run.out=/tmp/run"}, .index = 0};
   CHECK(load_daemon_config(DaemonRole::kServer, options).is_ok());
 }
 
