@@ -6,7 +6,7 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 . "$root/scripts/lib/arguments.sh"
 
-bin="$root/build/release/bin"
+bin=$(programs_of "$root")
 read_arguments "--bin folder" key=value words -- "$@"
 [ -x "$bin/paceline" ] || fail "$bin/paceline is not there; build it with scripts/build.sh"
 get() { "$bin/paceline" check-config "${words[@]}" "${given[@]}" --get "$1"; }

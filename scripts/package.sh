@@ -24,6 +24,11 @@ done
 
 rm -rf "$build/package/man1" "$build/package/completions"
 python3 scripts/lib/help_pages.py "$build/bin" "$build/package"
+# Debian wants one; the checkout's history says what changed.
+made=$(git log -1 --format=%cD 2>/dev/null) || made=$(date -R)
+version=$(sed -n 's/^set(CPACK_PACKAGE_VERSION "\(.*\)")$/\1/p' "$build/CPackConfig.cmake")
+printf 'paceline (%s) unstable; urgency=medium\n\n  * Built from a checkout%s.\n\n -- The authors of Paceline <paceline@localhost>  %s\n' \
+  "$version" "$(git log -1 --format=', %h' 2>/dev/null)" "$made" | gzip -9n >"$build/package/changelog.gz"
 mkdir -p "$out"
 log=$(mktemp /tmp/paceline-package.XXXXXX)
 trap 'rm -f "$log"' EXIT

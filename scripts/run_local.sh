@@ -48,7 +48,7 @@ nodes=$(get cluster.nodes) && shards=$(get cluster.shards) && data=$(get data.pa
 node_counts "$nodes"
 nodes=$nodes_max
 [ -n "$out" ] || out=$(get run.out)
-[ -n "$out" ] || out="$root/runs/$(get run.name)"
+[ -n "$out" ] || out="$(workplace_of "$root")/runs/$(get run.name)"
 overrides+=("run.out=$(yaml_string "$out")")
 overrides+=("data.path=$(yaml_string "$(realpath -sm "$data")")") # `paceline evaluate` may be called from elsewhere
 

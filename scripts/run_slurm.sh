@@ -26,7 +26,8 @@
 set -uo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 if [ ! -e "$root/scripts/lib/slurm.sh" ] && [ -n "${SLURM_JOB_ID:-}" ]; then # sbatch itself was given this file, and copied it
-  root=$(scontrol show job "$SLURM_JOB_ID" | sed -n 's/^ *Command=\([^ ]*\).*/\1/p')
+  # Of an array's last job all are shown, since its number is theirs, and of a heterogeneous one all components.
+  root=$(scontrol show job "$SLURM_JOB_ID" | sed -n '/^ *Command=/{s///;s/ .*//;p;q}')
   root=$(cd "$(dirname "$root")/.." && pwd)
   BASH_ARGV0=$root/scripts/run_slurm.sh # what it is called, and where its usage stands
 fi
@@ -87,7 +88,7 @@ place_daemons "$shards" "$nodes_min" "$nodes_max" || fail "job $SLURM_JOB_ID has
 nodes=${#node_place[@]}
 
 [ -n "$out" ] || out=$(get run.out)
-[ -n "$out" ] || out="$root/runs/$(get run.name)"
+[ -n "$out" ] || out="$(workplace_of "$root")/runs/$(get run.name)"
 [ -z "${SLURM_ARRAY_TASK_ID:-}" ] || out="$out/$SLURM_ARRAY_TASK_ID"
 out=$(realpath -sm "$out")
 given+=("run.out=$(yaml_string "$out")")

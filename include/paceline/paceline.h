@@ -128,6 +128,47 @@ PACELINE_API paceline_code paceline_add_tensor(paceline_worker* worker, const ch
                                                const int64_t* shape, size_t dimensions, paceline_role role,
                                                int trainable, double lr_factor, double decay_factor);
 
+/* The built-in network, for loops that bring samples and have no model of their own. It belongs to the thread that
+ * opened it, and computes on that one core. It knows no run: whoever has one without a worker can train and
+ * evaluate by it. */
+typedef struct paceline_network paceline_network;
+
+/* `layers`: a list as train.layers has it (configs/reference.yaml), in one line: "[{kind: dense, out: 32},
+ * {kind: relu}, {kind: dense, out: 10}]". The last gives a logit for each class, of which there are 2 to 256.
+ * `input`: channels, height and width of a sample, n, 1, 1 for n numbers. `batch_size`: of the largest
+ * mini-batch. `seed`: of its first parameters and its dropout. *network belongs to the caller, who gives it to
+ * paceline_network_close(). Errors, *network is then NULL: INVALID_ARGUMENT, by the layer. */
+PACELINE_API paceline_code paceline_network_open(const char* layers, const int64_t* input, int64_t batch_size,
+                                                 uint64_t seed, paceline_network** network);
+
+/* How many parameters, and how many classes it has. */
+PACELINE_API int64_t paceline_network_floats(const paceline_network* network);
+PACELINE_API int64_t paceline_network_classes(const paceline_network* network);
+
+/* Writes its first parameters, as many as it has: a function of layers and seed. */
+PACELINE_API paceline_code paceline_network_initialize(paceline_network* network, float* parameters);
+
+/* The gradient of the mean cross-entropy over `count` samples, with dropout, into `gradient`, whole, and the metric of
+ * them. `samples`: row-major, one after another; `labels`: 0 to classes - 1. `position`: that of the first sample in the
+ * run (paceline_round), by which dropout draws. Errors: INVALID_ARGUMENT another number of samples than 1 to batch_size,
+ * or a label that is none. */
+PACELINE_API paceline_code paceline_network_gradient(paceline_network* network, const float* parameters,
+                                                     const float* samples, const int64_t* labels,
+                                                     int64_t count, int64_t position, float* gradient,
+                                                     paceline_metric* metric);
+
+/* The metric of `parameters` on `count` samples, without dropout. Arguments and errors as above. */
+PACELINE_API paceline_code paceline_network_evaluate(paceline_network* network, const float* parameters,
+                                                     const float* samples, const int64_t* labels,
+                                                     int64_t count, paceline_metric* metric);
+
+/* NULL: nothing. */
+PACELINE_API void paceline_network_close(paceline_network* network);
+
+/* Appends the tensors of a network, its running means included, to the worker's layout; paceline_start() then gets
+ * its first parameters, and each round's are to be given to it. Errors: as paceline_add_tensor(). */
+PACELINE_API paceline_code paceline_add_network(paceline_worker* worker, const paceline_network* network);
+
 /* The measure of `parameters` (`floats` of them, valid during the call) on test data, into `metric`.
  * Returns 0; anything else: it could not, and the run goes on without. Called on a thread of the library's,
  * one call at a time, also while the worker's thread computes and while it waits in paceline_end(). */

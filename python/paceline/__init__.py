@@ -1,12 +1,14 @@
 """Paceline: training on machines of unequal speed. Any training loop as a worker of a run.
 
 paceline.Worker       a loop over numpy arrays
+paceline.Network      the built-in network, for a loop that has no model of its own
 paceline.torch        a PyTorch loop, by five lines; imports torch
 paceline.jax          a JAX loop; imports jax
 paceline.spark        a DataFrame of Spark, trained with on its executors; imports pyspark and pyarrow
 """
 
 from paceline.model import read_model
+from paceline.network import Network
 from paceline.worker import Error, Round, RunOver, Worker, version
 
-__all__ = ["Error", "Round", "RunOver", "Worker", "read_model", "version"]
+__all__ = ["Error", "Network", "Round", "RunOver", "Worker", "read_model", "version"]

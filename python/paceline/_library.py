@@ -8,7 +8,7 @@ import ctypes
 import os
 import pathlib
 import sys
-from ctypes import POINTER, c_char_p, c_double, c_float, c_int, c_int64, c_size_t, c_uint32, c_void_p
+from ctypes import POINTER, c_char_p, c_double, c_float, c_int, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 
 NAME = "libpaceline.so.0"
 
@@ -60,7 +60,7 @@ def _load():
 
 
 def _described(library):
-    worker = c_void_p
+    worker = network = c_void_p
     for name, result, arguments in (
             ("version", c_char_p, []),
             ("error", c_char_p, []),
@@ -73,7 +73,15 @@ def _described(library):
             ("final_from", c_int, [worker, c_int64]),
             ("finish", c_int, [worker, POINTER(Metric)]),
             ("end", c_int, [worker, c_char_p, c_int64]),
-            ("close", None, [worker])):
+            ("close", None, [worker]),
+            ("network_open", c_int, [c_char_p, POINTER(c_int64), c_int64, c_uint64, POINTER(network)]),
+            ("network_floats", c_int64, [network]),
+            ("network_classes", c_int64, [network]),
+            ("network_initialize", c_int, [network, c_void_p]),
+            ("network_gradient", c_int, [network, c_void_p, c_void_p, c_void_p, c_int64, c_int64, c_void_p, POINTER(Metric)]),
+            ("network_evaluate", c_int, [network, c_void_p, c_void_p, c_void_p, c_int64, POINTER(Metric)]),
+            ("network_close", None, [network]),
+            ("add_network", c_int, [worker, network])):
         function = getattr(library, "paceline_" + name)
         function.restype, function.argtypes = result, arguments
     return library

@@ -115,6 +115,13 @@ class Worker:
         self.floats += int(np.prod(shape, dtype=np.int64))
         return offset
 
+    def add_network(self, network: "paceline.network.Network") -> int:  # noqa: F821
+        """Appends the tensors of a built-in network; returns where they begin, in floats."""
+        _check(library.paceline_add_network(self._open(), network.handle()))
+        offset = self.floats
+        self.floats += network.floats
+        return offset
+
     def start(self, initial: np.ndarray, evaluate: Optional[Evaluate] = None) -> None:
         """Joins the run, on threads of the library's; what goes wrong, begin() raises.
 

@@ -12,6 +12,14 @@ programs_of() {
   esac
 }
 
+# workplace_of ROOT: where runs/ and data/ lie that nobody has named: in the checkout, or, of an installed package, where the user stands.
+workplace_of() {
+  case "$1" in
+    */share/paceline) pwd ;;
+    *) echo "$1" ;;
+  esac
+}
+
 # read_arguments ACCEPTED… -- ARGUMENT…: takes a command line apart. What it accepts is
 #   --force           a switch: sets the variable `force` to --force, so that it can be passed on as it is; `times` has how
 #                     often it was given: ${times[--force]:-0}

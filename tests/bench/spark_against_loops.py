@@ -1,4 +1,5 @@
-"""examples/spark/taxi.py on executors, against the same loops without Spark; and what feeding costs of a step of 50 ms.
+"""examples/spark/taxi.py on executors, against the same loops without Spark; what feeding costs of a step of 50 ms, and of
+memory, beside the pages of the file that the rows lie in.
 
     spark_against_loops.py BIN [--rows N]     BIN: the programs' folder. Prints a line for each figure.
 
@@ -74,14 +75,20 @@ def accuracy(tensors, x, y):
     return float((model(torch.from_numpy(x)).argmax(1) == torch.from_numpy(y)).float().mean())
 
 
-def seconds_of_feeding(spark, rows, width, size, programs, folder):
-    """A step, where computing takes 50 ms of each: the slower worker's."""
+def own_memory():
+    """Bytes that this process has, without pages of files."""
+    status = pathlib.Path("/proc/self/status").read_text(encoding="utf-8")
+    return 1024 * int(status.partition("RssAnon:")[2].split()[0])
+
+
+def cost_of_feeding(spark, rows, width, size, programs, folder):
+    """Seconds of a step, where computing takes 50 ms of each, and bytes by which the process grew: the worse worker's."""
     frame = spark.range(rows).select(functions.expr(f"transform(sequence(1, {width}), i -> cast(rand() as float))").alias("x"))
 
     def fit(worker):
         model = torch.nn.Linear(1, 1)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        feeding, steps, batches = 0.0, 0, worker.batches()
+        feeding, steps, batches, before = 0.0, 0, worker.batches(), own_memory()
         with worker.attach(model, optimizer):
             while True:
                 asked = time.perf_counter()
@@ -94,12 +101,12 @@ def seconds_of_feeding(spark, rows, width, size, programs, folder):
                 optimizer.zero_grad()
                 model(batch["x"].reshape(-1, 1)[:1]).sum().backward()
                 optimizer.step()
-        return feeding / steps
+        return feeding / steps, own_memory() - before
 
     config = {"run": {"name": "fed", "out": f"{folder}/fed-{width}"}, "sync": {"policy": "asp"},
               "train": {"optimizer": {"kind": "sgd", "lr": 0.1}, "batch_size": size, "total_iterations": 400}}
     result = paceline.spark.train(frame, fit, config, num_workers=2, programs=programs)
-    return max(result.returned.values())
+    return [max(worst) for worst in zip(*result.returned.values())]
 
 
 def main():
@@ -124,10 +131,10 @@ def main():
               f"{result.summary['wall_seconds']:.1f} s of training", flush=True)
         alone = accuracy(without_spark(given.programs, config, x, y, f"{folder}/alone"), test_x, test_y)
         print(f"without: accuracy {alone:.4f}; difference {100 * abs(alone - on_executors):.2f} points", flush=True)
-        for width, size, rows in ((5, 64, 200_000), (3072, 128, 8_000)):
-            seconds = seconds_of_feeding(spark, rows, width, size, str(given.programs), folder)
-            print(f"feeding {size} rows of {width} floats: {1000 * seconds:.3f} ms, {100 * seconds / STEP_S:.2f} % of a step of 50 ms",
-                  flush=True)
+        for width, size, rows in ((5, 64, 200_000), (3072, 128, 40_000)):
+            seconds, memory = cost_of_feeding(spark, rows, width, size, str(given.programs), folder)
+            print(f"feeding {size} rows of {width} floats: {1000 * seconds:.3f} ms, {100 * seconds / STEP_S:.2f} % of a step of 50 ms; "
+                  f"{memory / 1e6:.0f} MB of memory for a share of {rows * width * 4 / 2e6:.0f} MB", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs a package on a bare Debian of its own and runs README's example there, and a loop in Python.
+# Installs a package on a bare Debian of its own and runs README's first example there.
 #   tests/package/in_chroot.sh PACKAGE.deb [CHROOT]
 #     CHROOT   where that Debian is made, or was by an earlier call (default: a temporary folder, removed at the end)
 # As root, with debootstrap and a Debian mirror in reach; in no tier of the tests.
@@ -20,14 +20,16 @@ for file in /etc/apt/apt.conf.d/*proxy*; do [ ! -e "$file" ] || cp "$file" "$roo
 cp "$deb" "$root/root/paceline.deb"
 inside 'export DEBIAN_FRONTEND=noninteractive
 apt-get -qq -o Dpkg::Use-Pty=0 update && apt-get -qq -o Dpkg::Use-Pty=0 -y install /root/paceline.deb >/dev/null
-cd /root && rm -rf data runs
+rm -rf /root/work && mkdir /root/work && cd /root/work
 paceline --version
-paceline data synthesize --out data/synthetic --train 2000 --test 400
-/usr/share/paceline/scripts/run_local.sh /usr/share/paceline/configs/ssp.yaml --out runs/ssp train.batch_size=16 train.total_iterations=128 \
-  emulate.base_step=null "emulate.slowdown=[]"
-paceline report --html ssp.html runs/ssp && test -s ssp.html
-python3 -c "import paceline; print(\"the Python package:\", paceline.version()); print(sorted(paceline.read_model(\"runs/ssp/model.bin\"))[:2])"
-test -s /usr/share/man/man1/paceline.1.gz && bash -n /usr/share/bash-completion/completions/paceline
+/usr/share/paceline/scripts/quickstart.sh
+paceline report --html quickstart.html runs/quickstart && test -s quickstart.html
+python3 -c "import paceline; print(\"the Python package:\", paceline.version()); print(sorted(paceline.read_model(\"runs/quickstart/model.bin\"))[:2])"
+test -s /usr/share/man/man1/paceline.1.gz
+. /usr/share/bash-completion/completions/paceline
+COMP_WORDS=(paceline data syn) COMP_CWORD=2 COMPREPLY=()
+_paceline
+[ "${COMPREPLY[*]}" = synthesize ]
 apt-get -qq -o Dpkg::Use-Pty=0 -y remove paceline >/dev/null
 [ ! -e /usr/bin/paceline ]
 echo "installed, run and removed"'

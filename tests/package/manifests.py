@@ -1,16 +1,27 @@
 """The manifests of examples/kubernetes against the schema of JobSet, without a cluster: types, required fields, and no field that
 the schema does not know.
 
-    manifests.py FILE…     needs pyyaml and kubeflow-trainer-api, whose models are made of the schema (pip install)
+    manifests.py [--paceline PROGRAM] FILE…     needs pyyaml and kubeflow-trainer-api, whose models are made of the schemas of JobSet
+                                                and Kubernetes (pip install). With the program each configuration is checked, too
 """
 
+import argparse
+import subprocess
 import sys
+import tempfile
 
 import yaml
 from kubeflow_trainer_api import models
 
-KINDS = {"JobSet": models.JobsetV1alpha2JobSet}
-PLAIN = {"ConfigMap": {"apiVersion", "kind", "metadata", "data"}}
+KINDS = {"JobSet": models.JobsetV1alpha2JobSet, "ConfigMap": models.IoK8sApiCoreV1ConfigMap}
+
+
+def faults_of_configuration(program, text):
+    with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+        file.write(text)
+        file.flush()
+        checked = subprocess.run([program, "check-config", file.name], capture_output=True, text=True, check=False)
+    return checked.stderr.splitlines() if checked.returncode else []
 
 
 def unknown(given, understood, path=""):
@@ -28,10 +39,8 @@ def unknown(given, understood, path=""):
 
 def faults_of(document):
     kind = document.get("kind")
-    if kind in PLAIN:
-        return [f"{kind}.{key}: not known" for key in document if key not in PLAIN[kind]]
     if kind not in KINDS:
-        return [f"kind {kind}: expected one of {', '.join([*KINDS, *PLAIN])}"]
+        return [f"kind {kind}: expected one of {', '.join(KINDS)}"]
     try:
         model = KINDS[kind].from_dict(document)
     except ValueError as error:
@@ -40,8 +49,17 @@ def faults_of(document):
 
 
 def main():
-    faults = [f"{name}: {fault}" for name in sys.argv[1:] for document in yaml.safe_load_all(open(name, encoding="utf-8"))
-              for fault in faults_of(document)]
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--paceline")
+    parser.add_argument("files", nargs="+")
+    given = parser.parse_args()
+    faults = []
+    for name in given.files:
+        for document in yaml.safe_load_all(open(name, encoding="utf-8")):
+            faults += [f"{name}: {fault}" for fault in faults_of(document)]
+            if given.paceline and document.get("kind") == "ConfigMap":
+                faults += [f"{name}: {fault}" for text in document.get("data", {}).values()
+                           for fault in faults_of_configuration(given.paceline, text)]
     print("\n".join(faults) or "every manifest fits its schema")
     sys.exit(1 if faults else 0)
 

@@ -30,68 +30,14 @@
 #include "common/wire/transport.h"
 #include "include/paceline/paceline.h"
 #include "worker/descriptors_needed.h"
+#include "worker/foreign/c_guard.h"
 #include "worker/foreign/foreign_loop.h"
+#include "worker/foreign/foreign_network.h"
 #include "worker/node.h"
 #include "worker/node_log.h"
 
 namespace paceline {
 namespace {
-
-// Of the thread's last call that failed.
-thread_local std::string error_text;
-
-paceline_code code_of(StatusCode code) {
-  switch (code) {
-    case StatusCode::kOk:
-      return PACELINE_OK;
-    case StatusCode::kInvalidArgument:
-      return PACELINE_INVALID_ARGUMENT;
-    case StatusCode::kFailedPrecondition:
-      return PACELINE_FAILED_PRECONDITION;
-    case StatusCode::kNotFound:
-      return PACELINE_NOT_FOUND;
-    case StatusCode::kUnavailable:
-      return PACELINE_UNAVAILABLE;
-    case StatusCode::kDeadlineExceeded:
-      return PACELINE_DEADLINE_EXCEEDED;
-    case StatusCode::kResourceExhausted:
-      return PACELINE_RESOURCE_EXHAUSTED;
-    case StatusCode::kAborted:
-      return PACELINE_ABORTED;
-    case StatusCode::kOutOfOrder:
-    case StatusCode::kDataLoss:
-    case StatusCode::kInternal:
-      return PACELINE_INTERNAL;
-  }
-  return PACELINE_INTERNAL;
-}
-
-paceline_code say(paceline_code code, std::string text) {
-  error_text = std::move(text);
-  return code;
-}
-paceline_code say(const Status& status) {
-  return status.is_ok() ? PACELINE_OK : say(code_of(status.code()), status.message());
-}
-
-// `call` returns a paceline_code or a Status.
-template <typename Call>
-paceline_code guarded(const Call& call) noexcept {
-  try {
-    const auto ended = call();
-    if constexpr (std::is_same_v<decltype(ended), const Status>) {
-      return say(ended);
-    } else {
-      return ended;
-    }
-  } catch (const std::bad_alloc&) {
-    return say(PACELINE_RESOURCE_EXHAUSTED, "no memory is left");
-  } catch (const std::system_error& error) {
-    return say(PACELINE_RESOURCE_EXHAUSTED, std::string("the system refuses: ") + error.what());
-  } catch (const std::exception& error) {
-    return say(PACELINE_INTERNAL, error.what());
-  }
-}
 
 // Threads that start meanwhile take no signals: those are the caller's to handle, on threads of the
 // caller's. A write that nobody reads any more is an error there, and no SIGPIPE that ends the process.
@@ -311,6 +257,17 @@ Status add_tensor(paceline_worker& w, const char* name, std::span<const std::int
       .status();
 }
 
+Status add_network(paceline_worker& w, const paceline_network* network) {
+  if (w.started()) {
+    return failed_precondition("a network comes after the start: the layout of a run does not change");
+  }
+  if (network == nullptr) return invalid_argument("paceline_add_network: got no network, expected one");
+  for (const Tensor& tensor : network->network->spec().layout.tensors()) {
+    PACELINE_RETURN_IF_ERROR(w.layout.add(tensor.name, tensor.shape, tensor.traits).status());
+  }
+  return Status::ok();
+}
+
 paceline_code begin(paceline_worker& w, std::int64_t timeout_ms, paceline_round& round) {
   if (!w.started()) return say(PACELINE_FAILED_PRECONDITION, "paceline_begin: paceline_start() comes first");
   if (w.loop.under_way()) {
@@ -396,6 +353,10 @@ paceline_code paceline_add_tensor(paceline_worker* worker, const char* name, con
   return guarded([&] {
     return add_tensor(*worker, name, {shape, dimensions}, role, trainable != 0, lr_factor, decay_factor);
   });
+}
+
+paceline_code paceline_add_network(paceline_worker* worker, const paceline_network* network) {
+  return guarded([&] { return add_network(*worker, network); });
 }
 
 paceline_code paceline_on_evaluate(paceline_worker* worker, paceline_evaluate evaluate, void* context) {

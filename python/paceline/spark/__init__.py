@@ -15,23 +15,28 @@ the task that Spark begins in its place takes part again. The server is a proces
 """
 
 import json
-import pickle
 import secrets
+import sys
 import threading
+import time
 import uuid
 from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Union
 
+from pyspark import RDD, cloudpickle
+
 from paceline.model import read_model
+from paceline.spark import rdd
 from paceline.spark.ledger import Ledger
+from paceline.spark.network import Network
 from paceline.spark.resources import check_session, check_slots
 from paceline.spark.server import Server, Setup, programs_in
-from paceline.spark.shares import shares_of
+from paceline.spark.shares import found, shares_of
 from paceline.spark.task import RETURNED, Orders, SparkWorker, task_of
 from paceline.worker import Error
 
-__all__ = ["Result", "SparkWorker", "train"]
+__all__ = ["Network", "Result", "SparkWorker", "train"]
 
-# Tasks that have heard that the run is over return within; who has not begun by then is not needed.
+# The run is over, and no attempt has been there for so long: who has not begun by then is not needed.
 _GRACE_S = 30.0
 
 
@@ -58,8 +63,9 @@ def train(dataframe, fn: Callable[[SparkWorker], Any], config: Union[str, Mappin
           overrides: Sequence[str] = (), existing: str = "refuse", programs: Optional[str] = None) -> Result:
     """Trains with the rows of `dataframe` on `num_workers` tasks, each of which calls fn(worker) in an executor.
 
-    dataframe: of columns of numbers, or of arrays of numbers of one length (columns: these of them). Its rows are dealt out
-    evenly. config: a path of a YAML file, or the same as a mapping; its cluster.nodes, shards and endpoints are set here.
+    dataframe: of columns of numbers, or of arrays of numbers of one length (columns: these of them); or an RDD of such rows
+    (rdd.py). Its rows are dealt out evenly. fn: a loop of your own, or a Network. config: a path of a YAML file, or the same
+    as a mapping; its cluster.nodes, shards and endpoints are set here.
     min_workers: with how many the training begins, share 0 among them; None: all. barrier: Spark begins all tasks at once,
     and ends the job with the first that fails. existing: what becomes of a run in run.out, "refuse", "replace" or
     "continue". programs: the folder of paceline-server, where it is neither beside the library nor on the PATH.
@@ -77,11 +83,17 @@ def train(dataframe, fn: Callable[[SparkWorker], Any], config: Union[str, Mappin
     bind = context.getConf().get("spark.driver.bindAddress", host)
     setup = Setup(config, overrides, folder, host, workers, at_start, bind)
     try:
-        shares = shares_of(dataframe, columns, workers)
+        with rdd.faults_named():
+            frame = rdd.frame_of(dataframe, columns) if isinstance(dataframe, RDD) else dataframe
+            shares = shares_of(frame, columns, workers)
         try:
+            for line in found(shares):
+                print(f"paceline.spark: {line}", file=sys.stderr, flush=True)
+            if isinstance(fn, Network):
+                fn.check(shares, setup.batch_size)
             return _run(context, shares, fn, setup, host, bind, barrier, existing)
         finally:
-            shares.frame.unpersist()
+            shares.forget()
     finally:
         setup.close()
 
@@ -103,7 +115,7 @@ def _run(context, shares, fn, setup, host, bind, barrier, existing) -> Result:
         ledger.close()
     with open(f"{setup.out}/summary.json", encoding="utf-8") as file:
         summary = json.load(file)
-    returned = {row.share: pickle.loads(row.value) for row in rows}
+    returned = {row.share: cloudpickle.loads(row.value) for row in rows}
     return Result(setup.out, summary, shares.rows, {share: list(of) for share, of in sorted(ledger.attempts.items())},
                   {share: returned.get(share) for share in range(len(shares.rows))})
 
@@ -111,14 +123,18 @@ def _run(context, shares, fn, setup, host, bind, barrier, existing) -> Result:
 def _collect(context, frame, server: Server, ledger: Ledger):
     """The job's rows, collected once: an action more, or a shuffle, would train again."""
     tag, ended = f"paceline-{uuid.uuid4().hex}", threading.Event()
+    given_up = threading.Event()
     statuses: "list[int]" = []
 
     def watch():
         statuses.append(server.wait())
         ledger.over = statuses[0] == 0
-        if statuses[0] == 0 and ended.wait(_GRACE_S):
-            return
+        last = time.monotonic()  # that an attempt was there
+        while ledger.over and not ended.wait(0.5) and time.monotonic() - last < _GRACE_S:
+            if ledger.present():
+                last = time.monotonic()
         if not ended.is_set():
+            given_up.set()
             context.cancelJobsWithTag(tag)
 
     watcher = threading.Thread(target=watch, daemon=True, name="paceline-watch")
@@ -127,11 +143,14 @@ def _collect(context, frame, server: Server, ledger: Ledger):
     try:
         rows = frame.collect()
     except Exception as error:
-        if not statuses:
+        if not given_up.is_set():
             raise
         if statuses[0] != 0:
             raise Error("ABORTED", _last_words(server)) from error
-        return []  # the run had ended well before the last tasks began
+        return []  # the run had ended well, and tasks that were not needed any more never began
+    except BaseException:  # a Ctrl-C
+        context.cancelJobsWithTag(tag)
+        raise
     finally:
         context.removeJobTag(tag)
         ended.set()

@@ -44,7 +44,9 @@ def _is_trainable(kind: DataType) -> bool:
 
 def narrowed(frame, names: Sequence[str]):
     """The DataFrame of these columns, in the types they travel in."""
-    return frame.select(*[functions.col(f"`{name}`").cast(_travels_as(frame.schema[name].dataType)).alias(name)
+    def column(name):
+        return functions.col("`" + name.replace("`", "``") + "`")
+    return frame.select(*[column(name).cast(_travels_as(frame.schema[name].dataType)).alias(name)
                           for name in names])
 
 

@@ -67,6 +67,11 @@ class Ledger:
         self.port = self._listener.server_address[1]
         threading.Thread(target=self._listener.serve_forever, daemon=True, name="paceline-ledger").start()
 
+    def present(self) -> int:
+        """How many shares have an attempt that is there."""
+        with self._lock:
+            return sum(not entry.ended.is_set() for entry in self._now.values())
+
     def close(self) -> None:
         self._listener.shutdown()
         self._listener.server_close()

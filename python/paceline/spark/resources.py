@@ -3,18 +3,20 @@
 import time
 from typing import Tuple
 
+from pyspark import RDD
+
 # Executors come a while after the session.
 _EXECUTORS_S = 60.0
 
 
 def check_session(dataframe):
-    """The SparkContext of a DataFrame. Errors: ValueError for no DataFrame, one of Spark Connect, speculation."""
+    """The SparkContext of a DataFrame or an RDD. Errors: ValueError for neither, one of Spark Connect, speculation."""
     module = type(dataframe).__module__
-    if not module.startswith("pyspark.sql"):
-        raise ValueError(f"dataframe: got {type(dataframe).__name__}, expected a DataFrame of Spark")
+    if not (module.startswith("pyspark.sql") or isinstance(dataframe, RDD)):
+        raise ValueError(f"dataframe: got {type(dataframe).__name__}, expected a DataFrame or an RDD of Spark")
     if ".connect." in module:  # asked for by name: of such a DataFrame hasattr(…, "rdd") raises
         raise ValueError("dataframe: got one of Spark Connect, expected one of a session in this process, where the server runs")
-    context = dataframe.sparkSession.sparkContext
+    context = dataframe.context if isinstance(dataframe, RDD) else dataframe.sparkSession.sparkContext
     if context.getConf().get("spark.speculation", "false") == "true":
         raise ValueError("spark.speculation: got true, expected false: a second attempt of a share would end the first")
     return context

@@ -1,17 +1,18 @@
 """What runs in an executor: a share of the rows, and the loop of the user's that trains with it."""
 
 import os
-import pickle
 import shutil
 import tempfile
 from typing import Any, Callable, Dict, Iterator, NamedTuple, Optional, Tuple
 
+import numpy as np
 import pyarrow as pa
-from pyspark import TaskContext
+from pyspark import TaskContext, cloudpickle
 
+from paceline.network import Network
 from paceline.spark.ledger import Attempt
 from paceline.spark.share import Share
-from paceline.worker import Error
+from paceline.worker import Error, Worker
 
 RETURNED = "share int, attempt long, value binary"
 # A process that died a moment ago may still be taken for alive, and its successor refused (docs/PROTOCOL.md, 6).
@@ -35,12 +36,14 @@ class SparkWorker:
     node       its number, from 0 on; as the share's
     attempt    Spark's taskAttemptId(), which tells it from an earlier process with the same share
     rows       of its share
+    seed       run.seed
     """
 
     def __init__(self, share: Share, orders: Orders, node: int, attempt: int, folder: str):
         self.node, self.attempt, self.rows = node, attempt, share.rows
         self.batch_size = orders.batch_size
-        self._share, self._seed, self._folder = share, orders.seed, folder
+        self.seed = orders.seed
+        self._share = share
         self._attached: Any = None
         self.config = os.path.join(folder, "run.yaml")
         self._overrides = [f"run.out={folder}/run"]
@@ -58,10 +61,27 @@ class SparkWorker:
     def attach(self, model, optimizer, **options):
         """paceline.torch.attach() for this worker's place; `options` are its, but for node, config, overrides, existing."""
         import paceline.torch  # not before: who counts rows at the driver needs no torch
+        return self._joined(lambda: paceline.torch.attach(model, optimizer, self.config, node=self.node, overrides=self._overrides,
+                                                          existing="replace", **options))
+
+    def join(self, network: Network) -> Worker:
+        """A paceline.Worker for this worker's place with a built-in network, its first round under way."""
+        def begun():
+            worker = Worker(self.config, self.node, overrides=self._overrides, existing="replace")
+            try:
+                worker.add_network(network)
+                worker.start(network.initial())
+                worker.begin()
+                return worker
+            except BaseException:
+                worker.close()
+                raise
+        return self._joined(begun)
+
+    def _joined(self, begin: Callable[[], Any]) -> Any:
         for left in reversed(range(_TRIES)):
             try:
-                self._attached = paceline.torch.attach(model, optimizer, self.config, node=self.node, overrides=self._overrides,
-                                                       existing="replace", **options)
+                self._attached = begin()
                 return self._attached
             except Error as error:
                 if left == 0 or "already taken by another process" not in str(error):
@@ -72,8 +92,12 @@ class SparkWorker:
         """Mini-batches of `size` rows (None: train.batch_size), by column, without end; a loop ends as its run does. Each is
         memory of its own. Order: by run.seed and node, and another one for each attempt."""
         import torch
-        for batch in self._share.cut(self.batch_size if size is None else size, [self._seed, self.node, self.attempt]):
+        for batch in self.arrays(size):
             yield {name: torch.from_numpy(column) for name, column in batch.items()}
+
+    def arrays(self, size: Optional[int] = None) -> Iterator[Dict[str, np.ndarray]]:
+        """The same as NumPy's arrays."""
+        return self._share.cut(self.batch_size if size is None else size, [self.seed, self.node, self.attempt])
 
     def close(self) -> None:
         if self._attached is not None:
@@ -104,7 +128,7 @@ def _train(fn, orders: Orders, batches) -> pa.RecordBatch:
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return pa.RecordBatch.from_arrays(
-        [pa.array([node], pa.int32()), pa.array([attempt_id], pa.int64()), pa.array([pickle.dumps(value)], pa.binary())],
+        [pa.array([node], pa.int32()), pa.array([attempt_id], pa.int64()), pa.array([cloudpickle.dumps(value)], pa.binary())],
         names=["share", "attempt", "value"])
 
 

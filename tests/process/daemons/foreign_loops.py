@@ -67,6 +67,21 @@ def of_shape(config, node, name, *shape):
             worker.finish()
 
 
+def built_in(config, node):
+    """The built-in network, with running means, on points below and above a diagonal."""
+    random = np.random.default_rng(int(node))
+    made = paceline.Network([{"kind": "dense", "out": 8}, {"kind": "batch_norm"}, {"kind": "relu"}, {"kind": "dense", "out": 2}], 2,
+                            batch_size=16, seed=3)
+    with worker_of(config, node) as worker:
+        worker.add_network(made)
+        worker.start(made.initial())
+        for round in worker:
+            x = random.random((round.samples, 2))
+            loss, correct = made.gradient(round.parameters, x, x[:, 0] > x[:, 1], round.gradient, round.position)
+            worker.finish(loss, correct=correct, samples=round.samples)
+    print("classes:", made.classes)
+
+
 # ---- torch: a perceptron on numbers that are a function of the step and the node
 
 SAMPLES, STEPS = 8, 20

@@ -5,7 +5,7 @@ import re
 import subprocess
 
 import harness
-from foreign import ForeignTest, needs
+from foreign import PYTHON, ForeignTest, needs
 
 
 class CLoop(ForeignTest):
@@ -54,6 +54,21 @@ class PythonLoop(ForeignTest):
             self.assertIn("over: True", node.output())
         self.assert_ends(server, 0)
         self.assertEqual((self.summary()["iterations"], self.summary()["test_accuracy"]), (60, None))
+
+    def test_the_built_in_network_is_a_model_for_a_loop_without_one(self):
+        self.configure_loop("optimizer: {kind: sgd, lr: 1}, batch_size: 16, total_iterations: 400")
+        server, nodes = self.server(0), [self.loop("built_in", node) for node in range(2)]
+        for node in nodes:
+            self.assert_ends(node, 0)
+            self.assertEqual(node.output(), "classes: 2")
+        self.assert_ends(server, 0)
+        evaluate = ("import numpy, paceline, sys; made = paceline.Network([{'kind': 'dense', 'out': 8}, {'kind': 'batch_norm'}, "
+                    "{'kind': 'relu'}, {'kind': 'dense', 'out': 2}], 2)\n"
+                    "x = numpy.random.default_rng(9).random((1000, 2))\n"
+                    "print(made.evaluate(made.flat(paceline.read_model(sys.argv[1])), x, x[:, 0] > x[:, 1])[1])")
+        measured = self.start(PYTHON, "-c", evaluate, self.run_dir / "model.bin")
+        self.assert_ends(measured, 0)
+        self.assertGreater(int(measured.output()), 950)
 
     def test_a_layout_that_differs_names_both_tensors(self):
         self.configure_loop(self.TRAIN)

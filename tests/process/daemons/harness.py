@@ -174,7 +174,7 @@ class Program:
 
     def end(self):
         """Waits for the end of the program; returns its exit status (-9: killed)."""
-        if not wait_for_exit(self.pid):
+        if not wait_for_exit(self.pid, DEADLINE):  # a class may have set another
             self.process.kill()
             self.process.wait()
             raise AssertionError(f"{self.name}: still running after {DEADLINE} s; said {self._lines['err']}")
@@ -299,6 +299,13 @@ data: {{kind: synthetic, path: {self.data}}}
             while not (path.exists() and text in path.read_text(encoding="utf-8")):
                 watch.wait(f"'{text}' in {path}")
 
+    def wait_for_no_children(self, but):
+        """Everything that a program started has ended, or is killed here and reported."""
+        for pid in children():
+            if pid != but.pid:
+                self.assertTrue(wait_for_exit(pid), f"still there: {command_of(pid)}")
+                os.waitpid(pid, 0)
+
     def http_address(self):
         """Where the authority shows its run (run.http), as its log says it: "127.0.0.1:8080"."""
         self.wait_for_log("server.log", "the run is shown at http://")
@@ -349,13 +356,6 @@ class ScriptTest(DaemonTest):
 
     def run_local(self, *arguments):
         return self.script("run_local.sh", self.config, "--out", self.run_dir, "--bin", BIN, *arguments)
-
-    def wait_for_no_children(self, but):
-        """Everything that the script started has ended, or is killed here and reported."""
-        for pid in children():
-            if pid != but.pid:
-                self.assertTrue(wait_for_exit(pid), f"still there: {command_of(pid)}")
-                os.waitpid(pid, 0)
 
     def stand_in(self, path, text):
         path.parent.mkdir(parents=True, exist_ok=True)

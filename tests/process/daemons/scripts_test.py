@@ -109,6 +109,20 @@ class Scripts(ScriptTest):
                              "machine is too slow for the emulated speeds, so the times say nothing about policies; ")
         self.assertTrue((checkout / "runs/quickstart/model.bin").exists())
 
+    def test_quickstart_of_an_installed_package_trains_where_the_user_stands(self):
+        checkout, share = self.checkout(), self.folder / "usr/share/paceline"
+        share.parent.mkdir(parents=True)
+        checkout.rename(share)
+        (share / "scripts/build.sh").unlink()
+        (self.folder / "usr/bin").symlink_to(harness.BIN)
+        self.start("mkdir", self.folder / "user").end()
+        script = self.start("env", "-C", self.folder / "user", "bash", share / "scripts/quickstart.sh", f"data.path={self.data}",
+                            "train.total_iterations=16", "train.batch_size=1", "train.eval_samples=1",
+                            "train.optimizer.schedule.warmup_versions=0", "emulate.base_step=null")
+        self.assertEqual(script.end(), 0, script.errors())
+        self.assertTrue((self.folder / "user/runs/quickstart/model.bin").exists())
+        self.assertNotIn("installing", script.output())
+
     def bench_checkout(self):
         """One in which scripts/bench.sh measures what stand-ins say, each a line; `log` has the commands, in order."""
         checkout, log = self.checkout(), self.folder / "log"

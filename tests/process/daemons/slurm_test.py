@@ -130,9 +130,11 @@ class Slurm(ScriptTest):
 
     def submit(self, example, *arguments, options=()):
         """The number of a job by one of examples/slurm/."""
-        job = self.cluster.ask("sbatch", "--parsable", f"--chdir={harness.SOURCE}", f"--output={self.folder}/%A.out",
-                               "--cpus-per-task=2", *options, harness.SOURCE / f"examples/slurm/{example}.sbatch", self.config,
-                               "--out", self.run_dir, "--bin", harness.BIN, *arguments).strip()
+        return self.sbatch("--cpus-per-task=2", *options, harness.SOURCE / f"examples/slurm/{example}.sbatch", self.config,
+                           "--out", self.run_dir, "--bin", harness.BIN, *arguments)
+
+    def sbatch(self, *words):
+        job = self.cluster.ask("sbatch", "--parsable", f"--chdir={harness.SOURCE}", f"--output={self.folder}/%A.out", *words).strip()
         self.assertRegex(job, r"^\d+$")
         self.jobs.append(job)
         return job
@@ -260,6 +262,46 @@ class Slurm(ScriptTest):
             written = (self.run_dir / seed / "config.yaml").read_text(encoding="utf-8")
             self.assertIn(f"  seed: {seed}\n", written)
             self.assertIn('"ok"', (self.run_dir / seed / "summary.json").read_text(encoding="utf-8"))
+
+    def test_sbatch_may_be_given_the_script_itself(self):
+        """Also for a job array, whose last job has the array's number, and for a heterogeneous job."""
+        words = (harness.SOURCE / "scripts/run_slurm.sh", self.config, "--bin", harness.BIN, "train.total_iterations=100")
+        for options, arguments, runs in ((("--array=1-2", "--ntasks=2"), ("cluster.nodes=2",), ("array/1", "array/2")),
+                                         (("--ntasks=1", ":", "--ntasks=4"), (), ("components",))):
+            job = self.sbatch(*options, *words, "--out", self.folder / runs[0].partition("/")[0], *arguments)
+            self.cluster.wait_until("the job has ended", lambda: not self.cluster.ask("squeue", "-h"), 240)
+            for run in runs:
+                self.assertTrue((self.folder / run / "model.bin").exists(), self.said(job))
+
+    def host_fails(self, host):
+        """As when Slurm does not reach it any more."""
+        self.cluster.ask("scontrol", "update", f"NodeName={host}", "State=DOWN", "Reason=test")
+        self.addCleanup(self.host_is_back, host)
+
+    def host_is_back(self, host):
+        if "DOWN" in self.cluster.ask("scontrol", "-o", "show", "node", host):
+            self.cluster.ask("scontrol", "update", f"NodeName={host}", "State=RESUME")
+
+    def test_a_job_whose_host_fails_begins_again_and_goes_on(self):
+        job = self.submit("requeue", self.ENDLESS)
+        self.wait_for_training()
+        self.host_fails("n3")
+        self.wait_until_logged(r"training is over at version (\d+)")
+        self.cluster.wait_until("the job waits for the host", lambda: self.cluster.state(job) == ("PENDING", 1))
+        self.host_is_back("n3")
+        self.assert_goes_on_where_it_stopped()
+        self.cluster.ask("scancel", job)
+        self.wait_for(job, "CANCELLED", 1)
+
+    def test_a_job_that_outlives_its_hosts_loses_the_nodes_there(self):
+        job = self.submit("four_nodes", self.ENDLESS, options=("--no-kill",))
+        self.wait_for_training()
+        self.host_fails("n3")
+        self.wait_until_logged("node 3 lost")
+        self.assertEqual(self.cluster.state(job), ("RUNNING", 0))
+        self.cluster.ask("scancel", job)
+        self.wait_for(job, "CANCELLED")
+        self.assertEqual((self.summary()["status"], self.summary()["lost_nodes"]), ("stopped", 1), self.said(job))
 
     def test_a_heterogeneous_job_has_its_servers_in_its_first_component(self):
         job = self.submit("servers_apart", "train.total_iterations=100", "cluster.shards=2")

@@ -11,6 +11,7 @@ import signal
 import sys
 import threading
 
+import numpy
 import torch
 from pyspark import SparkContext
 from pyspark.sql import SparkSession, functions
@@ -52,10 +53,16 @@ def network():
     return torch.nn.Linear(2, 2)
 
 
+def signals():
+    """What this process does of each, as masks: who ignores SIGHUP would outlive its executor."""
+    status = pathlib.Path("/proc/self/status").read_text()
+    return [line for line in status.splitlines() if line.startswith(("SigIgn", "SigCgt"))]
+
+
 def fit(worker, before_step=lambda step: None):
     model = network()
     optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
-    steps = 0
+    steps, before = 0, signals()
     with worker.attach(model, optimizer) as run:
         for batch in worker.batches():
             before_step(steps)
@@ -66,7 +73,8 @@ def fit(worker, before_step=lambda step: None):
             run.report(loss, correct=(scores.argmax(1) == batch["y"]).sum())
             optimizer.step()
             steps += 1
-    return {"node": worker.node, "attempt": worker.attempt, "rows": worker.rows, "steps": steps, "pid": os.getpid()}
+    return {"node": worker.node, "attempt": worker.attempt, "rows": worker.rows, "steps": steps, "pid": os.getpid(),
+            "signals": [before, signals()]}
 
 
 def wait_for(log, text):
@@ -111,10 +119,46 @@ def loses_an_executor(programs, out):
                                  programs=programs))
 
 
+def comes_late(programs, out):
+    """Share 1 begins once the training has begun without it, and share 0 waits for it on its way."""
+    log = pathlib.Path(out) / "server.log"
+
+    def late(worker):
+        if worker.node == 1:
+            wait_for(log, "training begins")
+        return fit(worker, lambda step: wait_for(log, "node 1 has come and takes part")
+                   if worker.node == 0 and step == 40 else None)
+
+    with session() as spark:
+        say(paceline.spark.train(points(spark), late, config(out, policy="ssp", threshold=1000), num_workers=2, min_workers=1,
+                                 programs=programs))
+
+
+LAYERS = [{"kind": "dense", "out": 8}, {"kind": "relu"}, {"kind": "dense", "out": 2}]
+
+
+def has_no_loop(programs, out):
+    """The built-in network, with an RDD of NumPy's values."""
+    def row(i):
+        x = numpy.random.default_rng(i).random(2)
+        return {"x": x, "bias": numpy.float64(1), "y": int(x[0] > x[1])}
+
+    with session() as spark:
+        rows = spark.sparkContext.parallelize(range(2000), 7).map(row)
+        result = paceline.spark.train(rows, paceline.spark.Network(LAYERS, label="y"), config(out), num_workers=2, programs=programs)
+        test = spark.sparkContext.parallelize(range(10 ** 6, 10 ** 6 + 1000)).map(row).collect()
+    made = paceline.Network(LAYERS, 3)
+    x = numpy.array([[*each["x"], each["bias"]] for each in test])
+    right = made.evaluate(made.flat(result.tensors()), x, numpy.array([each["y"] for each in test]))
+    print(json.dumps({"accuracy": right[1] / right[2], "rows": result.rows, "returned": result.returned,
+                      "summary": result.summary}))
+
+
 def refuses(programs, out):
     """What is said of each bad input, and which children are left."""
     with session() as spark:
         good, text = points(spark, 64), spark.range(8).select(functions.col("id").cast("string").alias("name"))
+        rdd = lambda rows: spark.sparkContext.parallelize(rows, 1)
         before = children()
         for name, frame, options in (
                 ("workers", good, {"num_workers": 0}),
@@ -127,9 +171,18 @@ def refuses(programs, out):
                 ("ragged", spark.createDataFrame([([1.0, 2.0],), ([1.0],)], "x array<double>"), {}),
                 ("frame", [1, 2], {}),
                 ("key", good, {"overrides": ["train.batch_sise=3"]}),
-                ("existing", good, {"existing": "append"})):
+                ("existing", good, {"existing": "append"}),
+                ("no rows", spark.sparkContext.emptyRDD(), {}),
+                ("no names", rdd([(1.0, 2)]), {}),
+                ("a text", rdd([{"x": "one"}]), {}),
+                ("a later text", rdd([{"x": 1.0}, {"x": "two"}]), {}),
+                ("a later part", rdd([{"x": 1}, {"x": 1.5}]), {}),
+                ("a later lack", rdd([{"x": 1.0}, {"y": 2.0}]), {}),
+                ("label", good, {"fn": paceline.spark.Network(LAYERS, label="z")}),
+                ("layer", good, {"fn": paceline.spark.Network([{"kind": "dense"}], label="y")}),
+                ("classes", good.selectExpr("x", "y + 1 AS y"), {"fn": paceline.spark.Network(LAYERS, label="y")})):
             try:
-                paceline.spark.train(frame, fit, config(out), **{"num_workers": 2, "programs": programs, **options})
+                paceline.spark.train(frame, config=config(out), **{"fn": fit, "num_workers": 2, "programs": programs, **options})
                 said = "nothing"
             except (ValueError, paceline.Error) as error:
                 said = str(error)
@@ -142,26 +195,32 @@ def children():
 
 
 def fails(programs, out):
+    """In the middle of the run, and behind its end."""
     def broken(worker):
         def before_step(step):
             if step == 5:
                 raise ArithmeticError("no gradient today")
         return fit(worker, before_step)
 
+    def broken_behind(worker):
+        fit(worker)
+        raise ArithmeticError("no sum today")
+
     with session(**{"spark.task.maxFailures": "1"}) as spark:
         before = children()
-        try:
-            paceline.spark.train(points(spark), broken, config(out), num_workers=2, programs=programs)
-        except Exception as error:  # Spark's
-            print("said:", "ArithmeticError: no gradient today" in str(error))
-        print(f"left: {sorted(children() - before)}")
+        for function, said in ((broken, "no gradient today"), (broken_behind, "no sum today")):
+            try:
+                paceline.spark.train(points(spark), function, config(out), num_workers=2, existing="replace", programs=programs)
+            except Exception as error:  # Spark's
+                print("said:", f"ArithmeticError: {said}" in str(error))
+            print(f"left: {sorted(children() - before)}")
 
 
-def is_interrupted(programs, out):
-    """Ctrl-C in the middle of the run."""
+def is_signalled(programs, out, name):
+    """The driver, in the middle of the run."""
     def interrupt():
         wait_for(pathlib.Path(out) / "server.log", "training begins")
-        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), getattr(signal, name))
 
     with session() as spark:
         before = children()
@@ -175,7 +234,7 @@ def is_interrupted(programs, out):
 
 def deals(programs, out):
     """Shares of DataFrames that lie unevenly: rows, by kind."""
-    from paceline.spark.shares import shares_of
+    from paceline.spark.shares import Shares, found, shares_of
     with session() as spark:
         for name, frame, workers in (
                 ("one partition", spark.range(0, 1000, 1, 1), 4),
@@ -183,7 +242,9 @@ def deals(programs, out):
                 ("a row each", spark.range(0, 6, 1, 6), 5)):
             shares = shares_of(frame, None, workers)
             print(name, sorted(shares.rows), shares.frame.selectExpr("sum(id)").first()[0], sep=": ")
-            shares.frame.unpersist()
+            shares.forget()
+        print(*found(shares_of(spark.range(0, 1000, 1, 10).where("id < 200").selectExpr("id % 2 == 0 AS y", "id"), None, 4)), sep="\n")
+        print(*found(Shares(None, None, [5, 5], {}, {"y": [{0: 5}, {0: 3, 1: 2}], "id": [{1: 1}, {2: 1}]}, [10])), sep="\n")
 
 
 if __name__ == "__main__":

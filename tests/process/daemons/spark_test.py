@@ -51,6 +51,16 @@ class SparkBatches(unittest.TestCase):
         self.assertNotEqual(list(first[0]), list(other[0]))
         self.assertNotEqual(list(first[0]), list(first[1]))
 
+    def test_a_mini_batch_is_memory_of_its_own(self):
+        import numpy as np
+        block = {"id": np.arange(6)}
+        block["id"].flags.writeable = False  # as Arrow's is not, which shares it with the next reader
+        stream = module("batches").cut(1, lambda _: block, 3, 1)
+        for _ in range(4):
+            batch = next(stream)["id"]
+            self.assertFalse(np.shares_memory(batch, block["id"]))
+            batch += 1
+
     def test_a_size_below_one_is_refused(self):
         with self.assertRaisesRegex(ValueError, "size of a mini-batch: got 0, expected at least 1"):
             self.cut(0)
@@ -82,6 +92,7 @@ class SparkAttempts(unittest.TestCase):
         self.assertEqual(self.attempt(1, 7).stdout.readline(), "fenced\n")
         self.assertIsNone(newer.poll())
         self.assertEqual(self.ledger.attempts, {0: [4], 1: [5, 9]})
+        self.assertEqual(self.ledger.present(), 2)
 
     def test_who_comes_behind_the_end_of_the_run_is_told(self):
         self.ledger.over = True
@@ -127,6 +138,20 @@ class Spark(ForeignTest):
         self.assertEqual(len({each["pid"] for each in result["returned"].values()}), 2)
         self.assertEqual({share: [each["attempt"]] for share, each in result["returned"].items()}, result["attempts"])
         self.assertEqual((result["summary"]["status"], result["summary"]["lost_nodes"]), ("ok", 0))
+        for each in result["returned"].values():
+            self.assertEqual(*each["signals"])
+
+    def test_a_task_that_begins_late_joins(self):
+        result = self.result(self.driver("comes_late"))
+        summary = result["summary"]
+        self.assertEqual((summary["status"], summary["iterations"], summary["late_nodes"]), ("ok", 400, 1))
+        self.assertGreater(min(each["steps"] for each in result["returned"].values()), 0)
+
+    def test_the_built_in_network_trains_on_an_rdd(self):
+        result = self.result(self.driver("has_no_loop"))
+        self.assertGreater(result["accuracy"], 0.9)
+        self.assertEqual((result["rows"], result["summary"]["status"]), ([1000, 1000], "ok"))
+        self.assertEqual(sum(each["steps"] for each in result["returned"].values()), 400)
 
     def test_barrier_mode_trains(self):
         result = self.result(self.driver("trains", "local[2]", "barrier"))
@@ -155,24 +180,43 @@ class Spark(ForeignTest):
                           r"absent: column 'z': the DataFrame has 0 of that name, expected one of x, y",
                           r"null: column 'x': holds a null",
                           r"ragged: column 'x': holds arrays of .*",
-                          r"frame: dataframe: got list, expected a DataFrame of Spark",
+                          r"frame: dataframe: got list, expected a DataFrame or an RDD of Spark",
                           r"key: .*train\.batch_sise.*",
-                          r"existing: existing: got 'append', expected one of refuse, replace, continue"):
+                          r"existing: existing: got 'append', expected one of refuse, replace, continue",
+                          r"no rows: the RDD is empty, expected rows to train with",
+                          r"no names: the RDD has a row that is tuple, expected dicts or Rows, or columns= with .*",
+                          r"a text: column 'x': got str in the first row, expected a number, or an array of numbers",
+                          r"a later text: column 'x': got 'two' in a row, expected float as in the first",
+                          r"a later part: column 'x': got '1\.5' in a row, expected int64 as in the first",
+                          r"a later lack: column 'x': a row of the RDD has none, expected it in each",
+                          r"label: label: got 'z', expected one of the columns x, y",
+                          r"layer: layers:1: layers\[0\]: missing key, got no out, expected dense to have kind, out, .*",
+                          r"classes: column 'y': got label 2, expected 0 to 1 as the last layer has 2 outputs"):
             self.assertRegex(said, f"(?m)^{complaint}\nleft: \\[\\]$")
 
     def test_a_function_that_raises_ends_the_job_and_the_server(self):
         driver = self.driver("fails")
-        self.assertEqual((driver.end(), driver.output()), (0, "said: True\nleft: []"), driver.errors()[-20:])
+        self.assertEqual((driver.end(), driver.output()), (0, "\n".join(["said: True\nleft: []"] * 2)), driver.errors()[-20:])
 
     def test_ctrl_c_ends_the_job_and_the_server(self):
-        driver = self.driver("is_interrupted")
+        driver = self.driver("is_signalled", "SIGINT")
         self.assertEqual((driver.end(), driver.output()), (0, "interrupted\nleft: []"), driver.errors()[-20:])
+
+    def test_the_end_of_the_driver_is_the_server_s(self):
+        driver = self.driver("is_signalled", "SIGKILL")
+        self.assertEqual(driver.end(), -9, driver.errors()[-20:])
+        self.wait_for_no_children(driver)
+        self.assertEqual(self.summary()["status"], "stopped")
 
     def test_rows_are_dealt_out_evenly(self):
         driver = self.driver("deals")
         self.assertEqual(driver.end(), 0, driver.errors()[-20:])
-        self.assertEqual(driver.output(), "one partition: [250, 250, 250, 250]: 499500\nmostly empty: [5, 5, 5, 5]: 190\n"
-                                          "a row each: [1, 1, 1, 1, 2]: 15")
+        self.assertEqual(driver.output().splitlines(), [
+            "one partition: [250, 250, 250, 250]: 499500", "mostly empty: [5, 5, 5, 5]: 190", "a row each: [1, 1, 1, 1, 2]: 15",
+            "200 rows lay in 2 partitions, of 100 to 100; dealt out as 4 shares, of 50 to 50",
+            "column 'y': 2 values, each in every share",
+            "10 rows lay in 1 partitions, of 10 to 10; dealt out as 2 shares, of 5 to 5",
+            "column 'y': share 0 has no row of 1"])
 
 
 if __name__ == "__main__":
