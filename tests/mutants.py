@@ -301,7 +301,7 @@ def objection(status, output):
         return asserted[0]
     if failed and status > 0:
         said = lines[failed[0] + 1:]
-        return said[:said.index("")][-1]  # behind what it was doing, with which schedule
+        return " ".join(said[:said.index("")])
     raise Wrong(f"it has not failed, it has ended with {status}:\n" + "\n".join(lines[-20:]))
 
 
@@ -325,7 +325,7 @@ def run_all(build_folder, mutants, jobs, commands):
             is_bad, text = True, str(why)
         if not commands.ended:
             mark = "BAD " if is_bad else "ok  "
-            shown = text if is_bad else text[-160:]
+            shown = text if is_bad else text[-160:]  # it begins with the schedule
             print(f"{mark}{what:28} {words[0]:18} {time.monotonic() - started:5.1f} s  {shown}", flush=True)
         return is_bad
 
