@@ -17,12 +17,6 @@ function(paceline_library name)
   target_link_libraries(${name} PUBLIC ${ARG_PUBLIC} PRIVATE ${ARG_PRIVATE})
 endfunction()
 
-# paceline_replaceable(sources...): keeps these files out of unity builds, so that a mutant test can bring their object
-# files with the rules breakable and the linker leaves the library's own aside.
-function(paceline_replaceable)
-  set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
-endfunction()
-
 # paceline_program(NAME sources... LIBS libs...): a program in build/<preset>/bin.
 function(paceline_program name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LIBS" ${ARGN})

@@ -10,7 +10,6 @@
 #include "common/hex.h"
 #include "common/params/shard_ranges.h"
 #include "common/process/machine.h"
-#include "common/sync/test_hooks.h"
 #include "common/ticks.h"
 #include "common/trace/bound.h"
 #include "common/wire/memory.h"
@@ -418,10 +417,8 @@ ShardService::Answer ShardService::when(Peer from, const wire::Pull& pull) {
 
 void ShardService::answer(Peer to, const wire::Pull& pull) {
   if (pull.exact) {
-    const bool broken = sync::broken(sync::Mutant::kExactAnsweredFromNow);
-    const Snapshot& state = broken ? shard_->now() : *shard_->retained(pull.min_version);
-    // The mutant's lie is in the numbers alone.
-    return send_parameters(to, pull, state, pull.min_version, leaving_.begin_exact(to, state));
+    const Snapshot& state = *shard_->retained(pull.min_version);
+    return send_parameters(to, pull, state, leaving_.begin_exact(to, state));
   }
   const Leaving::Source source = leaving_.source(shard_->now(), to, pull);
   if (source.held != nullptr) {
@@ -432,7 +429,7 @@ void ShardService::answer(Peer to, const wire::Pull& pull) {
   const Snapshot& state = *source.state;
   if (pull.have != state.revision) {
     if (to.is_node()) shard_->sent(to.node(), state);
-    return send_parameters(to, pull, state, state.version, leaving_.begin(to, state));
+    return send_parameters(to, pull, state, leaving_.begin(to, state));
   }
   leaving_.confirm(to, state);
   outbox_.send(
@@ -443,14 +440,14 @@ std::vector<Clock> ShardService::applied_for(Peer to, const Snapshot& state) con
   return to.is_node() ? Shard::applied_of(state, cluster_, to.node()) : std::vector<Clock>();
 }
 
-void ShardService::send_parameters(Peer to, const wire::Pull& pull, const Snapshot& state, Version version,
+void ShardService::send_parameters(Peer to, const wire::Pull& pull, const Snapshot& state,
                                    const Leaving::Reply& reply) {
   const BlockRange& cut = shard_->now().blocks;  // as every state of this shard is
   Range wanted = pull.part.value_or(Range{0, cut.size()});
   if (wanted.size() == 0) wanted = {};
   const std::int64_t first = wanted.begin / std::max<std::int64_t>(1, cut.block_floats());
   for (std::int64_t i = first, at = wanted.begin; at < wanted.end || i == first; ++i) {
-    wire::Parameters piece{pull.request, id_, version, state.revision, at - wanted.begin, false, {}};
+    wire::Parameters piece{pull.request, id_, state.version, state.revision, at - wanted.begin, false, {}};
     wire::Payload payload;
     if (wanted.size() > 0) {  // a range may be empty: more shards than parameters, or no part of it is wanted
       const Range block = cut.elements(i);

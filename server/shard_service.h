@@ -146,8 +146,7 @@ class ShardService {
   Answer when(Peer from, const wire::Pull& pull);
   void answer(Peer to, const wire::Pull& pull);
   std::vector<Clock> applied_for(Peer to, const Snapshot& state) const;
-  void send_parameters(Peer to, const wire::Pull& pull, const Snapshot& state, Version version,
-                       const Leaving::Reply& reply);
+  void send_parameters(Peer to, const wire::Pull& pull, const Snapshot& state, const Leaving::Reply& reply);
   void answer_ready();
   void refuse(Peer from, const Status& why);
   void note_version(Ticks now);

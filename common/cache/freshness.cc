@@ -2,12 +2,7 @@
 
 #include <algorithm>
 
-#include "common/sync/test_hooks.h"
-
 namespace paceline::cache {
-
-using sync::broken;
-using sync::Mutant;
 
 namespace {
 
@@ -31,10 +26,7 @@ bool is_newer(const FreshnessRules& rules, const ProcessCacheState& process, con
 
 ReadDecision decide_read(const FreshnessRules& rules, const ReadRequest& request,
                          const ThreadCacheState& thread, const ProcessCacheState& process) {
-  const std::int64_t slack = broken(Mutant::kStaleCacheAccepted) ? 1 : 0;
-  const auto meets = [&](Version held) {
-    return held > kNoVersion && held.value + slack >= request.min_version.value;
-  };
+  const auto meets = [&](Version held) { return held > kNoVersion && held >= request.min_version; };
   const bool required = !meets(thread.version);
   const bool due = is_aged(rules, request.clock, thread) && !is_newest_known(rules, request, thread);
   if (!required && !due) return {ReadSource::kThreadCache, {}};
@@ -43,7 +35,7 @@ ReadDecision decide_read(const FreshnessRules& rules, const ReadRequest& request
   const bool answered = request.with_push == PullWithPush::kInstalled && is_newer(rules, process, thread);
   const bool process_serves =
       meets(process.version) && (!due || is_newest_known(rules, request, process) || answered);
-  if (process_serves || broken(Mutant::kProcessCacheAlwaysFresh)) return {ReadSource::kProcessCache, {}};
+  if (process_serves) return {ReadSource::kProcessCache, {}};
   if (!required && request.with_push == PullWithPush::kInstalled) return {ReadSource::kThreadCache, {}};
   // Eager: no version says what the newest revision is; the servers answer with the newest they have.
   const bool newest_version = due && !asked && rules.apply == ApplyMode::kVersioned;

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "common/assert.h"
-#include "common/sync/test_hooks.h"
 
 namespace paceline::cache {
 
@@ -14,10 +13,7 @@ std::int64_t missing_max(std::optional<Threshold> versioned, std::optional<Thres
   return eager ? std::max({in_turn, waiting(*eager), kEagerLeast}) : in_turn;
 }
 
-bool must_reapply(Clock own, Clock slice_applied) {
-  if (sync::broken(sync::Mutant::kReapplyRepeatsContained)) return own.next() >= slice_applied;
-  return own >= slice_applied;
-}
+bool must_reapply(Clock own, Clock slice_applied) { return own >= slice_applied; }
 
 void OwnUpdates::remember(Clock stamp) {
   PACELINE_ASSERT(stamps_.empty() || stamp > stamps_.back(),
@@ -40,7 +36,6 @@ std::vector<std::size_t> OwnUpdates::to_reapply(Clock slice_applied) const {
   for (std::size_t i = 0; i < stamps_.size(); ++i) {
     if (must_reapply(stamps_[i], slice_applied)) places.push_back(i);
   }
-  if (sync::broken(sync::Mutant::kReapplyForgetsNewest) && !places.empty()) places.pop_back();
   return places;
 }
 

@@ -5,12 +5,10 @@
 #include <utility>
 
 #include "common/assert.h"
-#include "common/sync/test_hooks.h"
 
 namespace paceline::cache {
 
 bool may_install(const SliceStamp& current, const SliceStamp& candidate) {
-  if (sync::broken(sync::Mutant::kInstallOlder)) return true;
   return std::tie(candidate.revision, candidate.version) > std::tie(current.revision, current.version);
 }
 

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "common/assert.h"
-#include "common/sync/test_hooks.h"
 
 namespace paceline::step {
 
@@ -78,8 +77,7 @@ void WorkerStep::read(const View& now, std::vector<Action>& actions) {
     return;
   }
   if (installed_behind_grant()) waited_ = early_->done - granted_at_;
-  const bool refresh = decision.source == cache::ReadSource::kProcessCache &&
-                       !(begun_ && sync::broken(sync::Mutant::kRefreshSkipped));
+  const bool refresh = decision.source == cache::ReadSource::kProcessCache;
   // What was installed early is what it computes with.
   make_current(refresh || installed_anything_, actions);
 }

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "common/assert.h"
-#include "common/sync/test_hooks.h"
 
 namespace paceline::sync {
 
@@ -25,7 +24,6 @@ BatchSizes balanced_sizes(const std::vector<double>& seconds_each, std::int64_t 
   for (const double seconds : seconds_each) speed += 1.0 / seconds;
   std::vector<std::int64_t> given(seconds_each.size());
   for (std::size_t r = 0; r < given.size(); ++r) {
-    count_operation();
     const double part = static_cast<double>(steps) / (seconds_each[r] * speed);
     given[r] = std::max<std::int64_t>(1, static_cast<std::int64_t>(part));
   }
@@ -38,7 +36,6 @@ BatchSizes balanced_sizes(const std::vector<double>& seconds_each, std::int64_t 
       if (given[r] > 1) slowest.emplace(static_cast<double>(given[r]) * seconds_each[r], r);
     }
     for (; left < 0; ++left) {
-      count_operation();
       const std::size_t r = slowest.top().second;
       slowest.pop();
       if (--given[r] > 1) slowest.emplace(static_cast<double>(given[r]) * seconds_each[r], r);
@@ -50,7 +47,6 @@ BatchSizes balanced_sizes(const std::vector<double>& seconds_each, std::int64_t 
       soonest.emplace(static_cast<double>(given[r] + 1) * seconds_each[r], r);
     }
     for (; left > 0; --left) {
-      count_operation();
       const std::size_t r = soonest.top().second;
       soonest.pop();
       ++given[r];

@@ -1,7 +1,6 @@
 #include "common/sync/batch_plan.h"
 
 #include "common/assert.h"
-#include "common/sync/test_hooks.h"
 
 namespace paceline::sync {
 
@@ -18,7 +17,7 @@ std::shared_ptr<const BatchPlan::Table> BatchPlan::table_of(const BatchSizes& si
   std::int64_t begin = 0;
   for (const std::int64_t size : sizes) {
     table.begins.push_back(begin);
-    begin += broken(Mutant::kBatchesOverlap) ? sizes.front() : size;
+    begin += size;
   }
   return std::make_shared<const Table>(std::move(table));
 }
@@ -27,8 +26,7 @@ void BatchPlan::take_sizes() {
   current_ = {table_of(balance_->sizes()), 0};
   const BatchSizes& sizes = current_.table->sizes;
   for (std::uint32_t r = 0; r < sizes.size(); ++r) {
-    count_operation();
-    if (!balance_->lost(Rank(r)) || broken(Mutant::kLostPartCounts)) current_.samples += sizes[r];
+    if (!balance_->lost(Rank(r))) current_.samples += sizes[r];
   }
 }
 
@@ -55,9 +53,7 @@ std::int64_t BatchPlan::clock_samples(Clock clock, std::int64_t contributors) co
 void BatchPlan::lose(Rank worker, Clock from) {
   if (!balance_ || balance_->lost(worker)) return;
   balance_->lose(worker);
-  if (broken(Mutant::kLostPartCounts)) return;
   for (std::size_t i = 0; i < tables_.size(); ++i) {
-    count_operation();
     const bool completed = oldest_.value + static_cast<std::int64_t>(i) < from.value;
     if (!completed) tables_[i].samples -= tables_[i].table->sizes[worker.value];
   }

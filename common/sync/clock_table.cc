@@ -1,7 +1,6 @@
 #include "common/sync/clock_table.h"
 
 #include "common/assert.h"
-#include "common/sync/test_hooks.h"
 
 namespace paceline::sync {
 
@@ -12,12 +11,8 @@ void ClockTable::add(Clock at) {
   if (counts_.size() <= place) counts_.resize(place + 1);
   ++counts_[place];
   ++live_;
-  if (broken(Mutant::kComerClosesEarlier)) return;
   if (departed_.size() < place) departed_.resize(place);
-  for (std::size_t i = 0; i < place; ++i) {
-    count_operation();
-    --departed_[i];
-  }
+  for (std::size_t i = 0; i < place; ++i) --departed_[i];
 }
 
 void ClockTable::advance(Clock from) {
@@ -33,15 +28,11 @@ void ClockTable::remove(Clock at) {
   --live_;
   const auto completed = static_cast<std::size_t>(at.value - base_);
   if (departed_.size() < completed) departed_.resize(completed);
-  for (std::size_t i = 0; i < completed; ++i) {
-    count_operation();
-    ++departed_[i];
-  }
+  for (std::size_t i = 0; i < completed; ++i) ++departed_[i];
   trim();
 }
 
 std::int64_t ClockTable::contributors(Clock stamp) const {
-  count_operation();
   PACELINE_ASSERT(stamp.value >= base_,
                   "clock " + to_string(stamp) + " is below the base " + std::to_string(base_));
   const auto place = static_cast<std::size_t>(stamp.value - base_);
@@ -59,7 +50,6 @@ Clock ClockTable::max_clock() const {
 }
 
 std::int64_t& ClockTable::count_at(Clock clock) {
-  count_operation();
   const std::int64_t index = clock.value - base_;
   PACELINE_ASSERT(index >= 0 && index < static_cast<std::int64_t>(counts_.size()) &&
                       counts_[static_cast<std::size_t>(index)] > 0,
@@ -69,15 +59,11 @@ std::int64_t& ClockTable::count_at(Clock clock) {
 
 void ClockTable::trim() {
   while (!counts_.empty() && counts_.front() == 0) {
-    count_operation();
     counts_.pop_front();
     if (!departed_.empty()) departed_.pop_front();
     ++base_;
   }
-  while (!counts_.empty() && counts_.back() == 0) {
-    count_operation();
-    counts_.pop_back();
-  }
+  while (!counts_.empty() && counts_.back() == 0) counts_.pop_back();
 }
 
 }  // namespace paceline::sync

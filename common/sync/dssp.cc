@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include "common/assert.h"
-#include "common/sync/test_hooks.h"
 
 namespace paceline::sync {
 
@@ -18,7 +17,6 @@ std::int64_t extra_iterations(const PushTimes& fastest, const PushTimes& slowest
   double least = std::fabs(fast - slow);
   if (least == 0.0) return 0;
   for (std::int64_t r = 0, k = 0; r <= most && k <= most;) {
-    count_operation();
     if (std::fabs(fast - slow) < least) {
       best = r;
       least = std::fabs(fast - slow);
@@ -44,9 +42,7 @@ void Dssp::on_clock(Rank worker, Clock clock, Ticks now, const ClockTable& clock
   if (workers_.size() <= worker.value) workers_.resize(worker.value + std::size_t{1});
   Worker& w = workers_[worker.value];
   w.paced = w.live;
-  if (!w.live && !broken(Mutant::kReturnKeepsExtra)) {
-    w.extra_until = Clock(-1);  // granted before it departed
-  }
+  if (!w.live) w.extra_until = Clock(-1);  // granted before it departed
   w.live = true;
   w.clock = clock;
   w.pushes = {w.pushes.last, now};
@@ -60,11 +56,10 @@ void Dssp::on_clock(Rank worker, Clock clock, Ticks now, const ClockTable& clock
   const std::int64_t lead = (clock - min_clock).value;
   const bool has_extra = clock <= w.extra_until;
   if (!w.paced || has_extra || lead <= low_) return;
-  if (clock != clocks.max_clock() && !broken(Mutant::kDsspNotOnlyFastest)) return;
+  if (clock != clocks.max_clock()) return;
   const Worker& slow = slowest(min_clock);
-  if (!slow.paced && !broken(Mutant::kDsspPredictsFromOnePush)) return;
-  std::int64_t extra = extra_iterations(w.pushes, slow.pushes, high_ - lead + 1);
-  if (broken(Mutant::kDsspOneTooMany)) ++extra;
+  if (!slow.paced) return;
+  const std::int64_t extra = extra_iterations(w.pushes, slow.pushes, high_ - lead + 1);
   w.extra_until = Clock(clock.value + extra - 1);
   w.raised = lead + extra - 1;
 }
@@ -82,11 +77,9 @@ std::size_t Dssp::state_size() const {
 Dssp::Worker& Dssp::slowest(Clock min_clock) {
   std::vector<Rank>& came = arrivals_[static_cast<std::size_t>(min_clock.value - base_)];
   for (;; came.pop_back()) {
-    count_operation();
     PACELINE_ASSERT(!came.empty(), "nobody stands at the min clock " + to_string(min_clock));
     Worker& last = workers_[came.back().value];
-    const bool counts = last.live || broken(Mutant::kDsspDepartedIsSlowest);
-    if (counts && last.clock == min_clock) return last;
+    if (last.live && last.clock == min_clock) return last;
   }
 }
 

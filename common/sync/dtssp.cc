@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "common/sync/engine_state.h"
-#include "common/sync/test_hooks.h"
 
 namespace paceline::sync {
 
@@ -13,10 +12,6 @@ void Dtssp::on_window(const WindowResult& window) {
   if (!window.lpr) return;  // the first window: there is nothing to compare with
   if (*window.lpr > config_.increase_above) ++s_;
   if (*window.lpr < config_.decrease_below) --s_;
-  if (broken(Mutant::kThresholdUnclamped)) {
-    s_ = std::max<std::int64_t>(s_, 0);
-    return;
-  }
   s_ = std::clamp(s_, config_.threshold_min, config_.threshold_max);
 }
 

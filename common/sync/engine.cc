@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "common/assert.h"
-#include "common/sync/test_hooks.h"
 
 namespace paceline::sync {
 
@@ -104,7 +103,6 @@ void Engine::after_message(Rank rank) {
   const RunningIteration& running = at(rank).running;
   if (at(rank).phase == Phase::kLate) {
     // What it holds counts for nothing, finite or not; it goes on where the others are.
-    if (broken(Mutant::kBackupLateApplied) && running.complete()) contribute(rank);
     if (running.complete()) ask(rank);
     return settle();
   }
@@ -151,8 +149,7 @@ void Engine::note_clock_gap() {
 void Engine::contribute(Rank rank) {
   const Worker& w = at(rank);
   const RunningIteration& running = w.running;
-  const bool usable = running.has_gradient() || broken(Mutant::kClockMovesBeforeShards) ||
-                      broken(Mutant::kInvalidGradientApplied) || broken(Mutant::kPartialPushApplied);
+  const bool usable = running.has_gradient();
   if (!usable) {
     if (running.whole()) emit(Discard{id(rank), w.clock});
     ++skipped_;
@@ -160,7 +157,7 @@ void Engine::contribute(Rank rank) {
   // A metric counts for its window with the gradient: at once, or with its clock.
   const bool versioned = apply_ == ApplyMode::kVersioned;
   Metric measured = usable && running.reported() ? running.metric() : Metric{};
-  if (measured.samples > 0 && (!versioned || broken(Mutant::kMetricCountsWhenHeld))) {
+  if (measured.samples > 0 && !versioned) {
     lpr_.add(w.clock, std::exchange(measured, {}));
   }
   if (versioned) {
@@ -193,21 +190,20 @@ Contributor Engine::contribution_of(Rank rank) const {
 void Engine::close_without_late() {
   if (per_clock_ == std::ssize(workers_) || clocks_.empty()) return;
   const Clock closing(version_.value);
-  if (clocks_.min_clock() > closing || broken(Mutant::kBackupWaitsForAll)) return;
+  if (clocks_.min_clock() > closing) return;
   const std::int64_t used_up = revision_.value + skipped_;
-  const std::int64_t due = share_.due(closing, used_up) - (broken(Mutant::kBackupOneTooFew) ? 1 : 0);
+  const std::int64_t due = share_.due(closing, used_up);
   if (due <= 0 || gradients_.oldest_count() < due) return;  // behind the run's end nothing is due
   for (std::uint32_t r = 0; r < workers_.size(); ++r) {
     Worker& w = at(Rank(r));
     if (!live(w) || w.clock != closing) continue;
     PACELINE_ASSERT(in_iteration(w), "worker " + to_string(id(Rank(r))) + " is held at a clock that is open");
-    count_operation();
     if (w.phase == Phase::kRunning) {
       w.phase = Phase::kLate;
       w.needed = closing;
       ++dropped_;
       share_.give_back(w.running.iteration());
-      if (!broken(Mutant::kBackupNotDiscarded)) emit(Discard{id(Rank(r)), closing});
+      emit(Discard{id(Rank(r)), closing});
     }
     gradients_.add_late(SkippedIteration{id(Rank(r)), closing});
     clocks_.advance(w.clock);
@@ -220,8 +216,7 @@ void Engine::close_without_late() {
 // applied.
 void Engine::advance_version() {
   close_without_late();
-  Clock target = clocks_.empty() ? highest_ : clocks_.min_clock();
-  if (broken(Mutant::kVersionBeforeAllArrived)) target = highest_;
+  const Clock target = clocks_.empty() ? highest_ : clocks_.min_clock();
   const Threshold before = policy_->threshold();
   bool switched = false;
   while (version_.value < target.value) {
@@ -239,7 +234,6 @@ void Engine::advance_version() {
     if (policy_->stage() != stage) switched = true;
   }
   if (!arrived_.empty()) apply(std::exchange(arrived_, {}));
-  if (switched && broken(Mutant::kSwitchForgetsHeld)) return;
   if (switched || policy_->threshold() != before) file_all_anew();
 }
 
@@ -261,8 +255,7 @@ void Engine::advance_policy() {
   if (policy_->stage() == stage) return;
   const std::vector<PolicyStage>& stages = config_.policy.stages;
   emit(PolicySwitched{stages[stage].policy, stages[policy_->stage()].policy, moved, after, version_});
-  const bool turns = apply_ == ApplyMode::kVersioned && apply_of_stage() == ApplyMode::kEager;
-  if (turns && !broken(Mutant::kStaysVersioned)) turn_eager();
+  if (apply_ == ApplyMode::kVersioned && apply_of_stage() == ApplyMode::kEager) turn_eager();
 }
 
 // From here on each gradient is applied on arrival: and so, at once, is what waited for its clock's turn, in
@@ -272,7 +265,6 @@ void Engine::turn_eager() {
   apply_ = ApplyMode::kEager;
   for (Clock clock(version_.value); gradients_.clocks() > 0; clock = clock.next()) {
     const ClockContributions held = gradients_.take();
-    if (broken(Mutant::kHeldForgottenAtSwitch)) continue;
     if (held.metric.samples > 0) lpr_.add(clock, held.metric);
     for (const Contributor& c : held.contributors) apply({{c}, {}, {}});
     for (const SkippedIteration& s : held.skipped) apply({{}, {s}, {}});
@@ -285,16 +277,14 @@ ApplyMode Engine::apply_of_stage() const {
 
 // There is no clock to average over where each is applied on arrival.
 CombineMode Engine::combine() const {
-  const bool averages = apply_ == ApplyMode::kVersioned || broken(Mutant::kEagerAveraged);
-  return averages ? config_.combine : CombineMode::kEach;
+  return apply_ == ApplyMode::kVersioned ? config_.combine : CombineMode::kEach;
 }
 
 void Engine::apply(ClockContributions contributions) {
   const bool mean = combine() == CombineMode::kMean;
-  const std::int64_t first = revision_.value;
   for (Contributor& c : contributions.contributors) {
-    const std::int64_t place = broken(Mutant::kStalenessOfFirst) ? first : revision_.value;
-    const std::int64_t missed = mean ? c.clock.value - c.version_known.value : place - c.updates_known;
+    const std::int64_t missed =
+        mean ? c.clock.value - c.version_known.value : revision_.value - c.updates_known;
     c.staleness = std::max<std::int64_t>(missed, 0);
     Worker& w = at(config_.cluster.rank_of(c.worker));
     w.staleness = static_cast<std::uint32_t>(std::min(c.staleness, kStalenessKept));
@@ -310,7 +300,7 @@ void Engine::ask(Rank rank) {
   // Who has completed the open clock of a pool with backup workers waits for its end even if the pool is
   // empty: what those who are late then give back is done by all who are there.
   const bool may_give_back = config_.share == Share::kPool && per_clock_ < std::ssize(workers_);
-  if ((stop_reason_ && !broken(Mutant::kStopStillGrants)) || (!may_give_back && share_.done(rank, w.clock))) {
+  if (stop_reason_ || (!may_give_back && share_.done(rank, w.clock))) {
     finish(rank);
     return;
   }
@@ -334,17 +324,10 @@ Clock Engine::needed_floor(Rank rank) const {
   if (quiesces_at_ && at(rank).clock >= *quiesces_at_) return kNever;
   const Threshold s = policy_->threshold_for(rank);
   if (s.is_infinite()) return Clock(0);
-  return Clock(at(rank).clock.value - s.value() - (broken(Mutant::kLeadOneTooFar) ? 1 : 0));
+  return Clock(at(rank).clock.value - s.value());
 }
 
-Clock Engine::floor() const {
-  if (broken(Mutant::kFloorIsAverage)) {
-    std::int64_t sum = 0;
-    for (const Worker& w : workers_) sum += live(w) ? w.clock.value : 0;
-    return Clock(sum / clocks_.live());
-  }
-  return policy_->floor(clocks_);
-}
+Clock Engine::floor() const { return policy_->floor(clocks_); }
 
 // Carries every consequence through: versions, then grants, until nothing more follows.
 void Engine::settle() {
@@ -369,10 +352,9 @@ void Engine::settle() {
 void Engine::grant(Rank rank) {
   Worker& w = at(rank);
   const Threshold s = policy_->threshold_for(rank);
-  Version min_version = s.oldest_version(w.clock);
-  if (!broken(Mutant::kResumedReadsOlder)) min_version = std::max(min_version, begins_);
+  Version min_version = std::max(s.oldest_version(w.clock), begins_);
   // Its caches are empty: so it has what it pushed before it was lost, as far as that is below the min clock.
-  if (std::exchange(w.fresh, false) && !broken(Mutant::kJoinerReadsOlder)) {
+  if (std::exchange(w.fresh, false)) {
     w.running.reads_no_older_than(version_begins_);
     min_version = std::max(min_version, Version(clocks_.min_clock().value));
   }

@@ -5,7 +5,6 @@
 
 #include "common/assert.h"
 #include "common/sync/engine.h"
-#include "common/sync/test_hooks.h"
 
 namespace paceline::sync {
 
@@ -75,8 +74,7 @@ Status Engine::come_late(Rank rank, const std::string& who) {
     return failed_precondition(
         who + ": training has begun, and with backup workers or batches by speed nobody comes later");
   }
-  const Clock begins = broken(Mutant::kJoinerAtFastest) ? clocks_.max_clock() : clocks_.min_clock();
-  w.clock = broken(Mutant::kReturnRepeatsStamp) ? begins : std::max(begins, w.needed);
+  w.clock = std::max(clocks_.min_clock(), w.needed);
   w.running = RunningIteration(config_.shards);
   w.staleness = 0;
   w.fresh = true;
@@ -103,7 +101,7 @@ Status Engine::on(const Lost& event) {
     if (started_) close_without_late();
   }
   if (!started_ && awaited_ && may_begin()) begin_training();
-  if (!broken(Mutant::kLeaverReleasesNobody)) settle();
+  settle();
   return Status::ok();
 }
 
@@ -129,8 +127,7 @@ void Engine::depart(Rank rank) {
       break;
     case Phase::kRunning:
       w.needed = w.clock.next();
-      if ((w.running.has_gradient() && !broken(Mutant::kCompletePushDiscarded)) ||
-          broken(Mutant::kPartialPushApplied)) {
+      if (w.running.has_gradient()) {
         complete(rank);
         share_.lose(rank, w.clock, std::nullopt);
       } else {
@@ -147,7 +144,7 @@ void Engine::depart(Rank rank) {
   w.phase = Phase::kGone;
   batches_.lose(rank, w.clock);
   policy_->on_departure(rank);
-  if (!broken(Mutant::kLostStaysInTable)) clocks_.remove(w.clock);
+  clocks_.remove(w.clock);
 }
 
 Status Engine::on(const StopRequested& event) {

@@ -9,7 +9,6 @@
 #include "common/assert.h"
 #include "common/sync/batch_balance.h"
 #include "common/sync/engine.h"
-#include "common/sync/test_hooks.h"
 
 namespace paceline::sync {
 namespace {
@@ -182,8 +181,7 @@ EngineState Engine::state() const {
 // Of the whole run, all that is neither applied nor skipped: in nobody's hands, in somebody's, or held. What
 // a late worker is at (backup) has been given back.
 IterationRanges Engine::left() const {
-  IterationRanges left;
-  if (!broken(Mutant::kHeldCountsAsDone)) left = gradients_.iterations();
+  IterationRanges left = gradients_.iterations();
   share_.add_not_given(left);
   for (std::uint32_t r = 0; r < workers_.size(); ++r) {
     const Worker& w = at(Rank(r));
@@ -209,12 +207,7 @@ void Engine::resume(const EngineState& state) {
   highest_ = begin;
   clocks_ = ClockTable(begin);
   gradients_ = HeldGradients(begin);
-  IterationRanges left = state.left;
-  if (broken(Mutant::kAheadIsForgotten) && !left.empty()) {
-    left = {{std::min(begin.value * per_clock_, config_.total_iterations), 0}};
-    left.front().count = config_.total_iterations - left.front().first;
-  }
-  share_.resume(left, begin);
+  share_.resume(state.left, begin);
   batches_.resume(state.batch_sizes, begin);
   lpr_.resume(version_, state.lpr);
   const Status policy = policy_->resume(state);

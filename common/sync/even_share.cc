@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "common/assert.h"
-#include "common/sync/test_hooks.h"
 
 namespace paceline::sync {
 
@@ -24,7 +23,7 @@ void EvenShare::join(Rank worker) {
   ++count_;
   overtaken_ = changed_ = true;
   // What it had in plans before was left undone, and is others'.
-  if (begun_ > Clock(0) && !broken(Mutant::kTakenOverTwice)) begin_at(worker, begun_);
+  if (begun_ > Clock(0)) begin_at(worker, begun_);
 }
 
 void EvenShare::begin_at(Rank worker, Clock clock) {
@@ -40,11 +39,9 @@ void EvenShare::leave(Rank worker) {
 }
 
 void EvenShare::lose(Rank worker, Clock clock, std::optional<std::int64_t> begun) {
-  if (!broken(Mutant::kLeftUndone)) {
-    if (begun) append(*begun);
-    auto left = next_own(worker, begun ? clock.next() : clock);
-    for (; left; left = next_own(worker, left->next())) append(at(*place(worker, *left)));
-  }
+  if (begun) append(*begun);
+  auto left = next_own(worker, begun ? clock.next() : clock);
+  for (; left; left = next_own(worker, left->next())) append(at(*place(worker, *left)));
   leave(worker);
   overtaken_ = true;
 }
@@ -69,13 +66,13 @@ std::int64_t EvenShare::take(Rank worker, Clock clock) {
     return at(*own);
   }
   if (next_ < length_) {
-    if (!broken(Mutant::kNotOvertaken)) overtaken_ = true;
+    overtaken_ = true;
     return at(next_++);
   }
   const std::optional<Clock> later = next_own(worker, clock.next());
   PACELINE_ASSERT(later, "no iteration is left to take");
   const std::int64_t early = at(*place(worker, *later));
-  if (!broken(Mutant::kEarlyTakenTwice)) begin_at(worker, later->next());
+  begin_at(worker, later->next());
   return early;
 }
 
@@ -109,10 +106,8 @@ EvenShare::Newest EvenShare::newest() const {
 }
 
 std::deque<EvenShare::Plan>::const_iterator EvenShare::plan_for(Clock clock) const {
-  const auto behind = std::upper_bound(plans_.begin(), plans_.end(), clock, [](Clock c, const Plan& plan) {
-    count_operation();
-    return c < plan.first;
-  });
+  const auto behind = std::upper_bound(plans_.begin(), plans_.end(), clock,
+                                       [](Clock c, const Plan& plan) { return c < plan.first; });
   PACELINE_ASSERT(behind != plans_.begin(), "clock " + to_string(clock) + " is forgotten");
   return std::prev(behind);
 }
@@ -136,7 +131,6 @@ std::optional<Clock> EvenShare::next_own(Rank worker, Clock from) const {
   Clock own = since_.empty() ? from : std::max(from, since_[worker.value]);
   if (own >= begun_) return std::nullopt;
   for (auto plan = plan_for(own); own < begun_; own = own.next()) {
-    count_operation();
     if (const auto next = std::next(plan); next != plans_.end() && next->first <= own) plan = next;
     if (place(*plan, worker, own)) return own;
   }

@@ -4,12 +4,10 @@
 
 #include "common/assert.h"
 #include "common/sync/order.h"
-#include "common/sync/test_hooks.h"
 
 namespace paceline::sync {
 
 void HeldGrants::add(Rank worker, Clock needed) {
-  count_operation();
   std::vector<Rank>& bucket = by_needed_[needed];
   if (places_.size() <= worker.value) places_.resize(worker.value + std::size_t{1});
   places_[worker.value] = bucket.size();
@@ -18,7 +16,6 @@ void HeldGrants::add(Rank worker, Clock needed) {
 }
 
 void HeldGrants::remove(Rank worker, Clock needed) {
-  count_operation();
   const auto found = by_needed_.find(needed);
   PACELINE_ASSERT(found != by_needed_.end(), "nobody waits for clock " + to_string(needed));
   std::vector<Rank>& bucket = found->second;
@@ -39,10 +36,7 @@ std::vector<Rank> HeldGrants::take_released(Clock floor) {
     std::vector<Rank>& bucket = by_needed_.begin()->second;
     // The order of arrival depends on timing; what follows from it must not.
     put_into_worker_order(bucket, [](Rank worker) { return worker; });
-    for (const Rank worker : bucket) {
-      count_operation();
-      released.push_back(worker);
-    }
+    released.insert(released.end(), bucket.begin(), bucket.end());
     size_ -= bucket.size();
     by_needed_.erase(by_needed_.begin());
   }
@@ -52,10 +46,7 @@ std::vector<Rank> HeldGrants::take_released(Clock floor) {
 std::vector<Rank> HeldGrants::take_all() {
   std::vector<Rank> everybody;
   for (const auto& [needed, bucket] : by_needed_) {
-    for (const Rank worker : bucket) {
-      count_operation();
-      everybody.push_back(worker);
-    }
+    everybody.insert(everybody.end(), bucket.begin(), bucket.end());
   }
   put_into_worker_order(everybody, [](Rank worker) { return worker; });
   by_needed_.clear();

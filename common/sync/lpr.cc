@@ -4,13 +4,11 @@
 #include <limits>
 
 #include "common/assert.h"
-#include "common/sync/test_hooks.h"
 
 namespace paceline::sync {
 
 double learning_progress_ratio(LprMetric metric, double previous, double current) {
-  double gain = metric == LprMetric::kAccuracy ? current - previous : previous - current;
-  if (broken(Mutant::kLprSignAsPrinted)) gain = -gain;
+  const double gain = metric == LprMetric::kAccuracy ? current - previous : previous - current;
   if (previous == 0.0) {
     if (gain == 0.0 || std::isnan(gain)) return gain;
     return std::copysign(std::numeric_limits<double>::infinity(), gain);

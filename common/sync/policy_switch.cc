@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "common/assert.h"
-#include "common/sync/test_hooks.h"
 
 namespace paceline::sync {
 
@@ -61,8 +60,7 @@ bool PolicySwitch::is_over(const StageUntil& until, Version version) const {
 
 void PolicySwitch::on_version(Version version, Ticks, const ClockTable& clocks) {
   const std::size_t before = stage_;
-  while (is_over(config_.stages[stage_].until, version) ||
-         (broken(Mutant::kSwitchTooSoon) && stage_ + 1 < config_.stages.size())) {
+  while (is_over(config_.stages[stage_].until, version)) {
     ++stage_;
     window_.reset();
   }

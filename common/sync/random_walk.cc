@@ -4,7 +4,6 @@
 
 #include "common/random.h"
 #include "common/sync/engine_state.h"
-#include "common/sync/test_hooks.h"
 
 namespace paceline::sync {
 
@@ -12,13 +11,9 @@ RandomWalk::RandomWalk(const PolicyConfig& config) : config_(config), s_(config.
 
 void RandomWalk::on_window(const WindowResult& window) {
   if (!window.lpr) return;  // the first window, at which DTSSP has nothing to compare with
-  const auto index = broken(Mutant::kWalkSameCoin) ? 0 : static_cast<std::uint64_t>(window.index);
+  const auto index = static_cast<std::uint64_t>(window.index);
   const bool up = CounterRandom(config_.seed, Stream::kThresholdWalk, index).next_u32() % 2 == 1;
   s_ += up ? 1 : -1;
-  if (broken(Mutant::kThresholdUnclamped)) {
-    s_ = std::max<std::int64_t>(s_, 0);
-    return;
-  }
   s_ = std::clamp(s_, config_.threshold_min, config_.threshold_max);
 }
 

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "common/sync/test_hooks.h"
-
 namespace paceline::sync {
 namespace {
 
@@ -34,14 +32,14 @@ void RunningIteration::note(const std::string& fault) {
 
 Status RunningIteration::add(const GradientArrived& arrival) {
   const std::uint64_t shard = std::uint64_t{1} << arrival.shard.value;
-  if ((arrived_ & shard) != 0 && !broken(Mutant::kDuplicateArrivalCounts)) {
+  if ((arrived_ & shard) != 0) {
     return out_of_order("shard " + to_string(arrival.shard) + " already holds it");
   }
   if (reported_ && empty_) return out_of_order("it was reported empty");
   if (arrival.weight < 1) {
     return invalid_argument("weight: got " + std::to_string(arrival.weight) + ", expected 1 or more");
   }
-  if (weight_ != kAnySamples && arrival.weight != weight_ && !broken(Mutant::kOtherSamplesAccepted)) {
+  if (weight_ != kAnySamples && arrival.weight != weight_) {
     return invalid_argument("weight: got " + std::to_string(arrival.weight) + " from shard " +
                             to_string(arrival.shard) + ", expected " + std::to_string(weight_) +
                             (arrivals_ > 0 ? " as from the others" : " as granted"));
@@ -92,8 +90,7 @@ Status RunningIteration::add(const StepReported& report, Version version, Revisi
   reported_ = true;
   computed_version_ = report.computed_version;
   computed_revision_ = report.computed_revision;
-  const bool missed = broken(Mutant::kOwnUpdatesMissed);
-  own_updates_ = missed ? 0 : static_cast<std::uint32_t>(report.own_updates);
+  own_updates_ = static_cast<std::uint32_t>(report.own_updates);
   empty_ = report.empty;
   metric_ = report.metric;
   note(report.fault);
@@ -102,9 +99,6 @@ Status RunningIteration::add(const StepReported& report, Version version, Revisi
   return Status::ok();
 }
 
-bool RunningIteration::complete() const {
-  if (broken(Mutant::kClockMovesBeforeShards)) return reported_;
-  return reported_ && (empty_ || whole());
-}
+bool RunningIteration::complete() const { return reported_ && (empty_ || whole()); }
 
 }  // namespace paceline::sync

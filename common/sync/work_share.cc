@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "common/assert.h"
-#include "common/sync/test_hooks.h"
 
 namespace paceline::sync {
 
@@ -78,7 +77,7 @@ void WorkShare::add_given(Rank worker, Clock from, IterationRanges& left) const 
 }
 
 void WorkShare::give_back(std::int64_t iteration) {
-  if (kind_ == Share::kPool && !broken(Mutant::kLostIterationForgotten)) returned_.insert(iteration);
+  if (kind_ == Share::kPool) returned_.insert(iteration);
 }
 
 }  // namespace paceline::sync

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "common/sync/test_hooks.h"
-
 namespace paceline::server {
 
 void Backups::sent(NodeId node, Revision revision, const BlockRange& state, const GradientStore& gradients) {
@@ -20,9 +18,7 @@ void Backups::sent(NodeId node, Revision revision, const BlockRange& state, cons
 
 const BlockRange* Backups::find(WorkerId worker, Revision revision) const {
   for (const State& state : by_node_[worker.node.value]) {
-    const bool newest = sync::broken(sync::Mutant::kBackupIsNewest);
-    if (newest ? &state == &by_node_[worker.node.value].back() : state.revision == revision)
-      return &state.parameters;
+    if (state.revision == revision) return &state.parameters;
   }
   return nullptr;
 }
@@ -35,7 +31,6 @@ std::vector<BlockRange*> Backups::lacking(WorkerId worker, Revision computed, Re
     return state.revision < computed && !gradients.was_computed_with(worker, state.revision);
   });
   std::vector<BlockRange*> lacking;
-  if (sync::broken(sync::Mutant::kBackupWithoutOwn)) return lacking;
   for (State& state : states) {
     if (state.revision < applied) lacking.push_back(&state.parameters);
   }

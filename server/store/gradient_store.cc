@@ -8,7 +8,6 @@
 
 #include "common/config/names.h"
 #include "common/encode/encode.h"
-#include "common/sync/test_hooks.h"
 
 namespace paceline::server {
 namespace {
@@ -133,7 +132,6 @@ Result<Gradient*> GradientStore::add(const wire::Push& push, wire::Payload paylo
   Gradient& gradient = box.gradients.back();
   gradient.samples_ = push.samples;
   gradient.begin_ = push.offset;
-  if (sync::broken(sync::Mutant::kLetGoOnReceipt) && payload.borrowed) payload.owner.reset();
   gradient.pieces_.push_back({push.offset, std::move(payload)});
   if (encoding_ != Encoding::kFp32) gradient.look_at(gradient.piece_count() - 1);  // it is in the cache now
   if (!push.last) {
@@ -216,7 +214,7 @@ bool GradientStore::discard(WorkerId worker, Clock clock) {
   const Gradient* found = find(worker, clock);
   if (found == nullptr) {
     Clock& late_below = inbox(worker).late_below;
-    if (!sync::broken(sync::Mutant::kLateHeld)) late_below = std::max(late_below, clock.next());
+    late_below = std::max(late_below, clock.next());
     return false;
   }
   std::vector<Gradient>& gradients = inbox(worker).gradients;
@@ -250,8 +248,6 @@ void GradientStore::drop_partial(NodeId node) {
 void GradientStore::copy_borrowed(NodeId node) {
   for (std::uint32_t thread = 0; node.value < cluster_.nodes && thread < cluster_.threads_per_node;
        ++thread) {
-    if (sync::broken(sync::Mutant::kRepeatedPushTaken)) inbox(WorkerId(node, thread)).next = Clock(0);
-    if (sync::broken(sync::Mutant::kLentReadAfterBreak)) continue;
     for (Gradient& gradient : inbox(WorkerId(node, thread)).gradients) {
       for (Gradient::Piece& piece : gradient.pieces_) {
         if (piece.payload.borrowed) piece.payload = in_our_memory(std::move(piece.payload));

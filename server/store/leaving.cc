@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/sync/test_hooks.h"
-
 namespace paceline::server {
 namespace {
 
@@ -53,10 +51,8 @@ bool Leaving::keeps_older(const Snapshot& now) {
 
 Leaving::Source Leaving::source(const Snapshot& now, Peer to, const wire::Pull& pull) {
   settle();
-  const bool reached = now.version >= pull.min_version || sync::broken(sync::Mutant::kPullAnsweredTooSoon);
-  if (!reached) return {};
-  const bool current = !state_ || state_->snapshot.revision == now.revision || pull.have == now.revision ||
-                       sync::broken(sync::Mutant::kSlowReadersNotCounted);
+  if (now.version < pull.min_version) return {};
+  const bool current = !state_ || state_->snapshot.revision == now.revision || pull.have == now.revision;
   if (current) return {.state = &now};
   static const Held kNothing;  // static: Clang cannot see that what has nothing is never returned
   const Held& answered = to.is_node() ? readers_[to.number].answered : kNothing;

@@ -9,7 +9,6 @@
 
 #include "common/params/schedule.h"
 #include "common/params/vector_ops.h"
-#include "common/sync/test_hooks.h"
 
 namespace paceline::server {
 namespace {
@@ -232,7 +231,6 @@ void NextState::look_at_rest(Gradient& whole) {
 }
 
 void NextState::forget_missing(const GradientStore& gradients) {
-  if (sync::broken(sync::Mutant::kPreparedKeptAfterLoss)) return;
   if (device_) return device_->forget_missing(gradients);
   if (guesses_) guess_.forget_missing(gradients);
   if (!prepares()) return;

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "common/params/vector_ops.h"
-#include "common/sync/test_hooks.h"
 #include "server/store/next_state.h"
 
 namespace paceline::server {
@@ -15,7 +14,6 @@ bool NextState::is_beginning_of(const wire::ApplyDecision& decision) const {
   const bool mean = combine_ == CombineMode::kMean;
   const auto& contributions = decision.contributions;
   if (taken_.size() > contributions.size()) return false;
-  if (sync::broken(sync::Mutant::kPreparedWhateverDecided)) return true;
   if ((decision.combine == wire::Combine::kMean) != mean) return false;
   if (!mean && decision.learning_rate != learning_rate_) return false;  // a sum has none in it
   return std::equal(taken_.begin(), taken_.end(), contributions.begin(),

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "common/params/non_finite.h"
-#include "common/sync/test_hooks.h"
 
 namespace paceline::server {
 namespace {
@@ -220,12 +219,7 @@ Status Shard::check(const wire::ApplyDecision& decision) const {
 
 Status Shard::apply(const wire::ApplyDecision& decision) {
   PACELINE_RETURN_IF_ERROR(check(decision));
-  using sync::Mutant;
-  const bool left_out = sync::broken(Mutant::kDecisionLeftOut) && decision.sequence % 5 == 3;
-  if (!left_out) next_.apply(decision, gradients_, now_.blocks, backups_);
-  if (sync::broken(Mutant::kDecisionTwice) && decision.sequence % 5 == 3) {
-    next_.apply(decision, gradients_, now_.blocks, backups_);
-  }
+  next_.apply(decision, gradients_, now_.blocks, backups_);
   PACELINE_RETURN_IF_ERROR(status());
   const auto closes = [this](const wire::Contribution& c) {
     Clock& applied = now_.applied[settings_.cluster.rank_of(c.worker).value];

@@ -5,7 +5,6 @@
 #include <variant>
 
 #include "common/random.h"
-#include "common/sync/test_hooks.h"
 #include "tests/sim/node_socket.h"
 
 namespace paceline::test {
@@ -114,7 +113,6 @@ void NodeModel::is_welcomed(ShardId server) {
   const Status said =
       outstanding_.say_again(link, kFrameBytes, [this](std::uint32_t, const auto&) { ++world_.said_again; });
   if (!said.is_ok()) world_.violations.push_back("node " + to_string(id_) + ": " + said.message());
-  if (sync::broken(sync::Mutant::kNotAskedAgain)) return;
   for (const auto& [number, pull] : pulls_) {
     if (pull.due.count(server) == 0) continue;
     ++world_.said_again;

@@ -22,22 +22,6 @@ paceline_test(round_trip_test SOURCES process/one_message_test.cc process/round_
 paceline_test(evaluation_test SOURCES process/evaluation_test.cc process/exact_evaluations.cc
   LIBS paceline_test_cluster)
 
-# Store, caches and core once more, with each rule breakable: the linker takes these instead of the libraries' own.
-paceline_test(process_mutants_test ALL PLAIN
-  SOURCES process/mutants_test.cc process/exact_evaluations.cc unit/slow_readers.cc
-    unit/compensation_walk.cc unit/next_state.cc unit/optimizer_plain.cc
-    ${PROJECT_SOURCE_DIR}/server/shard_service.cc ${PROJECT_SOURCE_DIR}/server/store/shard.cc
-    ${PROJECT_SOURCE_DIR}/server/store/backups.cc
-    ${PROJECT_SOURCE_DIR}/server/store/leaving.cc ${PROJECT_SOURCE_DIR}/server/store/next_state.cc
-    ${PROJECT_SOURCE_DIR}/server/store/next_state_apply.cc
-    ${PROJECT_SOURCE_DIR}/worker/cache/process_cache.cc ${PROJECT_SOURCE_DIR}/worker/cache/snapshot.cc
-    ${PROJECT_SOURCE_DIR}/worker/cache/host_vectors.cc ${PROJECT_SOURCE_DIR}/worker/cache/thread_cache.cc
-    ${PROJECT_SOURCE_DIR}/worker/client/outstanding.cc ${PROJECT_SOURCE_DIR}/worker/client/pulls.cc
-    ${PROJECT_SOURCE_DIR}/server/store/gradient_store.cc ${PROJECT_SOURCE_DIR}/worker/train/gradient_buffers.cc
-    ${SYNC_SOURCES} ${CACHE_SOURCES} ${STEP_SOURCES}
-  LIBS paceline_test_cluster paceline_train TIMEOUT 600)
-target_compile_definitions(process_mutants_test PRIVATE PACELINE_TEST_HOOKS)
-
 # Numbers of the programs as they are: a sanitizer's own memory and time would be measured instead.
 paceline_test(memory_test ALL PLAIN SOURCES process/memory_test.cc LIBS paceline_test_cluster TIMEOUT 600)
 paceline_test(worker_memory_test PLAIN SOURCES process/worker_memory_test.cc LIBS paceline_test_cluster)

@@ -55,17 +55,13 @@ paceline_test(sync_resume_test NOT_TSAN OPTIMIZED
           $<TARGET_OBJECTS:paceline_seeds_main>
   LIBS paceline_checkpoint_state paceline_sync)
 
-# The core once more, with each rule breakable: only this program is compiled with the hooks.
+# A step costs O(1): the core once more, which tells the test of each basic block that it runs through.
 get_target_property(SYNC_SOURCES paceline_sync SOURCES)
 list(TRANSFORM SYNC_SOURCES PREPEND ${PROJECT_SOURCE_DIR}/common/sync/)
-get_target_property(CACHE_SOURCES paceline_cache SOURCES)
-list(TRANSFORM CACHE_SOURCES PREPEND ${PROJECT_SOURCE_DIR}/common/cache/)
-get_target_property(STEP_SOURCES paceline_step SOURCES)
-list(TRANSFORM STEP_SOURCES PREPEND ${PROJECT_SOURCE_DIR}/common/step/)
-paceline_test(sync_mutant_test PLAIN OPTIMIZED
-  SOURCES sim/mutant_test.cc unit/operations_test.cc ${SIM_SOURCES} ${RESUMED_SOURCES} ${SYNC_SOURCES} ${CACHE_SOURCES} ${STEP_SOURCES}
-  LIBS paceline_gradient_encoder paceline_messages TIMEOUT 300)
-target_compile_definitions(sync_mutant_test PRIVATE PACELINE_TEST_HOOKS PACELINE_COUNT_OPERATIONS)
+add_library(paceline_sync_counted STATIC EXCLUDE_FROM_ALL ${SYNC_SOURCES})
+paceline_options(paceline_sync_counted)
+target_compile_options(paceline_sync_counted PRIVATE -fsanitize-coverage=trace-pc)
+paceline_test(operations_test PLAIN OPTIMIZED SOURCES unit/operations_test.cc LIBS paceline_sync_counted)
 
 paceline_test(sync_unit_test NOT_TSAN OPTIMIZED
   SOURCES unit/batch_balance_test.cc unit/clock_table_test.cc unit/come_and_go_test.cc unit/dssp_test.cc unit/engine_test.cc unit/even_share_test.cc unit/order_test.cc unit/freshness_test.cc unit/lpr_test.cc

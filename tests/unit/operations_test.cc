@@ -1,12 +1,20 @@
 // Finding the min clock and deciding a step costs O(1) amortised, however many workers there are: counted in
-// elementary operations on the clock table and the held grants (common/sync/test_hooks.h), not timed.
+// basic blocks of the core that are run through, not timed. For this program the core is compiled so that it
+// calls the function below in each of its blocks (tests/subjects/sync.cmake).
 #include <catch2/catch.hpp>
 #include <vector>
 
 #include "common/random.h"
 #include "common/sync/dssp.h"
 #include "common/sync/engine.h"
-#include "common/sync/test_hooks.h"
+
+namespace {
+
+std::uint64_t blocks_run = 0;
+
+}  // namespace
+
+extern "C" void __sanitizer_cov_trace_pc() { ++blocks_run; }
 
 namespace paceline::sync {
 namespace {
@@ -15,10 +23,11 @@ namespace {
 enum class Departures { kNone, kOneInTen, kAndBack };
 
 struct Cost {
-  double operations_per_step = 0.0;
+  double blocks_per_step = 0.0;
   std::int64_t departed = 0;
   std::int64_t came_back = 0;
   std::int64_t threshold_changes = 0;
+  std::int64_t rejected = 0;
 };
 
 // A run of `workers`, a node each, in which whoever may go on is drawn at random, and now and then who is
@@ -34,13 +43,13 @@ class Run {
   Cost cost(Departures departures) {
     const auto workers = static_cast<std::int64_t>(gone_.size());
     const std::int64_t steps = 20 * workers;
-    operations = 0;
+    blocks_run = 0;
     for (std::int64_t i = 0; i < steps; ++i) {
       if (departures != Departures::kNone && random_.next_below(200) == 0) lose_somebody();
       if (departures == Departures::kAndBack && random_.next_below(250) == 0) somebody_comes_back();
       step();
     }
-    cost_.operations_per_step = static_cast<double>(operations) / static_cast<double>(steps);
+    cost_.blocks_per_step = static_cast<double>(blocks_run) / static_cast<double>(steps);
     return cost_;
   }
 
@@ -80,7 +89,7 @@ class Run {
         stamps_[grant->worker.node.value] = grant->clock;
       }
       if (std::holds_alternative<ThresholdChanged>(action)) ++cost_.threshold_changes;
-      REQUIRE_FALSE(std::holds_alternative<Reject>(action));
+      if (std::holds_alternative<Reject>(action)) ++cost_.rejected;
     }
   }
 
@@ -147,17 +156,16 @@ TEST_CASE("a_step_costs_the_same_with_ten_and_with_ten_thousand_workers") {
   const Cost few = Run(10, kind).cost(departures);
   const Cost many = Run(10'000, kind).cost(departures);
   INFO("policy " << static_cast<int>(kind) << ", " << many.departed << " departed, " << many.came_back
-                 << " came back: " << few.operations_per_step << " and " << many.operations_per_step
-                 << " operations per step, " << many.threshold_changes << " changes of the threshold");
-  CHECK(few.operations_per_step > 0.9);
+                 << " came back: " << few.blocks_per_step << " and " << many.blocks_per_step
+                 << " blocks per step, " << many.threshold_changes << " changes of the threshold");
+  CHECK(few.blocks_per_step > 0.9);
+  CHECK((few.rejected == 0 && many.rejected == 0));
   if (departures == Departures::kNone) {
-    CHECK(many.operations_per_step < 12.0);
-    CHECK(many.operations_per_step < few.operations_per_step * 1.5 + 0.5);
+    CHECK(many.blocks_per_step < few.blocks_per_step * 1.5);
   } else {
     // More plans are open at a time: a grant looks for its own three times, among up to 32 with five
     // comparisons instead of one.
-    CHECK(many.operations_per_step < 22.0);
-    CHECK(many.operations_per_step < few.operations_per_step + 12.0);
+    CHECK(many.blocks_per_step < few.blocks_per_step * 2.5);
   }
   CHECK((many.departed > 500) == (departures != Departures::kNone));
   CHECK((many.came_back > 500) == (departures == Departures::kAndBack));
@@ -168,14 +176,15 @@ TEST_CASE("a_step_costs_the_same_with_ten_and_with_ten_thousand_workers") {
 // DSSP's controller stops at two pushes that fall together, and otherwise looks at each push once.
 TEST_CASE("predicted_pushes_are_looked_at_until_two_fall_together_and_at_most_once") {
   const auto looked_at = [](std::int64_t slow_interval) {
-    operations = 0;
+    blocks_run = 0;
     const Ticks begin(0), fast(10), slow(5);
     extra_iterations({begin, fast}, {Ticks(slow.ns - slow_interval), slow}, kDsspRangeMax);
-    return operations;
+    return blocks_run;
   };
-  CHECK(looked_at(25) <= 4);    // 10 20 30 and 30
-  CHECK(looked_at(20) > 1000);  // 10 20 30 and 25 45 65: never
-  CHECK(looked_at(20) <= 2 * kDsspRangeMax + 2);
+  constexpr std::uint64_t kBlocksEach = 5;
+  CHECK(looked_at(25) <= 4 * kBlocksEach);  // 10 20 30 and 30
+  CHECK(looked_at(20) > 1000);              // 10 20 30 and 25 45 65: never
+  CHECK(looked_at(20) <= (2 * kDsspRangeMax + 2) * kBlocksEach);
 }
 
 }  // namespace

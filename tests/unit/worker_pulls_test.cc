@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <cmath>
+#include <deque>
 #include <functional>
 #include <future>
 #include <memory_resource>
@@ -115,8 +117,10 @@ TEST_CASE("who waits for parameters gets them piece by piece, before the answer 
   CHECK(finisher.values == std::vector<float>{1, 2, 3, 4});
 }
 
-// What a server lends of a shard of two floats: two pieces, and whoever still holds one of them.
+// What a server lends of a shard of two floats: two pieces, and whoever still holds one of them. It writes over
+// a piece that it gets back.
 struct Lent {
+  std::deque<float> of_server;
   ProcessCache cache{{Range{0, 2}}};
   Pulls pulls;
   std::vector<std::weak_ptr<const void>> held;
@@ -125,7 +129,9 @@ struct Lent {
       : pulls(cache, threads, Encoding::kFp32, std::move(memory)) {}
   Status piece(Ticket ticket, float value) {
     const auto offset = static_cast<std::int64_t>(held.size());
-    wire::Payload payload = payload_of({value});
+    float& lent = of_server.emplace_back(value);
+    wire::Payload payload{std::shared_ptr<const void>(&lent, [&lent](const void*) { lent = NAN; }),
+                          reinterpret_cast<const std::byte*>(&lent), sizeof lent};
     payload.borrowed = true;
     held.push_back(payload.owner);
     const std::vector<Clock> applied(offset == 0 ? 1 : 0, Clock(1));

@@ -5,7 +5,6 @@
 
 #include "common/assert.h"
 #include "common/params/vector_ops.h"
-#include "common/sync/test_hooks.h"
 
 namespace paceline {
 namespace {
@@ -56,19 +55,11 @@ void HostVectors::take_over_stretch(std::int64_t begin, std::span<const float> i
 
 void HostVectors::add_own(std::size_t place, std::int64_t begin, std::span<const float> in,
                           std::span<float> out, Stores stores) {
-  const bool newest = place + 1 == differences_.size() + gradients_.size();
-  const bool twice = newest && sync::broken(sync::Mutant::kDifferenceTwice);
-  const bool forgotten = newest && sync::broken(sync::Mutant::kDifferenceForgotten);
-  if (place >= differences_.size() && !forgotten) {
-    const OwnGradient& own = gradients_[place - differences_.size()];
-    apply(own, begin, in, out, stores);
-    if (twice) apply(own, begin, out, out, Stores::kCached);
-    return;
+  if (place >= differences_.size()) {
+    return apply(gradients_[place - differences_.size()], begin, in, out, stores);
   }
   if (in.data() != out.data()) std::copy(in.begin(), in.end(), out.begin());
-  if (forgotten) return;
-  const std::span<float> difference = part(differences_[place], {begin, begin + std::ssize(out)});
-  add_weighted(out, difference, twice ? 2.0F : 1.0F);
+  add_weighted(out, part(differences_[place], {begin, begin + std::ssize(out)}), 1.0F);
 }
 
 void HostVectors::keep_gradient(SharedFloats gradient, double rate) {

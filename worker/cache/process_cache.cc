@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/sync/test_hooks.h"
-
 namespace paceline {
 
 ProcessCache::ProcessCache(std::vector<Range> ranges)
@@ -16,7 +14,7 @@ bool ProcessCache::install(ShardId shard, std::shared_ptr<const Slice> slice) {
   PACELINE_ASSERT(shard.value < ranges_.size() && slice->range == ranges_[shard.value],
                   "a slice of shard " + to_string(shard) + " with another range");
   std::lock_guard lock(mutex_);
-  if (!stamp_.install(shard, slice->stamp) && !sync::broken(sync::Mutant::kOlderSliceKept)) return false;
+  if (!stamp_.install(shard, slice->stamp)) return false;
   slices_[shard.value].swap(slice);  // the old one is released outside the lock
   return true;
 }

@@ -1,7 +1,6 @@
 #include "worker/cache/snapshot.h"
 
 #include "common/params/vector_ops.h"
-#include "common/sync/test_hooks.h"
 
 namespace paceline {
 
@@ -10,7 +9,6 @@ Payload in_own_memory(Payload payload, const Range& range) {
   if (!payload.borrowed) return payload;
   const std::shared_ptr<std::byte[]> copy(new std::byte[payload.size]);
   const std::span<const float> values = payload.floats();
-  if (sync::broken(sync::Mutant::kLentCopiedTooLate)) payload.owner.reset();
   copy_part({reinterpret_cast<float*>(copy.get()), values.size()}, values, range.size());
   payload.owner = copy;
   payload.data = copy.get();

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/sync/test_hooks.h"
 #include "worker/cache/host_vectors.h"
 
 namespace paceline {
@@ -66,8 +65,7 @@ std::size_t ThreadCache::refresh(const Snapshot& snapshot, Clock now) {
 }
 
 void ThreadCache::take_over(std::uint32_t k, const Slice& slice) {
-  const bool landed = landing_ && ((*landing_)[k].revision == slice.stamp.revision ||
-                                   sync::broken(sync::Mutant::kLandedKept));
+  const bool landed = landing_ && (*landing_)[k].revision == slice.stamp.revision;
   std::int64_t here = landed ? (*landing_)[k].floats : 0;
   for (const SlicePiece& piece : slice.pieces) {
     if (piece.offset < here) continue;
@@ -99,7 +97,6 @@ void ThreadCache::apply_locally(Clock clock, SharedFloats gradient, double learn
 
 void ThreadCache::settle() {
   PACELINE_ASSERT(!landing_, "parameters have landed and are not taken over");
-  if (sync::broken(sync::Mutant::kWaitingForgotten)) waits_in_.clear();
   for (std::uint32_t k = 0; k < waits_in_.size(); ++k) {
     if (waits_in_[k] && lacks_newest(k)) vectors_->apply_newest(ranges_[k]);
   }

@@ -2,14 +2,12 @@
 
 #include <algorithm>
 
-#include "common/sync/test_hooks.h"
-
 namespace paceline {
 
 void Outstanding::pushed(const GradientPart& part) {
   std::vector<GradientPart>& parts = threads_.at(part.push.worker.thread).parts;
   if (!parts.empty() && parts.front().push.clock != part.push.clock) parts.clear();
-  if (!sync::broken(sync::Mutant::kNotSaidAgain)) parts.push_back(part.kept());
+  parts.push_back(part.kept());
 }
 
 bool Outstanding::granted(std::uint32_t thread, Clock clock) {

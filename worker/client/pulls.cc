@@ -7,7 +7,6 @@
 #include "common/cache/freshness.h"
 #include "common/encode/encode.h"
 #include "common/params/vector_ops.h"
-#include "common/sync/test_hooks.h"
 
 namespace paceline {
 namespace {
@@ -285,7 +284,6 @@ bool Pulls::part_with(ShardId shard) {
 std::vector<wire::Pull> Pulls::ask_again(ShardId shard) {
   const std::lock_guard lock(mutex_);
   std::vector<wire::Pull> again;
-  if (sync::broken(sync::Mutant::kNotAskedAgain)) return again;
   for (auto& [ticket, pull] : pulls_) {
     if (!pull.asked || pull.answers[shard.value].whole) continue;
     again.push_back(pull_of(ticket, pull, shard));
@@ -366,9 +364,6 @@ void Pulls::land(Arrived arrived, ParameterLanding& landing, Landed& landed,
   wire::Payload& payload = arrived.piece.payload;
   const int lent = payload.borrowed ? 1 : 0;
   lent_landing_[arrived.shard.value] += lent;
-  if (sync::broken(sync::Mutant::kLentTakenTooLate)) {
-    payload.owner = arrived.slice->pieces[arrived.place].payload.owner = nullptr;
-  }
   lock.unlock();  // the next frames must not wait for the copy
   const bool in_place = landing.land(arrived.shard, arrived.slice->stamp, arrived.piece);
   if (in_place) {
@@ -382,9 +377,7 @@ void Pulls::land(Arrived arrived, ParameterLanding& landing, Landed& landed,
   } else {
     lent_landing_[arrived.shard.value] -= lent;
   }
-  if (threads_ == 1 && !sync::broken(sync::Mutant::kLentKept)) {
-    std::swap(arrived.slice->pieces[arrived.place].payload, payload);
-  }
+  if (threads_ == 1) std::swap(arrived.slice->pieces[arrived.place].payload, payload);
 }
 
 // Whether there was something to wait for, and so without the lock.

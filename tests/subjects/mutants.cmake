@@ -1,0 +1,12 @@
+# Each rule broken on purpose once, from outside (tests/mutants.py): the tables in `check`, the mutants in `all`.
+find_package(Python3 3.10 COMPONENTS Interpreter QUIET)
+if(Python3_FOUND AND NOT PACELINE_SANITIZE)
+  set(mutants ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/mutants.py)
+  add_test(NAME mutants_table_test COMMAND ${mutants} --check)
+  set_tests_properties(mutants_table_test PROPERTIES LABELS check TIMEOUT 60)
+  if(CMAKE_GENERATOR STREQUAL "Ninja")
+    cmake_host_system_information(RESULT cores QUERY NUMBER_OF_LOGICAL_CORES)
+    add_test(NAME mutants_test COMMAND ${mutants} ${CMAKE_BINARY_DIR})
+    set_tests_properties(mutants_test PROPERTIES TIMEOUT 3600 PROCESSORS ${cores})
+  endif()
+endif()
