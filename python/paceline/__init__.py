@@ -1,6 +1,7 @@
 """Paceline: training on machines of unequal speed. Any training loop as a worker of a run.
 
 paceline.Worker       a loop over numpy arrays
+paceline.data         a run's pictures as mini-batches, for any loop
 paceline.torch        a PyTorch loop, by five lines; imports torch
 paceline.jax          a JAX loop; imports jax
 paceline.spark        a DataFrame of Spark, trained with on its executors; imports pyspark and pyarrow
