@@ -282,10 +282,10 @@ TEST_CASE("contradictions_are_refused_at_a_key_that_was_given") {
            {"train: {batch_balance: speed, batch_size: 100}",
             "train.batch_size: mini-batches change in steps of 8"},
            {"train: {batch_balance: fair}", "train.batch_balance"},
-           {"data: {parts: fixed}\ntrain: {share: pool}",
+           {"train: {share: pool}\ndata: {parts: fixed}",
             "data.parts: a pool gives a mini-batch to whoever comes first, got fixed with share: pool, "
             "expected share: even, or parts: anew"},
-           {"data: {parts: fixed}\ntrain: {batch_balance: speed}",
+           {"train: {batch_balance: speed}\ndata: {parts: fixed}",
             "data.parts: a clock's samples are cut anew again and again"},
            {"data: {parts: fixed}\ncluster: {nodes: {min: 2, max: 8}}",
             "cluster.nodes: a part for each node needs to know how many there are, got {min: 2, max: 8}"},
