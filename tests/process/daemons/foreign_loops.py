@@ -176,7 +176,7 @@ def pixels(config, node, folder):
         files.append(file)
     turned = Image.Exif()
     turned[0x0112] = 6
-    for size in ((500, 375), (375, 500), (257, 256), (301, 701), (64, 48), (1600, 1200)):
+    for size in ((500, 375), (375, 500), (257, 256), (301, 701), (64, 48), (800, 600)):
         for subsampling in ("4:4:4", "4:2:2", "4:2:0"):
             add(size, "baseline.jpg", subsampling=subsampling, quality=90)
         add(size, "progressive.jpg", progressive=True)
