@@ -11,7 +11,7 @@ if(TARGET paceline_cuda)
 endif()
 install(TARGETS paceline_shared EXPORT paceline LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library
   NAMELINK_COMPONENT library)
-install(FILES include/paceline/paceline.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/paceline COMPONENT library)
+install(FILES include/paceline/data.h include/paceline/paceline.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/paceline COMPONENT library)
 
 set(package ${CMAKE_INSTALL_LIBDIR}/cmake/paceline)
 install(EXPORT paceline NAMESPACE paceline:: FILE pacelineConfig.cmake DESTINATION ${package} COMPONENT library)

@@ -1,5 +1,7 @@
 #include "tools/data_bench.h"
 
+#include <time.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
@@ -7,6 +9,7 @@
 #include <iomanip>
 #include <iostream>
 #include <memory>
+#include <thread>
 #include <utility>
 
 #include "common/config/command_line.h"
@@ -42,19 +45,34 @@ Result<ImageSamples::Times> one_thread(const ImageSamples& samples, std::uint64_
   return samples.times();
 }
 
-// Mini-batches one after another, as fast as they come; pictures a second.
-Result<double> loaded(const RunData& data, const RunConfig& config, double seconds) {
+// Of all threads of the process.
+Seconds processor_time() {
+  timespec now{};
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
+}
+
+struct Rates {
+  double of_time = 0;            // pictures a second
+  double of_processor_time = 0;  // a second of it, on whatever cores: for a machine that is busy
+};
+
+// Mini-batches one after another, as fast as they come and are taken.
+Result<Rates> loaded(const RunData& data, const RunConfig& config, const DataBenchOptions& options) {
   const std::int64_t n = config.train.batch_size;
-  Loader loader(std::make_shared<BatchMaker>(data.train(), config.run.seed),
+  Loader loader(data.maker(),
                 {.threads = config.data.loader_threads, .prefetch = config.data.prefetch_batches});
   BatchQueue queue = loader.open({{0, n}, n});
   const auto begun = Timer::now();
+  const Seconds used = processor_time();
   std::int64_t position = 0;
   do {
     PACELINE_RETURN_IF_ERROR(queue.next({position, n}).status());
     position += n;
-  } while (Seconds(Timer::now() - begun).count() < seconds);
-  return rate(position, Seconds(Timer::now() - begun).count());
+    std::this_thread::sleep_for(std::chrono::duration<double, std::milli>(options.step_ms));
+  } while (Seconds(Timer::now() - begun).count() < options.seconds);
+  return Rates{rate(position, Seconds(Timer::now() - begun).count()),
+               rate(position, (processor_time() - used).count())};
 }
 
 void print(const std::vector<Part>& parts, std::int64_t samples, std::ostream& out) {
@@ -100,11 +118,12 @@ int data_bench(const DataBenchOptions& options, std::ostream& out, std::ostream&
                                    {"normalize", seconds(times->render.normalize)}};
   out << "one thread:\n";
   print(parts, times->samples, out);
-  const Result<double> all = loaded(*data, *config, options.seconds);
+  const Result<Rates> all = loaded(*data, *config, options);
   if (!all) return failed(all.status(), kExitFailedRun);
   const std::uint32_t threads = config->data.loader_threads;
   out << "loader, " << threads << (threads == 1 ? " thread, " : " threads, ") << config->data.prefetch_batches
-      << " mini-batches of " << config->train.batch_size << " ahead: " << *all << " images/s\n";
+      << " mini-batches of " << config->train.batch_size << " ahead: " << all->of_time << " images/s, "
+      << all->of_processor_time << " a second of processor time\n";
   const auto slowest = std::max_element(parts.begin(), parts.end(),
                                         [](const Part& a, const Part& b) { return a.seconds < b.seconds; });
   out << "holds back: " << slowest->name << "\n";
@@ -119,6 +138,11 @@ void add_data_bench(CLI::App& data, int& exit_status) {
   command->add_option("key.path=value", options->overrides, "Overrides, as the daemons take them");
   command->add_option("--seconds", options->seconds, "For each of the two measurements")
       ->check(CLI::Range(0.1, 3600.0))
+      ->capture_default_str();
+  command
+      ->add_option("--step-ms", options->step_ms,
+                   "A pause behind each mini-batch, as a step on a GPU makes it")
+      ->check(CLI::Range(0.0, 1e6))
       ->capture_default_str();
   command->callback([options, &exit_status] { exit_status = data_bench(*options, std::cout, std::cerr); });
 }

@@ -16,10 +16,11 @@ struct DataBenchOptions {
   std::string path = {};  // the configuration
   std::vector<std::string> overrides = {};
   double seconds = 4;  // for each of the two measurements
+  double step_ms = 0;  // that a training step on another device takes, between two mini-batches
 };
 
 // Makes training samples as a run of the configuration would: on one thread, each part timed; then by the
-// loader's threads. Prints a table to `out` and returns 0; or one line to `err`: 2 for a configuration or data
+// loader's threads, with the pauses that training would make. Prints a table to `out` and returns 0; or one line to `err`: 2 for a configuration or data
 // that cannot be, 1 when a picture ended it.
 int data_bench(const DataBenchOptions& options, std::ostream& out, std::ostream& err);
 

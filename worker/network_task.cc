@@ -162,11 +162,6 @@ Result<Kept> keep_on(Gpus* gpus, const RunConfig& config, const RunData& data) {
   return gpus->keep(*data.in_memory(), data.pixels().channels, data.options());
 }
 
-std::shared_ptr<const BatchMaker> maker_of(const RunData& data, Kept on_gpus) {
-  const Images images = on_gpus == Kept::kYes ? Images::kLeftOut : Images::kRendered;
-  return std::make_shared<const BatchMaker>(data.train(), data.options().seed, images);
-}
-
 // Without images a sample is a few draws of numbers: one thread makes the mini-batches of all. Those that go
 // to a GPU are read by it where they are made.
 LoaderOptions loader_options(const DataSection& config, Kept on_gpus, Gpus* gpus) {
@@ -232,8 +227,9 @@ class NetworkTasks final : public TaskFactory {
                             config_.run.seed, sizes_kept_);
     // What the library refuses is known now, and the first step need not wait.
     PACELINE_RETURN_IF_ERROR(backends.of(config_.train.batch_size).status());
-    return std::unique_ptr<Task>(std::make_unique<NetworkTrainer>(
-        loader_->open(prediction(worker)), std::move(backends), std::move(with.make_vectors), norm_group));
+    return std::unique_ptr<Task>(
+        std::make_unique<NetworkTrainer>(loader_->open(predicted_batches(config_, worker)),
+                                         std::move(backends), std::move(with.make_vectors), norm_group));
   }
   // Mini-batches and dropout are functions of the step; what is predicted is only a hint.
   bool trainers_are_alike() const override {
@@ -268,7 +264,7 @@ class NetworkTasks final : public TaskFactory {
  private:
   // Without images where somebody else has them.
   std::unique_ptr<Loader> make_loader(Kept images) const {
-    return std::make_unique<Loader>(maker_of(data_, images),
+    return std::make_unique<Loader>(data_.maker(images == Kept::kYes ? Images::kLeftOut : Images::kRendered),
                                     loader_options(config_.data, images, gpus_.get()));
   }
 
@@ -293,16 +289,6 @@ class NetworkTasks final : public TaskFactory {
     norm_group_ = std::make_shared<PeerNormGroup>(node, config_.train.batch_norm_group);
     norm_group_->meet(peers_);
     return norm_group_;
-  }
-
-  // Under `share: even` rank r of K has the r-th n of each K n samples, n being a round's; from a pool, whatever
-  // it is granted.
-  Prediction prediction(WorkerId worker) const {
-    if (config_.train.share == Share::kPool) return {};
-    const Cluster cluster = config_.cluster.cluster();
-    const std::int64_t n = config_.train.batch_size;
-    const std::int64_t round = config_.train.round_samples();
-    return {{cluster.rank_of(worker).value * round, n}, cluster.workers() * round, config_.train.local_steps};
   }
 
   const RunConfig config_;

@@ -5,15 +5,25 @@
 #include "common/fnv1a.h"
 #include "common/hex.h"
 #include "worker/data/augment.h"
-#include "worker/data/batch_maker.h"
 #include "worker/data/cifar10.h"
 #include "worker/images/image_folder.h"
 #include "worker/images/image_samples.h"
 
 namespace paceline {
+namespace {
+
+FixedParts parts_of(const RunConfig& config) {
+  if (config.data.parts == DataParts::kAnew) return {};
+  const Cluster cluster = config.cluster.cluster();
+  return {cluster.nodes, cluster.threads_per_node, config.train.round_samples()};
+}
+
+}  // namespace
 
 RunData::RunData(const RunConfig& config)
-    : data_(config.data), options_{config.data.augment ? Augment::kYes : Augment::kNo, config.run.seed} {}
+    : data_(config.data),
+      options_{config.data.augment ? Augment::kYes : Augment::kNo, config.run.seed},
+      parts_(parts_of(config)) {}
 
 Result<RunData> RunData::open(const RunConfig& config) {
   if (config.data.path.empty()) {
@@ -24,6 +34,12 @@ Result<RunData> RunData::open(const RunConfig& config) {
   RunData data(config);
   PACELINE_RETURN_IF_ERROR(config.data.kind == DataKind::kImages ? data.open_pictures(config)
                                                                  : data.open_files());
+  if (data.train_->size() < data.parts_.nodes) {
+    return invalid_argument("data.parts: fixed, and '" + config.data.path + "' has " +
+                            std::to_string(data.train_->size()) +
+                            " training samples, expected at least one for each of " +
+                            std::to_string(data.parts_.nodes) + " nodes");
+  }
   return data;
 }
 
@@ -68,6 +84,10 @@ Status RunData::open_pictures(const RunConfig& config) {
   return Status::ok();
 }
 
+std::shared_ptr<const BatchMaker> RunData::maker(Images images) const {
+  return std::make_shared<const BatchMaker>(train_, options_.seed, images, parts_);
+}
+
 Result<std::shared_ptr<const Samples>> RunData::test() const {
   using Set = std::shared_ptr<const Samples>;
   if (test_pictures_ != nullptr) {
@@ -94,6 +114,14 @@ std::int64_t RunData::samples_left_out() const { return left_out_ + (bad_ == nul
 void RunData::warn_to(const std::function<void(const std::string&)>& warn) {
   for (const std::string& warning : warnings_) warn(warning);
   if (bad_ != nullptr) bad_->warn_to(warn);
+}
+
+Prediction predicted_batches(const RunConfig& config, WorkerId worker) {
+  if (config.train.share == Share::kPool) return {};
+  const Cluster cluster = config.cluster.cluster();
+  const std::int64_t n = config.train.batch_size;
+  const std::int64_t round = config.train.round_samples();
+  return {{cluster.rank_of(worker).value * round, n}, cluster.workers() * round, config.train.local_steps};
 }
 
 }  // namespace paceline

@@ -9,9 +9,12 @@
 #include <vector>
 
 #include "common/config/run_config.h"
+#include "common/ids.h"
 #include "common/status.h"
 #include "worker/data/augment.h"
+#include "worker/data/batch_maker.h"
 #include "worker/data/data_set.h"
+#include "worker/data/loader.h"
 #include "worker/data/samples.h"
 
 namespace paceline {
@@ -24,11 +27,13 @@ class ImageList;     // worker/images/image_list.h
 class RunData {
  public:
   // Reads the training set, or what is known of its pictures, and sees that the test set is there and whole.
-  // Errors: kInvalidArgument without a data.path; those of worker/data/cifar10.h and of
+  // Errors: kInvalidArgument without a data.path, or with fewer samples than nodes that each have a part; those of worker/data/cifar10.h and of
   // worker/images/image_folder.h.
   static Result<RunData> open(const RunConfig& config);
 
   const std::shared_ptr<const Samples>& train() const { return train_; }
+  // Who makes its mini-batches, as the run shuffles and parts them.
+  std::shared_ptr<const BatchMaker> maker(Images images = Images::kRendered) const;
   // Files in memory are read when this is asked for: a node that never evaluates needs no memory for them.
   // Errors: those of the files.
   Result<std::shared_ptr<const Samples>> test() const;
@@ -57,6 +62,7 @@ class RunData {
 
   DataSection data_;
   BatchOptions options_;
+  FixedParts parts_;
   PixelRule pixels_;
   std::uint64_t fingerprint_ = 0;
   std::shared_ptr<const Samples> train_;
@@ -67,5 +73,9 @@ class RunData {
   std::vector<std::string> warnings_;               // of before
   std::int64_t left_out_ = 0;                       // likewise
 };
+
+// The mini-batches that `worker` will probably be granted. Under `share: even` rank r of K has the r-th n of each
+// K n samples, n being a round's; from a pool, whatever it is granted.
+Prediction predicted_batches(const RunConfig& config, WorkerId worker);
 
 }  // namespace paceline

@@ -82,6 +82,8 @@ void check_pipeline(Judge& judge, const RunConfig& c) {
             "a time", "null");
   only_with(c.data.kind == DataKind::kImages, "data.kind",
             "a picture that cannot be read is known to one stage", "images", "cifar10 or synthetic");
+  only_with(c.data.parts != DataParts::kAnew, "data.parts", "stages have the mini-batch in common", "fixed",
+            "anew");
   only_with(c.train.accumulate != 1, "train.accumulate",
             "micro-batches are a pipeline's parts of a mini-batch", std::to_string(c.train.accumulate),
             "1, and pipeline.micro_batches");

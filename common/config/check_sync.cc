@@ -110,6 +110,20 @@ void check_late_nodes(Judge& judge, const RunConfig& c) {
   judge.refuse_if(c.train.sizing() != BatchSizing::kEqual, {"cluster.nodes", balance_key(c.train)},
                   "the samples of each clock are cut for all workers of the run", nodes,
                   "one number, or no balance");
+  judge.refuse_if(c.data.parts == DataParts::kFixed, {"cluster.nodes", "data.parts"},
+                  "a part for each node needs to know how many there are", nodes,
+                  "one number, or parts: anew");
+}
+
+// Each mini-batch is to be its node's own.
+void check_parts(Judge& judge, const RunConfig& c) {
+  if (c.data.parts != DataParts::kFixed) return;
+  judge.refuse_if(c.train.share != Share::kEven, {"data.parts", "train.share"},
+                  "a pool gives a mini-batch to whoever comes first",
+                  std::string("fixed with share: ") + name_of(c.train.share), "share: even, or parts: anew");
+  judge.refuse_if(c.train.sizing() != BatchSizing::kEqual, {"data.parts", balance_key(c.train)},
+                  "a clock's samples are cut anew again and again", "fixed with sizes by speed",
+                  "no balance, or parts: anew");
 }
 
 void check_batches(Judge& judge, const RunConfig& c) {
@@ -218,6 +232,7 @@ void check_sync(Judge& judge, const RunConfig& c) {
   check_threshold(judge, c.sync);
   check_backups(judge, c);
   check_late_nodes(judge, c);
+  check_parts(judge, c);
   check_batches(judge, c);
 }
 

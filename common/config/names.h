@@ -112,6 +112,7 @@ PACELINE_ENUM_NAMES(DataKind, {{DataKind::kSynthetic, "synthetic"},
                                {DataKind::kImages, "images"}});
 PACELINE_ENUM_NAMES(CropKind, {{CropKind::kArea, "area"}, {CropKind::kPlace, "place"}});
 PACELINE_ENUM_NAMES(OnBad, {{OnBad::kSkip, "skip"}, {OnBad::kFail, "fail"}});
+PACELINE_ENUM_NAMES(DataParts, {{DataParts::kAnew, "anew"}, {DataParts::kFixed, "fixed"}});
 PACELINE_ENUM_NAMES(DecodeKind, {{DecodeKind::kFused, "fused"},
                                  {DecodeKind::kWhole, "whole"},
                                  {DecodeKind::kScaled, "scaled"}});

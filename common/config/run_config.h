@@ -368,6 +368,8 @@ struct CropSection {
   bool operator==(const CropSection&) const = default;
 };
 enum class OnBad { kSkip, kFail };
+// Which samples a node trains on: others in each epoch, or always the same.
+enum class DataParts { kAnew, kFixed };
 // fused: only the crop, to the bit as whole; whole: all of the picture; scaled: as fused, smaller where that is enough
 enum class DecodeKind { kFused, kWhole, kScaled };
 struct DataSection {
@@ -386,6 +388,7 @@ struct DataSection {
   DecodeKind decode = DecodeKind::kFused;                   // images
   OnBad on_bad = OnBad::kSkip;                              // images: what cannot be read
   std::int64_t max_pixels = std::int64_t{1} << 26;          // images: a larger picture counts as bad
+  DataParts parts = DataParts::kAnew;
   std::uint32_t loader_threads = 1;
   std::uint32_t prefetch_batches = 2;    // mini-batches kept ready per worker
   OnDevice on_device = OnDevice::kAuto;  // the training set in the GPUs' memory; auto: where it fits

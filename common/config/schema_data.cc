@@ -1,6 +1,7 @@
 // Rows of `data` and `emulate`: what is learned from, and the heterogeneous cluster played on one machine
 // (docs/CONFIG.md, Choosing emulate.base_step).
 #include "common/config/schema.h"
+#include "common/label.h"
 
 namespace paceline::config {
 void add_data_and_emulate(Schema& schema) {
@@ -23,7 +24,8 @@ void add_data_and_emulate(Schema& schema) {
       PACELINE_FIELD(data.path), path_or_null(), Scope::kOneDaemon,
       {.effect =
            "The folder with data_batch_*.bin and test_batch.bin, or under kind: images with train/ and test/ "
-           "(or val/), each with a folder for each class; null: a task of your own brings its data.",
+           "(or val/), each with a folder for each class, or with the lists train.txt and test.txt (or "
+           "val.txt), a path and a label a line; null: a task of your own brings its data.",
        .trade_off = "Relative to where a daemon is started; `paceline data synthesize` writes one."}));
   keys.push_back(row(
       PACELINE_FIELD(data.augment), boolean(), Scope::kWholeRun,
@@ -45,6 +47,12 @@ void add_data_and_emulate(Schema& schema) {
       {.effect = "What is left is multiplied by it; null: divided by the standard deviation of "
                  "its channel.",
        .trade_off = "1 keeps values of up to 255, for small learning rates."}));
+  keys.push_back(row(
+      PACELINE_FIELD(data.parts), choice<DataParts>(), Scope::kWholeRun,
+      {.effect = "anew: each epoch's shuffle gives each node other samples; fixed: a node of n always has "
+                 "every n-th one, which its epochs shuffle.",
+       .trade_off = "fixed reads and caches an n-th on each node; a mini-batch of all nodes is no longer one "
+                    "of a single node's shuffle."}));
   keys.push_back(
       row(PACELINE_FIELD(data.loader_threads), whole32(1, 64), Scope::kOneDaemon,
           {.unit = "threads per node",
@@ -62,7 +70,7 @@ void add_data_and_emulate(Schema& schema) {
                  "more than a quarter of what is free, and mini-batches are made there, the same to the bit.",
        .trade_off = "No images to make and to copy, for 184 MB of each GPU with CIFAR-10."}));
 
-  keys.push_back(row(PACELINE_FIELD(data.classes), whole(2, 256), Scope::kWholeRun,
+  keys.push_back(row(PACELINE_FIELD(data.classes), whole(2, kClassesMax), Scope::kWholeRun,
                      {.unit = "classes",
                       .effect = "images: how many class folders there are, and outputs of the network.",
                       .trade_off = "A folder with another number is refused."}));

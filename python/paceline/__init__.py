@@ -2,6 +2,7 @@
 
 paceline.Worker       a loop over numpy arrays
 paceline.Network      the built-in network, for a loop that has no model of its own
+paceline.data         a run's pictures as mini-batches, for any loop
 paceline.torch        a PyTorch loop, by five lines; imports torch
 paceline.jax          a JAX loop; imports jax
 paceline.spark        a DataFrame of Spark, trained with on its executors; imports pyspark and pyarrow

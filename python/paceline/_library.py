@@ -1,4 +1,4 @@
-"""libpaceline.so, found and described to ctypes. Nothing else knows the C interface (include/paceline/paceline.h).
+"""libpaceline.so, found and described to ctypes. Nothing else knows the C interface (include/paceline/).
 
 Looked for in this order: the file that PACELINE_LIBRARY names; beside this package (a wheel); in the prefix that Python is
 installed in; where the system's loader looks.
@@ -35,6 +35,15 @@ class Round(ctypes.Structure):
                 ("iteration", c_int64), ("position", c_int64), ("samples", c_int64)]
 
 
+class AboutData(ctypes.Structure):
+    _fields_ = [(name, c_int64) for name in ("train_samples", "test_samples", "channels", "height", "width", "classes",
+                                             "left_out", "batch", "position", "stride", "in_a_row")]
+
+
+class Batch(ctypes.Structure):
+    _fields_ = [("images", c_void_p), ("labels", c_void_p), ("indices", c_void_p), ("samples", c_int64)]
+
+
 Evaluate = ctypes.CFUNCTYPE(c_int, c_void_p, POINTER(c_float), c_int64, POINTER(Metric))
 
 
@@ -59,8 +68,17 @@ def _load():
                       "; expected it in the package, in Python's prefix, or where PACELINE_LIBRARY says")
 
 
+def options_of(config, text, node, overrides, existing="refuse"):
+    """What opens a worker or data. It keeps alive what it points to."""
+    if existing not in EXISTING:
+        raise ValueError(f"existing: got {existing!r}, expected one of {', '.join(EXISTING)}")
+    given = (c_char_p * len(overrides))(*(override.encode() for override in overrides))
+    return Options(file=None if config is None else os.fsencode(config), text=None if text is None else text.encode(),
+                   overrides=given, overrides_count=len(overrides), node=node, existing=EXISTING[existing])
+
+
 def _described(library):
-    worker = network = c_void_p
+    worker = network = data = c_void_p
     for name, result, arguments in (
             ("version", c_char_p, []),
             ("error", c_char_p, []),
@@ -81,7 +99,14 @@ def _described(library):
             ("network_gradient", c_int, [network, c_void_p, c_void_p, c_void_p, c_int64, c_int64, c_void_p, POINTER(Metric)]),
             ("network_evaluate", c_int, [network, c_void_p, c_void_p, c_void_p, c_int64, POINTER(Metric)]),
             ("network_close", None, [network]),
-            ("add_network", c_int, [worker, network])):
+            ("add_network", c_int, [worker, network]),
+            ("data_open", c_int, [POINTER(Options), POINTER(data)]),
+            ("data_about", c_int, [data, POINTER(AboutData)]),
+            ("data_train", c_int, [data, c_int64, c_int64, POINTER(POINTER(Batch))]),
+            ("data_test", c_int, [data, c_int64, c_int64, POINTER(POINTER(Batch))]),
+            ("data_warning", c_char_p, [data]),
+            ("data_close", None, [data]),
+            ("batch_release", None, [POINTER(Batch)])):
         function = getattr(library, "paceline_" + name)
         function.restype, function.argtypes = result, arguments
     return library

@@ -56,7 +56,8 @@ class Round(NamedTuple):
 Evaluate = Callable[[np.ndarray], Tuple[float, int, int]]
 
 
-def _check(code: int) -> None:
+def check(code: int) -> None:
+    """Raises what the library says of the call that has just ended with `code`."""
     if code != _library.OK:
         raise Error(_library.CODES.get(code, str(code)), library.paceline_error().decode(errors="replace"))
 
@@ -78,13 +79,8 @@ class Worker:
                  existing: str = "refuse"):
         self._handle = ctypes.c_void_p()
         self._process = os.getpid()
-        if existing not in _library.EXISTING:
-            raise ValueError(f"existing: got {existing!r}, expected one of {', '.join(_library.EXISTING)}")
-        given = (ctypes.c_char_p * len(overrides))(*(override.encode() for override in overrides))
-        options = _library.Options(
-            file=None if config is None else os.fsencode(config), text=None if text is None else text.encode(),
-            overrides=given, overrides_count=len(overrides), node=node, existing=_library.EXISTING[existing])
-        _check(library.paceline_open(ctypes.byref(options), ctypes.byref(self._handle)))
+        options = _library.options_of(config, text, node, overrides, existing)
+        check(library.paceline_open(ctypes.byref(options), ctypes.byref(self._handle)))
         self.node = node
         self.tensors: "list[tuple[str, tuple]]" = []
         self.floats = 0
@@ -99,7 +95,7 @@ class Worker:
     def value(self, key: str) -> str:
         """The effective value of a key of the configuration, as text: "32", "null", "[1, 2]"."""
         value = ctypes.c_char_p()
-        _check(library.paceline_value(self._open(), key.encode(), ctypes.byref(value)))
+        check(library.paceline_value(self._open(), key.encode(), ctypes.byref(value)))
         return (value.value or b"").decode()
 
     def add_tensor(self, name: str, shape: Sequence[int], *, role: str = "weight", trainable: bool = True,
@@ -108,7 +104,7 @@ class Worker:
         if role not in _library.ROLES:
             raise ValueError(f"tensor '{name}': role: got {role!r}, expected one of {', '.join(_library.ROLES)}")
         sizes = (ctypes.c_int64 * len(shape))(*shape)
-        _check(library.paceline_add_tensor(self._open(), name.encode(), sizes, len(shape), _library.ROLES[role],
+        check(library.paceline_add_tensor(self._open(), name.encode(), sizes, len(shape), _library.ROLES[role],
                                            int(trainable), lr_factor, decay_factor))
         offset = self.floats
         self.tensors.append((name, tuple(shape)))
@@ -132,8 +128,8 @@ class Worker:
         initial = np.ascontiguousarray(initial, dtype=np.float32)
         if evaluate is not None:
             self._callback = _library.Evaluate(_called_from_c(evaluate))
-            _check(library.paceline_on_evaluate(self._open(), self._callback, None))
-        _check(library.paceline_start(self._open(), initial.ctypes.data, initial.size))
+            check(library.paceline_on_evaluate(self._open(), self._callback, None))
+        check(library.paceline_start(self._open(), initial.ctypes.data, initial.size))
 
     def begin(self, timeout: Optional[float] = None) -> Optional[Round]:
         """Waits for the next round; None: the run is over. timeout in seconds: then TimeoutError. Errors: Error."""
@@ -150,7 +146,7 @@ class Worker:
         if code == _library.FINISHED:
             self._over = True
             return None
-        _check(code)
+        check(code)
         r = self._round
         self._under_way = Round(self._array(r.parameters, False), self._array(r.gradient, True), r.clock, r.iteration,
                                 r.position, r.samples)
@@ -166,13 +162,13 @@ class Worker:
 
     def final_from(self, begin: int) -> None:
         """Elements [begin, floats) of the gradient are final, and may leave while the rest is computed."""
-        _check(library.paceline_final_from(self._open(), begin))
+        check(library.paceline_final_from(self._open(), begin))
 
     def finish(self, loss: float = 0.0, *, correct: int = 0, samples: Optional[int] = None) -> None:
         """The gradient is complete and leaves. loss: the mean over the mini-batch. samples: its size; None: as granted."""
         samples = self._round.samples if samples is None else samples
         self._metric.loss_sum, self._metric.correct, self._metric.samples = loss * samples, correct, samples
-        _check(library.paceline_finish(self._open(), ctypes.byref(self._metric)))
+        check(library.paceline_finish(self._open(), ctypes.byref(self._metric)))
         self._under_way = None
 
     @property
@@ -199,7 +195,7 @@ class Worker:
             raise
         if code == _library.ABORTED:
             return False
-        _check(code)
+        check(code)
         return True
 
     def close(self) -> None:

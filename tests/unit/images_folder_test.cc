@@ -108,6 +108,36 @@ TEST_CASE("two_lists_say_which_files_there_are_and_their_labels") {
   CHECK_THAT(pets.fault(), Catch::EndsWith("val.txt: no picture to test with, expected at least one"));
 }
 
+TEST_CASE("of_a_thousand_classes_each_has_its_label") {
+  const Pets pets;
+  DataSection data = pets.data;
+  data.classes = 1000;
+  // ImageNet's, as a list.
+  std::string lines;
+  for (int label = 999; label >= 0; --label) lines += "train/cat/0.jpg " + std::to_string(label) + "\n";
+  put(pets.at("train.txt"), Encoded(lines.begin(), lines.end()));
+  put(pets.at("test.txt"), Encoded(lines.begin(), lines.end()));
+  const ImageFolder listed = open_image_folder(data, "").value();
+  const ImageSamples samples(listed.train, data, 11, std::make_shared<BadPictures>());
+  MiniBatch batch;
+  REQUIRE(make_evaluation_batch(samples, 0, 1000, batch).is_ok());
+  for (std::int64_t i = 0; i < 1000; ++i) CHECK(batch.labels[static_cast<std::size_t>(i)] == 999 - i);
+  // 300 folders of one picture.
+  const TempFolder many;
+  for (const std::string set : {"train", "test"}) {
+    for (int i = 0; i < 300; ++i) {
+      const fs::path folder = many.path() / set / std::to_string(1000 + i);
+      fs::create_directories(folder);
+      fs::create_hard_link(pets.at("train/cat/0.jpg"), folder / "0.jpg");
+    }
+  }
+  data.path = many.path().string();
+  data.classes = 300;
+  const ImageFolder folders = open_image_folder(data, "").value();
+  REQUIRE(folders.train->size() == 300);
+  for (std::int64_t i = 0; i < 300; ++i) CHECK((folders.train->label(i) == i && folders.test->label(i) == i));
+}
+
 TEST_CASE("val_is_a_name_of_the_test_set_too") {
   const Pets pets;
   fs::rename(pets.at("test"), pets.at("val"));
@@ -386,6 +416,29 @@ TEST_CASE(
     }
     CHECK(seen.size() == 4);
   }
+}
+
+TEST_CASE("with_fixed_parts_a_node_reads_no_picture_of_another_one_s_and_all_of_its_own") {
+  const Pets pets;
+  std::set<std::int64_t> seen;
+  for (std::int64_t node = 0; node < 2; ++node) {
+    const Pets mine;
+    const auto list = mine.open().value().train;
+    for (std::int64_t i = 1 - node; i < list->size(); i += 2) fs::remove(list->path(i));  // the other one's
+    const auto bad = std::make_shared<BadPictures>();
+    const auto samples = std::make_shared<ImageSamples>(list, mine.data, 11, bad);
+    const auto maker = std::make_shared<BatchMaker>(samples, 11, Images::kRendered,
+                                                    FixedParts{.nodes = 2, .workers = 1, .round = 3});
+    Loader loader(maker, {.threads = 2, .prefetch = 2});
+    BatchQueue queue = loader.open({{3 * node, 3}, 6});
+    for (std::int64_t step = node; step < 12; step += 2) {
+      const auto batch = queue.next({3 * step, 3});
+      REQUIRE(batch.is_ok());
+      seen.insert((*batch)->samples.begin(), (*batch)->samples.end());
+    }
+    CHECK(bad->count() == 0);
+  }
+  CHECK(std::ssize(seen) == pets.open().value().train->size());
 }
 
 TEST_CASE("fused_and_whole_decoding_give_the_same_samples") {

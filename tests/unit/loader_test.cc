@@ -89,7 +89,7 @@ TEST_CASE("evaluation_reads_the_set_in_order_the_last_batch_being_what_is_left")
   CHECK(batch.samples == std::vector<std::int64_t>{0, 1, 2, 3, 4, 5, 6, 7});
   make_evaluation_batch(*set, normalization, 8, 8, batch);
   CHECK(batch.size == 2);
-  CHECK(batch.labels == std::vector<std::uint8_t>{8, 9});
+  CHECK(batch.labels == std::vector<Label>{8, 9});
   CHECK(batch.images.size() == 2 * static_cast<std::size_t>(kImageSize));
   CHECK(batch.images[0] == (8.0F - normalization.mean[0]) * normalization.scale[0]);
 }
@@ -125,6 +125,22 @@ TEST_CASE("two_workers_on_two_loader_threads_get_exactly_their_iterations") {
   }
   for (auto& worker : workers) worker.join();
   CHECK(wrong == std::vector<std::int64_t>{0, 0});
+}
+
+TEST_CASE("what_is_taken_stays_as_it_is_while_later_mini_batches_are_made") {
+  const auto maker = tiny_maker();
+  Loader loader(maker, {.threads = 2, .prefetch = 2});
+  BatchQueue queue = loader.open(every(4, 0, 1));
+  std::vector<MiniBatch> taken(6);
+  for (std::int64_t i = 0; i < 6; ++i) {
+    REQUIRE(queue.take(iteration_of(4, i), taken[static_cast<std::size_t>(i)]).is_ok());
+  }
+  for (std::int64_t i = 0; i < 6; ++i) {
+    CHECK(is_part(taken[static_cast<std::size_t>(i)], *maker, iteration_of(4, i)));
+  }
+  loader.stop();
+  CHECK(queue.take(iteration_of(4, 6), taken[0]).code() == StatusCode::kAborted);
+  CHECK(is_part(taken[0], *maker, iteration_of(4, 0)));
 }
 
 // `share: pool`: the next iteration is anybody's guess.

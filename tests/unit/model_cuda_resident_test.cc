@@ -58,7 +58,7 @@ void check_body(const ResidentFixture& set) {
   const MiniBatch batch = set.made({30, 20});  // of 40: into the next epoch
   constexpr std::int64_t kPlaces = 22;         // two fill up
   std::vector<float> images(kPlaces * kImageSize, std::nanf(""));
-  std::vector<std::uint8_t> labels(kPlaces, 77);
+  std::vector<Label> labels(kPlaces, 77);
   const cuda::RenderSamples body{
       set.data->pixels.data(), set.data->labels.data(), set.normalization, set.options,  batch.epochs.data(),
       batch.samples.data(),    static_cast<int>(20),    images.data(),     labels.data()};

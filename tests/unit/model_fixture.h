@@ -140,7 +140,7 @@ inline NetworkSpec network_of(std::vector<LayerConfig> layers, Shape input, std:
 // N samples of noise with random labels; ids and epochs as the loader would give them.
 struct RandomBatch {
   std::vector<float> images;
-  std::vector<std::uint8_t> labels;
+  std::vector<Label> labels;
   std::vector<std::int64_t> ids;
   std::vector<std::int64_t> epochs;
 
@@ -150,7 +150,7 @@ struct RandomBatch {
       images.push_back(static_cast<float>(random.next_normal()));
     }
     for (std::int64_t i = 0; i < n; ++i) {
-      labels.push_back(static_cast<std::uint8_t>(random.next_below(network.classes)));
+      labels.push_back(static_cast<Label>(random.next_below(network.classes)));
       ids.push_back(static_cast<std::int64_t>(random.next_below(50000)));
       epochs.push_back(3);
     }

@@ -85,7 +85,7 @@ TEST_CASE("a_batch_norm_measures_its_mini_batch_in_training_and_goes_by_running_
   // gamma, beta, running mean and variance; both logits are the same: the loss is what the first place is.
   const std::vector<float> parameters{2, 0.5, 3, 0.75, 1, 0, 0, 0, 0, 0};
   const std::vector<float> images{1, 3, 5, 7};
-  const std::vector<std::uint8_t> labels{0, 0};
+  const std::vector<Label> labels{0, 0};
   const Batch batch{images, labels, {}, {}};
   const auto loss = [](double logit) { return std::log1p(std::exp(-logit)); };
   for (const Backend kind : {Backend::kReference, Backend::kOnednn}) {
@@ -136,7 +136,7 @@ TEST_CASE("the_gradient_of_a_smoothed_loss_is_its_finite_difference") {
 // Logits 1, 2, 0: log sum exp = 2.407606. Label 0, e 0.3: t = 0.8, 0.1, 0.1; the loss is that less 0.8 + 0.2.
 TEST_CASE("a_smoothed_loss_is_that_of_its_target_and_evaluations_have_the_plain_one", "[both]") {
   const std::vector<float> logits = {1, 2, 0};
-  const std::vector<std::uint8_t> labels = {0};
+  const std::vector<Label> labels = {0};
   std::vector<float> difference(3);
   const Metric smoothed = softmax_cross_entropy<float>(logits, labels, 3, difference, 0.3);
   CHECK(smoothed.loss_sum == Approx(1.407606));
@@ -160,12 +160,31 @@ TEST_CASE("a_smoothed_loss_is_that_of_its_target_and_evaluations_have_the_plain_
   }
 }
 
+TEST_CASE("of_a_thousand_classes_the_label_is_the_one_that_it_is", "[both]") {
+  const NetworkSpec network = network_of({dense(1000)}, {1, 1, 1}, 1000);
+  const std::vector<float> image{1};
+  std::vector<float> parameters(2000, 0.0F);
+  parameters[1999] = 3;  // the bias of the last
+  const std::vector<Label> labels{999};
+  const std::vector<std::int64_t> zero{0};
+  const Batch batch{image, labels, zero, zero};
+  for (const Backend kind : {Backend::kReference, Backend::kOnednn}) {
+    std::vector<float> gradient(parameters.size());
+    const auto metric = backend_of(kind, network, 1)->gradient(parameters, batch, gradient, whole_at_the_end);
+    REQUIRE(metric.is_ok());
+    CHECK(metric->correct == 1);
+    CHECK(metric->loss_sum == Approx(std::log(std::exp(3.0) + 999) - 3));
+    const auto least = std::min_element(gradient.begin() + 1000, gradient.end());
+    CHECK(least - gradient.begin() == 1999);
+  }
+}
+
 // bfloat16 has 8 bits: near 1 they are 2^-7 apart, near 3 2^-6. Each number here is rounded to its neighbour,
 // and the product 3 x 1 and the bias to 3 again.
 TEST_CASE("a_reference_may_keep_its_activations_as_bfloat16") {
   const NetworkSpec network = network_of({dense(2)}, {1, 1, 1}, 2);
   const std::vector<float> image{1.0F + 0x1.0p-9F}, parameters{3.0F + 0x1.0p-7F, 0.0F, 0x1.0p-10F, 0.5F};
-  const std::vector<std::uint8_t> labels{0};
+  const std::vector<Label> labels{0};
   const std::vector<std::int64_t> zero{0};
   const Batch batch{image, labels, zero, zero};
   const auto loss_of = [&](Activations activations) {

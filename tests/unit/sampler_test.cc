@@ -79,6 +79,40 @@ TEST_CASE("the_mini_batches_of_K_workers_at_one_clock_are_the_K_fold_one_of_one_
   }));
 }
 
+// The positions of a node's workers, one clock after another.
+TEST_CASE("with_fixed_parts_a_node_s_epochs_are_each_a_permutation_of_its_own_samples") {
+  CHECK(rc::check([] {
+    FixedParts parts;
+    parts.nodes = *rc::gen::inRange<std::int64_t>(1, 6);
+    parts.workers = *rc::gen::inRange<std::int64_t>(1, 4);
+    parts.round = *rc::gen::inRange<std::int64_t>(1, 9);
+    const auto samples = *rc::gen::inRange<std::int64_t>(parts.nodes, 60);
+    const Sampler sampler(samples, 3, parts);
+    const std::int64_t in_a_turn = parts.workers * parts.round;
+    for (std::int64_t node = 0; node < parts.nodes; ++node) {
+      std::vector<std::int64_t> part;
+      for (std::int64_t i = node; i < samples; i += parts.nodes) part.push_back(i);
+      std::vector<std::int64_t> epoch;
+      for (std::int64_t place = 0; place < 2 * std::ssize(part); ++place) {
+        const SampleRef ref =
+            sampler.at((place / in_a_turn * parts.nodes + node) * in_a_turn + place % in_a_turn);
+        RC_ASSERT(ref.epoch == place / std::ssize(part));
+        epoch.push_back(ref.sample);
+        if (std::ssize(epoch) < std::ssize(part)) continue;
+        std::sort(epoch.begin(), epoch.end());
+        RC_ASSERT(epoch == part);
+        epoch.clear();
+      }
+    }
+  }));
+}
+
+TEST_CASE("the_part_of_one_node_is_all_in_the_order_of_no_parts") {
+  const Sampler plain(50, 7);
+  const Sampler alone(50, 7, {.nodes = 1, .workers = 3, .round = 4});
+  for (std::int64_t position = 0; position < 120; ++position) CHECK(alone.at(position) == plain.at(position));
+}
+
 // Over 20,000 epochs of 10 samples sample 0 is expected 2000 times at each place, with a standard deviation
 // of 42, and 2222 times (44) at each distance from sample 1. Five deviations are allowed.
 TEST_CASE("a_sample_lands_everywhere_equally_often_independently_of_its_neighbour") {

@@ -6,6 +6,8 @@
 #include <memory_resource>
 #include <vector>
 
+#include "common/label.h"
+
 namespace paceline {
 
 // `size` samples. Owns its memory; a batch that is filled again keeps it, so a steady state allocates
@@ -18,7 +20,7 @@ struct MiniBatch {
 
   std::int64_t size = 0;
   std::pmr::vector<float> images;     // size x 3 x height x width, normalised, row-major; empty: left out
-  std::vector<std::uint8_t> labels;   // size; the classes
+  std::vector<Label> labels;          // size; the classes
   std::vector<std::int64_t> samples;  // size; index in the data set
   std::vector<std::int64_t> epochs;   // size; epoch of each sample: a batch may cross into the next epoch
 };

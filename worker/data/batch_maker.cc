@@ -41,8 +41,7 @@ void check_part(const Samples& set, std::int64_t first, std::int64_t count) {
 
 }  // namespace
 
-SamplesInMemory::SamplesInMemory(DataSetPtr set, const PixelRule& pixels,
-                                 const BatchOptions& options)
+SamplesInMemory::SamplesInMemory(DataSetPtr set, const PixelRule& pixels, const BatchOptions& options)
     : set_(std::move(set)), pixels_(pixels), options_(options) {
   PACELINE_ASSERT(set_ != nullptr && set_->size() > 0, "samples of an empty data set");
 }
@@ -57,13 +56,13 @@ Result<bool> SamplesInMemory::evaluate(std::int64_t sample, std::span<float> out
   return true;
 }
 
-BatchMaker::BatchMaker(std::shared_ptr<const Samples> train, std::uint64_t seed, Images images)
-    : train_(std::move(train)), images_(images), sampler_(train_->size(), seed) {}
+BatchMaker::BatchMaker(std::shared_ptr<const Samples> train, std::uint64_t seed, Images images,
+                       const FixedParts& parts)
+    : train_(std::move(train)), images_(images), sampler_(train_->size(), seed, parts) {}
 
-BatchMaker::BatchMaker(DataSetPtr train, const PixelRule& pixels, const BatchOptions& options,
-                       Images images)
-    : BatchMaker(std::make_shared<const SamplesInMemory>(std::move(train), pixels, options),
-                 options.seed, images) {}
+BatchMaker::BatchMaker(DataSetPtr train, const PixelRule& pixels, const BatchOptions& options, Images images)
+    : BatchMaker(std::make_shared<const SamplesInMemory>(std::move(train), pixels, options), options.seed,
+                 images) {}
 
 Status BatchMaker::make(const BatchPart& part, MiniBatch& batch) const {
   PACELINE_ASSERT(part.position >= 0 && part.samples > 0, "a mini-batch of " + to_string(part));
@@ -97,8 +96,7 @@ void make_evaluation_batch(const DataSet& set, const PixelRule& pixels, std::int
                            std::int64_t count, MiniBatch& batch) {
   // Not owned: it outlives this call.
   const DataSetPtr borrowed(std::shared_ptr<void>(), &set);
-  const Status made =
-      make_evaluation_batch(SamplesInMemory(borrowed, pixels, {}), first, count, batch);
+  const Status made = make_evaluation_batch(SamplesInMemory(borrowed, pixels, {}), first, count, batch);
   PACELINE_ASSERT(made.is_ok(), made.message());
 }
 

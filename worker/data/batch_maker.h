@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "common/batch_part.h"
+#include "common/label.h"
 #include "common/status.h"
 #include "worker/data/augment.h"
 #include "worker/data/batch.h"
@@ -26,9 +27,7 @@ class SamplesInMemory final : public Samples {
 
   std::int64_t size() const override { return set_->size(); }
   std::int64_t floats() const override { return kImageSize; }
-  std::uint8_t label(std::int64_t sample) const override {
-    return set_->labels[static_cast<std::size_t>(sample)];
-  }
+  Label label(std::int64_t sample) const override { return set_->labels[static_cast<std::size_t>(sample)]; }
   Result<std::int64_t> train(const SampleRef& ref, std::span<float> out) const override;
   Result<bool> evaluate(std::int64_t sample, std::span<float> out) const override;
 
@@ -41,8 +40,9 @@ class SamplesInMemory final : public Samples {
 // Thread: immutable; any. Different threads fill different batches at the same time.
 class BatchMaker {
  public:
-  // seed: of the run.
-  BatchMaker(std::shared_ptr<const Samples> train, std::uint64_t seed, Images images = Images::kRendered);
+  // seed: of the run. As many samples as `parts` has nodes, or more.
+  BatchMaker(std::shared_ptr<const Samples> train, std::uint64_t seed, Images images = Images::kRendered,
+             const FixedParts& parts = {});
   // Of a set in memory, not empty.
   BatchMaker(DataSetPtr train, const PixelRule& pixels, const BatchOptions& options,
              Images images = Images::kRendered);

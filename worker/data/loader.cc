@@ -219,6 +219,15 @@ Result<const MiniBatch*> BatchQueue::next(const BatchPart& part, const InRow& ro
   return &slot->batch;
 }
 
+// What next() has given out is touched by nobody else.
+Status BatchQueue::take(const BatchPart& part, MiniBatch& batch) {
+  PACELINE_RETURN_IF_ERROR(next(part).status());
+  MiniBatch& made = state_->held->batch;
+  PACELINE_ASSERT(made.images.get_allocator() == batch.images.get_allocator(), "memory of two kinds");
+  std::swap(made, batch);
+  return Status::ok();
+}
+
 // A kReady slot is planned anew by nobody but next(), which the caller does not call meanwhile.
 std::optional<ReadyBatch> BatchQueue::following() const {
   State& state = *state_;

@@ -83,6 +83,10 @@ class BatchQueue {
   // those of BatchMaker::make().
   Result<const MiniBatch*> next(const BatchPart& part, const InRow& row = {});
 
+  // The same, for the caller to keep: it is put into `batch`, whose memory, the heap's, makes a later one.
+  // LoaderOptions::memory is null.
+  Status take(const BatchPart& part, MiniBatch& batch);
+
   // The mini-batch that is predicted to follow the one that next() has given out, if it has been made
   // already; nullopt: it has not, or nothing is predicted. Waits for no loader thread. It belongs to the
   // queue and is unchanged until the next call of next(), and longer if that is given its part: then it is

@@ -13,6 +13,15 @@
 // until it falls inside 0 .. N-1 (Black and Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002,
 // sections 4 and 5). So there is no table per epoch to hold, share, lock or bound, however far apart the
 // workers' epochs are.
+//
+// With fixed parts (data.parts) there is such a row of epochs for each node, of its own samples alone: node i of
+// n has samples i, i + n, i + 2n, ... A worker of rank r of K still takes every K-th round of positions, so
+// position and node are a function of each other:
+//
+//   2 nodes of one worker, rounds of 2 samples, 5 samples: node 0 has 0 2 4, node 1 has 1 3
+//   position   0 1 | 2 3 | 4 5 | 6 7 | 8 9
+//   node       0     1     0     1     0
+//   sample     2 0 | 3 1 | 4 0 | 1 3 | 4 2      node 0's epoch 0 is 2 0 4, its epoch 1 0 4 2
 #pragma once
 
 #include <cstdint>
@@ -26,11 +35,18 @@ struct SampleRef {
   bool operator==(const SampleRef&) const = default;
 };
 
+// Whose are which samples. One node: all samples are everybody's.
+struct FixedParts {
+  std::int64_t nodes = 1;
+  std::int64_t workers = 1;  // of each node
+  std::int64_t round = 1;    // samples that a worker takes in a row: its mini-batches between two exchanges
+};
+
 // Thread: immutable; any.
 class Sampler {
  public:
-  // samples: size of the training set, > 0. Same seed, same order.
-  Sampler(std::int64_t samples, std::uint64_t seed);
+  // samples: size of the training set, at least one for each node. Same seed, same order.
+  Sampler(std::int64_t samples, std::uint64_t seed, const FixedParts& parts = {});
 
   // What stands at `position` >= 0 of the concatenated permutations. O(1): below two tries of eight Philox
   // blocks each on average, whatever the position (about a microsecond).
@@ -39,11 +55,12 @@ class Sampler {
   std::int64_t samples() const { return samples_; }
 
  private:
-  std::uint64_t permute(std::int64_t epoch, std::uint64_t index) const;
+  std::uint64_t permute(std::int64_t epoch, std::int64_t node, std::uint64_t index, std::int64_t size) const;
 
   std::int64_t samples_;
   std::uint64_t seed_;
-  int left_bits_;  // the Feistel network's halves; left_bits_ + right_bits_ bits hold samples - 1
+  FixedParts parts_;
+  int left_bits_;  // the Feistel network's halves; left_bits_ + right_bits_ bits hold a part's samples - 1
   int right_bits_;
 };
 

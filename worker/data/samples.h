@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 
+#include "common/label.h"
 #include "common/status.h"
 #include "worker/data/sampler.h"
 
@@ -18,7 +19,7 @@ class Samples {
 
   virtual std::int64_t size() const = 0;    // at least 1
   virtual std::int64_t floats() const = 0;  // of one sample, as the network sees it
-  virtual std::uint8_t label(std::int64_t sample) const = 0;
+  virtual Label label(std::int64_t sample) const = 0;
 
   // Writes the sample as it is trained on in its epoch into `out` (floats()), and returns which one that is:
   // another one, always the same, where it cannot be read and another takes its place. A pure function of the

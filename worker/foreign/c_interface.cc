@@ -1,25 +1,18 @@
 // include/paceline/paceline.h over a Node whose task is the caller's loop (foreign_loop.h). The only file
 // that knows both; what is wrong is said as a code and a text, and no exception leaves.
-#include <pthread.h>
-#include <signal.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <memory>
-#include <new>
 #include <optional>
 #include <span>
 #include <string>
-#include <system_error>
 #include <thread>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
-#include "common/config/daemon_options.h"
 #include "common/config/load.h"
 #include "common/log/log.h"
 #include "common/printed.h"
@@ -30,7 +23,7 @@
 #include "common/wire/transport.h"
 #include "include/paceline/paceline.h"
 #include "worker/descriptors_needed.h"
-#include "worker/foreign/c_guard.h"
+#include "worker/foreign/c_calls.h"
 #include "worker/foreign/foreign_loop.h"
 #include "worker/foreign/foreign_network.h"
 #include "worker/node.h"
@@ -39,40 +32,10 @@
 namespace paceline {
 namespace {
 
-// Threads that start meanwhile take no signals: those are the caller's to handle, on threads of the
-// caller's. A write that nobody reads any more is an error there, and no SIGPIPE that ends the process.
-class NoSignals {
- public:
-  NoSignals() {
-    sigset_t all;
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
-  }
-  ~NoSignals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  NoSignals(const NoSignals&) = delete;
-
- private:
-  sigset_t before_;
-};
-
 std::optional<std::chrono::nanoseconds> patience_of(std::int64_t timeout_ms) {
   if (timeout_ms < 0) return std::nullopt;
   constexpr std::int64_t kLongestMs = std::int64_t{1000} * 60 * 60 * 24 * 365;
   return std::chrono::milliseconds(std::min(timeout_ms, kLongestMs));
-}
-
-Result<RunConfig> config_of(const paceline_options& options) {
-  DaemonOptions given;
-  for (std::size_t i = 0; i < options.overrides_count; ++i)
-    given.overrides.emplace_back(options.overrides[i]);
-  given.index = options.node;
-  if (options.file != nullptr) {
-    given.config_path = options.file;
-    return load_daemon_config(DaemonRole::kWorker, given);
-  }
-  given.config_path = "text";
-  PACELINE_ASSIGN_OR_RETURN(RunConfig config, parse_config(options.text, given.config_path, given.overrides));
-  return check_daemon_config(DaemonRole::kWorker, given, std::move(config));
 }
 
 // What a run of a loop of the user's own cannot have.
@@ -82,11 +45,7 @@ Status check_foreign(const RunConfig& config) {
                             std::to_string(config.train.layers.size()) +
                             " layers, expected none (no train.model, no train.layers)");
   }
-  if (config.cluster.threads_per_node != 1) {
-    return invalid_argument("cluster.threads_per_node: a training loop is one worker, got " +
-                            std::to_string(config.cluster.threads_per_node) +
-                            ", expected 1 (a node for each loop)");
-  }
+  PACELINE_RETURN_IF_ERROR(check_one_worker(config));
   if (config.pipeline.enabled()) {
     return invalid_argument("pipeline.stages: a training loop is not cut into stages, got " +
                             std::to_string(config.pipeline.stages) + ", expected 1");
@@ -181,10 +140,7 @@ namespace {
 Status open(const paceline_options* options, paceline_worker** worker) {
   if (worker == nullptr) return invalid_argument("paceline_open: got no place for the worker");
   *worker = nullptr;
-  if (options == nullptr || (options->file == nullptr) == (options->text == nullptr)) {
-    return invalid_argument("paceline_open: expected a configuration, either as `file` or as `text`");
-  }
-  PACELINE_ASSIGN_OR_RETURN(RunConfig config, config_of(*options));
+  PACELINE_ASSIGN_OR_RETURN(RunConfig config, config_of(options, "paceline_open", LoadFor::kDaemons));
   PACELINE_RETURN_IF_ERROR(check_foreign(config));
   // The memory of the process is the caller's.
   config.cluster.huge_pages = false;
@@ -333,7 +289,7 @@ paceline_code end(paceline_worker& w, const char* why, std::int64_t timeout_ms) 
 
 const char* paceline_version(void) { return PACELINE_VERSION; }
 
-const char* paceline_error(void) { return error_text.c_str(); }
+const char* paceline_error(void) { return said(); }
 
 paceline_code paceline_open(const paceline_options* options, paceline_worker** worker) {
   return guarded([&] { return open(options, worker); });

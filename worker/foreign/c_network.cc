@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "worker/foreign/c_guard.h"
+#include "worker/foreign/c_calls.h"
 #include "worker/foreign/foreign_network.h"
 
 using namespace paceline;

@@ -61,7 +61,7 @@ class Sorter {
              ImageList& list, const std::vector<bool>* taken) {
     const auto label_of = [&](std::size_t i) {
       const auto at = std::lower_bound(classes.begin(), classes.end(), class_of(index.files[i]));
-      return static_cast<std::uint8_t>(at - classes.begin());
+      return static_cast<Label>(at - classes.begin());
     };
     return add_with(index, folder, label_of, list, taken);
   }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/fnv1a.h"
+#include "common/label.h"
 #include "worker/images/picture_info.h"
 
 namespace paceline {
@@ -19,7 +20,7 @@ class ImageList {
   explicit ImageList(std::filesystem::path folder) : folder_(std::move(folder)) {}
 
   // `path`: relative to the folder. `modified`: the file's date, in any unit.
-  void add(std::string_view path, std::uint8_t label, std::int64_t bytes, std::int64_t modified,
+  void add(std::string_view path, Label label, std::int64_t bytes, std::int64_t modified,
            const PictureInfo& info) {
     dates_ = fnv1a(std::to_string(modified) + "\n", dates_);
     images_.push_back({names_.size(), static_cast<std::uint32_t>(path.size()), label, info, bytes});
@@ -27,7 +28,7 @@ class ImageList {
   }
 
   std::int64_t size() const { return static_cast<std::int64_t>(images_.size()); }
-  std::uint8_t label(std::int64_t image) const { return at(image).label; }
+  Label label(std::int64_t image) const { return at(image).label; }
   const PictureInfo& info(std::int64_t image) const { return at(image).info; }
   // Of the file, when it was looked at.
   std::int64_t bytes(std::int64_t image) const { return at(image).bytes; }
@@ -48,7 +49,7 @@ class ImageList {
   struct Image {
     std::uint64_t name = 0;  // where it begins in names_: a million strings of their own are much memory
     std::uint32_t name_size = 0;
-    std::uint8_t label = 0;
+    Label label = 0;
     PictureInfo info;
     std::int64_t bytes = 0;
   };

@@ -51,7 +51,7 @@ class ImageSamples final : public Samples {
   const std::shared_ptr<const ImageList>& list() const { return list_; }
   std::int64_t size() const override { return list_->size(); }
   std::int64_t floats() const override { return 3 * data_.crop.size * data_.crop.size; }
-  std::uint8_t label(std::int64_t sample) const override { return list_->label(sample); }
+  Label label(std::int64_t sample) const override { return list_->label(sample); }
   // Where a picture cannot be read the next one of the list takes its place, cropped and mirrored with the
   // random numbers of the one that it stands for.
   Result<std::int64_t> train(const SampleRef& ref, std::span<float> out) const override;

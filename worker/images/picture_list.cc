@@ -34,7 +34,7 @@ Result<std::vector<ListedPicture>> read_picture_list(const std::filesystem::path
       return invalid_argument(file.string() + ":" + std::to_string(number) + ": got \"" + std::string(line) +
                               "\", expected a path and a label of 0 to " + std::to_string(classes - 1));
     }
-    pictures.push_back({std::string(line.substr(0, path_end + 1)), static_cast<std::uint8_t>(label)});
+    pictures.push_back({std::string(line.substr(0, path_end + 1)), static_cast<Label>(label)});
   }
   return pictures;
 }

@@ -10,16 +10,17 @@
 #include <string>
 #include <vector>
 
+#include "common/label.h"
 #include "common/status.h"
 
 namespace paceline {
 
 struct ListedPicture {
   std::string path;  // as the line has it: from the folder of the list, or from the root
-  std::uint8_t label = 0;
+  Label label = 0;
 };
 
-// In the order of the lines; empty ones do not count. `classes`: labels lie below it. Errors: those of reading;
+// In the order of the lines; empty ones do not count. `classes`: labels lie below it; at most kClassesMax. Errors: those of reading;
 // kInvalidArgument a line that is none, with its number.
 Result<std::vector<ListedPicture>> read_picture_list(const std::filesystem::path& file, std::int64_t classes);
 

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <span>
 
+#include "common/label.h"
+
 namespace paceline {
 
 // N samples. `images` is float32, N x C x H x W, row-major; the other fields have N elements each. A back end
@@ -12,7 +14,7 @@ namespace paceline {
 // `images` is empty, and then takes the labels from there, too; these are the same ones.
 struct Batch {
   std::span<const float> images;
-  std::span<const std::uint8_t> labels;  // class of each sample, 0 .. classes - 1
+  std::span<const Label> labels;  // class of each sample, 0 .. classes - 1
   // Which sample of the training set, in which epoch: the keys of its dropout (worker/model/dropout.h).
   // Evaluation drops nothing and ignores both; they may then be empty.
   std::span<const std::int64_t> sample_ids;

@@ -5,7 +5,7 @@
 namespace paceline {
 
 template <typename Real>
-Metric softmax_cross_entropy(std::span<const Real> logits, std::span<const std::uint8_t> labels,
+Metric softmax_cross_entropy(std::span<const Real> logits, std::span<const Label> labels,
                              std::int64_t classes, std::span<Real> difference, double smoothing) {
   Metric metric;
   metric.samples = static_cast<std::int64_t>(labels.size());
@@ -20,9 +20,9 @@ Metric softmax_cross_entropy(std::span<const Real> logits, std::span<const std::
   return metric;
 }
 
-template Metric softmax_cross_entropy<float>(std::span<const float>, std::span<const std::uint8_t>,
-                                             std::int64_t, std::span<float>, double);
-template Metric softmax_cross_entropy<double>(std::span<const double>, std::span<const std::uint8_t>,
-                                              std::int64_t, std::span<double>, double);
+template Metric softmax_cross_entropy<float>(std::span<const float>, std::span<const Label>, std::int64_t,
+                                             std::span<float>, double);
+template Metric softmax_cross_entropy<double>(std::span<const double>, std::span<const Label>, std::int64_t,
+                                              std::span<double>, double);
 
 }  // namespace paceline

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <span>
 
+#include "common/label.h"
 #include "common/task/task.h"
 
 namespace paceline {
@@ -21,12 +22,12 @@ namespace paceline {
 // has the largest logit (the first of equals; none when a logit is NaN). Computed in double, with the largest
 // logit subtracted first. `smoothing`: e, in [0, 1); for training.
 template <typename Real>
-Metric softmax_cross_entropy(std::span<const Real> logits, std::span<const std::uint8_t> labels,
+Metric softmax_cross_entropy(std::span<const Real> logits, std::span<const Label> labels,
                              std::int64_t classes, std::span<Real> difference, double smoothing = 0.0);
 
-extern template Metric softmax_cross_entropy<float>(std::span<const float>, std::span<const std::uint8_t>,
+extern template Metric softmax_cross_entropy<float>(std::span<const float>, std::span<const Label>,
                                                     std::int64_t, std::span<float>, double);
-extern template Metric softmax_cross_entropy<double>(std::span<const double>, std::span<const std::uint8_t>,
+extern template Metric softmax_cross_entropy<double>(std::span<const double>, std::span<const Label>,
                                                      std::int64_t, std::span<double>, double);
 
 }  // namespace paceline

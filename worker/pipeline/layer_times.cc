@@ -65,7 +65,7 @@ class TimedLayer {
   std::vector<float> back_in_;
   std::vector<float> back_out_;
   std::vector<float> gradient_;
-  std::vector<std::uint8_t> labels_;
+  std::vector<Label> labels_;
   std::vector<std::int64_t> keys_;
   StagePass pass_;
 };

@@ -5,15 +5,20 @@
 What a loop finds wrong is an exception; its last lines on standard output say what it has seen.
 """
 
+import itertools
+import logging
 import os
+import pathlib
 import signal
 import sys
 
 import numpy as np
 
 import paceline
+import paceline.data
+import pictures as made_pictures
 
-if sys.argv[1] in ("equal", "local", "unusual", "scaled", "refused"):
+if sys.argv[1] in ("equal", "tensors", "local", "unusual", "scaled", "refused"):
     import torch
 
 
@@ -80,6 +85,151 @@ def built_in(config, node):
             loss, correct = made.gradient(round.parameters, x, x[:, 0] > x[:, 1], round.gradient, round.position)
             worker.finish(loss, correct=correct, samples=round.samples)
     print("classes:", made.classes)
+
+
+# ---- data: pictures of noise, those of a class alike
+
+SIDE = 8
+
+
+def look_at(batch):
+    """That each picture is that of its label."""
+    assert batch.images.dtype == np.float32 and batch.labels.dtype == np.int64 == batch.indices.dtype
+    assert batch.images.shape == (len(batch.labels), 3, SIDE, SIDE), batch.images.shape
+    for image, label in zip(batch.images, batch.labels):
+        expected = np.frombuffer(made_pictures.noise(int(label), SIDE), np.uint8).reshape(SIDE, SIDE, 3)
+        assert np.array_equal(image, expected.transpose(2, 0, 1)), label
+
+
+def equal_batches(a, b):
+    return all(np.array_equal(one, other) for one, other in zip(a, b))
+
+
+def pictures(config, node):
+    """Counts, with the servers, how often each picture of a class of one comes; all arrays are kept to the end."""
+    kept = []
+    with paceline.data.Data(config, int(node)) as data, worker_of(config, node) as worker:
+        worker.add_tensor("counts", (data.train_samples,))
+        worker.start(np.zeros(data.train_samples, np.float32))
+        one = int(worker.value("cluster.nodes")) if worker.value("sync.combine") == "mean" else 1
+        for round in worker:
+            batch = data.train(round.position, round.samples)
+            assert np.array_equal(batch.labels, batch.indices)
+            round.gradient[:] = 0
+            round.gradient[batch.labels] = -one
+            kept.append(batch)
+            worker.finish(loss=1.0)
+        out = worker.value("run.out")
+    for batch in kept:
+        look_at(batch)
+    assert len({batch.images.ctypes.data for batch in kept}) == len(kept)
+    if int(node) == 0:
+        counts = paceline.read_model(os.path.join(out, "model.bin"))["counts"]
+        print(f"seen: {counts.min():.0f} to {counts.max():.0f} times")
+
+
+def no_run(config, node):
+    """Mini-batches of both nodes without a run: all of an epoch; the same with other threads, and from the middle on."""
+    with paceline.data.Data(config, 0) as zero, paceline.data.Data(config, 1, overrides=["data.loader_threads=1"]) as one:
+        mine, others = [list(itertools.islice(data, 12)) for data in (zero, one)]
+        for batch in mine + others:
+            look_at(batch)
+        epoch = np.sort(np.concatenate([batch.indices for batch in mine[:6] + others[:6]]))
+        assert np.array_equal(epoch, np.arange(300)), epoch
+        resumed = list(itertools.islice(zero.batches(first=5), 7))
+        test = list(zero.test(samples=128))
+        for batch in test:
+            look_at(batch)
+        assert np.array_equal(np.concatenate([batch.indices for batch in test]), np.arange(300))
+        print("alike:", all(map(equal_batches, resumed, mine[5:])) and equal_batches(one.train(0, 25), mine[0]))
+
+
+def faults(config, node):
+    """What the data refuse, a line each; and a picture that cannot be decoded."""
+    class Said(logging.Handler):
+        def emit(self, record):
+            print("warned:", record.getMessage())
+    logging.getLogger("paceline.data").addHandler(Said())
+
+    def data_of(number, *overrides):
+        return paceline.data.Data(config, number, overrides=overrides)
+
+    def say(what, call):
+        try:
+            call()
+            print(what, "was taken")
+        except paceline.Error as error:
+            print(f"{what}: {error}")
+    data = data_of(int(node))
+    seen = np.concatenate([data.train(25 * i, 25).indices for i in range(12)])
+    print("left out:", data.left_out)
+    assert 3 not in seen and np.count_nonzero(seen == 4) == 2, seen  # the next one takes its place
+    say("position", lambda: data.train(-1, 25))
+    say("node", lambda: data_of(2))
+    say("parts", lambda: data_of(0, "data.parts=fixed", "cluster.nodes=301"))
+    say("threads", lambda: data_of(0, "cluster.threads_per_node=2"))
+    say("pool", lambda: next(iter(data_of(0, "train.share=pool"))))
+    say("classes", lambda: data_of(0, "data.classes=299"))
+    data.close()
+    say("closed", lambda: data.train(0, 25))
+
+
+def pixels(config, node, folder):
+    """The largest difference, in levels of 255, from torchvision's Resize, CenterCrop and Normalize; of all kinds that Pillow
+    writes and reads as we do."""
+    from PIL import Image, ImageOps
+    from torchvision import transforms
+    random = np.random.default_rng(1)
+    files = []
+
+    def add(size, name, mode="RGB", **options):
+        pixels = random.integers(0, 256, (size[1] // 8 + 1, size[0] // 8 + 1, 3), np.uint8)
+        picture = Image.fromarray(pixels).resize(size, Image.BICUBIC).convert(mode)
+        file = pathlib.Path(folder, "test", "ab"[len(files) % 2], f"{len(files):02}-{name}")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        picture.save(file, **options)
+        files.append(file)
+    turned = Image.Exif()
+    turned[0x0112] = 6
+    for size in ((500, 375), (375, 500), (257, 256), (301, 701), (64, 48), (800, 600)):
+        for subsampling in ("4:4:4", "4:2:2", "4:2:0"):
+            add(size, "baseline.jpg", subsampling=subsampling, quality=90)
+        add(size, "progressive.jpg", progressive=True)
+        add(size, "grey.jpg", mode="L")
+        add(size, "turned.jpg", exif=turned)
+        add(size, "plain.png")
+        add(size, "palette.png", mode="P")
+    for label in "ab":
+        pathlib.Path(folder, "train", label).mkdir(parents=True)
+        Image.new("RGB", (9, 9)).save(pathlib.Path(folder, "train", label, "0.png"))
+    mean, deviation = [.485, .456, .406], [.229, .224, .225]  # the default's, of 1
+    seen_as = transforms.Compose([transforms.Resize(256), transforms.CenterCrop(224), transforms.ToTensor(),
+                                  transforms.Normalize(mean, deviation)])
+    worst = 0.0
+    with paceline.data.Data(config, int(node)) as data:
+        files.sort(key=lambda file: file.relative_to(folder).parts)
+        images = np.concatenate([batch.images for batch in data.test(samples=20)])
+    assert len(images) == len(files)
+    for file, image in zip(files, images):
+        expected = seen_as(ImageOps.exif_transpose(Image.open(file)).convert("RGB")).numpy()
+        off = np.abs(image - expected) * np.array(deviation)[:, None, None] * 255
+        print(file.name, off.max())
+        worst = max(worst, float(off.max()))
+    print("worst:", worst, "of 255")
+
+
+def tensors(config, node):
+    """Tensors over the arrays' own memory, which outlive the data."""
+    with paceline.data.Data(config, int(node)) as data:
+        batch = data.train(0, 5)
+        images, labels = torch.from_numpy(batch.images), torch.from_numpy(batch.labels)
+        shared = images.data_ptr() == batch.images.ctypes.data
+        sums = images.sum((1, 2, 3))
+        del batch
+        for i in range(1, 20):
+            data.train(5 * i, 5)
+    assert torch.equal(images.sum((1, 2, 3)), sums) and labels.dtype == torch.int64
+    print("shared:", shared and images.is_contiguous())
 
 
 # ---- torch: a perceptron on numbers that are a function of the step and the node

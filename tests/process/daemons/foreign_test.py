@@ -5,6 +5,7 @@ import re
 import subprocess
 
 import harness
+import pictures
 from foreign import PYTHON, ForeignTest, needs
 
 
@@ -35,8 +36,8 @@ class CLoop(ForeignTest):
     def test_the_library_exports_its_functions_and_nothing_else(self):
         library = harness.BIN.parent / "lib/libpaceline.so"
         symbols = subprocess.run(["nm", "-D", "--defined-only", library], capture_output=True, text=True, check=True).stdout
-        header = (harness.SOURCE / "include/paceline/paceline.h").read_text(encoding="utf-8")
-        declared = re.findall(r"PACELINE_API \w[\w* ]*?(paceline_\w+)\(", header)
+        headers = [(harness.SOURCE / "include/paceline" / name).read_text(encoding="utf-8") for name in ("data.h", "paceline.h")]
+        declared = re.findall(r"PACELINE_API \w[\w* ]*?(paceline_\w+)\(", "".join(headers))
         self.assertEqual(sorted(line.split()[-1] for line in symbols.splitlines()), sorted(declared))
 
 
@@ -100,6 +101,87 @@ class PythonLoop(ForeignTest):
         server, loop = self.server(0), self.loop("ends_at", 0, 5, "says nan")
         self.assertEqual((loop.end(), server.end()), (1, 1))
         self.assertRegex(loop.errors()[-1], r"paceline\.worker\.Error: .*worker 0\.0.*clock 5.*")
+
+
+@needs("numpy")
+class PythonData(ForeignTest):
+    """paceline.data, over folders of pictures of three hundred classes."""
+
+    def setUp(self):
+        super().setUp()
+        self.pictures = self.folder / "pictures"
+        self.files = pictures.write_folder(self.pictures, 300)
+
+    def configure_data(self, iterations=24, data=""):
+        self.configure_loop(f"optimizer: {{kind: sgd, lr: 1}}, batch_size: 25, total_iterations: {iterations}")
+        with self.config.open("a", encoding="utf-8") as config:
+            config.write(f"data: {{kind: images, path: {self.pictures}, classes: 300, crop: {{size: 8, resize: 8}}, "
+                         f"mean: [0, 0, 0], deviation: [1, 1, 1], loader_threads: 2, {data}}}\n")
+
+    def test_two_nodes_see_each_picture_once_an_epoch_with_its_own_label(self):
+        self.configure_data()  # two epochs
+        daemons = [self.server(0), *(self.loop("pictures", node) for node in range(2))]
+        for daemon in daemons:
+            self.assert_ends(daemon, 0)
+        self.assertIn("seen: 2 to 2 times", daemons[1].output())
+
+    def test_without_a_run_the_mini_batches_are_those_of_the_run_s_nodes(self):
+        self.configure_data()
+        loop = self.loop("no_run", 0)
+        self.assert_ends(loop, 0)
+        self.assertIn("alike: True", loop.output())
+
+    def test_what_cannot_be_is_an_error_and_a_broken_picture_is_named(self):
+        self.configure_data()
+        pictures.break_pixels(self.files[3])
+        loop = self.loop("faults", 0)
+        self.assertEqual(loop.end(), 0, loop.errors())
+        said = loop.output()
+        for line in (rf"warned: picture {self.files[3]} is left out: .*",
+                     "left out: 1",
+                     r"position: paceline_data_train: got 25 samples from -1 on, expected .*",
+                     r"node: paceline_data_open: no such node, got 2, expected 0 to 1 \(cluster\.nodes\)",
+                     r"parts: data\.parts: fixed, and '.*' has 300 training samples, expected at least one for each of 301 nodes",
+                     r"threads: cluster\.threads_per_node: a training loop is one worker, got 2, .*",
+                     r"pool: train\.share: pool gives .*",
+                     r"classes: data folder '.*' has 300 folders of classes, expected data\.classes, 299",
+                     r"closed: the data are closed"):
+            self.assertRegex(said, line)
+
+
+@needs("numpy", "torchvision")
+class TorchvisionPixels(ForeignTest):
+    """What an evaluation sees, beside Pillow's and torchvision's."""
+
+    def test_resized_cropped_and_normalised_pictures_are_within_a_level(self):
+        folder = self.folder / "pictures"
+        self.config.write_text(f"data: {{kind: images, path: {folder}, classes: 2}}\n", encoding="utf-8")
+        loop = self.loop("pixels", 0, folder)
+        self.assert_ends(loop, 0)
+        self.assertLessEqual(float(re.search("worst: (.*) of 255", loop.output())[1]), 1.001)
+
+
+@needs("numpy", "torch")
+class TorchData(ForeignTest):
+    """paceline.data and PyTorch."""
+
+    def test_torch_takes_the_arrays_as_they_are(self):
+        folder = self.folder / "pictures"
+        pictures.write_folder(folder, 3, each=4)
+        self.config.write_text(f"data: {{kind: images, path: {folder}, classes: 3, crop: {{size: 8, resize: 8}}}}\n"
+                               "train: {batch_size: 5}\n", encoding="utf-8")
+        loop = self.loop("tensors", 0)
+        self.assert_ends(loop, 0)
+        self.assertIn("shared: True", loop.output())
+
+    def test_the_example_trains(self):
+        config = harness.SOURCE / "examples/torch_images"
+        arguments = (f"run.out={self.run_dir}", f"cluster.endpoints=['{self.endpoints[0]}']", "train.total_iterations=200")
+        nodes = [self.start(PYTHON, config / "train.py", self.data, "--node", node, *arguments) for node in range(2)]
+        server = self.start(harness.BIN / "paceline-server", config / "images.yaml", *arguments)
+        for program in (*nodes, server):
+            self.assert_ends(program, 0)
+        self.assertGreater(self.summary()["test_accuracy"], 0.2)  # of ten classes
 
 
 @needs("numpy", "torch")

@@ -112,7 +112,7 @@ struct ApplyDropout {
 template <typename T>
 struct SoftmaxLoss {
   const T* logits;
-  const std::uint8_t* labels;
+  const Label* labels;
   int classes;
   int samples;  // rows from here on fill up
   double smoothing;

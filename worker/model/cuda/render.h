@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "common/host_device.h"
+#include "common/label.h"
 #include "worker/data/augmentation.h"
 
 namespace paceline::cuda {
@@ -21,7 +22,7 @@ struct RenderSamples {
   const std::int64_t* sample_ids;
   int samples;    // those from here on fill up
   float* images;  // channel by channel, as the loader has them
-  std::uint8_t* batch_labels;
+  Label* batch_labels;
 
   static constexpr int kSide = static_cast<int>(kImageSide);
   static constexpr int kPlane = static_cast<int>(kPlaneSize);
@@ -31,7 +32,7 @@ struct RenderSamples {
     const int place = i / kPlane;  // in the mini-batch
     const int pixel = i % kPlane;
     const bool fills_up = place >= samples;
-    if (pixel == 0) batch_labels[place] = fills_up ? 0 : labels[sample_ids[place]];
+    if (pixel == 0) batch_labels[place] = fills_up ? Label{0} : Label{labels[sample_ids[place]]};
     const int from = fills_up ? -1 : source_of(place, pixel);
     for (int channel = 0; channel < kChannels; ++channel) {
       images[(std::ptrdiff_t{place} * kChannels + channel) * kPlane + pixel] =

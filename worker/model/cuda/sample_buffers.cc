@@ -38,7 +38,7 @@ Status SampleBuffers::make(const GpuThread& gpu, std::int64_t samples, std::int6
 Status SampleBuffers::make(PlacedSamples& place) const {
   PlacedSamples made;
   PACELINE_ASSIGN_OR_RETURN(made.images, make_device_memory<float>(floats_));
-  PACELINE_ASSIGN_OR_RETURN(made.labels, Staged<std::uint8_t>::make(samples_));
+  PACELINE_ASSIGN_OR_RETURN(made.labels, Staged<Label>::make(samples_));
   PACELINE_ASSIGN_OR_RETURN(made.epochs, Staged<std::int64_t>::make(samples_));
   PACELINE_ASSIGN_OR_RETURN(made.sample_ids, Staged<std::int64_t>::make(samples_));
   PACELINE_ASSIGN_OR_RETURN(made.uploaded, make_event());

@@ -28,7 +28,7 @@ enum class Keys { kLeftOut, kSent };
 // zeros.
 struct PlacedSamples {
   DeviceMemory<float> images;
-  Staged<std::uint8_t> labels;
+  Staged<Label> labels;
   Staged<std::int64_t> epochs;
   Staged<std::int64_t> sample_ids;
   PinnedMemory<float> landing;  // of images from memory that is not pinned; made when the first come
