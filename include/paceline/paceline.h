@@ -134,7 +134,7 @@ PACELINE_API paceline_code paceline_add_tensor(paceline_worker* worker, const ch
 typedef struct paceline_network paceline_network;
 
 /* `layers`: a list as train.layers has it (configs/reference.yaml), in one line: "[{kind: dense, out: 32},
- * {kind: relu}, {kind: dense, out: 10}]". The last gives a logit for each class, of which there are 2 to 256.
+ * {kind: relu}, {kind: dense, out: 10}]". The last gives a logit for each class, of which there are 2 to 65,536.
  * `input`: channels, height and width of a sample, n, 1, 1 for n numbers. `batch_size`: of the largest
  * mini-batch. `seed`: of its first parameters and its dropout. *network belongs to the caller, who gives it to
  * paceline_network_close(). Errors, *network is then NULL: INVALID_ARGUMENT, by the layer. */

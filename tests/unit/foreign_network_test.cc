@@ -71,8 +71,8 @@ TEST_CASE("layers, sizes and labels that do not fit are named") {
         "layers:1: layers[0].out: out of range, got \"0\", expected a whole number from 1 to 1048576");
   CHECK(refused("{kind: relu}", {2, 1, 1}, 8) ==
         "layers:1: layers: wrong type, got a map, expected a list of layers in one line");
-  CHECK(refused("[{kind: dense, out: 300}]", {2, 1, 1}, 8) ==
-        "layers: the last gives 300 numbers, expected 2 to 256, one for each class");
+  CHECK(refused("[{kind: dense, out: 1}]", {2, 1, 1}, 8) ==
+        "layers: the last gives 1 numbers, expected 2 to 65536, one for each class");
   CHECK(refused("[{kind: dense, out: 2}, {kind: relu}]", {2, 1, 1}, 8) ==
         "train.layers[1]: relu: it is last, expected dense with out 2 (the number of classes)");
   CHECK(refused(kLayers, {2, 0, 1}, 8) ==

@@ -4,13 +4,13 @@
 #include <utility>
 
 #include "common/config/layers.h"
+#include "common/label.h"
 
 namespace paceline {
 namespace {
 
 constexpr std::int64_t kSideMax = 1 << 20;
 constexpr std::int64_t kInputMax = 1 << 24;  // floats of a sample
-constexpr std::int64_t kLabelsMax = 256;     // a label is a byte (worker/model/batch.h)
 
 bool fits(const Shape& input) {
   for (const std::int64_t side : {input.channels, input.height, input.width}) {
@@ -41,9 +41,9 @@ Result<std::unique_ptr<ForeignNetwork>> ForeignNetwork::open(const std::string& 
   PACELINE_ASSIGN_OR_RETURN(train.layers, parse_layers(layers, "layers"));
   // First to learn how many classes there are; then as the network that it has to be for a loss.
   PACELINE_ASSIGN_OR_RETURN(const NetworkSpec looked_at, build_network(train, input, kAnyClasses));
-  if (looked_at.classes < 2 || looked_at.classes > kLabelsMax) {
+  if (looked_at.classes < 2 || looked_at.classes > kClassesMax) {
     return invalid_argument("layers: the last gives " + std::to_string(looked_at.classes) +
-                            " numbers, expected 2 to " + std::to_string(kLabelsMax) + ", one for each class");
+                            " numbers, expected 2 to " + std::to_string(kClassesMax) + ", one for each class");
   }
   PACELINE_ASSIGN_OR_RETURN(NetworkSpec spec, build_network(train, input, looked_at.classes));
   PACELINE_ASSIGN_OR_RETURN(auto backend, make_backend(Backend::kOnednn, spec, batch_size, seed));
@@ -67,7 +67,7 @@ Result<Batch> ForeignNetwork::batch(std::span<const float> samples, std::span<co
       return invalid_argument("label " + std::to_string(labels[i]) + " at position " + std::to_string(i) +
                               ", expected 0 to " + std::to_string(spec_.classes - 1));
     }
-    labels_[i] = static_cast<std::uint8_t>(labels[i]);
+    labels_[i] = static_cast<Label>(labels[i]);
   }
   ids_.resize(labels.size());
   std::iota(ids_.begin(), ids_.end(), position);

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "common/label.h"
 #include "common/metric.h"
 #include "common/network/network.h"
 #include "common/params/layout.h"
@@ -51,7 +52,7 @@ class ForeignNetwork {
   std::unique_ptr<NetworkBackend> backend_;
   std::int64_t batch_size_;
   std::uint64_t seed_;
-  std::vector<std::uint8_t> labels_;  // of the batch that is computed
+  std::vector<Label> labels_;  // of the batch that is computed
   std::vector<std::int64_t> ids_;     // likewise
   std::vector<std::int64_t> epochs_;  // likewise
 };
