@@ -14,6 +14,7 @@
 #include "worker/data/loader.h"
 #include "worker/model/accumulating.h"
 #include "worker/model/backend_per_size.h"
+#include "worker/model/clipping.h"
 #include "worker/model/gpu_module.h"
 #include "worker/pipeline/stage_trainer.h"
 #include "worker/run_data.h"
@@ -206,8 +207,9 @@ class NetworkTasks final : public TaskFactory {
       });
     }
     PACELINE_ASSIGN_OR_RETURN(Computing with, computing_for(worker.thread));
-    BackendPerSize backends(accumulating(std::move(with.make_backend), config_.train.accumulate), network_,
-                            config_.run.seed, sizes_kept_);
+    const MakeBackend make = clipping(accumulating(std::move(with.make_backend), config_.train.accumulate),
+                                      config_.train.clip_gradients);
+    BackendPerSize backends(make, network_, config_.run.seed, sizes_kept_);
     // What the library refuses is known now, and the first step need not wait.
     PACELINE_RETURN_IF_ERROR(backends.of(config_.train.batch_size).status());
     return std::unique_ptr<Task>(std::make_unique<NetworkTrainer>(

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <optional>
 
 #include "worker/model/layers/onednn_layer.h"
@@ -40,8 +41,8 @@ class BatchNorm final : public OnednnLayer {
         Program::attributes(), program.engine());
     arguments = common_arguments(program);
     arguments.insert({{DNNL_ARG_DST, output},
-                      {DNNL_ARG_MEAN, program.parameter(layer_.running_mean, channels_)},
-                      {DNNL_ARG_VARIANCE, program.parameter(layer_.running_variance, channels_)}});
+                      {DNNL_ARG_MEAN, running(program, layer_.running_mean)},
+                      {DNNL_ARG_VARIANCE, running(program, layer_.running_variance)}});
     program.append<Forward>(Pass::kForward, by_running, std::move(arguments), When::kEvaluation);
     return output;
   }
@@ -57,13 +58,13 @@ class BatchNorm final : public OnednnLayer {
     Arguments arguments{{DNNL_ARG_SRC, source_},
                         {DNNL_ARG_MEAN, mean_},
                         {DNNL_ARG_VARIANCE, variance_},
-                        {DNNL_ARG_SCALE, program.parameter(layer_.weight, channels_)},
-                        // Not read; version 2.6 refuses to execute without it.
-                        {DNNL_ARG_SHIFT, program.parameter(layer_.bias, channels_)},
                         {DNNL_ARG_DIFF_DST, read},
-                        {DNNL_ARG_DIFF_SRC, read},
-                        {DNNL_ARG_DIFF_SCALE, program.gradient(layer_.weight, channels_)},
-                        {DNNL_ARG_DIFF_SHIFT, program.gradient(layer_.bias, channels_)}};
+                        {DNNL_ARG_DIFF_SRC, read}};
+    arguments.insert(
+        {{DNNL_ARG_SCALE, scale(program)},
+         {DNNL_ARG_SHIFT, shift(program)},  // not read; version 2.6 refuses to execute without it
+         {DNNL_ARG_DIFF_SCALE, gradient(program, layer_.weight)},
+         {DNNL_ARG_DIFF_SHIFT, gradient(program, layer_.bias)}});
     if (workspace_) arguments.emplace(DNNL_ARG_WORKSPACE, *workspace_);
     program.append<Backward>(Pass::kBackward, backward, std::move(arguments));
     program.mark_final(layer_.tensors().offset);
@@ -72,9 +73,42 @@ class BatchNorm final : public OnednnLayer {
 
  private:
   Arguments common_arguments(Program& program) {
-    return {{DNNL_ARG_SRC, source_},
-            {DNNL_ARG_SCALE, program.parameter(layer_.weight, channels_)},
-            {DNNL_ARG_SHIFT, program.parameter(layer_.bias, channels_)}};
+    return {{DNNL_ARG_SRC, source_}, {DNNL_ARG_SCALE, scale(program)}, {DNNL_ARG_SHIFT, shift(program)}};
+  }
+
+  // One that has neither scale nor shift has ones and zeros, and gradients that nobody reads.
+  memory scale(Program& program) const {
+    return is_affine() ? program.parameter(layer_.weight, channels_) : constant(program, 1.0F);
+  }
+  memory shift(Program& program) const {
+    return is_affine() ? program.parameter(layer_.bias, channels_) : constant(program, 0.0F);
+  }
+  memory gradient(Program& program, const ParameterRange& range) const {
+    return is_affine() ? program.gradient(range, channels_) : program.make(plain(channels_));
+  }
+  memory constant(Program& program, float value) const {
+    const memory made = program.make(plain(channels_));
+    std::fill_n(floats_of(made), channels_[0], value);
+    return made;
+  }
+
+  // What an evaluation normalises with: the buffer itself, or that divided by its weight.
+  memory running(Program& program, const ParameterRange& range) {
+    const memory buffer = program.parameter(range, channels_);
+    if (layer_.running_weight.size == 0) return buffer;
+    const memory weight = program.parameter(layer_.running_weight, {1});
+    memory quotient = program.make(plain(channels_));
+    program.append_loop(
+        Pass::kForward,
+        [buffer, weight, quotient] {
+          const float sum = *floats_of(weight);
+          const auto channels = quotient.get_desc().dims()[0];
+          for (memory::dim c = 0; c < channels; ++c) {
+            floats_of(quotient)[c] = sum == 0.0F ? 0.0F : floats_of(buffer)[c] / sum;
+          }
+        },
+        When::kEvaluation);
+    return quotient;
   }
 
   // To where the buffers are in the gradient; the variance without its bias.
@@ -89,7 +123,12 @@ class BatchNorm final : public OnednnLayer {
     program.append<dnnl::eltwise_forward>(
         Pass::kBackward, scale,
         {{DNNL_ARG_SRC, variance_}, {DNNL_ARG_DST, program.gradient(layer_.running_variance, channels_)}});
+    if (layer_.running_weight.size == 0) return;
+    const memory weight = program.gradient(layer_.running_weight, {1});
+    program.append_loop(Pass::kBackward, [weight] { *floats_of(weight) = 1.0F; });
   }
+
+  bool is_affine() const { return layer_.weight.size > 0; }
 
   const Layer& layer_;
   const Dims channels_;
