@@ -15,6 +15,7 @@
 #include "worker/data/loader.h"
 #include "worker/model/accumulating.h"
 #include "worker/model/backend_per_size.h"
+#include "worker/model/clipping.h"
 #include "worker/model/gpu_module.h"
 #include "worker/model/peer_norm_group.h"
 #include "worker/pipeline/stage_trainer.h"
@@ -223,8 +224,9 @@ class NetworkTasks final : public TaskFactory {
     }
     const std::shared_ptr<PeerNormGroup> norm_group = norm_group_of(worker.node);
     PACELINE_ASSIGN_OR_RETURN(Computing with, computing_for(worker.thread, norm_group.get()));
-    BackendPerSize backends(accumulating(std::move(with.make_backend), config_.train.accumulate), network_,
-                            config_.run.seed, sizes_kept_);
+    const MakeBackend make = clipping(accumulating(std::move(with.make_backend), config_.train.accumulate),
+                                      config_.train.clip_gradients);
+    BackendPerSize backends(make, network_, config_.run.seed, sizes_kept_);
     // What the library refuses is known now, and the first step need not wait.
     PACELINE_RETURN_IF_ERROR(backends.of(config_.train.batch_size).status());
     return std::unique_ptr<Task>(

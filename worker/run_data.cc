@@ -1,7 +1,9 @@
 #include "worker/run_data.h"
 
+#include <span>
 #include <utility>
 
+#include "common/caffe/mean_file.h"
 #include "common/fnv1a.h"
 #include "common/hex.h"
 #include "worker/data/augment.h"
@@ -48,9 +50,25 @@ Status RunData::open_files() {
   PACELINE_ASSIGN_OR_RETURN(in_memory_, read_cifar10_train(data_.path));
   pixels_ = pixel_rule_of(data_, *in_memory_);
   fingerprint_ = paceline::fingerprint(*in_memory_);
+  if (!data_.mean_file.empty()) PACELINE_RETURN_IF_ERROR(take_mean_file());
   train_ = std::make_shared<const SamplesInMemory>(in_memory_, pixels_, options_);
   // Read again when it is needed. An hour into the run is no time to learn that it is missing.
   return read_cifar10_test(data_.path).status();
+}
+
+// In the place of the training set's own means. Every node must have the same.
+Status RunData::take_mean_file() {
+  const std::string expected = ", expected a binaryproto of 3x32x32";
+  auto image = caffe::read_mean_file(data_.mean_file);
+  if (!image.is_ok()) return Status(image.status()).with_context("data.mean_file");
+  if (image->shape != Shape{3, 32, 32}) {
+    return invalid_argument("data.mean_file: " + data_.mean_file + " of " + to_string(image->shape) +
+                            ", expected a binaryproto of 3x32x32");
+  }
+  const auto bytes = std::as_bytes(std::span(image->values));
+  fingerprint_ = fnv1a({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, fingerprint_);
+  pixels_.means = std::make_shared<const std::vector<float>>(std::move(image->values));
+  return Status::ok();
 }
 
 Status RunData::open_pictures(const RunConfig& config) {

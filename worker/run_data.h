@@ -58,6 +58,7 @@ class RunData {
  private:
   explicit RunData(const RunConfig& config);
   Status open_files();
+  Status take_mean_file();
   Status open_pictures(const RunConfig& config);
 
   DataSection data_;

@@ -1,6 +1,7 @@
 #include "common/caffe/colours.h"
 
 #include <algorithm>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -31,20 +32,24 @@ Status exchange_red_and_blue(const NetworkSpec& network, std::span<float> parame
   if (network.input.channels != kColours) return Status::ok();
   std::vector<bool> has_colours(network.layers.size() + 1);  // of each value
   has_colours[0] = true;
+  std::set<std::int64_t> exchanged;  // offsets of weights
   for (std::size_t i = 0; i < network.layers.size(); ++i) {
     const Layer& layer = network.layers[i];
     const auto reads = std::count_if(layer.inputs.begin(), layer.inputs.end(),
                                      [&](std::size_t value) { return has_colours[value]; });
-    if (reads == 0) continue;
+    const bool is_exchanged = layer.shares_weights && exchanged.contains(layer.weight.offset);
+    if (reads == 0 && !is_exchanged) continue;
     const bool adds_up = layer.kind == LayerKind::kConv || layer.kind == LayerKind::kDense;
-    const bool leaves_them = layer.weight.size == 0 && layer.kind != LayerKind::kConcat;
-    if (layer.groups != 1 || reads != std::ssize(layer.inputs) || (!adds_up && !leaves_them)) {
+    const bool leaves_them = layer.tensors().size == 0 && !layer.shares_weights && !layer.loss.is_one &&
+                             layer.kind != LayerKind::kConcat && layer.kind != LayerKind::kSlice;
+    if (layer.shares_weights != is_exchanged || layer.groups != 1 || reads != std::ssize(layer.inputs) ||
+        (!adds_up && !leaves_them)) {
       return invalid_argument("layer " + layer.name +
                               " keeps the picture's colours apart or mixes them with others, expected a "
                               "convolution or a dense layer that reads all three: Caffe has blue first");
     }
     if (adds_up) {
-      exchange(layer, parameters);
+      if (exchanged.insert(layer.weight.offset).second) exchange(layer, parameters);
     } else {
       has_colours[i + 1] = true;
     }

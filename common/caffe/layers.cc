@@ -1,4 +1,6 @@
 // One layer of Caffe's as one of ours, or why it is none: the numbers of layers/*.cpp and their defaults.
+#include <algorithm>
+#include <cmath>
 #include <functional>
 #include <map>
 
@@ -69,13 +71,12 @@ Result<FillerConfig> filler(const FillerParameter& from) {
   return to;
 }
 
-// Weight and bias: factors, and what they begin with.
-template <typename Param>
-Status read_parameters(const LayerParameter& layer, const Param& param, LayerConfig& to) {
-  if (!param.bias_term()) return refuse("bias_term: false", "true: a layer without a bias is not there yet");
-  if (layer.param_size() > 2) {
+// Of weight and bias, where there is one.
+Status read_factors(const LayerParameter& layer, bool has_bias, LayerConfig& to) {
+  to.bias = has_bias;
+  if (layer.param_size() > (has_bias ? 2 : 1)) {
     return refuse(std::to_string(layer.param_size()) + " param",
-                  "no more than 2: of the weight and the bias");
+                  has_bias ? "no more than 2: of the weight and the bias" : "no more than 1: it has no bias");
   }
   const ParamSpec none;
   const ParamSpec& weight = layer.param_size() > 0 ? layer.param(0) : none;
@@ -87,10 +88,20 @@ Status read_parameters(const LayerParameter& layer, const Param& param, LayerCon
   }
   to.lr_factor = decimal(weight.lr_mult());
   to.decay_factor = decimal(weight.decay_mult());
+  if (!has_bias) return Status::ok();
   if (bias.lr_mult() != weight.lr_mult()) to.bias_lr_factor = decimal(bias.lr_mult());
   if (bias.decay_mult() != weight.decay_mult()) to.bias_decay_factor = decimal(bias.decay_mult());
+  return Status::ok();
+}
+
+// Weight and bias: factors, and what they begin with.
+template <typename Param>
+Status read_parameters(const LayerParameter& layer, const Param& param, LayerConfig& to) {
+  PACELINE_RETURN_IF_ERROR(read_factors(layer, param.bias_term(), to));
   PACELINE_ASSIGN_OR_RETURN(to.weight_init, filler(param.weight_filler()));
-  PACELINE_ASSIGN_OR_RETURN(to.bias_init, filler(param.bias_filler()));
+  if (to.bias) {
+    PACELINE_ASSIGN_OR_RETURN(to.bias_init, filler(param.bias_filler()));
+  }
   return Status::ok();
 }
 
@@ -187,11 +198,56 @@ Status flatten(const LayerParameter& layer, LayerConfig& to) {
 }
 
 Status eltwise(const LayerParameter& layer, LayerConfig& to) {
-  to.kind = LayerKind::kAdd;
   const EltwiseParameter& param = layer.eltwise_param();
-  if (param.operation() != EltwiseParameter::SUM) return refuse("operation PROD or MAX", "SUM");
-  for (const float coefficient : param.coeff()) {
-    if (coefficient != 1.0F) return refuse("coeff " + std::to_string(coefficient), "1");
+  to.kind = param.operation() == EltwiseParameter::SUM    ? LayerKind::kAdd
+            : param.operation() == EltwiseParameter::PROD ? LayerKind::kMultiply
+                                                          : LayerKind::kMaximum;
+  if (param.coeff_size() == 0) return Status::ok();
+  if (to.kind != LayerKind::kAdd) return refuse("coeff with PROD or MAX", "SUM");
+  if (param.coeff_size() != layer.bottom_size()) {
+    return refuse(std::to_string(param.coeff_size()) + " coeff",
+                  "one for each of its " + std::to_string(layer.bottom_size()) + " bottoms");
+  }
+  if (std::any_of(param.coeff().begin(), param.coeff().end(), [](float each) { return each != 1.0F; })) {
+    for (const float coefficient : param.coeff()) to.coefficients.push_back(decimal(coefficient));
+  }
+  return Status::ok();
+}
+
+// Neither scale nor shift: those are a Scale layer's. Its running statistics are sums that are divided by the sum of
+// their weights: a third blob.
+Status batch_norm(const LayerParameter& layer, LayerConfig& to) {
+  const BatchNormParameter& param = layer.batch_norm_param();
+  to.kind = LayerKind::kBatchNorm;
+  to.affine = false;
+  to.debias = true;
+  to.decay_factor = 0.0;
+  to.epsilon = decimal(param.eps());
+  // To nine places, as 1 - 0.999 is not 0.001.
+  to.momentum = std::round((1.0 - decimal(param.moving_average_fraction())) * 1e9) / 1e9;
+  if (layer.param_size() > 3) return refuse(std::to_string(layer.param_size()) + " param", "no more than 3");
+  for (const ParamSpec& spec : layer.param()) {
+    if (!spec.name().empty()) return refuse("param " + spec.name(), "statistics of its own, without a name");
+  }
+  return Status::ok();
+}
+
+Status scale(const LayerParameter& layer, LayerConfig& to) {
+  const ScaleParameter& param = layer.scale_param();
+  to.kind = LayerKind::kScale;
+  if (layer.bottom_size() != 1)
+    return refuse(std::to_string(layer.bottom_size()) + " bottoms", "one: the scale is its own");
+  if (param.axis() != 1 || param.num_axes() != 1) {
+    return refuse(
+        "axis " + std::to_string(param.axis()) + " and num_axes " + std::to_string(param.num_axes()),
+        "1 and 1: channels");
+  }
+  PACELINE_RETURN_IF_ERROR(read_factors(layer, param.bias_term(), to));
+  if (param.has_filler()) {
+    PACELINE_ASSIGN_OR_RETURN(to.weight_init, filler(param.filler()));
+  }
+  if (to.bias && param.has_bias_filler()) {
+    PACELINE_ASSIGN_OR_RETURN(to.bias_init, filler(param.bias_filler()));
   }
   return Status::ok();
 }
@@ -214,26 +270,115 @@ const std::map<std::string, Read>& readers() {
       {"Concat", concat},
       {"Flatten", flatten},
       {"Eltwise", eltwise},
+      {"BatchNorm", batch_norm},
+      {"Scale", scale},
       {"Sigmoid", [](const auto&, LayerConfig& to) { return kind_alone(LayerKind::kSigmoid, to); }},
       {"TanH", [](const auto&, LayerConfig& to) { return kind_alone(LayerKind::kTanh, to); }},
   };
   return kReaders;
 }
 
-}  // namespace
+// What a loss's sum is divided by. `usual`: where the file does not say.
+Result<LossDivisor> divisor(const LossParameter& param, LossParameter::NormalizationMode usual) {
+  LossParameter::NormalizationMode mode = usual;
+  if (param.has_normalize()) mode = param.normalize() ? LossParameter::VALID : LossParameter::BATCH_SIZE;
+  if (param.has_normalization()) mode = param.normalization();
+  switch (mode) {
+    case LossParameter::FULL:
+      return LossDivisor::kElements;
+    case LossParameter::VALID:
+      return LossDivisor::kValid;
+    case LossParameter::BATCH_SIZE:
+      return LossDivisor::kSamples;
+    case LossParameter::NONE:
+      break;
+  }
+  return refuse("normalization NONE", "a mean: VALID, FULL or BATCH_SIZE");
+}
 
-Result<LayerConfig> layer_config(const LayerParameter& layer) {
+Status softmax_loss(const LayerParameter& layer, LayerConfig& to) {
+  to.kind = LayerKind::kSoftmaxLoss;
+  if (layer.softmax_param().axis() != 1) {
+    return refuse("softmax axis " + std::to_string(layer.softmax_param().axis()), "1");
+  }
+  if (layer.loss_param().has_ignore_label()) to.ignore_label = layer.loss_param().ignore_label();
+  PACELINE_ASSIGN_OR_RETURN(to.divisor, divisor(layer.loss_param(), LossParameter::VALID));
+  // A sample has one loss, and counts unless its label is ignored.
+  if (to.divisor == LossDivisor::kElements || !to.ignore_label) to.divisor = LossDivisor::kSamples;
+  return Status::ok();
+}
+
+Status sigmoid_loss(const LayerParameter& layer, LayerConfig& to) {
+  to.kind = LayerKind::kSigmoidLoss;
+  if (layer.loss_param().has_ignore_label()) return refuse("ignore_label", "none");
+  PACELINE_ASSIGN_OR_RETURN(to.divisor, divisor(layer.loss_param(), LossParameter::BATCH_SIZE));
+  if (to.divisor == LossDivisor::kValid) to.divisor = LossDivisor::kElements;  // all of them count
+  return Status::ok();
+}
+
+Status contrastive_loss(const LayerParameter& layer, LayerConfig& to) {
+  to.kind = LayerKind::kContrastiveLoss;
+  to.margin = decimal(layer.contrastive_loss_param().margin());
+  to.legacy = layer.contrastive_loss_param().legacy_version();
+  return Status::ok();
+}
+
+const std::map<std::string, Read>& loss_readers() {
+  static const std::map<std::string, Read> kReaders = {
+      {"SoftmaxWithLoss", softmax_loss},
+      {"SigmoidCrossEntropyLoss", sigmoid_loss},
+      {"EuclideanLoss",
+       [](const auto&, LayerConfig& to) { return kind_alone(LayerKind::kEuclideanLoss, to); }},
+      {"ContrastiveLoss", contrastive_loss},
+  };
+  return kReaders;
+}
+
+// As one of `known` reads it.
+Result<LayerConfig> config_by(const std::map<std::string, Read>& known, const LayerParameter& layer) {
   LayerConfig to;
   to.name = layer.name();
-  const auto read = readers().find(layer.type());
-  if (read == readers().end()) {
-    std::string known;
-    for (const auto& [type, ignored] : readers()) known += (known.empty() ? "" : ", ") + type;
-    return refuse("type " + (layer.type().empty() ? "missing" : layer.type()) + " cannot be trained here",
-                  "one of " + known);
+  const auto read = known.find(layer.type());
+  if (read != known.end()) {
+    PACELINE_RETURN_IF_ERROR(read->second(layer, to));
+    return to;
   }
-  PACELINE_RETURN_IF_ERROR(read->second(layer, to));
-  return to;
+  std::string names;
+  for (const auto& [type, ignored] : known) names += (names.empty() ? "" : ", ") + type;
+  return refuse("type " + (layer.type().empty() ? "missing" : layer.type()) + " cannot be trained here",
+                "one of " + names);
+}
+
+}  // namespace
+
+std::vector<LayerConfig> slices(const LayerParameter& layer) {
+  std::vector<LayerConfig> parts;
+  const SliceParameter& param = layer.slice_param();
+  for (int i = 0; i < layer.top_size(); ++i) {
+    LayerConfig to;
+    to.kind = LayerKind::kSlice;
+    to.name = layer.name() + "/" + layer.top(i);
+    to.part = i;
+    to.parts = layer.top_size();
+    to.points.assign(param.slice_point().begin(), param.slice_point().end());
+    parts.push_back(std::move(to));
+  }
+  return parts;
+}
+
+Result<LayerConfig> loss_config(const LayerParameter& layer) {
+  PACELINE_ASSIGN_OR_RETURN(LayerConfig to, config_by(loss_readers(), layer));
+  if (layer.loss_weight_size() > 0) to.loss_weight = decimal(layer.loss_weight(0));
+  if (to.loss_weight >= 0.0) return to;
+  return refuse("loss_weight " + std::to_string(to.loss_weight), "0 or more");
+}
+
+Result<LayerConfig> layer_config(const LayerParameter& layer) {
+  for (const float weight : layer.loss_weight()) {
+    if (weight != 0.0F)
+      return refuse("loss_weight " + std::to_string(weight), "none of a layer that is no loss");
+  }
+  return config_by(readers(), layer);
 }
 
 }  // namespace paceline::caffe

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "common/caffe/net_of.h"
@@ -54,7 +55,8 @@ Result<std::optional<Shape>> shape_of(const Dims& dims) {
 // Goes through the layers in order and knows who makes which blob.
 class Walk {
  public:
-  Walk(Net& net, State state, Want want) : net_(net), state_(std::move(state)), want_(want) {}
+  Walk(Net& net, State state, Want want, std::vector<std::string>& notes)
+      : net_(net), state_(std::move(state)), want_(want), notes_(notes) {}
 
   Status take_inputs(const NetParameter& from) {
     for (int i = 0; i < from.input_size(); ++i) {
@@ -77,6 +79,7 @@ class Walk {
     }
     if (!is_included(state_, layer)) return Status::ok();
     if (brings_data(layer.type())) return take_data(layer, from.line);
+    if (layer.type() == "Accuracy") net_.top_k.push_back(layer.accuracy_param().top_k());
     if (want_ == Want::kData) return Status::ok();
     for (const std::string& bottom : layer.bottom()) {
       if (!blobs_.contains(bottom)) {
@@ -88,11 +91,12 @@ class Walk {
     if (layer.type().ends_with("Loss")) return take_loss(layer, from.line);
     if (layer.type() == "Accuracy" || layer.type() == "Silence") return Status::ok();
     if (layer.type() == "Softmax" || layer.type() == "Split") return take_copy(layer);
+    if (layer.type() == "Slice") return take_slice(layer, from.line);
     return take_layer(layer, from.line);
   }
 
-  // After the last: who makes what the losses read.
-  const std::set<std::string>& read_by_losses() const { return read_by_losses_; }
+  // After the last: the losses, and who makes what they read.
+  const std::set<std::string>& needed() const { return needed_; }
 
  private:
   struct Blob {
@@ -128,46 +132,54 @@ class Walk {
     return Status::ok();
   }
 
+  // A layer of ours that gives the loss of each sample; one that there is not is kept in mind, as a net that cannot be
+  // trained can still be looked at.
   Status take_loss(const LayerParameter& layer, int line) {
     if (layer.bottom_size() < 1) return invalid_argument("no bottom, expected scores and labels");
-    const Status trained = check_loss(layer);
-    if (!trained.is_ok() && net_.cannot_train.empty()) {
-      net_.cannot_train = at_line(net_.file, line) + ": layer " + layer.name() + ": " + trained.message();
-    }
-    ++net_.losses;
-    for (const std::string& bottom : layer.bottom()) {
-      const Blob& blob = blobs_.at(bottom);
-      if (blob.kind == Blob::kOutput) read_by_losses_.insert(blob.maker);
+    const bool without_weight = layer.loss_weight_size() > 0 && layer.loss_weight(0) == 0.0F;
+    if (without_weight) {
+      notes_.push_back(at_line(net_.file, line) + ": layer " + layer.name() +
+                       " is left out: its loss_weight is 0");
+    } else {
+      ++net_.losses;
+      const Status taken = add_loss(layer, line);
+      if (!taken.is_ok() && net_.cannot_train.empty()) {
+        net_.cannot_train = at_line(net_.file, line) + ": layer " + layer.name() + ": " + taken.message();
+      }
+      for (const std::string& bottom : layer.bottom()) {
+        const Blob& blob = blobs_.at(bottom);
+        if (blob.kind == Blob::kOutput) needed_.insert(blob.maker);
+      }
     }
     for (const std::string& top : layer.top()) blobs_[top] = {Blob::kProbabilities, ""};
     return Status::ok();
   }
 
-  // Whether it is the one loss that there is: the mean of the softmax's cross-entropies.
-  Status check_loss(const LayerParameter& layer) const {
-    if (layer.type() != "SoftmaxWithLoss") {
-      return invalid_argument("type " + layer.type() + " cannot be trained here, expected SoftmaxWithLoss");
+  // Its values, and at the end the labels: Euclidean and sigmoid losses may have a second value instead.
+  Status add_loss(const LayerParameter& layer, int line) {
+    PACELINE_ASSIGN_OR_RETURN(LayerConfig config, loss_config(layer));
+    const bool of_pairs = config.kind == LayerKind::kContrastiveLoss;
+    const bool compares = config.kind == LayerKind::kEuclideanLoss || config.kind == LayerKind::kSigmoidLoss;
+    const int values = of_pairs ? 2 : 1;
+    if (layer.bottom_size() != values + 1) {
+      return invalid_argument(std::to_string(layer.bottom_size()) + " bottoms, expected " +
+                              (of_pairs ? "two vectors and labels" : "scores and labels"));
     }
-    if (net_.losses > 0) return invalid_argument("a second loss, expected one");
-    if (layer.bottom_size() != 2) {
-      return invalid_argument(std::to_string(layer.bottom_size()) + " bottoms, expected scores and labels");
-    }
-    if (blobs_.at(layer.bottom(0)).kind != Blob::kOutput) {
-      return invalid_argument("bottom " + layer.bottom(0) + ", expected what a layer with weights gives");
-    }
-    if (blobs_.at(layer.bottom(1)).kind != Blob::kLabel) {
-      return invalid_argument("bottom " + layer.bottom(1) + ", expected the labels of the data");
-    }
-    for (const float weight : layer.loss_weight()) {
-      if (weight != 1.0F) {
-        return invalid_argument("loss_weight " + std::to_string(weight) + ", expected 1");
+    for (int i = 0; i < layer.bottom_size(); ++i) {
+      const std::string& bottom = layer.bottom(i);
+      const Blob& blob = blobs_.at(bottom);
+      const bool is_value = blob.kind == Blob::kOutput || blob.kind == Blob::kData;
+      if (i < values && blob.kind != Blob::kOutput) {
+        return invalid_argument("bottom " + bottom + ", expected what a layer with weights gives");
       }
+      if (i == values && blob.kind != Blob::kLabel && !(compares && is_value)) {
+        return invalid_argument("bottom " + bottom + ", expected the labels of the data");
+      }
+      if (is_value) config.from.push_back(blob.maker);
     }
-    if (layer.softmax_param().axis() != 1) return invalid_argument("softmax axis, expected 1");
-    if (layer.loss_param().has_ignore_label()) return invalid_argument("ignore_label, expected none");
-    if (layer.loss_param().has_normalization() && layer.loss_param().normalization() == LossParameter::NONE) {
-      return invalid_argument("normalization NONE, expected a mean over the mini-batch");
-    }
+    const std::string name = config.name;
+    PACELINE_RETURN_IF_ERROR(append(std::move(config), line));
+    needed_.insert(name);
     return Status::ok();
   }
 
@@ -180,36 +192,102 @@ class Walk {
     return Status::ok();
   }
 
-  Status take_layer(const LayerParameter& layer, int line) {
-    PACELINE_ASSIGN_OR_RETURN(LayerConfig config, layer_config(layer));
+  // What a layer that computes reads, by its maker.
+  Result<std::vector<std::string>> makers_of(const LayerParameter& layer) const {
     if (layer.bottom_size() == 0) return invalid_argument("no bottom, expected one");
-    if (layer.top_size() != 1) {
-      return invalid_argument(std::to_string(layer.top_size()) + " tops, expected one");
-    }
+    std::vector<std::string> makers;
     for (const std::string& bottom : layer.bottom()) {
       const Blob& blob = blobs_.at(bottom);
-      if (blob.kind == Blob::kLabel)
+      if (blob.kind == Blob::kLabel) {
         return invalid_argument("bottom " + bottom + " are labels, expected values");
+      }
       if (blob.kind == Blob::kProbabilities) {
         return invalid_argument("bottom " + bottom + " is behind a softmax or a loss, expected values");
       }
-      config.from.push_back(blob.maker);
+      makers.push_back(blob.maker);
     }
-    for (const ParamSpec& param : layer.param()) {
-      if (param.name().empty()) continue;
-      if (!shared_.insert(param.name()).second) {
-        return invalid_argument("param " + param.name() + " is another layer's too, expected its own");
-      }
-    }
+    return makers;
+  }
+
+  Status append(LayerConfig config, int line) {
     if (!names_.insert(config.name).second || config.name.empty()) {
       return invalid_argument("the name \"" + config.name +
                               "\", expected one that no other layer has in phase " + shown(state_.phase));
     }
     if (config.name == kImage) return invalid_argument("the name input is the image's, expected another");
-    // In place or not: who reads the blob from here on reads this layer.
-    blobs_[layer.top(0)] = {Blob::kOutput, config.name};
     net_.layers.push_back(std::move(config));
     net_.lines.push_back(line);
+    return Status::ok();
+  }
+
+  Status take_slice(const LayerParameter& layer, int line) {
+    const SliceParameter& param = layer.slice_param();
+    const std::int64_t axis = param.has_slice_dim() ? param.slice_dim() : param.axis();
+    if (axis != 1) return invalid_argument("axis " + std::to_string(axis) + ", expected 1: channels");
+    PACELINE_ASSIGN_OR_RETURN(const std::vector<std::string> makers, makers_of(layer));
+    if (makers.size() != 1) return invalid_argument(std::to_string(makers.size()) + " bottoms, expected one");
+    const std::vector<LayerConfig> parts = slices(layer);
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      LayerConfig part = parts[i];
+      part.from = makers;
+      blobs_[layer.top(static_cast<int>(i))] = {Blob::kOutput, part.name};
+      PACELINE_RETURN_IF_ERROR(append(std::move(part), line));
+    }
+    return Status::ok();
+  }
+
+  Status take_layer(const LayerParameter& layer, int line) {
+    PACELINE_ASSIGN_OR_RETURN(LayerConfig config, layer_config(layer));
+    if (layer.top_size() != 1) {
+      return invalid_argument(std::to_string(layer.top_size()) + " tops, expected one");
+    }
+    PACELINE_ASSIGN_OR_RETURN(config.from, makers_of(layer));
+    PACELINE_RETURN_IF_ERROR(share_blobs(layer, config));
+    if (layer.batch_norm_param().use_global_stats() && net_.cannot_train.empty()) {
+      net_.cannot_train = at_line(net_.file, line) + ": layer " + layer.name() +
+                          ": use_global_stats: true, expected statistics of the mini-batch";
+    }
+    // In place or not: who reads the blob from here on reads this layer.
+    blobs_[layer.top(0)] = {Blob::kOutput, config.name};
+    return append(std::move(config), line);
+  }
+
+  // A param with the name of another layer's is that one: the layer has that layer's weight and bias then.
+  Status share_blobs(const LayerParameter& layer, LayerConfig& config) {
+    const int blobs = config.bias ? 2 : 1;
+    const Param* owner = nullptr;
+    int shared = 0;
+    for (int i = 0; i < layer.param_size(); ++i) {
+      const std::string& name = layer.param(i).name();
+      if (name.empty()) continue;
+      const auto [at, is_new] = params_.emplace(name, Param{config.name, i, config});
+      if (is_new) continue;
+      if (at->second.index != i || (owner != nullptr && at->second.layer != owner->layer) ||
+          at->second.layer == config.name) {
+        return invalid_argument("param " + name + " of layer " + at->second.layer +
+                                ", expected weight and bias of one other layer, in this order");
+      }
+      owner = &at->second;
+      ++shared;
+    }
+    if (owner == nullptr) return Status::ok();
+    const LayerConfig& other = owner->config;
+    if (shared != blobs || other.kind != config.kind || other.bias != config.bias) {
+      return invalid_argument("a part of what layer " + owner->layer +
+                              " has, expected all of it: its weight, and its bias where there is one");
+    }
+    if (config.lr_factor != other.lr_factor || config.decay_factor != other.decay_factor ||
+        config.bias_lr_factor != other.bias_lr_factor ||
+        config.bias_decay_factor != other.bias_decay_factor) {
+      return invalid_argument("lr_mult or decay_mult other than those of layer " + owner->layer +
+                              ", whose param it shares, expected the same");
+    }
+    const LayerConfig none;
+    config.weights_of = owner->layer;
+    std::tie(config.lr_factor, config.decay_factor) = std::tie(none.lr_factor, none.decay_factor);
+    config.bias_lr_factor.reset();
+    config.bias_decay_factor.reset();
+    config.weight_init = config.bias_init = none.weight_init;
     return Status::ok();
   }
 
@@ -218,17 +296,24 @@ class Walk {
   const Want want_;
   std::map<std::string, Blob> blobs_;
   std::set<std::string> names_;
-  std::set<std::string> shared_;
-  std::set<std::string> read_by_losses_;
+  struct Param {
+    std::string layer;
+    int index;  // 0: the weight, 1: the bias
+    LayerConfig config;
+  };
+  std::map<std::string, Param> params_;
+  std::set<std::string> needed_;
+  std::vector<std::string>& notes_;
 };
 
-// Leaves out what no loss depends on, where `needed` are those that losses read.
+// Leaves out what no loss depends on, where `needed` are these and those that they read.
 void keep_needed(Net& net, std::set<std::string> needed, std::vector<std::string>& notes) {
   std::vector<bool> kept(net.layers.size());
   for (std::size_t i = net.layers.size(); i-- > 0;) {
     kept[i] = needed.contains(net.layers[i].name);
     if (!kept[i]) continue;
     needed.insert(net.layers[i].from.begin(), net.layers[i].from.end());
+    if (!net.layers[i].weights_of.empty()) needed.insert(net.layers[i].weights_of);
   }
   const std::vector<LayerConfig> layers = std::exchange(net.layers, {});
   const std::vector<int> lines = std::exchange(net.lines, {});
@@ -264,7 +349,7 @@ Result<Net> net_of(const NetParameter& from, const std::vector<FileLayer>& layer
     if (!state.level) state.level = from.state().level();
     state.stages.insert(state.stages.end(), from.state().stage().begin(), from.state().stage().end());
   }
-  Walk walk(net, std::move(state), want);
+  Walk walk(net, std::move(state), want, notes);
   PACELINE_RETURN_IF_ERROR(walk.take_inputs(from).with_context(file));
   for (const FileLayer& layer : layers) {
     PACELINE_RETURN_IF_ERROR(
@@ -272,7 +357,7 @@ Result<Net> net_of(const NetParameter& from, const std::vector<FileLayer>& layer
   }
   if (want == Want::kData) return net;
   if (net.layers.empty()) return invalid_argument(file + ": no layer that computes anything, expected a net");
-  if (!walk.read_by_losses().empty()) keep_needed(net, walk.read_by_losses(), notes);
+  if (!walk.needed().empty()) keep_needed(net, walk.needed(), notes);
   return net;
 }
 

@@ -40,12 +40,13 @@ struct DataLayer {
 
 struct Net {
   std::string file;
-  std::vector<LayerConfig> layers;  // in order; where there is one loss the last gives what it reads
+  std::vector<LayerConfig> layers;  // in order, with those that are losses
   std::vector<int> lines;           // of each of them in `file`
   std::optional<Shape> input;       // of a net that says it
   std::optional<DataLayer> data;
-  int losses = 0;
-  std::string cannot_train;  // why, with file, line and layer; empty: it can, where there is a loss
+  int losses = 0;                   // whose weight is not 0
+  std::vector<std::int64_t> top_k;  // of its Accuracy layers
+  std::string cannot_train;         // why, with file, line and layer; empty: it can, where there is a loss
 };
 
 // What goes into a network, where its file or the command line says it. Errors: kInvalidArgument a side below 1 or

@@ -20,6 +20,10 @@ struct FileLayer {
 // A float as the shortest decimal number that it was read from: 0.1F is 0.1.
 double decimal(float value);
 
+// A blob's dimensions as its file says them, today's or the four numbers of before; and its numbers.
+std::vector<std::int64_t> dims_of(const BlobProto& blob);
+std::vector<float> numbers_of(const BlobProto& blob);
+
 // V1's `layers` and the old data fields as Caffe upgrades them (upgrade_proto.cpp). `where`: "net.prototxt:3".
 Result<LayerParameter> upgraded(const V1LayerParameter& old, const std::string& where);
 // Data fields that stood in data_param and image_data_param before there was a transform_param.
@@ -27,6 +31,10 @@ void upgrade_transform(LayerParameter& layer);
 
 // The layer as one of ours, without `from`. Errors: kInvalidArgument, without file and layer.
 Result<LayerConfig> layer_config(const LayerParameter& layer);
+// The same of a loss.
+Result<LayerConfig> loss_config(const LayerParameter& layer);
+// A Slice: a layer for each of its tops, named "<layer>/<top>".
+std::vector<LayerConfig> slices(const LayerParameter& layer);
 
 // kData: the layer that brings data and nothing else, so that no other layer can be a fault.
 enum class Want { kLayers, kData };

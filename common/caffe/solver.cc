@@ -4,8 +4,10 @@
 #include <optional>
 #include <utility>
 
+#include "common/caffe/mean_file.h"
 #include "common/caffe/net_of.h"
 #include "common/caffe/text.h"
+#include "common/network/layer_rule.h"
 
 namespace paceline::caffe {
 namespace {
@@ -79,7 +81,8 @@ Status read_train_net(Files& files, std::vector<std::string>& notes) {
           : inline_net(files, solver.train_net_param(), "train_net_param", -1, state, Want::kLayers, notes);
   PACELINE_ASSIGN_OR_RETURN(files.train, std::move(net));
   if (files.train.losses > 0) return Status::ok();
-  return invalid_argument(files.train.file + ": no loss in phase TRAIN, expected a layer SoftmaxWithLoss");
+  return invalid_argument(files.train.file +
+                          ": no loss in phase TRAIN, expected a layer SoftmaxWithLoss or another loss");
 }
 
 // The first net that is evaluated, where there is one. A run needs no more of it than its data layer, as the
@@ -185,14 +188,14 @@ Status apply_optimizer(const Files& files, const Setter& setter, const Target& t
   } else {
     return files.refuse("type", type, "SGD, Nesterov, Adam, AdaGrad, RMSProp or AdaDelta");
   }
-  if (solver.weight_decay() != 0.0F && solver.regularization_type() != "L2") {
-    return files.refuse("regularization_type", solver.regularization_type(), "L2");
-  }
-  if (solver.clip_gradients() >= 0.0F) {
-    return files.refuse("clip_gradients", std::to_string(solver.clip_gradients()),
-                        "none: gradients are not clipped here");
-  }
   PACELINE_SET_OPTIMIZER(weight_decay, decimal(solver.weight_decay()), "weight_decay");
+  const std::string& regularization = solver.regularization_type();
+  if (regularization != "L2" && regularization != "L1") {
+    return files.refuse("regularization_type", regularization, "L1 or L2");
+  }
+  if (solver.weight_decay() != 0.0F && regularization == "L1") {
+    PACELINE_SET_OPTIMIZER(decay_norm, DecayNorm::kL1, "regularization_type");
+  }
   return Status::ok();
 }
 
@@ -242,6 +245,11 @@ Status apply_length(const Files& files, const Setter& setter, RunConfig& config)
     of_a_clock -= config.sync.backup_workers;
   }
   PACELINE_SET(train.total_iterations, solver.max_iter() * of_a_clock, "max_iter");
+  if (solver.clip_gradients() >= 0.0F) {
+    // Caffe measures the sum of iter_size passes, and we their mean.
+    PACELINE_SET(train.clip_gradients, decimal(solver.clip_gradients()) / solver.iter_size(),
+                 "clip_gradients");
+  }
   const auto in_rounds = [&](std::int64_t iterations) {
     return std::max<std::int64_t>(1, iterations / config.train.local_steps);
   };
@@ -286,6 +294,8 @@ Status apply_to_files(const DataLayer& data, const std::string& file, const Sett
                                                        : Subtract::kValues;
   if (may_set("data.subtract", file, data.line)) {
     to.subtract = subtract;
+    const std::string means = data.mean_file.empty() ? "" : find_file(data.mean_file, file);
+    if (!means.empty()) setter.set_at("data.mean_file", to.mean_file, means, file, data.line);
     if (subtract == Subtract::kValues) {
       setter.set_at("data.subtract_values", to.subtract_values, data.mean_values, file, data.line);
     }
@@ -298,17 +308,28 @@ Status apply_to_files(const DataLayer& data, const std::string& file, const Sett
   return Status::ok();
 }
 
+// Of pictures, blue first: those that the layer says, or of each colour the mean over the places of its mean file.
+Result<std::vector<double>> means_of_colours(const DataLayer& data, const std::string& file) {
+  if (data.mean_file.empty()) return data.mean_values;
+  const std::string found = find_file(data.mean_file, file);
+  if (found.empty()) {
+    return invalid_argument("mean_file " + data.mean_file +
+                            " is not there, expected it, or mean_value, or data.mean in the configuration");
+  }
+  PACELINE_ASSIGN_OR_RETURN(const MeanImage image, read_mean_file(found));
+  if (image.shape.channels != 3) {
+    return invalid_argument("mean_file " + found + " of " + to_string(image.shape) + ", expected 3 channels");
+  }
+  return image.of_channels();
+}
+
 // And of pictures, which Caffe reads blue, green, red, and we the other way round.
 Status apply_to_pictures(const DataLayer& data, const std::string& file, const Setter& setter,
                          DataSection& to, const MaySet& may_set) {
   if (may_set("data.mean", file, data.line)) {
-    if (!data.mean_file.empty()) {
-      return invalid_argument("mean_file " + data.mean_file +
-                              ", expected mean_value, or data.mean in the configuration: pictures have no "
-                              "mean of each place");
-    }
-    to.mean.assign(3, data.mean_values.size() == 1 ? data.mean_values[0] : 0.0);
-    if (data.mean_values.size() > 1) to.mean.assign(data.mean_values.rbegin(), data.mean_values.rend());
+    PACELINE_ASSIGN_OR_RETURN(const std::vector<double> means, means_of_colours(data, file));
+    to.mean.assign(3, means.size() == 1 ? means[0] : 0.0);
+    if (means.size() > 1) to.mean.assign(means.rbegin(), means.rend());
   }
   if (may_set("data.deviation", file, data.line)) {
     if (data.scale <= 0)
@@ -342,15 +363,50 @@ Status apply_data(const Net& net, const Setter& setter, DataSection& to, const M
   const auto apply = to.kind == DataKind::kImages ? apply_to_pictures : apply_to_files;
   PACELINE_RETURN_IF_ERROR(apply(data, net.file, setter, to, may_set).with_context(where));
   if (data.mean_file.empty()) return Status::ok();
-  const char* const instead =
-      to.kind == DataKind::kImages ? "data.mean is subtracted" : "the mean is computed from the training set";
-  notes.push_back(where + ": mean_file " + data.mean_file + " is not read: " + instead);
+  if (to.kind == DataKind::kImages) {
+    notes.push_back(where + ": mean_file " + data.mean_file +
+                    ": data.mean, one number for each colour, is subtracted, and not a mean of each place");
+  } else if (to.mean_file.empty()) {
+    notes.push_back(where + ": mean_file " + data.mean_file +
+                    " is not there: the mean is computed from the training set");
+  }
   return Status::ok();
 }
 
+// An evaluation has one count of hits: of top_k where every Accuracy layer says more than 1.
+void count_hits(const Files& files, std::vector<LayerConfig>& layers, std::vector<std::string>& notes) {
+  const Net& net = files.test ? *files.test : files.train;
+  if (net.top_k.empty()) return;
+  const std::int64_t counted = *std::min_element(net.top_k.begin(), net.top_k.end());
+  for (const std::int64_t top_k : net.top_k) {
+    if (top_k == counted) continue;
+    notes.push_back(net.file + ": accuracy with top_k " + std::to_string(top_k) +
+                    " is not counted: evaluations count one, top_k " + std::to_string(counted));
+  }
+  const auto last = std::find_if(layers.rbegin(), layers.rend(), [](const LayerConfig& layer) {
+    return layer.kind == LayerKind::kSoftmaxLoss;
+  });
+  if (last != layers.rend()) last->top_k = counted;
+}
+
+// A network whose only loss is the usual one does without a layer for it: its last layer gives the logits.
+void drop_usual_loss(std::vector<LayerConfig>& layers) {
+  const auto is_loss = [](const LayerConfig& layer) { return layer_rule(layer.kind).is_loss; };
+  if (layers.empty() || std::count_if(layers.begin(), layers.end(), is_loss) != 1) return;
+  LayerConfig usual;
+  usual.kind = LayerKind::kSoftmaxLoss;
+  usual.name = layers.back().name;
+  usual.from = layers.back().from;
+  if (layers.back() == usual && layers.size() > 1 &&
+      layer_rule(layers[layers.size() - 2].kind).gives_logits &&
+      layers[layers.size() - 2].name == usual.from.front()) {
+    layers.pop_back();
+  }
+}
+
 // `target`: the optimizer that the solver's values are for.
-Status apply_net(const Files& files, const OptimizerSection& target, RunConfig& config,
-                 const MaySet& may_set) {
+Status apply_net(const Files& files, const OptimizerSection& target, RunConfig& config, const MaySet& may_set,
+                 std::vector<std::string>& notes) {
   const Net& net = files.train;
   if (!net.cannot_train.empty()) return invalid_argument(net.cannot_train);
   for (const char* key : {"train.model", "train.layers", "train.dropout"}) {
@@ -359,11 +415,13 @@ Status apply_net(const Files& files, const OptimizerSection& target, RunConfig& 
   }
   config.train.model = "layers";
   config.train.layers = net.layers;
-  for (std::size_t i = 0; i < net.layers.size(); ++i) {
+  count_hits(files, config.train.layers, notes);
+  drop_usual_loss(config.train.layers);
+  for (std::size_t i = 0; i < config.train.layers.size(); ++i) {
     may_set("train.layers[" + std::to_string(i) + "]", net.file, net.lines[i]);
     if (target.weight_decay != 0.0) continue;
     // Caffe lets multipliers of nothing stand.
-    config.train.layers[i].decay_factor = 1.0;
+    config.train.layers[i].decay_factor = net.layers[i].kind == LayerKind::kBatchNorm ? 0.0 : 1.0;
     config.train.layers[i].bias_decay_factor.reset();
   }
   return Status::ok();
@@ -418,8 +476,8 @@ Status apply_solver(const std::string& file, const MaySet& may_set, RunConfig& c
   PACELINE_RETURN_IF_ERROR(apply_length(files, setter, config));
   PACELINE_RETURN_IF_ERROR(apply_data(files.train, setter, config.data, may_set, notes));
   PACELINE_RETURN_IF_ERROR(apply_weights(files, setter, config));
-  PACELINE_RETURN_IF_ERROR(
-      apply_net(files, local ? config.train.inner_optimizer : config.train.optimizer, config, may_set));
+  PACELINE_RETURN_IF_ERROR(apply_net(files, local ? config.train.inner_optimizer : config.train.optimizer,
+                                     config, may_set, notes));
   return Status::ok();
 }
 

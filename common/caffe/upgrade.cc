@@ -98,7 +98,9 @@ Result<LayerParameter> upgraded(const V1LayerParameter& old, const std::string& 
   }
 #define PACELINE_MOVE(field) \
   if (old.has_##field()) *layer.mutable_##field() = old.field();
+  PACELINE_MOVE(accuracy_param)
   PACELINE_MOVE(concat_param)
+  PACELINE_MOVE(contrastive_loss_param)
   PACELINE_MOVE(convolution_param)
   PACELINE_MOVE(data_param)
   PACELINE_MOVE(dropout_param)
@@ -110,6 +112,7 @@ Result<LayerParameter> upgraded(const V1LayerParameter& old, const std::string& 
   PACELINE_MOVE(pooling_param)
   PACELINE_MOVE(relu_param)
   PACELINE_MOVE(sigmoid_param)
+  PACELINE_MOVE(slice_param)
   PACELINE_MOVE(softmax_param)
   PACELINE_MOVE(tanh_param)
   PACELINE_MOVE(transform_param)

@@ -1,4 +1,5 @@
 // What stages of a network go with: groups of whole nodes that take part in every step.
+#include <algorithm>
 #include <string>
 
 #include "common/config/checks.h"
@@ -15,6 +16,14 @@ void check_stage_cut(Judge& judge, const RunConfig& c) {
   if (!network.is_ok()) return;  // which check_network() refuses
   judge.refuse_if(network->mixes_samples(), {"pipeline.stages", "train.model"},
                   "stages do not share what batch norm measures", "a network with batch_norm", "one without");
+  judge.refuse_if(network->has_losses(), {"pipeline.stages", "train.model"},
+                  "the last stage has the only loss", "a network with loss layers", "one without");
+  const bool shares = std::any_of(network->layers.begin(), network->layers.end(),
+                                  [](const Layer& layer) { return layer.shares_weights; });
+  judge.refuse_if(shares, {"pipeline.stages", "train.model"}, "stages do not share weights",
+                  "a network with weights_of", "one without");
+  judge.refuse_if(c.train.clip_gradients.has_value(), {"train.clip_gradients", "pipeline.stages"},
+                  "no stage has the norm of a whole gradient", "clip_gradients with stages", "null");
   const Status cut = stages_of_run(c, *network).status();
   if (cut.is_ok()) return;
   const std::string& why = cut.message();

@@ -40,6 +40,9 @@ bool has_trust_ratio(const RunConfig& c) { return measures_tensors(c.train.optim
 bool scales_rate(const RunConfig& c) { return c.train.optimizer.schedule.scale != RateScale::kNone; }
 bool warms_up(const RunConfig& c) { return c.train.optimizer.schedule.warmup_versions > 0; }
 bool subtracts_values(const RunConfig& c) { return c.data.subtract == Subtract::kValues; }
+bool subtracts_places(const RunConfig& c) {
+  return c.data.subtract == Subtract::kPixel && c.data.kind != DataKind::kImages;
+}
 bool compensates(const RunConfig& c) {
   return c.train.optimizer.delay_compensation.kind != CompensationKind::kNone;
 }
@@ -127,6 +130,7 @@ const Reader kReaders[] = {
     {"train.optimizer.rho", keeps_mean_square, "kind: rmsprop or adadelta"},
     {"train.optimizer.decoupled", may_decouple, "a weight_decay above 0, and neither lars nor lamb"},
     {"train.optimizer.decay", decays, "a weight_decay above 0"},
+    {"train.optimizer.decay_norm", decays, "a weight_decay above 0"},
     {"train.optimizer.delay_compensation.lambda", compensates, "kind: constant or adaptive"},
     {"train.optimizer.delay_compensation.decay", adapts, "kind: adaptive"},
     {"train.optimizer.schedule.base_batch", scales_rate, "scale: linear or root"},
@@ -144,6 +148,7 @@ const Reader kReaders[] = {
      "kind: inv or poly"},
     {"train.optimizer.schedule.total_versions", schedule_is<ScheduleKind::kCosine, ScheduleKind::kPoly>,
      "kind: cosine or poly"},
+    {"data.mean_file", subtracts_places, "kind: cifar10 or synthetic, and subtract: pixel"},
     {"data.subtract_values", subtracts_values, "subtract: values"},
     {"train.optimizer.schedule.final_factor", schedule_is<ScheduleKind::kCosine, ScheduleKind::kPoly>,
      "kind: cosine or poly"},

@@ -21,7 +21,7 @@ struct Field {
   Use (*use)(const LayerRule&);
 };
 
-constexpr std::array<Field, 24> kFields{{
+constexpr std::array<Field, 37> kFields{{
     {"out", [](const LayerRule& rule) { return required_if(rule.has_out); }},
     {"kernel", [](const LayerRule& rule) { return required_if(rule.window != nullptr); }},
     {"stride", [](const LayerRule& rule) { return optional_if(rule.window != nullptr); }},
@@ -38,6 +38,19 @@ constexpr std::array<Field, 24> kFields{{
     {"bias", [](const LayerRule& rule) { return optional_if(rule.may_lack_bias); }},
     {"epsilon", [](const LayerRule& rule) { return optional_if(rule.is_norm); }},
     {"momentum", [](const LayerRule& rule) { return optional_if(rule.is_norm); }},
+    {"affine", [](const LayerRule& rule) { return optional_if(rule.is_norm); }},
+    {"debias", [](const LayerRule& rule) { return optional_if(rule.is_norm); }},
+    {"weights_of", [](const LayerRule& rule) { return optional_if(rule.may_share); }},
+    {"part", [](const LayerRule& rule) { return required_if(rule.is_slice); }},
+    {"parts", [](const LayerRule& rule) { return optional_if(rule.is_slice); }},
+    {"points", [](const LayerRule& rule) { return optional_if(rule.is_slice); }},
+    {"coefficients", [](const LayerRule& rule) { return optional_if(rule.has_coefficients); }},
+    {"loss_weight", [](const LayerRule& rule) { return optional_if(rule.is_loss); }},
+    {"divisor", [](const LayerRule& rule) { return optional_if(rule.has_divisor); }},
+    {"ignore_label", [](const LayerRule& rule) { return optional_if(rule.counts_hits); }},
+    {"top_k", [](const LayerRule& rule) { return optional_if(rule.counts_hits); }},
+    {"margin", [](const LayerRule& rule) { return optional_if(rule.has_margin); }},
+    {"legacy", [](const LayerRule& rule) { return optional_if(rule.has_margin); }},
     {"lr_factor", [](const LayerRule& rule) { return optional_if(rule.has_parameters); }},
     {"decay_factor", [](const LayerRule& rule) { return optional_if(rule.has_parameters); }},
     {"bias_lr_factor", [](const LayerRule& rule) { return optional_if(rule.has_parameters); }},
@@ -84,6 +97,25 @@ Domain<std::string> layer_name() {
 double usual_decay(const LayerRule& rule) { return rule.is_norm ? 0.0 : 1.0; }
 Domain<double> factor() { return real({.low = 0, .high = 1e6}); }
 
+constexpr std::int64_t kChannelsMax = 1 << 20;
+
+std::optional<Fault> read_slice(const Value& value, LayerConfig& out) {
+  if (auto wrong = read_field(value, "part", whole(0, kChannelsMax), out.part)) return wrong;
+  if (auto wrong = read_field(value, "parts", whole(0, kChannelsMax), out.parts)) return wrong;
+  return read_field(value, "points", list_of(whole(1, kChannelsMax)), out.points);
+}
+
+std::optional<Fault> read_loss(const Value& value, LayerConfig& out) {
+  const Interval weights{.low = 0, .high = 1e6};
+  if (auto wrong = read_field(value, "loss_weight", real(weights), out.loss_weight)) return wrong;
+  if (auto wrong = read_field(value, "divisor", choice<LossDivisor>(), out.divisor)) return wrong;
+  if (auto wrong = read_field(value, "ignore_label", or_null(whole(-1, 1 << 20)), out.ignore_label))
+    return wrong;
+  if (auto wrong = read_field(value, "top_k", whole(1, 1 << 16), out.top_k)) return wrong;
+  if (auto wrong = read_field(value, "margin", real(weights), out.margin)) return wrong;
+  return read_field(value, "legacy", boolean(), out.legacy);
+}
+
 std::optional<Fault> read_layer(const Value& value, LayerConfig& out) {
   const std::string expected = "a map such as {kind: conv, out: 32, kernel: 3}";
   if (value.kind != Value::Kind::kMap) return fault(value, "wrong type", expected);
@@ -118,6 +150,13 @@ std::optional<Fault> read_layer(const Value& value, LayerConfig& out) {
   const Interval above_zero{.low = 0, .high = 1, .open_low = true};
   if (auto wrong = read_field(value, "epsilon", real(above_zero), layer_config.epsilon)) return wrong;
   if (auto wrong = read_field(value, "momentum", real(above_zero), layer_config.momentum)) return wrong;
+  if (auto wrong = read_field(value, "affine", boolean(), layer_config.affine)) return wrong;
+  if (auto wrong = read_field(value, "debias", boolean(), layer_config.debias)) return wrong;
+  if (auto wrong = read_field(value, "weights_of", layer_name(), layer_config.weights_of)) return wrong;
+  if (auto wrong = read_field(value, "coefficients", list_of(real(any)), layer_config.coefficients))
+    return wrong;
+  if (auto wrong = read_slice(value, layer_config)) return wrong;
+  if (auto wrong = read_loss(value, layer_config)) return wrong;
   layer_config.decay_factor = usual_decay(layer_rule(layer_config.kind));
   if (auto wrong = read_field(value, "lr_factor", factor(), layer_config.lr_factor)) return wrong;
   if (auto wrong = read_field(value, "decay_factor", factor(), layer_config.decay_factor)) return wrong;
@@ -138,6 +177,19 @@ std::optional<Fault> read_layer(const Value& value, LayerConfig& out) {
   }
   out = layer_config;
   return std::nullopt;
+}
+
+// Those that are not as usual.
+std::string loss_fields(const LayerConfig& of) {
+  const LayerConfig usual;
+  std::string fields;
+  if (of.loss_weight != usual.loss_weight) fields += ", loss_weight: " + real({}).write(of.loss_weight);
+  if (of.divisor != usual.divisor) fields += std::string(", divisor: ") + name_of(of.divisor);
+  if (of.ignore_label) fields += ", ignore_label: " + std::to_string(*of.ignore_label);
+  if (of.top_k != usual.top_k) fields += ", top_k: " + std::to_string(of.top_k);
+  if (of.margin != usual.margin) fields += ", margin: " + real({}).write(of.margin);
+  if (of.legacy) fields += ", legacy: true";
+  return fields;
 }
 
 std::string write_layer(const LayerConfig& layer_config) {
@@ -162,6 +214,21 @@ std::string write_layer(const LayerConfig& layer_config) {
   if (layer_config.epsilon != usual.epsilon) fields += ", epsilon: " + real({}).write(layer_config.epsilon);
   if (layer_config.momentum != usual.momentum)
     fields += ", momentum: " + real({}).write(layer_config.momentum);
+  if (!layer_config.affine) fields += ", affine: false";
+  if (layer_config.debias) fields += ", debias: true";
+  if (!layer_config.weights_of.empty()) {
+    fields += ", weights_of: " + layer_name().write(layer_config.weights_of);
+  }
+  if (!layer_config.coefficients.empty()) {
+    fields += ", coefficients: " + list_of(real({})).write(layer_config.coefficients);
+  }
+  if (rule.is_slice) {
+    fields += ", part: " + std::to_string(layer_config.part);
+    if (layer_config.parts != 0) fields += ", parts: " + std::to_string(layer_config.parts);
+    if (!layer_config.points.empty())
+      fields += ", points: " + list_of(whole(0, 0)).write(layer_config.points);
+  }
+  fields += loss_fields(layer_config);
   // Only where they are not as usual: a network of before there were such fields keeps its fingerprint.
   if (layer_config.lr_factor != 1.0) fields += ", lr_factor: " + factor().write(layer_config.lr_factor);
   if (layer_config.decay_factor != usual_decay(rule)) {

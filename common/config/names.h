@@ -68,6 +68,7 @@ PACELINE_ENUM_NAMES(RateScale,
 PACELINE_ENUM_NAMES(WarmUp, {{WarmUp::kGradual, "gradual"}, {WarmUp::kConstant, "constant"}});
 PACELINE_ENUM_NAMES(MomentumForm, {{MomentumForm::kOutside, "outside"}, {MomentumForm::kInside, "inside"}});
 PACELINE_ENUM_NAMES(TensorsOf, {{TensorsOf::kAll, "all"}, {TensorsOf::kWeights, "weights"}});
+PACELINE_ENUM_NAMES(DecayNorm, {{DecayNorm::kL2, "l2"}, {DecayNorm::kL1, "l1"}});
 PACELINE_ENUM_NAMES(ScheduleKind, {{ScheduleKind::kConstant, "constant"},
                                    {ScheduleKind::kStep, "step"},
                                    {ScheduleKind::kCosine, "cosine"},
@@ -93,6 +94,9 @@ PACELINE_ENUM_NAMES(Precision,
 PACELINE_ENUM_NAMES(LayerKind, {PACELINE_LAYER_KINDS(PACELINE_LAYER_NAME)});
 #undef PACELINE_LAYER_NAME
 PACELINE_ENUM_NAMES(WindowEnd, {{WindowEnd::kFloor, "floor"}, {WindowEnd::kCeil, "ceil"}});
+PACELINE_ENUM_NAMES(LossDivisor, {{LossDivisor::kValid, "valid"},
+                                  {LossDivisor::kSamples, "samples"},
+                                  {LossDivisor::kElements, "elements"}});
 PACELINE_ENUM_NAMES(LrnRegion, {{LrnRegion::kAcross, "across"}, {LrnRegion::kWithin, "within"}});
 PACELINE_ENUM_NAMES(FillerKind, {{FillerKind::kUsual, "usual"},
                                  {FillerKind::kConstant, "constant"},

@@ -218,6 +218,8 @@ struct ScheduleSection {
 
 // Which tensors something is of: all, or weights without biases and norms.
 enum class TensorsOf { kAll, kWeights };
+// What weight decay is the gradient of: half the square of a parameter, or its absolute value.
+enum class DecayNorm { kL2, kL1 };
 
 struct OptimizerSection {
   OptimizerKind kind = OptimizerKind::kSgd;
@@ -234,6 +236,7 @@ struct OptimizerSection {
   double weight_decay = 0.0;
   bool decoupled = false;  // weight decay applied to the parameters (AdamW) instead of added to the gradient
   TensorsOf decay = TensorsOf::kAll;
+  DecayNorm decay_norm = DecayNorm::kL2;
   // lars, lamb (common/params/trust_ratio.h)
   double trust_coefficient = 0.001;       // lars
   std::optional<double> trust_ratio_max;  // null: no bound
@@ -255,6 +258,10 @@ enum class Precision { kFp32, kTf32, kBf16 };
 enum class WindowEnd { kFloor, kCeil };
 // What an LRN adds up: neighbouring channels at one place, or a square within one channel.
 enum class LrnRegion { kAcross, kWithin };
+
+// What a loss's sum over a mini-batch is divided by: samples whose label counts; samples; or, of a loss of each
+// element, elements.
+enum class LossDivisor { kValid, kSamples, kElements };
 
 // What a tensor begins with. kUsual: weights uniform in +-1 / sqrt(inputs), biases 0. The others are Caffe's
 // fillers (include/caffe/filler.hpp): fan_in is a weight's size over its first dimension.
@@ -299,6 +306,23 @@ struct LayerConfig {
   bool bias = true;                           // conv: has one
   double epsilon = 1e-5;                      // batch_norm: added to the variance
   double momentum = 0.1;  // batch_norm: the part of the way that running statistics take to new ones
+  std::string
+      weights_of{};    // conv, dense, scale: a layer before it, whose weight and bias it has; empty: its own
+  bool affine = true;  // batch_norm: has a scale and a shift
+  bool debias =
+      false;  // batch_norm: running statistics begin at nothing and are divided by their weight so far
+  std::int64_t part = 0;   // slice: which one, from 0 ...
+  std::int64_t parts = 0;  // ... of so many; 0: as `points` say
+  std::vector<std::int64_t>
+      points{};  // slice: the channels at which parts begin, from the second on; empty: equal ones
+  std::vector<double> coefficients{};  // add: what each input is multiplied by; empty: 1
+  // Of losses.
+  double loss_weight = 1.0;
+  std::optional<std::int64_t> ignore_label{};   // softmax_loss: samples with it do not count
+  LossDivisor divisor = LossDivisor::kSamples;  // softmax_loss, sigmoid_loss
+  std::int64_t top_k = 1;                       // softmax_loss: a hit is a label among so many largest
+  double margin = 1.0;                          // contrastive_loss
+  bool legacy = false;                          // contrastive_loss: margin - d^2 in place of (margin - d)^2
   bool operator==(const LayerConfig&) const = default;
 };
 
@@ -325,6 +349,8 @@ struct TrainSection {
   std::int64_t batch_size = 128;  // samples per worker and iteration
   std::int64_t accumulate = 1;    // parts that a mini-batch is computed in, one after another
   double label_smoothing = 0.0;   // share of the target that goes to all classes alike; in training alone
+  // A mini-batch's gradient whose norm is larger is scaled down to it; null: none is.
+  std::optional<double> clip_gradients;
   BatchSizing batch_balance = BatchSizing::kEqual;
   std::int64_t total_iterations = 1000;  // over all workers
   Share share = Share::kEven;
@@ -378,6 +404,7 @@ struct DataSection {
   bool augment = false;  // random crop and horizontal flip
   Subtract subtract = Subtract::kChannel;
   std::vector<double> subtract_values;  // subtract: values: of each channel, 0..255; one serves all
+  std::string mean_file;                // subtract: pixel: a binaryproto with the means; empty: computed
   std::optional<double> scale;          // what is left is multiplied by it; null: 1 / the channel's deviation
   std::int64_t classes = 10;            // images: folders of classes
   double test_share = 0.0;              // images: of one folder's pictures; 0: two folders

@@ -42,6 +42,11 @@ void add_data_and_emulate(Schema& schema) {
                      {.unit = "of 0 to 255",
                       .effect = "subtract: values: one for each channel, red first, or one for all.",
                       .trade_off = "Those that a model was trained with, where it goes on from one."}));
+  keys.push_back(
+      row(PACELINE_FIELD(data.mean_file), path_or_null(), Scope::kOneDaemon,
+          {.effect = "subtract: pixel: a Caffe mean file (binaryproto) with a mean for each place; null: "
+                     "they are computed from the training set.",
+           .trade_off = "The means that a model was trained with, where it goes on from one."}));
   keys.push_back(row(
       PACELINE_FIELD(data.scale), or_null(real({.low = 0, .high = 1000, .open_low = true})), Scope::kWholeRun,
       {.effect = "What is left is multiplied by it; null: divided by the standard deviation of "

@@ -75,6 +75,11 @@ void add_optimizer(std::vector<Key>& keys) {
            .trade_off = "weights is what papers with large mini-batches use; it leaves what sets a "
                         "layer's scale alone. Where it is not given, lars and lamb have it."}));
   keys.push_back(
+      row(PACELINE_FIELD(train.optimizer.decay_norm), choice<DecayNorm>(), Scope::kWholeRun,
+          {.effect = "l2: weight_decay times the parameter is added to the gradient; l1: weight_decay with "
+                     "the parameter's sign.",
+           .trade_off = "l1 makes parameters 0 that matter little; not with lars, lamb or decoupled."}));
+  keys.push_back(
       row(PACELINE_FIELD(train.optimizer.trust_coefficient), real({.low = 0, .high = 1000, .open_low = true}),
           Scope::kWholeRun,
           {.effect = "lars: a tensor's step is the rate times this, times the tensor's norm over its "
@@ -281,10 +286,13 @@ void add_train(Schema& schema) {
        .trade_off =
            "conv {out, kernel, stride, padding, groups, dilation, bias}, pool and average_pool {kernel, "
            "stride, padding, window_end}, dense {out}, dropout {rate}, lrn {size, alpha, beta, k, "
-           "region}, batch_norm {epsilon, momentum}, relu, sigmoid, tanh, flatten, add {from}, "
-           "concat {from}, global_average_pool; "
-           "each may have a name and a from, conv, dense and batch_norm the factors and fillers of "
-           "docs/CONFIG.md."}));
+           "region}, batch_norm {epsilon, momentum, affine, debias}, scale {bias}, relu, sigmoid, tanh, "
+           "flatten, "
+           "add {from, coefficients}, multiply, maximum and concat {from}, slice {part, parts, points}, "
+           "global_average_pool, softmax_loss, sigmoid_loss, euclidean_loss and contrastive_loss "
+           "{loss_weight}; "
+           "each may have a name and a from. docs/CONFIG.md has the fields of losses, factors, fillers and "
+           "weights_of."}));
   keys.push_back(row(
       PACELINE_FIELD(train.caffe_solver), path_or_null(), Scope::kOneDaemon,
       {.effect = "A Caffe solver.prototxt: its network, optimizer, batch size and length, for keys that are "
@@ -342,6 +350,13 @@ void add_train(Schema& schema) {
                                 "In training only: evaluations have the plain loss.",
                       .trade_off = "0.1 is usual with large mini-batches over many epochs; training losses "
                                    "are higher."}));
+  keys.push_back(row(
+      PACELINE_FIELD(train.clip_gradients), or_null(real({.low = 0, .high = 1e9, .open_low = true})),
+      Scope::kWholeRun,
+      {.unit = "norm of a mini-batch's gradient",
+       .effect = "A worker scales a gradient down to this L2 norm where it is larger; null: none is.",
+       .trade_off = "Survives rare steep places. Nothing of a gradient leaves before the whole is there; on "
+                    "the CPU."}));
   keys.push_back(row(
       PACELINE_FIELD(train.batch_balance), choice<BatchSizing>(), Scope::kWholeRun,
       {.effect = "speed: mini-batches in multiples of 8 follow each node's measured speed, as many samples "

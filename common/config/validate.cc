@@ -134,6 +134,9 @@ void check_layers(Judge& judge, const RunConfig& c, const NetworkSpec& network) 
   judge.refuse_if(train.batch_norm_group > 1 && !network.mixes_samples(),
                   {"train.batch_norm_group", "train.model"}, "a network without batch_norm",
                   std::to_string(train.batch_norm_group), "1");
+  judge.refuse_if(train.clip_gradients && train.device == Device::kCuda,
+                  {"train.clip_gradients", "train.device"}, "gradients stay on a GPU",
+                  "clip_gradients with device: cuda", "device: cpu, or null");
   judge.refuse_if(
       train.accumulate > 1 && network.mixes_samples() && train.batch_size / train.accumulate == 1,
       {"train.accumulate", "train.batch_size"}, "a part of one sample, which a batch_norm cannot measure",
@@ -211,6 +214,11 @@ void check_rule(Judge& judge, const RunConfig& c, const OptimizerSection& optimi
   judge.refuse_if(of_caffe && on_gpu, {kind.c_str(), "train.device", "server.device"},
                   "there is no such optimizer on a GPU", std::string("kind: ") + name_of(optimizer.kind),
                   "train.device: cpu and server.device: cpu, or kind: sgd, momentum or adam");
+  const std::string decay_norm = at + ".decay_norm";
+  const bool l1 = optimizer.weight_decay > 0 && optimizer.decay_norm == DecayNorm::kL1;
+  judge.refuse_if(l1 && (measures_tensors(optimizer.kind) || optimizer.decoupled),
+                  {decay_norm.c_str(), kind.c_str()}, "decay that is not coupled has the norm l2",
+                  "l1 with lars, lamb or decoupled", "l2");
   check_large_batches(judge, c, optimizer, at);
   const auto& turns = schedule.step_at;
   judge.refuse_if(schedule.kind == ScheduleKind::kMultistep && turns.empty(),

@@ -62,6 +62,8 @@ PACELINE_HOST_DEVICE float stepped(const Element& element, int i, float paramete
   switch (element.decay.kind) {
     case Decay::kCoupled:
       return element.template to<Decay::kCoupled>(i, parameter, gradient);
+    case Decay::kSign:
+      return element.template to<Decay::kSign>(i, parameter, gradient);
     case Decay::kDecoupled:
       return element.template to<Decay::kDecoupled>(i, parameter, gradient);
     case Decay::kNone:

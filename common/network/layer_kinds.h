@@ -24,7 +24,15 @@
   X(kLrn, lrn, false)                               \
   X(kSigmoid, sigmoid, false)                       \
   X(kTanh, tanh, false)                             \
-  X(kBatchNorm, batch_norm, false)
+  X(kBatchNorm, batch_norm, false)                  \
+  X(kScale, scale, false)                           \
+  X(kSlice, slice, false)                           \
+  X(kMultiply, multiply, false)                     \
+  X(kMaximum, maximum, false)                       \
+  X(kSoftmaxLoss, softmax_loss, false)              \
+  X(kSigmoidLoss, sigmoid_loss, false)              \
+  X(kEuclideanLoss, euclidean_loss, false)          \
+  X(kContrastiveLoss, contrastive_loss, false)
 
 namespace paceline {
 

@@ -1,5 +1,7 @@
 #include "common/network/layer_rule.h"
 
+#include <algorithm>
+#include <cmath>
 #include <string>
 #include <utility>
 
@@ -79,17 +81,85 @@ Result<std::int64_t> LayerDraft::windows(WindowEnd end, std::int64_t room, std::
                           ", input " + to_string(layer_.in) + ", expected a stride of at most the kernel");
 }
 
-Status LayerDraft::add_parameters(const LayerConfig& config, std::vector<std::int64_t> weight_shape) {
+Status LayerDraft::become_loss(const LayerConfig& config) {
+  if (!(config.loss_weight >= 0.0 && std::isfinite(config.loss_weight))) {
+    return invalid_argument("loss_weight " + std::to_string(config.loss_weight) + ", expected 0 or more");
+  }
+  layer_.loss.is_one = true;
+  layer_.loss.weight = config.loss_weight;
+  layer_.out = {1, 1, 1};
+  layer_.is_vector = true;
+  return Status::ok();
+}
+
+Status LayerDraft::check_one_shape() const {
+  for (const Shape& shape : in_) {
+    if (shape == in_.front()) continue;
+    return invalid_argument("inputs of " + to_string(in_.front()) + " and " + to_string(shape) +
+                            ", expected inputs of one shape");
+  }
+  return Status::ok();
+}
+
+Status LayerDraft::check_compared() const {
+  if (in_.size() > 1 && in_[0].size() != in_[1].size()) {
+    return invalid_argument("inputs of " + to_string(in_[0]) + " and " + to_string(in_[1]) +
+                            ", expected inputs of one size");
+  }
+  if (in_.size() > 1 || in_[0].size() == 1) return Status::ok();
+  return invalid_argument("one input of " + to_string(in_[0]) +
+                          ", expected two, or one number that is compared with the label");
+}
+
+Status LayerDraft::share_parameters(const LayerConfig& config,
+                                    const std::vector<std::int64_t>& weight_shape) {
+  const LayerConfig none;
+  if (config.lr_factor != 1.0 || config.decay_factor != 1.0 || config.bias_lr_factor ||
+      config.bias_decay_factor || config.weight_init != none.weight_init ||
+      config.bias_init != none.bias_init) {
+    return invalid_argument("weights_of " + config.weights_of +
+                            " beside factors or fillers of its own, expected that layer's alone");
+  }
+  layer_.shares_weights = true;
+  PACELINE_ASSIGN_OR_RETURN(layer_.weight, shared_tensor(config.weights_of + ".weight", weight_shape));
+  if (!config.bias) return Status::ok();
+  PACELINE_ASSIGN_OR_RETURN(layer_.bias, shared_tensor(config.weights_of + ".bias", {weight_shape.front()}));
+  return Status::ok();
+}
+
+Result<ParameterRange> LayerDraft::shared_tensor(const std::string& name,
+                                                 const std::vector<std::int64_t>& shape) const {
+  const auto shown = [](const std::vector<std::int64_t>& dims) {
+    std::string text;
+    for (const std::int64_t dim : dims) text += (text.empty() ? "" : "x") + std::to_string(dim);
+    return text;
+  };
+  const auto& tensors = layout_.tensors();
+  const auto at =
+      std::find_if(tensors.begin(), tensors.end(), [&](const Tensor& tensor) { return tensor.name == name; });
+  if (at == tensors.end()) {
+    return invalid_argument("weights_of: there is no " + name +
+                            ", expected a layer before it with weights of its own");
+  }
+  if (at->shape != shape) {
+    return invalid_argument("weights_of: " + name + " is " + shown(at->shape) + ", expected " + shown(shape));
+  }
+  return ParameterRange{at->offset, at->size()};
+}
+
+Status LayerDraft::add_parameters(const LayerConfig& config, std::vector<std::int64_t> weight_shape,
+                                  TensorRole weight_role) {
+  if (!config.weights_of.empty()) return share_parameters(config, weight_shape);
   const std::int64_t outputs = weight_shape.front();
+  const TensorRole bias_role = weight_role == TensorRole::kNorm ? TensorRole::kNorm : TensorRole::kBias;
   layer_.weight_init = config.weight_init;
   layer_.bias_init = config.bias_init;
-  PACELINE_ASSIGN_OR_RETURN(layer_.weight,
-                            add_tensor(layer_.name + ".weight", std::move(weight_shape),
-                                       {TensorRole::kWeight, config.lr_factor, config.decay_factor}));
+  PACELINE_ASSIGN_OR_RETURN(layer_.weight, add_tensor(layer_.name + ".weight", std::move(weight_shape),
+                                                      {weight_role, config.lr_factor, config.decay_factor}));
   if (!config.bias) return Status::ok();
   PACELINE_ASSIGN_OR_RETURN(layer_.bias,
                             add_tensor(layer_.name + ".bias", {outputs},
-                                       {TensorRole::kBias, config.bias_lr_factor.value_or(config.lr_factor),
+                                       {bias_role, config.bias_lr_factor.value_or(config.lr_factor),
                                         config.bias_decay_factor.value_or(config.decay_factor)}));
   return Status::ok();
 }
@@ -104,14 +174,18 @@ Status LayerDraft::add_norm(const LayerConfig& config) {
   const double bias_lr = config.bias_lr_factor.value_or(config.lr_factor);
   const double bias_decay = config.bias_decay_factor.value_or(config.decay_factor);
   const TensorTraits buffer{TensorRole::kBuffer, config.momentum, 0.0};
-  PACELINE_ASSIGN_OR_RETURN(layer_.weight,
-                            add_tensor(layer_.name + ".weight", channels,
-                                       {TensorRole::kNorm, config.lr_factor, config.decay_factor}));
-  PACELINE_ASSIGN_OR_RETURN(
-      layer_.bias, add_tensor(layer_.name + ".bias", channels, {TensorRole::kNorm, bias_lr, bias_decay}));
+  if (config.affine) {
+    PACELINE_ASSIGN_OR_RETURN(layer_.weight,
+                              add_tensor(layer_.name + ".weight", channels,
+                                         {TensorRole::kNorm, config.lr_factor, config.decay_factor}));
+    PACELINE_ASSIGN_OR_RETURN(
+        layer_.bias, add_tensor(layer_.name + ".bias", channels, {TensorRole::kNorm, bias_lr, bias_decay}));
+  }
   PACELINE_ASSIGN_OR_RETURN(layer_.running_mean, add_tensor(layer_.name + ".running_mean", channels, buffer));
   PACELINE_ASSIGN_OR_RETURN(layer_.running_variance,
                             add_tensor(layer_.name + ".running_var", channels, buffer));
+  if (!config.debias) return Status::ok();
+  PACELINE_ASSIGN_OR_RETURN(layer_.running_weight, add_tensor(layer_.name + ".running_weight", {1}, buffer));
   return Status::ok();
 }
 

@@ -36,7 +36,14 @@ struct LayerRule {
   bool is_lrn = false;          // size, alpha, beta, k, region
   bool has_parameters = false;  // a weight and a bias, and so lr_factor and decay_factor
   bool may_lack_bias = false;
-  bool is_norm = false;  // epsilon, momentum; decay_factor is 0 where it is not given
+  bool is_norm = false;    // epsilon, momentum, affine, debias; decay_factor is 0 where it is not given
+  bool may_share = false;  // weights_of
+  bool is_slice = false;   // part, parts, points
+  bool has_coefficients = false;
+  bool is_loss = false;      // loss_weight; its output is the loss of each sample
+  bool counts_hits = false;  // ignore_label, top_k; its first input is the scores
+  bool has_divisor = false;
+  bool has_margin = false;  // and legacy
   // Whether it may be the last of a network, whose output is one logit for each class.
   bool gives_logits = false;
   // Checks the configuration's numbers and fills the draft's layer: its numbers, `out`, and its parameters.
@@ -65,15 +72,27 @@ class LayerDraft {
   Status slide_window(const LayerConfig& config, const WindowDefaults& defaults);
 
   // Adds "<name>.weight" with this shape and, where it has one, "<name>.bias" with its first dimension to the
-  // layout. Errors: kInvalidArgument.
-  Status add_parameters(const LayerConfig& config, std::vector<std::int64_t> weight_shape);
+  // layout; of a layer with `weights_of` it finds those of the other. Errors: kInvalidArgument.
+  Status add_parameters(const LayerConfig& config, std::vector<std::int64_t> weight_shape,
+                        TensorRole weight_role = TensorRole::kWeight);
 
-  // Adds "<name>.weight", "<name>.bias", "<name>.running_mean" and "<name>.running_var", one number a channel, to
-  // the layout, which is what PyTorch calls them. Errors: kInvalidArgument.
+  // Of a loss: its output is one number, and its weight is taken. Errors: kInvalidArgument.
+  Status become_loss(const LayerConfig& config);
+
+  // Whether all inputs have one shape. Errors: kInvalidArgument, with the first that has another.
+  Status check_one_shape() const;
+  // Whether there are two of one shape, or one of one number, which is compared with the label. Errors: as above.
+  Status check_compared() const;
+
+  // Adds "<name>.weight", "<name>.bias" (both if affine), "<name>.running_mean" and "<name>.running_var", one number
+  // a channel, to the layout, which is what PyTorch calls them; and "<name>.running_weight" if they are debiased.
+  // Errors: kInvalidArgument.
   Status add_norm(const LayerConfig& config);
 
  private:
   Result<std::int64_t> windows(WindowEnd end, std::int64_t room, std::int64_t size) const;
+  Status share_parameters(const LayerConfig& config, const std::vector<std::int64_t>& weight_shape);
+  Result<ParameterRange> shared_tensor(const std::string& name, const std::vector<std::int64_t>& shape) const;
   Result<ParameterRange> add_tensor(const std::string& name, std::vector<std::int64_t> shape,
                                     const TensorTraits& traits);
 

@@ -77,9 +77,25 @@ Status check_unused_fields(const LayerConfig& config, const LayerRule& rule) {
       config.bias_lr_factor || config.bias_decay_factor || config.bias_init != FillerConfig{};
   if (!config.bias && of_bias) return invalid_argument("`bias: false` beside what its bias would be");
   if (!rule.may_lack_bias && !config.bias) return invalid_argument("has no `bias` that it could lack");
-  if (!rule.is_norm &&
-      (config.epsilon != LayerConfig{}.epsilon || config.momentum != LayerConfig{}.momentum)) {
-    return invalid_argument("has no `epsilon` and no `momentum`");
+  const LayerConfig none;
+  if (!rule.is_norm && (config.epsilon != none.epsilon || config.momentum != none.momentum ||
+                        config.affine != none.affine || config.debias != none.debias)) {
+    return invalid_argument("has no `epsilon`, `momentum`, `affine` and `debias`");
+  }
+  if (!rule.may_share && !config.weights_of.empty()) return invalid_argument("has no `weights_of`");
+  if (!rule.is_slice && (config.part != 0 || config.parts != 0 || !config.points.empty())) {
+    return invalid_argument("has no `part`, `parts` and `points`");
+  }
+  if (!rule.has_coefficients && !config.coefficients.empty())
+    return invalid_argument("has no `coefficients`");
+  if (!rule.is_loss && config.loss_weight != none.loss_weight)
+    return invalid_argument("has no `loss_weight`");
+  if (!rule.counts_hits && (config.ignore_label || config.top_k != none.top_k)) {
+    return invalid_argument("has no `ignore_label` and `top_k`");
+  }
+  if (!rule.has_divisor && config.divisor != none.divisor) return invalid_argument("has no `divisor`");
+  if (!rule.has_margin && (config.margin != none.margin || config.legacy != none.legacy)) {
+    return invalid_argument("has no `margin` and `legacy`");
   }
   if (!rule.has_groups && config.groups != 1) return invalid_argument("has no `groups`");
   if (!rule.has_groups && config.dilation != 1) return invalid_argument("has no `dilation`");
@@ -158,12 +174,29 @@ class Builder {
   // After the last.
   Status check_all_are_read() const {
     const std::vector<int> readers = spec_.readers();
-    for (std::size_t value = 1; value + 1 < readers.size(); ++value) {
+    // Without losses the last one gives the logits.
+    const std::size_t end = spec_.has_losses() ? readers.size() : readers.size() - 1;
+    for (std::size_t value = 1; value < end; ++value) {
       const Layer& layer = spec_.layers[value - 1];
-      if (readers[value] > 0) continue;
+      if (readers[value] > 0 || layer.loss.is_one) continue;
       return invalid_argument(place(value - 1, layer.kind) + ": no layer reads " + layer.name +
                               ", expected one whose `from` names it");
     }
+    return Status::ok();
+  }
+
+  // After the last: the last softmax_loss is the one that hits are counted by; all have a score for each class.
+  Status finish_losses() {
+    Layer* last = nullptr;
+    for (std::size_t i = 0; i < spec_.layers.size(); ++i) {
+      Layer& layer = spec_.layers[i];
+      if (!layer_rule(layer.kind).counts_hits) continue;
+      last = &layer;
+      if (spec_.classes == kAnyClasses || layer.in.size() == spec_.classes) continue;
+      return invalid_argument(place(i, layer.kind) + ": scores of out " + std::to_string(layer.in.size()) +
+                              ", expected " + std::to_string(spec_.classes) + " (the number of classes)");
+    }
+    if (last != nullptr) last->loss.counts_hits = true;
     return Status::ok();
   }
 
@@ -184,10 +217,16 @@ class Builder {
       inputs.push_back(value->second);
     }
     if (inputs.empty()) inputs.push_back(spec_.layers.size());
+    for (const std::size_t value : inputs) {
+      if (value == 0 || !spec_.layers[value - 1].loss.is_one) continue;
+      return invalid_argument("from " + spec_.layers[value - 1].name +
+                              ", which is a loss, expected another layer");
+    }
     const auto count = static_cast<int>(inputs.size());
     if (count >= rule.inputs_min && count <= rule.inputs_max) return inputs;
-    const std::string needed =
-        std::to_string(rule.inputs_min) + (rule.inputs_max > rule.inputs_min ? " or more" : "");
+    const std::string needed = std::to_string(rule.inputs_min) + (rule.inputs_max == rule.inputs_min ? ""
+                                                                  : rule.inputs_max == 2             ? " or 2"
+                                                                                         : " or more");
     return invalid_argument(std::to_string(count) + (count == 1 ? " input" : " inputs") + ", expected " +
                             needed);
   }
@@ -215,7 +254,7 @@ std::string to_string(const Shape& shape) {
 
 std::int64_t NetworkSpec::trained() const {
   std::int64_t floats = layout.size();
-  for (const Layer& layer : layers) floats -= layer.running_mean.size + layer.running_variance.size;
+  for (const Layer& layer : layers) floats -= layer.buffers();
   return floats;
 }
 
@@ -239,8 +278,18 @@ Result<NetworkSpec> build_network(const TrainSection& train, Shape input, std::i
   }
   // A network that is only looked at may have several ends.
   if (classes != kAnyClasses) PACELINE_RETURN_IF_ERROR(builder.check_all_are_read());
+  PACELINE_RETURN_IF_ERROR(builder.finish_losses());
   NetworkSpec network = builder.take();
   network.label_smoothing = train.label_smoothing;
+  if (network.has_losses()) {
+    if (train.label_smoothing != 0.0) {
+      return invalid_argument(
+          "train.label_smoothing: is for a network whose last layer gives the logits, expected 0 "
+          "beside loss layers");
+    }
+    if (classes == kAnyClasses) network.classes = network.layers.back().in.size();
+    return network;
+  }
   if (classes == kAnyClasses) {
     network.classes = network.layers.back().out.size();
     return network;
@@ -285,8 +334,13 @@ void initialize_parameters(const NetworkSpec& network, std::uint64_t seed, std::
       std::to_string(parameters.size()) + " floats, expected " + std::to_string(network.layout.size()));
   std::uint64_t tensor = 0;
   for (const Layer& layer : network.layers) {
-    if (layer.weight.size == 0) continue;
+    if (layer.tensors().size == 0) continue;
     const auto of = [&](const ParameterRange& range) { return parameters.subspan(range.offset, range.size); };
+    const std::span<float> variance = of(layer.running_variance);
+    std::ranges::fill(of(layer.running_mean), 0.0F);
+    std::fill(variance.begin(), variance.end(), layer.running_weight.size > 0 ? 0.0F : 1.0F);
+    std::ranges::fill(of(layer.running_weight), 0.0F);
+    if (layer.weight.size == 0) continue;
     CounterRandom random(seed, Stream::kInitialParameters, tensor);
     if (layer.weight_init.kind != FillerKind::kUsual) {
       fill(layer.weight_init, fans_of(layer), random, of(layer.weight));
@@ -304,10 +358,6 @@ void initialize_parameters(const NetworkSpec& network, std::uint64_t seed, std::
     } else {
       std::fill(bias.begin(), bias.end(), 0.0F);
     }
-    const std::span<float> mean = of(layer.running_mean);
-    const std::span<float> variance = of(layer.running_variance);
-    std::fill(mean.begin(), mean.end(), 0.0F);
-    std::fill(variance.begin(), variance.end(), 1.0F);
     tensor += 2;  // weight, bias
   }
 }

@@ -19,7 +19,8 @@
 //   layers   0 conv {0}   1 relu {1}   2 conv {2}   3 add {3, 2}   4 relu {4}   ...
 //
 // The loss is the softmax cross-entropy, averaged over the mini-batch; in training with smoothed labels
-// (worker/model/loss.h).
+// (worker/model/loss.h). A network may have loss layers instead, anywhere: each gives one number for each sample, and
+// the loss is the sum of their means, each times its weight.
 #pragma once
 
 #include <algorithm>
@@ -64,6 +65,18 @@ struct LrnConfig {
   double k = 1.0;
 };
 
+// What a loss layer gives is the loss of each sample; the network's loss is the sum of their means times their weights.
+struct LossConfig {
+  bool is_one = false;
+  bool counts_hits = false;  // softmax_loss: its inputs are the scores that accuracy is counted by
+  double weight = 1.0;
+  std::optional<std::int64_t> ignore_label{};
+  LossDivisor divisor = LossDivisor::kSamples;
+  std::int64_t top_k = 1;
+  double margin = 1.0;
+  bool legacy = false;
+};
+
 // One layer with its shapes. Fields that a kind does not use keep their defaults.
 struct Layer {
   LayerKind kind{};
@@ -71,37 +84,48 @@ struct Layer {
   std::vector<std::size_t> inputs{};  // values, each of a layer in front of it
   Shape in;                           // of the first input
   Shape out;
-  bool is_random = false;     // dropout: what it does to a sample depends on the sample's id and epoch
-  bool is_vector = false;     // its output is units without a place: no window can slide over it
-  std::int64_t kernel = 1;    // conv, pool (max), average_pool: square
-  std::int64_t stride = 1;    // of the same
-  std::int64_t padding = 0;   // conv (zeros), pool (never the maximum), average_pool (zeros that count)
-  std::int64_t groups = 1;    // conv: group g of the outputs sees group g of the inputs alone
-  std::int64_t dilation = 1;  // conv: the distance of a kernel's elements
-  LrnConfig lrn{};            // lrn
-  double rate = 0.0;          // dropout: probability of zeroing; the rest is scaled by 1 / (1 - rate)
-  double epsilon = 0.0;       // batch_norm: added to the variance
-  // conv: out, in / groups, kernel, kernel; dense: out, in (in = C*H*W of its input); batch_norm: gamma, out
+  bool is_random = false;          // dropout: what it does to a sample depends on the sample's id and epoch
+  bool is_vector = false;          // its output is units without a place: no window can slide over it
+  std::int64_t kernel = 1;         // conv, pool (max), average_pool: square
+  std::int64_t stride = 1;         // of the same
+  std::int64_t padding = 0;        // conv (zeros), pool (never the maximum), average_pool (zeros that count)
+  std::int64_t groups = 1;         // conv: group g of the outputs sees group g of the inputs alone
+  std::int64_t dilation = 1;       // conv: the distance of a kernel's elements
+  LrnConfig lrn{};                 // lrn
+  double rate = 0.0;               // dropout: probability of zeroing; the rest is scaled by 1 / (1 - rate)
+  double epsilon = 0.0;            // batch_norm: added to the variance
+  std::int64_t first_channel = 0;  // slice: of its input
+  std::vector<double> coefficients{};  // add: of each input; empty: 1
+  LossConfig loss{};                   // the losses
+  // conv: out, in / groups, kernel, kernel; dense: out, in (in = C*H*W of its input); batch_norm, if it has one, and
+  // scale: gamma, out
   ParameterRange weight;
   ParameterRange bias;  // out, or none; batch_norm: beta
+  bool shares_weights =
+      false;  // both are a layer's in front of it: the gradient is the sum over all that have them
   // batch_norm, out each: buffers (common/params/layout.h), which evaluations normalise with. They lie behind the
   // bias. In a gradient's place they are the mini-batch's own, the variance with n / (n - 1) (Bessel).
   ParameterRange running_mean;
   ParameterRange running_variance;
+  // One number, or none: the two above are sums of what was measured, each with the same weights, and this is the sum
+  // of the weights. 0: nothing was measured, and both count as 0. Its measurement is 1.
+  ParameterRange running_weight;
   FillerConfig weight_init{};  // what the two begin with
   FillerConfig bias_init{};
 
   // Whether what it makes of a sample in training depends on the rest of its mini-batch.
   bool mixes_samples() const { return running_mean.size > 0; }
 
-  // All that it has in the flat vector.
+  // All of its own in the flat vector; nothing where it has another layer's.
   ParameterRange tensors() const {
-    return {weight.offset, weight.size + bias.size + running_mean.size + running_variance.size};
+    if (shares_weights) return {};
+    return {weight.size > 0 ? weight.offset : running_mean.offset, weight.size + bias.size + buffers()};
   }
+  std::int64_t buffers() const { return running_mean.size + running_variance.size + running_weight.size; }
 
   // Products that are added up for one sample, of a layer with a weight; else 0.
   std::int64_t multiply_adds() const {
-    if (mixes_samples()) return 0;
+    if (kind == LayerKind::kScale || mixes_samples()) return 0;
     return weight.size / std::max<std::int64_t>(1, out.channels) * out.size();
   }
 };
@@ -110,10 +134,14 @@ struct Layer {
 struct NetworkSpec {
   Shape input;
   std::int64_t classes = 0;
-  std::vector<Layer> layers;  // in the order they are applied; the last gives `classes` logits
-  Layout layout;              // conv1.weight, conv1.bias, ..., fc1.weight, fc1.bias, ...
+  std::vector<Layer>
+      layers;     // in the order they are applied; the last gives `classes` logits, or some are losses
+  Layout layout;  // conv1.weight, conv1.bias, ..., fc1.weight, fc1.bias, ...
   double label_smoothing = 0.0;
 
+  bool has_losses() const {
+    return std::any_of(layers.begin(), layers.end(), [](const Layer& layer) { return layer.loss.is_one; });
+  }
   // What an optimizer trains, in floats: the layout without its buffers.
   std::int64_t trained() const;
   bool mixes_samples() const {
@@ -131,7 +159,7 @@ inline constexpr std::int64_t kAnyClasses = 0;
 // The network that `train` describes: a ready-made one (ready_made.h), or its own `layers`. A layer reads those
 // that its `from` names ("input": the image), without one the layer before it. Errors: kInvalidArgument, also
 // for a name that is given twice or that no layer before has, a wrong number of inputs, and a layer that
-// nobody reads; the message begins with the key and a colon (`train.layers[3]: conv: kernel 9 is larger
+// nobody reads but a loss; the message begins with the key and a colon (`train.layers[3]: conv: kernel 9 is larger
 // ...`), which common/config's check relies on.
 Result<NetworkSpec> build_network(const TrainSection& train, Shape input = {3, 32, 32},
                                   std::int64_t classes = 10);

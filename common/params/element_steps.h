@@ -43,10 +43,15 @@ PACELINE_HOST_DEVICE inline Number towards(Number buffer, Number measurement, fl
   return normal_or_zero(kept * buffer + measured * measurement);
 }
 
-// The gradient with coupled decay in it.
+// The gradient with coupled decay in it, or with that of the absolute value.
 template <Decay kDecay, typename Number>
 PACELINE_HOST_DEVICE inline Number decayed_gradient(Number gradient, Number parameter, float weight) {
   if constexpr (kDecay == Decay::kCoupled) return gradient + weight * parameter;
+  if constexpr (kDecay == Decay::kSign) {
+    const Number none = Number{};
+    const Number some = none + weight;
+    return gradient + ((parameter > 0.0F ? some : none) - (parameter < 0.0F ? some : none));
+  }
   return gradient;
 }
 

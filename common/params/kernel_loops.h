@@ -247,6 +247,8 @@ inline auto by_decay(Decay kind, const Loop& loop) {
   switch (kind) {
     case Decay::kCoupled:
       return loop.template operator()<Decay::kCoupled>();
+    case Decay::kSign:
+      return loop.template operator()<Decay::kSign>();
     case Decay::kDecoupled:
       return loop.template operator()<Decay::kDecoupled>();
     case Decay::kNone:

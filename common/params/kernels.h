@@ -25,8 +25,9 @@ namespace paceline::kernels {
 // first, but for Adam's loops, of which AVX2's are the fastest.
 enum class InstructionSet { kPlain, kAvx2, kAvx512 };
 
-// How weight decay enters; `weight` is wd for kCoupled and lr * wd for kDecoupled.
-enum class Decay { kNone, kCoupled, kDecoupled };
+// How weight decay enters; `weight` is wd for kCoupled and kSign (the parameter's sign times it), and lr * wd for
+// kDecoupled.
+enum class Decay { kNone, kCoupled, kSign, kDecoupled };
 struct WeightDecay {
   Decay kind = Decay::kNone;
   float weight = 0.0F;

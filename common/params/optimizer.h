@@ -5,6 +5,7 @@
 //
 // With g the gradient, p the parameter, lr the learning rate, wd the weight decay (all element by element):
 //   coupled decay      g <- g + wd p          decoupled: lr wd p is taken from p instead
+//   with decay_norm l1 g <- g + wd sign(p)    sign(0) is 0
 //                                             (AdamW; Loshchilov, Hutter, 2019)
 //   sgd                p <- p - lr g
 //   momentum mu        u <- mu u + g;         p <- p - lr u       (Nesterov: p <- p - lr (g + mu u))

@@ -8,7 +8,8 @@ kernels::WeightDecay weight_decay(const OptimizerSection& settings, double learn
   const double decay = settings.weight_decay * factor;
   if (decay == 0.0) return {};
   const bool decoupled = settings.kind == OptimizerKind::kLamb || settings.decoupled;
-  if (!decoupled) return {kernels::Decay::kCoupled, static_cast<float>(decay)};
+  const bool l1 = settings.decay_norm == DecayNorm::kL1;
+  if (!decoupled) return {l1 ? kernels::Decay::kSign : kernels::Decay::kCoupled, static_cast<float>(decay)};
   return {kernels::Decay::kDecoupled, static_cast<float>(learning_rate * decay)};
 }
 

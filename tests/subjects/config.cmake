@@ -4,7 +4,8 @@ paceline_test(config_test NOT_TSAN
           unit/config_command_line_test.cc
   LIBS paceline_config paceline_sync paceline_tools)
 # Caffe's nets, solvers and weights.
-paceline_test(caffe_test NOT_TSAN SOURCES unit/caffe_test.cc LIBS paceline_model_table paceline_caffe paceline_config paceline_network)
+paceline_test(caffe_test NOT_TSAN SOURCES unit/caffe_test.cc unit/caffe_nets_test.cc
+  LIBS paceline_model_table paceline_caffe paceline_config paceline_network paceline_model)
 
 target_compile_definitions(config_test PRIVATE PACELINE_CONFIGS_DIR="${PROJECT_SOURCE_DIR}/configs")
 

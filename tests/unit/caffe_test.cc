@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "common/caffe/colours.h"
+#include "common/caffe/mean_file.h"
 #include "common/caffe/net.h"
 #include "common/caffe/solver.h"
 #include "common/caffe/weights.h"
@@ -16,42 +17,14 @@
 #include "common/network/network.h"
 #include "common/params/init_from.h"
 #include "common/params/schedule.h"
-#include "tests/unit/temp_folder.h"
+#include "tests/unit/caffe_files.h"
 #include "tools/export.h"
-#include "tools/model.h"
 
 using namespace paceline;
+using namespace paceline::prototxt;
 using Catch::Contains;
 
 namespace {
-
-std::string conv(const std::string& name, const std::string& from, const std::string& top,
-                 const std::string& numbers) {
-  return "layer { name: '" + name + "' type: 'Convolution' bottom: '" + from + "' top: '" + top +
-         "' convolution_param { " + numbers + " weight_filler { type: 'xavier' } } }\n";
-}
-std::string pool(const std::string& name, const std::string& from, const std::string& top,
-                 const std::string& numbers = "pool: MAX kernel_size: 3 stride: 2") {
-  return "layer { name: '" + name + "' type: 'Pooling' bottom: '" + from + "' top: '" + top +
-         "' pooling_param { " + numbers + " } }\n";
-}
-std::string dense(const std::string& name, const std::string& from, const std::string& top, int out) {
-  return "layer { name: '" + name + "' type: 'InnerProduct' bottom: '" + from + "' top: '" + top +
-         "' inner_product_param { num_output: " + std::to_string(out) + " } }\n";
-}
-std::string plain(const std::string& type, const std::string& blob, const std::string& more = "") {
-  return "layer { name: '" + type + "_" + blob + "' type: '" + type + "' bottom: '" + blob + "' top: '" +
-         blob + "' " + more + " }\n";
-}
-std::string data(const std::string& phase, int batch, const std::string& transform = "") {
-  return "layer { name: 'd' type: 'Data' top: 'data' top: 'label' include { phase: " + phase +
-         " } transform_param { " + transform +
-         " } data_param { source: 'lmdb' batch_size: " + std::to_string(batch) + " } }\n";
-}
-const std::string kEnd =
-    "layer { name: 'right' type: 'Accuracy' bottom: 'scores' bottom: 'label' top: 'right' include { phase: "
-    "TEST } }\n"
-    "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'scores' bottom: 'label' top: 'loss' }\n";
 
 // Of the kind of LeNet, for 28 x 28 grey pixels: 431,080 parameters.
 const std::string kLenet = "name: 'digits'\n" + data("TRAIN", 64, "scale: 0.00390625") + data("TEST", 100) +
@@ -90,60 +63,6 @@ const std::string kAlex =
     dense("fc7", "fc6", "fc7", 4096) + plain("ReLU", "fc7") + dense("fc8", "fc7", "fc8", 1000) +
     "layer { name: 'prob' type: 'Softmax' bottom: 'fc8' top: 'prob' }\n";
 
-const std::string kSolver =
-    "net: 'net.prototxt'\nbase_lr: 0.001\nmomentum: 0.9\nweight_decay: 0.004\nlr_policy: 'fixed'\n"
-    "max_iter: 4000\ntest_iter: 100\ntest_interval: 500\nsnapshot: 4000\nsolver_mode: CPU\n";
-
-// The same without evaluations, for nets that have no phase TEST.
-const std::string kTrainOnly = [] {
-  std::string solver = kSolver;
-  return solver.replace(solver.find("test_iter"), std::string("test_iter: 100\ntest_interval: 500\n").size(),
-                        "");
-}();
-
-class Files {
- public:
-  Files() {
-    put("run.yaml", "train: {caffe_solver: " + path("solver.prototxt") + "}\ndata: {path: /data}\n");
-  }
-
-  std::string path(const std::string& name) const { return (folder_.path() / name).string(); }
-  void put(const std::string& name, const std::string& text) const { std::ofstream(path(name)) << text; }
-
-  // The configuration of these, or its error; of a path only the name.
-  Result<RunConfig> load(const std::string& net, const std::string& solver = kSolver,
-                         const std::vector<std::string>& overrides = {}) {
-    put("net.prototxt", net);
-    put("solver.prototxt", solver);
-    notes.clear();
-    return load_config(path("run.yaml"), overrides, LoadFor::kReading, &notes);
-  }
-  std::string refusal(const std::string& net, const std::string& solver = kTrainOnly,
-                      const std::vector<std::string>& overrides = {}) {
-    const auto config = load(net, solver, overrides);
-    if (config.is_ok()) return "accepted";
-    std::string line = config.status().message();
-    const std::string folder = folder_.path().string() + "/";
-    for (std::size_t at; (at = line.find(folder)) != std::string::npos;) line.erase(at, folder.size());
-    CHECK(line.find('\n') == std::string::npos);
-    return line;
-  }
-  // What `paceline model` prints.
-  std::string model(const std::string& net, const std::string& input = "",
-                    const std::string& phase = "train") {
-    put("net.prototxt", net);
-    std::ostringstream out;
-    return paceline::model({.path = path("net.prototxt"), .input = input, .phase = phase}, out, out) == 0
-               ? out.str()
-               : "refused: " + out.str();
-  }
-
-  std::vector<std::string> notes;
-
- private:
-  const testing::TempFolder folder_;
-};
-
 // A field of bytes as the wire has it.
 std::string field(int number, const std::string& bytes) {
   std::string key;
@@ -155,11 +74,6 @@ std::string field(int number, const std::string& bytes) {
 }
 std::string floats(std::vector<float> values) {
   return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)};
-}
-
-std::string last_line(const std::string& text) {
-  const std::size_t end = text.find_last_not_of('\n');
-  return text.substr(text.rfind('\n', end) + 1, end - text.rfind('\n', end));
 }
 
 }  // namespace
@@ -199,7 +113,8 @@ TEST_CASE("a_solver_says_network_optimizer_and_length") {
   CHECK(config.data.subtract == Subtract::kPixel);
   CHECK(config.data.scale == 1.0);
   REQUIRE(files.notes.size() == 1);
-  CHECK_THAT(files.notes[0], Contains("net.prototxt:1: layer d: mean_file mean.binaryproto is not read"));
+  CHECK_THAT(files.notes[0],
+             Contains("net.prototxt:1: layer d: mean_file mean.binaryproto is not there: the mean"));
   // It is all in the configuration; the solver is not needed again.
   const std::string yaml = to_yaml(config);
   CHECK_THAT(yaml, Contains("caffe_solver: null"));
@@ -350,11 +265,37 @@ TEST_CASE("what_caffe_does_to_pictures_is_done_to_ours_red_first") {
       files.load(net("crop_size: 300"), kTrainOnly, {"data.kind=images", "data.augment=false"}).value().data;
   CHECK((whole.crop.size == 300 && whole.crop.resize == 300 && !whole.augment));
   CHECK_THAT(files.refusal(net("mean_file: 'm'"), kTrainOnly, pictures),
-             Contains("net.prototxt:1: layer d: mean_file m, expected mean_value, or data.mean"));
+             Contains("net.prototxt:1: layer d: mean_file m is not there, expected it, or mean_value"));
   CHECK(files.load(net("mean_file: 'm'"), kTrainOnly, {"data.kind=images", "data.mean=[1,2,3]"}).is_ok());
   CHECK_THAT(files.refusal(net("crop_size: 5000"), kTrainOnly, pictures),
              Contains("net.prototxt:1: data.crop.size: "));
   CHECK_THAT(files.refusal(net("mirror: true"), kTrainOnly, pictures), Contains("mirror without crop_size"));
+}
+
+TEST_CASE("a_mean_file_that_is_there_is_read") {
+  Files files;
+  // A BlobProto with the four numbers of before: 1, 3, 2, 2; blue first, as Caffe's tools write pictures.
+  const auto blob = [](std::vector<float> values) {
+    return std::string("\x08\x01\x10\x03\x18\x02\x20\x02") + field(5, floats(std::move(values)));
+  };
+  files.put("m.binaryproto", blob({10, 10, 10, 14, 20, 20, 20, 20, 30, 30, 30, 30}));
+  const std::string net =
+      data("TRAIN", 10, "mean_file: 'm.binaryproto'") + dense("f", "data", "scores", 10) + kEnd;
+  CHECK(files.load(net, kTrainOnly, {"data.kind=images"}).value().data.mean ==
+        std::vector<double>{30, 20, 11});
+  CHECK_THAT(files.notes.at(0), Contains("one number for each colour, is subtracted"));
+  const DataSection of_files = files.load(net, kTrainOnly).value().data;
+  CHECK(of_files.subtract == Subtract::kPixel);
+  CHECK(of_files.mean_file == files.path("m.binaryproto"));
+  CHECK(files.notes.empty());
+  const caffe::MeanImage image = caffe::read_mean_file(of_files.mean_file).value();
+  CHECK(image.shape == Shape{3, 2, 2});
+  CHECK(image.values[3] == 14);
+  files.put("m.binaryproto", blob({1, 2, 3}));
+  CHECK_THAT(caffe::read_mean_file(of_files.mean_file).status().message(),
+             Contains("m.binaryproto: 3 numbers, expected 12"));
+  files.put("m.binaryproto", blob({1, 2, 3}).substr(0, 12));
+  CHECK_THAT(caffe::read_mean_file(of_files.mean_file).status().message(), Contains("m.binaryproto: cut"));
 }
 
 TEST_CASE("layers_of_the_other_phase_do_not_matter_and_a_solver_may_name_weights") {
@@ -389,14 +330,13 @@ TEST_CASE("what_changes_a_result_and_is_not_read_is_named") {
   const std::string counted =
       "layer { name: 'top5' type: 'Accuracy' bottom: 'scores' bottom: 'label' top: 'top5' accuracy_param {\n"
       "  top_k: 5 } propagate_down: false include { phase: TEST } }\n";
-  REQUIRE(files
-              .load(data("TRAIN", 10, "force_gray: true") + dense("f", "data", "scores", 10) + kEnd + counted,
-                    kTrainOnly)
-              .is_ok());
+  REQUIRE(
+      files.load(data("TRAIN", 10, "force_gray: true") + dense("f", "data", "scores", 10) + kEnd + counted)
+          .is_ok());
   REQUIRE(files.notes.size() == 3);
   CHECK_THAT(files.notes[0], Contains("net.prototxt:1: force_gray is not known"));
-  CHECK_THAT(files.notes[1], Contains("net.prototxt:6: top_k is not known"));
-  CHECK_THAT(files.notes[2], Contains("net.prototxt:6: propagate_down is not known"));
+  CHECK_THAT(files.notes[1], Contains("net.prototxt:6: propagate_down is not known"));
+  CHECK_THAT(files.notes[2], Contains("net.prototxt: accuracy with top_k 5 is not counted"));
 }
 
 TEST_CASE("more_than_a_caffemodel_can_hold_is_refused_before_a_file_is_written") {
@@ -546,16 +486,18 @@ TEST_CASE("what_cannot_be_trained_is_refused_by_file_line_and_layer") {
   CHECK_THAT(files.refusal(head + dense("f", "data", "scores", 7) + kEnd),
              Contains("at layer f") && Contains("out 7"));
   const std::string twice = head + dense("g", "data", "side", 10) + dense("f", "data", "scores", 10) +
-                            "layer { name: 'aside' type: 'SoftmaxWithLoss' bottom: 'side' bottom: 'label'\n"
+                            "layer { name: 'aside' type: 'HingeLoss' bottom: 'side' bottom: 'label'\n"
                             "  top: 'aside' loss_weight: 0.3 }\n" +
                             kEnd;
-  CHECK_THAT(files.refusal(twice), Contains("net.prototxt:4: layer aside: loss_weight 0.3"));
+  CHECK_THAT(files.refusal(twice),
+             Contains("net.prototxt:4: layer aside: type HingeLoss cannot be trained here"));
   CHECK(last_line(files.model(twice, "3,32,32")) == "parameters 61460");  // which can be looked at
   CHECK_THAT(files.refusal(head + dense("f", "data", "scores", 10) +
                            "layer { name: 'e' type: 'EuclideanLoss' bottom: 'scores' bottom: 'label' }"),
-             Contains("net.prototxt:3: layer e: type EuclideanLoss cannot be trained here"));
-  CHECK_THAT(files.refusal(kQuick, kSolver + "clip_gradients: 5"),
-             Contains("solver.prototxt:11: clip_gradients"));
+             Contains("net.prototxt:3: ") && Contains("at layer e") && Contains("one input of 10x1x1"));
+  CHECK_THAT(files.refusal(head + dense("f", "data", "scores", 10) +
+                           "layer { name: 'e' type: 'ContrastiveLoss' bottom: 'scores' bottom: 'label' }"),
+             Contains("net.prototxt:3: layer e: 2 bottoms, expected two vectors and labels"));
   // What no YAML could say.
   CHECK_THAT(files.refusal(kQuick, kTrainOnly + "iter_size: 900\n"),
              Contains("net.prototxt:1: train.batch_size: ") && Contains("90000"));

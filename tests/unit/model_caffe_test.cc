@@ -34,13 +34,6 @@ Values forward(const LayerConfig& config, const Shape& shape, const Values& in,
   return out;
 }
 
-Values noise(std::int64_t n, std::uint64_t seed) {
-  CounterRandom random(seed, Stream::kTest, 5);
-  Values values(static_cast<std::size_t>(n));
-  for (double& value : values) value = random.next_normal();
-  return values;
-}
-
 std::int64_t pooled(std::int64_t size, std::int64_t kernel, std::int64_t stride, std::int64_t pad) {
   const auto room = static_cast<double>(size + 2 * pad - kernel);
   auto count = static_cast<std::int64_t>(std::ceil(room / static_cast<double>(stride))) + 1;
@@ -75,11 +68,6 @@ Values average_of_caffe(const Values& in, const Window& w) {
     }
   }
   return out;
-}
-
-void check_close(const Values& got, const Values& expected) {
-  REQUIRE(got.size() == expected.size());
-  for (std::size_t i = 0; i < got.size(); ++i) CHECK(got[i] == Approx(expected[i]).margin(1e-12));
 }
 
 const std::vector<std::vector<LayerConfig>>& networks_of_caffe() {

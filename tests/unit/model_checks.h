@@ -7,8 +7,21 @@
 #include <vector>
 
 #include "tests/unit/model_fixture.h"
+#include "worker/model/layers/reference_layer.h"
 
 namespace paceline {
+
+// Values of layers, and whether two are alike.
+inline Values noise(std::int64_t n, std::uint64_t seed) {
+  CounterRandom random(seed, Stream::kTest, 5);
+  Values values(static_cast<std::size_t>(n));
+  for (double& value : values) value = random.next_normal();
+  return values;
+}
+inline void check_close(const Values& got, const Values& expected) {
+  REQUIRE(got.size() == expected.size());
+  for (std::size_t i = 0; i < got.size(); ++i) CHECK(got[i] == Approx(expected[i]).margin(1e-12));
+}
 
 inline double mean_loss(NetworkBackend& backend, const std::vector<float>& parameters, const Batch& batch) {
   std::vector<float> ignored(parameters.size());

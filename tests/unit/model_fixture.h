@@ -179,9 +179,12 @@ inline std::vector<float> random_parameters(const NetworkSpec& network, std::uin
         parameters[range.offset + i] = middle + 0.4F * random.next_float() - 0.2F;
       }
     };
+    if (layer.shares_weights) continue;
     draw(layer.bias, 0.0F);
+    if (layer.kind == LayerKind::kScale) draw(layer.weight, 1.0F);
     if (!layer.mixes_samples()) continue;
     draw(layer.weight, 1.0F);
+    draw(layer.running_weight, 0.6F);
     draw(layer.running_mean, 0.0F);
     draw(layer.running_variance, 1.0F);
   }

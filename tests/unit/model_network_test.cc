@@ -198,16 +198,17 @@ TEST_CASE("a_batch_norm_has_a_scale_a_shift_and_two_buffers") {
 }
 
 TEST_CASE("a_batch_norm_that_cannot_be_is_refused") {
-  LayerConfig without = dense(10);
+  LayerConfig without = batch_norm();
   without.bias = false;
-  CHECK(refusal({without}) == "train.layers[0]: dense: has no `bias` that it could lack");
+  CHECK(refusal({without, dense(10)}) == "train.layers[0]: batch_norm: has no `bias` that it could lack");
   LayerConfig decays = conv(4, 3);
   decays.bias = false;
   decays.bias_decay_factor = 0.0;
   CHECK(refusal({decays, dense(10)}) == "train.layers[0]: conv: `bias: false` beside what its bias would be");
   LayerConfig epsilon = conv(4, 3);
   epsilon.epsilon = 1e-3;
-  CHECK(refusal({epsilon, dense(10)}) == "train.layers[0]: conv: has no `epsilon` and no `momentum`");
+  CHECK(refusal({epsilon, dense(10)}) ==
+        "train.layers[0]: conv: has no `epsilon`, `momentum`, `affine` and `debias`");
   TrainSection one = train_with({global_average_pool(), batch_norm(), dense(10)});
   one.batch_size = 1;
   CHECK(

@@ -32,8 +32,10 @@ void PlainOptimizer::apply(std::vector<float>& parameters, const std::vector<flo
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const float p = parameters[i];
     float g = gradient[i];
-    if (settings.weight_decay != 0.0 && !settings.decoupled)
-      g = g + static_cast<float>(settings.weight_decay) * p;
+    if (settings.weight_decay != 0.0 && !settings.decoupled) {
+      const float sign = p > 0.0F ? 1.0F : p < 0.0F ? -1.0F : 0.0F;
+      g = g + static_cast<float>(settings.weight_decay) * (settings.decay_norm == DecayNorm::kL1 ? sign : p);
+    }
 
     float step = 0.0F;
     switch (settings.kind) {

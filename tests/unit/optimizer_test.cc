@@ -48,6 +48,9 @@ std::vector<OptimizerSection> all_optimizers() {
       section.weight_decay = weight_decay;
       section.decoupled = decoupled;
       all.push_back(section);
+      if (weight_decay == 0.0 || decoupled) continue;
+      section.decay_norm = DecayNorm::kL1;
+      all.push_back(section);
     }
   }
   return all;
@@ -457,6 +460,15 @@ TEST_CASE("a_state_that_only_decays_comes_to_zero") {
       for (const float value : part->block(i)) CHECK(value == 0.0F);
     }
   }
+}
+
+TEST_CASE("decay_of_the_absolute_value_pulls_all_parameters_alike_and_leaves_zero_alone") {
+  OptimizerSection section;
+  section.weight_decay = 0.5;
+  section.decay_norm = DecayNorm::kL1;
+  std::vector<float> p = {2.0F, -0.25F, 0.0F};
+  OptimizerState(section, 3).apply(p, std::vector<float>{0.0F, 0.0F, 0.0F}, 0.1);
+  CHECK((p[0] == 1.95F && p[1] == -0.2F && p[2] == 0.0F));
 }
 
 TEST_CASE("decoupled_decay_shrinks_the_parameter_and_leaves_the_state_alone") {

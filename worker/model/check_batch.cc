@@ -1,7 +1,9 @@
 // What every back end checks first (backend.h); with no library of any back end in it.
 #include <algorithm>
+#include <optional>
 #include <string>
 
+#include "common/network/layer_rule.h"
 #include "worker/model/backend.h"
 
 namespace paceline {
@@ -21,6 +23,31 @@ Status check_norms(const NetworkSpec& network, std::int64_t samples) {
   return Status::ok();
 }
 
+namespace {
+
+// Whether each is below `classes`, or the one that does not count.
+Status check_labels(const Batch& batch, std::int64_t classes, std::optional<std::int64_t> ignored) {
+  for (std::size_t n = 0; n < batch.labels.size(); ++n) {
+    const auto label = static_cast<std::int64_t>(batch.labels[n]);
+    if (label < classes || label == ignored) continue;
+    return invalid_argument("mini-batch with label " + std::to_string(label) + " at position " +
+                            std::to_string(n) + ", expected less than " + std::to_string(classes));
+  }
+  return Status::ok();
+}
+
+// By those who look at them: the logits' loss, or loss layers that have a score for each class.
+Status check_labels(const NetworkSpec& network, const Batch& batch) {
+  if (!network.has_losses()) return check_labels(batch, network.classes, std::nullopt);
+  for (const Layer& layer : network.layers) {
+    if (!layer_rule(layer.kind).counts_hits) continue;
+    PACELINE_RETURN_IF_ERROR(check_labels(batch, layer.in.size(), layer.loss.ignore_label));
+  }
+  return Status::ok();
+}
+
+}  // namespace
+
 Status check_batch(const NetworkSpec& network, const Batch& batch, std::int64_t max_samples, DropoutKeys keys,
                    std::int64_t samples_kept) {
   const std::int64_t n = batch.size();
@@ -35,12 +62,7 @@ Status check_batch(const NetworkSpec& network, const Batch& batch, std::int64_t 
                             std::to_string(batch.images.size()) + " floats of images, expected " +
                             std::to_string(floats));
   }
-  const auto largest = std::max_element(batch.labels.begin(), batch.labels.end());
-  if (*largest >= network.classes) {
-    return invalid_argument("mini-batch with label " + std::to_string(*largest) + " at position " +
-                            std::to_string(largest - batch.labels.begin()) + ", expected less than " +
-                            std::to_string(network.classes));
-  }
+  PACELINE_RETURN_IF_ERROR(check_labels(network, batch));
   if ((is_resident || keys == DropoutKeys::kRequired) &&
       (batch.sample_ids.size() != batch.labels.size() || batch.epochs.size() != batch.labels.size())) {
     return invalid_argument("mini-batch of " + std::to_string(n) + " samples with " +

@@ -48,7 +48,7 @@ class OnednnBackend : public NetworkBackend {
       Plan& plan = plan_for_training(batch.size());
       draw_masks(plan, batch);
       forward(plan, parameters, batch, When::kTraining);
-      const Metric metric = loss(plan, batch);
+      const Metric metric = network_.has_losses() ? loss_of_layers(plan, batch) : loss(plan, batch);
       plan.program().point_gradient(gradient.data());
       plan.program().run(Pass::kBackward, When::kTraining, final_from);
       if (norm_group_ != nullptr) PACELINE_RETURN_IF_ERROR(norm_group_->status());
@@ -62,6 +62,7 @@ class OnednnBackend : public NetworkBackend {
     PACELINE_RETURN_IF_ERROR(check_batch(network_, batch, batch_size_, DropoutKeys::kIgnored));
     try {
       forward(whole_, parameters, batch, When::kEvaluation);
+      if (network_.has_losses()) return loss_of_layers(whole_, batch);
       return softmax_cross_entropy<float>(logits(whole_, batch), batch.labels, network_.classes, {});
     } catch (const dnnl::error& e) {
       return library_failed(e);
@@ -101,11 +102,28 @@ class OnednnBackend : public NetworkBackend {
       images = filled_images_.data();
     }
     plan.images().set_data_handle(images);
+    plan.current() = {&batch, 0};
     plan.program().run(Pass::kForward, when, {});
   }
 
   std::span<const float> logits(const Plan& plan, const Batch& batch) const {
     return {floats_of(plan.logits()), static_cast<std::size_t>(batch.size() * network_.classes)};
+  }
+
+  // Of what the losses have given; fills their differences.
+  static Metric loss_of_layers(Plan& plan, const Batch& batch) {
+    Metric metric;
+    metric.samples = batch.size();
+    metric.correct = plan.current().hits;
+    for (const Plan::LossEnd& end : plan.losses()) {
+      const double weight = end.layer->loss.weight;
+      const auto share = static_cast<float>(weight / static_cast<double>(batch.size()));
+      for (std::int64_t n = 0; n < plan.samples(); ++n) {
+        if (n < batch.size()) metric.loss_sum += weight * static_cast<double>(floats_of(end.losses)[n]);
+        floats_of(end.difference)[n] = n < batch.size() ? share : 0.0F;
+      }
+    }
+    return metric;
   }
 
   Metric loss(const Plan& plan, const Batch& batch) {

@@ -139,13 +139,15 @@ void Plan::build_forward() {
     for (const std::size_t value : node.inputs) node.sources.push_back(*outputs_[value]);
     Surroundings around{.may_overwrite = may_overwrite(node.inputs.front()),
                         .source_is_free = is_free(node.inputs.front()),
-                        .with_relu = node.with_relu};
+                        .with_relu = node.with_relu,
+                        .current = &current_};
     for (std::size_t k = 0; k < node.sources.size(); ++k) around.sources.push_back(source_of(node, k));
     node.computed = onednn_kind(node.layer->kind).make(*node.layer, node.index, batch_size_);
     const memory output = node.computed->forward(program_, around);
     node.in_place = output.get_data_handle() == node.sources.front().get_data_handle();
     outputs_[node.output] = output;
     if (const Mask* const mask = node.computed->mask()) masks_.push_back(mask);
+    if (node.layer->loss.is_one) losses_.push_back({node.layer, output, program_.make(output.get_desc())});
   }
   for (const std::size_t value : stage_.outputs) {
     const Dims dims = dims_of(batch_size_, network_.shape_of(value));
@@ -165,9 +167,9 @@ std::vector<bool> Plan::trained_in_front() const {
   std::vector<bool> trained(network_.layers.size() + 1, false);
   for (const std::size_t value : only_trained(network_, stage_.inputs)) trained[value] = true;
   for (const Node& node : nodes_) {
-    trained[node.output] =
-        node.layer->weight.size > 0 || std::any_of(node.inputs.begin(), node.inputs.end(),
-                                                   [&](std::size_t value) { return trained[value]; });
+    trained[node.output] = node.layer->weight.size + node.layer->buffers() > 0 ||
+                           std::any_of(node.inputs.begin(), node.inputs.end(),
+                                       [&](std::size_t value) { return trained[value]; });
   }
   return trained;
 }
@@ -189,6 +191,10 @@ void Plan::build_backward() {
     logit_difference_ = program_.make(logits_.get_desc());
     differences[nodes_.back().output] =
         program_.shaped(Pass::kBackward, logit_difference_, output.get_desc().dims());
+  }
+  auto end = losses_.begin();
+  for (const Node& node : nodes_) {
+    if (node.layer->loss.is_one) differences[node.output] = (end++)->difference;
   }
   for (const std::size_t value : only_trained(network_, stage_.outputs)) {
     came_back_.push_back(program_.make(plain(dims_of(batch_size_, network_.shape_of(value)))));

@@ -32,8 +32,18 @@ class Plan {
   std::int64_t samples() const { return batch_size_; }
   Program& program() { return program_; }
   memory& images() { return images_; }  // row-major, unbound: point it at the mini-batch before each run
+  // Of a network without loss layers.
   const memory& logits() const { return logits_; }  // batch_size x classes, after Pass::kForward
   const memory& logit_difference() const { return logit_difference_; }  // the same, read by Pass::kBackward
+  // Of one with some: what each gives, batch_size numbers after Pass::kForward, and its difference, read by
+  // Pass::kBackward.
+  struct LossEnd {
+    const Layer* layer;
+    memory losses;
+    memory difference;
+  };
+  const std::vector<LossEnd>& losses() const { return losses_; }
+  Current& current() { return current_; }  // set it before each run
   const std::vector<const Mask*>& masks() const { return masks_; }
 
   // Of a stage, each row-major: what has come from the stage in front, and what goes on to the next one, in the order
@@ -62,7 +72,7 @@ class Plan {
 
   Nodes nodes_in_order();
   std::ptrdiff_t readers_of(const Nodes& nodes, std::size_t value) const;
-  bool gives_logits() const { return stage_.last == network_.layers.size(); }
+  bool gives_logits() const { return stage_.last == network_.layers.size() && !network_.has_losses(); }
   void swap_relus_and_pools(Nodes& nodes) const;
   void let_layers_do_relus(Nodes& nodes) const;
   void count_readers();
@@ -83,6 +93,8 @@ class Plan {
   memory images_;
   memory logits_;
   memory logit_difference_;
+  std::vector<LossEnd> losses_;
+  Current current_;
   Nodes nodes_;
   std::vector<int> readers_;                    // by value: inputs of nodes, and the loss
   std::vector<std::optional<memory>> outputs_;  // by value, where there is one

@@ -13,6 +13,7 @@
 #include <dnnl.hpp>
 #include <functional>
 #include <optional>
+#include <set>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -77,9 +78,9 @@ class Program {
     calls(pass).push_back({Primitive(desc), std::move(arguments), when, {}});
   }
 
-  // Between the primitives, which have been executed as far as they stand in front of it.
-  void append_host(Pass pass, std::function<void()> compute, When when) {
-    calls(pass).push_back({{}, {}, when, std::move(compute)});
+  // A loop of ours between the primitives.
+  void append_loop(Pass pass, std::function<void()> loop, When when = When::kAlways) {
+    calls(pass).push_back({{}, {}, when, std::move(loop)});
   }
 
   void append_reorder(Pass pass, const memory& from, const memory& to, When when = When::kAlways) {
@@ -126,6 +127,10 @@ class Program {
   memory parameter(const ParameterRange& range, const Dims& dims) { return window(parameters_, range, dims); }
   memory gradient(const ParameterRange& range, const Dims& dims) { return window(gradients_, range, dims); }
 
+  // Whether a layer behind this one has made a gradient of `range`, to which this one's must be added. Call it once for
+  // each.
+  bool adds_to_gradient(const ParameterRange& range) { return !with_gradient_.insert(range.offset).second; }
+
   // After the last append: one arena for all, as primitives run one after another.
   void finish() {
     if (arena_bytes_ == 0) return;
@@ -157,18 +162,19 @@ class Program {
     dnnl::primitive primitive;
     Arguments arguments;
     When when;
-    std::function<void()> host;  // instead of a primitive
+    std::function<void()> loop;  // instead of the primitive
     std::optional<std::int64_t> final_from = {};
   };
-  void execute(const Call& call) {
-    if (call.host == nullptr) return call.primitive.execute(stream_, call.arguments);
-    stream_.wait();
-    call.host();
-  }
   struct Window {
     memory target;
     std::int64_t offset;
   };
+
+  void execute(const Call& call) {
+    if (!call.loop) return call.primitive.execute(stream_, call.arguments);
+    stream_.wait();
+    call.loop();
+  }
 
   std::vector<Call>& calls(Pass pass) { return pass == Pass::kForward ? forward_ : backward_; }
 
@@ -188,7 +194,8 @@ class Program {
   std::vector<Window> parameters_;
   std::vector<Window> gradients_;
   std::vector<memory> scratchpads_;
-  std::vector<memory> viewed_;  // kept for as long as the views of them
+  std::vector<memory> viewed_;            // kept for as long as the views of them
+  std::set<std::int64_t> with_gradient_;  // offsets
   std::size_t arena_bytes_ = 0;
   memory arena_;
 };

@@ -55,21 +55,20 @@ class ReferenceBackend : public NetworkBackend {
     PACELINE_ASSERT(gradient.size() == gradient_.size(), std::to_string(gradient.size()));
     set_parameters(parameters);
     std::fill(gradient_.begin(), gradient_.end(), 0.0);
+    std::int64_t hits = 0;
     ReferencePass pass = pass_of(Mode::kTraining, batch);
     pass.gradient = gradient_;
     pass.norm_group = norm_group_;
+    pass.hits = &hits;
     forward(pass);
-    Values difference(logits().size());
-    const Metric total = loss(batch, difference);
-    // The loss of one sample has weight 1; its share of the mean is 1 / N.
-    for (double& d : difference) d /= static_cast<double>(batch.size());
-    keep_(difference);
     ReferencePasses::Differences differences(passes_.values().size());
-    differences.back() = std::move(difference);
+    const Metric total = network_.has_losses() ? loss_of_layers(batch.size(), hits, &differences)
+                                               : loss_of_logits(batch, differences.back());
     passes_.backward(pass, differences, [&](const Layer& layer) {
-      if (layer.weight.size == 0) return;
-      round_to(gradient, layer.tensors());
-      final_from(layer.weight.offset);
+      const ParameterRange own = layer.tensors();
+      if (own.size == 0) return;
+      round_to(gradient, own);
+      final_from(own.offset);
     });
     if (norm_group_ != nullptr) PACELINE_RETURN_IF_ERROR(norm_group_->status());
     return total;
@@ -84,8 +83,11 @@ class ReferenceBackend : public NetworkBackend {
                          batch.labels.subspan(n, 1),
                          {},
                          {}};
-      forward(pass_of(Mode::kEvaluation, sample));
-      add(total, loss(sample, {}));
+      std::int64_t hits = 0;
+      ReferencePass pass = pass_of(Mode::kEvaluation, sample);
+      pass.hits = &hits;
+      forward(pass);
+      add(total, network_.has_losses() ? loss_of_layers(1, hits, nullptr) : loss(sample, {}));
     }
     return total;
   }
@@ -117,6 +119,33 @@ class ReferenceBackend : public NetworkBackend {
     images.assign(pass.batch.images.begin(), pass.batch.images.end());
     keep_(images);
     passes_.forward(pass);
+  }
+
+  // Fills `difference`.
+  Metric loss_of_logits(const Batch& batch, Values& difference) const {
+    difference.resize(logits().size());
+    const Metric total = loss(batch, difference);
+    // The loss of one sample has weight 1; its share of the mean is 1 / N.
+    for (double& d : difference) d /= static_cast<double>(batch.size());
+    keep_(difference);
+    return total;
+  }
+
+  // Of what the losses have given. Fills the differences of these, where they are wanted.
+  Metric loss_of_layers(std::int64_t samples, std::int64_t hits,
+                        ReferencePasses::Differences* differences) const {
+    Metric total;
+    total.samples = samples;
+    total.correct = hits;
+    for (std::size_t i = 0; i < network_.layers.size(); ++i) {
+      const LossConfig& one = network_.layers[i].loss;
+      if (!one.is_one) continue;
+      const Values& losses = passes_.values()[i + 1];
+      for (const double each : losses) total.loss_sum += one.weight * each;
+      if (differences == nullptr) continue;
+      (*differences)[i + 1].assign(losses.size(), one.weight / static_cast<double>(samples));
+    }
+    return total;
   }
 
   // Sample after sample; `difference`, where it is wanted, gets that of each sample's loss.

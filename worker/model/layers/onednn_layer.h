@@ -10,6 +10,7 @@
 #include <memory>
 #include <vector>
 
+#include "worker/model/batch.h"
 #include "worker/model/onednn_program.h"
 
 namespace paceline::onednn {
@@ -26,14 +27,21 @@ struct Mask {
   memory drawn;
 };
 
+// The mini-batch of a run, for layers that look at its labels, and what they have counted.
+struct Current {
+  const Batch* batch = nullptr;
+  std::int64_t hits = 0;
+};
+
 // What a layer is put between.
 struct Surroundings {
   std::vector<memory> sources{};
   bool may_overwrite = false;  // the forward pass may write its output over sources[0]
   bool source_is_free =
-      false;               // so may the backward pass with the difference: nothing reads it any more; and
-                           // the forward pass with whatever it likes
-  bool with_relu = false;  // of a kind that does one: the ReLU behind it
+      false;                   // so may the backward pass with the difference: nothing reads it any more; and
+                               // the forward pass with whatever it likes
+  bool with_relu = false;      // of a kind that does one: the ReLU behind it
+  Current* current = nullptr;  // outlives the layer
 };
 
 // Thread: the one that made it. Every member may throw dnnl::error.

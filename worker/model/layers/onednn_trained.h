@@ -2,6 +2,8 @@
 // their backward pass.
 #pragma once
 
+#include <optional>
+
 #include "worker/model/layers/onednn_layer.h"
 
 namespace paceline::onednn {
@@ -30,23 +32,50 @@ inline memory::desc bias_desc(const Layer& layer) {
   return layer.bias.size > 0 ? plain(bias_dims(layer)) : memory::desc();
 }
 
-// d(loss)/d(weight) and d(loss)/d(bias), final from here on.
+// Where a primitive puts the gradient of a parameter: into the caller's vector, where its format is row-major and no
+// other layer with the same parameter has been there; else into memory of its own, which is then brought there.
+class ParameterGradient {
+ public:
+  ParameterGradient(Program& program, const ParameterRange& range, const Dims& dims,
+                    const memory::desc& format)
+      : program_(program),
+        gradient_(program.gradient(range, dims)),
+        adds_(program.adds_to_gradient(range)),
+        computed_(!adds_ && gradient_.get_desc() == format ? gradient_ : program.make(format)) {}
+
+  const memory& computed() const { return computed_; }
+  // Behind the primitive.
+  void append_rest() {
+    if (adds_) return program_.append_sum(Pass::kBackward, gradient_, computed_);
+    if (computed_ != gradient_) program_.append_reorder(Pass::kBackward, computed_, gradient_);
+  }
+
+ private:
+  Program& program_;
+  const memory gradient_;
+  const bool adds_;
+  const memory computed_;
+};
+
+// d(loss)/d(weight) and d(loss)/d(bias), final from here on unless it is another layer's, too.
 template <typename Primitive>
 void append_parameter_gradient(Program& program, const Trained& of, const memory& difference,
                                const typename Primitive::primitive_desc& desc) {
   const bool as_read = of.read.get_desc() == desc.src_desc();
   const memory source = program.in_format(Pass::kBackward, as_read ? of.read : of.source, desc.src_desc());
   const memory read = program.in_format(Pass::kBackward, difference, desc.diff_dst_desc());
-  const memory gradient = program.gradient(of.layer.weight, of.weight);
-  const bool is_plain = gradient.get_desc() == desc.diff_weights_desc();
-  const memory computed = is_plain ? gradient : program.make(desc.diff_weights_desc());
-  Arguments arguments{{DNNL_ARG_SRC, source}, {DNNL_ARG_DIFF_DST, read}, {DNNL_ARG_DIFF_WEIGHTS, computed}};
+  ParameterGradient weight(program, of.layer.weight, of.weight, desc.diff_weights_desc());
+  std::optional<ParameterGradient> bias;
+  Arguments arguments{
+      {DNNL_ARG_SRC, source}, {DNNL_ARG_DIFF_DST, read}, {DNNL_ARG_DIFF_WEIGHTS, weight.computed()}};
   if (of.layer.bias.size > 0) {
-    arguments.emplace(DNNL_ARG_DIFF_BIAS, program.gradient(of.layer.bias, bias_dims(of.layer)));
+    bias.emplace(program, of.layer.bias, bias_dims(of.layer), plain(bias_dims(of.layer)));
+    arguments.emplace(DNNL_ARG_DIFF_BIAS, bias->computed());
   }
   program.append<Primitive>(Pass::kBackward, desc, std::move(arguments));
-  if (!is_plain) program.append_reorder(Pass::kBackward, computed, gradient);
-  program.mark_final(of.layer.weight.offset);  // the bias lies behind
+  weight.append_rest();
+  if (bias) bias->append_rest();
+  if (!of.layer.shares_weights) program.mark_final(of.layer.weight.offset);  // the bias lies behind
 }
 
 // d(loss)/d(source).

@@ -28,6 +28,7 @@ struct ReferencePass {
   void (*keep)(std::span<double>);     // rounds values to what they are kept as between layers
   NormGroup* norm_group =
       nullptr;  // whose values a batch_norm goes by in training; null: this mini-batch's alone
+  std::int64_t* hits = nullptr;        // where a loss adds those that it counts; null: nowhere
 };
 
 // Thread: one. A layer may keep from forward() what backward() of the same mini-batch needs.

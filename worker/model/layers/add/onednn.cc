@@ -7,6 +7,8 @@ using namespace onednn;
 
 class Add final : public OnednnLayer {
  public:
+  explicit Add(const Layer& layer) : coefficients_(layer.coefficients.begin(), layer.coefficients.end()) {}
+
   memory forward(Program& program, const Surroundings& around) override {
     const memory::desc desc = around.sources[0].get_desc();
     const memory output = around.source_is_free ? around.sources[0] : program.make(desc);
@@ -17,31 +19,51 @@ class Add final : public OnednnLayer {
       arguments.emplace(index, program.in_format(Pass::kForward, source, desc));
       descs.push_back(desc);
     }
-    const std::vector<float> ones(descs.size(), 1.0F);
-    program.append<dnnl::sum>(Pass::kForward, {desc, ones, descs, program.engine(), Program::attributes()},
+    if (coefficients_.empty()) coefficients_.assign(descs.size(), 1.0F);
+    program.append<dnnl::sum>(Pass::kForward,
+                              {desc, coefficients_, descs, program.engine(), Program::attributes()},
                               std::move(arguments));
     return output;
   }
 
-  // The first source that wants it takes the difference itself, the others have copies.
+  // The first source that wants it as it is takes the difference itself, the others have copies.
   std::vector<memory> backward(Program& program, const memory& difference,
                                const std::vector<bool>& wanted) override {
     std::vector<memory> differences(wanted.size());
     bool given = false;
     for (std::size_t k = 0; k < wanted.size(); ++k) {
       if (!wanted[k]) continue;
-      differences[k] = difference;
-      if (given) {
+      if (coefficients_[k] != 1.0F) {
+        differences[k] = scaled(program, difference, coefficients_[k]);
+      } else if (given) {
         differences[k] = program.make(difference.get_desc());
         program.append_reorder(Pass::kBackward, difference, differences[k]);
+      } else {
+        differences[k] = difference;
+        given = true;
       }
-      given = true;
     }
     return differences;
   }
+
+ private:
+  static memory scaled(Program& program, const memory& difference, float by) {
+    const memory::desc desc = difference.get_desc();
+    memory result = program.make(desc);
+    const dnnl::eltwise_forward::primitive_desc linear(
+        {dnnl::prop_kind::forward_training, dnnl::algorithm::eltwise_linear, desc, by, 0.0F},
+        Program::attributes(), program.engine());
+    program.append<dnnl::eltwise_forward>(Pass::kBackward, linear,
+                                          {{DNNL_ARG_SRC, difference}, {DNNL_ARG_DST, result}});
+    return result;
+  }
+
+  std::vector<float> coefficients_;
 };
 
-std::unique_ptr<OnednnLayer> make(const Layer&, std::size_t, std::int64_t) { return std::make_unique<Add>(); }
+std::unique_ptr<OnednnLayer> make(const Layer& layer, std::size_t, std::int64_t) {
+  return std::make_unique<Add>(layer);
+}
 
 }  // namespace
 

@@ -1,4 +1,5 @@
-// The sum of its inputs, element by element, as at the end of a residual block (He et al., 2016).
+// The sum of its inputs, element by element, as at the end of a residual block (He et al., 2016); each times its
+// coefficient, where there are some.
 #include <limits>
 
 #include "common/network/layer_rule.h"
@@ -6,14 +7,14 @@
 namespace paceline::layers::add {
 namespace {
 
-Status infer(const LayerConfig&, LayerDraft& draft) {
-  const Shape& first = draft.in().front();
-  for (const Shape& shape : draft.in()) {
-    if (shape == first) continue;
-    return invalid_argument("inputs of " + to_string(first) + " and " + to_string(shape) +
-                            ", expected inputs of one shape");
+Status infer(const LayerConfig& config, LayerDraft& draft) {
+  const std::size_t given = config.coefficients.size();
+  if (given > 0 && given != draft.in().size()) {
+    return invalid_argument(std::to_string(given) + " coefficients, expected one for each of " +
+                            std::to_string(draft.in().size()) + " inputs");
   }
-  return Status::ok();
+  draft.layer().coefficients = config.coefficients;
+  return draft.check_one_shape();
 }
 
 }  // namespace
@@ -21,6 +22,7 @@ Status infer(const LayerConfig&, LayerDraft& draft) {
 extern const LayerRule kRule{.default_name = "add",
                              .inputs_min = 2,
                              .inputs_max = std::numeric_limits<int>::max(),
+                             .has_coefficients = true,
                              .gives_logits = true,
                              .infer = infer};
 

@@ -54,8 +54,8 @@ class BatchNorm final : public OnednnLayer {
         Program::attributes(), program.engine());
     arguments = common_arguments(program);
     arguments.insert({{DNNL_ARG_DST, output},
-                      {DNNL_ARG_MEAN, program.parameter(layer_.running_mean, channels_)},
-                      {DNNL_ARG_VARIANCE, program.parameter(layer_.running_variance, channels_)}});
+                      {DNNL_ARG_MEAN, running(program, layer_.running_mean)},
+                      {DNNL_ARG_VARIANCE, running(program, layer_.running_variance)}});
     program.append<Forward>(Pass::kForward, by_running, std::move(arguments), When::kEvaluation);
     return output;
   }
@@ -71,25 +71,59 @@ class BatchNorm final : public OnednnLayer {
     Arguments arguments{{DNNL_ARG_SRC, source_},
                         {DNNL_ARG_MEAN, mean_},
                         {DNNL_ARG_VARIANCE, variance_},
-                        {DNNL_ARG_SCALE, program.parameter(layer_.weight, channels_)},
-                        // Not read; version 2.6 refuses to execute without it.
-                        {DNNL_ARG_SHIFT, program.parameter(layer_.bias, channels_)},
                         {DNNL_ARG_DIFF_DST, read},
-                        {DNNL_ARG_DIFF_SRC, read},
-                        {DNNL_ARG_DIFF_SCALE, program.gradient(layer_.weight, channels_)},
-                        {DNNL_ARG_DIFF_SHIFT, program.gradient(layer_.bias, channels_)}};
+                        {DNNL_ARG_DIFF_SRC, read}};
+    const memory gamma = gradient(program, layer_.weight);
+    const memory beta = gradient(program, layer_.bias);
+    arguments.insert({{DNNL_ARG_SCALE, scale(program)},
+                      {DNNL_ARG_SHIFT, shift(program)},  // not read; version 2.6 refuses to execute without it
+                      {DNNL_ARG_DIFF_SCALE, gamma},
+                      {DNNL_ARG_DIFF_SHIFT, beta}});
     if (workspace_) arguments.emplace(DNNL_ARG_WORKSPACE, *workspace_);
     program.append<Backward>(Pass::kBackward, backward, std::move(arguments));
-    if (group_ != nullptr) correct(program, read);
+    if (group_ != nullptr) correct(program, read, beta, gamma);
     program.mark_final(layer_.tensors().offset);
     return {wanted[0] ? read : memory()};
   }
 
  private:
   Arguments common_arguments(Program& program) {
-    return {{DNNL_ARG_SRC, source_},
-            {DNNL_ARG_SCALE, program.parameter(layer_.weight, channels_)},
-            {DNNL_ARG_SHIFT, program.parameter(layer_.bias, channels_)}};
+    return {{DNNL_ARG_SRC, source_}, {DNNL_ARG_SCALE, scale(program)}, {DNNL_ARG_SHIFT, shift(program)}};
+  }
+
+  // One that has neither scale nor shift has ones and zeros, and gradients that nobody reads.
+  memory scale(Program& program) const {
+    return is_affine() ? program.parameter(layer_.weight, channels_) : constant(program, 1.0F);
+  }
+  memory shift(Program& program) const {
+    return is_affine() ? program.parameter(layer_.bias, channels_) : constant(program, 0.0F);
+  }
+  memory gradient(Program& program, const ParameterRange& range) const {
+    return is_affine() ? program.gradient(range, channels_) : program.make(plain(channels_));
+  }
+  memory constant(Program& program, float value) const {
+    const memory made = program.make(plain(channels_));
+    std::fill_n(floats_of(made), channels_[0], value);
+    return made;
+  }
+
+  // What an evaluation normalises with: the buffer itself, or that divided by its weight.
+  memory running(Program& program, const ParameterRange& range) {
+    const memory buffer = program.parameter(range, channels_);
+    if (layer_.running_weight.size == 0) return buffer;
+    const memory weight = program.parameter(layer_.running_weight, {1});
+    memory quotient = program.make(plain(channels_));
+    program.append_loop(
+        Pass::kForward,
+        [buffer, weight, quotient] {
+          const float sum = *floats_of(weight);
+          const auto channels = quotient.get_desc().dims()[0];
+          for (memory::dim c = 0; c < channels; ++c) {
+            floats_of(quotient)[c] = sum == 0.0F ? 0.0F : floats_of(buffer)[c] / sum;
+          }
+        },
+        When::kEvaluation);
+    return quotient;
   }
 
   std::span<float> of_channels(const memory& each) const {
@@ -109,7 +143,7 @@ class BatchNorm final : public OnednnLayer {
                              {DNNL_ARG_MEAN, mean_},
                              {DNNL_ARG_VARIANCE, variance_}},
                             When::kTraining);
-    program.append_host(
+    program.append_loop(
         Pass::kForward,
         [this] {
           const std::span<float> mean = of_channels(mean_);
@@ -126,13 +160,11 @@ class BatchNorm final : public OnednnLayer {
   }
 
   // Of d(x), which is `read`: the part that the statistics owe to x, times -gamma / deviation.
-  void correct(Program& program, const memory& read) {
+  void correct(Program& program, const memory& read, const memory& beta, const memory& gamma) {
     const memory by_z = program.make(plain(channels_));
     const memory by_one = program.make(plain(channels_));
-    const memory beta = program.gradient(layer_.bias, channels_);
-    const memory gamma = program.gradient(layer_.weight, channels_);
-    const memory scale = program.parameter(layer_.weight, channels_);
-    program.append_host(
+    const memory times_gamma = scale(program);
+    program.append_loop(
         Pass::kBackward,
         [=, this] {
           const std::span<float> first = of_channels(beta);
@@ -142,7 +174,7 @@ class BatchNorm final : public OnednnLayer {
               correction_of(group_->exchange(index_, NormPass::kBackward, part), samples(), places());
           for (std::size_t c = 0; c < first.size(); ++c) {
             const double times =
-                -of_channels(scale)[c] / std::sqrt(double{of_channels(variance_)[c]} + layer_.epsilon);
+                -of_channels(times_gamma)[c] / std::sqrt(double{of_channels(variance_)[c]} + layer_.epsilon);
             of_channels(by_one)[c] = static_cast<float>(times * owed.first[c]);
             of_channels(by_z)[c] = static_cast<float>(times * owed.second[c]);
           }
@@ -178,12 +210,15 @@ class BatchNorm final : public OnednnLayer {
     program.append<dnnl::eltwise_forward>(
         Pass::kBackward, scale,
         {{DNNL_ARG_SRC, variance_}, {DNNL_ARG_DST, program.gradient(layer_.running_variance, channels_)}});
+    if (layer_.running_weight.size == 0) return;
+    const memory weight = program.gradient(layer_.running_weight, {1});
+    program.append_loop(Pass::kBackward, [weight] { *floats_of(weight) = 1.0F; });
   }
 
   void tell_statistics_of_group(Program& program) const {
     const memory mean = program.gradient(layer_.running_mean, channels_);
     const memory variance = program.gradient(layer_.running_variance, channels_);
-    program.append_host(
+    program.append_loop(
         Pass::kBackward,
         [=, this] {
           const auto values = static_cast<float>(values_);
@@ -193,6 +228,8 @@ class BatchNorm final : public OnednnLayer {
         },
         When::kAlways);
   }
+
+  bool is_affine() const { return layer_.weight.size > 0; }
 
   const Layer& layer_;
   const std::size_t index_;

@@ -1,8 +1,8 @@
 // With m values of a channel, x those of the mini-batch (all samples, all places) or, in an evaluation, with the
-// running mean and variance in place of these:
+// running mean and variance in place of these (debiased: divided by their running weight, or 0 where that is 0):
 //
 //   mean = sum x / m      variance = sum (x - mean)^2 / m      z = (x - mean) / sqrt(variance + epsilon)
-//   out = gamma z + beta
+//   out = gamma z + beta, or z
 //   d(gamma) = sum d(out) z      d(beta) = sum d(out)
 //   d(x) = gamma / sqrt(variance + epsilon) (d(out) - d(beta) / m - z d(gamma) / m)
 //
@@ -29,7 +29,7 @@ class BatchNorm final : public ReferenceLayer {
       return pass.parameters[static_cast<std::size_t>(range.offset + c)];
     };
     for_each(pass.samples, [&](std::size_t i, std::int64_t c) {
-      out[i] = of(layer_.weight, c) * normal(x[i], c) + of(layer_.bias, c);
+      out[i] = is_affine() ? of(layer_.weight, c) * normal(x[i], c) + of(layer_.bias, c) : normal(x[i], c);
     });
     pass.keep(out);
   }
@@ -40,8 +40,11 @@ class BatchNorm final : public ReferenceLayer {
     const auto gradient = [&](const ParameterRange& range) {
       return pass.gradient.subspan(range.offset, range.size);
     };
-    const std::span<double> gamma = gradient(layer_.weight);
-    const std::span<double> beta = gradient(layer_.bias);
+    Values sums(static_cast<std::size_t>(2 * channels_), 0.0);
+    const std::span<double> gamma =
+        is_affine() ? gradient(layer_.weight) : std::span(sums).first(static_cast<std::size_t>(channels_));
+    const std::span<double> beta =
+        is_affine() ? gradient(layer_.bias) : std::span(sums).last(static_cast<std::size_t>(channels_));
     for_each(pass.samples, [&](std::size_t i, std::int64_t c) {
       gamma[c] += out_difference[i] * normal(x[i], c);
       beta[c] += out_difference[i];
@@ -49,13 +52,15 @@ class BatchNorm final : public ReferenceLayer {
     const NormCorrection owed = correction(pass, beta, gamma);
     for_each(pass.samples, [&](std::size_t i, std::int64_t c) {
       const double centred = out_difference[i] - owed.first[c] - normal(x[i], c) * owed.second[c];
-      in_differences[0][i] = pass.parameters[layer_.weight.offset + c] / deviation(c) * centred;
+      const double scale = is_affine() ? pass.parameters[layer_.weight.offset + c] : 1.0;
+      in_differences[0][i] = scale / deviation(c) * centred;
     });
     const auto m = static_cast<double>(values_);
     for (std::int64_t c = 0; c < channels_; ++c) {
       gradient(layer_.running_mean)[c] = statistics_[c].mean;
       gradient(layer_.running_variance)[c] = statistics_[c].variance * m / (m - 1.0);  // Bessel
     }
+    if (layer_.running_weight.size > 0) gradient(layer_.running_weight)[0] = 1.0;
   }
 
  private:
@@ -113,14 +118,20 @@ class BatchNorm final : public ReferenceLayer {
   }
 
   std::vector<Statistics> running(const ReferencePass& pass) const {
+    double share = 1.0;
+    if (layer_.running_weight.size > 0) {
+      const double weight = pass.parameters[layer_.running_weight.offset];
+      share = weight == 0.0 ? 0.0 : 1.0 / weight;
+    }
     std::vector<Statistics> of;
     for (std::int64_t c = 0; c < channels_; ++c) {
-      of.push_back({pass.parameters[layer_.running_mean.offset + c],
-                    pass.parameters[layer_.running_variance.offset + c]});
+      of.push_back({pass.parameters[layer_.running_mean.offset + c] * share,
+                    pass.parameters[layer_.running_variance.offset + c] * share});
     }
     return of;
   }
 
+  bool is_affine() const { return layer_.weight.size > 0; }
   double deviation(std::int64_t c) const { return std::sqrt(statistics_[c].variance + layer_.epsilon); }
   double normal(double x, std::int64_t c) const { return (x - statistics_[c].mean) / deviation(c); }
 

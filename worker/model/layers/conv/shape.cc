@@ -21,7 +21,9 @@ Status infer(const LayerConfig& config, LayerDraft& draft) {
                               {config.out, layer.in.channels / layer.groups, layer.kernel, layer.kernel});
 }
 
-bool is_on_gpu(const Layer& layer) { return layer.groups == 1 && layer.dilation == 1 && layer.bias.size > 0; }
+bool is_on_gpu(const Layer& layer) {
+  return layer.groups == 1 && layer.dilation == 1 && layer.bias.size > 0 && !layer.shares_weights;
+}
 
 }  // namespace
 
@@ -31,6 +33,7 @@ extern const LayerRule kRule{.default_name = "conv",
                              .has_groups = true,
                              .has_parameters = true,
                              .may_lack_bias = true,
+                             .may_share = true,
                              .infer = infer,
                              .is_on_gpu = is_on_gpu};
 

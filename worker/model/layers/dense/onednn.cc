@@ -24,22 +24,24 @@ class Dense final : public OnednnLayer {
     trained_.weight = in_;
     trained_.weight[0] = layer_.out.channels;
     forward_.emplace(Forward::desc(dnnl::prop_kind::forward_training, any(in_), plain(trained_.weight),
-                                   plain(bias_dims(layer_)), plain(out_)),
+                                   bias_desc(layer_), plain(out_)),
                      attributes_with(with_relu_), program.engine());
     const memory output = program.make(forward_->dst_desc());
     trained_.read = program.in_format(Pass::kForward, trained_.source, forward_->src_desc());
-    program.append<Forward>(Pass::kForward, *forward_,
-                            {{DNNL_ARG_SRC, trained_.read},
-                             {DNNL_ARG_WEIGHTS, program.parameter(layer_.weight, trained_.weight)},
-                             {DNNL_ARG_BIAS, program.parameter(layer_.bias, bias_dims(layer_))},
-                             {DNNL_ARG_DST, output}});
+    Arguments arguments{{DNNL_ARG_SRC, trained_.read},
+                        {DNNL_ARG_WEIGHTS, program.parameter(layer_.weight, trained_.weight)},
+                        {DNNL_ARG_DST, output}};
+    if (layer_.bias.size > 0) {
+      arguments.emplace(DNNL_ARG_BIAS, program.parameter(layer_.bias, bias_dims(layer_)));
+    }
+    program.append<Forward>(Pass::kForward, *forward_, std::move(arguments));
     return output;
   }
 
   std::vector<memory> backward(Program& program, const memory& difference,
                                const std::vector<bool>& wanted) override {
     const BackwardWeights::primitive_desc parameters(
-        {any(in_), plain(trained_.weight), plain(bias_dims(layer_)), any(out_)}, Program::attributes(),
+        {any(in_), plain(trained_.weight), bias_desc(layer_), any(out_)}, Program::attributes(),
         program.engine(), *forward_);
     append_parameter_gradient<BackwardWeights>(program, trained_, difference, parameters);
     if (!wanted[0]) return {memory()};

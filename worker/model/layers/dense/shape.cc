@@ -11,9 +11,17 @@ Status infer(const LayerConfig& config, LayerDraft& draft) {
   return draft.add_parameters(config, {config.out, layer.in.size()});
 }
 
+bool is_on_gpu(const Layer& layer) { return layer.bias.size > 0 && !layer.shares_weights; }
+
 }  // namespace
 
-extern const LayerRule kRule{
-    .default_name = "fc", .has_out = true, .has_parameters = true, .gives_logits = true, .infer = infer};
+extern const LayerRule kRule{.default_name = "fc",
+                             .has_out = true,
+                             .has_parameters = true,
+                             .may_lack_bias = true,
+                             .may_share = true,
+                             .gives_logits = true,
+                             .infer = infer,
+                             .is_on_gpu = is_on_gpu};
 
 }  // namespace paceline::layers::dense
