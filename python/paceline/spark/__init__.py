@@ -38,6 +38,9 @@ __all__ = ["Network", "Result", "SparkWorker", "train"]
 
 # The run is over, and no attempt has been there for so long: who has not begun by then is not needed.
 _GRACE_S = 30.0
+# The run has failed, and tasks that did not know are told by its end: one of them may say why in its own words.
+_TASKS_SAY_S = 10.0
+_WORDS = 3
 
 
 class Result(NamedTuple):
@@ -133,6 +136,8 @@ def _collect(context, frame, server: Server, ledger: Ledger):
         while ledger.over and not ended.wait(0.5) and time.monotonic() - last < _GRACE_S:
             if ledger.present():
                 last = time.monotonic()
+        if not ledger.over:
+            ended.wait(_TASKS_SAY_S)
         if not ended.is_set():
             given_up.set()
             context.cancelJobsWithTag(tag)
@@ -161,7 +166,8 @@ def _collect(context, frame, server: Server, ledger: Ledger):
 
 
 def _last_words(server: Server) -> str:
-    return server.lines[-1] if server.lines else "paceline-server: ended without a word"
+    said = [line for line in server.lines if line.startswith("paceline-server: ")]  # no progress
+    return "; ".join(said[-_WORDS:]) or "paceline-server: ended without a word"
 
 
 def _whole(name: str, value: Any, low: int, high: int) -> int:
