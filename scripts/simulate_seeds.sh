@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Simulates many random schedules: the core under faults (sync_sim_test), with two servers of each shard (replica_sim_test),
-# saved and resumed (sync_resume_test), and who of a shard's replicas serves (primacy_test), each over the same range of
+# saved and resumed (sync_resume_test), and who of a shard's replicas serves (leader_lease_test), each over the same range of
 # seeds and, before it, those that have failed once (tests/sim/kept_seeds.h). Prints how long each took and the seeds that
 # fail, with the command that runs one of them alone.
 #   scripts/simulate_seeds.sh [COUNT] [FIRST]      COUNT seeds (10000) from FIRST (1) on; with FIRST without those kept
@@ -16,7 +16,7 @@ read_arguments words -- "$@"
 for word in "${words[@]}"; do
   [[ "$word" =~ ^[1-9][0-9]{0,17}$ ]] || fail "needs a number from 1 on, got '$word' (see --help)"
 done
-count=${words[0]:-10000} programs=(sync_sim_test replica_sim_test sync_resume_test primacy_test)
+count=${words[0]:-10000} programs=(sync_sim_test replica_sim_test sync_resume_test leader_lease_test)
 chosen=(--schedules "$count")
 [ ${#words[@]} -lt 2 ] || chosen+=(--first-seed "${words[1]}")
 

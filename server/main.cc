@@ -148,7 +148,7 @@ Duration pause_before_return(Duration lease, int returns) {
 // One server from its start to its end.
 struct Ended {
   int exit_status = kExitOk;
-  std::optional<BeginsAnew> begins_anew;
+  std::optional<RestartRequest> restart_request;
   bool has_started = true;
 };
 
@@ -166,7 +166,7 @@ Ended serve(const RunConfig& config, ShardId shard, const Log& log, const Server
   answer_signals(questions, server);
   if (between.is_to_stop()) server.request_stop("stopped by a signal");
   const Status ended = server.run();
-  return {ended.is_ok() ? kExitOk : kExitFailedRun, server.begins_anew()};
+  return {ended.is_ok() ? kExitOk : kExitFailedRun, server.restart_request()};
 }
 
 int server_main(int argc, char** argv) {
@@ -245,7 +245,7 @@ int server_main(int argc, char** argv) {
     return why_not_resumed(held).value_or(ended.exit_status);
   }
   int returns = 0;
-  while (const std::optional<BeginsAnew> anew = ended.begins_anew) {
+  while (const std::optional<RestartRequest> anew = ended.restart_request) {
     options.resume = anew->serves;
     options.role = options.resume ? Role::kGoesOn : Role::kFollows;
     options.expects_follower = anew->expects_follower;

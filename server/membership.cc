@@ -231,7 +231,7 @@ std::optional<std::chrono::nanoseconds> Membership::silent_for(Peer peer, Ticks 
   return now - at(peer).last_seen;
 }
 
-void Membership::forgive(const Pause& pause) {
+void Membership::discount_pause(const Pause& pause) {
   for (Member& member : nodes_) member.last_seen = pause.forgiven(member.last_seen);
   for (Member& member : shards_) member.last_seen = pause.forgiven(member.last_seen);
 }

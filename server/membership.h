@@ -87,7 +87,7 @@ class Membership {
   // How long nothing has come from it; nothing where it is not here.
   std::optional<std::chrono::nanoseconds> silent_for(Peer peer, Ticks now) const;
   // This process itself did not run for that long: nobody else is to blame for the silence.
-  void forgive(const Pause& pause);
+  void discount_pause(const Pause& pause);
   // Those present that have been silent for longer than the lease, and for how long.
   struct Silence {
     Peer peer;

@@ -33,7 +33,7 @@ Status Server::run() {
   return impl_->loop_.result();
 }
 
-std::optional<BeginsAnew> Server::begins_anew() const { return impl_->loop_.begins_anew(); }
+std::optional<RestartRequest> Server::restart_request() const { return impl_->loop_.restart_request(); }
 
 void Server::request_stop(const std::string& reason) { impl_->loop_.stop(reason); }
 

@@ -84,7 +84,7 @@ class Server {
 
   // After run(): whether this server is to be made anew, and as what: the servers of the run go on by
   // themselves, as a new generation, or this one was lost to the one that serves.
-  std::optional<BeginsAnew> begins_anew() const;
+  std::optional<RestartRequest> restart_request() const;
 
   // Writes into the log, as warnings, what the server waits for now and why it does not come. Thread: any;
   // not from a signal handler.
@@ -99,7 +99,7 @@ class Server {
   std::string http_address() const;
 
   // Of the blocks that decisions have rewritten, those that were prepared while the gradients arrived
-  // (store/next_state.h). After run().
+  // (store/speculative_apply.h). After run().
   std::int64_t blocks_prepared() const;
 
   // The loop that run() runs, for signals and the like.

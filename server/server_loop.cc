@@ -97,7 +97,8 @@ Status ServerLoop::open(wire::Context& context) {
 
 void ServerLoop::on_router(const wire::PeerId& from, Result<wire::Message> message) {
   if (ended_) return;
-  if (is_elsewhere(from)) return (void)router_->said_in_vain(from);  // a name of ours, which it chose itself
+  if (is_elsewhere(from))
+    return (void)router_->count_rejected(from);  // a name of ours, which it chose itself
   if (on_replica(from, message)) return;
   const Ticks now = ticks();
   const std::optional<Peer> peer = membership_.who(from);
@@ -105,7 +106,7 @@ void ServerLoop::on_router(const wire::PeerId& from, Result<wire::Message> messa
     log_.debug("malformed message from " + (peer ? to_string(*peer) : "a stranger") + ": " +
                message.status().message());
     // The socket has counted it.
-    if (peer && !peer->is_node()) {  // it may have been one that counts (shard_talk.h)
+    if (peer && !peer->is_node()) {  // it may have been one that counts (reliable_channel.h)
       send_to(from, wire::Error{message.status().code(), message.status().message(), /*fatal=*/true});
       expelled_.emplace_back(*peer, "refused: " + message.status().message());
       return;
@@ -135,7 +136,7 @@ void ServerLoop::on_router(const wire::PeerId& from, Result<wire::Message> messa
 }
 
 void ServerLoop::refuse_stranger(const wire::PeerId& from, const wire::Body& body) {
-  const bool broken = router_->said_in_vain(from);
+  const bool broken = router_->count_rejected(from);
   if (broken || std::holds_alternative<wire::Leave>(body)) return;  // whose join was refused says goodbye
   refuse(from,
          not_found(std::string(wire::name_of(body)) +
@@ -146,7 +147,7 @@ void ServerLoop::refuse_stranger(const wire::PeerId& from, const wire::Body& bod
 
 // What it sent before it left may still be under way; one that was only taken for lost must learn of it.
 void ServerLoop::refuse_gone(const wire::PeerId& from, Peer peer) {
-  if (router_->said_in_vain(from)) return;
+  if (router_->count_rejected(from)) return;
   send_to(from, wire::Error{StatusCode::kFailedPrecondition, to_string(peer) + " has gone from this run",
                             /*fatal=*/true});
 }
@@ -161,7 +162,7 @@ Status ServerLoop::check_key(bool may, const std::string& who) const {
 }
 
 void ServerLoop::on_join(const wire::PeerId& from, const wire::Join& join, Ticks now) {
-  if (joins_in_vain(from, join, now)) return;
+  if (count_rejected_join(from, join, now)) return;
   const std::string key = router_->key_name();
   const Status own_key = check_key(wire::may_be_node(key, join.node.value), "node " + to_string(join.node));
   const bool ours = join.node.value < config_.cluster.nodes;
@@ -181,11 +182,11 @@ void ServerLoop::on_join(const wire::PeerId& from, const wire::Join& join, Ticks
   if (waits_for_follower()) {
     const Status not_yet = unavailable(why_it_waits());
     if (authority_ && ours) authority_->join_refused(Peer::of(join.node), not_yet.message());
-    return ask_again(from, join.node, not_yet);
+    return retry_later(from, join.node, not_yet);
   }
-  make_way(from, join);
-  if (const Status may = may_enter(from, join, now); may.code() == StatusCode::kUnavailable) {
-    return ask_again(from, join.node, may);
+  evict_previous(from, join);
+  if (const Status may = check_admission(from, join, now); may.code() == StatusCode::kUnavailable) {
+    return retry_later(from, join.node, may);
   } else if (!may.is_ok()) {
     if (authority_) authority_->join_refused(Peer::of(join.node), may.message());
     return refuse_join(from, may);
@@ -211,14 +212,14 @@ void ServerLoop::on_join(const wire::PeerId& from, const wire::Join& join, Ticks
 // heard nothing for a lease; whoever goes on with it sooner, or though it was refused, has its connection
 // broken. To a server that was away all arrive at once, which is not held against the node: it says few
 // (worker/client/joining.h), and those count little.
-bool ServerLoop::joins_in_vain(const wire::PeerId& from, const wire::Join& join, Ticks now) {
+bool ServerLoop::count_rejected_join(const wire::PeerId& from, const wire::Join& join, Ticks now) {
   const std::optional<Peer> known = membership_.who(from);
   if (!known) return false;  // counted if it is refused
   const bool present = !membership_.is_gone(*known);
   const bool in_time = now - membership_.joined_at(*known) >= config_.cluster.heartbeat;
   const bool again = present && *known == Peer::of(join.node);
   if (again && in_time) return false;
-  if (!(again ? router_->said_in_vain(from) : router_->joined_in_vain(from))) return false;
+  if (!(again ? router_->count_rejected(from) : router_->joined_in_vain(from))) return false;
   if (present) expelled_.emplace_back(*known, "refused: it went on joining");
   return true;
 }
@@ -246,7 +247,7 @@ void ServerLoop::welcome(const wire::Join& join, const Layout& layout, Ticks now
   if (const Status fits = check_generation(join); !fits.is_ok()) {
     return refuse(*connection, fits, /*fatal=*/true);
   }
-  note(wire::Logged::As::kAdmission, node, join, {}, now);
+  note(wire::LogEntry::As::kAdmission, node, join, {}, now);
   service_.on_welcome(join.node);
   send_to(*connection, wire::Welcome{shard_, service_.shard()->range(), generation_,
                                      service_.is_initialized(), authority_ && authority_->training()});
@@ -255,7 +256,7 @@ void ServerLoop::welcome(const wire::Join& join, const Layout& layout, Ticks now
 
 // What it has pushed and is not applied yet keeps its memory mapped.
 void ServerLoop::remove(Peer peer) {
-  note(peer, {.what = wire::Happened::What::kRemoved}, ticks());
+  note(peer, {.what = wire::LocalEvent::What::kRemoved}, ticks());
   membership_.remove(peer);
   if (peer.is_node()) router_->unmap(membership_.last_connection_of(peer));
 }
@@ -295,12 +296,12 @@ void ServerLoop::on_heartbeat(Peer from, const wire::Heartbeat& beat) {
   if (!authority_) return;
   if (!from.is_node()) {
     moved_elsewhere_[from.shard()] = beat.traffic;
-    note(from, {.what = wire::Happened::What::kHeard, .number = beat.heard}, ticks());
-    const Status heard = talks_[from.shard()].other_heard(beat.heard);
+    note(from, {.what = wire::LocalEvent::What::kHeard, .number = beat.heard}, ticks());
+    const Status heard = talks_[from.shard()].on_ack(beat.heard);
     if (!heard.is_ok()) refuse(*membership_.connection_of(from), heard, /*fatal=*/true);
     return;
   }
-  Comer& comer = comers_[from.number];
+  LateJoin& comer = comers_[from.number];
   if (comer.asks != 0 && beat.answer == comer.asks) comer.is_answered = true;
   const Status status = authority_->heard(from.node(), beat);
   if (!status.is_ok()) refuse(*membership_.connection_of(from), status, /*fatal=*/true);
@@ -323,7 +324,7 @@ void ServerLoop::on_node(Peer from, wire::Message message, Ticks now) {
                                    " to shard " + to_string(shard_) + ": it is for the authority"),
                   /*fatal=*/true);
   }
-  note(wire::Logged::As::kToAuthority, from, message.body, message.payload, now);
+  note(wire::LogEntry::As::kToAuthority, from, message.body, message.payload, now);
   const Status status = authority_->handle(from, message, now);
   if (leaves) return remove(from);
   // What was said twice is ignored; anything else wrong is a node that this run cannot go on with.
@@ -348,30 +349,30 @@ void ServerLoop::to_service(Peer from, wire::Message message) {
   // is no event: it changes nothing.
   const bool follows_by_itself = authority_ && !from.is_node();
   if (!follows_by_itself && !(from.is_node() && std::holds_alternative<wire::Pull>(message.body))) {
-    note(wire::Logged::As::kToShard, from, message.body, message.payload, ticks());
+    note(wire::LogEntry::As::kToShard, from, message.body, message.payload, ticks());
   }
   if (takes_long(message.body)) router_->leave();
   if (const auto* admitted = std::get_if<wire::NodeAdmitted>(&message.body)) return on_admitted(*admitted);
   if (const auto* lost = std::get_if<wire::NodeLost>(&message.body)) {
     if (is_of_a_former_process(*lost)) return;
-    if (follows()) replica_->unsaid.forget(lost->node);
+    if (follows()) replica_->uncommitted.forget(lost->node);
     const Peer node = Peer::of(lost->node);
     if (lost->node.value < config_.cluster.nodes && !membership_.is_gone(node)) {
       remove(node);
       if (!authority_) log_.warn(to_string(node) + (lost->why.empty() ? " has left" : " lost: " + lost->why));
     }
   }
-  judge(service_.handle(from, std::move(message)));
+  on_shard_status(service_.handle(from, std::move(message)));
 }
 
 void ServerLoop::on_replies_left() {
   if (ended_) return;
-  judge(service_.on_replies_left());
+  on_shard_status(service_.on_replies_left());
   drain();
 }
 
 // What the shard's service says after each call.
-void ServerLoop::judge(const Status& shard_state) {
+void ServerLoop::on_shard_status(const Status& shard_state) {
   if (shard_state.is_ok()) return;
   const bool device_failed = !service_.status().is_ok();  // which is no reason for another replica to end
   if (device_failed && std::exchange(device_is_judged_, true)) return;
@@ -383,7 +384,8 @@ void ServerLoop::judge(const Status& shard_state) {
   // The shard's parameters are no longer what the authority takes them for.
   if (authority_) {
     const Ticks now = ticks();
-    note(Peer::of(shard_), {wire::Happened::What::kFail, 0, shard_state.code(), shard_state.message()}, now);
+    note(Peer::of(shard_), {wire::LocalEvent::What::kFail, 0, shard_state.code(), shard_state.message()},
+         now);
     authority_->fail(shard_state, now);
     return;
   }
@@ -417,7 +419,7 @@ void ServerLoop::shard_is_done(const wire::RunOver& over) {
 // What the two speakers of this process have said to each other, in order, until nothing is left; and whom
 // they have refused for good.
 void ServerLoop::drain() {
-  if (!ended_) judge(service_.status());
+  if (!ended_) on_shard_status(service_.status());
   answer_for_files();
   while (!ended_ && !(local_.empty() && expelled_.empty())) {
     for (const auto& [peer, why] : std::exchange(expelled_, {})) lose(peer, why, ticks());
@@ -426,7 +428,7 @@ void ServerLoop::drain() {
     local_.pop_front();
     if (speaker == Speaker::kShard) {
       const Ticks now = ticks();
-      note(wire::Logged::As::kToAuthority, Peer::of(shard_), message.body, message.payload, now);
+      note(wire::LogEntry::As::kToAuthority, Peer::of(shard_), message.body, message.payload, now);
       const Status status = authority_ ? authority_->handle(Peer::of(shard_), message, now)
                                        : failed_precondition(std::string(wire::name_of(message.body)) +
                                                              " of the shard before the run goes on");

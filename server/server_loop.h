@@ -36,12 +36,12 @@
 #include "server/http/http_server.h"
 #include "server/last_seen.h"
 #include "server/membership.h"
+#include "server/reliable_channel.h"
 #include "server/replicas/replica.h"
 #include "server/resume.h"
 #include "server/server.h"
 #include "server/shard_checkpoints.h"
 #include "server/shard_service.h"
-#include "server/shard_talk.h"
 #include "server/status_display.h"
 #include "server/unreachable.h"
 #include "server/wake.h"
@@ -66,7 +66,7 @@ class ServerLoop {
   void save_checkpoint();
   // How the run went, once the loop has ended.
   const Status& result() const { return result_; }
-  std::optional<BeginsAnew> begins_anew() const { return anew_; }
+  std::optional<RestartRequest> restart_request() const { return restart_request_; }
   const ShardService& service() const { return service_; }
 
  private:
@@ -94,7 +94,7 @@ class ServerLoop {
   void refuse_stranger(const wire::PeerId& from, const wire::Body& body);
   void refuse_gone(const wire::PeerId& from, Peer peer);
   void on_join(const wire::PeerId& from, const wire::Join& join, Ticks now);
-  [[nodiscard]] bool joins_in_vain(const wire::PeerId& from, const wire::Join& join, Ticks now);
+  [[nodiscard]] bool count_rejected_join(const wire::PeerId& from, const wire::Join& join, Ticks now);
   void refuse_join(const wire::PeerId& from, const Status& why);
   [[nodiscard]] Status check_generation(const wire::Join& join) const;
   void welcome(const wire::Join& join, const Layout& layout, Ticks now);
@@ -110,7 +110,7 @@ class ServerLoop {
   std::chrono::nanoseconds given_to_return() const;
 
   // The authority and the other shards (server_loop_shards.cc).
-  [[nodiscard]] bool joins_in_vain(const wire::PeerId& from, const wire::ShardJoin& join);
+  [[nodiscard]] bool count_rejected_join(const wire::PeerId& from, const wire::ShardJoin& join);
   void on_shard_join(const wire::PeerId& from, const wire::ShardJoin& join, Ticks now);
   void on_shard_rejoin(const wire::PeerId& from, const wire::ShardJoin& join, Ticks now);
   void on_shard(Peer from, const wire::Message& message, Ticks now);
@@ -121,7 +121,7 @@ class ServerLoop {
   void look_for_authority(Ticks now);
   void connect_again();
   void connect_in(std::chrono::milliseconds pause);
-  static std::string said_again(const ShardTalk& talk, std::int64_t times);
+  static std::string said_again(const ReliableChannel& talk, std::int64_t times);
   void on_denied(const Status& why);
   void on_dealer(Result<wire::Message> message);
   void on_shard_welcome(const wire::ShardWelcome& welcome);
@@ -131,10 +131,10 @@ class ServerLoop {
   void end_if_heard();
 
   // Nodes that come while training goes on (server_loop_return.cc).
-  [[nodiscard]] Status may_enter(const wire::PeerId& from, const wire::Join& join, Ticks now);
+  [[nodiscard]] Status check_admission(const wire::PeerId& from, const wire::Join& join, Ticks now);
   [[nodiscard]] Status may_follow(const wire::Join& join, Ticks now);
-  void make_room(NodeId node);
-  void ask_again(const wire::PeerId& from, NodeId node, const Status& why);
+  void drop_stale_join(NodeId node);
+  void retry_later(const wire::PeerId& from, NodeId node, const Status& why);
   void on_admitted(const wire::NodeAdmitted& admitted);
   bool is_of_a_former_process(const wire::NodeLost& lost) const;
 
@@ -143,7 +143,7 @@ class ServerLoop {
   std::string own_endpoint() const;
   std::string other_endpoint() const;
   Background& authority_background();
-  void on_candidacy();
+  void on_election();
   void note_complete();
   bool serves_alone() const;
   bool acts() const;
@@ -151,8 +151,8 @@ class ServerLoop {
   bool awaits_return() const;
   bool waits_for_follower() const;
   std::string why_it_waits() const;
-  void note(wire::Logged::As as, Peer who, const wire::Body& body, const wire::Payload& payload, Ticks now);
-  void note(Peer who, wire::Happened happened, Ticks now);
+  void note(wire::LogEntry::As as, Peer who, const wire::Body& body, const wire::Payload& payload, Ticks now);
+  void note(Peer who, wire::LocalEvent happened, Ticks now);
   void end_turn();
   void tell_follower(wire::Message event);
   [[nodiscard]] Status say(const wire::PeerId& to, wire::Message message);
@@ -180,9 +180,9 @@ class ServerLoop {
   Status in_another_state(Status why) const;
   void tell_held();
   void apply(wire::Message event, Ticks at);
-  void apply(Peer who, const wire::Happened& happened, Ticks at);
+  void apply(Peer who, const wire::LocalEvent& happened, Ticks at);
   [[nodiscard]] Status apply_join(Peer who, const wire::Body& body, bool goes_on, Ticks at);
-  void compare(const std::optional<Unsaid::BothSaved>& saved);
+  void compare(const std::optional<UncommittedOutputs::BothSaved>& saved);
   void answer_for_files();
   void tick_following();
   void take_over();
@@ -208,7 +208,7 @@ class ServerLoop {
   bool takes_long(const wire::Body& body) const;
   void to_service(Peer from, wire::Message message);
   void on_replies_left();
-  void judge(const Status& shard_state);
+  void on_shard_status(const Status& shard_state);
   void run_over(const wire::RunOver& over);
   void drain();
   void work_ahead();
@@ -220,7 +220,7 @@ class ServerLoop {
   bool waits_for_resume() const { return resumes_ && !resumed_; }
   void on_resuming_shard(const wire::PeerId& from, const wire::ShardJoin& join, Ticks now);
   void on_waiting_node(Peer from, const wire::Body& body);
-  void make_way(const wire::PeerId& from, const wire::Join& join);
+  void evict_previous(const wire::PeerId& from, const wire::Join& join);
   bool forget_waiting(Peer peer);
   void choose_checkpoint(Ticks now);
   [[nodiscard]] Status begin_resumed(ResumePoint point, Ticks now);
@@ -293,8 +293,8 @@ class ServerLoop {
   bool welcomed_ = false;                                // other shards: the authority has answered
   std::uint64_t incarnation_ = new_incarnation();        // of the shard, whichever of its replicas serves
   std::shared_ptr<const wire::ClientKeys> client_keys_;  // other shards, where the run has keys
-  ShardTalk talk_{ShardTalk::End::kShard};               // other shards: with the authority
-  std::map<ShardId, ShardTalk> talks_;                   // the authority's, with each other shard
+  ReliableChannel talk_{ReliableChannel::End::kShard};   // other shards: with the authority
+  std::map<ShardId, ReliableChannel> talks_;             // the authority's, with each other shard
   std::int64_t connection_ = 0;  // other shards: how many to the authority there have been
   // The one to the authority broke, and it has not welcomed this shard over another one.
   struct Broken {
@@ -323,13 +323,13 @@ class ServerLoop {
   // Of each node: another process that has asked to be let in while one is here, when that one was asked last
   // whether it is alive, and whether it has said so; and the process that the authority has let in last. 0:
   // none.
-  struct Comer {
+  struct LateJoin {
     std::uint64_t asks = 0;
     Ticks asked;
     bool is_answered = false;
     std::uint64_t admitted = 0;
   };
-  std::vector<Comer> comers_;
+  std::vector<LateJoin> comers_;
   Ticks authority_seen_;
 
   boost::asio::steady_timer timer_;
@@ -355,10 +355,10 @@ class ServerLoop {
   bool device_is_judged_ = false;  // what has failed on it
   bool pin_failure_is_said_ = false;
   bool ended_ = false;
-  bool hands_over_ = false;         // it ends for all servers to go on
-  std::optional<BeginsAnew> anew_;  // once it has, and how this one does
-  bool returns_ = false;            // it ends to come back as a follower
-  std::string is_to_stop_;          // why, told to one that goes on before it could see to it
+  bool hands_over_ = false;                        // it ends for all servers to go on
+  std::optional<RestartRequest> restart_request_;  // once it has, and how this one does
+  bool returns_ = false;                           // it ends to come back as a follower
+  std::string is_to_stop_;                         // why, told to one that goes on before it could see to it
   Status result_ = internal_error("the server's loop ended before the run");
 };
 

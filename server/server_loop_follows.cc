@@ -6,7 +6,7 @@
 //   ReplicaJoin   ->  the one that serves; where that has been resumed, it gives its checkpoint's files first
 //                     (server/replicas/checkpoint_pull.h)
 //                 <-  ReplicaWelcome, then all that has happened, turn by turn
-//   LogHeld{n}    ->  after each turn
+//   LogAck{n}    ->  after each turn
 //
 // A turn is what one message, or one moment, has led to: half of one is nothing.
 #include <bit>
@@ -20,8 +20,8 @@
 
 namespace paceline::server {
 
-using As = wire::Logged::As;
-using What = wire::Happened::What;
+using As = wire::LogEntry::As;
+using What = wire::LocalEvent::What;
 
 Status ServerLoop::follow(wire::Context& context) {
   const std::string endpoint = other_endpoint();
@@ -46,10 +46,9 @@ Status ServerLoop::follow(wire::Context& context) {
 }
 
 Status ServerLoop::ask_to_follow() {
-  return replica_->serving->send(
-      {wire::ReplicaJoin{wire::kProtocolVersion, shard_, fingerprint_, replica_->incarnation, replica_->has,
-                         settings(config_)},
-       {}});
+  return replica_->serving->send({wire::ReplicaJoin{wire::kProtocolVersion, shard_, fingerprint_,
+                                                    replica_->incarnation, replica_->has, settings(config_)},
+                                  {}});
 }
 
 // The one that serves goes on without this one, which lives: the connection between them broke, or it was
@@ -155,12 +154,12 @@ Status ServerLoop::in_another_state(Status why) const {
 }
 
 void ServerLoop::tell_held() {
-  const Status said = replica_->serving->send({wire::LogHeld{replica_->applied}, {}});
+  const Status said = replica_->serving->send({wire::LogAck{replica_->applied}, {}});
   if (!said.is_ok()) log_.debug(said.message());  // it is gone, and on_serving_broken() comes
 }
 
 void ServerLoop::apply(wire::Message event, Ticks at) {
-  const wire::Logged logged = *std::exchange(event.logged, std::nullopt);
+  const wire::LogEntry logged = *std::exchange(event.logged, std::nullopt);
   const Peer who = logged.node ? Peer::of(*logged.node) : Peer::of(logged.shard.value_or(shard_));
   const bool known =
       who.is_node() ? who.node().value < config_.cluster.nodes : who.shard().value < config_.cluster.shards;
@@ -168,7 +167,7 @@ void ServerLoop::apply(wire::Message event, Ticks at) {
   Status status = Status::ok();
   switch (logged.as) {
     case As::kHappened:
-      if (const auto* happened = std::get_if<wire::Happened>(&event.body)) apply(who, *happened, at);
+      if (const auto* happened = std::get_if<wire::LocalEvent>(&event.body)) apply(who, *happened, at);
       break;
     case As::kAdmission:
     case As::kReturn:
@@ -185,7 +184,7 @@ void ServerLoop::apply(wire::Message event, Ticks at) {
     case As::kToAuthority:
       if (!authority_) break;
       if (!who.is_node() && who.shard() == shard_) {
-        compare(replica_->unsaid.said(event));
+        compare(replica_->uncommitted.said(event));
       } else if (!who.is_node()) {
         talks_[who.shard()].hears(event);
       }
@@ -193,7 +192,7 @@ void ServerLoop::apply(wire::Message event, Ticks at) {
       (void)authority_->handle(who, event, at);
       break;
     case As::kSaid:
-      compare(replica_->unsaid.said(event));
+      compare(replica_->uncommitted.said(event));
       talk_.says(event);
       break;
   }
@@ -220,27 +219,27 @@ Status ServerLoop::apply_join(Peer who, const wire::Body& body, bool goes_on, Ti
     return data_loss("a join that is none");
   }
   if (goes_on) {
-    PACELINE_RETURN_IF_ERROR(talks_[join->shard].other_heard(join->heard));
+    PACELINE_RETURN_IF_ERROR(talks_[join->shard].on_ack(join->heard));
     return membership_.go_on(*join, elsewhere(who), at);
   }
   PACELINE_RETURN_IF_ERROR(membership_.admit(*join, elsewhere(who), at));
-  talks_[join->shard] = ShardTalk();
+  talks_[join->shard] = ReliableChannel();
   if (authority_) authority_->shard_joined(join->shard);
   return Status::ok();
 }
 
-void ServerLoop::apply(Peer who, const wire::Happened& happened, Ticks at) {
+void ServerLoop::apply(Peer who, const wire::LocalEvent& happened, Ticks at) {
   switch (happened.what) {
     case What::kRemoved:
       return remove(who);
     case What::kForgotten:
       if (!who.is_node()) return end(data_loss("room made for " + to_string(who) + ", expected a node"));
-      return make_room(who.node());
+      return drop_stale_join(who.node());
     case What::kHeard: {
       if (who.is_node()) return end(data_loss("heard by " + to_string(who) + ", expected a server"));
       welcomed_ = true;
-      ShardTalk& talk = is_authority() ? talks_[who.shard()] : talk_;
-      const Status heard = talk.other_heard(happened.number);
+      ReliableChannel& talk = is_authority() ? talks_[who.shard()] : talk_;
+      const Status heard = talk.on_ack(happened.number);
       if (!heard.is_ok()) end(Status(heard).with_context("this replica has come to another state"));
       return;
     }
@@ -258,7 +257,7 @@ void ServerLoop::apply(Peer who, const wire::Happened& happened, Ticks at) {
       authority_->tick(at);
       return authority_->note_progress(moved(), at);
     case What::kPause:
-      return authority_->forgive({std::chrono::nanoseconds(happened.number), at});
+      return authority_->discount_pause({std::chrono::nanoseconds(happened.number), at});
     case What::kLost:
       return authority_->lost(who, happened.text, at);
     case What::kStop:
@@ -279,11 +278,11 @@ void ServerLoop::apply(Peer who, const wire::Happened& happened, Ticks at) {
 }
 
 // This replica's file of a checkpoint, and the other one's.
-void ServerLoop::compare(const std::optional<Unsaid::BothSaved>& saved) {
+void ServerLoop::compare(const std::optional<UncommittedOutputs::BothSaved>& saved) {
   if (!saved) return;
   if (const Status same = saved->compare(); !same.is_ok()) {
     const Status fault = Status(same).with_context("this replica has come to another state");
-    return replica_->follows ? end(fault) : judge(fault);
+    return replica_->follows ? end(fault) : on_shard_status(fault);
   }
   if (!saved->there.fault.empty() || saved->here.fault.empty()) return;
   // A disk that stays full must not fill with that.
@@ -311,11 +310,11 @@ void ServerLoop::tick_following() {
     return end(deadline_exceeded("the replica that serves shard " + to_string(shard_) + " (" +
                                  other_endpoint() +
                                  ") has not let this one follow within cluster.start_timeout: " +
-                                 replica_->candidacy->primacy().describe(now)));
+                                 replica_->election->leader_lease().describe(now)));
   }
   if (replica_->welcomed && now - replica_->heard > 2 * wire::kLeasesToTakeOver * config_.cluster.lease) {
     return end(unavailable("nobody serves shard " + to_string(shard_) + ": " +
-                           replica_->candidacy->primacy().describe(now)));
+                           replica_->election->leader_lease().describe(now)));
   }
   if (now < next_heartbeat_ || replica_->broken) return;
   // Until it is welcomed it asks again: the one that it asked may have died with the question.
@@ -328,7 +327,7 @@ void ServerLoop::tick_following() {
 // Nobody else acts, or will. Time goes on from the last event.
 void ServerLoop::take_over() {
   if (!replica_->fault.is_ok()) return end(replica_->fault);
-  const Primacy& primacy = replica_->candidacy->primacy();
+  const LeaderLease& leader_lease = replica_->election->leader_lease();
   replica_->follows = false;
   replica_->served = true;
   replica_->heard = steady_now();
@@ -339,17 +338,17 @@ void ServerLoop::take_over() {
   note_complete();
   const Ticks now = ticks();
   log_.warn("shard " + to_string(shard_) + " is served by this replica from here on, term " +
-            std::to_string(primacy.term()) + ", from event " + std::to_string(replica_->applied) +
+            std::to_string(leader_lease.term()) + ", from event " + std::to_string(replica_->applied) +
             " on; what it acknowledges is in one place");
   replica_->took_over_at = now;
   membership_.adopt(now);
   authority_seen_ = started_at_ = next_heartbeat_ = next_status_ = next_look_ = now;
-  for (wire::Message& message : replica_->unsaid.take()) {
+  for (wire::Message& message : replica_->uncommitted.take()) {
     send(Speaker::kShard, Peer::of(kAuthority), std::move(message));
   }
   if (!is_authority()) {
     // Later than any that the one before had.
-    connection_ = static_cast<std::int64_t>(primacy.term()) << 32;
+    connection_ = static_cast<std::int64_t>(leader_lease.term()) << 32;
     broken_.emplace();
     connect_again();
   } else {

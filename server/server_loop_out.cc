@@ -28,8 +28,8 @@ std::string in_seconds(std::chrono::nanoseconds d) {
 }  // namespace
 
 void ServerLoop::send(Speaker speaker, Peer to, wire::Message message) {
-  if (follows() && speaker == Speaker::kShard) return compare(replica_->unsaid.add(std::move(message)));
-  if (replica_ && speaker == Speaker::kShard) compare(replica_->unsaid.add_late(message));
+  if (follows() && speaker == Speaker::kShard) return compare(replica_->uncommitted.add(std::move(message)));
+  if (replica_ && speaker == Speaker::kShard) compare(replica_->uncommitted.add_late(message));
   if (auto* lost = std::get_if<wire::NodeLost>(&message.body); lost && speaker == Speaker::kShard) {
     lost->incarnation = membership_.incarnation_of(lost->node);
     // That it takes nothing may be because it is cut off, or stands still.
@@ -49,9 +49,9 @@ void ServerLoop::send(Speaker speaker, Peer to, wire::Message message) {
   const auto* error = std::get_if<wire::Error>(&message.body);
   if (error != nullptr && error->fatal) expelled_.emplace_back(to, "refused: " + error->message);
   if (!to.is_node()) {
-    ShardTalk& talk = talks_[to.shard()];
+    ReliableChannel& talk = talks_[to.shard()];
     talk.says(message);
-    if (talk.is_deaf() && !follows()) expelled_.emplace_back(to, "it does not say what it has heard");
+    if (talk.ack_overdue() && !follows()) expelled_.emplace_back(to, "it does not say what it has heard");
   }
   Status status = check_room(*connection);
   if (status.is_ok()) status = say(*connection, std::move(message));
@@ -105,7 +105,7 @@ void ServerLoop::lose(Peer peer, const std::string& why, Ticks now) {
   if (forget_waiting(peer)) return log_.info(to_string(peer) + " is forgotten before its welcome: " + why);
   remove(peer);
   if (authority_) {
-    note(peer, {.what = wire::Happened::What::kLost, .text = why}, now);
+    note(peer, {.what = wire::LocalEvent::What::kLost, .text = why}, now);
     return authority_->lost(peer, why, now);
   }
   log_.warn(to_string(peer) + " lost: " + why);
@@ -167,19 +167,19 @@ void ServerLoop::on_tick() {
   // Whoever was stopped (SIGSTOP, a suspended machine, a long apply) finds everybody's last message old.
   const Pause pause{now - last_tick_ - kTick, now};
   if (pause.length > kPauseAtLeast) {
-    membership_.forgive(pause);
-    for (Comer& comer : comers_) comer.asked = pause.forgiven(comer.asked);
-    service_.forgive(pause);
+    membership_.discount_pause(pause);
+    for (LateJoin& comer : comers_) comer.asked = pause.forgiven(comer.asked);
+    service_.discount_pause(pause);
     if (authority_) {
-      note(Peer::of(shard_), {.what = wire::Happened::What::kPause, .number = pause.length.count()}, now);
-      authority_->forgive(pause);
+      note(Peer::of(shard_), {.what = wire::LocalEvent::What::kPause, .number = pause.length.count()}, now);
+      authority_->discount_pause(pause);
     }
     if (replica_ && replica_->follower) {
       replica_->follower->seen = pause.forgiven(replica_->follower->seen);
       replica_->follower->moved = pause.forgiven(replica_->follower->moved);
     }
     authority_seen_ = pause.forgiven(authority_seen_);
-    stalls_.forgive(pause);
+    stalls_.discount_pause(pause);
     log_.debug("this process stood still for " + in_seconds(pause.length));
   }
   const auto since_last = now - std::exchange(last_tick_, now);
@@ -189,7 +189,7 @@ void ServerLoop::on_tick() {
   look_for_follower();
   if (now >= next_heartbeat_) heartbeat(now);
   if (is_held_up(now)) {
-    service_.forgive({since_last, now});  // nobody could take what has not left here
+    service_.discount_pause({since_last, now});  // nobody could take what has not left here
   } else {
     service_.tick(now);
   }
@@ -197,7 +197,7 @@ void ServerLoop::on_tick() {
   look_for_stalls(now);
   if (authority_) {
     // Before anybody is let in nothing comes of it.
-    if (!waits_for_follower()) note(Peer::of(shard_), {.what = wire::Happened::What::kTick}, now);
+    if (!waits_for_follower()) note(Peer::of(shard_), {.what = wire::LocalEvent::What::kTick}, now);
     authority_->tick(now);
     authority_->note_progress(moved(), now);
   } else if (is_authority()) {
@@ -336,7 +336,7 @@ void ServerLoop::stop(const std::string& reason) {
     if (is_authority() && !authority_) return cannot_resume(aborted(reason));
     if (authority_) {
       const Ticks now = ticks();
-      note(Peer::of(shard_), {.what = wire::Happened::What::kStop, .text = reason}, now);
+      note(Peer::of(shard_), {.what = wire::LocalEvent::What::kStop, .text = reason}, now);
       authority_->stop(reason, now);
     } else {
       ask_to_stop(reason);
@@ -354,7 +354,7 @@ void ServerLoop::save_checkpoint() {
                        (waits ? "the run has not gone on yet"
                               : "the server that serves shard 0 is to be asked, all shards save with it"));
     }
-    note(Peer::of(shard_), {.what = wire::Happened::What::kSave}, ticks());
+    note(Peer::of(shard_), {.what = wire::LocalEvent::What::kSave}, ticks());
     authority_->save_checkpoint();
     drain();
   });
@@ -370,15 +370,17 @@ void ServerLoop::end(Status result) {
   if (serves_authority) hands_over_ = authority_->over() && authority_->hands_over();
   if (replica_ && replica_->deposed) hands_over_ = false;
   if (hands_over_ || returns_) {
-    anew_ = BeginsAnew{.serves = !follows(),
+    restart_request_ =
+        RestartRequest{.serves = !follows(),
                        .expects_follower = replica_ && (replica_->follower || replica_->is_asked),
                        .returns = returns_,
-                       .has_followed = returns_ && replica_->candidacy->primacy().was_complete()};
+                       .has_followed = returns_ && replica_->election->leader_lease().was_complete()};
   }
   if (is_shown()) show_status(ticks());
   display_.end();
   const bool is_said = is_authority() && (!replica_ || (authority_ && authority_->over()));
-  if (!is_said && !result_.is_ok()) anew_ ? log_.info(result_.message()) : log_.error(result_.message());
+  if (!is_said && !result_.is_ok())
+    restart_request_ ? log_.info(result_.message()) : log_.error(result_.message());
   timer_.cancel();
   rejoin_timer_.cancel();
   if (const std::int64_t kept_out = router_->counters().kept_out; kept_out > 0) {

@@ -42,7 +42,7 @@ void ServerLoop::on_rejoin(const wire::PeerId& from, const wire::Join& join, Tic
     if (moved.code() == StatusCode::kResourceExhausted) expelled_.emplace_back(node, moved.message());
     return refuse_join(from, moved);
   }
-  note(wire::Logged::As::kReturn, node, join, {}, now);
+  note(wire::LogEntry::As::kReturn, node, join, {}, now);
   if (replica_) replica_->events.drop(before);
   router_->give_up(before);
   unreachable_.forget(node);

@@ -1,7 +1,7 @@
 // A shard's replica that serves: what happens is told to the one that follows, and what is said waits until
 // that has it (server/replicas/event_log.h). Where etcd gives the shard to another one, this one ends.
 //
-//   etcd  <─ lease, record ─>  Candidacy: may this one act?
+//   etcd  <─ lease, record ─>  LeaderElection: may this one act?
 //   node  ── Push ──> note() ──> ShardService      the same event ──> the follower
 //   say() ──> held until the follower has what it follows from, and this one acts ──> release() ──> node
 //
@@ -19,8 +19,8 @@
 
 namespace paceline::server {
 
-using As = wire::Logged::As;
-using What = wire::Happened::What;
+using As = wire::LogEntry::As;
+using What = wire::LocalEvent::What;
 
 namespace {
 
@@ -41,16 +41,18 @@ Status ServerLoop::open_replica() {
   if (replica_->follows) replica_->background.follow();
   const std::string prefix =
       "/" + config_.cluster.etcd_prefix + "/" + hex(fingerprint_) + "/shard-" + to_string(shard_);
-  Primacy primacy(prefix, replica_->incarnation,
-                  replica_->follows                                     ? Primacy::Start::kFollows
-                  : options_.replaces || options_.role == Role::kGoesOn ? Primacy::Start::kReplaces
-                                                                        : Primacy::Start::kBegins,
-                  std::chrono::floor<std::chrono::seconds>(config_.cluster.lease));
-  replica_->candidacy = std::make_unique<Candidacy>(io_, std::move(etcd), std::move(primacy), [this] {
-    on_candidacy();
-    drain();
-  });
-  replica_->candidacy->start();
+  LeaderLease leader_lease(prefix, replica_->incarnation,
+                           replica_->follows ? LeaderLease::Start::kFollows
+                           : options_.replaces || options_.role == Role::kGoesOn
+                               ? LeaderLease::Start::kReplaces
+                               : LeaderLease::Start::kBegins,
+                           std::chrono::floor<std::chrono::seconds>(config_.cluster.lease));
+  replica_->election =
+      std::make_unique<LeaderElection>(io_, std::move(etcd), std::move(leader_lease), [this] {
+        on_election();
+        drain();
+      });
+  replica_->election->start();
   return Status::ok();
 }
 
@@ -67,55 +69,55 @@ Background& ServerLoop::authority_background() {
 }
 
 // After each of etcd's answers.
-void ServerLoop::on_candidacy() {
+void ServerLoop::on_election() {
   if (ended_) return;
-  const Primacy& primacy = replica_->candidacy->primacy();
-  if (primacy.is_refused())
-    return end(failed_precondition(primacy.describe(steady_now()) + "; --force begins anew"));
+  const LeaderLease& leader_lease = replica_->election->leader_lease();
+  if (leader_lease.is_refused())
+    return end(failed_precondition(leader_lease.describe(steady_now()) + "; --force begins anew"));
   if (replica_->follows) {
-    if (replica_->broken && primacy.nobody_serves() && !primacy.was_complete()) {
+    if (replica_->broken && leader_lease.nobody_serves() && !leader_lease.was_complete()) {
       return end(unavailable("the replica that served shard " + to_string(shard_) +
                              " is gone, and this one had not got all that it acknowledged"));
     }
-    if (primacy.is_concluded() && (primacy.is_left_out() || options_.returns)) return end_unheard();
-    if (replica_->broken && !primacy.was_complete() &&
+    if (leader_lease.is_concluded() && (leader_lease.is_left_out() || options_.returns)) return end_unheard();
+    if (replica_->broken && !leader_lease.was_complete() &&
         steady_now() - replica_->heard > config_.cluster.lease) {
       return come_back("was lost before it had everything");
     }
-    if (primacy.is_left_out()) return come_back("is left out: it lacks something that was acknowledged");
-    if (primacy.is_primary()) take_over();
+    if (leader_lease.is_left_out()) return come_back("is left out: it lacks something that was acknowledged");
+    if (leader_lease.is_primary()) take_over();
     return;
   }
   note_complete();
-  if (replica_->follower && primacy.has_complete(replica_->follower->incarnation) &&
+  if (replica_->follower && leader_lease.has_complete(replica_->follower->incarnation) &&
       !std::exchange(replica_->was_followed, true)) {
     replica_->events.settle();
     log_.info("shard " + to_string(shard_) + "'s follower has all there is");
   }
-  if (primacy.is_primary() && !std::exchange(replica_->served, true)) {
+  if (leader_lease.is_primary() && !std::exchange(replica_->served, true)) {
     log_.info("shard " + to_string(shard_) + " is served by this replica, term " +
-              std::to_string(primacy.term()));
-  } else if (replica_->served && (primacy.another_serves() || primacy.is_left_out())) {
+              std::to_string(leader_lease.term()));
+  } else if (replica_->served && (leader_lease.another_serves() || leader_lease.is_left_out())) {
     // Where only its lease has ended, and nobody serves, it may yet serve again (look_at_etcd()).
     replica_->deposed = true;
     end(unavailable("shard " + to_string(shard_) +
-                    " is not served by this replica any more: " + primacy.describe(steady_now())));
+                    " is not served by this replica any more: " + leader_lease.describe(steady_now())));
   }
 }
 
 // etcd is told who has all that is acknowledged, whenever this one may say so.
 void ServerLoop::note_complete() {
-  Primacy::Members members{replica_->incarnation};
+  LeaderLease::Members members{replica_->incarnation};
   if (replica_->follower && replica_->follower->complete) members.insert(replica_->follower->incarnation);
-  (void)replica_->candidacy->set_complete(std::move(members));
+  (void)replica_->election->set_complete(std::move(members));
 }
 
 // Whether nobody but this one needs to have what it acknowledges.
 bool ServerLoop::serves_alone() const {
-  return replica_->candidacy->primacy().must_hold() == Primacy::Members{replica_->incarnation};
+  return replica_->election->leader_lease().must_hold() == LeaderLease::Members{replica_->incarnation};
 }
 
-bool ServerLoop::acts() const { return !replica_ || (!replica_->follows && replica_->candidacy->acts()); }
+bool ServerLoop::acts() const { return !replica_ || (!replica_->follows && replica_->election->acts()); }
 
 // Whether somebody who was here before this replica began to serve has not come to it yet, and may.
 bool ServerLoop::awaits_return() const {
@@ -125,7 +127,7 @@ bool ServerLoop::awaits_return() const {
   return std::any_of(present.begin(), present.end(), [this](Peer peer) {
     if (!is_elsewhere(*membership_.connection_of(peer))) return false;
     const auto talk = peer.is_node() ? talks_.end() : talks_.find(peer.shard());
-    return peer.is_node() || (talk != talks_.end() && !talk->second.unheard().empty());
+    return peer.is_node() || (talk != talks_.end() && !talk->second.unacked().empty());
   });
 }
 
@@ -137,9 +139,9 @@ bool ServerLoop::waits_for_follower() const {
 
 std::string ServerLoop::why_it_waits() const {
   const std::string shard = "shard " + to_string(shard_);
-  const Primacy& primacy = replica_->candidacy->primacy();
-  if (!replica_->candidacy->acts()) {
-    return shard + " waits for etcd's word that this replica serves: " + primacy.describe(steady_now());
+  const LeaderLease& leader_lease = replica_->election->leader_lease();
+  if (!replica_->election->acts()) {
+    return shard + " waits for etcd's word that this replica serves: " + leader_lease.describe(steady_now());
   }
   return shard + " waits for its other replica (" + other_endpoint() + ")" +
          (replica_->follower ? " to have what there is" : "");
@@ -149,7 +151,7 @@ std::string ServerLoop::why_it_waits() const {
 
 void ServerLoop::note(As as, Peer who, const wire::Body& body, const wire::Payload& payload, Ticks now) {
   if (!replica_ || replica_->follows) return;
-  wire::Logged logged{as, 0, false, now.ns};
+  wire::LogEntry logged{as, 0, false, now.ns};
   if (who.is_node()) {
     logged.node = who.node();
   } else {
@@ -158,7 +160,7 @@ void ServerLoop::note(As as, Peer who, const wire::Body& body, const wire::Paylo
   replica_->events.add({body, payload, logged});
 }
 
-void ServerLoop::note(Peer who, wire::Happened happened, Ticks now) {
+void ServerLoop::note(Peer who, wire::LocalEvent happened, Ticks now) {
   note(As::kHappened, who, wire::Body(std::move(happened)), {}, now);
 }
 
@@ -215,7 +217,7 @@ bool ServerLoop::is_held_up(Ticks now) const {
 bool ServerLoop::on_replica(const wire::PeerId& from, const Result<wire::Message>& message) {
   if (!replica_) return false;
   if (replica_->follows) {
-    if (!router_->said_in_vain(from)) {
+    if (!router_->count_rejected(from)) {
       (void)router_->send(from,
                           {wire::Error{StatusCode::kUnavailable,
                                        "this replica of shard " + to_string(shard_) + " follows another",
@@ -270,7 +272,7 @@ void ServerLoop::on_follower(const Result<wire::Message>& message) {
   follower.seen = ticks();
   if (!message.is_ok()) return lose_follower("it sent a malformed message: " + message.status().message());
   if (std::holds_alternative<wire::Heartbeat>(message->body)) return;
-  const auto* held = std::get_if<wire::LogHeld>(&message->body);
+  const auto* held = std::get_if<wire::LogAck>(&message->body);
   if (held == nullptr) return lose_follower(std::string("it sent a ") + wire::name_of(message->body));
   if (const Status sound = replica_->events.held(held->count); !sound.is_ok()) {
     return lose_follower(sound.message());
@@ -298,17 +300,17 @@ void ServerLoop::lose_follower(const std::string& why) {
 // Said at once: until it changes nobody is told anything.
 void ServerLoop::look_at_etcd() {
   if (!replica_ || replica_->follows || !replica_->served) return;
-  const bool acts = replica_->candidacy->acts();
+  const bool acts = replica_->election->acts();
   const Ticks now = steady_now();
   if (acts) replica_->heard = now;
   if (now - replica_->heard > wire::kLeasesToTakeOver * config_.cluster.lease) {
-    return end(unavailable("shard " + to_string(shard_) +
-                           " has waited too long for etcd: " + replica_->candidacy->primacy().describe(now)));
+    return end(unavailable("shard " + to_string(shard_) + " has waited too long for etcd: " +
+                           replica_->election->leader_lease().describe(now)));
   }
   if (std::exchange(replica_->acted, acts) == acts) return;
   if (acts) return log_.info("etcd has answered: this replica serves shard " + to_string(shard_));
   log_.warn("nobody is told anything by shard " + to_string(shard_) +
-            " until etcd answers: " + replica_->candidacy->primacy().describe(steady_now()));
+            " until etcd answers: " + replica_->election->leader_lease().describe(steady_now()));
 }
 
 void ServerLoop::look_after_follower(Ticks now) {
@@ -330,7 +332,7 @@ void ServerLoop::look_after_follower(Ticks now) {
 void ServerLoop::replica_waits(Ticks now, std::vector<Wait>& waits) const {
   if (!replica_ || replica_->follows) return;
   const std::string shard = "shard " + to_string(shard_);
-  if (!replica_->candidacy->acts()) {
+  if (!replica_->election->acts()) {
     waits.push_back({"the wait for etcd", why_it_waits()});
   } else if (waits_for_follower()) {
     waits.push_back({"the wait for the follower", why_it_waits()});
@@ -346,7 +348,7 @@ void ServerLoop::replica_waits(Ticks now, std::vector<Wait>& waits) const {
 // This replica ends: where the run is over, the other one is told so, and etcd; else that one may serve. In
 // either case nobody need wait for the lease.
 void ServerLoop::end_replica() {
-  const bool all_said = !replica_->events.holds() && talk_.unheard().empty();
+  const bool all_said = !replica_->events.holds() && talk_.unacked().empty();
   const bool is_over = ((authority_ && authority_->over()) || over_) && all_said;
   if (replica_->follower && (is_over || hands_over_)) {
     (void)router_->send(replica_->follower->connection,
@@ -354,12 +356,12 @@ void ServerLoop::end_replica() {
   }
   if (replica_->serving) replica_->serving->close();
   router_->close();
-  using Leave = Primacy::Leave;
-  replica_->candidacy->resign(hands_over_ ? Leave::kHandsOver
-                              : is_over   ? Leave::kForGood
-                                          : Leave::kForNow,
-                              // What its disk still takes is awaited in any case, and said where it fails.
-                              [this] { replica_->background.when_not_behind([this] { io_.stop(); }); });
+  using Leave = LeaderLease::Leave;
+  replica_->election->resign(hands_over_ ? Leave::kHandsOver
+                             : is_over   ? Leave::kForGood
+                                         : Leave::kForNow,
+                             // What its disk still takes is awaited in any case, and said where it fails.
+                             [this] { replica_->background.when_not_behind([this] { io_.stop(); }); });
 }
 
 }  // namespace paceline::server

@@ -54,7 +54,7 @@ void ServerLoop::on_waiting_node(Peer from, const wire::Body& body) {
 
 // The process of a node that came last is it, as long as it is not welcomed: the one before was killed, or
 // connects anew.
-void ServerLoop::make_way(const wire::PeerId& from, const wire::Join& join) {
+void ServerLoop::evict_previous(const wire::PeerId& from, const wire::Join& join) {
   const auto is_it = [&](const Waiting& one) { return one.join.node == join.node; };
   const auto found = std::find_if(waiting_.begin(), waiting_.end(), is_it);
   if (found == waiting_.end() || found->connection == from || !membership_.check(join).is_ok()) return;
@@ -102,7 +102,7 @@ Status ServerLoop::begin_resumed(ResumePoint point, Ticks now) {
   }
   go_on_from(from, generation);
   if (!is_to_stop_.empty()) {
-    note(Peer::of(shard_), {.what = wire::Happened::What::kStop, .text = is_to_stop_}, now);
+    note(Peer::of(shard_), {.what = wire::LocalEvent::What::kStop, .text = is_to_stop_}, now);
     authority_->stop(is_to_stop_, now);
   }
   return Status::ok();
@@ -137,9 +137,10 @@ void ServerLoop::go_on_from(CheckpointId id, std::uint64_t generation) {
   generation_ = generation;
   resume_point_ = id;
   note(Peer::of(shard_),
-       {.what = wire::Happened::What::kResumed, .number = static_cast<std::int64_t>(generation)}, ticks());
+       {.what = wire::LocalEvent::What::kResumed, .number = static_cast<std::int64_t>(generation)}, ticks());
   shard_checkpoints_.set_generation(generation);
-  const std::filesystem::path path = CheckpointFolder(config_.run.out, run_fingerprint_).shard_file(id, shard_);
+  const std::filesystem::path path =
+      CheckpointFolder(config_.run.out, run_fingerprint_).shard_file(id, shard_);
   const auto file = std::make_shared<std::optional<ShardFile>>();
   background_.run(
       [file, path, wanted = ShardFileWanted{id, run_fingerprint_, shard_, {}, {}, {}},
@@ -157,7 +158,7 @@ void ServerLoop::on_file_read(Status read, std::shared_ptr<std::optional<ShardFi
     log_.info("shard " + to_string(shard_) + " goes on from version " + to_string((*file)->info.version));
     read = service_.resume_from(*std::exchange(*file, std::nullopt));
   }
-  if (!read.is_ok()) return judge(read);
+  if (!read.is_ok()) return on_shard_status(read);
   resumed_ = true;
   if (replica_) replica_->pulled = now;  // from here on it can be followed
   for (const Waiting& one : std::exchange(waiting_, {})) welcome(one.join, one.layout, now);

@@ -16,7 +16,7 @@
 namespace paceline::server {
 
 // kUnavailable: not yet. Membership says what does not fit otherwise.
-Status ServerLoop::may_enter(const wire::PeerId& from, const wire::Join& join, Ticks now) {
+Status ServerLoop::check_admission(const wire::PeerId& from, const wire::Join& join, Ticks now) {
   if (waits_for_resume() || !membership_.check(join).is_ok()) return Status::ok();
   const Peer node = Peer::of(join.node);
   const wire::PeerId* const here = membership_.connection_of(node);
@@ -25,7 +25,7 @@ Status ServerLoop::may_enter(const wire::PeerId& from, const wire::Join& join, T
   if ((here != nullptr || gone) && membership_.incarnation_of(join.node) == join.incarnation) {
     return Status::ok();
   }
-  Comer& comer = comers_[join.node.value];
+  LateJoin& comer = comers_[join.node.value];
   if (!authority_) {
     if (here == nullptr && !gone && comer.admitted == 0) return Status::ok();
     if (here != nullptr || comer.admitted != join.incarnation) {
@@ -42,7 +42,7 @@ Status ServerLoop::may_enter(const wire::PeerId& from, const wire::Join& join, T
     return unavailable(to_string(node) + ": what its process before was sent has not left shard " +
                        to_string(shard_) + " yet");
   }
-  make_room(join.node);
+  drop_stale_join(join.node);
   return Status::ok();
 }
 
@@ -50,7 +50,7 @@ Status ServerLoop::may_enter(const wire::PeerId& from, const wire::Join& join, T
 // however long they took to be read, and says nothing.
 Status ServerLoop::may_follow(const wire::Join& join, Ticks now) {
   const Peer peer = Peer::of(join.node);
-  Comer& comer = comers_[join.node.value];
+  LateJoin& comer = comers_[join.node.value];
   const Status not_yet = unavailable(to_string(peer) + ": a process of it is here, and may be alive");
   if (comer.asks != join.incarnation) {
     const bool its_turn = comer.asks == 0 || now - comer.asked >= config_.cluster.lease;
@@ -77,17 +77,17 @@ Status ServerLoop::may_follow(const wire::Join& join, Ticks now) {
   return not_yet;
 }
 
-void ServerLoop::make_room(NodeId node) {
+void ServerLoop::drop_stale_join(NodeId node) {
   const Peer peer = Peer::of(node);
-  note(peer, {.what = wire::Happened::What::kForgotten}, ticks());
+  note(peer, {.what = wire::LocalEvent::What::kForgotten}, ticks());
   comers_[node.value].asks = 0;
   unreachable_.forget(peer);
   membership_.forget(peer);
 }
 
-void ServerLoop::ask_again(const wire::PeerId& from, NodeId node, const Status& why) {
+void ServerLoop::retry_later(const wire::PeerId& from, NodeId node, const Status& why) {
   log_.debug("a process of node " + to_string(node) + " is to ask again: " + why.message());
-  if (router_->said_in_vain(from)) return;
+  if (router_->count_rejected(from)) return;
   send_to(from, wire::Error{why.code(), why.message(), /*fatal=*/false});
 }
 
@@ -98,10 +98,11 @@ void ServerLoop::on_admitted(const wire::NodeAdmitted& admitted) {
   const Peer node = Peer::of(admitted.node);
   const bool other = membership_.connection_of(node) != nullptr &&
                      membership_.incarnation_of(admitted.node) != admitted.incarnation;
-  if (!other || waits_for_resume()) return;  // then the last to come is let in (make_way)
+  if (!other || waits_for_resume()) return;  // then the last to come is let in (evict_previous)
   remove(node);
-  if (follows()) replica_->unsaid.forget(admitted.node);
-  judge(service_.handle(Peer::of(kAuthority), {wire::NodeLost{admitted.node, "another one is let in"}, {}}));
+  if (follows()) replica_->uncommitted.forget(admitted.node);
+  on_shard_status(
+      service_.handle(Peer::of(kAuthority), {wire::NodeLost{admitted.node, "another one is let in"}, {}}));
 }
 
 // Of one that is not here any more, while another one is.

@@ -1,4 +1,4 @@
-// The authority and the other shards: how these join, what they say to each other (shard_talk.h), and how a
+// The authority and the other shards: how these join, what they say to each other (reliable_channel.h), and how a
 // shard goes on over another connection where the one before broke while both live. A shard that does not
 // come back is lost, as one that is silent for a lease.
 #include <boost/asio/post.hpp>
@@ -13,7 +13,7 @@ namespace paceline::server {
 // ---- at the authority
 
 // A shard says it once over a connection, and what it says a second time is not answered.
-bool ServerLoop::joins_in_vain(const wire::PeerId& from, const wire::ShardJoin& join) {
+bool ServerLoop::count_rejected_join(const wire::PeerId& from, const wire::ShardJoin& join) {
   const std::optional<Peer> known = membership_.who(from);
   if (!known) return false;  // counted if it is refused
   const bool present = !membership_.is_gone(*known);
@@ -23,7 +23,7 @@ bool ServerLoop::joins_in_vain(const wire::PeerId& from, const wire::ShardJoin& 
 }
 
 void ServerLoop::on_shard_join(const wire::PeerId& from, const wire::ShardJoin& join, Ticks now) {
-  if (joins_in_vain(from, join)) return;
+  if (count_rejected_join(from, join)) return;
   // Of one that has begun anew; the one before may yet have to hear that it is to.
   if (authority_ && authority_->hands_over() && join.goes_on != generation_) {
     return send_to(from, wire::Error{StatusCode::kUnavailable, "the authority is about to go on", false});
@@ -50,16 +50,16 @@ void ServerLoop::on_shard_join(const wire::PeerId& from, const wire::ShardJoin& 
     return refuse_join(from, status);
   }
   router_->remember(from);
-  note(wire::Logged::As::kAdmission, Peer::of(join.shard), join, {}, now);
-  talks_[join.shard] = ShardTalk();
+  note(wire::LogEntry::As::kAdmission, Peer::of(join.shard), join, {}, now);
+  talks_[join.shard] = ReliableChannel();
   if (resumes_) return on_resuming_shard(from, join, now);
   send_to(from, wire::ShardWelcome{generation_, {}, 0});
   authority_->shard_joined(join.shard);
 }
 
 // For the log, of the `times`-th time.
-std::string ServerLoop::said_again(const ShardTalk& talk, std::int64_t times) {
-  const std::size_t count = talk.unheard().size();
+std::string ServerLoop::said_again(const ReliableChannel& talk, std::int64_t times) {
+  const std::size_t count = talk.unacked().size();
   return std::to_string(count) + (count == 1 ? " message is" : " messages are") + " said again" +
          (times == kReconnectsLogged ? "; what else breaks of it is counted, not logged" : "");
 }
@@ -75,13 +75,13 @@ void ServerLoop::on_shard_rejoin(const wire::PeerId& from, const wire::ShardJoin
   if (membership_.is_behind(join)) return router_->give_up(from);  // it has gone, and was read late
   const wire::PeerId before = *membership_.connection_of(shard);
   Status moved = unreachable_.dropped(shard);
-  if (moved.is_ok()) moved = talks_[join.shard].other_heard(join.heard);
+  if (moved.is_ok()) moved = talks_[join.shard].on_ack(join.heard);
   if (moved.is_ok()) moved = membership_.go_on(join, from, now);
   if (!moved.is_ok()) {
     expelled_.emplace_back(shard, moved.message());
     return refuse_join(from, moved);
   }
-  note(wire::Logged::As::kReturn, shard, join, {}, now);
+  note(wire::LogEntry::As::kReturn, shard, join, {}, now);
   if (replica_) replica_->events.drop(before);
   router_->give_up(before);
   unreachable_.forget(shard);
@@ -93,7 +93,7 @@ void ServerLoop::on_shard_rejoin(const wire::PeerId& from, const wire::ShardJoin
   }
   if (!authority_) return;
   send_to(from, wire::ShardWelcome{generation_, resume_point_, talks_[join.shard].tell()});
-  for (const wire::Message& message : talks_[join.shard].unheard()) {
+  for (const wire::Message& message : talks_[join.shard].unacked()) {
     const Status said = say(from, message);
     if (!said.is_ok()) return cannot_send(shard, said);
   }
@@ -114,7 +114,7 @@ void ServerLoop::on_shard(Peer from, const wire::Message& message, Ticks now) {
     }
     return;
   }
-  note(wire::Logged::As::kToAuthority, from, message.body, message.payload, now);
+  note(wire::LogEntry::As::kToAuthority, from, message.body, message.payload, now);
   const Status status = authority_->handle(from, message, now);
   if (!status.is_ok()) refuse(*membership_.connection_of(from), status, /*fatal=*/false);
   if (tells) tell_heard(from);  // behind the event that it is
@@ -214,17 +214,17 @@ void ServerLoop::on_dealer(Result<wire::Message> message) {
   if (ended_ || (broken_ && !broken_->connected)) return;
   if (!broken_) authority_seen_ = ticks();  // else it may be another one, until it has welcomed this shard
   if (!message.is_ok()) return end(message.status());
-  if (ShardTalk::counts(message->body, ShardTalk::End::kAuthority) &&
+  if (ReliableChannel::counts(message->body, ReliableChannel::End::kAuthority) &&
       std::holds_alternative<wire::RunOver>(message->body)) {
-    note(wire::Logged::As::kToShard, Peer::of(kAuthority), message->body, {}, ticks());
+    note(wire::LogEntry::As::kToShard, Peer::of(kAuthority), message->body, {}, ticks());
   }
   const bool tells = talk_.hears(*message);
   const wire::Body& body = message->body;
   if (const auto* beat = std::get_if<wire::Heartbeat>(&body)) {
     // Before its welcome it may be another authority's yet.
     if (welcomed_)
-      note(Peer::of(kAuthority), {.what = wire::Happened::What::kHeard, .number = beat->heard}, ticks());
-    const Status heard = welcomed_ ? talk_.other_heard(beat->heard) : Status::ok();
+      note(Peer::of(kAuthority), {.what = wire::LocalEvent::What::kHeard, .number = beat->heard}, ticks());
+    const Status heard = welcomed_ ? talk_.on_ack(beat->heard) : Status::ok();
     if (!heard.is_ok()) end(Status(heard).with_context("from the authority"));
   } else if (const auto* welcome = std::get_if<wire::ShardWelcome>(&body)) {
     on_shard_welcome(*welcome);
@@ -241,8 +241,8 @@ void ServerLoop::on_dealer(Result<wire::Message> message) {
 
 void ServerLoop::on_shard_welcome(const wire::ShardWelcome& welcome) {
   const bool first = !std::exchange(welcomed_, true);
-  note(Peer::of(kAuthority), {.what = wire::Happened::What::kHeard, .number = welcome.heard}, ticks());
-  if (const Status heard = talk_.other_heard(welcome.heard); !heard.is_ok()) {
+  note(Peer::of(kAuthority), {.what = wire::LocalEvent::What::kHeard, .number = welcome.heard}, ticks());
+  if (const Status heard = talk_.on_ack(welcome.heard); !heard.is_ok()) {
     return end(Status(heard).with_context("from the authority"));
   }
   authority_seen_ = ticks();
@@ -252,7 +252,7 @@ void ServerLoop::on_shard_welcome(const wire::ShardWelcome& welcome) {
                 said_again(talk_, authority_breaks_));
     }
     if (replica_) replica_->events.drop({});
-    for (const wire::Message& message : talk_.unheard()) {
+    for (const wire::Message& message : talk_.unacked()) {
       if (replica_) {
         replica_->events.hold({}, message, ticks());
         continue;
@@ -284,13 +284,13 @@ void ServerLoop::on_authority_error(const wire::Error& error) {
 
 // The run is over, and the authority has this shard's last word.
 void ServerLoop::end_if_heard() {
-  if (over_ && talk_.unheard().empty() && !follows()) end(*over_);
+  if (over_ && talk_.unacked().empty() && !follows()) end(*over_);
 }
 
 void ServerLoop::to_authority(wire::Message message) {
   talk_.says(message);
-  if (ShardTalk::counts(message.body, ShardTalk::End::kShard)) {
-    note(wire::Logged::As::kSaid, Peer::of(shard_), message.body, message.payload, ticks());
+  if (ReliableChannel::counts(message.body, ReliableChannel::End::kShard)) {
+    note(wire::LogEntry::As::kSaid, Peer::of(shard_), message.body, message.payload, ticks());
   }
   if (broken_) return;
   if (replica_) return replica_->events.hold({}, std::move(message), ticks());

@@ -27,7 +27,7 @@ std::vector<Wait> ServerLoop::waits(Ticks now) const {
     return {{"the wait for the replica that serves",
              "shard " + to_string(shard_) + "'s second replica follows the first, from which it has " +
                  std::to_string(replica_->applied) +
-                 " events: " + replica_->candidacy->primacy().describe(steady_now())}};
+                 " events: " + replica_->election->leader_lease().describe(steady_now())}};
   }
   if (is_authority() && !authority_) {
     return {{"the wait for the shards to resume", "shard " + to_string(choice_->missing().front()) +

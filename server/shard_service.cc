@@ -209,11 +209,12 @@ Status ShardService::on_replies_left() {
 void ShardService::tick(Ticks now) {
   note_version(now);
   note_leaving(now);
-  for (const Leaving::Stuck& stuck : leaving_.stuck(now, config_.cluster.lease)) {
+  for (const ReplyWindow::Stuck& stuck : leaving_.stuck(now, config_.cluster.lease)) {
     Node& node = nodes_[stuck.node.value];
     node.stuck = true;
     if (node.lost) continue;
-    const char* const what = stuck.why == Leaving::Stuck::Why::kTakesNothing ? "none of" : "only a part of";
+    const char* const what =
+        stuck.why == ReplyWindow::Stuck::Why::kTakesNothing ? "none of" : "only a part of";
     char why[128];
     std::snprintf(why, sizeof why, "it has taken %s the parameters it asked shard %s for in %.3g s", what,
                   to_string(id_).c_str(), std::chrono::duration<double>(stuck.after).count());
@@ -251,8 +252,8 @@ void ShardService::part_with_lost(Ticks now) {
   }
 }
 
-void ShardService::forgive(const Pause& pause) {
-  leaving_.forgive(pause);
+void ShardService::discount_pause(const Pause& pause) {
+  leaving_.discount_pause(pause);
   for (Node& node : nodes_) {
     if (node.leaves_from) node.leaves_from = pause.forgiven(*node.leaves_from);
   }
@@ -359,7 +360,7 @@ bool ShardService::may_hold_next() {
 bool ShardService::work_ahead() {
   if (!shard_) return false;
   const bool prepared = shard_->next().may_prepare() && may_hold_next() && shard_->prepare_next();
-  return prepared || shard_->look_at_next();
+  return prepared || shard_->check_next_finite();
 }
 
 void ShardService::announce_withheld() {
@@ -420,9 +421,9 @@ void ShardService::answer(Peer to, const wire::Pull& pull) {
     const Snapshot& state = *shard_->retained(pull.min_version);
     return send_parameters(to, pull, state, leaving_.begin_exact(to, state));
   }
-  const Leaving::Source source = leaving_.source(shard_->now(), to, pull);
+  const ReplyWindow::Source source = leaving_.source(shard_->now(), to, pull);
   if (source.held != nullptr) {
-    const Leaving::Held& held = *source.held;
+    const ReplyWindow::Held& held = *source.held;
     return outbox_.send(to,
                         {wire::Unchanged{pull.request, id_, held.version, held.revision, held.applied}, {}});
   }
@@ -441,7 +442,7 @@ std::vector<Clock> ShardService::applied_for(Peer to, const Snapshot& state) con
 }
 
 void ShardService::send_parameters(Peer to, const wire::Pull& pull, const Snapshot& state,
-                                   const Leaving::Reply& reply) {
+                                   const ReplyWindow::Reply& reply) {
   const BlockRange& cut = shard_->now().blocks;  // as every state of this shard is
   Range wanted = pull.part.value_or(Range{0, cut.size()});
   if (wanted.size() == 0) wanted = {};

@@ -8,7 +8,7 @@
 //   to the authority: ShardReady, GradientArrived, NodeLost (a node that does not read its answers), Saved
 //
 // Memory: a pull for which the shard would have to hold a third state of its parameters waits
-// (server/store/leaving.h). Nor is a version retained in the place of a released one whose replies are still
+// (server/store/reply_window.h). Nor is a version retained in the place of a released one whose replies are still
 // leaving: what the authority has said since then waits, in order.
 //
 // Thread: the server's loop.
@@ -38,8 +38,8 @@
 #include "server/last_seen.h"
 #include "server/peer.h"
 #include "server/shard_checkpoints.h"
-#include "server/store/leaving.h"
 #include "server/store/pending_pulls.h"
+#include "server/store/reply_window.h"
 #include "server/store/shard.h"
 
 namespace paceline::server {
@@ -85,7 +85,7 @@ class ShardService {
   [[nodiscard]] Status on_replies_left();
 
   // Does a little of what can be done before it is asked for: of gradients that are arriving (store/
-  // next_state.h), some 0.1 ms of work. False when there was nothing. For time that would be spent waiting.
+  // speculative_apply.h), some 0.1 ms of work. False when there was nothing. For time that would be spent waiting.
   bool work_ahead();
   bool may_work_ahead() const { return shard_ && shard_->may_work_ahead(); }
 
@@ -108,7 +108,7 @@ class ShardService {
   // the connection of a lost one that leaves its replies lying is broken.
   void tick(Ticks now);
   // This process did not run for that long.
-  void forgive(const Pause& pause);
+  void discount_pause(const Pause& pause);
 
   // What is waited for here, and why it does not come (shard_waits.cc): initial parameters, versions that
   // have not been reached, states that are leaving, decisions. What the authority's process can see better it
@@ -146,7 +146,8 @@ class ShardService {
   Answer when(Peer from, const wire::Pull& pull);
   void answer(Peer to, const wire::Pull& pull);
   std::vector<Clock> applied_for(Peer to, const Snapshot& state) const;
-  void send_parameters(Peer to, const wire::Pull& pull, const Snapshot& state, const Leaving::Reply& reply);
+  void send_parameters(Peer to, const wire::Pull& pull, const Snapshot& state,
+                       const ReplyWindow::Reply& reply);
   void answer_ready();
   void refuse(Peer from, const Status& why);
   void note_version(Ticks now);
@@ -194,15 +195,15 @@ class ShardService {
     std::optional<Ticks> leaves_from;  // when it was first seen lost, with replies still to be read
   };
   std::vector<Node> nodes_;
-  Leaving leaving_;
+  ReplyWindow leaving_;
   bool released_leaving_ = false;        // exact replies of a version that has been released
   std::deque<wire::Message> postponed_;  // of the authority, since a decision found no room
   // How long a version usually is the current one, as tick() sees it.
-  UsualTime versions_;
+  DurationBaseline versions_;
   Version ticked_ = kNoVersion;
   Ticks reached_at_;
   // How long an older state usually takes to leave, as tick() sees it; on a slow network that is long.
-  UsualTime leavings_;
+  DurationBaseline leavings_;
   Revision leaves_ = kNoRevision;  // the one that does
   Ticks leaves_since_;
   std::int64_t pulls_ = 0;

@@ -110,7 +110,7 @@ void ShardService::decision_waits(const LastSeen& last_seen, Ticks now, std::vec
 // Who still reads what was sent to it.
 std::string ShardService::readers(const LastSeen& last_seen, Ticks now) const {
   std::vector<std::string> names;
-  for (const Leaving::Reading& reading : leaving_.readings()) {
+  for (const ReplyWindow::Reading& reading : leaving_.readings()) {
     std::string text = with_last_seen_behind(Peer::of(reading.node), last_seen) + " has " +
                        std::to_string(reading.pieces) + (reading.pieces == 1 ? " piece" : " pieces") +
                        " to read";

@@ -1,7 +1,7 @@
 // Which of a worker's gradients a shard's state contains, now and some revisions ago: "stamped below this
 // clock". Under versioned application that is the state's version, for everybody. Under eager each worker has
 // its own. For a state that has been overwritten it follows from when the worker's last gradients were
-// applied. As many of these are remembered as a node may lack (server/store/leaving.h); for an older state
+// applied. As many of these are remembered as a node may lack (server/store/reply_window.h); for an older state
 // the answer is the oldest clock known.
 //
 //   eager, worker 1.0: stamps 3, 4, 5 applied as revisions 20, 31, 44

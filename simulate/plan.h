@@ -33,7 +33,7 @@ struct Plan {
   Cluster cluster;
   bool keeps_own_updates = false;   // cache::keeps_own_updates()
   bool applies_at_once = false;     // the optimizer has a state (worker/cache/thread_cache.h)
-  std::int64_t missing_max = 0;     // own gradients that a node may lack (server/store/leaving.h)
+  std::int64_t missing_max = 0;     // own gradients that a node may lack (server/store/reply_window.h)
   std::uint32_t apply_threads = 1;  // of a large shard
   std::int64_t floats = 0;          // of the model
   std::vector<ShardSizes> shards;

@@ -70,7 +70,7 @@ void Server::take_pull(std::uint32_t pull, Ticks now) {
   if (!answer(pull, now)) waiting_.push_back(pull);
 }
 
-// Leaving::source(), in its order.
+// ReplyWindow::source(), in its order.
 Server::Source Server::source(const Pull& pull) {
   const Revision have = pull.have[id_.value];
   const State current{version_, revision_};

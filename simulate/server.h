@@ -2,7 +2,7 @@
 // daemon's does: it takes messages (costs.message each), applies decisions (costs.apply for each float of
 // each gradient), and sends. Shard 0's loop is the authority's, too.
 //
-// Which state a pull is answered with follows server/store/leaving.h: while an older state than the current
+// Which state a pull is answered with follows server/store/reply_window.h: while an older state than the current
 // one is on its way out in replies, a pull joins it, is told that its node can go on, or waits until it has
 // left. Here are its stamps; in training mode the numbers move along (training.h).
 #pragma once

@@ -53,7 +53,7 @@ class TrainingShard {
   const server::Snapshot& now() const { return shard_.now(); }
 
  private:
-  struct Leaving {
+  struct ReplyWindow {
     server::Snapshot state;
     std::vector<SlicePiece> pieces;
   };
@@ -69,7 +69,7 @@ class TrainingShard {
   Encoder encoder_;  // of parameters
   server::Shard shard_;
   BlockPool decoded_;
-  std::optional<Leaving> leaving_;
+  std::optional<ReplyWindow> leaving_;
   std::vector<Held> held_;  // by node: what it was last answered with
 };
 

@@ -32,7 +32,7 @@ class Processes {
                              const std::filesystem::path& log);
   std::size_t running() const { return running_.size(); }
 
-  struct Happened {
+  struct LocalEvent {
     enum class Kind { kEnded, kStopped, kNothing };
     Kind kind = Kind::kNothing;
     std::size_t task = 0;  // that ended
@@ -40,14 +40,14 @@ class Processes {
   };
   // A signal that asks for the end and is there, before anything else, however many processes have ended;
   // else the next end of a process, the next such signal, or nothing within `at_most`.
-  Happened wait(std::chrono::milliseconds at_most);
+  LocalEvent wait(std::chrono::milliseconds at_most);
 
  private:
   struct Running {
     pid_t pid;
     std::size_t task;
   };
-  bool take_ended(Happened& happened);
+  bool take_ended(LocalEvent& happened);
   bool take_stops();  // without waiting; whether there were any
 
   std::vector<Running> running_;

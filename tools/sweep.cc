@@ -127,7 +127,7 @@ int Sweep::run() {
     err_ << "paceline sweep: " << looked.message() << "\n";
     return kExitFailedRun;
   }
-  using Kind = sweep::Processes::Happened::Kind;
+  using Kind = sweep::Processes::LocalEvent::Kind;
   sweep::Progress progress(err_,
                            options_.terminal ? sweep::Progress::Style::kBar : sweep::Progress::Style::kLines,
                            points_.size(), rows_.size());
@@ -139,7 +139,7 @@ int Sweep::run() {
       status = start_more(processes);
       if (!status.is_ok() || processes.running() == 0) break;
       progress.draw(processes.running());
-      const sweep::Processes::Happened happened = processes.wait(kRedraw);
+      const sweep::Processes::LocalEvent happened = processes.wait(kRedraw);
       stopped = happened.kind == Kind::kStopped;
       if (happened.kind == Kind::kEnded) status = take(happened.task, happened.how, progress);
     }
@@ -222,7 +222,9 @@ void add_sweep(CLI::App& app, int& exit_status) {
   command->add_option("--out", options->out, "The sweep's directory; finished points in it are kept")
       ->required();
   command->add_option("--grid", options->grid, "A YAML file with `axes:`");
-  command->add_option("--jobs", options->jobs, "Points at a time (default: one for each core this process may use)")
+  command
+      ->add_option("--jobs", options->jobs,
+                   "Points at a time (default: one for each core this process may use)")
       ->check(CLI::Range(1u, 1024u));
   CLI::Option* given = command->add_option("--target", *target, "The accuracy of s_to_target, above 0, to 1")
                            ->check(is_accuracy);

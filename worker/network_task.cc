@@ -52,7 +52,7 @@ class NetworkTrainer final : public Task {
   // A GPU may still read what was foreseen, and the queue makes another one there if that does not come.
   Status load(const Step& step) override {
     if (norm_group_ != nullptr) norm_group_->begin(step.clock);
-    const bool comes = std::exchange(foreseen_, std::nullopt) == step.batch;
+    const bool comes = std::exchange(predicted_, std::nullopt) == step.batch;
     if (!comes && backend_ != nullptr) PACELINE_RETURN_IF_ERROR(backend_->forget());
     PACELINE_ASSIGN_OR_RETURN(batch_, queue_.next(step.batch, {step.local_step, step.local_steps}));
     backend_ = nullptr;  // which of() may end
@@ -62,8 +62,8 @@ class NetworkTrainer final : public Task {
   Result<Metric> compute(std::span<const float> parameters, std::span<float> gradient,
                          const FinalFrom& final_from) override {
     if (const auto following = queue_.following()) {
-      backend_->foresee(view(*following->batch));
-      foreseen_ = following->part;
+      backend_->predict(view(*following->batch));
+      predicted_ = following->part;
     }
     return backend_->gradient(parameters, view(*batch_), gradient, final_from);
   }
@@ -79,9 +79,9 @@ class NetworkTrainer final : public Task {
   const std::shared_ptr<PeerNormGroup> norm_group_;
   BackendPerSize backends_;  // gone before the queue, whose mini-batches one of them may still read
   const MakeVectors make_vectors_;
-  const MiniBatch* batch_ = nullptr;   // the queue's
-  NetworkBackend* backend_ = nullptr;  // of backends_, for its size
-  std::optional<BatchPart> foreseen_;  // by backend_, in the last compute()
+  const MiniBatch* batch_ = nullptr;    // the queue's
+  NetworkBackend* backend_ = nullptr;   // of backends_, for its size
+  std::optional<BatchPart> predicted_;  // by backend_, in the last compute()
 };
 
 // How often evaluations were stopped, as of an evaluator's making: one more, and it is to stop.

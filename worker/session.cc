@@ -23,7 +23,7 @@
 #include "worker/cache/host_vectors.h"
 #include "worker/client/shard_part.h"
 #include "worker/train/evaluator.h"
-#include "worker/train/leaving_gradient.h"
+#include "worker/train/gradient_upload.h"
 #include "worker/train/pull_order.h"
 #include "worker/train/trainer.h"
 #include "worker/train/warm_start.h"
@@ -239,7 +239,7 @@ void Session::tell_until(const std::function<bool()>& done,
   };
   for (Ticks looked = steady_now(); !done(); looked = steady_now()) {
     const auto late = steady_now() - looked - kLookEvery;
-    if (late > kLookEvery) stalls.forgive({late, steady_now()});  // this process stood still
+    if (late > kLookEvery) stalls.discount_pause({late, steady_now()});  // this process stood still
     tell(waits());
   }
   tell({});
@@ -369,11 +369,11 @@ step::StepRules Session::step_rules() const {
           cache::keeps_own_updates(largest_threshold(config_)), config_.train.mini_batch_of_local_steps()};
 }
 
-std::optional<Training::Local> Session::local_steps() const {
+std::optional<WorkerContext::Local> Session::local_steps() const {
   if (!config_.train.has_inner_optimizer) return std::nullopt;
-  return Training::Local{LocalSteps(config_.train.inner_optimizer, layout_), config_.train.local_steps,
-                         config_.train.batch_size,
-                         [this](std::int64_t iteration) { return inner_rate(config_, iteration); }};
+  return WorkerContext::Local{LocalSteps(config_.train.inner_optimizer, layout_), config_.train.local_steps,
+                              config_.train.batch_size,
+                              [this](std::int64_t iteration) { return inner_rate(config_, iteration); }};
 }
 
 void Session::train_worker(WorkerId worker, Result<Trainer> trainer, ThreadResult& result) {
@@ -385,10 +385,11 @@ void Session::train_worker(WorkerId worker, Result<Trainer> trainer, ThreadResul
   // Where none of the servers reads them they may as well lie on the heap, and three are enough.
   const bool shares = client_.shares_memory() && config_.cluster.gradient_encoding == Encoding::kFp32;
   const ReadBy read_by = shares ? ReadBy::kServers : ReadBy::kTransport;
-  Training training{
+  WorkerContext training{
       .worker = worker,
       .layout = layout_,
-      .looks = reduces_ != nullptr || worker_looks(config_.train.on_nan, config_.cluster.gradient_encoding),
+      .looks = reduces_ != nullptr ||
+               worker_checks_finite(config_.train.on_nan, config_.cluster.gradient_encoding),
       .batches = batch_limits(config_),
       .deadline = deadline(config_.cluster),
       .coordinator = client_,

@@ -102,7 +102,7 @@ class Session {
   // Thread: the one that trains with it.
   Result<Trainer> make_trainer(WorkerId worker);
   step::StepRules step_rules() const;
-  std::optional<Training::Local> local_steps() const;
+  std::optional<WorkerContext::Local> local_steps() const;
   void train_worker(WorkerId worker, Result<Trainer> trainer, ThreadResult& result);
   void evaluate();
   void write_trace();

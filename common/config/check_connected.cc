@@ -6,10 +6,10 @@
 
 namespace paceline::config {
 
-void check_connected(Judge& judge, const RunConfig& c, const char* by) {
+void check_connected(Validator& validator, const RunConfig& c, const char* by) {
   const auto only_with = [&](bool wrong, const char* key, const std::string& why, const std::string& got,
                              const std::string& expected) {
-    judge.refuse_if(wrong, {key, by}, why, got + " with " + by, expected);
+    validator.refuse_if(wrong, {key, by}, why, got + " with " + by, expected);
   };
   only_with(c.cluster.nodes_at_start.has_value(), "cluster.nodes_at_start", "every node is needed",
             "a number", "null");
@@ -23,19 +23,20 @@ void check_connected(Judge& judge, const RunConfig& c, const char* by) {
             "cpu");
 }
 
-void check_norm_group(Judge& judge, const RunConfig& c) {
+void check_norm_group(Validator& validator, const RunConfig& c) {
   constexpr const char* kKey = "train.batch_norm_group";
   const std::uint32_t group = c.train.batch_norm_group;
   if (group == 1) return;
   const auto only_with = [&](bool wrong, const char* key, const std::string& why, const std::string& got,
                              const std::string& expected) {
-    judge.refuse_if(wrong, {key, kKey}, why, got + " with " + kKey + ": " + std::to_string(group), expected);
+    validator.refuse_if(wrong, {key, kKey}, why, got + " with " + kKey + ": " + std::to_string(group),
+                        expected);
   };
-  check_connected(judge, c, kKey);
-  judge.refuse_if(c.cluster.nodes % group != 0, {kKey, "cluster.nodes"},
-                  "a group that does not divide the nodes",
-                  std::to_string(group) + " for " + std::to_string(c.cluster.nodes) + " nodes",
-                  "a divisor of cluster.nodes");
+  check_connected(validator, c, kKey);
+  validator.refuse_if(c.cluster.nodes % group != 0, {kKey, "cluster.nodes"},
+                      "a group that does not divide the nodes",
+                      std::to_string(group) + " for " + std::to_string(c.cluster.nodes) + " nodes",
+                      "a divisor of cluster.nodes");
   only_with(c.cluster.threads_per_node != 1, "cluster.threads_per_node", "a member is a node",
             std::to_string(c.cluster.threads_per_node), "1");
   only_with(c.sync.policy != PolicyKind::kBsp || !c.sync.stages.empty(), "sync.policy",

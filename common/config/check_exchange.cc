@@ -8,10 +8,10 @@
 namespace paceline::config {
 namespace {
 
-void check_plan(Judge& judge, const RunConfig& c) {
+void check_plan(Validator& validator, const RunConfig& c) {
   const ExchangeSection& exchange = c.exchange;
   const std::string nodes = std::to_string(c.cluster.nodes);
-  judge.refuse_if(
+  validator.refuse_if(
       exchange.algorithm == schedule::Algorithm::kHalvingDoubling && !std::has_single_bit(c.cluster.nodes),
       {"exchange.algorithm", "cluster.nodes"}, "halves need a power of two",
       "halving_doubling with " + nodes + " nodes", "binary_blocks, or a power of two of nodes");
@@ -20,19 +20,19 @@ void check_plan(Judge& judge, const RunConfig& c) {
   for (const std::uint32_t side : exchange.grid) grid += (grid.empty() ? "" : " x ") + std::to_string(side);
   const bool fits =
       exchange.grid.size() == 2 && std::uint64_t{exchange.grid[0]} * exchange.grid[1] == c.cluster.nodes;
-  judge.refuse_if(!fits, {"exchange.grid"}, "a grid that does not fit", grid,
-                  "[rows, columns] with rows x columns = " + nodes + " nodes");
+  validator.refuse_if(!fits, {"exchange.grid"}, "a grid that does not fit", grid,
+                      "[rows, columns] with rows x columns = " + nodes + " nodes");
 }
 
 }  // namespace
 
-void check_exchange(Judge& judge, const RunConfig& c) {
+void check_exchange(Validator& validator, const RunConfig& c) {
   if (c.exchange.kind != ExchangeKind::kAllreduce) return;
   const auto only_with = [&](bool wrong, const char* key, const std::string& why, const std::string& got,
                              const std::string& expected) {
-    judge.refuse_if(wrong, {key, "exchange.kind"}, why, got + " with exchange.kind: allreduce", expected);
+    validator.refuse_if(wrong, {key, "exchange.kind"}, why, got + " with exchange.kind: allreduce", expected);
   };
-  check_connected(judge, c, "exchange.kind");
+  check_connected(validator, c, "exchange.kind");
   only_with(c.sync.policy != PolicyKind::kBsp, "sync.policy", "an all-reduce waits for every worker",
             name_of(c.sync.policy), "bsp, or exchange.kind: server");
   only_with(c.sync.combine != CombineMode::kMean, "sync.combine", "what is summed is divided by all",
@@ -63,7 +63,7 @@ void check_exchange(Judge& judge, const RunConfig& c) {
             "speed", "off");
   only_with(c.train.optimizer.delay_compensation.kind != CompensationKind::kNone,
             "train.optimizer.delay_compensation.kind", "no gradient is stale", "a kind", "none");
-  check_plan(judge, c);
+  check_plan(validator, c);
 }
 
 }  // namespace paceline::config

@@ -9,65 +9,68 @@
 namespace paceline::config {
 namespace {
 
-// "got 5 stages, expected at most 3" as the judge says it.
-void check_stage_cut(Judge& judge, const RunConfig& c) {
-  if (!judge.verdict().is_ok()) return;
+// "got 5 stages, expected at most 3" as the validator says it.
+void check_stage_cut(Validator& validator, const RunConfig& c) {
+  if (!validator.verdict().is_ok()) return;
   const auto network = build_network(c);
   if (!network.is_ok()) return;  // which check_network() refuses
-  judge.refuse_if(network->mixes_samples(), {"pipeline.stages", "train.model"},
-                  "stages do not share what batch norm measures", "a network with batch_norm", "one without");
-  judge.refuse_if(network->has_losses(), {"pipeline.stages", "train.model"},
-                  "the last stage has the only loss", "a network with loss layers", "one without");
+  validator.refuse_if(network->mixes_samples(), {"pipeline.stages", "train.model"},
+                      "stages do not share what batch norm measures", "a network with batch_norm",
+                      "one without");
+  validator.refuse_if(network->has_losses(), {"pipeline.stages", "train.model"},
+                      "the last stage has the only loss", "a network with loss layers", "one without");
   const bool shares = std::any_of(network->layers.begin(), network->layers.end(),
                                   [](const Layer& layer) { return layer.shares_weights; });
-  judge.refuse_if(shares, {"pipeline.stages", "train.model"}, "stages do not share weights",
-                  "a network with weights_of", "one without");
-  judge.refuse_if(c.train.clip_gradients.has_value(), {"train.clip_gradients", "pipeline.stages"},
-                  "no stage has the norm of a whole gradient", "clip_gradients with stages", "null");
+  validator.refuse_if(shares, {"pipeline.stages", "train.model"}, "stages do not share weights",
+                      "a network with weights_of", "one without");
+  validator.refuse_if(c.train.clip_gradients.has_value(), {"train.clip_gradients", "pipeline.stages"},
+                      "no stage has the norm of a whole gradient", "clip_gradients with stages", "null");
   const Status cut = stages_of_run(c, *network).status();
   if (cut.is_ok()) return;
   const std::string& why = cut.message();
   const std::string expected = ", expected ";
   const std::size_t at = why.find(expected);
   const bool by_hand = c.pipeline.balance.kind == BalanceKind::kLayers;
-  judge.refuse_if(true, {by_hand ? "pipeline.balance" : "pipeline.stages"}, "the network cannot be cut so",
-                  why.substr(4, at - 4), why.substr(at + expected.size()));
+  validator.refuse_if(true, {by_hand ? "pipeline.balance" : "pipeline.stages"},
+                      "the network cannot be cut so", why.substr(4, at - 4),
+                      why.substr(at + expected.size()));
 }
 
-void check_steps(Judge& judge, const RunConfig& c) {
+void check_steps(Validator& validator, const RunConfig& c) {
   // What a stage does not train it contributes nothing to: a gradient of 0, which each step would take for one.
   const OptimizerSection& optimizer = c.train.optimizer;
   const bool steps_by_zero = optimizer.kind != OptimizerKind::kSgd || optimizer.weight_decay > 0;
-  judge.refuse_if(c.sync.combine == CombineMode::kEach && steps_by_zero,
-                  {"sync.combine", "train.optimizer.kind", "sync.policy"},
-                  "each stage's gradient would step the others' parameters", "each with pipeline.stages",
-                  "mean, or kind: sgd without weight_decay");
-  judge.refuse_if(optimizer.delay_compensation.kind != CompensationKind::kNone,
-                  {"train.optimizer.delay_compensation.kind", "pipeline.stages"},
-                  "no stage is sent all parameters", "a kind with pipeline.stages", "none");
+  validator.refuse_if(c.sync.combine == CombineMode::kEach && steps_by_zero,
+                      {"sync.combine", "train.optimizer.kind", "sync.policy"},
+                      "each stage's gradient would step the others' parameters", "each with pipeline.stages",
+                      "mean, or kind: sgd without weight_decay");
+  validator.refuse_if(optimizer.delay_compensation.kind != CompensationKind::kNone,
+                      {"train.optimizer.delay_compensation.kind", "pipeline.stages"},
+                      "no stage is sent all parameters", "a kind with pipeline.stages", "none");
 }
 
 }  // namespace
 
-void check_pipeline(Judge& judge, const RunConfig& c) {
+void check_pipeline(Validator& validator, const RunConfig& c) {
   if (!c.pipeline.enabled()) return;
   const auto only_with = [&](bool wrong, const char* key, const std::string& why, const std::string& got,
                              const std::string& expected) {
-    judge.refuse_if(wrong, {key, "pipeline.stages"}, why, got + " with pipeline.stages", expected);
+    validator.refuse_if(wrong, {key, "pipeline.stages"}, why, got + " with pipeline.stages", expected);
   };
-  check_connected(judge, c, "pipeline.stages");
+  check_connected(validator, c, "pipeline.stages");
   const std::string stages = std::to_string(c.pipeline.stages);
   only_with(c.exchange.kind != ExchangeKind::kServer, "exchange.kind", "stages have different parameters",
             name_of(c.exchange.kind), "server");
   only_with(c.cluster.threads_per_node != 1, "cluster.threads_per_node", "a stage is a node",
             std::to_string(c.cluster.threads_per_node), "1");
-  judge.refuse_if(c.cluster.nodes % c.pipeline.stages != 0, {"pipeline.stages", "cluster.nodes"},
-                  "groups of as many nodes as stages",
-                  stages + " stages for " + std::to_string(c.cluster.nodes) + " nodes",
-                  "a multiple of the stages as cluster.nodes");
-  judge.refuse_if(c.pipeline.micro_batches > group_samples(c), {"pipeline.micro_batches", "train.batch_size"},
-                  "micro-batches without samples", std::to_string(c.pipeline.micro_batches),
-                  "at most " + std::to_string(group_samples(c)) + ", stages x train.batch_size");
+  validator.refuse_if(c.cluster.nodes % c.pipeline.stages != 0, {"pipeline.stages", "cluster.nodes"},
+                      "groups of as many nodes as stages",
+                      stages + " stages for " + std::to_string(c.cluster.nodes) + " nodes",
+                      "a multiple of the stages as cluster.nodes");
+  validator.refuse_if(c.pipeline.micro_batches > group_samples(c),
+                      {"pipeline.micro_batches", "train.batch_size"}, "micro-batches without samples",
+                      std::to_string(c.pipeline.micro_batches),
+                      "at most " + std::to_string(group_samples(c)) + ", stages x train.batch_size");
   // Under the others a stop may find one stage a clock ahead of another, and a resumed run shares them out anew.
   only_with(c.sync.policy != PolicyKind::kBsp || !c.sync.stages.empty(), "sync.policy",
             "the stages of a group stop at the same clock", name_of(c.sync.policy), "bsp");
@@ -96,8 +99,8 @@ void check_pipeline(Judge& judge, const RunConfig& c) {
   only_with(c.train.accumulate != 1, "train.accumulate",
             "micro-batches are a pipeline's parts of a mini-batch", std::to_string(c.train.accumulate),
             "1, and pipeline.micro_batches");
-  check_steps(judge, c);
-  check_stage_cut(judge, c);
+  check_steps(validator, c);
+  check_stage_cut(validator, c);
 }
 
 }  // namespace paceline::config

@@ -174,7 +174,7 @@ bool has_readers(std::string_view key) {
                      [&](const Reader& reader) { return key == reader.key; });
 }
 
-void check_readers(Judge& judge, const RunConfig& c) {
+void check_readers(Validator& validator, const RunConfig& c) {
   static const RunConfig defaults;
   RunConfig inner = c;  // as if its optimizer were the workers' own
   inner.train.optimizer = c.train.inner_optimizer;
@@ -182,9 +182,9 @@ void check_readers(Judge& judge, const RunConfig& c) {
     const Key* key = schema().find(path);
     if (key == nullptr) return;
     const std::string got = key->write(c);
-    const bool given = judge.given().has(path) && got != key->write(defaults);
-    judge.refuse_if(given && !reader.reads(read_by), {path.c_str()}, "nobody reads it", got,
-                    std::string(reader.who) + ", or no value (null)");
+    const bool given = validator.given().has(path) && got != key->write(defaults);
+    validator.refuse_if(given && !reader.reads(read_by), {path.c_str()}, "nobody reads it", got,
+                        std::string(reader.who) + ", or no value (null)");
   };
   for (const Reader& reader : kReaders) {
     check(reader, reader.key, c);

@@ -16,9 +16,9 @@
 namespace paceline::config {
 
 // Reports a contradiction at the first of the keys that was given.
-class Judge {
+class Validator {
  public:
-  explicit Judge(const Given& given) : given_(given) {}
+  explicit Validator(const Given& given) : given_(given) {}
 
   // Without effect after the first contradiction.
   void refuse_if(bool contradiction, std::initializer_list<const char*> keys, const std::string& what,
@@ -37,30 +37,30 @@ class Judge {
 };
 
 // What is said of nodes is one value for all, or one for each: `count` of `what` ("factor") at `key`.
-void check_one_or_each(Judge& judge, const RunConfig& c, const char* key, std::size_t count,
+void check_one_or_each(Validator& validator, const RunConfig& c, const char* key, std::size_t count,
                        const std::string& what);
 
 // sync:, and what goes with a policy.
-void check_sync(Judge& judge, const RunConfig& c);
+void check_sync(Validator& validator, const RunConfig& c);
 
 // exchange:, and what goes with an all-reduce.
-void check_exchange(Judge& judge, const RunConfig& c);
+void check_exchange(Validator& validator, const RunConfig& c);
 
 // pipeline:, and what goes with stages.
-void check_pipeline(Judge& judge, const RunConfig& c);
+void check_pipeline(Validator& validator, const RunConfig& c);
 // What goes with connections between nodes, which `by` asks for: "pipeline.stages".
-void check_connected(Judge& judge, const RunConfig& c, const char* by);
+void check_connected(Validator& validator, const RunConfig& c, const char* by);
 // train.batch_norm_group.
-void check_norm_group(Judge& judge, const RunConfig& c);
+void check_norm_group(Validator& validator, const RunConfig& c);
 
 // security:, and addresses that other machines reach.
-void check_security(Judge& judge, const RunConfig& c);
+void check_security(Validator& validator, const RunConfig& c);
 
 // simulate:, and virtual time.
-void check_simulation(Judge& judge, const RunConfig& c);
+void check_simulation(Validator& validator, const RunConfig& c);
 
 // Keys that are given where nobody reads them.
-void check_readers(Judge& judge, const RunConfig& c);
+void check_readers(Validator& validator, const RunConfig& c);
 // Whether `key` is one that only some of the kinds beside it read: null means not given.
 bool has_readers(std::string_view key);
 
@@ -75,10 +75,10 @@ const char* balance_key(const TrainSection& train);
 // One step for a clock, and everybody computes with the version before it: nothing is ever missed.
 bool in_lockstep(const RunConfig& c);
 // Scale and warm-up of a schedule, LARS and LAMB, of the optimizer at `at` ("train.optimizer").
-void check_large_batches(Judge& judge, const RunConfig& c, const OptimizerSection& optimizer,
+void check_large_batches(Validator& validator, const RunConfig& c, const OptimizerSection& optimizer,
                          const std::string& at);
 // train.accumulate.
-void check_accumulation(Judge& judge, const RunConfig& c);
+void check_accumulation(Validator& validator, const RunConfig& c);
 // Gives LARS and LAMB their papers' forms, where nothing else is said, and finds what rates are multiplied by.
 void resolve_large_batches(RunConfig& config, const Given& given);
 

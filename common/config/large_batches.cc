@@ -13,64 +13,66 @@ bool in_lockstep(const RunConfig& c) {
   return c.sync.policy == PolicyKind::kBsp || c.sync.policy == PolicyKind::kBackup;
 }
 
-void check_large_batches(Judge& judge, const RunConfig& c, const OptimizerSection& optimizer,
+void check_large_batches(Validator& validator, const RunConfig& c, const OptimizerSection& optimizer,
                          const std::string& at) {
   const ScheduleSection& schedule = optimizer.schedule;
   const std::string kind = at + ".kind";
   const std::string warmup = at + ".schedule.warmup_versions";
   const std::string warmup_kind = at + ".schedule.warmup";
-  judge.refuse_if(
+  validator.refuse_if(
       schedule.warmup_versions > planned_versions(c), {warmup.c_str(), "train.total_iterations"},
       "the warm-up is longer than the run",
       std::to_string(schedule.warmup_versions) + " of " + std::to_string(planned_versions(c)) + " versions",
       "warmup_versions up to the run's versions");
-  judge.refuse_if(
+  validator.refuse_if(
       schedule.warmup == WarmUp::kConstant && schedule.scale == RateScale::kNone && !schedule.warmup_factor,
       {warmup_kind.c_str()}, "a constant warm-up needs a rate", "no scale and no warmup_factor",
       "a warmup_factor, or scale: linear");
   const std::string scale = at + ".schedule.scale";
   const bool inner = at != "train.optimizer";
   const bool scaled = schedule.scale != RateScale::kNone;
-  judge.refuse_if(scaled && !inner && c.train.has_inner_optimizer, {scale.c_str(), "train.local_steps"},
-                  "the rate of deltas does not grow with the mini-batch", "a scale with an inner_optimizer",
-                  "scale: none; the inner_optimizer's schedule may have one");
-  judge.refuse_if(
+  validator.refuse_if(scaled && !inner && c.train.has_inner_optimizer, {scale.c_str(), "train.local_steps"},
+                      "the rate of deltas does not grow with the mini-batch",
+                      "a scale with an inner_optimizer",
+                      "scale: none; the inner_optimizer's schedule may have one");
+  validator.refuse_if(
       scaled && !inner && c.sync.combine == CombineMode::kMean && is_ever_eager(c.sync.stages, c.sync.apply),
       {scale.c_str(), "sync.stages"}, "a stage that is eager applies gradients one by one", "a scale",
       "scale: none, or no eager stage");
   if (!measures_tensors(optimizer.kind)) return;
   const std::string staleness = at + ".staleness";
-  judge.refuse_if(optimizer.staleness != StalenessScaling::kNone, {staleness.c_str(), kind.c_str()},
-                  "its step does not depend on how long the gradient is",
-                  std::string("staleness: ") + name_of(optimizer.staleness) +
-                      " with kind: " + std::string(name_of(optimizer.kind)),
-                  "staleness: none");
+  validator.refuse_if(optimizer.staleness != StalenessScaling::kNone, {staleness.c_str(), kind.c_str()},
+                      "its step does not depend on how long the gradient is",
+                      std::string("staleness: ") + name_of(optimizer.staleness) +
+                          " with kind: " + std::string(name_of(optimizer.kind)),
+                      "staleness: none");
   const std::string got = std::string("kind: ") + name_of(optimizer.kind);
-  judge.refuse_if(c.train.device == Device::kCuda && (inner || !in_lockstep(c)),
-                  {kind.c_str(), "train.device", "sync.policy"}, "a worker's GPU has no such step of its own",
-                  got + " with train.device: cuda",
-                  "policy: bsp or backup without local steps, or train.device: cpu");
+  validator.refuse_if(c.train.device == Device::kCuda && (inner || !in_lockstep(c)),
+                      {kind.c_str(), "train.device", "sync.policy"},
+                      "a worker's GPU has no such step of its own", got + " with train.device: cuda",
+                      "policy: bsp or backup without local steps, or train.device: cpu");
   if (inner) return;
-  judge.refuse_if(c.server.device == Device::kCuda, {kind.c_str(), "server.device"},
-                  "there is no such optimizer on a server's GPU", got + " with server.device: cuda",
-                  "server.device: cpu, or kind: sgd, momentum or adam");
-  judge.refuse_if(c.sync.combine != CombineMode::kMean || is_ever_eager(c.sync.stages, c.sync.apply),
-                  {kind.c_str(), "sync.combine", "sync.stages"},
-                  "it adapts to the gradient of the whole mini-batch",
-                  got + " where each gradient is applied by itself", "combine: mean");
-  judge.refuse_if(c.train.has_inner_optimizer, {kind.c_str(), "train.local_steps"},
-                  "it adapts to gradients, and servers get deltas", got + " with an inner_optimizer",
-                  "kind: sgd, momentum or adam; lars and lamb may be the inner one");
+  validator.refuse_if(c.server.device == Device::kCuda, {kind.c_str(), "server.device"},
+                      "there is no such optimizer on a server's GPU", got + " with server.device: cuda",
+                      "server.device: cpu, or kind: sgd, momentum or adam");
+  validator.refuse_if(c.sync.combine != CombineMode::kMean || is_ever_eager(c.sync.stages, c.sync.apply),
+                      {kind.c_str(), "sync.combine", "sync.stages"},
+                      "it adapts to the gradient of the whole mini-batch",
+                      got + " where each gradient is applied by itself", "combine: mean");
+  validator.refuse_if(c.train.has_inner_optimizer, {kind.c_str(), "train.local_steps"},
+                      "it adapts to gradients, and servers get deltas", got + " with an inner_optimizer",
+                      "kind: sgd, momentum or adam; lars and lamb may be the inner one");
 }
 
-void check_accumulation(Judge& judge, const RunConfig& c) {
+void check_accumulation(Validator& validator, const RunConfig& c) {
   const std::string got = "accumulate: " + std::to_string(c.train.accumulate);
-  judge.refuse_if(c.train.accumulate > c.train.batch_size, {"train.accumulate", "train.batch_size"},
-                  "more parts than samples", got + " with batch_size: " + std::to_string(c.train.batch_size),
-                  "accumulate up to batch_size");
-  judge.refuse_if(c.train.accumulate > 1 && c.train.device == Device::kCuda,
-                  {"train.accumulate", "train.device"}, "a GPU computes a mini-batch whole",
-                  got + " with train.device: cuda", "accumulate: 1, or train.device: cpu");
+  validator.refuse_if(c.train.accumulate > c.train.batch_size, {"train.accumulate", "train.batch_size"},
+                      "more parts than samples",
+                      got + " with batch_size: " + std::to_string(c.train.batch_size),
+                      "accumulate up to batch_size");
+  validator.refuse_if(c.train.accumulate > 1 && c.train.device == Device::kCuda,
+                      {"train.accumulate", "train.device"}, "a GPU computes a mini-batch whole",
+                      got + " with train.device: cuda", "accumulate: 1, or train.device: cpu");
 }
 
 void resolve_large_batches(RunConfig& config, const Given& given) {

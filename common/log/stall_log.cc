@@ -66,7 +66,7 @@ std::vector<std::string> StallLog::explain(const std::vector<Wait>& waits, Ticks
   return lines;
 }
 
-void StallLog::forgive(const Pause& pause) {
+void StallLog::discount_pause(const Pause& pause) {
   for (Seen& seen : seen_) seen.since = pause.forgiven(seen.since);
 }
 

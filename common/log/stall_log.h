@@ -31,7 +31,7 @@ struct Wait {
 // How long something usually takes: the mean of what it took, the last times counting most. A time beyond
 // four times the mean counts as that much: one stall of an hour must not hide the next, and what takes longer
 // from now on is the usual all the same after a few times. A negative time counts as none.
-class UsualTime {
+class DurationBaseline {
  public:
   void took(std::chrono::nanoseconds time) {
     time = std::max(time, std::chrono::nanoseconds::zero());
@@ -68,7 +68,7 @@ class StallLog {
   const std::string& standing() const { return standing_; }
 
   // This process did not run for that long: nobody waited meanwhile.
-  void forgive(const Pause& pause);
+  void discount_pause(const Pause& pause);
 
  private:
   struct Seen {

@@ -234,7 +234,7 @@ void Engine::advance_version() {
     if (policy_->stage() != stage) switched = true;
   }
   if (!arrived_.empty()) apply(std::exchange(arrived_, {}));
-  if (switched || policy_->threshold() != before) file_all_anew();
+  if (switched || policy_->threshold() != before) requeue_all();
 }
 
 // The window that ends at this version, if one does, then whether another policy takes over: the window is
@@ -307,16 +307,16 @@ void Engine::ask(Rank rank) {
   w.phase = Phase::kHeld;
   w.since = now_;
   w.next_notice = now_ + config_.held_notice_after;
-  file_held(rank);
+  enqueue_held(rank);
 }
 
-void Engine::file_held(Rank rank) {
+void Engine::enqueue_held(Rank rank) {
   at(rank).needed = needed_floor(rank);
   held_.add(rank, at(rank).needed);
 }
 
-void Engine::file_all_anew() {
-  for (const Rank rank : held_.take_all()) file_held(rank);
+void Engine::requeue_all() {
+  for (const Rank rank : held_.take_all()) enqueue_held(rank);
 }
 
 // c - floor <= s, said of the floor: floor >= c - s.

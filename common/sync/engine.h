@@ -177,8 +177,8 @@ class Engine {
   ApplyMode apply_of_stage() const;
   CombineMode combine() const;
   void settle();
-  void file_held(Rank rank);
-  void file_all_anew();
+  void enqueue_held(Rank rank);
+  void requeue_all();
   void look_for_rest();
   Clock floor() const;
   Clock needed_floor(Rank rank) const;

@@ -176,7 +176,7 @@ Status Engine::on(const QuiesceRequested&) {
     target = std::max(target, w.phase == Phase::kRunning ? w.clock.next() : w.clock);
   }
   quiesces_at_ = target;
-  file_all_anew();
+  requeue_all();
   settle();
   return Status::ok();
 }
@@ -185,7 +185,7 @@ Status Engine::on(const QuiesceEnded&) {
   if (!quiesces_at_) return failed_precondition("the run was not brought to rest");
   quiesces_at_.reset();
   quiesced_ = false;
-  file_all_anew();
+  requeue_all();
   settle();
   return Status::ok();
 }

@@ -86,7 +86,7 @@ void PhaseRecorder::end_exchange(const ExchangeTimes& exchange, Phase next) {
   current_iteration_ = iteration_;
 }
 
-void PhaseRecorder::began_late(std::chrono::nanoseconds length, Phase of) {
+void PhaseRecorder::shift_start(std::chrono::nanoseconds length, Phase of) {
   PACELINE_ASSERT(running() && current_, "no phase runs that could have begun late");
   const auto late = std::min(length, clock_() - current_begin_);
   (*stats_)[static_cast<std::size_t>(of)].total_ns += late.count();

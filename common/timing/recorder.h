@@ -63,7 +63,7 @@ class PhaseRecorder {
   // The running phase began `length` later than it was entered: what an earlier one, `of`, had asked a device
   // for went on until then. At most all of it so far. `of` has then the time, and was not entered once more:
   // sums and spans have it, percentiles do not.
-  void began_late(std::chrono::nanoseconds length, Phase of);
+  void shift_start(std::chrono::nanoseconds length, Phase of);
 
   // Work of `phase` that ran in the shadow of computing: reported beside the phases, in none of them. >= 0.
   void add_hidden(Phase phase, std::chrono::nanoseconds duration);

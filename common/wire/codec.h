@@ -31,8 +31,8 @@ inline constexpr std::int64_t kTensorRankMax = 16;
 inline constexpr std::int64_t kTensorNameBytesMax = 256;
 inline constexpr std::int64_t kTextBytesMax = 4096;
 inline constexpr std::int64_t kContributionsMax = 1'000'000;
-inline constexpr std::int64_t kSettingsMax = 256;        // keys of a configuration
-inline constexpr std::int64_t kSparedMax = 16;           // checkpoints that stay beside the newest
+inline constexpr std::int64_t kSettingsMax = 256;    // keys of a configuration
+inline constexpr std::int64_t kSparedMax = 16;       // checkpoints that stay beside the newest
 inline constexpr std::int64_t kIntactMax = 1 << 12;  // files that a shard says it has
 
 inline constexpr std::int64_t kLetGoMax = 1 << 16;  // in one message
@@ -84,7 +84,7 @@ struct Header {
   Encoding encoding = Encoding::kFp32;  // of the payload
   std::int64_t encoded_floats = 0;      // as Payload's
   Beside beside{};
-  std::optional<Logged> logged{};
+  std::optional<LogEntry> logged{};
   // Said just before and just behind it: whole messages, without a payload.
   struct Other {
     Message message;

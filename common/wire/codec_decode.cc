@@ -415,15 +415,13 @@ Body read(Fields& f, const proto::ReplicaWelcome& in) {
                         f.number("began", in.began(), -kCountMax, kCountMax)};
 }
 
-Body read(Fields& f, const proto::LogHeld& in) {
-  return LogHeld{f.number("count", in.count(), 0, kCountMax)};
-}
+Body read(Fields& f, const proto::LogAck& in) { return LogAck{f.number("count", in.count(), 0, kCountMax)}; }
 
-Body read(Fields& f, const proto::Happened& in) {
-  using What = Happened::What;
-  return Happened{static_cast<What>(f.number("what", in.what(), 0, static_cast<int>(What::kSave))),
-                  f.number("number", in.number(), 0, kCountMax), code_of(f, in.code(), StatusCode::kOk),
-                  text_of(f, in.text(), "text")};
+Body read(Fields& f, const proto::LocalEvent& in) {
+  using What = LocalEvent::What;
+  return LocalEvent{static_cast<What>(f.number("what", in.what(), 0, static_cast<int>(What::kSave))),
+                    f.number("number", in.number(), 0, kCountMax), code_of(f, in.code(), StatusCode::kOk),
+                    text_of(f, in.text(), "text")};
 }
 
 // `last`: the last of the encodings that this message may come in.
@@ -547,9 +545,9 @@ Result<Body> from_proto(const proto::Header& header) {
     case proto::Header::kReplicaWelcome:
       return checked("ReplicaWelcome", header.replica_welcome());
     case proto::Header::kLogHeld:
-      return checked("LogHeld", header.log_held());
+      return checked("LogAck", header.log_held());
     case proto::Header::kHappened:
-      return checked("Happened", header.happened());
+      return checked("LocalEvent", header.happened());
     case proto::Header::kHandOver:
       return checked("HandOver", header.hand_over());
     case proto::Header::kReplicaResumes:
@@ -570,14 +568,14 @@ Result<Body> from_proto(const proto::Header& header) {
   return invalid_argument("header: got no body, or one this version does not know; expected field 1 to 44");
 }
 
-Result<std::optional<Logged>> logged_of(const proto::Header& header) {
-  if (!header.has_logged()) return std::optional<Logged>();
-  using As = Logged::As;
-  const proto::Logged& in = header.logged();
-  Fields f("Logged");
-  Logged logged{static_cast<As>(f.number("as", in.as(), 0, static_cast<int>(As::kSaid))),
-                f.number("number", in.number(), 0, kCountMax), in.ends_turn(),
-                f.number("at", in.at(), -kCountMax, kCountMax)};
+Result<std::optional<LogEntry>> logged_of(const proto::Header& header) {
+  if (!header.has_logged()) return std::optional<LogEntry>();
+  using As = LogEntry::As;
+  const proto::LogEntry& in = header.logged();
+  Fields f("LogEntry");
+  LogEntry logged{static_cast<As>(f.number("as", in.as(), 0, static_cast<int>(As::kSaid))),
+                  f.number("number", in.number(), 0, kCountMax), in.ends_turn(),
+                  f.number("at", in.at(), -kCountMax, kCountMax)};
   const auto node = static_cast<std::uint32_t>(f.number("node", in.node(), 0, kNodesMax));
   const auto shard = static_cast<std::uint32_t>(f.number("shard", in.shard(), 0, kShardsMax));
   if (node > 0) logged.node = NodeId(node - 1);

@@ -424,17 +424,17 @@ void put(const FilePiece& m, proto::Header& header) {
   header.mutable_file_piece()->set_offset(m.offset);
 }
 
-void put(const LogHeld& m, proto::Header& header) { header.mutable_log_held()->set_count(m.count); }
+void put(const LogAck& m, proto::Header& header) { header.mutable_log_held()->set_count(m.count); }
 
-void put(const Happened& m, proto::Header& header) {
-  proto::Happened& out = *header.mutable_happened();
+void put(const LocalEvent& m, proto::Header& header) {
+  proto::LocalEvent& out = *header.mutable_happened();
   out.set_what(static_cast<std::uint32_t>(m.what));
   out.set_number(m.number);
   out.set_code(static_cast<proto::Code>(m.code));
   out.set_text(text(m.text));
 }
 
-void put(const Logged& m, proto::Logged& out) {
+void put(const LogEntry& m, proto::LogEntry& out) {
   out.set_as(static_cast<std::uint32_t>(m.as));
   out.set_number(m.number);
   out.set_ends_turn(m.ends_turn);

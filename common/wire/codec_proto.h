@@ -39,7 +39,7 @@ void put_beside(const Beside& beside, proto::Header& header);
 Result<Body> from_proto(const proto::Header& header);
 Result<Beside> beside_of(const proto::Header& header);
 
-Result<std::optional<Logged>> logged_of(const proto::Header& header);
+Result<std::optional<LogEntry>> logged_of(const proto::Header& header);
 
 // codec_decode.cc: how the payload says its floats. Errors: kInvalidArgument.
 struct PayloadForm {

@@ -10,8 +10,8 @@
 //   authority -> node      Peers, Grant, Held, FinishWorker, Evaluate, RunOver
 //   shard -> authority     ShardJoin, ShardReady, GradientArrived, NodeLost, Parameters, Saved, ShardReport,
 //                          StopRun, HandOver, Heartbeat, Leave
-//   replica -> primary     ReplicaJoin, FilePull, LogHeld, Heartbeat
-//   primary -> replica     ReplicaResumes, FilePiece, ReplicaWelcome, Happened, what was said to it (Logged),
+//   replica -> primary     ReplicaJoin, FilePull, LogAck, Heartbeat
+//   primary -> replica     ReplicaResumes, FilePiece, ReplicaWelcome, LocalEvent, what was said to it (LogEntry),
 //                          RunOver, Heartbeat
 //   authority -> shard     ShardWelcome, ApplyDecision, DiscardGradient, NodeLost, NodeAdmitted, Pull,
 //                          Release, ForgetSaved, RunOver, Heartbeat
@@ -302,7 +302,7 @@ struct RunOver {
 // The sender lives. A node's to the authority says where the time of its workers has gone so far, for whoever
 // looks on: the times of each thread, in order; or nothing of it.
 // A shard's to the authority says what it has moved so far, and each of these two how many messages of the
-// other it has heard (server/shard_talk.h).
+// other it has heard (server/reliable_channel.h).
 // Where `answer` is not 0 the authority asks a node for a sign of life, and the node says the same back at
 // once: what it said before was on its way already, and may be the last words of a process that is dead.
 struct Heartbeat {
@@ -385,7 +385,7 @@ struct ApplyDecision {
   Revision revision_after{};
   bool retain = false;  // keep this state as retained version version_after
   bool save = false;    // write this state as the checkpoint of version_after, in the background
-  // How the next one is foreseen (server/store/next_state.h).
+  // How the next one is foreseen (server/store/speculative_apply.h).
   ApplyMode apply = ApplyMode::kVersioned;
   double rate_scale = 1.0;
 };
@@ -487,11 +487,11 @@ struct ReplicaWelcome {
   std::int64_t began = 0;
 };
 // The replica has the first `count` events of the log.
-struct LogHeld {
+struct LogAck {
   std::int64_t count = 0;
 };
 // An event of a server's log that is no message. `number`, `code` and `text` are:
-struct Happened {
+struct LocalEvent {
   enum class What : std::uint8_t {
     kTick,       // time has passed
     kPause,      // the process stood still for `number` nanoseconds
@@ -517,7 +517,7 @@ using AnyBody =
                  FinishWorker, Evaluate, EvaluationReport, NodeReport, Leave, RunOver, Heartbeat, Error,
                  ShardJoin, ShardWelcome, ShardReady, GradientArrived, ApplyDecision, DiscardGradient,
                  NodeLost, Release, ShardReport, Withdraw, Saved, ForgetSaved, StopRun, NodeReady,
-                 NodeAdmitted, ReplicaJoin, ReplicaWelcome, LogHeld, Happened, HandOver, ReplicaResumes,
+                 NodeAdmitted, ReplicaJoin, ReplicaWelcome, LogAck, LocalEvent, HandOver, ReplicaResumes,
                  FilePull, FilePiece, Peers, StateWanted, NodeState>;
 inline constexpr std::size_t kBodies = std::variant_size_v<AnyBody>;
 
@@ -537,9 +537,9 @@ class Body : public AnyBody {
 };
 
 // That a message is told to a replica as an event of its server's log: what became of it there.
-struct Logged {
+struct LogEntry {
   enum class As : std::uint8_t {
-    kHappened,     // the body is a Happened
+    kHappened,     // the body is a LocalEvent
     kAdmission,    // a Join or ShardJoin: the peer was let in
     kReturn,       // a Join or ShardJoin: the peer goes on over another connection
     kToShard,      // the shard was told
@@ -554,13 +554,13 @@ struct Logged {
   std::optional<NodeId> node{};
   std::optional<ShardId> shard{};
 
-  bool operator==(const Logged&) const = default;
+  bool operator==(const LogEntry&) const = default;
 };
 
 struct Message {
   Body body{};
   Payload payload{};  // only Push, Parameters, InitialParameters, NodeState and FilePiece carry one
-  std::optional<Logged> logged{};
+  std::optional<LogEntry> logged{};
 };
 
 // The message's name as it is printed, e.g. "Push".

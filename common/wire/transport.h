@@ -158,7 +158,7 @@ class RouterSocket {
   virtual bool said_malformed(const PeerId& from) = 0;
   // The same for a message of the right form that its sender may not say whatever it is, since it has not
   // joined or has gone: true when they were Connections::kInVainMax.
-  virtual bool said_in_vain(const PeerId& from) = 0;
+  virtual bool count_rejected(const PeerId& from) = 0;
   // The same for a join, of which one is held against its connection as much as a malformed message.
   virtual bool joined_in_vain(const PeerId& from) = 0;
   virtual const TrafficCounters& counters() const = 0;

@@ -37,7 +37,7 @@ class ZmqRouter final : public RouterSocket {
   std::vector<std::string> keep_out(Ticks now) override { return pump_->keep_out(now); }
   std::string key_name() const override { return pump_->key_name(); }
   bool said_malformed(const PeerId& from) override { return pump_->said_malformed(from); }
-  bool said_in_vain(const PeerId& from) override { return pump_->said_in_vain(from); }
+  bool count_rejected(const PeerId& from) override { return pump_->count_rejected(from); }
   bool joined_in_vain(const PeerId& from) override { return pump_->joined_in_vain(from); }
   const TrafficCounters& counters() const override { return pump_->counters(); }
   void close() override { pump_->close(); }

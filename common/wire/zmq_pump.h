@@ -79,7 +79,7 @@ class Pump : public std::enable_shared_from_this<Pump> {
   std::vector<std::string> keep_out(Ticks now);
   std::string key_name() const;
   bool said_malformed(const PeerId& from) { return said_wrong(from, Wrong::kMalformed); }
-  bool said_in_vain(const PeerId& from) { return said_wrong(from, Wrong::kInVain); }
+  bool count_rejected(const PeerId& from) { return said_wrong(from, Wrong::kInVain); }
   bool joined_in_vain(const PeerId& from) { return said_wrong(from, Wrong::kJoin); }
   void close();
 

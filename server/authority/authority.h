@@ -81,7 +81,7 @@ class Authority {
             Ticks now, std::optional<Resumed> resumed = {});
 
   // Whether a process of a node that is not here, or not any more, would be let in now: at the start, and
-  // while training goes on (authority_comers.cc). Errors: kFailedPrecondition, saying why not.
+  // while training goes on (authority_late_joins.cc). Errors: kFailedPrecondition, saying why not.
   [[nodiscard]] Status may_come(NodeId node) const;
   // Whether the run would go on if that node, which is here, were lost now: then another process of it may
   // wait for that.
@@ -117,7 +117,7 @@ class Authority {
   // results a killed run leaves.
   void note_progress(const Traffic& moved, Ticks now);
   // The process stood still: no worker was slow for that.
-  void forgive(const Pause& pause);
+  void discount_pause(const Pause& pause);
 
   // A server has come back and is to take part (hand_over.h): the run is brought to rest and saved, and ends
   // for all servers to go on from there. Asked for again while that is under way it changes nothing. Errors:
@@ -186,7 +186,7 @@ class Authority {
   void answer_again(WorkerId worker, Ticks now);
   void instruct_again(WorkerId worker);
 
-  // Who comes late, or back (authority_comers.cc).
+  // Who comes late, or back (authority_late_joins.cc).
   void say_admitted(NodeId node, ShardId shard);
   void admit_late(NodeId node, Ticks now);
   void expel_who_is_not_welcomed(Ticks now);
@@ -335,7 +335,7 @@ class Authority {
   // By rank: what it was told last, for one who may not have heard it.
   std::vector<std::variant<std::monostate, sync::Grant, sync::FinishWorker>> told_;
   std::chrono::nanoseconds longest_iteration_{0};  // from a grant to its report
-  std::vector<UsualTime> iterations_;              // by rank: the same
+  std::vector<DurationBaseline> iterations_;       // by rank: the same
   std::optional<Ticks> stopping_since_;
   Ticks ending_since_;
   EvaluationSchedule evaluation_;
@@ -346,7 +346,7 @@ class Authority {
   bool so_far_failed_ = false;
   std::string filed_as_;            // the run's status, as summary.json says it
   Status missing_;                  // take_missing()
-  UsualTime evaluations_;           // until its report
+  DurationBaseline evaluations_;    // until its report
   Version evaluated_ = kNoVersion;  // last
   Checkpoints checkpoints_;
   FinalModel model_;

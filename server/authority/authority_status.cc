@@ -82,7 +82,7 @@ void Authority::look_for_stragglers(Ticks now) {
   }
 }
 
-void Authority::forgive(const Pause& pause) {
+void Authority::discount_pause(const Pause& pause) {
   for (Ticks& granted : granted_at_) granted = pause.forgiven(granted);
 }
 

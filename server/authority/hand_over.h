@@ -31,7 +31,7 @@ inline constexpr int kLeasesBetween = 20;
 
 // How a server's process goes on: after a hand-over, or as a replica that the one that serves has lost though
 // both live, and that comes back.
-struct BeginsAnew {
+struct RestartRequest {
   bool serves = false;            // it served; else it follows the one that does
   bool expects_follower = false;  // one that serves: there is a replica that is to follow it
   bool returns = false;           // it was lost, and is to come back

@@ -5,10 +5,10 @@
 //   it is complete      add(GradientArrived)   event 18
 //   the core decides    hold(Grant)            waits for 18
 //   nothing is left     end_turn()             17 and 18 leave for the follower, 18 ends the turn
-//   LogHeld{19}         held(19)               the grant may go
+//   LogAck{19}         held(19)               the grant may go
 //
 // Until a follower is there for good (settle()) the events are kept, for it has to be told all of them;
-// afterwards none is. A follower that is gone is not waited for any more (Primacy::must_hold() says when that
+// afterwards none is. A follower that is gone is not waited for any more (LeaderLease::must_hold() says when that
 // is safe).
 //
 // Pure. Thread: one at a time (the server's loop).

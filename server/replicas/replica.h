@@ -17,11 +17,11 @@
 #include "common/wire/transport.h"
 #include "server/checkpoint/shard_file.h"
 #include "server/peer.h"
-#include "server/replicas/candidacy.h"
 #include "server/replicas/checkpoint_pull.h"
 #include "server/replicas/event_log.h"
+#include "server/replicas/leader_election.h"
 #include "server/replicas/replicated_background.h"
-#include "server/replicas/unsaid.h"
+#include "server/replicas/uncommitted_outputs.h"
 
 namespace paceline::server {
 
@@ -36,7 +36,7 @@ struct Replica {
   bool served = false;  // by etcd's word
   bool acted = false;   // when that was last looked at
   Ticks heard{};        // of the one that serves; by one that serves, when it last could
-  std::unique_ptr<Candidacy> candidacy;
+  std::unique_ptr<LeaderElection> election;
   ReplicatedBackground background;  // the authority's
 
   // One that serves.
@@ -70,7 +70,7 @@ struct Replica {
   bool broken = false;              // the connection to it
   std::vector<wire::Message> turn;  // events of one that has not ended
   std::int64_t applied = 0;         // events
-  Unsaid unsaid;
+  UncommittedOutputs uncommitted;
   std::uint64_t unsaved = 0;          // checkpoints that the one that serves has, and this one has not
   Status fault;                       // of the shard, in this turn
   std::optional<Ticks> took_over_at;  // ServerLoop::ticks()

@@ -1,4 +1,4 @@
-// Applying decisions on a device (shard_device.h), the counterpart of next_state.h's on the processor. The
+// Applying decisions on a device (shard_device.h), the counterpart of speculative_apply.h's on the processor. The
 // parameters that replies and snapshots share are blocks of the host as ever; the device has them, the
 // optimizer's state and the gradients once more, and each decision brings the new ones down, block by block,
 // into blocks that nobody reads.

@@ -2,7 +2,7 @@
 //
 // Each value is looked at once, for NaN and infinity: before the authority is told that the gradient is whole
 // and finite. By itself that would be another pass over memory. So whoever applies a part ahead of the
-// decision (store/next_state.h) looks at it on the way, in the same loop or a stretch at a time, and each
+// decision (store/speculative_apply.h) looks at it on the way, in the same loop or a stretch at a time, and each
 // stretch comes from memory once:
 //
 //   use_and_look():   | use, look | use, look | use, look | ...      a stretch stays in a core's cache

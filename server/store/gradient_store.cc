@@ -194,7 +194,7 @@ void GradientStore::to_be_looked_at(WorkerId worker) {
   to_look_at_.push_back(cluster_.rank_of(worker).value);
 }
 
-bool GradientStore::look_at_one() {
+bool GradientStore::check_one_finite() {
   for (; !to_look_at_.empty(); to_look_at_.pop_front()) {
     Inbox& box = inboxes_[to_look_at_.front()];
     if (box.partial) {

@@ -55,7 +55,7 @@ class GradientStore {
 
   // Looks at a piece, that nobody has looked at, of a gradient that is here in part; false when there is
   // none. To be called in time that would be spent waiting: what is left is looked at with the last piece.
-  bool look_at_one();
+  bool check_one_finite();
   bool may_look() const { return !to_look_at_.empty(); }
 
   // Forgets a whole gradient; false when there is none. One that is here in part, or still to come, is to be

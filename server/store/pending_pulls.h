@@ -1,5 +1,5 @@
 // Pulls that wait: for a version which the shard has not reached, or for an older state to have left
-// (store/leaving.h). Bounded per asker: a node's threads share
+// (store/reply_window.h). Bounded per asker: a node's threads share
 // its transfers, so more than threads + 2 at once (one per thread, one ahead, one for the evaluator) is
 // refused.
 //

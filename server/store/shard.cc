@@ -177,7 +177,7 @@ Result<std::optional<wire::GradientArrived>> Shard::push(const wire::Push& push,
     return std::optional(wire::GradientArrived{id_, push.worker, push.clock, samples, ""});
   }
   if (prepare == Prepare::kWhole) next_.prepare_whole(*whole, now_.blocks, now_.version, gradients_);
-  next_.look_at_rest(*whole);
+  next_.check_rest_finite(*whole);
   wire::GradientArrived arrived{id_, push.worker, push.clock, whole->samples(), ""};
   if (const auto element = whole->non_finite()) {
     arrived.fault = describe_non_finite(whole->at(*element), range_.begin + *element, layout_);

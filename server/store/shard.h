@@ -14,8 +14,8 @@
 //
 // With delay compensation it keeps what its workers compute with, too (store/backups.h).
 //
-// Memory: the range once. It is there once more while the next state is being prepared (store/next_state.h)
-// or replies of one older state are leaving (store/leaving.h). Besides: at most kRetainedMax retained
+// Memory: the range once. It is there once more while the next state is being prepared (store/speculative_apply.h)
+// or replies of one older state are leaving (store/reply_window.h). Besides: at most kRetainedMax retained
 // versions (their unshared blocks), the optimizer's state, one block for the mean and for each applying
 // thread, and the gradients' bound. While an image lives, range and state once more. No I/O, no clock.
 // Thread: one at a time (the server's loop).
@@ -32,9 +32,9 @@
 #include "common/wire/messages.h"
 #include "server/store/backups.h"
 #include "server/store/gradient_store.h"
-#include "server/store/next_state.h"
 #include "server/store/shard_image.h"
 #include "server/store/shard_settings.h"
+#include "server/store/speculative_apply.h"
 
 namespace paceline::server {
 
@@ -102,12 +102,12 @@ class Shard {
   }
 
   // Prepares a little of what the next decision is expected to make of what has been pushed (store/
-  // next_state.h); false when there is nothing to prepare. Nothing of it can be seen from outside, and it
+  // speculative_apply.h); false when there is nothing to prepare. Nothing of it can be seen from outside, and it
   // need never be called; it must not be while an older state than the current one is alive in replies, but
   // on a device.
   bool prepare_next() { return ready() && next_.prepare_some(now_.blocks, now_.version, gradients_); }
   // Looks at a little of what has been pushed; false when there is nothing to look at. Need never be called.
-  bool look_at_next() { return gradients_.look_at_one(); }
+  bool check_next_finite() { return gradients_.check_one_finite(); }
   // Whether one of these may have something to do.
   bool may_work_ahead() const { return next_.may_prepare() || gradients_.may_look(); }
 
@@ -166,7 +166,7 @@ class Shard {
   std::size_t retained_count() const { return retained_.size(); }
   // Blocks alive: this shard's, those prepared, the retained ones' and those of replies still leaving.
   std::size_t blocks_in_use() const { return pool_.in_use(); }
-  const NextState& next() const { return next_; }
+  const SpeculativeApply& next() const { return next_; }
 
  private:
   Status check(const wire::ApplyDecision& decision) const;
@@ -187,7 +187,7 @@ class Shard {
   Version replaced_with_ = kNoVersion;
   GradientStore gradients_;
   Backups backups_;  // delay compensation
-  NextState next_;
+  SpeculativeApply next_;
   std::vector<Snapshot> retained_;
   std::int64_t next_sequence_ = 0;
 };

@@ -37,7 +37,7 @@ struct ShardSettings {
   // processor. `memory` is best of its ServerDevice::page_locked().
   std::shared_ptr<ServerDevice> device{};
 
-  // What the next decision is foreseen from (store/next_state.h). Those of the first decision: a run may turn
+  // What the next decision is foreseen from (store/speculative_apply.h). Those of the first decision: a run may turn
   // eager, and each, with any (sync::apply_in()).
   ApplyMode apply = ApplyMode::kVersioned;
   CombineMode combine = CombineMode::kEach;

@@ -14,7 +14,7 @@
 //
 // in_place, apart: as a server applies what nobody reads, and what is written beside a state that somebody
 // does. past_cache: apart, as it does where the state outgrows the processor's cache (server/store/
-// next_state_apply.cc): the parameters are stored past it. Its limit does so, too.
+// speculative_apply_fold.cc): the parameters are stored past it. Its limit does so, too.
 //
 // Exit status 1 when the loops that OptimizerState runs (kernels::best) have a ratio under 0.85 at 1M or 64M
 // floats. 1K are there to know: all in the first-level cache, where the arithmetic is the limit.

@@ -1,4 +1,4 @@
-// What a decision costs a shard, when its frames were applied as they came (server/store/next_state.h) and
+// What a decision costs a shard, when its frames were applied as they came (server/store/speculative_apply.h) and
 // when they were not: from the decision until the next version is there, which is what a worker waits for,
 // and processor time of frames and decision together, which is what the machine pays.
 //

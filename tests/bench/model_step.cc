@@ -144,7 +144,7 @@ class Training {
   Result<Metric> step_there() {
     CacheVectors& vectors = *with_.vectors;
     const Batch batch = batch_of(steps_++);
-    if (data_ == Data::kForeseen) with_.backend->foresee(batch_of(steps_));
+    if (data_ == Data::kForeseen) with_.backend->predict(batch_of(steps_));
     PACELINE_ASSIGN_OR_RETURN(const Metric metric,
                               with_.backend->gradient({}, batch, *gradient_, whole_at_the_end));
     if (applies_at_once_) {

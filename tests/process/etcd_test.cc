@@ -17,7 +17,7 @@
 #include "common/ticks.h"
 #include "server/replicas/etcd_client.h"
 #include "server/replicas/etcd_json.h"
-#include "server/replicas/primacy.h"
+#include "server/replicas/leader_lease.h"
 #include "tests/unit/etcd_model.h"
 
 namespace paceline::server {
@@ -260,8 +260,9 @@ TEST_CASE("a real etcd answers as the model does") {
 // A replica with its client, driven by its loop.
 class Driven {
  public:
-  Driven(boost::asio::io_context& io, const Etcd& etcd, Primacy::Incarnation self, Primacy::Start start)
-      : primacy("run/shard-0", self, start, 8s),
+  Driven(boost::asio::io_context& io, const Etcd& etcd, LeaderLease::Incarnation self,
+         LeaderLease::Start start)
+      : leader_lease("run/shard-0", self, start, 8s),
         client_(std::move(EtcdClient::make(io, {etcd.endpoint})).value()),
         timer_(io) {
     drive();
@@ -270,14 +271,14 @@ class Driven {
     timer_.cancel();
     stands_ = true;
   }
-  Primacy primacy;
+  LeaderLease leader_lease;
 
  private:
   void drive() {
     if (stands_) return;
-    if (const auto request = primacy.next(steady_now())) {
-      return client_->ask(*request, primacy.patience(), [this](const Result<EtcdAnswer>& answer) {
-        primacy.answered(answer, steady_now());
+    if (const auto request = leader_lease.next(steady_now())) {
+      return client_->ask(*request, leader_lease.patience(), [this](const Result<EtcdAnswer>& answer) {
+        leader_lease.answered(answer, steady_now());
         drive();
       });
     }
@@ -299,8 +300,8 @@ TEST_CASE("with a real etcd, who is complete takes over from one that stands sti
   Loop loop;
   const Etcd etcd;
   etcd.await(loop);
-  Driven first(loop.io, etcd, 0xa, Primacy::Start::kBegins);
-  Driven second(loop.io, etcd, 0xb, Primacy::Start::kFollows);
+  Driven first(loop.io, etcd, 0xa, LeaderLease::Start::kBegins);
+  Driven second(loop.io, etcd, 0xb, LeaderLease::Start::kFollows);
   const auto until = [&](const char* what, const auto& holds) {
     INFO(what);
     loop.io.restart();
@@ -308,20 +309,20 @@ TEST_CASE("with a real etcd, who is complete takes over from one that stands sti
     for (const Ticks end = steady_now() + 120s; !is_so && steady_now() < end; is_so = holds()) {
       loop.io.run_one_for(100ms);
       const Ticks now = steady_now();
-      REQUIRE(!(first.primacy.acts(now) && second.primacy.acts(now)));
+      REQUIRE(!(first.leader_lease.acts(now) && second.leader_lease.acts(now)));
     }
-    INFO("the first: " << first.primacy.describe(steady_now()));
-    INFO("the second: " << second.primacy.describe(steady_now()));
+    INFO("the first: " << first.leader_lease.describe(steady_now()));
+    INFO("the second: " << second.leader_lease.describe(steady_now()));
     REQUIRE(is_so);
   };
-  until("the first serves", [&] { return first.primacy.acts(steady_now()); });
-  first.primacy.set_complete({0xa, 0xb});
+  until("the first serves", [&] { return first.leader_lease.acts(steady_now()); });
+  first.leader_lease.set_complete({0xa, 0xb});
   // By what the other one reads, so it is written.
-  until("both are complete", [&] { return second.primacy.was_complete(); });
+  until("both are complete", [&] { return second.leader_lease.was_complete(); });
   first.stand_still();
-  until("the second serves", [&] { return second.primacy.acts(steady_now()); });
-  CHECK(second.primacy.term() > first.primacy.term());
-  CHECK(!first.primacy.acts(steady_now()));
+  until("the second serves", [&] { return second.leader_lease.acts(steady_now()); });
+  CHECK(second.leader_lease.term() > first.leader_lease.term());
+  CHECK(!first.leader_lease.acts(steady_now()));
 }
 
 }  // namespace

@@ -3,8 +3,8 @@
 
 #include <numeric>
 
-#include "tests/sim/comers.h"
 #include "tests/sim/end_checks.h"
+#include "tests/sim/late_joins.h"
 
 namespace paceline::test {
 
@@ -101,7 +101,7 @@ void Generation::begin_again() {
   const auto chance = [this](std::uint64_t one_in) { return network_.random().next_below(one_in) == 0; };
   std::vector<std::uint32_t> nodes(plan_.config.cluster.nodes);
   std::iota(nodes.begin(), nodes.end(), 0U);
-  const Comers comers = draw_comers(plan_.config, from_->state, nodes, chance(2), chance);
+  const LateJoins comers = draw_comers(plan_.config, from_->state, nodes, chance(2), chance);
   const auto give_up = [&] {
     for (const std::uint32_t node : comers.stay_away) authority_.takes(Lost{NodeId(node)});
   };

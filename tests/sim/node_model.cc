@@ -111,7 +111,7 @@ void NodeModel::is_welcomed(ShardId server) {
   ServerLink& link = links_[server.value];
   link.broken.reset();
   const Status said =
-      outstanding_.say_again(link, kFrameBytes, [this](std::uint32_t, const auto&) { ++world_.said_again; });
+      outstanding_.retransmit(link, kFrameBytes, [this](std::uint32_t, const auto&) { ++world_.said_again; });
   if (!said.is_ok()) world_.violations.push_back("node " + to_string(id_) + ": " + said.message());
   for (const auto& [number, pull] : pulls_) {
     if (pull.due.count(server) == 0) continue;

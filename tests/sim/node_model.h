@@ -1,7 +1,7 @@
 // A simulated node: threads with thread caches, a process cache and shared pulls. What a thread does next the
 // real state machine of a worker decides (common/step/worker_step.h). Before each computation it checks what
 // the thread is about to compute with against docs/SYNC.md, What a worker sees. It has a real link to each
-// server. What may not have been heard of it is said again by its real Outstanding, behind a connection that
+// server. What may not have been heard of it is said again by its real UnackedMessages, behind a connection that
 // broke (worker/client).
 #pragma once
 
@@ -20,8 +20,8 @@
 #include "tests/sim/network.h"
 #include "tests/sim/run_plan.h"
 #include "tests/sim/shard_model.h"
-#include "worker/client/outstanding.h"
 #include "worker/client/server_link.h"
+#include "worker/client/unacked_messages.h"
 
 namespace paceline::test {
 
@@ -130,7 +130,7 @@ class NodeModel {
   Surroundings& world_;
   bool dead_ = false;
   std::vector<ServerLink> links_;  // by shard; the first one is the authority's, too
-  Outstanding outstanding_;
+  UnackedMessages outstanding_;
   std::vector<Thread> threads_;
   cache::SnapshotStamp process_;
   std::vector<std::shared_ptr<const Counts>> process_counts_;

@@ -8,7 +8,7 @@
 
 #include "common/random.h"
 #include "common/sync/engine.h"
-#include "tests/sim/comers.h"
+#include "tests/sim/late_joins.h"
 #include "tests/sim/run_plan.h"
 
 namespace paceline::test {
@@ -226,8 +226,8 @@ class ResumedRun {
   }
 
   void come_again(const EngineState& state) {
-    const Comers comers = draw_comers(plan_.config, state, shuffled(), plan_.losses,
-                                      [this](std::uint64_t one_in) { return chance(one_in); });
+    const LateJoins comers = draw_comers(plan_.config, state, shuffled(), plan_.losses,
+                                         [this](std::uint64_t one_in) { return chance(one_in); });
     if (comers.somebody_was_lost) ++outcome_.lost_before;
     const auto give_up = [&] {
       for (const std::uint32_t node : comers.stay_away) take(Lost{NodeId(node)});

@@ -1,5 +1,5 @@
 // What the authority and another shard's server say to each other over a connection that may break: each end
-// has its real ShardTalk, so nothing of it is lost, or heard twice.
+// has its real ReliableChannel, so nothing of it is lost, or heard twice.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "common/wire/messages.h"
-#include "server/shard_talk.h"
+#include "server/reliable_channel.h"
 #include "tests/sim/counting.h"
 #include "tests/sim/network.h"
 
@@ -45,20 +45,20 @@ class ShardLine {
   std::int64_t said_again() const { return said_again_; }
 
  private:
-  using Talk = server::ShardTalk;
+  using Talk = server::ReliableChannel;
 
   void rejoins(std::int64_t heard) {
-    judge(authority_talk_.other_heard(heard));
+    judge(authority_talk_.on_ack(heard));
     network_.send(kAuthorityParty, shard_, [this, own = authority_talk_.tell()] { is_welcomed(own); });
-    for (const wire::Message& message : authority_talk_.unheard()) say_again(message, Talk::End::kShard);
+    for (const wire::Message& message : authority_talk_.unacked()) retransmit(message, Talk::End::kShard);
   }
   void is_welcomed(std::int64_t heard) {
     if (network_.is_broken(shard_, kAuthorityParty)) return;  // by now
     welcomed_ = true;
-    judge(shard_talk_.other_heard(heard));
-    for (const wire::Message& message : shard_talk_.unheard()) say_again(message, Talk::End::kAuthority);
+    judge(shard_talk_.on_ack(heard));
+    for (const wire::Message& message : shard_talk_.unacked()) retransmit(message, Talk::End::kAuthority);
   }
-  void say_again(const wire::Message& message, Talk::End to) {
+  void retransmit(const wire::Message& message, Talk::End to) {
     ++said_again_;
     to == Talk::End::kShard ? send_to_shard(message) : send_to_authority(message);
   }
@@ -68,7 +68,7 @@ class ShardLine {
       if (!says_heard(shard_talk_, message)) return shard_hears_(message);
       shard_hears_(message);
       network_.send(shard_, kAuthorityParty,
-                    [this, heard = shard_talk_.tell()] { judge(authority_talk_.other_heard(heard)); });
+                    [this, heard = shard_talk_.tell()] { judge(authority_talk_.on_ack(heard)); });
     });
   }
   void send_to_authority(const wire::Message& message) {
@@ -76,7 +76,7 @@ class ShardLine {
       if (!says_heard(authority_talk_, message)) return authority_hears_(message);
       authority_hears_(message);
       network_.send(kAuthorityParty, shard_,
-                    [this, heard = authority_talk_.tell()] { judge(shard_talk_.other_heard(heard)); });
+                    [this, heard = authority_talk_.tell()] { judge(shard_talk_.on_ack(heard)); });
     });
   }
   // As with a heartbeat, too: here after each 8 messages, of whichever end.

@@ -27,7 +27,7 @@ class ShardModel {
              Version version = Version(0), Revision revision = Revision(0));
 
   // What it has to say when a gradient has come whole: it is held now, or dropped where it was discarded
-  // before. What was whole before is dropped unsaid.
+  // before. What was whole before is dropped uncommitted.
   std::optional<wire::GradientArrived> takes(const wire::Push& push, const wire::Payload& payload);
 
   // What the authority says.

@@ -24,7 +24,7 @@ if(PACELINE_CUDA_HEADERS_FOUND)
       unit/device_vectors_test.cc
     LIBS paceline_cuda_backend paceline_fake_cuda paceline_model paceline_data paceline_worker_cache TIMEOUT 300)
   paceline_test(server_device_test ALL NOT_TSAN
-    SOURCES unit/server_device_test.cc unit/server_device_faults_test.cc unit/next_state.cc unit/optimizer_plain.cc
+    SOURCES unit/server_device_test.cc unit/server_device_faults_test.cc unit/speculative_apply.cc unit/optimizer_plain.cc
     LIBS paceline_bench_server_apply paceline_store paceline_server_cuda paceline_fake_cuda)
   paceline_test(network_task_gpu_test ALL SOURCES unit/network_task_gpu_test.cc
     LIBS paceline_network_task paceline_cuda_backend paceline_fake_cuda paceline_data)
@@ -36,7 +36,7 @@ paceline_test(gpu_module_test SOURCES unit/gpu_module_test.cc LIBS paceline_netw
 if(PACELINE_CUDA_FOUND)
   target_compile_definitions(gpu_module_test PRIVATE PACELINE_CUDA_BUILT)
   paceline_program(gpu_test SOURCES unit/model_cuda_test.cc unit/model_cuda_resident_test.cc
-            unit/model_cuda_foreseen_test.cc unit/device_vectors_test.cc unit/network_task_gpu_test.cc unit/server_device_test.cc unit/next_state.cc
+            unit/model_cuda_foreseen_test.cc unit/device_vectors_test.cc unit/network_task_gpu_test.cc unit/server_device_test.cc unit/speculative_apply.cc
             unit/optimizer_plain.cc gpu_main.cc
     LIBS paceline_store paceline_server_cuda paceline_server_cuda_kernels paceline_network_task paceline_cuda_backend paceline_cuda_backend_kernels CUDA::cudart CUDA::cublas ${CUDNN_LIBRARY}
          paceline_model paceline_data paceline_worker_cache paceline_catch_main)

@@ -27,7 +27,7 @@ set(SIM_SOURCES
   sim/authority_checker.cc sim/authority_judge.cc sim/authority_model.cc sim/authority_resumed.cc sim/end_checks.cc sim/generation.cc
   sim/generation_cuts.cc sim/generation_messages.cc sim/generation_saves.cc sim/node_model.cc sim/run_plan.cc
   sim/shard_model.cc sim/world.cc
-  ${PROJECT_SOURCE_DIR}/worker/client/gradient_sender.cc ${PROJECT_SOURCE_DIR}/worker/client/outstanding.cc
+  ${PROJECT_SOURCE_DIR}/worker/client/gradient_sender.cc ${PROJECT_SOURCE_DIR}/worker/client/unacked_messages.cc
   ${PROJECT_SOURCE_DIR}/worker/client/server_link.cc
   ${PROJECT_SOURCE_DIR}/server/store/gradient.cc ${PROJECT_SOURCE_DIR}/server/store/gradient_store.cc)
 set(RESUMED_SOURCES sim/resumed_account.cc sim/resumed_run.cc)

@@ -16,7 +16,7 @@ inline const Range kLeft{0, 3};
 inline const Range kRight{3, 5};
 
 // What does not want the parameters as they come.
-struct NoLanding : ParameterLanding {
+struct NoLanding : ParameterSink {
   bool land(ShardId, const cache::SliceStamp&, const SlicePiece&) override { return false; }
 };
 

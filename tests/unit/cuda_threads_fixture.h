@@ -25,7 +25,7 @@ inline Result<std::vector<float>> train(Gpus& gpus, std::uint32_t index, const N
   vectors->take_over(0, parameters, {});
   const auto gradient = std::make_shared<std::vector<float>>(network.layout.size());
   for (std::size_t step = 0; step < 5; ++step) {
-    backend->foresee(batches[(step + 1) % 2].all());
+    backend->predict(batches[(step + 1) % 2].all());
     const Batch batch = batches[step % 2].all();
     PACELINE_RETURN_IF_ERROR(backend->gradient({}, batch, *gradient, whole_at_the_end).status());
     if (kind == OptimizerKind::kSgd) {

@@ -7,7 +7,7 @@
 
 #include "common/wire/unread.h"
 #include "server/replicas/replicated_background.h"
-#include "server/replicas/unsaid.h"
+#include "server/replicas/uncommitted_outputs.h"
 
 namespace paceline::server {
 namespace {
@@ -15,7 +15,7 @@ namespace {
 using Catch::Matchers::Contains;
 
 wire::Message event(std::int64_t version = 0) {
-  return {wire::Release{Version(version)}, {}, wire::Logged{wire::Logged::As::kToShard}};
+  return {wire::Release{Version(version)}, {}, wire::LogEntry{wire::LogEntry::As::kToShard}};
 }
 wire::Message grant(std::int64_t clock) { return {wire::Grant{.clock = Clock(clock)}, {}}; }
 std::vector<std::int64_t> clocks(const std::vector<EventLog::Output>& outputs) {
@@ -151,63 +151,63 @@ wire::Message arrived(std::uint32_t thread, std::int64_t clock) {
 
 TEST_CASE(
     "what the one that serves has said the follower does not say again, in whatever order they come to it") {
-  Unsaid unsaid;
-  unsaid.add(arrived(0, 5));
-  unsaid.add(arrived(1, 5));
-  unsaid.said(arrived(1, 5));
-  unsaid.said(arrived(2, 5));  // it waited for nothing there, and here it does
-  unsaid.add(arrived(2, 5));
-  unsaid.add({wire::ShardReady{}, {}});
-  unsaid.add({wire::NodeLost{}, {}});  // time's, not an event's
-  unsaid.add({wire::Saved{.version = Version(7)}, {}});
-  unsaid.said({wire::Saved{.version = Version(7)}, {}});
-  unsaid.add({wire::Parameters{.request = 1, .offset = 4}, {}});
-  unsaid.said({wire::Parameters{.request = 1, .offset = 4}, {}});
-  unsaid.said({wire::ShardReport{.pulls = 5}, {}});
-  unsaid.add({wire::ShardReport{}, {}});
-  unsaid.add({wire::GradientArrived{ShardId(0), WorkerId(NodeId(1), 0), Clock(5), 8, {}}, {}});
-  unsaid.forget(NodeId(1));  // lost
-  const auto left = unsaid.take();
+  UncommittedOutputs uncommitted;
+  uncommitted.add(arrived(0, 5));
+  uncommitted.add(arrived(1, 5));
+  uncommitted.said(arrived(1, 5));
+  uncommitted.said(arrived(2, 5));  // it waited for nothing there, and here it does
+  uncommitted.add(arrived(2, 5));
+  uncommitted.add({wire::ShardReady{}, {}});
+  uncommitted.add({wire::NodeLost{}, {}});  // time's, not an event's
+  uncommitted.add({wire::Saved{.version = Version(7)}, {}});
+  uncommitted.said({wire::Saved{.version = Version(7)}, {}});
+  uncommitted.add({wire::Parameters{.request = 1, .offset = 4}, {}});
+  uncommitted.said({wire::Parameters{.request = 1, .offset = 4}, {}});
+  uncommitted.said({wire::ShardReport{.pulls = 5}, {}});
+  uncommitted.add({wire::ShardReport{}, {}});
+  uncommitted.add({wire::GradientArrived{ShardId(0), WorkerId(NodeId(1), 0), Clock(5), 8, {}}, {}});
+  uncommitted.forget(NodeId(1));  // lost
+  const auto left = uncommitted.take();
   REQUIRE(left.size() == 2);
   CHECK(std::get<wire::GradientArrived>(left[0].body).worker == WorkerId(NodeId(0), 0));
   CHECK(std::holds_alternative<wire::ShardReady>(left[1].body));
-  CHECK(unsaid.size() == 0);
+  CHECK(uncommitted.size() == 0);
 }
 
 TEST_CASE("what both have saved of a version is compared once both have said so, whoever is the first") {
-  Unsaid unsaid;
+  UncommittedOutputs uncommitted;
   const auto saved = [](std::int64_t version, const std::string& fault) {
     return wire::Message{wire::Saved{ShardId(0), Version(version), {}, fault}, {}};
   };
-  CHECK_FALSE(unsaid.add(saved(7, "no space left")));
-  CHECK_FALSE(unsaid.said(saved(8, "")));
-  CHECK_FALSE(unsaid.add(arrived(0, 5)));
-  CHECK_FALSE(unsaid.said(arrived(0, 5)));
-  auto both = unsaid.said(saved(7, ""));
+  CHECK_FALSE(uncommitted.add(saved(7, "no space left")));
+  CHECK_FALSE(uncommitted.said(saved(8, "")));
+  CHECK_FALSE(uncommitted.add(arrived(0, 5)));
+  CHECK_FALSE(uncommitted.said(arrived(0, 5)));
+  auto both = uncommitted.said(saved(7, ""));
   REQUIRE(both.has_value());
   CHECK((both->here.fault == "no space left" && both->there.fault.empty()));
-  CHECK_FALSE(unsaid.add_late(saved(9, "")));  // nobody has said it before
-  both = unsaid.add_late(saved(8, "full"));
+  CHECK_FALSE(uncommitted.add_late(saved(9, "")));  // nobody has said it before
+  both = uncommitted.add_late(saved(8, "full"));
   REQUIRE(both.has_value());
   CHECK((both->here.fault == "full" && both->there.fault.empty()));
-  CHECK(unsaid.size() == 0);
+  CHECK(uncommitted.size() == 0);
 }
 
 TEST_CASE("files of one version that are not the same are of two states; what was not written is of none") {
-  Unsaid unsaid;
+  UncommittedOutputs uncommitted;
   const auto saved = [](std::int64_t version, FileDigest digest, const std::string& fault = "") {
     return wire::Message{wire::Saved{ShardId(1), Version(version), digest, fault}, {}};
   };
-  unsaid.add(saved(7, {5, 0xa}));
-  CHECK(unsaid.said(saved(7, {5, 0xa}))->compare().is_ok());
-  unsaid.said(saved(8, {5, 0xa}));
-  const Status differs = unsaid.add(saved(8, {5, 0xb}))->compare();
+  uncommitted.add(saved(7, {5, 0xa}));
+  CHECK(uncommitted.said(saved(7, {5, 0xa}))->compare().is_ok());
+  uncommitted.said(saved(8, {5, 0xa}));
+  const Status differs = uncommitted.add(saved(8, {5, 0xb}))->compare();
   CHECK(differs.code() == StatusCode::kDataLoss);
   CHECK_THAT(differs.message(), Contains("version 8 of shard 1") && Contains(hex(std::uint64_t{0xb})));
-  unsaid.add(saved(9, {}, "full"));
-  CHECK(unsaid.said(saved(9, {5, 0xa}))->compare().is_ok());
-  unsaid.add(saved(10, {5, 0xa}));
-  CHECK(unsaid.said(saved(10, {}, "full"))->compare().is_ok());
+  uncommitted.add(saved(9, {}, "full"));
+  CHECK(uncommitted.said(saved(9, {5, 0xa}))->compare().is_ok());
+  uncommitted.add(saved(10, {5, 0xa}));
+  CHECK(uncommitted.said(saved(10, {}, "full"))->compare().is_ok());
 }
 
 // Work is done when the test says so.

@@ -44,7 +44,7 @@ struct LocalRun {
     const WorkerId worker(NodeId(0), thread);
     PACELINE_ASSIGN_OR_RETURN(auto task, tasks.make_trainer(worker));
     const bool keeps = cache::keeps_own_updates(sync::largest_threshold(engine_config(config).policy));
-    Training training{
+    WorkerContext training{
         .worker = worker,
         .layout = tasks.layout(),
         .looks = false,
@@ -70,11 +70,11 @@ struct LocalRun {
     return report;
   }
 
-  std::optional<Training::Local> local_steps() const {
+  std::optional<WorkerContext::Local> local_steps() const {
     if (!config.train.has_inner_optimizer) return std::nullopt;
-    return Training::Local{LocalSteps(config.train.inner_optimizer, tasks.layout()), config.train.local_steps,
-                           config.train.batch_size,
-                           [this](std::int64_t iteration) { return inner_rate(config, iteration); }};
+    return WorkerContext::Local{LocalSteps(config.train.inner_optimizer, tasks.layout()),
+                                config.train.local_steps, config.train.batch_size,
+                                [this](std::int64_t iteration) { return inner_rate(config, iteration); }};
   }
 
   // To its end; how many iterations were done.

@@ -66,11 +66,11 @@ TEST_CASE("steps_give_the_same_bits_however_far_the_streams_have_come") {
       const MovableBatch a = f.batch(4, seed, images), b = f.batch(3, seed + 1, images);
       MovableBatch next = f.batch(4, seed + 2, images);
       for (int round = 0; round < 3; ++round) {
-        f.backend->foresee(next.all());
+        f.backend->predict(next.all());
         f.check_step(a.all());
         f.check_step(b.all());
         f.check_step(next.all());
-        f.backend->foresee(next.all());
+        f.backend->predict(next.all());
         f.check_step(a.all());
         REQUIRE(f.backend->forget().is_ok());
         next.become(a);
@@ -263,7 +263,7 @@ TEST_CASE("what_is_foreseen_is_in_its_stream_before_the_thread_waits_and_is_not_
       CAPTURE(i);
       const std::size_t uploads = fake_cuda::uploads().size();
       const std::size_t waits = fake_cuda::waits().size();
-      f.backend->foresee(batches[i + 1].all());
+      f.backend->predict(batches[i + 1].all());
       CHECK(fake_cuda::uploads().size() == uploads);
       REQUIRE(f.step(batches[i].all(), gradient).is_ok());
       const Sent ahead = sent_from(batches[i + 1].all().images.data(), uploads);
@@ -292,12 +292,12 @@ TEST_CASE("a_step_waits_for_nothing_more_when_something_is_foreseen_and_who_forg
   const auto forget = [&] { return f.backend->forget(); };
   const std::size_t of_step = waits_of([&] { return step(a); });
   CHECK(waits_of(forget) == 0);
-  f.backend->foresee(b.all());
+  f.backend->predict(b.all());
   CHECK(waits_of(forget) == 0);  // it has not been begun
-  f.backend->foresee(b.all());
+  f.backend->predict(b.all());
   CHECK(waits_of([&] { return step(a); }) == of_step);
   CHECK(waits_of([&] { return step(b); }) == of_step);
-  f.backend->foresee(a.all());
+  f.backend->predict(a.all());
   CHECK(waits_of([&] { return step(b); }) == of_step);
   CHECK(waits_of(forget) == 1);
   CHECK(waits_of(forget) == 0);
@@ -309,7 +309,7 @@ TEST_CASE("steps_with_foreseen_mini_batches_are_graphs_from_the_second_on_one_fo
   const std::array<MovableBatch, 2> batches{f.batch(4, 1), f.batch(4, 2)};
   std::vector<float> gradient(f.parameters.size());
   for (std::size_t step = 0; step < 6; ++step) {
-    f.backend->foresee(batches[(step + 1) % 2].all());
+    f.backend->predict(batches[(step + 1) % 2].all());
     const std::int64_t alive = fake_cuda::alive();
     REQUIRE(f.step(batches[step % 2].all(), gradient).is_ok());
     CHECK(fake_cuda::launches() == static_cast<std::int64_t>(step));
@@ -325,7 +325,7 @@ TEST_CASE("a_back_end_that_goes_has_read_what_it_foresaw") {
   std::vector<float> gradient(f->parameters.size());
   {
     const MovableBatch a = f->batch(4, 1), b = f->batch(4, 2);
-    f->backend->foresee(b.all());
+    f->backend->predict(b.all());
     REQUIRE(f->step(a.all(), gradient).is_ok());
     f->backend.reset();
   }

@@ -85,7 +85,7 @@ Status use_thread_cache(const NetworkSpec& network, OptimizerKind kind) {
 // Steps of sent mini-batches, each foreseen but the last, which is smaller; one that does not come is
 // forgotten.
 enum class SentFrom { kPinned, kHeap };  // but the first, which are on the heap
-Status use_foreseen(const NetworkSpec& network, SentFrom from) {
+Status use_predicted(const NetworkSpec& network, SentFrom from) {
   OptimizerSection optimizer;
   const auto floats = std::make_shared<const std::vector<float>>(random_parameters(network, 1));
   PACELINE_ASSIGN_OR_RETURN(const auto gpus, cuda::open_gpus({}));
@@ -108,7 +108,7 @@ Status use_foreseen(const NetworkSpec& network, SentFrom from) {
   vectors->take_over(0, SharedFloats(floats), {});
   std::vector<float> gradient(floats->size());
   for (std::size_t i = 0; i < samples.size(); ++i) {
-    backend->foresee(batch((i + 1) % samples.size()));
+    backend->predict(batch((i + 1) % samples.size()));
     PACELINE_RETURN_IF_ERROR(backend->gradient({}, batch(i), gradient, whole_at_the_end).status());
   }
   PACELINE_RETURN_IF_ERROR(backend->forget());
@@ -176,9 +176,9 @@ TEST_CASE("any_call_may_fail_with_mini_batches_that_are_foreseen") {
   const NetworkSpec network = network_of(kLayers, {3, 6, 6}, 4);
   constexpr std::int64_t kSecondPlace = 8;  // its memory on either side, and an event
   constexpr std::int64_t kPassedOver = kToMeasure + kSecondPlace + 2 * kGraph;
-  check_that_each_call_may_fail([&] { return use_foreseen(network, SentFrom::kPinned); }, 6, kPassedOver);
+  check_that_each_call_may_fail([&] { return use_predicted(network, SentFrom::kPinned); }, 6, kPassedOver);
   // And where images land that are not pinned.
-  check_that_each_call_may_fail([&] { return use_foreseen(network, SentFrom::kHeap); }, 6, kPassedOver + 1);
+  check_that_each_call_may_fail([&] { return use_predicted(network, SentFrom::kHeap); }, 6, kPassedOver + 1);
 }
 
 TEST_CASE("any_call_may_fail_with_the_thread_cache_on_the_gpu") {
@@ -199,9 +199,9 @@ TEST_CASE("a_step_that_failed_with_a_foreseen_mini_batch_has_read_it_and_leaves_
     std::int64_t calls = 0;
     for (std::int64_t nth = -2; nth <= calls; ++nth) {
       CAPTURE(nth);
-      f.backend->foresee(moved.all());
+      f.backend->predict(moved.all());
       f.check_step(a.all());
-      f.backend->foresee(c.all());
+      f.backend->predict(c.all());
       const std::int64_t before = fake_cuda::calls();
       if (nth > 0) fake_cuda::fail_call(nth);
       const auto metric = f.step(moved.all(), gradient);
@@ -224,7 +224,7 @@ TEST_CASE("who_forgets_has_waited_even_if_that_fails") {
   ForeseenFixture f;
   const MovableBatch a = f.batch(4, 1), b = f.batch(4, 2);
   MovableBatch next = f.batch(4, 3);
-  f.backend->foresee(next.all());
+  f.backend->predict(next.all());
   f.check_step(a.all());
   const std::size_t waits = fake_cuda::waits().size();
   fake_cuda::fail_call(1);

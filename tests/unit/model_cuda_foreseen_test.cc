@@ -19,7 +19,7 @@ TEST_CASE("a_foreseen_mini_batch_gives_the_gradient_that_it_gives_unforeseen_to_
     batches.push_back(f.batch(samples, seed++, images));
   for (std::size_t i = 0; i < batches.size(); ++i) {
     INFO("step " << i);
-    if (i + 1 < batches.size()) f.backend->foresee(batches[i + 1].all());
+    if (i + 1 < batches.size()) f.backend->predict(batches[i + 1].all());
     f.check_step(batches[i].all());
   }
 }
@@ -29,7 +29,7 @@ TEST_CASE("a_mini_batch_that_was_not_foreseen_comes_in_between_and_the_foreseen_
   ForeseenFixture f(cache);
   const MovableBatch a = f.batch(4, 1), b = f.batch(4, 2), c = f.batch(4, 3), d = f.batch(2, 4);
   for (int round = 0; round < 3; ++round) {
-    f.backend->foresee(b.all());
+    f.backend->predict(b.all());
     f.check_step(a.all());
     f.check_step(c.all());
     f.check_step(d.all());
@@ -47,7 +47,7 @@ TEST_CASE("memory_of_a_mini_batch_that_was_forgotten_may_hold_another_one") {
   const MovableBatch a = f.batch(4, 1, images), other = f.batch(4, 3, images);
   MovableBatch next = f.batch(4, 2, images);
   for (int round = 0; round < 3; ++round) {
-    f.backend->foresee(next.all());
+    f.backend->predict(next.all());
     f.check_step(a.all());
     REQUIRE(f.backend->forget().is_ok());
     next.become(other);
@@ -61,10 +61,10 @@ TEST_CASE("memory_of_a_mini_batch_that_was_forgotten_may_hold_another_one") {
 TEST_CASE("of_several_hints_the_last_counts_and_what_a_back_end_cannot_take_is_none") {
   ForeseenFixture f(Cache::kOnGpu);
   const MovableBatch a = f.batch(4, 1), b = f.batch(4, 2), c = f.batch(3, 3), large = f.batch(5, 4);
-  f.backend->foresee(b.all());
-  f.backend->foresee(c.all());
+  f.backend->predict(b.all());
+  f.backend->predict(c.all());
   f.check_step(a.all());
-  f.backend->foresee(b.all());  // c is there already, and does not come
+  f.backend->predict(b.all());  // c is there already, and does not come
   f.check_step(a.all());
   f.check_step(b.all());
   f.check_step(c.all());
@@ -73,7 +73,7 @@ TEST_CASE("of_several_hints_the_last_counts_and_what_a_back_end_cannot_take_is_n
   Batch no_names = b.all();
   no_names.epochs = {};  // which dropout needs
   for (const Batch& bad : {large.all(), no_images, no_names}) {
-    f.backend->foresee(bad);
+    f.backend->predict(bad);
     f.check_step(a.all());
   }
   f.check_step(b.all());

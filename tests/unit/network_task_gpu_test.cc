@@ -43,10 +43,10 @@ class WatchedBackend final : public NetworkBackend {
   Result<Metric> evaluate(std::span<const float> parameters, const Batch& batch) override {
     return backend_->evaluate(parameters, batch);
   }
-  void foresee(const Batch& next) override {
+  void predict(const Batch& next) override {
     ++ahead_.foreseen;
     noted_ = next.images;
-    backend_->foresee(next);
+    backend_->predict(next);
   }
   Status forget() override {
     ahead_.forgotten += !read_.empty();

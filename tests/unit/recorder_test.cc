@@ -175,10 +175,10 @@ TEST_CASE("a_phase_that_begins_late_leaves_the_time_to_the_one_that_went_on") {
   b.pass(1ms);
   b.recorder.enter(Phase::kComputeGrads);
   b.pass(10ms);
-  b.recorder.began_late(3ms, Phase::kPCacheParam);
+  b.recorder.shift_start(3ms, Phase::kPCacheParam);
   b.pass(2ms);
   b.recorder.enter(Phase::kStep);
-  b.recorder.began_late(5ms, Phase::kBarrier);  // more than there was
+  b.recorder.shift_start(5ms, Phase::kBarrier);  // more than there was
   b.recorder.end();
   const PhaseTotals totals = b.recorder.totals();
   CHECK(total_of(totals, Phase::kPCacheParam) == 4ms);

@@ -7,8 +7,8 @@
 
 #include "tests/bench/server_apply.h"
 #include "tests/fake_cuda/fake_cuda.h"
-#include "tests/unit/next_state.h"
 #include "tests/unit/server_device_fixture.h"
+#include "tests/unit/speculative_apply.h"
 
 namespace paceline::server {
 namespace {

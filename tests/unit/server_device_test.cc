@@ -4,8 +4,8 @@
 #include <optional>
 #include <utility>
 
-#include "tests/unit/next_state.h"
 #include "tests/unit/server_device_fixture.h"
+#include "tests/unit/speculative_apply.h"
 
 namespace paceline::server {
 namespace {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "server/shard_service.h"
-#include "server/store/leaving.h"
+#include "server/store/reply_window.h"
 #include "tests/unit/outbox_fixture.h"
 #include "tests/unit/store_fixture.h"
 
@@ -203,7 +203,7 @@ TEST_CASE("a lost node that reads has a while to read why; then its connection i
   Ticks now;
   c.service->tick(now);
   c.service->tick(now + 2s);
-  c.service->forgive({1s, now + 3s});
+  c.service->discount_pause({1s, now + 3s});
   c.service->tick(now + 3s);
   CHECK(c.answers(kNode1) == Versions{1});
   c.service->tick(now + 4s);
@@ -291,7 +291,7 @@ TEST_CASE(
   c.sent.entries.erase(std::find_if(c.sent.entries.begin(), c.sent.entries.end(),
                                     [](const Sent::Entry& entry) { return entry.to == kNode2; }));
   c.service->tick(now + 9s);
-  c.service->forgive({1s, now + 10s});  // stood still itself
+  c.service->discount_pause({1s, now + 10s});  // stood still itself
   c.service->tick(now + 11s);
   CHECK(c.sent.to_authority<wire::NodeLost>().empty());
   c.service->tick(now + 12s);

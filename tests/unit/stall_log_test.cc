@@ -79,7 +79,7 @@ TEST_CASE("while this process stood still nobody waited") {
   Looked l;
   CHECK(l.after(0s, {kSlowest}).empty());
   l.now = l.now + 1h;
-  l.log.forgive({1h, l.now});
+  l.log.discount_pause({1h, l.now});
   CHECK(l.after(9s, {kSlowest}).empty());
   CHECK(l.after(1s, {kSlowest}).size() == 1);
 }
@@ -93,7 +93,7 @@ TEST_CASE("who asks is told at once, also of what has only just begun") {
 }
 
 TEST_CASE("the usual time follows what was taken, slowly") {
-  UsualTime time;
+  DurationBaseline time;
   CHECK(time.usual() == 0s);
   time.took(8s);
   CHECK(time.usual() == 8s);
@@ -102,7 +102,7 @@ TEST_CASE("the usual time follows what was taken, slowly") {
 }
 
 TEST_CASE("a time before the beginning is none, however often it comes") {
-  UsualTime time;
+  DurationBaseline time;
   for (int i = 0; i < 200; ++i) time.took(-8s);
   CHECK(time.usual() == 0s);
   time.took(8s);
@@ -112,11 +112,11 @@ TEST_CASE("a time before the beginning is none, however often it comes") {
 }
 
 TEST_CASE("one long stall leaves what is usual nearly as it was, and a new pace becomes the usual") {
-  UsualTime time;
+  DurationBaseline time;
   time.took(8s);
   time.took(10h);
   CHECK(time.usual() == 11s);  // as of 32 s
-  UsualTime pace;
+  DurationBaseline pace;
   pace.took(1s);
   for (int i = 0; i < 40; ++i) pace.took(60s);
   CHECK((pace.usual() > 55s && pace.usual() <= 60s));

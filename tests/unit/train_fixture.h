@@ -35,28 +35,29 @@ struct TrainFixture {
   }
 
   // Made when the test has set everything up.
-  Training& training() {
+  WorkerContext& training() {
     if (!training_) {
-      training_.reset(new Training{.worker = WorkerId(0, 0),
-                                   .layout = layout,
-                                   .looks = looks,
-                                   .batches = batches,
-                                   .deadline = std::chrono::seconds(20),
-                                   .coordinator = exchange,
-                                   .exchange = exchange,
-                                   .process_cache = cache,
-                                   .task = task,
-                                   .pace = time,
-                                   .step = step::WorkerStep({refresh_clocks, pulls_ahead, applies_locally}),
-                                   .cache = ThreadCache({}, cache.ranges(), 0, std::move(vectors)),
-                                   .gradients = GradientBuffers(2),
-                                   .emulator = Emulator(emulate, 1, Cluster{1, 1}, WorkerId(0, 0), 1),
-                                   .phases = PhaseRecorder(clock),
-                                   .clock = clock});
+      training_.reset(
+          new WorkerContext{.worker = WorkerId(0, 0),
+                            .layout = layout,
+                            .looks = looks,
+                            .batches = batches,
+                            .deadline = std::chrono::seconds(20),
+                            .coordinator = exchange,
+                            .exchange = exchange,
+                            .process_cache = cache,
+                            .task = task,
+                            .pace = time,
+                            .step = step::WorkerStep({refresh_clocks, pulls_ahead, applies_locally}),
+                            .cache = ThreadCache({}, cache.ranges(), 0, std::move(vectors)),
+                            .gradients = GradientBuffers(2),
+                            .emulator = Emulator(emulate, 1, Cluster{1, 1}, WorkerId(0, 0), 1),
+                            .phases = PhaseRecorder(clock),
+                            .clock = clock});
     }
     return *training_;
   }
-  Training* training_if_made() { return training_.get(); }
+  WorkerContext* training_if_made() { return training_.get(); }
   Result<wire::WorkerReport> run() { return run_trainer(training()); }
 
   std::optional<std::int64_t> refresh_clocks = 1;
@@ -67,7 +68,7 @@ struct TrainFixture {
   std::unique_ptr<CacheVectors> vectors;  // the thread cache's; null: the host's
 
  private:
-  std::unique_ptr<Training> training_;
+  std::unique_ptr<WorkerContext> training_;
 };
 
 }  // namespace paceline::testing

@@ -1,4 +1,4 @@
-// A shard of a run that turns from versioned to eager: what it foresees, and what it has room for.
+// A shard of a run that turns from versioned to eager: what it predicts, and what it has room for.
 #include <catch2/catch.hpp>
 #include <vector>
 
@@ -8,7 +8,7 @@
 namespace paceline::server {
 namespace {
 
-TEST_CASE("a shard that averages turns eager with the first decision of that kind, and foresees the next") {
+TEST_CASE("a shard that averages turns eager with the first decision of that kind, and predicts the next") {
   const WorkerId averaged[] = {WorkerId(0, 0), WorkerId(1, 0)};
   ShardSettings settings = settings_of(Cluster{2, 1}, 4);
   settings.apply = ApplyMode::kVersioned;

@@ -235,7 +235,7 @@ TEST_CASE("every message has its name") {
   CHECK(std::string(name_of(Body(Peers{}))) == "Peers");
   CHECK(std::string(name_of(Body(StateWanted{}))) == "StateWanted");
   CHECK(std::string(name_of(Body(NodeState{}))) == "NodeState");
-  CHECK(std::string(name_of(Body(Happened{}))) == "Happened");
+  CHECK(std::string(name_of(Body(LocalEvent{}))) == "LocalEvent");
   CHECK(std::string(name_of(Body(FilePiece{}))) == "FilePiece");
 }
 

@@ -48,7 +48,7 @@ auto fields(M& m) {
     return std::tie(a, b, c, d, e);
   } else if constexpr (std::is_same_v<T, PhaseStat> || std::is_same_v<T, Contribution> ||
                        std::is_same_v<T, Saved> || std::is_same_v<T, RunOver> ||
-                       std::is_same_v<T, Happened> || std::is_same_v<T, Heartbeat> ||
+                       std::is_same_v<T, LocalEvent> || std::is_same_v<T, Heartbeat> ||
                        std::is_same_v<T, Tensor>) {
     auto& [a, b, c, d] = m;
     return std::tie(a, b, c, d);
@@ -61,7 +61,7 @@ auto fields(M& m) {
     auto& [a, b, c] = m;
     return std::tie(a, b, c);
   } else if constexpr (std::is_same_v<T, Release> || std::is_same_v<T, StopRun> ||
-                       std::is_same_v<T, HandOver> || std::is_same_v<T, LogHeld> ||
+                       std::is_same_v<T, HandOver> || std::is_same_v<T, LogAck> ||
                        std::is_same_v<T, StateWanted>) {
     auto& [a] = m;
     return std::tie(a);
@@ -152,7 +152,7 @@ struct Generator {
   }
   void fill(std::chrono::nanoseconds& v) { v = std::chrono::nanoseconds(number()); }
   void fill(StatusCode& v) { v = static_cast<StatusCode>(1 + random.next_below(10)); }
-  void fill(Happened::What& v) { v = static_cast<Happened::What>(random.next_below(10)); }
+  void fill(LocalEvent::What& v) { v = static_cast<LocalEvent::What>(random.next_below(10)); }
   void fill(CheckpointFile& v) { v = static_cast<CheckpointFile>(random.next_below(2)); }
   void fill(ApplyMode& v) { v = static_cast<ApplyMode>(random.next_below(2)); }
   void fill(Combine& v) { v = random.next_below(2) == 1 ? Combine::kMean : Combine::kEach; }
@@ -250,8 +250,8 @@ struct Generator {
             plain ? 0 : static_cast<std::int64_t>(floats)};
   }
 
-  Logged logged() {
-    Logged event{static_cast<Logged::As>(random.next_below(6)), number()};
+  LogEntry logged() {
+    LogEntry event{static_cast<LogEntry::As>(random.next_below(6)), number()};
     fill(event.ends_turn);
     event.at = random.next_below(2) == 1 ? number() : -number();
     if (random.next_below(2) == 1) fill(event.node.emplace());

@@ -295,7 +295,7 @@ TEST_CASE("an event of a log is told to a replica by itself, and at once") {
   ends.say(Pull{});
   REQUIRE(run_until(ends.io, [&] { return ends.up.size() == 1; }));
   Message event{Grant{.samples = 1}, {}};
-  event.logged = Logged{};
+  event.logged = LogEntry{};
   REQUIRE(ends.router->send(ends.node, event).is_ok());
   CHECK(ends.router->counters().messages_sent == 1);
   CHECK(ends.router->send("nobody", event).code() == StatusCode::kUnavailable);

@@ -68,7 +68,7 @@ TEST_CASE("a pause of this process counts against nobody") {
   w.watch.reported(1, Clock(7), w.now);
   CHECK(w.after(kAllowed).is_ok());
   w.now = w.now + 1h;
-  w.watch.forgive({1h, w.now});
+  w.watch.discount_pause({1h, w.now});
   CHECK(w.after(0s).is_ok());
   CHECK_FALSE(w.after(1ms).is_ok());
 }
@@ -79,7 +79,7 @@ TEST_CASE("what is reported behind a pause that is not known yet begins when it 
   w.now = w.now + 1h;
   w.watch.reported(1, Clock(7), w.now);
   w.now = w.now + 10ms;
-  w.watch.forgive({1h, w.now});
+  w.watch.discount_pause({1h, w.now});
   SECTION("late as any other") {
     CHECK(w.after(kAllowed).is_ok());
     CHECK_FALSE(w.after(1ms).is_ok());

@@ -154,7 +154,7 @@ class FakeExchange final : public Coordinator, public Exchange {
     requested.push_back(min_version);
     return requested.size() - 1;
   }
-  Result<Ticks> await_parameters(Ticket ticket, ParameterLanding& landing) override {
+  Result<Ticks> await_parameters(Ticket ticket, ParameterSink& landing) override {
     while_awaiting();
     std::vector<std::shared_ptr<Slice>> slices = serve(requested.at(ticket));
     for (std::uint32_t k = 0; k < slices.size(); ++k) {
@@ -170,7 +170,7 @@ class FakeExchange final : public Coordinator, public Exchange {
     after_installing();
     return installed;
   }
-  Result<std::optional<Ticks>> await_ahead(std::uint32_t, Ticket ticket, ParameterLanding& landing) override {
+  Result<std::optional<Ticks>> await_ahead(std::uint32_t, Ticket ticket, ParameterSink& landing) override {
     const bool finished = !instructions_.empty() && std::holds_alternative<Finished>(instructions_.front());
     if (finished && finishes_early) return std::optional<Ticks>();
     PACELINE_ASSIGN_OR_RETURN(const Ticks installed, await_parameters(ticket, landing));

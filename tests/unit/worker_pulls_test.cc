@@ -24,7 +24,7 @@ const Range kLeft{0, 3};
 const Range kRight{3, 4};
 
 // Remembers what lands.
-struct Landed : ParameterLanding {
+struct Landed : ParameterSink {
   std::vector<float> values;
   bool land(ShardId, const cache::SliceStamp&, const SlicePiece& piece) override {
     values.insert(values.end(), piece.payload.floats().begin(), piece.payload.floats().end());

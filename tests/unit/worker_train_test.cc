@@ -238,7 +238,7 @@ TEST_CASE("what is fetched ahead while it computes is hidden time, until it is t
   f.refresh_clocks.reset();
   for (std::int64_t c = 0; c <= 3; ++c) f.exchange.grant(grant_of(c, Threshold(3), c));
   f.exchange.finish();
-  struct ElsewhereOnly final : ParameterLanding {
+  struct ElsewhereOnly final : ParameterSink {
     bool land(ShardId, const cache::SliceStamp&, const SlicePiece&) override { return false; }
   } elsewhere;
   f.task.on_load = [&] { f.time.pass(7ms); };
@@ -349,21 +349,21 @@ TEST_CASE("a task that fails ends its worker, with worker and clock in the messa
     }
     Result<Metric> evaluate(std::span<const float>) override { return Metric{}; }
   } failing;
-  Training& t = f.training();
-  Training broken{.worker = t.worker,
-                  .layout = t.layout,
-                  .deadline = t.deadline,
-                  .coordinator = t.coordinator,
-                  .exchange = t.exchange,
-                  .process_cache = t.process_cache,
-                  .task = failing,
-                  .pace = t.pace,
-                  .step = step::WorkerStep({f.refresh_clocks}),
-                  .cache = ThreadCache(OptimizerSection{}, f.cache.ranges(), 0),
-                  .gradients = GradientBuffers(2),
-                  .emulator = t.emulator,
-                  .phases = PhaseRecorder(f.clock),
-                  .clock = f.clock};
+  WorkerContext& t = f.training();
+  WorkerContext broken{.worker = t.worker,
+                       .layout = t.layout,
+                       .deadline = t.deadline,
+                       .coordinator = t.coordinator,
+                       .exchange = t.exchange,
+                       .process_cache = t.process_cache,
+                       .task = failing,
+                       .pace = t.pace,
+                       .step = step::WorkerStep({f.refresh_clocks}),
+                       .cache = ThreadCache(OptimizerSection{}, f.cache.ranges(), 0),
+                       .gradients = GradientBuffers(2),
+                       .emulator = t.emulator,
+                       .phases = PhaseRecorder(f.clock),
+                       .clock = f.clock};
   CHECK(run_trainer(broken).status().message() == "worker 0.0 at clock 0: the disk is gone");
 }
 

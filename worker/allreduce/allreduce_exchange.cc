@@ -142,7 +142,7 @@ void AllReduceExchange::install() {
           {0, parameters_.size()}, std::move(stamp), {{0, Payload{block, bytes.data(), bytes.size()}}}}));
 }
 
-Result<Ticks> AllReduceExchange::await_parameters(Ticket ticket, ParameterLanding&) {
+Result<Ticks> AllReduceExchange::await_parameters(Ticket ticket, ParameterSink&) {
   std::unique_lock lock(mutex_);
   const Version asked(static_cast<std::int64_t>(ticket));
   changed_.wait(lock, [&] { return !closed_.is_ok() || version_ >= asked; });
@@ -152,7 +152,7 @@ Result<Ticks> AllReduceExchange::await_parameters(Ticket ticket, ParameterLandin
 }
 
 Result<std::optional<Ticks>> AllReduceExchange::await_ahead(std::uint32_t, Ticket ticket,
-                                                            ParameterLanding& landing) {
+                                                            ParameterSink& landing) {
   PACELINE_ASSIGN_OR_RETURN(const Ticks installed, await_parameters(ticket, landing));
   return std::optional(installed);
 }

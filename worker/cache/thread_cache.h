@@ -47,12 +47,12 @@
 #include "common/params/shared_floats.h"
 #include "common/status.h"
 #include "common/task/cache_vectors.h"
-#include "worker/cache/landing.h"
+#include "worker/cache/parameter_sink.h"
 #include "worker/cache/snapshot.h"
 
 namespace paceline {
 
-class ThreadCache final : public ParameterLanding {
+class ThreadCache final : public ParameterSink {
  public:
   // Local applies use `optimizer`'s kind and settings. `thread`: whose applied clocks of a slice are ours.
   // `vectors`: for that optimizer and as long as the ranges, without own updates; null: in the host's memory,

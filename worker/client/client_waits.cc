@@ -16,14 +16,14 @@ ClientWaits::ClientWaits(NodeId node, const ClusterSection& cluster, bool comes_
       own_(std::move(own)),
       grants_(node, cluster.threads_per_node, cluster.lease) {}
 
-void ClientWaits::forgive_pause(Ticks now, std::vector<ServerLink>& links) {
+void ClientWaits::discount_pause_of(Ticks now, std::vector<ServerLink>& links) {
   const Pause pause{now - beat_due_, now};
   beat_due_ = now + heartbeat_;
   if (pause.length <= kPauseAtLeast) return;
   for (ServerLink& link : links) link.heard = pause.forgiven(link.heard);
-  grants_.forgive(pause);
-  pulls_.forgive(pause);
-  stalls_.forgive(pause);
+  grants_.discount_pause(pause);
+  pulls_.discount_pause(pause);
+  stalls_.discount_pause(pause);
   log_.debug("this process stood still for " + std::to_string(to_seconds(pause.length)) + " s");
 }
 

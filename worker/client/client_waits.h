@@ -45,7 +45,7 @@ class ClientWaits {
   void begin(Ticks now) { beat_due_ = now; }
   // To be called at each heartbeat. Who was stopped (SIGSTOP, a paused container) finds everybody's last
   // message old: that time is taken off, here and on `links`.
-  void forgive_pause(Ticks now, std::vector<ServerLink>& links);
+  void discount_pause_of(Ticks now, std::vector<ServerLink>& links);
   // kDeadlineExceeded, with what is waited for, when a live server owes this node a word for too long.
   Status check(Ticks now, const std::vector<ServerLink>& links);
   // Writes into the log what does not come, and why, as far as it can be seen from here; the server's log

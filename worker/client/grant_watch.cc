@@ -32,7 +32,7 @@ void GrantWatch::instructed(std::uint32_t thread, Ticks now) {
   waiting.begun = true;
 }
 
-void GrantWatch::forgive(const Pause& pause) {
+void GrantWatch::discount_pause(const Pause& pause) {
   for (Waiting& waiting : threads_) {
     if (waiting.since) waiting.since = pause.forgiven(*waiting.since);
     waiting.reported_at = pause.forgiven(waiting.reported_at);

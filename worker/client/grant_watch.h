@@ -56,7 +56,7 @@ class GrantWatch {
   std::chrono::nanoseconds usual() const;
 
   // This process itself did not run for that long: nobody else is to blame for the silence.
-  void forgive(const Pause& pause);
+  void discount_pause(const Pause& pause);
   // kDeadlineExceeded, naming the worker and what it waits for, when the authority owes a word for too long.
   Status check(Ticks now);
 
@@ -67,7 +67,7 @@ class GrantWatch {
     Clock reported;
     bool begun = false;              // it has been told something
     std::optional<wire::Held> held;  // since the report: why nothing else has come
-    UsualTime usual;                 // from a report to what follows it
+    DurationBaseline usual;          // from a report to what follows it
     std::weak_ptr<const void> push;
   };
   Waiting& at(std::uint32_t thread) { return threads_.at(thread); }

@@ -73,12 +73,12 @@ Ticket PsClient::request_ahead(Version min_version) {
   return impl_->ask(impl_->pulls_.request_ahead(min_version, steady_now()));
 }
 
-Result<Ticks> PsClient::await_parameters(Ticket ticket, ParameterLanding& landing) {
+Result<Ticks> PsClient::await_parameters(Ticket ticket, ParameterSink& landing) {
   return impl_->pulls_.await(ticket, landing);
 }
 
 Result<std::optional<Ticks>> PsClient::await_ahead(std::uint32_t thread, Ticket ticket,
-                                                   ParameterLanding& landing) {
+                                                   ParameterSink& landing) {
   return impl_->pulls_.await_unless([&] { return impl_->mailboxes_.finished(thread); }, ticket, landing);
 }
 

@@ -139,9 +139,9 @@ class PsClient final : public Coordinator, public Exchange {
   void withdraw(const Contribution& gradient) override;
   Ticket request_parameters(Version min_version) override;
   Ticket request_ahead(Version min_version) override;
-  Result<Ticks> await_parameters(Ticket ticket, ParameterLanding& landing) override;
+  Result<Ticks> await_parameters(Ticket ticket, ParameterSink& landing) override;
   Result<std::optional<Ticks>> await_ahead(std::uint32_t thread, Ticket ticket,
-                                           ParameterLanding& landing) override;
+                                           ParameterSink& landing) override;
   std::optional<Ticks> parameters_installed(Ticket ticket) override;
 
   // ---- for the evaluator thread

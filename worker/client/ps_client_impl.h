@@ -19,10 +19,10 @@
 #include "worker/client/evaluation_queue.h"
 #include "worker/client/gradient_sender.h"
 #include "worker/client/joining.h"
-#include "worker/client/outstanding.h"
 #include "worker/client/ps_client.h"
 #include "worker/client/pulls.h"
 #include "worker/client/server_link.h"
+#include "worker/client/unacked_messages.h"
 #include "worker/exchange/mailboxes.h"
 
 namespace paceline {
@@ -267,7 +267,7 @@ class PsClient::Impl {
   std::vector<ServerLink> io_links_;
   Joining io_joining_;
   ClientWaits io_waits_;
-  Outstanding io_outstanding_;
+  UnackedMessages io_outstanding_;
   std::vector<std::chrono::nanoseconds> io_times_;  // per thread: of its last report
   RunState io_run_state_;                           // what has come of it
   std::int64_t io_reconnects_ = 0;

@@ -116,7 +116,7 @@ void PsClient::Impl::io_denied(ServerLink& link, const Status& why) {
 
 // Every cluster.heartbeat: says that we live, and looks who does not.
 void PsClient::Impl::io_beat() {
-  io_waits_.forgive_pause(steady_now(), io_links_);
+  io_waits_.discount_pause_of(steady_now(), io_links_);
   if (state_.closed().is_ok()) {  // else nobody waits any more
     if (Status answered = io_waits_.check(steady_now(), io_links_); !answered.is_ok()) return leave(answered);
     io_waits_.tell(steady_now(), io_links_);

@@ -4,7 +4,7 @@
 //                 has been handled; nothing that the server lent over it is read any more (Pulls::part_with)
 //   another one   over it the Join with the same incarnation: the first at once, and where that one breaks,
 //                 too, the next a while later
-//   Welcome       what may not have been heard is said again (outstanding.h), what has not come is asked for
+//   Welcome       what may not have been heard is said again (unacked_messages.h), what has not come is asked for
 //                 again (Pulls::ask_again); what the authority may have said it says again by itself
 //   refused, or silent for a lease   these servers are lost, as they would have been before
 //
@@ -89,7 +89,7 @@ Status PsClient::Impl::io_back(ServerLink& link, const wire::Welcome& welcome) {
   link.broken.reset();  // with what was lent
   link.initialized = welcome.initialized;
   const std::int64_t gradients = io_outstanding_.gradients();
-  PACELINE_RETURN_IF_ERROR(io_outstanding_.say_again(
+  PACELINE_RETURN_IF_ERROR(io_outstanding_.retransmit(
       link, options_.cluster.frame_bytes,
       [this](std::uint32_t thread, const auto& whole) { io_waits_.grants().pushed(thread, whole); }));
   const std::vector<wire::Pull> pulls = pulls_.ask_again(link.shard);

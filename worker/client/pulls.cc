@@ -189,7 +189,7 @@ Status Pulls::accept(ShardId shard, const wire::Unchanged& unchanged, Ticks now)
   return Status::ok();
 }
 
-void Pulls::forgive(const Pause& pause) {
+void Pulls::discount_pause(const Pause& pause) {
   std::lock_guard lock(mutex_);
   for (auto& [ticket, pull] : pulls_) {
     if (pull.silent_since) pull.silent_since = pause.forgiven(*pull.silent_since);
@@ -318,13 +318,13 @@ void Pulls::finish(Ticket ticket, Pull& pull, Answer& answer, Ticks now) {
   }
 }
 
-Result<Ticks> Pulls::await(Ticket ticket, ParameterLanding& landing) {
+Result<Ticks> Pulls::await(Ticket ticket, ParameterSink& landing) {
   PACELINE_ASSIGN_OR_RETURN(const auto answered, await_unless([] { return false; }, ticket, landing));
   return *answered;
 }
 
 Result<std::optional<Ticks>> Pulls::await_unless(const std::function<bool()>& unneeded, Ticket ticket,
-                                                 ParameterLanding& landing) {
+                                                 ParameterSink& landing) {
   Landed landed(cache_.ranges().size(), 0);
   std::unique_lock lock(mutex_);
   auto ended = await_unless(unneeded, ticket, landing, landed, lock);
@@ -333,7 +333,7 @@ Result<std::optional<Ticks>> Pulls::await_unless(const std::function<bool()>& un
 }
 
 Result<std::optional<Ticks>> Pulls::await_unless(const std::function<bool()>& unneeded, Ticket ticket,
-                                                 ParameterLanding& landing, Landed& landed,
+                                                 ParameterSink& landing, Landed& landed,
                                                  std::unique_lock<std::mutex>& lock) {
   std::vector<Taken> taken(cache_.ranges().size());
   for (;;) {
@@ -359,7 +359,7 @@ Result<std::optional<Ticks>> Pulls::await_unless(const std::function<bool()>& un
 }
 
 // With one thread the slice keeps nothing of what is in its place, and a copy of what is not and was lent.
-void Pulls::land(Arrived arrived, ParameterLanding& landing, Landed& landed,
+void Pulls::land(Arrived arrived, ParameterSink& landing, Landed& landed,
                  std::unique_lock<std::mutex>& lock) {
   wire::Payload& payload = arrived.piece.payload;
   const int lent = payload.borrowed ? 1 : 0;
@@ -381,7 +381,7 @@ void Pulls::land(Arrived arrived, ParameterLanding& landing, Landed& landed,
 }
 
 // Whether there was something to wait for, and so without the lock.
-bool Pulls::let_go(ParameterLanding& landing, Landed& landed, std::unique_lock<std::mutex>& lock) {
+bool Pulls::let_go(ParameterSink& landing, Landed& landed, std::unique_lock<std::mutex>& lock) {
   if (std::all_of(landed.begin(), landed.end(), [](int pieces) { return pieces == 0; })) return false;
   lock.unlock();
   landing.let_go();

@@ -94,7 +94,7 @@ class Pulls {
   // `usual`: how long that usually takes, while no answer has shown it.
   std::vector<Wait> waits(std::chrono::nanoseconds usual) const;
   // This process itself did not run for that long: nobody else is to blame for the silence.
-  void forgive(const Pause& pause);
+  void discount_pause(const Pause& pause);
 
   // `shard` cannot answer the exact pull it has not answered yet (a node has one at a time): it counts as its
   // answer. False: it has none.
@@ -102,11 +102,11 @@ class Pulls {
 
   // Waits until every shard has answered, landing on the way what comes; returns when the last one had
   // (Ticks() when that was long ago: more than kFinishedKept requests before). Nothing of it is lent by then.
-  Result<Ticks> await(Ticket ticket, ParameterLanding& landing);
+  Result<Ticks> await(Ticket ticket, ParameterSink& landing);
   // The same, but nullopt as soon as `unneeded` says so. It is asked behind a lock, at first and whenever
   // something has changed, which wake() says of what is not a pull.
   Result<std::optional<Ticks>> await_unless(const std::function<bool()>& unneeded, Ticket ticket,
-                                            ParameterLanding& landing);
+                                            ParameterSink& landing);
   void wake();
   // The same without waiting; nullopt while a shard has not.
   std::optional<Ticks> answered(Ticket ticket) const;
@@ -152,10 +152,10 @@ class Pulls {
   // What a thread lands at a stretch: lent pieces, by shard, that may still be read.
   using Landed = std::vector<int>;
   Result<std::optional<Ticks>> await_unless(const std::function<bool()>& unneeded, Ticket ticket,
-                                            ParameterLanding& landing, Landed& landed,
+                                            ParameterSink& landing, Landed& landed,
                                             std::unique_lock<std::mutex>& lock);
-  void land(Arrived arrived, ParameterLanding& landing, Landed& landed, std::unique_lock<std::mutex>& lock);
-  bool let_go(ParameterLanding& landing, Landed& landed, std::unique_lock<std::mutex>& lock);
+  void land(Arrived arrived, ParameterSink& landing, Landed& landed, std::unique_lock<std::mutex>& lock);
+  bool let_go(ParameterSink& landing, Landed& landed, std::unique_lock<std::mutex>& lock);
   void give_up_landing(Pull& pull, std::unique_lock<std::mutex>& lock);
   Ticks finished_at(Ticket ticket) const;
   Request start(Version version, bool exact, Ticks now);
@@ -185,7 +185,7 @@ class Pulls {
   std::map<Ticket, Pull> pulls_;
   Landed lent_landing_;               // what that is of the thread that lands
   std::map<Ticket, Ticks> finished_;  // the latest kFinishedKept, and when
-  UsualTime answers_;                 // that bring parameters, from the request to the last frame
+  DurationBaseline answers_;          // that bring parameters, from the request to the last frame
   Ticket next_ = 1;
   Status closed_;
 };

@@ -18,7 +18,7 @@
 #include "common/instant.h"
 #include "common/params/shared_floats.h"
 #include "common/status.h"
-#include "worker/cache/landing.h"
+#include "worker/cache/parameter_sink.h"
 
 namespace paceline {
 
@@ -83,13 +83,13 @@ class Exchange {
   // Waits until what was asked for is in the process cache, and returns when that was. What arrives meanwhile
   // is landed too: all of it, some of it, or nothing where it was there already. Errors: why the exchange was
   // closed.
-  virtual Result<Ticks> await_parameters(Ticket ticket, ParameterLanding& landing) = 0;
+  virtual Result<Ticks> await_parameters(Ticket ticket, ParameterSink& landing) = 0;
 
   // The same for parameters that only a next iteration of node-local training thread `thread` would need:
   // nullopt, at once, when what it will be told next is that there is none. What has landed then is not to be
   // used.
   virtual Result<std::optional<Ticks>> await_ahead(std::uint32_t thread, Ticket ticket,
-                                                   ParameterLanding& landing) = 0;
+                                                   ParameterSink& landing) = 0;
 
   // The same without waiting; nullopt while it is not there.
   virtual std::optional<Ticks> parameters_installed(Ticket ticket) = 0;

@@ -90,7 +90,7 @@ void LocalExchange::answer(Pull& pull) {
   pull.installed = now_();
 }
 
-Result<Ticks> LocalExchange::await_parameters(Ticket ticket, ParameterLanding&) {
+Result<Ticks> LocalExchange::await_parameters(Ticket ticket, ParameterSink&) {
   std::unique_lock lock(mutex_);
   // One that is no longer kept was answered long ago.
   const auto installed = [&] {
@@ -103,7 +103,7 @@ Result<Ticks> LocalExchange::await_parameters(Ticket ticket, ParameterLanding&) 
 }
 
 Result<std::optional<Ticks>> LocalExchange::await_ahead(std::uint32_t, Ticket ticket,
-                                                        ParameterLanding& landing) {
+                                                        ParameterSink& landing) {
   PACELINE_ASSIGN_OR_RETURN(const Ticks installed, await_parameters(ticket, landing));
   return std::optional(installed);
 }

@@ -50,10 +50,10 @@ class LocalExchange final : public Exchange {
   // ---- for training threads (worker/exchange/exchange.h)
   void push(Contribution gradient) override;
   Ticket request_parameters(Version min_version) override;
-  Result<Ticks> await_parameters(Ticket ticket, ParameterLanding& landing) override;
+  Result<Ticks> await_parameters(Ticket ticket, ParameterSink& landing) override;
   // What is asked for ahead exists, so it never waits.
   Result<std::optional<Ticks>> await_ahead(std::uint32_t thread, Ticket ticket,
-                                           ParameterLanding& landing) override;
+                                           ParameterSink& landing) override;
   std::optional<Ticks> parameters_installed(Ticket ticket) override;
 
   // ---- for the coordinator

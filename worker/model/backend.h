@@ -41,7 +41,7 @@ class NetworkBackend {
   // there already. A back end may read it from that next call on, and still do so when that has returned. So
   // its memory stays as it is until it has been given to gradient(), which then has returned, or forget()
   // has, or the back end is gone. What cannot be made use of is no error; of several hints the last counts.
-  virtual void foresee(const Batch& /*next*/) {}
+  virtual void predict(const Batch& /*next*/) {}
   // What was foreseen will not come. Returns when nothing of it is read any more, whatever it returns.
   // Errors: those of gradient().
   virtual Status forget() { return Status::ok(); }

@@ -33,7 +33,7 @@ class ClippingBackend final : public NetworkBackend {
   Result<Metric> evaluate(std::span<const float> parameters, const Batch& batch) override {
     return backend_->evaluate(parameters, batch);
   }
-  void foresee(const Batch& next) override { backend_->foresee(next); }
+  void predict(const Batch& next) override { backend_->predict(next); }
   Status forget() override { return backend_->forget(); }
 
  private:

@@ -8,7 +8,7 @@ namespace {
 // Every other worker of the machine may come first, each with a gradient that takes seconds.
 constexpr std::chrono::minutes kSlotDeadline{10};
 
-Result<Metric> compute_in_slot(Training& t, const ComputeNow& compute, const FinalFrom& final_from) {
+Result<Metric> compute_in_slot(WorkerContext& t, const ComputeNow& compute, const FinalFrom& final_from) {
   ComputeSlot slot;
   if (t.slots != nullptr) {
     PACELINE_ASSIGN_OR_RETURN(slot, t.slots->acquire(kSlotDeadline));
@@ -19,7 +19,7 @@ Result<Metric> compute_in_slot(Training& t, const ComputeNow& compute, const Fin
 
 }  // namespace
 
-Result<Metric> compute_at_pace(Training& t, const Paced& paced, const ComputeNow& compute,
+Result<Metric> compute_at_pace(WorkerContext& t, const Paced& paced, const ComputeNow& compute,
                                const FinalFrom& final_from) {
   const auto lasts = t.emulator.duration(paced.clock, paced.samples);
   const bool emulated = lasts || t.slots != nullptr;

@@ -24,7 +24,7 @@ using ComputeNow = std::function<Result<Metric>(const FinalFrom&)>;
 //
 // `final_from` hears what is final while the rest is computed, unless a cluster is emulated: there real
 // layers take no emulated time, and nothing is to leave before the emulated end.
-Result<Metric> compute_at_pace(Training& training, const Paced& paced, const ComputeNow& compute,
+Result<Metric> compute_at_pace(WorkerContext& training, const Paced& paced, const ComputeNow& compute,
                                const FinalFrom& final_from);
 
 }  // namespace paceline

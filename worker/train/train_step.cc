@@ -172,7 +172,7 @@ Status TrainStep::carry_out(const step::Compute& action) {
   if (!computed.is_ok()) return give_up(computed.status());
   if (const auto waited = t_.task.waited(); waited.count() > 0) {  // for other stages
     compute_time_ -= waited;
-    t_.phases.began_late(waited, Phase::kBarrier);
+    t_.phases.shift_start(waited, Phase::kBarrier);
   }
   metric_.loss_sum += computed->loss_sum;
   metric_.correct += computed->correct;
@@ -182,7 +182,7 @@ Status TrainStep::carry_out(const step::Compute& action) {
     const Status counted = t_.batches.check_counted(t_.step.grant().batch, metric_);
     if (!counted.is_ok()) return give_up(counted);
   }
-  if (action.local_step == 0) t_.phases.began_late(t_.cache.went_on(), reading_);
+  if (action.local_step == 0) t_.phases.shift_start(t_.cache.went_on(), reading_);
   if (!finite || action.local_step + 1 == local_steps()) {
     record_hidden();
     pulled_.reset();  // what was pulled with the last push

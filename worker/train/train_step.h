@@ -28,7 +28,7 @@
 #include "worker/exchange/exchange.h"
 #include "worker/train/batch_limits.h"
 #include "worker/train/gradient_buffers.h"
-#include "worker/train/leaving_gradient.h"
+#include "worker/train/gradient_upload.h"
 #include "worker/train/local_steps.h"
 #include "worker/train/work_watch.h"
 
@@ -36,10 +36,10 @@ namespace paceline {
 
 // What one training thread works with. The references are the node's and outlive it; the rest is the thread's
 // own.
-struct Training {
+struct WorkerContext {
   WorkerId worker;
   const Layout& layout;
-  bool looks = true;                  // worker_looks(), for NaN
+  bool looks = true;                  // worker_checks_finite(), for NaN
   BatchLimits batches = {};           // that a grant may ask for
   std::chrono::nanoseconds deadline;  // for whatever should never take long: cluster.lease
 
@@ -76,7 +76,7 @@ struct Training {
 // Carries out the actions of `training.step` on the calling thread.
 class TrainStep {
  public:
-  explicit TrainStep(Training& training) : t_(training) {}
+  explicit TrainStep(WorkerContext& training) : t_(training) {}
 
   // Until nothing follows. Errors: the exchange was closed; a grant does not move the clock on or asks for
   // samples that the run does not have; the task failed or counted other samples than were granted; the thread
@@ -121,7 +121,7 @@ class TrainStep {
   void record_hidden();
   Status give_up(Status why);
 
-  Training& t_;
+  WorkerContext& t_;
   std::vector<step::Action> actions_;  // to be carried out
   std::optional<Finished> finished_;
   std::optional<Ticket> pulled_;           // with the last push
@@ -138,7 +138,7 @@ class TrainStep {
   std::optional<Prefetch> prefetch_;
   std::int64_t own_updates_ = 0;  // in the parameters that it computes with
   std::shared_ptr<GradientBuffers::Buffer> gradient_;
-  std::optional<LeavingGradient> leaving_;  // the same on its way
+  std::optional<GradientUpload> leaving_;  // the same on its way
   Metric metric_;
   std::chrono::nanoseconds compute_time_{0};
   std::string fault_;  // what is not finite

@@ -5,7 +5,7 @@
 namespace paceline {
 namespace {
 
-wire::WorkerReport report_of(const Training& t) {
+wire::WorkerReport report_of(const WorkerContext& t) {
   const std::int64_t each = t.local ? t.local->count : 1;  // iterations of a round
   return {t.worker,   t.phases.totals(), t.step.contributed() * each, t.step.skipped() * each,
           t.overruns, t.bytes_early};
@@ -13,7 +13,7 @@ wire::WorkerReport report_of(const Training& t) {
 
 }  // namespace
 
-Result<wire::WorkerReport> run_trainer(Training& t) {
+Result<wire::WorkerReport> run_trainer(WorkerContext& t) {
   TrainStep step(t);
   PACELINE_ASSIGN_OR_RETURN(const Finished finished, step.run());
   // The last exchange ended with the news that nothing follows.
@@ -22,7 +22,7 @@ Result<wire::WorkerReport> run_trainer(Training& t) {
   return report_of(t);
 }
 
-wire::WorkerReport unfinished_report(Training& t) {
+wire::WorkerReport unfinished_report(WorkerContext& t) {
   if (t.phases.running()) t.phases.end_without_last();
   return report_of(t);
 }

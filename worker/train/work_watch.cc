@@ -12,7 +12,7 @@ void WorkWatch::begin(Work work, Clock clock, Ticks now) {
 
 void WorkWatch::end(Ticks now) {
   const std::lock_guard lock(mutex_);
-  UsualTime& usual = running_->work == Work::kBatch ? batches_ : gradients_;
+  DurationBaseline& usual = running_->work == Work::kBatch ? batches_ : gradients_;
   usual.took(now - running_->begun);
   running_.reset();
 }

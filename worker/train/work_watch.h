@@ -60,8 +60,8 @@ class WorkWatch {
   const std::string on_;
   mutable std::mutex mutex_;
   std::optional<Running> running_;
-  UsualTime batches_;
-  UsualTime gradients_;
+  DurationBaseline batches_;
+  DurationBaseline gradients_;
 };
 
 // Nothing where there is no watch.

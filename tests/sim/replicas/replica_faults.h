@@ -25,7 +25,7 @@ struct ReplicaFaults {
   std::int64_t deposed = 0;  // it lived, and another one took its place
   std::int64_t taken_over = 0, authorities_taken_over = 0;
   std::int64_t half_turns = 0;      // that a follower had when it took over
-  std::int64_t unsaid = 0;          // messages that it then said
+  std::int64_t uncommitted = 0;     // messages that it then said
   std::int64_t never_released = 0;  // that the one before held, and nobody has heard
   std::int64_t links_cut = 0, followers_died = 0;
   std::int64_t gone_on_alone = 0;   // whose follower was left out

@@ -31,7 +31,7 @@ TEST_CASE("whichever_server_dies_the_other_goes_on_and_nothing_acknowledged_is_l
   CHECK(faults.taken_over > 700);
   CHECK(faults.authorities_taken_over > 300);
   CHECK(faults.half_turns > 40);
-  CHECK(faults.unsaid > 25);
+  CHECK(faults.uncommitted > 25);
   CHECK(faults.never_released > 1000);
   CHECK(faults.links_cut > 150);
   CHECK(faults.followers_died > 150);

@@ -6,8 +6,8 @@
 
 namespace paceline::test {
 
-using As = wire::Logged::As;
-using What = wire::Happened::What;
+using As = wire::LogEntry::As;
+using What = wire::LocalEvent::What;
 
 namespace {
 
@@ -66,7 +66,7 @@ void ReplicaState::instruct(WorkerId worker, const AuthorityModel::Instruction& 
 }
 
 void ReplicaState::apply(const wire::Message& event) {
-  const wire::Logged& logged = *event.logged;
+  const wire::LogEntry& logged = *event.logged;
   const Ticks at(logged.at);
   if (logged.as == As::kHappened) return happened(event, at);
   if (logged.as == As::kToAuthority) return authority_hears(event, at);
@@ -143,7 +143,7 @@ void ReplicaState::authority_hears(const wire::Message& message, Ticks at) {
 }
 
 void ReplicaState::happened(const wire::Message& event, Ticks at) {
-  const auto& happened = std::get<wire::Happened>(event.body);
+  const auto& happened = std::get<wire::LocalEvent>(event.body);
   if (happened.what == What::kRemoved) gone_.insert(here_.at(*event.logged->node));
   if (!authority_) return;
   if (happened.what == What::kTick) authority_->step(sync::Tick{}, at);

@@ -80,7 +80,7 @@ void ReplicatedShard::follower_comes() {
 }
 
 void ReplicatedShard::to_replica(ServerModel& from, const wire::Message& message) {
-  if (const auto* held = std::get_if<wire::LogHeld>(&message.body)) {
+  if (const auto* held = std::get_if<wire::LogAck>(&message.body)) {
     run_.network.send(follower_party(), party(), [this, &from, count = held->count] {
       if (serving_ != nullptr && follower_ == &from) serving_->follower_holds(count);
     });

@@ -31,7 +31,7 @@ ReplicaState::Hearers ServerModel::hearers_of_state() {
           [this](const wire::Message& message) { on_shard_says(message); },
           [this](const wire::Message& message) { hold(kDiscards, message); },
           [this](NodeId node) {
-            if (follows_) unsaid_.forget(node);
+            if (follows_) uncommitted_.forget(node);
           }};
 }
 
@@ -41,7 +41,7 @@ void ServerModel::judge(const Status& status, const std::string& what) {
 }
 
 wire::Message ServerModel::note(As as, Whose who, wire::Body body, wire::Payload payload) {
-  const wire::Logged logged{as, 0, false, run_.network.now_ns(), who.node, who.shard};
+  const wire::LogEntry logged{as, 0, false, run_.network.now_ns(), who.node, who.shard};
   wire::Message event{std::move(body), std::move(payload), logged};
   if (dead_ || follows_) return event;
   log_.add(event);
@@ -68,7 +68,7 @@ void ServerModel::end_turn() {
 bool ServerModel::dies_telling(const std::vector<wire::Message>& turn) {
   if (turn.size() < 2) return false;
   const auto is_loss = [](const wire::Message& event) {
-    const auto* happened = std::get_if<wire::Happened>(&event.body);
+    const auto* happened = std::get_if<wire::LocalEvent>(&event.body);
     return happened != nullptr && happened->what == What::kRemoved;
   };
   const bool dies = dies_in(Death::In::kTelling) ||
@@ -124,20 +124,20 @@ void ServerModel::say_next_as_shard() {
 // As ServerLoop::send() does.
 void ServerModel::say_as_shard(const wire::Message& message) {
   if (dead_) return;
-  if (follows_) return compare(unsaid_.add(message));
-  compare(unsaid_.add_late(message));
+  if (follows_) return compare(uncommitted_.add(message));
+  compare(uncommitted_.add_late(message));
   if (!is_authority()) return to_authority(message);
   happens(As::kToAuthority, {{}, state_.shard()}, message.body);
 }
 
 void ServerModel::to_authority(const wire::Message& message) {
   talk_.says(message);
-  if (server::ShardTalk::counts(message.body, server::ShardTalk::End::kShard))
+  if (server::ReliableChannel::counts(message.body, server::ReliableChannel::End::kShard))
     note(As::kSaid, {{}, state_.shard()}, message.body);
   if (welcomed_) hold({}, message);
 }
 
-void ServerModel::compare(const std::optional<server::Unsaid::BothSaved>& saved) {
+void ServerModel::compare(const std::optional<server::UncommittedOutputs::BothSaved>& saved) {
   if (!saved) return;
   ++run_.faults.files_compared;
   judge(saved->compare(), "its replicas have come to different states");

@@ -1,9 +1,9 @@
 // ServerModel: one server process of a shard that has two, as far as the simulation has one: a model of
-// server_loop_replicas.cc and server_loop_follows.cc around the real EventLog, Unsaid and ShardTalk.
+// server_loop_replicas.cc and server_loop_follows.cc around the real EventLog, UncommittedOutputs and ReliableChannel.
 //
 //   serves    what comes in is an event, told to the follower turn by turn, and done; what that leads to is
 //             held until the follower has it
-//   follows   does the same with the same events, and says nothing; LogHeld after each turn
+//   follows   does the same with the same events, and says nothing; LogAck after each turn
 //
 // Connections, absent peers and etcd's word are each process's own: they are in no event.
 #pragma once
@@ -15,9 +15,9 @@
 #include <set>
 #include <string>
 
+#include "server/reliable_channel.h"
 #include "server/replicas/event_log.h"
-#include "server/replicas/unsaid.h"
-#include "server/shard_talk.h"
+#include "server/replicas/uncommitted_outputs.h"
 #include "tests/sim/replicas/acknowledged.h"
 #include "tests/sim/replicas/replica_faults.h"
 #include "tests/sim/replicas/replica_state.h"
@@ -46,7 +46,7 @@ class ServerModel {
     std::function<void(ShardId, const wire::Message&)> shard;  // the authority's: another shard
     std::function<void(const wire::Message&)> authority;       // another shard's
     std::function<void(const wire::Message&)> discards;        // what became of a gradient
-    std::function<void(const wire::Message&)> replica;         // the other one: events, LogHeld
+    std::function<void(const wire::Message&)> replica;         // the other one: events, LogAck
     std::function<void(Members)> etcd;                         // these are to be complete
     std::function<void()> died;
   };
@@ -108,15 +108,15 @@ class ServerModel {
   void acts_again();
   void on_event(const wire::Message& event);
   // It has come where the one that serves waits for it.
-  void tell_held() { hearers_.replica({wire::LogHeld{applied_}, {}, {}}); }
+  void tell_held() { hearers_.replica({wire::LogAck{applied_}, {}, {}}); }
   void take_over(const Members& complete);
 
   void dies(Death death) { death_ = death; }
   void die();
 
  private:
-  using As = wire::Logged::As;
-  using What = wire::Happened::What;
+  using As = wire::LogEntry::As;
+  using What = wire::LocalEvent::What;
   struct Whose {
     std::optional<NodeId> node{};
     std::optional<ShardId> shard{};
@@ -133,7 +133,7 @@ class ServerModel {
   void turn(Leads&& leads) {
     if (dead_) return;
     if (is_authority() && lets_in() && chance(10)) {
-      happens(As::kHappened, {{}, state_.shard()}, wire::Happened{.what = What::kTick});
+      happens(As::kHappened, {{}, state_.shard()}, wire::LocalEvent{.what = What::kTick});
       end_turn();
     }
     if (dead_) return;
@@ -153,13 +153,13 @@ class ServerModel {
   void say_as_shard(const wire::Message& message);
   void say_next_as_shard();
   void to_authority(const wire::Message& message);
-  void compare(const std::optional<server::Unsaid::BothSaved>& saved);
+  void compare(const std::optional<server::UncommittedOutputs::BothSaved>& saved);
 
   // ---- server_model_peers.cc
   void to_node(NodeId node, const wire::Message& message);
   void to_shard(ShardId shard, const wire::Message& message);
   void say_unheard();
-  bool tells_heard(server::ShardTalk& talk, const wire::Message& message) {
+  bool tells_heard(server::ReliableChannel& talk, const wire::Message& message) {
     const bool at_once = talk.hears(message);
     return ++heard_ % 8 == 0 || at_once;  // as with a heartbeat, too
   }
@@ -179,8 +179,8 @@ class ServerModel {
 
   // What it has of the run, by the events.
   ReplicaState state_;
-  server::ShardTalk talk_{server::ShardTalk::End::kShard};
-  std::map<ShardId, server::ShardTalk> talks_;
+  server::ReliableChannel talk_{server::ReliableChannel::End::kShard};
+  std::map<ShardId, server::ReliableChannel> talks_;
   std::set<ShardId> shards_here_;
 
   // Its own.
@@ -202,7 +202,7 @@ class ServerModel {
 
   std::vector<wire::Message> turn_;  // of the one that serves, without its end
   std::int64_t applied_ = 0;
-  server::Unsaid unsaid_;
+  server::UncommittedOutputs uncommitted_;
 };
 
 }  // namespace paceline::test

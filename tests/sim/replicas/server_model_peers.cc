@@ -4,7 +4,7 @@
 
 namespace paceline::test {
 
-using server::ShardTalk;
+using server::ReliableChannel;
 
 // ---- nodes
 
@@ -59,7 +59,7 @@ void ServerModel::node_says(NodeId node, Party who, const wire::Message& message
     const bool is_push = std::holds_alternative<wire::Push>(message.body);
     happens(is_push ? As::kToShard : As::kToAuthority, {node, {}}, message.body, message.payload);
     if (std::holds_alternative<wire::Leave>(message.body))
-      happens(As::kHappened, {node, {}}, wire::Happened{.what = What::kRemoved});
+      happens(As::kHappened, {node, {}}, wire::LocalEvent{.what = What::kRemoved});
   });
 }
 
@@ -69,15 +69,15 @@ void ServerModel::misses(NodeId node) {
   const Party who = state_.here().at(node);
   if (state_.has_gone(who)) return;
   turn([&] {
-    happens(As::kHappened, {node, {}}, wire::Happened{.what = What::kRemoved});
-    if (is_authority()) return happens(As::kHappened, {node, {}}, wire::Happened{.what = What::kLost});
+    happens(As::kHappened, {node, {}}, wire::LocalEvent{.what = What::kRemoved});
+    if (is_authority()) return happens(As::kHappened, {node, {}}, wire::LocalEvent{.what = What::kLost});
     to_authority({wire::NodeLost{node, "silent", static_cast<std::uint64_t>(who)}, {}, {}});
   });
 }
 
 void ServerModel::stop(const std::string& why) {
   turn([&] {
-    happens(As::kHappened, {{}, state_.shard()}, wire::Happened{.what = What::kStop, .text = why});
+    happens(As::kHappened, {{}, state_.shard()}, wire::LocalEvent{.what = What::kStop, .text = why});
   });
 }
 
@@ -96,8 +96,8 @@ void ServerModel::to_shard(ShardId shard, const wire::Message& message) {
 
 void ServerModel::shard_joins(ShardId shard, std::int64_t heard) {
   turn([&] {
-    ShardTalk& talk = talks_[shard];
-    judge(talk.other_heard(heard), "shard " + to_string(shard) + " joins");
+    ReliableChannel& talk = talks_[shard];
+    judge(talk.on_ack(heard), "shard " + to_string(shard) + " joins");
     const bool is_new = shards_here_.insert(shard).second;
     const wire::ShardJoin join{.shard = shard, .heard = heard};
     note(is_new ? As::kAdmission : As::kReturn, {{}, shard}, join);
@@ -110,7 +110,7 @@ void ServerModel::shard_joins(ShardId shard, std::int64_t heard) {
     connection = "shard " + to_string(shard) + " over " + std::to_string(++connections_);
     shard_at_[connection] = shard;
     hold(connection, {wire::ShardWelcome{.heard = talk.tell()}, {}, {}});
-    for (const wire::Message& message : talk.unheard()) {
+    for (const wire::Message& message : talk.unacked()) {
       ++said_again_;
       hold(connection, message);
     }
@@ -120,10 +120,10 @@ void ServerModel::shard_joins(ShardId shard, std::int64_t heard) {
 void ServerModel::shard_says(ShardId shard, const wire::Message& message) {
   if (dead_ || follows_ || !shard_connection_of_.contains(shard)) return;
   turn([&] {
-    ShardTalk& talk = talks_[shard];
+    ReliableChannel& talk = talks_[shard];
     if (const auto* beat = std::get_if<wire::Heartbeat>(&message.body)) {
       other_heard(
-          note(As::kHappened, {{}, shard}, wire::Happened{.what = What::kHeard, .number = beat->heard}));
+          note(As::kHappened, {{}, shard}, wire::LocalEvent{.what = What::kHeard, .number = beat->heard}));
       return;
     }
     const bool tells = tells_heard(talk, message);
@@ -141,7 +141,7 @@ void ServerModel::authority_says(const wire::Message& message) {
   turn([&] {
     const auto heard = [&](std::int64_t number) {
       other_heard(
-          note(As::kHappened, {{}, kAuthority}, wire::Happened{.what = What::kHeard, .number = number}));
+          note(As::kHappened, {{}, kAuthority}, wire::LocalEvent{.what = What::kHeard, .number = number}));
     };
     if (welcome != nullptr) {
       heard(welcome->heard);
@@ -157,7 +157,7 @@ void ServerModel::authority_says(const wire::Message& message) {
 
 void ServerModel::say_unheard() {
   log_.drop({});
-  for (const wire::Message& message : talk_.unheard()) {
+  for (const wire::Message& message : talk_.unacked()) {
     ++said_again_;
     hold({}, message);
   }

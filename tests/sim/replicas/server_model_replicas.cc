@@ -83,31 +83,31 @@ void ServerModel::on_event(const wire::Message& event) {
 
 // As ServerLoop::apply() does.
 void ServerModel::apply(const wire::Message& event) {
-  const wire::Logged& logged = *event.logged;
+  const wire::LogEntry& logged = *event.logged;
   const bool of_own_shard = logged.shard == state_.shard();
   if (logged.as == As::kToShard && logged.shard) {
     talk_.hears(event);
   } else if (logged.as == As::kToAuthority && of_own_shard) {
-    compare(unsaid_.said(event));
+    compare(uncommitted_.said(event));
   } else if (logged.as == As::kToAuthority && logged.shard) {
     talks_[*logged.shard].hears(event);
   } else if (logged.as == As::kSaid) {
-    compare(unsaid_.said(event));
+    compare(uncommitted_.said(event));
     if (run_.breach != Breach::kSaidIsNotCounted) talk_.says(event);
   }
   if (const auto* join = std::get_if<wire::ShardJoin>(&event.body)) {
     shards_here_.insert(join->shard);
-    judge(talks_[join->shard].other_heard(join->heard), "its follower, when another shard joined");
+    judge(talks_[join->shard].on_ack(join->heard), "its follower, when another shard joined");
   }
   other_heard(event);
   state_.apply(event);
 }
 
 void ServerModel::other_heard(const wire::Message& event) {
-  const auto* happened = std::get_if<wire::Happened>(&event.body);
+  const auto* happened = std::get_if<wire::LocalEvent>(&event.body);
   if (happened == nullptr || happened->what != What::kHeard) return;
-  server::ShardTalk& talk = is_authority() ? talks_[*event.logged->shard] : talk_;
-  judge(talk.other_heard(happened->number), "what it is said to have been heard with");
+  server::ReliableChannel& talk = is_authority() ? talks_[*event.logged->shard] : talk_;
+  judge(talk.on_ack(happened->number), "what it is said to have been heard with");
 }
 
 // As ServerLoop::take_over() does.
@@ -123,9 +123,9 @@ void ServerModel::take_over(const Members& complete) {
   for (const auto& [worker, clock] : state_.discarded())
     hearers_.discards({wire::DiscardGradient{worker, clock}, {}, {}});
   turn([this] {
-    for (const wire::Message& message : unsaid_.take()) {
+    for (const wire::Message& message : uncommitted_.take()) {
       if (run_.breach == Breach::kUnsaidForgotten) continue;
-      ++run_.faults.unsaid;
+      ++run_.faults.uncommitted;
       say_as_shard(message);
     }
   });

@@ -1,5 +1,5 @@
-// A model of what etcd has of one shard (server/replicas/primacy.h has the real one, under faults of its own
-// in primacy_sim_test.cc): which process serves it, under a lease, and which are complete. Who changes it
+// A model of what etcd has of one shard (server/replicas/leader_lease.h has the real one, under faults of its own
+// in leader_lease_sim_test.cc): which process serves it, under a lease, and which are complete. Who changes it
 // compares first.
 #pragma once
 

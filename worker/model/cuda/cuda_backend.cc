@@ -106,10 +106,10 @@ class CudaBackend final : public NetworkBackend {
   }
 
   // One that gradient() would refuse, or make on the GPU, is not sent.
-  void foresee(const Batch& next) override {
+  void predict(const Batch& next) override {
     const bool is_of_use =
         !next.images.empty() && check_batch(network_, next, batch_size_, keys_needed()).is_ok();
-    samples_.foresee(is_of_use ? std::optional(next) : std::nullopt);
+    samples_.predict(is_of_use ? std::optional(next) : std::nullopt);
   }
   Status forget() override { return over_when_failed(samples_.forget()); }
 

@@ -21,7 +21,7 @@ Status send_whole(const Staged<T>& staged, cudaStream_t stream) {
   return staged.send(stream, 0, staged.host.size());
 }
 
-// The same memory: it has not changed since (NetworkBackend::foresee()).
+// The same memory: it has not changed since (NetworkBackend::predict()).
 bool are_same(const Batch& a, const Batch& b) {
   return a.images.data() == b.images.data() && a.labels.data() == b.labels.data() && a.size() == b.size();
 }

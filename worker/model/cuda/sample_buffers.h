@@ -50,8 +50,8 @@ class SampleBuffers {
   // over. `keys` is the same for all that are foreseen and their steps.
   Status bring(const Batch& batch, Keys keys);
 
-  // NetworkBackend::foresee(), of one that bring() would take, or of none.
-  void foresee(const std::optional<Batch>& next) { noted_ = next; }
+  // NetworkBackend::predict(), of one that bring() would take, or of none.
+  void predict(const std::optional<Batch>& next) { noted_ = next; }
   // Begins to send what is foreseen to the place behind, if there is something and it is not there yet. Where
   // the GPU has no room for a second place, nothing is ever sent ahead.
   Status send_ahead(Keys keys);

@@ -1,4 +1,4 @@
-// ParameterLanding: where a thread that waits for parameters takes them piece by piece, so that its copy of
+// ParameterSink: where a thread that waits for parameters takes them piece by piece, so that its copy of
 // them does not begin when the last has come. What has landed is a head start only: whether and when a slice
 // counts is decided by the process cache, as for any other (thread_cache.h).
 #pragma once
@@ -10,9 +10,9 @@
 namespace paceline {
 
 // Thread: the one that waits.
-class ParameterLanding {
+class ParameterSink {
  public:
-  virtual ~ParameterLanding() = default;
+  virtual ~ParameterSink() = default;
   // A piece of the answer of `shard` that bears `stamp`; the pieces of one answer come in order, without
   // gaps. Whether it is in its place now: then nobody needs to keep it for this thread.
   virtual bool land(ShardId shard, const cache::SliceStamp& stamp, const SlicePiece& piece) = 0;

@@ -1,5 +1,5 @@
 // What two servers say to each other over connections that break.
-#include "server/shard_talk.h"
+#include "server/reliable_channel.h"
 
 #include <catch2/catch.hpp>
 
@@ -13,63 +13,63 @@ using Catch::Matchers::Contains;
 wire::Message release(std::int64_t version) { return {wire::Release{Version(version)}, {}}; }
 
 TEST_CASE("what the other end has heard is not kept") {
-  ShardTalk talk;
+  ReliableChannel talk;
   for (int i = 0; i < 5; ++i) talk.says(release(i));
-  REQUIRE(talk.other_heard(3).is_ok());
-  REQUIRE(talk.unheard().size() == 2);
-  CHECK(std::get<wire::Release>(talk.unheard().front().body).version == Version(3));
-  REQUIRE(talk.other_heard(3).is_ok());
-  CHECK(talk.unheard().size() == 2);
-  REQUIRE(talk.other_heard(5).is_ok());
-  CHECK(talk.unheard().empty());
+  REQUIRE(talk.on_ack(3).is_ok());
+  REQUIRE(talk.unacked().size() == 2);
+  CHECK(std::get<wire::Release>(talk.unacked().front().body).version == Version(3));
+  REQUIRE(talk.on_ack(3).is_ok());
+  CHECK(talk.unacked().size() == 2);
+  REQUIRE(talk.on_ack(5).is_ok());
+  CHECK(talk.unacked().empty());
 }
 
 TEST_CASE("nobody has heard what was not said, nor forgets what it has heard") {
-  ShardTalk talk;
+  ReliableChannel talk;
   for (int i = 0; i < 5; ++i) talk.says(release(i));
-  REQUIRE(talk.other_heard(3).is_ok());
-  CHECK_THAT(talk.other_heard(6).message(), Contains("messages heard: got 6, expected 3 to 5"));
-  CHECK_THAT(talk.other_heard(2).message(), Contains("messages heard: got 2, expected 3 to 5"));
-  CHECK(talk.unheard().size() == 2);
+  REQUIRE(talk.on_ack(3).is_ok());
+  CHECK_THAT(talk.on_ack(6).message(), Contains("messages heard: got 6, expected 3 to 5"));
+  CHECK_THAT(talk.on_ack(2).message(), Contains("messages heard: got 2, expected 3 to 5"));
+  CHECK(talk.unacked().size() == 2);
 }
 
 TEST_CASE("who never says what it has heard does not have everything kept for it") {
-  ShardTalk talk;
-  for (std::size_t i = 0; i < ShardTalk::kUnheardMax; ++i) talk.says(release(0));
-  CHECK(!talk.is_deaf());
+  ReliableChannel talk;
+  for (std::size_t i = 0; i < ReliableChannel::kUnackedMax; ++i) talk.says(release(0));
+  CHECK(!talk.ack_overdue());
   talk.says(release(0));
-  CHECK(talk.is_deaf());
-  REQUIRE(talk.other_heard(1).is_ok());
-  CHECK(!talk.is_deaf());
+  CHECK(talk.ack_overdue());
+  REQUIRE(talk.on_ack(1).is_ok());
+  CHECK(!talk.ack_overdue());
 }
 
 TEST_CASE("what belongs to a connection does not count") {
-  ShardTalk talk;
+  ReliableChannel talk;
   const wire::Body bodies[] = {wire::Heartbeat{}, wire::ShardJoin{}, wire::ShardWelcome{}};
   for (const wire::Body& body : bodies) {
     talk.says({body, {}});
     CHECK_FALSE(talk.hears({body, {}}));
   }
-  CHECK((talk.unheard().empty() && talk.tell() == 0));
+  CHECK((talk.unacked().empty() && talk.tell() == 0));
 }
 
 TEST_CASE("a shard's error is one of what it has to say, the authority's is a refusal") {
-  ShardTalk authority;
-  ShardTalk shard(ShardTalk::End::kShard);
+  ReliableChannel authority;
+  ReliableChannel shard(ReliableChannel::End::kShard);
   const wire::Message error{wire::Error{}, {}};
   authority.says(error);
   shard.says(error);
-  CHECK((authority.unheard().empty() && shard.unheard().size() == 1));
+  CHECK((authority.unacked().empty() && shard.unacked().size() == 1));
   (void)authority.hears(error);
   (void)shard.hears(error);
   CHECK((authority.tell() == 1 && shard.tell() == 0));
 }
 
 TEST_CASE("the other end is told often enough, and at once of a payload, which lies in memory") {
-  ShardTalk talk;
-  for (int i = 1; i < ShardTalk::kTellAfter; ++i) CHECK_FALSE(talk.hears(release(i)));
+  ReliableChannel talk;
+  for (int i = 1; i < ReliableChannel::kTellAfter; ++i) CHECK_FALSE(talk.hears(release(i)));
   CHECK(talk.hears(release(0)));
-  CHECK(talk.tell() == ShardTalk::kTellAfter);
+  CHECK(talk.tell() == ReliableChannel::kTellAfter);
   const std::byte bytes[4] = {};
   wire::Message piece{wire::Parameters{}, {nullptr, bytes, sizeof bytes}};
   CHECK(talk.hears(piece));
@@ -79,18 +79,18 @@ TEST_CASE("the other end is told often enough, and at once of a payload, which l
 // Each end reads a beginning of what was sent over a connection; then that breaks.
 TEST_CASE("over connections that break anywhere each end hears all, once, and in order") {
   CounterRandom random(7, Stream::kTest, 0);
-  ShardTalk speaker;
-  ShardTalk listener;
+  ReliableChannel speaker;
+  ReliableChannel listener;
   std::int64_t said = 0;
   std::int64_t heard = 0;
   for (int connection = 0; connection < 500; ++connection) {
-    REQUIRE(speaker.other_heard(listener.tell()).is_ok());  // with the join, or the welcome
-    std::deque<wire::Message> under_way = speaker.unheard();
+    REQUIRE(speaker.on_ack(listener.tell()).is_ok());  // with the join, or the welcome
+    std::deque<wire::Message> under_way = speaker.unacked();
     for (std::uint64_t i = random.next_below(9); i > 0; --i) {
       speaker.says(release(said++));
-      under_way.push_back(speaker.unheard().back());
+      under_way.push_back(speaker.unacked().back());
       const bool beats = random.next_below(4) == 0;
-      if (beats) REQUIRE(speaker.other_heard(listener.tell()).is_ok());
+      if (beats) REQUIRE(speaker.on_ack(listener.tell()).is_ok());
       if (random.next_below(2) == 0) continue;
       CHECK(std::get<wire::Release>(under_way.front().body).version == Version(heard++));
       (void)listener.hears(under_way.front());
@@ -98,8 +98,8 @@ TEST_CASE("over connections that break anywhere each end hears all, once, and in
     }
   }
   CHECK(heard > 500);
-  REQUIRE(speaker.other_heard(listener.tell()).is_ok());
-  CHECK(said - heard == static_cast<std::int64_t>(speaker.unheard().size()));
+  REQUIRE(speaker.on_ack(listener.tell()).is_ok());
+  CHECK(said - heard == static_cast<std::int64_t>(speaker.unacked().size()));
 }
 
 }  // namespace

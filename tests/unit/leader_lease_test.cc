@@ -1,6 +1,6 @@
 // Who serves a shard, one step at a time. That no schedule of faults makes two, or loses what was
-// acknowledged: tests/sim/primacy_sim_test.cc.
-#include "server/replicas/primacy.h"
+// acknowledged: tests/sim/leader_lease_sim_test.cc.
+#include "server/replicas/leader_lease.h"
 
 #include <catch2/catch.hpp>
 
@@ -9,7 +9,7 @@
 namespace paceline::server {
 namespace {
 
-using Start = Primacy::Start;
+using Start = LeaderLease::Start;
 using namespace std::chrono_literals;
 
 constexpr std::chrono::nanoseconds kLease = 8s;
@@ -20,18 +20,18 @@ struct Shard {
 
   void passes(std::chrono::nanoseconds time) { now = now + time; }
   // All that it asks now, answered at once.
-  void serve(Primacy& replica) {
+  void serve(LeaderLease& replica) {
     int questions = 0;
     while (const auto asked = replica.next(now)) {
       REQUIRE(++questions < 100);
       replica.answered(etcd.carry_out(*asked, now), now);
     }
   }
-  void serve_for(Primacy& replica, std::chrono::nanoseconds time) {
+  void serve_for(LeaderLease& replica, std::chrono::nanoseconds time) {
     for (const Ticks end = now + time; now < end; passes(50ms)) serve(replica);
   }
   // The next question that writes is carried out, or not, and its answer is lost.
-  Txn unheard(Primacy& replica) {
+  Txn unheard(LeaderLease& replica) {
     for (;;) {
       const auto asked = replica.next(now);
       REQUIRE(asked);
@@ -47,27 +47,27 @@ struct Shard {
   }
 };
 
-Primacy replica(Primacy::Incarnation self, Start start) {
+LeaderLease replica(LeaderLease::Incarnation self, Start start) {
   return {"run/shard-0", self, start, std::chrono::duration_cast<std::chrono::seconds>(kLease)};
 }
 
 TEST_CASE("the first replica of a new run serves; one that follows waits, however long") {
   Shard shard;
-  Primacy follows = replica(0xb, Start::kFollows);
+  LeaderLease follows = replica(0xb, Start::kFollows);
   shard.serve_for(follows, 60s);
   CHECK(!follows.is_primary());
-  Primacy begins = replica(0xa, Start::kBegins);
+  LeaderLease begins = replica(0xa, Start::kBegins);
   shard.serve(begins);
   CHECK(begins.acts(shard.now));
   CHECK(begins.term() == 1);
-  CHECK(begins.must_hold() == Primacy::Members{0xa});
+  CHECK(begins.must_hold() == LeaderLease::Members{0xa});
 }
 
 TEST_CASE("a run begins where none has been, or one that is over, and nowhere else") {
   Shard shard;
-  Primacy before = replica(0xa, Start::kBegins);
+  LeaderLease before = replica(0xa, Start::kBegins);
   shard.serve(before);
-  Primacy after = replica(0xc, Start::kBegins);
+  LeaderLease after = replica(0xc, Start::kBegins);
   SECTION("not beside a primary, nor when that has died: another one may have all that it had") {
     shard.serve_for(after, 3s);
     CHECK(!after.is_primary());
@@ -78,25 +78,25 @@ TEST_CASE("a run begins where none has been, or one that is over, and nowhere el
     CHECK(!after.is_primary());
   }
   SECTION("the one before is over") {
-    before.resign(Primacy::Leave::kForGood);
+    before.resign(LeaderLease::Leave::kForGood);
     shard.serve(before);
     CHECK(before.resigned());
     shard.serve(after);
     CHECK(after.acts(shard.now));
     CHECK(after.term() == 2);
-    CHECK(after.must_hold() == Primacy::Members{0xc});
+    CHECK(after.must_hold() == LeaderLease::Members{0xc});
   }
   SECTION("somebody says that it is not to be gone on with") {
-    Primacy instead = replica(0xd, Start::kReplaces);
+    LeaderLease instead = replica(0xd, Start::kReplaces);
     shard.serve_for(instead, kLease + 2s);
     CHECK(instead.acts(shard.now));
-    CHECK(instead.must_hold() == Primacy::Members{0xd});
+    CHECK(instead.must_hold() == LeaderLease::Members{0xd});
   }
   SECTION("but it is gone on with") {
-    Primacy second = replica(0xb, Start::kFollows);
+    LeaderLease second = replica(0xb, Start::kFollows);
     before.set_complete({0xa, 0xb});
     shard.serve(before);
-    Primacy instead = replica(0xd, Start::kReplaces);
+    LeaderLease instead = replica(0xd, Start::kReplaces);
     shard.serve(instead);
     for (const Ticks end = shard.now + 2 * kLease; shard.now < end; shard.passes(50ms)) {
       shard.serve(second);
@@ -115,21 +115,21 @@ TEST_CASE(
     "that the run is over is noted though etcd does not answer the first time, and only while the lease may "
     "stand") {
   Shard shard;
-  Primacy first = replica(0xa, Start::kBegins);
-  Primacy second = replica(0xb, Start::kFollows);
+  LeaderLease first = replica(0xa, Start::kBegins);
+  LeaderLease second = replica(0xb, Start::kFollows);
   shard.serve(first);
   first.set_complete({0xa, 0xb});
   shard.serve(first);
   shard.serve(second);
   CHECK(!second.is_concluded());
-  first.resign(Primacy::Leave::kForGood);
+  first.resign(LeaderLease::Leave::kForGood);
   SECTION("an answer is lost") {
     shard.unheard(first);  // and not carried out
     shard.serve_for(first, 2s);
     CHECK(first.resigned());
     shard.serve_for(second, 2s);
     CHECK((second.is_concluded() && second.is_left_out()));
-    Primacy after = replica(0xc, Start::kBegins);
+    LeaderLease after = replica(0xc, Start::kBegins);
     shard.serve(after);
     CHECK(after.acts(shard.now));
   }
@@ -146,10 +146,10 @@ TEST_CASE(
 
 TEST_CASE("who is not primary says nothing of who is complete") {
   Shard shard;
-  Primacy first = replica(0xa, Start::kBegins);
+  LeaderLease first = replica(0xa, Start::kBegins);
   CHECK(!first.set_complete({0xa, 0xb}));
   shard.serve(first);
-  CHECK(first.must_hold() == Primacy::Members{0xa});
+  CHECK(first.must_hold() == LeaderLease::Members{0xa});
   CHECK(!first.has_complete(0xb));
   CHECK(first.set_complete({0xa, 0xb}));
   CHECK(!first.has_complete(0xb));
@@ -159,7 +159,7 @@ TEST_CASE("who is not primary says nothing of who is complete") {
 
 TEST_CASE("who resigns serves no more, whatever is still answered") {
   Shard shard;
-  Primacy first = replica(0xa, Start::kBegins);
+  LeaderLease first = replica(0xa, Start::kBegins);
   shard.serve(first);
   first.set_complete({0xa, 0xb});
   const auto change = first.next(shard.now);
@@ -175,8 +175,8 @@ TEST_CASE("who resigns serves no more, whatever is still answered") {
 
 TEST_CASE("a change that comes when its lease has ended changes nothing") {
   Shard shard;
-  Primacy first = replica(0xa, Start::kBegins);
-  Primacy second = replica(0xb, Start::kFollows);
+  LeaderLease first = replica(0xa, Start::kBegins);
+  LeaderLease second = replica(0xb, Start::kFollows);
   shard.serve(first);
   first.set_complete({0xa, 0xb});
   shard.serve(first);
@@ -190,8 +190,8 @@ TEST_CASE("a change that comes when its lease has ended changes nothing") {
 
 TEST_CASE("who is complete takes over once the lease has ended, and not before") {
   Shard shard;
-  Primacy first = replica(0xa, Start::kBegins);
-  Primacy second = replica(0xb, Start::kFollows);
+  LeaderLease first = replica(0xa, Start::kBegins);
+  LeaderLease second = replica(0xb, Start::kFollows);
   shard.serve(first);
   first.set_complete({0xa, 0xb});
   shard.serve(first);
@@ -203,10 +203,10 @@ TEST_CASE("who is complete takes over once the lease has ended, and not before")
   CHECK(shard.now - last_renewal >= kLease);
   CHECK(shard.now - last_renewal <= kLease + kLease / 8 + 100ms);
   CHECK(second.term() == 2);
-  CHECK(second.must_hold() == Primacy::Members{0xa, 0xb});
+  CHECK(second.must_hold() == LeaderLease::Members{0xa, 0xb});
   second.set_complete({0xb});  // the first lacks what is acknowledged from now on
   shard.serve(second);
-  CHECK(second.must_hold() == Primacy::Members{0xb});
+  CHECK(second.must_hold() == LeaderLease::Members{0xb});
   shard.serve(first);
   CHECK(!first.is_primary());
   shard.serve_for(first, 60s);
@@ -215,7 +215,7 @@ TEST_CASE("who is complete takes over once the lease has ended, and not before")
 
 TEST_CASE("a primary that cannot renew stops before its lease ends, counted from when it asked") {
   Shard shard;
-  Primacy first = replica(0xa, Start::kBegins);
+  LeaderLease first = replica(0xa, Start::kBegins);
   shard.serve(first);
   const auto asked_at = shard.now + kLease / 3 + 1ms;
   shard.now = asked_at;
@@ -231,7 +231,7 @@ TEST_CASE("a primary that cannot renew stops before its lease ends, counted from
 
 TEST_CASE("a renewal that gets through in time lets it go on in the same term") {
   Shard shard;
-  Primacy first = replica(0xa, Start::kBegins);
+  LeaderLease first = replica(0xa, Start::kBegins);
   shard.serve(first);
   shard.passes(7500ms);
   CHECK(!first.acts(shard.now));
@@ -243,7 +243,7 @@ TEST_CASE("a renewal that gets through in time lets it go on in the same term") 
 
 TEST_CASE("taking over that was carried out and not heard of is found out") {
   Shard shard;
-  Primacy first = replica(0xa, Start::kBegins);
+  LeaderLease first = replica(0xa, Start::kBegins);
   const Txn taken = shard.unheard(first);
   CHECK(!first.acts(shard.now));
   CHECK(shard.etcd.carry_out(taken, shard.now).is_ok());
@@ -254,7 +254,7 @@ TEST_CASE("taking over that was carried out and not heard of is found out") {
 
 TEST_CASE("a change that was not heard of may be carried out later, and counts until it cannot") {
   Shard shard;
-  Primacy first = replica(0xa, Start::kBegins);
+  LeaderLease first = replica(0xa, Start::kBegins);
   shard.serve(first);
   first.set_complete({0xa, 0xb});
   const Txn late = shard.unheard(first);
@@ -267,7 +267,7 @@ TEST_CASE("a change that was not heard of may be carried out later, and counts u
 
 TEST_CASE("who is left out counts until that is written") {
   Shard shard;
-  Primacy first = replica(0xa, Start::kBegins);
+  LeaderLease first = replica(0xa, Start::kBegins);
   shard.serve(first);
   first.set_complete({0xa, 0xb});
   CHECK(first.must_hold().contains(0xb));  // at once
@@ -280,8 +280,8 @@ TEST_CASE("who is left out counts until that is written") {
 
 TEST_CASE("one that takes over and dies at once leaves the others as complete as they were") {
   Shard shard;
-  Primacy first = replica(0xa, Start::kBegins);
-  Primacy second = replica(0xb, Start::kFollows);
+  LeaderLease first = replica(0xa, Start::kBegins);
+  LeaderLease second = replica(0xb, Start::kFollows);
   shard.serve(first);
   first.set_complete({0xa, 0xb});
   shard.serve(first);
@@ -298,8 +298,8 @@ TEST_CASE("one that takes over and dies at once leaves the others as complete as
 
 TEST_CASE("a lease that is given back is not waited for") {
   Shard shard;
-  Primacy first = replica(0xa, Start::kBegins);
-  Primacy second = replica(0xb, Start::kFollows);
+  LeaderLease first = replica(0xa, Start::kBegins);
+  LeaderLease second = replica(0xb, Start::kFollows);
   shard.serve(first);
   first.set_complete({0xa, 0xb});
   shard.serve(first);
@@ -316,7 +316,7 @@ TEST_CASE("what is no record of ours is said, and nobody serves by it") {
   const std::string wrong = GENERATE("", "x", "1", "1:a", "1: ", "1: zz", "99999999999999999999: a", "-1: a");
   Shard shard;
   shard.etcd.put("run/shard-0/record", wrong);
-  Primacy begins = replica(0xa, Start::kBegins);
+  LeaderLease begins = replica(0xa, Start::kBegins);
   shard.serve_for(begins, 5s);
   CHECK(!begins.is_primary());
   CHECK_THAT(begins.describe(shard.now),
@@ -325,7 +325,7 @@ TEST_CASE("what is no record of ours is said, and nobody serves by it") {
 
 TEST_CASE("etcd that is away costs no primary that comes back in time, and is said") {
   Shard shard;
-  Primacy first = replica(0xa, Start::kBegins);
+  LeaderLease first = replica(0xa, Start::kBegins);
   shard.serve(first);
   shard.passes(3s);
   for (int tries = 0; tries < 3; ++tries) {

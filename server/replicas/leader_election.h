@@ -1,4 +1,4 @@
-// Candidacy: a replica's Primacy, kept up with a real etcd in real time.
+// LeaderElection: a replica's LeaderLease, kept up with a real etcd in real time.
 //
 // Thread: the one that runs `io`.
 #pragma once
@@ -10,32 +10,32 @@
 
 #include "common/status.h"
 #include "server/replicas/etcd_client.h"
-#include "server/replicas/primacy.h"
+#include "server/replicas/leader_lease.h"
 
 namespace paceline::server {
 
-class Candidacy {
+class LeaderElection {
  public:
   // `changed` is called after each of etcd's answers, from the loop.
-  Candidacy(boost::asio::io_context& io, std::unique_ptr<EtcdClient> etcd, Primacy primacy,
-            std::function<void()> changed);
-  Candidacy(const Candidacy&) = delete;
+  LeaderElection(boost::asio::io_context& io, std::unique_ptr<EtcdClient> etcd, LeaderLease leader_lease,
+                 std::function<void()> changed);
+  LeaderElection(const LeaderElection&) = delete;
 
   // Begins to ask.
   void start() { ask(); }
   // Whether this replica may act, by the clock of this machine now.
   bool acts() const;
-  const Primacy& primacy() const { return primacy_; }
-  bool set_complete(Primacy::Members members);
+  const LeaderLease& leader_lease() const { return leader_lease_; }
+  bool set_complete(LeaderLease::Members members);
   // Gives the lease back; `after` is called when that is done, or is not to be had.
-  void resign(Primacy::Leave leave, std::function<void()> after);
+  void resign(LeaderLease::Leave leave, std::function<void()> after);
   void stop() { timer_.cancel(); }
 
  private:
   void ask();
 
   std::unique_ptr<EtcdClient> etcd_;
-  Primacy primacy_;
+  LeaderLease leader_lease_;
   const std::function<void()> changed_;
   std::function<void()> resigned_;
   boost::asio::steady_timer timer_;

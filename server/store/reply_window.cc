@@ -1,5 +1,5 @@
 // Which state a pull is answered with, and the counting of what is on its way.
-#include "server/store/leaving.h"
+#include "server/store/reply_window.h"
 
 #include <algorithm>
 #include <utility>
@@ -12,7 +12,7 @@ constexpr int kReplyLeases = 30;
 }  // namespace
 
 // What a payload on its way holds. The block goes first: whoever sees the counts fall may take it for free.
-struct Leaving::Piece {
+struct ReplyWindow::Piece {
   BlockRef block;
   std::shared_ptr<PieceCount> of_state;
   std::shared_ptr<PieceCount> of_reply;  // null: to the authority
@@ -31,8 +31,8 @@ struct Leaving::Piece {
   Piece& operator=(const Piece&) = delete;
 };
 
-Leaving::Leaving(Cluster cluster, std::int64_t missing_max, Encoding encoding,
-                 std::function<void()> none_left)
+ReplyWindow::ReplyWindow(Cluster cluster, std::int64_t missing_max, Encoding encoding,
+                         std::function<void()> none_left)
     : cluster_(cluster),
       missing_max_(missing_max),
       encoder_{encoding},
@@ -40,16 +40,16 @@ Leaving::Leaving(Cluster cluster, std::int64_t missing_max, Encoding encoding,
       exact_(std::make_shared<PieceCount>(none_left_)),
       readers_(cluster.nodes) {}
 
-void Leaving::settle() {
+void ReplyWindow::settle() {
   if (state_ && state_->pieces->value() == 0) state_.reset();
 }
 
-bool Leaving::keeps_older(const Snapshot& now) {
+bool ReplyWindow::keeps_older(const Snapshot& now) {
   settle();
   return state_ && state_->snapshot.revision != now.revision;
 }
 
-Leaving::Source Leaving::source(const Snapshot& now, Peer to, const wire::Pull& pull) {
+ReplyWindow::Source ReplyWindow::source(const Snapshot& now, Peer to, const wire::Pull& pull) {
   settle();
   if (now.version < pull.min_version) return {};
   const bool current = !state_ || state_->snapshot.revision == now.revision || pull.have == now.revision;
@@ -66,7 +66,7 @@ Leaving::Source Leaving::source(const Snapshot& now, Peer to, const wire::Pull& 
   return {};
 }
 
-bool Leaving::will_do(const Held& held, const Snapshot& now, Peer to, const wire::Pull& pull) const {
+bool ReplyWindow::will_do(const Held& held, const Snapshot& now, Peer to, const wire::Pull& pull) const {
   if (held.revision == kNoRevision || held.revision != pull.have || held.version < pull.min_version) {
     return false;
   }
@@ -77,7 +77,7 @@ bool Leaving::will_do(const Held& held, const Snapshot& now, Peer to, const wire
   return true;
 }
 
-Leaving::Reply Leaving::begin(Peer to, const Snapshot& state) {
+ReplyWindow::Reply ReplyWindow::begin(Peer to, const Snapshot& state) {
   if (!state_ || state_->snapshot.revision != state.revision) {
     state_ = State{state, {}, std::make_shared<PieceCount>(none_left_)};
   } else if (state_->snapshot.version < state.version) {
@@ -94,26 +94,26 @@ Leaving::Reply Leaving::begin(Peer to, const Snapshot& state) {
   return begun;
 }
 
-void Leaving::rejoined(NodeId node) {
+void ReplyWindow::rejoined(NodeId node) {
   Held answered = std::move(readers_[node.value].answered);
   readers_[node.value] = Reader();
   readers_[node.value].answered = std::move(answered);
 }
 
-void Leaving::confirm(Peer to, const Snapshot& state) {
+void ReplyWindow::confirm(Peer to, const Snapshot& state) {
   if (!to.is_node()) return;
   Held& answered = readers_[to.number].answered;
   if (state.revision < answered.revision || state.version < answered.version) return;
   answered = {state.version, state.revision, Shard::applied_of(state, cluster_, to.node())};
 }
 
-Leaving::Reply Leaving::begin_exact(Peer to, const Snapshot& retained) {
+ReplyWindow::Reply ReplyWindow::begin_exact(Peer to, const Snapshot& retained) {
   Reply begun = reply(to, exact_);
   begun.state_ = &retained;
   return begun;
 }
 
-Leaving::Reply Leaving::reply(Peer to, std::shared_ptr<PieceCount> of_state) {
+ReplyWindow::Reply ReplyWindow::reply(Peer to, std::shared_ptr<PieceCount> of_state) {
   Reply reply;
   reply.of_state_ = std::move(of_state);
   if (to.is_node()) {
@@ -125,7 +125,7 @@ Leaving::Reply Leaving::reply(Peer to, std::shared_ptr<PieceCount> of_state) {
   return reply;
 }
 
-wire::Payload Leaving::Reply::piece(std::int64_t i) const {
+wire::Payload ReplyWindow::Reply::piece(std::int64_t i) const {
   const EncodedBlock* const encoded = encoded_by_ == nullptr ? nullptr : &encoded_by_->encoded(i);
   const BlockRef& block = encoded == nullptr ? state_->blocks.ref(i) : encoded->bytes;
   const auto held = std::make_shared<const Piece>(block, of_state_, of_reply_);
@@ -146,7 +146,7 @@ wire::Payload Leaving::Reply::piece(std::int64_t i) const {
 }
 
 // Block by block, so that the first is on its way while the next is encoded.
-const Leaving::EncodedBlock& Leaving::encoded(std::int64_t i) {
+const ReplyWindow::EncodedBlock& ReplyWindow::encoded(std::int64_t i) {
   State& state = *state_;
   if (i == std::ssize(state.encoded)) {
     const BlockRange& blocks = state.snapshot.blocks;
@@ -164,21 +164,21 @@ const Leaving::EncodedBlock& Leaving::encoded(std::int64_t i) {
   return state.encoded[static_cast<std::size_t>(i)];
 }
 
-std::int64_t Leaving::Reader::waiting() const {
+std::int64_t ReplyWindow::Reader::waiting() const {
   std::int64_t pieces = 0;
   for (const Outgoing& reply : replies) pieces += reply.pieces->value();
   return pieces;
 }
 
 // The next one's time begins when the oldest has left.
-void Leaving::Reader::forget_what_left() {
+void ReplyWindow::Reader::forget_what_left() {
   while (!replies.empty() && replies.front().pieces->value() == 0) {
     replies.pop_front();
     oldest_since.reset();
   }
 }
 
-bool Leaving::Reader::takes_nothing(Ticks now, std::chrono::nanoseconds limit) {
+bool ReplyWindow::Reader::takes_nothing(Ticks now, std::chrono::nanoseconds limit) {
   const std::int64_t here = waiting();
   const std::int64_t gone = sent - here;
   const bool stands = here > 0 && gone == left && since;
@@ -188,7 +188,7 @@ bool Leaving::Reader::takes_nothing(Ticks now, std::chrono::nanoseconds limit) {
   return stands;
 }
 
-bool Leaving::Reader::takes_too_long(Ticks now, std::chrono::nanoseconds lease) {
+bool ReplyWindow::Reader::takes_too_long(Ticks now, std::chrono::nanoseconds lease) {
   forget_what_left();
   if (replies.empty()) return false;
   if (!oldest_since) oldest_since = now;
@@ -197,12 +197,12 @@ bool Leaving::Reader::takes_too_long(Ticks now, std::chrono::nanoseconds lease) 
   return true;
 }
 
-std::chrono::nanoseconds Leaving::reply_time(std::int64_t bytes, std::chrono::nanoseconds lease) {
+std::chrono::nanoseconds ReplyWindow::reply_time(std::int64_t bytes, std::chrono::nanoseconds lease) {
   const std::chrono::nanoseconds slowest = std::chrono::microseconds(bytes);  // 1 MB/s
   return std::max(kReplyLeases * lease, slowest);
 }
 
-std::vector<Leaving::Reading> Leaving::readings() const {
+std::vector<ReplyWindow::Reading> ReplyWindow::readings() const {
   std::vector<Reading> found;
   for (std::uint32_t n = 0; n < readers_.size(); ++n) {
     const Reader& reader = readers_[n];
@@ -214,7 +214,7 @@ std::vector<Leaving::Reading> Leaving::readings() const {
   return found;
 }
 
-std::vector<Leaving::Stuck> Leaving::stuck(Ticks now, std::chrono::nanoseconds lease) {
+std::vector<ReplyWindow::Stuck> ReplyWindow::stuck(Ticks now, std::chrono::nanoseconds lease) {
   std::vector<Stuck> found;
   for (std::uint32_t n = 0; n < readers_.size(); ++n) {
     Reader& reader = readers_[n];
@@ -227,7 +227,7 @@ std::vector<Leaving::Stuck> Leaving::stuck(Ticks now, std::chrono::nanoseconds l
   return found;
 }
 
-void Leaving::forgive(const Pause& pause) {
+void ReplyWindow::discount_pause(const Pause& pause) {
   for (Reader& reader : readers_) {
     if (reader.since) reader.since = pause.forgiven(*reader.since);
     if (reader.oldest_since) reader.oldest_since = pause.forgiven(*reader.oldest_since);

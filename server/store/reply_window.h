@@ -1,4 +1,4 @@
-// Leaving: the replies that the transport has been given and has not let go of, and the states of the shard
+// ReplyWindow: the replies that the transport has been given and has not let go of, and the states of the shard
 // that they keep alive.
 //
 // A reply shares the blocks of the state it is made of; what overwrites that state then goes into copies. So
@@ -65,14 +65,14 @@ class PieceCount {
   const std::function<void()> none_left_;
 };
 
-class Leaving {
+class ReplyWindow {
   struct Reader;
 
  public:
   // `encoding`: of all replies but exact ones. `none_left` is called when all pieces of a state have left:
   // from any thread, at any time, also after this object is gone. It must only see to it that what waits is
   // looked at again.
-  Leaving(Cluster cluster, std::int64_t missing_max, Encoding encoding, std::function<void()> none_left);
+  ReplyWindow(Cluster cluster, std::int64_t missing_max, Encoding encoding, std::function<void()> none_left);
 
   // What a node has of this shard, and what of its own threads' gradients is in it.
   struct Held {
@@ -98,9 +98,9 @@ class Leaving {
     wire::Payload piece(std::int64_t i) const;
 
    private:
-    friend class Leaving;
-    const Snapshot* state_ = nullptr;  // as it is, or
-    Leaving* encoded_by_ = nullptr;    // what is leaving, encoded
+    friend class ReplyWindow;
+    const Snapshot* state_ = nullptr;    // as it is, or
+    ReplyWindow* encoded_by_ = nullptr;  // what is leaving, encoded
     std::shared_ptr<PieceCount> of_state_;
     std::shared_ptr<PieceCount> of_reply_;  // null: to the authority
     Reader* to_ = nullptr;                  // null: to the authority
@@ -158,7 +158,7 @@ class Leaving {
   // that.
   static std::chrono::nanoseconds reply_time(std::int64_t bytes, std::chrono::nanoseconds lease);
   // This process itself did not run for that long.
-  void forgive(const Pause& pause);
+  void discount_pause(const Pause& pause);
 
  private:
   // The bytes of one block.

@@ -5,11 +5,11 @@
 #include <utility>
 
 #include "common/params/vector_ops.h"
-#include "server/store/next_state.h"
+#include "server/store/speculative_apply.h"
 
 namespace paceline::server {
 
-bool NextState::is_beginning_of(const wire::ApplyDecision& decision) const {
+bool SpeculativeApply::is_beginning_of(const wire::ApplyDecision& decision) const {
   if (taken_.empty()) return false;
   const bool mean = combine_ == CombineMode::kMean;
   const auto& contributions = decision.contributions;
@@ -24,10 +24,10 @@ bool NextState::is_beginning_of(const wire::ApplyDecision& decision) const {
                     });
 }
 
-void NextState::apply(const wire::ApplyDecision& decision, const GradientStore& gradients, BlockRange& now,
-                      Backups& backups) {
+void SpeculativeApply::apply(const wire::ApplyDecision& decision, const GradientStore& gradients,
+                             BlockRange& now, Backups& backups) {
   if (device_) return device_->apply(decision, gradients, now);
-  foresee(decision);
+  predict(decision);
   looked_at_ = 0;
   revision_ = decision.revision_after;
   if (decision.contributions.empty()) {
@@ -52,8 +52,8 @@ void NextState::apply(const wire::ApplyDecision& decision, const GradientStore& 
 }
 
 // Block by block, all gradients in each: without state the order of blocks and gradients is free.
-void NextState::apply_each(const wire::ApplyDecision& decision, const GradientStore& gradients,
-                           BlockRange& now) {
+void SpeculativeApply::apply_each(const wire::ApplyDecision& decision, const GradientStore& gradients,
+                                  BlockRange& now) {
   const std::int64_t floats_left = take_over_finished(decision.contributions.size(), now);
   const auto finish = [&](std::size_t, std::int64_t k) {
     const std::int64_t i = unfinished_[static_cast<std::size_t>(k)];
@@ -83,7 +83,7 @@ void NextState::apply_each(const wire::ApplyDecision& decision, const GradientSt
 
 // Blocks that have taken all `contributions` become current; the others are listed in unfinished_. Returns
 // how many floats of gradients those have yet to take.
-std::int64_t NextState::take_over_finished(std::size_t contributions, BlockRange& now) {
+std::int64_t SpeculativeApply::take_over_finished(std::size_t contributions, BlockRange& now) {
   unfinished_.clear();
   std::int64_t floats_left = 0;
   for (std::int64_t i = 0; i < now.block_count(); ++i) {
@@ -98,8 +98,8 @@ std::int64_t NextState::take_over_finished(std::size_t contributions, BlockRange
   return floats_left;
 }
 
-void NextState::apply_each_with_state(const wire::ApplyDecision& decision, const GradientStore& gradients,
-                                      BlockRange& now) {
+void SpeculativeApply::apply_each_with_state(const wire::ApplyDecision& decision,
+                                             const GradientStore& gradients, BlockRange& now) {
   for (const wire::Contribution& c : decision.contributions) {
     const Gradient& gradient = *gradients.find(c.worker, c.clock);
     const double rate = decision.learning_rate / divisor_of(c);
@@ -118,8 +118,8 @@ void NextState::apply_each_with_state(const wire::ApplyDecision& decision, const
 }
 
 // One gradient after another, since each is compensated for those before it.
-void NextState::apply_compensated(const wire::ApplyDecision& decision, const GradientStore& gradients,
-                                  BlockRange& now, Backups& backups) {
+void SpeculativeApply::apply_compensated(const wire::ApplyDecision& decision, const GradientStore& gradients,
+                                         BlockRange& now, Backups& backups) {
   Revision applied(decision.revision_after.value - std::ssize(decision.contributions));
   for (const wire::Contribution& c : decision.contributions) {
     const Gradient& gradient = *gradients.find(c.worker, c.clock);
@@ -156,7 +156,7 @@ void NextState::apply_compensated(const wire::ApplyDecision& decision, const Gra
 }
 
 // As its worker did: worker/cache/thread_cache.h.
-void NextState::apply_locally(const Gradient& gradient, double rate, BlockRange& backup) {
+void SpeculativeApply::apply_locally(const Gradient& gradient, double rate, BlockRange& backup) {
   apply_pool_.run(backup.block_count(), [&](std::size_t, std::int64_t i) {
     const Range block = backup.elements(i);
     backup.rewrite(i, backup_pool_, [&](std::span<const float> in, std::span<float> out) {
@@ -171,8 +171,8 @@ void NextState::apply_locally(const Gradient& gradient, double rate, BlockRange&
 
 // The weights are the samples of the decision, which is the same on every shard, added in worker order: the
 // same bits however the vector is cut (docs/SYNC.md, What is reproducible).
-void NextState::apply_mean(const wire::ApplyDecision& decision, const GradientStore& gradients,
-                           BlockRange& now) {
+void SpeculativeApply::apply_mean(const wire::ApplyDecision& decision, const GradientStore& gradients,
+                                  BlockRange& now) {
   std::int64_t samples = 0;
   for (const wire::Contribution& c : decision.contributions) samples += c.samples;
   const float share = 1.0F / static_cast<float>(samples);
@@ -201,7 +201,7 @@ void NextState::apply_mean(const wire::ApplyDecision& decision, const GradientSt
 }
 
 // Where the sum of block i lies, which has these elements.
-std::span<float> NextState::sum_of_block(std::size_t thread, std::int64_t i, Range elements) {
+std::span<float> SpeculativeApply::sum_of_block(std::size_t thread, std::int64_t i, Range elements) {
   Block& block = blocks_[static_cast<std::size_t>(i)];
   const auto floats = static_cast<std::size_t>(elements.size());
   if (block.floats) return {block.floats.writable_data(), floats};
@@ -212,8 +212,8 @@ std::span<float> NextState::sum_of_block(std::size_t thread, std::int64_t i, Ran
 }
 
 // Of block i: what is prepared of its weighted sum, and the rest of it, as the mean.
-void NextState::make_mean(std::int64_t i, std::span<float> sum, const wire::ApplyDecision& decision,
-                          float share, const GradientStore& gradients) {
+void SpeculativeApply::make_mean(std::int64_t i, std::span<float> sum, const wire::ApplyDecision& decision,
+                                 float share, const GradientStore& gradients) {
   Block& block = blocks_[static_cast<std::size_t>(i)];
   const Range elements{i * pool_.block_floats(), i * pool_.block_floats() + std::ssize(sum)};
   for (; block.taken < decision.contributions.size(); ++block.taken) {
@@ -229,7 +229,7 @@ void NextState::make_mean(std::int64_t i, std::span<float> sum, const wire::Appl
 }
 
 // Over the parameters and the mean of each block, which lie in pieces of their own.
-void NextState::measure(const BlockRange& now) {
+void SpeculativeApply::measure(const BlockRange& now) {
   const auto within = [](std::span<const float> block, std::int64_t at, std::int64_t n) {
     const auto rest = block.subspan(static_cast<std::size_t>(at));
     return rest.first(std::min(static_cast<std::size_t>(n), rest.size()));
@@ -247,7 +247,7 @@ void NextState::measure(const BlockRange& now) {
 }
 
 // Who has contributed will contribute to the next clock, too, unless it has finished or dies.
-void NextState::foresee(const wire::ApplyDecision& decision) {
+void SpeculativeApply::predict(const wire::ApplyDecision& decision) {
   rate_scale_ = decision.rate_scale;
   if (turns_eager_ && decision.apply == ApplyMode::kEager) turn_eager();
   if (guesses_) guess_.decided(decision.contributions);
@@ -264,7 +264,7 @@ void NextState::foresee(const wire::ApplyDecision& decision) {
   std::sort(expected_.begin(), expected_.end());
 }
 
-void NextState::turn_eager() {
+void SpeculativeApply::turn_eager() {
   if (mode_ == ApplyMode::kEager) return;
   mode_ = ApplyMode::kEager;
   combine_ = CombineMode::kEach;
@@ -273,14 +273,14 @@ void NextState::turn_eager() {
 
 // A block beside the old one, of a state that outgrows the processor's cache, is written past that: else each
 // line would be read first. Not where the next gradient reads it right away.
-Stores NextState::stores_of(std::span<const float> in, std::span<const float> out, Then then) const {
+Stores SpeculativeApply::stores_of(std::span<const float> in, std::span<const float> out, Then then) const {
   const bool past_cache = in.data() != out.data() && size_ > kCachedFloatsMax && then == Then::kDone;
   return past_cache ? Stores::kPastCache : Stores::kCached;
 }
 
 // One step of the optimizer, with this rate: that of the step it was begun with, where it has a state.
-void NextState::write_step(double rate, std::int64_t offset, std::span<const float> in, std::span<float> out,
-                           std::span<const float> gradient, Then then) {
+void SpeculativeApply::write_step(double rate, std::int64_t offset, std::span<const float> in,
+                                  std::span<float> out, std::span<const float> gradient, Then then) {
   const Stores stores = stores_of(in, out, then);
   if (settings_.kind == OptimizerKind::kSgd)
     return optimizer_.apply_stateless(offset, in, out, gradient, rate, stores);
@@ -288,8 +288,8 @@ void NextState::write_step(double rate, std::int64_t offset, std::span<const flo
 }
 
 // Work on so many floats of gradients: with helpers, if they are worth waking.
-void NextState::run(std::int64_t floats, std::int64_t count,
-                    const std::function<void(std::size_t, std::int64_t)>& work) {
+void SpeculativeApply::run(std::int64_t floats, std::int64_t count,
+                           const std::function<void(std::size_t, std::int64_t)>& work) {
   if (floats > apply_alone_floats_) return apply_pool_.run(count, work);
   for (std::int64_t k = 0; k < count; ++k) work(0, k);
 }

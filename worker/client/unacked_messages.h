@@ -27,9 +27,9 @@
 
 namespace paceline {
 
-class Outstanding {
+class UnackedMessages {
  public:
-  explicit Outstanding(std::uint32_t threads) : threads_(threads) {}
+  explicit UnackedMessages(std::uint32_t threads) : threads_(threads) {}
 
   // ---- what the node says
   void pushed(const GradientPart& part);
@@ -54,7 +54,7 @@ class Outstanding {
   // Says all of it again that is for this server. `left`: called with each gradient's thread and owner, as
   // GradientPart::whole. Errors: those of the socket.
   template <typename Left>
-  Status say_again(ServerLink& link, std::int64_t frame_bytes, const Left& left) {
+  Status retransmit(ServerLink& link, std::int64_t frame_bytes, const Left& left) {
     for (std::uint32_t t = 0; t < threads_.size(); ++t) {
       for (GradientPart part : threads_[t].parts) {
         part.leaves_again();

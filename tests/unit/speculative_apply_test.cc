@@ -1,5 +1,5 @@
 // The next state of a shard, prepared while gradients arrive: never seen, the same bits, no trace.
-#include "tests/unit/next_state.h"
+#include "tests/unit/speculative_apply.h"
 
 #include <catch2/catch.hpp>
 #include <limits>
@@ -384,15 +384,15 @@ TEST_CASE("where it is another one's turn a last piece prepares nothing") {
 
 TEST_CASE("pieces are looked at while nothing else is to be done, each once") {
   Shard shard = shard_with(ApplyMode::kVersioned, CombineMode::kEach);
-  CHECK_FALSE(shard.look_at_next());
+  CHECK_FALSE(shard.check_next_finite());
   REQUIRE(shard.push(push_of(kSecond, 0, 4, false), payload_of(Floats(2, 1.0F))).is_ok());
   REQUIRE(shard.push(push_of(kSecond, 0, 2, false), payload_of(Floats(2, 1.0F))).is_ok());
-  CHECK(shard.look_at_next());
-  CHECK(shard.look_at_next());
-  CHECK_FALSE(shard.look_at_next());
+  CHECK(shard.check_next_finite());
+  CHECK(shard.check_next_finite());
+  CHECK_FALSE(shard.check_next_finite());
   REQUIRE(shard.push(push_of(kFirst, 0, 4, false), payload_of(Floats(2, 1.0F))).is_ok());
   CHECK(prepare_all(shard) == 2);  // which looks at it, too, and takes the other one
-  CHECK_FALSE(shard.look_at_next());
+  CHECK_FALSE(shard.check_next_finite());
 }
 
 TEST_CASE(

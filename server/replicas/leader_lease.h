@@ -1,4 +1,4 @@
-// Primacy: which of a shard's replicas serves it. etcd decides, by a lease and by comparing before it writes;
+// LeaderLease: which of a shard's replicas serves it. etcd decides, by a lease and by comparing before it writes;
 // this is what one replica asks of it, and what it may do meanwhile. Pure: requests out, answers and time in.
 //
 // Two keys for each shard:
@@ -48,7 +48,7 @@
 
 namespace paceline::server {
 
-class Primacy {
+class LeaderLease {
  public:
   using Incarnation = std::uint64_t;  // of a process (common/incarnation.h)
   using Members = std::set<Incarnation>;
@@ -61,7 +61,7 @@ class Primacy {
   enum class Start { kBegins, kReplaces, kFollows };
 
   // `lease` >= 1 s; the other replicas' is the same. `prefix` is this run's and this shard's alone.
-  Primacy(std::string prefix, Incarnation self, Start start, std::chrono::seconds lease);
+  LeaderLease(std::string prefix, Incarnation self, Start start, std::chrono::seconds lease);
 
   // What to ask etcd now; nothing while an answer is awaited, or where nothing is due. To be called again at
   // due(), and after each answer. Whoever asks gives up after patience(), and says so with a Status: whether

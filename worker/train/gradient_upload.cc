@@ -1,4 +1,4 @@
-#include "worker/train/leaving_gradient.h"
+#include "worker/train/gradient_upload.h"
 
 #include <cmath>
 #include <utility>
@@ -8,17 +8,17 @@
 
 namespace paceline {
 
-bool worker_looks(OnNan on_nan, Encoding gradients) {
+bool worker_checks_finite(OnNan on_nan, Encoding gradients) {
   return on_nan == OnNan::kSkip || gradients != Encoding::kFp32;
 }
 
-LeavingGradient::LeavingGradient(Exchange& exchange, Contribution gradient, bool looks)
+GradientUpload::GradientUpload(Exchange& exchange, Contribution gradient, bool looks)
     : exchange_(exchange),
       gradient_(std::move(gradient)),
       looks_(looks),
       ready_from_(std::ssize(gradient_.values.floats)) {}
 
-void LeavingGradient::final_from(std::int64_t begin) {
+void GradientUpload::final_from(std::int64_t begin) {
   const std::int64_t size = std::ssize(gradient_.values.floats);
   if (mistake_.is_ok() && (begin < 0 || begin > size)) {
     mistake_ =
@@ -31,14 +31,14 @@ void LeavingGradient::final_from(std::int64_t begin) {
   if (!non_finite_) exchange_.push_early(gradient_, begin);
 }
 
-void LeavingGradient::look_at(std::int64_t begin) {
+void GradientUpload::look_at(std::int64_t begin) {
   const auto fresh = gradient_.values.floats.subspan(static_cast<std::size_t>(begin),
                                                      static_cast<std::size_t>(ready_from_ - begin));
   if (const auto at = first_non_finite(fresh)) non_finite_ = begin + *at;
   ready_from_ = begin;
 }
 
-std::string LeavingGradient::fault(const Metric& metric, const Layout& layout) {
+std::string GradientUpload::fault(const Metric& metric, const Layout& layout) {
   const bool loss_is_finite = std::isfinite(metric.loss_sum);
   if (!looks_ && loss_is_finite) return {};
   if (!looks_)
@@ -52,7 +52,7 @@ std::string LeavingGradient::fault(const Metric& metric, const Layout& layout) {
   return describe_non_finite(metric, gradient_.values.floats, non_finite_, layout);
 }
 
-void LeavingGradient::push(std::int64_t samples) {
+void GradientUpload::push(std::int64_t samples) {
   gradient_.samples = samples;
   exchange_.push(std::move(gradient_));
 }

@@ -12,7 +12,7 @@
 //
 // Memory: what one end has said since the other one last told how much it has heard. It tells so with each
 // heartbeat, after kTellAfter messages, and at once after a message with a payload or a shard's last word,
-// since the shard waits for that before it ends. An end that never tells so is_deaf() in the end.
+// since the shard waits for that before it ends. An end that never tells so ack_overdue() in the end.
 //
 // Pure. Thread: one at a time (the server's loop).
 #pragma once
@@ -27,13 +27,13 @@
 
 namespace paceline::server {
 
-class ShardTalk {
+class ReliableChannel {
  public:
   static constexpr std::int64_t kTellAfter = 64;
-  static constexpr std::size_t kUnheardMax = 1 << 16;
+  static constexpr std::size_t kUnackedMax = 1 << 16;
 
   enum class End { kAuthority, kShard };
-  explicit ShardTalk(End end = End::kAuthority) : end_(end) {}
+  explicit ReliableChannel(End end = End::kAuthority) : end_(end) {}
 
   // Of what `speaker` says. A shard's Error says that it cannot do what it was told to.
   static bool counts(const wire::Body& body, End speaker) {
@@ -44,7 +44,7 @@ class ShardTalk {
 
   // This end says it, over a connection or when there is one again.
   void says(const wire::Message& message) {
-    if (counts(message.body, end_)) unheard_.push_back(message);
+    if (counts(message.body, end_)) unacked_.push_back(message);
   }
 
   // This end has heard it. True: the other end is to be told so now.
@@ -60,26 +60,26 @@ class ShardTalk {
 
   // The other end has heard so many of ours. Errors: kInvalidArgument fewer than it has said before, or more
   // than there were.
-  [[nodiscard]] Status other_heard(std::int64_t count) {
-    const std::int64_t most = known_ + static_cast<std::int64_t>(unheard_.size());
+  [[nodiscard]] Status on_ack(std::int64_t count) {
+    const std::int64_t most = known_ + static_cast<std::int64_t>(unacked_.size());
     if (count < known_ || count > most) {
       return invalid_argument("messages heard: got " + std::to_string(count) + ", expected " +
                               std::to_string(known_) + " to " + std::to_string(most));
     }
-    unheard_.erase(unheard_.begin(), unheard_.begin() + (count - known_));
+    unacked_.erase(unacked_.begin(), unacked_.begin() + (count - known_));
     known_ = count;
     return Status::ok();
   }
 
   // The other end has not said for so many messages what it has heard that it never will.
-  bool is_deaf() const { return unheard_.size() > kUnheardMax; }
+  bool ack_overdue() const { return unacked_.size() > kUnackedMax; }
 
   // What is to be said again over another connection, in order.
-  const std::deque<wire::Message>& unheard() const { return unheard_; }
+  const std::deque<wire::Message>& unacked() const { return unacked_; }
 
  private:
   End end_;
-  std::deque<wire::Message> unheard_;
+  std::deque<wire::Message> unacked_;
   std::int64_t known_ = 0;  // of ours, that the other end has heard
   std::int64_t heard_ = 0;
   std::int64_t told_ = 0;  // of those, that it knows

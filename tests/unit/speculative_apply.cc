@@ -1,6 +1,6 @@
 // The shard beside a reference that knows nothing of blocks, pieces or preparing: whole vectors and the
 // optimizer's plain loop.
-#include "tests/unit/next_state.h"
+#include "tests/unit/speculative_apply.h"
 
 #include <algorithm>
 #include <cmath>
@@ -110,7 +110,7 @@ class PreparingWalk {
       for (auto units = below(6); units > 0 && !older_is_held(); --units) {
         if (shard_.prepare_next()) ++walk_.prepared;
       }
-      for (auto pieces = below(3); pieces > 0; --pieces) shard_.look_at_next();
+      for (auto pieces = below(3); pieces > 0; --pieces) shard_.check_next_finite();
     } else if (what < 90) {
       decide();
     } else if (what < 91) {
@@ -121,7 +121,7 @@ class PreparingWalk {
       discard();
       if (device_ != nullptr) chance(50) ? rejoin() : check_image();
     } else if (what < 98) {
-      // As store/leaving.h has it: one state beside the current one.
+      // As store/reply_window.h has it: one state beside the current one.
       reply_.reset();
       if (chance(70)) reply_ = Reply{shard_.now(), expected_};
     } else if (!retained_.empty()) {

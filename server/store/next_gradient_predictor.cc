@@ -1,5 +1,5 @@
 // Making a guess, keeping it, and judging it.
-#include "server/store/eager_guess.h"
+#include "server/store/next_gradient_predictor.h"
 
 #include <algorithm>
 #include <utility>
@@ -12,10 +12,10 @@ constexpr int kWrongMax = 2;
 
 }  // namespace
 
-EagerGuess::EagerGuess(Cluster cluster, std::int64_t size)
+NextGradientPredictor::NextGradientPredictor(Cluster cluster, std::int64_t size)
     : cluster_(cluster), size_(size), partial_(cluster.workers()) {}
 
-void EagerGuess::arrived(Named gradient, std::int64_t begin, bool whole) {
+void NextGradientPredictor::arrived(Named gradient, std::int64_t begin, bool whole) {
   const std::uint32_t rank = cluster_.rank_of(gradient.worker).value;
   Partial& partial = partial_[rank];
   if (!whole) {
@@ -38,7 +38,7 @@ void EagerGuess::arrived(Named gradient, std::int64_t begin, bool whole) {
   }
 }
 
-void EagerGuess::decided(std::span<const wire::Contribution> contributions) {
+void NextGradientPredictor::decided(std::span<const wire::Contribution> contributions) {
   for (const wire::Contribution& c : contributions) {
     const Named named{c.worker, c.clock};
     if (const auto place = std::find(whole_.begin(), whole_.end(), named); place != whole_.end()) {
@@ -53,7 +53,7 @@ void EagerGuess::decided(std::span<const wire::Contribution> contributions) {
   }
 }
 
-void EagerGuess::forget_missing(const GradientStore& gradients) {
+void NextGradientPredictor::forget_missing(const GradientStore& gradients) {
   for (std::uint32_t rank = 0; rank < partial_.size(); ++rank) {
     Partial& partial = partial_[rank];
     if (partial.floats > 0 && gradients.begun(cluster_.worker_at(Rank(rank)), partial.clock) == nullptr) {
@@ -65,7 +65,7 @@ void EagerGuess::forget_missing(const GradientStore& gradients) {
   find_leading();
 }
 
-std::optional<EagerGuess::Named> EagerGuess::next() {
+std::optional<NextGradientPredictor::Named> NextGradientPredictor::next() {
   if (!guess_) {
     if (!whole_.empty()) {
       guess_ = Guess{whole_.front(), true};
@@ -77,7 +77,7 @@ std::optional<EagerGuess::Named> EagerGuess::next() {
   return guess_->gradient;
 }
 
-void EagerGuess::find_leading() {
+void NextGradientPredictor::find_leading() {
   leading_.reset();
   for (std::uint32_t rank = 0; rank < partial_.size(); ++rank) {
     const Partial& partial = partial_[rank];
@@ -86,7 +86,7 @@ void EagerGuess::find_leading() {
   }
 }
 
-void EagerGuess::pass_over(const Guess& wrong) {
+void NextGradientPredictor::pass_over(const Guess& wrong) {
   if (wrong.whole) {
     std::erase(whole_, wrong.gradient);
   } else {

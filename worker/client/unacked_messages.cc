@@ -1,16 +1,16 @@
-#include "worker/client/outstanding.h"
+#include "worker/client/unacked_messages.h"
 
 #include <algorithm>
 
 namespace paceline {
 
-void Outstanding::pushed(const GradientPart& part) {
+void UnackedMessages::pushed(const GradientPart& part) {
   std::vector<GradientPart>& parts = threads_.at(part.push.worker.thread).parts;
   if (!parts.empty() && parts.front().push.clock != part.push.clock) parts.clear();
   parts.push_back(part.kept());
 }
 
-bool Outstanding::granted(std::uint32_t thread, Clock clock) {
+bool UnackedMessages::granted(std::uint32_t thread, Clock clock) {
   Thread& of = threads_.at(thread);
   if (of.finished || (of.granted && clock <= *of.granted)) return false;
   of.granted = clock;
@@ -21,7 +21,7 @@ bool Outstanding::granted(std::uint32_t thread, Clock clock) {
   return true;
 }
 
-bool Outstanding::finished(std::uint32_t thread) {
+bool UnackedMessages::finished(std::uint32_t thread) {
   Thread& of = threads_.at(thread);
   if (of.finished) return false;
   of.finished = true;
@@ -29,12 +29,12 @@ bool Outstanding::finished(std::uint32_t thread) {
   return true;
 }
 
-void Outstanding::heard(Thread& thread) {
+void UnackedMessages::heard(Thread& thread) {
   thread.parts.clear();
   thread.report.reset();
 }
 
-bool Outstanding::asked(const wire::Evaluate& request) {
+bool UnackedMessages::asked(const wire::Evaluate& request) {
   if (asked_ && asked_->version == request.version && asked_->final_model == request.final_model)
     return false;
   asked_ = request;
@@ -42,7 +42,7 @@ bool Outstanding::asked(const wire::Evaluate& request) {
   return true;
 }
 
-void Outstanding::forget_what_was_said() {
+void UnackedMessages::forget_what_was_said() {
   for (Thread& thread : threads_) {
     thread.granted.reset();
     thread.finished = false;
@@ -50,11 +50,11 @@ void Outstanding::forget_what_was_said() {
   asked_.reset();
 }
 
-std::int64_t Outstanding::gradients() const {
+std::int64_t UnackedMessages::gradients() const {
   return std::count_if(threads_.begin(), threads_.end(), [](const Thread& t) { return !t.parts.empty(); });
 }
 
-Status Outstanding::say_rest_again(ServerLink& link, std::int64_t frame_bytes) const {
+Status UnackedMessages::say_rest_again(ServerLink& link, std::int64_t frame_bytes) const {
   if (initial_ != nullptr) {
     PACELINE_RETURN_IF_ERROR(link.send_initial(initial_, initial_->data() + link.range.begin, frame_bytes));
   }

@@ -1,4 +1,4 @@
-// Unsaid: what a follower's shard would have said to the authority, and the one that serves is not known to
+// UncommittedOutputs: what a follower's shard would have said to the authority, and the one that serves is not known to
 // have said. Both come to the same from the same events, but not at the same moment: the one that serves may
 // have to wait for replies to leave (ShardService). Where it is gone its follower says what is left.
 //
@@ -18,7 +18,7 @@
 
 namespace paceline::server {
 
-class Unsaid {
+class UncommittedOutputs {
  public:
   // What both have said of their own file of the same version.
   struct BothSaved {
@@ -41,13 +41,13 @@ class Unsaid {
     if (!counts(message.body)) return std::nullopt;
     const auto said = erase(said_, message.body);
     if (said) return both_saved(message, *said);
-    unsaid_.push_back(std::move(message));
+    uncommitted_.push_back(std::move(message));
     return std::nullopt;
   }
   // The one that serves has said it.
   std::optional<BothSaved> said(const wire::Message& message) {
     if (!counts(message.body)) return std::nullopt;
-    const auto own = erase(unsaid_, message.body);
+    const auto own = erase(uncommitted_, message.body);
     if (own) return both_saved(*own, message);
     said_.push_back(message);
     return std::nullopt;
@@ -64,12 +64,12 @@ class Unsaid {
       const auto* arrived = std::get_if<wire::GradientArrived>(&each.body);
       return arrived != nullptr && arrived->worker.node == node;
     };
-    std::erase_if(unsaid_, is_its);
+    std::erase_if(uncommitted_, is_its);
     std::erase_if(said_, is_its);
   }
-  std::vector<wire::Message> take() { return std::exchange(unsaid_, {}); }
+  std::vector<wire::Message> take() { return std::exchange(uncommitted_, {}); }
   // Of both kinds: for tests.
-  std::size_t size() const { return unsaid_.size() + said_.size(); }
+  std::size_t size() const { return uncommitted_.size() + said_.size(); }
 
  private:
   static bool counts(const wire::Body& body) {
@@ -105,8 +105,8 @@ class Unsaid {
     return BothSaved{*own, std::get<wire::Saved>(there.body)};
   }
 
-  std::vector<wire::Message> unsaid_;  // by the one that serves, in order
-  std::vector<wire::Message> said_;    // by it, and the follower has not come to it yet
+  std::vector<wire::Message> uncommitted_;  // by the one that serves, in order
+  std::vector<wire::Message> said_;         // by it, and the follower has not come to it yet
 };
 
 }  // namespace paceline::server

@@ -1,5 +1,5 @@
-// Foreseeing a decision and preparing it, some blocks at a time. Applying it: next_state_apply.cc.
-#include "server/store/next_state.h"
+// Foreseeing a decision and preparing it, some blocks at a time. Applying it: speculative_apply_fold.cc.
+#include "server/store/speculative_apply.h"
 
 #include <algorithm>
 #include <numeric>
@@ -21,7 +21,7 @@ bool can_be_prepared(const ShardSettings& settings) {
 
 }  // namespace
 
-NextState::NextState(const ShardSettings& settings, std::int64_t size, const BlockPool& pool)
+SpeculativeApply::SpeculativeApply(const ShardSettings& settings, std::int64_t size, const BlockPool& pool)
     : mode_(settings.apply),
       combine_(settings.combine),
       turns_eager_(settings.turns_eager),
@@ -52,7 +52,7 @@ NextState::NextState(const ShardSettings& settings, std::int64_t size, const Blo
   if (settings.device != nullptr) device_.emplace(settings, size, pool);
 }
 
-void NextState::arrived(const wire::Push& push, std::int64_t floats) {
+void SpeculativeApply::arrived(const wire::Push& push, std::int64_t floats) {
   if (device_) return device_->arrived(push);
   if (guesses_) guess_.arrived({push.worker, push.clock}, push.offset, push.last);
   if (!prepares()) return;
@@ -65,7 +65,7 @@ void NextState::arrived(const wire::Push& push, std::int64_t floats) {
 }
 
 // They come with the last piece, and may be others than those with which some of it was taken.
-void NextState::learn_samples(const wire::Push& push) {
+void SpeculativeApply::learn_samples(const wire::Push& push) {
   const auto taken = std::find_if(taken_.begin(), taken_.end(), [&](const wire::Contribution& c) {
     return c.worker == push.worker && c.clock == push.clock;
   });
@@ -74,7 +74,7 @@ void NextState::learn_samples(const wire::Push& push) {
   looked_at_ = 0;
 }
 
-bool NextState::prepare_some(const BlockRange& now, Version version, GradientStore& gradients) {
+bool SpeculativeApply::prepare_some(const BlockRange& now, Version version, GradientStore& gradients) {
   if (device_) return device_->send_some(gradients);
   if (!may_prepare()) return false;
   if (mode_ == ApplyMode::kEager) follow_guess();
@@ -117,15 +117,15 @@ bool NextState::prepare_some(const BlockRange& now, Version version, GradientSto
 }
 
 // What was prepared of another gradient is given up, and every block looked at for the new one.
-void NextState::follow_guess() {
-  const std::optional<EagerGuess::Named> guess = guess_.next();
+void SpeculativeApply::follow_guess() {
+  const std::optional<NextGradientPredictor::Named> guess = guess_.next();
   if (guess == guessed_) return;
   guessed_ = guess;
   drop();
 }
 
 // The gradient that the decision is expected to take after `already` others; nullptr when it has not begun.
-Gradient* NextState::next(std::size_t already, Version version, GradientStore& gradients) const {
+Gradient* SpeculativeApply::next(std::size_t already, Version version, GradientStore& gradients) const {
   if (already < taken_.size()) return gradients.begun(taken_[already].worker, taken_[already].clock);
   if (mode_ == ApplyMode::kEager) {
     return already == 0 && guessed_ ? gradients.begun(guessed_->worker, guessed_->clock) : nullptr;
@@ -136,7 +136,7 @@ Gradient* NextState::next(std::size_t already, Version version, GradientStore& g
 
 // Whether block i can take the gradient that is next: that part of it is here, and its weight is known. It is
 // to take it then.
-bool NextState::can_take(std::int64_t i, const BlockRange& now, Version version, Gradient& gradient) {
+bool SpeculativeApply::can_take(std::int64_t i, const BlockRange& now, Version version, Gradient& gradient) {
   const std::size_t already = blocks_[static_cast<std::size_t>(i)].taken;
   const Range elements = now.elements(i);
   const Range arrived = gradient.arrived();
@@ -148,7 +148,7 @@ bool NextState::can_take(std::int64_t i, const BlockRange& now, Version version,
 
 // From now on `gradient` is the one that blocks take behind `already` others; false when its weight is not
 // known.
-bool NextState::expect(std::size_t already, Version version, const Gradient& gradient) {
+bool SpeculativeApply::expect(std::size_t already, Version version, const Gradient& gradient) {
   if (taken_.empty()) prepared_for_ = version;
   if (taken_.empty() && combine_ == CombineMode::kEach) {
     learning_rate_ = learning_rate(settings_, version, planned_versions_) * rate_scale_;
@@ -162,7 +162,7 @@ bool NextState::expect(std::size_t already, Version version, const Gradient& gra
 }
 
 // As the authority will count it (common/sync/actions.h), if it counts what the pushes say.
-std::int64_t NextState::staleness_expected(std::size_t already, const Gradient& gradient) const {
+std::int64_t SpeculativeApply::staleness_expected(std::size_t already, const Gradient& gradient) const {
   const std::int64_t missed =
       combine_ == CombineMode::kMean
           ? gradient.clock().value - gradient.computed_version().value
@@ -170,7 +170,7 @@ std::int64_t NextState::staleness_expected(std::size_t already, const Gradient& 
   return std::max<std::int64_t>(missed, 0);
 }
 
-void NextState::take(std::int64_t i, const BlockRange& now, Gradient& gradient) {
+void SpeculativeApply::take(std::int64_t i, const BlockRange& now, Gradient& gradient) {
   Block& block = blocks_[static_cast<std::size_t>(i)];
   const wire::Contribution& taken = taken_[block.taken];
   const float weight = weight_of(taken);
@@ -197,8 +197,8 @@ void NextState::take(std::int64_t i, const BlockRange& now, Gradient& gradient) 
   });
 }
 
-void NextState::prepare_whole(const Gradient& whole, const BlockRange& now, Version version,
-                              GradientStore& gradients) {
+void SpeculativeApply::prepare_whole(const Gradient& whole, const BlockRange& now, Version version,
+                                     GradientStore& gradients) {
   if (device_) return device_->send_whole(whole);
   if (!prepares()) return;
   if (mode_ == ApplyMode::kEager) follow_guess();
@@ -225,12 +225,12 @@ void NextState::prepare_whole(const Gradient& whole, const BlockRange& now, Vers
       [&](std::size_t, std::int64_t k) { take(unfinished_[static_cast<std::size_t>(k)], now, *gradient); });
 }
 
-void NextState::look_at_rest(Gradient& whole) {
+void SpeculativeApply::check_rest_finite(Gradient& whole) {
   const std::int64_t floats = whole.floats_not_looked_at();
   if (floats > 0) run(floats, whole.piece_count(), [&](std::size_t, std::int64_t k) { whole.look_at(k); });
 }
 
-void NextState::forget_missing(const GradientStore& gradients) {
+void SpeculativeApply::forget_missing(const GradientStore& gradients) {
   if (device_) return device_->forget_missing(gradients);
   if (guesses_) guess_.forget_missing(gradients);
   if (!prepares()) return;
@@ -241,7 +241,7 @@ void NextState::forget_missing(const GradientStore& gradients) {
   if (!here) drop();
 }
 
-Status NextState::restore(Revision revision, OptimizerImage optimizer, BlockRange mean_square) {
+Status SpeculativeApply::restore(Revision revision, OptimizerImage optimizer, BlockRange mean_square) {
   PACELINE_RETURN_IF_ERROR(compensation_.restore(std::move(mean_square)));
   PACELINE_RETURN_IF_ERROR(device_ ? device_->restore(std::move(optimizer))
                                    : optimizer_.restore(std::move(optimizer)));
@@ -249,16 +249,16 @@ Status NextState::restore(Revision revision, OptimizerImage optimizer, BlockRang
   return Status::ok();
 }
 
-void NextState::begin(const BlockRange& now) {
+void SpeculativeApply::begin(const BlockRange& now) {
   if (device_) device_->begin(now);
 }
 
-Result<OptimizerImage> NextState::optimizer() {
+Result<OptimizerImage> SpeculativeApply::optimizer() {
   if (device_) return device_->image();
   return optimizer_.image();
 }
 
-void NextState::drop() {
+void SpeculativeApply::drop() {
   for (Block& block : blocks_) block = Block();
   taken_.clear();
   dropped_ += std::exchange(prepared_, 0);

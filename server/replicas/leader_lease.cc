@@ -1,4 +1,4 @@
-#include "server/replicas/primacy.h"
+#include "server/replicas/leader_lease.h"
 
 #include <algorithm>
 #include <charconv>
@@ -20,19 +20,19 @@ constexpr int kPauses = 16;
 
 }  // namespace
 
-Primacy::Primacy(std::string prefix, Incarnation self, Start start, std::chrono::seconds lease)
+LeaderLease::LeaderLease(std::string prefix, Incarnation self, Start start, std::chrono::seconds lease)
     : prefix_(std::move(prefix)), self_(self), lease_time_(lease), start_(start), wanted_({self}) {
   PACELINE_ASSERT(lease >= std::chrono::seconds(1), std::to_string(lease.count()) + " s of lease");
 }
 
-EtcdRequest Primacy::ask(Asked what, Ticks now, EtcdRequest request) {
+EtcdRequest LeaderLease::ask(Asked what, Ticks now, EtcdRequest request) {
   awaits_ = what;
   asked_at_ = now;
   return request;
 }
 
 // One question at a time: an answer that is late then never meets a question that was asked after it.
-std::optional<EtcdRequest> Primacy::next(Ticks now) {
+std::optional<EtcdRequest> LeaderLease::next(Ticks now) {
   if (awaits_ || now < due_) return std::nullopt;
   if (resigning_) {
     if (!lease_) return std::nullopt;
@@ -61,16 +61,16 @@ std::optional<EtcdRequest> Primacy::next(Ticks now) {
   return std::nullopt;
 }
 
-bool Primacy::may_take_over() const {
+bool LeaderLease::may_take_over() const {
   if (serves_ || refused_) return false;
   return start_ != Start::kFollows || record_->complete.contains(self_);
 }
 
-Txn Primacy::look() const { return {{}, {}, {primary_key(), record_key()}}; }
+Txn LeaderLease::look() const { return {{}, {}, {primary_key(), record_key()}}; }
 
 // What etcd has must be what was read: nobody primary, and the record as it was. Who was complete is so until
 // this one acknowledges something, which may never come: then another one of them can still take over.
-Txn Primacy::take_over() const {
+Txn LeaderLease::take_over() const {
   Txn txn = look();
   PACELINE_ASSERT(lease_->id != 0, "a key under no lease, which would stay for ever");
   Record record{record_->term + 1, start_ == Start::kFollows ? record_->complete : Members(), 0};
@@ -83,7 +83,7 @@ Txn Primacy::take_over() const {
 
 // As the primary that it was when it asked, or not at all: a change that is late must not leave out who is to
 // take over.
-Txn Primacy::change() const {
+Txn LeaderLease::change() const {
   Txn txn = look();
   txn.compares = {{primary_key(), Txn::Of::kCreated, created_},
                   {record_key(), Txn::Of::kModified, record_->modified}};
@@ -91,7 +91,7 @@ Txn Primacy::change() const {
   return txn;
 }
 
-void Primacy::answered(const Result<EtcdAnswer>& answer, Ticks now) {
+void LeaderLease::answered(const Result<EtcdAnswer>& answer, Ticks now) {
   PACELINE_ASSERT(awaits_.has_value(), "an answer that was not asked for");
   due_ = now;
   if (!answer.is_ok()) return failed(answer.status(), now);
@@ -112,7 +112,7 @@ void Primacy::answered(const Result<EtcdAnswer>& answer, Ticks now) {
 // renewal only lengthens one. What a transaction has done is looked at. One that is still under way compares
 // first, so it can do nothing more behind the next one that succeeds. A lease that was not given back ends,
 // too.
-void Primacy::failed(const Status& why, Ticks now) {
+void LeaderLease::failed(const Status& why, Ticks now) {
   fault_ = why.message();
   const Asked what = *std::exchange(awaits_, std::nullopt);
   if (what == Asked::kTakeOver || what == Asked::kChange) looks_again_ = true;
@@ -120,28 +120,30 @@ void Primacy::failed(const Status& why, Ticks now) {
   due_ = not_before_ = now + lease_time_ / kPauses;
 }
 
-void Primacy::on(const LeaseGranted& granted, Ticks) {
+void LeaderLease::on(const LeaseGranted& granted, Ticks) {
   lease_ = Lease{granted.lease, {}, {}};
   renewed(granted.ttl);
   looks_again_ = true;
 }
 
-void Primacy::on(const LeaseKept& kept, Ticks) { kept.ttl.count() > 0 ? renewed(kept.ttl) : lost_lease(); }
+void LeaderLease::on(const LeaseKept& kept, Ticks) {
+  kept.ttl.count() > 0 ? renewed(kept.ttl) : lost_lease();
+}
 
 // By the clock of when it was asked for: etcd has counted from later.
-void Primacy::renewed(std::chrono::seconds ttl) {
+void LeaderLease::renewed(std::chrono::seconds ttl) {
   const std::chrono::nanoseconds whole = ttl;
   lease_->acts_until = asked_at_ + (whole - whole / kMargin);
   lease_->renew_at = asked_at_ + whole / kRenewals;
 }
 
-void Primacy::lost_lease() {
+void LeaderLease::lost_lease() {
   lease_.reset();
   primary_ = false;
   looks_again_ = true;
 }
 
-void Primacy::on(const TxnDone& done, Ticks now) {
+void LeaderLease::on(const TxnDone& done, Ticks now) {
   const bool sound = done.read.size() == 2;
   Result<Record> record =
       sound ? record_of(done.read[1]) : Result<Record>(data_loss("got another number of keys"));
@@ -178,7 +180,7 @@ void Primacy::on(const TxnDone& done, Ticks now) {
   if (!serves_ && others && !record_->complete.contains(self_)) refused_ = true;
 }
 
-bool Primacy::set_complete(Members members) {
+bool LeaderLease::set_complete(Members members) {
   PACELINE_ASSERT(members.contains(self_), "a primary that is not complete");
   if (!is_primary()) return false;
   if (members == wanted_) return true;
@@ -188,21 +190,21 @@ bool Primacy::set_complete(Members members) {
 }
 
 // What is to be written counts at once, since it may be there at any time from then on.
-Primacy::Members Primacy::must_hold() const {
+LeaderLease::Members LeaderLease::must_hold() const {
   Members all = wanted_;
   if (record_) all.insert(record_->complete.begin(), record_->complete.end());
   all.insert(unheard_.begin(), unheard_.end());
   return all;
 }
 
-void Primacy::resign(Leave leave) {
+void LeaderLease::resign(Leave leave) {
   resigning_ = true;
   concludes_ = leave != Leave::kForNow && primary_;
   if (concludes_) wanted_ = leave == Leave::kHandsOver ? Members{self_} : Members();
   due_ = not_before_;
 }
 
-std::string Primacy::describe(Ticks now) const {
+std::string LeaderLease::describe(Ticks now) const {
   if (acts(now)) return "primary of term " + std::to_string(term_);
   const std::string why = fault_.empty() ? "" : ": " + fault_;
   if (refused_) {
@@ -219,13 +221,13 @@ std::string Primacy::describe(Ticks now) const {
 }
 
 // "3: 00000000000000a1 00000000000000b2"
-std::string Primacy::text_of(const Record& record) {
+std::string LeaderLease::text_of(const Record& record) {
   std::string text = std::to_string(record.term) + ":";
   for (const Incarnation member : record.complete) text += " " + hex(member);
   return text;
 }
 
-Result<Primacy::Record> Primacy::record_of(const std::optional<EtcdKey>& key) {
+Result<LeaderLease::Record> LeaderLease::record_of(const std::optional<EtcdKey>& key) {
   Record record;
   if (!key) return record;
   record.modified = key->modified;

@@ -11,7 +11,7 @@
 
 namespace paceline::test {
 
-struct Comers {
+struct LateJoins {
   std::vector<std::uint32_t> come;       // nodes, in this order
   std::vector<std::uint32_t> stay_away;  // who were there, and are lost
   bool somebody_was_lost = false;        // when it was saved
@@ -19,8 +19,8 @@ struct Comers {
 
 // `nodes`: all of them, in some order. `losses`: who was there may stay away. chance(n): true once in n.
 template <typename Chance>
-Comers draw_comers(const sync::EngineConfig& config, const sync::EngineState& state,
-                   const std::vector<std::uint32_t>& nodes, bool losses, Chance&& chance) {
+LateJoins draw_comers(const sync::EngineConfig& config, const sync::EngineState& state,
+                      const std::vector<std::uint32_t>& nodes, bool losses, Chance&& chance) {
   const auto was_there = [&](std::uint32_t node) {
     bool there = false;
     for (std::uint32_t t = 0; t < config.cluster.threads_per_node; ++t) {
@@ -28,7 +28,7 @@ Comers draw_comers(const sync::EngineConfig& config, const sync::EngineState& st
     }
     return there;
   };
-  Comers comers;
+  LateJoins comers;
   for (const std::uint32_t node : nodes) {
     const bool there = was_there(node);
     comers.somebody_was_lost = comers.somebody_was_lost || !there;

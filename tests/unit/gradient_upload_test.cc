@@ -1,6 +1,6 @@
 // A worker's gradient on its way to a fake exchange: what leaves while the rest is computed or looked at, who
 // looks for what is not finite, and what is taken back.
-#include "worker/train/leaving_gradient.h"
+#include "worker/train/gradient_upload.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -37,11 +37,11 @@ TEST_CASE("a gradient that is not finite is reported, not pushed, and not applie
 TEST_CASE(
     "where the run would end the servers look alone, and what is skipped or encoded the worker looks at, "
     "too") {
-  CHECK_FALSE(worker_looks(OnNan::kStop, Encoding::kFp32));
-  CHECK(worker_looks(OnNan::kStop, Encoding::kBf16));
-  CHECK(worker_looks(OnNan::kStop, Encoding::kTopK));
-  CHECK(worker_looks(OnNan::kStop, Encoding::kInt8));
-  CHECK(worker_looks(OnNan::kSkip, Encoding::kFp32));
+  CHECK_FALSE(worker_checks_finite(OnNan::kStop, Encoding::kFp32));
+  CHECK(worker_checks_finite(OnNan::kStop, Encoding::kBf16));
+  CHECK(worker_checks_finite(OnNan::kStop, Encoding::kTopK));
+  CHECK(worker_checks_finite(OnNan::kStop, Encoding::kInt8));
+  CHECK(worker_checks_finite(OnNan::kSkip, Encoding::kFp32));
 }
 
 TEST_CASE("a gradient that the servers look at leaves as it is; one without a loss does not, and says why") {

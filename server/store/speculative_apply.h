@@ -6,7 +6,7 @@
 //
 // Which gradients the next decision takes, and in which order, is known before it is taken, as long as nobody
 // dies: under `versioned` those of the current version's clock in worker order, under `eager` the one that
-// store/eager_guess.h names. So a block of the next state takes the predicted gradients in the predicted
+// store/next_gradient_predictor.h names. So a block of the next state takes the predicted gradients in the predicted
 // order, each as soon as that part of it is here. Nobody sees these blocks. The decision says what is right.
 // If it begins with what was prepared, the rest is done and the blocks take the place of the current ones.
 // Else they are dropped, and the decision is applied from the start, out of the gradients, which are held
@@ -33,7 +33,7 @@
 // order (docs/SYNC.md, What is reproducible).
 //
 // Memory: prepared blocks are a second state beside the current one, so prepare_some() and
-// prepare_whole() must not be called while an older one is leaving (store/leaving.h), but on a device, which
+// prepare_whole() must not be called while an older one is leaving (store/reply_window.h), but on a device, which
 // holds what was sent there itself. Thread: one at a time
 // (the server's loop); whatever goes over blocks has helpers.
 #pragma once
@@ -56,16 +56,16 @@
 #include "server/store/apply_pool.h"
 #include "server/store/backups.h"
 #include "server/store/device_apply.h"
-#include "server/store/eager_guess.h"
 #include "server/store/gradient_store.h"
+#include "server/store/next_gradient_predictor.h"
 #include "server/store/shard_settings.h"
 
 namespace paceline::server {
 
-class NextState {
+class SpeculativeApply {
  public:
   // For a range of `size` floats whose blocks are of `pool`.
-  NextState(const ShardSettings& settings, std::int64_t size, const BlockPool& pool);
+  SpeculativeApply(const ShardSettings& settings, std::int64_t size, const BlockPool& pool);
 
   // A piece of `floats` floats of some gradient has come.
   void arrived(const wire::Push& push, std::int64_t floats);
@@ -85,7 +85,7 @@ class NextState {
   // what nobody has looked at (store/gradient.h) is looked at and applied in one pass over memory.
   void prepare_whole(const Gradient& whole, const BlockRange& now, Version version, GradientStore& gradients);
   // Looks at what nobody has looked at of a whole gradient, with several threads.
-  void look_at_rest(Gradient& whole);
+  void check_rest_finite(Gradient& whole);
 
   // Some gradients have been forgotten: what was taken of them is dropped.
   void forget_missing(const GradientStore& gradients);
@@ -158,7 +158,7 @@ class NextState {
   void make_mean(std::int64_t i, std::span<float> sum, const wire::ApplyDecision& decision, float share,
                  const GradientStore& gradients);
   void measure(const BlockRange& now);
-  void foresee(const wire::ApplyDecision& decision);
+  void predict(const wire::ApplyDecision& decision);
   void turn_eager();
   bool prepares() const {
     return may_be_prepared_ && (combine_ == CombineMode::kMean || settings_.kind == OptimizerKind::kSgd);
@@ -194,15 +194,15 @@ class NextState {
   // since what is expected next has changed.
   std::deque<std::int64_t> candidates_;
   std::int64_t looked_at_ = 0;
-  std::vector<wire::Contribution> taken_;     // in order; each block has taken some first ones of these
-  Version prepared_for_;                      // what is current while they are
-  Revision revision_;                         // after the last decision
-  double rate_scale_;                         // of that decision, or of the first
-  double learning_rate_ = 0.0;                // with which taken_ are applied
-  EagerGuess guess_;                          // where it is or turns eager: what the next decision takes
-  std::optional<EagerGuess::Named> guessed_;  // the guess that taken_ follows
-  std::vector<std::uint32_t> expected_;       // versioned: the ranks whose gradients the next decision takes
-  std::vector<std::int64_t> last_samples_;    // by rank: of its last gradient that was applied; 0: unknown
+  std::vector<wire::Contribution> taken_;  // in order; each block has taken some first ones of these
+  Version prepared_for_;                   // what is current while they are
+  Revision revision_;                      // after the last decision
+  double rate_scale_;                      // of that decision, or of the first
+  double learning_rate_ = 0.0;             // with which taken_ are applied
+  NextGradientPredictor guess_;            // where it is or turns eager: what the next decision takes
+  std::optional<NextGradientPredictor::Named> guessed_;  // the guess that taken_ follows
+  std::vector<std::uint32_t> expected_;     // versioned: the ranks whose gradients the next decision takes
+  std::vector<std::int64_t> last_samples_;  // by rank: of its last gradient that was applied; 0: unknown
 };
 
 }  // namespace paceline::server

@@ -3,7 +3,7 @@
 //
 // The servers look at every float for NaN and infinity in the pass that applies it, and nothing of a gradient
 // that has one is ever seen. Where that ends the run, it is enough. Where the worker looks as well
-// (worker_looks()), each float once, it does so before it hands a part over; what is left at the end leaves
+// (worker_checks_finite()), each float once, it does so before it hands a part over; what is left at the end leaves
 // part by part, while the next one is looked at. At the first that is not finite that ends, and what has left
 // is taken back.
 //
@@ -25,12 +25,12 @@ namespace paceline {
 
 // Whether a worker looks, too: where it goes on with its own parameters behind a gradient that is not finite
 // (on_nan: skip), and where it passes over the floats to encode them anyway, part by part.
-bool worker_looks(OnNan on_nan, Encoding gradients);
+bool worker_checks_finite(OnNan on_nan, Encoding gradients);
 
-class LeavingGradient {
+class GradientUpload {
  public:
-  // `gradient.values` is being computed into; its samples are not known yet. `looks`: worker_looks().
-  LeavingGradient(Exchange& exchange, Contribution gradient, bool looks);
+  // `gradient.values` is being computed into; its samples are not known yet. `looks`: worker_checks_finite().
+  GradientUpload(Exchange& exchange, Contribution gradient, bool looks);
 
   // The task's word (common/task/task.h): elements [begin, the end) are final.
   void final_from(std::int64_t begin);

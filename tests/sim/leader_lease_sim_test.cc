@@ -1,4 +1,4 @@
-// Primacy under faults: several replicas, an etcd, and between them a network that delays, loses and cuts;
+// LeaderLease under faults: several replicas, an etcd, and between them a network that delays, loses and cuts;
 // processes that stand still and die; clocks that run differently. From one seed. Checked all the time,
 // independently of what a replica thinks of itself:
 //
@@ -19,7 +19,7 @@
 #include <variant>
 
 #include "common/random.h"
-#include "server/replicas/primacy.h"
+#include "server/replicas/leader_lease.h"
 #include "tests/sim/kept_seeds.h"
 #include "tests/sim/run_seeds.h"
 #include "tests/unit/etcd_model.h"
@@ -39,21 +39,21 @@ struct World {
 };
 
 struct Replica {
-  Replica(Primacy::Incarnation self, Primacy::Start start, double rate, std::size_t place)
+  Replica(LeaderLease::Incarnation self, LeaderLease::Start start, double rate, std::size_t place)
       : incarnation(self),
-        begins(start == Primacy::Start::kBegins),
-        primacy("run/shard-0", self, start, kSimLease),
+        begins(start == LeaderLease::Start::kBegins),
+        leader_lease("run/shard-0", self, start, kSimLease),
         clock_rate(rate),
         machine(place) {}
 
-  Primacy::Incarnation incarnation;
+  LeaderLease::Incarnation incarnation;
   bool begins;  // it follows nobody
-  Primacy primacy;
+  LeaderLease leader_lease;
   double clock_rate;
   std::size_t machine;
   std::set<int> log;
-  Primacy::Incarnation follows = 0;  // whose log it has, all of it
-  int all_until = 0;                 // a primary's: that far it has acknowledged all
+  LeaderLease::Incarnation follows = 0;  // whose log it has, all of it
+  int all_until = 0;                     // a primary's: that far it has acknowledged all
   Ticks stands_until{};
   Ticks patience_until{};  // local: of what it has asked
   std::int64_t question = 0;
@@ -65,8 +65,8 @@ class Sim {
  public:
   Sim(std::uint64_t seed, World world) : world_(world), random_(seed, Stream::kTest) {
     etcd_rate_ = rate();
-    start(0, Primacy::Start::kBegins);
-    start(1, Primacy::Start::kFollows);
+    start(0, LeaderLease::Start::kBegins);
+    start(1, LeaderLease::Start::kFollows);
   }
 
   // Faults for a while, then none.
@@ -90,7 +90,7 @@ class Sim {
 
  private:
   struct Message {
-    Primacy::Incarnation replica;
+    LeaderLease::Incarnation replica;
     std::int64_t question;
     std::variant<EtcdRequest, Result<EtcdAnswer>> says;  // on its way there, or back
   };
@@ -108,7 +108,7 @@ class Sim {
   bool runs(const Replica& replica) const { return now_ >= replica.stands_until; }
   bool reach_each_other() const { return now_ >= cut_from_each_other_; }
 
-  void start(std::size_t machine, Primacy::Start how) {
+  void start(std::size_t machine, LeaderLease::Start how) {
     machines_[machine] = std::make_unique<Replica>(++last_incarnation_, how, rate(), machine);
   }
 
@@ -118,8 +118,8 @@ class Sim {
       deliver();
       for (auto& replica : machines_) {
         if (replica && runs(*replica)) live(*replica);
-        const bool ends =
-            replica && (replica->primacy.is_refused() || (replica->resigns && replica->primacy.resigned()));
+        const bool ends = replica && (replica->leader_lease.is_refused() ||
+                                      (replica->resigns && replica->leader_lease.resigned()));
         if (ends) replica.reset();
         check();
       }
@@ -135,7 +135,7 @@ class Sim {
     if (one && chance(0.0004)) one.reset();
     if (!one && chance(0.02))
       start(static_cast<std::size_t>(&one - machines_.data()),
-            chance(0.3) ? Primacy::Start::kBegins : Primacy::Start::kFollows);
+            chance(0.3) ? LeaderLease::Start::kBegins : LeaderLease::Start::kFollows);
     if (one && chance(0.0004)) one->resigns = true;
   }
 
@@ -159,12 +159,12 @@ class Sim {
         on_the_way_.emplace(replica->stands_until, std::move(message));  // in its socket
       } else if (replica != nullptr && replica->asked && replica->question == message.question) {
         replica->asked = false;
-        replica->primacy.answered(std::get<Result<EtcdAnswer>>(message.says), local(*replica));
+        replica->leader_lease.answered(std::get<Result<EtcdAnswer>>(message.says), local(*replica));
       }
     }
   }
 
-  Replica* find(Primacy::Incarnation incarnation) {
+  Replica* find(LeaderLease::Incarnation incarnation) {
     for (auto& replica : machines_) {
       if (replica && replica->incarnation == incarnation) return replica.get();
     }
@@ -173,26 +173,26 @@ class Sim {
 
   void live(Replica& replica) {
     const Ticks now = local(replica);
-    if (replica.resigns) replica.primacy.resign();
+    if (replica.resigns) replica.leader_lease.resign();
     if (replica.asked && now >= replica.patience_until) {
       replica.asked = false;
-      replica.primacy.answered(deadline_exceeded("no answer"), now);
+      replica.leader_lease.answered(deadline_exceeded("no answer"), now);
     }
-    if (auto request = replica.primacy.next(now)) {
+    if (auto request = replica.leader_lease.next(now)) {
       replica.asked = true;
-      replica.patience_until = now + replica.primacy.patience();
+      replica.patience_until = now + replica.leader_lease.patience();
       post({replica.incarnation, ++replica.question, *std::move(request)});
     }
-    if (replica.primacy.acts(now)) serve(replica, now);
+    if (replica.leader_lease.acts(now)) serve(replica, now);
   }
 
   // Another one that follows it has all that it has, and takes each number that comes; who serves takes none.
   void serve(Replica& primary, Ticks now) {
-    if (primary.primacy.term() != begun_[primary.incarnation]) begin(primary);
+    if (primary.leader_lease.term() != begun_[primary.incarnation]) begin(primary);
     primary.log.insert(++last_number_);
     Replica* const other = machines_[1 - primary.machine].get();
     const bool takes = other != nullptr && !other->begins && runs(*other) && reach_each_other() &&
-                       !other->primacy.is_primary();
+                       !other->leader_lease.is_primary();
     if (takes && std::exchange(other->follows, primary.incarnation) == primary.incarnation) {
       other->log.insert(last_number_);
     } else if (takes) {
@@ -200,23 +200,23 @@ class Sim {
     } else if (other != nullptr) {
       other->follows = 0;  // it misses this one
     }
-    Primacy::Members complete{primary.incarnation};
+    LeaderLease::Members complete{primary.incarnation};
     if (takes) complete.insert(other->incarnation);
-    primary.primacy.set_complete(complete);
-    for (const Primacy::Incarnation who : primary.primacy.must_hold()) {
+    primary.leader_lease.set_complete(complete);
+    for (const LeaderLease::Incarnation who : primary.leader_lease.must_hold()) {
       const bool has = who == primary.incarnation || (takes && who == other->incarnation);
       if (!has && world_.waits_for_all) return;
     }
-    if (!primary.primacy.acts(now)) return;
+    if (!primary.leader_lease.acts(now)) return;
     acknowledged.insert(primary.log.upper_bound(primary.all_until), primary.log.end());
     primary.all_until = last_number_;
   }
 
   void begin(Replica& primary) {
-    begun_[primary.incarnation] = primary.primacy.term();
+    begun_[primary.incarnation] = primary.leader_lease.term();
     primary.all_until = 0;
-    if (primary.primacy.term() <= last_term_) faults_found.insert("a term that is not the next");
-    last_term_ = primary.primacy.term();
+    if (primary.leader_lease.term() <= last_term_) faults_found.insert("a term that is not the next");
+    last_term_ = primary.leader_lease.term();
     ++terms;
     for (const int number : acknowledged) {
       if (!primary.log.contains(number)) faults_found.insert("what was acknowledged is lost");
@@ -225,7 +225,8 @@ class Sim {
 
   void check() {
     int act = 0;
-    for (const auto& replica : machines_) act += replica && replica->primacy.acts(local(*replica)) ? 1 : 0;
+    for (const auto& replica : machines_)
+      act += replica && replica->leader_lease.acts(local(*replica)) ? 1 : 0;
     if (act > 1) faults_found.insert("two act");
   }
 
@@ -253,8 +254,8 @@ class Sim {
   std::array<Ticks, 2> cut_from_etcd_{};
   Ticks cut_from_each_other_;
   Ticks etcd_away_until_;
-  Primacy::Incarnation last_incarnation_ = 0;
-  std::map<Primacy::Incarnation, std::uint64_t> begun_;
+  LeaderLease::Incarnation last_incarnation_ = 0;
+  std::map<LeaderLease::Incarnation, std::uint64_t> begun_;
   std::uint64_t last_term_ = 0;
   int last_number_ = 0;
 };

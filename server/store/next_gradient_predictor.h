@@ -1,6 +1,6 @@
 // Which gradient an eager decision takes next (one at a time, as soon as every shard has it whole;
 // docs/SYNC.md, Versions and revisions): guessed, so that it can be applied ahead of the decision
-// (store/next_state.h).
+// (store/speculative_apply.h).
 //
 // Decisions follow completion, so the guess is the gradient that has been whole for longest; while none is
 // whole, of the partial ones that which has most of itself here, once that is half. A worker that pushes
@@ -31,7 +31,7 @@
 
 namespace paceline::server {
 
-class EagerGuess {
+class NextGradientPredictor {
  public:
   struct Named {
     WorkerId worker;
@@ -40,7 +40,7 @@ class EagerGuess {
   };
 
   // Of gradients of `size` floats.
-  EagerGuess(Cluster cluster, std::int64_t size);
+  NextGradientPredictor(Cluster cluster, std::int64_t size);
 
   // The newest piece of this gradient, from `begin` on, has come; it is `whole` now.
   void arrived(Named gradient, std::int64_t begin, bool whole);
