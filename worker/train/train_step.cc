@@ -256,12 +256,14 @@ Status TrainStep::carry_out(const step::ApplyLocally&) {
 Status TrainStep::carry_out(const step::Contribute&) {
   t_.phases.enter(Phase::kPsApplyGrads);
   leaving_->push(metric_.samples);
+  t_.contributed += local_steps();
   return Status::ok();
 }
 
 Status TrainStep::carry_out(const step::Withdraw&) {
   t_.phases.enter(Phase::kPsApplyGrads);
   leaving_->withdraw();
+  t_.skipped += local_steps();
   if (t_.local) t_.local->steps.forget();
   return Status::ok();
 }

@@ -69,6 +69,8 @@ struct WorkerContext {
   WorkWatch* watch = nullptr;    // where it is seen what it is at; null: nowhere
 
   // What it has done so far, besides what `step` counts.
+  std::int64_t contributed = 0;  // mini-batches, of rounds all
+  std::int64_t skipped = 0;      // likewise
   std::int64_t overruns = 0;
   std::int64_t bytes_early = 0;  // of gradients, handed over while the rest was computed
 };

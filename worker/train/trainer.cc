@@ -6,9 +6,7 @@ namespace paceline {
 namespace {
 
 wire::WorkerReport report_of(const WorkerContext& t) {
-  const std::int64_t each = t.local ? t.local->count : 1;  // iterations of a round
-  return {t.worker,   t.phases.totals(), t.step.contributed() * each, t.step.skipped() * each,
-          t.overruns, t.bytes_early};
+  return {t.worker, t.phases.totals(), t.contributed, t.skipped, t.overruns, t.bytes_early};
 }
 
 }  // namespace
