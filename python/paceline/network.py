@@ -19,7 +19,7 @@ import numpy as np
 
 from paceline import _library
 from paceline._library import library
-from paceline.worker import Error, _check
+from paceline.worker import Error, check
 
 
 class Network:
@@ -37,7 +37,7 @@ class Network:
         self.input, self.batch_size = sizes, batch_size
         self._handle = ctypes.c_void_p()
         self._process = os.getpid()
-        _check(library.paceline_network_open(json.dumps(list(layers)).encode(), (ctypes.c_int64 * 3)(*sizes), batch_size, seed,
+        check(library.paceline_network_open(json.dumps(list(layers)).encode(), (ctypes.c_int64 * 3)(*sizes), batch_size, seed,
                                              ctypes.byref(self._handle)))
         self.floats = library.paceline_network_floats(self._handle)
         self.classes = library.paceline_network_classes(self._handle)
@@ -45,7 +45,7 @@ class Network:
     def initial(self) -> np.ndarray:
         """Its first parameters: float32 (floats,), the same for the same layers and seed."""
         parameters = np.empty(self.floats, np.float32)
-        _check(library.paceline_network_initialize(self.handle(), parameters.ctypes.data))
+        check(library.paceline_network_initialize(self.handle(), parameters.ctypes.data))
         return parameters
 
     def gradient(self, parameters: np.ndarray, samples: np.ndarray, labels: np.ndarray, gradient: np.ndarray,
@@ -56,7 +56,7 @@ class Network:
         if not gradient.flags.c_contiguous or gradient.dtype != np.float32 or gradient.size != self.floats:
             raise ValueError(f"gradient: got {gradient.dtype} {gradient.shape}, expected float32 ({self.floats},)")
         x, y, metric = self._mini_batch(samples, labels)
-        _check(library.paceline_network_gradient(self.handle(), self._checked(parameters).ctypes.data, x.ctypes.data, y.ctypes.data,
+        check(library.paceline_network_gradient(self.handle(), self._checked(parameters).ctypes.data, x.ctypes.data, y.ctypes.data,
                                                  len(y), position, gradient.ctypes.data, ctypes.byref(metric)))
         return metric.loss_sum / metric.samples, metric.correct
 
@@ -65,7 +65,7 @@ class Network:
         whole, parameters = _library.Metric(), self._checked(parameters)
         for begin in range(0, len(labels), self.batch_size):
             x, y, metric = self._mini_batch(samples[begin:begin + self.batch_size], labels[begin:begin + self.batch_size])
-            _check(library.paceline_network_evaluate(self.handle(), parameters.ctypes.data, x.ctypes.data, y.ctypes.data, len(y),
+            check(library.paceline_network_evaluate(self.handle(), parameters.ctypes.data, x.ctypes.data, y.ctypes.data, len(y),
                                                      ctypes.byref(metric)))
             whole.loss_sum += metric.loss_sum
             whole.correct += metric.correct

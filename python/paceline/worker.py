@@ -113,7 +113,7 @@ class Worker:
 
     def add_network(self, network: "paceline.network.Network") -> int:  # noqa: F821
         """Appends the tensors of a built-in network; returns where they begin, in floats."""
-        _check(library.paceline_add_network(self._open(), network.handle()))
+        check(library.paceline_add_network(self._open(), network.handle()))
         offset = self.floats
         self.floats += network.floats
         return offset

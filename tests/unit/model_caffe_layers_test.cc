@@ -41,7 +41,7 @@ struct Given {
   std::vector<Values> in;
   Values parameters;
   Values out_difference;
-  std::vector<std::uint8_t> labels;
+  std::vector<Label> labels;
   Mode mode = Mode::kTraining;
 };
 Passed pass_through(const Layer& layer, std::int64_t samples, const Given& given) {
@@ -242,7 +242,7 @@ TEST_CASE("losses_are_caffes") {
   const Values a = noise(kSamples * kSize, 6);
   const Values b = noise(kSamples * kSize, 7);
   const Values seeds(kSamples, 1.0 / kSamples);  // a weight of 1
-  const std::vector<std::uint8_t> labels = {0, 3, 1, 2, 1};
+  const std::vector<Label> labels = {0, 3, 1, 2, 1};
   const auto mean = [](const Values& of) { return std::accumulate(of.begin(), of.end(), 0.0) / kSamples; };
   const Shape shape{kSize, 1, 1};
 
@@ -314,7 +314,7 @@ TEST_CASE("losses_are_caffes") {
 TEST_CASE("ignored_labels_neither_count_nor_divide") {
   constexpr std::int64_t kSamples = 4;
   const Values scores = noise(kSamples * 3, 8);
-  const std::vector<std::uint8_t> labels = {2, 255, 0, 255};
+  const std::vector<Label> labels = {2, 255, 0, 255};
   const auto softmax = [&](LossDivisor divisor) {
     return pass_through(
         layer_of({.kind = LayerKind::kSoftmaxLoss, .ignore_label = 255, .divisor = divisor}, {3, 1, 1}),
@@ -341,7 +341,7 @@ TEST_CASE("ignored_labels_neither_count_nor_divide") {
 
 TEST_CASE("a_hit_is_a_label_among_the_k_largest_and_ties_go_to_the_first") {
   const Values scores = {5, 4, 3, /**/ 1, 1, 1, /**/ 0, 9, std::nan(""), /**/ 3, 2, 1};
-  const std::vector<std::uint8_t> labels = {1, 1, 1, 2};
+  const std::vector<Label> labels = {1, 1, 1, 2};
   const auto hits = [&](std::int64_t k) {
     const Layer layer = layer_of({.kind = LayerKind::kSoftmaxLoss, .top_k = k}, {3, 1, 1});
     return pass_through(layer, 4, {{scores}, {}, {}, labels, Mode::kEvaluation}).hits;

@@ -21,6 +21,10 @@
 // Not in a namespace without a name: paceline_data, which has one for the linker, holds them.
 namespace paceline {
 
+// More is a mistake, and would be found by memory that there is not.
+constexpr std::int64_t kSamplesMax = 1 << 20;
+constexpr std::int64_t kPositionMax = std::int64_t{1} << 60;
+
 class FreeBatches;
 
 // What a caller holds: its public part says where the rest is.
@@ -42,6 +46,8 @@ struct HeldBatch : paceline_batch {
 // Mini-batches that were given back, to be filled again. Thread: any.
 class FreeBatches {
  public:
+  FreeBatches() { free_.reserve(kKept); }  // so that giving back asks for no memory
+
   std::unique_ptr<HeldBatch> take() {
     const std::lock_guard lock(mutex_);
     if (free_.empty()) return std::make_unique<HeldBatch>();
@@ -50,12 +56,12 @@ class FreeBatches {
     return batch;
   }
   void give_back(std::unique_ptr<HeldBatch> batch) {
-    constexpr std::size_t kKept = 4;
     const std::lock_guard lock(mutex_);
     if (free_.size() < kKept) free_.push_back(std::move(batch));
   }
 
  private:
+  static constexpr std::size_t kKept = 4;
   std::mutex mutex_;
   std::vector<std::unique_ptr<HeldBatch>> free_;
 };
@@ -78,6 +84,7 @@ class Warnings {
   }
 
  private:
+  static constexpr std::size_t kKept = 4;
   std::mutex mutex_;
   std::deque<std::string> lines_;
 };
@@ -175,8 +182,10 @@ paceline_code paceline_data_train(paceline_data* data, std::int64_t position, st
                                   paceline_batch** batch) {
   return guarded([&]() -> Status {
     *batch = nullptr;
-    if (position < 0 || samples < 1) {
-      return out_of_range("paceline_data_train", position, samples, "at least one, from 0 or more on");
+    if (position < 0 || position > kPositionMax || samples < 1 || samples > kSamplesMax) {
+      return out_of_range(
+          "paceline_data_train", position, samples,
+          "1 to " + std::to_string(kSamplesMax) + ", from 0 to " + std::to_string(kPositionMax) + " on");
     }
     return hold(
         *data,
@@ -196,7 +205,7 @@ paceline_code paceline_data_test(paceline_data* data, std::int64_t first, std::i
                           "at least one, from one of " + std::to_string(data->test->size()) + " on");
     }
     const auto fill = [&](MiniBatch& into) {
-      return make_evaluation_batch(*data->test, first, samples, into);
+      return make_evaluation_batch(*data->test, first, std::min(samples, data->test->size() - first), into);
     };
     return hold(*data, fill, batch);
   });

@@ -218,9 +218,11 @@ Status add_network(paceline_worker& w, const paceline_network* network) {
     return failed_precondition("a network comes after the start: the layout of a run does not change");
   }
   if (network == nullptr) return invalid_argument("paceline_add_network: got no network, expected one");
+  Layout whole = w.layout;  // all of it, or nothing
   for (const Tensor& tensor : network->network->spec().layout.tensors()) {
-    PACELINE_RETURN_IF_ERROR(w.layout.add(tensor.name, tensor.shape, tensor.traits).status());
+    PACELINE_RETURN_IF_ERROR(whole.add(tensor.name, tensor.shape, tensor.traits).status());
   }
+  w.layout = std::move(whole);
   return Status::ok();
 }
 

@@ -32,7 +32,7 @@ Status open(const char* layers, const std::int64_t* input, std::int64_t batch_si
 
 // More than there may be is refused before it is looked at.
 std::span<const float> samples_of(const ForeignNetwork& network, const float* samples, std::int64_t count) {
-  return span_of(samples, std::min(count, kForeignBatchMax) * network.spec().input.size());
+  return span_of(samples, std::clamp<std::int64_t>(count, 0, kForeignBatchMax) * network.spec().input.size());
 }
 
 void write(const Metric& from, paceline_metric* to) { *to = {from.loss_sum, from.correct, from.samples}; }

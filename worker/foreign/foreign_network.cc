@@ -1,6 +1,7 @@
 #include "worker/foreign/foreign_network.h"
 
 #include <numeric>
+#include <thread>
 #include <utility>
 
 #include "common/config/layers.h"
@@ -43,7 +44,8 @@ Result<std::unique_ptr<ForeignNetwork>> ForeignNetwork::open(const std::string& 
   PACELINE_ASSIGN_OR_RETURN(const NetworkSpec looked_at, build_network(train, input, kAnyClasses));
   if (looked_at.classes < 2 || looked_at.classes > kClassesMax) {
     return invalid_argument("layers: the last gives " + std::to_string(looked_at.classes) +
-                            " numbers, expected 2 to " + std::to_string(kClassesMax) + ", one for each class");
+                            " numbers, expected 2 to " + std::to_string(kClassesMax) +
+                            ", one for each class");
   }
   PACELINE_ASSIGN_OR_RETURN(NetworkSpec spec, build_network(train, input, looked_at.classes));
   PACELINE_ASSIGN_OR_RETURN(auto backend, make_backend(Backend::kOnednn, spec, batch_size, seed));
@@ -57,6 +59,9 @@ void ForeignNetwork::initialize(std::span<float> parameters) const {
 
 Result<Batch> ForeignNetwork::batch(std::span<const float> samples, std::span<const std::int64_t> labels,
                                     std::int64_t position) {
+  if (std::this_thread::get_id() != made_by_) {
+    return failed_precondition("a network belongs to the thread that made it, got a call of another one");
+  }
   if (labels.empty() || std::ssize(labels) > batch_size_) {  // before any of them is read
     return invalid_argument("mini-batch of " + std::to_string(labels.size()) + " samples, expected 1 to " +
                             std::to_string(batch_size_));

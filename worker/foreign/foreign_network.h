@@ -9,6 +9,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "common/label.h"
@@ -52,7 +53,8 @@ class ForeignNetwork {
   std::unique_ptr<NetworkBackend> backend_;
   std::int64_t batch_size_;
   std::uint64_t seed_;
-  std::vector<Label> labels_;  // of the batch that is computed
+  const std::thread::id made_by_ = std::this_thread::get_id();
+  std::vector<Label> labels_;         // of the batch that is computed
   std::vector<std::int64_t> ids_;     // likewise
   std::vector<std::int64_t> epochs_;  // likewise
 };

@@ -21,7 +21,7 @@ from paceline.spark import columns
 # Beside the columns, until they are counted: which partition a row lay in.
 _PARTITION = "paceline partition"
 # Whole numbers of more values than these are no labels.
-LABELS_MAX = 256
+LABELS_MAX = 1 << 16
 _LACKS_SAID = 5
 
 

@@ -26,9 +26,9 @@ struct ReferencePass {
   std::span<const double> parameters;  // the whole vector
   std::span<double> gradient;          // the whole vector; layers add theirs. Empty in a forward pass
   void (*keep)(std::span<double>);     // rounds values to what they are kept as between layers
+  std::int64_t* hits = nullptr;        // where a loss adds those that it counts; null: nowhere
   NormGroup* norm_group =
       nullptr;  // whose values a batch_norm goes by in training; null: this mini-batch's alone
-  std::int64_t* hits = nullptr;        // where a loss adds those that it counts; null: nowhere
 };
 
 // Thread: one. A layer may keep from forward() what backward() of the same mini-batch needs.
