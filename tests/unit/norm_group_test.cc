@@ -72,7 +72,12 @@ TEST_CASE("parts_of_a_group_have_the_gradient_of_one_worker_with_the_whole_mini_
                               std::vector<std::int64_t>{2, 2, 2, 2});
   const Backend kind = GENERATE(Backend::kReference, Backend::kOnednn);
   const std::int64_t samples = std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
-  for (const auto& layers : normalised_networks(6, 4)) {
+  auto networks = normalised_networks(6, 4);
+  LayerConfig caffes = batch_norm();
+  caffes.affine = false;
+  caffes.debias = true;
+  networks.push_back({conv_without_bias(6, 3), caffes, relu(), dense(10)});
+  for (const auto& layers : networks) {
     const NetworkSpec network = network_of(layers, {3, 8, 8}, 10);
     REQUIRE(network.mixes_samples());
     const RandomBatch batch(network, samples, 3);

@@ -14,6 +14,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <condition_variable>
+#include <exception>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -154,7 +155,12 @@ void BatchQueue::State::make(Slot& slot, std::unique_lock<std::mutex>& lock) {
   slot.state = SlotState::kMaking;
   const BatchPart part = slot.part;
   lock.unlock();
-  Status made = core->maker->make(part, slot.batch);
+  Status made;
+  try {
+    made = core->maker->make(part, slot.batch);
+  } catch (const std::exception& e) {  // no memory for so many samples
+    made = resource_exhausted("mini-batch of samples " + to_string(part) + ": " + e.what());
+  }
   lock.lock();
   slot.made = std::move(made);
   slot.state = SlotState::kReady;

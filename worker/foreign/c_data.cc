@@ -84,7 +84,6 @@ class Warnings {
   }
 
  private:
-  static constexpr std::size_t kKept = 4;
   std::mutex mutex_;
   std::deque<std::string> lines_;
 };

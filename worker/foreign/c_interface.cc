@@ -58,6 +58,10 @@ Status check_foreign(const RunConfig& config) {
     return invalid_argument("train.batch_norm_group: a training loop brings its own layers, got " +
                             std::to_string(config.train.batch_norm_group) + ", expected 1");
   }
+  if (config.train.clip_gradients) {
+    return invalid_argument(
+        "train.clip_gradients: a training loop clips by itself, got a norm, expected null");
+  }
   if (config.train.accumulate != 1) {
     return invalid_argument("train.accumulate: a training loop computes its mini-batches itself, got " +
                             std::to_string(config.train.accumulate) + ", expected 1");

@@ -75,10 +75,11 @@ class BatchNorm final : public OnednnLayer {
                         {DNNL_ARG_DIFF_SRC, read}};
     const memory gamma = gradient(program, layer_.weight);
     const memory beta = gradient(program, layer_.bias);
-    arguments.insert({{DNNL_ARG_SCALE, scale(program)},
-                      {DNNL_ARG_SHIFT, shift(program)},  // not read; version 2.6 refuses to execute without it
-                      {DNNL_ARG_DIFF_SCALE, gamma},
-                      {DNNL_ARG_DIFF_SHIFT, beta}});
+    arguments.insert(
+        {{DNNL_ARG_SCALE, scale(program)},
+         {DNNL_ARG_SHIFT, shift(program)},  // not read; version 2.6 refuses to execute without it
+         {DNNL_ARG_DIFF_SCALE, gamma},
+         {DNNL_ARG_DIFF_SHIFT, beta}});
     if (workspace_) arguments.emplace(DNNL_ARG_WORKSPACE, *workspace_);
     program.append<Backward>(Pass::kBackward, backward, std::move(arguments));
     if (group_ != nullptr) correct(program, read, beta, gamma);
@@ -199,6 +200,10 @@ class BatchNorm final : public OnednnLayer {
 
   // To where the buffers are in the gradient; the variance without its bias.
   void tell_statistics(Program& program) const {
+    if (layer_.running_weight.size > 0) {
+      const memory weight = program.gradient(layer_.running_weight, {1});
+      program.append_loop(Pass::kBackward, [weight] { *floats_of(weight) = 1.0F; });
+    }
     if (group_ != nullptr) return tell_statistics_of_group(program);
     program.append_reorder(Pass::kBackward, mean_, program.gradient(layer_.running_mean, channels_));
     const Dims in = source_.get_desc().dims();
@@ -210,9 +215,6 @@ class BatchNorm final : public OnednnLayer {
     program.append<dnnl::eltwise_forward>(
         Pass::kBackward, scale,
         {{DNNL_ARG_SRC, variance_}, {DNNL_ARG_DST, program.gradient(layer_.running_variance, channels_)}});
-    if (layer_.running_weight.size == 0) return;
-    const memory weight = program.gradient(layer_.running_weight, {1});
-    program.append_loop(Pass::kBackward, [weight] { *floats_of(weight) = 1.0F; });
   }
 
   void tell_statistics_of_group(Program& program) const {
