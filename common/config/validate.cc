@@ -132,7 +132,7 @@ void check_layers(Validator& validator, const RunConfig& c, const NetworkSpec& n
                       std::string("staleness: ") + name_of(train.optimizer.staleness),
                       "staleness: none, or a network without batch_norm");
   validator.refuse_if(train.batch_norm_group > 1 && !network.mixes_samples(),
-                      {"train.batch_norm_group", "train.model"}, "a network without batch_norm",
+                      {"train.model", "train.batch_norm_group"}, "a network without batch_norm",
                       std::to_string(train.batch_norm_group), "1");
   validator.refuse_if(train.clip_gradients && train.device == Device::kCuda,
                       {"train.clip_gradients", "train.device"}, "gradients stay on a GPU",

@@ -23,7 +23,8 @@ BatchLimits batch_limits(const RunConfig& config) {
   const std::int64_t equal = config.train.round_samples();
   const std::int64_t iterations = iterations_max(config);
   constexpr std::int64_t kMax = std::numeric_limits<std::int64_t>::max();
-  BatchLimits limits{equal, equal, iterations > kMax / equal ? kMax : iterations * equal};
+  BatchLimits limits{
+      .least = equal, .most = equal, .end = iterations > kMax / equal ? kMax : iterations * equal};
   if (config.exchange.kind == ExchangeKind::kAllreduce) limits.counted_for = "exchange.kind: allreduce";
   if (config.train.sizing() == BatchSizing::kEqual) return limits;
   const bool of_rounds = config.train.local_balance != BatchSizing::kEqual;
