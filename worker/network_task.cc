@@ -54,7 +54,7 @@ class NetworkTrainer final : public Task {
     if (norm_group_ != nullptr) norm_group_->begin(step.clock);
     const bool comes = std::exchange(predicted_, std::nullopt) == step.batch;
     if (!comes && backend_ != nullptr) PACELINE_RETURN_IF_ERROR(backend_->forget());
-    PACELINE_ASSIGN_OR_RETURN(batch_, queue_.next(step.batch, {step.local_step, step.local_steps}));
+    PACELINE_ASSIGN_OR_RETURN(batch_, queue_.next(step.batch, InRow{step.local_step, step.local_steps}));
     backend_ = nullptr;  // which of() may end
     PACELINE_ASSIGN_OR_RETURN(backend_, backends_.of(step.batch.samples));
     return Status::ok();

@@ -99,9 +99,10 @@ TEST_CASE("a_group_of_nodes_has_the_batch_norm_of_one_node_with_all_their_sample
   group.train.batch_norm_group = 2;
   one.train.batch_size = 2 * group.train.batch_size;
   const auto whole = run_stages(one);
-  CHECK(apart(run_stages(group), whole) < 1e-5);
+  const double together = apart(run_stages(group), whole);
+  CHECK(together < 1e-4);  // a gradient's 1e-6, after twenty steps with momentum
   group.train.batch_norm_group = 1;
-  CHECK(apart(run_stages(group), whole) > 1e-4);  // so it is the group that does it
+  CHECK(apart(run_stages(group), whole) > 10.0 * together);  // so it is the group that does it
 }
 
 namespace {

@@ -172,7 +172,7 @@ TEST_CASE("a_row_may_be_longer_or_shorter_than_the_one_before") {
     for (std::int64_t place = 0; place < of; ++place) {
       const BatchPart part{round * 24 + place * 4, 4};
       const LoaderCounts before = queue.counts();
-      const auto batch = queue.next(part, {place, of});
+      const auto batch = queue.next(part, InRow{place, of});
       REQUIRE(batch.is_ok());
       REQUIRE(is_part(**batch, *maker, part));
       made_by_itself += queue.counts().on_demand - before.on_demand;

@@ -64,7 +64,7 @@ struct TrainFixture {
   bool pulls_ahead = true;
   bool applies_locally = true;
   bool looks = true;
-  BatchLimits batches{1, 4, 1000};
+  BatchLimits batches{.least = 1, .most = 4, .end = 1000};
   std::unique_ptr<CacheVectors> vectors;  // the thread cache's; null: the host's
 
  private:

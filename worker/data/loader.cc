@@ -69,13 +69,14 @@ struct BatchQueue::State : std::enable_shared_from_this<BatchQueue::State> {
   };
 
   State(std::shared_ptr<LoaderCore> loader, const Prediction& prediction, std::uint32_t prefetch)
-      : core(std::move(loader)), stride(prediction.stride) {
+      : core(std::move(loader)), stride(prediction.stride), predicted(prediction) {
     const std::size_t count = std::size_t{prefetch} + 1;
     slots.reserve(count);
     while (slots.size() < count) slots.emplace_back(core->image_memory());
   }
 
   Slot* find(const BatchPart& part);
+  InRow row_of(const BatchPart& part) const;
   bool is_planned(const Slot& slot, const Place& from) const;
   Slot* reusable(const Place& from);
   void plan(const Place& from);
@@ -85,6 +86,7 @@ struct BatchQueue::State : std::enable_shared_from_this<BatchQueue::State> {
 
   const std::shared_ptr<LoaderCore> core;
   const std::int64_t stride;
+  const Prediction predicted;
   std::vector<Slot> slots;  // prefetch + 1, never resized
   Slot* held = nullptr;     // what the last next() gave out
   Place held_at;            // its place
@@ -97,6 +99,14 @@ BatchQueue::State::Slot* BatchQueue::State::find(const BatchPart& part) {
     return slot.state != SlotState::kFree && slot.state != SlotState::kHeld && slot.part == part;
   });
   return it == slots.end() ? nullptr : &*it;
+}
+
+// As predicted: behind its begin by so many mini-batches.
+InRow BatchQueue::State::row_of(const BatchPart& part) const {
+  const std::int64_t behind = part.position - predicted.first.position;
+  if (predicted.in_a_row == 1 || stride <= 0 || behind < 0) return {};
+  const std::int64_t place = behind % stride / part.samples;
+  return place < predicted.in_a_row ? InRow{place, predicted.in_a_row} : InRow{};
 }
 
 // Is the slot's mini-batch that at `from`, or one of the next ones, as many as are kept ready?
@@ -174,11 +184,12 @@ BatchQueue::~BatchQueue() {
   state_->closed = true;
 }
 
-Result<const MiniBatch*> BatchQueue::next(const BatchPart& part, const InRow& row) {
+Result<const MiniBatch*> BatchQueue::next(const BatchPart& part, std::optional<InRow> given) {
   using Slot = State::Slot;
   using SlotState = State::SlotState;
-  PACELINE_ASSERT(part.position >= 0 && part.samples > 0 && row.place < row.of,
-                  "a mini-batch of " + to_string(part));
+  PACELINE_ASSERT(part.position >= 0 && part.samples > 0, "a mini-batch of " + to_string(part));
+  const InRow row = given ? *given : state_->row_of(part);
+  PACELINE_ASSERT(row.place < row.of, "a mini-batch of a row of " + std::to_string(row.of));
   State& state = *state_;
   LoaderCore& core = *state.core;
   std::unique_lock lock(core.mutex);

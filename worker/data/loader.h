@@ -77,11 +77,11 @@ class BatchQueue {
   BatchQueue(BatchQueue&&) noexcept;
   BatchQueue& operator=(BatchQueue&&) = delete;
 
-  // The mini-batch of the samples of `part`, at least one, the `row.place`-th of its row. It belongs to the queue and is unchanged until the
-  // next call of next(). Afterwards the loader threads start on those predicted to follow.
-  // Errors: kAborted the loader was stopped; kDeadlineExceeded a loader thread did not finish it in time;
-  // those of BatchMaker::make().
-  Result<const MiniBatch*> next(const BatchPart& part, const InRow& row = {});
+  // The mini-batch of the samples of `part`, at least one, the `row.place`-th of its row; not said: as the prediction
+  // has it. It belongs to the queue and is unchanged until the next call of next(). Afterwards the loader threads
+  // start on those predicted to follow. Errors: kAborted the loader was stopped; kDeadlineExceeded a loader thread did
+  // not finish it in time; those of BatchMaker::make().
+  Result<const MiniBatch*> next(const BatchPart& part, std::optional<InRow> row = std::nullopt);
 
   // The same, for the caller to keep: it is put into `batch`, whose memory, the heap's, makes a later one.
   // LoaderOptions::memory is null.
