@@ -20,7 +20,7 @@ for file in /etc/apt/apt.conf.d/*proxy*; do [ ! -e "$file" ] || cp "$file" "$roo
 cp "$deb" "$root/root/paceline.deb"
 inside 'export DEBIAN_FRONTEND=noninteractive
 apt-get -qq -o Dpkg::Use-Pty=0 update && apt-get -qq -o Dpkg::Use-Pty=0 -y install /root/paceline.deb >/dev/null
-rm -rf /root/work && mkdir /root/work && cd /root/work
+cd && rm -rf work && mkdir work && cd work
 paceline --version
 /usr/share/paceline/scripts/quickstart.sh
 paceline report --html quickstart.html runs/quickstart && test -s quickstart.html
