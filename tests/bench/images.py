@@ -60,31 +60,36 @@ def make_pictures(folder):
             Image.fromarray(picture.clip(0, 255).astype(numpy.uint8)).save(of_class / f"{i:05}.jpg", quality=90)
 
 
-def torchvision_rate(folder, workers, seconds):
-    """Pictures a second, and a second of processor time. In a process of its own; imports torchvision there."""
+def torchvision_rates(folder, counts, seconds):
+    """Pictures a second, and a second of processor time, for each number of workers. In a process of its own: it imports
+    torchvision, which takes longer than to measure."""
     import torch
-    from torch.utils.data import DataLoader
+    from torch.utils.data import DataLoader, RandomSampler
     from torchvision import transforms
     from torchvision.datasets import ImageFolder
     torch.set_num_threads(1)
     pictures = ImageFolder(folder / "train", transforms.Compose([
         transforms.RandomResizedCrop(224), transforms.RandomHorizontalFlip(), transforms.ToTensor(),
         transforms.Normalize([.485, .456, .406], [.229, .224, .225])]))
-    loader = DataLoader(pictures, BATCH, shuffle=True, num_workers=workers, persistent_workers=workers > 0)
 
-    def used():
-        """Of this process and its workers, in seconds."""
-        ticks = 0
-        for pid in ("self", *(worker.pid for worker in getattr(loader._iterator, "_workers", []))):
-            ticks += sum(map(int, pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]))
-        return ticks / os.sysconf("SC_CLK_TCK")
-    for _ in loader:  # the workers are there, the files in memory
-        pass
-    count, begun, cpu = 0, time.perf_counter(), used()
-    while time.perf_counter() - begun < seconds:
-        for images, _ in loader:
-            count += len(images)
-    print(json.dumps({"per_second": count / (time.perf_counter() - begun), "per_cpu_second": count / (used() - cpu)}))
+    def rate(workers):
+        # One epoch without an end, so that neither the beginning of one nor its end is timed.
+        sampler = RandomSampler(pictures, num_samples=10**9, replacement=True)
+        batches = iter(DataLoader(pictures, BATCH, sampler=sampler, num_workers=workers))
+
+        def used():
+            """Of this process and its workers, in seconds."""
+            ticks = 0
+            for pid in ("self", *(worker.pid for worker in getattr(batches, "_workers", []))):
+                ticks += sum(map(int, pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]))
+            return ticks / os.sysconf("SC_CLK_TCK")
+        for _ in range(4 * max(workers, 1)):  # the workers are there, and ahead as far as they ever are
+            next(batches)
+        count, begun, cpu = 0, time.perf_counter(), used()
+        while time.perf_counter() - begun < seconds:
+            count += len(next(batches)[0])
+        return {"per_second": count / (time.perf_counter() - begun), "per_cpu_second": count / (used() - cpu)}
+    print(json.dumps({workers: rate(workers) for workers in counts}))
 
 
 def run(*command):
@@ -113,9 +118,9 @@ def compare(programs, folder, config, options):
         one = {"one": loader(programs, config, options.seconds, "data.loader_threads=1"),
                "all": loader(programs, config, options.seconds, f"data.loader_threads={cores}"),
                "bare": run_json(programs / "bench_bare_jpeg", folder, CLASSES, options.seconds)}
-        for count in workers:
-            one[f"torchvision_{count}"] = run_json(sys.executable, os.path.abspath(__file__), "--torchvision", count, "--folder",
-                                                   folder, "--seconds", options.seconds)
+        theirs = run_json(sys.executable, os.path.abspath(__file__), "--folder", folder, "--seconds", options.seconds,
+                          "--torchvision", *workers)
+        one |= {f"torchvision_{count}": theirs[str(count)] for count in workers}
         one["torchvision"] = max((one[f"torchvision_{count}"] for count in workers), key=lambda of: of["per_second"])
         rounds.append(one)
         print(json.dumps({name: round(of["per_second"]) for name, of in one.items()}), file=sys.stderr, flush=True)
@@ -155,10 +160,10 @@ def main():
     parser.add_argument("--programs", type=pathlib.Path, default=pathlib.Path("build/release/bin"))
     parser.add_argument("--steps", action="store_true", help="the four steps, one after another")
     parser.add_argument("--step-ms", type=float, default=20, help="--steps: what training takes for a mini-batch of 32")
-    parser.add_argument("--torchvision", type=int, metavar="WORKERS", help="time that alone (the script calls itself)")
+    parser.add_argument("--torchvision", type=int, nargs="+", metavar="WORKERS", help="that alone (the script calls itself)")
     options = parser.parse_args()
     if options.torchvision is not None:
-        torchvision_rate(options.folder, options.torchvision, options.seconds)
+        torchvision_rates(options.folder, options.torchvision, options.seconds)
         return 0
     for program in ("paceline", "bench_bare_jpeg"):
         if not (options.programs / program).exists():

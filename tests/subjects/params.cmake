@@ -17,5 +17,7 @@ if(Python3_FOUND AND CMAKE_NM AND NOT PACELINE_SANITIZE AND CMAKE_SYSTEM_PROCESS
     kernels_avx2.cc.o=paceline::kernels::kAvx2Kernels kernels_avx512.cc.o=paceline::kernels::kAvx512Kernels)
   add_test(NAME conversion_symbols_test COMMAND ${symbols} $<TARGET_FILE:paceline_encode>
     conversions_avx2.cc.o=paceline::conversions::kAvx2Conversions)
-  set_tests_properties(kernel_symbols_test conversion_symbols_test PROPERTIES LABELS check)
+  add_test(NAME pixel_symbols_test COMMAND ${symbols} $<TARGET_FILE:paceline_images>
+    pixel_loops_avx2.cc.o=paceline::pixels::kAvx2Loops)
+  set_tests_properties(kernel_symbols_test conversion_symbols_test pixel_symbols_test PROPERTIES LABELS check)
 endif()

@@ -1,7 +1,9 @@
 // Resizing: the fast loops against the plain one, and the plain one against the definition.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstring>
+#include <vector>
 
 #include "tests/unit/encoded_pictures.h"
 #include "worker/images/placement.h"
@@ -18,7 +20,8 @@ Picture some_picture(int width, int height) {
   return picture;
 }
 
-Picture resized(const Picture& in, const Axis& columns, const Axis& rows, decltype(resample)& with) {
+Picture resized(const Picture& in, const Axis& columns, const Axis& rows,
+                const pixels::Loops& with = pixels::best()) {
   Picture part;
   part.reset(columns.end - columns.begin, rows.end - rows.begin);
   for (int y = 0; y < part.height; ++y) {
@@ -26,7 +29,7 @@ Picture resized(const Picture& in, const Axis& columns, const Axis& rows, declty
   }
   Picture between;
   Picture out;
-  with(part, columns, rows, between, out);
+  resample(part, columns, rows, between, out, with);
   return out;
 }
 
@@ -58,13 +61,43 @@ const Sizes kSizes[] = {{{500, 375}, {224, 224}}, {{31, 47}, {32, 32}}, {{7, 5},
                         {{1, 1}, {9, 4}},         {{100, 3}, {1, 1}},   {{33, 64}, {33, 16}},
                         {{64, 33}, {16, 33}},     {{13, 13}, {13, 13}}};
 
-TEST_CASE("the_fast_loops_equal_the_plain_one_to_the_bit") {
+TEST_CASE("the_loops_of_every_instruction_set_resize_as_the_plain_ones_to_the_bit") {
   for (const Sizes& sizes : kSizes) {
     INFO(sizes.from.width << "x" << sizes.from.height << " to " << sizes.to.width << "x" << sizes.to.height);
     const Picture in = some_picture(sizes.from.width, sizes.from.height);
     const Axis columns = Axis::make(sizes.from.width, sizes.to.width, 0, sizes.to.width);
     const Axis rows = Axis::make(sizes.from.height, sizes.to.height, 0, sizes.to.height);
-    CHECK(equal(resized(in, columns, rows, resample), resized(in, columns, rows, resample_reference)));
+    const Picture expected = resized(in, columns, rows, pixels::reference());
+    for (const pixels::Loops* loops : pixels::available()) {
+      INFO(loops->name);
+      CHECK(equal(resized(in, columns, rows, *loops), expected));
+    }
+  }
+}
+
+TEST_CASE("the_loops_of_every_instruction_set_normalise_as_the_plain_one_to_the_bit") {
+  constexpr int kPixels = 37;
+  const auto row = some_pixels(kPixels, 1, 4);
+  const float mean[3] = {123.675F, 116.28F, 103.53F};
+  const float scale[3] = {0.0171F, 0.0175F, 0.0174F};
+  const auto normalized_by = [&](const pixels::Loops& loops, bool is_mirrored) {
+    std::vector<float> out(3 * kPixels);
+    loops.normalize(row.data(), kPixels, mean, scale, is_mirrored,
+                    {out.data(), out.data() + kPixels, out.data() + 2 * kPixels});
+    return out;
+  };
+  const std::vector<float> expected = normalized_by(pixels::reference(), false);
+  CHECK(expected[1] == (static_cast<float>(row[4]) - mean[0]) * scale[0]);
+  CHECK(expected[2 * kPixels] == (static_cast<float>(row[2]) - mean[2]) * scale[2]);
+  for (const pixels::Loops* loops : pixels::available()) {
+    INFO(loops->name);
+    CHECK(normalized_by(*loops, false) == expected);
+    std::vector<float> mirrored = normalized_by(*loops, true);
+    for (int colour = 0; colour < 3; ++colour) {
+      const auto first = mirrored.begin() + colour * kPixels;
+      std::reverse(first, first + kPixels);
+    }
+    CHECK(mirrored == expected);
   }
 }
 
@@ -74,7 +107,7 @@ TEST_CASE("a_resized_picture_is_the_triangle_s_mean_within_one_level") {
     INFO(sizes.from.width << "x" << sizes.from.height << " to " << sizes.to.width << "x" << sizes.to.height);
     const Picture in = some_picture(sizes.from.width, sizes.from.height);
     const Picture out = resized(in, Axis::make(sizes.from.width, sizes.to.width, 0, sizes.to.width),
-                                Axis::make(sizes.from.height, sizes.to.height, 0, sizes.to.height), resample);
+                                Axis::make(sizes.from.height, sizes.to.height, 0, sizes.to.height));
     double worst = 0;
     for (int x = 0; x < out.width; x += 3) {
       std::vector<double> narrowed;
@@ -95,24 +128,24 @@ TEST_CASE("one_colour_stays_that_colour_and_the_same_size_the_same_picture") {
   Picture white;
   white.reset(77, 41);
   std::fill(white.bytes.begin(), white.bytes.end(), std::uint8_t{255});
-  const Picture small = resized(white, Axis::make(77, 19, 0, 19), Axis::make(41, 23, 0, 23), resample);
+  const Picture small = resized(white, Axis::make(77, 19, 0, 19), Axis::make(41, 23, 0, 23));
   for (int y = 0; y < small.height; ++y) {
     for (std::size_t i = 0; i < small.row_bytes(); ++i) CHECK(small.row(y)[i] == 255);
   }
   const Picture in = some_picture(32, 32);
   const Axis same = Axis::make(32, 32, 0, 32);
   CHECK(same.is_copy());
-  CHECK(equal(resized(in, same, same, resample), in));
+  CHECK(equal(resized(in, same, same), in));
 }
 
 TEST_CASE("a_window_of_the_output_needs_only_its_inputs_and_is_the_same") {
   const Picture in = some_picture(200, 150);
-  const Picture whole = resized(in, Axis::make(200, 64, 0, 64), Axis::make(150, 48, 0, 48), resample);
+  const Picture whole = resized(in, Axis::make(200, 64, 0, 64), Axis::make(150, 48, 0, 48));
   const Axis columns = Axis::make(200, 64, 10, 20);
   const Axis rows = Axis::make(150, 48, 5, 7);
   CHECK(columns.begin > 20);
   CHECK(columns.end < 110);
-  const Picture part = resized(in, columns, rows, resample);
+  const Picture part = resized(in, columns, rows);
   for (int y = 0; y < part.height; ++y)
     CHECK(std::memcmp(part.row(y), whole.row(5 + y) + 40, part.row_bytes()) == 0);
 }

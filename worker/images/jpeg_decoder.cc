@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <csetjmp>
 #include <cstdio>
-#include <cstring>
 #include <string>
 #include <vector>
 
@@ -46,7 +45,7 @@ struct JpegDecoder::State {
   std::jmp_buf on_error{};
   char message[JMSG_LENGTH_MAX] = {};
   jpeg_progress_mgr progress{};
-  std::vector<std::uint8_t> row;  // one that is wider than the part
+  std::vector<std::uint8_t> row;  // one that is not the picture's: outside of the part, or CMYK
 
   static State& of(j_common_ptr jpeg) { return *static_cast<State*>(jpeg->client_data); }
   [[noreturn]] static void fail(j_common_ptr jpeg) {
@@ -127,23 +126,23 @@ JpegDecoder::State::Outcome JpegDecoder::State::read(const PictureRect& part, De
   }
   const auto top = static_cast<JDIMENSION>(part.y);
   const JDIMENSION bottom = top + static_cast<JDIMENSION>(part.height);
-  const bool straight = left == x && jpeg.output_width == width && !is_cmyk();
+  const bool is_straight = !is_cmyk();
+  if (is_straight) {
+    picture.reset(part.width, part.height, static_cast<int>(jpeg.output_width), static_cast<int>(x - left));
+  } else {
+    picture.reset(part.width, part.height);
+  }
   row.resize(std::size_t{jpeg.output_width} * Picture::kBytesPerPixel);
   if (mode == DecodeMode::kFused && top > 0) jpeg_skip_scanlines(&jpeg, top);
   const JDIMENSION end = mode == DecodeMode::kFused ? bottom : jpeg.output_height;
   while (jpeg.output_scanline < end) {
-    const JDIMENSION y = jpeg.output_scanline;
-    const bool inside = y >= top && y < bottom;
-    std::uint8_t* const out = inside ? picture.row(static_cast<int>(y - top)) : nullptr;
-    JSAMPROW target = straight && inside ? out : row.data();
+    const JDIMENSION line = jpeg.output_scanline;
+    const bool is_inside = line >= top && line < bottom;
+    const int y = is_inside ? static_cast<int>(line - top) : 0;
+    JSAMPROW target = is_straight && is_inside ? picture.whole_row(y) : row.data();
     jpeg_read_scanlines(&jpeg, &target, 1);
-    if (!inside || straight) continue;
-    const std::uint8_t* const from = row.data() + std::size_t{x - left} * Picture::kBytesPerPixel;
-    if (is_cmyk()) {
-      rgb_of_cmyk(from, part.width, out);
-    } else {
-      std::memcpy(out, from, picture.row_bytes());
-    }
+    if (is_straight || !is_inside) continue;
+    rgb_of_cmyk(row.data() + std::size_t{x - left} * Picture::kBytesPerPixel, part.width, picture.row(y));
   }
   return Outcome::kDone;
 }
@@ -151,7 +150,6 @@ JpegDecoder::State::Outcome JpegDecoder::State::read(const PictureRect& part, De
 Status JpegDecoder::decode(std::span<const std::uint8_t> file, const PictureInfo& info,
                            const PictureRect& part, DecodeMode mode, int shrink, Picture& picture) {
   State& state = *state_;
-  picture.reset(part.width, part.height);
   State::Outcome outcome = state.begin(file, info, shrink);
   if (outcome == State::Outcome::kDone) {
     const auto fits = [](int at, int length, JDIMENSION side) {

@@ -23,23 +23,33 @@ struct PictureRect {
 };
 
 // Row-major pixels of four bytes: red, green, blue and one that means nothing. A picture that is filled again
-// keeps its memory.
+// keeps its memory. Its rows may lie among wider ones, so that a decoder's need not be copied.
 struct Picture {
   static constexpr std::size_t kBytesPerPixel = 4;
-  static constexpr std::size_t kReadBeyond = 16;  // bytes behind the last row that may be read, not used
+  static constexpr std::size_t kReadBeyond = 32;  // bytes behind the last row that may be read, not used
 
   int width = 0;
   int height = 0;
+  std::size_t stride = 0;  // bytes from one row to the next
+  std::size_t before = 0;  // bytes of a wider row in front of its part
   std::vector<std::uint8_t> bytes;
 
   std::size_t row_bytes() const { return static_cast<std::size_t>(width) * kBytesPerPixel; }
-  void reset(int new_width, int new_height) {
+  void reset(int new_width, int new_height) { reset(new_width, new_height, new_width, 0); }
+  // The pixels [left, left + new_width) of rows of `row_width`.
+  void reset(int new_width, int new_height, int row_width, int left) {
     width = new_width;
     height = new_height;
-    bytes.resize(row_bytes() * static_cast<std::size_t>(height) + kReadBeyond);
+    stride = static_cast<std::size_t>(row_width) * kBytesPerPixel;
+    before = static_cast<std::size_t>(left) * kBytesPerPixel;
+    bytes.resize(stride * static_cast<std::size_t>(height) + kReadBeyond);
   }
-  std::uint8_t* row(int y) { return bytes.data() + static_cast<std::size_t>(y) * row_bytes(); }
-  const std::uint8_t* row(int y) const { return bytes.data() + static_cast<std::size_t>(y) * row_bytes(); }
+  std::uint8_t* row(int y) { return bytes.data() + before + static_cast<std::size_t>(y) * stride; }
+  const std::uint8_t* row(int y) const {
+    return bytes.data() + before + static_cast<std::size_t>(y) * stride;
+  }
+  // The beginning of the wider row.
+  std::uint8_t* whole_row(int y) { return bytes.data() + static_cast<std::size_t>(y) * stride; }
 };
 
 }  // namespace paceline

@@ -50,18 +50,6 @@ Direction direction_of(int at, int length, int shrink, int resized, int corner, 
           Axis::make(offset, static_cast<double>(length) / shrink, high - low, resized, first, wanted.count)};
 }
 
-// A row of the sample, a colour: pixels `from` on, normalised, forwards or backwards.
-void normalize_row(const std::uint8_t* pixels, int count, std::size_t channel, const Normalization& by,
-                   bool is_flipped, float* out) {
-  const float mean = by.mean[channel];
-  const float scale = by.scale[channel];
-  const std::uint8_t* from = pixels + channel;
-  for (int x = 0; x < count; ++x) {
-    out[x] = normalized(from[static_cast<std::size_t>(x) * Picture::kBytesPerPixel], mean, scale);
-  }
-  if (is_flipped) std::reverse(out, out + count);
-}
-
 }  // namespace
 
 // `decoded`: part_ or turned_.
@@ -130,12 +118,12 @@ Status Renderer::render(std::span<const std::uint8_t> file, const PictureInfo& i
   const auto was_resized = Timer::now();
 
   const int first = placement.is_flipped ? side - across.first - across.count : across.first;
-  for (std::size_t channel = 0; channel < 3; ++channel) {
-    for (int y = 0; y < down.count; ++y) {
-      float* const row = out.data() + channel * plane +
-                         static_cast<std::size_t>(down.first + y) * static_cast<std::size_t>(side) + first;
-      normalize_row(resized_.row(y), across.count, channel, normalization, placement.is_flipped, row);
-    }
+  const pixels::Loops& loops = pixels::best();
+  for (int y = 0; y < down.count; ++y) {
+    float* const red =
+        out.data() + static_cast<std::size_t>(down.first + y) * static_cast<std::size_t>(side) + first;
+    loops.normalize(resized_.row(y), across.count, normalization.mean.data(), normalization.scale.data(),
+                    placement.is_flipped, {red, red + plane, red + 2 * plane});
   }
   times_.decode += was_decoded - begun;
   times_.resize += was_resized - was_decoded;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "worker/images/picture.h"
+#include "worker/images/pixel_loops.h"
 
 namespace paceline {
 
@@ -21,7 +22,7 @@ struct Axis {
   static Axis make(double offset, double length, int from, int to, int first, int count);
   static Axis make(int from, int to, int first, int count) { return make(0, from, from, to, first, count); }
 
-  static constexpr int kWeightBits = 14;
+  static constexpr int kWeightBits = pixels::kWeightBits;
   int begin = 0;                      // the first input that is needed
   int end = 0;                        // behind the last
   int taps = 0;                       // inputs of an output; even
@@ -34,11 +35,9 @@ struct Axis {
 };
 
 // Writes columns.count() x rows.count() pixels into `out`. `in`: the inputs [columns.begin, columns.end) x
-// [rows.begin, rows.end). `between` is memory for the first direction. All three are different pictures.
-void resample(const Picture& in, const Axis& columns, const Axis& rows, Picture& between, Picture& out);
-
-// The plain loop that resample() equals to the bit.
-void resample_reference(const Picture& in, const Axis& columns, const Axis& rows, Picture& between,
-                        Picture& out);
+// [rows.begin, rows.end). `between` is memory for the first direction. All three are different pictures. The bits
+// are the same with all loops.
+void resample(const Picture& in, const Axis& columns, const Axis& rows, Picture& between, Picture& out,
+              const pixels::Loops& with = pixels::best());
 
 }  // namespace paceline
