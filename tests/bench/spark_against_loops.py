@@ -82,18 +82,20 @@ def own_memory():
 
 
 def cost_of_feeding(spark, rows, width, size, programs, folder):
-    """Seconds of a step, where computing takes 50 ms of each, and bytes by which the process grew: the worse worker's."""
+    """Seconds of a step, and of those of the processor's, where computing takes 50 ms of each, and bytes by which the process grew:
+    the worse worker's."""
     frame = spark.range(rows).select(functions.expr(f"transform(sequence(1, {width}), i -> cast(rand() as float))").alias("x"))
 
     def fit(worker):
         model = torch.nn.Linear(1, 1)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        feeding, steps, batches, before = 0.0, 0, worker.batches(), own_memory()
+        feeding, processor, steps, batches, before = 0.0, 0.0, 0, worker.batches(), own_memory()
         with worker.attach(model, optimizer):
             while True:
-                asked = time.perf_counter()
+                asked, had = time.perf_counter(), time.thread_time()
                 batch = next(batches)
                 feeding += time.perf_counter() - asked
+                processor += time.thread_time() - had
                 until = time.perf_counter() + STEP_S
                 while time.perf_counter() < until:
                     float(batch["x"].sum())
@@ -101,7 +103,7 @@ def cost_of_feeding(spark, rows, width, size, programs, folder):
                 optimizer.zero_grad()
                 model(batch["x"].reshape(-1, 1)[:1]).sum().backward()
                 optimizer.step()
-        return feeding / steps, own_memory() - before
+        return feeding / steps, processor / steps, own_memory() - before
 
     config = {"run": {"name": "fed", "out": f"{folder}/fed-{width}"}, "sync": {"policy": "asp"},
               "train": {"optimizer": {"kind": "sgd", "lr": 0.1}, "batch_size": size, "total_iterations": 400}}
@@ -132,9 +134,10 @@ def main():
         alone = accuracy(without_spark(given.programs, config, x, y, f"{folder}/alone"), test_x, test_y)
         print(f"without: accuracy {alone:.4f}; difference {100 * abs(alone - on_executors):.2f} points", flush=True)
         for width, size, rows in ((5, 64, 200_000), (3072, 128, 40_000)):
-            seconds, memory = cost_of_feeding(spark, rows, width, size, str(given.programs), folder)
-            print(f"feeding {size} rows of {width} floats: {1000 * seconds:.3f} ms, {100 * seconds / STEP_S:.2f} % of a step of 50 ms; "
-                  f"{memory / 1e6:.0f} MB of memory for a share of {rows * width * 4 / 2e6:.0f} MB", flush=True)
+            seconds, processor, memory = cost_of_feeding(spark, rows, width, size, str(given.programs), folder)
+            print(f"feeding {size} rows of {width} floats: {1000 * seconds:.3f} ms, {100 * seconds / STEP_S:.2f} % of a step of 50 ms, "
+                  f"{1000 * processor:.3f} ms of the processor's; {memory / 1e6:.0f} MB of memory for a share of "
+                  f"{rows * width * 4 / 2e6:.0f} MB", flush=True)
 
 
 if __name__ == "__main__":

@@ -94,5 +94,7 @@ if(NOT PACELINE_SANITIZE)
   # The longest begin first, or the others would have ended long before them. Beside others, Overload would measure those.
   set_tests_properties(daemons.ReplicaReturns daemons.Resume PROPERTIES COST 300)
   set_tests_properties(daemons.Slurm PROPERTIES COST 300 TIMEOUT 1200)  # Slurm's limits are whole minutes
+  set_tests_properties(daemons.Slurm check.Slurm PROPERTIES SKIP_REGULAR_EXPRESSION "there is no Slurm here")
+  set_tests_properties(daemons.Spark PROPERTIES COST 300 TIMEOUT 3600)  # Java, on a machine that may be busy
   set_tests_properties(daemons.Overload PROPERTIES RUN_SERIAL TRUE)
 endif()

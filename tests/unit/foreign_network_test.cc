@@ -1,6 +1,8 @@
 // The built-in network for a loop of a user's own.
 #include "worker/foreign/foreign_network.h"
 
+#include <omp.h>
+
 #include <catch2/catch.hpp>
 #include <cstdint>
 #include <string>
@@ -47,6 +49,21 @@ TEST_CASE("a loop's own steps with the built-in network learn what its samples s
     for (std::size_t i = 0; i < parameters.size(); ++i) parameters[i] -= 0.5F * gradient[i];
   }
   CHECK(network->evaluate(parameters, all.samples, all.labels).value().correct >= 62);
+}
+
+TEST_CASE("a loop's thread keeps its own number of OpenMP's threads") {
+  const int before = omp_get_max_threads();
+  omp_set_num_threads(3);
+  const auto network = ForeignNetwork::open(kLayers, {2, 1, 1}, 64, 1).value();
+  CHECK(omp_get_max_threads() == 3);
+  const Points all = points(64);
+  const std::vector<float> parameters = initial(*network);
+  std::vector<float> gradient(parameters.size());
+  CHECK(network->gradient(parameters, all.samples, all.labels, 0, gradient).is_ok());
+  CHECK(omp_get_max_threads() == 3);
+  CHECK(network->evaluate(parameters, all.samples, all.labels).is_ok());
+  CHECK(omp_get_max_threads() == 3);
+  omp_set_num_threads(before);
 }
 
 TEST_CASE("dropout of a loop's mini-batch is drawn by its position in the run") {

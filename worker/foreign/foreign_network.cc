@@ -1,5 +1,7 @@
 #include "worker/foreign/foreign_network.h"
 
+#include <omp.h>
+
 #include <numeric>
 #include <thread>
 #include <utility>
@@ -19,6 +21,19 @@ bool fits(const Shape& input) {
   }
   return input.channels * input.height <= kInputMax && input.size() <= kInputMax;
 }
+
+// For as long as it lives, what the calling thread computes by OpenMP it computes alone. The thread is the user's, whose
+// own number of threads it has again afterwards.
+class OneCore {
+ public:
+  OneCore() { omp_set_num_threads(1); }
+  ~OneCore() { omp_set_num_threads(before_); }
+  OneCore(const OneCore&) = delete;
+  OneCore& operator=(const OneCore&) = delete;
+
+ private:
+  const int before_ = omp_get_max_threads();
+};
 
 }  // namespace
 
@@ -48,6 +63,7 @@ Result<std::unique_ptr<ForeignNetwork>> ForeignNetwork::open(const std::string& 
                             ", one for each class");
   }
   PACELINE_ASSIGN_OR_RETURN(NetworkSpec spec, build_network(train, input, looked_at.classes));
+  const OneCore alone;  // make_backend() leaves one thread
   PACELINE_ASSIGN_OR_RETURN(auto backend, make_backend(Backend::kOnednn, spec, batch_size, seed));
   return std::unique_ptr<ForeignNetwork>(
       new ForeignNetwork(std::move(spec), std::move(backend), batch_size, seed));
@@ -84,12 +100,14 @@ Result<Metric> ForeignNetwork::gradient(std::span<const float> parameters, std::
                                         std::span<const std::int64_t> labels, std::int64_t position,
                                         std::span<float> gradient) {
   PACELINE_ASSIGN_OR_RETURN(const Batch given, batch(samples, labels, position));
+  const OneCore alone;
   return backend_->gradient(parameters, given, gradient, [](std::int64_t) {});
 }
 
 Result<Metric> ForeignNetwork::evaluate(std::span<const float> parameters, std::span<const float> samples,
                                         std::span<const std::int64_t> labels) {
   PACELINE_ASSIGN_OR_RETURN(const Batch given, batch(samples, labels, 0));
+  const OneCore alone;
   return backend_->evaluate(parameters, given);
 }
 

@@ -24,7 +24,8 @@ namespace paceline {
 // Samples of a mini-batch, at most.
 inline constexpr std::int64_t kForeignBatchMax = 1 << 16;
 
-// Thread: the one that made it (worker/model/backend.h).
+// Thread: the one that made it (worker/model/backend.h). Its calls compute on one core, and leave the thread's OpenMP as
+// they found it.
 class ForeignNetwork {
  public:
   // `layers`: as parse_layers() reads them; the last gives a logit for each class. `input`: of a sample. For mini-batches of

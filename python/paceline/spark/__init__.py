@@ -28,7 +28,7 @@ from paceline.model import read_model
 from paceline.spark import rdd
 from paceline.spark.ledger import Ledger
 from paceline.spark.network import Network
-from paceline.spark.resources import check_session, check_slots
+from paceline.spark.resources import busy, check_session, check_slots
 from paceline.spark.server import Server, Setup, programs_in
 from paceline.spark.shares import found, shares_of
 from paceline.spark.task import RETURNED, Orders, SparkWorker, task_of
@@ -36,7 +36,7 @@ from paceline.worker import Error
 
 __all__ = ["Network", "Result", "SparkWorker", "train"]
 
-# The run is over, and no attempt has been there for so long: who has not begun by then is not needed.
+# The run is over, and no task has run for so long: who has not begun by then is not needed.
 _GRACE_S = 30.0
 # The run has failed, and tasks that did not know are told by its end: one of them may say why in its own words.
 _TASKS_SAY_S = 10.0
@@ -132,9 +132,9 @@ def _collect(context, frame, server: Server, ledger: Ledger):
     def watch():
         statuses.append(server.wait())
         ledger.over = statuses[0] == 0
-        last = time.monotonic()  # that an attempt was there
+        last = time.monotonic()  # that an attempt was there, or its task was ending
         while ledger.over and not ended.wait(0.5) and time.monotonic() - last < _GRACE_S:
-            if ledger.present():
+            if ledger.present() or busy(context, tag):
                 last = time.monotonic()
         if not ledger.over:
             ended.wait(_TASKS_SAY_S)

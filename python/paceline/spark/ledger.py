@@ -25,6 +25,8 @@ from typing import Dict, List, Tuple
 
 # An older attempt whose host is cut off does not hold a newer one up for longer.
 FENCE_S = 15.0
+# Who has connected says who it is, and is answered. Both processes may have little of a busy machine.
+_ANSWER_S = 300.0
 _LINE_MAX = 1024
 
 
@@ -50,7 +52,7 @@ class Ledger:
         ledger = self
 
         class Handler(socketserver.StreamRequestHandler):
-            timeout = 30  # for who has not said who it is
+            timeout = _ANSWER_S
 
             def handle(self):
                 ledger._attend(self)
@@ -111,7 +113,7 @@ class Attempt:
     """In a task: says that it is here, and ends its process where a newer one comes. `word`: "enter", "over" or "fenced"."""
 
     def __init__(self, address: Tuple[str, int], secret: bytes, share: int, attempt: int):
-        self._socket = socket.create_connection(address, timeout=FENCE_S + 30)
+        self._socket = socket.create_connection(address, timeout=FENCE_S + _ANSWER_S)
         self._lines = self._socket.makefile("r")
         nonce = self._lines.readline().strip()
         text = json.dumps({"share": share, "attempt": attempt})

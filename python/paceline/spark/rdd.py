@@ -14,8 +14,8 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-# Rows of a block.
-_BLOCK = 1000
+# A block ends at so many rows, or at so many bytes of them: a task has one in memory.
+_BLOCK_ROWS, _BLOCK_BYTES = 1000, 4 << 20
 _WIDTHS = {"int8": pa.int8(), "uint8": pa.int16(), "int16": pa.int16(), "uint16": pa.int32(), "int32": pa.int32()}
 
 
@@ -78,13 +78,23 @@ def _type_of(name: str, value: Any) -> pa.DataType:
     return made
 
 
+def _bytes_about(value: Any) -> int:
+    if isinstance(value, np.ndarray):
+        return value.nbytes
+    if isinstance(value, (list, tuple)):
+        return len(value) * _bytes_about(value[0]) if value else 0
+    return 8
+
+
 def _packed(rows, schema: pa.Schema, names):
     block: List[dict] = []
+    size = 0
     for row in rows:
         block.append(dict(_named(row, names)))
-        if len(block) == _BLOCK:
+        size += sum(map(_bytes_about, block[-1].values()))
+        if len(block) == _BLOCK_ROWS or size >= _BLOCK_BYTES:
             yield (_bytes_of(block, schema),)
-            block = []
+            block, size = [], 0
     if block:
         yield (_bytes_of(block, schema),)
 

@@ -1,12 +1,14 @@
-"""Whether a Spark session can run the workers: asked before anything is begun."""
+"""What a Spark session has for the workers: whether there is room for them, and whether some run."""
 
+import re
+import sys
 import time
-from typing import Tuple
+from typing import Optional, Tuple
 
 from pyspark import RDD
 
-# Executors come a while after the session.
-_EXECUTORS_S = 60.0
+# Executors come a while after the session: those that are promised for sure, others perhaps.
+_PROMISED_S, _OTHERS_S, _SAID_AFTER_S = 600.0, 60.0, 10.0
 
 
 def check_session(dataframe):
@@ -26,15 +28,36 @@ def check_slots(context, workers: int) -> None:
     """Waits for executors that come; with dynamic allocation they come when they are asked for. Errors: ValueError."""
     if context.getConf().get("spark.dynamicAllocation.enabled", "false") == "true":
         return
-    deadline = time.monotonic() + (0 if context.master.startswith("local[") or context.master == "local" else _EXECUTORS_S)
+    promised = slots_promised(context)
+    # Who cannot have enough is told at once.
+    patience = _OTHERS_S if promised is None else _PROMISED_S if promised >= workers else 0.0
+    most, said, deadline = 0, False, time.monotonic() + patience
     while True:
         slots, cores, each = slots_of(context)
         if slots >= workers:
             return
-        if time.monotonic() >= deadline:
-            raise ValueError(f"num_workers: got {workers}, expected at most {slots}: the session has {cores} cores, and "
+        if slots > most:  # more may be on their way
+            most, deadline = slots, time.monotonic() + patience
+        left = deadline - time.monotonic()
+        if left <= 0:
+            most = max(most, promised or 0)
+            raise ValueError(f"num_workers: got {workers}, expected at most {most}: the session has {max(cores, most * each)} cores, and "
                              f"spark.task.cpus is {each}")
+        if left < patience - _SAID_AFTER_S and not said:
+            said = True
+            print(f"paceline.spark: waits for executors: {slots} of {workers} tasks have a core", file=sys.stderr, flush=True)
         time.sleep(0.2)
+
+
+def slots_promised(context) -> Optional[int]:
+    """Tasks at a time that the session will have, where its settings say so."""
+    conf = context.getConf()
+    each = int(conf.get("spark.task.cpus", "1"))
+    if context.master == "local" or context.master.startswith("local["):
+        return slots_of(context)[0]
+    cluster = re.fullmatch(r"local-cluster\[\s*(\d+)\s*,\s*(\d+)\s*,.*", context.master)
+    executors, cores = cluster.groups() if cluster else (conf.get("spark.executor.instances"), conf.get("spark.executor.cores"))
+    return int(executors) * (int(cores) // each) if executors and cores else None
 
 
 def slots_of(context) -> Tuple[int, int, int]:
@@ -45,3 +68,11 @@ def slots_of(context) -> Tuple[int, int, int]:
     cores = [e.totalCores() for e in executors if context.master.startswith("local") and "cluster" not in context.master
              or e.id() != "driver"]
     return sum(count // each for count in cores), sum(cores), each
+
+
+def busy(context, tag: str) -> bool:
+    """Whether a task of the jobs with this tag runs."""
+    tracker = context.statusTracker()
+    jobs = map(tracker.getJobInfo, context._jsc.sc().statusTracker().getJobIdsForTag(tag))
+    stages = [tracker.getStageInfo(stage) for job in jobs if job for stage in job.stageIds]
+    return any(stage and stage.numActiveTasks for stage in stages)

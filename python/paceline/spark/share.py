@@ -25,9 +25,13 @@ class Share:
             self.rows = self._write(batches, file)
             if not self.rows:
                 raise ValueError("the share has no rows, expected at least one")
-            # The mapping keeps the file, whose pages need not stay in memory.
-            self._map = pa.memory_map(f"/proc/{os.getpid()}/fd/{file.fileno()}")
-        self._file = pa.ipc.open_file(self._map)
+            # Either keeps the file.
+            path = f"/proc/{os.getpid()}/fd/{file.fileno()}"
+            try:
+                self._source = pa.memory_map(path)  # its pages need not stay in memory
+            except OSError:  # larger than the address space that is left (spark.executor.pyspark.memory): blocks are copied
+                self._source = pa.OSFile(path)
+        self._file = pa.ipc.open_file(self._source)
 
     @staticmethod
     def _write(batches, file) -> int:

@@ -8,8 +8,9 @@ What was found is said: how the rows lay, and which share lacks a label that oth
 """
 
 import collections
+import itertools
 import json
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,7 +23,8 @@ from paceline.spark import columns
 _PARTITION = "paceline partition"
 # Whole numbers of more values than these are no labels.
 LABELS_MAX = 1 << 16
-_LACKS_SAID = 5
+# Of those, and of shares and labels of one, so many are named.
+_COLUMNS_SAID, _LACKS_SAID = 8, 5
 
 
 class Shares(NamedTuple):
@@ -56,19 +58,33 @@ def is_uneven(rows: Sequence[int]) -> bool:
 
 
 def found(shares: Shares) -> List[str]:
-    """What there is to say, in lines."""
+    """What there is to say, in at most 2 + _COLUMNS_SAID * (_LACKS_SAID + 1) lines."""
     lines = [f"{sum(shares.rows)} rows lay in {len(shares.lay)} partitions, of {min(shares.lay)} to {max(shares.lay)}; dealt out as "
              f"{len(shares.rows)} shares, of {min(shares.rows)} to {max(shares.rows)}"]
-    for name, counts in shares.labels.items():
-        of_all: Dict[int, int] = collections.Counter()
-        for of in counts:
-            of_all.update(of)
-        there = {value for value, count in of_all.items() if count >= len(counts)}  # a rarer one cannot be in every share
-        lacking = {share: sorted(there - set(of)) for share, of in enumerate(counts) if there - set(of)}
-        lines += [f"column '{name}': share {share} has no row of {_some(values)}" for share, values in lacking.items()]
-        if there and not lacking:
-            lines.append(f"column '{name}': {len(there)} values, each in every share")
+    columns_of = [(name, *_labels_of(counts)) for name, counts in shares.labels.items()]
+    columns_of = sorted((each for each in columns_of if each[2]), key=lambda each: not each[1])  # those that lack some first
+    for name, _, said in columns_of[:_COLUMNS_SAID]:
+        lines += [f"column '{name}': {line}" for line in said]
+    more = columns_of[_COLUMNS_SAID:]
+    if more:
+        lines.append(f"and {len(more)} more columns of whole numbers, {sum(lacks for _, lacks, _ in more)} of them with shares that lack a "
+                     "value")
     return lines
+
+
+def _labels_of(counts: Sequence[Dict[int, int]]) -> Tuple[bool, List[str]]:
+    """Whether a share lacks a label of a column, and what there is to say of it."""
+    of_all: Dict[int, int] = collections.Counter()
+    for of in counts:
+        of_all.update(of)
+    there = {value for value, count in of_all.items() if count >= len(counts)}  # a rarer one cannot be in every share
+    lacking = {share: sorted(there - set(of)) for share, of in enumerate(counts) if there - set(of)}
+    if not lacking:
+        return False, [f"{len(there)} values, each in every share"] if there else []
+    lines = [f"share {share} has no row of {_some(values)}" for share, values in itertools.islice(lacking.items(), _LACKS_SAID)]
+    if len(lacking) > _LACKS_SAID:
+        lines.append(f"{len(lacking) - _LACKS_SAID} more shares lack values that others have")
+    return True, lines
 
 
 def _some(values: Sequence[int]) -> str:

@@ -303,7 +303,7 @@ data: {{kind: synthetic, path: {self.data}}}
         """Everything that a program started has ended, or is killed here and reported."""
         for pid in children():
             if pid != but.pid:
-                self.assertTrue(wait_for_exit(pid), f"still there: {command_of(pid)}")
+                self.assertTrue(wait_for_exit(pid, DEADLINE), f"still there: {command_of(pid)}")
                 os.waitpid(pid, 0)
 
     def http_address(self):
@@ -472,4 +472,7 @@ def main():
     """Runs the tests of the file that calls it."""
     global BIN, SOURCE
     BIN, SOURCE = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(sys.argv[2]).resolve()
-    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])
+    result = unittest.main(argv=[sys.argv[0], *sys.argv[3:]], exit=False).result
+    for test, reason in result.skipped:
+        print(f"skipped: {test.id()}: {reason}", file=sys.stderr)
+    sys.exit(not result.wasSuccessful())

@@ -222,6 +222,7 @@ class Slurm(ScriptTest):
         self.cluster.ask("scancel", job)
         self.wait_for(job, "CANCELLED")
         self.assertEqual((self.summary()["status"], self.summary()["lost_nodes"]), ("stopped", 1), self.said(job))
+        self.assertLessEqual(self.summary()["iterations_lost"], 2)  # one of each of its workers
         self.end_run(job)
         self.assert_goes_on_where_it_stopped()
 
