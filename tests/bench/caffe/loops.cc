@@ -37,16 +37,18 @@ LayerConfig largest(WindowEnd end) {
   return {.kind = LayerKind::kPool, .kernel = 3, .stride = 2, .padding = 0, .window_end = end};
 }
 LayerConfig lrn(LrnRegion region) {
-  return {.kind = LayerKind::kLrn, .size = 3, .alpha = 5e-5, .beta = 0.75, .region = region};
+  return {.kind = LayerKind::kLrn, .size = 5, .alpha = 5e-5, .beta = 0.75, .region = region};
 }
 LayerConfig norm(bool debias) { return {.kind = LayerKind::kBatchNorm, .affine = !debias, .debias = debias}; }
-LayerConfig scale() { return {.kind = LayerKind::kScale}; }
+LayerConfig front() {
+  return {.kind = LayerKind::kConv, .out = kInput.channels, .kernel = 1, .stride = 1, .padding = 0};
+}
 LayerConfig slice(std::int64_t part) { return {.kind = LayerKind::kSlice, .part = part, .parts = 2}; }
 
-// Two values with weights in front of them, so that something goes back through what is measured; behind it their means
-// and a score.
+// Two values with weights in front of them, so that something goes back through what is measured, in the format that
+// convolutions choose; behind it their means and a score.
 Layers with(const Layers& measured, const std::vector<std::string>& read) {
-  Layers layers = {of("a", {"input"}, scale()), of("b", {"input"}, scale())};
+  Layers layers = {of("a", {"input"}, front()), of("b", {"input"}, front())};
   layers.insert(layers.end(), measured.begin(), measured.end());
   std::vector<std::string> means;
   for (const std::string& value : read) {
@@ -59,7 +61,9 @@ Layers with(const Layers& measured, const std::vector<std::string>& read) {
   return layers;
 }
 Layers of_one(const LayerConfig& layer) { return with({of("x", {"a"}, layer)}, {"x", "b"}); }
-Layers of_two(const LayerConfig& layer) { return with({of("x", {"a", "b"}, layer)}, {"x"}); }
+Layers of_two(const LayerConfig& layer) {
+  return with({of("x", {"a", "b"}, layer), of("y", {"b", "a"}, layer)}, {"x", "y"});
+}
 
 // One network, ready to take steps.
 class Steps {
@@ -109,7 +113,8 @@ struct Pair {
 };
 
 std::vector<Pair> pairs() {
-  const LayerConfig add{.kind = LayerKind::kAdd};
+  // With coefficients, so that each input has a difference of its own.
+  const LayerConfig add{.kind = LayerKind::kAdd, .coefficients = {0.5, -2.0}};
   return {
       {"average over padding with an overhang, beside one without", of_one(average(1, WindowEnd::kCeil)),
        of_one(average(1, WindowEnd::kFloor))},
@@ -122,7 +127,7 @@ std::vector<Pair> pairs() {
       {"Caffe's batch norm, beside the usual one", of_one(norm(true)), of_one(norm(false))},
       {"Slice into two, beside Concat of two",
        with({of("x", {"a"}, slice(0)), of("y", {"a"}, slice(1))}, {"x", "y", "b"}),
-       of_two({.kind = LayerKind::kConcat})},
+       with({of("x", {"a", "b"}, {.kind = LayerKind::kConcat})}, {"x", "a"})},
       {"Eltwise PROD of two, beside SUM", of_two({.kind = LayerKind::kMultiply}), of_two(add)},
       {"Eltwise MAX of two, beside SUM", of_two({.kind = LayerKind::kMaximum}), of_two(add)},
   };
