@@ -6,8 +6,12 @@
 #include <iostream>
 #include <memory>
 #include <span>
+#include <string>
 #include <system_error>
+#include <vector>
 
+#include "common/caffe/colours.h"
+#include "common/caffe/weights.h"
 #include "common/config/command_line.h"
 #include "common/config/load.h"
 #include "common/hex.h"
@@ -22,15 +26,18 @@ namespace {
 namespace fs = std::filesystem;
 
 struct Evaluation {
-  std::string model;
-  Version version;
+  std::string of_what;
   Metric metric;
 };
 
+std::string named(Version version, const std::string& model) {
+  return "version " + to_string(version) + " of " + model;
+}
+
 // What is evaluated, before anything of it is read.
 struct Found {
-  enum class Kind { kModelFile, kCheckpoint } kind;
-  fs::path path;  // the model file, or the checkpoint's folder
+  enum class Kind { kModelFile, kCaffemodel, kCheckpoint } kind;
+  fs::path path;  // the file, or the checkpoint's folder
   fs::path run;   // the directory whose config.yaml it belongs to
 };
 
@@ -49,7 +56,8 @@ Result<Found> find(const std::string& what) {
     return checkpoint_at(path.parent_path() / server::checkpoint_folder_name(best->id));
   }
   if (fs::is_directory(path, error)) return Found{Found::Kind::kModelFile, path / "model.bin", path};
-  return Found{Found::Kind::kModelFile, path, fs::absolute(path).parent_path()};
+  const Found::Kind kind = caffe::is_weights(path) ? Found::Kind::kCaffemodel : Found::Kind::kModelFile;
+  return Found{kind, path, fs::absolute(path).parent_path()};
 }
 
 // Of a ready-made network's file that lies alone, the rest is at its default.
@@ -102,45 +110,71 @@ Result<Evaluation> evaluate_model(const EvaluateOptions& options, const Found& f
   PACELINE_ASSIGN_OR_RETURN(const Layout expected, network_layout(config));
   PACELINE_RETURN_IF_ERROR(require_layout(model, expected, found.path));
   PACELINE_ASSIGN_OR_RETURN(const Metric metric, measure(options, config, model.parameters));
-  return Evaluation{model.info.model, model.info.version, metric};
+  return Evaluation{named(model.info.version, model.info.model), metric};
+}
+
+Result<Evaluation> evaluate_caffemodel(const EvaluateOptions& options, const Found& found) {
+  PACELINE_ASSIGN_OR_RETURN(const RunConfig config, config_of(options, found, nullptr));
+  PACELINE_RETURN_IF_ERROR(check_built_in(options, found, config));
+  PACELINE_ASSIGN_OR_RETURN(const Layout layout, network_layout(config));
+  std::vector<float> parameters(static_cast<std::size_t>(layout.size()));
+  PACELINE_ASSIGN_OR_RETURN(const TensorsTaken taken,
+                            caffe::take_weights(found.path, config, layout, parameters));
+  if (!taken.kept.empty()) {
+    return invalid_argument(found.path.string() + " has no " + taken.kept.front() + ", expected all " +
+                            std::to_string(layout.tensors().size()) + " tensors of the network");
+  }
+  PACELINE_ASSIGN_OR_RETURN(const Metric metric, measure(options, config, parameters));
+  return Evaluation{"Caffe's weights of " + config.train.model, metric};
 }
 
 Result<Evaluation> evaluate_checkpoint(const EvaluateOptions& options, const Found& found) {
   PACELINE_ASSIGN_OR_RETURN(const RunConfig config, config_of(options, found, nullptr));
   PACELINE_RETURN_IF_ERROR(check_built_in(options, found, config));
-  PACELINE_ASSIGN_OR_RETURN(const server::WholeCheckpoint checkpoint, server::read_whole_checkpoint(found.path));
+  PACELINE_ASSIGN_OR_RETURN(const server::WholeCheckpoint checkpoint,
+                            server::read_whole_checkpoint(found.path));
   PACELINE_ASSIGN_OR_RETURN(const Layout expected, network_layout(config));
   PACELINE_RETURN_IF_ERROR(check_layout(checkpoint, expected, found.path));
   PACELINE_ASSIGN_OR_RETURN(const Metric metric, measure(options, config, checkpoint.parameters));
-  return Evaluation{config.train.model, checkpoint.manifest.id.version, metric};
+  return Evaluation{named(checkpoint.manifest.id.version, config.train.model), metric};
 }
 
 }  // namespace
 
 int evaluate(const EvaluateOptions& options, std::ostream& out, std::ostream& err) {
   const auto found = find(options.what);
-  const auto evaluation = !found.is_ok() ? Result<Evaluation>(found.status())
-                          : found->kind == Found::Kind::kCheckpoint ? evaluate_checkpoint(options, *found)
-                                                                   : evaluate_model(options, *found);
+  const auto evaluation = [&]() -> Result<Evaluation> {
+    if (!found.is_ok()) return found.status();
+    switch (found->kind) {
+      case Found::Kind::kModelFile:
+        return evaluate_model(options, *found);
+      case Found::Kind::kCaffemodel:
+        return evaluate_caffemodel(options, *found);
+      case Found::Kind::kCheckpoint:
+        break;
+    }
+    return evaluate_checkpoint(options, *found);
+  }();
   if (!evaluation.is_ok()) {
     err << "paceline evaluate: " << evaluation.status().message() << "\n";
     return evaluation.status().code() == StatusCode::kInternal ? kExitFailedRun : kExitUsage;
   }
   const Metric& metric = evaluation->metric;
   const auto samples = static_cast<double>(metric.samples);
-  out << options.what << ": version " << evaluation->version.value << " of " << evaluation->model
-      << std::fixed << ": test loss " << std::setprecision(4) << metric.loss_sum / samples << ", accuracy "
-      << std::setprecision(2) << 100.0 * static_cast<double>(metric.correct) / samples << " % of "
-      << metric.samples << " samples\n";
+  out << options.what << ": " << evaluation->of_what << std::fixed << ": test loss " << std::setprecision(4)
+      << metric.loss_sum / samples << ", accuracy " << std::setprecision(2)
+      << 100.0 * static_cast<double>(metric.correct) / samples << " % of " << metric.samples << " samples\n";
   return kExitOk;
 }
 
 void add_evaluate(CLI::App& app, int& exit_status) {
-  CLI::App* command = app.add_subcommand("evaluate", "Test loss and accuracy of a run's model, a model file or a checkpoint");
+  CLI::App* command =
+      app.add_subcommand("evaluate", "Test loss and accuracy of a run's model, a model file or a checkpoint");
   const auto options = std::make_shared<EvaluateOptions>();
   command
-      ->add_option("what", options->what,
-                   "Run directory, model file, checkpoint (RUN/checkpoint/g1-v…) or RUN/checkpoint/best")
+      ->add_option(
+          "what", options->what,
+          "Run directory, model file, caffemodel, checkpoint (RUN/checkpoint/g1-v…) or RUN/checkpoint/best")
       ->required();
   command->add_option("--data", options->data, "Folder of the data set (default: where the run had it)");
   command->add_option("--config", options->config, "Configuration (default: config.yaml of the run)");

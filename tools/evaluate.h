@@ -1,6 +1,6 @@
 // `paceline evaluate WHAT [--data PATH] [--config FILE]`: what a model is worth on the test set, computed anew.
-// WHAT is a run directory (its model.bin), any model file, a checkpoint's folder, or RUN/checkpoint/best, which
-// names one. The network and the data are those of the run's config.yaml: that of the directory, the one
+// WHAT is a run directory (its model.bin), any model file, a caffemodel, a checkpoint's folder, or RUN/checkpoint/best,
+// which names one. The network and the data are those of the run's config.yaml: that of the directory, the one
 // beside the model file, the one of the checkpoint's run; or of FILE. A model file of a ready-made network
 // needs none of them, where PATH says where the data is.
 #pragma once
@@ -20,7 +20,8 @@ struct EvaluateOptions {
   std::string config = {};  // empty: the run's
 };
 
-// "WHAT: version V of MODEL: test loss L, accuracy A % of N samples" to `out` and 0; or one line to `err`: 2
+// "WHAT: version V of MODEL: test loss L, accuracy A % of N samples" to `out` and 0; of a caffemodel, which has no
+// version, "WHAT: Caffe's weights of MODEL: …"; or one line to `err`: 2
 // when the run, its model or its data are missing or contradict each other, 1 when computing failed.
 int evaluate(const EvaluateOptions& options, std::ostream& out, std::ostream& err);
 

@@ -113,7 +113,7 @@ std::string table_of(const NetworkSpec& network) {
                           {name_of(layer.kind)},
                           {inputs_of(network, layer)},
                           {to_string(layer.out)},
-                          {grouped(layer.weight.size + layer.bias.size)},
+                          {grouped(layer.tensors().size - layer.buffers())},
                           {grouped(layer.multiply_adds())}});
   }
   const std::int64_t statistics = network.layout.size() - network.trained();

@@ -1,5 +1,6 @@
 #include "worker/run_data.h"
 
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -18,6 +19,14 @@ FixedParts parts_of(const RunConfig& config) {
   if (config.data.parts == DataParts::kAnew) return {};
   const Cluster cluster = config.cluster.cluster();
   return {cluster.nodes, cluster.threads_per_node, config.train.round_samples()};
+}
+
+// Of the losses that look at labels; they have the same one, or none can be out of the ordinary.
+std::optional<std::int64_t> ignored_label(const TrainSection& train) {
+  for (const LayerConfig& layer : train.layers) {
+    if (layer.ignore_label) return layer.ignore_label;
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -72,7 +81,8 @@ Status RunData::take_mean_file() {
 }
 
 Status RunData::open_pictures(const RunConfig& config) {
-  PACELINE_ASSIGN_OR_RETURN(ImageFolder folder, open_image_folder(data_, config.run.out));
+  PACELINE_ASSIGN_OR_RETURN(ImageFolder folder,
+                            open_image_folder(data_, config.run.out, ignored_label(config.train)));
   bad_ = std::make_shared<BadPictures>();
   fingerprint_ = folder.train->fingerprint();
   test_pictures_ = std::move(folder.test);

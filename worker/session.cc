@@ -284,13 +284,7 @@ namespace {
 Result<TensorsTaken> take_from(const RunConfig& config, const Layout& layout, std::span<float> values) {
   const std::string& file = config.train.init_from;
   if (!caffe::is_weights(file)) return take_parameters(file, layout, values);
-  if (caffe::has_other_colours(config)) {
-    const Result<NetworkSpec> network = build_network(config);
-    const bool is_built_in = network.is_ok() && network->layout.hash() == layout.hash();
-    if (is_built_in) return caffe::take_blue_first(file, *network, values);
-  }
-  PACELINE_ASSIGN_OR_RETURN(const ModelFile weights, caffe::read_weights(file));
-  return take_parameters(weights, file, layout, values);
+  return caffe::take_weights(file, config, layout, values);
 }
 
 }  // namespace

@@ -67,4 +67,15 @@ Result<TensorsTaken> take_blue_first(const std::filesystem::path& path, const Ne
   return taken;
 }
 
+Result<TensorsTaken> take_weights(const std::filesystem::path& path, const RunConfig& config,
+                                  const Layout& layout, std::span<float> parameters) {
+  if (has_other_colours(config)) {
+    const Result<NetworkSpec> network = build_network(config);
+    const bool is_built_in = network.is_ok() && network->layout.hash() == layout.hash();
+    if (is_built_in) return take_blue_first(path, *network, parameters);
+  }
+  PACELINE_ASSIGN_OR_RETURN(const ModelFile weights, read_weights(path));
+  return take_parameters(weights, path, layout, parameters);
+}
+
 }  // namespace paceline::caffe

@@ -24,5 +24,9 @@ Status exchange_red_and_blue(const NetworkSpec& network, std::span<float> parame
 // take_parameters() of a caffemodel that reads blue first. Errors: those of both and of read_weights().
 Result<TensorsTaken> take_blue_first(const std::filesystem::path& path, const NetworkSpec& network,
                                      std::span<float> parameters);
+// The same in the order of colours that the run's pictures have. `layout`: of its network, or of a task of the user's
+// own, whose colours nobody knows.
+Result<TensorsTaken> take_weights(const std::filesystem::path& path, const RunConfig& config,
+                                  const Layout& layout, std::span<float> parameters);
 
 }  // namespace paceline::caffe

@@ -71,29 +71,6 @@ Result<FillerConfig> filler(const FillerParameter& from) {
   return to;
 }
 
-// Of weight and bias, where there is one.
-Status read_factors(const LayerParameter& layer, bool has_bias, LayerConfig& to) {
-  to.bias = has_bias;
-  if (layer.param_size() > (has_bias ? 2 : 1)) {
-    return refuse(std::to_string(layer.param_size()) + " param",
-                  has_bias ? "no more than 2: of the weight and the bias" : "no more than 1: it has no bias");
-  }
-  const ParamSpec none;
-  const ParamSpec& weight = layer.param_size() > 0 ? layer.param(0) : none;
-  const ParamSpec& bias = layer.param_size() > 1 ? layer.param(1) : none;
-  for (const ParamSpec* spec : {&weight, &bias}) {
-    if (spec->lr_mult() < 0 || spec->decay_mult() < 0) {
-      return refuse("a negative lr_mult or decay_mult", "0 or more");
-    }
-  }
-  to.lr_factor = decimal(weight.lr_mult());
-  to.decay_factor = decimal(weight.decay_mult());
-  if (!has_bias) return Status::ok();
-  if (bias.lr_mult() != weight.lr_mult()) to.bias_lr_factor = decimal(bias.lr_mult());
-  if (bias.decay_mult() != weight.decay_mult()) to.bias_decay_factor = decimal(bias.decay_mult());
-  return Status::ok();
-}
-
 // Weight and bias: factors, and what they begin with.
 template <typename Param>
 Status read_parameters(const LayerParameter& layer, const Param& param, LayerConfig& to) {
@@ -350,6 +327,30 @@ Result<LayerConfig> config_by(const std::map<std::string, Read>& known, const La
 }
 
 }  // namespace
+
+Status read_factors(const LayerParameter& layer, bool has_bias, LayerConfig& to) {
+  to.bias = has_bias;
+  if (layer.param_size() > (has_bias ? 2 : 1)) {
+    return refuse(std::to_string(layer.param_size()) + " param",
+                  has_bias ? "no more than 2: of the weight and the bias" : "no more than 1: it has no bias");
+  }
+  const ParamSpec none;
+  const ParamSpec& weight = layer.param_size() > 0 ? layer.param(0) : none;
+  const ParamSpec& bias = layer.param_size() > 1 ? layer.param(1) : none;
+  for (const ParamSpec* spec : {&weight, &bias}) {
+    if (spec->lr_mult() < 0 || spec->decay_mult() < 0) {
+      return refuse("a negative lr_mult or decay_mult", "0 or more");
+    }
+  }
+  to.lr_factor = decimal(weight.lr_mult());
+  to.decay_factor = decimal(weight.decay_mult());
+  to.bias_lr_factor.reset();
+  to.bias_decay_factor.reset();
+  if (!has_bias) return Status::ok();
+  if (bias.lr_mult() != weight.lr_mult()) to.bias_lr_factor = decimal(bias.lr_mult());
+  if (bias.decay_mult() != weight.decay_mult()) to.bias_decay_factor = decimal(bias.decay_mult());
+  return Status::ok();
+}
 
 std::vector<LayerConfig> slices(const LayerParameter& layer) {
   std::vector<LayerConfig> parts;

@@ -52,6 +52,16 @@ Result<std::optional<Shape>> shape_of(const Dims& dims) {
   return std::optional<Shape>(shape);
 }
 
+// Multipliers, and what weight and bias begin with.
+void take_parameters_of(const LayerConfig& from, LayerConfig& to) {
+  to.lr_factor = from.lr_factor;
+  to.decay_factor = from.decay_factor;
+  to.bias_lr_factor = from.bias_lr_factor;
+  to.bias_decay_factor = from.bias_decay_factor;
+  to.weight_init = from.weight_init;
+  to.bias_init = from.bias_init;
+}
+
 // Goes through the layers in order and knows who makes which blob.
 class Walk {
  public:
@@ -99,6 +109,10 @@ class Walk {
   const std::set<std::string>& needed() const { return needed_; }
 
  private:
+  struct Owner {
+    LayerParameter layer;
+    LayerConfig config;
+  };
   struct Blob {
     enum Kind { kData, kLabel, kOutput, kProbabilities } kind;
     std::string maker;  // `from` of a layer that reads it
@@ -254,41 +268,51 @@ class Walk {
 
   // A param with the name of another layer's is that one: the layer has that layer's weight and bias then.
   Status share_blobs(const LayerParameter& layer, LayerConfig& config) {
-    const int blobs = config.bias ? 2 : 1;
-    const Param* owner = nullptr;
+    Owner* owner = nullptr;
     int shared = 0;
     for (int i = 0; i < layer.param_size(); ++i) {
       const std::string& name = layer.param(i).name();
       if (name.empty()) continue;
-      const auto [at, is_new] = params_.emplace(name, Param{config.name, i, config});
+      const auto [at, is_new] = params_.emplace(name, Param{config.name, i});
       if (is_new) continue;
-      if (at->second.index != i || (owner != nullptr && at->second.layer != owner->layer) ||
-          at->second.layer == config.name) {
-        return invalid_argument("param " + name + " of layer " + at->second.layer +
+      const Param& other = at->second;
+      if (other.index != i || (owner != nullptr && other.layer != owner->config.name) ||
+          other.layer == config.name) {
+        return invalid_argument("param " + name + " of layer " + other.layer +
                                 ", expected weight and bias of one other layer, in this order");
       }
-      owner = &at->second;
+      owner = &owners_.at(other.layer);
       ++shared;
     }
+    owners_.emplace(config.name, Owner{layer, config});
     if (owner == nullptr) return Status::ok();
     const LayerConfig& other = owner->config;
-    if (shared != blobs || other.kind != config.kind || other.bias != config.bias) {
-      return invalid_argument("a part of what layer " + owner->layer +
+    if (shared != (config.bias ? 2 : 1) || other.kind != config.kind || other.bias != config.bias) {
+      return invalid_argument("a part of what layer " + other.name +
                               " has, expected all of it: its weight, and its bias where there is one");
     }
-    if (config.lr_factor != other.lr_factor || config.decay_factor != other.decay_factor ||
-        config.bias_lr_factor != other.bias_lr_factor ||
-        config.bias_decay_factor != other.bias_decay_factor) {
-      return invalid_argument("lr_mult or decay_mult other than those of layer " + owner->layer +
-                              ", whose param it shares, expected the same");
-    }
+    PACELINE_RETURN_IF_ERROR(agree(layer, *owner));
     const LayerConfig none;
-    config.weights_of = owner->layer;
-    std::tie(config.lr_factor, config.decay_factor) = std::tie(none.lr_factor, none.decay_factor);
-    config.bias_lr_factor.reset();
-    config.bias_decay_factor.reset();
-    config.weight_init = config.bias_init = none.weight_init;
+    config.weights_of = other.name;
+    take_parameters_of(none, config);
     return Status::ok();
+  }
+
+  // Multipliers are those of whoever says them (net.cpp, AppendParam): the owner, or a layer that shares what it has.
+  Status agree(const LayerParameter& layer, Owner& owner) {
+    for (int i = 0; i < layer.param_size(); ++i) {
+      const ParamSpec& said = layer.param(i);
+      ParamSpec& kept = *owner.layer.mutable_param(i);
+      if ((said.has_lr_mult() && kept.has_lr_mult() && said.lr_mult() != kept.lr_mult()) ||
+          (said.has_decay_mult() && kept.has_decay_mult() && said.decay_mult() != kept.decay_mult())) {
+        return invalid_argument("lr_mult or decay_mult other than those of layer " + owner.config.name +
+                                ", whose param it shares, expected the same");
+      }
+      kept.MergeFrom(said);
+    }
+    const auto at = std::find_if(net_.layers.begin(), net_.layers.end(),
+                                 [&](const LayerConfig& one) { return one.name == owner.config.name; });
+    return read_factors(owner.layer, at->bias, *at);
   }
 
   Net& net_;
@@ -299,21 +323,35 @@ class Walk {
   struct Param {
     std::string layer;
     int index;  // 0: the weight, 1: the bias
-    LayerConfig config;
   };
-  std::map<std::string, Param> params_;
+  std::map<std::string, Param> params_;  // by name
+  std::map<std::string, Owner> owners_;  // by layer; with the multipliers of those that share what it has
   std::set<std::string> needed_;
   std::vector<std::string>& notes_;
 };
+
+// Of a layer that is left out the first that shares what it has is the owner.
+void hand_over(const LayerConfig& gone, const std::vector<bool>& kept, std::vector<LayerConfig>& layers) {
+  const LayerConfig* owner = nullptr;
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    LayerConfig& layer = layers[i];
+    if (!kept[i] || layer.weights_of != gone.name) continue;
+    layer.weights_of = owner == nullptr ? "" : owner->name;
+    if (owner != nullptr) continue;
+    take_parameters_of(gone, layer);
+    owner = &layer;
+  }
+}
 
 // Leaves out what no loss depends on, where `needed` are these and those that they read.
 void keep_needed(Net& net, std::set<std::string> needed, std::vector<std::string>& notes) {
   std::vector<bool> kept(net.layers.size());
   for (std::size_t i = net.layers.size(); i-- > 0;) {
     kept[i] = needed.contains(net.layers[i].name);
-    if (!kept[i]) continue;
-    needed.insert(net.layers[i].from.begin(), net.layers[i].from.end());
-    if (!net.layers[i].weights_of.empty()) needed.insert(net.layers[i].weights_of);
+    if (kept[i]) needed.insert(net.layers[i].from.begin(), net.layers[i].from.end());
+  }
+  for (std::size_t i = 0; i < kept.size(); ++i) {
+    if (!kept[i]) hand_over(net.layers[i], kept, net.layers);
   }
   const std::vector<LayerConfig> layers = std::exchange(net.layers, {});
   const std::vector<int> lines = std::exchange(net.lines, {});

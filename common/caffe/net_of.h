@@ -33,6 +33,8 @@ void upgrade_transform(LayerParameter& layer);
 Result<LayerConfig> layer_config(const LayerParameter& layer);
 // The same of a loss.
 Result<LayerConfig> loss_config(const LayerParameter& layer);
+// The multipliers of its weight and bias, as factors of ours.
+Status read_factors(const LayerParameter& layer, bool has_bias, LayerConfig& to);
 // A Slice: a layer for each of its tops, named "<layer>/<top>".
 std::vector<LayerConfig> slices(const LayerParameter& layer);
 

@@ -6,6 +6,7 @@
 
 #include "common/config/domain.h"
 #include "common/config/map_fields.h"
+#include "common/label.h"
 #include "common/network/layer_rule.h"
 
 namespace paceline::config {
@@ -109,7 +110,7 @@ std::optional<Fault> read_loss(const Value& value, LayerConfig& out) {
   const Interval weights{.low = 0, .high = 1e6};
   if (auto wrong = read_field(value, "loss_weight", real(weights), out.loss_weight)) return wrong;
   if (auto wrong = read_field(value, "divisor", choice<LossDivisor>(), out.divisor)) return wrong;
-  if (auto wrong = read_field(value, "ignore_label", or_null(whole(-1, 1 << 20)), out.ignore_label))
+  if (auto wrong = read_field(value, "ignore_label", or_null(whole(-1, kClassesMax - 1)), out.ignore_label))
     return wrong;
   if (auto wrong = read_field(value, "top_k", whole(1, 1 << 16), out.top_k)) return wrong;
   if (auto wrong = read_field(value, "margin", real(weights), out.margin)) return wrong;

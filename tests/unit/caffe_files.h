@@ -42,6 +42,25 @@ inline const std::string kEnd =
     "TEST } }\n"
     "layer { name: 'loss' type: 'SoftmaxWithLoss' bottom: 'scores' bottom: 'label' top: 'loss' }\n";
 
+// Of the kind of LeNet, for 28 x 28 grey pixels: 431,080 parameters.
+inline const std::string kLenet =
+    "name: 'digits'\n" + data("TRAIN", 64, "scale: 0.00390625") + data("TEST", 100) +
+    conv("c1", "data", "c1", "num_output: 20 kernel_size: 5 stride: 1") +
+    pool("p1", "c1", "p1", "pool: MAX kernel_size: 2 stride: 2") +
+    conv("c2", "p1", "c2", "num_output: 50 kernel_size: 5") +
+    pool("p2", "c2", "p2", "pool: MAX kernel_size: 2 stride: 2") + dense("f1", "p2", "f1", 500) +
+    plain("ReLU", "f1") + dense("f2", "f1", "scores", 10) + kEnd;
+
+// Of the kind of CIFAR-10 quick: 145,578 parameters.
+inline const std::string kQuick =
+    data("TRAIN", 100, "mean_file: 'mean.binaryproto'") + data("TEST", 100, "mean_file: 'mean.binaryproto'") +
+    conv("conv1", "data", "conv1", "num_output: 32 pad: 2 kernel_size: 5") + pool("pool1", "conv1", "pool1") +
+    plain("ReLU", "pool1") + conv("conv2", "pool1", "conv2", "num_output: 32 pad: 2 kernel_size: 5") +
+    plain("ReLU", "conv2") + pool("pool2", "conv2", "pool2", "pool: AVE kernel_size: 3 stride: 2") +
+    conv("conv3", "pool2", "conv3", "num_output: 64 pad: 2 kernel_size: 5") + plain("ReLU", "conv3") +
+    pool("pool3", "conv3", "pool3", "pool: AVE kernel_size: 3 stride: 2") + dense("ip1", "pool3", "ip1", 64) +
+    dense("ip2", "ip1", "scores", 10) + kEnd;
+
 inline const std::string kSolver =
     "net: 'net.prototxt'\nbase_lr: 0.001\nmomentum: 0.9\nweight_decay: 0.004\nlr_policy: 'fixed'\n"
     "max_iter: 4000\ntest_iter: 100\ntest_interval: 500\nsnapshot: 4000\nsolver_mode: CPU\n";

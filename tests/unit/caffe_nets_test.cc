@@ -1,9 +1,10 @@
 // Whole nets of the kinds that Caffe's examples and models have, in texts of our own: what they come to, and that each
-// learns. LeNet, CIFAR-10 quick and AlexNet are looked at in caffe_test.cc, too.
+// learns. Shapes of LeNet, CIFAR-10 quick and AlexNet are looked at in caffe_test.cc.
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <functional>
 
+#include "common/caffe/net.h"
 #include "common/caffe/weights.h"
 #include "common/params/init_from.h"
 #include "tests/unit/caffe_files.h"
@@ -128,8 +129,8 @@ const std::string kConsolidated =
     "layers { name: 'loss' type: SOFTMAX_LOSS bottom: 'f' bottom: 'label' top: 'loss' }\n}\n";
 
 // Twelve steps down the gradient on one mini-batch, at the solver's rate.
-void check_learns(const RunConfig& config) {
-  const NetworkSpec network = build_network(config.train).value();
+void check_learns(const RunConfig& config, const Shape& input = {3, 32, 32}) {
+  const NetworkSpec network = build_network(config.train, input, 10).value();
   const RandomBatch batch(network, 8, 3);
   std::vector<float> parameters(static_cast<std::size_t>(network.layout.size()));
   initialize_parameters(network, 3, parameters);
@@ -159,6 +160,12 @@ std::string solver_with(const std::string& rate) {
 }
 
 }  // namespace
+
+TEST_CASE("nets_of_the_kinds_lenet_and_cifar10_quick_learn") {
+  Files files;
+  check_learns(files.load(kLenet, solver_with("0.1")).value(), {1, 28, 28});
+  check_learns(files.load(kQuick, solver_with("0.1")).value());
+}
 
 TEST_CASE("cifar10_full_has_lrn_within_channels_or_sigmoids_and_batch_norm") {
   Files files;
@@ -205,6 +212,9 @@ TEST_CASE("a_net_of_the_kind_googlenet_has_side_losses_and_one_count_of_hits") {
   CHECK_THAT(files.notes.back(), Contains("accuracy with top_k 5 is not counted"));
   CHECK(parse_config(to_yaml(config), "again", {}, LoadFor::kReading).value() == config);
   check_learns(config);
+  const std::string table = files.model(kInception, "3,32,32");
+  CHECK_THAT(table, Contains("8x16x16") && Contains("8x8x8") && Contains("32x8x8") && Contains("32x1x1"));
+  CHECK(last_line(table) == "parameters 8152");
 }
 
 TEST_CASE("an_accuracy_of_top_k_alone_is_what_evaluations_count") {
@@ -241,6 +251,11 @@ TEST_CASE("a_net_of_the_kind_siamese_has_its_weights_once") {
   CHECK(network.layout.tensors().size() == 4);
   CHECK(network.layout.tensors()[1].traits.lr_factor == 2.0);
   check_learns(config);
+  RunConfig of_two_channels = config;
+  files.put("pairs.prototxt", kSiamese);
+  of_two_channels.train.layers =
+      caffe::read_net(files.path("pairs.prototxt"), {}, files.notes).value().layers;
+  check_learns(of_two_channels, {2, 28, 28});
   // A part of it, or another rate.
   std::string other = three;
   const std::string bias = "param { name: 'feat_b' lr_mult: 2 }";
@@ -252,10 +267,67 @@ TEST_CASE("a_net_of_the_kind_siamese_has_its_weights_once") {
       files.refusal(other.replace(other.rfind(bias), bias.size(), "param { name: 'feat_b' lr_mult: 1 }"),
                     solver_with("0.01")),
       Contains("layer feat_p: lr_mult or decay_mult other than those of layer feat"));
+  // Said by one of the two, whichever.
+  for (const bool by_the_first : {true, false}) {
+    other = three;
+    other.replace(by_the_first ? other.rfind(bias) : other.find(bias), bias.size(),
+                  "param { name: 'feat_b' }");
+    CHECK(files.load(other, solver_with("0.01")).value().train.layers == config.train.layers);
+  }
+}
+
+TEST_CASE("what_a_layer_that_no_loss_depends_on_has_is_that_of_the_first_that_shares_it") {
+  Files files;
+  const auto of = [](const std::string& name) {
+    return layer(name, "InnerProduct", {"data"}, name,
+                 "param { name: 'w' lr_mult: 3 } param { name: 'b' lr_mult: 2 }"
+                 " inner_product_param { num_output: 10 weight_filler { type: 'xavier' } }");
+  };
+  const RunConfig config = files
+                               .load(kHead + of("aside") + of("f") + of("g") +
+                                         layer("f/loss", "SoftmaxWithLoss", {"f", "label"}, "f/loss") +
+                                         layer("g/loss", "SoftmaxWithLoss", {"g", "label"}, "g/loss"),
+                                     solver_with("0.01"))
+                               .value();
+  REQUIRE(config.train.layers.size() == 4);
+  const LayerConfig& f = config.train.layers[0];
+  CHECK((f.name == "f" && f.weights_of.empty() && f.lr_factor == 3.0 && f.bias_lr_factor == 2.0));
+  CHECK(f.weight_init.kind == FillerKind::kXavier);
+  CHECK(config.train.layers[1].weights_of == "f");
+  CHECK(build_network(config.train).value().layout.size() == 10 * (3072 + 1));
+  CHECK_THAT(files.notes.back(), Contains("layer aside is left out: no loss depends on it"));
+}
+
+TEST_CASE("a_caffemodel_that_was_written_and_read_has_the_same_loss_and_hits") {
+  Files files;
+  const std::string norm = kHead + conv("c", "data", "c", "num_output: 4 kernel_size: 5 bias_term: false") +
+                           plain("BatchNorm", "c") + plain("Scale", "c", "scale_param { bias_term: true }") +
+                           dense("f", "c", "scores", 10) + kEnd;
+  for (const std::string& net : {kGroups, kInception, norm}) {
+    const NetworkSpec network = build_network(files.load(net, solver_with("0.1")).value().train).value();
+    const RandomBatch batch(network, 40, 9);
+    const auto backend = make_backend(Backend::kOnednn, network, 40, 3).value();
+    const std::vector<float> parameters = random_parameters(network, 9);
+    const std::string path = files.path("again.caffemodel");
+    const ModelInfo info{"net", Version(1), Revision(1), network.layout};
+    REQUIRE(caffe::write_weights(path, info, parameters).is_ok());
+    std::vector<float> again = random_parameters(network, 10);
+    const Metric others = backend->evaluate(again, batch.all()).value();
+    REQUIRE(
+        take_parameters(caffe::read_weights(path).value(), path, network.layout, again).value().kept.empty());
+    const Metric before = backend->evaluate(parameters, batch.all()).value();
+    const Metric behind = backend->evaluate(again, batch.all()).value();
+    CHECK(behind.correct == before.correct);
+    CHECK(behind.loss_sum == Approx(before.loss_sum));
+    CHECK(others.loss_sum != Approx(before.loss_sum));
+  }
 }
 
 TEST_CASE("a_net_of_the_kind_alexnet_has_groups") {
   Files files;
+  const std::string table = files.model(kGroups, "3,32,32");
+  CHECK_THAT(table, Contains("16x32x32") && Contains("16x16x16") && Contains("16x8x8"));
+  CHECK(last_line(table) == "parameters 38730");
   check_learns(files.load(kGroups, solver_with("0.1")).value());
 }
 
@@ -265,6 +337,7 @@ TEST_CASE("a_solver_with_a_v1_net_and_stages_trains_what_they_say") {
   REQUIRE(config.train.layers.size() == 3);
   CHECK(config.train.layers[0].name == "wide");
   CHECK(config.train.optimizer.nesterov);
+  CHECK(build_network(config.train).value().layout.size() == 32 * (3072 + 1) + 10 * (32 + 1));
   check_learns(config);
 }
 
@@ -277,6 +350,7 @@ TEST_CASE("clipping_and_absolute_decay_are_read") {
                          "clip_gradients: 35 iter_size: 2 weight_decay: 0.01 regularization_type: 'L1'\n")
           .value();
   CHECK(config.train.clip_gradients == 17.5);  // of the mean of two passes
+  CHECK((config.train.batch_size == 16 && config.train.accumulate == 2));
   CHECK(config.train.optimizer.decay_norm == DecayNorm::kL1);
   CHECK_THAT(files.refusal(net, solver_with("0.1") + "weight_decay: 0.01 regularization_type: 'L3'\n"),
              Contains("solver.prototxt:5: regularization_type: L3, expected L1 or L2"));

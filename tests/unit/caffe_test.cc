@@ -26,25 +26,6 @@ using Catch::Contains;
 
 namespace {
 
-// Of the kind of LeNet, for 28 x 28 grey pixels: 431,080 parameters.
-const std::string kLenet = "name: 'digits'\n" + data("TRAIN", 64, "scale: 0.00390625") + data("TEST", 100) +
-                           conv("c1", "data", "c1", "num_output: 20 kernel_size: 5 stride: 1") +
-                           pool("p1", "c1", "p1", "pool: MAX kernel_size: 2 stride: 2") +
-                           conv("c2", "p1", "c2", "num_output: 50 kernel_size: 5") +
-                           pool("p2", "c2", "p2", "pool: MAX kernel_size: 2 stride: 2") +
-                           dense("f1", "p2", "f1", 500) + plain("ReLU", "f1") +
-                           dense("f2", "f1", "scores", 10) + kEnd;
-
-// Of the kind of CIFAR-10 quick: 145,578 parameters.
-const std::string kQuick =
-    data("TRAIN", 100, "mean_file: 'mean.binaryproto'") + data("TEST", 100, "mean_file: 'mean.binaryproto'") +
-    conv("conv1", "data", "conv1", "num_output: 32 pad: 2 kernel_size: 5") + pool("pool1", "conv1", "pool1") +
-    plain("ReLU", "pool1") + conv("conv2", "pool1", "conv2", "num_output: 32 pad: 2 kernel_size: 5") +
-    plain("ReLU", "conv2") + pool("pool2", "conv2", "pool2", "pool: AVE kernel_size: 3 stride: 2") +
-    conv("conv3", "pool2", "conv3", "num_output: 64 pad: 2 kernel_size: 5") + plain("ReLU", "conv3") +
-    pool("pool3", "conv3", "pool3", "pool: AVE kernel_size: 3 stride: 2") + dense("ip1", "pool3", "ip1", 64) +
-    dense("ip2", "ip1", "scores", 10) + kEnd;
-
 // Of the kind of AlexNet: 60,965,224 parameters.
 const std::string kAlex =
     "input: 'data' input_dim: 10 input_dim: 3 input_dim: 227 input_dim: 227\n" +
@@ -81,12 +62,15 @@ std::string floats(std::vector<float> values) {
 TEST_CASE("nets_have_caffes_shapes_and_parameters") {
   Files files;
   CHECK(last_line(files.model(kLenet, "1,28,28")) == "parameters 431080");
+  // 20 25 24^2 + 50 500 8^2 + 500 800 + 10 500
+  CHECK_THAT(files.model(kLenet, "1,28,28", "test"), Contains("multiply-adds 2293000\nparameters 431080"));
   const std::string quick = files.model(kQuick, "3,32,32");
   CHECK(last_line(quick) == "parameters 145578");
   // Caffe rounds up: 32, 16, 8, 4.
   CHECK_THAT(quick, Contains("32x16x16") && Contains("32x8x8") && Contains("64x4x4"));
   const std::string alex = files.model(kAlex);
   CHECK(last_line(alex) == "parameters 60965224");
+  CHECK_THAT(alex, Contains("223,948,800") && Contains("multiply-adds 724406816"));  // of two groups in conv2
   CHECK_THAT(alex,
              Contains("96x55x55") && Contains("96x27x27") && Contains("256x13x13") && Contains("256x6x6"));
   CHECK_THAT(files.model(kQuick), Contains("expected --input C,H,W"));

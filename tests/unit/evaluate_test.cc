@@ -7,6 +7,7 @@
 #include <sstream>
 #include <vector>
 
+#include "common/caffe/weights.h"
 #include "common/config/load.h"
 #include "common/params/model_file.h"
 #include "common/params/partition.h"
@@ -75,9 +76,9 @@ void write_checkpoint(const Run& run) {
   manifest.fingerprint = fingerprint(run.config, AgreedBy::kRun);
   const std::vector<Range> ranges = partition(run.model.info.layout.size(), 2);
   for (std::uint32_t k = 0; k < 2; ++k) {
-    const auto part = std::span(run.model.parameters)
-                          .subspan(static_cast<std::size_t>(ranges[k].begin),
-                                   static_cast<std::size_t>(ranges[k].size()));
+    const auto part =
+        std::span(run.model.parameters)
+            .subspan(static_cast<std::size_t>(ranges[k].begin), static_cast<std::size_t>(ranges[k].size()));
     server::ShardImage image;
     image.version = id.version;
     image.revision = Revision(14);
@@ -105,9 +106,32 @@ TEST_CASE("evaluate takes any checkpoint, the best by its name, and any model fi
     std::ostringstream err;
     CHECK(evaluate({folder + what, {}, {}}, out, err) == 0);
     INFO(err.str());
-    CHECK_THAT(out.str(), Catch::Contains(folder + what + ": version " + version + " of layers: test loss "
-                                                          "90.0000, accuracy 10.00 % of 40 samples"));
+    CHECK_THAT(out.str(), Catch::Contains(folder + what + ": version " + version +
+                                          " of layers: test loss "
+                                          "90.0000, accuracy 10.00 % of 40 samples"));
   }
+}
+
+TEST_CASE("evaluate takes a caffemodel, which must have all tensors") {
+  Run run;
+  const std::string path = (run.folder / "a.caffemodel").string();
+  const auto evaluated = [&] {
+    std::ostringstream out;
+    std::ostringstream err;
+    return std::pair{evaluate({path, {}, {}}, out, err), out.str() + err.str()};
+  };
+  REQUIRE(caffe::write_weights(path, run.model.info, run.model.parameters));
+  CHECK(evaluated() ==
+        std::pair{0, path + ": Caffe's weights of layers: test loss 90.0000, accuracy 10.00 % of "
+                            "40 samples\n"});
+  Layout weight;
+  REQUIRE(
+      weight.add(run.model.info.layout.tensors()[0].name, run.model.info.layout.tensors()[0].shape).is_ok());
+  run.model.info.layout = weight;
+  run.model.parameters.resize(static_cast<std::size_t>(weight.size()));
+  REQUIRE(caffe::write_weights(path, run.model.info, run.model.parameters));
+  CHECK(evaluated().first == 2);
+  CHECK_THAT(evaluated().second, Catch::Contains(".bias [10], expected all 2 tensors of the network"));
 }
 
 TEST_CASE("evaluate says what of a checkpoint is missing, and takes a configuration from elsewhere") {
@@ -116,7 +140,8 @@ TEST_CASE("evaluate says what of a checkpoint is missing, and takes a configurat
   const auto evaluated = [&](const std::string& config) {
     std::ostringstream out;
     std::ostringstream err;
-    const int status = evaluate({(run.folder / "checkpoint/g1-v000000000007").string(), {}, config}, out, err);
+    const int status =
+        evaluate({(run.folder / "checkpoint/g1-v000000000007").string(), {}, config}, out, err);
     return std::pair{status, err.str()};
   };
   const std::filesystem::path elsewhere = run.folder / "elsewhere.yaml";

@@ -101,6 +101,11 @@ TEST_CASE("two_lists_say_which_files_there_are_and_their_labels") {
     CHECK(pets.fault() ==
           pets.at("train.txt").string() + ":2: got \"" + line + "\", expected a path and a label of 0 to 1");
   }
+  // A label that no loss counts is none of the classes'.
+  list("train.txt", "train/cat/0.jpg 1\ntrain/cat/1.jpg -1\ntrain/cat/2.jpg 0");
+  CHECK(open_image_folder(pets.data, "", -1).value().train->label(1) == 65535);
+  CHECK_THAT(open_image_folder(pets.data, "", 255).status().message(),
+             Catch::Contains("train.txt:2: ") && Catch::EndsWith("a label of 0 to 1, or the ignored 255"));
   list("train.txt", "train/cat/0.jpg 1");
   CHECK_THAT(pets.fault(), Catch::Contains("train.txt: no picture of label 0 that can be read"));
   list("train.txt", "train/cat/0.jpg 1\ntrain/cat/1.jpg 0");

@@ -443,6 +443,31 @@ TEST_CASE("labels_are_checked_by_the_losses_that_look_at_them") {
         "mini-batch with label 10 at position 1, expected less than 10");
 }
 
+TEST_CASE("an_evaluation_divides_by_the_labels_that_count") {
+  const auto evaluated = [](Backend kind, std::int64_t ignored, const std::vector<Label>& labels) {
+    const NetworkSpec network = network_of({named_layer("f", dense(10)),
+                                            {.kind = LayerKind::kSoftmaxLoss,
+                                             .from = {"f"},
+                                             .ignore_label = ignored,
+                                             .divisor = LossDivisor::kValid}},
+                                           {3, 2, 2}, 10);
+    RandomBatch batch(network, std::ssize(labels), 5);
+    batch.labels = labels;
+    const Metric metric =
+        backend_of(kind, network, 4)->evaluate(random_parameters(network, 5), batch.all()).value();
+    CHECK(metric.samples == std::ssize(labels));
+    return metric.loss_sum / static_cast<double>(metric.samples);
+  };
+  // -1 as a label of 16 bits has it.
+  for (const auto& [ignored, kept_as] : {std::pair(-1, 65535), {255, 255}}) {
+    const auto none = static_cast<Label>(kept_as);
+    const double all = evaluated(Backend::kReference, ignored, {7, 2});
+    CHECK(evaluated(Backend::kReference, ignored, {7, 2, none, none}) == Approx(all));
+    CHECK(evaluated(Backend::kOnednn, ignored, {7, 2, none, none}) == Approx(all));
+    CHECK(evaluated(Backend::kReference, ignored, {none}) == 0.0);
+  }
+}
+
 TEST_CASE("a_gradient_longer_than_the_bound_is_scaled_down_to_it") {
   LayerConfig frozen = dense(12);
   frozen.lr_factor = 0.0;

@@ -164,12 +164,14 @@ Result<std::optional<Lists>> lists_of(const DataSection& data) {
                    "' has a list train.txt and no test.txt or val.txt, expected both");
 }
 
-Result<ImageFolder> open_lists(const DataSection& data, const Lists& lists, const fs::path& run_folder) {
+Result<ImageFolder> open_lists(const DataSection& data, const Lists& lists, const fs::path& run_folder,
+                               std::optional<std::int64_t> ignored_label) {
   ImageFolder result;
   Sorter sorter(data, result);
   const fs::path folder = data.path;
   const auto open = [&](const fs::path& file, const char* set) -> Result<std::shared_ptr<ImageList>> {
-    PACELINE_ASSIGN_OR_RETURN(const std::vector<ListedPicture> listed, read_picture_list(file, data.classes));
+    PACELINE_ASSIGN_OR_RETURN(const std::vector<ListedPicture> listed,
+                              read_picture_list(file, data.classes, ignored_label));
     std::vector<std::string> paths;
     for (const ListedPicture& picture : listed) paths.push_back(picture.path);
     const std::string index_name = kIndexName + ("-" + file.filename().string());
@@ -183,7 +185,9 @@ Result<ImageFolder> open_lists(const DataSection& data, const Lists& lists, cons
   PACELINE_ASSIGN_OR_RETURN(const auto train, open(lists.train, "train"));
   PACELINE_ASSIGN_OR_RETURN(const auto test, open(lists.test, "test"));
   std::vector<bool> seen(static_cast<std::size_t>(data.classes));
-  for (std::int64_t i = 0; i < train->size(); ++i) seen[train->label(i)] = true;
+  for (std::int64_t i = 0; i < train->size(); ++i) {
+    if (train->label(i) < data.classes) seen[train->label(i)] = true;
+  }
   if (const auto missing = std::find(seen.begin(), seen.end(), false); missing != seen.end()) {
     return invalid_argument(
         lists.train.string() + ": no picture of label " + std::to_string(missing - seen.begin()) +
@@ -199,9 +203,10 @@ Result<ImageFolder> open_lists(const DataSection& data, const Lists& lists, cons
 
 }  // namespace
 
-Result<ImageFolder> open_image_folder(const DataSection& data, const fs::path& run_folder) {
+Result<ImageFolder> open_image_folder(const DataSection& data, const fs::path& run_folder,
+                                      std::optional<std::int64_t> ignored_label) {
   PACELINE_ASSIGN_OR_RETURN(const std::optional<Lists> lists, lists_of(data));
-  if (lists) return open_lists(data, *lists, run_folder);
+  if (lists) return open_lists(data, *lists, run_folder, ignored_label);
   PACELINE_ASSIGN_OR_RETURN(const Folders folders, folders_of(data));
   ImageFolder result;
   Sorter sorter(data, result);

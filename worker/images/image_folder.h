@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,8 @@ struct ImageFolder {
 // kInvalidArgument another number of classes than data.classes, a class without a picture, a test class that
 // training lacks, both layouts at once; kDataLoss a file that is no picture, under data.on_bad: fail;
 // kUnavailable what cannot be listed.
-Result<ImageFolder> open_image_folder(const DataSection& data, const std::filesystem::path& run_folder);
+// `ignored_label`: that lines of lists may have beside the classes'.
+Result<ImageFolder> open_image_folder(const DataSection& data, const std::filesystem::path& run_folder,
+                                      std::optional<std::int64_t> ignored_label = {});
 
 }  // namespace paceline

@@ -9,8 +9,8 @@
 
 namespace paceline {
 
-Result<std::vector<ListedPicture>> read_picture_list(const std::filesystem::path& file,
-                                                     std::int64_t classes) {
+Result<std::vector<ListedPicture>> read_picture_list(const std::filesystem::path& file, std::int64_t classes,
+                                                     std::optional<std::int64_t> ignored) {
   constexpr std::size_t kBytesMax = std::size_t{4} << 30;
   PACELINE_ASSIGN_OR_RETURN(const std::string text, read_file(file, kBytesMax));
   std::vector<ListedPicture> pictures;
@@ -24,15 +24,17 @@ Result<std::vector<ListedPicture>> read_picture_list(const std::filesystem::path
     const std::size_t space = line.find_last_of(" \t");
     const std::size_t path_end =
         space == std::string_view::npos ? space : line.find_last_not_of(" \t", space);
-    std::int64_t label = -1;
-    if (path_end != std::string_view::npos) {
+    std::int64_t label = 0;
+    bool is_line = path_end != std::string_view::npos;
+    if (is_line) {
       const char* const end = line.data() + line.size();
       const auto read = std::from_chars(line.data() + space + 1, end, label);
-      if (read.ec != std::errc() || read.ptr != end) label = -1;
+      is_line = read.ec == std::errc() && read.ptr == end;
     }
-    if (label < 0 || label >= classes) {
+    if (!is_line || ((label < 0 || label >= classes) && label != ignored)) {
       return invalid_argument(file.string() + ":" + std::to_string(number) + ": got \"" + std::string(line) +
-                              "\", expected a path and a label of 0 to " + std::to_string(classes - 1));
+                              "\", expected a path and a label of 0 to " + std::to_string(classes - 1) +
+                              (ignored ? ", or the ignored " + std::to_string(*ignored) : ""));
     }
     pictures.push_back({std::string(line.substr(0, path_end + 1)), static_cast<Label>(label)});
   }

@@ -29,7 +29,7 @@ namespace {
 Status check_labels(const Batch& batch, std::int64_t classes, std::optional<std::int64_t> ignored) {
   for (std::size_t n = 0; n < batch.labels.size(); ++n) {
     const auto label = static_cast<std::int64_t>(batch.labels[n]);
-    if (label < classes || label == ignored) continue;
+    if (label < classes || (ignored && static_cast<Label>(*ignored) == batch.labels[n])) continue;
     return invalid_argument("mini-batch with label " + std::to_string(label) + " at position " +
                             std::to_string(n) + ", expected less than " + std::to_string(classes));
   }

@@ -1,4 +1,4 @@
-// Forward through the layers, the loss, and back, a mini-batch at a time; an evaluation takes one sample
+// Forward through the layers, the loss, and back, a mini-batch at a time; an evaluation mostly takes one sample
 // after another. What each layer does is in layers/<kind>/reference.cc. Compare the gradient formulas with
 // any text book; nothing here is done for speed except that the innermost loops run along rows.
 #include "worker/model/reference.h"
@@ -77,22 +77,30 @@ class ReferenceBackend : public NetworkBackend {
   Result<Metric> evaluate(std::span<const float> parameters, const Batch& batch) override {
     PACELINE_RETURN_IF_ERROR(check_batch(network_, batch, batch_size_, DropoutKeys::kIgnored));
     set_parameters(parameters);
+    // One sample after another needs the least memory; but a mean over the labels that count is over all of them.
+    const std::int64_t together = divides_by_labels_that_count() ? batch.size() : 1;
     Metric total;
-    for (std::int64_t n = 0; n < batch.size(); ++n) {
-      const Batch sample{batch.images.subspan(n * network_.input.size(), network_.input.size()),
-                         batch.labels.subspan(n, 1),
-                         {},
-                         {}};
+    for (std::int64_t first = 0; first < batch.size(); first += together) {
+      const Batch part{batch.images.subspan(first * network_.input.size(), together * network_.input.size()),
+                       batch.labels.subspan(first, together),
+                       {},
+                       {}};
       std::int64_t hits = 0;
-      ReferencePass pass = pass_of(Mode::kEvaluation, sample);
+      ReferencePass pass = pass_of(Mode::kEvaluation, part);
       pass.hits = &hits;
       forward(pass);
-      add(total, network_.has_losses() ? loss_of_layers(1, hits, nullptr) : loss(sample, {}));
+      add(total, network_.has_losses() ? loss_of_layers(together, hits, nullptr) : loss(part, {}));
     }
     return total;
   }
 
  private:
+  bool divides_by_labels_that_count() const {
+    return std::any_of(network_.layers.begin(), network_.layers.end(), [](const Layer& layer) {
+      return layer.loss.is_one && layer.loss.divisor == LossDivisor::kValid;
+    });
+  }
+
   static void add(Metric& total, const Metric& one) {
     total.loss_sum += one.loss_sum;
     total.correct += one.correct;

@@ -129,6 +129,12 @@ data: {{kind: synthetic, path: {self.data}}}
                 else:
                     self.assertEqual(tuple(blob.data), floats)
         self.assertEqual(tensors, {})
+        # Read here it is as good on the test set.
+        judged = [self.paceline("evaluate", what, "--config", self.run_dir / "config.yaml")
+                  for what in (self.run_dir, exported)]
+        self.assertEqual([(one.returncode, one.stderr) for one in judged], [(0, "")] * 2)
+        of_run, of_file = (one.stdout.split(": test loss ")[1] for one in judged)
+        self.assertEqual(of_file, of_run)
         # 20 updates with 0.9: (1 - 0.9^20) / 0.1
         self.assertAlmostEqual(layers["norm"].blobs[2].data[0], (1 - 0.9 ** 20) / 0.1, 4)
 

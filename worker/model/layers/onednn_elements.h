@@ -2,6 +2,7 @@
 // primitives: over whatever format its first input has.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "worker/model/layers/onednn_layer.h"
@@ -19,10 +20,7 @@ class Elements final : public OnednnLayer {
     memory output = program.make(desc);
     program.append_loop(Pass::kForward, [this, output] {
       const std::vector<const float*> inputs = starts();
-      float* const to = floats_of(output);
-      for (std::size_t i = 0; i < floats(); ++i) {
-        to[i] = Function::template value<float>(std::span(inputs), i);
-      }
+      Function::template values<float>(std::span(inputs), all(output));
     });
     return output;
   }
@@ -39,10 +37,7 @@ class Elements final : public OnednnLayer {
       const std::vector<const float*> inputs = starts();
       for (std::size_t k = 0; k < differences.size(); ++k) {
         if (!differences[k]) continue;
-        for (std::size_t i = 0; i < floats(); ++i) {
-          floats_of(differences[k])[i] =
-              floats_of(read)[i] * Function::template derivative<float>(std::span(inputs), k, i);
-        }
+        Function::template differences<float>(std::span(inputs), k, floats_of(read), all(differences[k]));
       }
     });
     return differences;
@@ -50,7 +45,9 @@ class Elements final : public OnednnLayer {
 
  private:
   // With what fills up blocks.
-  std::size_t floats() const { return sources_[0].get_desc().get_size() / sizeof(float); }
+  static std::span<float> all(const memory& values) {
+    return {floats_of(values), values.get_desc().get_size() / sizeof(float)};
+  }
   std::vector<const float*> starts() const {
     std::vector<const float*> starts;
     for (const memory& source : sources_) starts.push_back(floats_of(source));

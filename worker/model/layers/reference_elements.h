@@ -1,5 +1,8 @@
-// A layer that makes one element of those at the same place of its inputs. `Function` has its value and its derivative by
-// input k: layers/<kind>/elements.h.
+// A layer that makes one element of those at the same place of its inputs, of which it has at least two. `Function` is in
+// layers/<kind>/elements.h:
+//
+//   values(in, out)                          of all elements
+//   differences(in, k, of_out, of_input)     d(in[k]) of all elements
 #pragma once
 
 #include <memory>
@@ -14,9 +17,7 @@ class ReferenceElements final : public ReferenceLayer {
  public:
   void forward(const ReferencePass& pass, std::span<const Values* const> in, Values& out) override {
     const std::vector<const double*> inputs = starts_of(in);
-    for (std::size_t i = 0; i < out.size(); ++i) {
-      out[i] = Function::template value<double>(std::span(inputs), i);
-    }
+    Function::template values<double>(std::span(inputs), std::span(out));
     pass.keep(out);
   }
 
@@ -24,10 +25,8 @@ class ReferenceElements final : public ReferenceLayer {
                 const Values& out_difference, std::span<Values> in_differences) override {
     const std::vector<const double*> inputs = starts_of(in);
     for (std::size_t k = 0; k < in.size(); ++k) {
-      for (std::size_t i = 0; i < out_difference.size(); ++i) {
-        in_differences[k][i] =
-            out_difference[i] * Function::template derivative<double>(std::span(inputs), k, i);
-      }
+      Function::template differences<double>(std::span(inputs), k, out_difference.data(),
+                                             std::span(in_differences[k]));
     }
   }
 

@@ -8,22 +8,45 @@ namespace paceline::layers::maximum {
 
 struct Maximum {
   template <typename Real>
-  static Real value(std::span<const Real* const> in, std::size_t i) {
-    return in[largest(in, i)][i];
+  static void values(std::span<const Real* const> in, std::span<Real> out) {
+    const Real* largest = in[0];
+    Real* const to = out.data();
+    for (const Real* const other : in.subspan(1)) {
+      for (std::size_t i = 0; i < out.size(); ++i) {
+        const Real mine = largest[i];
+        const Real its = other[i];
+        to[i] = its > mine ? its : mine;
+      }
+      largest = to;
+    }
   }
   template <typename Real>
-  static Real derivative(std::span<const Real* const> in, std::size_t k, std::size_t i) {
-    return k == largest(in, i) ? Real(1) : Real(0);
+  static void differences(std::span<const Real* const> in, std::size_t k, const Real* of_out,
+                          std::span<Real> of_input) {
+    const Real* const own = in[k];
+    const Real* left = of_out;  // where it is the largest of those that were looked at
+    Real* const to = of_input.data();
+    for (std::size_t other = 0; other < in.size(); ++other) {
+      if (other == k) continue;
+      const Real* const its = in[other];
+      if (other < k) {
+        keep(left, of_input, [own, its](std::size_t i) { return own[i] > its[i]; });
+      } else {
+        keep(left, of_input, [own, its](std::size_t i) { return own[i] >= its[i]; });
+      }
+      left = to;
+    }
   }
 
  private:
-  template <typename Real>
-  static std::size_t largest(std::span<const Real* const> in, std::size_t i) {
-    std::size_t best = 0;
-    for (std::size_t k = 1; k < in.size(); ++k) {
-      if (in[k][i] > in[best][i]) best = k;
+  // Everything is read whatever comes of it, so that the compiler may take several at a time.
+  template <typename Real, typename Where>
+  static void keep(const Real* left, std::span<Real> to, const Where& where) {
+    Real* const kept = to.data();
+    for (std::size_t i = 0; i < to.size(); ++i) {
+      const Real value = left[i];
+      kept[i] = where(i) ? value : Real(0);
     }
-    return best;
   }
 };
 

@@ -8,18 +8,26 @@ namespace paceline::layers::multiply {
 
 struct Multiply {
   template <typename Real>
-  static Real value(std::span<const Real* const> in, std::size_t i) {
-    Real product = in[0][i];
-    for (const Real* const other : in.subspan(1)) product *= other[i];
-    return product;
+  static void values(std::span<const Real* const> in, std::span<Real> out) {
+    times(in[0], in[1], out);
+    for (const Real* const other : in.subspan(2)) times(out.data(), other, out);
   }
   template <typename Real>
-  static Real derivative(std::span<const Real* const> in, std::size_t k, std::size_t i) {
-    Real product = Real(1);
+  static void differences(std::span<const Real* const> in, std::size_t k, const Real* of_out,
+                          std::span<Real> of_input) {
+    const Real* product = of_out;
     for (std::size_t other = 0; other < in.size(); ++other) {
-      if (other != k) product *= in[other][i];
+      if (other == k) continue;
+      times(product, in[other], of_input);
+      product = of_input.data();
     }
-    return product;
+  }
+
+ private:
+  template <typename Real>
+  static void times(const Real* a, const Real* b, std::span<Real> out) {
+    Real* const to = out.data();
+    for (std::size_t i = 0; i < out.size(); ++i) to[i] = a[i] * b[i];
   }
 };
 

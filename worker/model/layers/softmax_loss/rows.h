@@ -49,10 +49,11 @@ struct SoftmaxLoss {
   }
 
  private:
+  // -1 is kept as it is in a label's bits.
   template <typename Real>
   static bool is_ignored(const LossRows<Real>& rows, std::int64_t n) {
     const auto& ignored = rows.layer.loss.ignore_label;
-    return ignored && *ignored == static_cast<std::int64_t>(rows.labels[static_cast<std::size_t>(n)]);
+    return ignored && static_cast<Label>(*ignored) == rows.labels[static_cast<std::size_t>(n)];
   }
 
   // What a sample that counts is multiplied by.

@@ -1,4 +1,5 @@
 // The softmax cross-entropy of scores as a layer: a network may have several, with weights (GoogLeNet's side losses).
+#include "common/label.h"
 #include "common/network/layer_rule.h"
 
 namespace paceline::layers::softmax_loss {
@@ -12,6 +13,10 @@ Status infer(const LayerConfig& config, LayerDraft& draft) {
   PACELINE_RETURN_IF_ERROR(check_range("top_k", config.top_k, 1, in.channels));
   if (config.divisor == LossDivisor::kElements) {
     return invalid_argument("divisor elements, expected valid or samples: a sample has one loss");
+  }
+  if (config.ignore_label == -1 && in.channels == kClassesMax) {
+    return invalid_argument("ignore_label -1 beside " + std::to_string(kClassesMax) +
+                            " classes, expected one of these: a label has 16 bits");
   }
   Layer& layer = draft.layer();
   layer.loss.ignore_label = config.ignore_label;
