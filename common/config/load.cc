@@ -36,7 +36,7 @@ struct Entry {
 Status unknown_key(const std::string& path, const Place& place) {
   std::vector<std::string> paths;
   for (const Key& key : schema().keys) paths.push_back(key.path);
-  for (const config::Section& section : schema().sections) paths.push_back(section.path);
+  for (const config::Section& section : schema().sections) paths.emplace_back(section.path);
   std::string expected = "a key of configs/reference.yaml";
   if (const std::string near = config::suggest(path, paths); !near.empty()) {
     expected += " (did you mean " + near + "?)";

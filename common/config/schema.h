@@ -15,12 +15,12 @@
 
 namespace paceline::config {
 
-// What a row says in words. All are one or more plain sentences without a line break.
+// What a row says in words, as literals. All are one or more plain sentences without a line break.
 struct Words {
-  std::string unit = {};       // "clocks", "samples per worker and iteration", "" for a choice or a name
-  std::string effect = {};     // one line: what it changes
-  std::string trade_off = {};  // what more and less of it cost
-  std::string fallback = {};   // by_policy keys: what null means, by policy
+  std::string_view unit = {};       // "clocks", "samples per worker and iteration", "" for a choice or a name
+  std::string_view effect = {};     // one line: what it changes
+  std::string_view trade_off = {};  // what more and less of it cost
+  std::string_view fallback = {};   // by_policy keys: what null means, by policy
 };
 
 // Who must have the same value: every daemon of a run, from its start to its end; every daemon, but a resume
@@ -38,13 +38,14 @@ struct Key {
   // policy has no use for the key (applies(config) is false) a given value is refused and the written one is
   // null.
   bool by_policy = false;
+  std::string fallback = {};  // what null means: words.fallback, or one made of another key's
   std::function<bool(const RunConfig&)> applies = [](const RunConfig&) { return true; };
 };
 
 struct Section {
-  std::string path;   // "sync", "sync.lpr"
-  std::string about;  // one line
-  Scope scope;        // of its keys, unless a row says otherwise
+  std::string_view path;   // "sync", "sync.lpr"; a literal
+  std::string_view about;  // one line
+  Scope scope;             // of its keys, unless a row says otherwise
 };
 
 // Every section and every key, in the order in which they are written. Immutable after its first use.
@@ -57,28 +58,35 @@ struct Schema {
 };
 const Schema& schema();
 
-// A row: the field at PACELINE_FIELD(path), its domain and its words.
-template <typename T, typename Access>
-Key row(std::pair<const char*, Access> field, Domain<T> domain, Scope scope, Words words) {
+// A row whose field is where these two find it. One function for each type of field, not one for each field: a row adds
+// only the two to what is compiled.
+template <typename T>
+Key row_of(const char* path, T& (*field)(RunConfig&), const T& (*read_field)(const RunConfig&),
+           Domain<T> domain, Scope scope, const Words& words) {
   Key key;
-  key.path = field.first;
-  key.words = std::move(words);
+  key.path = path;
+  key.words = words;
   key.scope = scope;
   key.expected = domain.expected;
-  key.read = [access = field.second, domain](const Value& value, RunConfig& config) {
-    return domain.read(value, access(config));
+  key.fallback = words.fallback;
+  key.read = [field, read = std::move(domain.read)](const Value& value, RunConfig& config) {
+    return read(value, field(config));
   };
-  key.write = [access = field.second, domain](const RunConfig& config) {
-    return domain.write(access(config));
+  key.write = [read_field, write = std::move(domain.write)](const RunConfig& config) {
+    return write(read_field(config));
   };
   return key;
 }
 
+// A row: PACELINE_FIELD(path) stands for the first two, a key and the access to its field.
+template <typename T, typename Access>
+Key row(const char* path, Access access, Domain<T> domain, Scope scope, const Words& words) {
+  return row_of<T>(path, access, access, std::move(domain), scope, words);
+}
+
 // The key's path is the field's path, by construction.
-#define PACELINE_FIELD(path)                                 \
-  std::pair {                                                \
-#path, [](auto& config) -> auto& { return config.path; } \
-  }
+#define PACELINE_FIELD(path) \
+#path, [](auto& config) -> auto& { return config.path; }
 
 // The key of train.inner_optimizer that is to a worker's optimizer what `path`, one of train.optimizer, is to
 // the servers'; nullopt: `path` is of another section, or there is none.

@@ -64,14 +64,6 @@ std::string check_http_address(const std::string& address) {
   return any_port ? "" : check_endpoint("tcp://" + address);
 }
 
-// cluster.nodes is two fields: how many there may be, and how many training begins with.
-struct ClusterOf {
-  template <typename Config>
-  auto& operator()(Config& config) const {
-    return config.cluster;
-  }
-};
-
 Domain<std::string> any_path() { return text("a path", wrong_path); }
 
 }  // namespace
@@ -150,13 +142,13 @@ void add_run_and_cluster(Schema& schema) {
            .trade_off = "0.5 is twice as slow. Where nodes are unequal on purpose, a value above their ratio "
                         "warns of what is known."}));
 
-  keys.push_back(
-      row(std::pair{"cluster.nodes", ClusterOf{}}, node_counts(), Scope::kWholeRun,
-          {.unit = "worker processes",
-           .effect = "How many paceline-worker processes must join before training begins. {min: A, max: B}: "
-                     "it begins when A have joined, node 0 among them, and others, up to B, may join later.",
-           .trade_off = "More nodes give more gradients per second, and a larger effective mini-batch or "
-                        "more staleness."}));
+  keys.push_back(row(
+      "cluster.nodes", [](auto& config) -> auto& { return config.cluster; }, node_counts(), Scope::kWholeRun,
+      {.unit = "worker processes",
+       .effect = "How many paceline-worker processes must join before training begins. {min: A, max: B}: "
+                 "it begins when A have joined, node 0 among them, and others, up to B, may join later.",
+       .trade_off = "More nodes give more gradients per second, and a larger effective mini-batch or "
+                    "more staleness."}));
   keys.push_back(
       row(PACELINE_FIELD(cluster.threads_per_node), whole32(1, 256), Scope::kWholeRun,
           {.unit = "training threads",
@@ -173,7 +165,8 @@ void add_run_and_cluster(Schema& schema) {
       list_of(text("\"tcp://host:port\" or \"ipc://path\"", check_endpoint)), Scope::kOneDaemon,
       {.effect =
            "One address per shard: server k binds the k-th, everybody connects to it. With replicas those "
-           "of the second replicas follow, in the same order. A name leads to its first IPv4 address, or to an "
+           "of the second replicas follow, in the same order. A name leads to its first IPv4 address, or to "
+           "an "
            "IPv6 one where it has no other; an IPv6 address in numbers stands in brackets, tcp://[::1]:5555.",
        .trade_off = "tcp between machines; on one machine ipc needs no port and is no faster for bulk."}));
   keys.push_back(row(

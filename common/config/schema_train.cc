@@ -197,7 +197,7 @@ Key inner_row(const Key& outer, std::string path) {
   key.path = std::move(path);
   key.by_policy = true;
   key.applies = has_inner_optimizer;
-  key.words.fallback =
+  key.fallback =
       outer.write(RunConfig()) + " where a key of inner_optimizer is given; no inner optimizer otherwise";
   if (key.path == "train.inner_optimizer.kind") {
     key.words.effect = "The update rule of a worker's local steps. Its state stays with the worker.";

@@ -379,7 +379,7 @@ void check_applies(Validator& validator, const RunConfig& c) {
   for (const Key& key : schema().keys) {
     validator.refuse_if(!key.applies(c) && validator.given().has(key.path), {key.path.c_str()},
                         std::string("policy ") + name_of(c.sync.policy) + " does not use it", "a value",
-                        "none or null (" + key.words.fallback + ")");
+                        "none or null (" + key.fallback + ")");
   }
 }
 

@@ -28,7 +28,7 @@ std::string indent_of(const std::string& path) {
 
 // `words` behind "# ", broken at spaces so that no line is longer than kColumns; later lines stand two
 // further in.
-std::string comment(const std::string& indent, const std::string& words) {
+std::string comment(const std::string& indent, std::string_view words) {
   std::string text;
   std::string line = indent + "#";
   std::size_t start = 0;
@@ -38,7 +38,7 @@ std::string comment(const std::string& indent, const std::string& words) {
       text += line + "\n";
       line = indent + "#  ";
     }
-    line += " " + words.substr(start, end - start);
+    line.append(" ").append(words.substr(start, end - start));
     start = end + 1;
   }
   return text + line + "\n";
@@ -147,12 +147,11 @@ std::string differing_settings(std::span<const std::string> got, const RunConfig
     const std::string begin = key.path + "=";
     const auto found = std::find_if(got.begin(), got.end(),
                                     [&](const std::string& setting) { return setting.starts_with(begin); });
-    const std::string theirs =
-        found == got.end() ? told_text_of(key, defaults) : found->substr(begin.size());
+    const std::string theirs = found == got.end() ? told_text_of(key, defaults) : found->substr(begin.size());
     const std::string ours = told_text_of(key, expected);
     if (theirs == ours || ++count > kNamed) continue;
-    named += (named.empty() ? "" : "; ") + key.path + ": got " + quotable(theirs) + ", expected " +
-             quotable(ours);
+    named +=
+        (named.empty() ? "" : "; ") + key.path + ": got " + quotable(theirs) + ", expected " + quotable(ours);
   }
   return named + (count > kNamed ? "; and " + std::to_string(count - kNamed) + " more" : "");
 }
@@ -172,17 +171,18 @@ std::string reference_yaml() {
     if (section != last_section && !last_section.starts_with(section + ".")) {
       const auto about = std::find_if(schema().sections.begin(), schema().sections.end(),
                                       [&](const Section& s) { return s.path == section; });
-      text += "\n" + comment(indent_of(section), section + ": " + about->about + ".");
+      text += "\n" + comment(indent_of(section), section + ": " + std::string(about->about) + ".");
       text += indent_of(section) + last_word(section) + ":\n";
     } else {
       text += "\n";
     }
     last_section = section;
     text += comment(indent, key.words.effect);
-    text += comment(indent, "Accepts: " + key.expected +
-                                (key.words.unit.empty() ? "" : ". Unit: " + key.words.unit) + ".");
-    if (key.by_policy) text += comment(indent, "Default: " + key.words.fallback + ".");
-    text += comment(indent, "Trade-off: " + key.words.trade_off);
+    text +=
+        comment(indent, "Accepts: " + key.expected +
+                            (key.words.unit.empty() ? "" : ". Unit: " + std::string(key.words.unit)) + ".");
+    if (key.by_policy) text += comment(indent, "Default: " + key.fallback + ".");
+    text += comment(indent, "Trade-off: " + std::string(key.words.trade_off));
     text += indent + last_word(key.path) + ": " + (key.by_policy ? "null" : key.write(defaults)) + "\n";
   }
   return text;

@@ -38,7 +38,7 @@ TEST_CASE("every_key_of_the_reference_carries_its_effect_and_trade_off") {
     INFO(key.path);
     CHECK_FALSE(key.words.effect.empty());
     CHECK_FALSE(key.words.trade_off.empty());
-    CHECK(key.by_policy == !key.words.fallback.empty());
+    CHECK(key.by_policy == !key.fallback.empty());
     CHECK(key.words.effect.find('\n') == std::string::npos);
     CHECK(schema.is_section(key.path.substr(0, key.path.rfind('.'))));
   }
