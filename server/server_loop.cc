@@ -23,6 +23,7 @@ ServerLoop::ServerLoop(boost::asio::io_context& io, const RunConfig& config, Sha
       run_fingerprint_(fingerprint(config, AgreedBy::kRun)),
       shard_port_(*this, Speaker::kShard),
       authority_port_(*this, Speaker::kAuthority),
+      channels_(shard),
       membership_(config, shard),
       reads_ours_is_open_(config.cluster.nodes, false),
       replies_left_(std::make_shared<Wake>(io, [this] { on_replies_left(); })),
@@ -179,7 +180,7 @@ void ServerLoop::on_join(const wire::PeerId& from, const wire::Join& join, Ticks
     if (authority_) authority_->join_refused(Peer::of(join.node), fits.message());
     return refuse_join(from, fits);
   }
-  if (waits_for_follower()) {
+  if (role_.waits_for_follower()) {
     const Status not_yet = unavailable(why_it_waits());
     if (authority_ && ours) authority_->join_refused(Peer::of(join.node), not_yet.message());
     return retry_later(from, join.node, not_yet);
@@ -297,7 +298,7 @@ void ServerLoop::on_heartbeat(Peer from, const wire::Heartbeat& beat) {
   if (!from.is_node()) {
     moved_elsewhere_[from.shard()] = beat.traffic;
     note(from, {.what = wire::LocalEvent::What::kHeard, .number = beat.heard}, ticks());
-    const Status heard = talks_[from.shard()].on_ack(beat.heard);
+    const Status heard = channels_.on_ack(from.shard(), beat.heard);
     if (!heard.is_ok()) refuse(*membership_.connection_of(from), heard, /*fatal=*/true);
     return;
   }
@@ -355,7 +356,7 @@ void ServerLoop::to_service(Peer from, wire::Message message) {
   if (const auto* admitted = std::get_if<wire::NodeAdmitted>(&message.body)) return on_admitted(*admitted);
   if (const auto* lost = std::get_if<wire::NodeLost>(&message.body)) {
     if (is_of_a_former_process(*lost)) return;
-    if (follows()) replica_->uncommitted.forget(lost->node);
+    role_.forget(lost->node);
     const Peer node = Peer::of(lost->node);
     if (lost->node.value < config_.cluster.nodes && !membership_.is_gone(node)) {
       remove(node);
@@ -376,7 +377,7 @@ void ServerLoop::on_shard_status(const Status& shard_state) {
   if (shard_state.is_ok()) return;
   const bool device_failed = !service_.status().is_ok();  // which is no reason for another replica to end
   if (device_failed && std::exchange(device_is_judged_, true)) return;
-  if (device_failed && replica_ && !follows() && !(acts() && serves_alone())) return leave_with(shard_state);
+  if (device_failed && replica_ && !follows() && !(acts() && role_.serves_alone())) return leave_with(shard_state);
   if (follows()) {  // as the one that serves has found, too, and said: at the end of the turn it is known
     replica_->fault = shard_state;
     return;
@@ -440,7 +441,7 @@ void ServerLoop::drain() {
     }
   }
   end_turn();
-  const bool said = !replica_ || !replica_->served || (!replica_->events.holds() && !awaits_return());
+  const bool said = !replica_ || !role_.served() || (!role_.holds() && !awaits_return());
   const bool written = !replica_ || !replica_->background.is_behind();
   if (!ended_ && !follows() && authority_ && authority_->over() && said && written) {
     end(authority_->result());

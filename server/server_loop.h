@@ -36,10 +36,11 @@
 #include "server/http/http_server.h"
 #include "server/last_seen.h"
 #include "server/membership.h"
-#include "server/reliable_channel.h"
 #include "server/replicas/replica.h"
+#include "server/replicas/replica_role.h"
 #include "server/resume.h"
 #include "server/server.h"
+#include "server/server_channels.h"
 #include "server/shard_checkpoints.h"
 #include "server/shard_service.h"
 #include "server/status_display.h"
@@ -144,12 +145,9 @@ class ServerLoop {
   std::string other_endpoint() const;
   Background& authority_background();
   void on_election();
-  void note_complete();
-  bool serves_alone() const;
   bool acts() const;
-  bool follows() const { return replica_ && replica_->follows; }
+  bool follows() const { return role_.follows(); }
   bool awaits_return() const;
-  bool waits_for_follower() const;
   std::string why_it_waits() const;
   void note(wire::LogEntry::As as, Peer who, const wire::Body& body, const wire::Payload& payload, Ticks now);
   void note(Peer who, wire::LocalEvent happened, Ticks now);
@@ -157,8 +155,6 @@ class ServerLoop {
   void tell_follower(wire::Message event);
   [[nodiscard]] Status say(const wire::PeerId& to, wire::Message message);
   void release();
-  bool all_is_held() const;
-  bool is_held_up(Ticks now) const;
   bool on_replica(const wire::PeerId& from, const Result<wire::Message>& message);
   void on_replica_join(const wire::PeerId& from, const wire::ReplicaJoin& join);
   void on_follower(const Result<wire::Message>& message);
@@ -276,6 +272,8 @@ class ServerLoop {
   const std::uint64_t run_fingerprint_;  // of the run: what its checkpoints have
   Port shard_port_;
   Port authority_port_;
+  ReplicaRole role_;
+  ServerChannels channels_;
   Membership membership_;
   std::vector<bool>
       reads_ours_is_open_;  // by node: we read its memory, and it has not said yet if it reads ours
@@ -293,8 +291,6 @@ class ServerLoop {
   bool welcomed_ = false;                                // other shards: the authority has answered
   std::uint64_t incarnation_ = new_incarnation();        // of the shard, whichever of its replicas serves
   std::shared_ptr<const wire::ClientKeys> client_keys_;  // other shards, where the run has keys
-  ReliableChannel talk_{ReliableChannel::End::kShard};   // other shards: with the authority
-  std::map<ShardId, ReliableChannel> talks_;             // the authority's, with each other shard
   std::int64_t connection_ = 0;  // other shards: how many to the authority there have been
   // The one to the authority broke, and it has not welcomed this shard over another one.
   struct Broken {

@@ -27,7 +27,7 @@ Status ServerLoop::follow(wire::Context& context) {
   const std::string endpoint = other_endpoint();
   wire::TransportOptions options;
   options.on_denied = [this](const Status& why) {
-    if (!ended_ && !replica_->welcomed) end(Status(why).with_context("the replica that serves"));
+    if (!ended_ && !role_.is_welcomed()) end(Status(why).with_context("the replica that serves"));
   };
   options.on_broken = [this] { boost::asio::post(io_, [this] { on_serving_broken(); }); };
   if (!config_.security.keys.empty()) {
@@ -75,15 +75,15 @@ void ServerLoop::end_unheard() {
 
 // What it has not told nobody else has heard either. Whether it is gone etcd knows.
 void ServerLoop::on_serving_broken() {
-  if (ended_ || !replica_->follows) return;
-  if (!replica_->welcomed) return replica_->pull.reset();  // it is asked again, and gives it from the start
+  if (ended_ || !role_.follows()) return;
+  if (!role_.is_welcomed()) return replica_->pull.reset();  // it is asked again, and gives it from the start
   if (std::exchange(replica_->broken, true)) return;
   log_.info("the connection to the replica that serves shard " + to_string(shard_) + " broke after event " +
-            std::to_string(replica_->applied));
+            std::to_string(role_.applied()));
 }
 
 void ServerLoop::on_serving(Result<wire::Message> message) {
-  if (!replica_->follows || replica_->broken) return;
+  if (!role_.follows() || replica_->broken) return;
   replica_->heard = steady_now();
   if (!message.is_ok()) return end(Status(message.status()).with_context("from the replica that serves"));
   if (message->logged) return on_event(*std::move(message));
@@ -109,7 +109,7 @@ void ServerLoop::on_serving(Result<wire::Message> message) {
 }
 
 Status ServerLoop::begin_following(const wire::ReplicaWelcome& welcome) {
-  if (std::exchange(replica_->welcomed, true)) return Status::ok();
+  if (!role_.welcomed()) return Status::ok();
   next_heartbeat_ = steady_now();
   generation_ = welcome.generation;
   incarnation_ = welcome.incarnation;
@@ -126,20 +126,15 @@ Status ServerLoop::begin_following(const wire::ReplicaWelcome& welcome) {
 }
 
 void ServerLoop::on_event(wire::Message event) {
-  const auto expected = replica_->applied + static_cast<std::int64_t>(replica_->turn.size());
-  if (!replica_->welcomed || event.logged->number != expected) {
-    return end(data_loss("the replica that serves has told event " + std::to_string(event.logged->number) +
-                         ", expected " + std::to_string(expected)));
-  }
-  const bool ends_turn = event.logged->ends_turn;
-  replica_->turn.push_back(std::move(event));
-  if (!ends_turn) return;
-  for (wire::Message& each : std::exchange(replica_->turn, {})) {
+  Result<std::vector<wire::Message>> turn = role_.on_event(std::move(event));
+  if (!turn.is_ok()) return end(turn.status());
+  if (turn->empty()) return;
+  for (wire::Message& each : *turn) {
     const Ticks at(each.logged->at);
     shift_ = at - steady_now();
     last_tick_ = at;
     apply(std::move(each), at);
-    ++replica_->applied;
+    role_.applied_one();
     drain();
     if (ended_) return;
   }
@@ -154,7 +149,7 @@ Status ServerLoop::in_another_state(Status why) const {
 }
 
 void ServerLoop::tell_held() {
-  const Status said = replica_->serving->send({wire::LogAck{replica_->applied}, {}});
+  const Status said = replica_->serving->send({wire::LogAck{role_.applied()}, {}});
   if (!said.is_ok()) log_.debug(said.message());  // it is gone, and on_serving_broken() comes
 }
 
@@ -164,6 +159,7 @@ void ServerLoop::apply(wire::Message event, Ticks at) {
   const bool known =
       who.is_node() ? who.node().value < config_.cluster.nodes : who.shard().value < config_.cluster.shards;
   if (!known) return end(data_loss("an event of " + to_string(who) + ", which the run has not"));
+  channels_.follow(logged, event);
   Status status = Status::ok();
   switch (logged.as) {
     case As::kHappened:
@@ -175,7 +171,6 @@ void ServerLoop::apply(wire::Message event, Ticks at) {
       break;
     case As::kToShard:
       if (!who.is_node() && !is_authority()) {
-        talk_.hears(event);
         welcomed_ = true;
         if (const auto* over = std::get_if<wire::RunOver>(&event.body)) return run_over(*over);
       }
@@ -184,16 +179,13 @@ void ServerLoop::apply(wire::Message event, Ticks at) {
     case As::kToAuthority:
       if (!authority_) break;
       if (!who.is_node() && who.shard() == shard_) {
-        compare(replica_->uncommitted.said(event));
-      } else if (!who.is_node()) {
-        talks_[who.shard()].hears(event);
+        compare(role_.other_said(event));
       }
       // What was wrong was refused by the one that serves.
       (void)authority_->handle(who, event, at);
       break;
     case As::kSaid:
-      compare(replica_->uncommitted.said(event));
-      talk_.says(event);
+      compare(role_.other_said(event));
       break;
   }
   if (!status.is_ok()) end(in_another_state(status));
@@ -219,11 +211,11 @@ Status ServerLoop::apply_join(Peer who, const wire::Body& body, bool goes_on, Ti
     return data_loss("a join that is none");
   }
   if (goes_on) {
-    PACELINE_RETURN_IF_ERROR(talks_[join->shard].on_ack(join->heard));
+    PACELINE_RETURN_IF_ERROR(channels_.with(join->shard).on_ack(join->heard));
     return membership_.go_on(*join, elsewhere(who), at);
   }
   PACELINE_RETURN_IF_ERROR(membership_.admit(*join, elsewhere(who), at));
-  talks_[join->shard] = ReliableChannel();
+  channels_.begin(join->shard);
   if (authority_) authority_->shard_joined(join->shard);
   return Status::ok();
 }
@@ -238,8 +230,7 @@ void ServerLoop::apply(Peer who, const wire::LocalEvent& happened, Ticks at) {
     case What::kHeard: {
       if (who.is_node()) return end(data_loss("heard by " + to_string(who) + ", expected a server"));
       welcomed_ = true;
-      ReliableChannel& talk = is_authority() ? talks_[who.shard()] : talk_;
-      const Status heard = talk.on_ack(happened.number);
+      const Status heard = channels_.on_ack(who.shard(), happened.number);
       if (!heard.is_ok()) end(Status(heard).with_context("this replica has come to another state"));
       return;
     }
@@ -282,7 +273,7 @@ void ServerLoop::compare(const std::optional<UncommittedOutputs::BothSaved>& sav
   if (!saved) return;
   if (const Status same = saved->compare(); !same.is_ok()) {
     const Status fault = Status(same).with_context("this replica has come to another state");
-    return replica_->follows ? end(fault) : on_shard_status(fault);
+    return role_.follows() ? end(fault) : on_shard_status(fault);
   }
   if (!saved->there.fault.empty() || saved->here.fault.empty()) return;
   // A disk that stays full must not fill with that.
@@ -293,7 +284,7 @@ void ServerLoop::compare(const std::optional<UncommittedOutputs::BothSaved>& sav
 
 // What of the run's end counts as written, by the word of the one that served, and is not here.
 void ServerLoop::answer_for_files() {
-  if (!replica_ || replica_->follows || ended_ || !authority_) return;
+  if (!replica_ || role_.follows() || ended_ || !authority_) return;
   const Status missing = authority_->take_missing();
   if (missing.is_ok()) return;
   const Ticks now = ticks();
@@ -306,13 +297,13 @@ void ServerLoop::tick_following() {
   const Ticks now = steady_now();
   for (const std::string& line : router_->keep_out(now)) log_.warn("kept out " + line);
   // While it is told to ask again, or given a checkpoint, it waits.
-  if (!replica_->welcomed && now - std::max(started_at_, replica_->heard) > config_.cluster.start_timeout) {
+  if (!role_.is_welcomed() && now - std::max(started_at_, replica_->heard) > config_.cluster.start_timeout) {
     return end(deadline_exceeded("the replica that serves shard " + to_string(shard_) + " (" +
                                  other_endpoint() +
                                  ") has not let this one follow within cluster.start_timeout: " +
                                  replica_->election->leader_lease().describe(now)));
   }
-  if (replica_->welcomed && now - replica_->heard > 2 * wire::kLeasesToTakeOver * config_.cluster.lease) {
+  if (role_.is_welcomed() && now - replica_->heard > 2 * wire::kLeasesToTakeOver * config_.cluster.lease) {
     return end(unavailable("nobody serves shard " + to_string(shard_) + ": " +
                            replica_->election->leader_lease().describe(now)));
   }
@@ -320,7 +311,7 @@ void ServerLoop::tick_following() {
   // Until it is welcomed it asks again: the one that it asked may have died with the question.
   next_heartbeat_ = now + config_.cluster.heartbeat;
   if (replica_->pull) return;
-  const Status said = replica_->welcomed ? replica_->serving->send({wire::Heartbeat{}, {}}) : ask_to_follow();
+  const Status said = role_.is_welcomed() ? replica_->serving->send({wire::Heartbeat{}, {}}) : ask_to_follow();
   if (!said.is_ok()) log_.debug(said.message());
 }
 
@@ -328,22 +319,16 @@ void ServerLoop::tick_following() {
 void ServerLoop::take_over() {
   if (!replica_->fault.is_ok()) return end(replica_->fault);
   const LeaderLease& leader_lease = replica_->election->leader_lease();
-  replica_->follows = false;
-  replica_->served = true;
-  replica_->heard = steady_now();
-  replica_->was_followed = true;  // as far as that goes
-  replica_->turn.clear();
-  replica_->serving->close(wire::DealerSocket::Queued::kIsDropped);
-  replica_->events.end_following();
-  note_complete();
   const Ticks now = ticks();
+  role_.take_over(now);
+  replica_->heard = steady_now();
+  replica_->serving->close(wire::DealerSocket::Queued::kIsDropped);
   log_.warn("shard " + to_string(shard_) + " is served by this replica from here on, term " +
-            std::to_string(leader_lease.term()) + ", from event " + std::to_string(replica_->applied) +
+            std::to_string(leader_lease.term()) + ", from event " + std::to_string(role_.applied()) +
             " on; what it acknowledges is in one place");
-  replica_->took_over_at = now;
   membership_.adopt(now);
   authority_seen_ = started_at_ = next_heartbeat_ = next_status_ = next_look_ = now;
-  for (wire::Message& message : replica_->uncommitted.take()) {
+  for (wire::Message& message : role_.take_uncommitted()) {
     send(Speaker::kShard, Peer::of(kAuthority), std::move(message));
   }
   if (!is_authority()) {

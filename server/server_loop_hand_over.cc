@@ -23,10 +23,10 @@ constexpr int kLeasesToCome = 2;
 // After a hand-over its follower is to be there soon, or the run goes on without it, and well before nodes
 // have waited for too long.
 void ServerLoop::look_for_follower() {
-  if (options_.role != ServerOptions::Role::kGoesOn || !waits_for_follower() || !acts()) return;
+  if (options_.role != ServerOptions::Role::kGoesOn || !role_.waits_for_follower() || !acts()) return;
   if (!resumed_) return;  // until it has its checkpoint nobody can be given it
   const Ticks now = ticks();
-  const Ticks heard = replica_->follower ? replica_->follower->seen : std::max(started_at_, replica_->pulled);
+  const Ticks heard = role_.follower() ? role_.follower()->seen : std::max(started_at_, replica_->pulled);
   const bool comes = options_.expects_follower && now - heard <= kLeasesToCome * config_.cluster.lease &&
                      now - started_at_ <= config_.cluster.reconnect_timeout / 2;
   if (comes) return;
@@ -38,9 +38,7 @@ void ServerLoop::look_for_follower() {
   }
   lose_follower("it is not complete in time");
   replica_->pulls.clear();
-  replica_->was_followed = true;
-  replica_->events.end_following();
-  note_complete();
+  role_.end_waiting();
 }
 
 // It goes on from a checkpoint that the other one is to have first.
@@ -88,7 +86,7 @@ void ServerLoop::on_pull(const wire::FilePull& pull) {
 // It was not there from the start, or was lost since. One that has not been missed yet is to ask again, too.
 void ServerLoop::ask_hand_over(const wire::PeerId& from) {
   const Ticks now = ticks();
-  Status status = replica_->follower ? unavailable("another one follows") : can_hand_over(config_);
+  Status status = role_.follower() ? unavailable("another one follows") : can_hand_over(config_);
   const bool asked =
       replica_->asked_for_hand_over && now - *replica_->asked_for_hand_over <= config_.cluster.lease;
   if (!replica_->refused.is_ok()) status = replica_->refused;
@@ -116,7 +114,7 @@ void ServerLoop::ask_hand_over(const wire::PeerId& from) {
 void ServerLoop::on_resumes(const wire::ReplicaResumes& resumes) {
   const bool comes =
       replica_->reads == resumes.from || (replica_->pull && replica_->pull->id() == resumes.from);
-  if (replica_->welcomed || comes) return;
+  if (role_.is_welcomed() || comes) return;
   replica_->reads.reset();
   log_.info("shard " + to_string(shard_) + " is given the checkpoint of " + to_string(resumes.from));
   const CheckpointFolder folder(config_.run.out, run_fingerprint_);

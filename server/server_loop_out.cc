@@ -28,8 +28,10 @@ std::string in_seconds(std::chrono::nanoseconds d) {
 }  // namespace
 
 void ServerLoop::send(Speaker speaker, Peer to, wire::Message message) {
-  if (follows() && speaker == Speaker::kShard) return compare(replica_->uncommitted.add(std::move(message)));
-  if (replica_ && speaker == Speaker::kShard) compare(replica_->uncommitted.add_late(message));
+  if (speaker == Speaker::kShard) {
+    compare(role_.shard_says(message));
+    if (follows()) return;
+  }
   if (auto* lost = std::get_if<wire::NodeLost>(&message.body); lost && speaker == Speaker::kShard) {
     lost->incarnation = membership_.incarnation_of(lost->node);
     // That it takes nothing may be because it is cut off, or stands still.
@@ -49,7 +51,7 @@ void ServerLoop::send(Speaker speaker, Peer to, wire::Message message) {
   const auto* error = std::get_if<wire::Error>(&message.body);
   if (error != nullptr && error->fatal) expelled_.emplace_back(to, "refused: " + error->message);
   if (!to.is_node()) {
-    ReliableChannel& talk = talks_[to.shard()];
+    ReliableChannel& talk = channels_.with(to.shard());
     talk.says(message);
     if (talk.ack_overdue() && !follows()) expelled_.emplace_back(to, "it does not say what it has heard");
   }
@@ -60,7 +62,7 @@ void ServerLoop::send(Speaker speaker, Peer to, wire::Message message) {
 
 // Of those that are small: behind what the follower has to have first, and on their way.
 std::int64_t ServerLoop::waiting(const wire::PeerId& connection) const {
-  return router_->waiting(connection) + (replica_ ? replica_->events.waiting(connection) : 0);
+  return router_->waiting(connection) + role_.waiting(connection);
 }
 
 // That a message more may wait for the peer. Other shards are ours: the decisions that wait for one are as
@@ -158,7 +160,7 @@ void ServerLoop::on_tick() {
   if (ended_) return;
   // Who may not act judges nobody either; afterwards it is as if it had stood still.
   const Ticks now = ticks();
-  if (replica_ && replica_->served && !acts()) {
+  if (replica_ && role_.served() && !acts()) {
     keep_out(now);
     look_for_stalls(now);
     if (is_shown() && now >= next_status_) show_status(now);
@@ -174,10 +176,7 @@ void ServerLoop::on_tick() {
       note(Peer::of(shard_), {.what = wire::LocalEvent::What::kPause, .number = pause.length.count()}, now);
       authority_->discount_pause(pause);
     }
-    if (replica_ && replica_->follower) {
-      replica_->follower->seen = pause.forgiven(replica_->follower->seen);
-      replica_->follower->moved = pause.forgiven(replica_->follower->moved);
-    }
+    role_.discount_pause(pause);
     authority_seen_ = pause.forgiven(authority_seen_);
     stalls_.discount_pause(pause);
     log_.debug("this process stood still for " + in_seconds(pause.length));
@@ -188,7 +187,7 @@ void ServerLoop::on_tick() {
   look_after_follower(now);
   look_for_follower();
   if (now >= next_heartbeat_) heartbeat(now);
-  if (is_held_up(now)) {
+  if (role_.is_held_up(now)) {
     service_.discount_pause({since_last, now});  // nobody could take what has not left here
   } else {
     service_.tick(now);
@@ -197,7 +196,7 @@ void ServerLoop::on_tick() {
   look_for_stalls(now);
   if (authority_) {
     // Before anybody is let in nothing comes of it.
-    if (!waits_for_follower()) note(Peer::of(shard_), {.what = wire::LocalEvent::What::kTick}, now);
+    if (!role_.waits_for_follower()) note(Peer::of(shard_), {.what = wire::LocalEvent::What::kTick}, now);
     authority_->tick(now);
     authority_->note_progress(moved(), now);
   } else if (is_authority()) {
@@ -226,12 +225,12 @@ void ServerLoop::keep_out(Ticks now) {
 
 void ServerLoop::heartbeat(Ticks now) {
   next_heartbeat_ = now + config_.cluster.heartbeat;
-  if (replica_ && replica_->follower) tell_follower({wire::Heartbeat{}, {}});
+  if (role_.follower()) tell_follower({wire::Heartbeat{}, {}});
   if (!acts()) return;  // nobody hears of this one before it serves
   for (const Peer peer : membership_.present()) say_heartbeat(peer, {});
   if (!dealer_ || (broken_ && !broken_->connected)) return;
-  wire::Message beat{wire::Heartbeat{{}, moved(), talk_.tell()}, {}};
-  if (replica_) return replica_->events.hold({}, std::move(beat), now);
+  wire::Message beat{wire::Heartbeat{{}, moved(), channels_.authority().tell()}, {}};
+  if (replica_) return role_.hold({}, std::move(beat), now);
   const Status status = dealer_->send(std::move(beat));
   if (!status.is_ok()) log_.debug(status.message());  // it is not there yet, or its lease will tell
 }
@@ -245,7 +244,7 @@ void ServerLoop::say_heartbeat(Peer peer, wire::Heartbeat beat) {
     if (peer.is_node()) {
       status = router_->send(connection, {std::move(beat), {}});
     } else {
-      beat.heard = talks_[peer.shard()].tell();
+      beat.heard = channels_.with(peer.shard()).tell();
       status = say(connection, {std::move(beat), {}});
     }
   }
@@ -372,7 +371,7 @@ void ServerLoop::end(Status result) {
   if (hands_over_ || returns_) {
     restart_request_ =
         RestartRequest{.serves = !follows(),
-                       .expects_follower = replica_ && (replica_->follower || replica_->is_asked),
+                       .expects_follower = replica_ && (role_.follower() || replica_->is_asked),
                        .returns = returns_,
                        .has_followed = returns_ && replica_->election->leader_lease().was_complete()};
   }

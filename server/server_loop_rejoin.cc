@@ -43,7 +43,7 @@ void ServerLoop::on_rejoin(const wire::PeerId& from, const wire::Join& join, Tic
     return refuse_join(from, moved);
   }
   note(wire::LogEntry::As::kReturn, node, join, {}, now);
-  if (replica_) replica_->events.drop(before);
+  role_.drop(before);
   router_->give_up(before);
   unreachable_.forget(node);
   service_.on_rejoin(join.node);

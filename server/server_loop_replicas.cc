@@ -22,27 +22,21 @@ namespace paceline::server {
 using As = wire::LogEntry::As;
 using What = wire::LocalEvent::What;
 
-namespace {
-
-constexpr std::chrono::milliseconds kHeldUpAfter{100};
-
-}  // namespace
-
 Status ServerLoop::open_replica() {
   PACELINE_ASSIGN_OR_RETURN(std::unique_ptr<EtcdClient> etcd, EtcdClient::make(io_, config_.cluster.etcd));
   const auto note_done = [this](std::int64_t number, const Status& result, Ticks now) {
     note(Peer::of(shard_), {What::kDone, number, result.code(), result.message()}, now);
   };
   using Role = ServerOptions::Role;
-  const auto does = options_.role == Role::kFollows ? Replica::Does::kFollow : Replica::Does::kServe;
-  replica_ = std::make_unique<Replica>(options_.replica, does,
+  replica_ = std::make_unique<Replica>(options_.replica,
                                        ReplicatedBackground(
                                            background_, [this] { return ticks(); }, note_done, log_));
-  if (replica_->follows) replica_->background.follow();
+  const bool is_to_follow = options_.role == Role::kFollows;
+  if (is_to_follow) replica_->background.follow();
   const std::string prefix =
       "/" + config_.cluster.etcd_prefix + "/" + hex(fingerprint_) + "/shard-" + to_string(shard_);
   LeaderLease leader_lease(prefix, replica_->incarnation,
-                           replica_->follows ? LeaderLease::Start::kFollows
+                           is_to_follow ? LeaderLease::Start::kFollows
                            : options_.replaces || options_.role == Role::kGoesOn
                                ? LeaderLease::Start::kReplaces
                                : LeaderLease::Start::kBegins,
@@ -52,6 +46,8 @@ Status ServerLoop::open_replica() {
         on_election();
         drain();
       });
+  role_ = ReplicaRole(is_to_follow ? ReplicaRole::Does::kFollows : ReplicaRole::Does::kServes,
+                      replica_->incarnation, *replica_->election);
   replica_->election->start();
   return Status::ok();
 }
@@ -74,7 +70,7 @@ void ServerLoop::on_election() {
   const LeaderLease& leader_lease = replica_->election->leader_lease();
   if (leader_lease.is_refused())
     return end(failed_precondition(leader_lease.describe(steady_now()) + "; --force begins anew"));
-  if (replica_->follows) {
+  if (role_.follows()) {
     if (replica_->broken && leader_lease.nobody_serves() && !leader_lease.was_complete()) {
       return end(unavailable("the replica that served shard " + to_string(shard_) +
                              " is gone, and this one had not got all that it acknowledged"));
@@ -88,16 +84,13 @@ void ServerLoop::on_election() {
     if (leader_lease.is_primary()) take_over();
     return;
   }
-  note_complete();
-  if (replica_->follower && leader_lease.has_complete(replica_->follower->incarnation) &&
-      !std::exchange(replica_->was_followed, true)) {
-    replica_->events.settle();
+  if (role_.lease_answered()) {
     log_.info("shard " + to_string(shard_) + "'s follower has all there is");
   }
-  if (leader_lease.is_primary() && !std::exchange(replica_->served, true)) {
+  if (leader_lease.is_primary() && role_.begins_to_serve()) {
     log_.info("shard " + to_string(shard_) + " is served by this replica, term " +
               std::to_string(leader_lease.term()));
-  } else if (replica_->served && (leader_lease.another_serves() || leader_lease.is_left_out())) {
+  } else if (role_.served() && (leader_lease.another_serves() || leader_lease.is_left_out())) {
     // Where only its lease has ended, and nobody serves, it may yet serve again (look_at_etcd()).
     replica_->deposed = true;
     end(unavailable("shard " + to_string(shard_) +
@@ -105,36 +98,17 @@ void ServerLoop::on_election() {
   }
 }
 
-// etcd is told who has all that is acknowledged, whenever this one may say so.
-void ServerLoop::note_complete() {
-  LeaderLease::Members members{replica_->incarnation};
-  if (replica_->follower && replica_->follower->complete) members.insert(replica_->follower->incarnation);
-  (void)replica_->election->set_complete(std::move(members));
-}
-
-// Whether nobody but this one needs to have what it acknowledges.
-bool ServerLoop::serves_alone() const {
-  return replica_->election->leader_lease().must_hold() == LeaderLease::Members{replica_->incarnation};
-}
-
-bool ServerLoop::acts() const { return !replica_ || (!replica_->follows && replica_->election->acts()); }
+bool ServerLoop::acts() const { return role_.acts(); }
 
 // Whether somebody who was here before this replica began to serve has not come to it yet, and may.
 bool ServerLoop::awaits_return() const {
-  if (!replica_ || !replica_->took_over_at) return false;
-  if (ticks() - *replica_->took_over_at > wire::kLeasesToTakeOver * config_.cluster.lease) return false;
+  if (!role_.took_over_at()) return false;
+  if (ticks() - *role_.took_over_at() > wire::kLeasesToTakeOver * config_.cluster.lease) return false;
   const std::vector<Peer> present = membership_.present();
   return std::any_of(present.begin(), present.end(), [this](Peer peer) {
     if (!is_elsewhere(*membership_.connection_of(peer))) return false;
-    const auto talk = peer.is_node() ? talks_.end() : talks_.find(peer.shard());
-    return peer.is_node() || (talk != talks_.end() && !talk->second.unacked().empty());
+    return peer.is_node() || channels_.lacks(peer.shard());
   });
-}
-
-// Nobody is let in before etcd has the first follower as complete: what is acknowledged is in two places, or
-// a follower was lost.
-bool ServerLoop::waits_for_follower() const {
-  return replica_ && !replica_->follows && !replica_->was_followed;
 }
 
 std::string ServerLoop::why_it_waits() const {
@@ -144,20 +118,13 @@ std::string ServerLoop::why_it_waits() const {
     return shard + " waits for etcd's word that this replica serves: " + leader_lease.describe(steady_now());
   }
   return shard + " waits for its other replica (" + other_endpoint() + ")" +
-         (replica_->follower ? " to have what there is" : "");
+         (role_.follower() ? " to have what there is" : "");
 }
 
 // ---- events
 
 void ServerLoop::note(As as, Peer who, const wire::Body& body, const wire::Payload& payload, Ticks now) {
-  if (!replica_ || replica_->follows) return;
-  wire::LogEntry logged{as, 0, false, now.ns};
-  if (who.is_node()) {
-    logged.node = who.node();
-  } else {
-    logged.shard = who.shard();
-  }
-  replica_->events.add({body, payload, logged});
+  role_.note(as, who, body, payload, now);
 }
 
 void ServerLoop::note(Peer who, wire::LocalEvent happened, Ticks now) {
@@ -165,14 +132,14 @@ void ServerLoop::note(Peer who, wire::LocalEvent happened, Ticks now) {
 }
 
 void ServerLoop::end_turn() {
-  if (!replica_ || replica_->follows || ended_) return;
-  for (wire::Message& event : replica_->events.end_turn()) tell_follower(std::move(event));
+  if (ended_) return;
+  for (wire::Message& event : role_.end_turn()) tell_follower(std::move(event));
   release();
 }
 
 void ServerLoop::tell_follower(wire::Message event) {
-  if (!replica_->follower) return;
-  const Status told = router_->send(replica_->follower->connection, std::move(event));
+  if (!role_.follower()) return;
+  const Status told = router_->send(role_.follower()->connection, std::move(event));
   if (!told.is_ok()) lose_follower(told.message());
 }
 
@@ -180,13 +147,12 @@ void ServerLoop::tell_follower(wire::Message event) {
 
 Status ServerLoop::say(const wire::PeerId& to, wire::Message message) {
   if (!replica_) return router_->send(to, std::move(message));
-  if (!is_elsewhere(to) && !replica_->follows) replica_->events.hold(to, std::move(message), ticks());
+  if (!is_elsewhere(to)) role_.hold(to, std::move(message), ticks());
   return Status::ok();
 }
 
 void ServerLoop::release() {
-  if (!replica_ || !acts()) return;
-  for (auto& [to, message] : replica_->events.take(serves_alone())) {
+  for (auto& [to, message] : role_.release()) {
     if (!to) {  // else it is said again over the next connection
       const Status said = broken_ ? Status::ok() : dealer_->send(std::move(message));
       if (!said.is_ok()) return end(Status(said).with_context("to the authority"));
@@ -199,24 +165,12 @@ void ServerLoop::release() {
   }
 }
 
-// That what was heard is held, too: else it would be told to have been heard, and might be lost.
-bool ServerLoop::all_is_held() const {
-  return !replica_ || serves_alone() || replica_->events.held() == replica_->events.count();
-}
-
-// What is said waits for the follower for longer than from one tick to the next.
-bool ServerLoop::is_held_up(Ticks now) const {
-  if (!replica_) return false;
-  const std::optional<Ticks> since = replica_->events.holds_since();
-  return since && now - *since > kHeldUpAfter;
-}
-
 // ---- the follower
 
 // Whether the message is of one replica to another; of one that follows nobody else is let in.
 bool ServerLoop::on_replica(const wire::PeerId& from, const Result<wire::Message>& message) {
   if (!replica_) return false;
-  if (replica_->follows) {
+  if (role_.follows()) {
     if (!router_->count_rejected(from)) {
       (void)router_->send(from,
                           {wire::Error{StatusCode::kUnavailable,
@@ -236,14 +190,14 @@ bool ServerLoop::on_replica(const wire::PeerId& from, const Result<wire::Message
       return true;
     }
   }
-  if (!replica_->follower || replica_->follower->connection != from) return false;
+  if (!role_.follower() || role_.follower()->connection != from) return false;
   on_follower(message);
   return true;
 }
 
 void ServerLoop::on_replica_join(const wire::PeerId& from, const wire::ReplicaJoin& join) {
   const std::string who = "replica of shard " + to_string(join.shard);
-  if (replica_->follower && replica_->follower->connection == from) return;  // it says so twice
+  if (role_.follower() && role_.follower()->connection == from) return;  // it says so twice
   Status status = check_key(wire::may_be_server(router_->key_name()), who);
   if (status.is_ok() && join.protocol_version != wire::kProtocolVersion) {
     status = invalid_argument(who + ": protocol version " + std::to_string(join.protocol_version) +
@@ -253,45 +207,35 @@ void ServerLoop::on_replica_join(const wire::PeerId& from, const wire::ReplicaJo
   } else if (status.is_ok()) {
     status = check_same_configuration(who, join.config_fingerprint, join.settings, config_);
   }
-  if (status.is_ok() && !replica_->events.may_be_followed()) {
+  if (status.is_ok() && !role_.may_be_followed()) {
     return ask_hand_over(from);
   }
   if (!status.is_ok()) return refuse_join(from, status);
   router_->remember(from);
   if (resumes_ && (!resumed_ || join.has != resume_point_)) return give_checkpoint(from);
   replica_->pulls.clear();
-  replica_->follower = Replica::Follower{from, join.incarnation, ticks(), ticks()};
+  std::vector<wire::Message> history = role_.follower_comes(from, join.incarnation, ticks());
   log_.info("shard " + to_string(shard_) + " has a follower");
-  std::vector<wire::Message> history = replica_->events.follow();
   tell_follower({wire::ReplicaWelcome{generation_, incarnation_, started_at_.ns}, {}});
   for (wire::Message& event : history) tell_follower(std::move(event));
 }
 
 void ServerLoop::on_follower(const Result<wire::Message>& message) {
-  Replica::Follower& follower = *replica_->follower;
-  follower.seen = ticks();
+  const Ticks now = ticks();
+  role_.follower_seen(now);
   if (!message.is_ok()) return lose_follower("it sent a malformed message: " + message.status().message());
   if (std::holds_alternative<wire::Heartbeat>(message->body)) return;
   const auto* held = std::get_if<wire::LogAck>(&message->body);
   if (held == nullptr) return lose_follower(std::string("it sent a ") + wire::name_of(message->body));
-  if (const Status sound = replica_->events.held(held->count); !sound.is_ok()) {
-    return lose_follower(sound.message());
-  }
-  follower.moved = follower.seen;
-  // It has all there is: from here on nothing counts that it has not.
-  if (!follower.complete && replica_->events.held() == replica_->events.count()) {
-    follower.complete = true;
-    note_complete();
-  }
+  const Status sound = role_.follower_holds(held->count, now);
+  if (!sound.is_ok()) lose_follower(sound.message());
 }
 
 void ServerLoop::lose_follower(const std::string& why) {
-  if (!replica_->follower) return;
-  (void)router_->disconnect(replica_->follower->connection);
-  replica_->follower.reset();
-  replica_->events.unfollow();
-  note_complete();
-  const bool waits = replica_->events.may_be_followed();
+  if (!role_.follower()) return;
+  (void)router_->disconnect(role_.follower()->connection);
+  role_.lose_follower();
+  const bool waits = role_.may_be_followed();
   log_.warn("shard " + to_string(shard_) + " has lost its follower: " + why +
             (waits ? "; it waits for it to come back"
                    : "; it goes on alone, and what it acknowledges from here on is in one place"));
@@ -299,7 +243,7 @@ void ServerLoop::lose_follower(const std::string& why) {
 
 // Said at once: until it changes nobody is told anything.
 void ServerLoop::look_at_etcd() {
-  if (!replica_ || replica_->follows || !replica_->served) return;
+  if (!replica_ || role_.follows() || !role_.served()) return;
   const bool acts = replica_->election->acts();
   const Ticks now = steady_now();
   if (acts) replica_->heard = now;
@@ -314,44 +258,32 @@ void ServerLoop::look_at_etcd() {
 }
 
 void ServerLoop::look_after_follower(Ticks now) {
-  if (!replica_ || !replica_->follower) return;
-  const auto silent = now - replica_->follower->seen;
-  char seconds[32];
-  if (silent > config_.cluster.lease) {
-    std::snprintf(seconds, sizeof seconds, "%.1f", to_seconds(silent));
-    return lose_follower(std::string("silent for ") + seconds + " s");
-  }
-  // It lives, and does not come on.
-  const std::optional<Ticks> since = replica_->events.holds_since();
-  const bool lags = since && replica_->events.held() < replica_->events.count() && acts();
-  if (!lags || now - std::max(*since, replica_->follower->moved) <= config_.cluster.lease) return;
-  std::snprintf(seconds, sizeof seconds, "%.1f", to_seconds(now - replica_->follower->moved));
-  lose_follower(std::string("it has taken no event for ") + seconds + " s");
+  if (const std::string why = role_.why_lost(config_.cluster.lease, now); !why.empty()) lose_follower(why);
 }
 
 void ServerLoop::replica_waits(Ticks now, std::vector<Wait>& waits) const {
-  if (!replica_ || replica_->follows) return;
+  if (!replica_ || role_.follows()) return;
   const std::string shard = "shard " + to_string(shard_);
   if (!replica_->election->acts()) {
     waits.push_back({"the wait for etcd", why_it_waits()});
-  } else if (waits_for_follower()) {
+  } else if (role_.waits_for_follower()) {
     waits.push_back({"the wait for the follower", why_it_waits()});
-  } else if (replica_->events.held() < replica_->events.count() && replica_->follower) {
+  } else if (role_.lag() > 0 && role_.follower()) {
     char seen[32];
-    std::snprintf(seen, sizeof seen, "%.1f", to_seconds(now - replica_->follower->seen));
-    waits.push_back({"the wait for the follower to have event " + std::to_string(replica_->events.held()),
+    std::snprintf(seen, sizeof seen, "%.1f", to_seconds(now - role_.follower()->seen));
+    waits.push_back({"the wait for the follower to have event " + std::to_string(role_.events_held()),
                      shard + " waits for its follower, last heard of " + seen + " s ago, to have " +
-                         std::to_string(replica_->events.count() - replica_->events.held()) + " events"});
+                         std::to_string(role_.lag()) + " events"});
   }
 }
 
 // This replica ends: where the run is over, the other one is told so, and etcd; else that one may serve. In
 // either case nobody need wait for the lease.
 void ServerLoop::end_replica() {
-  const bool all_said = !replica_->events.holds() && talk_.unacked().empty();
+  const bool all_said = !role_.holds() && channels_.authority().unacked().empty();
   const bool is_over = ((authority_ && authority_->over()) || over_) && all_said;
-  if (replica_->follower && (is_over || hands_over_)) {
-    (void)router_->send(replica_->follower->connection,
+  if (role_.follower() && (is_over || hands_over_)) {
+    (void)router_->send(role_.follower()->connection,
                         {wire::RunOver{result_.code(), result_.message(), hands_over_, hands_over_}, {}});
   }
   if (replica_->serving) replica_->serving->close();

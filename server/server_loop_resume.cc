@@ -97,7 +97,7 @@ Status ServerLoop::begin_resumed(ResumePoint point, Ticks now) {
   for (std::uint32_t k = 1; k < config_.cluster.shards; ++k) {
     const wire::PeerId* connection = membership_.connection_of(Peer::of(ShardId(k)));
     if (connection == nullptr) return unavailable("shard " + std::to_string(k) + " has gone");
-    send_to(*connection, wire::ShardWelcome{generation, from, talks_[ShardId(k)].tell()});
+    send_to(*connection, wire::ShardWelcome{generation, from, channels_.with(ShardId(k)).tell()});
     authority_->shard_joined(ShardId(k));
   }
   go_on_from(from, generation);

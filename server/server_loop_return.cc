@@ -100,7 +100,7 @@ void ServerLoop::on_admitted(const wire::NodeAdmitted& admitted) {
                      membership_.incarnation_of(admitted.node) != admitted.incarnation;
   if (!other || waits_for_resume()) return;  // then the last to come is let in (evict_previous)
   remove(node);
-  if (follows()) replica_->uncommitted.forget(admitted.node);
+  role_.forget(admitted.node);
   on_shard_status(
       service_.handle(Peer::of(kAuthority), {wire::NodeLost{admitted.node, "another one is let in"}, {}}));
 }

@@ -51,7 +51,7 @@ void ServerLoop::on_shard_join(const wire::PeerId& from, const wire::ShardJoin& 
   }
   router_->remember(from);
   note(wire::LogEntry::As::kAdmission, Peer::of(join.shard), join, {}, now);
-  talks_[join.shard] = ReliableChannel();
+  channels_.begin(join.shard);
   if (resumes_) return on_resuming_shard(from, join, now);
   send_to(from, wire::ShardWelcome{generation_, {}, 0});
   authority_->shard_joined(join.shard);
@@ -75,32 +75,32 @@ void ServerLoop::on_shard_rejoin(const wire::PeerId& from, const wire::ShardJoin
   if (membership_.is_behind(join)) return router_->give_up(from);  // it has gone, and was read late
   const wire::PeerId before = *membership_.connection_of(shard);
   Status moved = unreachable_.dropped(shard);
-  if (moved.is_ok()) moved = talks_[join.shard].on_ack(join.heard);
+  if (moved.is_ok()) moved = channels_.with(join.shard).on_ack(join.heard);
   if (moved.is_ok()) moved = membership_.go_on(join, from, now);
   if (!moved.is_ok()) {
     expelled_.emplace_back(shard, moved.message());
     return refuse_join(from, moved);
   }
   note(wire::LogEntry::As::kReturn, shard, join, {}, now);
-  if (replica_) replica_->events.drop(before);
+  role_.drop(before);
   router_->give_up(before);
   unreachable_.forget(shard);
   router_->remember(from);
   ++reconnects_;
   if (membership_.moves_of(shard) <= kReconnectsLogged) {
     log_.warn(to_string(shard) + "'s connection to the authority broke, and it goes on over another one: " +
-              said_again(talks_[join.shard], membership_.moves_of(shard)));
+              said_again(channels_.with(join.shard), membership_.moves_of(shard)));
   }
   if (!authority_) return;
-  send_to(from, wire::ShardWelcome{generation_, resume_point_, talks_[join.shard].tell()});
-  for (const wire::Message& message : talks_[join.shard].unacked()) {
+  send_to(from, wire::ShardWelcome{generation_, resume_point_, channels_.with(join.shard).tell()});
+  for (const wire::Message& message : channels_.with(join.shard).unacked()) {
     const Status said = say(from, message);
     if (!said.is_ok()) return cannot_send(shard, said);
   }
 }
 
 void ServerLoop::on_shard(Peer from, const wire::Message& message, Ticks now) {
-  const bool tells = talks_[from.shard()].hears(message);
+  const bool tells = channels_.with(from.shard()).hears(message);
   if (!authority_) {
     if (tells) tell_heard(from);
     if (const auto* leave = std::get_if<wire::Leave>(&message.body)) {
@@ -122,7 +122,7 @@ void ServerLoop::on_shard(Peer from, const wire::Message& message, Ticks now) {
 
 void ServerLoop::tell_heard(Peer shard) {
   const wire::PeerId* connection = membership_.connection_of(shard);
-  if (connection != nullptr) send_to(*connection, wire::Heartbeat{{}, {}, talks_[shard.shard()].tell()});
+  if (connection != nullptr) send_to(*connection, wire::Heartbeat{{}, {}, channels_.with(shard.shard()).tell()});
 }
 
 // ---- at another shard
@@ -151,7 +151,7 @@ Status ServerLoop::connect_to_authority(wire::Context& context) {
                        .incarnation = incarnation_,
                        .goes_on = welcomed_ ? generation_ : 0,
                        .connection = number,
-                       .heard = talk_.tell(),
+                       .heard = channels_.authority().tell(),
                        .settings = settings(config_)};
   return dealer_->send({std::move(join), {}});
 }
@@ -191,7 +191,7 @@ void ServerLoop::connect_in(std::chrono::milliseconds pause) {
   rejoin_timer_.expires_after(pause);
   rejoin_timer_.async_wait([this](const boost::system::error_code& error) {
     if (error || ended_ || !broken_) return;
-    if (!all_is_held()) return connect_in(std::chrono::milliseconds(5));  // the join says what was heard
+    if (!role_.all_is_held()) return connect_in(std::chrono::milliseconds(5));  // the join says what was heard
     if (dealer_) dealer_->close(wire::DealerSocket::Queued::kIsDropped);
     broken_->connected = true;
     broken_->asked = ticks();
@@ -218,13 +218,13 @@ void ServerLoop::on_dealer(Result<wire::Message> message) {
       std::holds_alternative<wire::RunOver>(message->body)) {
     note(wire::LogEntry::As::kToShard, Peer::of(kAuthority), message->body, {}, ticks());
   }
-  const bool tells = talk_.hears(*message);
+  const bool tells = channels_.authority().hears(*message);
   const wire::Body& body = message->body;
   if (const auto* beat = std::get_if<wire::Heartbeat>(&body)) {
     // Before its welcome it may be another authority's yet.
     if (welcomed_)
       note(Peer::of(kAuthority), {.what = wire::LocalEvent::What::kHeard, .number = beat->heard}, ticks());
-    const Status heard = welcomed_ ? talk_.on_ack(beat->heard) : Status::ok();
+    const Status heard = welcomed_ ? channels_.authority().on_ack(beat->heard) : Status::ok();
     if (!heard.is_ok()) end(Status(heard).with_context("from the authority"));
   } else if (const auto* welcome = std::get_if<wire::ShardWelcome>(&body)) {
     on_shard_welcome(*welcome);
@@ -235,26 +235,26 @@ void ServerLoop::on_dealer(Result<wire::Message> message) {
   } else {
     to_service(Peer::of(kAuthority), std::move(*message));
   }
-  if (tells && !ended_) to_authority({wire::Heartbeat{{}, moved(), talk_.tell()}, {}});
+  if (tells && !ended_) to_authority({wire::Heartbeat{{}, moved(), channels_.authority().tell()}, {}});
   end_if_heard();
 }
 
 void ServerLoop::on_shard_welcome(const wire::ShardWelcome& welcome) {
   const bool first = !std::exchange(welcomed_, true);
   note(Peer::of(kAuthority), {.what = wire::LocalEvent::What::kHeard, .number = welcome.heard}, ticks());
-  if (const Status heard = talk_.on_ack(welcome.heard); !heard.is_ok()) {
+  if (const Status heard = channels_.authority().on_ack(welcome.heard); !heard.is_ok()) {
     return end(Status(heard).with_context("from the authority"));
   }
   authority_seen_ = ticks();
   if (std::exchange(broken_, std::nullopt)) {
     if (authority_breaks_ <= kReconnectsLogged) {
       log_.info("the authority has welcomed this shard over another connection: " +
-                said_again(talk_, authority_breaks_));
+                said_again(channels_.authority(), authority_breaks_));
     }
-    if (replica_) replica_->events.drop({});
-    for (const wire::Message& message : talk_.unacked()) {
+    role_.drop({});
+    for (const wire::Message& message : channels_.authority().unacked()) {
       if (replica_) {
-        replica_->events.hold({}, message, ticks());
+        role_.hold({}, message, ticks());
         continue;
       }
       if (const Status said = dealer_->send(message); !said.is_ok()) return end(said);
@@ -284,26 +284,26 @@ void ServerLoop::on_authority_error(const wire::Error& error) {
 
 // The run is over, and the authority has this shard's last word.
 void ServerLoop::end_if_heard() {
-  if (over_ && talk_.unacked().empty() && !follows()) end(*over_);
+  if (over_ && channels_.authority().unacked().empty() && !follows()) end(*over_);
 }
 
 void ServerLoop::to_authority(wire::Message message) {
-  talk_.says(message);
+  channels_.authority().says(message);
   if (ReliableChannel::counts(message.body, ReliableChannel::End::kShard)) {
     note(wire::LogEntry::As::kSaid, Peer::of(shard_), message.body, message.payload, ticks());
   }
   if (broken_) return;
-  if (replica_) return replica_->events.hold({}, std::move(message), ticks());
+  if (replica_) return role_.hold({}, std::move(message), ticks());
   const Status said = dealer_->send(std::move(message));
   if (!said.is_ok()) end(Status(said).with_context("to the authority"));
 }
 
 // Ends with `why`, whether the authority hears it or not.
 void ServerLoop::leave_with(const Status& why) {
-  const bool may_go_on = replica_ && !(acts() && serves_alone());  // with the other replica
+  const bool may_go_on = replica_ && !(acts() && role_.serves_alone());  // with the other replica
   if (may_go_on || !dealer_) return end(why);
   const wire::Message leave{wire::Leave{why.message()}, {}};
-  talk_.says(leave);
+  channels_.authority().says(leave);
   const Status said = broken_ ? Status::ok() : dealer_->send(leave);
   if (!said.is_ok()) log_.warn("to the authority: " + said.message());
   end(why);

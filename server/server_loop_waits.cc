@@ -26,7 +26,7 @@ std::vector<Wait> ServerLoop::waits(Ticks now) const {
   if (follows()) {
     return {{"the wait for the replica that serves",
              "shard " + to_string(shard_) + "'s second replica follows the first, from which it has " +
-                 std::to_string(replica_->applied) +
+                 std::to_string(role_.applied()) +
                  " events: " + replica_->election->leader_lease().describe(steady_now())}};
   }
   if (is_authority() && !authority_) {

@@ -17,7 +17,7 @@ LeaderElection::LeaderElection(boost::asio::io_context& io, std::unique_ptr<Etcd
 
 bool LeaderElection::acts() const { return leader_lease_.acts(steady_now()); }
 
-bool LeaderElection::set_complete(LeaderLease::Members members) {
+bool LeaderElection::set_complete(Members members) {
   const bool is_primary = leader_lease_.set_complete(std::move(members));
   ask();
   return is_primary;

@@ -18,38 +18,23 @@
 #include "server/checkpoint/shard_file.h"
 #include "server/peer.h"
 #include "server/replicas/checkpoint_pull.h"
-#include "server/replicas/event_log.h"
 #include "server/replicas/leader_election.h"
 #include "server/replicas/replicated_background.h"
-#include "server/replicas/uncommitted_outputs.h"
 
 namespace paceline::server {
 
 struct Replica {
-  enum class Does { kServe, kFollow };
-  Replica(std::uint32_t which, Does does, ReplicatedBackground authority_background)
-      : number(which), follows(does == Does::kFollow), background(std::move(authority_background)) {}
+  Replica(std::uint32_t which, ReplicatedBackground authority_background)
+      : number(which), background(std::move(authority_background)) {}
 
   const std::uint32_t number;                           // which of the shard's replicas
   const std::uint64_t incarnation = new_incarnation();  // as etcd knows it
-  bool follows;         // another one serves, or is to; false: this one does, or is to
-  bool served = false;  // by etcd's word
-  bool acted = false;   // when that was last looked at
-  Ticks heard{};        // of the one that serves; by one that serves, when it last could
+  bool acted = false;                                   // when that was last looked at
+  Ticks heard{};                                        // of the one that serves; by one that serves, when it last could
   std::unique_ptr<LeaderElection> election;
   ReplicatedBackground background;  // the authority's
 
   // One that serves.
-  EventLog events;
-  struct Follower {
-    wire::PeerId connection;
-    std::uint64_t incarnation = 0;
-    Ticks seen;
-    Ticks moved;            // when it last had more events
-    bool complete = false;  // etcd has been asked to note it so
-  };
-  std::optional<Follower> follower;
-  bool was_followed = false;  // by one that etcd had as complete
   // One that resumes: who pulls the checkpoint's files, and when it last did; and who has asked in vain to
   // follow, which a hand-over would let it.
   wire::PeerId pulls;
@@ -66,14 +51,9 @@ struct Replica {
   std::optional<CheckpointId> reads;   // has been given, and is reading
   std::optional<CheckpointId> has;     // and has
   std::optional<ShardFile> file;       // of that, until it is told that it goes on from it
-  bool welcomed = false;
-  bool broken = false;              // the connection to it
-  std::vector<wire::Message> turn;  // events of one that has not ended
-  std::int64_t applied = 0;         // events
-  UncommittedOutputs uncommitted;
-  std::uint64_t unsaved = 0;          // checkpoints that the one that serves has, and this one has not
-  Status fault;                       // of the shard, in this turn
-  std::optional<Ticks> took_over_at;  // ServerLoop::ticks()
+  bool broken = false;        // the connection to it
+  std::uint64_t unsaved = 0;  // checkpoints that the one that serves has, and this one has not
+  Status fault;               // of the shard, in this turn
 };
 
 // Where a peer that has joined a shard is before it has come to this replica of it: nothing can be sent
