@@ -7,6 +7,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "common/status.h"
 #include "server/replicas/etcd_client.h"
@@ -30,6 +31,7 @@ class LeaderElection final : public ShardLease {
   Members must_hold() const override { return leader_lease_.must_hold(); }
   bool has_complete(Incarnation replica) const override { return leader_lease_.has_complete(replica); }
   bool set_complete(Members members) override;
+  std::string describe() const override;
   // Gives the lease back; `after` is called when that is done, or is not to be had.
   void resign(LeaderLease::Leave leave, std::function<void()> after);
   void stop() { timer_.cancel(); }

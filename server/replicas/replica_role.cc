@@ -1,19 +1,14 @@
 #include "server/replicas/replica_role.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <utility>
+
+#include "server/seconds_text.h"
 
 namespace paceline::server {
 namespace {
 
 constexpr std::chrono::milliseconds kHeldUpAfter{100};
-
-std::string in_seconds_of(std::chrono::nanoseconds d) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1f s", to_seconds(d));
-  return text;
-}
 
 }  // namespace
 
@@ -90,12 +85,17 @@ bool ReplicaRole::lose_follower() {
 std::string ReplicaRole::why_lost(std::chrono::nanoseconds lease, Ticks now) const {
   if (!follower_) return {};
   const auto silent = now - follower_->seen;
-  if (silent > lease) return "silent for " + in_seconds_of(silent);
+  if (silent > lease) return "silent for " + seconds_text(silent);
   // It lives, and does not come on.
   const std::optional<Ticks> since = events_.holds_since();
   const bool lags = since && lag() > 0 && acts();
   if (!lags || now - std::max(*since, follower_->moved) <= lease) return {};
-  return "it has taken no event for " + in_seconds_of(now - follower_->moved);
+  return "it has taken no event for " + seconds_text(now - follower_->moved);
+}
+
+std::string ReplicaRole::why_it_waits(const std::string& shard, const std::string& other) const {
+  if (!acts()) return shard + " waits for etcd's word that this replica serves: " + lease_->describe();
+  return shard + " waits for its other replica (" + other + ")" + (follower_ ? " to have what there is" : "");
 }
 
 void ReplicaRole::discount_pause(const Pause& pause) {
@@ -120,17 +120,6 @@ bool ReplicaRole::lease_answered() {
 
 // ---- one that follows
 
-Result<std::vector<wire::Message>> ReplicaRole::on_event(wire::Message event) {
-  const auto expected = applied_ + static_cast<std::int64_t>(turn_.size());
-  if (!welcomed_ || event.logged->number != expected) {
-    return data_loss("the replica that serves has told event " + std::to_string(event.logged->number) +
-                     ", expected " + std::to_string(expected));
-  }
-  const bool ends_turn = event.logged->ends_turn;
-  turn_.push_back(std::move(event));
-  return ends_turn ? std::exchange(turn_, {}) : std::vector<wire::Message>();
-}
-
 std::optional<UncommittedOutputs::BothSaved> ReplicaRole::shard_says(const wire::Message& message) {
   if (follows()) return uncommitted_.add(message);
   return has_other() ? uncommitted_.add_late(message) : std::nullopt;
@@ -144,7 +133,7 @@ void ReplicaRole::take_over(Ticks now) {
   does_ = Does::kServes;
   served_ = true;
   was_followed_ = true;  // as far as that goes
-  turn_.clear();
+  followed_.end();
   took_over_at_ = now;
   events_.end_following();
   note_complete();

@@ -2,7 +2,7 @@
 // to the one that follows, and what is said waits until that has what it follows from.
 //
 //   serves    note() each event, end_turn() for the follower; hold() what is to be said, release() what may be
-//   follows   on_event() until a turn has ended, then the same events are done here; LogAck{applied()}
+//   follows   followed() until a turn has ended, then the same events are done here; LogAck{applied()}
 //   takes over   take_over(), and says what the one before had not said (take_uncommitted())
 //
 // A turn is what one message, or one moment, has led to: half of one is nothing. Without a follower nobody is
@@ -28,6 +28,7 @@
 #include "common/wire/transport.h"
 #include "server/peer.h"
 #include "server/replicas/event_log.h"
+#include "server/replicas/followed_log.h"
 #include "server/replicas/shard_lease.h"
 #include "server/replicas/uncommitted_outputs.h"
 
@@ -54,8 +55,14 @@ class ReplicaRole {
 
   // ---- events
 
+  // Those of one that serves, and what it holds.
+  const EventLog& log() const { return events_; }
+
   // It happened, by the log of the one that serves.
   void note(wire::LogEntry::As as, Peer who, const wire::Body& body, const wire::Payload& payload, Ticks now);
+  void note(Peer who, wire::LocalEvent happened, Ticks now) {
+    note(wire::LogEntry::As::kHappened, who, wire::Body(std::move(happened)), {}, now);
+  }
   static wire::Message event(wire::LogEntry::As as, Peer who, wire::Body body, wire::Payload payload,
                              Ticks now);
   // What is to be told to the follower, the last of it marked.
@@ -71,13 +78,10 @@ class ReplicaRole {
   void drop(const EventLog::To& to) { events_.drop(to); }
   // How many small messages are held for that connection.
   std::int64_t waiting(const wire::PeerId& to) const { return events_.waiting(to); }
-  std::int64_t outputs_held() const { return events_.outputs(); }
-  bool holds() const { return events_.holds(); }
   // Whether the follower has all that was heard: else it would be told to have been heard, and might be lost.
   bool all_is_held() const { return !has_other() || serves_alone() || lag() == 0; }
   // What is said waits for the follower for longer than from one tick to the next.
   bool is_held_up(Ticks now) const;
-  std::int64_t events_held() const { return events_.held(); }
   // Of events, as far as the follower has not said that it has them.
   std::int64_t lag() const { return events_.count() - events_.held(); }
 
@@ -93,7 +97,6 @@ class ReplicaRole {
   const std::optional<Follower>& follower() const { return follower_; }
   // Nobody is let in before the first follower is noted as complete, or was lost.
   bool waits_for_follower() const { return serves() && !was_followed_; }
-  bool may_be_followed() const { return events_.may_be_followed(); }
   // One has come: all that has happened, to be told to it before anything else.
   std::vector<wire::Message> follower_comes(wire::PeerId connection, Incarnation incarnation, Ticks now);
   void follower_seen(Ticks now) { follower_->seen = now; }
@@ -103,6 +106,8 @@ class ReplicaRole {
   bool lose_follower();
   // Why it is to be left out, as silent or as taking nothing for longer than `lease`; empty: it is not.
   std::string why_lost(std::chrono::nanoseconds lease, Ticks now) const;
+  // What those are to be told who are not let in: `shard` and its other replica's endpoint are named.
+  std::string why_it_waits(const std::string& shard, const std::string& other) const;
   // This process stood still.
   void discount_pause(const Pause& pause);
   // It goes on without one that was to come.
@@ -116,15 +121,9 @@ class ReplicaRole {
 
   // ---- one that follows
 
-  // The one that serves has let it follow. False: it had before.
-  bool welcomed() { return !std::exchange(welcomed_, true); }
-  bool is_welcomed() const { return welcomed_; }
-  // The next event. The turn that it ends, to be done one by one, each followed by applied_one(); nothing in
-  // the middle of one. Errors: kDataLoss it is not the next one.
-  Result<std::vector<wire::Message>> on_event(wire::Message event);
-  void applied_one() { ++applied_; }
-  std::int64_t applied() const { return applied_; }
-  bool is_in_a_turn() const { return !turn_.empty(); }
+  // What it was told.
+  FollowedLog& followed() { return followed_; }
+  const FollowedLog& followed() const { return followed_; }
   // The one that serves has said it to the authority. Of files that both have saved: for the comparison.
   std::optional<UncommittedOutputs::BothSaved> other_said(const wire::Message& event) {
     return uncommitted_.said(event);
@@ -152,9 +151,7 @@ class ReplicaRole {
   bool was_followed_ = false;  // by one that was noted as complete
   bool served_ = false;
 
-  bool welcomed_ = false;
-  std::vector<wire::Message> turn_;  // events of one that has not ended
-  std::int64_t applied_ = 0;         // events
+  FollowedLog followed_;
   UncommittedOutputs uncommitted_;
   std::optional<Ticks> took_over_at_;
 };

@@ -2,6 +2,8 @@
 // whoever keeps it: etcd (leader_election.h), or a simulation.
 #pragma once
 
+#include <string>
+
 #include "server/replicas/leader_lease.h"
 
 namespace paceline::server {
@@ -17,6 +19,8 @@ class ShardLease {
   virtual Members must_hold() const = 0;
   virtual bool has_complete(Incarnation replica) const = 0;
   virtual bool set_complete(Members members) = 0;
+  // For the log: what stands in the way, or who serves.
+  virtual std::string describe() const = 0;
 };
 
 }  // namespace paceline::server

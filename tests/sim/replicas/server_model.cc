@@ -25,7 +25,7 @@ ServerModel::ServerModel(Process number, ShardId shard, Does does, const Run& ru
       role_(does, number, *this),
       wanted_{number},
       known_{number} {
-  if (role_.follows()) role_.welcomed();
+  if (role_.follows()) role_.followed().begin();
 }
 
 ReplicaState::Hearers ServerModel::hearers_of_state() {
@@ -42,8 +42,7 @@ void ServerModel::judge(const Status& status, const std::string& what) {
 }
 
 wire::Message ServerModel::note(As as, Peer who, wire::Body body, wire::Payload payload) {
-  wire::Message event =
-      server::ReplicaRole::event(as, who, std::move(body), std::move(payload), now());
+  wire::Message event = server::ReplicaRole::event(as, who, std::move(body), std::move(payload), now());
   if (!serves()) return event;
   role_.note(as, who, event.body, event.payload, now());
   if (dies_in(Death::In::kTurn)) {
@@ -145,7 +144,7 @@ void ServerModel::compare(const std::optional<server::UncommittedOutputs::BothSa
 
 void ServerModel::die() {
   if (std::exchange(dead_, true)) return;
-  if (role_.serves()) run_.faults.never_released += role_.outputs_held();
+  if (role_.serves()) run_.faults.never_released += role_.log().outputs();
   hearers_.died();
 }
 

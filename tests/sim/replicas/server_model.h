@@ -65,7 +65,7 @@ class ServerModel final : private server::ShardLease {
   bool lets_in() const { return !dead_ && role_.serves() && acts_ && !role_.waits_for_follower(); }
   // What it was told last, if it serves.
   bool acts() const override { return acts_; }
-  bool may_be_followed() const { return role_.may_be_followed(); }
+  bool may_be_followed() const { return role_.log().may_be_followed(); }
   ReplicaState& state() { return state_; }
   const ReplicaState& state() const { return state_; }
 
@@ -107,7 +107,7 @@ class ServerModel final : private server::ShardLease {
   void acts_again();
   void on_event(const wire::Message& event);
   // It has come where the one that serves waits for it.
-  void tell_held() { hearers_.replica({wire::LogAck{role_.applied()}, {}, {}}); }
+  void tell_held() { hearers_.replica({wire::LogAck{role_.followed().applied()}, {}, {}}); }
   void take_over(const Members& complete);
 
   void dies(Death death) { death_ = death; }
@@ -171,6 +171,7 @@ class ServerModel final : private server::ShardLease {
     return known_.contains(replica) && wanted_.contains(replica);
   }
   bool set_complete(Members members) override;
+  std::string describe() const override { return "simulated"; }
 
   const Process number_;
   const Run& run_;

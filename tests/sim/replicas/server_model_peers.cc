@@ -13,7 +13,7 @@ bool ServerModel::has_another_process_of(NodeId node, Party who) const {
   return found != state_.here().end() && found->second != who && !state_.has_gone(found->second);
 }
 
-// As server_loop_rejoin.cc has it where it is known, and server_loop.cc where it is new.
+// As server/sessions/node_sessions.cc has it.
 void ServerModel::node_joins(NodeId node, Party who) {
   turn([&] {
     const bool goes_on = state_.is_here(node, who);
@@ -122,8 +122,8 @@ void ServerModel::shard_says(ShardId shard, const wire::Message& message) {
   turn([&] {
     ReliableChannel& talk = channels_.with(shard);
     if (const auto* beat = std::get_if<wire::Heartbeat>(&message.body)) {
-      other_heard(
-          note(As::kHappened, Peer::of(shard), wire::LocalEvent{.what = What::kHeard, .number = beat->heard}));
+      other_heard(note(As::kHappened, Peer::of(shard),
+                       wire::LocalEvent{.what = What::kHeard, .number = beat->heard}));
       return;
     }
     const bool tells = tells_heard(talk, message);
@@ -140,8 +140,8 @@ void ServerModel::authority_says(const wire::Message& message) {
   if (!welcomed_ && (welcome == nullptr || !asks_)) return;  // it is another connection's
   turn([&] {
     const auto heard = [&](std::int64_t number) {
-      other_heard(
-          note(As::kHappened, Peer::of(kAuthority), wire::LocalEvent{.what = What::kHeard, .number = number}));
+      other_heard(note(As::kHappened, Peer::of(kAuthority),
+                       wire::LocalEvent{.what = What::kHeard, .number = number}));
     };
     if (welcome != nullptr) {
       heard(welcome->heard);

@@ -9,7 +9,7 @@ namespace paceline::test {
 // ---- it serves
 
 void ServerModel::follower_comes(Process follower) {
-  if (!serves() || !role_.may_be_followed()) return;
+  if (!serves() || !role_.log().may_be_followed()) return;
   for (const wire::Message& event : role_.follower_comes("the follower", follower, now())) {
     ++run_.faults.history;
     hearers_.replica(event);
@@ -63,11 +63,11 @@ void ServerModel::on_event(const wire::Message& event) {
   if (dead_ || !role_.follows()) return;
   wire::Message next = event;
   if (run_.breach == Breach::kHalfTurnApplied) next.logged->ends_turn = true;
-  const Result<std::vector<wire::Message>> turn = role_.on_event(std::move(next));
+  const Result<std::vector<wire::Message>> turn = role_.followed().on_event(std::move(next));
   if (!turn.is_ok()) return judge(turn.status(), "its follower");
   for (const wire::Message& each : *turn) {
     apply(each);
-    role_.applied_one();
+    role_.followed().applied_one();
   }
   if (!turn->empty()) tell_held();
 }
@@ -94,7 +94,7 @@ void ServerModel::other_heard(const wire::Message& event) {
 
 void ServerModel::take_over(const Members& complete) {
   known_ = complete;
-  if (role_.is_in_a_turn()) ++run_.faults.half_turns;
+  if (role_.followed().is_in_a_turn()) ++run_.faults.half_turns;
   role_.take_over(now());
   acknowledged_.check(state_, run_.violations);
   for (const auto& [worker, clock] : state_.discarded())
