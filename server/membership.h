@@ -4,7 +4,7 @@
 // Who has joined stays the only one of its number: another process (told apart by its incarnation) is an
 // intruder. The same process may move to another connection (go_on()), since one may break while both ends
 // live. Who has gone (lost, or left) does not come back, over whatever connection; another process of the
-// same node may, once the one before is forgotten (forget(); server_loop_return.cc says when).
+// same node may, once the one before is forgotten (forget(); sessions/late_joins.h says when).
 //
 // Thread: one at a time (the server's loop).
 #pragma once

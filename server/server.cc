@@ -35,13 +35,13 @@ Status Server::run() {
 
 std::optional<RestartRequest> Server::restart_request() const { return impl_->loop_.restart_request(); }
 
-void Server::request_stop(const std::string& reason) { impl_->loop_.stop(reason); }
+void Server::request_stop(const std::string& reason) { impl_->loop_.requests().stop(reason); }
 
-void Server::leave(const std::string& reason) { impl_->loop_.leave(reason); }
+void Server::leave(const std::string& reason) { impl_->loop_.requests().leave(reason); }
 
-void Server::explain_waits() { impl_->loop_.explain(); }
+void Server::explain_waits() { impl_->loop_.requests().explain(); }
 
-void Server::save_checkpoint() { impl_->loop_.save_checkpoint(); }
+void Server::save_checkpoint() { impl_->loop_.requests().save_checkpoint(); }
 
 std::string Server::http_address() const { return impl_->loop_.http_address(); }
 

@@ -1,465 +1,399 @@
-// What comes in, and whom it is for.
 #include "server/server_loop.h"
 
+#include <algorithm>
 #include <boost/asio/post.hpp>
+#include <chrono>
 
-#include "common/config/load.h"
 #include "common/config/local_endpoint.h"
-#include "common/process/descriptors.h"
-#include "common/ticks.h"
-#include "common/trace/trace_file.h"
-#include "server/connections_max.h"
+#include "server/replicas/elsewhere.h"
+#include "server/seconds_text.h"
 
 namespace paceline::server {
+namespace {
+
+using As = wire::LogEntry::As;
+using What = wire::LocalEvent::What;
+
+// Held grants are announced after 200 ms, leases are seconds: this is fine enough for both.
+constexpr std::chrono::milliseconds kTick{50};
+// A tick that comes later than this was not late: the whole process stood still.
+constexpr std::chrono::milliseconds kPauseAtLeast{500};
+
+}  // namespace
 
 ServerLoop::ServerLoop(boost::asio::io_context& io, const RunConfig& config, ShardId shard, const Log& log,
                        ServerOptions options)
     : io_(io),
-      config_(config),
-      shard_(shard),
-      log_(log),
-      options_(options),
-      fingerprint_(fingerprint(config)),
-      run_fingerprint_(fingerprint(config, AgreedBy::kRun)),
-      shard_port_(*this, Speaker::kShard),
-      authority_port_(*this, Speaker::kAuthority),
-      membership_(config, shard),
-      reads_ours_is_open_(config.cluster.nodes, false),
-      replies_left_(std::make_shared<Wake>(io, [this] { on_replies_left(); })),
-      shard_checkpoints_(shard, config, background_, shard_port_, log),
+      setup_(config, shard, log, std::move(options)),
+      end_([this] { close(); }),
+      channels_(shard),
+      shard_outbox_(Speaker::kShard, *this),
+      authority_outbox_(Speaker::kAuthority, *this),
+      replies_left_(std::make_shared<Wake>(io, [this] { own_shard_.on_replies_left(); })),
+      shard_checkpoints_(shard, config, background_, shard_outbox_, log),
       service_(
-          shard, config, shard_port_, log, [wake = replies_left_] { wake->call(); }, &shard_checkpoints_,
-          options_.device),
+          shard, config, shard_outbox_, log, [wake = replies_left_] { wake->call(); }, &shard_checkpoints_,
+          setup_.options.device),
       background_(io, [this] { drain(); }),
-      resumes_(options_.resume && options_.role != ServerOptions::Role::kFollows),
-      comers_(config.cluster.nodes),
-      timer_(io),
-      rejoin_timer_(io),
-      display_(options_.progress, options_.progress_style, terminal_size) {}
+      authority_(setup_, authority_outbox_, background_),
+      connections_(setup_, clock_, end_, role_, service_),
+      sessions_(setup_, clock_, role_, connections_, service_, authority_, generation_),
+      link_(io, setup_, clock_, end_, role_, channels_, generation_),
+      shards_(setup_, clock_, role_, connections_, channels_, authority_, generation_),
+      resuming_(setup_, clock_, end_, role_, connections_, sessions_, channels_, service_, shard_checkpoints_,
+                authority_, background_, generation_,
+                [this](const Status& state) { own_shard_.on_status(state); }),
+      comparison_(log),
+      shard_end_(setup_, end_, connections_, sessions_, service_, authority_, link_, background_,
+                 shard_outbox_),
+      own_shard_(
+          io, service_,
+          {setup_, clock_, end_, role_, connections_, sessions_, authority_, link_, resuming_, replication_},
+          [this] { drain(); }),
+      view_({setup_, end_, connections_, shards_, link_, service_, authority_, generation_, resuming_, role_,
+             replication_}),
+      display_(setup_, [this](Ticks now) { return view_.status(display_.stall(), now); }),
+      requests_(io, {setup_, clock_, end_, role_, authority_, link_, resuming_, view_, display_},
+                [this] { drain(); }),
+      timer_(io) {
+  generation_.resumes = setup_.options.resume && setup_.options.role != ServerOptions::Role::kFollows;
+}
 
 ServerLoop::~ServerLoop() { replies_left_->close(); }
 
-Result<wire::TransportOptions> ServerLoop::listening() {
-  wire::TransportOptions options;
-  options.connections_max = static_cast<int>(connections_max(config_.cluster, descriptor_limit()));
-  options.on_unsent = [this](const wire::PeerId& to, const Status& why) { not_sent(to, why); };
-  if (options_.device != nullptr) {
-    options.pin = [this](std::span<const std::byte> pages) { return pin(pages); };
-  }
-  if (config_.security.keys.empty()) return options;
-  PACELINE_ASSIGN_OR_RETURN(wire::ServerKeys keys,
-                            wire::read_server_keys(config_.security.keys, config_.cluster.nodes));
-  options.server_keys = std::make_shared<const wire::ServerKeys>(std::move(keys));
-  return options;
-}
-
-std::shared_ptr<void> ServerLoop::pin(std::span<const std::byte> pages) {
-  Result<std::shared_ptr<void>> pinned = options_.device->pin(pages);
-  if (pinned.is_ok()) return std::move(pinned).value();
-  if (!std::exchange(pin_failure_is_said_, true)) {
-    log_.warn("nodes' memory cannot be pinned, and gradients take longer to the GPU: " +
-              pinned.status().message());
-  }
-  return nullptr;
-}
-
 Status ServerLoop::open(wire::Context& context) {
-  if (resumes_) PACELINE_RETURN_IF_ERROR(look_for_checkpoints());
-  PACELINE_ASSIGN_OR_RETURN(const wire::TransportOptions listens, listening());
-  PACELINE_ASSIGN_OR_RETURN(
-      router_, wire::RouterSocket::bind(context, io_, own_endpoint(), listens,
-                                        [this](const wire::PeerId& from, Result<wire::Message> message) {
-                                          on_router(from, std::move(message));
-                                          drain();
-                                        }));
-  const Ticks now = ticks();
-  started_at_ = last_tick_ = next_heartbeat_ = next_status_ = next_look_ = authority_seen_ = now;
-  context_ = &context;
-  if (config_.cluster.replicas > 1) PACELINE_RETURN_IF_ERROR(open_replica());
-  if (follows()) {
-    PACELINE_RETURN_IF_ERROR(follow(context));
-  } else if (is_authority() && resumes_) {
-    choose_checkpoint(now);  // where no other shard is to be asked
-    if (ended_) return result_;
-  } else if (is_authority()) {
-    PACELINE_ASSIGN_OR_RETURN(RunRecord record, RunRecord::open(config_, log_));
-    authority_.emplace(config_, std::move(record), authority_port_, authority_background(), log_, now);
-  } else {
-    PACELINE_RETURN_IF_ERROR(connect_to_authority(context));
-  }
-  log_.info("shard " + to_string(shard_) + " listens on " + router_->endpoint());
-  const std::string wrong = wrongly_loopback(config_.cluster.endpoints, own_endpoint(), router_->endpoint());
-  if (!wrong.empty()) log_.warn(wrong + "; " + kLoopbackAdvice);
-  if (!follows()) PACELINE_RETURN_IF_ERROR(open_http(now));
+  if (generation_.resumes) PACELINE_RETURN_IF_ERROR(resuming_.look_for_checkpoints());
+  PACELINE_RETURN_IF_ERROR(
+      connections_.open(context, io_, [this](const wire::PeerId& from, Result<wire::Message> message) {
+        on_router(from, std::move(message));
+        drain();
+      }));
+  clock_.begin();
+  const Ticks now = clock_.began_at();
+  last_tick_ = next_heartbeat_ = now;
+  display_.begin(now);
+  PACELINE_RETURN_IF_ERROR(begin(context, now));
+  if (end_.ended()) return end_.result();
+  const std::string bound = connections_.router().endpoint();
+  setup_.log.info(setup_.name() + " listens on " + bound);
+  const std::string wrong = wrongly_loopback(setup_.config.cluster.endpoints, setup_.endpoint(), bound);
+  if (!wrong.empty()) setup_.log.warn(wrong + "; " + kLoopbackAdvice);
+  if (!role_.follows()) PACELINE_RETURN_IF_ERROR(display_.open_http(now));
   schedule_tick();
   return Status::ok();
 }
 
-void ServerLoop::on_router(const wire::PeerId& from, Result<wire::Message> message) {
-  if (ended_) return;
-  if (is_elsewhere(from))
-    return (void)router_->count_rejected(from);  // a name of ours, which it chose itself
-  if (on_replica(from, message)) return;
-  const Ticks now = ticks();
-  const std::optional<Peer> peer = membership_.who(from);
-  if (!message.is_ok()) {
-    log_.debug("malformed message from " + (peer ? to_string(*peer) : "a stranger") + ": " +
-               message.status().message());
-    // The socket has counted it.
-    if (peer && !peer->is_node()) {  // it may have been one that counts (reliable_channel.h)
-      send_to(from, wire::Error{message.status().code(), message.status().message(), /*fatal=*/true});
-      expelled_.emplace_back(*peer, "refused: " + message.status().message());
-      return;
-    }
-    if (router_->said_malformed(from)) {
-      if (peer) expelled_.emplace_back(*peer, "refused: it went on sending malformed messages");
-      return;
-    }
-    if (peer)
-      send_to(from, wire::Error{message.status().code(), message.status().message(), /*fatal=*/false});
-    return;
+Status ServerLoop::begin(wire::Context& context, Ticks now) {
+  link_.use(
+      context,
+      [this](Result<wire::Message> message) {
+        on_authority(std::move(message));
+        drain();
+      },
+      resuming_.intact());
+  if (setup_.config.cluster.replicas > 1) {
+    replication_ = std::make_unique<Replication>(
+        io_, replayed(), clock_, end_, background_, [this] { drain(); },
+        FollowingReplica::Hearers{[this](Ticks at) {
+                                    last_tick_ = at;
+                                    drain();
+                                  },
+                                  [this](Ticks at) { take_over(at); }});
+    authority_.use(replication_->background());
+    PACELINE_RETURN_IF_ERROR(replication_->open());
   }
-  if (const auto* join = std::get_if<wire::Join>(&message->body)) return on_join(from, *join, now);
-  if (const auto* join = std::get_if<wire::ShardJoin>(&message->body)) return on_shard_join(from, *join, now);
-  if (!peer) return refuse_stranger(from, message->body);
-  if (membership_.is_gone(*peer)) return refuse_gone(from, *peer);
-  membership_.seen(*peer, now);
-  if (const Status shared = settle_sharing(from, *peer, message->body); !shared.is_ok()) {
-    return refuse(from, shared, /*fatal=*/true);
-  }
-  if (const auto* beat = std::get_if<wire::Heartbeat>(&message->body)) return on_heartbeat(*peer, *beat);
-  if (peer->is_node()) {
-    on_node(*peer, std::move(*message), now);
-  } else {
-    on_shard(*peer, *message, now);
-  }
-}
-
-void ServerLoop::refuse_stranger(const wire::PeerId& from, const wire::Body& body) {
-  const bool broken = router_->count_rejected(from);
-  if (broken || std::holds_alternative<wire::Leave>(body)) return;  // whose join was refused says goodbye
-  refuse(from,
-         not_found(std::string(wire::name_of(body)) +
-                   " before a join on this connection (a process of a node that was lost with the one before "
-                   "is not let in again)"),
-         /*fatal=*/true);
-}
-
-// What it sent before it left may still be under way; one that was only taken for lost must learn of it.
-void ServerLoop::refuse_gone(const wire::PeerId& from, Peer peer) {
-  if (router_->count_rejected(from)) return;
-  send_to(from, wire::Error{StatusCode::kFailedPrecondition, to_string(peer) + " has gone from this run",
-                            /*fatal=*/true});
-}
-
-// That the sender of the message being handled may speak as `who`, by its key. Where the run has keys, one
-// whose key has no name may not: that would be a connection about which nobody was asked.
-Status ServerLoop::check_key(bool may, const std::string& who) const {
-  if (may || config_.security.keys.empty()) return Status::ok();
-  const std::string name = router_->key_name();
-  return failed_precondition(who + ": got " + (name.empty() ? "no key" : "the key " + name + ".key") +
-                             ", expected " + who + "'s own");
-}
-
-void ServerLoop::on_join(const wire::PeerId& from, const wire::Join& join, Ticks now) {
-  if (count_rejected_join(from, join, now)) return;
-  const std::string key = router_->key_name();
-  const Status own_key = check_key(wire::may_be_node(key, join.node.value), "node " + to_string(join.node));
-  const bool ours = join.node.value < config_.cluster.nodes;
-  if (!own_key.is_ok()) {
-    if (authority_ && ours) authority_->join_refused(Peer::of(join.node), own_key.message());
-    return refuse_join(from, own_key);
-  }
-  if (membership_.is_behind(join)) return router_->give_up(from);  // it has gone, and was read late
-  if (goes_on(from, join)) return on_rejoin(from, join, now);
-  // Before it counts: its number is another process's in this run.
-  const bool is_new = ours && join.protocol_version == wire::kProtocolVersion &&
-                      membership_.last_connection_of(Peer::of(join.node)).empty();
-  if (const Status fits = check_generation(join); is_new && !waits_for_resume() && !fits.is_ok()) {
-    if (authority_) authority_->join_refused(Peer::of(join.node), fits.message());
-    return refuse_join(from, fits);
-  }
-  if (waits_for_follower()) {
-    const Status not_yet = unavailable(why_it_waits());
-    if (authority_ && ours) authority_->join_refused(Peer::of(join.node), not_yet.message());
-    return retry_later(from, join.node, not_yet);
-  }
-  evict_previous(from, join);
-  if (const Status may = check_admission(from, join, now); may.code() == StatusCode::kUnavailable) {
-    return retry_later(from, join.node, may);
-  } else if (!may.is_ok()) {
-    if (authority_) authority_->join_refused(Peer::of(join.node), may.message());
-    return refuse_join(from, may);
-  }
-  const Result<Layout> layout = membership_.admit(join, from, now);
-  Result<Range> range = layout.is_ok() ? service_.open(*layout) : layout.status();
-  if (range.is_ok()) {
-    if (const Status shared = share_memory(from, join.node); !shared.is_ok()) range = shared;
-  }
-  if (!range.is_ok()) {
-    if (layout.is_ok()) remove(Peer::of(join.node));
-    if (authority_ && ours) authority_->join_refused(Peer::of(join.node), range.status().message());
-    return refuse_join(from, range.status());
-  }
-  router_->remember(from);
-  if (!waits_for_resume()) return welcome(join, *layout, now);
-  // What the handler alone can do is done; the answer comes when there is something to go on from.
-  std::erase_if(waiting_, [&](const Waiting& one) { return one.join.node == join.node; });
-  waiting_.push_back({from, join, *layout});
-}
-
-// A join may name 65,536 tensors, which takes the others' time. A node says it once, and again when it has
-// heard nothing for a lease; whoever goes on with it sooner, or though it was refused, has its connection
-// broken. To a server that was away all arrive at once, which is not held against the node: it says few
-// (worker/client/joining.h), and those count little.
-bool ServerLoop::count_rejected_join(const wire::PeerId& from, const wire::Join& join, Ticks now) {
-  const std::optional<Peer> known = membership_.who(from);
-  if (!known) return false;  // counted if it is refused
-  const bool present = !membership_.is_gone(*known);
-  const bool in_time = now - membership_.joined_at(*known) >= config_.cluster.heartbeat;
-  const bool again = present && *known == Peer::of(join.node);
-  if (again && in_time) return false;
-  if (!(again ? router_->count_rejected(from) : router_->joined_in_vain(from))) return false;
-  if (present) expelled_.emplace_back(*known, "refused: it went on joining");
-  return true;
-}
-
-void ServerLoop::refuse_join(const wire::PeerId& from, const Status& why) {
-  const bool stranger = !membership_.who(from);  // others have been counted
-  if (stranger && router_->joined_in_vain(from)) return;
-  refuse(from, why, /*fatal=*/true);
-}
-
-// A process that has been in this generation, or a later one, of which this server knows nothing, has met
-// another server in this one's place.
-Status ServerLoop::check_generation(const wire::Join& join) const {
-  if (join.last_generation < generation_) return Status::ok();
-  return failed_precondition("node " + to_string(join.node) + ": it has been in generation " +
-                             std::to_string(join.last_generation) + " of the run, expected one before " +
-                             std::to_string(generation_) + ", which shard " + to_string(shard_) + " is in");
-}
-
-void ServerLoop::welcome(const wire::Join& join, const Layout& layout, Ticks now) {
-  const Peer node = Peer::of(join.node);
-  const wire::PeerId* connection = membership_.connection_of(node);
-  if (connection == nullptr) return;  // it has gone meanwhile
-  membership_.seen(node, now);        // it may have had to wait without a word
-  if (const Status fits = check_generation(join); !fits.is_ok()) {
-    return refuse(*connection, fits, /*fatal=*/true);
-  }
-  note(wire::LogEntry::As::kAdmission, node, join, {}, now);
-  service_.on_welcome(join.node);
-  send_to(*connection, wire::Welcome{shard_, service_.shard()->range(), generation_,
-                                     service_.is_initialized(), authority_ && authority_->training()});
-  if (authority_) authority_->node_joined(join.node, layout, now, join.incarnation, join.data_fingerprint);
-}
-
-// What it has pushed and is not applied yet keeps its memory mapped.
-void ServerLoop::remove(Peer peer) {
-  note(peer, {.what = wire::LocalEvent::What::kRemoved}, ticks());
-  membership_.remove(peer);
-  if (peer.is_node()) router_->unmap(membership_.last_connection_of(peer));
-}
-
-// Whether it can be had is known only once it has been tried: it takes the same machine, and the same user.
-// Here, whether we can read the node's; whether it can read ours, its next message says.
-Status ServerLoop::share_memory(const wire::PeerId& with, NodeId node) {
-  if (service_.memory() == nullptr) return Status::ok();
-  const Status shared = router_->share_memory(with, service_.memory(), service_.node_memory_max());
-  reads_ours_is_open_[node.value] = shared.is_ok();
-  return shared.is_ok() ? shared : judge_sharing(node, shared);
-}
-
-// With the first message behind its Join; one that says goodbye says nothing of memory.
-Status ServerLoop::settle_sharing(const wire::PeerId& from, Peer peer, const wire::Body& body) {
-  if (!peer.is_node() || !reads_ours_is_open_[peer.number] || std::holds_alternative<wire::Leave>(body)) {
-    return Status::ok();
-  }
-  reads_ours_is_open_[peer.number] = false;
-  return judge_sharing(peer.node(), router_->shares_memory(from));
-}
-
-Status ServerLoop::judge_sharing(NodeId node, const Status& shared) {
-  const std::string who = "node " + to_string(node);
-  if (shared.is_ok() && membership_.moves_of(node) > 0) return shared;  // it says so of each connection
-  if (shared.is_ok()) {
-    log_.info(who + " shares memory with shard " + to_string(shard_));
-  } else if (config_.cluster.shared_memory == SharedMemory::kOn) {
-    return Status(shared).with_context("cluster.shared_memory is on, but " + who + " cannot share memory");
-  } else {
-    log_.info(who + " shares no memory with shard " + to_string(shard_) + ": " + shared.message());
-  }
+  if (role_.follows()) return replication_->follow(context);
+  if (!setup_.is_authority()) return link_.connect();
+  if (!generation_.resumes) return authority_.begin(now);
+  resuming_.choose(now);  // where no other shard is to be asked
   return Status::ok();
 }
 
-void ServerLoop::on_heartbeat(Peer from, const wire::Heartbeat& beat) {
-  if (!authority_) return;
-  if (!from.is_node()) {
-    moved_elsewhere_[from.shard()] = beat.traffic;
-    note(from, {.what = wire::LocalEvent::What::kHeard, .number = beat.heard}, ticks());
-    const Status heard = talks_[from.shard()].on_ack(beat.heard);
-    if (!heard.is_ok()) refuse(*membership_.connection_of(from), heard, /*fatal=*/true);
+EventReplay::Server ServerLoop::replayed() {
+  return {setup_,
+          role_,
+          connections_,
+          sessions_,
+          channels_,
+          link_,
+          service_,
+          shard_checkpoints_,
+          authority_,
+          generation_,
+          resuming_,
+          comparison_,
+          [this](Peer who, wire::Message message) { own_shard_.tell(who, std::move(message)); },
+          [this](const wire::RunOver& over) { shard_end_.run_over(over); },
+          [this](Ticks at) { authority_->note_progress(view_.moved(), at); }};
+}
+
+// ---- what comes in
+
+void ServerLoop::on_router(const wire::PeerId& from, Result<wire::Message> message) {
+  if (end_.ended()) return;
+  // A name of ours, which it chose itself.
+  if (is_elsewhere(from)) return (void)connections_.router().count_rejected(from);
+  if (replication_ && replication_->on_message(from, message)) return;
+  const Ticks now = clock_.now();
+  const std::optional<Peer> peer = connections_.members().who(from);
+  if (!message.is_ok()) return connections_.on_malformed(from, peer, message.status());
+  const wire::Body& body = message->body;
+  if (const auto* join = std::get_if<wire::Join>(&body)) return sessions_.on_join(from, *join, now);
+  if (const auto* join = std::get_if<wire::ShardJoin>(&body)) {
+    if (shards_.on_join(from, *join, now)) resuming_.on_shard(from, *join, now);
     return;
   }
-  LateJoin& comer = comers_[from.number];
-  if (comer.asks != 0 && beat.answer == comer.asks) comer.is_answered = true;
-  const Status status = authority_->heard(from.node(), beat);
-  if (!status.is_ok()) refuse(*membership_.connection_of(from), status, /*fatal=*/true);
+  if (!peer) return connections_.refuse_stranger(from, body);
+  if (connections_.members().is_gone(*peer)) return connections_.refuse_gone(from, *peer);
+  connections_.members().seen(*peer, now);
+  if (const Status shared = sessions_.sharing().settle(from, *peer, body); !shared.is_ok()) {
+    return connections_.refuse(from, shared, /*fatal=*/true);
+  }
+  const auto* beat = std::get_if<wire::Heartbeat>(&body);
+  if (beat != nullptr && !peer->is_node()) return shards_.on_heartbeat(*peer, *beat);
+  if (beat != nullptr) return sessions_.on_heartbeat(peer->node(), *beat);
+  if (peer->is_node()) return on_node(*peer, std::move(*message), now);
+  const bool early = !authority_;
+  shards_.on(*peer, *message, now);
+  if (early) resuming_.on_early(*peer, *message);
 }
 
 void ServerLoop::on_node(Peer from, wire::Message message, Ticks now) {
   const wire::Body& body = message.body;
-  if (waits_for_resume()) return on_waiting_node(from, body);
+  if (generation_.waits()) return sessions_.on_waiting(from, body);
   if (std::holds_alternative<wire::Push>(body) || std::holds_alternative<wire::Withdraw>(body) ||
       std::holds_alternative<wire::Pull>(body) || std::holds_alternative<wire::InitialParameters>(body) ||
       std::holds_alternative<wire::NodeState>(body) || std::holds_alternative<wire::StateWanted>(body)) {
-    return to_service(from, std::move(message));
+    return own_shard_.tell(from, std::move(message));
   }
-  const bool leaves = std::holds_alternative<wire::Leave>(body);
-  if (!authority_) {
-    // It tells the authority too, whose NodeLost says what to forget.
-    if (leaves) return remove(from);
-    return refuse(*membership_.connection_of(from),
-                  invalid_argument(std::string(wire::name_of(body)) + " from " + to_string(from) +
-                                   " to shard " + to_string(shard_) + ": it is for the authority"),
-                  /*fatal=*/true);
-  }
-  note(wire::LogEntry::As::kToAuthority, from, message.body, message.payload, now);
-  const Status status = authority_->handle(from, message, now);
-  if (leaves) return remove(from);
-  // What was said twice is ignored; anything else wrong is a node that this run cannot go on with.
-  if (status.code() == StatusCode::kOutOfOrder && membership_.moves_of(from.node()) > 0) {
-    ++repeated_;  // as it may: it does not know that it was heard
-  } else if (!status.is_ok()) {
-    refuse(*membership_.connection_of(from), status, /*fatal=*/status.code() != StatusCode::kOutOfOrder);
-  }
+  sessions_.to_authority(from, message, now);
 }
 
-// A decision, or what makes a gradient whole, where the shard is so large that nobody is to wait for it with
-// what was said before.
-bool ServerLoop::takes_long(const wire::Body& body) const {
-  constexpr std::int64_t kQuickFloats = 64 * 1024;
-  if (service_.shard() == nullptr || service_.shard()->range().size() <= kQuickFloats) return false;
-  const auto* push = std::get_if<wire::Push>(&body);
-  return std::holds_alternative<wire::ApplyDecision>(body) || (push != nullptr && push->last);
-}
-
-void ServerLoop::to_service(Peer from, wire::Message message) {
-  // The authority's word to its own shard follows from what the authority was told. What a pull is answered
-  // is no event: it changes nothing.
-  const bool follows_by_itself = authority_ && !from.is_node();
-  if (!follows_by_itself && !(from.is_node() && std::holds_alternative<wire::Pull>(message.body))) {
-    note(wire::LogEntry::As::kToShard, from, message.body, message.payload, ticks());
-  }
-  if (takes_long(message.body)) router_->leave();
-  if (const auto* admitted = std::get_if<wire::NodeAdmitted>(&message.body)) return on_admitted(*admitted);
-  if (const auto* lost = std::get_if<wire::NodeLost>(&message.body)) {
-    if (is_of_a_former_process(*lost)) return;
-    if (follows()) replica_->uncommitted.forget(lost->node);
-    const Peer node = Peer::of(lost->node);
-    if (lost->node.value < config_.cluster.nodes && !membership_.is_gone(node)) {
-      remove(node);
-      if (!authority_) log_.warn(to_string(node) + (lost->why.empty() ? " has left" : " lost: " + lost->why));
+// At another shard.
+void ServerLoop::on_authority(Result<wire::Message> message) {
+  AuthorityLink::Heard what = link_.hears(std::move(message));
+  if (what.refused && replication_) replication_->serving().on_refused(*what.refused);
+  if (what.welcome && !generation_.resumes) {
+    shard_checkpoints_.forget_all();
+  } else if (what.welcome) {
+    if (what.welcome->resume_from) {
+      resuming_.go_on_from(*what.welcome->resume_from, what.welcome->generation);
+    }
+    if (!resuming_.is_to_stop().empty()) link_.ask_to_stop(resuming_.is_to_stop());
+  } else if (what.message) {
+    if (const auto* over = std::get_if<wire::RunOver>(&what.message->body)) {
+      shard_end_.run_over(*over);
+    } else {
+      own_shard_.tell(Peer::of(kAuthority), *std::move(what.message));
     }
   }
-  on_shard_status(service_.handle(from, std::move(message)));
+  link_.heard(what, view_.moved());
 }
 
-void ServerLoop::on_replies_left() {
-  if (ended_) return;
-  on_shard_status(service_.on_replies_left());
-  drain();
-}
+// ---- what goes out
 
-// What the shard's service says after each call.
-void ServerLoop::on_shard_status(const Status& shard_state) {
-  if (shard_state.is_ok()) return;
-  const bool device_failed = !service_.status().is_ok();  // which is no reason for another replica to end
-  if (device_failed && std::exchange(device_is_judged_, true)) return;
-  if (device_failed && replica_ && !follows() && !(acts() && serves_alone())) return leave_with(shard_state);
-  if (follows()) {  // as the one that serves has found, too, and said: at the end of the turn it is known
-    replica_->fault = shard_state;
-    return;
+void ServerLoop::send(Speaker speaker, Peer to, wire::Message message) {
+  if (speaker == Speaker::kShard) {
+    const Status same = comparison_.compare(role_.shard_says(message));
+    if (!same.is_ok()) role_.follows() ? end_.end(same) : own_shard_.on_status(same);
+    if (role_.follows()) return;
+    if (auto* lost = std::get_if<wire::NodeLost>(&message.body)) {
+      lost->incarnation = connections_.members().incarnation_of(lost->node);
+      // That it takes nothing may be because it is cut off, or stands still.
+      const auto silent = connections_.members().silent_for(Peer::of(lost->node), clock_.now());
+      const bool is_long = silent && *silent > setup_.config.cluster.lease / 2;
+      if (is_long) lost->why += "; silent for " + seconds_text(*silent);
+    }
   }
-  // The shard's parameters are no longer what the authority takes them for.
-  if (authority_) {
-    const Ticks now = ticks();
-    note(Peer::of(shard_), {wire::LocalEvent::What::kFail, 0, shard_state.code(), shard_state.message()},
-         now);
-    authority_->fail(shard_state, now);
-    return;
+  if (to == Peer::of(setup_.shard)) {  // the authority's own shard, and the other way round
+    local_.emplace_back(speaker, std::move(message));
+  } else if (!to.is_node() && !setup_.is_authority()) {
+    link_.say(std::move(message));
+  } else {
+    connections_.send(to, std::move(message), to.is_node() ? nullptr : &channels_.with(to.shard()));
   }
-  if (is_authority()) return cannot_resume(shard_state);
-  leave_with(shard_state);
-}
-
-// The authority ends the run for this shard. What it recorded is there before it says that it is done, so
-// that the authority finds it.
-void ServerLoop::run_over(const wire::RunOver& over) {
-  if (!service_.applied()) return shard_is_done(over);
-  trace::Trace part;
-  part.processes.push_back(trace::this_process(shard_));
-  part.shards.push_back({shard_, service_.applied()->in_order(), service_.applied()->left_out()});
-  background_.run([file = std::filesystem::path(config_.run.out) / trace::part_name(shard_),
-                   part = std::move(part)] { return trace::write_trace(file, part); },
-                  [this, over](const Status& written, Ticks) {
-                    if (!written.is_ok()) log_.warn("no trace of this shard: " + written.message());
-                    shard_is_done(over);
-                  });
-}
-
-void ServerLoop::shard_is_done(const wire::RunOver& over) {
-  hands_over_ = over.hands_over;
-  report_shard();
-  if (authority_) return;
-  over_ = Status(over.code, over.message);
-  end_if_heard();
 }
 
 // What the two speakers of this process have said to each other, in order, until nothing is left; and whom
 // they have refused for good.
 void ServerLoop::drain() {
-  if (!ended_) on_shard_status(service_.status());
-  answer_for_files();
-  while (!ended_ && !(local_.empty() && expelled_.empty())) {
-    for (const auto& [peer, why] : std::exchange(expelled_, {})) lose(peer, why, ticks());
+  if (!end_.ended()) own_shard_.look_at_status();
+  if (replication_) replication_->answer_for_files();
+  while (!end_.ended() && (!local_.empty() || connections_.has_expelled())) {
+    for (const auto& [peer, why] : connections_.take_expelled()) lose(peer, why, clock_.now());
     if (local_.empty()) continue;
     auto [speaker, message] = std::move(local_.front());
     local_.pop_front();
-    if (speaker == Speaker::kShard) {
-      const Ticks now = ticks();
-      note(wire::LogEntry::As::kToAuthority, Peer::of(shard_), message.body, message.payload, now);
-      const Status status = authority_ ? authority_->handle(Peer::of(shard_), message, now)
-                                       : failed_precondition(std::string(wire::name_of(message.body)) +
-                                                             " of the shard before the run goes on");
-      if (!status.is_ok()) log_.warn(status.message());
-    } else if (const auto* over = std::get_if<wire::RunOver>(&message.body)) {
-      run_over(*over);
-    } else {
-      to_service(Peer::of(kAuthority), std::move(message));
-    }
+    deliver(speaker, std::move(message));
   }
   end_turn();
-  const bool said = !replica_ || !replica_->served || (!replica_->events.holds() && !awaits_return());
-  const bool written = !replica_ || !replica_->background.is_behind();
-  if (!ended_ && !follows() && authority_ && authority_->over() && said && written) {
-    end(authority_->result());
+  const bool done = !replication_ || replication_->is_done();
+  if (!end_.ended() && !role_.follows() && authority_ && authority_->over() && done) {
+    end_.end(authority_->result());
   }
-  if (!ended_ && !works_ahead_ && service_.may_work_ahead()) {
-    works_ahead_ = true;
-    boost::asio::post(io_, [this] { work_ahead(); });
+  if (!end_.ended()) own_shard_.work_ahead();
+}
+
+void ServerLoop::deliver(Speaker speaker, wire::Message message) {
+  if (speaker == Speaker::kAuthority) {
+    const auto* over = std::get_if<wire::RunOver>(&message.body);
+    return over != nullptr ? shard_end_.run_over(*over)
+                           : own_shard_.tell(Peer::of(kAuthority), std::move(message));
+  }
+  const Ticks now = clock_.now();
+  const Peer own = Peer::of(setup_.shard);
+  role_.note(As::kToAuthority, own, message.body, message.payload, now);
+  const Status status = authority_ ? authority_->handle(own, message, now)
+                                   : failed_precondition(std::string(wire::name_of(message.body)) +
+                                                         " of the shard before the run goes on");
+  if (!status.is_ok()) setup_.log.warn(status.message());
+}
+
+void ServerLoop::end_turn() {
+  if (!replication_ || end_.ended()) return;
+  replication_->serving().tell_turn();
+  for (auto& [to, message] : role_.release()) {
+    if (end_.ended()) return;
+    to ? connections_.say_released(*to, std::move(message)) : link_.say_released(std::move(message));
   }
 }
 
-// Behind what the sockets have for us: they are looked at again before this is called the next time.
-void ServerLoop::work_ahead() {
-  works_ahead_ = false;
-  if (ended_) return;
-  const bool has_worked = service_.work_ahead();
-  if (!service_.status().is_ok()) return drain();
-  if (!has_worked) return;
-  works_ahead_ = true;
-  boost::asio::post(io_, [this] { work_ahead(); });
+// The peer takes no further part, whether it knows that or not: it may go on talking.
+void ServerLoop::lose(Peer peer, const std::string& why, Ticks now) {
+  if (connections_.members().is_gone(peer)) return;
+  if (sessions_.forget_waiting(peer)) {
+    return setup_.log.info(to_string(peer) + " is forgotten before its welcome: " + why);
+  }
+  connections_.remove(peer);
+  if (authority_) {
+    role_.note(peer, {.what = What::kLost, .text = why}, now);
+    return authority_->lost(peer, why, now);
+  }
+  setup_.log.warn(to_string(peer) + " lost: " + why);
+  if (setup_.is_authority() && peer.is_node()) return;
+  if (setup_.is_authority()) return resuming_.fail(unavailable(to_string(peer) + " was lost: " + why));
+  link_.say({wire::NodeLost{peer.node(), setup_.name() + ": " + why,
+                            connections_.members().incarnation_of(peer.node())},
+             {}});
+}
+
+// ---- time
+
+void ServerLoop::schedule_tick() {
+  timer_.expires_after(kTick);
+  timer_.async_wait([this](const boost::system::error_code& error) {
+    if (error || end_.ended()) return;
+    tick();
+    drain();
+    if (!end_.ended()) schedule_tick();
+  });
+}
+
+void ServerLoop::tick() {
+  if (role_.follows()) return replication_->following().tick();
+  if (replication_) replication_->look_at_lease();
+  if (end_.ended()) return;
+  const Ticks now = clock_.now();
+  const auto stalls = [&] { display_.look_for_stalls([&] { return view_.waits(now); }, now); };
+  connections_.keep_out(now);
+  // Who may not act judges nobody either; afterwards it is as if it had stood still.
+  if (role_.served() && !role_.acts()) {
+    stalls();
+    return display_.look(trains(), now);
+  }
+  // Whoever was stopped (SIGSTOP, a suspended machine, a long apply) finds everybody's last message old.
+  const Pause pause{now - last_tick_ - kTick, now};
+  if (pause.length > kPauseAtLeast) discount_pause(pause);
+  const auto since_last = now - std::exchange(last_tick_, now);
+  for (const Unreachable::Entry& lost : connections_.take_lost(now)) {
+    lose(lost.peer, lost.why, now);
+    // What waits for it, or was lent to it, goes, too.
+    if (lost.peer.is_node()) connections_.disconnect(lost.peer.node());
+  }
+  if (replication_) replication_->serving().look_after_follower(now);
+  if (now >= next_heartbeat_) heartbeat(now);
+  if (role_.is_held_up(now)) {
+    service_.discount_pause({since_last, now});  // nobody could take what has not left here
+  } else {
+    service_.tick(now);
+  }
+  // A node that talks to the authority alone is of no use, so every shard looks; the authority decides.
+  for (const Membership::Silence& missed : connections_.missed(now)) {
+    if (sessions_.is_waiting(missed.peer)) continue;  // who waits for us says nothing
+    lose(missed.peer, "silent for " + seconds_text(missed.silent), now);
+  }
+  stalls();
+  if (authority_) {
+    // Before anybody is let in nothing comes of it.
+    if (!role_.waits_for_follower()) role_.note(Peer::of(setup_.shard), {.what = What::kTick}, now);
+    authority_->tick(now);
+    authority_->note_progress(view_.moved(), now);
+  } else if (setup_.is_authority()) {
+    resuming_.check(now);
+  } else {
+    link_.check(now, connections_.given_to_come_back(kAuthority));
+  }
+  display_.look(trains() && !end_.ended(), now);
+}
+
+void ServerLoop::discount_pause(const Pause& pause) {
+  connections_.members().discount_pause(pause);
+  sessions_.late_joins().discount_pause(pause);
+  service_.discount_pause(pause);
+  if (authority_) {
+    role_.note(Peer::of(setup_.shard), {.what = What::kPause, .number = pause.length.count()},
+               pause.known_at);
+    authority_->discount_pause(pause);
+  }
+  role_.discount_pause(pause);
+  link_.discount_pause(pause);
+  display_.discount_pause(pause);
+  setup_.log.debug("this process stood still for " + seconds_text(pause.length));
+}
+
+void ServerLoop::heartbeat(Ticks now) {
+  next_heartbeat_ = now + setup_.config.cluster.heartbeat;
+  if (replication_) replication_->serving().beat();
+  if (!role_.acts()) return;  // nobody hears of this one before it serves
+  for (const Peer peer : connections_.members().present()) {
+    connections_.beat(peer, {}, peer.is_node() ? nullptr : &channels_.with(peer.shard()));
+  }
+  link_.heartbeat(view_.moved());
+}
+
+// ---- its ends
+
+// Of another replica: from now on this one serves.
+void ServerLoop::take_over(Ticks now) {
+  next_heartbeat_ = now;
+  display_.begin(now);
+  for (wire::Message& message : role_.take_uncommitted()) {
+    send(Speaker::kShard, Peer::of(kAuthority), std::move(message));
+  }
+  replication_->take_over();
+  if (!setup_.is_authority()) return link_.take_over(replication_->term());
+  if (const Status shown = display_.open_http(now); !shown.is_ok()) setup_.log.warn(shown.message());
+}
+
+// What is queued still leaves: the sockets linger.
+void ServerLoop::close() {
+  if (authority_ && !role_.follows()) end_.hands_over(authority_->over() && authority_->hands_over());
+  if (replication_ && replication_->serving().is_deposed()) end_.hands_over(false);
+  if (end_.hands_over() || end_.returns()) {
+    end_.restart(replication_ ? replication_->restart_request() : RestartRequest{.serves = true});
+  }
+  display_.end(clock_.now());
+  const bool is_said = setup_.is_authority() && (!replication_ || (authority_ && authority_->over()));
+  if (!is_said && !end_.result().is_ok()) {
+    end_.restart_request() ? setup_.log.info(end_.result().message())
+                           : setup_.log.error(end_.result().message());
+  }
+  timer_.cancel();
+  connections_.log_kept_out();
+  link_.close();
+  if (replication_) return replication_->end([this] { io_.stop(); });
+  connections_.router().close();
+  io_.stop();
 }
 
 }  // namespace paceline::server

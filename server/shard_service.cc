@@ -14,6 +14,7 @@
 #include "common/trace/bound.h"
 #include "common/wire/memory.h"
 #include "common/wire/segment_sizes.h"
+#include "server/shard_waits.h"
 #include "server/store/memory_bound.h"
 
 namespace paceline::server {
@@ -36,6 +37,28 @@ wire::Payload in_part(wire::Payload block, std::int64_t begin, std::int64_t floa
   return block;
 }
 
+// For every state that the shard may hold, one that a checkpoint is written of, and the blocks that its pool
+// keeps. What is not handed out costs nothing. Null: nothing is shared.
+Result<std::shared_ptr<wire::SharedSegment>> make_memory(const ClusterSection& cluster, Range range,
+                                                         const Log& log) {
+  std::shared_ptr<wire::SharedSegment> made;
+  if (cluster.shared_memory == SharedMemory::kOff) return made;
+  static_assert(2 + kRetainedMax + 1 + 1 <= wire::kSharedStates);
+  auto memory = wire::SharedSegment::create(wire::parameter_segment_bytes(range.size()));
+  if (memory.is_ok()) {
+    made = std::move(memory).value();
+  } else if (cluster.shared_memory == SharedMemory::kOn) {
+    return Status(memory.status()).with_context("cluster.shared_memory is on");
+  } else {
+    log.warn("no memory is shared with nodes of this machine: " + memory.status().message());
+  }
+  return made;
+}
+
+std::vector<Clock> applied_for(Peer to, const Snapshot& state, const Cluster& cluster) {
+  return to.is_node() ? Shard::applied_of(state, cluster, to.node()) : std::vector<Clock>();
+}
+
 std::size_t pulls_max(const ClusterSection& cluster) { return cluster.threads_per_node + 2; }
 
 }  // namespace
@@ -50,6 +73,7 @@ ShardService::ShardService(ShardId id, const RunConfig& config, Outbox& outbox, 
       log_(log),
       checkpoints_(checkpoints),
       device_(std::move(device)),
+      node_states_(id, outbox, checkpoints),
       pending_(pulls_max(config.cluster)),
       nodes_(config.cluster.nodes),
       leaving_(cluster_, shard_settings(config).missing_max, config.cluster.parameter_encoding,
@@ -78,7 +102,7 @@ Result<Range> ShardService::open(const Layout& layout) {
   }
   layout_hash_ = layout.hash();
   ShardSettings settings = shard_settings(config_);
-  PACELINE_RETURN_IF_ERROR(make_memory(range));
+  PACELINE_ASSIGN_OR_RETURN(memory_, make_memory(config_.cluster, range, log_));
   settings.memory = memory_;
   settings.device = device_;
   if (device_ != nullptr) settings.memory = device_->page_locked(memory_);
@@ -109,22 +133,6 @@ Status ShardService::restore() {
   return Status::ok();
 }
 
-// For every state that the shard may hold, one that a checkpoint is written of, and the blocks that its pool
-// keeps. What is not handed out costs nothing.
-Status ShardService::make_memory(Range range) {
-  if (config_.cluster.shared_memory == SharedMemory::kOff) return Status::ok();
-  static_assert(2 + kRetainedMax + 1 + 1 <= wire::kSharedStates);
-  auto memory = wire::SharedSegment::create(wire::parameter_segment_bytes(range.size()));
-  if (memory.is_ok()) {
-    memory_ = std::move(memory).value();
-  } else if (config_.cluster.shared_memory == SharedMemory::kOn) {
-    return Status(memory.status()).with_context("cluster.shared_memory is on");
-  } else {
-    log_.warn("no memory is shared with nodes of this machine: " + memory.status().message());
-  }
-  return Status::ok();
-}
-
 Status ShardService::handle(Peer from, wire::Message message) {
   PACELINE_RETURN_IF_ERROR(status());
   Status refusal = Status::ok();
@@ -141,9 +149,10 @@ Status ShardService::handle(Peer from, wire::Message message) {
     } else if (const auto* initial = std::get_if<wire::InitialParameters>(&body)) {
       refusal = on(from, *initial, message.payload);
     } else if (const auto* piece = std::get_if<wire::NodeState>(&body)) {
-      refusal = on(from, *piece, message.payload);
-    } else if (const auto* wanted = std::get_if<wire::StateWanted>(&body)) {
-      on(from, *wanted);
+      refusal = node_states_.on(from, *piece, message.payload, shard_, layout_hash_);
+    } else if (std::holds_alternative<wire::StateWanted>(body)) {
+      node_states_.wanted(from);
+      if (shard_) answer_ready();
     } else {
       refusal = invalid_argument(std::string(wire::name_of(body)) + " from " + to_string(from) +
                                  " to shard " + to_string(id_) + ": not for a shard");
@@ -170,7 +179,10 @@ Status ShardService::on_authority(wire::Message message) {
   } else if (const auto* lost = std::get_if<wire::NodeLost>(&body)) {
     on_lost(lost->node);
   } else if (const auto* release = std::get_if<wire::Release>(&body)) {
-    on_release(release->version);
+    if (shard_) {
+      shard_->release(release->version);
+      released_leaving_ = leaving_.exact() > 0;
+    }
   } else if (const auto* forget = std::get_if<wire::ForgetSaved>(&body)) {
     if (checkpoints_ != nullptr) checkpoints_->forget(forget->oldest_kept, forget->spared);
   } else {
@@ -189,12 +201,6 @@ bool ShardService::must_wait(const wire::Body& body) {
   return decision != nullptr && decision->retain && released_leaving_;
 }
 
-void ShardService::on_release(Version version) {
-  if (!shard_) return;
-  shard_->release(version);
-  released_leaving_ = leaving_.exact() > 0;
-}
-
 Status ShardService::on_replies_left() {
   PACELINE_RETURN_IF_ERROR(status());
   for (std::deque<wire::Message> waiting = std::exchange(postponed_, {}); !waiting.empty();) {
@@ -207,8 +213,7 @@ Status ShardService::on_replies_left() {
 }
 
 void ShardService::tick(Ticks now) {
-  note_version(now);
-  note_leaving(now);
+  if (shard_) durations_.look(*shard_, leaving_, now);
   for (const ReplyWindow::Stuck& stuck : leaving_.stuck(now, config_.cluster.lease)) {
     Node& node = nodes_[stuck.node.value];
     node.stuck = true;
@@ -221,22 +226,6 @@ void ShardService::tick(Ticks now) {
     outbox_.send(Peer::of(kAuthority), {wire::NodeLost{stuck.node, why}, {}});
   }
   part_with_lost(now);
-}
-
-void ShardService::note_version(Ticks now) {
-  if (!shard_ || shard_->now().version == ticked_) return;
-  if (ticked_ >= Version(0)) versions_.took(now - reached_at_);
-  ticked_ = shard_->now().version;
-  reached_at_ = now;
-}
-
-void ShardService::note_leaving(Ticks now) {
-  if (!shard_) return;
-  const Revision older = leaving_.keeps_older(shard_->now()) ? leaving_.state()->revision : kNoRevision;
-  if (older == leaves_) return;
-  if (leaves_ != kNoRevision) leavings_.took(now - leaves_since_);
-  leaves_ = older;
-  leaves_since_ = now;
 }
 
 // What a lost node has not taken would keep states alive for as long as it pleases. But behind it lies the
@@ -268,62 +257,6 @@ Status ShardService::on(Peer from, const wire::InitialParameters& piece, const w
   if (!piece.last) return Status::ok();
   outbox_.send(Peer::of(kAuthority), {wire::ShardReady{id_, layout_hash_, Version(0)}, {}});
   answer_ready();
-  return Status::ok();
-}
-
-Status ShardService::on(Peer from, const wire::NodeState& piece, const wire::Payload& payload) {
-  if (from.node() != NodeId(0)) {
-    return invalid_argument("state of the run from " + to_string(from) + ", expected it from node 0");
-  }
-  if (!shard_) return failed_precondition("state of the run before a join");
-  PACELINE_ASSIGN_OR_RETURN(const bool whole, shard_->replace(piece, payload.floats()));
-  if (!whole) return Status::ok();
-  outbox_.send(Peer::of(kAuthority), {wire::ShardReady{id_, layout_hash_, piece.version}, {}});
-  return save_replaced();
-}
-
-void ShardService::on(Peer from, const wire::StateWanted&) {
-  if (std::find(want_state_.begin(), want_state_.end(), from) == want_state_.end()) {
-    want_state_.push_back(from);
-  }
-  if (shard_) answer_ready();
-}
-
-// What the run begins with, or goes on from.
-Status ShardService::send_state(Peer to) {
-  PACELINE_ASSIGN_OR_RETURN(const ShardImage image, shard_->image());
-  std::vector<const BlockRange*> vectors = {&image.parameters};
-  for (const BlockRange* vector : {&image.optimizer.first, &image.optimizer.second}) {
-    if (image.version > Version(0) && vector->size() > 0) vectors.push_back(vector);
-  }
-  std::int64_t begin = 0;
-  for (const BlockRange* const vector : vectors) {
-    const std::int64_t blocks = std::max<std::int64_t>(1, vector->block_count());
-    for (std::int64_t i = 0; i < blocks; ++i) {
-      wire::NodeState piece{image.version, begin, vector == vectors.back() && i + 1 == blocks};
-      wire::Payload payload;
-      if (vector->block_count() > 0) {
-        piece.offset += vector->elements(i).begin;
-        const auto bytes = std::as_bytes(vector->block(i));
-        payload = {std::make_shared<BlockRef>(vector->ref(i)), bytes.data(), bytes.size()};
-      }
-      outbox_.send(to, {piece, std::move(payload)});
-    }
-    begin += vector->size();
-  }
-  return Status::ok();
-}
-
-// Once a decision that is to be saved has been applied, and node 0 has sent its state at that version: they come
-// over different connections.
-Status ShardService::save_replaced() {
-  if (!saving_ || checkpoints_ == nullptr || shard_->replaced_with() != saving_->version) return Status::ok();
-  PACELINE_ASSIGN_OR_RETURN(ShardImage image, shard_->image());
-  image.version = saving_->version;
-  image.revision = saving_->revision;
-  image.decisions = saving_->decisions;
-  saving_.reset();
-  checkpoints_->save(std::move(image), shard_->range(), layout_hash_);
   return Status::ok();
 }
 
@@ -433,12 +366,9 @@ void ShardService::answer(Peer to, const wire::Pull& pull) {
     return send_parameters(to, pull, state, leaving_.begin(to, state));
   }
   leaving_.confirm(to, state);
-  outbox_.send(
-      to, {wire::Unchanged{pull.request, id_, state.version, state.revision, applied_for(to, state)}, {}});
-}
-
-std::vector<Clock> ShardService::applied_for(Peer to, const Snapshot& state) const {
-  return to.is_node() ? Shard::applied_of(state, cluster_, to.node()) : std::vector<Clock>();
+  outbox_.send(to, {wire::Unchanged{pull.request, id_, state.version, state.revision,
+                                    applied_for(to, state, cluster_)},
+                    {}});
 }
 
 void ShardService::send_parameters(Peer to, const wire::Pull& pull, const Snapshot& state,
@@ -456,20 +386,14 @@ void ShardService::send_parameters(Peer to, const wire::Pull& pull, const Snapsh
       at = std::min(block.end, wanted.end);
     }
     piece.last = at == wanted.end;
-    if (i == first) piece.applied = applied_for(to, state);
+    if (i == first) piece.applied = applied_for(to, state, cluster_);
     outbox_.send(to, {std::move(piece), std::move(payload)});
   }
 }
 
 // One after another: an answer to the first pull of a node may make its second wait.
 void ShardService::answer_ready() {
-  if (shard_->ready()) {
-    for (const Peer node : std::exchange(want_state_, {})) {
-      const Status sent = send_state(node);
-      PACELINE_ASSERT(sent.is_ok(),
-                      sent.message());  // it can fail on a device alone, which an all-reduce has not
-    }
-  }
+  if (shard_->ready()) node_states_.send_wanted(*shard_);
   ready_.clear();
   pending_.take_ready([this](const HeldPull& p) { return when(p.from, p.pull) != Answer::kLater; }, ready_);
   for (HeldPull& p : ready_) {
@@ -502,8 +426,7 @@ Status ShardService::on_decision(const wire::ApplyDecision& decision) {
                    static_cast<std::int64_t>(decision.contributions.size())});
   }
   if (decision.save && config_.exchange.kind == ExchangeKind::kAllreduce) {
-    saving_ = Saving{decision.version_after, decision.revision_after, shard_->next_sequence()};
-    PACELINE_RETURN_IF_ERROR(save_replaced());
+    PACELINE_RETURN_IF_ERROR(node_states_.save(decision, *shard_, layout_hash_));
   } else if (decision.save && checkpoints_ != nullptr) {
     PACELINE_ASSIGN_OR_RETURN(ShardImage image, shard_->image());
     checkpoints_->save(std::move(image), shard_->range(), layout_hash_);
@@ -517,7 +440,7 @@ void ShardService::on_lost(NodeId node) {
   if (node.value >= cluster_.nodes) return;
   nodes_[node.value].lost = true;
   pending_.drop(Peer::of(node));
-  std::erase(want_state_, Peer::of(node));
+  node_states_.lost(node);
   std::erase_if(withheld_,
                 [node](const wire::GradientArrived& arrived) { return arrived.worker.node == node; });
   if (shard_) shard_->drop_partial(node);
@@ -547,13 +470,7 @@ void ShardService::on_rejoin(NodeId node) {
   pending_.drop(Peer::of(node));
   leaving_.rejoined(node);
   if (shard_) shard_->rejoined(node);
-  // It does not know what of its state has come, and may not have it any more.
-  if (node == NodeId(0) && saving_) {
-    outbox_.send(
-        Peer::of(kAuthority),
-        {wire::Saved{id_, saving_->version, {}, "node 0's connection broke while it sent its state"}, {}});
-    saving_.reset();
-  }
+  node_states_.rejoined(node);
 }
 
 void ShardService::refuse(Peer from, const Status& why) {
@@ -568,6 +485,11 @@ void ShardService::refuse(Peer from, const Status& why) {
   // slow with an evaluation, and goes on; after anything else, a gap say, the sender would wait for ever.
   const bool fatal = why.code() != StatusCode::kOutOfOrder && why.code() != StatusCode::kNotFound;
   outbox_.send(from, {wire::Error{why.code(), why.message(), fatal}, {}});
+}
+
+std::vector<Wait> ShardService::waits(const LastSeen& last_seen, Ticks now) const {
+  return waits_of({id_, shard(), pending_, leaving_, postponed_.size(), withheld_, durations_}, last_seen,
+                  now);
 }
 
 }  // namespace paceline::server

@@ -36,8 +36,10 @@
 #include "common/wire/shared_memory.h"
 #include "server/checkpoint/shard_file.h"
 #include "server/last_seen.h"
+#include "server/node_states.h"
 #include "server/peer.h"
 #include "server/shard_checkpoints.h"
+#include "server/state_durations.h"
 #include "server/store/pending_pulls.h"
 #include "server/store/reply_window.h"
 #include "server/store/shard.h"
@@ -110,7 +112,7 @@ class ShardService {
   // This process did not run for that long.
   void discount_pause(const Pause& pause);
 
-  // What is waited for here, and why it does not come (shard_waits.cc): initial parameters, versions that
+  // What is waited for here, and why it does not come (shard_waits.h): initial parameters, versions that
   // have not been reached, states that are leaving, decisions. What the authority's process can see better it
   // says (server/authority).
   std::vector<Wait> waits(const LastSeen& last_seen, Ticks now) const;
@@ -124,19 +126,13 @@ class ShardService {
 
  private:
   Status on(Peer from, const wire::InitialParameters& piece, const wire::Payload& payload);
-  Status on(Peer from, const wire::NodeState& piece, const wire::Payload& payload);
-  void on(Peer from, const wire::StateWanted&);
-  Status send_state(Peer to);
-  Status save_replaced();
   Status on(Peer from, const wire::Push& push, wire::Payload payload);
   Status on(Peer from, const wire::Withdraw& withdraw);
   Status on(Peer from, const wire::Pull& pull);
   Status on_authority(wire::Message message);
-  Status make_memory(Range range);
   Status restore();
   bool must_wait(const wire::Body& body);
   Status on_decision(const wire::ApplyDecision& decision);
-  void on_release(Version version);
   void on_lost(NodeId node);
   void part_with_lost(Ticks now);
   bool may_hold_next();
@@ -145,19 +141,10 @@ class ShardService {
   enum class Answer { kNow, kLater, kNever };
   Answer when(Peer from, const wire::Pull& pull);
   void answer(Peer to, const wire::Pull& pull);
-  std::vector<Clock> applied_for(Peer to, const Snapshot& state) const;
   void send_parameters(Peer to, const wire::Pull& pull, const Snapshot& state,
                        const ReplyWindow::Reply& reply);
   void answer_ready();
   void refuse(Peer from, const Status& why);
-  void note_version(Ticks now);
-  void note_leaving(Ticks now);
-
-  // What is waited for (shard_waits.cc).
-  void start_waits(const LastSeen& last_seen, std::vector<Wait>& waits) const;
-  void pull_waits(const LastSeen& last_seen, Ticks now, std::vector<Wait>& waits) const;
-  void decision_waits(const LastSeen& last_seen, Ticks now, std::vector<Wait>& waits) const;
-  std::string readers(const LastSeen& last_seen, Ticks now) const;
 
   ShardId id_;
   const RunConfig config_;
@@ -171,15 +158,7 @@ class ShardService {
   std::optional<Shard> shard_;
   std::optional<ShardFile> resumed_from_;  // until the shard is open
   std::uint64_t layout_hash_ = 0;
-  // All-reduce: nodes that wait for the state that the run begins with, and what is saved of a decision once node 0
-  // has sent what goes with it.
-  std::vector<Peer> want_state_;
-  struct Saving {
-    Version version;
-    Revision revision;
-    std::int64_t decisions = 0;
-  };
-  std::optional<Saving> saving_;
+  NodeStates node_states_;  // all-reduce
   PendingPulls pending_;
   std::vector<HeldPull> ready_;  // scratch of answer_ready()
   // Whole gradients that the authority has not been told of, since they fill their worker's bound: decisions
@@ -198,14 +177,7 @@ class ShardService {
   ReplyWindow leaving_;
   bool released_leaving_ = false;        // exact replies of a version that has been released
   std::deque<wire::Message> postponed_;  // of the authority, since a decision found no room
-  // How long a version usually is the current one, as tick() sees it.
-  DurationBaseline versions_;
-  Version ticked_ = kNoVersion;
-  Ticks reached_at_;
-  // How long an older state usually takes to leave, as tick() sees it; on a slow network that is long.
-  DurationBaseline leavings_;
-  Revision leaves_ = kNoRevision;  // the one that does
-  Ticks leaves_since_;
+  StateDurations durations_;
   std::int64_t pulls_ = 0;
   std::int64_t refused_ = 0;
   std::int64_t repeated_ = 0;

@@ -5,7 +5,7 @@
 namespace paceline::server {
 namespace {
 
-// Half of which a server waits for its replica (ServerLoop::look_for_follower).
+// Half of which a server waits for its replica (ServingReplica::look_for_follower).
 constexpr int kLeasesOfNodes = 4;
 
 }  // namespace

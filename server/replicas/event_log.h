@@ -75,6 +75,7 @@ class EventLog {
   // What may be said now, in order, and is given away; `alone`: nobody else must have it.
   std::vector<Output> take(bool alone);
   bool holds() const { return !outputs_.empty(); }
+  std::int64_t outputs() const { return static_cast<std::int64_t>(outputs_.size()); }
   // Since when the oldest of it waits.
   std::optional<Ticks> holds_since() const {
     return outputs_.empty() ? std::nullopt : std::optional(outputs_.front().since);

@@ -17,7 +17,9 @@ LeaderElection::LeaderElection(boost::asio::io_context& io, std::unique_ptr<Etcd
 
 bool LeaderElection::acts() const { return leader_lease_.acts(steady_now()); }
 
-bool LeaderElection::set_complete(LeaderLease::Members members) {
+std::string LeaderElection::describe() const { return leader_lease_.describe(steady_now()); }
+
+bool LeaderElection::set_complete(Members members) {
   const bool is_primary = leader_lease_.set_complete(std::move(members));
   ask();
   return is_primary;

@@ -44,7 +44,7 @@ set(REPLICA_SIM_SOURCES
   sim/replicas/acknowledged.cc sim/replicas/replica_plan.cc sim/replicas/replica_state.cc sim/replicas/replicated_run.cc
   sim/replicas/replicated_run_nodes.cc sim/replicas/replicated_shard.cc sim/replicas/server_model.cc
   sim/replicas/server_model_peers.cc sim/replicas/server_model_replicas.cc
-  ${PROJECT_SOURCE_DIR}/server/replicas/event_log.cc)
+  ${PROJECT_SOURCE_DIR}/server/replicas/event_log.cc ${PROJECT_SOURCE_DIR}/server/replicas/replica_role.cc)
 paceline_test(replica_sim_test NOT_TSAN OPTIMIZED
   SOURCES sim/replicas/breach_test.cc sim/replicas/replica_sim_test.cc ${REPLICA_SIM_SOURCES} $<TARGET_OBJECTS:paceline_seeds_main>
   LIBS paceline_test_sim)

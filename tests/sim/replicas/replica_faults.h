@@ -5,8 +5,7 @@
 
 namespace paceline::test {
 
-// One rule each, broken by whoever drives the replicas here (a model of server_loop_replicas.cc and
-// server_loop_follows.cc). The comment is what the broken one does instead.
+// One rule each, broken by whoever drives the replicas here (server_model.h). The comment is what the broken one does instead.
 enum class Breach {
   kNone,
   kSaidTooSoon,          // it says things before the follower has what they follow from

@@ -8,7 +8,7 @@ namespace paceline::test {
 ReplicatedShard::ReplicatedShard(ShardId shard, const ServerModel::Run& run, const ShardFaults& faults,
                                  std::int64_t lease_ns, Hearers hearers)
     : shard_(shard), run_(run), faults_(faults), lease_ns_(lease_ns), hearers_(std::move(hearers)) {
-  serving_ = &start(ServerModel::Does::kServe);
+  serving_ = &start(ServerModel::Does::kServes);
 }
 
 // Between those of shards and of nodes.
@@ -67,7 +67,7 @@ void ReplicatedShard::befall(std::int64_t at, std::function<void()> what) {
 
 void ReplicatedShard::follower_comes() {
   if (serving_ == nullptr || !serving_->may_be_followed()) return;
-  follower_ = &start(ServerModel::Does::kFollow);
+  follower_ = &start(ServerModel::Does::kFollows);
   ServerModel& follower = *follower_;
   run_.network.connect_again(follower_party(), party(), [this, &follower] {
     if (serving_ == nullptr || follower.is_dead()) return;

@@ -20,19 +20,20 @@ ServerModel::ServerModel(Process number, ShardId shard, Does does, const Run& ru
       run_(run),
       acknowledged_(acknowledged),
       hearers_(std::move(hearers)),
-      follows_(does == Does::kFollow),
       state_(shard, run.plan, run.clocks, run.network, run.violations, hearers_of_state()),
+      channels_(shard),
+      role_(does, number, *this),
       wanted_{number},
-      known_{number} {}
+      known_{number} {
+  if (role_.follows()) role_.followed().begin();
+}
 
 ReplicaState::Hearers ServerModel::hearers_of_state() {
   return {[this](NodeId node, const wire::Message& message) { to_node(node, message); },
           [this](ShardId shard, const wire::Message& message) { to_shard(shard, message); },
           [this](const wire::Message& message) { on_shard_says(message); },
           [this](const wire::Message& message) { hold(kDiscards, message); },
-          [this](NodeId node) {
-            if (follows_) uncommitted_.forget(node);
-          }};
+          [this](NodeId node) { role_.forget(node); }};
 }
 
 void ServerModel::judge(const Status& status, const std::string& what) {
@@ -40,11 +41,10 @@ void ServerModel::judge(const Status& status, const std::string& what) {
     run_.violations.push_back("shard " + to_string(state_.shard()) + ": " + what + ": " + status.message());
 }
 
-wire::Message ServerModel::note(As as, Whose who, wire::Body body, wire::Payload payload) {
-  const wire::LogEntry logged{as, 0, false, run_.network.now_ns(), who.node, who.shard};
-  wire::Message event{std::move(body), std::move(payload), logged};
-  if (dead_ || follows_) return event;
-  log_.add(event);
+wire::Message ServerModel::note(As as, Peer who, wire::Body body, wire::Payload payload) {
+  wire::Message event = server::ReplicaRole::event(as, who, std::move(body), std::move(payload), now());
+  if (!serves()) return event;
+  role_.note(as, who, event.body, event.payload, now());
   if (dies_in(Death::In::kTurn)) {
     ++run_.faults.in_turns;
     die();
@@ -52,13 +52,13 @@ wire::Message ServerModel::note(As as, Whose who, wire::Body body, wire::Payload
   return event;
 }
 
-void ServerModel::happens(As as, Whose who, wire::Body body, wire::Payload payload) {
+void ServerModel::happens(As as, Peer who, wire::Body body, wire::Payload payload) {
   state_.apply(note(as, who, std::move(body), std::move(payload)));
 }
 
 void ServerModel::end_turn() {
-  if (dead_ || follows_) return;
-  const std::vector<wire::Message> turn = log_.end_turn();
+  if (!serves()) return;
+  const std::vector<wire::Message> turn = role_.end_turn();
   const bool dies = dies_telling(turn);
   for (std::size_t i = 0; i + (dies ? 1 : 0) < turn.size(); ++i) hearers_.replica(turn[i]);
   if (dies) die();
@@ -78,13 +78,12 @@ bool ServerModel::dies_telling(const std::vector<wire::Message>& turn) {
 }
 
 void ServerModel::hold(const server::EventLog::To& to, wire::Message message) {
-  if (!dead_ && !follows_) log_.hold(to, std::move(message), Ticks(run_.network.now_ns()));
+  if (!dead_) role_.hold(to, std::move(message), now());
 }
 
 void ServerModel::release() {
-  if (dead_ || follows_ || !acts_) return;
-  const bool nobody_else = alone() || run_.breach == Breach::kSaidTooSoon;
-  for (const server::EventLog::Output& output : log_.take(nobody_else)) {
+  if (dead_) return;
+  for (const server::EventLog::Output& output : role_.release()) {
     if (dies_in(Death::In::kRelease)) {
       ++run_.faults.in_release;
       die();
@@ -107,7 +106,7 @@ void ServerModel::tell(const server::EventLog::Output& output) {
 // A disk takes its time; and the one that serves may have to wait for replies to leave (ShardService).
 void ServerModel::on_shard_says(const wire::Message& message) {
   const bool of_a_file = std::holds_alternative<wire::Saved>(message.body);
-  const bool waits = of_a_file || (!follows_ && (!late_.empty() || chance(3)));
+  const bool waits = of_a_file || (!role_.follows() && (!late_.empty() || chance(3)));
   if (!waits) return say_as_shard(message);
   late_.push_back(message);
   run_.network.after(run_.network.random_between(0, 3'000'000), [this] { say_next_as_shard(); });
@@ -124,16 +123,16 @@ void ServerModel::say_next_as_shard() {
 // As ServerLoop::send() does.
 void ServerModel::say_as_shard(const wire::Message& message) {
   if (dead_) return;
-  if (follows_) return compare(uncommitted_.add(message));
-  compare(uncommitted_.add_late(message));
+  compare(role_.shard_says(message));
+  if (role_.follows()) return;
   if (!is_authority()) return to_authority(message);
-  happens(As::kToAuthority, {{}, state_.shard()}, message.body);
+  happens(As::kToAuthority, Peer::of(state_.shard()), message.body);
 }
 
 void ServerModel::to_authority(const wire::Message& message) {
-  talk_.says(message);
+  channels_.authority().says(message);
   if (server::ReliableChannel::counts(message.body, server::ReliableChannel::End::kShard))
-    note(As::kSaid, {{}, state_.shard()}, message.body);
+    note(As::kSaid, Peer::of(state_.shard()), message.body);
   if (welcomed_) hold({}, message);
 }
 
@@ -145,7 +144,7 @@ void ServerModel::compare(const std::optional<server::UncommittedOutputs::BothSa
 
 void ServerModel::die() {
   if (std::exchange(dead_, true)) return;
-  if (!follows_) run_.faults.never_released += std::ssize(log_.take(true));
+  if (role_.serves()) run_.faults.never_released += role_.log().outputs();
   hearers_.died();
 }
 

@@ -1,11 +1,12 @@
-// ServerModel: one server process of a shard that has two, as far as the simulation has one: a model of
-// server_loop_replicas.cc and server_loop_follows.cc around the real EventLog, UncommittedOutputs and ReliableChannel.
+// ServerModel: one server process of a shard that has two: the real ReplicaRole and ServerChannels, driven over a
+// simulated network, around a ReplicaState in place of a shard and an authority.
 //
 //   serves    what comes in is an event, told to the follower turn by turn, and done; what that leads to is
 //             held until the follower has it
 //   follows   does the same with the same events, and says nothing; LogAck after each turn
 //
-// Connections, absent peers and etcd's word are each process's own: they are in no event.
+// Connections, absent peers and etcd's word are each process's own: they are in no event. Of etcd it has what
+// ShardLease asks for: who is noted as complete, by answers that take their time.
 #pragma once
 
 #include <deque>
@@ -15,9 +16,8 @@
 #include <set>
 #include <string>
 
-#include "server/reliable_channel.h"
-#include "server/replicas/event_log.h"
-#include "server/replicas/uncommitted_outputs.h"
+#include "server/replicas/replica_role.h"
+#include "server/server_channels.h"
 #include "tests/sim/replicas/acknowledged.h"
 #include "tests/sim/replicas/replica_faults.h"
 #include "tests/sim/replicas/replica_state.h"
@@ -25,9 +25,9 @@
 
 namespace paceline::test {
 
-class ServerModel {
+class ServerModel final : private server::ShardLease {
  public:
-  enum class Does { kServe, kFollow };
+  using Does = server::ReplicaRole::Does;
   using Process = ServingRecord::Process;
   using Members = ServingRecord::Members;
 
@@ -62,11 +62,10 @@ class ServerModel {
 
   Process number() const { return number_; }
   bool is_dead() const { return dead_; }
-  bool lets_in() const { return !dead_ && !follows_ && acts_ && was_followed_; }
-  bool acts() const { return acts_; }
-  bool may_be_followed() const { return log_.may_be_followed(); }
-  // Nobody but this one need have what it says.
-  bool alone() const { return must_hold() == Members{number_}; }
+  bool lets_in() const { return !dead_ && role_.serves() && acts_ && !role_.waits_for_follower(); }
+  // What it was told last, if it serves.
+  bool acts() const override { return acts_; }
+  bool may_be_followed() const { return role_.log().may_be_followed(); }
   ReplicaState& state() { return state_; }
   const ReplicaState& state() const { return state_; }
 
@@ -89,11 +88,11 @@ class ServerModel {
   void shard_says(ShardId shard, const wire::Message& message);
   void authority_broke() { welcomed_ = asks_ = false; }
   bool is_welcomed() const { return welcomed_; }
-  bool all_is_held() const { return alone() || log_.held() == log_.count(); }
+  bool all_is_held() const { return role_.all_is_held(); }
   // It makes another connection: what it then says first.
   std::int64_t asks() {
     asks_ = true;
-    return talk_.tell();
+    return channels_.authority().tell();
   }
   void authority_says(const wire::Message& message);
   std::int64_t said_again() const { return said_again_; }
@@ -102,13 +101,13 @@ class ServerModel {
   void follower_comes(Process follower);
   void follower_holds(std::int64_t count);
   void loses_follower();
-  bool is_followed() const { return follower_.has_value(); }
+  bool is_followed() const { return role_.follower().has_value(); }
   void etcd_has_complete(const Members& complete);
   void stops_acting() { acts_ = false; }
   void acts_again();
   void on_event(const wire::Message& event);
   // It has come where the one that serves waits for it.
-  void tell_held() { hearers_.replica({wire::LogAck{applied_}, {}, {}}); }
+  void tell_held() { hearers_.replica({wire::LogAck{role_.followed().applied()}, {}, {}}); }
   void take_over(const Members& complete);
 
   void dies(Death death) { death_ = death; }
@@ -117,13 +116,12 @@ class ServerModel {
  private:
   using As = wire::LogEntry::As;
   using What = wire::LocalEvent::What;
-  struct Whose {
-    std::optional<NodeId> node{};
-    std::optional<ShardId> shard{};
-  };
+  using Peer = server::Peer;
 
   ReplicaState::Hearers hearers_of_state();
   bool is_authority() const { return state_.shard() == kAuthority; }
+  bool serves() const { return !dead_ && role_.serves(); }
+  Ticks now() const { return Ticks(run_.network.now_ns()); }
   bool chance(std::uint64_t one_in) { return run_.network.random().next_below(one_in) == 0; }
   void judge(const Status& status, const std::string& what);
 
@@ -133,15 +131,15 @@ class ServerModel {
   void turn(Leads&& leads) {
     if (dead_) return;
     if (is_authority() && lets_in() && chance(10)) {
-      happens(As::kHappened, {{}, state_.shard()}, wire::LocalEvent{.what = What::kTick});
+      happens(As::kHappened, Peer::of(state_.shard()), wire::LocalEvent{.what = What::kTick});
       end_turn();
     }
     if (dead_) return;
     leads();
     end_turn();
   }
-  wire::Message note(As as, Whose who, wire::Body body, wire::Payload payload = {});
-  void happens(As as, Whose who, wire::Body body, wire::Payload payload = {});
+  wire::Message note(As as, Peer who, wire::Body body, wire::Payload payload = {});
+  void happens(As as, Peer who, wire::Body body, wire::Payload payload = {});
   void end_turn();
   bool dies_telling(const std::vector<wire::Message>& turn);
   bool dies_in(Death::In in) { return death_ && death_->in == in && --death_->after < 0; }
@@ -167,24 +165,28 @@ class ServerModel {
   // ---- server_model_replicas.cc
   void apply(const wire::Message& event);
   void other_heard(const wire::Message& event);
-  Members must_hold() const;
-  void want_complete(Members members);
+  // As ShardLease.
+  Members must_hold() const override;
+  bool has_complete(Incarnation replica) const override {
+    return known_.contains(replica) && wanted_.contains(replica);
+  }
+  bool set_complete(Members members) override;
+  std::string describe() const override { return "simulated"; }
 
   const Process number_;
   const Run& run_;
   Acknowledged& acknowledged_;
   Hearers hearers_;
-  bool dead_ = false, follows_, acts_ = true;
+  bool dead_ = false, acts_ = true;
   std::optional<Death> death_;
 
   // What it has of the run, by the events.
   ReplicaState state_;
-  server::ReliableChannel talk_{server::ReliableChannel::End::kShard};
-  std::map<ShardId, server::ReliableChannel> talks_;
+  server::ServerChannels channels_;
   std::set<ShardId> shards_here_;
 
   // Its own.
-  server::EventLog log_;
+  server::ReplicaRole role_;
   std::map<Party, wire::PeerId> connection_of_;  // nodes that have come to this process
   std::map<wire::PeerId, Party> node_at_;
   std::map<ShardId, wire::PeerId> shard_connection_of_;
@@ -195,14 +197,8 @@ class ServerModel {
   std::int64_t heard_ = 0, said_again_ = 0;
   std::deque<wire::Message> late_;  // of its shard's, that it has yet to say
 
-  std::optional<Process> follower_;
-  bool was_followed_ = false;
   Members wanted_, known_;        // as complete: by this one, by etcd
   std::optional<Members> asked_;  // of etcd, and not answered
-
-  std::vector<wire::Message> turn_;  // of the one that serves, without its end
-  std::int64_t applied_ = 0;
-  server::UncommittedOutputs uncommitted_;
 };
 
 }  // namespace paceline::test

@@ -13,7 +13,7 @@ bool ServerModel::has_another_process_of(NodeId node, Party who) const {
   return found != state_.here().end() && found->second != who && !state_.has_gone(found->second);
 }
 
-// As server_loop_rejoin.cc has it where it is known, and server_loop.cc where it is new.
+// As server/sessions/node_sessions.cc has it.
 void ServerModel::node_joins(NodeId node, Party who) {
   turn([&] {
     const bool goes_on = state_.is_here(node, who);
@@ -21,12 +21,12 @@ void ServerModel::node_joins(NodeId node, Party who) {
     std::optional<wire::Message> event;
     if (!gone) {
       const wire::Join join{.node = node, .incarnation = static_cast<std::uint64_t>(who)};
-      event = note(goes_on ? As::kReturn : As::kAdmission, {node, {}}, join);
+      event = note(goes_on ? As::kReturn : As::kAdmission, Peer::of(node), join);
     }
     if (goes_on) ++run_.faults.nodes_gone_on;
     const auto before = connection_of_.find(who);
     if (before != connection_of_.end() && run_.breach != Breach::kHeldIsKept) {
-      log_.drop(before->second);
+      role_.drop(before->second);
       node_at_.erase(before->second);
     }
     wire::PeerId& connection = connection_of_[who];
@@ -41,7 +41,7 @@ void ServerModel::node_joins(NodeId node, Party who) {
 
 void ServerModel::node_says(NodeId node, Party who, const wire::Message& message) {
   const auto connection = connection_of_.find(who);
-  if (dead_ || follows_ || connection == connection_of_.end() || state_.has_gone(who)) return;
+  if (!serves() || connection == connection_of_.end() || state_.has_gone(who)) return;
   turn([&] {
     if (const auto* pull = std::get_if<wire::Pull>(&message.body)) {
       // What it is answered is no event.
@@ -57,27 +57,27 @@ void ServerModel::node_says(NodeId node, Party who, const wire::Message& message
       return;
     }
     const bool is_push = std::holds_alternative<wire::Push>(message.body);
-    happens(is_push ? As::kToShard : As::kToAuthority, {node, {}}, message.body, message.payload);
+    happens(is_push ? As::kToShard : As::kToAuthority, Peer::of(node), message.body, message.payload);
     if (std::holds_alternative<wire::Leave>(message.body))
-      happens(As::kHappened, {node, {}}, wire::LocalEvent{.what = What::kRemoved});
+      happens(As::kHappened, Peer::of(node), wire::LocalEvent{.what = What::kRemoved});
   });
 }
 
 // As ServerLoop::lose() does.
 void ServerModel::misses(NodeId node) {
-  if (dead_ || follows_) return;
+  if (!serves()) return;
   const Party who = state_.here().at(node);
   if (state_.has_gone(who)) return;
   turn([&] {
-    happens(As::kHappened, {node, {}}, wire::LocalEvent{.what = What::kRemoved});
-    if (is_authority()) return happens(As::kHappened, {node, {}}, wire::LocalEvent{.what = What::kLost});
+    happens(As::kHappened, Peer::of(node), wire::LocalEvent{.what = What::kRemoved});
+    if (is_authority()) return happens(As::kHappened, Peer::of(node), wire::LocalEvent{.what = What::kLost});
     to_authority({wire::NodeLost{node, "silent", static_cast<std::uint64_t>(who)}, {}, {}});
   });
 }
 
 void ServerModel::stop(const std::string& why) {
   turn([&] {
-    happens(As::kHappened, {{}, state_.shard()}, wire::LocalEvent{.what = What::kStop, .text = why});
+    happens(As::kHappened, Peer::of(state_.shard()), wire::LocalEvent{.what = What::kStop, .text = why});
   });
 }
 
@@ -89,22 +89,22 @@ void ServerModel::to_node(NodeId node, const wire::Message& message) {
 // ---- at the authority: another shard
 
 void ServerModel::to_shard(ShardId shard, const wire::Message& message) {
-  talks_[shard].says(message);
+  channels_.with(shard).says(message);
   const auto connection = shard_connection_of_.find(shard);
   if (connection != shard_connection_of_.end()) hold(connection->second, message);
 }
 
 void ServerModel::shard_joins(ShardId shard, std::int64_t heard) {
   turn([&] {
-    ReliableChannel& talk = talks_[shard];
+    ReliableChannel& talk = channels_.with(shard);
     judge(talk.on_ack(heard), "shard " + to_string(shard) + " joins");
     const bool is_new = shards_here_.insert(shard).second;
     const wire::ShardJoin join{.shard = shard, .heard = heard};
-    note(is_new ? As::kAdmission : As::kReturn, {{}, shard}, join);
+    note(is_new ? As::kAdmission : As::kReturn, Peer::of(shard), join);
     if (!is_new) ++run_.faults.shards_gone_on;
     wire::PeerId& connection = shard_connection_of_[shard];
     if (run_.breach != Breach::kHeldIsKept) {
-      log_.drop(connection);
+      role_.drop(connection);
       shard_at_.erase(connection);
     }
     connection = "shard " + to_string(shard) + " over " + std::to_string(++connections_);
@@ -118,16 +118,16 @@ void ServerModel::shard_joins(ShardId shard, std::int64_t heard) {
 }
 
 void ServerModel::shard_says(ShardId shard, const wire::Message& message) {
-  if (dead_ || follows_ || !shard_connection_of_.contains(shard)) return;
+  if (!serves() || !shard_connection_of_.contains(shard)) return;
   turn([&] {
-    ReliableChannel& talk = talks_[shard];
+    ReliableChannel& talk = channels_.with(shard);
     if (const auto* beat = std::get_if<wire::Heartbeat>(&message.body)) {
-      other_heard(
-          note(As::kHappened, {{}, shard}, wire::LocalEvent{.what = What::kHeard, .number = beat->heard}));
+      other_heard(note(As::kHappened, Peer::of(shard),
+                       wire::LocalEvent{.what = What::kHeard, .number = beat->heard}));
       return;
     }
     const bool tells = tells_heard(talk, message);
-    happens(As::kToAuthority, {{}, shard}, message.body);
+    happens(As::kToAuthority, Peer::of(shard), message.body);
     if (tells) hold(shard_connection_of_[shard], {wire::Heartbeat{{}, {}, talk.tell()}, {}, {}});
   });
 }
@@ -135,13 +135,13 @@ void ServerModel::shard_says(ShardId shard, const wire::Message& message) {
 // ---- at another shard: the authority
 
 void ServerModel::authority_says(const wire::Message& message) {
-  if (dead_ || follows_) return;
+  if (!serves()) return;
   const auto* welcome = std::get_if<wire::ShardWelcome>(&message.body);
   if (!welcomed_ && (welcome == nullptr || !asks_)) return;  // it is another connection's
   turn([&] {
     const auto heard = [&](std::int64_t number) {
-      other_heard(
-          note(As::kHappened, {{}, kAuthority}, wire::LocalEvent{.what = What::kHeard, .number = number}));
+      other_heard(note(As::kHappened, Peer::of(kAuthority),
+                       wire::LocalEvent{.what = What::kHeard, .number = number}));
     };
     if (welcome != nullptr) {
       heard(welcome->heard);
@@ -149,15 +149,15 @@ void ServerModel::authority_says(const wire::Message& message) {
       return say_unheard();
     }
     if (const auto* beat = std::get_if<wire::Heartbeat>(&message.body)) return heard(beat->heard);
-    const bool tells = tells_heard(talk_, message);
-    happens(As::kToShard, {{}, kAuthority}, message.body);
-    if (tells) to_authority({wire::Heartbeat{{}, {}, talk_.tell()}, {}, {}});
+    const bool tells = tells_heard(channels_.authority(), message);
+    happens(As::kToShard, Peer::of(kAuthority), message.body);
+    if (tells) to_authority({wire::Heartbeat{{}, {}, channels_.authority().tell()}, {}, {}});
   });
 }
 
 void ServerModel::say_unheard() {
-  log_.drop({});
-  for (const wire::Message& message : talk_.unacked()) {
+  role_.drop({});
+  for (const wire::Message& message : channels_.authority().unacked()) {
     ++said_again_;
     hold({}, message);
   }

@@ -9,47 +9,43 @@ namespace paceline::test {
 // ---- it serves
 
 void ServerModel::follower_comes(Process follower) {
-  if (dead_ || follows_ || !log_.may_be_followed()) return;
-  follower_ = follower;
-  for (const wire::Message& event : log_.follow()) {
+  if (!serves() || !role_.log().may_be_followed()) return;
+  for (const wire::Message& event : role_.follower_comes("the follower", follower, now())) {
     ++run_.faults.history;
     hearers_.replica(event);
   }
 }
 
 void ServerModel::follower_holds(std::int64_t count) {
-  if (dead_ || follows_ || !follower_) return;
-  judge(log_.held(count), "its follower");
-  if (log_.held() == log_.count() && !wanted_.contains(*follower_)) want_complete({number_, *follower_});
+  if (!serves() || !role_.follower()) return;
+  judge(role_.follower_holds(count, now()), "its follower");
   release();
 }
 
 void ServerModel::loses_follower() {
-  if (dead_ || follows_ || !std::exchange(follower_, std::nullopt)) return;
-  log_.unfollow();
-  if (was_followed_) ++run_.faults.gone_on_alone;
-  want_complete({number_});
+  if (!serves() || !role_.lose_follower()) return;
+  if (!role_.waits_for_follower()) ++run_.faults.gone_on_alone;
 }
 
-void ServerModel::want_complete(Members members) {
+bool ServerModel::set_complete(Members members) {
   wanted_ = std::move(members);
-  if (asked_) return;
+  if (asked_ || wanted_ == known_) return true;
   asked_ = wanted_;
   hearers_.etcd(wanted_);
+  return true;
 }
 
 void ServerModel::etcd_has_complete(const Members& complete) {
-  if (dead_ || follows_) return;
+  if (!serves()) return;
   asked_.reset();
   known_ = complete;
-  if (wanted_ != known_) want_complete(wanted_);
-  const bool followed = follower_ && known_.contains(*follower_) && wanted_.contains(*follower_);
-  if (followed && !std::exchange(was_followed_, true)) log_.settle();
+  (void)role_.lease_answered();
   release();
 }
 
 // What was asked may be there at any time.
 ServerModel::Members ServerModel::must_hold() const {
+  if (run_.breach == Breach::kSaidTooSoon) return {number_};
   Members all = wanted_;
   all.insert(known_.begin(), known_.end());
   if (asked_) all.insert(asked_->begin(), asked_->end());
@@ -64,40 +60,27 @@ void ServerModel::acts_again() {
 // ---- it follows
 
 void ServerModel::on_event(const wire::Message& event) {
-  if (dead_ || !follows_) return;
-  const std::int64_t expected = applied_ + std::ssize(turn_);
-  if (event.logged->number != expected) {
-    run_.violations.push_back("shard " + to_string(state_.shard()) + ": its follower is told event " +
-                              std::to_string(event.logged->number) + ", expected " +
-                              std::to_string(expected));
-    return;
-  }
-  turn_.push_back(event);
-  if (!event.logged->ends_turn && run_.breach != Breach::kHalfTurnApplied) return;
-  for (const wire::Message& each : std::exchange(turn_, {})) {
+  if (dead_ || !role_.follows()) return;
+  wire::Message next = event;
+  if (run_.breach == Breach::kHalfTurnApplied) next.logged->ends_turn = true;
+  const Result<std::vector<wire::Message>> turn = role_.followed().on_event(std::move(next));
+  if (!turn.is_ok()) return judge(turn.status(), "its follower");
+  for (const wire::Message& each : *turn) {
     apply(each);
-    ++applied_;
+    role_.followed().applied_one();
   }
-  tell_held();
+  if (!turn->empty()) tell_held();
 }
 
-// As ServerLoop::apply() does.
+// As ServerLoop does.
 void ServerModel::apply(const wire::Message& event) {
   const wire::LogEntry& logged = *event.logged;
-  const bool of_own_shard = logged.shard == state_.shard();
-  if (logged.as == As::kToShard && logged.shard) {
-    talk_.hears(event);
-  } else if (logged.as == As::kToAuthority && of_own_shard) {
-    compare(uncommitted_.said(event));
-  } else if (logged.as == As::kToAuthority && logged.shard) {
-    talks_[*logged.shard].hears(event);
-  } else if (logged.as == As::kSaid) {
-    compare(uncommitted_.said(event));
-    if (run_.breach != Breach::kSaidIsNotCounted) talk_.says(event);
-  }
+  const bool of_own_shard = logged.as == As::kToAuthority && logged.shard == state_.shard();
+  if (of_own_shard || logged.as == As::kSaid) compare(role_.other_said(event));
+  if (logged.as != As::kSaid || run_.breach != Breach::kSaidIsNotCounted) channels_.follow(logged, event);
   if (const auto* join = std::get_if<wire::ShardJoin>(&event.body)) {
     shards_here_.insert(join->shard);
-    judge(talks_[join->shard].on_ack(join->heard), "its follower, when another shard joined");
+    judge(channels_.on_ack(join->shard, join->heard), "its follower, when another shard joined");
   }
   other_heard(event);
   state_.apply(event);
@@ -106,24 +89,18 @@ void ServerModel::apply(const wire::Message& event) {
 void ServerModel::other_heard(const wire::Message& event) {
   const auto* happened = std::get_if<wire::LocalEvent>(&event.body);
   if (happened == nullptr || happened->what != What::kHeard) return;
-  server::ReliableChannel& talk = is_authority() ? talks_[*event.logged->shard] : talk_;
-  judge(talk.on_ack(happened->number), "what it is said to have been heard with");
+  judge(channels_.on_ack(*event.logged->shard, happened->number), "what it is said to have been heard with");
 }
 
-// As ServerLoop::take_over() does.
 void ServerModel::take_over(const Members& complete) {
-  follows_ = false;
-  was_followed_ = true;
-  if (!turn_.empty()) ++run_.faults.half_turns;
-  turn_.clear();
-  log_.end_following();
   known_ = complete;
-  want_complete({number_});
+  if (role_.followed().is_in_a_turn()) ++run_.faults.half_turns;
+  role_.take_over(now());
   acknowledged_.check(state_, run_.violations);
   for (const auto& [worker, clock] : state_.discarded())
     hearers_.discards({wire::DiscardGradient{worker, clock}, {}, {}});
   turn([this] {
-    for (const wire::Message& message : uncommitted_.take()) {
+    for (const wire::Message& message : role_.take_uncommitted()) {
       if (run_.breach == Breach::kUnsaidForgotten) continue;
       ++run_.faults.uncommitted;
       say_as_shard(message);

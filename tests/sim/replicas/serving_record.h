@@ -4,15 +4,16 @@
 #pragma once
 
 #include <optional>
-#include <set>
 #include <utility>
+
+#include "server/replicas/shard_lease.h"
 
 namespace paceline::test {
 
 class ServingRecord {
  public:
-  using Process = int;
-  using Members = std::set<Process>;
+  using Process = server::ShardLease::Incarnation;
+  using Members = server::ShardLease::Members;
 
   explicit ServingRecord(Process first) : serves_(first), complete_{first} {}
 

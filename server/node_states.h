@@ -1,0 +1,56 @@
+// NodeStates: with an all-reduce the nodes hold the run's state; a shard gives it to those that come, and has it
+// from node 0 when it is to be saved, or the run is over.
+//
+// Thread: the server's loop.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "common/status.h"
+#include "common/wire/messages.h"
+#include "server/peer.h"
+#include "server/shard_checkpoints.h"
+#include "server/store/shard.h"
+
+namespace paceline::server {
+
+class NodeStates {
+ public:
+  // All outlive this; `checkpoints` may be null: no authority asks for any.
+  NodeStates(ShardId id, Outbox& outbox, ShardCheckpoints* checkpoints)
+      : id_(id), outbox_(outbox), checkpoints_(checkpoints) {}
+
+  // A piece of node 0's state. The authority is told when it is whole. Errors: what the sender is to be told.
+  [[nodiscard]] Status on(Peer from, const wire::NodeState& piece, const wire::Payload& payload,
+                          std::optional<Shard>& shard, std::uint64_t layout_hash);
+  // The node waits for the state that the run begins with, or goes on from.
+  void wanted(Peer from);
+  // The shard has it.
+  void send_wanted(Shard& shard);
+  // That decision has been applied, and is to be saved once node 0 has sent what goes with it: they come over
+  // different connections.
+  [[nodiscard]] Status save(const wire::ApplyDecision& decision, Shard& shard, std::uint64_t layout_hash);
+
+  void lost(NodeId node) { std::erase(want_, Peer::of(node)); }
+  // It does not know what of its state has come, and may not have it any more.
+  void rejoined(NodeId node);
+
+ private:
+  struct Saving {
+    Version version;
+    Revision revision;
+    std::int64_t decisions = 0;
+  };
+  [[nodiscard]] Status send(Peer to, Shard& shard);
+  [[nodiscard]] Status save_if_whole(Shard& shard, std::uint64_t layout_hash);
+
+  const ShardId id_;
+  Outbox& outbox_;
+  ShardCheckpoints* const checkpoints_;
+  std::vector<Peer> want_;
+  std::optional<Saving> saving_;
+};
+
+}  // namespace paceline::server

@@ -1,0 +1,58 @@
+// OwnShard: this server's shard as the rest of its process talks to it: who tells it something, what follows when
+// it is broken, and what it does ahead while nobody has anything for it.
+//
+// Thread: the server's loop.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "server/replicas/replication.h"
+#include "server/resuming.h"
+#include "server/sessions/node_sessions.h"
+#include "server/shards/authority_link.h"
+
+namespace paceline::server {
+
+class OwnShard {
+ public:
+  // Where what it is told, and what it comes to, goes. All outlive this; `replication` may be null.
+  struct Around {
+    const ServerSetup& setup;
+    const RunClock& clock;
+    const EndOfRun& end;
+    ReplicaRole& role;
+    PeerConnections& connections;
+    NodeSessions& sessions;
+    OwnAuthority& authority;
+    AuthorityLink& link;
+    Resuming& resuming;
+    const std::unique_ptr<Replication>& replication;
+  };
+  // `settle` is called behind what comes from elsewhere than a message.
+  OwnShard(boost::asio::io_context& io, ShardService& service, Around around, std::function<void()> settle)
+      : io_(io), service_(service), around_(around), settle_(std::move(settle)) {}
+
+  void tell(Peer from, wire::Message message);
+  // What it says after each call. One that is broken ends the run, or this server.
+  void on_status(const Status& state);
+  void look_at_status() { on_status(service_.status()); }
+  void on_replies_left();
+  // Has it work ahead, behind what the sockets have for us: they are looked at again before each piece of it.
+  void work_ahead();
+
+ private:
+  bool takes_long(const wire::Body& body) const;
+  void do_ahead();
+
+  boost::asio::io_context& io_;
+  ShardService& service_;
+  const Around around_;
+  const std::function<void()> settle_;
+  bool works_ahead_ = false;       // do_ahead() is to be called
+  bool device_is_judged_ = false;  // what has failed on it
+};
+
+}  // namespace paceline::server

@@ -1,0 +1,28 @@
+#include "server/replicas/hand_over_requests.h"
+
+namespace paceline::server {
+
+void HandOverRequests::ask(const wire::PeerId& from) {
+  const Ticks now = clock_.now();
+  Status status = role_.follower() ? unavailable("another one follows") : can_hand_over(setup_.config);
+  const bool asked = asked_at_ && now - *asked_at_ <= setup_.config.cluster.lease;
+  if (!refused_.is_ok()) status = refused_;
+  if (status.is_ok() && !asked && role_.acts()) {
+    asked_at_ = now;
+    const std::string why = "a replica of " + setup_.name() + " has come back";
+    if (authority_) {
+      status = authority_->hand_over(why, now);
+    } else {
+      link_.say({wire::HandOver{why}, {}});
+    }
+  }
+  const bool never = status.code() == StatusCode::kFailedPrecondition;
+  if (never) return connections_.refuse_join(from, status);
+  is_asked_ = true;
+  if (status.is_ok()) status = unavailable("the run is brought to rest first");
+  const Status said =
+      connections_.router().send(from, {wire::Error{status.code(), status.message(), /*fatal=*/false}, {}});
+  if (!said.is_ok()) setup_.log.debug(said.message());
+}
+
+}  // namespace paceline::server

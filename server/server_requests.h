@@ -1,0 +1,57 @@
+// ServerRequests: what the process of a server asks of it, by signals and the like: done by the loop, behind what
+// it has to do.
+//
+// Thread: any, for each call; not from a signal handler.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <functional>
+#include <string>
+#include <utility>
+
+#include "server/end_of_run.h"
+#include "server/own_authority.h"
+#include "server/replicas/replica_role.h"
+#include "server/resuming.h"
+#include "server/run_display.h"
+#include "server/server_view.h"
+#include "server/shards/authority_link.h"
+
+namespace paceline::server {
+
+class ServerRequests {
+ public:
+  // Whom they concern. All outlive this.
+  struct Of {
+    const ServerSetup& setup;
+    const RunClock& clock;
+    EndOfRun& end;
+    ReplicaRole& role;
+    OwnAuthority& authority;
+    AuthorityLink& link;
+    Resuming& resuming;
+    const ServerView& view;
+    RunDisplay& display;
+  };
+  // `settle` is called behind what was asked of the authority.
+  ServerRequests(boost::asio::io_context& io, Of of, std::function<void()> settle)
+      : io_(io), of_(of), settle_(std::move(settle)) {}
+
+  // The run's orderly end.
+  void stop(const std::string& reason);
+  // Another shard than the authority: goes at once.
+  void leave(const std::string& reason);
+  // Writes into the log what is waited for now, and why.
+  void explain();
+  void save_checkpoint();
+
+ private:
+  void stop_now(const std::string& reason);
+  void save_now();
+
+  boost::asio::io_context& io_;
+  const Of of_;
+  const std::function<void()> settle_;
+};
+
+}  // namespace paceline::server

@@ -1,0 +1,269 @@
+#include "server/sessions/peer_connections.h"
+
+#include <algorithm>
+
+#include "common/process/descriptors.h"
+#include "common/wire/reconnect_pause.h"
+#include "server/connections_max.h"
+#include "server/replicas/elsewhere.h"
+#include "server/unread_messages_max.h"
+
+namespace paceline::server {
+
+Result<wire::TransportOptions> PeerConnections::listening() {
+  const RunConfig& config = setup_.config;
+  wire::TransportOptions options;
+  options.connections_max = static_cast<int>(connections_max(config.cluster, descriptor_limit()));
+  options.on_unsent = [this](const wire::PeerId& to, const Status& why) { not_sent(to, why); };
+  if (setup_.options.device != nullptr) {
+    options.pin = [this](std::span<const std::byte> pages) { return pin(pages); };
+  }
+  if (config.security.keys.empty()) return options;
+  PACELINE_ASSIGN_OR_RETURN(wire::ServerKeys keys,
+                            wire::read_server_keys(config.security.keys, config.cluster.nodes));
+  options.server_keys = std::make_shared<const wire::ServerKeys>(std::move(keys));
+  return options;
+}
+
+std::shared_ptr<void> PeerConnections::pin(std::span<const std::byte> pages) {
+  Result<std::shared_ptr<void>> pinned = setup_.options.device->pin(pages);
+  if (pinned.is_ok()) return std::move(pinned).value();
+  if (!std::exchange(pin_failure_is_said_, true)) {
+    setup_.log.warn("nodes' memory cannot be pinned, and gradients take longer to the GPU: " +
+                    pinned.status().message());
+  }
+  return nullptr;
+}
+
+Status PeerConnections::open(wire::Context& context, boost::asio::io_context& io,
+                             wire::RouterSocket::Handler hears) {
+  PACELINE_ASSIGN_OR_RETURN(const wire::TransportOptions listens, listening());
+  PACELINE_ASSIGN_OR_RETURN(
+      router_, wire::RouterSocket::bind(context, io, setup_.endpoint(), listens, std::move(hears)));
+  return Status::ok();
+}
+
+// ---- what is said
+
+Status PeerConnections::say(const wire::PeerId& to, wire::Message message) {
+  if (!role_.has_other()) return router_->send(to, std::move(message));
+  if (!is_elsewhere(to)) role_.hold(to, std::move(message), clock_.now());
+  return Status::ok();
+}
+
+void PeerConnections::say_released(const wire::PeerId& to, wire::Message message) {
+  const Status said = router_->send(to, std::move(message));
+  if (said.is_ok()) return;
+  const std::optional<Peer> peer = members_.who(to);
+  if (peer && !members_.is_gone(*peer)) cannot_send(*peer, said);
+}
+
+void PeerConnections::send_to(const wire::PeerId& connection, wire::Body body) {
+  Status status = check_room(connection);
+  if (status.is_ok()) status = say(connection, {std::move(body), {}});
+  if (status.is_ok()) return;
+  // Its peer is gone, or its lease will tell; but who does not read may talk.
+  setup_.log.debug(status.message());
+  const std::optional<Peer> peer = members_.who(connection);
+  if (peer && status.code() == StatusCode::kResourceExhausted) cannot_send(*peer, status);
+}
+
+void PeerConnections::send(Peer to, wire::Message message, ReliableChannel* talk) {
+  const wire::PeerId* connection = members_.connection_of(to);
+  if (connection == nullptr) return;  // it has gone, or never came
+  if (role_.follows() && to.is_node()) return;
+  const bool says_nothing = std::holds_alternative<wire::Held>(message.body);  // it comes again
+  if (says_nothing && waiting(*connection) >= kHeartbeatsBehind) return;
+  const auto* error = std::get_if<wire::Error>(&message.body);
+  if (error != nullptr && error->fatal) expel(to, "refused: " + error->message);
+  if (talk != nullptr) {
+    talk->says(message);
+    if (talk->ack_overdue() && !role_.follows()) expel(to, "it does not say what it has heard");
+  }
+  Status status = check_room(*connection);
+  if (status.is_ok()) status = say(*connection, std::move(message));
+  if (!status.is_ok()) cannot_send(to, status);
+}
+
+void PeerConnections::beat(Peer peer, wire::Heartbeat beat, ReliableChannel* talk) {
+  const wire::PeerId& connection = *members_.connection_of(peer);
+  if (is_elsewhere(connection)) return;
+  Status status = check_room(connection);  // who has asked for too much need not ask again to be found
+  if (status.is_ok()) {
+    if (waiting(connection) >= kHeartbeatsBehind) return;
+    if (talk == nullptr) {
+      status = router_->send(connection, {std::move(beat), {}});
+    } else {
+      beat.heard = talk->tell();
+      status = say(connection, {std::move(beat), {}});
+    }
+  }
+  if (!status.is_ok()) cannot_send(peer, status);
+}
+
+// Of those that are small: behind what the follower has to have first, and on their way.
+std::int64_t PeerConnections::waiting(const wire::PeerId& connection) const {
+  return router_->waiting(connection) + role_.waiting(connection);
+}
+
+// That a message more may wait for the peer. Other shards are ours: the decisions that wait for one are as
+// many as it is behind.
+Status PeerConnections::check_room(const wire::PeerId& connection) const {
+  const std::int64_t waiting = this->waiting(connection);
+  const std::int64_t floats = service_.shard() != nullptr ? service_.shard()->range().size() : 0;
+  const std::int64_t most = unread_messages_max(setup_.config.cluster, floats);
+  if (waiting < most) return Status::ok();
+  const std::optional<Peer> peer = members_.who(connection);
+  if (peer && !peer->is_node()) return Status::ok();
+  return resource_exhausted("it does not read what it is sent: " + std::to_string(waiting) +
+                            " messages wait for it, expected less than " + std::to_string(most));
+}
+
+void PeerConnections::refuse(const wire::PeerId& to, const Status& why, bool fatal) {
+  ++refused_;
+  constexpr std::int64_t kRefusalsLogged = 100;  // a stranger must not fill the disk
+  if (refused_ <= kRefusalsLogged) setup_.log.warn("refused: " + why.message());
+  send_to(to, wire::Error{why.code(), why.message(), fatal});
+  const std::optional<Peer> peer = members_.who(to);
+  if (fatal && peer) expel(*peer, "refused: " + why.message());
+}
+
+// What was to leave at the end of a turn. Not to a follower: what it is told leaves at once.
+void PeerConnections::not_sent(const wire::PeerId& connection, const Status& why) {
+  if (end_.ended()) return;
+  const std::optional<Peer> peer = members_.who(connection);
+  const bool present = peer && !members_.is_gone(*peer);
+  present ? cannot_send(*peer, why) : setup_.log.debug(why.message());
+}
+
+// Called from within handlers, so what follows waits for the next tick. A shard cannot tell whether a node
+// whose connection broke had said all that it had to say to the authority, so there the lease tells.
+void PeerConnections::cannot_send(Peer to, const Status& why) {
+  if (!setup_.is_authority() && why.code() == StatusCode::kUnavailable) return;
+  unreachable_.add(to, why, clock_.now(),
+                   to.is_node() ? given_to_come_back(setup_.shard) : given_to_return());
+}
+
+// ---- who is not let in, or has gone
+
+// The socket has counted it.
+void PeerConnections::on_malformed(const wire::PeerId& from, const std::optional<Peer>& peer,
+                                   const Status& why) {
+  setup_.log.debug("malformed message from " + (peer ? to_string(*peer) : "a stranger") + ": " +
+                   why.message());
+  if (peer && !peer->is_node()) {  // it may have been one that counts (reliable_channel.h)
+    send_to(from, wire::Error{why.code(), why.message(), /*fatal=*/true});
+    expel(*peer, "refused: " + why.message());
+    return;
+  }
+  if (router_->said_malformed(from)) {
+    if (peer) expel(*peer, "refused: it went on sending malformed messages");
+    return;
+  }
+  if (peer) send_to(from, wire::Error{why.code(), why.message(), /*fatal=*/false});
+}
+
+void PeerConnections::refuse_stranger(const wire::PeerId& from, const wire::Body& body) {
+  const bool broken = router_->count_rejected(from);
+  if (broken || std::holds_alternative<wire::Leave>(body)) return;  // whose join was refused says goodbye
+  refuse(from,
+         not_found(std::string(wire::name_of(body)) +
+                   " before a join on this connection (a process of a node that was lost with the one before "
+                   "is not let in again)"),
+         /*fatal=*/true);
+}
+
+// What it sent before it left may still be under way; one that was only taken for lost must learn of it.
+void PeerConnections::refuse_gone(const wire::PeerId& from, Peer peer) {
+  if (router_->count_rejected(from)) return;
+  send_to(from, wire::Error{StatusCode::kFailedPrecondition, to_string(peer) + " has gone from this run",
+                            /*fatal=*/true});
+}
+
+void PeerConnections::refuse_join(const wire::PeerId& from, const Status& why) {
+  const bool stranger = !members_.who(from);  // others have been counted
+  if (stranger && router_->joined_in_vain(from)) return;
+  refuse(from, why, /*fatal=*/true);
+}
+
+void PeerConnections::retry_later(const wire::PeerId& from, NodeId node, const Status& why) {
+  setup_.log.debug("a process of node " + to_string(node) + " is to ask again: " + why.message());
+  if (router_->count_rejected(from)) return;
+  send_to(from, wire::Error{why.code(), why.message(), /*fatal=*/false});
+}
+
+Status PeerConnections::check_key(bool may, const std::string& who) const {
+  if (may || setup_.config.security.keys.empty()) return Status::ok();
+  const std::string name = router_->key_name();
+  return failed_precondition(who + ": got " + (name.empty() ? "no key" : "the key " + name + ".key") +
+                             ", expected " + who + "'s own");
+}
+
+void PeerConnections::give_up(Peer peer, const wire::PeerId& before) {
+  role_.drop(before);
+  router_->give_up(before);
+  unreachable_.forget(peer);
+}
+
+void PeerConnections::remove(Peer peer) {
+  role_.note(peer, {.what = wire::LocalEvent::What::kRemoved}, clock_.now());
+  members_.remove(peer);
+  if (peer.is_node()) router_->unmap(members_.last_connection_of(peer));
+}
+
+void PeerConnections::disconnect(NodeId node) {
+  const Status status = router_->disconnect(members_.last_connection_of(Peer::of(node)));
+  if (!status.is_ok()) setup_.log.debug(to_string(Peer::of(node)) + ": " + status.message());
+}
+
+// ---- who is to be lost
+
+std::vector<Unreachable::Entry> PeerConnections::take_lost(Ticks now) {
+  return unreachable_.take_lost(now,
+                                [this](Peer peer, Ticks when) { return members_.heard_since(peer, when); });
+}
+
+std::vector<Membership::Silence> PeerConnections::missed(Ticks now) const {
+  std::vector<Membership::Silence> missed = members_.silent(now);
+  std::erase_if(missed, [this](const Membership::Silence& one) {
+    const bool returns = !one.peer.is_node() || is_elsewhere(*members_.connection_of(one.peer));
+    return returns && one.silent <= given_to_return();
+  });
+  return missed;
+}
+
+void PeerConnections::keep_out(Ticks now) {
+  for (const std::string& line : router_->keep_out(now)) setup_.log.warn("kept out " + line);
+  std::vector<wire::PeerId> whose;
+  const int broken = router_->break_unfinished(&whose);
+  if (broken == 0) return;
+  for (const wire::PeerId& connection : whose) {  // else it would come back over another one
+    const std::optional<Peer> peer = members_.who(connection);
+    if (peer) expel(*peer, "refused: it sent a message without an end");
+  }
+  setup_.log.warn("broke " + std::to_string(broken) + " connection" + (broken == 1 ? "" : "s") +
+                  " that sent a message without an end");
+}
+
+void PeerConnections::log_kept_out() const {
+  const std::int64_t kept_out = router_->counters().kept_out;
+  if (kept_out > 0) setup_.log.info("connections that were kept out: " + std::to_string(kept_out));
+}
+
+// That it broke it notices at once, or where the network has not told it, with its next heartbeat; so who is
+// killed is missed sooner than by its lease. On one machine nothing breaks a connection but the end of one of
+// its processes, or this one.
+std::chrono::nanoseconds PeerConnections::given_to_come_back(ShardId server) const {
+  const std::chrono::nanoseconds lease = setup_.config.cluster.lease;
+  const bool one_machine = setup_.config.cluster.endpoints[server.value].starts_with("ipc://");
+  const int beats = one_machine ? 0 : kBeatsToComeBack;
+  return std::min<std::chrono::nanoseconds>(lease,
+                                            beats * setup_.config.cluster.heartbeat + kComesBackWithin);
+}
+
+std::chrono::nanoseconds PeerConnections::given_to_return() const {
+  if (setup_.config.cluster.replicas > 1) return wire::kLeasesToTakeOver * setup_.config.cluster.lease;
+  return given_to_come_back(setup_.shard);
+}
+
+}  // namespace paceline::server

@@ -1,0 +1,137 @@
+// PeerConnections: the socket of a server, who is behind each of its connections (membership.h), and whom it
+// cannot send to (unreachable.h). Whatever a part of the server says to a node, or the authority to another
+// shard, leaves through here: at once, or where the shard has a follower when that has what it follows from.
+//
+// Whoever is refused for good, or takes nothing any more, is noted (expel(), cannot_send()) and lost by the
+// loop once the handler is done: the rest of what a handler does must not depend on it.
+//
+// Thread: the server's loop.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/wire/transport.h"
+#include "server/end_of_run.h"
+#include "server/membership.h"
+#include "server/peer.h"
+#include "server/reliable_channel.h"
+#include "server/replicas/replica_role.h"
+#include "server/run_clock.h"
+#include "server/server_setup.h"
+#include "server/shard_service.h"
+#include "server/unreachable.h"
+
+namespace paceline::server {
+
+class PeerConnections {
+ public:
+  // All outlive this.
+  PeerConnections(const ServerSetup& setup, const RunClock& clock, const EndOfRun& end, ReplicaRole& role,
+                  const ShardService& service)
+      : setup_(setup),
+        clock_(clock),
+        end_(end),
+        role_(role),
+        service_(service),
+        members_(setup.config, setup.shard) {}
+
+  // Binds the server's endpoint. Errors: those of wire::RouterSocket::bind(), and of reading keys.
+  [[nodiscard]] Status open(wire::Context& context, boost::asio::io_context& io,
+                            wire::RouterSocket::Handler hears);
+  wire::RouterSocket& router() { return *router_; }
+  const wire::RouterSocket& router() const { return *router_; }
+  Membership& members() { return members_; }
+  const Membership& members() const { return members_; }
+  Unreachable& unreachable() { return unreachable_; }
+
+  // ---- what is said
+  // Over that connection; where the shard has a follower, once that has what it follows from.
+  [[nodiscard]] Status say(const wire::PeerId& to, wire::Message message);
+  // What release() has given: leaves now.
+  void say_released(const wire::PeerId& to, wire::Message message);
+  void send_to(const wire::PeerId& connection, wire::Body body);
+  // To a peer that is here; nothing where it has gone, or never came. `talk`: what another shard is told is
+  // counted there.
+  void send(Peer to, wire::Message message, ReliableChannel* talk = nullptr);
+  // A heartbeat to a peer that is here, unless so much waits for it that it need not be told. To another
+  // shard it says how much of `talk` was heard.
+  void beat(Peer peer, wire::Heartbeat beat, ReliableChannel* talk = nullptr);
+  void refuse(const wire::PeerId& to, const Status& why, bool fatal);
+  void cannot_send(Peer to, const Status& why);
+
+  // ---- who is not let in, or has gone
+  void on_malformed(const wire::PeerId& from, const std::optional<Peer>& peer, const Status& why);
+  void refuse_stranger(const wire::PeerId& from, const wire::Body& body);
+  void refuse_gone(const wire::PeerId& from, Peer peer);
+  void refuse_join(const wire::PeerId& from, const Status& why);
+  void retry_later(const wire::PeerId& from, NodeId node, const Status& why);
+  // That the sender of the message being handled may speak as `who`, by its key. Where the run has keys, one
+  // whose key has no name may not: that would be a connection about which nobody was asked.
+  [[nodiscard]] Status check_key(bool may, const std::string& who) const;
+  // It goes on over another connection: what was held for the one before, or comes over it, counts for nothing.
+  void give_up(Peer peer, const wire::PeerId& before);
+  // And is let in over that one, over which the message being handled came.
+  void reconnected(const wire::PeerId& to) {
+    router_->remember(to);
+    ++reconnects_;
+  }
+  std::int64_t reconnects() const { return reconnects_; }
+  // What it has pushed and is not applied yet keeps its memory mapped.
+  void remove(Peer peer);
+  // Breaks its connection: ZeroMQ connects anew, and what the peer then says is a stranger's.
+  void disconnect(NodeId node);
+
+  // ---- who is to be lost
+  void expel(Peer peer, std::string why) { expelled_.emplace_back(peer, std::move(why)); }
+  bool has_expelled() const { return !expelled_.empty(); }
+  std::vector<std::pair<Peer, std::string>> take_expelled() { return std::exchange(expelled_, {}); }
+  // Those who could not be sent to and have not come back. Once in each tick.
+  std::vector<Unreachable::Entry> take_lost(Ticks now);
+  // Those who are here and have been silent for longer than the lease, and than they may take to come back.
+  std::vector<Membership::Silence> missed(Ticks now) const;
+  // Whoever fills this process's memory with a message that does not end, or is not let in.
+  void keep_out(Ticks now);
+  // At the end, how many of those there were.
+  void log_kept_out() const;
+
+  // How long a node, or another shard, whose connection to `server` broke may take to come back.
+  std::chrono::nanoseconds given_to_come_back(ShardId server) const;
+  // The same of another shard, where another replica may be about to serve in its place.
+  std::chrono::nanoseconds given_to_return() const;
+
+  // Messages that were refused.
+  std::int64_t refused() const { return refused_; }
+
+ private:
+  static constexpr std::chrono::milliseconds kComesBackWithin{1500};
+  static constexpr int kBeatsToComeBack = 2;  // and as many heartbeats, over a network
+
+  Result<wire::TransportOptions> listening();
+  // wire::Pin, by the device; that it cannot be is logged once.
+  std::shared_ptr<void> pin(std::span<const std::byte> pages);
+  std::int64_t waiting(const wire::PeerId& connection) const;
+  [[nodiscard]] Status check_room(const wire::PeerId& connection) const;
+  void not_sent(const wire::PeerId& connection, const Status& why);
+
+  const ServerSetup& setup_;
+  const RunClock& clock_;
+  const EndOfRun& end_;
+  ReplicaRole& role_;
+  const ShardService& service_;
+  Membership members_;
+  std::unique_ptr<wire::RouterSocket> router_;
+  Unreachable unreachable_;                             // found while sending
+  std::vector<std::pair<Peer, std::string>> expelled_;  // refused for good in this handler, and why
+  std::int64_t refused_ = 0;
+  std::int64_t reconnects_ = 0;  // of nodes, and at the authority of the other shards
+  bool pin_failure_is_said_ = false;
+};
+
+}  // namespace paceline::server

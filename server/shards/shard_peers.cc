@@ -1,0 +1,132 @@
+#include "server/shards/shard_peers.h"
+
+#include "server/reconnects.h"
+
+namespace paceline::server {
+
+using As = wire::LogEntry::As;
+
+bool ShardPeers::count_rejected(const wire::PeerId& from, const wire::ShardJoin& join) {
+  const std::optional<Peer> known = connections_.members().who(from);
+  if (!known) return false;  // counted if it is refused
+  const bool present = !connections_.members().is_gone(*known);
+  const bool broken = connections_.router().joined_in_vain(from);
+  if (broken && present) connections_.expel(*known, "refused: it went on joining");
+  return broken || (present && *known == Peer::of(join.shard));
+}
+
+bool ShardPeers::on_join(const wire::PeerId& from, const wire::ShardJoin& join, Ticks now) {
+  if (count_rejected(from, join)) return false;
+  const std::string who = "shard " + to_string(join.shard);
+  // Of one that has begun anew; the one before may yet have to hear that it is to.
+  if (authority_ && authority_->hands_over() && join.goes_on != generation_.number) {
+    connections_.send_to(from,
+                         wire::Error{StatusCode::kUnavailable, "the authority is about to go on", false});
+    return false;
+  }
+  Status status;
+  if (!setup_.is_authority()) {
+    status = failed_precondition(who + " joined " + setup_.name() + ", which is not the authority");
+  } else {
+    status = connections_.check_key(wire::may_be_server(connections_.router().key_name()), who);
+  }
+  if (!status.is_ok()) {
+    connections_.refuse_join(from, status);
+    return false;
+  }
+  if (join.goes_on != 0 || connections_.members().is_here(join)) {
+    on_rejoin(from, join, now);
+    return false;
+  }
+  if (join.protocol_version == wire::kProtocolVersion && join.resumes != generation_.resumes) {
+    status = failed_precondition(
+        who + " was started " +
+        (join.resumes ? "with --resume, the authority without" : "without --resume, the authority with it"));
+  } else {
+    status = connections_.members().admit(join, from, now);
+  }
+  if (!status.is_ok()) {
+    const bool ours = authority_ && join.shard.value < setup_.config.cluster.shards;
+    if (ours) authority_->join_refused(Peer::of(join.shard), status.message());
+    connections_.refuse_join(from, status);
+    return false;
+  }
+  connections_.router().remember(from);
+  role_.note(As::kAdmission, Peer::of(join.shard), join, {}, now);
+  channels_.begin(join.shard);
+  if (generation_.resumes) return true;
+  connections_.send_to(from, wire::ShardWelcome{generation_.number, {}, 0});
+  authority_->shard_joined(join.shard);
+  return false;
+}
+
+// One that says nothing of going on had not heard its welcome, or waits for it: the checkpoint is not chosen
+// yet.
+void ShardPeers::on_rejoin(const wire::PeerId& from, const wire::ShardJoin& join, Ticks now) {
+  Membership& members = connections_.members();
+  const Peer shard = Peer::of(join.shard);
+  const bool other_run = join.goes_on != 0 && (!authority_ || join.goes_on != generation_.number);
+  if (other_run || !members.is_here(join)) {
+    return connections_.refuse_join(from, failed_precondition(to_string(shard) + " has gone from this run"));
+  }
+  if (members.is_behind(join)) return connections_.router().give_up(from);  // it has gone, and was read late
+  const wire::PeerId before = *members.connection_of(shard);
+  ReliableChannel& talk = channels_.with(join.shard);
+  Status moved = connections_.unreachable().dropped(shard);
+  if (moved.is_ok()) moved = talk.on_ack(join.heard);
+  if (moved.is_ok()) moved = members.go_on(join, from, now);
+  if (!moved.is_ok()) {
+    connections_.expel(shard, moved.message());
+    return connections_.refuse_join(from, moved);
+  }
+  role_.note(As::kReturn, shard, join, {}, now);
+  connections_.give_up(shard, before);
+  connections_.reconnected(from);
+  if (members.moves_of(shard) <= kReconnectsLogged) {
+    setup_.log.warn(to_string(shard) +
+                    "'s connection to the authority broke, and it goes on over another one: " +
+                    said_again(talk, members.moves_of(shard)));
+  }
+  if (!authority_) return;
+  connections_.send_to(from, wire::ShardWelcome{generation_.number, generation_.from, talk.tell()});
+  for (const wire::Message& message : talk.unacked()) {
+    const Status said = connections_.say(from, message);
+    if (!said.is_ok()) return connections_.cannot_send(shard, said);
+  }
+}
+
+void ShardPeers::on(Peer from, const wire::Message& message, Ticks now) {
+  const bool tells = channels_.with(from.shard()).hears(message);
+  if (authority_) {
+    role_.note(As::kToAuthority, from, message.body, message.payload, now);
+    const Status status = authority_->handle(from, message, now);
+    if (!status.is_ok()) {
+      connections_.refuse(*connections_.members().connection_of(from), status, /*fatal=*/false);
+    }
+  }
+  if (tells) tell_heard(from);  // behind the event that it is
+}
+
+void ShardPeers::on_heartbeat(Peer from, const wire::Heartbeat& beat) {
+  if (!authority_) return;
+  moved_[from.shard()] = beat.traffic;
+  role_.note(from, {.what = wire::LocalEvent::What::kHeard, .number = beat.heard}, clock_.now());
+  const Status heard = channels_.on_ack(from.shard(), beat.heard);
+  if (!heard.is_ok()) {
+    connections_.refuse(*connections_.members().connection_of(from), heard, /*fatal=*/true);
+  }
+}
+
+void ShardPeers::tell_heard(Peer shard) {
+  const wire::PeerId* connection = connections_.members().connection_of(shard);
+  if (connection == nullptr) return;
+  connections_.send_to(*connection, wire::Heartbeat{{}, {}, channels_.with(shard.shard()).tell()});
+}
+
+Traffic ShardPeers::moved() const {
+  Traffic sum;
+  for (const auto& [shard, traffic] : moved_) sum += traffic;
+  return sum;
+}
+
+}  // namespace paceline::server
