@@ -32,6 +32,8 @@ enum class EventKind : std::uint32_t {
   kReplyLeaves,      // a: shard, b: pull
   kAnswerArrives,    // a: shard, b: pull        parameters
   kUnchanged,        // a: shard, b: pull        the news that there is nothing newer
+  kReduced,          // a: worker                the next version is there, at its node
+  kParametersHere,   // a: pull                  its node has them itself
   kFlowEnters,       // a: flow                  a transfer reaches its server's link
   kLinkIsThrough,    // a: link                  with one of its transfers, if nothing came in between
   kCrash,            // a: node

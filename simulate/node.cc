@@ -230,6 +230,15 @@ void Node::push_leaves(std::uint32_t thread, Ticks now) {
 }
 
 void Node::carry_out(Thread& t, const step::Contribute&, Ticks now) {
+  if (world_->reductions != nullptr) {
+    const auto there = world_->reductions->contribute(id_, t.computation.begins, now);
+    if (!there) return;
+    const std::uint32_t threads = world_->plan.cluster.threads_per_node;
+    for (std::uint32_t worker = 0; worker < world_->plan.cluster.workers(); ++worker) {
+      world_->events.at(std::max(now, (*there)[worker / threads]), {EventKind::kReduced, worker, 0});
+    }
+    return;
+  }
   if (world_->training != nullptr) world_->training->send(rank_of(t));
   const std::uint32_t number = number_of(t);
   const Ticks leaves = now + world_->plan.costs.message;
@@ -245,6 +254,7 @@ void Node::carry_out(Thread& t, const step::Contribute&, Ticks now) {
 void Node::carry_out(Thread& t, const step::Report& action, Ticks now) {
   enter(t, Phase::kPsApplyGrads, now);
   t.pull_behind.reset();
+  if (world_->reductions != nullptr) return;  // once the sum is there
   if (action.skipped) {
     t.push_left = now + world_->plan.costs.message;
     world_->network.message({EventKind::kReportArrives, number_of(t), 0}, t.push_left);
@@ -281,6 +291,27 @@ void Node::carry_out(Thread& t, const step::InstallEarly&, Ticks now) {
   }
 }
 
+void Node::reduced(std::uint32_t thread, Ticks now) {
+  Thread& t = threads_[thread];
+  reduced_ = std::max(reduced_, Version(t.grant.clock.value + 1));
+  process_.install(ShardId(0), reduced_stamp());
+  t.push_left = now + world_->plan.costs.message;
+  world_->network.message({EventKind::kReportArrives, number_of(t), 0}, t.push_left);
+  tell(t, step::Sent{look(t)}, now);
+}
+
+// All workers' gradients are in every version.
+cache::SliceStamp Node::reduced_stamp() const {
+  const Cluster& cluster = world_->plan.cluster;
+  return {reduced_, Revision(reduced_.value * cluster.workers()),
+          std::vector<Clock>(cluster.threads_per_node, Clock(reduced_.value))};
+}
+
+void Node::parameters_here(std::uint32_t pull, Ticks now) {
+  process_.install(ShardId(0), reduced_stamp());
+  answered(pull, now);
+}
+
 Node::Request Node::request(Version min_version) {
   const Version newest = newest_known().version;
   for (const std::uint32_t place : open_pulls_) {
@@ -295,6 +326,10 @@ Node::Request Node::request(Version min_version) {
 }
 
 void Node::send(std::uint32_t pull, Ticks now) {
+  if (world_->reductions != nullptr) {
+    world_->events.at(now, {EventKind::kParametersHere, pull, 0});
+    return;
+  }
   for (std::uint32_t k = 0; k < process_.shards(); ++k) {
     world_->network.message({EventKind::kPullArrives, k, pull}, now + world_->plan.costs.message);
   }

@@ -24,6 +24,7 @@
 #include "simulate/network.h"
 #include "simulate/plan.h"
 #include "simulate/pulls.h"
+#include "simulate/reductions.h"
 #include "simulate/training.h"
 
 namespace paceline::simulate {
@@ -35,8 +36,9 @@ struct Surroundings {
   Network& network;
   Pulls& pulls;
   Computation& computation;
-  Training* training;  // the computation's
-  Ticks& phase_clock;  // what the recorders read: the node sets it before it calls one
+  Training* training;      // the computation's
+  Reductions* reductions;  // exchange.kind: allreduce; else nullptr
+  Ticks& phase_clock;      // what the recorders read: the node sets it before it calls one
 };
 
 // Thread: one.
@@ -61,6 +63,9 @@ class Node {
   // `shard` has answered: with parameters, or that nothing is newer.
   void answer_arrives(std::uint32_t pull, ShardId shard, Ticks now);
   void unchanged(std::uint32_t pull, ShardId shard, Ticks now);
+  // All-reduce: the gradients that it contributed to are summed, and applied here.
+  void reduced(std::uint32_t thread, Ticks now);
+  void parameters_here(std::uint32_t pull, Ticks now);
 
   // It does nothing from now on.
   void crash(Ticks now) { crashed_at_ = now; }
@@ -153,6 +158,7 @@ class Node {
     std::uint32_t place;
     bool sent;
   };
+  cache::SliceStamp reduced_stamp() const;
   Request request(Version min_version);
   void send(std::uint32_t pull, Ticks now);
   void answered(std::uint32_t pull, Ticks now);
@@ -174,6 +180,7 @@ class Node {
   cache::ProcessCacheState known_;
   std::vector<std::uint32_t> open_pulls_;  // in the order in which they were asked
   std::optional<Ticks> crashed_at_;
+  Version reduced_{0};  // all-reduce: of its parameters
   std::int64_t overruns_ = 0;
   std::int64_t steps_ = 0;
 };

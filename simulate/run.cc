@@ -97,8 +97,15 @@ Result<SimulatedRun> simulate(const RunConfig& config, const std::optional<fs::p
     return invalid_argument("pipeline.stages: runs of pipelines are not simulated, got " +
                             std::to_string(config.pipeline.stages) + ", expected 1");
   }
-  if (config.exchange.kind != ExchangeKind::kServer) {
-    return invalid_argument("exchange.kind: only servers are simulated, got allreduce, expected server");
+  const bool reduces = config.exchange.kind == ExchangeKind::kAllreduce;
+  if (reduces && config.simulate.mode == SimulateMode::kTraining) {
+    return invalid_argument(
+        "simulate.mode: an all-reduce trains as servers do under bsp, got training with exchange.kind: "
+        "allreduce, expected timing, or exchange.kind: server");
+  }
+  if (reduces && !config.simulate.events.empty()) {
+    return invalid_argument("simulate.events: an all-reduce ends with the first node that is lost, got " +
+                            std::to_string(config.simulate.events.size()) + ", expected none");
   }
   if (config.train.batch_norm_group != 1) {
     return invalid_argument("train.batch_norm_group: groups are not simulated, got " +
@@ -121,7 +128,12 @@ Result<SimulatedRun> simulate(const RunConfig& config, const std::optional<fs::p
   } else {
     PACELINE_ASSIGN_OR_RETURN(const Plan plan, make_plan(run.assumed, std::move(traced_times)));
     TimedComputation computation(plan);
-    PACELINE_ASSIGN_OR_RETURN(run.outcome, World(plan, computation).run());
+    std::optional<Reductions> reductions;
+    if (reduces) {
+      PACELINE_ASSIGN_OR_RETURN(reductions, Reductions::begin(plan));
+    }
+    World world(plan, computation, nullptr, reductions ? &*reductions : nullptr);
+    PACELINE_ASSIGN_OR_RETURN(run.outcome, world.run());
   }
   run.outcome.summary.simulated_seed = config.run.seed;
   run.outcome.summary.trace = std::move(fingerprint);

@@ -35,13 +35,14 @@ void join_incarnations(std::vector<WorkerPhases>& phases) {
 
 }  // namespace
 
-World::World(const Plan& plan, Computation& computation, Watcher* watcher)
+World::World(const Plan& plan, Computation& computation, Watcher* watcher, Reductions* reductions)
     : plan_(plan),
       network_(plan.config.simulate.network, plan.cluster.nodes,
                static_cast<std::uint32_t>(plan.shards.size()), events_),
       pulls_(static_cast<std::uint32_t>(plan.shards.size())),
       training_(computation.training()),
-      surroundings_{plan_, events_, network_, pulls_, computation, training_, phase_clock_},
+      reductions_(reductions),
+      surroundings_{plan_, events_, network_, pulls_, computation, training_, reductions_, phase_clock_},
       engine_(plan.engine),
       watcher_(watcher),
       staleness_(plan.cluster),
@@ -140,7 +141,7 @@ void World::dispatch(const Event& e, Ticks now) {
     case EventKind::kArrivalTaken:
       return gradient_arrived(ShardId(e.a), e.b, now);
     case EventKind::kDecisionArrives:
-      return servers_[e.a].decision_arrives(e.b, decisions_[e.b].apply.contributors.size(), now);
+      return servers_[e.a].decision_arrives(e.b, gradients_at_shards(e.b), now);
     case EventKind::kDecisionApplied:
       return applied(ShardId(e.a), e.b, now);
     case EventKind::kPullArrives:
@@ -153,6 +154,10 @@ void World::dispatch(const Event& e, Ticks now) {
       return answer_arrives(ShardId(e.a), e.b, now);
     case EventKind::kUnchanged:
       return nodes_[pulls_[e.b].incarnation].unchanged(e.b, ShardId(e.a), now);
+    case EventKind::kReduced:
+      return node_at(e.a).reduced(thread_of(e.a), now);
+    case EventKind::kParametersHere:
+      return nodes_[pulls_[e.a].incarnation].parameters_here(e.a, now);
     case EventKind::kFlowEnters:
       return network_.flow_enters(e.a, now);
     case EventKind::kLinkIsThrough:
@@ -269,6 +274,8 @@ void World::gradient_arrived(ShardId shard, std::uint32_t worker, Ticks now) {
 
 void World::reported(std::uint32_t worker, Ticks now) {
   if (!is_live(worker)) return;
+  // Its gradient is in the sum that every node has, and went to no shard.
+  if (reductions_ != nullptr) gradient_arrived(kAuthority, worker, now);
   const Node& node = node_at(worker);
   const std::uint32_t thread = thread_of(worker);
   if (node.fault(thread).empty()) trained_ += node.metric(thread);
@@ -300,7 +307,7 @@ void World::step(const sync::Event& event, Ticks now) {
     std::visit([&](auto& a) { carry_out(a, now); }, action);
   }
   for (const std::uint32_t decision : std::exchange(own_decisions_, {})) {
-    servers_[0].decision_arrives(decision, decisions_[decision].apply.contributors.size(), now);
+    servers_[0].decision_arrives(decision, gradients_at_shards(decision), now);
   }
 }
 
@@ -324,6 +331,10 @@ void World::carry_out(sync::Apply& action, Ticks now) {
     network_.message({EventKind::kDecisionArrives, k, decision},
                      servers_[0].loop().take(plan_.costs.message, now));
   }
+}
+
+std::size_t World::gradients_at_shards(std::uint32_t decision) const {
+  return reductions_ == nullptr ? decisions_[decision].apply.contributors.size() : 0;
 }
 
 std::uint32_t World::keep(Decision decision) {
@@ -420,6 +431,10 @@ Result<Outcome> World::outcome() {
     summary_.bytes_pushed += server.bytes_pushed();
     summary_.bytes_pulled += server.bytes_pulled();
     summary_.pulls += server.pulls_taken();
+  }
+  if (reductions_ != nullptr) {
+    summary_.exchange = name_of(ExchangeKind::kAllreduce);
+    summary_.bytes_reduced = reductions_->bytes_sent();
   }
   PhaseTotals merged;
   std::int64_t steps = 0;

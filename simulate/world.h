@@ -37,6 +37,7 @@
 #include "simulate/node.h"
 #include "simulate/plan.h"
 #include "simulate/pulls.h"
+#include "simulate/reductions.h"
 #include "simulate/server.h"
 #include "simulate/training.h"
 
@@ -65,8 +66,9 @@ class Watcher {
 // Thread: one.
 class World {
  public:
-  // All outlive it; `watcher`: nullptr, nobody.
-  World(const Plan& plan, Computation& computation, Watcher* watcher = nullptr);
+  // All outlive it; `watcher`: nullptr, nobody. `reductions`: of an all-reduce, else nullptr.
+  World(const Plan& plan, Computation& computation, Watcher* watcher = nullptr,
+        Reductions* reductions = nullptr);
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
@@ -118,6 +120,7 @@ class World {
   void carry_out(const sync::RunFailed& action, Ticks);
   Ticks say(std::chrono::nanoseconds to_be_parsed, Ticks now);
   std::uint32_t keep(Decision decision);
+  std::size_t gradients_at_shards(std::uint32_t decision) const;
   void tell(Decision& decision, Ticks now);
   void applied(ShardId shard, std::uint32_t decision, Ticks now);
 
@@ -147,7 +150,8 @@ class World {
   Events events_;
   Network network_;
   Pulls pulls_;
-  Training* const training_;  // the computation's
+  Training* const training_;      // the computation's
+  Reductions* const reductions_;  // null: gradients go to servers
   Ticks phase_clock_;
   Surroundings surroundings_;
   std::vector<Server> servers_;

@@ -82,6 +82,14 @@ std::string why_no_trace(const std::string& run, const Status& status) {
          "see its server.log";
 }
 
+// Of a run whose configuration is not there: servers.
+ExchangedBy exchanged_by(const std::string& run) {
+  const Result<RecordedConfig> recorded =
+      load_recorded_config((std::filesystem::path(run) / "config.yaml").string());
+  const bool sums = recorded.is_ok() && recorded->config.exchange.kind == ExchangeKind::kAllreduce;
+  return sums ? ExchangedBy::kAllreduce : ExchangedBy::kServers;
+}
+
 }  // namespace
 
 int explain(const ExplainOptions& options, std::ostream& out, std::ostream& err) {
@@ -103,7 +111,7 @@ int explain(const ExplainOptions& options, std::ostream& out, std::ostream& err)
   }
   const Result<trace::Trace> recorded = trace::read_run(options.run);
   if (!recorded.is_ok()) return refused_explanation(err, why_no_trace(options.run, recorded.status()));
-  std::vector<Wait> waits = waits_of(*recorded);
+  std::vector<Wait> waits = waits_of(*recorded, exchanged_by(options.run));
   if (options.worker) return explain_one(options, *recorded, std::move(waits), out, err);
   Explained explained;
   explained.run = options.format == "json" ? options.run : printable(options.run);

@@ -78,7 +78,16 @@ std::optional<WaitCause> cause_of(Phase phase) {
 
 class Waits {
  public:
-  explicit Waits(const trace::Trace& trace) : trace_(trace), decisions_(trace) {}
+  Waits(const trace::Trace& trace, ExchangedBy by) : trace_(trace), decisions_(trace) {
+    if (by == ExchangedBy::kServers) return;
+    for (const trace::WorkerSpans& worker : trace.workers) {
+      for (const PhaseSpan& span : worker.spans) {
+        if (span.phase != Phase::kComputeGrads) continue;
+        const auto [last, is_new] = last_computed_.emplace(span.clock, std::pair(span.end(), worker.worker));
+        if (!is_new && span.end() > last->second.first) last->second = {span.end(), worker.worker};
+      }
+    }
+  }
 
   std::vector<Wait> all() {
     for (const trace::WorkerSpans& worker : trace_.workers) of(worker);
@@ -137,6 +146,7 @@ class Waits {
     wait.hold = found(decisions_.holds, {wait.worker, wait.clock});
     if (!is_last) wait.grant = found(decisions_.grants, {wait.worker, wait.clock});
     if (exchange) divide_exchange(wait, *exchange);
+    if (exchange) attribute_sum(wait, *exchange);
     if (barrier) attribute(wait, *barrier);
     const Stretch whole{wait.begin, wait.begin + wait.length};
     // One is asked for behind the other, so they are in order and none overlaps another.
@@ -161,6 +171,21 @@ class Waits {
     network -= server;
   }
 
+  // All-reduce: nothing can be summed until the last worker has its gradient.
+  void attribute_sum(Wait& wait, Ticks begin) const {
+    const auto last = last_computed_.find(wait.after);
+    if (last == last_computed_.end() || last->second.second == wait.worker) return;
+    nanoseconds& network = wait.causes[static_cast<std::size_t>(WaitCause::kNetwork)];
+    const nanoseconds held = std::clamp(last->second.first - begin, nanoseconds(0), network);
+    if (held.count() == 0) return;
+    wait.causes[static_cast<std::size_t>(WaitCause::kBarrier)] += held;
+    network -= held;
+    wait.whom = last->second.second;
+    if (const trace::WorkerSpans* const spans = trace_.find(*wait.whom)) {
+      wait.of_whom = times_in(*spans, {begin, begin + held});
+    }
+  }
+
   void attribute(Wait& wait, const Stretch& barrier) const {
     if (wait.hold) wait.whom = wait.hold->by;
     if (wait.grant && wait.grant->release == trace::Release::kWorker) wait.whom = wait.grant->by;
@@ -173,6 +198,8 @@ class Waits {
 
   const trace::Trace& trace_;
   const Decisions decisions_;
+  // All-reduce: of each clock, when the last gradient was there, and whose it was.
+  std::map<Clock, std::pair<Ticks, WorkerId>> last_computed_;
   std::vector<Wait> waits_;
   std::optional<Stretch> barrier_;  // of the wait that is being put together
   std::optional<Ticks> exchange_;
@@ -180,7 +207,7 @@ class Waits {
 
 }  // namespace
 
-std::vector<Wait> waits_of(const trace::Trace& trace) { return Waits(trace).all(); }
+std::vector<Wait> waits_of(const trace::Trace& trace, ExchangedBy by) { return Waits(trace, by).all(); }
 
 std::vector<CauseCost> costs_of(const std::vector<Wait>& waits) {
   using Times = std::map<WorkerId, nanoseconds>;

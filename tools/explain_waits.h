@@ -52,8 +52,12 @@ struct Wait {
   }
 };
 
+// How workers exchange what they computed (exchange.kind). In an all-reduce everyone reports once the sum is there, so
+// an exchange is a barrier until the last worker has computed, for whom the others waited.
+enum class ExchangedBy : std::uint8_t { kServers, kAllreduce };
+
 // All of them, of each worker in the order of time, in worker order.
-std::vector<Wait> waits_of(const trace::Trace& trace);
+std::vector<Wait> waits_of(const trace::Trace& trace, ExchangedBy by = ExchangedBy::kServers);
 
 // What a cause cost, each list with the costliest first. `workers`: whose doing it was. At the barrier these
 // are those for whom others were held, as far as the trace has the decisions. No worker causes the other

@@ -162,13 +162,20 @@ std::string what_it_moved(const FinishedRun& run) {
        known("overruns", printed("overruns %lld", static_cast<long long>(s.overruns)))});
 }
 
+// How an all-reduce summed, a line for each size of buckets.
+std::string how_it_summed(const FinishedRun& run) {
+  std::string text;
+  for (const std::string& line : run.summary.algorithms) text += "  summed, " + line + "\n";
+  return text;
+}
+
 std::string ending(const FinishedRun& run) {
   const RunSummary& s = run.summary;
   std::string text = run.name + ": " + s.status + (s.reason.empty() ? "" : " (" + s.reason + ")");
   if (s.simulated_seed) text += ", simulated with seed " + std::to_string(*s.simulated_seed);
   text += "\n";
   if (!run.finished) return text + so_far(run);
-  text += what_it_was(run) + what_it_moved(run);
+  text += what_it_was(run) + what_it_moved(run) + how_it_summed(run);
   if (s.resumed_from) {
     text +=
         printed("  resumed from version %lld, generation %llu: phases, bytes and reads are of that alone\n",

@@ -1,10 +1,12 @@
 #include "tools/schedule.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <iostream>
 #include <map>
 #include <memory>
+#include <optional>
 
 #include "common/config/command_line.h"
 #include "common/config/load.h"
@@ -15,11 +17,28 @@
 #include "common/schedule/check.h"
 #include "common/schedule/pipeline.h"
 #include "common/schedule/print.h"
+#include "common/schedule/run_links.h"
 #include "common/schedule/run_plan.h"
 #include "worker/pipeline/layer_times.h"
 
 namespace paceline {
 namespace {
+
+const std::vector<schedule::Algorithm> kAlgorithms = {
+    schedule::Algorithm::kRing,  schedule::Algorithm::kHalvingDoubling, schedule::Algorithm::kBinaryBlocks,
+    schedule::Algorithm::kTorus, schedule::Algorithm::kHierarchical,    schedule::Algorithm::kDirect,
+    schedule::Algorithm::kTree};
+
+// What a plan may have in memory: its rows grow as ranks times segments.
+constexpr int kRanksMax = 4096;
+constexpr std::int64_t kBytesMax = std::int64_t{1} << 30;
+
+std::optional<schedule::Algorithm> named(const std::string& name) {
+  for (const schedule::Algorithm algorithm : kAlgorithms) {
+    if (name == schedule::name_of(algorithm)) return algorithm;
+  }
+  return std::nullopt;
+}
 
 std::string percent(double share) {
   char text[16];
@@ -148,15 +167,31 @@ int schedule_plan(const ScheduleOptions& options, std::ostream& out, std::ostrea
   const Result<NetworkSpec> network = build_network(*config);
   if (!network) return refuse("paceline schedule: " + network.status().message());
   if (config->pipeline.enabled()) return pipeline_plan(options, *config, *network, out, err);
+  if (!options.table.ranks.empty()) {
+    ScheduleTable table = options.table;
+    if (table.bytes.empty())
+      table.bytes = {network->layout.size() * static_cast<std::int64_t>(sizeof(float))};
+    for (const std::string& name : options.algorithms) table.algorithms.push_back(named(name).value());
+    if (table.algorithms.empty()) table.algorithms = kAlgorithms;
+    const Status printed = print_table(table, *config, out);
+    return printed.is_ok() ? kExitOk : refuse("paceline schedule: " + printed.message());
+  }
   const std::vector<Range> cut = schedule::buckets(network->layout, config->exchange.bucket_bytes);
+  const schedule::Links links = schedule::links_of_run(config->simulate);
+  double all = 0.0;
   out << network->layout.size() << " floats in " << cut.size() << " bucket(s), " << config->cluster.nodes
       << " node(s), algorithm " << name_of(config->exchange.algorithm) << "\n";
-  std::map<std::int64_t, std::size_t> printed;  // buckets of one size have one plan
+  struct Printed {
+    std::size_t bucket = 0;
+    double seconds = 0.0;
+  };
+  std::map<std::int64_t, Printed> printed;  // buckets of one size have one plan
   for (std::size_t b = 0; b < cut.size(); ++b) {
     out << "\nbucket " << b << ": floats " << cut[b].begin << ".." << cut[b].end << ", ";
-    const auto [same, is_new] = printed.emplace(cut[b].size(), b);
+    const auto [same, is_new] = printed.emplace(cut[b].size(), Printed{b});
     if (!is_new) {
-      out << "as bucket " << same->second << "\n";
+      out << "as bucket " << same->second.bucket << "\n";
+      all += same->second.seconds;
       continue;
     }
     const Result<schedule::Plan> plan = schedule::plan_of_run(*config, cut[b].size());
@@ -164,8 +199,13 @@ int schedule_plan(const ScheduleOptions& options, std::ostream& out, std::ostrea
     if (const Status checked = schedule::check(*plan); !checked.is_ok()) {
       return refuse("paceline schedule: " + checked.message());
     }
-    out << "checked\n" << to_string(*plan);
+    const std::vector<double> ends =
+        schedule::reduction_times(schedule::programs_of(*plan, config->cluster.gradient_encoding), links);
+    same->second.seconds = *std::max_element(ends.begin(), ends.end());
+    all += same->second.seconds;
+    out << "checked, takes " << milliseconds_text(same->second.seconds) << "\n" << to_string(*plan);
   }
+  out << "\none after another " << milliseconds_text(all) << ", with " << words_of_links(*config) << "\n";
   return kExitOk;
 }
 
@@ -180,6 +220,33 @@ void add_schedule(CLI::App& app, int& exit_status) {
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(CLI::PositiveNumber);
+  command
+      ->add_option("--ranks", options->table.ranks,
+                   "Of an all-reduce: a table of times for so many ranks, as 16,64")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(CLI::Range(1, kRanksMax));
+  CLI::Option* const ranks = command->get_option("--ranks");
+  command
+      ->add_option("--bytes", options->table.bytes,
+                   "With it: of so many bytes, as 4KiB,100MB; else the model's")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->needs(ranks)
+      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true))
+      ->check(CLI::Range(std::int64_t{4}, kBytesMax));
+  std::string algorithms;
+  for (const schedule::Algorithm algorithm : kAlgorithms) {
+    algorithms += (algorithms.empty() ? "" : ", ") + std::string(schedule::name_of(algorithm));
+  }
+  const auto known = [algorithms](const std::string& name) {
+    return named(name) ? "" : "got " + name + ", expected of " + algorithms;
+  };
+  command->add_option("--algorithms", options->algorithms, "With it: of these, as ring,torus; else all")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->needs(ranks)
+      ->check(CLI::Validator(known, ""));
   command->callback([options, &exit_status] { exit_status = schedule_plan(*options, std::cout, std::cerr); });
 }
 

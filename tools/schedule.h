@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "tools/schedule_table.h"
+
 namespace CLI {
 class App;
 }
@@ -16,8 +18,10 @@ namespace paceline {
 struct ScheduleOptions {
   std::string path = {};
   std::vector<std::string> overrides = {};
-  bool measure = false;             // a pipeline is cut by how long its layers take on this machine
-  std::vector<double> speeds = {};  // with that: of each stage's node; empty: all alike
+  bool measure = false;                      // a pipeline is cut by how long its layers take on this machine
+  std::vector<double> speeds = {};           // with that: of each stage's node; empty: all alike
+  ScheduleTable table = {};                  // printed instead of the plan where it has ranks
+  std::vector<std::string> algorithms = {};  // of the table, by name; empty: all
 };
 
 // The plan to `out` and 0; or the error's one line to `err` and 2, also for a configuration without either.

@@ -326,6 +326,7 @@ Status Session::meet_nodes() {
 // Then it has the parameters that node 0 has sent, or the state of a checkpoint.
 Status Session::begin_reducing(const mesh::Listening& listening, mesh::Place place) {
   PACELINE_RETURN_IF_ERROR(reduces_->connect(listening, std::move(place)));
+  for (const std::string& choice : reduces_->algorithms()) parts_.log.info("buckets " + choice);
   PACELINE_ASSIGN_OR_RETURN(const RunState from, client_.fetch_state(config_.cluster.start_timeout));
   return reduces_->begin(from);
 }
@@ -474,7 +475,10 @@ Status Session::conclude(const std::vector<ThreadResult>& results, const NodeTot
     wire::NodeReport report = totals.report();
     report.samples_left_out = parts_.tasks.samples_left_out();
     report.stage = parts_.tasks.stage_report();
-    if (reduces_ != nullptr) report.bytes_reduced = reduces_->bytes_sent();
+    if (reduces_ != nullptr) {
+      report.bytes_reduced = reduces_->bytes_sent();
+      if (parts_.node == NodeId(0)) report.algorithms = reduces_->algorithms();
+    }
     return client_.finish(report);
   }
   if (const auto over = client_.run_over()) return *over;

@@ -55,7 +55,10 @@ bool applies_on_gpus(const RunConfig& c) { return c.server.device == Device::kCu
 bool saves(const RunConfig& c) { return c.checkpoint.enabled() || c.run.max_seconds; }
 bool reduces(const RunConfig& c) { return c.exchange.kind == ExchangeKind::kAllreduce; }
 bool has_stages(const RunConfig& c) { return c.pipeline.enabled(); }
-bool is_torus(const RunConfig& c) { return c.exchange.algorithm == schedule::Algorithm::kTorus; }
+bool has_grid(const RunConfig& c) {
+  return c.exchange.algorithm == schedule::Algorithm::kTorus ||
+         c.exchange.algorithm == schedule::Algorithm::kHierarchical;
+}
 bool evaluates(const RunConfig& c) { return c.train.eval_every_clocks.has_value(); }
 bool skips(const RunConfig& c) { return c.train.on_nan == OnNan::kSkip; }
 bool decays(const RunConfig& c) { return c.train.optimizer.weight_decay > 0; }
@@ -106,7 +109,7 @@ const Reader kReaders[] = {
     {"server.devices", applies_on_gpus, "device: cuda"},
     {"exchange.algorithm", reduces, "kind: allreduce"},
     {"exchange.bucket_bytes", reduces, "kind: allreduce"},
-    {"exchange.grid", is_torus, "algorithm: torus"},
+    {"exchange.grid", has_grid, "algorithm: torus or hierarchical"},
     {"pipeline.micro_batches", has_stages, "stages above 1"},
     {"pipeline.schedule", has_stages, "stages above 1"},
     {"pipeline.rematerialize", has_stages, "stages above 1"},

@@ -50,6 +50,7 @@ PACELINE_ENUM_NAMES(schedule::Algorithm, {{schedule::Algorithm::kAuto, "auto"},
                                           {schedule::Algorithm::kHalvingDoubling, "halving_doubling"},
                                           {schedule::Algorithm::kBinaryBlocks, "binary_blocks"},
                                           {schedule::Algorithm::kTorus, "torus"},
+                                          {schedule::Algorithm::kHierarchical, "hierarchical"},
                                           {schedule::Algorithm::kDirect, "direct"},
                                           {schedule::Algorithm::kTree, "tree"}});
 PACELINE_ENUM_NAMES(schedule::PipelineKind, {{schedule::PipelineKind::kGpipe, "gpipe"},

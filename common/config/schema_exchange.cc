@@ -16,17 +16,20 @@ void add_exchange(Schema& schema) {
            "waits for every node, needs policy bsp, and ends when a node is lost."}));
   keys.push_back(
       row(PACELINE_FIELD(exchange.algorithm), choice<schedule::Algorithm>(), Scope::kWholeRun,
-          {.effect = "Who sends what to whom (`paceline schedule` prints it). auto: tree for tiny buckets, "
-                     "binary_blocks for small ones, ring for large ones.",
+          {.effect = "Who sends what to whom (`paceline schedule` prints it). auto: the fastest "
+                     "for buckets of each size, tried for a second at the start.",
            .trade_off =
                "ring sends least to most neighbours, in steps that grow with the nodes; halving_doubling "
-               "(powers of two) and binary_blocks take few steps; torus is between; direct takes two "
-               "steps and a connection between all; tree is for very small buckets."}));
-  keys.push_back(
-      row(PACELINE_FIELD(exchange.grid), list_of(whole32(1, 4096)), Scope::kWholeRun,
-          {.unit = "nodes",
-           .effect = "torus: rows and columns of nodes, rows x columns of them. Empty: as square as can be.",
-           .trade_off = "A torus takes 2 (rows + columns - 2) steps."}));
+               "(powers of two) and binary_blocks take few steps; torus is between; hierarchical sums on "
+               "each machine first, so that less passes between machines; direct takes two steps and a "
+               "connection between all; tree is for very small buckets."}));
+  keys.push_back(row(
+      PACELINE_FIELD(exchange.grid), list_of(whole32(1, 4096)), Scope::kWholeRun,
+      {.unit = "nodes",
+       .effect = "torus: rows and columns of nodes, rows x columns of them; empty: as square as can be. "
+                 "hierarchical: machines, and nodes on each, in their order; empty: by their addresses.",
+       .trade_off =
+           "A torus takes 2 (rows + columns - 2) steps, hierarchical 2 (machines + nodes on each - 2)."}));
   keys.push_back(row(PACELINE_FIELD(exchange.bucket_bytes), bytes(4, std::int64_t{1} << 30, 4),
                      Scope::kWholeRun,
                      {.unit = "bytes",

@@ -164,6 +164,7 @@ RunSummary summary_from(const Json& json, std::vector<std::string>* lacking = nu
   keys.take_if_there("bytes_reduced",
                      [&](const Json& value) { s.bytes_reduced = value.get<std::int64_t>(); });
   keys.get_if_there("exchange", s.exchange);
+  keys.get_if_there("algorithms", s.algorithms);
   keys.get("pulls", s.pulls);
   keys.get("lost_nodes", s.lost_nodes);
   keys.get_if_there("lost", s.lost);
@@ -273,6 +274,7 @@ std::string to_json(const RunSummary& summary) {
   json["bytes_pulled"] = s.bytes_pulled;
   json["bytes_shared"] = s.bytes_shared;
   if (s.bytes_reduced) json["bytes_reduced"] = *s.bytes_reduced;
+  if (!s.algorithms.empty()) json["algorithms"] = s.algorithms;
   json["pulls"] = s.pulls;
   json["lost_nodes"] = s.lost_nodes;
   if (!s.lost.empty()) json["lost"] = s.lost;

@@ -114,6 +114,8 @@ struct RunSummary {
   // All-reduce: of gradients and sums, payload bytes that nodes have sent to each other; else the key is absent. Of
   // those bytes_pushed_early left while the rest was computed.
   std::optional<std::int64_t> bytes_reduced = {};
+  std::vector<std::string> algorithms =
+      {};                         // of it: which summed buckets of which size, and why; a line each
   std::int64_t pulls = 0;         // that the shards took, each one for itself; evaluations' too
   std::int64_t lost_nodes = 0;    // how many
   std::vector<std::string> lost;  // which and why: "node 2: silent for 10.2 s"; the key is absent when empty

@@ -4,7 +4,7 @@
 
 namespace paceline::schedule {
 
-enum class Algorithm { kAuto, kRing, kHalvingDoubling, kBinaryBlocks, kTorus, kDirect, kTree };
+enum class Algorithm { kAuto, kRing, kHalvingDoubling, kBinaryBlocks, kTorus, kHierarchical, kDirect, kTree };
 
 enum class PipelineKind { kGpipe, kOneForwardOneBackward };
 

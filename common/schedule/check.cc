@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/schedule/print.h"
+#include "common/schedule/program.h"
 
 namespace paceline::schedule {
 namespace {
@@ -97,44 +98,44 @@ class Replay {
     sets_.resize(plan.ranks.size() * pieces() * words_);
     for (std::uint32_t rank = 0; rank < plan.ranks.size(); ++rank) {
       for (std::size_t piece = 0; piece < pieces(); ++piece) set(rank, piece)[rank / 64] |= bit(rank);
-      progress_.emplace_back(plan.ranks[rank]);
+      ranks_.emplace_back(Program(plan, rank));
+    }
+    for (std::uint32_t from = 0; from < plan.ranks.size(); ++from) {
+      for (std::uint32_t way = 0; way < ranks_[from].program.ways.size(); ++way) meet(from, way);
     }
   }
 
   Status run() {
-    // Whose rows may have become ready.
-    std::vector<std::uint32_t> ranks;
-    for (std::uint32_t rank = 0; rank < plan_.ranks.size(); ++rank) ranks.push_back(rank);
-    while (!ranks.empty()) {
-      const std::uint32_t rank = ranks.back();
-      ranks.pop_back();
-      for (auto& [peer, queue] : progress_[rank].to) {
-        PACELINE_ASSIGN_OR_RETURN(const bool moved, advance(rank, peer));
-        if (moved) ranks.insert(ranks.end(), {rank, peer});
-      }
-      for (auto& [peer, queue] : progress_[rank].from) {
-        PACELINE_ASSIGN_OR_RETURN(const bool moved, advance(peer, rank));
-        if (moved) ranks.insert(ranks.end(), {rank, peer});
+    for (std::uint32_t pair = 0; pair < pairs_.size(); ++pair) {
+      ready_.push_back(pair);
+      while (!ready_.empty()) {
+        const std::uint32_t next = ready_.back();
+        ready_.pop_back();
+        PACELINE_RETURN_IF_ERROR(advance(pairs_[next]));
       }
     }
     return check_end();
   }
 
  private:
-  // A rank's rows for one peer, in their order.
-  struct Queue {
-    std::vector<std::uint32_t> rows;
-    std::size_t next = 0;
-  };
-  struct Progress {
-    explicit Progress(const Rows& rows) : done(rows.size()) {
-      for (std::uint32_t i = 0; i < rows.size(); ++i) {
-        (rows[i].kind == TransferKind::kSend ? to : from)[rows[i].peer].rows.push_back(i);
-      }
-    }
-    std::map<std::uint32_t, Queue> to;
-    std::map<std::uint32_t, Queue> from;
+  struct Rank {
+    explicit Rank(Program of)
+        : program(std::move(of)),
+          waits(program.waits),
+          done(program.rows.size()),
+          pair_of(program.rows.size()) {}
+    Program program;
+    std::vector<std::uint32_t> waits;
     std::vector<bool> done;
+    std::vector<std::optional<std::uint32_t>> pair_of;  // of each row; none: its peer has no row for it
+  };
+  // What one rank sends to another, and what that one expects, in their order.
+  struct Pair {
+    std::uint32_t from = 0;
+    std::uint32_t to = 0;
+    const Program::Way* sends = nullptr;
+    const Program::Way* receives = nullptr;
+    std::size_t next = 0;
   };
 
   std::size_t pieces() const { return ends_.size() - 1; }
@@ -146,31 +147,35 @@ class Replay {
     return static_cast<std::size_t>(std::lower_bound(ends_.begin(), ends_.end(), end) - ends_.begin());
   }
 
-  // The next row of `rank` in this queue, if what it waits for is done.
-  std::optional<std::uint32_t> ready(std::uint32_t rank, const Queue& queue) const {
-    if (queue.next == queue.rows.size()) return std::nullopt;
-    const std::uint32_t row = queue.rows[queue.next];
-    const auto& after = plan_.ranks[rank][row].after;
-    const auto done = [&](std::uint32_t other) { return progress_[rank].done[other]; };
-    return std::all_of(after.begin(), after.end(), done) ? std::optional(row) : std::nullopt;
+  void meet(std::uint32_t from, std::uint32_t way) {
+    const Program::Way& sends = ranks_[from].program.ways[way];
+    if (!sends.sends) return;
+    const Program::Way* const receives = ranks_[sends.peer].program.way(from, false);
+    if (receives == nullptr) return;
+    const auto pair = static_cast<std::uint32_t>(pairs_.size());
+    pairs_.push_back({from, sends.peer, &sends, receives});
+    for (const std::uint32_t row : sends.rows) ranks_[from].pair_of[row] = pair;
+    for (const std::uint32_t row : receives->rows) ranks_[sends.peer].pair_of[row] = pair;
   }
 
-  // Whether anything has gone from `from` to `to`: all that can.
-  Result<bool> advance(std::uint32_t from, std::uint32_t to) {
-    const auto sends = progress_[from].to.find(to);
-    const auto receives = progress_[to].from.find(from);
-    if (sends == progress_[from].to.end() || receives == progress_[to].from.end()) return false;
-    bool moved = false;
-    for (;;) {
-      const auto sent = ready(from, sends->second);
-      const auto received = ready(to, receives->second);
-      if (!sent || !received) return moved;
-      PACELINE_RETURN_IF_ERROR(transfer(from, *sent, to, *received));
-      progress_[from].done[*sent] = true;
-      progress_[to].done[*received] = true;
-      ++sends->second.next;
-      ++receives->second.next;
-      moved = true;
+  // All that can go from one to the other goes.
+  Status advance(Pair& pair) {
+    while (pair.next < std::min(pair.sends->rows.size(), pair.receives->rows.size())) {
+      const std::uint32_t sent = pair.sends->rows[pair.next];
+      const std::uint32_t received = pair.receives->rows[pair.next];
+      if (ranks_[pair.from].waits[sent] > 0 || ranks_[pair.to].waits[received] > 0) break;
+      PACELINE_RETURN_IF_ERROR(transfer(pair.from, sent, pair.to, received));
+      ++pair.next;
+      finish(ranks_[pair.from], sent);
+      finish(ranks_[pair.to], received);
+    }
+    return Status::ok();
+  }
+
+  void finish(Rank& rank, std::uint32_t row) {
+    rank.done[row] = true;
+    for (const std::uint32_t dependent : rank.program.dependents[row]) {
+      if (--rank.waits[dependent] == 0 && rank.pair_of[dependent]) ready_.push_back(*rank.pair_of[dependent]);
     }
   }
 
@@ -198,7 +203,7 @@ class Replay {
 
   Status check_end() {
     for (std::uint32_t rank = 0; rank < plan_.ranks.size(); ++rank) {
-      const std::vector<bool>& done = progress_[rank].done;
+      const std::vector<bool>& done = ranks_[rank].done;
       const auto stuck = std::find(done.begin(), done.end(), false);
       if (stuck != done.end()) {
         return at_row(plan_, rank, static_cast<std::size_t>(stuck - done.begin()), "never comes to pass");
@@ -221,7 +226,9 @@ class Replay {
   const std::size_t words_;
   std::vector<std::int64_t> ends_;
   std::vector<std::uint64_t> sets_;
-  std::vector<Progress> progress_;
+  std::vector<Rank> ranks_;
+  std::vector<Pair> pairs_;
+  std::vector<std::uint32_t> ready_;  // pairs of which rows may have become so
 };
 
 }  // namespace

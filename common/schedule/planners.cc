@@ -1,11 +1,14 @@
 #include "common/schedule/planners.h"
 
+#include <algorithm>
 #include <bit>
+#include <map>
 #include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "common/assert.h"
 #include "common/schedule/builder.h"
 
 namespace paceline::schedule {
@@ -143,6 +146,33 @@ void torus(Builder& builder, const PlanRequest& request, const Grid& grid) {
   }
 }
 
+// First within machines, then each part across them, so that S leaves a machine and no more, however many ranks it has.
+// Of a machine with more ranks than the smallest one, those hand theirs to one that takes part.
+void hierarchical(Builder& builder, const PlanRequest& request, const std::vector<std::uint32_t>& machines) {
+  const Range whole{0, request.floats};
+  std::map<std::uint32_t, std::vector<std::uint32_t>> members;  // by machine
+  for (std::uint32_t rank = 0; rank < request.ranks; ++rank) members[machines[rank]].push_back(rank);
+  std::size_t fewest = request.ranks;
+  for (const auto& [machine, ranks] : members) fewest = std::min(fewest, ranks.size());
+  std::vector<std::vector<std::uint32_t>> within;
+  for (const auto& [machine, ranks] : members) {
+    for (std::size_t i = fewest; i < ranks.size(); ++i) builder.add(ranks[i], ranks[i % fewest], whole);
+    within.emplace_back(ranks.begin(), ranks.begin() + static_cast<std::ptrdiff_t>(fewest));
+  }
+  for (const auto& ranks : within) builder.scatter_ring(ranks, whole);
+  const std::vector<Range> cut = parts(whole, static_cast<std::uint32_t>(fewest));
+  for (std::size_t i = 0; i < fewest; ++i) {
+    std::vector<std::uint32_t> across;
+    for (const auto& ranks : within) across.push_back(ranks[i]);
+    builder.scatter_ring(across, cut[i]);
+    builder.gather_ring(across, cut[i]);
+  }
+  for (const auto& ranks : within) builder.gather_ring(ranks, whole);
+  for (const auto& [machine, ranks] : members) {
+    for (std::size_t i = fewest; i < ranks.size(); ++i) builder.move(ranks[i % fewest], ranks[i], whole);
+  }
+}
+
 // Rank i sums part i, which all send to it straight, in the order of ranks behind i.
 void direct(Builder& builder, const PlanRequest& request) {
   const std::vector<Range> cut = parts({0, request.floats}, request.ranks);
@@ -184,6 +214,8 @@ const char* name_of(Algorithm algorithm) {
       return "binary_blocks";
     case Algorithm::kTorus:
       return "torus";
+    case Algorithm::kHierarchical:
+      return "hierarchical";
     case Algorithm::kDirect:
       return "direct";
     case Algorithm::kTree:
@@ -221,14 +253,26 @@ Result<Plan> make_plan(const PlanRequest& request) {
     case Algorithm::kBinaryBlocks:
       binary_blocks(builder, request);
       break;
-    case Algorithm::kTorus: {
+    case Algorithm::kTorus:
+    case Algorithm::kHierarchical: {
+      if (algorithm == Algorithm::kHierarchical && !request.machines.empty()) {
+        PACELINE_ASSERT(request.machines.size() == request.ranks, "a machine for each rank");
+        hierarchical(builder, request, request.machines);
+        break;
+      }
       const Grid grid = request.grid.value_or(squarest_grid(request.ranks));
       if (std::uint64_t{grid.rows} * grid.columns != request.ranks) {
-        return invalid_argument("a torus of " + std::to_string(grid.rows) + " x " +
+        return invalid_argument("a grid of " + std::to_string(grid.rows) + " x " +
                                 std::to_string(grid.columns) + " with " + ranks +
                                 ", expected rows x columns to be that");
       }
-      torus(builder, request, grid);
+      if (algorithm == Algorithm::kTorus) {
+        torus(builder, request, grid);
+        break;
+      }
+      std::vector<std::uint32_t> machines;
+      for (std::uint32_t rank = 0; rank < request.ranks; ++rank) machines.push_back(rank / grid.columns);
+      hierarchical(builder, request, machines);
       break;
     }
     case Algorithm::kDirect:

@@ -7,6 +7,7 @@
 //   halving_doubling   2 lg P              2 S (P - 1) / P        Rabenseifner 2004; Goyal et al. 2017, §4
 //   binary_blocks      2 lg P + 2 blocks   2 S or a little more   Rabenseifner 2004; Goyal et al. 2017, §4
 //   torus (m x n)      2 (m + n - 2)       2 S (P - 1) / P        Ying et al. 2018, §2.2
+//   hierarchical       2 (m + n - 2)       2 S (P - 1) / P        Jia et al. 2018, §4.3; m machines of n ranks
 //   direct             2                   2 S (P - 1) / P
 //   tree               2 lg P              up to S lg P           binomial
 //
@@ -15,6 +16,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "common/schedule/algorithm.h"
 #include "common/schedule/plan.h"
@@ -34,10 +36,12 @@ Grid squarest_grid(std::uint32_t ranks);
 
 struct PlanRequest {
   Algorithm algorithm = Algorithm::kRing;
-  std::uint32_t ranks = 1;                  // >= 1
-  std::int64_t floats = 0;                  // >= 0
-  std::optional<Grid> grid;                 // torus; nullopt: squarest_grid()
+  std::uint32_t ranks = 1;   // >= 1
+  std::int64_t floats = 0;   // >= 0
+  std::optional<Grid> grid;  // torus, hierarchical: rows are machines; nullopt: squarest_grid()
   std::int64_t segment_floats = 64 * 1024;  // of one transfer at most, >= 1
+  // hierarchical: of each rank, whose links to others of the same are the fast ones, instead of the grid; empty: none.
+  std::vector<std::uint32_t> machines = {};
 };
 
 // kAuto: by size. For up to kTinyFloats tree, whose messages are fewest; for up to kSmallFloats binary_blocks, where

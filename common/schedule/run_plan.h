@@ -2,16 +2,23 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <vector>
 
 #include "common/config/run_config.h"
 #include "common/schedule/planners.h"
 
 namespace paceline::schedule {
 
-// For a bucket of so many floats. Errors: make_plan()'s, which validated configurations do not have.
-[[nodiscard]] inline Result<Plan> plan_of_run(const RunConfig& config, std::int64_t floats) {
-  PlanRequest request{config.exchange.algorithm, config.cluster.nodes, floats, {}};
+// For a bucket of so many floats. `chosen`: instead of kAuto's choice by size. `machines`: of each
+// rank, where that is known. Errors: make_plan()'s, which validated
+// configurations do not have.
+[[nodiscard]] inline Result<Plan> plan_of_run(const RunConfig& config, std::int64_t floats,
+                                              std::optional<Algorithm> chosen = {},
+                                              const std::vector<std::uint32_t>& machines = {}) {
+  PlanRequest request{chosen.value_or(config.exchange.algorithm), config.cluster.nodes, floats, {}};
   if (config.exchange.grid.size() == 2) request.grid = {config.exchange.grid[0], config.exchange.grid[1]};
+  if (!request.grid) request.machines = machines;
   return make_plan(request);
 }
 

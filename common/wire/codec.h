@@ -32,6 +32,7 @@ inline constexpr std::int64_t kTensorNameBytesMax = 256;
 inline constexpr std::int64_t kTextBytesMax = 4096;
 inline constexpr std::int64_t kContributionsMax = 1'000'000;
 inline constexpr std::int64_t kSettingsMax = 256;    // keys of a configuration
+inline constexpr std::int64_t kAlgorithmsMax = 32;   // choices of an all-reduce, one for each size of buckets
 inline constexpr std::int64_t kSparedMax = 16;       // checkpoints that stay beside the newest
 inline constexpr std::int64_t kIntactMax = 1 << 12;  // files that a shard says it has
 

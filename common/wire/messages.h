@@ -280,6 +280,8 @@ struct NodeReport {
   std::int64_t samples_left_out = 0;  // TaskFactory::samples_left_out()
   StageReport stage = {};             // TaskFactory::stage_report(); of a pipeline
   std::int64_t bytes_reduced = 0;     // all-reduce: of gradients, sent to other nodes
+  // All-reduce, of node 0: how buckets are summed, and why, a line for each choice.
+  std::vector<std::string> algorithms = {};
 };
 
 // The sender goes: after its report (ok), or because it failed (fault says why).

@@ -98,7 +98,9 @@ TEST_CASE("an_all_reduce_goes_where_servers_go_with_the_same_bits_on_every_node_
                                                                             {Algorithm::kBinaryBlocks, 3U},
                                                                             {Algorithm::kTorus, 4U},
                                                                             {Algorithm::kDirect, 3U},
-                                                                            {Algorithm::kTree, 3U}}));
+                                                                            {Algorithm::kTree, 3U},
+                                                                            // Of two the order makes no bits.
+                                                                            {Algorithm::kAuto, 2U}}));
   const RunConfig config = summing(algorithm, nodes);
   CAPTURE(static_cast<int>(algorithm), nodes);
   Records records(nodes);
@@ -108,6 +110,7 @@ TEST_CASE("an_all_reduce_goes_where_servers_go_with_the_same_bits_on_every_node_
   REQUIRE(ended.is_ok());
   CHECK(ended->summary.status == "ok");
   CHECK(ended->summary.iterations == config.train.total_iterations);
+  CHECK(ended->summary.algorithms.front().starts_with(algorithm == Algorithm::kAuto ? "up to " : "all: "));
   REQUIRE(records.of(0).size() == 20);
   for (std::size_t node = 1; node < nodes; ++node) {
     REQUIRE(records.of(node).size() == 20);

@@ -15,6 +15,6 @@ paceline_test(evaluate_test SOURCES unit/evaluate_test.cc
 paceline_test(own_task_test SOURCES process/own_task_test.cc
   LIBS paceline_example_linear paceline_worker paceline_server paceline_config paceline_params)
 paceline_test(mesh_test SOURCES unit/mesh_test.cc unit/norm_group_test.cc unit/stage_runner_test.cc
-  LIBS paceline_mesh paceline_pipeline paceline_schedule paceline_config Threads::Threads)
+  LIBS paceline_mesh paceline_allreduce paceline_pipeline paceline_schedule paceline_config Threads::Threads)
 paceline_test(node_test SOURCES unit/foreign_loop_test.cc unit/node_log_test.cc unit/node_sessions_test.cc unit/node_totals_test.cc
           unit/prepared_threads_test.cc LIBS paceline_worker paceline_foreign)

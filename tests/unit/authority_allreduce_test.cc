@@ -158,12 +158,14 @@ TEST_CASE("bytes that nodes report to have sent to each other are in the summary
     report.node = NodeId(node);
     report.workers.push_back({WorkerId(node, 0), {}, 3, 0, 0});
     report.bytes_reduced = 40 + node;
+    if (node == 0) report.algorithms = {"up to 64 floats: ring 1 ms: ring"};
     run.say(Peer::of(NodeId(node)), report);
   }
   run.shard_reports(0);
   REQUIRE(run.over());
   CHECK(run.summary().exchange == "allreduce");
   CHECK(run.summary().bytes_reduced == 81);
+  CHECK(run.summary().algorithms == std::vector<std::string>{"up to 64 floats: ring 1 ms: ring"});
 }
 
 }  // namespace

@@ -84,6 +84,27 @@ TEST_CASE("a_wait_is_divided_among_barrier_server_network_and_data") {
   CHECK(wait.then[static_cast<std::size_t>(Phase::kComputeGrads)] == 90ms);
 }
 
+// Both report once the sum is there; the fast one had its gradient 80 ms before the slow one.
+TEST_CASE("in_an_all_reduce_the_exchange_is_a_barrier_until_the_last_gradient_is_there") {
+  trace::Trace t;
+  t.workers = {{kFast,
+                {span(0, 100, 0, Phase::kComputeGrads), span(100, 200, 0, Phase::kPsApplyGrads),
+                 span(200, 300, 1, Phase::kComputeGrads)},
+                0},
+               {kSlow,
+                {span(0, 180, 0, Phase::kComputeGrads), span(180, 200, 0, Phase::kPsApplyGrads),
+                 span(200, 300, 1, Phase::kComputeGrads)},
+                0}};
+  const std::vector<Wait> waits = waits_of(t, ExchangedBy::kAllreduce);
+  REQUIRE(waits.size() == 2);
+  CHECK(waits[0][WaitCause::kBarrier] == 80ms);
+  CHECK(waits[0][WaitCause::kNetwork] == 20ms);
+  CHECK(waits[0].whom == kSlow);
+  CHECK(waits[0].of_whom[static_cast<std::size_t>(Phase::kComputeGrads)] == 80ms);
+  CHECK(waits[1][WaitCause::kBarrier] == 0ms);
+  CHECK(waits[1][WaitCause::kNetwork] == 20ms);
+}
+
 TEST_CASE("the_exchange_behind_the_last_iteration_waits_for_one_that_does_not_come") {
   trace::Trace run = held_run();
   run.workers[0].spans.push_back(span(300, 340, 2, Phase::kPsApplyGrads));  // and nothing follows

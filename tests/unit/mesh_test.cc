@@ -15,11 +15,13 @@
 #include "common/config/local_endpoint.h"
 #include "common/schedule/planners.h"
 #include "common/ticks.h"
+#include "worker/allreduce/measured_choice.h"
 
 namespace paceline::mesh {
 namespace {
 
 using schedule::Algorithm;
+using schedule::Program;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kWithin(20'000);
@@ -363,6 +365,38 @@ TEST_CASE("another run's node is no peer") {
   });
   CHECK(ranks.connect(0).status().code() == StatusCode::kAborted);
   other.join();
+}
+
+// Ranks whose clocks differ, so that each would choose for itself otherwise.
+TEST_CASE("what is measured at the start is chosen alike by every rank") {
+  Ranks ranks(3);
+  const std::vector<std::int64_t> floats = {70'000, 100, 90'000, 5};
+  std::vector<std::vector<MeasuredChoice>> choices(3);
+  std::vector<std::uint32_t> reductions(3);
+  const auto ended = ranks.run([&](Mesh& mesh, std::uint32_t rank) -> Status {
+    Ticks (*const clocks[])() = {steady_now, [] { return Ticks(7 * steady_now().ns); },
+                                 [] { return Ticks(0); }};
+    PACELINE_ASSIGN_OR_RETURN(
+        choices[rank], measure_choices({rank, 3, floats, {0, 0, 1}, Encoding::kFp32, kWithin, clocks[rank]},
+                                       mesh, reductions[rank]));
+    return Status::ok();
+  });
+  for (std::uint32_t rank = 0; rank < 3; ++rank) {
+    CHECK(ended[rank].message() == "");
+    REQUIRE(choices[rank].size() == 3);  // of three powers of four
+    CHECK(reductions[rank] == reductions[0]);
+    for (const std::int64_t size : floats) {
+      CHECK(chosen_for(choices[rank], size) == chosen_for(choices[0], size));
+    }
+  }
+  CHECK((choices[0][0].floats == 5 && choices[0][1].floats == 100 && choices[0][2].floats == 90'000));
+  CHECK(choices[0][1].times.size() == 5);  // three ranks are no torus, and of two machines
+}
+
+TEST_CASE("the fastest is chosen, and the words say of which") {
+  const MeasuredChoice choice{
+      64, {{Algorithm::kRing, 0.003}, {Algorithm::kDirect, 0.002}, {Algorithm::kTree, 0.002}}};
+  CHECK(choice.words() == "up to 64 floats: ring 3 ms, direct 2 ms, tree 2 ms: direct");
 }
 
 TEST_CASE("an address of this machine is found") {

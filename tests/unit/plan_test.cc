@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <bit>
 #include <catch2/catch.hpp>
+#include <cmath>
 
 #include "common/schedule/check.h"
 #include "common/schedule/planners.h"
 #include "common/schedule/print.h"
+#include "common/schedule/reduction_times.h"
 
 namespace paceline::schedule {
 namespace {
@@ -23,8 +25,9 @@ Plan example() { return planned({Algorithm::kRing, 2, 128, {}}); }
 std::string refusal(const Plan& plan) { return check(plan).message(); }
 
 TEST_CASE("every plan sums every float once from every rank") {
-  const auto algorithm = GENERATE(Algorithm::kRing, Algorithm::kHalvingDoubling, Algorithm::kBinaryBlocks,
-                                  Algorithm::kTorus, Algorithm::kDirect, Algorithm::kTree);
+  const auto algorithm =
+      GENERATE(Algorithm::kRing, Algorithm::kHalvingDoubling, Algorithm::kBinaryBlocks, Algorithm::kTorus,
+               Algorithm::kHierarchical, Algorithm::kDirect, Algorithm::kTree);
   for (std::uint32_t ranks = 1; ranks <= 64; ++ranks) {
     if (algorithm == Algorithm::kHalvingDoubling && !std::has_single_bit(ranks)) continue;
     for (const std::int64_t floats : {0, 17, 997}) {
@@ -40,6 +43,27 @@ TEST_CASE("every grid of a torus sums every float once") {
   for (const Grid grid : {Grid{1, 6}, Grid{6, 1}, Grid{2, 3}, Grid{3, 2}, Grid{4, 4}, Grid{5, 7}}) {
     const Plan plan = planned({Algorithm::kTorus, grid.rows * grid.columns, 3001, grid, 100});
     CHECK(check(plan).message() == "");
+  }
+}
+
+TEST_CASE("machines of any sizes sum every float once, and no more than needs be leaves each of them") {
+  const std::vector<std::uint32_t> machines = {0, 1, 0, 1, 2, 0, 2, 0};  // 4, 2 and 2 ranks
+  PlanRequest request{Algorithm::kHierarchical, 8, 3072, {}, 100, machines};
+  const Plan plan = planned(request);
+  CHECK(check(plan).message() == "");
+  std::vector<std::int64_t> left(3);
+  for (std::uint32_t rank = 0; rank < 8; ++rank) {
+    for (const Transfer& row : plan.ranks[rank]) {
+      if (row.kind == TransferKind::kSend && machines[row.peer] != machines[rank]) {
+        left[machines[rank]] += row.range.size();
+      }
+    }
+  }
+  CHECK(left == std::vector<std::int64_t>(3, 2 * 3072 * 2 / 3));
+  for (std::uint32_t count = 1; count <= 12; ++count) {
+    request = {Algorithm::kHierarchical, count, 997, {}, 100, {}};
+    for (std::uint32_t rank = 0; rank < count; ++rank) request.machines.push_back(rank * rank % 5);
+    CHECK(check(planned(request)).message() == "");
   }
 }
 
@@ -81,7 +105,7 @@ TEST_CASE("a planner says what it cannot plan for") {
   CHECK(make_plan({Algorithm::kHalvingDoubling, 6, 100, {}}).status().message() ==
         "halving_doubling with 6 ranks, expected a power of two; binary_blocks takes any");
   CHECK(make_plan({Algorithm::kTorus, 6, 100, Grid{2, 2}}).status().message() ==
-        "a torus of 2 x 2 with 6 ranks, expected rows x columns to be that");
+        "a grid of 2 x 2 with 6 ranks, expected rows x columns to be that");
   CHECK(squarest_grid(12) == Grid{3, 4});
   CHECK(squarest_grid(7) == Grid{1, 7});
 }
@@ -156,6 +180,36 @@ TEST_CASE("the checker sees rows that are out of bounds") {
   plan = example();
   plan.ranks[0][1].after = {1};
   CHECK(refusal(plan).find("waits for a row that does not come before it") != std::string::npos);
+}
+
+// The worked example of reduction_times.h.
+TEST_CASE("a ring of two takes two latencies and two halves") {
+  const auto programs = programs_of(planned({Algorithm::kRing, 2, 32, {}}));
+  CHECK(reduction_times(programs, {0.5, {1.0 / 64}}) == std::vector{3.0, 3.0});
+  CHECK(reduction_times(programs, {0.5, {1.0 / 64}}, std::vector{0.0, 10.0}) == std::vector{12.5, 13.0});
+  // Of a link of half the bandwidth both directions take twice as long, and a thread adds before it sends on.
+  CHECK(reduction_times(programs, {0.5, {1.0 / 64, 1.0 / 32}}) == std::vector{5.0, 5.0});
+  CHECK(reduction_times(programs, {0.5, {1.0 / 64}, 0.0, 1.0}) == std::vector{19.0, 19.0});
+}
+
+// Thakur, Rabenseifner and Gropp 2005, section 4: whole messages, and no time for messages and additions.
+TEST_CASE("plans take the time of their formulas") {
+  constexpr double kLatency = 1.0;
+  constexpr double kPerByte = 1.0 / 1024;
+  for (const double ranks : {4.0, 16.0, 64.0}) {
+    const auto count = static_cast<std::uint32_t>(ranks);
+    const std::int64_t floats = 64 * 1024;
+    const double bytes = 4.0 * static_cast<double>(floats);
+    const auto time = [&](Algorithm algorithm) {
+      const auto plan = planned({algorithm, count, floats, {}, floats});
+      const auto ends = reduction_times(programs_of(plan), {kLatency, {kPerByte}});
+      return *std::max_element(ends.begin(), ends.end());
+    };
+    const double moved = 2.0 * bytes * (ranks - 1.0) / ranks * kPerByte;
+    CHECK(time(Algorithm::kRing) == Approx(2.0 * (ranks - 1.0) * kLatency + moved));
+    CHECK(time(Algorithm::kHalvingDoubling) == Approx(2.0 * std::log2(ranks) * kLatency + moved));
+    CHECK(time(Algorithm::kTree) == Approx(2.0 * std::log2(ranks) * (kLatency + bytes * kPerByte)));
+  }
 }
 
 }  // namespace

@@ -40,30 +40,53 @@ AllReduceExchange::AllReduceExchange(Parts parts)
                  FactorRanges(parts_.layout, parts_.config.train.optimizer, {0, parts_.layout.size()})) {
   PACELINE_ASSERT(parts_.cache.ranges().size() == 1,
                   std::to_string(parts_.cache.ranges().size()) + " ranges, expected one of all parameters");
-  plan();
 }
 
 AllReduceExchange::~AllReduceExchange() { stop(); }
 
-// A plan that its checker refuses would be our own bug, and is not run.
-void AllReduceExchange::plan() {
-  std::map<std::int64_t, std::shared_ptr<const mesh::Program>> programs;
-  for (const Range& range : schedule::buckets(parts_.layout, parts_.config.exchange.bucket_bytes)) {
-    std::shared_ptr<const mesh::Program>& program = programs[range.size()];
-    if (program == nullptr) {
-      const Result<schedule::Plan> made = schedule::plan_of_run(parts_.config, range.size());
-      const Status checked = made.is_ok() ? schedule::check(*made) : made.status();
-      PACELINE_ASSERT(checked.is_ok(), checked.message());
-      program = std::make_shared<const mesh::Program>(*made, parts_.node.value,
-                                                      parts_.config.cluster.gradient_encoding);
-    }
-    buckets_.push_back({range, program});
-  }
+std::chrono::milliseconds AllReduceExchange::silence() const {
+  return kSilenceLeases * milliseconds(parts_.config.cluster.lease);
 }
 
 Status AllReduceExchange::connect(const mesh::Listening& listening, mesh::Place place) {
+  const std::vector<std::uint32_t> machines = mesh::machines_of(place);
   PACELINE_ASSIGN_OR_RETURN(mesh_, mesh::Mesh::connect(listening, std::move(place), stop_,
                                                        milliseconds(parts_.config.cluster.start_timeout)));
+  return plan(machines);
+}
+
+// A plan that its checker refuses would be our own bug, and is not run.
+Status AllReduceExchange::plan(const std::vector<std::uint32_t>& machines) {
+  const RunConfig& config = parts_.config;
+  const std::vector<Range> cut = schedule::buckets(parts_.layout, config.exchange.bucket_bytes);
+  if (config.exchange.algorithm == schedule::Algorithm::kAuto && config.cluster.nodes > 1) {
+    std::vector<std::int64_t> floats;
+    for (const Range& range : cut) floats.push_back(range.size());
+    const MeasureRequest request{parts_.node.value,
+                                 config.cluster.nodes,
+                                 floats,
+                                 machines,
+                                 config.cluster.gradient_encoding,
+                                 silence(),
+                                 parts_.now};
+    PACELINE_ASSIGN_OR_RETURN(choices_, measure_choices(request, *mesh_, reductions_));
+  }
+  std::map<std::int64_t, std::shared_ptr<const schedule::Program>> programs;
+  for (const Range& range : cut) {
+    std::shared_ptr<const schedule::Program>& program = programs[range.size()];
+    if (program == nullptr) {
+      std::optional<schedule::Algorithm> chosen;
+      if (!choices_.empty()) chosen = chosen_for(choices_, range.size());
+      const Result<schedule::Plan> made = schedule::plan_of_run(config, range.size(), chosen, machines);
+      const Status checked = made.is_ok() ? schedule::check(*made) : made.status();
+      PACELINE_ASSERT(checked.is_ok(), checked.message());
+      program = std::make_shared<const schedule::Program>(*made, parts_.node.value,
+                                                          config.cluster.gradient_encoding);
+    }
+    buckets_.push_back({range, program});
+  }
+  const std::lock_guard lock(mutex_);
+  bytes_sent_ = bytes_measured_ = mesh_->bytes_sent();
   return Status::ok();
 }
 
@@ -221,8 +244,7 @@ Status AllReduceExchange::reduce_bucket(const Bucket& bucket, const std::vector<
   for (std::uint32_t t = 1; t < threads_; ++t) {
     add_weighted(sum, own[t]->values.floats.subspan(begin, size), weight_);
   }
-  PACELINE_RETURN_IF_ERROR(mesh_->reduce(*bucket.program, sum, reductions_++,
-                                         kSilenceLeases * milliseconds(parts_.config.cluster.lease)));
+  PACELINE_RETURN_IF_ERROR(mesh_->reduce(*bucket.program, sum, reductions_++, silence()));
   const auto at = first_non_finite(sum);
   if (!at) return Status::ok();
   return invalid_argument(
@@ -311,7 +333,15 @@ RunState AllReduceExchange::state() const {
 
 std::int64_t AllReduceExchange::bytes_sent() const {
   const std::lock_guard lock(mutex_);
-  return bytes_sent_;
+  return bytes_sent_ - bytes_measured_;
+}
+
+std::vector<std::string> AllReduceExchange::algorithms() const {
+  std::vector<std::string> lines;
+  for (const MeasuredChoice& choice : choices_) lines.push_back(choice.words());
+  if (lines.empty())
+    lines.push_back(std::string("all: ") + name_of(parts_.config.exchange.algorithm) + ", as configured");
+  return lines;
 }
 
 std::optional<NodeId> AllReduceExchange::gone() const {

@@ -8,6 +8,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -34,6 +35,16 @@ struct Mesh::Head {
   bool operator==(const Head&) const = default;
 };
 
+std::vector<std::uint32_t> machines_of(const Place& place) {
+  std::map<std::string, std::uint32_t> numbers;
+  std::vector<std::uint32_t> machines;
+  for (const std::string& endpoint : place.endpoints) {
+    const std::string host = endpoint.substr(0, endpoint.rfind(':'));
+    machines.push_back(numbers.emplace(host, static_cast<std::uint32_t>(numbers.size())).first->second);
+  }
+  return machines;
+}
+
 Mesh::Mesh(Place place, StopFlag& stop)
     : place_(std::move(place)), stop_(stop), landing_(kLandingFloats + 1) {}
 
@@ -49,14 +60,15 @@ class Mesh::Reduction {
   static_assert(sizeof(Head) == 16);
 
  public:
-  Reduction(Mesh& mesh, const Program& program, std::span<float> vector, std::uint32_t number)
+  Reduction(Mesh& mesh, const schedule::Program& program, std::span<float> vector, std::uint32_t number)
       : mesh_(mesh),
         program_(program),
         vector_(vector),
         number_(number),
         waits_(program.waits),
         left_(program.rows.size()) {
-    for (const Program::Way& way : program.ways) ways_.push_back({&way, mesh.peers_[way.peer]->get()});
+    for (const schedule::Program::Way& way : program.ways)
+      ways_.push_back({&way, mesh.peers_[way.peer]->get()});
   }
 
   Status run(std::chrono::milliseconds silence) {
@@ -101,7 +113,7 @@ class Mesh::Reduction {
   }
 
   struct Way {
-    const Program::Way* rows = nullptr;
+    const schedule::Program::Way* rows = nullptr;
     int socket = -1;
     std::size_t next = 0;        // in rows->rows
     std::size_t moved = 0;       // bytes of that row, its head included
@@ -325,7 +337,7 @@ class Mesh::Reduction {
   }
 
   Mesh& mesh_;
-  const Program& program_;
+  const schedule::Program& program_;
   const std::span<float> vector_;
   const std::uint32_t number_;
   std::vector<std::uint32_t> waits_;
@@ -335,7 +347,7 @@ class Mesh::Reduction {
   std::vector<Way*> waiting_;  // for the socket alone
 };
 
-Status Mesh::reduce(const Program& program, std::span<float> vector, std::uint32_t number,
+Status Mesh::reduce(const schedule::Program& program, std::span<float> vector, std::uint32_t number,
                     std::chrono::milliseconds silence) {
   PACELINE_ASSERT(std::ssize(vector) == program.floats && program.rank == place_.rank,
                   "a program of " + std::to_string(program.floats) + " floats for another vector or rank");

@@ -25,9 +25,9 @@
 #include <string>
 #include <vector>
 
+#include "common/schedule/program.h"
 #include "common/status.h"
 #include "worker/mesh/peer_socket.h"
-#include "worker/mesh/program.h"
 #include "worker/mesh/stop_flag.h"
 
 namespace paceline::mesh {
@@ -38,6 +38,9 @@ struct Place {
   std::vector<std::string> endpoints;  // of every rank, "10.0.0.3:40123"
   std::uint64_t token = 0;             // of the run: who does not say it is a stranger
 };
+
+// Of each rank, by the host of its endpoint, numbered as they come.
+std::vector<std::uint32_t> machines_of(const Place& place);
 
 class Mesh {
  public:
@@ -54,7 +57,7 @@ class Mesh {
   // then on: kUnavailable ranks have closed their connections: all that have by then, since the first that is seen
   // to may have gone because of another; kInvalidArgument one is at another reduction or has another plan;
   // kDeadlineExceeded silence, naming whose; kAborted stopped.
-  Status reduce(const Program& program, std::span<float> vector, std::uint32_t number,
+  Status reduce(const schedule::Program& program, std::span<float> vector, std::uint32_t number,
                 std::chrono::milliseconds silence);
 
   // What it has sent so far, as bytes of floats alone.

@@ -93,7 +93,7 @@ class Rank {
           schedule::Algorithm::kDirect, schedule::Algorithm::kTree}) {
       const auto plan = schedule::make_plan({algorithm, options_.ranks, floats, {}});
       if (!plan.is_ok()) fail(plan.status().message());
-      auto program = std::make_shared<const mesh::Program>(*plan, rank_);
+      auto program = std::make_shared<const schedule::Program>(*plan, rank_);
       all.push_back({schedule::name_of(algorithm), true, [this, program, vector] {
                        const Status reduced = mesh_->reduce(*program, vector, number_++, kWithin);
                        if (!reduced.is_ok()) fail(reduced.message());
@@ -136,7 +136,7 @@ class Rank {
   void sum(std::span<float> vector) {
     const auto plan =
         schedule::make_plan({schedule::Algorithm::kTree, options_.ranks, std::ssize(vector), {}});
-    const Status reduced = mesh_->reduce(mesh::Program(*plan, rank_), vector, number_++, kWithin);
+    const Status reduced = mesh_->reduce(schedule::Program(*plan, rank_), vector, number_++, kWithin);
     if (!reduced.is_ok()) fail(reduced.message());
   }
 
