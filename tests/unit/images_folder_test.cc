@@ -347,7 +347,7 @@ TEST_CASE("a_renderer_gives_its_memory_back") {
   std::vector<float> again(first.size());
   const Normalization plain = normalization_of(DataSection());
   REQUIRE(renderer.render(file, info, placement, 16, plain, first).is_ok());
-  CHECK(renderer.bytes() > 300 * 300);
+  CHECK(renderer.bytes() > 8 * 300 * 4);  // a few decoded rows at least
   renderer.release();
   CHECK(renderer.bytes() == 0);
   REQUIRE(renderer.render(file, info, placement, 16, plain, again).is_ok());

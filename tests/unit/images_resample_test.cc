@@ -20,16 +20,25 @@ Picture some_picture(int width, int height) {
   return picture;
 }
 
+// A few rows at a time.
 Picture resized(const Picture& in, const Axis& columns, const Axis& rows,
-                const pixels::Loops& with = pixels::best()) {
+                const pixels::Loops& with = pixels::best(), int at_a_time = 5) {
   Picture part;
   part.reset(columns.end - columns.begin, rows.end - rows.begin);
   for (int y = 0; y < part.height; ++y) {
     std::memcpy(part.row(y), in.row(rows.begin + y) + columns.begin * 4, part.row_bytes());
   }
-  Picture between;
+  Resampler resampler;
+  resampler.begin(columns, rows, with);
   Picture out;
-  resample(part, columns, rows, between, out, with);
+  out.reset(columns.count(), rows.count());
+  int done = 0;
+  for (int y = 0; y < part.height; y += at_a_time) {
+    const Picture& made = resampler.take({part.row(y), part.stride, std::min(at_a_time, part.height - y)});
+    REQUIRE(done + made.height <= out.height);
+    for (int i = 0; i < made.height; ++i) std::memcpy(out.row(done++), made.row(i), out.row_bytes());
+  }
+  CHECK(done == out.height);
   return out;
 }
 
@@ -71,6 +80,19 @@ TEST_CASE("the_loops_of_every_instruction_set_resize_as_the_plain_ones_to_the_bi
     for (const pixels::Loops* loops : pixels::available()) {
       INFO(loops->name);
       CHECK(equal(resized(in, columns, rows, *loops), expected));
+    }
+  }
+}
+
+TEST_CASE("how_many_rows_come_at_a_time_changes_nothing") {
+  for (const Sizes& sizes : kSizes) {
+    INFO(sizes.from.width << "x" << sizes.from.height << " to " << sizes.to.width << "x" << sizes.to.height);
+    const Picture in = some_picture(sizes.from.width, sizes.from.height);
+    const Axis columns = Axis::make(sizes.from.width, sizes.to.width, 0, sizes.to.width);
+    const Axis rows = Axis::make(sizes.from.height, sizes.to.height, 0, sizes.to.height);
+    const Picture at_once = resized(in, columns, rows, pixels::best(), in.height);
+    for (const int at_a_time : {1, 2, 8}) {
+      CHECK(equal(resized(in, columns, rows, pixels::best(), at_a_time), at_once));
     }
   }
 }

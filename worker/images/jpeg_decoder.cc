@@ -65,7 +65,8 @@ struct JpegDecoder::State {
 
   enum class Outcome { kDone, kOtherSize, kFailed };
   Outcome begin(std::span<const std::uint8_t> file, const PictureInfo& info, int shrink);
-  Outcome read(const PictureRect& part, DecodeMode mode, Picture& picture);
+  Outcome read(const PictureRect& part, DecodeMode mode, Picture& picture, int rows_at_a_time,
+               const OnRows& on_rows);
   bool is_cmyk() const { return jpeg.out_color_space == JCS_CMYK; }
 };
 
@@ -112,7 +113,8 @@ JpegDecoder::State::Outcome JpegDecoder::State::begin(std::span<const std::uint8
 }
 
 JpegDecoder::State::Outcome JpegDecoder::State::read(const PictureRect& part, DecodeMode mode,
-                                                     Picture& picture) {
+                                                     Picture& picture, int rows_at_a_time,
+                                                     const OnRows& on_rows) {
   if (setjmp(on_error) != 0) return Outcome::kFailed;
   JDIMENSION left = 0;  // of the columns that are decoded
   const auto width = static_cast<JDIMENSION>(part.width);
@@ -126,11 +128,12 @@ JpegDecoder::State::Outcome JpegDecoder::State::read(const PictureRect& part, De
   }
   const auto top = static_cast<JDIMENSION>(part.y);
   const JDIMENSION bottom = top + static_cast<JDIMENSION>(part.height);
+  const int held = std::min(rows_at_a_time, part.height);
   const bool is_straight = !is_cmyk();
   if (is_straight) {
-    picture.reset(part.width, part.height, static_cast<int>(jpeg.output_width), static_cast<int>(x - left));
+    picture.reset(part.width, held, static_cast<int>(jpeg.output_width), static_cast<int>(x - left));
   } else {
-    picture.reset(part.width, part.height);
+    picture.reset(part.width, held);
   }
   row.resize(std::size_t{jpeg.output_width} * Picture::kBytesPerPixel);
   if (mode == DecodeMode::kFused && top > 0) jpeg_skip_scanlines(&jpeg, top);
@@ -139,16 +142,23 @@ JpegDecoder::State::Outcome JpegDecoder::State::read(const PictureRect& part, De
     const JDIMENSION line = jpeg.output_scanline;
     const bool is_inside = line >= top && line < bottom;
     const int y = is_inside ? static_cast<int>(line - top) : 0;
-    JSAMPROW target = is_straight && is_inside ? picture.whole_row(y) : row.data();
+    const int place = y % held;
+    JSAMPROW target = is_straight && is_inside ? picture.whole_row(place) : row.data();
     jpeg_read_scanlines(&jpeg, &target, 1);
-    if (is_straight || !is_inside) continue;
-    rgb_of_cmyk(row.data() + std::size_t{x - left} * Picture::kBytesPerPixel, part.width, picture.row(y));
+    if (!is_inside) continue;
+    if (!is_straight) {
+      rgb_of_cmyk(row.data() + std::size_t{x - left} * Picture::kBytesPerPixel, part.width,
+                  picture.row(place));
+    }
+    const bool is_full = place + 1 == held || y + 1 == part.height;
+    if (is_full && on_rows != nullptr) on_rows({picture.row(0), picture.stride, place + 1});
   }
   return Outcome::kDone;
 }
 
 Status JpegDecoder::decode(std::span<const std::uint8_t> file, const PictureInfo& info,
-                           const PictureRect& part, DecodeMode mode, int shrink, Picture& picture) {
+                           const PictureRect& part, DecodeMode mode, int shrink, Picture& picture,
+                           int rows_at_a_time, const OnRows& on_rows) {
   State& state = *state_;
   State::Outcome outcome = state.begin(file, info, shrink);
   if (outcome == State::Outcome::kDone) {
@@ -158,7 +168,7 @@ Status JpegDecoder::decode(std::span<const std::uint8_t> file, const PictureInfo
     PACELINE_ASSERT(fits(part.x, part.width, state.jpeg.output_width) &&
                         fits(part.y, part.height, state.jpeg.output_height),
                     "a part outside of the picture");
-    outcome = state.read(part, mode, picture);
+    outcome = state.read(part, mode, picture, rows_at_a_time, on_rows);
   }
   jpeg_abort_decompress(&state.jpeg);  // rows below the part are not read
   if (outcome == State::Outcome::kFailed) return data_loss(std::string("broken JPEG: ") + state.message);

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 
@@ -33,13 +34,27 @@ class JpegDecoder {
   // than kScansMax scans, or would need more than 16 bytes a pixel at once.
   static constexpr int kScansMax = 100;  // of a progressive one; each goes over all pixels, and usual are 10
   Status decode(std::span<const std::uint8_t> file, const PictureInfo& info, const PictureRect& part,
-                DecodeMode mode, int shrink, Picture& picture);
+                DecodeMode mode, int shrink, Picture& picture) {
+    return decode(file, info, part, mode, shrink, picture, part.height, nullptr);
+  }
+
+  // As decode(), a few rows after another: `band` holds no more than those, and `on_rows` is called with them, top
+  // down. Where it fails it may have been called for rows that were right.
+  using OnRows = std::function<void(const pixels::RowsIn& rows)>;
+  Status decode_in_bands(std::span<const std::uint8_t> file, const PictureInfo& info, const PictureRect& part,
+                         DecodeMode mode, int shrink, Picture& band, const OnRows& on_rows) {
+    return decode(file, info, part, mode, shrink, band, kBandRows, on_rows);
+  }
 
   // Of memory that is kept, but for libjpeg's few kilobytes; and giving that back.
   std::size_t bytes() const;
   void release();
 
  private:
+  static constexpr int kBandRows = 8;  // 16 KB of a picture of 500 columns
+  Status decode(std::span<const std::uint8_t> file, const PictureInfo& info, const PictureRect& part,
+                DecodeMode mode, int shrink, Picture& picture, int rows_at_a_time, const OnRows& on_rows);
+
   struct State;
   std::unique_ptr<State> state_;
 };

@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "worker/images/pixel_loops.h"
+
 namespace paceline {
 
 struct PictureSize {
@@ -26,7 +28,6 @@ struct PictureRect {
 // keeps its memory. Its rows may lie among wider ones, so that a decoder's need not be copied.
 struct Picture {
   static constexpr std::size_t kBytesPerPixel = 4;
-  static constexpr std::size_t kReadBeyond = 32;  // bytes behind the last row that may be read, not used
 
   int width = 0;
   int height = 0;
@@ -42,12 +43,13 @@ struct Picture {
     height = new_height;
     stride = static_cast<std::size_t>(row_width) * kBytesPerPixel;
     before = static_cast<std::size_t>(left) * kBytesPerPixel;
-    bytes.resize(stride * static_cast<std::size_t>(height) + kReadBeyond);
+    bytes.resize(stride * static_cast<std::size_t>(height) + pixels::kReadBeyond);
   }
   std::uint8_t* row(int y) { return bytes.data() + before + static_cast<std::size_t>(y) * stride; }
   const std::uint8_t* row(int y) const {
     return bytes.data() + before + static_cast<std::size_t>(y) * stride;
   }
+  pixels::RowsIn rows() const { return {row(0), stride, height}; }
   // The beginning of the wider row.
   std::uint8_t* whole_row(int y) { return bytes.data() + static_cast<std::size_t>(y) * stride; }
 };

@@ -24,7 +24,9 @@ struct Taps {
   int inputs;
 };
 
-// Rows of pixels, `stride` bytes from one to the next. 32 bytes behind the last may be read.
+inline constexpr std::size_t kReadBeyond = 32;  // bytes behind the last row that may be read, not used
+
+// Rows of pixels, `stride` bytes from one to the next.
 struct RowsIn {
   const std::uint8_t* first;
   std::size_t stride;

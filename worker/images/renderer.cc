@@ -52,10 +52,11 @@ Direction direction_of(int at, int length, int shrink, int resized, int corner, 
 
 }  // namespace
 
-// `decoded`: part_ or turned_.
+// Gives all rows of `shown` to `on_rows`, as they are shown.
 Status Renderer::decode(std::span<const std::uint8_t> file, const PictureInfo& info, const PictureRect& shown,
-                        int shrink, const Picture*& decoded) {
+                        int shrink, const JpegDecoder::OnRows& on_rows) {
   const PictureRect stored = stored_part(shown, info.orientation, info.stored);
+  const DecodeMode mode = decode_ == DecodeKind::kWhole ? DecodeMode::kWhole : DecodeMode::kFused;
   if (info.kind == PictureKind::kPng) {
     PACELINE_RETURN_IF_ERROR(decode_png(file, info, whole_));
     part_.reset(stored.width, stored.height);
@@ -64,27 +65,29 @@ Status Renderer::decode(std::span<const std::uint8_t> file, const PictureInfo& i
           whole_.row(stored.y + y) + static_cast<std::size_t>(stored.x) * Picture::kBytesPerPixel;
       std::memcpy(part_.row(y), from, part_.row_bytes());
     }
+  } else if (info.orientation == 1) {
+    return jpeg_.decode_in_bands(file, info, stored, mode, shrink, part_, on_rows);
   } else {
-    const DecodeMode mode = decode_ == DecodeKind::kWhole ? DecodeMode::kWhole : DecodeMode::kFused;
     PACELINE_RETURN_IF_ERROR(jpeg_.decode(file, info, stored, mode, shrink, part_));
   }
-  decoded = &part_;
-  if (info.orientation == 1) return Status::ok();
-  orient(part_, info.orientation, turned_);
-  decoded = &turned_;
+  if (info.orientation == 1) {
+    on_rows(part_.rows());
+  } else {
+    orient(part_, info.orientation, turned_);
+    on_rows(turned_.rows());
+  }
   return Status::ok();
 }
 
 std::size_t Renderer::bytes() const {
-  std::size_t sum = jpeg_.bytes();
-  for (const Picture* picture : {&whole_, &part_, &turned_, &between_, &resized_}) {
-    sum += picture->bytes.capacity();
-  }
+  std::size_t sum = jpeg_.bytes() + resampler_.bytes();
+  for (const Picture* picture : {&whole_, &part_, &turned_}) sum += picture->bytes.capacity();
   return sum;
 }
 
 void Renderer::release() {
-  for (Picture* picture : {&whole_, &part_, &turned_, &between_, &resized_}) *picture = Picture();
+  for (Picture* picture : {&whole_, &part_, &turned_}) *picture = Picture();
+  resampler_.release();
   jpeg_.release();
 }
 
@@ -111,23 +114,28 @@ Status Renderer::render(std::span<const std::uint8_t> file, const PictureInfo& i
       direction_of(part.y, part.height, shrink, placement.resized.height, placement.top, down);
   const PictureRect needed{columns.first + columns.axis.begin, rows.first + rows.axis.begin,
                            columns.axis.end - columns.axis.begin, rows.axis.end - rows.axis.begin};
-  const Picture* decoded = nullptr;
-  PACELINE_RETURN_IF_ERROR(decode(file, info, needed, shrink, decoded));
-  const auto was_decoded = Timer::now();
-  resample(*decoded, columns.axis, rows.axis, between_, resized_);
-  const auto was_resized = Timer::now();
-
   const int first = placement.is_flipped ? side - across.first - across.count : across.first;
+  float* red = out.data() + static_cast<std::size_t>(down.first) * static_cast<std::size_t>(side) + first;
   const pixels::Loops& loops = pixels::best();
-  for (int y = 0; y < down.count; ++y) {
-    float* const red =
-        out.data() + static_cast<std::size_t>(down.first + y) * static_cast<std::size_t>(side) + first;
-    loops.normalize(resized_.row(y), across.count, normalization.mean.data(), normalization.scale.data(),
-                    placement.is_flipped, {red, red + plane, red + 2 * plane});
-  }
-  times_.decode += was_decoded - begun;
-  times_.resize += was_resized - was_decoded;
-  times_.normalize += Timer::now() - was_resized;
+  resampler_.begin(columns.axis, rows.axis, loops);
+  auto since = begun;
+  const auto spent = [&since](std::chrono::nanoseconds& on) {
+    const auto now = Timer::now();
+    on += now - since;
+    since = now;
+  };
+  const auto on_rows = [&](const pixels::RowsIn& decoded) {
+    spent(times_.decode);
+    const Picture& made = resampler_.take(decoded);
+    spent(times_.resize);
+    for (int y = 0; y < made.height; ++y, red += side) {
+      loops.normalize(made.row(y), across.count, normalization.mean.data(), normalization.scale.data(),
+                      placement.is_flipped, {red, red + plane, red + 2 * plane});
+    }
+    spent(times_.normalize);
+  };
+  PACELINE_RETURN_IF_ERROR(decode(file, info, needed, shrink, on_rows));
+  spent(times_.decode);
   return Status::ok();
 }
 

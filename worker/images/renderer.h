@@ -14,6 +14,7 @@
 #include "worker/images/picture.h"
 #include "worker/images/picture_info.h"
 #include "worker/images/placement.h"
+#include "worker/images/resample.h"
 
 namespace paceline {
 
@@ -43,15 +44,14 @@ class Renderer {
 
  private:
   Status decode(std::span<const std::uint8_t> file, const PictureInfo& info, const PictureRect& shown,
-                int shrink, const Picture*& decoded);
+                int shrink, const JpegDecoder::OnRows& on_rows);
 
   DecodeKind decode_;
   JpegDecoder jpeg_;
   Picture whole_;  // a PNG is decoded whole
-  Picture part_;
+  Picture part_;   // or a few rows of it
   Picture turned_;
-  Picture between_;
-  Picture resized_;
+  Resampler resampler_;
   RenderTimes times_;
 };
 

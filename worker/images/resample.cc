@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <numeric>
 #include <span>
 #include <string>
@@ -86,23 +87,48 @@ pixels::Taps taps_of(const Axis& axis) {
   return {axis.starts.data(), axis.weights.data(), axis.taps, axis.count(), axis.end - axis.begin};
 }
 
-pixels::RowsIn rows_of(const Picture& picture) { return {picture.row(0), picture.stride, picture.height}; }
+// The inputs that an output reads, those of no weight included.
+int inputs_of(const Axis& axis, int output) {
+  return std::min(axis.starts[static_cast<std::size_t>(output)] + axis.taps, axis.end - axis.begin);
+}
 
 }  // namespace
 
-void resample(const Picture& in, const Axis& columns, const Axis& rows, Picture& between, Picture& out,
-              const pixels::Loops& with) {
-  PACELINE_ASSERT(in.width == columns.end - columns.begin && in.height == rows.end - rows.begin,
-                  std::to_string(in.width) + " x " + std::to_string(in.height));
-  const bool as_wide = columns.is_copy();
-  if (!as_wide) {
-    between.reset(columns.count(), in.height);
-    with.columns(rows_of(in), taps_of(columns), {between.row(0), between.stride});
+void Resampler::begin(const Axis& columns, const Axis& rows, const pixels::Loops& with) {
+  columns_ = &columns;
+  rows_ = &rows;
+  loops_ = &with;
+  narrowed_.reset(columns.count(), rows.end - rows.begin);
+  taken_ = 0;
+  next_ = 0;
+}
+
+const Picture& Resampler::take(const pixels::RowsIn& inputs) {
+  PACELINE_ASSERT(taken_ + inputs.count <= narrowed_.height, std::to_string(taken_) + " + " +
+                                                                 std::to_string(inputs.count) + " rows of " +
+                                                                 std::to_string(narrowed_.height));
+  if (columns_->is_copy()) {
+    for (int y = 0; y < inputs.count; ++y) {
+      std::memcpy(narrowed_.row(taken_ + y), inputs.first + static_cast<std::size_t>(y) * inputs.stride,
+                  narrowed_.row_bytes());
+    }
+  } else {
+    loops_->columns(inputs, taps_of(*columns_), {narrowed_.row(taken_), narrowed_.stride});
   }
-  const Picture& narrowed = as_wide ? in : between;
-  out.reset(columns.count(), rows.count());
-  const pixels::Taps by = taps_of(rows);
-  for (int y = 0; y < out.height; ++y) with.row(rows_of(narrowed), by, y, out.row_bytes(), out.row(y));
+  taken_ += inputs.count;
+  const int first = next_;
+  while (next_ < rows_->count() && inputs_of(*rows_, next_) <= taken_) ++next_;
+  made_.reset(columns_->count(), next_ - first);
+  const pixels::RowsIn narrowed{narrowed_.row(0), narrowed_.stride, narrowed_.height};
+  for (int y = first; y < next_; ++y) {
+    loops_->row(narrowed, taps_of(*rows_), y, made_.row_bytes(), made_.row(y - first));
+  }
+  return made_;
+}
+
+void Resampler::release() {
+  narrowed_ = Picture();
+  made_ = Picture();
 }
 
 }  // namespace paceline

@@ -6,6 +6,7 @@
 // weights of inputs 0, 1, 2 (centres .5, 1.5, 2.5) are .75, .75, .25, divided by their sum.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -34,10 +35,30 @@ struct Axis {
   bool is_copy() const;
 };
 
-// Writes columns.count() x rows.count() pixels into `out`. `in`: the inputs [columns.begin, columns.end) x
-// [rows.begin, rows.end). `between` is memory for the first direction. All three are different pictures. The bits
-// are the same with all loops.
-void resample(const Picture& in, const Axis& columns, const Axis& rows, Picture& between, Picture& out,
-              const pixels::Loops& with = pixels::best());
+// Resizes a picture whose rows come a few at a time, as a decoder makes them: what is worked on is still in the
+// processor's nearest memory then, which for pictures of some hundred pixels a side halves the time. How the rows
+// are cut changes nothing. Keeps its memory from picture to picture. Thread: one.
+class Resampler {
+ public:
+  // A picture with the inputs [columns.begin, columns.end) x [rows.begin, rows.end). The axes outlive its rows.
+  // The bits are the same with all loops.
+  void begin(const Axis& columns, const Axis& rows, const pixels::Loops& with = pixels::best());
+
+  // Takes the next rows of the inputs, topmost first, each with pixels::kReadBeyond bytes behind it that may be
+  // read. Returns those rows of the output for which it had waited, perhaps none; valid until the next call.
+  const Picture& take(const pixels::RowsIn& inputs);
+
+  std::size_t bytes() const { return narrowed_.bytes.capacity() + made_.bytes.capacity(); }
+  void release();
+
+ private:
+  const Axis* columns_ = nullptr;
+  const Axis* rows_ = nullptr;
+  const pixels::Loops* loops_ = nullptr;
+  Picture narrowed_;  // the inputs after the first direction
+  int taken_ = 0;     // rows of it that are there
+  int next_ = 0;      // row of the output
+  Picture made_;
+};
 
 }  // namespace paceline
