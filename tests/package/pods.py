@@ -15,7 +15,8 @@ import time
 import yaml
 
 MANIFEST = pathlib.Path(__file__).resolve().parent.parent.parent / "examples/kubernetes/jobset.yaml"
-
+# For what hangs; a machine may be busy.
+PATIENCE_S = 1200
 
 # A root of its own: the programs of this machine, the volumes of the pod, and nothing that is written to stays.
 POD = """
@@ -50,11 +51,11 @@ def pod(folder, name, index, container, programs):
 
 
 def await_log(run):
-    """Until a node has begun, which then looks for its server."""
-    deadline = time.monotonic() + 120
+    """Until a node has begun, which then looks for its server; its data are made before that."""
+    deadline = time.monotonic() + PATIENCE_S
     while not list(run.glob("worker-*.log")):
         if time.monotonic() > deadline:
-            raise SystemExit(f"no log in {run} within 120 s")
+            raise SystemExit(f"no log in {run} within {PATIENCE_S} s")
         time.sleep(0.1)
 
 
@@ -74,17 +75,22 @@ def main():
         hosts = folder / "hosts"
         hosts.write_text("127.0.0.1 localhost\n", encoding="utf-8")
         running = {}
-        for job in sorted(job_set["spec"]["replicatedJobs"], key=lambda job: job["name"]):  # nodes, then the server
-            container, = job["template"]["spec"]["template"]["spec"]["containers"]
-            if job["name"] == "server":
-                for name in running:
-                    await_log(folder / name / "run/paceline")
-                with open(hosts, "a", encoding="utf-8") as file:  # the service has it now
-                    file.write("127.0.0.1 paceline-server-0-0.paceline\n")
-            for index in range(job["template"]["spec"]["completions"]):
-                name = f"paceline-{job['name']}-0-{index}"
-                running[name] = pod(folder, name, index, container, programs)
-        ended = {name: process.wait(300) for name, process in running.items()}
+        try:
+            for job in sorted(job_set["spec"]["replicatedJobs"], key=lambda job: job["name"]):  # nodes, then the server
+                container, = job["template"]["spec"]["template"]["spec"]["containers"]
+                if job["name"] == "server":
+                    for name in running:
+                        await_log(folder / name / "run/paceline")
+                    with open(hosts, "a", encoding="utf-8") as file:  # the service has it now
+                        file.write("127.0.0.1 paceline-server-0-0.paceline\n")
+                for index in range(job["template"]["spec"]["completions"]):
+                    name = f"paceline-{job['name']}-0-{index}"
+                    running[name] = pod(folder, name, index, container, programs)
+            ended = {name: process.wait(PATIENCE_S) for name, process in running.items()}
+        finally:
+            for process in running.values():
+                process.kill()
+                process.wait()
         status = (folder / "paceline-server-0-0/run/paceline/summary.json").read_text(encoding="utf-8") if not any(ended.values()) else ""
     print(ended)
     print("the run ended well" if '"status": "ok"' in status else "the run did not end well")
