@@ -3,6 +3,8 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <string>
+#include <vector>
 
 #include "common/config/daemon_options.h"
 #include "common/config/load.h"
@@ -145,6 +147,21 @@ TEST_CASE("balanced_batches_are_for_daemons_and_simulated_training_alike") {
   const DaemonOptions options{
       .config_path = path_of("balanced.yaml"), .overrides = {"run.out=/tmp/run"}, .index = 0};
   CHECK(load_daemon_config(DaemonRole::kServer, options).is_ok());
+}
+
+TEST_CASE("a_caffe_net_is_for_one_worker_and_for_four_that_average") {
+  const auto loaded = [](const std::string& name) {
+    const std::vector<std::string> overrides = {"train.caffe_solver=" +
+                                                path_of("caffe/" + name + "_solver.prototxt")};
+    return load_config(path_of("caffe/" + name + ".yaml"), overrides).value();
+  };
+  const RunConfig one = loaded("quick");
+  CHECK((one.train.total_iterations == 9000 && one.train.batch_size == 50 && one.train.optimizer.lr == 0.02));
+  const RunConfig four = loaded("quick_averaged");
+  CHECK((four.train.total_iterations == 40'000 && four.train.batch_size == 16));
+  CHECK((four.train.has_inner_optimizer && four.train.inner_optimizer.lr == 0.015));
+  CHECK(four.train.optimizer.lr == 1.0);
+  CHECK(four.train.layers == one.train.layers);
 }
 
 }  // namespace
