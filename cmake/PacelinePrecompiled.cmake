@@ -42,4 +42,6 @@ function(paceline_compiled_as options)
 endfunction()
 
 paceline_precompiled_owner(product)
-paceline_precompiled_owner(cold $<$<CONFIG:Release>:-O1>)
+if(CMAKE_BUILD_TYPE STREQUAL "Release")  # elsewhere what is cold has the options of all
+  paceline_precompiled_owner(cold -O1)
+endif()
