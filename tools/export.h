@@ -1,4 +1,4 @@
-// `paceline export RUN --format caffemodel --out FILE`: the final model of a run in another program's format.
+// `paceline export RUN --format safetensors | onnx | caffemodel --out FILE`: the final model of a run in another program's format.
 #pragma once
 
 #include <iosfwd>
@@ -12,7 +12,7 @@ namespace paceline {
 
 struct ExportOptions {
   std::string what = {};    // a run directory, or its model.bin
-  std::string format = {};  // caffemodel
+  std::string format = {};  // safetensors, onnx or caffemodel
   std::string out = {};     // the file that is written
 };
 

@@ -320,14 +320,14 @@ void add_train(Schema& schema) {
       {.effect =
            "On the CPU, onednn: fast kernels; reference: plain loops, the truth the others are tested by.",
        .trade_off = "reference is very much slower; for tests."}));
-  keys.push_back(
-      row(PACELINE_FIELD(train.init_from), path_or_null(), Scope::kOneDaemon,
-          {.effect =
-               "A model file, as runs leave model.bin, or a *.caffemodel, whose tensors the parameters begin "
-               "with: those of the same name and shape. The rest, and all where it is null, is drawn from "
-               "run.seed.",
-           .trade_off = "Only node 0 reads it, at the start of a run and not at a resume; its log says which "
-                        "tensors fitted."}));
+  keys.push_back(row(
+      PACELINE_FIELD(train.init_from), path_or_null(), Scope::kOneDaemon,
+      {.effect =
+           "A model file, as runs leave model.bin, a *.safetensors, or a *.caffemodel, whose tensors the "
+           "parameters begin with: those of the same name and shape. The rest, and all where it is null, is "
+           "drawn from run.seed.",
+       .trade_off = "Only node 0 reads it, at the start of a run and not at a resume; its log says which "
+                    "tensors fitted."}));
   std::vector<Key> optimizer;
   add_optimizer(optimizer);
   keys.insert(keys.end(), optimizer.begin(), optimizer.end());

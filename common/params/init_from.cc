@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "common/params/model_file.h"
+#include "common/params/safetensors.h"
 
 namespace paceline {
 namespace {
@@ -32,8 +33,14 @@ std::string list(const std::vector<std::string>& names) {
 
 Result<TensorsTaken> take_parameters(const std::filesystem::path& path, const Layout& layout,
                                      std::span<float> parameters) {
-  PACELINE_ASSIGN_OR_RETURN(const ModelFile file, read_model_file(path));
-  return take_parameters(file, path, layout, parameters);
+  if (!is_safetensors(path)) {
+    PACELINE_ASSIGN_OR_RETURN(const ModelFile file, read_model_file(path));
+    return take_parameters(file, path, layout, parameters);
+  }
+  PACELINE_ASSIGN_OR_RETURN(const Safetensors file, read_safetensors(path));
+  PACELINE_ASSIGN_OR_RETURN(TensorsTaken tensors, take_parameters(file.model, path, layout, parameters));
+  tensors.unused.insert(tensors.unused.end(), file.left_out.begin(), file.left_out.end());
+  return tensors;
 }
 
 Result<TensorsTaken> take_parameters(const ModelFile& file, const std::filesystem::path& path,

@@ -62,7 +62,10 @@ typedef enum paceline_code {
 typedef enum paceline_role {
   PACELINE_WEIGHT = 0, /* what inputs are multiplied by */
   PACELINE_BIAS = 1,   /* what is added to each channel or unit */
-  PACELINE_NORM = 2    /* scale and shift of a normalisation */
+  PACELINE_NORM = 2,   /* scale and shift of a normalisation */
+  /* State that no gradient trains, as running means. A round writes what it has come to in the gradient's place, and
+   * the run's goes lr_factor (at most 1) of the way there. */
+  PACELINE_BUFFER = 3
 } paceline_role;
 
 /* What becomes of an earlier run's files of this node in run.out. */

@@ -5,6 +5,7 @@ paceline.Network      the built-in network, for a loop that has no model of its 
 paceline.data         a run's pictures as mini-batches, for any loop
 paceline.torch        a PyTorch loop, by five lines; imports torch
 paceline.jax          a JAX loop; imports jax
+paceline.launch       starts a run's servers and a program for each node on this machine
 paceline.spark        a DataFrame of Spark, trained with on its executors; imports pyspark and pyarrow
 """
 

@@ -16,7 +16,7 @@ OK, FINISHED, TIMED_OUT = 0, 100, 101
 CODES = {1: "INVALID_ARGUMENT", 2: "FAILED_PRECONDITION", 3: "NOT_FOUND", 4: "UNAVAILABLE", 5: "DEADLINE_EXCEEDED",
          6: "RESOURCE_EXHAUSTED", 7: "ABORTED", 8: "INTERNAL", FINISHED: "FINISHED", TIMED_OUT: "TIMED_OUT"}
 ABORTED = 7
-ROLES = {"weight": 0, "bias": 1, "norm": 2}
+ROLES = {"weight": 0, "bias": 1, "norm": 2, "buffer": 3}
 EXISTING = {"refuse": 0, "replace": 1, "continue": 2}
 
 

@@ -10,13 +10,12 @@
 The servers take the step (train.optimizer). step() is called outside of jit. What it returns lies in memory of JAX's own.
 """
 
-import os
 from typing import Any, Callable, Optional, Sequence, Tuple
 
 import jax
 import numpy as np
 
-from paceline.worker import RunOver, Worker
+from paceline.worker import RunOver, Worker, check_world, node_of
 
 __all__ = ["Attached", "attach"]
 
@@ -29,11 +28,7 @@ def attach(params: Any, config: str, node: Optional[int] = None, *,
     evaluate(params) returns (mean loss, correct, samples) on test data; it is called on a thread of the library's.
     Errors: paceline.Error; ValueError for a leaf that is not float32, by its path.
     """
-    if node is None:
-        if "RANK" not in os.environ:
-            raise ValueError("node: got none, expected node=…, or RANK in the environment")
-        node = int(os.environ["RANK"])
-    return Attached(params, config, node, evaluate, overrides, existing)
+    return Attached(params, config, node_of(node), evaluate, overrides, existing)
 
 
 class Attached:
@@ -46,6 +41,7 @@ class Attached:
         self.worker = Worker(config, node, overrides=overrides, existing=existing)
         self.out = self.worker.value("run.out")  # the run's folder; on the servers' machines
         try:
+            check_world(self.worker)
             for name, (_, leaf) in zip(self._names, leaves):
                 if np.dtype(leaf.dtype) != np.float32:
                     raise ValueError(f"parameter {name}: got {leaf.dtype}, expected float32")

@@ -19,7 +19,7 @@ import numpy as np
 
 from paceline import _library
 from paceline._library import library
-from paceline.worker import Error, check
+from paceline.worker import Error, array_of, check
 
 
 class Network:
@@ -93,14 +93,14 @@ class Network:
         return self._handle
 
     def _checked(self, parameters: np.ndarray) -> np.ndarray:
-        parameters = np.ascontiguousarray(parameters, np.float32)
+        parameters = array_of(parameters, np.float32)
         if parameters.size != self.floats:
             raise ValueError(f"parameters: got {parameters.size} floats, expected {self.floats}")
         return parameters
 
     def _mini_batch(self, samples, labels):
-        x = np.ascontiguousarray(samples, np.float32).reshape(len(samples), -1)
-        y = np.ascontiguousarray(labels, np.int64)
+        x = array_of(samples, np.float32).reshape(len(samples), -1)
+        y = array_of(labels, np.int64)
         size = int(np.prod(self.input))
         if y.shape != (len(x),) or x.shape[1] != size:
             raise ValueError(f"mini-batch: got {x.shape[0]} rows of {x.shape[1]} numbers and {y.size} labels, expected as many labels, "

@@ -13,6 +13,7 @@ paceline.torch and paceline.jax are made of it.
 import atexit
 import ctypes
 import os
+import re
 import traceback
 import weakref
 from typing import Callable, Iterator, NamedTuple, Optional, Sequence, Tuple
@@ -62,6 +63,35 @@ def check(code: int) -> None:
         raise Error(_library.CODES.get(code, str(code)), library.paceline_error().decode(errors="replace"))
 
 
+def array_of(values, dtype=None) -> np.ndarray:
+    """As an array over the same memory where that can be, of anything that NumPy or DLPack can: a tensor on the CPU, a JAX
+    array. Errors: those of NumPy and of who exports; a tensor that wants a gradient is to be detached."""
+    if not isinstance(values, np.ndarray) and hasattr(values, "__dlpack__"):
+        values = np.from_dlpack(values)
+    return np.ascontiguousarray(values, dtype=dtype)
+
+
+def node_of(node: Optional[int]) -> int:
+    """The node's number: as given, else RANK of the environment, as torchrun and paceline.launch set it."""
+    if node is not None:
+        return node
+    if "RANK" not in os.environ:
+        raise ValueError("node: got none, expected node=…, or RANK in the environment (torchrun sets it)")
+    return int(os.environ["RANK"])
+
+
+def check_world(worker: "Worker") -> None:
+    """That there are as many nodes as the environment says (WORLD_SIZE), where it does."""
+    nodes, world = worker.value("cluster.nodes"), os.environ.get("WORLD_SIZE")
+    if world is not None and int(world) != most(nodes):
+        raise ValueError(f"cluster.nodes: got {nodes}, expected {world}, the WORLD_SIZE of the environment")
+
+
+def most(nodes: str) -> int:
+    """Of cluster.nodes: "4" and "{min: 2, max: 4}" are 4."""
+    return int(re.findall(r"\d+", nodes)[-1])
+
+
 def version() -> str:
     """Of the library."""
     return library.paceline_version().decode()
@@ -100,7 +130,8 @@ class Worker:
 
     def add_tensor(self, name: str, shape: Sequence[int], *, role: str = "weight", trainable: bool = True,
                    lr_factor: float = 1.0, decay_factor: float = 1.0) -> int:
-        """Appends a tensor to the layout, which is the same on all nodes; returns where it begins, in floats."""
+        """Appends a tensor to the layout, which is the same on all nodes; returns where it begins, in floats. role "buffer":
+        what a round writes in the gradient's place is its new value; the run's goes `lr_factor` of the way there."""
         if role not in _library.ROLES:
             raise ValueError(f"tensor '{name}': role: got {role!r}, expected one of {', '.join(_library.ROLES)}")
         sizes = (ctypes.c_int64 * len(shape))(*shape)
@@ -121,11 +152,11 @@ class Worker:
     def start(self, initial: np.ndarray, evaluate: Optional[Evaluate] = None) -> None:
         """Joins the run, on threads of the library's; what goes wrong, begin() raises.
 
-        initial: float32 (floats,); the run begins with those of node 0. evaluate(parameters) measures parameters on test
-        data and returns (mean loss, correct, samples). It is called on a thread of the library's, also while this one
+        initial: float32 (floats,), of NumPy or of what has DLPack; the run begins with those of node 0. evaluate(parameters)
+        measures parameters on test data and returns (mean loss, correct, samples). It is called on a thread of the library's, also while this one
         computes; what it raises is printed, and the run goes on without that measure.
         """
-        initial = np.ascontiguousarray(initial, dtype=np.float32)
+        initial = array_of(initial, np.float32)
         if evaluate is not None:
             self._callback = _library.Evaluate(_called_from_c(evaluate))
             check(library.paceline_on_evaluate(self._open(), self._callback, None))

@@ -47,7 +47,8 @@ endif()
 set(not_sanitized BadInput CardsOfRuns Colours Dashboard DtsspExperiment FileSizeLimits Live LivePage LongRun Overload
   PageBundle Plots ReportFormats ReportPage ResumeByScript RunScripts Scripts Slurm SlurmScript Sweeps)
 # Nor can Python, which has no sanitizer, load a library that has one.
-list(APPEND not_sanitized JaxLoop PythonData PythonLoop Spark SparkAttempts SparkBatches TorchData TorchLoop TorchvisionPixels)
+list(APPEND not_sanitized JaxLoop Onnx PythonData PythonLoop Safetensors Spark SparkAttempts SparkBatches StateDicts TorchData
+  TorchLaunch TorchLoop TorchvisionPixels)
 # The thread sanitizer sees the daemons' threads in these.
 set(thread_sanitized Stops WholeRuns)
 set(check_tier ${CMAKE_CURRENT_SOURCE_DIR}/process/check_tier.txt)

@@ -94,9 +94,11 @@ Result<TensorRole> role_of(paceline_role role) {
       return TensorRole::kBias;
     case PACELINE_NORM:
       return TensorRole::kNorm;
+    case PACELINE_BUFFER:
+      return TensorRole::kBuffer;
   }
   return invalid_argument("no such role: got " + std::to_string(static_cast<int>(role)) +
-                          ", expected 0 to 2");
+                          ", expected 0 to 3");
 }
 
 }  // namespace

@@ -24,12 +24,13 @@ from typing import Any, Callable, Dict, List, Mapping, NamedTuple, Optional, Seq
 
 from pyspark import RDD, cloudpickle
 
+from paceline._programs import programs_in
 from paceline.model import read_model
 from paceline.spark import rdd
 from paceline.spark.ledger import Ledger
 from paceline.spark.network import Network
 from paceline.spark.resources import busy, check_session, check_slots
-from paceline.spark.server import Server, Setup, programs_in
+from paceline.spark.server import Server, Setup
 from paceline.spark.shares import found, shares_of
 from paceline.spark.task import RETURNED, Orders, SparkWorker, task_of
 from paceline.worker import Error

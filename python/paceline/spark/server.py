@@ -1,41 +1,25 @@
 """The run's server, a process beside the driver, for as long as the training lasts."""
 
-import ctypes
 import json
 import os
 import pathlib
 import re
 import shutil
-import signal
 import socket
 import subprocess
 import sys
 import tempfile
 import threading
-from typing import Mapping, Optional, Sequence, Union
+from typing import Mapping, Sequence, Union
 
-from paceline import _library
+from paceline._programs import EXISTING, start
 from paceline.worker import Error
 
-_PR_SET_PDEATHSIG = 1
 # How long a server that was asked to end may take for its last version.
 _STOP_S = 20.0
 _LINES_KEPT = 20
 # Executors are launched, and read their rows, before they join.
 _START_TIMEOUT_DEFAULT, _START_TIMEOUT = "1m", "10m"
-
-
-def programs_in(folder: Optional[str]) -> pathlib.Path:
-    """Where paceline and paceline-server are: `folder`, else ../bin of the library, else on the PATH. Errors: ValueError."""
-    places = [folder] if folder else [pathlib.Path(_library.library._name).resolve().parent.parent / "bin"]
-    on_path = shutil.which("paceline-server")
-    if not folder and on_path:
-        places.append(pathlib.Path(on_path).parent)
-    for place in map(pathlib.Path, places):
-        if (place / "paceline-server").exists() and (place / "paceline").exists():
-            return place
-    raise ValueError(f"programs: no paceline-server and paceline in {' or '.join(map(str, places))}, expected them there, on the "
-                     "PATH, or programs=FOLDER")
 
 
 def yaml_of(value) -> str:
@@ -115,21 +99,10 @@ class Server:
     """The process. It ends with close(), and with this process, however that ends."""
 
     def __init__(self, setup: Setup, existing: str):
-        modes = {"refuse": [], "replace": ["--force"], "continue": ["--resume-or-start"]}
-        if existing not in modes:
-            raise ValueError(f"existing: got {existing!r}, expected one of {', '.join(modes)}")
-        libc = ctypes.CDLL(None)  # not looked up between fork and exec
-        parent = os.getpid()
-
-        def end_with_parent():
-            libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-            if os.getppid() != parent:
-                os._exit(1)
-
-        # A session of its own: a Ctrl-C is the driver's, which ends it in order.
-        self._process = subprocess.Popen(
-            [setup.programs / "paceline-server", setup.source, *modes[existing], *setup.given, setup.bound],
-            stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True, preexec_fn=end_with_parent)
+        if existing not in EXISTING:
+            raise ValueError(f"existing: got {existing!r}, expected one of {', '.join(EXISTING)}")
+        self._process = start([setup.programs / "paceline-server", setup.source, *EXISTING[existing], *setup.given, setup.bound],
+                              stderr=subprocess.PIPE, text=True)
         self.pid = self._process.pid
         self.lines: "list[str]" = []  # the last it said
         self._reader = threading.Thread(target=self._read, daemon=True, name="paceline-server")

@@ -1,5 +1,5 @@
 """Training loops that are not ours, through libpaceline.so: in C (examples/c_loop), and in Python (python/) over numpy and
-PyTorch (foreign_loops.py). Where Python has no numpy or no torch, those cases are skipped, and say so."""
+JAX (foreign_loops.py; torch_test.py has PyTorch's). Where Python has no numpy or no jax, those cases are skipped, and say so."""
 
 import re
 import subprocess
@@ -184,75 +184,6 @@ class TorchData(ForeignTest):
         self.assertGreater(self.summary()["test_accuracy"], 0.2)  # of ten classes
 
 
-@needs("numpy", "torch")
-class TorchLoop(ForeignTest):
-    """paceline.torch."""
-
-    def run_equal(self, nodes, mode, overlap, optimizer):
-        self.configure_loop(f"optimizer: {optimizer}, batch_size: 8, total_iterations: {20 * nodes}", nodes=nodes)
-        server = self.server(0)
-        loops = [self.loop("equal", node, mode, overlap) for node in range(nodes)]
-        for loop in loops:
-            self.assert_ends(loop, 0)
-            self.assertIn("names: 0.weight 0.bias 2.weight 2.bias", loop.output())
-            self.assertLess(float(re.search("worst: (.*)", loop.output())[1]), 1e-5)
-        self.assert_ends(server, 0)
-
-    def test_one_node_is_plain_pytorch_with_momentum(self):
-        self.run_equal(1, "server", "overlap", "{kind: momentum, lr: 0.2, momentum: 0.9}")
-        self.assertGreater(self.summary()["bytes_pushed_early"], 0)
-
-    def test_four_nodes_are_plain_pytorch_with_four_times_the_mini_batch(self):
-        self.run_equal(4, "server", "whole", "{kind: momentum, lr: 0.2, momentum: 0.9}")
-
-    def test_two_nodes_with_optimizers_of_their_own_average_their_steps(self):
-        self.run_equal(2, "worker", "whole", "{kind: sgd, lr: 1}")
-
-    def test_local_steps_are_plain_loops_whose_parameters_are_averaged(self):
-        self.configure_loop("optimizer: {kind: sgd, lr: 1}, batch_size: 8, total_iterations: 8")
-        server, loops = self.server(0), [self.loop("local", node) for node in range(2)]
-        for loop in loops:
-            self.assert_ends(loop, 0)
-            self.assertLess(float(re.search("worst: (.*)", loop.output())[1]), 1e-5)
-        self.assert_ends(server, 0)
-
-    def test_parameters_that_are_trained_unusually_are_as_in_plain_pytorch(self):
-        self.configure_loop("optimizer: {kind: sgd, lr: 0.1}, batch_size: 8, total_iterations: 7", nodes=1)
-        server, loop = self.server(0), self.loop("unusual", 0)
-        self.assert_ends(loop, 0)
-        self.assertLess(float(re.search("worst: (.*)", loop.output())[1]), 1e-5)
-        self.assertEqual(server.end(), 1)  # it has left before the last iteration
-
-    def test_a_step_that_grad_scaler_skips_changes_nothing(self):
-        for fused, clock in (("fused", 6), ("plain", 5)):  # fused, step() runs all the same, and its clock closes
-            with self.subTest(fused):
-                self.run_dir = self.folder / fused
-                self.configure_loop("optimizer: {kind: sgd, lr: 0.2}, batch_size: 8, total_iterations: 50, on_nan: skip", nodes=1)
-                server, loop = self.server(0), self.loop("scaled", 0, fused)
-                self.assert_ends(loop, 0)
-                self.assertIn(f"clock: {clock}", loop.output())
-                self.assertLess(float(re.search("worst: (.*)", loop.output())[1]), 1e-5)
-                self.assertEqual(server.end(), 1)  # it has left before the last iteration
-
-    def test_what_cannot_be_exchanged_is_refused(self):
-        self.configure_loop("optimizer: {kind: sgd, lr: 0.1}, batch_size: 8, total_iterations: 50", nodes=1)
-        server, loop = self.server(0), self.loop("refused", 0)
-        self.assertEqual(loop.end(), 0)
-        said = loop.output()
-        for complaint in (r"double: parameter '0\.weight': got torch\.float64, expected torch\.float32",
-                          r"others: optimizer: steps a tensor \(16, 6\) that is no parameter of the model.*",
-                          r"world: cluster\.nodes: got 1, expected 3, the WORLD_SIZE of the environment",
-                          r"mode: mode: got 'both', expected .*",
-                          r"worker: sync\.combine: got each with mode='worker', expected mean: .*",
-                          r"local: train\.local_steps: got 5 with mode='worker', expected 1: .*",
-                          r"layers: train\.layers: .*, got 2 layers, expected none.*",
-                          r"twice: model: it is attached already, .*",
-                          r"closure: optimizer\.step\(\): got a closure, expected none.*",
-                          r"added: optimizer: steps 'a tensor that is not the model's'.*"):
-            self.assertRegex(said, complaint)
-        self.assertEqual(server.end(), 1)
-
-
 @needs("numpy", "jax")
 class JaxLoop(ForeignTest):
     """paceline.jax."""
@@ -264,6 +195,11 @@ class JaxLoop(ForeignTest):
             self.assert_ends(loop, 0)
             self.assertLess(float(re.search("worst: (.*)", loop.output())[1]), 1e-5)
         self.assert_ends(server, 0)
+
+    def test_the_example_learns(self):
+        launched = self.launch(*self.example("jax_regression"))
+        self.assertEqual(launched.end(), 0, launched.errors())
+        self.assertLess(float(launched.output().split()[-1]), 0.05)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,109 @@
+"""Starts a run on this machine: its servers, and a training program for each node.
+
+    python -m paceline.launch my.yaml [--existing replace] [--programs FOLDER] train.py [argument…]
+
+Each program gets RANK, LOCAL_RANK, WORLD_SIZE and LOCAL_WORLD_SIZE, as from torchrun, so attach() of paceline.torch and
+paceline.jax needs no node=. It reads the same my.yaml. On several machines
+torchrun starts the programs, and paceline-server is started beside them.
+
+Ctrl-C, or SIGTERM: all end in order, the servers keep the model. Twice: all are ended at once. A program that fails does not
+end the others. Exit status: 0 the run succeeded, and so did all programs; 1 not; 2 wrong usage or configuration.
+"""
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+from typing import Dict, List, Optional
+
+from paceline._programs import EXISTING, programs_in, start
+from paceline.worker import most
+
+
+def _arguments(given: Optional[List[str]]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="paceline.launch", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("config", help="the run's YAML")
+    parser.add_argument("--existing", choices=list(EXISTING), default="refuse",
+                        help="what becomes of an earlier run's files of the servers; attach(existing=…) says it of the nodes'")
+    parser.add_argument("--programs", metavar="FOLDER", help="where paceline and paceline-server are")
+    parser.add_argument("program", help="a Python program")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER)
+    return parser.parse_args(given)
+
+
+class _Refused(Exception):
+    """What is said before anything is started."""
+
+
+def _value(programs, config, key):
+    done = subprocess.run([programs / "paceline", "check-config", config, "--get", key], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise _Refused(done.stderr.strip() or f"paceline check-config: ended with status {done.returncode}")
+    return done.stdout.strip()
+
+
+class _Run:
+    """Its processes, by their names, until all have ended."""
+
+    def __init__(self):
+        self._running: Dict[str, subprocess.Popen] = {}
+        self._signals = 0
+        self.failed: List[str] = []
+
+    def start(self, name, command, **environment):
+        if self._signals > 0:
+            return
+        self._running[name] = start(command, env={**os.environ, **environment})
+        if self._signals > 0:  # meanwhile
+            self._end(name)
+
+    def stop(self, *_):
+        """A signal: once in order, then at once."""
+        self._signals += 1
+        for name in list(self._running):
+            self._end(name)
+
+    def _end(self, name):
+        order = signal.SIGTERM if name.startswith("server") else signal.SIGINT
+        self._running[name].send_signal(order if self._signals == 1 else signal.SIGKILL)
+
+    def wait(self):
+        for name, process in list(self._running.items()):
+            status = process.wait()
+            if status != 0:
+                self.failed.append(name)
+                how = f"status {status}" if status > 0 else signal.Signals(-status).name
+                print(f"paceline.launch: {name} has ended with {how}", file=sys.stderr, flush=True)
+
+
+def main(given: Optional[List[str]] = None) -> int:
+    """As the module says; returns the exit status."""
+    arguments = _arguments(given)
+    try:
+        programs = programs_in(arguments.programs)
+        nodes = most(_value(programs, arguments.config, "cluster.nodes"))
+        shards = int(_value(programs, arguments.config, "cluster.shards"))
+        if _value(programs, arguments.config, "cluster.replicas") != "1":
+            raise _Refused("cluster.replicas: two servers of each shard are for two machines, expected 1")
+        if not os.path.exists(arguments.program):
+            raise _Refused(f"{arguments.program}: no such program")
+    except (ValueError, _Refused) as error:
+        print(f"paceline.launch: {error}", file=sys.stderr)
+        return 2
+    run = _Run()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, run.stop)
+    for shard in range(shards):
+        run.start(f"server {shard}", [programs / "paceline-server", arguments.config, "--shard", str(shard),
+                                      *EXISTING[arguments.existing]])
+    for node in range(nodes):
+        run.start(f"node {node}", [sys.executable, arguments.program, *arguments.arguments], RANK=str(node), LOCAL_RANK=str(node),
+                  WORLD_SIZE=str(nodes), LOCAL_WORLD_SIZE=str(nodes))
+    run.wait()
+    return 1 if run.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

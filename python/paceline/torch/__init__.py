@@ -1,0 +1,48 @@
+"""A PyTorch loop as a Paceline worker:
+
+    import paceline.torch
+    with paceline.torch.attach(model, optimizer, "my.yaml", node=rank):
+        for x, y in loader:
+            loss = loss_of(model(x), y); optimizer.zero_grad(); loss.backward(); optimizer.step()
+
+Two ways:
+
+    mode="server"   gradients go to the servers, whose optimizer (train.optimizer) takes the step. optimizer.step() sends
+                    them, and returns with the parameters of the next round in the model. The optimizer's own update does
+                    not happen; of its groups, the ratios of the learning rates and of the weight decays count.
+    mode="worker"   the model's own optimizer takes the steps, and after `local_steps` of them what has changed goes to the
+                    servers, which average it (train.optimizer: {kind: sgd, lr: 1}), or take an
+                    outer step with it (DiLoCo's: momentum with nesterov).
+
+Parameters change in optimizer.step() alone, in place. When the run is over, the next step() raises paceline.RunOver, which
+attach() takes back: the lines behind the `with` follow.
+"""
+
+from typing import Callable, Optional, Sequence, Tuple
+
+import torch
+
+from paceline.torch.attached import Attached
+from paceline.worker import node_of
+
+__all__ = ["Attached", "attach"]
+
+
+def attach(model: torch.nn.Module, optimizer: torch.optim.Optimizer, config: str, node: Optional[int] = None, *,
+           mode: str = "server", local_steps: int = 1, overlap: bool = False, buffers: str = "mean",
+           evaluate: Optional[Callable[[torch.nn.Module], Tuple[float, int, int]]] = None,
+           overrides: Sequence[str] = (), existing: str = "refuse") -> "Attached":
+    """Makes the loop around `model` and `optimizer` node `node` of the run that `config`, a YAML file, describes.
+
+    Waits until all nodes have joined, and puts node 0's parameters into the model. node: from 0 on; None: RANK of the
+    environment, as torchrun and paceline.launch set it. overlap: gradients leave while backward computes the rest, so
+    nothing may change them any more: no accumulation over several backward(), no clipping, no GradScaler. buffers: those of
+    floats, as running means, are "mean", those of the run, averaged over the nodes in each round, or each node's "own".
+    evaluate(model) returns (mean loss, correct, samples) on test data; it is given a copy of the model, in eval mode, on a thread of its own. overrides,
+    existing: as paceline.Worker.
+    Errors: paceline.Error for what the run refuses; ValueError for a model that cannot be exchanged: what, where, expected.
+    """
+    if not hasattr(optimizer, "register_step_post_hook"):
+        raise ValueError(f"torch {torch.__version__}: has no step hooks, expected 2.0 or newer")
+    return Attached(model, optimizer, config, node_of(node), mode=mode, local_steps=local_steps, overlap=overlap,
+                    buffers=buffers, evaluate=evaluate, overrides=overrides, existing=existing)

@@ -1,0 +1,57 @@
+"""Gradients that leave in the shadow of backward()."""
+
+import torch
+
+
+class Ahead:
+    """Gradients that leave while backward computes the rest: from the layout's end on, as far as all are done."""
+
+    def __init__(self, attached, tensors):
+        self._attached, self._tensors = attached, tensors
+        self._place = {id(t): i for i, t in enumerate(tensors)}
+        self.begin()
+
+    def begin(self):
+        self._done = [not t.trained for t in self._tensors]
+        self._left = {}                  # by place: the gradient as it left, and its version
+        self._next = len(self._tensors)  # all from here on are final
+
+    def has_left(self, t):
+        place = self._place[id(t)]
+        return place in self._left or place >= self._next
+
+    def hook_of(self, t):
+        place = self._place[id(t)]
+
+        def leave(parameter):
+            worker = self._attached.worker
+            if worker.under_way is None:
+                return
+            if place in self._left:
+                raise ValueError(f"parameter '{t.name}': a second backward() before step(), expected one with overlap=True "
+                                 "(gradient accumulation needs overlap=False)")
+            attached = self._attached
+            with torch.no_grad():
+                t.write(attached._flat(worker.under_way.gradient)[t.offset:t.end], parameter.grad)
+            self._left[place] = (parameter.grad, parameter.grad._version)
+            self._done[place] = True
+            self._advance(attached, worker)
+        return leave
+
+    def _advance(self, attached, worker):
+        before = self._next
+        while self._next > 0 and self._done[self._next - 1]:
+            self._next -= 1
+            t = self._tensors[self._next]
+            if not t.trained:
+                with torch.no_grad():
+                    t.write(attached._flat(worker.under_way.gradient)[t.offset:t.end], None)
+        if self._next < before:
+            worker.final_from(self._tensors[self._next].offset)
+
+    def check(self):
+        for place, (gradient, version) in self._left.items():
+            t = self._tensors[place]
+            if t.parameter.grad is not gradient or gradient._version != version:
+                raise ValueError(f"parameter '{t.name}': its gradient has changed after it left, expected overlap=False for "
+                                 "clipping and the like")

@@ -1,0 +1,111 @@
+"""What of a model is exchanged: its tensors by name, in an order that all nodes have."""
+
+from typing import List, Optional
+
+import torch
+
+from paceline.worker import most
+
+_NORMS = (torch.nn.modules.batchnorm._NormBase, torch.nn.LayerNorm, torch.nn.GroupNorm)
+
+
+def clean(name: str) -> str:
+    """A parameter's name without what torch.compile puts into it."""
+    return ".".join(segment for segment in name.split(".") if segment != "_orig_mod")
+
+
+class Exchanged:
+    """A parameter, or a buffer, and its place in the flat vector."""
+
+    def __init__(self, name: str, module: torch.nn.Module, own_name: str, offset: int, trained: bool):
+        self.name, self.trained = name, trained
+        self.parameter: Optional[torch.nn.Parameter] = module._parameters.get(own_name)
+        self._module, self._own_name = module, own_name
+        self.offset, self.end = offset, offset + self.tensor().numel()
+
+    @property
+    def is_buffer(self) -> bool:
+        return self.parameter is None
+
+    def tensor(self) -> torch.Tensor:
+        """Of a buffer the one that the module has now: a forward pass may put another in its place."""
+        return self._module._buffers[self._own_name] if self.parameter is None else self.parameter
+
+    def write(self, place: torch.Tensor, gradient: Optional[torch.Tensor], scale: Optional[float] = None) -> None:
+        """What leaves for it, into its place: the gradient, without the loss scale; of a buffer what it is now."""
+        if self.is_buffer:
+            place.copy_(self.tensor().reshape(-1))
+        elif not self.trained or gradient is None:
+            place.zero_()
+        else:
+            dense = gradient.to_dense() if gradient.is_sparse else gradient
+            place.copy_(dense.reshape(-1))
+            if scale is not None:
+                place.div_(scale)
+
+
+class Model:
+    """The tensors of a model and, where a server takes the steps, the ratios of its optimizer's groups."""
+
+    def __init__(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer, server_side: bool, buffers: str):
+        self._model, self._server_side, self._with_buffers = model, server_side, buffers == "mean"
+        groups = optimizer.param_groups
+        self._group_of = {id(p): group for group in groups for p in group["params"]}
+        rates = [float(g.get("initial_lr", g.get("lr", 0))) for g in groups]  # initial_lr: a scheduler may begin at 0
+        self._rate = next((each for each in rates if each > 0), None)
+        if server_side and self._rate is None:
+            raise ValueError("optimizer: got no group with a learning rate above 0, expected one: the ratios of the groups' rates count")
+        self._rate_of = {id(group): each for group, each in zip(groups, rates)}
+        decays = [float(g.get("weight_decay", 0)) for g in groups]
+        self._decay = max(decays, default=0.0)
+        self.tensors: List[Exchanged] = []
+        self.device: Optional[torch.device] = None
+        self._where = ""
+
+    def describe(self, worker) -> None:
+        """Adds them to the worker's layout. Errors: ValueError, by the tensor."""
+        share = 1.0 if worker.value("sync.combine") == "mean" else 1.0 / most(worker.value("cluster.nodes"))
+        seen = set()
+        for module_name, module in self._model.named_modules():
+            for own_name, p in module.named_parameters(recurse=False):
+                if id(p) not in seen:  # tied: once
+                    self._add_parameter(worker, module, module_name, own_name, p)
+                seen.add(id(p))
+            for own_name, buffer in module.named_buffers(recurse=False):
+                kept = self._with_buffers and buffer.is_floating_point() and own_name not in module._non_persistent_buffers_set
+                if kept and id(buffer) not in seen and buffer.numel() > 0:
+                    name = self._named(module_name, own_name)
+                    offset = worker.add_tensor(name, buffer.shape, role="buffer", lr_factor=share)
+                    self.tensors.append(Exchanged(name, module, own_name, offset, False))
+                seen.add(id(buffer))
+        if self._group_of:
+            shape = tuple(next(iter(self._others())).shape)
+            raise ValueError(f"optimizer: steps a tensor {shape} that is no parameter of the model, expected the model's own")
+        if all(t.is_buffer for t in self.tensors):
+            raise ValueError("model: has no parameter, expected at least one")
+
+    def _others(self):
+        return [p for group in self._group_of.values() for p in group["params"] if id(p) in self._group_of]
+
+    @staticmethod
+    def _named(module_name, own_name):
+        return clean(f"{module_name}.{own_name}" if module_name else own_name)
+
+    def _add_parameter(self, worker, module, module_name, own_name, p):
+        name = self._named(module_name, own_name)
+        if p.dtype != torch.float32:
+            raise ValueError(f"parameter '{name}': got {p.dtype}, expected torch.float32")
+        if self.device is not None and p.device != self.device:
+            raise ValueError(f"parameter '{name}': got device {p.device}, expected {self.device}, where '{self._where}' is: "
+                             "a model on one device")
+        self.device, self._where = p.device, self._where or name
+        group = self._group_of.pop(id(p), None)
+        trained = p.requires_grad and group is not None
+        role = "norm" if isinstance(module, _NORMS) else "bias" if own_name == "bias" else "weight"
+        factors = {}
+        if trained and self._server_side:
+            factors["lr_factor"] = self._rate_of[id(group)] / self._rate
+            if self._decay > 0:
+                factors["decay_factor"] = float(group.get("weight_decay", 0)) / self._decay
+        offset = worker.add_tensor(name, p.shape, role=role, trainable=trained, **factors)
+        self.tensors.append(Exchanged(name, module, own_name, offset, trained))

@@ -1,0 +1,82 @@
+"""What formats_test.py asks of other programs' own packages, each in a process of its own:
+
+    formats.py WHAT [argument…]     WHAT: a function below; its last lines on standard output say what it has seen
+"""
+
+import collections
+import json
+import sys
+
+import numpy as np
+
+import paceline
+
+
+def read_safetensors(file, model):
+    """The package's two readers see the tensors of model.bin, to the bit."""
+    import safetensors
+    import safetensors.numpy
+    expected = paceline.read_model(model)
+    read = safetensors.numpy.load_file(file)
+    assert sorted(read) == sorted(expected), (sorted(read), sorted(expected))
+    for name, array in expected.items():
+        assert read[name].dtype == np.float32 and read[name].shape == array.shape, name
+        assert np.array_equal(read[name], array), name
+    with safetensors.safe_open(file, "np") as opened:
+        print("metadata:", json.dumps(opened.metadata(), sort_keys=True))
+
+
+def torch_network():
+    """That of TORCH in formats_test.py, with its names."""
+    import torch
+    torch.manual_seed(5)
+    return torch.nn.Sequential(collections.OrderedDict(
+        conv=torch.nn.Conv2d(3, 4, 5, stride=4), bn=torch.nn.BatchNorm2d(4), relu=torch.nn.ReLU(), flat=torch.nn.Flatten(),
+        fc=torch.nn.Linear(196, 10)))
+
+
+def write_state_dict(file):
+    """A state_dict of PyTorch's: batch norm's counter is an integer, a tensor is bfloat16, one is of no layer."""
+    import torch
+    import safetensors.torch
+    state = torch_network().state_dict()
+    state["fc.bias"] = state["fc.bias"].to(torch.bfloat16)
+    state["other"] = torch.ones(3)
+    safetensors.torch.save_file(state, file)
+
+
+def load_state_dict(file):
+    """The run's model is that of write_state_dict(), and a PyTorch model takes it."""
+    import torch
+    import safetensors.torch
+    model, begun = torch_network(), torch_network().state_dict()
+    begun["fc.bias"] = begun["fc.bias"].to(torch.bfloat16).float()
+    read = safetensors.torch.load_file(file)
+    print("matched:", model.load_state_dict(read))
+    print("alike:", all(torch.allclose(value, begun[name], rtol=0, atol=1e-20) for name, value in model.state_dict().items()))
+
+
+def run_onnx(file, model, layers, lack):
+    """onnxruntime's log-probabilities beside those of our own loop, and the initializers beside the layout."""
+    import onnx
+    import onnxruntime
+    read = onnx.load(file)
+    onnx.checker.check_model(read, full_check=True)
+    tensors = paceline.read_model(model)
+    initializers = {each.name: onnx.numpy_helper.to_array(each) for each in read.graph.initializer}
+    assert sorted(set(tensors) - set(initializers)) == json.loads(lack), sorted(set(tensors) - set(initializers))
+    network = paceline.Network(json.loads(layers), (3, 32, 32))
+    flat = network.flat(tensors)
+    random = np.random.default_rng(3)
+    x = random.normal(size=(6, 3, 32, 32)).astype(np.float32)
+    session = onnxruntime.InferenceSession(file)
+    logits = session.run(None, {session.get_inputs()[0].name: x})[0].astype(np.float64)
+    assert logits.shape == (6, 10), logits.shape
+    theirs = logits - np.log(np.exp(logits).sum(1, keepdims=True))
+    ours = np.array([[-network.evaluate(flat, x[i:i + 1], np.array([label]))[0] for label in range(10)] for i in range(6)])
+    print("spread:", np.abs(ours).max())
+    print("worst:", np.abs(theirs - ours).max())
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]](*sys.argv[2:])

@@ -1,0 +1,378 @@
+"""Training loops in PyTorch, each a process that torch_test.py starts, on numbers that are a function of step and node:
+
+    torch_loops.py LOOP CONFIG NODE [argument…]     LOOP: a function below
+
+What a loop finds wrong is an exception; its last lines on standard output say what it has seen.
+"""
+
+import os
+import sys
+
+import torch
+
+import paceline
+
+SAMPLES, STEPS = 8, 20
+
+
+def perceptron():
+    torch.manual_seed(7)
+    return torch.nn.Sequential(torch.nn.Linear(6, 256), torch.nn.Tanh(), torch.nn.Linear(256, 3))  # its beginning leaves last
+
+
+class Residual(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv, self.norm = torch.nn.Conv2d(4, 4, 3, padding=1, bias=False), torch.nn.BatchNorm2d(4)
+
+    def forward(self, x):
+        return torch.relu(x + self.norm(self.conv(x)))
+
+
+def resnet():
+    """Small, and normalising by its running statistics, which are not those that it begins with."""
+    torch.manual_seed(7)
+    model = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3, padding=1), torch.nn.BatchNorm2d(4), torch.nn.ReLU(), Residual(), Residual(),
+                                torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten(), torch.nn.Linear(4, 3))
+    for module in model.modules():
+        if isinstance(module, torch.nn.BatchNorm2d):
+            module.eval()
+            module.running_mean.uniform_(-0.5, 0.5)
+            module.running_var.uniform_(0.5, 1.5)
+    return model
+
+
+MADE = {"perceptron": (perceptron, (6,)), "resnet": (resnet, (3, 8, 8))}
+
+
+def batch(step, node, shape=(6,)):
+    generator = torch.Generator().manual_seed(1000 * step + node)
+    return torch.randn(SAMPLES, *shape, generator=generator), torch.randint(0, 3, (SAMPLES,), generator=generator)
+
+
+def plain_run(nodes, make_optimizer, made):
+    """The parameters before each step, and behind the last, of one process with the mini-batches of all nodes."""
+    make, shape = MADE[made]
+    model = make()
+    optimizer, seen = make_optimizer(model), []
+    for step in range(STEPS):
+        seen.append([p.detach().clone() for p in model.parameters()])
+        parts = [batch(step, node, shape) for node in range(nodes)]
+        x, y = torch.cat([x for x, _ in parts]), torch.cat([y for _, y in parts])
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+    return seen + [[p.detach().clone() for p in model.parameters()]]
+
+
+def distance(p, q):
+    return float((p.detach() - q.detach()).abs().max())
+
+
+def momentum(model):
+    return torch.optim.SGD(model.parameters(), lr=0.2, momentum=0.9)
+
+
+def plain_sgd(model):
+    return torch.optim.SGD(model.parameters(), lr=0.2)
+
+
+def measure_of(shape):
+    def measure(model):
+        assert not model.training
+        x, y = batch(STEPS, 0, shape)
+        said = model(x)
+        return torch.nn.functional.cross_entropy(said, y), (said.argmax(1) == y).sum(), len(y)
+    return measure
+
+
+def equal(config, node, made, mode, overlap, *overrides):
+    """Compares each step's parameters, and the model of the run's end, with plain PyTorch's."""
+    import paceline.torch
+    torch.set_num_threads(1)
+    (make, shape), node = MADE[made], int(node)
+    model = make()
+    if node:  # node 0's count
+        with torch.no_grad():
+            for p in model.parameters():
+                p.fill_(9.0)
+    make_optimizer = momentum if mode == "server" else plain_sgd
+    optimizer, worst, step = make_optimizer(model), 0.0, 0
+    with paceline.torch.attach(model, optimizer, config, node=node, mode=mode, overlap=overlap == "overlap",
+                               evaluate=measure_of(shape), overrides=overrides) as run:
+        expected = plain_run(int(run.worker.value("cluster.nodes")), make_optimizer, made)
+        while True:
+            if not run.over:  # behind the last step the model stays as it is
+                worst = max(worst, *(distance(p, q) for p, q in zip(model.parameters(), expected[step])))
+            x, y = batch(step, node, shape)
+            optimizer.zero_grad()
+            loss = torch.nn.functional.cross_entropy(model(x), y)
+            loss.backward()
+            run.report(loss)
+            optimizer.step()
+            step += 1
+    assert step == STEPS, step
+    names = [name for name, _ in model.named_parameters()]
+    print("names:", " ".join(names))
+    if node == 0:
+        final = paceline.read_model(os.path.join(run.out, "model.bin"))
+        worst = max(worst, *(distance(torch.from_numpy(final[n]), q) for n, q in zip(names, expected[STEPS])))
+    print("worst:", worst)
+
+
+def local(config, node):
+    """Three steps of Adam between two exchanges: as loops of plain PyTorch whose parameters are averaged."""
+    import paceline.torch
+    nodes, local_steps, rounds = 2, 3, 4
+    torch.set_num_threads(1)
+
+    def step_of(model, optimizer, step, node):
+        x, y = batch(step, node)
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+
+    def adam(model):
+        return torch.optim.Adam(model.parameters(), lr=0.01)
+    twins = [perceptron() for _ in range(nodes)]
+    optimizers, expected = [adam(twin) for twin in twins], []
+    for step in range(rounds * local_steps):
+        for at, (twin, optimizer) in enumerate(zip(twins, optimizers)):
+            step_of(twin, optimizer, step, at)
+        if step % local_steps == local_steps - 1:
+            with torch.no_grad():
+                for parameters in zip(*(twin.parameters() for twin in twins)):
+                    mean = torch.stack(parameters).mean(0)
+                    for p in parameters:
+                        p.copy_(mean)
+            expected.append([p.detach().clone() for p in twins[0].parameters()])
+    model, worst = perceptron(), 0.0
+    optimizer = adam(model)
+    with paceline.torch.attach(model, optimizer, config, node=int(node), mode="worker", local_steps=local_steps) as run:
+        for step in range(rounds * local_steps):
+            step_of(model, optimizer, step, int(node))
+            if step % local_steps == local_steps - 1 and not run.over:
+                worst = max(worst, *(distance(p, q) for p, q in zip(model.parameters(), expected[step // local_steps])))
+    assert run.over
+    print("worst:", worst)
+
+
+def buffers(config, node, mode):
+    """Running statistics of two nodes are averaged in each round, counters are each node's own, and so is what no state_dict has."""
+    import paceline.torch
+    torch.set_num_threads(1)
+
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            torch.manual_seed(3)
+            self.norm, self.last = torch.nn.BatchNorm1d(6), torch.nn.Linear(6, 3)
+            self.register_buffer("mask", torch.ones(3), persistent=False)
+
+        def forward(self, x):
+            return self.last(self.norm(x)) * self.mask
+    nodes, steps, seen = 2, 5, []
+    twins = [Model() for _ in range(nodes)]
+    expected = []
+    for step in range(steps):
+        for at, twin in enumerate(twins):
+            twin(batch(step, at)[0])
+        with torch.no_grad():
+            for name in ("running_mean", "running_var"):
+                mean = torch.stack([getattr(twin.norm, name) for twin in twins]).mean(0)
+                for twin in twins:
+                    getattr(twin.norm, name).copy_(mean)
+        expected.append([twins[0].norm.running_mean.clone(), twins[0].norm.running_var.clone()])
+    model = Model()
+    model.mask.fill_(1 + int(node))
+
+    def measure(copy):
+        assert torch.equal(copy.mask, model.mask)
+        seen.append([copy.norm.running_mean.clone(), copy.norm.running_var.clone()])
+        return 0.0, 0, 1
+    with paceline.torch.attach(model, optimizer := plain_sgd(model), config, node=int(node), mode=mode, evaluate=measure) as run:
+        for step in range(steps):
+            x, y = batch(step, int(node))
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(model(x), y).backward()
+            optimizer.step()
+            if not run.over:
+                seen.append([model.norm.running_mean.clone(), model.norm.running_var.clone()])
+    assert int(model.norm.num_batches_tracked) == steps and float(model.mask[0]) == 1 + int(node)
+    if int(node) == 0:
+        final = paceline.read_model(os.path.join(run.out, "model.bin"))
+        assert sorted(final) == ["last.bias", "last.weight", "norm.bias", "norm.running_mean", "norm.running_var", "norm.weight"]
+        seen.append([torch.from_numpy(final["norm.running_mean"]), torch.from_numpy(final["norm.running_var"])])
+    print("seen:", len(seen))
+    print("worst:", max(min(max(distance(p, q) for p, q in zip(one, other)) for other in expected) for one in seen),
+          max(distance(p, q) for one, other in zip(seen[-1:], expected[-1:]) for p, q in zip(one, other)))
+
+
+def unusual(config, node):
+    """Frozen, tied, unused and differently trained parameters, gradients of several passes: as plain PyTorch."""
+    import paceline.torch
+
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            torch.manual_seed(3)
+            self.inside, self.outside = torch.nn.Linear(4, 4, bias=False), torch.nn.Linear(4, 4)
+            self.outside.weight = self.inside.weight  # tied
+            self.frozen, self.unused = torch.nn.Linear(4, 4), torch.nn.Linear(2, 2)
+            self.frozen.requires_grad_(False)
+
+        def forward(self, x):
+            return self.outside(torch.tanh(self.frozen(self.inside(x))))
+
+    def optimizer_of(model):
+        return torch.optim.SGD([{"params": [model.inside.weight]}, {"params": [model.outside.bias], "lr": 0.05},
+                                {"params": [*model.frozen.parameters(), *model.unused.parameters()]}], lr=0.1)
+
+    def train(model, optimizer, steps):
+        for step in range(steps):
+            optimizer.zero_grad(set_to_none=step % 2 == 0)
+            for part in range(2):
+                x, _ = batch(step, part)
+                model(x[:, :4]).square().mean().backward()
+            optimizer.step()
+
+    torch.set_num_threads(1)
+    model, twin = Model(), Model()
+    train(twin, optimizer_of(twin), 6)
+    with paceline.torch.attach(model, optimizer := optimizer_of(model), config, node=int(node)):
+        train(model, optimizer, 6)
+    assert list(model.state_dict()) == list(twin.state_dict())
+    print("worst:", max(distance(p, q) for p, q in zip(model.parameters(), twin.parameters())))
+
+
+def surprising(config, node, overlap):
+    """A compiled model, whose unused parameters have zeros for None and whose hooks come late and in another order; a subclass's
+    step(), whose hooks fire twice; load_state_dict() in the middle, which makes other groups: as plain PyTorch."""
+    import paceline.torch
+    torch.set_num_threads(1)
+
+    class Twice(torch.optim.SGD):
+        def step(self, closure=None):
+            return super().step(closure)
+
+    class Branches(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            torch.manual_seed(3)
+            self.unused, self.first, self.last = torch.nn.Linear(6, 6), torch.nn.Linear(6, 6), torch.nn.Linear(6, 3)
+
+        def forward(self, x):
+            return self.last(torch.tanh(self.first(x)))
+
+    def train(model, optimizer):
+        for step in range(6):
+            x, y = batch(step, 0)
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(model(x), y).backward()
+            optimizer.step()
+            if step == 2:
+                model.load_state_dict(model.state_dict())
+                optimizer.load_state_dict(optimizer.state_dict())
+
+    def compiled():
+        return torch.compile(Branches(), backend="aot_eager")
+    optimizer = momentum(Branches())  # one of the base class: from now on a subclass's hooks fire twice
+    twin, model = compiled(), compiled()
+    train(twin, Twice(twin.parameters(), lr=0.2, momentum=0.9))
+    optimizer = Twice(model.parameters(), lr=0.2, momentum=0.9)
+    with paceline.torch.attach(model, optimizer, config, node=int(node), overlap=overlap == "overlap") as run:
+        assert [t[0] for t in run.worker.tensors][0] == "unused.weight", run.worker.tensors
+        train(model, optimizer)
+        print("clock:", run.worker.under_way.clock)
+        worst = max(distance(p, q) for p, q in zip(model.parameters(), twin.parameters()))
+        # A graph of before a step does not take the parameters of after it for those that it was made with.
+        x, y = batch(6, 0)
+        stale = torch.nn.functional.cross_entropy(model(x), y)
+        torch.nn.functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+        try:
+            stale.backward()
+            print("stale: taken")
+        except RuntimeError as error:
+            print("stale:", "modified by an inplace operation" in str(error))
+    print("worst:", worst)
+
+
+def dlpack(config, node):
+    """A loop over tensors that share the worker's memory."""
+    with paceline.Worker(config, int(node)) as worker:
+        worker.add_tensor("counts", (3,))
+        worker.start(torch.tensor([1.0, 2.0, 3.0]))
+        for round in worker:
+            gradient = torch.from_dlpack(round.gradient)
+            assert gradient.data_ptr() == round.gradient.ctypes.data
+            gradient.copy_(torch.tensor([0.0, 0.0, -1.0]))
+            worker.finish()
+        out = worker.value("run.out")
+    print("counts:", paceline.read_model(os.path.join(out, "model.bin"))["counts"].tolist())
+
+
+def scaled(config, node, fused):
+    """GradScaler, whose third step finds an inf: what is exchanged has no scale, and that step changes nothing."""
+    import paceline.torch
+
+    def train(model, optimizer, seen):
+        scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
+        for step in range(6):
+            x, y = batch(step, 0)
+            optimizer.zero_grad()
+            loss = torch.nn.functional.cross_entropy(model(x), y)
+            scaler.scale(loss * (float("inf") if step == 2 else 1)).backward()
+            scaler.step(optimizer)
+            scaler.update()
+            seen.append([p.detach().clone() for p in model.parameters()])
+
+    torch.set_num_threads(1)
+    expected, seen = [], []
+    train(twin := perceptron(), torch.optim.SGD(twin.parameters(), lr=0.2, fused=fused == "fused"), expected)
+    model = perceptron()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.2, fused=fused == "fused")
+    os.environ["RANK"], os.environ["WORLD_SIZE"] = node, "1"
+    with paceline.torch.attach(model, optimizer, config) as run:
+        train(model, optimizer, seen)
+        print("clock:", run.worker.under_way.clock)
+    print("worst:", max(distance(p, q) for one, other in zip(seen, expected) for p, q in zip(one, other)))
+
+
+def refused(config, node):
+    """What attach() and step() refuse, a line each."""
+    import paceline.torch
+    model = perceptron()
+    optimizer = plain_sgd(model)
+
+    def say(what, call):
+        try:
+            call()
+            print(what, "was taken")
+        except (ValueError, paceline.Error) as error:
+            print(f"{what}: {error}")
+
+    def attach(model, optimizer, **options):
+        return paceline.torch.attach(model, optimizer, config, node=int(node), **options)
+    say("double", lambda: attach((double := perceptron().double()), plain_sgd(double)))
+    say("others", lambda: attach(model, plain_sgd(perceptron())))
+    os.environ["WORLD_SIZE"] = "3"
+    say("world", lambda: attach(model, optimizer))
+    del os.environ["WORLD_SIZE"]
+    say("mode", lambda: attach(model, optimizer, mode="both"))
+    say("buffers", lambda: attach(model, optimizer, buffers="none"))
+    say("worker", lambda: attach(model, optimizer, mode="worker", overrides=["sync.policy=asp"]))
+    say("local", lambda: attach(model, optimizer, mode="worker", overrides=[
+        "train.local_steps=5", "train.inner_optimizer.kind=sgd", "train.inner_optimizer.lr=0.1"]))
+    say("layers", lambda: attach(model, optimizer, overrides=["train.model=layers", "train.layers=[{kind: flatten}, {kind: dense, out: 10}]"]))
+    say("parallel", lambda: attach(torch.nn.DataParallel(model), optimizer))
+    with attach(model, optimizer):
+        say("twice", lambda: attach(model, plain_sgd(model)))
+        say("closure", lambda: optimizer.step(lambda: None))
+        say("assigned", lambda: model.load_state_dict({n: t.clone() for n, t in model.state_dict().items()}, assign=True))
+        optimizer.add_param_group({"params": [torch.nn.Parameter(torch.zeros(3))]})
+        say("added", optimizer.step)
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]](*sys.argv[2:])

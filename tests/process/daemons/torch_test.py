@@ -1,0 +1,178 @@
+"""Training loops in PyTorch (torch_loops.py), through paceline.torch. Where Python has no torch, they are skipped, and say so."""
+
+import re
+import signal
+
+import harness
+from foreign import PYTHON, ForeignTest, needs
+
+
+@needs("numpy", "torch")
+class TorchLoop(ForeignTest):
+    """paceline.torch."""
+
+    LOOPS = "torch_loops.py"
+
+    def run_equal(self, nodes, mode, overlap, optimizer, made="perceptron"):
+        self.configure_loop(f"optimizer: {optimizer}, batch_size: 8, total_iterations: {20 * nodes}", nodes=nodes)
+        server = self.server(0)
+        loops = [self.loop("equal", node, made, mode, overlap) for node in range(nodes)]
+        for loop in loops:
+            self.assert_ends(loop, 0)
+            if made == "perceptron":
+                self.assertIn("names: 0.weight 0.bias 2.weight 2.bias", loop.output())
+            self.assertLess(float(re.search("worst: (.*)", loop.output())[1]), 1e-5)
+        self.assert_ends(server, 0)
+
+    def test_one_node_is_plain_pytorch_with_momentum(self):
+        self.run_equal(1, "server", "overlap", "{kind: momentum, lr: 0.2, momentum: 0.9}")
+        self.assertGreater(self.summary()["bytes_pushed_early"], 0)
+
+    def test_four_nodes_are_plain_pytorch_with_four_times_the_mini_batch(self):
+        self.run_equal(4, "server", "whole", "{kind: momentum, lr: 0.2, momentum: 0.9}")
+
+    def test_a_residual_network_with_batch_norm_is_plain_pytorch_on_one_node_and_on_four(self):
+        for nodes in (1, 4):
+            with self.subTest(nodes):
+                self.run_dir = self.folder / str(nodes)
+                self.run_equal(nodes, "server", "overlap", "{kind: momentum, lr: 0.05, momentum: 0.9}", "resnet")
+
+    def test_running_means_are_averaged_and_counters_are_not(self):
+        for mode in ("server", "worker"):
+            with self.subTest(mode):
+                self.run_dir = self.folder / mode
+                self.configure_loop("optimizer: {kind: sgd, lr: 1}, batch_size: 8, total_iterations: 10, eval_every_clocks: 2")
+                server, loops = self.server(0), [self.loop("buffers", node, mode) for node in range(2)]
+                for loop in loops:
+                    self.assert_ends(loop, 0)
+                    worst = re.search("worst: (.*) (.*)", loop.output())
+                    self.assertLess(max(float(worst[1]), float(worst[2]) if loop is loops[0] else 0.0), 1e-6)
+                self.assert_ends(server, 0)
+
+    def test_two_nodes_with_optimizers_of_their_own_average_their_steps(self):
+        self.run_equal(2, "worker", "whole", "{kind: sgd, lr: 1}")
+
+    def test_local_steps_are_plain_loops_whose_parameters_are_averaged(self):
+        self.configure_loop("optimizer: {kind: sgd, lr: 1}, batch_size: 8, total_iterations: 8")
+        server, loops = self.server(0), [self.loop("local", node) for node in range(2)]
+        for loop in loops:
+            self.assert_ends(loop, 0)
+            self.assertLess(float(re.search("worst: (.*)", loop.output())[1]), 1e-5)
+        self.assert_ends(server, 0)
+
+    def test_parameters_that_are_trained_unusually_are_as_in_plain_pytorch(self):
+        self.configure_loop("optimizer: {kind: sgd, lr: 0.1}, batch_size: 8, total_iterations: 7", nodes=1)
+        server, loop = self.server(0), self.loop("unusual", 0)
+        self.assert_ends(loop, 0)
+        self.assertLess(float(re.search("worst: (.*)", loop.output())[1]), 1e-5)
+        self.assertEqual(server.end(), 1)  # it has left before the last iteration
+
+    def test_what_pytorch_does_unexpectedly_changes_nothing(self):
+        for overlap in ("overlap", "whole"):
+            with self.subTest(overlap):
+                self.run_dir = self.folder / overlap
+                self.configure_loop("optimizer: {kind: momentum, lr: 0.2, momentum: 0.9}, batch_size: 8, total_iterations: 50", nodes=1)
+                server, loop = self.server(0), self.loop("surprising", 0, overlap)
+                self.assert_ends(loop, 0)
+                self.assertEqual(loop.output().splitlines()[:2], ["clock: 6", "stale: True"])
+                self.assertLess(float(re.search("worst: (.*)", loop.output())[1]), 1e-5)
+                self.assertEqual(server.end(), 1)  # it has left before the last iteration
+
+    def test_a_tensor_shares_the_worker_s_memory(self):
+        self.configure_loop("optimizer: {kind: sgd, lr: 1}, batch_size: 1, total_iterations: 4", nodes=1)
+        server, loop = self.server(0), self.loop("dlpack", 0)
+        self.assert_ends(loop, 0)
+        self.assertEqual(loop.output(), "counts: [1.0, 2.0, 7.0]")
+        self.assert_ends(server, 0)
+
+    def test_a_step_that_grad_scaler_skips_changes_nothing(self):
+        for fused, clock in (("fused", 6), ("plain", 5)):  # fused, step() runs all the same, and its clock closes
+            with self.subTest(fused):
+                self.run_dir = self.folder / fused
+                self.configure_loop("optimizer: {kind: sgd, lr: 0.2}, batch_size: 8, total_iterations: 50, on_nan: skip", nodes=1)
+                server, loop = self.server(0), self.loop("scaled", 0, fused)
+                self.assert_ends(loop, 0)
+                self.assertIn(f"clock: {clock}", loop.output())
+                self.assertLess(float(re.search("worst: (.*)", loop.output())[1]), 1e-5)
+                self.assertEqual(server.end(), 1)  # it has left before the last iteration
+
+    def test_what_cannot_be_exchanged_is_refused(self):
+        self.configure_loop("optimizer: {kind: sgd, lr: 0.1}, batch_size: 8, total_iterations: 50", nodes=1)
+        server, loop = self.server(0), self.loop("refused", 0)
+        self.assertEqual(loop.end(), 0)
+        said = loop.output()
+        for complaint in (r"double: parameter '0\.weight': got torch\.float64, expected torch\.float32",
+                          r"others: optimizer: steps a tensor \(256, 6\) that is no parameter of the model.*",
+                          r"world: cluster\.nodes: got 1, expected 3, the WORLD_SIZE of the environment",
+                          r"mode: mode: got 'both', expected .*",
+                          r"buffers: buffers: got 'none', expected .*",
+                          r"worker: sync\.combine: got each with mode='worker', expected mean: .*",
+                          r"local: train\.local_steps: got 5 with mode='worker', expected 1: .*",
+                          r"layers: train\.layers: .*, got 2 layers, expected none.*",
+                          r"twice: model: it is attached already, .*",
+                          r"parallel: model: got a DataParallel, expected the model itself \(model\.module\)",
+                          r"assigned: model: load_state_dict\(\) has replaced parameters \('0\.weight'\), expected .*",
+                          r"closure: optimizer\.step\(\): got a closure, expected none.*",
+                          r"added: optimizer: steps 'a tensor that is not the model's'.*"):
+            self.assertRegex(said, complaint)
+        self.assertEqual(server.end(), 1)
+
+
+@needs("numpy", "torch")
+class TorchLaunch(ForeignTest):
+    """paceline.torch.launch, and torchrun: who starts the programs says which node each is."""
+
+    def loop_until(self, condition):
+        """A program whose loop goes on while that is so."""
+        loop = self.folder / "loop.py"
+        loop.write_text("import numpy, paceline, sys\n"
+                        "from paceline.worker import node_of\n"
+                        "with paceline.Worker(sys.argv[1], node_of(None)) as worker:\n"
+                        "    worker.add_tensor('w', (1,)); worker.start(numpy.zeros(1, numpy.float32))\n"
+                        "    for round in worker:\n"
+                        f"        assert {condition}, 'it has had enough'\n"
+                        "        round.gradient[:] = 0; worker.finish()\n", encoding="utf-8")
+        return loop
+
+    def test_the_gpt_example_is_launched_and_learns(self):
+        program = self.example("torch_gpt")
+        launched = self.launch(*program, module="paceline.torch.launch")
+        self.assertEqual(launched.end(), 0, launched.errors())
+        self.assertTrue(launched.output().startswith("the "), launched.output())
+        self.assertGreater(self.summary()["test_accuracy"], 0.6)
+
+    def test_a_program_that_fails_is_named_and_the_run_goes_on(self):
+        self.configure_loop("optimizer: {kind: sgd, lr: 1}, batch_size: 1, total_iterations: 60")
+        loop = self.loop_until("worker.node == 0 or round.clock < 5")
+        launched = self.launch(loop, self.config)
+        self.assertEqual(launched.end(), 1)
+        self.assertIn("paceline.launch: node 1 has ended with status 1", launched.errors())
+        self.assertEqual(self.summary()["status"], "ok")
+
+    def test_a_signal_ends_all_in_order(self):
+        self.configure_loop("optimizer: {kind: sgd, lr: 1}, batch_size: 1, total_iterations: 1000000")
+        loop = self.loop_until("True")
+        launched = self.launch(loop, self.config)
+        self.wait_for_log("server.log", "node 1 joined")
+        launched.send(signal.SIGTERM)
+        self.assertEqual(launched.end(), 1)
+        self.assertEqual(self.summary()["status"], "stopped")
+
+    def test_what_cannot_be_launched_is_refused(self):
+        self.configure_loop("optimizer: {kind: sgd, lr: -1}, batch_size: 1, total_iterations: 60")
+        for arguments, complaint in ((("nothing.py",), r"paceline\.launch: .*train\.optimizer\.lr: .*, got .*, expected .*"),):
+            launched = self.launch(*arguments)
+            self.assert_ends(launched, 2, complaint)
+        self.configure_loop("optimizer: {kind: sgd, lr: 1}, batch_size: 1, total_iterations: 60")
+        self.assert_ends(self.launch("nothing.py"), 2, r"paceline\.launch: nothing\.py: no such program")
+
+    def test_torchrun_says_which_node_a_program_is(self):
+        program = self.example("torch_gpt", "train.total_iterations=8")
+        server = self.server(0, "train.total_iterations=8")
+        launched = self.start(PYTHON, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", 2, *program)
+        self.assertEqual((launched.end(), server.end()), (0, 0), launched.errors())
+        self.assertEqual(self.summary()["iterations"], 8)
+
+
+if __name__ == "__main__":
+    harness.main()
