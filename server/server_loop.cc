@@ -171,6 +171,7 @@ void ServerLoop::on_node(Peer from, wire::Message message, Ticks now) {
 
 // At another shard.
 void ServerLoop::on_authority(Result<wire::Message> message) {
+  if (end_.ended()) return;
   AuthorityLink::Heard what = link_.hears(std::move(message));
   if (what.refused && replication_) replication_->serving().on_refused(*what.refused);
   if (what.welcome && !generation_.resumes) {

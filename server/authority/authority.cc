@@ -46,45 +46,35 @@ Authority::Authority(const RunConfig& config, RunRecord record, Outbox& outbox, 
       gathering_since_(now),
       resumed_(std::move(resumed)),
       engine_(engine_of(config, resumed_)),
-      nodes_(config.cluster.nodes, NodeState::kAbsent),
-      comings_(config.cluster.nodes),
-      begins_(config.cluster.cluster().workers()),
-      shards_(config.cluster.shards),
+      members_(config, resumed_ ? &resumed_->engine.workers : nullptr),
       sequence_(resumed_ ? resumed_->decisions : 0),
       decided_(resumed_ ? resumed_->from.version : Version(0)),
-      granted_at_(config.cluster.cluster().workers()),
       told_(config.cluster.cluster().workers()),
-      iterations_(config.cluster.cluster().workers()),
       evaluation_(config.train.eval_every_clocks),
       checkpoints_(config, resumed_ ? resumed_->generation : 1,
                    resumed_ ? std::optional(resumed_->from) : std::nullopt, outbox, background, log,
                    [this](Ticks at) { on_checkpoint_over(at); }),
-      times_(config.cluster.cluster().workers()),
-      scores_(config.cluster.cluster().workers()) {
+      speeds_(config) {
   if (config_.run.trace) trace_.emplace(trace::decision_events(config_.run.trace_events));
-  if (config.run.straggler_warning) {
-    straggler_warnings_.emplace(config.cluster.cluster().workers(), *config.run.straggler_warning);
-  }
   const TrainSection& train = config_.train;
   before_ = {iterations_applied(), train.iterations_in(engine_.iterations_skipped()),
              train.iterations_in(engine_.iterations_dropped()),
              train.iterations_in(engine_.iterations_lost()), record_.lost_nodes()};
   revision_ = Revision(engine_.iterations_applied());
   if (resumed_) data_fingerprint_ = resumed_->data_fingerprint;
-  shards_[kAuthority.value].joined = true;
 }
 
 void Authority::node_joined(NodeId node, const Layout& layout, Ticks now, std::uint64_t incarnation,
                             std::uint64_t data) {
-  NodeState& state = nodes_[node.value];
+  NodeState& state = members_[node];
   if (state == NodeState::kJoined || state == NodeState::kComing) return;  // it said so twice
   const bool had_gone = state == NodeState::kGone;
-  comings_[node.value].incarnation = incarnation;
+  members_.process(node).incarnation = incarnation;
   if (layout_.size() == 0) layout_ = layout;
   data_fingerprint_ = data;
-  for (std::uint32_t k = 1; k < shards_.size(); ++k) say_admitted(node, ShardId(k));
+  for (std::uint32_t k = 1; k < config_.cluster.shards; ++k) say_admitted(node, ShardId(k));
   if (stage_ == Stage::kTraining) return admit_late(node, now);
-  if (had_gone && resumed_ && is_awaited(node)) record_.returned(node, engine_.version());
+  if (had_gone && resumed_ && members_.is_awaited(node)) record_.returned(node, engine_.version());
   state = NodeState::kJoined;
   log_.info("node " + to_string(node) + " joined, " + std::to_string(config_.cluster.threads_per_node) +
             " threads, " + std::to_string(layout.size()) + " parameters");
@@ -93,16 +83,13 @@ void Authority::node_joined(NodeId node, const Layout& layout, Ticks now, std::u
 
 // It is told who is in: what was said of them before it came has not reached it.
 void Authority::shard_joined(ShardId shard) {
-  shards_[shard.value].joined = true;
-  for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
-    const bool in = nodes_[i] == NodeState::kJoined || nodes_[i] == NodeState::kComing;
-    if (in) say_admitted(NodeId(i), shard);
-  }
+  members_.shard(shard).joined = true;
+  for (const NodeId node : members_.present()) say_admitted(node, shard);
   log_.info("shard " + to_string(shard) + " joined");
 }
 
 void Authority::join_refused(Peer peer, const std::string& why) {
-  if (stage_ == Stage::kGathering) refused_[peer] = why;
+  if (stage_ == Stage::kGathering) members_.refused(peer, why);
 }
 
 Status Authority::handle(Peer from, const wire::Message& message, Ticks now) {
@@ -116,7 +103,7 @@ Status Authority::handle(Peer from, const wire::Message& message, Ticks now) {
 Status Authority::on_node(NodeId from, const wire::Message& message, Ticks now) {
   if (std::holds_alternative<wire::NodeReady>(message.body)) return on_ready(from, now);
   const bool leaves = std::holds_alternative<wire::Leave>(message.body);
-  if (nodes_[from.value] == NodeState::kComing && !leaves) {
+  if (members_[from] == NodeState::kComing && !leaves) {
     return failed_precondition(std::string(wire::name_of(message.body)) + " from node " + to_string(from) +
                                ", which takes no part yet; expected its NodeReady");
   }
@@ -142,7 +129,7 @@ Status Authority::on(NodeId from, const wire::Peers& said, Ticks now) {
         "endpoints of node " + to_string(from) + ": got " + std::to_string(said.endpoints.size()) +
         ", expected one, and exchange.kind: allreduce, pipeline.stages or train.batch_norm_group");
   }
-  endpoints_.resize(nodes_.size());
+  endpoints_.resize(config_.cluster.nodes);
   endpoints_[from.value] = said.endpoints[0];
   if (std::count(endpoints_.begin(), endpoints_.end(), "") > 0) return Status::ok();
   const std::string wrong = wrongly_loopback_among(endpoints_);
@@ -150,8 +137,8 @@ Status Authority::on(NodeId from, const wire::Peers& said, Ticks now) {
     fail(failed_precondition(wrong), now);
     return Status::ok();
   }
-  for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
-    to_node(NodeId(i), wire::Peers{comings_[0].incarnation, endpoints_});
+  for (std::uint32_t i = 0; i < config_.cluster.nodes; ++i) {
+    to_node(NodeId(i), wire::Peers{members_.process(NodeId(0)).incarnation, endpoints_});
   }
   return Status::ok();
 }
@@ -162,9 +149,7 @@ Status Authority::on(NodeId from, const wire::StepReport& report, Ticks now) {
                             to_string(report.worker));
   }
   // Read first: the next grant may follow at once.
-  const Cluster cluster = config_.cluster.cluster();
-  const Ticks granted =
-      cluster.contains(report.worker) ? granted_at_[cluster.rank_of(report.worker).value] : now;
+  const Ticks granted = speeds_.granted_at(report.worker, now);
   const Metric trained = trained_;
   const std::int64_t skipped = engine_.iterations_skipped();
   if (!report.skipped) trained_ += report.metric;  // the version that it completes counts it
@@ -192,11 +177,7 @@ Status Authority::on(NodeId from, const wire::StepReport& report, Ticks now) {
     return Status::ok();
   }
   if (config_.train.on_nan == OnNan::kSkip && engine_.iterations_skipped() > skipped) say_skipped(report);
-  longest_iteration_ = std::max<std::chrono::nanoseconds>(longest_iteration_, now - granted);
-  iterations_[cluster.rank_of(report.worker).value].took(now - granted);
-  if (!report.skipped) {
-    scores_.took(cluster.rank_of(report.worker), report.compute, report.metric.samples);
-  }
+  speeds_.took(report, granted, now);
   return Status::ok();
 }
 
@@ -267,9 +248,7 @@ Status Authority::on(NodeId from, const wire::NodeReport& report) {
                                  to_string(engine_.clock_of(expected)) + ", expected it to be finished");
     }
   }
-  for (const wire::WorkerReport& worker : report.workers) {
-    times_[config_.cluster.cluster().rank_of(worker.worker).value] = times_of(worker.phases);
-  }
+  speeds_.reported(report);
   record_.add(report);
   log_.info("node " + to_string(from) + " is done");
   return Status::ok();
@@ -281,10 +260,10 @@ Status Authority::on_shard(ShardId from, const wire::Message& message, Ticks now
   if (const auto* arrived = std::get_if<wire::GradientArrived>(&body)) {
     on_arrival(from, *arrived, now);
   } else if (const auto* ready = std::get_if<wire::ShardReady>(&body)) {
-    const bool were_ready = shards_are_ready();
-    shards_[from.value].ready = true;
+    const bool were_ready = members_.shards_are_ready();
+    members_.shard(from).ready = true;
     state_here_ = ready->version;
-    if (resumed_ && !were_ready && shards_are_ready()) gathering_since_ = now;
+    if (resumed_ && !were_ready && members_.shards_are_ready()) gathering_since_ = now;
     // A shard that was restored may be ready before any node has come here.
     if (ready->layout_hash != (resumed_ ? resumed_->layout_hash : layout_.hash())) {
       fail(failed_precondition("shard " + to_string(from) +
@@ -297,14 +276,13 @@ Status Authority::on_shard(ShardId from, const wire::Message& message, Ticks now
   } else if (const auto* saved = std::get_if<wire::Saved>(&body)) {
     return checkpoints_.on(from, *saved, now);
   } else if (const auto* report = std::get_if<wire::ShardReport>(&body)) {
-    if (!shards_[from.value].reported) record_.add(*report);
-    shards_[from.value].reported = true;
+    if (!std::exchange(members_.shard(from).reported, true)) record_.add(*report);
   } else if (const auto* stuck = std::get_if<wire::NodeLost>(&body)) {
-    if (stuck->node.value >= nodes_.size()) {
+    if (!members_.is_known(stuck->node)) {
       return invalid_argument("shard " + to_string(from) + " has lost node " + to_string(stuck->node) +
-                              ": the run has nodes 0 to " + std::to_string(nodes_.size() - 1));
+                              ": the run has nodes 0 to " + std::to_string(config_.cluster.nodes - 1));
     }
-    if (!is_of_a_former_process(*stuck)) expel(stuck->node, unavailable(stuck->why), now);
+    if (!members_.is_of_a_former_process(*stuck)) expel(stuck->node, unavailable(stuck->why), now);
   } else if (const auto* asked = std::get_if<wire::StopRun>(&body)) {
     stop("shard " + to_string(from) + ": " + asked->reason, now);
   } else if (const auto* wanted = std::get_if<wire::HandOver>(&body)) {
@@ -326,14 +304,15 @@ void Authority::on_arrival(ShardId from, const wire::GradientArrived& arrived, T
   if (status.is_ok()) return;
   // Of a worker that has just been lost, or one that pushed what does not fit: no decision will ever take it.
   outbox_.send(Peer::of(from), {wire::DiscardGradient{arrived.worker, arrived.clock}, {}});
-  if (!engine_.is_live(arrived.worker) || is_of_a_former_process(arrived.worker, arrived.clock)) return;
+  if (!engine_.is_live(arrived.worker) || members_.is_of_a_former_process(arrived.worker, arrived.clock))
+    return;
   // Shards drop what they were sent twice, so this iteration can never be complete: its node cannot go on.
   expel(arrived.worker.node, Status(status).with_context("refused"), now);
 }
 
 // A node that cannot go on with this run, whether it knows that or not.
 void Authority::expel(NodeId node, const Status& why, Ticks now) {
-  const NodeState state = nodes_[node.value];
+  const NodeState state = members_[node];
   if (state != NodeState::kJoined && state != NodeState::kComing) return;
   to_node(node, wire::Error{why.code(), why.message(), /*fatal=*/true});
   lost(Peer::of(node), why.message(), now);
@@ -341,20 +320,12 @@ void Authority::expel(NodeId node, const Status& why, Ticks now) {
 
 void Authority::begin_if_gathered(Ticks now) {
   if (stage_ != Stage::kGathering) return;
-  if (!shards_are_ready()) return;
+  if (!members_.shards_are_ready()) return;
   if (resumed_) {
-    if (all_awaited_came() && may_go_on()) go_on(now);
+    if (members_.all_awaited_came() && may_go_on()) go_on(now);
     return;
   }
-  if (enough_have_joined()) begin_fresh(now);
-}
-
-std::uint32_t Authority::joined() const {
-  return static_cast<std::uint32_t>(std::count(nodes_.begin(), nodes_.end(), NodeState::kJoined));
-}
-
-bool Authority::enough_have_joined() const {
-  return joined() >= config_.cluster.nodes_at_start.value_or(config_.cluster.nodes);
+  if (members_.enough_have_joined()) begin_fresh(now);
 }
 
 // With whoever is there; those beyond cluster.nodes.min come late, all at once.
@@ -363,58 +334,17 @@ void Authority::begin_fresh(Ticks now) {
   const Cluster cluster = config_.cluster.cluster();
   for (std::uint32_t r = 0; r < cluster.workers(); ++r) {
     const WorkerId worker = cluster.worker_at(Rank(r));
-    if (nodes_[worker.node.value] != NodeState::kJoined) continue;
-    note_taking_part(worker.node);
+    if (members_[worker.node] != NodeState::kJoined) continue;
+    members_.process(worker.node).takes_part = true;
     const Status status = step(sync::Joined{worker}, now);
     PACELINE_ASSERT(status.is_ok(), status.message());
   }
 }
 
-// "node 2, shard 1 have not joined, node 0 has not sent shard 2 its initial parameters"
-std::string Authority::missing() const {
-  std::string absent;
-  int count = 0;
-  const auto name = [&](const std::string& who) { absent += (count++ == 0 ? "" : ", ") + who; };
-  if (config_.cluster.nodes_at_start && !resumed_) {
-    const std::uint32_t least = *config_.cluster.nodes_at_start;
-    const std::uint32_t more = least - std::min(least, joined());
-    if (more > 0) name(std::to_string(more) + (more == 1 ? " more node" : " more nodes"));
-    if (more > 1) ++count;
-  } else {
-    for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
-      if (nodes_[i] == NodeState::kAbsent) name("node " + std::to_string(i));
-    }
-  }
-  for (std::uint32_t k = 0; k < shards_.size(); ++k) {
-    if (!shards_[k].joined) name("shard " + std::to_string(k));
-  }
-  if (count > 0) return absent + (count == 1 ? " has" : " have") + " not joined";
-  for (std::uint32_t k = 0; k < shards_.size(); ++k) {
-    if (!shards_[k].ready) name("shard " + std::to_string(k));
-  }
-  return absent + (count == 1 ? " has" : " have") +
-         (resumed_ ? " not read the checkpoint" : " not got the initial parameters from node 0");
-}
-
-// "; refused: node 1: protocol version 99, expected 1", of those who are still missing; empty when nobody
-// was.
-std::string Authority::refusals() const {
-  constexpr std::size_t kNamed = 3;
-  std::string text;
-  std::size_t count = 0;
-  for (const auto& [peer, why] : refused_) {
-    const bool absent =
-        peer.is_node() ? nodes_[peer.number] == NodeState::kAbsent : !shards_[peer.number].joined;
-    if (absent && ++count <= kNamed) text += "; refused: " + why;
-  }
-  return text + (count > kNamed ? "; and " + std::to_string(count - kNamed) + " more" : "");
-}
-
 // However long that takes: node 0's lease is watched.
 bool Authority::warms_up() const {
-  const auto joined = [](const ShardState& shard) { return shard.joined; };
-  return config_.train.warm_start_steps > 0 && !resumed_ && enough_have_joined() &&
-         nodes_[0] == NodeState::kJoined && std::all_of(shards_.begin(), shards_.end(), joined);
+  return config_.train.warm_start_steps > 0 && !resumed_ && members_.enough_have_joined() &&
+         members_[NodeId(0)] == NodeState::kJoined && members_.shards_have_joined();
 }
 
 void Authority::tick(Ticks now) {
@@ -426,7 +356,7 @@ void Authority::tick(Ticks now) {
     std::string text = std::to_string(seconds);
     text.erase(text.find_last_not_of('0') + 1);
     if (text.back() == '.') text.pop_back();
-    fail(deadline_exceeded(missing() + " within " + text + " s" + refusals()), now);
+    fail(deadline_exceeded(members_.missing() + " within " + text + " s" + members_.refusals()), now);
     return;
   }
   if (stage_ == Stage::kTraining) {
@@ -439,7 +369,7 @@ void Authority::tick(Ticks now) {
     PACELINE_ASSERT(status.is_ok(), status.message());
     iteration_rate_.read(iterations_applied(), now);
     sample_rate_.read(trained_.samples, now);
-    look_for_stragglers(now);
+    for (const std::string& line : speeds_.look_for_stragglers(now)) log_.warn(line);
     expel_who_is_not_welcomed(now);
     advance_hand_over(now);
   }

@@ -37,14 +37,17 @@
 #include "common/sync/engine.h"
 #include "common/timing/phase_times.h"
 #include "common/timing/recent_rate.h"
-#include "common/timing/straggler_scores.h"
 #include "common/trace/decision_log.h"
 #include "common/traffic.h"
 #include "common/wire/messages.h"
+#include "server/authority/authority_waits.h"
 #include "server/authority/checkpoints.h"
 #include "server/authority/evaluation.h"
 #include "server/authority/final_model.h"
+#include "server/authority/run_members.h"
 #include "server/authority/run_record.h"
+#include "server/authority/run_stage.h"
+#include "server/authority/worker_speeds.h"
 #include "server/background.h"
 #include "server/last_seen.h"
 #include "server/peer.h"
@@ -144,23 +147,16 @@ class Authority {
   // How the run went; OK only for status "ok". Meaningful once over().
   const Status& result() const { return result_; }
   bool training() const { return stage_ == Stage::kTraining; }
-  // What is waited for now, and why it does not come (authority_waits.cc): the start for who is missing, the
+  // What is waited for now, and why it does not come (authority_waits.h): the start for who is missing, the
   // workers for the slowest, the end for what belongs to it.
-  // kOfSomebody leaves out what no worker is held for: a clock that all are computing is no news.
-  enum class WaitsFor { kAnything, kOfSomebody };
+  using WaitsFor = server::WaitsFor;
   std::vector<Wait> waits(const LastSeen& last_seen, WaitsFor which = WaitsFor::kAnything) const;
   // What the run says of itself now, but for what only the loop knows (authority_status.cc). O(workers).
   RunStatus status(const LastSeen& last_seen, Ticks now) const;
 
  private:
-  enum class Stage { kGathering, kTraining, kEnding, kClosing, kFiling, kOver };
-  enum class NodeState : std::uint8_t {
-    kAbsent,
-    kComing,  // let in while training goes on; not all servers have welcomed it yet
-    kJoined,
-    kGone,
-  };
-
+  using Stage = RunStage;
+  using NodeState = RunMembers::NodeState;
   // Messages (authority.cc).
   Status on_shard(ShardId from, const wire::Message& message, Ticks now);
   Status on_node(NodeId from, const wire::Message& message, Ticks now);
@@ -171,16 +167,12 @@ class Authority {
   void on_arrival(ShardId from, const wire::GradientArrived& arrived, Ticks now);
   void expel(NodeId node, const Status& why, Ticks now);
   void begin_if_gathered(Ticks now);
-  bool enough_have_joined() const;
   bool warms_up() const;
   // As people are told of them: mini-batches.
   std::int64_t iterations_applied() const {
     return config_.train.iterations_in(engine_.iterations_applied());
   }
-  std::uint32_t joined() const;
   void begin_fresh(Ticks now);
-  std::string missing() const;
-  std::string refusals() const;
 
   // What is said again (authority_again.cc).
   void answer_again(WorkerId worker, Ticks now);
@@ -193,16 +185,10 @@ class Authority {
   Status on_ready(NodeId node, Ticks now);
   void lost_before_ready(NodeId node, const std::string& why);
   void lost_before_start(NodeId node, const std::string& why, Ticks now);
-  void note_taking_part(NodeId node);
-  bool is_of_a_former_process(WorkerId worker, Clock clock) const;
-  bool is_of_a_former_process(const wire::NodeLost& lost) const;
 
   // The begin of a resumed run (authority_resume.cc).
-  bool shards_are_ready() const;
   std::chrono::nanoseconds gathering_timeout() const;
   bool may_be_resumed_after(const Status& why) const;
-  bool is_awaited(NodeId node) const;
-  bool all_awaited_came() const;
   bool may_go_on() const;
   void lost_before_resume(NodeId node, const std::string& why, Ticks now);
   void go_on(Ticks now);
@@ -271,21 +257,9 @@ class Authority {
   void check_silence(Ticks now);
   void check_stop(Ticks now);
   void ask_evaluation(Ticks now);
-  std::optional<NodeId> lowest_node() const;
   bool reports_are_in() const;
 
-  // What is waited for (authority_waits.cc).
-  void coming_waits(const LastSeen& last_seen, std::vector<Wait>& waits) const;
-  void training_waits(const LastSeen& last_seen, WaitsFor which, std::vector<Wait>& waits) const;
-  void ending_waits(const LastSeen& last_seen, std::vector<Wait>& waits) const;
-  void closing_waits(const LastSeen& last_seen, std::vector<Wait>& waits) const;
-  void checkpoint_waits(const LastSeen& last_seen, std::vector<Wait>& waits) const;
-  void evaluation_waits(const LastSeen& last_seen, std::vector<Wait>& waits) const;
-
   // What it says of itself (authority_status.cc).
-  void look_for_stragglers(Ticks now);
-  double straggler_limit() const;
-  std::vector<StragglerSummary> stragglers() const;
   std::string doing(WorkerId worker) const;
   std::string waits_for(WorkerId worker, const std::string& slowest) const;
 
@@ -307,35 +281,15 @@ class Authority {
   const sync::Apply* saved_apply_ = nullptr;  // of those the one whose state is to be saved
   Status rejected_;                           // of the event being taken
 
-  std::vector<NodeState> nodes_;
-  // Of the process of a node that has joined last.
-  struct Coming {
-    std::uint64_t incarnation = 0;
-    Ticks let_in;             // while training went on
-    bool takes_part = false;  // it, or a process before it, has, as far as these servers know
-    bool took_part = false;   // or one of before the servers were resumed: then all were there at the start
-    bool has_come = false;    // while training went on: its workers' clocks begin where they did then
-  };
-  std::vector<Coming> comings_;
-  std::vector<Clock> begins_;  // by rank, of who has_come: the first stamp of this process
-  struct ShardState {
-    bool joined = false;
-    bool ready = false;
-    bool reported = false;
-  };
-  std::vector<ShardState> shards_;
+  RunMembers members_;
   Layout layout_;
   std::optional<std::uint64_t> data_fingerprint_;  // of the nodes, which have the same
-  std::map<Peer, std::string> refused_;            // who was not let in, and why the last time
 
   std::int64_t sequence_ = 0;  // of the next decision
   Version decided_;            // of the last decision
   Ticks first_grant_;
-  std::vector<Ticks> granted_at_;  // by rank: the last grant
   // By rank: what it was told last, for one who may not have heard it.
   std::vector<std::variant<std::monostate, sync::Grant, sync::FinishWorker>> told_;
-  std::chrono::nanoseconds longest_iteration_{0};  // from a grant to its report
-  std::vector<DurationBaseline> iterations_;       // by rank: the same
   std::optional<Ticks> stopping_since_;
   Ticks ending_since_;
   EvaluationSchedule evaluation_;
@@ -383,14 +337,11 @@ class Authority {
   Status result_;                  // not OK: why the run is not ok
   // What it says of itself.
   CountsBefore before_;
-  Revision revision_;              // what the last decision led to
-  Metric trained_;                 // of the iterations reported, of this generation
-  std::vector<PhaseTimes> times_;  // by rank: of its process so far, as last heard
+  Revision revision_;  // what the last decision led to
+  Metric trained_;     // of the iterations reported, of this generation
   RecentRate iteration_rate_;
   RecentRate sample_rate_;
-  StragglerScores scores_;
-  std::optional<StragglerWarnings> straggler_warnings_;  // none: nobody is warned of
-  Ticks next_straggler_look_;
+  WorkerSpeeds speeds_;
 };
 
 }  // namespace paceline::server

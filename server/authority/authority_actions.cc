@@ -97,7 +97,7 @@ void Authority::carry_out(const sync::Started&, Ticks now) {
   sample_rate_.read(trained_.samples, now);
   const std::string begins =
       resumed_ ? "training goes on at version " + to_string(engine_.version()) : "training begins";
-  const std::uint32_t workers = joined() * config_.cluster.threads_per_node;
+  const std::uint32_t workers = members_.joined() * config_.cluster.threads_per_node;
   log_.info(begins + ": " + std::to_string(workers) + " workers, " + std::to_string(config_.cluster.shards) +
             " shards, threshold " + to_string(engine_.threshold()));
 }
@@ -128,7 +128,7 @@ void Authority::carry_out(const sync::Apply& action, Ticks now) {
 
 // The node that will be asked for it: the lowest, which is the same throughout.
 void Authority::keep_for_evaluation(Version version) {
-  if (const auto node = lowest_node()) to_node(*node, wire::Evaluate{version, false, /*later=*/true});
+  if (const auto node = members_.lowest()) to_node(*node, wire::Evaluate{version, false, /*later=*/true});
 }
 
 void Authority::send_decision(wire::ApplyDecision decision) {
@@ -139,7 +139,7 @@ void Authority::send_decision(wire::ApplyDecision decision) {
 void Authority::carry_out(const sync::Grant& action, Ticks now) {
   record_.granted(action);
   const Rank rank = config_.cluster.cluster().rank_of(action.worker);
-  granted_at_[rank.value] = now;
+  speeds_.granted(action.worker, now);
   told_[rank.value] = action;
   to_node(action.worker.node, grant_of(config_, action));
 }
@@ -205,7 +205,7 @@ void Authority::carry_out(const sync::Discard& action, Ticks) {
 void Authority::carry_out(const sync::FinishWorker& action, Ticks) {
   log_.info("worker " + to_string(action.worker) + " is finished: " + action.reason);
   told_[config_.cluster.cluster().rank_of(action.worker).value] = action;
-  if (nodes_[action.worker.node.value] != NodeState::kJoined) return;
+  if (members_[action.worker.node] != NodeState::kJoined) return;
   to_node(action.worker.node, wire::FinishWorker{action.worker, action.reason, action.held});
 }
 
@@ -235,7 +235,7 @@ void Authority::carry_out(const sync::AllFinished& action, Ticks now) {
 void Authority::carry_out(const sync::Reject& action, Ticks) { rejected_ = action.status; }
 
 void Authority::to_shards(const wire::Body& body) {
-  for (std::uint32_t k = 0; k < shards_.size(); ++k) outbox_.send(Peer::of(ShardId(k)), {body, {}});
+  for (std::uint32_t k = 0; k < config_.cluster.shards; ++k) outbox_.send(Peer::of(ShardId(k)), {body, {}});
 }
 
 }  // namespace paceline::server

@@ -10,7 +10,7 @@
 namespace paceline::server {
 
 void Authority::node_rejoined(NodeId node) {
-  const NodeState state = nodes_[node.value];
+  const NodeState state = members_[node];
   if (state == NodeState::kGone && (concluded() || hands_over_)) {  // it was told, and is not lost
     return to_node(node, wire::RunOver{result_.code(), result_.message(), resumable_});
   }

@@ -27,35 +27,32 @@ void Authority::lost(Peer peer, const std::string& why, Ticks now) {
   if (concluded()) return;
   if (!peer.is_node()) {
     // After its report a shard is meant to go.
-    if (shards_[peer.number].reported) return;
+    if (members_.shard(peer.shard()).reported) return;
     fail(unavailable("server " + to_string(peer) + " (" + config_.cluster.endpoints[peer.number] +
                      ") lost: " + why),
          now);
     return;
   }
   const NodeId node = peer.node();
-  if (nodes_[node.value] == NodeState::kComing) return lost_before_ready(node, why);
-  if (nodes_[node.value] != NodeState::kJoined) return;
+  if (members_[node] == NodeState::kComing) return lost_before_ready(node, why);
+  if (members_[node] != NodeState::kJoined) return;
   if (stage_ == Stage::kGathering && resumed_) return lost_before_resume(node, why, now);
   if (stage_ == Stage::kGathering) return lost_before_start(node, why, now);
-  nodes_[node.value] = NodeState::kGone;
+  members_[node] = NodeState::kGone;
   if (record_.has_report(node)) {
     log_.info(to_string(peer) + " has left");
   } else {
     record_.lost(node, why);
     log_.warn(to_string(peer) + " lost: " + why);
   }
-  to_shards(wire::NodeLost{node, why, comings_[node.value].incarnation});
+  to_shards(wire::NodeLost{node, why, members_.process(node).incarnation});
   const bool needed = nodes_talk() && !record_.has_report(node);
   if (needed &&
       (stage_ == Stage::kTraining || (stage_ == Stage::kEnding && reduces() && !parameters_are_here()))) {
     return fail(unavailable(to_string(peer) + " lost: " + why + " (" + why_needed(node) + ")"), now);
   }
   evaluation_.gone(node);
-  for (std::uint32_t thread = 0; !record_.has_report(node) && thread < config_.cluster.threads_per_node;
-       ++thread) {
-    scores_.forget(config_.cluster.cluster().rank_of(WorkerId(node, thread)));
-  }
+  if (!record_.has_report(node)) speeds_.forget(node);
   if (stage_ == Stage::kTraining) {
     const Status status = step(sync::Lost{node}, now);
     PACELINE_ASSERT(status.is_ok(), status.message());
@@ -66,8 +63,7 @@ void Authority::lost(Peer peer, const std::string& why, Ticks now) {
 
 void Authority::who_is_gone(NodeId from, const wire::Leave& leave, Ticks now) {
   const NodeId gone = *leave.lost;
-  const bool could_be =
-      nodes_talk() && gone != from && gone.value < nodes_.size() && !record_.has_report(gone);
+  const bool could_be = nodes_talk() && gone != from && members_.is_known(gone) && !record_.has_report(gone);
   if (could_be) lost(Peer::of(gone), leave.fault + " (so says node " + to_string(from) + ")", now);
 }
 
@@ -75,7 +71,7 @@ void Authority::stop(const std::string& reason, Ticks now) {
   if (concluded() || run_status_ != "ok") return;
   if (stage_ == Stage::kGathering) {
     run_status_ = "stopped";
-    fail(aborted(reason + " before training began; " + missing() + refusals()), now);
+    fail(aborted(reason + " before training began; " + members_.missing() + members_.refusals()), now);
     return;
   }
   log_.warn("stopping: " + reason);
@@ -116,7 +112,7 @@ void Authority::say_how_to_go_on() const {
 
 void Authority::advance_end(Ticks now) {
   if (stage_ == Stage::kEnding) {
-    if (!evaluation_.idle() && !lowest_node()) {
+    if (!evaluation_.idle() && !members_.lowest()) {
       // Before the final state is retained, for which there may be no room otherwise.
       for (const Version version : evaluation_.abandon()) {
         not_evaluated(version, "no node is left to do it");
@@ -154,7 +150,7 @@ void Authority::advance_end(Ticks now) {
     to_shards(wire::RunOver{result_.code(), result_.message()});
   }
   if (stage_ != Stage::kClosing) return;
-  if (std::all_of(shards_.begin(), shards_.end(), [](const ShardState& s) { return s.reported; })) file();
+  if (members_.shards_have_reported()) file();
 }
 
 // A run is for its final model: one without a measure of it is no success. An evaluation during training is
@@ -209,16 +205,14 @@ void Authority::on_model_written(const Status& written, Ticks now) {
 }
 
 bool Authority::reports_are_in() const {
-  for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
-    if (nodes_[i] == NodeState::kJoined && !record_.has_report(NodeId(i))) return false;
-  }
-  return true;
+  const std::vector<NodeId> here = members_.in(NodeState::kJoined);
+  return std::all_of(here.begin(), here.end(), [this](NodeId node) { return record_.has_report(node); });
 }
 
 void Authority::file() {
   stage_ = Stage::kFiling;
   if (checkpoints_.enabled()) record_.checkpoints(checkpoints_.written(), checkpoints_.failed());
-  record_.stragglers(stragglers());
+  record_.stragglers(speeds_.stragglers());
   const std::string invalid = record_.invalid_because();
   if (run_status_ == "ok" && !invalid.empty()) {
     run_status_ = "invalid";
@@ -269,16 +263,15 @@ void Authority::on_filed(const Status& written) {
 }
 
 void Authority::end_nodes() {
-  for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
-    if (nodes_[i] != NodeState::kJoined && nodes_[i] != NodeState::kComing) continue;
-    to_node(NodeId(i), wire::RunOver{result_.code(), result_.message(), resumable_});
-    nodes_[i] = NodeState::kGone;
+  for (const NodeId node : members_.present()) {
+    to_node(node, wire::RunOver{result_.code(), result_.message(), resumable_});
+    members_[node] = NodeState::kGone;
   }
 }
 
 // Asks the lowest-numbered node for the evaluation that is due, if one is.
 void Authority::ask_evaluation(Ticks now) {
-  const auto node = lowest_node();
+  const auto node = members_.lowest();
   const auto request = evaluation_.ask(node);
   if (!request) return;
   evaluation_asked_at_ = now;
@@ -302,10 +295,10 @@ void Authority::check_silence(Ticks now) {
     checkpoints_.give_up("not written within " + in_seconds(kCheckpointLeases * lease));
   }
   if (stage_ != Stage::kEnding || now - ending_since_ <= kReportLeases * lease) return;
-  for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
-    if (nodes_[i] != NodeState::kJoined || record_.has_report(NodeId(i))) continue;
-    lost(Peer::of(NodeId(i)),
-         "no report within " + in_seconds(kReportLeases * lease) + " of the end of training", now);
+  for (const NodeId node : members_.in(NodeState::kJoined)) {
+    if (members_[node] != NodeState::kJoined || record_.has_report(node)) continue;
+    lost(Peer::of(node), "no report within " + in_seconds(kReportLeases * lease) + " of the end of training",
+         now);
   }
 }
 
@@ -315,7 +308,7 @@ void Authority::check_stop(Ticks now) {
   if (!training() || !engine_.stopping()) return;
   if (!stopping_since_) stopping_since_ = now;
   const auto allowed = std::max<std::chrono::nanoseconds>(kStopLeases * config_.cluster.lease,
-                                                          kStopIterations * longest_iteration_);
+                                                          kStopIterations * speeds_.longest());
   if (now - *stopping_since_ <= allowed) return;
   const Cluster cluster = config_.cluster.cluster();
   for (std::uint32_t r = 0; r < cluster.workers(); ++r) {
@@ -327,12 +320,6 @@ void Authority::check_stop(Ticks now) {
                             " of the stop"),
           now);
   }
-}
-
-std::optional<NodeId> Authority::lowest_node() const {
-  const auto found = std::find(nodes_.begin(), nodes_.end(), NodeState::kJoined);
-  if (found == nodes_.end()) return std::nullopt;
-  return NodeId(static_cast<std::uint32_t>(found - nodes_.begin()));
 }
 
 }  // namespace paceline::server

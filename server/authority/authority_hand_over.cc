@@ -57,7 +57,7 @@ void Authority::advance_hand_over(Ticks now) {
   if (!it.rests) {
     const std::int64_t behind = 1 + engine_.max_clock_gap().value;
     const auto allowed = std::max<std::chrono::nanoseconds>(kStopLeases * config_.cluster.lease,
-                                                            behind * kStopIterations * longest_iteration_);
+                                                            behind * kStopIterations * speeds_.longest());
     if (now - it.since > allowed) give_up_hand_over("an iteration that is under way does not end", now);
     return;
   }

@@ -32,7 +32,7 @@ Status Authority::may_come(NodeId node) const {
         "nobody comes later");
   }
   const bool compensates = config_.train.optimizer.delay_compensation.kind != CompensationKind::kNone;
-  if (compensates && comings_[node.value].takes_part) {
+  if (compensates && members_.process(node).takes_part) {
     return failed_precondition(who +
                                ": servers still have what its process before computed with, and with "
                                "train.optimizer.delay_compensation no node comes back");
@@ -44,9 +44,10 @@ Status Authority::may_come(NodeId node) const {
 bool Authority::may_lose(NodeId node) const {
   if (stage_ != Stage::kGathering) return training();
   if (!resumed_) return config_.cluster.nodes_at_start && node != NodeId(0);
-  for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
-    const bool comes = nodes_[i] == NodeState::kAbsent && is_awaited(NodeId(i));
-    if (NodeId(i) != node && (comes || nodes_[i] == NodeState::kJoined)) return true;
+  for (std::uint32_t i = 0; i < config_.cluster.nodes; ++i) {
+    const NodeId other(i);
+    const bool comes = members_[other] == NodeState::kAbsent && members_.is_awaited(other);
+    if (other != node && (comes || members_[other] == NodeState::kJoined)) return true;
   }
   return false;
 }
@@ -54,35 +55,35 @@ bool Authority::may_lose(NodeId node) const {
 // A shard that has heard of no process of a node lets in whichever comes first, which may be one that the
 // authority does not know; so it is told of all.
 void Authority::say_admitted(NodeId node, ShardId shard) {
-  outbox_.send(Peer::of(shard), {wire::NodeAdmitted{node, comings_[node.value].incarnation}, {}});
+  outbox_.send(Peer::of(shard), {wire::NodeAdmitted{node, members_.process(node).incarnation}, {}});
 }
 
 void Authority::admit_late(NodeId node, Ticks now) {
-  nodes_[node.value] = NodeState::kComing;
-  comings_[node.value].let_in = now;
+  members_[node] = NodeState::kComing;
+  members_.process(node).let_in = now;
   log_.info("node " + to_string(node) + " is let in; it takes part when all servers have welcomed it");
 }
 
 // It asks the other servers for no longer itself.
 void Authority::expel_who_is_not_welcomed(Ticks now) {
-  for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
-    if (nodes_[i] != NodeState::kComing || engine_.stopping()) continue;
-    if (now - comings_[i].let_in <= config_.cluster.start_timeout) continue;
+  for (const NodeId node : members_.in(NodeState::kComing)) {
+    if (members_[node] != NodeState::kComing || engine_.stopping()) continue;
+    if (now - members_.process(node).let_in <= config_.cluster.start_timeout) continue;
     const std::string why = "it has not said within cluster.start_timeout that all servers welcomed it";
-    expel(NodeId(i), deadline_exceeded(why), now);
+    expel(node, deadline_exceeded(why), now);
   }
 }
 
 Status Authority::on_ready(NodeId node, Ticks now) {
-  if (nodes_[node.value] == NodeState::kJoined) {
+  if (members_[node] == NodeState::kJoined) {
     return out_of_order("NodeReady from node " + to_string(node) + ", which takes part already");
   }
   // Where training ends meanwhile, it hears of that when the run is over.
-  if (nodes_[node.value] != NodeState::kComing || !training() || engine_.stopping()) return Status::ok();
-  nodes_[node.value] = NodeState::kJoined;
-  comings_[node.value].has_come = true;
+  if (members_[node] != NodeState::kComing || !training() || engine_.stopping()) return Status::ok();
+  members_[node] = NodeState::kJoined;
+  members_.process(node).has_come = true;
   const Version version = engine_.version();
-  const bool returns = comings_[node.value].takes_part || comings_[node.value].took_part;
+  const bool returns = members_.process(node).takes_part || members_.process(node).took_part;
   for (std::uint32_t thread = 0; thread < config_.cluster.threads_per_node; ++thread) {
     const WorkerId worker(node, thread);
     told_[config_.cluster.cluster().rank_of(worker).value] = {};  // that was its process before
@@ -91,40 +92,28 @@ Status Authority::on_ready(NodeId node, Ticks now) {
       expel(node, status, now);
       return Status::ok();
     }
-    begins_[config_.cluster.cluster().rank_of(worker).value] = engine_.clock_of(worker);
+    members_.begins(worker, engine_.clock_of(worker));
   }
-  note_taking_part(node);
+  members_.process(node).takes_part = true;
   returns ? record_.returned(node, version) : record_.came_late(node, version);
   log_.info("node " + to_string(node) + (returns ? " is back" : " has come") +
             " and takes part, at version " + to_string(version));
   return Status::ok();
 }
 
-void Authority::note_taking_part(NodeId node) { comings_[node.value].takes_part = true; }
-
 void Authority::lost_before_ready(NodeId node, const std::string& why) {
-  nodes_[node.value] = NodeState::kGone;
+  members_[node] = NodeState::kGone;
   log_.warn("node " + to_string(node) + " lost before it took part: " + why);
-  to_shards(wire::NodeLost{node, why, comings_[node.value].incarnation});
+  to_shards(wire::NodeLost{node, why, members_.process(node).incarnation});
 }
 
 // Node 0's initial values may be half here.
 void Authority::lost_before_start(NodeId node, const std::string& why, Ticks now) {
   const std::string what = "node " + to_string(node) + " was lost before training began: " + why;
   if (!config_.cluster.nodes_at_start || node == NodeId(0)) return fail(unavailable(what), now);
-  nodes_[node.value] = NodeState::kGone;
+  members_[node] = NodeState::kGone;
   log_.warn(what);
-  to_shards(wire::NodeLost{node, why, comings_[node.value].incarnation});
-}
-
-bool Authority::is_of_a_former_process(WorkerId worker, Clock clock) const {
-  return comings_[worker.node.value].has_come &&
-         clock < begins_[config_.cluster.cluster().rank_of(worker).value];
-}
-
-bool Authority::is_of_a_former_process(const wire::NodeLost& lost) const {
-  const std::uint64_t now = comings_[lost.node.value].incarnation;
-  return lost.incarnation != 0 && now != 0 && lost.incarnation != now;
+  to_shards(wire::NodeLost{node, why, members_.process(node).incarnation});
 }
 
 }  // namespace paceline::server

@@ -13,37 +13,17 @@
 
 namespace paceline::server {
 
-bool Authority::is_awaited(NodeId node) const {
-  const std::vector<sync::WorkerState>& workers = resumed_->engine.workers;
-  const auto there = [](const sync::WorkerState& worker) { return worker.there; };
-  if (std::none_of(workers.begin(), workers.end(), there)) return true;  // nobody was left: anybody will do
-  const Cluster cluster = config_.cluster.cluster();
-  const auto first = workers.begin() + static_cast<std::ptrdiff_t>(cluster.rank_of({node, 0}).value);
-  return std::any_of(first, first + static_cast<std::ptrdiff_t>(cluster.threads_per_node), there);
-}
-
-// Or are known not to come any more.
-bool Authority::all_awaited_came() const {
-  for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
-    if (nodes_[i] == NodeState::kAbsent && is_awaited(NodeId(i))) return false;
-  }
-  return true;
-}
-
 // An all-reduce and a pipeline need every node.
 bool Authority::may_go_on() const {
-  const bool enough = nodes_talk() ? joined() == nodes_.size() : lowest_node().has_value();
-  return enough && shards_are_ready();
-}
-
-bool Authority::shards_are_ready() const {
-  return std::all_of(shards_.begin(), shards_.end(), [](const ShardState& s) { return s.ready; });
+  const bool enough = nodes_talk() ? members_.all_have_joined() : members_.lowest().has_value();
+  return enough && members_.shards_are_ready();
 }
 
 // Files may be large: that a shard is alive its lease tells, and nodes need not come before it is ready.
 std::chrono::nanoseconds Authority::gathering_timeout() const {
   const std::chrono::nanoseconds to_read = kCheckpointLeases * config_.cluster.lease;
-  return config_.cluster.start_timeout + (resumed_ && !shards_are_ready() ? to_read : to_read.zero());
+  return config_.cluster.start_timeout +
+         (resumed_ && !members_.shards_are_ready() ? to_read : to_read.zero());
 }
 
 // What new servers may meet with better luck: somebody was lost, or late, or a disk was full; a signal was
@@ -64,7 +44,7 @@ void Authority::lost_before_resume(NodeId node, const std::string& why, Ticks no
                             why_needed(node) + ")"),
                 now);
   }
-  if (!all_awaited_came() || lowest_node()) return begin_if_gathered(now);
+  if (!members_.all_awaited_came() || members_.lowest()) return begin_if_gathered(now);
   fail(unavailable("every node was lost before training went on; the last was node " + to_string(node) +
                    ": " + why),
        now);
@@ -72,12 +52,12 @@ void Authority::lost_before_resume(NodeId node, const std::string& why, Ticks no
 
 // Nobody waits for it.
 void Authority::leave_out(NodeId node, const std::string& why) {
-  nodes_[node.value] = NodeState::kGone;
-  if (is_awaited(node)) {
+  members_[node] = NodeState::kGone;
+  if (members_.is_awaited(node)) {
     record_.lost(node, why);
     log_.warn("node " + to_string(node) + " lost: " + why);
   }
-  to_shards(wire::NodeLost{node, why, comings_[node.value].incarnation});
+  to_shards(wire::NodeLost{node, why, members_.process(node).incarnation});
 }
 
 void Authority::go_on(Ticks now) {
@@ -87,30 +67,30 @@ void Authority::go_on(Ticks now) {
                   [this](const Status& removed, Ticks) {
                     if (!removed.is_ok()) log_.warn(removed.message());
                   });
-  for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
-    if (nodes_[i] == NodeState::kAbsent) leave_out(NodeId(i), "it has not joined the resumed run in time");
+  for (const NodeId node : members_.in(NodeState::kAbsent)) {
+    leave_out(node, "it has not joined the resumed run in time");
   }
   // The core begins with the last of those that it waits for, so the others are to be there by then.
   std::vector<NodeId> joined;
   for (const bool awaited : {false, true}) {
-    for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
-      const bool is_one = nodes_[i] == NodeState::kJoined && is_awaited(NodeId(i)) == awaited;
-      if (is_one) joined.emplace_back(i);
+    for (const NodeId node : members_.in(NodeState::kJoined)) {
+      if (members_.is_awaited(node) == awaited) joined.push_back(node);
     }
   }
-  for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
-    comings_[i].takes_part = is_awaited(NodeId(i));
-    comings_[i].took_part = !config_.cluster.nodes_at_start;
+  for (std::uint32_t i = 0; i < config_.cluster.nodes; ++i) {
+    RunMembers::Process& process = members_.process(NodeId(i));
+    process.takes_part = members_.is_awaited(NodeId(i));
+    process.took_part = !config_.cluster.nodes_at_start;
   }
   for (const NodeId node : joined) {
-    note_taking_part(node);
+    members_.process(node).takes_part = true;
     for (std::uint32_t thread = 0; thread < config_.cluster.threads_per_node; ++thread) {
       const Status status = step(sync::Joined{WorkerId(node, thread)}, now);
       if (!status.is_ok()) expel(node, status, now);
     }
   }
-  for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
-    if (nodes_[i] == NodeState::kJoined || !is_awaited(NodeId(i))) continue;
+  for (std::uint32_t i = 0; i < config_.cluster.nodes; ++i) {
+    if (members_[NodeId(i)] == NodeState::kJoined || !members_.is_awaited(NodeId(i))) continue;
     const Status status = step(sync::Lost{NodeId(i)}, now);
     PACELINE_ASSERT(status.is_ok(), status.message());
   }

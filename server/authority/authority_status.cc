@@ -14,10 +14,7 @@
 namespace paceline::server {
 namespace {
 
-constexpr std::chrono::seconds kLookForStragglersEvery{1};
 constexpr std::size_t kWaitsMax = 20;  // of those that are told
-constexpr std::size_t kStragglersInSummary = 10;
-constexpr std::size_t kStragglersWarned = 5;  // by name, of those that fall at once
 
 std::vector<MemberStatus> members(std::uint32_t count, const LastSeen& last_seen,
                                   Peer (*peer_of)(std::uint32_t),
@@ -40,54 +37,16 @@ std::vector<std::pair<std::int64_t, std::int64_t>> shown(const StalenessCounts& 
 
 }  // namespace
 
-double Authority::straggler_limit() const {
-  return config_.run.straggler_warning.value_or(RunStatus::kStragglerBelow);
-}
+void Authority::discount_pause(const Pause& pause) { speeds_.discount_pause(pause); }
 
-// The slowest first.
-std::vector<StragglerSummary> Authority::stragglers() const {
-  std::vector<StragglerSummary> found;
-  const auto scores = scores_.scores();
-  for (std::uint32_t r = 0; r < scores.size(); ++r) {
-    if (!scores[r] || scores[r]->lower() >= straggler_limit()) continue;
-    found.push_back({config_.cluster.cluster().worker_at(Rank(r)), scores[r]->relative, scores[r]->individual,
-                     scores[r]->iteration_seconds});
-  }
-  const auto slower = [](const StragglerSummary& a, const StragglerSummary& b) {
-    return std::min(a.relative, a.individual) < std::min(b.relative, b.individual);
-  };
-  std::stable_sort(found.begin(), found.end(), slower);
-  if (found.size() > kStragglersInSummary) found.resize(kStragglersInSummary);
-  return found;
-}
-
-void Authority::look_for_stragglers(Ticks now) {
-  if (!straggler_warnings_ || now < next_straggler_look_) return;
-  next_straggler_look_ = now + kLookForStragglersEvery;
-  const auto scores = scores_.scores();
-  const std::vector<Rank> fallen = straggler_warnings_->fallen(scores);
-  for (std::size_t i = 0; i < std::min(fallen.size(), kStragglersWarned); ++i) {
-    const Rank rank = fallen[i];
-    const StragglerScore& score = *scores[rank.value];
-    char text[200];
-    std::snprintf(text, sizeof text,
-                  "worker %s has become slow: it computes %.3f s an iteration, %.2f of the fastest worker's "
-                  "speed, %.2f of its own best (run.straggler_warning %.2f)",
-                  to_string(config_.cluster.cluster().worker_at(rank)).c_str(), score.iteration_seconds,
-                  score.relative, score.individual, *config_.run.straggler_warning);
-    log_.warn(text);
-  }
-  if (fallen.size() > kStragglersWarned) {
-    log_.warn("and " + std::to_string(fallen.size() - kStragglersWarned) + " more workers have become slow");
-  }
-}
-
-void Authority::discount_pause(const Pause& pause) {
-  for (Ticks& granted : granted_at_) granted = pause.forgiven(granted);
+Status Authority::heard(NodeId from, const wire::Heartbeat& beat) {
+  // Its report has said more than its heartbeats go on saying.
+  if (beat.workers.empty() || record_.has_report(from)) return Status::ok();
+  return speeds_.heard(from, beat);
 }
 
 std::string Authority::doing(WorkerId worker) const {
-  const NodeState node = nodes_[worker.node.value];
+  const NodeState node = members_[worker.node];
   if (node == NodeState::kGone && !record_.has_report(worker.node)) return "lost";
   if (stage_ == Stage::kGathering) return node == NodeState::kAbsent ? "absent" : "joined";
   if (!engine_.is_live(worker)) return node == NodeState::kAbsent ? "absent" : "finished";
@@ -108,21 +67,6 @@ std::string Authority::waits_for(WorkerId worker, const std::string& slowest) co
   return "";
 }
 
-Status Authority::heard(NodeId from, const wire::Heartbeat& beat) {
-  // Its report has said more than its heartbeats go on saying.
-  if (beat.workers.empty() || record_.has_report(from)) return Status::ok();
-  const Cluster cluster = config_.cluster.cluster();
-  if (beat.workers.size() != config_.cluster.threads_per_node) {
-    return invalid_argument("heartbeat of node " + to_string(from) + ": got the times of " +
-                            std::to_string(beat.workers.size()) + " workers, expected " +
-                            std::to_string(config_.cluster.threads_per_node));
-  }
-  for (std::uint32_t t = 0; t < beat.workers.size(); ++t) {
-    times_[cluster.rank_of(WorkerId(from, t)).value] = beat.workers[t];
-  }
-  return Status::ok();
-}
-
 void Authority::note_progress(const Traffic& moved, Ticks now) {
   if (!training() || !record_.progress().due(record_.seconds(now))) return;
   const Clock slowest = engine_.min_clock();
@@ -140,8 +84,9 @@ void Authority::write_so_far(Ticks now) {
   so_far_due_ = seconds + std::clamp(seconds - so_far_from_, 1.0, 10.0);
   writing_so_far_ = true;
   std::vector<WorkerTimes> times;
-  for (std::uint32_t r = 0; r < times_.size(); ++r) {
-    if (times_[r].wall > 0) times.push_back({config_.cluster.cluster().worker_at(Rank(r)), times_[r]});
+  for (std::uint32_t r = 0; r < speeds_.times().size(); ++r) {
+    if (speeds_.times()[r].wall > 0)
+      times.push_back({config_.cluster.cluster().worker_at(Rank(r)), speeds_.times()[r]});
   }
   background_.run(record_.writer_so_far(std::move(times)), [this](const Status& written, Ticks) {
     writing_so_far_ = false;
@@ -194,15 +139,15 @@ RunStatus Authority::status(const LastSeen& last_seen, Ticks now) const {
     ++s.waits_total;
     if (s.waits.size() < kWaitsMax) s.waits.push_back(std::move(wait.text));
   }
-  for (const StragglerSummary& slow : stragglers()) {
+  for (const StragglerSummary& slow : speeds_.stragglers()) {
     if (s.stragglers.size() < RunStatus::kStragglersMax) s.stragglers.push_back(slow.worker);
   }
   s.nodes = members(
       config_.cluster.nodes, last_seen, [](std::uint32_t i) { return Peer::of(NodeId(i)); },
-      [this](std::uint32_t i) { return nodes_[i] == NodeState::kJoined; });
+      [this](std::uint32_t i) { return members_[NodeId(i)] == NodeState::kJoined; });
   s.shards = members(
       config_.cluster.shards, last_seen, [](std::uint32_t k) { return Peer::of(ShardId(k)); },
-      [this](std::uint32_t k) { return shards_[k].joined; });
+      [this](std::uint32_t k) { return members_.shard(ShardId(k)).joined; });
   s.workers_total = cluster.workers();
   s.min_clock = s.max_clock = Clock(s.version.value);
   std::string slowest;
@@ -217,14 +162,14 @@ RunStatus Authority::status(const LastSeen& last_seen, Ticks now) const {
         slowest = "worker " + to_string(worker);
     }
   }
-  const auto scores = scores_.scores();
+  const auto scores = speeds_.scores();
   const auto listed =
       static_cast<std::uint32_t>(std::min<std::size_t>(cluster.workers(), RunStatus::kWorkersMax));
   for (std::uint32_t r = 0; r < listed; ++r) {
     const WorkerId worker = cluster.worker_at(Rank(r));
     const Clock clock = stage_ == Stage::kGathering ? Clock(s.version.value) : engine_.clock_of(worker);
     s.workers.push_back({worker, clock, doing(worker), waits_for(worker, slowest), scores[r]});
-    if (times_[r].wall > 0) s.workers.back().times = times_[r];
+    if (speeds_.times()[r].wall > 0) s.workers.back().times = speeds_.times()[r];
   }
   StalenessCounts clocks, gradients;
   for (const WorkerStaleness& worker : record_.staleness()) {
@@ -234,6 +179,13 @@ RunStatus Authority::status(const LastSeen& last_seen, Ticks now) const {
   s.staleness_clocks = shown(clocks);
   s.staleness_gradients = shown(gradients);
   return s;
+}
+
+std::vector<Wait> Authority::waits(const LastSeen& last_seen, WaitsFor which) const {
+  return waits_of(
+      {config_, stage_, members_, engine_, speeds_, evaluation_, evaluations_.usual(), checkpoints_, model_,
+       model_file_ == ModelFile::kBeingWritten, run_status_ == "stopped", record_},
+      last_seen, which);
 }
 
 }  // namespace paceline::server
