@@ -78,8 +78,9 @@ std::optional<WaitCause> cause_of(Phase phase) {
 
 class Waits {
  public:
-  Waits(const trace::Trace& trace, ExchangedBy by) : trace_(trace), decisions_(trace) {
-    if (by == ExchangedBy::kServers) return;
+  Waits(const trace::Trace& trace, ExchangedBy by)
+      : trace_(trace), decisions_(trace), sums_(by == ExchangedBy::kAllreduce) {
+    if (!sums_) return;
     for (const trace::WorkerSpans& worker : trace.workers) {
       for (const PhaseSpan& span : worker.spans) {
         if (span.phase != Phase::kComputeGrads) continue;
@@ -145,9 +146,12 @@ class Waits {
     if (is_last) wait.clock = wait.after.next();
     wait.hold = found(decisions_.holds, {wait.worker, wait.clock});
     if (!is_last) wait.grant = found(decisions_.grants, {wait.worker, wait.clock});
-    if (exchange) divide_exchange(wait, *exchange);
-    if (exchange) attribute_sum(wait, *exchange);
-    if (barrier) attribute(wait, *barrier);
+    if (exchange && sums_) {
+      attribute_sum(wait, *exchange);
+    } else {
+      if (exchange) divide_exchange(wait, *exchange);
+      if (barrier) attribute(wait, *barrier);
+    }
     const Stretch whole{wait.begin, wait.begin + wait.length};
     // One is asked for behind the other, so they are in order and none overlaps another.
     const std::vector<Stretch>& evaluations = decisions_.evaluations;
@@ -171,17 +175,33 @@ class Waits {
     network -= server;
   }
 
-  // All-reduce: nothing can be summed until the last worker has its gradient.
+  // All-reduce: nothing can be summed until the last worker has its gradient, so the others are held for it until then.
+  // What the authority decides behind the sum, a moment's hold for the last report included, is of the way to it.
   void attribute_sum(Wait& wait, Ticks begin) const {
-    const auto last = last_computed_.find(wait.after);
-    if (last == last_computed_.end() || last->second.second == wait.worker) return;
     nanoseconds& network = wait.causes[static_cast<std::size_t>(WaitCause::kNetwork)];
-    const nanoseconds held = std::clamp(last->second.first - begin, nanoseconds(0), network);
+    nanoseconds& held = wait.causes[static_cast<std::size_t>(WaitCause::kBarrier)];
+    network += std::exchange(held, nanoseconds(0));
+    wait.hold.reset();
+    if (wait.grant) wait.grant->release.reset();
+    const auto found = last_computed_.find(wait.after);
+    if (found == last_computed_.end() || found->second.second == wait.worker) return;
+    const auto& [there, last] = found->second;
+    held = std::clamp(there - begin, nanoseconds(0), network);
     if (held.count() == 0) return;
-    wait.causes[static_cast<std::size_t>(WaitCause::kBarrier)] += held;
     network -= held;
-    wait.whom = last->second.second;
-    if (const trace::WorkerSpans* const spans = trace_.find(*wait.whom)) {
+    wait.whom = last;
+    wait.hold =
+        Decision{.at = begin, .kind = DecisionKind::kHeld, .worker = wait.worker, .clock = wait.clock};
+    wait.hold->min_clock = wait.after;
+    wait.hold->by = last;
+    if (wait.grant) {
+      wait.hold->threshold = wait.grant->threshold;
+      wait.grant->at = there;
+      wait.grant->release = trace::Release::kWorker;
+      wait.grant->by = last;
+      wait.grant->min_clock = wait.after;
+    }
+    if (const trace::WorkerSpans* const spans = trace_.find(last)) {
       wait.of_whom = times_in(*spans, {begin, begin + held});
     }
   }
@@ -198,6 +218,7 @@ class Waits {
 
   const trace::Trace& trace_;
   const Decisions decisions_;
+  const bool sums_;
   // All-reduce: of each clock, when the last gradient was there, and whose it was.
   std::map<Clock, std::pair<Ticks, WorkerId>> last_computed_;
   std::vector<Wait> waits_;

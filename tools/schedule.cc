@@ -29,8 +29,8 @@ const std::vector<schedule::Algorithm> kAlgorithms = {
     schedule::Algorithm::kTorus, schedule::Algorithm::kHierarchical,    schedule::Algorithm::kDirect,
     schedule::Algorithm::kTree};
 
-// What a plan may have in memory: its rows grow as ranks times segments.
-constexpr int kRanksMax = 4096;
+// What a plan may have in memory: rows grow as the square of ranks, and what the checker keeps as their cube.
+constexpr int kRanksMax = 1024;
 constexpr std::int64_t kBytesMax = std::int64_t{1} << 30;
 
 std::optional<schedule::Algorithm> named(const std::string& name) {
@@ -166,9 +166,13 @@ int schedule_plan(const ScheduleOptions& options, std::ostream& out, std::ostrea
   }
   const Result<NetworkSpec> network = build_network(*config);
   if (!network) return refuse("paceline schedule: " + network.status().message());
+  if (config->pipeline.enabled() && !options.table.ranks.empty()) {
+    return refuse("--ranks: got it with pipeline.stages above 1, expected exchange.kind: allreduce");
+  }
   if (config->pipeline.enabled()) return pipeline_plan(options, *config, *network, out, err);
   if (!options.table.ranks.empty()) {
     ScheduleTable table = options.table;
+    std::sort(table.ranks.begin(), table.ranks.end());
     if (table.bytes.empty())
       table.bytes = {network->layout.size() * static_cast<std::int64_t>(sizeof(float))};
     for (const std::string& name : options.algorithms) table.algorithms.push_back(named(name).value());

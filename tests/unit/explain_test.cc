@@ -84,23 +84,29 @@ TEST_CASE("a_wait_is_divided_among_barrier_server_network_and_data") {
   CHECK(wait.then[static_cast<std::size_t>(Phase::kComputeGrads)] == 90ms);
 }
 
-// Both report once the sum is there; the fast one had its gradient 80 ms before the slow one.
+// Both report once the sum is there; the fast one had its gradient 80 ms before the slow one. Its report came first by
+// chance, so that it was held for the other's.
 TEST_CASE("in_an_all_reduce_the_exchange_is_a_barrier_until_the_last_gradient_is_there") {
   trace::Trace t;
   t.workers = {{kFast,
-                {span(0, 100, 0, Phase::kComputeGrads), span(100, 200, 0, Phase::kPsApplyGrads),
-                 span(200, 300, 1, Phase::kComputeGrads)},
+                {span(0, 100, 0, Phase::kComputeGrads), span(100, 195, 0, Phase::kPsApplyGrads),
+                 span(195, 200, 1, Phase::kBarrier), span(200, 300, 1, Phase::kComputeGrads)},
                 0},
                {kSlow,
                 {span(0, 180, 0, Phase::kComputeGrads), span(180, 200, 0, Phase::kPsApplyGrads),
                  span(200, 300, 1, Phase::kComputeGrads)},
                 0}};
+  t.decisions.push_back({.at = at(196), .kind = DecisionKind::kReported, .worker = kFast, .clock = Clock(0)});
+  t.decisions.push_back({.at = at(196), .kind = DecisionKind::kHeld, .worker = kFast, .clock = Clock(1)});
+  t.decisions.push_back({.at = at(199), .kind = DecisionKind::kGranted, .worker = kFast, .clock = Clock(1)});
   const std::vector<Wait> waits = waits_of(t, ExchangedBy::kAllreduce);
   REQUIRE(waits.size() == 2);
   CHECK(waits[0][WaitCause::kBarrier] == 80ms);
   CHECK(waits[0][WaitCause::kNetwork] == 20ms);
   CHECK(waits[0].whom == kSlow);
   CHECK(waits[0].of_whom[static_cast<std::size_t>(Phase::kComputeGrads)] == 80ms);
+  REQUIRE((waits[0].hold && waits[0].grant));
+  CHECK((waits[0].hold->by == kSlow && waits[0].grant->by == kSlow && waits[0].grant->at == at(180)));
   CHECK(waits[1][WaitCause::kBarrier] == 0ms);
   CHECK(waits[1][WaitCause::kNetwork] == 20ms);
 }
