@@ -193,7 +193,7 @@ SessionEnd Session::run(NodeTotals& totals) {
   }
 
   if (Status met = meet_nodes(); !met.is_ok()) {
-    client_.leave(met);
+    client_.leave(met, met.code() == StatusCode::kUnavailable ? gone() : std::nullopt);
     return {met, client_.lost(), 0};
   }
 

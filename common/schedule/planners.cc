@@ -146,7 +146,7 @@ void torus(Builder& builder, const PlanRequest& request, const Grid& grid) {
   }
 }
 
-// First within machines, then each part across them, so that S leaves a machine and no more, however many ranks it has.
+// First within machines, then each part across them: 2 S (m - 1) / m leave each of m machines, whatever ranks it has.
 // Of a machine with more ranks than the smallest one, those hand theirs to one that takes part.
 void hierarchical(Builder& builder, const PlanRequest& request, const std::vector<std::uint32_t>& machines) {
   const Range whole{0, request.floats};

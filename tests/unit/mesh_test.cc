@@ -114,7 +114,7 @@ std::vector<float> any_numbers(std::uint32_t rank, std::int64_t floats) {
 
 TEST_CASE("every rank ends with the sum, and with the same bits, twice") {
   const auto algorithm = GENERATE(Algorithm::kRing, Algorithm::kBinaryBlocks, Algorithm::kTorus,
-                                  Algorithm::kDirect, Algorithm::kTree);
+                                  Algorithm::kHierarchical, Algorithm::kDirect, Algorithm::kTree);
   const auto count = GENERATE(1U, 2U, 3U, 4U, 6U);
   constexpr std::int64_t kFloats = 30'011;
   const schedule::Plan plan = planned(algorithm, count, kFloats);
@@ -152,7 +152,7 @@ TEST_CASE("every rank ends with the sum, and with the same bits, twice") {
 // every rank alike.
 TEST_CASE("floats that travel in fewer bytes end with the same bits on every rank, near the sum") {
   const auto algorithm = GENERATE(Algorithm::kRing, Algorithm::kBinaryBlocks, Algorithm::kTorus,
-                                  Algorithm::kDirect, Algorithm::kTree);
+                                  Algorithm::kHierarchical, Algorithm::kDirect, Algorithm::kTree);
   const auto encoding = GENERATE(Encoding::kFp16, Encoding::kBf16);
   const auto count = GENERATE(2U, 3U, 4U);
   constexpr std::int64_t kFloats = 10'007;
@@ -194,7 +194,8 @@ TEST_CASE("floats that travel in fewer bytes end with the same bits on every ran
 
 // Whoever hears it closes, too, as a node does that cannot go on.
 TEST_CASE("a rank that goes is named, and nobody waits for it") {
-  const auto algorithm = GENERATE(Algorithm::kRing, Algorithm::kBinaryBlocks, Algorithm::kTorus);
+  const auto algorithm =
+      GENERATE(Algorithm::kRing, Algorithm::kBinaryBlocks, Algorithm::kTorus, Algorithm::kHierarchical);
   constexpr std::uint32_t kRanks = 6;
   const schedule::Plan plan = planned(algorithm, kRanks, 100'000);
   Ranks ranks(kRanks);
@@ -390,7 +391,7 @@ TEST_CASE("what is measured at the start is chosen alike by every rank") {
     }
   }
   CHECK((choices[0][0].floats == 5 && choices[0][1].floats == 100 && choices[0][2].floats == 90'000));
-  CHECK(choices[0][1].times.size() == 5);  // three ranks are no torus, and of two machines
+  CHECK(choices[0][0].times.size() == 5);  // three ranks are no torus, and of two machines
 }
 
 TEST_CASE("the fastest is chosen, and the words say of which") {

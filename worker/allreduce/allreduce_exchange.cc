@@ -52,7 +52,12 @@ Status AllReduceExchange::connect(const mesh::Listening& listening, mesh::Place 
   const std::vector<std::uint32_t> machines = mesh::machines_of(place);
   PACELINE_ASSIGN_OR_RETURN(mesh_, mesh::Mesh::connect(listening, std::move(place), stop_,
                                                        milliseconds(parts_.config.cluster.start_timeout)));
-  return plan(machines);
+  Status planned = plan(machines);
+  if (const auto gone = mesh_->gone()) {
+    const std::lock_guard lock(mutex_);
+    gone_ = NodeId(*gone);
+  }
+  return planned;
 }
 
 // A plan that its checker refuses would be our own bug, and is not run.

@@ -14,11 +14,16 @@ namespace {
 
 using schedule::Algorithm;
 
+constexpr int kTurnsMin = 2;
 constexpr int kTurnsMax = 8;
+// What takes so many times as long as the fastest is not tried on larger buckets.
+constexpr double kHopeless = 4.0;
+// With more ranks than this nobody is to connect to all at once, nor to hand on whole vectors.
+constexpr std::uint32_t kFewRanks = 64;
 
 std::vector<Algorithm> candidates(std::uint32_t ranks, const std::vector<std::uint32_t>& machines) {
-  std::vector<Algorithm> all = {Algorithm::kRing, Algorithm::kBinaryBlocks, Algorithm::kDirect,
-                                Algorithm::kTree};
+  std::vector<Algorithm> all = {Algorithm::kRing, Algorithm::kBinaryBlocks};
+  if (ranks <= kFewRanks) all.insert(all.end(), {Algorithm::kDirect, Algorithm::kTree});
   if (schedule::squarest_grid(ranks).rows > 1) all.push_back(Algorithm::kTorus);
   const std::set<std::uint32_t> different(machines.begin(), machines.end());
   if (different.size() > 1 && different.size() < ranks) all.push_back(Algorithm::kHierarchical);
@@ -26,13 +31,14 @@ std::vector<Algorithm> candidates(std::uint32_t ranks, const std::vector<std::ui
 }
 
 // A plan that its checker refuses would be our own bug, and is not run.
-schedule::Program program_for(const MeasureRequest& request, Algorithm algorithm, std::int64_t floats) {
+schedule::Program program_for(const MeasureRequest& request, Algorithm algorithm, std::int64_t floats,
+                              Encoding encoding) {
   schedule::PlanRequest wanted{algorithm, request.ranks, floats, {}};
   wanted.machines = request.machines;
   const Result<schedule::Plan> plan = schedule::make_plan(wanted);
   const Status checked = plan.is_ok() ? schedule::check(*plan) : plan.status();
   PACELINE_ASSERT(checked.is_ok(), checked.message());
-  return schedule::Program(*plan, request.rank, request.encoding);
+  return schedule::Program(*plan, request.rank, encoding);
 }
 
 class Measurement {
@@ -40,50 +46,67 @@ class Measurement {
   Measurement(const MeasureRequest& request, mesh::Mesh& mesh, std::uint32_t& reductions)
       : request_(request), mesh_(mesh), reductions_(reductions) {}
 
-  // One class, for at most so long beyond the first turn.
+  // One class, for about so long, but for kTurnsMin turns.
   Result<MeasuredChoice> measure(std::int64_t floats, double at_most) {
     MeasuredChoice choice{floats, {}};
     std::vector<schedule::Program> programs;
     for (const Algorithm algorithm : candidates(request_.ranks, request_.machines)) {
+      if (hopeless_.contains(algorithm)) continue;
       choice.times.push_back({algorithm, 0.0});
-      programs.push_back(program_for(request_, algorithm, floats));
+      programs.push_back(program_for(request_, algorithm, floats, request_.encoding));
     }
-    MeasureRequest exact = request_;
-    exact.encoding = Encoding::kFp32;
-    const schedule::Program summing = program_for(exact, Algorithm::kTree, std::ssize(programs));
+    const schedule::Program telling =
+        program_for(request_, Algorithm::kTree, std::ssize(programs) * request_.ranks, Encoding::kFp32);
     std::vector<float> zeros(static_cast<std::size_t>(floats));
     double elapsed = 0.0;
-    for (int turn = 0; turn < kTurnsMax && (turn < 1 || elapsed < at_most); ++turn) {
-      std::vector<float> times;
-      for (const schedule::Program& program : programs) {
+    for (int turn = 0; turn < kTurnsMax && (turn < kTurnsMin || elapsed < at_most); ++turn) {
+      std::vector<float> times(programs.size() * request_.ranks);  // of each candidate, by rank: this rank's
+      for (std::size_t c = 0; c < programs.size(); ++c) {
+        PACELINE_RETURN_IF_ERROR(meet());
         const Ticks began = request_.now();
-        PACELINE_RETURN_IF_ERROR(mesh_.reduce(program, zeros, reductions_++, request_.silence));
-        times.push_back(static_cast<float>(to_seconds(request_.now() - began)));
+        PACELINE_RETURN_IF_ERROR(reduce(programs[c], zeros));
+        times[c * request_.ranks + request_.rank] = static_cast<float>(to_seconds(request_.now() - began));
       }
-      PACELINE_RETURN_IF_ERROR(mesh_.reduce(summing, times, reductions_++, request_.silence));
-      for (std::size_t c = 0; c < times.size(); ++c) {
-        const double mean = static_cast<double>(times[c]) / request_.ranks;
-        // The first turn wakes what sleeps; it counts where there is no other.
+      PACELINE_RETURN_IF_ERROR(reduce(telling, times));
+      for (std::size_t c = 0; c < programs.size(); ++c) {
+        const auto first = times.begin() + static_cast<std::ptrdiff_t>(c * request_.ranks);
+        const double slowest = static_cast<double>(*std::max_element(first, first + request_.ranks));
+        // The first turn wakes what sleeps.
         double& least = choice.times[c].seconds;
-        least = turn <= 1 ? mean : std::min(least, mean);
-        elapsed += mean;
+        least = turn <= 1 ? slowest : std::min(least, slowest);
+        elapsed += slowest;
       }
+    }
+    const double best = choice.fastest().seconds;
+    for (const MeasuredChoice::Time& time : choice.times) {
+      if (time.seconds > kHopeless * best) hopeless_.insert(time.algorithm);
     }
     return choice;
   }
 
  private:
+  Status reduce(const schedule::Program& program, std::span<float> vector) {
+    return mesh_.reduce(program, vector, reductions_++, request_.silence);
+  }
+
+  // Returns on all ranks at about the same time.
+  Status meet() {
+    float nothing = 0.0F;
+    return reduce(meeting_, std::span(&nothing, 1));
+  }
+
   const MeasureRequest& request_;
   mesh::Mesh& mesh_;
   std::uint32_t& reductions_;
+  const schedule::Program meeting_ = program_for(request_, Algorithm::kTree, 1, Encoding::kFp32);
+  std::set<Algorithm> hopeless_;  // for larger buckets, too
 };
 
 }  // namespace
 
-Algorithm MeasuredChoice::chosen() const {
-  return std::min_element(times.begin(), times.end(),
-                          [](const Time& a, const Time& b) { return a.seconds < b.seconds; })
-      ->algorithm;
+const MeasuredChoice::Time& MeasuredChoice::fastest() const {
+  return *std::min_element(times.begin(), times.end(),
+                           [](const Time& a, const Time& b) { return a.seconds < b.seconds; });
 }
 
 std::string MeasuredChoice::words() const {

@@ -1,10 +1,10 @@
 // exchange.algorithm: auto. Which algorithm is the fastest for buckets of a size is measured at the start, on the run's
-// own connections: every candidate is carried out some times in turns, on zeros. Ranks then sum their times by an
-// all-reduce, so that all see the same bits, and choose alike. NCCL chooses by a model of latency and bandwidth, Open
+// own connections: every candidate is carried out some times in turns, on zeros. Ranks then tell each other their times
+// by an all-reduce, so that all see the same bits, and choose alike. NCCL chooses by a model of latency and bandwidth, Open
 // MPI by a table of its authors' machines; neither knows these.
 //
 // Sizes are taken together by powers of four: of each class its largest is measured. All classes share kMeasureAtMost,
-// but for the first turn of each, which all candidates have.
+// but for the first two turns of each.
 #pragma once
 
 #include <chrono>
@@ -25,11 +25,12 @@ inline constexpr std::chrono::milliseconds kMeasureAtMost(1000);
 struct MeasuredChoice {
   struct Time {
     schedule::Algorithm algorithm = schedule::Algorithm::kRing;
-    double seconds = 0.0;  // the least of the turns, as the mean of all ranks
+    double seconds = 0.0;  // the least of the turns, of the slowest rank
   };
   std::int64_t floats = 0;  // of a bucket, at most: those of the next smaller choice are below it
   std::vector<Time> times;  // of each candidate; the fastest is chosen, of equals the first
-  schedule::Algorithm chosen() const;
+  const Time& fastest() const;
+  schedule::Algorithm chosen() const { return fastest().algorithm; }
   // "up to 1048576 floats: ring 3.1 ms, direct 4.2 ms: ring"
   std::string words() const;
 };
@@ -40,11 +41,11 @@ struct MeasureRequest {
   std::span<const std::int64_t> floats;  // of each bucket, in any order
   std::vector<std::uint32_t> machines;   // of each rank (schedule::PlanRequest)
   Encoding encoding = Encoding::kFp32;
-  std::chrono::milliseconds silence;  // Mesh::reduce()'s
+  std::chrono::milliseconds silence{0};  // Mesh::reduce()'s
   Ticks (*now)() = nullptr;
 };
 
-// Ascending by floats. `reductions`: of the mesh, counted on. The same on every rank, up to nothing. Errors:
+// Ascending by floats, the same on every rank. `reductions`: of the mesh, counted on. Errors:
 // Mesh::reduce()'s.
 Result<std::vector<MeasuredChoice>> measure_choices(const MeasureRequest& request, mesh::Mesh& mesh,
                                                     std::uint32_t& reductions);
