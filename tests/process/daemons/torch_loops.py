@@ -366,6 +366,10 @@ def refused(config, node):
     say("local", lambda: attach(model, optimizer, mode="worker", overrides=[
         "train.local_steps=5", "train.inner_optimizer.kind=sgd", "train.inner_optimizer.lr=0.1"]))
     say("layers", lambda: attach(model, optimizer, overrides=["train.model=layers", "train.layers=[{kind: flatten}, {kind: dense, out: 10}]"]))
+    normed = torch.nn.Sequential(torch.nn.Linear(6, 3), torch.nn.BatchNorm1d(3))
+    for what, *overrides in (("coded", "cluster.gradient_encoding=int8"),
+                             ("stale", "train.optimizer.staleness=inverse", "sync.policy=ssp", "sync.combine=mean")):
+        say(what, lambda: attach(normed, plain_sgd(normed), overrides=overrides))
     say("parallel", lambda: attach(torch.nn.DataParallel(model), optimizer))
     with attach(model, optimizer):
         say("twice", lambda: attach(model, plain_sgd(model)))
