@@ -5,6 +5,7 @@
 #include <set>
 #include <tuple>
 
+#include "common/config/buffers.h"
 #include "common/config/checks.h"
 #include "common/config/domain.h"
 #include "common/config/names.h"
@@ -120,13 +121,11 @@ void check_decay_factors(Validator& validator, const TrainSection& train, const 
 // Of one: what there is no way to train it by.
 void check_layers(Validator& validator, const RunConfig& c, const NetworkSpec& network) {
   const TrainSection& train = c.train;
-  const bool loses =
-      c.cluster.gradient_encoding == Encoding::kInt8 || c.cluster.gradient_encoding == Encoding::kTopK;
-  validator.refuse_if(loses && network.mixes_samples(), {"cluster.gradient_encoding", "train.model"},
+  validator.refuse_if(loses_buffers(c.cluster) && network.mixes_samples(),
+                      {"cluster.gradient_encoding", "train.model"},
                       "statistics of a batch_norm go with the gradient", name_of(c.cluster.gradient_encoding),
                       "fp32, fp16 or bf16, or a network without batch_norm");
-  validator.refuse_if(train.optimizer.staleness != StalenessScaling::kNone && network.mixes_samples() &&
-                          c.sync.combine == CombineMode::kMean,
+  validator.refuse_if(shrinks_buffers(c) && network.mixes_samples(),
                       {"train.optimizer.staleness", "train.model"},
                       "statistics of a batch_norm would shrink with the gradient",
                       std::string("staleness: ") + name_of(train.optimizer.staleness),

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "common/files/atomic_file.h"
 #include "common/files/shallow_json.h"
@@ -53,18 +54,46 @@ std::string contradiction(const Entry& entry, const std::string& what) {
   return "its header contradicts itself: tensor '" + entry.name + "' " + what;
 }
 
+// Json would make a whole number of 4.5, true and -1, too. Throws Json::exception for what is no list.
+Result<std::vector<std::size_t>> whole_numbers(const std::string& tensor, const Json& list) {
+  std::vector<std::size_t> numbers;
+  for (const Json& number : list.get_ref<const Json::array_t&>()) {
+    if (!number.is_number_unsigned()) {
+      return data_loss("tensor '" + tensor + "': got " + number.dump() +
+                       " among its sizes and offsets, expected whole numbers from 0 on");
+    }
+    numbers.push_back(number.get<std::size_t>());
+  }
+  return numbers;
+}
+
+// In the order of their bytes, which cover `data_bytes` without a hole.
+Status check_covered(const std::vector<Entry>& entries, std::size_t data_bytes) {
+  std::size_t end = 0;
+  for (const Entry& entry : entries) {
+    if (entry.begin != end) {
+      return data_loss(contradiction(entry, "begins at " + std::to_string(entry.begin) + ", expected " +
+                                                std::to_string(end) + ", where the tensor before it ends"));
+    }
+    end = entry.end;
+  }
+  if (end == data_bytes) return Status::ok();
+  return data_loss((data_bytes < end ? "truncated: " : "too long: ") + std::to_string(data_bytes) +
+                   " bytes behind its header, expected " + std::to_string(end));
+}
+
 // Throws Json::exception where a field is missing or of another type.
 Result<std::vector<Entry>> entries_of(const Json& header, std::size_t data_bytes) {
   std::vector<Entry> entries;
-  std::size_t end = 0;
   for (const auto& [name, tensor] : header.get_ref<const Json::object_t&>()) {
     if (name == kMetadata) continue;
-    const auto offsets = tensor.at("data_offsets").get<std::vector<std::size_t>>();
+    PACELINE_ASSIGN_OR_RETURN(const auto offsets, whole_numbers(name, tensor.at("data_offsets")));
     if (offsets.size() != 2)
       return data_loss("tensor '" + name + "' has " + std::to_string(offsets.size()) +
                        " offsets, expected 2");
-    Entry entry{name, tensor.at("dtype").get<std::string>(),
-                tensor.at("shape").get<std::vector<std::int64_t>>(), offsets[0], offsets[1]};
+    PACELINE_ASSIGN_OR_RETURN(const auto shape, whole_numbers(name, tensor.at("shape")));
+    Entry entry{
+        name, tensor.at("dtype").get<std::string>(), {shape.begin(), shape.end()}, offsets[0], offsets[1]};
     if (entry.begin > entry.end) return data_loss(contradiction(entry, "ends before it begins"));
     const std::size_t width = bytes_of_number(entry.type);
     const std::optional<std::size_t> numbers = count_numbers(entry.shape);
@@ -72,15 +101,12 @@ Result<std::vector<Entry>> entries_of(const Json& header, std::size_t data_bytes
       return data_loss(contradiction(entry, "has " + std::to_string(entry.end - entry.begin) +
                                                 " bytes, expected as many as its shape says"));
     }
-    end = std::max(end, entry.end);
     entries.push_back(std::move(entry));
   }
-  if (end != data_bytes) {
-    return data_loss((data_bytes < end ? "truncated: " : "too long: ") + std::to_string(data_bytes) +
-                     " bytes behind its header, expected " + std::to_string(end));
-  }
-  std::stable_sort(entries.begin(), entries.end(),
-                   [](const Entry& a, const Entry& b) { return a.begin < b.begin; });
+  std::stable_sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
+    return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
+  });
+  PACELINE_RETURN_IF_ERROR(check_covered(entries, data_bytes));
   return entries;
 }
 
@@ -125,6 +151,15 @@ Result<Safetensors> parse_safetensors(std::string_view bytes) {
   return file;
 }
 
+// Whether it is UTF-8, as everything in JSON.
+bool is_text(const std::string& text) {
+  try {
+    return !Json(text).dump().empty();
+  } catch (const Json::type_error&) {
+    return false;
+  }
+}
+
 }  // namespace
 
 Status write_safetensors(const std::filesystem::path& path, const ModelInfo& info,
@@ -136,6 +171,11 @@ Status write_safetensors(const std::filesystem::path& path, const ModelInfo& inf
   header[kMetadata] = {
       {"format", "pt"}, {"model", info.model}, {"version", std::to_string(info.version.value)}};
   for (const Tensor& tensor : info.layout.tensors()) {
+    if (tensor.name == kMetadata || !is_text(tensor.name)) {
+      const std::string shown = Json(tensor.name).dump(-1, ' ', true, Json::error_handler_t::replace);
+      return invalid_argument("tensor " + shown + ": its name cannot be written, expected UTF-8, and not '" +
+                              kMetadata + "'");
+    }
     const std::int64_t begin = tensor.offset * std::int64_t{sizeof(float)};
     header[tensor.name] = {{"dtype", kFloat},
                            {"shape", tensor.shape},

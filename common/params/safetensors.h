@@ -26,7 +26,8 @@ namespace paceline {
 // Whether `path` is one by its name.
 inline bool is_safetensors(const std::filesystem::path& path) { return path.extension() == ".safetensors"; }
 
-// Writes `parameters` (info.layout.size() floats) atomically. Errors: those of writing.
+// Writes `parameters` (info.layout.size() floats) atomically. Errors: kInvalidArgument a name that
+// the header cannot have: no UTF-8, or "__metadata__"; those of writing.
 [[nodiscard]] Status write_safetensors(const std::filesystem::path& path, const ModelInfo& info,
                                        std::span<const float> parameters);
 

@@ -78,7 +78,7 @@ def loss_of(scores, following):
 
 def measure(model):
     """On text that no node trains on."""
-    x, y = next(batches(seed=-1))
+    x, y = next(batches(seed="a text of its own"))
     scores = model(x)
     return loss_of(scores, y), int((scores.argmax(2) == y).sum()), y.numel()
 

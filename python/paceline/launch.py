@@ -66,12 +66,26 @@ class _Run:
             self._end(name)
 
     def _end(self, name):
-        order = signal.SIGTERM if name.startswith("server") else signal.SIGINT
-        self._running[name].send_signal(order if self._signals == 1 else signal.SIGKILL)
+        order, process = signal.SIGTERM if name.startswith("server") else signal.SIGINT, self._running[name]
+        try:
+            if process.returncode is None:
+                if self._signals == 1:
+                    os.kill(process.pid, order)  # not send_signal(), which would take the status before wait() sees it
+                else:
+                    os.killpg(process.pid, signal.SIGKILL)  # also what it has started: each leads a group
+        except ProcessLookupError:  # it has just ended
+            pass
 
     def wait(self):
-        for name, process in list(self._running.items()):
-            status = process.wait()
+        """Until all have ended. Each that fails is named then."""
+        while self._running:
+            pid = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT).si_pid
+            name = next((each for each, process in self._running.items() if process.pid == pid), None)
+            if name is None:  # process 1 of a container is given the children of others
+                os.waitpid(pid, 0)
+                continue
+            status = self._running[name].wait()
+            del self._running[name]
             if status != 0:
                 self.failed.append(name)
                 how = f"status {status}" if status > 0 else signal.Signals(-status).name

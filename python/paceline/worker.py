@@ -64,9 +64,9 @@ def check(code: int) -> None:
 
 
 def array_of(values, dtype=None) -> np.ndarray:
-    """As an array over the same memory where that can be, of anything that NumPy or DLPack can: a tensor on the CPU, a JAX
-    array. Errors: those of NumPy and of who exports; a tensor that wants a gradient is to be detached."""
-    if not isinstance(values, np.ndarray) and hasattr(values, "__dlpack__"):
+    """As an array over the same memory where that can be, of anything that NumPy or else DLPack can: a tensor on the CPU, a
+    JAX array. Errors: those of NumPy and of who exports; a tensor that wants a gradient is to be detached."""
+    if not hasattr(values, "__array__") and hasattr(values, "__dlpack__"):
         values = np.from_dlpack(values)
     return np.ascontiguousarray(values, dtype=dtype)
 

@@ -64,6 +64,19 @@ TEST_CASE("a_model_written_as_safetensors_is_read_back_in_the_order_of_its_layou
   CHECK(length % 8 == 0);
 }
 
+TEST_CASE("a_name_that_safetensors_cannot_have_is_refused_and_nothing_is_written") {
+  const TempFolder folder;
+  for (const std::string name : {"__metadata__", "w\xff"}) {
+    ModelInfo info{"tiny", Version(1), Revision(1), {}};
+    REQUIRE(info.layout.add(name, {1}));
+    const Status written = write_safetensors(folder / "a.safetensors", info, std::vector<float>{1.0F});
+    CHECK(written.code() == StatusCode::kInvalidArgument);
+    CHECK_THAT(written.message(),
+               Contains(name == "w\xff" ? R"(tensor "w\ufffd": )" : R"(tensor "__metadata__": )"));
+    CHECK_FALSE(std::filesystem::exists(folder / "a.safetensors"));
+  }
+}
+
 TEST_CASE("bfloat16_is_widened_and_integers_are_left_out_by_name") {
   const std::array<std::uint16_t, 2> halves{0x3fc0, 0xc000};  // 1.5, -2
   std::string data(12, '\1');
@@ -106,7 +119,24 @@ TEST_CASE("a_broken_safetensors_file_says_what_is_wrong_with_it") {
              Contains("expected as many as its shape says"));
   CHECK_THAT(
       why(R"({"w": {"dtype": "F32", "shape": [-1, -2], "data_offsets": [0, 8]}})", std::string(8, '\0')),
-      Contains("expected as many as its shape says"));
+      Contains("tensor 'w': got -1 among its sizes and offsets, expected whole numbers from 0 on"));
+  for (const std::string other : {"0.5", "true", "-8", "null", "\"0\""}) {
+    CHECK_THAT(why(R"({"w": {"dtype": "F32", "shape": [2], "data_offsets": [)" + other + ", 8]}}",
+                   std::string(8, '\0')),
+               Contains("tensor 'w': got " + other + " among its sizes and offsets"));
+  }
+  // Bytes of two tensors, and bytes of none.
+  const auto two = [](const std::string& first, const std::string& second) {
+    return R"({"v": {"dtype": "U8", "shape": [4], "data_offsets": [)" + first +
+           R"(]}, "w": {"dtype": "F32", "shape": [1], "data_offsets": [)" + second + "]}}";
+  };
+  CHECK(read(file_of(two("4, 8", "0, 4"), std::string(8, '\0'))).is_ok());
+  CHECK_THAT(why(two("0, 8", "4, 8"), std::string(8, '\0')),
+             Contains("tensor 'w' begins at 4, expected 8, where the tensor before it ends"));
+  CHECK_THAT(why(two("0, 4", "8, 12"), std::string(12, '\0')),
+             Contains("tensor 'w' begins at 8, expected 4"));
+  CHECK_THAT(why(two("8, 12", "4, 8"), std::string(12, '\0')),
+             Contains("tensor 'w' begins at 4, expected 0"));
   // A header of 2^64 - 1 bytes is a lie about the file, not a wish for memory.
   CHECK_THAT(read(std::string(8, '\xff') + "{}").status().message(), Contains("cut, or no safetensors"));
   CHECK_THAT(read("short").status().message(), Contains("cut, or no safetensors: 5 bytes"));

@@ -13,7 +13,9 @@
 #include <utility>
 #include <vector>
 
+#include "common/config/buffers.h"
 #include "common/config/load.h"
+#include "common/config/names.h"
 #include "common/log/log.h"
 #include "common/printed.h"
 #include "common/process/descriptors.h"
@@ -162,6 +164,27 @@ Status open(const paceline_options* options, paceline_worker** worker) {
   return Status::ok();
 }
 
+// As a network of train.layers with a batch_norm is checked when it is read.
+Status check_buffers(const RunConfig& config, const Layout& layout) {
+  const auto& tensors = layout.tensors();
+  const auto buffer = std::find_if(tensors.begin(), tensors.end(), [](const Tensor& tensor) {
+    return tensor.traits.role == TensorRole::kBuffer;
+  });
+  if (buffer == tensors.end()) return Status::ok();
+  const std::string it_is = "tensor '" + buffer->name + "' is a buffer, whose values ";
+  if (loses_buffers(config.cluster)) {
+    return invalid_argument("cluster.gradient_encoding: " + it_is + "go with the gradient, got " +
+                            name_of(config.cluster.gradient_encoding) +
+                            ", expected fp32, fp16 or bf16, or a model without buffers");
+  }
+  if (shrinks_buffers(config)) {
+    return invalid_argument("train.optimizer.staleness: " + it_is + "would shrink with the gradient, got " +
+                            name_of(config.train.optimizer.staleness) +
+                            ", expected none, or a model without buffers");
+  }
+  return Status::ok();
+}
+
 // On threads that take no signals.
 Status open_log(paceline_worker& w) {
   PACELINE_ASSIGN_OR_RETURN(const NodeLog log, prepare_node_log(w.config, w.node, w.existing));
@@ -182,6 +205,7 @@ Status start(paceline_worker& w, std::span<const float> initial) {
                             " initial values, expected " + std::to_string(w.layout.size()) +
                             " as the layout has");
   }
+  PACELINE_RETURN_IF_ERROR(check_buffers(w.config, w.layout));
   std::vector<float> values;  // asked of node 0 alone
   if (w.node == NodeId(0)) values.assign(initial.begin(), initial.end());
   const NoSignals none;

@@ -36,8 +36,9 @@ def attach(model: torch.nn.Module, optimizer: torch.optim.Optimizer, config: str
 
     Waits until all nodes have joined, and puts node 0's parameters into the model. node: from 0 on; None: RANK of the
     environment, as torchrun and paceline.launch set it. overlap: gradients leave while backward computes the rest, so
-    nothing may change them any more: no accumulation over several backward(), no clipping, no GradScaler. buffers: those of
-    floats, as running means, are "mean", those of the run, averaged over the nodes in each round, or each node's "own".
+    nothing may change them any more: no accumulation over several backward(), no clipping, no GradScaler. buffers: running
+    means and variances of batch norms (and instance norms) are "mean", averaged over the nodes in each round, or each node's
+    "own". All other buffers are each node's own.
     evaluate(model) returns (mean loss, correct, samples) on test data; it is given a copy of the model, in eval mode, on a thread of its own. overrides,
     existing: as paceline.Worker.
     Errors: paceline.Error for what the run refuses; ValueError for a model that cannot be exchanged: what, where, expected.

@@ -6,7 +6,13 @@ import torch
 
 from paceline.worker import most
 
-_NORMS = (torch.nn.modules.batchnorm._NormBase, torch.nn.LayerNorm, torch.nn.GroupNorm)
+_RUNNING = torch.nn.modules.batchnorm._NormBase  # batch norms and instance norms
+_NORMS = (_RUNNING, torch.nn.LayerNorm, torch.nn.GroupNorm)
+
+
+def is_running_statistic(module: torch.nn.Module, own_name: str, buffer: torch.Tensor) -> bool:
+    """Of which a mean over nodes means something: not so of masks, tables or the state of an observer."""
+    return isinstance(module, _RUNNING) and own_name in ("running_mean", "running_var") and buffer.is_floating_point()
 
 
 def clean(name: str) -> str:
@@ -72,8 +78,8 @@ class Model:
                     self._add_parameter(worker, module, module_name, own_name, p)
                 seen.add(id(p))
             for own_name, buffer in module.named_buffers(recurse=False):
-                kept = self._with_buffers and buffer.is_floating_point() and own_name not in module._non_persistent_buffers_set
-                if kept and id(buffer) not in seen and buffer.numel() > 0:
+                kept = self._with_buffers and is_running_statistic(module, own_name, buffer)
+                if kept and id(buffer) not in seen:
                     name = self._named(module_name, own_name)
                     offset = worker.add_tensor(name, buffer.shape, role="buffer", lr_factor=share)
                     self.tensors.append(Exchanged(name, module, own_name, offset, False))

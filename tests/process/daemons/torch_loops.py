@@ -158,7 +158,7 @@ def local(config, node):
 
 
 def buffers(config, node, mode):
-    """Running statistics of two nodes are averaged in each round, counters are each node's own, and so is what no state_dict has."""
+    """Running statistics of two nodes are averaged in each round; counters and masks are each node's own, also one with -inf."""
     import paceline.torch
     torch.set_num_threads(1)
 
@@ -168,9 +168,10 @@ def buffers(config, node, mode):
             torch.manual_seed(3)
             self.norm, self.last = torch.nn.BatchNorm1d(6), torch.nn.Linear(6, 3)
             self.register_buffer("mask", torch.ones(3), persistent=False)
+            self.register_buffer("later", torch.full((6, 6), float("-inf")).triu(1))  # as for attention
 
         def forward(self, x):
-            return self.last(self.norm(x)) * self.mask
+            return self.last(self.norm(x) @ torch.softmax(self.later, 1).T) * self.mask
     nodes, steps, seen = 2, 5, []
     twins = [Model() for _ in range(nodes)]
     expected = []
@@ -365,6 +366,10 @@ def refused(config, node):
     say("local", lambda: attach(model, optimizer, mode="worker", overrides=[
         "train.local_steps=5", "train.inner_optimizer.kind=sgd", "train.inner_optimizer.lr=0.1"]))
     say("layers", lambda: attach(model, optimizer, overrides=["train.model=layers", "train.layers=[{kind: flatten}, {kind: dense, out: 10}]"]))
+    normed = torch.nn.Sequential(torch.nn.Linear(6, 3), torch.nn.BatchNorm1d(3))
+    for what, *overrides in (("coded", "cluster.gradient_encoding=int8"),
+                             ("stale", "train.optimizer.staleness=inverse", "sync.policy=ssp", "sync.combine=mean")):
+        say(what, lambda: attach(normed, plain_sgd(normed), overrides=overrides))
     say("parallel", lambda: attach(torch.nn.DataParallel(model), optimizer))
     with attach(model, optimizer):
         say("twice", lambda: attach(model, plain_sgd(model)))
