@@ -32,6 +32,9 @@ class OwnAuthority {
                        std::move(from));
   }
 
+  // Before what it refers to.
+  void end() { authority_.reset(); }
+
   explicit operator bool() const { return authority_.has_value(); }
   Authority* operator->() { return &*authority_; }
   const Authority* operator->() const { return &*authority_; }

@@ -59,8 +59,6 @@ ServerLoop::ServerLoop(boost::asio::io_context& io, const RunConfig& config, Sha
   generation_.resumes = setup_.options.resume && setup_.options.role != ServerOptions::Role::kFollows;
 }
 
-ServerLoop::~ServerLoop() { replies_left_->close(); }
-
 Status ServerLoop::open(wire::Context& context) {
   if (generation_.resumes) PACELINE_RETURN_IF_ERROR(resuming_.look_for_checkpoints());
   PACELINE_RETURN_IF_ERROR(

@@ -58,7 +58,10 @@ class ServerLoop final : private SpeakerOutbox::Route {
  public:
   ServerLoop(boost::asio::io_context& io, const RunConfig& config, ShardId shard, const Log& log,
              ServerOptions options);
-  ~ServerLoop() override;
+  ~ServerLoop() override {
+    replies_left_->close();
+    authority_.end();  // its background may be the replication's, which is made behind it
+  }
   ServerLoop(const ServerLoop&) = delete;
 
   [[nodiscard]] Status open(wire::Context& context);

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "common/caffe/net_of.h"
+#include "common/label.h"
 
 namespace paceline::caffe {
 namespace {
@@ -278,7 +279,13 @@ Status softmax_loss(const LayerParameter& layer, LayerConfig& to) {
   if (layer.softmax_param().axis() != 1) {
     return refuse("softmax axis " + std::to_string(layer.softmax_param().axis()), "1");
   }
-  if (layer.loss_param().has_ignore_label()) to.ignore_label = layer.loss_param().ignore_label();
+  if (layer.loss_param().has_ignore_label()) {
+    const std::int64_t ignored = layer.loss_param().ignore_label();
+    if (ignored < -1 || ignored >= kClassesMax) {
+      return refuse("ignore_label " + std::to_string(ignored), "-1 to " + std::to_string(kClassesMax - 1));
+    }
+    to.ignore_label = ignored;
+  }
   PACELINE_ASSIGN_OR_RETURN(to.divisor, divisor(layer.loss_param(), LossParameter::VALID));
   // A sample has one loss, and counts unless its label is ignored.
   if (to.divisor == LossDivisor::kElements || !to.ignore_label) to.divisor = LossDivisor::kSamples;

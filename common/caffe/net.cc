@@ -300,7 +300,7 @@ class Walk {
 
   // Multipliers are those of whoever says them (net.cpp, AppendParam): the owner, or a layer that shares what it has.
   Status agree(const LayerParameter& layer, Owner& owner) {
-    for (int i = 0; i < layer.param_size(); ++i) {
+    for (int i = 0; i < std::min(layer.param_size(), owner.layer.param_size()); ++i) {
       const ParamSpec& said = layer.param(i);
       ParamSpec& kept = *owner.layer.mutable_param(i);
       if ((said.has_lr_mult() && kept.has_lr_mult() && said.lr_mult() != kept.lr_mult()) ||

@@ -51,7 +51,7 @@ class ReplicaRole {
   // Whether it may say what it has decided. To be asked right before each time it does.
   bool acts() const { return !has_other() || (serves() && lease_->acts()); }
   // Whether nobody but this one needs to have what it acknowledges.
-  bool serves_alone() const { return lease_->must_hold() == ShardLease::Members{self_}; }
+  bool serves_alone() const { return !has_other() || lease_->must_hold() == ShardLease::Members{self_}; }
 
   // ---- events
 

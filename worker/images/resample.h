@@ -36,7 +36,7 @@ struct Axis {
 };
 
 // Resizes a picture whose rows come a few at a time, as a decoder makes them: what is worked on is still in the
-// processor's nearest memory then, which for pictures of some hundred pixels a side halves the time. How the rows
+// processor's nearest memory then. How the rows
 // are cut changes nothing. Keeps its memory from picture to picture. Thread: one.
 class Resampler {
  public:
