@@ -482,6 +482,10 @@ TEST_CASE("what_cannot_be_trained_is_refused_by_file_line_and_layer") {
   CHECK_THAT(files.refusal(head + dense("f", "data", "scores", 10) +
                            "layer { name: 'e' type: 'ContrastiveLoss' bottom: 'scores' bottom: 'label' }"),
              Contains("net.prototxt:3: layer e: 2 bottoms, expected two vectors and labels"));
+  CHECK_THAT(files.refusal(head + dense("f", "data", "scores", 10) +
+                           "layer { name: 'l' type: 'SoftmaxWithLoss' bottom: 'scores' bottom: 'label'\n"
+                           "  loss_param { ignore_label: 65791 } }"),
+             Contains("layer l: ignore_label 65791, expected -1 to 65535"));
   // What no YAML could say.
   CHECK_THAT(files.refusal(kQuick, kTrainOnly + "iter_size: 900\n"),
              Contains("net.prototxt:1: train.batch_size: ") && Contains("90000"));
