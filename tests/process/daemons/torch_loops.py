@@ -69,8 +69,12 @@ def distance(p, q):
     return float((p.detach() - q.detach()).abs().max())
 
 
-def momentum(model):
-    return torch.optim.SGD(model.parameters(), lr=0.2, momentum=0.9)
+def momentum(model, lr=0.2):
+    return torch.optim.SGD(model.parameters(), lr=lr, momentum=0.9)
+
+
+def slower_momentum(model):
+    return momentum(model, lr=0.05)
 
 
 def plain_sgd(model):
@@ -96,7 +100,7 @@ def equal(config, node, made, mode, overlap, *overrides):
         with torch.no_grad():
             for p in model.parameters():
                 p.fill_(9.0)
-    make_optimizer = momentum if mode == "server" else plain_sgd
+    make_optimizer = plain_sgd if mode != "server" else slower_momentum if made == "resnet" else momentum
     optimizer, worst, step = make_optimizer(model), 0.0, 0
     with paceline.torch.attach(model, optimizer, config, node=node, mode=mode, overlap=overlap == "overlap",
                                evaluate=measure_of(shape), overrides=overrides) as run:
