@@ -94,7 +94,13 @@ class RunScripts(ScriptTest):
         script.wait_for_line(harness.PROGRESS.pattern)
         daemons = harness.daemons_of(script.pid)
         self.assertEqual(len(daemons), 3)
+        nodes = harness.daemons_of(script.pid, "paceline-worker")
+        for pid in nodes:
+            os.kill(pid, signal.SIGSTOP)  # else both may be gone before the server has its signal
         script.send(signal.SIGKILL)
+        self.wait_for_log("server.log", "stopping: ")
+        for pid in nodes:
+            os.kill(pid, signal.SIGCONT)
         for pid in daemons:
             self.assertTrue(harness.wait_for_exit(pid), f"still there: {harness.command_of(pid)}")
         self.assertEqual(script.end(), -9)
