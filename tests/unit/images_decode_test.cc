@@ -99,6 +99,19 @@ TEST_CASE("a_part_decoded_alone_is_the_same_to_the_bit_as_cut_from_the_whole") {
         Picture fused;
         REQUIRE(reused.decode(file, info_of(file), part, DecodeMode::kFused, 1, fused).is_ok());
         REQUIRE(same_colours(fused, cut(whole, part)));
+        Picture band;
+        Picture joined;
+        joined.reset(part.width, part.height);
+        int y = 0;
+        const auto join = [&](const pixels::RowsIn& rows) {
+          for (int row = 0; row < rows.count; ++row, ++y) {
+            const std::uint8_t* const from = rows.first + static_cast<std::size_t>(row) * rows.stride;
+            std::memcpy(joined.row(y), from, joined.row_bytes());
+          }
+        };
+        REQUIRE(reused.decode_in_bands(file, info_of(file), part, DecodeMode::kFused, 1, band, join).is_ok());
+        REQUIRE(y == part.height);
+        REQUIRE(same_colours(joined, fused));
       }
     }
   }
