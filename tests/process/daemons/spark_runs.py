@@ -301,9 +301,9 @@ def streams(folder):
             x = pyarrow.FixedSizeListArray.from_arrays(flat, width).cast(pyarrow.list_(pyarrow.float32()))
             yield pyarrow.RecordBatch.from_arrays([x, pyarrow.array(range(part * rows, (part + 1) * rows))], names=["x", "id"])
 
-    def of_rdd():
-        for row in range(parts * rows):
-            yield {"x": numpy.full(width, row // rows, numpy.float32), "id": row}
+    def of_rdd():  # wide rows: 1,000 of them are 16 MiB
+        for row in range(parts * rows // 4):
+            yield {"x": numpy.full(4 * width, row // rows, numpy.float32), "id": row}
 
     for _ in Share(batches(1), folder).cut(256, [1]):
         break  # Arrow's threads have begun, and their stacks are counted

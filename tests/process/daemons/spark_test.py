@@ -240,7 +240,7 @@ class Spark(ForeignTest):
 
     def test_shares_are_larger_than_the_memory_of_their_process(self):
         self.assertEqual(self.said("", "streams").splitlines(), [
-            "98304 rows, each 1 to 1 times", "98304 rows, each 1 to 1 times", "an RDD's rows in blocks of at most 4 MiB", "all of it: does not fit"])
+            "98304 rows, each 1 to 1 times", "98304 rows, each 1 to 1 times", "an RDD's rows in blocks of at most 5 MiB", "all of it: does not fit"])
 
 
 if __name__ == "__main__":
