@@ -36,8 +36,8 @@ struct Axis {
 };
 
 // Resizes a picture whose rows come a few at a time, as a decoder makes them: what is worked on is still in the
-// processor's nearest memory then. How the rows
-// are cut changes nothing. Keeps its memory from picture to picture. Thread: one.
+// processor's nearest memory then. How the rows are cut changes nothing. Keeps its memory from picture to
+// picture. Thread: one.
 class Resampler {
  public:
   // A picture with the inputs [columns.begin, columns.end) x [rows.begin, rows.end). The axes outlive its rows.
