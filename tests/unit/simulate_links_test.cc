@@ -54,5 +54,31 @@ TEST_CASE("a_node_with_a_slow_link_sets_bsp_s_pace_and_under_asp_the_others_do_n
   check_accounted(alone);
 }
 
+// 2 nodes halve 30,730 floats: parts of 15,376 and 15,354. The larger goes there and back in 2 x 61.504 ms.
+TEST_CASE("an_all_reduce_takes_the_time_of_its_table_and_a_grant_and_a_report") {
+  const Outcome run = simulated({"sync.policy=bsp", "exchange.kind=allreduce", "exchange.algorithm=ring",
+                                 "simulate.network.latency=1ms", "simulate.network.bandwidth=1000000"});
+  CHECK(run.summary.wall_seconds == Approx(10 * (0.1 + 2 * 0.061504 + 4 * 0.001)));
+  CHECK(run.summary.bytes_reduced == 10 * 2 * kPlainFloats * 4);
+  CHECK((run.summary.bytes_pushed == 0 && run.summary.bytes_pulled == 0));
+  CHECK((run.summary.iterations == 20 && run.summary.final_version == Version(10)));
+  check_accounted(run);
+  // Where nothing takes time but computing, it is as with servers.
+  const Outcome at_once =
+      simulated({"sync.policy=bsp", "exchange.kind=allreduce", "simulate.compute.slowdown=[1, 2.5]"});
+  CHECK(at_once.summary.wall_seconds == Approx(10 * 0.25));
+}
+
+TEST_CASE("what_an_all_reduce_cannot_be_simulated_with_is_refused_by_its_key") {
+  const auto refusal = [](const std::string& given) {
+    return simulate::simulate(plain_config({"sync.policy=bsp", "exchange.kind=allreduce", given}))
+        .status()
+        .message();
+  };
+  CHECK_THAT(refusal("simulate.mode=training"), Catch::Matchers::StartsWith("simulate.mode: "));
+  CHECK_THAT(refusal("simulate.events=[{at: 1s, node: 0, kind: crash}]"),
+             Catch::Matchers::StartsWith("simulate.events: "));
+}
+
 }  // namespace
 }  // namespace paceline::test

@@ -112,20 +112,6 @@ TEST_CASE("rounds_shared_out_by_speed_end_together_and_have_as_many_mini_batches
   check_accounted(run);
 }
 
-// 2 nodes halve 30,730 floats: parts of 15,376 and 15,354. The larger goes there and back in 2 x 61.504 ms.
-TEST_CASE("an_all_reduce_takes_the_time_of_its_table_and_a_grant_and_a_report") {
-  const Outcome run = simulated({"sync.policy=bsp", "exchange.kind=allreduce", "exchange.algorithm=ring",
-                                 "simulate.network.latency=1ms", "simulate.network.bandwidth=1000000"});
-  CHECK(run.summary.wall_seconds == Approx(10 * (0.1 + 2 * 0.061504 + 4 * 0.001)));
-  CHECK(run.summary.bytes_reduced == 10 * 2 * kPlainFloats * 4);
-  CHECK((run.summary.bytes_pushed == 0 && run.summary.bytes_pulled == 0));
-  CHECK((run.summary.iterations == 20 && run.summary.final_version == Version(10)));
-  check_accounted(run);
-  // Where nothing takes time but computing, it is as with servers.
-  const Outcome at_once = simulated({"sync.policy=bsp", "exchange.kind=allreduce", kSlowdown});
-  CHECK(at_once.summary.wall_seconds == Approx(10 * 0.25));
-}
-
 TEST_CASE("with_even_shares_asp_ends_when_the_slowest_worker_has_done_its_own") {
   const std::vector<std::string> given{"sync.policy=asp", kLognormal, "cluster.nodes=4",
                                        "train.total_iterations=100",
