@@ -112,7 +112,7 @@ class TorchLoop(ForeignTest):
     def test_a_gradient_that_changes_after_it_left_is_refused_by_its_name(self):
         for how, complaint in (("clips", r"parameter '.*': its gradient has changed after it left, .*"),
                                ("accumulates", r"parameter '.*': a second gradient before step\(\), .*"),
-                               ("checkpoints", r"parameter 'weight': a second gradient before step\(\), .*")):
+                               ("checkpoints", r"parameter '.*': a second gradient before step\(\), .*")):
             with self.subTest(how):
                 self.run_dir = self.folder / how
                 self.configure_loop("optimizer: {kind: sgd, lr: 0.1}, batch_size: 8, total_iterations: 50", nodes=1)
@@ -197,7 +197,7 @@ class TorchLaunch(ForeignTest):
         loop.write_text(text.replace("for round in worker:", "for round in worker:\n        if round.clock == 5: sys.exit(3)"), encoding="utf-8")
         self.assertEqual(self.launch(loop, self.config).end(), 1)  # a run that has failed: others are never replaced
         refused = self.launch(loop, self.config)
-        self.assertEqual(refused.end(), 1)
+        self.assertEqual(refused.end(), 2)
         self.assertIn("paceline.launch: server 0 has ended with status 2", refused.errors())
         loop.write_text(text, encoding="utf-8")
         self.assertEqual(self.launch("--existing", "replace", loop, self.config).end(), 0)
