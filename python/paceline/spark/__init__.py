@@ -39,6 +39,8 @@ __all__ = ["Network", "Result", "SparkWorker", "train"]
 
 # The run is over, and no task has run for so long: who has not begun by then is not needed.
 _GRACE_S = 30.0
+# The run is over and functions have not returned: how long until it is said whose, and until it is said again.
+_STILL_S, _AGAIN_S = 10.0, 600.0
 # The run has failed, and tasks that did not know are told by its end: one of them may say why in its own words.
 _TASKS_SAY_S = 10.0
 _WORDS = 3
@@ -134,9 +136,15 @@ def _collect(context, frame, server: Server, ledger: Ledger):
         statuses.append(server.wait())
         ledger.over = statuses[0] == 0
         last = time.monotonic()  # that an attempt was there, or its task was ending
+        say = last + _STILL_S
         while ledger.over and not ended.wait(0.5) and time.monotonic() - last < _GRACE_S:
-            if ledger.present() or busy(context, tag):
+            present = ledger.present()
+            if present or busy(context, tag):
                 last = time.monotonic()
+            if present and time.monotonic() > say:
+                say = time.monotonic() + _AGAIN_S
+                print(f"paceline.spark: the run is over; still in their training function: shares {', '.join(map(str, present))}",
+                      file=sys.stderr, flush=True)
         if not ledger.over:
             ended.wait(_TASKS_SAY_S)
         if not ended.is_set():

@@ -69,10 +69,10 @@ class Ledger:
         self.port = self._listener.server_address[1]
         threading.Thread(target=self._listener.serve_forever, daemon=True, name="paceline-ledger").start()
 
-    def present(self) -> int:
-        """How many shares have an attempt that is there."""
+    def present(self) -> List[int]:
+        """The shares that have an attempt that is there."""
         with self._lock:
-            return sum(not entry.ended.is_set() for entry in self._now.values())
+            return sorted(share for share, entry in self._now.items() if not entry.ended.is_set())
 
     def close(self) -> None:
         self._listener.shutdown()

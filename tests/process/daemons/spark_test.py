@@ -92,7 +92,7 @@ class SparkAttempts(unittest.TestCase):
         self.assertEqual(self.attempt(1, 7).stdout.readline(), "fenced\n")
         self.assertIsNone(newer.poll())
         self.assertEqual(self.ledger.attempts, {0: [4], 1: [5, 9]})
-        self.assertEqual(self.ledger.present(), 2)
+        self.assertEqual(self.ledger.present(), [0, 1])
 
     def test_who_comes_behind_the_end_of_the_run_is_told(self):
         self.ledger.over = True
