@@ -5,6 +5,7 @@
 //   reference.cc  its plain loops (worker/model/layers/reference_layer.h)
 //   onednn.cc     its primitives (worker/model/layers/onednn_layer.h)
 //   cuda.cc       what it is on a GPU (worker/model/layers/cuda_layer.h)
+//   onnx.cc       its nodes in an ONNX file (worker/model/onnx_graph.h)
 //
 // Every table of layers is made of this list. A new kind is a folder and a line here; nothing else names
 // kinds but who describes a network (common/network/ready_made.cc, a configuration, a test).

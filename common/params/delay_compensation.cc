@@ -41,7 +41,8 @@ void DelayCompensation::apply(std::int64_t offset, std::span<const float> gradie
     const std::int64_t at = part.begin - offset;
     const kernels::Stale stale{gradient.data() + at, now.data() + at, backup.data() + at, out.data() + at,
                                part.size()};
-    if (factors.towards != 0.0) {
+    const auto floats = static_cast<std::size_t>(part.size());
+    if (factors.towards != 0.0 || is_unused(factors, {stale.gradient, floats})) {
       std::copy_n(stale.gradient, stale.n, stale.out);
     } else {
       compensate(part.begin, stale);

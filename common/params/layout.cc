@@ -90,6 +90,7 @@ std::uint64_t Layout::hash() const {
     hash.add(static_cast<std::uint64_t>(traits.role));
     hash.add(std::bit_cast<std::uint64_t>(traits.lr_factor + 0.0));  // -0 is 0
     hash.add(std::bit_cast<std::uint64_t>(traits.decay_factor + 0.0));
+    if (traits.may_be_unused) hash.add(std::uint64_t{1});
   }
   return hash.value();
 }

@@ -1,4 +1,5 @@
-// The model file, byte by byte. The only file of this library that sees JSON and the checksum's library.
+// The model file, byte by byte. Beside safetensors.cc the only file of this library that sees JSON, and the only one that sees
+// the checksum's library.
 #include "common/params/model_file.h"
 
 #include <algorithm>
@@ -55,7 +56,8 @@ std::string shape_text(const Tensor& tensor) {
   if (tensor.traits == usual_traits(tensor.name)) return text;
   return text + " as " + kRoles[static_cast<std::size_t>(tensor.traits.role)] + " with learning rate x " +
          std::to_string(tensor.traits.lr_factor) + " and decay x " +
-         std::to_string(tensor.traits.decay_factor);
+         std::to_string(tensor.traits.decay_factor) +
+         (tensor.traits.may_be_unused ? ", which may be unused" : "");
 }
 
 Json tensor_json(const Tensor& tensor) {
@@ -64,6 +66,7 @@ Json tensor_json(const Tensor& tensor) {
   json["role"] = kRoles[static_cast<std::size_t>(tensor.traits.role)];
   json["lr_factor"] = tensor.traits.lr_factor;
   json["decay_factor"] = tensor.traits.decay_factor;
+  if (tensor.traits.may_be_unused) json["may_be_unused"] = true;
   return json;
 }
 
@@ -73,7 +76,7 @@ Result<TensorTraits> traits_from(const Json& tensor, const std::string& name) {
   const auto found = std::find(kRoles.begin(), kRoles.end(), role);
   if (found == kRoles.end()) return data_loss("tensor '" + name + "' has an unknown role '" + role + "'");
   return TensorTraits{static_cast<TensorRole>(found - kRoles.begin()), tensor.at("lr_factor").get<double>(),
-                      tensor.at("decay_factor").get<double>()};
+                      tensor.at("decay_factor").get<double>(), tensor.value("may_be_unused", false)};
 }
 
 Json header_json(const ModelInfo& info, std::uint32_t data_crc) {

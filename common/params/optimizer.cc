@@ -78,6 +78,10 @@ void OptimizerState::take_into_moments(Range block, const FloatsFrom& gradient) 
     for (std::int64_t at = part.begin; at < part.end;) {
       const std::span<const float> floats = gradient(at, part.end - at);
       const std::int64_t n = std::ssize(floats);
+      if (is_unused(factors, floats)) {
+        at += n;
+        continue;
+      }
       kernels::best().moments(first_.from(at, n).data(), second_.from(at, n).data(), floats.data(),
                               adam_step(settings_, 1.0, steps_), n);
       at += n;
@@ -100,7 +104,8 @@ void OptimizerState::each_piece(std::int64_t offset, std::span<const float> in, 
       {offset, offset + n}, [&](Range part, const StepFactors& factors, std::size_t number) {
         const std::int64_t at = part.begin - offset;
         const kernels::Piece piece{in.data() + at, out.data() + at, gradient.data() + at, part.size()};
-        if (factors.lr != 0.0) {
+        const auto floats = static_cast<std::size_t>(part.size());
+        if (factors.lr != 0.0 && !is_unused(factors, {piece.gradient, floats})) {
           step(part.begin, piece, factors, number);
         } else if (factors.towards != 0.0) {
           go_towards(piece, factors.towards);
@@ -182,8 +187,14 @@ bool OptimizerState::apply_stateless_and_look(std::int64_t offset, std::span<con
   PACELINE_ASSERT(settings_.kind == OptimizerKind::kSgd, "a step of an optimizer that has a state");
   const kernels::Kernels& loops = kernels::best();
   const auto step = stores == Stores::kPastCache ? loops.sgd_past_cache : loops.sgd_and_look;
-  // What is not trained is looked at all the same.
-  bool found = !factors_.all_are_one() && first_non_finite(gradient).has_value();
+  bool found = false;
+  // What takes no step is looked at all the same.
+  factors_.for_each({offset, offset + std::ssize(gradient)}, [&](Range part, const StepFactors& factors) {
+    if (factors.lr != 0.0) return;
+    const auto at = static_cast<std::size_t>(part.begin - offset);
+    found =
+        found || first_non_finite(gradient.subspan(at, static_cast<std::size_t>(part.size()))).has_value();
+  });
   each_piece(offset, in, out, gradient,
              [&](std::int64_t, const kernels::Piece& piece, const StepFactors& factors, std::size_t) {
                const double rate = learning_rate * factors.lr;

@@ -30,7 +30,8 @@
 //   adadelta rho, eps  h <- rho h + (1 - rho) g^2;  u = g sqrt((x + eps) / (h + eps))
 //                      x <- rho x + (1 - rho) u^2;  p <- p - lr u
 //                                             (Caffe: adagrad_, rmsprop_, adadelta_solver.cpp)
-// A buffer (layout.h), of any kind, takes no part in these: it goes a part of the way to what was measured.
+// A buffer (layout.h), of any kind, takes no part in these: it goes a part of the way to what was measured. Of a tensor that
+// may be unused neither parameters nor state change where it has no gradient; t counts that step, too.
 // t counts begin_step() calls. Coefficients are computed in double and rounded once to float; the elements
 // are float32.
 //

@@ -1,5 +1,8 @@
 #include "common/params/step_factors.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "common/assert.h"
 
 namespace paceline {
@@ -11,9 +14,17 @@ StepFactors step_factors(const TensorTraits& traits, const OptimizerSection& set
   const bool weight = traits.role == TensorRole::kWeight;
   const bool adapts =
       measures_tensors(settings.kind) && lr != 0.0 && (weight || settings.trust == TensorsOf::kAll);
-  if (settings.weight_decay == 0.0) return {.lr = lr, .adapts = adapts};
+  StepFactors factors{.lr = lr, .may_be_unused = traits.may_be_unused && lr != 0.0, .adapts = adapts};
+  if (settings.weight_decay == 0.0) return factors;
   const bool spared = settings.decay == TensorsOf::kWeights && !weight;
-  return {.lr = lr, .decay = spared ? 0.0 : settings.of_deltas ? 1.0 : traits.decay_factor, .adapts = adapts};
+  factors.decay = spared ? 0.0 : settings.of_deltas ? 1.0 : traits.decay_factor;
+  return factors;
+}
+
+bool is_unused(const StepFactors& factors, std::span<const float> gradient) {
+  return factors.may_be_unused && std::all_of(gradient.begin(), gradient.end(), [](float value) {
+           return value == 0.0F && std::signbit(value);
+         });
 }
 
 FactorRanges::FactorRanges(const Layout& layout, const OptimizerSection& settings, Range range) {
@@ -25,7 +36,7 @@ FactorRanges::FactorRanges(const Layout& layout, const OptimizerSection& setting
     const bool whole = tensor.offset >= range.begin && tensor.offset + tensor.size() <= range.end;
     PACELINE_ASSERT(whole || !factors.adapts, tensor.name + " is cut, and its norm is needed");
     all_one = all_one && factors == StepFactors{};
-    const bool apart = factors.adapts;  // its ratio is its own
+    const bool apart = factors.adapts || factors.may_be_unused;  // what is found out of it is its own
     if (!apart && !pieces_.empty() && pieces_.back().factors == factors) {
       pieces_.back().end = end;
     } else {

@@ -4,11 +4,13 @@
 //   layout   conv1.weight 864 · conv1.bias 32 · fc.weight 10,240 · fc.bias 10      decay: weights
 //   factors  [0, 864) 1, 1 · [864, 896) 1, 0 · [896, 11136) 1, 1 · [11136, 11146) 1, 0
 //
-// Under an optimizer that sums over whole tensors (trust_ratio.h) each tensor is a range of its own.
+// Under an optimizer that sums over whole tensors (trust_ratio.h) each tensor is a range of its own, and so is one that may
+// be unused.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "common/config/run_config.h"
@@ -22,7 +24,8 @@ struct StepFactors {
   double decay = 1.0;  // times the weight decay
   // Of a buffer, whose lr is 0: what it becomes is (1 - towards) x what it is + towards x what was measured.
   double towards = 0.0;
-  bool adapts = false;  // lars, lamb: its step is multiplied by its tensor's trust ratio
+  bool may_be_unused = false;  // where it has no gradient, it stays as it is (layout.h)
+  bool adapts = false;         // lars, lamb: its step is multiplied by its tensor's trust ratio
   bool operator==(const StepFactors&) const = default;
 };
 
@@ -32,6 +35,10 @@ struct StepFactors {
 // variance stays positive. Where there is no weight decay its factor is 1. An outer optimizer leaves both factors
 // to the inner: of a buffer it gets what that one has come to, and takes it as it is.
 StepFactors step_factors(const TensorTraits& traits, const OptimizerSection& settings);
+
+// Whether this part of a gradient, of elements with these factors, says that there is none (layout.h). Most are known not to
+// by their first element.
+bool is_unused(const StepFactors& factors, std::span<const float> gradient);
 
 // Thread: immutable after construction.
 class FactorRanges {

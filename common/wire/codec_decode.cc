@@ -15,7 +15,7 @@ namespace {
 TensorTraits traits_of(Fields& f, const proto::TensorTraits& in) {
   const auto role = f.number("tensors.traits.role", in.role(), proto::WEIGHT, proto::BUFFER);
   return {static_cast<TensorRole>(role), f.finite("tensors.traits.lr_factor", in.lr_factor()),
-          f.finite("tensors.traits.decay_factor", in.decay_factor())};
+          f.finite("tensors.traits.decay_factor", in.decay_factor()), in.may_be_unused()};
 }
 
 Tensor tensor_of(Fields& f, const proto::Tensor& in, std::int64_t offset) {

@@ -63,6 +63,7 @@ void put(const Join& m, proto::Header& header) {
     t.mutable_traits()->set_role(static_cast<proto::TensorRole>(tensor.traits.role));
     t.mutable_traits()->set_lr_factor(tensor.traits.lr_factor);
     t.mutable_traits()->set_decay_factor(tensor.traits.decay_factor);
+    t.mutable_traits()->set_may_be_unused(tensor.traits.may_be_unused);
   }
 }
 

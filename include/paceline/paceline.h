@@ -68,6 +68,17 @@ typedef enum paceline_role {
   PACELINE_BUFFER = 3
 } paceline_role;
 
+/* Whether a tensor is trained. */
+enum paceline_trainable {
+  PACELINE_FIXED = 0,   /* it has the same values everywhere and never changes */
+  PACELINE_TRAINED = 1, /* each round has a gradient of it */
+  /* As PACELINE_TRAINED, but a round may have no gradient of it. Its place then has -0.0f all over, and no other gradient of
+   * such a tensor has a -0.0f (adding 0.0f takes them away). A step for which no worker has one leaves the tensor, its
+   * momentum and the like as they are. With what keeps no sign of a zero (cluster.gradient_encoding int8 and top_k; servers on a
+   * GPU) it is a gradient of zero. */
+  PACELINE_MAY_BE_UNUSED = 2
+};
+
 /* What becomes of an earlier run's files of this node in run.out. */
 typedef enum paceline_existing {
   PACELINE_REFUSE = 0,  /* paceline_open fails */
@@ -123,10 +134,10 @@ PACELINE_API paceline_code paceline_open(const paceline_options* options, paceli
 PACELINE_API paceline_code paceline_value(paceline_worker* worker, const char* key, const char** value);
 
 /* Appends a tensor of `dimensions` sizes in `shape`; 0: a scalar. All nodes of a run must describe the same
- * tensors in the same order. `trainable` 0: it has the same values everywhere and never changes.
- * `lr_factor` multiplies the learning rate, `decay_factor` the weight decay; 1 is usual.
- * Errors: INVALID_ARGUMENT an empty or repeated name, a size < 1, a factor < 0; FAILED_PRECONDITION once
- * started, naming the tensor. */
+ * tensors in the same order. `trainable`: an enum paceline_trainable. `lr_factor` multiplies the learning
+ * rate, `decay_factor` the weight decay; 1 is usual.
+ * Errors: INVALID_ARGUMENT an empty or repeated name, a size < 1, a factor < 0, another `trainable`;
+ * FAILED_PRECONDITION once started, naming the tensor. */
 PACELINE_API paceline_code paceline_add_tensor(paceline_worker* worker, const char* name,
                                                const int64_t* shape, size_t dimensions, paceline_role role,
                                                int trainable, double lr_factor, double decay_factor);

@@ -17,6 +17,7 @@ CODES = {1: "INVALID_ARGUMENT", 2: "FAILED_PRECONDITION", 3: "NOT_FOUND", 4: "UN
          6: "RESOURCE_EXHAUSTED", 7: "ABORTED", 8: "INTERNAL", FINISHED: "FINISHED", TIMED_OUT: "TIMED_OUT"}
 ABORTED = 7
 ROLES = {"weight": 0, "bias": 1, "norm": 2, "buffer": 3}
+FIXED, TRAINED, MAY_BE_UNUSED = 0, 1, 2  # enum paceline_trainable
 EXISTING = {"refuse": 0, "replace": 1, "continue": 2}
 
 

@@ -7,7 +7,7 @@ paceline.jax needs no node=. It reads the same my.yaml. On several machines
 torchrun starts the programs, and paceline-server is started beside them.
 
 Ctrl-C, or SIGTERM: all end in order, the servers keep the model. Twice: all are ended at once. A program that fails does not
-end the others. Exit status: 0 the run succeeded, and so did all programs; 1 not; 2 wrong usage or configuration.
+end the others; a server that refuses to begin does. Exit status: 0 the run succeeded, and so did all programs; 1 not; 2 wrong usage or configuration.
 """
 
 import argparse
@@ -51,6 +51,7 @@ class _Run:
         self._running: Dict[str, subprocess.Popen] = {}
         self._signals = 0
         self.failed: List[str] = []
+        self.refused = False  # by a server: there is no run
 
     def start(self, name, command, **environment):
         if self._signals > 0:
@@ -90,6 +91,9 @@ class _Run:
                 self.failed.append(name)
                 how = f"status {status}" if status > 0 else signal.Signals(-status).name
                 print(f"paceline.launch: {name} has ended with {how}", file=sys.stderr, flush=True)
+                if name.startswith("server") and status == 2 and not self.refused:
+                    self.refused = True
+                    self.stop()
 
 
 def main(given: Optional[List[str]] = None) -> int:
@@ -116,7 +120,7 @@ def main(given: Optional[List[str]] = None) -> int:
         run.start(f"node {node}", [sys.executable, arguments.program, *arguments.arguments], RANK=str(node), LOCAL_RANK=str(node),
                   WORLD_SIZE=str(nodes), LOCAL_WORLD_SIZE=str(nodes))
     run.wait()
-    return 1 if run.failed else 0
+    return 2 if run.refused else 1 if run.failed else 0
 
 
 if __name__ == "__main__":

@@ -129,14 +129,17 @@ class Worker:
         return (value.value or b"").decode()
 
     def add_tensor(self, name: str, shape: Sequence[int], *, role: str = "weight", trainable: bool = True,
-                   lr_factor: float = 1.0, decay_factor: float = 1.0) -> int:
+                   may_be_unused: bool = False, lr_factor: float = 1.0, decay_factor: float = 1.0) -> int:
         """Appends a tensor to the layout, which is the same on all nodes; returns where it begins, in floats. role "buffer":
-        what a round writes in the gradient's place is its new value; the run's goes `lr_factor` of the way there."""
+        what a round writes in the gradient's place is its new value; the run's goes `lr_factor` of the way there.
+        may_be_unused: a round whose gradient is -0.0 all over there has none, and takes no step with it, as PyTorch without
+        a gradient; no other gradient may have a -0.0 there (add 0.0)."""
         if role not in _library.ROLES:
             raise ValueError(f"tensor '{name}': role: got {role!r}, expected one of {', '.join(_library.ROLES)}")
         sizes = (ctypes.c_int64 * len(shape))(*shape)
-        check(library.paceline_add_tensor(self._open(), name.encode(), sizes, len(shape), _library.ROLES[role],
-                                           int(trainable), lr_factor, decay_factor))
+        trained = _library.FIXED if not trainable else _library.MAY_BE_UNUSED if may_be_unused else _library.TRAINED
+        check(library.paceline_add_tensor(self._open(), name.encode(), sizes, len(shape), _library.ROLES[role], trained,
+                                           lr_factor, decay_factor))
         offset = self.floats
         self.tensors.append((name, tuple(shape)))
         self.floats += int(np.prod(shape, dtype=np.int64))

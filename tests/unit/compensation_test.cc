@@ -71,6 +71,16 @@ TEST_CASE("what was measured for a buffer is not compensated") {
   CHECK(Floats(out.begin() + 1, out.end()) == Floats{2, 2});
 }
 
+TEST_CASE("what has no gradient is not compensated, and has none behind it") {
+  Layout layout;
+  REQUIRE(layout.add("unused", {2}, {.may_be_unused = true}).is_ok());
+  const auto kind = GENERATE(CompensationKind::kConstant, CompensationKind::kAdaptive);
+  DelayCompensation compensation({kind, 0.5, 0.5}, 2, 1, FactorRanges(layout, {}, {0, 2}));
+  for (const float value : compensated(compensation, {-0.0F, -0.0F}, {1.5F, 0.5F}, {1, 1})) {
+    CHECK((value == 0.0F && std::signbit(value)));
+  }
+}
+
 TEST_CASE("an adaptive lambda is divided by the root of the mean squared gradient so far") {
   DelayCompensation compensation({CompensationKind::kAdaptive, 2.0, 0.75}, 2, 1);
   // m = 0.25 g^2 = 1 and 4, then 0.75 m + 0.25 g^2 = 1.75 and 7

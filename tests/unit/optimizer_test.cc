@@ -270,6 +270,45 @@ TEST_CASE("a_buffer_goes_its_part_of_the_way_to_what_was_measured_whatever_the_r
   CHECK(std::vector<float>(parameters.begin() + 1, parameters.end()) == std::vector<float>{1, 2});
 }
 
+// Worked example: two tensors, of which nobody had a gradient for the second.
+TEST_CASE("a_tensor_that_may_be_unused_stays_with_its_state_where_its_gradient_is_minus_zero_all_over") {
+  Layout layout;
+  REQUIRE(layout.add("used", {2}, {.may_be_unused = true}));
+  REQUIRE(layout.add("unused", {3}, {.may_be_unused = true}));
+  for (const OptimizerSection& settings : all_optimizers()) {
+    const auto made = [&] { return OptimizerState(settings, 5, 2, FactorRanges(layout, settings, {0, 5})); };
+    OptimizerState state = made();
+    std::vector<float> parameters = {1, 2, 3, 4, 5};
+    state.apply(parameters, std::vector<float>{1, 1, 1, 1, 1}, 0.1);
+    const std::vector<float> before = parameters;
+    const OptimizerImage image = state.image();
+    state.apply(parameters, std::vector<float>{1, 1, -0.0F, -0.0F, -0.0F}, 0.1);
+    CHECK(parameters[0] != before[0]);
+    CHECK(std::vector(parameters.begin() + 2, parameters.end()) ==
+          std::vector(before.begin() + 2, before.end()));
+    // The next gradient meets the state that the first has left: as if there had been none between.
+    std::vector<float> after = parameters;
+    state.apply(after, std::vector<float>{1, 1, 1, 1, 1}, 0.1);
+    if (settings.kind == OptimizerKind::kAdam) continue;  // its t has gone on
+    OptimizerState twin = made();
+    REQUIRE(twin.restore(image));
+    std::vector<float> expected = before;
+    twin.apply(expected, std::vector<float>{1, 1, 1, 1, 1}, 0.1);
+    CHECK(std::vector(after.begin() + 2, after.end()) == std::vector(expected.begin() + 2, expected.end()));
+  }
+  // A zero is a gradient, and a tensor of which there is always a gradient takes one.
+  OptimizerSection decaying;
+  decaying.weight_decay = 0.5;
+  for (const auto& [may_be_unused, gradient] : {std::pair{true, 0.0F}, {false, -0.0F}}) {
+    Layout one;
+    REQUIRE(one.add("w", {1}, {.may_be_unused = may_be_unused}));
+    OptimizerState state(decaying, 1, 1, FactorRanges(one, decaying, {0, 1}));
+    std::vector<float> parameters = {1};
+    state.apply(parameters, std::vector<float>{gradient}, 0.5);
+    CHECK(parameters[0] == 0.75F);
+  }
+}
+
 TEST_CASE("deltas_that_were_made_with_the_factors_are_applied_as_they_are_and_frozen_tensors_stay") {
   OptimizerSection outer;
   outer.of_deltas = true;

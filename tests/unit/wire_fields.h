@@ -199,7 +199,8 @@ struct Generator {
     for (std::uint64_t n = 1 + random.next_below(8); n > 0; --n) {
       Tensor tensor{"t" + std::to_string(n), {}, offset};
       if (random.next_below(2) == 0) {
-        tensor.traits = {static_cast<TensorRole>(random.next_below(4)), random.next_double(), 0.0};
+        tensor.traits = {static_cast<TensorRole>(random.next_below(4)), random.next_double(), 0.0,
+                         random.next_below(2) == 1};
       }
       for (std::uint64_t d = 1 + random.next_below(4); d > 0; --d) {
         tensor.shape.push_back(1 + static_cast<std::int64_t>(random.next_below(64)));

@@ -228,18 +228,23 @@ Status start(paceline_worker& w, std::span<const float> initial) {
 }
 
 Status add_tensor(paceline_worker& w, const char* name, std::span<const std::int64_t> shape,
-                  paceline_role role, bool trainable, double lr_factor, double decay_factor) {
+                  paceline_role role, int trainable, double lr_factor, double decay_factor) {
   const std::string tensor = name == nullptr ? "" : name;
   if (w.started()) {
     return failed_precondition("tensor '" + tensor +
                                "' comes after the start: the layout of a run does not change");
   }
   PACELINE_ASSIGN_OR_RETURN(const TensorRole is, role_of(role));
+  if (trainable < PACELINE_FIXED || trainable > PACELINE_MAY_BE_UNUSED) {
+    return invalid_argument("tensor '" + tensor + "': trainable: got " + std::to_string(trainable) +
+                            ", expected 0, 1 or 2");
+  }
   return w.layout
       .add(tensor, {shape.begin(), shape.end()},
            {.role = is,
-            .lr_factor = trainable ? lr_factor : 0.0,
-            .decay_factor = trainable ? decay_factor : 0.0})
+            .lr_factor = trainable == PACELINE_FIXED ? 0.0 : lr_factor,
+            .decay_factor = trainable == PACELINE_FIXED ? 0.0 : decay_factor,
+            .may_be_unused = trainable == PACELINE_MAY_BE_UNUSED})
       .status();
 }
 
@@ -339,7 +344,7 @@ paceline_code paceline_add_tensor(paceline_worker* worker, const char* name, con
                                   std::size_t dimensions, paceline_role role, int trainable, double lr_factor,
                                   double decay_factor) {
   return guarded([&] {
-    return add_tensor(*worker, name, {shape, dimensions}, role, trainable != 0, lr_factor, decay_factor);
+    return add_tensor(*worker, name, {shape, dimensions}, role, trainable, lr_factor, decay_factor);
   });
 }
 

@@ -8,6 +8,8 @@
 
 namespace paceline {
 
+// Who waits is woken behind the lock: it would wait for that at once, and be woken a second time.
+
 bool ForeignLoop::wait(std::unique_lock<std::mutex>& lock, std::optional<std::chrono::nanoseconds> patience,
                        const std::function<bool()>& come) {
   if (patience) return loop_.wait_for(lock, *patience, come);
@@ -18,8 +20,11 @@ bool ForeignLoop::wait(std::unique_lock<std::mutex>& lock, std::optional<std::ch
 ForeignLoop::Waited ForeignLoop::begin(std::optional<std::chrono::nanoseconds> patience, Round& round) {
   std::unique_lock lock(mutex_);
   PACELINE_ASSERT(state_ != State::kTaken, "a round is under way");
-  asked_ = true;
-  trainer_.notify_one();
+  if (!std::exchange(asked_, true)) {
+    lock.unlock();
+    trainer_.notify_one();
+    lock.lock();
+  }
   // Who comes back later has asked meanwhile.
   if (!wait(lock, patience, [this] { return state_ == State::kOffered || ended_; })) return Waited::kTimedOut;
   if (state_ != State::kOffered) return Waited::kOver;
@@ -42,10 +47,12 @@ void ForeignLoop::final_from(std::int64_t begin) {
 }
 
 void ForeignLoop::finish(const Metric& metric) {
-  const std::lock_guard lock(mutex_);
-  PACELINE_ASSERT(state_ == State::kTaken, "no round is under way");
-  metric_ = metric;
-  state_ = State::kDone;
+  {
+    const std::lock_guard lock(mutex_);
+    PACELINE_ASSERT(state_ == State::kTaken, "no round is under way");
+    metric_ = metric;
+    state_ = State::kDone;
+  }
   trainer_.notify_one();
 }
 
@@ -76,7 +83,9 @@ Result<Metric> ForeignLoop::compute(const Step& step, std::span<const float> par
   round_ = {step, parameters, gradient};
   final_from_ = &final_from;
   state_ = State::kOffered;
+  lock.unlock();
   loop_.notify_one();
+  lock.lock();
   trainer_.wait(
       lock, [this] { return state_ == State::kDone || (state_ == State::kOffered && !given_up_.is_ok()); });
   const bool done = std::exchange(state_, State::kNone) == State::kDone;
@@ -154,7 +163,7 @@ void ForeignTasks::initialize(std::span<float> parameters) const {
   }
   PACELINE_ASSERT(initial_.size() == parameters.size(), "initial values for each parameter");
   std::copy(initial_.begin(), initial_.end(), parameters.begin());
-  initial_ = {};
+  std::vector<float>().swap(initial_);  // = {} would keep the memory
 }
 
 Result<std::unique_ptr<Task>> ForeignTasks::make_trainer(WorkerId) {

@@ -28,8 +28,8 @@ class Ahead:
             if worker.under_way is None:
                 return
             if place in self._left:
-                raise ValueError(f"parameter '{t.name}': a second backward() before step(), expected one with overlap=True "
-                                 "(gradient accumulation needs overlap=False)")
+                raise ValueError(f"parameter '{t.name}': a second gradient before step(), expected one with overlap=True "
+                                 "(gradient accumulation and reentrant checkpoints need overlap=False)")
             attached = self._attached
             with torch.no_grad():
                 t.write(attached._flat(worker.under_way.gradient)[t.offset:t.end], parameter.grad)

@@ -41,11 +41,17 @@ class Exchanged:
         """What leaves for it, into its place: the gradient, without the loss scale; of a buffer what it is now."""
         if self.is_buffer:
             place.copy_(self.tensor().reshape(-1))
-        elif not self.trained or gradient is None:
+        elif not self.trained:
             place.zero_()
+        elif gradient is None:
+            place.fill_(-0.0)  # a step without it, unless another node has one (may_be_unused)
         else:
             dense = gradient.to_dense() if gradient.is_sparse else gradient
-            place.copy_(dense.reshape(-1))
+            # + 0.0: a -0.0 of the gradient's own becomes 0.0, in the pass that copies it.
+            if dense.device == place.device:
+                torch.add(dense, 0.0, out=place.view(dense.shape))
+            else:
+                place.view(dense.shape).copy_(dense + 0.0)
             if scale is not None:
                 place.div_(scale)
 
@@ -113,5 +119,5 @@ class Model:
             factors["lr_factor"] = self._rate_of[id(group)] / self._rate
             if self._decay > 0:
                 factors["decay_factor"] = float(group.get("weight_decay", 0)) / self._decay
-        offset = worker.add_tensor(name, p.shape, role=role, trainable=trained, **factors)
+        offset = worker.add_tensor(name, p.shape, role=role, trainable=trained, may_be_unused=self._server_side, **factors)
         self.tensors.append(Exchanged(name, module, own_name, offset, trained))

@@ -273,5 +273,23 @@ def regression(config, node):
                         for p, q in zip(jax.tree_util.tree_leaves(one), jax.tree_util.tree_leaves(other))))
 
 
+def refused_trees(config, node):
+    """What paceline.jax refuses, a line each."""
+    import jax
+    import paceline.jax
+    params = {"w": jax.numpy.zeros((2, 3)), "b": jax.numpy.zeros(3)}
+
+    def say(what, call, *arguments):
+        try:
+            call(*arguments)
+            print(what, "was taken")
+        except ValueError as error:
+            print(f"{what}: {error}")
+    say("half", lambda: paceline.jax.attach({"w": params["w"].astype(jax.numpy.bfloat16)}, config, node=int(node)))
+    with paceline.jax.attach(params, config, node=int(node)) as run:
+        say("tree", run.step, {"w": params["w"]})
+        say("shape", run.step, {**params, "b": params["w"]})
+
+
 if __name__ == "__main__":
     globals()[sys.argv[1]](*sys.argv[2:])

@@ -199,6 +199,16 @@ class JaxLoop(ForeignTest):
             self.assertLess(float(re.search("worst: (.*)", loop.output())[1]), 1e-5)
         self.assert_ends(server, 0)
 
+    def test_what_cannot_be_exchanged_is_refused_by_its_path(self):
+        self.configure_loop("optimizer: {kind: sgd, lr: 0.1}, batch_size: 4, total_iterations: 40", nodes=1)
+        server, loop = self.server(0), self.loop("refused_trees", 0)
+        self.assert_ends(loop, 0)
+        self.assertEqual(loop.output().splitlines(),
+                         ["half: parameter ['w']: got bfloat16, expected float32",
+                          "tree: gradient: got the leaves ['w'], expected ['b'], ['w']",
+                          "shape: gradient ['b']: got shape (2, 3), expected (3,)"])
+        self.assertEqual(server.end(), 1)  # it has left before the last iteration
+
     def test_the_example_learns(self):
         launched = self.launch(*self.example("jax_regression"))
         self.assertEqual(launched.end(), 0, launched.errors())

@@ -250,6 +250,50 @@ def unusual(config, node):
     print("worst:", max(distance(p, q) for p, q in zip(model.parameters(), twin.parameters())))
 
 
+def unused(config, node, overlap):
+    """Branches that a step of a node uses or does not: where nobody has a gradient, neither decay nor momentum moves a parameter.
+    As plain PyTorch with the mini-batches of all nodes."""
+    import paceline.torch
+    turns = [("ab", "ab"), ("a", "b"), ("a", "a"), ("", "a"), ("", ""), ("b", "b")]  # what each of two nodes uses, step by step
+
+    class Branches(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            torch.manual_seed(3)
+            self.first, self.a, self.b = torch.nn.Linear(6, 6), torch.nn.Linear(6, 3), torch.nn.Linear(6, 3)
+            self.never, self.zero = torch.nn.Linear(2, 2), torch.nn.Parameter(torch.ones(()))
+
+        def forward(self, x, used):
+            inside = torch.tanh(self.first(x))
+            # The gradient of `zero` is -0.0: it is used, and so it decays.
+            return sum((getattr(self, name)(inside) for name in used), inside[:, :3]) + self.zero * torch.full((3,), -0.0)
+
+    def optimizer_of(model):
+        return torch.optim.SGD(model.parameters(), lr=0.2, momentum=0.9, weight_decay=0.1)
+
+    def backward(model, step, node, share):
+        x, y = batch(step, node)
+        (share * torch.nn.functional.cross_entropy(model(x, turns[step % len(turns)][node]), y)).backward()
+
+    torch.set_num_threads(1)
+    node, steps, worst = int(node), 2 * len(turns), 0.0
+    model, twin = Branches(), Branches()
+    optimizer, plain = optimizer_of(model), optimizer_of(twin)
+    with paceline.torch.attach(model, optimizer, config, node=node, overlap=overlap == "overlap") as run:
+        nodes = int(run.worker.value("cluster.nodes"))
+        for step in range(steps):
+            for each, steppers in ((model, [node]), (twin, range(nodes))):
+                each.zero_grad()
+                for at in steppers:
+                    backward(each, step, at, 1 / len(steppers))
+            optimizer.step()
+            plain.step()
+            if not run.over:
+                worst = max(worst, *(distance(p, q) for p, q in zip(model.parameters(), twin.parameters())))
+    assert run.over
+    print("worst:", worst)
+
+
 def surprising(config, node, overlap):
     """A compiled model, whose unused parameters have zeros for None and whose hooks come late and in another order; a subclass's
     step(), whose hooks fire twice; load_state_dict() in the middle, which makes other groups: as plain PyTorch."""
@@ -360,6 +404,8 @@ def refused(config, node):
     def attach(model, optimizer, **options):
         return paceline.torch.attach(model, optimizer, config, node=int(node), **options)
     say("double", lambda: attach((double := perceptron().double()), plain_sgd(double)))
+    spread = torch.nn.Sequential(torch.nn.Linear(6, 3), torch.nn.Linear(3, 3, device="meta"))
+    say("spread", lambda: attach(spread, plain_sgd(spread)))
     say("others", lambda: attach(model, plain_sgd(perceptron())))
     os.environ["WORLD_SIZE"] = "3"
     say("world", lambda: attach(model, optimizer))
@@ -377,10 +423,38 @@ def refused(config, node):
     say("parallel", lambda: attach(torch.nn.DataParallel(model), optimizer))
     with attach(model, optimizer):
         say("twice", lambda: attach(model, plain_sgd(model)))
+        say("shared", lambda: attach(perceptron(), optimizer))
         say("closure", lambda: optimizer.step(lambda: None))
         say("assigned", lambda: model.load_state_dict({n: t.clone() for n, t in model.state_dict().items()}, assign=True))
         optimizer.add_param_group({"params": [torch.nn.Parameter(torch.zeros(3))]})
         say("added", optimizer.step)
+
+
+def ahead(config, node, how):
+    """What changes a gradient that has left already."""
+    import paceline.torch
+    from torch.utils.checkpoint import checkpoint
+    model = perceptron() if how != "checkpoints" else torch.nn.Linear(6, 6)
+    x, y = batch(0, int(node))
+
+    def backward():
+        if how == "checkpoints":  # two segments of one weight: its hook is called for each, first with a part of the gradient
+            inside = x.requires_grad_()
+            for _ in range(2):
+                inside = checkpoint(model, inside, use_reentrant=True)
+            inside.square().mean().backward()
+        else:
+            torch.nn.functional.cross_entropy(model(x), y).backward()
+    try:
+        with paceline.torch.attach(model, optimizer := plain_sgd(model), config, node=int(node), overlap=True):
+            backward()
+            if how == "clips":
+                torch.nn.utils.clip_grad_norm_(model.parameters(), 1e-3)
+            elif how == "accumulates":
+                backward()
+            optimizer.step()
+    except ValueError as error:
+        print(f"{how}: {error}")
 
 
 if __name__ == "__main__":

@@ -68,6 +68,18 @@ class TorchLoop(ForeignTest):
         self.assertLess(float(re.search("worst: (.*)", loop.output())[1]), 1e-5)
         self.assertEqual(server.end(), 1)  # it has left before the last iteration
 
+    def test_parameters_without_a_gradient_take_no_step_as_in_plain_pytorch(self):
+        for nodes, overlap in ((1, "overlap"), (2, "whole")):
+            with self.subTest(nodes):
+                self.run_dir = self.folder / str(nodes)
+                self.configure_loop("optimizer: {kind: momentum, lr: 0.2, momentum: 0.9, weight_decay: 0.1}, batch_size: 8, "
+                                    f"total_iterations: {12 * nodes}", nodes=nodes)
+                server, loops = self.server(0), [self.loop("unused", node, overlap) for node in range(nodes)]
+                for loop in loops:
+                    self.assert_ends(loop, 0)
+                    self.assertLess(float(re.search("worst: (.*)", loop.output())[1]), 1e-5)
+                self.assert_ends(server, 0)
+
     def test_what_pytorch_does_unexpectedly_changes_nothing(self):
         for overlap in ("overlap", "whole"):
             with self.subTest(overlap):
@@ -97,12 +109,26 @@ class TorchLoop(ForeignTest):
                 self.assertLess(float(re.search("worst: (.*)", loop.output())[1]), 1e-5)
                 self.assertEqual(server.end(), 1)  # it has left before the last iteration
 
+    def test_a_gradient_that_changes_after_it_left_is_refused_by_its_name(self):
+        for how, complaint in (("clips", r"parameter '.*': its gradient has changed after it left, .*"),
+                               ("accumulates", r"parameter '.*': a second gradient before step\(\), .*"),
+                               ("checkpoints", r"parameter '.*': a second gradient before step\(\), .*")):
+            with self.subTest(how):
+                self.run_dir = self.folder / how
+                self.configure_loop("optimizer: {kind: sgd, lr: 0.1}, batch_size: 8, total_iterations: 50", nodes=1)
+                server, loop = self.server(0), self.loop("ahead", 0, how)
+                self.assertEqual(loop.end(), 0)
+                self.assertRegex(loop.output(), f"{how}: {complaint}")
+                self.assertEqual(server.end(), 1)
+
     def test_what_cannot_be_exchanged_is_refused(self):
         self.configure_loop("optimizer: {kind: sgd, lr: 0.1}, batch_size: 8, total_iterations: 50", nodes=1)
         server, loop = self.server(0), self.loop("refused", 0)
         self.assertEqual(loop.end(), 0)
         said = loop.output()
         for complaint in (r"double: parameter '0\.weight': got torch\.float64, expected torch\.float32",
+                          r"spread: parameter '1\.weight': got device meta, expected cpu, where '0\.weight' is: a model on one device",
+                          r"shared: optimizer: it is attached already, .*",
                           r"others: optimizer: steps a tensor \(256, 6\) that is no parameter of the model.*",
                           r"world: cluster\.nodes: got 1, expected 3, the WORLD_SIZE of the environment",
                           r"mode: mode: got 'both', expected .*",
@@ -163,6 +189,19 @@ class TorchLaunch(ForeignTest):
         launched.send(signal.SIGTERM)
         self.assertEqual(launched.end(), 1)
         self.assertEqual(self.summary()["status"], "stopped")
+
+    def test_an_earlier_run_is_kept_or_replaced_as_is_said(self):
+        self.configure_loop("optimizer: {kind: sgd, lr: 1}, batch_size: 1, total_iterations: 40")
+        loop = self.loop_until("True")
+        text = loop.read_text(encoding="utf-8").replace("node_of(None))", "node_of(None), existing='replace')")
+        loop.write_text(text.replace("for round in worker:", "for round in worker:\n        if round.clock == 5: sys.exit(3)"), encoding="utf-8")
+        self.assertEqual(self.launch(loop, self.config).end(), 1)  # a run that has failed: others are never replaced
+        refused = self.launch(loop, self.config)
+        self.assertEqual(refused.end(), 2)
+        self.assertIn("paceline.launch: server 0 has ended with status 2", refused.errors())
+        loop.write_text(text, encoding="utf-8")
+        self.assertEqual(self.launch("--existing", "replace", loop, self.config).end(), 0)
+        self.assertEqual((self.summary()["status"], self.summary()["iterations"]), ("ok", 40))
 
     def test_what_cannot_be_launched_is_refused(self):
         self.configure_loop("optimizer: {kind: sgd, lr: -1}, batch_size: 1, total_iterations: 60")
