@@ -3,7 +3,10 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <iostream>
+#include <map>
 #include <memory>
+#include <span>
+#include <string>
 #include <system_error>
 
 #include "common/caffe/colours.h"
@@ -48,9 +51,36 @@ Status export_onnx(const std::filesystem::path& path, const ModelFile& model, co
   return write_onnx(out, network, model);
 }
 
+// What reads the other formats takes running means for what they are. Ours with a weight (batch_norm's debias) are to be divided
+// by it, so they leave divided, beside a weight of 1.
+void divide_by_running_weights(const Layout& layout, std::span<float> parameters) {
+  const std::string suffix = ".running_weight";
+  std::map<std::string, const Tensor*> by_name;
+  for (const Tensor& tensor : layout.tensors()) by_name[tensor.name] = &tensor;
+  for (const auto& [name, weight] : by_name) {
+    if (!name.ends_with(suffix) || weight->traits.role != TensorRole::kBuffer || weight->size() != 1)
+      continue;
+    float& divisor = parameters[static_cast<std::size_t>(weight->offset)];
+    if (divisor == 0.0F) continue;  // nothing was measured
+    for (const char* of : {".running_mean", ".running_var"}) {
+      const auto found = by_name.find(name.substr(0, name.size() - suffix.size()) + of);
+      if (found == by_name.end()) continue;
+      const Tensor& tensor = *found->second;
+      for (float& value : parameters.subspan(static_cast<std::size_t>(tensor.offset),
+                                             static_cast<std::size_t>(tensor.size()))) {
+        value /= divisor;
+      }
+    }
+    divisor = 1.0F;
+  }
+}
+
 Status export_as(const std::string& format, const std::filesystem::path& path, ModelFile& model,
                  const std::string& out) {
-  if (format == "safetensors") return write_safetensors(out, model.info, model.parameters);
+  if (format == "safetensors") {
+    divide_by_running_weights(model.info.layout, model.parameters);
+    return write_safetensors(out, model.info, model.parameters);
+  }
   if (format == "onnx") return export_onnx(path, model, out);
   PACELINE_RETURN_IF_ERROR(turn_colours(path, model));
   return caffe::write_weights(out, model.info, model.parameters);

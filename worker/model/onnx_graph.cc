@@ -83,6 +83,7 @@ OnnxGraph::OnnxGraph(const NetworkSpec& network, std::span<const float> paramete
                      onnx_proto::GraphProto& graph)
     : network_(network), parameters_(parameters), graph_(graph) {
   values_.push_back({"input", Rank::kImage});
+  take_name("input");
   declare(values_.front().name, {network.input.channels, network.input.height, network.input.width},
           *graph_.add_input());
 }
@@ -114,7 +115,7 @@ std::string OnnxGraph::image(std::size_t input) {
   const Value& value = read(input);
   if (value.rank == Rank::kImage) return value.name;
   const std::string name = value.name + ".image";
-  if (written_.contains(name)) return name;
+  if (!shared_.insert(name).second) return name;
   return add_node(name, "Unsqueeze", {value.name, integers("places", {2, 3})}, {});
 }
 
@@ -122,7 +123,7 @@ std::string OnnxGraph::vector(std::size_t input) {
   const Value& value = read(input);
   if (value.rank == Rank::kVector) return value.name;
   const std::string name = value.name + ".vector";
-  if (written_.contains(name)) return name;
+  if (!shared_.insert(name).second) return name;
   return add_node(name, "Flatten", {value.name}, {{"axis", std::int64_t{1}}});
 }
 
@@ -149,7 +150,7 @@ std::string OnnxGraph::tensor(const ParameterRange& range, std::span<const float
   const Tensor* const tensor = network_.layout.tensor_at(range.offset);
   PACELINE_ASSERT(tensor != nullptr && tensor->size() == range.size, layer_->name);
   // Layers that share their weights have one initializer.
-  if (written_.contains(tensor->name)) return tensor->name;
+  if (!shared_.insert(tensor->name).second) return tensor->name;
   add_initializer(tensor->name, tensor->shape, onnx_proto::TensorProto::FLOAT,
                   std::as_bytes(instead.empty() ? values(range) : instead));
   return tensor->name;
@@ -162,16 +163,27 @@ std::string OnnxGraph::floats(const char* what, const std::vector<std::int64_t>&
 }
 
 std::string OnnxGraph::integers(const char* what, const std::vector<std::int64_t>& values) {
-  if (!written_.contains(named(what))) {
+  if (shared_.insert(named(what)).second) {
     add_initializer(named(what), {std::ssize(values)}, onnx_proto::TensorProto::INT64,
                     std::as_bytes(std::span(values)));
   }
   return named(what);
 }
 
+void OnnxGraph::take_name(const std::string& name) {
+  if (!written_.insert(name).second && taken_twice_.empty()) taken_twice_ = name;
+}
+
+Status OnnxGraph::check_names() const {
+  if (taken_twice_.empty()) return Status::ok();
+  return invalid_argument(
+      "'" + taken_twice_ +
+      "' would be the name of two values of the ONNX graph, expected layers of other names");
+}
+
 void OnnxGraph::add_initializer(const std::string& name, const std::vector<std::int64_t>& shape, int type,
                                 std::span<const std::byte> bytes) {
-  written_.insert(name);
+  take_name(name);
   auto& tensor = *graph_.add_initializer();
   tensor.set_name(name);
   tensor.set_data_type(type);
@@ -183,7 +195,7 @@ std::string OnnxGraph::named(const std::string& what) const { return layer_->nam
 
 std::string OnnxGraph::add_node(const std::string& output, const char* op, const Names& inputs,
                                 const Attributes& attributes) {
-  written_.insert(output);
+  take_name(output);
   auto& node = *graph_.add_node();
   node.set_name(output);
   node.set_op_type(op);
@@ -230,6 +242,7 @@ Status write_onnx(const std::filesystem::path& path, const NetworkSpec& network,
   OnnxGraph graph(network, file.parameters, *model.mutable_graph());
   for (std::size_t i = 0; i < network.layers.size(); ++i) graph.add(i);
   for (const std::size_t output : outputs_of(network)) graph.give_out(output);
+  PACELINE_RETURN_IF_ERROR(graph.check_names().with_context(path.string()));
   return write_file_atomically(path, model.SerializeAsString());
 }
 

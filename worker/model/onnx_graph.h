@@ -68,6 +68,9 @@ class OnnxGraph {
   // The layer's value is that of its first input.
   void pass();
 
+  // Errors: kInvalidArgument two initializers or values have one name, as where a layer is called as what another needs.
+  Status check_names() const;
+
  private:
   struct Value {
     std::string name;
@@ -75,6 +78,7 @@ class OnnxGraph {
   };
 
   std::string named(const std::string& what) const;
+  void take_name(const std::string& name);
   void add_initializer(const std::string& name, const std::vector<std::int64_t>& shape, int type,
                        std::span<const std::byte> bytes);
   std::string add_node(const std::string& output, const char* op, const Names& inputs,
@@ -86,7 +90,9 @@ class OnnxGraph {
   onnx_proto::GraphProto& graph_;
   const Layer* layer_ = nullptr;
   std::vector<Value> values_;      // by number of the value: the image, then the layers'
-  std::set<std::string> written_;  // initializers and values, which several layers may ask for
+  std::set<std::string> written_;  // the names of initializers and values
+  std::set<std::string> shared_;   // of these, what several may ask for
+  std::string taken_twice_;        // the first name that is; empty: none
 };
 
 // The window of a pool: how far it reaches before and behind an image of `in` along one axis, of which it gives `out`.

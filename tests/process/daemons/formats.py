@@ -56,7 +56,30 @@ def load_state_dict(file):
     print("alike:", all(torch.allclose(value, begun[name], rtol=0, atol=1e-20) for name, value in model.state_dict().items()))
 
 
-def run_onnx(file, model, layers, lack):
+def our_log_probabilities(layers, tensors, x):
+    """Of our own loop, in evaluation, with the layers' own tensors."""
+    layers = json.loads(layers)
+    network, own = paceline.Network(layers, x.shape[1:]), {layer.get("name") for layer in layers}
+    flat = network.flat({name: array for name, array in tensors.items() if name.rpartition(".")[0] in own})
+    return np.array([[-network.evaluate(flat, each[None], np.array([label]))[0] for label in range(10)] for each in x])
+
+
+def pictures():
+    return np.random.default_rng(3).normal(size=(6, 3, 32, 32)).astype(np.float32)
+
+
+def run_state_dict(file, model, layers):
+    """PyTorch's log-probabilities with the run's tensors beside those of our own loop."""
+    import torch
+    import safetensors.torch
+    network, x = torch_network().eval(), pictures()
+    print("unused:", *network.load_state_dict(safetensors.torch.load_file(file), strict=False).unexpected_keys)
+    with torch.no_grad():
+        theirs = torch.log_softmax(network(torch.from_numpy(x)).double(), 1).numpy()
+    print("worst:", np.abs(theirs - our_log_probabilities(layers, paceline.read_model(model), x)).max())
+
+
+def run_onnx(file, model, layers, lack, output=None):
     """onnxruntime's log-probabilities beside those of our own loop, and the initializers beside the layout."""
     import onnx
     import onnxruntime
@@ -65,15 +88,13 @@ def run_onnx(file, model, layers, lack):
     tensors = paceline.read_model(model)
     initializers = {each.name: onnx.numpy_helper.to_array(each) for each in read.graph.initializer}
     assert sorted(set(tensors) - set(initializers)) == json.loads(lack), sorted(set(tensors) - set(initializers))
-    network = paceline.Network(json.loads(layers), (3, 32, 32))
-    flat = network.flat(tensors)
-    random = np.random.default_rng(3)
-    x = random.normal(size=(6, 3, 32, 32)).astype(np.float32)
+    x = pictures()
     session = onnxruntime.InferenceSession(file)
-    logits = session.run(None, {session.get_inputs()[0].name: x})[0].astype(np.float64)
+    print("outputs:", *(each.name for each in session.get_outputs()))
+    logits = session.run(output and [output], {session.get_inputs()[0].name: x})[0].astype(np.float64)
     assert logits.shape == (6, 10), logits.shape
     theirs = logits - np.log(np.exp(logits).sum(1, keepdims=True))
-    ours = np.array([[-network.evaluate(flat, x[i:i + 1], np.array([label]))[0] for label in range(10)] for i in range(6)])
+    ours = our_log_probabilities(layers, tensors, x)
     print("spread:", np.abs(ours).max())
     print("worst:", np.abs(theirs - ours).max())
 

@@ -9,7 +9,7 @@ from foreign import FormatsTest, needs
 
 # As PyTorch's Conv2d, BatchNorm2d and Linear (formats.py).
 TORCH = [{"kind": "conv", "name": "conv", "out": 4, "kernel": 5, "stride": 4, "padding": 0}, {"kind": "batch_norm", "name": "bn"},
-         {"kind": "relu"}, {"kind": "flatten"}, {"kind": "dense", "name": "fc", "out": 10}]
+         {"kind": "relu"}, {"kind": "flatten", "name": "flat"}, {"kind": "dense", "name": "fc", "out": 10}]
 
 # Every kind but the losses, images and vectors mixed, windows that hang over, weights that are shared.
 EVERY_KIND = [
@@ -72,6 +72,13 @@ class StateDicts(FormatsTest):
         said = self.ask("load_state_dict", self.export("safetensors"))
         self.assertEqual(said.splitlines(), ["matched: <All keys matched successfully>", "alike: True"])
 
+    def test_running_means_that_were_weighted_leave_as_pytorch_reads_them(self):
+        layers = [{**layer, "debias": True, "momentum": 0.01} if layer["kind"] == "batch_norm" else layer for layer in TORCH]
+        self.train(layers)
+        said = self.ask("run_state_dict", self.export("safetensors"), self.run_dir / "model.bin", json.dumps(layers))
+        self.assertIn("unused: bn.running_weight", said)
+        self.assertLess(float(re.search("worst: (.*)", said)[1]), 1e-4)
+
 
 @needs("numpy", "onnx", "onnxruntime")
 class Onnx(FormatsTest):
@@ -82,6 +89,31 @@ class Onnx(FormatsTest):
         said = self.ask("run_onnx", self.export("onnx"), self.run_dir / "model.bin", json.dumps(EVERY_KIND), '["n2.running_weight"]')
         self.assertLess(float(re.search("worst: (.*)", said)[1]), 1e-4)
         self.assertGreater(float(re.search("spread: (.*)", said)[1]), 2)
+
+    def test_losses_are_left_out_and_what_they_read_is_given_out(self):
+        layers = TORCH[:-1] + [
+            {"kind": "dense", "name": "side", "out": 10}, {"kind": "softmax_loss", "name": "l1", "loss_weight": 0.3},
+            {"kind": "dense", "name": "number", "from": ["flat"], "out": 1}, {"kind": "euclidean_loss", "name": "l2", "loss_weight": 0.01},
+            {"kind": "dense", "name": "code", "from": ["flat"], "out": 4}, {"kind": "contrastive_loss", "name": "l3", "from": ["code", "code"],
+                                                                          "loss_weight": 0.01},
+            {"kind": "dense", "name": "odds", "from": ["flat"], "out": 1}, {"kind": "sigmoid_loss", "name": "l4", "from": ["odds", "number"],
+                                                                            "loss_weight": 0.01},
+            {**TORCH[-1], "from": ["flat"]}, {"kind": "softmax_loss", "name": "l5"}]
+        self.train(layers)
+        alone = TORCH[:-1] + [{"kind": "dense", "name": "side", "out": 10}]
+        for layers, output in ((alone, "side.output"), (TORCH, "fc.output")):
+            said = self.ask("run_onnx", self.export("onnx"), self.run_dir / "model.bin", json.dumps(layers), "[]", output)
+            self.assertIn("outputs: side.output number.output code.output odds.output fc.output", said)
+            self.assertLess(float(re.search("worst: (.*)", said)[1]), 1e-4)
+
+    def test_names_that_meet_are_refused(self):
+        for kind, name in (("flatten", "conv.weight"), ("relu", "fc.output")):
+            with self.subTest(name):
+                self.run_dir = self.folder / kind
+                self.train([{**layer, "name": name} if layer["kind"] == kind else layer for layer in TORCH])
+                said = self.paceline("export", self.run_dir, "--format", "onnx", "--out", self.folder / "x.onnx")
+                self.assertEqual(said.returncode, 2, said)
+                self.assertRegex(said.stderr, rf"^paceline export: .*x\.onnx: '{name}' would be the name of two values .*\n$")
 
     def test_what_cannot_be_written_is_refused(self):
         self.train(TORCH)

@@ -265,15 +265,16 @@ def unused(config, node, overlap):
 
         def forward(self, x, used):
             inside = torch.tanh(self.first(x))
-            # The gradient of `zero` is -0.0: it is used, and so it decays.
-            return sum((getattr(self, name)(inside) for name in used), inside[:, :3]) + self.zero * torch.full((3,), -0.0)
+            return sum((getattr(self, name)(inside) for name in used), inside[:, :3])
 
     def optimizer_of(model):
         return torch.optim.SGD(model.parameters(), lr=0.2, momentum=0.9, weight_decay=0.1)
 
     def backward(model, step, node, share):
         x, y = batch(step, node)
-        (share * torch.nn.functional.cross_entropy(model(x, turns[step % len(turns)][node]), y)).backward()
+        loss = torch.nn.functional.cross_entropy(model(x, turns[step % len(turns)][node]), y)
+        # The gradient of `zero` is -0.0: it is used, and so it decays.
+        (share * (loss + model.zero * -0.0)).backward()
 
     torch.set_num_threads(1)
     node, steps, worst = int(node), 2 * len(turns), 0.0
