@@ -142,12 +142,30 @@ alone_at() { step_at "$@" && step+=(--exact "--cpus-per-task=${place_cpus[$1]}")
 beside_at() { step_at "$@" && step+=(--overlap); }
 
 files=$(mktemp -d -t paceline.XXXXXX) || fail "cannot create a folder for temporary files" 1
+folders=paceline-job-$job # what the daemons' folders on their hosts are called
+# What is killed leaves its folder, with its keys, on its host: a step on each removes them.
+# shellcheck disable=SC2317 # called by the trap
+remove_folders() {
+  local place sweep sweeps=()
+  local -A swept=()
+  for place in "${shard_place[@]}" "${node_place[@]}"; do
+    [ -z "${swept[${place_host[$place]}]:-}" ] || continue
+    swept[${place_host[$place]}]=yes
+    beside_at "$place" sweep
+    # shellcheck disable=SC2016 # the host's own
+    timeout 20 "${step[@]}" sh -c 'rm -rf "${TMPDIR:-/tmp}/$0".*' "$folders" </dev/null 2>/dev/null &
+    sweeps+=($!)
+  done
+  for sweep in "${sweeps[@]}"; do wait_for "$sweep"; done
+}
 # shellcheck disable=SC2317 # called by the trap
 finish() {
   end_daemons
+  [ -z "$killed" ] || remove_folders
   rm -rf "$files"
   case "$made" in folder*) rmdir "$out" 2>/dev/null ;; esac # where nothing was written
 }
+[ "$again" -eq 0 ] && killed='' || killed=yes # with the last generation's host, say
 trap finish EXIT
 
 # Where the servers listen: each host of some says which ports it has free.
@@ -203,6 +221,7 @@ tell() {
   local id
   id=$(squeue --noheader --steps "--jobs=$jobs" --format='%i %j' 2>/dev/null |
     awk -v name="$(step_name "$1")" '$2 == name { print $1 }' | tail -n 1)
+  [ "$2" != KILL ] || killed=yes
   [ -n "$id" ] && scancel --signal="$2" "$id" 2>/dev/null
 }
 place_of_shard() { if [ -n "$shards_apart" ]; then alone_at "$@"; else beside_at "$@"; fi; }
@@ -210,7 +229,7 @@ place_of_shard() { if [ -n "$shards_apart" ]; then alone_at "$@"; else beside_at
 # look_at NAME INPUT WORD…: what `paceline doctor` says of the place that `step` is at.
 look_at() {
   echo "== $1 on ${place_host[$place]}"
-  "${step[@]}" bash "$root/scripts/lib/slurm_task.sh" 0 "$bin/paceline" doctor -- "${@:3}" <"$files/$2.tar" || unfit=1
+  "${step[@]}" bash "$root/scripts/lib/slurm_task.sh" "$folders" 0 "$bin/paceline" doctor -- "${@:3}" <"$files/$2.tar" || unfit=1
 }
 if [ -n "$doctor" ]; then
   unfit=0
@@ -237,7 +256,7 @@ begin_again() {
 
 # launch SECONDS PROGRAM INPUT ARGUMENT…: as `step` says. A process group of its own each: Ctrl-C reaches this script alone.
 launch() {
-  setsid "${step[@]}" bash "$root/scripts/lib/slurm_task.sh" "$1" "$bin/$2" -- "${@:4}" <"$files/$3.tar" &
+  setsid "${step[@]}" bash "$root/scripts/lib/slurm_task.sh" "$folders" "$1" "$bin/$2" -- "${@:4}" <"$files/$3.tar" &
   pids+=($!)
 }
 for ((k = 0; k < shards; k++)); do
@@ -268,9 +287,12 @@ stop_to_go_on() {
 will_go_on=''
 [ -z "$requeue" ] || trap stop_to_go_on USR1 USR2
 
+# Nodes give a server up that is gone by themselves, a while after 10 s; what they are told to end by comes 5 s late.
+grace=15
 attend
 result=$?
 pids=()
+for status in "${statuses[@]}"; do [ "$status" -lt 128 ] || killed=yes; done
 for n in "${!statuses[@]}"; do
   if [ "${statuses[$n]}" -ne 0 ] && [ "$result" -eq 0 ]; then
     say "$(name_of "$n") ended with status ${statuses[$n]} although the run succeeded; see the logs in $out"

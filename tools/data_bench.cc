@@ -55,6 +55,7 @@ Seconds processor_time() {
 struct Rates {
   double of_time = 0;            // pictures a second
   double of_processor_time = 0;  // a second of it, on whatever cores: for a machine that is busy
+  double share_of_steps = 0;     // of the time, which no mini-batch was waited for in
 };
 
 // Mini-batches one after another, as fast as they come and are taken.
@@ -66,13 +67,17 @@ Result<Rates> loaded(const RunData& data, const RunConfig& config, const DataBen
   const auto begun = Timer::now();
   const Seconds used = processor_time();
   std::int64_t position = 0;
+  double in_steps = 0;
   do {
     PACELINE_RETURN_IF_ERROR(queue.next({position, n}).status());
     position += n;
+    const auto had = Timer::now();
     std::this_thread::sleep_for(std::chrono::duration<double, std::milli>(options.step_ms));
+    in_steps += Seconds(Timer::now() - had).count();
   } while (Seconds(Timer::now() - begun).count() < options.seconds);
-  return Rates{rate(position, Seconds(Timer::now() - begun).count()),
-               rate(position, (processor_time() - used).count())};
+  const double elapsed = Seconds(Timer::now() - begun).count();
+  return Rates{rate(position, elapsed), rate(position, (processor_time() - used).count()),
+               in_steps / elapsed};
 }
 
 void print(const std::vector<Part>& parts, std::int64_t samples, std::ostream& out) {
@@ -124,6 +129,11 @@ int data_bench(const DataBenchOptions& options, std::ostream& out, std::ostream&
   out << "loader, " << threads << (threads == 1 ? " thread, " : " threads, ") << config->data.prefetch_batches
       << " mini-batches of " << config->train.batch_size << " ahead: " << all->of_time << " images/s, "
       << all->of_processor_time << " a second of processor time\n";
+  constexpr double kTrainingHoldsBack = 0.9;  // of the time
+  if (options.step_ms > 0 && all->share_of_steps >= kTrainingHoldsBack) {
+    out << "holds back: the training step, of " << options.step_ms << " ms\n";
+    return kExitOk;
+  }
   const auto slowest = std::max_element(parts.begin(), parts.end(),
                                         [](const Part& a, const Part& b) { return a.seconds < b.seconds; });
   out << "holds back: " << slowest->name << "\n";

@@ -246,7 +246,7 @@ class NetworkTasks final : public TaskFactory {
     data_.warn_to(warn);
     if (gpus_ != nullptr) gpus_->warn_to(std::move(warn));
   }
-  std::int64_t samples_left_out() const override { return data_.samples_left_out(); }
+  std::int64_t samples_left_out(NodeId node) const override { return data_.samples_left_out_by(node); }
   std::string computes_on(std::uint32_t thread) const override {
     return gpus_ == nullptr ? "" : "GPU " + std::to_string(gpus_->device_of(thread));
   }

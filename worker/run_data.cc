@@ -100,8 +100,8 @@ Status RunData::open_pictures(const RunConfig& config) {
       warnings_.push_back("no files are kept in memory (data.cache): " + cache.status().message());
     }
   }
-  train_ =
-      std::make_shared<const ImageSamples>(folder.train, data_, options_.seed, bad_, CachedFiles{cache_, 0});
+  train_ = std::make_shared<const ImageSamples>(folder.train, data_, options_.seed, bad_,
+                                                CachedFiles{cache_, 0}, parts_.nodes);
   constexpr std::size_t kNamedMax = 20;
   for (std::size_t i = 0; i < folder.left_out.size() && i < kNamedMax; ++i) {
     warnings_.push_back("picture " + folder.left_out[i] + "; it is left out");
@@ -138,6 +138,11 @@ Result<std::uint64_t> RunData::fingerprint_of_both() const {
 }
 
 std::int64_t RunData::samples_left_out() const { return left_out_ + (bad_ == nullptr ? 0 : bad_->count()); }
+
+std::int64_t RunData::samples_left_out_by(NodeId node) const {
+  const bool told_by_another = data_.parts == DataParts::kFixed && node != NodeId(0);
+  return samples_left_out() - (told_by_another ? left_out_ : 0);
+}
 
 void RunData::warn_to(const std::function<void(const std::string&)>& warn) {
   for (const std::string& warning : warnings_) warn(warning);

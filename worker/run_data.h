@@ -50,6 +50,8 @@ class RunData {
 
   // Pictures that cannot be read: those that the index found, and those found since.
   std::int64_t samples_left_out() const;
+  // What node `node` says of them, so that the run counts each once (TaskFactory::samples_left_out()).
+  std::int64_t samples_left_out_by(NodeId node) const;
 
   // Takes a line for each picture that cannot be read: those of before at once, up to twenty. Before samples are
   // asked for, if at all.

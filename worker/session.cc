@@ -477,7 +477,7 @@ Status Session::conclude(const std::vector<ThreadResult>& results, const NodeTot
   if (config_.pipeline.enabled()) say_waits();
   if (done) {
     wire::NodeReport report = totals.report();
-    report.samples_left_out = parts_.tasks.samples_left_out();
+    report.samples_left_out = parts_.tasks.samples_left_out(parts_.node);
     report.stage = parts_.tasks.stage_report();
     if (reduces_ != nullptr) {
       report.bytes_reduced = reduces_->bytes_sent();

@@ -129,8 +129,8 @@ class TaskFactory {
   virtual void warn_to(std::function<void(const std::string&)> /*warn*/) {}
 
   // How many samples of the data cannot be read and were left out, as far as this node has found: a number for
-  // the run's summary.
-  virtual std::int64_t samples_left_out() const { return 0; }
+  // the run's summary. With data.parts: fixed, the sum over the nodes is the run's, else the largest.
+  virtual std::int64_t samples_left_out(NodeId /*node*/) const { return 0; }
 
   // A Task for training thread `worker`. Called on the thread that will use it, before the node joins its
   // servers: what takes long is to be done here, where no other node waits for it. Called again, when an

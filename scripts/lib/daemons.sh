@@ -58,8 +58,9 @@ end_daemons() {
 # run: the others would wait for it until cluster.start_timeout. They are ended at once, since there is nothing to keep
 # and the failed one has said why. Daemons that outlive the authority get `grace` seconds (it may have told them that the
 # run is over, or be gone without a word), are told to end, and then are ended.
+grace=5
 attend() {
-  local n status over='' grace=5 step=0
+  local n status over='' step=0
   exec {messages}>&2
   while [ "${#statuses[@]}" -lt "${#pids[@]}" ]; do
     for n in "${!pids[@]}"; do

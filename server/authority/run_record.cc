@@ -207,8 +207,10 @@ void RunRecord::add(const wire::NodeReport& report) {
   totals_.server_reads += report.server_reads;
   if (totals_.bytes_reduced) *totals_.bytes_reduced += report.bytes_reduced;
   if (!report.algorithms.empty()) totals_.algorithms = report.algorithms;
-  // The nodes have the same data: what one has found others find again.
-  totals_.samples_left_out = std::max(totals_.samples_left_out, report.samples_left_out);
+  // Where the nodes have the same data, what one has found others find again.
+  totals_.samples_left_out = config_.data.parts == DataParts::kFixed
+                                 ? totals_.samples_left_out + report.samples_left_out
+                                 : std::max(totals_.samples_left_out, report.samples_left_out);
   add_stage(report.node, report.stage);
 }
 

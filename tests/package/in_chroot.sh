@@ -23,6 +23,7 @@ apt-get -qq -o Dpkg::Use-Pty=0 update && apt-get -qq -o Dpkg::Use-Pty=0 -y insta
 cd && rm -rf work && mkdir work && cd work
 paceline --version
 /usr/share/paceline/scripts/quickstart.sh
+grep -q "\"status\": \"ok\"" runs/quickstart/summary.json
 paceline report --html quickstart.html runs/quickstart && test -s quickstart.html
 python3 -c "import paceline; print(\"the Python package:\", paceline.version()); print(sorted(paceline.read_model(\"runs/quickstart/model.bin\"))[:2])"
 test -s /usr/share/man/man1/paceline.1.gz

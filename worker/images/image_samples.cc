@@ -11,13 +11,17 @@
 namespace paceline {
 
 void BadPictures::found(const std::string& name, const std::string& why) {
+  std::size_t number = 0;
   {
     const std::lock_guard lock(mutex_);
     const auto at = std::lower_bound(names_.begin(), names_.end(), name);
     if (at != names_.end() && *at == name) return;
     names_.insert(at, name);
+    number = names_.size();
   }
-  if (warn_ != nullptr) warn_("picture " + name + " is left out: " + why);
+  if (warn_ == nullptr || number > kSaidMax + 1) return;
+  if (number > kSaidMax) return warn_("more pictures are left out; they are only counted from here on");
+  warn_("picture " + name + " is left out: " + why);
 }
 
 std::int64_t BadPictures::count() const {
@@ -35,13 +39,15 @@ Normalization normalization_of(const DataSection& data) {
 }
 
 ImageSamples::ImageSamples(std::shared_ptr<const ImageList> list, const DataSection& data, std::uint64_t seed,
-                           std::shared_ptr<BadPictures> bad, CachedFiles cached)
+                           std::shared_ptr<BadPictures> bad, CachedFiles cached, std::int64_t parts)
     : list_(std::move(list)),
       data_(data),
       seed_(seed),
       normalization_(normalization_of(data)),
       bad_(std::move(bad)),
-      cached_(std::move(cached)) {
+      cached_(std::move(cached)),
+      parts_(parts) {
+  PACELINE_ASSERT(parts_ >= 1, "pictures of no part");
   PACELINE_ASSERT(list_ != nullptr && list_->size() > 0, "samples of an empty folder");
 }
 
@@ -104,9 +110,13 @@ Status ImageSamples::judge(std::int64_t sample, const Status& fault) const {
 Result<std::int64_t> ImageSamples::train(const SampleRef& ref, std::span<float> out) const {
   constexpr std::int64_t kInPlaceMax = 100;
   std::unique_ptr<Workspace> with = take();
+  const std::int64_t part = ref.sample % parts_;
+  const std::int64_t in_part = (size() - part + parts_ - 1) / parts_;
+  const std::int64_t tries = std::min(kInPlaceMax, in_part);
+  std::int64_t sample = ref.sample;
   Status fault;
-  for (std::int64_t i = 0; i < std::min(kInPlaceMax, size()); ++i) {
-    const std::int64_t sample = (ref.sample + i) % size();
+  for (std::int64_t i = 0; i < tries; ++i) {
+    sample = (ref.sample / parts_ + i) % in_part * parts_ + part;
     const PictureSize shown = list_->info(sample).shown();
     CounterRandom random(seed_, Stream::kAugment, static_cast<std::uint64_t>(ref.epoch),
                          static_cast<std::uint64_t>(ref.sample));
@@ -119,9 +129,8 @@ Result<std::int64_t> ImageSamples::train(const SampleRef& ref, std::span<float> 
     }
     PACELINE_RETURN_IF_ERROR(judge(sample, fault));
   }
-  return data_loss(std::to_string(std::min(kInPlaceMax, size())) +
-                   " pictures one after another, the last of them " + list_->path(ref.sample).string() +
-                   ", cannot be read: " + fault.message());
+  return data_loss(std::to_string(tries) + " pictures one after another, the last of them " +
+                   list_->path(sample).string() + ", cannot be read: " + fault.message());
 }
 
 Result<bool> ImageSamples::evaluate(std::int64_t sample, std::span<float> out) const {

@@ -18,9 +18,10 @@
 
 namespace paceline {
 
-// Pictures that could not be read: each is said once, all are counted.
+// Pictures that could not be read: each of the first ones is said once, all are counted.
 class BadPictures {
  public:
+  static constexpr std::size_t kSaidMax = 100;
   using Warn = std::function<void(const std::string&)>;
   // Before anything is read, if at all.
   void warn_to(Warn warn) { warn_ = std::move(warn); }
@@ -44,15 +45,15 @@ struct CachedFiles {
 
 class ImageSamples final : public Samples {
  public:
-  // `list`: not empty. `seed`: of the run.
+  // `list`: not empty. `seed`: of the run. `parts`: how many nodes have fixed parts, every so many-th sample (sampler.h).
   ImageSamples(std::shared_ptr<const ImageList> list, const DataSection& data, std::uint64_t seed,
-               std::shared_ptr<BadPictures> bad, CachedFiles cached = {});
+               std::shared_ptr<BadPictures> bad, CachedFiles cached = {}, std::int64_t parts = 1);
 
   const std::shared_ptr<const ImageList>& list() const { return list_; }
   std::int64_t size() const override { return list_->size(); }
   std::int64_t floats() const override { return 3 * data_.crop.size * data_.crop.size; }
   Label label(std::int64_t sample) const override { return list_->label(sample); }
-  // Where a picture cannot be read the next one of the list takes its place, cropped and mirrored with the
+  // Where a picture cannot be read the next one of its part takes its place, cropped and mirrored with the
   // random numbers of the one that it stands for.
   Result<std::int64_t> train(const SampleRef& ref, std::span<float> out) const override;
   Result<bool> evaluate(std::int64_t sample, std::span<float> out) const override;
@@ -89,6 +90,7 @@ class ImageSamples final : public Samples {
   const Normalization normalization_;
   const std::shared_ptr<BadPictures> bad_;
   const CachedFiles cached_;
+  const std::int64_t parts_;
   mutable std::mutex mutex_;  // guards the workspaces
   mutable std::vector<std::unique_ptr<Workspace>> idle_;
 };

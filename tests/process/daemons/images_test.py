@@ -59,11 +59,11 @@ data:
         for node in range(2):  # each has a folder in which the other one's pictures cannot be decoded
             mine = self.folder / f"pictures-{node}"
             shutil.copytree(self.pictures, mine)
-            for file in self.files[1 - node::2]:
+            for file in (*self.files[1 - node::2], self.files[20 + node]):  # and one of its own
                 pictures.break_pixels(mine / file.relative_to(self.pictures))
         summary = self.run_to_the_end(of_nodes=[f"data.path={self.folder}/pictures-{node}" for node in range(2)])
         self.assertEqual(summary["iterations"], 48)
-        self.assertNotIn("samples_left_out", summary)  # said only where there was one
+        self.assertEqual(summary["samples_left_out"], 2)  # each node's own, and no picture of the other one's in its place
 
     def test_one_thread_without_a_cache_or_four_and_a_resume_end_in_the_same_bits(self):
         self.configure_images(48)
@@ -79,7 +79,7 @@ data:
 
     def test_the_bench_names_the_part_that_holds_back(self):
         self.configure_images(48)
-        bench = self.start(harness.BIN / "paceline", "data", "bench", self.config, "--seconds", "0.1", "--step-ms", "1",
+        bench = self.start(harness.BIN / "paceline", "data", "bench", self.config, "--seconds", "0.1",
                            "data.path=" + str(self.pictures))
         self.assert_ends(bench, 0)
         said = bench.output()
@@ -88,6 +88,10 @@ data:
                      r"loader, 2 threads, 2 mini-batches of 50 ahead: \d+ images/s, \d+ a second of processor time",
                      "holds back: (read|decode|resize|normalize)"):
             self.assertRegex(said, line)
+        slow = self.start(harness.BIN / "paceline", "data", "bench", self.config, "--seconds", "0.1", "--step-ms", "2000",
+                          "data.path=" + str(self.pictures))
+        self.assert_ends(slow, 0)
+        self.assertIn("holds back: the training step, of 2000 ms", slow.output())
 
     def test_what_cannot_be_learned_from_is_refused_in_one_line(self):
         self.configure_images(48)

@@ -120,6 +120,13 @@ class Slurm(ScriptTest):
         text = self.config.read_text(encoding="utf-8").replace("nodes: 2", "nodes: 4")
         self.config.write_text(re.sub(r"  (endpoints|threads_per_node|shards): .*\n|run: .*\n", "", text), encoding="utf-8")
         self.jobs = []
+        self.temporary = self.folder / "tmp"  # of all hosts, which are this machine
+        self.temporary.mkdir()
+        os.environ["TMPDIR"] = str(self.temporary)
+        self.addCleanup(os.environ.pop, "TMPDIR")
+
+    def assert_no_folder_is_left(self):
+        self.cluster.wait_until("folders with keys are gone", lambda: not list(self.temporary.iterdir()))
 
     def tearDown(self):
         for job in self.jobs:
@@ -232,6 +239,7 @@ class Slurm(ScriptTest):
         os.kill(self.daemon("--shard 0"), signal.SIGKILL)
         self.wait_for(job, "FAILED")
         self.assertEqual(harness.daemons_of(self._process.pid), [])
+        self.assert_no_folder_is_left()
 
     def test_a_job_whose_time_runs_out_saves_and_stops(self):
         job = self.submit("four_nodes", self.ENDLESS, options=("--time=1", "--signal=B:USR1@30"))
@@ -335,6 +343,7 @@ class Slurm(ScriptTest):
         self.assertIn(f"data folder '{self.folder}/none' does not exist", " ".join(script.errors()))
         self.assertFalse(self.run_dir.exists())
         self.assertEqual(harness.daemons_of(self._process.pid), [])
+        self.assert_no_folder_is_left()
 
     def test_the_doctor_looks_at_each_daemons_place(self):
         script = self.salloc(("--ntasks=5", "--cpus-per-task=2"), "--doctor")
