@@ -206,7 +206,7 @@ void RunRecord::add(const wire::NodeReport& report) {
   totals_.parameter_reads += report.parameter_reads;
   totals_.server_reads += report.server_reads;
   if (totals_.bytes_reduced) *totals_.bytes_reduced += report.bytes_reduced;
-  if (!report.algorithms.empty()) totals_.algorithms = report.algorithms;
+  if (totals_.algorithms.empty()) totals_.algorithms = report.algorithms;  // all chose alike
   // The nodes have the same data: what one has found others find again.
   totals_.samples_left_out = std::max(totals_.samples_left_out, report.samples_left_out);
   add_stage(report.node, report.stage);

@@ -25,6 +25,7 @@
 #include <string>
 #include <vector>
 
+#include "common/ids.h"
 #include "common/schedule/program.h"
 #include "common/status.h"
 #include "worker/mesh/peer_socket.h"
@@ -37,6 +38,9 @@ struct Place {
   std::uint32_t rank = 0;
   std::vector<std::string> endpoints;  // of every rank, "10.0.0.3:40123"
   std::uint64_t token = 0;             // of the run: who does not say it is a stranger
+  std::vector<NodeId> nodes = {};      // of each rank, for words; empty: rank r is node r
+
+  NodeId node_of(std::uint32_t of) const { return nodes.empty() ? NodeId(of) : nodes[of]; }
 };
 
 // Of each rank, by the host of its endpoint, numbered as they come.
