@@ -75,6 +75,7 @@ Schedule schedule_of(std::uint64_t seed) {
       algorithm == Algorithm::kHalvingDoubling ? 4 : static_cast<std::uint32_t>(2 + draw(5));
   config.cluster.start_timeout = std::chrono::seconds(60);
   config.cluster.lease = std::chrono::seconds(30);
+  config.cluster.shared_memory = draw(2) == 0 ? SharedMemory::kAuto : SharedMemory::kOff;
   config.train.optimizer.kind = draw(2) == 0 ? OptimizerKind::kMomentum : OptimizerKind::kAdam;
   config.train.optimizer.lr = 0.5;
   const std::size_t deaths = config.cluster.nodes > 2 ? 1 + draw(2) : 1;

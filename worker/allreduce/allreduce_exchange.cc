@@ -19,6 +19,18 @@ constexpr ShardId kAll{0};  // the only range
 // first word: a lease.
 constexpr int kSilenceLeases = 2;
 
+// For the vector that is reduced. Where none can be had everything is sent.
+std::shared_ptr<wire::SharedSegment> segment_for(const RunConfig& config, std::int64_t floats) {
+  if (config.cluster.shared_memory == SharedMemory::kOff || config.cluster.nodes == 1 || floats == 0)
+    return nullptr;
+  auto segment = wire::SharedSegment::create(mesh::SharedPeers::segment_bytes(floats, config.cluster.nodes));
+  return segment.is_ok() ? std::move(segment).value() : nullptr;
+}
+
+std::pmr::memory_resource* memory_of(const std::shared_ptr<wire::SharedSegment>& segment) {
+  return segment == nullptr ? std::pmr::get_default_resource() : segment.get();
+}
+
 std::chrono::milliseconds milliseconds(Duration time) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(time);
 }
@@ -28,7 +40,8 @@ std::chrono::milliseconds milliseconds(Duration time) {
 AllReduceExchange::AllReduceExchange(Parts parts)
     : parts_(std::move(parts)),
       threads_(parts_.config.cluster.threads_per_node),
-      sum_(static_cast<std::size_t>(parts_.layout.size())),
+      segment_(segment_for(parts_.config, parts_.layout.size())),
+      sum_(static_cast<std::size_t>(parts_.layout.size()), memory_of(segment_)),
       own_(threads_),
       pool_(std::max<std::int64_t>(1, parts_.layout.size()), /*idle_max=*/2),
       parameters_(pool_, parts_.layout.size()),
@@ -58,13 +71,17 @@ Status AllReduceExchange::connect(const mesh::Listening& listening, mesh::Place 
 
 Status AllReduceExchange::join(const mesh::Listening& listening, mesh::Place place) {
   place_ = std::move(place);
+  place_.shares = true;
   rank_ = place_.rank;
   ranks_ = static_cast<std::uint32_t>(place_.endpoints.size());
   machines_ = mesh::machines_of(place_);
   const bool whole = parts_.config.cluster.gradient_encoding == Encoding::kFp32;
   weight_ = whole ? 1.0F : 1.0F / static_cast<float>(workers());
-  PACELINE_ASSIGN_OR_RETURN(mesh_, mesh::Mesh::connect(listening, place_, stop_,
-                                                       milliseconds(parts_.config.cluster.start_timeout)));
+  const std::span<const std::byte> sum = std::as_bytes(std::span(sum_));
+  const bool is_shared = segment_ != nullptr && segment_->offset_of(sum.data(), sum.size());
+  PACELINE_ASSIGN_OR_RETURN(
+      mesh_, mesh::Mesh::connect(listening, place_, stop_, milliseconds(parts_.config.cluster.start_timeout),
+                                 is_shared ? segment_ : nullptr));
   return Status::ok();
 }
 
@@ -74,8 +91,8 @@ Status AllReduceExchange::measure() {
   std::vector<std::int64_t> floats;
   for (const Range& range : schedule::buckets(parts_.layout, config.exchange.bucket_bytes))
     floats.push_back(range.size());
-  const MeasureRequest request{rank_,     ranks_,    floats, machines_, config.cluster.gradient_encoding,
-                               silence(), parts_.now};
+  const MeasureRequest request{
+      rank_, ranks_, floats, sum_, machines_, config.cluster.gradient_encoding, silence(), parts_.now};
   PACELINE_ASSIGN_OR_RETURN(choices_, measure_choices(request, *mesh_, reductions_));
   return Status::ok();
 }
@@ -183,28 +200,41 @@ Status AllReduceExchange::meet_again(std::unique_lock<std::mutex>& lock, Status 
   return closed_.is_ok() ? why : closed_;
 }
 
-// The state goes from one rank to all as a sum: of it and of -0, which changes the bits of no float.
 Status AllReduceExchange::take_over(const Meeting& meeting) {
   PACELINE_RETURN_IF_ERROR(join(meeting.listening, meeting.place));
   reductions_ = 0;
-  if (meeting.holder) {
-    const int vectors = state_vectors(parts_.config.train.optimizer.kind);
-    const auto floats = static_cast<std::size_t>(parts_.layout.size() * (1 + vectors));
-    RunState given{meeting.version, std::vector<float>(floats, -0.0F)};
-    if (rank_ == *meeting.holder) given = state();
-    schedule::PlanRequest request{schedule::Algorithm::kAuto, ranks_, std::ssize(given.floats), {}};
-    const Result<schedule::Plan> made = schedule::make_plan(request);
-    const Status checked = made.is_ok() ? schedule::check(*made) : made.status();
-    PACELINE_ASSERT(checked.is_ok(), checked.message());
-    PACELINE_RETURN_IF_ERROR(
-        mesh_->reduce(schedule::Program(*made, rank_), given.floats, reductions_++, silence()));
-    const std::lock_guard lock(mutex_);
-    if (version_ < meeting.version) {
-      PACELINE_RETURN_IF_ERROR(restore(given));
-      begin_round();
-    }
-  }
   plan();
+  if (!meeting.holder) return Status::ok();
+  const bool holds = rank_ == *meeting.holder;
+  const auto size = static_cast<std::size_t>(parts_.layout.size());
+  const auto vectors = static_cast<std::size_t>(1 + state_vectors(parts_.config.train.optimizer.kind));
+  RunState given{meeting.version, {}};
+  if (holds) given = state();
+  given.floats.resize(vectors * size);
+  for (std::size_t v = 0; v < vectors; ++v) {
+    PACELINE_RETURN_IF_ERROR(give(std::span(given.floats).subspan(v * size, size), holds));
+  }
+  const std::lock_guard lock(mutex_);
+  bytes_counted_ = mesh_->bytes_sent();
+  if (version_ == meeting.version) return Status::ok();
+  PACELINE_RETURN_IF_ERROR(restore(given));
+  begin_round();
+  return Status::ok();
+}
+
+// One rank's floats go to all as a sum: of them and of -0, which changes the bits of no float.
+Status AllReduceExchange::give(std::span<float> floats, bool holds) {
+  const Result<schedule::Plan> made =
+      schedule::make_plan({schedule::Algorithm::kAuto, ranks_, std::ssize(floats), {}});
+  const Status checked = made.is_ok() ? schedule::check(*made) : made.status();
+  PACELINE_ASSERT(checked.is_ok(), checked.message());
+  if (holds) {
+    std::copy(floats.begin(), floats.end(), sum_.begin());
+  } else {
+    std::fill(sum_.begin(), sum_.end(), -0.0F);
+  }
+  PACELINE_RETURN_IF_ERROR(mesh_->reduce(schedule::Program(*made, rank_), sum_, reductions_++, silence()));
+  std::copy(sum_.begin(), sum_.end(), floats.begin());
   return Status::ok();
 }
 

@@ -21,6 +21,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <memory_resource>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -139,6 +140,7 @@ class AllReduceExchange final : public Exchange {
   Status join(const mesh::Listening& listening, mesh::Place place);
   Status measure();
   std::shared_ptr<const schedule::Program> program_of(std::int64_t floats) const;
+  Status give(std::span<float> floats, bool holds);
   void plan();
   bool is_left() const { return left_ >= formation_; }
   bool goes_on_after(const Status& failed) const;
@@ -168,8 +170,9 @@ class AllReduceExchange final : public Exchange {
   mesh::Place place_;  // in the formation
   std::unique_ptr<mesh::Mesh> mesh_;
   std::thread thread_;
-  std::uint32_t reductions_ = 0;  // begun, by the exchange's thread
-  std::vector<float> sum_;        // likewise
+  std::uint32_t reductions_ = 0;                        // begun, by the exchange's thread
+  const std::shared_ptr<wire::SharedSegment> segment_;  // null: none is shared
+  std::pmr::vector<float> sum_;                         // by the exchange's thread; in it, where there is one
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
