@@ -114,12 +114,11 @@ struct InitialParameters {
 struct Peers {
   std::uint64_t token = 0;  // of the formation, by which its nodes know each other; from a node 0
   std::vector<std::string> endpoints{};
-  std::uint32_t formation = 0;  // from a node the one that it has left; 0: none
-  Version version{};            // from a node: of its parameters; to it: which all go on from
-  std::optional<NodeId>
-      holder{};                  // to a node: who gives it to those who have an older one; empty: all have it
-  std::optional<NodeId> lost{};  // from a node: who has closed its connection
-  std::string why{};             // from a node: why it has left the formation
+  std::uint32_t formation = 0;     // from a node the one that it has left; 0: none
+  Version version{};               // from a node: of its parameters; to it: which all go on from
+  std::optional<NodeId> holder{};  // to a node: who gives it to those who are behind; empty: nobody is
+  std::optional<NodeId> lost{};    // from a node: who has closed its connection
+  std::string why{};               // from a node: why it has left the formation
 };
 
 // All-reduce: asks for the parameters and the optimizer's state. The authority asks a node, which is at `version`, to
