@@ -151,7 +151,7 @@ Session::Session(const SessionParts& parts, const SessionEnd& before)
   if (config_.exchange.kind == ExchangeKind::kAllreduce) {
     AllReduceExchange::Parts exchange{
         config_,        parts.node, parts.tasks.layout(),
-        process_cache_, steady_now, [this](const Status& why) { client_.close(why); }};
+        process_cache_, steady_now, [this](const Status& why) { reducing_failed(why); }};
     if (config_.exchange.on_loss == OnLoss::kGoOn && config_.train.batch_norm_group <= 1) {
       exchange.meet = [this](const AllReduceExchange::Parting& parting) { return meet_again(parting); };
     }
@@ -339,6 +339,18 @@ Status Session::begin_reducing(const mesh::Listening& listening, mesh::Place pla
   for (const std::string& choice : reduces_->algorithms()) parts_.log.info("buckets " + choice);
   PACELINE_ASSIGN_OR_RETURN(const RunState from, client_.fetch_state(config_.cluster.start_timeout));
   return reduces_->begin(from);
+}
+
+// What is no loss is so for all: without one of them the others would make another step of it.
+void Session::reducing_failed(const Status& why) {
+  if (why.code() == StatusCode::kInvalidArgument) {
+    RoundReport report{WorkerId(parts_.node, 0), Clock(reduces_->version().value), {}};
+    report.computed_version = reduces_->version();
+    report.skipped = true;
+    report.fault = why.message();
+    client_.report(std::move(report));
+  }
+  client_.close(why);
 }
 
 // The authority has it from all that are left, or loses who does not say it; so it answers within some leases.

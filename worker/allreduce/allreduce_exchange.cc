@@ -449,13 +449,12 @@ std::shared_ptr<const RunState> AllReduceExchange::state_at(Version version) con
   return state;
 }
 
-RunState AllReduceExchange::state() const {
-  const auto version = [this] {
-    const std::lock_guard lock(mutex_);
-    return version_;
-  };
-  return *state_at(version());
+Version AllReduceExchange::version() const {
+  const std::lock_guard lock(mutex_);
+  return version_;
 }
+
+RunState AllReduceExchange::state() const { return *state_at(version()); }
 
 std::int64_t AllReduceExchange::bytes_sent() const {
   const std::lock_guard lock(mutex_);

@@ -114,6 +114,7 @@ class AllReduceExchange final : public Exchange {
   Status fetch_exact(Version version, std::span<float> flat);
   // All of it at the newest version, and of this one if it is the newest; null where it is not.
   RunState state() const;
+  Version version() const;
   std::shared_ptr<const RunState> state_at(Version version) const;
   // Of sums and gradients, to other nodes so far.
   std::int64_t bytes_sent() const;
