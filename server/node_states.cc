@@ -10,8 +10,9 @@ namespace paceline::server {
 
 Status NodeStates::on(Peer from, const wire::NodeState& piece, const wire::Payload& payload,
                       std::optional<Shard>& shard, std::uint64_t layout_hash) {
-  if (from.node() != NodeId(0)) {
-    return invalid_argument("state of the run from " + to_string(from) + ", expected it from node 0");
+  if (from.node() != speaker_) {
+    return invalid_argument("state of the run from " + to_string(from) + ", expected it from node " +
+                            to_string(speaker_));
   }
   if (!shard) return failed_precondition("state of the run before a join");
   PACELINE_ASSIGN_OR_RETURN(const bool whole, shard->replace(piece, payload.floats()));
@@ -73,10 +74,21 @@ Status NodeStates::save_if_whole(Shard& shard, std::uint64_t layout_hash) {
 }
 
 void NodeStates::rejoined(NodeId node) {
-  if (node != NodeId(0) || !saving_) return;
-  outbox_.send(
-      Peer::of(kAuthority),
-      {wire::Saved{id_, saving_->version, {}, "node 0's connection broke while it sent its state"}, {}});
+  if (node == speaker_) not_saved("'s connection broke while it sent its state");
+}
+
+void NodeStates::lost(NodeId node) {
+  std::erase(want_, Peer::of(node));
+  lost_.insert(node);
+  if (node != speaker_) return;
+  not_saved(" was lost while it sent its state");
+  while (lost_.contains(speaker_)) ++speaker_.value;
+}
+
+void NodeStates::not_saved(const std::string& why) {
+  if (!saving_) return;
+  outbox_.send(Peer::of(kAuthority),
+               {wire::Saved{id_, saving_->version, {}, "node " + to_string(speaker_) + why}, {}});
   saving_.reset();
 }
 

@@ -1,11 +1,13 @@
 // NodeStates: with an all-reduce the nodes hold the run's state; a shard gives it to those that come, and has it
-// from node 0 when it is to be saved, or the run is over.
+// from node 0, or the lowest that is left, when it is to be saved, or the run is over.
 //
 // Thread: the server's loop.
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "common/status.h"
@@ -22,7 +24,7 @@ class NodeStates {
   NodeStates(ShardId id, Outbox& outbox, ShardCheckpoints* checkpoints)
       : id_(id), outbox_(outbox), checkpoints_(checkpoints) {}
 
-  // A piece of node 0's state. The authority is told when it is whole. Errors: what the sender is to be told.
+  // A piece of that node's state. The authority is told when it is whole. Errors: what the sender is to be told.
   [[nodiscard]] Status on(Peer from, const wire::NodeState& piece, const wire::Payload& payload,
                           std::optional<Shard>& shard, std::uint64_t layout_hash);
   // The node waits for the state that the run begins with, or goes on from.
@@ -33,7 +35,8 @@ class NodeStates {
   // different connections.
   [[nodiscard]] Status save(const wire::ApplyDecision& decision, Shard& shard, std::uint64_t layout_hash);
 
-  void lost(NodeId node) { std::erase(want_, Peer::of(node)); }
+  // From then on the lowest of those that are left sends the state.
+  void lost(NodeId node);
   // It does not know what of its state has come, and may not have it any more.
   void rejoined(NodeId node);
 
@@ -45,12 +48,15 @@ class NodeStates {
   };
   [[nodiscard]] Status send(Peer to, Shard& shard);
   [[nodiscard]] Status save_if_whole(Shard& shard, std::uint64_t layout_hash);
+  void not_saved(const std::string& why);
 
   const ShardId id_;
   Outbox& outbox_;
   ShardCheckpoints* const checkpoints_;
   std::vector<Peer> want_;
   std::optional<Saving> saving_;
+  NodeId speaker_{0};
+  std::set<NodeId> lost_;
 };
 
 }  // namespace paceline::server

@@ -138,6 +138,10 @@ Session::Session(const SessionParts& parts, const SessionEnd& before)
                    [this](Version version) {
                      return reduces_ == nullptr ? nullptr : reduces_->state_at(version);
                    },
+               .on_formation_over =
+                   [this](std::uint32_t formation) {
+                     if (reduces_ != nullptr) reduces_->leave(formation);
+                   },
                .keys = parts.keys,
                .lost = before.lost,
                .last_generation = before.generation,
@@ -145,9 +149,13 @@ Session::Session(const SessionParts& parts, const SessionEnd& before)
                .shards = shard_ranges(parts.tasks.layout(), config_.train.optimizer, config_.cluster.shards)},
               parts.tasks.layout(), parts.context, process_cache_) {
   if (config_.exchange.kind == ExchangeKind::kAllreduce) {
-    reduces_ = std::make_unique<AllReduceExchange>(
-        AllReduceExchange::Parts{config_, parts.node, parts.tasks.layout(), process_cache_, steady_now,
-                                 [this](const Status& why) { client_.close(why); }});
+    AllReduceExchange::Parts exchange{
+        config_,        parts.node, parts.tasks.layout(),
+        process_cache_, steady_now, [this](const Status& why) { reducing_failed(why); }};
+    if (config_.exchange.on_loss == OnLoss::kGoOn && config_.train.batch_norm_group <= 1) {
+      exchange.meet = [this](const AllReduceExchange::Parting& parting) { return meet_again(parting); };
+    }
+    reduces_ = std::make_unique<AllReduceExchange>(std::move(exchange));
   }
   for (std::uint32_t t = 0; t < shown_.size(); ++t) {
     watches_.emplace_back(WorkerId(parts.node, t), parts.tasks.computes_on(t));
@@ -312,8 +320,10 @@ Status Session::meet_nodes() {
   PACELINE_ASSIGN_OR_RETURN(const std::string address,
                             mesh::address_towards(config_.cluster.endpoints.front()));
   PACELINE_ASSIGN_OR_RETURN(const mesh::Listening listening, mesh::listen_at(address));
+  wire::Peers own;
+  own.endpoints = {listening.endpoint};
   PACELINE_ASSIGN_OR_RETURN(wire::Peers peers,
-                            client_.exchange_endpoints(listening.endpoint, config_.cluster.start_timeout));
+                            client_.exchange_endpoints(std::move(own), config_.cluster.start_timeout));
   mesh::Place place{parts_.node.value, std::move(peers.endpoints), peers.token};
   PACELINE_RETURN_IF_ERROR(reduces_ != nullptr ? begin_reducing(listening, std::move(place))
                                                : meet_peers(listening, std::move(place)));
@@ -329,6 +339,55 @@ Status Session::begin_reducing(const mesh::Listening& listening, mesh::Place pla
   for (const std::string& choice : reduces_->algorithms()) parts_.log.info("buckets " + choice);
   PACELINE_ASSIGN_OR_RETURN(const RunState from, client_.fetch_state(config_.cluster.start_timeout));
   return reduces_->begin(from);
+}
+
+// What is no loss is so for all: without one of them the others would make another step of it.
+void Session::reducing_failed(const Status& why) {
+  if (why.code() == StatusCode::kInvalidArgument) {
+    RoundReport report{WorkerId(parts_.node, 0), Clock(reduces_->version().value), {}};
+    report.computed_version = reduces_->version();
+    report.skipped = true;
+    report.fault = why.message();
+    client_.report(std::move(report));
+  }
+  client_.close(why);
+}
+
+// The authority has it from all that are left, or loses who does not say it; so it answers within some leases.
+Result<AllReduceExchange::Meeting> Session::meet_again(const AllReduceExchange::Parting& parting) {
+  parts_.log.warn("node " + to_string(parts_.node) + " leaves formation " +
+                  std::to_string(parting.formation) + " at version " + to_string(parting.version) + ": " +
+                  parting.why);
+  PACELINE_ASSIGN_OR_RETURN(const std::string address,
+                            mesh::address_towards(config_.cluster.endpoints.front()));
+  PACELINE_ASSIGN_OR_RETURN(mesh::Listening listening, mesh::listen_at(address));
+  wire::Peers own;
+  own.endpoints = {listening.endpoint};
+  own.formation = parting.formation;
+  own.version = parting.version;
+  own.lost = parting.lost;
+  own.why = parting.why;
+  PACELINE_ASSIGN_OR_RETURN(
+      const wire::Peers peers,
+      client_.exchange_endpoints(std::move(own), config_.cluster.start_timeout + 4 * config_.cluster.lease));
+  AllReduceExchange::Meeting meeting{peers.formation, std::move(listening), {}, peers.version, {}};
+  meeting.place.token = peers.token;
+  std::string without;
+  for (std::uint32_t node = 0; node < peers.endpoints.size(); ++node) {
+    if (peers.endpoints[node].empty()) {
+      without += (without.empty() ? "" : ", ") + std::to_string(node);
+      continue;
+    }
+    const auto rank = static_cast<std::uint32_t>(meeting.place.nodes.size());
+    if (NodeId(node) == parts_.node) meeting.place.rank = rank;
+    if (peers.holder == NodeId(node)) meeting.holder = rank;
+    meeting.place.nodes.emplace_back(node);
+    meeting.place.endpoints.push_back(peers.endpoints[node]);
+  }
+  parts_.log.warn("formation " + std::to_string(peers.formation) + ", without node(s) " + without + ": " +
+                  std::to_string(meeting.place.nodes.size()) + " nodes go on from version " +
+                  to_string(peers.version));
+  return meeting;
 }
 
 Status Session::meet_peers(const mesh::Listening& listening, mesh::Place place) {
@@ -481,7 +540,7 @@ Status Session::conclude(const std::vector<ThreadResult>& results, const NodeTot
     report.stage = parts_.tasks.stage_report();
     if (reduces_ != nullptr) {
       report.bytes_reduced = reduces_->bytes_sent();
-      if (parts_.node == NodeId(0)) report.algorithms = reduces_->algorithms();
+      report.algorithms = reduces_->algorithms();
     }
     return client_.finish(report);
   }

@@ -101,6 +101,9 @@ class Session {
   void say_waits() const;
   Status meet_nodes();
   Status begin_reducing(const mesh::Listening& listening, mesh::Place place);
+  // Thread: the exchange's.
+  void reducing_failed(const Status& why);
+  Result<AllReduceExchange::Meeting> meet_again(const AllReduceExchange::Parting& parting);
   Status meet_peers(const mesh::Listening& listening, mesh::Place place);
   // Thread: the one that trains with it.
   Result<Trainer> make_trainer(WorkerId worker);

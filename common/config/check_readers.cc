@@ -109,6 +109,7 @@ const Reader kReaders[] = {
     {"server.devices", applies_on_gpus, "device: cuda"},
     {"exchange.algorithm", reduces, "kind: allreduce"},
     {"exchange.bucket_bytes", reduces, "kind: allreduce"},
+    {"exchange.on_loss", reduces, "kind: allreduce"},
     {"exchange.grid", has_grid, "algorithm: torus or hierarchical"},
     {"pipeline.micro_batches", has_stages, "stages above 1"},
     {"pipeline.schedule", has_stages, "stages above 1"},

@@ -45,6 +45,7 @@ PACELINE_ENUM_NAMES(Encoding, {{Encoding::kFp32, "fp32"},
                                {Encoding::kTopK, "top_k"}});
 PACELINE_ENUM_NAMES(ExchangeKind,
                     {{ExchangeKind::kServer, "server"}, {ExchangeKind::kAllreduce, "allreduce"}});
+PACELINE_ENUM_NAMES(OnLoss, {{OnLoss::kGoOn, "go_on"}, {OnLoss::kStop, "stop"}});
 PACELINE_ENUM_NAMES(schedule::Algorithm, {{schedule::Algorithm::kAuto, "auto"},
                                           {schedule::Algorithm::kRing, "ring"},
                                           {schedule::Algorithm::kHalvingDoubling, "halving_doubling"},

@@ -138,12 +138,16 @@ struct SyncSection {
 
 enum class ExchangeKind { kServer, kAllreduce };
 
+// What becomes of an all-reduce that loses a node.
+enum class OnLoss { kGoOn, kStop };
+
 // exchange: how what workers compute is brought together.
 struct ExchangeSection {
   ExchangeKind kind = ExchangeKind::kServer;
   schedule::Algorithm algorithm = schedule::Algorithm::kAuto;
   std::vector<std::uint32_t> grid;  // torus: rows, columns; empty: nearly square
   std::int64_t bucket_bytes = 4 * 1024 * 1024;
+  OnLoss on_loss = OnLoss::kGoOn;
   bool operator==(const ExchangeSection&) const = default;
 };
 

@@ -13,7 +13,7 @@ void add_exchange(Schema& schema) {
            "steps its own copy of the parameters; the server grants, evaluates and keeps the model.",
        .trade_off =
            "allreduce moves the same bytes over every link and none through a server that all share; it "
-           "waits for every node, needs policy bsp, and ends when a node is lost."}));
+           "waits for every node, and needs policy bsp."}));
   keys.push_back(
       row(PACELINE_FIELD(exchange.algorithm), choice<schedule::Algorithm>(), Scope::kWholeRun,
           {.effect = "Who sends what to whom (`paceline schedule` prints it). auto: the fastest "
@@ -35,6 +35,14 @@ void add_exchange(Schema& schema) {
                      {.unit = "bytes",
                       .effect = "Neighbouring tensors are reduced together until they have so many.",
                       .trade_off = "Less leaves earlier in the backward pass; more takes fewer steps."}));
+  keys.push_back(row(
+      PACELINE_FIELD(exchange.on_loss), choice<OnLoss>(), Scope::kWholeRun,
+      {.effect =
+           "When a node is lost. go_on: the others go on from the last whole step, and share what it leaves "
+           "undone. stop: the run ends. Before the first step, and with train.batch_norm_group above 1, it "
+           "ends in any case.",
+       .trade_off =
+           "go_on keeps a long run alive, with smaller steps; stop takes no step but of all nodes."}));
 }
 
 }  // namespace paceline::config

@@ -11,13 +11,18 @@
 namespace paceline::schedule {
 
 // For a bucket of so many floats. `chosen`: instead of kAuto's choice by size. `machines`: of each
-// rank, where that is known. Errors: make_plan()'s, which validated
-// configurations do not have.
+// rank, where that is known. `ranks`: nullopt: all nodes; else those that are left, of which no grid is known, and
+// what takes a power of two becomes binary blocks. Errors: make_plan()'s, which validated configurations do not have.
 [[nodiscard]] inline Result<Plan> plan_of_run(const RunConfig& config, std::int64_t floats,
                                               std::optional<Algorithm> chosen = {},
-                                              const std::vector<std::uint32_t>& machines = {}) {
-  PlanRequest request{chosen.value_or(config.exchange.algorithm), config.cluster.nodes, floats, {}};
-  if (config.exchange.grid.size() == 2) request.grid = {config.exchange.grid[0], config.exchange.grid[1]};
+                                              const std::vector<std::uint32_t>& machines = {},
+                                              std::optional<std::uint32_t> ranks = {}) {
+  const bool all = !ranks || *ranks == config.cluster.nodes;
+  PlanRequest request{
+      chosen.value_or(config.exchange.algorithm), ranks.value_or(config.cluster.nodes), floats, {}};
+  if (!all && request.algorithm == Algorithm::kHalvingDoubling) request.algorithm = Algorithm::kBinaryBlocks;
+  if (all && config.exchange.grid.size() == 2)
+    request.grid = {config.exchange.grid[0], config.exchange.grid[1]};
   if (!request.grid) request.machines = machines;
   return make_plan(request);
 }

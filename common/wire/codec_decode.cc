@@ -338,7 +338,13 @@ Body read(Fields& f, const proto::NodeLost& in) {
 Body read(Fields&, const proto::NodeReady&) { return NodeReady{}; }
 
 Body read(Fields& f, const proto::Peers& in) {
-  Peers m{in.token(), {}};
+  Peers m;
+  m.token = in.token();
+  m.formation = in.formation();
+  m.version = version_of(f, in.version());
+  if (in.has_holder()) m.holder = node_of(f, in.holder());
+  if (in.has_lost()) m.lost = node_of(f, in.lost());
+  m.why = text_of(f, in.why(), "why");
   if (!f.length("endpoints", in.endpoints_size(), 0, kNodesMax)) return m;
   for (const std::string& endpoint : in.endpoints()) m.endpoints.push_back(text_of(f, endpoint, "endpoints"));
   return m;

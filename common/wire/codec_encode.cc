@@ -342,8 +342,14 @@ void put(const NodeLost& m, proto::Header& header) {
 void put(const NodeReady&, proto::Header& header) { header.mutable_node_ready(); }
 
 void put(const Peers& m, proto::Header& header) {
-  header.mutable_peers()->set_token(m.token);
-  for (const std::string& endpoint : m.endpoints) header.mutable_peers()->add_endpoints(text(endpoint));
+  proto::Peers& out = *header.mutable_peers();
+  out.set_token(m.token);
+  for (const std::string& endpoint : m.endpoints) out.add_endpoints(text(endpoint));
+  out.set_formation(m.formation);
+  out.set_version(m.version.value);
+  if (m.holder) out.set_holder(m.holder->value);
+  if (m.lost) out.set_lost(m.lost->value);
+  out.set_why(text(m.why));
 }
 
 void put(const StateWanted& m, proto::Header& header) {

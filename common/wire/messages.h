@@ -105,12 +105,20 @@ struct InitialParameters {
   bool last = false;
 };
 
-// All-reduce. A node says where others reach it, one endpoint, behind its Welcome; once all have, the authority
-// tells all of them: by node, "10.0.0.3:40123". `token`: of the run, by which its nodes know each other; from a
-// node 0.
+// Nodes that talk to each other. A node says where others reach it, one endpoint, behind its Welcome; once all have,
+// the authority tells all of them: by node, "10.0.0.3:40123". They are formation 1 then.
+//
+// All-reduce, where a node is lost: the authority says with a formation's number, and no endpoints, that it is over. Its
+// nodes say anew where they are reached, or have by themselves, and are told of the next one: endpoints of those who
+// are gone are empty.
 struct Peers {
-  std::uint64_t token = 0;
+  std::uint64_t token = 0;  // of the formation, by which its nodes know each other; from a node 0
   std::vector<std::string> endpoints{};
+  std::uint32_t formation = 0;     // from a node the one that it has left; 0: none
+  Version version{};               // from a node: of its parameters; to it: which all go on from
+  std::optional<NodeId> holder{};  // to a node: who gives it to those who are behind; empty: nobody is
+  std::optional<NodeId> lost{};    // from a node: who has closed its connection
+  std::string why{};               // from a node: why it has left the formation
 };
 
 // All-reduce: asks for the parameters and the optimizer's state. The authority asks a node, which is at `version`, to

@@ -7,8 +7,6 @@
 #include <utility>
 
 #include "common/config/engine_config.h"
-#include "common/config/local_endpoint.h"
-#include "common/host_port.h"
 #include "common/timing/phase_totals.h"
 #include "common/trace/bound.h"
 
@@ -21,17 +19,6 @@ sync::Engine engine_of(const RunConfig& config, const std::optional<Authority::R
   auto engine = sync::Engine::resumed(engine_config(config), resumed->engine);
   PACELINE_ASSERT(engine.is_ok(), engine.status().message());
   return std::move(engine).value();
-}
-
-// Of nodes of which some are reached at loopback and some are not, so that not all reach each other: two of them.
-std::string wrongly_loopback_among(const std::vector<std::string>& endpoints) {
-  const auto is_loopback = [](const std::string& at) { return is_loopback_number(host_and_port(at).host); };
-  const auto here = std::find_if(endpoints.begin(), endpoints.end(), is_loopback);
-  const auto there = std::find_if_not(endpoints.begin(), endpoints.end(), is_loopback);
-  if (here == endpoints.end() || there == endpoints.end()) return "";
-  return "node " + std::to_string(here - endpoints.begin()) + " reaches the server over " + *here +
-         ", where no other machine comes, and node " + std::to_string(there - endpoints.begin()) + " over " +
-         *there + "; " + kLoopbackAdvice;
 }
 
 }  // namespace
@@ -47,6 +34,8 @@ Authority::Authority(const RunConfig& config, RunRecord record, Outbox& outbox, 
       resumed_(std::move(resumed)),
       engine_(engine_of(config, resumed_)),
       members_(config, resumed_ ? &resumed_->engine.workers : nullptr),
+      formations_(config.cluster.nodes),
+      stepped_(config.cluster.cluster().workers()),
       sequence_(resumed_ ? resumed_->decisions : 0),
       decided_(resumed_ ? resumed_->from.version : Version(0)),
       told_(config.cluster.cluster().workers()),
@@ -123,31 +112,20 @@ Status Authority::on_node(NodeId from, const wire::Message& message, Ticks now) 
                           ": not for the authority");
 }
 
-Status Authority::on(NodeId from, const wire::Peers& said, Ticks now) {
-  if (!nodes_talk() || said.endpoints.size() != 1 || said.endpoints[0].empty()) {
-    return invalid_argument(
-        "endpoints of node " + to_string(from) + ": got " + std::to_string(said.endpoints.size()) +
-        ", expected one, and exchange.kind: allreduce, pipeline.stages or train.batch_norm_group");
-  }
-  endpoints_.resize(config_.cluster.nodes);
-  endpoints_[from.value] = said.endpoints[0];
-  if (std::count(endpoints_.begin(), endpoints_.end(), "") > 0) return Status::ok();
-  const std::string wrong = wrongly_loopback_among(endpoints_);
-  if (!wrong.empty()) {
-    fail(failed_precondition(wrong), now);
-    return Status::ok();
-  }
-  for (std::uint32_t i = 0; i < config_.cluster.nodes; ++i) {
-    to_node(NodeId(i), wire::Peers{members_.process(NodeId(0)).incarnation, endpoints_});
-  }
-  return Status::ok();
-}
-
 Status Authority::on(NodeId from, const wire::StepReport& report, Ticks now) {
   if (report.worker.node != from) {
     return invalid_argument("report from node " + to_string(from) + " in the name of worker " +
                             to_string(report.worker));
   }
+  if (!awaits_others(report)) return take(report, now);
+  stepped_[config_.cluster.cluster().rank_of(report.worker).value] = report;
+  take_steps(now);
+  return Status::ok();
+}
+
+Status Authority::take(wire::StepReport report, Ticks now) {
+  // It counts as if nobody were ever lost.
+  if (reduces()) report.computed_revision = std::min(report.computed_revision, engine_.revision());
   // Read first: the next grant may follow at once.
   const Ticks granted = speeds_.granted_at(report.worker, now);
   const Metric trained = trained_;
@@ -373,6 +351,7 @@ void Authority::tick(Ticks now) {
     expel_who_is_not_welcomed(now);
     advance_hand_over(now);
   }
+  check_forming(now);
   check_stop(now);
   check_silence(now);
   advance_end(now);

@@ -44,6 +44,7 @@
 #include "server/authority/checkpoints.h"
 #include "server/authority/evaluation.h"
 #include "server/authority/final_model.h"
+#include "server/authority/formations.h"
 #include "server/authority/run_members.h"
 #include "server/authority/run_record.h"
 #include "server/authority/run_stage.h"
@@ -63,6 +64,8 @@ class Authority {
   // And for that iteration, where iterations are longer, so many times the longest one seen.
   static constexpr int kStopIterations = 3;
   static constexpr int kReportLeases = 10;
+  // For where it is reached in an all-reduce's next formation, which none of its threads that computes has to say.
+  static constexpr int kFormLeases = 2;
   static constexpr int kEvaluationLeases = 60;
   // How long a shard that is alive may take to write its part of a checkpoint, and, beyond
   // cluster.start_timeout, to read it: as long as such an evaluation.
@@ -163,7 +166,7 @@ class Authority {
   Status on(NodeId from, const wire::StepReport& report, Ticks now);
   Status on(NodeId from, const wire::EvaluationReport& report, Ticks now);
   Status on(NodeId from, const wire::NodeReport& report);
-  Status on(NodeId from, const wire::Peers& said, Ticks now);
+  Status take(wire::StepReport report, Ticks now);
   void on_arrival(ShardId from, const wire::GradientArrived& arrived, Ticks now);
   void expel(NodeId node, const Status& why, Ticks now);
   void begin_if_gathered(Ticks now);
@@ -177,6 +180,18 @@ class Authority {
   // What is said again (authority_again.cc).
   void answer_again(WorkerId worker, Ticks now);
   void instruct_again(WorkerId worker);
+
+  // Who is connected to whom, and goes on without whom (authority_formations.cc).
+  Status on(NodeId from, const wire::Peers& said, Ticks now);
+  void end_formation(Ticks now);
+  void form(Ticks now);
+  void check_forming(Ticks now);
+  bool goes_on() const;
+  void go_on_without(NodeId node, Ticks now);
+  bool awaits_others(const wire::StepReport& report) const;
+  void take_steps(Ticks now);
+  void take_last_step(NodeId node, Ticks now);
+  void stop_short_of_workers(std::int64_t workers, Ticks now);
 
   // Who comes late, or back (authority_late_joins.cc).
   void say_admitted(NodeId node, ShardId shard);
@@ -226,6 +241,7 @@ class Authority {
 
   // The end (authority_end.cc).
   void advance_end(Ticks now);
+  bool ask_final_state();
   // Its last state is to be in a checkpoint: at once, beside the model, where the run has not come to its own
   // end; else behind the model, for which there is to be room first.
   bool saves_last_state() const {
@@ -282,6 +298,12 @@ class Authority {
   Status rejected_;                           // of the event being taken
 
   RunMembers members_;
+  Formations formations_;
+  Ticks forming_since_;
+  // All-reduce. Of the step under way, by rank: who has made it; and who has been lost since it began.
+  std::vector<std::optional<wire::StepReport>> stepped_;
+  std::vector<NodeId> lost_in_step_;
+  bool has_stepped_ = false;  // a whole step, of this generation
   Layout layout_;
   std::optional<std::uint64_t> data_fingerprint_;  // of the nodes, which have the same
 
@@ -315,8 +337,7 @@ class Authority {
   bool nodes_talk() const { return nodes_are_connected(config_); }
   // All-reduce: the nodes hold the parameters, and give them to the shard in the end.
   bool reduces() const { return config_.exchange.kind == ExchangeKind::kAllreduce; }
-  std::vector<std::string> endpoints_;  // by node, as it has said; empty: not yet
-  Version state_here_ = kNoVersion;     // what of it the shard has
+  Version state_here_ = kNoVersion;  // what of it the shard has
   bool parameters_are_here() const { return state_here_ == engine_.version(); }
 
   struct HandingOver {

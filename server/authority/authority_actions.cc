@@ -119,7 +119,8 @@ void Authority::carry_out(const sync::Apply& action, Ticks now) {
   if (decision.retain) checkpoints_.will_be_evaluated(action.version_after);
   decision.save = &action == saved_apply_;
   // Ahead of the grants with which the nodes leave this version.
-  if (reduces() && decision.save) to_node(NodeId(0), wire::StateWanted{action.version_after});
+  const auto speaker = members_.lowest();
+  if (reduces() && decision.save && speaker) to_node(*speaker, wire::StateWanted{action.version_after});
   if (reduces() && decision.retain && evaluation_.asked()) keep_for_evaluation(action.version_after);
   decided_ = action.version_after;
   send_decision(std::move(decision));
@@ -230,6 +231,7 @@ void Authority::carry_out(const sync::AllFinished& action, Ticks now) {
     log_.warn("not all was learned from: " + skips_so_far());
   log_.info("training is over at version " + to_string(action.version) + ", " + to_string(action.revision) +
             " gradients applied");
+  if (reduces() && !nobody_left_) ask_final_state();
 }
 
 void Authority::carry_out(const sync::Reject& action, Ticks) { rejected_ = action.status; }

@@ -46,19 +46,29 @@ void Authority::lost(Peer peer, const std::string& why, Ticks now) {
     log_.warn(to_string(peer) + " lost: " + why);
   }
   to_shards(wire::NodeLost{node, why, members_.process(node).incarnation});
-  const bool needed = nodes_talk() && !record_.has_report(node);
-  if (needed &&
-      (stage_ == Stage::kTraining || (stage_ == Stage::kEnding && reduces() && !parameters_are_here()))) {
+  const bool needed = nodes_talk() && !record_.has_report(node) && !goes_on();
+  if (needed && (stage_ == Stage::kTraining ||
+                 (stage_ == Stage::kEnding && reduces() && !parameters_are_here() && !ask_final_state()))) {
     return fail(unavailable(to_string(peer) + " lost: " + why + " (" + why_needed(node) + ")"), now);
   }
   evaluation_.gone(node);
   if (!record_.has_report(node)) speeds_.forget(node);
-  if (stage_ == Stage::kTraining) {
+  if (goes_on()) {
+    go_on_without(node, now);
+  } else if (stage_ == Stage::kTraining) {
     const Status status = step(sync::Lost{node}, now);
     PACELINE_ASSERT(status.is_ok(), status.message());
   }
   ask_evaluation(now);
   advance_end(now);
+}
+
+// Where node 0, which sends it by itself, is not there any more. Whether anybody is.
+bool Authority::ask_final_state() {
+  const auto node = members_.lowest();
+  if (!node || config_.exchange.on_loss == OnLoss::kStop) return false;
+  if (*node != NodeId(0)) to_node(*node, wire::StateWanted{engine_.version()});
+  return true;
 }
 
 void Authority::who_is_gone(NodeId from, const wire::Leave& leave, Ticks now) {

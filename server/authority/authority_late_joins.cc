@@ -23,6 +23,10 @@ Status Authority::may_come(NodeId node) const {
     return ends_for_now() ? unavailable(why) : failed_precondition(why);  // who is to ask again finds others
   }
   if (engine_.stopping()) return failed_precondition(who + ": the run is being stopped");
+  if (reduces()) {
+    return failed_precondition(who +
+                               ": training has begun, and with exchange.kind: allreduce nobody comes later");
+  }
   if (handing_over_) return unavailable(who + ": the servers are about to go on as a new generation");
   if (record_.has_report(node)) return failed_precondition(who + ": it has done its share");
   if (!sync::workers_come_and_go(engine_.config())) {

@@ -256,7 +256,8 @@ std::string why_it_failed(const RunConfig& config,
 // The run ends, whoever hears of it first and how: no node waits in a sum that never comes.
 TEST_CASE("a_node_that_is_lost_is_named_and_none_hangs") {
   const auto algorithm = GENERATE(Algorithm::kRing, Algorithm::kBinaryBlocks, Algorithm::kTorus);
-  const RunConfig config = summing(algorithm, 4);
+  RunConfig config = summing(algorithm, 4);
+  config.exchange.on_loss = OnLoss::kStop;
   SECTION("it leaves") {
     const std::string why = why_it_failed(config, [](const testing::StopNode& stop) {
       return [stop](std::span<float>) {
@@ -271,6 +272,38 @@ TEST_CASE("a_node_that_is_lost_is_named_and_none_hangs") {
       return [](std::span<float>) { return internal_error("the task has failed"); };
     });
     CHECK_THAT(why, Catch::Matchers::Contains("node 2"));
+  }
+}
+
+// At clock 7, with its gradient in no sum.
+TEST_CASE("those_that_are_left_of_an_all_reduce_end_the_run_with_the_same_bits") {
+  const auto [algorithm, lost] = GENERATE(table<Algorithm, std::uint32_t>(
+      {{Algorithm::kHalvingDoubling, 0U}, {Algorithm::kTorus, 2U}, {Algorithm::kAuto, 3U}}));
+  const RunConfig config = summing(algorithm, 4);
+  CAPTURE(static_cast<int>(algorithm), lost);
+  const NodeId victim(lost);
+  Records records(4);
+  const auto ended = testing::run_cluster(
+      config, [&](NodeId node, const testing::StopNode&) -> std::unique_ptr<TaskFactory> {
+        if (node != victim) return records.make(config, node);
+        return std::make_unique<Befallen>(
+            config, [](std::span<float>) { return internal_error("the task has failed"); });
+      });
+  INFO(ended.status().message());
+  REQUIRE(ended.is_ok());
+  CHECK(ended->summary.status == "ok");
+  REQUIRE(ended->summary.lost.size() == 1);
+  CHECK_THAT(ended->summary.lost.front(), Catch::Matchers::StartsWith("node " + std::to_string(lost) + ": "));
+  // 80 iterations: 7 steps of four, then 17 of three; one is left over.
+  CHECK(ended->summary.final_version == Version(24));
+  CHECK(ended->summary.iterations == 79);
+  const std::uint32_t first = lost == 0 ? 1 : 0;
+  for (std::uint32_t node = 0; node < 4; ++node) {
+    if (NodeId(node) == victim) continue;
+    REQUIRE(records.of(node).size() == 24);
+    for (std::size_t clock = 0; clock < 24; ++clock) {
+      REQUIRE(same_floats(records.of(node)[clock], records.of(first)[clock]));
+    }
   }
 }
 

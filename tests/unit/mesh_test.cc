@@ -10,6 +10,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <functional>
+#include <memory_resource>
 #include <thread>
 
 #include "common/config/local_endpoint.h"
@@ -42,8 +43,21 @@ struct Ranks {
       listeners.push_back(std::make_unique<Listening>(std::move(listening).value()));
     }
   }
+  // From now on they share memory, in which vectors of so many floats lie.
+  void share(std::int64_t floats) {
+    for (std::size_t rank = 0; rank < endpoints.size(); ++rank) {
+      auto segment = wire::SharedSegment::create(SharedPeers::segment_bytes(floats, endpoints.size()));
+      REQUIRE(segment.is_ok());
+      segments.push_back(std::move(segment).value());
+    }
+  }
+  std::pmr::vector<float> vector(std::uint32_t rank, const std::vector<float>& values) const {
+    auto* const memory = segments.empty() ? std::pmr::get_default_resource() : segments[rank].get();
+    return {values.begin(), values.end(), memory};
+  }
   Result<std::unique_ptr<Mesh>> connect(std::uint32_t rank, milliseconds within = kWithin) {
-    return Mesh::connect(*listeners[rank], {rank, endpoints, 7}, stops[rank], within);
+    return Mesh::connect(*listeners[rank], {rank, endpoints, 7, {}, !segments.empty()}, stops[rank], within,
+                         segments.empty() ? nullptr : segments[rank]);
   }
   // `body` of every rank to its end.
   std::vector<Status> run(const std::function<Status(Mesh&, std::uint32_t)>& body) {
@@ -62,6 +76,7 @@ struct Ranks {
   std::vector<std::unique_ptr<Listening>> listeners;
   std::vector<std::string> endpoints;
   std::vector<StopFlag> stops;
+  std::vector<std::shared_ptr<wire::SharedSegment>> segments;  // by rank; empty: none share
 };
 
 // A rank of which the test itself writes the bytes.
@@ -116,9 +131,10 @@ TEST_CASE("every rank ends with the sum, and with the same bits, twice") {
   const auto algorithm = GENERATE(Algorithm::kRing, Algorithm::kBinaryBlocks, Algorithm::kTorus,
                                   Algorithm::kHierarchical, Algorithm::kDirect, Algorithm::kTree);
   const auto count = GENERATE(1U, 2U, 3U, 4U, 6U);
+  const bool shares = GENERATE(false, true);
   constexpr std::int64_t kFloats = 30'011;
   const schedule::Plan plan = planned(algorithm, count, kFloats);
-  INFO(plan.name << ", " << count << " ranks");
+  INFO(plan.name << ", " << count << " ranks" << (shares ? ", in shared memory" : ""));
   std::vector<float> sum(kFloats);
   for (std::uint32_t rank = 0; rank < count; ++rank) {
     const std::vector<float> own = whole_numbers(rank, kFloats);
@@ -128,16 +144,20 @@ TEST_CASE("every rank ends with the sum, and with the same bits, twice") {
   std::vector<char> exact(count);
   std::vector<char> repeats(count);
   Ranks ranks(count);
+  if (shares) ranks.share(kFloats);
   const auto ended = ranks.run([&](Mesh& mesh, std::uint32_t rank) {
+    if (mesh.shares_memory() != (shares && count > 1)) return internal_error("another way than asked for");
     const Program program(plan, rank);
-    std::vector<float> vector = whole_numbers(rank, kFloats);
+    std::pmr::vector<float> vector = ranks.vector(rank, whole_numbers(rank, kFloats));
     PACELINE_RETURN_IF_ERROR(mesh.reduce(program, vector, 0, kWithin));
-    exact[rank] = vector == sum;
-    first[rank] = any_numbers(rank, kFloats);
-    PACELINE_RETURN_IF_ERROR(mesh.reduce(program, first[rank], 1, kWithin));
-    vector = any_numbers(rank, kFloats);
+    exact[rank] = std::equal(sum.begin(), sum.end(), vector.begin());
+    const std::vector<float> any = any_numbers(rank, kFloats);
+    std::copy(any.begin(), any.end(), vector.begin());
+    PACELINE_RETURN_IF_ERROR(mesh.reduce(program, vector, 1, kWithin));
+    first[rank].assign(vector.begin(), vector.end());
+    std::copy(any.begin(), any.end(), vector.begin());
     PACELINE_RETURN_IF_ERROR(mesh.reduce(program, vector, 2, kWithin));
-    repeats[rank] = vector == first[rank];
+    repeats[rank] = std::equal(vector.begin(), vector.end(), first[rank].begin());
     return Status::ok();
   });
   for (std::uint32_t rank = 0; rank < count; ++rank) {
@@ -192,6 +212,58 @@ TEST_CASE("floats that travel in fewer bytes end with the same bits on every ran
   }
 }
 
+TEST_CASE("floats of fewer bits are the same over sockets and in shared memory, and count alike") {
+  const auto encoding = GENERATE(Encoding::kFp16, Encoding::kBf16);
+  constexpr std::int64_t kFloats = 10'007;
+  const schedule::Plan plan = planned(Algorithm::kRing, 3, kFloats);
+  std::vector<float> results[2];
+  std::int64_t bytes[2];
+  for (const bool shares : {false, true}) {
+    Ranks ranks(3);
+    if (shares) ranks.share(kFloats);
+    const auto ended = ranks.run([&](Mesh& mesh, std::uint32_t rank) {
+      std::pmr::vector<float> vector = ranks.vector(rank, any_numbers(rank, kFloats));
+      PACELINE_RETURN_IF_ERROR(mesh.reduce(Program(plan, rank, encoding), vector, 0, kWithin));
+      if (rank == 1) {
+        results[shares].assign(vector.begin(), vector.end());
+        bytes[shares] = mesh.bytes_sent();
+      }
+      return Status::ok();
+    });
+    for (const Status& status : ended) CHECK(status.message() == "");
+  }
+  CHECK(results[0] == results[1]);
+  CHECK(bytes[0] == bytes[1]);
+}
+
+// It is small, as what ranks tell each other of their times.
+TEST_CASE("a vector that lies elsewhere passes through the shared memory") {
+  Ranks ranks(2);
+  ranks.share(64);
+  const schedule::Plan plan = planned(Algorithm::kTree, 2, 1000);
+  std::vector<float> vectors[2] = {whole_numbers(0, 1000), whole_numbers(1, 1000)};
+  const auto ended = ranks.run([&](Mesh& mesh, std::uint32_t rank) {
+    return mesh.reduce(Program(plan, rank), vectors[rank], 0, kWithin);
+  });
+  for (const Status& status : ended) CHECK(status.message() == "");
+  std::vector<float> sum = whole_numbers(0, 1000);
+  for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += whole_numbers(1, 1000)[i];
+  CHECK((vectors[0] == sum && vectors[1] == sum));
+}
+
+TEST_CASE("where one rank has no memory to share both use their sockets") {
+  Ranks ranks(2);
+  ranks.share(1000);
+  ranks.segments[1] = nullptr;
+  const schedule::Plan plan = planned(Algorithm::kRing, 2, 1000);
+  const auto ended = ranks.run([&](Mesh& mesh, std::uint32_t rank) {
+    if (mesh.shares_memory()) return internal_error("it shares");
+    std::vector<float> vector = whole_numbers(rank, 1000);
+    return mesh.reduce(Program(plan, rank), vector, 0, kWithin);
+  });
+  for (const Status& status : ended) CHECK(status.message() == "");
+}
+
 // Whoever hears it closes, too, as a node does that cannot go on.
 TEST_CASE("a rank that goes is named, and nobody waits for it") {
   const auto algorithm =
@@ -199,8 +271,9 @@ TEST_CASE("a rank that goes is named, and nobody waits for it") {
   constexpr std::uint32_t kRanks = 6;
   const schedule::Plan plan = planned(algorithm, kRanks, 100'000);
   Ranks ranks(kRanks);
+  if (GENERATE(false, true)) ranks.share(plan.floats);
   const auto ended = ranks.run([&](Mesh& mesh, std::uint32_t rank) {
-    std::vector<float> vector = whole_numbers(rank, plan.floats);
+    std::pmr::vector<float> vector = ranks.vector(rank, whole_numbers(rank, plan.floats));
     const Program program(plan, rank);
     PACELINE_RETURN_IF_ERROR(mesh.reduce(program, vector, 0, kWithin));
     if (rank == 4) return Status::ok();
@@ -377,9 +450,11 @@ TEST_CASE("what is measured at the start is chosen alike by every rank") {
   const auto ended = ranks.run([&](Mesh& mesh, std::uint32_t rank) -> Status {
     Ticks (*const clocks[])() = {steady_now, [] { return Ticks(7 * steady_now().ns); },
                                  [] { return Ticks(0); }};
+    std::vector<float> vector(90'000);
     PACELINE_ASSIGN_OR_RETURN(
-        choices[rank], measure_choices({rank, 3, floats, {0, 0, 1}, Encoding::kFp32, kWithin, clocks[rank]},
-                                       mesh, reductions[rank]));
+        choices[rank],
+        measure_choices({rank, 3, floats, vector, {0, 0, 1}, Encoding::kFp32, kWithin, clocks[rank]}, mesh,
+                        reductions[rank]));
     return Status::ok();
   });
   for (std::uint32_t rank = 0; rank < 3; ++rank) {

@@ -19,6 +19,18 @@ constexpr ShardId kAll{0};  // the only range
 // first word: a lease.
 constexpr int kSilenceLeases = 2;
 
+// For the vector that is reduced. Where none can be had everything is sent.
+std::shared_ptr<wire::SharedSegment> segment_for(const RunConfig& config, std::int64_t floats) {
+  if (config.cluster.shared_memory == SharedMemory::kOff || config.cluster.nodes == 1 || floats == 0)
+    return nullptr;
+  auto segment = wire::SharedSegment::create(mesh::SharedPeers::segment_bytes(floats, config.cluster.nodes));
+  return segment.is_ok() ? std::move(segment).value() : nullptr;
+}
+
+std::pmr::memory_resource* memory_of(const std::shared_ptr<wire::SharedSegment>& segment) {
+  return segment == nullptr ? std::pmr::get_default_resource() : segment.get();
+}
+
 std::chrono::milliseconds milliseconds(Duration time) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(time);
 }
@@ -28,10 +40,8 @@ std::chrono::milliseconds milliseconds(Duration time) {
 AllReduceExchange::AllReduceExchange(Parts parts)
     : parts_(std::move(parts)),
       threads_(parts_.config.cluster.threads_per_node),
-      weight_(parts_.config.cluster.gradient_encoding == Encoding::kFp32
-                  ? 1.0F
-                  : 1.0F / static_cast<float>(parts_.config.cluster.cluster().workers())),
-      sum_(static_cast<std::size_t>(parts_.layout.size())),
+      segment_(segment_for(parts_.config, parts_.layout.size())),
+      sum_(static_cast<std::size_t>(parts_.layout.size()), memory_of(segment_)),
       own_(threads_),
       pool_(std::max<std::int64_t>(1, parts_.layout.size()), /*idle_max=*/2),
       parameters_(pool_, parts_.layout.size()),
@@ -49,54 +59,78 @@ std::chrono::milliseconds AllReduceExchange::silence() const {
 }
 
 Status AllReduceExchange::connect(const mesh::Listening& listening, mesh::Place place) {
-  const std::vector<std::uint32_t> machines = mesh::machines_of(place);
-  PACELINE_ASSIGN_OR_RETURN(mesh_, mesh::Mesh::connect(listening, std::move(place), stop_,
-                                                       milliseconds(parts_.config.cluster.start_timeout)));
-  Status planned = plan(machines);
-  if (const auto gone = mesh_->gone()) {
+  Status ready = join(listening, std::move(place));
+  if (ready.is_ok()) ready = measure();
+  if (mesh_ != nullptr && mesh_->gone()) {
     const std::lock_guard lock(mutex_);
-    gone_ = NodeId(*gone);
+    gone_ = place_.node_of(*mesh_->gone());
   }
-  return planned;
+  if (ready.is_ok()) plan();
+  return ready;
 }
 
-// A plan that its checker refuses would be our own bug, and is not run.
-Status AllReduceExchange::plan(const std::vector<std::uint32_t>& machines) {
+Status AllReduceExchange::join(const mesh::Listening& listening, mesh::Place place) {
+  place_ = std::move(place);
+  place_.shares = true;
+  rank_ = place_.rank;
+  ranks_ = static_cast<std::uint32_t>(place_.endpoints.size());
+  machines_ = mesh::machines_of(place_);
+  const bool whole = parts_.config.cluster.gradient_encoding == Encoding::kFp32;
+  weight_ = whole ? 1.0F : 1.0F / static_cast<float>(workers());
+  const std::span<const std::byte> sum = std::as_bytes(std::span(sum_));
+  const bool is_shared = segment_ != nullptr && segment_->offset_of(sum.data(), sum.size());
+  PACELINE_ASSIGN_OR_RETURN(
+      mesh_, mesh::Mesh::connect(listening, place_, stop_, milliseconds(parts_.config.cluster.start_timeout),
+                                 is_shared ? segment_ : nullptr));
+  return Status::ok();
+}
+
+Status AllReduceExchange::measure() {
   const RunConfig& config = parts_.config;
-  const std::vector<Range> cut = schedule::buckets(parts_.layout, config.exchange.bucket_bytes);
-  if (config.exchange.algorithm == schedule::Algorithm::kAuto && config.cluster.nodes > 1) {
-    std::vector<std::int64_t> floats;
-    for (const Range& range : cut) floats.push_back(range.size());
-    const MeasureRequest request{parts_.node.value,
-                                 config.cluster.nodes,
-                                 floats,
-                                 machines,
-                                 config.cluster.gradient_encoding,
-                                 silence(),
-                                 parts_.now};
-    PACELINE_ASSIGN_OR_RETURN(choices_, measure_choices(request, *mesh_, reductions_));
-  }
+  if (config.exchange.algorithm != schedule::Algorithm::kAuto || ranks_ == 1) return Status::ok();
+  std::vector<std::int64_t> floats;
+  for (const Range& range : schedule::buckets(parts_.layout, config.exchange.bucket_bytes))
+    floats.push_back(range.size());
+  const MeasureRequest request{
+      rank_, ranks_, floats, sum_, machines_, config.cluster.gradient_encoding, silence(), parts_.now};
+  PACELINE_ASSIGN_OR_RETURN(choices_, measure_choices(request, *mesh_, reductions_));
+  return Status::ok();
+}
+
+// A plan that its checker refuses would be our own bug, and is not run. What was measured with more ranks holds.
+std::shared_ptr<const schedule::Program> AllReduceExchange::program_of(std::int64_t floats) const {
+  std::optional<schedule::Algorithm> chosen;
+  if (!choices_.empty()) chosen = chosen_for(choices_, floats);
+  const Result<schedule::Plan> made = schedule::plan_of_run(parts_.config, floats, chosen, machines_, ranks_);
+  const Status checked = made.is_ok() ? schedule::check(*made) : made.status();
+  PACELINE_ASSERT(checked.is_ok(), checked.message());
+  return std::make_shared<const schedule::Program>(*made, rank_, parts_.config.cluster.gradient_encoding);
+}
+
+void AllReduceExchange::plan() {
+  buckets_.clear();
   std::map<std::int64_t, std::shared_ptr<const schedule::Program>> programs;
-  for (const Range& range : cut) {
+  for (const Range& range : schedule::buckets(parts_.layout, parts_.config.exchange.bucket_bytes)) {
     std::shared_ptr<const schedule::Program>& program = programs[range.size()];
-    if (program == nullptr) {
-      std::optional<schedule::Algorithm> chosen;
-      if (!choices_.empty()) chosen = chosen_for(choices_, range.size());
-      const Result<schedule::Plan> made = schedule::plan_of_run(config, range.size(), chosen, machines);
-      const Status checked = made.is_ok() ? schedule::check(*made) : made.status();
-      PACELINE_ASSERT(checked.is_ok(), checked.message());
-      program = std::make_shared<const schedule::Program>(*made, parts_.node.value,
-                                                          config.cluster.gradient_encoding);
-    }
+    if (program == nullptr) program = program_of(range.size());
     buckets_.push_back({range, program});
   }
   const std::lock_guard lock(mutex_);
-  bytes_sent_ = bytes_measured_ = mesh_->bytes_sent();
-  return Status::ok();
+  bytes_counted_ = mesh_->bytes_sent();
 }
 
 Status AllReduceExchange::begin(const RunState& from) {
   PACELINE_ASSERT(mesh_ != nullptr, "no connections");
+  {
+    const std::lock_guard lock(mutex_);
+    PACELINE_RETURN_IF_ERROR(restore(from));
+  }
+  thread_ = std::thread([this] { reduce_rounds(); });
+  return Status::ok();
+}
+
+// Behind the lock. Who has been given what is here keeps it.
+Status AllReduceExchange::restore(const RunState& from) {
   const std::int64_t size = parts_.layout.size();
   const int vectors = from.version == Version(0) ? 0 : state_vectors(parts_.config.train.optimizer.kind);
   if (std::ssize(from.floats) != size * (1 + vectors)) {
@@ -108,23 +142,99 @@ Status AllReduceExchange::begin(const RunState& from) {
     return std::span(from.floats)
         .subspan(static_cast<std::size_t>(number * size), static_cast<std::size_t>(size));
   };
-  {
-    const std::lock_guard lock(mutex_);
-    parameters_.copy_from(0, vector(0), pool_);
-    if (vectors > 0) {
-      BlockPool pool(std::max<std::int64_t>(1, size), 0);
-      OptimizerImage image{from.version.value, BlockRange(pool, size), {}};
-      image.first.copy_from(0, vector(1), pool);
-      if (vectors > 1) {
-        image.second = BlockRange(pool, size);
-        image.second.copy_from(0, vector(2), pool);
-      }
-      PACELINE_RETURN_IF_ERROR(optimizer_.restore(std::move(image)));
+  parameters_.copy_from(0, vector(0), pool_);
+  if (vectors > 0) {
+    BlockPool pool(std::max<std::int64_t>(1, size), 0);
+    OptimizerImage image{from.version.value, BlockRange(pool, size), {}};
+    image.first.copy_from(0, vector(1), pool);
+    if (vectors > 1) {
+      image.second = BlockRange(pool, size);
+      image.second.copy_from(0, vector(2), pool);
     }
-    version_ = from.version;
-    since_ = parts_.now();
+    PACELINE_RETURN_IF_ERROR(optimizer_.restore(std::move(image)));
   }
-  thread_ = std::thread([this] { reduce_rounds(); });
+  version_ = from.version;
+  since_ = parts_.now();
+  return Status::ok();
+}
+
+// ---- a node is lost
+
+void AllReduceExchange::leave(std::uint32_t formation) {
+  const std::lock_guard lock(mutex_);
+  left_ = std::max(left_, formation);
+  if (!is_left()) return;
+  stop_.set();
+  changed_.notify_all();
+}
+
+// Somebody has gone, or is not heard any more. What does not fit would not the next time.
+bool AllReduceExchange::goes_on_after(const Status& failed) const {
+  if (!parts_.meet) return false;
+  return is_left() || failed.code() == StatusCode::kUnavailable ||
+         failed.code() == StatusCode::kDeadlineExceeded;
+}
+
+// Until a formation stands. The step under way begins anew in it: gradients and parameters are what they were, and what
+// was summed is dropped.
+Status AllReduceExchange::meet_again(std::unique_lock<std::mutex>& lock, Status why) {
+  while (closed_.is_ok() && goes_on_after(why)) {
+    const Parting parting{formation_, version_, gone_, why.message()};
+    lock.unlock();
+    mesh_.reset();  // by which the others hear of it
+    Result<Meeting> meeting = parts_.meet(parting);
+    lock.lock();
+    if (!closed_.is_ok()) return closed_;
+    if (!meeting.is_ok()) return meeting.status();
+    formation_ = meeting->formation;
+    gone_.reset();
+    why = unavailable("formation " + std::to_string(formation_) + " is over");
+    if (is_left()) continue;
+    stop_.forget();
+    lock.unlock();
+    why = take_over(*meeting);
+    lock.lock();
+    if (mesh_ != nullptr && mesh_->gone()) gone_ = place_.node_of(*mesh_->gone());
+    if (why.is_ok()) return closed_;
+  }
+  return closed_.is_ok() ? why : closed_;
+}
+
+Status AllReduceExchange::take_over(const Meeting& meeting) {
+  PACELINE_RETURN_IF_ERROR(join(meeting.listening, meeting.place));
+  reductions_ = 0;
+  plan();
+  if (!meeting.holder) return Status::ok();
+  const bool holds = rank_ == *meeting.holder;
+  const auto size = static_cast<std::size_t>(parts_.layout.size());
+  const auto vectors = static_cast<std::size_t>(1 + state_vectors(parts_.config.train.optimizer.kind));
+  RunState given{meeting.version, {}};
+  if (holds) given = state();
+  given.floats.resize(vectors * size);
+  for (std::size_t v = 0; v < vectors; ++v) {
+    PACELINE_RETURN_IF_ERROR(give(std::span(given.floats).subspan(v * size, size), holds));
+  }
+  const std::lock_guard lock(mutex_);
+  bytes_counted_ = mesh_->bytes_sent();
+  if (version_ == meeting.version) return Status::ok();
+  PACELINE_RETURN_IF_ERROR(restore(given));
+  begin_round();
+  return Status::ok();
+}
+
+// One rank's floats go to all as a sum: of them and of -0, which changes the bits of no float.
+Status AllReduceExchange::give(std::span<float> floats, bool holds) {
+  const Result<schedule::Plan> made =
+      schedule::make_plan({schedule::Algorithm::kAuto, ranks_, std::ssize(floats), {}});
+  const Status checked = made.is_ok() ? schedule::check(*made) : made.status();
+  PACELINE_ASSERT(checked.is_ok(), checked.message());
+  if (holds) {
+    std::copy(floats.begin(), floats.end(), sum_.begin());
+  } else {
+    std::fill(sum_.begin(), sum_.end(), -0.0F);
+  }
+  PACELINE_RETURN_IF_ERROR(mesh_->reduce(schedule::Program(*made, rank_), sum_, reductions_++, silence()));
+  std::copy(sum_.begin(), sum_.end(), floats.begin());
   return Status::ok();
 }
 
@@ -210,7 +320,8 @@ bool AllReduceExchange::is_final_from(std::int64_t begin) const {
 void AllReduceExchange::reduce_rounds() {
   std::unique_lock lock(mutex_);
   for (;;) {
-    const Status reduced = reduce_round(lock);
+    Status reduced = reduce_round(lock);
+    if (!reduced.is_ok() && closed_.is_ok()) reduced = meet_again(lock, reduced);
     if (reduced.is_ok()) continue;
     if (!closed_.is_ok()) return;  // stopped, and why is known
     closed_ = reduced;
@@ -223,16 +334,17 @@ void AllReduceExchange::reduce_rounds() {
 
 Status AllReduceExchange::reduce_round(std::unique_lock<std::mutex>& lock) {
   for (const Bucket& bucket : buckets_) {
-    changed_.wait(lock, [&] { return !closed_.is_ok() || is_final_from(bucket.range.begin); });
+    changed_.wait(lock, [&] { return !closed_.is_ok() || is_left() || is_final_from(bucket.range.begin); });
     if (!closed_.is_ok()) return closed_;
+    if (is_left()) return unavailable("formation " + std::to_string(formation_) + " is over");
     const std::vector<std::optional<Own>> own = own_;
     reduces_since_ = parts_.now();
     lock.unlock();
     const Status reduced = reduce_bucket(bucket, own);
     lock.lock();
     reduced_.hidden += parts_.now() - *std::exchange(reduces_since_, std::nullopt);
-    reduced_.bytes += mesh_->bytes_sent() - std::exchange(bytes_sent_, mesh_->bytes_sent());
-    if (const auto gone = mesh_->gone()) gone_ = NodeId(*gone);
+    reduced_.bytes += count_sent();
+    if (const auto gone = mesh_->gone()) gone_ = place_.node_of(*gone);
     PACELINE_RETURN_IF_ERROR(reduced);
   }
   step();
@@ -259,17 +371,26 @@ Status AllReduceExchange::reduce_bucket(const Bucket& bucket, const std::vector<
 
 // Every gradient is a mean over as many samples, so their mean is that of all.
 void AllReduceExchange::step() {
-  const RunConfig& config = parts_.config;
-  if (weight_ == 1.0F) scale(sum_, 1.0F / static_cast<float>(config.cluster.cluster().workers()));
-  optimizer_.begin_step(rate_at(config, version_));
+  if (weight_ == 1.0F) scale(sum_, 1.0F / static_cast<float>(workers()));
+  optimizer_.begin_step(rate_at(parts_.config, version_));
   if (optimizer_.measures()) optimizer_.measure(floats_of(parameters_.block(0)), floats_of(sum_));
   parameters_.rewrite(
       0, pool_, [&](std::span<const float> in, std::span<float> out) { optimizer_.apply(0, in, out, sum_); });
   ++version_.value;
   since_ = parts_.now();
+  begin_round();
+}
+
+void AllReduceExchange::begin_round() {
   reduced_ = {};
   std::fill(own_.begin(), own_.end(), std::nullopt);
   changed_.notify_all();
+}
+
+std::int64_t AllReduceExchange::count_sent() {
+  const std::int64_t sent = mesh_->bytes_sent() - std::exchange(bytes_counted_, mesh_->bytes_sent());
+  bytes_sent_ += sent;
+  return sent;
 }
 
 // ---- the end
@@ -328,17 +449,16 @@ std::shared_ptr<const RunState> AllReduceExchange::state_at(Version version) con
   return state;
 }
 
-RunState AllReduceExchange::state() const {
-  const auto version = [this] {
-    const std::lock_guard lock(mutex_);
-    return version_;
-  };
-  return *state_at(version());
+Version AllReduceExchange::version() const {
+  const std::lock_guard lock(mutex_);
+  return version_;
 }
+
+RunState AllReduceExchange::state() const { return *state_at(version()); }
 
 std::int64_t AllReduceExchange::bytes_sent() const {
   const std::lock_guard lock(mutex_);
-  return bytes_sent_ - bytes_measured_;
+  return bytes_sent_;
 }
 
 std::vector<std::string> AllReduceExchange::algorithms() const {

@@ -21,9 +21,11 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <memory_resource>
 #include <mutex>
 #include <optional>
 #include <span>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -43,6 +45,22 @@ namespace paceline {
 
 class AllReduceExchange final : public Exchange {
  public:
+  // How this node has left a formation: the nodes that are connected to each other (server/authority/formations.h).
+  struct Parting {
+    std::uint32_t formation = 0;
+    Version version;             // that this node has
+    std::optional<NodeId> lost;  // whose connection has ended, where it is one's
+    std::string why;
+  };
+  // The next one.
+  struct Meeting {
+    std::uint32_t formation = 0;
+    mesh::Listening listening;
+    mesh::Place place;
+    Version version;  // that all go on from
+    std::optional<std::uint32_t>
+        holder;  // the rank that gives it to those who have an older one; nullopt: all have it
+  };
   struct Parts {
     const RunConfig& config;  // validated, exchange.kind: allreduce
     NodeId node;
@@ -51,6 +69,9 @@ class AllReduceExchange final : public Exchange {
     Ticks (*now)();       // what time it is, any thread
     // Called once where a reduction fails, by the exchange's thread: the node cannot go on.
     std::function<void(const Status&)> on_failure;
+    // Where a node is lost and the others are to go on, by the exchange's thread, behind the connections' end: waits for
+    // the next formation. Empty: a loss is a failure. Errors: why there is none.
+    std::function<Result<Meeting>(const Parting&)> meet = {};
   };
   // All that `parts` refers to outlives it.
   explicit AllReduceExchange(Parts parts);
@@ -62,6 +83,8 @@ class AllReduceExchange final : public Exchange {
   // Connects to all other nodes: at `place`, of which `listening` is this one's endpoint. Measures which algorithms to
   // choose, where that is asked for. Errors: Mesh::connect()'s and Mesh::reduce()'s.
   Status connect(const mesh::Listening& listening, mesh::Place place);
+  // The formation of that number is over, since a node of it is lost: this one leaves it at once. Thread: any.
+  void leave(std::uint32_t formation);
   // What the run begins with, or goes on from. Once connected; reduces from now on. Errors: kInvalidArgument other
   // than as many floats as version and optimizer ask for.
   [[nodiscard]] Status begin(const RunState& from);
@@ -91,12 +114,13 @@ class AllReduceExchange final : public Exchange {
   Status fetch_exact(Version version, std::span<float> flat);
   // All of it at the newest version, and of this one if it is the newest; null where it is not.
   RunState state() const;
+  Version version() const;
   std::shared_ptr<const RunState> state_at(Version version) const;
   // Of sums and gradients, to other nodes so far.
   std::int64_t bytes_sent() const;
   // How buckets are summed, and why: "up to 65536 floats: ring 0.21 ms, direct 0.19 ms: direct". Once connected.
   std::vector<std::string> algorithms() const;
-  // The node whose going has ended the exchange, if one has.
+  // The node whose going has ended the newest formation, if one has.
   std::optional<NodeId> gone() const;
 
  private:
@@ -113,25 +137,43 @@ class AllReduceExchange final : public Exchange {
   static constexpr std::size_t kKeptMax = 3;
 
   std::chrono::milliseconds silence() const;
-  Status plan(const std::vector<std::uint32_t>& machines);
+  std::uint32_t workers() const { return ranks_ * threads_; }
+  Status join(const mesh::Listening& listening, mesh::Place place);
+  Status measure();
+  std::shared_ptr<const schedule::Program> program_of(std::int64_t floats) const;
+  Status give(std::span<float> floats, bool holds);
+  void plan();
+  bool is_left() const { return left_ >= formation_; }
+  bool goes_on_after(const Status& failed) const;
+  Status meet_again(std::unique_lock<std::mutex>& lock, Status why);
+  Status take_over(const Meeting& meeting);
+  Status restore(const RunState& from);
+  std::int64_t count_sent();
   void hand_over(const Contribution& gradient, std::int64_t final_from);
   bool is_final_from(std::int64_t begin) const;
   void reduce_rounds();
   Status reduce_round(std::unique_lock<std::mutex>& lock);
   Status reduce_bucket(const Bucket& bucket, const std::vector<std::optional<Own>>& own);
   void step();
+  void begin_round();
   void install();
 
   const Parts parts_;
   const std::uint32_t threads_;
-  const float weight_;  // of a gradient in the sum: what has fewer bits is divided before it can overflow
+  float weight_ = 1.0F;  // of a gradient in the sum: what has fewer bits is divided before it can overflow
+  // Of the formation, by the exchange's thread; before begin() by whoever connects.
+  std::uint32_t rank_ = 0;
+  std::uint32_t ranks_ = 1;
+  std::vector<std::uint32_t> machines_;  // of each rank
   std::vector<MeasuredChoice> choices_;  // empty: as the configuration says
   std::vector<Bucket> buckets_;          // once connected
   mesh::StopFlag stop_;
+  mesh::Place place_;  // in the formation
   std::unique_ptr<mesh::Mesh> mesh_;
   std::thread thread_;
-  std::uint32_t reductions_ = 0;  // begun, by the exchange's thread
-  std::vector<float> sum_;        // likewise
+  std::uint32_t reductions_ = 0;                        // begun, by the exchange's thread
+  const std::shared_ptr<wire::SharedSegment> segment_;  // null: none is shared
+  std::pmr::vector<float> sum_;                         // by the exchange's thread; in it, where there is one
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
@@ -142,9 +184,11 @@ class AllReduceExchange final : public Exchange {
   Version version_ = kNoVersion;                     // of the parameters
   Ticks since_;                                      // which are here since then
   std::deque<std::pair<Version, BlockRange>> kept_;  // to be evaluated
-  std::int64_t bytes_sent_ = 0;                      // of the mesh,
-  std::int64_t bytes_measured_ = 0;                  // of them, by plan(), which are of no gradient
+  std::int64_t bytes_sent_ = 0;                      // of sums and gradients, by all meshes
+  std::int64_t bytes_counted_ = 0;                   // of this mesh's, whatever they were
   std::optional<NodeId> gone_;
+  std::uint32_t formation_ = 1;
+  std::uint32_t left_ = 0;  // the newest that is to be left
   // Of this round's buckets: what they have sent, and how long they took; since when one is under way.
   EarlyPush reduced_;
   std::optional<Ticks> reduces_since_;

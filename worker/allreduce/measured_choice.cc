@@ -57,7 +57,8 @@ class Measurement {
     }
     const schedule::Program telling =
         program_for(request_, Algorithm::kTree, std::ssize(programs) * request_.ranks, Encoding::kFp32);
-    std::vector<float> zeros(static_cast<std::size_t>(floats));
+    const std::span<float> zeros = request_.vector.first(static_cast<std::size_t>(floats));
+    std::fill(zeros.begin(), zeros.end(), 0.0F);
     double elapsed = 0.0;
     for (int turn = 0; turn < kTurnsMax && (turn < kTurnsMin || elapsed < at_most); ++turn) {
       std::vector<float> times(programs.size() * request_.ranks);  // of each candidate, by rank: this rank's

@@ -39,6 +39,7 @@ struct MeasureRequest {
   std::uint32_t rank = 0;
   std::uint32_t ranks = 1;
   std::span<const std::int64_t> floats;  // of each bucket, in any order
+  std::span<float> vector;               // at least as many as each; what is in it is lost
   std::vector<std::uint32_t> machines;   // of each rank (schedule::PlanRequest)
   Encoding encoding = Encoding::kFp32;
   std::chrono::milliseconds silence{0};  // Mesh::reduce()'s

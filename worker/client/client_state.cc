@@ -32,11 +32,12 @@ void ClientState::peers(wire::Peers peers) {
   changed_.notify_all();
 }
 
-Result<wire::Peers> ClientState::await_peers(std::chrono::nanoseconds timeout) {
+Result<wire::Peers> ClientState::await_peers(std::uint32_t behind, std::chrono::nanoseconds timeout) {
   std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, timeout, [this] { return !closed_.is_ok() || peers_; });
+  const auto told = [&] { return peers_ && peers_->formation > behind; };
+  changed_.wait_for(lock, timeout, [&] { return !closed_.is_ok() || told(); });
   if (!closed_.is_ok()) return closed_;
-  if (!peers_) return deadline_exceeded("the authority has not said where the other nodes are");
+  if (!told()) return deadline_exceeded("the authority has not said where the other nodes are");
   return *peers_;
 }
 

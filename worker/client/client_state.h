@@ -47,7 +47,8 @@ class ClientState {
   // All-reduce: what the authority has said of the nodes, and the wait for it. Errors: kDeadlineExceeded; why the
   // client was closed.
   void peers(wire::Peers peers);
-  Result<wire::Peers> await_peers(std::chrono::nanoseconds timeout);
+  // Of a formation behind that one.
+  Result<wire::Peers> await_peers(std::uint32_t behind, std::chrono::nanoseconds timeout);
   // Likewise what the server says that the run goes on from. Once.
   void run_state(RunState state);
   Result<RunState> await_run_state(std::chrono::nanoseconds timeout);

@@ -21,9 +21,10 @@ void PsClient::send_initial_parameters(std::vector<float> values) {
   impl_->send_initial_parameters(std::make_shared<const std::vector<float>>(std::move(values)));
 }
 
-Result<wire::Peers> PsClient::exchange_endpoints(std::string own, std::chrono::nanoseconds timeout) {
-  impl_->say_at_start(wire::Peers{0, {std::move(own)}});
-  return impl_->state_.await_peers(timeout);
+Result<wire::Peers> PsClient::exchange_endpoints(wire::Peers own, std::chrono::nanoseconds timeout) {
+  const std::uint32_t left = own.formation;
+  impl_->say_at_start(std::move(own));
+  return impl_->state_.await_peers(left, timeout);
 }
 
 Result<RunState> PsClient::fetch_state(std::chrono::nanoseconds timeout) {

@@ -78,6 +78,8 @@ struct PsClientOptions {
   // that version, for a checkpoint; null where it is past that. Empty: it has none.
   std::function<void(Version)> on_evaluate{};
   std::function<std::shared_ptr<const RunState>(Version)> state_at{};
+  // All-reduce, by the client's I/O thread: the formation of that number is over, since a node of it is lost.
+  std::function<void(std::uint32_t formation)> on_formation_over{};
   // To show to the servers, and by which they are known. Null: the connections are not protected.
   std::shared_ptr<const wire::ClientKeys> keys{};
   // What the node's client before this one was closed for the loss of, and the generation of its servers:
@@ -116,9 +118,9 @@ class PsClient final : public Coordinator, public Exchange {
   void send_initial_parameters(std::vector<float> values);
 
   // ---- all-reduce, whose coordinator it is (worker/allreduce/)
-  // Says where the other nodes reach this one, and waits until the authority knows that of all, which it says.
-  // Once started. Errors: kDeadlineExceeded; why the client was closed.
-  Result<wire::Peers> exchange_endpoints(std::string own, std::chrono::nanoseconds timeout);
+  // Says where the other nodes reach this one, and waits until the authority knows that of all, which it says: of a
+  // formation behind `own.formation`. Once started. Errors: kDeadlineExceeded; why the client was closed.
+  Result<wire::Peers> exchange_endpoints(wire::Peers own, std::chrono::nanoseconds timeout);
   // What the run begins with, or goes on from. Once started, of node 0 behind send_initial_parameters(). Errors:
   // kDeadlineExceeded; why the client was closed.
   Result<RunState> fetch_state(std::chrono::nanoseconds timeout);

@@ -255,7 +255,11 @@ Status PsClient::Impl::io_handle(ServerLink&, wire::Evaluate& request, wire::Pay
 }
 
 Status PsClient::Impl::io_handle(ServerLink&, wire::Peers& peers, wire::Payload&) {
-  state_.peers(std::move(peers));
+  if (!peers.endpoints.empty()) {
+    state_.peers(std::move(peers));
+  } else if (options_.on_formation_over) {
+    options_.on_formation_over(peers.formation);
+  }
   return Status::ok();
 }
 

@@ -178,7 +178,7 @@ class Handshake {
 }  // namespace
 
 std::string name_of(const Place& place, std::uint32_t rank) {
-  return "node " + std::to_string(rank) + " (" + place.endpoints[rank] + ")";
+  return "node " + to_string(place.node_of(rank)) + " (" + place.endpoints[rank] + ")";
 }
 
 Result<std::vector<std::unique_ptr<Descriptor>>> shake_hands(const Listening& listening, const Place& place,

@@ -25,15 +25,10 @@ namespace {
 constexpr std::size_t kLandingFloats = 32 * 1024;
 // A system may keep an acknowledgement back for 200 ms, and a lost packet is sent again after as long.
 constexpr std::chrono::milliseconds kAcknowledgedWithin(1000);
+// Of shared memory: a look takes less than a microsecond, a sleep and the waking some ten.
+constexpr int kLooksBeforeSleep = 200;
 
 }  // namespace
-
-struct Mesh::Head {
-  std::uint32_t number = 0;  // of the reduction
-  std::uint32_t floats = 0;
-  std::int64_t begin = 0;
-  bool operator==(const Head&) const = default;
-};
 
 std::vector<std::uint32_t> machines_of(const Place& place) {
   std::map<std::string, std::uint32_t> numbers;
@@ -49,14 +44,20 @@ Mesh::Mesh(Place place, StopFlag& stop)
     : place_(std::move(place)), stop_(stop), landing_(kLandingFloats + 1) {}
 
 Result<std::unique_ptr<Mesh>> Mesh::connect(const Listening& listening, Place place, StopFlag& stop,
-                                            std::chrono::milliseconds within) {
+                                            std::chrono::milliseconds within,
+                                            std::shared_ptr<wire::SharedSegment> segment) {
   std::unique_ptr<Mesh> mesh(new Mesh(std::move(place), stop));
   PACELINE_ASSIGN_OR_RETURN(mesh->peers_, shake_hands(listening, mesh->place_, stop, within));
+  if (mesh->place_.shares) {
+    PACELINE_ASSIGN_OR_RETURN(
+        mesh->shared_, SharedPeers::agree(mesh->place_, mesh->peers_, std::move(segment), stop, within));
+  }
   return mesh;
 }
 
 // One program under way.
 class Mesh::Reduction {
+  using Head = RowHead;
   static_assert(sizeof(Head) == 16);
 
  public:
@@ -67,8 +68,12 @@ class Mesh::Reduction {
         number_(number),
         waits_(program.waits),
         left_(program.rows.size()) {
-    for (const schedule::Program::Way& way : program.ways)
-      ways_.push_back({&way, mesh.peers_[way.peer]->get()});
+    for (const schedule::Program::Way& way : program.ways) {
+      Way& made = ways_.emplace_back(Way{&way, mesh.peers_[way.peer]->get()});
+      made.shared = mesh.shares_memory() && mesh.shared_->with(way.peer);
+      // All that was offered before has been taken.
+      if (made.shared && way.sends) made.offered_before = mesh.shared_->offered_to(way.peer);
+    }
   }
 
   Status run(std::chrono::milliseconds silence) {
@@ -80,16 +85,20 @@ class Mesh::Reduction {
 
  private:
   Status go_on(std::chrono::milliseconds silence) {
+    int idle = 0;
     while (left_ > 0) {
       // Also while something moves on every turn.
       if (mesh_.stop_.is_set()) return aborted("stopped");
       bool moved = false;
       for (Way& way : ways_) {
-        PACELINE_ASSIGN_OR_RETURN(const bool did, way.rows->sends ? send_some(way) : receive_some(way));
+        PACELINE_ASSIGN_OR_RETURN(const bool did, move(way));
         if (did) way.quiet_since = way.unacknowledged_since = std::nullopt;
         moved = moved || did;
       }
-      if (!moved && left_ > 0) PACELINE_RETURN_IF_ERROR(wait(silence));
+      if (moved) idle = 0;
+      if (moved || left_ == 0 || (mesh_.shares_memory() && ++idle < kLooksBeforeSleep)) continue;
+      PACELINE_RETURN_IF_ERROR(wait(silence));
+      idle = 0;
     }
     return Status::ok();
   }
@@ -101,6 +110,7 @@ class Mesh::Reduction {
     for (std::uint32_t rank = 0; rank < mesh_.peers_.size(); ++rank) {
       char byte = 0;
       if (rank == mesh_.place_.rank) continue;
+      if (mesh_.shares_memory() && mesh_.shared_->with(rank)) drain(mesh_.peers_[rank]->get());
       const ssize_t got = recv(mesh_.peers_[rank]->get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
       const int error = errno;
       if (got > 0 || (got < 0 && error != ECONNRESET && error != EPIPE)) continue;
@@ -115,7 +125,10 @@ class Mesh::Reduction {
   struct Way {
     const schedule::Program::Way* rows = nullptr;
     int socket = -1;
-    std::size_t next = 0;        // in rows->rows
+    bool shared = false;
+    std::uint64_t offered_before = 0;
+    std::size_t offered = 0;     // in rows->rows: of a shared way that sends, which the peer may read
+    std::size_t next = 0;        // likewise: which is not done
     std::size_t moved = 0;       // bytes of that row, its head included
     Head head = {};              // that comes
     std::array<char, 4> part{};  // of a float that has come in part, to be added
@@ -174,6 +187,63 @@ class Mesh::Reduction {
 
   Status lost(const Way& way, const std::string& why) const {
     return unavailable(name_of(mesh_.place_, way.rows->peer) + " " + why);
+  }
+
+  Result<bool> move(Way& way) {
+    if (way.shared) return way.rows->sends ? offer_some(way) : take_some(way);
+    return way.rows->sends ? send_some(way) : receive_some(way);
+  }
+
+  // Of a way in shared memory: what has been taken is done, and what may be read is offered.
+  Result<bool> offer_some(Way& way) {
+    const std::uint32_t peer = way.rows->peer;
+    const std::vector<std::uint32_t>& rows = way.rows->rows;
+    bool moved = false;
+    for (std::uint64_t taken = mesh_.shared_->taken_by(peer) - way.offered_before; way.next < taken;
+         moved = true) {
+      const std::uint32_t row = rows[way.next];
+      mesh_.bytes_sent_ += static_cast<std::int64_t>(program_.bytes_of(program_.rows[row]));
+      done(way, row);
+    }
+    while (way.offered < rows.size() && waits_[rows[way.offered]] == 0 &&
+           way.offered - way.next < SharedPeers::kOffersMax) {
+      const schedule::Transfer& row = program_.rows[rows[way.offered++]];
+      if (is_coded()) static_cast<void>(leaving(way, row));  // rounds what is here
+      mesh_.shared_->offer(peer, head_of(number_, row), floats_of(row));
+      moved = true;
+    }
+    return moved;
+  }
+
+  Result<bool> take_some(Way& way) {
+    const auto index = ready(way);
+    if (!index) return false;
+    const auto offered = mesh_.shared_->offered_by(way.rows->peer);
+    if (!offered) return false;
+    const schedule::Transfer& row = program_.rows[*index];
+    way.head = offered->head;
+    PACELINE_RETURN_IF_ERROR(check(way, row));
+    const std::span<float> target = floats_of(row);
+    if (offered->floats.size() != target.size()) return lost(way, "offers what is not there");
+    if (row.kind == schedule::TransferKind::kAdd) {
+      add_weighted(target, offered->floats, 1.0F);
+    } else {
+      std::memcpy(target.data(), offered->floats.data(), target.size_bytes());
+    }
+    mesh_.shared_->take(way.rows->peer);
+    done(way, *index);
+    return true;
+  }
+
+  // Of the bytes that wake. Whether the peer is there.
+  static bool drain(int socket) {
+    std::array<char, 64> bytes;
+    for (;;) {
+      const ssize_t got = recv(socket, bytes.data(), bytes.size(), MSG_DONTWAIT);
+      if (got > 0) continue;
+      const int error = errno;
+      return got < 0 && (error == EAGAIN || error == EINTR);
+    }
   }
 
   // One call at most, so that what comes has its turn. Whether anything has left.
@@ -289,21 +359,54 @@ class Mesh::Reduction {
 
   // Until something can be sent or received.
   Status wait(std::chrono::milliseconds silence) {
+    if (!mesh_.shares_memory()) return wait_at_sockets(silence);
+    mesh_.shared_->sleeps();
+    bool may_move = false;
+    for (const Way& way : ways_) may_move = may_move || (way.shared && may_be_moved(way));
+    const Status waited = may_move ? Status::ok() : wait_at_sockets(silence);
+    mesh_.shared_->wakes();
+    return waited;
+  }
+
+  // Of a shared way, for which nobody sends a byte any more.
+  bool may_be_moved(const Way& way) const {
+    const std::uint32_t peer = way.rows->peer;
+    if (way.rows->sends) return mesh_.shared_->taken_by(peer) - way.offered_before > way.next;
+    return ready(way) && mesh_.shared_->offered_by(peer);
+  }
+
+  Status wait_at_sockets(std::chrono::milliseconds silence) {
     const Ticks now = steady_now();
     polls_.clear();
     polls_.push_back({mesh_.stop_.descriptor(), POLLIN, 0});
     waiting_.clear();
     for (Way& way : ways_) {
-      if (!ready(way)) continue;
+      if (way.shared || !ready(way)) continue;
       polls_.push_back({way.socket, static_cast<short>(way.rows->sends ? POLLOUT : POLLIN), 0});
       waiting_.push_back(&way);
       if (!way.quiet_since) way.quiet_since = now;
     }
-    PACELINE_ASSERT(!waiting_.empty(), "a checked plan in which nothing is left to wait for");
+    const std::size_t of_ways = polls_.size();
+    sleeping_.clear();
+    for (Way& way : ways_) {
+      if (!way.shared || way.next == way.rows->rows.size()) continue;
+      polls_.push_back({way.socket, POLLIN, 0});
+      sleeping_.push_back(&way);
+    }
+    PACELINE_ASSERT(polls_.size() > 1, "a checked plan in which nothing is left to wait for");
     const int found = poll(polls_.data(), polls_.size(), static_cast<int>(silence.count()));
     const int error = errno;
     if (mesh_.stop_.is_set()) return aborted("stopped");
     if (found < 0 && error != EINTR) return unavailable("poll: " + system_error(error));
+    for (std::size_t i = of_ways; i < polls_.size(); ++i) {
+      const Way& way = *sleeping_[i - of_ways];
+      if (polls_[i].revents == 0 || drain(way.socket)) continue;
+      // Who has done all of its rows may be gone.
+      const bool may_move = std::any_of(ways_.begin(), ways_.end(), [&](const Way& other) {
+        return other.shared && other.rows->peer == way.rows->peer && may_be_moved(other);
+      });
+      if (!may_move) return lost(way, "closed its connection");
+    }
     return check_silence(silence);
   }
 
@@ -343,8 +446,9 @@ class Mesh::Reduction {
   std::vector<std::uint32_t> waits_;
   std::size_t left_;
   std::vector<Way> ways_;
-  std::vector<pollfd> polls_;  // the stop, then of each of waiting_
-  std::vector<Way*> waiting_;  // for the socket alone
+  std::vector<pollfd> polls_;   // the stop, then of each of waiting_
+  std::vector<Way*> waiting_;   // for the socket alone
+  std::vector<Way*> sleeping_;  // in shared memory
 };
 
 Status Mesh::reduce(const schedule::Program& program, std::span<float> vector, std::uint32_t number,
@@ -352,7 +456,11 @@ Status Mesh::reduce(const schedule::Program& program, std::span<float> vector, s
   PACELINE_ASSERT(std::ssize(vector) == program.floats && program.rank == place_.rank,
                   "a program of " + std::to_string(program.floats) + " floats for another vector or rank");
   PACELINE_RETURN_IF_ERROR(broken_);
-  broken_ = Reduction(*this, program, vector, number).run(silence);
+  const std::span<float> readable = shares_memory() ? shared_->readable(vector) : vector;
+  const bool copied = readable.data() != vector.data();
+  if (copied) std::copy(vector.begin(), vector.end(), readable.begin());
+  broken_ = Reduction(*this, program, readable, number).run(silence);
+  if (copied) std::copy(readable.begin(), readable.end(), vector.begin());
   return broken_;
 }
 

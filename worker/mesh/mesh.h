@@ -7,6 +7,8 @@
 // Floats may travel as fp16 or bf16; they are added as float32. A rank that sends a float rounds its own in the same
 // way: so whoever sums an element ends with the bits that it has spread.
 //
+// Ranks of one machine read each other's floats where they lie (shared_peers.h); what is said of the rest holds for them, too.
+//
 // On the wire, little endian. A connection begins with a Hello in each direction; then, for each transfer of the
 // plan, a Head and its floats. A Head says which reduction and which floats, and is compared with the plan before
 // a byte is put anywhere.
@@ -25,9 +27,11 @@
 #include <string>
 #include <vector>
 
+#include "common/ids.h"
 #include "common/schedule/program.h"
 #include "common/status.h"
 #include "worker/mesh/peer_socket.h"
+#include "worker/mesh/shared_peers.h"
 #include "worker/mesh/stop_flag.h"
 
 namespace paceline::mesh {
@@ -37,6 +41,10 @@ struct Place {
   std::uint32_t rank = 0;
   std::vector<std::string> endpoints;  // of every rank, "10.0.0.3:40123"
   std::uint64_t token = 0;             // of the run: who does not say it is a stranger
+  std::vector<NodeId> nodes = {};      // of each rank, for words; empty: rank r is node r
+  bool shares = false;  // ranks of one machine share memory, where they can; the same on all ranks
+
+  NodeId node_of(std::uint32_t of) const { return nodes.empty() ? NodeId(of) : nodes[of]; }
 };
 
 // Of each rank, by the host of its endpoint, numbered as they come.
@@ -45,10 +53,12 @@ std::vector<std::uint32_t> machines_of(const Place& place);
 class Mesh {
  public:
   // Connects to every lower rank and waits for every higher one, for at most `within`. `listening`: this rank's
-  // endpoint. `stop`, outlives the mesh. Errors, naming the rank: kUnavailable one cannot be reached, and why;
+  // endpoint. `stop`, outlives the mesh. `segment`, where the place shares: of SharedPeers::segment_bytes(), with the
+  // vector that is reduced in it; null: none could be made. Errors, naming the rank: kUnavailable one cannot be reached, and why;
   // kDeadlineExceeded those that have not come; kAborted stopped.
   static Result<std::unique_ptr<Mesh>> connect(const Listening& listening, Place place, StopFlag& stop,
-                                               std::chrono::milliseconds within);
+                                               std::chrono::milliseconds within,
+                                               std::shared_ptr<wire::SharedSegment> segment = nullptr);
 
   // Carries out this rank's part on `vector` (program.floats), reduction `number` of all, which counts from 0 and
   // is the same on every rank. `silence`: for how long nothing may come of a transfer that has begun to, and
@@ -60,19 +70,21 @@ class Mesh {
   Status reduce(const schedule::Program& program, std::span<float> vector, std::uint32_t number,
                 std::chrono::milliseconds silence);
 
-  // What it has sent so far, as bytes of floats alone.
+  // Whether any rank is reached over shared memory.
+  bool shares_memory() const { return shared_ != nullptr && shared_->any(); }
+  // What it has sent so far, or let others read, as bytes of floats alone, as encoded.
   std::int64_t bytes_sent() const { return bytes_sent_; }
   // The rank that had closed its connection when reduce() failed by it; none where it was none or several.
   std::optional<std::uint32_t> gone() const { return gone_; }
 
  private:
   Mesh(Place place, StopFlag& stop);
-  struct Head;
   class Reduction;
 
   Place place_;
   StopFlag& stop_;
   std::vector<std::unique_ptr<Descriptor>> peers_;  // by rank; null: this one
+  std::unique_ptr<SharedPeers> shared_;             // null: the place shares nothing
   std::vector<float> landing_;                      // what is added passes through here,
   std::vector<float> decoded_;                      // in another encoding than fp32 through this
   Status broken_ = Status::ok();

@@ -1,6 +1,7 @@
-// All-reduce among processes over tcp on the loopback: every algorithm of ours beside Gloo's, in turns in one run.
+// All-reduce among processes of this machine: every algorithm of ours, over tcp on the loopback or in shared memory, beside
+// Gloo's over tcp, in turns in one run.
 //
-//   bench_allreduce [--ranks 2] [--turns 15] [--sizes 4096,262144,4194304,67108864]
+//   bench_allreduce [--ranks 2] [--turns 15] [--sizes 4096,262144,4194304,67108864] [--memory sent | shared]
 //
 // A turn of an algorithm is so many reductions as take some 100 ms, after one that is not counted; its figure is rank
 // 0's time for one of them. Printed are the median and the least of all turns, in ms, the median of what rank 0's
@@ -23,6 +24,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <memory_resource>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -38,6 +40,7 @@ struct Options {
   std::uint32_t ranks = 2;
   int turns = 15;
   std::vector<std::int64_t> sizes = {4096, 262144, 4194304, 67108864};
+  bool shares = false;
 };
 
 constexpr std::chrono::milliseconds kWithin(60'000);
@@ -70,7 +73,15 @@ class Rank {
   Rank(const Options& options, std::uint32_t rank, const mesh::Listening& listening,
        const std::vector<std::string>& endpoints, const std::string& store)
       : options_(options), rank_(rank) {
-    auto mesh = mesh::Mesh::connect(listening, {rank, endpoints, 1}, stop_, kWithin);
+    if (options.shares) {
+      const std::int64_t largest = *std::max_element(options.sizes.begin(), options.sizes.end());
+      auto segment = wire::SharedSegment::create(mesh::SharedPeers::segment_bytes(
+          largest / static_cast<std::int64_t>(sizeof(float)), options.ranks));
+      if (!segment.is_ok()) fail(segment.status().message());
+      segment_ = std::move(segment).value();
+    }
+    auto mesh =
+        mesh::Mesh::connect(listening, {rank, endpoints, 1, {}, options.shares}, stop_, kWithin, segment_);
     if (!mesh.is_ok()) fail(mesh.status().message());
     mesh_ = std::move(mesh).value();
     auto device = gloo::transport::tcp::CreateDevice("127.0.0.1");
@@ -141,7 +152,9 @@ class Rank {
   }
 
   void measure(std::int64_t bytes) {
-    std::vector<float> vector(static_cast<std::size_t>(bytes) / sizeof(float), 0.0F);
+    std::pmr::memory_resource* const memory =
+        segment_ == nullptr ? std::pmr::get_default_resource() : segment_.get();
+    std::pmr::vector<float> vector(static_cast<std::size_t>(bytes) / sizeof(float), 0.0F, memory);
     const std::vector<Contender> all = contenders(vector);
     std::vector<int> counts;
     for (const Contender& contender : all) counts.push_back(reductions_of_a_turn(contender));
@@ -164,7 +177,8 @@ class Rank {
              const std::vector<std::vector<double>>& figures,
              const std::vector<std::vector<double>>& processor) const {
     double best[2] = {1e300, 1e300};
-    std::printf("%lld bytes, %u processes\n", static_cast<long long>(bytes), options_.ranks);
+    std::printf("%lld bytes, %u processes, ours %s\n", static_cast<long long>(bytes), options_.ranks,
+                options_.shares ? "in shared memory" : "over tcp");
     for (std::size_t i = 0; i < all.size(); ++i) {
       const double middle = median(figures[i]);
       std::printf("  %-22s median %9.3f ms, least %9.3f ms, processor %9.3f ms\n", all[i].name.c_str(),
@@ -178,6 +192,7 @@ class Rank {
   const Options& options_;
   const std::uint32_t rank_;
   mesh::StopFlag stop_;
+  std::shared_ptr<wire::SharedSegment> segment_;  // null: vectors are sent
   std::unique_ptr<mesh::Mesh> mesh_;
   std::shared_ptr<gloo::rendezvous::Context> gloo_;
   std::uint32_t number_ = 0;
@@ -188,6 +203,7 @@ Options parse(int argc, char** argv) {
   for (int i = 1; i + 1 < argc; i += 2) {
     const std::string key = argv[i];
     if (key == "--ranks") options.ranks = static_cast<std::uint32_t>(std::atoi(argv[i + 1]));
+    if (key == "--memory") options.shares = std::string(argv[i + 1]) == "shared";
     if (key == "--turns") options.turns = std::atoi(argv[i + 1]);
     if (key == "--sizes") {
       options.sizes.clear();

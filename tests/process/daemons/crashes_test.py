@@ -22,8 +22,21 @@ class Crashes(DaemonTest):
         self.assertEqual((summary["status"], summary["lost_nodes"]), ("ok", 1))
         self.assertEqual(summary["lost"], ["node 1: its connection broke"])
 
-    def test_of_an_all_reduce_a_killed_node_is_named_by_all_long_before_its_lease_is_over(self):
-        servers, nodes = self.start_training("exchange.kind=allreduce")
+    def test_an_all_reduce_goes_on_without_a_killed_node_long_before_its_lease_is_over(self):
+        servers, nodes = self.start_training("exchange.kind=allreduce", "run.max_seconds=10s")
+        servers[0].wait_for_line("^version [1-9]")
+        killed = time.monotonic()
+        nodes[1].send(signal.SIGKILL)
+        self.wait_for_log("server.log", "formation 2: 1 nodes go on from version")
+        self.assertLess(time.monotonic() - killed, 30)  # of 60 s
+        self.assertEqual(servers[0].end(), 0)
+        self.assert_ends(nodes[0], 0)
+        summary = self.summary()
+        self.assertRegex(summary["lost"][0], r"^node 1: ", summary["lost"])
+        self.assertEqual(summary["lost_nodes"], 1)
+
+    def test_of_an_all_reduce_that_is_to_stop_a_killed_node_is_named_by_all_long_before_its_lease_is_over(self):
+        servers, nodes = self.start_training("exchange.kind=allreduce", "exchange.on_loss=stop")
         killed = time.monotonic()
         nodes[1].send(signal.SIGKILL)
         for program in (servers[0], nodes[0]):
@@ -34,7 +47,7 @@ class Crashes(DaemonTest):
         self.assertRegex(lost[0], r"^node 1: ", lost)  # not the one that was there to see it
 
     def test_of_an_all_reduce_a_node_that_stands_still_is_named_after_its_lease(self):
-        servers, nodes = self.start_training("exchange.kind=allreduce", "cluster.lease=2s")
+        servers, nodes = self.start_training("exchange.kind=allreduce", "exchange.on_loss=stop", "cluster.lease=2s")
         nodes[1].send(signal.SIGSTOP)
         for program in (servers[0], nodes[0]):
             self.assertEqual(program.end(), 1)

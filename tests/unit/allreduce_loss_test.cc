@@ -1,0 +1,406 @@
+// Ranks of an all-reduce that are killed at random moments of a step, under every algorithm: the exchange as it is, over
+// real sockets, with the authority's rule of who goes on from what (server/authority/formations.h). Those that are left
+// have at each version the same bits, which are those of a loop that sums the gradients of whoever took part in that
+// step, whole: nothing of a step that was cut off is anywhere.
+#include <algorithm>
+#include <atomic>
+#include <catch2/catch.hpp>
+#include <condition_variable>
+#include <cstring>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <set>
+#include <sstream>
+#include <thread>
+
+#include "common/ticks.h"
+#include "server/authority/formations.h"
+#include "tests/seeds.h"
+#include "worker/allreduce/allreduce_exchange.h"
+
+namespace paceline::testing {
+namespace {
+
+using schedule::Algorithm;
+using schedule::name_of;
+using server::Formation;
+using server::Formations;
+using Floats = std::vector<float>;
+
+constexpr std::uint64_t kSchedules = 1000;
+constexpr std::int64_t kSteps = 5;
+constexpr std::int64_t kTensors = 4;
+constexpr std::int64_t kTensorFloats = 6000;  // some transfers each
+
+Layout layout_of_run() {
+  Layout layout;
+  for (std::int64_t t = 0; t < kTensors; ++t) REQUIRE(layout.add("t" + std::to_string(t), {kTensorFloats}));
+  return layout;
+}
+
+struct Death {
+  std::uint32_t node = 0;
+  std::int64_t clock = 0;
+  std::int64_t final_from = 0;  // of its gradient, as far as it is handed over; 0: all of it
+  std::chrono::microseconds later{0};
+};
+
+// All leave their formation, and nobody is lost: as where two do not reach each other any more.
+struct BreakUp {
+  std::int64_t clock = 0;
+  std::chrono::microseconds later{0};
+};
+
+struct Schedule {
+  RunConfig config;
+  std::optional<BreakUp> break_up;
+  std::vector<Death> deaths;
+};
+
+// Two nodes die only where some are left.
+Schedule schedule_of(std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const auto draw = [&](std::uint64_t below) { return random() % below; };
+  Schedule s;
+  constexpr Algorithm kAll[] = {Algorithm::kRing,  Algorithm::kHalvingDoubling, Algorithm::kBinaryBlocks,
+                                Algorithm::kTorus, Algorithm::kHierarchical,    Algorithm::kDirect,
+                                Algorithm::kTree};
+  const Algorithm algorithm = kAll[seed % std::size(kAll)];
+  RunConfig& config = s.config;
+  config.exchange.kind = ExchangeKind::kAllreduce;
+  config.exchange.algorithm = algorithm;
+  config.exchange.bucket_bytes = kTensorFloats * 4;
+  config.cluster.nodes =
+      algorithm == Algorithm::kHalvingDoubling ? 4 : static_cast<std::uint32_t>(2 + draw(5));
+  config.cluster.start_timeout = std::chrono::seconds(60);
+  config.cluster.lease = std::chrono::seconds(30);
+  config.cluster.shared_memory = draw(2) == 0 ? SharedMemory::kAuto : SharedMemory::kOff;
+  config.train.optimizer.kind = draw(2) == 0 ? OptimizerKind::kMomentum : OptimizerKind::kAdam;
+  config.train.optimizer.lr = 0.5;
+  const std::size_t deaths = config.cluster.nodes > 2 ? 1 + draw(2) : 1;
+  std::set<std::uint32_t> dead;
+  while (dead.size() < deaths) dead.insert(static_cast<std::uint32_t>(draw(config.cluster.nodes)));
+  const auto clock = static_cast<std::int64_t>(1 + draw(kSteps - 1));
+  for (const std::uint32_t node : dead) {
+    const bool together = draw(2) == 0;
+    s.deaths.push_back({node, together ? clock : static_cast<std::int64_t>(1 + draw(kSteps - 1)),
+                        static_cast<std::int64_t>(draw(kTensors)) * kTensorFloats,
+                        std::chrono::microseconds(draw(400))});
+  }
+  if (draw(2) == 0)
+    s.break_up = {static_cast<std::int64_t>(1 + draw(kSteps - 1)), std::chrono::microseconds(draw(1500))};
+  return s;
+}
+
+// Whole numbers, whose sums no order rounds.
+Floats gradient_of(std::uint32_t node, std::int64_t clock) {
+  Floats floats(static_cast<std::size_t>(kTensors * kTensorFloats));
+  for (std::size_t i = 0; i < floats.size(); ++i) {
+    floats[i] = static_cast<float>((i * 31 + node * 7 + static_cast<std::size_t>(clock) * 13) % 64) - 20.0F;
+  }
+  return floats;
+}
+
+// What the authority does for the exchange, of a run without one.
+class Coordinator {
+ public:
+  explicit Coordinator(std::uint32_t nodes) : formations_(nodes), exchanges_(nodes), newest_() {
+    for (std::uint32_t node = 0; node < nodes; ++node) live_.insert(node);
+  }
+
+  // The first formation, and the next ones. Errors: the node is lost.
+  Result<AllReduceExchange::Meeting> meet(std::uint32_t node, const AllReduceExchange::Parting& parting) {
+    auto listening = mesh::listen_at("127.0.0.1");
+    if (!listening.is_ok()) return listening.status();
+    std::unique_lock lock(mutex_);
+    if (parting.formation == formations_.number() && live_.contains(node) && !closed_.contains(node)) {
+      end_formation();
+      formations_.said(NodeId(node), listening->endpoint, parting.version);
+      form();
+    }
+    changed_.wait(lock, [&] { return closed_.contains(node) || newest_.number > parting.formation; });
+    if (closed_.contains(node)) return aborted("this node is closed");
+    AllReduceExchange::Meeting meeting{newest_.number, std::move(listening).value(), {}, newest_.version, {}};
+    meeting.place.token = newest_.number;
+    for (std::uint32_t n = 0; n < newest_.endpoints.size(); ++n) {
+      if (newest_.endpoints[n].empty()) continue;
+      const auto rank = static_cast<std::uint32_t>(meeting.place.nodes.size());
+      if (n == node) meeting.place.rank = rank;
+      if (newest_.holder == NodeId(n)) meeting.holder = rank;
+      meeting.place.nodes.emplace_back(n);
+      meeting.place.endpoints.push_back(newest_.endpoints[n]);
+    }
+    return meeting;
+  }
+
+  void begins(std::uint32_t node, AllReduceExchange& exchange) {
+    const std::lock_guard lock(mutex_);
+    exchanges_[node] = &exchange;
+  }
+  void break_up() {
+    const std::lock_guard lock(mutex_);
+    end_formation();
+  }
+  // It waits here for nothing any more.
+  void closes(std::uint32_t node) {
+    const std::lock_guard lock(mutex_);
+    closed_.insert(node);
+    changed_.notify_all();
+  }
+  // Behind this nobody calls its exchange.
+  void lost(std::uint32_t node) {
+    const std::lock_guard lock(mutex_);
+    live_.erase(node);
+    formations_.forget(NodeId(node));
+    exchanges_[node] = nullptr;
+    lost_in_step_.insert(node);
+    end_formation();
+    take_step();
+    form();
+    changed_.notify_all();
+  }
+  void ends(std::uint32_t node) {
+    const std::lock_guard lock(mutex_);
+    exchanges_[node] = nullptr;
+  }
+  // Returns once all that live have reported that clock.
+  void report(std::uint32_t node, std::int64_t clock) {
+    std::unique_lock lock(mutex_);
+    reported_.insert(node);
+    take_step();
+    changed_.wait(lock, [&] { return version_ > clock; });
+  }
+  // Of each step, whose gradients are in it.
+  std::vector<std::set<std::uint32_t>> in_steps() const { return in_steps_; }
+  std::uint32_t formations() const { return formations_.number(); }
+  bool was_given() const { return given_; }
+  bool was_made_anew() const { return anew_; }
+
+ private:
+  void end_formation() {
+    if (formations_.gathers()) return;
+    formations_.end();
+    for (const std::uint32_t node : live_) {
+      if (exchanges_[node] != nullptr) exchanges_[node]->leave(formations_.number());
+    }
+  }
+  void form() {
+    std::vector<NodeId> here;
+    for (const std::uint32_t node : live_) here.emplace_back(node);
+    if (formations_.number() == 0 && here.size() < exchanges_.size()) return;
+    const auto next = formations_.next(here, Version(version_));
+    if (!next) return;
+    newest_ = *next;
+    given_ = given_ || next->holder;
+    anew_ = anew_ || (next->number > 1 && next->version == Version(version_));
+    changed_.notify_all();
+  }
+  void take_step() {
+    if (!std::includes(reported_.begin(), reported_.end(), live_.begin(), live_.end())) return;
+    std::set<std::uint32_t> in_step = live_;
+    for (const std::uint32_t node : std::exchange(lost_in_step_, {})) {
+      if (formations_.is_in_sum(NodeId(node))) in_step.insert(node);
+    }
+    in_steps_.push_back(in_step);
+    reported_.clear();
+    ++version_;
+    std::vector<NodeId> here;
+    for (const std::uint32_t node : live_) here.emplace_back(node);
+    formations_.stepped(here);
+    changed_.notify_all();
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  Formations formations_;
+  std::set<std::uint32_t> live_;
+  std::vector<AllReduceExchange*> exchanges_;  // by node, while it can be told to leave
+  Formation newest_;
+  std::int64_t version_ = 0;
+  std::set<std::uint32_t> reported_;  // of the step under way
+  std::set<std::uint32_t> lost_in_step_;
+  std::set<std::uint32_t> closed_;
+  std::vector<std::set<std::uint32_t>> in_steps_;
+  bool given_ = false;
+  bool anew_ = false;
+};
+
+// One node's life: what it has at each version, from 1 on.
+struct Life {
+  std::vector<Floats> states;
+  std::string wrong;
+};
+
+void live(const Schedule& schedule, std::uint32_t node, const Layout& layout, Coordinator& coordinator,
+          Life& life) {
+  ProcessCache cache({{0, layout.size()}});
+  std::string failed;
+  std::mutex failed_mutex;
+  AllReduceExchange exchange(
+      {schedule.config, NodeId(node), layout, cache, steady_now,
+       [&](const Status& why) {
+         const std::lock_guard lock(failed_mutex);
+         failed = why.message();
+       },
+       [&](const AllReduceExchange::Parting& parting) { return coordinator.meet(node, parting); }});
+  const auto wrong = [&](const std::string& what) {
+    life.wrong = "node " + std::to_string(node) + ": " + what;
+    coordinator.lost(node);
+  };
+  auto first = coordinator.meet(node, {});
+  if (!first.is_ok()) return wrong(first.status().message());
+  if (Status met = exchange.connect(first->listening, first->place); !met.is_ok())
+    return wrong(met.message());
+  const auto size = static_cast<std::size_t>(layout.size());
+  if (Status begun = exchange.begin({Version(0), Floats(size, 1.0F)}); !begun.is_ok())
+    return wrong(begun.message());
+  coordinator.begins(node, exchange);
+  const auto death = std::find_if(schedule.deaths.begin(), schedule.deaths.end(),
+                                  [node](const Death& d) { return d.node == node; });
+  for (std::int64_t clock = 0; clock < kSteps; ++clock) {
+    const auto own = std::make_shared<const Floats>(gradient_of(node, clock));
+    const Contribution gradient{WorkerId(node, 0), Clock(clock), 1, Version(clock), {}, own};
+    std::thread killer;
+    const bool dies = death != schedule.deaths.end() && death->clock == clock;
+    if (dies) {
+      killer = std::thread([&] {
+        const Ticks begin = steady_now();
+        while (steady_now() - begin < death->later) std::this_thread::yield();
+        exchange.close(aborted("killed"));
+        coordinator.closes(node);
+      });
+    }
+    const auto& breaks = schedule.break_up;
+    std::thread breaker;
+    if (node == 0 && breaks && breaks->clock == clock) {
+      breaker = std::thread([&] {
+        const Ticks begin = steady_now();
+        while (steady_now() - begin < breaks->later) std::this_thread::yield();
+        coordinator.break_up();
+      });
+    }
+    if (dies && death->final_from > 0) {
+      exchange.push_early(gradient, death->final_from);
+    } else {
+      exchange.push(gradient);
+    }
+    if (breaker.joinable()) breaker.join();
+    if (dies) {
+      killer.join();
+      exchange.stop();
+      coordinator.lost(node);
+      return;
+    }
+    const auto state = exchange.state_at(Version(clock + 1));
+    if (state == nullptr) {
+      const std::lock_guard lock(failed_mutex);
+      return wrong("no version " + std::to_string(clock + 1) + ": " + failed);
+    }
+    life.states.push_back(state->floats);
+    if (*own != gradient_of(node, clock)) return wrong("its gradient has changed");
+    coordinator.report(node, clock);
+  }
+  coordinator.ends(node);
+  exchange.close(aborted("the run is over"));
+  coordinator.closes(node);
+}
+
+// The state that follows a sum of those gradients.
+void step(const RunConfig& config, OptimizerState& optimizer, Floats& parameters, std::int64_t clock,
+          const std::set<std::uint32_t>& nodes) {
+  Floats sum(parameters.size());
+  for (const std::uint32_t node : nodes) {
+    const Floats gradient = gradient_of(node, clock);
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += gradient[i];
+  }
+  const float share = 1.0F / static_cast<float>(nodes.size());
+  for (float& value : sum) value *= share;
+  optimizer.apply(parameters, sum, config.train.optimizer.lr);
+}
+
+Floats state_of(const OptimizerState& optimizer, const Floats& parameters) {
+  Floats state = parameters;
+  const OptimizerImage image = optimizer.image();
+  for (const BlockRange* vector : {&image.first, &image.second}) {
+    const std::size_t begin = state.size();
+    state.resize(begin + static_cast<std::size_t>(vector->size()));
+    vector->copy_to(0, std::span(state).subspan(begin));
+  }
+  return state;
+}
+
+bool same_bits(const Floats& a, const Floats& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+struct Tally {
+  std::uint64_t given = 0;
+  std::uint64_t anew = 0;
+  std::uint64_t several = 0;  // formations behind the second
+};
+
+std::string violation_of(std::uint64_t seed, Tally& tally) {
+  const Schedule schedule = schedule_of(seed);
+  const std::uint32_t nodes = schedule.config.cluster.nodes;
+  const Layout layout = layout_of_run();
+  Coordinator coordinator(nodes);
+  std::vector<Life> lives(nodes);
+  std::vector<std::thread> threads;
+  for (std::uint32_t node = 0; node < nodes; ++node) {
+    threads.emplace_back([&, node] { live(schedule, node, layout, coordinator, lives[node]); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  tally.given += coordinator.was_given() ? 1 : 0;
+  tally.anew += coordinator.was_made_anew() ? 1 : 0;
+  tally.several += coordinator.formations() > 2 ? 1 : 0;
+
+  std::ostringstream words;
+  words << "seed " << seed << ", " << name_of(schedule.config.exchange.algorithm) << ", " << nodes
+        << " nodes";
+  for (const Death& death : schedule.deaths)
+    words << ", node " << death.node << " dies at clock " << death.clock;
+  words << ": ";
+  for (const Life& life : lives) {
+    if (!life.wrong.empty()) return words.str() + life.wrong;
+  }
+  const auto in_steps = coordinator.in_steps();
+  if (std::ssize(in_steps) != kSteps) return words.str() + std::to_string(in_steps.size()) + " steps";
+  OptimizerState optimizer(schedule.config.train.optimizer, layout.size());
+  Floats parameters(static_cast<std::size_t>(layout.size()), 1.0F);
+  for (std::int64_t clock = 0; clock < kSteps; ++clock) {
+    step(schedule.config, optimizer, parameters, clock, in_steps[static_cast<std::size_t>(clock)]);
+    const Floats expected = state_of(optimizer, parameters);
+    for (std::uint32_t node = 0; node < nodes; ++node) {
+      const bool dies = std::any_of(schedule.deaths.begin(), schedule.deaths.end(),
+                                    [node](const Death& d) { return d.node == node; });
+      const auto& states = lives[node].states;
+      if (!dies && std::ssize(states) != kSteps)
+        return words.str() + "node " + std::to_string(node) + " ends early";
+      if (std::ssize(states) <= clock) continue;
+      if (!same_bits(states[static_cast<std::size_t>(clock)], expected)) {
+        return words.str() + "node " + std::to_string(node) + " has another version " +
+               std::to_string(clock + 1);
+      }
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("those_that_are_left_of_an_all_reduce_go_on_from_the_last_whole_step") {
+  const Seeds range = seeds(kSchedules);
+  Tally tally;
+  for (std::uint64_t i = 0; i < range.count; ++i) {
+    REQUIRE(violation_of(range.first + i, tally) == "");
+  }
+  WARN("of " << range.count << " schedules, " << tally.given << " gave a whole step to others, " << tally.anew
+             << " made one anew, " << tally.several << " had more than two formations");
+  if (range.count < 100) return;
+  CHECK(tally.anew > 0);
+  CHECK(tally.several > 0);
+  CHECK(tally.given > 0);
+}
+
+}  // namespace paceline::testing
