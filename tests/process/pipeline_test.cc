@@ -25,7 +25,7 @@ RunConfig without_pipeline(RunConfig config) {
 RunConfig piped(std::uint32_t groups, std::uint32_t shards = 1) {
   RunConfig config = with_policy(training_config(2 * groups, 1, shards), PolicyKind::kBsp,
                                  ApplyMode::kVersioned, CombineMode::kMean);
-  config.pipeline = {2, 3, schedule::PipelineKind::kOneForwardOneBackward, Rematerialize::kOn, {}};
+  config.pipeline = {2, 3, schedule::PipelineKind::kOneForwardOneBackward, Rematerialize::kOn, {}, {}};
   config.train.optimizer.kind = OptimizerKind::kMomentum;
   return config;
 }
