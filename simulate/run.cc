@@ -103,6 +103,10 @@ Result<SimulatedRun> simulate(const RunConfig& config, const std::optional<fs::p
     return invalid_argument("simulate.events: a pipeline ends with the first stage that is lost, got " +
                             std::to_string(config.simulate.events.size()) + ", expected none");
   }
+  if (has_stages && trace) {
+    return invalid_argument("pipeline.stages: a trace has no times of the whole network, got " +
+                            std::to_string(config.pipeline.stages) + " with --trace, expected 1");
+  }
   const bool reduces = config.exchange.kind == ExchangeKind::kAllreduce;
   if (reduces && config.simulate.mode == SimulateMode::kTraining) {
     return invalid_argument(

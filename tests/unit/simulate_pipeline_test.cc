@@ -89,6 +89,8 @@ TEST_CASE("what_a_simulation_of_stages_does_not_go_with_is_refused") {
              Catch::Matchers::StartsWith("simulate.mode: stages train as"));
   CHECK_THAT(refusal({"simulate.events=[{at: 1s, node: 0, kind: crash}]"}),
              Catch::Matchers::StartsWith("simulate.events: a pipeline ends with"));
+  CHECK_THAT(simulate::simulate(plain_config(equal_stages(2, 4, "1f1b")), "runs/none").status().message(),
+             Catch::Matchers::StartsWith("pipeline.stages: a trace has no times of the whole network"));
 }
 
 }  // namespace
