@@ -29,6 +29,10 @@ std::vector<ShardSizes> message_sizes(const ClusterSection& cluster, std::span<c
     for (std::int64_t begin = 0; begin < range.size(); begin += frame) {
       add(shard.parameters, parameters, std::min(frame, range.size() - begin), kParametersHeaderBytes);
     }
+    if (range.size() == 0) {  // a stage that trains nothing of the shard says so
+      shard.gradient = {1, kPushHeaderBytes};
+      shard.parameters = {1, kParametersHeaderBytes};
+    }
     sizes.push_back(shard);
   }
   return sizes;

@@ -49,7 +49,9 @@ Node::Node(NodeId id, std::uint32_t incarnation, const Surroundings& world)
 }
 
 nanoseconds Node::per_float(double ns) const {
-  return length_of(ns * static_cast<double>(world_->plan.floats));
+  std::int64_t floats = 0;
+  for (const ShardSizes& shard : shards()) floats += shard.floats;
+  return length_of(ns * static_cast<double>(floats));
 }
 
 void Node::enter(Thread& t, Phase phase, Ticks at) {
@@ -127,7 +129,7 @@ void Node::carry_out(Thread& t, const step::MakeCurrent& action, Ticks now) {
 
 Ticks Node::settle(Thread& t, Ticks at) {
   if (world_->training != nullptr) world_->training->settle(rank_of(t));
-  const std::optional<std::int64_t> floats = t.own.settle(world_->plan.shards);
+  const std::optional<std::int64_t> floats = t.own.settle(shards());
   if (!floats) return at;
   enter(t, Phase::kApplyGrads, at);
   return at + length_of(static_cast<double>(*floats) * world_->plan.costs.local_apply_ns_per_float);
@@ -142,7 +144,7 @@ nanoseconds Node::refresh(Thread& t) {
     if (!t.taken.install(shard, process_.slice(shard)) || t.taken.slice(shard).revision == had) continue;
     const std::size_t passes = t.own.take_over(shard, t.taken.applied(shard, t.id.thread));
     if (t.landed) continue;
-    floats += static_cast<double>(passes) * static_cast<double>(world_->plan.shards[k].floats);
+    floats += static_cast<double>(passes) * static_cast<double>(shards()[k].floats);
   }
   t.own.refreshed(t.taken, t.id.thread);
   if (world_->training != nullptr) world_->training->refresh(rank_of(t), t.grant.clock, t.taken);
@@ -191,13 +193,24 @@ void Node::carry_out(Thread& t, const step::Compute& action, Ticks now) {
   const Ticks ends = world_->computation.ends(t.computation);
   if (world_->computation.overran()) ++overruns_;
   t.own_updates = t.own.kept();
-  world_->events.at(ends, {EventKind::kComputeEnds, number_of(t), 0});
+  if (world_->pipelines == nullptr) {
+    world_->events.at(ends, {EventKind::kComputeEnds, number_of(t), 0});
+    return;
+  }
+  const auto done = world_->pipelines->begin_step(id_, now, ends - now);
+  for (std::uint32_t s = 0; done && s < done->ends.size(); ++s) {
+    world_->events.at(done->ends[s], {EventKind::kComputeEnds, done->first.value + s, 0});
+  }
 }
 
 void Node::compute_ends(std::uint32_t thread, Ticks now) {
   if (crashed()) return;
   ++steps_;
   Thread& t = threads_[thread];
+  if (world_->pipelines != nullptr) {
+    world_->phase_clock = now;
+    t.phases.shift_start(world_->pipelines->waited(id_), Phase::kBarrier);
+  }
   const Computation::Computed computed = world_->computation.compute(t.computation);
   t.computed.metric += computed.metric;
   t.computed.fault = computed.fault;
@@ -243,8 +256,8 @@ void Node::carry_out(Thread& t, const step::Contribute&, Ticks now) {
   const std::uint32_t number = number_of(t);
   const Ticks leaves = now + world_->plan.costs.message;
   t.push_left = leaves;
-  for (std::uint32_t k = 0; k < world_->plan.shards.size(); ++k) {
-    const Ticks left = world_->network.to_server(id_, ShardId(k), world_->plan.shards[k].gradient.bytes,
+  for (std::uint32_t k = 0; k < shards().size(); ++k) {
+    const Ticks left = world_->network.to_server(id_, ShardId(k), shards()[k].gradient.bytes,
                                                  {EventKind::kPushArrives, k, number}, leaves);
     t.push_left = std::max(t.push_left, left);
   }

@@ -22,6 +22,7 @@
 #include "simulate/events.h"
 #include "simulate/local_updates.h"
 #include "simulate/network.h"
+#include "simulate/pipelines.h"
 #include "simulate/plan.h"
 #include "simulate/pulls.h"
 #include "simulate/reductions.h"
@@ -38,6 +39,7 @@ struct Surroundings {
   Computation& computation;
   Training* training;      // the computation's
   Reductions* reductions;  // exchange.kind: allreduce; else nullptr
+  Pipelines* pipelines;    // pipeline.stages; else nullptr
   Ticks& phase_clock;      // what the recorders read: the node sets it before it calls one
 };
 
@@ -166,6 +168,7 @@ class Node {
   cache::ProcessCacheState process_state() const { return {process_.version(), process_.revision()}; }
   cache::ProcessCacheState newest_known() const;
   std::chrono::nanoseconds per_float(double ns) const;
+  const std::vector<ShardSizes>& shards() const { return world_->plan.shards_of(id_); }
   Rank rank_of(const Thread& t) const { return world_->plan.cluster.rank_of(t.id); }
   // As events name it.
   std::uint32_t number_of(const Thread& t) const {

@@ -8,7 +8,9 @@
 #include "common/config/engine_config.h"
 #include "common/config/names.h"
 #include "common/network/network.h"
+#include "common/network/stages.h"
 #include "common/params/shard_ranges.h"
+#include "worker/client/shard_part.h"
 
 namespace paceline::simulate {
 namespace {
@@ -74,8 +76,16 @@ Result<Plan> make_plan(const RunConfig& config, std::unique_ptr<ComputeTimes> co
     layout = &own;
   }
   plan.floats = layout->size();
-  plan.shards =
-      message_sizes(config.cluster, shard_ranges(*layout, config.train.optimizer, config.cluster.shards));
+  const std::vector<Range> ranges = shard_ranges(*layout, config.train.optimizer, config.cluster.shards);
+  plan.shards = message_sizes(config.cluster, ranges);
+  if (config.pipeline.enabled()) {
+    PACELINE_ASSIGN_OR_RETURN(const NetworkSpec network, build_network(config));
+    PACELINE_ASSIGN_OR_RETURN(const auto stages, stages_of_run(config, network));
+    for (const StageSpec& stage : stages) {
+      const auto trained = own_ranges(trained_parts(ranges, stage.parameters));
+      plan.of_stage.push_back(message_sizes(config.cluster, trained));
+    }
+  }
   const SimulatedCosts& costs = config.simulate.costs;
   plan.costs = {costs.message, costs.batch, costs.apply, costs.local_apply, costs.copy};
   plan.compute_times = compute_times ? std::move(compute_times) : make_compute_times(config);

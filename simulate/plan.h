@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/config/run_config.h"
+#include "common/ids.h"
 #include "common/params/layout.h"
 #include "common/status.h"
 #include "common/sync/engine_config.h"
@@ -37,9 +38,16 @@ struct Plan {
   std::uint32_t apply_threads = 1;  // of a large shard
   std::int64_t floats = 0;          // of the model
   std::vector<ShardSizes> shards;
+  std::vector<std::vector<ShardSizes>>
+      of_stage;  // of a pipeline, by stage, what it has of each shard; else empty
   Costs costs;
   std::unique_ptr<ComputeTimes> compute_times;
   std::unique_ptr<MetricModel> metric;  // null: nothing is known of how well training goes
+
+  // What `node` pushes and pulls.
+  const std::vector<ShardSizes>& shards_of(NodeId node) const {
+    return of_stage.empty() ? shards : of_stage[node.value % of_stage.size()];
+  }
 };
 
 // Errors, in one line that names the key: kInvalidArgument nothing says how long an iteration takes; in

@@ -14,8 +14,6 @@
 namespace paceline::simulate {
 namespace {
 
-constexpr double kForward = 1.0 / 3.0;  // of a computation
-
 // How much of a computation is done when the gradient is final from float `begin` on.
 double final_share(const NetworkSpec& network, std::int64_t begin) {
   const auto all = static_cast<double>(cost_of(network, whole_network(network)).multiply_adds);
@@ -23,7 +21,7 @@ double final_share(const NetworkSpec& network, std::int64_t begin) {
     const StageSpec behind = stage_of_layers(network, first, network.layers.size());
     if (behind.parameters.size() == 0 || behind.parameters.begin > begin) continue;
     const auto done = static_cast<double>(cost_of(network, behind).multiply_adds);
-    return kForward + (1.0 - kForward) * done / all;
+    return kForwardShare + (1.0 - kForwardShare) * done / all;
   }
   return 1.0;
 }

@@ -93,9 +93,19 @@ Result<Outcome> train(const RunConfig& config, std::unique_ptr<ComputeTimes> tim
 
 Result<SimulatedRun> simulate(const RunConfig& config, const std::optional<fs::path>& trace,
                               TaskFactory* tasks) {
-  if (config.pipeline.enabled()) {
-    return invalid_argument("pipeline.stages: runs of pipelines are not simulated, got " +
-                            std::to_string(config.pipeline.stages) + ", expected 1");
+  const bool has_stages = config.pipeline.enabled();
+  if (has_stages && config.simulate.mode == SimulateMode::kTraining) {
+    return invalid_argument(
+        "simulate.mode: stages train as the whole network does, got training with pipeline.stages, expected "
+        "timing, or stages: 1");
+  }
+  if (has_stages && !config.simulate.events.empty()) {
+    return invalid_argument("simulate.events: a pipeline ends with the first stage that is lost, got " +
+                            std::to_string(config.simulate.events.size()) + ", expected none");
+  }
+  if (has_stages && trace) {
+    return invalid_argument("pipeline.stages: a trace has no times of the whole network, got " +
+                            std::to_string(config.pipeline.stages) + " with --trace, expected 1");
   }
   const bool reduces = config.exchange.kind == ExchangeKind::kAllreduce;
   if (reduces && config.simulate.mode == SimulateMode::kTraining) {
@@ -132,7 +142,12 @@ Result<SimulatedRun> simulate(const RunConfig& config, const std::optional<fs::p
     if (reduces) {
       PACELINE_ASSIGN_OR_RETURN(reductions, Reductions::begin(plan));
     }
-    World world(plan, computation, nullptr, reductions ? &*reductions : nullptr);
+    std::optional<Pipelines> pipelines;
+    if (has_stages) {
+      PACELINE_ASSIGN_OR_RETURN(pipelines, Pipelines::begin(plan));
+    }
+    World world(plan, computation, nullptr, reductions ? &*reductions : nullptr,
+                pipelines ? &*pipelines : nullptr);
     PACELINE_ASSIGN_OR_RETURN(run.outcome, world.run());
   }
   run.outcome.summary.simulated_seed = config.run.seed;

@@ -24,7 +24,9 @@ Server::Server(ShardId id, const Plan& plan, Events& events, Network& network, P
       answered_(plan.cluster.nodes, State{kNoVersion, kNoRevision}) {}
 
 void Server::push_arrives(std::uint32_t worker, Ticks now) {
-  const Transfer& gradient = plan_.shards[id_.value].gradient;
+  // Stages have a thread each, and none comes back.
+  const NodeId node(plan_.of_stage.empty() ? 0 : worker);
+  const Transfer& gradient = plan_.shards_of(node)[id_.value].gradient;
   bytes_pushed_ += gradient.bytes;
   // At the authority's shard the report is behind it.
   const std::int64_t messages = gradient.messages + (id_ == kAuthority ? 1 : 0);
@@ -123,7 +125,7 @@ bool Server::answer(std::uint32_t place, Ticks now) {
   }
   ++leaving_->replies;
   if (training_ != nullptr) training_->answer(place, id_, pull.node, answered);
-  const std::int64_t messages = plan_.shards[id_.value].parameters.messages;
+  const std::int64_t messages = plan_.shards_of(pull.node)[id_.value].parameters.messages;
   events_.at(loop_.take(messages * plan_.costs.message, now), {EventKind::kReplyLeaves, id_.value, place});
   return true;
 }
@@ -144,7 +146,7 @@ void Server::stamp(cache::SliceStamp& stamp, NodeId node, const State& state) co
 }
 
 void Server::reply_leaves(std::uint32_t place, Ticks now) {
-  const std::int64_t bytes = plan_.shards[id_.value].parameters.bytes;
+  const std::int64_t bytes = plan_.shards_of(pulls_[place].node)[id_.value].parameters.bytes;
   bytes_pulled_ += bytes;
   network_.to_node(id_, pulls_[place].node, bytes, {EventKind::kAnswerArrives, id_.value, place},
                    now + plan_.costs.message);

@@ -17,6 +17,9 @@ namespace paceline::simulate {
 constexpr std::chrono::nanoseconds kCentury = std::chrono::hours(24 * 36'525);
 constexpr Ticks kEndOfTime(kCentury.count());
 
+// Of a computation, the forward pass: the backward pass has two products where that has one.
+constexpr double kForwardShare = 1.0 / 3.0;
+
 // `length` after `from`, which is not past the end. `length` >= 0.
 constexpr Ticks after(Ticks from, std::chrono::nanoseconds length) {
   return length >= kEndOfTime - from ? kEndOfTime : from + length;

@@ -35,14 +35,17 @@ void join_incarnations(std::vector<WorkerPhases>& phases) {
 
 }  // namespace
 
-World::World(const Plan& plan, Computation& computation, Watcher* watcher, Reductions* reductions)
+World::World(const Plan& plan, Computation& computation, Watcher* watcher, Reductions* reductions,
+             Pipelines* pipelines)
     : plan_(plan),
       network_(plan.config.simulate.network, plan.cluster.nodes,
                static_cast<std::uint32_t>(plan.shards.size()), events_),
       pulls_(static_cast<std::uint32_t>(plan.shards.size())),
       training_(computation.training()),
       reductions_(reductions),
-      surroundings_{plan_, events_, network_, pulls_, computation, training_, reductions_, phase_clock_},
+      pipelines_(pipelines),
+      surroundings_{plan_,     events_,     network_,   pulls_,      computation,
+                    training_, reductions_, pipelines_, phase_clock_},
       engine_(plan.engine),
       watcher_(watcher),
       staleness_(plan.cluster),
@@ -436,6 +439,7 @@ Result<Outcome> World::outcome() {
     summary_.exchange = name_of(ExchangeKind::kAllreduce);
     summary_.bytes_reduced = reductions_->bytes_sent();
   }
+  if (pipelines_ != nullptr) summary_.pipeline = pipelines_->summary();
   PhaseTotals merged;
   std::int64_t steps = 0;
   for (std::size_t i = 0; i < nodes_.size(); ++i) {

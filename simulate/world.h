@@ -35,6 +35,7 @@
 #include "simulate/events.h"
 #include "simulate/network.h"
 #include "simulate/node.h"
+#include "simulate/pipelines.h"
 #include "simulate/plan.h"
 #include "simulate/pulls.h"
 #include "simulate/reductions.h"
@@ -66,9 +67,9 @@ class Watcher {
 // Thread: one.
 class World {
  public:
-  // All outlive it; `watcher`: nullptr, nobody. `reductions`: of an all-reduce, else nullptr.
+  // All outlive it; `watcher`: nullptr, nobody. `reductions`: of an all-reduce, `pipelines`: of stages; else nullptr.
   World(const Plan& plan, Computation& computation, Watcher* watcher = nullptr,
-        Reductions* reductions = nullptr);
+        Reductions* reductions = nullptr, Pipelines* pipelines = nullptr);
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
@@ -152,6 +153,7 @@ class World {
   Pulls pulls_;
   Training* const training_;      // the computation's
   Reductions* const reductions_;  // null: gradients go to servers
+  Pipelines* const pipelines_;    // null: each worker has the whole network
   Ticks phase_clock_;
   Surroundings surroundings_;
   std::vector<Server> servers_;

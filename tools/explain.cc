@@ -82,12 +82,14 @@ std::string why_no_trace(const std::string& run, const Status& status) {
          "see its server.log";
 }
 
-// Of a run whose configuration is not there: servers.
-ExchangedBy exchanged_by(const std::string& run) {
+// Of a run whose configuration is not there: servers, and no stages.
+std::vector<Wait> waits_of_run(const std::string& run, const trace::Trace& trace) {
   const Result<RecordedConfig> recorded =
       load_recorded_config((std::filesystem::path(run) / "config.yaml").string());
-  const bool sums = recorded.is_ok() && recorded->config.exchange.kind == ExchangeKind::kAllreduce;
-  return sums ? ExchangedBy::kAllreduce : ExchangedBy::kServers;
+  if (!recorded.is_ok()) return waits_of(trace);
+  const bool sums = recorded->config.exchange.kind == ExchangeKind::kAllreduce;
+  return waits_of(trace, sums ? ExchangedBy::kAllreduce : ExchangedBy::kServers,
+                  recorded->config.pipeline.stages);
 }
 
 }  // namespace
@@ -105,13 +107,13 @@ int explain(const ExplainOptions& options, std::ostream& out, std::ostream& err)
     cause = cause_named(*options.cause);
     if (!cause) {
       return refused_explanation(err, "--cause: got \"" + quotable(*options.cause) +
-                                          "\", expected barrier, network, server, parameters or data");
+                                          "\", expected barrier, network, server, parameters, data or stage");
     }
     if (options.worker) return refused_explanation(err, "--cause goes without --worker and --clock");
   }
   const Result<trace::Trace> recorded = trace::read_run(options.run);
   if (!recorded.is_ok()) return refused_explanation(err, why_no_trace(options.run, recorded.status()));
-  std::vector<Wait> waits = waits_of(*recorded, exchanged_by(options.run));
+  std::vector<Wait> waits = waits_of_run(options.run, *recorded);
   if (options.worker) return explain_one(options, *recorded, std::move(waits), out, err);
   Explained explained;
   explained.run = options.format == "json" ? options.run : printable(options.run);

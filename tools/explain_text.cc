@@ -18,10 +18,13 @@ constexpr std::size_t kWorkersNamed = 3;  // of a cause
 constexpr std::size_t kPhasesNamed = 3;   // of what a worker did meanwhile
 constexpr std::size_t kMissingNamed = 8;  // of those without spans
 constexpr double kShownFrom = 0.01;       // of all waiting: a cause that cost less has no list
-// Who causes the waits of a cause; of the barrier it is a worker.
-constexpr std::array<const char*, kWaitCauses.size()> kCausers = {
-    "", "the way to the servers and back", "the servers", "the servers, and the way from them",
-    "its own node"};
+// Who causes the waits of a cause; of the barrier and of stages it is a worker.
+constexpr std::array<const char*, kWaitCauses.size()> kCausers = {"",
+                                                                  "the way to the servers and back",
+                                                                  "the servers",
+                                                                  "the servers, and the way from them",
+                                                                  "its own node",
+                                                                  "the stages beside it"};
 const char* causer_of(WaitCause cause) { return kCausers[static_cast<std::size_t>(cause)]; }
 
 std::string ms(nanoseconds d) { return printed("%.3f ms", static_cast<double>(d.count()) * 1e-6); }
@@ -130,10 +133,12 @@ std::string named(const std::vector<std::pair<WorkerId, nanoseconds>>& workers) 
 // Whose doing a cause is.
 std::string caused_by(const CauseCost& cost) {
   if (cost.total.count() == 0) return "";
-  if (cost.cause != WaitCause::kBarrier) return causer_of(cost.cause);
+  if (cost.cause != WaitCause::kBarrier && cost.cause != WaitCause::kStage) return causer_of(cost.cause);
   std::string text = named(cost.workers);
   if (cost.of_unknown.count() > 0) {
-    text += (text.empty() ? "" : ", ") + std::string("unknown (") + seconds(cost.of_unknown) + ")";
+    const bool between = cost.cause == WaitCause::kStage;
+    text += (text.empty() ? "" : ", ") + std::string(between ? "either neighbour (" : "unknown (") +
+            seconds(cost.of_unknown) + ")";
   }
   return text;
 }
@@ -214,6 +219,7 @@ std::string explained_text(const Explained& e, const trace::Trace& trace) {
       "by\n";
   for (const CauseCost& cost : e.causes) {
     if (e.cause && cost.cause != *e.cause) continue;
+    if (!e.cause && cost.cause == WaitCause::kStage && cost.total.count() == 0) continue;  // no pipeline
     text += printed("%-12s%12.3f%13.1f %%  %-38s  ", name_of(cost.cause), to_seconds(cost.total),
                     100 * share(cost.total, e.worker_time), caused_by(cost).c_str()) +
             named(cost.waiting) + "\n";
@@ -250,6 +256,8 @@ std::string wait_text(const Wait& wait, const trace::Trace& trace) {
     of_version = ", of version " + to_string(*wait.grant->version) + " or newer";
   part(WaitCause::kParameters, "parameters from the servers" + of_version);
   part(WaitCause::kData, "its mini-batch");
+  part(WaitCause::kStage,
+       wait.beside ? "in its step, for stage " + to_string(*wait.beside) : causer_of(WaitCause::kStage));
   if (wait.evaluating.count() > 0) text += "  while a node evaluated: " + ms(wait.evaluating) + " of it\n";
   const std::string then = longest_of(wait.then);
   if (!then.empty()) text += "  then " + then + "\n";

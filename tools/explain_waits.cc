@@ -78,8 +78,8 @@ std::optional<WaitCause> cause_of(Phase phase) {
 
 class Waits {
  public:
-  Waits(const trace::Trace& trace, ExchangedBy by)
-      : trace_(trace), decisions_(trace), sums_(by == ExchangedBy::kAllreduce) {
+  Waits(const trace::Trace& trace, ExchangedBy by, std::uint32_t stages)
+      : trace_(trace), decisions_(trace), sums_(by == ExchangedBy::kAllreduce), stages_(stages) {
     if (!sums_) return;
     for (const trace::WorkerSpans& worker : trace.workers) {
       for (const PhaseSpan& span : worker.spans) {
@@ -105,8 +105,10 @@ class Waits {
     };
     bool has_computed = false;  // since the last wait was closed, in iteration `computed`
     Clock computed;
-    for (const PhaseSpan& span : worker.spans) {
-      const std::optional<WaitCause> cause = cause_of(span.phase);
+    for (std::size_t i = 0; i < worker.spans.size(); ++i) {
+      const PhaseSpan& span = worker.spans[i];
+      const std::optional<WaitCause> cause =
+          waits_for_stage(worker, i) ? WaitCause::kStage : cause_of(span.phase);
       // The exchange behind a computation begins the next wait. One that took no time has no span, and one of
       // a process that is gone is not here: then what is of another iteration does.
       const bool is_behind = is_exchange(span.phase) || span.phase == Phase::kBarrier;
@@ -124,7 +126,8 @@ class Waits {
       if (cause) {
         wait->causes[static_cast<std::size_t>(*cause)] += span.length;
         wait->length += span.length;
-        if (span.phase == Phase::kBarrier) barrier_ = {span.begin, span.end()};
+        if (cause == WaitCause::kStage) wait->beside = neighbour(worker.worker);
+        if (cause == WaitCause::kBarrier) barrier_ = {span.begin, span.end()};
         if (is_exchange(span.phase)) exchange_ = exchange_.value_or(span.begin);
       } else {
         wait->then[static_cast<std::size_t>(span.phase)] += span.length;
@@ -135,6 +138,21 @@ class Waits {
       }
     }
     close();
+  }
+
+  // A stage's wait in its step is one span, in front of the computation that it was in.
+  bool waits_for_stage(const trace::WorkerSpans& worker, std::size_t i) const {
+    if (stages_ == 1 || worker.spans[i].phase != Phase::kBarrier || i + 1 == worker.spans.size())
+      return false;
+    return worker.spans[i + 1].phase == Phase::kComputeGrads &&
+           worker.spans[i + 1].clock == worker.spans[i].clock;
+  }
+  // The first and the last stage have one.
+  std::optional<WorkerId> neighbour(WorkerId worker) const {
+    const std::uint32_t stage = worker.node.value % stages_;
+    if (stage == 0) return WorkerId(NodeId(worker.node.value + 1), worker.thread);
+    if (stage + 1 == stages_) return WorkerId(NodeId(worker.node.value - 1), worker.thread);
+    return std::nullopt;
   }
 
   void finish(Wait wait) {
@@ -219,6 +237,7 @@ class Waits {
   const trace::Trace& trace_;
   const Decisions decisions_;
   const bool sums_;
+  const std::uint32_t stages_;  // of a group of nodes; 1: no pipeline
   // All-reduce: of each clock, when the last gradient was there, and whose it was.
   std::map<Clock, std::pair<Ticks, WorkerId>> last_computed_;
   std::vector<Wait> waits_;
@@ -228,7 +247,9 @@ class Waits {
 
 }  // namespace
 
-std::vector<Wait> waits_of(const trace::Trace& trace, ExchangedBy by) { return Waits(trace, by).all(); }
+std::vector<Wait> waits_of(const trace::Trace& trace, ExchangedBy by, std::uint32_t stages) {
+  return Waits(trace, by, stages).all();
+}
 
 std::vector<CauseCost> costs_of(const std::vector<Wait>& waits) {
   using Times = std::map<WorkerId, nanoseconds>;
@@ -236,8 +257,11 @@ std::vector<CauseCost> costs_of(const std::vector<Wait>& waits) {
   for (const Wait& wait : waits) {
     for (std::size_t c = 0; c < kWaitCauses.size(); ++c) {
       if (wait.causes[c].count() == 0) continue;
-      const bool held = static_cast<WaitCause>(c) == WaitCause::kBarrier;
-      if (!held || wait.whom) by[c][held ? *wait.whom : wait.worker] += wait.causes[c];
+      const auto cause = static_cast<WaitCause>(c);
+      std::optional<WorkerId> whose = wait.worker;
+      if (cause == WaitCause::kBarrier) whose = wait.whom;
+      if (cause == WaitCause::kStage) whose = wait.beside;
+      if (whose) by[c][*whose] += wait.causes[c];
       of[c][wait.worker] += wait.causes[c];
     }
   }

@@ -8,6 +8,7 @@
 //   network      the rest of sending a gradient and hearing of it: both ways, and building the report
 //   parameters   granted, and what it is to compute with was not here yet
 //   data         its mini-batch was not ready
+//   stage        in its steps, for the stages beside it (pipeline.stages)
 //
 // Worked example: an exchange of 100 ms; the report is taken 20 ms after its begin, the worker is held 5 ms
 // later and let go 60 ms after that, and goes on 15 ms behind the grant: barrier 60, server 5, network 35.
@@ -26,9 +27,9 @@
 
 namespace paceline {
 
-enum class WaitCause : std::uint8_t { kBarrier, kNetwork, kServer, kParameters, kData };
-inline constexpr std::array<const char*, 5> kWaitCauses = {"barrier", "network", "server", "parameters",
-                                                           "data"};
+enum class WaitCause : std::uint8_t { kBarrier, kNetwork, kServer, kParameters, kData, kStage };
+inline constexpr std::array<const char*, 6> kWaitCauses = {"barrier",    "network", "server",
+                                                           "parameters", "data",    "stage"};
 constexpr const char* name_of(WaitCause cause) { return kWaitCauses[static_cast<std::size_t>(cause)]; }
 
 using TimesByPhase = std::array<std::chrono::nanoseconds, kPhaseCount>;
@@ -44,6 +45,7 @@ struct Wait {
   std::optional<trace::Decision> grant;    // none: it is left out of the trace, or nothing followed
   std::optional<WorkerId> whom;            // barrier: who let it go, else whom it was held for
   TimesByPhase of_whom{};                  // what that worker did meanwhile
+  std::optional<WorkerId> beside;          // stage: whom it waited for; none: it has two neighbours
   std::chrono::nanoseconds evaluating{0};  // of it, while a node evaluated
   TimesByPhase then{};                     // of the iteration that follows
 
@@ -56,18 +58,19 @@ struct Wait {
 // an exchange is a barrier until the last worker has computed, for whom the others waited.
 enum class ExchangedBy : std::uint8_t { kServers, kAllreduce };
 
-// All of them, of each worker in the order of time, in worker order.
-std::vector<Wait> waits_of(const trace::Trace& trace, ExchangedBy by = ExchangedBy::kServers);
+// All of them, of each worker in the order of time, in worker order. `stages`: of a pipeline; 1: none.
+std::vector<Wait> waits_of(const trace::Trace& trace, ExchangedBy by = ExchangedBy::kServers,
+                           std::uint32_t stages = 1);
 
 // What a cause cost, each list with the costliest first. `workers`: whose doing it was. At the barrier these
-// are those for whom others were held, as far as the trace has the decisions. No worker causes the other
-// waits; of them these are those who waited. `waiting`: who waited.
+// are those for whom others were held, as far as the trace has the decisions, and of stages those that were waited
+// for alone. No worker causes the other waits; of them these are those who waited. `waiting`: who waited.
 struct CauseCost {
   WaitCause cause;
   std::chrono::nanoseconds total{0};
   std::vector<std::pair<WorkerId, std::chrono::nanoseconds>> workers;
   std::vector<std::pair<WorkerId, std::chrono::nanoseconds>> waiting;
-  std::chrono::nanoseconds of_unknown{0};  // barrier: held for nobody knows whom
+  std::chrono::nanoseconds of_unknown{0};  // barrier, stage: nobody knows for whom
 };
 std::vector<CauseCost> costs_of(const std::vector<Wait>& waits);
 

@@ -12,6 +12,7 @@
 #include "common/config/load.h"
 #include "common/config/names.h"
 #include "common/network/network.h"
+#include "common/network/stage_plan.h"
 #include "common/network/stages.h"
 #include "common/schedule/buckets.h"
 #include "common/schedule/check.h"
@@ -32,6 +33,8 @@ const std::vector<schedule::Algorithm> kAlgorithms = {
 // What a plan may have in memory: rows grow as the square of ranks, and what the checker keeps as their cube.
 constexpr int kRanksMax = 1024;
 constexpr std::int64_t kBytesMax = std::int64_t{1} << 30;
+
+constexpr std::size_t kTimelineColumns = 100;
 
 std::optional<schedule::Algorithm> named(const std::string& name) {
   for (const schedule::Algorithm algorithm : kAlgorithms) {
@@ -99,18 +102,16 @@ Status print_pipeline(const ScheduleOptions& options, const RunConfig& config, c
                       std::ostream& out) {
   const PipelineSection& pipeline = config.pipeline;
   const auto micro_batches = static_cast<std::uint32_t>(pipeline.micro_batches);
-  const bool rematerialize = pipeline.rematerialize == Rematerialize::kOn;
   const std::vector<std::int64_t> sizes = schedule::micro_batch_sizes(group_samples(config), micro_batches);
   PACELINE_ASSIGN_OR_RETURN(const Cut cut,
                             options.measure ? cut_by_measured(config, network, sizes.front(), options.speeds)
                                             : cut_by_products(config, network));
-  const schedule::PipelinePlan plan =
-      schedule::plan_pipeline(pipeline.schedule, pipeline.stages, micro_batches, rematerialize);
-  PACELINE_RETURN_IF_ERROR(schedule::check(plan));
+  PACELINE_ASSIGN_OR_RETURN(const schedule::PipelinePlan plan, plan_of_run(config, network, cut.stages));
   out << pipeline.stages << " stages, " << config.cluster.nodes / pipeline.stages << " group(s), "
       << pipeline.micro_batches << " micro-batches of " << sizes.back()
       << (sizes.front() == sizes.back() ? "" : " or " + std::to_string(sizes.front())) << " samples, "
-      << name_of(pipeline.schedule) << (rematerialize ? ", rematerialised" : "") << "\n\n";
+      << name_of(pipeline.schedule)
+      << (pipeline.rematerialize == Rematerialize::kOff ? "" : ", rematerialised") << "\n\n";
   double all = 0.0;
   for (const schedule::StageTimes& stage : cut.times) all += stage.forward + stage.backward;
   for (std::size_t s = 0; s < cut.stages.size(); ++s) {
@@ -121,9 +122,12 @@ Status print_pipeline(const ScheduleOptions& options, const RunConfig& config, c
     const schedule::Kept kept = schedule::kept(plan.stages[s]);
     out << "stage " << s << ": " << to_string(plan.stages[s]) << "\n  keeps activations of at most "
         << kept.activations << " micro-batch(es)"
-        << (kept.inputs > kept.activations ? ", inputs of " + std::to_string(kept.inputs) : "") << "\n";
+        << (kept.inputs > kept.activations ? ", inputs of " + std::to_string(kept.inputs) : "") << ", "
+        << stage_bytes(network, cut.stages[s], kept, sizes.front())
+        << " bytes with parameters and gradient\n";
   }
   const schedule::PipelineTimes ran = schedule::times(plan, cut.times);
+  out << "\n" << timeline(ran, kTimelineColumns);
   out << "\nbubble: " << percent(schedule::bubble_formula(pipeline.stages, micro_batches))
       << " with equal stages, " << percent(ran.bubble_share()) << " with these\n";
   if (!options.measure) return Status::ok();

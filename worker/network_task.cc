@@ -238,6 +238,9 @@ class NetworkTasks final : public TaskFactory {
     return stages_ == nullptr && config_.train.batch_norm_group == 1;
   }
   Result<std::unique_ptr<Task>> make_evaluator() override {
+    if (stages_ != nullptr) {
+      return make_network_evaluator(config_, stages_->evaluating(), network_, data_, Stops(stopped_));
+    }
     // With the first thread's GPU, and a stream of its own there.
     PACELINE_ASSIGN_OR_RETURN(const Computing with, computing_for(0, nullptr));
     return make_network_evaluator(config_, with.make_backend, network_, data_, Stops(stopped_));

@@ -4,19 +4,39 @@
 
 #include "common/config/checks.h"
 #include "common/config/names.h"
+#include "common/network/stage_plan.h"
 #include "common/network/stages.h"
+#include "common/schedule/pipeline.h"
 
 namespace paceline::config {
 namespace {
 
 // "got 5 stages, expected at most 3" as the validator says it.
+void refuse(Validator& validator, const char* key, const char* why, const Status& got) {
+  const std::string& said = got.message();
+  const std::string expected = ", expected ";
+  const std::size_t at = said.find(expected);
+  validator.refuse_if(true, {key}, why, said.substr(4, at - 4), said.substr(at + expected.size()));
+}
+
+// Each micro-batch is normalised by itself.
+void check_norms_of_micro_batches(Validator& validator, const RunConfig& c, const NetworkSpec& network) {
+  const auto micro_batches = static_cast<std::uint32_t>(c.pipeline.micro_batches);
+  const std::int64_t fewest = schedule::micro_batch_sizes(group_samples(c), micro_batches).back();
+  for (const Layer& layer : network.layers) {
+    const std::int64_t values = fewest * layer.in.height * layer.in.width;
+    validator.refuse_if(layer.mixes_samples() && values < 2, {"pipeline.micro_batches", "train.model"},
+                        "batch_norm needs more than one value of a channel",
+                        "micro-batches of " + std::to_string(fewest) + " at layer " + layer.name,
+                        "2 samples or more in each");
+  }
+}
+
 void check_stage_cut(Validator& validator, const RunConfig& c) {
   if (!validator.verdict().is_ok()) return;
   const auto network = build_network(c);
   if (!network.is_ok()) return;  // which check_network() refuses
-  validator.refuse_if(network->mixes_samples(), {"pipeline.stages", "train.model"},
-                      "stages do not share what batch norm measures", "a network with batch_norm",
-                      "one without");
+  check_norms_of_micro_batches(validator, c, *network);
   validator.refuse_if(network->has_losses(), {"pipeline.stages", "train.model"},
                       "the last stage has the only loss", "a network with loss layers", "one without");
   const bool shares = std::any_of(network->layers.begin(), network->layers.end(),
@@ -25,15 +45,23 @@ void check_stage_cut(Validator& validator, const RunConfig& c) {
                       "a network with weights_of", "one without");
   validator.refuse_if(c.train.clip_gradients.has_value(), {"train.clip_gradients", "pipeline.stages"},
                       "no stage has the norm of a whole gradient", "clip_gradients with stages", "null");
-  const Status cut = stages_of_run(c, *network).status();
-  if (cut.is_ok()) return;
-  const std::string& why = cut.message();
-  const std::string expected = ", expected ";
-  const std::size_t at = why.find(expected);
+  const auto cut = stages_of_run(c, *network);
   const bool by_hand = c.pipeline.balance.kind == BalanceKind::kLayers;
-  validator.refuse_if(true, {by_hand ? "pipeline.balance" : "pipeline.stages"},
-                      "the network cannot be cut so", why.substr(4, at - 4),
-                      why.substr(at + expected.size()));
+  if (!cut.is_ok()) {
+    return refuse(validator, by_hand ? "pipeline.balance" : "pipeline.stages", "the network cannot be cut so",
+                  cut.status());
+  }
+  const Status planned = plan_of_run(c, *network, *cut).status();
+  if (!planned.is_ok()) refuse(validator, "pipeline.memory", "no node holds its stage", planned);
+}
+
+// What one worker holds without stages.
+void check_whole_network(Validator& validator, const RunConfig& c) {
+  if (!c.pipeline.memory || !validator.verdict().is_ok()) return;
+  const auto network = build_network(c);
+  if (!network.is_ok()) return;
+  const Status fits = check_memory_of_whole(c, *network);
+  if (!fits.is_ok()) refuse(validator, "pipeline.memory", "no worker holds the network", fits);
 }
 
 void check_steps(Validator& validator, const RunConfig& c) {
@@ -52,7 +80,10 @@ void check_steps(Validator& validator, const RunConfig& c) {
 }  // namespace
 
 void check_pipeline(Validator& validator, const RunConfig& c) {
-  if (!c.pipeline.enabled()) return;
+  validator.refuse_if(c.pipeline.rematerialize == Rematerialize::kAuto && !c.pipeline.memory,
+                      {"pipeline.rematerialize", "pipeline.memory"}, "nothing says how much memory there is",
+                      "auto", "pipeline.memory");
+  if (!c.pipeline.enabled()) return check_whole_network(validator, c);
   const auto only_with = [&](bool wrong, const char* key, const std::string& why, const std::string& got,
                              const std::string& expected) {
     validator.refuse_if(wrong, {key, "pipeline.stages"}, why, got + " with pipeline.stages", expected);

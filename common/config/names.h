@@ -56,7 +56,9 @@ PACELINE_ENUM_NAMES(schedule::Algorithm, {{schedule::Algorithm::kAuto, "auto"},
                                           {schedule::Algorithm::kTree, "tree"}});
 PACELINE_ENUM_NAMES(schedule::PipelineKind, {{schedule::PipelineKind::kGpipe, "gpipe"},
                                              {schedule::PipelineKind::kOneForwardOneBackward, "1f1b"}});
-PACELINE_ENUM_NAMES(Rematerialize, {{Rematerialize::kOff, "off"}, {Rematerialize::kOn, "on"}});
+PACELINE_ENUM_NAMES(Rematerialize, {{Rematerialize::kOff, "off"},
+                                    {Rematerialize::kOn, "on"},
+                                    {Rematerialize::kAuto, "auto"}});
 PACELINE_ENUM_NAMES(OptimizerKind, {{OptimizerKind::kSgd, "sgd"},
                                     {OptimizerKind::kMomentum, "momentum"},
                                     {OptimizerKind::kAdam, "adam"},

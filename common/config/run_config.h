@@ -160,7 +160,7 @@ struct StageBalance {
   bool operator==(const StageBalance&) const = default;
 };
 
-enum class Rematerialize { kOff, kOn };
+enum class Rematerialize { kOff, kOn, kAuto };
 
 // pipeline: a network that is cut into stages, each on a node of its own (docs/PIPELINES.md).
 struct PipelineSection {
@@ -169,6 +169,7 @@ struct PipelineSection {
   schedule::PipelineKind schedule = schedule::PipelineKind::kGpipe;
   Rematerialize rematerialize = Rematerialize::kOff;
   StageBalance balance;
+  std::optional<std::int64_t> memory{};  // bytes of a node (common/network/stage_plan.h)
 
   bool enabled() const { return stages > 1; }
   bool operator==(const PipelineSection&) const = default;

@@ -56,7 +56,7 @@ void add_pipeline(Schema& schema) {
                         "there are stages."}));
   keys.push_back(row(PACELINE_FIELD(pipeline.rematerialize), choice<Rematerialize>(), Scope::kWholeRun,
                      {.effect = "on: activations are computed again for the backward pass instead of kept, "
-                                "while a stage would wait.",
+                                "while a stage would wait. auto: as few as pipeline.memory asks for.",
                       .trade_off = "on takes the memory of one micro-batch, and one more forward pass."}));
   keys.push_back(row(
       PACELINE_FIELD(pipeline.balance), balance(), Scope::kWholeRun,
@@ -64,6 +64,14 @@ void add_pipeline(Schema& schema) {
                  "hand: how many layers each has.",
        .trade_off = "time counts the products of a layer, memory its parameters and activations; by hand is "
                     "for who knows better."}));
+  keys.push_back(
+      row(PACELINE_FIELD(pipeline.memory), or_null(bytes(4, std::int64_t{1} << 50, 1)), Scope::kWholeRun,
+          {.unit = "bytes",
+           .effect =
+               "What a node may take for the parameters of its stage, their gradient, and activations. A cut "
+               "that needs more is refused; without stages, a network that does. Copies in the library's own "
+               "formats and messages are not counted. null: no limit.",
+           .trade_off = "Less asks for more stages, or with rematerialize: auto for more recomputation."}));
 }
 
 }  // namespace paceline::config

@@ -1,8 +1,10 @@
 #include "common/schedule/pipeline.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "common/assert.h"
@@ -32,12 +34,32 @@ PipelineRows one_forward_one_backward(std::uint32_t stages, std::uint32_t stage,
   return rows;
 }
 
-// What was not computed last has to be computed again.
-PipelineRows recomputed(const PipelineRows& rows) {
+// Row by row with room for `most` micro-batches' activations. Where there is none the one goes whose backward pass is
+// the furthest away. What went at any time is dropped behind its forward pass, where nothing has used it yet.
+PipelineRows recomputed(const PipelineRows& rows, std::int64_t most) {
+  std::map<std::uint32_t, std::size_t> backward_at;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i].pass == Pass::kBackward) backward_at[rows[i].micro_batch] = i;
+  }
+  std::set<std::uint32_t> there;
+  const auto take = [&](std::uint32_t micro_batch) {
+    if (std::ssize(there) == most) {
+      there.erase(std::max_element(there.begin(), there.end(), [&](std::uint32_t one, std::uint32_t other) {
+        return backward_at.at(one) < backward_at.at(other);
+      }));
+    }
+    there.insert(micro_batch);
+  };
   PipelineRows all;
   for (const PipelineRow& row : rows) {
-    const bool is_there = !all.empty() && all.back() == PipelineRow{Pass::kForward, row.micro_batch};
-    if (row.pass == Pass::kBackward && !is_there) all.push_back({Pass::kRecompute, row.micro_batch});
+    if (row.pass == Pass::kForward) take(row.micro_batch);
+    if (row.pass == Pass::kBackward) {
+      if (!there.contains(row.micro_batch)) {
+        take(row.micro_batch);
+        all.push_back({Pass::kRecompute, row.micro_batch});
+      }
+      there.erase(row.micro_batch);
+    }
     all.push_back(row);
   }
   return all;
@@ -52,16 +74,12 @@ Status at_row(std::size_t stage, std::size_t row, const PipelineRow& what, const
                           to_string(what) + "): " + why);
 }
 
-bool recomputes(const PipelineRows& rows) {
-  return std::any_of(rows.begin(), rows.end(), [](const auto& row) { return row.pass == Pass::kRecompute; });
-}
-
 // Of one stage alone.
 Status check_rows(const PipelinePlan& plan, std::size_t stage) {
   enum class State { kNew, kForwarded, kRecomputed, kDone };
   const PipelineRows& rows = plan.stages[stage];
   std::vector<State> states(plan.micro_batches, State::kNew);
-  const bool drops = recomputes(rows);
+  const std::vector<bool> dropped = is_recomputed(rows);
   std::optional<std::uint32_t> last;  // computed forward just before
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const PipelineRow& row = rows[i];
@@ -83,7 +101,7 @@ Status check_rows(const PipelinePlan& plan, std::size_t stage) {
       case Pass::kBackward:
         if (state == State::kNew) return at_row(stage, i, row, "backward before forward");
         if (state == State::kDone) return at_row(stage, i, row, "backward once more");
-        if (drops && state == State::kForwarded && last != row.micro_batch) {
+        if (dropped[row.micro_batch] && state == State::kForwarded) {
           return at_row(stage, i, row, "its activations are not there");
         }
         state = State::kDone;
@@ -147,34 +165,46 @@ std::optional<Stuck> replay(const PipelinePlan& plan, const Began& began) {
 }  // namespace
 
 PipelinePlan plan_pipeline(PipelineKind kind, std::uint32_t stages, std::uint32_t micro_batches,
-                           bool rematerialize) {
+                           std::span<const std::int64_t> activations_max) {
   PACELINE_ASSERT(stages >= 1 && micro_batches >= 1, "a pipeline of nothing");
+  PACELINE_ASSERT(activations_max.empty() || activations_max.size() == stages, "a bound for each stage");
   PipelinePlan plan;
   plan.micro_batches = micro_batches;
   for (std::uint32_t s = 0; s < stages; ++s) {
     const bool turns_back = kind == PipelineKind::kOneForwardOneBackward;
     PipelineRows rows =
         turns_back ? one_forward_one_backward(stages, s, micro_batches) : gpipe(micro_batches);
-    const std::int64_t most = turns_back ? std::min(stages - s, micro_batches) : micro_batches;
-    plan.stages.push_back(rematerialize ? recomputed(rows) : std::move(rows));
-    plan.bounds.push_back({most, rematerialize ? 1 : most});
+    const std::int64_t all = turns_back ? std::min(stages - s, micro_batches) : micro_batches;
+    const std::int64_t most = activations_max.empty() ? all : std::min(all, activations_max[s]);
+    PACELINE_ASSERT(most >= 1, "a stage has the activations that it computes with");
+    plan.stages.push_back(most < all ? recomputed(rows, most) : std::move(rows));
+    plan.bounds.push_back({all, most});
   }
   return plan;
 }
 
+std::vector<bool> is_recomputed(const PipelineRows& rows) {
+  std::vector<bool> is;
+  for (const PipelineRow& row : rows) {
+    if (row.micro_batch >= is.size()) is.resize(row.micro_batch + std::size_t{1}, false);
+    if (row.pass == Pass::kRecompute) is[row.micro_batch] = true;
+  }
+  return is;
+}
+
 Kept kept(const PipelineRows& rows) {
-  const bool drops = recomputes(rows);
+  const std::vector<bool> dropped = is_recomputed(rows);
   Kept now;
   Kept most;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    const PipelineRow& row = rows[i];
+  for (const PipelineRow& row : rows) {
     if (row.pass == Pass::kForward) ++now.inputs;
     if (row.pass != Pass::kBackward) ++now.activations;
     most.inputs = std::max(most.inputs, now.inputs);
     most.activations = std::max(most.activations, now.activations);
-    const bool is_used = i + 1 < rows.size() && rows[i + 1] == PipelineRow{Pass::kBackward, row.micro_batch};
     if (row.pass == Pass::kBackward) --now.inputs;
-    if (row.pass == Pass::kBackward || (drops && row.pass == Pass::kForward && !is_used)) --now.activations;
+    if (row.pass == Pass::kBackward || (row.pass == Pass::kForward && dropped[row.micro_batch])) {
+      --now.activations;
+    }
   }
   return most;
 }
@@ -201,29 +231,71 @@ double PipelineTimes::bubble_share() const {
 }
 
 PipelineTimes times(const PipelinePlan& plan, std::span<const StageTimes> stages,
-                    std::span<const double> weights) {
-  PACELINE_ASSERT(stages.size() == plan.stages.size(), std::to_string(stages.size()));
+                    std::span<const double> weights, std::span<const double> begins,
+                    std::span<const StageLink> links) {
+  const std::size_t count = plan.stages.size();
+  PACELINE_ASSERT(stages.size() == count && (begins.empty() || begins.size() == count) &&
+                      (links.empty() || links.size() + 1 == count),
+                  std::to_string(stages.size()));
   PipelineTimes ran;
-  ran.busy.assign(stages.size(), 0.0);
-  std::vector<double> free(stages.size(), 0.0);  // from when on a stage is
+  ran.busy.assign(count, 0.0);
+  ran.rows.resize(count);
+  std::vector<double> free(begins.begin(), begins.end());  // from when on a stage is
+  free.resize(count, 0.0);
+  // When a link's last message has left it whole, in each direction.
+  std::vector<double> left_forward(links.size(), 0.0);
+  std::vector<double> left_backward(links.size(), 0.0);
+  const auto arrives = [](double sent, double latency, double takes, double& left) {
+    left = std::max(left, sent) + takes;
+    return left + latency;
+  };
   using Instants = std::vector<std::vector<double>>;
-  Instants forward(stages.size(), std::vector<double>(plan.micro_batches, 0.0));
-  Instants backward = forward;
+  Instants forward(count, std::vector<double>(plan.micro_batches, 0.0));  // there at the next stage
+  Instants backward = forward;                                            // there at the stage in front
   const auto stuck = replay(plan, [&](std::size_t s, const PipelineRow& row) {
     const std::uint32_t m = row.micro_batch;
-    double ready = 0.0;
-    if (row.pass == Pass::kForward && s > 0) ready = forward[s - 1][m];
-    if (row.pass == Pass::kBackward && s + 1 < stages.size()) ready = backward[s + 1][m];
     const double weight = weights.empty() ? 1.0 : weights[m];
+    double ready = free[s];
+    if (row.pass == Pass::kForward && s > 0) ready = std::max(ready, forward[s - 1][m]);
+    if (row.pass == Pass::kBackward && s + 1 < count) ready = std::max(ready, backward[s + 1][m]);
     const double length = weight * (row.pass == Pass::kBackward ? stages[s].backward : stages[s].forward);
-    free[s] = std::max(free[s], ready) + length;
+    free[s] = ready + length;
+    ran.rows[s].push_back({row, ready, free[s]});
     ran.busy[s] += length;
     ran.step = std::max(ran.step, free[s]);
-    if (row.pass == Pass::kForward) forward[s][m] = free[s];
-    if (row.pass == Pass::kBackward) backward[s][m] = free[s];
+    if (row.pass == Pass::kForward) {
+      forward[s][m] = links.empty() || s + 1 == count
+                          ? free[s]
+                          : arrives(free[s], links[s].latency, weight * links[s].forward, left_forward[s]);
+    }
+    if (row.pass == Pass::kBackward) {
+      backward[s][m] =
+          links.empty() || s == 0
+              ? free[s]
+              : arrives(free[s], links[s - 1].latency, weight * links[s - 1].backward, left_backward[s - 1]);
+    }
   });
   PACELINE_ASSERT(!stuck, "a plan that was not checked");
   return ran;
+}
+
+std::string timeline(const PipelineTimes& times, std::size_t columns) {
+  std::string text;
+  const auto at = [&](double instant) {
+    return static_cast<std::size_t>(instant / times.step * static_cast<double>(columns));
+  };
+  for (std::size_t s = 0; s < times.rows.size(); ++s) {
+    std::string line(columns, '.');
+    for (const PassTime& pass : times.rows[s]) {
+      const std::size_t begin = at(pass.begin);
+      const std::size_t end = std::min(at(pass.end), columns);
+      std::string name = to_string(pass.row);
+      name.resize(end > begin ? end - begin : 0, '-');
+      line.replace(begin, name.size(), name);
+    }
+    text += "stage " + std::to_string(s) + std::string(s < 10 ? " " : "") + " " + line + "\n";
+  }
+  return text;
 }
 
 double bubble_formula(std::uint32_t stages, std::uint32_t micro_batches) {

@@ -14,7 +14,9 @@
 //   gpipe, rematerialised          F0 F1 F2 B2 R1 B1 R0 B0     the same
 //
 // R: the forward pass once more, which a stage does before what its backward pass needs has arrived, so that it fills
-// the bubble. What was computed last is still there.
+// the bubble. A micro-batch that is computed again (is_recomputed()) is dropped behind its F; all others are kept until
+// their B. Under a bound those are dropped whose backward pass is the furthest away (Belady 1966), so what was computed
+// last never is.
 #pragma once
 
 #include <cstdint>
@@ -48,35 +50,58 @@ struct PipelinePlan {
   std::vector<Kept> bounds;  // of each stage, by the planner: its rows keep no more
 };
 
-// stages, micro_batches >= 1.
+// stages, micro_batches >= 1. `activations_max`, of each stage: activations of so many micro-batches, >= 1, may be there
+// at a time; empty: all that there are, and nothing is computed again.
 PipelinePlan plan_pipeline(PipelineKind kind, std::uint32_t stages, std::uint32_t micro_batches,
-                           bool rematerialize);
+                           std::span<const std::int64_t> activations_max = {});
 
 // OK when every stage takes every micro-batch forward once and backward once, recomputes only what is not there and is
 // needed, keeps no more than its bound, and none waits for what only comes behind its own wait. Knows no schedule's
 // name. Errors: kInvalidArgument, naming stage and row.
 [[nodiscard]] Status check(const PipelinePlan& plan);
 
+// By micro-batch, whether its activations are dropped behind its forward pass, and computed again.
+std::vector<bool> is_recomputed(const PipelineRows& rows);
 // What a stage's rows keep.
 Kept kept(const PipelineRows& rows);
 
 // "F0 F1 B1 B0"
 std::string to_string(const PipelineRows& rows);
 
-// How long a pass of each stage takes, of an average micro-batch; passing it on takes no time.
+// How long a pass of each stage takes, of an average micro-batch.
 struct StageTimes {
   double forward = 1.0;
   double backward = 1.0;
 };
-// The plan in virtual time; a recomputation takes as long as a forward pass. The plan has been checked, and `stages`
-// has as many. `weights`: of each micro-batch, what multiplies its times; empty: 1.
+// Between a stage and the next one: what a message takes, of an average micro-batch, behind those in front of it in the
+// same direction.
+struct StageLink {
+  double latency = 0.0;
+  double forward = 0.0;
+  double backward = 0.0;
+};
+// A row as it was run.
+struct PassTime {
+  PipelineRow row;
+  double begin = 0.0;
+  double end = 0.0;
+};
 struct PipelineTimes {
-  double step = 0.0;            // until the last row is done
-  std::vector<double> busy;     // of each stage
+  double step = 0.0;                        // from 0 until the last row is done
+  std::vector<double> busy;                 // of each stage
+  std::vector<std::vector<PassTime>> rows;  // of each stage
+  double ends(std::size_t stage) const { return rows[stage].back().end; }
   double bubble_share() const;  // of all stages' time until then, what none computes in
 };
+// The plan in virtual time; a recomputation takes as long as a forward pass. The plan has been checked, and `stages`
+// has as many. `weights`: of each micro-batch, what multiplies its times; empty: 1. `begins`: of each stage; empty: 0.
+// `links`: behind each stage but the last; empty: messages take no time.
 PipelineTimes times(const PipelinePlan& plan, std::span<const StageTimes> stages,
-                    std::span<const double> weights = {});
+                    std::span<const double> weights = {}, std::span<const double> begins = {},
+                    std::span<const StageLink> links = {});
+// Stages as lines of `columns` characters, in proportion: the number of the micro-batch behind F, R or B, dots where a
+// stage waits. Huang et al. 2018, figure 2c.
+std::string timeline(const PipelineTimes& times, std::size_t columns);
 
 // (K - 1) / (M + K - 1), of stages and micro-batches that take equally long.
 double bubble_formula(std::uint32_t stages, std::uint32_t micro_batches);

@@ -225,9 +225,10 @@ void RunRecord::add_stage(NodeId node, const StageReport& stage) {
   std::int64_t& peak = totals_.pipeline->peak_activation_bytes[node.value % pipeline.stages];
   peak = std::max(peak, stage.activation_bytes);
   stages_busy_ += stage.busy;
-  stages_idle_ += stage.idle;
-  const double all = to_seconds(stages_busy_ + stages_idle_);
-  if (all > 0) totals_.pipeline->bubble_share = to_seconds(stages_idle_) / all;
+  // A group's step lasts as long as that of its first stage, which begins it and ends it.
+  if (node.value % pipeline.stages == 0) stages_time_ += pipeline.stages * (stage.busy + stage.idle);
+  const double all = to_seconds(stages_time_);
+  if (all > 0) totals_.pipeline->bubble_share = std::max(0.0, 1.0 - to_seconds(stages_busy_) / all);
 }
 
 void RunRecord::add(const wire::ShardReport& report) {

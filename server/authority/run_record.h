@@ -151,7 +151,7 @@ class RunRecord {
   std::int64_t steps_ = 0;  // iterations done, skipped ones included, as the nodes counted them
   std::shared_ptr<const std::optional<TraceCounts>> traced_;  // the background's; none: no trace
   std::chrono::nanoseconds stages_busy_{0};                   // of a pipeline, of all reports
-  std::chrono::nanoseconds stages_idle_{0};
+  std::chrono::nanoseconds stages_time_{0};
   RunSummary totals_;  // the sums over reports, the lost, generation and checkpoints
 };
 

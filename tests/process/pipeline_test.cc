@@ -25,7 +25,7 @@ RunConfig without_pipeline(RunConfig config) {
 RunConfig piped(std::uint32_t groups, std::uint32_t shards = 1) {
   RunConfig config = with_policy(training_config(2 * groups, 1, shards), PolicyKind::kBsp,
                                  ApplyMode::kVersioned, CombineMode::kMean);
-  config.pipeline = {2, 3, schedule::PipelineKind::kOneForwardOneBackward, Rematerialize::kOn, {}};
+  config.pipeline = {2, 3, schedule::PipelineKind::kOneForwardOneBackward, Rematerialize::kOn, {}, {}};
   config.train.optimizer.kind = OptimizerKind::kMomentum;
   return config;
 }
@@ -72,6 +72,26 @@ TEST_CASE("a_pipeline_ends_where_the_run_without_one_does") {
   CHECK(stages.summary.pipeline->bubble_share < 1.0);
   for (const std::int64_t bytes : stages.summary.pipeline->peak_activation_bytes) CHECK(bytes > 0);
   CHECK_FALSE(whole.summary.pipeline);
+}
+
+// In one piece a micro-batch is the mini-batch, so what is measured and what evaluations go by is the same.
+TEST_CASE("batch_norm_in_stages_ends_where_the_run_without_a_pipeline_does") {
+  RunConfig stages = piped(2);
+  stages.pipeline.micro_batches = 1;
+  stages.train.layers = {{.kind = LayerKind::kConv, .out = 4, .kernel = 5, .stride = 2, .bias = false},
+                         {.kind = LayerKind::kBatchNorm},
+                         {.kind = LayerKind::kRelu},
+                         {.kind = LayerKind::kGlobalAveragePool},
+                         {.kind = LayerKind::kDense, .out = 10}};
+  // A node for each group, with the mini-batch of its stages.
+  RunConfig whole = without_pipeline(stages);
+  whole.cluster.nodes = 2;
+  whole.train.batch_size = 2 * stages.train.batch_size;
+  whole.train.total_iterations = stages.train.total_iterations / 2;
+  const auto ran = run_stages(stages);
+  const auto expected = run_stages(whole);
+  CHECK(apart(ran, expected) < 1e-6);
+  CHECK(ran.summary.test_accuracy == expected.summary.test_accuracy);
 }
 
 TEST_CASE("two_groups_are_one_with_the_double_mini_batch") {

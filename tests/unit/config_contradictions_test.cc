@@ -100,9 +100,30 @@ TEST_CASE("what_a_pipeline_does_not_go_with_is_refused") {
            {"train.device=cuda", "train.device: "},
            {"sync.policy=ssp", "sync.policy: the stages of a group stop at the same clock, got ssp"},
            {"sync.policy=backup", "sync.policy: the stages of a group stop at the same clock, got backup"},
+           {"pipeline.rematerialize=auto", "pipeline.rematerialize: nothing says how much memory there is"},
+           {"pipeline.memory=1MiB", "pipeline.memory: no node holds its stage, got stage 1 that needs "},
            {"security.keys=keys", "security.keys: "}}) {
     CHECK_THAT(refusal(good, {bad.given}), Catch::Matchers::Contains(bad.start));
   }
+  CHECK_THAT(
+      refusal("{cluster: {nodes: 2}, train: {total_iterations: 40, batch_size: 4, model: layers, layers: "
+              "[{kind: flatten}, {kind: batch_norm}, {kind: dense, out: 10}]}, pipeline: {stages: 2, "
+              "micro_batches: 8}}",
+              {}),
+      Catch::Matchers::Contains(
+          "pipeline.micro_batches: batch_norm needs more than one value of a channel, got "
+          "micro-batches of 1 at layer bn1"));
+  // A network that no worker has the memory for, alone, but four stages have.
+  const std::string small =
+      "{cluster: {nodes: 4}, train: {total_iterations: 40, batch_size: 64}, pipeline: {memory: 6MiB}}";
+  CHECK_THAT(
+      refusal(small, {}),
+      Catch::Matchers::Contains("pipeline.memory: no worker holds the network, got a network in one piece "
+                                "that needs "));
+  const std::vector<std::string> in_stages = {"pipeline.stages=4", "pipeline.balance=memory",
+                                              "pipeline.micro_batches=64", "pipeline.rematerialize=auto",
+                                              "pipeline.schedule=1f1b"};
+  CHECK(parse_config(small, "run.yaml", in_stages).status().message() == "");
   CHECK_THAT(
       refusal("{cluster: {nodes: 8}, train: {total_iterations: 40}, pipeline: {stages: 8}}", {}),
       Catch::Matchers::Contains("pipeline.stages: the network cannot be cut so, got 8 stages, expected at "

@@ -111,6 +111,34 @@ TEST_CASE("in_an_all_reduce_the_exchange_is_a_barrier_until_the_last_gradient_is
   CHECK(waits[1][WaitCause::kNetwork] == 20ms);
 }
 
+TEST_CASE("what_a_stage_waits_in_its_step_is_for_the_stages_beside_it") {
+  trace::Trace trace;
+  for (std::uint32_t node = 0; node < 3; ++node) {
+    const WorkerId worker(NodeId(node), 0);
+    trace.workers.push_back({worker,
+                             {span(0, 5, 0, Phase::kBatch), span(5, 25, 0, Phase::kBarrier),
+                              span(25, 65, 0, Phase::kComputeGrads), span(65, 75, 0, Phase::kPsApplyGrads),
+                              span(75, 105, 1, Phase::kBarrier), span(105, 110, 1, Phase::kPsParam),
+                              span(110, 130, 1, Phase::kBarrier), span(130, 170, 1, Phase::kComputeGrads)},
+                             0});
+  }
+  const std::vector<Wait> waits = waits_of(trace, ExchangedBy::kServers, 3);
+  REQUIRE(waits.size() == 6);
+  for (const Wait& wait : waits) CHECK(wait[WaitCause::kStage] == 20ms);
+  CHECK(waits[1][WaitCause::kBarrier] == 30ms);  // the authority's
+  CHECK(waits[0].beside == WorkerId(NodeId(1), 0));
+  CHECK_FALSE(waits[2].beside);  // of stage 1, which has two neighbours
+  CHECK(waits[4].beside == WorkerId(NodeId(1), 0));
+  const CauseCost stage = costs_of(waits).back();
+  CHECK(stage.cause == WaitCause::kStage);
+  CHECK(stage.total == 120ms);
+  CHECK(stage.of_unknown == 40ms);
+  REQUIRE(stage.workers.size() == 1);
+  CHECK(stage.workers[0] == std::pair(WorkerId(NodeId(1), 0), std::chrono::nanoseconds(80ms)));
+  // Without stages every barrier is the authority's.
+  CHECK(waits_of(trace)[0][WaitCause::kBarrier] == 20ms);
+}
+
 TEST_CASE("the_exchange_behind_the_last_iteration_waits_for_one_that_does_not_come") {
   trace::Trace run = held_run();
   run.workers[0].spans.push_back(span(300, 340, 2, Phase::kPsApplyGrads));  // and nothing follows

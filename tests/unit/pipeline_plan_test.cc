@@ -12,12 +12,18 @@ using Pass = PipelineRow::Pass;
 
 constexpr PipelineKind kKinds[] = {PipelineKind::kGpipe, PipelineKind::kOneForwardOneBackward};
 
+PipelinePlan planned(PipelineKind kind, std::uint32_t stages, std::uint32_t micro_batches,
+                     bool rematerialize) {
+  const std::vector<std::int64_t> one(rematerialize ? stages : 0, 1);
+  return plan_pipeline(kind, stages, micro_batches, one);
+}
+
 TEST_CASE("every_pipeline_is_accepted_and_keeps_what_it_says") {
   for (const PipelineKind kind : kKinds) {
     for (std::uint32_t stages = 1; stages <= 9; ++stages) {
       for (std::uint32_t micro_batches = 1; micro_batches <= 17; ++micro_batches) {
         for (const bool rematerialize : {false, true}) {
-          const PipelinePlan plan = plan_pipeline(kind, stages, micro_batches, rematerialize);
+          const PipelinePlan plan = planned(kind, stages, micro_batches, rematerialize);
           INFO(stages << " stages, " << micro_batches << " micro-batches, " << rematerialize);
           REQUIRE(check(plan).message() == "");
           for (std::uint32_t s = 0; s < stages; ++s) {
@@ -33,7 +39,7 @@ TEST_CASE("every_pipeline_is_accepted_and_keeps_what_it_says") {
 
 TEST_CASE("two_stages_and_three_micro_batches") {
   const auto rows = [](PipelineKind kind, std::uint32_t stage, bool rematerialize) {
-    return to_string(plan_pipeline(kind, 2, 3, rematerialize).stages[stage]);
+    return to_string(planned(kind, 2, 3, rematerialize).stages[stage]);
   };
   CHECK(rows(PipelineKind::kGpipe, 0, false) == "F0 F1 F2 B2 B1 B0");
   CHECK(rows(PipelineKind::kOneForwardOneBackward, 0, false) == "F0 F1 B0 F2 B1 B2");
@@ -41,8 +47,23 @@ TEST_CASE("two_stages_and_three_micro_batches") {
   CHECK(rows(PipelineKind::kGpipe, 1, true) == "F0 F1 F2 B2 R1 B1 R0 B0");  // never the last
 }
 
+// What is used next is kept: under gpipe the last ones, under 1f1b the first.
+TEST_CASE("a_bound_computes_as_few_again_as_it_can") {
+  const auto rows = [](PipelineKind kind, std::int64_t most) {
+    const std::vector<std::int64_t> room(3, most);
+    const PipelinePlan plan = plan_pipeline(kind, 3, 4, room);
+    CHECK(check(plan).message() == "");
+    CHECK(kept(plan.stages[0]).activations == most);
+    return to_string(plan.stages[0]);
+  };
+  CHECK(rows(PipelineKind::kGpipe, 4) == "F0 F1 F2 F3 B3 B2 B1 B0");
+  CHECK(rows(PipelineKind::kGpipe, 3) == "F0 F1 F2 F3 B3 B2 B1 R0 B0");
+  CHECK(rows(PipelineKind::kGpipe, 2) == "F0 F1 F2 F3 B3 B2 R1 B1 R0 B0");
+  CHECK(rows(PipelineKind::kOneForwardOneBackward, 2) == "F0 F1 F2 B0 F3 R1 B1 B2 R3 B3");
+}
+
 TEST_CASE("a_broken_plan_is_refused_at_its_row") {
-  const PipelinePlan good = plan_pipeline(PipelineKind::kGpipe, 2, 3, false);
+  const PipelinePlan good = plan_pipeline(PipelineKind::kGpipe, 2, 3);
   const auto refusal = [&good](auto&& breaks) {
     PipelinePlan plan = good;
     breaks(plan);
@@ -73,8 +94,8 @@ TEST_CASE("a_broken_plan_is_refused_at_its_row") {
           p.stages[0].insert(p.stages[0].begin() + 3, {Pass::kRecompute, 2});
         }) == "stage 0, row 3 (R2): it is there already");
   CHECK(refusal([](Plan& p) {
-          p.stages[0].insert(p.stages[0].begin() + 4, {Pass::kRecompute, 0});
-        }) == "stage 0, row 5 (B1): its activations are not there");
+          p.stages[0].push_back({Pass::kRecompute, 1});
+        }) == "stage 0, row 4 (B1): its activations are not there");
 }
 
 // Huang et al. 2018, section 2.3.
@@ -83,7 +104,7 @@ TEST_CASE("the_bubble_of_equal_stages_is_the_formula") {
     for (const std::uint32_t stages : {4U, 8U, 16U}) {
       for (const std::uint32_t micro_batches : {stages, 4 * stages, 8 * stages}) {
         const std::vector<StageTimes> equal(stages, StageTimes{1.0, 2.0});
-        const PipelineTimes ran = times(plan_pipeline(kind, stages, micro_batches, false), equal);
+        const PipelineTimes ran = times(plan_pipeline(kind, stages, micro_batches), equal);
         CHECK(ran.bubble_share() == Approx(bubble_formula(stages, micro_batches)));
         CHECK(ran.step == Approx(3.0 * (micro_batches + stages - 1)));
       }
@@ -94,11 +115,30 @@ TEST_CASE("the_bubble_of_equal_stages_is_the_formula") {
 // Recomputing takes a forward pass, but for the last micro-batch, and what of it the stage would wait anyway is free.
 TEST_CASE("a_recomputation_begins_before_what_comes_back") {
   const std::vector<StageTimes> equal(2, StageTimes{1.0, 2.0});
-  const double kept_step = times(plan_pipeline(PipelineKind::kGpipe, 2, 2, false), equal).step;
-  const PipelineTimes again = times(plan_pipeline(PipelineKind::kGpipe, 2, 2, true), equal);
+  const double kept_step = times(planned(PipelineKind::kGpipe, 2, 2, false), equal).step;
+  const PipelineTimes again = times(planned(PipelineKind::kGpipe, 2, 2, true), equal);
   CHECK(kept_step == Approx(9.0));
   CHECK(again.step == Approx(10.0));
   CHECK(again.busy == std::vector<double>{7.0, 7.0});
+}
+
+TEST_CASE("messages_take_their_time_one_behind_the_other") {
+  const std::vector<StageTimes> equal(2, StageTimes{1.0, 2.0});
+  const std::vector<double> begins = {0.0, 4.0};
+  const std::vector<StageLink> link = {{0.5, 2.0, 0.25}};
+  const PipelineTimes ran = times(plan_pipeline(PipelineKind::kGpipe, 2, 2), equal, {}, begins, link);
+  // F0 leaves at 1 and is there at 3.5, F1 leaves behind it and is there at 5.5; B1 is back at 9.25.
+  CHECK(ran.rows[1][0].begin == Approx(4.0));
+  CHECK(ran.rows[1][1].begin == Approx(5.5));
+  CHECK(ran.rows[0][2].begin == Approx(9.25));
+  CHECK(ran.ends(0) == Approx(13.25));
+}
+
+TEST_CASE("a_timeline_is_the_plan_in_proportion") {
+  const std::vector<StageTimes> equal(2, StageTimes{1.0, 2.0});
+  CHECK(timeline(times(plan_pipeline(PipelineKind::kGpipe, 2, 2), equal), 27) ==
+        "stage 0  F0-F1-.........B1----B0----\n"
+        "stage 1  ...F0-F1-B1----B0----......\n");
 }
 
 TEST_CASE("micro_batches_differ_by_a_sample_at_most") {

@@ -7,9 +7,11 @@
 #include <catch2/catch.hpp>
 #include <thread>
 
+#include "common/network/stage_plan.h"
 #include "tests/unit/model_fixture.h"
 #include "tests/unit/switchboard.h"
 #include "worker/mesh/channels.h"
+#include "worker/pipeline/stage_evaluation.h"
 
 namespace paceline {
 namespace {
@@ -20,6 +22,11 @@ struct Case {
   bool rematerialize = false;
 };
 
+schedule::PipelinePlan planned(std::size_t stages, const Case& how) {
+  const std::vector<std::int64_t> one(how.rematerialize ? stages : 0, 1);
+  return schedule::plan_pipeline(how.kind, static_cast<std::uint32_t>(stages), how.micro_batches, one);
+}
+
 struct Computed {
   std::vector<float> gradient;
   Metric metric;
@@ -27,8 +34,9 @@ struct Computed {
 };
 
 // All stages at one step, each on a thread of its own.
-Computed through_stages(const NetworkSpec& network, const std::vector<StageSpec>& stages, Backend backend,
-                        const std::vector<float>& parameters, const Batch& batch, const Case& how) {
+Computed by_plan(const NetworkSpec& network, const std::vector<StageSpec>& stages, Backend backend,
+                 const std::vector<float>& parameters, const Batch& batch,
+                 const schedule::PipelinePlan& plan) {
   Computed computed{std::vector<float>(parameters.size(), -1.0F), {}, {}};
   computed.reports.resize(stages.size());
   Switchboard board;
@@ -36,8 +44,8 @@ Computed through_stages(const NetworkSpec& network, const std::vector<StageSpec>
   std::vector<std::thread> threads;
   for (std::uint32_t s = 0; s < stages.size(); ++s) {
     threads.emplace_back([&, s] {
-      auto runner = StageRunner::make({network, stages, s, NodeId(s), how.kind, how.micro_batches,
-                                       how.rematerialize, batch.size(), batch.size(), backend, 5});
+      auto runner =
+          StageRunner::make({network, stages, s, NodeId(s), plan, batch.size(), batch.size(), backend, 5});
       if (!runner.is_ok()) {
         metrics[s] = runner.status();
         return;
@@ -61,6 +69,11 @@ Computed through_stages(const NetworkSpec& network, const std::vector<StageSpec>
   }
   computed.metric = *metrics[0];
   return computed;
+}
+
+Computed through_stages(const NetworkSpec& network, const std::vector<StageSpec>& stages, Backend backend,
+                        const std::vector<float>& parameters, const Batch& batch, const Case& how) {
+  return by_plan(network, stages, backend, parameters, batch, planned(stages.size(), how));
 }
 
 Computed in_one_piece(const NetworkSpec& network, Backend kind, const std::vector<float>& parameters,
@@ -168,6 +181,89 @@ TEST_CASE("a_smaller_micro_batch_and_rematerialisation_have_the_same_numbers_in_
   }
 }
 
+// Each micro-batch is normalised by itself, while evaluations go by the whole mini-batch's statistics.
+TEST_CASE("batch_norm_in_stages_goes_by_micro_batches_and_measures_the_mini_batch") {
+  const Backend backend = GENERATE(Backend::kReference, Backend::kOnednn);
+  const double tolerance = backend == Backend::kReference ? kReference : 1e-5;
+  const NetworkSpec network = network_of({batch_norm(), relu(), conv_without_bias(4, 3), batch_norm(), relu(),
+                                          pool(2), dense(12), relu(), dropout(0.5), dense(10)},
+                                         {3, 6, 6}, 10);
+  const RandomBatch batch(network, 11, 9);
+  const std::vector<float> parameters = random_parameters(network, 9);
+  const std::vector<StageSpec> specs = cut(network, 3, BalanceKind::kTime);
+  const Computed whole = in_one_piece(network, Backend::kReference, parameters, batch.all());
+  check_equal(through_stages(network, specs, backend, parameters, batch.all(), {1}), whole, network,
+              tolerance);
+
+  const Computed stages = through_stages(network, specs, backend, parameters, batch.all(), {4});
+  std::vector<double> sum(parameters.size(), 0.0);
+  std::int64_t first = 0;
+  for (const std::int64_t size : schedule::micro_batch_sizes(11, 4)) {
+    const Computed one = in_one_piece(network, Backend::kReference, parameters, batch.slice(first, size));
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += one.gradient[i] * static_cast<double>(size) / 11.0;
+    first += size;
+  }
+  const std::vector<float> expected(sum.begin(), sum.end());
+  for (const Tensor& tensor : network.layout.tensors()) {
+    INFO(tensor.name);
+    // What came into the first one depends on no other, so it is known of the mini-batch.
+    const bool is_variance = tensor.name.ends_with("running_var");
+    const bool in_front = tensor.offset < network.layers[2].weight.offset;
+    if (is_variance && !in_front) continue;
+    const std::vector<float>& truth = is_variance ? whole.gradient : expected;
+    CHECK(relative_l2(stages.gradient, truth, tensor.offset, tensor.size()) < tolerance);
+  }
+  const Computed again = through_stages(network, specs, backend, parameters, batch.all(),
+                                        {4, schedule::PipelineKind::kGpipe, /*rematerialize=*/true});
+  CHECK(again.gradient == stages.gradient);
+}
+
+TEST_CASE("a_network_in_stages_on_one_node_has_the_metric_of_the_whole_one") {
+  const Backend backend = GENERATE(Backend::kReference, Backend::kOnednn);
+  std::vector<std::vector<LayerConfig>> networks = branching_networks(6, 4, 64);
+  networks.push_back({batch_norm(), conv(4, 3), relu(), batch_norm(), dropout(0.5), dense(10)});
+  for (const auto& layers : networks) {
+    const NetworkSpec network = network_of(layers, {3, 8, 8}, 10);
+    const RandomBatch batch(network, 7, 3);  // in parts of 3, 3 and 1
+    const std::vector<float> parameters = random_parameters(network, 3);
+    const auto stages = cut(network, 2, BalanceKind::kTime);
+    const auto whole = backend_of(backend, network, 8)->evaluate(parameters, batch.all());
+    const auto by_stages =
+        evaluate_by_stages(backend, network, stages, 8, 3)->evaluate(parameters, batch.all());
+    REQUIRE(by_stages.status().message() == "");
+    CHECK(by_stages->samples == 7);
+    CHECK(by_stages->correct == whole->correct);
+    CHECK(by_stages->loss_sum == Approx(whole->loss_sum).epsilon(1e-5));
+  }
+}
+
+TEST_CASE("memory_that_is_there_is_used_and_no_more") {
+  // Channels that the library does not pad.
+  const NetworkSpec network = network_of(
+      {conv(16, 3), relu(), conv(16, 3), relu(), pool(2), dense(16), relu(), dense(10)}, {3, 6, 6}, 10);
+  RunConfig config;
+  config.train.batch_size = 8;
+  config.pipeline = {2, 4, schedule::PipelineKind::kGpipe, Rematerialize::kAuto, {}, {}};
+  const std::vector<StageSpec> specs = cut(network, 2, BalanceKind::kTime);
+  const RandomBatch batch(network, 16, 9);
+  const std::vector<float> parameters = random_parameters(network, 9);
+  const Computed kept = through_stages(network, specs, Backend::kOnednn, parameters, batch.all(), {4});
+  const std::int64_t enough = stage_bytes(network, specs[1], {4, 3}, 4);
+  config.pipeline.memory = enough;
+  const auto plan = plan_of_run(config, network, specs);
+  REQUIRE(plan.status().message() == "");
+  CHECK(schedule::to_string(plan->stages[1]) == "F0 F1 F2 F3 B3 B2 B1 R0 B0");
+  const Computed some = by_plan(network, specs, Backend::kOnednn, parameters, batch.all(), *plan);
+  CHECK(some.gradient == kept.gradient);
+  for (std::size_t s = 0; s < specs.size(); ++s) {
+    const std::int64_t counted = 2 * std::int64_t{sizeof(float)} * specs[s].parameters.size();
+    CHECK(some.reports[s].activation_bytes + counted <= enough);
+  }
+  config.pipeline.memory = stage_bytes(network, specs[1], {4, 1}, 4) - 1;
+  CHECK_THAT(plan_of_run(config, network, specs).status().message(),
+             Catch::Matchers::StartsWith("got stage 1 that needs "));
+}
+
 // ---- over connections
 
 struct Ends {
@@ -210,8 +306,8 @@ std::vector<Ends> over_connections(const NetworkSpec& network, const std::vector
         return;
       }
       open[s] = *channels;
-      auto runner = StageRunner::make({network, stages, s, NodeId(s), schedule::PipelineKind::kGpipe, 4,
-                                       false, batch.size(), batch.size(), Backend::kReference, 5});
+      auto runner = StageRunner::make({network, stages, s, NodeId(s), planned(stages.size(), {4}),
+                                       batch.size(), batch.size(), Backend::kReference, 5});
       const Range own = stages[s].parameters;
       std::vector<float> gradient(static_cast<std::size_t>(own.size()));
       const auto held = std::span(parameters).subspan(static_cast<std::size_t>(own.begin), gradient.size());

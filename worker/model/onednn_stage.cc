@@ -1,9 +1,9 @@
 // A stage in oneDNN's primitives (onednn_plan.h). A micro-batch smaller than the built size is filled up with zeros
-// that nothing comes back of.
+// that nothing comes back of; where layers mix samples it has a plan of its own, made for its size, in training.
 #include <omp.h>
 
 #include <algorithm>
-#include <set>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -34,22 +34,36 @@ class OnednnStage final : public StageBackend {
  public:
   // May throw dnnl::error.
   OnednnStage(NetworkSpec network, const StageSpec& stage, std::int64_t samples, std::uint64_t seed)
-      : network_(std::move(network)), stage_(stage), seed_(seed), plan_(network_, stage_, samples) {
+      : network_(std::move(network)),
+        stage_(stage),
+        seed_(seed),
+        mixes_samples_(std::any_of(network_.layers.begin() + static_cast<std::ptrdiff_t>(stage.first),
+                                   network_.layers.begin() + static_cast<std::ptrdiff_t>(stage.last),
+                                   [](const Layer& layer) { return layer.mixes_samples(); })),
+        plan_(network_, stage_, samples) {
     if (stage_.first == 0) filled_images_.resize(static_cast<std::size_t>(samples * network_.input.size()));
   }
 
   Status forward(const StagePass& pass, std::span<float> out) override {
+    return forward(pass, out, When::kTraining);
+  }
+  Status evaluate(const StagePass& pass, std::span<float> out) override {
+    return forward(pass, out, When::kEvaluation);
+  }
+  Status forward(const StagePass& pass, std::span<float> out, When when) {
     try {
-      draw_masks(pass.batch);
-      plan_.program().point_parameters(pass.parameters.data());
+      current_ = when == When::kTraining ? &plan_for_training(pass.batch.size()) : &plan_;
+      Plan& plan = *current_;
+      if (when == When::kTraining) draw_masks(plan, pass.batch);
+      plan.program().point_parameters(pass.parameters.data());
       if (stage_.first == 0) {
         fill(pass.in, filled_images_);
-        plan_.images().set_data_handle(filled_images_.data());
+        plan.images().set_data_handle(filled_images_.data());
       } else {
-        take_rows(pass.in, plan_.arrived(), pass.batch.size());
+        take_rows(pass.in, plan.arrived(), pass.batch.size());
       }
-      plan_.program().run(Direction::kForward, When::kTraining, {});
-      give_rows(plan_.going_on(), out, pass.batch.size());
+      plan.program().run(Direction::kForward, when, {});
+      give_rows(plan.going_on(), out, pass.batch.size());
       return Status::ok();
     } catch (const dnnl::error& e) {
       return stage_failed(e);
@@ -58,10 +72,11 @@ class OnednnStage final : public StageBackend {
 
   Result<Metric> loss(const Batch& batch, std::int64_t divisor) override {
     const auto used = static_cast<std::size_t>(batch.size() * network_.classes);
-    const std::span<float> difference = all_of(plan_.logit_difference());
+    const std::span<float> difference = all_of(current_->logit_difference());
     std::fill(difference.begin() + static_cast<std::ptrdiff_t>(used), difference.end(), 0.0F);
-    const Metric metric = softmax_cross_entropy<float>(all_of(plan_.logits()).first(used), batch.labels,
-                                                       network_.classes, difference.first(used), network_.label_smoothing);
+    const Metric metric =
+        softmax_cross_entropy<float>(all_of(current_->logits()).first(used), batch.labels, network_.classes,
+                                     difference.first(used), network_.label_smoothing);
     // That was of the mean of these samples.
     scale(difference.first(used), static_cast<float>(batch.size()) / static_cast<float>(divisor));
     return metric;
@@ -70,17 +85,18 @@ class OnednnStage final : public StageBackend {
   Status backward(const StagePass& pass, std::span<const float> out_difference,
                   std::span<float> in_difference, std::span<float> gradient) override {
     try {
-      take_rows(out_difference, plan_.came_back(), pass.batch.size());
-      plan_.program().point_gradient(gradient.data());
-      plan_.program().run(Direction::kBackward, When::kTraining, [](std::int64_t) {});
-      if (stage_.first > 0) give_rows(plan_.going_back(), in_difference, pass.batch.size());
+      Plan& plan = *current_;
+      take_rows(out_difference, plan.came_back(), pass.batch.size());
+      plan.program().point_gradient(gradient.data());
+      plan.program().run(Direction::kBackward, When::kTraining, [](std::int64_t) {});
+      if (stage_.first > 0) give_rows(plan.going_back(), in_difference, pass.batch.size());
       return Status::ok();
     } catch (const dnnl::error& e) {
       return stage_failed(e);
     }
   }
 
-  std::int64_t activation_bytes() const override { return plan_.activation_bytes(); }
+  std::int64_t activation_bytes() const override { return current_->activation_bytes(); }
 
  private:
   static void fill(std::span<const float> rows, std::span<float> whole) {
@@ -107,8 +123,15 @@ class OnednnStage final : public StageBackend {
            static_cast<std::size_t>(samples);
   }
 
-  void draw_masks(const Batch& batch) {
-    for (const Mask* const mask : plan_.masks()) {
+  // Of two sizes at most: micro-batches differ by a sample.
+  Plan& plan_for_training(std::int64_t samples) {
+    if (!mixes_samples_ || samples == plan_.samples()) return plan_;
+    if (!smaller_ || smaller_->samples() != samples) smaller_.emplace(network_, stage_, samples);
+    return *smaller_;
+  }
+
+  void draw_masks(const Plan& plan, const Batch& batch) {
+    for (const Mask* const mask : plan.masks()) {
       const Layer& layer = network_.layers[mask->layer_index];
       const auto floats = static_cast<std::size_t>(batch.size() * layer.out.size());
       fill_dropout_mask(layer, mask->layer_index, seed_, batch, {floats_of(mask->drawn), floats});
@@ -118,7 +141,10 @@ class OnednnStage final : public StageBackend {
   const NetworkSpec network_;
   const StageSpec stage_;
   const std::uint64_t seed_;
+  const bool mixes_samples_;
   Plan plan_;
+  std::optional<Plan> smaller_;
+  Plan* current_ = &plan_;  // of the last forward pass
   std::vector<float> filled_images_;
 };
 

@@ -24,6 +24,12 @@ class ReferenceStage final : public StageBackend {
         passes_(network_, stage_, [](std::span<double>) {}) {}
 
   Status forward(const StagePass& pass, std::span<float> out) override {
+    return forward(pass, out, Mode::kTraining);
+  }
+  Status evaluate(const StagePass& pass, std::span<float> out) override {
+    return forward(pass, out, Mode::kEvaluation);
+  }
+  Status forward(const StagePass& pass, std::span<float> out, Mode mode) {
     parameters_.assign(pass.parameters.begin(), pass.parameters.end());
     samples_ = pass.batch.size();
     const float* from = pass.in.data();
@@ -32,7 +38,7 @@ class ReferenceStage final : public StageBackend {
       passes_.values()[value].assign(from, from + floats);
       from += floats;
     }
-    passes_.forward(pass_of(pass.batch, {}));
+    passes_.forward(pass_of(mode, pass.batch, {}));
     auto to = out.begin();
     for (const std::size_t value : stage_.outputs) to = rounded(passes_.values()[value], to);
     return Status::ok();
@@ -45,8 +51,9 @@ class ReferenceStage final : public StageBackend {
     Metric total;
     for (std::int64_t n = 0; n < batch.size(); ++n) {
       const auto of_sample = [&](auto& values) { return std::span(values).subspan(n * classes, classes); };
-      const Metric one = softmax_cross_entropy<double>(of_sample(logits), batch.labels.subspan(n, 1), classes,
-                                                       of_sample(logit_difference_), network_.label_smoothing);
+      const Metric one =
+          softmax_cross_entropy<double>(of_sample(logits), batch.labels.subspan(n, 1), classes,
+                                        of_sample(logit_difference_), network_.label_smoothing);
       total.loss_sum += one.loss_sum;
       total.correct += one.correct;
       total.samples += one.samples;
@@ -66,7 +73,7 @@ class ReferenceStage final : public StageBackend {
       from += floats;
     }
     gradient_.assign(gradient.size(), 0.0);
-    passes_.backward(pass_of(pass.batch, gradient_), differences, [](const Layer&) {});
+    passes_.backward(pass_of(Mode::kTraining, pass.batch, gradient_), differences, [](const Layer&) {});
     rounded(gradient_, gradient.begin());
     auto to = in_difference.begin();
     if (stage_.first == 0) return Status::ok();
@@ -87,8 +94,8 @@ class ReferenceStage final : public StageBackend {
                           [](double value) { return static_cast<float>(value); });
   }
 
-  ReferencePass pass_of(const Batch& batch, std::span<double> gradient) const {
-    return {Mode::kTraining, batch.size(), batch, seed_, parameters_, gradient, [](std::span<double>) {}};
+  ReferencePass pass_of(Mode mode, const Batch& batch, std::span<double> gradient) const {
+    return {mode, batch.size(), batch, seed_, parameters_, gradient, [](std::span<double>) {}};
   }
 
   const NetworkSpec network_;

@@ -8,7 +8,8 @@ namespace paceline {
 NetworkSpec of_stage(NetworkSpec network, const StageSpec& stage) {
   for (std::size_t i = stage.first; i < stage.last; ++i) {
     Layer& layer = network.layers[i];
-    for (ParameterRange* const range : {&layer.weight, &layer.bias}) {
+    for (ParameterRange* const range :
+         {&layer.weight, &layer.bias, &layer.running_mean, &layer.running_variance, &layer.running_weight}) {
       if (range->size > 0) range->offset -= stage.parameters.begin;
     }
   }

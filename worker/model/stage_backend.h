@@ -39,12 +39,16 @@ class StageBackend {
   // fails.
   virtual Status forward(const StagePass& pass, std::span<float> out) = 0;
 
-  // Behind forward(), of the last stage: the loss, whose gradient is of the sum over the samples divided by
-  // `divisor`. Errors: kInvalidArgument a label that is no class.
+  // The same as an evaluation does it: without dropout, normalised by the running statistics. No backward() follows.
+  virtual Status evaluate(const StagePass& pass, std::span<float> out) = 0;
+
+  // Behind one of these, of the last stage: the loss, whose gradient is of the sum over the samples divided by
+  // `divisor`. Labels are classes, as loaders check.
   virtual Result<Metric> loss(const Batch& batch, std::int64_t divisor) = 0;
 
-  // Behind these, with the same micro-batch, but for what came in: writes the gradient of the stage's parameters, whole, and what goes back
-  // (of the first stage empty). `out_difference`: what has come back; of the last stage empty. Errors: as forward().
+  // Behind forward() and loss(), with the same micro-batch, but for what came in: writes the gradient of the stage's
+  // parameters, whole, and what goes back (of the first stage empty). `out_difference`: what has come back; of the last
+  // stage empty. Errors: as forward().
   virtual Status backward(const StagePass& pass, std::span<const float> out_difference,
                           std::span<float> in_difference, std::span<float> gradient) = 0;
 

@@ -15,14 +15,17 @@ using schedule::PipelineRow;
 StageRunner::StageRunner(Parts parts)
     : parts_(std::move(parts)),
       stage_(parts_.stages.at(parts_.stage)),
+      rows_(parts_.plan.stages.at(parts_.stage)),
+      recomputed_(schedule::is_recomputed(rows_)),
       floats_in_(floats_of(parts_.network, stage_.inputs)),
       floats_out_(floats_of(parts_.network, stage_.outputs)),
       floats_back_in_(floats_of(parts_.network, only_trained(parts_.network, stage_.outputs))),
       floats_back_out_(is_first() ? 0
                                   : floats_of(parts_.network, only_trained(parts_.network, stage_.inputs))),
-      held_(parts_.micro_batches),
+      held_(parts_.plan.micro_batches),
       part_(static_cast<std::size_t>(stage_.parameters.size())),
-      losses_(parts_.micro_batches) {}
+      norms_(parts_.network, stage_, parts_.samples, parts_.divisor),
+      losses_(parts_.plan.micro_batches) {}
 
 Result<std::unique_ptr<StageRunner>> StageRunner::make(Parts parts) {
   std::unique_ptr<StageRunner> runner(new StageRunner(std::move(parts)));
@@ -38,16 +41,9 @@ StageRunner::Hears StageRunner::hears(const NetworkSpec& network, const std::vec
           {rows * floats_of(network, only_trained(network, stages[stage].outputs)), micro_batches}};
 }
 
-// A plan that its checker refuses would be our own bug, and is not run.
 Status StageRunner::make_backends() {
-  schedule::PipelinePlan plan =
-      schedule::plan_pipeline(parts_.schedule, static_cast<std::uint32_t>(parts_.stages.size()),
-                              parts_.micro_batches, parts_.rematerialize);
-  const Status checked = schedule::check(plan);
-  PACELINE_ASSERT(checked.is_ok(), checked.message());
-  rows_ = std::move(plan.stages[parts_.stage]);
   begins_.assign(1, 0);
-  for (const std::int64_t size : schedule::micro_batch_sizes(parts_.samples, parts_.micro_batches)) {
+  for (const std::int64_t size : schedule::micro_batch_sizes(parts_.samples, parts_.plan.micro_batches)) {
     PACELINE_ASSERT(size > 0, "an empty micro-batch");
     begins_.push_back(begins_.back() + size);
   }
@@ -72,6 +68,7 @@ Result<Metric> StageRunner::step(const At& at, std::span<const float> parameters
   gradient_ = gradient;
   channels_ = &channels;
   has_gradient_ = false;
+  norms_.begin();
   metric_ = {};
   waited_ = {};
   const Ticks began = steady_now();
@@ -90,6 +87,7 @@ Result<Metric> StageRunner::step(const At& at, std::span<const float> parameters
     }
     PACELINE_RETURN_IF_ERROR(done);
   }
+  norms_.write(gradient_);
   report_.idle += waited_;
   report_.busy += steady_now() - began - waited_;
   return metric_;
@@ -169,11 +167,7 @@ Status StageRunner::forward(std::uint32_t micro_batch) {
   PeerMessage out{at_.clock.value, at_.position, micro_batch, 0, 0.0, 0, {}};
   out.floats.resize(static_cast<std::size_t>(floats_out_ * rows(micro_batch).size()));
   PACELINE_RETURN_IF_ERROR(compute_forward(micro_batch, out.floats));
-  // What was computed last is used at once, or not kept.
-  const PipelineRow now{PipelineRow::Pass::kForward, micro_batch};
-  const auto next = std::next(std::find(rows_.begin(), rows_.end(), now));
-  const bool is_used = next != rows_.end() && *next == PipelineRow{PipelineRow::Pass::kBackward, micro_batch};
-  const bool is_dropped = parts_.rematerialize && !is_used;
+  const bool is_dropped = recomputed_[micro_batch];
   if (is_dropped) free_.push_back(held.backend);
   if (!is_dropped) held.in = {};
   keep(held, is_dropped ? static_cast<std::int64_t>(held.in.size() * sizeof(float))
@@ -201,6 +195,7 @@ Status StageRunner::backward(std::uint32_t micro_batch) {
   const std::span<float> into = has_gradient_ ? std::span(part_) : gradient_;
   PACELINE_RETURN_IF_ERROR(
       backends_[held.backend]->backward({parameters_, batch, {}}, came.floats, back.floats, into));
+  norms_.add(batch.size(), into);
   free_.push_back(held.backend);
   held.in = {};
   keep(held, 0);

@@ -27,6 +27,7 @@
 #include "common/task/peers.h"
 #include "common/task/stage_report.h"
 #include "worker/model/stage_backend.h"
+#include "worker/pipeline/measured_norms.h"
 
 namespace paceline {
 
@@ -37,10 +38,8 @@ class StageRunner {
     std::vector<StageSpec> stages;  // of the whole cut
     std::uint32_t stage = 0;        // this one
     NodeId node;                    // that it is on; the stage in front is on the node in front
-    schedule::PipelineKind schedule = schedule::PipelineKind::kGpipe;
-    std::uint32_t micro_batches = 1;
-    bool rematerialize = false;
-    std::int64_t samples = 0;  // of the mini-batch
+    schedule::PipelinePlan plan;    // checked
+    std::int64_t samples = 0;       // of the mini-batch
     std::int64_t divisor = 0;
     Backend backend = Backend::kOnednn;
     std::uint64_t seed = 0;
@@ -94,10 +93,11 @@ class StageRunner {
   std::string name_of_stage(std::uint32_t stage, NodeId node) const;
 
   const Parts parts_;
-  const StageSpec& stage_;  // of parts_
-  schedule::PipelineRows rows_;
-  std::vector<std::int64_t> begins_;  // of each micro-batch in the mini-batch, and its end
-  std::int64_t floats_in_ = 0;        // of a sample
+  const StageSpec& stage_;              // of parts_
+  const schedule::PipelineRows& rows_;  // of parts_
+  const std::vector<bool> recomputed_;  // by micro-batch
+  std::vector<std::int64_t> begins_;    // of each micro-batch in the mini-batch, and its end
+  std::int64_t floats_in_ = 0;          // of a sample
   std::int64_t floats_out_ = 0;
   std::int64_t floats_back_in_ = 0;   // that come back from the next stage
   std::int64_t floats_back_out_ = 0;  // that go back
@@ -105,6 +105,7 @@ class StageRunner {
   std::vector<std::size_t> free_;  // of backends_
   std::vector<Held> held_;         // by micro-batch
   std::vector<float> part_;        // a micro-batch's gradient
+  MeasuredNorms norms_;
 
   // Of the step under way.
   At at_;

@@ -5,7 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "common/network/stages.h"
+#include "common/network/stage_plan.h"
+#include "worker/pipeline/stage_evaluation.h"
 #include "worker/pipeline/stage_runner.h"
 
 namespace paceline {
@@ -13,8 +14,9 @@ namespace paceline {
 // Thread: any.
 class StageShared {
  public:
-  StageShared(const RunConfig& of_run, const NetworkSpec& of_network, std::vector<StageSpec> cut)
-      : config(of_run), network(of_network), stages(std::move(cut)) {}
+  StageShared(const RunConfig& of_run, const NetworkSpec& of_network, std::vector<StageSpec> cut,
+              schedule::PipelinePlan planned)
+      : config(of_run), network(of_network), stages(std::move(cut)), plan(std::move(planned)) {}
 
   void meet(std::shared_ptr<PeerChannels> peers) {
     const std::lock_guard lock(mutex_);
@@ -36,6 +38,7 @@ class StageShared {
   const RunConfig& config;
   const NetworkSpec& network;
   const std::vector<StageSpec> stages;
+  const schedule::PipelinePlan plan;
 
  private:
   mutable std::mutex mutex_;
@@ -105,8 +108,9 @@ StageTasks::~StageTasks() = default;
 
 Result<std::unique_ptr<StageTasks>> StageTasks::make(const RunConfig& config, const NetworkSpec& network) {
   PACELINE_ASSIGN_OR_RETURN(std::vector<StageSpec> stages, stages_of_run(config, network));
+  PACELINE_ASSIGN_OR_RETURN(schedule::PipelinePlan plan, plan_of_run(config, network, stages));
   return std::unique_ptr<StageTasks>(
-      new StageTasks(std::make_unique<StageShared>(config, network, std::move(stages))));
+      new StageTasks(std::make_unique<StageShared>(config, network, std::move(stages), std::move(plan))));
 }
 
 Range StageTasks::trained_by(NodeId node) const {
@@ -125,15 +129,22 @@ std::vector<PeerBounds> StageTasks::heard_from(NodeId node) const {
 }
 StageReport StageTasks::report() const { return shared_->report(); }
 
+MakeBackend StageTasks::evaluating() const {
+  return [&shared = *shared_](const NetworkSpec& network, std::int64_t samples, std::uint64_t) {
+    const std::int64_t rows =
+        schedule::micro_batch_sizes(group_samples(shared.config), shared.plan.micro_batches).front();
+    return Result<std::unique_ptr<NetworkBackend>>(
+        evaluate_by_stages(shared.config.train.backend, network, shared.stages, samples, rows));
+  };
+}
+
 Result<std::unique_ptr<Task>> StageTasks::make_trainer(NodeId node, const MakeLoader& make_loader) {
   const RunConfig& config = shared_->config;
   const auto stages = static_cast<std::uint32_t>(shared_->stages.size());
   const std::uint32_t stage = node.value % stages;
   PACELINE_ASSIGN_OR_RETURN(
       auto runner,
-      StageRunner::make({shared_->network, shared_->stages, stage, node, config.pipeline.schedule,
-                         static_cast<std::uint32_t>(config.pipeline.micro_batches),
-                         config.pipeline.rematerialize == Rematerialize::kOn, group_samples(config),
+      StageRunner::make({shared_->network, shared_->stages, stage, node, shared_->plan, group_samples(config),
                          config.train.batch_size, config.train.backend, config.run.seed}));
   std::unique_ptr<Loader> loader = make_loader(stage == 0);
   const std::int64_t group = node.value / stages;

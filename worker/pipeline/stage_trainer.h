@@ -16,6 +16,7 @@
 #include "common/status.h"
 #include "common/task/task.h"
 #include "worker/data/loader.h"
+#include "worker/model/backend.h"
 
 namespace paceline {
 
@@ -38,6 +39,8 @@ class StageTasks {
   using MakeLoader = std::function<std::unique_ptr<Loader>(bool with_images)>;
   // Errors: those of StageRunner::make().
   Result<std::unique_ptr<Task>> make_trainer(NodeId node, const MakeLoader& make_loader);
+  // Makes what evaluates the whole network, a stage at a time (stage_evaluation.h).
+  MakeBackend evaluating() const;
 
  private:
   explicit StageTasks(std::unique_ptr<StageShared> shared);

@@ -5,6 +5,11 @@ from harness import DaemonTest
 
 # Of four workers: a second, of which what happens comes in the first part. A build with a sanitizer needs fewer for that.
 ITERATIONS = 600 if harness.SANITIZED else 4000
+# Of two nodes that are the stages of a network (docs/PIPELINES.md).
+STAGES = ("pipeline.stages=2", "pipeline.micro_batches=3", "pipeline.schedule=1f1b", "pipeline.rematerialize=on",
+          "sync.policy=bsp", "cluster.threads_per_node=1",
+          "train.layers=[{kind: flatten}, {kind: dense, out: 8}, {kind: relu}, {kind: dropout, rate: 0.5}, "
+          "{kind: dense, out: 10}]")
 # Of one in which that waits for checkpoints first.
 SAVED_ITERATIONS = 1000 if harness.SANITIZED else 4000
 
@@ -19,8 +24,9 @@ class CalmRuns(DaemonTest):
 
     def calm_model(self, *overrides):
         """The bytes that a run on as many shards comes to. Of the overrides only those of `train`, `sync` and `exchange` are its
-        own: how it is saved, served and watched changes no bit."""
-        training = tuple(each for each in overrides if each.startswith(("train.", "sync.", "exchange.")))
+        own, and stages: how it is saved, served and watched changes no bit."""
+        training = tuple(each for each in overrides if each.startswith(
+            ("train.", "sync.", "exchange.", "pipeline.", "cluster.threads_per_node")))
         run = (self.shards, *training)
         if run not in self._calm:
             out = self._shared / f"calm-{len(self._calm)}"

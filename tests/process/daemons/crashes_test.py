@@ -7,6 +7,7 @@ import socket
 import time
 
 import harness
+from calm_runs import STAGES
 from harness import DaemonTest, ZmtpPeer
 
 
@@ -54,6 +55,17 @@ class Crashes(DaemonTest):
             self.assertRegex(program.errors()[-1], r"node 1 lost: silent for \d+\.\d s \(exchange.kind: allreduce needs")
         nodes[1].send(signal.SIGCONT)
         self.assertEqual(nodes[1].end(), 1)
+
+    def test_of_a_pipeline_a_killed_stage_is_named_by_all_long_before_its_lease_is_over(self):
+        servers, nodes = self.start_training(*STAGES)
+        killed = time.monotonic()
+        nodes[1].send(signal.SIGKILL)
+        for program in (servers[0], nodes[0]):
+            self.assertEqual(program.end(), 1)
+            self.assertRegex(program.errors()[-1], r"node 1( \(127\.0\.0\.1:\d+\))? (lost|closed its connection)")
+        self.assertLess(time.monotonic() - killed, 30)  # of 60 s
+        lost = self.summary()["lost"]
+        self.assertRegex(lost[0], r"^node 1: ", lost)
 
     def test_a_node_that_stands_still_is_lost_after_its_lease_and_learns_of_it(self):
         servers, nodes = self.start_training("run.max_seconds=5s", "cluster.lease=3s")

@@ -5,7 +5,7 @@ import shutil
 import signal
 
 import harness
-from calm_runs import SAVED_ITERATIONS, CalmRuns
+from calm_runs import SAVED_ITERATIONS, STAGES, CalmRuns
 from harness import DaemonTest, FolderWatch, ScriptTest
 
 EVERY = 20
@@ -139,6 +139,15 @@ class Resume(CalmRuns):
         model = self.calm_model(self.total, *reduces)
         self.killed(*reduces)
         self.assertEqual(self.assert_resumes_to(model, *reduces)["exchange"], "allreduce")
+
+    def test_of_a_pipeline_all_stages_go_on_from_one_version(self):
+        for shards in (1, 2):
+            with self.subTest(shards=shards):
+                shutil.rmtree(self.run_dir, ignore_errors=True)
+                self.configure(shards)
+                model = self.calm_model(self.total, *STAGES)
+                self.killed(*STAGES)
+                self.assertEqual(self.assert_resumes_to(model, *STAGES)["pipeline"]["stages"], 2)
 
     def test_an_all_reduce_that_is_stopped_goes_on_from_its_last_version(self):
         reduces = ("exchange.kind=allreduce", "train.optimizer.kind=adam")

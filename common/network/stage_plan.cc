@@ -1,0 +1,67 @@
+#include "common/network/stage_plan.h"
+
+#include <algorithm>
+#include <string>
+
+namespace paceline {
+namespace {
+
+Status too_large(const std::string& what, std::int64_t bytes, std::int64_t most) {
+  return invalid_argument("got " + what + " that needs " + std::to_string(bytes) +
+                          " bytes, expected at most " + std::to_string(most));
+}
+
+}  // namespace
+
+std::int64_t activation_bytes(const NetworkSpec& network, const StageSpec& stage, const schedule::Kept& kept,
+                              std::int64_t samples) {
+  // What comes in lies beside the activations, and where it waits to be computed with; images wait in the mini-batch.
+  const std::int64_t in = floats_of(network, stage.inputs);
+  const std::int64_t waiting =
+      stage.first == 0 ? 0 : std::max<std::int64_t>(0, kept.inputs - kept.activations) + 1;
+  const std::int64_t activations =
+      (cost_of(network, stage).activations + in) * kept.activations + in * waiting;
+  return std::int64_t{sizeof(float)} * samples * activations;
+}
+
+std::int64_t stage_bytes(const NetworkSpec& network, const StageSpec& stage, const schedule::Kept& kept,
+                         std::int64_t samples) {
+  return 2 * std::int64_t{sizeof(float)} * stage.parameters.size() +
+         activation_bytes(network, stage, kept, samples);
+}
+
+Result<schedule::PipelinePlan> plan_of_run(const RunConfig& config, const NetworkSpec& network,
+                                           const std::vector<StageSpec>& stages) {
+  const PipelineSection& pipeline = config.pipeline;
+  const auto micro_batches = static_cast<std::uint32_t>(pipeline.micro_batches);
+  const auto count = static_cast<std::uint32_t>(stages.size());
+  const std::int64_t samples = schedule::micro_batch_sizes(group_samples(config), micro_batches).front();
+  schedule::PipelinePlan plan = schedule::plan_pipeline(pipeline.schedule, count, micro_batches);
+  std::vector<std::int64_t> room;
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    const std::int64_t all = plan.bounds[s].inputs;
+    const auto bytes_with = [&](std::int64_t activations) {
+      return stage_bytes(network, stages[s], {all, activations}, samples);
+    };
+    std::int64_t most = pipeline.rematerialize == Rematerialize::kOn ? 1 : all;
+    if (pipeline.memory && pipeline.rematerialize == Rematerialize::kAuto) {
+      while (most > 1 && bytes_with(most) > *pipeline.memory) --most;
+    }
+    if (pipeline.memory && bytes_with(most) > *pipeline.memory) {
+      return too_large("stage " + std::to_string(s), bytes_with(most), *pipeline.memory);
+    }
+    room.push_back(most);
+  }
+  plan = schedule::plan_pipeline(pipeline.schedule, count, micro_batches, room);
+  PACELINE_RETURN_IF_ERROR(schedule::check(plan));
+  return plan;
+}
+
+Status check_memory_of_whole(const RunConfig& config, const NetworkSpec& network) {
+  if (!config.pipeline.memory) return Status::ok();
+  const std::int64_t bytes = stage_bytes(network, whole_network(network), {1, 1}, config.train.batch_size);
+  if (bytes <= *config.pipeline.memory) return Status::ok();
+  return too_large("a network in one piece", bytes, *config.pipeline.memory);
+}
+
+}  // namespace paceline

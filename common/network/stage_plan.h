@@ -1,0 +1,31 @@
+// The plan of a run's pipeline, as pipeline.rematerialize and pipeline.memory ask for it: how many micro-batches each
+// stage keeps the activations of, and what memory that takes (docs/PIPELINES.md). The executor, the simulator, `paceline
+// schedule` and the configuration's check take it from here.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "common/network/stages.h"
+#include "common/schedule/pipeline.h"
+#include "common/status.h"
+
+namespace paceline {
+
+// Bytes that a stage keeps at most between passes of micro-batches of up to `samples`: outputs of layers, and what came in
+// where that is computed with again. Copies in the library's own formats and messages on their way are not in it.
+std::int64_t activation_bytes(const NetworkSpec& network, const StageSpec& stage, const schedule::Kept& kept,
+                              std::int64_t samples);
+// The same with those of its parameters and their gradient.
+std::int64_t stage_bytes(const NetworkSpec& network, const StageSpec& stage, const schedule::Kept& kept,
+                         std::int64_t samples);
+
+// Of a validated run with a pipeline, cut into `stages`. kOn: a micro-batch at a time has its activations. kAuto: each
+// stage keeps as many as pipeline.memory has room for. Checked. Errors: kInvalidArgument, as "got ..., expected ...", a
+// stage needs more than pipeline.memory.
+Result<schedule::PipelinePlan> plan_of_run(const RunConfig& config, const NetworkSpec& network,
+                                           const std::vector<StageSpec>& stages);
+// The same of a run without: that a worker has room for the network.
+Status check_memory_of_whole(const RunConfig& config, const NetworkSpec& network);
+
+}  // namespace paceline

@@ -1,0 +1,103 @@
+#include "simulate/pipelines.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/network/network.h"
+#include "common/network/stage_plan.h"
+#include "common/network/stages.h"
+#include "simulate/virtual_time.h"
+
+namespace paceline::simulate {
+namespace {
+
+double bytes_per_second(const std::vector<std::optional<std::int64_t>>& bandwidth, std::uint32_t node) {
+  if (bandwidth.empty()) return 0.0;
+  const auto& of_node = bandwidth.size() == 1 ? bandwidth.front() : bandwidth.at(node);
+  return of_node ? static_cast<double>(*of_node) : 0.0;
+}
+
+// Of an average micro-batch, between neighbours: the slower of the two ends counts.
+double seconds(const RunConfig& config, std::uint32_t stage, double floats) {
+  double longest = 0.0;
+  for (const std::uint32_t node : {stage, stage + 1}) {
+    const double each = bytes_per_second(config.simulate.network.bandwidth, node);
+    if (each > 0.0) longest = std::max(longest, floats * sizeof(float) / each);
+  }
+  return longest;
+}
+
+}  // namespace
+
+Result<Pipelines> Pipelines::begin(const Plan& plan) {
+  Pipelines made(plan);
+  const RunConfig& config = plan.config;
+  PACELINE_ASSIGN_OR_RETURN(const NetworkSpec network, build_network(config));
+  PACELINE_ASSIGN_OR_RETURN(const std::vector<StageSpec> stages, stages_of_run(config, network));
+  PACELINE_ASSIGN_OR_RETURN(made.rows_, plan_of_run(config, network, stages));
+  const std::vector<std::int64_t> sizes =
+      schedule::micro_batch_sizes(group_samples(config), made.rows_.micro_batches);
+  const double average = static_cast<double>(group_samples(config)) / static_cast<double>(sizes.size());
+  for (const std::int64_t size : sizes) made.weights_.push_back(static_cast<double>(size) / average);
+  double products = 0.0;
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    made.shares_.push_back(static_cast<double>(cost_of(network, stages[s]).multiply_adds));
+    products += made.shares_.back();
+    made.bytes_.push_back(
+        activation_bytes(network, stages[s], schedule::kept(made.rows_.stages[s]), sizes.front()));
+    if (s + 1 == stages.size()) break;
+    const auto node = static_cast<std::uint32_t>(s);
+    const double forward = average * static_cast<double>(floats_of(network, stages[s].outputs));
+    const double back =
+        average * static_cast<double>(floats_of(network, only_trained(network, stages[s].outputs)));
+    made.links_.push_back({to_seconds(config.simulate.network.latency + config.simulate.costs.message),
+                           seconds(config, node, forward), seconds(config, node, back)});
+  }
+  for (double& share : made.shares_) share /= products;
+  made.stages_.resize(plan.cluster.nodes);
+  return made;
+}
+
+std::optional<Pipelines::Done> Pipelines::begin_step(NodeId node, Ticks begins,
+                                                     std::chrono::nanoseconds length) {
+  const std::size_t stages = shares_.size();
+  const std::size_t first = node.value / stages * stages;
+  stages_[node.value].begins = begins;
+  stages_[node.value].length = length;
+  for (std::size_t s = 0; s < stages; ++s) {
+    if (!stages_[first + s].begins) return std::nullopt;
+  }
+  return run(first);
+}
+
+Pipelines::Done Pipelines::run(std::size_t first) {
+  const std::size_t stages = shares_.size();
+  // In whole nanoseconds from the first stage's begin on: a run's instants are large for what is added up here.
+  const Ticks zero = *stages_[first].begins;
+  std::vector<schedule::StageTimes> each;
+  std::vector<double> begins;
+  for (std::size_t s = 0; s < stages; ++s) {
+    Stage& stage = stages_[first + s];
+    const double whole = to_seconds(stage.length) * static_cast<double>(stages) * shares_[s] /
+                         static_cast<double>(rows_.micro_batches);
+    each.push_back({kForwardShare * whole, (1.0 - kForwardShare) * whole});
+    begins.push_back(to_seconds(*std::exchange(stage.begins, std::nullopt) - zero));
+  }
+  const schedule::PipelineTimes ran = schedule::times(rows_, each, weights_, begins, links_);
+  Done done{NodeId(static_cast<std::uint32_t>(first)), {}};
+  for (std::size_t s = 0; s < stages; ++s) {
+    const double ends = ran.ends(s);
+    done.ends.push_back(zero + length_of(1e9 * ends));
+    stages_[first + s].waited = length_of(1e9 * std::max(0.0, ends - begins[s] - ran.busy[s]));
+    busy_ += ran.busy[s];
+  }
+  all_ += static_cast<double>(stages) * ran.ends(0);
+  return done;
+}
+
+PipelineSummary Pipelines::summary() const {
+  const PipelineSection& pipeline = plan_->config.pipeline;
+  return {pipeline.stages, pipeline.micro_batches, all_ > 0.0 ? 1.0 - busy_ / all_ : 0.0, bytes_};
+}
+
+}  // namespace paceline::simulate

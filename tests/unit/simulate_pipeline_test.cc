@@ -1,0 +1,97 @@
+// Runs of pipelines in virtual time: the rows of their plans, which nodes carry out, against the formula.
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "common/schedule/pipeline.h"
+#include "tests/unit/simulate_fixture.h"
+
+namespace paceline::test {
+namespace {
+
+// Stages that are a convolution each, and equally much work.
+std::vector<std::string> equal_stages(std::uint32_t stages, std::uint32_t micro_batches,
+                                      const char* schedule) {
+  std::string layers;
+  std::string balance;
+  for (std::uint32_t s = 0; s < stages; ++s) {
+    layers += "{kind: conv, out: 3, kernel: 3}, ";
+    balance += s + 1 < stages ? "1, " : "3";
+  }
+  return {"train.layers=[" + layers + "{kind: global_average_pool}, {kind: dense, out: 10}]",
+          "pipeline.balance=[" + balance + "]",
+          "pipeline.stages=" + std::to_string(stages),
+          "pipeline.micro_batches=" + std::to_string(micro_batches),
+          std::string("pipeline.schedule=") + schedule,
+          "cluster.nodes=" + std::to_string(stages),
+          "train.batch_size=8",
+          "train.total_iterations=" + std::to_string(3 * stages)};
+}
+
+std::vector<std::string> with(std::vector<std::string> given, const std::vector<std::string>& more) {
+  given.insert(given.end(), more.begin(), more.end());
+  return given;
+}
+
+simulate::Outcome run(const std::vector<std::string>& overrides) {
+  Result<simulate::SimulatedRun> ran = simulate::simulate(plain_config(overrides));
+  INFO(ran.status().message());
+  REQUIRE(ran.is_ok());
+  return std::move(ran).value().outcome;
+}
+
+// Huang et al. 2018, section 2.3: (K - 1) / (M + K - 1).
+TEST_CASE("a_simulated_pipeline_of_equal_stages_has_the_bubble_of_the_formula") {
+  const char* const schedule = GENERATE("gpipe", "1f1b");
+  for (const std::uint32_t stages : {4U, 8U, 16U}) {
+    for (const std::uint32_t micro_batches : {stages, 4 * stages, 8 * stages}) {
+      INFO(stages << " stages, " << micro_batches << " micro-batches, " << schedule);
+      const simulate::Outcome outcome = run(equal_stages(stages, micro_batches, schedule));
+      CHECK(outcome.summary.status == "ok");
+      CHECK(outcome.summary.iterations == 3 * stages);
+      REQUIRE(outcome.summary.pipeline);
+      const double formula = schedule::bubble_formula(stages, micro_batches);
+      CHECK(outcome.summary.pipeline->bubble_share == Approx(formula).epsilon(0.1));
+      // A stage computes for as long as a worker did with the whole network: 100 ms.
+      const double step = 0.1 * (micro_batches + stages - 1) / micro_batches;
+      CHECK(outcome.summary.wall_seconds == Approx(3 * step).epsilon(0.01));
+      check_accounted(outcome);
+    }
+  }
+}
+
+TEST_CASE("what_a_simulated_stage_waits_for_costs_its_group_and_no_other_memory") {
+  const auto plain = equal_stages(2, 4, "gpipe");
+  const simulate::Outcome kept = run(plain);
+  const simulate::Outcome again = run(with(plain, {"pipeline.rematerialize=on"}));
+  // Two stages, all forward passes but the last micro-batch's once more; the first in the bubble.
+  CHECK(again.summary.wall_seconds > 1.1 * kept.summary.wall_seconds);
+  CHECK(again.summary.wall_seconds < 4.0 / 3.0 * kept.summary.wall_seconds);
+  for (std::size_t s = 0; s < 2; ++s) {
+    CHECK(again.summary.pipeline->peak_activation_bytes[s] < kept.summary.pipeline->peak_activation_bytes[s]);
+  }
+  // Messages are on their way twice as often as there are stages to pass, at least.
+  const simulate::Outcome far = run(with(plain, {"simulate.network.latency=10ms"}));
+  CHECK(far.summary.wall_seconds > kept.summary.wall_seconds + 3 * 0.02);
+  // One slow node holds up its own group, and the other waits at the servers.
+  const simulate::Outcome slow = run(with(
+      plain, {"cluster.nodes=4", "train.total_iterations=12", "simulate.compute.slowdown=[1, 2, 1, 1]"}));
+  CHECK(slow.summary.wall_seconds > 1.5 * kept.summary.wall_seconds);
+  CHECK(barrier(slow, 2) > 1.5 * barrier(kept, 0));
+  check_accounted(slow);
+}
+
+TEST_CASE("what_a_simulation_of_stages_does_not_go_with_is_refused") {
+  const auto refusal = [](const std::vector<std::string>& more) {
+    return simulate::simulate(plain_config(with(equal_stages(2, 4, "1f1b"), more))).status().message();
+  };
+  CHECK_THAT(refusal({"simulate.mode=training"}),
+             Catch::Matchers::StartsWith("simulate.mode: stages train as"));
+  CHECK_THAT(refusal({"simulate.events=[{at: 1s, node: 0, kind: crash}]"}),
+             Catch::Matchers::StartsWith("simulate.events: a pipeline ends with"));
+  CHECK_THAT(simulate::simulate(plain_config(equal_stages(2, 4, "1f1b")), "runs/none").status().message(),
+             Catch::Matchers::StartsWith("pipeline.stages: a trace has no times of the whole network"));
+}
+
+}  // namespace
+}  // namespace paceline::test

@@ -1,0 +1,22 @@
+// A network that is cut into stages, evaluated on one node: a stage after the other takes the mini-batch forward, in
+// micro-batches, and is gone before the next is made. So activations of one micro-batch in one stage are in memory at a
+// time, and what passes between two stages, while the metric is that of the network in one piece: each sample goes
+// through on its own, and a smaller mini-batch, as the last of a test set, has its own number of rows.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "common/network/stages.h"
+#include "worker/model/backend.h"
+
+namespace paceline {
+
+// For evaluate() of up to `samples` samples, in micro-batches of up to `rows`; gradient() fails. `network` and `stages`
+// outlive it. Belongs to the thread that made it.
+std::unique_ptr<NetworkBackend> evaluate_by_stages(Backend kind, const NetworkSpec& network,
+                                                   const std::vector<StageSpec>& stages, std::int64_t samples,
+                                                   std::int64_t rows);
+
+}  // namespace paceline
