@@ -153,9 +153,11 @@ nanoseconds Node::refresh(Thread& t) {
 }
 
 void Node::carry_out(Thread& t, const step::LoadBatch& action, Ticks now) {
+  t.step_began = now;
   if (action.local_step == 0) {
     t.ahead = {};
     t.computed = {};
+    t.round_began = now;
   }
   t.computation.started = action.local_step == 0 ? t.step.granted_at() : now;
   enter(t, Phase::kBatch, now);
@@ -211,6 +213,9 @@ void Node::compute_ends(std::uint32_t thread, Ticks now) {
     world_->phase_clock = now;
     t.phases.shift_start(world_->pipelines->waited(id_), Phase::kBarrier);
   }
+  const bool late =
+      step::time_is_up(world_->plan.config.train.local_time, now - t.round_began, now - t.step_began);
+  if (late) t.computation.local_steps = t.computation.local_step + 1;
   const Computation::Computed computed = world_->computation.compute(t.computation);
   t.computed.metric += computed.metric;
   t.computed.fault = computed.fault;
@@ -222,7 +227,7 @@ void Node::compute_ends(std::uint32_t thread, Ticks now) {
     t.pulled.reset();
     t.landed = false;
   }
-  tell(t, step::GradientComputed{look(t), finite}, now);
+  tell(t, step::GradientComputed{look(t), finite, late}, now);
 }
 
 void Node::carry_out(Thread& t, const step::CheckGradient&, Ticks now) {

@@ -126,6 +126,8 @@ class Node {
       std::optional<Ticks> until;
     } ahead;  // parameters asked for while computing
     Computation::Step computation;
+    Ticks round_began;               // with the first of its local steps
+    Ticks step_began;                // the local step
     Computation::Computed computed;  // of the round: its metrics together
     std::int64_t own_updates = 0;    // in the parameters it computes with, besides
     Ticks push_left;

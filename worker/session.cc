@@ -430,7 +430,8 @@ std::optional<WorkerContext::Local> Session::local_steps() const {
                               config_.train.batch_size,
                               [this](std::int64_t iteration) { return inner_rate(config_, iteration); },
                               parts_.inner_states,
-                              client_.generation()};
+                              client_.generation(),
+                              config_.train.local_time};
 }
 
 void Session::train_worker(WorkerId worker, Result<Trainer> trainer, ThreadResult& result) {

@@ -61,6 +61,8 @@ void check_exchange(Validator& validator, const RunConfig& c) {
   only_with(c.train.on_nan != OnNan::kStop, "train.on_nan", "a sum is of all or of none", "skip", "stop");
   only_with(c.train.sizing() != BatchSizing::kEqual, balance_key(c.train), "every gradient weighs the same",
             "speed", "off");
+  only_with(c.train.local_time.has_value(), "train.local_time", "every delta weighs the same", "a time",
+            "null");
   only_with(c.train.optimizer.delay_compensation.kind != CompensationKind::kNone,
             "train.optimizer.delay_compensation.kind", "no gradient is stale", "a kind", "none");
   check_plan(validator, c);

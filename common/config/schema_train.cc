@@ -234,6 +234,14 @@ void add_local_steps(Schema& schema, std::vector<Key> optimizer) {
                      "they changed, the delta, is pushed like a gradient; train.optimizer is the outer one.",
            .trade_off = "Many push and pull less often, 1 / local_steps of the bytes, and workers drift "
                         "apart in between. 1 without inner_optimizer: each gradient is pushed."}));
+  keys.push_back(row(
+      PACELINE_FIELD(train.local_time),
+      or_null(duration(std::chrono::microseconds(1), std::chrono::hours(24))), Scope::kWholeRun,
+      {.effect = "A round ends after so much time: with the mini-batches that fit into it, one at least, and "
+                 "local_steps at most. null: a round has local_steps.",
+       .trade_off =
+           "A straggler holds up nobody for longer. What its rounds leave out is computed by nobody, "
+           "though iterations count it; and what a worker does depends on its speed."}));
   keys.push_back(
       row(PACELINE_FIELD(train.warm_start_steps), whole(0, 1'000'000'000), Scope::kWholeRun,
           {.unit = "mini-batches",

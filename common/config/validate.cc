@@ -253,6 +253,25 @@ void check_optimizer(Validator& validator, const RunConfig& c) {
                       "staleness: none, another policy, or combine: each");
 }
 
+// A round that ends by time.
+void check_local_time(Validator& validator, const RunConfig& c) {
+  const TrainSection& train = c.train;
+  if (!train.local_time) return;
+  const std::string given = write_duration(*train.local_time);
+  validator.refuse_if(!train.has_inner_optimizer || train.local_steps == 1,
+                      {"train.local_time", "train.local_steps"},
+                      "no round of several mini-batches that it could end",
+                      given + " with local_steps: " + std::to_string(train.local_steps),
+                      "train.inner_optimizer, and in train.local_steps the most that a round has");
+  validator.refuse_if(train.local_balance != BatchSizing::kEqual, {"train.local_time", "train.local_balance"},
+                      "rounds end by time, or together", given + " with local_balance: speed",
+                      "one of the two");
+  const std::optional<Duration> step =
+      c.simulate.compute.mean ? c.simulate.compute.mean : c.emulate.base_step;
+  validator.refuse_if(step && *train.local_time < *step, {"train.local_time"}, "shorter than a mini-batch",
+                      given, write_duration(*step) + " or more, which one takes");
+}
+
 // Rounds of several mini-batches, and the optimizer that the worker has for them.
 void check_local_steps(Validator& validator, const RunConfig& c) {
   const TrainSection& train = c.train;
@@ -268,6 +287,7 @@ void check_local_steps(Validator& validator, const RunConfig& c) {
                       {"train.local_balance", "train.local_steps"},
                       "a round of one mini-batch cannot be shared out", steps + " with local_balance: speed",
                       "local_steps of 2 or more, or batch_balance: speed");
+  check_local_time(validator, c);
   if (!train.has_inner_optimizer) return;
   const std::string inner = first_inner_key(validator.given());
   validator.refuse_if(!validator.given().has("train.local_steps"), {inner.c_str()},

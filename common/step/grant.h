@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 
 #include "common/batch_part.h"
 #include "common/clock.h"
@@ -47,6 +48,15 @@ inline BatchPart local_batch(const BatchPart& round, std::int64_t mini_batch, st
 inline std::int64_t local_place(std::int64_t begin, std::int64_t usual, std::int64_t local_step,
                                 std::int64_t steps) {
   return begin + local_step * usual / steps;
+}
+
+// Whether a round whose mini-batches have taken `taken`, the last of them `last`, ends by its time (train.local_time):
+// another one like that would not fit.
+//
+//   time 100 ms, 30 ms each:  after 30 and 60 it goes on, after 90 it ends
+inline bool time_is_up(std::optional<std::chrono::nanoseconds> time, std::chrono::nanoseconds taken,
+                       std::chrono::nanoseconds last) {
+  return time && taken + last > *time;
 }
 
 // What the synchronisation core decided. `learning_rate`, `local_scale`: as its grant says them; the core

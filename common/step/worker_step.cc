@@ -113,7 +113,8 @@ Status WorkerStep::on(const BatchLoaded& event, std::vector<Action>& actions) {
 }
 
 Status WorkerStep::on(const GradientComputed& event, std::vector<Action>& actions) {
-  if (event.finite && local_step_ + 1 < local_steps_of(grant_.batch, rules_.mini_batch)) {
+  if (event.finite && !event.time_is_up &&
+      local_step_ + 1 < local_steps_of(grant_.batch, rules_.mini_batch)) {
     expect(Expects::kGradient, Expects::kBatch);
     actions.push_back(LoadBatch{++local_step_});
     return Status::ok();

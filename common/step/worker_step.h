@@ -12,7 +12,7 @@
 //   Arrived             MakeCurrent
 //   ParametersCurrent   LoadBatch
 //   BatchLoaded         [Pull kPrefetch]       Compute
-//   GradientComputed    LoadBatch              while local steps are left and all is finite; else:
+//   GradientComputed    LoadBatch              while local steps and time are left and all is finite; else:
 //                       [Pull kBeforePush]     CheckGradient
 //   GradientChecked     ApplyLocally           where own updates are kept and the gradient is finite, else:
 //   AppliedLocally      Contribute | Withdraw, Report
@@ -87,10 +87,12 @@ struct ParametersCurrent {};
 struct BatchLoaded {
   View now;
 };
-// `finite`: whether the loss is; where it is not no further local step makes sense, and the round ends.
+// `finite`: whether the loss is; where it is not no further local step makes sense, and the round ends. So it does
+// where its time is up (grant.h).
 struct GradientComputed {
   View now;
   bool finite = true;
+  bool time_is_up = false;
 };
 struct GradientChecked {
   bool finite = true;

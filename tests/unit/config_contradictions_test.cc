@@ -423,6 +423,17 @@ TEST_CASE("contradictions_are_refused_at_a_key_that_was_given") {
             "train.optimizer.nesterov: nothing to look ahead by, got nesterov: true with momentum: 0, "
             "expected"},
            {"train: {local_steps: 0}", "train.local_steps: "},
+           {"train: {local_time: 0s}", "train.local_time: "},
+           {"train: {local_time: 1s}",
+            "train.local_time: no round of several mini-batches that it could end"},
+           {"emulate: {base_step: 10ms}\ntrain: {local_time: 9ms, local_steps: 10, inner_optimizer: {kind: "
+            "sgd}}",
+            "train.local_time: shorter than a mini-batch, got 9ms, expected 10ms or more"},
+           {"simulate: {compute: {mean: 10ms}}\ntrain: {local_time: 9ms, local_steps: 10, inner_optimizer: "
+            "{kind: sgd}}",
+            "train.local_time: shorter than a mini-batch, got 9ms, expected 10ms or more"},
+           {"train: {local_time: 1s, local_steps: 10, local_balance: speed, inner_optimizer: {kind: sgd}}",
+            "train.local_time: rounds end by time, or together"},
            {"train: {warm_start_steps: 5}", "train.warm_start_steps: a warm start without an optimizer"},
            {"train: {local_steps: 10}",
             "train.local_steps: local steps without an optimizer to take them with, got local_steps: 10, no "

@@ -25,7 +25,8 @@ struct LocalRun {
   ProcessCache cache;
   LocalExchange exchange;
   LocalCoordinator coordinator;
-  SteadyPaceClock pace;
+  SteadyPaceClock steady;
+  PaceClock* pace = &steady;  // what rounds and emulated steps are timed by
 
   LocalRun(const RunConfig& run, TaskFactory& factory)
       : config(run),
@@ -54,7 +55,7 @@ struct LocalRun {
         .exchange = exchange,
         .process_cache = cache,
         .task = *task,
-        .pace = pace,
+        .pace = *pace,
         .step = step::WorkerStep(
             {config.sync.refresh_clocks, false, keeps, config.train.mini_batch_of_local_steps()}),
         .cache = ThreadCache(config.train.optimizer, cache.ranges(), thread,
@@ -73,8 +74,12 @@ struct LocalRun {
   std::optional<WorkerContext::Local> local_steps() const {
     if (!config.train.has_inner_optimizer) return std::nullopt;
     return WorkerContext::Local{LocalSteps(config.train.inner_optimizer, tasks.layout()),
-                                config.train.local_steps, config.train.batch_size,
-                                [this](std::int64_t iteration) { return inner_rate(config, iteration); }};
+                                config.train.local_steps,
+                                config.train.batch_size,
+                                [this](std::int64_t iteration) { return inner_rate(config, iteration); },
+                                nullptr,
+                                1,
+                                config.train.local_time};
   }
 
   // To its end; how many iterations were done.

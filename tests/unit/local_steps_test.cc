@@ -395,6 +395,40 @@ TEST_CASE("a_round_with_a_gradient_that_is_not_finite_leaves_nothing_of_itself")
   for (std::size_t i = 0; i < counts.size(); ++i) CHECK(counts[i] == (i % 3 == 1 ? 9.0F : 10.0F));
 }
 
+namespace {
+
+// Time that passes only where a test says so.
+struct SetClock final : PaceClock {
+  Ticks at;
+  Ticks now() override { return at; }
+  void wait_until(Ticks due) override { at = std::max(at, due); }
+};
+
+}  // namespace
+
+// Of four local steps of 30 ms each adds a quarter; one at least is taken.
+TEST_CASE("a_round_ends_by_time_with_what_it_has_and_what_it_leaves_out_is_in_nothing") {
+  const auto [time, steps] =
+      GENERATE(table<std::int64_t, std::int64_t>({{1, 1}, {59, 1}, {60, 2}, {119, 3}, {500, 4}}));
+  CAPTURE(time);
+  RunConfig config = with_local_steps(
+      with_policy(training_config(1, 1), PolicyKind::kBsp, ApplyMode::kVersioned, CombineMode::kMean), 4);
+  config.train.inner_optimizer = optimizer_of(OptimizerKind::kSgd, 0.25);
+  config.train.optimizer = optimizer_of(OptimizerKind::kSgd, 1.0);
+  config.train.local_time = std::chrono::milliseconds(time);
+  config.train.total_iterations = 4 * 8;
+  SetClock clock;
+  CountingOptions options;
+  options.cluster = config.cluster.cluster();
+  options.local_steps = 4;
+  options.after_compute = [&](const Step&) { clock.at = clock.at + std::chrono::milliseconds(30); };
+  CountingFactory tasks(options);
+  LocalRun run(config, tasks);
+  run.pace = &clock;
+  CHECK(run.run() == 8 * steps);
+  for (const float count : run.exchange.parameters()) CHECK(count == 2.0F * static_cast<float>(steps));
+}
+
 TEST_CASE("inner_rates_count_mini_batches_of_each_worker_whatever_the_number_of_local_steps") {
   RunConfig config =
       averaging(4, optimizer_of(OptimizerKind::kSgd, 1.0), optimizer_of(OptimizerKind::kSgd, 1.0));

@@ -100,6 +100,24 @@ TEST_CASE("with_local_steps_a_round_lasts_as_long_as_its_mini_batches_and_is_exc
   check_accounted(run);
 }
 
+// Steps of 100 and 250 ms: three and one of them fit into 399 ms, four and one into 400, and of five none is left out.
+TEST_CASE("rounds_that_end_by_time_have_the_mini_batches_that_fit_into_it_and_one_at_least") {
+  const auto [time, slow_round, fast, slow] =
+      GENERATE(table<std::string, double, int, int>({{"100ms", 0.25, 1, 1},
+                                                     {"399ms", 0.3, 3, 1},
+                                                     {"400ms", 0.4, 4, 1},
+                                                     {"500ms", 0.5, 5, 2},
+                                                     {"1h", 1.25, 5, 5}}));
+  CAPTURE(time);
+  const Outcome run = simulated({"sync.policy=bsp", "train.local_steps=5", "train.inner_optimizer.kind=sgd",
+                                 kSlowdown, "train.local_time=" + time});
+  CHECK(run.summary.wall_seconds == Approx(2 * slow_round));
+  CHECK((run.summary.iterations == 20 && run.summary.rounds == 4));
+  CHECK(run.phases[0].totals[Phase::kComputeGrads].count == 2 * fast);
+  CHECK(run.phases[1].totals[Phase::kComputeGrads].count == 2 * slow);
+  check_accounted(run);
+}
+
 // Ten local steps of 128 ms: 12, 12, 9 and 7 of them take 1536, 1536, 1498 and 1434 ms.
 TEST_CASE("rounds_shared_out_by_speed_end_together_and_have_as_many_mini_batches_as_before") {
   const Outcome run = simulated({"sync.policy=bsp", "cluster.nodes=4", "train.total_iterations=4000",

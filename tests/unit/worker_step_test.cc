@@ -126,6 +126,22 @@ TEST_CASE("with_local_steps_mini_batches_follow_one_another_and_one_delta_leaves
   CHECK((w.step.contributed() == 1 && w.step.reads() == 2));
 }
 
+TEST_CASE("a_round_whose_time_is_up_ends_behind_the_mini_batch_that_it_is_in") {
+  Worker w({.refresh_clocks = 1, .applies_locally = true, .mini_batch = 8});
+  w.holds(0, 0);
+  CHECK(w.granted(0, kThree, 0) == "stay first");
+  CHECK(w.computes() == "compute");
+  CHECK(w.on(GradientComputed{w.now}) == "load 1");
+  CHECK(w.on(BatchLoaded{w.now}) == "compute 1");
+  CHECK(w.on(GradientComputed{w.now, true, true}) == "check");
+  CHECK(w.on(GradientChecked{}) == "apply");
+  CHECK(w.on(AppliedLocally{}) == "contribute, report");
+  using std::chrono::milliseconds;
+  CHECK_FALSE(time_is_up(std::nullopt, milliseconds(1000), milliseconds(1000)));
+  CHECK_FALSE(time_is_up(milliseconds(90), milliseconds(60), milliseconds(30)));
+  CHECK(time_is_up(milliseconds(89), milliseconds(60), milliseconds(30)));
+}
+
 TEST_CASE("a_round_of_more_or_fewer_steps_is_spread_over_as_many_places_as_the_others") {
   const BatchPart round{96, 24};
   CHECK((local_steps_of(round, 0) == 1 && local_steps_of(round, 8) == 3));

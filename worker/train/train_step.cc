@@ -137,10 +137,12 @@ Status TrainStep::carry_out(const step::LoadBatch& action) {
                      grant.threshold,  grant.min_version, stamp.version(),
                      stamp.revision(), local_batch(n),    n,
                      local_steps()};
+  step_began_ = t_.pace.now();
   if (n == 0) {
     prefetch_.reset();
+    round_began_ = step_began_;
   } else {
-    started_ = t_.pace.now();
+    started_ = step_began_;
   }
   t_.phases.enter(Phase::kBatch);
   {
@@ -182,16 +184,19 @@ Status TrainStep::carry_out(const step::Compute& action) {
   metric_.correct += computed->correct;
   metric_.samples += computed->samples;
   const bool finite = std::isfinite(metric_.loss_sum);
-  if (finite && action.local_step + 1 == local_steps()) {
+  taken_ = action.local_step + 1;
+  const Ticks done = t_.pace.now();
+  const bool late = t_.local && step::time_is_up(t_.local->time, done - round_began_, done - step_began_);
+  if (finite && taken_ == local_steps()) {
     const Status counted = t_.batches.check_counted(t_.step.grant().batch, metric_);
     if (!counted.is_ok()) return give_up(counted);
   }
   if (action.local_step == 0) t_.phases.shift_start(t_.cache.went_on(), reading_);
-  if (!finite || action.local_step + 1 == local_steps()) {
+  if (!finite || late || taken_ == local_steps()) {
     record_hidden();
     pulled_.reset();  // what was pulled with the last push
   }
-  return tell(step::GradientComputed{look(), finite});
+  return tell(step::GradientComputed{look(), finite, late});
 }
 
 // Without local steps what the task says is final leaves while it computes the rest. With them a step of the
@@ -260,7 +265,7 @@ Status TrainStep::carry_out(const step::ApplyLocally&) {
 Status TrainStep::carry_out(const step::Contribute&) {
   t_.phases.enter(Phase::kPsApplyGrads);
   leaving_->push(metric_.samples);
-  t_.contributed += local_steps();
+  t_.contributed += taken_;
   return Status::ok();
 }
 

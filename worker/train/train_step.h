@@ -65,6 +65,7 @@ struct WorkerContext {
     // Where the inner optimizer's state is kept for a resume, and the servers' generation. Null: nowhere.
     InnerStates* states = nullptr;
     std::uint64_t generation = 1;
+    std::optional<std::chrono::nanoseconds> time = {};  // after which a round ends (train.local_time)
   };
   std::optional<Local> local = {};
   PhaseRecorder phases;
@@ -136,6 +137,9 @@ class TrainStep {
   // Of the round.
   ReportTime reported_;              // of the report that its grant answers
   Ticks started_;                    // for the emulator: it, or its local step
+  Ticks round_began_;                // with the first of its local steps
+  Ticks step_began_;                 // the local step
+  std::int64_t taken_ = 0;           // of its local steps
   Phase reading_ = Phase::kPsParam;  // in which its parameters were made current
   struct Prefetch {
     Ticket ticket = 0;
