@@ -4,7 +4,9 @@
 
 Of every page: a relative link leads to a file, and its #anchor to a heading there; a command line in a block of code names
 a script, a program, a subcommand, options and files that exist. No sentence has more than 30 words, and a page's
-sentences have at most 22 in the mean. docs/lab/ has diaries: of them only the links count.
+sentences have at most 22 in the mean. All pages together have at most 30,000 words, and a page at most 3,000; blocks of code
+do not count. A gradient's way in ARCHITECTURE is short, and its files exist. docs/lab/ has diaries: of them only the links
+count.
 """
 
 import json
@@ -16,6 +18,10 @@ import unittest
 SOURCE = pathlib.Path(__file__).resolve().parent.parent
 WORDS_MAX = 30
 WORDS_MEAN_MAX = 22
+WORDS_OF_A_PAGE_MAX = 3_000
+WORDS_OF_ALL_MAX = 30_000
+STEPS_OF_A_GRADIENT_MAX = 15
+FILES_OF_A_GRADIENT_MAX = 30
 
 
 # ---- Markdown
@@ -102,6 +108,23 @@ def long_sentences(text):
             continue
         wrong += [(number, words(sentence), sentence) for sentence in said if words(sentence) > WORDS_MAX]
     return wrong, counts
+
+
+def page_words(text):
+    """Those of headings, prose and tables: what is read. Code within a line is one word, a block of it none."""
+    return sum(words(plain(" ".join(lines))) for kind, _, lines in blocks(text) if kind != "code")
+
+
+def gradients_way(text):
+    """The files of each step of the table below "A gradient's way". One without a folder lies in that of the file before."""
+    rows = re.findall(r"^\| \d+ \|.*", text.partition("## A gradient's way")[2].partition("\n## ")[0], re.MULTILINE)
+    steps, folder = [], ""
+    for row in rows:
+        steps.append([])
+        for file in re.findall(r"`([\w/]+\.(?:cc|h))`", cells(row)[-1]):
+            folder = file.rpartition("/")[0] or folder
+            steps[-1].append(f"{folder}/{file.rpartition('/')[2]}")
+    return steps
 
 
 def anchors(text):
@@ -231,6 +254,19 @@ class Pages(unittest.TestCase):
             with self.subTest(page=page):
                 self.assertLessEqual(sum(counts) / max(1, len(counts)), WORDS_MEAN_MAX, f"{page}: words of a sentence, mean")
 
+    def test_the_pages_are_short(self):
+        counts = {page: page_words(text_of(page)) for page in pages()}
+        self.assertEqual({page: count for page, count in counts.items() if count > WORDS_OF_A_PAGE_MAX}, {})
+        self.assertLessEqual(sum(counts.values()), WORDS_OF_ALL_MAX, sorted(counts.items(), key=lambda item: -item[1]))
+
+    def test_a_gradients_way_is_short_and_its_files_exist(self):
+        steps = gradients_way(text_of("docs/ARCHITECTURE.md"))
+        files = [file for step in steps for file in step]
+        self.assertIn(len(steps), range(1, STEPS_OF_A_GRADIENT_MAX + 1))
+        self.assertTrue(all(steps), steps)
+        self.assertLessEqual(len(files), FILES_OF_A_GRADIENT_MAX)
+        self.assertEqual([file for file in files if not (SOURCE / file).is_file()], [])
+
     def test_every_link_leads_somewhere(self):
         lab = sorted(str(path.relative_to(SOURCE)) for path in (SOURCE / "docs/lab").glob("*.md"))
         self.assertEqual([fault for page in pages() + lab for fault in broken_links(page, text_of(page))], [])
@@ -259,6 +295,15 @@ class Rules(unittest.TestCase):
     def test_what_counts_as_a_sentence_and_as_a_word(self):
         self.assertEqual([words(part) for part in sentences("It is 0.85 of `a b c`, e.g. here. So [two words](x.md#y) – stand.")], [7, 4])
         self.assertEqual(long_sentences("One two. Three\nfour five.\n\n- six\n- seven eight\n")[1], [2, 3, 1, 2])
+
+    def test_words_of_a_page_are_those_that_are_read(self):
+        page = "# Two words\n\nOne `a b c` of [two words](x.md) – and\n\n    no code\n\n| a | b |\n|---|---|\n| 1.5 | `x y` z |\n"
+        self.assertEqual(page_words(page), 2 + 6 + 5)
+
+    def test_a_file_without_a_folder_lies_in_that_of_the_file_before(self):
+        page = ("## A gradient's way\n\n| | do | read |\n|---|---|---|\n| 1 | x | `a/b/c.h`, `c.cc` |\n| 2 | `no.cc` | `d/e.cc` |\n"
+                "\n## Other\n\n| 3 | x | `f/g.cc` |\n")
+        self.assertEqual(gradients_way(page), [["a/b/c.h", "a/b/c.cc"], ["d/e.cc"]])
 
     def test_a_broken_link_is_found(self):
         page = "[a](README.md) [b](nowhere.md) [c](#title) [d](#none) [e](https://x.y/z) `[f](nowhere.md)`\n\n# Title\n\n    [g](no.md)\n"

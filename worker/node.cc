@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/incarnation.h"
+#include "common/ticks.h"
 #include "common/wire/memory.h"
 #include "worker/node_memory.h"
 #include "worker/node_totals.h"
@@ -33,6 +34,7 @@ class Node::Impl {
         tasks_(std::move(tasks)),
         log_(std::move(log)),
         keys_(keys_of(config_, node)),
+        inner_states_(config_, node, part_of(tasks_->layout(), tasks_->trained_by(node)), log_, steady_now),
         trace_(config_.run.trace ? std::make_unique<NodeTrace>(config_, node) : nullptr),
         parts_{config_,
                node,
@@ -42,7 +44,8 @@ class Node::Impl {
                new_incarnation(),
                options.floats_at_once,
                keys_.is_ok() ? *keys_ : nullptr,
-               trace_.get()} {}
+               trace_.get(),
+               &inner_states_} {}
 
   // One session after another, for as long as servers are lost and others come.
   Status run() {
@@ -114,6 +117,7 @@ class Node::Impl {
   const std::unique_ptr<TaskFactory> tasks_;
   const Log log_;
   const Result<std::shared_ptr<const wire::ClientKeys>> keys_;
+  InnerStates inner_states_;
   const std::unique_ptr<NodeTrace> trace_;  // null: run.trace is off
   const SessionParts parts_;                // refers to the above
   std::mutex mutex_;                        // run() begins and ends sessions while request_stop() may come

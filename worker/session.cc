@@ -366,9 +366,12 @@ step::StepRules Session::step_rules() const {
 
 std::optional<WorkerContext::Local> Session::local_steps() const {
   if (!config_.train.has_inner_optimizer) return std::nullopt;
-  return WorkerContext::Local{LocalSteps(config_.train.inner_optimizer, layout_), config_.train.local_steps,
+  return WorkerContext::Local{LocalSteps(config_.train.inner_optimizer, layout_),
+                              config_.train.local_steps,
                               config_.train.batch_size,
-                              [this](std::int64_t iteration) { return inner_rate(config_, iteration); }};
+                              [this](std::int64_t iteration) { return inner_rate(config_, iteration); },
+                              parts_.inner_states,
+                              client_.generation()};
 }
 
 void Session::train_worker(WorkerId worker, Result<Trainer> trainer, ThreadResult& result) {
@@ -408,6 +411,7 @@ void Session::train_worker(WorkerId worker, Result<Trainer> trainer, ThreadResul
       .watch = &watches_[worker.thread],
   };
   auto report = run_trainer(training);
+  if (parts_.inner_states != nullptr) parts_.inner_states->end(worker.thread);
   result.ended = report.status();
   result.report = report.is_ok() ? std::move(report).value() : unfinished_report(training);
   result.parameter_reads = training.step.reads();

@@ -2,7 +2,8 @@
 // joins the servers, trains and evaluates until the run is over, and reports; or until they are lost. Nothing
 // of it is carried into the next session but what has been counted: the next servers know nothing of what
 // these were sent since their checkpoint, so connections, caches, own updates, gradients on their way and
-// running steps are dropped, and every worker goes on with what it is granted then.
+// running steps are dropped, and every worker goes on with what it is granted then; but an inner optimizer's state
+// goes on from that checkpoint, too (train/inner_states.h).
 #pragma once
 
 #include <cstdint>
@@ -33,6 +34,7 @@
 #include "worker/node_totals.h"
 #include "worker/node_trace.h"
 #include "worker/prepared_threads.h"
+#include "worker/train/inner_states.h"
 #include "worker/train/train_step.h"
 #include "worker/train/work_watch.h"
 
@@ -49,6 +51,7 @@ struct SessionParts {
   std::optional<std::int64_t> floats_at_once;    // NodeOptions
   std::shared_ptr<const wire::ClientKeys> keys;  // null where the run has none
   NodeTrace* trace = nullptr;                    // null: nothing is recorded
+  InnerStates* inner_states = nullptr;  // null: an inner optimizer's state is not kept for another session
   // That a device does not read servers' memory by itself is logged by whichever session it happens in first.
   std::shared_ptr<std::once_flag> pin_failure_said = std::make_shared<std::once_flag>();
 };

@@ -291,7 +291,7 @@ void add_train(Schema& schema) {
            "add {from, coefficients}, multiply, maximum and concat {from}, slice {part, parts, points}, "
            "global_average_pool, softmax_loss, sigmoid_loss, euclidean_loss and contrastive_loss "
            "{loss_weight}; "
-           "each may have a name and a from. docs/CONFIG.md has the fields of losses, factors, fillers and "
+           "each may have a name and a from. docs/NETWORKS.md has the fields of losses, factors, fillers and "
            "weights_of."}));
   keys.push_back(row(
       PACELINE_FIELD(train.caffe_solver), path_or_null(), Scope::kOneDaemon,

@@ -13,7 +13,7 @@
 //   begin 10, two steps of lr 0.5 with gradients 2 and 4:   10 -> 9 -> 7, delta 3
 //   another worker's delta 1, outer sgd, lr 1, mean:         10 - (3 + 1) / 2 = 8 = (7 + 9) / 2
 //
-// The inner optimizer's state stays here from round to round and is never sent. A round that comes to nothing
+// The inner optimizer's state stays here from round to round and is never sent; inner_states.h keeps it for a resume. A round that comes to nothing
 // (a NaN, train.on_nan: skip) may have spoiled it: forget().
 //
 // Memory: one parameter vector and the optimizer's state. Thread: one.
@@ -21,6 +21,7 @@
 
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "common/config/run_config.h"
@@ -46,6 +47,10 @@ class LocalSteps {
 
   // The inner optimizer's state is as it was at first.
   void forget();
+  // Between two rounds: the state, and back to one. Errors, nothing changed: kInvalidArgument one of another kind or
+  // size. Its vectors are in one block each.
+  OptimizerImage state() const { return optimizer_.image(); }
+  [[nodiscard]] Status resume(OptimizerImage state) { return optimizer_.restore(std::move(state)); }
 
  private:
   OptimizerSection inner_;

@@ -43,8 +43,12 @@ Status TrainStep::carry_out(const step::AwaitInstruction&) {
 Status TrainStep::begin(const Granted& granted) {
   const Ticks now = t_.pace.now();
   t_.process_cache.note_existence(granted.grant.version, granted.grant.revision);
+  const bool first = !t_.step.begun();
   PACELINE_RETURN_IF_ERROR(tell(step::Granted{granted.grant, granted.arrived, look()}));
   if (Status batch = t_.batches.check_granted(granted.grant.batch); !batch.is_ok()) return give_up(batch);
+  if (first && t_.local && t_.local->states != nullptr) {
+    t_.local->states->begin(t_.worker.thread, granted.grant.clock, t_.local->generation, t_.local->steps);
+  }
   reported_ = granted.report;
   // Waiting for parameters is in an iteration's time, also where they were still on their way when the grant
   // arrived.
@@ -270,6 +274,9 @@ Status TrainStep::carry_out(const step::Withdraw&) {
 
 Status TrainStep::carry_out(const step::Report& action) {
   const cache::SnapshotStamp& stamp = t_.cache.stamp();
+  if (t_.local && t_.local->states != nullptr) {
+    t_.local->states->completed(t_.worker.thread, t_.step.grant().clock, t_.local->steps);
+  }
   const Ticks reporting = t_.clock();
   t_.coordinator.report({t_.worker, t_.step.grant().clock, metric_, stamp.version(), stamp.revision(),
                          action.skipped, fault_, own_updates_, compute_time_});

@@ -29,6 +29,7 @@
 #include "worker/train/batch_limits.h"
 #include "worker/train/gradient_buffers.h"
 #include "worker/train/gradient_upload.h"
+#include "worker/train/inner_states.h"
 #include "worker/train/local_steps.h"
 #include "worker/train/work_watch.h"
 
@@ -61,6 +62,9 @@ struct WorkerContext {
     std::int64_t usual = 1;
     std::int64_t mini_batch = 0;
     std::function<double(std::int64_t)> rate;
+    // Where the inner optimizer's state is kept for a resume, and the servers' generation. Null: nowhere.
+    InnerStates* states = nullptr;
+    std::uint64_t generation = 1;
   };
   std::optional<Local> local = {};
   PhaseRecorder phases;

@@ -12,6 +12,7 @@ class BrokenConnections(DaemonTest):
 
     run_of = (f"train.total_iterations={ITERATIONS}", "cluster.lease=20s", "cluster.heartbeat=100ms",
               "sync.policy=bsp")
+    iterations = ITERATIONS
     after_bytes = (3_000, 150_000)
 
     def setUp(self):
@@ -39,7 +40,7 @@ class BrokenConnections(DaemonTest):
         for breaker in self.breakers:
             breaker.close()
         summary = self.summary()
-        self.assertEqual((summary["status"], summary["iterations"], summary["lost_nodes"]), ("ok", ITERATIONS, 0))
+        self.assertEqual((summary["status"], summary["iterations"], summary["lost_nodes"]), ("ok", self.iterations, 0))
         model = (self.run_dir / "model.bin").read_bytes()
         self.run_dir.rename(self.folder / f"with-{breaks}")
         return summary, model
@@ -77,6 +78,12 @@ class BrokenConnections(DaemonTest):
 
     def test_it_does_with_error_feedback(self):
         self.assert_same_bits("cluster.gradient_encoding=int8")
+
+    def test_it_does_with_deltas_of_local_steps_and_their_optimizer_s_state_stays(self):
+        self.iterations = 2 * ITERATIONS
+        self.assert_same_bits("cluster.shared_memory=off", f"train.total_iterations={self.iterations}", "train.local_steps=2",
+                              "train.inner_optimizer.kind=adam", "train.inner_optimizer.lr=0.001", "sync.combine=mean",
+                              "train.optimizer.kind=sgd", "train.optimizer.lr=1")
 
     def test_it_does_with_keys(self):
         made = self.paceline("keygen", "--out", self.folder / "keys", "--nodes", 2)

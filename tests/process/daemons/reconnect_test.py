@@ -59,6 +59,18 @@ class Reconnect(CalmRuns):
             # With the server that was killed, and with that which went on: what was lent was lost with the first.
             self.assertEqual(log.count(f"node {i} shares memory with server shard 0"), 2, log)
 
+    def test_an_inner_optimizer_of_a_node_that_outlives_its_server_goes_on_from_the_checkpoint(self):
+        rounds = ("train.local_steps=2", "train.inner_optimizer.kind=momentum", "train.inner_optimizer.lr=0.01",
+                  "sync.combine=mean", "train.optimizer.kind=sgd", "train.optimizer.lr=1")
+        self.run_of = (*self.run_of, *rounds)
+        model = self.calm_model(*self.run_of)
+        servers, nodes = self.train_until_saved()
+        self.kill(*servers)
+        servers = self.resumed()
+        for node in nodes:
+            self.assertEqual(node.end(), 0, node.errors())
+        self.assert_as_if_nothing_had_happened(servers, model)
+
     def test_nodes_outlive_a_server_that_is_back_before_they_miss_it(self):
         model = self.calm_model(*self.run_of)
         servers, nodes = self.train_until_saved()

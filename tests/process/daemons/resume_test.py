@@ -153,6 +153,32 @@ class Resume(CalmRuns):
             self.assertEqual(program.end(), 0, program.errors())
         self.assertEqual((self.run_dir / "model.bin").read_bytes(), model, "other bits than a run never stopped")
 
+    # Rounds of two mini-batches: what is learned depends on each worker's own momentum or moments, and on the servers'.
+    ROUNDS = ("train.local_steps=2", "train.inner_optimizer.lr=0.01", "sync.combine=mean", "train.optimizer.kind=momentum",
+              "train.optimizer.lr=0.7", "train.optimizer.momentum=0.9", "train.optimizer.nesterov=true")
+
+    def test_inner_and_outer_optimizers_of_rounds_go_on_where_they_were(self):
+        for inner in ("momentum", "adam"):
+            with self.subTest(inner=inner):
+                shutil.rmtree(self.run_dir, ignore_errors=True)
+                rounds = (*self.ROUNDS, f"train.inner_optimizer.kind={inner}")
+                model = self.calm_model(self.total, *rounds)
+                self.killed(*rounds)
+                summary = self.assert_resumes_to(model, *rounds)
+                log = (self.run_dir / "worker-0.log").read_text(encoding="utf-8")
+                self.assertIn(f"inner optimizer's state of version {summary['resumed_from_version']}", log)
+
+    def test_a_run_of_rounds_that_is_stopped_goes_on_from_its_last_version(self):
+        rounds = (*self.ROUNDS, "train.inner_optimizer.kind=momentum")
+        model = self.calm_model(self.total, *rounds)
+        for program in sum(self.start_run(self.total, *rounds, "run.max_seconds=200ms"), []):
+            self.assertEqual(program.end(), 0, program.errors())
+        self.assertEqual(self.summary()["checkpoints"], 1)
+        for program in [start(k, "--resume", self.total, *rounds)
+                        for start, k in ((self.server, 0), (self.node, 0), (self.node, 1))]:
+            self.assertEqual(program.end(), 0, program.errors())
+        self.assertEqual((self.run_dir / "model.bin").read_bytes(), model, "other bits than a run never stopped")
+
     def test_it_can_be_killed_and_resumed_twice(self):
         model = self.calm_model(self.total, "train.optimizer.kind=adam")
         self.killed("train.optimizer.kind=adam")

@@ -1,0 +1,182 @@
+#include "worker/train/inner_states.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <span>
+#include <system_error>
+#include <utility>
+
+#include "common/assert.h"
+#include "common/config/load.h"
+#include "common/hex.h"
+#include "common/params/model_file.h"
+
+namespace paceline {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool have_states(const TrainSection& train) {
+  return train.has_inner_optimizer && state_vectors(train.inner_optimizer.kind) > 0;
+}
+
+// "0.1-v000000000118": by name they are in the order of their versions.
+std::string file_name(const std::string& worker, Version version) {
+  char number[32];
+  std::snprintf(number, sizeof number, "-v%012lld", static_cast<long long>(version.value));
+  return worker + number;
+}
+
+// The optimizer's vectors as tensors, one behind the other.
+Layout layout_of(const OptimizerImage& image) {
+  Layout layout;
+  for (const auto& [name, vector] : {std::pair("first", &image.first), {"second", &image.second}}) {
+    if (vector->size() > 0) PACELINE_ASSERT(layout.add(name, {vector->size()}).is_ok(), "a vector's name");
+  }
+  return layout;
+}
+
+// In one block, as LocalSteps has them.
+BlockRange vector_of(std::span<const float> values) {
+  BlockPool pool(std::max<std::int64_t>(1, std::ssize(values)), 0);
+  BlockRange vector(pool, std::ssize(values));
+  vector.copy_from(0, values, pool);
+  return vector;
+}
+
+}  // namespace
+
+InnerStates::InnerStates(const RunConfig& config, NodeId node, const Layout& layout, Log log, Ticks (*now)())
+    : config_(config),
+      node_(node),
+      log_(std::move(log)),
+      now_(now),
+      floats_(layout.size()),
+      goes_on_(have_states(config.train)),
+      keeps_(goes_on_ && (config.checkpoint.enabled() || config.run.max_seconds)),
+      whose_("inner state of " + hex(fingerprint(config, AgreedBy::kRun)) + " " + hex(layout.hash())),
+      folder_(fs::path(config.run.out) / "inner_state"),
+      workers_(config.cluster.threads_per_node) {}
+
+std::string InnerStates::name(std::uint32_t thread) const { return to_string(WorkerId(node_, thread)); }
+
+// The newest first.
+std::vector<fs::path> InnerStates::files(std::uint32_t thread) const {
+  std::vector<fs::path> found;
+  std::error_code error;
+  const std::string begin = name(thread) + "-v";
+  for (fs::directory_iterator it(folder_, error), end; !error && it != end; it.increment(error)) {
+    const std::string file = it->path().filename().string();
+    if (file.size() == file_name(name(thread), Version(0)).size() && file.starts_with(begin)) {
+      found.push_back(it->path());
+    }
+  }
+  std::sort(found.rbegin(), found.rend());
+  return found;
+}
+
+void InnerStates::begin(std::uint32_t thread, Clock clock, std::uint64_t generation, LocalSteps& steps) {
+  if (!goes_on_) return;
+  Worker& worker = workers_[thread];
+  std::deque<State> remembered = std::exchange(worker.last, {});
+  std::optional<State> found;
+  const Version wanted(clock.value);
+  const std::string newest = file_name(name(thread), wanted);
+  for (const fs::path& file : files(thread)) {
+    std::error_code ignored;
+    if (generation == 1 || file.filename() > newest) {
+      fs::remove(file, ignored);
+    } else if (!found) {
+      found = read(thread, file);
+    }
+  }
+  for (State& state : remembered) {
+    if (generation > 1 && state.version <= wanted && (!found || state.version >= found->version)) {
+      found = std::move(state);
+    }
+  }
+  if (found && !steps.resume(found->image).is_ok()) found.reset();
+  if (found) {
+    log_.info("worker " + name(thread) + " goes on at clock " + to_string(clock) +
+              " with its inner optimizer's state of version " + to_string(found->version));
+  } else if (generation > 1) {
+    log_.warn("worker " + name(thread) + " goes on at clock " + to_string(clock) +
+              " with an inner optimizer " + "that begins anew: there is no state of it in " +
+              folder_.string());
+  }
+  if (keeps_) keep(worker, {wanted, steps.state(), found && found->version == wanted && found->written});
+}
+
+void InnerStates::completed(std::uint32_t thread, Clock clock, const LocalSteps& steps) {
+  if (!keeps_) return;
+  Worker& worker = workers_[thread];
+  keep(worker, {Version(clock.next().value), steps.state()});
+  if (!may_be_saved(worker, worker.last.back().version)) return;
+  write(thread, worker.last.back());
+  worker.saved_at = now_();
+}
+
+void InnerStates::end(std::uint32_t thread) {
+  for (State& state : workers_[thread].last) {
+    if (!state.written) write(thread, state);
+  }
+}
+
+bool InnerStates::may_be_saved(const Worker& worker, Version version) const {
+  const CheckpointSection& checkpoint = config_.checkpoint;
+  const auto is_multiple = [version](const std::optional<std::int64_t>& of) {
+    return of && version.value % *of == 0;
+  };
+  if (checkpoint.keep_best > 0 && is_multiple(config_.train.eval_every_clocks)) return true;
+  if (checkpoint.every) return !worker.saved_at || now_() - *worker.saved_at >= *checkpoint.every;
+  return is_multiple(checkpoint.every_clocks);
+}
+
+void InnerStates::keep(Worker& worker, State state) {
+  worker.last.push_back(std::move(state));
+  if (worker.last.size() > 2) worker.last.pop_front();
+}
+
+void InnerStates::write(std::uint32_t thread, State& state) {
+  std::error_code error;
+  fs::create_directories(folder_, error);
+  ModelInfo info{whose_ + " " + name(thread), state.version, Revision(state.image.steps),
+                 layout_of(state.image)};
+  std::vector<std::span<const float>> pieces;
+  for (const BlockRange* vector : {&state.image.first, &state.image.second}) {
+    for (std::int64_t i = 0; i < vector->block_count(); ++i) pieces.push_back(vector->block(i));
+  }
+  const Status written = write_model_file(folder_ / file_name(name(thread), state.version), info, pieces);
+  if (!written.is_ok()) {
+    log_.warn("the inner optimizer's state of worker " + name(thread) +
+              " is not saved: " + written.message());
+    return;
+  }
+  state.written = true;
+  std::vector<fs::path> old = files(thread);
+  const auto kept = static_cast<std::size_t>(config_.checkpoint.keep + kBehind);
+  old.erase(old.begin(), old.begin() + static_cast<std::ptrdiff_t>(std::min(kept, old.size())));
+  for (const fs::path& file : old) fs::remove(file, error);
+}
+
+// Nothing where it is no state of this run's, or damaged.
+std::optional<InnerStates::State> InnerStates::read(std::uint32_t thread, const fs::path& file) const {
+  Result<ModelFile> model = read_model_file(file);
+  Status status = model.status();
+  const auto vectors = static_cast<std::int64_t>(state_vectors(config_.train.inner_optimizer.kind));
+  if (model.is_ok() && (model->info.model != whose_ + " " + name(thread) ||
+                        std::ssize(model->parameters) != vectors * floats_)) {
+    status = invalid_argument(file.string() + " is of another run, worker or model");
+  }
+  if (!status.is_ok()) {
+    log_.warn("passed over an inner optimizer's state: " + status.message());
+    return std::nullopt;
+  }
+  const std::span<const float> values = model->parameters;
+  const auto n = static_cast<std::size_t>(floats_);
+  State state{model->info.version, {model->info.revision.value, vector_of(values.first(n)), {}}, true};
+  if (vectors > 1) state.image.second = vector_of(values.subspan(n, n));
+  return state;
+}
+
+}  // namespace paceline

@@ -1,0 +1,91 @@
+// InnerStates: what the inner optimizers of a node's workers have come to (local_steps.h), kept for workers that
+// go on behind a checkpoint. The servers save parameters and the outer optimizer's state. What a worker has of its
+// own is written by its own process, on its own machine:
+//
+//   RUN/inner_state/0.1-v000000000118     of worker 0.1, when it had completed its round stamped 117: a model file
+//                                         (common/params/model_file.h) with the optimizer's vectors as tensors
+//
+// A worker does not know of which version the next checkpoint will be, but of which it may be. Of those a file is
+// on disk before the round in front of them is reported, so under bsp before any checkpoint of them can begin.
+//
+//   checkpoint.every_clocks: 10    versions 10, 20, 30 …        keep_best: those that are evaluated, too
+//   checkpoint.every: 1m           one each minute: as old as that, where a process is killed
+//   the process ends in order      the last two: a stopped run's last version is one of them under bsp
+//
+// Who goes on at clock c takes the newest of version c or older, from memory or from a file: memory, where the
+// process has outlived its servers. Files of newer versions are removed then. Under another policy than bsp a
+// worker that had a lead goes on with the state of round c all the same.
+//
+// Memory: of each worker the state once more, where checkpoints are written. Disk: checkpoint.keep + kBehind files
+// of each worker, since servers may take several rounds to write one and leave others out.
+//
+// Thread: a worker's training thread, each its own, one session's after another's.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/clock.h"
+#include "common/config/run_config.h"
+#include "common/ids.h"
+#include "common/instant.h"
+#include "common/log/log.h"
+#include "common/params/layout.h"
+#include "common/params/optimizer.h"
+#include "worker/train/local_steps.h"
+
+namespace paceline {
+
+class InnerStates {
+ public:
+  static constexpr std::int64_t kBehind = 8;
+
+  // For the workers of `node`, whose parameters have this layout. `now`: what time it is, any thread. `config`
+  // outlives it.
+  InnerStates(const RunConfig& config, NodeId node, const Layout& layout, Log log, Ticks (*now)());
+
+  // Worker `thread` of the node is granted its first round, stamped `clock`, by servers of this generation. In a
+  // later one than the first `steps` goes on with the state that it had there, and the log says which one that is;
+  // in the first it stays as it is, and files of an earlier run are removed.
+  void begin(std::uint32_t thread, Clock clock, std::uint64_t generation, LocalSteps& steps);
+  // It has completed its round stamped `clock`, which is not reported yet. What cannot be written is said in the
+  // log, and no more.
+  void completed(std::uint32_t thread, Clock clock, const LocalSteps& steps);
+  // Its training is over, for this session at least.
+  void end(std::uint32_t thread);
+
+ private:
+  struct State {
+    Version version;
+    OptimizerImage image;
+    bool written = false;
+  };
+  struct Worker {
+    std::deque<State> last;  // the last two, the older one first
+    std::optional<Ticks> saved_at;
+  };
+
+  bool may_be_saved(const Worker& worker, Version version) const;
+  void keep(Worker& worker, State state);
+  void write(std::uint32_t thread, State& state);
+  std::optional<State> read(std::uint32_t thread, const std::filesystem::path& file) const;
+  std::vector<std::filesystem::path> files(std::uint32_t thread) const;
+  std::string name(std::uint32_t thread) const;
+
+  const RunConfig& config_;
+  const NodeId node_;
+  const Log log_;
+  Ticks (*const now_)();
+  const std::int64_t floats_;
+  const bool goes_on_;       // the inner optimizer has a state
+  const bool keeps_;         // and there are checkpoints; a run that is resumed need write none any more
+  const std::string whose_;  // the model's name in the files: of which run's worker
+  const std::filesystem::path folder_;
+  std::vector<Worker> workers_;
+};
+
+}  // namespace paceline
