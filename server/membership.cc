@@ -36,6 +36,10 @@ std::string first_difference(const std::vector<Tensor>& got, const std::vector<T
     const bool alike = got[i].name == expected[i].name && got[i].shape == expected[i].shape;
     if (!alike) return place + ": got " + shown(got[i]) + ", expected " + shown(expected[i]);
     if (got[i].traits != expected[i].traits) {
+      const bool may_be_unused = got[i].traits.may_be_unused;
+      if (may_be_unused != expected[i].traits.may_be_unused) {
+        return place + ": " + shown(got[i]) + (may_be_unused ? " may be unused" : " may not be unused");
+      }
       return place + ": " + shown(got[i]) +
              " has another role, or other factors for learning rate and weight decay";
     }

@@ -268,7 +268,8 @@ class Attached:
                     torch.sub(before[t.offset:t.end], place, out=place)
                 else:
                     t.write(place, None)
-        if not torch.isfinite(flat).all():  # the run may go on without this round, but not with this state
+        # In parts: what is looked at is copied several times on the way.
+        if not all(torch.isfinite(part).all() for part in flat.split(1 << 18)):  # the run may go on without this round, but not with this state
             warnings.warn("the parameters are no longer finite; the optimizer's state begins anew", stacklevel=3)
             self.optimizer.state.clear()
         self._finish_round()

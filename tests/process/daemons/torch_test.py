@@ -109,6 +109,17 @@ class TorchLoop(ForeignTest):
                 self.assertLess(float(re.search("worst: (.*)", loop.output())[1]), 1e-5)
                 self.assertEqual(server.end(), 1)  # it has left before the last iteration
 
+    def test_nodes_that_exchange_different_things_are_refused(self):
+        self.configure_loop("optimizer: {kind: sgd, lr: 1}, batch_size: 8, total_iterations: 40")
+        server, first = self.server(0), self.loop("equal", 0, "perceptron", "server", "whole")
+        self.wait_for_log("server.log", "node 0 joined")
+        second = self.loop("equal", 1, "perceptron", "worker", "whole")
+        self.assertEqual(second.end(), 1)
+        self.assertRegex(second.errors()[-1], r"node 1: parameter layout .*: tensor 0: '0\.weight' \(256, 6\) may not be unused")
+        first.process.terminate()
+        server.process.terminate()
+        first.end(), server.end()
+
     def test_a_gradient_that_changes_after_it_left_is_refused_by_its_name(self):
         for how, complaint in (("clips", r"parameter '.*': its gradient has changed after it left, .*"),
                                ("accumulates", r"parameter '.*': a second gradient before step\(\), .*"),
