@@ -31,7 +31,7 @@ class Crashes(DaemonTest):
         self.wait_for_log("server.log", "formation 2: 1 nodes go on from version")
         self.assertLess(time.monotonic() - killed, 30)  # of 60 s
         self.assertEqual(servers[0].end(), 0)
-        self.assert_ends(nodes[0], 0)
+        self.assertEqual(nodes[0].end(), 0, nodes[0].errors())
         summary = self.summary()
         self.assertRegex(summary["lost"][0], r"^node 1: ", summary["lost"])
         self.assertEqual(summary["lost_nodes"], 1)
