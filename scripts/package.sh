@@ -19,7 +19,7 @@ for file in bin/paceline bin/paceline-server bin/paceline-worker lib/libpaceline
   [ -e "$build/$file" ] || fail "$build/$file is not there; build it with scripts/build.sh, all of it"
 done
 kind=$(sed -n 's/^CMAKE_BUILD_TYPE:[A-Z]*=//p' "$build/CMakeCache.txt")
-[ "$kind" = Release ] || fail "$build is a build of type $kind, expected Release (scripts/build.sh release)"
+[ "$kind" = Release ] || fail "$build is a build of type ${kind:-unknown}, expected Release (scripts/build.sh release)"
 for program in cpack dpkg-shlibdeps; do
   command -v "$program" >/dev/null || fail "$program is not there; install cmake and dpkg-dev" 1
 done

@@ -142,7 +142,7 @@ alone_at() { step_at "$@" && step+=(--exact "--cpus-per-task=${place_cpus[$1]}")
 beside_at() { step_at "$@" && step+=(--overlap); }
 
 files=$(mktemp -d -t paceline.XXXXXX) || fail "cannot create a folder for temporary files" 1
-folders=paceline-job-$job # what the daemons' folders on their hosts are called
+folders=paceline-job-$job-$(cksum <<<"$out" | cut -d' ' -f1) # what the daemons' folders on their hosts are called
 # What is killed leaves its folder, with its keys, on its host: a step on each removes them.
 # shellcheck disable=SC2317 # called by the trap
 remove_folders() {
@@ -153,19 +153,21 @@ remove_folders() {
     swept[${place_host[$place]}]=yes
     beside_at "$place" sweep
     # shellcheck disable=SC2016 # the host's own
-    timeout 20 "${step[@]}" sh -c 'rm -rf "${TMPDIR:-/tmp}/$0".*' "$folders" </dev/null 2>/dev/null &
+    timeout -k 5 20 "${step[@]}" sh -c 'rm -rf "${TMPDIR:-/tmp}/$0".*' "$folders" </dev/null 2>/dev/null &
     sweeps+=($!)
   done
   for sweep in "${sweeps[@]}"; do wait_for "$sweep"; done
 }
 # shellcheck disable=SC2317 # called by the trap
 finish() {
+  trap : INT TERM HUP
+  rm -rf "$files" # with all keys; a step that has begun has its part open
   end_daemons
   [ -z "$killed" ] || remove_folders
-  rm -rf "$files"
   case "$made" in folder*) rmdir "$out" 2>/dev/null ;; esac # where nothing was written
 }
-[ "$again" -eq 0 ] && killed='' || killed=yes # with the last generation's host, say
+killed='' # whether something may have been; the last generation's daemons, say
+[ "$again" -eq 0 ] || killed=yes
 trap finish EXIT
 
 # Where the servers listen: each host of some says which ports it has free.

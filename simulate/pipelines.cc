@@ -17,11 +17,11 @@ double bytes_per_second(const std::vector<std::optional<std::int64_t>>& bandwidt
   return of_node ? static_cast<double>(*of_node) : 0.0;
 }
 
-// Of an average micro-batch, between neighbours: the slower of the two ends counts.
-double seconds(const RunConfig& config, std::uint32_t stage, double floats) {
+// Of an average micro-batch, between a node and the next: the slower of the two ends counts.
+double seconds(const RunConfig& config, std::uint32_t node, double floats) {
   double longest = 0.0;
-  for (const std::uint32_t node : {stage, stage + 1}) {
-    const double each = bytes_per_second(config.simulate.network.bandwidth, node);
+  for (const std::uint32_t end : {node, node + 1}) {
+    const double each = bytes_per_second(config.simulate.network.bandwidth, end);
     if (each > 0.0) longest = std::max(longest, floats * sizeof(float) / each);
   }
   return longest;
@@ -39,6 +39,7 @@ Result<Pipelines> Pipelines::begin(const Plan& plan) {
       schedule::micro_batch_sizes(group_samples(config), made.rows_.micro_batches);
   const double average = static_cast<double>(group_samples(config)) / static_cast<double>(sizes.size());
   for (const std::int64_t size : sizes) made.weights_.push_back(static_cast<double>(size) / average);
+  made.links_.resize(plan.cluster.nodes / stages.size());
   double products = 0.0;
   for (std::size_t s = 0; s < stages.size(); ++s) {
     made.shares_.push_back(static_cast<double>(cost_of(network, stages[s]).multiply_adds));
@@ -46,12 +47,15 @@ Result<Pipelines> Pipelines::begin(const Plan& plan) {
     made.bytes_.push_back(
         activation_bytes(network, stages[s], schedule::kept(made.rows_.stages[s]), sizes.front()));
     if (s + 1 == stages.size()) break;
-    const auto node = static_cast<std::uint32_t>(s);
     const double forward = average * static_cast<double>(floats_of(network, stages[s].outputs));
     const double back =
         average * static_cast<double>(floats_of(network, only_trained(network, stages[s].outputs)));
-    made.links_.push_back({to_seconds(config.simulate.network.latency + config.simulate.costs.message),
-                           seconds(config, node, forward), seconds(config, node, back)});
+    for (std::size_t group = 0; group < made.links_.size(); ++group) {
+      const auto node = static_cast<std::uint32_t>(group * stages.size() + s);
+      made.links_[group].push_back(
+          {to_seconds(config.simulate.network.latency + config.simulate.costs.message),
+           seconds(config, node, forward), seconds(config, node, back)});
+    }
   }
   for (double& share : made.shares_) share /= products;
   made.stages_.resize(plan.cluster.nodes);
@@ -83,7 +87,7 @@ Pipelines::Done Pipelines::run(std::size_t first) {
     each.push_back({kForwardShare * whole, (1.0 - kForwardShare) * whole});
     begins.push_back(to_seconds(*std::exchange(stage.begins, std::nullopt) - zero));
   }
-  const schedule::PipelineTimes ran = schedule::times(rows_, each, weights_, begins, links_);
+  const schedule::PipelineTimes ran = schedule::times(rows_, each, weights_, begins, links_[first / stages]);
   Done done{NodeId(static_cast<std::uint32_t>(first)), {}};
   for (std::size_t s = 0; s < stages; ++s) {
     const double ends = ran.ends(s);

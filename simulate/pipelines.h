@@ -54,12 +54,12 @@ class Pipelines {
 
   const Plan* plan_;
   schedule::PipelinePlan rows_;
-  std::vector<double> weights_;             // of each micro-batch, beside an average one
-  std::vector<double> shares_;              // of a step's products, by stage
-  std::vector<schedule::StageLink> links_;  // behind each stage but the last
-  std::vector<std::int64_t> bytes_;         // that each stage keeps
-  std::vector<Stage> stages_;               // by node
-  double busy_ = 0.0;                       // s, of all
+  std::vector<double> weights_;                          // of each micro-batch, beside an average one
+  std::vector<double> shares_;                           // of a step's products, by stage
+  std::vector<std::vector<schedule::StageLink>> links_;  // of each group, behind each stage but the last
+  std::vector<std::int64_t> bytes_;                      // that each stage keeps
+  std::vector<Stage> stages_;                            // by node
+  double busy_ = 0.0;                                    // s, of all
   double all_ = 0.0;  // from where a step's first stage begins until it is done, for each stage
 };
 

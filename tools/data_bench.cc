@@ -64,20 +64,21 @@ Result<Rates> loaded(const RunData& data, const RunConfig& config, const DataBen
   Loader loader(data.maker(),
                 {.threads = config.data.loader_threads, .prefetch = config.data.prefetch_batches});
   BatchQueue queue = loader.open({{0, n}, n});
+  PACELINE_RETURN_IF_ERROR(queue.next({0, n}).status());  // which threads are begun for
   const auto begun = Timer::now();
   const Seconds used = processor_time();
-  std::int64_t position = 0;
+  std::int64_t batches = 1;
   double in_steps = 0;
   do {
-    PACELINE_RETURN_IF_ERROR(queue.next({position, n}).status());
-    position += n;
+    PACELINE_RETURN_IF_ERROR(queue.next({batches * n, n}).status());
+    ++batches;
     const auto had = Timer::now();
     std::this_thread::sleep_for(std::chrono::duration<double, std::milli>(options.step_ms));
     in_steps += Seconds(Timer::now() - had).count();
   } while (Seconds(Timer::now() - begun).count() < options.seconds);
   const double elapsed = Seconds(Timer::now() - begun).count();
-  return Rates{rate(position, elapsed), rate(position, (processor_time() - used).count()),
-               in_steps / elapsed};
+  const std::int64_t samples = (batches - 1) * n;
+  return Rates{rate(samples, elapsed), rate(samples, (processor_time() - used).count()), in_steps / elapsed};
 }
 
 void print(const std::vector<Part>& parts, std::int64_t samples, std::ostream& out) {

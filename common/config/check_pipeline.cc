@@ -45,6 +45,10 @@ void check_stage_cut(Validator& validator, const RunConfig& c) {
                       "a network with weights_of", "one without");
   validator.refuse_if(c.train.clip_gradients.has_value(), {"train.clip_gradients", "pipeline.stages"},
                       "no stage has the norm of a whole gradient", "clip_gradients with stages", "null");
+  validator.refuse_if(c.sync.combine == CombineMode::kEach && network->mixes_samples(),
+                      {"sync.combine", "pipeline.stages"},
+                      "each stage's gradient would draw the others' running statistics to 0",
+                      "each with batch_norm in stages", "mean");
   const auto cut = stages_of_run(c, *network);
   const bool by_hand = c.pipeline.balance.kind == BalanceKind::kLayers;
   if (!cut.is_ok()) {

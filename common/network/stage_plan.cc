@@ -59,7 +59,9 @@ Result<schedule::PipelinePlan> plan_of_run(const RunConfig& config, const Networ
 
 Status check_memory_of_whole(const RunConfig& config, const NetworkSpec& network) {
   if (!config.pipeline.memory) return Status::ok();
-  const std::int64_t bytes = stage_bytes(network, whole_network(network), {1, 1}, config.train.batch_size);
+  // Each worker of the node has its own.
+  const std::int64_t bytes = stage_bytes(network, whole_network(network), {1, 1}, config.train.batch_size) *
+                             config.cluster.threads_per_node;
   if (bytes <= *config.pipeline.memory) return Status::ok();
   return too_large("a network in one piece", bytes, *config.pipeline.memory);
 }

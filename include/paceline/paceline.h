@@ -75,7 +75,7 @@ enum paceline_trainable {
   /* As PACELINE_TRAINED, but a round may have no gradient of it. Its place then has -0.0f all over, and no other gradient of
    * such a tensor has a -0.0f (adding 0.0f takes them away). A step for which no worker has one leaves the tensor, its
    * momentum and the like as they are. With what keeps no sign of a zero (cluster.gradient_encoding int8 and top_k; servers on a
-   * GPU) it is a gradient of zero. */
+   * GPU) it is a gradient of zero. With fp16 a gradient whose elements all round to -0 is taken for none. */
   PACELINE_MAY_BE_UNUSED = 2
 };
 

@@ -10,6 +10,7 @@
 pids=()
 statuses=()       # of the daemons that have ended, by their place in `pids`
 early=''          # the status of the first daemon that failed before the training began
+grace=5           # seconds that daemons have by themselves when the authority has ended
 
 messages=2 # where to say something; `attend` sends bash's own remarks about daemons that were killed elsewhere
 say() { print "$(basename "$0" .sh): $1" "$messages"; }
@@ -58,7 +59,6 @@ end_daemons() {
 # run: the others would wait for it until cluster.start_timeout. They are ended at once, since there is nothing to keep
 # and the failed one has said why. Daemons that outlive the authority get `grace` seconds (it may have told them that the
 # run is over, or be gone without a word), are told to end, and then are ended.
-grace=5
 attend() {
   local n status over='' step=0
   exec {messages}>&2

@@ -118,7 +118,8 @@ Status Authority::on(NodeId from, const wire::StepReport& report, Ticks now) {
                             to_string(report.worker));
   }
   if (!awaits_others(report)) return take(report, now);
-  stepped_[config_.cluster.cluster().rank_of(report.worker).value] = report;
+  stepped_[config_.cluster.cluster().rank_of(report.worker).value] =
+      Stepped{report, now, now + engine_.config().held_notice_after};
   take_steps(now);
   return Status::ok();
 }
@@ -352,6 +353,7 @@ void Authority::tick(Ticks now) {
     advance_hand_over(now);
   }
   check_forming(now);
+  say_who_is_waited_for(now);
   check_stop(now);
   check_silence(now);
   advance_end(now);

@@ -184,6 +184,8 @@ class Authority {
   // Who is connected to whom, and goes on without whom (authority_formations.cc).
   Status on(NodeId from, const wire::Peers& said, Ticks now);
   void end_formation(Ticks now);
+  void say_formation_again(NodeId node);
+  void say_who_is_waited_for(Ticks now);
   void form(Ticks now);
   void check_forming(Ticks now);
   bool goes_on() const;
@@ -299,9 +301,15 @@ class Authority {
 
   RunMembers members_;
   Formations formations_;
+  wire::Peers formed_;  // the newest one, as its nodes were told
   Ticks forming_since_;
   // All-reduce. Of the step under way, by rank: who has made it; and who has been lost since it began.
-  std::vector<std::optional<wire::StepReport>> stepped_;
+  struct Stepped {
+    wire::StepReport report;
+    Ticks since;
+    Ticks next_notice;
+  };
+  std::vector<std::optional<Stepped>> stepped_;
   std::vector<NodeId> lost_in_step_;
   bool has_stepped_ = false;  // a whole step, of this generation
   Layout layout_;

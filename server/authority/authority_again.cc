@@ -1,8 +1,9 @@
 // What is said again to a node whose connection broke: what it may not have heard. It knows what it has heard
 // (a grant by its clock, an evaluation by its version), and does nothing twice.
 //
-//   it comes over another connection      of each worker the grant that is not reported, or that it is
-//                                         finished; the evaluation that it was asked for; how the run ended
+//   it comes over another connection      which nodes it is connected to; of each worker the grant that is not
+//                                         reported, or that it is finished; the evaluation that it was asked
+//                                         for; how the run ended
 //   it reports an iteration once more     likewise, from the present state: granted, held or finished
 #include "server/authority/authority.h"
 #include "server/store/decision.h"
@@ -14,7 +15,9 @@ void Authority::node_rejoined(NodeId node) {
   if (state == NodeState::kGone && (concluded() || hands_over_)) {  // it was told, and is not lost
     return to_node(node, wire::RunOver{result_.code(), result_.message(), resumable_});
   }
-  if (state != NodeState::kJoined || stage_ == Stage::kGathering) return;
+  if (state != NodeState::kJoined) return;
+  say_formation_again(node);
+  if (stage_ == Stage::kGathering) return;
   // Ahead of the grant with which it leaves that version.
   if (const auto waits = evaluation_.waiting(); reduces() && waits) keep_for_evaluation(*waits);
   for (std::uint32_t thread = 0; thread < config_.cluster.threads_per_node; ++thread) {

@@ -73,7 +73,9 @@ bool Authority::ask_final_state() {
 
 void Authority::who_is_gone(NodeId from, const wire::Leave& leave, Ticks now) {
   const NodeId gone = *leave.lost;
-  const bool could_be = nodes_talk() && gone != from && members_.is_known(gone) && !record_.has_report(gone);
+  // Where the others go on, who is gone is found out by their next formation.
+  const bool could_be =
+      nodes_talk() && !goes_on() && gone != from && members_.is_known(gone) && !record_.has_report(gone);
   if (could_be) lost(Peer::of(gone), leave.fault + " (so says node " + to_string(from) + ")", now);
 }
 

@@ -43,11 +43,23 @@ Status Authority::on(NodeId from, const wire::Peers& said, Ticks now) {
                             std::to_string(said.formation) + ", the newest is " +
                             std::to_string(formations_.number()));
   }
-  // It has not heard yet that the next one is there: it will.
-  if (said.formation < formations_.number()) return Status::ok();
+  // It has not heard yet that the next one is there.
+  if (said.formation < formations_.number()) {
+    say_formation_again(from);
+    return Status::ok();
+  }
   if (said.formation > 0) {
+    const bool could_be = !said.lost || (*said.lost != from && members_.is_known(*said.lost));
+    const std::int64_t lead = said.version.value - engine_.version().value;
+    if (!could_be || lead < 0 || lead > 1) {
+      return invalid_argument("node " + to_string(from) + " at version " + to_string(said.version) +
+                              " has lost " + (said.lost ? "node " + to_string(*said.lost) : "nobody") +
+                              ", expected version " + to_string(engine_.version()) +
+                              " or the next, and another node of the run");
+    }
     if (!goes_on()) {
-      if (training()) lost(Peer::of(said.lost.value_or(from)), said.why, now);
+      const NodeId gone = said.lost.value_or(from);
+      if (training() && !record_.has_report(gone)) lost(Peer::of(gone), said.why, now);
       return Status::ok();
     }
     if (!formations_.gathers()) {
@@ -72,6 +84,16 @@ void Authority::end_formation(Ticks now) {
   for (const NodeId node : members_.in(NodeState::kJoined)) to_node(node, over);
 }
 
+// The newest, and that it is over where it is. Who knows it does nothing twice.
+void Authority::say_formation_again(NodeId node) {
+  if (formations_.number() == 0) return;
+  if (!formed_.endpoints[node.value].empty()) to_node(node, formed_);
+  if (!formations_.gathers()) return;
+  wire::Peers over;
+  over.formation = formations_.number();
+  to_node(node, over);
+}
+
 void Authority::form(Ticks now) {
   const bool first = formations_.number() == 0;
   const std::vector<NodeId> here = members_.in(NodeState::kJoined);
@@ -92,6 +114,7 @@ void Authority::form(Ticks now) {
   peers.version = next->version;
   peers.holder = next->holder;
   for (const NodeId node : here) to_node(node, peers);
+  formed_ = std::move(peers);
   if (first) return;
   log_.info("formation " + std::to_string(next->number) + ": " + std::to_string(here.size()) +
             " nodes go on from version " + to_string(next->version) +
@@ -132,6 +155,29 @@ bool Authority::awaits_others(const wire::StepReport& report) const {
          report.clock.value == engine_.version().value && engine_.is_live(report.worker);
 }
 
+// Who has made a step waits for those who have not, and hears whom for, as of the core (common/sync/actions.h).
+void Authority::say_who_is_waited_for(Ticks now) {
+  if (!reduces() || !training()) return;
+  const Cluster cluster = config_.cluster.cluster();
+  std::optional<WorkerId> waits_for;
+  for (std::uint32_t r = 0; r < cluster.workers() && !waits_for; ++r) {
+    const WorkerId worker = cluster.worker_at(Rank(r));
+    if (!stepped_[r] && members_[worker.node] == NodeState::kJoined && engine_.is_live(worker)) {
+      waits_for = worker;
+    }
+  }
+  if (!waits_for) return;
+  for (std::uint32_t r = 0; r < cluster.workers(); ++r) {
+    if (!stepped_[r]) continue;
+    Stepped& stepped = *stepped_[r];
+    if (now < stepped.next_notice) continue;
+    stepped.next_notice = now + engine_.config().held_notice_every;
+    const WorkerId worker = stepped.report.worker;
+    to_node(worker.node, wire::Held{worker, stepped.report.clock.next(), Staleness(1), Threshold(0),
+                                    *waits_for, now - stepped.since});
+  }
+}
+
 void Authority::take_steps(Ticks now) {
   const Cluster cluster = config_.cluster.cluster();
   std::vector<wire::StepReport> steps;
@@ -139,7 +185,7 @@ void Authority::take_steps(Ticks now) {
     const WorkerId worker = cluster.worker_at(Rank(r));
     if (members_[worker.node] != NodeState::kJoined || !engine_.is_live(worker)) continue;
     if (!stepped_[r]) return;
-    steps.push_back(*stepped_[r]);
+    steps.push_back(stepped_[r]->report);
   }
   const Version before = engine_.version();
   for (const NodeId node : std::exchange(lost_in_step_, {})) {
@@ -166,17 +212,16 @@ void Authority::take_last_step(NodeId node, Ticks now) {
   if (!formations_.is_in_sum(node)) return;
   for (std::uint32_t thread = 0; thread < config_.cluster.threads_per_node; ++thread) {
     const WorkerId worker(node, thread);
-    const auto& report = stepped_[config_.cluster.cluster().rank_of(worker).value];
+    const auto& stepped = stepped_[config_.cluster.cluster().rank_of(worker).value];
     const auto iteration = engine_.iteration_of(worker);
     if (!iteration || iteration->clock.value != engine_.version().value) continue;
     // As many samples as were granted: a sum is of no others.
-    const std::int64_t samples = report ? report->metric.samples : engine_.config().batch_size;
-    const Status arrived =
-        step(sync::GradientArrived{kAuthority, worker, iteration->clock, samples, ""}, now);
-    if (arrived.is_ok() && report) {
-      const Status taken = take(*report, now);
-      if (!taken.is_ok()) log_.warn(taken.message());
-    }
+    const Status taken = stepped ? take(stepped->report, now)
+                                 : step(sync::GradientArrived{kAuthority, worker, iteration->clock,
+                                                              engine_.config().batch_size, ""},
+                                        now);
+    if (!taken.is_ok())
+      log_.warn("what lost node " + to_string(node) + " gave to a step: " + taken.message());
   }
 }
 

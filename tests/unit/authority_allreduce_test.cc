@@ -221,6 +221,52 @@ TEST_CASE("a lost node's gradient counts if it is in the sum that was made") {
   CHECK(decisions.back().revision_after == Revision(summed ? 4 : 3));
 }
 
+TEST_CASE("a lost node's report of a step that others have made counts once, with its samples") {
+  Stepped run;
+  wire::StepReport report;
+  report.worker = WorkerId(1, 0);
+  report.clock = Clock(1);
+  report.computed_version = Version(1);
+  report.metric = {1.0, 5, 10};
+  run.say(kNode1, report);
+  run.seen_by_node_0(2);
+  run.node_0_steps(1);
+  CHECK(run.sent.of<wire::ApplyDecision>(kShard0).back().revision_after == Revision(4));
+}
+
+TEST_CASE("what a node cannot have seen of a formation is refused") {
+  Stepped run;
+  wire::Peers said;
+  said.endpoints = {"10.0.0.1:9"};
+  said.formation = 1;
+  said.version = Version(1);
+  said.lost = NodeId(GENERATE(0, 4000));  // itself, and none of the run's
+  CHECK(run.refused(kNode0, said).code() == StatusCode::kInvalidArgument);
+  said.lost = NodeId(1);
+  said.version = Version(GENERATE(0, 3));
+  CHECK(run.refused(kNode0, said).code() == StatusCode::kInvalidArgument);
+  CHECK(run.sent.of<wire::Peers>(kNode0).empty());
+}
+
+TEST_CASE("a node whose connection broke hears again which nodes are connected, and that they part") {
+  Stepped run;
+  run.authority->node_rejoined(NodeId(1));
+  REQUIRE(run.sent.of<wire::Peers>(kNode1).size() == 1);
+  CHECK(run.sent.of<wire::Peers>(kNode1)[0].endpoints.size() == 2);
+  run.say(kNode0, wire::Peers{0, {"10.0.0.1:7"}});  // as at the start
+  CHECK(run.sent.of<wire::Peers>(kNode0).size() == 1);
+}
+
+TEST_CASE("who has made a step of an all-reduce hears whom it waits for") {
+  Stepped run;
+  run.node_0_steps(1);
+  run.pass(std::chrono::milliseconds(200));
+  const auto held = run.sent.of<wire::Held>(kNode0);
+  REQUIRE(held.size() == 1);
+  CHECK(
+      (held[0].worker == WorkerId(0, 0) && held[0].waits_for == WorkerId(1, 0) && held[0].clock == Clock(2)));
+}
+
 // A report of a step that nobody who is left has, and that is made anew.
 TEST_CASE("a lost node's report of a sum that is gone with it does not count") {
   Stepped run;

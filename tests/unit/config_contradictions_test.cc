@@ -139,6 +139,11 @@ TEST_CASE("what_a_pipeline_does_not_go_with_is_refused") {
               "bsp, combine: each}, pipeline: {stages: 2}}",
               {}),
       Catch::Matchers::Contains("each stage's gradient would step the others' parameters"));
+  CHECK_THAT(
+      refusal("{cluster: {nodes: 2}, train: {model: resnet20, total_iterations: 40, optimizer: {kind: sgd}}, "
+              "sync: {policy: bsp, combine: each}, pipeline: {stages: 2}}",
+              {}),
+      Catch::Matchers::Contains("each stage's gradient would draw the others' running statistics to 0"));
 }
 
 TEST_CASE("what_a_batch_norm_over_groups_does_not_go_with_is_refused") {

@@ -34,7 +34,8 @@ auto fields(M& m) {
   } else if constexpr (std::is_same_v<T, Push> || std::is_same_v<T, NodeReport>) {
     auto& [a, b, c, d, e, f, g, h] = m;
     return std::tie(a, b, c, d, e, f, g, h);
-  } else if constexpr (std::is_same_v<T, Parameters> || std::is_same_v<T, ShardReport>) {
+  } else if constexpr (std::is_same_v<T, Parameters> || std::is_same_v<T, ShardReport> ||
+                       std::is_same_v<T, Peers>) {
     auto& [a, b, c, d, e, f, g] = m;
     return std::tie(a, b, c, d, e, f, g);
   } else if constexpr (std::is_same_v<T, Held> || std::is_same_v<T, WorkerReport> ||

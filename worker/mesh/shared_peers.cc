@@ -184,10 +184,11 @@ void SharedPeers::offer(std::uint32_t rank, const RowHead& head, std::span<const
 std::optional<SharedPeers::Offered> SharedPeers::offered_by(std::uint32_t rank) const {
   const Peer& peer = peers_[rank];
   if (__atomic_load_n(&peer.says->offered, __ATOMIC_ACQUIRE) == peer.taken) return std::nullopt;
-  const Note::Row& row = peer.says->rows[peer.taken % kOffersMax];
+  const Note::Row row = peer.says->rows[peer.taken % kOffersMax];  // which the peer may write again
   const auto bytes = static_cast<std::int64_t>(row.head.floats) * static_cast<std::int64_t>(sizeof(float));
   // What is no row of the segment's is one that does not fit the plan either.
-  const bool lies_there = row.offset >= 0 && row.offset <= peer.segment->size() - bytes &&
+  const bool lies_there = row.offset >= 0 && row.offset % static_cast<std::int64_t>(alignof(float)) == 0 &&
+                          row.offset <= peer.segment->size() - bytes &&
                           peer.segment->has_pages_to(row.offset + bytes);
   if (!lies_there) return Offered{row.head, {}};
   const std::byte* const floats = peer.segment->part(row.offset, bytes).data();

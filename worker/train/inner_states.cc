@@ -99,7 +99,7 @@ void InnerStates::begin(std::uint32_t thread, Clock clock, std::uint64_t generat
   if (found) {
     log_.info("worker " + name(thread) + " goes on at clock " + to_string(clock) +
               " with its inner optimizer's state of version " + to_string(found->version));
-  } else if (generation > 1) {
+  } else if (generation > 1 && wanted > Version(0)) {
     log_.warn("worker " + name(thread) + " goes on at clock " + to_string(clock) +
               " with an inner optimizer " + "that begins anew: there is no state of it in " +
               folder_.string());

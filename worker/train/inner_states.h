@@ -16,7 +16,7 @@
 // process has outlived its servers. Files of newer versions are removed then. Under another policy than bsp a
 // worker that had a lead goes on with the state of round c all the same.
 //
-// Memory: of each worker the state once more, where checkpoints are written. Disk: checkpoint.keep + kBehind files
+// Memory: of each worker the state twice more, where checkpoints are written, and a copy of it each round. Disk: checkpoint.keep + kBehind files
 // of each worker, since servers may take several rounds to write one and leave others out.
 //
 // Thread: a worker's training thread, each its own, one session's after another's.

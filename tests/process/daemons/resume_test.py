@@ -152,7 +152,7 @@ class Resume(CalmRuns):
     def test_an_all_reduce_that_is_stopped_goes_on_from_its_last_version(self):
         reduces = ("exchange.kind=allreduce", "train.optimizer.kind=adam")
         model = self.calm_model(self.total, *reduces)
-        servers, nodes = self.start_run(self.total, *reduces, "run.max_seconds=200ms")
+        servers, nodes = self.start_run(self.total, *reduces, "run.max_seconds=100ms")
         for program in servers + nodes:
             self.assertEqual(program.end(), 0, program.errors())
         self.assertEqual(self.summary()["checkpoints"], 1)
@@ -180,7 +180,7 @@ class Resume(CalmRuns):
     def test_a_run_of_rounds_that_is_stopped_goes_on_from_its_last_version(self):
         rounds = (*self.ROUNDS, "train.inner_optimizer.kind=momentum")
         model = self.calm_model(self.total, *rounds)
-        for program in sum(self.start_run(self.total, *rounds, "run.max_seconds=200ms"), []):
+        for program in sum(self.start_run(self.total, *rounds, "run.max_seconds=100ms"), []):
             self.assertEqual(program.end(), 0, program.errors())
         self.assertEqual(self.summary()["checkpoints"], 1)
         for program in [start(k, "--resume", self.total, *rounds)

@@ -5,6 +5,7 @@ import re
 import signal
 import socket
 import subprocess
+import unittest.mock
 
 import harness
 import slurm
@@ -122,8 +123,9 @@ class Slurm(ScriptTest):
         self.jobs = []
         self.temporary = self.folder / "tmp"  # of all hosts, which are this machine
         self.temporary.mkdir()
-        os.environ["TMPDIR"] = str(self.temporary)
-        self.addCleanup(os.environ.pop, "TMPDIR")
+        environment = unittest.mock.patch.dict(os.environ, TMPDIR=str(self.temporary))
+        environment.start()
+        self.addCleanup(environment.stop)
 
     def assert_no_folder_is_left(self):
         self.cluster.wait_until("folders with keys are gone", lambda: not list(self.temporary.iterdir()))
@@ -236,7 +238,11 @@ class Slurm(ScriptTest):
     def test_a_killed_server_ends_the_job(self):
         job = self.submit("four_nodes", self.ENDLESS)
         self.wait_for_training()
-        os.kill(self.daemon("--shard 0"), signal.SIGKILL)
+        server = self.daemon("--shard 0")
+        with open(f"/proc/{server}/stat", encoding="utf-8") as file:
+            its_script = int(file.read().rpartition(")")[2].split()[1])  # which would tidy up behind it
+        for pid in (its_script, server):
+            os.kill(pid, signal.SIGKILL)
         self.wait_for(job, "FAILED")
         self.assertEqual(harness.daemons_of(self._process.pid), [])
         self.assert_no_folder_is_left()
