@@ -81,7 +81,7 @@ class SlurmScript(ScriptTest):
         self.assertIn(f"{self.run_dir}: ok", script.output())
         written = (self.run_dir / "config.yaml").read_text()
         self.assertIn('"tcp://localhost:17996", "tcp://localhost:25915"', written)
-        self.assertRegex(written, r'keys: "/tmp/paceline\.\w{6}/keys"')
+        self.assertRegex(written, r'keys: "/tmp/paceline-job-77-\d+\.\w{6}/keys"')
         # As Slurm begins the job again: all shards are told the same.
         script = self.run_slurm("--force", "cluster.shards=2", "train.total_iterations=60", "checkpoint.every_clocks=10",
                                 SLURM_RESTART_COUNT=1, **self.allocation(2))
