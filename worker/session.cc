@@ -201,6 +201,8 @@ SessionEnd Session::run(NodeTotals& totals) {
   }
 
   if (Status met = meet_nodes(); !met.is_ok()) {
+    // It ends by the client's end as well, and then that says why.
+    if (const Status closed = client_.closed(); !closed.is_ok()) met = client_.run_over().value_or(closed);
     client_.leave(met, met.code() == StatusCode::kUnavailable ? gone() : std::nullopt);
     return {met, client_.lost(), 0};
   }

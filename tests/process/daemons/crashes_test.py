@@ -186,7 +186,8 @@ class Starts(DaemonTest):
                          rf"paceline-server 1: the authority \({self.endpoints[0]}\) has not answered within 1.0 s")
         shard = self.server(1, "--force")
         self.assert_ends(self.node(0, "cluster.start_timeout=3s"), 1, rf"paceline-worker 0: server shard 0 "
-                         rf"\({self.endpoints[0]}\) did not answer node 0's join within 3 s")
+                         rf"\({self.endpoints[0]}\) \(it refuses the connection: no server listens there yet\) "
+                         "did not answer node 0's join within 3 s")
         shard.send(signal.SIGTERM)
         self.assert_ends(shard, 1, "paceline-server 1: stopped by a signal")
 
