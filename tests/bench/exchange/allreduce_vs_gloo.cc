@@ -1,5 +1,5 @@
 // All-reduce among processes of this machine: every algorithm of ours, over tcp on the loopback or in shared memory, beside
-// Gloo's over tcp, in turns in one run.
+// Gloo's over tcp and a raw loop of the same bytes, in turns in one run.
 //
 //   bench_allreduce [--ranks 2] [--turns 15] [--sizes 4096,262144,4194304,67108864] [--memory sent | shared]
 //
@@ -30,6 +30,7 @@
 #include <vector>
 
 #include "common/schedule/planners.h"
+#include "tests/bench/exchange/raw_ring.h"
 #include "tests/bench/median.h"
 #include "worker/mesh/mesh.h"
 
@@ -63,16 +64,17 @@ double processor_seconds() {
 
 // One way of summing a vector of one size: a call is one reduction.
 struct Contender {
+  enum class Whose { kOurs, kGloo, kNobody };
   std::string name;
-  bool ours = false;
+  Whose whose = Whose::kOurs;
   std::function<void()> reduce;
 };
 
 class Rank {
  public:
   Rank(const Options& options, std::uint32_t rank, const mesh::Listening& listening,
-       const std::vector<std::string>& endpoints, const std::string& store)
-      : options_(options), rank_(rank) {
+       const std::vector<std::string>& endpoints, const std::string& store, const RingEnds& ring)
+      : options_(options), rank_(rank), ring_(ring) {
     if (options.shares) {
       const std::int64_t largest = *std::max_element(options.sizes.begin(), options.sizes.end());
       auto segment = wire::SharedSegment::create(mesh::SharedPeers::segment_bytes(
@@ -105,7 +107,7 @@ class Rank {
       const auto plan = schedule::make_plan({algorithm, options_.ranks, floats, {}});
       if (!plan.is_ok()) fail(plan.status().message());
       auto program = std::make_shared<const schedule::Program>(*plan, rank_);
-      all.push_back({schedule::name_of(algorithm), true, [this, program, vector] {
+      all.push_back({schedule::name_of(algorithm), Contender::Whose::kOurs, [this, program, vector] {
                        const Status reduced = mesh_->reduce(*program, vector, number_++, kWithin);
                        if (!reduced.is_ok()) fail(reduced.message());
                      }});
@@ -114,7 +116,7 @@ class Rank {
     for (const auto& [name, algorithm] :
          {std::pair{"gloo ring", gloo::AllreduceOptions::Algorithm::RING},
           std::pair{"gloo bcube", gloo::AllreduceOptions::Algorithm::BCUBE}}) {
-      all.push_back({name, false, [this, vector, add, algorithm = algorithm] {
+      all.push_back({name, Contender::Whose::kGloo, [this, vector, add, algorithm = algorithm] {
                        gloo::AllreduceOptions options(gloo_);
                        options.setAlgorithm(algorithm);
                        options.setOutput(vector.data(), vector.size());
@@ -126,10 +128,15 @@ class Rank {
     const std::vector<float*> pointers = {vector.data()};
     auto halving =
         std::make_shared<gloo::AllreduceHalvingDoubling<float>>(gloo_, pointers, static_cast<int>(floats));
-    all.push_back({"gloo halving-doubling", false, [halving] { halving->run(); }});
+    all.push_back({"gloo halving-doubling", Contender::Whose::kGloo, [halving] { halving->run(); }});
     auto chunked =
         std::make_shared<gloo::AllreduceRingChunked<float>>(gloo_, pointers, static_cast<int>(floats));
-    all.push_back({"gloo ring-chunked", false, [chunked] { chunked->run(); }});
+    all.push_back({"gloo ring-chunked", Contender::Whose::kGloo, [chunked] { chunked->run(); }});
+    if (!options_.shares) {
+      all.push_back({"raw", Contender::Whose::kNobody, [this, vector] {
+                       if (!go_around(ring_, options_.ranks, vector)) fail("the raw loop broke off");
+                     }});
+    }
     return all;
   }
 
@@ -176,21 +183,24 @@ class Rank {
   void print(std::int64_t bytes, const std::vector<Contender>& all,
              const std::vector<std::vector<double>>& figures,
              const std::vector<std::vector<double>>& processor) const {
-    double best[2] = {1e300, 1e300};
+    double best[3] = {1e300, 1e300, 1e300};
     std::printf("%lld bytes, %u processes, ours %s\n", static_cast<long long>(bytes), options_.ranks,
                 options_.shares ? "in shared memory" : "over tcp");
     for (std::size_t i = 0; i < all.size(); ++i) {
       const double middle = median(figures[i]);
       std::printf("  %-22s median %9.3f ms, least %9.3f ms, processor %9.3f ms\n", all[i].name.c_str(),
                   middle, *std::min_element(figures[i].begin(), figures[i].end()), median(processor[i]));
-      best[all[i].ours ? 0 : 1] = std::min(best[all[i].ours ? 0 : 1], middle);
+      double& of_its_kind = best[static_cast<int>(all[i].whose)];
+      of_its_kind = std::min(of_its_kind, middle);
     }
     std::printf("  the best of ours / the best of Gloo's: %.2f\n", best[0] / best[1]);
+    if (!options_.shares) std::printf("  the raw loop / the best of ours: %.2f\n", best[2] / best[0]);
     std::fflush(stdout);
   }
 
   const Options& options_;
   const std::uint32_t rank_;
+  const RingEnds ring_;
   mesh::StopFlag stop_;
   std::shared_ptr<wire::SharedSegment> segment_;  // null: vectors are sent
   std::unique_ptr<mesh::Mesh> mesh_;
@@ -226,11 +236,13 @@ int main_of(int argc, char** argv) {
     endpoints.push_back(one->endpoint);
     listening.push_back(std::make_unique<mesh::Listening>(std::move(one).value()));
   }
+  const std::vector<RingEnds> ring = connect_ring(options.ranks);
+  if (ring.empty()) fail("no connections on the loopback");
   std::vector<pid_t> children;
   for (std::uint32_t rank = 0; rank < options.ranks; ++rank) {
     const pid_t child = fork();
     if (child == 0) {
-      Rank(options, rank, *listening[rank], endpoints, store).run();
+      Rank(options, rank, *listening[rank], endpoints, store, ring[rank]).run();
       std::_Exit(0);
     }
     children.push_back(child);
