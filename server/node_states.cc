@@ -10,7 +10,7 @@ namespace paceline::server {
 
 Status NodeStates::on(Peer from, const wire::NodeState& piece, const wire::Payload& payload,
                       std::optional<Shard>& shard, std::uint64_t layout_hash) {
-  if (from.node() != speaker_) {
+  if (!from_each_node_ && from.node() != speaker_) {
     return invalid_argument("state of the run from " + to_string(from) + ", expected it from node " +
                             to_string(speaker_));
   }
@@ -74,21 +74,20 @@ Status NodeStates::save_if_whole(Shard& shard, std::uint64_t layout_hash) {
 }
 
 void NodeStates::rejoined(NodeId node) {
-  if (node == speaker_) not_saved("'s connection broke while it sent its state");
+  if (from_each_node_ || node == speaker_) not_saved(node, "'s connection broke while it sent its state");
 }
 
 void NodeStates::lost(NodeId node) {
   std::erase(want_, Peer::of(node));
   lost_.insert(node);
-  if (node != speaker_) return;
-  not_saved(" was lost while it sent its state");
+  if (from_each_node_ || node == speaker_) not_saved(node, " was lost while it sent its state");
   while (lost_.contains(speaker_)) ++speaker_.value;
 }
 
-void NodeStates::not_saved(const std::string& why) {
+void NodeStates::not_saved(NodeId node, const std::string& why) {
   if (!saving_) return;
   outbox_.send(Peer::of(kAuthority),
-               {wire::Saved{id_, saving_->version, {}, "node " + to_string(speaker_) + why}, {}});
+               {wire::Saved{id_, saving_->version, {}, "node " + to_string(node) + why}, {}});
   saving_.reset();
 }
 

@@ -76,6 +76,7 @@ Traffic ServerView::moved() const {
   const wire::TrafficCounters& counted = server_.connections.router().counters();
   Traffic sum{counted.push_bytes, counted.parameter_bytes, counted.shared_bytes};
   sum += server_.shards.moved();
+  if (server_.authority) sum += server_.authority->reduced();
   return sum;
 }
 

@@ -41,7 +41,7 @@ class ServerView {
   std::vector<Wait> waits(Ticks now) const;
   // `stall`: the wait that has become long (RunDisplay).
   RunStatus status(const std::string& stall, Ticks now) const;
-  // By all shards, as far as this one has heard.
+  // By all shards, and, as the authority has heard, by the nodes of an all-reduce.
   Traffic moved() const;
 
  private:

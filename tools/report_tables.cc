@@ -155,6 +155,7 @@ std::string what_it_moved(const FinishedRun& run) {
       {known("bytes_pushed", "pushed " + megabytes(s.bytes_pushed)), pulled,
        s.bytes_shared > 0 ? "shared " + megabytes(s.bytes_shared) : "",
        s.bytes_reduced ? "reduced " + megabytes(*s.bytes_reduced) + " from node to node" : "",
+       s.bus_bytes_per_second > 0 ? printed("bus %.3g GB/s", s.bus_bytes_per_second * 1e-9) : "",
        s.bytes_pushed_early > 0  // of any of these
            ? "early " + megabytes(s.bytes_pushed_early) + " of gradients, while the rest was computed"
            : "",

@@ -148,15 +148,7 @@ Session::Session(const SessionParts& parts, const SessionEnd& before)
                .trained = trained_,
                .shards = shard_ranges(parts.tasks.layout(), config_.train.optimizer, config_.cluster.shards)},
               parts.tasks.layout(), parts.context, process_cache_) {
-  if (config_.exchange.kind == ExchangeKind::kAllreduce) {
-    AllReduceExchange::Parts exchange{
-        config_,        parts.node, parts.tasks.layout(),
-        process_cache_, steady_now, [this](const Status& why) { reducing_failed(why); }};
-    if (config_.exchange.on_loss == OnLoss::kGoOn && config_.train.batch_norm_group <= 1) {
-      exchange.meet = [this](const AllReduceExchange::Parting& parting) { return meet_again(parting); };
-    }
-    reduces_ = std::make_unique<AllReduceExchange>(std::move(exchange));
-  }
+  make_reducing();
   for (std::uint32_t t = 0; t < shown_.size(); ++t) {
     watches_.emplace_back(WorkerId(parts.node, t), parts.tasks.computes_on(t));
   }
@@ -316,90 +308,6 @@ Status Session::send_initial_parameters() {
   return Status::ok();
 }
 
-// Where nodes talk to each other: every one knows every other one.
-Status Session::meet_nodes() {
-  if (!nodes_are_connected(config_)) return Status::ok();
-  PACELINE_ASSIGN_OR_RETURN(const std::string address,
-                            mesh::address_towards(config_.cluster.endpoints.front()));
-  PACELINE_ASSIGN_OR_RETURN(const mesh::Listening listening, mesh::listen_at(address));
-  wire::Peers own;
-  own.endpoints = {listening.endpoint};
-  PACELINE_ASSIGN_OR_RETURN(wire::Peers peers,
-                            client_.exchange_endpoints(std::move(own), config_.cluster.start_timeout));
-  mesh::Place place{parts_.node.value, std::move(peers.endpoints), peers.token};
-  PACELINE_RETURN_IF_ERROR(reduces_ != nullptr ? begin_reducing(listening, std::move(place))
-                                               : meet_peers(listening, std::move(place)));
-  parts_.log.info("node " + to_string(parts_.node) + " is connected to " +
-                  std::to_string(config_.cluster.nodes - 1) + " other node(s), and listens at " +
-                  listening.endpoint);
-  return Status::ok();
-}
-
-// Then it has the parameters that node 0 has sent, or the state of a checkpoint.
-Status Session::begin_reducing(const mesh::Listening& listening, mesh::Place place) {
-  PACELINE_RETURN_IF_ERROR(reduces_->connect(listening, std::move(place)));
-  for (const std::string& choice : reduces_->algorithms()) parts_.log.info("buckets " + choice);
-  PACELINE_ASSIGN_OR_RETURN(const RunState from, client_.fetch_state(config_.cluster.start_timeout));
-  return reduces_->begin(from);
-}
-
-// What is no loss is so for all: without one of them the others would make another step of it.
-void Session::reducing_failed(const Status& why) {
-  if (why.code() == StatusCode::kInvalidArgument) {
-    RoundReport report{WorkerId(parts_.node, 0), Clock(reduces_->version().value), {}};
-    report.computed_version = reduces_->version();
-    report.skipped = true;
-    report.fault = why.message();
-    client_.report(std::move(report));
-  }
-  client_.close(why);
-}
-
-// The authority has it from all that are left, or loses who does not say it; so it answers within some leases.
-Result<AllReduceExchange::Meeting> Session::meet_again(const AllReduceExchange::Parting& parting) {
-  parts_.log.warn("node " + to_string(parts_.node) + " leaves formation " +
-                  std::to_string(parting.formation) + " at version " + to_string(parting.version) + ": " +
-                  parting.why);
-  PACELINE_ASSIGN_OR_RETURN(const std::string address,
-                            mesh::address_towards(config_.cluster.endpoints.front()));
-  PACELINE_ASSIGN_OR_RETURN(mesh::Listening listening, mesh::listen_at(address));
-  wire::Peers own;
-  own.endpoints = {listening.endpoint};
-  own.formation = parting.formation;
-  own.version = parting.version;
-  own.lost = parting.lost;
-  own.why = parting.why;
-  PACELINE_ASSIGN_OR_RETURN(
-      const wire::Peers peers,
-      client_.exchange_endpoints(std::move(own), config_.cluster.start_timeout + 4 * config_.cluster.lease));
-  AllReduceExchange::Meeting meeting{peers.formation, std::move(listening), {}, peers.version, {}};
-  meeting.place.token = peers.token;
-  std::string without;
-  for (std::uint32_t node = 0; node < peers.endpoints.size(); ++node) {
-    if (peers.endpoints[node].empty()) {
-      without += (without.empty() ? "" : ", ") + std::to_string(node);
-      continue;
-    }
-    const auto rank = static_cast<std::uint32_t>(meeting.place.nodes.size());
-    if (NodeId(node) == parts_.node) meeting.place.rank = rank;
-    if (peers.holder == NodeId(node)) meeting.holder = rank;
-    meeting.place.nodes.emplace_back(node);
-    meeting.place.endpoints.push_back(peers.endpoints[node]);
-  }
-  parts_.log.warn("formation " + std::to_string(peers.formation) + ", without node(s) " + without + ": " +
-                  std::to_string(meeting.place.nodes.size()) + " nodes go on from version " +
-                  to_string(peers.version));
-  return meeting;
-}
-
-Status Session::meet_peers(const mesh::Listening& listening, mesh::Place place) {
-  const auto within = std::chrono::duration_cast<std::chrono::milliseconds>(config_.cluster.start_timeout);
-  PACELINE_ASSIGN_OR_RETURN(channels_, mesh::Channels::connect(listening, std::move(place), stop_channels_,
-                                                               within, parts_.tasks.heard_from(parts_.node)));
-  parts_.tasks.meet(channels_);
-  return Status::ok();
-}
-
 Result<Session::Trainer> Session::make_trainer(WorkerId worker) {
   PACELINE_RETURN_IF_ERROR(client_.closed());  // stopped
   const auto of_worker = [worker](const Status& why) {
@@ -484,6 +392,7 @@ void Session::train_worker(WorkerId worker, Result<Trainer> trainer, ThreadResul
 wire::Heartbeat Session::heartbeat() const {
   wire::Heartbeat beat;
   for (const ShownTimes& thread : shown_) beat.workers.push_back(thread.times());
+  if (reduces_ != nullptr) beat.traffic = reduces_->traffic();
   return beat;
 }
 
@@ -533,18 +442,13 @@ void Session::say_waits() const {
 Status Session::conclude(const std::vector<ThreadResult>& results, const NodeTotals& totals) {
   const bool done =
       std::all_of(results.begin(), results.end(), [](const auto& result) { return result.ended.is_ok(); });
-  if (done && reduces_ != nullptr && parts_.node == NodeId(0)) {
-    client_.send_final_state(reduces_->state());
-  }
+  if (done) send_last_state();
   if (config_.pipeline.enabled()) say_waits();
   if (done) {
     wire::NodeReport report = totals.report();
     report.samples_left_out = parts_.tasks.samples_left_out(parts_.node);
     report.stage = parts_.tasks.stage_report();
-    if (reduces_ != nullptr) {
-      report.bytes_reduced = reduces_->bytes_sent();
-      report.algorithms = reduces_->algorithms();
-    }
+    report_reducing(report);
     return client_.finish(report);
   }
   if (const auto over = client_.run_over()) return *over;
@@ -554,12 +458,6 @@ Status Session::conclude(const std::vector<ThreadResult>& results, const NodeTot
   });
   client_.leave(why, by_another ? gone() : std::nullopt);
   return why;
-}
-
-// Of the nodes that this one is connected to, the one that went first.
-std::optional<NodeId> Session::gone() const {
-  if (reduces_ != nullptr) return reduces_->gone();
-  return channels_ != nullptr ? channels_->gone() : std::nullopt;
 }
 
 // Whoever still sleeps out an emulated step or evaluates does it for nobody. Thread: whichever closes the

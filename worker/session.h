@@ -99,12 +99,19 @@ class Session {
   Status start();
   Status send_initial_parameters();
   void say_waits() const;
+  // ---- session_meeting.cc
   Status meet_nodes();
+  Status meet_peers(const mesh::Listening& listening, mesh::Place place);
+  std::optional<NodeId> gone() const;
+  // ---- session_reducing.cc
+  void make_reducing();
   Status begin_reducing(const mesh::Listening& listening, mesh::Place place);
   // Thread: the exchange's.
   void reducing_failed(const Status& why);
   Result<AllReduceExchange::Meeting> meet_again(const AllReduceExchange::Parting& parting);
-  Status meet_peers(const mesh::Listening& listening, mesh::Place place);
+  void send_last_state();
+  void report_reducing(wire::NodeReport& report) const;
+  // ---- session.cc
   // Thread: the one that trains with it.
   Result<Trainer> make_trainer(WorkerId worker);
   step::StepRules step_rules() const;
@@ -114,7 +121,6 @@ class Session {
   void write_trace();
   Status conclude(const std::vector<ThreadResult>& results, const NodeTotals& totals);
   void on_closed();
-  std::optional<NodeId> gone() const;
 
   wire::Heartbeat heartbeat() const;
   std::vector<Wait> own_waits() const;

@@ -24,6 +24,20 @@ void check_plan(Validator& validator, const RunConfig& c) {
                       "[rows, columns] with rows x columns = " + nodes + " nodes");
 }
 
+void check_shares(Validator& validator, const RunConfig& c) {
+  const auto only_with = [&](bool wrong, const char* key, const std::string& why, const std::string& got,
+                             const std::string& expected) {
+    validator.refuse_if(wrong, {key, "exchange.shard_optimizer"}, why, got + " with exchange.shard_optimizer",
+                        expected);
+  };
+  const OptimizerKind kind = c.train.optimizer.kind;
+  only_with(kind == OptimizerKind::kLars || kind == OptimizerKind::kLamb, "train.optimizer.kind",
+            "a tensor that is measured whole lies on several nodes", name_of(kind),
+            "one that is not lars or lamb");
+  only_with(c.exchange.algorithm == schedule::Algorithm::kTree, "exchange.algorithm",
+            "node 0 sums everything", "tree", "auto, or one of the others");
+}
+
 }  // namespace
 
 void check_exchange(Validator& validator, const RunConfig& c) {
@@ -40,7 +54,7 @@ void check_exchange(Validator& validator, const RunConfig& c) {
   only_with(c.cluster.shards != 1, "cluster.shards", "no gradient goes to a server",
             std::to_string(c.cluster.shards), "1");
   only_with(c.cluster.shared_memory == SharedMemory::kOn, "cluster.shared_memory",
-            "no gradient goes to a server", "on", "auto or off");
+            "nodes share memory where they are on one machine, and else send", "on", "auto or off");
   only_with(!only_rounds(c.cluster.gradient_encoding), "cluster.gradient_encoding",
             "a sum is not to lose what one node leaves out", name_of(c.cluster.gradient_encoding),
             "fp32, fp16 or bf16");
@@ -65,6 +79,7 @@ void check_exchange(Validator& validator, const RunConfig& c) {
             "null");
   only_with(c.train.optimizer.delay_compensation.kind != CompensationKind::kNone,
             "train.optimizer.delay_compensation.kind", "no gradient is stale", "a kind", "none");
+  if (c.exchange.shard_optimizer) check_shares(validator, c);
   check_plan(validator, c);
 }
 

@@ -54,6 +54,7 @@ bool on_cpu(const RunConfig& c) { return c.train.device == Device::kCpu; }
 bool applies_on_gpus(const RunConfig& c) { return c.server.device == Device::kCuda; }
 bool saves(const RunConfig& c) { return c.checkpoint.enabled() || c.run.max_seconds; }
 bool reduces(const RunConfig& c) { return c.exchange.kind == ExchangeKind::kAllreduce; }
+bool measures(const RunConfig& c) { return reduces(c) && c.exchange.algorithm == schedule::Algorithm::kAuto; }
 bool has_stages(const RunConfig& c) { return c.pipeline.enabled(); }
 bool has_grid(const RunConfig& c) {
   return c.exchange.algorithm == schedule::Algorithm::kTorus ||
@@ -110,6 +111,8 @@ const Reader kReaders[] = {
     {"exchange.algorithm", reduces, "kind: allreduce"},
     {"exchange.bucket_bytes", reduces, "kind: allreduce"},
     {"exchange.on_loss", reduces, "kind: allreduce"},
+    {"exchange.shard_optimizer", reduces, "kind: allreduce"},
+    {"exchange.measured", measures, "kind: allreduce and algorithm: auto"},
     {"exchange.grid", has_grid, "algorithm: torus or hierarchical"},
     {"pipeline.micro_batches", has_stages, "stages above 1"},
     {"pipeline.schedule", has_stages, "stages above 1"},

@@ -148,6 +148,8 @@ struct ExchangeSection {
   std::vector<std::uint32_t> grid;  // torus: rows, columns; empty: nearly square
   std::int64_t bucket_bytes = 4 * 1024 * 1024;
   OnLoss on_loss = OnLoss::kGoOn;
+  bool shard_optimizer = false;  // each node steps its own part
+  std::string measured{};        // a file; empty: in run.out
   bool operator==(const ExchangeSection&) const = default;
 };
 

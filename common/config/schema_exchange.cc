@@ -43,6 +43,22 @@ void add_exchange(Schema& schema) {
            "ends in any case.",
        .trade_off =
            "go_on keeps a long run alive, with smaller steps; stop takes no step but of all nodes."}));
+  keys.push_back(
+      row(PACELINE_FIELD(exchange.shard_optimizer), boolean(), Scope::kWholeRun,
+          {.effect =
+               "Whether each node steps a part of the parameters only, and has the optimizer's state of that "
+               "part alone: one of as many as there are nodes. With on_loss: go_on the next node keeps it, "
+               "too. The parameters are the same.",
+           .trade_off =
+               "true: less memory and computing, and the step is no longer hidden behind the last bucket; "
+               "gradients alone travel in cluster.gradient_encoding. Not with tree, lars and lamb."}));
+  keys.push_back(row(
+      PACELINE_FIELD(exchange.measured), path_or_null(), Scope::kOneDaemon,
+      {.effect =
+           "The file, of this node, in which algorithm: auto keeps what it has measured. Where all nodes "
+           "have one of the same nodes, buckets and encoding, nothing is measured. null: "
+           "algorithms-node<n>.txt in run.out.",
+       .trade_off = "A file of its own serves other runs, too; all of them then add in the same order."}));
 }
 
 }  // namespace paceline::config

@@ -129,7 +129,8 @@ RunStatus status_from(const Json& json) {
               server.at("messages_received").get<std::int64_t>(), server.at("malformed").get<std::int64_t>()};
   const Json& moved = json.at("moved");
   s.moved = {moved.at("pushed").get<std::int64_t>(), moved.at("pulled").get<std::int64_t>(),
-             moved.at("shared").get<std::int64_t>()};
+             moved.at("shared").get<std::int64_t>(), moved.value("reduced", std::int64_t{0}),
+             std::chrono::nanoseconds(moved.value("reducing_ns", std::int64_t{0}))};
   json.at("staleness").at("clocks").get_to(s.staleness_clocks);
   json.at("staleness").at("gradients").get_to(s.staleness_gradients);
   return s;
@@ -185,7 +186,11 @@ std::string to_json(const RunStatus& s) {
                     {"bytes_shared", s.server.bytes_shared},
                     {"messages_received", s.server.messages_received},
                     {"malformed", s.server.malformed}};
-  json["moved"] = {{"pushed", s.moved.pushed}, {"pulled", s.moved.pulled}, {"shared", s.moved.shared}};
+  json["moved"] = {{"pushed", s.moved.pushed},
+                   {"pulled", s.moved.pulled},
+                   {"shared", s.moved.shared},
+                   {"reduced", s.moved.reduced},
+                   {"reducing_ns", s.moved.reducing.count()}};
   json["staleness"] = {{"clocks", s.staleness_clocks}, {"gradients", s.staleness_gradients}};
   return json.dump(-1, ' ', /*ensure_ascii=*/true, Json::error_handler_t::replace);
 }

@@ -103,6 +103,9 @@ std::vector<std::string> facts(const RunStatus& s, Places places = Places::kClos
     const std::string rate = rate_text(*s.samples_per_second);
     parts.push_back((steady ? padded(rate, kRateWidth, true) : rate) + " samples/s");
   }
+  if (const double bus = s.moved.bytes_per_second_reducing(); bus > 0) {
+    parts.push_back(printed(steady ? "bus %5.2f GB/s" : "bus %.2f GB/s", bus * 1e-9));
+  }
   parts.push_back(printed(steady ? "%3.0f %% done" : "%.0f %% done", 100 * s.done));
   if (s.seconds_left) {
     const std::string left = duration_text(*s.seconds_left);

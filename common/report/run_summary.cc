@@ -163,6 +163,7 @@ RunSummary summary_from(const Json& json, std::vector<std::string>* lacking = nu
   keys.get_if_there("bytes_shared", s.bytes_shared);
   keys.take_if_there("bytes_reduced",
                      [&](const Json& value) { s.bytes_reduced = value.get<std::int64_t>(); });
+  keys.get_if_there("bus_bytes_per_second", s.bus_bytes_per_second);
   keys.get_if_there("exchange", s.exchange);
   keys.get_if_there("algorithms", s.algorithms);
   keys.get("pulls", s.pulls);
@@ -274,6 +275,7 @@ std::string to_json(const RunSummary& summary) {
   json["bytes_pulled"] = s.bytes_pulled;
   json["bytes_shared"] = s.bytes_shared;
   if (s.bytes_reduced) json["bytes_reduced"] = *s.bytes_reduced;
+  if (s.bus_bytes_per_second > 0) json["bus_bytes_per_second"] = s.bus_bytes_per_second;
   if (!s.algorithms.empty()) json["algorithms"] = s.algorithms;
   json["pulls"] = s.pulls;
   json["lost_nodes"] = s.lost_nodes;

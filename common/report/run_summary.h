@@ -114,6 +114,9 @@ struct RunSummary {
   // All-reduce: of gradients and sums, payload bytes that nodes have sent to each other; else the key is absent. Of
   // those bytes_pushed_early left while the rest was computed.
   std::optional<std::int64_t> bytes_reduced = {};
+  // Of those, how many a node has sent in a second of the time in which buckets were reduced, waiting included: the bus
+  // bandwidth; 0 where nothing was sent.
+  double bus_bytes_per_second = 0.0;
   std::vector<std::string> algorithms =
       {};                         // of it: which summed buckets of which size, and why; a line each
   std::int64_t pulls = 0;         // that the shards took, each one for itself; evaluations' too

@@ -223,6 +223,7 @@ Body read(Fields& f, const proto::NodeReport& in) {
   m.stage.idle = std::chrono::nanoseconds(f.number("stage_idle_ns", in.stage_idle_ns(), 0, kCountMax));
   m.stage.activation_bytes = f.number("stage_activation_bytes", in.stage_activation_bytes(), 0, kCountMax);
   m.bytes_reduced = f.number("bytes_reduced", in.bytes_reduced(), 0, kCountMax);
+  m.reducing = std::chrono::nanoseconds(f.number("reducing_ns", in.reducing_ns(), 0, kCountMax));
   if (!f.length("algorithms", in.algorithms_size(), 0, kAlgorithmsMax)) return m;
   for (const std::string& line : in.algorithms()) m.algorithms.push_back(text_of(f, line, "algorithms"));
   return m;
@@ -252,7 +253,9 @@ Body read(Fields& f, const proto::Heartbeat& in) {
   }
   m.traffic = {f.number("bytes_pushed", in.bytes_pushed(), 0, kCountMax),
                f.number("bytes_pulled", in.bytes_pulled(), 0, kCountMax),
-               f.number("bytes_shared", in.bytes_shared(), 0, kCountMax)};
+               f.number("bytes_shared", in.bytes_shared(), 0, kCountMax),
+               f.number("bytes_reduced", in.bytes_reduced(), 0, kCountMax),
+               std::chrono::nanoseconds(f.number("reducing_ns", in.reducing_ns(), 0, kCountMax))};
   m.heard = f.number("heard", in.heard(), 0, kCountMax);
   m.answer = in.answer();
   return m;

@@ -229,6 +229,7 @@ void put(const NodeReport& m, proto::Header& header) {
   out.set_stage_idle_ns(m.stage.idle.count());
   out.set_stage_activation_bytes(m.stage.activation_bytes);
   out.set_bytes_reduced(m.bytes_reduced);
+  out.set_reducing_ns(m.reducing.count());
   put(m.algorithms, *out.mutable_algorithms());
 }
 
@@ -255,6 +256,8 @@ void put(const Heartbeat& m, proto::Header& header) {
   out.set_bytes_pushed(m.traffic.pushed);
   out.set_bytes_pulled(m.traffic.pulled);
   out.set_bytes_shared(m.traffic.shared);
+  out.set_bytes_reduced(m.traffic.reduced);
+  out.set_reducing_ns(m.traffic.reducing.count());
   out.set_heard(m.heard);
   out.set_answer(m.answer);
 }

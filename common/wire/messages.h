@@ -283,11 +283,12 @@ struct WorkerReport {
 struct NodeReport {
   NodeId node{};
   std::vector<WorkerReport> workers{};
-  std::int64_t parameter_reads = 0;   // all reads; those a cache answered: parameter_reads - server_reads
-  std::int64_t server_reads = 0;      // reads that had to wait for a server
-  std::int64_t samples_left_out = 0;  // TaskFactory::samples_left_out()
-  StageReport stage = {};             // TaskFactory::stage_report(); of a pipeline
-  std::int64_t bytes_reduced = 0;     // all-reduce: of gradients, sent to other nodes
+  std::int64_t parameter_reads = 0;      // all reads; those a cache answered: parameter_reads - server_reads
+  std::int64_t server_reads = 0;         // reads that had to wait for a server
+  std::int64_t samples_left_out = 0;     // TaskFactory::samples_left_out()
+  StageReport stage = {};                // TaskFactory::stage_report(); of a pipeline
+  std::int64_t bytes_reduced = 0;        // all-reduce: of gradients, sent to other nodes
+  std::chrono::nanoseconds reducing{0};  // for so long (common/traffic.h)
   // All-reduce, of node 0: how buckets are summed, and why, a line for each choice.
   std::vector<std::string> algorithms = {};
 };

@@ -122,6 +122,8 @@ class Authority {
   // How the run goes now, for progress.csv, when it is time to note that; now and then also what of the
   // results a killed run leaves.
   void note_progress(const Traffic& moved, Ticks now);
+  // What the nodes of an all-reduce have sent each other, as of their last heartbeats.
+  Traffic reduced() const;
   // The process stood still: no worker was slow for that.
   void discount_pause(const Pause& pause);
 
@@ -243,7 +245,8 @@ class Authority {
 
   // The end (authority_end.cc).
   void advance_end(Ticks now);
-  bool ask_final_state();
+  void ask_state(Version version);
+  bool final_state_comes();
   // Its last state is to be in a checkpoint: at once, beside the model, where the run has not come to its own
   // end; else behind the model, for which there is to be room first.
   bool saves_last_state() const {
@@ -303,6 +306,7 @@ class Authority {
   Formations formations_;
   wire::Peers formed_;  // the newest one, as its nodes were told
   Ticks forming_since_;
+  std::string why_ended_;  // the newest formation, as a node has said
   // All-reduce. Of the step under way, by rank: who has made it; and who has been lost since it began.
   struct Stepped {
     wire::StepReport report;
@@ -311,6 +315,9 @@ class Authority {
   };
   std::vector<std::optional<Stepped>> stepped_;
   std::vector<NodeId> lost_in_step_;
+  std::map<NodeId, Traffic> reduced_;
+  NodeId final_speaker_{0};
+  int lost_at_end_ = 0;       // before the last state was there
   bool has_stepped_ = false;  // a whole step, of this generation
   Layout layout_;
   std::optional<std::uint64_t> data_fingerprint_;  // of the nodes, which have the same

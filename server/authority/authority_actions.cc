@@ -119,12 +119,21 @@ void Authority::carry_out(const sync::Apply& action, Ticks now) {
   if (decision.retain) checkpoints_.will_be_evaluated(action.version_after);
   decision.save = &action == saved_apply_;
   // Ahead of the grants with which the nodes leave this version.
-  const auto speaker = members_.lowest();
-  if (reduces() && decision.save && speaker) to_node(*speaker, wire::StateWanted{action.version_after});
+  if (reduces() && decision.save) ask_state(action.version_after);
   if (reduces() && decision.retain && evaluation_.asked()) keep_for_evaluation(action.version_after);
   decided_ = action.version_after;
   send_decision(std::move(decision));
   ask_evaluation(now);
+}
+
+// Of the lowest node, or of each node its part.
+void Authority::ask_state(Version version) {
+  const auto speaker = members_.lowest();
+  if (!speaker) return;
+  const std::vector<NodeId> all = members_.in(NodeState::kJoined);
+  for (const NodeId node : config_.exchange.shard_optimizer ? all : std::vector{*speaker}) {
+    to_node(node, wire::StateWanted{version});
+  }
 }
 
 // The node that will be asked for it: the lowest, which is the same throughout.
@@ -231,7 +240,7 @@ void Authority::carry_out(const sync::AllFinished& action, Ticks now) {
     log_.warn("not all was learned from: " + skips_so_far());
   log_.info("training is over at version " + to_string(action.version) + ", " + to_string(action.revision) +
             " gradients applied");
-  if (reduces() && !nobody_left_) ask_final_state();
+  if (reduces() && !nobody_left_) final_state_comes();
 }
 
 void Authority::carry_out(const sync::Reject& action, Ticks) { rejected_ = action.status; }

@@ -48,7 +48,7 @@ void Authority::lost(Peer peer, const std::string& why, Ticks now) {
   to_shards(wire::NodeLost{node, why, members_.process(node).incarnation});
   const bool needed = nodes_talk() && !record_.has_report(node) && !goes_on();
   if (needed && (stage_ == Stage::kTraining ||
-                 (stage_ == Stage::kEnding && reduces() && !parameters_are_here() && !ask_final_state()))) {
+                 (stage_ == Stage::kEnding && reduces() && !parameters_are_here() && !final_state_comes()))) {
     return fail(unavailable(to_string(peer) + " lost: " + why + " (" + why_needed(node) + ")"), now);
   }
   evaluation_.gone(node);
@@ -63,11 +63,15 @@ void Authority::lost(Peer peer, const std::string& why, Ticks now) {
   advance_end(now);
 }
 
-// Where node 0, which sends it by itself, is not there any more. Whether anybody is.
-bool Authority::ask_final_state() {
+// Whether anybody sends it. Node 0 does by itself; where it is not there any more the lowest is asked, once. Where each has
+// a part, each sends it, and with it what it keeps of another's: so one of them may be lost meanwhile.
+bool Authority::final_state_comes() {
   const auto node = members_.lowest();
   if (!node || config_.exchange.on_loss == OnLoss::kStop) return false;
-  if (*node != NodeId(0)) to_node(*node, wire::StateWanted{engine_.version()});
+  if (config_.exchange.shard_optimizer) return stage_ != Stage::kEnding || ++lost_at_end_ <= 1;
+  if (*node == final_speaker_) return true;
+  final_speaker_ = *node;
+  to_node(*node, wire::StateWanted{engine_.version()});
   return true;
 }
 

@@ -14,8 +14,9 @@
 namespace paceline::server {
 namespace {
 
-// A network in which nodes reach the server and not each other makes one formation after another.
-constexpr std::uint32_t kFormationsMax = 8;
+// A network in which nodes reach the server and not each other makes one formation after another, each of which takes as
+// long as a connection may (worker/mesh/handshake.cc).
+constexpr std::uint32_t kFormationsMax = 3;
 
 // Of nodes of which some are reached at loopback and some are not, so that not all reach each other: two of them.
 std::string wrongly_loopback_among(const std::vector<std::string>& endpoints) {
@@ -66,6 +67,7 @@ Status Authority::on(NodeId from, const wire::Peers& said, Ticks now) {
       log_.warn("node " + to_string(from) + " has left formation " + std::to_string(said.formation) + ": " +
                 said.why);
     }
+    why_ended_ = "node " + to_string(from) + ": " + said.why;
     // Whose connection has ended may have left the formation as well, and says so by itself.
     end_formation(now);
   }
@@ -102,10 +104,12 @@ void Authority::form(Ticks now) {
   if (!next) return;
   const std::string wrong = wrongly_loopback_among(next->endpoints);
   if (!wrong.empty()) return fail(failed_precondition(wrong), now);
-  if (formations_.without_step() > kFormationsMax) {
-    return fail(unavailable(std::to_string(kFormationsMax) +
-                            " times one after another the nodes have met anew, and made no step"),
-                now);
+  if (formations_.of_the_same() > kFormationsMax) {
+    return fail(
+        unavailable(std::to_string(kFormationsMax) +
+                    " times one after another the same nodes have met anew, and made no step; at last: " +
+                    why_ended_),
+        now);
   }
   wire::Peers peers;
   peers.token = members_.process(NodeId(0)).incarnation + next->number - 1;

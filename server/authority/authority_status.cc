@@ -40,6 +40,7 @@ std::vector<std::pair<std::int64_t, std::int64_t>> shown(const StalenessCounts& 
 void Authority::discount_pause(const Pause& pause) { speeds_.discount_pause(pause); }
 
 Status Authority::heard(NodeId from, const wire::Heartbeat& beat) {
+  if (beat.traffic.reduced > 0) reduced_[from] = beat.traffic;
   // Its report has said more than its heartbeats go on saying.
   if (beat.workers.empty() || record_.has_report(from)) return Status::ok();
   return speeds_.heard(from, beat);
@@ -65,6 +66,12 @@ std::string Authority::waits_for(WorkerId worker, const std::string& slowest) co
     if ((iteration->lacking >> k & 1) != 0) return to_string(Peer::of(ShardId(k)));
   }
   return "";
+}
+
+Traffic Authority::reduced() const {
+  Traffic sum;
+  for (const auto& [node, traffic] : reduced_) sum += traffic;
+  return sum;
 }
 
 void Authority::note_progress(const Traffic& moved, Ticks now) {

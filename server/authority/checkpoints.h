@@ -134,8 +134,8 @@ class Checkpoints {
   // keep_best: of this generation, by version; at most kMeasuredMax.
   static constexpr std::size_t kMeasuredMax = 8;
   struct Measured {
-    bool asked = false;              // its evaluation is under way
-    bool written = false;            // there is a checkpoint of it
+    bool asked = false;    // its evaluation is under way
+    bool written = false;  // there is a checkpoint of it
     std::optional<double> accuracy;
   };
   std::map<Version, Measured> measured_;

@@ -19,7 +19,7 @@ std::optional<Formation> Formations::next(const std::vector<NodeId>& here, Versi
     return std::nullopt;
   }
   gathers_ = false;
-  ++without_step_;
+  ++of_the_same_;
   Formation formation{++number_, std::vector<std::string>(said_.size()), reducing, std::nullopt};
   for (const NodeId node : here) {
     const Said& said = *said_[node.value];
@@ -40,7 +40,7 @@ std::optional<Formation> Formations::next(const std::vector<NodeId>& here, Versi
 }
 
 void Formations::stepped(const std::vector<NodeId>& here) {
-  without_step_ = 0;
+  of_the_same_ = 0;
   sum_is_of(here);
 }
 

@@ -42,7 +42,10 @@ class Formations {
   void said(NodeId node, const std::string& endpoint, Version version);
   bool has_said(NodeId node) const { return said_[node.value].has_value(); }
   // It is lost.
-  void forget(NodeId node) { said_[node.value].reset(); }
+  void forget(NodeId node) {
+    said_[node.value].reset();
+    of_the_same_ = 0;
+  }
   // The next one, once all of `here` (one or more) have said where they are reached; `reducing`: the version that
   // the step under way begins with.
   std::optional<Formation> next(const std::vector<NodeId>& here, Version reducing);
@@ -52,8 +55,8 @@ class Formations {
   bool is_in_sum(NodeId node) const { return in_sum_[node.value]; }
   // That step is made, by all of `here`.
   void stepped(const std::vector<NodeId>& here);
-  // Formations since the last step.
-  std::uint32_t without_step() const { return without_step_; }
+  // Formations since the last step, or loss.
+  std::uint32_t of_the_same() const { return of_the_same_; }
 
  private:
   struct Said {
@@ -66,7 +69,7 @@ class Formations {
   bool gathers_ = true;
   std::vector<std::optional<Said>> said_;  // by node
   std::vector<bool> in_sum_;               // by node
-  std::uint32_t without_step_ = 0;
+  std::uint32_t of_the_same_ = 0;
 };
 
 }  // namespace paceline::server

@@ -205,7 +205,11 @@ void RunRecord::add(const wire::NodeReport& report) {
   }
   totals_.parameter_reads += report.parameter_reads;
   totals_.server_reads += report.server_reads;
-  if (totals_.bytes_reduced) *totals_.bytes_reduced += report.bytes_reduced;
+  if (totals_.bytes_reduced) {
+    *totals_.bytes_reduced += report.bytes_reduced;
+    reduced_ += {.reduced = report.bytes_reduced, .reducing = report.reducing};
+    totals_.bus_bytes_per_second = reduced_.bytes_per_second_reducing();
+  }
   if (totals_.algorithms.empty()) totals_.algorithms = report.algorithms;  // all chose alike
   // Where the nodes have the same data, what one has found others find again.
   totals_.samples_left_out = config_.data.parts == DataParts::kFixed

@@ -29,6 +29,7 @@
 #include "common/status.h"
 #include "common/sync/actions.h"
 #include "common/sync/engine.h"
+#include "common/traffic.h"
 #include "common/wire/messages.h"
 #include "server/authority/evaluation.h"
 #include "server/authority/run_record_state.h"
@@ -153,6 +154,7 @@ class RunRecord {
   std::chrono::nanoseconds stages_busy_{0};                   // of a pipeline, of all reports
   std::chrono::nanoseconds stages_time_{0};
   RunSummary totals_;  // the sums over reports, the lost, generation and checkpoints
+  Traffic reduced_;    // of an all-reduce, as reported
 };
 
 }  // namespace paceline::server

@@ -2,6 +2,7 @@
 #include "server/store/shard.h"
 
 #include <algorithm>
+#include <iterator>
 #include <string>
 #include <utility>
 
@@ -71,36 +72,45 @@ Status Shard::initialize(const wire::InitialParameters& piece, std::span<const f
   return Status::ok();
 }
 
+namespace {
+
+// Whether all of [0, size) is there now.
+bool add_to(std::map<std::int64_t, std::int64_t>& ranges, Range more, std::int64_t size) {
+  auto next = ranges.lower_bound(more.begin);
+  if (next != ranges.begin() && std::prev(next)->second >= more.begin) --next;
+  while (next != ranges.end() && next->first <= more.end) {
+    more = {std::min(more.begin, next->first), std::max(more.end, next->second)};
+    next = ranges.erase(next);
+  }
+  if (more.size() > 0) ranges.emplace(more.begin, more.end);
+  return size == 0 || (ranges.size() == 1 && ranges.begin()->first == 0 && ranges.begin()->second == size);
+}
+
+}  // namespace
+
 Result<bool> Shard::replace(const wire::NodeState& piece, std::span<const float> values) {
   const std::string what = "state of version " + to_string(piece.version) + " for shard " + to_string(id_);
   if (!ready() || !settings_.replaced) return failed_precondition(what + ": this shard's is its own");
   const std::int64_t size = range_.size();
   const int vectors = state_vectors(settings_.optimizer.kind);
-  BlockPool pool(settings_.block_floats, 0);
-  if (piece.offset == 0) {
-    replacing_ = {{piece.version, 0, false}, {}};
-    for (int i = 0; i < vectors; ++i) replacing_.vectors.emplace_back(pool, size);
-    replaced_with_ = kNoVersion;
-  }
-  if (piece.offset != replacing_.next.offset || piece.version != replacing_.next.version) {
-    return out_of_order(what + ": piece at " + std::to_string(piece.offset) + ", expected " +
-                        std::to_string(replacing_.next.offset) + " of version " +
-                        to_string(replacing_.next.version));
-  }
+  if (piece.version == replaced_with_ || piece.version < replacing_.version) return false;
   const std::int64_t vector = size == 0 ? 0 : piece.offset / size;
   const std::int64_t within = piece.offset - vector * size;
   const auto floats = static_cast<std::int64_t>(values.size());
-  const bool ends = vector == (size == 0 ? 0 : vectors) && within + floats == size;
-  if (vector > vectors || within + floats > size || piece.last != ends) {
+  if (vector > vectors || within + floats > size) {
     return invalid_argument(what + ": floats [" + std::to_string(piece.offset) + ", " +
-                            std::to_string(piece.offset + floats) + ")" +
-                            (piece.last ? " as the last piece" : "") + ", expected " +
+                            std::to_string(piece.offset + floats) + "), expected of " +
                             std::to_string(1 + vectors) + " vectors of " + std::to_string(size));
+  }
+  BlockPool pool(settings_.block_floats, 0);
+  if (piece.version > replacing_.version) {
+    replacing_ = {piece.version, {}, {}};
+    for (int i = 0; i < vectors; ++i) replacing_.vectors.emplace_back(pool, size);
+    replaced_with_ = kNoVersion;
   }
   BlockRange& into = vector == 0 ? now_.blocks : replacing_.vectors[static_cast<std::size_t>(vector - 1)];
   into.copy_from(within, values, vector == 0 ? pool_ : pool);
-  replacing_.next.offset += floats;
-  if (!piece.last) return false;
+  if (!add_to(replacing_.here, {piece.offset, piece.offset + floats}, size * (1 + vectors))) return false;
   OptimizerImage image{piece.version.value, {}, {}};
   if (vectors > 0) image.first = std::move(replacing_.vectors[0]);
   if (vectors > 1) image.second = std::move(replacing_.vectors[1]);

@@ -22,6 +22,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <vector>
@@ -63,11 +64,10 @@ class Shard {
   [[nodiscard]] Status initialize(const wire::InitialParameters& piece, std::span<const float> values);
   bool ready() const { return now_.version >= Version(0); }
 
-  // Where nodes hold the parameters (ShardSettings::replaced): the next piece of what they have come to, in place of
-  // what is here. A first piece begins anew. True: with this one it is all here (replaced_with()). Errors:
-  // kOutOfOrder a gap, or another version than the pieces before it: some were lost with a connection;
-  // kFailedPrecondition not ready, or nodes hold nothing; kInvalidArgument a piece of two vectors, or beyond the
-  // last, or `last` at the wrong place.
+  // Where nodes hold the parameters (ShardSettings::replaced): a piece of what they have come to, in place of what is
+  // here, in any order, from one node or several, and once or more: a version has one state. A later version begins anew,
+  // and what comes of an earlier one is dropped. True: with this one it is all here (replaced_with()). Errors:
+  // kFailedPrecondition not ready, or nodes hold nothing; kInvalidArgument a piece of two vectors, or beyond the last.
   Result<bool> replace(const wire::NodeState& piece, std::span<const float> values);
   // The version whose parameters and optimizer state are here, as far as replace() goes.
   Version replaced_with() const { return replaced_with_; }
@@ -171,8 +171,9 @@ class Shard {
  private:
   Status check(const wire::ApplyDecision& decision) const;
   struct Replacing {
-    wire::NodeState next;             // the begin of the next piece
-    std::vector<BlockRange> vectors;  // of the optimizer
+    Version version = kNoVersion;
+    std::map<std::int64_t, std::int64_t> here;  // floats of all vectors that have come: end, by begin
+    std::vector<BlockRange> vectors;            // of the optimizer
   };
   bool compensates() const { return settings_.optimizer.delay_compensation.kind != CompensationKind::kNone; }
 

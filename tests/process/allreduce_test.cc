@@ -142,6 +142,27 @@ TEST_CASE("deltas_of_local_steps_are_averaged_and_stepped_by_every_node_as_by_se
   CHECK(summed.summary.iterations == config.train.total_iterations);
 }
 
+// Sums and steps are the same, by whomever they are made.
+TEST_CASE("nodes_that_step_a_part_each_have_the_bits_of_those_that_step_all") {
+  const auto [algorithm, nodes] = GENERATE(table<Algorithm, std::uint32_t>({{Algorithm::kRing, 3U},
+                                                                            {Algorithm::kHalvingDoubling, 4U},
+                                                                            {Algorithm::kBinaryBlocks, 3U},
+                                                                            {Algorithm::kTorus, 4U},
+                                                                            {Algorithm::kHierarchical, 4U},
+                                                                            {Algorithm::kDirect, 3U}}));
+  RunConfig config = summing(algorithm, nodes);
+  config.train.optimizer.kind = GENERATE(OptimizerKind::kMomentum, OptimizerKind::kAdam);
+  config.exchange.on_loss = GENERATE(OnLoss::kGoOn, OnLoss::kStop);
+  const auto whole = run(config);
+  config.exchange.shard_optimizer = true;
+  const auto shares = run(config);
+  CHECK(same_floats(shares.model.parameters, whole.model.parameters));
+  CHECK(shares.summary.status == "ok");
+  // A keeper is sent what it keeps as well.
+  CHECK((shares.summary.bytes_reduced == whole.summary.bytes_reduced) ==
+        (config.exchange.on_loss == OnLoss::kStop));
+}
+
 TEST_CASE("gradients_that_travel_as_bf16_take_half_of_the_bytes_and_end_near_by") {
   RunConfig config = summing(Algorithm::kRing, 3);
   const auto whole = run(config);
@@ -279,8 +300,9 @@ TEST_CASE("a_node_that_is_lost_is_named_and_none_hangs") {
 TEST_CASE("those_that_are_left_of_an_all_reduce_end_the_run_with_the_same_bits") {
   const auto [algorithm, lost] = GENERATE(table<Algorithm, std::uint32_t>(
       {{Algorithm::kHalvingDoubling, 0U}, {Algorithm::kTorus, 2U}, {Algorithm::kAuto, 3U}}));
-  const RunConfig config = summing(algorithm, 4);
-  CAPTURE(static_cast<int>(algorithm), lost);
+  RunConfig config = summing(algorithm, 4);
+  config.exchange.shard_optimizer = GENERATE(false, true);
+  CAPTURE(static_cast<int>(algorithm), lost, config.exchange.shard_optimizer);
   const NodeId victim(lost);
   Records records(4);
   const auto ended = testing::run_cluster(

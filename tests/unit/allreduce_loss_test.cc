@@ -32,6 +32,7 @@ constexpr std::uint64_t kSchedules = 1000;
 constexpr std::int64_t kSteps = 5;
 constexpr std::int64_t kTensors = 4;
 constexpr std::int64_t kTensorFloats = 6000;  // some transfers each
+constexpr std::chrono::seconds kHangs(60);    // nothing here takes a second
 
 Layout layout_of_run() {
   Layout layout;
@@ -78,9 +79,16 @@ Schedule schedule_of(std::uint64_t seed) {
   config.cluster.shared_memory = draw(2) == 0 ? SharedMemory::kAuto : SharedMemory::kOff;
   config.train.optimizer.kind = draw(2) == 0 ? OptimizerKind::kMomentum : OptimizerKind::kAdam;
   config.train.optimizer.lr = 0.5;
-  const std::size_t deaths = config.cluster.nodes > 2 ? 1 + draw(2) : 1;
-  std::set<std::uint32_t> dead;
-  while (dead.size() < deaths) dead.insert(static_cast<std::uint32_t>(draw(config.cluster.nodes)));
+  config.exchange.shard_optimizer = algorithm != Algorithm::kTree && draw(2) == 0;
+  const std::uint32_t nodes = config.cluster.nodes;
+  // Of an optimizer's state the next node has what the one before it had: both may not go at once.
+  const bool several = nodes > (config.exchange.shard_optimizer ? 3U : 2U) && draw(2) == 0;
+  const auto first = static_cast<std::uint32_t>(draw(nodes));
+  std::set<std::uint32_t> dead = {first};
+  if (several) {
+    const auto apart = config.exchange.shard_optimizer ? 2 + draw(nodes - 3) : 1 + draw(nodes - 1);
+    dead.insert(static_cast<std::uint32_t>((first + apart) % nodes));
+  }
   const auto clock = static_cast<std::int64_t>(1 + draw(kSteps - 1));
   for (const std::uint32_t node : dead) {
     const bool together = draw(2) == 0;
@@ -119,7 +127,11 @@ class Coordinator {
       formations_.said(NodeId(node), listening->endpoint, parting.version);
       form();
     }
-    changed_.wait(lock, [&] { return closed_.contains(node) || newest_.number > parting.formation; });
+    const bool met = changed_.wait_for(
+        lock, kHangs, [&] { return closed_.contains(node) || newest_.number > parting.formation; });
+    if (!met)
+      return deadline_exceeded("node " + std::to_string(node) + " hangs: no formation behind " +
+                               std::to_string(parting.formation));
     if (closed_.contains(node)) return aborted("this node is closed");
     AllReduceExchange::Meeting meeting{newest_.number, std::move(listening).value(), {}, newest_.version, {}};
     meeting.place.token = newest_.number;
@@ -164,12 +176,12 @@ class Coordinator {
     const std::lock_guard lock(mutex_);
     exchanges_[node] = nullptr;
   }
-  // Returns once all that live have reported that clock.
-  void report(std::uint32_t node, std::int64_t clock) {
+  // Returns once all that live have reported that clock; false: it hangs.
+  bool report(std::uint32_t node, std::int64_t clock) {
     std::unique_lock lock(mutex_);
     reported_.insert(node);
     take_step();
-    changed_.wait(lock, [&] { return version_ > clock; });
+    return changed_.wait_for(lock, kHangs, [&] { return version_ > clock; });
   }
   // Of each step, whose gradients are in it.
   std::vector<std::set<std::uint32_t>> in_steps() const { return in_steps_; }
@@ -228,7 +240,7 @@ class Coordinator {
 
 // One node's life: what it has at each version, from 1 on.
 struct Life {
-  std::vector<Floats> states;
+  std::vector<RunState> states;
   std::string wrong;
 };
 
@@ -297,9 +309,9 @@ void live(const Schedule& schedule, std::uint32_t node, const Layout& layout, Co
       const std::lock_guard lock(failed_mutex);
       return wrong("no version " + std::to_string(clock + 1) + ": " + failed);
     }
-    life.states.push_back(state->floats);
+    life.states.push_back(*state);
     if (*own != gradient_of(node, clock)) return wrong("its gradient has changed");
-    coordinator.report(node, clock);
+    if (!coordinator.report(node, clock)) return wrong("hangs behind clock " + std::to_string(clock));
   }
   coordinator.ends(node);
   exchange.close(aborted("the run is over"));
@@ -334,6 +346,14 @@ bool same_bits(const Floats& a, const Floats& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
+Floats parts_of(const Floats& all, const std::optional<std::vector<Range>>& parts) {
+  if (!parts) return all;
+  Floats floats;
+  for (const Range& part : *parts)
+    floats.insert(floats.end(), all.begin() + part.begin, all.begin() + part.end);
+  return floats;
+}
+
 struct Tally {
   std::uint64_t given = 0;
   std::uint64_t anew = 0;
@@ -356,8 +376,8 @@ std::string violation_of(std::uint64_t seed, Tally& tally) {
   tally.several += coordinator.formations() > 2 ? 1 : 0;
 
   std::ostringstream words;
-  words << "seed " << seed << ", " << name_of(schedule.config.exchange.algorithm) << ", " << nodes
-        << " nodes";
+  words << "seed " << seed << ", " << name_of(schedule.config.exchange.algorithm)
+        << (schedule.config.exchange.shard_optimizer ? " with shares" : "") << ", " << nodes << " nodes";
   for (const Death& death : schedule.deaths)
     words << ", node " << death.node << " dies at clock " << death.clock;
   words << ": ";
@@ -378,7 +398,8 @@ std::string violation_of(std::uint64_t seed, Tally& tally) {
       if (!dies && std::ssize(states) != kSteps)
         return words.str() + "node " + std::to_string(node) + " ends early";
       if (std::ssize(states) <= clock) continue;
-      if (!same_bits(states[static_cast<std::size_t>(clock)], expected)) {
+      const RunState& state = states[static_cast<std::size_t>(clock)];
+      if (!same_bits(state.floats, parts_of(expected, state.parts))) {
         return words.str() + "node " + std::to_string(node) + " has another version " +
                std::to_string(clock + 1);
       }
@@ -397,6 +418,28 @@ TEST_CASE("those_that_are_left_of_an_all_reduce_go_on_from_the_last_whole_step")
   }
   WARN("of " << range.count << " schedules, " << tally.given << " gave a whole step to others, " << tally.anew
              << " made one anew, " << tally.several << " had more than two formations");
+}
+
+// Of three nodes the one whose state is lost and its keeper, before any step is made without the first.
+TEST_CASE("a share of the optimizer's state that is lost with its keeper ends the run, naming both") {
+  Schedule schedule = schedule_of(0);
+  schedule.config.exchange.shard_optimizer = true;
+  schedule.config.exchange.algorithm = Algorithm::kRing;
+  schedule.config.cluster.nodes = 3;
+  schedule.break_up.reset();
+  schedule.deaths = {{0, 2, kTensorFloats, {}}, {1, 2, kTensorFloats, {}}};
+  const Layout layout = layout_of_run();
+  Coordinator coordinator(3);
+  std::vector<Life> lives(3);
+  std::vector<std::thread> threads;
+  for (std::uint32_t node = 0; node < 3; ++node) {
+    threads.emplace_back([&, node] { live(schedule, node, layout, coordinator, lives[node]); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK_THAT(lives[2].wrong,
+             Catch::Matchers::EndsWith("the optimizer's state of node 0 is lost, since node 1, which "
+                                       "has kept it, is lost as well"));
+  CHECK(lives[2].states.size() == 2);
 }
 
 }  // namespace paceline::testing

@@ -158,6 +158,7 @@ TEST_CASE("bytes that nodes report to have sent to each other are in the summary
     report.node = NodeId(node);
     report.workers.push_back({WorkerId(node, 0), {}, 3, 0, 0});
     report.bytes_reduced = 40 + node;
+    report.reducing = std::chrono::milliseconds(150);
     if (node == 0) report.algorithms = {"up to 64 floats: ring 1 ms: ring"};
     run.say(Peer::of(NodeId(node)), report);
   }
@@ -165,6 +166,7 @@ TEST_CASE("bytes that nodes report to have sent to each other are in the summary
   REQUIRE(run.over());
   CHECK(run.summary().exchange == "allreduce");
   CHECK(run.summary().bytes_reduced == 81);
+  CHECK(run.summary().bus_bytes_per_second == Approx(81 / 0.3));
   CHECK(run.summary().algorithms == std::vector<std::string>{"up to 64 floats: ring 1 ms: ring"});
 }
 
@@ -321,6 +323,41 @@ TEST_CASE("a node whose connection to another has ended is not lost for that") {
   for (const Peer node : {kNode0, kNode1}) {
     CHECK(run.sent.of<wire::Peers>(node).back().endpoints ==
           std::vector<std::string>{"10.0.0.1:9", "10.0.0.2:9"});
+  }
+}
+
+// They reach the server, and not each other: after each of three tries.
+TEST_CASE("nodes that meet anew again and again and make no step end the run, which says why") {
+  Stepped run;
+  for (std::uint32_t formation = 1; !run.over() && formation < 8; ++formation) {
+    wire::Peers said;
+    said.endpoints = {"10.0.0.1:9"};
+    said.formation = formation;
+    said.version = Version(1);
+    said.why = "cannot reach node 1 (10.0.0.2:9): no answer within 10000 ms";
+    run.say(kNode0, said);
+    if (run.over()) break;
+    said.endpoints = {"10.0.0.2:9"};
+    said.why = "it is told so";
+    run.say(kNode1, said);
+  }
+  REQUIRE(run.authority->result().message() ==
+          "3 times one after another the same nodes have met anew, and made no step; at last: node 0: cannot "
+          "reach "
+          "node 1 (10.0.0.2:9): no answer within 10000 ms");
+}
+
+TEST_CASE("where each node steps a part, each is asked for its state") {
+  RunConfig config = reducing_run();
+  config.exchange.shard_optimizer = true;
+  config.checkpoint.every_clocks = 2;
+  Reducing run(config);
+  run.shard_has(0);
+  for (const std::int64_t clock : {0, 1}) run.step(clock);
+  for (const Peer node : {kNode0, kNode1}) {
+    const auto asked = run.sent.of<wire::StateWanted>(node);
+    REQUIRE(asked.size() == 1);
+    CHECK(asked[0].version == Version(2));
   }
 }
 

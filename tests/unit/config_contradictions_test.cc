@@ -39,7 +39,9 @@ TEST_CASE("what_an_all_reduce_does_not_go_with_is_refused") {
            {"cluster.parameter_encoding=bf16", "cluster.parameter_encoding: no worker takes parameters"},
            {"cluster.apply_threads=2", "cluster.apply_threads: no server applies a gradient"},
            {"server.device=cuda", "server.device: no server applies a gradient"},
-           {"cluster.shared_memory=on", "cluster.shared_memory: no gradient goes to a server, got on with"},
+           {"cluster.shared_memory=on",
+            "cluster.shared_memory: nodes share memory where they are on one machine, and else send, got on "
+            "with"},
            {"train.total_iterations=41", "train.total_iterations: every worker takes part in every step"},
            {"train.on_nan=skip", "train.on_nan: "},
            {"train.batch_balance=speed", "train.batch_balance: "},
@@ -54,6 +56,14 @@ TEST_CASE("what_an_all_reduce_does_not_go_with_is_refused") {
            {"exchange.bucket_bytes=0", "exchange.bucket_bytes: "}}) {
     CHECK_THAT(refusal(good, {bad.given}), Catch::Matchers::Contains(bad.start));
   }
+  CHECK_THAT(refusal(good, {"exchange.shard_optimizer=true", "train.optimizer.kind=lars"}),
+             Catch::Matchers::Contains(
+                 "train.optimizer.kind: a tensor that is measured whole lies on several nodes, got "
+                 "lars with exchange.shard_optimizer"));
+  CHECK_THAT(refusal(good, {"exchange.shard_optimizer=true", "exchange.algorithm=tree", "exchange.grid=[]"}),
+             Catch::Matchers::Contains("exchange.algorithm: node 0 sums everything, got tree"));
+  CHECK_THAT(refusal(good, {"exchange.measured=/tmp/table"}),
+             Catch::Matchers::Contains("exchange.measured: nobody reads it"));
   CHECK_THAT(
       refusal("{cluster: {nodes: 2, shards: 2, endpoints: ['tcp://localhost:1', 'tcp://localhost:2']}, "
               "train: {total_iterations: 40}, exchange: {kind: allreduce}}",

@@ -16,7 +16,7 @@
 #include "common/config/local_endpoint.h"
 #include "common/schedule/planners.h"
 #include "common/ticks.h"
-#include "worker/allreduce/measured_choice.h"
+#include "tests/unit/mesh_ranks.h"
 
 namespace paceline::mesh {
 namespace {
@@ -25,65 +25,17 @@ using schedule::Algorithm;
 using schedule::Program;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kWithin(20'000);
-
 schedule::Plan planned(Algorithm algorithm, std::uint32_t ranks, std::int64_t floats) {
   auto plan = schedule::make_plan({algorithm, ranks, floats, {}, /*segment_floats=*/4000});
   REQUIRE(plan.is_ok());
   return std::move(plan).value();
 }
 
-// Ranks that listen; each is then run by a thread of its own.
-struct Ranks {
-  explicit Ranks(std::uint32_t count) : stops(count) {
-    for (std::uint32_t rank = 0; rank < count; ++rank) {
-      auto listening = listen_at("127.0.0.1");
-      REQUIRE(listening.is_ok());
-      endpoints.push_back(listening->endpoint);
-      listeners.push_back(std::make_unique<Listening>(std::move(listening).value()));
-    }
-  }
-  // From now on they share memory, in which vectors of so many floats lie.
-  void share(std::int64_t floats) {
-    for (std::size_t rank = 0; rank < endpoints.size(); ++rank) {
-      auto segment = wire::SharedSegment::create(SharedPeers::segment_bytes(floats, endpoints.size()));
-      REQUIRE(segment.is_ok());
-      segments.push_back(std::move(segment).value());
-    }
-  }
-  std::pmr::vector<float> vector(std::uint32_t rank, const std::vector<float>& values) const {
-    auto* const memory = segments.empty() ? std::pmr::get_default_resource() : segments[rank].get();
-    return {values.begin(), values.end(), memory};
-  }
-  Result<std::unique_ptr<Mesh>> connect(std::uint32_t rank, milliseconds within = kWithin) {
-    return Mesh::connect(*listeners[rank], {rank, endpoints, 7, {}, !segments.empty()}, stops[rank], within,
-                         segments.empty() ? nullptr : segments[rank]);
-  }
-  // `body` of every rank to its end.
-  std::vector<Status> run(const std::function<Status(Mesh&, std::uint32_t)>& body) {
-    std::vector<Status> ended(endpoints.size());
-    std::vector<std::thread> threads;
-    for (std::uint32_t rank = 0; rank < endpoints.size(); ++rank) {
-      threads.emplace_back([this, rank, &body, &ended] {
-        auto mesh = connect(rank);
-        ended[rank] = mesh.is_ok() ? body(**mesh, rank) : mesh.status();
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
-    return ended;
-  }
-
-  std::vector<std::unique_ptr<Listening>> listeners;
-  std::vector<std::string> endpoints;
-  std::vector<StopFlag> stops;
-  std::vector<std::shared_ptr<wire::SharedSegment>> segments;  // by rank; empty: none share
-};
-
 // A rank of which the test itself writes the bytes.
 class RawRank {
  public:
   RawRank(const Ranks& ranks, std::uint32_t rank) : connection_(connected(ranks)) {
-    say(Hello{0x314d4c50, rank, 7});
+    say(Hello{0x324d4c50, rank, 7});
   }
   template <typename Bytes>
   void say(const Bytes& bytes) const {
@@ -254,7 +206,10 @@ TEST_CASE("a vector that lies elsewhere passes through the shared memory") {
 TEST_CASE("where one rank has no memory to share both use their sockets") {
   Ranks ranks(2);
   ranks.share(1000);
-  ranks.segments[1] = nullptr;
+  SECTION("it could make none") { ranks.segments[1] = nullptr; }
+  SECTION("it offers more than all have") {
+    ranks.segments[1] = *wire::SharedSegment::create(SharedPeers::segment_bytes(50'000'000, 2));
+  }
   const schedule::Plan plan = planned(Algorithm::kRing, 2, 1000);
   const auto ended = ranks.run([&](Mesh& mesh, std::uint32_t rank) {
     if (mesh.shares_memory()) return internal_error("it shares");
@@ -439,40 +394,6 @@ TEST_CASE("another run's node is no peer") {
   });
   CHECK(ranks.connect(0).status().code() == StatusCode::kAborted);
   other.join();
-}
-
-// Ranks whose clocks differ, so that each would choose for itself otherwise.
-TEST_CASE("what is measured at the start is chosen alike by every rank") {
-  Ranks ranks(3);
-  const std::vector<std::int64_t> floats = {70'000, 100, 90'000, 5};
-  std::vector<std::vector<MeasuredChoice>> choices(3);
-  std::vector<std::uint32_t> reductions(3);
-  const auto ended = ranks.run([&](Mesh& mesh, std::uint32_t rank) -> Status {
-    Ticks (*const clocks[])() = {steady_now, [] { return Ticks(7 * steady_now().ns); },
-                                 [] { return Ticks(0); }};
-    std::vector<float> vector(90'000);
-    PACELINE_ASSIGN_OR_RETURN(
-        choices[rank],
-        measure_choices({rank, 3, floats, vector, {0, 0, 1}, Encoding::kFp32, kWithin, clocks[rank]}, mesh,
-                        reductions[rank]));
-    return Status::ok();
-  });
-  for (std::uint32_t rank = 0; rank < 3; ++rank) {
-    CHECK(ended[rank].message() == "");
-    REQUIRE(choices[rank].size() == 3);  // of three powers of four
-    CHECK(reductions[rank] == reductions[0]);
-    for (const std::int64_t size : floats) {
-      CHECK(chosen_for(choices[rank], size) == chosen_for(choices[0], size));
-    }
-  }
-  CHECK((choices[0][0].floats == 5 && choices[0][1].floats == 100 && choices[0][2].floats == 90'000));
-  CHECK(choices[0][0].times.size() == 5);  // three ranks are no torus, and of two machines
-}
-
-TEST_CASE("the fastest is chosen, and the words say of which") {
-  const MeasuredChoice choice{
-      64, {{Algorithm::kRing, 0.003}, {Algorithm::kDirect, 0.002}, {Algorithm::kTree, 0.002}}};
-  CHECK(choice.words() == "up to 64 floats: ring 3 ms, direct 2 ms, tree 2 ms: direct");
 }
 
 TEST_CASE("an address of this machine is found") {

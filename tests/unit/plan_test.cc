@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "common/schedule/check.h"
+#include "common/schedule/halves.h"
 #include "common/schedule/planners.h"
 #include "common/schedule/print.h"
 #include "common/schedule/reduction_times.h"
@@ -37,6 +38,46 @@ TEST_CASE("every plan sums every float once from every rank") {
       REQUIRE(check(plan).message() == "");
     }
   }
+}
+
+// Both halves in turn are the all-reduce, and every float has one owner, who sums it.
+TEST_CASE("every plan falls into sums and copies, with a keeper or without") {
+  const auto algorithm =
+      GENERATE(Algorithm::kRing, Algorithm::kHalvingDoubling, Algorithm::kBinaryBlocks, Algorithm::kTorus,
+               Algorithm::kHierarchical, Algorithm::kDirect, Algorithm::kTree);
+  const auto keeper = GENERATE(Keeper::kNobody, Keeper::kNextRank);
+  for (std::uint32_t ranks = 1; ranks <= 20; ++ranks) {
+    if (algorithm == Algorithm::kHalvingDoubling && !std::has_single_bit(ranks)) continue;
+    for (const std::int64_t floats : {0, 17, 997}) {
+      const Plan plan = planned({algorithm, ranks, floats, {}, /*segment_floats=*/100});
+      INFO(plan.name << ", " << ranks << " ranks, " << floats << " floats");
+      const Result<Halves> halves = halves_of(plan, keeper);
+      REQUIRE(halves.status().message() == "");
+      REQUIRE(check(halves->whole()).message() == "");
+      for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+        const auto adds = [](const Transfer& row) { return row.kind == TransferKind::kAdd; };
+        REQUIRE(std::none_of(halves->copies.ranks[rank].begin(), halves->copies.ranks[rank].end(), adds));
+        std::int64_t owned = 0;
+        for (const Range& range : halves->owned[rank]) owned += range.size();
+        const bool evenly = algorithm == Algorithm::kRing || algorithm == Algorithm::kDirect;
+        if (evenly) REQUIRE(owned <= (floats / 16 / ranks + 1) * 16);
+      }
+    }
+  }
+}
+
+TEST_CASE("a rank's keeper is sent its sums, behind the last that is added to them") {
+  const Halves halves = *halves_of(example(), Keeper::kNextRank);
+  const Rows& rows = halves.sums.ranks[0];
+  CHECK(halves.owned == std::vector<std::vector<Range>>{{{0, 64}}, {{64, 128}}});
+  CHECK(to_string(rows[rows.size() - 2]) == "send 0..64 to 1, after " + std::to_string(rows.size() - 3));
+  CHECK(to_string(rows.back()).starts_with("receive 64..128 from 1"));
+}
+
+TEST_CASE("a plan that copies before it sums has no halves") {
+  Plan plan = example();
+  for (Rows& rows : plan.ranks) std::swap(rows.front().after, rows.back().after);
+  CHECK_THAT(halves_of(plan, Keeper::kNobody).status().message(), Catch::Matchers::Contains("a sum of rank"));
 }
 
 TEST_CASE("every grid of a torus sums every float once") {

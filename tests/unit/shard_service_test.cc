@@ -355,7 +355,8 @@ namespace {
 
 // Two nodes that hold the parameters, six floats in blocks of four, and a momentum.
 struct OfNodes {
-  OfNodes() {
+  explicit OfNodes(bool shares = false) {
+    config.exchange.shard_optimizer = shares;
     config.cluster.nodes = 2;
     config.cluster.frame_bytes = 4 * sizeof(float);
     config.exchange.kind = ExchangeKind::kAllreduce;
@@ -476,13 +477,40 @@ TEST_CASE("nodes are sent what a run begins with, once it is there, and what it 
   }
 }
 
+TEST_CASE("where each node has a part of the state it is saved once all of it has come, in any order") {
+  OfNodes s(/*shards=*/true);
+  s.say(kNode0, wire::InitialParameters{0, true}, std::vector<float>(6, 1.0F));
+  s.decide(0, true);
+  const auto part = [&s](Peer from, std::int64_t begin, std::int64_t floats, float value) {
+    s.say(from, wire::NodeState{Version(1), begin, false},
+          std::vector<float>(static_cast<std::size_t>(floats), value));
+  };
+  part(kNode1, 9, 3, 70.0F);
+  part(kNode0, 0, 2, 7.0F);
+  part(kNode0, 6, 2, 70.0F);
+  part(kNode1, 3, 3, 7.0F);
+  SECTION("with what a keeper sends once more") {
+    part(kNode1, 1, 2, 7.0F);
+    part(kNode1, 7, 2, 70.0F);
+    part(kNode0, 0, 6, 7.0F);
+    const ShardFile file = s.saved(1);
+    CHECK(values_of(file.image.parameters) == std::vector<float>(6, 7.0F));
+    CHECK(values_of(file.image.optimizer.first) == std::vector<float>(6, 70.0F));
+    CHECK(s.sent.to_authority<wire::ShardReady>().back().version == Version(1));
+  }
+  SECTION("a node that is lost meanwhile costs the checkpoint") {
+    s.say(kTheAuthority, wire::NodeLost{NodeId(1)});
+    CHECK(s.sent.to_authority<wire::Saved>().back().fault == "node 1 was lost while it sent its state");
+  }
+}
+
 TEST_CASE(
     "a state is node 0's to send, of as many floats as there are, and where nodes hold the parameters") {
   OfNodes s;
   s.say(kNode0, wire::InitialParameters{0, true}, std::vector<float>(6, 1.0F));
   s.say(kNode1, wire::NodeState{Version(1), 0, false}, std::vector<float>(6, 2.0F));
   s.say(kNode0, wire::NodeState{Version(1), 0, false}, std::vector<float>(7, 2.0F));  // of two vectors
-  s.say(kNode0, wire::NodeState{Version(1), 0, true}, std::vector<float>(6, 2.0F));
+  s.say(kNode0, wire::NodeState{Version(1), 12, true}, std::vector<float>(6, 2.0F));  // of a third
   CHECK(s.sent.of<Error>(kNode1).size() == 1);
   CHECK(s.sent.of<Error>(kNode0).size() == 2);
   Conversation by_servers;

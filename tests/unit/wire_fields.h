@@ -28,10 +28,10 @@ auto fields(M& m) {
   } else if constexpr (std::is_same_v<T, ShardJoin>) {
     auto& [a, b, c, d, e, f, g, h, i, j] = m;
     return std::tie(a, b, c, d, e, f, g, h, i, j);
-  } else if constexpr (std::is_same_v<T, StepReport>) {
+  } else if constexpr (std::is_same_v<T, StepReport> || std::is_same_v<T, NodeReport>) {
     auto& [a, b, c, d, e, f, g, h, i] = m;
     return std::tie(a, b, c, d, e, f, g, h, i);
-  } else if constexpr (std::is_same_v<T, Push> || std::is_same_v<T, NodeReport>) {
+  } else if constexpr (std::is_same_v<T, Push>) {
     auto& [a, b, c, d, e, f, g, h] = m;
     return std::tie(a, b, c, d, e, f, g, h);
   } else if constexpr (std::is_same_v<T, Parameters> || std::is_same_v<T, ShardReport> ||
@@ -190,7 +190,7 @@ struct Generator {
     for (PhaseStat& stat : v.phases) fill(stat);
     v.wall_ns = number();
   }
-  void fill(Traffic& v) { v = {number(), number(), number()}; }
+  void fill(Traffic& v) { v = {number(), number(), number(), number(), std::chrono::nanoseconds(number())}; }
   void fill(PhaseTimes& v) {
     for (std::int64_t& ns : v.phases) ns = number();
     v.wall = number();

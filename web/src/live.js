@@ -14,7 +14,7 @@ const kSoFarEvery = 5;    // s: how often the sums so far are drawn anew
 const kStretches = 96;    // of the heat map, and
 const kGapsMax = 64;      // workers: as on the page of a traced run
 const kGapDrawn = 2;      // s: what is not known between the run's file and the first event is not drawn as a line
-const kNothing = { gap: null, threshold: null, samples_per_second: null, megabytes: null, names: [], gaps: [] };
+const kNothing = { gap: null, threshold: null, samples_per_second: null, megabytes: null, bus: null, names: [], gaps: [] };
 
 // Seconds as a clock shows them: 1:02:33.
 function clockTime(value) {
@@ -133,6 +133,9 @@ function gapsOf(points) {
   return { from: first, stretch, workers: points[points.length - 1].names, gaps: columns.map((point) => (point?.gaps.length > 0 ? point.gaps : none)) };
 }
 
+// Of what nodes have reduced among themselves, MB/s of one of them; null: nothing.
+const busOf = ({ reduced, reducing_ns: ns }) => (ns > 0 ? reduced * 1e3 / ns : null);
+
 // Fills `parent`, and calls `draw` with the page's data whenever the run's curve has grown, and when it is over.
 export function live(parent, page, draw) {
   const said = element('p', { class: 'connection', role: 'status' }, 'connecting …');
@@ -150,9 +153,11 @@ export function live(parent, page, draw) {
                              caption: 'Samples in the iterations that workers have reported, over the last ten seconds; since the page was opened.',
                              lines: [{ name: 'samples / s', value: (s) => s.samples_per_second }] });
   addLines(parent, points, { id: 'live-bytes', title: 'Bytes per second', unit: 'MB / s',
-                             caption: 'Header and payload bytes of gradients and parameters, and payload bytes in memory that ' +
-                                 'both sides see, since the event before; before the page was opened, of longer stretches.',
-                             lines: [{ name: 'moved', value: (s) => s.megabytes }] });
+                             caption: 'Header and payload bytes of gradients and parameters, payload bytes in memory that both sides ' +
+                                 'see, and those that nodes reduced among themselves, since the event before; before the page was ' +
+                                 'opened, of longer stretches. Bus bandwidth: what a node sends while it reduces, over the run so far.',
+                             lines: [{ name: 'moved', value: (s) => s.megabytes },
+                                     { name: 'bus bandwidth', value: (s) => s.bus }] });
   const soFar = element('div');
   parent.append(element('h3', {}, 'Workers'), rows, element('p', { class: 'note' },
       'Speed of the last iterations: / fastest, of the fastest worker\'s; / best, of its own best. s / it.: seconds of an iteration.'),
@@ -219,8 +224,8 @@ export function live(parent, page, draw) {
   };
 
   let moved = lastMoved(page.runs[0]);  // {seconds, bytes} of the event before
-  const rate = ({ seconds, moved: { pushed, pulled, shared } }) => {
-    const bytes = pushed + pulled + shared;
+  const rate = ({ seconds, moved: { pushed, pulled, shared, reduced } }) => {
+    const bytes = pushed + pulled + shared + (reduced ?? 0);
     const since = moved && seconds > moved.seconds ? (bytes - moved.bytes) * 1e-6 / (seconds - moved.seconds) : null;
     moved = { seconds, bytes };
     return since;
@@ -254,7 +259,7 @@ export function live(parent, page, draw) {
       const shown = s.workers.slice(0, kGapsMax);
       const gone = ({ state }) => state === 'lost' || state === 'finished' || state === 'absent';
       add({ seconds: s.seconds, gap: s.gap, threshold: s.threshold, samples_per_second: s.samples_per_second,
-            megabytes: rate(s), names: shown.map(({ worker }) => worker),
+            megabytes: rate(s), bus: busOf(s.moved), names: shown.map(({ worker }) => worker),
             gaps: shown.map((worker) => (gone(worker) ? null : worker.clock - s.min_clock)) });
       drawSoFar(s);
     }

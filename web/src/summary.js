@@ -23,6 +23,8 @@ function numbers(run) {
     ['mean staleness', fixed(s.staleness?.clocks?.mean, 2), 'clocks', 'staleness.clocks.mean'],
     ['pushed', megabytes(s.bytes_pushed), 'MB', 'bytes_pushed'],
     ['pulled', megabytes(s.bytes_pulled), 'MB', 'bytes_pulled'],
+    ['reduced, between nodes', s.bytes_reduced > 0 ? megabytes(s.bytes_reduced) : kNone, 'MB', 'bytes_reduced'],
+    ['bus bandwidth', s.bus_bytes_per_second > 0 ? megabytes(s.bus_bytes_per_second) : kNone, 'MB / s', 'bus_bytes_per_second'],
     ['in shared memory', s.bytes_shared > 0 ? megabytes(s.bytes_shared) : kNone, 'MB', 'bytes_shared'],
   ];
 }

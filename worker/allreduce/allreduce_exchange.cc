@@ -1,15 +1,17 @@
 #include "worker/allreduce/allreduce_exchange.h"
 
 #include <algorithm>
-#include <map>
+#include <filesystem>
+#include <utility>
 
 #include "common/assert.h"
+#include "common/host_port.h"
 #include "common/params/non_finite.h"
-#include "common/params/rates.h"
 #include "common/params/vector_ops.h"
 #include "common/schedule/buckets.h"
 #include "common/schedule/check.h"
-#include "common/schedule/run_plan.h"
+#include "common/schedule/planners.h"
+#include "worker/allreduce/kept_choices.h"
 
 namespace paceline {
 namespace {
@@ -35,6 +37,10 @@ std::chrono::milliseconds milliseconds(Duration time) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(time);
 }
 
+std::span<float> part_of(std::span<float> all, Range range) {
+  return all.subspan(static_cast<std::size_t>(range.begin), static_cast<std::size_t>(range.size()));
+}
+
 }  // namespace
 
 AllReduceExchange::AllReduceExchange(Parts parts)
@@ -43,11 +49,7 @@ AllReduceExchange::AllReduceExchange(Parts parts)
       segment_(segment_for(parts_.config, parts_.layout.size())),
       sum_(static_cast<std::size_t>(parts_.layout.size()), memory_of(segment_)),
       own_(threads_),
-      pool_(std::max<std::int64_t>(1, parts_.layout.size()), /*idle_max=*/2),
-      parameters_(pool_, parts_.layout.size()),
-      optimizer_(parts_.config.train.optimizer, parts_.layout.size(),
-                 std::max<std::int64_t>(1, parts_.layout.size()),
-                 FactorRanges(parts_.layout, parts_.config.train.optimizer, {0, parts_.layout.size()})) {
+      model_(parts_.config, parts_.layout) {
   PACELINE_ASSERT(parts_.cache.ranges().size() == 1,
                   std::to_string(parts_.cache.ranges().size()) + " ranges, expected one of all parameters");
 }
@@ -72,9 +74,7 @@ Status AllReduceExchange::connect(const mesh::Listening& listening, mesh::Place 
 Status AllReduceExchange::join(const mesh::Listening& listening, mesh::Place place) {
   place_ = std::move(place);
   place_.shares = true;
-  rank_ = place_.rank;
-  ranks_ = static_cast<std::uint32_t>(place_.endpoints.size());
-  machines_ = mesh::machines_of(place_);
+  ranks_ = {place_.rank, static_cast<std::uint32_t>(place_.endpoints.size()), mesh::machines_of(place_)};
   const bool whole = parts_.config.cluster.gradient_encoding == Encoding::kFp32;
   weight_ = whole ? 1.0F : 1.0F / static_cast<float>(workers());
   const std::span<const std::byte> sum = std::as_bytes(std::span(sum_));
@@ -87,74 +87,54 @@ Status AllReduceExchange::join(const mesh::Listening& listening, mesh::Place pla
 
 Status AllReduceExchange::measure() {
   const RunConfig& config = parts_.config;
-  if (config.exchange.algorithm != schedule::Algorithm::kAuto || ranks_ == 1) return Status::ok();
+  if (config.exchange.algorithm != schedule::Algorithm::kAuto || ranks_.ranks == 1) return Status::ok();
   std::vector<std::int64_t> floats;
   for (const Range& range : schedule::buckets(parts_.layout, config.exchange.bucket_bytes))
     floats.push_back(range.size());
-  const MeasureRequest request{
-      rank_, ranks_, floats, sum_, machines_, config.cluster.gradient_encoding, silence(), parts_.now};
-  PACELINE_ASSIGN_OR_RETURN(choices_, measure_choices(request, *mesh_, reductions_));
+  const MeasureRequest request{ranks_,
+                               floats,
+                               sum_,
+                               config.cluster.gradient_encoding,
+                               silence(),
+                               parts_.now,
+                               config.exchange.shard_optimizer};
+  std::vector<std::string> hosts;
+  for (const std::string& endpoint : place_.endpoints) hosts.push_back(host_and_port(endpoint).host);
+  const std::filesystem::path in_run =
+      std::filesystem::path(config.run.out) / ("algorithms-node" + to_string(parts_.node) + ".txt");
+  PACELINE_ASSIGN_OR_RETURN(choices_, choices_from(config.exchange.measured.empty()
+                                                       ? in_run
+                                                       : std::filesystem::path(config.exchange.measured),
+                                                   hosts, request, *mesh_, reductions_));
   return Status::ok();
 }
 
-// A plan that its checker refuses would be our own bug, and is not run. What was measured with more ranks holds.
-std::shared_ptr<const schedule::Program> AllReduceExchange::program_of(std::int64_t floats) const {
-  std::optional<schedule::Algorithm> chosen;
-  if (!choices_.empty()) chosen = chosen_for(choices_, floats);
-  const Result<schedule::Plan> made = schedule::plan_of_run(parts_.config, floats, chosen, machines_, ranks_);
-  const Status checked = made.is_ok() ? schedule::check(*made) : made.status();
-  PACELINE_ASSERT(checked.is_ok(), checked.message());
-  return std::make_shared<const schedule::Program>(*made, rank_, parts_.config.cluster.gradient_encoding);
+// A run that ends with a loss needs nobody who keeps another's state.
+schedule::Keeper AllReduceExchange::keeper() const {
+  return parts_.meet ? schedule::Keeper::kNextRank : schedule::Keeper::kNobody;
 }
 
 void AllReduceExchange::plan() {
-  buckets_.clear();
-  std::map<std::int64_t, std::shared_ptr<const schedule::Program>> programs;
-  for (const Range& range : schedule::buckets(parts_.layout, parts_.config.exchange.bucket_bytes)) {
-    std::shared_ptr<const schedule::Program>& program = programs[range.size()];
-    if (program == nullptr) program = program_of(range.size());
-    buckets_.push_back({range, program});
-  }
+  buckets_ = plan_buckets(parts_.config, parts_.layout, ranks_, choices_.choices, keeper());
   const std::lock_guard lock(mutex_);
   bytes_counted_ = mesh_->bytes_sent();
+}
+
+Shares AllReduceExchange::shares() const {
+  Shares shares{ranks_.rank, {}, owned_of(buckets_, ranks_.ranks), keeper()};
+  for (std::uint32_t rank = 0; rank < ranks_.ranks; ++rank) shares.nodes.push_back(place_.node_of(rank));
+  return shares;
 }
 
 Status AllReduceExchange::begin(const RunState& from) {
   PACELINE_ASSERT(mesh_ != nullptr, "no connections");
   {
     const std::lock_guard lock(mutex_);
-    PACELINE_RETURN_IF_ERROR(restore(from));
+    PACELINE_RETURN_IF_ERROR(
+        model_.begin(from, model_.is_sharded() ? std::optional(shares()) : std::nullopt));
+    since_ = parts_.now();
   }
   thread_ = std::thread([this] { reduce_rounds(); });
-  return Status::ok();
-}
-
-// Behind the lock. Who has been given what is here keeps it.
-Status AllReduceExchange::restore(const RunState& from) {
-  const std::int64_t size = parts_.layout.size();
-  const int vectors = from.version == Version(0) ? 0 : state_vectors(parts_.config.train.optimizer.kind);
-  if (std::ssize(from.floats) != size * (1 + vectors)) {
-    return invalid_argument("the run's state of version " + to_string(from.version) + " has " +
-                            std::to_string(from.floats.size()) + " floats, expected " +
-                            std::to_string(1 + vectors) + " x " + std::to_string(size));
-  }
-  const auto vector = [&](int number) {
-    return std::span(from.floats)
-        .subspan(static_cast<std::size_t>(number * size), static_cast<std::size_t>(size));
-  };
-  parameters_.copy_from(0, vector(0), pool_);
-  if (vectors > 0) {
-    BlockPool pool(std::max<std::int64_t>(1, size), 0);
-    OptimizerImage image{from.version.value, BlockRange(pool, size), {}};
-    image.first.copy_from(0, vector(1), pool);
-    if (vectors > 1) {
-      image.second = BlockRange(pool, size);
-      image.second.copy_from(0, vector(2), pool);
-    }
-    PACELINE_RETURN_IF_ERROR(optimizer_.restore(std::move(image)));
-  }
-  version_ = from.version;
-  since_ = parts_.now();
   return Status::ok();
 }
 
@@ -179,7 +159,7 @@ bool AllReduceExchange::goes_on_after(const Status& failed) const {
 // was summed is dropped.
 Status AllReduceExchange::meet_again(std::unique_lock<std::mutex>& lock, Status why) {
   while (closed_.is_ok() && goes_on_after(why)) {
-    const Parting parting{formation_, version_, gone_, why.message()};
+    const Parting parting{formation_, model_.version(), gone_, why.message()};
     lock.unlock();
     mesh_.reset();  // by which the others hear of it
     Result<Meeting> meeting = parts_.meet(parting);
@@ -204,38 +184,48 @@ Status AllReduceExchange::take_over(const Meeting& meeting) {
   PACELINE_RETURN_IF_ERROR(join(meeting.listening, meeting.place));
   reductions_ = 0;
   plan();
-  if (!meeting.holder) return Status::ok();
-  const bool holds = rank_ == *meeting.holder;
-  const auto size = static_cast<std::size_t>(parts_.layout.size());
-  const auto vectors = static_cast<std::size_t>(1 + state_vectors(parts_.config.train.optimizer.kind));
-  RunState given{meeting.version, {}};
-  if (holds) given = state();
-  given.floats.resize(vectors * size);
-  for (std::size_t v = 0; v < vectors; ++v) {
-    PACELINE_RETURN_IF_ERROR(give(std::span(given.floats).subspan(v * size, size), holds));
+  std::optional<RunState> given;
+  if (meeting.holder) {
+    PACELINE_ASSIGN_OR_RETURN(given, take_from(meeting));
+  }
+  std::optional<ShardedOptimizer::Held> moved;
+  if (model_.is_sharded()) {
+    PACELINE_ASSIGN_OR_RETURN(moved,
+                              model_.moved_to(shares(), meeting.version, sum_, [this] { return sum_all(); }));
   }
   const std::lock_guard lock(mutex_);
   bytes_counted_ = mesh_->bytes_sent();
-  if (version_ == meeting.version) return Status::ok();
-  PACELINE_RETURN_IF_ERROR(restore(given));
+  if (moved) model_.move(*std::move(moved));
+  if (!given) return Status::ok();
+  PACELINE_RETURN_IF_ERROR(model_.take_over(*given));
+  since_ = parts_.now();
   begin_round();
   return Status::ok();
 }
 
-// One rank's floats go to all as a sum: of them and of -0, which changes the bits of no float.
-Status AllReduceExchange::give(std::span<float> floats, bool holds) {
+// One rank's state goes to all as a sum: of it and of -0, which changes the bits of no float. Who has it drops it.
+Result<std::optional<RunState>> AllReduceExchange::take_from(const Meeting& meeting) {
+  const bool holds = ranks_.rank == *meeting.holder;
+  std::optional<RunState> given;
+  if (version() != meeting.version) given = RunState{meeting.version, {}};
+  for (int vector = 0; vector < model_.vectors(); ++vector) {
+    if (holds) {
+      model_.copy_vector(vector, sum_);
+    } else {
+      std::fill(sum_.begin(), sum_.end(), -0.0F);
+    }
+    PACELINE_RETURN_IF_ERROR(sum_all());
+    if (given) given->floats.insert(given->floats.end(), sum_.begin(), sum_.end());
+  }
+  return given;
+}
+
+Status AllReduceExchange::sum_all() {
   const Result<schedule::Plan> made =
-      schedule::make_plan({schedule::Algorithm::kAuto, ranks_, std::ssize(floats), {}});
+      schedule::make_plan({schedule::Algorithm::kAuto, ranks_.ranks, std::ssize(sum_), {}});
   const Status checked = made.is_ok() ? schedule::check(*made) : made.status();
   PACELINE_ASSERT(checked.is_ok(), checked.message());
-  if (holds) {
-    std::copy(floats.begin(), floats.end(), sum_.begin());
-  } else {
-    std::fill(sum_.begin(), sum_.end(), -0.0F);
-  }
-  PACELINE_RETURN_IF_ERROR(mesh_->reduce(schedule::Program(*made, rank_), sum_, reductions_++, silence()));
-  std::copy(sum_.begin(), sum_.end(), floats.begin());
-  return Status::ok();
+  return mesh_->reduce(schedule::Program(*made, ranks_.rank), sum_, reductions_++, silence());
 }
 
 // ---- training threads
@@ -259,31 +249,33 @@ void AllReduceExchange::withdraw(const Contribution& gradient) {
 void AllReduceExchange::push(Contribution gradient) {
   std::unique_lock lock(mutex_);
   hand_over(gradient, 0);
-  changed_.wait(lock, [&] { return !closed_.is_ok() || version_.value > gradient.clock.value; });
+  changed_.wait(lock, [&] { return !closed_.is_ok() || model_.version().value > gradient.clock.value; });
 }
 
 Ticket AllReduceExchange::request_parameters(Version min_version) {
   const std::lock_guard lock(mutex_);
-  if (version_ >= min_version) install();
+  if (model_.version() >= min_version) install();
   return static_cast<Ticket>(min_version.value);
 }
 
 // The state is shared, not copied: the next one is written beside it.
 void AllReduceExchange::install() {
-  const auto block = std::make_shared<BlockRef>(parameters_.ref(0));
-  const auto bytes = std::as_bytes(parameters_.block(0));
-  cache::SliceStamp stamp{version_, Revision(version_.value * parts_.config.cluster.cluster().workers()),
-                          std::vector<Clock>(threads_, Clock(version_.value))};
+  const BlockRange& parameters = model_.parameters();
+  const Version version = model_.version();
+  const auto block = std::make_shared<BlockRef>(parameters.ref(0));
+  const auto bytes = std::as_bytes(parameters.block(0));
+  cache::SliceStamp stamp{version, Revision(version.value * parts_.config.cluster.cluster().workers()),
+                          std::vector<Clock>(threads_, Clock(version.value))};
   parts_.cache.install(
       kAll,
       std::make_shared<const Slice>(Slice{
-          {0, parameters_.size()}, std::move(stamp), {{0, Payload{block, bytes.data(), bytes.size()}}}}));
+          {0, parameters.size()}, std::move(stamp), {{0, Payload{block, bytes.data(), bytes.size()}}}}));
 }
 
 Result<Ticks> AllReduceExchange::await_parameters(Ticket ticket, ParameterSink&) {
   std::unique_lock lock(mutex_);
   const Version asked(static_cast<std::int64_t>(ticket));
-  changed_.wait(lock, [&] { return !closed_.is_ok() || version_ >= asked; });
+  changed_.wait(lock, [&] { return !closed_.is_ok() || model_.version() >= asked; });
   if (!closed_.is_ok()) return closed_;
   install();
   return since_;
@@ -297,7 +289,7 @@ Result<std::optional<Ticks>> AllReduceExchange::await_ahead(std::uint32_t, Ticke
 
 std::optional<Ticks> AllReduceExchange::parameters_installed(Ticket ticket) {
   const std::lock_guard lock(mutex_);
-  if (version_ < Version(static_cast<std::int64_t>(ticket))) return std::nullopt;
+  if (model_.version() < Version(static_cast<std::int64_t>(ticket))) return std::nullopt;
   install();
   return since_;
 }
@@ -342,13 +334,14 @@ Status AllReduceExchange::reduce_round(std::unique_lock<std::mutex>& lock) {
     lock.unlock();
     const Status reduced = reduce_bucket(bucket, own);
     lock.lock();
-    reduced_.hidden += parts_.now() - *std::exchange(reduces_since_, std::nullopt);
+    const std::chrono::nanoseconds took = parts_.now() - *std::exchange(reduces_since_, std::nullopt);
+    reduced_.hidden += took;
+    traffic_.reducing += took;
     reduced_.bytes += count_sent();
     if (const auto gone = mesh_->gone()) gone_ = place_.node_of(*gone);
     PACELINE_RETURN_IF_ERROR(reduced);
   }
-  step();
-  return Status::ok();
+  return step(lock);
 }
 
 // Every gradient is finite, but their sum need not be: then no rank takes the step.
@@ -361,24 +354,56 @@ Status AllReduceExchange::reduce_bucket(const Bucket& bucket, const std::vector<
   for (std::uint32_t t = 1; t < threads_; ++t) {
     add_weighted(sum, own[t]->values.floats.subspan(begin, size), weight_);
   }
-  PACELINE_RETURN_IF_ERROR(mesh_->reduce(*bucket.program, sum, reductions_++, silence()));
-  const auto at = first_non_finite(sum);
-  if (!at) return Status::ok();
-  return invalid_argument(
-      "the sum of all gradients is not finite: " +
-      describe_non_finite(sum[static_cast<std::size_t>(*at)], bucket.range.begin + *at, parts_.layout));
+  const BucketPrograms& programs = *bucket.programs;
+  PACELINE_RETURN_IF_ERROR(mesh_->reduce(programs.sums, sum, reductions_++, silence()));
+  const std::vector<Range> all = {{0, bucket.range.size()}};
+  for (const Range& here : model_.is_sharded() ? programs.owned[ranks_.rank] : all) {
+    const std::span<float> part = part_of(sum, here);
+    const auto at = first_non_finite(part);
+    if (!at) continue;
+    return invalid_argument("the sum of all gradients is not finite: " +
+                            describe_non_finite(part[static_cast<std::size_t>(*at)],
+                                                bucket.range.begin + here.begin + *at, parts_.layout));
+  }
+  return Status::ok();
 }
 
 // Every gradient is a mean over as many samples, so their mean is that of all.
-void AllReduceExchange::step() {
-  if (weight_ == 1.0F) scale(sum_, 1.0F / static_cast<float>(workers()));
-  optimizer_.begin_step(rate_at(parts_.config, version_));
-  if (optimizer_.measures()) optimizer_.measure(floats_of(parameters_.block(0)), floats_of(sum_));
-  parameters_.rewrite(
-      0, pool_, [&](std::span<const float> in, std::span<float> out) { optimizer_.apply(0, in, out, sum_); });
-  ++version_.value;
+Status AllReduceExchange::step(std::unique_lock<std::mutex>& lock) {
+  if (model_.is_sharded()) {
+    scale_sum();
+    model_.begin_step(sum_);
+    const Ticks begin = parts_.now();
+    lock.unlock();
+    const Status copied = copy_parameters();
+    lock.lock();
+    traffic_.reducing += parts_.now() - begin;
+    count_sent();
+    if (const auto gone = mesh_->gone()) gone_ = place_.node_of(*gone);
+    PACELINE_RETURN_IF_ERROR(copied);
+    model_.end_step(sum_);
+  } else {
+    scale_sum();
+    model_.step(sum_);
+  }
   since_ = parts_.now();
   begin_round();
+  return Status::ok();
+}
+
+void AllReduceExchange::scale_sum() {
+  if (weight_ != 1.0F) return;
+  const float share = 1.0F / static_cast<float>(workers());
+  if (!model_.is_sharded()) return scale(sum_, share);
+  for (const Range& range : model_.parts()) scale(part_of(sum_, range), share);
+}
+
+Status AllReduceExchange::copy_parameters() {
+  for (const Bucket& bucket : buckets_) {
+    const std::span<float> parameters = part_of(sum_, bucket.range);
+    PACELINE_RETURN_IF_ERROR(mesh_->reduce(*bucket.programs->copies, parameters, reductions_++, silence()));
+  }
+  return Status::ok();
 }
 
 void AllReduceExchange::begin_round() {
@@ -389,7 +414,7 @@ void AllReduceExchange::begin_round() {
 
 std::int64_t AllReduceExchange::count_sent() {
   const std::int64_t sent = mesh_->bytes_sent() - std::exchange(bytes_counted_, mesh_->bytes_sent());
-  bytes_sent_ += sent;
+  traffic_.reduced += sent;
   return sent;
 }
 
@@ -409,61 +434,54 @@ void AllReduceExchange::close(const Status& why) {
 
 void AllReduceExchange::keep(Version version) {
   const std::lock_guard lock(mutex_);
-  if (version != version_ || (!kept_.empty() && kept_.back().first == version)) return;
-  kept_.emplace_back(version, parameters_);
-  if (kept_.size() > kKeptMax) kept_.pop_front();
+  model_.keep(version);
 }
 
-// What is asked for later is a later version.
 Status AllReduceExchange::fetch_exact(Version version, std::span<float> flat) {
-  BlockRange found;
+  std::optional<BlockRange> found;
   {
     const std::lock_guard lock(mutex_);
     if (!closed_.is_ok()) return closed_;
-    const auto kept =
-        std::find_if(kept_.begin(), kept_.end(), [&](const auto& k) { return k.first == version; });
-    if (kept == kept_.end() && version != version_) {
+    found = model_.take_kept(version);
+    if (!found) {
       return not_found("version " + to_string(version) + " is no longer here, which is at " +
-                       to_string(version_));
+                       to_string(model_.version()));
     }
-    found = kept == kept_.end() ? parameters_ : kept->second;
-    std::erase_if(kept_, [&](const auto& k) { return k.first <= version; });
   }
-  found.copy_to(0, flat);
+  found->copy_to(0, flat);
   return Status::ok();
 }
 
-// Copied behind the lock: the next step is made beside what is held here.
 std::shared_ptr<const RunState> AllReduceExchange::state_at(Version version) const {
   std::unique_lock lock(mutex_);
-  if (version != version_) return nullptr;
-  const BlockRange parameters = parameters_;
-  const OptimizerImage image = optimizer_.image();
+  if (version != model_.version()) return nullptr;
+  const auto state = model_.state(/*with_kept=*/false);
   lock.unlock();
-  auto state = std::make_shared<RunState>(RunState{version, {}});
-  for (const BlockRange* vector : {&parameters, &image.first, &image.second}) {
-    const std::size_t begin = state->floats.size();
-    state->floats.resize(begin + static_cast<std::size_t>(vector->size()));
-    vector->copy_to(0, std::span(state->floats).subspan(begin));
-  }
-  return state;
+  return state();
+}
+
+std::shared_ptr<const RunState> AllReduceExchange::last_state() const {
+  std::unique_lock lock(mutex_);
+  const auto state = model_.state(/*with_kept=*/true);
+  lock.unlock();
+  return state();
 }
 
 Version AllReduceExchange::version() const {
   const std::lock_guard lock(mutex_);
-  return version_;
+  return model_.version();
 }
 
-RunState AllReduceExchange::state() const { return *state_at(version()); }
-
-std::int64_t AllReduceExchange::bytes_sent() const {
+Traffic AllReduceExchange::traffic() const {
   const std::lock_guard lock(mutex_);
-  return bytes_sent_;
+  return traffic_;
 }
 
 std::vector<std::string> AllReduceExchange::algorithms() const {
   std::vector<std::string> lines;
-  for (const MeasuredChoice& choice : choices_) lines.push_back(choice.words());
+  for (const MeasuredChoice& choice : choices_.choices) {
+    lines.push_back(choice.words() + (choices_.were_kept ? ", as measured before" : ""));
+  }
   if (lines.empty())
     lines.push_back(std::string("all: ") + name_of(parts_.config.exchange.algorithm) + ", as configured");
   return lines;

@@ -11,14 +11,16 @@
 // coordinator is in every rank's copy, or the run has failed. Parameters are stepped only behind the last bucket, so
 // a rank that is lost in the middle leaves every other one with a whole version.
 //
-// Thread: any. Memory, in parameters: the sum, the optimizer's state, and of parameters the newest, the one that is
-// being made of it, what the process cache has of an older one, and those that are still to be evaluated.
+// With exchange.shard_optimizer a bucket is only summed, each part at one rank. Behind the last one each rank steps its
+// parts, and they go to all others (sharded_optimizer.h).
+//
+// Thread: any. Memory, in parameters: the sum, the optimizer's state or its share, and of parameters the newest, the one
+// that is being made of it, what the process cache has of an older one, and those that are still to be evaluated.
 #pragma once
 
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <memory_resource>
@@ -27,15 +29,15 @@
 #include <span>
 #include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "common/config/run_config.h"
-#include "common/params/blocks.h"
 #include "common/params/layout.h"
-#include "common/params/optimizer.h"
 #include "common/params/shared_floats.h"
-#include "worker/allreduce/measured_choice.h"
+#include "common/traffic.h"
+#include "worker/allreduce/bucket_plans.h"
+#include "worker/allreduce/kept_choices.h"
+#include "worker/allreduce/node_model.h"
 #include "worker/cache/process_cache.h"
 #include "worker/exchange/exchange.h"
 #include "worker/exchange/run_state.h"
@@ -70,7 +72,8 @@ class AllReduceExchange final : public Exchange {
     // Called once where a reduction fails, by the exchange's thread: the node cannot go on.
     std::function<void(const Status&)> on_failure;
     // Where a node is lost and the others are to go on, by the exchange's thread, behind the connections' end: waits for
-    // the next formation. Empty: a loss is a failure. Errors: why there is none.
+    // the next formation, and no longer than for whoever closes the exchange, since stop() waits for it. Empty: a loss is
+    // a failure. Errors: why there is none.
     std::function<Result<Meeting>(const Parting&)> meet = {};
   };
   // All that `parts` refers to outlives it.
@@ -112,14 +115,17 @@ class AllReduceExchange final : public Exchange {
   void keep(Version version);
   // Exactly this version: one that is kept, or the newest. Errors: kNotFound.
   Status fetch_exact(Version version, std::span<float> flat);
-  // All of it at the newest version, and of this one if it is the newest; null where it is not.
-  RunState state() const;
-  Version version() const;
+  // The state of this version, if it is the newest; null where it is not. Of a sharded optimizer this node's part.
   std::shared_ptr<const RunState> state_at(Version version) const;
-  // Of sums and gradients, to other nodes so far.
-  std::int64_t bytes_sent() const;
+  // That of the newest, with what this node keeps for another one.
+  std::shared_ptr<const RunState> last_state() const;
+  Version version() const;
+  // Of sums, gradients and parameters, to other nodes so far, and how long their reductions have taken.
+  Traffic traffic() const;
   // How buckets are summed, and why: "up to 65536 floats: ring 0.21 ms, direct 0.19 ms: direct". Once connected.
   std::vector<std::string> algorithms() const;
+  // Whether what was measured is on this node's disk now (exchange.measured); OK where nothing was. Once connected.
+  const Status& keeps() const { return choices_.written; }
   // The node whose going has ended the newest formation, if one has.
   std::optional<NodeId> gone() const;
 
@@ -129,32 +135,29 @@ class AllReduceExchange final : public Exchange {
     SharedFloats values;
     std::int64_t final_from = 0;
   };
-  struct Bucket {
-    Range range;
-    std::shared_ptr<const schedule::Program> program;  // buckets of one size share theirs
-  };
-  // The authority asks for one evaluation at a time, and has one more wait; it may give one up.
-  static constexpr std::size_t kKeptMax = 3;
 
   std::chrono::milliseconds silence() const;
-  std::uint32_t workers() const { return ranks_ * threads_; }
+  std::uint32_t workers() const { return ranks_.ranks * threads_; }
   Status join(const mesh::Listening& listening, mesh::Place place);
   Status measure();
-  std::shared_ptr<const schedule::Program> program_of(std::int64_t floats) const;
-  Status give(std::span<float> floats, bool holds);
+  schedule::Keeper keeper() const;
+  Status sum_all();
   void plan();
+  Shares shares() const;
   bool is_left() const { return left_ >= formation_; }
   bool goes_on_after(const Status& failed) const;
   Status meet_again(std::unique_lock<std::mutex>& lock, Status why);
   Status take_over(const Meeting& meeting);
-  Status restore(const RunState& from);
+  Result<std::optional<RunState>> take_from(const Meeting& meeting);
   std::int64_t count_sent();
   void hand_over(const Contribution& gradient, std::int64_t final_from);
   bool is_final_from(std::int64_t begin) const;
   void reduce_rounds();
   Status reduce_round(std::unique_lock<std::mutex>& lock);
   Status reduce_bucket(const Bucket& bucket, const std::vector<std::optional<Own>>& own);
-  void step();
+  Status step(std::unique_lock<std::mutex>& lock);
+  Status copy_parameters();
+  void scale_sum();
   void begin_round();
   void install();
 
@@ -162,11 +165,9 @@ class AllReduceExchange final : public Exchange {
   const std::uint32_t threads_;
   float weight_ = 1.0F;  // of a gradient in the sum: what has fewer bits is divided before it can overflow
   // Of the formation, by the exchange's thread; before begin() by whoever connects.
-  std::uint32_t rank_ = 0;
-  std::uint32_t ranks_ = 1;
-  std::vector<std::uint32_t> machines_;  // of each rank
-  std::vector<MeasuredChoice> choices_;  // empty: as the configuration says
-  std::vector<Bucket> buckets_;          // once connected
+  FormationPlace ranks_;
+  KeptChoices choices_;          // of none: as the configuration says
+  std::vector<Bucket> buckets_;  // once connected
   mesh::StopFlag stop_;
   mesh::Place place_;  // in the formation
   std::unique_ptr<mesh::Mesh> mesh_;
@@ -178,14 +179,10 @@ class AllReduceExchange final : public Exchange {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<std::optional<Own>> own_;  // by thread
-  BlockPool pool_;
-  BlockRange parameters_;  // in one block
-  OptimizerState optimizer_;
-  Version version_ = kNoVersion;                     // of the parameters
-  Ticks since_;                                      // which are here since then
-  std::deque<std::pair<Version, BlockRange>> kept_;  // to be evaluated
-  std::int64_t bytes_sent_ = 0;                      // of sums and gradients, by all meshes
-  std::int64_t bytes_counted_ = 0;                   // of this mesh's, whatever they were
+  NodeModel model_;
+  Ticks since_;                     // its version is here since then
+  Traffic traffic_;                 // by all meshes
+  std::int64_t bytes_counted_ = 0;  // of this mesh's, whatever they were
   std::optional<NodeId> gone_;
   std::uint32_t formation_ = 1;
   std::uint32_t left_ = 0;  // the newest that is to be left

@@ -21,24 +21,15 @@ constexpr double kHopeless = 4.0;
 // With more ranks than this nobody is to connect to all at once, nor to hand on whole vectors.
 constexpr std::uint32_t kFewRanks = 64;
 
-std::vector<Algorithm> candidates(std::uint32_t ranks, const std::vector<std::uint32_t>& machines) {
-  std::vector<Algorithm> all = {Algorithm::kRing, Algorithm::kBinaryBlocks};
-  if (ranks <= kFewRanks) all.insert(all.end(), {Algorithm::kDirect, Algorithm::kTree});
-  if (schedule::squarest_grid(ranks).rows > 1) all.push_back(Algorithm::kTorus);
-  const std::set<std::uint32_t> different(machines.begin(), machines.end());
-  if (different.size() > 1 && different.size() < ranks) all.push_back(Algorithm::kHierarchical);
-  return all;
-}
-
 // A plan that its checker refuses would be our own bug, and is not run.
 schedule::Program program_for(const MeasureRequest& request, Algorithm algorithm, std::int64_t floats,
                               Encoding encoding) {
-  schedule::PlanRequest wanted{algorithm, request.ranks, floats, {}};
-  wanted.machines = request.machines;
+  schedule::PlanRequest wanted{algorithm, request.place.ranks, floats, {}};
+  wanted.machines = request.place.machines;
   const Result<schedule::Plan> plan = schedule::make_plan(wanted);
   const Status checked = plan.is_ok() ? schedule::check(*plan) : plan.status();
   PACELINE_ASSERT(checked.is_ok(), checked.message());
-  return schedule::Program(*plan, request.rank, encoding);
+  return schedule::Program(*plan, request.place.rank, encoding);
 }
 
 class Measurement {
@@ -50,28 +41,30 @@ class Measurement {
   Result<MeasuredChoice> measure(std::int64_t floats, double at_most) {
     MeasuredChoice choice{floats, {}};
     std::vector<schedule::Program> programs;
-    for (const Algorithm algorithm : candidates(request_.ranks, request_.machines)) {
+    for (const Algorithm algorithm : candidates(request_)) {
       if (hopeless_.contains(algorithm)) continue;
       choice.times.push_back({algorithm, 0.0});
       programs.push_back(program_for(request_, algorithm, floats, request_.encoding));
     }
     const schedule::Program telling =
-        program_for(request_, Algorithm::kTree, std::ssize(programs) * request_.ranks, Encoding::kFp32);
+        program_for(request_, Algorithm::kTree, std::ssize(programs) * request_.place.ranks, Encoding::kFp32);
     const std::span<float> zeros = request_.vector.first(static_cast<std::size_t>(floats));
     std::fill(zeros.begin(), zeros.end(), 0.0F);
     double elapsed = 0.0;
     for (int turn = 0; turn < kTurnsMax && (turn < kTurnsMin || elapsed < at_most); ++turn) {
-      std::vector<float> times(programs.size() * request_.ranks);  // of each candidate, by rank: this rank's
+      std::vector<float> times(programs.size() *
+                               request_.place.ranks);  // of each candidate, by rank: this rank's
       for (std::size_t c = 0; c < programs.size(); ++c) {
         PACELINE_RETURN_IF_ERROR(meet());
         const Ticks began = request_.now();
         PACELINE_RETURN_IF_ERROR(reduce(programs[c], zeros));
-        times[c * request_.ranks + request_.rank] = static_cast<float>(to_seconds(request_.now() - began));
+        times[c * request_.place.ranks + request_.place.rank] =
+            static_cast<float>(to_seconds(request_.now() - began));
       }
       PACELINE_RETURN_IF_ERROR(reduce(telling, times));
       for (std::size_t c = 0; c < programs.size(); ++c) {
-        const auto first = times.begin() + static_cast<std::ptrdiff_t>(c * request_.ranks);
-        const double slowest = static_cast<double>(*std::max_element(first, first + request_.ranks));
+        const auto first = times.begin() + static_cast<std::ptrdiff_t>(c * request_.place.ranks);
+        const double slowest = static_cast<double>(*std::max_element(first, first + request_.place.ranks));
         // The first turn wakes what sleeps.
         double& least = choice.times[c].seconds;
         least = turn <= 1 ? slowest : std::min(least, slowest);
@@ -105,6 +98,29 @@ class Measurement {
 
 }  // namespace
 
+std::vector<Algorithm> candidates(const MeasureRequest& request) {
+  const auto& [rank, ranks, machines] = request.place;
+  std::vector<Algorithm> all = {Algorithm::kRing};
+  if (!request.in_equal_parts || std::has_single_bit(ranks)) all.push_back(Algorithm::kBinaryBlocks);
+  if (ranks <= kFewRanks) all.push_back(Algorithm::kDirect);
+  if (ranks <= kFewRanks && !request.in_equal_parts) all.push_back(Algorithm::kTree);
+  if (schedule::squarest_grid(ranks).rows > 1) all.push_back(Algorithm::kTorus);
+  const std::set<std::uint32_t> different(machines.begin(), machines.end());
+  if (different.size() > 1 && different.size() < ranks) all.push_back(Algorithm::kHierarchical);
+  return all;
+}
+
+std::vector<std::int64_t> classes_of(std::span<const std::int64_t> floats) {
+  std::map<int, std::int64_t> largest;  // by power of four
+  for (const std::int64_t size : floats) {
+    const int power = std::bit_width(static_cast<std::uint64_t>(size)) / 2;
+    largest[power] = std::max(largest[power], size);
+  }
+  std::vector<std::int64_t> classes;
+  for (const auto& [power, size] : largest) classes.push_back(size);
+  return classes;
+}
+
 const MeasuredChoice::Time& MeasuredChoice::fastest() const {
   return *std::min_element(times.begin(), times.end(),
                            [](const Time& a, const Time& b) { return a.seconds < b.seconds; });
@@ -123,17 +139,12 @@ std::string MeasuredChoice::words() const {
 
 Result<std::vector<MeasuredChoice>> measure_choices(const MeasureRequest& request, mesh::Mesh& mesh,
                                                     std::uint32_t& reductions) {
-  std::map<int, std::int64_t> classes;  // by power of four: the largest
-  for (const std::int64_t floats : request.floats) {
-    const int power = std::bit_width(static_cast<std::uint64_t>(floats)) / 2;
-    std::int64_t& largest = classes[power];
-    largest = std::max(largest, floats);
-  }
+  const std::vector<std::int64_t> classes = classes_of(request.floats);
   const double at_most =
       to_seconds(kMeasureAtMost) / static_cast<double>(std::max<std::size_t>(1, classes.size()));
   Measurement measurement(request, mesh, reductions);
   std::vector<MeasuredChoice> choices;
-  for (const auto& [power, floats] : classes) {
+  for (const std::int64_t floats : classes) {
     PACELINE_ASSIGN_OR_RETURN(MeasuredChoice choice, measurement.measure(floats, at_most));
     choices.push_back(std::move(choice));
   }

@@ -35,16 +35,27 @@ struct MeasuredChoice {
   std::string words() const;
 };
 
-struct MeasureRequest {
+// Where a node is among those that sum.
+struct FormationPlace {
   std::uint32_t rank = 0;
   std::uint32_t ranks = 1;
+  std::vector<std::uint32_t> machines;  // of each rank (schedule::PlanRequest)
+};
+
+struct MeasureRequest {
+  FormationPlace place;
   std::span<const std::int64_t> floats;  // of each bucket, in any order
   std::span<float> vector;               // at least as many as each; what is in it is lost
-  std::vector<std::uint32_t> machines;   // of each rank (schedule::PlanRequest)
   Encoding encoding = Encoding::kFp32;
   std::chrono::milliseconds silence{0};  // Mesh::reduce()'s
   Ticks (*now)() = nullptr;
+  bool in_equal_parts = false;  // candidates sum as much at each rank, as far as they can
 };
+
+// What is measured, in turns.
+std::vector<schedule::Algorithm> candidates(const MeasureRequest& request);
+// Of each class its largest, ascending.
+std::vector<std::int64_t> classes_of(std::span<const std::int64_t> floats);
 
 // Ascending by floats, the same on every rank. `reductions`: of the mesh, counted on. Errors:
 // Mesh::reduce()'s.

@@ -32,8 +32,8 @@ Result<RunState> PsClient::fetch_state(std::chrono::nanoseconds timeout) {
   return impl_->state_.await_run_state(timeout);
 }
 
-void PsClient::send_final_state(RunState state) {
-  impl_->send_final_state(std::make_shared<const RunState>(std::move(state)));
+void PsClient::send_final_state(std::shared_ptr<const RunState> state) {
+  impl_->send_final_state(std::move(state));
 }
 
 Result<Instruction> PsClient::next_instruction(std::uint32_t thread) {

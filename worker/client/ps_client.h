@@ -125,7 +125,7 @@ class PsClient final : public Coordinator, public Exchange {
   // kDeadlineExceeded; why the client was closed.
   Result<RunState> fetch_state(std::chrono::nanoseconds timeout);
   // Gives the server what the run has come to. Of node 0, ahead of finish().
-  void send_final_state(RunState state);
+  void send_final_state(std::shared_ptr<const RunState> state);
 
   // ---- for training threads: coordinator.h
   Result<Instruction> next_instruction(std::uint32_t thread) override;

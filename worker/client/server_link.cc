@@ -53,16 +53,21 @@ Status ServerLink::send_initial(const std::shared_ptr<const void>& owner, const 
 
 Status ServerLink::send_state(const std::shared_ptr<const RunState>& state, std::int64_t frame_bytes) {
   const std::int64_t frame = frame_floats(frame_bytes);
-  const auto all = std::ssize(state->floats);
-  std::int64_t offset = 0;
-  do {
-    const std::int64_t of_vector = range.size() - (range.size() == 0 ? 0 : offset % range.size());
-    const std::int64_t end = offset + std::min(frame, of_vector);
-    wire::Message piece{wire::NodeState{state->version, offset, end == all},
-                        payload_of(state, state->floats.data() + offset, end - offset)};
-    PACELINE_RETURN_IF_ERROR(send(std::move(piece)));
-    offset = end;
-  } while (offset < all);
+  const std::vector<Range> all = {{0, std::ssize(state->floats)}};
+  const float* floats = state->floats.data();
+  const std::vector<Range>& parts = state->parts ? *state->parts : all;
+  for (const Range& part : parts) {
+    std::int64_t offset = part.begin;
+    do {
+      const std::int64_t of_vector = range.size() - (range.size() == 0 ? 0 : offset % range.size());
+      const std::int64_t end = std::min(part.end, offset + std::min(frame, of_vector));
+      wire::Message piece{wire::NodeState{state->version, offset, end == part.end && part == parts.back()},
+                          payload_of(state, floats, end - offset)};
+      PACELINE_RETURN_IF_ERROR(send(std::move(piece)));
+      floats += end - offset;
+      offset = end;
+    } while (offset < part.end);
+  }
   return Status::ok();
 }
 

@@ -3,15 +3,19 @@
 // Whoever steps parameters by itself gives it away for a checkpoint, and goes on from it (worker/allreduce/).
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "common/clock.h"
+#include "common/params/partition.h"
 
 namespace paceline {
 
 struct RunState {
   Version version;
   std::vector<float> floats;
+  // Which of all floats these are, ascending, none in two vectors; nullopt: all.
+  std::optional<std::vector<Range>> parts = {};
 };
 
 }  // namespace paceline

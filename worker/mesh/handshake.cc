@@ -13,8 +13,10 @@
 namespace paceline::mesh {
 namespace {
 
-constexpr std::uint32_t kMagic = 0x314d4c50;  // "PLM1"
-constexpr std::size_t kStrangersMax = 64;     // that have not said who they are, beside one of each rank
+constexpr std::uint32_t kMagic = 0x324d4c50;  // "PLM2", as it lies on the wire; what follows is in mesh.h
+// For an address at which somebody listens: a packet that is lost is sent again after 1, 3 and 7 seconds.
+constexpr std::chrono::milliseconds kConnectWithin(10'000);
+constexpr std::size_t kStrangersMax = 64;  // that have not said who they are, beside one of each rank
 
 struct Hello {
   std::uint32_t magic = kMagic;
@@ -68,7 +70,7 @@ class Handshake {
 
   // The lower rank has listened since before its address was given away, so there is nothing to wait for.
   Status go_to(std::uint32_t rank) {
-    auto connection = connect_to(place_.endpoints[rank], stop_, left());
+    auto connection = connect_to(place_.endpoints[rank], stop_, std::min(left(), kConnectWithin));
     if (!connection.is_ok()) {
       return Status(connection.status()).with_context("cannot reach " + name_of(place_, rank));
     }

@@ -9,9 +9,10 @@
 //
 // Ranks of one machine read each other's floats where they lie (shared_peers.h); what is said of the rest holds for them, too.
 //
-// On the wire, little endian. A connection begins with a Hello in each direction; then, for each transfer of the
-// plan, a Head and its floats. A Head says which reduction and which floats, and is compared with the plan before
-// a byte is put anywhere.
+// On the wire, little endian. A connection begins with a Hello in each direction (handshake.cc), and between ranks of
+// one machine with an Offer of memory and a byte, whether it could be mapped (shared_peers.cc). Then come, for each transfer
+// of the plan that is sent, a Head and its floats. A Head says which reduction and which floats, and is compared with the
+// plan before a byte is put anywhere.
 //
 // The first failure is for good: some ranks may have gone on, so no later reduction could be trusted. It names
 // the rank. What was reduced until then is neither the old nor the new vector; whoever hands it in keeps what it

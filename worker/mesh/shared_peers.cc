@@ -143,8 +143,10 @@ SharedPeers::Offer SharedPeers::own_offer() const {
 }
 
 bool SharedPeers::map(std::uint32_t rank, const Offer& offer, int socket) {
-  if (offer.segment.bytes == 0 || own_offer().segment.bytes == 0) return false;
-  auto mapped = wire::MappedSegment::map(offer.segment, offer.segment.bytes);
+  // All ranks have as many floats, so a larger segment is none of this run's.
+  const std::int64_t own_bytes = own_offer().segment.bytes;
+  if (offer.segment.bytes == 0 || own_bytes == 0 || offer.segment.bytes > own_bytes) return false;
+  auto mapped = wire::MappedSegment::map(offer.segment, own_bytes);
   const std::int64_t bytes = board_bytes(ranks_, sizeof(Board), sizeof(Note));
   if (!mapped.is_ok() || offer.board < 0 || offer.board % static_cast<std::int64_t>(kLine) != 0 ||
       offer.board > (*mapped)->size() - bytes || !(*mapped)->has_pages_to(offer.board + bytes)) {

@@ -134,11 +134,15 @@ class Resume(CalmRuns):
                 self.assertIn("training begins", log)  # the log of before is there, too
                 self.assertIn("training goes on at version", log)
 
-    def test_of_an_all_reduce_all_nodes_go_on_from_what_node_0_had(self):
+    def test_of_an_all_reduce_all_nodes_go_on_from_what_node_0_had_or_each_of_them(self):
         reduces = ("exchange.kind=allreduce", "train.optimizer.kind=adam")
         model = self.calm_model(self.total, *reduces)
-        self.killed(*reduces)
-        self.assertEqual(self.assert_resumes_to(model, *reduces)["exchange"], "allreduce")
+        for shares in ("false", "true"):
+            with self.subTest(shares=shares):
+                shutil.rmtree(self.run_dir, ignore_errors=True)
+                given = (*reduces, f"exchange.shard_optimizer={shares}")
+                self.killed(*given)
+                self.assertEqual(self.assert_resumes_to(model, *given)["exchange"], "allreduce")
 
     def test_of_a_pipeline_all_stages_go_on_from_one_version(self):
         for shards in (1, 2):

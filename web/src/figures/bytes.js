@@ -9,7 +9,8 @@ const kKinds = [
   { key: 'bytes_pushed', name: 'pushed (gradients)' },
   { key: 'bytes_pulled', name: 'pulled (parameters)' },
   { key: 'bytes_shared', name: 'in shared memory' },
-  { key: 'bytes_pushed_early', name: 'early, of pushed and shared' },
+  { key: 'bytes_reduced', name: 'between nodes (all-reduce)' },
+  { key: 'bytes_pushed_early', name: 'early, of any of these' },
 ];
 
 export function bytes(parent, page) {

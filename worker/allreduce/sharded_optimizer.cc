@@ -1,0 +1,173 @@
+#include "worker/allreduce/sharded_optimizer.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <string>
+#include <utility>
+
+#include "common/assert.h"
+
+namespace paceline {
+namespace {
+
+std::span<float> part_of(std::span<float> all, Range range) {
+  return all.subspan(static_cast<std::size_t>(range.begin), static_cast<std::size_t>(range.size()));
+}
+std::span<const float> part_of(std::span<const float> all, Range range) {
+  return all.subspan(static_cast<std::size_t>(range.begin), static_cast<std::size_t>(range.size()));
+}
+
+const BlockRange& vector_of(const OptimizerImage& image, int vector) {
+  return vector == 0 ? image.first : image.second;
+}
+
+}  // namespace
+
+ShardedOptimizer::Held ShardedOptimizer::make(Shares shares, Version since) const {
+  Held held{std::move(shares), since, {}};
+  const auto ranks = static_cast<std::uint32_t>(held.shares.nodes.size());
+  const auto add = [&](std::uint32_t of, bool kept) {
+    for (const Range& range : held.shares.owned[of]) {
+      held.pieces.push_back(
+          {range, kept,
+           OptimizerState(settings_, range.size(), range.size(), FactorRanges(layout_, settings_, range))});
+    }
+  };
+  add(held.shares.rank, false);
+  if (held.shares.keeper == schedule::Keeper::kNextRank && ranks > 1) {
+    add((held.shares.rank + ranks - 1) % ranks, true);
+  }
+  return held;
+}
+
+void ShardedOptimizer::set(Piece& piece, std::int64_t steps,
+                           std::span<const std::span<const float>> vectors) {
+  BlockPool pool(piece.range.size(), 0);
+  OptimizerImage image{steps, {}, {}};
+  for (std::size_t v = 0; v < vectors.size(); ++v) {
+    BlockRange& into = v == 0 ? image.first : image.second;
+    into = BlockRange(pool, piece.range.size());
+    into.copy_from(0, vectors[v], pool);
+  }
+  const Status restored = piece.state.restore(std::move(image));
+  PACELINE_ASSERT(restored.is_ok(), restored.message());
+}
+
+void ShardedOptimizer::begin(Shares shares, std::span<const float> state, std::int64_t steps) {
+  newest_ = make(std::move(shares), Version(steps));
+  if (state.empty()) return;
+  const auto size = static_cast<std::size_t>(layout_.size());
+  PACELINE_ASSERT(state.size() == size * static_cast<std::size_t>(vectors()),
+                  std::to_string(state.size()) + " floats of an optimizer's state");
+  for (Piece& piece : newest_.pieces) {
+    std::vector<std::span<const float>> values;
+    for (int v = 0; v < vectors(); ++v) {
+      values.push_back(part_of(state.subspan(static_cast<std::size_t>(v) * size, size), piece.range));
+    }
+    set(piece, steps, values);
+  }
+}
+
+void ShardedOptimizer::begin_step(Version from, double learning_rate, std::span<const float> parameters,
+                                  std::span<float> sum) {
+  steps_ = from;
+  for (Piece& piece : newest_.pieces) {
+    piece.before = piece.state.image();
+    piece.state.begin_step(learning_rate);
+    const std::span<float> values = part_of(sum, piece.range);
+    piece.state.apply(0, part_of(parameters, piece.range), values, values);
+  }
+}
+
+void ShardedOptimizer::end_step() {
+  steps_.reset();
+  last_.reset();
+  for (Piece& piece : newest_.pieces) piece.before.reset();
+}
+
+OptimizerImage ShardedOptimizer::image_of(const Piece& piece, Version version) const {
+  return piece.before && steps_ == version ? *piece.before : piece.state.image();
+}
+
+// Where this node is the one that says it: an owner, or the keeper of one that is lost.
+Status ShardedOptimizer::say_state(const Held& from, const Shares& next, Version version, int vector,
+                                   std::span<float> all) const {
+  const auto is_left = [&next](NodeId node) {
+    return std::find(next.nodes.begin(), next.nodes.end(), node) != next.nodes.end();
+  };
+  const auto ranks = static_cast<std::uint32_t>(from.shares.nodes.size());
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+    if (from.shares.owned[rank].empty() || is_left(from.shares.nodes[rank])) continue;
+    const NodeId keeper = from.shares.nodes[(rank + 1) % ranks];
+    if (from.shares.keeper == schedule::Keeper::kNextRank && is_left(keeper)) continue;
+    return invalid_argument("the optimizer's state of node " + to_string(from.shares.nodes[rank]) +
+                            " is lost, since node " + to_string(keeper) +
+                            ", which has kept it, is lost as well");
+  }
+  const NodeId before = from.shares.nodes[(from.shares.rank + ranks - 1) % ranks];
+  for (const Piece& piece : from.pieces) {
+    if (piece.kept && is_left(before)) continue;
+    vector_of(image_of(piece, version), vector).copy_to(0, part_of(all, piece.range));
+  }
+  return Status::ok();
+}
+
+// One of all says each float, and the others -0, which changes the bits of none.
+Result<ShardedOptimizer::Held> ShardedOptimizer::moved_to(Shares next, Version version, std::span<float> all,
+                                                          const std::function<Status()>& sum_all) const {
+  const Held& from = goes_back(version) ? *last_ : newest_;
+  Held made = make(std::move(next), version);
+  std::vector<std::vector<std::vector<float>>> values(made.pieces.size());  // of each piece: its vectors
+  for (int v = 0; v < vectors(); ++v) {
+    std::fill(all.begin(), all.end(), -0.0F);
+    PACELINE_RETURN_IF_ERROR(say_state(from, made.shares, version, v, all));
+    PACELINE_RETURN_IF_ERROR(sum_all());
+    for (std::size_t p = 0; p < made.pieces.size(); ++p) {
+      const std::span<const float> part = part_of(std::span<const float>(all), made.pieces[p].range);
+      values[p].emplace_back(part.begin(), part.end());
+    }
+  }
+  for (std::size_t p = 0; p < made.pieces.size(); ++p) {
+    const std::vector<std::span<const float>> of_piece(values[p].begin(), values[p].end());
+    set(made.pieces[p], version.value, of_piece);
+  }
+  return made;
+}
+
+// Of what was begun who is left has made the step, or nobody has.
+void ShardedOptimizer::move(Held moved) {
+  if (!goes_back(moved.since)) {
+    for (Piece& piece : newest_.pieces) {
+      if (piece.before && steps_ == moved.since) {
+        const Status back = piece.state.restore(*piece.before);
+        PACELINE_ASSERT(back.is_ok(), back.message());
+      }
+      piece.before.reset();
+    }
+    last_ = std::move(newest_);
+  }
+  steps_.reset();
+  newest_ = std::move(moved);
+}
+
+std::vector<Range> ShardedOptimizer::parts(bool kept) const {
+  std::vector<Range> ranges;
+  for (const Piece& piece : newest_.pieces) {
+    if (kept || !piece.kept) ranges.push_back(piece.range);
+  }
+  return ranges;
+}
+
+void ShardedOptimizer::append_state(Version version, bool kept, std::vector<float>& floats) const {
+  for (int v = 0; v < vectors(); ++v) {
+    for (const Piece& piece : newest_.pieces) {
+      if (piece.kept && !kept) continue;
+      const std::size_t begin = floats.size();
+      floats.resize(begin + static_cast<std::size_t>(piece.range.size()));
+      vector_of(image_of(piece, version), v).copy_to(0, std::span(floats).subspan(begin));
+    }
+  }
+}
+
+}  // namespace paceline

@@ -1,0 +1,96 @@
+// A session's part in an all-reduce: the exchange it makes, what it tells the authority of it, and where those that are left
+// go on when a node is lost (server/authority/authority_formations.cc).
+#include <utility>
+
+#include "worker/session.h"
+
+namespace paceline {
+
+void Session::make_reducing() {
+  if (config_.exchange.kind != ExchangeKind::kAllreduce) return;
+  AllReduceExchange::Parts exchange{
+      config_,        parts_.node, parts_.tasks.layout(),
+      process_cache_, steady_now,  [this](const Status& why) { reducing_failed(why); }};
+  if (config_.exchange.on_loss == OnLoss::kGoOn && config_.train.batch_norm_group <= 1) {
+    exchange.meet = [this](const AllReduceExchange::Parting& parting) { return meet_again(parting); };
+  }
+  reduces_ = std::make_unique<AllReduceExchange>(std::move(exchange));
+}
+
+// Then it has the parameters that node 0 has sent, or the state of a checkpoint.
+Status Session::begin_reducing(const mesh::Listening& listening, mesh::Place place) {
+  PACELINE_RETURN_IF_ERROR(reduces_->connect(listening, std::move(place)));
+  for (const std::string& choice : reduces_->algorithms()) parts_.log.info("buckets " + choice);
+  if (!reduces_->keeps().is_ok()) {
+    parts_.log.warn("what was measured is not kept: " + reduces_->keeps().message());
+  }
+  PACELINE_ASSIGN_OR_RETURN(const RunState from, client_.fetch_state(config_.cluster.start_timeout));
+  return reduces_->begin(from);
+}
+
+// What is no loss is so for all: without one of them the others would make another step of it.
+void Session::reducing_failed(const Status& why) {
+  if (why.code() == StatusCode::kInvalidArgument) {
+    RoundReport report{WorkerId(parts_.node, 0), Clock(reduces_->version().value), {}};
+    report.computed_version = reduces_->version();
+    report.skipped = true;
+    report.fault = why.message();
+    client_.report(std::move(report));
+  }
+  client_.close(why);
+}
+
+// The authority has it from all that are left, or loses who does not say it; so it answers within some leases.
+Result<AllReduceExchange::Meeting> Session::meet_again(const AllReduceExchange::Parting& parting) {
+  parts_.log.warn("node " + to_string(parts_.node) + " leaves formation " +
+                  std::to_string(parting.formation) + " at version " + to_string(parting.version) + ": " +
+                  parting.why);
+  PACELINE_ASSIGN_OR_RETURN(const std::string address,
+                            mesh::address_towards(config_.cluster.endpoints.front()));
+  PACELINE_ASSIGN_OR_RETURN(mesh::Listening listening, mesh::listen_at(address));
+  wire::Peers own;
+  own.endpoints = {listening.endpoint};
+  own.formation = parting.formation;
+  own.version = parting.version;
+  own.lost = parting.lost;
+  own.why = parting.why;
+  PACELINE_ASSIGN_OR_RETURN(
+      const wire::Peers peers,
+      client_.exchange_endpoints(std::move(own), config_.cluster.start_timeout + 4 * config_.cluster.lease));
+  AllReduceExchange::Meeting meeting{peers.formation, std::move(listening), {}, peers.version, {}};
+  meeting.place.token = peers.token;
+  std::string without;
+  for (std::uint32_t node = 0; node < peers.endpoints.size(); ++node) {
+    if (peers.endpoints[node].empty()) {
+      without += (without.empty() ? "" : ", ") + std::to_string(node);
+      continue;
+    }
+    const auto rank = static_cast<std::uint32_t>(meeting.place.nodes.size());
+    if (NodeId(node) == parts_.node) meeting.place.rank = rank;
+    if (peers.holder == NodeId(node)) meeting.holder = rank;
+    meeting.place.nodes.emplace_back(node);
+    meeting.place.endpoints.push_back(peers.endpoints[node]);
+  }
+  parts_.log.warn("formation " + std::to_string(peers.formation) + ", without node(s) " + without + ": " +
+                  std::to_string(meeting.place.nodes.size()) + " nodes go on from version " +
+                  to_string(peers.version));
+  return meeting;
+}
+
+// Where each node has a part, each sends its own.
+void Session::send_last_state() {
+  if (reduces_ == nullptr) return;
+  if (parts_.node == NodeId(0) || config_.exchange.shard_optimizer) {
+    client_.send_final_state(reduces_->last_state());
+  }
+}
+
+void Session::report_reducing(wire::NodeReport& report) const {
+  if (reduces_ == nullptr) return;
+  const Traffic sent = reduces_->traffic();
+  report.bytes_reduced = sent.reduced;
+  report.reducing = sent.reducing;
+  report.algorithms = reduces_->algorithms();
+}
+
+}  // namespace paceline
