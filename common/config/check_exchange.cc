@@ -8,6 +8,9 @@
 namespace paceline::config {
 namespace {
 
+// Each node makes and checks the plans of all: with so many 2 million rows, some 200 MB, until its own are taken out.
+constexpr std::uint32_t kNodesMax = 1024;
+
 void check_plan(Validator& validator, const RunConfig& c) {
   const ExchangeSection& exchange = c.exchange;
   const std::string nodes = std::to_string(c.cluster.nodes);
@@ -49,6 +52,8 @@ void check_exchange(Validator& validator, const RunConfig& c) {
   check_connected(validator, c, "exchange.kind");
   only_with(c.sync.policy != PolicyKind::kBsp, "sync.policy", "an all-reduce waits for every worker",
             name_of(c.sync.policy), "bsp, or exchange.kind: server");
+  only_with(c.cluster.nodes > kNodesMax, "cluster.nodes", "each node plans for all",
+            std::to_string(c.cluster.nodes), "at most " + std::to_string(kNodesMax));
   only_with(c.sync.combine != CombineMode::kMean, "sync.combine", "what is summed is divided by all",
             name_of(c.sync.combine), "mean");
   only_with(c.cluster.shards != 1, "cluster.shards", "no gradient goes to a server",

@@ -147,20 +147,26 @@ void torus(Builder& builder, const PlanRequest& request, const Grid& grid) {
 }
 
 // First within machines, then each part across them: 2 S (m - 1) / m leave each of m machines, whatever ranks it has.
-// Of a machine with more ranks than the smallest one, those hand theirs to one that takes part.
+// Of a machine with more ranks than the smallest one, each of those hands each part to who sums it within the machine.
 void hierarchical(Builder& builder, const PlanRequest& request, const std::vector<std::uint32_t>& machines) {
   const Range whole{0, request.floats};
   std::map<std::uint32_t, std::vector<std::uint32_t>> members;  // by machine
   for (std::uint32_t rank = 0; rank < request.ranks; ++rank) members[machines[rank]].push_back(rank);
   std::size_t fewest = request.ranks;
   for (const auto& [machine, ranks] : members) fewest = std::min(fewest, ranks.size());
+  const std::vector<Range> cut = parts(whole, static_cast<std::uint32_t>(fewest));
   std::vector<std::vector<std::uint32_t>> within;
   for (const auto& [machine, ranks] : members) {
-    for (std::size_t i = fewest; i < ranks.size(); ++i) builder.add(ranks[i], ranks[i % fewest], whole);
+    for (std::size_t i = fewest; i < ranks.size(); ++i) {
+      // Not all at the same one.
+      for (std::size_t k = 0; k < fewest; ++k) {
+        const std::size_t part = (i + k) % fewest;
+        builder.add(ranks[i], ranks[part], cut[part]);
+      }
+    }
     within.emplace_back(ranks.begin(), ranks.begin() + static_cast<std::ptrdiff_t>(fewest));
   }
   for (const auto& ranks : within) builder.scatter_ring(ranks, whole);
-  const std::vector<Range> cut = parts(whole, static_cast<std::uint32_t>(fewest));
   for (std::size_t i = 0; i < fewest; ++i) {
     std::vector<std::uint32_t> across;
     for (const auto& ranks : within) across.push_back(ranks[i]);
@@ -169,7 +175,12 @@ void hierarchical(Builder& builder, const PlanRequest& request, const std::vecto
   }
   for (const auto& ranks : within) builder.gather_ring(ranks, whole);
   for (const auto& [machine, ranks] : members) {
-    for (std::size_t i = fewest; i < ranks.size(); ++i) builder.move(ranks[i % fewest], ranks[i], whole);
+    for (std::size_t i = fewest; i < ranks.size(); ++i) {
+      for (std::size_t k = 0; k < fewest; ++k) {
+        const std::size_t part = (i + k) % fewest;
+        builder.move(ranks[part], ranks[i], cut[part]);
+      }
+    }
   }
 }
 

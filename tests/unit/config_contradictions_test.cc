@@ -34,6 +34,7 @@ TEST_CASE("what_an_all_reduce_does_not_go_with_is_refused") {
            {"sync.policy=asp",
             "sync.policy: an all-reduce waits for every worker, got asp with exchange.kind"},
            {"sync.combine=each", "sync.combine: "},
+           {"cluster.nodes=1028", "cluster.nodes: each node plans for all, got 1028 with"},
            {"cluster.reconnect_timeout=5s", "cluster.reconnect_timeout: "},
            {"cluster.gradient_encoding=int8", "cluster.gradient_encoding: a sum is not to lose"},
            {"cluster.parameter_encoding=bf16", "cluster.parameter_encoding: no worker takes parameters"},

@@ -101,6 +101,9 @@ TEST_CASE("machines of any sizes sum every float once, and no more than needs be
     }
   }
   CHECK(left == std::vector<std::int64_t>(3, 2 * 3072 * 2 / 3));
+  // Each of the two that are too many gives half of its floats to each of those that sum, and is given as much.
+  for (const std::uint32_t rank : {5U, 7U}) CHECK(floats_sent(plan.ranks[rank]) == 3072);
+  CHECK(floats_sent(plan.ranks[0]) == floats_sent(plan.ranks[2]));
   for (std::uint32_t count = 1; count <= 12; ++count) {
     request = {Algorithm::kHierarchical, count, 997, {}, 100, {}};
     for (std::uint32_t rank = 0; rank < count; ++rank) request.machines.push_back(rank * rank % 5);

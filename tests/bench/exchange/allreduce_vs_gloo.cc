@@ -121,7 +121,8 @@ class Rank {
                        options.setAlgorithm(algorithm);
                        options.setOutput(vector.data(), vector.size());
                        options.setReduceFunction(add);
-                       options.setTag(0);
+                       // One each: with one for both, four ranks have come to wait for each other in Gloo.
+                       options.setTag(static_cast<std::uint32_t>(algorithm));
                        gloo::allreduce(options);
                      }});
     }

@@ -1,0 +1,86 @@
+"""Nodes of an all-reduce that are killed for good, at moments that a seed draws. See harness.py."""
+
+import random
+import shutil
+import signal
+import time
+
+from harness import DaemonTest
+
+KILLS = 50
+ALGORITHMS = ("ring", "halving_doubling", "binary_blocks", "torus", "hierarchical", "direct", "tree", "auto")
+ITERATIONS = 24_000  # a second or two of them, of which what happens comes in the first part
+
+
+class AllReduceKills(DaemonTest):
+    """kill -9 under every algorithm: the others name the node and go on, or stop, as told; none hangs; every step is whole."""
+
+    def test_killed_nodes_are_named_and_the_others_go_on_or_stop_with_whole_steps(self):
+        for seed in range(KILLS):
+            with self.subTest(seed=seed):
+                shutil.rmtree(self.run_dir, ignore_errors=True)
+                self.kill_one(seed)
+
+    def kill_one(self, seed):
+        drawn = random.Random(seed)
+        algorithm = ALGORITHMS[seed % len(ALGORITHMS)]
+        nodes = 4 if algorithm == "halving_doubling" else drawn.choice((2, 3, 4))
+        on_loss = drawn.choice(("go_on", "stop"))
+        parts = algorithm != "tree" and drawn.random() < 0.5
+        memory = drawn.choice(("auto", "off"))
+        self.shown = (algorithm, nodes, on_loss, parts, memory)
+        overrides = ("exchange.kind=allreduce", f"exchange.algorithm={algorithm}", f"exchange.on_loss={on_loss}",
+                     f"exchange.shard_optimizer={str(parts).lower()}", f"cluster.shared_memory={memory}",
+                     f"cluster.nodes={nodes}", "cluster.threads_per_node=1", "sync.policy=bsp",
+                     "train.optimizer.kind=adam", f"train.total_iterations={ITERATIONS}", "checkpoint.every_clocks=200",
+                     "checkpoint.keep=2")
+        server = self.server(0, *overrides)
+        workers = [self.node(i, *overrides) for i in range(nodes)]
+        server.wait_for_line("^version [1-9]")
+        time.sleep(drawn.uniform(0, 0.3))  # a moment within a step, not one to wait for
+        victim = drawn.randrange(nodes)
+        workers[victim].send(signal.SIGKILL)
+        workers[victim].end()
+        others = [worker for i, worker in enumerate(workers) if i != victim]
+        goes_on = on_loss == "go_on"
+        for program in (server, *others):
+            self.assertEqual(program.end(), 0 if goes_on else 1, (self.shown, program.name, program.errors()))
+        summary = self.summary()
+        self.assertRegex(summary["lost"][0], rf"^node {victim}: ", self.shown)
+        if goes_on:
+            self.assertEqual((summary["status"], summary["lost_nodes"]), ("ok", 1), self.shown)
+            self.assert_whole_steps(summary, nodes)
+        else:
+            self.assert_goes_on_to_the_same_bits(overrides, nodes, algorithm)
+
+    def assert_whole_steps(self, summary, nodes):
+        """So many steps of all nodes, and then so many of all but one."""
+        of_one_less = nodes * summary["final_version"] - summary["iterations"]
+        self.assertTrue(0 <= of_one_less <= summary["final_version"], (self.shown, summary))
+        self.assertLess(ITERATIONS - summary["iterations"], nodes, self.shown)
+
+    def assert_goes_on_to_the_same_bits(self, overrides, nodes, algorithm):
+        """From its last checkpoint, which is of a whole step; what `auto` has measured is kept with the run."""
+        kept = {path.name for path in self.run_dir.glob("algorithms-node*.txt")}
+        self.assertEqual(len(kept), nodes if algorithm == "auto" else 0, self.shown)
+        resume = () if not (self.run_dir / "checkpoint").exists() else ("--resume",)
+        if not resume:
+            return
+        programs = [self.server(0, *resume, *overrides), *(self.node(i, *resume, *overrides) for i in range(nodes))]
+        for program in programs:
+            self.assertEqual(program.end(), 0, (self.shown, program.name, program.errors()))
+        model = (self.run_dir / "model.bin").read_bytes()
+        summary = self.summary()
+        self.assertEqual((summary["status"], summary["iterations"]), ("ok", ITERATIONS), self.shown)
+        if algorithm == "auto":
+            self.assertIn("as measured before", summary["algorithms"][0], self.shown)
+        calm = (*overrides, f"run.out={self.folder}/calm")
+        if algorithm == "auto":  # which adds in the order of its table
+            for i in range(nodes):
+                shutil.copy(self.run_dir / f"algorithms-node{i}.txt", self.folder)
+        programs = [self.server(0, *calm, "--force"),
+                    *(self.node(i, *calm, *((f"exchange.measured={self.folder}/algorithms-node{i}.txt",)
+                                            if algorithm == "auto" else ())) for i in range(nodes))]
+        for program in programs:
+            self.assertEqual(program.end(), 0, (self.shown, program.name, program.errors()))
+        self.assertEqual((self.folder / "calm" / "model.bin").read_bytes(), model, self.shown)
