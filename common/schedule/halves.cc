@@ -102,11 +102,12 @@ Status check_owned(const Plan& plan, const std::vector<std::vector<Range>>& owne
   return invalid_argument(plan.name + ": float " + std::to_string(end) + " has other than one owner");
 }
 
-void send_to_keepers(Plan& sums, const std::vector<std::vector<Range>>& owned) {
-  const auto ranks = static_cast<std::uint32_t>(owned.size());
-  if (ranks == 1) return;
-  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
-    const std::uint32_t keeper = (rank + 1) % ranks;
+}  // namespace
+
+void Halves::keep(const std::vector<std::uint32_t>& keepers) {
+  for (std::uint32_t rank = 0; rank < owned.size(); ++rank) {
+    const std::uint32_t keeper = keepers[rank];
+    if (keeper == rank) continue;
     for (const Range& range : owned[rank]) {
       sums.ranks[rank].push_back({TransferKind::kSend, keeper, range, {}});
       sums.ranks[keeper].push_back({TransferKind::kReceive, rank, range, {}});
@@ -114,8 +115,6 @@ void send_to_keepers(Plan& sums, const std::vector<std::vector<Range>>& owned) {
   }
   for (Rows& rows : sums.ranks) order_conflicts(rows);
 }
-
-}  // namespace
 
 // With fewer rows to wait for than there are, so more orders are tried than can come to pass.
 Plan Halves::whole() const {
@@ -128,7 +127,7 @@ Plan Halves::whole() const {
   return plan;
 }
 
-Result<Halves> halves_of(const Plan& plan, Keeper keeper) {
+Result<Halves> halves_of(const Plan& plan) {
   const Marks copies = copies_of(plan);
   Halves halves{{plan.name, plan.floats, {}}, {plan.name, plan.floats, {}}, {}};
   for (std::size_t rank = 0; rank < plan.ranks.size(); ++rank) {
@@ -147,7 +146,6 @@ Result<Halves> halves_of(const Plan& plan, Keeper keeper) {
   }
   halves.owned = owned_of(halves.copies);
   PACELINE_RETURN_IF_ERROR(check_owned(plan, halves.owned));
-  if (keeper == Keeper::kNextRank) send_to_keepers(halves.sums, halves.owned);
   return halves;
 }
 

@@ -5,13 +5,12 @@
 //   copies  all-gather: what its owner has made of it goes to all others
 //
 // They are the same rows as before, in the same order, but that no rank begins the second half before it has ended the
-// first. A rank's keeper, the next one, may be sent its sums as well: it makes the same of them, and has what
-// is made when the owner is lost.
+// first. A rank may be sent another's sums as well: it keeps what that one makes of them, should it be lost.
 //
-// Worked example, ring, 2 ranks, 32 floats (plan.h): rank 0 owns 0..16, rank 1 16..32.
+// Worked example, ring, 2 ranks, 32 floats (plan.h): rank 0 owns 0..16, rank 1 16..32; each keeps the other's.
 //
 //   sums    rank 0: send 16..32, add 0..16          rank 1: add 16..32, send 0..16
-//   keeps   rank 0: send 0..16, receive 16..32      rank 1: receive 0..16, send 16..32
+//           rank 0: send 0..16, receive 16..32      rank 1: receive 0..16, send 16..32
 //   copies  rank 0: send 0..16, receive 16..32      rank 1: receive 0..16, send 16..32
 #pragma once
 
@@ -23,20 +22,20 @@
 
 namespace paceline::schedule {
 
-// Who else has what a rank makes of its own part.
-enum class Keeper { kNobody, kNextRank };
-
 struct Halves {
-  Plan sums;  // and keeps
+  Plan sums;
   Plan copies;
   std::vector<std::vector<Range>> owned;  // by rank, ascending; together each float once
 
+  // From now on the sums of rank r go to rank keepers[r], too, behind the last that is added to them; to nobody where that
+  // is r.
+  void keep(const std::vector<std::uint32_t>& keepers);
   // Both in turn, for the checker (check.h): an all-reduce again.
   Plan whole() const;
 };
 
 // Of a plan that has been checked. Errors: kInvalidArgument where a sum waits for what is copied, or a float has no one
 // owner; no planner's does.
-[[nodiscard]] Result<Halves> halves_of(const Plan& plan, Keeper keeper);
+[[nodiscard]] Result<Halves> halves_of(const Plan& plan);
 
 }  // namespace paceline::schedule

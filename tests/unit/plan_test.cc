@@ -45,14 +45,17 @@ TEST_CASE("every plan falls into sums and copies, with a keeper or without") {
   const auto algorithm =
       GENERATE(Algorithm::kRing, Algorithm::kHalvingDoubling, Algorithm::kBinaryBlocks, Algorithm::kTorus,
                Algorithm::kHierarchical, Algorithm::kDirect, Algorithm::kTree);
-  const auto keeper = GENERATE(Keeper::kNobody, Keeper::kNextRank);
+  const bool keeps = GENERATE(false, true);
   for (std::uint32_t ranks = 1; ranks <= 20; ++ranks) {
     if (algorithm == Algorithm::kHalvingDoubling && !std::has_single_bit(ranks)) continue;
     for (const std::int64_t floats : {0, 17, 997}) {
       const Plan plan = planned({algorithm, ranks, floats, {}, /*segment_floats=*/100});
       INFO(plan.name << ", " << ranks << " ranks, " << floats << " floats");
-      const Result<Halves> halves = halves_of(plan, keeper);
+      Result<Halves> halves = halves_of(plan);
       REQUIRE(halves.status().message() == "");
+      std::vector<std::uint32_t> keepers(ranks);
+      for (std::uint32_t rank = 0; rank < ranks; ++rank) keepers[rank] = (rank + 1) % ranks;
+      if (keeps) halves->keep(keepers);
       REQUIRE(check(halves->whole()).message() == "");
       for (std::uint32_t rank = 0; rank < ranks; ++rank) {
         const auto adds = [](const Transfer& row) { return row.kind == TransferKind::kAdd; };
@@ -67,7 +70,8 @@ TEST_CASE("every plan falls into sums and copies, with a keeper or without") {
 }
 
 TEST_CASE("a rank's keeper is sent its sums, behind the last that is added to them") {
-  const Halves halves = *halves_of(example(), Keeper::kNextRank);
+  Halves halves = *halves_of(example());
+  halves.keep({1, 0});
   const Rows& rows = halves.sums.ranks[0];
   CHECK(halves.owned == std::vector<std::vector<Range>>{{{0, 64}}, {{64, 128}}});
   CHECK(to_string(rows[rows.size() - 2]) == "send 0..64 to 1, after " + std::to_string(rows.size() - 3));
@@ -77,7 +81,7 @@ TEST_CASE("a rank's keeper is sent its sums, behind the last that is added to th
 TEST_CASE("a plan that copies before it sums has no halves") {
   Plan plan = example();
   for (Rows& rows : plan.ranks) std::swap(rows.front().after, rows.back().after);
-  CHECK_THAT(halves_of(plan, Keeper::kNobody).status().message(), Catch::Matchers::Contains("a sum of rank"));
+  CHECK_THAT(halves_of(plan).status().message(), Catch::Matchers::Contains("a sum of rank"));
 }
 
 TEST_CASE("every grid of a torus sums every float once") {

@@ -37,7 +37,7 @@ std::chrono::milliseconds milliseconds(Duration time) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(time);
 }
 
-std::span<float> part_of(std::span<float> all, Range range) {
+std::span<float> bucket_part(std::span<float> all, Range range) {
   return all.subspan(static_cast<std::size_t>(range.begin), static_cast<std::size_t>(range.size()));
 }
 
@@ -110,28 +110,21 @@ Status AllReduceExchange::measure() {
 }
 
 // A run that ends with a loss needs nobody who keeps another's state.
-schedule::Keeper AllReduceExchange::keeper() const {
-  return parts_.meet ? schedule::Keeper::kNextRank : schedule::Keeper::kNobody;
-}
-
 void AllReduceExchange::plan() {
-  buckets_ = plan_buckets(parts_.config, parts_.layout, ranks_, choices_.choices, keeper());
+  BucketPlans plans =
+      plan_buckets(parts_.config, parts_.layout, ranks_, choices_.choices, parts_.meet != nullptr);
+  buckets_ = std::move(plans.buckets);
+  shares_ = std::move(plans.shares);
+  for (std::uint32_t rank = 0; rank < ranks_.ranks; ++rank) shares_.nodes.push_back(place_.node_of(rank));
   const std::lock_guard lock(mutex_);
   bytes_counted_ = mesh_->bytes_sent();
-}
-
-Shares AllReduceExchange::shares() const {
-  Shares shares{ranks_.rank, {}, owned_of(buckets_, ranks_.ranks), keeper()};
-  for (std::uint32_t rank = 0; rank < ranks_.ranks; ++rank) shares.nodes.push_back(place_.node_of(rank));
-  return shares;
 }
 
 Status AllReduceExchange::begin(const RunState& from) {
   PACELINE_ASSERT(mesh_ != nullptr, "no connections");
   {
     const std::lock_guard lock(mutex_);
-    PACELINE_RETURN_IF_ERROR(
-        model_.begin(from, model_.is_sharded() ? std::optional(shares()) : std::nullopt));
+    PACELINE_RETURN_IF_ERROR(model_.begin(from, shares_));
     since_ = parts_.now();
   }
   thread_ = std::thread([this] { reduce_rounds(); });
@@ -191,7 +184,7 @@ Status AllReduceExchange::take_over(const Meeting& meeting) {
   std::optional<ShardedOptimizer::Held> moved;
   if (model_.is_sharded()) {
     PACELINE_ASSIGN_OR_RETURN(moved,
-                              model_.moved_to(shares(), meeting.version, sum_, [this] { return sum_all(); }));
+                              model_.moved_to(shares_, meeting.version, sum_, [this] { return sum_all(); }));
   }
   const std::lock_guard lock(mutex_);
   bytes_counted_ = mesh_->bytes_sent();
@@ -357,8 +350,8 @@ Status AllReduceExchange::reduce_bucket(const Bucket& bucket, const std::vector<
   const BucketPrograms& programs = *bucket.programs;
   PACELINE_RETURN_IF_ERROR(mesh_->reduce(programs.sums, sum, reductions_++, silence()));
   const std::vector<Range> all = {{0, bucket.range.size()}};
-  for (const Range& here : model_.is_sharded() ? programs.owned[ranks_.rank] : all) {
-    const std::span<float> part = part_of(sum, here);
+  for (const Range& here : model_.is_sharded() ? programs.own : all) {
+    const std::span<float> part = bucket_part(sum, here);
     const auto at = first_non_finite(part);
     if (!at) continue;
     return invalid_argument("the sum of all gradients is not finite: " +
@@ -395,12 +388,12 @@ void AllReduceExchange::scale_sum() {
   if (weight_ != 1.0F) return;
   const float share = 1.0F / static_cast<float>(workers());
   if (!model_.is_sharded()) return scale(sum_, share);
-  for (const Range& range : model_.parts()) scale(part_of(sum_, range), share);
+  for (const Range& range : model_.parts()) scale(bucket_part(sum_, range), share);
 }
 
 Status AllReduceExchange::copy_parameters() {
   for (const Bucket& bucket : buckets_) {
-    const std::span<float> parameters = part_of(sum_, bucket.range);
+    const std::span<float> parameters = bucket_part(sum_, bucket.range);
     PACELINE_RETURN_IF_ERROR(mesh_->reduce(*bucket.programs->copies, parameters, reductions_++, silence()));
   }
   return Status::ok();

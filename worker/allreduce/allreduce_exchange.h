@@ -140,10 +140,8 @@ class AllReduceExchange final : public Exchange {
   std::uint32_t workers() const { return ranks_.ranks * threads_; }
   Status join(const mesh::Listening& listening, mesh::Place place);
   Status measure();
-  schedule::Keeper keeper() const;
   Status sum_all();
   void plan();
-  Shares shares() const;
   bool is_left() const { return left_ >= formation_; }
   bool goes_on_after(const Status& failed) const;
   Status meet_again(std::unique_lock<std::mutex>& lock, Status why);
@@ -168,6 +166,7 @@ class AllReduceExchange final : public Exchange {
   FormationPlace ranks_;
   KeptChoices choices_;          // of none: as the configuration says
   std::vector<Bucket> buckets_;  // once connected
+  Shares shares_;                // likewise; of a sharded optimizer
   mesh::StopFlag stop_;
   mesh::Place place_;  // in the formation
   std::unique_ptr<mesh::Mesh> mesh_;

@@ -1,63 +1,94 @@
 #include "worker/allreduce/bucket_plans.h"
 
+#include <algorithm>
 #include <map>
+#include <utility>
 
 #include "common/assert.h"
 #include "common/schedule/buckets.h"
 #include "common/schedule/check.h"
+#include "common/schedule/halves.h"
 #include "common/schedule/run_plan.h"
 
 namespace paceline {
 namespace {
 
-// Parameters are copied as they are, whatever sums travel as.
-BucketPrograms programs_of(const RunConfig& config, std::int64_t floats, const FormationPlace& place,
-                           const std::vector<MeasuredChoice>& choices, schedule::Keeper keeper) {
+schedule::Plan plan_of(const RunConfig& config, std::int64_t floats, const FormationPlace& place,
+                       const std::vector<MeasuredChoice>& choices) {
   std::optional<schedule::Algorithm> chosen;
   if (!choices.empty()) chosen = chosen_for(choices, floats);
-  const Result<schedule::Plan> made =
-      schedule::plan_of_run(config, floats, chosen, place.machines, place.ranks);
+  Result<schedule::Plan> made = schedule::plan_of_run(config, floats, chosen, place.machines, place.ranks);
   PACELINE_ASSERT(made.is_ok(), made.status().message());
-  const Encoding encoding = config.cluster.gradient_encoding;
-  if (!config.exchange.shard_optimizer) {
-    const Status checked = schedule::check(*made);
-    PACELINE_ASSERT(checked.is_ok(), checked.message());
-    return {schedule::Program(*made, place.rank, encoding), std::nullopt, {}};
-  }
-  const Result<schedule::Halves> halves = schedule::halves_of(*made, keeper);
-  const Status checked = halves.is_ok() ? schedule::check(halves->whole()) : halves.status();
+  return std::move(made).value();
+}
+
+void assert_right(const schedule::Plan& plan) {
+  const Status checked = schedule::check(plan);
   PACELINE_ASSERT(checked.is_ok(), checked.message());
-  return {schedule::Program(halves->sums, place.rank, encoding),
-          schedule::Program(halves->copies, place.rank), halves->owned};
+}
+
+using HalvesBySize = std::map<std::int64_t, schedule::Halves>;
+
+// By rank, itself where nobody does.
+std::vector<std::uint32_t> keepers_of(const HalvesBySize& halves, std::uint32_t ranks, bool keeps) {
+  const auto owns = [&halves](std::uint32_t rank) {
+    return std::any_of(halves.begin(), halves.end(),
+                       [rank](const auto& one) { return !one.second.owned[rank].empty(); });
+  };
+  std::vector<std::uint32_t> keepers(ranks);
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+    keepers[rank] = rank;
+    if (!keeps) continue;
+    do {
+      keepers[rank] = (keepers[rank] + 1) % ranks;
+    } while (keepers[rank] != rank && !owns(keepers[rank]));
+  }
+  return keepers;
 }
 
 }  // namespace
 
-std::vector<Bucket> plan_buckets(const RunConfig& config, const Layout& layout, const FormationPlace& place,
-                                 const std::vector<MeasuredChoice>& choices, schedule::Keeper keeper) {
-  std::vector<Bucket> buckets;
+BucketPlans plan_buckets(const RunConfig& config, const Layout& layout, const FormationPlace& place,
+                         const std::vector<MeasuredChoice>& choices, bool keeps) {
+  const std::vector<Range> ranges = schedule::buckets(layout, config.exchange.bucket_bytes);
+  const Encoding encoding = config.cluster.gradient_encoding;
+  BucketPlans plans;
   std::map<std::int64_t, std::shared_ptr<const BucketPrograms>> by_size;
-  for (const Range& range : schedule::buckets(layout, config.exchange.bucket_bytes)) {
-    std::shared_ptr<const BucketPrograms>& programs = by_size[range.size()];
-    if (programs == nullptr) {
-      programs =
-          std::make_shared<const BucketPrograms>(programs_of(config, range.size(), place, choices, keeper));
+  HalvesBySize halves;
+  for (const Range& range : ranges) {
+    if (by_size.contains(range.size()) || halves.contains(range.size())) continue;
+    const schedule::Plan plan = plan_of(config, range.size(), place, choices);
+    if (config.exchange.shard_optimizer) {
+      Result<schedule::Halves> made = schedule::halves_of(plan);
+      PACELINE_ASSERT(made.is_ok(), made.status().message());
+      halves.emplace(range.size(), std::move(made).value());
+    } else {
+      assert_right(plan);
+      by_size.emplace(range.size(), std::make_shared<const BucketPrograms>(BucketPrograms{
+                                        schedule::Program(plan, place.rank, encoding), std::nullopt, {}}));
     }
-    buckets.push_back({range, programs});
   }
-  return buckets;
-}
-
-std::vector<std::vector<Range>> owned_of(const std::vector<Bucket>& buckets, std::uint32_t ranks) {
-  std::vector<std::vector<Range>> owned(ranks);
-  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
-    for (auto bucket = buckets.rbegin(); bucket != buckets.rend(); ++bucket) {
-      for (const Range& range : bucket->programs->owned[rank]) {
-        owned[rank].push_back({bucket->range.begin + range.begin, bucket->range.begin + range.end});
+  const std::vector<std::uint32_t> keepers = keepers_of(halves, place.ranks, keeps);
+  for (auto& [size, of_size] : halves) {
+    of_size.keep(keepers);
+    assert_right(of_size.whole());
+    // Parameters are copied as they are, whatever sums travel as.
+    by_size.emplace(size, std::make_shared<const BucketPrograms>(BucketPrograms{
+                              schedule::Program(of_size.sums, place.rank, encoding),
+                              schedule::Program(of_size.copies, place.rank), of_size.owned[place.rank]}));
+  }
+  for (const Range& range : ranges) plans.buckets.push_back({range, by_size.at(range.size())});
+  if (!config.exchange.shard_optimizer) return plans;
+  plans.shares.rank = place.rank;
+  for (auto range = ranges.rbegin(); range != ranges.rend(); ++range) {
+    for (std::uint32_t rank = 0; rank < place.ranks; ++rank) {
+      for (const Range& part : halves.at(range->size()).owned[rank]) {
+        plans.shares.parts.push_back(
+            {{range->begin + part.begin, range->begin + part.end}, rank, keepers[rank]});
       }
     }
   }
-  return owned;
+  return plans;
 }
 
 }  // namespace paceline

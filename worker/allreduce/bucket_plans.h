@@ -11,16 +11,16 @@
 
 #include "common/config/run_config.h"
 #include "common/params/layout.h"
-#include "common/schedule/halves.h"
 #include "common/schedule/program.h"
 #include "worker/allreduce/measured_choice.h"
+#include "worker/allreduce/sharded_optimizer.h"
 
 namespace paceline {
 
 struct BucketPrograms {
   schedule::Program sums;                   // all of the all-reduce, or its first half
   std::optional<schedule::Program> copies;  // the second
-  std::vector<std::vector<Range>> owned;    // of halves: by rank, counted from the bucket's begin
+  std::vector<Range> own;                   // of halves: what this rank sums, counted from the bucket's begin
 };
 
 struct Bucket {
@@ -28,12 +28,15 @@ struct Bucket {
   std::shared_ptr<const BucketPrograms> programs;
 };
 
-// Backwards from the model's end. `choices`: measured ones, also with more ranks; empty: as configured. `keeper`: with
-// exchange.shard_optimizer. A plan that its checker refuses is a bug of ours: an assertion.
-std::vector<Bucket> plan_buckets(const RunConfig& config, const Layout& layout, const FormationPlace& place,
-                                 const std::vector<MeasuredChoice>& choices, schedule::Keeper keeper);
+struct BucketPlans {
+  std::vector<Bucket> buckets;  // backwards from the model's end
+  Shares shares;                // with exchange.shard_optimizer; nodes are left out
+};
 
-// Of all parameters, by rank, ascending: with exchange.shard_optimizer.
-std::vector<std::vector<Range>> owned_of(const std::vector<Bucket>& buckets, std::uint32_t ranks);
+// `choices`: measured ones, also with more ranks; empty: as configured. `keeps`: with exchange.shard_optimizer, whether each
+// share is kept by another rank: the next that has one itself, since whoever has copied everything knows of those that they
+// are behind their sums. A plan that its checker refuses is a bug of ours: an assertion.
+BucketPlans plan_buckets(const RunConfig& config, const Layout& layout, const FormationPlace& place,
+                         const std::vector<MeasuredChoice>& choices, bool keeps);
 
 }  // namespace paceline

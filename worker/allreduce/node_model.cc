@@ -41,12 +41,12 @@ Status NodeModel::take_parameters(const RunState& from, int vectors) {
   return Status::ok();
 }
 
-Status NodeModel::begin(const RunState& from, const std::optional<Shares>& shares) {
+Status NodeModel::begin(const RunState& from, const Shares& shares) {
   if (!sharded_) return take_over(from);
   const int vectors = from.version == Version(0) ? 0 : state_vectors(config_.train.optimizer.kind);
   PACELINE_RETURN_IF_ERROR(take_parameters(from, vectors));
   const auto state = std::span(from.floats).subspan(static_cast<std::size_t>(layout_.size()));
-  sharded_->begin(*shares, state, from.version.value);
+  sharded_->begin(shares, state, from.version.value);
   return Status::ok();
 }
 

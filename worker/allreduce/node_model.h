@@ -37,9 +37,9 @@ class NodeModel {
   const BlockRange& parameters() const { return parameters_; }
   bool is_sharded() const { return sharded_.has_value(); }
 
-  // All of a run's state. `shares`: where the optimizer is sharded. Errors: kInvalidArgument other than as many floats as
+  // All of a run's state. `shares`: of a sharded optimizer. Errors: kInvalidArgument other than as many floats as
   // version and optimizer ask for.
-  [[nodiscard]] Status begin(const RunState& from, const std::optional<Shares>& shares);
+  [[nodiscard]] Status begin(const RunState& from, const Shares& shares);
   // The same in the middle of a run, of another node's state; parameters alone where the optimizer is sharded.
   [[nodiscard]] Status take_over(const RunState& from);
 

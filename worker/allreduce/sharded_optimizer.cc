@@ -26,28 +26,25 @@ const BlockRange& vector_of(const OptimizerImage& image, int vector) {
 
 ShardedOptimizer::Held ShardedOptimizer::make(Shares shares, Version since) const {
   Held held{std::move(shares), since, {}};
-  const auto ranks = static_cast<std::uint32_t>(held.shares.nodes.size());
-  const auto add = [&](std::uint32_t of, bool kept) {
-    for (const Range& range : held.shares.owned[of]) {
-      held.pieces.push_back(
-          {range, kept,
-           OptimizerState(settings_, range.size(), range.size(), FactorRanges(layout_, settings_, range))});
+  for (const bool kept : {false, true}) {
+    for (const Shares::Part& part : held.shares.parts) {
+      const bool own = part.owner == held.shares.rank;
+      if (kept ? own || part.keeper != held.shares.rank : !own) continue;
+      held.pieces.push_back({part, kept,
+                             OptimizerState(settings_, part.range.size(), part.range.size(),
+                                            FactorRanges(layout_, settings_, part.range))});
     }
-  };
-  add(held.shares.rank, false);
-  if (held.shares.keeper == schedule::Keeper::kNextRank && ranks > 1) {
-    add((held.shares.rank + ranks - 1) % ranks, true);
   }
   return held;
 }
 
 void ShardedOptimizer::set(Piece& piece, std::int64_t steps,
                            std::span<const std::span<const float>> vectors) {
-  BlockPool pool(piece.range.size(), 0);
+  BlockPool pool(piece.part.range.size(), 0);
   OptimizerImage image{steps, {}, {}};
   for (std::size_t v = 0; v < vectors.size(); ++v) {
     BlockRange& into = v == 0 ? image.first : image.second;
-    into = BlockRange(pool, piece.range.size());
+    into = BlockRange(pool, piece.part.range.size());
     into.copy_from(0, vectors[v], pool);
   }
   const Status restored = piece.state.restore(std::move(image));
@@ -63,7 +60,7 @@ void ShardedOptimizer::begin(Shares shares, std::span<const float> state, std::i
   for (Piece& piece : newest_.pieces) {
     std::vector<std::span<const float>> values;
     for (int v = 0; v < vectors(); ++v) {
-      values.push_back(part_of(state.subspan(static_cast<std::size_t>(v) * size, size), piece.range));
+      values.push_back(part_of(state.subspan(static_cast<std::size_t>(v) * size, size), piece.part.range));
     }
     set(piece, steps, values);
   }
@@ -75,8 +72,8 @@ void ShardedOptimizer::begin_step(Version from, double learning_rate, std::span<
   for (Piece& piece : newest_.pieces) {
     piece.before = piece.state.image();
     piece.state.begin_step(learning_rate);
-    const std::span<float> values = part_of(sum, piece.range);
-    piece.state.apply(0, part_of(parameters, piece.range), values, values);
+    const std::span<float> values = part_of(sum, piece.part.range);
+    piece.state.apply(0, part_of(parameters, piece.part.range), values, values);
   }
 }
 
@@ -93,22 +90,20 @@ OptimizerImage ShardedOptimizer::image_of(const Piece& piece, Version version) c
 // Where this node is the one that says it: an owner, or the keeper of one that is lost.
 Status ShardedOptimizer::say_state(const Held& from, const Shares& next, Version version, int vector,
                                    std::span<float> all) const {
-  const auto is_left = [&next](NodeId node) {
-    return std::find(next.nodes.begin(), next.nodes.end(), node) != next.nodes.end();
+  const auto is_left = [&](std::uint32_t rank) {
+    return std::find(next.nodes.begin(), next.nodes.end(), from.shares.nodes[rank]) != next.nodes.end();
   };
-  const auto ranks = static_cast<std::uint32_t>(from.shares.nodes.size());
-  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
-    if (from.shares.owned[rank].empty() || is_left(from.shares.nodes[rank])) continue;
-    const NodeId keeper = from.shares.nodes[(rank + 1) % ranks];
-    if (from.shares.keeper == schedule::Keeper::kNextRank && is_left(keeper)) continue;
-    return invalid_argument("the optimizer's state of node " + to_string(from.shares.nodes[rank]) +
-                            " is lost, since node " + to_string(keeper) +
-                            ", which has kept it, is lost as well");
+  for (const Shares::Part& part : from.shares.parts) {
+    if (is_left(part.owner) || (part.keeper != part.owner && is_left(part.keeper))) continue;
+    return invalid_argument(
+        "the optimizer's state of node " + to_string(from.shares.nodes[part.owner]) + " is lost, " +
+        (part.keeper == part.owner ? "which nobody else has"
+                                   : "since node " + to_string(from.shares.nodes[part.keeper]) +
+                                         ", which has kept it, is lost as well"));
   }
-  const NodeId before = from.shares.nodes[(from.shares.rank + ranks - 1) % ranks];
   for (const Piece& piece : from.pieces) {
-    if (piece.kept && is_left(before)) continue;
-    vector_of(image_of(piece, version), vector).copy_to(0, part_of(all, piece.range));
+    if (piece.kept && is_left(piece.part.owner)) continue;
+    vector_of(image_of(piece, version), vector).copy_to(0, part_of(all, piece.part.range));
   }
   return Status::ok();
 }
@@ -124,7 +119,7 @@ Result<ShardedOptimizer::Held> ShardedOptimizer::moved_to(Shares next, Version v
     PACELINE_RETURN_IF_ERROR(say_state(from, made.shares, version, v, all));
     PACELINE_RETURN_IF_ERROR(sum_all());
     for (std::size_t p = 0; p < made.pieces.size(); ++p) {
-      const std::span<const float> part = part_of(std::span<const float>(all), made.pieces[p].range);
+      const std::span<const float> part = part_of(std::span<const float>(all), made.pieces[p].part.range);
       values[p].emplace_back(part.begin(), part.end());
     }
   }
@@ -154,7 +149,7 @@ void ShardedOptimizer::move(Held moved) {
 std::vector<Range> ShardedOptimizer::parts(bool kept) const {
   std::vector<Range> ranges;
   for (const Piece& piece : newest_.pieces) {
-    if (kept || !piece.kept) ranges.push_back(piece.range);
+    if (kept || !piece.kept) ranges.push_back(piece.part.range);
   }
   return ranges;
 }
@@ -164,7 +159,7 @@ void ShardedOptimizer::append_state(Version version, bool kept, std::vector<floa
     for (const Piece& piece : newest_.pieces) {
       if (piece.kept && !kept) continue;
       const std::size_t begin = floats.size();
-      floats.resize(begin + static_cast<std::size_t>(piece.range.size()));
+      floats.resize(begin + static_cast<std::size_t>(piece.part.range.size()));
       vector_of(image_of(piece, version), v).copy_to(0, std::span(floats).subspan(begin));
     }
   }

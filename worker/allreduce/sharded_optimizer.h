@@ -1,6 +1,6 @@
 // ShardedOptimizer: the optimizer of an all-reduce of which each node steps its own part of the parameters (ZeRO,
 // Rajbhandari et al. 2020, stage 1; common/schedule/halves.h). So its state is 1 / K of the whole on each of K nodes, and twice that
-// where the next node keeps it as well.
+// where another node keeps it as well.
 //
 //   begin_step()   of the summed gradient's own and kept parts the next parameters are made, in place
 //   end_step()     all nodes have all of them: the step is made
@@ -26,17 +26,21 @@
 #include "common/ids.h"
 #include "common/params/layout.h"
 #include "common/params/optimizer.h"
-#include "common/schedule/halves.h"
+#include "common/params/partition.h"
 #include "common/status.h"
 
 namespace paceline {
 
 // Who steps what in a formation.
 struct Shares {
-  std::uint32_t rank = 0;                 // this node's
-  std::vector<NodeId> nodes;              // by rank
-  std::vector<std::vector<Range>> owned;  // by rank, of all parameters, ascending
-  schedule::Keeper keeper = schedule::Keeper::kNobody;
+  struct Part {
+    Range range;
+    std::uint32_t owner = 0;   // a rank
+    std::uint32_t keeper = 0;  // who has its state as well; the owner: nobody has
+  };
+  std::uint32_t rank = 0;     // this node's
+  std::vector<NodeId> nodes;  // by rank
+  std::vector<Part> parts;    // of all parameters
 };
 
 class ShardedOptimizer {
@@ -55,8 +59,8 @@ class ShardedOptimizer {
   void end_step();
 
   struct Piece {
-    Range range;
-    bool kept = false;
+    Shares::Part part;
+    bool kept = false;  // of another node's
     OptimizerState state;
     std::optional<OptimizerImage> before = {};  // while a step is under way
   };
