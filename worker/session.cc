@@ -49,12 +49,16 @@ std::size_t gradient_buffers_max(const RunConfig& config, ReadBy read_by) {
   return static_cast<std::size_t>(versioned->value()) + 3;
 }
 
+// Of a model below this size a gradient is a small message, and costs less than to say that it is let go of.
+constexpr std::int64_t kSharedFloatsMin = 2048;
+
 // For all gradients that the node may have at a time. Of a session of its own: servers that were lost may
 // still read what they were lent.
 Result<std::shared_ptr<wire::SharedSegment>> memory_to_share(const RunConfig& config, const Layout& layout) {
   const bool sends_none = config.exchange.kind == ExchangeKind::kAllreduce;
-  if (sends_none || config.cluster.shared_memory == SharedMemory::kOff)
-    return std::shared_ptr<wire::SharedSegment>();
+  const SharedMemory shared = config.cluster.shared_memory;
+  const bool is_small = shared == SharedMemory::kAuto && layout.size() < kSharedFloatsMin;
+  if (sends_none || is_small || shared == SharedMemory::kOff) return std::shared_ptr<wire::SharedSegment>();
   return wire::SharedSegment::create(wire::gradient_segment_bytes(
       layout.size(), config.cluster.threads_per_node, gradient_buffers_max(config, ReadBy::kServers)));
 }

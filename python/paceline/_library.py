@@ -5,6 +5,7 @@ installed in; where the system's loader looks.
 """
 
 import ctypes
+import json
 import os
 import pathlib
 import sys
@@ -70,9 +71,10 @@ def _load():
 
 
 def options_of(config, text, node, overrides, existing="refuse"):
-    """What opens a worker or data. It keeps alive what it points to."""
+    """What opens a worker or data. It keeps alive what it points to. What paceline.launch was told counts last."""
     if existing not in EXISTING:
         raise ValueError(f"existing: got {existing!r}, expected one of {', '.join(EXISTING)}")
+    overrides = [*overrides, *json.loads(os.environ.get("PACELINE_OVERRIDES", "[]"))]
     given = (c_char_p * len(overrides))(*(override.encode() for override in overrides))
     return Options(file=None if config is None else os.fsencode(config), text=None if text is None else text.encode(),
                    overrides=given, overrides_count=len(overrides), node=node, existing=EXISTING[existing])

@@ -1,9 +1,9 @@
 """Starts a run on this machine: its servers, and a training program for each node.
 
-    python -m paceline.launch my.yaml [--existing replace] [--programs FOLDER] train.py [argument…]
+    python -m paceline.launch my.yaml [--existing replace] [--programs FOLDER] [key.path=value …] train.py [argument…]
 
 Each program gets RANK, LOCAL_RANK, WORLD_SIZE and LOCAL_WORLD_SIZE, as from torchrun, so attach() of paceline.torch and
-paceline.jax needs no node=. It reads the same my.yaml. On several machines
+paceline.jax needs no node=. It reads the same my.yaml, with the same values in place of the file's. On several machines
 torchrun starts the programs, and paceline-server is started beside them.
 
 Ctrl-C, or SIGTERM: all end in order, the servers keep the model. Twice: all are ended at once. A program that fails does not
@@ -11,7 +11,9 @@ end the others; a server that refuses to begin does. Exit status: 0 the run succ
 """
 
 import argparse
+import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -28,17 +30,24 @@ def _arguments(given: Optional[List[str]]) -> argparse.Namespace:
     parser.add_argument("--existing", choices=list(EXISTING), default="refuse",
                         help="what becomes of an earlier run's files of the servers; attach(existing=…) says it of the nodes'")
     parser.add_argument("--programs", metavar="FOLDER", help="where paceline and paceline-server are")
-    parser.add_argument("program", help="a Python program")
+    parser.add_argument("program", metavar="[key.path=value …] program", help="values in place of the file's, for servers and "
+                        "programs; a Python program")
     parser.add_argument("arguments", nargs=argparse.REMAINDER)
-    return parser.parse_args(given)
+    arguments = parser.parse_args(given)
+    arguments.overrides = []
+    while re.match(r"[a-z0-9_.]+=", arguments.program):
+        arguments.overrides.append(arguments.program)
+        arguments.program = arguments.arguments.pop(0) if arguments.arguments else ""
+    return arguments
 
 
 class _Refused(Exception):
     """What is said before anything is started."""
 
 
-def _value(programs, config, key):
-    done = subprocess.run([programs / "paceline", "check-config", config, "--get", key], capture_output=True, text=True, check=False)
+def _value(programs, arguments, key):
+    done = subprocess.run([programs / "paceline", "check-config", arguments.config, *arguments.overrides, "--get", key],
+                          capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise _Refused(done.stderr.strip() or f"paceline check-config: ended with status {done.returncode}")
     return done.stdout.strip()
@@ -101,10 +110,12 @@ def main(given: Optional[List[str]] = None) -> int:
     arguments = _arguments(given)
     try:
         programs = programs_in(arguments.programs)
-        nodes = most(_value(programs, arguments.config, "cluster.nodes"))
-        shards = int(_value(programs, arguments.config, "cluster.shards"))
-        if _value(programs, arguments.config, "cluster.replicas") != "1":
+        nodes = most(_value(programs, arguments, "cluster.nodes"))
+        shards = int(_value(programs, arguments, "cluster.shards"))
+        if _value(programs, arguments, "cluster.replicas") != "1":
             raise _Refused("cluster.replicas: two servers of each shard are for two machines, expected 1")
+        if not arguments.program:
+            raise _Refused("program: got none behind key.path=value, expected one")
         if not os.path.exists(arguments.program):
             raise _Refused(f"{arguments.program}: no such program")
     except (ValueError, _Refused) as error:
@@ -114,11 +125,11 @@ def main(given: Optional[List[str]] = None) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, run.stop)
     for shard in range(shards):
-        run.start(f"server {shard}", [programs / "paceline-server", arguments.config, "--shard", str(shard),
-                                      *EXISTING[arguments.existing]])
+        run.start(f"server {shard}", [programs / "paceline-server", arguments.config, *arguments.overrides, "--shard",
+                                      str(shard), *EXISTING[arguments.existing]])
     for node in range(nodes):
         run.start(f"node {node}", [sys.executable, arguments.program, *arguments.arguments], RANK=str(node), LOCAL_RANK=str(node),
-                  WORLD_SIZE=str(nodes), LOCAL_WORLD_SIZE=str(nodes))
+                  WORLD_SIZE=str(nodes), LOCAL_WORLD_SIZE=str(nodes), PACELINE_OVERRIDES=json.dumps(arguments.overrides))
     run.wait()
     return 2 if run.refused else 1 if run.failed else 0
 

@@ -215,6 +215,16 @@ class Worker:
         """Whether the run is over, as begin() has said."""
         return self._over
 
+    @property
+    def clock(self) -> int:
+        """Rounds that this worker had completed at the last begin(); of a run that goes on, those of its checkpoint, too."""
+        return self._round.clock + self._over
+
+    @property
+    def position(self) -> int:
+        """Where the mini-batch of the last round begun lies, in samples: where a loader of the loop's own goes on."""
+        return self._round.position
+
     def end(self, why: Optional[str] = None) -> bool:
         """No further round. Waits for the end of the run, or, where that goes on without this loop, leaves it. With `why`
         it leaves at once, and that is said of it. Returns whether the run has ended well for this node. Errors: Error."""

@@ -7,7 +7,7 @@ paceline_test(worker_train_test
   LIBS paceline_train)
 paceline_test(worker_client_test
   SOURCES unit/client_evaluation_test.cc unit/client_joining_test.cc unit/client_rejoin_test.cc unit/client_silence_test.cc unit/client_state_test.cc
-          unit/gradient_encoder_test.cc unit/gradient_sender_test.cc unit/worker_client_test.cc
+          unit/gradient_encoder_test.cc unit/gradient_sender_test.cc unit/io_turns_test.cc unit/worker_client_test.cc
           unit/worker_deadlines_test.cc
   LIBS paceline_client)
 paceline_test(evaluate_test SOURCES unit/evaluate_test.cc

@@ -37,6 +37,7 @@ void PsClient::send_final_state(std::shared_ptr<const RunState> state) {
 }
 
 Result<Instruction> PsClient::next_instruction(std::uint32_t thread) {
+  const auto wait = impl_->waits_for([&] { return impl_->mailboxes_.has_come(thread); });
   return impl_->mailboxes_.take(thread);
 }
 
@@ -75,12 +76,15 @@ Ticket PsClient::request_ahead(Version min_version) {
 }
 
 Result<Ticks> PsClient::await_parameters(Ticket ticket, ParameterSink& landing) {
+  const auto wait = impl_->waits_for([&] { return impl_->pulls_.is_over(ticket); });
   return impl_->pulls_.await(ticket, landing);
 }
 
 Result<std::optional<Ticks>> PsClient::await_ahead(std::uint32_t thread, Ticket ticket,
                                                    ParameterSink& landing) {
-  return impl_->pulls_.await_unless([&] { return impl_->mailboxes_.finished(thread); }, ticket, landing);
+  const auto unneeded = [&] { return impl_->mailboxes_.finished(thread); };
+  const auto wait = impl_->waits_for([&] { return impl_->pulls_.is_over(ticket) || unneeded(); });
+  return impl_->pulls_.await_unless(unneeded, ticket, landing);
 }
 
 std::optional<Ticks> PsClient::parameters_installed(Ticket ticket) { return impl_->pulls_.answered(ticket); }

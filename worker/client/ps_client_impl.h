@@ -4,7 +4,6 @@
 #pragma once
 
 #include <atomic>
-#include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -18,6 +17,7 @@
 #include "worker/client/client_waits.h"
 #include "worker/client/evaluation_queue.h"
 #include "worker/client/gradient_sender.h"
+#include "worker/client/io_turns.h"
 #include "worker/client/joining.h"
 #include "worker/client/ps_client.h"
 #include "worker/client/pulls.h"
@@ -27,10 +27,13 @@
 
 namespace paceline {
 
-// Members named io_* belong to the I/O thread, each of senders_ to its training thread; everything else is
-// atomic or behind a lock of its own.
+// Members named io_* belong to whoever runs the I/O loop (io_turns.h), each of senders_ to its training thread;
+// everything else is atomic or behind a lock of its own.
 class PsClient::Impl {
  public:
+  // Up to this size what a round takes are its wake-ups. Of more, one thread receives while the other one takes over.
+  static constexpr std::int64_t kSmallFloats = 64 * 1024;
+
   Impl(PsClientOptions options, const Layout& layout, wire::Context& context, ProcessCache& cache)
       : options_(std::move(options)),
         layout_(layout),
@@ -42,6 +45,7 @@ class PsClient::Impl {
         pulls_(cache, options_.cluster.threads_per_node, options_.cluster.parameter_encoding,
                options_.parameters, parts_),
         mailboxes_(options_.cluster.threads_per_node),
+        turns_(io_, options_.cluster.threads_per_node == 1 && layout.size() <= kSmallFloats),
         heartbeat_(io_),
         io_joining_(io_links_, state_, options_.lost, options_.last_generation, options_.cluster),
         io_waits_(options_.node, options_.cluster, options_.lost != Lost::kNothing, options_.log, pulls_,
@@ -77,10 +81,7 @@ class PsClient::Impl {
 
   Status start() {
     boost::asio::post(io_, [this] { io_connect_all(); });
-    thread_ = std::thread([this] {
-      const auto until_stopped = boost::asio::make_work_guard(io_);
-      io_.run();
-    });
+    thread_ = std::thread([this] { turns_.run(); });
     const std::chrono::nanoseconds timeout = io_joining_.timeout(options_.cluster);
     PACELINE_ASSIGN_OR_RETURN(const auto servers, state_.await_welcomes(timeout));
     PACELINE_RETURN_IF_ERROR(io_joining_.check_joined(servers, options_.node, timeout));
@@ -175,11 +176,15 @@ class PsClient::Impl {
     });
   }
 
+  // Of the node's only training thread, where the model is small; else nothing.
+  IoTurns::Wait waits_for(std::function<bool()> done) { return {turns_, std::move(done)}; }
+
   void close(Status why, Lost lost = Lost::kNothing) {
     if (!state_.close(why, lost)) return;
     mailboxes_.close(why);
     evaluations_.close(why);
     pulls_.close(std::move(why));
+    boost::asio::post(io_, [] {});  // who runs the loop and waits is to look
     options_.on_closed();
   }
 
@@ -263,6 +268,7 @@ class PsClient::Impl {
   std::atomic<bool> left_ = false;
 
   boost::asio::io_context io_;
+  IoTurns turns_;
   boost::asio::steady_timer heartbeat_;
   std::vector<ServerLink> io_links_;
   Joining io_joining_;

@@ -435,6 +435,12 @@ std::optional<Ticks> Pulls::answered(Ticket ticket) const {
   return finished_at(ticket);
 }
 
+bool Pulls::is_over(Ticket ticket) const {
+  std::lock_guard lock(mutex_);
+  const auto pull = pulls_.find(ticket);
+  return !closed_.is_ok() || pull == pulls_.end() || pull->second.open == 0;
+}
+
 Ticks Pulls::finished_at(Ticket ticket) const {
   const auto finished = finished_.find(ticket);
   return finished == finished_.end() ? Ticks() : finished->second;

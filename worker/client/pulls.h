@@ -110,6 +110,8 @@ class Pulls {
   void wake();
   // The same without waiting; nullopt while a shard has not.
   std::optional<Ticks> answered(Ticket ticket) const;
+  // Whether await() would find all that it waits for, or that it was closed.
+  bool is_over(Ticket ticket) const;
   // As await() for an exact pull, and hands over what arrived. Errors: also what a shard refused it with.
   Result<Snapshot> collect(Ticket ticket);
 

@@ -49,6 +49,11 @@ Result<Instruction> Mailboxes::take(std::uint32_t thread) {
   return next;
 }
 
+bool Mailboxes::has_come(std::uint32_t thread) const {
+  const std::lock_guard lock(mutex_);
+  return !closed_.is_ok() || !boxes_.at(thread).instructions.empty();
+}
+
 bool Mailboxes::finished(std::uint32_t thread) const {
   std::lock_guard lock(mutex_);
   const auto& instructions = boxes_.at(thread).instructions;

@@ -34,6 +34,8 @@ class Mailboxes {
   // Waits for the next instruction. After close(): its status, at once.
   Result<Instruction> take(std::uint32_t thread);
 
+  // Whether take() would not wait.
+  bool has_come(std::uint32_t thread) const;
   // Whether what `thread` will take next is here, and is Finished.
   bool finished(std::uint32_t thread) const;
 

@@ -20,6 +20,10 @@ class Ahead:
         place = self._place[id(t)]
         return place in self._left or place >= self._next
 
+    def left_from(self):
+        """Elements of the flat vector from here on have left."""
+        return self._tensors[self._next].offset if self._next < len(self._tensors) else self._attached.worker.floats
+
     def hook_of(self, t):
         place = self._place[id(t)]
 
@@ -32,22 +36,23 @@ class Ahead:
                                  "(gradient accumulation and reentrant checkpoints need overlap=False)")
             attached = self._attached
             with torch.no_grad():
-                t.write(attached._flat(worker.under_way.gradient)[t.offset:t.end], parameter.grad)
+                t.write(attached.outgoing()[t.offset:t.end], parameter.grad)
             self._left[place] = (parameter.grad, parameter.grad._version)
             self._done[place] = True
             self._advance(attached, worker)
         return leave
 
     def _advance(self, attached, worker):
-        before = self._next
+        before = self.left_from()
         while self._next > 0 and self._done[self._next - 1]:
             self._next -= 1
             t = self._tensors[self._next]
             if not t.trained:
                 with torch.no_grad():
-                    t.write(attached._flat(worker.under_way.gradient)[t.offset:t.end], None)
-        if self._next < before:
-            worker.final_from(self._tensors[self._next].offset)
+                    t.write(attached.outgoing()[t.offset:t.end], None)
+        if self.left_from() < before:
+            attached.leave(self.left_from(), before)
+            worker.final_from(self.left_from())
 
     def check(self):
         for place, (gradient, version) in self._left.items():

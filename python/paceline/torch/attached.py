@@ -8,10 +8,12 @@ from typing import Optional
 import numpy as np
 import torch
 
+from paceline.torch import staging
 from paceline.torch.ahead import Ahead
 from paceline.torch.tensors import Model, clean
 from paceline.worker import RunOver, Worker, check_world
 
+_FOLLOWED = (torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW)
 _attached: "weakref.WeakKeyDictionary" = weakref.WeakKeyDictionary()  # optimizers and models, while attached
 
 
@@ -37,6 +39,7 @@ class Attached:
             self._check_run()
             described.describe(self.worker)
             self._tensors = described.tensors
+            self._way = staging.way_to(described.device, self.worker.floats)
             self.trained = {id(t.parameter) for t in self._tensors if t.trained}  # what the optimizer steps
             self._start(evaluate)
             self._receive()
@@ -64,6 +67,31 @@ class Attached:
     def over(self) -> bool:
         """Whether the run is over: the model stays as it is, and the next step() ends the `with`."""
         return self.worker.over
+
+    @property
+    def clock(self) -> int:
+        """Rounds that this node has completed; of a run that goes on, those of the checkpoint, too."""
+        return self.worker.clock
+
+    def state_dict(self) -> dict:
+        """What a checkpoint of the servers does not have: "clock"; "position", in samples, of the mini-batch that comes next;
+        with mode="worker" the "optimizer"'s state. To be kept by clock: which one is needed run.clock says behind a resume.
+        Errors: ValueError between two exchanges, with local steps."""
+        self._check_between()
+        return {"clock": self.clock, "position": self.worker.position,
+                "optimizer": None if self._server_side else self.optimizer.state_dict()}
+
+    def load_state_dict(self, state: dict) -> None:
+        """Behind a resume, ahead of the first step. Errors: ValueError for the state of another clock."""
+        self._check_between()
+        if state["clock"] != self.clock:
+            raise ValueError(f"load_state_dict(): got the state of clock {state['clock']}, expected {self.clock}, where the run goes on")
+        if state["optimizer"] is not None:
+            self.optimizer.load_state_dict(state["optimizer"])
+
+    def _check_between(self):
+        if self._taken > 0:
+            raise ValueError(f"state_dict(): got {self._taken} of {self._local_steps} local steps taken, expected it behind the last")
 
     def close(self) -> None:
         """Ends what attach() began: the loop has come to its end, and the optimizer is its own again."""
@@ -106,9 +134,20 @@ class Attached:
                 raise ValueError(f"{name}: it is attached already, expected one attach() at a time")
         if isinstance(self.model, (torch.nn.parallel.DistributedDataParallel, torch.nn.DataParallel)):
             raise ValueError(f"model: got a {type(self.model).__name__}, expected the model itself (model.module)")
-        if mode == "server" and any(group.get("maximize") for group in self.optimizer.param_groups):
-            raise ValueError("optimizer: got maximize=True with mode='server', expected False: the servers' optimizer descends")
+        if mode == "server":
+            self._check_rule()
         return mode == "server"
+
+    def _check_rule(self):
+        """That the servers have a kind whose rule is the optimizer's; which of them they follow is train.optimizer's to say."""
+        kind = type(self.optimizer)
+        if kind.__module__.startswith("torch.optim.") and not issubclass(kind, _FOLLOWED):
+            raise ValueError(f"optimizer: got {kind.__name__} with mode='server', expected SGD, Adam or AdamW, or mode='worker': the "
+                             "servers have no such kind")
+        for what in ("maximize", "amsgrad"):
+            if any(group.get(what) for group in self.optimizer.param_groups):
+                raise ValueError(f"optimizer: got {what}=True with mode='server', expected False, or mode='worker': the servers' "
+                                 "optimizer has none")
 
     def _check_run(self):
         worker = self.worker
@@ -164,6 +203,9 @@ class Attached:
         if hasattr(self.model, "register_load_state_dict_post_hook"):
             self._handles.append(self.model.register_load_state_dict_post_hook(lambda *_: self._check_model()))
         if overlap:
+            if any("_orig_mod" in name.split(".") for name, _ in self.model.named_modules()):
+                warnings.warn("overlap: the model is compiled, and hands its gradients over behind the whole backward(): nothing "
+                              "overlaps", stacklevel=4)
             self._ahead = Ahead(self, self._tensors)
             self._handles += [t.parameter.register_post_accumulate_grad_hook(self._ahead.hook_of(t))
                               for t in self._tensors if t.trained]
@@ -244,30 +286,38 @@ class Attached:
             if scale is not None:
                 raise ValueError("overlap: got a GradScaler, expected none: gradients have left with its scale")
             self._ahead.check()
-        flat = self._flat(self.worker.under_way.gradient)
+        out = self.outgoing()
         gradients = [None if t.is_buffer else t.parameter.grad for t in self._tensors]
         self._kept = [(t.parameter, gradient) for t, gradient in zip(self._tensors, gradients) if not t.is_buffer]
         with torch.no_grad():
             for t, gradient in zip(self._tensors, gradients):
                 if self._ahead is None or not self._ahead.has_left(t):
-                    t.write(flat[t.offset:t.end], gradient, scale)
+                    t.write(out[t.offset:t.end], gradient, scale)
+            self.leave(0, self.worker.floats if self._ahead is None else self._ahead.left_from())
             if found_inf:  # of this worker alone: its clock closes without it (train.on_nan: skip)
-                flat.fill_(float("nan"))
+                self._flat(self.worker.under_way.gradient).fill_(float("nan"))
         self._finish_round()
         for parameter, _ in self._kept:
             parameter.grad = None  # step() leaves a parameter without a gradient as it is
 
+    def outgoing(self):
+        """Where the round's gradient is written."""
+        return self._way.outgoing(self._flat(self.worker.under_way.gradient))
+
+    def leave(self, begin, end):
+        """Elements [begin, end) have been."""
+        self._way.leave(self._flat(self.worker.under_way.gradient), begin, end)
+
     def _push_delta(self):
-        flat = self._flat(self.worker.under_way.gradient)
+        flat, out = self._flat(self.worker.under_way.gradient), self.outgoing()
         before = self._flat(self.worker.under_way.parameters)
         with torch.no_grad():
             for t in self._tensors:
-                place = flat[t.offset:t.end]
                 if t.trained:
-                    place.copy_(t.parameter.detach().reshape(-1))
-                    torch.sub(before[t.offset:t.end], place, out=place)
+                    t.write_delta(out[t.offset:t.end], before[t.offset:t.end])
                 else:
-                    t.write(place, None)
+                    t.write(out[t.offset:t.end], None)
+            self.leave(0, self.worker.floats)
         # In parts: what is looked at is copied several times on the way.
         if not all(torch.isfinite(part).all() for part in flat.split(1 << 18)):  # the run may go on without this round, but not with this state
             warnings.warn("the parameters are no longer finite; the optimizer's state begins anew", stacklevel=3)
@@ -290,12 +340,13 @@ class Attached:
             self._ahead.begin()
         if round is None:
             return
-        flat = self._flat(round.parameters)
+        flat = self._way.incoming(self._flat(round.parameters))
         with torch.no_grad():
             for t in self._tensors:
                 if t.trained or t.is_buffer or not self._received:  # the others never change
                     tensor = t.tensor()
-                    tensor.copy_(flat[t.offset:t.end].view(tensor.shape))
+                    tensor.copy_(flat[t.offset:t.end].view(tensor.shape), non_blocking=True)
+        self._way.arrived()
         self._received = True
 
     def _flat(self, array):

@@ -40,7 +40,7 @@ class Exchanged:
     def write(self, place: torch.Tensor, gradient: Optional[torch.Tensor], scale: Optional[float] = None) -> None:
         """What leaves for it, into its place: the gradient, without the loss scale; of a buffer what it is now."""
         if self.is_buffer:
-            place.copy_(self.tensor().reshape(-1))
+            place.copy_(self.tensor().reshape(-1), non_blocking=True)
         elif not self.trained:
             place.zero_()
         elif gradient is None:
@@ -50,10 +50,18 @@ class Exchanged:
             # + 0.0: a -0.0 of the gradient's own becomes 0.0, in the pass that copies it.
             if dense.device == place.device:
                 torch.add(dense, 0.0, out=place.view(dense.shape))
+                if scale is not None:
+                    place.div_(scale)
             else:
-                place.view(dense.shape).copy_(dense + 0.0)
-            if scale is not None:
-                place.div_(scale)
+                place.view(dense.shape).copy_(dense + 0.0 if scale is None else dense / scale + 0.0, non_blocking=True)
+
+    def write_delta(self, place: torch.Tensor, before: torch.Tensor) -> None:
+        """What its parameter has changed by since it was `before`, in the place's memory: `before` less what it is now."""
+        now = self.parameter.detach()
+        if now.device != place.device:
+            place.view(now.shape).copy_(before.to(now.device).view(now.shape) - now, non_blocking=True)
+        else:
+            torch.sub(before.view(now.shape), now, out=place.view(now.shape))
 
 
 class Model:

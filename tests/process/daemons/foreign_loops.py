@@ -5,6 +5,7 @@
 What a loop finds wrong is an exception; its last lines on standard output say what it has seen.
 """
 
+import ctypes
 import itertools
 import logging
 import os
@@ -16,6 +17,7 @@ import numpy as np
 
 import paceline
 import paceline.data
+from paceline import _library
 import pictures as made_pictures
 
 if sys.argv[1] == "tensors":
@@ -70,6 +72,45 @@ def of_shape(config, node, name, *shape):
         for round in worker:
             round.gradient[:] = 0
             worker.finish()
+
+
+def misused(config, node):
+    """What the C interface refuses, a line each, and goes on."""
+    worker, library = worker_of(config, node), _library.library
+    handle = worker._open()
+
+    def say(what, code):
+        print(f"{what}: {_library.CODES[code]}: {library.paceline_error().decode()}" if code else f"{what}: ok")
+
+    def add(name, size, role=0, trainable=1, lr_factor=1.0):
+        return library.paceline_add_tensor(handle, name, (ctypes.c_int64 * 1)(size), 1, role, trainable, lr_factor, 1.0)
+
+    def finish(correct, samples):
+        return library.paceline_finish(handle, ctypes.byref(_library.Metric(0.0, correct, samples)))
+    values, round = np.zeros(3, np.float32), _library.Round()
+    say("empty", library.paceline_start(handle, values.ctypes.data, 3))
+    say("trainable", add(b"w", 3, trainable=3))
+    say("role", add(b"w", 3, role=9))
+    say("size", add(b"w", 0))
+    say("factor", add(b"w", 3, lr_factor=-1.0))
+    say("name", add(b"", 3))
+    say("w", add(b"w", 3))
+    say("again", add(b"w", 3))
+    say("early", library.paceline_begin(handle, 0, ctypes.byref(round)))
+    say("short", library.paceline_start(handle, values.ctypes.data, 2))
+    say("start", library.paceline_start(handle, values.ctypes.data, 3))
+    say("late", add(b"v", 3))
+    say("twice", library.paceline_start(handle, values.ctypes.data, 3))
+    say("none", finish(0, 1))
+    say("begin", library.paceline_begin(handle, -1, ctypes.byref(round)))
+    say("second", library.paceline_begin(handle, 0, ctypes.byref(round)))
+    say("beyond", library.paceline_final_from(handle, 4))
+    say("samples", finish(0, 0))
+    say("correct", finish(2, 1))
+    ctypes.memset(round.gradient, 0, 12)
+    say("finish", finish(0, 1))
+    say("over", library.paceline_final_from(handle, 0))
+    worker.end()
 
 
 def built_in(config, node):

@@ -56,6 +56,25 @@ class PythonLoop(ForeignTest):
         self.assert_ends(server, 0)
         self.assertEqual((self.summary()["iterations"], self.summary()["test_accuracy"]), (60, None))
 
+    def test_what_a_loop_may_not_say_is_refused_and_costs_nothing(self):
+        self.configure_loop("optimizer: {kind: sgd, lr: 1}, batch_size: 1, total_iterations: 1", nodes=1)
+        server, loop = self.server(0), self.loop("misused", 0)
+        self.assert_ends(loop, 0)
+        wrong, not_now = "INVALID_ARGUMENT", "FAILED_PRECONDITION"
+        expected = (f"empty: {wrong}: .*the layout has no tensor", f"trainable: {wrong}: tensor 'w': trainable: got 3, expected 0, 1 or 2",
+                    f"role: {wrong}: no such role: got 9, expected 0 to 3", f"size: {wrong}: .*'w'.*", f"factor: {wrong}: .*'w'.*-1.*",
+                    f"name: {wrong}: .+", "w: ok", f"again: {wrong}: .*'w'.*", f"early: {not_now}: paceline_begin: .* comes first",
+                    f"short: {wrong}: .*got 2 initial values, expected 3.*", "start: ok", f"late: {not_now}: tensor 'v' comes after the start.*",
+                    f"twice: {not_now}: .*has started already", f"none: {not_now}: no round is under way.*", "begin: ok",
+                    f"second: {not_now}: .*a round is under way.*", f"beyond: {wrong}: .*from element 4, expected one in \\[0, 3\\]",
+                    f"samples: {wrong}: .*0 correct of 0 samples.*", f"correct: {wrong}: .*2 correct of 1 samples.*", "finish: ok",
+                    f"over: {not_now}: no round is under way.*")
+        said = loop.output().splitlines()
+        self.assertEqual(len(said), len(expected), said)
+        for line, pattern in zip(said, expected):
+            self.assertRegex(line, f"^{pattern}$")
+        self.assert_ends(server, 0)
+
     def test_the_built_in_network_is_a_model_for_a_loop_without_one(self):
         self.configure_loop("optimizer: {kind: sgd, lr: 1}, batch_size: 16, total_iterations: 400")
         server, nodes = self.server(0), [self.loop("built_in", node) for node in range(2)]

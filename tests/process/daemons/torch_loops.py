@@ -6,7 +6,9 @@ What a loop finds wrong is an exception; its last lines on standard output say w
 """
 
 import os
+import signal
 import sys
+import warnings
 
 import torch
 
@@ -159,6 +161,31 @@ def local(config, node):
                 worst = max(worst, *(distance(p, q) for p, q in zip(model.parameters(), expected[step // local_steps])))
     assert run.over
     print("worst:", worst)
+
+
+def resumed(config, node, kept, waits_at):
+    """Adam of the loop's own, whose state it keeps by clock, and goes on from where the run does; at a clock it waits for its end."""
+    import paceline.torch
+    torch.set_num_threads(1)
+    model = perceptron()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    with paceline.torch.attach(model, optimizer, config, node=int(node), mode="worker", local_steps=2, existing="continue") as run:
+        print("goes on at:", run.clock)
+        if run.clock > 0:
+            try:
+                run.load_state_dict({**torch.load(f"{kept}-{node}-0"), "clock": 0})
+            except ValueError as error:
+                print("refused:", error)
+            run.load_state_dict(torch.load(f"{kept}-{node}-{run.clock}"))
+        while not run.over:
+            if run.clock == int(waits_at):
+                signal.pause()
+            torch.save(run.state_dict(), f"{kept}-{node}-{run.clock}")
+            for step in range(2):
+                x, y = batch(2 * run.clock + step, int(node))
+                optimizer.zero_grad()
+                torch.nn.functional.cross_entropy(model(x), y).backward()
+                optimizer.step()
 
 
 def buffers(config, node, mode):
@@ -330,7 +357,10 @@ def surprising(config, node, overlap):
     twin, model = compiled(), compiled()
     train(twin, Twice(twin.parameters(), lr=0.2, momentum=0.9))
     optimizer = Twice(model.parameters(), lr=0.2, momentum=0.9)
-    with paceline.torch.attach(model, optimizer, config, node=int(node), overlap=overlap == "overlap") as run:
+    with warnings.catch_warnings(record=True) as said:
+        attached = paceline.torch.attach(model, optimizer, config, node=int(node), overlap=overlap == "overlap")
+    print("warned:", any("nothing overlaps" in str(each.message) and each.filename == __file__ for each in said))
+    with attached as run:
         assert [t[0] for t in run.worker.tensors][0] == "unused.weight", run.worker.tensors
         train(model, optimizer)
         print("clock:", run.worker.under_way.clock)
@@ -389,6 +419,33 @@ def scaled(config, node, fused):
     print("worst:", max(distance(p, q) for one, other in zip(seen, expected) for p, q in zip(one, other)))
 
 
+def staged(config, node, mode, overlap):
+    """A model whose gradients and parameters pass through memory that is not the worker's, as on a GPU: as plain PyTorch."""
+    import paceline.torch
+    from paceline.torch import staging
+    torch.set_num_threads(1)
+    waits, sizes = [], []
+
+    def pinned(floats):
+        sizes.append(floats)
+        return torch.full((floats,), float("nan"))
+    staging.is_gpu, staging.pinned, staging.wait = lambda device: True, pinned, waits.append
+    twin, model = perceptron(), perceptron()
+    optimizer, plain = momentum(model), momentum(twin)
+    with paceline.torch.attach(model, optimizer, config, node=int(node), mode=mode, overlap=overlap == "overlap") as run:
+        for step in range(6):
+            x, y = batch(step, 0)
+            for each, stepper in ((twin, plain), (model, optimizer)):
+                stepper.zero_grad()
+                torch.nn.functional.cross_entropy(each(x), y).backward()
+                stepper.step()
+        print("clock:", run.worker.under_way.clock)
+    assert sizes == [sum(p.numel() for p in model.parameters())]
+    # Each round for what comes, and for what leaves: at once, or as far as it is final.
+    assert len(waits) >= 1 + 6 * 2, waits
+    print("worst:", max(distance(p, q) for p, q in zip(model.parameters(), twin.parameters())))
+
+
 def refused(config, node):
     """What attach() and step() refuse, a line each."""
     import paceline.torch
@@ -421,6 +478,9 @@ def refused(config, node):
     for what, *overrides in (("coded", "cluster.gradient_encoding=int8"),
                              ("stale", "train.optimizer.staleness=inverse", "sync.policy=ssp", "sync.combine=mean")):
         say(what, lambda: attach(normed, plain_sgd(normed), overrides=overrides))
+    say("kind", lambda: attach(model, torch.optim.RMSprop(model.parameters())))
+    say("rule", lambda: attach(model, torch.optim.Adam(model.parameters(), amsgrad=True)))
+    say("ascent", lambda: attach(model, torch.optim.SGD(model.parameters(), lr=0.2, maximize=True)))
     say("parallel", lambda: attach(torch.nn.DataParallel(model), optimizer))
     with attach(model, optimizer):
         say("twice", lambda: attach(model, plain_sgd(model)))

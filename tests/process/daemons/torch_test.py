@@ -61,6 +61,28 @@ class TorchLoop(ForeignTest):
             self.assertLess(float(re.search("worst: (.*)", loop.output())[1]), 1e-5)
         self.assert_ends(server, 0)
 
+    def test_a_killed_run_goes_on_with_the_optimizers_of_its_checkpoint(self):
+        models = []
+        for waits_at in (-1, 7):
+            self.run_dir, kept = self.folder / f"waits_at{waits_at}", self.folder / f"kept{waits_at}"
+            self.configure_loop("optimizer: {kind: sgd, lr: 1}, batch_size: 8, total_iterations: 24", cluster="lease: 2s, heartbeat: 200ms")
+            with self.config.open("a", encoding="utf-8") as config:
+                config.write("checkpoint: {every_clocks: 5}\n")
+            server, loops = self.server(0), [self.loop("resumed", node, kept, waits_at) for node in range(2)]
+            if waits_at > 0:
+                self.wait_for_log("server.log", "checkpoint of version 5")
+                for program in (*loops, server):
+                    program.process.kill()
+                    program.end()
+                server, loops = self.server(0, "--resume"), [self.loop("resumed", node, kept, -1) for node in range(2)]
+            for loop in loops:
+                self.assert_ends(loop, 0)
+                self.assertEqual(loop.output().splitlines(), ["goes on at: 0"] if waits_at < 0 else [
+                    "goes on at: 5", "refused: load_state_dict(): got the state of clock 0, expected 5, where the run goes on"])
+            self.assert_ends(server, 0)
+            models.append((self.run_dir / "model.bin").read_bytes())
+        self.assertEqual(*models)
+
     def test_parameters_that_are_trained_unusually_are_as_in_plain_pytorch(self):
         self.configure_loop("optimizer: {kind: sgd, lr: 0.1}, batch_size: 8, total_iterations: 7", nodes=1)
         server, loop = self.server(0), self.loop("unusual", 0)
@@ -87,7 +109,19 @@ class TorchLoop(ForeignTest):
                 self.configure_loop("optimizer: {kind: momentum, lr: 0.2, momentum: 0.9}, batch_size: 8, total_iterations: 50", nodes=1)
                 server, loop = self.server(0), self.loop("surprising", 0, overlap)
                 self.assert_ends(loop, 0)
-                self.assertEqual(loop.output().splitlines()[:2], ["clock: 6", "stale: True"])
+                self.assertEqual(loop.output().splitlines()[:3], [f"warned: {overlap == 'overlap'}", "clock: 6", "stale: True"])
+                self.assertLess(float(re.search("worst: (.*)", loop.output())[1]), 1e-5)
+                self.assertEqual(server.end(), 1)  # it has left before the last iteration
+
+    def test_what_passes_through_page_locked_memory_is_the_same(self):
+        for mode, overlap in (("server", "whole"), ("server", "overlap"), ("worker", "whole")):
+            with self.subTest(mode + overlap):
+                self.run_dir = self.folder / (mode + overlap)
+                outer = "{kind: sgd, lr: 1}" if mode == "worker" else "{kind: momentum, lr: 0.2, momentum: 0.9}"
+                self.configure_loop(f"optimizer: {outer}, batch_size: 8, total_iterations: 50", nodes=1)
+                server, loop = self.server(0), self.loop("staged", 0, mode, overlap)
+                self.assert_ends(loop, 0)
+                self.assertEqual(loop.output().splitlines()[0], "clock: 6")
                 self.assertLess(float(re.search("worst: (.*)", loop.output())[1]), 1e-5)
                 self.assertEqual(server.end(), 1)  # it has left before the last iteration
 
@@ -150,6 +184,9 @@ class TorchLoop(ForeignTest):
                           r"twice: model: it is attached already, .*",
                           r"coded: cluster\.gradient_encoding: tensor '1\.running_mean' is a buffer, .*, got int8, expected fp32, .*",
                           r"stale: train\.optimizer\.staleness: tensor '1\.running_mean' is a buffer, .*, expected none, .*",
+                          r"kind: optimizer: got RMSprop with mode='server', expected SGD, Adam or AdamW, .*",
+                          r"rule: optimizer: got amsgrad=True with mode='server', expected False, .*",
+                          r"ascent: optimizer: got maximize=True with mode='server', expected False, .*",
                           r"parallel: model: got a DataParallel, expected the model itself \(model\.module\)",
                           r"assigned: model: load_state_dict\(\) has replaced parameters \('0\.weight'\), expected .*",
                           r"closure: optimizer\.step\(\): got a closure, expected none.*",
@@ -192,6 +229,13 @@ class TorchLaunch(ForeignTest):
         self.assertEqual(launched.end(), 1)
         self.assertEqual(self.summary()["status"], "ok")
 
+    def test_values_of_the_command_line_count_for_servers_and_programs(self):
+        self.configure_loop("optimizer: {kind: sgd, lr: 1}, batch_size: 1, total_iterations: 1000000")
+        loop = self.loop_until("(round.samples, worker.value('run.seed')) == (4, '7')")
+        launched = self.launch("train.batch_size=4", "train.total_iterations=20", "run.seed=7", "cluster.nodes=3", loop, self.config)
+        self.assertEqual(launched.end(), 0, launched.errors())
+        self.assertEqual((self.summary()["iterations"], self.summary()["workers"]), (20, 3))
+
     def test_a_signal_ends_all_in_order(self):
         self.configure_loop("optimizer: {kind: sgd, lr: 1}, batch_size: 1, total_iterations: 1000000")
         loop = self.loop_until("True")
@@ -216,10 +260,10 @@ class TorchLaunch(ForeignTest):
 
     def test_what_cannot_be_launched_is_refused(self):
         self.configure_loop("optimizer: {kind: sgd, lr: -1}, batch_size: 1, total_iterations: 60")
-        for arguments, complaint in ((("nothing.py",), r"paceline\.launch: .*train\.optimizer\.lr: .*, got .*, expected .*"),):
-            launched = self.launch(*arguments)
-            self.assert_ends(launched, 2, complaint)
+        self.assert_ends(self.launch("nothing.py"), 2, r"paceline\.launch: .*train\.optimizer\.lr: .*, got .*, expected .*")
         self.configure_loop("optimizer: {kind: sgd, lr: 1}, batch_size: 1, total_iterations: 60")
+        self.assert_ends(self.launch("train.no=1", "nothing.py"), 2, r"paceline\.launch: .*train\.no: .*")
+        self.assert_ends(self.launch("run.seed=1"), 2, r"paceline\.launch: program: got none behind key\.path=value, expected one")
         self.assert_ends(self.launch("nothing.py"), 2, r"paceline\.launch: nothing\.py: no such program")
 
     def test_torchrun_says_which_node_a_program_is(self):
