@@ -286,13 +286,13 @@ TEST_CASE("a_node_that_is_lost_is_named_and_none_hangs") {
         return Status::ok();
       };
     });
-    CHECK_THAT(why, Catch::Matchers::Contains("node 2"));
+    CHECK_THAT(why, Catch::Contains("node 2"));
   }
   SECTION("its task fails") {
     const std::string why = why_it_failed(config, [](const testing::StopNode&) {
       return [](std::span<float>) { return internal_error("the task has failed"); };
     });
-    CHECK_THAT(why, Catch::Matchers::Contains("node 2"));
+    CHECK_THAT(why, Catch::Contains("node 2"));
   }
 }
 
@@ -336,7 +336,7 @@ TEST_CASE("a_gradient_that_is_not_finite_ends_the_run_and_names_its_worker") {
       return Status::ok();
     };
   });
-  CHECK_THAT(why, Catch::Matchers::Contains("worker 2.0 at clock 7: not finite"));
+  CHECK_THAT(why, Catch::Contains("worker 2.0 at clock 7: not finite"));
 }
 
 TEST_CASE("gradients_that_are_finite_and_whose_sum_is_not_end_the_run") {
@@ -347,7 +347,7 @@ TEST_CASE("gradients_that_are_finite_and_whose_sum_is_not_end_the_run") {
     };
   };
   const std::string why = why_it_failed(summing(Algorithm::kRing, 3), huge, Whom::kAll);
-  CHECK_THAT(why, Catch::Matchers::Contains("the sum of all gradients is not finite: gradient of "));
+  CHECK_THAT(why, Catch::Contains("the sum of all gradients is not finite: gradient of "));
 }
 
 }  // namespace paceline::test

@@ -19,7 +19,7 @@
 namespace paceline::testing {
 namespace {
 
-using Catch::Matchers::Contains;
+using Catch::Contains;
 
 #if defined(__SANITIZE_THREAD__)
 constexpr std::uint64_t kSchedules = kCombinations;

@@ -20,7 +20,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using boost::asio::ip::tcp;
-using Catch::Matchers::Contains;
+using Catch::Contains;
 
 constexpr const char* kGetStatus = "GET /status HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
 

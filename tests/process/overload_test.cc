@@ -13,7 +13,7 @@ namespace paceline::server {
 namespace {
 
 using namespace std::chrono_literals;
-using Catch::Matchers::Contains;
+using Catch::Contains;
 
 // Parameters: an answer of a kilobyte, which counts as a small message; many of these fill any buffer.
 constexpr std::int64_t kFew = 250;

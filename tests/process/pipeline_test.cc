@@ -183,7 +183,7 @@ TEST_CASE("a_stage_that_is_lost_ends_the_run_and_is_named") {
       });
   REQUIRE_FALSE(ended.is_ok());
   CHECK_THAT(ended.status().message(),
-             Catch::Matchers::Contains("node 1 lost: ") && Catch::Matchers::Contains("stage 1 of group 0"));
+             Catch::Contains("node 1 lost: ") && Catch::Contains("stage 1 of group 0"));
 }
 
 }  // namespace paceline::test

@@ -9,7 +9,7 @@ namespace paceline::server {
 namespace {
 
 using namespace std::chrono_literals;
-using Catch::Matchers::Contains;
+using Catch::Contains;
 
 constexpr std::int64_t kFiveFloats = 5;
 

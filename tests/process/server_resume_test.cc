@@ -13,7 +13,7 @@ namespace paceline::server {
 namespace {
 
 using namespace std::chrono_literals;
-using Catch::Matchers::Contains;
+using Catch::Contains;
 
 constexpr std::int64_t kParameters = 5;
 const ServerOptions kResume{nullptr, true};

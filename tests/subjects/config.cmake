@@ -10,7 +10,7 @@ paceline_test(caffe_test NOT_TSAN SOURCES unit/caffe_test.cc unit/caffe_nets_tes
 target_compile_definitions(config_test PRIVATE PACELINE_CONFIGS_DIR="${PROJECT_SOURCE_DIR}/configs")
 
 # `paceline doctor`, which looks at this machine.
-find_package(Boost 1.74 REQUIRED)
+find_package(Boost 1.74 REQUIRED CONFIG)
 find_package(nlohmann_json REQUIRED)
 paceline_test(doctor_test SOURCES unit/doctor_test.cc unit/doctor_endpoints_test.cc
   LIBS paceline_tools paceline_config paceline_data Boost::headers nlohmann_json::nlohmann_json)

@@ -1,5 +1,5 @@
 # A run while it goes: its status as text and JSON, over HTTP, for Prometheus; who is slow.
-find_package(Boost 1.74 REQUIRED)
+find_package(Boost 1.74 REQUIRED CONFIG)
 find_package(nlohmann_json REQUIRED)
 paceline_test(live_test
   SOURCES unit/straggler_scores_test.cc unit/run_status_test.cc unit/http_answers_test.cc unit/prometheus_text.cc

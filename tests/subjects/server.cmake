@@ -7,7 +7,7 @@ paceline_test(shard_service_test NOT_TSAN
   SOURCES unit/membership_test.cc unit/shard_rejoin_test.cc unit/shard_service_test.cc unit/reliable_channel_test.cc unit/shard_waits_test.cc unit/unreachable_test.cc
   LIBS paceline_authority paceline_config)
 paceline_test(slow_readers_test NOT_TSAN OPTIMIZED SOURCES unit/slow_readers_test.cc unit/slow_readers.cc LIBS paceline_authority)
-find_package(Boost 1.74 REQUIRED)
+find_package(Boost 1.74 REQUIRED CONFIG)
 find_package(Threads REQUIRED)
 paceline_test(authority_test
   SOURCES unit/authority_test.cc unit/authority_again_test.cc unit/authority_allreduce_test.cc unit/authority_checkpoints_test.cc unit/authority_late_joins_test.cc unit/authority_end_test.cc unit/authority_follows_test.cc unit/authority_hand_over_test.cc unit/authority_resume_test.cc

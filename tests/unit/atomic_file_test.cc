@@ -9,7 +9,7 @@
 #include "tests/unit/unwritable_folder.h"
 
 using namespace paceline;
-using Catch::Matchers::Contains;
+using Catch::Contains;
 using testing::FileSizeLimit;
 using testing::TempFolder;
 

@@ -17,7 +17,7 @@ namespace paceline::server {
 namespace {
 
 using namespace std::chrono_literals;
-using Catch::Matchers::Contains;
+using Catch::Contains;
 
 const Peer kNode0 = Peer::of(NodeId(0));
 const Peer kNode1 = Peer::of(NodeId(1));

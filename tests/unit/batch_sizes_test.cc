@@ -9,7 +9,7 @@
 namespace paceline {
 namespace {
 
-using Catch::Matchers::Contains;
+using Catch::Contains;
 using Sizes = std::vector<std::int64_t>;
 
 sync::Grant grant_to(std::uint32_t node, std::uint32_t thread, std::int64_t clock, std::int64_t samples) {

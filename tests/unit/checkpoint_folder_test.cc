@@ -11,7 +11,7 @@ namespace paceline::server {
 namespace {
 
 namespace fs = std::filesystem;
-using Catch::Matchers::Contains;
+using Catch::Contains;
 using testing::TempFolder;
 
 constexpr std::int64_t kFloats = 5;

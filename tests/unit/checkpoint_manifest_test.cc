@@ -9,7 +9,7 @@
 namespace paceline::server {
 namespace {
 
-using Catch::Matchers::Contains;
+using Catch::Contains;
 using testing::TempFolder;
 
 Manifest some_manifest() {

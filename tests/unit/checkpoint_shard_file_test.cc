@@ -13,7 +13,7 @@
 namespace paceline::server {
 namespace {
 
-using Catch::Matchers::Contains;
+using Catch::Contains;
 using testing::FileSizeLimit;
 using testing::TempFolder;
 using testing::UnwritableFolder;

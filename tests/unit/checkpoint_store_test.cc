@@ -11,7 +11,7 @@
 namespace paceline::server {
 namespace {
 
-using Catch::Matchers::Contains;
+using Catch::Contains;
 using wire::Combine;
 
 constexpr std::int64_t kFloats = 37;

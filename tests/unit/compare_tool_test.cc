@@ -18,7 +18,7 @@
 namespace paceline {
 namespace {
 
-using Catch::Matchers::Contains;
+using Catch::Contains;
 using testing::TempFolder;
 
 struct Shown {

@@ -12,7 +12,7 @@
 namespace paceline {
 namespace {
 
-using Catch::Matchers::Contains;
+using Catch::Contains;
 using Catch::Matchers::EndsWith;
 using Catch::Matchers::StartsWith;
 

@@ -55,7 +55,7 @@ TEST_CASE("what_an_all_reduce_does_not_go_with_is_refused") {
            {"exchange.algorithm=ring", "exchange.grid: nobody reads it"},
            {"exchange.kind=server", "exchange.algorithm: nobody reads it"},
            {"exchange.bucket_bytes=0", "exchange.bucket_bytes: "}}) {
-    CHECK_THAT(refusal(good, {bad.given}), Catch::Matchers::Contains(bad.start));
+    CHECK_THAT(refusal(good, {bad.given}), Catch::Contains(bad.start));
   }
   CHECK_THAT(refusal(good, {"exchange.shard_optimizer=true", "train.optimizer.kind=lars"}),
              Catch::Matchers::Contains(
@@ -69,11 +69,11 @@ TEST_CASE("what_an_all_reduce_does_not_go_with_is_refused") {
       refusal("{cluster: {nodes: 2, shards: 2, endpoints: ['tcp://localhost:1', 'tcp://localhost:2']}, "
               "train: {total_iterations: 40}, exchange: {kind: allreduce}}",
               {}),
-      Catch::Matchers::Contains("cluster.shards: no gradient goes to a server, got 2 with"));
+      Catch::Contains("cluster.shards: no gradient goes to a server, got 2 with"));
   CHECK_THAT(
       refusal("{cluster: {nodes: 3}, train: {total_iterations: 30}, exchange: {kind: allreduce, algorithm: "
               "halving_doubling}}"),
-      Catch::Matchers::Contains(
+      Catch::Contains(
           "exchange.algorithm: halves need a power of two, got halving_doubling with 3"));
 }
 
@@ -114,14 +114,14 @@ TEST_CASE("what_a_pipeline_does_not_go_with_is_refused") {
            {"pipeline.rematerialize=auto", "pipeline.rematerialize: nothing says how much memory there is"},
            {"pipeline.memory=1MiB", "pipeline.memory: no node holds its stage, got stage 1 that needs "},
            {"security.keys=keys", "security.keys: "}}) {
-    CHECK_THAT(refusal(good, {bad.given}), Catch::Matchers::Contains(bad.start));
+    CHECK_THAT(refusal(good, {bad.given}), Catch::Contains(bad.start));
   }
   CHECK_THAT(
       refusal("{cluster: {nodes: 2}, train: {total_iterations: 40, batch_size: 4, model: layers, layers: "
               "[{kind: flatten}, {kind: batch_norm}, {kind: dense, out: 10}]}, pipeline: {stages: 2, "
               "micro_batches: 8}}",
               {}),
-      Catch::Matchers::Contains(
+      Catch::Contains(
           "pipeline.micro_batches: batch_norm needs more than one value of a channel, got "
           "micro-batches of 1 at layer bn1"));
   // A network that no worker has the memory for, alone, but four stages have.
@@ -129,7 +129,7 @@ TEST_CASE("what_a_pipeline_does_not_go_with_is_refused") {
       "{cluster: {nodes: 4}, train: {total_iterations: 40, batch_size: 64}, pipeline: {memory: 6MiB}}";
   CHECK_THAT(
       refusal(small, {}),
-      Catch::Matchers::Contains("pipeline.memory: no worker holds the network, got a network in one piece "
+      Catch::Contains("pipeline.memory: no worker holds the network, got a network in one piece "
                                 "that needs "));
   const std::vector<std::string> in_stages = {"pipeline.stages=4", "pipeline.balance=memory",
                                               "pipeline.micro_batches=64", "pipeline.rematerialize=auto",
@@ -137,24 +137,24 @@ TEST_CASE("what_a_pipeline_does_not_go_with_is_refused") {
   CHECK(parse_config(small, "run.yaml", in_stages).status().message() == "");
   CHECK_THAT(
       refusal("{cluster: {nodes: 8}, train: {total_iterations: 40}, pipeline: {stages: 8}}", {}),
-      Catch::Matchers::Contains("pipeline.stages: the network cannot be cut so, got 8 stages, expected at "
+      Catch::Contains("pipeline.stages: the network cannot be cut so, got 8 stages, expected at "
                                 "most "));
   CHECK_THAT(
       refusal("{cluster: {nodes: 3}, train: {total_iterations: 30}, pipeline: {stages: 3, balance: [1, 1, "
               "8]}}",
               {}),
-      Catch::Matchers::Contains("pipeline.balance: the network cannot be cut so, got stage 1 without "
+      Catch::Contains("pipeline.balance: the network cannot be cut so, got stage 1 without "
                                 "parameters"));
   CHECK_THAT(
       refusal("{cluster: {nodes: 2}, train: {total_iterations: 40, optimizer: {kind: adam}}, sync: {policy: "
               "bsp, combine: each}, pipeline: {stages: 2}}",
               {}),
-      Catch::Matchers::Contains("each stage's gradient would step the others' parameters"));
+      Catch::Contains("each stage's gradient would step the others' parameters"));
   CHECK_THAT(
       refusal("{cluster: {nodes: 2}, train: {model: resnet20, total_iterations: 40, optimizer: {kind: sgd}}, "
               "sync: {policy: bsp, combine: each}, pipeline: {stages: 2}}",
               {}),
-      Catch::Matchers::Contains("each stage's gradient would draw the others' running statistics to 0"));
+      Catch::Contains("each stage's gradient would draw the others' running statistics to 0"));
 }
 
 TEST_CASE("what_a_batch_norm_over_groups_does_not_go_with_is_refused") {
@@ -179,7 +179,7 @@ TEST_CASE("what_a_batch_norm_over_groups_does_not_go_with_is_refused") {
            {"emulate.base_step=10ms", "emulate.base_step: a step waits for the other members"},
            {"cluster.reconnect_timeout=5s", "cluster.reconnect_timeout: nodes do not connect"},
            {"security.keys=keys", "security.keys: "}}) {
-    CHECK_THAT(refusal(good, {bad.given}), Catch::Matchers::Contains(bad.start));
+    CHECK_THAT(refusal(good, {bad.given}), Catch::Contains(bad.start));
   }
 }
 

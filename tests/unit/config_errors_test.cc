@@ -8,7 +8,7 @@
 namespace paceline {
 namespace {
 
-using Catch::Matchers::Contains;
+using Catch::Contains;
 using Catch::Matchers::StartsWith;
 using testing::refusal;
 

@@ -9,7 +9,7 @@
 namespace paceline {
 namespace {
 
-using Catch::Matchers::Contains;
+using Catch::Contains;
 using Catch::Matchers::EndsWith;
 using std::chrono::milliseconds;
 using std::chrono::seconds;

@@ -17,7 +17,7 @@ inline std::string refusal(const std::string& text, const std::vector<std::strin
   CHECK(config.status().code() == StatusCode::kInvalidArgument);
   const std::string line = config.status().message();
   CHECK(line.find('\n') == std::string::npos);
-  CHECK_THAT(line, Catch::Matchers::Contains(", got ") && Catch::Matchers::Contains(", expected "));
+  CHECK_THAT(line, Catch::Contains(", got ") && Catch::Contains(", expected "));
   return line;
 }
 

@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using boost::asio::ip::tcp;
-using Catch::Matchers::Contains;
+using Catch::Contains;
 using Catch::Matchers::EndsWith;
 using Catch::Matchers::StartsWith;
 using testing::TempFolder;

@@ -12,7 +12,7 @@
 namespace paceline::server {
 namespace {
 
-using Catch::Matchers::Contains;
+using Catch::Contains;
 
 wire::Message event(std::int64_t version = 0) {
   return {wire::Release{Version(version)}, {}, wire::LogEntry{wire::LogEntry::As::kToShard}};

@@ -16,7 +16,7 @@ namespace paceline {
 namespace {
 
 using namespace std::chrono_literals;
-using Catch::Matchers::Contains;
+using Catch::Contains;
 using std::chrono::nanoseconds;
 using trace::Decision;
 using trace::DecisionKind;

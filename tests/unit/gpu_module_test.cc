@@ -7,7 +7,7 @@
 #include "worker/network_task.h"
 
 using namespace paceline;
-using Catch::Matchers::Contains;
+using Catch::Contains;
 using Catch::Matchers::StartsWith;
 
 namespace {

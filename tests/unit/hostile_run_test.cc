@@ -12,7 +12,7 @@
 #include "tools/explain.h"
 
 using namespace paceline;
-using Catch::Matchers::Contains;
+using Catch::Contains;
 using testing::Outcome;
 using testing::run_report;
 using testing::TempFolder;

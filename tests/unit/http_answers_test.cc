@@ -15,7 +15,7 @@ namespace paceline::server {
 namespace {
 
 using namespace std::chrono_literals;
-using Catch::Matchers::Contains;
+using Catch::Contains;
 using testing::full_status;
 using testing::read_prometheus;
 

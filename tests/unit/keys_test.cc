@@ -14,7 +14,7 @@
 namespace paceline::wire {
 namespace {
 
-using Catch::Matchers::Contains;
+using Catch::Contains;
 using Catch::Matchers::EndsWith;
 using Catch::Matchers::StartsWith;
 

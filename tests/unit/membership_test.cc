@@ -9,7 +9,7 @@ namespace paceline::server {
 namespace {
 
 using namespace std::chrono_literals;
-using Catch::Matchers::Contains;
+using Catch::Contains;
 
 RunConfig two_nodes_two_shards() {
   RunConfig config;

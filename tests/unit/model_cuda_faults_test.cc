@@ -12,7 +12,7 @@
 #include "tests/unit/cuda_resident_fixture.h"
 
 using namespace paceline;
-using Catch::Matchers::Contains;
+using Catch::Contains;
 
 namespace {
 

@@ -6,7 +6,7 @@
 #include "worker/model/cuda/bodies.h"
 
 using namespace paceline;
-using Catch::Matchers::Contains;
+using Catch::Contains;
 
 namespace {
 

@@ -14,7 +14,7 @@
 namespace paceline {
 namespace {
 
-using Catch::Matchers::Contains;
+using Catch::Contains;
 
 TEST_CASE("a log that is there is refused and left alone unless it is to be replaced") {
   const testing::TempFolder folder;

@@ -11,7 +11,7 @@
 #include "tests/unit/temp_folder.h"
 
 using namespace paceline;
-using Catch::Matchers::Contains;
+using Catch::Contains;
 using testing::kMs;
 using testing::Outcome;
 using testing::run_report;

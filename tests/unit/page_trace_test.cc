@@ -15,7 +15,7 @@
 namespace paceline {
 namespace {
 
-using Catch::Matchers::Contains;
+using Catch::Contains;
 using nlohmann::ordered_json;
 
 constexpr std::chrono::nanoseconds kStep = std::chrono::milliseconds(10);

@@ -6,7 +6,7 @@
 #include "common/timing/histogram.h"
 
 using namespace paceline;
-using Catch::Matchers::Contains;
+using Catch::Contains;
 
 namespace {
 // A phase that occurred once for each duration; they must ascend by bucket.

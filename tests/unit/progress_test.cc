@@ -9,7 +9,7 @@
 namespace paceline {
 namespace {
 
-using Catch::Matchers::Contains;
+using Catch::Contains;
 
 std::optional<std::int64_t> gap_of(WorkerId worker) {
   return worker.node == NodeId(1) ? std::nullopt : std::optional<std::int64_t>(worker.thread);

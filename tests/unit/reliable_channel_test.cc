@@ -8,7 +8,7 @@
 namespace paceline::server {
 namespace {
 
-using Catch::Matchers::Contains;
+using Catch::Contains;
 
 wire::Message release(std::int64_t version) { return {wire::Release{Version(version)}, {}}; }
 

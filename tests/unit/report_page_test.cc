@@ -21,7 +21,7 @@
 #include "tools/report.h"
 
 using namespace paceline;
-using Catch::Matchers::Contains;
+using Catch::Contains;
 using nlohmann::json;
 using testing::TempFolder;
 

@@ -13,7 +13,7 @@
 #include "tools/report_tables.h"
 
 using namespace paceline;
-using Catch::Matchers::Contains;
+using Catch::Contains;
 using testing::Outcome;
 using testing::run_report;
 using testing::TempFolder;

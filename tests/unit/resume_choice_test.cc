@@ -13,7 +13,7 @@
 namespace paceline::server {
 namespace {
 
-using Catch::Matchers::Contains;
+using Catch::Contains;
 
 // Two nodes, two shards of four floats.
 struct Folder {

@@ -12,7 +12,7 @@
 #include "tests/unit/temp_folder.h"
 
 using namespace paceline;
-using Catch::Matchers::Contains;
+using Catch::Contains;
 using testing::TempFolder;
 
 namespace {

@@ -11,7 +11,7 @@
 namespace paceline {
 namespace {
 
-using Catch::Matchers::Contains;
+using Catch::Contains;
 using testing::full_status;
 
 TEST_CASE("what is written as JSON is read back, every key of it") {

@@ -13,7 +13,7 @@
 namespace paceline::server {
 namespace {
 
-using Catch::Matchers::Contains;
+using Catch::Contains;
 
 constexpr std::int64_t kFewFloats = 11;
 constexpr std::int64_t kSmallBlockFloats = 4;

@@ -157,7 +157,7 @@ TEST_CASE("a_node_that_trains_a_part_is_sent_that_alone") {
   CHECK(sent({0, 0}).empty());
   CHECK(c.sent.of<Parameters>(kNode0).front().last);
   sent({5, 7});
-  CHECK_THAT(c.sent.of<Error>(kNode0).at(0).message, Catch::Matchers::Contains("expected some of [0, 6)"));
+  CHECK_THAT(c.sent.of<Error>(kNode0).at(0).message, Catch::Contains("expected some of [0, 6)"));
 }
 
 // One worker's push and pull at once: the current state goes down while the gradient comes up, and these two
@@ -568,7 +568,7 @@ TEST_CASE("a file that cannot be written is told with the system's reason, and t
   errands.do_all(Ticks(1));
   const auto saved = sent.to_authority<wire::Saved>();
   REQUIRE(saved.size() == 1);
-  CHECK_THAT(saved[0].fault, Catch::Matchers::Contains("checkpoint"));
+  CHECK_THAT(saved[0].fault, Catch::Contains("checkpoint"));
   decision.sequence = 1;
   CHECK(service.handle(kTheAuthority, {decision, {}}).is_ok());
 }

@@ -18,7 +18,7 @@
 namespace paceline::test {
 namespace {
 
-using Catch::Matchers::Contains;
+using Catch::Contains;
 using paceline::testing::TempFolder;
 namespace fs = std::filesystem;
 

@@ -15,7 +15,7 @@
 namespace paceline::test {
 namespace {
 
-using Catch::Matchers::Contains;
+using Catch::Contains;
 namespace fs = std::filesystem;
 
 const std::string kTrained = R"(

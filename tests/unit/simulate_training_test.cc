@@ -18,7 +18,7 @@
 namespace paceline::test {
 namespace {
 
-using Catch::Matchers::Contains;
+using Catch::Contains;
 using simulate::Outcome;
 using testing::CountingFactory;
 using testing::CountingOptions;

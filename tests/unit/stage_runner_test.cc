@@ -343,8 +343,8 @@ TEST_CASE("a_stage_that_is_gone_ends_the_others_and_is_named") {
       over_connections(network, cut(network, 3, BalanceKind::kTime), parameters, batch.all(), 1);
   for (const std::uint32_t s : {0U, 2U}) {
     CHECK(ends[s].status.code() == StatusCode::kUnavailable);
-    CHECK_THAT(ends[s].status.message(), Catch::Matchers::Contains("node 1 (127.0.0.1:"));
-    CHECK_THAT(ends[s].status.message(), Catch::Matchers::Contains("closed its connection"));
+    CHECK_THAT(ends[s].status.message(), Catch::Contains("node 1 (127.0.0.1:"));
+    CHECK_THAT(ends[s].status.message(), Catch::Contains("closed its connection"));
   }
 }
 
@@ -388,7 +388,7 @@ TEST_CASE("what_is_longer_or_more_than_a_stage_can_send_ends_its_connection") {
     for (int n = 1; n < sent.messages; ++n) CHECK(open[0]->receive(NodeId(1)).is_ok());
     const auto refused = open[0]->receive(NodeId(1));
     CHECK(refused.status().code() == StatusCode::kUnavailable);
-    CHECK_THAT(refused.status().message(), Catch::Matchers::Contains(sent.why));
+    CHECK_THAT(refused.status().message(), Catch::Contains(sent.why));
   }
 }
 

@@ -11,7 +11,7 @@
 namespace paceline::test {
 namespace {
 
-using Catch::Matchers::Contains;
+using Catch::Contains;
 using paceline::testing::TempFolder;
 using Histogram = std::vector<std::pair<std::uint16_t, std::int64_t>>;
 

@@ -12,7 +12,7 @@
 namespace paceline::sweep {
 namespace {
 
-using Catch::Matchers::Contains;
+using Catch::Contains;
 using Strings = std::vector<std::string>;
 
 Grid grid_of(const Strings& arguments, const std::string& file = "") {

@@ -17,7 +17,7 @@
 namespace paceline::sweep {
 namespace {
 
-using Catch::Matchers::Contains;
+using Catch::Contains;
 using paceline::test::kPlainRun;
 using paceline::testing::TempFolder;
 namespace fs = std::filesystem;

@@ -18,7 +18,7 @@ namespace paceline::trace {
 namespace {
 
 using namespace std::chrono_literals;
-using Catch::Matchers::Contains;
+using Catch::Contains;
 using paceline::testing::TempFolder;
 using std::chrono::nanoseconds;
 

@@ -18,7 +18,7 @@ namespace paceline::wire {
 namespace {
 
 using boost::asio::ip::tcp;
-using Catch::Matchers::Contains;
+using Catch::Contains;
 using Catch::Matchers::StartsWith;
 
 std::uint16_t port_of(const std::string& endpoint) {

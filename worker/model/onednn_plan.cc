@@ -190,7 +190,7 @@ void Plan::build_backward() {
     const memory& output = *outputs_[nodes_.back().output];
     logit_difference_ = program_.make(logits_.get_desc());
     differences[nodes_.back().output] =
-        program_.shaped(Pass::kBackward, logit_difference_, output.get_desc().dims());
+        program_.shaped(Pass::kBackward, logit_difference_, onednn::dims_of(output.get_desc()));
   }
   auto end = losses_.begin();
   for (const Node& node : nodes_) {
@@ -198,7 +198,7 @@ void Plan::build_backward() {
   }
   for (const std::size_t value : only_trained(network_, stage_.outputs)) {
     came_back_.push_back(program_.make(plain(dims_of(batch_size_, network_.shape_of(value)))));
-    const Dims dims = outputs_[root_[value]]->get_desc().dims();
+    const Dims dims = onednn::dims_of(outputs_[root_[value]]->get_desc());
     add_difference(differences[root_[value]], program_.shaped(Pass::kBackward, came_back_.back(), dims));
   }
   for (auto node = nodes_.rbegin(); node != nodes_.rend(); ++node) {
@@ -213,7 +213,7 @@ void Plan::build_backward() {
     PACELINE_ASSERT(of_sources.size() == wanted.size(), node->layer->name);
     for (std::size_t k = 0; k < wanted.size(); ++k) {
       if (!wanted[k]) continue;
-      const Dims dims = node->sources[k].get_desc().dims();
+      const Dims dims = onednn::dims_of(node->sources[k].get_desc());
       add_difference(differences[node->inputs[k]], program_.shaped(Pass::kBackward, of_sources[k], dims));
     }
   }

@@ -20,11 +20,10 @@
 
 #include "common/network/network.h"
 #include "worker/model/norm_group.h"
+#include "worker/model/onednn_describe.h"
 
 namespace paceline::onednn {
 
-using dnnl::memory;
-using Dims = memory::dims;
 using Arguments = std::unordered_map<int, memory>;
 
 // Dropout's primitives are left out of an evaluation; batch norm has some of its own there.
@@ -59,13 +58,7 @@ class Program {
   // A memory without memory, for set_data_handle.
   memory make_unbound(const memory::desc& desc) const { return memory(desc, engine_, nullptr); }
 
-  // Every primitive computes in the one arena. A fresh attribute each time: they are copied shallowly.
-  static dnnl::primitive_attr attributes() {
-    dnnl::primitive_attr attr;
-    attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-    return attr;
-  }
-
+  // Every primitive computes in the one arena.
   template <typename Primitive>
   void append(Pass pass, const typename Primitive::primitive_desc& desc, Arguments arguments,
               When when = When::kAlways) {
@@ -104,9 +97,9 @@ class Program {
 
   // `value` with as many floats in other dimensions: itself where they are the same, else row-major.
   memory shaped(Pass pass, const memory& value, const Dims& dims) {
-    if (value.get_desc().dims() == dims) return value;
+    if (dims_of(value.get_desc()) == dims) return value;
     memory rows = value;
-    const memory::desc row_major = plain(value.get_desc().dims());
+    const memory::desc row_major = plain(dims_of(value.get_desc()));
     // What is bound anew at each step cannot be viewed.
     if (value.get_desc() != row_major || value.get_data_handle() == nullptr) {
       rows = make(row_major);
@@ -118,10 +111,9 @@ class Program {
   // sum += addend
   void append_sum(Pass pass, const memory& sum, const memory& addend) {
     const memory read = in_format(pass, addend, sum.get_desc());
-    const dnnl::binary::primitive_desc desc(
-        {dnnl::algorithm::binary_add, sum.get_desc(), read.get_desc(), sum.get_desc()}, attributes(),
-        engine_);
-    append<dnnl::binary>(pass, desc, {{DNNL_ARG_SRC_0, sum}, {DNNL_ARG_SRC_1, read}, {DNNL_ARG_DST, sum}});
+    append<dnnl::binary>(
+        pass, describe::binary(engine_, dnnl::algorithm::binary_add, sum.get_desc(), read.get_desc()),
+        {{DNNL_ARG_SRC_0, sum}, {DNNL_ARG_SRC_1, read}, {DNNL_ARG_DST, sum}});
   }
 
   memory parameter(const ParameterRange& range, const Dims& dims) { return window(parameters_, range, dims); }
@@ -165,7 +157,7 @@ class Program {
     std::function<void()> loop;  // instead of the primitive
     std::optional<std::int64_t> final_from = {};
   };
-  struct Window {
+  struct Pointer {
     memory target;
     std::int64_t offset;
   };
@@ -178,12 +170,12 @@ class Program {
 
   std::vector<Call>& calls(Pass pass) { return pass == Pass::kForward ? forward_ : backward_; }
 
-  memory window(std::vector<Window>& windows, const ParameterRange& range, const Dims& dims) {
+  memory window(std::vector<Pointer>& windows, const ParameterRange& range, const Dims& dims) {
     windows.push_back({make_unbound(plain(dims)), range.offset});
     return windows.back().target;
   }
-  static void point(std::vector<Window>& windows, float* vector) {
-    for (Window& window : windows) window.target.set_data_handle(vector + window.offset);
+  static void point(std::vector<Pointer>& windows, float* vector) {
+    for (Pointer& pointer : windows) pointer.target.set_data_handle(vector + pointer.offset);
   }
 
   dnnl::engine engine_;
@@ -191,8 +183,8 @@ class Program {
   NormGroup* norm_group_ = nullptr;
   std::vector<Call> forward_;
   std::vector<Call> backward_;
-  std::vector<Window> parameters_;
-  std::vector<Window> gradients_;
+  std::vector<Pointer> parameters_;
+  std::vector<Pointer> gradients_;
   std::vector<memory> scratchpads_;
   std::vector<memory> viewed_;            // kept for as long as the views of them
   std::set<std::int64_t> with_gradient_;  // offsets

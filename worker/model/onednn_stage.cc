@@ -119,7 +119,7 @@ class OnednnStage final : public StageBackend {
     }
   }
   static std::size_t rows_of(const memory& value, std::int64_t samples) {
-    return all_of(value).size() / static_cast<std::size_t>(value.get_desc().dims()[0]) *
+    return all_of(value).size() / static_cast<std::size_t>(onednn::dims_of(value.get_desc())[0]) *
            static_cast<std::size_t>(samples);
   }
 

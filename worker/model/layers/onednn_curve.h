@@ -22,9 +22,8 @@ class Curve final : public OnednnLayer {
                                const std::vector<bool>&) override {
     const memory::desc desc = output_.get_desc();
     const memory result = program.in_format(Pass::kBackward, difference, desc);
-    const dnnl::eltwise_backward::primitive_desc backward({function_, desc, desc, 0.0F, 0.0F},
-                                                          Program::attributes(), program.engine(),
-                                                          forward_desc(program, desc));
+    const auto backward =
+        describe::eltwise_backward(program.engine(), forward_desc(program, desc), function_, desc);
     program.append<dnnl::eltwise_backward>(
         Pass::kBackward, backward,
         {{DNNL_ARG_DST, output_}, {DNNL_ARG_DIFF_DST, result}, {DNNL_ARG_DIFF_SRC, result}});
@@ -35,9 +34,7 @@ class Curve final : public OnednnLayer {
 
  private:
   dnnl::eltwise_forward::primitive_desc forward_desc(const Program& program, const memory::desc& desc) const {
-    return {{dnnl::prop_kind::forward_training, function_, desc, 0.0F, 0.0F},
-            Program::attributes(),
-            program.engine()};
+    return describe::eltwise(program.engine(), function_, desc);
   }
 
   const dnnl::algorithm function_;

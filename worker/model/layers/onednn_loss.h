@@ -17,7 +17,7 @@ class OnednnLoss final : public OnednnLayer {
   memory forward(Program& program, const Surroundings& around) override {
     current_ = around.current;
     for (const memory& source : around.sources) {
-      const memory::desc rows = plain(source.get_desc().dims());
+      const memory::desc rows = plain(dims_of(source.get_desc()));
       sources_.push_back(program.in_format(Pass::kForward, source, rows));
     }
     memory output = program.make(plain({samples_, 1, 1, 1}));

@@ -9,7 +9,7 @@
 namespace paceline::onednn {
 
 inline dnnl::primitive_attr attributes_with(bool relu) {
-  dnnl::primitive_attr attr = Program::attributes();
+  dnnl::primitive_attr attr = attributes();
   if (relu) {
     dnnl::post_ops post_ops;
     post_ops.append_eltwise(1.0F, dnnl::algorithm::eltwise_relu, 0.0F, 0.0F);

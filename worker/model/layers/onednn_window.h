@@ -8,7 +8,6 @@
 namespace paceline::onednn {
 
 inline Dims strides_of(const Layer& layer) { return {layer.stride, layer.stride}; }
-inline Dims kernel_of(const Layer& layer) { return {layer.kernel, layer.kernel}; }
 inline Dims padding_of(const Layer& layer) { return {layer.padding, layer.padding}; }
 // How many pixels lie between a kernel's elements.
 inline Dims dilation_of(const Layer& layer) { return {layer.dilation - 1, layer.dilation - 1}; }
@@ -19,6 +18,14 @@ inline Dims padding_behind(const Layer& layer) {
     return std::max(layer.padding, (out - 1) * layer.stride + layer.kernel - in - layer.padding);
   };
   return {behind(layer.out.height, layer.in.height), behind(layer.out.width, layer.in.width)};
+}
+
+// A pool's.
+inline Window window_of(const Layer& layer) {
+  return {.strides = strides_of(layer),
+          .kernel = {layer.kernel, layer.kernel},
+          .before = padding_of(layer),
+          .behind = padding_behind(layer)};
 }
 
 }  // namespace paceline::onednn

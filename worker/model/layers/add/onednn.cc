@@ -20,8 +20,7 @@ class Add final : public OnednnLayer {
       descs.push_back(desc);
     }
     if (coefficients_.empty()) coefficients_.assign(descs.size(), 1.0F);
-    program.append<dnnl::sum>(Pass::kForward,
-                              {desc, coefficients_, descs, program.engine(), Program::attributes()},
+    program.append<dnnl::sum>(Pass::kForward, describe::sum(program.engine(), desc, coefficients_, descs),
                               std::move(arguments));
     return output;
   }
@@ -50,9 +49,7 @@ class Add final : public OnednnLayer {
   static memory scaled(Program& program, const memory& difference, float by) {
     const memory::desc desc = difference.get_desc();
     memory result = program.make(desc);
-    const dnnl::eltwise_forward::primitive_desc linear(
-        {dnnl::prop_kind::forward_training, dnnl::algorithm::eltwise_linear, desc, by, 0.0F},
-        Program::attributes(), program.engine());
+    const auto linear = describe::eltwise(program.engine(), dnnl::algorithm::eltwise_linear, desc, by);
     program.append<dnnl::eltwise_forward>(Pass::kBackward, linear,
                                           {{DNNL_ARG_SRC, difference}, {DNNL_ARG_DST, result}});
     return result;

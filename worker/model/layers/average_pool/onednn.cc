@@ -29,10 +29,7 @@ class AveragePool final : public OnednnLayer {
   memory forward(Program& program, const Surroundings& around) override {
     const memory& source = around.sources[0];
     source_ = source.get_desc();
-    forward_.emplace(
-        Forward::desc(dnnl::prop_kind::forward_training, algorithm_, source_, any(out_), strides_of(layer_),
-                      kernel_of(layer_), padding_of(layer_), padding_behind(layer_)),
-        Program::attributes(), program.engine());
+    forward_ = describe::pool(program.engine(), algorithm_, source_, any(out_), window_of(layer_));
     const memory output = program.make(forward_->dst_desc());
     program.append<Forward>(Pass::kForward, *forward_, {{DNNL_ARG_SRC, source}, {DNNL_ARG_DST, output}});
     if (layer_.padding > 0 && padding_behind(layer_) != padding_of(layer_)) {
@@ -47,9 +44,8 @@ class AveragePool final : public OnednnLayer {
     const memory read = program.in_format(Pass::kBackward, difference, forward_->dst_desc());
     if (!corrections_.empty()) correct(program, Pass::kBackward, read);
     memory result = program.make(source_);
-    const Backward::primitive_desc backward({algorithm_, source_, read.get_desc(), strides_of(layer_),
-                                             kernel_of(layer_), padding_of(layer_), padding_behind(layer_)},
-                                            Program::attributes(), program.engine(), *forward_);
+    const auto backward = describe::pool_backward(program.engine(), *forward_, algorithm_, source_,
+                                                  read.get_desc(), window_of(layer_));
     program.append<Backward>(Pass::kBackward, backward,
                              {{DNNL_ARG_DIFF_DST, read}, {DNNL_ARG_DIFF_SRC, result}});
     return {result};

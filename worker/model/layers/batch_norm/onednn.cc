@@ -39,8 +39,7 @@ class BatchNorm final : public OnednnLayer {
       measure(program, output);
       flags_ = flags_ | normalization_flags::use_global_stats;
     }
-    forward_.emplace(Forward::desc(dnnl::prop_kind::forward_training, desc, epsilon, flags_),
-                     Program::attributes(), program.engine());
+    forward_ = describe::norm(program.engine(), dnnl::prop_kind::forward_training, desc, epsilon, flags_);
     Arguments arguments = common_arguments(program);
     arguments.insert({{DNNL_ARG_DST, output}, {DNNL_ARG_MEAN, mean_}, {DNNL_ARG_VARIANCE, variance_}});
     if (around.with_relu) {
@@ -49,9 +48,8 @@ class BatchNorm final : public OnednnLayer {
     }
     program.append<Forward>(Pass::kForward, *forward_, std::move(arguments), When::kTraining);
 
-    const Forward::primitive_desc by_running(
-        {dnnl::prop_kind::forward_inference, desc, epsilon, flags_ | normalization_flags::use_global_stats},
-        Program::attributes(), program.engine());
+    const auto by_running = describe::norm(program.engine(), dnnl::prop_kind::forward_inference, desc,
+                                           epsilon, flags_ | normalization_flags::use_global_stats);
     arguments = common_arguments(program);
     arguments.insert({{DNNL_ARG_DST, output},
                       {DNNL_ARG_MEAN, running(program, layer_.running_mean)},
@@ -65,9 +63,8 @@ class BatchNorm final : public OnednnLayer {
     tell_statistics(program);
     const memory::desc desc = source_.get_desc();
     const memory read = program.in_format(Pass::kBackward, difference, desc);  // written over
-    const Backward::primitive_desc backward(
-        {dnnl::prop_kind::backward, desc, desc, static_cast<float>(layer_.epsilon), flags_},
-        Program::attributes(), program.engine(), *forward_);
+    const auto backward = describe::norm_backward(program.engine(), *forward_, desc,
+                                                  static_cast<float>(layer_.epsilon), flags_);
     Arguments arguments{{DNNL_ARG_SRC, source_},
                         {DNNL_ARG_MEAN, mean_},
                         {DNNL_ARG_VARIANCE, variance_},
@@ -118,7 +115,7 @@ class BatchNorm final : public OnednnLayer {
         Pass::kForward,
         [buffer, weight, quotient] {
           const float sum = *floats_of(weight);
-          const auto channels = quotient.get_desc().dims()[0];
+          const auto channels = onednn::dims_of(quotient.get_desc())[0];
           for (memory::dim c = 0; c < channels; ++c) {
             floats_of(quotient)[c] = sum == 0.0F ? 0.0F : floats_of(buffer)[c] / sum;
           }
@@ -130,14 +127,13 @@ class BatchNorm final : public OnednnLayer {
   std::span<float> of_channels(const memory& each) const {
     return {onednn::floats_of(each), static_cast<std::size_t>(channels_[0])};
   }
-  std::int64_t samples() const { return source_.get_desc().dims()[0]; }
+  std::int64_t samples() const { return onednn::dims_of(source_.get_desc())[0]; }
   std::int64_t places() const { return layer_.out.height * layer_.out.width; }
 
   // The mini-batch's mean and variance, and then the group's. What is normalised on the way is written over.
   void measure(Program& program, const memory& output) {
-    const Forward::primitive_desc own({dnnl::prop_kind::forward_training, source_.get_desc(),
-                                       static_cast<float>(layer_.epsilon), normalization_flags::none},
-                                      Program::attributes(), program.engine());
+    const auto own = describe::norm(program.engine(), dnnl::prop_kind::forward_training, source_.get_desc(),
+                                    static_cast<float>(layer_.epsilon), normalization_flags::none);
     program.append<Forward>(Pass::kForward, own,
                             {{DNNL_ARG_SRC, source_},
                              {DNNL_ARG_DST, output},
@@ -184,9 +180,8 @@ class BatchNorm final : public OnednnLayer {
     const auto flags = normalization_flags::use_global_stats | normalization_flags::use_scale |
                        normalization_flags::use_shift;
     const memory::desc desc = source_.get_desc();
-    const Forward::primitive_desc normalise(
-        {dnnl::prop_kind::forward_inference, desc, static_cast<float>(layer_.epsilon), flags},
-        Program::attributes(), program.engine());
+    const auto normalise = describe::norm(program.engine(), dnnl::prop_kind::forward_inference, desc,
+                                          static_cast<float>(layer_.epsilon), flags);
     const memory owed = program.make(desc);
     program.append<Forward>(Pass::kBackward, normalise,
                             {{DNNL_ARG_SRC, source_},
@@ -206,12 +201,10 @@ class BatchNorm final : public OnednnLayer {
     }
     if (group_ != nullptr) return tell_statistics_of_group(program);
     program.append_reorder(Pass::kBackward, mean_, program.gradient(layer_.running_mean, channels_));
-    const Dims in = source_.get_desc().dims();
+    const Dims in = onednn::dims_of(source_.get_desc());
     const auto values = static_cast<float>(in[0] * in[2] * in[3]);
-    const dnnl::eltwise_forward::primitive_desc scale(
-        {dnnl::prop_kind::forward_training, dnnl::algorithm::eltwise_linear, variance_.get_desc(),
-         values / (values - 1.0F), 0.0F},
-        Program::attributes(), program.engine());
+    const auto scale = describe::eltwise(program.engine(), dnnl::algorithm::eltwise_linear,
+                                         variance_.get_desc(), values / (values - 1.0F));
     program.append<dnnl::eltwise_forward>(
         Pass::kBackward, scale,
         {{DNNL_ARG_SRC, variance_}, {DNNL_ARG_DST, program.gradient(layer_.running_variance, channels_)}});

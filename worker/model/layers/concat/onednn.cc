@@ -40,7 +40,8 @@ class Concat final : public OnednnLayer {
     for (const auto& [tag, block] : {std::pair{Tag::nChw16c, 16}, std::pair{Tag::nChw8c, 8}}) {
       const bool all =
           std::all_of(sources_.begin(), sources_.end(), [&, t = tag, b = block](const auto& desc) {
-            return desc.dims()[1] % b == 0 && desc == memory::desc(desc.dims(), memory::data_type::f32, t);
+            const Dims dims = onednn::dims_of(desc);
+            return dims[1] % b == 0 && desc == memory::desc(dims, memory::data_type::f32, t);
           });
       if (all) return {out_, memory::data_type::f32, tag};
     }
@@ -50,8 +51,8 @@ class Concat final : public OnednnLayer {
   // Of memory as large as the output, the channels of source k.
   memory part(Program& program, const memory& whole, std::size_t k) const {
     Dims offsets(out_.size(), 0);
-    for (std::size_t i = 0; i < k; ++i) offsets[1] += sources_[i].dims()[1];
-    return program.view(whole, whole.get_desc().submemory_desc(sources_[k].dims(), offsets));
+    for (std::size_t i = 0; i < k; ++i) offsets[1] += onednn::dims_of(sources_[i])[1];
+    return program.view(whole, whole.get_desc().submemory_desc(onednn::dims_of(sources_[k]), offsets));
   }
 
   const Dims out_;

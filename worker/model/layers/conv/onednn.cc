@@ -32,10 +32,10 @@ class Convolution final : public OnednnLayer {
 
   memory forward(Program& program, const Surroundings& around) override {
     with_relu_ = around.with_relu;
-    forward_.emplace(Forward::desc(dnnl::prop_kind::forward_training, algorithm::convolution_direct, any(in_),
-                                   any(trained_.weight), bias_desc(layer_), any(out_), strides_of(layer_),
-                                   dilation_of(layer_), padding_of(layer_), padding_of(layer_)),
-                     attributes_with(with_relu_), program.engine());
+    forward_ = describe::primitive<Forward>(
+        program.engine(), attributes_with(with_relu_), dnnl::prop_kind::forward_training,
+        algorithm::convolution_direct, any(in_), any(trained_.weight), bias_desc(layer_), any(out_),
+        strides_of(layer_), dilation_of(layer_), padding_of(layer_), padding_of(layer_));
     const memory output = program.make(forward_->dst_desc());
     trained_.source = around.sources[0];
     trained_.read = program.in_format(Pass::kForward, trained_.source, forward_->src_desc());
@@ -51,16 +51,15 @@ class Convolution final : public OnednnLayer {
 
   std::vector<memory> backward(Program& program, const memory& difference,
                                const std::vector<bool>& wanted) override {
-    const BackwardWeights::primitive_desc parameters(
-        {algorithm::convolution_direct, any(in_), any(trained_.weight), bias_desc(layer_), any(out_),
-         strides_of(layer_), dilation_of(layer_), padding_of(layer_), padding_of(layer_)},
-        Program::attributes(), program.engine(), *forward_);
+    const auto parameters = describe::backward<BackwardWeights>(
+        program.engine(), *forward_, algorithm::convolution_direct, any(in_), any(trained_.weight),
+        bias_desc(layer_), any(out_), strides_of(layer_), dilation_of(layer_), padding_of(layer_),
+        padding_of(layer_));
     append_parameter_gradient<BackwardWeights>(program, trained_, difference, parameters);
     if (!wanted[0]) return {memory()};
-    const BackwardData::primitive_desc source(
-        {algorithm::convolution_direct, any(in_), any(trained_.weight), any(out_), strides_of(layer_),
-         dilation_of(layer_), padding_of(layer_), padding_of(layer_)},
-        Program::attributes(), program.engine(), *forward_);
+    const auto source = describe::backward<BackwardData>(
+        program.engine(), *forward_, algorithm::convolution_direct, any(in_), any(trained_.weight), any(out_),
+        strides_of(layer_), dilation_of(layer_), padding_of(layer_), padding_of(layer_));
     return {append_source_difference<BackwardData>(program, trained_, difference, source)};
   }
 

@@ -20,12 +20,12 @@ class Dense final : public OnednnLayer {
   memory forward(Program& program, const Surroundings& around) override {
     with_relu_ = around.with_relu;
     trained_.source = around.sources[0];
-    in_ = trained_.source.get_desc().dims();
+    in_ = onednn::dims_of(trained_.source.get_desc());
     trained_.weight = in_;
     trained_.weight[0] = layer_.out.channels;
-    forward_.emplace(Forward::desc(dnnl::prop_kind::forward_training, any(in_), plain(trained_.weight),
-                                   bias_desc(layer_), plain(out_)),
-                     attributes_with(with_relu_), program.engine());
+    forward_ = describe::primitive<Forward>(program.engine(), attributes_with(with_relu_),
+                                            dnnl::prop_kind::forward_training, any(in_),
+                                            plain(trained_.weight), bias_desc(layer_), plain(out_));
     const memory output = program.make(forward_->dst_desc());
     trained_.read = program.in_format(Pass::kForward, trained_.source, forward_->src_desc());
     Arguments arguments{{DNNL_ARG_SRC, trained_.read},
@@ -40,13 +40,12 @@ class Dense final : public OnednnLayer {
 
   std::vector<memory> backward(Program& program, const memory& difference,
                                const std::vector<bool>& wanted) override {
-    const BackwardWeights::primitive_desc parameters(
-        {any(in_), plain(trained_.weight), bias_desc(layer_), any(out_)}, Program::attributes(),
-        program.engine(), *forward_);
+    const auto parameters = describe::backward<BackwardWeights>(
+        program.engine(), *forward_, any(in_), plain(trained_.weight), bias_desc(layer_), any(out_));
     append_parameter_gradient<BackwardWeights>(program, trained_, difference, parameters);
     if (!wanted[0]) return {memory()};
-    const BackwardData::primitive_desc source({any(in_), plain(trained_.weight), any(out_)},
-                                              Program::attributes(), program.engine(), *forward_);
+    const auto source = describe::backward<BackwardData>(program.engine(), *forward_, any(in_),
+                                                         plain(trained_.weight), any(out_));
     return {append_source_difference<BackwardData>(program, trained_, difference, source)};
   }
 

@@ -20,7 +20,7 @@ class Dropout final : public OnednnLayer {
       program.append_reorder(Pass::kForward, around.sources[0], output_);
     }
     // Drawn in the layer's own order, then brought into the format of the activations.
-    const memory::desc drawn = plain(output_.get_desc().dims());
+    const memory::desc drawn = plain(onednn::dims_of(output_.get_desc()));
     mask_ = {index_, program.make(drawn)};
     // A smaller mini-batch leaves the tail as it is.
     std::fill_n(floats_of(mask_->drawn), drawn.get_size() / sizeof(float), 0.0F);
@@ -45,9 +45,8 @@ class Dropout final : public OnednnLayer {
  private:
   // By the mask, element by element, in training.
   void multiply(Program& program, Pass pass, const memory& target) const {
-    const dnnl::binary::primitive_desc desc(
-        {dnnl::algorithm::binary_mul, target.get_desc(), factors_.get_desc(), target.get_desc()},
-        Program::attributes(), program.engine());
+    const auto desc = describe::binary(program.engine(), dnnl::algorithm::binary_mul, target.get_desc(),
+                                       factors_.get_desc());
     program.append<dnnl::binary>(
         pass, desc, {{DNNL_ARG_SRC_0, target}, {DNNL_ARG_SRC_1, factors_}, {DNNL_ARG_DST, target}},
         When::kTraining);

@@ -14,14 +14,17 @@ using Backward = dnnl::pooling_backward;
 class GlobalAveragePool final : public OnednnLayer {
  public:
   GlobalAveragePool(const Layer& layer, std::int64_t samples)
-      : kernel_{layer.in.height, layer.in.width}, out_(dims_of(samples, layer.out)) {}
+      : window_{.strides = {1, 1},
+                .kernel = {layer.in.height, layer.in.width},
+                .before = {0, 0},
+                .behind = {0, 0}},
+        out_(dims_of(samples, layer.out)) {}
 
   memory forward(Program& program, const Surroundings& around) override {
     const memory& source = around.sources[0];
     source_ = source.get_desc();
-    forward_.emplace(Forward::desc(dnnl::prop_kind::forward_training, algorithm::pooling_avg_exclude_padding,
-                                   source_, any(out_), {1, 1}, kernel_, {0, 0}, {0, 0}),
-                     Program::attributes(), program.engine());
+    forward_ =
+        describe::pool(program.engine(), algorithm::pooling_avg_exclude_padding, source_, any(out_), window_);
     const memory output = program.make(forward_->dst_desc());
     program.append<Forward>(Pass::kForward, *forward_, {{DNNL_ARG_SRC, source}, {DNNL_ARG_DST, output}});
     return output;
@@ -31,16 +34,16 @@ class GlobalAveragePool final : public OnednnLayer {
                                const std::vector<bool>&) override {
     const memory read = program.in_format(Pass::kBackward, difference, forward_->dst_desc());
     memory result = program.make(source_);
-    const Backward::primitive_desc backward(
-        {algorithm::pooling_avg_exclude_padding, source_, read.get_desc(), {1, 1}, kernel_, {0, 0}, {0, 0}},
-        Program::attributes(), program.engine(), *forward_);
+    const auto backward =
+        describe::pool_backward(program.engine(), *forward_, algorithm::pooling_avg_exclude_padding, source_,
+                                read.get_desc(), window_);
     program.append<Backward>(Pass::kBackward, backward,
                              {{DNNL_ARG_DIFF_DST, read}, {DNNL_ARG_DIFF_SRC, result}});
     return {result};
   }
 
  private:
-  const Dims kernel_;
+  const Window window_;
   const Dims out_;
   memory::desc source_;
   std::optional<Forward::primitive_desc> forward_;

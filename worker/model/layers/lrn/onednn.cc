@@ -12,17 +12,17 @@ using Backward = dnnl::lrn_backward;
 class Lrn final : public OnednnLayer {
  public:
   explicit Lrn(const Layer& layer)
-      : lrn_(layer.lrn),
-        region_(layer.lrn.region == LrnRegion::kAcross ? dnnl::algorithm::lrn_across_channels
-                                                       : dnnl::algorithm::lrn_within_channel) {}
+      : lrn_{.region = layer.lrn.region == LrnRegion::kAcross ? dnnl::algorithm::lrn_across_channels
+                                                              : dnnl::algorithm::lrn_within_channel,
+             .size = layer.lrn.size,
+             .alpha = static_cast<float>(layer.lrn.alpha),
+             .beta = static_cast<float>(layer.lrn.beta),
+             .k = static_cast<float>(layer.lrn.k)} {}
 
   memory forward(Program& program, const Surroundings& around) override {
     source_ = around.sources[0];
     const memory::desc desc = source_.get_desc();
-    forward_.emplace(Forward::desc(dnnl::prop_kind::forward_training, region_, desc, lrn_.size,
-                                   static_cast<float>(lrn_.alpha), static_cast<float>(lrn_.beta),
-                                   static_cast<float>(lrn_.k)),
-                     Program::attributes(), program.engine());
+    forward_ = describe::lrn(program.engine(), desc, lrn_);
     const memory output = program.make(desc);
     workspace_ = program.make(forward_->workspace_desc());
     program.append<Forward>(
@@ -36,9 +36,7 @@ class Lrn final : public OnednnLayer {
     const memory::desc desc = source_.get_desc();
     const memory read = program.in_format(Pass::kBackward, difference, desc);
     memory result = program.make(desc);
-    const Backward::primitive_desc backward({region_, desc, desc, lrn_.size, static_cast<float>(lrn_.alpha),
-                                             static_cast<float>(lrn_.beta), static_cast<float>(lrn_.k)},
-                                            Program::attributes(), program.engine(), *forward_);
+    const auto backward = describe::lrn_backward(program.engine(), *forward_, desc, lrn_);
     program.append<Backward>(Pass::kBackward, backward,
                              {{DNNL_ARG_SRC, source_},
                               {DNNL_ARG_DIFF_DST, read},
@@ -48,8 +46,7 @@ class Lrn final : public OnednnLayer {
   }
 
  private:
-  const LrnConfig lrn_;
-  const dnnl::algorithm region_;
+  const LocalResponse lrn_;
   memory source_;
   memory workspace_;
   std::optional<Forward::primitive_desc> forward_;

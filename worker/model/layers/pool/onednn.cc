@@ -18,10 +18,8 @@ class MaxPool final : public OnednnLayer {
   memory forward(Program& program, const Surroundings& around) override {
     source_ = around.sources[0];
     source_is_free_ = around.source_is_free;
-    forward_.emplace(Forward::desc(dnnl::prop_kind::forward_training, algorithm::pooling_max,
-                                   source_.get_desc(), any(out_), strides_of(layer_), kernel_of(layer_),
-                                   padding_of(layer_), padding_behind(layer_)),
-                     Program::attributes(), program.engine());
+    forward_ = describe::pool(program.engine(), algorithm::pooling_max, source_.get_desc(), any(out_),
+                              window_of(layer_));
     output_ = program.make(forward_->dst_desc());
     maxima_ = program.make(forward_->workspace_desc());
     program.append<Forward>(
@@ -34,10 +32,8 @@ class MaxPool final : public OnednnLayer {
                                const std::vector<bool>&) override {
     const memory read = program.in_format(Pass::kBackward, difference, output_.get_desc());
     memory result = source_is_free_ ? source_ : program.make(source_.get_desc());
-    const Backward::primitive_desc backward(
-        {algorithm::pooling_max, result.get_desc(), read.get_desc(), strides_of(layer_), kernel_of(layer_),
-         padding_of(layer_), padding_behind(layer_)},
-        Program::attributes(), program.engine(), *forward_);
+    const auto backward = describe::pool_backward(program.engine(), *forward_, algorithm::pooling_max,
+                                                  result.get_desc(), read.get_desc(), window_of(layer_));
     program.append<Backward>(
         Pass::kBackward, backward,
         {{DNNL_ARG_DIFF_DST, read}, {DNNL_ARG_WORKSPACE, maxima_}, {DNNL_ARG_DIFF_SRC, result}});

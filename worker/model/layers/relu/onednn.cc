@@ -10,10 +10,7 @@ using onednn::Program;
 // The backward pass goes by the output. A dropout behind it changes the output in place: that only scales
 // what is positive, or zeroes it where the difference is zero, too.
 dnnl::eltwise_forward::primitive_desc relu_desc(const Program& program, const memory::desc& desc) {
-  return {
-      {dnnl::prop_kind::forward_training, dnnl::algorithm::eltwise_relu_use_dst_for_bwd, desc, 0.0F, 0.0F},
-      Program::attributes(),
-      program.engine()};
+  return onednn::describe::eltwise(program.engine(), dnnl::algorithm::eltwise_relu_use_dst_for_bwd, desc);
 }
 
 class Relu final : public onednn::OnednnLayer {
@@ -47,9 +44,8 @@ memory onednn::relu_backward(Program& program, const memory& output, const memor
   // Element by element, a difference must lie as the activations do.
   const memory::desc desc = output.get_desc();
   memory result = program.in_format(Pass::kBackward, difference, desc);
-  const dnnl::eltwise_backward::primitive_desc backward(
-      {dnnl::algorithm::eltwise_relu_use_dst_for_bwd, desc, desc, 0.0F, 0.0F}, Program::attributes(),
-      program.engine(), relu_desc(program, desc));
+  const auto backward = describe::eltwise_backward(program.engine(), relu_desc(program, desc),
+                                                   dnnl::algorithm::eltwise_relu_use_dst_for_bwd, desc);
   program.append<dnnl::eltwise_backward>(
       Pass::kBackward, backward,
       {{DNNL_ARG_DST, output}, {DNNL_ARG_DIFF_DST, result}, {DNNL_ARG_DIFF_SRC, result}});

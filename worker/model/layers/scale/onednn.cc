@@ -28,8 +28,7 @@ class Scale final : public OnednnLayer {
     mean_ = constant(program, 0.0F);
     variance_ = constant(program, 1.0F - kEpsilon);
     if (layer_.bias.size == 0) no_shift_ = constant(program, 0.0F);
-    forward_.emplace(Forward::desc(dnnl::prop_kind::forward_training, desc, kEpsilon, flags_),
-                     Program::attributes(), program.engine());
+    forward_ = describe::norm(program.engine(), dnnl::prop_kind::forward_training, desc, kEpsilon, flags_);
     const memory output = program.make(desc);
     program.append<Forward>(Pass::kForward, *forward_,
                             {{DNNL_ARG_SRC, source_},
@@ -45,8 +44,7 @@ class Scale final : public OnednnLayer {
                                const std::vector<bool>& wanted) override {
     const memory::desc desc = source_.get_desc();
     const memory read = program.in_format(Pass::kBackward, difference, desc);  // written over
-    const Backward::primitive_desc backward({dnnl::prop_kind::backward, desc, desc, kEpsilon, flags_},
-                                            Program::attributes(), program.engine(), *forward_);
+    const auto backward = describe::norm_backward(program.engine(), *forward_, desc, kEpsilon, flags_);
     ParameterGradient of_scale(program, layer_.weight, channels_, plain(channels_));
     std::optional<ParameterGradient> of_shift;
     if (layer_.bias.size > 0) of_shift.emplace(program, layer_.bias, channels_, plain(channels_));
