@@ -56,17 +56,18 @@ Status ServerLink::send_state(const std::shared_ptr<const RunState>& state, std:
   const std::vector<Range> all = {{0, std::ssize(state->floats)}};
   const float* floats = state->floats.data();
   const std::vector<Range>& parts = state->parts ? *state->parts : all;
-  for (const Range& part : parts) {
-    std::int64_t offset = part.begin;
+  for (const Range& floats_here : parts) {
+    std::int64_t offset = floats_here.begin;
     do {
       const std::int64_t of_vector = range.size() - (range.size() == 0 ? 0 : offset % range.size());
-      const std::int64_t end = std::min(part.end, offset + std::min(frame, of_vector));
-      wire::Message piece{wire::NodeState{state->version, offset, end == part.end && part == parts.back()},
-                          payload_of(state, floats, end - offset)};
+      const std::int64_t end = std::min(floats_here.end, offset + std::min(frame, of_vector));
+      wire::Message piece{
+          wire::NodeState{state->version, offset, end == floats_here.end && floats_here == parts.back()},
+          payload_of(state, floats, end - offset)};
       PACELINE_RETURN_IF_ERROR(send(std::move(piece)));
       floats += end - offset;
       offset = end;
-    } while (offset < part.end);
+    } while (offset < floats_here.end);
   }
   return Status::ok();
 }
