@@ -70,7 +70,7 @@ bool samples_pages() {
 // A limit is a process's: of the daemons of `role`, the one that needs most counts.
 void check_open_files(const RunConfig& config, const DoctorRole& role, Findings& findings) {
   const ClusterSection& cluster = config.cluster;
-  std::uint64_t needed = descriptors_needed_by_node(cluster);
+  std::uint64_t needed = descriptors_needed_by_node(config);
   std::uint64_t wanted = needed;
   for (const ShardId shard : role.shards) {
     needed = std::max(needed, server::descriptors_needed(cluster, shard));

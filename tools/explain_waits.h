@@ -41,11 +41,13 @@ struct Wait {
   Ticks begin;
   std::chrono::nanoseconds length{0};
   std::array<std::chrono::nanoseconds, kWaitCauses.size()> causes{};
-  std::optional<trace::Decision> hold;     // where it was held
-  std::optional<trace::Decision> grant;    // none: it is left out of the trace, or nothing followed
-  std::optional<WorkerId> whom;            // barrier: who let it go, else whom it was held for
-  TimesByPhase of_whom{};                  // what that worker did meanwhile
-  std::optional<WorkerId> beside;          // stage: whom it waited for; none: it has two neighbours
+  std::optional<trace::Decision> hold;   // where it was held
+  std::optional<trace::Decision> grant;  // none: it is left out of the trace, or nothing followed
+  std::optional<WorkerId> whom;          // barrier: who let it go, else whom it was held for
+  TimesByPhase of_whom{};                // what that worker did meanwhile
+  std::optional<WorkerId> beside;        // stage: whom it waited for; none: it has two neighbours
+  // stage: of that with two neighbours, for how long it waited for the one behind; none: the trace has no passes
+  std::optional<std::chrono::nanoseconds> for_next;
   std::chrono::nanoseconds evaluating{0};  // of it, while a node evaluated
   TimesByPhase then{};                     // of the iteration that follows
 
@@ -64,7 +66,7 @@ std::vector<Wait> waits_of(const trace::Trace& trace, ExchangedBy by = Exchanged
 
 // What a cause cost, each list with the costliest first. `workers`: whose doing it was. At the barrier these
 // are those for whom others were held, as far as the trace has the decisions, and of stages those that were waited
-// for alone. No worker causes the other waits; of them these are those who waited. `waiting`: who waited.
+// for. No worker causes the other waits; of them these are those who waited. `waiting`: who waited.
 struct CauseCost {
   WaitCause cause;
   std::chrono::nanoseconds total{0};

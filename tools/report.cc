@@ -8,6 +8,7 @@
 
 #include "common/config/command_line.h"
 #include "common/text/printable.h"
+#include "common/trace/merge.h"
 #include "tools/clock_range.h"
 #include "tools/comparable.h"
 #include "tools/compare_output.h"
@@ -16,6 +17,7 @@
 #include "tools/read_run.h"
 #include "tools/report_data.h"
 #include "tools/report_page.h"
+#include "tools/report_pipeline.h"
 #include "tools/report_tables.h"
 #include "tools/runs_tables.h"
 #include "tools/terminal.h"
@@ -69,7 +71,11 @@ bool is_for_people(ReportFormat format) {
 
 std::string report_text(const ReportOptions& options, std::span<const FinishedRun> runs, TextStyle style) {
   if (runs.size() > 1) return comparison(runs, style, options.columns);
-  return phase_report(runs.front(), style, options.nodes ? Nodes::kEachPhase : Nodes::kRows);
+  const FinishedRun& run = runs.front();
+  std::string text = phase_report(run, style, options.nodes ? Nodes::kEachPhase : Nodes::kRows);
+  if (!run.summary.pipeline) return text;
+  const Result<trace::Trace> traced = trace::read_run(options.runs.front());
+  return text + pipeline_report(run, traced.is_ok() ? &*traced : nullptr, style);
 }
 
 std::string report_in(const ReportOptions& options, std::span<const FinishedRun> runs) {

@@ -71,9 +71,10 @@ Result<Cut> cut_by_products(const RunConfig& config, const NetworkSpec& network)
   PACELINE_ASSIGN_OR_RETURN(auto stages, stages_of_run(config, network));
   Cut cut{std::move(stages), {}};
   for (const StageSpec& stage : cut.stages) {
-    // Backward there is a product for what goes back, and one for the weights.
-    const auto products = static_cast<double>(cost_of(network, stage).multiply_adds);
-    cut.times.push_back({products, 2.0 * products});
+    // Backward there is a product for what goes back, and one for the weights; layers without take their elements.
+    const StageCost cost = cost_of(network, stage);
+    const auto forward = static_cast<double>(cost.multiply_adds + cost.activations);
+    cut.times.push_back({forward, 2.0 * forward});
   }
   return cut;
 }
@@ -123,8 +124,7 @@ Status print_pipeline(const ScheduleOptions& options, const RunConfig& config, c
     out << "stage " << s << ": " << to_string(plan.stages[s]) << "\n  keeps activations of at most "
         << kept.activations << " micro-batch(es)"
         << (kept.inputs > kept.activations ? ", inputs of " + std::to_string(kept.inputs) : "") << ", "
-        << stage_bytes(network, cut.stages[s], kept, sizes.front())
-        << " bytes with parameters and gradient\n";
+        << stage_bytes(network, cut.stages[s], kept, sizes) << " bytes with parameters and gradients\n";
   }
   const schedule::PipelineTimes ran = schedule::times(plan, cut.times);
   out << "\n" << timeline(ran, kTimelineColumns);

@@ -18,5 +18,10 @@ inline std::uint64_t descriptors_needed_by_node(const ClusterSection& cluster) {
   const std::uint64_t of_server = kDescriptorsOfLink + (cluster.shared_memory == SharedMemory::kOn ? 1 : 0);
   return kDescriptorsOfNode + of_server * cluster.shards;
 }
+// Nodes that are connected have a socket for each other one, and one more while they meet.
+inline std::uint64_t descriptors_needed_by_node(const RunConfig& config) {
+  const std::uint64_t of_nodes = nodes_are_connected(config) ? 2 * std::uint64_t{config.cluster.nodes} : 0;
+  return descriptors_needed_by_node(config.cluster) + of_nodes;
+}
 
 }  // namespace paceline

@@ -39,7 +39,7 @@ int worker_main(int argc, char** argv) {
   if (!config.is_ok()) return fail(config.status(), kExitUsage);
   if (!config->cluster.huge_pages) wire::do_without_huge_pages();
   const NodeId node(command_line.options.index);
-  const Status fits = check_descriptors(descriptors_needed_by_node(config->cluster),
+  const Status fits = check_descriptors(descriptors_needed_by_node(*config),
                                         "a node of " + std::to_string(config->cluster.shards) + " servers");
   if (!fits.is_ok()) return fail(fits, kExitUsage);
 

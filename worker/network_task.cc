@@ -214,6 +214,9 @@ class NetworkTasks final : public TaskFactory {
     const std::uint32_t members = config_.train.batch_norm_group;
     return members == 1 ? std::vector<PeerBounds>() : PeerNormGroup::heard_from(node, members, network_);
   }
+  void record_passes(schedule::PassSpans* into) override {
+    if (stages_ != nullptr) stages_->record_passes(into);
+  }
   StageReport stage_report() const override { return stages_ == nullptr ? StageReport() : stages_->report(); }
 
   Result<std::unique_ptr<Task>> make_trainer(WorkerId worker) override {

@@ -9,7 +9,11 @@
 namespace paceline {
 
 NodeTrace::NodeTrace(const RunConfig& config, NodeId node) : config_(config), node_(node) {
-  const std::size_t most = trace::worker_events(config.run.trace_events, config.cluster.cluster().workers());
+  std::size_t most = trace::worker_events(config.run.trace_events, config.cluster.cluster().workers());
+  if (config.pipeline.enabled()) {  // passes are of the worker's share
+    most /= 2;
+    passes_.emplace(most);
+  }
   for (std::uint32_t t = 0; t < config.cluster.threads_per_node; ++t) threads_.emplace_back(most);
 }
 
@@ -23,6 +27,7 @@ Status NodeTrace::write() const {
   for (std::uint32_t t = 0; t < threads_.size(); ++t) {
     part.workers.push_back({WorkerId(node_, t), threads_[t].in_order(), threads_[t].left_out()});
   }
+  if (passes_) part.stages.push_back({node_, passes_->in_order(), passes_->left_out()});
   return trace::write_trace(run / trace::part_name(node_), part);
 }
 

@@ -5,10 +5,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "common/config/run_config.h"
 #include "common/ids.h"
+#include "common/schedule/pass_span.h"
 #include "common/status.h"
 #include "common/timing/phase_span.h"
 
@@ -19,6 +21,8 @@ class NodeTrace {
   NodeTrace(const RunConfig& config, NodeId node);
 
   PhaseSpans* spans(std::uint32_t thread) { return &threads_[thread]; }
+  // Of a stage of a pipeline; else null.
+  schedule::PassSpans* passes() { return passes_ ? &*passes_ : nullptr; }
   // All that has been recorded so far; replaces what was written before. Errors: kUnavailable the run
   // directory cannot be made; those of common/files/atomic_file.h.
   [[nodiscard]] Status write() const;
@@ -27,6 +31,7 @@ class NodeTrace {
   const RunConfig& config_;
   const NodeId node_;
   std::vector<PhaseSpans> threads_;
+  std::optional<schedule::PassSpans> passes_;
 };
 
 }  // namespace paceline

@@ -166,6 +166,7 @@ Session::~Session() {
 }
 
 SessionEnd Session::run(NodeTotals& totals) {
+  if (parts_.trace != nullptr) parts_.tasks.record_passes(parts_.trace->passes());
   for (std::uint32_t t = 0; t < shown_.size(); ++t) {
     shown_[t].begin(times_of(totals.report().workers[t].phases));
   }

@@ -34,6 +34,11 @@ void check_norms_of_micro_batches(Validator& validator, const RunConfig& c, cons
 
 void check_stage_cut(Validator& validator, const RunConfig& c) {
   if (!validator.verdict().is_ok()) return;
+  if (cut_by_loop(c.pipeline.balance)) {  // of a model that is not known here
+    return validator.refuse_if(c.pipeline.memory.has_value(), {"pipeline.memory", "pipeline.balance"},
+                               "what a loop's own model takes is not known", "bytes with balance: loop",
+                               "null");
+  }
   const auto network = build_network(c);
   if (!network.is_ok()) return;  // which check_network() refuses
   check_norms_of_micro_batches(validator, c, *network);
@@ -106,9 +111,17 @@ void check_pipeline(Validator& validator, const RunConfig& c) {
                       {"pipeline.micro_batches", "train.batch_size"}, "micro-batches without samples",
                       std::to_string(c.pipeline.micro_batches),
                       "at most " + std::to_string(group_samples(c)) + ", stages x train.batch_size");
-  // Under the others a stop may find one stage a clock ahead of another, and a resumed run shares them out anew.
-  only_with(c.sync.policy != PolicyKind::kBsp || !c.sync.stages.empty(), "sync.policy",
-            "the stages of a group stop at the same clock", name_of(c.sync.policy), "bsp");
+  only_with(c.sync.policy == PolicyKind::kBackup, "sync.policy", "a group's gradient counts whole", "backup",
+            "another policy");
+  only_with(c.sync.policy == PolicyKind::kSwitch, "sync.policy",
+            "the stages of a group turn at the same clock", "switch", "another policy");
+  // What one stage has done and another has not nobody could go on with.
+  validator.refuse_if(
+      c.sync.apply == ApplyMode::kEager && c.checkpoint.enabled(),
+      {"checkpoint.every_clocks", "checkpoint.every", "checkpoint.keep_best", "pipeline.stages"},
+      "a checkpoint is of one clock of all stages",
+      "checkpoints with pipeline.stages and gradients applied on arrival",
+      "sync.apply: versioned, or no checkpoints");
   only_with(c.cluster.gradient_encoding != Encoding::kFp32, "cluster.gradient_encoding",
             "a stage's gradient is sent as it is", name_of(c.cluster.gradient_encoding), "fp32");
   only_with(c.cluster.parameter_encoding != Encoding::kFp32, "cluster.parameter_encoding",

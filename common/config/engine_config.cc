@@ -45,6 +45,7 @@ sync::EngineConfig engine_config(const RunConfig& config) {
   engine.lpr_metric = config.sync.lpr.metric;
   engine.window_clocks = config.sync.lpr.window_clocks;
   engine.on_nan = config.train.on_nan;
+  engine.group = config.pipeline.stages;
   if (config.train.on_nan == OnNan::kSkip) engine.skips_max = config.train.skips_max;
   return engine;
 }

@@ -1,5 +1,6 @@
 // Rows of `pipeline`: a network cut into stages.
 #include "common/config/schema.h"
+#include "common/network/stages.h"
 
 namespace paceline::config {
 namespace {
@@ -9,7 +10,7 @@ constexpr std::uint32_t kLayersMax = 65536;
 
 Domain<StageBalance> balance() {
   const Domain<std::vector<std::uint32_t>> list = list_of(whole32(1, kLayersMax));
-  const std::string expected = "time | memory, or a list: the layers of each stage";
+  const std::string expected = "time | memory | loop, or a list: the layers of each stage";
   return {expected,
           [list, expected](const Value& value, StageBalance& field) -> std::optional<Fault> {
             if (value.kind == Value::Kind::kList) {
@@ -20,13 +21,17 @@ Domain<StageBalance> balance() {
               return std::nullopt;
             }
             const bool is_scalar = value.kind == Value::Kind::kScalar;
-            if (!is_scalar || (value.text != "time" && value.text != "memory")) {
+            if (!is_scalar || (value.text != "time" && value.text != "memory" && value.text != "loop")) {
               return fault(value, "unknown choice", expected);
             }
-            field = {value.text == "time" ? BalanceKind::kTime : BalanceKind::kMemory, {}};
+            field = {value.text == "time"     ? BalanceKind::kTime
+                     : value.text == "memory" ? BalanceKind::kMemory
+                                              : BalanceKind::kLayers,
+                     {}};
             return std::nullopt;
           },
           [list](const StageBalance& field) {
+            if (cut_by_loop(field)) return std::string("loop");
             if (field.kind == BalanceKind::kLayers) return list.write(field.layers);
             return std::string(field.kind == BalanceKind::kTime ? "time" : "memory");
           }};
@@ -61,7 +66,7 @@ void add_pipeline(Schema& schema) {
   keys.push_back(row(
       PACELINE_FIELD(pipeline.balance), balance(), Scope::kWholeRun,
       {.effect = "Where the layers are cut: so that stages take equally long (time), or equal memory, or by "
-                 "hand: how many layers each has.",
+                 "hand: how many layers each has. loop: a PyTorch loop says where its model is.",
        .trade_off = "time counts the products of a layer, memory its parameters and activations; by hand is "
                     "for who knows better."}));
   keys.push_back(

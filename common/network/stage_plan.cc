@@ -25,9 +25,15 @@ std::int64_t activation_bytes(const NetworkSpec& network, const StageSpec& stage
 }
 
 std::int64_t stage_bytes(const NetworkSpec& network, const StageSpec& stage, const schedule::Kept& kept,
-                         std::int64_t samples) {
-  return 2 * std::int64_t{sizeof(float)} * stage.parameters.size() +
-         activation_bytes(network, stage, kept, samples);
+                         std::span<const std::int64_t> sizes) {
+  const std::int64_t vectors = sizes.size() > 1 ? 3 : 2;
+  const bool mixes = std::any_of(network.layers.begin() + static_cast<std::ptrdiff_t>(stage.first),
+                                 network.layers.begin() + static_cast<std::ptrdiff_t>(stage.last),
+                                 [](const Layer& layer) { return layer.mixes_samples(); });
+  std::int64_t bytes = vectors * std::int64_t{sizeof(float)} * stage.parameters.size() +
+                       activation_bytes(network, stage, kept, sizes.front());
+  if (mixes && sizes.back() != sizes.front()) bytes += activation_bytes(network, stage, kept, sizes.back());
+  return bytes;
 }
 
 Result<schedule::PipelinePlan> plan_of_run(const RunConfig& config, const NetworkSpec& network,
@@ -35,13 +41,13 @@ Result<schedule::PipelinePlan> plan_of_run(const RunConfig& config, const Networ
   const PipelineSection& pipeline = config.pipeline;
   const auto micro_batches = static_cast<std::uint32_t>(pipeline.micro_batches);
   const auto count = static_cast<std::uint32_t>(stages.size());
-  const std::int64_t samples = schedule::micro_batch_sizes(group_samples(config), micro_batches).front();
+  const std::vector<std::int64_t> sizes = schedule::micro_batch_sizes(group_samples(config), micro_batches);
   schedule::PipelinePlan plan = schedule::plan_pipeline(pipeline.schedule, count, micro_batches);
   std::vector<std::int64_t> room;
   for (std::size_t s = 0; s < stages.size(); ++s) {
     const std::int64_t all = plan.bounds[s].inputs;
     const auto bytes_with = [&](std::int64_t activations) {
-      return stage_bytes(network, stages[s], {all, activations}, samples);
+      return stage_bytes(network, stages[s], {all, activations}, sizes);
     };
     std::int64_t most = pipeline.rematerialize == Rematerialize::kOn ? 1 : all;
     if (pipeline.memory && pipeline.rematerialize == Rematerialize::kAuto) {
@@ -60,8 +66,9 @@ Result<schedule::PipelinePlan> plan_of_run(const RunConfig& config, const Networ
 Status check_memory_of_whole(const RunConfig& config, const NetworkSpec& network) {
   if (!config.pipeline.memory) return Status::ok();
   // Each worker of the node has its own.
-  const std::int64_t bytes = stage_bytes(network, whole_network(network), {1, 1}, config.train.batch_size) *
-                             config.cluster.threads_per_node;
+  const std::vector<std::int64_t> sizes = {config.train.batch_size};
+  const std::int64_t bytes =
+      stage_bytes(network, whole_network(network), {1, 1}, sizes) * config.cluster.threads_per_node;
   if (bytes <= *config.pipeline.memory) return Status::ok();
   return too_large("a network in one piece", bytes, *config.pipeline.memory);
 }

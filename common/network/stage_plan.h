@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "common/network/stages.h"
@@ -16,9 +17,10 @@ namespace paceline {
 // where that is computed with again. Copies in the library's own formats and messages on their way are not in it.
 std::int64_t activation_bytes(const NetworkSpec& network, const StageSpec& stage, const schedule::Kept& kept,
                               std::int64_t samples);
-// The same with those of its parameters and their gradient.
+// The same with those of its parameters and their gradient, and of a micro-batch's where there are several. `sizes`: of
+// the micro-batches, the largest first. Where layers mix samples those of another size lie in a place of their own.
 std::int64_t stage_bytes(const NetworkSpec& network, const StageSpec& stage, const schedule::Kept& kept,
-                         std::int64_t samples);
+                         std::span<const std::int64_t> sizes);
 
 // Of a validated run with a pipeline, cut into `stages`. kOn: a micro-batch at a time has its activations. kAuto: each
 // stage keeps as many as pipeline.memory has room for. Checked. Errors: kInvalidArgument, as "got ..., expected ...", a

@@ -1,6 +1,7 @@
 #include "common/network/stages.h"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <map>
 #include <numeric>
@@ -8,6 +9,7 @@
 #include <utility>
 
 #include "common/assert.h"
+#include "common/network/stage_plan.h"
 
 namespace paceline {
 namespace {
@@ -48,20 +50,13 @@ StageSpec stage_between(const NetworkSpec& network, const std::vector<std::int64
           {first == 0 ? 0 : ends[first - 1], ends[last - 1]}};
 }
 
-// What a layer costs, to be balanced. Layers without products take their elements.
-double cost_of_layer(const Layer& layer, std::int64_t parameters, BalanceKind kind, std::int64_t samples) {
-  const auto activations = static_cast<double>(layer.out.size());
-  if (kind == BalanceKind::kTime) return static_cast<double>(layer.multiply_adds()) + activations;
-  return 2.0 * static_cast<double>(parameters) + activations * static_cast<double>(samples);
-}
-
 // The cut whose most expensive stage is the cheapest, each with parameters: last[s] of each stage. The network has
 // layers with parameters enough. best[s][i]: the most expensive of s + 1 stages over the first i layers.
-std::vector<std::size_t> cheapest_cut(std::span<const double> costs, const std::vector<std::int64_t>& ends,
-                                      std::uint32_t stages, std::span<const double> speeds) {
-  const std::size_t layers = costs.size();
-  std::vector<double> sums(layers + 1, 0.0);
-  std::partial_sum(costs.begin(), costs.end(), sums.begin() + 1);
+// `cost`: of layers [first, last) as a stage.
+using CostOfStage = std::function<double(std::uint32_t stage, std::size_t first, std::size_t last)>;
+std::vector<std::size_t> cheapest_cut(const CostOfStage& cost, const std::vector<std::int64_t>& ends,
+                                      std::uint32_t stages) {
+  const std::size_t layers = ends.size();
   const auto end_of = [&ends](std::size_t i) { return i == 0 ? 0 : ends[i - 1]; };
   constexpr double kNever = std::numeric_limits<double>::infinity();
   std::vector<std::vector<double>> best(stages, std::vector<double>(layers + 1, kNever));
@@ -71,7 +66,7 @@ std::vector<std::size_t> cheapest_cut(std::span<const double> costs, const std::
       for (std::size_t j = 0; j < i; ++j) {
         if ((s == 0) != (j == 0) || end_of(i) == end_of(j)) continue;
         const double before = s == 0 ? 0.0 : best[s - 1][j];
-        const double most = std::max(before, (sums[i] - sums[j]) / (speeds.empty() ? 1.0 : speeds[s]));
+        const double most = std::max(before, cost(s, j, i));
         if (most >= best[s][i]) continue;
         best[s][i] = most;
         from[s][i] = j;
@@ -125,18 +120,35 @@ Status check_count(const std::vector<std::int64_t>& ends, std::uint32_t stages) 
 
 }  // namespace
 
+bool cut_by_loop(const StageBalance& balance) {
+  return balance.kind == BalanceKind::kLayers && balance.layers.empty();
+}
+
 Result<std::vector<StageSpec>> cut_into_stages(const NetworkSpec& network, std::uint32_t stages,
-                                               const StageBalance& balance, std::int64_t samples) {
+                                               const StageBalance& balance, const KeptByStages& kept) {
+  if (cut_by_loop(balance)) {
+    return invalid_argument("got loop without a training loop of one's own, expected time, memory or a list");
+  }
   const std::vector<std::int64_t> ends = parameter_ends(network);
+  PACELINE_RETURN_IF_ERROR(check_count(ends, stages));
   if (balance.kind == BalanceKind::kLayers) {
-    PACELINE_RETURN_IF_ERROR(check_count(ends, stages));
     PACELINE_ASSIGN_OR_RETURN(const auto cuts, cut_by_hand(network, stages, balance.layers, ends));
     return stages_at(network, ends, cuts);
   }
+  if (balance.kind == BalanceKind::kMemory) {
+    std::vector<std::vector<std::size_t>> values;  // that pass in front of each layer
+    for (std::size_t i = 0; i <= ends.size(); ++i) values.push_back(passing(network, i));
+    const CostOfStage bytes = [&](std::uint32_t stage, std::size_t first, std::size_t last) {
+      const Range own{first == 0 ? 0 : ends[first - 1], ends[last - 1]};
+      const StageSpec spec{first, last, values[first], values[last], own};
+      return static_cast<double>(stage_bytes(network, spec, kept.stages[stage], kept.sizes));
+    };
+    return stages_at(network, ends, cheapest_cut(bytes, ends, stages));
+  }
+  // Layers without products take their elements.
   std::vector<double> costs;
-  for (std::size_t i = 0; i < network.layers.size(); ++i) {
-    const std::int64_t parameters = ends[i] - (i == 0 ? 0 : ends[i - 1]);
-    costs.push_back(cost_of_layer(network.layers[i], parameters, balance.kind, samples));
+  for (const Layer& layer : network.layers) {
+    costs.push_back(static_cast<double>(layer.multiply_adds() + layer.out.size()));
   }
   return cut_by_costs(network, costs, stages);
 }
@@ -145,7 +157,12 @@ Result<std::vector<StageSpec>> cut_by_costs(const NetworkSpec& network, std::spa
                                             std::uint32_t stages, std::span<const double> speeds) {
   const std::vector<std::int64_t> ends = parameter_ends(network);
   PACELINE_RETURN_IF_ERROR(check_count(ends, stages));
-  return stages_at(network, ends, cheapest_cut(costs, ends, stages, speeds));
+  std::vector<double> sums(costs.size() + 1, 0.0);
+  std::partial_sum(costs.begin(), costs.end(), sums.begin() + 1);
+  const CostOfStage time = [&](std::uint32_t stage, std::size_t first, std::size_t last) {
+    return (sums[last] - sums[first]) / (speeds.empty() ? 1.0 : speeds[stage]);
+  };
+  return stages_at(network, ends, cheapest_cut(time, ends, stages));
 }
 
 StageSpec stage_of_layers(const NetworkSpec& network, std::size_t first, std::size_t last) {
@@ -162,7 +179,12 @@ std::int64_t group_samples(const RunConfig& config) {
 
 Result<std::vector<StageSpec>> stages_of_run(const RunConfig& config, const NetworkSpec& network) {
   if (!config.pipeline.enabled()) return std::vector<StageSpec>{whole_network(network)};
-  return cut_into_stages(network, config.pipeline.stages, config.pipeline.balance, group_samples(config));
+  const PipelineSection& pipeline = config.pipeline;
+  const auto micro_batches = static_cast<std::uint32_t>(pipeline.micro_batches);
+  const std::vector<std::int64_t> one(pipeline.rematerialize == Rematerialize::kOn ? pipeline.stages : 0, 1);
+  KeptByStages kept{{}, schedule::micro_batch_sizes(group_samples(config), micro_batches)};
+  kept.stages = schedule::plan_pipeline(pipeline.schedule, pipeline.stages, micro_batches, one).bounds;
+  return cut_into_stages(network, pipeline.stages, pipeline.balance, kept);
 }
 
 std::int64_t floats_of(const NetworkSpec& network, const std::vector<std::size_t>& values) {

@@ -14,6 +14,7 @@
 
 #include "common/network/network.h"
 #include "common/params/partition.h"
+#include "common/schedule/pipeline.h"
 
 namespace paceline {
 
@@ -26,11 +27,21 @@ struct StageSpec {
   Range parameters;                  // of the layout
 };
 
+// Whether a training loop of one's own says where its model is cut, so that nothing is cut here (pipeline.balance: loop):
+// by hand, without a list.
+bool cut_by_loop(const StageBalance& balance);
+
+// What stages keep between passes.
+struct KeptByStages {
+  std::vector<schedule::Kept> stages;  // of each
+  std::vector<std::int64_t> sizes;     // of the micro-batches, the largest first
+};
+
 // Cuts `network`. Errors: kInvalidArgument, as "got ..., expected ...", more stages than layers with parameters; by
 // hand: not one number for each stage, a stage without layers or without parameters, layers that do not add up.
-// `samples`: of a mini-batch, whose activations a stage keeps.
+// `kept`: read for a balance of memory.
 Result<std::vector<StageSpec>> cut_into_stages(const NetworkSpec& network, std::uint32_t stages,
-                                               const StageBalance& balance, std::int64_t samples);
+                                               const StageBalance& balance, const KeptByStages& kept);
 // The same by what each layer costs, >= 0, and how fast each stage's node is, > 0 (empty: all alike): the cut whose
 // slowest stage is the fastest. Errors: as above, too many stages.
 Result<std::vector<StageSpec>> cut_by_costs(const NetworkSpec& network, std::span<const double> costs,

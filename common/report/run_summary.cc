@@ -197,6 +197,10 @@ RunSummary summary_from(const Json& json, std::vector<std::string>* lacking = nu
     s.pipeline = {value.at("stages").get<std::int64_t>(), value.at("micro_batches").get<std::int64_t>(),
                   value.at("bubble_share").get<double>(),
                   value.at("peak_activation_bytes").get<std::vector<std::int64_t>>()};
+    const auto seconds = [&](const char* key) { return value.value(key, std::vector<double>()); };
+    s.pipeline->busy_seconds = seconds("busy_seconds");
+    s.pipeline->idle_for_previous_seconds = seconds("idle_for_previous_seconds");
+    s.pipeline->idle_for_next_seconds = seconds("idle_for_next_seconds");
   });
   keys.take_if_there("trace_events", [&](const Json& value) {
     s.traced = {value.get<std::int64_t>(), json.value("trace_events_left_out", std::int64_t{0})};
@@ -312,6 +316,11 @@ std::string to_json(const RunSummary& summary) {
                         {"micro_batches", s.pipeline->micro_batches},
                         {"bubble_share", s.pipeline->bubble_share},
                         {"peak_activation_bytes", s.pipeline->peak_activation_bytes}};
+    if (!s.pipeline->busy_seconds.empty()) {
+      json["pipeline"]["busy_seconds"] = s.pipeline->busy_seconds;
+      json["pipeline"]["idle_for_previous_seconds"] = s.pipeline->idle_for_previous_seconds;
+      json["pipeline"]["idle_for_next_seconds"] = s.pipeline->idle_for_next_seconds;
+    }
   }
   if (s.traced) {
     json["trace_events"] = s.traced->events;

@@ -300,7 +300,7 @@ void Engine::ask(Rank rank) {
   // Who has completed the open clock of a pool with backup workers waits for its end even if the pool is
   // empty: what those who are late then give back is done by all who are there.
   const bool may_give_back = config_.share == Share::kPool && per_clock_ < std::ssize(workers_);
-  if (stop_reason_ || (!may_give_back && share_.done(rank, w.clock))) {
+  if ((stop_reason_ && w.clock >= stops_at(rank)) || (!may_give_back && share_.done(rank, w.clock))) {
     finish(rank);
     return;
   }
@@ -322,6 +322,7 @@ void Engine::requeue_all() {
 // c - floor <= s, said of the floor: floor >= c - s.
 Clock Engine::needed_floor(Rank rank) const {
   if (quiesces_at_ && at(rank).clock >= *quiesces_at_) return kNever;
+  if (stop_reason_) return Clock(0);  // others of its group wait for it
   const Threshold s = policy_->threshold_for(rank);
   if (s.is_infinite()) return Clock(0);
   return Clock(at(rank).clock.value - s.value());

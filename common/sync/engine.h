@@ -166,6 +166,7 @@ class Engine {
   Contributor contribution_of(Rank rank) const;
   void depart(Rank rank);
   void stop(const std::string& reason);
+  Clock stops_at(Rank rank) const;
   void ask(Rank rank);
   void grant(Rank rank);
   void finish(Rank rank);
@@ -213,6 +214,8 @@ class Engine {
   bool finished_ = false;
   bool shares_done_ = false;  // somebody did its share to the end
   std::optional<std::string> stop_reason_;
+  std::vector<Clock>
+      groups_stop_at_;  // of each group, once a stop was asked for; empty: wherever a worker is
   bool failed_ = false;
   std::optional<Clock>
       quiesces_at_;        // QuiesceRequested: nobody begins an iteration with this stamp, or later

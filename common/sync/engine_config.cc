@@ -177,6 +177,11 @@ Status validate(const EngineConfig& config) {
     return invalid_argument("lpr.window_clocks: got " + std::to_string(*config.window_clocks) +
                             ", expected 1 or more");
   }
+  const std::uint64_t workers = std::uint64_t{config.cluster.nodes} * config.cluster.threads_per_node;
+  if (config.group < 1 || workers % config.group != 0) {
+    return invalid_argument("group: got " + std::to_string(config.group) + " of " + std::to_string(workers) +
+                            " workers, expected a divisor");
+  }
   if (config.held_notice_after.count() < 0 || config.held_notice_every.count() <= 0) {
     return invalid_argument("held notice: expected positive durations");
   }

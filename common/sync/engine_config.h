@@ -49,6 +49,9 @@ struct EngineConfig {
   LprMetric lpr_metric = LprMetric::kAccuracy;
   std::optional<std::int64_t> window_clocks;  // W; none: 20,000 / samples per clock, rounded up
   OnNan on_nan = OnNan::kStop;
+  // So many workers in a row take their iterations together, as the stages of a pipeline: a stop finds them at one clock.
+  // A divisor of the workers.
+  std::uint32_t group = 1;
   std::optional<double>
       skips_max;  // on_nan: skip: a larger share of skipped iterations fails; none: none does
   std::chrono::nanoseconds held_notice_after = std::chrono::milliseconds(200);  // first Held action
@@ -61,7 +64,7 @@ struct EngineConfig {
 // without mean, with a pool, with backup workers or of a size that is no multiple of batch_step, limits that
 // are not finite or decrease_below > increase_above, W < 1, bsp + eager, asp + versioned, eager + mean from
 // the beginning, stages of which one is not a policy of its own, does not end before another, or goes back
-// from eager to versioned, fewer nodes at the start than 1 or than all where nobody may come late.
+// from eager to versioned, groups that the workers are no multiple of, fewer nodes at the start than 1 or than all where nobody may come late.
 Status validate(const EngineConfig& config);
 
 // How many gradients close a clock: the workers' that are live, or under backup the first N = workers - b.

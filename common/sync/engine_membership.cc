@@ -197,7 +197,14 @@ void Engine::look_for_rest() {
   emit(Quiesced{version_, revision_});
 }
 
-// Nobody is granted another iteration. The held are told at once, the running at their next report.
+// Of a worker that is to stop: nobody of its group gets behind this clock.
+Clock Engine::stops_at(Rank rank) const {
+  return groups_stop_at_.empty() ? Clock(0) : groups_stop_at_[rank.value / config_.group];
+}
+
+// Nobody is granted another iteration, but for those of whose group somebody has begun it: that one waits for them. The
+// held are told at once, the running at their next report.
+//   a group at clocks 4 (running) and 5 (running), s = 2: both come to 6
 void Engine::stop(const std::string& reason) {
   if (stop_reason_) return;
   stop_reason_ = reason;
@@ -215,7 +222,18 @@ void Engine::stop(const std::string& reason) {
     }
     return;
   }
-  for (const Rank rank : held_.take_all()) finish(rank);
+  if (config_.group > 1 && !failed_) {
+    groups_stop_at_.assign(workers_.size() / config_.group, Clock(0));
+    for (std::uint32_t r = 0; r < workers_.size(); ++r) {
+      const Worker& w = at(Rank(r));
+      if (!live(w)) continue;
+      Clock& last = groups_stop_at_[r / config_.group];
+      last = std::max(last, in_iteration(w) ? w.clock.next() : w.clock);
+    }
+  }
+  for (const Rank rank : held_.take_all()) {
+    at(rank).clock < stops_at(rank) ? enqueue_held(rank) : finish(rank);
+  }
 }
 
 void Engine::finish(Rank rank) {

@@ -22,6 +22,7 @@
 #include "common/metric.h"
 #include "common/params/layout.h"
 #include "common/params/partition.h"
+#include "common/schedule/pass_span.h"
 #include "common/status.h"
 #include "common/task/cache_vectors.h"
 #include "common/task/peers.h"
@@ -114,6 +115,8 @@ class TaskFactory {
   // What tasks of `node` may hear from each node of the run, by rank; nothing from those behind the vector's end.
   virtual std::vector<PeerBounds> heard_from(NodeId /*node*/) const { return {}; }
 
+  // Where a stage's passes are recorded (run.trace); it lives as long as the tasks. Before any is made, if at all.
+  virtual void record_passes(schedule::PassSpans* /*into*/) {}
   // What this node's stage has done so far, of a pipeline.
   virtual StageReport stage_report() const { return {}; }
 

@@ -16,12 +16,14 @@ inline constexpr std::int64_t kTidsPerPid = 1000;  // at most 256 training threa
 
 constexpr std::int64_t pid_of(ShardId server) { return kServerPid + server.value; }
 constexpr std::int64_t pid_of(NodeId node) { return kNodePid + node.value; }
-// Of a server: its decisions, and what it applies. Of a node: its training threads.
+// Of a server: its decisions, and what it applies. Of a node: its training threads, and its passes as a stage.
 constexpr std::int64_t decisions_tid(ShardId server) { return pid_of(server) * kTidsPerPid + 1; }
 constexpr std::int64_t shard_tid(ShardId server) { return pid_of(server) * kTidsPerPid + 2; }
 constexpr std::int64_t tid_of(WorkerId worker) {
   return pid_of(worker.node) * kTidsPerPid + 1 + worker.thread;
 }
+
+constexpr std::int64_t passes_tid(NodeId node) { return pid_of(node) * kTidsPerPid + kTidsPerPid - 1; }
 
 constexpr std::optional<ShardId> server_at(std::int64_t pid) {
   if (pid < kServerPid || pid >= kNodePid) return std::nullopt;
@@ -35,7 +37,7 @@ constexpr std::optional<WorkerId> worker_at(std::int64_t pid, std::int64_t tid) 
   const std::optional<NodeId> node = node_at(pid);
   if (!node) return std::nullopt;  // anybody may have written `pid`: it is small from here on
   const std::int64_t thread = tid - pid * kTidsPerPid - 1;
-  if (thread < 0 || thread >= kTidsPerPid - 1) return std::nullopt;
+  if (thread < 0 || thread >= kTidsPerPid - 2) return std::nullopt;
   return WorkerId(*node, static_cast<std::uint32_t>(thread));
 }
 

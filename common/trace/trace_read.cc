@@ -24,7 +24,8 @@ constexpr std::size_t kLineBytesMax = 4096;  // of ours none has a tenth
 constexpr std::int64_t kInstantMax = std::int64_t{1} << 60;  // ns, either way: 36 years of uptime
 constexpr std::int64_t kWallMax = std::int64_t{1} << 62;     // ns since 1970: until 2116
 constexpr std::int64_t kCountMax = std::int64_t{1} << 53;    // clocks, versions, thread numbers
-constexpr std::int64_t kSummedMax = std::int64_t{1} << 36;   // counts that are summed over all lines
+constexpr std::int64_t kMicroBatchMax = std::int64_t{1} << 31;
+constexpr std::int64_t kSummedMax = std::int64_t{1} << 36;  // counts that are summed over all lines
 constexpr std::chrono::nanoseconds kWorkedMax(std::int64_t{1} << 61);  // of all threads together
 
 // "a trace of ours" is what the line is not: found out where its parts are taken.
@@ -57,6 +58,14 @@ WorkerId worker_of(const std::string& text) {
 Threshold threshold_of(const Json& value) {
   if (value.is_string() && value.get<std::string>() == "inf") return Threshold::infinite();
   return Threshold(integer_of(value, 0, kCountMax));
+}
+
+schedule::PipelineRow::Pass pass_of(const std::string& name) {
+  using Pass = schedule::PipelineRow::Pass;
+  for (const Pass pass : {Pass::kForward, Pass::kRecompute, Pass::kBackward}) {
+    if (name.substr(0, 1) == schedule::to_string({{pass, 0}}).substr(0, 1)) return pass;
+  }
+  throw Wrong{"a pass \"" + quotable(name) + "\", expected F, R or B and a number"};
 }
 
 std::int64_t count_of(const Json& value) { return integer_of(value, 0, kSummedMax); }
@@ -113,6 +122,7 @@ class Reader {
 
   Trace take() {
     for (auto& [worker, spans] : workers_) trace_.workers.push_back(std::move(spans));
+    for (auto& [node, spans] : stages_) trace_.stages.push_back(std::move(spans));
     for (auto& [shard, spans] : shards_) trace_.shards.push_back(std::move(spans));
     return std::move(trace_);
   }
@@ -135,6 +145,8 @@ class Reader {
       const std::int64_t left_out = count_of(args.at("left_out"));
       if (const auto worker = worker_at(pid, tid)) {
         spans_of(*worker).left_out = left_out;
+      } else if (const auto stage = stage_at(pid, tid)) {
+        passes_of(*stage).left_out = left_out;
       } else if (const auto server = server_at(pid); server && tid == shard_tid(*server)) {
         spans_of(*server).left_out = left_out;
       } else if (tid == decisions_tid(kAuthority)) {
@@ -151,6 +163,15 @@ class Reader {
   WorkerSpans& spans_of(WorkerId worker) {
     WorkerSpans& spans = workers_[worker];
     spans.worker = worker;
+    return spans;
+  }
+  static std::optional<NodeId> stage_at(std::int64_t pid, std::int64_t tid) {
+    const std::optional<NodeId> node = node_at(pid);
+    return node && tid == passes_tid(*node) ? node : std::nullopt;
+  }
+  StageSpans& passes_of(NodeId node) {
+    StageSpans& spans = stages_[node];
+    spans.node = node;
     return spans;
   }
   ShardSpans& spans_of(ShardId shard) {
@@ -180,6 +201,16 @@ class Reader {
              PhaseSpan{at(json), length, clock_of(args.at("clock")),
                        static_cast<Phase>(found - kPhaseNames.begin())},
              "worker " + to_string(*worker));
+      return;
+    }
+    if (const auto node = stage_at(pid, tid)) {
+      append(passes_of(*node).spans,
+             schedule::PassSpan{at(json),
+                                length,
+                                clock_of(args.at("clock")),
+                                {pass_of(name), static_cast<std::uint32_t>(
+                                                    integer_of(args.at("micro_batch"), 0, kMicroBatchMax))}},
+             "the stage of node " + to_string(*node));
       return;
     }
     const auto server = server_at(pid);
@@ -223,6 +254,7 @@ class Reader {
 
   Trace trace_;
   std::map<WorkerId, WorkerSpans> workers_;
+  std::map<NodeId, StageSpans> stages_;
   std::map<ShardId, ShardSpans> shards_;
   Ticks origin_;
   std::chrono::nanoseconds worked_{0};  // from each thread's first span to its last

@@ -113,6 +113,12 @@ class Writer {
     args.number("clock", s.clock.value);
     close(args);
   }
+  void span(const schedule::PassSpan& s, std::int64_t pid, std::int64_t tid) {
+    Args args = complete("stage", schedule::to_string({s.row}).c_str(), s.begin, s.length, pid, tid);
+    args.number("clock", s.clock.value);
+    args.number("micro_batch", s.row.micro_batch);
+    close(args);
+  }
   void span(const ApplySpan& s, std::int64_t pid, std::int64_t tid) {
     Args args = complete("shard", "apply", s.begin, s.length, pid, tid);
     args.number("version", s.version.value);
@@ -213,6 +219,9 @@ Ticks origin_of(const Trace& trace) {
   for (const WorkerSpans& worker : trace.workers) {
     if (!worker.spans.empty()) look(worker.spans.front().begin);
   }
+  for (const StageSpans& stage : trace.stages) {
+    if (!stage.spans.empty()) look(stage.spans.front().begin);
+  }
   return first.value_or(Ticks(0));
 }
 
@@ -281,6 +290,11 @@ Status write_trace(const std::filesystem::path& file, const Trace& trace) {
     const std::int64_t pid = pid_of(worker.worker.node);
     writer.thread(pid, tid_of(worker.worker), "worker " + to_string(worker.worker), worker.left_out);
     for (const PhaseSpan& s : worker.spans) writer.span(s, pid, tid_of(worker.worker));
+  }
+  for (const StageSpans& stage : trace.stages) {
+    const std::int64_t pid = pid_of(stage.node);
+    writer.thread(pid, passes_tid(stage.node), "passes", stage.left_out);
+    for (const schedule::PassSpan& s : stage.spans) writer.span(s, pid, passes_tid(stage.node));
   }
   std::int64_t number = 0;
   for (const Arrow& arrow : arrows_of(trace)) writer.arrow(arrow, ++number);

@@ -222,6 +222,8 @@ Body read(Fields& f, const proto::NodeReport& in) {
   m.stage.busy = std::chrono::nanoseconds(f.number("stage_busy_ns", in.stage_busy_ns(), 0, kCountMax));
   m.stage.idle = std::chrono::nanoseconds(f.number("stage_idle_ns", in.stage_idle_ns(), 0, kCountMax));
   m.stage.activation_bytes = f.number("stage_activation_bytes", in.stage_activation_bytes(), 0, kCountMax);
+  m.stage.idle_for_previous = std::chrono::nanoseconds(
+      f.number("stage_idle_for_previous_ns", in.stage_idle_for_previous_ns(), 0, kCountMax));
   m.bytes_reduced = f.number("bytes_reduced", in.bytes_reduced(), 0, kCountMax);
   m.reducing = std::chrono::nanoseconds(f.number("reducing_ns", in.reducing_ns(), 0, kCountMax));
   if (!f.length("algorithms", in.algorithms_size(), 0, kAlgorithmsMax)) return m;

@@ -228,6 +228,7 @@ void put(const NodeReport& m, proto::Header& header) {
   out.set_stage_busy_ns(m.stage.busy.count());
   out.set_stage_idle_ns(m.stage.idle.count());
   out.set_stage_activation_bytes(m.stage.activation_bytes);
+  out.set_stage_idle_for_previous_ns(m.stage.idle_for_previous.count());
   out.set_bytes_reduced(m.bytes_reduced);
   out.set_reducing_ns(m.reducing.count());
   put(m.algorithms, *out.mutable_algorithms());

@@ -183,6 +183,51 @@ PACELINE_API void paceline_network_close(paceline_network* network);
  * its first parameters, and each round's are to be given to it. Errors: as paceline_add_tensor(). */
 PACELINE_API paceline_code paceline_add_network(paceline_worker* worker, const paceline_network* network);
 
+/* A loop whose model is cut over the nodes of a group, one stage each (docs/PIPELINES.md; pipeline.stages, and
+ * pipeline.balance: loop). Each round is then paceline_step_stages() and paceline_finish(), and parameters and
+ * gradient are those of the node's stage.
+ *
+ * A micro-batch on its way through the stage: samples [first, first + samples) of the mini-batch. Floats are those of
+ * one sample behind those of another. What is called for it returns 0; anything else: it could not, and the node
+ * leaves. It is called on the thread that called paceline_step_stages(). */
+typedef struct paceline_pass {
+  int64_t first;
+  int64_t samples;
+  int64_t divisor; /* backward: gradients are of the sum of the samples' losses divided by this */
+  int kept; /* forward. 0: the same samples come forward once more before their way back, and nothing is to be kept */
+  const float* in;           /* forward: `floats_in` of each sample; of the first stage NULL */
+  float* out;                /* forward: `floats_out` of each, to be written; of the last stage NULL */
+  const float* out_gradient; /* backward: of `out`; of the last stage NULL */
+  float* in_gradient;        /* backward: of `in`, to be written; of the first stage NULL */
+  float* gradient;           /* backward: of the stage's parameters, to be written, whole */
+  paceline_metric metric;    /* forward, of the last stage: to be written */
+  int64_t kept_bytes; /* forward: to be written: what is kept for the way back, for the run's summary */
+} paceline_pass;
+typedef int (*paceline_take)(void* context, paceline_pass* pass);
+
+typedef struct paceline_stage {
+  const int64_t*
+      ends; /* for each stage of the cut, where its parameters end in the layout; the last: its floats */
+  size_t stages;
+  int64_t floats_in;  /* of a sample, that this stage gets from the one in front; of the first 0 */
+  int64_t floats_out; /* that it hands on; of the last 0 */
+  paceline_take forward;
+  paceline_take backward; /* behind a forward pass that was kept */
+  void* context;          /* passed on; lives until paceline_close() */
+} paceline_stage;
+
+/* Behind the last tensor and before paceline_start(). Errors: INVALID_ARGUMENT a cut that is none; FAILED_PRECONDITION
+ * once started. */
+PACELINE_API paceline_code paceline_on_stage(paceline_worker* worker, const paceline_stage* stage);
+
+/* The round's mini-batch through the stages, of which all of a group have the same `samples`, from as many as there are
+ * stages to train.batch_size of each. Calls forward and backward, waits for the other stages, and writes the round's
+ * gradient, whole. `metric` is what paceline_finish() is to be given. Errors: INVALID_ARGUMENT another number of
+ * samples; the round is still under way then. After any other the node leaves: INTERNAL what was called has failed;
+ * UNAVAILABLE another stage is gone, ABORTED the run was stopped, FAILED_PRECONDITION another stage is at another step. */
+PACELINE_API paceline_code paceline_step_stages(paceline_worker* worker, int64_t samples,
+                                                paceline_metric* metric);
+
 /* The measure of `parameters` (`floats` of them, valid during the call) on test data, into `metric`.
  * Returns 0; anything else: it could not, and the run goes on without. Called on a thread of the library's,
  * one call at a time, also while the worker's thread computes and while it waits in paceline_end(). */

@@ -46,6 +46,20 @@ class Batch(ctypes.Structure):
     _fields_ = [("images", c_void_p), ("labels", c_void_p), ("indices", c_void_p), ("samples", c_int64)]
 
 
+class Pass(ctypes.Structure):
+    _fields_ = [("first", c_int64), ("samples", c_int64), ("divisor", c_int64), ("kept", c_int), ("in_", c_void_p), ("out", c_void_p),
+                ("out_gradient", c_void_p), ("in_gradient", c_void_p), ("gradient", c_void_p), ("metric", Metric),
+                ("kept_bytes", c_int64)]
+
+
+Take = ctypes.CFUNCTYPE(c_int, c_void_p, POINTER(Pass))
+
+
+class Stage(ctypes.Structure):
+    _fields_ = [("ends", POINTER(c_int64)), ("stages", c_size_t), ("floats_in", c_int64), ("floats_out", c_int64),
+                ("forward", Take), ("backward", Take), ("context", c_void_p)]
+
+
 Evaluate = ctypes.CFUNCTYPE(c_int, c_void_p, POINTER(c_float), c_int64, POINTER(Metric))
 
 
@@ -93,6 +107,8 @@ def _described(library):
             ("begin", c_int, [worker, c_int64, POINTER(Round)]),
             ("final_from", c_int, [worker, c_int64]),
             ("finish", c_int, [worker, POINTER(Metric)]),
+            ("on_stage", c_int, [worker, POINTER(Stage)]),
+            ("step_stages", c_int, [worker, c_int64, POINTER(Metric)]),
             ("end", c_int, [worker, c_char_p, c_int64]),
             ("close", None, [worker]),
             ("network_open", c_int, [c_char_p, POINTER(c_int64), c_int64, c_uint64, POINTER(network)]),

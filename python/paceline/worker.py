@@ -182,7 +182,7 @@ class Worker:
             return None
         check(code)
         r = self._round
-        self._under_way = Round(self._array(r.parameters, False), self._array(r.gradient, True), r.clock, r.iteration,
+        self._under_way = Round(self._array(r.parameters, False, r.floats), self._array(r.gradient, True, r.floats), r.clock, r.iteration,
                                 r.position, r.samples)
         return self._under_way
 
@@ -280,12 +280,12 @@ class Worker:
             raise Error("FAILED_PRECONDITION", "the worker belongs to the process that this one was forked from")
         return self._handle
 
-    def _array(self, address: int, writeable: bool) -> np.ndarray:
+    def _array(self, address: int, writeable: bool, floats: int) -> np.ndarray:
         array = self._arrays.get((address, writeable))
         if array is None:
             if len(self._arrays) >= _ARRAYS_MAX:
                 self._arrays.clear()
-            array = np.ctypeslib.as_array((ctypes.c_float * self.floats).from_address(address))
+            array = np.ctypeslib.as_array((ctypes.c_float * floats).from_address(address))
             array.flags.writeable = writeable
             self._arrays[address, writeable] = array
         return array

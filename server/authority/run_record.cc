@@ -225,8 +225,16 @@ void RunRecord::add_stage(NodeId node, const StageReport& stage) {
   if (!totals_.pipeline) {
     totals_.pipeline = {pipeline.stages, pipeline.micro_batches, 0.0,
                         std::vector<std::int64_t>(pipeline.stages, 0)};
+    const std::vector<double> none(pipeline.stages, 0.0);
+    totals_.pipeline->busy_seconds = none;
+    totals_.pipeline->idle_for_previous_seconds = none;
+    totals_.pipeline->idle_for_next_seconds = none;
   }
-  std::int64_t& peak = totals_.pipeline->peak_activation_bytes[node.value % pipeline.stages];
+  const std::size_t of = node.value % pipeline.stages;
+  totals_.pipeline->busy_seconds[of] += to_seconds(stage.busy);
+  totals_.pipeline->idle_for_previous_seconds[of] += to_seconds(stage.idle_for_previous);
+  totals_.pipeline->idle_for_next_seconds[of] += to_seconds(stage.idle - stage.idle_for_previous);
+  std::int64_t& peak = totals_.pipeline->peak_activation_bytes[of];
   peak = std::max(peak, stage.activation_bytes);
   stages_busy_ += stage.busy;
   // A group's step lasts as long as that of its first stage, which begins it and ends it.

@@ -101,6 +101,43 @@ TEST_CASE("two_groups_are_one_with_the_double_mini_batch") {
   CHECK(apart(run_stages(one), run_stages(two)) < 1e-6);
 }
 
+namespace {
+
+// Each gradient is a step of its own, so what a group computes depends on no other's mini-batch.
+RunConfig under(PolicyKind policy, std::uint32_t groups) {
+  RunConfig config = piped(groups);
+  config.train.optimizer.kind = OptimizerKind::kSgd;
+  const bool eager = policy == PolicyKind::kAsp;
+  config = with_policy(config, policy, eager ? ApplyMode::kEager : ApplyMode::kVersioned, CombineMode::kEach);
+  config.sync.threshold = policy == PolicyKind::kSsp ? 2 : 3;
+  return config;
+}
+
+}  // namespace
+
+// A stage has its own updates, whatever the policy lets others do, and nobody else has any for it.
+TEST_CASE("a_group_alone_goes_the_same_way_under_any_policy") {
+  const auto expected = run_stages(under(PolicyKind::kBsp, 1));
+  for (const PolicyKind policy : {PolicyKind::kSsp, PolicyKind::kDtssp, PolicyKind::kAsp}) {
+    INFO("policy " << static_cast<int>(policy));
+    CHECK(apart(run_stages(under(policy, 1)), expected) < 1e-6);
+  }
+}
+
+// A stage that was a clock ahead of another would wait for it for ever.
+TEST_CASE("groups_that_are_stopped_under_any_policy_end_at_whole_steps") {
+  for (const PolicyKind policy : {PolicyKind::kSsp, PolicyKind::kDtssp, PolicyKind::kAsp}) {
+    INFO("policy " << static_cast<int>(policy));
+    RunConfig config = under(policy, 2);
+    config.train.total_iterations = 400'000;
+    config.train.eval_every_clocks = 5;
+    config.run.target_accuracy = 0.001;
+    const auto ran = run_stages(config);
+    CHECK(ran.summary.iterations < config.train.total_iterations);
+    CHECK(ran.summary.iterations % 2 == 0);
+  }
+}
+
 // Statistics travel as float32.
 TEST_CASE("a_group_of_nodes_has_the_batch_norm_of_one_node_with_all_their_samples") {
   RunConfig one = without_pipeline(piped(1));

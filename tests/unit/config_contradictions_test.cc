@@ -109,13 +109,28 @@ TEST_CASE("what_a_pipeline_does_not_go_with_is_refused") {
            {"train.batch_balance=speed", "train.batch_balance: "},
            {"data.parts=fixed", "data.parts: stages have the mini-batch in common"},
            {"train.device=cuda", "train.device: "},
-           {"sync.policy=ssp", "sync.policy: the stages of a group stop at the same clock, got ssp"},
-           {"sync.policy=backup", "sync.policy: the stages of a group stop at the same clock, got backup"},
+           {"sync.policy=backup", "sync.policy: a group's gradient counts whole, got backup"},
            {"pipeline.rematerialize=auto", "pipeline.rematerialize: nothing says how much memory there is"},
            {"pipeline.memory=1MiB", "pipeline.memory: no node holds its stage, got stage 1 that needs "},
            {"security.keys=keys", "security.keys: "}}) {
     CHECK_THAT(refusal(good, {bad.given}), Catch::Contains(bad.start));
   }
+  const std::string groups =
+      "{cluster: {nodes: 4}, train: {total_iterations: 40, optimizer: {kind: sgd}}, sync: {combine: each}, "
+      "pipeline: "
+      "{stages: 2}";
+  for (const char* policy : {"sync.policy=ssp", "sync.policy=dtssp", "sync.policy=dssp", "sync.policy=asp"}) {
+    const std::vector<std::string> given = {policy};
+    CHECK(parse_config(groups + "}", "run.yaml", given).status().message() == "");
+  }
+  CHECK_THAT(
+      refusal(groups + ", checkpoint: {every_clocks: 5}}", {"sync.policy=asp"}),
+      Catch::Matchers::Contains("checkpoint.every_clocks: a checkpoint is of one clock of all stages"));
+  CHECK_THAT(
+      refusal("{cluster: {nodes: 2}, train: {total_iterations: 40}, pipeline: {stages: 2, balance: loop, "
+              "memory: 1GiB}}",
+              {}),
+      Catch::Matchers::Contains("pipeline.memory: what a loop's own model takes is not known"));
   CHECK_THAT(
       refusal("{cluster: {nodes: 2}, train: {total_iterations: 40, batch_size: 4, model: layers, layers: "
               "[{kind: flatten}, {kind: batch_norm}, {kind: dense, out: 10}]}, pipeline: {stages: 2, "
@@ -126,7 +141,7 @@ TEST_CASE("what_a_pipeline_does_not_go_with_is_refused") {
           "micro-batches of 1 at layer bn1"));
   // A network that no worker has the memory for, alone, but four stages have.
   const std::string small =
-      "{cluster: {nodes: 4}, train: {total_iterations: 40, batch_size: 64}, pipeline: {memory: 6MiB}}";
+      "{cluster: {nodes: 4}, train: {total_iterations: 40, batch_size: 64}, pipeline: {memory: 8MiB}}";
   CHECK_THAT(
       refusal(small, {}),
       Catch::Contains("pipeline.memory: no worker holds the network, got a network in one piece "

@@ -134,6 +134,80 @@ std::vector<std::string> drive(Engine& engine, std::uint64_t seed, int steps, st
   return log;
 }
 
+// Stages of a pipeline: an iteration is complete only when all of the group have begun it. Returns the run at its end.
+Engine stopped_in_groups(EngineConfig config, std::uint64_t seed, int steps) {
+  Engine engine(std::move(config));
+  const Cluster cluster = engine.config().cluster;
+  const std::uint32_t group = engine.config().group;
+  std::vector<Action> actions;
+  std::vector<Grant> running;
+  Ticks now;
+  const auto take = [&](const Event& event) {
+    actions.clear();
+    engine.step(event, now, actions);
+    now = now + std::chrono::microseconds(1);
+    for (const Action& action : actions) {
+      if (const auto* grant = std::get_if<Grant>(&action)) running.push_back(*grant);
+    }
+  };
+  const auto has_begun = [&](Rank rank, Clock clock) {
+    const WorkerId worker = cluster.worker_at(rank);
+    if (engine.clock_of(worker) > clock) return true;
+    const auto iteration = engine.iteration_of(worker);
+    return iteration && iteration->clock == clock;
+  };
+  const auto is_possible = [&](const Grant& grant) {
+    const std::uint32_t first = cluster.rank_of(grant.worker).value / group * group;
+    for (std::uint32_t r = first; r < first + group; ++r) {
+      if (!has_begun(Rank(r), grant.clock)) return false;
+    }
+    return true;
+  };
+  for (std::uint32_t r = 0; r < cluster.workers(); ++r) take(Joined{cluster.worker_at(Rank(r))});
+  CounterRandom random(seed, Stream::kTest);
+  for (int i = 0;; ++i) {
+    if (i == steps) take(StopRequested{"enough"});
+    std::vector<std::size_t> possible;
+    for (std::size_t at = 0; at < running.size(); ++at) {
+      if (is_possible(running[at])) possible.push_back(at);
+    }
+    if (possible.empty()) return engine;
+    const std::size_t chosen = possible[random.next_below(possible.size())];
+    const Grant grant = running[chosen];
+    running.erase(running.begin() + static_cast<std::ptrdiff_t>(chosen));
+    StepReported report;
+    report.worker = grant.worker;
+    report.clock = grant.clock;
+    report.metric = {1.0, 3, 32};
+    report.computed_version = grant.version;
+    take(report);
+    take(GradientArrived{ShardId(0), grant.worker, grant.clock, 32, ""});
+  }
+}
+
+TEST_CASE("a_stop_finds_the_stages_of_each_group_at_one_clock") {
+  for (const PolicyKind kind : {PolicyKind::kBsp, PolicyKind::kSsp, PolicyKind::kDtssp, PolicyKind::kDssp,
+                                PolicyKind::kRandomWalk, PolicyKind::kAsp}) {
+    for (std::uint64_t seed = 0; seed < 20; ++seed) {
+      EngineConfig config =
+          config_of(kind, kind == PolicyKind::kAsp ? ApplyMode::kEager : ApplyMode::kVersioned);
+      config.cluster = {6, 1};
+      config.group = 3;
+      config.window_clocks = 2;
+      config.total_iterations = 100'000;
+      const Engine engine = stopped_in_groups(config, seed, 40 + static_cast<int>(seed));
+      INFO("policy " << static_cast<int>(kind) << ", seed " << seed);
+      CHECK(engine.finished());
+      for (std::uint32_t node = 0; node < 6; ++node) {
+        CHECK(engine.clock_of(WorkerId(node, 0)) == engine.clock_of(WorkerId(node / 3 * 3, 0)));
+      }
+    }
+  }
+  EngineConfig config = config_of(PolicyKind::kSsp, ApplyMode::kVersioned);
+  config.group = 3;
+  CHECK(validate(config).message() == "group: got 3 of 8 workers, expected a divisor");
+}
+
 TEST_CASE("a_hundred_thousand_steps_grow_no_memory") {
   for (const PolicyKind kind :
        {PolicyKind::kBsp, PolicyKind::kBackup, PolicyKind::kSsp, PolicyKind::kDtssp, PolicyKind::kDssp}) {

@@ -137,6 +137,19 @@ TEST_CASE("what_a_stage_waits_in_its_step_is_for_the_stages_beside_it") {
   CHECK(stage.workers[0] == std::pair(WorkerId(NodeId(1), 0), std::chrono::nanoseconds(80ms)));
   // Without stages every barrier is the authority's.
   CHECK(waits_of(trace)[0][WaitCause::kBarrier] == 20ms);
+  // Where the passes are there, the one in the middle waits for each of its neighbours.
+  using Pass = schedule::PipelineRow::Pass;
+  trace.stages.push_back({NodeId(1),
+                          {{at(17), 10ms, Clock(0), {Pass::kForward, 0}},
+                           {at(35), 30ms, Clock(0), {Pass::kBackward, 0}},
+                           {at(115), 15ms, Clock(1), {Pass::kForward, 0}},
+                           {at(145), 25ms, Clock(1), {Pass::kBackward, 0}}},
+                          0});
+  const CauseCost known = costs_of(waits_of(trace, ExchangedBy::kServers, 3)).back();
+  CHECK(known.of_unknown == 0ms);
+  REQUIRE(known.workers.size() == 3);
+  CHECK(known.workers[1] == std::pair(WorkerId(NodeId(2), 0), std::chrono::nanoseconds(23ms)));
+  CHECK(known.workers[2] == std::pair(WorkerId(NodeId(0), 0), std::chrono::nanoseconds(17ms)));
 }
 
 TEST_CASE("the_exchange_behind_the_last_iteration_waits_for_one_that_does_not_come") {

@@ -3,6 +3,8 @@
 #include <string>
 #include <vector>
 
+#include "common/network/network.h"
+#include "common/network/stages.h"
 #include "common/schedule/pipeline.h"
 #include "tests/unit/simulate_fixture.h"
 
@@ -79,6 +81,32 @@ TEST_CASE("what_a_simulated_stage_waits_for_costs_its_group_and_no_other_memory"
   CHECK(slow.summary.wall_seconds > 1.5 * kept.summary.wall_seconds);
   CHECK(barrier(slow, 2) > 1.5 * barrier(kept, 0));
   check_accounted(slow);
+}
+
+// Twelve equal layers on nodes of which the last is twice as fast.
+TEST_CASE("a_cut_by_speed_is_faster_than_an_equal_one") {
+  const NetworkSpec network = [] {
+    const auto twelve = equal_stages(12, 1, "1f1b");
+    auto built = build_network(plain_config(twelve));
+    REQUIRE(built.is_ok());
+    return std::move(built).value();
+  }();
+  std::vector<double> costs(network.layers.size(), 0.0);
+  std::fill_n(costs.begin(), 12, 1.0);
+  const std::vector<double> speeds = {1.0, 1.0, 2.0};
+  const auto wall = [&](const std::vector<double>& by_speeds) {
+    const auto cut = cut_by_costs(network, costs, 3, by_speeds);
+    REQUIRE(cut.is_ok());
+    std::string balance;
+    for (const StageSpec& stage : *cut)
+      balance += (balance.empty() ? "" : ", ") + std::to_string(stage.last - stage.first);
+    return run(with(equal_stages(12, 48, "1f1b"),
+                    {"cluster.nodes=3", "pipeline.stages=3", "pipeline.balance=[" + balance + "]",
+                     "train.batch_size=16", "simulate.compute.mean=1s",
+                     "simulate.compute.slowdown=[2, 2, 1]"}))
+        .summary.wall_seconds;
+  };
+  CHECK(wall({}) > 1.3 * wall(speeds));
 }
 
 TEST_CASE("what_a_simulation_of_stages_does_not_go_with_is_refused") {

@@ -85,7 +85,8 @@ Computed in_one_piece(const NetworkSpec& network, Backend kind, const std::vecto
 }
 
 std::vector<StageSpec> cut(const NetworkSpec& network, std::uint32_t stages, BalanceKind kind) {
-  auto cut = cut_into_stages(network, stages, {kind, {}}, 8);
+  const KeptByStages kept{planned(stages, {2}).bounds, {4, 4}};
+  auto cut = cut_into_stages(network, stages, {kind, {}}, kept);
   REQUIRE(cut.status().message() == "");
   return std::move(cut).value();
 }
@@ -150,7 +151,7 @@ TEST_CASE("every_cut_of_networks_that_branch_has_the_gradient_of_the_whole_netwo
     // Each place where there are parameters on both sides.
     for (std::uint32_t first = 1; first < network.layers.size(); ++first) {
       const auto rest = static_cast<std::uint32_t>(network.layers.size() - first);
-      const auto specs = cut_into_stages(network, 2, {BalanceKind::kLayers, {first, rest}}, 5);
+      const auto specs = cut_into_stages(network, 2, {BalanceKind::kLayers, {first, rest}}, {});
       if (!specs.is_ok()) continue;
       INFO("cut in front of layer " << first << ", " << network.layers[first].name);
       const double tolerance = backend == Backend::kReference ? kReference : 1e-5;
@@ -228,12 +229,16 @@ TEST_CASE("a_network_in_stages_on_one_node_has_the_metric_of_the_whole_one") {
     const std::vector<float> parameters = random_parameters(network, 3);
     const auto stages = cut(network, 2, BalanceKind::kTime);
     const auto whole = backend_of(backend, network, 8)->evaluate(parameters, batch.all());
-    const auto by_stages =
-        evaluate_by_stages(backend, network, stages, 8, 3)->evaluate(parameters, batch.all());
-    REQUIRE(by_stages.status().message() == "");
-    CHECK(by_stages->samples == 7);
-    CHECK(by_stages->correct == whole->correct);
-    CHECK(by_stages->loss_sum == Approx(whole->loss_sum).epsilon(1e-5));
+    for (const bool keeps : {false, true}) {
+      const auto evaluator = evaluate_by_stages(backend, network, stages, 8, 3, keeps);
+      for (int again = 0; again < 2; ++again) {
+        const auto by_stages = evaluator->evaluate(parameters, batch.all());
+        REQUIRE(by_stages.status().message() == "");
+        CHECK(by_stages->samples == 7);
+        CHECK(by_stages->correct == whole->correct);
+        CHECK(by_stages->loss_sum == Approx(whole->loss_sum).epsilon(1e-5));
+      }
+    }
   }
 }
 
@@ -248,7 +253,8 @@ TEST_CASE("memory_that_is_there_is_used_and_no_more") {
   const RandomBatch batch(network, 16, 9);
   const std::vector<float> parameters = random_parameters(network, 9);
   const Computed kept = through_stages(network, specs, Backend::kOnednn, parameters, batch.all(), {4});
-  const std::int64_t enough = stage_bytes(network, specs[1], {4, 3}, 4);
+  const std::vector<std::int64_t> sizes = schedule::micro_batch_sizes(16, 4);
+  const std::int64_t enough = stage_bytes(network, specs[1], {4, 3}, sizes);
   config.pipeline.memory = enough;
   const auto plan = plan_of_run(config, network, specs);
   REQUIRE(plan.status().message() == "");
@@ -256,10 +262,10 @@ TEST_CASE("memory_that_is_there_is_used_and_no_more") {
   const Computed some = by_plan(network, specs, Backend::kOnednn, parameters, batch.all(), *plan);
   CHECK(some.gradient == kept.gradient);
   for (std::size_t s = 0; s < specs.size(); ++s) {
-    const std::int64_t counted = 2 * std::int64_t{sizeof(float)} * specs[s].parameters.size();
+    const std::int64_t counted = 3 * std::int64_t{sizeof(float)} * specs[s].parameters.size();
     CHECK(some.reports[s].activation_bytes + counted <= enough);
   }
-  config.pipeline.memory = stage_bytes(network, specs[1], {4, 1}, 4) - 1;
+  config.pipeline.memory = stage_bytes(network, specs[1], {4, 1}, sizes) - 1;
   CHECK_THAT(plan_of_run(config, network, specs).status().message(),
              Catch::Matchers::StartsWith("got stage 1 that needs "));
 }

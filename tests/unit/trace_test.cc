@@ -22,6 +22,8 @@ using Catch::Contains;
 using paceline::testing::TempFolder;
 using std::chrono::nanoseconds;
 
+using Pass = schedule::PipelineRow::Pass;
+
 const WorkerId kFast(0, 0), kSlow(1, 0);
 
 TEST_CASE("the_newest_are_kept_in_order_and_the_others_counted") {
@@ -200,6 +202,7 @@ Trace small_trace() {
                 {{Ticks(kYear + 2), 100ns, Clock(3), Phase::kBatch},
                  {Ticks(kYear + 102), 4'000'000'001ns, Clock(3), Phase::kComputeGrads}},
                 17}};
+  t.stages = {{NodeId(0), {{Ticks(kYear + 60), 20ns, Clock(3), {Pass::kRecompute, 12}}}, 2}};
   t.shards = {{ShardId(0), {{Ticks(kYear + 50), 10ns, Version(2), Revision(9), 2}}, 0}};
   return t;
 }
@@ -238,8 +241,13 @@ TEST_CASE("a_trace_comes_back_as_it_was_to_the_nanosecond") {
   CHECK(read->workers[0].spans[1].length == 4'000'000'001ns);
   REQUIRE(read->shards.size() == 1);
   CHECK(read->shards[0].spans == expected.shards[0].spans);
+  REQUIRE(read->stages.size() == 1);
+  REQUIRE(read->stages[0].spans.size() == 1);
+  const schedule::PassSpan& pass = read->stages[0].spans[0];
+  CHECK((pass.begin == Ticks(kYear + 60) && pass.length == 20ns && pass.clock == Clock(3)));
+  CHECK(pass.row == schedule::PipelineRow{Pass::kRecompute, 12});
   CHECK(read->first_grant == expected.first_grant);
-  CHECK(read->left_out() == 22);
+  CHECK(read->left_out() == 24);
   REQUIRE(read->processes.size() == 2);
   CHECK(read->processes[0].machine == "m");
 }
@@ -304,6 +312,10 @@ TEST_CASE("a_damaged_trace_is_refused_with_file_and_line") {
     file.replace("COMPUTE_GRADS", "DAYDREAMING");
     CHECK_THAT(file.fault(),
                Contains(name + ":") && Contains("\"DAYDREAMING\", expected one of the nine phases"));
+  }
+  SECTION("a pass that there is not") {
+    file.replace("\"R12\"", "\"X12\"");
+    CHECK_THAT(file.fault(), Contains("a pass \"X12\", expected F, R or B"));
   }
   SECTION("spans that overlap") {
     file.replace("\"dur\":0.100", "\"dur\":90000.100");

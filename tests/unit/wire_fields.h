@@ -149,6 +149,7 @@ struct Generator {
     fill(v.busy);
     fill(v.idle);
     fill(v.activation_bytes);
+    fill(v.idle_for_previous);
   }
   void fill(std::chrono::nanoseconds& v) { v = std::chrono::nanoseconds(number()); }
   void fill(StatusCode& v) { v = static_cast<StatusCode>(1 + random.next_below(10)); }

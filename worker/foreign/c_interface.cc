@@ -17,6 +17,7 @@
 #include "common/config/load.h"
 #include "common/config/names.h"
 #include "common/log/log.h"
+#include "common/network/stages.h"
 #include "common/printed.h"
 #include "common/process/descriptors.h"
 #include "common/process/line_writer.h"
@@ -28,6 +29,7 @@
 #include "worker/foreign/c_calls.h"
 #include "worker/foreign/foreign_loop.h"
 #include "worker/foreign/foreign_network.h"
+#include "worker/foreign/foreign_stage.h"
 #include "worker/node.h"
 #include "worker/node_log.h"
 
@@ -48,9 +50,8 @@ Status check_foreign(const RunConfig& config) {
                             " layers, expected none (no train.model, no train.layers)");
   }
   PACELINE_RETURN_IF_ERROR(check_one_worker(config));
-  if (config.pipeline.enabled()) {
-    return invalid_argument("pipeline.stages: a training loop is not cut into stages, got " +
-                            std::to_string(config.pipeline.stages) + ", expected 1");
+  if (config.pipeline.enabled() && !cut_by_loop(config.pipeline.balance)) {
+    return invalid_argument("pipeline.balance: the training loop says where its model is cut, expected loop");
   }
   if (config.train.warm_start_steps != 0) {
     return invalid_argument("train.warm_start_steps: a training loop warms up by itself, got " +
@@ -72,7 +73,7 @@ Status check_foreign(const RunConfig& config) {
     return invalid_argument("train.label_smoothing: a training loop computes its loss itself, got " +
                             printed("%g", config.train.label_smoothing) + ", expected 0");
   }
-  return check_descriptors(descriptors_needed_by_node(config.cluster),
+  return check_descriptors(descriptors_needed_by_node(config),
                            "a node of " + std::to_string(config.cluster.shards) + " servers");
 }
 
@@ -136,8 +137,10 @@ struct paceline_worker {
   Log log;
   Layout layout;
   ForeignTasks::Evaluate evaluate;
-  std::string value;  // paceline_value()
+  std::unique_ptr<ForeignStage> stage;  // of a pipeline; else null
+  std::string value;                    // paceline_value()
   ForeignLoop loop;
+  ForeignLoop::Round round;  // while one is under way
   std::optional<wire::Context> context;
   std::unique_ptr<Node> running;
   std::thread thread;  // in running->run()
@@ -206,6 +209,10 @@ Status start(paceline_worker& w, std::span<const float> initial) {
                             " as the layout has");
   }
   PACELINE_RETURN_IF_ERROR(check_buffers(w.config, w.layout));
+  if (w.config.pipeline.enabled() != (w.stage != nullptr)) {
+    return failed_precondition("pipeline.stages: got " + std::to_string(w.config.pipeline.stages) +
+                               (w.stage != nullptr ? " and a stage" : ", and no stage of the loop's model"));
+  }
   std::vector<float> values;  // asked of node 0 alone
   if (w.node == NodeId(0)) values.assign(initial.begin(), initial.end());
   const NoSignals none;
@@ -213,7 +220,7 @@ Status start(paceline_worker& w, std::span<const float> initial) {
   w.context.emplace();
   w.running = std::make_unique<Node>(
       w.config, w.node, *w.context,
-      std::make_unique<ForeignTasks>(w.loop, w.layout, std::move(values), w.evaluate), w.log);
+      std::make_unique<ForeignTasks>(w.loop, w.layout, std::move(values), w.evaluate, w.stage.get()), w.log);
   w.thread = std::thread([&w] {
     Status ended = Status::ok();
     try {
@@ -267,8 +274,7 @@ paceline_code begin(paceline_worker& w, std::int64_t timeout_ms, paceline_round&
     return say(PACELINE_FAILED_PRECONDITION,
                "paceline_begin: a round is under way, paceline_finish() comes first");
   }
-  ForeignLoop::Round begun;
-  switch (w.loop.begin(patience_of(timeout_ms), begun)) {
+  switch (w.loop.begin(patience_of(timeout_ms), w.round)) {
     case ForeignLoop::Waited::kTimedOut:
       return say(PACELINE_TIMED_OUT, "no round may begin yet");
     case ForeignLoop::Waited::kOver:
@@ -276,18 +282,19 @@ paceline_code begin(paceline_worker& w, std::int64_t timeout_ms, paceline_round&
     case ForeignLoop::Waited::kRound:
       break;
   }
-  const Step& step = begun.step;
-  round = {begun.parameters.data(), begun.gradient.data(), std::ssize(begun.parameters),
-           step.clock.value,        step.iteration,        step.batch.position,
+  const Step& step = w.round.step;
+  round = {w.round.parameters.data(), w.round.gradient.data(), std::ssize(w.round.parameters),
+           step.clock.value,          step.iteration,          step.batch.position,
            step.batch.samples};
   return PACELINE_OK;
 }
 
 Status final_from(paceline_worker& w, std::int64_t first) {
   PACELINE_RETURN_IF_ERROR(w.check_under_way());
-  if (first < 0 || first > w.layout.size()) {
+  const std::int64_t floats = std::ssize(w.round.gradient);
+  if (first < 0 || first > floats) {
     return invalid_argument("the gradient is final from element " + std::to_string(first) +
-                            ", expected one in [0, " + std::to_string(w.layout.size()) + "]");
+                            ", expected one in [0, " + std::to_string(floats) + "]");
   }
   w.loop.final_from(first);
   return Status::ok();
@@ -302,6 +309,55 @@ Result<Metric> checked(const paceline_metric& metric, const char* where) {
   return invalid_argument(std::string(where) + ": " + std::to_string(metric.correct) + " correct of " +
                           std::to_string(metric.samples) +
                           " samples, expected at least one sample, and no more correct than that");
+}
+
+Status on_stage(paceline_worker& w, const paceline_stage* stage) {
+  if (w.started()) return failed_precondition("paceline_on_stage: the worker has started already");
+  if (stage == nullptr || stage->ends == nullptr || stage->forward == nullptr || stage->backward == nullptr) {
+    return invalid_argument("paceline_on_stage: got no stage, expected ends, forward and backward");
+  }
+  ForeignStage::Parts parts{
+      {stage->ends, stage->ends + stage->stages}, stage->floats_in, stage->floats_out, {}, {}};
+  parts.forward = [of = *stage](const StagePass& pass,
+                                std::span<float> out) -> Result<ForeignStage::Forward> {
+    paceline_pass c{};
+    c.first = pass.first;
+    c.samples = pass.batch.size();
+    c.kept = pass.is_kept ? 1 : 0;
+    c.in = pass.in.empty() ? nullptr : pass.in.data();
+    c.out = out.empty() ? nullptr : out.data();
+    if (of.forward(of.context, &c) != 0) return internal_error("the loop's forward pass failed");
+    return ForeignStage::Forward{{c.metric.loss_sum, c.metric.correct, c.samples}, c.kept_bytes};
+  };
+  parts.backward = [of = *stage](const StagePass& pass, std::int64_t divisor,
+                                 std::span<const float> out_difference, std::span<float> in_difference,
+                                 std::span<float> gradient) {
+    paceline_pass c{};
+    c.first = pass.first;
+    c.samples = pass.batch.size();
+    c.divisor = divisor;
+    c.kept = 1;
+    c.out_gradient = out_difference.empty() ? nullptr : out_difference.data();
+    c.in_gradient = in_difference.empty() ? nullptr : in_difference.data();
+    c.gradient = gradient.data();
+    if (of.backward(of.context, &c) != 0) return internal_error("the loop's backward pass failed");
+    return Status::ok();
+  };
+  PACELINE_ASSIGN_OR_RETURN(w.stage, ForeignStage::make(w.config, w.node, w.layout.size(), std::move(parts)));
+  return Status::ok();
+}
+
+Status step_stages(paceline_worker& w, std::int64_t samples, paceline_metric* metric) {
+  PACELINE_RETURN_IF_ERROR(w.check_under_way());
+  if (w.stage == nullptr) return failed_precondition("paceline_step_stages: paceline_on_stage() comes first");
+  const Result<Metric> done = w.stage->step(w.round.step, samples, w.round.parameters, w.round.gradient);
+  if (!done.is_ok()) {
+    // Other stages wait for this one.
+    if (done.status().code() != StatusCode::kInvalidArgument) w.loop.give_up(done.status());
+    return done.status();
+  }
+  *metric = {done->loss_sum, done->correct, done->samples};
+  return Status::ok();
 }
 
 Status finish(paceline_worker& w, const paceline_metric* metric) {
@@ -382,6 +438,14 @@ paceline_code paceline_begin(paceline_worker* worker, std::int64_t timeout_ms, p
 
 paceline_code paceline_final_from(paceline_worker* worker, std::int64_t first) {
   return guarded([&] { return final_from(*worker, first); });
+}
+
+paceline_code paceline_on_stage(paceline_worker* worker, const paceline_stage* stage) {
+  return guarded([&] { return on_stage(*worker, stage); });
+}
+
+paceline_code paceline_step_stages(paceline_worker* worker, std::int64_t samples, paceline_metric* metric) {
+  return guarded([&] { return step_stages(*worker, samples, metric); });
 }
 
 paceline_code paceline_finish(paceline_worker* worker, const paceline_metric* metric) {

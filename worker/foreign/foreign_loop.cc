@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/assert.h"
+#include "worker/foreign/foreign_stage.h"
 
 namespace paceline {
 
@@ -114,7 +115,7 @@ namespace {
 
 class ForeignTrainer final : public Task {
  public:
-  explicit ForeignTrainer(ForeignLoop& loop) : loop_(loop) {}
+  ForeignTrainer(ForeignLoop& loop, const ForeignStage* stage) : loop_(loop), stage_(stage) {}
 
   Status load(const Step& step) override {
     step_ = step;
@@ -124,12 +125,16 @@ class ForeignTrainer final : public Task {
                          const FinalFrom& final_from) override {
     return loop_.compute(step_, parameters, gradient, final_from);
   }
+  std::chrono::nanoseconds waited() const override {
+    return stage_ == nullptr ? std::chrono::nanoseconds(0) : stage_->waited();
+  }
   Result<Metric> evaluate(std::span<const float>) override {
     return failed_precondition("a training thread's task does not evaluate");
   }
 
  private:
   ForeignLoop& loop_;
+  const ForeignStage* const stage_;
   Step step_;
 };
 
@@ -152,8 +157,33 @@ class ForeignEvaluator final : public Task {
 
 }  // namespace
 
-ForeignTasks::ForeignTasks(ForeignLoop& loop, Layout layout, std::vector<float> initial, Evaluate evaluate)
-    : loop_(loop), layout_(std::move(layout)), initial_(std::move(initial)), evaluate_(std::move(evaluate)) {}
+ForeignTasks::ForeignTasks(ForeignLoop& loop, Layout layout, std::vector<float> initial, Evaluate evaluate,
+                           ForeignStage* stage)
+    : loop_(loop),
+      stage_(stage),
+      layout_(std::move(layout)),
+      initial_(std::move(initial)),
+      evaluate_(std::move(evaluate)) {}
+
+Range ForeignTasks::trained_by(NodeId node) const {
+  return stage_ == nullptr ? TaskFactory::trained_by(node) : stage_->trained_by(node);
+}
+void ForeignTasks::meet(std::shared_ptr<PeerChannels> peers) {
+  if (stage_ != nullptr) stage_->meet(std::move(peers));
+}
+std::vector<PeerBounds> ForeignTasks::heard_from(NodeId node) const {
+  return stage_ == nullptr ? TaskFactory::heard_from(node) : stage_->heard_from(node);
+}
+void ForeignTasks::record_passes(schedule::PassSpans* into) {
+  if (stage_ != nullptr) stage_->record_passes(into);
+}
+StageReport ForeignTasks::stage_report() const {
+  return stage_ == nullptr ? StageReport() : stage_->report();
+}
+// Of the data nothing is known; but all nodes have one cut.
+std::uint64_t ForeignTasks::data_fingerprint() const {
+  return stage_ == nullptr ? TaskFactory::data_fingerprint() : stage_->fingerprint();
+}
 
 void ForeignTasks::initialize(std::span<float> parameters) const {
   const std::lock_guard lock(mutex_);
@@ -167,7 +197,7 @@ void ForeignTasks::initialize(std::span<float> parameters) const {
 }
 
 Result<std::unique_ptr<Task>> ForeignTasks::make_trainer(WorkerId) {
-  return std::unique_ptr<Task>(std::make_unique<ForeignTrainer>(loop_));
+  return std::unique_ptr<Task>(std::make_unique<ForeignTrainer>(loop_, stage_));
 }
 
 Result<std::unique_ptr<Task>> ForeignTasks::make_evaluator() {

@@ -32,6 +32,8 @@
 
 namespace paceline {
 
+class ForeignStage;
+
 class ForeignLoop {
  public:
   // What the loop computes with until finish() or give_up().
@@ -96,19 +98,27 @@ class ForeignTasks final : public TaskFactory {
   // Measures parameters; nullopt: nothing does.
   using Evaluate = std::function<Result<Metric>(std::span<const float> parameters)>;
 
-  // `loop` outlives this. `initial`: empty where they are never asked for, as of any node but 0. `evaluate`
+  // `loop` and `stage` outlive this. `stage`: null where the whole model is one. `initial`: empty where they are never asked for, as of any node but 0. `evaluate`
   // may be empty: then a model has no measure, a metric of no samples.
-  ForeignTasks(ForeignLoop& loop, Layout layout, std::vector<float> initial, Evaluate evaluate);
+  ForeignTasks(ForeignLoop& loop, Layout layout, std::vector<float> initial, Evaluate evaluate,
+               ForeignStage* stage = nullptr);
 
   const Layout& layout() const override { return layout_; }
   // Once: the values are let go of then. Servers of a later generation have theirs and take none, so they
   // are given NaN.
   void initialize(std::span<float> parameters) const override;
+  Range trained_by(NodeId node) const override;
+  void meet(std::shared_ptr<PeerChannels> peers) override;
+  std::vector<PeerBounds> heard_from(NodeId node) const override;
+  void record_passes(schedule::PassSpans* into) override;
+  StageReport stage_report() const override;
+  std::uint64_t data_fingerprint() const override;
   Result<std::unique_ptr<Task>> make_trainer(WorkerId worker) override;
   Result<std::unique_ptr<Task>> make_evaluator() override;
 
  private:
   ForeignLoop& loop_;
+  ForeignStage* const stage_;
   const Layout layout_;
   mutable std::mutex mutex_;
   mutable std::vector<float> initial_;

@@ -23,11 +23,14 @@
 namespace paceline {
 
 // A micro-batch on its way through a stage. `parameters`: the stage's own. `batch`: its labels and the keys of its
-// dropout. `in`: what comes in; of the first stage the images.
+// dropout. `in`: what comes in; of the first stage the images. `first`: its first sample's place in the mini-batch.
+// `is_kept`: false where the same samples are taken forward once more before their way back.
 struct StagePass {
   std::span<const float> parameters;
   Batch batch;
   std::span<const float> in;
+  std::int64_t first = 0;
+  bool is_kept = true;
 };
 
 class StageBackend {

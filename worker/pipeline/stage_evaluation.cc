@@ -1,6 +1,7 @@
 #include "worker/pipeline/stage_evaluation.h"
 
 #include <algorithm>
+#include <map>
 #include <span>
 #include <utility>
 
@@ -12,8 +13,13 @@ namespace {
 class StageEvaluation final : public NetworkBackend {
  public:
   StageEvaluation(Backend kind, const NetworkSpec& network, const std::vector<StageSpec>& stages,
-                  std::int64_t samples, std::int64_t rows)
-      : kind_(kind), network_(network), stages_(stages), samples_(samples), rows_(std::min(rows, samples)) {}
+                  std::int64_t samples, std::int64_t rows, bool keeps)
+      : kind_(kind),
+        network_(network),
+        stages_(stages),
+        samples_(samples),
+        rows_(std::min(rows, samples)),
+        keeps_(keeps) {}
 
   Result<Metric> gradient(std::span<const float>, const Batch&, std::span<float>, const FinalFrom&) override {
     return failed_precondition("stages in one place make no gradients");
@@ -35,9 +41,13 @@ class StageEvaluation final : public NetworkBackend {
 
  private:
   Result<Metric> through(const StageSpec& stage, std::span<const float> parameters, const Batch& batch,
-                         std::span<const float> in, std::span<float> out) const {
+                         std::span<const float> in, std::span<float> out) {
+    std::unique_ptr<StageBackend>& backend = backends_[keeps_ ? stage.first : 0];
+    if (!keeps_) backend.reset();
     // Without dropout no seed is drawn with.
-    PACELINE_ASSIGN_OR_RETURN(auto backend, make_stage_backend(kind_, network_, stage, rows_, 0));
+    if (backend == nullptr) {
+      PACELINE_ASSIGN_OR_RETURN(backend, make_stage_backend(kind_, network_, stage, rows_, 0));
+    }
     const auto own = parameters.subspan(static_cast<std::size_t>(stage.parameters.begin),
                                         static_cast<std::size_t>(stage.parameters.size()));
     const auto floats_in = static_cast<std::size_t>(floats_of(network_, stage.inputs));
@@ -64,14 +74,16 @@ class StageEvaluation final : public NetworkBackend {
   const std::vector<StageSpec>& stages_;
   const std::int64_t samples_;
   const std::int64_t rows_;
+  const bool keeps_;
+  std::map<std::size_t, std::unique_ptr<StageBackend>> backends_;  // by first layer; one, where none are kept
 };
 
 }  // namespace
 
 std::unique_ptr<NetworkBackend> evaluate_by_stages(Backend kind, const NetworkSpec& network,
                                                    const std::vector<StageSpec>& stages, std::int64_t samples,
-                                                   std::int64_t rows) {
-  return std::make_unique<StageEvaluation>(kind, network, stages, samples, rows);
+                                                   std::int64_t rows, bool keeps) {
+  return std::make_unique<StageEvaluation>(kind, network, stages, samples, rows, keeps);
 }
 
 }  // namespace paceline

@@ -12,23 +12,31 @@ namespace paceline {
 
 using schedule::PipelineRow;
 
-StageRunner::StageRunner(Parts parts)
-    : parts_(std::move(parts)),
-      stage_(parts_.stages.at(parts_.stage)),
-      rows_(parts_.plan.stages.at(parts_.stage)),
+StageRunner::StageRunner(Stage stage)
+    : of_(std::move(stage)),
+      rows_(of_.plan.stages.at(of_.stage)),
       recomputed_(schedule::is_recomputed(rows_)),
-      floats_in_(floats_of(parts_.network, stage_.inputs)),
-      floats_out_(floats_of(parts_.network, stage_.outputs)),
-      floats_back_in_(floats_of(parts_.network, only_trained(parts_.network, stage_.outputs))),
-      floats_back_out_(is_first() ? 0
-                                  : floats_of(parts_.network, only_trained(parts_.network, stage_.inputs))),
-      held_(parts_.plan.micro_batches),
-      part_(static_cast<std::size_t>(stage_.parameters.size())),
-      norms_(parts_.network, stage_, parts_.samples, parts_.divisor),
-      losses_(parts_.plan.micro_batches) {}
+      held_(of_.plan.micro_batches),
+      part_(static_cast<std::size_t>(of_.plan.micro_batches > 1 ? of_.parameters : 0)),
+      norms_(of_.norms),
+      losses_(of_.plan.micro_batches) {}
 
 Result<std::unique_ptr<StageRunner>> StageRunner::make(Parts parts) {
-  std::unique_ptr<StageRunner> runner(new StageRunner(std::move(parts)));
+  const NetworkSpec& network = parts.network;
+  const StageSpec& own = parts.stages.at(parts.stage);
+  const StageFloats floats{floats_of(network, own.inputs), floats_of(network, own.outputs),
+                           floats_of(network, only_trained(network, own.outputs)),
+                           parts.stage == 0 ? 0 : floats_of(network, only_trained(network, own.inputs))};
+  return make(Stage{parts.stage, static_cast<std::uint32_t>(parts.stages.size()), parts.node,
+                    std::move(parts.plan), parts.samples, parts.divisor, own.parameters.size(), floats,
+                    [&network, own, kind = parts.backend, seed = parts.seed](std::int64_t samples) {
+                      return make_stage_backend(kind, network, own, samples, seed);
+                    },
+                    MeasuredNorms(network, own, parts.samples, parts.divisor), parts.passes});
+}
+
+Result<std::unique_ptr<StageRunner>> StageRunner::make(Stage stage) {
+  std::unique_ptr<StageRunner> runner(new StageRunner(std::move(stage)));
   PACELINE_RETURN_IF_ERROR(runner->make_backends());
   return runner;
 }
@@ -43,14 +51,13 @@ StageRunner::Hears StageRunner::hears(const NetworkSpec& network, const std::vec
 
 Status StageRunner::make_backends() {
   begins_.assign(1, 0);
-  for (const std::int64_t size : schedule::micro_batch_sizes(parts_.samples, parts_.plan.micro_batches)) {
+  for (const std::int64_t size : schedule::micro_batch_sizes(of_.samples, of_.plan.micro_batches)) {
     PACELINE_ASSERT(size > 0, "an empty micro-batch");
     begins_.push_back(begins_.back() + size);
   }
   const std::int64_t kept = schedule::kept(rows_).activations;
   for (std::int64_t i = 0; i < kept; ++i) {
-    PACELINE_ASSIGN_OR_RETURN(
-        auto backend, make_stage_backend(parts_.backend, parts_.network, stage_, begins_[1], parts_.seed));
+    PACELINE_ASSIGN_OR_RETURN(auto backend, of_.make_backend(begins_[1]));
     backends_.push_back(std::move(backend));
     free_.push_back(static_cast<std::size_t>(i));
   }
@@ -59,7 +66,7 @@ Status StageRunner::make_backends() {
 
 Result<Metric> StageRunner::step(const At& at, std::span<const float> parameters, const Batch& batch,
                                  std::span<float> gradient, PeerChannels& channels) {
-  PACELINE_ASSERT(batch.size() == parts_.samples && std::ssize(gradient) == stage_.parameters.size() &&
+  PACELINE_ASSERT(batch.size() == of_.samples && std::ssize(gradient) == of_.parameters &&
                       parameters.size() == gradient.size(),
                   std::to_string(batch.size()) + " samples, " + std::to_string(gradient.size()) + " floats");
   at_ = at;
@@ -68,12 +75,13 @@ Result<Metric> StageRunner::step(const At& at, std::span<const float> parameters
   gradient_ = gradient;
   channels_ = &channels;
   has_gradient_ = false;
-  norms_.begin();
+  if (norms_) norms_->begin();
   metric_ = {};
   waited_ = {};
   const Ticks began = steady_now();
   for (const PipelineRow& row : rows_) {
     Status done;
+    pass_began_ = steady_now();
     switch (row.pass) {
       case PipelineRow::Pass::kForward:
         done = forward(row.micro_batch);
@@ -86,8 +94,11 @@ Result<Metric> StageRunner::step(const At& at, std::span<const float> parameters
         break;
     }
     PACELINE_RETURN_IF_ERROR(done);
+    if (of_.passes != nullptr) {
+      of_.passes->add({pass_began_, steady_now() - pass_began_, at_.clock, row});
+    }
   }
-  norms_.write(gradient_);
+  if (norms_) norms_->write(gradient_);
   report_.idle += waited_;
   report_.busy += steady_now() - began - waited_;
   return metric_;
@@ -96,7 +107,7 @@ Result<Metric> StageRunner::step(const At& at, std::span<const float> parameters
 Batch StageRunner::rows(std::uint32_t micro_batch) const {
   const auto begin = static_cast<std::size_t>(begins_[micro_batch]);
   const auto size = static_cast<std::size_t>(begins_[micro_batch + 1]) - begin;
-  const auto image = static_cast<std::size_t>(parts_.network.input.size());
+  const auto image = static_cast<std::size_t>(of_.floats.in);
   Batch batch;
   if (is_first()) batch.images = batch_->images.subspan(begin * image, size * image);
   batch.labels = batch_->labels.subspan(begin, size);
@@ -110,11 +121,12 @@ std::string StageRunner::name_of_stage(std::uint32_t stage, NodeId node) const {
 }
 
 Result<PeerMessage> StageRunner::receive(bool backward, std::uint32_t micro_batch, std::int64_t floats_each) {
-  const std::uint32_t stage = backward ? parts_.stage + 1 : parts_.stage - 1;
-  const NodeId node(backward ? parts_.node.value + 1 : parts_.node.value - 1);
+  const std::uint32_t stage = backward ? of_.stage + 1 : of_.stage - 1;
+  const NodeId node(backward ? of_.node.value + 1 : of_.node.value - 1);
   const Ticks began = steady_now();
   Result<PeerMessage> message = channels_->receive(node);
-  const auto took = steady_now() - began;
+  pass_began_ = steady_now();
+  const auto took = pass_began_ - began;
   waited_ += took;
   if (!backward) report_.idle_for_previous += took;
   if (!message.is_ok()) return Status(message.status()).with_context(name_of_stage(stage, node));
@@ -133,7 +145,7 @@ Result<PeerMessage> StageRunner::receive(bool backward, std::uint32_t micro_batc
 }
 
 Status StageRunner::send(NodeId to, PeerMessage message) {
-  const std::uint32_t stage = to.value > parts_.node.value ? parts_.stage + 1 : parts_.stage - 1;
+  const std::uint32_t stage = to.value > of_.node.value ? of_.stage + 1 : of_.stage - 1;
   return channels_->send(to, std::move(message)).with_context(name_of_stage(stage, to));
 }
 
@@ -143,42 +155,42 @@ void StageRunner::keep(Held& held, std::int64_t bytes) {
   report_.activation_bytes = std::max(report_.activation_bytes, activations_);
 }
 
-Status StageRunner::compute_forward(std::uint32_t micro_batch, std::span<float> out) {
+Status StageRunner::compute_forward(std::uint32_t micro_batch, bool is_kept, std::span<float> out) {
   Held& held = held_[micro_batch];
   PACELINE_ASSERT(!free_.empty(), "more micro-batches than the plan keeps");
   held.backend = free_.back();
   free_.pop_back();
   const Batch batch = rows(micro_batch);
   StageBackend& backend = *backends_[held.backend];
-  PACELINE_RETURN_IF_ERROR(backend.forward(
-      {parameters_, batch, is_first() ? batch.images : std::span<const float>(held.in)}, out));
+  const std::span<const float> in = is_first() ? batch.images : std::span<const float>(held.in);
+  PACELINE_RETURN_IF_ERROR(backend.forward({parameters_, batch, in, begins_[micro_batch], is_kept}, out));
   keep(held, backend.activation_bytes() + static_cast<std::int64_t>(held.in.size() * sizeof(float)));
   if (!is_last()) return Status::ok();
-  PACELINE_ASSIGN_OR_RETURN(losses_[micro_batch], backend.loss(batch, parts_.divisor));
+  PACELINE_ASSIGN_OR_RETURN(losses_[micro_batch], backend.loss(batch, of_.divisor));
   return Status::ok();
 }
 
 Status StageRunner::forward(std::uint32_t micro_batch) {
   Held& held = held_[micro_batch];
   if (!is_first()) {
-    PACELINE_ASSIGN_OR_RETURN(PeerMessage message, receive(false, micro_batch, floats_in_));
+    PACELINE_ASSIGN_OR_RETURN(PeerMessage message, receive(false, micro_batch, of_.floats.in));
     held.in = std::move(message.floats);
   }
   PeerMessage out{at_.clock.value, at_.position, micro_batch, 0, 0.0, 0, {}};
-  out.floats.resize(static_cast<std::size_t>(floats_out_ * rows(micro_batch).size()));
-  PACELINE_RETURN_IF_ERROR(compute_forward(micro_batch, out.floats));
+  out.floats.resize(static_cast<std::size_t>(of_.floats.out * rows(micro_batch).size()));
   const bool is_dropped = recomputed_[micro_batch];
+  PACELINE_RETURN_IF_ERROR(compute_forward(micro_batch, !is_dropped, out.floats));
   if (is_dropped) free_.push_back(held.backend);
   if (!is_dropped) held.in = {};
   keep(held, is_dropped ? static_cast<std::int64_t>(held.in.size() * sizeof(float))
                         : backends_[held.backend]->activation_bytes());
   if (is_last()) return Status::ok();
-  return send(NodeId(parts_.node.value + 1), std::move(out));
+  return send(NodeId(of_.node.value + 1), std::move(out));
 }
 
 Status StageRunner::recompute(std::uint32_t micro_batch) {
-  std::vector<float> again(static_cast<std::size_t>(floats_out_ * rows(micro_batch).size()));
-  return compute_forward(micro_batch, again);
+  std::vector<float> again(static_cast<std::size_t>(of_.floats.out * rows(micro_batch).size()));
+  return compute_forward(micro_batch, true, again);
 }
 
 Status StageRunner::backward(std::uint32_t micro_batch) {
@@ -187,15 +199,15 @@ Status StageRunner::backward(std::uint32_t micro_batch) {
   Metric metric = losses_[micro_batch];
   const Batch batch = rows(micro_batch);
   if (!is_last()) {
-    PACELINE_ASSIGN_OR_RETURN(came, receive(true, micro_batch, floats_back_in_));
+    PACELINE_ASSIGN_OR_RETURN(came, receive(true, micro_batch, of_.floats.back_in));
     metric = {came.loss_sum, came.correct, batch.size()};
   }
   PeerMessage back{at_.clock.value, at_.position, micro_batch, 1, metric.loss_sum, metric.correct, {}};
-  back.floats.resize(static_cast<std::size_t>(floats_back_out_ * batch.size()));
+  back.floats.resize(static_cast<std::size_t>(of_.floats.back_out * batch.size()));
   const std::span<float> into = has_gradient_ ? std::span(part_) : gradient_;
-  PACELINE_RETURN_IF_ERROR(
-      backends_[held.backend]->backward({parameters_, batch, {}}, came.floats, back.floats, into));
-  norms_.add(batch.size(), into);
+  PACELINE_RETURN_IF_ERROR(backends_[held.backend]->backward(
+      {parameters_, batch, {}, begins_[micro_batch], true}, came.floats, back.floats, into));
+  if (norms_) norms_->add(batch.size(), into);
   free_.push_back(held.backend);
   held.in = {};
   keep(held, 0);
@@ -203,7 +215,7 @@ Status StageRunner::backward(std::uint32_t micro_batch) {
   metric_.correct += metric.correct;
   metric_.samples += metric.samples;
   if (!is_first()) {
-    PACELINE_RETURN_IF_ERROR(send(NodeId(parts_.node.value - 1), std::move(back)));
+    PACELINE_RETURN_IF_ERROR(send(NodeId(of_.node.value - 1), std::move(back)));
   }
   if (std::exchange(has_gradient_, true)) add_weighted(gradient_, part_, 1.0F);
   return Status::ok();

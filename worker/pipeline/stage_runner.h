@@ -13,6 +13,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -22,6 +23,7 @@
 #include "common/ids.h"
 #include "common/metric.h"
 #include "common/network/stages.h"
+#include "common/schedule/pass_span.h"
 #include "common/schedule/pipeline.h"
 #include "common/status.h"
 #include "common/task/peers.h"
@@ -30,6 +32,15 @@
 #include "worker/pipeline/measured_norms.h"
 
 namespace paceline {
+
+// Of a sample, in floats: what comes in (of the first stage the image) and goes on (of the last none), and what comes
+// back of the latter and goes back of the former.
+struct StageFloats {
+  std::int64_t in = 0;
+  std::int64_t out = 0;
+  std::int64_t back_in = 0;
+  std::int64_t back_out = 0;
+};
 
 class StageRunner {
  public:
@@ -43,9 +54,28 @@ class StageRunner {
     std::int64_t divisor = 0;
     Backend backend = Backend::kOnednn;
     std::uint64_t seed = 0;
+    schedule::PassSpans* passes = nullptr;  // where they are recorded, if anywhere; outlives it
   };
   // `parts.network` outlives it. Errors: those of make_stage_backend().
   static Result<std::unique_ptr<StageRunner>> make(Parts parts);
+
+  // A stage, whatever computes it.
+  struct Stage {
+    std::uint32_t stage = 0;  // this one
+    std::uint32_t stages = 1;
+    NodeId node;
+    schedule::PipelinePlan plan;  // checked
+    std::int64_t samples = 0;     // of the mini-batch
+    std::int64_t divisor = 0;
+    std::int64_t parameters = 0;  // floats
+    StageFloats floats;
+    // For micro-batches of up to `samples`.
+    std::function<Result<std::unique_ptr<StageBackend>>(std::int64_t samples)> make_backend;
+    std::optional<MeasuredNorms> norms;     // that the gradient has places of
+    schedule::PassSpans* passes = nullptr;  // as Parts'
+  };
+  // Errors: those of make_backend.
+  static Result<std::unique_ptr<StageRunner>> make(Stage stage);
 
   // What may come from the stage in front and from the one behind while a step is under way.
   struct Hears {
@@ -78,34 +108,29 @@ class StageRunner {
     std::size_t backend = 0;
     std::int64_t bytes = 0;  // of activations that are kept
   };
-  explicit StageRunner(Parts parts);
+  explicit StageRunner(Stage stage);
   Status make_backends();
-  bool is_first() const { return parts_.stage == 0; }
-  bool is_last() const { return parts_.stage + 1 == parts_.stages.size(); }
+  bool is_first() const { return of_.stage == 0; }
+  bool is_last() const { return of_.stage + 1 == of_.stages; }
   Batch rows(std::uint32_t micro_batch) const;
   Status forward(std::uint32_t micro_batch);
   Status recompute(std::uint32_t micro_batch);
   Status backward(std::uint32_t micro_batch);
-  Status compute_forward(std::uint32_t micro_batch, std::span<float> out);
+  Status compute_forward(std::uint32_t micro_batch, bool is_kept, std::span<float> out);
   Result<PeerMessage> receive(bool backward, std::uint32_t micro_batch, std::int64_t floats_each);
   Status send(NodeId to, PeerMessage message);
   void keep(Held& held, std::int64_t bytes);
   std::string name_of_stage(std::uint32_t stage, NodeId node) const;
 
-  const Parts parts_;
-  const StageSpec& stage_;              // of parts_
-  const schedule::PipelineRows& rows_;  // of parts_
+  const Stage of_;
+  const schedule::PipelineRows& rows_;  // of of_
   const std::vector<bool> recomputed_;  // by micro-batch
   std::vector<std::int64_t> begins_;    // of each micro-batch in the mini-batch, and its end
-  std::int64_t floats_in_ = 0;          // of a sample
-  std::int64_t floats_out_ = 0;
-  std::int64_t floats_back_in_ = 0;   // that come back from the next stage
-  std::int64_t floats_back_out_ = 0;  // that go back
   std::vector<std::unique_ptr<StageBackend>> backends_;
   std::vector<std::size_t> free_;  // of backends_
   std::vector<Held> held_;         // by micro-batch
   std::vector<float> part_;        // a micro-batch's gradient
-  MeasuredNorms norms_;
+  std::optional<MeasuredNorms> norms_;
 
   // Of the step under way.
   At at_;
@@ -118,6 +143,7 @@ class StageRunner {
   std::vector<Metric> losses_;  // by micro-batch, of the last stage
 
   std::chrono::nanoseconds waited_{0};
+  Ticks pass_began_;              // behind the wait for what it needs
   std::int64_t activations_ = 0;  // bytes kept now
   StageReport report_;
 };

@@ -39,6 +39,7 @@ class StageShared {
   const NetworkSpec& network;
   const std::vector<StageSpec> stages;
   const schedule::PipelinePlan plan;
+  schedule::PassSpans* passes = nullptr;  // set before any task is made
 
  private:
   mutable std::mutex mutex_;
@@ -128,13 +129,14 @@ std::vector<PeerBounds> StageTasks::heard_from(NodeId node) const {
   return bounds;
 }
 StageReport StageTasks::report() const { return shared_->report(); }
+void StageTasks::record_passes(schedule::PassSpans* into) { shared_->passes = into; }
 
 MakeBackend StageTasks::evaluating() const {
   return [&shared = *shared_](const NetworkSpec& network, std::int64_t samples, std::uint64_t) {
     const std::int64_t rows =
         schedule::micro_batch_sizes(group_samples(shared.config), shared.plan.micro_batches).front();
-    return Result<std::unique_ptr<NetworkBackend>>(
-        evaluate_by_stages(shared.config.train.backend, network, shared.stages, samples, rows));
+    return Result<std::unique_ptr<NetworkBackend>>(evaluate_by_stages(
+        shared.config.train.backend, network, shared.stages, samples, rows, !shared.config.pipeline.memory));
   };
 }
 
@@ -145,7 +147,7 @@ Result<std::unique_ptr<Task>> StageTasks::make_trainer(NodeId node, const MakeLo
   PACELINE_ASSIGN_OR_RETURN(
       auto runner,
       StageRunner::make({shared_->network, shared_->stages, stage, node, shared_->plan, group_samples(config),
-                         config.train.batch_size, config.train.backend, config.run.seed}));
+                         config.train.batch_size, config.train.backend, config.run.seed, shared_->passes}));
   std::unique_ptr<Loader> loader = make_loader(stage == 0);
   const std::int64_t group = node.value / stages;
   const std::int64_t samples = group_samples(config);

@@ -34,6 +34,8 @@ class StageTasks {
   // As TaskFactory::heard_from(): the stages beside it, of one step each.
   std::vector<PeerBounds> heard_from(NodeId node) const;
   StageReport report() const;
+  // As TaskFactory::record_passes().
+  void record_passes(schedule::PassSpans* into);
 
   // Makes a loader of mini-batches, with their images or without.
   using MakeLoader = std::function<std::unique_ptr<Loader>(bool with_images)>;

@@ -14,6 +14,8 @@ Two ways:
                     servers, which average it (train.optimizer: {kind: sgd, lr: 1}), or take an
                     outer step with it (DiLoCo's: momentum with nesterov).
 
+pipeline() cuts an nn.Sequential into stages, each on a node of its own.
+
 Parameters change in optimizer.step() alone, in place. When the run is over, the next step() raises paceline.RunOver, which
 attach() takes back: the lines behind the `with` follow.
 """
@@ -23,9 +25,11 @@ from typing import Callable, Optional, Sequence, Tuple
 import torch
 
 from paceline.torch.attached import Attached
+from paceline.torch.cut import balance
+from paceline.torch.stages import Pipeline
 from paceline.worker import node_of
 
-__all__ = ["Attached", "attach"]
+__all__ = ["Attached", "Pipeline", "attach", "balance", "pipeline"]
 
 
 def attach(model: torch.nn.Module, optimizer: torch.optim.Optimizer, config: str, node: Optional[int] = None, *,
@@ -47,3 +51,23 @@ def attach(model: torch.nn.Module, optimizer: torch.optim.Optimizer, config: str
         raise ValueError(f"torch {torch.__version__}: has no step hooks, expected 2.0 or newer")
     return Attached(model, optimizer, config, node_of(node), mode=mode, local_steps=local_steps, overlap=overlap,
                     buffers=buffers, evaluate=evaluate, overrides=overrides, existing=existing)
+
+
+def pipeline(model: torch.nn.Sequential, loss: Callable, config: str, node: Optional[int] = None, *, example: torch.Tensor,
+             balance: Sequence[int], evaluate: Optional[Callable[[torch.nn.Module], Tuple[float, int, int]]] = None,
+             overrides: Sequence[str] = (), existing: str = "refuse") -> "Pipeline":
+    """Makes this process a stage of `model` in the run that `config` describes (pipeline.stages, balance: loop):
+
+        with paceline.torch.pipeline(model, loss, "my.yaml", example=x[:1], balance=[3, 2]) as stages:
+            for x, y in loader:                # the same at all stages of a group
+                stages.step(x, y)
+
+    model: the same at all nodes; modules of other stages may be on the device meta, but at node 0, whose values the run begins
+    with. loss(output, y) is the mean over the rows, a tensor, or that and how many are correct. example: a mini-batch of any
+    size, of which shape and dtype count. balance: how many modules each stage has (balance() measures it). The servers'
+    optimizer takes the steps. evaluate, overrides, existing, node: as attach().
+    Waits until all nodes have joined. Errors: paceline.Error for what the run refuses; ValueError for a model that cannot be cut
+    so: what, where, expected.
+    """
+    return Pipeline(model, loss, config, node_of(node), example=example, balance=balance, evaluate=evaluate, overrides=overrides,
+                    existing=existing)

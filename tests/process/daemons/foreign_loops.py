@@ -314,6 +314,55 @@ def regression(config, node):
                         for p, q in zip(jax.tree_util.tree_leaves(one), jax.tree_util.tree_leaves(other))))
 
 
+def in_stages(config, node):
+    """Two linear layers, a stage each, of which the loss is half the squared distance from the mini-batch's targets; beside
+    the same in one piece. Every third mini-batch is smaller."""
+    from paceline.stage import Did, Stage
+    node, rate, floats = int(node), 0.05, (6 * 4, 4 * 2)
+    draws = np.random.default_rng(5)
+    first, second = draws.standard_normal((6, 4), np.float32), draws.standard_normal((4, 2), np.float32)
+    held, worst = {}, 0.0
+    x = y = np.zeros(0)
+
+    def forward(given):
+        rows = slice(given.first, given.first + given.samples)
+        if node == 0:
+            given.out[:] = x[rows] @ first
+            held[given.first] = x[rows]
+            return Did(kept_bytes=held[given.first].nbytes)
+        came = given.came.copy()
+        held[given.first] = (came, came @ second - y[rows])
+        return Did(came.nbytes, float(np.square(held[given.first][1]).sum()) / 2)
+
+    def backward(given):
+        if node == 0:
+            given.gradient[:] = (held[given.first].T @ given.out_gradient).reshape(-1)
+            return
+        came, far = held[given.first]
+        far = far / given.divisor
+        given.gradient[:] = (came.T @ far).reshape(-1)
+        given.in_gradient[:] = far @ second.T
+
+    with worker_of(config, node) as worker:
+        worker.add_tensor("first", (6, 4))
+        worker.add_tensor("second", (4, 2))
+        stage = Stage(worker, node, [floats[0], sum(floats)], (0, 4)[node], (4, 0)[node], forward, backward)
+        worker.start(np.concatenate([first.reshape(-1), second.reshape(-1)]))
+        expected = (first.astype(np.float64), second.astype(np.float64))
+        for round in worker:
+            rows = 8 if round.clock % 3 else 5
+            batch = np.random.default_rng(100 + round.clock)
+            x, y = batch.standard_normal((rows, 6), np.float32), batch.standard_normal((rows, 2), np.float32)
+            worst = max(worst, float(np.abs(round.parameters - expected[node].reshape(-1)).max()))
+            (first, second)[node][:] = round.parameters.reshape((first, second)[node].shape)
+            far = (x @ expected[0] @ expected[1] - y) / rows
+            loss, correct, samples = stage.step(rows)
+            assert abs(loss - rows * float(np.square(far).sum()) / 2) < 1e-4, loss
+            expected = (expected[0] - rate * x.T @ (far @ expected[1].T), expected[1] - rate * (x @ expected[0]).T @ far)
+            worker.finish(loss, correct=correct, samples=samples)
+    print("worst:", worst)
+
+
 def refused_trees(config, node):
     """What paceline.jax refuses, a line each."""
     import jax

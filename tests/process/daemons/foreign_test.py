@@ -75,6 +75,17 @@ class PythonLoop(ForeignTest):
             self.assertRegex(line, f"^{pattern}$")
         self.assert_ends(server, 0)
 
+    def test_a_model_in_two_stages_is_the_one_in_one_piece(self):
+        self.configure_loop("optimizer: {kind: sgd, lr: 0.05}, batch_size: 4, total_iterations: 40")
+        with open(self.config, "a", encoding="utf-8") as config:
+            config.write("pipeline: {stages: 2, micro_batches: 3, balance: loop, schedule: 1f1b}\n")
+        server, nodes = self.server(0), [self.loop("in_stages", node) for node in range(2)]
+        for node in nodes:
+            self.assert_ends(node, 0)
+            self.assertLess(float(re.search("worst: (.*)", node.output())[1]), 1e-5)
+        self.assert_ends(server, 0)
+        self.assertGreater(min(self.summary()["pipeline"]["peak_activation_bytes"]), 0)
+
     def test_the_built_in_network_is_a_model_for_a_loop_without_one(self):
         self.configure_loop("optimizer: {kind: sgd, lr: 1}, batch_size: 16, total_iterations: 400")
         server, nodes = self.server(0), [self.loop("built_in", node) for node in range(2)]

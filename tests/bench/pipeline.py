@@ -1,0 +1,238 @@
+#!/usr/bin/env python3
+"""Pipelines on this machine: beside one core, PyTorch's stages, the simulator, and the same run that keeps all activations.
+
+    tests/bench/pipeline.py [--bin build/release/bin] [--python PYTHON] [--only core torch simulated memory] [--rounds 5]
+
+    core        M / (M + K - 1) x 2 x the rate of one core is what 2 stages can reach: how much of it they do. Target: at least 0.92
+    torch       a step of ours by that of torch.distributed.pipelining, gpipe or 1f1b, in the faster memory layout. Target: at most 0.8
+    simulated   a step that `paceline simulate` predicts by the measured one: from 0.95 to 1.05. It is told how long one node
+                takes for a mini-batch in micro-batches (train.accumulate)
+    memory      kept activations of the larger stage with rematerialisation by those without: at most 0.5;
+    time        and the seconds of a step, likewise: at most 1.3
+
+A network of 20 convolutions of 3 x 3 and 32 channels, and one of the pictures in front, is cut in the middle. A mini-batch
+is 64 samples, 8 micro-batches of 8.
+One thread a process computes; a step is read from the first grant to the last reply. The kinds take turns, each round in
+another order; a figure is the median of the rounds' quotients. --python: one with PyTorch 2.5 or later. About two minutes a round.
+One JSON line for each figure. Exit status 1 when one misses its target.
+"""
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from processes import fail, run_all
+
+ROOT = Path(__file__).resolve().parents[2]
+LAYERS, CHANNELS, STAGES, MICRO_BATCHES, BATCH = 20, 32, 2, 8, 64
+BOUNDS = {"core": (0.92, None), "torch": (None, 0.8), "simulated": (0.95, 1.05), "memory": (None, 0.5), "time": (None, 1.3)}
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+
+
+# ---- ours
+
+def layers():
+    convolutions = ["{kind: conv, out: %d, kernel: 3}, {kind: relu}" % CHANNELS] * (1 + LAYERS)
+    return "[" + ", ".join([*convolutions, "{kind: global_average_pool}", "{kind: dense, out: 10}"]) + "]"
+
+
+def config_of(folder, nodes, train, more):
+    return f"""\
+run: {{name: bench}}
+cluster: {{nodes: {nodes}, threads_per_node: 1}}
+sync: {{policy: bsp}}
+data: {{kind: synthetic, path: {folder}/data, augment: false}}
+train: {{model: layers, layers: {layers()}, optimizer: {{kind: sgd, lr: 0.001}}, eval_samples: 64, {train}}}
+{more}
+"""
+
+
+def pipeline(schedule="1f1b", rematerialize="off"):
+    """A configuration's nodes, its `train` and the rest."""
+    middle = f"[{2 + LAYERS}, {LAYERS + 2}]"
+    return STAGES, BATCH // STAGES, "", (f"pipeline: {{stages: {STAGES}, micro_batches: {MICRO_BATCHES}, schedule: {schedule}, "
+                                         f"balance: {middle}, rematerialize: {rematerialize}}}")
+
+
+OURS = {"core": (1, BATCH, "", ""), "parts": (1, BATCH, f", accumulate: {MICRO_BATCHES}", ""), "stages": pipeline(),
+        "kept": pipeline("gpipe"), "again": pipeline("gpipe", "on")}
+
+
+def written(args, kind):
+    nodes, batch, train, more = OURS[kind]
+    path = args.folder / f"{kind}.yaml"
+    path.write_text(config_of(args.folder, nodes, f"batch_size: {batch}, total_iterations: {nodes * args.steps}{train}", more),
+                    encoding="utf-8")
+    return path
+
+
+def program(command, environment=None):
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, check=False, timeout=600,
+                          env={**os.environ, **(environment or {})})
+    if done.returncode != 0:
+        fail(f"{' '.join(map(str, command))}: exit status {done.returncode}: {done.stderr.strip()[-2000:]}")
+    return done.stdout
+
+
+def summary_of(folder):
+    return json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+
+
+def ours(args, kind):
+    out = args.folder / kind
+    program([ROOT / "scripts/run_local.sh", written(args, kind), "--out", out, "--force", "--force", "--bin", args.bin], ONE_THREAD)
+    summary = summary_of(out)
+    return {"seconds": summary["wall_seconds"] / args.steps, "pipeline": summary.get("pipeline"),
+            "computes": summary["phases"]["COMPUTE_GRADS"]["mean_ms"] / 1e3}
+
+
+def simulated(args, seconds_of_step):
+    """Seconds of a step of the stages, told what one node took for the mini-batch."""
+    out = args.folder / "simulated"
+    program([args.bin / "paceline", "simulate", written(args, "stages"), "--out", out, "--force", "--force",
+             "simulate.compute.distribution=constant", f"simulate.compute.mean={round(seconds_of_step * 1e9 / STAGES)}ns"])
+    return summary_of(out)["wall_seconds"] / args.steps
+
+
+# ---- PyTorch's
+
+def torch_stage(args):
+    """One process of theirs; imports torch only here. Prints the seconds of a step of each schedule and layout."""
+    os.environ["GLOO_SOCKET_IFNAME"] = "lo"
+    import torch
+    from torch import nn
+    from torch.distributed import pipelining
+    torch.set_num_threads(1)
+    torch.manual_seed(1)
+    rank = args.torch_stage
+    torch.distributed.init_process_group("gloo", init_method=f"file://{args.folder}/store", rank=rank, world_size=STAGES)
+
+    class Layout(nn.Module):
+        def __init__(self, layout):
+            super().__init__()
+            self.layout = layout
+
+        def forward(self, x):
+            return x.contiguous(memory_format=self.layout)
+
+    def stage_of(layout):
+        ins = ([3] if rank == 0 else []) + [CHANNELS] * (LAYERS // STAGES)
+        made = [nn.Sequential(nn.Conv2d(each, CHANNELS, 3, padding=1), nn.ReLU(inplace=True)) for each in ins]
+        last = [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(CHANNELS, 10)] if rank == STAGES - 1 else [
+            Layout(torch.contiguous_format)]
+        return nn.Sequential(Layout(layout), *made, *last).to(memory_format=layout)
+
+    images, labels = torch.rand(BATCH, 3, 32, 32) - 0.5, torch.randint(0, 10, (BATCH,))
+    seconds = {}
+    for layout in (torch.contiguous_format, torch.channels_last):
+        for schedule in (pipelining.ScheduleGPipe, pipelining.Schedule1F1B):
+            module = stage_of(layout)
+            optimizer = torch.optim.SGD(module.parameters(), lr=0.001)
+            stage = pipelining.PipelineStage(module, rank, STAGES, torch.device("cpu"))
+            run = schedule(stage, MICRO_BATCHES, loss_fn=nn.CrossEntropyLoss())
+            begin = 0.0
+            for step in range(2 + args.torch_steps):
+                if step == 2:
+                    torch.distributed.barrier()
+                    begin = time.perf_counter()
+                optimizer.zero_grad()
+                if rank == 0:
+                    run.step(images)
+                else:
+                    run.step(target=labels, losses=[])
+                optimizer.step()
+            torch.distributed.barrier()
+            seconds[f"{schedule.__name__} {layout}"] = (time.perf_counter() - begin) / args.torch_steps
+    print(json.dumps(seconds))
+    torch.distributed.destroy_process_group()
+
+
+def theirs(args, _):
+    with tempfile.TemporaryDirectory(prefix="paceline.") as made:
+        folder = Path(made)
+        os.environ.update(ONE_THREAD)
+        run_all([[str(args.python), __file__, "--torch-stage", str(rank), "--folder", made, "--torch-steps", str(args.torch_steps)]
+                 for rank in range(STAGES)], folder)
+        seconds = json.loads((folder / "stdout0").read_text().splitlines()[-1])
+    best = min(seconds, key=seconds.get)
+    return {"seconds": seconds[best], "best": best}
+
+
+# ---- the whole
+
+def judged(figure, values, **more):
+    value = statistics.median(values)
+    least, most = BOUNDS[figure]
+    ok = (least is None or value >= least) and (most is None or value <= most)
+    print(json.dumps({"benchmark": "pipeline", "figure": figure, "value": round(value, 4), "at_least": least, "at_most": most,
+                      "ok": ok, "range": [round(min(values), 4), round(max(values), 4)], **more,
+                      "load": round(os.getloadavg()[0], 1)}), flush=True)
+    return ok
+
+
+def ms(rounds, kind):
+    return round(1e3 * statistics.median(one[kind]["seconds"] for one in rounds), 1)
+
+
+def measure(args):
+    # What a figure is made of.
+    kinds = {"core": ("core", "stages"), "torch": ("stages", "torch"), "simulated": ("parts", "stages"), "memory": ("kept", "again")}
+    wanted = list(dict.fromkeys(kind for figure in args.only for kind in kinds[figure]))
+    program([args.bin / "paceline", "data", "synthesize", "--out", args.folder / "data"])
+    rounds = []
+    for n in range(args.rounds):
+        order = wanted[n % len(wanted):] + wanted[:n % len(wanted)]
+        rounds.append({kind: (theirs if kind == "torch" else ours)(args, kind) for kind in order})
+        print("round", n, {kind: round(1e3 * one["seconds"], 1) for kind, one in rounds[-1].items()}, file=sys.stderr, flush=True)
+    ok = True
+    if "core" in args.only:
+        ideal = MICRO_BATCHES / (MICRO_BATCHES + STAGES - 1) * STAGES
+        ok &= judged("core", [one["core"]["seconds"] / one["stages"]["seconds"] / ideal for one in rounds],
+                     core_ms=ms(rounds, "core"), stages_ms=ms(rounds, "stages"),
+                     bubble=statistics.median(one["stages"]["pipeline"]["bubble_share"] for one in rounds),
+                     formula=(STAGES - 1) / (MICRO_BATCHES + STAGES - 1))
+    if "torch" in args.only:
+        ok &= judged("torch", [one["stages"]["seconds"] / one["torch"]["seconds"] for one in rounds], ours_ms=ms(rounds, "stages"),
+                     torch_ms=ms(rounds, "torch"), best=sorted({one["torch"]["best"] for one in rounds}))
+    if "simulated" in args.only:
+        told = statistics.median(one["parts"]["computes"] for one in rounds)
+        step = simulated(args, told)
+        ok &= judged("simulated", [step / one["stages"]["seconds"] for one in rounds], told_ms=round(1e3 * told, 1),
+                     simulated_ms=round(1e3 * step, 1), measured_ms=ms(rounds, "stages"))
+    if "memory" in args.only:
+        def most(one, kind):
+            return max(one[kind]["pipeline"]["peak_activation_bytes"])
+        ok &= judged("memory", [most(one, "again") / most(one, "kept") for one in rounds],
+                     kept=most(rounds[0], "kept"), again=most(rounds[0], "again"))
+        ok &= judged("time", [one["again"]["seconds"] / one["kept"]["seconds"] for one in rounds], kept_ms=ms(rounds, "kept"),
+                     again_ms=ms(rounds, "again"))
+    return 0 if ok else 1
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bin", type=Path, default=ROOT / "build/release/bin")
+    parser.add_argument("--python", type=Path, default=sys.executable)
+    parser.add_argument("--only", nargs="+", choices=("core", "torch", "simulated", "memory"),
+                        default=("core", "torch", "simulated", "memory"))
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--torch-steps", type=int, default=5)
+    parser.add_argument("--torch-stage", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.torch_stage is not None:
+        torch_stage(args)
+        return 0
+    with tempfile.TemporaryDirectory(prefix="paceline-") as folder:
+        args.folder = Path(folder)
+        return measure(args)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,158 @@
+"""Training loops in PyTorch over stages, each a process that torch_stages_test.py starts:
+
+    torch_stage_loops.py LOOP CONFIG NODE [argument…]     LOOP: a function below
+"""
+
+import sys
+
+import torch
+from torch import nn
+
+STEPS, BATCH = 12, 8
+
+
+def perceptron():
+    torch.manual_seed(7)
+    return nn.Sequential(nn.Linear(6, 32), nn.Tanh(), nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 16), nn.ReLU(), nn.Linear(16, 3)), (6,)
+
+
+def normed():
+    torch.manual_seed(7)
+    return nn.Sequential(nn.Conv2d(2, 4, 3, padding=1, bias=False), nn.BatchNorm2d(4), nn.ReLU(), nn.Conv2d(4, 4, 3, padding=1),
+                         nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(64, 3)), (2, 4, 4)
+
+
+def dropped():
+    torch.manual_seed(7)
+    return nn.Sequential(nn.Linear(6, 32), nn.Dropout(0.3), nn.Linear(32, 32), nn.ReLU(), nn.Dropout(0.3), nn.Linear(32, 3)), (6,)
+
+
+MADE = {"perceptron": perceptron, "normed": normed, "dropped": dropped}
+
+
+def batch(step, group, shape, rows):
+    """The last of an epoch of four is smaller."""
+    generator = torch.Generator().manual_seed(1000 * step + group)
+    rows = rows - 3 if step % 4 == 3 else rows
+    return torch.randn(rows, *shape, generator=generator), torch.randint(0, 3, (rows,), generator=generator)
+
+
+def loss_of(output, y):
+    return nn.functional.cross_entropy(output, y), (output.argmax(1) == y).sum()
+
+
+def tensors_of(model):
+    return {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
+
+
+def plain_run(made, groups, rows, lr):
+    """The state before each step, and behind the last, of one process with the mini-batches of all groups."""
+    model, shape = MADE[made]()
+    optimizer, seen, losses = torch.optim.SGD(model.parameters(), lr=lr, momentum=0.9), [], []
+    for step in range(STEPS):
+        seen.append(tensors_of(model))
+        parts = [batch(step, group, shape, rows) for group in range(groups)]
+        loss, _ = loss_of(model(torch.cat([x for x, _ in parts])), torch.cat([y for _, y in parts]))
+        losses.append(float(loss))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return seen + [tensors_of(model)], losses
+
+
+def measure_of(shape, expected):
+    def measure(model):
+        assert not model.training
+        x, y = batch(3, 9, shape, 10)  # 7 rows
+        output = model(x)
+        assert output.shape[0] == 7
+        expected.append(max(float((model.state_dict()[name] - value).abs().max()) for name, value in expected[0].items()))
+        loss, correct = loss_of(output, y)
+        return loss, correct, len(y)
+    return measure
+
+
+def equal(config, node, made, cut):
+    """Compares each step's parameters and losses, and the model of the run's end, with plain PyTorch's."""
+    import paceline.torch
+    torch.set_num_threads(1)
+    node, cut = int(node), [int(modules) for modules in cut.split("+")]
+    model, shape = MADE[made]()
+    first, last = sum(cut[:node % len(cut)]), sum(cut[:node % len(cut) + 1])
+    if node:  # node 0's count
+        with torch.no_grad():
+            for p in model.parameters():
+                p.fill_(9.0)
+        for i, module in enumerate(model):
+            if made == "perceptron" and not first <= i < last:
+                module.to("meta")  # those of other stages need not be there
+    worst, step = 0.0, 0
+    end = []
+    evaluate = measure_of(shape, end) if node == 0 or made != "perceptron" else None
+    with paceline.torch.pipeline(model, loss_of, config, node=node, example=torch.zeros(1, *shape), balance=cut,
+                                 evaluate=evaluate) as stages:
+        rows, lr = BATCH * stages.stages, float(stages.worker.value("train.optimizer.lr"))
+        expected, losses = plain_run(made, stages.groups, rows, lr)
+        end.append({name: value for name, value in expected[-1].items() if "num_batches" not in name})
+        while True:
+            if not stages.over:
+                worst = max(worst, *(float((value - expected[step][name]).abs().max()) for name, value in stages.model.state_dict().items()))
+            x, y = batch(step, stages.group, shape, rows)
+            loss = stages.step(x if stages.is_first else None, y if stages.is_last else None, samples=len(x))
+            if stages.groups == 1:
+                worst = max(worst, abs(loss - losses[step]))
+            step += 1
+    assert step == STEPS, step
+    print("worst:", worst)
+    print("model:", end[-1] if evaluate and len(end) > 1 else "none")
+
+
+def ends(config, node, made, cut):
+    """What the parameters of this stage come to, as bits."""
+    import hashlib
+    import paceline.torch
+    torch.set_num_threads(1)
+    cut = [int(modules) for modules in cut.split("+")]
+    model, shape = MADE[made]()
+    torch.manual_seed(100 + int(node))
+    digest = hashlib.sha256()
+    with paceline.torch.pipeline(model, loss_of, config, node=int(node), example=torch.zeros(1, *shape), balance=cut) as stages:
+        step = 0
+        while True:
+            digest.update(b"".join(value.numpy().tobytes() for value in stages.model.state_dict().values()))
+            stages.step(*batch(step, stages.group, shape, BATCH * stages.stages))
+            step += 1
+    print("bits:", digest.hexdigest())
+
+
+def refused(config, node):
+    """What cannot be cut so."""
+    import paceline
+    import paceline.torch
+    from paceline.torch.cut import cut_by_costs
+    model, shape = perceptron()
+    example = torch.zeros(1, *shape)
+    tied = nn.Sequential(nn.Linear(6, 6), nn.Linear(6, 6))
+    tied[1].weight = tied[0].weight
+    whole = {"module": lambda: paceline.torch.pipeline(nn.Linear(6, 3), loss_of, config, node=0, example=example, balance=[1]),
+             "sum": lambda: paceline.torch.pipeline(model, loss_of, config, node=0, example=example, balance=[2, 2]),
+             "stages": lambda: paceline.torch.pipeline(model, loss_of, config, node=0, example=example, balance=[2, 2, 3]),
+             "none": lambda: paceline.torch.pipeline(nn.Sequential(nn.Linear(6, 3), nn.ReLU()), loss_of, config, node=0, example=example,
+                                                     balance=[1, 1]),
+             "tied": lambda: paceline.torch.pipeline(tied, loss_of, config, node=0, example=example, balance=[1, 1]),
+             "shape": lambda: paceline.torch.pipeline(model, loss_of, config, node=0, example=torch.zeros(1, 5), balance=[2, 5]),
+             "list": lambda: paceline.torch.pipeline(model, loss_of, config, node=0, example=example, balance=[2, 5],
+                                                     overrides=["pipeline.balance=[2, 5]"]),
+             "attached": lambda: paceline.torch.attach(model, torch.optim.SGD(model.parameters(), lr=0.1), config, node=0)}
+    for name, call in whole.items():
+        try:
+            call()
+        except (ValueError, paceline.Error) as error:
+            print(f"{name}: {error}")
+    print("cut:", cut_by_costs([1, 1, 1, 5], [True] * 4, [1, 1]), cut_by_costs([1] * 8, [True] * 8, [1, 1, 2]),
+          cut_by_costs([9, 1, 1], [False, True, True], [1, 1]))
+    print("balance:", sum(paceline.torch.balance(model, torch.zeros(4, *shape), 2, repeats=1)))
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]](*sys.argv[2:])

@@ -1,0 +1,87 @@
+"""PyTorch models over stages (torch_stage_loops.py), through paceline.torch.pipeline. Where Python has no torch, they are
+skipped, and say so."""
+
+import re
+import signal
+
+import harness
+from foreign import ForeignTest, needs
+
+
+@needs("numpy", "torch")
+class TorchStages(ForeignTest):
+    LOOPS = "torch_stage_loops.py"
+
+    def configure_stages(self, pipeline, nodes, lr=0.1, steps=12):
+        self.configure_loop(f"optimizer: {{kind: momentum, lr: {lr}, momentum: 0.9}}, batch_size: 8, total_iterations: {steps * nodes}",
+                            nodes=nodes)
+        with open(self.config, "a", encoding="utf-8") as config:
+            config.write(f"pipeline: {{balance: loop, {pipeline}}}\n")
+
+    def ended(self, name, nodes, *arguments):
+        """What the loops of all nodes say at the end."""
+        server, loops = self.server(0), [self.loop(name, node, *arguments) for node in range(nodes)]
+        for loop in loops:
+            self.assert_ends(loop, 0)
+        self.assert_ends(server, 0)
+        return [loop.output() for loop in loops]
+
+    def assert_equal(self, said):
+        for output in said:
+            self.assertLess(float(re.search("worst: (.*)", output)[1]), 1e-6)
+        self.assertLess(float(re.search("model: (.*)", said[0])[1]), 1e-6)
+
+    def test_three_stages_are_plain_pytorch_with_the_whole_mini_batch(self):
+        self.configure_stages("stages: 3, micro_batches: 5, schedule: 1f1b, rematerialize: on", 3)
+        self.assert_equal(self.ended("equal", 3, "perceptron", "2+3+2"))
+        said = self.summary()["pipeline"]
+        self.assertEqual((said["stages"], said["micro_batches"], len(said["idle_for_next_seconds"])), (3, 5, 3))
+        self.assertTrue(all(each > 0 for each in said["peak_activation_bytes"]))
+
+    def test_two_groups_are_plain_pytorch_with_twice_the_mini_batch(self):
+        self.configure_stages("stages: 2, micro_batches: 16, schedule: gpipe", 4)
+        self.assert_equal(self.ended("equal", 4, "perceptron", "3+4"))
+
+    def test_batch_norm_in_one_piece_measures_what_plain_pytorch_does(self):
+        self.configure_stages("stages: 2, micro_batches: 1, rematerialize: on", 2, lr=0.05)
+        self.assert_equal(self.ended("equal", 2, "normed", "4+4"))
+
+    def test_what_is_computed_again_has_the_same_bits_and_draws(self):
+        seen = []
+        for again in ("off", "on"):
+            self.run_dir = self.folder / again
+            self.configure_stages(f"stages: 2, micro_batches: 4, schedule: 1f1b, rematerialize: {again}", 2, steps=6)
+            seen.append((self.ended("ends", 2, "dropped", "3+3"), self.summary()["pipeline"]["peak_activation_bytes"]))
+        self.assertEqual(seen[0][0], seen[1][0])
+        self.assertLess(seen[1][1][0], seen[0][1][0])  # the first stage keeps one micro-batch of two
+
+    def test_a_stage_that_is_killed_is_named_by_the_others(self):
+        self.configure_stages("stages: 2, micro_batches: 4", 2, steps=1000000)
+        server, loops = self.server(0), [self.loop("ends", node, "dropped", "3+3") for node in range(2)]
+        self.wait_for_log("worker-0.log", "is connected to 1 other node")
+        loops[1].send(signal.SIGKILL)
+        self.assertEqual(loops[0].end(), 1)
+        self.assertEqual(server.end(), 1)
+        self.assertRegex("\n".join(loops[0].errors()), r"stage 1 \(node 1\)|node 1")
+        self.assertRegex(self.summary()["reason"], "node 1")
+
+    def test_what_cannot_be_cut_is_refused(self):
+        self.configure_stages("stages: 2, micro_batches: 4", 2)
+        loop = self.loop("refused", 0)
+        self.assertEqual(loop.end(), 0, loop.errors())
+        said = loop.output()
+        for complaint in (r"module: model: got a Linear, expected a torch\.nn\.Sequential",
+                          r"sum: balance: got \[2, 2\], expected numbers above 0 that add up to the 7 modules",
+                          r"stages: balance: got 3 stages, expected 2, pipeline\.stages",
+                          r"none: balance: stage 1 has no parameters, expected some in each",
+                          r"tied: parameter '1\.weight' of stage 1: is in stage 0, too, expected one stage",
+                          r"shape: module '0': .*, expected one that computes shapes on the device meta",
+                          r"list: .*pipeline\.balance: .*",
+                          r"attached: pipeline\.stages: got 2, and no stage of the loop's model",
+                          r"cut: \[3, 1\] \[2, 2, 4\] \[2, 1\]",
+                          r"balance: 7"):
+            self.assertRegex(said, complaint)
+
+
+if __name__ == "__main__":
+    harness.main()
