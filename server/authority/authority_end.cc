@@ -47,6 +47,7 @@ void Authority::lost(Peer peer, const std::string& why, Ticks now) {
   }
   to_shards(wire::NodeLost{node, why, members_.process(node).incarnation});
   const bool needed = nodes_talk() && !record_.has_report(node) && !goes_on();
+  if (needed && stage_ == Stage::kEnding) ++lost_at_end_;
   if (needed && (stage_ == Stage::kTraining ||
                  (stage_ == Stage::kEnding && reduces() && !parameters_are_here() && !final_state_comes()))) {
     return fail(unavailable(to_string(peer) + " lost: " + why + " (" + why_needed(node) + ")"), now);
@@ -68,7 +69,7 @@ void Authority::lost(Peer peer, const std::string& why, Ticks now) {
 bool Authority::final_state_comes() {
   const auto node = members_.lowest();
   if (!node || config_.exchange.on_loss == OnLoss::kStop) return false;
-  if (config_.exchange.shard_optimizer) return stage_ != Stage::kEnding || ++lost_at_end_ <= 1;
+  if (config_.exchange.shard_optimizer) return lost_at_end_ <= 1;
   if (*node == final_speaker_) return true;
   final_speaker_ = *node;
   to_node(*node, wire::StateWanted{engine_.version()});

@@ -93,7 +93,8 @@ Result<bool> Shard::replace(const wire::NodeState& piece, std::span<const float>
   if (!ready() || !settings_.replaced) return failed_precondition(what + ": this shard's is its own");
   const std::int64_t size = range_.size();
   const int vectors = state_vectors(settings_.optimizer.kind);
-  if (piece.version == replaced_with_ || piece.version < replacing_.version) return false;
+  const Version newest = std::max(replaced_with_, replacing_.version);
+  if (piece.version == replaced_with_ || piece.version < newest) return false;
   const std::int64_t vector = size == 0 ? 0 : piece.offset / size;
   const std::int64_t within = piece.offset - vector * size;
   const auto floats = static_cast<std::int64_t>(values.size());

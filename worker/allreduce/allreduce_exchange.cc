@@ -102,10 +102,11 @@ Status AllReduceExchange::measure() {
   for (const std::string& endpoint : place_.endpoints) hosts.push_back(host_and_port(endpoint).host);
   const std::filesystem::path in_run =
       std::filesystem::path(config.run.out) / ("algorithms-node" + to_string(parts_.node) + ".txt");
-  PACELINE_ASSIGN_OR_RETURN(choices_, choices_from(config.exchange.measured.empty()
-                                                       ? in_run
-                                                       : std::filesystem::path(config.exchange.measured),
-                                                   hosts, request, *mesh_, reductions_));
+  PACELINE_ASSIGN_OR_RETURN(
+      choices_,
+      choices_from(
+          config.exchange.measured.empty() ? in_run : std::filesystem::path(config.exchange.measured), hosts,
+          config.cluster.shared_memory, request, *mesh_, reductions_));
   return Status::ok();
 }
 
@@ -329,7 +330,7 @@ Status AllReduceExchange::reduce_round(std::unique_lock<std::mutex>& lock) {
     lock.lock();
     const std::chrono::nanoseconds took = parts_.now() - *std::exchange(reduces_since_, std::nullopt);
     reduced_.hidden += took;
-    traffic_.reducing += took;
+    reducing_ns_ += took.count();
     reduced_.bytes += count_sent();
     if (const auto gone = mesh_->gone()) gone_ = place_.node_of(*gone);
     PACELINE_RETURN_IF_ERROR(reduced);
@@ -370,7 +371,7 @@ Status AllReduceExchange::step(std::unique_lock<std::mutex>& lock) {
     lock.unlock();
     const Status copied = copy_parameters();
     lock.lock();
-    traffic_.reducing += parts_.now() - begin;
+    reducing_ns_ += std::chrono::nanoseconds(parts_.now() - begin).count();
     count_sent();
     if (const auto gone = mesh_->gone()) gone_ = place_.node_of(*gone);
     PACELINE_RETURN_IF_ERROR(copied);
@@ -407,7 +408,7 @@ void AllReduceExchange::begin_round() {
 
 std::int64_t AllReduceExchange::count_sent() {
   const std::int64_t sent = mesh_->bytes_sent() - std::exchange(bytes_counted_, mesh_->bytes_sent());
-  traffic_.reduced += sent;
+  bytes_reduced_ += sent;
   return sent;
 }
 
@@ -448,14 +449,14 @@ Status AllReduceExchange::fetch_exact(Version version, std::span<float> flat) {
 std::shared_ptr<const RunState> AllReduceExchange::state_at(Version version) const {
   std::unique_lock lock(mutex_);
   if (version != model_.version()) return nullptr;
-  const auto state = model_.state(/*with_kept=*/false);
+  const auto state = model_.state();
   lock.unlock();
   return state();
 }
 
 std::shared_ptr<const RunState> AllReduceExchange::last_state() const {
   std::unique_lock lock(mutex_);
-  const auto state = model_.state(/*with_kept=*/true);
+  const auto state = model_.state();
   lock.unlock();
   return state();
 }
@@ -466,8 +467,7 @@ Version AllReduceExchange::version() const {
 }
 
 Traffic AllReduceExchange::traffic() const {
-  const std::lock_guard lock(mutex_);
-  return traffic_;
+  return {.reduced = bytes_reduced_, .reducing = std::chrono::nanoseconds(reducing_ns_)};
 }
 
 std::vector<std::string> AllReduceExchange::algorithms() const {

@@ -18,6 +18,7 @@
 // that is being made of it, what the process cache has of an older one, and those that are still to be evaluated.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -180,7 +181,6 @@ class AllReduceExchange final : public Exchange {
   std::vector<std::optional<Own>> own_;  // by thread
   NodeModel model_;
   Ticks since_;                     // its version is here since then
-  Traffic traffic_;                 // by all meshes
   std::int64_t bytes_counted_ = 0;  // of this mesh's, whatever they were
   std::optional<NodeId> gone_;
   std::uint32_t formation_ = 1;
@@ -189,6 +189,9 @@ class AllReduceExchange final : public Exchange {
   EarlyPush reduced_;
   std::optional<Ticks> reduces_since_;
   Status closed_;
+  // By all meshes. Not under the lock, which is held while the optimizer steps: each heartbeat has them.
+  std::atomic<std::int64_t> bytes_reduced_ = 0;
+  std::atomic<std::int64_t> reducing_ns_ = 0;
 };
 
 }  // namespace paceline

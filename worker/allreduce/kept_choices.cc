@@ -52,14 +52,14 @@ std::optional<MeasuredChoice> choice_from(const std::string& line) {
   return choice;
 }
 
-std::string measured_with(const MeasureRequest& request, const std::vector<std::string>& hosts,
-                          bool shares_memory) {
+// Alike on every rank, so nothing of what this one alone knows.
+std::string measured_with(const MeasureRequest& request, const std::vector<std::string>& hosts) {
   std::string with = "all-reduce by";
   for (const schedule::Algorithm algorithm : candidates(request)) {
     with += std::string(" ") + schedule::name_of(algorithm);
   }
   with += std::string("; ") + name_of(request.encoding);
-  with += shares_memory ? "; memory is shared; at" : "; all is sent; at";
+  with += "; at";
   for (const std::string& host : hosts) with += " " + host;
   return with;
 }
@@ -110,7 +110,7 @@ Result<bool> all_have(const std::optional<std::vector<MeasuredChoice>>& choices,
 
 Result<KeptChoices> choices_from(const std::filesystem::path& file, const std::vector<std::string>& hosts,
                                  const MeasureRequest& request, mesh::Mesh& mesh, std::uint32_t& reductions) {
-  const std::string with = measured_with(request, hosts, mesh.shares_memory());
+  const std::string with = measured_with(request, hosts);
   auto kept = read_choices(file, with, request.floats);
   PACELINE_ASSIGN_OR_RETURN(const bool have, all_have(kept, with, request, mesh, reductions));
   if (have) return KeptChoices{*std::move(kept), true, Status::ok()};

@@ -1,7 +1,7 @@
 // The table of exchange.algorithm: auto, kept on each node's disk from one run to the next, so that a run that goes on, or
 // another one on the same machines, adds in the same order and measures nothing.
 //
-//   all-reduce by ring, binary_blocks, direct, tree; fp32; at 10.0.0.1 10.0.0.2 10.0.0.2
+//   all-reduce by ring binary_blocks direct tree; fp32; at 10.0.0.1 10.0.0.2 10.0.0.2
 //   65536 ring 0.0021 binary_blocks 0.0019 direct 0.0014 tree 0.004
 //
 // The first line is what it was measured with: another one is none. All nodes use it, or none: they compare what they have.
@@ -23,7 +23,7 @@ struct KeptChoices {
   Status written = Status::ok();  // of those that were not: why the next run measures again
 };
 
-// Kept or measured. hosts: of each rank, which are those of the file, too. `reductions`: of the mesh, counted on. Errors:
+// Kept or measured. hosts: of each rank; the file's are the same. `reductions`: of the mesh, counted on. Errors:
 // Mesh::reduce()'s.
 Result<KeptChoices> choices_from(const std::filesystem::path& file, const std::vector<std::string>& hosts,
                                  const MeasureRequest& request, mesh::Mesh& mesh, std::uint32_t& reductions);

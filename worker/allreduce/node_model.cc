@@ -102,7 +102,7 @@ std::optional<BlockRange> NodeModel::take_kept(Version version) {
   return found;
 }
 
-std::function<std::shared_ptr<const RunState>()> NodeModel::state(bool with_kept) const {
+std::function<std::shared_ptr<const RunState>()> NodeModel::state() const {
   if (!sharded_) {
     return [version = version_, parameters = parameters_, image = optimizer_.image()] {
       auto state = std::make_shared<RunState>(RunState{version, {}});
@@ -116,13 +116,13 @@ std::function<std::shared_ptr<const RunState>()> NodeModel::state(bool with_kept
   }
   // A share is small enough to be copied at once.
   auto state = std::make_shared<RunState>(RunState{version_, {}});
-  const std::vector<Range> parts = sharded_->parts(with_kept);
+  const std::vector<Range> parts = sharded_->parts();
   for (const Range& part : parts) {
     const auto floats = parameters_.block(0).subspan(static_cast<std::size_t>(part.begin),
                                                      static_cast<std::size_t>(part.size()));
     state->floats.insert(state->floats.end(), floats.begin(), floats.end());
   }
-  sharded_->append_state(version_, with_kept, state->floats);
+  sharded_->append_state(version_, state->floats);
   state->parts.emplace();
   for (std::int64_t vector = 0; vector <= state_vectors(config_.train.optimizer.kind); ++vector) {
     const std::int64_t begin = vector * layout_.size();

@@ -50,7 +50,7 @@ class NodeModel {
   // ... and all of them are here.
   void end_step(std::span<const float> parameters);
   // Those parts, at both.
-  std::vector<Range> parts() const { return sharded_->parts(/*kept=*/true); }
+  std::vector<Range> parts() const { return sharded_->parts(); }
   // Another formation of a sharded optimizer (ShardedOptimizer): made beside what is here, and put in its place.
   Result<ShardedOptimizer::Held> moved_to(Shares next, Version version, std::span<float> all,
                                           const std::function<Status()>& sum_all) const {
@@ -63,9 +63,9 @@ class NodeModel {
   // Exactly this version: one that is kept, or the newest; nullopt: neither.
   std::optional<BlockRange> take_kept(Version version);
 
-  // All of it, at the newest version; of a sharded optimizer, and of the parameters then, what is this node's, and
-  // `with_kept` what it keeps. What is returned makes the copy, any thread: the next step is made beside what it holds.
-  std::function<std::shared_ptr<const RunState>()> state(bool with_kept) const;
+  // All of it, at the newest version; of a sharded optimizer, and of the parameters then, what is this node's, and what
+  // it keeps: its owner may be lost before it has given it. What is returned makes the copy, any thread: the next step is made beside what it holds.
+  std::function<std::shared_ptr<const RunState>()> state() const;
   // One vector of it: the parameters, 0, or those of an optimizer that is not sharded.
   void copy_vector(int number, std::span<float> out) const;
   // So many it has that the next node of a formation is given.

@@ -146,18 +146,15 @@ void ShardedOptimizer::move(Held moved) {
   newest_ = std::move(moved);
 }
 
-std::vector<Range> ShardedOptimizer::parts(bool kept) const {
+std::vector<Range> ShardedOptimizer::parts() const {
   std::vector<Range> ranges;
-  for (const Piece& piece : newest_.pieces) {
-    if (kept || !piece.kept) ranges.push_back(piece.part.range);
-  }
+  for (const Piece& piece : newest_.pieces) ranges.push_back(piece.part.range);
   return ranges;
 }
 
-void ShardedOptimizer::append_state(Version version, bool kept, std::vector<float>& floats) const {
+void ShardedOptimizer::append_state(Version version, std::vector<float>& floats) const {
   for (int v = 0; v < vectors(); ++v) {
     for (const Piece& piece : newest_.pieces) {
-      if (piece.kept && !kept) continue;
       const std::size_t begin = floats.size();
       floats.resize(begin + static_cast<std::size_t>(piece.part.range.size()));
       vector_of(image_of(piece, version), v).copy_to(0, std::span(floats).subspan(begin));

@@ -77,10 +77,10 @@ class ShardedOptimizer {
   // Goes on with it.
   void move(Held moved);
 
-  // Which parts of the parameters are this node's; `kept`: those that it keeps, too.
-  std::vector<Range> parts(bool kept) const;
+  // Which parts of the parameters are this node's, then those that it keeps.
+  std::vector<Range> parts() const;
   // Adds the optimizer's vectors to `floats`, of those parts each, at that version: the newest that was begun or ended.
-  void append_state(Version version, bool kept, std::vector<float>& floats) const;
+  void append_state(Version version, std::vector<float>& floats) const;
 
  private:
   // Those who are left go on from the formation before the newest: in that no step was made.
