@@ -58,13 +58,13 @@ TEST_CASE("what_an_all_reduce_does_not_go_with_is_refused") {
     CHECK_THAT(refusal(good, {bad.given}), Catch::Contains(bad.start));
   }
   CHECK_THAT(refusal(good, {"exchange.shard_optimizer=true", "train.optimizer.kind=lars"}),
-             Catch::Matchers::Contains(
+             Catch::Contains(
                  "train.optimizer.kind: a tensor that is measured whole lies on several nodes, got "
                  "lars with exchange.shard_optimizer"));
   CHECK_THAT(refusal(good, {"exchange.shard_optimizer=true", "exchange.algorithm=tree", "exchange.grid=[]"}),
-             Catch::Matchers::Contains("exchange.algorithm: node 0 sums everything, got tree"));
+             Catch::Contains("exchange.algorithm: node 0 sums everything, got tree"));
   CHECK_THAT(refusal(good, {"exchange.measured=/tmp/table"}),
-             Catch::Matchers::Contains("exchange.measured: nobody reads it"));
+             Catch::Contains("exchange.measured: nobody reads it"));
   CHECK_THAT(
       refusal("{cluster: {nodes: 2, shards: 2, endpoints: ['tcp://localhost:1', 'tcp://localhost:2']}, "
               "train: {total_iterations: 40}, exchange: {kind: allreduce}}",
@@ -125,12 +125,12 @@ TEST_CASE("what_a_pipeline_does_not_go_with_is_refused") {
   }
   CHECK_THAT(
       refusal(groups + ", checkpoint: {every_clocks: 5}}", {"sync.policy=asp"}),
-      Catch::Matchers::Contains("checkpoint.every_clocks: a checkpoint is of one clock of all stages"));
+      Catch::Contains("checkpoint.every_clocks: a checkpoint is of one clock of all stages"));
   CHECK_THAT(
       refusal("{cluster: {nodes: 2}, train: {total_iterations: 40}, pipeline: {stages: 2, balance: loop, "
               "memory: 1GiB}}",
               {}),
-      Catch::Matchers::Contains("pipeline.memory: what a loop's own model takes is not known"));
+      Catch::Contains("pipeline.memory: what a loop's own model takes is not known"));
   CHECK_THAT(
       refusal("{cluster: {nodes: 2}, train: {total_iterations: 40, batch_size: 4, model: layers, layers: "
               "[{kind: flatten}, {kind: batch_norm}, {kind: dense, out: 10}]}, pipeline: {stages: 2, "

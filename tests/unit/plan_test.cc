@@ -84,7 +84,7 @@ TEST_CASE("a plan that copies before it sums has no halves") {
   Plan plan = example();
   Rows& rows = plan.ranks[0];
   rows.front().after = {static_cast<std::uint32_t>(rows.size() - 1)};
-  CHECK_THAT(halves_of(plan).status().message(), Catch::Matchers::Contains("a sum of rank"));
+  CHECK_THAT(halves_of(plan).status().message(), Catch::Contains("a sum of rank"));
 }
 
 TEST_CASE("every grid of a torus sums every float once") {

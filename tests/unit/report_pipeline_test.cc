@@ -51,7 +51,7 @@ TEST_CASE("a_traced_pipeline_is_drawn_as_its_median_step") {
   CHECK(pipeline_report(run, &trace, TextStyle::kPlain).empty());
   run.summary.pipeline = {2, 2, 0.25, {100, 50}, {1.5, 1.0}, {0.0, 0.5}, {0.25, 0.0}};
   const std::string text = pipeline_report(run, &trace, TextStyle::kPlain);
-  using Catch::Matchers::Contains;
+  using Catch::Contains;
   CHECK_THAT(text, Contains("pipeline: 2 stages, 2 micro-batches") &&
                        Contains("bubble 25.0 %, (K - 1) / (M + K - 1) = 33.3 %"));
   CHECK_THAT(text, Contains("1.500") && Contains("0.500") && Contains("0.250"));

@@ -45,6 +45,8 @@ inline Dims dims_of(const memory::desc& desc) { return desc.get_dims(); }
 
 namespace describe {
 
+inline void append_relu(dnnl::post_ops& to) { to.append_eltwise(dnnl::algorithm::eltwise_relu, 0.0F, 0.0F); }
+
 template <typename Primitive, typename... What>
 typename Primitive::primitive_desc primitive(const dnnl::engine& engine, const dnnl::primitive_attr& attr,
                                              const What&... what) {
@@ -113,6 +115,10 @@ inline auto sum(const dnnl::engine& engine, const memory::desc& to, const std::v
 inline Dims dims_of(const memory::desc& desc) { return desc.dims(); }
 
 namespace describe {
+
+inline void append_relu(dnnl::post_ops& to) {
+  to.append_eltwise(1.0F, dnnl::algorithm::eltwise_relu, 0.0F, 0.0F);
+}
 
 template <typename Primitive, typename... What>
 typename Primitive::primitive_desc primitive(const dnnl::engine& engine, const dnnl::primitive_attr& attr,

@@ -12,7 +12,7 @@ inline dnnl::primitive_attr attributes_with(bool relu) {
   dnnl::primitive_attr attr = attributes();
   if (relu) {
     dnnl::post_ops post_ops;
-    post_ops.append_eltwise(1.0F, dnnl::algorithm::eltwise_relu, 0.0F, 0.0F);
+    describe::append_relu(post_ops);
     attr.set_post_ops(post_ops);
   }
   return attr;
