@@ -19,22 +19,14 @@ LibraryVersion onednn_version() {
 }
 
 std::string onednn_instruction_set() {
-  switch (dnnl::get_effective_cpu_isa()) {
-    case dnnl::cpu_isa::sse41:
-      return "sse4.1";
-    case dnnl::cpu_isa::avx:
-      return "avx";
-    case dnnl::cpu_isa::avx2:
-    case dnnl::cpu_isa::avx2_vnni:
-      return "avx2";
-    case dnnl::cpu_isa::avx512_core:
-    case dnnl::cpu_isa::avx512_core_vnni:
-    case dnnl::cpu_isa::avx512_core_bf16:
-    case dnnl::cpu_isa::avx512_core_amx:
-      return "avx512";
-    default:
-      return "another";
-  }
+  // Each set has the bits of those that it includes.
+  const auto has = [bits = static_cast<unsigned>(dnnl::get_effective_cpu_isa())](dnnl::cpu_isa set) {
+    return (bits & static_cast<unsigned>(set)) == static_cast<unsigned>(set);
+  };
+  if (has(dnnl::cpu_isa::avx512_core)) return "avx512";
+  if (has(dnnl::cpu_isa::avx2)) return "avx2";
+  if (has(dnnl::cpu_isa::avx)) return "avx";
+  return has(dnnl::cpu_isa::sse41) ? "sse4.1" : "another";
 }
 
 }  // namespace paceline
