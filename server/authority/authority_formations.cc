@@ -66,8 +66,8 @@ Status Authority::on(NodeId from, const wire::Peers& said, Ticks now) {
     if (!formations_.gathers()) {
       log_.warn("node " + to_string(from) + " has left formation " + std::to_string(said.formation) + ": " +
                 said.why);
+      why_ended_ = "node " + to_string(from) + ": " + said.why;
     }
-    why_ended_ = "node " + to_string(from) + ": " + said.why;
     // Whose connection has ended may have left the formation as well, and says so by itself.
     end_formation(now);
   }
