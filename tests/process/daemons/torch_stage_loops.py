@@ -53,7 +53,7 @@ def plain_run(made, groups, rows, lr):
         seen.append(tensors_of(model))
         parts = [batch(step, group, shape, rows) for group in range(groups)]
         loss, _ = loss_of(model(torch.cat([x for x, _ in parts])), torch.cat([y for _, y in parts]))
-        losses.append(float(loss))
+        losses.append(loss.item())
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
