@@ -148,6 +148,8 @@ struct ExchangeSection {
   std::vector<std::uint32_t> grid;  // torus: rows, columns; empty: nearly square
   std::int64_t bucket_bytes = 4 * 1024 * 1024;
   OnLoss on_loss = OnLoss::kGoOn;
+  // Rounds of local steps: the next one is granted while the last one's delta is on its way (common/sync/engine_ahead.cc).
+  bool hidden = false;
   bool operator==(const ExchangeSection&) const = default;
 };
 

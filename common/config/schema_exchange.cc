@@ -43,6 +43,15 @@ void add_exchange(Schema& schema) {
            "ends in any case.",
        .trade_off =
            "go_on keeps a long run alive, with smaller steps; stop takes no step but of all nodes."}));
+  keys.push_back(row(
+      PACELINE_FIELD(exchange.hidden), boolean(), Scope::kWholeRun,
+      {.effect =
+           "With train.local_steps and a threshold of 1 or more: the next round is granted while the last "
+           "one's "
+           "delta leaves, and parameters come while it is computed. The threshold bounds staleness as ever.",
+       .trade_off =
+           "A slow link costs no time while a round takes longer than its exchange; each round computes "
+           "with the others' parameters of one round before."}));
 }
 
 }  // namespace paceline::config

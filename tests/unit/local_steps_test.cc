@@ -49,7 +49,7 @@ class PlainWorkers {
   explicit PlainWorkers(const RunConfig& config)
       : config_(config), tasks_(made_tasks(config)), begin_(LocalRun::initial(*tasks_)) {
     for (std::uint32_t r = 0; r < config.cluster.cluster().workers(); ++r) {
-      auto task = tasks_->make_trainer(WorkerId(NodeId(0), r));
+      auto task = tasks_->make_trainer(config.cluster.cluster().worker_at(Rank(r)));
       REQUIRE(task.is_ok());
       workers_.push_back(
           {std::move(task).value(), PlainOptimizer(config.train.inner_optimizer, begin_.size())});
@@ -59,11 +59,15 @@ class PlainWorkers {
   const std::vector<float>& begin() const { return begin_; }
   // Where each worker stands after its local steps of round `clock` from `from` on.
   std::vector<std::vector<float>> ends(std::int64_t clock, const std::vector<float>& from) {
+    return ends(clock, std::vector<std::vector<float>>(workers_.size(), from));
+  }
+  // The same, each from its own.
+  std::vector<std::vector<float>> ends(std::int64_t clock, const std::vector<std::vector<float>>& from) {
     const TrainSection& train = config_.train;
-    std::vector<float> gradient(from.size());
+    std::vector<float> gradient(begin_.size());
     std::vector<std::vector<float>> ends;
     for (std::size_t r = 0; r < workers_.size(); ++r) {
-      std::vector<float> at = from;
+      std::vector<float> at = from[r];
       const std::int64_t round = clock * std::ssize(workers_) + static_cast<std::int64_t>(r);
       for (std::int64_t n = 0; n < train.local_steps; ++n) {
         Step step;
@@ -181,6 +185,46 @@ TEST_CASE("k_workers_with_local_steps_are_k_plain_loops_averaged") {
   for (std::int64_t clock = 0; clock < 4; ++clock) expected = mean(plain.ends(clock, expected));
   CHECK(largest_difference(trained_locally(config), expected) < 1e-6);
   CHECK(largest_difference(plain.begin(), expected) > 1e-3);  // it has learned something
+}
+
+// Every round begins with the version before the last one and, of the last deltas, with the own one's share: the
+// others' are on their way. Three nodes as fast as each other, an exchange of three quarters of a round.
+TEST_CASE("a_hidden_exchange_is_one_round_old_and_takes_no_time") {
+  RunConfig config =
+      averaging(4, optimizer_of(OptimizerKind::kMomentum, 0.02), optimizer_of(OptimizerKind::kSgd, 1.0));
+  config.cluster.nodes = 3;
+  config.cluster.threads_per_node = 1;
+  config.sync.policy = PolicyKind::kSsp;
+  config.sync.threshold = 1;
+  config.exchange.hidden = true;
+  constexpr std::int64_t kRounds = 5;
+  config.train.total_iterations = kRounds * 3 * 4;
+  config.simulate.compute.distribution = ComputeKind::kConstant;
+  config.simulate.network.latency = std::chrono::milliseconds(150);
+  const simulate::Outcome hidden = trained(config);
+
+  PlainWorkers plain(config);
+  std::vector<float> version = plain.begin();
+  std::vector<std::vector<float>> from(3, version);
+  for (std::int64_t clock = 0; clock < kRounds; ++clock) {
+    const std::vector<std::vector<float>> got_to = plain.ends(clock, from);
+    std::vector<float> next = version;
+    for (std::size_t r = 0; r < 3; ++r) {
+      for (std::size_t i = 0; i < version.size(); ++i) {
+        const float share = (from[r][i] - got_to[r][i]) / 3.0F;
+        next[i] -= share;
+        from[r][i] = version[i] - share;
+      }
+    }
+    version = next;
+  }
+  REQUIRE(hidden.model);
+  CHECK(largest_difference(hidden.model->parameters, version) < 2e-6);
+  CHECK(hidden.summary.max_grant_gap == Staleness(1));
+  // Five rounds of 400 ms and, at the end, what nothing hides.
+  CHECK(hidden.summary.wall_seconds < 5 * 0.4 + 0.8);
+  config.exchange.hidden = false;
+  CHECK(trained(config).summary.wall_seconds > 5 * 0.4 + 4 * 0.3);
 }
 
 // v <- mu v + d;  theta <- theta - lr (d + mu v), with d = theta - mean of where the workers got to.
