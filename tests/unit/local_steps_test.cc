@@ -339,9 +339,9 @@ struct SavedStates {
     }
   }
   // What worker 0.1 does first where it goes on at `clock`.
-  float goes_on(InnerStates& of_process, Clock clock) {
+  float goes_on(InnerStates& of_process, Clock clock, std::uint64_t generation = 2) {
     Stepper worker(config);
-    of_process.begin(1, clock, 2, worker.steps);
+    of_process.begin(1, clock, generation, worker.steps);
     return worker.round();
   }
 };
@@ -363,7 +363,26 @@ TEST_CASE("an_inner_optimizer_goes_on_from_the_version_that_a_run_is_resumed_at"
              : run.said.back().ends_with("state of version " + std::to_string(version))));
   // What was newer is gone, and so not taken for that of the rounds that are done again.
   InnerStates third = run.again();
-  CHECK(run.goes_on(third, Clock(100)) == expected);
+  CHECK(run.goes_on(third, Clock(100), 3) == expected);
+}
+
+TEST_CASE("a_node_that_comes_back_in_a_resumed_run_has_no_state_of_the_rounds_before_it_was_lost") {
+  SavedStates run;
+  Stepper worker(run.config);
+  run.states.begin(1, Clock(0), 1, worker.steps);
+  SavedStates::train(run.states, worker, 0, 4);
+  InnerStates resumed = run.again();
+  CHECK(run.goes_on(resumed, Clock(3)) == 1.875F);
+  InnerStates back = run.again();
+  CHECK(run.goes_on(back, Clock(50)) == 1.0F);
+  CHECK_THAT(run.said.back(), Catch::Matchers::Contains("begins anew: it was lost"));
+  // Of the next resume it is one of those who were there.
+  Stepper later(run.config);
+  InnerStates of_third = run.again();
+  of_third.begin(1, Clock(50), 3, later.steps);
+  SavedStates::train(of_third, later, 50, 55);
+  InnerStates fourth = run.again();
+  CHECK(run.goes_on(fourth, Clock(54), 4) == 1.9375F);
 }
 
 TEST_CASE(
