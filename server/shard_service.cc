@@ -59,7 +59,10 @@ std::vector<Clock> applied_for(Peer to, const Snapshot& state, const Cluster& cl
   return to.is_node() ? Shard::applied_of(state, cluster, to.node()) : std::vector<Clock>();
 }
 
-std::size_t pulls_max(const ClusterSection& cluster) { return cluster.threads_per_node + 2; }
+// Of a node that have no answer yet: one of each thread, hidden of three iterations, and of the evaluator.
+std::size_t pulls_max(const RunConfig& config) {
+  return (config.exchange.hidden ? 3 : 1) * std::size_t{config.cluster.threads_per_node} + 2;
+}
 
 }  // namespace
 
@@ -74,7 +77,7 @@ ShardService::ShardService(ShardId id, const RunConfig& config, Outbox& outbox, 
       checkpoints_(checkpoints),
       device_(std::move(device)),
       node_states_(id, outbox, checkpoints, config.exchange.shard_optimizer),
-      pending_(pulls_max(config.cluster)),
+      pending_(pulls_max(config)),
       nodes_(config.cluster.nodes),
       leaving_(cluster_, shard_settings(config).missing_max, config.cluster.parameter_encoding,
                std::move(replies_left)) {
@@ -298,7 +301,7 @@ bool ShardService::work_ahead() {
 
 void ShardService::announce_withheld() {
   std::erase_if(withheld_, [this](wire::GradientArrived& arrived) {
-    if (shard_->is_full(arrived.worker)) return false;
+    if (shard_->is_full(arrived.worker, arrived.clock)) return false;
     outbox_.send(Peer::of(kAuthority), {std::move(arrived), {}});
     return true;
   });
@@ -311,7 +314,7 @@ Status ShardService::on(Peer from, const wire::Pull& pull) {
     const auto pieces = static_cast<std::size_t>(leaving_.to(from.node()));
     const auto per_reply =
         static_cast<std::size_t>(std::max<std::int64_t>(1, shard_->now().blocks.block_count()));
-    if (pieces > pulls_max(config_.cluster) * per_reply) {
+    if (pieces > pulls_max(config_) * per_reply) {
       return resource_exhausted("pull from " + to_string(from) + ": " + std::to_string(pieces) +
                                 " pieces are still on their way to it");
     }

@@ -1,5 +1,6 @@
 // What can happen in a simulated run, as small values for the queue: a kind and whom it is about. What goes
-// with it lies with its party (a worker's grant, a pull's answers), since there is never more than one.
+// with it lies with its party (a worker's grant, a pull's answers), since there is seldom more than one: of what a
+// worker has pushed `c` says which.
 //
 // A node that comes back is another party, so that nothing which is under way of the crashed one is mistaken
 // for its own: the incarnations are numbered, the nodes themselves first (node 1 of 4 is 1, and when it comes
@@ -46,6 +47,7 @@ struct Event {
   EventKind kind = EventKind::kStop;
   std::uint32_t a = 0;
   std::uint32_t b = 0;
+  std::uint32_t c = 0;  // kPush..., kReport..., kArrival...: the stamp, its lower bits
 };
 
 using Events = EventQueue<Event>;

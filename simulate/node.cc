@@ -16,6 +16,11 @@ using std::chrono::nanoseconds;
 
 namespace {
 
+// Two may be under way; what is complete is asked for no more.
+constexpr std::size_t kSentKept = 3;
+
+std::uint32_t stamp_of(Clock clock) { return static_cast<std::uint32_t>(clock.value); }
+
 std::unique_ptr<PhaseSpans> spans_of_one_worker(const Plan& plan) {
   if (!plan.config.run.trace) return nullptr;
   return std::make_unique<PhaseSpans>(
@@ -25,7 +30,7 @@ std::unique_ptr<PhaseSpans> spans_of_one_worker(const Plan& plan) {
 step::StepRules step_rules(const Plan& plan) {
   const SyncSection& sync = plan.config.sync;
   return {sync.refresh_clocks, sync.pull_order != PullOrder::kBehind, plan.keeps_own_updates,
-          plan.config.train.mini_batch_of_local_steps()};
+          plan.config.train.mini_batch_of_local_steps(), plan.config.exchange.hidden};
 }
 
 }  // namespace
@@ -96,6 +101,21 @@ void Node::tell(Thread& t, const step::Event& event, Ticks now) {
 void Node::grant_arrives(std::uint32_t thread, Ticks now) {
   if (crashed()) return;
   Thread& t = threads_[thread];
+  ++t.arrived;
+  if (t.awaits) begin(t, now);
+}
+
+void Node::carry_out(Thread& t, const step::AwaitInstruction&, Ticks now) {
+  t.awaits = true;
+  if (t.arrived > 0) begin(t, now);
+}
+
+// With the oldest grant that has come.
+void Node::begin(Thread& t, Ticks now) {
+  t.awaits = false;
+  --t.arrived;
+  t.grant = t.expected.front();
+  t.expected.pop_front();
   if (!t.installs_early) note_existence(t.grant);
   if (!t.phases.running()) {
     t.phases.at(t.grant.clock);
@@ -262,8 +282,9 @@ void Node::carry_out(Thread& t, const step::Contribute&, Ticks now) {
   const Ticks leaves = now + world_->plan.costs.message;
   t.push_left = leaves;
   for (std::uint32_t k = 0; k < shards().size(); ++k) {
-    const Ticks left = world_->network.to_server(id_, ShardId(k), shards()[k].gradient.bytes,
-                                                 {EventKind::kPushArrives, k, number}, leaves);
+    const Ticks left =
+        world_->network.to_server(id_, ShardId(k), shards()[k].gradient.bytes,
+                                  {EventKind::kPushArrives, k, number, stamp_of(t.grant.clock)}, leaves);
     t.push_left = std::max(t.push_left, left);
   }
 }
@@ -271,11 +292,14 @@ void Node::carry_out(Thread& t, const step::Contribute&, Ticks now) {
 // It arrives with the gradient, or alone.
 void Node::carry_out(Thread& t, const step::Report& action, Ticks now) {
   enter(t, Phase::kPsApplyGrads, now);
-  t.pull_behind.reset();
+  if (action.skipped) t.push_left = now + world_->plan.costs.message;
+  t.sent.push_back({t.grant.clock, t.computed.metric, t.computed.fault, t.state.version, t.state.revision,
+                    t.own_updates, t.push_left, std::nullopt});
+  if (t.sent.size() > kSentKept) t.sent.pop_front();
   if (world_->reductions != nullptr) return;  // once the sum is there
   if (action.skipped) {
-    t.push_left = now + world_->plan.costs.message;
-    world_->network.message({EventKind::kReportArrives, number_of(t), 0}, t.push_left);
+    world_->network.message({EventKind::kReportArrives, number_of(t), 0, stamp_of(t.grant.clock)},
+                            t.push_left);
   }
   tell(t, step::Sent{look(t)}, now);
 }
@@ -292,7 +316,7 @@ void Node::carry_out(Thread& t, const step::Pull& action, Ticks now) {
     case step::PullWhen::kAfterPush:
       t.pulled = asked.ticket;
       if (asked.sent && t.computed.fault.empty()) {
-        t.pull_behind = asked.place;  // each shard takes it behind the push
+        t.sent.back().pull_behind = asked.place;
         return;
       }
       break;
@@ -313,9 +337,20 @@ void Node::reduced(std::uint32_t thread, Ticks now) {
   Thread& t = threads_[thread];
   reduced_ = std::max(reduced_, Version(t.grant.clock.value + 1));
   process_.install(ShardId(0), reduced_stamp());
-  t.push_left = now + world_->plan.costs.message;
-  world_->network.message({EventKind::kReportArrives, number_of(t), 0}, t.push_left);
+  t.sent.back().left = now + world_->plan.costs.message;
+  world_->network.message({EventKind::kReportArrives, number_of(t), 0, stamp_of(t.grant.clock)},
+                          t.sent.back().left);
   tell(t, step::Sent{look(t)}, now);
+}
+
+const Node::Sent& Node::sent(std::uint32_t thread, std::uint32_t stamp) const {
+  const std::deque<Sent>& all = threads_[thread].sent;
+  const auto found =
+      std::find_if(all.begin(), all.end(), [&](const Sent& each) { return stamp_of(each.clock) == stamp; });
+  PACELINE_ASSERT(found != all.end(), "worker " + to_string(threads_[thread].id) +
+                                          " has sent nothing stamped " + std::to_string(stamp) +
+                                          ", or long ago");
+  return *found;
 }
 
 // All workers' gradients are in every version.

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -53,7 +54,7 @@ class Node {
   Node(Node&&) = default;
 
   // A grant, or the news that nothing follows, is on its way to `thread`: what its arrival will mean.
-  void expect(const sync::Grant& grant) { threads_[grant.worker.thread].grant = grant; }
+  void expect(const sync::Grant& grant) { threads_[grant.worker.thread].expected.push_back(grant); }
   void expect(const sync::FinishWorker& finish) { threads_[finish.worker.thread].finish_held = finish.held; }
 
   // Events, by thread or pull.
@@ -77,22 +78,22 @@ class Node {
   // Whether it has reported what it did: all its threads know that nothing follows. A crash after that takes
   // nothing away.
   bool reported() const;
-  // Whether what `thread` pushed last had left before the node crashed.
-  bool push_left(std::uint32_t thread) const {
-    return !crashed_at_ || threads_[thread].push_left <= *crashed_at_;
-  }
-
-  // What `thread` reported of its last iteration.
-  const Metric& metric(std::uint32_t thread) const { return threads_[thread].computed.metric; }
-  // What was not finite: then no gradient of it comes.
-  const std::string& fault(std::uint32_t thread) const { return threads_[thread].computed.fault; }
-  Clock clock(std::uint32_t thread) const { return threads_[thread].grant.clock; }
-  Version computed_version(std::uint32_t thread) const { return threads_[thread].state.version; }
-  Revision computed_revision(std::uint32_t thread) const { return threads_[thread].state.revision; }
-  std::int64_t own_updates(std::uint32_t thread) const { return threads_[thread].own_updates; }
-  // The pull right behind that push, not yet under way to `shard`; the shard takes it after the push.
-  std::optional<std::uint32_t> pull_behind(std::uint32_t thread) const {
-    return threads_[thread].pull_behind;
+  // What a thread has said of an iteration, and what leaves with it.
+  struct Sent {
+    Clock clock;
+    Metric metric;
+    std::string fault;  // what was not finite: then no gradient of it comes
+    Version computed_version;
+    Revision computed_revision;
+    std::int64_t own_updates = 0;
+    Ticks left;                                // all of the push, or the report alone
+    std::optional<std::uint32_t> pull_behind;  // sent right behind the push, which each shard takes first
+  };
+  // Of the last few iterations that `thread` has reported the one with this stamp, as events have it.
+  const Sent& sent(std::uint32_t thread, std::uint32_t stamp) const;
+  // Whether that had left before the node crashed.
+  bool has_left(std::uint32_t thread, std::uint32_t stamp) const {
+    return !crashed_at_ || sent(thread, stamp).left <= *crashed_at_;
   }
 
   // What it leaves behind.
@@ -110,27 +111,30 @@ class Node {
 
     WorkerId id;
     step::WorkerStep step;
+    std::deque<sync::Grant> expected;  // on their way to it, or waiting for it
+    std::size_t arrived = 0;           // of these, have come
+    bool awaits = true;                // it looks for the next
     sync::Grant grant;
     std::chrono::nanoseconds finish_held{0};
     cache::ThreadCacheState state;
     cache::SnapshotStamp taken;
     LocalUpdates own;
-    std::optional<Ticket> pulled;              // sent, or joined, with the last push
-    std::optional<std::uint32_t> pull_behind;  // where it was sent behind it: the pool's place
-    bool installs_early = false;               // it waits for that, before it looks for its grant
-    bool landed = false;                       // what it reads next has been copied to its place as it came
-    bool finished = false;                     // the news that nothing follows came
+    std::optional<Ticket> pulled;  // sent, or joined, with the last push
+    bool installs_early = false;   // it waits for that, before it looks for its grant
+    bool landed = false;           // what it reads next has been copied to its place as it came
+    bool finished = false;         // the news that nothing follows came
     struct {
       std::optional<Ticket> ticket;
       Ticks since;
       std::optional<Ticks> until;
     } ahead;  // parameters asked for while computing
     Computation::Step computation;
-    Ticks round_began;               // with the first of its local steps
-    Ticks step_began;                // the local step
-    Computation::Computed computed;  // of the round: its metrics together
-    std::int64_t own_updates = 0;    // in the parameters it computes with, besides
-    Ticks push_left;
+    Ticks round_began;                  // with the first of its local steps
+    Ticks step_began;                   // the local step
+    Computation::Computed computed;     // of the round: its metrics together
+    std::int64_t own_updates = 0;       // in the parameters it computes with, besides
+    Ticks push_left;                    // of the push that leaves now
+    std::deque<Sent> sent;              // the newest last
     std::unique_ptr<PhaseSpans> spans;  // null: run.trace is off
     PhaseRecorder phases;
   };
@@ -148,7 +152,8 @@ class Node {
   void carry_out(Thread&, const step::Withdraw&, Ticks) {}  // nothing of it has left
   void carry_out(Thread& t, const step::Report& action, Ticks now);
   void carry_out(Thread& t, const step::InstallEarly&, Ticks now);
-  void carry_out(Thread&, const step::AwaitInstruction&, Ticks) {}  // it comes
+  void carry_out(Thread& t, const step::AwaitInstruction&, Ticks now);
+  void begin(Thread& t, Ticks now);
 
   void enter(Thread& t, Phase phase, Ticks at);
   void note_existence(const sync::Grant& grant);

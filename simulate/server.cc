@@ -23,18 +23,19 @@ Server::Server(ShardId id, const Plan& plan, Events& events, Network& network, P
                plan.cluster.workers(), plan.missing_max + 1),
       answered_(plan.cluster.nodes, State{kNoVersion, kNoRevision}) {}
 
-void Server::push_arrives(std::uint32_t worker, Ticks now) {
+void Server::push_arrives(std::uint32_t worker, std::uint32_t stamp, Ticks now) {
   // Stages have a thread each, and none comes back.
   const NodeId node(plan_.of_stage.empty() ? 0 : worker);
   const Transfer& gradient = plan_.shards_of(node)[id_.value].gradient;
   bytes_pushed_ += gradient.bytes;
   // At the authority's shard the report is behind it.
   const std::int64_t messages = gradient.messages + (id_ == kAuthority ? 1 : 0);
-  events_.at(loop_.take(messages * plan_.costs.message, now), {EventKind::kPushTaken, id_.value, worker});
+  events_.at(loop_.take(messages * plan_.costs.message, now),
+             {EventKind::kPushTaken, id_.value, worker, stamp});
 }
 
-void Server::report_arrives(std::uint32_t worker, Ticks now) {
-  events_.at(loop_.take(plan_.costs.message, now), {EventKind::kReportTaken, worker, 0});
+void Server::report_arrives(std::uint32_t worker, std::uint32_t stamp, Ticks now) {
+  events_.at(loop_.take(plan_.costs.message, now), {EventKind::kReportTaken, worker, 0, stamp});
 }
 
 std::chrono::nanoseconds Server::apply_time(std::size_t contributors) const {

@@ -44,8 +44,8 @@ class Server {
   Loop& loop() { return loop_; }
 
   // A message has come: it is taken when the loop is free.
-  void push_arrives(std::uint32_t worker, Ticks now);
-  void report_arrives(std::uint32_t worker, Ticks now);
+  void push_arrives(std::uint32_t worker, std::uint32_t stamp, Ticks now);
+  void report_arrives(std::uint32_t worker, std::uint32_t stamp, Ticks now);
   void decision_arrives(std::uint32_t decision, std::size_t contributors, Ticks now);
   void pull_arrives(std::uint32_t pull, Ticks now);
 

@@ -120,9 +120,9 @@ void Training::settle(Rank worker) {
   while (cache.gradients() >= LocalUpdates::kBuffersMax) cache.keep_difference();
 }
 
-std::string Training::push_taken(ShardId shard, Rank worker) {
+std::string Training::push_taken(ShardId shard, Rank worker, Clock clock) {
   TrainingWorker& from = *workers_[worker.value];
-  auto fault = shards_[shard.value].push(from.sent(shard), from.take(shard));
+  auto fault = shards_[shard.value].push(from.sent(shard, clock), from.take(shard, clock));
   if (fault.is_ok()) return std::move(fault).value();
   require(fault.status());
   return "";

@@ -57,7 +57,7 @@ class Training {
   void settle(Rank worker);
 
   // Servers. What is not finite in a gradient that has come whole, as it is reported, or nothing.
-  std::string push_taken(ShardId shard, Rank worker);
+  std::string push_taken(ShardId shard, Rank worker, Clock clock);
   // Of a decision that says so the state is retained, until evaluate().
   void apply(ShardId shard, wire::ApplyDecision decision);
   void discard(const sync::Discard& discard);

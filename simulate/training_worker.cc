@@ -13,6 +13,9 @@
 namespace paceline::simulate {
 namespace {
 
+// Where the next grant does not wait for it (exchange.hidden); else one.
+constexpr std::size_t kUnderWay = 2;
+
 std::optional<GradientEncoder> encoder_of(const ClusterSection& cluster, const std::vector<Range>& ranges) {
   if (cluster.gradient_encoding == Encoding::kFp32) return std::nullopt;
   const auto floats = std::max<std::int64_t>(1, cluster.frame_bytes / std::int64_t{sizeof(float)});
@@ -27,10 +30,10 @@ TrainingWorker::TrainingWorker(const RunConfig& config, WorkerId id, const std::
       ranges_(ranges),
       cache_(config.train.optimizer, ranges, id.thread,
              std::make_unique<HostVectors>(config.train.optimizer, layout)),
-      encoder_(encoder_of(config.cluster, ranges)),
-      slices_(ranges.size()),
-      frames_(ranges.size()) {
-  sent_.worker = id;
+      encoder_(encoder_of(config.cluster, ranges)) {
+  next_.push.worker = id;
+  next_.slices.resize(ranges.size());
+  next_.frames.resize(ranges.size());
   if (config.train.has_inner_optimizer) local_.emplace(config.train.inner_optimizer, layout);
 }
 
@@ -60,13 +63,13 @@ Result<Metric> TrainingWorker::compute(Task& task, const Step& step, const Layou
     gradient_.floats = values;
   }
   made_.reset();
-  sent_.clock = step.clock;
-  sent_.samples = samples_;
-  sent_.computed_version = step.version;
+  next_.push.clock = step.clock;
+  next_.push.samples = samples_;
+  next_.push.computed_version = step.version;
   for (std::uint32_t k = 0; k < ranges_.size(); ++k) {
-    slices_[k] = cache_.stamp().slice(ShardId(k)).revision;
+    next_.slices[k] = cache_.stamp().slice(ShardId(k)).revision;
   }
-  sent_.own_updates = static_cast<std::int64_t>(cache_.kept());
+  next_.push.own_updates = static_cast<std::int64_t>(cache_.kept());
   return metric;
 }
 
@@ -78,17 +81,21 @@ void TrainingWorker::send() {
   if (encoder_) {
     ShardParts whole;
     for (const Range& range : ranges_) whole.push_back(Range{0, range.size()});
-    frames_ = encoder_->encode(gradient_.floats, whole);
+    next_.frames = encoder_->encode(gradient_.floats, whole);
   } else {
     for (std::size_t k = 0; k < ranges_.size(); ++k) {
       const auto part = gradient_.floats.subspan(static_cast<std::size_t>(ranges_[k].begin),
                                                  static_cast<std::size_t>(ranges_[k].size()));
       const auto bytes = std::as_bytes(part);
-      frames_[k].clear();
-      frames_[k].push_back({0, {gradient_.owner, bytes.data(), bytes.size()}});
+      next_.frames[k].clear();
+      next_.frames[k].push_back({0, {gradient_.owner, bytes.data(), bytes.size()}});
     }
   }
   gradient_ = SharedFloats();
+  const Clock clock = next_.push.clock;
+  sent_[clock] = next_;
+  for (auto& frames : next_.frames) frames.clear();
+  while (sent_.size() > kUnderWay) sent_.erase(sent_.begin());
 }
 
 }  // namespace paceline::simulate

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -41,13 +42,16 @@ class TrainingWorker {
   // It leaves: in the frames that the shards will get. Then the worker holds no more of it than the thread
   // cache does.
   void send();
-  // `shard` has got it: what it is, and its frames.
-  wire::Push sent(ShardId shard) const {
-    wire::Push push = sent_;
-    push.computed_revision = slices_[shard.value];
+  // `shard` has got what is stamped `clock`: what it is, and its frames.
+  wire::Push sent(ShardId shard, Clock clock) const {
+    const Sent& sent = sent_.at(clock);
+    wire::Push push = sent.push;
+    push.computed_revision = sent.slices[shard.value];
     return push;
   }
-  std::vector<EncodedFrame> take(ShardId shard) { return std::move(frames_[shard.value]); }
+  std::vector<EncodedFrame> take(ShardId shard, Clock clock) {
+    return std::move(sent_.at(clock).frames[shard.value]);
+  }
 
  private:
   const RunConfig& config_;
@@ -58,9 +62,14 @@ class TrainingWorker {
   std::int64_t samples_ = 0;                // of the round so far
   std::optional<GradientEncoder> encoder_;  // none: as float32
   SharedFloats gradient_;
-  wire::Push sent_;
-  std::vector<Revision> slices_;                   // by shard: the revision that it was computed with there
-  std::vector<std::vector<EncodedFrame>> frames_;  // by shard
+  struct Sent {
+    wire::Push push;
+    std::vector<Revision> slices;                   // by shard: the revision that it was computed with there
+    std::vector<std::vector<EncodedFrame>> frames;  // by shard
+  };
+  Sent next_;  // what was computed last
+  // What has left: the next one may while its own frames are on their way.
+  std::map<Clock, Sent> sent_;
 };
 
 }  // namespace paceline::simulate

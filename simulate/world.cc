@@ -131,18 +131,19 @@ void World::dispatch(const Event& e, Ticks now) {
     case EventKind::kPushLeaves:
       return node_at(e.a).push_leaves(thread_of(e.a), now);
     case EventKind::kPushArrives:
-      return push_arrives(ShardId(e.a), e.b, now);
+      return push_arrives(ShardId(e.a), e.b, e.c, now);
     case EventKind::kPushTaken:
-      return push_taken(ShardId(e.a), e.b, now);
+      return push_taken(ShardId(e.a), e.b, e.c, now);
     case EventKind::kReportArrives:
-      return report_arrives(e.a, now);
+      return report_arrives(e.a, e.c, now);
     case EventKind::kReportTaken:
-      return reported(e.a, now);
+      return reported(e.a, e.c, now);
     case EventKind::kArrivalSaid:
-      events_.at(servers_[0].loop().take(plan_.costs.message, now), {EventKind::kArrivalTaken, e.a, e.b});
+      events_.at(servers_[0].loop().take(plan_.costs.message, now),
+                 {EventKind::kArrivalTaken, e.a, e.b, e.c});
       return;
     case EventKind::kArrivalTaken:
-      return gradient_arrived(ShardId(e.a), e.b, now);
+      return gradient_arrived(ShardId(e.a), e.b, e.c, now);
     case EventKind::kDecisionArrives:
       return servers_[e.a].decision_arrives(e.b, gradients_at_shards(e.b), now);
     case EventKind::kDecisionApplied:
@@ -178,27 +179,30 @@ void World::dispatch(const Event& e, Ticks now) {
 }
 
 // A push that had not left whole when its node crashed comes to nothing.
-void World::push_arrives(ShardId shard, std::uint32_t worker, Ticks now) {
-  if (node_at(worker).push_left(thread_of(worker))) servers_[shard.value].push_arrives(worker, now);
+void World::push_arrives(ShardId shard, std::uint32_t worker, std::uint32_t stamp, Ticks now) {
+  if (node_at(worker).has_left(thread_of(worker), stamp))
+    servers_[shard.value].push_arrives(worker, stamp, now);
 }
 
-void World::report_arrives(std::uint32_t worker, Ticks now) {
-  if (node_at(worker).push_left(thread_of(worker))) servers_[0].report_arrives(worker, now);
+void World::report_arrives(std::uint32_t worker, std::uint32_t stamp, Ticks now) {
+  if (node_at(worker).has_left(thread_of(worker), stamp)) servers_[0].report_arrives(worker, stamp, now);
 }
 
-void World::push_taken(ShardId shard, std::uint32_t worker, Ticks now) {
+void World::push_taken(ShardId shard, std::uint32_t worker, std::uint32_t stamp, Ticks now) {
+  const Node::Sent& sent = node_at(worker).sent(thread_of(worker), stamp);
   if (training_ != nullptr && is_live(worker)) {
-    std::string fault = training_->push_taken(shard, plan_.cluster.rank_of(worker_of(worker)));
+    std::string fault = training_->push_taken(shard, plan_.cluster.rank_of(worker_of(worker)), sent.clock);
     if (!fault.empty()) faults_[{shard, worker}] = std::move(fault);
   }
+  const std::optional<std::uint32_t> pull_behind = sent.pull_behind;
   if (shard == kAuthority) {
-    gradient_arrived(shard, worker, now);
-    reported(worker, now);
+    gradient_arrived(shard, worker, stamp, now);
+    reported(worker, stamp, now);
   } else {
-    network_.message({EventKind::kArrivalSaid, shard.value, worker}, now);
+    network_.message({EventKind::kArrivalSaid, shard.value, worker, stamp}, now);
   }
   // On one connection the pull that was sent behind the push is taken behind it.
-  if (const auto pull = node_at(worker).pull_behind(thread_of(worker))) {
+  if (const auto pull = pull_behind) {
     servers_[shard.value].pull_arrives(*pull, now);
   }
 }
@@ -264,27 +268,23 @@ bool World::is_live(std::uint32_t worker) const {
   return presence_[incarnation_of(worker)] == Presence::kThere && engine_.is_live(worker_of(worker));
 }
 
-void World::gradient_arrived(ShardId shard, std::uint32_t worker, Ticks now) {
+void World::gradient_arrived(ShardId shard, std::uint32_t worker, std::uint32_t stamp, Ticks now) {
   if (!is_live(worker)) return;  // its node was lost meanwhile
   std::string fault;
   if (const auto found = faults_.extract({shard, worker}); !found.empty()) fault = std::move(found.mapped());
-  const Node& node = node_at(worker);
-  const std::uint32_t thread = thread_of(worker);
-  step(sync::GradientArrived{shard, worker_of(worker), node.clock(thread), node.metric(thread).samples,
-                             std::move(fault)},
+  const Node::Sent& sent = node_at(worker).sent(thread_of(worker), stamp);
+  step(sync::GradientArrived{shard, worker_of(worker), sent.clock, sent.metric.samples, std::move(fault)},
        now);
 }
 
-void World::reported(std::uint32_t worker, Ticks now) {
+void World::reported(std::uint32_t worker, std::uint32_t stamp, Ticks now) {
   if (!is_live(worker)) return;
   // Its gradient is in the sum that every node has, and went to no shard.
-  if (reductions_ != nullptr) gradient_arrived(kAuthority, worker, now);
-  const Node& node = node_at(worker);
-  const std::uint32_t thread = thread_of(worker);
-  if (node.fault(thread).empty()) trained_ += node.metric(thread);
-  step(sync::StepReported{worker_of(worker), node.clock(thread), node.metric(thread),
-                          node.computed_version(thread), node.computed_revision(thread),
-                          !node.fault(thread).empty(), node.fault(thread), node.own_updates(thread)},
+  if (reductions_ != nullptr) gradient_arrived(kAuthority, worker, stamp, now);
+  const Node::Sent& sent = node_at(worker).sent(thread_of(worker), stamp);
+  if (sent.fault.empty()) trained_ += sent.metric;
+  step(sync::StepReported{worker_of(worker), sent.clock, sent.metric, sent.computed_version,
+                          sent.computed_revision, !sent.fault.empty(), sent.fault, sent.own_updates},
        now);
 }
 

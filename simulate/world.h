@@ -90,9 +90,10 @@ class World {
   };
 
   void dispatch(const Event& event, Ticks now);
-  void push_arrives(ShardId shard, std::uint32_t worker, Ticks now);
-  void push_taken(ShardId shard, std::uint32_t worker, Ticks now);
-  void report_arrives(std::uint32_t worker, Ticks now);
+  // `stamp`: of what the worker has sent (Node::sent()).
+  void push_arrives(ShardId shard, std::uint32_t worker, std::uint32_t stamp, Ticks now);
+  void push_taken(ShardId shard, std::uint32_t worker, std::uint32_t stamp, Ticks now);
+  void report_arrives(std::uint32_t worker, std::uint32_t stamp, Ticks now);
   void take_pull(ShardId shard, std::uint32_t pull, Ticks now);
   void answer_arrives(ShardId shard, std::uint32_t pull, Ticks now);
   void crash(NodeId node, Ticks now);
@@ -101,8 +102,8 @@ class World {
   void plan_events();
 
   // The authority.
-  void gradient_arrived(ShardId shard, std::uint32_t worker, Ticks now);
-  void reported(std::uint32_t worker, Ticks now);
+  void gradient_arrived(ShardId shard, std::uint32_t worker, std::uint32_t stamp, Ticks now);
+  void reported(std::uint32_t worker, std::uint32_t stamp, Ticks now);
   void step(const sync::Event& event, Ticks now);
   void note_progress(Ticks now);
   void carry_out(const sync::Started& action, Ticks now);

@@ -19,6 +19,8 @@
 #include <optional>
 #include <span>
 
+#include "common/report/run_summary.h"
+
 namespace paceline::sweep {
 
 // How many rounds a run needed; none: it never reached the accuracy.
@@ -29,6 +31,14 @@ struct RoundsNeeded {
 };
 
 double naive_speedup(std::int64_t workers, double exchange);
+
+// What a finished run's workers say of C and S, in seconds; S with what they waited for each other.
+struct MeasuredTimes {
+  double mini_batch = 0.0;
+  double exchange = 0.0;
+};
+// nullopt: it has no rounds, or nobody reported.
+std::optional<MeasuredTimes> measured_times(const RunSummary& run, std::int64_t local_steps);
 
 // N_a of these runs: that of one worker with one local step; nullopt: there is none, or it never got there.
 std::optional<std::int64_t> serial_mini_batches(std::span<const RoundsNeeded> runs);

@@ -18,6 +18,8 @@
 #include "common/report/curve.h"
 #include "sweep/grid.h"
 #include "sweep/speedup.h"
+#include "tools/read_run.h"
+#include "tools/speedup_page.h"
 #include "tools/text_table.h"
 
 namespace paceline {
@@ -143,6 +145,32 @@ TextTable costs(const SpeedupOptions& options, std::span<const RoundsNeeded> run
   return table;
 }
 
+// What an exchange of the run in this folder took, in seconds and in mini-batches.
+Result<sweep::MeasuredTimes> read_measured(const std::string& folder) {
+  PACELINE_ASSIGN_OR_RETURN(const RunSummary run, read_finished(folder));
+  PACELINE_ASSIGN_OR_RETURN(const RunConfig config,
+                            load_config((fs::path(folder) / "config.yaml").string(), {}, LoadFor::kReading));
+  const auto times = sweep::measured_times(run, config.train.local_steps);
+  if (!times)
+    return failed_precondition(folder + ": its workers report no mini-batch, expected a run that trained");
+  return *times;
+}
+
+// For whoever has that cluster: what to take.
+void say_measured(const SpeedupOptions& options, const sweep::MeasuredTimes& times,
+                  std::span<const RoundsNeeded> runs, std::int64_t serial, std::ostream& out) {
+  const double exchange = times.exchange / times.mini_batch;
+  out << options.measured << ": an exchange takes " << number(times.exchange) << " s, a mini-batch "
+      << number(times.mini_batch) << " s: S = " << number(exchange) << "\n";
+  for (const std::int64_t workers : options.workers) {
+    const RoundsNeeded* const best = best_run(serial, runs, workers, exchange);
+    if (workers == 1 || best == nullptr) continue;
+    out << "  " << workers << " workers: " << best->local_steps << " local steps, "
+        << number(speedup(serial, *best, exchange)) << " times one worker; naive "
+        << number(sweep::naive_speedup(workers, exchange)) << "\n";
+  }
+}
+
 int failed(std::ostream& err, const Status& why, int status) {
   err << "paceline speedup: " << why.message() << "\n";
   return status;
@@ -169,6 +197,14 @@ int run_speedup(const SpeedupOptions& given, std::ostream& out, std::ostream& er
                                                                "cluster.threads_per_node: 1"),
                   kExitUsage);
   }
+  std::optional<sweep::MeasuredTimes> measured;
+  if (!options.measured.empty()) {
+    const Result<sweep::MeasuredTimes> times = read_measured(options.measured);
+    if (!times) return failed(err, Status(times.status()).with_context("--measured"), kExitUsage);
+    measured = *times;
+    options.exchange.push_back(times->exchange / times->mini_batch);
+    std::sort(options.exchange.begin(), options.exchange.end());
+  }
   options.sweep.axes = axes_of(options, *config);
   if (const int swept = run_sweep(options.sweep, out, err); swept == kExitUsage) return swept;
   const Result<std::vector<RoundsNeeded>> runs = read_runs(options);
@@ -184,10 +220,16 @@ int run_speedup(const SpeedupOptions& given, std::ostream& out, std::ostream& er
   Status written = write_file_atomically(folder / "speedup.csv", csv_of_runs(*runs, *serial));
   if (written.is_ok())
     written = write_file_atomically(folder / "speedup_curve.csv", csv_of_costs(options, *runs, *serial));
+  if (written.is_ok()) {
+    SpeedupPage page{*options.sweep.target, *serial, *runs, options.workers, options.local_steps};
+    if (measured) page.measured = measured->exchange / measured->mini_batch;
+    written = write_file_atomically(folder / "speedup.html", speedup_page(page));
+  }
   if (!written.is_ok()) return failed(err, written, kExitFailedRun);
   out << "one worker alone: " << *serial << " mini-batches\n"
       << rendered(gains(options, *runs, *serial), TextStyle::kPlain)
       << rendered(costs(options, *runs, *serial), TextStyle::kPlain);
+  if (measured) say_measured(options, *measured, *runs, *serial, out);
   return kExitOk;
 }
 
@@ -211,6 +253,8 @@ void add_speedup(CLI::App& app, int& exit_status) {
   command->add_option("--exchange", options->exchange, "What an exchange takes, in times of a mini-batch")
       ->delimiter(',')
       ->check(CLI::Range(0.0, 1e9));
+  command->add_option("--measured", options->measured,
+                      "A finished run of the cluster: what its exchanges took is one");
   command
       ->add_option("--evaluate-every", options->evaluate_every,
                    "Mini-batches of a worker between evaluations")

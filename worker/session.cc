@@ -46,7 +46,7 @@ Threshold largest_threshold(const RunConfig& config) {
 std::size_t gradient_buffers_max(const RunConfig& config, ReadBy read_by) {
   const auto versioned = sync::largest_threshold(engine_config(config), ApplyMode::kVersioned);
   if (read_by == ReadBy::kTransport || !versioned) return GradientBuffers::kBuffersMax;
-  return static_cast<std::size_t>(versioned->value()) + 3;
+  return static_cast<std::size_t>(versioned->value()) + (config.exchange.hidden ? 4 : 3);
 }
 
 // Of a model below this size a gradient is a small message, and costs less than to say that it is let go of.
@@ -150,7 +150,8 @@ Session::Session(const SessionParts& parts, const SessionEnd& before)
                .lost = before.lost,
                .last_generation = before.generation,
                .trained = trained_,
-               .shards = shard_ranges(parts.tasks.layout(), config_.train.optimizer, config_.cluster.shards)},
+               .shards = shard_ranges(parts.tasks.layout(), config_.train.optimizer, config_.cluster.shards),
+               .granted_ahead = config_.exchange.hidden},
               parts.tasks.layout(), parts.context, process_cache_) {
   make_reducing();
   for (std::uint32_t t = 0; t < shown_.size(); ++t) {
@@ -335,7 +336,8 @@ Result<Session::Trainer> Session::make_trainer(WorkerId worker) {
 step::StepRules Session::step_rules() const {
   const WayToServers way = way_to_servers(config_, client_.shares_memory(), usable_cores());
   return {config_.sync.refresh_clocks, pulls_ahead(config_.sync.pull_order, way),
-          cache::keeps_own_updates(largest_threshold(config_)), config_.train.mini_batch_of_local_steps()};
+          cache::keeps_own_updates(largest_threshold(config_)), config_.train.mini_batch_of_local_steps(),
+          config_.exchange.hidden};
 }
 
 std::optional<WorkerContext::Local> Session::local_steps() const {

@@ -28,7 +28,12 @@ ReadDecision decide_read(const FreshnessRules& rules, const ReadRequest& request
                          const ThreadCacheState& thread, const ProcessCacheState& process) {
   const auto meets = [&](Version held) { return held > kNoVersion && held >= request.min_version; };
   const bool required = !meets(thread.version);
-  const bool due = is_aged(rules, request.clock, thread) && !is_newest_known(rules, request, thread);
+  const bool aged = is_aged(rules, request.clock, thread);
+  if (!required && rules.hidden) {
+    const bool refreshes = aged && is_newer(rules, process, thread);
+    return {refreshes ? ReadSource::kProcessCache : ReadSource::kThreadCache, {}};
+  }
+  const bool due = aged && !rules.hidden && !is_newest_known(rules, request, thread);
   if (!required && !due) return {ReadSource::kThreadCache, {}};
 
   const bool asked = request.with_push != PullWithPush::kNone;
@@ -52,10 +57,17 @@ PullPlan prefetch(Clock clock, Threshold s, Version version, const ThreadCacheSt
 
 PullWithPushPlan pull_with_push(const FreshnessRules& rules, Clock clock, Threshold s,
                                 const ThreadCacheState& thread, const ProcessCacheState& process) {
-  const Version next_required = s.oldest_version(clock.next());
+  const bool hidden = rules.hidden && s > Threshold(0);
+  const Version next_required = s.oldest_version(hidden ? clock.next().next() : clock.next());
   const bool lacking = std::max(thread.version, process.version) < next_required;
   const bool due = is_aged(rules, clock.next(), thread);
-  const bool answered_at_once = due && !lacking && rules.apply == ApplyMode::kEager;
+  if (hidden) {
+    const bool versioned = rules.apply == ApplyMode::kVersioned;
+    const Version newest(clock.next().value);  // that does not wait for this thread
+    const Version later = std::min(newest, s.oldest_version(clock.next().next().next()));
+    return {lacking || due, due && versioned ? std::max(later, next_required) : next_required, false, false};
+  }
+  const bool answered_at_once = due && !lacking && rules.apply == ApplyMode::kEager && !rules.hidden;
   return {lacking || due, next_required, answered_at_once, answered_at_once && rules.pulls_ahead};
 }
 

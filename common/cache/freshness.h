@@ -29,6 +29,9 @@ struct FreshnessRules {
   ApplyMode apply = ApplyMode::kVersioned;     // of the grant: versioned compares versions, eager revisions
   std::optional<std::int64_t> refresh_clocks;  // r >= 1; none: refresh only when required
   bool pulls_ahead = true;                     // pull_with_push(): what may go ahead of a push does
+  // The next grant does not wait for the push (exchange.hidden): nothing that is merely due is waited for, and what
+  // is asked for with a push is for the iteration behind the next.
+  bool hidden = false;
 };
 
 // What became of the pull that the thread sent, or joined, with its last push (pull_with_push()).
@@ -98,6 +101,12 @@ PullPlan prefetch(Clock clock, Threshold s, Version version, const ThreadCacheSt
 // bound), or where a refresh will be due. Send it with the revision the process cache has, so that a server
 // with nothing newer answers Unchanged. s may fall or rise before the next grant, so decide_read() has the
 // last word when it comes.
+//
+// Hidden, s of 1 or more: with a push stamped c what clock c + 2 requires is asked for; with a refresh that is due what
+// c + 3 does, if it need not wait for this thread. So it may take a round to come down, under s = 2 two. What c + 1
+// requires was asked for before.
+//
+//   s = 1, c = 8   version 9, for clock 10      s = 2   version 9, for clock 11      s = 3   version 8, for clock 11
 struct PullWithPushPlan {
   bool send = false;
   Version min_version;  // as in PullPlan

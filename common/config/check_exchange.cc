@@ -41,9 +41,47 @@ void check_shares(Validator& validator, const RunConfig& c) {
             "node 0 sums everything", "tree", "auto, or one of the others");
 }
 
+// Whether no worker ever leads another. A stage that does not is no reason to refuse the others.
+bool never_leads(const SyncSection& sync) {
+  switch (sync.policy) {
+    case PolicyKind::kBsp:
+    case PolicyKind::kBackup:
+      return true;
+    case PolicyKind::kSsp:
+      return sync.threshold == 0;
+    case PolicyKind::kDtssp:
+    case PolicyKind::kRandomWalk:
+    case PolicyKind::kDssp:
+      return sync.threshold_max == 0;
+    case PolicyKind::kAsp:
+    case PolicyKind::kSwitch:
+      break;
+  }
+  return false;
+}
+
+void check_hidden(Validator& validator, const RunConfig& c) {
+  if (!c.exchange.hidden) return;
+  const auto only_with = [&](bool wrong, const char* key, const std::string& why, const std::string& got,
+                             const std::string& expected) {
+    validator.refuse_if(wrong, {"exchange.hidden", key}, why, "hidden with " + got, expected);
+  };
+  only_with(c.exchange.kind != ExchangeKind::kServer, "exchange.kind", "a sum waits for every node",
+            std::string("kind: ") + name_of(c.exchange.kind), "kind: server, or hidden: false");
+  only_with(!c.train.has_inner_optimizer, "train.local_steps", "there is nothing to go on with",
+            "no inner_optimizer", "train.local_steps and train.inner_optimizer, or hidden: false");
+  only_with(never_leads(c.sync), "sync.policy", "what is hidden is one round old",
+            std::string("policy: ") + name_of(c.sync.policy) + ", threshold 0",
+            "ssp with a threshold of 1, or another that is above 0");
+  only_with(c.train.sizing() != BatchSizing::kEqual, "train.local_balance",
+            "the speed of a round is not seen", "local_balance: speed",
+            "local_balance: off, or hidden: false");
+}
+
 }  // namespace
 
 void check_exchange(Validator& validator, const RunConfig& c) {
+  check_hidden(validator, c);
   if (c.exchange.kind != ExchangeKind::kAllreduce) return;
   const auto only_with = [&](bool wrong, const char* key, const std::string& why, const std::string& got,
                              const std::string& expected) {

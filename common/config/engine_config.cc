@@ -44,6 +44,7 @@ sync::EngineConfig engine_config(const RunConfig& config) {
   if (config.train.local_balance != BatchSizing::kEqual) engine.batch_step = config.train.batch_size;
   engine.lpr_metric = config.sync.lpr.metric;
   engine.window_clocks = config.sync.lpr.window_clocks;
+  engine.grants_ahead = config.exchange.hidden;
   engine.on_nan = config.train.on_nan;
   engine.group = config.pipeline.stages;
   if (config.train.on_nan == OnNan::kSkip) engine.skips_max = config.train.skips_max;

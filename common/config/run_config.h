@@ -150,6 +150,8 @@ struct ExchangeSection {
   OnLoss on_loss = OnLoss::kGoOn;
   bool shard_optimizer = false;  // each node steps its own part
   std::string measured{};        // a file; empty: in run.out
+  // Rounds of local steps: the next one is granted while the last one's delta is on its way (common/sync/engine_ahead.cc).
+  bool hidden = false;
   bool operator==(const ExchangeSection&) const = default;
 };
 

@@ -59,6 +59,15 @@ void add_exchange(Schema& schema) {
            "have one of the same nodes, buckets and encoding, nothing is measured. null: "
            "algorithms-node<n>.txt in run.out.",
        .trade_off = "A file of its own serves other runs, too; all of them then add in the same order."}));
+  keys.push_back(row(
+      PACELINE_FIELD(exchange.hidden), boolean(), Scope::kWholeRun,
+      {.effect =
+           "With train.local_steps and a threshold of 1 or more: the next round is granted while the last "
+           "one's "
+           "delta leaves, and parameters come while it is computed. The threshold bounds staleness as ever.",
+       .trade_off =
+           "A slow link costs no time while a round takes longer than its exchange; each round computes "
+           "with the others' parameters of one round before."}));
 }
 
 }  // namespace paceline::config

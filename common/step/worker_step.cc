@@ -20,7 +20,7 @@ void WorkerStep::expect(Expects now, Expects next) {
 }
 
 cache::FreshnessRules WorkerStep::freshness() const {
-  return {grant_.apply, rules_.refresh_clocks, rules_.pulls_ahead};
+  return {grant_.apply, rules_.refresh_clocks, rules_.pulls_ahead, rules_.hidden};
 }
 
 Status WorkerStep::on(const Granted& event, std::vector<Action>& actions) {

@@ -167,6 +167,7 @@ struct StepRules {
   bool pulls_ahead = true;                          // there, too
   bool applies_locally = false;                     // cache::keeps_own_updates()
   std::int64_t mini_batch = 0;                      // samples of each local step, if there are any (grant.h)
+  bool hidden = false;                              // cache::FreshnessRules
 };
 
 // One worker's, from its first grant to its last. Thread: one.

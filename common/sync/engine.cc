@@ -36,6 +36,8 @@ Engine::Engine(EngineConfig config)
       skips_(config_.skips_max, config_.total_iterations) {
   workers_.reserve(config_.cluster.workers());
   for (std::uint32_t r = 0; r < config_.cluster.workers(); ++r) workers_.emplace_back(config_.shards);
+  if (!config_.grants_ahead) return;
+  for (std::uint32_t r = 0; r < config_.cluster.workers(); ++r) ahead_.emplace_back(config_.shards);
 }
 
 void Engine::step(const Event& event, Ticks now, std::vector<Action>& actions) {
@@ -60,8 +62,10 @@ Status Engine::check_running(WorkerId worker, Clock clock, const char* what) con
     return std::string(what) + " of worker " + to_string(worker) + " stamped " + to_string(clock);
   };
   if (!config_.cluster.contains(worker)) return invalid_argument(who() + ": there is no such worker");
-  const Worker& w = at(config_.cluster.rank_of(worker));
+  const Rank rank = config_.cluster.rank_of(worker);
+  const Worker& w = at(rank);
   const Clock stamp = stamp_of(w);
+  if (granted_ahead(rank) && clock == stamp.next()) return Status::ok();
   if (clock > stamp || (w.phase == Phase::kHeld && clock == stamp)) {
     return failed_precondition(who() + ": not granted, it is at " + to_string(stamp));
   }
@@ -77,49 +81,51 @@ Status Engine::on(const GradientArrived& event) {
   }
   PACELINE_RETURN_IF_ERROR(check_running(event.worker, event.clock, "gradient"));
   const Rank rank = config_.cluster.rank_of(event.worker);
-  Status added = at(rank).running.add(event);
+  Status added = iteration(rank, event.clock).add(event);
   if (!added.is_ok()) {
     return std::move(added).with_context("gradient of worker " + to_string(event.worker) + " stamped " +
                                          to_string(event.clock));
   }
-  after_message(rank);
+  after_message(rank, event.clock);
   return Status::ok();
 }
 
 Status Engine::on(const StepReported& event) {
   PACELINE_RETURN_IF_ERROR(check_running(event.worker, event.clock, "report"));
   const Rank rank = config_.cluster.rank_of(event.worker);
-  Status added = at(rank).running.add(event, version_, revision_);
+  Status added = iteration(rank, event.clock).add(event, version_, revision_);
   if (!added.is_ok()) {
     return std::move(added).with_context("report of worker " + to_string(event.worker) + " stamped " +
                                          to_string(event.clock));
   }
-  after_message(rank);
+  if (!ahead_.empty() && event.clock == at(rank).clock) ahead_[rank.value].reported = now_;
+  after_message(rank, event.clock);
   return Status::ok();
 }
 
-// An accepted message about the iteration that `rank` is in: did it fail, is it complete?
-void Engine::after_message(Rank rank) {
-  const RunningIteration& running = at(rank).running;
+// An accepted message about the iteration stamped `clock` that `rank` is in, or was granted ahead: did it fail,
+// is it complete? Behind one that was waited for the next may be, too.
+void Engine::after_message(Rank rank, Clock clock) {
   if (at(rank).phase == Phase::kLate) {
     // What it holds counts for nothing, finite or not; it goes on where the others are.
-    if (running.complete()) ask(rank);
+    if (at(rank).running.complete()) ask(rank);
     return settle();
   }
-  if (!running.fault().empty() && config_.on_nan == OnNan::kStop) {
-    fail("worker " + to_string(id(rank)) + " at clock " + to_string(at(rank).clock) +
-         ": not finite: " + running.fault());
+  const std::string& fault = iteration(rank, clock).fault();
+  if (!fault.empty() && config_.on_nan == OnNan::kStop) {
+    fail("worker " + to_string(id(rank)) + " at clock " + to_string(clock) + ": not finite: " + fault);
   }
-  if (running.complete() && skips_.add(!running.has_gradient())) {
-    fail(std::to_string(skips_.skipped()) + " of the last " + std::to_string(skips_.window()) +
-         " iterations were skipped (train.on_nan: skip), more than train.skips_max allows" +
-         (running.fault().empty() ? "" : "; the last: not finite: " + running.fault()));
-  }
-  if (running.complete()) {
+  while (at(rank).phase == Phase::kRunning && at(rank).running.complete()) {
+    const RunningIteration& running = at(rank).running;
+    if (skips_.add(!running.has_gradient())) {
+      fail(std::to_string(skips_.skipped()) + " of the last " + std::to_string(skips_.window()) +
+           " iterations were skipped (train.on_nan: skip), more than train.skips_max allows" +
+           (running.fault().empty() ? "" : "; the last: not finite: " + running.fault()));
+    }
     if (running.has_gradient()) batches_.observe(rank, running.weight(), now_ - at(rank).since);
     complete(rank);
     advance_version();
-    ask(rank);
+    go_on(rank);
   }
   settle();
 }
@@ -310,9 +316,13 @@ void Engine::ask(Rank rank) {
   enqueue_held(rank);
 }
 
+// Who is in an iteration has asked ahead.
 void Engine::enqueue_held(Rank rank) {
-  at(rank).needed = needed_floor(rank);
-  held_.add(rank, at(rank).needed);
+  Worker& w = at(rank);
+  const bool ahead = w.phase == Phase::kRunning;
+  Clock& needed = ahead ? ahead_[rank.value].needed : w.needed;
+  needed = needed_floor(rank, ahead ? w.clock.next() : w.clock);
+  held_.add(rank, needed);
 }
 
 void Engine::requeue_all() {
@@ -320,12 +330,12 @@ void Engine::requeue_all() {
 }
 
 // c - floor <= s, said of the floor: floor >= c - s.
-Clock Engine::needed_floor(Rank rank) const {
-  if (quiesces_at_ && at(rank).clock >= *quiesces_at_) return kNever;
+Clock Engine::needed_floor(Rank rank, Clock clock) const {
+  if (quiesces_at_ && clock >= *quiesces_at_) return kNever;
   if (stop_reason_) return Clock(0);  // others of its group wait for it
   const Threshold s = policy_->threshold_for(rank);
   if (s.is_infinite()) return Clock(0);
-  return Clock(at(rank).clock.value - s.value());
+  return Clock(clock.value - s.value());
 }
 
 Clock Engine::floor() const { return policy_->floor(clocks_); }
@@ -339,6 +349,10 @@ void Engine::settle() {
     const std::vector<Rank> released = held_.take_released(floor());
     if (released.empty()) break;
     for (const Rank rank : released) {
+      if (at(rank).phase == Phase::kRunning) {
+        grant_ahead(rank);
+        continue;
+      }
       // The pool may have run dry while this worker was held.
       share_.done(rank, at(rank).clock) ? finish(rank) : grant(rank);
     }
@@ -352,25 +366,38 @@ void Engine::settle() {
 
 void Engine::grant(Rank rank) {
   Worker& w = at(rank);
-  const Threshold s = policy_->threshold_for(rank);
-  Version min_version = std::max(s.oldest_version(w.clock), begins_);
+  Version least = begins_;
   // Its caches are empty: so it has what it pushed before it was lost, as far as that is below the min clock.
   if (std::exchange(w.fresh, false)) {
     w.running.reads_no_older_than(version_begins_);
-    min_version = std::max(min_version, Version(clocks_.min_clock().value));
+    least = std::max(least, Version(clocks_.min_clock().value));
   }
-  max_grant_gap_ = std::max(max_grant_gap_, w.clock - clocks_.min_clock());
   const auto held = now_ - w.since;
   w.phase = Phase::kRunning;
   w.since = now_;
-  const std::int64_t iteration = share_.take(rank, w.clock);
-  const BatchPart batch = batches_.part(rank, w.clock, iteration);
+  give(rank, w.clock, least, held);
+  if (!ahead_.empty()) ask_ahead(rank);
+}
+
+// `rank` may begin the iteration stamped `clock`, with parameters of `least` or what the threshold says.
+void Engine::give(Rank rank, Clock clock, Version least, std::chrono::nanoseconds held) {
+  Worker& w = at(rank);
+  const Threshold s = policy_->threshold_for(rank);
+  const Version min_version = std::max(s.oldest_version(clock), least);
+  max_grant_gap_ = std::max(max_grant_gap_, clock - clocks_.min_clock());
+  const std::int64_t iteration = share_.take(rank, clock);
+  const BatchPart batch = batches_.part(rank, clock, iteration);
   // Where sizes follow what is reported, it has to be true; else a task may count as it likes.
   const bool unequal = config_.batch_sizing != BatchSizing::kEqual;
-  w.running.begin(iteration, min_version, unequal ? batch.samples : RunningIteration::kAnySamples);
-  const std::int64_t contributors = std::min(clocks_.contributors(w.clock), per_clock_);
-  emit(Grant{id(rank), w.clock, iteration, s, clocks_.min_clock(), min_version, version_, revision_,
-             contributors, held, batch.position, batch.samples, batches_.clock_samples(w.clock, contributors),
+  const std::int64_t samples = unequal ? batch.samples : RunningIteration::kAnySamples;
+  if (clock == w.clock) {
+    w.running.begin(iteration, min_version, samples);
+  } else {
+    ahead_[rank.value].running.begin_behind(w.running, iteration, min_version, samples);
+  }
+  const std::int64_t contributors = std::min(clocks_.contributors(clock), per_clock_);
+  emit(Grant{id(rank), clock, iteration, s, clocks_.min_clock(), min_version, version_, revision_,
+             contributors, held, batch.position, batch.samples, batches_.clock_samples(clock, contributors),
              w.staleness, apply_, policy_->stage()});
 }
 

@@ -11,7 +11,8 @@
 //                                                           Grant{0.0, clock 5, min_version 4}
 //
 // docs/SYNC.md has the rules in full: grants, application, policies, membership. The path of a message is in
-// engine.cc, who takes part in engine_membership.cc, a checkpoint's state in engine_state.cc.
+// engine.cc, grants ahead in engine_ahead.cc, who takes part in engine_membership.cc, a checkpoint's state in
+// engine_state.cc.
 #pragma once
 
 #include <cstddef>
@@ -94,6 +95,8 @@ class Engine {
     std::uint64_t lacking = 0;  // bit k: shard k does not hold its gradient whole
   };
   std::optional<Iteration> iteration_of(WorkerId worker) const;
+  // Whether a worker of this run has been granted the iteration stamped `clock`, and has not reported it.
+  bool awaits_report(WorkerId worker, Clock clock) const;
   // The smallest clock of the live workers; when there are none, the version.
   Clock min_clock() const;
   Version version() const { return version_; }
@@ -139,6 +142,15 @@ class Engine {
     Ticks next_notice;  // kHeld
   };
   static_assert(sizeof(Worker) == 128);
+  // Grants ahead: of a worker in kRunning, the iteration behind the one that it is in.
+  struct Ahead {
+    explicit Ahead(std::uint32_t shards) : running(shards) {}
+    enum class Phase : std::uint8_t { kNone, kAsked, kGranted };
+    Phase phase = Phase::kNone;
+    Clock needed;                   // kAsked: the floor that releases it
+    std::optional<Ticks> reported;  // kAsked: the iteration before was, and the worker waits
+    RunningIteration running;       // kGranted
+  };
 
   Status on(const Joined& event);
   Status on(const GradientArrived& event);
@@ -158,7 +170,7 @@ class Engine {
   bool may_begin() const;
   void begin_training();
   Status come_late(Rank rank, const std::string& who);
-  void after_message(Rank rank);
+  void after_message(Rank rank, Clock clock);
   void fail(const std::string& reason);
   void complete(Rank rank);
   void note_clock_gap();
@@ -169,6 +181,15 @@ class Engine {
   Clock stops_at(Rank rank) const;
   void ask(Rank rank);
   void grant(Rank rank);
+  void give(Rank rank, Clock clock, Version least, std::chrono::nanoseconds held);
+  bool granted_ahead(Rank rank) const;
+  RunningIteration& iteration(Rank rank, Clock clock);
+  void ask_ahead(Rank rank);
+  void grant_ahead(Rank rank);
+  void forget_ahead(Rank rank);
+  void promote(Rank rank);
+  void go_on(Rank rank);
+  void depart_running(Rank rank);
   void finish(Rank rank);
   void close_without_late();
   void advance_version();
@@ -182,7 +203,7 @@ class Engine {
   void requeue_all();
   void look_for_rest();
   Clock floor() const;
-  Clock needed_floor(Rank rank) const;
+  Clock needed_floor(Rank rank, Clock clock) const;
 
   Worker& at(Rank rank) { return workers_[rank.value]; }
   const Worker& at(Rank rank) const { return workers_[rank.value]; }
@@ -198,6 +219,7 @@ class Engine {
   std::unique_ptr<Policy> policy_;
   ApplyMode apply_;              // of the stage in force
   std::vector<Worker> workers_;  // by rank
+  std::vector<Ahead> ahead_;     // likewise, where grants go ahead
   ClockTable clocks_;
   HeldGrants held_;
   HeldGradients gradients_;     // versioned

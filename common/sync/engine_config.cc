@@ -188,6 +188,9 @@ Status validate(const EngineConfig& config) {
   PACELINE_RETURN_IF_ERROR(validate_policy(config.policy));
   PACELINE_RETURN_IF_ERROR(validate_backup(config));
   PACELINE_RETURN_IF_ERROR(validate_start(config));
+  if (config.grants_ahead && !workers_come_and_go(config)) {
+    return invalid_argument("grants ahead with backup workers or batches by speed: expected neither");
+  }
 
   const bool eager = config.apply == ApplyMode::kEager;
   PACELINE_RETURN_IF_ERROR(validate_application(config.policy.kind, config.apply));

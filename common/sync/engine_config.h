@@ -48,6 +48,9 @@ struct EngineConfig {
   std::int64_t batch_step = kBatchStep;  // what unequal sizes are multiples of
   LprMetric lpr_metric = LprMetric::kAccuracy;
   std::optional<std::int64_t> window_clocks;  // W; none: 20,000 / samples per clock, rounded up
+  // exchange.hidden: a worker is granted its next iteration while it is in one, as soon as the rule lets it begin
+  // with its own gradient still missing (engine_ahead.cc).
+  bool grants_ahead = false;
   OnNan on_nan = OnNan::kStop;
   // So many workers in a row take their iterations together, as the stages of a pipeline: a stop finds them at one clock.
   // A divisor of the workers.
@@ -62,7 +65,7 @@ struct EngineConfig {
 // more than 64) or iterations, a negative threshold, threshold outside [min, max], min > max, max - min >
 // kDsspRangeMax under dssp, as many backup workers as workers, backup + eager, unequal mini-batches
 // without mean, with a pool, with backup workers or of a size that is no multiple of batch_step, limits that
-// are not finite or decrease_below > increase_above, W < 1, bsp + eager, asp + versioned, eager + mean from
+// are not finite or decrease_below > increase_above, W < 1, grants ahead where nobody comes and goes, bsp + eager, asp + versioned, eager + mean from
 // the beginning, stages of which one is not a policy of its own, does not end before another, or goes back
 // from eager to versioned, groups that the workers are no multiple of, fewer nodes at the start than 1 or than all where nobody may come late.
 Status validate(const EngineConfig& config);

@@ -126,15 +126,7 @@ void Engine::depart(Rank rank) {
       w.needed = w.clock;
       break;
     case Phase::kRunning:
-      w.needed = w.clock.next();
-      if (w.running.has_gradient()) {
-        complete(rank);
-        share_.lose(rank, w.clock, std::nullopt);
-      } else {
-        emit(Discard{id(rank), w.clock});
-        share_.lose(rank, w.clock, w.running.iteration());
-        ++lost_;
-      }
+      depart_running(rank);
       break;
     case Phase::kLate:  // dropped already, and given back; its clock has moved on
       share_.lose(rank, w.clock, std::nullopt);
@@ -174,6 +166,9 @@ Status Engine::on(const QuiesceRequested&) {
   for (const Worker& w : workers_) {
     if (apply_ == ApplyMode::kEager || !live(w)) continue;
     target = std::max(target, w.phase == Phase::kRunning ? w.clock.next() : w.clock);
+  }
+  for (std::uint32_t r = 0; r < ahead_.size() && apply_ == ApplyMode::kVersioned; ++r) {
+    if (granted_ahead(Rank(r))) target = std::max(target, at(Rank(r)).clock.next().next());
   }
   quiesces_at_ = target;
   requeue_all();
@@ -232,7 +227,13 @@ void Engine::stop(const std::string& reason) {
     }
   }
   for (const Rank rank : held_.take_all()) {
-    at(rank).clock < stops_at(rank) ? enqueue_held(rank) : finish(rank);
+    if (at(rank).phase != Phase::kHeld) {
+      ahead_[rank.value].phase = Ahead::Phase::kNone;
+    } else if (at(rank).clock < stops_at(rank)) {
+      enqueue_held(rank);
+    } else {
+      finish(rank);
+    }
   }
 }
 
@@ -310,11 +311,19 @@ std::optional<Engine::Iteration> Engine::iteration_of(WorkerId worker) const {
   return Iteration{stamp_of(w), w.running.reported(), w.running.lacking()};
 }
 
+bool Engine::awaits_report(WorkerId worker, Clock clock) const {
+  PACELINE_ASSERT(config_.cluster.contains(worker), "no worker " + to_string(worker));
+  const Rank rank = config_.cluster.rank_of(worker);
+  const Worker& w = at(rank);
+  if (granted_ahead(rank) && clock == w.clock.next()) return !ahead_[rank.value].running.reported();
+  return in_iteration(w) && clock == stamp_of(w) && !w.running.reported();
+}
+
 Clock Engine::min_clock() const { return clocks_.empty() ? Clock(version_.value) : clocks_.min_clock(); }
 
 std::size_t Engine::state_size() const {
-  return workers_.size() + clocks_.span() + held_.size() + gradients_.clocks() + lpr_.open_windows() +
-         share_.size() + batches_.clocks() + policy_->state_size();
+  return workers_.size() + ahead_.size() + clocks_.span() + held_.size() + gradients_.clocks() +
+         lpr_.open_windows() + share_.size() + batches_.clocks() + policy_->state_size();
 }
 
 }  // namespace paceline::sync

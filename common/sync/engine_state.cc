@@ -185,8 +185,11 @@ IterationRanges Engine::left() const {
   share_.add_not_given(left);
   for (std::uint32_t r = 0; r < workers_.size(); ++r) {
     const Worker& w = at(Rank(r));
+    const bool ahead = granted_ahead(Rank(r));
     if (w.phase == Phase::kRunning) left.push_back({w.running.iteration(), 1});
-    if (w.phase == Phase::kRunning) share_.add_given(Rank(r), w.clock.next(), left);
+    if (ahead) left.push_back({ahead_[r].running.iteration(), 1});
+    if (w.phase == Phase::kRunning)
+      share_.add_given(Rank(r), ahead ? w.clock.next().next() : w.clock.next(), left);
     if (w.phase == Phase::kHeld) share_.add_given(Rank(r), w.clock, left);
   }
   return in_order(std::move(left));

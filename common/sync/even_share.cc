@@ -38,9 +38,14 @@ void EvenShare::leave(Rank worker) {
   changed_ = true;
 }
 
-void EvenShare::lose(Rank worker, Clock clock, std::optional<std::int64_t> begun) {
-  if (begun) append(*begun);
-  auto left = next_own(worker, begun ? clock.next() : clock);
+void EvenShare::lose(Rank worker, Clock clock, std::optional<std::int64_t> begun,
+                     std::optional<std::int64_t> ahead) {
+  for (const std::optional<std::int64_t>& taken : {begun, ahead}) {
+    if (!taken) continue;
+    append(*taken);
+    clock = clock.next();
+  }
+  auto left = next_own(worker, clock);
   for (; left; left = next_own(worker, left->next())) append(at(*place(worker, *left)));
   leave(worker);
   overtaken_ = true;

@@ -54,8 +54,10 @@ class EvenShare {
   void join(Rank worker);
   // It has done its share.
   void leave(Rank worker);
-  // It is lost, standing at `clock`; `begun`: the iteration of that clock, where it was in it.
-  void lose(Rank worker, Clock clock, std::optional<std::int64_t> begun);
+  // It is lost, standing at `clock`; `begun`: the iteration of that clock, where it was in it; `ahead`: that of the
+  // next clock, where it had been given that, too.
+  void lose(Rank worker, Clock clock, std::optional<std::int64_t> begun,
+            std::optional<std::int64_t> ahead = std::nullopt);
 
   // Whether there is nothing for `worker`, which is there and stands at `clock`.
   bool done(Rank worker, Clock clock);

@@ -21,6 +21,14 @@ void RunningIteration::begin(std::int64_t iteration, Version min_version, std::i
   *this = std::move(next);
 }
 
+void RunningIteration::begin_behind(const RunningIteration& before, std::int64_t iteration,
+                                    Version min_version, std::int64_t samples) {
+  computed_version_ = before.computed_version_;
+  computed_revision_ = before.computed_revision_;
+  own_updates_ = before.own_updates_;
+  begin(iteration, min_version, samples);
+}
+
 const std::string& RunningIteration::fault() const {
   static const std::string none;
   return fault_ ? *fault_ : none;

@@ -35,9 +35,11 @@ void WorkShare::leave(Rank worker) {
   if (even_) even_->leave(worker);
 }
 
-void WorkShare::lose(Rank worker, Clock clock, std::optional<std::int64_t> begun) {
-  if (even_) return even_->lose(worker, clock, begun);
+void WorkShare::lose(Rank worker, Clock clock, std::optional<std::int64_t> begun,
+                     std::optional<std::int64_t> ahead) {
+  if (even_) return even_->lose(worker, clock, begun, ahead);
   if (begun) give_back(*begun);
+  if (ahead) give_back(*ahead);
 }
 
 void WorkShare::forget_below(Clock clock) {

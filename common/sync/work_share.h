@@ -50,8 +50,10 @@ class WorkShare {
   void join(Rank worker);
   // It has no further iteration to do.
   void leave(Rank worker);
-  // It is lost, standing at `clock`; `begun`: the iteration that it was in and did not complete.
-  void lose(Rank worker, Clock clock, std::optional<std::int64_t> begun);
+  // It is lost, standing at `clock`; `begun`: the iteration that it was in and did not complete; `ahead`: likewise
+  // the one behind that, where it was granted that as well.
+  void lose(Rank worker, Clock clock, std::optional<std::int64_t> begun,
+            std::optional<std::int64_t> ahead = std::nullopt);
   // Nobody stands below `clock` any more.
   void forget_below(Clock clock);
 

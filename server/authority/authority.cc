@@ -157,6 +157,7 @@ Status Authority::take(wire::StepReport report, Ticks now) {
   }
   if (config_.train.on_nan == OnNan::kSkip && engine_.iterations_skipped() > skipped) say_skipped(report);
   speeds_.took(report, granted, now);
+  if (engine_.config().grants_ahead) speeds_.granted(report.worker, now);
   return Status::ok();
 }
 

@@ -180,6 +180,8 @@ class Authority {
   void begin_fresh(Ticks now);
 
   // What is said again (authority_again.cc).
+  using Instruction = std::variant<std::monostate, sync::Grant, sync::FinishWorker>;
+  void tells(WorkerId worker, Instruction instruction);
   void answer_again(WorkerId worker, Ticks now);
   void instruct_again(WorkerId worker);
 
@@ -325,8 +327,12 @@ class Authority {
   std::int64_t sequence_ = 0;  // of the next decision
   Version decided_;            // of the last decision
   Ticks first_grant_;
-  // By rank: what it was told last, for one who may not have heard it.
-  std::vector<std::variant<std::monostate, sync::Grant, sync::FinishWorker>> told_;
+  // By rank: what it was told last, for one who may not have heard it; where grants go ahead the one before as well.
+  struct Told {
+    Instruction before;
+    Instruction last;
+  };
+  std::vector<Told> told_;
   std::optional<Ticks> stopping_since_;
   Ticks ending_since_;
   EvaluationSchedule evaluation_;

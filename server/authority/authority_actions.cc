@@ -148,9 +148,10 @@ void Authority::send_decision(wire::ApplyDecision decision) {
 
 void Authority::carry_out(const sync::Grant& action, Ticks now) {
   record_.granted(action);
-  const Rank rank = config_.cluster.cluster().rank_of(action.worker);
-  speeds_.granted(action.worker, now);
-  told_[rank.value] = action;
+  // It begins what it is granted ahead once it has reported.
+  const bool ahead = engine_.config().grants_ahead && action.clock != engine_.clock_of(action.worker);
+  if (!ahead) speeds_.granted(action.worker, now);
+  tells(action.worker, action);
   to_node(action.worker.node, grant_of(config_, action));
 }
 
@@ -214,7 +215,7 @@ void Authority::carry_out(const sync::Discard& action, Ticks) {
 
 void Authority::carry_out(const sync::FinishWorker& action, Ticks) {
   log_.info("worker " + to_string(action.worker) + " is finished: " + action.reason);
-  told_[config_.cluster.cluster().rank_of(action.worker).value] = action;
+  tells(action.worker, action);
   if (members_[action.worker.node] != NodeState::kJoined) return;
   to_node(action.worker.node, wire::FinishWorker{action.worker, action.reason, action.held});
 }

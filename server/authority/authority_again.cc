@@ -32,19 +32,25 @@ void Authority::answer_again(WorkerId worker, Ticks now) {
   instruct_again(worker);
 }
 
+void Authority::tells(WorkerId worker, Instruction instruction) {
+  Told& told = told_[config_.cluster.cluster().rank_of(worker).value];
+  told.before = std::exchange(told.last, std::move(instruction));
+}
+
 // A grant stands as it was given, whatever the threshold is now; what exists may be newer.
 void Authority::instruct_again(WorkerId worker) {
-  const auto& told = told_[config_.cluster.cluster().rank_of(worker).value];
-  if (const auto* finished = std::get_if<sync::FinishWorker>(&told)) {
+  const Told& told = told_[config_.cluster.cluster().rank_of(worker).value];
+  if (const auto* finished = std::get_if<sync::FinishWorker>(&told.last)) {
     return to_node(worker.node, wire::FinishWorker{worker, finished->reason, finished->held});
   }
-  const auto running = engine_.iteration_of(worker);
-  const auto* const granted = std::get_if<sync::Grant>(&told);
-  if (granted == nullptr || !running || running->reported || running->clock != granted->clock) return;
-  sync::Grant again = *granted;
-  again.version = engine_.version();
-  again.revision = engine_.revision();
-  to_node(worker.node, grant_of(config_, again));
+  for (const Instruction* each : {&told.before, &told.last}) {
+    const auto* const granted = std::get_if<sync::Grant>(each);
+    if (granted == nullptr || !engine_.awaits_report(worker, granted->clock)) continue;
+    sync::Grant again = *granted;
+    again.version = engine_.version();
+    again.revision = engine_.revision();
+    to_node(worker.node, grant_of(config_, again));
+  }
 }
 
 }  // namespace paceline::server

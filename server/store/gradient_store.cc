@@ -189,6 +189,13 @@ const Gradient* GradientStore::begun(WorkerId worker, Clock clock) const {
   return nullptr;
 }
 
+bool GradientStore::is_full(WorkerId worker, Clock clock, std::size_t more) const {
+  const std::vector<Gradient>& held = inbox(worker).gradients;
+  const auto up_to =
+      std::count_if(held.begin(), held.end(), [&](const Gradient& g) { return g.clock() <= clock; });
+  return static_cast<std::size_t>(up_to) + more > gradients_max_;
+}
+
 void GradientStore::to_be_looked_at(WorkerId worker) {
   if (std::exchange(inbox(worker).listed, true)) return;
   to_look_at_.push_back(cluster_.rank_of(worker).value);

@@ -72,8 +72,8 @@ class GradientStore {
   // it lent over it is its own again.
   void copy_borrowed(NodeId node);
 
-  // Whether this worker of the cluster has as many gradients here as it may have.
-  bool is_full(WorkerId worker) const { return inbox(worker).gradients.size() >= gradients_max_; }
+  // Whether this worker of the cluster has so many gradients up to this one here that there is no room for `more`.
+  bool is_full(WorkerId worker, Clock clock, std::size_t more) const;
   // Whole and partial gradients held now.
   std::size_t held() const;
 

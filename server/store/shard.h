@@ -152,7 +152,9 @@ class Shard {
   std::size_t backups() const { return backups_.states(); }
 
   // Another gradient of this worker would be refused.
-  bool is_full(WorkerId worker) const { return gradients_.is_full(worker); }
+  bool is_full(WorkerId worker, Clock clock) const {
+    return gradients_.is_full(worker, clock, settings_.room_kept);
+  }
 
   const Snapshot& now() const { return now_; }
   // The retained version; the newest where one was retained twice (eager). nullptr when there is none.

@@ -32,6 +32,10 @@ ShardSettings shard_settings(const RunConfig& config, std::uint32_t cores) {
   const auto versioned = sync::largest_threshold(engine, ApplyMode::kVersioned);
   const auto eager = sync::largest_threshold(engine, ApplyMode::kEager);
   settings.gradients_max = static_cast<std::size_t>(versioned.value_or(Threshold(0)).value()) + 2;
+  if (engine.grants_ahead) {
+    ++settings.gradients_max;
+    settings.room_kept = 2;
+  }
   settings.missing_max = cache::missing_max(versioned, eager);
   settings.gradient_encoding = config.cluster.gradient_encoding;
   settings.apply_threads = config.cluster.apply_threads.value_or(usual_threads(cores));

@@ -154,4 +154,52 @@ TEST_CASE("the_slow_node_gets_smaller_mini_batches_and_every_clock_all_of_its_sa
   }
 }
 
+// Of four local steps the node that takes four times as long has time for one. Which samples those are is the same as
+// if it had taken all.
+TEST_CASE("a_round_that_ends_by_time_has_the_first_mini_batches_of_its_own_and_one_at_least") {
+  const TempFolder folder;
+  SyntheticOptions options;
+  options.out = folder.path() / "data";
+  options.train_samples = 1050;
+  options.test_samples = 10;
+  REQUIRE(write_synthetic(options).is_ok());
+  RunConfig config = emulated_config((folder.path() / "data").string());
+  constexpr std::int64_t kRounds = 8;
+  constexpr std::int64_t kSteps = 4;
+  config.train.batch_balance = BatchSizing::kEqual;
+  config.train.batch_size = 16;
+  config.train.local_steps = kSteps;
+  config.train.local_time = std::chrono::milliseconds(250);
+  config.train.has_inner_optimizer = true;
+  config.train.inner_optimizer = config.train.optimizer;
+  config.train.optimizer.lr = 1.0;
+  config.train.total_iterations = kRounds * 4 * kSteps;
+  config.emulate.slowdown = {1, 1, 1, 4};
+  Batches batches;
+  const auto run = run_cluster(config, [&](NodeId, const StopNode&) {
+    auto tasks = make_network_tasks(config);
+    REQUIRE(tasks.is_ok());
+    return std::make_unique<NotingTasks>(std::move(tasks).value(), batches);
+  });
+  INFO(run.status().message());
+  REQUIRE(run.is_ok());
+  INFO(run->summary.reason);
+  CHECK((run->summary.status == "ok" || run->summary.overruns > 0));
+  CHECK(run->summary.iterations == config.train.total_iterations);
+  CHECK(run->summary.final_version == Version(kRounds));
+  CHECK(batches.wrong() == 0);
+  std::map<std::pair<Clock, WorkerId>, std::int64_t> taken;
+  std::map<WorkerId, std::int64_t> all;
+  for (const auto& [place, part] : batches.parts()) {
+    const std::int64_t round = place.first.value * 4 + config.cluster.cluster().rank_of(part.first).value;
+    std::int64_t& steps = taken[{place.first, part.first}];
+    CHECK(place.second == (round * kSteps + steps) * config.train.batch_size);
+    ++steps;
+    ++all[part.first];
+  }
+  CHECK(std::ssize(taken) == kRounds * 4);
+  CHECK(all[WorkerId(3, 0)] < all[WorkerId(0, 0)]);
+  CHECK(all[WorkerId(3, 0)] < kRounds * kSteps);
+}
+
 }  // namespace paceline::testing

@@ -38,6 +38,7 @@ class Coverage {
       sync.apply = apply;
       in_detail_[local_steps(sync)];
     }
+    for (const ApplyMode apply : {ApplyMode::kVersioned, ApplyMode::kEager}) in_detail_[hidden(apply)];
     for (const PullOrder order : {PullOrder::kAhead, PullOrder::kBehind}) refreshed_[refreshes(order)];
     for (const char* const way : {"sent over tcp", "sent over ipc", "lent"}) {
       for (const Encoding e : kExactEncodings) {
@@ -65,6 +66,7 @@ class Coverage {
       ++refreshed_[refreshes(config.sync.pull_order)];
     }
     if (config.train.local_steps > 1) ++in_detail_[local_steps(config.sync)];
+    if (config.exchange.hidden) ++in_detail_[hidden(config.sync.apply)];
     if (turns_eager(config.sync)) ++in_detail_[turning(config.sync.combine)];
     ++synchronised_[name(config.sync.policy, config.sync.apply, config.cluster.shards)];
   }
@@ -96,6 +98,7 @@ class Coverage {
   static std::string local_steps(const SyncSection& sync) {
     return std::string("local steps under ") + name_of(sync.policy) + " " + name_of(sync.apply);
   }
+  static std::string hidden(ApplyMode apply) { return std::string("hidden exchange, ") + name_of(apply); }
   static std::string turning(CombineMode combine) {
     return std::string("versioned ") + name_of(combine) + ", then eager";
   }

@@ -89,9 +89,9 @@ void GuaranteeChecker::on_read(const Read& read) {
   std::int64_t all_begun = 0;
   for (std::uint32_t j = 0; j < cluster_.workers(); ++j) all_begun += begun(j);
   // From a pool nobody knows who will have finished with what, once it may be empty: each worker may hold one
-  // iteration that it has not begun.
-  const bool pool_may_be_empty =
-      config_.train.share == Share::kPool && all_begun + cluster_.workers() >= config_.train.rounds();
+  // iteration that it has not begun, hidden two.
+  const bool pool_may_be_empty = config_.train.share == Share::kPool &&
+                                 all_begun + granted_ahead() * cluster_.workers() >= config_.train.rounds();
   for (std::uint32_t j = 0; j < cluster_.workers(); ++j) {
     if (is_gone(j)) continue;
     std::int64_t due = bound;
@@ -138,7 +138,7 @@ void GuaranteeChecker::on_read(const Read& read) {
 // Nobody had been told that nothing is left when they went: then the others do what they leave. As long as
 // one of them that had begun b iterations was waited for, nobody was granted a clock beyond b + s, whatever
 // the messages took: so nobody had completed more than b + s + 1 iterations, nor been granted more from a
-// pool. What the gone themselves were granted they had begun, but for one each.
+// pool. What the gone themselves were granted they had begun, but for one each, or two where the next is granted ahead.
 bool GuaranteeChecker::is_made_up_for() const {
   const bool others_may =
       config_.sync.policy != PolicyKind::kBackup && config_.train.sizing() == BatchSizing::kEqual;
@@ -148,7 +148,7 @@ bool GuaranteeChecker::is_made_up_for() const {
   for (std::uint32_t j = 0; j < cluster_.workers(); ++j) {
     if (!is_gone(j)) continue;
     least = std::min(least, begun(j));
-    granted_to_gone += begun(j) + 1;
+    granted_to_gone += begun(j) + granted_ahead();
   }
   if (!others_may || !lead) return false;
   const std::int64_t most = least + *lead + 1;

@@ -39,6 +39,7 @@ class GuaranteeChecker {
   std::int64_t reads() const { return reads_.load(); }
 
  private:
+  std::int64_t granted_ahead() const { return config_.exchange.hidden ? 2 : 1; }  // and not begun, at most
   void report(std::string what);
   bool anybody_gone() const;
   bool is_gone(std::uint32_t rank) const { return gone_[cluster_.worker_at(Rank(rank)).node.value]->load(); }

@@ -146,6 +146,7 @@ inline void draw_turn(std::uint64_t seed, RunConfig& config) {
 inline void draw_local_steps(std::uint64_t seed, RunConfig& config) {
   CounterRandom random(seed, Stream::kTest, 47);
   if (random.next_below(4) != 0) return;
+  config.exchange.hidden = CounterRandom(seed, Stream::kTest, 48).next_below(2) == 0;
   TrainSection& train = config.train;
   train.local_steps = random.next_below(2) == 0 ? 2 : 4;
   train.has_inner_optimizer = true;
@@ -276,7 +277,8 @@ inline std::string describe(std::uint64_t seed, const RunConfig& c) {
          (c.train.share == Share::kPool ? "pool" : "even") + ", " + name_of(c.train.optimizer.kind) +
          (over_tcp(c) ? ", tcp" : ", ipc") + ", shared memory " + name_of(c.cluster.shared_memory) +
          (leaves_in_parts(seed) ? ", gradients in parts" : "") +
-         (c.train.local_steps > 1 ? ", " + std::to_string(c.train.local_steps) + " local steps" : "");
+         (c.train.local_steps > 1 ? ", " + std::to_string(c.train.local_steps) + " local steps" : "") +
+         (c.exchange.hidden ? ", hidden" : "");
 }
 
 }  // namespace paceline::testing

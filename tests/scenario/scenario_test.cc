@@ -111,6 +111,7 @@ EngineConfig config_of(const Options& o) {
   c.window_clocks = o.number("window", 1000);
   c.lpr_metric = one_of<LprMetric>(o.text("metric", "accuracy"),
                                    {{"accuracy", LprMetric::kAccuracy}, {"loss", LprMetric::kLoss}});
+  c.grants_ahead = o.number("ahead", 0) != 0;
   c.on_nan = one_of<OnNan>(o.text("on_nan", "stop"), {{"stop", OnNan::kStop}, {"skip", OnNan::kSkip}});
   return c;
 }

@@ -54,6 +54,7 @@ TEST_CASE("what_an_all_reduce_does_not_go_with_is_refused") {
            {"exchange.grid=[4]", "exchange.grid: a grid that does not fit, got 4, "},
            {"exchange.algorithm=ring", "exchange.grid: nobody reads it"},
            {"exchange.kind=server", "exchange.algorithm: nobody reads it"},
+           {"exchange.hidden=true", "exchange.hidden: a sum waits for every node"},
            {"exchange.bucket_bytes=0", "exchange.bucket_bytes: "}}) {
     CHECK_THAT(refusal(good, {bad.given}), Catch::Contains(bad.start));
   }
@@ -466,6 +467,15 @@ TEST_CASE("contradictions_are_refused_at_a_key_that_was_given") {
            {"train: {local_time: 1s, local_steps: 10, local_balance: speed, inner_optimizer: {kind: sgd}}",
             "train.local_time: rounds end by time, or together"},
            {"train: {warm_start_steps: 5}", "train.warm_start_steps: a warm start without an optimizer"},
+           {"exchange: {hidden: true}",
+            "exchange.hidden: there is nothing to go on with, got hidden with no inner"},
+           {"sync: {policy: bsp}\nexchange: {hidden: true}\ntrain: {local_steps: 10, inner_optimizer: {kind: "
+            "sgd}}",
+            "exchange.hidden: what is hidden is one round old, got hidden with policy: bsp, threshold 0"},
+           {"sync: {policy: ssp, combine: mean}\nexchange: {hidden: true}\ntrain: {local_steps: 10, "
+            "inner_optimizer: "
+            "{kind: sgd}, local_balance: speed}",
+            "exchange.hidden: the speed of a round is not seen"},
            {"train: {local_steps: 10}",
             "train.local_steps: local steps without an optimizer to take them with, got local_steps: 10, no "
             "inner_optimizer, expected train.inner_optimizer"},

@@ -153,6 +153,40 @@ TEST_CASE("under_versioned_every_pull_goes_behind_the_push_which_may_complete_a_
   }
 }
 
+// exchange.hidden, s = 1: with the push of 8 what clock 10 requires is asked for; 9 has what 8 asked for.
+TEST_CASE("where_an_exchange_is_hidden_a_pull_is_for_the_iteration_behind_the_next") {
+  const FreshnessRules hidden{ApplyMode::kVersioned, 1, true, true};
+  const auto plan =
+      pull_with_push(hidden, Clock(8), Threshold(1), thread_with(7, 70, 8), process_with(8, 80));
+  CHECK((plan.send && !plan.ahead && !plan.answered_at_once));
+  CHECK(plan.min_version == Version(9));
+  // A refresh that is due is for clock 11, as far as it does not wait for this very thread.
+  const auto asked = [&](std::int64_t s, const FreshnessRules& rules) {
+    return pull_with_push(rules, Clock(8), Threshold(s), thread_with(5, 50, 8), process_with(5, 50))
+        .min_version;
+  };
+  CHECK(asked(2, hidden) == Version(9));
+  CHECK(asked(3, hidden) == Version(8));
+  CHECK(asked(3, {ApplyMode::kVersioned, std::nullopt, true, true}) == Version(7));  // for clock 10
+  // Version 10 would wait for this very thread.
+  CHECK(pull_with_push(hidden, Clock(8), Threshold(0), thread_with(8, 80, 8), {}).min_version == Version(9));
+  const FreshnessRules eager{ApplyMode::kEager, 1, true, true};
+  CHECK_FALSE(
+      pull_with_push(eager, Clock(8), Threshold::infinite(), thread_with(7, 70, 8), {}).answered_at_once);
+}
+
+TEST_CASE("where_an_exchange_is_hidden_nothing_is_waited_for_but_what_is_required") {
+  const FreshnessRules hidden{ApplyMode::kVersioned, 1, true, true};
+  const ReadRequest request{Clock(9), Version(8), Version(9), Revision(90), PullWithPush::kPending};
+  CHECK(decide_read(hidden, request, thread_with(8, 80, 8), process_with(8, 80)).source ==
+        ReadSource::kThreadCache);
+  CHECK(decide_read(hidden, request, thread_with(7, 70, 8), process_with(8, 80)).source ==
+        ReadSource::kProcessCache);
+  const auto read = decide_read(hidden, request, thread_with(7, 70, 8), process_with(7, 70));
+  CHECK(read.source == ReadSource::kServer);
+  CHECK(read.min_version == Version(8));
+}
+
 TEST_CASE("threads_share_a_pull_that_is_new_enough_and_cannot_depend_on_them") {
   CHECK(serves(Version(6), Version(5), Version(6)));
   CHECK_FALSE(serves(Version(4), Version(5), Version(6)));

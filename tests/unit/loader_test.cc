@@ -191,6 +191,34 @@ TEST_CASE("a_row_may_be_longer_or_shorter_than_the_one_before") {
   CHECK(made_by_itself <= 1);  // the first, if its thread was late
 }
 
+// Rounds of at most six that end by time: after three, three, six and two. A row that was left early says where the next
+// one is left.
+TEST_CASE("behind_a_row_that_was_left_early_the_next_row_is_ahead") {
+  const auto maker = tiny_maker();
+  Loader loader(maker, {.threads = 1, .prefetch = 1});
+  BatchQueue queue = loader.open({{0, 4}, 24, 6});
+  const std::int64_t lengths[] = {3, 3, 6, 2, 2};
+  const auto ahead = [&](const BatchPart& part) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    std::optional<ReadyBatch> ready;
+    while (!(ready = queue.following())) {
+      REQUIRE(std::chrono::steady_clock::now() < deadline);
+      std::this_thread::yield();
+    }
+    return ready->part == part;
+  };
+  for (std::int64_t round = 0; round < 5; ++round) {
+    const std::int64_t last = lengths[round] - 1;
+    for (std::int64_t place = 0; place <= last; ++place) {
+      REQUIRE(queue.next({round * 24 + place * 4, 4}, InRow{place, 6}).is_ok());
+      const bool left_here_before = round > 0 && place + 1 == lengths[round - 1];
+      const BatchPart next_row{(round + 1) * 24, 4};
+      CAPTURE(round, place);
+      CHECK(ahead(left_here_before || place + 1 == 6 ? next_row : BatchPart{round * 24 + place * 4 + 4, 4}));
+    }
+  }
+}
+
 // Balanced batches: the size, and with it the place within the clock, changes now and then. The mini-batch
 // that follows is made anew, and those behind it are made ahead as before.
 TEST_CASE("a_changed_size_is_made_anew_and_the_ones_behind_it_are_ahead_again") {

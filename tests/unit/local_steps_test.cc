@@ -49,7 +49,7 @@ class PlainWorkers {
   explicit PlainWorkers(const RunConfig& config)
       : config_(config), tasks_(made_tasks(config)), begin_(LocalRun::initial(*tasks_)) {
     for (std::uint32_t r = 0; r < config.cluster.cluster().workers(); ++r) {
-      auto task = tasks_->make_trainer(WorkerId(NodeId(0), r));
+      auto task = tasks_->make_trainer(config.cluster.cluster().worker_at(Rank(r)));
       REQUIRE(task.is_ok());
       workers_.push_back(
           {std::move(task).value(), PlainOptimizer(config.train.inner_optimizer, begin_.size())});
@@ -59,11 +59,15 @@ class PlainWorkers {
   const std::vector<float>& begin() const { return begin_; }
   // Where each worker stands after its local steps of round `clock` from `from` on.
   std::vector<std::vector<float>> ends(std::int64_t clock, const std::vector<float>& from) {
+    return ends(clock, std::vector<std::vector<float>>(workers_.size(), from));
+  }
+  // The same, each from its own.
+  std::vector<std::vector<float>> ends(std::int64_t clock, const std::vector<std::vector<float>>& from) {
     const TrainSection& train = config_.train;
-    std::vector<float> gradient(from.size());
+    std::vector<float> gradient(begin_.size());
     std::vector<std::vector<float>> ends;
     for (std::size_t r = 0; r < workers_.size(); ++r) {
-      std::vector<float> at = from;
+      std::vector<float> at = from[r];
       const std::int64_t round = clock * std::ssize(workers_) + static_cast<std::int64_t>(r);
       for (std::int64_t n = 0; n < train.local_steps; ++n) {
         Step step;
@@ -183,6 +187,46 @@ TEST_CASE("k_workers_with_local_steps_are_k_plain_loops_averaged") {
   CHECK(largest_difference(plain.begin(), expected) > 1e-3);  // it has learned something
 }
 
+// Every round begins with the version before the last one and, of the last deltas, with the own one's share: the
+// others' are on their way. Three nodes as fast as each other, an exchange of three quarters of a round.
+TEST_CASE("a_hidden_exchange_is_one_round_old_and_takes_no_time") {
+  RunConfig config =
+      averaging(4, optimizer_of(OptimizerKind::kMomentum, 0.02), optimizer_of(OptimizerKind::kSgd, 1.0));
+  config.cluster.nodes = 3;
+  config.cluster.threads_per_node = 1;
+  config.sync.policy = PolicyKind::kSsp;
+  config.sync.threshold = 1;
+  config.exchange.hidden = true;
+  constexpr std::int64_t kRounds = 5;
+  config.train.total_iterations = kRounds * 3 * 4;
+  config.simulate.compute.distribution = ComputeKind::kConstant;
+  config.simulate.network.latency = std::chrono::milliseconds(150);
+  const simulate::Outcome hidden = trained(config);
+
+  PlainWorkers plain(config);
+  std::vector<float> version = plain.begin();
+  std::vector<std::vector<float>> from(3, version);
+  for (std::int64_t clock = 0; clock < kRounds; ++clock) {
+    const std::vector<std::vector<float>> got_to = plain.ends(clock, from);
+    std::vector<float> next = version;
+    for (std::size_t r = 0; r < 3; ++r) {
+      for (std::size_t i = 0; i < version.size(); ++i) {
+        const float share = (from[r][i] - got_to[r][i]) / 3.0F;
+        next[i] -= share;
+        from[r][i] = version[i] - share;
+      }
+    }
+    version = next;
+  }
+  REQUIRE(hidden.model);
+  CHECK(largest_difference(hidden.model->parameters, version) < 2e-6);
+  CHECK(hidden.summary.max_grant_gap == Staleness(1));
+  // Five rounds of 400 ms and, at the end, what nothing hides.
+  CHECK(hidden.summary.wall_seconds < 5 * 0.4 + 0.8);
+  config.exchange.hidden = false;
+  CHECK(trained(config).summary.wall_seconds > 5 * 0.4 + 4 * 0.3);
+}
+
 // v <- mu v + d;  theta <- theta - lr (d + mu v), with d = theta - mean of where the workers got to.
 TEST_CASE("the_outer_step_is_nesterov_s_on_the_mean_of_the_deltas_and_goes_where_the_workers_went") {
   RunConfig config = averaging(4, optimizer_of(OptimizerKind::kMomentum, 0.02),
@@ -295,9 +339,9 @@ struct SavedStates {
     }
   }
   // What worker 0.1 does first where it goes on at `clock`.
-  float goes_on(InnerStates& of_process, Clock clock) {
+  float goes_on(InnerStates& of_process, Clock clock, std::uint64_t generation = 2) {
     Stepper worker(config);
-    of_process.begin(1, clock, 2, worker.steps);
+    of_process.begin(1, clock, generation, worker.steps);
     return worker.round();
   }
 };
@@ -319,7 +363,26 @@ TEST_CASE("an_inner_optimizer_goes_on_from_the_version_that_a_run_is_resumed_at"
              : run.said.back().ends_with("state of version " + std::to_string(version))));
   // What was newer is gone, and so not taken for that of the rounds that are done again.
   InnerStates third = run.again();
-  CHECK(run.goes_on(third, Clock(100)) == expected);
+  CHECK(run.goes_on(third, Clock(100), 3) == expected);
+}
+
+TEST_CASE("a_node_that_comes_back_in_a_resumed_run_has_no_state_of_the_rounds_before_it_was_lost") {
+  SavedStates run;
+  Stepper worker(run.config);
+  run.states.begin(1, Clock(0), 1, worker.steps);
+  SavedStates::train(run.states, worker, 0, 4);
+  InnerStates resumed = run.again();
+  CHECK(run.goes_on(resumed, Clock(3)) == 1.875F);
+  InnerStates back = run.again();
+  CHECK(run.goes_on(back, Clock(50)) == 1.0F);
+  CHECK_THAT(run.said.back(), Catch::Matchers::Contains("begins anew: it was lost"));
+  // Of the next resume it is one of those who were there.
+  Stepper later(run.config);
+  InnerStates of_third = run.again();
+  of_third.begin(1, Clock(50), 3, later.steps);
+  SavedStates::train(of_third, later, 50, 55);
+  InnerStates fourth = run.again();
+  CHECK(run.goes_on(fourth, Clock(54), 4) == 1.9375F);
 }
 
 TEST_CASE(

@@ -2,6 +2,7 @@
 #include "sweep/speedup.h"
 
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <vector>
 
 namespace paceline::sweep {
@@ -14,6 +15,51 @@ TEST_CASE("naive_parallelisation_never_gains_more_than_one_over_the_exchange") {
   CHECK(naive_speedup(5, 0.0) == 5.0);
   CHECK(naive_speedup(5, 1.0) == Approx(1.0 / 1.2));
   CHECK(naive_speedup(1'000'000, 0.5) == Approx(2.0).epsilon(1e-5));
+}
+
+// Section 3.1 of the paper, C / (C / K + S), as its figure has it: in hundredths.
+TEST_CASE("the_naive_curve_is_the_paper_s_to_the_digit") {
+  struct Row {
+    double exchange;
+    double of_3, of_5, of_10;
+  };
+  for (const Row& row : {Row{0.0, 3.0, 5.0, 10.0}, Row{0.01, 2.91, 4.76, 9.09}, Row{0.1, 2.31, 3.33, 5.0},
+                         Row{1.0, 0.75, 0.83, 0.91}, Row{10.0, 0.10, 0.10, 0.10}}) {
+    const auto in_hundredths = [&](std::int64_t workers) {
+      return std::round(100 * naive_speedup(workers, row.exchange)) / 100;
+    };
+    CAPTURE(row.exchange);
+    CHECK(in_hundredths(3) == Approx(row.of_3));
+    CHECK(in_hundredths(5) == Approx(row.of_5));
+    CHECK(in_hundredths(10) == Approx(row.of_10));
+  }
+}
+
+// The paper's speed-ups of 3, 5 and 10 workers with 50 local steps and free exchanges.
+TEST_CASE("with_the_paper_s_rounds_the_gains_are_the_paper_s") {
+  const auto gain = [](std::int64_t workers, std::int64_t rounds) {
+    return std::round(10 * *speedup(24'000, {workers, 50, rounds}, 0.0)) / 10;
+  };
+  CHECK(gain(3, 200) == Approx(2.4));
+  CHECK(gain(5, 126) == Approx(3.8));
+  CHECK(gain(10, 109) == Approx(4.4));
+}
+
+// 40 mini-batches in 4 rounds: 0.1 s each, and 0.5 s for each exchange.
+TEST_CASE("a_finished_run_says_what_an_exchange_takes") {
+  RunSummary run;
+  run.iterations = 40;
+  run[Phase::kComputeGrads].total_seconds = 3.5;
+  run[Phase::kBatch].total_seconds = 0.5;
+  run[Phase::kPsApplyGrads].total_seconds = 1.0;
+  run[Phase::kPsParam].total_seconds = 0.5;
+  run[Phase::kBarrier].total_seconds = 0.4;
+  run[Phase::kStep].total_seconds = 0.1;
+  const auto times = measured_times(run, 10);
+  REQUIRE(times);
+  CHECK(times->mini_batch == Approx(0.1));
+  CHECK(times->exchange == Approx(0.5));
+  CHECK_FALSE(measured_times(RunSummary(), 10));
 }
 
 TEST_CASE("rounds_gain_by_what_they_save_of_mini_batches_and_of_exchanges") {

@@ -44,7 +44,7 @@ TEST_CASE("a report is answered in time by a grant, or by the news that the gran
           "grant, nor that it is held, nor that it is finished");
   }
   SECTION("a grant") {
-    w.watch.instructed(1, w.now);
+    w.watch.instructed(1, std::nullopt, w.now);
     CHECK(w.after(1h).is_ok());
     w.watch.reported(1, Clock(8), w.now);
     CHECK_FALSE(w.after(kAllowed + 1ms).is_ok());
@@ -57,7 +57,7 @@ TEST_CASE("a report is answered in time by a grant, or by the news that the gran
     CHECK_FALSE(w.after(1ms).is_ok());
   }
   SECTION("held, said of a worker that waits for nothing") {
-    w.watch.instructed(1, w.now);
+    w.watch.instructed(1, std::nullopt, w.now);
     w.watch.held(held_for_third(), w.now);
     CHECK(w.after(1h).is_ok());
   }
@@ -86,7 +86,7 @@ TEST_CASE("what is reported behind a pause that is not known yet begins when it 
   }
   SECTION("and what is usual is what it took") {
     w.now = w.now + 10ms;
-    w.watch.instructed(1, w.now);
+    w.watch.instructed(1, std::nullopt, w.now);
     CHECK(w.watch.usual() == 10ms);
   }
 }
@@ -118,7 +118,7 @@ TEST_CASE("a node says what its workers wait for: once for each reason") {
   };
   CHECK(texts() ==
         std::vector<std::string>{"training has not begun: server shard 0 has granted nothing yet"});
-  w.watch.instructed(0, w.now);
+  w.watch.instructed(0, std::nullopt, w.now);
   CHECK(texts().empty());
   auto push = std::make_shared<const int>(0);
   w.watch.pushed(0, push);
@@ -135,8 +135,8 @@ TEST_CASE("a node says what its workers wait for: once for each reason") {
   CHECK(texts()[1] ==
         "worker 2.1 waits for its grant of clock 8: it is held, 2 ahead of worker 3.0, threshold 1");
   w.now = w.now + 4s;
-  w.watch.instructed(0, w.now);
-  w.watch.instructed(1, w.now);
+  w.watch.instructed(0, std::nullopt, w.now);
+  w.watch.instructed(1, std::nullopt, w.now);
   CHECK(texts().empty());
   CHECK(w.watch.usual() == 4s);
 }

@@ -13,6 +13,7 @@ GrantWatch::GrantWatch(NodeId node, std::uint32_t threads, std::chrono::nanoseco
 
 void GrantWatch::reported(std::uint32_t thread, Clock clock, Ticks now) {
   Waiting& waiting = at(thread);
+  if (waiting.granted && *waiting.granted > clock) return;
   waiting.since = waiting.reported_at = now;
   waiting.reported = clock;
   waiting.held.reset();
@@ -25,8 +26,9 @@ void GrantWatch::held(const wire::Held& held, Ticks now) {
   waiting.held = held;
 }
 
-void GrantWatch::instructed(std::uint32_t thread, Ticks now) {
+void GrantWatch::instructed(std::uint32_t thread, std::optional<Clock> granted, Ticks now) {
   Waiting& waiting = at(thread);
+  waiting.granted = granted;
   if (waiting.since) waiting.usual.took(now - waiting.reported_at);
   waiting.since.reset();
   waiting.begun = true;

@@ -5,7 +5,7 @@
 //
 //   report         the next instruction is due; not late while the push before it is still leaving
 //   Held           the authority has the report and holds the grant: due anew
-//   Grant, Finish  nothing is due
+//   Grant, Finish  nothing is due; behind a report neither, where the next grant has come before it (exchange.hidden)
 //
 // Before its first grant a thread waits as long as the authority does for those who are missing.
 //
@@ -47,7 +47,8 @@ class GrantWatch {
   void reported(std::uint32_t thread, Clock clock, Ticks now);
   // Of a thread of this node.
   void held(const wire::Held& held, Ticks now);
-  void instructed(std::uint32_t thread, Ticks now);
+  // `granted`: the clock of a grant; none: nothing follows.
+  void instructed(std::uint32_t thread, std::optional<Clock> granted, Ticks now);
 
   // Which grants do not come, and why, as far as is known here: one for each reason. `authority`: what it is
   // called.
@@ -65,6 +66,7 @@ class GrantWatch {
     std::optional<Ticks> since;  // nothing is due without
     Ticks reported_at;
     Clock reported;
+    std::optional<Clock> granted;    // the newest
     bool begun = false;              // it has been told something
     std::optional<wire::Held> held;  // since the report: why nothing else has come
     DurationBaseline usual;          // from a report to what follows it

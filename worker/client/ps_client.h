@@ -90,6 +90,8 @@ struct PsClientOptions {
   std::optional<Range> trained{};
   // Where the layout is cut into shards (shard_ranges.h). Empty: nearly equal ranges.
   std::vector<Range> shards{};
+  // A grant may come while the iteration before is still computed or pushed (exchange.hidden).
+  bool granted_ahead = false;
 };
 
 class PsClient final : public Coordinator, public Exchange {

@@ -50,7 +50,7 @@ class PsClient::Impl {
         io_joining_(io_links_, state_, options_.lost, options_.last_generation, options_.cluster),
         io_waits_(options_.node, options_.cluster, options_.lost != Lost::kNothing, options_.log, pulls_,
                   options_.own_waits),
-        io_outstanding_(options_.cluster.threads_per_node),
+        io_outstanding_(options_.cluster.threads_per_node, options_.granted_ahead),
         io_times_(options_.cluster.threads_per_node) {
     for (std::uint32_t k = 0; k < parts_.size(); ++k) {
       PACELINE_ASSERT(parts_[k].own == cache.ranges().at(k), "a cache of other parts");
@@ -110,7 +110,7 @@ class PsClient::Impl {
     if (!has_left) return;
     const wire::Withdraw withdraw{gradient.worker, gradient.clock};
     boost::asio::post(io_, [this, withdraw, has_left = *std::move(has_left)] {
-      io_outstanding_.withdrawn(withdraw.worker.thread);
+      io_outstanding_.withdrawn(withdraw.worker.thread, withdraw.clock);
       io_on_links([&](ServerLink& link) {
         if (!has_left[link.shard.value]) return Status::ok();
         return link.send({withdraw, {}});

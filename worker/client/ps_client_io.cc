@@ -222,8 +222,10 @@ ReportTime PsClient::Impl::io_report_time(const ServerLink& link, WorkerId worke
 }
 
 Status PsClient::Impl::io_instruct(std::uint32_t thread, Instruction instruction) {
-  io_waits_.grants().instructed(thread, steady_now());
-  const bool wakes = std::holds_alternative<Finished>(instruction);
+  const auto* const granted = std::get_if<Granted>(&instruction);
+  io_waits_.grants().instructed(
+      thread, granted == nullptr ? std::nullopt : std::optional(granted->grant.clock), steady_now());
+  const bool wakes = granted == nullptr;
   PACELINE_RETURN_IF_ERROR(mailboxes_.put(thread, std::move(instruction)));
   if (wakes) pulls_.wake();
   return Status::ok();

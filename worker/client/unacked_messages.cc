@@ -1,20 +1,23 @@
 #include "worker/client/unacked_messages.h"
 
-#include <algorithm>
+#include <utility>
 
 namespace paceline {
 
 void UnackedMessages::pushed(const GradientPart& part) {
-  std::vector<GradientPart>& parts = threads_.at(part.push.worker.thread).parts;
-  if (!parts.empty() && parts.front().push.clock != part.push.clock) parts.clear();
-  parts.push_back(part.kept());
+  threads_.at(part.push.worker.thread).parts.push_back(part.kept());
+}
+
+void UnackedMessages::withdrawn(std::uint32_t thread, Clock clock) {
+  std::erase_if(threads_.at(thread).parts,
+                [&](const GradientPart& part) { return part.push.clock == clock; });
 }
 
 bool UnackedMessages::granted(std::uint32_t thread, Clock clock) {
   Thread& of = threads_.at(thread);
   if (of.finished || (of.granted && clock <= *of.granted)) return false;
   of.granted = clock;
-  heard(of);
+  heard_below(of, granted_ahead_ ? Clock(clock.value - 1) : clock);
   initial_.reset();
   ready_ = false;
   at_start_.clear();
@@ -25,13 +28,14 @@ bool UnackedMessages::finished(std::uint32_t thread) {
   Thread& of = threads_.at(thread);
   if (of.finished) return false;
   of.finished = true;
-  heard(of);
+  of.parts.clear();
+  of.reports.clear();
   return true;
 }
 
-void UnackedMessages::heard(Thread& thread) {
-  thread.parts.clear();
-  thread.report.reset();
+void UnackedMessages::heard_below(Thread& thread, Clock clock) {
+  std::erase_if(thread.parts, [&](const GradientPart& part) { return part.push.clock < clock; });
+  std::erase_if(thread.reports, [&](const wire::StepReport& report) { return report.clock < clock; });
 }
 
 bool UnackedMessages::asked(const wire::Evaluate& request) {
@@ -51,7 +55,13 @@ void UnackedMessages::forget_what_was_said() {
 }
 
 std::int64_t UnackedMessages::gradients() const {
-  return std::count_if(threads_.begin(), threads_.end(), [](const Thread& t) { return !t.parts.empty(); });
+  std::int64_t count = 0;
+  for (const Thread& thread : threads_) {
+    std::optional<Clock> last;
+    for (const GradientPart& part : thread.parts)
+      count += std::exchange(last, part.push.clock) != part.push.clock;
+  }
+  return count;
 }
 
 Status UnackedMessages::say_rest_again(ServerLink& link, std::int64_t frame_bytes) const {
@@ -62,7 +72,9 @@ Status UnackedMessages::say_rest_again(ServerLink& link, std::int64_t frame_byte
   const auto say = [&](const auto& message) { return message ? link.send({*message, {}}) : Status::ok(); };
   if (ready_) PACELINE_RETURN_IF_ERROR(link.socket->send({wire::NodeReady{}, {}}));
   for (const wire::Body& said : at_start_) PACELINE_RETURN_IF_ERROR(link.send({said, {}}));
-  for (const Thread& thread : threads_) PACELINE_RETURN_IF_ERROR(say(thread.report));
+  for (const Thread& thread : threads_) {
+    for (const wire::StepReport& report : thread.reports) PACELINE_RETURN_IF_ERROR(link.send({report, {}}));
+  }
   PACELINE_RETURN_IF_ERROR(say(evaluated_));
   if (final_state_ != nullptr) PACELINE_RETURN_IF_ERROR(link.send_state(final_state_, frame_bytes));
   return say(done_);

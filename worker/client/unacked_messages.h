@@ -2,12 +2,13 @@
 // is said again over the next one (rejoining.h). The servers drop what they had heard.
 //
 //   of each thread   the gradient that it has not been granted past: what has left of it, in the same bytes
-//                    its report
+//                    its report; where grants go ahead (exchange.hidden) two of each
 //   of the node      initial parameters, until something is granted; that it is ready, and what else it says at the
 //                    start, likewise
 //                    the evaluation that was asked for last; its report at the end, and what the run has come to
 //
-// A grant past a clock says that every shard has that gradient whole, and that its report is taken. What a
+// A grant past a clock says that every shard has that gradient whole, and that its report is taken; where grants go
+// ahead it says so of the clock before. What a
 // server may say again after a break is told here, too: a grant by its clock, an evaluation by its version.
 //
 // Memory: of each thread one gradient, whose buffer it would not use before that grant anyway (or the bytes
@@ -29,12 +30,15 @@ namespace paceline {
 
 class UnackedMessages {
  public:
-  explicit UnackedMessages(std::uint32_t threads) : threads_(threads) {}
+  explicit UnackedMessages(std::uint32_t threads, bool granted_ahead = false)
+      : granted_ahead_(granted_ahead), threads_(threads) {}
 
   // ---- what the node says
   void pushed(const GradientPart& part);
-  void withdrawn(std::uint32_t thread) { threads_.at(thread).parts.clear(); }
-  void reported(const wire::StepReport& report) { threads_.at(report.worker.thread).report = report; }
+  void withdrawn(std::uint32_t thread, Clock clock);
+  void reported(const wire::StepReport& report) {
+    threads_.at(report.worker.thread).reports.push_back(report);
+  }
   void initial(std::shared_ptr<const std::vector<float>> values) { initial_ = std::move(values); }
   void ready() { ready_ = true; }
   void at_start(wire::Body said) { at_start_.push_back(std::move(said)); }
@@ -67,14 +71,15 @@ class UnackedMessages {
 
  private:
   struct Thread {
-    std::vector<GradientPart> parts;  // of one gradient
-    std::optional<wire::StepReport> report;
+    std::vector<GradientPart> parts;        // in the order of their clocks
+    std::vector<wire::StepReport> reports;  // likewise
     std::optional<Clock> granted;
     bool finished = false;
   };
-  void heard(Thread& thread);
+  static void heard_below(Thread& thread, Clock clock);
   Status say_rest_again(ServerLink& link, std::int64_t frame_bytes) const;
 
+  const bool granted_ahead_;
   std::vector<Thread> threads_;
   std::shared_ptr<const std::vector<float>> initial_;
   bool ready_ = false;

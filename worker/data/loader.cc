@@ -61,10 +61,15 @@ struct BatchQueue::State : std::enable_shared_from_this<BatchQueue::State> {
     BatchPart part;
     InRow row;
 
-    Place ahead(std::int64_t steps, std::int64_t stride) const {
-      const std::int64_t rows = (row.place + steps) / row.of;
-      const std::int64_t beyond = steps * part.samples + rows * (stride - row.of * part.samples);
-      return {{part.position + beyond, part.samples}, {(row.place + steps) % row.of, row.of}};
+    // `usual`: how many of a row are taken, where that is known to be less than all.
+    Place ahead(std::int64_t steps, std::int64_t stride, std::int64_t usual) const {
+      Place at = *this;
+      for (; steps > 0; --steps) {
+        const bool goes_on = at.row.place + 1 < row.of && at.row.place + 1 != usual;
+        at.part.position += goes_on ? part.samples : stride - at.row.place * part.samples;
+        at.row.place = goes_on ? at.row.place + 1 : 0;
+      }
+      return at;
     }
   };
 
@@ -77,6 +82,7 @@ struct BatchQueue::State : std::enable_shared_from_this<BatchQueue::State> {
 
   Slot* find(const BatchPart& part);
   InRow row_of(const BatchPart& part) const;
+  void note_row(const InRow& row);
   bool is_planned(const Slot& slot, const Place& from) const;
   Slot* reusable(const Place& from);
   void plan(const Place& from);
@@ -90,6 +96,7 @@ struct BatchQueue::State : std::enable_shared_from_this<BatchQueue::State> {
   std::vector<Slot> slots;  // prefetch + 1, never resized
   Slot* held = nullptr;     // what the last next() gave out
   Place held_at;            // its place
+  std::int64_t usual = 0;   // mini-batches of a row, where the last one was left early; 0: all
   bool closed = false;      // the queue is gone: jobs still in the pool have nothing to do
   LoaderCounts counts;
 };
@@ -109,11 +116,18 @@ InRow BatchQueue::State::row_of(const BatchPart& part) const {
   return place < predicted.in_a_row ? InRow{place, predicted.in_a_row} : InRow{};
 }
 
+// The next mini-batch is at `row`: of a new row, or further in this one than was expected.
+void BatchQueue::State::note_row(const InRow& row) {
+  const InRow& before = held_at.row;
+  if (row.place == 0) usual = before.place + 1 < before.of ? before.place + 1 : 0;
+  if (row.place >= usual) usual = 0;
+}
+
 // Is the slot's mini-batch that at `from`, or one of the next ones, as many as are kept ready?
 bool BatchQueue::State::is_planned(const Slot& slot, const Place& from) const {
   if (stride <= 0) return false;
   for (std::size_t k = 0; k + 1 < slots.size(); ++k) {
-    if (slot.part == from.ahead(static_cast<std::int64_t>(k), stride).part) return true;
+    if (slot.part == from.ahead(static_cast<std::int64_t>(k), stride, usual).part) return true;
   }
   return false;
 }
@@ -136,7 +150,7 @@ BatchQueue::State::Slot* BatchQueue::State::reusable(const Place& from) {
 void BatchQueue::State::plan(const Place& from) {
   if (stride <= 0 || core->pool == nullptr || core->stopped) return;
   for (std::size_t k = 0; k + 1 < slots.size(); ++k) {
-    const BatchPart part = from.ahead(static_cast<std::int64_t>(k), stride).part;
+    const BatchPart part = from.ahead(static_cast<std::int64_t>(k), stride, usual).part;
     if (find(part) != nullptr) continue;
     Slot* slot = reusable(from);
     if (slot == nullptr) return;
@@ -230,9 +244,10 @@ Result<const MiniBatch*> BatchQueue::next(const BatchPart& part, std::optional<I
   }
   slot->state = SlotState::kHeld;
   state.held = slot;
+  state.note_row(row);
   state.held_at = {part, row};
   PACELINE_RETURN_IF_ERROR(slot->made);
-  state.plan(state.held_at.ahead(1, state.stride));
+  state.plan(state.held_at.ahead(1, state.stride, state.usual));
   return &slot->batch;
 }
 
@@ -250,7 +265,7 @@ std::optional<ReadyBatch> BatchQueue::following() const {
   State& state = *state_;
   const std::lock_guard lock(state.core->mutex);
   if (state.held == nullptr || state.stride <= 0) return std::nullopt;
-  const BatchPart part = state.held_at.ahead(1, state.stride).part;
+  const BatchPart part = state.held_at.ahead(1, state.stride, state.usual).part;
   const State::Slot* const slot = state.find(part);
   if (slot == nullptr || slot->state != State::SlotState::kReady || !slot->made.is_ok()) return std::nullopt;
   return ReadyBatch{part, &slot->batch};

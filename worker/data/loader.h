@@ -49,6 +49,8 @@ struct InRow {
 // With local steps several follow one another before the next stride:
 //
 //   {{128, 64}, 512, 2}   [128, 192) [192, 256) [640, 704) [704, 768) ...
+//
+// A row that was left early (train.local_time) is expected to be left there the next time, too.
 struct Prediction {
   BatchPart first;
   std::int64_t stride = 0;

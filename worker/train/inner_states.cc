@@ -8,6 +8,7 @@
 
 #include "common/assert.h"
 #include "common/config/load.h"
+#include "common/files/atomic_file.h"
 #include "common/hex.h"
 #include "common/params/model_file.h"
 
@@ -21,10 +22,13 @@ bool have_states(const TrainSection& train) {
 }
 
 // "0.1-v000000000118": by name they are in the order of their versions.
+std::string file_name(const std::string& worker, char kind, std::int64_t number) {
+  char text[32];
+  std::snprintf(text, sizeof text, "-%c%012lld", kind, static_cast<long long>(number));
+  return worker + text;
+}
 std::string file_name(const std::string& worker, Version version) {
-  char number[32];
-  std::snprintf(number, sizeof number, "-v%012lld", static_cast<long long>(version.value));
-  return worker + number;
+  return file_name(worker, 'v', version.value);
 }
 
 // The optimizer's vectors as tensors, one behind the other.
@@ -61,10 +65,10 @@ InnerStates::InnerStates(const RunConfig& config, NodeId node, const Layout& lay
 std::string InnerStates::name(std::uint32_t thread) const { return to_string(WorkerId(node_, thread)); }
 
 // The newest first.
-std::vector<fs::path> InnerStates::files(std::uint32_t thread) const {
+std::vector<fs::path> InnerStates::files(std::uint32_t thread, char kind) const {
   std::vector<fs::path> found;
   std::error_code error;
-  const std::string begin = name(thread) + "-v";
+  const std::string begin = name(thread) + "-" + kind;
   for (fs::directory_iterator it(folder_, error), end; !error && it != end; it.increment(error)) {
     const std::string file = it->path().filename().string();
     if (file.size() == file_name(name(thread), Version(0)).size() && file.starts_with(begin)) {
@@ -82,16 +86,17 @@ void InnerStates::begin(std::uint32_t thread, Clock clock, std::uint64_t generat
   std::optional<State> found;
   const Version wanted(clock.value);
   const std::string newest = file_name(name(thread), wanted);
+  const bool anew = has_been_here(thread, generation) || generation == 1;
   for (const fs::path& file : files(thread)) {
     std::error_code ignored;
-    if (generation == 1 || file.filename() > newest) {
+    if (anew || file.filename() > newest) {
       fs::remove(file, ignored);
     } else if (!found) {
       found = read(thread, file);
     }
   }
   for (State& state : remembered) {
-    if (generation > 1 && state.version <= wanted && (!found || state.version >= found->version)) {
+    if (!anew && state.version <= wanted && (!found || state.version >= found->version)) {
       found = std::move(state);
     }
   }
@@ -101,10 +106,24 @@ void InnerStates::begin(std::uint32_t thread, Clock clock, std::uint64_t generat
               " with its inner optimizer's state of version " + to_string(found->version));
   } else if (generation > 1 && wanted > Version(0)) {
     log_.warn("worker " + name(thread) + " goes on at clock " + to_string(clock) +
-              " with an inner optimizer " + "that begins anew: there is no state of it in " +
-              folder_.string());
+              " with an inner optimizer that begins anew: " +
+              (anew ? "it was lost, and what it had is of former rounds"
+                    : "there is no state of it in " + folder_.string()));
   }
   if (keeps_) keep(worker, {wanted, steps.state(), found && found->version == wanted && found->written});
+}
+
+bool InnerStates::has_been_here(std::uint32_t thread, std::uint64_t generation) const {
+  std::error_code error;
+  const fs::path mark = folder_ / file_name(name(thread), 'g', static_cast<std::int64_t>(generation));
+  if (generation > 1 && fs::exists(mark, error)) return true;
+  for (const fs::path& former : files(thread, 'g')) fs::remove(former, error);
+  if (generation == 1) return false;
+  fs::create_directories(folder_, error);
+  const Status marked = write_file_atomically(mark, "");
+  if (!marked.is_ok())
+    log_.warn("worker " + name(thread) + " leaves no mark of being here: " + marked.message());
+  return false;
 }
 
 void InnerStates::completed(std::uint32_t thread, Clock clock, const LocalSteps& steps) {

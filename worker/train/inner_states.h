@@ -16,6 +16,10 @@
 // process has outlived its servers. Files of newer versions are removed then. Under another policy than bsp a
 // worker that had a lead goes on with the state of round c all the same.
 //
+// A node that is lost and comes back while the same generation of servers goes on begins anew, since what it has
+// is of rounds long ago. So that it knows, each worker leaves a mark when it goes on in a generation:
+//     RUN/inner_state/0.1-g000000000002
+//
 // Memory: of each worker the state twice more, where checkpoints are written, and a copy of it each round. Disk: checkpoint.keep + kBehind files
 // of each worker, since servers may take several rounds to write one and leave others out.
 //
@@ -50,7 +54,7 @@ class InnerStates {
 
   // Worker `thread` of the node is granted its first round, stamped `clock`, by servers of this generation. In a
   // later one than the first `steps` goes on with the state that it had there, and the log says which one that is;
-  // in the first it stays as it is, and files of an earlier run are removed.
+  // in the first, and where the worker has been in this one before, it stays as it is, and older files are removed.
   void begin(std::uint32_t thread, Clock clock, std::uint64_t generation, LocalSteps& steps);
   // It has completed its round stamped `clock`, which is not reported yet. What cannot be written is said in the
   // log, and no more.
@@ -73,7 +77,10 @@ class InnerStates {
   void keep(Worker& worker, State state);
   void write(std::uint32_t thread, State& state);
   std::optional<State> read(std::uint32_t thread, const std::filesystem::path& file) const;
-  std::vector<std::filesystem::path> files(std::uint32_t thread) const;
+  // Whether a process of this worker was there in this generation before; now one was.
+  bool has_been_here(std::uint32_t thread, std::uint64_t generation) const;
+  // Of this kind: 'v' states, 'g' marks.
+  std::vector<std::filesystem::path> files(std::uint32_t thread, char kind = 'v') const;
   std::string name(std::uint32_t thread) const;
 
   const RunConfig& config_;
