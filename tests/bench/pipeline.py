@@ -112,13 +112,22 @@ def torch_stage(args):
     rank = args.torch_stage
     torch.distributed.init_process_group("gloo", init_method=f"file://{args.folder}/store", rank=rank, world_size=STAGES)
 
+    class Laid(torch.autograd.Function):
+        @staticmethod
+        def forward(_, x, layout):
+            return x.contiguous(memory_format=layout)
+
+        @staticmethod
+        def backward(_, gradient):
+            return gradient.contiguous(), None  # what Gloo sends is row-major
+
     class Layout(nn.Module):
         def __init__(self, layout):
             super().__init__()
             self.layout = layout
 
         def forward(self, x):
-            return x.contiguous(memory_format=self.layout)
+            return Laid.apply(x, self.layout)
 
     def stage_of(layout):
         ins = ([3] if rank == 0 else []) + [CHANNELS] * (LAYERS // STAGES)

@@ -301,7 +301,7 @@ TEST_CASE("a_damaged_trace_is_refused_with_file_and_line") {
   }
   SECTION("cut off within a line") {
     const std::string text = file.text();
-    REQUIRE(write_file_atomically(file.path, text.substr(0, text.size() / 2)).is_ok());
+    REQUIRE(write_file_atomically(file.path, text.substr(0, text.find("\"COMPUTE_GRADS\"") + 5)).is_ok());
     CHECK_THAT(file.fault(), Contains(name + ":") && Contains("no event"));
   }
   SECTION("garbage in a line") {
