@@ -8,12 +8,11 @@ from typing import Optional
 import numpy as np
 import torch
 
-from paceline.torch import staging
+from paceline.torch import rules, staging
 from paceline.torch.ahead import Ahead
 from paceline.torch.tensors import Model, clean
 from paceline.worker import RunOver, Worker, check_world
 
-_FOLLOWED = (torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW)
 _attached: "weakref.WeakKeyDictionary" = weakref.WeakKeyDictionary()  # optimizers and models, while attached
 
 
@@ -134,25 +133,13 @@ class Attached:
                 raise ValueError(f"{name}: it is attached already, expected one attach() at a time")
         if isinstance(self.model, (torch.nn.parallel.DistributedDataParallel, torch.nn.DataParallel)):
             raise ValueError(f"model: got a {type(self.model).__name__}, expected the model itself (model.module)")
-        if mode == "server":
-            self._check_rule()
         return mode == "server"
-
-    def _check_rule(self):
-        """That the servers have a kind whose rule is the optimizer's; which of them they follow is train.optimizer's to say."""
-        kind = type(self.optimizer)
-        if kind.__module__.startswith("torch.optim.") and not issubclass(kind, _FOLLOWED):
-            raise ValueError(f"optimizer: got {kind.__name__} with mode='server', expected SGD, Adam or AdamW, or mode='worker': the "
-                             "servers have no such kind")
-        for what in ("maximize", "amsgrad"):
-            if any(group.get(what) for group in self.optimizer.param_groups):
-                raise ValueError(f"optimizer: got {what}=True with mode='server', expected False, or mode='worker': the servers' "
-                                 "optimizer has none")
 
     def _check_run(self):
         worker = self.worker
         check_world(worker)
         if self._server_side:
+            rules.check(self.optimizer, worker.value("train.optimizer.kind"))
             return
         if worker.value("train.local_steps") != "1":
             raise ValueError(f"train.local_steps: got {worker.value('train.local_steps')} with mode='worker', expected 1: those of "

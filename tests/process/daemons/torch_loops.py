@@ -44,7 +44,17 @@ def resnet():
     return model
 
 
-MADE = {"perceptron": (perceptron, (6,)), "resnet": (resnet, (3, 8, 8))}
+def momentum(model, lr=0.2):
+    return torch.optim.SGD(model.parameters(), lr=lr, momentum=0.9)
+
+
+def plain_sgd(model):
+    return torch.optim.SGD(model.parameters(), lr=0.2)
+
+
+# Of each: what makes the model, the shape of a sample, and the optimizer where the servers take the steps.
+MADE = {"perceptron": (perceptron, (6,), momentum), "resnet": (resnet, (3, 8, 8), lambda model: momentum(model, lr=0.05)),
+        "rmsprop": (perceptron, (6,), lambda model: torch.optim.RMSprop(model.parameters(), lr=0.01, alpha=0.9))}
 
 
 def batch(step, node, shape=(6,)):
@@ -54,7 +64,7 @@ def batch(step, node, shape=(6,)):
 
 def plain_run(nodes, make_optimizer, made):
     """The parameters before each step, and behind the last, of one process with the mini-batches of all nodes."""
-    make, shape = MADE[made]
+    make, shape, _ = MADE[made]
     model = make()
     optimizer, seen = make_optimizer(model), []
     for step in range(STEPS):
@@ -71,18 +81,6 @@ def distance(p, q):
     return float((p.detach() - q.detach()).abs().max())
 
 
-def momentum(model, lr=0.2):
-    return torch.optim.SGD(model.parameters(), lr=lr, momentum=0.9)
-
-
-def slower_momentum(model):
-    return momentum(model, lr=0.05)
-
-
-def plain_sgd(model):
-    return torch.optim.SGD(model.parameters(), lr=0.2)
-
-
 def measure_of(shape):
     def measure(model):
         assert not model.training
@@ -96,13 +94,13 @@ def equal(config, node, made, mode, overlap, *overrides):
     """Compares each step's parameters, and the model of the run's end, with plain PyTorch's."""
     import paceline.torch
     torch.set_num_threads(1)
-    (make, shape), node = MADE[made], int(node)
+    (make, shape, followed), node = MADE[made], int(node)
     model = make()
     if node:  # node 0's count
         with torch.no_grad():
             for p in model.parameters():
                 p.fill_(9.0)
-    make_optimizer = plain_sgd if mode != "server" else slower_momentum if made == "resnet" else momentum
+    make_optimizer = followed if mode == "server" else plain_sgd
     optimizer, worst, step = make_optimizer(model), 0.0, 0
     with paceline.torch.attach(model, optimizer, config, node=node, mode=mode, overlap=overlap == "overlap",
                                evaluate=measure_of(shape), overrides=overrides) as run:
@@ -478,9 +476,25 @@ def refused(config, node):
     for what, *overrides in (("coded", "cluster.gradient_encoding=int8"),
                              ("stale", "train.optimizer.staleness=inverse", "sync.policy=ssp", "sync.combine=mean")):
         say(what, lambda: attach(normed, plain_sgd(normed), overrides=overrides))
-    say("kind", lambda: attach(model, torch.optim.RMSprop(model.parameters())))
-    say("rule", lambda: attach(model, torch.optim.Adam(model.parameters(), amsgrad=True)))
-    say("ascent", lambda: attach(model, torch.optim.SGD(model.parameters(), lr=0.2, maximize=True)))
+
+    class Own(torch.optim.RMSprop):
+        pass
+
+    def of_kind(kind, make, **options):
+        """Behind the rule comes the model, which is refused."""
+        return attach(double, make(double.parameters(), lr=0.1, **options), overrides=[f"train.optimizer.kind={kind}"])
+    double = perceptron().double()
+    optim = torch.optim
+    for what, kind, make, options in (("kind", "sgd", optim.RMSprop, {}), ("subclass", "sgd", Own, {}), ("adam", "sgd", optim.Adam, {}),
+                                      ("no kind", "adam", optim.NAdam, {}), ("rule", "adam", optim.Adam, {"amsgrad": True}),
+                                      ("plain", "sgd", optim.SGD, {"momentum": 0.9}), ("ascent", "sgd", optim.SGD, {"maximize": True}),
+                                      ("damped", "momentum", optim.SGD, {"momentum": 0.9, "dampening": 0.5}),
+                                      ("centered", "rmsprop", optim.RMSprop, {"centered": True}),
+                                      ("slowed", "adagrad", optim.Adagrad, {"lr_decay": 0.1})):
+        say(what, lambda: of_kind(kind, make, **options))
+    for kind, make in (("momentum", optim.SGD), ("lars", optim.SGD), ("adam", optim.Adam), ("adam", optim.AdamW), ("lamb", optim.AdamW),
+                       ("adagrad", optim.Adagrad), ("rmsprop", Own), ("adadelta", optim.Adadelta)):
+        say(f"{kind} by {make.__name__}", lambda: of_kind(kind, make))
     say("parallel", lambda: attach(torch.nn.DataParallel(model), optimizer))
     with attach(model, optimizer):
         say("twice", lambda: attach(model, plain_sgd(model)))

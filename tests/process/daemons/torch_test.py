@@ -29,6 +29,9 @@ class TorchLoop(ForeignTest):
         self.run_equal(1, "server", "overlap", "{kind: momentum, lr: 0.2, momentum: 0.9}")
         self.assertGreater(self.summary()["bytes_pushed_early"], 0)
 
+    def test_one_node_is_plain_pytorch_with_another_kind_of_optimizer(self):
+        self.run_equal(1, "server", "whole", "{kind: rmsprop, lr: 0.01, rho: 0.9}", "rmsprop")
+
     def test_four_nodes_are_plain_pytorch_with_four_times_the_mini_batch(self):
         self.run_equal(4, "server", "whole", "{kind: momentum, lr: 0.2, momentum: 0.9}")
 
@@ -171,6 +174,15 @@ class TorchLoop(ForeignTest):
         server, loop = self.server(0), self.loop("refused", 0)
         self.assertEqual(loop.end(), 0)
         said = loop.output()
+        for what, got, kind, expected in (
+                ("kind", "RMSprop", "sgd", "SGD"), ("subclass", "Own", "sgd", "SGD"), ("adam", "Adam", "sgd", "SGD"),
+                ("no kind", "NAdam", "adam", "Adam or AdamW"), ("rule", "amsgrad=True", "adam", "False"),
+                ("plain", "momentum=0.9", "sgd", "0.0"), ("ascent", "maximize=True", "sgd", "False"),
+                ("damped", "dampening=0.5", "momentum", "0.0"), ("centered", "centered=True", "rmsprop", "False"),
+                ("slowed", "lr_decay=0.1", "adagrad", "0.0")):
+            self.assertIn(f"{what}: optimizer: got {got} with mode='server' and train.optimizer.kind {kind}, expected {expected}, "
+                          "another kind, or mode='worker'", said)
+        self.assertEqual(len(re.findall(r"(?m)^\w+ by \w+: parameter '0\.weight': got torch\.float64", said)), 8, said)
         for complaint in (r"double: parameter '0\.weight': got torch\.float64, expected torch\.float32",
                           r"spread: parameter '1\.weight': got device meta, expected cpu, where '0\.weight' is: a model on one device",
                           r"shared: optimizer: it is attached already, .*",
@@ -184,9 +196,6 @@ class TorchLoop(ForeignTest):
                           r"twice: model: it is attached already, .*",
                           r"coded: cluster\.gradient_encoding: tensor '1\.running_mean' is a buffer, .*, got int8, expected fp32, .*",
                           r"stale: train\.optimizer\.staleness: tensor '1\.running_mean' is a buffer, .*, expected none, .*",
-                          r"kind: optimizer: got RMSprop with mode='server', expected SGD, Adam or AdamW, .*",
-                          r"rule: optimizer: got amsgrad=True with mode='server', expected False, .*",
-                          r"ascent: optimizer: got maximize=True with mode='server', expected False, .*",
                           r"parallel: model: got a DataParallel, expected the model itself \(model\.module\)",
                           r"assigned: model: load_state_dict\(\) has replaced parameters \('0\.weight'\), expected .*",
                           r"closure: optimizer\.step\(\): got a closure, expected none.*",
