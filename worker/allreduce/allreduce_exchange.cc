@@ -102,11 +102,10 @@ Status AllReduceExchange::measure() {
   for (const std::string& endpoint : place_.endpoints) hosts.push_back(host_and_port(endpoint).host);
   const std::filesystem::path in_run =
       std::filesystem::path(config.run.out) / ("algorithms-node" + to_string(parts_.node) + ".txt");
-  PACELINE_ASSIGN_OR_RETURN(
-      choices_,
-      choices_from(
-          config.exchange.measured.empty() ? in_run : std::filesystem::path(config.exchange.measured), hosts,
-          config.cluster.shared_memory, request, *mesh_, reductions_));
+  PACELINE_ASSIGN_OR_RETURN(choices_, choices_from(config.exchange.measured.empty()
+                                                       ? in_run
+                                                       : std::filesystem::path(config.exchange.measured),
+                                                   hosts, request, *mesh_, reductions_));
   return Status::ok();
 }
 
