@@ -404,6 +404,16 @@ TEST_CASE("the last parameters come from the lowest node that is left") {
   CHECK(run.authority->result().is_ok());
 }
 
+// Who keeps it gives its part.
+TEST_CASE("where each node has a part of the last parameters, one may be lost before they are there") {
+  RunConfig config = reducing_run();
+  config.exchange.shard_optimizer = true;
+  Stepped run(config);
+  for (std::int64_t clock = 1; clock < 3; ++clock) run.step(clock);
+  run.authority->lost(kNode0, "silent", run.now);
+  CHECK(run.authority->result().message() == "");
+}
+
 // Of six iterations three are done by three nodes, two by two, and one is left for two.
 TEST_CASE("a step that is not for all workers any more is not made") {
   RunConfig config = reducing_run();
