@@ -137,7 +137,11 @@ void Authority::advance_end(Ticks now) {
         to_shards(wire::Release{version});
       }
     }
-    if (reduces() && !parameters_are_here()) return;  // node 0 is sending them
+    if (reduces() && !parameters_are_here()) {  // a node is sending them
+      if (members_.lowest()) return;
+      return fail(result_.is_ok() ? unavailable("no node is left that has the run's parameters") : result_,
+                  now);
+    }
     if (!model_.requested()) {
       if (!evaluation_.idle()) return;  // at most two retained versions, and one of each number
       if (saves_last_state() && checkpoints_.under_way()) return;

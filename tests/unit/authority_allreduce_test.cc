@@ -414,6 +414,17 @@ TEST_CASE("where each node has a part of the last parameters, one may be lost be
   CHECK(run.authority->result().message() == "");
 }
 
+TEST_CASE("where every node is lost, and with them the parameters, the run ends") {
+  Stepped run;
+  run.seen_by_node_0(1);
+  CHECK(run.authority->result().is_ok());
+  run.authority->lost(kNode0, "its training loop has ended", run.now);
+  CHECK(run.authority->result().message() == "every node was lost before its share was done");
+  run.shard_reports(0);
+  REQUIRE(run.over());
+  CHECK(run.summary().status == "failed");
+}
+
 // Of six iterations three are done by three nodes, two by two, and one is left for two.
 TEST_CASE("a step that is not for all workers any more is not made") {
   RunConfig config = reducing_run();
