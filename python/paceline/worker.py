@@ -100,7 +100,8 @@ def version() -> str:
 class Worker:
     """One node of a run. One thread at a time; a process that was forked from it cannot use it.
 
-    config: path of the run's YAML, or None with `text`, the YAML itself. overrides: "key.path=value". node: from 0 on.
+    config: path of the run's YAML, or None with `text`, the YAML itself. overrides: "key.path=value"; of the file that
+    paceline.launch was given, its command line's values count behind them. node: from 0 on.
     existing: what becomes of an earlier run's files, "refuse", "replace" or "continue".
     Errors: Error, of a configuration that is not right by file, line and key.
     """

@@ -485,6 +485,9 @@ def refused(config, node):
     os.environ["WORLD_SIZE"] = "3"
     say("world", lambda: attach(model, optimizer))
     del os.environ["WORLD_SIZE"]
+    os.environ["PACELINE_LAUNCHED"] = "nonsense"
+    say("launched", lambda: attach(model, optimizer))
+    del os.environ["PACELINE_LAUNCHED"]
     say("mode", lambda: attach(model, optimizer, mode="both"))
     say("buffers", lambda: attach(model, optimizer, buffers="none"))
     say("worker", lambda: attach(model, optimizer, mode="worker", overrides=["sync.policy=asp"]))

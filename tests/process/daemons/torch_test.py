@@ -214,6 +214,7 @@ class TorchLoop(ForeignTest):
                           r"twice: model: it is attached already, .*",
                           r"coded: cluster\.gradient_encoding: tensor '1\.running_mean' is a buffer, .*, got int8, expected fp32, .*",
                           r"stale: train\.optimizer\.staleness: tensor '1\.running_mean' is a buffer, .*, expected none, .*",
+                          r"launched: PACELINE_LAUNCHED: got 'nonsense', expected what paceline\.launch sets, or none",
                           r"parallel: model: got a DataParallel, expected the model itself \(model\.module\)",
                           r"assigned: model: load_state_dict\(\) has replaced parameters \('0\.weight'\), expected .*",
                           r"closure: optimizer\.step\(\): got a closure, expected none.*",
@@ -258,8 +259,13 @@ class TorchLaunch(ForeignTest):
 
     def test_values_of_the_command_line_count_for_servers_and_programs(self):
         self.configure_loop("optimizer: {kind: sgd, lr: 1}, batch_size: 1, total_iterations: 1000000")
-        loop = self.loop_until("(round.samples, worker.value('run.seed')) == (4, '7')")
-        launched = self.launch("train.batch_size=4", "train.total_iterations=20", "run.seed=7", "cluster.nodes=3", loop, self.config)
+        other = ("paceline.Worker(None, 0, text=open(sys.argv[1]).read(), overrides=['run.seed=1', f'run.out=other{worker.node}'])"
+                 ".value('run.seed')")
+        loop = self.loop_until(f"(round.samples, worker.value('run.seed')) == (4, '7') and (round.clock > 0 or {other} == '1')")
+        (self.folder / "lr=1").mkdir()
+        loop.rename(self.folder / "lr=1/loop.py")
+        launched = self.launch("train.batch_size=4", "train.total_iterations=20", "--existing", "replace", "run.seed=7", "cluster.nodes=3",
+                               "lr=1/loop.py", self.config, cwd=self.folder)
         self.assertEqual(launched.end(), 0, launched.errors())
         self.assertEqual((self.summary()["iterations"], self.summary()["workers"]), (20, 3))
 
