@@ -84,11 +84,23 @@ def _load():
                       "; expected it in the package, in Python's prefix, or where PACELINE_LIBRARY says")
 
 
+def _launched(config):
+    """The command line's values of paceline.launch, for the configuration that it was given and for no other."""
+    said = os.environ.get("PACELINE_LAUNCHED")
+    if said is None or config is None:
+        return []
+    try:
+        launched = json.loads(said)
+        return [str(each) for each in launched["overrides"]] if launched["config"] == os.path.realpath(os.fsdecode(config)) else []
+    except (ValueError, KeyError, TypeError):
+        raise ValueError(f"PACELINE_LAUNCHED: got {said!r}, expected what paceline.launch sets, or none") from None
+
+
 def options_of(config, text, node, overrides, existing="refuse"):
     """What opens a worker or data. It keeps alive what it points to. What paceline.launch was told counts last."""
     if existing not in EXISTING:
         raise ValueError(f"existing: got {existing!r}, expected one of {', '.join(EXISTING)}")
-    overrides = [*overrides, *json.loads(os.environ.get("PACELINE_OVERRIDES", "[]"))]
+    overrides = [*overrides, *_launched(config)]
     given = (c_char_p * len(overrides))(*(override.encode() for override in overrides))
     return Options(file=None if config is None else os.fsencode(config), text=None if text is None else text.encode(),
                    overrides=given, overrides_count=len(overrides), node=node, existing=EXISTING[existing])

@@ -1,6 +1,6 @@
 """Starts a run on this machine: its servers, and a training program for each node.
 
-    python -m paceline.launch my.yaml [--existing replace] [--programs FOLDER] [key.path=value …] train.py [argument…]
+    python -m paceline.launch [--existing replace] [--programs FOLDER] my.yaml [key.path=value …] train.py [argument…]
 
 Each program gets RANK, LOCAL_RANK, WORLD_SIZE and LOCAL_WORLD_SIZE, as from torchrun, so attach() of paceline.torch and
 paceline.jax needs no node=. It reads the same my.yaml, with the same values in place of the file's. On several machines
@@ -23,21 +23,31 @@ from paceline._programs import EXISTING, programs_in, start
 from paceline.worker import most
 
 
-def _arguments(given: Optional[List[str]]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="paceline.launch", description=__doc__,
+_VALUE = re.compile(r"[a-z0-9_.]+=")
+
+
+def _arguments(given: List[str]) -> argparse.Namespace:
+    """The program's own arguments begin behind its name, whatever they look like."""
+    begin, named = 0, False  # the configuration
+    while begin < len(given):
+        word = given[begin]
+        if word in ("--existing", "--programs"):
+            begin += 1  # and its value
+        elif not word.startswith("-"):
+            if named and not (_VALUE.match(word) and not os.path.exists(word)):
+                break
+            named = True
+        begin += 1
+    parser = argparse.ArgumentParser(prog="paceline.launch", description=__doc__, allow_abbrev=False,
+                                     usage="%(prog)s [--existing HOW] [--programs FOLDER] config [key.path=value …] program [argument…]",
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("config", help="the run's YAML")
+    parser.add_argument("overrides", metavar="key.path=value", nargs="*", help="in place of the file's, for servers and programs")
     parser.add_argument("--existing", choices=list(EXISTING), default="refuse",
                         help="what becomes of an earlier run's files of the servers; attach(existing=…) says it of the nodes'")
     parser.add_argument("--programs", metavar="FOLDER", help="where paceline and paceline-server are")
-    parser.add_argument("program", metavar="[key.path=value …] program", help="values in place of the file's, for servers and "
-                        "programs; a Python program")
-    parser.add_argument("arguments", nargs=argparse.REMAINDER)
-    arguments = parser.parse_args(given)
-    arguments.overrides = []
-    while re.match(r"[a-z0-9_.]+=", arguments.program):
-        arguments.overrides.append(arguments.program)
-        arguments.program = arguments.arguments.pop(0) if arguments.arguments else ""
+    arguments = parser.parse_intermixed_args(given[:begin])
+    arguments.program, *arguments.arguments = given[begin:] or [""]
     return arguments
 
 
@@ -107,7 +117,7 @@ class _Run:
 
 def main(given: Optional[List[str]] = None) -> int:
     """As the module says; returns the exit status."""
-    arguments = _arguments(given)
+    arguments = _arguments(sys.argv[1:] if given is None else given)
     try:
         programs = programs_in(arguments.programs)
         nodes = most(_value(programs, arguments, "cluster.nodes"))
@@ -127,9 +137,10 @@ def main(given: Optional[List[str]] = None) -> int:
     for shard in range(shards):
         run.start(f"server {shard}", [programs / "paceline-server", arguments.config, *arguments.overrides, "--shard",
                                       str(shard), *EXISTING[arguments.existing]])
+    launched = {"config": os.path.realpath(arguments.config), "overrides": arguments.overrides}
     for node in range(nodes):
         run.start(f"node {node}", [sys.executable, arguments.program, *arguments.arguments], RANK=str(node), LOCAL_RANK=str(node),
-                  WORLD_SIZE=str(nodes), LOCAL_WORLD_SIZE=str(nodes), PACELINE_OVERRIDES=json.dumps(arguments.overrides))
+                  WORLD_SIZE=str(nodes), LOCAL_WORLD_SIZE=str(nodes), PACELINE_LAUNCHED=json.dumps(launched))
     run.wait()
     return 2 if run.refused else 1 if run.failed else 0
 

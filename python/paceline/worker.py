@@ -100,7 +100,8 @@ def version() -> str:
 class Worker:
     """One node of a run. One thread at a time; a process that was forked from it cannot use it.
 
-    config: path of the run's YAML, or None with `text`, the YAML itself. overrides: "key.path=value". node: from 0 on.
+    config: path of the run's YAML, or None with `text`, the YAML itself. overrides: "key.path=value"; of the file that
+    paceline.launch was given, its command line's values count behind them. node: from 0 on.
     existing: what becomes of an earlier run's files, "refuse", "replace" or "continue".
     Errors: Error, of a configuration that is not right by file, line and key.
     """
@@ -119,6 +120,7 @@ class Worker:
         self._arrays: dict = {}
         self._callback = None  # kept for as long as the library may call it
         self._over = False
+        self._completed = 0
         self._under_way: Optional[Round] = None
         _open_workers.add(self)
 
@@ -182,6 +184,7 @@ class Worker:
             return None
         check(code)
         r = self._round
+        self._completed = r.clock
         self._under_way = Round(self._array(r.parameters, False, r.floats), self._array(r.gradient, True, r.floats), r.clock, r.iteration,
                                 r.position, r.samples)
         return self._under_way
@@ -203,6 +206,7 @@ class Worker:
         samples = self._round.samples if samples is None else samples
         self._metric.loss_sum, self._metric.correct, self._metric.samples = loss * samples, correct, samples
         check(library.paceline_finish(self._open(), ctypes.byref(self._metric)))
+        self._completed += 1
         self._under_way = None
 
     @property
@@ -217,13 +221,9 @@ class Worker:
 
     @property
     def clock(self) -> int:
-        """Rounds that this worker had completed at the last begin(); of a run that goes on, those of its checkpoint, too."""
-        return self._round.clock + self._over
-
-    @property
-    def position(self) -> int:
-        """Where the mini-batch of the last round begun lies, in samples: where a loader of the loop's own goes on."""
-        return self._round.position
+        """Rounds that this worker has completed; of a run that goes on, those of its checkpoint, too. 0 until begin() has
+        said so."""
+        return self._completed
 
     def end(self, why: Optional[str] = None) -> bool:
         """No further round. Waits for the end of the run, or, where that goes on without this loop, leaves it. With `why`

@@ -35,6 +35,7 @@ __all__ = ["Attached", "Pipeline", "attach", "balance", "pipeline"]
 def attach(model: torch.nn.Module, optimizer: torch.optim.Optimizer, config: str, node: Optional[int] = None, *,
            mode: str = "server", local_steps: int = 1, overlap: bool = False, buffers: str = "mean",
            evaluate: Optional[Callable[[torch.nn.Module], Tuple[float, int, int]]] = None,
+           on_resume: Optional[Callable[["Attached"], None]] = None,
            overrides: Sequence[str] = (), existing: str = "refuse") -> "Attached":
     """Makes the loop around `model` and `optimizer` node `node` of the run that `config`, a YAML file, describes.
 
@@ -43,14 +44,16 @@ def attach(model: torch.nn.Module, optimizer: torch.optim.Optimizer, config: str
     nothing may change them any more: no accumulation over several backward(), no clipping, no GradScaler. buffers: running
     means and variances of batch norms (and instance norms) are "mean", averaged over the nodes in each round, or each node's
     "own". All other buffers are each node's own.
-    evaluate(model) returns (mean loss, correct, samples) on test data; it is given a copy of the model, in eval mode, on a thread of its own. overrides,
-    existing: as paceline.Worker.
+    evaluate(model) returns (mean loss, correct, samples) on test data; it is given a copy of the model, in eval mode, on a thread of its own.
+    on_resume(run) is called in optimizer.step() where this process has outlived its servers, and they go on from a checkpoint:
+    it loads the state of run.clock (run.load_state_dict()). Without it, an optimizer that has a state ends the loop then.
+    overrides, existing: as paceline.Worker.
     Errors: paceline.Error for what the run refuses; ValueError for a model that cannot be exchanged: what, where, expected.
     """
     if not hasattr(optimizer, "register_step_post_hook"):
         raise ValueError(f"torch {torch.__version__}: has no step hooks, expected 2.0 or newer")
     return Attached(model, optimizer, config, node_of(node), mode=mode, local_steps=local_steps, overlap=overlap,
-                    buffers=buffers, evaluate=evaluate, overrides=overrides, existing=existing)
+                    buffers=buffers, evaluate=evaluate, on_resume=on_resume, overrides=overrides, existing=existing)
 
 
 def pipeline(model: torch.nn.Sequential, loss: Callable, config: str, node: Optional[int] = None, *, example: torch.Tensor,

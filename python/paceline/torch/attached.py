@@ -19,10 +19,12 @@ _attached: "weakref.WeakKeyDictionary" = weakref.WeakKeyDictionary()  # optimize
 class Attached:
     """What attach() returns: a context, inside of which the loop is a worker."""
 
-    def __init__(self, model, optimizer, config, node, *, mode, local_steps, overlap, buffers, evaluate, overrides, existing):
+    def __init__(self, model, optimizer, config, node, *, mode, local_steps, overlap, buffers, evaluate, on_resume, overrides, existing):
         self.model, self.optimizer = model, optimizer
         self._server_side = self._check(mode, local_steps, overlap, buffers)
         self._local_steps, self._taken = local_steps, 0
+        self._on_resume = on_resume
+        self._position = 0       # samples that model() was given, also ahead of a resume
         self._depth = 0          # of step(), which a subclass's may call again
         self._handles = []
         self._kept = None        # gradients, while step() does not see them
@@ -72,25 +74,35 @@ class Attached:
         """Rounds that this node has completed; of a run that goes on, those of the checkpoint, too."""
         return self.worker.clock
 
+    @property
+    def position(self) -> int:
+        """Samples that model() was given in training, also ahead of a resume (load_state_dict()): where the data goes on."""
+        return self._position
+
     def state_dict(self) -> dict:
-        """What a checkpoint of the servers does not have: "clock"; "position", in samples, of the mini-batch that comes next;
-        with mode="worker" the "optimizer"'s state. To be kept by clock: which one is needed run.clock says behind a resume.
-        Errors: ValueError between two exchanges, with local steps."""
-        self._check_between()
-        return {"clock": self.clock, "position": self.worker.position,
+        """What a checkpoint of the servers does not have: "clock", "position", and with mode="worker" the "optimizer"'s state.
+        To be kept by clock: which one is needed run.clock says behind a resume. Errors: ValueError between two exchanges, with
+        local steps."""
+        self._check_between("state_dict()")
+        return {"clock": self.clock, "position": self._position,
                 "optimizer": None if self._server_side else self.optimizer.state_dict()}
 
     def load_state_dict(self, state: dict) -> None:
-        """Behind a resume, ahead of the first step. Errors: ValueError for the state of another clock."""
-        self._check_between()
+        """Behind a resume, ahead of the first step, and in on_resume(). Errors: ValueError for the state of another clock or
+        mode, and between two exchanges."""
+        self._check_between("load_state_dict()")
         if state["clock"] != self.clock:
             raise ValueError(f"load_state_dict(): got the state of clock {state['clock']}, expected {self.clock}, where the run goes on")
-        if state["optimizer"] is not None:
+        if (state["optimizer"] is None) != self._server_side:
+            modes = ("worker", "server") if self._server_side else ("server", "worker")
+            raise ValueError("load_state_dict(): got a state of mode='{}', expected one of mode='{}'".format(*modes))
+        if not self._server_side:
             self.optimizer.load_state_dict(state["optimizer"])
+        self._position = state["position"]
 
-    def _check_between(self):
+    def _check_between(self, who):
         if self._taken > 0:
-            raise ValueError(f"state_dict(): got {self._taken} of {self._local_steps} local steps taken, expected it behind the last")
+            raise ValueError(f"{who}: got {self._taken} of {self._local_steps} local steps taken, expected it behind the last")
 
     def close(self) -> None:
         """Ends what attach() began: the loop has come to its end, and the optimizer is its own again."""
@@ -206,6 +218,7 @@ class Attached:
         tensor = next((a for a in (*args, *kwargs.values()) if isinstance(a, torch.Tensor) and a.dim() > 0), None)
         if tensor is not None:
             self._samples += tensor.shape[0]
+            self._position += tensor.shape[0]
 
     def _before_step(self, optimizer, args, kwargs):
         self._depth += 1
@@ -239,7 +252,18 @@ class Attached:
                 return
             self._push_delta()
         self._taken = 0
+        expected = self.clock
         self._receive()
+        if self.clock < expected:
+            self._go_back(expected)
+
+    def _go_back(self, expected):
+        """The servers have come back with a checkpoint (cluster.reconnect_timeout); the model has its parameters by now."""
+        if self._on_resume is not None:
+            self._on_resume(self)
+        elif not self._server_side and self.optimizer.state:
+            raise RuntimeError(f"optimizer.step(): the servers have gone back from clock {expected} to {self.clock}, expected "
+                               "attach(…, on_resume=…), which loads the optimizer's state of then; or a resume of the run")
 
     def _check_groups(self):
         now = {id(p) for group in self.optimizer.param_groups for p in group["params"] if p.requires_grad}

@@ -52,8 +52,8 @@ class ForeignTest(DaemonTest):
         self.config.write_text(re.sub(r'"tcp://\S+"', f'"{self.endpoints[0]}"', config), encoding="utf-8")
         return (folder / "train.py", "--config", self.config, *arguments)
 
-    def launch(self, *arguments, module="paceline.launch"):
-        return self.start(PYTHON, "-m", module, "--programs", harness.BIN, self.config, *arguments)
+    def launch(self, *arguments, module="paceline.launch", **options):
+        return self.start(PYTHON, "-m", module, "--programs", harness.BIN, self.config, *arguments, **options)
 
 
 class FormatsTest(ForeignTest):

@@ -161,29 +161,48 @@ def local(config, node):
     print("worst:", worst)
 
 
-def resumed(config, node, kept, waits_at):
-    """Adam of the loop's own, whose state it keeps by clock, and goes on from where the run does; at a clock it waits for its end."""
+def resumed(config, node, kept, waits_at, hook="hook"):
+    """Adam of the loop's own, whose state it keeps by clock, and goes on from where the run does, also where the servers alone
+    have ended; at a clock it waits for a signal."""
     import paceline.torch
     torch.set_num_threads(1)
-    model = perceptron()
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+    model, waits_at, began = perceptron(), int(waits_at), {}
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-    with paceline.torch.attach(model, optimizer, config, node=int(node), mode="worker", local_steps=2, existing="continue") as run:
+
+    def load(run):
         print("goes on at:", run.clock)
-        if run.clock > 0:
+        for wrong in ({**began, "clock": run.clock + 1}, {**began, "clock": run.clock, "optimizer": None}):
             try:
-                run.load_state_dict({**torch.load(f"{kept}-{node}-0"), "clock": 0})
+                run.load_state_dict(wrong)
             except ValueError as error:
                 print("refused:", error)
-            run.load_state_dict(torch.load(f"{kept}-{node}-{run.clock}"))
-        while not run.over:
-            if run.clock == int(waits_at):
-                signal.pause()
-            torch.save(run.state_dict(), f"{kept}-{node}-{run.clock}")
-            for step in range(2):
-                x, y = batch(2 * run.clock + step, int(node))
-                optimizer.zero_grad()
-                torch.nn.functional.cross_entropy(model(x), y).backward()
-                optimizer.step()
+        run.load_state_dict(torch.load(f"{kept}-{node}-{run.clock}"))
+        assert run.position == run.clock * 2 * SAMPLES, run.position
+    try:
+        with paceline.torch.attach(model, optimizer, config, node=int(node), mode="worker", local_steps=2, existing="continue",
+                                   on_resume=load if hook == "hook" else None) as run:
+            began.update(run.state_dict())
+            if run.clock > 0:
+                load(run)
+            while not run.over:
+                if run.clock == waits_at:
+                    signal.sigwait([signal.SIGUSR1])
+                    waits_at = -1
+                torch.save(run.state_dict(), f"{kept}-{node}-{run.clock}")
+                for step in range(2):
+                    x, y = batch(run.position // SAMPLES, int(node))
+                    optimizer.zero_grad()
+                    torch.nn.functional.cross_entropy(model(x), y).backward()
+                    optimizer.step()
+                    if step == 0:
+                        try:
+                            run.load_state_dict(began)
+                        except ValueError as error:
+                            assert str(error).startswith("load_state_dict(): got 1 of 2 local steps"), error
+    except RuntimeError as error:
+        print(error)
+    print("clock:", run.clock)
 
 
 def buffers(config, node, mode):
@@ -466,6 +485,9 @@ def refused(config, node):
     os.environ["WORLD_SIZE"] = "3"
     say("world", lambda: attach(model, optimizer))
     del os.environ["WORLD_SIZE"]
+    os.environ["PACELINE_LAUNCHED"] = "nonsense"
+    say("launched", lambda: attach(model, optimizer))
+    del os.environ["PACELINE_LAUNCHED"]
     say("mode", lambda: attach(model, optimizer, mode="both"))
     say("buffers", lambda: attach(model, optimizer, buffers="none"))
     say("worker", lambda: attach(model, optimizer, mode="worker", overrides=["sync.policy=asp"]))

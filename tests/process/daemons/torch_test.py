@@ -65,26 +65,44 @@ class TorchLoop(ForeignTest):
         self.assert_ends(server, 0)
 
     def test_a_killed_run_goes_on_with_the_optimizers_of_its_checkpoint(self):
-        models = []
-        for waits_at in (-1, 7):
-            self.run_dir, kept = self.folder / f"waits_at{waits_at}", self.folder / f"kept{waits_at}"
-            self.configure_loop("optimizer: {kind: sgd, lr: 1}, batch_size: 8, total_iterations: 24", cluster="lease: 2s, heartbeat: 200ms")
+        """Killed with its loops, or the servers alone, without which a loop whose optimizer has a state needs on_resume."""
+        models = {}
+        for killed in ("nothing", "all", "server", "no hook"):
+            self.run_dir, kept, waits_at = self.folder / killed, self.folder / f"kept {killed}", -1 if killed == "nothing" else 7
+            self.configure_loop("optimizer: {kind: sgd, lr: 1}, batch_size: 8, total_iterations: 24",
+                                cluster="lease: 2s, heartbeat: 200ms, reconnect_timeout: 60s")
             with self.config.open("a", encoding="utf-8") as config:
                 config.write("checkpoint: {every_clocks: 5}\n")
-            server, loops = self.server(0), [self.loop("resumed", node, kept, waits_at) for node in range(2)]
+            hook = "none" if killed == "no hook" else "hook"
+            server, loops = self.server(0), [self.loop("resumed", node, kept, waits_at, hook) for node in range(2)]
             if waits_at > 0:
                 self.wait_for_log("server.log", "checkpoint of version 5")
-                for program in (*loops, server):
+                for program in (server, *loops) if killed == "all" else (server,):
                     program.process.kill()
                     program.end()
-                server, loops = self.server(0, "--resume"), [self.loop("resumed", node, kept, -1) for node in range(2)]
+                server = self.server(0, "--resume")
+                if killed == "all":
+                    loops = [self.loop("resumed", node, kept, -1) for node in range(2)]
+                else:
+                    for loop in loops:
+                        loop.send(signal.SIGUSR1)
             for loop in loops:
                 self.assert_ends(loop, 0)
-                self.assertEqual(loop.output().splitlines(), ["goes on at: 0"] if waits_at < 0 else [
-                    "goes on at: 5", "refused: load_state_dict(): got the state of clock 0, expected 5, where the run goes on"])
-            self.assert_ends(server, 0)
-            models.append((self.run_dir / "model.bin").read_bytes())
-        self.assertEqual(*models)
+                refusals = ["refused: load_state_dict(): got the state of clock 6, expected 5, where the run goes on",
+                            "refused: load_state_dict(): got a state of mode='server', expected one of mode='worker'"]
+                said = loop.output().splitlines()
+                if killed == "no hook":
+                    self.assertRegex(said[0], r"optimizer\.step\(\): the servers have gone back from clock [678] to 5, expected attach\(…, "
+                                     r"on_resume=…\), which loads the optimizer's state of then; or a resume of the run")
+                self.assertEqual(said[1 if killed == "no hook" else 0:], {
+                    "nothing": ["clock: 12"], "no hook": ["clock: 5"]}.get(killed, ["goes on at: 5", *refusals, "clock: 12"]))
+            if killed == "no hook":
+                server.end()
+            else:
+                self.assert_ends(server, 0)
+                models[killed] = (self.run_dir / "model.bin").read_bytes()
+        self.assertEqual(models["nothing"], models["all"])
+        self.assertEqual(models["nothing"], models["server"])
 
     def test_parameters_that_are_trained_unusually_are_as_in_plain_pytorch(self):
         self.configure_loop("optimizer: {kind: sgd, lr: 0.1}, batch_size: 8, total_iterations: 7", nodes=1)
@@ -196,6 +214,7 @@ class TorchLoop(ForeignTest):
                           r"twice: model: it is attached already, .*",
                           r"coded: cluster\.gradient_encoding: tensor '1\.running_mean' is a buffer, .*, got int8, expected fp32, .*",
                           r"stale: train\.optimizer\.staleness: tensor '1\.running_mean' is a buffer, .*, expected none, .*",
+                          r"launched: PACELINE_LAUNCHED: got 'nonsense', expected what paceline\.launch sets, or none",
                           r"parallel: model: got a DataParallel, expected the model itself \(model\.module\)",
                           r"assigned: model: load_state_dict\(\) has replaced parameters \('0\.weight'\), expected .*",
                           r"closure: optimizer\.step\(\): got a closure, expected none.*",
@@ -240,8 +259,13 @@ class TorchLaunch(ForeignTest):
 
     def test_values_of_the_command_line_count_for_servers_and_programs(self):
         self.configure_loop("optimizer: {kind: sgd, lr: 1}, batch_size: 1, total_iterations: 1000000")
-        loop = self.loop_until("(round.samples, worker.value('run.seed')) == (4, '7')")
-        launched = self.launch("train.batch_size=4", "train.total_iterations=20", "run.seed=7", "cluster.nodes=3", loop, self.config)
+        other = ("paceline.Worker(None, 0, text=open(sys.argv[1]).read(), overrides=['run.seed=1', f'run.out=other{worker.node}'])"
+                 ".value('run.seed')")
+        loop = self.loop_until(f"(round.samples, worker.value('run.seed')) == (4, '7') and (round.clock > 0 or {other} == '1')")
+        (self.folder / "lr=1").mkdir()
+        loop.rename(self.folder / "lr=1/loop.py")
+        launched = self.launch("train.batch_size=4", "train.total_iterations=20", "--existing", "replace", "run.seed=7", "cluster.nodes=3",
+                               "lr=1/loop.py", self.config, cwd=self.folder)
         self.assertEqual(launched.end(), 0, launched.errors())
         self.assertEqual((self.summary()["iterations"], self.summary()["workers"]), (20, 3))
 
