@@ -23,6 +23,9 @@ void move_by(Trace& part, const Alignment& alignment) {
   for (WorkerSpans& worker : part.workers) {
     for (PhaseSpan& span : worker.spans) span.begin = span.begin + alignment.shift;
   }
+  for (BucketSpans& node : part.buckets) {
+    for (BucketSpan& span : node.spans) span.begin = span.begin + alignment.shift;
+  }
   for (ShardSpans& shard : part.shards) {
     for (ApplySpan& span : shard.spans) span.begin = span.begin + alignment.shift;
   }
@@ -62,6 +65,7 @@ Trace joined(std::vector<Trace> parts) {
   for (Trace& part : parts) {
     append(whole.processes, part.processes);
     append(whole.workers, part.workers);
+    append(whole.buckets, part.buckets);
     append(whole.shards, part.shards);
     append(whole.decisions, part.decisions);
     whole.decisions_left_out += part.decisions_left_out;
@@ -73,6 +77,8 @@ Trace joined(std::vector<Trace> parts) {
                         whole.processes.end());
   std::sort(whole.workers.begin(), whole.workers.end(),
             [](const auto& a, const auto& b) { return a.worker < b.worker; });
+  std::sort(whole.buckets.begin(), whole.buckets.end(),
+            [](const auto& a, const auto& b) { return a.node < b.node; });
   std::sort(whole.shards.begin(), whole.shards.end(),
             [](const auto& a, const auto& b) { return a.shard < b.shard; });
   return whole;

@@ -31,6 +31,7 @@ std::int64_t Trace::events() const {
   std::size_t sum = decisions.size();
   for (const WorkerSpans& worker : workers) sum += worker.spans.size();
   for (const ShardSpans& shard : shards) sum += shard.spans.size();
+  for (const BucketSpans& node : buckets) sum += node.spans.size();
   return static_cast<std::int64_t>(sum);
 }
 
@@ -38,6 +39,7 @@ std::int64_t Trace::left_out() const {
   std::int64_t sum = decisions_left_out;
   for (const WorkerSpans& worker : workers) sum += worker.left_out;
   for (const ShardSpans& shard : shards) sum += shard.left_out;
+  for (const BucketSpans& node : buckets) sum += node.left_out;
   return sum;
 }
 

@@ -17,6 +17,7 @@
 #include "common/clock.h"
 #include "common/ids.h"
 #include "common/instant.h"
+#include "common/timing/bucket_span.h"
 #include "common/timing/phase_span.h"
 
 namespace paceline::trace {
@@ -104,6 +105,13 @@ struct WorkerSpans {
   std::int64_t left_out = 0;     // older ones, that there was no room for
 };
 
+// Of a node of an all-reduce.
+struct BucketSpans {
+  NodeId node;
+  std::vector<BucketSpan> spans;  // in the order of time; none overlaps
+  std::int64_t left_out = 0;
+};
+
 struct ShardSpans {
   ShardId shard;
   std::vector<ApplySpan> spans;
@@ -113,6 +121,7 @@ struct ShardSpans {
 struct Trace {
   std::vector<Process> processes;
   std::vector<WorkerSpans> workers;
+  std::vector<BucketSpans> buckets;
   std::vector<ShardSpans> shards;
   std::vector<Decision> decisions;  // in the order of time
   std::int64_t decisions_left_out = 0;

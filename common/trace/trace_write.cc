@@ -113,6 +113,13 @@ class Writer {
     args.number("clock", s.clock.value);
     close(args);
   }
+  void span(const BucketSpan& s, std::int64_t pid, std::int64_t tid) {
+    Args args = complete("bucket", s.copies ? "copy" : "sum", s.begin, s.length, pid, tid);
+    args.number("clock", s.clock.value);
+    args.number("bucket", s.bucket);
+    args.number("bytes", s.bytes);
+    close(args);
+  }
   void span(const ApplySpan& s, std::int64_t pid, std::int64_t tid) {
     Args args = complete("shard", "apply", s.begin, s.length, pid, tid);
     args.number("version", s.version.value);
@@ -210,6 +217,9 @@ Ticks origin_of(const Trace& trace) {
   for (const ShardSpans& shard : trace.shards) {
     if (!shard.spans.empty()) look(shard.spans.front().begin);
   }
+  for (const BucketSpans& node : trace.buckets) {
+    if (!node.spans.empty()) look(node.spans.front().begin);
+  }
   for (const WorkerSpans& worker : trace.workers) {
     if (!worker.spans.empty()) look(worker.spans.front().begin);
   }
@@ -281,6 +291,11 @@ Status write_trace(const std::filesystem::path& file, const Trace& trace) {
     const std::int64_t pid = pid_of(worker.worker.node);
     writer.thread(pid, tid_of(worker.worker), "worker " + to_string(worker.worker), worker.left_out);
     for (const PhaseSpan& s : worker.spans) writer.span(s, pid, tid_of(worker.worker));
+  }
+  for (const BucketSpans& node : trace.buckets) {
+    const std::int64_t pid = pid_of(node.node);
+    writer.thread(pid, buckets_tid(node.node), "buckets", node.left_out);
+    for (const BucketSpan& s : node.spans) writer.span(s, pid, buckets_tid(node.node));
   }
   std::int64_t number = 0;
   for (const Arrow& arrow : arrows_of(trace)) writer.arrow(arrow, ++number);
