@@ -14,6 +14,9 @@ void Session::make_reducing() {
   if (config_.exchange.on_loss == OnLoss::kGoOn && config_.train.batch_norm_group <= 1) {
     exchange.meet = [this](const AllReduceExchange::Parting& parting) { return meet_again(parting); };
   }
+  if (parts_.trace != nullptr) {
+    exchange.on_bucket = [trace = parts_.trace](const BucketSpan& bucket) { trace->add(bucket); };
+  }
   reduces_ = std::make_unique<AllReduceExchange>(std::move(exchange));
 }
 

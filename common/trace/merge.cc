@@ -26,6 +26,9 @@ void move_by(Trace& part, const Alignment& alignment) {
   for (StageSpans& stage : part.stages) {
     for (schedule::PassSpan& span : stage.spans) span.begin = span.begin + alignment.shift;
   }
+  for (BucketSpans& node : part.buckets) {
+    for (BucketSpan& span : node.spans) span.begin = span.begin + alignment.shift;
+  }
   for (ShardSpans& shard : part.shards) {
     for (ApplySpan& span : shard.spans) span.begin = span.begin + alignment.shift;
   }
@@ -66,6 +69,7 @@ Trace joined(std::vector<Trace> parts) {
     append(whole.processes, part.processes);
     append(whole.workers, part.workers);
     append(whole.stages, part.stages);
+    append(whole.buckets, part.buckets);
     append(whole.shards, part.shards);
     append(whole.decisions, part.decisions);
     whole.decisions_left_out += part.decisions_left_out;
@@ -78,6 +82,8 @@ Trace joined(std::vector<Trace> parts) {
   std::sort(whole.workers.begin(), whole.workers.end(),
             [](const auto& a, const auto& b) { return a.worker < b.worker; });
   std::sort(whole.stages.begin(), whole.stages.end(),
+            [](const auto& a, const auto& b) { return a.node < b.node; });
+  std::sort(whole.buckets.begin(), whole.buckets.end(),
             [](const auto& a, const auto& b) { return a.node < b.node; });
   std::sort(whole.shards.begin(), whole.shards.end(),
             [](const auto& a, const auto& b) { return a.shard < b.shard; });

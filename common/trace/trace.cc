@@ -32,6 +32,7 @@ std::int64_t Trace::events() const {
   for (const WorkerSpans& worker : workers) sum += worker.spans.size();
   for (const ShardSpans& shard : shards) sum += shard.spans.size();
   for (const StageSpans& stage : stages) sum += stage.spans.size();
+  for (const BucketSpans& node : buckets) sum += node.spans.size();
   return static_cast<std::int64_t>(sum);
 }
 
@@ -40,6 +41,7 @@ std::int64_t Trace::left_out() const {
   for (const WorkerSpans& worker : workers) sum += worker.left_out;
   for (const ShardSpans& shard : shards) sum += shard.left_out;
   for (const StageSpans& stage : stages) sum += stage.left_out;
+  for (const BucketSpans& node : buckets) sum += node.left_out;
   return sum;
 }
 

@@ -18,6 +18,7 @@
 #include "common/ids.h"
 #include "common/instant.h"
 #include "common/schedule/pass_span.h"
+#include "common/timing/bucket_span.h"
 #include "common/timing/phase_span.h"
 
 namespace paceline::trace {
@@ -112,6 +113,13 @@ struct StageSpans {
   std::int64_t left_out = 0;
 };
 
+// Of a node of an all-reduce.
+struct BucketSpans {
+  NodeId node;
+  std::vector<BucketSpan> spans;  // in the order of time; none overlaps
+  std::int64_t left_out = 0;
+};
+
 struct ShardSpans {
   ShardId shard;
   std::vector<ApplySpan> spans;
@@ -122,6 +130,7 @@ struct Trace {
   std::vector<Process> processes;
   std::vector<WorkerSpans> workers;
   std::vector<StageSpans> stages;
+  std::vector<BucketSpans> buckets;
   std::vector<ShardSpans> shards;
   std::vector<Decision> decisions;  // in the order of time
   std::int64_t decisions_left_out = 0;

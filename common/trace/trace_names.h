@@ -24,6 +24,8 @@ constexpr std::int64_t tid_of(WorkerId worker) {
 }
 
 constexpr std::int64_t passes_tid(NodeId node) { return pid_of(node) * kTidsPerPid + kTidsPerPid - 1; }
+// Of a node of an all-reduce: its buckets.
+constexpr std::int64_t buckets_tid(NodeId node) { return pid_of(node) * kTidsPerPid + kTidsPerPid - 2; }
 
 constexpr std::optional<ShardId> server_at(std::int64_t pid) {
   if (pid < kServerPid || pid >= kNodePid) return std::nullopt;
@@ -37,7 +39,7 @@ constexpr std::optional<WorkerId> worker_at(std::int64_t pid, std::int64_t tid) 
   const std::optional<NodeId> node = node_at(pid);
   if (!node) return std::nullopt;  // anybody may have written `pid`: it is small from here on
   const std::int64_t thread = tid - pid * kTidsPerPid - 1;
-  if (thread < 0 || thread >= kTidsPerPid - 2) return std::nullopt;
+  if (thread < 0 || thread >= kTidsPerPid - 3) return std::nullopt;
   return WorkerId(*node, static_cast<std::uint32_t>(thread));
 }
 

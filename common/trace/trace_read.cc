@@ -123,6 +123,7 @@ class Reader {
   Trace take() {
     for (auto& [worker, spans] : workers_) trace_.workers.push_back(std::move(spans));
     for (auto& [node, spans] : stages_) trace_.stages.push_back(std::move(spans));
+    for (auto& [node, spans] : buckets_) trace_.buckets.push_back(std::move(spans));
     for (auto& [shard, spans] : shards_) trace_.shards.push_back(std::move(spans));
     return std::move(trace_);
   }
@@ -147,6 +148,8 @@ class Reader {
         spans_of(*worker).left_out = left_out;
       } else if (const auto stage = stage_at(pid, tid)) {
         passes_of(*stage).left_out = left_out;
+      } else if (const auto node = reducing_at(pid, tid)) {
+        buckets_of(*node).left_out = left_out;
       } else if (const auto server = server_at(pid); server && tid == shard_tid(*server)) {
         spans_of(*server).left_out = left_out;
       } else if (tid == decisions_tid(kAuthority)) {
@@ -171,6 +174,15 @@ class Reader {
   }
   StageSpans& passes_of(NodeId node) {
     StageSpans& spans = stages_[node];
+    spans.node = node;
+    return spans;
+  }
+  static std::optional<NodeId> reducing_at(std::int64_t pid, std::int64_t tid) {
+    const std::optional<NodeId> node = node_at(pid);
+    return node && tid == buckets_tid(*node) ? node : std::nullopt;
+  }
+  BucketSpans& buckets_of(NodeId node) {
+    BucketSpans& spans = buckets_[node];
     spans.node = node;
     return spans;
   }
@@ -211,6 +223,16 @@ class Reader {
                                 {pass_of(name), static_cast<std::uint32_t>(
                                                     integer_of(args.at("micro_batch"), 0, kMicroBatchMax))}},
              "the stage of node " + to_string(*node));
+      return;
+    }
+    if (const auto node = reducing_at(pid, tid)) {
+      if (name != "sum" && name != "copy") {
+        throw Wrong{"a bucket's \"" + quotable(name) + "\", expected sum or copy"};
+      }
+      append(buckets_of(*node).spans,
+             BucketSpan{at(json), length, clock_of(args.at("clock")), count_of(args.at("bucket")),
+                        integer_of(args.at("bytes"), 0, kCountMax), name == "copy"},
+             "the buckets of node " + to_string(*node));
       return;
     }
     const auto server = server_at(pid);
@@ -255,6 +277,7 @@ class Reader {
   Trace trace_;
   std::map<WorkerId, WorkerSpans> workers_;
   std::map<NodeId, StageSpans> stages_;
+  std::map<NodeId, BucketSpans> buckets_;
   std::map<ShardId, ShardSpans> shards_;
   Ticks origin_;
   std::chrono::nanoseconds worked_{0};  // from each thread's first span to its last

@@ -119,6 +119,13 @@ class Writer {
     args.number("micro_batch", s.row.micro_batch);
     close(args);
   }
+  void span(const BucketSpan& s, std::int64_t pid, std::int64_t tid) {
+    Args args = complete("bucket", s.copies ? "copy" : "sum", s.begin, s.length, pid, tid);
+    args.number("clock", s.clock.value);
+    args.number("bucket", s.bucket);
+    args.number("bytes", s.bytes);
+    close(args);
+  }
   void span(const ApplySpan& s, std::int64_t pid, std::int64_t tid) {
     Args args = complete("shard", "apply", s.begin, s.length, pid, tid);
     args.number("version", s.version.value);
@@ -216,6 +223,9 @@ Ticks origin_of(const Trace& trace) {
   for (const ShardSpans& shard : trace.shards) {
     if (!shard.spans.empty()) look(shard.spans.front().begin);
   }
+  for (const BucketSpans& node : trace.buckets) {
+    if (!node.spans.empty()) look(node.spans.front().begin);
+  }
   for (const WorkerSpans& worker : trace.workers) {
     if (!worker.spans.empty()) look(worker.spans.front().begin);
   }
@@ -295,6 +305,11 @@ Status write_trace(const std::filesystem::path& file, const Trace& trace) {
     const std::int64_t pid = pid_of(stage.node);
     writer.thread(pid, passes_tid(stage.node), "passes", stage.left_out);
     for (const schedule::PassSpan& s : stage.spans) writer.span(s, pid, passes_tid(stage.node));
+  }
+  for (const BucketSpans& node : trace.buckets) {
+    const std::int64_t pid = pid_of(node.node);
+    writer.thread(pid, buckets_tid(node.node), "buckets", node.left_out);
+    for (const BucketSpan& s : node.spans) writer.span(s, pid, buckets_tid(node.node));
   }
   std::int64_t number = 0;
   for (const Arrow& arrow : arrows_of(trace)) writer.arrow(arrow, ++number);

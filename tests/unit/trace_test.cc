@@ -203,6 +203,10 @@ Trace small_trace() {
                  {Ticks(kYear + 102), 4'000'000'001ns, Clock(3), Phase::kComputeGrads}},
                 17}};
   t.stages = {{NodeId(0), {{Ticks(kYear + 60), 20ns, Clock(3), {Pass::kRecompute, 12}}}, 2}};
+  t.buckets = {
+      {NodeId(0),
+       {{Ticks(kYear + 45), 3ns, Clock(1), 0, 4096, false}, {Ticks(kYear + 48), 2ns, Clock(1), 0, 64, true}},
+       4}};
   t.shards = {{ShardId(0), {{Ticks(kYear + 50), 10ns, Version(2), Revision(9), 2}}, 0}};
   return t;
 }
@@ -239,6 +243,9 @@ TEST_CASE("a_trace_comes_back_as_it_was_to_the_nanosecond") {
   REQUIRE(read->workers[0].spans.size() == 2);
   CHECK(read->workers[0].spans[1].begin == Ticks(kYear + 102));
   CHECK(read->workers[0].spans[1].length == 4'000'000'001ns);
+  REQUIRE(read->buckets.size() == 1);
+  CHECK((read->buckets[0].node == NodeId(0) && read->buckets[0].left_out == 4));
+  CHECK(read->buckets[0].spans == expected.buckets[0].spans);
   REQUIRE(read->shards.size() == 1);
   CHECK(read->shards[0].spans == expected.shards[0].spans);
   REQUIRE(read->stages.size() == 1);
@@ -247,7 +254,7 @@ TEST_CASE("a_trace_comes_back_as_it_was_to_the_nanosecond") {
   CHECK((pass.begin == Ticks(kYear + 60) && pass.length == 20ns && pass.clock == Clock(3)));
   CHECK(pass.row == schedule::PipelineRow{Pass::kRecompute, 12});
   CHECK(read->first_grant == expected.first_grant);
-  CHECK(read->left_out() == 24);
+  CHECK(read->left_out() == 28);
   REQUIRE(read->processes.size() == 2);
   CHECK(read->processes[0].machine == "m");
 }

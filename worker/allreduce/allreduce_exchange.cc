@@ -100,12 +100,8 @@ Status AllReduceExchange::measure() {
                                config.exchange.shard_optimizer};
   std::vector<std::string> hosts;
   for (const std::string& endpoint : place_.endpoints) hosts.push_back(host_and_port(endpoint).host);
-  const std::filesystem::path in_run =
-      std::filesystem::path(config.run.out) / ("algorithms-node" + to_string(parts_.node) + ".txt");
-  PACELINE_ASSIGN_OR_RETURN(choices_, choices_from(config.exchange.measured.empty()
-                                                       ? in_run
-                                                       : std::filesystem::path(config.exchange.measured),
-                                                   hosts, request, *mesh_, reductions_));
+  const std::filesystem::path file = choices_file(config, parts_.node);
+  PACELINE_ASSIGN_OR_RETURN(choices_, choices_from(file, hosts, request, *mesh_, reductions_));
   return Status::ok();
 }
 
@@ -318,14 +314,15 @@ void AllReduceExchange::reduce_rounds() {
 }
 
 Status AllReduceExchange::reduce_round(std::unique_lock<std::mutex>& lock) {
-  for (const Bucket& bucket : buckets_) {
-    changed_.wait(lock, [&] { return !closed_.is_ok() || is_left() || is_final_from(bucket.range.begin); });
+  for (std::size_t number = 0; number < buckets_.size(); ++number) {
+    const std::int64_t begin = buckets_[number].range.begin;
+    changed_.wait(lock, [&] { return !closed_.is_ok() || is_left() || is_final_from(begin); });
     if (!closed_.is_ok()) return closed_;
     if (is_left()) return unavailable("formation " + std::to_string(formation_) + " is over");
     const std::vector<std::optional<Own>> own = own_;
     reduces_since_ = parts_.now();
     lock.unlock();
-    const Status reduced = reduce_bucket(bucket, own);
+    const Status reduced = reduce_bucket(number, own);
     lock.lock();
     const std::chrono::nanoseconds took = parts_.now() - *std::exchange(reduces_since_, std::nullopt);
     reduced_.hidden += took;
@@ -338,7 +335,8 @@ Status AllReduceExchange::reduce_round(std::unique_lock<std::mutex>& lock) {
 }
 
 // Every gradient is finite, but their sum need not be: then no rank takes the step.
-Status AllReduceExchange::reduce_bucket(const Bucket& bucket, const std::vector<std::optional<Own>>& own) {
+Status AllReduceExchange::reduce_bucket(std::size_t number, const std::vector<std::optional<Own>>& own) {
+  const Bucket& bucket = buckets_[number];
   const auto begin = static_cast<std::size_t>(bucket.range.begin);
   const auto size = static_cast<std::size_t>(bucket.range.size());
   const std::span<float> sum = std::span(sum_).subspan(begin, size);
@@ -348,7 +346,7 @@ Status AllReduceExchange::reduce_bucket(const Bucket& bucket, const std::vector<
     add_weighted(sum, own[t]->values.floats.subspan(begin, size), weight_);
   }
   const BucketPrograms& programs = *bucket.programs;
-  PACELINE_RETURN_IF_ERROR(mesh_->reduce(programs.sums, sum, reductions_++, silence()));
+  PACELINE_RETURN_IF_ERROR(reduce(programs.sums, number, /*copies=*/false));
   const std::vector<Range> all = {{0, bucket.range.size()}};
   for (const Range& here : model_.is_sharded() ? programs.own : all) {
     const std::span<float> part = bucket_part(sum, here);
@@ -392,9 +390,21 @@ void AllReduceExchange::scale_sum() {
 }
 
 Status AllReduceExchange::copy_parameters() {
-  for (const Bucket& bucket : buckets_) {
-    const std::span<float> parameters = bucket_part(sum_, bucket.range);
-    PACELINE_RETURN_IF_ERROR(mesh_->reduce(*bucket.programs->copies, parameters, reductions_++, silence()));
+  for (std::size_t number = 0; number < buckets_.size(); ++number) {
+    PACELINE_RETURN_IF_ERROR(reduce(*buckets_[number].programs->copies, number, /*copies=*/true));
+  }
+  return Status::ok();
+}
+
+// Of a step, and so a bucket that is traced.
+Status AllReduceExchange::reduce(const schedule::Program& program, std::size_t bucket, bool copies) {
+  const std::int64_t sent = mesh_->bytes_sent();
+  const Ticks begin = parts_.now();
+  const std::span<float> floats = bucket_part(sum_, buckets_[bucket].range);
+  PACELINE_RETURN_IF_ERROR(mesh_->reduce(program, floats, reductions_++, silence()));
+  if (parts_.on_bucket) {
+    parts_.on_bucket({begin, parts_.now() - begin, Clock(version().value), static_cast<std::int64_t>(bucket),
+                      mesh_->bytes_sent() - sent, copies});
   }
   return Status::ok();
 }

@@ -35,6 +35,7 @@
 #include "common/config/run_config.h"
 #include "common/params/layout.h"
 #include "common/params/shared_floats.h"
+#include "common/timing/bucket_span.h"
 #include "common/traffic.h"
 #include "worker/allreduce/bucket_plans.h"
 #include "worker/allreduce/kept_choices.h"
@@ -76,6 +77,8 @@ class AllReduceExchange final : public Exchange {
     // the next formation, and no longer than for whoever closes the exchange, since stop() waits for it. Empty: a loss is
     // a failure. Errors: why there is none.
     std::function<Result<Meeting>(const Parting&)> meet = {};
+    // Called for each bucket that is reduced, by the exchange's thread. Empty: nobody wants to know.
+    std::function<void(const BucketSpan&)> on_bucket = {};
   };
   // All that `parts` refers to outlives it.
   explicit AllReduceExchange(Parts parts);
@@ -153,7 +156,8 @@ class AllReduceExchange final : public Exchange {
   bool is_final_from(std::int64_t begin) const;
   void reduce_rounds();
   Status reduce_round(std::unique_lock<std::mutex>& lock);
-  Status reduce_bucket(const Bucket& bucket, const std::vector<std::optional<Own>>& own);
+  Status reduce(const schedule::Program& program, std::size_t bucket, bool copies);
+  Status reduce_bucket(std::size_t number, const std::vector<std::optional<Own>>& own);
   Status step(std::unique_lock<std::mutex>& lock);
   Status copy_parameters();
   void scale_sum();

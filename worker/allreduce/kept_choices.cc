@@ -108,6 +108,11 @@ Result<bool> all_have(const std::optional<std::vector<MeasuredChoice>>& choices,
 
 }  // namespace
 
+std::filesystem::path choices_file(const RunConfig& config, NodeId node) {
+  if (!config.exchange.measured.empty()) return config.exchange.measured;
+  return std::filesystem::path(config.run.out) / ("algorithms-node" + to_string(node) + ".txt");
+}
+
 Result<KeptChoices> choices_from(const std::filesystem::path& file, const std::vector<std::string>& hosts,
                                  const MeasureRequest& request, mesh::Mesh& mesh, std::uint32_t& reductions) {
   const std::string with = measured_with(request, hosts);

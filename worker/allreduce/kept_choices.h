@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "common/config/run_config.h"
+#include "common/ids.h"
 #include "common/status.h"
 #include "worker/allreduce/measured_choice.h"
 
@@ -22,6 +24,9 @@ struct KeptChoices {
   bool were_kept = false;         // by an earlier run
   Status written = Status::ok();  // of those that were not: why the next run measures again
 };
+
+// Of a node: exchange.measured, or in the run's folder.
+std::filesystem::path choices_file(const RunConfig& config, NodeId node);
 
 // Kept or measured. hosts: of each rank; the file's are the same. `reductions`: of the mesh, counted on. Errors:
 // Mesh::reduce()'s.
