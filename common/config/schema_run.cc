@@ -247,7 +247,8 @@ void add_run_and_cluster(Schema& schema) {
   keys.push_back(row(
       PACELINE_FIELD(cluster.shared_memory), choice<SharedMemory>(), Scope::kOneDaemon,
       {.effect = "Parameters and gradients between processes of one machine lie in memory that both see; "
-                 "auto: where that can be had, on: or the run does not begin, off: all are sent.",
+                 "auto: where that can be had, and a model has 2,048 floats or more; on: or the run does not "
+                 "begin; off: all are sent.",
        .trade_off = "Faster on one machine, of no use between machines. Gradients that wait for their turn "
                     "then lie in the worker's memory instead of the server's."}));
   keys.push_back(
