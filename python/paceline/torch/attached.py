@@ -3,7 +3,7 @@
 import copy
 import warnings
 import weakref
-from typing import Optional
+from typing import List, Optional
 
 import numpy as np
 import torch
@@ -202,9 +202,9 @@ class Attached:
         if hasattr(self.model, "register_load_state_dict_post_hook"):
             self._handles.append(self.model.register_load_state_dict_post_hook(lambda *_: self._check_model()))
         if overlap:
-            if any("_orig_mod" in name.split(".") for name, _ in self.model.named_modules()):
-                warnings.warn("overlap: the model is compiled, and hands its gradients over behind the whole backward(): nothing "
-                              "overlaps", stacklevel=4)
+            for name in compiled(self.model):
+                warnings.warn(f"overlap: {name} is compiled, and hands its gradients over behind the whole of its backward(): nothing "
+                              "of it overlaps", stacklevel=4)
             self._ahead = Ahead(self, self._tensors)
             self._handles += [t.parameter.register_post_accumulate_grad_hook(self._ahead.hook_of(t))
                               for t in self._tensors if t.trained]
@@ -371,3 +371,13 @@ class Attached:
                 warnings.simplefilter("ignore")  # read-only memory, which is only read here
                 kept = self._views[id(array)] = (array, torch.from_numpy(array))
         return kept[1]
+
+
+def compiled(model: torch.nn.Module) -> List[str]:
+    """What of a model torch.compile() or compile() has taken, the outermost. What is compiled around the model it cannot say."""
+    found = []
+    for name, module in model.named_modules():
+        if "_orig_mod" in module._modules or getattr(module, "_compiled_call_impl", None) is not None:
+            if not any(name.startswith(outer and outer + ".") for outer in found):
+                found.append(name)
+    return [f"'{clean(name)}'" if clean(name) else "the model" for name in found]

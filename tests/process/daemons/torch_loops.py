@@ -368,13 +368,17 @@ def surprising(config, node, overlap):
 
     def compiled():
         return torch.compile(Branches(), backend="aot_eager")
+    for inside in (False, True):  # compile() leaves no module of its own around it
+        parts = torch.nn.Sequential(Branches(), Branches())
+        (parts[1] if inside else parts).compile(backend="aot_eager")
+        assert paceline.torch.attached.compiled(parts) == (["'1'"] if inside else ["the model"])
     optimizer = momentum(Branches())  # one of the base class: from now on a subclass's hooks fire twice
     twin, model = compiled(), compiled()
     train(twin, Twice(twin.parameters(), lr=0.2, momentum=0.9))
     optimizer = Twice(model.parameters(), lr=0.2, momentum=0.9)
     with warnings.catch_warnings(record=True) as said:
         attached = paceline.torch.attach(model, optimizer, config, node=int(node), overlap=overlap == "overlap")
-    print("warned:", any("nothing overlaps" in str(each.message) and each.filename == __file__ for each in said))
+    print("warned:", any("the model is compiled" in str(each.message) and each.filename == __file__ for each in said))
     with attached as run:
         assert [t[0] for t in run.worker.tensors][0] == "unused.weight", run.worker.tensors
         train(model, optimizer)
