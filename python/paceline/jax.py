@@ -60,6 +60,12 @@ class Attached:
         """Whether the run is over: `params` stay as they are, and the next step() ends the `with`."""
         return self.worker.over
 
+    @property
+    def clock(self) -> int:
+        """The step that comes next, from 0 on; behind a resume, and where the servers have gone back to a checkpoint, the one
+        that the parameters are of: where the loop's data goes on. The servers' checkpoints have all else."""
+        return self.worker.clock
+
     def step(self, grads: Any, *, loss: Any = 0.0, correct: int = 0, samples: Optional[int] = None) -> Any:
         """Sends the gradient, a pytree like the parameters, of the mean over the mini-batch; waits, and returns the next
         parameters. loss: the mean over the mini-batch. samples: its size; None: train.batch_size.

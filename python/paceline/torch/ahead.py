@@ -14,6 +14,7 @@ class Ahead:
     def begin(self):
         self._done = [not t.trained for t in self._tensors]
         self._left = {}                  # by place: the gradient as it left, and its version
+        self._marks = {}                 # by place: behind its copy
         self._next = len(self._tensors)  # all from here on are final
 
     def has_left(self, t):
@@ -38,13 +39,22 @@ class Ahead:
             with torch.no_grad():
                 t.write(attached.outgoing()[t.offset:t.end], parameter.grad)
             self._left[place] = (parameter.grad, parameter.grad._version)
+            self._marks[place] = attached.way.mark()
             self._done[place] = True
             self._advance(attached, worker)
         return leave
 
+    def wait(self):
+        """For the copies that were still under way when the last hook looked."""
+        for mark in self._marks.values():
+            self._attached.way.has_come(mark, wait=True)
+
     def _advance(self, attached, worker):
+        """As far as all are done and their copies have come: whoever waited for them here would hold up backward()."""
         before = self.left_from()
         while self._next > 0 and self._done[self._next - 1]:
+            if self._next - 1 in self._marks and not attached.way.has_come(self._marks[self._next - 1]):
+                break
             self._next -= 1
             t = self._tensors[self._next]
             if not t.trained:

@@ -3,7 +3,7 @@
 import copy
 import warnings
 import weakref
-from typing import Optional
+from typing import List, Optional
 
 import numpy as np
 import torch
@@ -40,7 +40,7 @@ class Attached:
             self._check_run()
             described.describe(self.worker)
             self._tensors = described.tensors
-            self._way = staging.way_to(described.device, self.worker.floats)
+            self.way = staging.way_to(described.device, self.worker.floats)
             self.trained = {id(t.parameter) for t in self._tensors if t.trained}  # what the optimizer steps
             self._start(evaluate)
             self._receive()
@@ -202,9 +202,9 @@ class Attached:
         if hasattr(self.model, "register_load_state_dict_post_hook"):
             self._handles.append(self.model.register_load_state_dict_post_hook(lambda *_: self._check_model()))
         if overlap:
-            if any("_orig_mod" in name.split(".") for name, _ in self.model.named_modules()):
-                warnings.warn("overlap: the model is compiled, and hands its gradients over behind the whole backward(): nothing "
-                              "overlaps", stacklevel=4)
+            for name in compiled(self.model):
+                warnings.warn(f"overlap: {name} is compiled, and hands its gradients over behind the whole of its backward(): nothing "
+                              "of it overlaps", stacklevel=4)
             self._ahead = Ahead(self, self._tensors)
             self._handles += [t.parameter.register_post_accumulate_grad_hook(self._ahead.hook_of(t))
                               for t in self._tensors if t.trained]
@@ -304,6 +304,9 @@ class Attached:
             for t, gradient in zip(self._tensors, gradients):
                 if self._ahead is None or not self._ahead.has_left(t):
                     t.write(out[t.offset:t.end], gradient, scale)
+            if self._ahead is not None:
+                self._ahead.wait()
+            self.way.wait()
             self.leave(0, self.worker.floats if self._ahead is None else self._ahead.left_from())
             if found_inf:  # of this worker alone: its clock closes without it (train.on_nan: skip)
                 self._flat(self.worker.under_way.gradient).fill_(float("nan"))
@@ -313,22 +316,22 @@ class Attached:
 
     def outgoing(self):
         """Where the round's gradient is written."""
-        return self._way.outgoing(self._flat(self.worker.under_way.gradient))
+        return self.way.outgoing(self._flat(self.worker.under_way.gradient))
 
     def leave(self, begin, end):
-        """Elements [begin, end) have been."""
-        self._way.leave(self._flat(self.worker.under_way.gradient), begin, end)
+        """Elements [begin, end) have been, and have come."""
+        self.way.leave(self._flat(self.worker.under_way.gradient), begin, end)
 
     def _push_delta(self):
         flat, out = self._flat(self.worker.under_way.gradient), self.outgoing()
         before = self._flat(self.worker.under_way.parameters)
         with torch.no_grad():
             for t in self._tensors:
-                if t.trained:
-                    t.write_delta(out[t.offset:t.end], before[t.offset:t.end])
-                else:
-                    t.write(out[t.offset:t.end], None)
+                t.write_now(out[t.offset:t.end])
+            self.way.wait()
             self.leave(0, self.worker.floats)
+            for t in self._tensors:
+                t.make_delta(flat[t.offset:t.end], before[t.offset:t.end])
         # In parts: what is looked at is copied several times on the way.
         if not all(torch.isfinite(part).all() for part in flat.split(1 << 18)):  # the run may go on without this round, but not with this state
             warnings.warn("the parameters are no longer finite; the optimizer's state begins anew", stacklevel=3)
@@ -351,13 +354,13 @@ class Attached:
             self._ahead.begin()
         if round is None:
             return
-        flat = self._way.incoming(self._flat(round.parameters))
+        flat = self.way.incoming(self._flat(round.parameters))
         with torch.no_grad():
             for t in self._tensors:
                 if t.trained or t.is_buffer or not self._received:  # the others never change
                     tensor = t.tensor()
-                    tensor.copy_(flat[t.offset:t.end].view(tensor.shape), non_blocking=True)
-        self._way.arrived()
+                    staging.copy(tensor, flat[t.offset:t.end].view(tensor.shape))
+        self.way.wait()
         self._received = True
 
     def _flat(self, array):
@@ -368,3 +371,13 @@ class Attached:
                 warnings.simplefilter("ignore")  # read-only memory, which is only read here
                 kept = self._views[id(array)] = (array, torch.from_numpy(array))
         return kept[1]
+
+
+def compiled(model: torch.nn.Module) -> List[str]:
+    """What of a model torch.compile() or compile() has taken, the outermost. What is compiled around the model it cannot say."""
+    found = []
+    for name, module in model.named_modules():
+        if "_orig_mod" in module._modules or getattr(module, "_compiled_call_impl", None) is not None:
+            if not any(name.startswith(outer and outer + ".") for outer in found):
+                found.append(name)
+    return [f"'{clean(name)}'" if clean(name) else "the model" for name in found]

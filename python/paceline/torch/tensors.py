@@ -4,6 +4,7 @@ from typing import List, Optional
 
 import torch
 
+from paceline.torch import staging
 from paceline.worker import most
 
 _RUNNING = torch.nn.modules.batchnorm._NormBase  # batch norms and instance norms
@@ -38,9 +39,10 @@ class Exchanged:
         return self._module._buffers[self._own_name] if self.parameter is None else self.parameter
 
     def write(self, place: torch.Tensor, gradient: Optional[torch.Tensor], scale: Optional[float] = None) -> None:
-        """What leaves for it, into its place: the gradient, without the loss scale; of a buffer what it is now."""
+        """What leaves for it, into its place: the gradient, without the loss scale; of a buffer what it is now. On a GPU it is
+        asked for (staging.py)."""
         if self.is_buffer:
-            place.copy_(self.tensor().reshape(-1), non_blocking=True)
+            staging.copy(place.view(self.tensor().shape), self.tensor())
         elif not self.trained:
             place.zero_()
         elif gradient is None:
@@ -48,20 +50,28 @@ class Exchanged:
         else:
             dense = gradient.to_dense() if gradient.is_sparse else gradient
             # + 0.0: a -0.0 of the gradient's own becomes 0.0, in the pass that copies it.
-            if dense.device == place.device:
+            if staging.on_host(dense.device):
                 torch.add(dense, 0.0, out=place.view(dense.shape))
                 if scale is not None:
                     place.div_(scale)
             else:
-                place.view(dense.shape).copy_(dense + 0.0 if scale is None else dense / scale + 0.0, non_blocking=True)
+                staging.copy(place.view(dense.shape), dense + 0.0 if scale is None else dense / scale + 0.0)
 
-    def write_delta(self, place: torch.Tensor, before: torch.Tensor) -> None:
-        """What its parameter has changed by since it was `before`, in the place's memory: `before` less what it is now."""
-        now = self.parameter.detach()
-        if now.device != place.device:
-            place.view(now.shape).copy_(before.to(now.device).view(now.shape) - now, non_blocking=True)
+    def write_now(self, place: torch.Tensor) -> None:
+        """What it is now, where make_delta() needs it there. On a GPU it is asked for."""
+        if self.is_buffer or (self.trained and not staging.on_host(self.parameter.device)):
+            staging.copy(place.view(self.tensor().shape), self.tensor().detach())
+
+    def make_delta(self, place: torch.Tensor, before: torch.Tensor) -> None:
+        """Of a parameter, in the place of what it is now: `before` less that, which is what has changed."""
+        if self.is_buffer:
+            return
+        if not self.trained:
+            place.zero_()
+        elif staging.on_host(self.parameter.device):
+            torch.sub(before.view(self.parameter.shape), self.parameter.detach(), out=place.view(self.parameter.shape))
         else:
-            torch.sub(before.view(now.shape), now, out=place.view(now.shape))
+            torch.sub(before, place, out=place)
 
 
 class Model:

@@ -278,9 +278,10 @@ def tensors(config, node):
 STEPS = 20
 
 
-def regression(config, node):
+def regression(config, node, waits_at="-1", release=""):
     """A JAX loop of plain SGD over a tree of parameters, one of them above the size from which JAX shares memory. Each step's
-    parameters are compared with a loop of NumPy's own, those of earlier steps once more at the end."""
+    parameters are compared with a loop of NumPy's own, those of earlier steps once more at the end. It goes on where the run
+    does; at a clock it waits for the other end of a fifo."""
     import jax
     import paceline.jax
     node = int(node)
@@ -302,15 +303,19 @@ def regression(config, node):
         parts = [gradient(expected[-1], data(step, of))[1] for of in range(2)]
         expected.append(jax.tree_util.tree_map(lambda p, *g: p - np.float32(0.1) * np.mean(g, axis=0, dtype=np.float32),
                                                expected[-1], *parts))
-    with paceline.jax.attach(begin(), config, node=node) as run:
+    with paceline.jax.attach(begin(), config, node=node, existing="continue") as run:
+        first = run.clock
         while not run.over:
+            if run.clock == int(waits_at):
+                open(release).close()
             seen.append(run.params)
-            loss, grads = gradient(run.params, data(len(seen) - 1, node))
+            loss, grads = gradient(run.params, data(run.clock, node))
             run.step(grads, loss=loss, samples=4)
             consume(grads)  # a view of ours would turn donation off, without a word
             assert all(leaf.is_deleted() for leaf in jax.tree_util.tree_leaves(grads))
-    assert len(seen) == STEPS, len(seen)
-    print("worst:", max(float(np.abs(np.asarray(p) - np.asarray(q)).max()) for one, other in zip(seen, expected)
+    assert len(seen) == STEPS - first and run.clock == STEPS, (len(seen), first, run.clock)
+    print("goes on at:", first)
+    print("worst:", max(float(np.abs(np.asarray(p) - np.asarray(q)).max()) for one, other in zip(seen, expected[first:])
                         for p, q in zip(jax.tree_util.tree_leaves(one), jax.tree_util.tree_leaves(other))))
 
 

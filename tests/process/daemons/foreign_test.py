@@ -1,6 +1,7 @@
 """Training loops that are not ours, through libpaceline.so: in C (examples/c_loop), and in Python (python/) over numpy and
 JAX (foreign_loops.py; torch_test.py has PyTorch's). Where Python has no numpy or no jax, those cases are skipped, and say so."""
 
+import os
 import re
 import subprocess
 
@@ -226,6 +227,23 @@ class JaxLoop(ForeignTest):
         server, loops = self.server(0), [self.loop("regression", node) for node in range(2)]
         for loop in loops:
             self.assert_ends(loop, 0)
+            self.assertLess(float(re.search("worst: (.*)", loop.output())[1]), 1e-5)
+        self.assert_ends(server, 0)
+
+    def test_a_killed_run_goes_on_with_the_data_of_its_clock(self):
+        self.configure_loop("optimizer: {kind: sgd, lr: 0.1}, batch_size: 4, total_iterations: 40")
+        with self.config.open("a", encoding="utf-8") as config:
+            config.write("checkpoint: {every_clocks: 5}\n")
+        os.mkfifo(never := self.folder / "never")
+        killed = [self.server(0), *(self.loop("regression", node, 7, never) for node in range(2))]
+        self.wait_for_log("server.log", "checkpoint of version 5")
+        for program in killed:
+            program.process.kill()
+            program.end()
+        server, loops = self.server(0, "--resume"), [self.loop("regression", node) for node in range(2)]
+        for loop in loops:
+            self.assert_ends(loop, 0)
+            self.assertEqual(loop.output().splitlines()[0], "goes on at: 5")
             self.assertLess(float(re.search("worst: (.*)", loop.output())[1]), 1e-5)
         self.assert_ends(server, 0)
 

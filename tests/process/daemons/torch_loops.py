@@ -6,7 +6,6 @@ What a loop finds wrong is an exception; its last lines on standard output say w
 """
 
 import os
-import signal
 import sys
 import warnings
 
@@ -163,10 +162,9 @@ def local(config, node):
 
 def resumed(config, node, kept, waits_at, hook="hook"):
     """Adam of the loop's own, whose state it keeps by clock, and goes on from where the run does, also where the servers alone
-    have ended; at a clock it waits for a signal."""
+    have ended; at a clock it waits to be released."""
     import paceline.torch
     torch.set_num_threads(1)
-    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
     model, waits_at, began = perceptron(), int(waits_at), {}
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 
@@ -187,7 +185,7 @@ def resumed(config, node, kept, waits_at, hook="hook"):
                 load(run)
             while not run.over:
                 if run.clock == waits_at:
-                    signal.sigwait([signal.SIGUSR1])
+                    open(f"{kept}-{node}-release").close()  # a fifo
                     waits_at = -1
                 torch.save(run.state_dict(), f"{kept}-{node}-{run.clock}")
                 for step in range(2):
@@ -370,13 +368,17 @@ def surprising(config, node, overlap):
 
     def compiled():
         return torch.compile(Branches(), backend="aot_eager")
+    for inside in (False, True):  # compile() leaves no module of its own around it
+        parts = torch.nn.Sequential(Branches(), Branches())
+        (parts[1] if inside else parts).compile(backend="aot_eager")
+        assert paceline.torch.attached.compiled(parts) == (["'1'"] if inside else ["the model"])
     optimizer = momentum(Branches())  # one of the base class: from now on a subclass's hooks fire twice
     twin, model = compiled(), compiled()
     train(twin, Twice(twin.parameters(), lr=0.2, momentum=0.9))
     optimizer = Twice(model.parameters(), lr=0.2, momentum=0.9)
     with warnings.catch_warnings(record=True) as said:
         attached = paceline.torch.attach(model, optimizer, config, node=int(node), overlap=overlap == "overlap")
-    print("warned:", any("nothing overlaps" in str(each.message) and each.filename == __file__ for each in said))
+    print("warned:", any("the model is compiled" in str(each.message) and each.filename == __file__ for each in said))
     with attached as run:
         assert [t[0] for t in run.worker.tensors][0] == "unused.weight", run.worker.tensors
         train(model, optimizer)
@@ -436,17 +438,60 @@ def scaled(config, node, fused):
     print("worst:", max(distance(p, q) for one, other in zip(seen, expected) for p, q in zip(one, other)))
 
 
+class LateCopies:
+    """In the place of a GPU: what is asked for comes behind the next mark, or where it is waited for."""
+
+    def __init__(self, staging):
+        self.asked, self.come, self.waits, self.sizes = [], 0, 0, []
+        for name in ("pinned", "copy", "event", "wait"):
+            setattr(staging, name, getattr(self, name))
+        staging.is_gpu, staging.on_host = lambda device: True, lambda device: False
+
+    def pinned(self, floats):
+        self.sizes.append(floats)
+        return torch.full((floats,), float("nan"))
+
+    def copy(self, to, tensor):
+        self.asked.append((to, tensor))
+
+    def complete(self, count):
+        with torch.no_grad():
+            for to, tensor in self.asked[self.come:count]:
+                to.copy_(tensor)
+        self.come = max(self.come, count)
+
+    def event(self, device):
+        late = self
+        late.complete(len(late.asked) - 1)
+
+        class Event:
+            behind = len(late.asked)
+
+            def query(self):
+                return late.come >= self.behind
+
+            def synchronize(self):
+                late.complete(self.behind)
+        return Event()
+
+    def wait(self, device):
+        self.waits += 1
+        self.complete(len(self.asked))
+
+
 def staged(config, node, mode, overlap):
     """A model whose gradients and parameters pass through memory that is not the worker's, as on a GPU: as plain PyTorch."""
+    import types
+
     import paceline.torch
     from paceline.torch import staging
     torch.set_num_threads(1)
-    waits, sizes = [], []
-
-    def pinned(floats):
-        sizes.append(floats)
-        return torch.full((floats,), float("nan"))
-    staging.is_gpu, staging.pinned, staging.wait = lambda device: True, pinned, waits.append
+    waited = []
+    for device in ("cpu", "cuda", "xpu"):  # only those of a GPU are waited for by us
+        staging.copy(types.SimpleNamespace(device=torch.device(device), copy_=lambda _, non_blocking: waited.append(not non_blocking)),
+                     torch.zeros(1))
+    assert waited == [True, False, True], waited
+    late = LateCopies(staging)
     twin, model = perceptron(), perceptron()
     optimizer, plain = momentum(model), momentum(twin)
     with paceline.torch.attach(model, optimizer, config, node=int(node), mode=mode, overlap=overlap == "overlap") as run:
@@ -457,9 +502,8 @@ def staged(config, node, mode, overlap):
                 torch.nn.functional.cross_entropy(each(x), y).backward()
                 stepper.step()
         print("clock:", run.worker.under_way.clock)
-    assert sizes == [sum(p.numel() for p in model.parameters())]
-    # Each round for what comes, and for what leaves: at once, or as far as it is final.
-    assert len(waits) >= 1 + 6 * 2, waits
+    assert late.sizes == [sum(p.numel() for p in model.parameters())]
+    assert late.waits == 1 + 6 * 2, late.waits  # a round waits once for what leaves, and once for what comes
     print("worst:", max(distance(p, q) for p, q in zip(model.parameters(), twin.parameters())))
 
 
