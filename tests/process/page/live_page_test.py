@@ -73,7 +73,7 @@ class LivePage(DaemonTest):
                         rows = window.evaluate(browser.TABLE, "#live-bytes details")[1:]
                         self.assertLess(float(rows[0][0]), 2.0, rows[:3])
                         # But for the time between what it had written and the first event.
-                        self.assertLessEqual(sum(moved == "–" for _, moved in rows), 1, rows)
+                        self.assertLessEqual(sum(moved == "–" for _, moved, _ in rows), 1, rows)
                     for name in SO_FAR:
                         self.wait(window, FILLED % name)
                     self.assertEqual(len(window.evaluate("return [...document.querySelectorAll('.workers tbody tr')].length "
