@@ -81,6 +81,11 @@ void check_steps(Validator& validator, const RunConfig& c) {
                       {"sync.combine", "train.optimizer.kind", "sync.policy"},
                       "each stage's gradient would step the others' parameters", "each with pipeline.stages",
                       "mean, or kind: sgd without weight_decay");
+  validator.refuse_if(c.sync.combine == CombineMode::kEach && optimizer.staleness != StalenessScaling::kNone,
+                      {"train.optimizer.staleness", "pipeline.stages", "sync.combine"},
+                      "each update of another stage would count as one that a gradient has missed",
+                      std::string("staleness: ") + name_of(optimizer.staleness) + " with each in stages",
+                      "none");
   validator.refuse_if(optimizer.delay_compensation.kind != CompensationKind::kNone,
                       {"train.optimizer.delay_compensation.kind", "pipeline.stages"},
                       "no stage is sent all parameters", "a kind with pipeline.stages", "none");

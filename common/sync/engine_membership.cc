@@ -217,7 +217,7 @@ void Engine::stop(const std::string& reason) {
     }
     return;
   }
-  if (config_.group > 1 && !failed_) {
+  if (config_.group > 1) {
     groups_stop_at_.assign(workers_.size() / config_.group, Clock(0));
     for (std::uint32_t r = 0; r < workers_.size(); ++r) {
       const Worker& w = at(Rank(r));

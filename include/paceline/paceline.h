@@ -189,7 +189,7 @@ PACELINE_API paceline_code paceline_add_network(paceline_worker* worker, const p
  *
  * A micro-batch on its way through the stage: samples [first, first + samples) of the mini-batch. Floats are those of
  * one sample behind those of another. What is called for it returns 0; anything else: it could not, and the node
- * leaves. It is called on the thread that called paceline_step_stages(). */
+ * leaves for the reason `why`. It is called on the thread that called paceline_step_stages(). */
 typedef struct paceline_pass {
   int64_t first;
   int64_t samples;
@@ -202,6 +202,7 @@ typedef struct paceline_pass {
   float* gradient;           /* backward: of the stage's parameters, to be written, whole */
   paceline_metric metric;    /* forward, of the last stage: to be written */
   int64_t kept_bytes; /* forward: to be written: what is kept for the way back, for the run's summary */
+  const char* why;    /* NULL, or to be written by what could not; lives until the next call */
 } paceline_pass;
 typedef int (*paceline_take)(void* context, paceline_pass* pass);
 
@@ -223,8 +224,9 @@ PACELINE_API paceline_code paceline_on_stage(paceline_worker* worker, const pace
 /* The round's mini-batch through the stages, of which all of a group have the same `samples`, from as many as there are
  * stages to train.batch_size of each. Calls forward and backward, waits for the other stages, and writes the round's
  * gradient, whole. `metric` is what paceline_finish() is to be given. Errors: INVALID_ARGUMENT another number of
- * samples; the round is still under way then. After any other the node leaves: INTERNAL what was called has failed;
- * UNAVAILABLE another stage is gone, ABORTED the run was stopped, FAILED_PRECONDITION another stage is at another step. */
+ * samples; the round is still under way then. FAILED_PRECONDITION no round is under way, or its mini-batch has gone
+ * through. After any other the node leaves: INTERNAL what was called has failed; UNAVAILABLE another stage is gone,
+ * ABORTED the run was stopped, FAILED_PRECONDITION another stage is at another step. */
 PACELINE_API paceline_code paceline_step_stages(paceline_worker* worker, int64_t samples,
                                                 paceline_metric* metric);
 
@@ -259,7 +261,7 @@ PACELINE_API paceline_code paceline_final_from(paceline_worker* worker, int64_t 
 /* The round's gradient is complete, the mean over its mini-batch; it leaves. Does not wait. A gradient or
  * loss that is not finite is not an error here: train.on_nan says what follows. Errors: INVALID_ARGUMENT
  * metric->samples < 1, or correct is not in [0, samples]; the round is still under way then;
- * FAILED_PRECONDITION no round is under way. */
+ * FAILED_PRECONDITION no round is under way, or a stage has not stepped. */
 PACELINE_API paceline_code paceline_finish(paceline_worker* worker, const paceline_metric* metric);
 
 /* No further round of this loop; of one that is under way nothing counts. `why` NULL: the loop has come to

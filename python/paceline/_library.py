@@ -49,7 +49,7 @@ class Batch(ctypes.Structure):
 class Pass(ctypes.Structure):
     _fields_ = [("first", c_int64), ("samples", c_int64), ("divisor", c_int64), ("kept", c_int), ("in_", c_void_p), ("out", c_void_p),
                 ("out_gradient", c_void_p), ("in_gradient", c_void_p), ("gradient", c_void_p), ("metric", Metric),
-                ("kept_bytes", c_int64)]
+                ("kept_bytes", c_int64), ("why", c_char_p)]
 
 
 Take = ctypes.CFUNCTYPE(c_int, c_void_p, POINTER(Pass))

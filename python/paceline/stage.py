@@ -8,7 +8,7 @@ import numpy as np
 
 from paceline import _library
 from paceline._library import library
-from paceline.worker import Worker, check
+from paceline.worker import Worker, check, reason_of
 
 
 class Forward(NamedTuple):
@@ -50,6 +50,7 @@ class Stage:
         self._in, self._out = floats_in, floats_out
         self.begin, self.end = ([0, *ends])[node_stage], ends[node_stage]
         self._raised: Optional[BaseException] = None
+        self._why = b""  # of what was raised, for as long as the library reads it
         # Kept for as long as the library may call them.
         self._callbacks = (_library.Take(self._called(self._go_forward)), _library.Take(self._called(self._go_back)))
         stage = _library.Stage((ctypes.c_int64 * len(ends))(*ends), len(ends), floats_in, floats_out, *self._callbacks, None)
@@ -72,7 +73,8 @@ class Stage:
                 take(given[0])
                 return 0
             except BaseException as error:  # nothing may leave into C
-                self._raised = error
+                self._raised, self._why = error, reason_of(type(error), error).encode(errors="replace")
+                given[0].why = self._why
                 return 1
         return call
 

@@ -265,7 +265,7 @@ class Worker:
 
     def _leave(self, kind, error) -> None:
         try:
-            self.end("interrupted" if issubclass(kind, KeyboardInterrupt) else f"{kind.__name__}: {error}")
+            self.end(reason_of(kind, error))
         except Error:
             pass  # the loop's own error is what is to be seen
 
@@ -289,6 +289,11 @@ class Worker:
             array.flags.writeable = writeable
             self._arrays[address, writeable] = array
         return array
+
+
+def reason_of(kind, error) -> str:
+    """Why a loop leaves that has raised this, for the run's log."""
+    return "interrupted" if issubclass(kind, KeyboardInterrupt) else f"{kind.__name__}: {error}"
 
 
 def _called_from_c(evaluate: Evaluate):

@@ -100,8 +100,10 @@ void Authority::stop(const std::string& reason, Ticks now) {
   advance_end(now);
 }
 
-void Authority::fail(const Status& why, Ticks now) {
+void Authority::fail(const Status& reason, Ticks now) {
   if (concluded()) return;
+  // Who is lost while a failed run comes to its end gives it no other reason, and none to go on from a checkpoint.
+  const Status why = run_status_ == "failed" ? result_ : reason;
   if (std::exchange(hands_over_, false)) run_status_ = "ok";  // it is not handed over any more
   resumable_ = may_be_resumed_after(why);
   if (run_status_ == "ok") run_status_ = "failed";

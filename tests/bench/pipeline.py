@@ -3,7 +3,9 @@
 
     tests/bench/pipeline.py [--bin build/release/bin] [--python PYTHON] [--only core torch simulated memory] [--rounds 5]
 
-    core        M / (M + K - 1) x 2 x the rate of one core is what 2 stages can reach: how much of it they do. Target: at least 0.92
+    core        M / (M + K - 1) x 2 x the rate of one core is what 2 stages can reach: how much of it they do, by the faster of
+                gpipe and 1f1b. Target: at least 0.92. `beside`: the same by the slower of two such runs at once, which have to
+                share what the machine has; without a target
     torch       a step of ours by that of torch.distributed.pipelining, gpipe or 1f1b, in the faster memory layout. Target: at most 0.8
     simulated   a step that `paceline simulate` predicts by the measured one: from 0.95 to 1.05. It is told how long one node
                 takes for a mini-batch in micro-batches (train.accumulate)
@@ -13,10 +15,11 @@
 A network of 20 convolutions of 3 x 3 and 32 channels, and one of the pictures in front, is cut in the middle. A mini-batch
 is 64 samples, 8 micro-batches of 8.
 One thread a process computes; a step is read from the first grant to the last reply. The kinds take turns, each round in
-another order; a figure is the median of the rounds' quotients. --python: one with PyTorch 2.5 or later. About two minutes a round.
+another order; a figure is the median of the rounds' quotients. Each round's times, load and what its stages did go to stderr. --python: one with PyTorch 2.5 or later. About two minutes a round.
 One JSON line for each figure. Exit status 1 when one misses its target.
 """
 import argparse
+import concurrent.futures
 import json
 import os
 import statistics
@@ -59,7 +62,8 @@ def pipeline(schedule="1f1b", rematerialize="off"):
                                          f"balance: {middle}, rematerialize: {rematerialize}}}")
 
 
-OURS = {"core": (1, BATCH, "", ""), "parts": (1, BATCH, f", accumulate: {MICRO_BATCHES}", ""), "stages": pipeline(),
+# pair, of which two run at once, is core.
+OURS = {"core": (1, BATCH, "", ""), "pair": (1, BATCH, "", ""), "parts": (1, BATCH, f", accumulate: {MICRO_BATCHES}", ""), "stages": pipeline(),
         "kept": pipeline("gpipe"), "again": pipeline("gpipe", "on")}
 
 
@@ -85,7 +89,23 @@ def summary_of(folder):
 
 def ours(args, kind):
     out = args.folder / kind
-    program([ROOT / "scripts/run_local.sh", written(args, kind), "--out", out, "--force", "--force", "--bin", args.bin], ONE_THREAD)
+    program(run_of(args, written(args, kind), out), ONE_THREAD)
+    return figures_of(args, out)
+
+
+def run_of(args, config, out):
+    return [ROOT / "scripts/run_local.sh", config, "--out", out, "--force", "--force", "--bin", args.bin]
+
+
+def pair(args, kind):
+    """The slower of two runs at once."""
+    config, outs = written(args, kind), [args.folder / f"{kind}{n}" for n in range(2)]
+    with concurrent.futures.ThreadPoolExecutor() as both:
+        list(both.map(lambda out: program(run_of(args, config, out), ONE_THREAD), outs))
+    return max((figures_of(args, out) for out in outs), key=lambda one: one["seconds"])
+
+
+def figures_of(args, out):
     summary = summary_of(out)
     return {"seconds": summary["wall_seconds"] / args.steps, "pipeline": summary.get("pipeline"),
             "computes": summary["phases"]["COMPUTE_GRADS"]["mean_ms"] / 1e3}
@@ -188,21 +208,35 @@ def ms(rounds, kind):
     return round(1e3 * statistics.median(one[kind]["seconds"] for one in rounds), 1)
 
 
+def shown(args, one):
+    """Milliseconds of a step; of stages, too, what each did: computed, waited for the previous, for the next."""
+    said = {"ms": round(1e3 * one["seconds"], 1)}
+    if one.get("pipeline"):
+        for key in ("busy_seconds", "idle_for_previous_seconds", "idle_for_next_seconds"):
+            said[key.replace("seconds", "ms")] = [round(1e3 * each / args.steps, 1) for each in one["pipeline"][key]]
+    return said
+
+
 def measure(args):
     # What a figure is made of.
-    kinds = {"core": ("core", "stages"), "torch": ("stages", "torch"), "simulated": ("parts", "stages"), "memory": ("kept", "again")}
+    kinds = {"core": ("core", "pair", "stages", "kept"), "torch": ("stages", "torch"), "simulated": ("parts", "stages"), "memory": ("kept", "again")}
     wanted = list(dict.fromkeys(kind for figure in args.only for kind in kinds[figure]))
     program([args.bin / "paceline", "data", "synthesize", "--out", args.folder / "data"])
     rounds = []
     for n in range(args.rounds):
         order = wanted[n % len(wanted):] + wanted[:n % len(wanted)]
-        rounds.append({kind: (theirs if kind == "torch" else ours)(args, kind) for kind in order})
-        print("round", n, {kind: round(1e3 * one["seconds"], 1) for kind, one in rounds[-1].items()}, file=sys.stderr, flush=True)
+        rounds.append({kind: {"torch": theirs, "pair": pair}.get(kind, ours)(args, kind) for kind in order})
+        print("round", n, "load", os.getloadavg()[0], {kind: shown(args, one) for kind, one in rounds[-1].items()}, file=sys.stderr,
+              flush=True)
     ok = True
     if "core" in args.only:
         ideal = MICRO_BATCHES / (MICRO_BATCHES + STAGES - 1) * STAGES
-        ok &= judged("core", [one["core"]["seconds"] / one["stages"]["seconds"] / ideal for one in rounds],
-                     core_ms=ms(rounds, "core"), stages_ms=ms(rounds, "stages"),
+        faster = [min(one["stages"]["seconds"], one["kept"]["seconds"]) for one in rounds]
+
+        def share(kind):
+            return [one[kind]["seconds"] / least / ideal for one, least in zip(rounds, faster)]
+        ok &= judged("core", share("core"), beside=round(statistics.median(share("pair")), 4), core_ms=ms(rounds, "core"),
+                     pair_ms=ms(rounds, "pair"), stages_ms=ms(rounds, "stages"), gpipe_ms=ms(rounds, "kept"),
                      bubble=statistics.median(one["stages"]["pipeline"]["bubble_share"] for one in rounds),
                      formula=(STAGES - 1) / (MICRO_BATCHES + STAGES - 1))
     if "torch" in args.only:

@@ -135,7 +135,8 @@ std::vector<std::string> drive(Engine& engine, std::uint64_t seed, int steps, st
 }
 
 // Stages of a pipeline: an iteration is complete only when all of the group have begun it. Returns the run at its end.
-Engine stopped_in_groups(EngineConfig config, std::uint64_t seed, int steps) {
+// By a request behind `steps` iterations, or by the fault of a gradient of the next.
+Engine stopped_in_groups(EngineConfig config, std::uint64_t seed, int steps, bool by_fault) {
   Engine engine(std::move(config));
   const Cluster cluster = engine.config().cluster;
   const std::uint32_t group = engine.config().group;
@@ -166,7 +167,7 @@ Engine stopped_in_groups(EngineConfig config, std::uint64_t seed, int steps) {
   for (std::uint32_t r = 0; r < cluster.workers(); ++r) take(Joined{cluster.worker_at(Rank(r))});
   CounterRandom random(seed, Stream::kTest);
   for (int i = 0;; ++i) {
-    if (i == steps) take(StopRequested{"enough"});
+    if (i == steps && !by_fault) take(StopRequested{"enough"});
     std::vector<std::size_t> possible;
     for (std::size_t at = 0; at < running.size(); ++at) {
       if (is_possible(running[at])) possible.push_back(at);
@@ -181,7 +182,8 @@ Engine stopped_in_groups(EngineConfig config, std::uint64_t seed, int steps) {
     report.metric = {1.0, 3, 32};
     report.computed_version = grant.version;
     take(report);
-    take(GradientArrived{ShardId(0), grant.worker, grant.clock, 32, ""});
+    const bool fails = i == steps && by_fault;
+    take(GradientArrived{ShardId(0), grant.worker, grant.clock, 32, fails ? "infinite" : ""});
   }
 }
 
@@ -195,11 +197,13 @@ TEST_CASE("a_stop_finds_the_stages_of_each_group_at_one_clock") {
       config.group = 3;
       config.window_clocks = 2;
       config.total_iterations = 100'000;
-      const Engine engine = stopped_in_groups(config, seed, 40 + static_cast<int>(seed));
-      INFO("policy " << static_cast<int>(kind) << ", seed " << seed);
-      CHECK(engine.finished());
-      for (std::uint32_t node = 0; node < 6; ++node) {
-        CHECK(engine.clock_of(WorkerId(node, 0)) == engine.clock_of(WorkerId(node / 3 * 3, 0)));
+      for (const bool by_fault : {false, true}) {
+        const Engine engine = stopped_in_groups(config, seed, 40 + static_cast<int>(seed), by_fault);
+        INFO("policy " << static_cast<int>(kind) << ", seed " << seed << ", fault " << by_fault);
+        CHECK(engine.finished());
+        for (std::uint32_t node = 0; node < 6; ++node) {
+          CHECK(engine.clock_of(WorkerId(node, 0)) == engine.clock_of(WorkerId(node / 3 * 3, 0)));
+        }
       }
     }
   }

@@ -138,6 +138,7 @@ struct paceline_worker {
   Layout layout;
   ForeignTasks::Evaluate evaluate;
   std::unique_ptr<ForeignStage> stage;  // of a pipeline; else null
+  bool stepped = false;                 // the stage has, in the round under way
   std::string value;                    // paceline_value()
   ForeignLoop loop;
   ForeignLoop::Round round;  // while one is under way
@@ -179,6 +180,12 @@ Status check_buffers(const RunConfig& config, const Layout& layout) {
     return invalid_argument("cluster.gradient_encoding: " + it_is + "go with the gradient, got " +
                             name_of(config.cluster.gradient_encoding) +
                             ", expected fp32, fp16 or bf16, or a model without buffers");
+  }
+  if (config.pipeline.enabled() && config.sync.combine == CombineMode::kEach) {
+    return invalid_argument(
+        "sync.combine: " + it_is +
+        "the other stages' gradients would draw to 0, got each, expected mean, or a model "
+        "without buffers");
   }
   if (shrinks_buffers(config)) {
     return invalid_argument("train.optimizer.staleness: " + it_is + "would shrink with the gradient, got " +
@@ -282,6 +289,7 @@ paceline_code begin(paceline_worker& w, std::int64_t timeout_ms, paceline_round&
     case ForeignLoop::Waited::kRound:
       break;
   }
+  w.stepped = false;
   const Step& step = w.round.step;
   round = {w.round.parameters.data(), w.round.gradient.data(), std::ssize(w.round.parameters),
            step.clock.value,          step.iteration,          step.batch.position,
@@ -311,6 +319,11 @@ Result<Metric> checked(const paceline_metric& metric, const char* where) {
                           " samples, expected at least one sample, and no more correct than that");
 }
 
+Status pass_failed(const paceline_pass& pass, const char* which) {
+  if (pass.why != nullptr) return internal_error(pass.why);
+  return internal_error(std::string("the loop's ") + which + " pass failed");
+}
+
 Status on_stage(paceline_worker& w, const paceline_stage* stage) {
   if (w.started()) return failed_precondition("paceline_on_stage: the worker has started already");
   if (stage == nullptr || stage->ends == nullptr || stage->forward == nullptr || stage->backward == nullptr) {
@@ -326,7 +339,7 @@ Status on_stage(paceline_worker& w, const paceline_stage* stage) {
     c.kept = pass.is_kept ? 1 : 0;
     c.in = pass.in.empty() ? nullptr : pass.in.data();
     c.out = out.empty() ? nullptr : out.data();
-    if (of.forward(of.context, &c) != 0) return internal_error("the loop's forward pass failed");
+    if (of.forward(of.context, &c) != 0) return pass_failed(c, "forward");
     return ForeignStage::Forward{{c.metric.loss_sum, c.metric.correct, c.samples}, c.kept_bytes};
   };
   parts.backward = [of = *stage](const StagePass& pass, std::int64_t divisor,
@@ -340,7 +353,7 @@ Status on_stage(paceline_worker& w, const paceline_stage* stage) {
     c.out_gradient = out_difference.empty() ? nullptr : out_difference.data();
     c.in_gradient = in_difference.empty() ? nullptr : in_difference.data();
     c.gradient = gradient.data();
-    if (of.backward(of.context, &c) != 0) return internal_error("the loop's backward pass failed");
+    if (of.backward(of.context, &c) != 0) return pass_failed(c, "backward");
     return Status::ok();
   };
   PACELINE_ASSIGN_OR_RETURN(w.stage, ForeignStage::make(w.config, w.node, w.layout.size(), std::move(parts)));
@@ -350,12 +363,17 @@ Status on_stage(paceline_worker& w, const paceline_stage* stage) {
 Status step_stages(paceline_worker& w, std::int64_t samples, paceline_metric* metric) {
   PACELINE_RETURN_IF_ERROR(w.check_under_way());
   if (w.stage == nullptr) return failed_precondition("paceline_step_stages: paceline_on_stage() comes first");
+  if (metric == nullptr) return invalid_argument("paceline_step_stages: got no place for the metric");
+  if (w.stepped) {
+    return failed_precondition("paceline_step_stages: the round's mini-batch has gone through the stages");
+  }
   const Result<Metric> done = w.stage->step(w.round.step, samples, w.round.parameters, w.round.gradient);
   if (!done.is_ok()) {
     // Other stages wait for this one.
     if (done.status().code() != StatusCode::kInvalidArgument) w.loop.give_up(done.status());
     return done.status();
   }
+  w.stepped = true;
   *metric = {done->loss_sum, done->correct, done->samples};
   return Status::ok();
 }
@@ -363,6 +381,9 @@ Status step_stages(paceline_worker& w, std::int64_t samples, paceline_metric* me
 Status finish(paceline_worker& w, const paceline_metric* metric) {
   PACELINE_RETURN_IF_ERROR(w.check_under_way());
   if (metric == nullptr) return invalid_argument("paceline_finish: no metric, expected one");
+  if (w.stage != nullptr && !w.stepped) {
+    return failed_precondition("paceline_finish: paceline_step_stages() comes first, other stages wait");
+  }
   PACELINE_ASSIGN_OR_RETURN(const Metric done, checked(*metric, "paceline_finish"));
   w.loop.finish(done);
   return Status::ok();

@@ -77,7 +77,7 @@ Result<Metric> StageRunner::step(const At& at, std::span<const float> parameters
   has_gradient_ = false;
   if (norms_) norms_->begin();
   metric_ = {};
-  waited_ = {};
+  waited_ = waited_for_previous_ = {};
   const Ticks began = steady_now();
   for (const PipelineRow& row : rows_) {
     Status done;
@@ -100,6 +100,7 @@ Result<Metric> StageRunner::step(const At& at, std::span<const float> parameters
   }
   if (norms_) norms_->write(gradient_);
   report_.idle += waited_;
+  report_.idle_for_previous += waited_for_previous_;
   report_.busy += steady_now() - began - waited_;
   return metric_;
 }
@@ -128,7 +129,7 @@ Result<PeerMessage> StageRunner::receive(bool backward, std::uint32_t micro_batc
   pass_began_ = steady_now();
   const auto took = pass_began_ - began;
   waited_ += took;
-  if (!backward) report_.idle_for_previous += took;
+  if (!backward) waited_for_previous_ += took;
   if (!message.is_ok()) return Status(message.status()).with_context(name_of_stage(stage, node));
   const std::int64_t floats = floats_each * rows(micro_batch).size();
   if (message->clock != at_.clock.value || message->position != at_.position ||

@@ -143,8 +143,9 @@ class StageRunner {
   std::vector<Metric> losses_;  // by micro-batch, of the last stage
 
   std::chrono::nanoseconds waited_{0};
-  Ticks pass_began_;              // behind the wait for what it needs
-  std::int64_t activations_ = 0;  // bytes kept now
+  std::chrono::nanoseconds waited_for_previous_{0};  // of it
+  Ticks pass_began_;                                 // behind the wait for what it needs
+  std::int64_t activations_ = 0;                     // bytes kept now
   StageReport report_;
 };
 

@@ -27,16 +27,18 @@ def shapes_of(model: torch.nn.Sequential, example: torch.Tensor) -> List[Tuple[i
     return shapes
 
 
-def _seconds_of(module, x, repeats):
-    """Forward and back; the median of some, behind one to warm up. And what it gives."""
+def _seconds_of(module, x, repeats, is_first):
+    """Forward and back; the median of some, behind one to warm up. And what it gives. Nothing goes back to the samples."""
     twin = copy.deepcopy(module)
     inputs = [p for p in twin.parameters() if p.requires_grad]
-    if x.is_floating_point():
-        inputs.append(x.detach().clone().requires_grad_())
+    leaf = x.detach().clone()
+    if not is_first:
+        inputs.append(leaf.requires_grad_())
     taken = []
     for _ in range(1 + repeats):
+        given = leaf.clone()  # a module may work in place, which a leaf does not allow
         begin = time.perf_counter()
-        out = twin(inputs[-1] if x.is_floating_point() else x)
+        out = twin(given)
         if out.requires_grad:
             torch.autograd.grad(out, inputs, torch.ones_like(out), allow_unused=True)
         taken.append(time.perf_counter() - begin)
@@ -79,7 +81,7 @@ def balance(model: torch.nn.Sequential, example: torch.Tensor, stages: int, spee
         raise ValueError(f"speeds: got {speeds}, expected {stages} above 0")
     costs, x = [], example
     with torch.random.fork_rng(devices=[]):
-        for module in model:
-            seconds, x = _seconds_of(module, x, repeats)
+        for i, module in enumerate(model):
+            seconds, x = _seconds_of(module, x, repeats, i == 0)
             costs.append(seconds)
     return cut_by_costs(costs, [any(True for _ in module.parameters()) for module in model], speeds)

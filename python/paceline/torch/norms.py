@@ -10,11 +10,12 @@ class _Norm:
         self.module, self.instances = module, isinstance(module, _INSTANCE)
         self.before = (module.running_mean.clone(), module.running_var.clone())
         self.momentum, self.tracked = module.momentum, int(module.num_batches_tracked)
-        self.n, self.sum, self.squares = 0, torch.zeros_like(self.before[0]), torch.zeros_like(self.before[1])
+        # In double: squares of a channel far from 0 cancel.
+        self.n, self.sum, self.squares = 0, *(torch.zeros_like(each, dtype=torch.float64) for each in self.before)
         module.momentum = 1.0  # the running statistics then are those of the last micro-batch
 
     def add(self, x):
-        mean, variance = self.module.running_mean, self.module.running_var
+        mean, variance = self.module.running_mean.double(), self.module.running_var.double()
         if self.instances:  # means over them
             self.n += len(x)
             self.sum += len(x) * mean
@@ -32,12 +33,16 @@ class _Norm:
             values = self.before
         else:
             mean = self.sum / self.n
-            variance = self.squares / self.n if self.instances else (self.squares - self.n * mean * mean) / (self.n - 1)
-            way = 1.0 / (self.tracked + 1) if self.momentum is None else self.momentum
+            squares = self.squares if self.instances else (self.squares - self.n * mean * mean).clamp(min=0)
+            variance = squares / (self.n if self.instances else self.n - 1)
+            # Without a momentum a batch norm takes the mean over all, and an instance norm stays as it is.
+            all_alike = 0.0 if self.instances else 1.0 / (self.tracked + 1)
+            way = all_alike if self.momentum is None else self.momentum
             values = [old + way * (new - old) for old, new in zip(self.before, (mean, variance))]
         module.running_mean.copy_(values[0])
         module.running_var.copy_(values[1])
-        module.num_batches_tracked.fill_(self.tracked + (1 if done and self.n > 0 else 0))
+        counted = done and self.n > 0 and not self.instances  # PyTorch's instance norm does not count
+        module.num_batches_tracked.fill_(self.tracked + int(counted))
 
 
 class Norms:

@@ -153,7 +153,6 @@ class Pipeline:
 
     def _add(self, child, module, seen):
         """The tensors of a child of the model that are not in the layout yet, added to it."""
-        mean = self.worker.value("sync.combine") == "mean"
         for path, each in module.named_modules():
             for own_name, tensor in (*each.named_parameters(recurse=False), *each.named_buffers(recurse=False)):
                 name = clean(".".join(part for part in (child, path, own_name) if part))
@@ -163,8 +162,6 @@ class Pipeline:
                 seen.add(id(tensor))
                 if tensor.dtype != torch.float32:
                     raise ValueError(f"parameter '{name}': got {tensor.dtype}, expected torch.float32")
-                if not is_parameter and not mean:
-                    raise ValueError(f"sync.combine: got each with the running statistic '{name}' in stages, expected mean")
                 role = "buffer" if not is_parameter else "norm" if isinstance(each, _NORMS) else "bias" if own_name == "bias" else "weight"
                 trained = is_parameter and tensor.requires_grad
                 offset = self.worker.add_tensor(name, tensor.shape, role=role, trainable=trained or not is_parameter)
@@ -212,11 +209,6 @@ class Pipeline:
 
     def _forward(self, given):
         first, rows = given.first, given.samples
-        if self.is_first:
-            x = self._x[first:first + rows].to(self.device)
-        else:
-            # The library's memory is another micro-batch's behind this call.
-            x = torch.from_numpy(given.came).view(rows, *self._shape_in).to(self.device, copy=True).requires_grad_(given.kept)
         again = self._dropped.pop(first, None)
         if not given.kept:
             self._dropped[first] = self._states.now()
@@ -227,10 +219,16 @@ class Pipeline:
             around.enter_context(torch.set_grad_enabled(given.kept))
             if given.kept and rows not in self._bytes:
                 around.enter_context(self._counting(rows))
+            came = self._x[first:first + rows] if self.is_first else torch.from_numpy(given.came).view(rows, *self._shape_in)
+            if not self.is_first:
+                came.requires_grad_(given.kept)
+            # A module may work in place, which neither a leaf allows nor what is taken forward twice. The library's memory is
+            # another micro-batch's behind this call. And rounding goes by alignment, which then is the same each time.
+            x = came.to(self.device, copy=True)
             out = self.model(x)
             result, correct = (out, 0) if not self.is_last else self._lose(out, self._y[first:first + rows])
         if given.kept:
-            self._graphs[first] = (x, result)
+            self._graphs[first] = (came, result)
         kept = self._bytes[rows] if given.kept else 0
         if self.is_last:
             return Did(kept, float(result.detach()) * rows, int(correct))
@@ -248,23 +246,30 @@ class Pipeline:
     @contextlib.contextmanager
     def _counting(self, rows):
         """How many bytes are kept for the way back of so many samples: the same each time, so it is looked at once."""
-        known = {p.untyped_storage().data_ptr() for p in self.model.parameters()}
+        targets = () if self._y is None else (self._y,)  # the loop's own
+        known = {each.untyped_storage().data_ptr() for each in (*self.model.parameters(), *targets)}
         kept = {}
 
         def pack(tensor):
             storage = tensor.untyped_storage()
             if storage.data_ptr() not in known:
                 kept[storage.data_ptr()] = storage.nbytes()
-            return tensor.detach()  # itself would keep its own graph alive
-        with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+            return tensor.detach(), tensor._version  # itself would keep its own graph alive
+
+        def unpack(packed):
+            tensor, version = packed
+            if tensor._version != version:  # autograd looks at this itself where there are no hooks
+                raise RuntimeError(f"a tensor of {tuple(tensor.shape)} that is needed for the way back was modified in place")
+            return tensor
+        with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
             yield
         self._bytes[rows] = sum(kept.values())
 
     def _backward(self, given):
-        x, result = self._graphs.pop(given.first)
+        came, result = self._graphs.pop(given.first)
         gradient = torch.from_numpy(given.gradient)
         gradient.zero_()
-        inputs = [t.parameter for t in self._trained] + ([] if self.is_first else [x])
+        inputs = [t.parameter for t in self._trained] + ([] if self.is_first else [came])
         if not result.requires_grad or not inputs:
             if given.in_gradient is not None:
                 given.in_gradient[:] = 0
@@ -280,7 +285,7 @@ class Pipeline:
                     place = gradient[t.offset - self._offset:t.end - self._offset]
                     place.view(each.shape).copy_(each.to_dense() if each.is_sparse else each)
             if not self.is_first:
-                back = torch.from_numpy(given.in_gradient).view(x.shape)
+                back = torch.from_numpy(given.in_gradient).view(came.shape)
                 back.zero_() if found[-1] is None else back.copy_(found[-1])
 
     # ---- the exchange

@@ -28,6 +28,15 @@ def worker_of(config, node, *overrides):
     return paceline.Worker(config, int(node), overrides=overrides)
 
 
+def assert_refused(call, why):
+    try:
+        call()
+    except paceline.Error as error:
+        assert why in str(error), error
+    else:
+        raise AssertionError(f"taken, expected: {why}")
+
+
 def counting(config, node, *overrides):
     """Adds 1 to its own element each round; looks at read-my-writes."""
     with worker_of(config, node, *overrides) as worker:
@@ -361,7 +370,9 @@ def in_stages(config, node):
             worst = max(worst, float(np.abs(round.parameters - expected[node].reshape(-1)).max()))
             (first, second)[node][:] = round.parameters.reshape((first, second)[node].shape)
             far = (x @ expected[0] @ expected[1] - y) / rows
+            assert_refused(lambda: worker.finish(0.0), "paceline_step_stages() comes first")
             loss, correct, samples = stage.step(rows)
+            assert_refused(lambda: stage.step(rows), "has gone through the stages")
             assert abs(loss - rows * float(np.square(far).sum()) / 2) < 1e-4, loss
             expected = (expected[0] - rate * x.T @ (far @ expected[1].T), expected[1] - rate * (x @ expected[0]).T @ far)
             worker.finish(loss, correct=correct, samples=samples)

@@ -13,7 +13,8 @@ STEPS, BATCH = 12, 8
 
 def perceptron():
     torch.manual_seed(7)
-    return nn.Sequential(nn.Linear(6, 32), nn.Tanh(), nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 16), nn.ReLU(), nn.Linear(16, 3)), (6,)
+    return nn.Sequential(nn.Linear(6, 32), nn.Tanh(), nn.Linear(32, 32), nn.ReLU(inplace=True), nn.Linear(32, 16), nn.ReLU(),
+                         nn.Linear(16, 3)), (6,)
 
 
 def normed():
@@ -24,7 +25,8 @@ def normed():
 
 def dropped():
     torch.manual_seed(7)
-    return nn.Sequential(nn.Linear(6, 32), nn.Dropout(0.3), nn.Linear(32, 32), nn.ReLU(), nn.Dropout(0.3), nn.Linear(32, 3)), (6,)
+    return nn.Sequential(nn.Dropout(0.3, inplace=True), nn.Linear(6, 32), nn.Dropout(0.3), nn.Linear(32, 32), nn.ReLU(inplace=True),
+                         nn.Dropout(0.3), nn.Linear(32, 3)), (6,)
 
 
 MADE = {"perceptron": perceptron, "normed": normed, "dropped": dropped}
@@ -108,21 +110,44 @@ def equal(config, node, made, cut):
 
 
 def ends(config, node, made, cut):
-    """What the parameters of this stage come to, as bits."""
+    """The parameters of this stage at each step, as bits."""
     import hashlib
     import paceline.torch
     torch.set_num_threads(1)
     cut = [int(modules) for modules in cut.split("+")]
     model, shape = MADE[made]()
     torch.manual_seed(100 + int(node))
-    digest = hashlib.sha256()
+    bits = []
     with paceline.torch.pipeline(model, loss_of, config, node=int(node), example=torch.zeros(1, *shape), balance=cut) as stages:
         step = 0
         while True:
-            digest.update(b"".join(value.numpy().tobytes() for value in stages.model.state_dict().values()))
+            state = b"".join(value.numpy().tobytes() for value in stages.model.state_dict().values())
+            bits.append(hashlib.sha256(state).hexdigest()[:16])
             stages.step(*batch(step, stages.group, shape, BATCH * stages.stages))
             step += 1
-    print("bits:", digest.hexdigest())
+    print("bits of each step:", *bits)
+
+
+def raises(config, node, made, cut, stage, way):
+    """A stage whose model raises in the first step, on its way forward or back. What it raises is all that is printed."""
+    import paceline.torch
+    torch.set_num_threads(1)
+    model, shape = MADE[made]()
+
+    def fail(*_):
+        raise ArithmeticError(f"no way {way} today")
+
+    def fail_on_the_way_back(_, __, output):
+        output.register_hook(fail)
+    try:
+        with paceline.torch.pipeline(model, loss_of, config, node=int(node), example=torch.zeros(1, *shape),
+                                     balance=[int(modules) for modules in cut.split("+")]) as stages:
+            if stages.stage == int(stage):
+                stages.model[0].register_forward_hook(fail if way == "forward" else fail_on_the_way_back)
+            while True:
+                stages.step(*batch(0, stages.group, shape, BATCH * stages.stages))
+    except ArithmeticError as error:  # PyTorch's part of the trace names what is taken for a crash
+        sys.exit(f"ArithmeticError: {error}")
 
 
 def refused(config, node):
@@ -152,6 +177,29 @@ def refused(config, node):
     print("cut:", cut_by_costs([1, 1, 1, 5], [True] * 4, [1, 1]), cut_by_costs([1] * 8, [True] * 8, [1, 1, 2]),
           cut_by_costs([9, 1, 1], [False, True, True], [1, 1]))
     print("balance:", sum(paceline.torch.balance(model, torch.zeros(4, *shape), 2, repeats=1)))
+
+
+def measured(_, __):
+    """How far statistics of micro-batches of 6, 5 and 5 rows together are from those of all 16, of channels far from 0."""
+    from paceline.torch.norms import Norms
+    torch.manual_seed(3)
+    x = 1000.0 + torch.randn(16, 4, 5, 5)
+    worst = 0.0
+    for kind in (nn.BatchNorm2d, nn.InstanceNorm2d):
+        for momentum in (0.1, None):
+            plain, parts = (nn.Sequential(kind(4, momentum=momentum, track_running_stats=True)) for _ in range(2))
+            norms = Norms(parts)
+            for _ in range(2):
+                plain(x)
+                with norms:
+                    for rows in x.split([6, 5, 5]):
+                        norms.counts = True
+                        parts(rows)
+                        norms.counts = False
+                        parts(rows)  # as it is computed again
+            for name, value in plain.state_dict().items():
+                worst = max(worst, float((parts.state_dict()[name] - value).abs().max()))
+    print("worst:", worst)
 
 
 if __name__ == "__main__":

@@ -12,9 +12,9 @@ from foreign import ForeignTest, needs
 class TorchStages(ForeignTest):
     LOOPS = "torch_stage_loops.py"
 
-    def configure_stages(self, pipeline, nodes, lr=0.1, steps=12):
+    def configure_stages(self, pipeline, nodes, lr=0.1, steps=12, cluster=""):
         self.configure_loop(f"optimizer: {{kind: momentum, lr: {lr}, momentum: 0.9}}, batch_size: 8, total_iterations: {steps * nodes}",
-                            nodes=nodes)
+                            nodes=nodes, cluster=cluster)
         with open(self.config, "a", encoding="utf-8") as config:
             config.write(f"pipeline: {{balance: loop, {pipeline}}}\n")
 
@@ -41,29 +41,48 @@ class TorchStages(ForeignTest):
     def test_two_groups_are_plain_pytorch_with_twice_the_mini_batch(self):
         self.configure_stages("stages: 2, micro_batches: 16, schedule: gpipe", 4)
         self.assert_equal(self.ended("equal", 4, "perceptron", "3+4"))
+        # Of 16 micro-batches of a row, a copy of the row and what the Tanh gives.
+        self.assertEqual(self.summary()["pipeline"]["peak_activation_bytes"][0], 16 * (6 + 32) * 4)
 
     def test_batch_norm_in_one_piece_measures_what_plain_pytorch_does(self):
         self.configure_stages("stages: 2, micro_batches: 1, rematerialize: on", 2, lr=0.05)
         self.assert_equal(self.ended("equal", 2, "normed", "4+4"))
+
+    def test_norms_of_micro_batches_measure_the_whole_mini_batch(self):
+        loop = self.loop("measured", 0)
+        self.assert_ends(loop, 0)
+        self.assertLess(float(re.search("worst: (.*)", loop.output())[1]), 1e-3)
 
     def test_what_is_computed_again_has_the_same_bits_and_draws(self):
         seen = []
         for again in ("off", "on"):
             self.run_dir = self.folder / again
             self.configure_stages(f"stages: 2, micro_batches: 4, schedule: 1f1b, rematerialize: {again}", 2, steps=6)
-            seen.append((self.ended("ends", 2, "dropped", "3+3"), self.summary()["pipeline"]["peak_activation_bytes"]))
+            seen.append((self.ended("ends", 2, "dropped", "4+3"), self.summary()["pipeline"]["peak_activation_bytes"]))
         self.assertEqual(seen[0][0], seen[1][0])
         self.assertLess(seen[1][1][0], seen[0][1][0])  # the first stage keeps one micro-batch of two
 
+    # A lease of ten minutes: who ends before has been told by what happened, not by silence.
+
     def test_a_stage_that_is_killed_is_named_by_the_others(self):
-        self.configure_stages("stages: 2, micro_batches: 4", 2, steps=1000000)
-        server, loops = self.server(0), [self.loop("ends", node, "dropped", "3+3") for node in range(2)]
+        self.configure_stages("stages: 2, micro_batches: 4", 2, steps=1000000, cluster="lease: 600s")
+        server, loops = self.server(0), [self.loop("ends", node, "dropped", "4+3") for node in range(2)]
         self.wait_for_log("worker-0.log", "is connected to 1 other node")
         loops[1].send(signal.SIGKILL)
         self.assertEqual(loops[0].end(), 1)
         self.assertEqual(server.end(), 1)
-        self.assertRegex("\n".join(loops[0].errors()), r"stage 1 \(node 1\)|node 1")
-        self.assertRegex(self.summary()["reason"], "node 1")
+        self.assertRegex("\n".join(loops[0].errors()), r"stage 1 \(node 1\)|node 1 lost")
+        self.assertRegex(self.summary()["reason"], "^node 1 lost: ")
+
+    def test_what_a_stage_raises_is_the_reason_that_its_node_leaves_for(self):
+        for stage, way in ((1, "forward"), (0, "back")):
+            with self.subTest(way):
+                self.run_dir = self.folder / way
+                self.configure_stages("stages: 3, micro_batches: 5, schedule: 1f1b", 3, cluster="lease: 600s")
+                server, loops = self.server(0), [self.loop("raises", node, "perceptron", "2+3+2", stage, way) for node in range(3)]
+                self.assertEqual([program.end() for program in (*loops, server)], [1] * 4)
+                self.assertEqual(loops[stage].errors(), [f"ArithmeticError: no way {way} today"])
+                self.assertRegex(self.summary()["reason"], f"^node {stage} lost: .*ArithmeticError: no way {way} today")
 
     def test_what_cannot_be_cut_is_refused(self):
         self.configure_stages("stages: 2, micro_batches: 4", 2)
