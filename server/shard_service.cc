@@ -16,6 +16,7 @@
 #include "common/wire/segment_sizes.h"
 #include "server/shard_waits.h"
 #include "server/store/memory_bound.h"
+#include "server/unread_messages_max.h"
 
 namespace paceline::server {
 namespace {
@@ -59,11 +60,6 @@ std::vector<Clock> applied_for(Peer to, const Snapshot& state, const Cluster& cl
   return to.is_node() ? Shard::applied_of(state, cluster, to.node()) : std::vector<Clock>();
 }
 
-// Of a node that have no answer yet: one of each thread, hidden of three iterations, and of the evaluator.
-std::size_t pulls_max(const RunConfig& config) {
-  return (config.exchange.hidden ? 3 : 1) * std::size_t{config.cluster.threads_per_node} + 2;
-}
-
 }  // namespace
 
 ShardService::ShardService(ShardId id, const RunConfig& config, Outbox& outbox, const Log& log,
@@ -77,7 +73,7 @@ ShardService::ShardService(ShardId id, const RunConfig& config, Outbox& outbox, 
       checkpoints_(checkpoints),
       device_(std::move(device)),
       node_states_(id, outbox, checkpoints, config.exchange.shard_optimizer),
-      pending_(pulls_max(config)),
+      pending_(static_cast<std::size_t>(pulls_max(config))),
       nodes_(config.cluster.nodes),
       leaving_(cluster_, shard_settings(config).missing_max, config.cluster.parameter_encoding,
                std::move(replies_left)) {
@@ -311,9 +307,9 @@ Status ShardService::on(Peer from, const wire::Pull& pull) {
   if (!shard_) return failed_precondition("pull from " + to_string(from) + " before a join");
   // A node that asks without reading its answers would keep ever older blocks alive in the send queue.
   if (from.is_node()) {
-    const auto pieces = static_cast<std::size_t>(leaving_.to(from.node()));
+    const auto pieces = static_cast<std::int64_t>(leaving_.to(from.node()));
     const auto per_reply =
-        static_cast<std::size_t>(std::max<std::int64_t>(1, shard_->now().blocks.block_count()));
+        std::max<std::int64_t>(1, static_cast<std::int64_t>(shard_->now().blocks.block_count()));
     if (pieces > pulls_max(config_) * per_reply) {
       return resource_exhausted("pull from " + to_string(from) + ": " + std::to_string(pieces) +
                                 " pieces are still on their way to it");

@@ -13,8 +13,15 @@
 
 namespace paceline::server {
 
+// Pulls of a node that have no answer yet: one of each thread, hidden of three iterations, one ahead, and the
+// evaluator's.
+inline std::int64_t pulls_max(const RunConfig& config) {
+  return (config.exchange.hidden ? 3 : 1) * std::int64_t{config.cluster.threads_per_node} + 2;
+}
+
 // `floats`: of the shard, 0 where that is not known yet.
-inline std::int64_t unread_messages_max(const ClusterSection& cluster, std::int64_t floats) {
+inline std::int64_t unread_messages_max(const RunConfig& config, std::int64_t floats) {
+  const ClusterSection& cluster = config.cluster;
   constexpr std::int64_t kAtLeast = 1024;
   constexpr std::int64_t kOfThread = 16;
   const std::int64_t threads = cluster.threads_per_node;
@@ -22,7 +29,7 @@ inline std::int64_t unread_messages_max(const ClusterSection& cluster, std::int6
   const bool small_pieces = cluster.frame_bytes <= 2 * static_cast<std::int64_t>(wire::kCopiedBytesMax);
   const std::int64_t floats_of_piece = cluster.frame_bytes / static_cast<std::int64_t>(sizeof(float));
   const std::int64_t pieces = small_pieces ? floats / floats_of_piece + 1 : 1;
-  return kAtLeast + kOfThread * threads + (threads + 2) * pieces;
+  return kAtLeast + kOfThread * threads + pulls_max(config) * pieces;
 }
 
 // A peer with so many waiting hears of us, and of what is held, when it reads those.

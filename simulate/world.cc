@@ -192,7 +192,7 @@ void World::push_taken(ShardId shard, std::uint32_t worker, std::uint32_t stamp,
   const Node::Sent& sent = node_at(worker).sent(thread_of(worker), stamp);
   if (training_ != nullptr && is_live(worker)) {
     std::string fault = training_->push_taken(shard, plan_.cluster.rank_of(worker_of(worker)), sent.clock);
-    if (!fault.empty()) faults_[{shard, worker}] = std::move(fault);
+    if (!fault.empty()) faults_[{shard, worker, stamp}] = std::move(fault);
   }
   const std::optional<std::uint32_t> pull_behind = sent.pull_behind;
   if (shard == kAuthority) {
@@ -271,7 +271,8 @@ bool World::is_live(std::uint32_t worker) const {
 void World::gradient_arrived(ShardId shard, std::uint32_t worker, std::uint32_t stamp, Ticks now) {
   if (!is_live(worker)) return;  // its node was lost meanwhile
   std::string fault;
-  if (const auto found = faults_.extract({shard, worker}); !found.empty()) fault = std::move(found.mapped());
+  if (const auto found = faults_.extract({shard, worker, stamp}); !found.empty())
+    fault = std::move(found.mapped());
   const Node::Sent& sent = node_at(worker).sent(thread_of(worker), stamp);
   step(sync::GradientArrived{shard, worker_of(worker), sent.clock, sent.metric.samples, std::move(fault)},
        now);

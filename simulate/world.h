@@ -17,6 +17,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -171,8 +172,8 @@ class World {
   std::int64_t sequence_ = 0;  // of the next decision
   Version decided_;            // what the last one led to
   Revision revision_;          // the same
-  std::map<std::pair<ShardId, std::uint32_t>, std::string>
-      faults_;                                           // found by shards, on their way; by worker
+  std::map<std::tuple<ShardId, std::uint32_t, std::uint32_t>, std::string>
+      faults_;                                           // found by shards, on their way; by worker, stamp
   std::optional<std::pair<Version, Metric>> evaluated_;  // last
   Metric trained_;                                       // of all reports
   Metric trained_evaluated_;                             // as of the last version that is evaluated

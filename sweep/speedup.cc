@@ -6,16 +6,19 @@ double naive_speedup(std::int64_t workers, double exchange) {
   return 1.0 / (1.0 / static_cast<double>(workers) + exchange);
 }
 
-std::optional<MeasuredTimes> measured_times(const RunSummary& run, std::int64_t local_steps) {
+std::optional<MeasuredTimes> measured_times(const RunSummary& run) {
   constexpr Phase kOfAnExchange[] = {Phase::kPsApplyGrads, Phase::kPsParam, Phase::kBarrier, Phase::kStep};
   double exchange = 0.0;
   double all = 0.0;
   for (const PhaseSum& phase : run.phases) all += phase.total_seconds;
   for (const Phase phase : kOfAnExchange) exchange += run[phase].total_seconds;
-  if (run.iterations < local_steps || all <= exchange) return std::nullopt;
-  const auto mini_batches = static_cast<double>(run.iterations);
-  return MeasuredTimes{(all - exchange) / mini_batches,
-                       exchange * static_cast<double>(local_steps) / mini_batches};
+  // What the phases are of: a run's applied iterations leave out those that were skipped, and have those of before it
+  // was resumed.
+  const std::int64_t mini_batches = run[Phase::kComputeGrads].count;
+  const std::int64_t rounds = run[Phase::kPsApplyGrads].count;
+  if (mini_batches == 0 || rounds == 0 || all <= exchange) return std::nullopt;
+  return MeasuredTimes{(all - exchange) / static_cast<double>(mini_batches),
+                       exchange / static_cast<double>(rounds)};
 }
 
 std::optional<std::int64_t> serial_mini_batches(std::span<const RoundsNeeded> runs) {

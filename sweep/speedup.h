@@ -37,8 +37,8 @@ struct MeasuredTimes {
   double mini_batch = 0.0;
   double exchange = 0.0;
 };
-// nullopt: it has no rounds, or nobody reported.
-std::optional<MeasuredTimes> measured_times(const RunSummary& run, std::int64_t local_steps);
+// nullopt: its workers report no round.
+std::optional<MeasuredTimes> measured_times(const RunSummary& run);
 
 // N_a of these runs: that of one worker with one local step; nullopt: there is none, or it never got there.
 std::optional<std::int64_t> serial_mini_batches(std::span<const RoundsNeeded> runs);

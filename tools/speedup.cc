@@ -145,30 +145,48 @@ TextTable costs(const SpeedupOptions& options, std::span<const RoundsNeeded> run
   return table;
 }
 
-// What an exchange of the run in this folder took, in seconds and in mini-batches.
-Result<sweep::MeasuredTimes> read_measured(const std::string& folder) {
+struct Measured {
+  sweep::MeasuredTimes times;
+  std::int64_t workers = 0;
+  double exchange() const { return times.exchange / times.mini_batch; }
+};
+
+// What an exchange of the run in this folder took. It says so of its own workers' number alone: with more of them a
+// server has more to do at a time. `planned`: what the model's runs are of.
+Result<Measured> read_measured(const std::string& folder, const RunConfig& planned) {
   PACELINE_ASSIGN_OR_RETURN(const RunSummary run, read_finished(folder));
   PACELINE_ASSIGN_OR_RETURN(const RunConfig config,
                             load_config((fs::path(folder) / "config.yaml").string(), {}, LoadFor::kReading));
-  const auto times = sweep::measured_times(run, config.train.local_steps);
-  if (!times)
-    return failed_precondition(folder + ": its workers report no mini-batch, expected a run that trained");
-  return *times;
+  const auto refused = [&](const std::string& expected) {
+    return failed_precondition(folder + ": expected " + expected);
+  };
+  if (config.sync.policy != PolicyKind::kBsp || config.exchange.kind != ExchangeKind::kServer) {
+    return refused("sync.policy: bsp and exchange.kind: server, where nothing is hidden");
+  }
+  if (config.train.local_time) return refused("rounds that do not end by time, local_time: null");
+  if (config.train.model != planned.train.model || config.train.batch_size != planned.train.batch_size) {
+    return refused("the train.model and train.batch_size of the runs that it is compared with");
+  }
+  const auto times = sweep::measured_times(run);
+  if (!times) return refused("a run that trained, its workers report no round");
+  return Measured{*times, config.cluster.cluster().workers()};
 }
 
 // For whoever has that cluster: what to take.
-void say_measured(const SpeedupOptions& options, const sweep::MeasuredTimes& times,
-                  std::span<const RoundsNeeded> runs, std::int64_t serial, std::ostream& out) {
-  const double exchange = times.exchange / times.mini_batch;
-  out << options.measured << ": an exchange takes " << number(times.exchange) << " s, a mini-batch "
-      << number(times.mini_batch) << " s: S = " << number(exchange) << "\n";
-  for (const std::int64_t workers : options.workers) {
-    const RoundsNeeded* const best = best_run(serial, runs, workers, exchange);
-    if (workers == 1 || best == nullptr) continue;
-    out << "  " << workers << " workers: " << best->local_steps << " local steps, "
-        << number(speedup(serial, *best, exchange)) << " times one worker; naive "
-        << number(sweep::naive_speedup(workers, exchange)) << "\n";
+void say_measured(const std::string& folder, const Measured& measured, std::span<const RoundsNeeded> runs,
+                  std::int64_t serial, std::ostream& out) {
+  const double exchange = measured.exchange();
+  out << folder << ": an exchange of " << measured.workers << " workers takes "
+      << number(measured.times.exchange) << " s, a mini-batch " << number(measured.times.mini_batch)
+      << " s: S = " << number(exchange) << "\n";
+  const RoundsNeeded* const best = best_run(serial, runs, measured.workers, exchange);
+  if (best == nullptr) {
+    out << "  of " << measured.workers << " workers no run reached the accuracy\n";
+    return;
   }
+  out << "  " << measured.workers << " workers: " << best->local_steps << " local steps, "
+      << number(speedup(serial, *best, exchange)) << " times one worker; naive "
+      << number(sweep::naive_speedup(measured.workers, exchange)) << "\n";
 }
 
 int failed(std::ostream& err, const Status& why, int status) {
@@ -197,12 +215,12 @@ int run_speedup(const SpeedupOptions& given, std::ostream& out, std::ostream& er
                                                                "cluster.threads_per_node: 1"),
                   kExitUsage);
   }
-  std::optional<sweep::MeasuredTimes> measured;
+  std::optional<Measured> measured;
   if (!options.measured.empty()) {
-    const Result<sweep::MeasuredTimes> times = read_measured(options.measured);
-    if (!times) return failed(err, Status(times.status()).with_context("--measured"), kExitUsage);
-    measured = *times;
-    options.exchange.push_back(times->exchange / times->mini_batch);
+    const Result<Measured> read = read_measured(options.measured, *config);
+    if (!read) return failed(err, Status(read.status()).with_context("--measured"), kExitUsage);
+    measured = *read;
+    options.exchange.push_back(measured->exchange());
     std::sort(options.exchange.begin(), options.exchange.end());
   }
   options.sweep.axes = axes_of(options, *config);
@@ -222,14 +240,14 @@ int run_speedup(const SpeedupOptions& given, std::ostream& out, std::ostream& er
     written = write_file_atomically(folder / "speedup_curve.csv", csv_of_costs(options, *runs, *serial));
   if (written.is_ok()) {
     SpeedupPage page{*options.sweep.target, *serial, *runs, options.workers, options.local_steps};
-    if (measured) page.measured = measured->exchange / measured->mini_batch;
+    if (measured) page.measured = measured->exchange();
     written = write_file_atomically(folder / "speedup.html", speedup_page(page));
   }
   if (!written.is_ok()) return failed(err, written, kExitFailedRun);
   out << "one worker alone: " << *serial << " mini-batches\n"
       << rendered(gains(options, *runs, *serial), TextStyle::kPlain)
       << rendered(costs(options, *runs, *serial), TextStyle::kPlain);
-  if (measured) say_measured(options, *measured, *runs, *serial, out);
+  if (measured) say_measured(options.measured, *measured, *runs, *serial, out);
   return kExitOk;
 }
 

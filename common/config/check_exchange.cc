@@ -1,4 +1,5 @@
 // What an all-reduce among the nodes goes with: rounds in which every worker takes part, one coordinator.
+#include <algorithm>
 #include <bit>
 #include <string>
 
@@ -41,9 +42,10 @@ void check_shares(Validator& validator, const RunConfig& c) {
             "node 0 sums everything", "tree", "auto, or one of the others");
 }
 
-// Whether no worker ever leads another. A stage that does not is no reason to refuse the others.
-bool never_leads(const SyncSection& sync) {
-  switch (sync.policy) {
+// Whether nothing is ever granted ahead. `sync`: a policy's thresholds.
+template <typename Thresholds>
+bool never_ahead(PolicyKind policy, const Thresholds& sync) {
+  switch (policy) {
     case PolicyKind::kBsp:
     case PolicyKind::kBackup:
       return true;
@@ -51,13 +53,20 @@ bool never_leads(const SyncSection& sync) {
       return sync.threshold == 0;
     case PolicyKind::kDtssp:
     case PolicyKind::kRandomWalk:
-    case PolicyKind::kDssp:
       return sync.threshold_max == 0;
+    case PolicyKind::kDssp:  // of one extra iteration none follows another
+      return sync.threshold_min == 0 && sync.threshold_max <= 1;
     case PolicyKind::kAsp:
     case PolicyKind::kSwitch:
       break;
   }
   return false;
+}
+
+bool has_asp(const SyncSection& sync) {
+  if (sync.policy != PolicyKind::kSwitch) return sync.policy == PolicyKind::kAsp;
+  return std::any_of(sync.stages.begin(), sync.stages.end(),
+                     [](const PolicyStage& stage) { return stage.policy == PolicyKind::kAsp; });
 }
 
 void check_hidden(Validator& validator, const RunConfig& c) {
@@ -70,7 +79,9 @@ void check_hidden(Validator& validator, const RunConfig& c) {
             std::string("kind: ") + name_of(c.exchange.kind), "kind: server, or hidden: false");
   only_with(!c.train.has_inner_optimizer, "train.local_steps", "there is nothing to go on with",
             "no inner_optimizer", "train.local_steps and train.inner_optimizer, or hidden: false");
-  only_with(never_leads(c.sync), "sync.policy", "what is hidden is one round old",
+  only_with(has_asp(c.sync), "sync.policy", "nothing bounds the age of what it computes with", "asp",
+            "a policy with a threshold, or hidden: false");
+  only_with(!grants_ahead(c.sync), "sync.policy", "what is hidden is one round old",
             std::string("policy: ") + name_of(c.sync.policy) + ", threshold 0",
             "ssp with a threshold of 1, or another that is above 0");
   only_with(c.train.sizing() != BatchSizing::kEqual, "train.local_balance",
@@ -79,6 +90,13 @@ void check_hidden(Validator& validator, const RunConfig& c) {
 }
 
 }  // namespace
+
+bool grants_ahead(const SyncSection& sync) {
+  if (has_asp(sync)) return false;
+  if (sync.policy != PolicyKind::kSwitch) return !never_ahead(sync.policy, sync);
+  return !std::all_of(sync.stages.begin(), sync.stages.end(),
+                      [](const PolicyStage& stage) { return never_ahead(stage.policy, stage); });
+}
 
 void check_exchange(Validator& validator, const RunConfig& c) {
   check_hidden(validator, c);

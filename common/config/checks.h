@@ -43,6 +43,10 @@ void check_one_or_each(Validator& validator, const RunConfig& c, const char* key
 // sync:, and what goes with a policy.
 void check_sync(Validator& validator, const RunConfig& c);
 
+// Whether an exchange can be hidden: a worker may be granted an iteration while its last gradient is on its way, and
+// never computes with parameters of any age.
+bool grants_ahead(const SyncSection& sync);
+
 // exchange:, and what goes with an all-reduce.
 void check_exchange(Validator& validator, const RunConfig& c);
 

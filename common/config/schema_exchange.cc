@@ -67,7 +67,9 @@ void add_exchange(Schema& schema) {
            "delta leaves, and parameters come while it is computed. The threshold bounds staleness as ever.",
        .trade_off =
            "A slow link costs no time while a round takes longer than its exchange; each round computes "
-           "with the others' parameters of one round before."}));
+           "with the others' parameters of one round before, and waits for no refresh that is merely due. "
+           "asp is "
+           "refused."}));
 }
 
 }  // namespace paceline::config

@@ -33,9 +33,9 @@ std::int64_t extra_iterations(const PushTimes& fastest, const PushTimes& slowest
   return best;
 }
 
-Threshold Dssp::threshold_for(Rank worker) const {
+Threshold Dssp::threshold_for(Rank worker, Clock clock) const {
   const Worker& w = workers_[worker.value];
-  return Threshold(w.clock <= w.extra_until ? w.raised : low_);
+  return Threshold(clock <= w.extra_until ? w.raised : low_);
 }
 
 void Dssp::on_clock(Rank worker, Clock clock, Ticks now, const ClockTable& clocks) {

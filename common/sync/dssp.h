@@ -55,7 +55,7 @@ class Dssp final : public Policy {
   // s_L: what everybody has.
   Threshold threshold() const override { return Threshold(low_); }
   // What its extra iterations need, while it has some left.
-  Threshold threshold_for(Rank worker) const override;
+  Threshold threshold_for(Rank worker, Clock clock) const override;
   void on_clock(Rank worker, Clock clock, Ticks now, const ClockTable& clocks) override;
   void on_departure(Rank worker) override;
   std::size_t state_size() const override;

@@ -333,7 +333,7 @@ void Engine::requeue_all() {
 Clock Engine::needed_floor(Rank rank, Clock clock) const {
   if (quiesces_at_ && clock >= *quiesces_at_) return kNever;
   if (stop_reason_) return Clock(0);  // others of its group wait for it
-  const Threshold s = policy_->threshold_for(rank);
+  const Threshold s = policy_->threshold_for(rank, clock);
   if (s.is_infinite()) return Clock(0);
   return Clock(clock.value - s.value());
 }
@@ -382,7 +382,7 @@ void Engine::grant(Rank rank) {
 // `rank` may begin the iteration stamped `clock`, with parameters of `least` or what the threshold says.
 void Engine::give(Rank rank, Clock clock, Version least, std::chrono::nanoseconds held) {
   Worker& w = at(rank);
-  const Threshold s = policy_->threshold_for(rank);
+  const Threshold s = policy_->threshold_for(rank, clock);
   const Version min_version = std::max(s.oldest_version(clock), least);
   max_grant_gap_ = std::max(max_grant_gap_, clock - clocks_.min_clock());
   const std::int64_t iteration = share_.take(rank, clock);

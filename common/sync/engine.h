@@ -86,13 +86,14 @@ class Engine {
   WorkerId waited_for() const;
   // The threshold that a grant to this worker would have now.
   Threshold threshold_for(WorkerId worker) const {
-    return policy_->threshold_for(config_.cluster.rank_of(worker));
+    return policy_->threshold_for(config_.cluster.rank_of(worker), clock_of(worker));
   }
   // What is known of the iteration that a worker of this run is in; nothing while it is in none.
   struct Iteration {
     Clock clock;  // its timestamp: below clock_of() where it is late (backup)
     bool reported = false;
-    std::uint64_t lacking = 0;  // bit k: shard k does not hold its gradient whole
+    std::uint64_t lacking = 0;   // bit k: shard k does not hold its gradient whole
+    bool computes_next = false;  // reported, and the next is granted ahead and not reported
   };
   std::optional<Iteration> iteration_of(WorkerId worker) const;
   // Whether a worker of this run has been granted the iteration stamped `clock`, and has not reported it.
@@ -136,7 +137,8 @@ class Engine {
     std::uint32_t staleness = 0;  // of its last gradient that was decided
     Clock clock;
     RunningIteration running;  // kRunning, kLate
-    // kHeld: the floor that releases it; kLate: the stamp of `running`; kGone: the first that it never had.
+    // kHeld: the floor that releases it (kRunning: see Ahead); kLate: the stamp of `running`; kGone: the first that it
+    // never had.
     Clock needed;
     Ticks since;        // kRunning: it was granted; kHeld: it asked
     Ticks next_notice;  // kHeld

@@ -91,7 +91,7 @@ void Engine::depart_running(Rank rank) {
   Ahead& ahead = ahead_[rank.value];
   ahead.phase = Ahead::Phase::kNone;
   emit(Discard{id(rank), w.clock.next()});
-  ++lost_;
+  if (w.running.reported() || ahead.running.begun()) ++lost_;  // else nobody has begun it
   share_.lose(rank, w.clock, w.running.iteration(), ahead.running.iteration());
 }
 

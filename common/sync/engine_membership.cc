@@ -198,7 +198,7 @@ Clock Engine::stops_at(Rank rank) const {
 }
 
 // Nobody is granted another iteration, but for those of whose group somebody has begun it: that one waits for them. The
-// held are told at once, the running at their next report.
+// held are told at once, the running when all that they were granted, which may be two, is completed.
 //   a group at clocks 4 (running) and 5 (running), s = 2: both come to 6
 void Engine::stop(const std::string& reason) {
   if (stop_reason_) return;
@@ -266,9 +266,12 @@ std::optional<Held> Engine::held_now(WorkerId worker, Ticks now) const {
   if (!is_held(worker)) return std::nullopt;
   const Rank rank = config_.cluster.rank_of(worker);
   const Worker& w = at(rank);
-  return Held{
-      worker,       w.clock, w.clock - clocks_.min_clock(), waited_for(), policy_->threshold_for(rank),
-      now - w.since};
+  return Held{worker,
+              w.clock,
+              w.clock - clocks_.min_clock(),
+              waited_for(),
+              policy_->threshold_for(rank, w.clock),
+              now - w.since};
 }
 
 WorkerId Engine::waited_for() const {
@@ -306,9 +309,11 @@ bool Engine::is_held(WorkerId worker) const {
 
 std::optional<Engine::Iteration> Engine::iteration_of(WorkerId worker) const {
   PACELINE_ASSERT(config_.cluster.contains(worker), "no worker " + to_string(worker));
-  const Worker& w = at(config_.cluster.rank_of(worker));
+  const Rank rank = config_.cluster.rank_of(worker);
+  const Worker& w = at(rank);
   if (!in_iteration(w)) return std::nullopt;
-  return Iteration{stamp_of(w), w.running.reported(), w.running.lacking()};
+  const bool next = granted_ahead(rank) && !ahead_[rank.value].running.reported();
+  return Iteration{stamp_of(w), w.running.reported(), w.running.lacking(), w.running.reported() && next};
 }
 
 bool Engine::awaits_report(WorkerId worker, Clock clock) const {

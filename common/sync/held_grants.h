@@ -1,11 +1,13 @@
-// HeldGrants: who waits, filed under what releases them. A worker at clock c under threshold s may go on once
+// HeldGrants: who waits, or runs and may be granted the next iteration ahead (exchange.hidden), filed under what
+// releases them. A worker at clock c under threshold s may go on once
 // the floor reaches c - s (docs/SYNC.md, The one rule), so it is filed under that clock:
 //   s = 3, floor 3, a worker at 7           filed under 4
 //   the slowest completes clock 3, floor 4  bucket 4 is emptied
 // Releasing costs only what is released; nobody else is looked at. A bucket is a plain array that is put into
 // order when it is released: a tree that is always in order would be a walk through memory for each worker
 // that is held (docs/PERFORMANCE.md, a step decision). There are as many buckets as distinct lacking clocks:
-// one under a fixed threshold, at most threshold_max - threshold_min + 1 where thresholds lie between these
+// one under a fixed threshold (where grants go ahead one for each clock that somebody is at), at most
+// threshold_max - threshold_min + 1 where thresholds lie between these
 // two: DTSSP, the random walk, DSSP (those of different workers at one time).
 #pragma once
 

@@ -32,9 +32,9 @@ class Policy {
 
   // s, the one number of the run: what is logged and reported. What a grant carries is threshold_for().
   virtual Threshold threshold() const = 0;
-  // s for one worker, where a policy gives each its own: it may change when the worker's clock moves
-  // (on_clock), and otherwise only with threshold() or stage().
-  virtual Threshold threshold_for(Rank) const { return threshold(); }
+  // s for the iteration that a worker may begin at `clock`, where a policy gives each its own: it may change when
+  // the worker's clock moves (on_clock), and otherwise only with threshold() or stage().
+  virtual Threshold threshold_for(Rank, Clock) const { return threshold(); }
   // What leads are measured from. The table is not empty.
   virtual Clock floor(const ClockTable& clocks) const { return clocks.min_clock(); }
   // A window of training metrics closed. Any threshold may be different afterwards; the engine compares

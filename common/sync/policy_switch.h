@@ -36,7 +36,9 @@ class PolicySwitch final : public Policy {
 
   std::size_t stage() const override { return stage_; }
   Threshold threshold() const override { return current_->threshold(); }
-  Threshold threshold_for(Rank worker) const override { return current_->threshold_for(worker); }
+  Threshold threshold_for(Rank worker, Clock clock) const override {
+    return current_->threshold_for(worker, clock);
+  }
   Clock floor(const ClockTable& clocks) const override { return current_->floor(clocks); }
   void on_window(const WindowResult& window) override;
   void on_clock(Rank worker, Clock clock, Ticks now, const ClockTable& clocks) override;

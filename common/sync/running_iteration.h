@@ -50,6 +50,8 @@ class RunningIteration {
 
   bool whole() const { return arrivals_ == shards_; }
   bool reported() const { return reported_; }
+  // Something has come of it.
+  bool begun() const { return reported_ || arrivals_ > 0; }
   // Bit k: shard k does not hold its gradient, and is to.
   std::uint64_t lacking() const { return reported_ && empty_ ? 0 : all_shards() & ~arrived_; }
   bool complete() const;

@@ -61,7 +61,8 @@ class Authority {
   // for its report once training is over, which it has at hand, and for one evaluation, which is a pass over
   // the test data.
   static constexpr int kStopLeases = 10;
-  // And for that iteration, where iterations are longer, so many times the longest one seen.
+  // And for that iteration, where iterations are longer, so many times the longest one seen; twice as many where
+  // the next one may be granted already (exchange.hidden).
   static constexpr int kStopIterations = 3;
   static constexpr int kReportLeases = 10;
   // For where it is reached in an all-reduce's next formation, which none of its threads that computes has to say.

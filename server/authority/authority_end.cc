@@ -325,13 +325,15 @@ void Authority::check_silence(Ticks now) {
   }
 }
 
-// A stop lets every worker finish the iteration it is in. One whose iteration does not end (a task that hangs
+// A stop lets every worker finish what it was granted: the iteration it is in, and one more that was granted ahead.
+// One whose iteration does not end (a task that hangs
 // while its node's heartbeats go on) would make a stop, a signal's too, wait for ever.
 void Authority::check_stop(Ticks now) {
   if (!training() || !engine_.stopping()) return;
   if (!stopping_since_) stopping_since_ = now;
+  const int granted = config_.exchange.hidden ? 2 : 1;
   const auto allowed = std::max<std::chrono::nanoseconds>(kStopLeases * config_.cluster.lease,
-                                                          kStopIterations * speeds_.longest());
+                                                          granted * kStopIterations * speeds_.longest());
   if (now - *stopping_since_ <= allowed) return;
   const Cluster cluster = config_.cluster.cluster();
   for (std::uint32_t r = 0; r < cluster.workers(); ++r) {

@@ -55,7 +55,7 @@ void Authority::advance_hand_over(Ticks now) {
     return;
   }
   if (!it.rests) {
-    const std::int64_t behind = 1 + engine_.max_clock_gap().value;
+    const std::int64_t behind = (config_.exchange.hidden ? 2 : 1) + engine_.max_clock_gap().value;
     const auto allowed = std::max<std::chrono::nanoseconds>(kStopLeases * config_.cluster.lease,
                                                             behind * kStopIterations * speeds_.longest());
     if (now - it.since > allowed) give_up_hand_over("an iteration that is under way does not end", now);

@@ -53,7 +53,7 @@ std::string Authority::doing(WorkerId worker) const {
   if (!engine_.is_live(worker)) return node == NodeState::kAbsent ? "absent" : "finished";
   if (engine_.is_held(worker)) return "held";
   const auto iteration = engine_.iteration_of(worker);
-  return iteration && iteration->reported ? "pushing" : "computing";
+  return iteration && iteration->reported && !iteration->computes_next ? "pushing" : "computing";
 }
 
 // Who is held waits for the slowest; who has reported for the first shard that lacks its gradient.
@@ -61,7 +61,7 @@ std::string Authority::waits_for(WorkerId worker, const std::string& slowest) co
   if (stage_ != Stage::kTraining || !engine_.is_live(worker)) return "";
   if (engine_.is_held(worker)) return slowest;
   const auto iteration = engine_.iteration_of(worker);
-  if (!iteration || !iteration->reported) return "";
+  if (!iteration || !iteration->reported || iteration->computes_next) return "";
   for (std::uint32_t k = 0; k < config_.cluster.shards; ++k) {
     if ((iteration->lacking >> k & 1) != 0) return to_string(Peer::of(ShardId(k)));
   }

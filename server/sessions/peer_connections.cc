@@ -111,7 +111,7 @@ std::int64_t PeerConnections::waiting(const wire::PeerId& connection) const {
 Status PeerConnections::check_room(const wire::PeerId& connection) const {
   const std::int64_t waiting = this->waiting(connection);
   const std::int64_t floats = service_.shard() != nullptr ? service_.shard()->range().size() : 0;
-  const std::int64_t most = unread_messages_max(setup_.config.cluster, floats);
+  const std::int64_t most = unread_messages_max(setup_.config, floats);
   if (waiting < most) return Status::ok();
   const std::optional<Peer> peer = members_.who(connection);
   if (peer && !peer->is_node()) return Status::ok();

@@ -7,7 +7,8 @@
 // one interval that ends where the range does. A gradient is partial until its `last` piece, which begins at
 // 0; only a whole one counts, so a sender that dies half-way, or withdraws what it has begun, leaves no
 // trace. Bounds: `gradients_max` gradients per worker, the partial one included (the largest
-// threshold + 2: docs/SYNC.md lets a worker lead by s + 1; eager 2, see shard_settings.h), and a
+// threshold + 2: docs/SYNC.md lets a worker lead by s + 1; eager 2; exchange.hidden
+// one more: see shard_settings.h), and a
 // number of pieces per gradient, so that a peer that sends one float at a time cannot make the bookkeeping
 // grow.
 //

@@ -1,7 +1,6 @@
 // Pulls that wait: for a version which the shard has not reached, or for an older state to have left
 // (store/reply_window.h). Bounded per asker: a node's threads share
-// its transfers, so more than threads + 2 at once (one per thread, one ahead, one for the evaluator) is
-// refused.
+// its transfers, so more at once than pulls_max() (unread_messages_max.h) are refused.
 //
 // Thread: one at a time (the server's loop).
 #pragma once

@@ -7,6 +7,7 @@
 //   lent, and heard                                                by some shards; grants are judged, too
 //   refreshes ahead, refreshes behind                              of gradients that are applied on arrival
 //   versioned mean, then eager ...                                 a switch that turns eager
+//   hidden exchange, versioned ...                                 with grants ahead that were heard
 //   ssp eager on 2 shards ...                                      each way to synchronise (random_run.h)
 #pragma once
 
@@ -52,7 +53,8 @@ class Coverage {
   static constexpr const char* kHeard = "lent, and heard";
 
   // A run of `config`, its endpoints as they were drawn, has come to its end. Thread: any.
-  void count(const RunConfig& config, const RunSummary& summary) {
+  // `grants_ahead`: how many of its grants were heard to come ahead of the report of the iteration before.
+  void count(const RunConfig& config, const RunSummary& summary, std::int64_t grants_ahead = 0) {
     const bool lent = summary.bytes_shared > 0;
     const std::string over = over_tcp(config) ? " over tcp" : " over ipc";
     const std::string way = lent ? "lent" : "sent" + over;
@@ -66,7 +68,7 @@ class Coverage {
       ++refreshed_[refreshes(config.sync.pull_order)];
     }
     if (config.train.local_steps > 1) ++in_detail_[local_steps(config.sync)];
-    if (config.exchange.hidden) ++in_detail_[hidden(config.sync.apply)];
+    if (grants_ahead > 0) ++in_detail_[hidden(config.sync.apply)];
     if (turns_eager(config.sync)) ++in_detail_[turning(config.sync.combine)];
     ++synchronised_[name(config.sync.policy, config.sync.apply, config.cluster.shards)];
   }

@@ -79,7 +79,7 @@ std::vector<std::string> violations_of(std::uint64_t seed, Tally& tally) {
   if (!run) return {describe(seed, crash.config) + ": " + run.status().message()};
   if (words.dying()) checker.node_goes(crash.victim);
 
-  tally.coverage.count(crash.config, run->summary);
+  tally.coverage.count(crash.config, run->summary, grants.grants_ahead());
   checker.on_end(run->summary, run->model.parameters, crash.blocks);
   std::vector<std::string> violations = checker.violations();
   if (heard) {

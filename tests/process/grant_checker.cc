@@ -84,6 +84,7 @@ void GrantChecker::on_grant(const wire::Grant& grant) {
   if (ahead < 0 || ahead > (config_.exchange.hidden ? 1 : 0)) {
     faults_.push_back(name_of(grant) + ": it has reported " + std::to_string(heard.completed[own]));
   }
+  if (ahead == 1) ++grants_ahead_;
   if (!threshold_is_of_policy(grant)) {
     faults_.push_back(name_of(grant) + ", applied " + name_of(grant.apply) + ": not the policy's");
   }

@@ -40,6 +40,8 @@ class GrantChecker {
   // from it.
   std::vector<std::string> violations(const RunSummary& summary, bool all_count) const;
   std::int64_t grants() const { return static_cast<std::int64_t>(heard_.size()); }
+  // Of those, before the worker's own report of the iteration before (exchange.hidden).
+  std::int64_t grants_ahead() const { return grants_ahead_; }
 
  private:
   struct HeardGrant {
@@ -59,6 +61,7 @@ class GrantChecker {
   std::optional<NodeId> elsewhere_;
   std::function<std::int64_t(std::uint32_t)> completed_elsewhere_;
   std::vector<HeardGrant> heard_;
+  std::int64_t grants_ahead_ = 0;
   std::map<std::int64_t, Metric> windows_;  // of the LPR: what was reported of each
   std::vector<std::string> faults_;
 };

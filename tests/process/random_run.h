@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/config/checks.h"
 #include "common/config/names.h"
 #include "common/config/run_config.h"
 #include "common/random.h"
@@ -146,7 +147,8 @@ inline void draw_turn(std::uint64_t seed, RunConfig& config) {
 inline void draw_local_steps(std::uint64_t seed, RunConfig& config) {
   CounterRandom random(seed, Stream::kTest, 47);
   if (random.next_below(4) != 0) return;
-  config.exchange.hidden = CounterRandom(seed, Stream::kTest, 48).next_below(2) == 0;
+  config.exchange.hidden =
+      config::grants_ahead(config.sync) && CounterRandom(seed, Stream::kTest, 48).next_below(4) != 0;
   TrainSection& train = config.train;
   train.local_steps = random.next_below(2) == 0 ? 2 : 4;
   train.has_inner_optimizer = true;

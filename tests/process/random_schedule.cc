@@ -101,7 +101,7 @@ std::vector<std::string> violations_of(std::uint64_t seed, Coverage* coverage, N
         violations.push_back("a node: " + node.message());
       }
     }
-    if (coverage != nullptr) coverage->count(config, run->summary);
+    if (coverage != nullptr) coverage->count(config, run->summary, grants.grants_ahead());
     checker.on_end(run->summary, run->model.parameters, counting.blocks);
     const std::vector<std::string> read = checker.violations();
     violations.insert(violations.end(), read.begin(), read.end());

@@ -479,6 +479,12 @@ TEST_CASE("contradictions_are_refused_at_a_key_that_was_given") {
            {"sync: {policy: bsp}\nexchange: {hidden: true}\ntrain: {local_steps: 10, inner_optimizer: {kind: "
             "sgd}}",
             "exchange.hidden: what is hidden is one round old, got hidden with policy: bsp, threshold 0"},
+           {"sync: {policy: asp}\nexchange: {hidden: true}\ntrain: {local_steps: 10, inner_optimizer: {kind: "
+            "sgd}}",
+            "exchange.hidden: nothing bounds the age of what it computes with, got hidden with asp, expected"},
+           {"sync: {policy: switch, combine: mean, stages: [{policy: bsp, until: {version: 10}}, {policy: ssp, "
+            "threshold: 0}]}\nexchange: {hidden: true}\ntrain: {local_steps: 10, inner_optimizer: {kind: sgd}}",
+            "exchange.hidden: what is hidden is one round old, got hidden with policy: switch"},
            {"sync: {policy: ssp, combine: mean}\nexchange: {hidden: true}\ntrain: {local_steps: 10, "
             "inner_optimizer: "
             "{kind: sgd}, local_balance: speed}",

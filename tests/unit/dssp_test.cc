@@ -87,7 +87,8 @@ class Run {
     table_.add(clock);
     policy_.on_clock(worker, clock, at(seconds), table_);
   }
-  Threshold of(Rank worker) const { return policy_.threshold_for(worker); }
+  Threshold of(Rank worker) const { return of(worker, clocks_[worker.value]); }
+  Threshold of(Rank worker, Clock clock) const { return policy_.threshold_for(worker, clock); }
 
  private:
   static PolicyConfig config_of(std::int64_t low, std::int64_t high) {
@@ -110,6 +111,8 @@ TEST_CASE("extra_iterations_last_until_they_are_done_and_no_longer") {
   CHECK(run.of(kA) == Threshold(1));
   run.completes(kA, 8);  // clock 3, lead 2, next at 9 and 10: two extra, the second with lead 3
   CHECK(run.of(kA) == Threshold(3));
+  CHECK(run.of(kA, Clock(4)) == Threshold(3));
+  CHECK(run.of(kA, Clock(5)) == Threshold(1));  // granted ahead it is none of the two
   CHECK(run.of(kB) == Threshold(1));
   run.completes(kA, 9);
   CHECK(run.of(kA) == Threshold(3));
@@ -202,12 +205,12 @@ TEST_CASE("a_policy_that_begins_later_begins_where_the_workers_stand") {
   policy.on_clock(Rank(0), Clock(5), at(100),
                   table);  // the fast one first; nothing is known of the other yet
   policy.on_clock(Rank(1), Clock(0), at(100), table);
-  CHECK(policy.threshold_for(Rank(0)) == Threshold(1));
+  CHECK(policy.threshold_for(Rank(0), Clock(5)) == Threshold(1));
   table.advance(Clock(0));
   policy.on_clock(Rank(1), Clock(1), at(110), table);
   table.advance(Clock(5));
   policy.on_clock(Rank(0), Clock(6), at(112), table);  // next at 124 and 136, the slowest at 120 130 140: one
-  CHECK(policy.threshold_for(Rank(0)) == Threshold(5));
+  CHECK(policy.threshold_for(Rank(0), Clock(6)) == Threshold(5));
 }
 
 TEST_CASE("who_has_left_is_not_the_slowest") {

@@ -54,6 +54,17 @@ TEST_CASE("what_a_lost_worker_leaves_is_done_by_those_who_are_there_after_all_el
   CHECK(share.done(kRank1, Clock(4)));
 }
 
+// Clock 2 was granted ahead (exchange.hidden): both go to the others, behind all else.
+TEST_CASE("what_was_given_ahead_of_a_loss_is_left_with_what_was_begun") {
+  EvenShare share = share_of(3, 12);
+  for (std::int64_t c = 0; c < 2; ++c) take_clock(share, {kRank0, kRank1, kRank2}, Clock(c));
+  CHECK(take_clock(share, {kRank0, kRank1, kRank2}, Clock(2)) == Iterations{6, 7, 8});
+  share.lose(kRank2, Clock(1), 5, 8);
+  CHECK(take_clock(share, {kRank0, kRank1}, Clock(3)) == Iterations{9, 10});
+  CHECK(take_clock(share, {kRank0, kRank1}, Clock(4)) == Iterations{11, 5});
+  CHECK(take_clock(share, {kRank0, kRank1}, Clock(5)) == Iterations{8});
+}
+
 TEST_CASE("who_comes_below_its_plan_takes_what_nobody_has_been_given") {
   EvenShare share = example();
   share.join(kRank2);

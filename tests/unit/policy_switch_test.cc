@@ -72,7 +72,7 @@ TEST_CASE("a_policy_takes_over_at_a_version") {
   CHECK(run.policy().threshold() == Threshold(0));
   run.clock();
   CHECK(run.policy().threshold() == Threshold(4));
-  CHECK(run.policy().threshold_for(Rank(1)) == Threshold(4));
+  CHECK(run.policy().threshold_for(Rank(1), Clock(2)) == Threshold(4));
   CHECK(run.policy().stage() == 1);
 }
 
@@ -168,7 +168,7 @@ TEST_CASE("an_iteration_that_goes_on_over_a_switch_is_as_long_as_it_was") {
   table.remove(clocks[2]);
   completes(slow, 11);  // 10 s after its last, one after the switch: next at 21
   completes(fast, 12);  // 4 s after its last: next at 16 and 20, so two extra, the second with lead 4
-  CHECK(policy.threshold_for(fast) == Threshold(4));
+  CHECK(policy.threshold_for(fast, clocks[0]) == Threshold(4));
 }
 
 TEST_CASE("the_largest_threshold_is_that_of_any_stage") {

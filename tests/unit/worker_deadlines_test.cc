@@ -49,6 +49,16 @@ TEST_CASE("a report is answered in time by a grant, or by the news that the gran
     w.watch.reported(1, Clock(8), w.now);
     CHECK_FALSE(w.after(kAllowed + 1ms).is_ok());
   }
+  SECTION("a grant that is ahead, behind which nothing is due for the next report either") {
+    w.watch.instructed(1, Clock(8), w.now);
+    w.watch.instructed(1, Clock(9), w.now);
+    CHECK(w.after(1h).is_ok());
+    w.watch.reported(1, Clock(8), w.now);
+    CHECK(w.after(1h).is_ok());
+    w.watch.reported(1, Clock(9), w.now);
+    CHECK(w.after(kAllowed).is_ok());
+    CHECK_FALSE(w.after(1ms).is_ok());
+  }
   SECTION("held, again and again, and then forgotten") {
     for (int i = 0; i < 5; ++i) {
       w.watch.held(held_for_third(), w.now);

@@ -22,7 +22,8 @@
 // owed of its frame any more: no later gradient can make up for infinity.
 //
 // Thread: one at a time (the training thread). Memory: the bytes of each gradient that is on its way: the one
-// that the next grant waits for, and perhaps the one before, which the transport may be late to let go of.
+// that the next grant waits for (two under exchange.hidden), and perhaps the one before, which the transport may be
+// late to let go of.
 // With error feedback also a residual of the gradient's size and two frames.
 #pragma once
 

@@ -18,7 +18,7 @@ namespace paceline {
 
 class Mailboxes {
  public:
-  // A grant may still lie there when the news that nothing follows arrives.
+  // A grant may still lie there when the news that nothing follows arrives, or a grant ahead (exchange.hidden).
   static constexpr std::size_t kInstructionsMax = 2;
 
   explicit Mailboxes(std::uint32_t threads) : boxes_(threads) {}

@@ -104,10 +104,10 @@ void InnerStates::begin(std::uint32_t thread, Clock clock, std::uint64_t generat
   if (found) {
     log_.info("worker " + name(thread) + " goes on at clock " + to_string(clock) +
               " with its inner optimizer's state of version " + to_string(found->version));
-  } else if (generation > 1 && wanted > Version(0)) {
+  } else if (wanted > Version(0)) {
     log_.warn("worker " + name(thread) + " goes on at clock " + to_string(clock) +
               " with an inner optimizer that begins anew: " +
-              (anew ? "it was lost, and what it had is of former rounds"
+              (anew ? "it was lost or comes late, and what there is of it is of former rounds"
                     : "there is no state of it in " + folder_.string()));
   }
   if (keeps_) keep(worker, {wanted, steps.state(), found && found->version == wanted && found->written});
