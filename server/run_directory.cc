@@ -25,10 +25,12 @@ std::vector<fs::path> marks_of_a_run(const RunConfig& config, ShardId shard) {
   return {log_file(config, shard), out / "curve.csv", out / "summary.json"};
 }
 
-// The number in "worker-3.log" or "server-3.log"; nothing in any other name.
-std::optional<std::uint64_t> daemon_of(const std::string& name, const std::string& role) {
-  if (!name.starts_with(role) || !name.ends_with(".log")) return std::nullopt;
-  const std::string digits = name.substr(role.size(), name.size() - role.size() - 4);
+// The number between the two, in "worker-3.log" or "algorithms-node3.txt"; nothing in any other name.
+std::optional<std::uint64_t> number_in(const std::string& name, const std::string& before,
+                                       const std::string& behind) {
+  if (name.size() < before.size() + behind.size()) return std::nullopt;
+  if (!name.starts_with(before) || !name.ends_with(behind)) return std::nullopt;
+  const std::string digits = name.substr(before.size(), name.size() - before.size() - behind.size());
   const bool number =
       !digits.empty() && digits.size() < 10 && digits.find_first_not_of("0123456789") == std::string::npos;
   return number ? std::optional(std::stoull(digits)) : std::nullopt;
@@ -41,19 +43,21 @@ std::vector<fs::path> logs_of_others(const RunConfig& config) {
   std::error_code error;
   for (fs::directory_iterator it(config.run.out, error), end; !error && it != end; it.increment(error)) {
     const std::string name = it->path().filename().string();
-    if (daemon_of(name, "worker-").value_or(0) >= config.cluster.nodes ||
-        daemon_of(name, "server-").value_or(0) >= config.cluster.shards) {
+    if (number_in(name, "worker-", ".log").value_or(0) >= config.cluster.nodes ||
+        number_in(name, "server-", ".log").value_or(0) >= config.cluster.shards) {
       logs.push_back(it->path());
     }
   }
   return logs;
 }
 
-std::vector<fs::path> event_files(const RunConfig& config) {
+// TensorBoard's, and what nodes have measured for `exchange.algorithm: auto`, which a new run measures anew.
+std::vector<fs::path> events_and_measurements(const RunConfig& config) {
   std::vector<fs::path> files;
   std::error_code error;
   for (fs::directory_iterator it(config.run.out, error), end; !error && it != end; it.increment(error)) {
-    if (is_event_file(it->path().filename().string())) files.push_back(it->path());
+    const std::string name = it->path().filename().string();
+    if (is_event_file(name) || number_in(name, "algorithms-node", ".txt")) files.push_back(it->path());
   }
   return files;
 }
@@ -82,7 +86,7 @@ std::vector<fs::path> leftovers(const RunConfig& config, ShardId shard) {
   std::erase(files, log_file(config, shard));
   files.push_back(fs::path(config.run.out) / "curve.csv.broken");
   for (const fs::path& log : logs_of_others(config)) files.push_back(log);
-  for (const fs::path& events : event_files(config)) files.push_back(events);
+  for (const fs::path& file : events_and_measurements(config)) files.push_back(file);
   if (const auto parts = parts_of_traces(config.run.out); parts.is_ok()) {
     files.insert(files.end(), parts->begin(), parts->end());
   }
@@ -102,7 +106,8 @@ Status check_may_begin(const RunConfig& config, ShardId shard, Existing existing
 // `paceline evaluate` may be called, the run repeated, from another folder.
 Status write_config(const fs::path& effective, RunConfig config) {
   std::error_code error;
-  for (std::string* const path : {&config.data.path, &config.security.keys, &config.train.init_from}) {
+  for (std::string* const path : {&config.data.path, &config.security.keys, &config.train.init_from,
+                                  &config.exchange.measured}) {
     if (!path->empty()) *path = fs::absolute(*path, error).string();
   }
   return write_file_atomically(effective, to_yaml(config));

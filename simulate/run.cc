@@ -113,6 +113,10 @@ Result<SimulatedRun> simulate(const RunConfig& config, const std::optional<fs::p
         "simulate.mode: an all-reduce trains as servers do under bsp, got training with exchange.kind: "
         "allreduce, expected timing, or exchange.kind: server");
   }
+  if (reduces && config.exchange.shard_optimizer) {
+    return invalid_argument(
+        "exchange.shard_optimizer: sums and copies apart are not simulated, got true, expected false");
+  }
   if (reduces && !config.simulate.events.empty()) {
     return invalid_argument("simulate.events: an all-reduce ends with the first node that is lost, got " +
                             std::to_string(config.simulate.events.size()) + ", expected none");

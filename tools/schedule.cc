@@ -174,6 +174,11 @@ int schedule_plan(const ScheduleOptions& options, std::ostream& out, std::ostrea
     return refuse("--ranks: got it with pipeline.stages above 1, expected exchange.kind: allreduce");
   }
   if (config->pipeline.enabled()) return pipeline_plan(options, *config, *network, out, err);
+  if (config->exchange.shard_optimizer) {
+    return refuse(
+        "paceline schedule: exchange.shard_optimizer: sums and copies apart are not planned here, got true, "
+        "expected false");
+  }
   if (!options.table.ranks.empty()) {
     ScheduleTable table = options.table;
     std::sort(table.ranks.begin(), table.ranks.end());

@@ -11,7 +11,7 @@ void Session::make_reducing() {
   AllReduceExchange::Parts exchange{
       config_,        parts_.node, parts_.tasks.layout(),
       process_cache_, steady_now,  [this](const Status& why) { reducing_failed(why); }};
-  if (config_.exchange.on_loss == OnLoss::kGoOn && config_.train.batch_norm_group <= 1) {
+  if (config_.exchange.on_loss == OnLoss::kGoOn) {
     exchange.meet = [this](const AllReduceExchange::Parting& parting) { return meet_again(parting); };
   }
   if (parts_.trace != nullptr) {

@@ -39,8 +39,7 @@ void add_exchange(Schema& schema) {
       PACELINE_FIELD(exchange.on_loss), choice<OnLoss>(), Scope::kWholeRun,
       {.effect =
            "When a node is lost. go_on: the others go on from the last whole step, and share what it leaves "
-           "undone. stop: the run ends. Before the first step, and with train.batch_norm_group above 1, it "
-           "ends in any case.",
+           "undone. stop: the run ends. Before the first step it ends in any case.",
        .trade_off =
            "go_on keeps a long run alive, with smaller steps; stop takes no step but of all nodes."}));
   keys.push_back(
@@ -50,8 +49,9 @@ void add_exchange(Schema& schema) {
                "part alone: one of as many as there are nodes. With on_loss: go_on the next node keeps it, "
                "too. The parameters are the same.",
            .trade_off =
-               "true: less memory and computing, and the step is no longer hidden behind the last bucket; "
-               "gradients alone travel in cluster.gradient_encoding. Not with tree, lars and lamb."}));
+               "true: less computing, and the step is no longer hidden behind the last bucket. While a step "
+               "is made its state is there twice: less memory from three nodes on, with go_on from five. "
+               "Parameters travel as fp32. Not with tree, lars and lamb."}));
   keys.push_back(row(
       PACELINE_FIELD(exchange.measured), path_or_null(), Scope::kOneDaemon,
       {.effect =

@@ -20,11 +20,12 @@ std::vector<Range> parts(Range whole, std::uint32_t count) {
   return cut;
 }
 
-void Builder::send(std::uint32_t from, std::uint32_t to, Range range, TransferKind as) {
-  for (std::int64_t begin = range.begin; begin < range.end; begin += segment_) {
-    const Range segment{begin, std::min(begin + segment_, range.end)};
-    rows_[from].push_back({TransferKind::kSend, to, segment, {}});
-    rows_[to].push_back({as, from, segment, {}});
+void add_transfers(std::vector<Rows>& rows, std::uint32_t from, std::uint32_t to, Range range,
+                   std::int64_t segment_floats, TransferKind as) {
+  for (std::int64_t begin = range.begin; begin < range.end; begin += segment_floats) {
+    const Range segment{begin, std::min(begin + segment_floats, range.end)};
+    rows[from].push_back({TransferKind::kSend, to, segment, {}});
+    rows[to].push_back({as, from, segment, {}});
   }
 }
 

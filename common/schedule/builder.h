@@ -12,6 +12,11 @@ namespace paceline::schedule {
 // Nearly equal parts of `whole`, each beginning at a multiple of 16 floats (a cache line) from its begin.
 std::vector<Range> parts(Range whole, std::uint32_t count);
 
+// The floats of `range` go from one rank to another, which takes them as `as` says: rows at the end of both tables, a
+// segment of at most so many floats each.
+void add_transfers(std::vector<Rows>& rows, std::uint32_t from, std::uint32_t to, Range range,
+                   std::int64_t segment_floats, TransferKind as);
+
 class Builder {
  public:
   Builder(std::uint32_t ranks, std::int64_t segment_floats) : segment_(segment_floats), rows_(ranks) {}
@@ -33,7 +38,9 @@ class Builder {
   std::vector<Rows> finish() &&;
 
  private:
-  void send(std::uint32_t from, std::uint32_t to, Range range, TransferKind as);
+  void send(std::uint32_t from, std::uint32_t to, Range range, TransferKind as) {
+    add_transfers(rows_, from, to, range, segment_, as);
+  }
 
   std::int64_t segment_;
   std::vector<Rows> rows_;

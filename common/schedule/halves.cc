@@ -6,6 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "common/schedule/builder.h"
+
 namespace paceline::schedule {
 namespace {
 
@@ -104,13 +106,12 @@ Status check_owned(const Plan& plan, const std::vector<std::vector<Range>>& owne
 
 }  // namespace
 
-void Halves::keep(const std::vector<std::uint32_t>& keepers) {
+void Halves::keep(const std::vector<std::uint32_t>& keepers, std::int64_t segment_floats) {
   for (std::uint32_t rank = 0; rank < owned.size(); ++rank) {
     const std::uint32_t keeper = keepers[rank];
     if (keeper == rank) continue;
     for (const Range& range : owned[rank]) {
-      sums.ranks[rank].push_back({TransferKind::kSend, keeper, range, {}});
-      sums.ranks[keeper].push_back({TransferKind::kReceive, rank, range, {}});
+      add_transfers(sums.ranks, rank, keeper, range, segment_floats, TransferKind::kReceive);
     }
   }
   for (Rows& rows : sums.ranks) order_conflicts(rows);

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "common/schedule/plan.h"
+#include "common/schedule/planners.h"
 #include "common/status.h"
 
 namespace paceline::schedule {
@@ -28,8 +29,9 @@ struct Halves {
   std::vector<std::vector<Range>> owned;  // by rank, ascending; together each float once
 
   // From now on the sums of rank r go to rank keepers[r], too, behind the last that is added to them; to nobody where that
-  // is r.
-  void keep(const std::vector<std::uint32_t>& keepers);
+  // is r. In segments, as all rows: what is summed first leaves while the rest is.
+  void keep(const std::vector<std::uint32_t>& keepers,
+            std::int64_t segment_floats = PlanRequest{}.segment_floats);
   // Both in turn, for the checker (check.h): an all-reduce again.
   Plan whole() const;
 };

@@ -35,11 +35,11 @@ struct Block {
 
 // Between ranks that are `distance` apart within their block: who keeps the lower half of what it has, and both
 // halves. Vectors halve while distances double, so the long messages go to near ranks.
-struct Halves {
+struct CutInTwo {
   Range lower;
   Range upper;
 };
-Halves halve(Range range) {
+CutInTwo halve(Range range) {
   const std::vector<Range> cut = parts(range, 2);
   return {cut[0], cut[1]};
 }
@@ -48,7 +48,7 @@ Halves halve(Range range) {
 std::vector<Range> halvings(Range whole, std::uint32_t rank, std::uint32_t size) {
   std::vector<Range> all = {whole};
   for (std::uint32_t distance = 1; distance < size; distance *= 2) {
-    const Halves cut = halve(all.back());
+    const CutInTwo cut = halve(all.back());
     all.push_back((rank & distance) == 0 ? cut.lower : cut.upper);
   }
   return all;

@@ -8,7 +8,7 @@ run_files() {
     -o -name curve.csv -o -name curve.csv.broken -o -name phases.csv -o -name phases_histogram.csv -o -name phases_so_far.csv \
     -o -name progress.csv -o -name staleness.csv -o -name summary.json -o -name model.bin -o -name 'events.out.tfevents.*' \
     -o -name trace.json -o -name trace-authority.json -o -name 'trace-shard-[0-9]*.json' -o -name 'trace-node-[0-9]*.json' \
-    -o -name 'compute-slot-[0-9]*' \) "${@:2}"
+    -o -name 'compute-slot-[0-9]*' -o -name 'algorithms-node[0-9]*.txt' \) "${@:2}"
   if [ -d "$1/checkpoint" ]; then find "$1/checkpoint" "${@:2}"; fi
 }
 

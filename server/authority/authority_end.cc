@@ -43,6 +43,8 @@ void Authority::lost(Peer peer, const std::string& why, Ticks now) {
     log_.info(to_string(peer) + " has left");
   } else {
     record_.lost(node, why);
+    // What it has sent until its last heartbeat, since no report of it will come.
+    if (const auto sent = reduced_.find(node); sent != reduced_.end()) record_.add_reduced(sent->second);
     log_.warn(to_string(peer) + " lost: " + why);
   }
   to_shards(wire::NodeLost{node, why, members_.process(node).incarnation});

@@ -142,8 +142,7 @@ void Authority::check_forming(Ticks now) {
 
 // Behind the first step all are connected to each other, and have what they step.
 bool Authority::goes_on() const {
-  return reduces() && config_.exchange.on_loss == OnLoss::kGoOn && config_.train.batch_norm_group <= 1 &&
-         has_stepped_ && training();
+  return reduces() && config_.exchange.on_loss == OnLoss::kGoOn && has_stepped_ && training();
 }
 
 void Authority::go_on_without(NodeId node, Ticks now) {

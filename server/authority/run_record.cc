@@ -205,17 +205,20 @@ void RunRecord::add(const wire::NodeReport& report) {
   }
   totals_.parameter_reads += report.parameter_reads;
   totals_.server_reads += report.server_reads;
-  if (totals_.bytes_reduced) {
-    *totals_.bytes_reduced += report.bytes_reduced;
-    reduced_ += {.reduced = report.bytes_reduced, .reducing = report.reducing};
-    totals_.bus_bytes_per_second = reduced_.bytes_per_second_reducing();
-  }
+  add_reduced({.reduced = report.bytes_reduced, .reducing = report.reducing});
   if (totals_.algorithms.empty()) totals_.algorithms = report.algorithms;  // all chose alike
   // Where the nodes have the same data, what one has found others find again.
   totals_.samples_left_out = config_.data.parts == DataParts::kFixed
                                  ? totals_.samples_left_out + report.samples_left_out
                                  : std::max(totals_.samples_left_out, report.samples_left_out);
   add_stage(report.node, report.stage);
+}
+
+void RunRecord::add_reduced(const Traffic& reduced) {
+  if (!totals_.bytes_reduced) return;
+  *totals_.bytes_reduced += reduced.reduced;
+  reduced_ += reduced;
+  totals_.bus_bytes_per_second = reduced_.bytes_per_second_reducing();
 }
 
 // Nodes in a row are the stages of a group.

@@ -89,6 +89,8 @@ class RunRecord {
   void checkpoints(std::int64_t written, std::int64_t failed);
   // Once for each node.
   void add(const wire::NodeReport& report);
+  // Of a node that sends no report.
+  void add_reduced(const Traffic& reduced);
   void add(const wire::ShardReport& report);
 
   // Newest numbers, for whoever looks while the run goes; 0..1, LPR in per cent.

@@ -55,7 +55,7 @@ TEST_CASE("every plan falls into sums and copies, with a keeper or without") {
       REQUIRE(halves.status().message() == "");
       std::vector<std::uint32_t> keepers(ranks);
       for (std::uint32_t rank = 0; rank < ranks; ++rank) keepers[rank] = (rank + 1) % ranks;
-      if (keeps) halves->keep(keepers);
+      if (keeps) halves->keep(keepers, /*segment_floats=*/100);
       REQUIRE(check(halves->whole()).message() == "");
       for (std::uint32_t rank = 0; rank < ranks; ++rank) {
         const auto adds = [](const Transfer& row) { return row.kind == TransferKind::kAdd; };
@@ -78,6 +78,16 @@ TEST_CASE("a rank's keeper is sent its sums, behind the last that is added to th
   CHECK(to_string(rows[2]) == "send 0..64 to 1");
   CHECK(rows[2].after == std::vector<std::uint32_t>{1});
   CHECK(to_string(rows[3]) == "receive 64..128 from 1");
+}
+
+TEST_CASE("a keeper is sent sums in segments") {
+  Halves halves = *halves_of(example());
+  halves.keep({1, 0}, /*segment_floats=*/48);
+  const Rows& rows = halves.sums.ranks[0];
+  REQUIRE(rows.size() == 6);
+  CHECK(to_string(rows[2]) == "send 0..48 to 1");
+  CHECK(to_string(rows[3]) == "send 48..64 to 1");
+  CHECK(check(halves.whole()).message() == "");
 }
 
 TEST_CASE("a plan that copies before it sums has no halves") {

@@ -1,10 +1,13 @@
 #include "worker/allreduce/allreduce_exchange.h"
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <filesystem>
 #include <utility>
 
 #include "common/assert.h"
+#include "common/encode/encode.h"
 #include "common/host_port.h"
 #include "common/params/non_finite.h"
 #include "common/params/vector_ops.h"
@@ -39,6 +42,21 @@ std::chrono::milliseconds milliseconds(Duration time) {
 
 std::span<float> bucket_part(std::span<float> all, Range range) {
   return all.subspan(static_cast<std::size_t>(range.begin), static_cast<std::size_t>(range.size()));
+}
+
+// As whoever sends it on rounds it, where every node steps everything.
+void round_as(Encoding encoding, std::span<float> floats) {
+  constexpr std::size_t kAtOnce = 1024;
+  alignas(float) std::array<std::byte, kAtOnce * sizeof(float)> bytes;
+  const Encoder encoder{encoding};
+  while (!floats.empty()) {
+    const std::span<float> some = floats.first(std::min(kAtOnce, floats.size()));
+    const std::span<std::byte> coded = std::span(bytes).first(encoder.bytes_of(std::ssize(some)));
+    encoder.encode(some, coded);
+    const Status decoded = decode(encoding, coded, some);
+    PACELINE_ASSERT(decoded.is_ok(), decoded.message());
+    floats = floats.subspan(some.size());
+  }
 }
 
 }  // namespace
@@ -348,8 +366,11 @@ Status AllReduceExchange::reduce_bucket(std::size_t number, const std::vector<st
   const BucketPrograms& programs = *bucket.programs;
   PACELINE_RETURN_IF_ERROR(reduce(programs.sums, number, /*copies=*/false));
   const std::vector<Range> all = {{0, bucket.range.size()}};
+  const bool rounds =
+      model_.is_sharded() && ranks_.ranks > 1 && programs.sums.encoding != Encoding::kFp32;
   for (const Range& here : model_.is_sharded() ? programs.own : all) {
     const std::span<float> part = bucket_part(sum, here);
+    if (rounds) round_as(programs.sums.encoding, part);
     const auto at = first_non_finite(part);
     if (!at) continue;
     return invalid_argument("the sum of all gradients is not finite: " +

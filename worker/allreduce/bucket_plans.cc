@@ -27,13 +27,20 @@ void assert_right(const schedule::Plan& plan) {
   PACELINE_ASSERT(checked.is_ok(), checked.message());
 }
 
-using HalvesBySize = std::map<std::int64_t, schedule::Halves>;
+schedule::Halves halves_of_run(const schedule::Plan& plan) {
+  Result<schedule::Halves> made = schedule::halves_of(plan);
+  PACELINE_ASSERT(made.is_ok(), made.status().message());
+  return std::move(made).value();
+}
+
+using Owned = std::vector<std::vector<Range>>;  // by rank (schedule::Halves)
+using OwnedBySize = std::map<std::int64_t, Owned>;
 
 // By rank, itself where nobody does.
-std::vector<std::uint32_t> keepers_of(const HalvesBySize& halves, std::uint32_t ranks, bool keeps) {
-  const auto owns = [&halves](std::uint32_t rank) {
-    return std::any_of(halves.begin(), halves.end(),
-                       [rank](const auto& one) { return !one.second.owned[rank].empty(); });
+std::vector<std::uint32_t> keepers_of(const OwnedBySize& owned, std::uint32_t ranks, bool keeps) {
+  const auto owns = [&owned](std::uint32_t rank) {
+    return std::any_of(owned.begin(), owned.end(),
+                       [rank](const auto& of_size) { return !of_size.second[rank].empty(); });
   };
   std::vector<std::uint32_t> keepers(ranks);
   for (std::uint32_t rank = 0; rank < ranks; ++rank) {
@@ -54,35 +61,35 @@ BucketPlans plan_buckets(const RunConfig& config, const Layout& layout, const Fo
   const Encoding encoding = config.cluster.gradient_encoding;
   BucketPlans plans;
   std::map<std::int64_t, std::shared_ptr<const BucketPrograms>> by_size;
-  HalvesBySize halves;
+  OwnedBySize owned;
   for (const Range& range : ranges) {
-    if (by_size.contains(range.size()) || halves.contains(range.size())) continue;
+    if (by_size.contains(range.size()) || owned.contains(range.size())) continue;
     const schedule::Plan plan = plan_of(config, range.size(), place, choices);
     if (config.exchange.shard_optimizer) {
-      Result<schedule::Halves> made = schedule::halves_of(plan);
-      PACELINE_ASSERT(made.is_ok(), made.status().message());
-      halves.emplace(range.size(), std::move(made).value());
+      owned.emplace(range.size(), halves_of_run(plan).owned);
     } else {
       assert_right(plan);
       by_size.emplace(range.size(), std::make_shared<const BucketPrograms>(BucketPrograms{
                                         schedule::Program(plan, place.rank, encoding), std::nullopt, {}}));
     }
   }
-  const std::vector<std::uint32_t> keepers = keepers_of(halves, place.ranks, keeps);
-  for (auto& [size, of_size] : halves) {
-    of_size.keep(keepers);
-    assert_right(of_size.whole());
+  // Who keeps depends on what is owned of all buckets. The plans, which are large, are made again, one at a time.
+  const std::vector<std::uint32_t> keepers = keepers_of(owned, place.ranks, keeps);
+  for (const auto& [size, of_ranks] : owned) {
+    schedule::Halves halves = halves_of_run(plan_of(config, size, place, choices));
+    halves.keep(keepers);
+    assert_right(halves.whole());
     // Parameters are copied as they are, whatever sums travel as.
     by_size.emplace(size, std::make_shared<const BucketPrograms>(BucketPrograms{
-                              schedule::Program(of_size.sums, place.rank, encoding),
-                              schedule::Program(of_size.copies, place.rank), of_size.owned[place.rank]}));
+                              schedule::Program(halves.sums, place.rank, encoding),
+                              schedule::Program(halves.copies, place.rank), of_ranks[place.rank]}));
   }
   for (const Range& range : ranges) plans.buckets.push_back({range, by_size.at(range.size())});
   if (!config.exchange.shard_optimizer) return plans;
   plans.shares.rank = place.rank;
   for (auto range = ranges.rbegin(); range != ranges.rend(); ++range) {
     for (std::uint32_t rank = 0; rank < place.ranks; ++rank) {
-      for (const Range& part : halves.at(range->size()).owned[rank]) {
+      for (const Range& part : owned.at(range->size())[rank]) {
         plans.shares.parts.push_back(
             {{range->begin + part.begin, range->begin + part.end}, rank, keepers[rank]});
       }

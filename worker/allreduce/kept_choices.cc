@@ -17,6 +17,8 @@ namespace paceline {
 namespace {
 
 constexpr std::size_t kFileBytesMax = 64 * 1024;
+// The first line. Another number where the same words would mean something else.
+constexpr const char* kFormat = "paceline algorithms 1";
 // Of a number of 64 bits: as many floats have them exactly.
 constexpr std::size_t kParts = 4;
 constexpr int kBitsOfPart = 16;
@@ -33,7 +35,7 @@ std::string line_of(const MeasuredChoice& choice) {
 }
 
 std::string text_of(const std::string& with, const std::vector<MeasuredChoice>& choices) {
-  std::string text = with + "\n";
+  std::string text = std::string(kFormat) + "\n" + with + "\n";
   for (const MeasuredChoice& choice : choices) text += line_of(choice);
   return text;
 }
@@ -71,6 +73,7 @@ std::optional<std::vector<MeasuredChoice>> read_choices(const std::filesystem::p
   if (!text.is_ok()) return std::nullopt;
   std::istringstream in(*text);
   std::string line;
+  if (!std::getline(in, line) || line != kFormat) return std::nullopt;
   if (!std::getline(in, line) || line != with) return std::nullopt;
   std::vector<MeasuredChoice> choices;
   while (std::getline(in, line)) {

@@ -4,7 +4,7 @@
 //   all-reduce by ring binary_blocks direct tree; fp32; at 10.0.0.1 10.0.0.2 10.0.0.2
 //   65536 ring 0.0021 binary_blocks 0.0019 direct 0.0014 tree 0.004
 //
-// The first line is what it was measured with: another one is none. All nodes use it, or none: they compare what they have.
+// The first line numbers the format, the second is what it was measured with: another one is none. All nodes use it, or none: they compare what they have.
 #pragma once
 
 #include <cstdint>

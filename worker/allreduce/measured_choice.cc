@@ -5,9 +5,11 @@
 #include <cstdio>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "common/assert.h"
 #include "common/schedule/check.h"
+#include "common/schedule/halves.h"
 
 namespace paceline {
 namespace {
@@ -22,14 +24,35 @@ constexpr double kHopeless = 4.0;
 constexpr std::uint32_t kFewRanks = 64;
 
 // A plan that its checker refuses would be our own bug, and is not run.
-schedule::Program program_for(const MeasureRequest& request, Algorithm algorithm, std::int64_t floats,
-                              Encoding encoding) {
+schedule::Plan checked_plan(const MeasureRequest& request, Algorithm algorithm, std::int64_t floats) {
   schedule::PlanRequest wanted{algorithm, request.place.ranks, floats, {}};
   wanted.machines = request.place.machines;
-  const Result<schedule::Plan> plan = schedule::make_plan(wanted);
+  Result<schedule::Plan> plan = schedule::make_plan(wanted);
   const Status checked = plan.is_ok() ? schedule::check(*plan) : plan.status();
   PACELINE_ASSERT(checked.is_ok(), checked.message());
-  return schedule::Program(*plan, request.place.rank, encoding);
+  return std::move(plan).value();
+}
+
+// What ranks tell each other.
+schedule::Program telling_program(const MeasureRequest& request, std::int64_t floats) {
+  return schedule::Program(checked_plan(request, Algorithm::kTree, floats), request.place.rank);
+}
+
+// What a step carries out in turn: the whole, or its two halves (bucket_plans.cc), but without what goes to keepers, who
+// are known when every bucket's plan is.
+std::vector<schedule::Program> programs_for(const MeasureRequest& request, Algorithm algorithm,
+                                            std::int64_t floats) {
+  const schedule::Plan plan = checked_plan(request, algorithm, floats);
+  std::vector<schedule::Program> programs;
+  if (request.in_equal_parts) {
+    const Result<schedule::Halves> halves = schedule::halves_of(plan);
+    PACELINE_ASSERT(halves.is_ok(), halves.status().message());
+    programs.emplace_back(halves->sums, request.place.rank, request.encoding);
+    programs.emplace_back(halves->copies, request.place.rank);
+  } else {
+    programs.emplace_back(plan, request.place.rank, request.encoding);
+  }
+  return programs;
 }
 
 class Measurement {
@@ -40,14 +63,14 @@ class Measurement {
   // One class, for about so long, but for kTurnsMin turns.
   Result<MeasuredChoice> measure(std::int64_t floats, double at_most) {
     MeasuredChoice choice{floats, {}};
-    std::vector<schedule::Program> programs;
+    std::vector<std::vector<schedule::Program>> programs;
     for (const Algorithm algorithm : candidates(request_)) {
       if (hopeless_.contains(algorithm)) continue;
       choice.times.push_back({algorithm, 0.0});
-      programs.push_back(program_for(request_, algorithm, floats, request_.encoding));
+      programs.push_back(programs_for(request_, algorithm, floats));
     }
     const schedule::Program telling =
-        program_for(request_, Algorithm::kTree, std::ssize(programs) * request_.place.ranks, Encoding::kFp32);
+        telling_program(request_, std::ssize(programs) * request_.place.ranks);
     const std::span<float> zeros = request_.vector.first(static_cast<std::size_t>(floats));
     std::fill(zeros.begin(), zeros.end(), 0.0F);
     double elapsed = 0.0;
@@ -57,7 +80,9 @@ class Measurement {
       for (std::size_t c = 0; c < programs.size(); ++c) {
         PACELINE_RETURN_IF_ERROR(meet());
         const Ticks began = request_.now();
-        PACELINE_RETURN_IF_ERROR(reduce(programs[c], zeros));
+        for (const schedule::Program& program : programs[c]) {
+          PACELINE_RETURN_IF_ERROR(reduce(program, zeros));
+        }
         times[c * request_.place.ranks + request_.place.rank] =
             static_cast<float>(to_seconds(request_.now() - began));
       }
@@ -92,7 +117,7 @@ class Measurement {
   const MeasureRequest& request_;
   mesh::Mesh& mesh_;
   std::uint32_t& reductions_;
-  const schedule::Program meeting_ = program_for(request_, Algorithm::kTree, 1, Encoding::kFp32);
+  const schedule::Program meeting_ = telling_program(request_, 1);
   std::set<Algorithm> hopeless_;  // for larger buckets, too
 };
 

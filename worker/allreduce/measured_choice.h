@@ -49,7 +49,7 @@ struct MeasureRequest {
   Encoding encoding = Encoding::kFp32;
   std::chrono::milliseconds silence{0};  // Mesh::reduce()'s
   Ticks (*now)() = nullptr;
-  bool in_equal_parts = false;  // candidates sum as much at each rank, as far as they can
+  bool in_equal_parts = false;  // candidates sum as much at each rank, as far as they can; sums, then copies as fp32
 };
 
 // What is measured, in turns.

@@ -103,7 +103,11 @@ Status ShardedOptimizer::say_state(const Held& from, const Shares& next, Version
   }
   for (const Piece& piece : from.pieces) {
     if (piece.kept && is_left(piece.part.owner)) continue;
-    vector_of(image_of(piece, version), vector).copy_to(0, part_of(all, piece.part.range));
+    const OptimizerImage image = image_of(piece, version);
+    // A keeper is an owner as well: it has begun the step if anybody has ended it.
+    PACELINE_ASSERT(image.steps == version.value, "the state of step " + std::to_string(image.steps) +
+                                                      ", expected that of " + to_string(version));
+    vector_of(image, vector).copy_to(0, part_of(all, piece.part.range));
   }
   return Status::ok();
 }
