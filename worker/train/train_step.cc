@@ -44,9 +44,7 @@ Status TrainStep::begin(const Granted& granted) {
   const Ticks now = t_.pace.now();
   t_.process_cache.note_existence(granted.grant.version, granted.grant.revision);
   const bool first = !t_.step.begun();
-  // A grant that was ahead came in the middle of the round before: nobody has waited since then.
-  const Ticks arrived = std::max(granted.arrived, reported_at_);
-  PACELINE_RETURN_IF_ERROR(tell(step::Granted{granted.grant, arrived, look()}));
+  PACELINE_RETURN_IF_ERROR(tell(step::Granted{granted.grant, granted.arrived, look()}));
   if (Status batch = t_.batches.check_granted(granted.grant.batch); !batch.is_ok()) return give_up(batch);
   if (first && t_.local && t_.local->states != nullptr) {
     t_.local->states->begin(t_.worker.thread, granted.grant.clock, t_.local->generation, t_.local->steps);
@@ -54,7 +52,7 @@ Status TrainStep::begin(const Granted& granted) {
   reported_ = granted.report;
   // Waiting for parameters is in an iteration's time, also where they were still on their way when the grant
   // arrived.
-  started_ = t_.step.installed_behind_grant() ? arrived : now;
+  started_ = t_.step.installed_behind_grant() ? granted.arrived : now;
   t_.phases.at(granted.grant.clock);
   if (!t_.phases.running()) t_.phases.begin(Phase::kPsParam);
   return Status::ok();
@@ -284,10 +282,10 @@ Status TrainStep::carry_out(const step::Report& action) {
   if (t_.local && t_.local->states != nullptr) {
     t_.local->states->completed(t_.worker.thread, t_.step.grant().clock, t_.local->steps);
   }
-  reported_at_ = t_.clock();
+  const Ticks reporting = t_.clock();
   t_.coordinator.report({t_.worker, t_.step.grant().clock, metric_, stamp.version(), stamp.revision(),
                          action.skipped, fault_, own_updates_, compute_time_});
-  reporting_ = t_.clock() - reported_at_;
+  reporting_ = t_.clock() - reporting;
   leaving_.reset();
   gradient_.reset();
   if (t_.shown != nullptr) t_.shown->show(t_.phases.times());

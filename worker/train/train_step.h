@@ -133,7 +133,6 @@ class TrainStep {
   std::optional<Finished> finished_;
   std::optional<Ticket> pulled_;           // with the last push
   std::chrono::nanoseconds reporting_{0};  // this thread's part of the last step report
-  Ticks reported_at_{};                    // when that began: its round is over
 
   // Of the round.
   ReportTime reported_;              // of the report that its grant answers
