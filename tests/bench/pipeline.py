@@ -213,7 +213,7 @@ def shown(args, one):
     said = {"ms": round(1e3 * one["seconds"], 1)}
     if one.get("pipeline"):
         for key in ("busy_seconds", "idle_for_previous_seconds", "idle_for_next_seconds"):
-            said[key.replace("seconds", "ms")] = [round(1e3 * each / args.steps, 1) for each in one["pipeline"][key]]
+            said[key.replace("seconds", "ms")] = [round(1e3 * each / args.steps, 1) for each in one["pipeline"].get(key, [])]
     return said
 
 
