@@ -146,10 +146,10 @@ class Reader {
       const std::int64_t left_out = count_of(args.at("left_out"));
       if (const auto worker = worker_at(pid, tid)) {
         spans_of(*worker).left_out = left_out;
-      } else if (const auto stage = stage_at(pid, tid)) {
-        passes_of(*stage).left_out = left_out;
-      } else if (const auto node = reducing_at(pid, tid)) {
-        buckets_of(*node).left_out = left_out;
+      } else if (const auto stage = node_with(passes_tid, pid, tid)) {
+        of_node(stages_, *stage).left_out = left_out;
+      } else if (const auto node = node_with(buckets_tid, pid, tid)) {
+        of_node(buckets_, *node).left_out = left_out;
       } else if (const auto server = server_at(pid); server && tid == shard_tid(*server)) {
         spans_of(*server).left_out = left_out;
       } else if (tid == decisions_tid(kAuthority)) {
@@ -168,21 +168,14 @@ class Reader {
     spans.worker = worker;
     return spans;
   }
-  static std::optional<NodeId> stage_at(std::int64_t pid, std::int64_t tid) {
+  // The node of which this is the row that `row_of` names: passes_tid or buckets_tid.
+  static std::optional<NodeId> node_with(std::int64_t (*row_of)(NodeId), std::int64_t pid, std::int64_t tid) {
     const std::optional<NodeId> node = node_at(pid);
-    return node && tid == passes_tid(*node) ? node : std::nullopt;
+    return node && tid == row_of(*node) ? node : std::nullopt;
   }
-  StageSpans& passes_of(NodeId node) {
-    StageSpans& spans = stages_[node];
-    spans.node = node;
-    return spans;
-  }
-  static std::optional<NodeId> reducing_at(std::int64_t pid, std::int64_t tid) {
-    const std::optional<NodeId> node = node_at(pid);
-    return node && tid == buckets_tid(*node) ? node : std::nullopt;
-  }
-  BucketSpans& buckets_of(NodeId node) {
-    BucketSpans& spans = buckets_[node];
+  template <typename Spans>
+  static Spans& of_node(std::map<NodeId, Spans>& all, NodeId node) {
+    Spans& spans = all[node];
     spans.node = node;
     return spans;
   }
@@ -215,8 +208,8 @@ class Reader {
              "worker " + to_string(*worker));
       return;
     }
-    if (const auto node = stage_at(pid, tid)) {
-      append(passes_of(*node).spans,
+    if (const auto node = node_with(passes_tid, pid, tid)) {
+      append(of_node(stages_, *node).spans,
              schedule::PassSpan{at(json),
                                 length,
                                 clock_of(args.at("clock")),
@@ -225,11 +218,11 @@ class Reader {
              "the stage of node " + to_string(*node));
       return;
     }
-    if (const auto node = reducing_at(pid, tid)) {
+    if (const auto node = node_with(buckets_tid, pid, tid)) {
       if (name != "sum" && name != "copy") {
         throw Wrong{"a bucket's \"" + quotable(name) + "\", expected sum or copy"};
       }
-      append(buckets_of(*node).spans,
+      append(of_node(buckets_, *node).spans,
              BucketSpan{at(json), length, clock_of(args.at("clock")), count_of(args.at("bucket")),
                         integer_of(args.at("bytes"), 0, kCountMax), name == "copy"},
              "the buckets of node " + to_string(*node));
