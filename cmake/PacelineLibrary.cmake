@@ -1,15 +1,23 @@
+# How libraries that are COLD are optimised, where that differs from the others.
+set(PACELINE_COLD "")
+if(CMAKE_BUILD_TYPE STREQUAL "Release")
+  set(PACELINE_COLD -O1)
+elseif(NOT PACELINE_SANITIZE)
+  set(PACELINE_COLD -O0)
+endif()
+
 # paceline_library(NAME [COLD | NOT_PRECOMPILED] sources... [PUBLIC libs...] [PRIVATE libs...]): one folder's idea as one static library,
 # with the project's include root, warnings and sanitizers. A library's link line is its list of permitted dependencies.
 # NOT_PRECOMPILED: what it links to brings compiler options of its own.
-# COLD: nothing in it is called once an iteration or for every parameter; a release build optimises it less, which takes
-# three quarters of the time to compile.
+# COLD: nothing in it is called once an iteration or for every parameter; a release build optimises it less and `check`
+# not at all, which takes three quarters of the time to compile.
 function(paceline_library name)
   cmake_parse_arguments(ARG "COLD;NOT_PRECOMPILED" "" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
   add_library(${name} STATIC ${ARG_SOURCES})
   paceline_options(${name})
   paceline_position_independent(${name})
-  if(ARG_COLD AND CMAKE_BUILD_TYPE STREQUAL "Release")
-    target_compile_options(${name} PRIVATE -O1)
+  if(ARG_COLD AND PACELINE_COLD)
+    target_compile_options(${name} PRIVATE ${PACELINE_COLD})
     paceline_precompiled(${name} cold)
   elseif(NOT ARG_NOT_PRECOMPILED)
     paceline_precompiled(${name} product)

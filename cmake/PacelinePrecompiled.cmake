@@ -42,6 +42,6 @@ function(paceline_compiled_as options)
 endfunction()
 
 paceline_precompiled_owner(product)
-if(CMAKE_BUILD_TYPE STREQUAL "Release")  # elsewhere what is cold has the options of all
-  paceline_precompiled_owner(cold -O1)
+if(PACELINE_COLD)  # else what is cold has the options of all
+  paceline_precompiled_owner(cold ${PACELINE_COLD})
 endif()
