@@ -25,7 +25,7 @@ packed() { # FOLDER ARCHIVE: whole or not at all
 }
 
 # Boost's and what is linked from a library of its own package come below.
-packages=(libzmq3-dev cppzmq-dev protobuf-compiler libprotobuf-dev libspdlog-dev libfmt-dev libyaml-cpp-dev libcli11-dev
+packages=(libzmq3-dev cppzmq-dev libsodium-dev protobuf-compiler libprotobuf-dev libspdlog-dev libfmt-dev libyaml-cpp-dev libcli11-dev
   nlohmann-json3-dev libdnnl-dev libxxhash-dev catch2 librapidcheck-dev pkgconf pkgconf-bin)
 dpkg -L "${packages[@]}" | grep -E '^/usr/(include|bin|lib|share/(cmake|pkgconfig))/' | sort -u >"$work/list"
 grep -rhoE '#include <boost/[^>]+>' --include='*.h' --include='*.cc' common proto server simulate sweep tests tools worker |

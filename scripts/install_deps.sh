@@ -26,9 +26,9 @@ done
 packages=(
   # tool chain
   g++ cmake ninja-build mold pkgconf ccache git
-  # libraries: transport, headers on the wire, event loop, log, YAML, command line, JSON, CPU kernels, checksums,
+  # libraries: transport, encryption between nodes, headers on the wire, event loop, log, YAML, command line, JSON, CPU kernels, checksums,
   # pictures
-  libzmq3-dev cppzmq-dev protobuf-compiler libprotobuf-dev libboost-dev libspdlog-dev libyaml-cpp-dev libcli11-dev
+  libzmq3-dev cppzmq-dev libsodium-dev protobuf-compiler libprotobuf-dev libboost-dev libspdlog-dev libyaml-cpp-dev libcli11-dev
   nlohmann-json3-dev libdnnl-dev libxxhash-dev libjpeg-dev libpng-dev
   # tests
   catch2 librapidcheck-dev python3

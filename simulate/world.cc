@@ -294,6 +294,7 @@ void World::note_progress(Ticks now) {
   if (engine_.finished() || !progress_.due(seconds)) return;
   Traffic moved;
   for (const Server& server : servers_) moved += {server.bytes_pushed(), server.bytes_pulled(), 0};
+  if (reductions_ != nullptr) moved.reduced = reductions_->bytes_sent();
   const Clock slowest = engine_.min_clock();
   progress_.note(seconds, moved, [&](WorkerId worker) -> std::optional<std::int64_t> {
     if (!engine_.is_live(worker)) return std::nullopt;

@@ -308,9 +308,10 @@ void RunReader::add_progress(Json& run) {
     const ProgressRow& row = (*read)[i];
     Json gaps = Json::array();
     for (std::size_t r = 0; r < workers; ++r) gaps.push_back(row.gaps[r] ? Json(*row.gaps[r]) : Json());
+    const Traffic& moved = row.moved;  // each below 2^63, their sum may not be
     json["rows"].push_back({row.seconds,
-                            static_cast<double>(row.moved.pushed) + static_cast<double>(row.moved.pulled) +
-                                static_cast<double>(row.moved.shared),
+                            static_cast<double>(moved.pushed) + static_cast<double>(moved.pulled) +
+                                static_cast<double>(moved.shared) + static_cast<double>(moved.reduced),
                             std::move(gaps)});
   }
   run["progress"] = std::move(json);

@@ -18,6 +18,7 @@ Status Session::meet_nodes() {
   PACELINE_ASSIGN_OR_RETURN(wire::Peers peers,
                             client_.exchange_endpoints(std::move(own), config_.cluster.start_timeout));
   mesh::Place place{parts_.node.value, std::move(peers.endpoints), peers.token};
+  place.key = peers.key;
   PACELINE_RETURN_IF_ERROR(reduces_ != nullptr ? begin_reducing(listening, std::move(place))
                                                : meet_peers(listening, std::move(place)));
   parts_.log.info("node " + to_string(parts_.node) + " is connected to " +

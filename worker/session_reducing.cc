@@ -62,6 +62,7 @@ Result<AllReduceExchange::Meeting> Session::meet_again(const AllReduceExchange::
       client_.exchange_endpoints(std::move(own), config_.cluster.start_timeout + 4 * config_.cluster.lease));
   AllReduceExchange::Meeting meeting{peers.formation, std::move(listening), {}, peers.version, {}};
   meeting.place.token = peers.token;
+  meeting.place.key = peers.key;
   std::string without;
   for (std::uint32_t node = 0; node < peers.endpoints.size(); ++node) {
     if (peers.endpoints[node].empty()) {

@@ -14,7 +14,8 @@ namespace paceline {
 namespace {
 
 constexpr const char* kProgressFile = "progress.csv";
-constexpr const char* kProgressHeader = "seconds,bytes_pushed,bytes_pulled,bytes_shared,gaps";
+constexpr const char* kProgressHeader = "seconds,bytes_pushed,bytes_pulled,bytes_shared,gaps,bytes_reduced";
+constexpr std::size_t kProgressRequired = 5;
 constexpr std::string_view kNoPart = "-";
 
 // "0 1 -"; nothing where a word is neither a number nor "-".
@@ -62,14 +63,15 @@ Status write_progress(const std::filesystem::path& run_dir, std::span<const Prog
     for (std::size_t i = 0; i < row.gaps.size(); ++i) {
       text += (i == 0 ? "" : " ") + (row.gaps[i] ? std::to_string(*row.gaps[i]) : std::string(kNoPart));
     }
-    text += "\n";
+    text += "," + std::to_string(row.moved.reduced) + "\n";
   }
   return write_file_atomically(run_dir / kProgressFile, text);
 }
 
 Result<std::vector<ProgressRow>> read_progress(const std::filesystem::path& run_dir) {
-  PACELINE_ASSIGN_OR_RETURN(const csv::Table table,
-                            csv::Table::read(run_dir / kProgressFile, kProgressHeader));
+  PACELINE_ASSIGN_OR_RETURN(
+      const csv::Table table,
+      csv::Table::read(run_dir / kProgressFile, kProgressHeader, csv::LastLine::kWhole, kProgressRequired));
   std::vector<ProgressRow> rows;
   for (std::size_t i = 0; i < table.rows(); ++i) {
     ProgressRow row;
@@ -81,6 +83,9 @@ Result<std::vector<ProgressRow>> read_progress(const std::filesystem::path& run_
     PACELINE_ASSIGN_OR_RETURN(row.moved.pushed, table.integer(i, 1));
     PACELINE_ASSIGN_OR_RETURN(row.moved.pulled, table.integer(i, 2));
     PACELINE_ASSIGN_OR_RETURN(row.moved.shared, table.integer(i, 3));
+    if (table.has(5)) {
+      PACELINE_ASSIGN_OR_RETURN(row.moved.reduced, table.integer(i, 5));
+    }
     auto gaps = gaps_from(table.cell(i, 4));
     if (!gaps || (!rows.empty() && gaps->size() != rows.front().gaps.size())) {
       return table.error(i, 4, "a number or - for each worker, as many as in the first row");

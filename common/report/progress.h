@@ -1,13 +1,13 @@
 // progress.csv: how a run went by time: what had been moved, and how far each worker was ahead of the
 // slowest, at up to kRowsMax moments of training.
 //
-//   seconds,bytes_pushed,bytes_pulled,bytes_shared,gaps
-//   0.1,4096,8192,0,0 1 0 -           of each worker in order, at most 64 of them; "-": it took no part
+//   seconds,bytes_pushed,bytes_pulled,bytes_shared,gaps,bytes_reduced
+//   0.1,4096,8192,0,0 1 0 -,0         of each worker in order, at most 64 of them; "-": it took no part
 //
 // A moment is noted each 0.1 s; whenever kRowsMax are there every other moment goes, and from then on one is
 // noted half as often: so the rows are evenly apart, however long a run is. The daemons' authority and the
-// simulator's keep this record alike. The bytes of other shards than the authority's are those of their last
-// heartbeat. Of a resumed run the rows are those of its last generation.
+// simulator's keep this record alike. The bytes of other shards than the authority's, and those that nodes have reduced, are
+// those of their last heartbeats. An older version's file has no bytes_reduced. Of a resumed run the rows are those of its last generation.
 #pragma once
 
 #include <cstddef>

@@ -350,6 +350,12 @@ Body read(Fields& f, const proto::Peers& in) {
   if (in.has_holder()) m.holder = node_of(f, in.holder());
   if (in.has_lost()) m.lost = node_of(f, in.lost());
   m.why = text_of(f, in.why(), "why");
+  if (in.has_key()) {
+    FormationKey& key = m.key.emplace();
+    const int bytes = static_cast<int>(in.key().size());
+    if (!f.length("key", bytes, std::ssize(key), std::ssize(key))) return m;
+    std::memcpy(key.data(), in.key().data(), key.size());
+  }
   if (!f.length("endpoints", in.endpoints_size(), 0, kNodesMax)) return m;
   for (const std::string& endpoint : in.endpoints()) m.endpoints.push_back(text_of(f, endpoint, "endpoints"));
   return m;

@@ -354,6 +354,7 @@ void put(const Peers& m, proto::Header& header) {
   if (m.holder) out.set_holder(m.holder->value);
   if (m.lost) out.set_lost(m.lost->value);
   out.set_why(text(m.why));
+  if (m.key) out.set_key(m.key->data(), m.key->size());
 }
 
 void put(const StateWanted& m, proto::Header& header) {

@@ -34,6 +34,7 @@
 #include "common/clock.h"
 #include "common/encode/encoding.h"
 #include "common/encode/payload.h"
+#include "common/formation_key.h"
 #include "common/ids.h"
 #include "common/params/layout.h"
 #include "common/params/partition.h"
@@ -119,6 +120,8 @@ struct Peers {
   std::optional<NodeId> holder{};  // to a node: who gives it to those who are behind; empty: nobody is
   std::optional<NodeId> lost{};    // from a node: who has closed its connection
   std::string why{};               // from a node: why it has left the formation
+  // To a node, of the formation, where the run has keys.
+  std::optional<FormationKey> key{};
 };
 
 // All-reduce: asks for the parameters and the optimizer's state. The authority asks a node, which is at `version`, to

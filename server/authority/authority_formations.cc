@@ -117,6 +117,7 @@ void Authority::form(Ticks now) {
   peers.formation = next->number;
   peers.version = next->version;
   peers.holder = next->holder;
+  if (!config_.security.keys.empty()) peers.key = new_formation_key();
   for (const NodeId node : here) to_node(node, peers);
   formed_ = std::move(peers);
   if (first) return;

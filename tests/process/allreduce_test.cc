@@ -11,8 +11,10 @@
 #include <utility>
 #include <vector>
 
+#include "common/wire/keys.h"
 #include "tests/process/local_cluster.h"
 #include "tests/unit/recorded_training.h"
+#include "tests/unit/temp_folder.h"
 #include "tests/unit/training_fixture.h"
 #include "worker/network_task.h"
 
@@ -182,6 +184,18 @@ TEST_CASE("gradients_that_travel_as_bf16_take_half_of_the_bytes_and_end_near_by"
   }
 }
 
+TEST_CASE("with_keys_a_run_ends_in_the_same_bits") {
+  RunConfig config = summing(Algorithm::kRing, 3);
+  config.cluster.shared_memory = GENERATE(SharedMemory::kOff, SharedMemory::kAuto);
+  const auto without = run(config);
+  const testing::TempFolder folder;
+  config.security.keys = (folder.path() / "keys").string();
+  REQUIRE(wire::make_keys(config.security.keys, config.cluster.nodes).is_ok());
+  const auto with = run(config);
+  CHECK(same_floats(with.model.parameters, without.model.parameters));
+  CHECK(with.summary.bytes_reduced == without.summary.bytes_reduced);
+}
+
 TEST_CASE("a_node_alone_steps_by_itself") {
   const RunConfig config = summing(Algorithm::kAuto, 1);
   CHECK(furthest(run(config).model.parameters, run(with_servers(config)).model.parameters) < 1e-6);
@@ -305,6 +319,11 @@ TEST_CASE("those_that_are_left_of_an_all_reduce_end_the_run_with_the_same_bits")
   RunConfig config = summing(algorithm, 4);
   config.exchange.shard_optimizer = GENERATE(false, true);
   CAPTURE(static_cast<int>(algorithm), lost, config.exchange.shard_optimizer);
+  const testing::TempFolder folder;
+  if (lost == 3) {  // whose next formation has another key
+    config.security.keys = (folder.path() / "keys").string();
+    REQUIRE(wire::make_keys(config.security.keys, std::nullopt).is_ok());
+  }
   const NodeId victim(lost);
   Records records(4);
   const auto ended = testing::run_cluster(

@@ -9,7 +9,9 @@
 #include <utility>
 #include <vector>
 
+#include "common/wire/keys.h"
 #include "tests/process/local_cluster.h"
+#include "tests/unit/temp_folder.h"
 #include "tests/unit/training_fixture.h"
 #include "worker/network_task.h"
 
@@ -60,6 +62,11 @@ TEST_CASE("a_pipeline_ends_where_the_run_without_one_does") {
   RunConfig config = piped(groups, shards);
   config.train.eval_every_clocks = 10;
   CAPTURE(groups, shards);
+  const testing::TempFolder folder;
+  if (groups == 1) {
+    config.security.keys = (folder.path() / "keys").string();
+    REQUIRE(wire::make_keys(config.security.keys, config.cluster.nodes).is_ok());
+  }
   const auto stages = run_stages(config);
   const auto whole = run_stages(without_pipeline(config));
   CHECK(apart(stages, whole) < 1e-6);

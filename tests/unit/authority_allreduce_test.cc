@@ -79,6 +79,29 @@ TEST_CASE("nodes are told of each other once all have said where they are reache
   }
 }
 
+TEST_CASE("in a run with keys the nodes of a formation are told one key, and without none") {
+  RunConfig config = reducing_run();
+  const bool has_keys = GENERATE(false, true);
+  if (has_keys) config.security.keys = "keys";
+  Reducing run(config);
+  run.reached_at("10.0.0.1:7", "10.0.0.2:7");
+  run.shard_has(0);
+  run.step(0);
+  for (const Peer node : {kNode0, kNode1}) {
+    wire::Peers said;
+    said.endpoints = {"10.0.0.1:9"};
+    said.formation = 1;
+    said.version = Version(1);
+    run.say(node, said);
+  }
+  const auto told_0 = run.sent.of<wire::Peers>(kNode0);
+  const auto told_1 = run.sent.of<wire::Peers>(kNode1);
+  CHECK((told_0.front().key == told_1.front().key && told_0.front().key.has_value() == has_keys));
+  REQUIRE((told_0.back().formation == 2 && told_1.back().formation == 2));
+  CHECK((told_0.back().key == told_1.back().key && told_0.back().key.has_value() == has_keys));
+  CHECK((told_0.back().key == told_0.front().key) == !has_keys);
+}
+
 TEST_CASE("nodes of which one is reached on its own machine alone end the run, which says what to do") {
   Reducing run;
   run.reached_at("127.0.0.1:7", "10.0.0.2:7");

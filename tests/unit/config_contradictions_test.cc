@@ -47,7 +47,6 @@ TEST_CASE("what_an_all_reduce_does_not_go_with_is_refused") {
            {"train.on_nan=skip", "train.on_nan: "},
            {"train.batch_balance=speed", "train.batch_balance: "},
            {"train.device=cuda", "train.device: "},
-           {"security.keys=keys", "security.keys: "},
            {"exchange.grid=[3, 2]",
             "exchange.grid: a grid that does not fit, got 3 x 2, expected [rows, columns] with rows x "
             "columns = 4 nodes"},
@@ -112,8 +111,7 @@ TEST_CASE("what_a_pipeline_does_not_go_with_is_refused") {
            {"train.device=cuda", "train.device: "},
            {"sync.policy=backup", "sync.policy: a group's gradient counts whole, got backup"},
            {"pipeline.rematerialize=auto", "pipeline.rematerialize: nothing says how much memory there is"},
-           {"pipeline.memory=1MiB", "pipeline.memory: no node holds its stage, got stage 1 that needs "},
-           {"security.keys=keys", "security.keys: "}}) {
+           {"pipeline.memory=1MiB", "pipeline.memory: no node holds its stage, got stage 1 that needs "}}) {
     CHECK_THAT(refusal(good, {bad.given}), Catch::Contains(bad.start));
   }
   const std::string groups =
@@ -200,8 +198,7 @@ TEST_CASE("what_a_batch_norm_over_groups_does_not_go_with_is_refused") {
            {"train.batch_balance=speed", "train.batch_balance: members wait for each other"},
            {"train.on_nan=skip", "train.on_nan: a group's gradient counts whole"},
            {"emulate.base_step=10ms", "emulate.base_step: a step waits for the other members"},
-           {"cluster.reconnect_timeout=5s", "cluster.reconnect_timeout: nodes do not connect"},
-           {"security.keys=keys", "security.keys: "}}) {
+           {"cluster.reconnect_timeout=5s", "cluster.reconnect_timeout: nodes do not connect"}}) {
     CHECK_THAT(refusal(good, {bad.given}), Catch::Contains(bad.start));
   }
 }

@@ -42,9 +42,10 @@ struct Ranks {
     return {values.begin(), values.end(), memory};
   }
   Result<std::unique_ptr<Mesh>> connect(std::uint32_t rank, std::chrono::milliseconds within = kWithin) {
-    return Mesh::connect(*listeners[rank], {rank, endpoints, 7, {}, !segments.empty()}, stops[rank], within,
+    return Mesh::connect(*listeners[rank], place(rank), stops[rank], within,
                          segments.empty() ? nullptr : segments[rank]);
   }
+  Place place(std::uint32_t rank) const { return {rank, endpoints, 7, {}, !segments.empty(), key}; }
   // `body` of every rank to its end.
   std::vector<Status> run(const std::function<Status(Mesh&, std::uint32_t)>& body) {
     std::vector<Status> ended(endpoints.size());
@@ -63,6 +64,7 @@ struct Ranks {
   std::vector<std::string> endpoints;
   std::vector<StopFlag> stops;
   std::vector<std::shared_ptr<wire::SharedSegment>> segments;  // by rank; empty: none share
+  std::optional<FormationKey> key;
 };
 
 }  // namespace paceline::mesh

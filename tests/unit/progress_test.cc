@@ -42,7 +42,7 @@ TEST_CASE("what is written is read back, and what is broken is named") {
   const testing::TempFolder folder;
   ProgressRecord record({2, 2});
   record.note(0.0, {}, gap_of);
-  record.note(0.1234567, {1, 1'000'000'000'000, 3}, gap_of);
+  record.note(0.1234567, {1, 1'000'000'000'000, 3, 4}, gap_of);
   REQUIRE(write_progress(folder.path(), record.rows()).is_ok());
   const auto rows = read_progress(folder.path());
   REQUIRE(rows.is_ok());

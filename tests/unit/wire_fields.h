@@ -31,11 +31,10 @@ auto fields(M& m) {
   } else if constexpr (std::is_same_v<T, StepReport> || std::is_same_v<T, NodeReport>) {
     auto& [a, b, c, d, e, f, g, h, i] = m;
     return std::tie(a, b, c, d, e, f, g, h, i);
-  } else if constexpr (std::is_same_v<T, Push>) {
+  } else if constexpr (std::is_same_v<T, Push> || std::is_same_v<T, Peers>) {
     auto& [a, b, c, d, e, f, g, h] = m;
     return std::tie(a, b, c, d, e, f, g, h);
-  } else if constexpr (std::is_same_v<T, Parameters> || std::is_same_v<T, ShardReport> ||
-                       std::is_same_v<T, Peers>) {
+  } else if constexpr (std::is_same_v<T, Parameters> || std::is_same_v<T, ShardReport>) {
     auto& [a, b, c, d, e, f, g] = m;
     return std::tie(a, b, c, d, e, f, g);
   } else if constexpr (std::is_same_v<T, Held> || std::is_same_v<T, WorkerReport> ||
@@ -139,6 +138,10 @@ struct Generator {
   void fill(std::optional<NodeId>& v) {
     v.emplace();
     fill(*v);
+  }
+  void fill(std::optional<FormationKey>& v) {
+    if (random.next_below(2) == 0) return v.reset();
+    for (std::byte& byte : v.emplace()) byte = static_cast<std::byte>(random.next_below(256));
   }
   void fill(std::optional<Range>& v) {
     if (random.next_below(2) == 0) return v.reset();

@@ -1,12 +1,12 @@
 #include "worker/mesh/channels.h"
 
 #include <poll.h>
-#include <sys/socket.h>
 #include <sys/uio.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <span>
 #include <utility>
 
 #include "common/assert.h"
@@ -25,10 +25,10 @@ Channels::Channels(Place place, StopFlag& stop)
 Result<std::shared_ptr<Channels>> Channels::connect(const Listening& listening, Place place, StopFlag& stop,
                                                     std::chrono::milliseconds within,
                                                     std::vector<PeerBounds> bounds) {
-  PACELINE_ASSIGN_OR_RETURN(auto sockets, shake_hands(listening, place, stop, within));
+  PACELINE_ASSIGN_OR_RETURN(auto connections, shake_hands(listening, place, stop, within));
   const std::shared_ptr<Channels> channels(new Channels(std::move(place), stop));
-  for (std::size_t rank = 0; rank < sockets.size(); ++rank) {
-    channels->peers_[rank].socket = std::move(sockets[rank]);
+  for (std::size_t rank = 0; rank < connections.size(); ++rank) {
+    channels->peers_[rank].connection = std::move(connections[rank]);
     if (rank < bounds.size()) channels->peers_[rank].bounds = bounds[rank];
   }
   channels->thread_ = std::thread([raw = channels.get()] { raw->run(); });
@@ -92,9 +92,9 @@ void Channels::run() {
       if (ends_) return;
       for (std::uint32_t rank = 0; rank < peers_.size(); ++rank) {
         const Peer& peer = peers_[rank];
-        if (peer.socket == nullptr || !peer.gone.is_ok()) continue;
+        if (peer.connection == nullptr || !peer.gone.is_ok()) continue;
         const short events = peer.out.empty() ? POLLIN : POLLIN | POLLOUT;
-        polled.push_back({peer.socket->get(), events, 0});
+        polled.push_back({peer.connection->descriptor(), events, 0});
         ranks.push_back(rank);
       }
     }
@@ -146,18 +146,12 @@ bool Channels::send_some(Peer& peer, std::uint32_t rank) {
   const std::size_t from = std::max(peer.sent, sizeof(Head)) - sizeof(Head);
   const char* const bytes = reinterpret_cast<const char*>(first->floats.data());
   pieces[count++] = {const_cast<char*>(bytes) + from, floats - from};
-  msghdr message = {};
-  message.msg_iov = pieces.data();
-  message.msg_iovlen = count;
-  const ssize_t sent = sendmsg(peer.socket->get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-  if (sent < 0) {
-    const int error = errno;
-    if (error == EAGAIN || error == EINTR) return true;
-    const bool closed = error == EPIPE || error == ECONNRESET;
-    lose(peer, rank, closed ? "closed its connection" : "cannot be sent to: " + system_error(error));
+  const Result<std::size_t> sent = peer.connection->send(std::span(pieces).first(count));
+  if (!sent.is_ok()) {
+    lose(peer, rank, sent.status().message());
     return false;
   }
-  peer.sent += static_cast<std::size_t>(sent);
+  peer.sent += *sent;
   if (peer.sent < sizeof(Head) + floats) return true;
   PeerMessage gone;  // freed without the lock
   const std::lock_guard lock(mutex_);
@@ -169,16 +163,11 @@ bool Channels::send_some(Peer& peer, std::uint32_t rank) {
 
 // Whether something came, and the peer is there.
 bool Channels::receive_into(Peer& peer, std::uint32_t rank, void* into, std::size_t bytes) {
-  const ssize_t got = recv(peer.socket->get(), into, bytes, MSG_DONTWAIT);
-  const int error = errno;
-  if (got > 0) {
-    peer.received += static_cast<std::size_t>(got);
-    return true;
-  }
-  if (got < 0 && (error == EAGAIN || error == EINTR)) return false;
-  const bool closed = got == 0 || error == ECONNRESET;
-  lose(peer, rank, closed ? "closed its connection" : "cannot be heard: " + system_error(error));
-  return false;
+  const Result<std::size_t> got = peer.connection->receive(into, bytes);
+  if (!got.is_ok()) lose(peer, rank, got.status().message());
+  if (!got.is_ok() || *got == 0) return false;
+  peer.received += *got;
+  return true;
 }
 
 bool Channels::begin_message(Peer& peer, std::uint32_t rank) {
@@ -204,7 +193,7 @@ bool Channels::begin_message(Peer& peer, std::uint32_t rank) {
   return true;
 }
 
-// What there is of one message: others are sent to and heard before the next.
+// What there is of one message: others are sent to and heard before the next, for which there is something to wait.
 void Channels::receive_some(Peer& peer, std::uint32_t rank) {
   for (;;) {
     if (peer.received < sizeof(Head)) {
@@ -221,11 +210,13 @@ void Channels::receive_some(Peer& peer, std::uint32_t rank) {
       if (peer.received - sizeof(Head) < floats) continue;
     }
     peer.received = 0;
-    const std::lock_guard lock(mutex_);
-    peer.in.push_back(std::move(peer.coming));
-    peer.coming = {};
-    changed_.notify_all();
-    return;
+    {
+      const std::lock_guard lock(mutex_);
+      peer.in.push_back(std::move(peer.coming));
+      peer.coming = {};
+      changed_.notify_all();
+    }
+    if (!peer.connection->holds_more()) return;
   }
 }
 

@@ -59,7 +59,7 @@ class Channels final : public PeerChannels {
     std::uint64_t magic = 0;
   };
   struct Peer {
-    std::unique_ptr<Descriptor> socket;  // null: this node
+    std::unique_ptr<Connection> connection;  // null: this node
     PeerBounds bounds;
     // Behind the lock.
     std::deque<PeerMessage> out;  // the first may be on its way in part

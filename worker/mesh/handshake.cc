@@ -4,8 +4,11 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
-#include <cstring>
+#include <cstddef>
+#include <map>
+#include <span>
 #include <utility>
 
 #include "common/ticks.h"
@@ -13,7 +16,9 @@
 namespace paceline::mesh {
 namespace {
 
-constexpr std::uint32_t kMagic = 0x324d4c50;  // "PLM2", as it lies on the wire; what follows is in mesh.h
+// "PLM2", and with keys "PLK2", as they lie on the wire; what follows is in mesh.h.
+constexpr std::uint32_t kMagic = 0x324d4c50;
+constexpr std::uint32_t kKeyedMagic = 0x324b4c50;
 // For an address at which somebody listens: a packet that is lost is sent again after 1, 3 and 7 seconds.
 constexpr std::chrono::milliseconds kConnectWithin(10'000);
 constexpr std::size_t kStrangersMax = 64;  // that have not said who they are, beside one of each rank
@@ -22,26 +27,35 @@ struct Hello {
   std::uint32_t magic = kMagic;
   std::uint32_t from = 0;
   std::uint64_t token = 0;
+  PublicKey key = {};  // with keys alone
 };
-static_assert(sizeof(Hello) == 16);
+constexpr std::size_t kPlainHelloBytes = offsetof(Hello, key);
+static_assert(kPlainHelloBytes == 16 && sizeof(Hello) == 48);
 
-// A connection over which a Hello comes.
+// A connection over which a Hello comes, and a proof behind it.
 struct Arriving {
-  std::unique_ptr<Descriptor> connection;
+  std::unique_ptr<Descriptor> socket;
+  std::uint32_t rank = 0;  // that was asked; of a stranger who it says to be
   Hello hello = {};
-  std::size_t bytes = 0;
+  std::size_t bytes = 0;  // of that
+  // With keys alone.
+  std::unique_ptr<KeyExchange> exchange = nullptr;
+  std::unique_ptr<Seal> seal = nullptr;  // once there is a whole Hello
+  Seal::Proof proof = {};
+  std::size_t proof_bytes = 0;
 };
+
+constexpr const char* kHasAnotherKey = "has another key than the nodes of this run (security.keys)";
 
 enum class Heard { kAll, kNotYet, kNothingMore };
 
-Heard hear(Arriving& from) {
-  while (from.bytes < sizeof(Hello)) {
-    auto* const at = reinterpret_cast<char*>(&from.hello) + from.bytes;
-    const ssize_t got = recv(from.connection->get(), at, sizeof(Hello) - from.bytes, 0);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0 && errno == EAGAIN) return Heard::kNotYet;
-    if (got <= 0) return Heard::kNothingMore;
-    from.bytes += static_cast<std::size_t>(got);
+Heard hear(const Descriptor& socket, void* into, std::size_t& got, std::size_t all) {
+  while (got < all) {
+    const ssize_t now = recv(socket.get(), static_cast<char*>(into) + got, all - got, 0);
+    if (now < 0 && errno == EINTR) continue;
+    if (now < 0 && errno == EAGAIN) return Heard::kNotYet;
+    if (now <= 0) return Heard::kNothingMore;
+    got += static_cast<std::size_t>(now);
   }
   return Heard::kAll;
 }
@@ -56,13 +70,15 @@ class Handshake {
         until_(steady_now() + within),
         found_(place.endpoints.size()) {}
 
-  Result<std::vector<std::unique_ptr<Descriptor>>> run() {
+  Result<std::vector<std::unique_ptr<Connection>>> run() {
     for (std::uint32_t rank = 0; rank < place_.rank; ++rank) PACELINE_RETURN_IF_ERROR(go_to(rank));
     while (missing() > 0) PACELINE_RETURN_IF_ERROR(wait());
     return std::move(found_);
   }
 
  private:
+  bool has_keys() const { return place_.key.has_value(); }
+  std::uint32_t magic() const { return has_keys() ? kKeyedMagic : kMagic; }
   std::chrono::milliseconds left() const {
     return std::max(std::chrono::duration_cast<std::chrono::milliseconds>(until_ - steady_now()),
                     std::chrono::milliseconds(0));
@@ -74,36 +90,75 @@ class Handshake {
     if (!connection.is_ok()) {
       return Status(connection.status()).with_context("cannot reach " + name_of(place_, rank));
     }
-    answers_.push_back({std::make_unique<Descriptor>(std::move(connection).value())});
-    PACELINE_RETURN_IF_ERROR(greet(*answers_.back().connection, rank));
-    asked_.push_back(rank);
-    return Status::ok();
+    answers_.push_back({std::make_unique<Descriptor>(std::move(connection).value()), rank});
+    if (greet(answers_.back())) return Status::ok();
+    return unavailable("cannot greet " + name_of(place_, rank) + ": " + system_error(errno));
   }
 
-  Status greet(const Descriptor& connection, std::uint32_t rank) const {
-    const Hello hello{kMagic, place_.rank, place_.token};
-    if (send(connection.get(), &hello, sizeof hello, MSG_NOSIGNAL) == sizeof hello) return Status::ok();
-    return unavailable("cannot greet " + name_of(place_, rank) + ": " + system_error(errno));
+  Hello own_hello(const Arriving& to) const {
+    Hello hello{magic(), place_.rank, place_.token};
+    if (has_keys()) hello.key = to.exchange->own();
+    return hello;
+  }
+  bool greet(Arriving& one) const {
+    if (has_keys()) one.exchange = std::make_unique<KeyExchange>();
+    const Hello hello = own_hello(one);
+    return say(one, &hello, has_keys() ? sizeof hello : kPlainHelloBytes);
+  }
+  // So little that there is room for it. Whether the other end is there.
+  static bool say(const Arriving& to, const void* bytes, std::size_t size) {
+    return send(to.socket->get(), bytes, size, MSG_NOSIGNAL) == static_cast<ssize_t>(size);
+  }
+
+  // One without a key is shorter.
+  Heard hear_hello(Arriving& one) const {
+    const Heard heard = hear(*one.socket, &one.hello, one.bytes, kPlainHelloBytes);
+    if (heard != Heard::kAll || !has_keys() || one.hello.magic != kKeyedMagic) return heard;
+    return hear(*one.socket, &one.hello, one.bytes, sizeof one.hello);
+  }
+  // It is a node of this formation, whether it has a key or not.
+  bool is_of_formation(const Hello& hello) const {
+    return (hello.magic == kMagic || hello.magic == kKeyedMagic) && hello.token == place_.token;
+  }
+  // Behind both Hellos. Whether the other's key is one, and the other end is there.
+  bool prove(Arriving& one, bool connects) const {
+    const Hello own = own_hello(one);
+    const std::array<Hello, 2> hellos = {connects ? own : one.hello, connects ? one.hello : own};
+    one.seal = one.exchange->agree(connects, *place_.key, one.hello.key, std::as_bytes(std::span(hellos)));
+    if (one.seal == nullptr) return false;
+    const Seal::Proof proof = one.seal->proof();
+    return say(one, proof.data(), proof.size());
+  }
+
+  void found(Arriving& one) {
+    found_[one.rank] = std::make_unique<Connection>(std::move(*one.socket), std::move(one.seal));
+    one.socket = nullptr;
   }
 
   std::uint32_t missing() const {
     return static_cast<std::uint32_t>(std::count(found_.begin(), found_.end(), nullptr)) - 1;
   }
 
+  // Of who is stopped because of what another one has found it is told what this one has found, too.
   Status wait() {
     std::vector<pollfd> waits = {{stop_.descriptor(), POLLIN, 0}, {listening_.socket.get(), POLLIN, 0}};
     for (const auto* group : {&answers_, &strangers_}) {
-      for (const Arriving& one : *group) waits.push_back({one.connection->get(), POLLIN, 0});
+      for (const Arriving& one : *group) waits.push_back({one.socket->get(), POLLIN, 0});
     }
-    const std::chrono::milliseconds allowed = left();
-    if (stop_.is_set()) return aborted("stopped");
-    if (allowed.count() == 0) return deadline_exceeded(names_of_missing() + " not been heard of");
-    if (poll(waits.data(), waits.size(), static_cast<int>(allowed.count())) < 0 && errno != EINTR) {
-      return unavailable("poll: " + system_error(errno));
-    }
+    const int found = poll(waits.data(), waits.size(), static_cast<int>(left().count()));
+    const int error = errno;
+    const Status taken = found < 0 && error != EINTR ? unavailable("poll: " + system_error(error)) : take();
+    if (stop_.is_set()) return aborted("stopped" + refused());
+    PACELINE_RETURN_IF_ERROR(taken);
+    if (missing() == 0 || left().count() > 0) return Status::ok();
+    return deadline_exceeded(names_of_missing() + " not been heard of" + refused());
+  }
+
+  Status take() {
     PACELINE_RETURN_IF_ERROR(take_answers());
     PACELINE_RETURN_IF_ERROR(take_connections());
-    return take_strangers();
+    std::erase_if(strangers_, [this](Arriving& one) { return !stays(one); });
+    return Status::ok();
   }
 
   std::string names_of_missing() const {
@@ -115,26 +170,47 @@ class Handshake {
     }
     return names + (count == 1 ? " has" : " have");
   }
+  std::string refused() const {
+    std::string all;
+    for (const auto& [rank, why] : refused_) {
+      if (found_[rank] == nullptr) all += "; who says to be " + name_of(place_, rank) + " " + why;
+    }
+    return all;
+  }
+  std::string of_the_other_kind() const {
+    return has_keys() ? "speaks without keys, and we have some (security.keys)"
+                      : "speaks with keys, and we have none (security.keys)";
+  }
 
   Status take_answers() {
-    for (std::size_t i = 0; i < answers_.size(); ++i) {
-      Arriving& answer = answers_[i];
-      if (answer.connection == nullptr) continue;
-      const Heard heard = hear(answer);
-      if (heard == Heard::kNotYet) continue;
-      const std::uint32_t rank = asked_[i];
-      if (heard == Heard::kNothingMore) return unavailable(name_of(place_, rank) + " closed its connection");
-      const Hello& hello = answer.hello;
-      if (hello.magic != kMagic || hello.from != rank || hello.token != place_.token) {
-        return unavailable("at the address of " + name_of(place_, rank) + " somebody else answers");
+    for (Arriving& answer : answers_) {
+      Status taken = take_answer(answer);
+      if (!taken.is_ok()) return unavailable(name_of(place_, answer.rank) + " " + taken.message());
+    }
+    std::erase_if(answers_, [](const Arriving& one) { return one.socket == nullptr; });
+    return Status::ok();
+  }
+
+  Status take_answer(Arriving& answer) {
+    const Status closed = unavailable("closed its connection");
+    const Status another = unavailable("does not answer at its address, but somebody else");
+    if (answer.seal == nullptr) {
+      const Heard heard = hear_hello(answer);
+      if (heard == Heard::kNotYet) return Status::ok();
+      if (heard == Heard::kNothingMore) return closed;
+      if (!is_of_formation(answer.hello) || answer.hello.from != answer.rank) return another;
+      if (answer.hello.magic != magic()) return unavailable(of_the_other_kind());
+      if (!has_keys()) {
+        found(answer);
+        return Status::ok();
       }
-      found_[rank] = std::move(answer.connection);
+      if (!prove(answer, /*connects=*/true)) return another;
     }
-    for (std::size_t i = answers_.size(); i-- > 0;) {
-      if (answers_[i].connection != nullptr) continue;
-      answers_.erase(answers_.begin() + static_cast<std::ptrdiff_t>(i));
-      asked_.erase(asked_.begin() + static_cast<std::ptrdiff_t>(i));
-    }
+    const Heard heard = hear(*answer.socket, &answer.proof, answer.proof_bytes, answer.proof.size());
+    if (heard == Heard::kNotYet) return Status::ok();
+    if (heard == Heard::kNothingMore) return closed;
+    if (!answer.seal->is_proven(answer.proof)) return unavailable(kHasAnotherKey);
+    found(answer);
     return Status::ok();
   }
 
@@ -148,33 +224,45 @@ class Handshake {
     }
   }
 
-  // Who is none of the run's is let go, and nobody waits for it.
-  Status take_strangers() {
-    for (Arriving& one : strangers_) {
-      const Heard heard = hear(one);
-      if (heard == Heard::kNotYet) continue;
-      const Hello& hello = one.hello;
-      const bool known = heard == Heard::kAll && hello.magic == kMagic && hello.token == place_.token &&
-                         hello.from > place_.rank && hello.from < found_.size() &&
-                         found_[hello.from] == nullptr;
-      if (known) {
-        PACELINE_RETURN_IF_ERROR(greet(*one.connection, hello.from));
-        found_[hello.from] = std::move(one.connection);
+  // Who is none of the run's is let go, and nobody waits for it, nor ends because of it: who else has its key comes.
+  bool stays(Arriving& one) {
+    if (one.seal == nullptr) {
+      const Heard heard = hear_hello(one);
+      if (heard == Heard::kNotYet) return true;
+      one.rank = one.hello.from;
+      if (heard == Heard::kNothingMore || !is_of_formation(one.hello) || one.rank <= place_.rank ||
+          one.rank >= found_.size() || found_[one.rank] != nullptr || !greet(one)) {
+        return false;
       }
-      one.connection = nullptr;
+      if (one.hello.magic != magic()) {
+        refused_[one.rank] = of_the_other_kind();
+        return false;
+      }
+      if (!has_keys()) {
+        found(one);
+        return false;
+      }
+      if (!prove(one, /*connects=*/false)) return false;
     }
-    std::erase_if(strangers_, [](const Arriving& one) { return one.connection == nullptr; });
-    return Status::ok();
+    const Heard heard = hear(*one.socket, &one.proof, one.proof_bytes, one.proof.size());
+    if (heard == Heard::kNotYet) return true;
+    if (heard == Heard::kNothingMore || found_[one.rank] != nullptr) return false;
+    if (one.seal->is_proven(one.proof)) {
+      found(one);
+    } else {
+      refused_[one.rank] = kHasAnotherKey;
+    }
+    return false;
   }
 
   const Listening& listening_;
   const Place& place_;
   const StopFlag& stop_;
   const Ticks until_;
-  std::vector<std::unique_ptr<Descriptor>> found_;  // by rank
+  std::vector<std::unique_ptr<Connection>> found_;  // by rank
   std::vector<Arriving> answers_;                   // of lower ranks
-  std::vector<std::uint32_t> asked_;                // those, in the same order
   std::vector<Arriving> strangers_;
+  std::map<std::uint32_t, std::string> refused_;  // by rank, why who says to be it is not
 };
 
 }  // namespace
@@ -183,7 +271,7 @@ std::string name_of(const Place& place, std::uint32_t rank) {
   return "node " + to_string(place.node_of(rank)) + " (" + place.endpoints[rank] + ")";
 }
 
-Result<std::vector<std::unique_ptr<Descriptor>>> shake_hands(const Listening& listening, const Place& place,
+Result<std::vector<std::unique_ptr<Connection>>> shake_hands(const Listening& listening, const Place& place,
                                                              const StopFlag& stop,
                                                              std::chrono::milliseconds within) {
   return Handshake(listening, place, stop, within).run();

@@ -1,16 +1,23 @@
-// How connections of a mesh begin: who is who.
+// How connections of a mesh begin: who is who. Each end says a Hello: 16 bytes, and in a run with keys the public part of a
+// pair drawn for this connection, which is then proven (seal.h).
+//
+//   who connects          who accepts
+//   Hello, public part ->
+//                      <- Hello, public part, proof
+//   proof              ->
 #pragma once
 
 #include <chrono>
 #include <memory>
 #include <vector>
 
+#include "worker/mesh/connection.h"
 #include "worker/mesh/mesh.h"
 
 namespace paceline::mesh {
 
 // The connections of Mesh::connect(), by rank; its errors.
-Result<std::vector<std::unique_ptr<Descriptor>>> shake_hands(const Listening& listening, const Place& place,
+Result<std::vector<std::unique_ptr<Connection>>> shake_hands(const Listening& listening, const Place& place,
                                                              const StopFlag& stop,
                                                              std::chrono::milliseconds within);
 

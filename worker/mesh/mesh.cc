@@ -1,8 +1,6 @@
 #include "worker/mesh/mesh.h"
 
 #include <poll.h>
-#include <sys/socket.h>
-#include <sys/uio.h>
 
 #include <algorithm>
 #include <array>
@@ -69,7 +67,7 @@ class Mesh::Reduction {
         waits_(program.waits),
         left_(program.rows.size()) {
     for (const schedule::Program::Way& way : program.ways) {
-      Way& made = ways_.emplace_back(Way{&way, mesh.peers_[way.peer]->get()});
+      Way& made = ways_.emplace_back(Way{&way, mesh.peers_[way.peer].get()});
       made.shared = mesh.shares_memory() && mesh.shared_->with(way.peer);
       // All that was offered before has been taken.
       if (made.shared && way.sends) made.offered_before = mesh.shared_->offered_to(way.peer);
@@ -108,12 +106,9 @@ class Mesh::Reduction {
     std::string names;
     int count = 0;
     for (std::uint32_t rank = 0; rank < mesh_.peers_.size(); ++rank) {
-      char byte = 0;
       if (rank == mesh_.place_.rank) continue;
-      if (mesh_.shares_memory() && mesh_.shared_->with(rank)) drain(mesh_.peers_[rank]->get());
-      const ssize_t got = recv(mesh_.peers_[rank]->get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-      const int error = errno;
-      if (got > 0 || (got < 0 && error != ECONNRESET && error != EPIPE)) continue;
+      if (mesh_.shares_memory() && mesh_.shared_->with(rank)) mesh_.peers_[rank]->drain();
+      if (!mesh_.peers_[rank]->is_closed()) continue;
       names += (count++ == 0 ? "" : ", ") + name_of(mesh_.place_, rank);
       mesh_.gone_ = rank;
     }
@@ -124,7 +119,7 @@ class Mesh::Reduction {
 
   struct Way {
     const schedule::Program::Way* rows = nullptr;
-    int socket = -1;
+    Connection* connection = nullptr;
     bool shared = false;
     std::uint64_t offered_before = 0;
     std::size_t offered = 0;     // in rows->rows: of a shared way that sends, which the peer may read
@@ -235,17 +230,6 @@ class Mesh::Reduction {
     return true;
   }
 
-  // Of the bytes that wake. Whether the peer is there.
-  static bool drain(int socket) {
-    std::array<char, 64> bytes;
-    for (;;) {
-      const ssize_t got = recv(socket, bytes.data(), bytes.size(), MSG_DONTWAIT);
-      if (got > 0) continue;
-      const int error = errno;
-      return got < 0 && (error == EAGAIN || error == EINTR);
-    }
-  }
-
   // One call at most, so that what comes has its turn. Whether anything has left.
   Result<bool> send_some(Way& way) {
     const auto index = ready(way);
@@ -255,25 +239,17 @@ class Mesh::Reduction {
     const std::span<const std::byte> floats = leaving(way, row);
     const std::size_t all = sizeof head + floats.size();
     std::array<iovec, 2> pieces{};
-    int count = 0;
+    std::size_t count = 0;
     if (way.moved < sizeof head) {
       const std::size_t from = way.moved;
-      pieces[0] = {const_cast<char*>(reinterpret_cast<const char*>(&head)) + from, sizeof head - from};
-      count = 1;
+      pieces[count++] = {const_cast<char*>(reinterpret_cast<const char*>(&head)) + from, sizeof head - from};
     }
     const std::size_t from = std::max(way.moved, sizeof head) - sizeof head;
-    pieces[static_cast<std::size_t>(count++)] = {const_cast<std::byte*>(floats.data()) + from,
-                                                 floats.size() - from};
-    msghdr message = {};
-    message.msg_iov = pieces.data();
-    message.msg_iovlen = static_cast<std::size_t>(count);
-    const ssize_t sent = sendmsg(way.socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (sent < 0) {
-      if (errno == EAGAIN || errno == EINTR) return false;
-      if (errno == EPIPE || errno == ECONNRESET) return lost(way, "closed its connection");
-      return lost(way, "cannot be sent to: " + system_error(errno));
-    }
-    way.moved += static_cast<std::size_t>(sent);
+    pieces[count++] = {const_cast<std::byte*>(floats.data()) + from, floats.size() - from};
+    const Result<std::size_t> sent = way.connection->send(std::span(pieces).first(count));
+    if (!sent.is_ok()) return lost(way, sent.status().message());
+    if (*sent == 0) return false;
+    way.moved += *sent;
     if (way.moved == all) {
       mesh_.bytes_sent_ += static_cast<std::int64_t>(floats.size());
       done(way, *index);
@@ -281,15 +257,9 @@ class Mesh::Reduction {
     return true;
   }
 
-  // recv(), of which nothing at all means that the peer is gone.
   Result<std::size_t> receive(const Way& way, void* into, std::size_t bytes) const {
-    const ssize_t got = recv(way.socket, into, bytes, MSG_DONTWAIT);
-    if (got > 0) return static_cast<std::size_t>(got);
-    if (got == 0) return lost(way, "closed its connection");
-    const int error = errno;  // only of a call that failed
-    if (error == EAGAIN || error == EINTR) return std::size_t{0};
-    if (error == ECONNRESET) return lost(way, "closed its connection");
-    return lost(way, "cannot be heard: " + system_error(error));
+    Result<std::size_t> got = way.connection->receive(into, bytes);
+    return got.is_ok() ? got : lost(way, got.status().message());
   }
 
   Result<bool> receive_some(Way& way) {
@@ -382,7 +352,8 @@ class Mesh::Reduction {
     waiting_.clear();
     for (Way& way : ways_) {
       if (way.shared || !ready(way)) continue;
-      polls_.push_back({way.socket, static_cast<short>(way.rows->sends ? POLLOUT : POLLIN), 0});
+      polls_.push_back(
+          {way.connection->descriptor(), static_cast<short>(way.rows->sends ? POLLOUT : POLLIN), 0});
       waiting_.push_back(&way);
       if (!way.quiet_since) way.quiet_since = now;
     }
@@ -390,7 +361,7 @@ class Mesh::Reduction {
     sleeping_.clear();
     for (Way& way : ways_) {
       if (!way.shared || way.next == way.rows->rows.size()) continue;
-      polls_.push_back({way.socket, POLLIN, 0});
+      polls_.push_back({way.connection->descriptor(), POLLIN, 0});
       sleeping_.push_back(&way);
     }
     PACELINE_ASSERT(polls_.size() > 1, "a checked plan in which nothing is left to wait for");
@@ -400,7 +371,7 @@ class Mesh::Reduction {
     if (found < 0 && error != EINTR) return unavailable("poll: " + system_error(error));
     for (std::size_t i = of_ways; i < polls_.size(); ++i) {
       const Way& way = *sleeping_[i - of_ways];
-      if (polls_[i].revents == 0 || drain(way.socket)) continue;
+      if (polls_[i].revents == 0 || way.connection->drain()) continue;
       // Who has done all of its rows may be gone.
       const bool may_move = std::any_of(ways_.begin(), ways_.end(), [&](const Way& other) {
         return other.shared && other.rows->peer == way.rows->peer && may_be_moved(other);
@@ -430,7 +401,7 @@ class Mesh::Reduction {
   // Some of what had left for it at an earlier look, `silence` ago or more, has not been acknowledged, nor has
   // anything been since.
   static bool has_vanished(Way& way, Ticks now, std::chrono::milliseconds silence) {
-    const auto ago = unacknowledged(way.socket);
+    const auto ago = unacknowledged(way.connection->descriptor());
     if (!ago) {
       way.unacknowledged_since.reset();
     } else if (!way.unacknowledged_since || now - *way.unacknowledged_since > *ago) {

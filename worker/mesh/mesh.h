@@ -9,7 +9,8 @@
 //
 // Ranks of one machine read each other's floats where they lie (shared_peers.h); what is said of the rest holds for them, too.
 //
-// On the wire, little endian. A connection begins with a Hello in each direction (handshake.cc), and between ranks of
+// On the wire, little endian. A connection begins with a Hello in each direction (handshake.h), from where on all is sealed in
+// a run with keys (connection.h), and between ranks of
 // one machine with an Offer of memory and a byte, whether it could be mapped (shared_peers.cc). Then come, for each transfer
 // of the plan that is sent, a Head and its floats. A Head says which reduction and which floats, and is compared with the
 // plan before a byte is put anywhere.
@@ -24,13 +25,16 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "common/formation_key.h"
 #include "common/ids.h"
 #include "common/schedule/program.h"
 #include "common/status.h"
+#include "worker/mesh/connection.h"
 #include "worker/mesh/peer_socket.h"
 #include "worker/mesh/shared_peers.h"
 #include "worker/mesh/stop_flag.h"
@@ -44,6 +48,7 @@ struct Place {
   std::uint64_t token = 0;             // of the run: who does not say it is a stranger
   std::vector<NodeId> nodes = {};      // of each rank, for words; empty: rank r is node r
   bool shares = false;  // ranks of one machine share memory, where they can; the same on all ranks
+  std::optional<FormationKey> key = {};  // nullopt: the run has no keys
 
   NodeId node_of(std::uint32_t of) const { return nodes.empty() ? NodeId(of) : nodes[of]; }
 };
@@ -84,7 +89,7 @@ class Mesh {
 
   Place place_;
   StopFlag& stop_;
-  std::vector<std::unique_ptr<Descriptor>> peers_;  // by rank; null: this one
+  std::vector<std::unique_ptr<Connection>> peers_;  // by rank; null: this one
   std::unique_ptr<SharedPeers> shared_;             // null: the place shares nothing
   std::vector<float> landing_;                      // what is added passes through here,
   std::vector<float> decoded_;                      // in another encoding than fp32 through this

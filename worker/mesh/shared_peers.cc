@@ -1,11 +1,10 @@
 #include "worker/mesh/shared_peers.h"
 
 #include <poll.h>
-#include <sys/socket.h>
+#include <sys/uio.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstring>
 #include <utility>
 
@@ -51,28 +50,29 @@ std::int64_t board_bytes(std::size_t ranks, std::size_t board, std::size_t note)
 }
 
 // All of a small message that is on its way.
-Status receive_all(const Descriptor& socket, void* into, std::size_t bytes, const std::string& who,
+Status receive_all(Connection& connection, void* into, std::size_t bytes, const std::string& who,
                    const StopFlag& stop, Ticks until) {
   auto* const at = static_cast<char*>(into);
   for (std::size_t got = 0; got < bytes;) {
-    const ssize_t now = recv(socket.get(), at + got, bytes - got, MSG_DONTWAIT);
-    if (now > 0) {
-      got += static_cast<std::size_t>(now);
-      continue;
-    }
-    if (now == 0 || (errno != EAGAIN && errno != EINTR)) return unavailable(who + " closed its connection");
+    const Result<std::size_t> now = connection.receive(at + got, bytes - got);
+    if (!now.is_ok()) return unavailable(who + " " + now.status().message());
+    got += *now;
+    if (*now > 0) continue;
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - steady_now());
     if (left.count() <= 0) return deadline_exceeded(who + " has not said whether it shares memory");
-    std::array<pollfd, 2> waits = {{{socket.get(), POLLIN, 0}, {stop.descriptor(), POLLIN, 0}}};
+    std::array<pollfd, 2> waits = {{{connection.descriptor(), POLLIN, 0}, {stop.descriptor(), POLLIN, 0}}};
     poll(waits.data(), waits.size(), static_cast<int>(left.count()));
     if (stop.is_set()) return aborted("stopped");
   }
   return Status::ok();
 }
 
-Status send_all(const Descriptor& socket, const void* bytes, std::size_t size, const std::string& who) {
-  if (send(socket.get(), bytes, size, MSG_NOSIGNAL) == static_cast<ssize_t>(size)) return Status::ok();
-  return unavailable(who + " closed its connection");
+// So little that there is room for it.
+Status send_all(Connection& connection, const void* bytes, std::size_t size, const std::string& who) {
+  const iovec piece{const_cast<void*>(bytes), size};
+  const Result<std::size_t> sent = connection.send({&piece, 1});
+  if (!sent.is_ok()) return unavailable(who + " " + sent.status().message());
+  return *sent == size ? Status::ok() : unavailable(who + " takes nothing");
 }
 
 }  // namespace
@@ -105,29 +105,29 @@ SharedPeers::~SharedPeers() {
 }
 
 Result<std::unique_ptr<SharedPeers>> SharedPeers::agree(
-    const Place& place, const std::vector<std::unique_ptr<Descriptor>>& sockets,
+    const Place& place, const std::vector<std::unique_ptr<Connection>>& connections,
     std::shared_ptr<wire::SharedSegment> segment, const StopFlag& stop, std::chrono::milliseconds within) {
-  std::unique_ptr<SharedPeers> peers(new SharedPeers(place.rank, sockets.size(), std::move(segment)));
+  std::unique_ptr<SharedPeers> peers(new SharedPeers(place.rank, connections.size(), std::move(segment)));
   const Ticks until = steady_now() + within;
   const std::vector<std::uint32_t> machines = machines_of(place);
   std::vector<std::uint32_t> here;
-  for (std::uint32_t rank = 0; rank < sockets.size(); ++rank) {
+  for (std::uint32_t rank = 0; rank < connections.size(); ++rank) {
     if (rank != place.rank && machines[rank] == machines[place.rank]) here.push_back(rank);
   }
   const Offer own = peers->own_offer();
   for (const std::uint32_t rank : here) {
-    PACELINE_RETURN_IF_ERROR(send_all(*sockets[rank], &own, sizeof own, name_of(place, rank)));
+    PACELINE_RETURN_IF_ERROR(send_all(*connections[rank], &own, sizeof own, name_of(place, rank)));
   }
   for (const std::uint32_t rank : here) {
     Offer offer;
     PACELINE_RETURN_IF_ERROR(
-        receive_all(*sockets[rank], &offer, sizeof offer, name_of(place, rank), stop, until));
-    const char mapped = peers->map(rank, offer, sockets[rank]->get()) ? 1 : 0;
-    PACELINE_RETURN_IF_ERROR(send_all(*sockets[rank], &mapped, 1, name_of(place, rank)));
+        receive_all(*connections[rank], &offer, sizeof offer, name_of(place, rank), stop, until));
+    const char mapped = peers->map(rank, offer, *connections[rank]) ? 1 : 0;
+    PACELINE_RETURN_IF_ERROR(send_all(*connections[rank], &mapped, 1, name_of(place, rank)));
   }
   for (const std::uint32_t rank : here) {
     char mapped = 0;
-    PACELINE_RETURN_IF_ERROR(receive_all(*sockets[rank], &mapped, 1, name_of(place, rank), stop, until));
+    PACELINE_RETURN_IF_ERROR(receive_all(*connections[rank], &mapped, 1, name_of(place, rank), stop, until));
     if (mapped == 0) peers->peers_[rank].segment = nullptr;
     peers->any_ = peers->any_ || peers->with(rank);
   }
@@ -142,7 +142,7 @@ SharedPeers::Offer SharedPeers::own_offer() const {
   return at && through ? Offer{segment_->ref(), *at} : Offer{};  // else there was no room
 }
 
-bool SharedPeers::map(std::uint32_t rank, const Offer& offer, int socket) {
+bool SharedPeers::map(std::uint32_t rank, const Offer& offer, Connection& connection) {
   // All ranks have as many floats, so a larger segment is none of this run's.
   const std::int64_t own_bytes = own_offer().segment.bytes;
   if (offer.segment.bytes == 0 || own_bytes == 0 || offer.segment.bytes > own_bytes) return false;
@@ -156,7 +156,7 @@ bool SharedPeers::map(std::uint32_t rank, const Offer& offer, int socket) {
   const std::byte* const board = (*mapped)->part(offer.board, bytes).data();
   peer.board = reinterpret_cast<const Board*>(board);
   peer.says = reinterpret_cast<const Note*>(board + sizeof(Board) + rank_ * sizeof(Note));
-  peer.socket = socket;
+  peer.connection = &connection;
   peer.segment = std::move(mapped).value();
   return true;
 }
@@ -207,9 +207,10 @@ void SharedPeers::take(std::uint32_t rank) {
 // consistent. A fence would do; the thread sanitizer knows none.
 void SharedPeers::wake(const Peer& peer) const {
   if (__atomic_load_n(&peer.board->asleep, __ATOMIC_SEQ_CST) == 0) return;
-  const char byte = 0;
+  char byte = 0;
+  const iovec piece{&byte, 1};
   // It fails where many are there already, or nobody is any more, which the next wait finds.
-  static_cast<void>(send(peer.socket, &byte, 1, MSG_NOSIGNAL | MSG_DONTWAIT));
+  static_cast<void>(peer.connection->send({&piece, 1}));
 }
 
 void SharedPeers::sleeps() { __atomic_store_n(&board_->asleep, 1, __ATOMIC_SEQ_CST); }

@@ -22,9 +22,9 @@
 #include <span>
 #include <vector>
 
-#include "common/files/descriptor.h"
 #include "common/status.h"
 #include "common/wire/shared_memory.h"
+#include "worker/mesh/connection.h"
 #include "worker/mesh/stop_flag.h"
 
 namespace paceline::mesh {
@@ -49,10 +49,9 @@ class SharedPeers {
   // Agrees with each rank of this machine, over its connection, whether both can read the other's segment.
   // `segment`: null: none here, which the others are told. Errors: kUnavailable a peer is gone, kDeadlineExceeded, both naming
   // it; kAborted stopped.
-  static Result<std::unique_ptr<SharedPeers>> agree(const Place& place,
-                                                    const std::vector<std::unique_ptr<Descriptor>>& sockets,
-                                                    std::shared_ptr<wire::SharedSegment> segment,
-                                                    const StopFlag& stop, std::chrono::milliseconds within);
+  static Result<std::unique_ptr<SharedPeers>> agree(
+      const Place& place, const std::vector<std::unique_ptr<Connection>>& connections,
+      std::shared_ptr<wire::SharedSegment> segment, const StopFlag& stop, std::chrono::milliseconds within);
   ~SharedPeers();
   SharedPeers(const SharedPeers&) = delete;
   SharedPeers& operator=(const SharedPeers&) = delete;
@@ -90,13 +89,13 @@ class SharedPeers {
     Note* hears = nullptr;         // what this rank says to it
     std::uint64_t offered = 0;
     std::uint64_t taken = 0;  // of the peer's
-    int socket = -1;
+    Connection* connection = nullptr;
   };
   struct Offer;
 
   SharedPeers(std::uint32_t rank, std::size_t ranks, std::shared_ptr<wire::SharedSegment> segment);
   Offer own_offer() const;
-  bool map(std::uint32_t rank, const Offer& offer, int socket);
+  bool map(std::uint32_t rank, const Offer& offer, Connection& connection);
   void wake(const Peer& peer) const;
 
   const std::uint32_t rank_;

@@ -2,10 +2,12 @@
 // Gloo's over tcp and a raw loop of the same bytes, in turns in one run.
 //
 //   bench_allreduce [--ranks 2] [--turns 15] [--sizes 4096,262144,4194304,67108864] [--memory sent | shared]
+//                   [--ms 100] [--without 4096:gloo bcube,…] [--keys yes]
 //
-// A turn of an algorithm is so many reductions as take some 100 ms, after one that is not counted; its figure is rank
+// A turn of an algorithm is so many reductions as take --ms, after one that is not counted; its figure is rank
 // 0's time for one of them. Printed are the median and the least of all turns, in ms, the median of what rank 0's
-// threads had of the processors, and ours over the best of Gloo's.
+// threads had of the processors, and ours over the best of Gloo's. `auto` is what a run chooses: it is measured at the start, as
+// there (worker/allreduce/measured_choice.h). --keys yes: ours are sealed, as in a run with keys.
 #include <gloo/allreduce.h>
 #include <gloo/allreduce_halving_doubling.h>
 #include <gloo/allreduce_ring_chunked.h>
@@ -25,13 +27,17 @@
 #include <functional>
 #include <memory>
 #include <memory_resource>
+#include <optional>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include "common/schedule/planners.h"
+#include "common/ticks.h"
 #include "tests/bench/exchange/raw_ring.h"
 #include "tests/bench/median.h"
+#include "worker/allreduce/measured_choice.h"
 #include "worker/mesh/mesh.h"
 
 namespace paceline::bench {
@@ -42,6 +48,9 @@ struct Options {
   int turns = 15;
   std::vector<std::int64_t> sizes = {4096, 262144, 4194304, 67108864};
   bool shares = false;
+  double ms = 100.0;
+  std::set<std::string> without;  // "4096:gloo bcube"
+  std::optional<FormationKey> key;
 };
 
 constexpr std::chrono::milliseconds kWithin(60'000);
@@ -82,8 +91,8 @@ class Rank {
       if (!segment.is_ok()) fail(segment.status().message());
       segment_ = std::move(segment).value();
     }
-    auto mesh =
-        mesh::Mesh::connect(listening, {rank, endpoints, 1, {}, options.shares}, stop_, kWithin, segment_);
+    auto mesh = mesh::Mesh::connect(listening, {rank, endpoints, 1, {}, options.shares, options.key}, stop_,
+                                    kWithin, segment_);
     if (!mesh.is_ok()) fail(mesh.status().message());
     mesh_ = std::move(mesh).value();
     auto device = gloo::transport::tcp::CreateDevice("127.0.0.1");
@@ -94,24 +103,57 @@ class Rank {
   }
 
   void run() {
+    choose();
     for (const std::int64_t bytes : options_.sizes) measure(bytes);
   }
 
  private:
+  std::pmr::vector<float> vector_of(std::int64_t bytes) const {
+    std::pmr::memory_resource* const memory =
+        segment_ == nullptr ? std::pmr::get_default_resource() : segment_.get();
+    return std::pmr::vector<float>(static_cast<std::size_t>(bytes) / sizeof(float), 0.0F, memory);
+  }
+
+  // As a run does whose buckets have these sizes.
+  void choose() {
+    std::pmr::vector<float> vector =
+        vector_of(*std::max_element(options_.sizes.begin(), options_.sizes.end()));
+    std::vector<std::int64_t> floats;
+    for (const std::int64_t bytes : options_.sizes) {
+      floats.push_back(bytes / static_cast<std::int64_t>(sizeof(float)));
+    }
+    const MeasureRequest request{
+        .place = {rank_, options_.ranks, std::vector<std::uint32_t>(options_.ranks, 0)},
+        .floats = floats,
+        .vector = vector,
+        .silence = kWithin,
+        .now = steady_now};
+    auto choices = measure_choices(request, *mesh_, number_);
+    if (!choices.is_ok()) fail(choices.status().message());
+    choices_ = std::move(choices).value();
+  }
+
+  Contender ours(const std::string& name, schedule::Algorithm algorithm, std::span<float> vector) {
+    schedule::PlanRequest request{algorithm, options_.ranks, std::ssize(vector), {}};
+    request.machines.assign(options_.ranks, 0);
+    const auto plan = schedule::make_plan(request);
+    if (!plan.is_ok()) fail(plan.status().message());
+    auto program = std::make_shared<const schedule::Program>(*plan, rank_);
+    return {name, Contender::Whose::kOurs, [this, program, vector] {
+              const Status reduced = mesh_->reduce(*program, vector, number_++, kWithin);
+              if (!reduced.is_ok()) fail(reduced.message());
+            }};
+  }
+
   std::vector<Contender> contenders(std::span<float> vector) {
     const auto floats = static_cast<std::int64_t>(vector.size());
     std::vector<Contender> all;
     for (const auto algorithm :
          {schedule::Algorithm::kRing, schedule::Algorithm::kBinaryBlocks, schedule::Algorithm::kTorus,
           schedule::Algorithm::kDirect, schedule::Algorithm::kTree}) {
-      const auto plan = schedule::make_plan({algorithm, options_.ranks, floats, {}});
-      if (!plan.is_ok()) fail(plan.status().message());
-      auto program = std::make_shared<const schedule::Program>(*plan, rank_);
-      all.push_back({schedule::name_of(algorithm), Contender::Whose::kOurs, [this, program, vector] {
-                       const Status reduced = mesh_->reduce(*program, vector, number_++, kWithin);
-                       if (!reduced.is_ok()) fail(reduced.message());
-                     }});
+      all.push_back(ours(schedule::name_of(algorithm), algorithm, vector));
     }
+    all.push_back(ours("auto", chosen_for(choices_, floats), vector));
     const auto add = static_cast<void (*)(void*, const void*, const void*, std::size_t)>(&gloo::sum<float>);
     for (const auto& [name, algorithm] :
          {std::pair{"gloo ring", gloo::AllreduceOptions::Algorithm::RING},
@@ -138,16 +180,20 @@ class Rank {
                        if (!go_around(ring_, options_.ranks, vector)) fail("the raw loop broke off");
                      }});
     }
+    std::erase_if(all, [&](const Contender& one) {
+      return options_.without.count(std::to_string(vector.size_bytes()) + ":" + one.name) > 0;
+    });
     return all;
   }
 
-  // As many as take 100 ms by rank 0's clock, which all ranks are told by a sum.
+  // As many as take so long by rank 0's clock, which all ranks are told by a sum.
   int reductions_of_a_turn(const Contender& contender) {
     contender.reduce();
     const double began = seconds();
     contender.reduce();
     const double once = seconds() - began;
-    std::vector<float> said = {rank_ == 0 ? static_cast<float>(std::clamp(0.1 / once, 1.0, 400.0)) : 0.0F};
+    std::vector<float> said = {
+        rank_ == 0 ? static_cast<float>(std::clamp(1e-3 * options_.ms / once, 1.0, 400.0)) : 0.0F};
     sum(said);
     return static_cast<int>(said[0]);
   }
@@ -160,9 +206,7 @@ class Rank {
   }
 
   void measure(std::int64_t bytes) {
-    std::pmr::memory_resource* const memory =
-        segment_ == nullptr ? std::pmr::get_default_resource() : segment_.get();
-    std::pmr::vector<float> vector(static_cast<std::size_t>(bytes) / sizeof(float), 0.0F, memory);
+    std::pmr::vector<float> vector = vector_of(bytes);
     const std::vector<Contender> all = contenders(vector);
     std::vector<int> counts;
     for (const Contender& contender : all) counts.push_back(reductions_of_a_turn(contender));
@@ -207,6 +251,7 @@ class Rank {
   std::unique_ptr<mesh::Mesh> mesh_;
   std::shared_ptr<gloo::rendezvous::Context> gloo_;
   std::uint32_t number_ = 0;
+  std::vector<MeasuredChoice> choices_;
 };
 
 Options parse(int argc, char** argv) {
@@ -215,6 +260,12 @@ Options parse(int argc, char** argv) {
     const std::string key = argv[i];
     if (key == "--ranks") options.ranks = static_cast<std::uint32_t>(std::atoi(argv[i + 1]));
     if (key == "--memory") options.shares = std::string(argv[i + 1]) == "shared";
+    if (key == "--ms") options.ms = std::atof(argv[i + 1]);
+    if (key == "--keys" && std::string(argv[i + 1]) == "yes") options.key = new_formation_key();
+    if (key == "--without") {
+      std::stringstream list(argv[i + 1]);
+      for (std::string one; std::getline(list, one, ',');) options.without.insert(one);
+    }
     if (key == "--turns") options.turns = std::atoi(argv[i + 1]);
     if (key == "--sizes") {
       options.sizes.clear();
