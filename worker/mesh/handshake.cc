@@ -56,7 +56,7 @@ class Handshake {
         until_(steady_now() + within),
         found_(place.endpoints.size()) {}
 
-  Result<std::vector<std::unique_ptr<Descriptor>>> run() {
+  Result<Sockets> run() {
     for (std::uint32_t rank = 0; rank < place_.rank; ++rank) PACELINE_RETURN_IF_ERROR(go_to(rank));
     while (missing() > 0) PACELINE_RETURN_IF_ERROR(wait());
     return std::move(found_);
@@ -171,9 +171,9 @@ class Handshake {
   const Place& place_;
   const StopFlag& stop_;
   const Ticks until_;
-  std::vector<std::unique_ptr<Descriptor>> found_;  // by rank
-  std::vector<Arriving> answers_;                   // of lower ranks
-  std::vector<std::uint32_t> asked_;                // those, in the same order
+  Sockets found_;
+  std::vector<Arriving> answers_;     // of lower ranks
+  std::vector<std::uint32_t> asked_;  // those, in the same order
   std::vector<Arriving> strangers_;
 };
 
@@ -183,9 +183,8 @@ std::string name_of(const Place& place, std::uint32_t rank) {
   return "node " + to_string(place.node_of(rank)) + " (" + place.endpoints[rank] + ")";
 }
 
-Result<std::vector<std::unique_ptr<Descriptor>>> shake_hands(const Listening& listening, const Place& place,
-                                                             const StopFlag& stop,
-                                                             std::chrono::milliseconds within) {
+Result<Sockets> shake_hands(const Listening& listening, const Place& place, const StopFlag& stop,
+                            std::chrono::milliseconds within) {
   return Handshake(listening, place, stop, within).run();
 }
 
