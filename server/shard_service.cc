@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "common/config/reducing.h"
 #include "common/hex.h"
 #include "common/params/shard_ranges.h"
 #include "common/process/machine.h"
@@ -72,7 +73,7 @@ ShardService::ShardService(ShardId id, const RunConfig& config, Outbox& outbox, 
       log_(log),
       checkpoints_(checkpoints),
       device_(std::move(device)),
-      node_states_(id, outbox, checkpoints, config.exchange.shard_optimizer),
+      node_states_(id, outbox, checkpoints, state_is_in_parts(config)),
       pending_(static_cast<std::size_t>(pulls_max(config))),
       nodes_(config.cluster.nodes),
       leaving_(cluster_, shard_settings(config).missing_max, config.cluster.parameter_encoding,

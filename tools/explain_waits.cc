@@ -85,7 +85,8 @@ class Waits {
     for (const trace::WorkerSpans& worker : trace.workers) {
       for (const PhaseSpan& span : worker.spans) {
         if (span.phase != Phase::kComputeGrads) continue;
-        const auto [last, is_new] = last_computed_.emplace(span.clock, std::pair(span.end(), worker.worker));
+        const auto [last, is_new] = last_computed_.emplace(std::pair(span.clock, stage_of(worker.worker)),
+                                                           std::pair(span.end(), worker.worker));
         if (!is_new && span.end() > last->second.first) last->second = {span.end(), worker.worker};
       }
     }
@@ -164,9 +165,10 @@ class Waits {
     return worker.spans[i + 1].phase == Phase::kComputeGrads &&
            worker.spans[i + 1].clock == worker.spans[i].clock;
   }
+  std::uint32_t stage_of(WorkerId worker) const { return worker.node.value % stages_; }
   // The first and the last stage have one.
   std::optional<WorkerId> neighbour(WorkerId worker) const {
-    const std::uint32_t stage = worker.node.value % stages_;
+    const std::uint32_t stage = stage_of(worker);
     if (stage == 0) return WorkerId(NodeId(worker.node.value + 1), worker.thread);
     if (stage + 1 == stages_) return WorkerId(NodeId(worker.node.value - 1), worker.thread);
     return std::nullopt;
@@ -210,7 +212,7 @@ class Waits {
     network -= server;
   }
 
-  // All-reduce: nothing can be summed until the last worker has its gradient, so the others are held for it until then.
+  // All-reduce: nothing can be summed until the last worker, of stages that of the same stage, has its gradient, so the others are held for it until then.
   // What the authority decides behind the sum, a moment's hold for the last report included, is of the way to it.
   void attribute_sum(Wait& wait, Ticks begin) const {
     nanoseconds& network = wait.causes[static_cast<std::size_t>(WaitCause::kNetwork)];
@@ -218,7 +220,7 @@ class Waits {
     network += std::exchange(held, nanoseconds(0));
     wait.hold.reset();
     if (wait.grant) wait.grant->release.reset();
-    const auto found = last_computed_.find(wait.after);
+    const auto found = last_computed_.find({wait.after, stage_of(wait.worker)});
     if (found == last_computed_.end() || found->second.second == wait.worker) return;
     const auto& [there, last] = found->second;
     held = std::clamp(there - begin, nanoseconds(0), network);
@@ -256,8 +258,8 @@ class Waits {
   const bool sums_;
   const std::uint32_t stages_;  // of a group of nodes; 1: no pipeline
   // All-reduce: of each clock, when the last gradient was there, and whose it was.
-  std::map<Clock, std::pair<Ticks, WorkerId>> last_computed_;
-  std::map<std::pair<WorkerId, Clock>, nanoseconds> for_next_;  // of a stage's step
+  std::map<std::pair<Clock, std::uint32_t>, std::pair<Ticks, WorkerId>> last_computed_;  // by clock and stage
+  std::map<std::pair<WorkerId, Clock>, nanoseconds> for_next_;                           // of a stage's step
   std::vector<Wait> waits_;
   std::optional<Stretch> barrier_;  // of the wait that is being put together
   std::optional<Ticks> exchange_;

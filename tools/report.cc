@@ -69,21 +69,24 @@ bool is_for_people(ReportFormat format) {
   return format == ReportFormat::kTable || format == ReportFormat::kMarkdown;
 }
 
-std::string report_text(const ReportOptions& options, std::span<const FinishedRun> runs, TextStyle style) {
+std::string report_text(const ReportOptions& options, std::span<const FinishedRun> runs, TextStyle style,
+                        std::ostream& err) {
   if (runs.size() > 1) return comparison(runs, style, options.columns);
   const FinishedRun& run = runs.front();
   std::string text = phase_report(run, style, options.nodes ? Nodes::kEachPhase : Nodes::kRows);
   if (!run.summary.pipeline) return text;
+  if (!run.summary.traced) return text + pipeline_report(run, nullptr, style);
   const Result<trace::Trace> traced = trace::read_run(options.runs.front());
+  if (!traced.is_ok()) err << "paceline report: " << printable(traced.status().message()) << "\n";
   return text + pipeline_report(run, traced.is_ok() ? &*traced : nullptr, style);
 }
 
-std::string report_in(const ReportOptions& options, std::span<const FinishedRun> runs) {
+std::string report_in(const ReportOptions& options, std::span<const FinishedRun> runs, std::ostream& err) {
   switch (options.format) {
     case ReportFormat::kTable:
-      return report_text(options, runs, options.coloured ? TextStyle::kColoured : TextStyle::kPlain);
+      return report_text(options, runs, options.coloured ? TextStyle::kColoured : TextStyle::kPlain, err);
     case ReportFormat::kMarkdown:
-      return report_text(options, runs, TextStyle::kMarkdown);
+      return report_text(options, runs, TextStyle::kMarkdown, err);
     case ReportFormat::kCsv:
       return report_csv(runs);
     case ReportFormat::kJson:
@@ -139,7 +142,7 @@ int report(const ReportOptions& options, std::ostream& out, std::ostream& err) {
   for (FinishedRun& run : runs) {
     if (is_for_people(options.format)) make_printable(run);  // programs are given names as they are
   }
-  out << report_in(options, runs);
+  out << report_in(options, runs, err);
   if (options.format == ReportFormat::kCsv) warn_of(runs, err);
   return kExitOk;
 }

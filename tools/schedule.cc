@@ -11,6 +11,7 @@
 #include "common/config/command_line.h"
 #include "common/config/load.h"
 #include "common/config/names.h"
+#include "common/config/reducing.h"
 #include "common/network/network.h"
 #include "common/network/stage_plan.h"
 #include "common/network/stages.h"
@@ -124,7 +125,8 @@ Status print_pipeline(const ScheduleOptions& options, const RunConfig& config, c
     out << "stage " << s << ": " << to_string(plan.stages[s]) << "\n  keeps activations of at most "
         << kept.activations << " micro-batch(es)"
         << (kept.inputs > kept.activations ? ", inputs of " + std::to_string(kept.inputs) : "") << ", "
-        << stage_bytes(network, cut.stages[s], kept, sizes) << " bytes with parameters and gradients\n";
+        << stage_bytes(network, cut.stages[s], kept, sizes, reducing_vectors(config))
+        << " bytes with parameters and gradients\n";
   }
   const schedule::PipelineTimes ran = schedule::times(plan, cut.times);
   out << "\n" << timeline(ran, kTimelineColumns);
@@ -171,7 +173,7 @@ int schedule_plan(const ScheduleOptions& options, std::ostream& out, std::ostrea
   const Result<NetworkSpec> network = build_network(*config);
   if (!network) return refuse("paceline schedule: " + network.status().message());
   if (config->pipeline.enabled() && !options.table.ranks.empty()) {
-    return refuse("--ranks: got it with pipeline.stages above 1, expected exchange.kind: allreduce");
+    return refuse("--ranks: got it with pipeline.stages above 1, expected stages: 1");
   }
   if (config->pipeline.enabled()) return pipeline_plan(options, *config, *network, out, err);
   if (config->exchange.shard_optimizer) {

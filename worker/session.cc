@@ -136,7 +136,7 @@ Session::Session(const SessionParts& parts, const SessionEnd& before)
                .own_waits = [this] { return own_waits(); },
                .on_evaluate =
                    [this](Version version) {
-                     if (reduces_ != nullptr) reduces_->keep(version);
+                     if (reduces_ != nullptr) keep_version(version);
                    },
                .state_at =
                    [this](Version version) {
@@ -163,7 +163,6 @@ Session::~Session() {
   client_.close(aborted("the session is over"));
   if (reduces_ != nullptr) reduces_->stop();
   parts_.tasks.meet(nullptr);
-  channels_.reset();
 }
 
 SessionEnd Session::run(NodeTotals& totals) {
@@ -420,8 +419,8 @@ void Session::write_trace() {
 }
 
 void Session::evaluate() {
-  const FetchExact fetch = [this](Version version, std::span<float> flat) {
-    return reduces_ != nullptr ? reduces_->fetch_exact(version, flat) : client_.fetch_exact(version, flat);
+  const FetchExact fetch = [this](const wire::Evaluate& request, std::span<float> flat) {
+    return reduces_ != nullptr ? fetch_exact(request, flat) : client_.fetch_exact(request.version, flat);
   };
   const Status ended = run_evaluator(parts_.tasks, client_, fetch, parts_.log);
   client_.close(ended);  // usually it is why the evaluator ended

@@ -101,11 +101,14 @@ class Session {
   void say_waits() const;
   // ---- session_meeting.cc
   Status meet_nodes();
-  Status meet_peers(const mesh::Listening& listening, mesh::Place place);
+  void meet_peers(mesh::Sockets sockets, mesh::Place place);
   std::optional<NodeId> gone() const;
   // ---- session_reducing.cc
   void make_reducing();
-  Status begin_reducing(const mesh::Listening& listening, mesh::Place place);
+  Status begin_reducing(const Status& connected);
+  // A version is asked for, or will be. Thread: the client's.
+  void keep_version(Version version);
+  Status fetch_exact(const wire::Evaluate& request, std::span<float> flat);
   // Thread: the exchange's.
   void reducing_failed(const Status& why);
   Result<AllReduceExchange::Meeting> meet_again(const AllReduceExchange::Parting& parting);

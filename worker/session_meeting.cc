@@ -3,9 +3,27 @@
 #include <chrono>
 #include <utility>
 
+#include "common/config/reducing.h"
+#include "worker/mesh/handshake.h"
 #include "worker/session.h"
 
 namespace paceline {
+namespace {
+
+// The connections to the nodes of the same stage, which talk of nothing else, and this node's place among them.
+std::pair<mesh::Sockets, mesh::Place> take_stage(std::uint32_t stages, mesh::Sockets& sockets,
+                                                 const mesh::Place& place) {
+  mesh::Sockets own;
+  mesh::Place of_stage{.rank = place.rank / stages, .endpoints = {}, .token = place.token, .key = place.key};
+  for (std::uint32_t node = place.rank % stages; node < sockets.size(); node += stages) {
+    own.push_back(std::move(sockets[node]));
+    of_stage.endpoints.push_back(place.endpoints[node]);
+    of_stage.nodes.emplace_back(node);
+  }
+  return {std::move(own), std::move(of_stage)};
+}
+
+}  // namespace
 
 // Where nodes talk to each other: every one knows every other one.
 Status Session::meet_nodes() {
@@ -19,26 +37,39 @@ Status Session::meet_nodes() {
                             client_.exchange_endpoints(std::move(own), config_.cluster.start_timeout));
   mesh::Place place{parts_.node.value, std::move(peers.endpoints), peers.token};
   place.key = peers.key;
-  PACELINE_RETURN_IF_ERROR(reduces_ != nullptr ? begin_reducing(listening, std::move(place))
-                                               : meet_peers(listening, std::move(place)));
+  if (reduces_ != nullptr && !config_.pipeline.enabled()) {
+    PACELINE_RETURN_IF_ERROR(begin_reducing(reduces_->connect(listening, std::move(place))));
+  } else {
+    const auto within = std::chrono::duration_cast<std::chrono::milliseconds>(config_.cluster.start_timeout);
+    PACELINE_ASSIGN_OR_RETURN(mesh::Sockets sockets,
+                              mesh::shake_hands(listening, place, stop_channels_, within));
+    if (reduces_ != nullptr) {
+      auto [of_same, place_there] = take_stage(config_.pipeline.stages, sockets, place);
+      PACELINE_RETURN_IF_ERROR(begin_reducing(reduces_->connect(std::move(of_same), std::move(place_there))));
+    }
+    meet_peers(std::move(sockets), std::move(place));
+  }
   parts_.log.info("node " + to_string(parts_.node) + " is connected to " +
                   std::to_string(config_.cluster.nodes - 1) + " other node(s), and listens at " +
                   listening.endpoint);
   return Status::ok();
 }
 
-Status Session::meet_peers(const mesh::Listening& listening, mesh::Place place) {
-  const auto within = std::chrono::duration_cast<std::chrono::milliseconds>(config_.cluster.start_timeout);
-  PACELINE_ASSIGN_OR_RETURN(channels_, mesh::Channels::connect(listening, std::move(place), stop_channels_,
-                                                               within, parts_.tasks.heard_from(parts_.node)));
+void Session::meet_peers(mesh::Sockets sockets, mesh::Place place) {
+  mesh::Channels::Bounds bounds{parts_.tasks.heard_from(parts_.node), {}};
+  // Of the first group the other stages send node 0 what it evaluates.
+  const bool evaluates = reduces_ != nullptr && parts_.node == NodeId(0);
+  for (std::uint32_t node = 0; evaluates && node < config_.pipeline.stages; ++node) {
+    bounds.parameters.push_back(parts_.tasks.trained_by(NodeId(node)).size());
+  }
+  channels_ = mesh::Channels::over(std::move(sockets), std::move(place), stop_channels_, std::move(bounds));
   parts_.tasks.meet(channels_);
-  return Status::ok();
 }
 
 // Of the nodes that this one is connected to, the one that went first.
 std::optional<NodeId> Session::gone() const {
-  if (reduces_ != nullptr) return reduces_->gone();
-  return channels_ != nullptr ? channels_->gone() : std::nullopt;
+  const auto of_sum = reduces_ != nullptr ? reduces_->gone() : std::nullopt;
+  return of_sum || channels_ == nullptr ? of_sum : channels_->gone();
 }
 
 }  // namespace paceline

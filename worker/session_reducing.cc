@@ -1,5 +1,6 @@
 // A session's part in an all-reduce: the exchange it makes, what it tells the authority of it, and where those that are left
 // go on when a node is lost (server/authority/authority_formations.cc).
+#include <algorithm>
 #include <utility>
 
 #include "worker/session.h"
@@ -8,9 +9,10 @@ namespace paceline {
 
 void Session::make_reducing() {
   if (config_.exchange.kind != ExchangeKind::kAllreduce) return;
-  AllReduceExchange::Parts exchange{
-      config_,        parts_.node, parts_.tasks.layout(),
-      process_cache_, steady_now,  [this](const Status& why) { reducing_failed(why); }};
+  AllReduceExchange::Parts exchange{config_,    parts_.node,
+                                    layout_,    process_cache_,
+                                    steady_now, [this](const Status& why) { reducing_failed(why); }};
+  exchange.place = PlaceInRun{trained_.begin, parts_.tasks.layout().size()};
   if (config_.exchange.on_loss == OnLoss::kGoOn) {
     exchange.meet = [this](const AllReduceExchange::Parting& parting) { return meet_again(parting); };
   }
@@ -21,8 +23,8 @@ void Session::make_reducing() {
 }
 
 // Then it has the parameters that node 0 has sent, or the state of a checkpoint.
-Status Session::begin_reducing(const mesh::Listening& listening, mesh::Place place) {
-  PACELINE_RETURN_IF_ERROR(reduces_->connect(listening, std::move(place)));
+Status Session::begin_reducing(const Status& connected) {
+  PACELINE_RETURN_IF_ERROR(connected);
   for (const std::string& choice : reduces_->algorithms()) parts_.log.info("buckets " + choice);
   if (!reduces_->keeps().is_ok()) {
     parts_.log.warn("what was measured is not kept: " + reduces_->keeps().message());
@@ -81,12 +83,49 @@ Result<AllReduceExchange::Meeting> Session::meet_again(const AllReduceExchange::
   return meeting;
 }
 
-// Where each node has a part, each sends its own.
+// Where each node has a part, each sends its own; of stages those of the first group.
 void Session::send_last_state() {
   if (reduces_ == nullptr) return;
-  if (parts_.node == NodeId(0) || config_.exchange.shard_optimizer) {
+  if (parts_.node.value < config_.pipeline.stages || config_.exchange.shard_optimizer) {
     client_.send_final_state(reduces_->last_state());
   }
+}
+
+// Ahead of the grant with which the node leaves it. Who evaluates has its own stage alone: the others of its group send it
+// theirs.
+void Session::keep_version(Version version) {
+  const std::uint32_t node = parts_.node.value;
+  if (node == 0 || node >= config_.pipeline.stages) return reduces_->keep(version);
+  std::vector<float> floats(static_cast<std::size_t>(layout_.size()));
+  const Status fetched = reduces_->fetch_exact(version, floats);
+  if (!fetched.is_ok()) {  // nothing, rather, than that it waits
+    parts_.log.warn("node 0 is not given version " + to_string(version) + ": " + fetched.message());
+    floats.clear();
+  }
+  // Who cannot be reached is lost, which others see to.
+  static_cast<void>(channels_->send_parameters(NodeId(0), version, std::move(floats)));
+}
+
+// Of stages the final version is in the server.
+Status Session::fetch_exact(const wire::Evaluate& request, std::span<float> flat) {
+  const std::uint32_t stages = config_.pipeline.stages;
+  if (stages > 1 && request.final_model) return client_.fetch_exact(request.version, flat);
+  for (std::uint32_t node = 0; node < stages; ++node) {
+    const Range own = parts_.tasks.trained_by(NodeId(node));
+    const auto into = flat.subspan(static_cast<std::size_t>(own.begin), static_cast<std::size_t>(own.size()));
+    if (NodeId(node) == parts_.node || stages == 1) {
+      PACELINE_RETURN_IF_ERROR(reduces_->fetch_exact(request.version, into));
+      continue;
+    }
+    PACELINE_ASSIGN_OR_RETURN(const std::vector<float> floats,
+                              channels_->receive_parameters(NodeId(node), request.version));
+    if (floats.size() != into.size()) {
+      return invalid_argument("node " + std::to_string(node) + " has sent " + std::to_string(floats.size()) +
+                              " parameters, expected " + std::to_string(into.size()));
+    }
+    std::copy(floats.begin(), floats.end(), into.begin());
+  }
+  return Status::ok();
 }
 
 void Session::report_reducing(wire::NodeReport& report) const {

@@ -5,6 +5,7 @@
 
 #include "common/config/checks.h"
 #include "common/config/names.h"
+#include "common/config/reducing.h"
 
 namespace paceline::config {
 namespace {
@@ -14,18 +15,18 @@ constexpr std::uint32_t kNodesMax = 1024;
 
 void check_plan(Validator& validator, const RunConfig& c) {
   const ExchangeSection& exchange = c.exchange;
-  const std::string nodes = std::to_string(c.cluster.nodes);
+  const std::uint32_t ranks = reducing_ranks(c);
+  const std::string nodes = std::to_string(ranks) + (c.pipeline.enabled() ? " groups" : " nodes");
   validator.refuse_if(
-      exchange.algorithm == schedule::Algorithm::kHalvingDoubling && !std::has_single_bit(c.cluster.nodes),
-      {"exchange.algorithm", "cluster.nodes"}, "halves need a power of two",
-      "halving_doubling with " + nodes + " nodes", "binary_blocks, or a power of two of nodes");
+      exchange.algorithm == schedule::Algorithm::kHalvingDoubling && !std::has_single_bit(ranks),
+      {"exchange.algorithm", "cluster.nodes"}, "halves need a power of two", "halving_doubling with " + nodes,
+      "binary_blocks, or a power of two of them");
   if (exchange.grid.empty()) return;
   std::string grid;
   for (const std::uint32_t side : exchange.grid) grid += (grid.empty() ? "" : " x ") + std::to_string(side);
-  const bool fits =
-      exchange.grid.size() == 2 && std::uint64_t{exchange.grid[0]} * exchange.grid[1] == c.cluster.nodes;
+  const bool fits = exchange.grid.size() == 2 && std::uint64_t{exchange.grid[0]} * exchange.grid[1] == ranks;
   validator.refuse_if(!fits, {"exchange.grid"}, "a grid that does not fit", grid,
-                      "[rows, columns] with rows x columns = " + nodes + " nodes");
+                      "[rows, columns] with rows x columns = " + nodes);
 }
 
 void check_shares(Validator& validator, const RunConfig& c) {

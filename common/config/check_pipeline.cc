@@ -104,8 +104,9 @@ void check_pipeline(Validator& validator, const RunConfig& c) {
   };
   check_connected(validator, c, "pipeline.stages");
   const std::string stages = std::to_string(c.pipeline.stages);
-  only_with(c.exchange.kind != ExchangeKind::kServer, "exchange.kind", "stages have different parameters",
-            name_of(c.exchange.kind), "server");
+  only_with(c.exchange.kind == ExchangeKind::kAllreduce && c.exchange.on_loss == OnLoss::kGoOn,
+            "exchange.on_loss", "no group goes on without one of its stages", "exchange.on_loss: go_on",
+            "stop");
   only_with(c.cluster.threads_per_node != 1, "cluster.threads_per_node", "a stage is a node",
             std::to_string(c.cluster.threads_per_node), "1");
   validator.refuse_if(c.cluster.nodes % c.pipeline.stages != 0, {"pipeline.stages", "cluster.nodes"},

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string>
 
+#include "common/config/reducing.h"
+
 namespace paceline {
 namespace {
 
@@ -25,8 +27,8 @@ std::int64_t activation_bytes(const NetworkSpec& network, const StageSpec& stage
 }
 
 std::int64_t stage_bytes(const NetworkSpec& network, const StageSpec& stage, const schedule::Kept& kept,
-                         std::span<const std::int64_t> sizes) {
-  const std::int64_t vectors = sizes.size() > 1 ? 3 : 2;
+                         std::span<const std::int64_t> sizes, std::int64_t more_vectors) {
+  const std::int64_t vectors = (sizes.size() > 1 ? 3 : 2) + more_vectors;
   const bool mixes = std::any_of(network.layers.begin() + static_cast<std::ptrdiff_t>(stage.first),
                                  network.layers.begin() + static_cast<std::ptrdiff_t>(stage.last),
                                  [](const Layer& layer) { return layer.mixes_samples(); });
@@ -47,7 +49,7 @@ Result<schedule::PipelinePlan> plan_of_run(const RunConfig& config, const Networ
   for (std::size_t s = 0; s < stages.size(); ++s) {
     const std::int64_t all = plan.bounds[s].inputs;
     const auto bytes_with = [&](std::int64_t activations) {
-      return stage_bytes(network, stages[s], {all, activations}, sizes);
+      return stage_bytes(network, stages[s], {all, activations}, sizes, reducing_vectors(config));
     };
     std::int64_t most = pipeline.rematerialize == Rematerialize::kOn ? 1 : all;
     if (pipeline.memory && pipeline.rematerialize == Rematerialize::kAuto) {

@@ -19,8 +19,9 @@ std::int64_t activation_bytes(const NetworkSpec& network, const StageSpec& stage
                               std::int64_t samples);
 // The same with those of its parameters and their gradient, and of a micro-batch's where there are several. `sizes`: of
 // the micro-batches, the largest first. Where layers mix samples those of another size lie in a place of their own.
+// `more_vectors`: of its parameters, that an all-reduce keeps there (common/config/reducing.h).
 std::int64_t stage_bytes(const NetworkSpec& network, const StageSpec& stage, const schedule::Kept& kept,
-                         std::span<const std::int64_t> sizes);
+                         std::span<const std::int64_t> sizes, std::int64_t more_vectors = 0);
 
 // Of a validated run with a pipeline, cut into `stages`. kOn: a micro-batch at a time has its activations. kAuto: each
 // stage keeps as many as pipeline.memory has room for. Checked. Errors: kInvalidArgument, as "got ..., expected ...", a

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "common/assert.h"
+#include "common/config/reducing.h"
 #include "common/network/stage_plan.h"
 
 namespace paceline {
@@ -141,7 +142,8 @@ Result<std::vector<StageSpec>> cut_into_stages(const NetworkSpec& network, std::
     const CostOfStage bytes = [&](std::uint32_t stage, std::size_t first, std::size_t last) {
       const Range own{first == 0 ? 0 : ends[first - 1], ends[last - 1]};
       const StageSpec spec{first, last, values[first], values[last], own};
-      return static_cast<double>(stage_bytes(network, spec, kept.stages[stage], kept.sizes));
+      return static_cast<double>(
+          stage_bytes(network, spec, kept.stages[stage], kept.sizes, kept.more_vectors));
     };
     return stages_at(network, ends, cheapest_cut(bytes, ends, stages));
   }
@@ -182,7 +184,8 @@ Result<std::vector<StageSpec>> stages_of_run(const RunConfig& config, const Netw
   const PipelineSection& pipeline = config.pipeline;
   const auto micro_batches = static_cast<std::uint32_t>(pipeline.micro_batches);
   const std::vector<std::int64_t> one(pipeline.rematerialize == Rematerialize::kOn ? pipeline.stages : 0, 1);
-  KeptByStages kept{{}, schedule::micro_batch_sizes(group_samples(config), micro_batches)};
+  KeptByStages kept{
+      {}, schedule::micro_batch_sizes(group_samples(config), micro_batches), reducing_vectors(config)};
   kept.stages = schedule::plan_pipeline(pipeline.schedule, pipeline.stages, micro_batches, one).bounds;
   return cut_into_stages(network, pipeline.stages, pipeline.balance, kept);
 }

@@ -35,6 +35,7 @@ bool cut_by_loop(const StageBalance& balance);
 struct KeptByStages {
   std::vector<schedule::Kept> stages;  // of each
   std::vector<std::int64_t> sizes;     // of the micro-batches, the largest first
+  std::int64_t more_vectors = 0;       // of its parameters, besides those that it computes with
 };
 
 // Cuts `network`. Errors: kInvalidArgument, as "got ..., expected ...", more stages than layers with parameters; by

@@ -1,25 +1,26 @@
-// The plan that a run's configuration asks for. A rank is a node.
+// The plan that a run's configuration asks for. A rank is a node, or the node of a group (common/config/reducing.h).
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <vector>
 
+#include "common/config/reducing.h"
 #include "common/config/run_config.h"
 #include "common/schedule/planners.h"
 
 namespace paceline::schedule {
 
 // For a bucket of so many floats. `chosen`: instead of kAuto's choice by size. `machines`: of each
-// rank, where that is known. `ranks`: nullopt: all nodes; else those that are left, of which no grid is known, and
+// rank, where that is known. `ranks`: nullopt: all; else those that are left, of which no grid is known, and
 // what takes a power of two becomes binary blocks. Errors: make_plan()'s, which validated configurations do not have.
 [[nodiscard]] inline Result<Plan> plan_of_run(const RunConfig& config, std::int64_t floats,
                                               std::optional<Algorithm> chosen = {},
                                               const std::vector<std::uint32_t>& machines = {},
                                               std::optional<std::uint32_t> ranks = {}) {
-  const bool all = !ranks || *ranks == config.cluster.nodes;
-  PlanRequest request{
-      chosen.value_or(config.exchange.algorithm), ranks.value_or(config.cluster.nodes), floats, {}};
+  const std::uint32_t of_run = reducing_ranks(config);
+  const bool all = !ranks || *ranks == of_run;
+  PlanRequest request{chosen.value_or(config.exchange.algorithm), ranks.value_or(of_run), floats, {}};
   if (!all && request.algorithm == Algorithm::kHalvingDoubling) request.algorithm = Algorithm::kBinaryBlocks;
   if (all && config.exchange.grid.size() == 2)
     request.grid = {config.exchange.grid[0], config.exchange.grid[1]};

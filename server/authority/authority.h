@@ -233,6 +233,8 @@ class Authority {
   void carry_out(const sync::Quiesced& action, Ticks now);
   void carry_out(const sync::Reject& action, Ticks now);
   void send_decision(wire::ApplyDecision decision);
+  std::vector<NodeId> first_group() const;
+  void keep_again(NodeId node);
   void keep_for_evaluation(Version version);
   const sync::Apply* apply_to_save(Ticks now);
   void log_plan() const;

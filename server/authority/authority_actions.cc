@@ -120,25 +120,35 @@ void Authority::carry_out(const sync::Apply& action, Ticks now) {
   decision.save = &action == saved_apply_;
   // Ahead of the grants with which the nodes leave this version.
   if (reduces() && decision.save) ask_state(action.version_after);
-  if (reduces() && decision.retain && evaluation_.asked()) keep_for_evaluation(action.version_after);
+  if (reduces() && decision.retain) keep_for_evaluation(action.version_after);
   decided_ = action.version_after;
   send_decision(std::move(decision));
   ask_evaluation(now);
 }
 
-// Of the lowest node, or of each node its part.
+// Of an all-reduce the nodes that have all of its parameters: the lowest; of stages as many. (None of those is lost while
+// the others go on.)
+std::vector<NodeId> Authority::first_group() const {
+  std::vector<NodeId> nodes = members_.in(NodeState::kJoined);
+  nodes.resize(std::min<std::size_t>(nodes.size(), config_.pipeline.stages));
+  return nodes;
+}
+
+// Of those that have it, or of each node its part.
 void Authority::ask_state(Version version) {
-  const auto speaker = members_.lowest();
-  if (!speaker) return;
-  const std::vector<NodeId> all = members_.in(NodeState::kJoined);
-  for (const NodeId node : config_.exchange.shard_optimizer ? all : std::vector{*speaker}) {
+  for (const NodeId node :
+       config_.exchange.shard_optimizer ? members_.in(NodeState::kJoined) : first_group()) {
     to_node(node, wire::StateWanted{version});
   }
 }
 
-// The node that will be asked for it: the lowest, which is the same throughout.
+// The node that will be asked for it, unless it is at once: the lowest, which is the same throughout. And those that
+// have the other stages, which give it theirs.
 void Authority::keep_for_evaluation(Version version) {
-  if (const auto node = members_.lowest()) to_node(*node, wire::Evaluate{version, false, /*later=*/true});
+  for (const NodeId node : first_group()) {
+    const bool is_asked_at_once = node == members_.lowest() && !evaluation_.asked();
+    if (!is_asked_at_once) to_node(node, wire::Evaluate{version, false, /*later=*/true});
+  }
 }
 
 void Authority::send_decision(wire::ApplyDecision decision) {

@@ -5,6 +5,9 @@
 //                                         reported, or that it is finished; the evaluation that it was asked
 //                                         for; how the run ended
 //   it reports an iteration once more     likewise, from the present state: granted, held or finished
+#include <algorithm>
+#include <optional>
+
 #include "server/authority/authority.h"
 #include "server/store/decision.h"
 
@@ -19,11 +22,21 @@ void Authority::node_rejoined(NodeId node) {
   say_formation_again(node);
   if (stage_ == Stage::kGathering) return;
   // Ahead of the grant with which it leaves that version.
-  if (const auto waits = evaluation_.waiting(); reduces() && waits) keep_for_evaluation(*waits);
+  if (reduces()) keep_again(node);
   for (std::uint32_t thread = 0; thread < config_.cluster.threads_per_node; ++thread) {
     instruct_again(WorkerId(node, thread));
   }
   if (const auto asked = evaluation_.asked_of(node)) to_node(node, *asked);
+}
+
+void Authority::keep_again(NodeId node) {
+  const std::vector<NodeId> group = first_group();
+  if (std::find(group.begin(), group.end(), node) == group.end()) return;
+  const auto asked = evaluation_.asked();
+  for (const auto version :
+       {asked && asked->node != node ? std::optional(asked->version) : std::nullopt, evaluation_.waiting()}) {
+    if (version) to_node(node, wire::Evaluate{*version, false, /*later=*/true});
+  }
 }
 
 // A report that the core has taken before. Who has not completed its iteration yet hears when it has.

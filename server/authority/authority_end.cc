@@ -15,10 +15,10 @@ std::string in_seconds(std::chrono::nanoseconds d) {
 }  // namespace
 
 std::string Authority::why_needed(NodeId node) const {
-  if (reduces()) return "exchange.kind: allreduce needs every node";
   if (config_.train.batch_norm_group > 1)
     return "train.batch_norm_group: the others go by its statistics, too";
   const std::uint32_t stages = config_.pipeline.stages;
+  if (stages == 1) return "exchange.kind: allreduce needs every node";
   return "stage " + std::to_string(node.value % stages) + " of group " + std::to_string(node.value / stages) +
          ", whose nodes cannot go on without it";
 }

@@ -146,7 +146,8 @@ Result<Gradient*> GradientStore::add(const wire::Push& push, wire::Payload paylo
 // One memory for all, of the largest piece so far. Those before live on where they are referred to.
 wire::Payload GradientStore::zeros(std::int64_t floats) {
   if (zero_floats_ < floats) {
-    zeros_ = std::shared_ptr<const float[]>(new float[static_cast<std::size_t>(floats)]());
+    // -0 says that there is no gradient, and adds nothing to one (common/params/layout.h, may_be_unused).
+    zeros_ = std::make_shared<float[]>(static_cast<std::size_t>(floats), -0.0F);
     zero_floats_ = floats;
   }
   return {zeros_, reinterpret_cast<const std::byte*>(zeros_.get()),

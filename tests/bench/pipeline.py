@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """Pipelines on this machine: beside one core, PyTorch's stages, the simulator, and the same run that keeps all activations.
 
-    tests/bench/pipeline.py [--bin build/release/bin] [--python PYTHON] [--only core torch simulated memory] [--rounds 5]
+    tests/bench/pipeline.py [--bin build/release/bin] [--python PYTHON] [--only core torch loop simulated memory] [--rounds 5]
 
     core        M / (M + K - 1) x 2 x the rate of one core is what 2 stages can reach: how much of it they do, by the faster of
                 gpipe and 1f1b. Target: at least 0.92. `beside`: the same by the slower of two such runs at once, which have to
                 share what the machine has; without a target
     torch       a step of ours by that of torch.distributed.pipelining, gpipe or 1f1b, in the faster memory layout. Target: at most 0.8
+    loop        the same by a step of paceline.torch.pipeline, whose stages are PyTorch's, too: of the same modules. At most 0.8
     simulated   a step that `paceline simulate` predicts by the measured one: from 0.95 to 1.05. It is told how long one node
-                takes for a mini-batch in micro-batches (train.accumulate)
+                takes for a mini-batch in micro-batches (train.accumulate) beside another that does the same, as a stage does
     memory      kept activations of the larger stage with rematerialisation by those without: at most 0.5;
     time        and the seconds of a step, likewise: at most 1.3
 
@@ -33,7 +34,7 @@ from processes import fail, run_all
 
 ROOT = Path(__file__).resolve().parents[2]
 LAYERS, CHANNELS, STAGES, MICRO_BATCHES, BATCH = 20, 32, 2, 8, 64
-BOUNDS = {"core": (0.92, None), "torch": (None, 0.8), "simulated": (0.95, 1.05), "memory": (None, 0.5), "time": (None, 1.3)}
+BOUNDS = {"core": (0.92, None), "torch": (None, 0.8), "loop": (None, 0.8), "simulated": (0.95, 1.05), "memory": (None, 0.5), "time": (None, 1.3)}
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 
@@ -62,8 +63,9 @@ def pipeline(schedule="1f1b", rematerialize="off"):
                                          f"balance: {middle}, rematerialize: {rematerialize}}}")
 
 
-# pair, of which two run at once, is core.
-OURS = {"core": (1, BATCH, "", ""), "pair": (1, BATCH, "", ""), "parts": (1, BATCH, f", accumulate: {MICRO_BATCHES}", ""), "stages": pipeline(),
+# pair and crowded, of which two run at once, are core and parts.
+OURS = {"core": (1, BATCH, "", ""), "pair": (1, BATCH, "", ""), "parts": (1, BATCH, f", accumulate: {MICRO_BATCHES}", ""),
+        "crowded": (1, BATCH, f", accumulate: {MICRO_BATCHES}", ""), "stages": pipeline(),
         "kept": pipeline("gpipe"), "again": pipeline("gpipe", "on")}
 
 
@@ -121,16 +123,14 @@ def simulated(args, seconds_of_step):
 
 # ---- PyTorch's
 
-def torch_stage(args):
-    """One process of theirs; imports torch only here. Prints the seconds of a step of each schedule and layout."""
-    os.environ["GLOO_SOCKET_IFNAME"] = "lo"
+LAYOUTS = ("contiguous_format", "channels_last")
+WARM_UP = 2  # steps that do not count
+
+
+def modules_of(layout):
+    """Of each stage, in that memory layout; imports torch."""
     import torch
     from torch import nn
-    from torch.distributed import pipelining
-    torch.set_num_threads(1)
-    torch.manual_seed(1)
-    rank = args.torch_stage
-    torch.distributed.init_process_group("gloo", init_method=f"file://{args.folder}/store", rank=rank, world_size=STAGES)
 
     class Laid(torch.autograd.Function):
         @staticmethod
@@ -149,24 +149,44 @@ def torch_stage(args):
         def forward(self, x):
             return Laid.apply(x, self.layout)
 
-    def stage_of(layout):
+    torch.manual_seed(1)
+    stages = []
+    for rank in range(STAGES):
         ins = ([3] if rank == 0 else []) + [CHANNELS] * (LAYERS // STAGES)
         made = [nn.Sequential(nn.Conv2d(each, CHANNELS, 3, padding=1), nn.ReLU(inplace=True)) for each in ins]
         last = [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(CHANNELS, 10)] if rank == STAGES - 1 else [
             Layout(torch.contiguous_format)]
-        return nn.Sequential(Layout(layout), *made, *last).to(memory_format=layout)
+        memory_format = getattr(torch, layout)
+        stages.append([Layout(memory_format), *(each.to(memory_format=memory_format) for each in (*made, *last))])
+    return stages
 
-    images, labels = torch.rand(BATCH, 3, 32, 32) - 0.5, torch.randint(0, 10, (BATCH,))
+
+def samples():
+    import torch
+    torch.manual_seed(2)
+    return torch.rand(BATCH, 3, 32, 32) - 0.5, torch.randint(0, 10, (BATCH,))
+
+
+def torch_stage(args):
+    """One process of theirs; imports torch only here. Prints the seconds of a step of each schedule and layout."""
+    os.environ["GLOO_SOCKET_IFNAME"] = "lo"
+    import torch
+    from torch import nn
+    from torch.distributed import pipelining
+    torch.set_num_threads(1)
+    rank = args.torch_stage
+    torch.distributed.init_process_group("gloo", init_method=f"file://{args.folder}/store", rank=rank, world_size=STAGES)
+    images, labels = samples()
     seconds = {}
-    for layout in (torch.contiguous_format, torch.channels_last):
+    for layout in LAYOUTS:
         for schedule in (pipelining.ScheduleGPipe, pipelining.Schedule1F1B):
-            module = stage_of(layout)
+            module = nn.Sequential(*modules_of(layout)[rank])
             optimizer = torch.optim.SGD(module.parameters(), lr=0.001)
             stage = pipelining.PipelineStage(module, rank, STAGES, torch.device("cpu"))
             run = schedule(stage, MICRO_BATCHES, loss_fn=nn.CrossEntropyLoss())
             begin = 0.0
-            for step in range(2 + args.torch_steps):
-                if step == 2:
+            for step in range(WARM_UP + args.torch_steps):
+                if step == WARM_UP:
                     torch.distributed.barrier()
                     begin = time.perf_counter()
                 optimizer.zero_grad()
@@ -188,6 +208,54 @@ def theirs(args, _):
         run_all([[str(args.python), __file__, "--torch-stage", str(rank), "--folder", made, "--torch-steps", str(args.torch_steps)]
                  for rank in range(STAGES)], folder)
         seconds = json.loads((folder / "stdout0").read_text().splitlines()[-1])
+    best = min(seconds, key=seconds.get)
+    return {"seconds": seconds[best], "best": best}
+
+
+def loop_stage(args):
+    """One process of the same modules as a node of a run of ours. Prints the seconds of a step."""
+    import torch
+    from torch import nn
+
+    import paceline.torch
+    torch.set_num_threads(1)
+    stages = modules_of(args.layout)
+    images, labels = samples()
+    begin = end = 0.0
+    steps = WARM_UP + args.torch_steps
+    with paceline.torch.pipeline(nn.Sequential(*(module for stage in stages for module in stage)), nn.CrossEntropyLoss(),
+                                 str(args.folder / "loop.yaml"), args.loop_stage, example=images[:1],
+                                 balance=[len(stage) for stage in stages]) as run:
+        for step in range(steps):
+            if step == WARM_UP:
+                begin = time.perf_counter()
+            run.step(images, labels)
+            end = time.perf_counter()
+    print(json.dumps((end - begin) / args.torch_steps), flush=True)
+
+
+def loops(args, _):
+    """The fastest of both schedules and layouts, as of theirs."""
+    seconds = {}
+    for layout in LAYOUTS:
+        for schedule in ("gpipe", "1f1b"):
+            with tempfile.TemporaryDirectory(prefix="paceline.") as made:
+                folder = Path(made)
+                steps = STAGES * (WARM_UP + args.torch_steps)
+                (folder / "loop.yaml").write_text(f"""\
+run: {{name: loop, out: {folder}/run}}
+cluster: {{nodes: {STAGES}, threads_per_node: 1, endpoints: ["ipc://{folder}/server"]}}
+sync: {{policy: bsp}}
+pipeline: {{stages: {STAGES}, micro_batches: {MICRO_BATCHES}, schedule: {schedule}, balance: loop}}
+train: {{batch_size: {BATCH // STAGES}, total_iterations: {steps}, optimizer: {{kind: sgd, lr: 0.001}}}}
+""", encoding="utf-8")
+                os.environ.update(ONE_THREAD, PYTHONPATH=str(ROOT / "python"),
+                                  PACELINE_LIBRARY=str(args.bin.resolve().parent / "lib/libpaceline.so.0"))
+                run_all([[str(args.bin / "paceline-server"), str(folder / "loop.yaml")],
+                         *([str(args.python), __file__, "--loop-stage", str(rank), "--layout", layout, "--folder", made,
+                            "--torch-steps", str(args.torch_steps)] for rank in range(STAGES))], folder)
+                seconds[f"{schedule} {layout}"] = max(float((folder / f"stdout{1 + rank}").read_text().splitlines()[-1])
+                                                      for rank in range(STAGES))
     best = min(seconds, key=seconds.get)
     return {"seconds": seconds[best], "best": best}
 
@@ -219,13 +287,13 @@ def shown(args, one):
 
 def measure(args):
     # What a figure is made of.
-    kinds = {"core": ("core", "pair", "stages", "kept"), "torch": ("stages", "torch"), "simulated": ("parts", "stages"), "memory": ("kept", "again")}
+    kinds = {"core": ("core", "pair", "stages", "kept"), "torch": ("stages", "torch"), "loop": ("loop", "torch"), "simulated": ("parts", "crowded", "stages"), "memory": ("kept", "again")}
     wanted = list(dict.fromkeys(kind for figure in args.only for kind in kinds[figure]))
     program([args.bin / "paceline", "data", "synthesize", "--out", args.folder / "data"])
     rounds = []
     for n in range(args.rounds):
         order = wanted[n % len(wanted):] + wanted[:n % len(wanted)]
-        rounds.append({kind: {"torch": theirs, "pair": pair}.get(kind, ours)(args, kind) for kind in order})
+        rounds.append({kind: {"torch": theirs, "loop": loops, "pair": pair, "crowded": pair}.get(kind, ours)(args, kind) for kind in order})
         print("round", n, "load", os.getloadavg()[0], {kind: shown(args, one) for kind, one in rounds[-1].items()}, file=sys.stderr,
               flush=True)
     ok = True
@@ -242,10 +310,13 @@ def measure(args):
     if "torch" in args.only:
         ok &= judged("torch", [one["stages"]["seconds"] / one["torch"]["seconds"] for one in rounds], ours_ms=ms(rounds, "stages"),
                      torch_ms=ms(rounds, "torch"), best=sorted({one["torch"]["best"] for one in rounds}))
+    if "loop" in args.only:
+        ok &= judged("loop", [one["loop"]["seconds"] / one["torch"]["seconds"] for one in rounds], ours_ms=ms(rounds, "loop"),
+                     torch_ms=ms(rounds, "torch"), best=sorted({one[kind]["best"] for one in rounds for kind in ("loop", "torch")}))
     if "simulated" in args.only:
-        told = statistics.median(one["parts"]["computes"] for one in rounds)
+        told, alone = (statistics.median(one[kind]["computes"] for one in rounds) for kind in ("crowded", "parts"))
         step = simulated(args, told)
-        ok &= judged("simulated", [step / one["stages"]["seconds"] for one in rounds], told_ms=round(1e3 * told, 1),
+        ok &= judged("simulated", [step / one["stages"]["seconds"] for one in rounds], told_ms=round(1e3 * told, 1), alone_ms=round(1e3 * alone, 1),
                      simulated_ms=round(1e3 * step, 1), measured_ms=ms(rounds, "stages"))
     if "memory" in args.only:
         def most(one, kind):
@@ -261,16 +332,21 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin", type=Path, default=ROOT / "build/release/bin")
     parser.add_argument("--python", type=Path, default=sys.executable)
-    parser.add_argument("--only", nargs="+", choices=("core", "torch", "simulated", "memory"),
-                        default=("core", "torch", "simulated", "memory"))
+    figures = ("core", "torch", "loop", "simulated", "memory")
+    parser.add_argument("--only", nargs="+", choices=figures, default=figures)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--torch-steps", type=int, default=5)
     parser.add_argument("--torch-stage", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--loop-stage", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--layout", choices=LAYOUTS, help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.torch_stage is not None:
         torch_stage(args)
+        return 0
+    if args.loop_stage is not None:
+        loop_stage(args)
         return 0
     with tempfile.TemporaryDirectory(prefix="paceline-") as folder:
         args.folder = Path(folder)

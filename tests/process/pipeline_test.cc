@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -32,12 +33,13 @@ RunConfig piped(std::uint32_t groups, std::uint32_t shards = 1) {
   return config;
 }
 
-testing::ClusterRun run_stages(const RunConfig& config) {
-  auto ended = testing::run_cluster(config, [&](NodeId, const testing::StopNode&) {
+testing::ClusterRun run_stages(const RunConfig& config, const testing::Overhear& overhear = {}) {
+  const auto tasks_of = [&](NodeId, const testing::StopNode&) {
     auto tasks = make_network_tasks(config);
     REQUIRE(tasks.is_ok());
     return std::move(tasks).value();
-  });
+  };
+  auto ended = testing::run_cluster(config, tasks_of, {}, overhear);
   INFO(ended.status().message());
   REQUIRE(ended.is_ok());
   CHECK(ended->summary.status == "ok");
@@ -106,6 +108,53 @@ TEST_CASE("two_groups_are_one_with_the_double_mini_batch") {
   RunConfig one = piped(1);
   one.train.batch_size = 2 * two.train.batch_size;
   CHECK(apart(run_stages(one), run_stages(two)) < 1e-6);
+}
+
+namespace {
+
+// Of each evaluation the loss, by version.
+using Losses = std::map<Version, double>;
+testing::ClusterRun run_stages(const RunConfig& config, Losses& losses) {
+  return run_stages(config, [&losses](const wire::PeerId&, const wire::Body& said) {
+    const auto* report = std::get_if<wire::EvaluationReport>(&said);
+    if (report != nullptr && report->fault.empty()) losses[report->version] = report->metric.loss_sum;
+  });
+}
+
+// Nodes of the same stage sum their gradients, in several buckets.
+RunConfig summing(std::uint32_t groups) {
+  RunConfig config = piped(groups);
+  config.exchange.kind = ExchangeKind::kAllreduce;
+  config.exchange.on_loss = OnLoss::kStop;
+  config.exchange.bucket_bytes = 512;
+  return config;
+}
+
+}  // namespace
+
+TEST_CASE("groups_that_sum_among_themselves_end_where_those_with_servers_do") {
+  RunConfig two = summing(2);
+  two.exchange.shard_optimizer = GENERATE(false, true);
+  two.train.optimizer.kind = OptimizerKind::kAdam;
+  two.train.eval_every_clocks = 7;  // the last one, 14, is not the end
+  RunConfig servers = two;
+  servers.exchange = {};
+  RunConfig one = two;
+  one.cluster.nodes = 2;
+  one.train.batch_size = 2 * two.train.batch_size;
+  one.train.total_iterations = two.train.total_iterations / 2;
+  Losses losses_summed;
+  const auto summed = run_stages(two, losses_summed);
+  CHECK(apart(summed, run_stages(one)) < 1e-6);
+  Losses losses_served;
+  CHECK(apart(summed, run_stages(servers, losses_served)) < 1e-6);
+  REQUIRE(losses_summed.contains(Version(7)));
+  for (const auto& [version, loss] : losses_summed) {
+    if (losses_served.contains(version)) CHECK(loss == Approx(losses_served.at(version)).epsilon(1e-5));
+  }
+  CHECK(summed.summary.exchange == "allreduce");
+  CHECK(summed.summary.bytes_reduced.value() > 0);
+  CHECK(summed.summary.pipeline->stages == 2);
 }
 
 namespace {
@@ -216,7 +265,7 @@ class LeavingTasks final : public TaskFactory {
 }  // namespace
 
 TEST_CASE("a_stage_that_is_lost_ends_the_run_and_is_named") {
-  const RunConfig config = piped(2);
+  const RunConfig config = GENERATE(false, true) ? summing(2) : piped(2);
   const auto ended = testing::run_cluster(
       config, [&](NodeId node, const testing::StopNode& stop) -> std::unique_ptr<TaskFactory> {
         auto tasks = make_network_tasks(config);

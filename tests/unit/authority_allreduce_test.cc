@@ -155,6 +155,32 @@ TEST_CASE("a version that waits for its evaluation is kept by node 0 from before
   CHECK_FALSE(run.sent.of<wire::Evaluate>(kNode0).back().later);
 }
 
+// Each node of a group has a stage alone.
+TEST_CASE(
+    "of stages the first group gives its state, and node 0 what it evaluates, ahead of its next grants") {
+  RunConfig config = reducing_run();
+  config.pipeline.stages = 2;
+  config.exchange.on_loss = OnLoss::kStop;
+  config.checkpoint.every_clocks = 2;
+  config.train.eval_every_clocks = 2;
+  Reducing run(config);
+  run.shard_has(0);
+  run.step(0);
+  CHECK(run.sent.of<wire::Evaluate>(kNode1).empty());
+  run.step(1);
+  CHECK(run.sent.of<wire::StateWanted>(kNode0).size() == 1);
+  CHECK(run.sent.of<wire::StateWanted>(kNode1).size() == 1);
+  const auto kept = run.sent.of<wire::Evaluate>(kNode1);
+  REQUIRE(kept.size() == 1);
+  CHECK((kept[0].version == Version(2) && kept[0].later));
+  REQUIRE(run.sent.of<wire::Evaluate>(kNode0).size() == 1);
+  CHECK_FALSE(run.sent.of<wire::Evaluate>(kNode0)[0].later);
+  run.sent.clear();
+  run.authority->node_rejoined(NodeId(1));  // which may have missed it
+  REQUIRE(run.sent.of<wire::Evaluate>(kNode1).size() == 1);
+  CHECK(run.sent.of<wire::Evaluate>(kNode1)[0].later);
+}
+
 // A checkpoint's state that comes as training ends is an older one.
 TEST_CASE("the run ends with the parameters of its last version") {
   Reducing run;

@@ -101,7 +101,9 @@ TEST_CASE("what_a_pipeline_does_not_go_with_is_refused") {
            {"pipeline.balance=[]", "pipeline.balance: an empty list"},
            {"pipeline.balance=speed", "pipeline.balance: unknown choice"},
            {"pipeline.stages=1", "pipeline.micro_batches: nobody reads it"},
-           {"exchange.kind=allreduce", "exchange.kind: stages have different parameters"},
+           {"exchange.kind=allreduce",
+            "pipeline.stages: no group goes on without one of its stages, got exchange.on_loss: go_on with "
+            "pipeline.stages, expected stop"},
            {"cluster.threads_per_node=2", "cluster.threads_per_node: a stage is a node"},
            {"cluster.gradient_encoding=fp16", "cluster.gradient_encoding: "},
            {"train.total_iterations=41", "train.total_iterations: every stage takes part in every step"},

@@ -170,9 +170,8 @@ TEST_CASE("messages of tasks come through a seal as they were sent, whatever the
   for (std::uint32_t rank = 0; rank < 2; ++rank) {
     threads.emplace_back([&, rank] {
       const std::vector<PeerBounds> bounds = {{100'000, 8}, {100'000, 8}};
-      ends[rank] =
-          Channels::connect(*ranks.listeners[rank], ranks.place(rank), ranks.stops[rank], kWithin, bounds)
-              .value();
+      auto sockets = shake_hands(*ranks.listeners[rank], ranks.place(rank), ranks.stops[rank], kWithin);
+      ends[rank] = Channels::over(std::move(sockets).value(), ranks.place(rank), ranks.stops[rank], {bounds, {}});
     });
   }
   for (std::thread& thread : threads) thread.join();

@@ -11,6 +11,7 @@
 #include "tests/unit/model_fixture.h"
 #include "tests/unit/switchboard.h"
 #include "worker/mesh/channels.h"
+#include "worker/mesh/handshake.h"
 #include "worker/pipeline/stage_evaluation.h"
 
 namespace paceline {
@@ -305,13 +306,14 @@ std::vector<Ends> over_connections(const NetworkSpec& network, const std::vector
   for (std::uint32_t s = 0; s < stages.size(); ++s) {
     threads.emplace_back([&, s] {
       constexpr std::chrono::milliseconds kWithin(20'000);
-      auto channels = mesh::Channels::connect(*listening[s], {s, endpoints, 7}, stops[s], kWithin,
-                                              heard_from(network, stages, s, batch.size()));
-      if (!channels.is_ok() || leaves == s) {
-        ends[s].status = channels.status();
+      const mesh::Place place{s, endpoints, 7};
+      auto sockets = mesh::shake_hands(*listening[s], place, stops[s], kWithin);
+      if (!sockets.is_ok() || leaves == s) {
+        ends[s].status = sockets.status();
         return;
       }
-      open[s] = *channels;
+      open[s] = mesh::Channels::over(std::move(sockets).value(), place, stops[s],
+                                     {heard_from(network, stages, s, batch.size()), {}});
       auto runner = StageRunner::make({network, stages, s, NodeId(s), planned(stages.size(), {4}),
                                        batch.size(), batch.size(), Backend::kReference, 5});
       const Range own = stages[s].parameters;
@@ -319,7 +321,7 @@ std::vector<Ends> over_connections(const NetworkSpec& network, const std::vector
       const auto held = std::span(parameters).subspan(static_cast<std::size_t>(own.begin), gradient.size());
       for (std::int64_t clock = 0; clock < 3 && ends[s].status.is_ok(); ++clock) {
         const auto metric =
-            (*runner)->step({Clock(clock), clock * batch.size()}, held, batch, gradient, **channels);
+            (*runner)->step({Clock(clock), clock * batch.size()}, held, batch, gradient, *open[s]);
         ends[s].status = metric.status();
         if (metric.is_ok()) ends[s].metric = *metric;
       }
@@ -376,12 +378,20 @@ TEST_CASE("what_is_longer_or_more_than_a_stage_can_send_ends_its_connection") {
     for (std::uint32_t rank = 0; rank < 2; ++rank) {
       threads.emplace_back([&, rank] {
         const std::vector<PeerBounds> bounds = {{0, rank == 0 ? 0U : 1'000'000U}, {8, 2}};
-        open[rank] = mesh::Channels::connect(*listening[rank], {rank, endpoints, 7}, stops[rank],
-                                             std::chrono::seconds(20), bounds)
-                         .value();
+        const mesh::Place place{rank, endpoints, 7};
+        auto sockets = mesh::shake_hands(*listening[rank], place, stops[rank], std::chrono::seconds(20));
+        open[rank] = mesh::Channels::over(std::move(sockets).value(), place, stops[rank], {bounds, {8, 8}});
       });
     }
     for (std::thread& thread : threads) thread.join();
+    // Parameters stand beside messages; of three versions the last two are kept.
+    for (const std::int64_t version : {1, 2, 3}) {
+      std::vector<float> floats(8, static_cast<float>(version));
+      REQUIRE(open[1]->send_parameters(NodeId(0), Version(version), std::move(floats)).is_ok());
+    }
+    CHECK(open[0]->receive_parameters(NodeId(1), Version(3)).value().front() == 3.0F);
+    REQUIRE(open[1]->send_parameters(NodeId(0), Version(5), {}).is_ok());
+    CHECK(open[0]->receive_parameters(NodeId(1), Version(4)).status().code() == StatusCode::kNotFound);
     PeerMessage message;
     message.floats.resize(sent.floats);
     for (int n = 0; n < sent.messages; ++n) REQUIRE(open[1]->send(NodeId(0), message).is_ok());

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/assert.h"
+#include "common/config/reducing.h"
 #include "common/encode/encode.h"
 #include "common/host_port.h"
 #include "common/params/non_finite.h"
@@ -15,6 +16,7 @@
 #include "common/schedule/check.h"
 #include "common/schedule/planners.h"
 #include "worker/allreduce/kept_choices.h"
+#include "worker/mesh/handshake.h"
 
 namespace paceline {
 namespace {
@@ -26,9 +28,9 @@ constexpr int kSilenceLeases = 2;
 
 // For the vector that is reduced. Where none can be had everything is sent.
 std::shared_ptr<wire::SharedSegment> segment_for(const RunConfig& config, std::int64_t floats) {
-  if (config.cluster.shared_memory == SharedMemory::kOff || config.cluster.nodes == 1 || floats == 0)
-    return nullptr;
-  auto segment = wire::SharedSegment::create(mesh::SharedPeers::segment_bytes(floats, config.cluster.nodes));
+  const std::uint32_t ranks = reducing_ranks(config);
+  if (config.cluster.shared_memory == SharedMemory::kOff || ranks == 1 || floats == 0) return nullptr;
+  auto segment = wire::SharedSegment::create(mesh::SharedPeers::segment_bytes(floats, ranks));
   return segment.is_ok() ? std::move(segment).value() : nullptr;
 }
 
@@ -67,7 +69,7 @@ AllReduceExchange::AllReduceExchange(Parts parts)
       segment_(segment_for(parts_.config, parts_.layout.size())),
       sum_(static_cast<std::size_t>(parts_.layout.size()), memory_of(segment_)),
       own_(threads_),
-      model_(parts_.config, parts_.layout) {
+      model_(parts_.config, parts_.layout, parts_.place.value_or(PlaceInRun{0, parts_.layout.size()})) {
   PACELINE_ASSERT(parts_.cache.ranges().size() == 1,
                   std::to_string(parts_.cache.ranges().size()) + " ranges, expected one of all parameters");
 }
@@ -79,7 +81,15 @@ std::chrono::milliseconds AllReduceExchange::silence() const {
 }
 
 Status AllReduceExchange::connect(const mesh::Listening& listening, mesh::Place place) {
-  Status ready = join(listening, std::move(place));
+  return begin_formation(join(listening, std::move(place)));
+}
+
+Status AllReduceExchange::connect(mesh::Sockets sockets, mesh::Place place) {
+  return begin_formation(join(std::move(sockets), std::move(place)));
+}
+
+Status AllReduceExchange::begin_formation(Status joined) {
+  Status ready = std::move(joined);
   if (ready.is_ok()) ready = measure();
   if (mesh_ != nullptr && mesh_->gone()) {
     const std::lock_guard lock(mutex_);
@@ -90,6 +100,13 @@ Status AllReduceExchange::connect(const mesh::Listening& listening, mesh::Place 
 }
 
 Status AllReduceExchange::join(const mesh::Listening& listening, mesh::Place place) {
+  PACELINE_ASSIGN_OR_RETURN(
+      mesh::Sockets sockets,
+      mesh::shake_hands(listening, place, stop_, milliseconds(parts_.config.cluster.start_timeout)));
+  return join(std::move(sockets), std::move(place));
+}
+
+Status AllReduceExchange::join(mesh::Sockets sockets, mesh::Place place) {
   place_ = std::move(place);
   place_.shares = true;
   ranks_ = {place_.rank, static_cast<std::uint32_t>(place_.endpoints.size()), mesh::machines_of(place_)};
@@ -97,9 +114,9 @@ Status AllReduceExchange::join(const mesh::Listening& listening, mesh::Place pla
   weight_ = whole ? 1.0F : 1.0F / static_cast<float>(workers());
   const std::span<const std::byte> sum = std::as_bytes(std::span(sum_));
   const bool is_shared = segment_ != nullptr && segment_->offset_of(sum.data(), sum.size());
-  PACELINE_ASSIGN_OR_RETURN(
-      mesh_, mesh::Mesh::connect(listening, place_, stop_, milliseconds(parts_.config.cluster.start_timeout),
-                                 is_shared ? segment_ : nullptr));
+  PACELINE_ASSIGN_OR_RETURN(mesh_, mesh::Mesh::over(std::move(sockets), place_, stop_,
+                                                    milliseconds(parts_.config.cluster.start_timeout),
+                                                    is_shared ? segment_ : nullptr));
   return Status::ok();
 }
 
@@ -366,8 +383,7 @@ Status AllReduceExchange::reduce_bucket(std::size_t number, const std::vector<st
   const BucketPrograms& programs = *bucket.programs;
   PACELINE_RETURN_IF_ERROR(reduce(programs.sums, number, /*copies=*/false));
   const std::vector<Range> all = {{0, bucket.range.size()}};
-  const bool rounds =
-      model_.is_sharded() && ranks_.ranks > 1 && programs.sums.encoding != Encoding::kFp32;
+  const bool rounds = model_.is_sharded() && ranks_.ranks > 1 && programs.sums.encoding != Encoding::kFp32;
   for (const Range& here : model_.is_sharded() ? programs.own : all) {
     const std::span<float> part = bucket_part(sum, here);
     if (rounds) round_as(programs.sums.encoding, part);

@@ -79,6 +79,8 @@ class AllReduceExchange final : public Exchange {
     std::function<Result<Meeting>(const Parting&)> meet = {};
     // Called for each bucket that is reduced, by the exchange's thread. Empty: nobody wants to know.
     std::function<void(const BucketSpan&)> on_bucket = {};
+    // nullopt: the layout is the run's.
+    std::optional<PlaceInRun> place = std::nullopt;
   };
   // All that `parts` refers to outlives it.
   explicit AllReduceExchange(Parts parts);
@@ -90,6 +92,8 @@ class AllReduceExchange final : public Exchange {
   // Connects to all other nodes: at `place`, of which `listening` is this one's endpoint. Measures which algorithms to
   // choose, where that is asked for. Errors: Mesh::connect()'s and Mesh::reduce()'s.
   Status connect(const mesh::Listening& listening, mesh::Place place);
+  // The same over connections that are there, to every other rank of the place.
+  Status connect(mesh::Sockets sockets, mesh::Place place);
   // The formation of that number is over, since a node of it is lost: this one leaves it at once. Thread: any.
   void leave(std::uint32_t formation);
   // What the run begins with, or goes on from. Once connected; reduces from now on. Errors: kInvalidArgument other
@@ -141,8 +145,12 @@ class AllReduceExchange final : public Exchange {
   };
 
   std::chrono::milliseconds silence() const;
-  std::uint32_t workers() const { return ranks_.ranks * threads_; }
+  // Whose gradients a sum is the mean of. What a stage has is a gradient of its whole group's mini-batch, as the sum of
+  // its workers' would be.
+  std::uint32_t workers() const { return ranks_.ranks * threads_ * parts_.config.pipeline.stages; }
   Status join(const mesh::Listening& listening, mesh::Place place);
+  Status join(mesh::Sockets sockets, mesh::Place place);
+  Status begin_formation(Status joined);
   Status measure();
   Status sum_all();
   void plan();

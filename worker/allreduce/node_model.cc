@@ -15,11 +15,21 @@ std::span<const float> vector_of(const RunState& state, std::int64_t size, int n
       .subspan(static_cast<std::size_t>(number * size), static_cast<std::size_t>(size));
 }
 
+// Parts of the node's vectors of so many floats, none in two.
+std::vector<Range> in_run(const PlaceInRun& place, std::int64_t size, std::vector<Range> parts) {
+  for (Range& part : parts) {
+    const std::int64_t by = place.begin + (size == 0 ? 0 : part.begin / size) * (place.floats - size);
+    part = {part.begin + by, part.end + by};
+  }
+  return parts;
+}
+
 }  // namespace
 
-NodeModel::NodeModel(const RunConfig& config, const Layout& layout)
+NodeModel::NodeModel(const RunConfig& config, const Layout& layout, PlaceInRun place)
     : config_(config),
       layout_(layout),
+      place_(place),
       pool_(std::max<std::int64_t>(1, layout.size()), /*idle_max=*/2),
       parameters_(pool_, layout.size()),
       optimizer_(config.train.optimizer, config.exchange.shard_optimizer ? 0 : layout.size(),
@@ -104,13 +114,18 @@ std::optional<BlockRange> NodeModel::take_kept(Version version) {
 
 std::function<std::shared_ptr<const RunState>()> NodeModel::state() const {
   if (!sharded_) {
-    return [version = version_, parameters = parameters_, image = optimizer_.image()] {
+    return [place = place_, version = version_, parameters = parameters_, image = optimizer_.image()] {
       auto state = std::make_shared<RunState>(RunState{version, {}});
+      std::vector<Range> parts;
       for (const BlockRange* vector : {&parameters, &image.first, &image.second}) {
+        if (vector->size() == 0) continue;
         const std::size_t begin = state->floats.size();
         state->floats.resize(begin + static_cast<std::size_t>(vector->size()));
         vector->copy_to(0, std::span(state->floats).subspan(begin));
+        parts.push_back({static_cast<std::int64_t>(begin), std::ssize(state->floats)});
       }
+      if (place.floats != parameters.size())
+        state->parts = in_run(place, parameters.size(), std::move(parts));
       return state;
     };
   }
@@ -123,11 +138,12 @@ std::function<std::shared_ptr<const RunState>()> NodeModel::state() const {
     state->floats.insert(state->floats.end(), floats.begin(), floats.end());
   }
   sharded_->append_state(version_, state->floats);
-  state->parts.emplace();
+  std::vector<Range> of_state;
   for (std::int64_t vector = 0; vector <= state_vectors(config_.train.optimizer.kind); ++vector) {
     const std::int64_t begin = vector * layout_.size();
-    for (const Range& part : parts) state->parts->push_back({begin + part.begin, begin + part.end});
+    for (const Range& part : parts) of_state.push_back({begin + part.begin, begin + part.end});
   }
+  state->parts = in_run(place_, layout_.size(), std::move(of_state));
   return [state = std::shared_ptr<const RunState>(std::move(state))] { return state; };
 }
 

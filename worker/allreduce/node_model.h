@@ -27,10 +27,16 @@
 
 namespace paceline {
 
+// Where a node's layout lies in that of the run, which has so many floats: that of a stage is a part of it.
+struct PlaceInRun {
+  std::int64_t begin = 0;
+  std::int64_t floats = 0;
+};
+
 class NodeModel {
  public:
   // Both outlive this; exchange.kind: allreduce.
-  NodeModel(const RunConfig& config, const Layout& layout);
+  NodeModel(const RunConfig& config, const Layout& layout, PlaceInRun place);
 
   // kNoVersion: nothing yet.
   Version version() const { return version_; }
@@ -63,7 +69,7 @@ class NodeModel {
   // Exactly this version: one that is kept, or the newest; nullopt: neither.
   std::optional<BlockRange> take_kept(Version version);
 
-  // All of it, at the newest version; of a sharded optimizer, and of the parameters then, what is this node's, and what
+  // All of it, at the newest version, as parts of the run's where the layout is one; of a sharded optimizer, and of the parameters then, what is this node's, and what
   // it keeps: its owner may be lost before it has given it. What is returned makes the copy, any thread: the next step is made beside what it holds.
   std::function<std::shared_ptr<const RunState>()> state() const;
   // One vector of it: the parameters, 0, or those of an optimizer that is not sharded.
@@ -79,6 +85,7 @@ class NodeModel {
 
   const RunConfig& config_;
   const Layout& layout_;
+  const PlaceInRun place_;
   BlockPool pool_;
   BlockRange parameters_;                    // in one block
   OptimizerState optimizer_;                 // of nothing where it is sharded

@@ -123,7 +123,8 @@ class PsClient final : public Coordinator, public Exchange {
   // Says where the other nodes reach this one, and waits until the authority knows that of all, which it says: of a
   // formation behind `own.formation`. Once started. Errors: kDeadlineExceeded; why the client was closed.
   Result<wire::Peers> exchange_endpoints(wire::Peers own, std::chrono::nanoseconds timeout);
-  // What the run begins with, or goes on from. Once started, of node 0 behind send_initial_parameters(). Errors:
+  // What the run begins with, or goes on from, as far as this node trains it. Once started, of node 0 behind
+  // send_initial_parameters(). Errors:
   // kDeadlineExceeded; why the client was closed.
   Result<RunState> fetch_state(std::chrono::nanoseconds timeout);
   // Gives the server what the run has come to. Of node 0, ahead of finish().

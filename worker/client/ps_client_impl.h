@@ -276,6 +276,7 @@ class PsClient::Impl {
   UnackedMessages io_outstanding_;
   std::vector<std::chrono::nanoseconds> io_times_;  // per thread: of its last report
   RunState io_run_state_;                           // what has come of it
+  std::int64_t io_state_floats_ = 0;                // so many, with those of others
   std::int64_t io_reconnects_ = 0;
   std::optional<Ticks> io_said_goodbye_;
   bool io_shut_ = false;

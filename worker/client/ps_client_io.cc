@@ -270,18 +270,26 @@ Status PsClient::Impl::io_handle(ServerLink& link, wire::StateWanted& wanted, wi
   return state == nullptr ? Status::ok() : link.send_state(state, options_.cluster.frame_bytes);
 }
 
-// Behind a connection that broke it comes anew.
+// Behind a connection that broke it comes anew. Of each vector what this node trains is kept.
 Status PsClient::Impl::io_handle(ServerLink&, wire::NodeState& piece, wire::Payload& payload) {
-  std::vector<float>& floats = io_run_state_.floats;
-  if (piece.offset == 0) floats.clear();
-  const auto whole = layout_.size() * (1 + kStateVectorsMax);
-  if (piece.offset != std::ssize(floats) || piece.offset + payload.count() > whole) {
+  if (piece.offset == 0) {
+    io_run_state_.floats.clear();
+    io_state_floats_ = 0;
+  }
+  const std::int64_t size = layout_.size();
+  const auto whole = size * (1 + kStateVectorsMax);
+  if (piece.offset != io_state_floats_ || piece.offset + payload.count() > whole) {
     return invalid_argument("a piece of the run's state at " + std::to_string(piece.offset) + ", expected " +
-                            std::to_string(floats.size()) + ", and at most " + std::to_string(whole) +
+                            std::to_string(io_state_floats_) + ", and at most " + std::to_string(whole) +
                             " floats");
   }
   const auto values = payload.floats();
-  floats.insert(floats.end(), values.begin(), values.end());
+  io_state_floats_ += std::ssize(values);
+  const Range trained = options_.trained.value_or(Range{0, size});
+  const std::int64_t at = size == 0 ? 0 : piece.offset % size;  // in its vector
+  const std::int64_t begin = std::clamp(trained.begin - at, std::int64_t{0}, std::ssize(values));
+  const std::int64_t end = std::clamp(trained.end - at, begin, std::ssize(values));
+  io_run_state_.floats.insert(io_run_state_.floats.end(), values.begin() + begin, values.begin() + end);
   io_run_state_.version = piece.version;
   if (piece.last) state_.run_state(std::exchange(io_run_state_, {}));
   return Status::ok();

@@ -16,20 +16,20 @@ namespace paceline::mesh {
 namespace {
 
 constexpr std::uint64_t kMessageMagic = 0x324e4e4148435350;  // "PSCHANN2"
+constexpr std::uint32_t kParameters = 2;  // in PeerMessage::backward; its clock is the version
 
 }  // namespace
 
 Channels::Channels(Place place, StopFlag& stop)
     : place_(std::move(place)), stop_(stop), peers_(place_.endpoints.size()) {}
 
-Result<std::shared_ptr<Channels>> Channels::connect(const Listening& listening, Place place, StopFlag& stop,
-                                                    std::chrono::milliseconds within,
-                                                    std::vector<PeerBounds> bounds) {
-  PACELINE_ASSIGN_OR_RETURN(auto connections, shake_hands(listening, place, stop, within));
+std::shared_ptr<Channels> Channels::over(Sockets sockets, Place place, StopFlag& stop, Bounds bounds) {
   const std::shared_ptr<Channels> channels(new Channels(std::move(place), stop));
-  for (std::size_t rank = 0; rank < connections.size(); ++rank) {
-    channels->peers_[rank].connection = std::move(connections[rank]);
-    if (rank < bounds.size()) channels->peers_[rank].bounds = bounds[rank];
+  for (std::size_t rank = 0; rank < sockets.size(); ++rank) {
+    Peer& peer = channels->peers_[rank];
+    peer.connection = std::move(sockets[rank]);
+    if (rank < bounds.messages.size()) peer.bounds = bounds.messages[rank];
+    if (rank < bounds.parameters.size()) peer.parameters_max = bounds.parameters[rank];
   }
   channels->thread_ = std::thread([raw = channels.get()] { raw->run(); });
   return channels;
@@ -45,7 +45,7 @@ Channels::~Channels() {
 }
 
 Channels::Peer& Channels::peer_of(NodeId node) {
-  PACELINE_ASSERT(node.value < peers_.size() && node.value != place_.rank,
+  PACELINE_ASSERT(node.value < peers_.size() && peers_[node.value].connection != nullptr,
                   "no channel to " + to_string(node));
   return peers_[node.value];
 }
@@ -72,6 +72,30 @@ Result<PeerMessage> Channels::receive(NodeId from) {
     return message;
   }
   return peer.gone.is_ok() ? stopped_ : peer.gone;
+}
+
+Status Channels::send_parameters(NodeId to, Version version, std::vector<float> floats) {
+  return send(to, {version.value, 0, 0, kParameters, 0.0, 0, std::move(floats)});
+}
+
+Result<std::vector<float>> Channels::receive_parameters(NodeId from, Version version) {
+  std::unique_lock lock(mutex_);
+  Peer& peer = peer_of(from);
+  for (;;) {
+    while (!peer.parameters.empty() && peer.parameters.front().clock < version.value)
+      peer.parameters.pop_front();
+    if (!peer.parameters.empty()) break;
+    if (!peer.gone.is_ok()) return peer.gone;
+    if (!stopped_.is_ok()) return stopped_;
+    changed_.wait(lock);
+  }
+  if (peer.parameters.front().clock > version.value) {
+    return not_found("parameters of version " + to_string(version) + " from node " + to_string(from) +
+                     ": those of version " + std::to_string(peer.parameters.front().clock) + " have come");
+  }
+  std::vector<float> floats = std::move(peer.parameters.front().floats);
+  peer.parameters.pop_front();
+  return floats;
 }
 
 std::optional<NodeId> Channels::gone() const {
@@ -181,10 +205,12 @@ bool Channels::begin_message(Peer& peer, std::uint32_t rank) {
     const std::lock_guard lock(mutex_);
     waiting = peer.in.size();
   }
-  if (head.floats > peer.bounds.floats || waiting >= peer.bounds.messages) {
+  const bool parameters = head.backward == kParameters;
+  const std::int64_t most = parameters ? peer.parameters_max : peer.bounds.floats;
+  if (head.floats > most || (!parameters && waiting >= peer.bounds.messages)) {
     lose(peer, rank,
          "sends " + std::to_string(head.floats) + " floats behind " + std::to_string(waiting) +
-             " messages that wait, expected at most " + std::to_string(peer.bounds.floats) + " floats and " +
+             " messages that wait, expected at most " + std::to_string(most) + " floats and " +
              std::to_string(peer.bounds.messages) + " messages");
     return false;
   }
@@ -210,14 +236,18 @@ void Channels::receive_some(Peer& peer, std::uint32_t rank) {
       if (peer.received - sizeof(Head) < floats) continue;
     }
     peer.received = 0;
-    {
-      const std::lock_guard lock(mutex_);
-      peer.in.push_back(std::move(peer.coming));
-      peer.coming = {};
-      changed_.notify_all();
-    }
+    take_message(peer);
     if (!peer.connection->holds_more()) return;
   }
+}
+
+void Channels::take_message(Peer& peer) {
+  const std::lock_guard lock(mutex_);
+  const bool parameters = peer.coming.backward == kParameters;
+  std::deque<PeerMessage>& into = parameters ? peer.parameters : peer.in;
+  if (parameters && into.size() == kVersionsMax) into.pop_front();
+  into.push_back(std::exchange(peer.coming, {}));
+  changed_.notify_all();
 }
 
 }  // namespace paceline::mesh

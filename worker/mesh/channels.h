@@ -1,6 +1,9 @@
 // Channels: messages of tasks (common/task/peers.h) over one TCP connection to every other node. Sockets as those of
 // an all-reduce (mesh.h); what goes over them is not known beforehand, so each message says how long it is.
 //
+// Stages that sum with other groups' also send their parameters to the one that evaluates. Those do not wait behind other
+// messages, and are received by another thread.
+//
 // One thread sends and receives for all, so that messages are on their way while their senders compute.
 //
 // On the wire, little endian: a head of 56 bytes, then the floats. A node that is gone ends what concerns it alone, and
@@ -21,6 +24,7 @@
 #include <thread>
 #include <vector>
 
+#include "common/clock.h"
 #include "common/status.h"
 #include "common/task/peers.h"
 #include "worker/mesh/mesh.h"
@@ -29,19 +33,30 @@ namespace paceline::mesh {
 
 class Channels final : public PeerChannels {
  public:
-  // Connects as Mesh::connect() does, with its errors. `stop` outlives the channels: they end when it is set.
-  // `bounds`: by rank; of those behind its end nothing is expected.
+  // How many versions of a node's parameters wait to be received; the oldest goes for a further one.
+  static constexpr std::size_t kVersionsMax = 2;
+  // What may come from a node: messages, and so many floats of parameters.
+  struct Bounds {
+    std::vector<PeerBounds> messages;      // by rank; of those behind its end nothing is expected
+    std::vector<std::int64_t> parameters;  // likewise
+  };
+
+  // Over `sockets` (handshake.h); of a rank without one nothing is expected, and nothing is sent to it.
+  // `stop` outlives the channels: they end when it is set.
   // What another stage computes may take long: receive() waits without limit. The authority sees to nodes that are
   // silent, and a process that ends closes its connections.
-  static Result<std::shared_ptr<Channels>> connect(const Listening& listening, Place place, StopFlag& stop,
-                                                   std::chrono::milliseconds within,
-                                                   std::vector<PeerBounds> bounds);
+  static std::shared_ptr<Channels> over(Sockets sockets, Place place, StopFlag& stop, Bounds bounds);
   ~Channels() override;
   Channels(const Channels&) = delete;
   Channels& operator=(const Channels&) = delete;
 
   Status send(NodeId to, PeerMessage message) override;
   Result<PeerMessage> receive(NodeId from) override;
+
+  // The same of a node's parameters at a version.
+  Status send_parameters(NodeId to, Version version, std::vector<float> floats);
+  // Waits for exactly these. Errors: also kNotFound later ones have come, so these never will.
+  Result<std::vector<float>> receive_parameters(NodeId from, Version version);
 
   // The first node that is gone, if any is. Thread: any.
   std::optional<NodeId> gone() const;
@@ -61,9 +76,11 @@ class Channels final : public PeerChannels {
   struct Peer {
     std::unique_ptr<Connection> connection;  // null: this node
     PeerBounds bounds;
+    std::int64_t parameters_max = 0;
     // Behind the lock.
     std::deque<PeerMessage> out;  // the first may be on its way in part
     std::deque<PeerMessage> in;
+    std::deque<PeerMessage> parameters;  // ascending versions
     Status gone;
     // The thread's alone.
     Head sending;
@@ -79,6 +96,7 @@ class Channels final : public PeerChannels {
   void receive_some(Peer& peer, std::uint32_t rank);
   bool receive_into(Peer& peer, std::uint32_t rank, void* into, std::size_t bytes);
   bool begin_message(Peer& peer, std::uint32_t rank);
+  void take_message(Peer& peer);
   void lose(Peer& peer, std::uint32_t rank, const std::string& why);
   Peer& peer_of(NodeId node);
 

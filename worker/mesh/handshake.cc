@@ -70,7 +70,7 @@ class Handshake {
         until_(steady_now() + within),
         found_(place.endpoints.size()) {}
 
-  Result<std::vector<std::unique_ptr<Connection>>> run() {
+  Result<Sockets> run() {
     for (std::uint32_t rank = 0; rank < place_.rank; ++rank) PACELINE_RETURN_IF_ERROR(go_to(rank));
     while (missing() > 0) PACELINE_RETURN_IF_ERROR(wait());
     return std::move(found_);
@@ -259,8 +259,8 @@ class Handshake {
   const Place& place_;
   const StopFlag& stop_;
   const Ticks until_;
-  std::vector<std::unique_ptr<Connection>> found_;  // by rank
-  std::vector<Arriving> answers_;                   // of lower ranks
+  Sockets found_;
+  std::vector<Arriving> answers_;  // of lower ranks
   std::vector<Arriving> strangers_;
   std::map<std::uint32_t, std::string> refused_;  // by rank, why who says to be it is not
 };
@@ -271,9 +271,8 @@ std::string name_of(const Place& place, std::uint32_t rank) {
   return "node " + to_string(place.node_of(rank)) + " (" + place.endpoints[rank] + ")";
 }
 
-Result<std::vector<std::unique_ptr<Connection>>> shake_hands(const Listening& listening, const Place& place,
-                                                             const StopFlag& stop,
-                                                             std::chrono::milliseconds within) {
+Result<Sockets> shake_hands(const Listening& listening, const Place& place, const StopFlag& stop,
+                            std::chrono::milliseconds within) {
   return Handshake(listening, place, stop, within).run();
 }
 

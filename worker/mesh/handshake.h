@@ -17,9 +17,8 @@
 namespace paceline::mesh {
 
 // The connections of Mesh::connect(), by rank; its errors.
-Result<std::vector<std::unique_ptr<Connection>>> shake_hands(const Listening& listening, const Place& place,
-                                                             const StopFlag& stop,
-                                                             std::chrono::milliseconds within);
+Result<Sockets> shake_hands(const Listening& listening, const Place& place, const StopFlag& stop,
+                            std::chrono::milliseconds within);
 
 // "node 2 (10.0.0.3:40123)"
 std::string name_of(const Place& place, std::uint32_t rank);

@@ -53,6 +53,9 @@ struct Place {
   NodeId node_of(std::uint32_t of) const { return nodes.empty() ? NodeId(of) : nodes[of]; }
 };
 
+// Connections to the other ranks of a place, by rank; null: this one, or one that there is none to.
+using Sockets = std::vector<std::unique_ptr<Connection>>;
+
 // Of each rank, by the host of its endpoint, numbered as they come.
 std::vector<std::uint32_t> machines_of(const Place& place);
 
@@ -65,6 +68,10 @@ class Mesh {
   static Result<std::unique_ptr<Mesh>> connect(const Listening& listening, Place place, StopFlag& stop,
                                                std::chrono::milliseconds within,
                                                std::shared_ptr<wire::SharedSegment> segment = nullptr);
+  // The same over connections that are there (handshake.h), to every other rank.
+  static Result<std::unique_ptr<Mesh>> over(Sockets sockets, Place place, StopFlag& stop,
+                                            std::chrono::milliseconds within,
+                                            std::shared_ptr<wire::SharedSegment> segment);
 
   // Carries out this rank's part on `vector` (program.floats), reduction `number` of all, which counts from 0 and
   // is the same on every rank. `silence`: for how long nothing may come of a transfer that has begun to, and
@@ -89,10 +96,10 @@ class Mesh {
 
   Place place_;
   StopFlag& stop_;
-  std::vector<std::unique_ptr<Connection>> peers_;  // by rank; null: this one
-  std::unique_ptr<SharedPeers> shared_;             // null: the place shares nothing
-  std::vector<float> landing_;                      // what is added passes through here,
-  std::vector<float> decoded_;                      // in another encoding than fp32 through this
+  Sockets peers_;
+  std::unique_ptr<SharedPeers> shared_;  // null: the place shares nothing
+  std::vector<float> landing_;           // what is added passes through here,
+  std::vector<float> decoded_;           // in another encoding than fp32 through this
   Status broken_ = Status::ok();
   std::int64_t bytes_sent_ = 0;
   std::optional<std::uint32_t> gone_;

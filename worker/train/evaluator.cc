@@ -35,7 +35,7 @@ Status run_evaluator(TaskFactory& tasks, PsClient& client, const FetchExact& fet
         continue;
       }
     }
-    const Status fetched = fetch(request.version, parameters);
+    const Status fetched = fetch(request, parameters);
     // Refused, while the client is open: this node came too late for that version, and trains on.
     auto metric = fetched.is_ok() ? task->evaluate(parameters) : fetched;
     // The node ends, which is why the evaluation may have; nobody waits for its report.

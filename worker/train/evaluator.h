@@ -12,8 +12,8 @@
 
 namespace paceline {
 
-// Fetches exactly `version` of the parameters. Errors: as PsClient::fetch_exact().
-using FetchExact = std::function<Status(Version version, std::span<float> flat)>;
+// Fetches exactly the version that is asked for. Errors: as PsClient::fetch_exact().
+using FetchExact = std::function<Status(const wire::Evaluate& request, std::span<float> flat)>;
 
 // Serves evaluations until the client is closed; runs on the calling thread, at low priority: what the
 // training threads leave. A task that fails, or a version that is no longer there, is reported to the

@@ -62,8 +62,9 @@ def pipeline(model: torch.nn.Sequential, loss: Callable, config: str, node: Opti
     """Makes this process a stage of `model` in the run that `config` describes (pipeline.stages, balance: loop):
 
         with paceline.torch.pipeline(model, loss, "my.yaml", example=x[:1], balance=[3, 2]) as stages:
-            for x, y in loader:                # the same at all stages of a group
-                stages.step(x, y)
+            while not stages.over:
+                for x, y in loader:            # the same at all stages of a group
+                    stages.step(x, y)
 
     model: the same at all nodes; modules of other stages may be on the device meta, but at node 0, whose values the run begins
     with. loss(output, y) is the mean over the rows, a tensor, or that and how many are correct. example: a mini-batch of any

@@ -61,6 +61,7 @@ class Pipeline:
             named = list(model._modules.items())  # each that stands there more than once, too
             self._describe([named[begin:end] for begin, end in zip(ends, ends[1:])])
             self._begin(evaluate)
+            self._whole = None  # the rest of it need not stay here
         except BaseException as error:
             self._finish(type(error), error)
             raise
@@ -164,7 +165,8 @@ class Pipeline:
                     raise ValueError(f"parameter '{name}': got {tensor.dtype}, expected torch.float32")
                 role = "buffer" if not is_parameter else "norm" if isinstance(each, _NORMS) else "bias" if own_name == "bias" else "weight"
                 trained = is_parameter and tensor.requires_grad
-                offset = self.worker.add_tensor(name, tensor.shape, role=role, trainable=trained or not is_parameter)
+                offset = self.worker.add_tensor(name, tensor.shape, role=role, trainable=trained or not is_parameter,
+                                                may_be_unused=trained)
                 yield Exchanged(name, each, own_name, offset, trained)
 
     def _begin(self, evaluate):
@@ -268,7 +270,7 @@ class Pipeline:
     def _backward(self, given):
         came, result = self._graphs.pop(given.first)
         gradient = torch.from_numpy(given.gradient)
-        gradient.zero_()
+        gradient.fill_(-0.0)  # of a parameter that no micro-batch has a gradient for: no step with it (may_be_unused)
         inputs = [t.parameter for t in self._trained] + ([] if self.is_first else [came])
         if not result.requires_grad or not inputs:
             if given.in_gradient is not None:

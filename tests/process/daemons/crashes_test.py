@@ -62,6 +62,9 @@ class Crashes(DaemonTest):
     def test_of_a_pipeline_a_killed_stage_is_named_by_all_long_before_its_lease_is_over(self):
         self.assert_a_killed_node_is_named_by_all(*STAGES)
 
+    def test_of_stages_that_sum_by_themselves_a_killed_one_is_named_by_all_long_before_its_lease_is_over(self):
+        self.assert_a_killed_node_is_named_by_all(*STAGES, "exchange.kind=allreduce", "exchange.on_loss=stop")
+
     def test_a_node_that_stands_still_is_lost_after_its_lease_and_learns_of_it(self):
         servers, nodes = self.start_training("run.max_seconds=5s", "cluster.lease=3s")
         nodes[1].send(signal.SIGSTOP)

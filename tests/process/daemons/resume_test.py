@@ -153,6 +153,16 @@ class Resume(CalmRuns):
                 self.killed(*STAGES)
                 self.assertEqual(self.assert_resumes_to(model, *STAGES)["pipeline"]["stages"], 2)
 
+    def test_of_stages_that_sum_by_themselves_each_goes_on_from_its_own_state(self):
+        reduces = (*STAGES, "exchange.kind=allreduce", "exchange.on_loss=stop", "train.optimizer.kind=adam")
+        model = self.calm_model(self.total, *reduces)
+        for shares in ("false", "true"):
+            with self.subTest(shares=shares):
+                shutil.rmtree(self.run_dir, ignore_errors=True)
+                given = (*reduces, f"exchange.shard_optimizer={shares}")
+                self.killed(*given)
+                self.assertEqual(self.assert_resumes_to(model, *given)["exchange"], "allreduce")
+
     def test_an_all_reduce_that_is_stopped_goes_on_from_its_last_version(self):
         reduces = ("exchange.kind=allreduce", "train.optimizer.kind=adam")
         model = self.calm_model(self.total, *reduces)

@@ -11,9 +11,17 @@ from torch import nn
 STEPS, BATCH = 12, 8
 
 
+class Spare(nn.Tanh):
+    """With a parameter that never has a gradient: neither momentum nor weight decay move it."""
+
+    def __init__(self):
+        super().__init__()
+        self.spare = nn.Parameter(torch.ones(3))
+
+
 def perceptron():
     torch.manual_seed(7)
-    return nn.Sequential(nn.Linear(6, 32), nn.Tanh(), nn.Linear(32, 32), nn.ReLU(inplace=True), nn.Linear(32, 16), nn.ReLU(),
+    return nn.Sequential(nn.Linear(6, 32), Spare(), nn.Linear(32, 32), nn.ReLU(inplace=True), nn.Linear(32, 16), nn.ReLU(),
                          nn.Linear(16, 3)), (6,)
 
 
@@ -50,7 +58,7 @@ def tensors_of(model):
 def plain_run(made, groups, rows, lr):
     """The state before each step, and behind the last, of one process with the mini-batches of all groups."""
     model, shape = MADE[made]()
-    optimizer, seen, losses = torch.optim.SGD(model.parameters(), lr=lr, momentum=0.9), [], []
+    optimizer, seen, losses = torch.optim.SGD(model.parameters(), lr=lr, momentum=0.9, weight_decay=0.01), [], []
     for step in range(STEPS):
         seen.append(tensors_of(model))
         parts = [batch(step, group, shape, rows) for group in range(groups)]

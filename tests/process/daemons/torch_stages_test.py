@@ -13,7 +13,7 @@ class TorchStages(ForeignTest):
     LOOPS = "torch_stage_loops.py"
 
     def configure_stages(self, pipeline, nodes, lr=0.1, steps=12, cluster=""):
-        self.configure_loop(f"optimizer: {{kind: momentum, lr: {lr}, momentum: 0.9}}, batch_size: 8, total_iterations: {steps * nodes}",
+        self.configure_loop(f"optimizer: {{kind: momentum, lr: {lr}, momentum: 0.9, weight_decay: 0.01}}, batch_size: 8, total_iterations: {steps * nodes}",
                             nodes=nodes, cluster=cluster)
         with open(self.config, "a", encoding="utf-8") as config:
             config.write(f"pipeline: {{balance: loop, {pipeline}}}\n")
