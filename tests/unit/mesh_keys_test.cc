@@ -15,6 +15,7 @@
 #include "common/schedule/planners.h"
 #include "tests/unit/mesh_ranks.h"
 #include "worker/mesh/channels.h"
+#include "worker/mesh/handshake.h"
 #include "worker/mesh/seal.h"
 
 namespace paceline::mesh {
