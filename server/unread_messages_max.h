@@ -13,10 +13,11 @@
 
 namespace paceline::server {
 
-// Pulls of a node that have no answer yet: one of each thread, hidden of three iterations, one ahead, and the
-// evaluator's.
+// Pulls of a node that have no answer yet: one of each thread, hidden of three iterations, each in as many as there are
+// fragments, one ahead, and the evaluator's.
 inline std::int64_t pulls_max(const RunConfig& config) {
-  return (config.exchange.hidden ? 3 : 1) * std::int64_t{config.cluster.threads_per_node} + 2;
+  const std::int64_t of_thread = (config.exchange.hidden ? 3 : 1) * config.exchange.fragments;
+  return of_thread * std::int64_t{config.cluster.threads_per_node} + 2;
 }
 
 // `floats`: of the shard, 0 where that is not known yet.

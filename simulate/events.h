@@ -21,6 +21,7 @@ enum class EventKind : std::uint32_t {
   kComputeEnds,      // a: worker
   kPushLeaves,       // a: worker                its local apply is done
   kPushArrives,      // a: shard, b: worker      whole; at shard 0 the report behind it
+  kPartArrives,      // a: shard, b: worker      of a push: nothing follows before the rest is there
   kPushTaken,        // a: shard, b: worker      by the server's loop
   kReportArrives,    // a: worker                alone: its gradient is not finite
   kReportTaken,      // a: worker

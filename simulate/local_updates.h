@@ -31,12 +31,12 @@ class LocalUpdates {
   // `at_once`: the optimizer has a state, so nothing waits and differences are kept.
   explicit LocalUpdates(bool at_once) : at_once_(at_once) {}
 
-  // The gradient stamped `stamp` is there, of a model cut into so many shards. What was left to do is done.
-  void computed(Clock stamp, std::uint32_t shards) {
+  // The gradient stamped `stamp` is there, of a model cut into so many slices. What was left to do is done.
+  void computed(Clock stamp, std::uint32_t slices) {
     own_.remember(stamp);
     if (at_once_) return;
     ++gradients_;
-    waits_in_.assign(shards, true);
+    waits_in_.assign(slices, true);
   }
 
   // A slice with this applied clock takes the place of `shard`'s, with what it lacks. Returns the passes that
@@ -58,13 +58,15 @@ class LocalUpdates {
   }
 
   // At the end of a read: does what is left. Returns the floats gone through; null: nothing was left.
-  std::optional<std::int64_t> settle(const std::vector<ShardSizes>& shards) {
+  // `slices`: of ShardSizes, or of SliceSizes.
+  template <typename Sizes>
+  std::optional<std::int64_t> settle(const std::vector<Sizes>& slices) {
     const bool full = gradients_ == kBuffersMax;
     if (waits_in_.empty() && !full) return std::nullopt;
     std::int64_t floats = 0;
-    for (std::uint32_t k = 0; k < shards.size(); ++k) {
-      if (!waits_in_.empty() && waits_in_[k]) floats += shards[k].floats;
-      if (full) floats += shards[k].floats;
+    for (std::uint32_t k = 0; k < slices.size(); ++k) {
+      if (!waits_in_.empty() && waits_in_[k]) floats += slices[k].floats;
+      if (full) floats += slices[k].floats;
     }
     if (full) --gradients_;
     waits_in_.clear();

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numeric>
 #include <utility>
 #include <variant>
 
 #include "common/assert.h"
+#include "common/config/planned.h"
 #include "common/trace/bound.h"
 #include "simulate/virtual_time.h"
 
@@ -29,8 +31,10 @@ std::unique_ptr<PhaseSpans> spans_of_one_worker(const Plan& plan) {
 
 step::StepRules step_rules(const Plan& plan) {
   const SyncSection& sync = plan.config.sync;
-  return {sync.refresh_clocks, sync.pull_order != PullOrder::kBehind, plan.keeps_own_updates,
-          plan.config.train.mini_batch_of_local_steps(), plan.config.exchange.hidden};
+  return {sync.refresh_clocks,          sync.pull_order != PullOrder::kBehind,
+          plan.keeps_own_updates,       plan.config.train.mini_batch_of_local_steps(),
+          plan.config.exchange.hidden,  plan.config.exchange.fragments,
+          last_rounds_from(plan.config)};
 }
 
 }  // namespace
@@ -38,7 +42,7 @@ step::StepRules step_rules(const Plan& plan) {
 Node::Thread::Thread(WorkerId worker, const Plan& plan, Ticks& phase_clock)
     : id(worker),
       step(step_rules(plan)),
-      taken(static_cast<std::uint32_t>(plan.shards.size())),
+      taken(static_cast<std::uint32_t>(plan.slices.size())),
       own(plan.applies_at_once),
       spans(spans_of_one_worker(plan)),
       phases([&phase_clock] { return phase_clock; }, spans.get()) {}
@@ -47,7 +51,7 @@ Node::Node(NodeId id, std::uint32_t incarnation, const Surroundings& world)
     : id_(id),
       incarnation_(incarnation),
       world_(&world),
-      process_(static_cast<std::uint32_t>(world.plan.shards.size())) {
+      process_(static_cast<std::uint32_t>(world.plan.slices.size())) {
   for (std::uint32_t t = 0; t < world.plan.cluster.threads_per_node; ++t) {
     threads_.emplace_back(WorkerId(id, t), world.plan, world.phase_clock);
   }
@@ -79,7 +83,10 @@ void Node::note_existence(const sync::Grant& grant) {
 }
 
 step::View Node::look(const Thread& t) const {
-  return {t.pulled && !is_open(*t.pulled), newest_known(), t.state, process_state()};
+  const bool installed =
+      std::ssize(t.pulled) == fragments() &&
+      std::none_of(t.pulled.begin(), t.pulled.end(), [this](Ticket ticket) { return is_open(ticket); });
+  return {installed, newest_known(), t.state, process_state()};
 }
 
 bool Node::process_is_newer(const Thread& t) const {
@@ -128,9 +135,13 @@ void Node::begin(Thread& t, Ticks now) {
 // What was pulled with the push serves, if it is said to, and so may an older pull that is open: it joins the
 // first of them. Here none of them is answered meanwhile.
 void Node::carry_out(Thread& t, const step::AwaitParameters& action, Ticks now) {
-  const Request asked = request(action.min_version);
-  world_->pulls[asked.place].waiting.push_back(t.id.thread);
-  if (asked.sent) send(asked.place, now);
+  for (std::int64_t n = 0; n < fragments(); ++n) {
+    const Request asked = request(action.min_version, n);
+    if (asked.here) continue;
+    ++t.waits_for;
+    world_->pulls[asked.place].waiting.push_back(t.id.thread);
+    if (asked.sent) send(asked.place, now);
+  }
 }
 
 // Ends the running exchange or, the first time, the first phase.
@@ -149,7 +160,8 @@ void Node::carry_out(Thread& t, const step::MakeCurrent& action, Ticks now) {
 
 Ticks Node::settle(Thread& t, Ticks at) {
   if (world_->training != nullptr) world_->training->settle(rank_of(t));
-  const std::optional<std::int64_t> floats = t.own.settle(shards());
+  const std::optional<std::int64_t> floats =
+      world_->plan.of_stage.empty() ? t.own.settle(world_->plan.slices) : t.own.settle(shards());
   if (!floats) return at;
   enter(t, Phase::kApplyGrads, at);
   return at + length_of(static_cast<double>(*floats) * world_->plan.costs.local_apply_ns_per_float);
@@ -164,7 +176,7 @@ nanoseconds Node::refresh(Thread& t) {
     if (!t.taken.install(shard, process_.slice(shard)) || t.taken.slice(shard).revision == had) continue;
     const std::size_t passes = t.own.take_over(shard, t.taken.applied(shard, t.id.thread));
     if (t.landed) continue;
-    floats += static_cast<double>(passes) * static_cast<double>(shards()[k].floats);
+    floats += static_cast<double>(passes) * static_cast<double>(floats_of(k));
   }
   t.own.refreshed(t.taken, t.id.thread);
   if (world_->training != nullptr) world_->training->refresh(rank_of(t), t.grant.clock, t.taken);
@@ -175,6 +187,7 @@ nanoseconds Node::refresh(Thread& t) {
 void Node::carry_out(Thread& t, const step::LoadBatch& action, Ticks now) {
   t.step_began = now;
   if (action.local_step == 0) {
+    t.fragments_sent = 0;
     t.ahead = {};
     t.computed = {};
     t.round_began = now;
@@ -244,10 +257,21 @@ void Node::compute_ends(std::uint32_t thread, Ticks now) {
     if (t.ahead.ticket) {
       t.phases.add_hidden(Phase::kPsParam, t.ahead.until.value_or(now) - t.ahead.since);
     }
-    t.pulled.reset();
+    t.pulled.clear();
     t.landed = false;
   }
   tell(t, step::GradientComputed{look(t), finite, late}, now);
+}
+
+void Node::carry_out(Thread& t, const step::SendFragment& action, Ticks now) {
+  if (world_->training != nullptr) world_->training->cut(rank_of(t), action.n);
+  t.fragments_sent = action.n + 1;
+  for (std::uint32_t k = 0; k < shards().size(); ++k) {
+    const std::int64_t bytes = shards()[k].early[static_cast<std::size_t>(action.n)];
+    if (bytes == 0) continue;
+    world_->network.to_server(id_, ShardId(k), bytes, {EventKind::kPartArrives, k, number_of(t)},
+                              now + world_->plan.costs.message);
+  }
 }
 
 void Node::carry_out(Thread& t, const step::CheckGradient&, Ticks now) {
@@ -282,9 +306,11 @@ void Node::carry_out(Thread& t, const step::Contribute&, Ticks now) {
   const Ticks leaves = now + world_->plan.costs.message;
   t.push_left = leaves;
   for (std::uint32_t k = 0; k < shards().size(); ++k) {
-    const Ticks left =
-        world_->network.to_server(id_, ShardId(k), shards()[k].gradient.bytes,
-                                  {EventKind::kPushArrives, k, number, stamp_of(t.grant.clock)}, leaves);
+    const std::vector<std::int64_t>& early = shards()[k].early;
+    const std::int64_t bytes = std::accumulate(early.begin(), early.begin() + t.fragments_sent,
+                                               shards()[k].gradient.bytes, std::minus<>());
+    const Ticks left = world_->network.to_server(
+        id_, ShardId(k), bytes, {EventKind::kPushArrives, k, number, stamp_of(t.grant.clock)}, leaves);
     t.push_left = std::max(t.push_left, left);
   }
 }
@@ -305,18 +331,20 @@ void Node::carry_out(Thread& t, const step::Report& action, Ticks now) {
 }
 
 void Node::carry_out(Thread& t, const step::Pull& action, Ticks now) {
-  const Request asked = request(action.min_version);
+  const Request asked = request(action.min_version, action.fragment);
   switch (action.when) {
     case step::PullWhen::kPrefetch:
       t.ahead = {asked.ticket, now, std::nullopt};
       break;
     case step::PullWhen::kBeforePush:
-      t.pulled = asked.ticket;
+      t.pulled = {asked.ticket};
       break;
     case step::PullWhen::kAfterPush:
-      t.pulled = asked.ticket;
-      if (asked.sent && t.computed.fault.empty()) {
+      if (action.fragment == 0) t.pulled.clear();
+      t.pulled.push_back(asked.ticket);
+      if (asked.sent && action.fragment == 0 && t.computed.fault.empty()) {
         t.sent.back().pull_behind = asked.place;
+        t.sent.back().pull_ticket = asked.ticket;
         return;
       }
       break;
@@ -326,7 +354,7 @@ void Node::carry_out(Thread& t, const step::Pull& action, Ticks now) {
 
 // What came while it computed, or applied locally, it takes over when it reads.
 void Node::carry_out(Thread& t, const step::InstallEarly&, Ticks now) {
-  if (is_open(*t.pulled)) {
+  if (is_open(t.pulled.front())) {
     t.installs_early = true;
   } else {
     tell(t, step::InstalledEarly{now, now, false, look(t)}, now);
@@ -365,15 +393,37 @@ void Node::parameters_here(std::uint32_t pull, Ticks now) {
   answered(pull, now);
 }
 
-Node::Request Node::request(Version min_version) {
+std::int64_t Node::floats_of(std::uint32_t slice) const {
+  return world_->plan.of_stage.empty() ? world_->plan.slices[slice].floats : shards()[slice].floats;
+}
+
+bool Node::is_here(Version min_version, std::int64_t fragment) const {
+  for (std::uint32_t i = 0; i < process_.shards(); ++i) {
+    const bool of_it = world_->plan.slices[i].fragment == fragment;
+    if (of_it && process_.slice(ShardId(i)).version < min_version) return false;
+  }
+  return true;
+}
+
+Node::Request Node::request(Version min_version, std::int64_t fragment) {
+  if (fragments() > 1 && is_here(min_version, fragment)) return {0, 0, false, true};
   const Version newest = newest_known().version;
   for (const std::uint32_t place : open_pulls_) {
     const Pull& pull = world_->pulls[place];
-    if (cache::serves(pull.min_version, min_version, newest)) return {pull.ticket, place, false};
+    if (pull.fragment != fragment || !cache::serves(pull.min_version, min_version, newest)) continue;
+    return {pull.ticket, place, false};
   }
-  const std::uint32_t place = world_->pulls.begin(id_, incarnation_, min_version);
+  const Plan& plan = world_->plan;
+  const auto of_it =
+      std::count_if(plan.slices.begin(), plan.slices.end(),
+                    [fragment](const SliceSizes& slice) { return slice.fragment == fragment; });
+  const std::uint32_t place =
+      world_->pulls.begin(id_, incarnation_, min_version, fragment, static_cast<std::uint32_t>(of_it));
   Pull& pull = world_->pulls[place];
-  for (std::uint32_t k = 0; k < process_.shards(); ++k) pull.have[k] = process_.slice(ShardId(k)).revision;
+  for (std::uint32_t k = 0; k < plan.shards.size(); ++k) {
+    if (const auto slice = plan.slice_of(ShardId(k), fragment))
+      pull.have[k] = process_.slice(ShardId(*slice)).revision;
+  }
   open_pulls_.push_back(place);
   return {pull.ticket, place, true};
 }
@@ -383,15 +433,17 @@ void Node::send(std::uint32_t pull, Ticks now) {
     world_->events.at(now, {EventKind::kParametersHere, pull, 0});
     return;
   }
-  for (std::uint32_t k = 0; k < process_.shards(); ++k) {
+  for (std::uint32_t k = 0; k < world_->plan.shards.size(); ++k) {
+    if (!world_->plan.slice_of(ShardId(k), world_->pulls[pull].fragment)) continue;
     world_->network.message({EventKind::kPullArrives, k, pull}, now + world_->plan.costs.message);
   }
 }
 
 void Node::answer_arrives(std::uint32_t place, ShardId shard, Ticks now) {
   if (!crashed()) {
-    process_.install(shard, world_->pulls[place].answers[shard.value]);
-    if (world_->training != nullptr) world_->training->install(id_, place, shard);
+    const ShardId slice(*world_->plan.slice_of(shard, world_->pulls[place].fragment));
+    process_.install(slice, world_->pulls[place].answers[shard.value]);
+    if (world_->training != nullptr) world_->training->install(id_, place, shard, slice);
   } else if (world_->training != nullptr) {
     world_->training->drop(place, shard);  // another incarnation of it may be there
   }
@@ -402,8 +454,9 @@ void Node::answer_arrives(std::uint32_t place, ShardId shard, Ticks now) {
 void Node::unchanged(std::uint32_t place, ShardId shard, Ticks now) {
   const cache::SliceStamp& stamp = world_->pulls[place].answers[shard.value];
   if (!crashed()) {
-    if (process_.slice(shard).revision == stamp.revision) process_.install(shard, stamp);
-    if (world_->training != nullptr) world_->training->confirmed(id_, shard, stamp);
+    const ShardId slice(*world_->plan.slice_of(shard, world_->pulls[place].fragment));
+    if (process_.slice(slice).revision == stamp.revision) process_.install(slice, stamp);
+    if (world_->training != nullptr) world_->training->confirmed(id_, slice, stamp);
   }
   answered(place, now);
 }
@@ -421,11 +474,12 @@ void Node::answered(std::uint32_t place, Ticks now) {
   }
   for (const std::uint32_t thread : waiting) {
     Thread& t = threads_[thread];
-    t.landed = true;
+    if (--t.waits_for > 0) continue;
+    t.landed = fragments() == 1;  // else it is taken over once the last is there
     tell(t, step::Arrived{now, now}, now);
   }
   for (Thread& t : threads_) {
-    if (!t.installs_early || t.pulled != ticket) continue;
+    if (!t.installs_early || t.pulled.front() != ticket) continue;
     t.installs_early = false;
     t.landed = process_is_newer(t);
     if (t.step.grant_waits()) note_existence(t.grant);

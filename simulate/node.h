@@ -88,6 +88,7 @@ class Node {
     std::int64_t own_updates = 0;
     Ticks left;                                // all of the push, or the report alone
     std::optional<std::uint32_t> pull_behind;  // sent right behind the push, which each shard takes first
+    Ticket pull_ticket = 0;                    // of that: its place may be another's by now
   };
   // Of the last few iterations that `thread` has reported the one with this stamp, as events have it.
   const Sent& sent(std::uint32_t thread, std::uint32_t stamp) const;
@@ -119,10 +120,11 @@ class Node {
     cache::ThreadCacheState state;
     cache::SnapshotStamp taken;
     LocalUpdates own;
-    std::optional<Ticket> pulled;  // sent, or joined, with the last push
-    bool installs_early = false;   // it waits for that, before it looks for its grant
-    bool landed = false;           // what it reads next has been copied to its place as it came
-    bool finished = false;         // the news that nothing follows came
+    std::vector<Ticket> pulled;   // sent, or joined, with the last push: by fragment, as far as asked
+    std::int64_t waits_for = 0;   // so many pulls
+    bool installs_early = false;  // it waits for that, before it looks for its grant
+    bool landed = false;          // what it reads next has been copied to its place as it came
+    bool finished = false;        // the news that nothing follows came
     struct {
       std::optional<Ticket> ticket;
       Ticks since;
@@ -134,6 +136,7 @@ class Node {
     Computation::Computed computed;     // of the round: its metrics together
     std::int64_t own_updates = 0;       // in the parameters it computes with, besides
     Ticks push_left;                    // of the push that leaves now
+    std::int64_t fragments_sent = 0;    // of it
     std::deque<Sent> sent;              // the newest last
     std::unique_ptr<PhaseSpans> spans;  // null: run.trace is off
     PhaseRecorder phases;
@@ -146,6 +149,7 @@ class Node {
   void carry_out(Thread& t, const step::LoadBatch& action, Ticks now);
   void carry_out(Thread& t, const step::Pull& action, Ticks now);
   void carry_out(Thread& t, const step::Compute& action, Ticks now);
+  void carry_out(Thread& t, const step::SendFragment& action, Ticks now);
   void carry_out(Thread& t, const step::CheckGradient&, Ticks now);
   void carry_out(Thread& t, const step::ApplyLocally&, Ticks now);
   void carry_out(Thread& t, const step::Contribute&, Ticks now);
@@ -166,9 +170,13 @@ class Node {
     Ticket ticket;
     std::uint32_t place;
     bool sent;
+    bool here = false;  // it is there, and no pull is
   };
   cache::SliceStamp reduced_stamp() const;
-  Request request(Version min_version);
+  Request request(Version min_version, std::int64_t fragment = 0);
+  bool is_here(Version min_version, std::int64_t fragment) const;
+  std::int64_t fragments() const { return std::ssize(world_->plan.fragments); }
+  std::int64_t floats_of(std::uint32_t slice) const;
   void send(std::uint32_t pull, Ticks now);
   void answered(std::uint32_t pull, Ticks now);
   bool is_open(Ticket ticket) const;

@@ -9,6 +9,7 @@
 #include "common/config/names.h"
 #include "common/network/network.h"
 #include "common/network/stages.h"
+#include "common/params/fragments.h"
 #include "common/params/shard_ranges.h"
 #include "worker/client/shard_part.h"
 
@@ -77,7 +78,11 @@ Result<Plan> make_plan(const RunConfig& config, std::unique_ptr<ComputeTimes> co
   }
   plan.floats = layout->size();
   const std::vector<Range> ranges = shard_ranges(*layout, config.train.optimizer, config.cluster.shards);
-  plan.shards = message_sizes(config.cluster, ranges);
+  auto fragments = fragment_ranges(*layout, config.exchange.fragments);
+  if (!fragments.is_ok()) return Status(fragments.status()).with_context("exchange.fragments");
+  plan.fragments = *std::move(fragments);
+  plan.shards = message_sizes(config.cluster, ranges, plan.fragments);
+  plan.slices = slice_sizes(config.cluster, ranges, plan.fragments);
   if (config.pipeline.enabled()) {
     PACELINE_ASSIGN_OR_RETURN(const NetworkSpec network, build_network(config));
     PACELINE_ASSIGN_OR_RETURN(const auto stages, stages_of_run(config, network));

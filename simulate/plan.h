@@ -37,13 +37,27 @@ struct Plan {
   std::int64_t missing_max = 0;     // own gradients that a node may lack (server/store/reply_window.h)
   std::uint32_t apply_threads = 1;  // of a large shard
   std::int64_t floats = 0;          // of the model
+  std::vector<Range> fragments;     // of the model (exchange.fragments)
   std::vector<ShardSizes> shards;
+  std::vector<SliceSizes> slices;  // of a node's caches, but of a pipeline: there of_stage has them
   std::vector<std::vector<ShardSizes>>
       of_stage;  // of a pipeline, by stage, what it has of each shard; else empty
   Costs costs;
   std::unique_ptr<ComputeTimes> compute_times;
   std::unique_ptr<MetricModel> metric;  // null: nothing is known of how well training goes
 
+  // The slice that a pull of this fragment brings of a shard; none where none of it is there.
+  std::optional<std::uint32_t> slice_of(ShardId shard, std::int64_t fragment) const {
+    for (std::uint32_t i = shard.value; i < slices.size(); ++i) {
+      if (slices[i].shard == shard && slices[i].fragment == fragment) return i;
+    }
+    return std::nullopt;
+  }
+  // What of that is sent to `node`.
+  const Transfer& answer_to(NodeId node, ShardId shard, std::int64_t fragment) const {
+    return of_stage.empty() ? slices[*slice_of(shard, fragment)].parameters
+                            : shards_of(node)[shard.value].parameters;
+  }
   // What `node` pushes and pulls.
   const std::vector<ShardSizes>& shards_of(NodeId node) const {
     return of_stage.empty() ? shards : of_stage[node.value % of_stage.size()];
@@ -52,7 +66,7 @@ struct Plan {
 
 // Errors, in one line that names the key: kInvalidArgument nothing says how long an iteration takes; in
 // timing mode dtssp without a metric, and what needs evaluations (run.target_accuracy); those of
-// make_metric_model(). `compute_times`: those of a trace, or null for what the configuration says. `layout`:
+// make_metric_model(); fragment_ranges(). `compute_times`: those of a trace, or null for what the configuration says. `layout`:
 // the model's, where that is not the configuration's network; read in the call.
 Result<Plan> make_plan(const RunConfig& config, std::unique_ptr<ComputeTimes> compute_times = nullptr,
                        const Layout* layout = nullptr);

@@ -19,6 +19,7 @@ struct Pull {
   std::uint32_t incarnation = 0;  // of the node (events.h)
   Ticket ticket = 0;
   Version min_version;
+  std::int64_t fragment = 0;               // what it asks for (exchange.fragments)
   std::uint32_t shards_open = 0;           // that have not answered
   std::vector<std::uint32_t> waiting;      // threads of the node
   std::vector<Revision> have;              // by shard: what the node had when it asked
@@ -30,7 +31,9 @@ class Pulls {
  public:
   explicit Pulls(std::uint32_t shards) : shards_(shards) {}
 
-  std::uint32_t begin(NodeId node, std::uint32_t incarnation, Version min_version) {
+  // Of so many shards as have some of the fragment.
+  std::uint32_t begin(NodeId node, std::uint32_t incarnation, Version min_version, std::int64_t fragment,
+                      std::uint32_t shards) {
     if (free_.empty()) {
       free_.push_back(static_cast<std::uint32_t>(pulls_.size()));
       pulls_.emplace_back();
@@ -44,7 +47,8 @@ class Pulls {
     pull.incarnation = incarnation;
     pull.ticket = ++last_ticket_;
     pull.min_version = min_version;
-    pull.shards_open = shards_;
+    pull.fragment = fragment;
+    pull.shards_open = shards;
     pull.waiting.clear();
     return place;
   }

@@ -125,8 +125,8 @@ bool Server::answer(std::uint32_t place, Ticks now) {
     leaving_->state.version = std::max(leaving_->state.version, from.state.version);
   }
   ++leaving_->replies;
-  if (training_ != nullptr) training_->answer(place, id_, pull.node, answered);
-  const std::int64_t messages = plan_.shards_of(pull.node)[id_.value].parameters.messages;
+  if (training_ != nullptr) training_->answer(place, id_, pull.fragment, pull.node, answered);
+  const std::int64_t messages = plan_.answer_to(pull.node, id_, pull.fragment).messages;
   events_.at(loop_.take(messages * plan_.costs.message, now), {EventKind::kReplyLeaves, id_.value, place});
   return true;
 }
@@ -147,7 +147,7 @@ void Server::stamp(cache::SliceStamp& stamp, NodeId node, const State& state) co
 }
 
 void Server::reply_leaves(std::uint32_t place, Ticks now) {
-  const std::int64_t bytes = plan_.shards_of(pulls_[place].node)[id_.value].parameters.bytes;
+  const std::int64_t bytes = plan_.answer_to(pulls_[place].node, id_, pulls_[place].fragment).bytes;
   bytes_pulled_ += bytes;
   network_.to_node(id_, pulls_[place].node, bytes, {EventKind::kAnswerArrives, id_.value, place},
                    now + plan_.costs.message);

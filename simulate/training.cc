@@ -29,6 +29,7 @@ Training::Training(const Plan& plan, TaskFactory& tasks, std::span<const float> 
     : plan_(plan),
       tasks_(tasks),
       ranges_(shard_ranges(tasks.layout(), plan.config.train.optimizer, plan.config.cluster.shards)),
+      slices_(ranges_of(plan.slices)),
       limits_(batch_limits(plan.config)),
       gradients_(std::max<std::int64_t>(1, plan.floats), kGradientsKept) {
   for (std::uint32_t k = 0; k < ranges_.size(); ++k) {
@@ -42,11 +43,11 @@ Training::Training(const Plan& plan, TaskFactory& tasks, std::span<const float> 
 }
 
 void Training::make_caches(NodeId node) {
-  nodes_[node.value] = std::make_unique<ProcessCache>(ranges_);
+  nodes_[node.value] = std::make_unique<ProcessCache>(slices_);
   for (std::uint32_t t = 0; t < plan_.cluster.threads_per_node; ++t) {
     const WorkerId worker(node, t);
     workers_[plan_.cluster.rank_of(worker).value] =
-        std::make_unique<TrainingWorker>(plan_.config, worker, ranges_, tasks_.layout());
+        std::make_unique<TrainingWorker>(plan_, worker, ranges_, tasks_.layout());
   }
 }
 
@@ -142,10 +143,12 @@ void Training::discard(const sync::Discard& discard) {
   for (TrainingShard& shard : shards_) shard.discard(discard.worker, discard.clock);
 }
 
-void Training::answer(std::uint32_t pull, ShardId shard, NodeId node, cache::SliceStamp& stamp) {
+void Training::answer(std::uint32_t pull, ShardId shard, std::int64_t fragment, NodeId node,
+                      cache::SliceStamp& stamp) {
   if (pull >= answers_.size()) answers_.resize(pull + 1);
   answers_[pull].resize(shards_.size());
-  auto slice = shards_[shard.value].answer(node, stamp.version, stamp.revision);
+  const Range part = slices_[*plan_.slice_of(shard, fragment)];
+  auto slice = shards_[shard.value].answer(node, stamp.version, stamp.revision, part);
   stamp.applied = slice->stamp.applied;
   answers_[pull][shard.value] = std::move(slice);
 }
@@ -154,8 +157,8 @@ void Training::confirm(ShardId shard, NodeId node, cache::SliceStamp& stamp) {
   stamp.applied = shards_[shard.value].confirm(node, stamp.version, stamp.revision);
 }
 
-void Training::install(NodeId node, std::uint32_t pull, ShardId shard) {
-  nodes_[node.value]->install(shard, std::exchange(answers_[pull][shard.value], nullptr));
+void Training::install(NodeId node, std::uint32_t pull, ShardId shard, ShardId slice) {
+  nodes_[node.value]->install(slice, std::exchange(answers_[pull][shard.value], nullptr));
 }
 
 void Training::comes_back(NodeId node) {
@@ -170,8 +173,8 @@ void Training::comes_back(NodeId node) {
   }
 }
 
-void Training::confirmed(NodeId node, ShardId shard, const cache::SliceStamp& stamp) {
-  nodes_[node.value]->confirm(shard, stamp);
+void Training::confirmed(NodeId node, ShardId slice, const cache::SliceStamp& stamp) {
+  nodes_[node.value]->confirm(slice, stamp);
 }
 
 Metric Training::evaluate(Version version) {

@@ -50,6 +50,8 @@ class Training {
 
   // Workers.
   Computation::Computed compute(const Computation::Step& step);
+  // The round's `n`-th fragment leaves, from the parameters' end.
+  void cut(Rank worker, std::int64_t n) { workers_[worker.value]->cut(n); }
   void apply_locally(Rank worker, const sync::Grant& grant);
   void send(Rank worker) { workers_[worker.value]->send(); }
   // Takes over what is newer in its node's process cache; `now` is its clock, `taken` what it has then.
@@ -63,14 +65,16 @@ class Training {
   void discard(const sync::Discard& discard);
   // The answer to the pull at this place sets off; `stamp` says of which state it is, and learns which of the
   // own gradients of `node` that contains. confirm(): only the stamp does.
-  void answer(std::uint32_t pull, ShardId shard, NodeId node, cache::SliceStamp& stamp);
+  // `fragment`: of the shard, what was asked for.
+  void answer(std::uint32_t pull, ShardId shard, std::int64_t fragment, NodeId node,
+              cache::SliceStamp& stamp);
   void confirm(ShardId shard, NodeId node, cache::SliceStamp& stamp);
   void nothing_leaves(ShardId shard) { shards_[shard.value].nothing_leaves(); }
 
-  // Nodes: the answer is there, or nobody is there to read it.
-  void install(NodeId node, std::uint32_t pull, ShardId shard);
+  // Nodes: the answer is there, or nobody is there to read it. `slice`: its number in the caches.
+  void install(NodeId node, std::uint32_t pull, ShardId shard, ShardId slice);
   void drop(std::uint32_t pull, ShardId shard) { answers_[pull][shard.value] = nullptr; }
-  void confirmed(NodeId node, ShardId shard, const cache::SliceStamp& stamp);
+  void confirmed(NodeId node, ShardId slice, const cache::SliceStamp& stamp);
   // `node`, which was lost, is there again: empty caches, optimizers and encoders as at the start, and new
   // trainers where each worker has its own. What it pushed whole before stays with the shards.
   void comes_back(NodeId node);
@@ -95,6 +99,7 @@ class Training {
   const Plan& plan_;
   TaskFactory& tasks_;
   const std::vector<Range> ranges_;  // of the shards
+  const std::vector<Range> slices_;  // of the caches
   const BatchLimits limits_;
   Status status_ = Status::ok();
   std::vector<std::unique_ptr<Task>> trainers_;  // by rank, or one for all

@@ -16,6 +16,21 @@ server::ShardSettings settings_of(const RunConfig& config) {
   return settings;
 }
 
+// Of a shard's pieces what lies in floats [part.begin, part.end) of it.
+std::vector<SlicePiece> in_part(const std::vector<SlicePiece>& pieces, Range part) {
+  std::vector<SlicePiece> found;
+  for (SlicePiece piece : pieces) {
+    const std::int64_t begin = std::max(piece.offset, part.begin);
+    const std::int64_t end = std::min(piece.offset + piece.payload.count(), part.end);
+    if (begin >= end) continue;
+    piece.payload.data += static_cast<std::size_t>(begin - piece.offset) * sizeof(float);
+    piece.payload.size = static_cast<std::size_t>(end - begin) * sizeof(float);
+    piece.offset = begin - part.begin;
+    found.push_back(std::move(piece));
+  }
+  return found;
+}
+
 }  // namespace
 
 TrainingShard::TrainingShard(ShardId id, Range range, const Layout& layout, const RunConfig& config,
@@ -43,7 +58,8 @@ Result<std::string> TrainingShard::push(wire::Push push, std::vector<EncodedFram
   return fault;
 }
 
-std::shared_ptr<const Slice> TrainingShard::answer(NodeId node, Version version, Revision revision) {
+std::shared_ptr<const Slice> TrainingShard::answer(NodeId node, Version version, Revision revision,
+                                                   Range part) {
   const server::Snapshot& current = shard_.now();
   if (!leaving_ || leaving_->state.revision != revision) {
     PACELINE_ASSERT(current.revision == revision,
@@ -59,7 +75,9 @@ std::shared_ptr<const Slice> TrainingShard::answer(NodeId node, Version version,
   shard_.sent(node, leaving_->state);
   const std::vector<Clock> applied = server::Shard::applied_of(leaving_->state, cluster_, node);
   return std::make_shared<const Slice>(
-      Slice{shard_.range(), {leaving_->state.version, revision, applied}, leaving_->pieces});
+      Slice{part,
+            {leaving_->state.version, revision, applied},
+            in_part(leaving_->pieces, {part.begin - shard_.range().begin, part.end - shard_.range().begin})});
 }
 
 std::vector<Clock> TrainingShard::confirm(NodeId node, Version version, Revision revision) {

@@ -41,8 +41,8 @@ class TrainingShard {
   [[nodiscard]] Status apply(const wire::ApplyDecision& decision) { return shard_.apply(decision); }
 
   // What `node` gets: the state of this revision, which is the current one or the one that is leaving; by now
-  // of `version`. It is leaving from then on.
-  std::shared_ptr<const Slice> answer(NodeId node, Version version, Revision revision);
+  // of `version`. It is leaving from then on. `part`: of the model, what of the shard was asked for.
+  std::shared_ptr<const Slice> answer(NodeId node, Version version, Revision revision, Range part);
   // Which of the own gradients of `node` are in the state of this revision, which it has and is told so.
   std::vector<Clock> confirm(NodeId node, Version version, Revision revision);
   // `node` has lost what it had.

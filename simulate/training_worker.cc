@@ -16,25 +16,29 @@ namespace {
 // Where the next grant does not wait for it (exchange.hidden); else one.
 constexpr std::size_t kUnderWay = 2;
 
-std::optional<GradientEncoder> encoder_of(const ClusterSection& cluster, const std::vector<Range>& ranges) {
+std::optional<GradientEncoder> encoder_of(const ClusterSection& cluster, const std::vector<Range>& ranges,
+                                          const std::vector<Range>& fragments) {
   if (cluster.gradient_encoding == Encoding::kFp32) return std::nullopt;
   const auto floats = std::max<std::int64_t>(1, cluster.frame_bytes / std::int64_t{sizeof(float)});
-  return GradientEncoder({cluster.gradient_encoding, cluster.top_k_share.value_or(1.0)}, ranges, floats);
+  return GradientEncoder({cluster.gradient_encoding, cluster.top_k_share.value_or(1.0)}, ranges, floats,
+                         fragments);
 }
 
 }  // namespace
 
-TrainingWorker::TrainingWorker(const RunConfig& config, WorkerId id, const std::vector<Range>& ranges,
+TrainingWorker::TrainingWorker(const Plan& plan, WorkerId id, const std::vector<Range>& ranges,
                                const Layout& layout)
-    : config_(config),
+    : plan_(plan),
+      config_(plan.config),
       ranges_(ranges),
-      cache_(config.train.optimizer, ranges, id.thread,
-             std::make_unique<HostVectors>(config.train.optimizer, layout)),
-      encoder_(encoder_of(config.cluster, ranges)) {
+      cache_(config_.train.optimizer, ranges_of(plan.slices), id.thread,
+             std::make_unique<HostVectors>(config_.train.optimizer, layout)),
+      encoder_(encoder_of(config_.cluster, ranges, plan.fragments)) {
   next_.push.worker = id;
   next_.slices.resize(ranges.size());
   next_.frames.resize(ranges.size());
-  if (config.train.has_inner_optimizer) local_.emplace(config.train.inner_optimizer, layout);
+  if (config_.train.has_inner_optimizer) local_.emplace(config_.train.inner_optimizer, layout);
+  if (plan.fragments.size() > 1) beside_.resize(static_cast<std::size_t>(layout.size()));
 }
 
 Result<Metric> TrainingWorker::compute(Task& task, const Step& step, const Layout& layout,
@@ -47,14 +51,17 @@ Result<Metric> TrainingWorker::compute(Task& task, const Step& step, const Layou
   }
   const std::span<float> values(made_->writable_data(), cache_.parameters().size());
   const std::span<const float> at = local_ ? local_->parameters() : cache_.parameters();
-  PACELINE_ASSIGN_OR_RETURN(const Metric metric, task.compute(at, values, whole_at_the_end));
+  const std::span<float> into = beside_.empty() ? values : std::span(beside_);
+  PACELINE_ASSIGN_OR_RETURN(const Metric metric, task.compute(at, into, whole_at_the_end));
   gradient_ = SharedFloats();
   samples_ += metric.samples;
   const bool finite = std::isfinite(metric.loss_sum);
   if (local_ && finite) {
-    local_->step(values, inner_rate(config_, step.iteration));
+    local_->step(into, inner_rate(config_, step.iteration));
     if (step.local_step + 1 < step.local_steps) return metric;
     local_->delta(cache_.parameters(), values);
+  } else if (!beside_.empty()) {
+    std::copy(beside_.begin(), beside_.begin() + local_->uncut(), values.begin());
   }
   fault = describe_non_finite(metric, values, first_non_finite(values), layout);
   if (local_ && !fault.empty()) local_->forget();
@@ -66,11 +73,19 @@ Result<Metric> TrainingWorker::compute(Task& task, const Step& step, const Layou
   next_.push.clock = step.clock;
   next_.push.samples = samples_;
   next_.push.computed_version = step.version;
-  for (std::uint32_t k = 0; k < ranges_.size(); ++k) {
-    next_.slices[k] = cache_.stamp().slice(ShardId(k)).revision;
+  next_.slices.clear();
+  for (std::uint32_t i = 0; i < plan_.slices.size(); ++i) {  // of each shard the oldest
+    const Revision revision = cache_.stamp().slice(ShardId(i)).revision;
+    if (plan_.slices[i].shard.value == next_.slices.size()) next_.slices.push_back(revision);
+    next_.slices.back() = std::min(next_.slices.back(), revision);
   }
   next_.push.own_updates = static_cast<std::int64_t>(cache_.kept());
   return metric;
+}
+
+void TrainingWorker::cut(std::int64_t n) {
+  const Range part = plan_.fragments[plan_.fragments.size() - 1 - static_cast<std::size_t>(n)];
+  local_->cut(part, cache_.parameters(), {made_->writable_data(), cache_.parameters().size()});
 }
 
 void TrainingWorker::apply_locally(const wire::Grant& grant) {

@@ -4,7 +4,7 @@
 // Memory, in copies of the parameters: the thread cache 1, its optimizer's state (momentum 1, Adam 2) and
 // what it keeps of own gradients (SGD 1 to 2, else 1 each), both only where the threshold
 // may be above 0; 1 for the gradient, from its end until every shard has applied it, shared with the shards;
-// with int8 or top_k 1 for what is owed; with local steps 1 and the inner optimizer's state.
+// with int8 or top_k 1 for what is owed; with local steps 1 and the inner optimizer's state; with fragments 2.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +17,7 @@
 #include "common/params/blocks.h"
 #include "common/params/layout.h"
 #include "common/task/task.h"
+#include "simulate/plan.h"
 #include "worker/cache/thread_cache.h"
 #include "worker/client/gradient_encoder.h"
 #include "worker/train/local_steps.h"
@@ -26,8 +27,8 @@ namespace paceline::simulate {
 // Thread: one.
 class TrainingWorker {
  public:
-  TrainingWorker(const RunConfig& config, WorkerId id, const std::vector<Range>& ranges,
-                 const Layout& layout);
+  // `ranges`: of the shards.
+  TrainingWorker(const Plan& plan, WorkerId id, const std::vector<Range>& ranges, const Layout& layout);
 
   ThreadCache& cache() { return cache_; }
 
@@ -36,6 +37,8 @@ class TrainingWorker {
   // reported, is said in `fault`; it is dropped then. Errors: the task's.
   Result<Metric> compute(Task& task, const Step& step, const Layout& layout, BlockPool& gradients,
                          std::string& fault);
+  // Between two local steps: makes the delta of the round's `n`-th fragment, from the parameters' end.
+  void cut(std::int64_t n);
   // Applies it to the thread cache, as its grant says.
   void apply_locally(const wire::Grant& grant);
 
@@ -54,12 +57,14 @@ class TrainingWorker {
   }
 
  private:
+  const Plan& plan_;
   const RunConfig& config_;
   const std::vector<Range> ranges_;
   ThreadCache cache_;
   std::optional<LocalSteps> local_;
-  std::shared_ptr<BlockRef> made_;          // what is computed into, in a round
-  std::int64_t samples_ = 0;                // of the round so far
+  std::shared_ptr<BlockRef> made_;  // what is computed into, in a round
+  std::vector<float> beside_;       // a mini-batch's gradient, where parts of the delta are made before
+  std::int64_t samples_ = 0;        // of the round so far
   std::optional<GradientEncoder> encoder_;  // none: as float32
   SharedFloats gradient_;
   struct Sent {

@@ -132,6 +132,8 @@ void World::dispatch(const Event& e, Ticks now) {
       return node_at(e.a).push_leaves(thread_of(e.a), now);
     case EventKind::kPushArrives:
       return push_arrives(ShardId(e.a), e.b, e.c, now);
+    case EventKind::kPartArrives:
+      return;
     case EventKind::kPushTaken:
       return push_taken(ShardId(e.a), e.b, e.c, now);
     case EventKind::kReportArrives:
@@ -194,7 +196,9 @@ void World::push_taken(ShardId shard, std::uint32_t worker, std::uint32_t stamp,
     std::string fault = training_->push_taken(shard, plan_.cluster.rank_of(worker_of(worker)), sent.clock);
     if (!fault.empty()) faults_[{shard, worker, stamp}] = std::move(fault);
   }
-  const std::optional<std::uint32_t> pull_behind = sent.pull_behind;
+  const std::optional<std::uint32_t> pull_behind =
+      sent.pull_behind && pulls_[*sent.pull_behind].ticket == sent.pull_ticket ? sent.pull_behind
+                                                                               : std::nullopt;
   if (shard == kAuthority) {
     gradient_arrived(shard, worker, stamp, now);
     reported(worker, stamp, now);
@@ -202,7 +206,7 @@ void World::push_taken(ShardId shard, std::uint32_t worker, std::uint32_t stamp,
     network_.message({EventKind::kArrivalSaid, shard.value, worker, stamp}, now);
   }
   // On one connection the pull that was sent behind the push is taken behind it.
-  if (const auto pull = pull_behind) {
+  if (const auto pull = pull_behind; pull && plan_.slice_of(shard, pulls_[*pull].fragment)) {
     servers_[shard.value].pull_arrives(*pull, now);
   }
 }

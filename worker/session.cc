@@ -14,6 +14,8 @@
 #include "common/caffe/weights.h"
 #include "common/config/engine_config.h"
 #include "common/config/load.h"
+#include "common/config/planned.h"
+#include "common/params/fragments.h"
 #include "common/params/init_from.h"
 #include "common/params/rates.h"
 #include "common/params/shard_ranges.h"
@@ -39,14 +41,15 @@ Threshold largest_threshold(const RunConfig& config) {
 }
 
 // Under shared memory a gradient stays in its buffer until the servers have applied it: at a grant those of
-// at most `largest threshold` clocks wait for others (docs/SYNC.md), one is computed into, and two are for
+// at most `largest threshold` clocks wait for others (docs/SYNC.md; hidden, the one before is among them), one is computed into, and two are for
 // servers that are late to say that they have applied theirs. What the thread cache keeps meanwhile are the
 // last ones, which are among these. Eager, none waits for others; a run that turns eager has enough of what
-// it needed before. Made when needed, so a large threshold costs nothing before a worker leads by that much.
+// it needed before. With fragments one more, of mini-batches' gradients. Made when needed, so a large threshold costs nothing before a worker leads by that much.
 std::size_t gradient_buffers_max(const RunConfig& config, ReadBy read_by) {
   const auto versioned = sync::largest_threshold(engine_config(config), ApplyMode::kVersioned);
-  if (read_by == ReadBy::kTransport || !versioned) return GradientBuffers::kBuffersMax;
-  return static_cast<std::size_t>(versioned->value()) + (config.exchange.hidden ? 4 : 3);
+  const std::size_t beside = config.exchange.fragments > 1 ? 1 : 0;
+  if (read_by == ReadBy::kTransport || !versioned) return GradientBuffers::kBuffersMax + beside;
+  return static_cast<std::size_t>(versioned->value()) + 3 + beside;
 }
 
 // Of a model below this size a gradient is a small message, and costs less than to say that it is let go of.
@@ -116,8 +119,11 @@ Session::Session(const SessionParts& parts, const SessionEnd& before)
       shown_(config_.cluster.threads_per_node),
       trained_(parts.tasks.trained_by(parts.node)),
       layout_(part_of(parts.tasks.layout(), trained_)),
-      process_cache_(own_ranges(trained_parts(
-          shard_ranges(parts.tasks.layout(), config_.train.optimizer, config_.cluster.shards), trained_))),
+      fragments_(fragment_ranges(layout_, config_.exchange.fragments)),
+      process_cache_(own_ranges(cache_slices(
+          trained_parts(shard_ranges(parts.tasks.layout(), config_.train.optimizer, config_.cluster.shards),
+                        trained_),
+          fragments_.is_ok() ? *fragments_ : std::vector<Range>()))),
       memory_(memory_to_share(config_, layout_)),
       slots_(open_slots(config_)),
       client_({.cluster = config_.cluster,
@@ -151,7 +157,8 @@ Session::Session(const SessionParts& parts, const SessionEnd& before)
                .last_generation = before.generation,
                .trained = trained_,
                .shards = shard_ranges(parts.tasks.layout(), config_.train.optimizer, config_.cluster.shards),
-               .granted_ahead = config_.exchange.hidden},
+               .granted_ahead = config_.exchange.hidden,
+               .fragments = fragments_.is_ok() ? *fragments_ : std::vector<Range>()},
               parts.tasks.layout(), parts.context, process_cache_) {
   make_reducing();
   for (std::uint32_t t = 0; t < shown_.size(); ++t) {
@@ -225,9 +232,10 @@ void Session::remove_slot_files() {
   if (slots_.is_ok() && *slots_ != nullptr) (*slots_)->remove_files();
 }
 
-// What the constructor asked of the machine.
+// What the constructor asked of the machine and of the model.
 Status Session::check_shared() const {
   PACELINE_RETURN_IF_ERROR(slots_.status());
+  PACELINE_RETURN_IF_ERROR(Status(fragments_.status()).with_context("exchange.fragments"));
   if (!memory_.is_ok()) {
     if (config_.cluster.shared_memory == SharedMemory::kOn) {
       return Status(memory_.status()).with_context("cluster.shared_memory is on");
@@ -334,9 +342,13 @@ Result<Session::Trainer> Session::make_trainer(WorkerId worker) {
 
 step::StepRules Session::step_rules() const {
   const WayToServers way = way_to_servers(config_, client_.shares_memory(), usable_cores());
-  return {config_.sync.refresh_clocks, pulls_ahead(config_.sync.pull_order, way),
-          cache::keeps_own_updates(largest_threshold(config_)), config_.train.mini_batch_of_local_steps(),
-          config_.exchange.hidden};
+  return {config_.sync.refresh_clocks,
+          pulls_ahead(config_.sync.pull_order, way),
+          cache::keeps_own_updates(largest_threshold(config_)),
+          config_.train.mini_batch_of_local_steps(),
+          config_.exchange.hidden,
+          config_.exchange.fragments,
+          last_rounds_from(config_)};
 }
 
 std::optional<WorkerContext::Local> Session::local_steps() const {
@@ -347,7 +359,8 @@ std::optional<WorkerContext::Local> Session::local_steps() const {
                               [this](std::int64_t iteration) { return inner_rate(config_, iteration); },
                               parts_.inner_states,
                               client_.generation(),
-                              config_.train.local_time};
+                              config_.train.local_time,
+                              *fragments_};
 }
 
 void Session::train_worker(WorkerId worker, Result<Trainer> trainer, ThreadResult& result) {

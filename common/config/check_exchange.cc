@@ -70,6 +70,28 @@ bool has_asp(const SyncSection& sync) {
                      [](const PolicyStage& stage) { return stage.policy == PolicyKind::kAsp; });
 }
 
+void check_fragments(Validator& validator, const RunConfig& c) {
+  const std::int64_t fragments = c.exchange.fragments;
+  if (fragments == 1) return;
+  const auto only_with = [&](bool wrong, const char* key, const std::string& why, const std::string& got,
+                             const std::string& expected) {
+    validator.refuse_if(wrong, {"exchange.fragments", key}, why, std::to_string(fragments) + " with " + got,
+                        expected);
+  };
+  only_with(!c.exchange.hidden, "exchange.hidden", "there is no round that they could leave in",
+            "hidden: false", "hidden: true, or 1");
+  if (!c.exchange.hidden) return;
+  only_with(fragments > c.train.local_steps, "train.local_steps", "each leaves behind a local step",
+            "local_steps: " + std::to_string(c.train.local_steps),
+            "at most " + std::to_string(c.train.local_steps));
+  only_with(c.train.local_time.has_value(), "train.local_time", "the end of a round is not known before",
+            "a local_time", "local_time: null, or 1");
+  only_with(c.cluster.parameter_encoding != Encoding::kFp32, "cluster.parameter_encoding",
+            "a part of a server's parameters is sent as it is",
+            std::string("parameter_encoding: ") + name_of(c.cluster.parameter_encoding),
+            "parameter_encoding: fp32, or 1");
+}
+
 void check_hidden(Validator& validator, const RunConfig& c) {
   if (!c.exchange.hidden) return;
   const auto only_with = [&](bool wrong, const char* key, const std::string& why, const std::string& got,
@@ -101,6 +123,7 @@ bool grants_ahead(const SyncSection& sync) {
 
 void check_exchange(Validator& validator, const RunConfig& c) {
   check_hidden(validator, c);
+  check_fragments(validator, c);
   if (c.exchange.kind != ExchangeKind::kAllreduce) return;
   const auto only_with = [&](bool wrong, const char* key, const std::string& why, const std::string& got,
                              const std::string& expected) {

@@ -24,4 +24,10 @@ inline std::int64_t planned_versions(const RunConfig& config) {
   return (config.train.total_iterations + per_clock - 1) / per_clock;
 }
 
+// The rounds of the run from this one on are the last ones of their workers, where nobody is lost. Of a pool a fast
+// worker may end with an earlier one.
+inline std::int64_t last_rounds_from(const RunConfig& config) {
+  return config.train.rounds() - std::int64_t{config.cluster.nodes} * config.cluster.threads_per_node;
+}
+
 }  // namespace paceline

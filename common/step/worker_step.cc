@@ -97,7 +97,7 @@ void WorkerStep::make_current(bool refresh, std::vector<Action>& actions) {
 
 Status WorkerStep::on(const ParametersCurrent&, std::vector<Action>& actions) {
   expect(Expects::kCurrent, Expects::kBatch);
-  local_step_ = 0;
+  local_step_ = fragments_sent_ = 0;
   actions.push_back(LoadBatch{local_step_});
   return Status::ok();
 }
@@ -106,16 +106,19 @@ Status WorkerStep::on(const BatchLoaded& event, std::vector<Action>& actions) {
   expect(Expects::kBatch, Expects::kGradient);
   const cache::PullPlan plan = cache::prefetch(grant_.clock, grant_.threshold, event.now.newest_known.version,
                                                event.now.thread, event.now.process);
-  // Once in a round.
-  if (plan.send && local_step_ == 0) actions.push_back(Pull{PullWhen::kPrefetch, plan.min_version});
+  // Once in a round; fragments have places of their own.
+  if (plan.send && local_step_ == 0 && rules_.fragments == 1)
+    actions.push_back(Pull{PullWhen::kPrefetch, plan.min_version});
   actions.push_back(Compute{local_step_});
   return Status::ok();
 }
 
 Status WorkerStep::on(const GradientComputed& event, std::vector<Action>& actions) {
-  if (event.finite && !event.time_is_up &&
-      local_step_ + 1 < local_steps_of(grant_.batch, rules_.mini_batch)) {
+  const std::int64_t steps = local_steps_of(grant_.batch, rules_.mini_batch);
+  if (event.finite && !event.time_is_up && local_step_ + 1 < steps) {
     expect(Expects::kGradient, Expects::kBatch);
+    send_fragments(steps, actions);
+    pull_fragments(steps, actions);
     actions.push_back(LoadBatch{++local_step_});
     return Status::ok();
   }
@@ -128,6 +131,23 @@ Status WorkerStep::on(const GradientComputed& event, std::vector<Action>& action
   if (plan.ahead) pull(PullWhen::kBeforePush, plan, actions);
   actions.push_back(CheckGradient{});
   return Status::ok();
+}
+
+// Those whose place is behind the local step that is done.
+void WorkerStep::send_fragments(std::int64_t steps, std::vector<Action>& actions) {
+  const std::int64_t fragments = grant_.iteration < rules_.whole_from ? rules_.fragments : 1;
+  while (fragments_sent_ + 1 < fragments &&
+         fragment_place(fragments_sent_, fragments, steps) <= local_step_ + 1) {
+    actions.push_back(SendFragment{fragments_sent_++});
+  }
+}
+
+void WorkerStep::pull_fragments(std::int64_t steps, std::vector<Action>& actions) {
+  if (!pulled_) return;
+  while (fragments_pulled_ < rules_.fragments &&
+         fragment_pull_place(fragments_pulled_, rules_.fragments, steps) <= local_step_ + 1) {
+    actions.push_back(Pull{PullWhen::kAfterPush, *pulled_, false, fragments_pulled_++});
+  }
 }
 
 Status WorkerStep::on(const GradientChecked& event, std::vector<Action>& actions) {
@@ -172,6 +192,7 @@ Status WorkerStep::on(const Sent& event, std::vector<Action>& actions) {
 void WorkerStep::pull(PullWhen when, const cache::PullWithPushPlan& plan, std::vector<Action>& actions) {
   pulled_ = plan.min_version;
   installs_early_ = plan.answered_at_once;
+  fragments_pulled_ = 1;
   actions.push_back(Pull{when, plan.min_version, installs_early_});
 }
 

@@ -12,7 +12,7 @@
 //   Arrived             MakeCurrent
 //   ParametersCurrent   LoadBatch
 //   BatchLoaded         [Pull kPrefetch]       Compute
-//   GradientComputed    LoadBatch              while local steps and time are left and all is finite; else:
+//   GradientComputed    [SendFragment] [Pull] LoadBatch   while local steps and time are left and all is finite; else:
 //                       [Pull kBeforePush]     CheckGradient
 //   GradientChecked     ApplyLocally           where own updates are kept and the gradient is finite, else:
 //   AppliedLocally      Contribute | Withdraw, Report
@@ -33,6 +33,10 @@
 // several mini-batches of StepRules::mini_batch samples. To compute then means to take a step of the worker's inner optimizer,
 // too, on parameters of its own that begin as the thread cache is. What is contributed, and applied locally,
 // is the delta: the parameters at the begin of the round minus those at its end (worker/train/local_steps.h).
+//
+// Fragments: the last tensors' delta may leave in mid-round, the next ones' later, the rest with Contribute. What the
+// steps behind it add there is in the next round's delta. A worker's last round leaves whole. Likewise of what is pulled
+// with the push the first fragment is asked for there, each other one later in the round behind.
 //
 //   three local steps:  LoadBatch{0} Compute{0}  LoadBatch{1} Compute{1}  LoadBatch{2} Compute{2}  CheckGradient …
 #pragma once
@@ -55,7 +59,7 @@ namespace paceline::step {
 // What a rule may need to know of the caches. Whoever looks does so in this order: what is seen to be
 // installed must be in the process cache that is looked at.
 struct View {
-  bool pull_installed = false;            // what was pulled with the last push, where something was
+  bool pull_installed = false;            // all that was pulled with the last push, where something was
   cache::ProcessCacheState newest_known;  // that any grant or answer to this node has named
   cache::ThreadCacheState thread;
   cache::ProcessCacheState process;
@@ -109,7 +113,7 @@ using Event = std::variant<Granted, Finished, InstalledEarly, Arrived, Parameter
 // ---- actions
 
 // Wait until the process cache has what was pulled with the last push or, if that will not do, parameters of
-// `min_version` or newer, to be pulled now. Then Arrived.
+// `min_version` or newer, to be pulled now: all fragments. Then Arrived.
 struct AwaitParameters {
   bool pulled_with_push = false;
   Version min_version;
@@ -131,16 +135,21 @@ struct LoadBatch {
 enum class PullWhen {
   kPrefetch,    // what the next round is certain to require and exists: while the gradient is computed
   kBeforePush,  // ahead of whatever of the gradient has not left
-  kAfterPush,   // right behind it
+  kAfterPush,   // right behind it, or, of a fragment, later in the round behind
 };
 struct Pull {
   PullWhen when = PullWhen::kPrefetch;
   Version min_version;
   bool installs_early = false;  // InstallEarly follows, with at most a pass or two over memory in between
+  std::int64_t fragment = 0;    // of this one alone, from the parameters' end
 };
 // With its gradient; `local_step` as above. Then GradientComputed.
 struct Compute {
   std::int64_t local_step = 0;
+};
+// The delta of the round's `n`-th fragment, from the parameters' end, is what it is now, and leaves.
+struct SendFragment {
+  std::int64_t n = 0;
 };
 // Is what would be contributed finite? With local steps the delta is made first. Then GradientChecked.
 struct CheckGradient {};
@@ -158,8 +167,9 @@ struct InstallEarly {};
 // Then Granted or Finished.
 struct AwaitInstruction {};
 
-using Action = std::variant<AwaitParameters, MakeCurrent, LoadBatch, Pull, Compute, CheckGradient,
-                            ApplyLocally, Contribute, Withdraw, Report, InstallEarly, AwaitInstruction>;
+using Action =
+    std::variant<AwaitParameters, MakeCurrent, LoadBatch, Pull, Compute, SendFragment, CheckGradient,
+                 ApplyLocally, Contribute, Withdraw, Report, InstallEarly, AwaitInstruction>;
 
 // What of the run's configuration the order of a step depends on.
 struct StepRules {
@@ -168,6 +178,8 @@ struct StepRules {
   bool applies_locally = false;                     // cache::keeps_own_updates()
   std::int64_t mini_batch = 0;                      // samples of each local step, if there are any (grant.h)
   bool hidden = false;                              // cache::FreshnessRules
+  std::int64_t fragments = 1;                       // of a round, but of those from this one on in the run:
+  std::int64_t whole_from = 0;
 };
 
 // One worker's, from its first grant to its last. Thread: one.
@@ -230,6 +242,8 @@ class WorkerStep {
   void expect(Expects now, Expects next);
   cache::FreshnessRules freshness() const;
   void read(const View& now, std::vector<Action>& actions);
+  void send_fragments(std::int64_t steps, std::vector<Action>& actions);
+  void pull_fragments(std::int64_t steps, std::vector<Action>& actions);
   void make_current(bool refresh, std::vector<Action>& actions);
   void send(bool finite, std::vector<Action>& actions);
   void pull(PullWhen when, const cache::PullWithPushPlan& plan, std::vector<Action>& actions);
@@ -238,11 +252,13 @@ class WorkerStep {
   Expects expects_ = Expects::kInstruction;
   bool begun_ = false;
   Grant grant_;
-  std::int64_t local_step_ = 0;  // of the round: the one that it is in
+  std::int64_t local_step_ = 0;      // of the round: the one that it is in
+  std::int64_t fragments_sent_ = 0;  // of the round
   Ticks granted_at_;
   bool grant_waits_ = false;
   // What was pulled with the last push.
-  std::optional<Version> pulled_;     // it was: the version asked for
+  std::optional<Version> pulled_;  // it was: the version asked for
+  std::int64_t fragments_pulled_ = 0;
   bool installs_early_ = false;       // it does not wait for the grant
   std::optional<InstalledAt> early_;  // and has not
   bool installed_anything_ = false;

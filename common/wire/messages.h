@@ -187,7 +187,8 @@ struct Pull {
   Version min_version{};
   bool exact = false;
   Revision have = kNoRevision;  // this shard's revision that the asker holds: equal means Unchanged
-  // Of the server's range, what is wanted: a stage of a pipeline trains no more. Null: all of it.
+  // Of the server's range, what is wanted: a stage of a pipeline trains no more, and fragments come one by one
+  // (exchange.fragments). Null: all of it.
   std::optional<Range> part = {};
 };
 

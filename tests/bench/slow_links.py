@@ -10,12 +10,15 @@ limited (tc, tbf). They share the machine's cores, so a mini-batch takes as long
 configs/sparknet.yaml with those settings; --iterations is rounded up to whole rounds of all nodes.
 
     tests/bench/slow_links.py data/cifar10 bsp:train.local_steps=1 averaged:train.local_steps=10
-    tests/bench/slow_links.py data/cifar10 --server-mbit 400 hidden:sync.policy=ssp,sync.threshold=2
+    tests/bench/slow_links.py data/cifar10 --server-mbit 400 \\
+        hidden:sync.policy=ssp,sync.threshold=1,exchange.hidden=true \\
+        fragments:sync.policy=ssp,sync.threshold=1,exchange.hidden=true,exchange.fragments=5
 
 For each run a line: seconds; MB that nodes have pushed; the rounds of one node; `step_ms`, a mini-batch with all but its
 exchange; `predicted`: rounds times (local steps x that + exchange), as `paceline speedup` has it, where the exchange is
 the model up and down over the narrowest link; `adds`: what a worker's time has of exchange and waiting, as a share of the
-rest; seconds to --target, where that was reached.
+rest; `peak_up` and `peak_down`: the most bytes that went through the server's link in any tenth of a round, as a multiple
+of the mean: 10 where all leave at once, 1 where they are spread evenly; seconds to --target, where that was reached.
 """
 import argparse
 import csv
@@ -25,6 +28,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -68,6 +73,38 @@ def lay_cables(nodes, mbit, server_mbit):
         limit(None, f"port{i}", rate)   # what it is sent
 
 
+class Traffic(threading.Thread):
+    """What has gone through the server's port so far, some hundred times a second: (seconds, bytes up, bytes down)."""
+
+    def __init__(self):
+        super().__init__(daemon=True)
+        self.samples, self.over = [], threading.Event()
+
+    def run(self):
+        while not self.over.wait(0.004):
+            with open("/proc/self/net/dev", encoding="ascii") as file:
+                port = next(line for line in file if line.strip().startswith("port0:")).split(":")[1].split()
+            self.samples.append((time.monotonic(), int(port[8]), int(port[0])))
+
+    def peaks(self, round_seconds):
+        """Of the middle four fifths of the run, each way: the fullest tenth of a round, by the mean one; None without any."""
+        self.over.set()
+        self.join()
+        tenth = round_seconds / 10
+        begin, end = self.samples[0][0], self.samples[-1][0]
+        middle = [s for s in self.samples if begin + 0.1 * (end - begin) < s[0] < end - 0.1 * (end - begin)]
+        found = []
+        for way in (1, 2):
+            most, first = 0, 0
+            for sample in middle:
+                while sample[0] - middle[first][0] > tenth:
+                    first += 1
+                most = max(most, sample[way] - middle[first][way])
+            mean = (middle[-1][way] - middle[0][way]) * tenth / (middle[-1][0] - middle[0][0])
+            found.append(round(most / mean, 2) if mean else None)
+        return found
+
+
 def first_time(curve, target):
     with open(curve, encoding="utf-8") as file:
         for row in csv.DictReader(file):
@@ -88,6 +125,8 @@ def measure(options, folder, name, settings):
                  **({"run.target_accuracy": options.target} if options.target else {}), **settings}
     words = [str(options.config), *(f"{key}={value}" for key, value in overrides.items())]
     commands = [("server", "paceline-server", ())] + [(f"node{k}", "paceline-worker", ("--node", str(k))) for k in range(options.nodes)]
+    traffic = Traffic()
+    traffic.start()
     running = [subprocess.Popen(["nsenter", f"--net=/run/netns/{where}", options.bin / program, *words, *more])
                for where, program, more in commands]
     try:
@@ -106,9 +145,11 @@ def measure(options, folder, name, settings):
     narrowest = min(options.mbit, options.server_mbit / options.nodes) * 1e6
     step = (sum(seconds.values()) - exchange) / summary["iterations"]
     predicted = rounds * (steps * step + 2 * model_bits / narrowest)
+    peak_up, peak_down = traffic.peaks(summary["wall_seconds"] / rounds)
     print(json.dumps({"run": name, "seconds": round(summary["wall_seconds"], 2), "iterations": summary["iterations"],
                       "pushed_mb": round(summary["bytes_pushed"] / 1e6, 2), "rounds": rounds, "step_ms": round(1e3 * step, 1), "predicted": round(predicted, 2),
                       "adds": round(exchange / (sum(seconds.values()) - exchange), 4),
+                      "peak_up": peak_up, "peak_down": peak_down,
                       "test_accuracy": summary["test_accuracy"],
                       "to_target": first_time(out / "curve.csv", options.target) if options.target else None}), flush=True)
 

@@ -8,6 +8,7 @@
 //   refreshes ahead, refreshes behind                              of gradients that are applied on arrival
 //   versioned mean, then eager ...                                 a switch that turns eager
 //   hidden exchange, versioned ...                                 with grants ahead that were heard
+//   hidden exchange in fragments
 //   ssp eager on 2 shards ...                                      each way to synchronise (random_run.h)
 #pragma once
 
@@ -40,6 +41,7 @@ class Coverage {
       in_detail_[local_steps(sync)];
     }
     for (const ApplyMode apply : {ApplyMode::kVersioned, ApplyMode::kEager}) in_detail_[hidden(apply)];
+    in_detail_[kFragments];
     for (const PullOrder order : {PullOrder::kAhead, PullOrder::kBehind}) refreshed_[refreshes(order)];
     for (const char* const way : {"sent over tcp", "sent over ipc", "lent"}) {
       for (const Encoding e : kExactEncodings) {
@@ -51,6 +53,7 @@ class Coverage {
 
   // Lent by other shards than the authority's, whose grants are heard (random_run.h).
   static constexpr const char* kHeard = "lent, and heard";
+  static constexpr const char* kFragments = "hidden exchange in fragments";
 
   // A run of `config`, its endpoints as they were drawn, has come to its end. Thread: any.
   // `grants_ahead`: how many of its grants were heard to come ahead of the report of the iteration before.
@@ -69,6 +72,7 @@ class Coverage {
     }
     if (config.train.local_steps > 1) ++in_detail_[local_steps(config.sync)];
     if (grants_ahead > 0) ++in_detail_[hidden(config.sync.apply)];
+    if (config.exchange.fragments > 1) ++in_detail_[kFragments];
     if (turns_eager(config.sync)) ++in_detail_[turning(config.sync.combine)];
     ++synchronised_[name(config.sync.policy, config.sync.apply, config.cluster.shards)];
   }

@@ -39,6 +39,9 @@ class GuaranteeChecker {
   std::int64_t reads() const { return reads_.load(); }
 
  private:
+  // Of fragments that leave in mid-round (exchange.fragments): the part of a round's local steps behind the place at
+  // which `row` of `rows` leaves. So much of its last gradient is in the next one.
+  float behind_place(std::size_t row, std::size_t rows) const;
   std::int64_t granted_ahead() const { return config_.exchange.hidden ? 2 : 1; }  // and not begun, at most
   void report(std::string what);
   bool anybody_gone() const;

@@ -22,6 +22,7 @@ inline CrashRun join_run(std::uint64_t seed) {
   run.config.train.local_steps = 1;
   run.config.train.has_inner_optimizer = false;
   run.config.exchange.hidden = false;
+  run.config.exchange.fragments = 1;
   run.config.train.total_iterations = run.config.cluster.cluster().workers() * std::int64_t{40};
   run.per_clock = 1;
   draw_death(random, run);

@@ -156,6 +156,14 @@ inline void draw_local_steps(std::uint64_t seed, RunConfig& config) {
   train.inner_optimizer.momentum = 0.0;
   train.inner_optimizer.lr = 1.0 / static_cast<double>(train.local_steps);
   train.total_iterations *= train.local_steps;
+  // Not where a step is one whatever the delta, nor where parts of one are rounded.
+  const bool exact =
+      train.optimizer.kind != OptimizerKind::kAdam && config.cluster.parameter_encoding == Encoding::kFp32;
+  CounterRandom parts(seed, Stream::kTest, 49);
+  if (config.exchange.hidden && exact && parts.next_below(2) == 0) {
+    config.exchange.fragments =
+        2 + static_cast<std::uint32_t>(train.local_steps > 2 && parts.next_below(2) == 0);
+  }
 }
 
 // What makes a clock's mean count one for each of `contributors`, in the gradient; 1 where the learning rate
@@ -280,7 +288,8 @@ inline std::string describe(std::uint64_t seed, const RunConfig& c) {
          (over_tcp(c) ? ", tcp" : ", ipc") + ", shared memory " + name_of(c.cluster.shared_memory) +
          (leaves_in_parts(seed) ? ", gradients in parts" : "") +
          (c.train.local_steps > 1 ? ", " + std::to_string(c.train.local_steps) + " local steps" : "") +
-         (c.exchange.hidden ? ", hidden" : "");
+         (c.exchange.hidden ? ", hidden" : "") +
+         (c.exchange.fragments > 1 ? ", " + std::to_string(c.exchange.fragments) + " fragments" : "");
 }
 
 }  // namespace paceline::testing

@@ -100,6 +100,7 @@ class NodeModel {
   void carry_out(Thread& thread, const step::MakeCurrent& action);
   std::int64_t local_steps(const Thread& thread) const;
   void carry_out(Thread& thread, const step::LoadBatch&);
+  void carry_out(Thread&, const step::SendFragment&) {}  // no plan has fragments
   void carry_out(Thread& thread, const step::Pull& action);
   void carry_out(Thread& thread, const step::Compute& action);
   void carry_out(Thread& thread, const step::CheckGradient&);

@@ -488,6 +488,18 @@ TEST_CASE("contradictions_are_refused_at_a_key_that_was_given") {
             "inner_optimizer: "
             "{kind: sgd}, local_balance: speed}",
             "exchange.hidden: the speed of a round is not seen"},
+           {"exchange: {fragments: 2}",
+            "exchange.fragments: there is no round that they could leave in, got 2 with hidden: false"},
+           {"sync: {policy: ssp, threshold: 1}\nexchange: {hidden: true, fragments: 11}\ntrain: {local_steps: 10, "
+            "inner_optimizer: {kind: sgd}}",
+            "exchange.fragments: each leaves behind a local step, got 11 with local_steps: 10, expected at most 10"},
+           {"sync: {policy: ssp, threshold: 1}\nexchange: {hidden: true, fragments: 2}\ntrain: {local_steps: 10, "
+            "local_time: 1s, inner_optimizer: {kind: sgd}}",
+            "exchange.fragments: the end of a round is not known before, got 2 with a local_time"},
+           {"sync: {policy: ssp, threshold: 1}\nexchange: {hidden: true, fragments: 2}\ncluster: {parameter_encoding: "
+            "bf16}\ntrain: {local_steps: 10, inner_optimizer: {kind: sgd}}",
+            "exchange.fragments: a part of a server's parameters is sent as it is, got 2 with parameter_encoding: "
+            "bf16"},
            {"train: {local_steps: 10}",
             "train.local_steps: local steps without an optimizer to take them with, got local_steps: 10, no "
             "inner_optimizer, expected train.inner_optimizer"},

@@ -159,12 +159,13 @@ void append(std::vector<std::vector<EncodedFrame>>& frames, std::vector<std::vec
 
 TEST_CASE("a gradient encoded in parts is the one encoded at once, bit by bit, and owes the same") {
   const Encoding encoding = GENERATE(Encoding::kFp16, Encoding::kInt8, Encoding::kTopK);
-  GradientEncoder at_once({encoding, 0.4}, kRanges, 3);
-  GradientEncoder in_parts({encoding, 0.4}, kRanges, 3);
+  const auto fragments = GENERATE(std::vector<Range>(), std::vector<Range>{{0, 4}, {4, 5}, {5, kFloats}});
+  GradientEncoder at_once({encoding, 0.4}, kRanges, 3, fragments);
+  GradientEncoder in_parts({encoding, 0.4}, kRanges, 3, fragments);
   CounterRandom random(3, Stream::kTest);
   for (int step = 0; step < 20; ++step) {
     std::vector<float> gradient(kFloats, std::nanf(""));  // what is not final yet
-    GradientFrames split(kRanges, 3);
+    GradientFrames split(kRanges, 3, fragments);
     std::vector<std::vector<EncodedFrame>> frames(kRanges.size());
     for (std::int64_t i = kFloats; i-- > 0;) {
       gradient[static_cast<std::size_t>(i)] = static_cast<float>(random.next_normal());

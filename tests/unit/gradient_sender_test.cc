@@ -37,6 +37,20 @@ TEST_CASE("frames leave when they are whole, from the end on, but for the lowest
   }
 }
 
+// Borders at 5 and 9, of which no frame is a multiple, and one in a tail.
+TEST_CASE("frames are cut where fragments are, so that each leaves as soon as it is final") {
+  const std::vector<Range> fragments{{0, 5}, {5, 9}, {9, 12}, {12, 16}};
+  GradientFrames frames({{0, 10}, {10, 16}}, 4, fragments);
+  CHECK(text_of(frames.extend(12)) == "1:[4,6)");  // the border is at 2 of the last four
+  CHECK(text_of(frames.extend(9)) == "0:[9,10)");
+  CHECK(text_of(frames.extend(5)) == "0:[5,9)");
+  CHECK(text_of(frames.rest()) == "1:[0,4) 0:[0,5)");
+  const std::vector<std::int64_t> borders = borders_in({0, 10}, fragments, 4);
+  CHECK(borders == std::vector<std::int64_t>{5, 9});
+  CHECK((frame_begin(10, 4, borders) == 9 && frame_begin(9, 4, borders) == 8 &&
+         frame_begin(8, 4, borders) == 5));
+}
+
 TEST_CASE(
     "a gradient that is final only at its end leaves at once, and so does one of a frame for each shard") {
   GradientFrames several({{0, 10}, {10, 10}, {10, 16}}, 4);

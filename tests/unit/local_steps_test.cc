@@ -7,11 +7,13 @@
 #include <cmath>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <tuple>
 #include <vector>
 
+#include "common/params/fragments.h"
 #include "tests/process/counting_task.h"
 #include "tests/unit/local_run.h"
 #include "tests/unit/optimizer_plain.h"
@@ -61,8 +63,10 @@ class PlainWorkers {
   std::vector<std::vector<float>> ends(std::int64_t clock, const std::vector<float>& from) {
     return ends(clock, std::vector<std::vector<float>>(workers_.size(), from));
   }
-  // The same, each from its own.
-  std::vector<std::vector<float>> ends(std::int64_t clock, const std::vector<std::vector<float>>& from) {
+  // The same, each from its own. `after`: called behind each step of each worker, with how many it has done.
+  using After = std::function<void(std::size_t worker, std::int64_t steps, const std::vector<float>& at)>;
+  std::vector<std::vector<float>> ends(std::int64_t clock, const std::vector<std::vector<float>>& from,
+                                       const After& after = {}) {
     const TrainSection& train = config_.train;
     std::vector<float> gradient(begin_.size());
     std::vector<std::vector<float>> ends;
@@ -75,6 +79,7 @@ class PlainWorkers {
         REQUIRE(workers_[r].task->load(step).is_ok());
         REQUIRE(workers_[r].task->compute(at, gradient, whole_at_the_end).is_ok());
         workers_[r].inner.apply(at, gradient, train.inner_optimizer.lr);
+        if (after) after(r, n + 1, at);
       }
       ends.push_back(std::move(at));
     }
@@ -140,6 +145,34 @@ TEST_CASE("a_delta_is_what_all_steps_of_a_round_have_taken_away_and_has_a_gradie
   CHECK(steps.parameters()[0] == 7.0F);
   steps.delta(begin, delta);
   CHECK(delta[0] == 3.0F);
+}
+
+// As local_steps.h says: two parameters, of which the second is cut in mid-round; sgd, rate 1.
+TEST_CASE("what_steps_add_to_a_part_that_is_cut_stays_and_is_in_the_next_delta") {
+  Layout layout;
+  REQUIRE(layout.add("a", {1}).is_ok());
+  REQUIRE(layout.add("b", {1}).is_ok());
+  LocalSteps steps(optimizer_of(OptimizerKind::kSgd, 1.0), layout);
+  const auto step = [&](float by) { steps.step(std::vector<float>{by, by}, 1.0); };
+  std::vector<float> begin{10.0F, 10.0F};
+  std::vector<float> delta(2);
+  steps.begin(begin);
+  step(1.0F);
+  steps.cut({1, 2}, begin, delta);
+  CHECK((delta[1] == 1.0F && steps.uncut() == 1));
+  step(2.0F);
+  steps.delta(begin, delta);
+  CHECK((delta[0] == 3.0F && delta[1] == 1.0F));
+  begin = {9.5F, 9.5F};
+  steps.begin(begin);
+  CHECK((steps.parameters()[0] == 9.5F && steps.parameters()[1] == 7.5F && steps.uncut() == 2));
+  step(0.5F);
+  steps.cut({1, 2}, begin, delta);
+  CHECK(delta[1] == 2.5F);
+  step(8.0F);
+  steps.forget();
+  steps.begin(begin);
+  CHECK((steps.parameters()[0] == 9.5F && steps.parameters()[1] == 9.5F));
 }
 
 // Two measurements, 4 and 8, each a quarter of the way: 0 -> 1 -> 2.75.
@@ -225,6 +258,67 @@ TEST_CASE("a_hidden_exchange_is_one_round_old_and_takes_no_time") {
   CHECK(hidden.summary.wall_seconds < 5 * 0.4 + 0.8);
   config.exchange.hidden = false;
   CHECK(trained(config).summary.wall_seconds > 5 * 0.4 + 4 * 0.3);
+}
+
+// As above, and each fragment's delta is of its own place in the round on: what its steps add behind that is in the
+// next one, and in the worker's parameters all the while. A worker's last round leaves whole. One fragment is the above.
+TEST_CASE("fragments_of_a_hidden_exchange_have_deltas_from_their_own_places_on_and_lose_nothing") {
+  const std::int64_t count = GENERATE(1, 2, 3, 4);
+  CAPTURE(count);
+  RunConfig config =
+      averaging(4, optimizer_of(OptimizerKind::kMomentum, 0.02), optimizer_of(OptimizerKind::kSgd, 1.0));
+  config.cluster.nodes = 3;
+  config.cluster.threads_per_node = 1;
+  config.sync.policy = PolicyKind::kSsp;
+  config.sync.threshold = 1;
+  config.exchange.hidden = true;
+  config.exchange.fragments = count;
+  constexpr std::int64_t kRounds = 5;
+  config.train.total_iterations = kRounds * 3 * 4;
+  config.simulate.compute.distribution = ComputeKind::kConstant;
+  config.simulate.network.latency = std::chrono::milliseconds(90);
+  const simulate::Outcome run = trained(config);
+
+  PlainWorkers plain(config);
+  const std::size_t floats = plain.begin().size();
+  const std::vector<Range> fragments = *fragment_ranges(*network_layout(config), count);
+  // Behind so many of the four steps, of the fragments from the last one on.
+  const std::vector<std::int64_t> places = count == 1   ? std::vector<std::int64_t>{4}
+                                           : count == 2 ? std::vector<std::int64_t>{2, 4}
+                                           : count == 3 ? std::vector<std::int64_t>{1, 2, 4}
+                                                        : std::vector<std::int64_t>{1, 2, 3, 4};
+  std::vector<float> version = plain.begin();
+  std::vector<std::vector<float>> from(3, version);                     // without what is below
+  std::vector<std::vector<float>> more(3, std::vector<float>(floats));  // of the round before, not sent
+  for (std::int64_t clock = 0; clock < kRounds; ++clock) {
+    std::vector<std::vector<float>> at = from;
+    for (std::size_t r = 0; r < 3; ++r) {
+      for (std::size_t i = 0; i < floats; ++i) at[r][i] += more[r][i];
+    }
+    std::vector<std::vector<float>> cut(3, std::vector<float>(floats));
+    const auto ends =
+        plain.ends(clock, at, [&](std::size_t r, std::int64_t done, const std::vector<float>& now) {
+          for (std::size_t n = 0; n < places.size(); ++n) {
+            const Range& part = fragments[fragments.size() - 1 - n];
+            if (done != (clock + 1 == kRounds ? 4 : places[n])) continue;
+            std::copy(now.begin() + part.begin, now.begin() + part.end, cut[r].begin() + part.begin);
+          }
+        });
+    std::vector<float> next = version;
+    for (std::size_t r = 0; r < 3; ++r) {
+      for (std::size_t i = 0; i < floats; ++i) {
+        const float share = (from[r][i] - cut[r][i]) / 3.0F;
+        next[i] -= share;
+        from[r][i] = version[i] - share;
+        more[r][i] = ends[r][i] - cut[r][i];
+      }
+    }
+    version = next;
+  }
+  REQUIRE(run.model);
+  CHECK(largest_difference(run.model->parameters, version) < 1e-6);
+  CHECK(run.summary.iterations == config.train.total_iterations);
+  CHECK(run.summary.wall_seconds < 5 * 0.4 + 0.8);
 }
 
 // v <- mu v + d;  theta <- theta - lr (d + mu v), with d = theta - mean of where the workers got to.

@@ -65,6 +65,58 @@ TEST_CASE("an answer is installed with its last frame, and the ticket is answere
   CHECK(flat == std::vector<float>{1, 2, 3, 4});
 }
 
+// Shards [0, 3) and [3, 4), fragments [0, 1) and [1, 4): the second lies on both.
+TEST_CASE("a_fragment_is_asked_of_the_shards_that_have_some_of_it_and_has_a_stamp_of_its_own") {
+  const std::vector<ShardPart> shards{{kLeft, kLeft, 0}, {kRight, kRight, 0}};
+  const std::vector<CacheSlice> slices = cache_slices(shards, {{0, 1}, {1, 4}});
+  REQUIRE(own_ranges(slices) == std::vector<Range>{{0, 1}, {1, 3}, {3, 4}});
+  CHECK(by_shard(slices, {Revision(5), Revision(3), Revision(4)}) == std::vector{Revision(3), Revision(4)});
+  ProcessCache cache(own_ranges(slices));
+  Pulls pulls(cache, 2, Encoding::kFp32, nullptr, slices);
+  Landed landed;
+  const auto answer = [&](Ticket ticket, std::uint32_t shard, std::int64_t version,
+                          std::vector<float> values) {
+    return pulls.accept(ShardId(shard),
+                        wire::Parameters{ticket,
+                                         ShardId(shard),
+                                         Version(version),
+                                         Revision(version),
+                                         0,
+                                         true,
+                                         {Clock(version), Clock(version)}},
+                        payload_of(std::move(values)), Ticks(version));
+  };
+  const auto from_the_end = pulls.request(Version(2), Ticks(0), 0);
+  REQUIRE(from_the_end.shards == std::vector{ShardId(0), ShardId(1)});
+  CHECK((from_the_end.pulls[0].part == Range{1, 3} && !from_the_end.pulls[1].part));
+  CHECK(pulls.request(Version(2), Ticks(0), 0).ticket == from_the_end.ticket);  // another thread's
+  const auto first = pulls.request(Version(2), Ticks(0), 1);
+  REQUIRE(first.shards == std::vector{ShardId(0)});
+  CHECK(first.pulls[0].part == Range{0, 1});
+  CHECK(pulls.ask_again(ShardId(1)).empty());  // nothing has left yet
+  pulls.asked(first.ticket);
+  CHECK((pulls.ask_again(ShardId(1)).empty() && pulls.ask_again(ShardId(0)).size() == 1));
+
+  CHECK(answer(first.ticket, 0, 3, {1}).is_ok());
+  CHECK(pulls.answered(first.ticket).has_value());
+  CHECK(answer(from_the_end.ticket, 0, 2, {2, 3}).is_ok());
+  CHECK(cache.state().version == kNoVersion);
+  CHECK(answer(from_the_end.ticket, 1, 2, {4}).is_ok());
+  CHECK(cache.state().version == Version(2));
+  CHECK(cache.slice(ShardId(0))->stamp.version == Version(3));
+  std::vector<float> flat(4);
+  for (const auto& slice : cache.snapshot()) slice->copy_to(flat);
+  CHECK(flat == std::vector<float>{1, 2, 3, 4});
+
+  const auto here = pulls.request(Version(3), Ticks(7), 1);
+  CHECK((here.pulls.empty() && pulls.await(here.ticket, landed).value() == Ticks(7)));
+  const auto newer = pulls.request(Version(3), Ticks(0), 0);
+  REQUIRE(newer.pulls.size() == 2);
+  CHECK(newer.pulls[0].have == Revision(2));
+  const auto whole = pulls.request_exact(Version(2), Ticks(0));
+  CHECK((whole.pulls.size() == 2 && !whole.pulls[0].part && answer(whole.ticket, 0, 2, {1, 2, 3}).is_ok()));
+}
+
 TEST_CASE("who no longer needs parameters stops waiting for them, once woken") {
   Fixture f;
   const auto request = f.pulls.request(Version(2), Ticks(0));

@@ -20,13 +20,15 @@ std::string text(const Pull& a) {
   const char* const when = a.when == PullWhen::kPrefetch     ? "prefetch "
                            : a.when == PullWhen::kBeforePush ? "pull before "
                                                              : "pull after ";
-  return when + to_string(a.min_version) + (a.installs_early ? " early" : "");
+  return when + to_string(a.min_version) + (a.installs_early ? " early" : "") +
+         (a.fragment > 0 ? " fragment " + std::to_string(a.fragment) : "");
 }
 std::string numbered(const std::string& what, std::int64_t local_step) {
   return local_step == 0 ? what : what + " " + std::to_string(local_step);
 }
 std::string text(const LoadBatch& a) { return numbered("load", a.local_step); }
 std::string text(const Compute& a) { return numbered("compute", a.local_step); }
+std::string text(const SendFragment& a) { return "fragment " + std::to_string(a.n); }
 std::string text(const CheckGradient&) { return "check"; }
 std::string text(const ApplyLocally&) { return "apply"; }
 std::string text(const Contribute&) { return "contribute"; }
@@ -54,7 +56,7 @@ struct Worker {
     return all;
   }
   std::string granted(std::int64_t clock, Threshold s, std::int64_t newest, std::int64_t arrived = 0,
-                      ApplyMode apply = ApplyMode::kVersioned) {
+                      ApplyMode apply = ApplyMode::kVersioned, std::int64_t iteration = 0) {
     now.newest_known = {Version(newest), Revision(newest)};
     Grant grant;
     grant.clock = Clock(clock);
@@ -62,6 +64,7 @@ struct Worker {
     grant.min_version = s.oldest_version(grant.clock);
     grant.apply = apply;
     grant.batch = {0, 24};
+    grant.iteration = iteration;
     return on(Granted{grant, Ticks(arrived), now});
   }
   // Both caches hold this version, taken over at that clock.
@@ -124,6 +127,36 @@ TEST_CASE("with_local_steps_mini_batches_follow_one_another_and_one_delta_leaves
   CHECK(w.granted(1, kThree, 0) == "stay");
   CHECK(w.computes() == "compute");  // the next round begins with its first
   CHECK((w.step.contributed() == 1 && w.step.reads() == 2));
+}
+
+TEST_CASE(
+    "fragments_leave_behind_their_places_in_the_round_and_of_a_last_round_nothing_leaves_before_its_end") {
+  Worker w({.refresh_clocks = 1,
+            .applies_locally = true,
+            .mini_batch = 8,
+            .hidden = true,
+            .fragments = 2,
+            .whole_from = 1});
+  w.holds(0, 0);
+  CHECK(w.granted(0, kThree, 0) == "stay first");
+  CHECK(w.computes() == "compute");
+  CHECK(w.on(GradientComputed{w.now}) == "fragment 0, load 1");
+  CHECK(w.on(BatchLoaded{w.now}) == "compute 1");
+  CHECK(w.on(GradientComputed{w.now}) == "load 2");
+  CHECK(w.on(BatchLoaded{w.now}) == "compute 2");
+  CHECK(w.on(GradientComputed{w.now}) == "check");
+  CHECK(w.on(GradientChecked{}) == "apply");
+  CHECK(w.on(AppliedLocally{}) == "contribute, report");
+  CHECK(w.on(Sent{w.now}) == "pull after 0, await instruction");  // the first fragment
+  CHECK(w.granted(1, kThree, 0, 0, ApplyMode::kVersioned, 1) == "stay");
+  CHECK(w.computes() == "compute");
+  CHECK(w.on(GradientComputed{w.now}) == "pull after 0 fragment 1, load 1");
+  CHECK(w.on(BatchLoaded{w.now}) == "compute 1");
+  CHECK(w.on(GradientComputed{w.now}) == "load 2");
+  CHECK((fragment_pull_place(0, 3, 10) == 0 && fragment_pull_place(2, 3, 10) == 5));
+  // As many steps as there are, or fewer: each has a place, and several may have the same.
+  CHECK((fragment_place(0, 3, 10) == 3 && fragment_place(1, 3, 10) == 6 && fragment_place(2, 3, 10) == 10));
+  CHECK((fragment_place(0, 3, 2) == 0 && fragment_place(1, 3, 2) == 1 && fragment_place(2, 3, 2) == 2));
 }
 
 TEST_CASE("a_round_whose_time_is_up_ends_behind_the_mini_batch_that_it_is_in") {

@@ -32,14 +32,16 @@ bool GradientEncoder::lies_in(const Place& place, const ShardParts& parts) {
 
 std::vector<GradientEncoder::Place> GradientEncoder::places_of(const Encoder& encoder,
                                                                const std::vector<Range>& ranges,
-                                                               std::int64_t frame_floats) {
+                                                               std::int64_t frame_floats,
+                                                               const std::vector<Range>& fragments) {
   std::vector<Place> places;
   std::size_t begin = 0;
   for (std::size_t shard = ranges.size(); shard-- > 0;) {
     const Range& range = ranges[shard];
+    const std::vector<std::int64_t> borders = borders_in(range, fragments, frame_floats);
     std::int64_t end = range.size();
     do {
-      const std::int64_t offset = frame_begin(end, frame_floats);
+      const std::int64_t offset = frame_begin(end, frame_floats, borders);
       const std::size_t bytes = encoder.bytes_of(end - offset);
       places.push_back({shard, offset, {range.begin + offset, range.begin + end}, begin, bytes});
       begin += (bytes + kAlignment - 1) / kAlignment * kAlignment;
@@ -49,10 +51,11 @@ std::vector<GradientEncoder::Place> GradientEncoder::places_of(const Encoder& en
   return places;
 }
 
-GradientEncoder::GradientEncoder(Encoder encoder, const std::vector<Range>& ranges, std::int64_t frame_floats)
+GradientEncoder::GradientEncoder(Encoder encoder, const std::vector<Range>& ranges, std::int64_t frame_floats,
+                                 const std::vector<Range>& fragments)
     : encoder_(encoder),
       shards_(ranges.size()),
-      places_(places_of(encoder, ranges, frame_floats)),
+      places_(places_of(encoder, ranges, frame_floats, fragments)),
       buffers_(buffer_floats(places_.back().begin + places_.back().bytes), kBuffers),
       encoded_(places_.size()),
       missing_(places_.size()) {}

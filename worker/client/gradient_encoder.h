@@ -49,8 +49,9 @@ struct EncodedFrame {
 
 class GradientEncoder {
  public:
-  // `ranges`: of the shards; `frame_floats` >= 1: floats of a frame, at most.
-  GradientEncoder(Encoder encoder, const std::vector<Range>& ranges, std::int64_t frame_floats);
+  // `ranges`: of the shards; `frame_floats` >= 1: floats of a frame, at most; `fragments`: as GradientFrames has them.
+  GradientEncoder(Encoder encoder, const std::vector<Range>& ranges, std::int64_t frame_floats,
+                  const std::vector<Range>& fragments = {});
 
   // The frames of `gradient`, the whole flat vector, that lie in `parts` (as GradientFrames cuts), by
   // shard, of each the highest first; an empty range has one frame of nothing. Of one gradient each frame is
@@ -77,7 +78,7 @@ class GradientEncoder {
     std::size_t bytes = 0;
   };
   static std::vector<Place> places_of(const Encoder& encoder, const std::vector<Range>& ranges,
-                                      std::int64_t frame_floats);
+                                      std::int64_t frame_floats, const std::vector<Range>& fragments);
   static bool lies_in(const Place& place, const ShardParts& parts);
   // Encodes gradient + residual of a frame, and leaves the residual alone, or, `settles`, makes it what that
   // lacks; settle() does so for a frame that was encoded before.

@@ -7,10 +7,14 @@
 
 namespace paceline {
 
-GradientFrames::GradientFrames(std::vector<Range> shards, std::int64_t frame_floats)
+GradientFrames::GradientFrames(std::vector<Range> shards, std::int64_t frame_floats,
+                               const std::vector<Range>& fragments)
     : shards_(std::move(shards)), frame_floats_(frame_floats) {
   PACELINE_ASSERT(frame_floats >= 1, std::to_string(frame_floats));
-  for (const Range& range : shards_) left_from_.push_back(range.size());
+  for (const Range& range : shards_) {
+    left_from_.push_back(range.size());
+    borders_.push_back(borders_in(range, fragments, frame_floats));
+  }
 }
 
 std::optional<ShardParts> GradientFrames::extend(std::int64_t begin) {
@@ -20,8 +24,11 @@ std::optional<ShardParts> GradientFrames::extend(std::int64_t begin) {
     // The lowest begin of a frame, the tail's apart, in what is final.
     const std::int64_t final_from = begin - shards_[k].begin;
     const std::int64_t tail = std::min(frame_floats_, kTailFloats);
-    const std::int64_t from =
+    std::int64_t from =
         final_from <= tail ? tail : (final_from + frame_floats_ - 1) / frame_floats_ * frame_floats_;
+    for (const std::int64_t border : borders_[k]) {
+      if (border >= final_from) from = std::min(from, border);
+    }
     if (from >= left_from_[k]) continue;
     parts[k] = Range{from, left_from_[k]};
     left_from_[k] = from;

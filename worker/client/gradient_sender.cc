@@ -36,9 +36,10 @@ void GradientPart::leaves_again() {
 }
 
 GradientSender::GradientSender(const std::vector<Range>& shards, std::int64_t frame_floats,
-                               std::optional<Encoder> encoder, Ticks (*now)())
-    : frames_(shards, frame_floats), now_(now) {
-  if (encoder) encoder_.emplace(*encoder, shards, frame_floats);
+                               std::optional<Encoder> encoder, Ticks (*now)(),
+                               const std::vector<Range>& fragments)
+    : frames_(shards, frame_floats, fragments), now_(now) {
+  if (encoder) encoder_.emplace(*encoder, shards, frame_floats, fragments);
 }
 
 GradientPart GradientSender::part_of(const Contribution& gradient, ShardParts floats) {

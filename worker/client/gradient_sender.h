@@ -40,9 +40,10 @@ struct GradientPart {
 
 class GradientSender {
  public:
-  // `encoder`: for floats in fewer bytes; `now`: what time it is, on any thread.
+  // `encoder`: for floats in fewer bytes; `now`: what time it is, on any thread; `fragments`: as GradientFrames has
+  // them.
   GradientSender(const std::vector<Range>& shards, std::int64_t frame_floats, std::optional<Encoder> encoder,
-                 Ticks (*now)());
+                 Ticks (*now)(), const std::vector<Range>& fragments = {});
 
   // Elements [begin, the vector's end) of the gradient are final: what leaves now; nullopt when it
   // is not a frame.

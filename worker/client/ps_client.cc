@@ -71,6 +71,10 @@ Ticket PsClient::request_parameters(Version min_version) {
   return impl_->ask(impl_->pulls_.request(min_version, steady_now()));
 }
 
+Ticket PsClient::request_fragment(Version min_version, std::int64_t n) {
+  return impl_->ask(impl_->pulls_.request(min_version, steady_now(), n));
+}
+
 Ticket PsClient::request_ahead(Version min_version) {
   return impl_->ask(impl_->pulls_.request_ahead(min_version, steady_now()));
 }

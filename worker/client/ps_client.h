@@ -92,11 +92,14 @@ struct PsClientOptions {
   std::vector<Range> shards{};
   // A grant may come while the iteration before is still computed or pushed (exchange.hidden).
   bool granted_ahead = false;
+  // Of the node's flat vectors, in which gradients leave and parameters come (exchange.fragments). Empty: gradients
+  // leave as their frames become final, parameters come whole.
+  std::vector<Range> fragments{};
 };
 
 class PsClient final : public Coordinator, public Exchange {
  public:
-  // Answers go to `cache`, whose ranges are those of trained_parts() (shard_part.h).
+  // Answers go to `cache`, whose ranges are those of cache_slices() (shard_part.h).
   PsClient(PsClientOptions options, const Layout& layout, wire::Context& context, ProcessCache& cache);
   // Stops the I/O thread; closes with kAborted what still waits.
   ~PsClient() override;
@@ -143,6 +146,7 @@ class PsClient final : public Coordinator, public Exchange {
   EarlyPush pushed_early(WorkerId worker, Ticks until) const override;
   void withdraw(const Contribution& gradient) override;
   Ticket request_parameters(Version min_version) override;
+  Ticket request_fragment(Version min_version, std::int64_t n) override;
   Ticket request_ahead(Version min_version) override;
   Result<Ticks> await_parameters(Ticket ticket, ParameterSink& landing) override;
   Result<std::optional<Ticks>> await_ahead(std::uint32_t thread, Ticket ticket,

@@ -3,6 +3,7 @@
 // ps_client_rejoin.cc.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
@@ -38,12 +39,13 @@ class PsClient::Impl {
       : options_(std::move(options)),
         layout_(layout),
         context_(context),
-        state_(cache.ranges().size()),
+        state_(options_.cluster.shards),
         parts_(trained_parts(
             options_.shards.empty() ? partition(layout.size(), options_.cluster.shards) : options_.shards,
             options_.trained.value_or(Range{0, layout.size()}))),
+        slices_(cache_slices(parts_, options_.fragments)),
         pulls_(cache, options_.cluster.threads_per_node, options_.cluster.parameter_encoding,
-               options_.parameters, parts_),
+               options_.parameters, slices_),
         mailboxes_(options_.cluster.threads_per_node),
         turns_(io_, options_.cluster.threads_per_node == 1 && layout.size() <= kSmallFloats),
         heartbeat_(io_),
@@ -52,8 +54,8 @@ class PsClient::Impl {
                   options_.own_waits),
         io_outstanding_(options_.cluster.threads_per_node, options_.granted_ahead),
         io_times_(options_.cluster.threads_per_node) {
+    PACELINE_ASSERT(own_ranges(slices_) == cache.ranges(), "a cache of other parts");
     for (std::uint32_t k = 0; k < parts_.size(); ++k) {
-      PACELINE_ASSERT(parts_[k].own == cache.ranges().at(k), "a cache of other parts");
       io_links_.push_back({ShardId(k),
                            options_.cluster.endpoints_of(k),
                            parts_[k].whole,
@@ -68,7 +70,8 @@ class PsClient::Impl {
     std::optional<Encoder> encoder;
     if (encoding != Encoding::kFp32) encoder = {encoding, options_.cluster.top_k_share.value_or(1.0)};
     for (std::uint32_t t = 0; t < options_.cluster.threads_per_node; ++t) {
-      senders_.emplace_back(cache.ranges(), frame_floats(options_.cluster.frame_bytes), encoder, steady_now);
+      senders_.emplace_back(own_ranges(parts_), frame_floats(options_.cluster.frame_bytes), encoder,
+                            steady_now, options_.fragments);
     }
   }
 
@@ -92,9 +95,14 @@ class PsClient::Impl {
   // Sends what is to be asked, if it is not asked already.
   Ticket ask(Pulls::Request request) {
     if (!request.pulls.empty()) {
-      boost::asio::post(io_, [this, ticket = request.ticket, pulls = std::move(request.pulls)] {
-        pulls_.asked(ticket);
-        io_on_links([&](ServerLink& link) { return link.socket->send({pulls[link.shard.value], {}}); });
+      boost::asio::post(io_, [this, request] {
+        pulls_.asked(request.ticket);
+        io_on_links([&](ServerLink& link) {
+          const auto& shards = request.shards;
+          const auto to = std::find(shards.begin(), shards.end(), link.shard);
+          if (to == shards.end()) return Status::ok();
+          return link.socket->send({request.pulls[static_cast<std::size_t>(to - shards.begin())], {}});
+        });
       });
     }
     return request.ticket;
@@ -120,6 +128,7 @@ class PsClient::Impl {
   GradientSender& sender_of(WorkerId worker) { return senders_.at(worker.thread); }
 
   void send(GradientPart part) {
+    part.slices = by_shard(slices_, part.slices);
     boost::asio::post(io_, [this, part = std::move(part)] {
       io_waits_.grants().pushed(part.push.worker.thread, part.whole);
       io_outstanding_.pushed(part);
@@ -199,6 +208,7 @@ class PsClient::Impl {
   wire::Context& context_;
   ClientState state_;
   const std::vector<ShardPart> parts_;  // by shard
+  const std::vector<CacheSlice> slices_;
   Pulls pulls_;
   Mailboxes mailboxes_;
   EvaluationQueue evaluations_;

@@ -29,64 +29,99 @@ std::int64_t largest(const std::vector<Range>& ranges) {
   return floats;
 }
 
-std::vector<ShardPart> parts_or_all(std::vector<ShardPart> parts, const std::vector<Range>& ranges) {
-  if (!parts.empty()) return parts;
-  for (const Range& range : ranges) parts.push_back({range, range, 0});
-  return parts;
+std::vector<CacheSlice> slices_or_all(std::vector<CacheSlice> slices, const std::vector<Range>& ranges) {
+  if (!slices.empty()) return slices;
+  for (const Range& range : ranges)
+    slices.push_back({ShardId(static_cast<std::uint32_t>(slices.size())), 0, {range, range, 0}});
+  return slices;
 }
 
 }  // namespace
 
 Pulls::Pulls(ProcessCache& cache, std::uint32_t threads, Encoding encoding,
-             std::shared_ptr<std::pmr::memory_resource> memory, std::vector<ShardPart> parts)
+             std::shared_ptr<std::pmr::memory_resource> memory, std::vector<CacheSlice> slices)
     : cache_(cache),
-      parts_(parts_or_all(std::move(parts), cache.ranges())),
+      slices_(slices_or_all(std::move(slices), cache.ranges())),
+      shards_(slices_.back().shard.value + 1),
+      in_fragments_(
+          std::any_of(slices_.begin(), slices_.end(), [](const auto& each) { return each.fragment > 0; })),
       threads_(threads),
       encoding_(encoding),
       copies_to_blocks_(memory != nullptr),
       blocks_(largest(cache.ranges()), slices_kept(threads, copies_to_blocks_) * cache.ranges().size(),
               std::move(memory)),
-      lent_landing_(cache.ranges().size(), 0) {}
+      lent_landing_(shards_, 0) {}
 
-Pulls::Request Pulls::request(Version min_version, Ticks now) { return request(min_version, false, now); }
-Pulls::Request Pulls::request_ahead(Version min_version, Ticks now) {
-  return request(min_version, threads_ == 1, now);
+std::optional<ShardId> Pulls::number_of(const Pull& pull, ShardId shard) const {
+  for (std::uint32_t i = shard.value; i < slices_.size(); ++i) {  // each shard has one at least
+    const CacheSlice& slice = slices_[i];
+    if (slice.shard == shard && (pull.exact || slice.fragment == pull.fragment)) return ShardId(i);
+  }
+  return std::nullopt;
 }
 
-Pulls::Request Pulls::request(Version min_version, bool lands, Ticks now) {
+Pulls::Request Pulls::request(Version min_version, Ticks now, std::int64_t fragment) {
+  return request(min_version, false, fragment, now);
+}
+Pulls::Request Pulls::request_ahead(Version min_version, Ticks now) {
+  return request(min_version, threads_ == 1, 0, now);
+}
+
+bool Pulls::is_here(Version min_version, std::int64_t fragment) const {
+  for (std::uint32_t i = 0; i < slices_.size(); ++i) {
+    if (slices_[i].fragment != fragment) continue;
+    const auto held = cache_.slice(ShardId(i));
+    if (held == nullptr || held->stamp.version < min_version) return false;
+  }
+  return true;
+}
+
+Pulls::Request Pulls::request(Version min_version, bool lands, std::int64_t fragment, Ticks now) {
   std::lock_guard lock(mutex_);
+  if (in_fragments_ && is_here(min_version, fragment)) {
+    finished_.emplace(next_, now);
+    return {next_++, {}, {}};
+  }
   const Version newest_known = cache_.newest_known().version;
   for (auto& [ticket, pull] : pulls_) {
-    const bool open = !pull.exact && pull.open > 0;
+    const bool open = !pull.exact && pull.open > 0 && pull.fragment == fragment;
     if (!open || !cache::serves(pull.min_version, min_version, newest_known)) continue;
     pull.lands = pull.lands || lands;
-    return {ticket, {}};
+    return {ticket, {}, {}};
   }
-  Request request = start(min_version, false, now);
+  Request request = start(min_version, false, fragment, now);
   pulls_.at(request.ticket).lands = lands;
   return request;
 }
 
 Pulls::Request Pulls::request_exact(Version version, Ticks now) {
   std::lock_guard lock(mutex_);
-  return start(version, true, now);
+  return start(version, true, 0, now);
 }
 
-Pulls::Request Pulls::start(Version version, bool exact, Ticks now) {
-  Request request{next_++, {}};
-  const std::size_t shards = cache_.ranges().size();
-  pulls_.emplace(request.ticket, Pull{version, exact, std::vector<Answer>(shards), shards, Status::ok(),
-                                      false, false, now, std::nullopt});
-  const Pull& pull = pulls_.at(request.ticket);
-  for (std::uint32_t k = 0; k < shards; ++k)
+Pulls::Request Pulls::start(Version version, bool exact, std::int64_t fragment, Ticks now) {
+  Request request{next_++, {}, {}};
+  Pull& pull = pulls_[request.ticket];
+  pull.min_version = version;
+  pull.exact = exact;
+  pull.fragment = fragment;
+  pull.answers.resize(shards_);
+  pull.asked_at = now;
+  for (std::uint32_t k = 0; k < shards_; ++k) {
+    pull.answers[k].whole = !number_of(pull, ShardId(k));
+    if (pull.answers[k].whole) continue;
     request.pulls.push_back(pull_of(request.ticket, pull, ShardId(k)));
+    request.shards.emplace_back(k);
+  }
+  pull.open = request.pulls.size();
   return request;
 }
 
 wire::Pull Pulls::pull_of(Ticket ticket, const Pull& pull, ShardId shard) const {
-  const auto held = pull.exact ? nullptr : cache_.slice(shard);
+  const ShardId number = *number_of(pull, shard);
+  const auto held = pull.exact ? nullptr : cache_.slice(number);
   wire::Pull asked{ticket, pull.min_version, pull.exact, held ? held->stamp.revision : kNoRevision, {}};
-  const ShardPart& part = parts_[shard.value];
+  const ShardPart& part = slices_[number.value].part;
   if (!pull.exact && part.own.size() != part.whole.size()) asked.part = part.of_shard();
   return asked;
 }
@@ -158,7 +193,7 @@ Status Pulls::accept(ShardId shard, const wire::Parameters& piece, wire::Payload
     return invalid_argument(describe(shard, piece.request) + " end with " + std::to_string(answer.received) +
                             " floats, expected " + std::to_string(range.size()));
   }
-  if (!pull->exact) cache_.install(shard, answer.slice);
+  if (!pull->exact) cache_.install(*number_of(*pull, shard), answer.slice);
   finish(piece.request, *pull, answer, now);
   lock.unlock();
   changed_.notify_all();
@@ -169,7 +204,8 @@ Status Pulls::accept(ShardId shard, const wire::Unchanged& unchanged, Ticks now)
   std::unique_lock lock(mutex_);
   PACELINE_ASSIGN_OR_RETURN(Pull* const pull, find(shard, unchanged.shard, unchanged.request));
   Answer& answer = pull->answers[shard.value];
-  const auto held = cache_.slice(shard);
+  const ShardId number = *number_of(*pull, shard);
+  const auto held = cache_.slice(number);
   if (answer.slice != nullptr) {
     return invalid_argument(describe(shard, unchanged.request) + ": 'unchanged' behind " +
                             std::to_string(answer.slice->pieces.size()) + " pieces");
@@ -182,7 +218,7 @@ Status Pulls::accept(ShardId shard, const wire::Unchanged& unchanged, Ticks now)
                             (held == nullptr ? "nothing" : "revision " + to_string(held->stamp.revision)) +
                             " is here");
   }
-  cache_.confirm(shard, {unchanged.version, unchanged.revision, unchanged.applied});
+  cache_.confirm(number, {unchanged.version, unchanged.revision, unchanged.applied});
   finish(unchanged.request, *pull, answer, now);
   lock.unlock();
   changed_.notify_all();
@@ -267,9 +303,9 @@ bool Pulls::part_with(ShardId shard) {
   const std::lock_guard lock(mutex_);
   if (lent_landing_[shard.value] > 0) return false;
   for (auto& [ticket, pull] : pulls_) {
-    const Range range = range_of(pull, shard);
     Answer& answer = pull.answers[shard.value];
     if (answer.slice == nullptr) continue;
+    const Range range = range_of(pull, shard);
     if (!answer.whole) {
       answer = Answer();
       continue;
@@ -325,7 +361,7 @@ Result<Ticks> Pulls::await(Ticket ticket, ParameterSink& landing) {
 
 Result<std::optional<Ticks>> Pulls::await_unless(const std::function<bool()>& unneeded, Ticket ticket,
                                                  ParameterSink& landing) {
-  Landed landed(cache_.ranges().size(), 0);
+  Landed landed(shards_, 0);
   std::unique_lock lock(mutex_);
   auto ended = await_unless(unneeded, ticket, landing, landed, lock);
   let_go(landing, landed, lock);
@@ -335,7 +371,7 @@ Result<std::optional<Ticks>> Pulls::await_unless(const std::function<bool()>& un
 Result<std::optional<Ticks>> Pulls::await_unless(const std::function<bool()>& unneeded, Ticket ticket,
                                                  ParameterSink& landing, Landed& landed,
                                                  std::unique_lock<std::mutex>& lock) {
-  std::vector<Taken> taken(cache_.ranges().size());
+  std::vector<Taken> taken(shards_);
   for (;;) {
     if (!closed_.is_ok()) return closed_;
     const auto found = pulls_.find(ticket);
@@ -365,7 +401,7 @@ void Pulls::land(Arrived arrived, ParameterSink& landing, Landed& landed,
   const int lent = payload.borrowed ? 1 : 0;
   lent_landing_[arrived.shard.value] += lent;
   lock.unlock();  // the next frames must not wait for the copy
-  const bool in_place = landing.land(arrived.shard, arrived.slice->stamp, arrived.piece);
+  const bool in_place = landing.land(arrived.number, arrived.slice->stamp, arrived.piece);
   if (in_place) {
     payload = wire::Payload();
   } else {
@@ -414,7 +450,7 @@ void Pulls::wake() {
   changed_.notify_all();
 }
 
-std::optional<Pulls::Arrived> Pulls::arrived(const Pull& pull, std::vector<Taken>& taken) {
+std::optional<Pulls::Arrived> Pulls::arrived(const Pull& pull, std::vector<Taken>& taken) const {
   for (std::uint32_t k = 0; k < taken.size(); ++k) {
     const std::shared_ptr<Slice>& slice = pull.answers[k].slice;
     if (slice != taken[k].of) taken[k] = {slice, 0};
@@ -422,7 +458,8 @@ std::optional<Pulls::Arrived> Pulls::arrived(const Pull& pull, std::vector<Taken
       const std::size_t place = taken[k].pieces++;
       const SlicePiece& piece = slice->pieces[place];
       // Nothing is in it, or it landed before it was said that nobody needs it.
-      if (!piece.payload.empty()) return Arrived{ShardId(k), slice, place, piece};
+      if (!piece.payload.empty())
+        return Arrived{ShardId(k), *number_of(pull, ShardId(k)), slice, place, piece};
     }
   }
   return std::nullopt;

@@ -16,6 +16,9 @@
 // What comes over a socket stays where the transport has received it. Where there is a memory that a device
 // reads by itself, it is copied there as it arrives: by the I/O thread, while the training threads compute.
 //
+// Where parameters come in fragments (exchange.fragments) a pull is of one of them, and asks the shards that have some of
+// it.
+//
 // Thread: any, but for accept(). Memory: one slice per pull and shard in flight, received into the
 // transport's own buffers, or decoded or copied into recycled ones of our own, once for all threads; with one
 // thread less what has landed.
@@ -50,20 +53,21 @@ class Pulls {
 
   // `threads`: of this node; how many applied clocks a slice must carry. `encoding`: of all answers but exact
   // ones, which are float32. `memory`: of a device, where all that it is to read is put as it comes, but what
-  // lands from where a server lends it; null: what is decoded or copied lies on the heap. `parts`: what the
-  // node trains of each shard, whose own ranges are the cache's; empty: all.
+  // lands from where a server lends it; null: what is decoded or copied lies on the heap. `slices`: what the
+  // cache's slices are, whose own ranges are the cache's; empty: whole shards.
   Pulls(ProcessCache& cache, std::uint32_t threads, Encoding encoding = Encoding::kFp32,
-        std::shared_ptr<std::pmr::memory_resource> memory = nullptr, std::vector<ShardPart> parts = {});
+        std::shared_ptr<std::pmr::memory_resource> memory = nullptr, std::vector<CacheSlice> slices = {});
 
   // What to send for a request: one Pull per shard, in shard order; empty when another thread's pull serves
   // it.
   struct Request {
     Ticket ticket = 0;
     std::vector<wire::Pull> pulls;
+    std::vector<ShardId> shards;  // to whom each
   };
   // Parameters of `min_version` or newer, for the process cache. `now`: what how long answers usually take is
-  // counted from.
-  Request request(Version min_version, Ticks now);
+  // counted from. `fragment`: of these; where there are several, nothing is sent for one that is here already.
+  Request request(Version min_version, Ticks now, std::int64_t fragment = 0);
   // The same, of a thread that waits for it next, with at most a pass or two over its gradient before
   // (exchange.h, request_ahead()).
   Request request_ahead(Version min_version, Ticks now);
@@ -128,7 +132,8 @@ class Pulls {
   struct Pull {
     Version min_version;
     bool exact = false;
-    std::vector<Answer> answers;  // per shard
+    std::int64_t fragment = 0;
+    std::vector<Answer> answers;  // per shard; whole where it is not asked
     std::size_t open = 0;         // shards that have not answered whole
     Status refused;               // by the first shard that did, if one did
     bool asked = false;           // or about to be, by whoever asks
@@ -140,6 +145,7 @@ class Pulls {
   // A piece that has come, of those not counted in `taken` (per shard), which then counts it.
   struct Arrived {
     ShardId shard;
+    ShardId number;  // the slice's, in the caches
     std::shared_ptr<Slice> slice;
     std::size_t place = 0;  // among its pieces
     SlicePiece piece;
@@ -149,8 +155,9 @@ class Pulls {
     std::shared_ptr<const Slice> of;
     std::size_t pieces = 0;
   };
-  static std::optional<Arrived> arrived(const Pull& pull, std::vector<Taken>& taken);
-  Request request(Version min_version, bool lands, Ticks now);
+  std::optional<Arrived> arrived(const Pull& pull, std::vector<Taken>& taken) const;
+  Request request(Version min_version, bool lands, std::int64_t fragment, Ticks now);
+  bool is_here(Version min_version, std::int64_t fragment) const;
   // What a thread lands at a stretch: lent pieces, by shard, that may still be read.
   using Landed = std::vector<int>;
   Result<std::optional<Ticks>> await_unless(const std::function<bool()>& unneeded, Ticket ticket,
@@ -160,7 +167,7 @@ class Pulls {
   bool let_go(ParameterSink& landing, Landed& landed, std::unique_lock<std::mutex>& lock);
   void give_up_landing(Pull& pull, std::unique_lock<std::mutex>& lock);
   Ticks finished_at(Ticket ticket) const;
-  Request start(Version version, bool exact, Ticks now);
+  Request start(Version version, bool exact, std::int64_t fragment, Ticks now);
   std::span<float> place_of(Answer& answer, const wire::Parameters& piece, const wire::Payload& payload);
   Result<wire::Payload> decoded(Answer& answer, const wire::Parameters& piece, const wire::Payload& payload);
   wire::Payload copied(Answer& answer, const wire::Parameters& piece, wire::Payload payload,
@@ -171,13 +178,17 @@ class Pulls {
 
   // What an answer is to bring: of the node's own vectors, or exactly of the whole layout.
   Range range_of(const Pull& pull, ShardId shard) const {
-    const ShardPart& part = parts_[shard.value];
+    const ShardPart& part = slices_[number_of(pull, shard)->value].part;
     return pull.exact ? part.whole : part.own;
   }
+  // The slice that a pull brings of a shard, or, of an exact one, one of that shard; none where it is not asked.
+  std::optional<ShardId> number_of(const Pull& pull, ShardId shard) const;
   wire::Pull pull_of(Ticket ticket, const Pull& pull, ShardId shard) const;
 
   ProcessCache& cache_;
-  const std::vector<ShardPart> parts_;  // by shard
+  const std::vector<CacheSlice> slices_;
+  const std::uint32_t shards_;
+  const bool in_fragments_;
   std::uint32_t threads_;
   const Encoding encoding_;
   const bool copies_to_blocks_;

@@ -33,7 +33,7 @@ struct Contribution {
   Revision computed_revision = {};
   SharedFloats values;                // the whole flat vector
   std::int64_t own_updates = 0;       // own gradients in these parameters besides (read-my-writes)
-  std::vector<Revision> slices = {};  // computed_revision of each shard's slice; empty: of all
+  std::vector<Revision> slices = {};  // computed_revision of each slice of the cache; empty: of all
 };
 
 // What left of a gradient while it was computed.
@@ -75,7 +75,14 @@ class Exchange {
   // thread that serves the purpose. The answer goes to the node's process cache. Does not wait.
   virtual Ticket request_parameters(Version min_version) = 0;
 
-  // The same of a thread that has computed its gradient and calls await_ahead() next, with at most a pass or
+  // The same of one fragment alone, the `n`-th from the vector's end (exchange.fragments), unless it is here already.
+  // Where parameters come in fragments each is to be asked for so.
+  virtual Ticket request_fragment(Version min_version, std::int64_t n) {
+    static_cast<void>(n);
+    return request_parameters(min_version);
+  }
+
+  // request_parameters() of a thread that has computed its gradient and calls await_ahead() next, with at most a pass or
   // two over that in between (looking for NaN, applying it locally, the push): well under a lease, since what
   // arrives may stay where it lies, and keep a server's blocks lent, until it lands.
   virtual Ticket request_ahead(Version min_version) { return request_parameters(min_version); }

@@ -86,7 +86,9 @@ void InnerStates::begin(std::uint32_t thread, Clock clock, std::uint64_t generat
   std::optional<State> found;
   const Version wanted(clock.value);
   const std::string newest = file_name(name(thread), wanted);
-  const bool anew = has_been_here(thread, generation) || generation == 1;
+  const bool was = was_here(thread, generation);
+  if (!was) leave_mark(thread, generation);
+  const bool anew = was || generation == 1;
   for (const fs::path& file : files(thread)) {
     std::error_code ignored;
     if (anew || file.filename() > newest) {
@@ -113,17 +115,23 @@ void InnerStates::begin(std::uint32_t thread, Clock clock, std::uint64_t generat
   if (keeps_) keep(worker, {wanted, steps.state(), found && found->version == wanted && found->written});
 }
 
-bool InnerStates::has_been_here(std::uint32_t thread, std::uint64_t generation) const {
+bool InnerStates::was_here(std::uint32_t thread, std::uint64_t generation) const {
   std::error_code error;
-  const fs::path mark = folder_ / file_name(name(thread), 'g', static_cast<std::int64_t>(generation));
-  if (generation > 1 && fs::exists(mark, error)) return true;
+  return generation > 1 && fs::exists(mark(thread, generation), error);
+}
+
+void InnerStates::leave_mark(std::uint32_t thread, std::uint64_t generation) const {
+  std::error_code error;
   for (const fs::path& former : files(thread, 'g')) fs::remove(former, error);
-  if (generation == 1) return false;
+  if (generation == 1) return;
   fs::create_directories(folder_, error);
-  const Status marked = write_file_atomically(mark, "");
+  const Status marked = write_file_atomically(mark(thread, generation), "");
   if (!marked.is_ok())
     log_.warn("worker " + name(thread) + " leaves no mark of being here: " + marked.message());
-  return false;
+}
+
+fs::path InnerStates::mark(std::uint32_t thread, std::uint64_t generation) const {
+  return folder_ / file_name(name(thread), 'g', static_cast<std::int64_t>(generation));
 }
 
 void InnerStates::completed(std::uint32_t thread, Clock clock, const LocalSteps& steps) {

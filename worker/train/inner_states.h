@@ -77,8 +77,11 @@ class InnerStates {
   void keep(Worker& worker, State state);
   void write(std::uint32_t thread, State& state);
   std::optional<State> read(std::uint32_t thread, const std::filesystem::path& file) const;
-  // Whether a process of this worker was there in this generation before; now one was.
-  bool has_been_here(std::uint32_t thread, std::uint64_t generation) const;
+  // Whether a process of this worker was there in this generation before, as its mark says. In the first none is left.
+  bool was_here(std::uint32_t thread, std::uint64_t generation) const;
+  // That one is there now. Marks of former generations, and of former runs, go.
+  void leave_mark(std::uint32_t thread, std::uint64_t generation) const;
+  std::filesystem::path mark(std::uint32_t thread, std::uint64_t generation) const;
   // Of this kind: 'v' states, 'g' marks.
   std::vector<std::filesystem::path> files(std::uint32_t thread, char kind = 'v') const;
   std::string name(std::uint32_t thread) const;

@@ -67,7 +67,10 @@ Status TrainStep::give_up(Status why) {
 
 // Whether the pull is installed is looked at first: what it calls installed must be seen in the process cache.
 step::View TrainStep::look() const {
-  const bool installed = pulled_ && t_.exchange.parameters_installed(*pulled_);
+  const bool installed =
+      pulled_.size() == fragments() && std::all_of(pulled_.begin(), pulled_.end(), [this](Ticket ticket) {
+        return t_.exchange.parameters_installed(ticket).has_value();
+      });
   return {installed, t_.process_cache.newest_known(), t_.cache.state(), t_.process_cache.state()};
 }
 
@@ -75,18 +78,24 @@ step::View TrainStep::look() const {
 
 Status TrainStep::carry_out(const step::Pull& action) {
   const Ticket ticket = action.installs_early ? t_.exchange.request_ahead(action.min_version)
-                                              : t_.exchange.request_parameters(action.min_version);
+                                              : request(action.min_version, action.fragment);
   if (action.when == step::PullWhen::kPrefetch) {
     prefetch_ = {ticket, t_.clock()};
-  } else {
-    pulled_ = ticket;
+    return Status::ok();
   }
+  if (action.fragment == 0) pulled_.clear();
+  pulled_.push_back(ticket);
   return Status::ok();
+}
+
+Ticket TrainStep::request(Version min_version, std::int64_t fragment) {
+  return in_fragments() ? t_.exchange.request_fragment(min_version, fragment)
+                        : t_.exchange.request_parameters(min_version);
 }
 
 Status TrainStep::carry_out(const step::InstallEarly&) {
   PACELINE_ASSIGN_OR_RETURN(const std::optional<Ticks> installed,
-                            t_.exchange.await_ahead(t_.worker.thread, *pulled_, t_.cache));
+                            t_.exchange.await_ahead(t_.worker.thread, pulled_.front(), t_.cache));
   if (!installed) return Status::ok();  // nothing follows
   return tell(step::InstalledEarly{*installed, t_.clock(), t_.cache.lands(), look()});
 }
@@ -94,11 +103,18 @@ Status TrainStep::carry_out(const step::InstallEarly&) {
 // A pull that was seen not to be answered may be by now, and then nobody would join it: whoever asked again
 // would be told that nothing has changed.
 Status TrainStep::carry_out(const step::AwaitParameters& action) {
-  const Ticket ticket =
-      action.pulled_with_push ? *pulled_ : t_.exchange.request_parameters(action.min_version);
-  const Result<Ticks> installed = t_.exchange.await_parameters(ticket, t_.cache);
-  if (!installed.is_ok()) return give_up(installed.status());
-  return tell(step::Arrived{*installed, t_.clock()});
+  std::vector<Ticket> tickets;
+  for (std::size_t n = 0; n < fragments(); ++n) {
+    const bool asked = action.pulled_with_push && n < pulled_.size();
+    tickets.push_back(asked ? pulled_[n] : request(action.min_version, static_cast<std::int64_t>(n)));
+  }
+  Ticks last;
+  for (const Ticket ticket : tickets) {
+    const Result<Ticks> installed = t_.exchange.await_parameters(ticket, t_.cache);
+    if (!installed.is_ok()) return give_up(installed.status());
+    last = std::max(last, *installed);
+  }
+  return tell(step::Arrived{last, t_.clock()});
 }
 
 // T_CACHE_PARAM or P_CACHE_PARAM: parameters no older than the grant allows, own updates in them.
@@ -165,6 +181,9 @@ Status TrainStep::begin_computing() {
                                 gradient_, own_updates_, slice_revisions(stamp)},
                    t_.looks);
   if (t_.local) t_.local->steps.begin(t_.cache.parameters());
+  if (in_fragments() && beside_ == nullptr) {
+    PACELINE_ASSIGN_OR_RETURN(beside_, t_.gradients.acquire(t_.deadline));
+  }
   return Status::ok();
 }
 
@@ -194,13 +213,13 @@ Status TrainStep::carry_out(const step::Compute& action) {
   if (action.local_step == 0) t_.phases.shift_start(t_.cache.went_on(), reading_);
   if (!finite || late || taken_ == local_steps()) {
     record_hidden();
-    pulled_.reset();  // what was pulled with the last push
+    pulled_.clear();  // what was pulled with the last push
   }
   return tell(step::GradientComputed{look(), finite, late});
 }
 
 // Without local steps what the task says is final leaves while it computes the rest. With them a step of the
-// inner optimizer follows, and nothing leaves before the last.
+// inner optimizer follows, and nothing leaves but what is cut (SendFragment).
 Result<Metric> TrainStep::compute(std::int64_t local_step) {
   const step::Grant& grant = t_.step.grant();
   const Paced pace{Clock(local_place(grant.clock.value, local_step)), local_batch(local_step).samples,
@@ -220,14 +239,27 @@ Result<Metric> TrainStep::compute(std::int64_t local_step) {
       t_, pace,
       [&](const FinalFrom&) -> Result<Metric> {
         LocalSteps& steps = t_.local->steps;
+        GradientBuffers::Buffer& gradient = beside_ != nullptr ? *beside_ : *gradient_;
         PACELINE_ASSIGN_OR_RETURN(const Metric metric,
-                                  t_.task.compute(steps.parameters(), *gradient_, whole_at_the_end));
+                                  t_.task.compute(steps.parameters(), gradient, whole_at_the_end));
+        if (std::isfinite(metric.loss_sum)) {
+          steps.step(gradient, t_.local->rate(local_place(grant.iteration, local_step)));
+        } else if (beside_ != nullptr) {
+          std::copy(gradient.begin(), gradient.begin() + steps.uncut(), gradient_->begin());
+        }
         // Of a step that is not finite the gradient stays, which says where.
-        if (std::isfinite(metric.loss_sum))
-          steps.step(*gradient_, t_.local->rate(local_place(grant.iteration, local_step)));
         return metric;
       },
       whole_at_the_end);
+}
+
+// The first to leave is the last in the layout.
+Status TrainStep::carry_out(const step::SendFragment& action) {
+  const std::vector<Range>& fragments = t_.local->fragments;
+  const Range part = fragments[fragments.size() - 1 - static_cast<std::size_t>(action.n)];
+  t_.local->steps.cut(part, t_.cache.parameters(), *gradient_);
+  leaving_->final_from(part.begin);
+  return leaving_->mistake();
 }
 
 // In the shadow of computing: beside the phases, in none of them.

@@ -66,6 +66,8 @@ struct WorkerContext {
     InnerStates* states = nullptr;
     std::uint64_t generation = 1;
     std::optional<std::chrono::nanoseconds> time = {};  // after which a round ends (train.local_time)
+    std::vector<Range> fragments =
+        {};  // in the layout's order (exchange.fragments); none or one: a delta leaves whole
   };
   std::optional<Local> local = {};
   PhaseRecorder phases;
@@ -102,6 +104,7 @@ class TrainStep {
   Status carry_out(const step::LoadBatch& action);
   Status carry_out(const step::Pull& action);
   Status carry_out(const step::Compute& action);
+  Status carry_out(const step::SendFragment& action);
   Status carry_out(const step::CheckGradient&);
   Status carry_out(const step::ApplyLocally&);
   Status carry_out(const step::Contribute&);
@@ -123,6 +126,9 @@ class TrainStep {
     const std::int64_t usual = t_.local ? t_.local->usual : 1;
     return step::local_place(round * usual, usual, local_step, local_steps());
   }
+  bool in_fragments() const { return t_.local && t_.local->fragments.size() > 1; }
+  std::size_t fragments() const { return in_fragments() ? t_.local->fragments.size() : 1; }
+  Ticket request(Version min_version, std::int64_t fragment);
   Status begin_computing();
   Result<Metric> compute(std::int64_t local_step);
   void record_hidden();
@@ -131,7 +137,7 @@ class TrainStep {
   WorkerContext& t_;
   std::vector<step::Action> actions_;  // to be carried out
   std::optional<Finished> finished_;
-  std::optional<Ticket> pulled_;           // with the last push
+  std::vector<Ticket> pulled_;             // with the last push: by fragment, as far as asked
   std::chrono::nanoseconds reporting_{0};  // this thread's part of the last step report
 
   // Of the round.
@@ -148,6 +154,8 @@ class TrainStep {
   std::optional<Prefetch> prefetch_;
   std::int64_t own_updates_ = 0;  // in the parameters that it computes with
   std::shared_ptr<GradientBuffers::Buffer> gradient_;
+  // A mini-batch's gradient, where parts of the delta leave that one before; kept from round to round.
+  std::shared_ptr<GradientBuffers::Buffer> beside_;
   std::optional<GradientUpload> leaving_;  // the same on its way
   Metric metric_;
   std::chrono::nanoseconds compute_time_{0};
