@@ -68,7 +68,7 @@ class Between {
         if (is_one) said_.append(bytes.data(), size);
         if (!is_one) {
           const auto lies = [&](std::size_t at) { return at >= from_zero && at - from_zero < size; };
-          if (does_.flips && lies(*does_.flips)) bytes[*does_.flips - from_zero] ^= 4;
+          if (does_.flips && lies(*does_.flips)) bytes[*does_.flips - from_zero] ^= 1;
           if (does_.ends_at && lies(*does_.ends_at)) size = *does_.ends_at - from_zero;
           from_zero += size;
         }
@@ -123,7 +123,7 @@ std::array<Status, 2> reduce_through(Ranks& ranks, const Between& between, std::
         std::vector<float> vector = numbers(rank, floats);
         ended[rank] = (*mesh)->reduce(Program(plan, rank), vector, 0, kWithin);
       }
-      if (rank == 1) ranks.stops[0].set();  // as the authority would
+      if (rank == 1 && !ended[1].is_ok()) ranks.stops[0].set();  // as the authority would
     });
   }
   for (std::thread& thread : threads) thread.join();
