@@ -136,7 +136,7 @@ struct StateWanted {
 struct NodeState {
   Version version{};
   std::int64_t offset = 0;
-  bool last = false;
+  bool last = false;  // to a node
 };
 
 // ---- one iteration

@@ -325,6 +325,12 @@ void Authority::check_silence(Ticks now) {
     lost(Peer::of(node), "no report within " + in_seconds(kReportLeases * lease) + " of the end of training",
          now);
   }
+  if (stage_ != Stage::kEnding || !reduces() || parameters_are_here()) return;
+  if (now - ending_since_ <= kCheckpointLeases * lease) return;
+  fail(deadline_exceeded("the parameters of version " + to_string(engine_.version()) +
+                         " have not come from the nodes within " + in_seconds(kCheckpointLeases * lease) +
+                         " of the end of training"),
+       now);
 }
 
 // A stop lets every worker finish what it was granted: the iteration it is in, and one more that was granted ahead.

@@ -99,6 +99,7 @@ TEST_CASE("an_all_reduce_goes_where_servers_go_with_the_same_bits_on_every_node_
                                                                             {Algorithm::kHalvingDoubling, 4U},
                                                                             {Algorithm::kBinaryBlocks, 3U},
                                                                             {Algorithm::kTorus, 4U},
+                                                                            {Algorithm::kHierarchical, 4U},
                                                                             {Algorithm::kDirect, 3U},
                                                                             {Algorithm::kTree, 3U},
                                                                             // Of two the order makes no bits.

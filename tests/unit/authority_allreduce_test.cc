@@ -193,6 +193,18 @@ TEST_CASE("the run ends with the parameters of its last version") {
   CHECK(run.sent.of<wire::Pull>(kShard0)[0].min_version == Version(3));
 }
 
+TEST_CASE("parameters that do not come from any node end the run, which says so") {
+  Reducing run;
+  run.shard_has(0);
+  for (std::int64_t clock = 0; clock < 3; ++clock) run.step(clock);
+  for (const std::uint32_t node : {0U, 1U}) run.node_reports(node);
+  run.pass(Authority::kCheckpointLeases * run.config.cluster.lease);
+  CHECK(run.authority->result().is_ok());
+  run.pass(run.config.cluster.lease);
+  CHECK_THAT(run.authority->result().message(),
+             Contains("the parameters of version 3 have not come from the nodes within "));
+}
+
 TEST_CASE("bytes that nodes report to have sent to each other are in the summary") {
   Reducing run;
   run.shard_has(0);

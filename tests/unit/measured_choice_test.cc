@@ -18,8 +18,10 @@ using schedule::Algorithm;
 
 // Of each rank of two, from the file of that name: what was chosen, and whether it was kept.
 std::vector<KeptChoices> chosen_from(const std::vector<std::filesystem::path>& files,
-                                     const std::vector<std::int64_t>& floats) {
+                                     const std::vector<std::int64_t>& floats,
+                                     const std::optional<FormationKey>& key = {}) {
   Ranks ranks(2);
+  ranks.key = key;
   std::vector<KeptChoices> choices(2);
   const auto ended = ranks.run([&](Mesh& mesh, std::uint32_t rank) -> Status {
     std::vector<float> vector(1000);
@@ -76,6 +78,7 @@ TEST_CASE("what was measured is kept, and used where all ranks have the same of 
   const auto again = chosen_from(files, {30, 1000});
   CHECK((again[0].were_kept && again[1].were_kept));
   CHECK(same_times(again[0], first[0]));
+  SECTION("with keys") { CHECK_FALSE(chosen_from(files, {1000, 30}, new_formation_key())[0].were_kept); }
   SECTION("other sizes") { CHECK_FALSE(chosen_from(files, {1000})[0].were_kept); }
   SECTION("a rank lacks it") {
     std::filesystem::remove(files[1]);

@@ -124,7 +124,7 @@ std::array<Status, 2> reduce_through(Ranks& ranks, const Between& between, std::
         std::vector<float> vector = numbers(rank, floats);
         ended[rank] = (*mesh)->reduce(Program(plan, rank), vector, 0, kWithin);
       }
-      if (rank == 1) ranks.stops[0].set();  // as the authority would
+      if (rank == 1 && !ended[1].is_ok()) ranks.stops[0].set();  // as the authority would
     });
   }
   for (std::thread& thread : threads) thread.join();

@@ -118,7 +118,7 @@ std::filesystem::path choices_file(const RunConfig& config, NodeId node) {
 
 Result<KeptChoices> choices_from(const std::filesystem::path& file, const std::vector<std::string>& hosts,
                                  const MeasureRequest& request, mesh::Mesh& mesh, std::uint32_t& reductions) {
-  const std::string with = measured_with(request, hosts);
+  const std::string with = measured_with(request, hosts) + (mesh.has_keys() ? "; with keys" : "");
   auto kept = read_choices(file, with, request.floats);
   PACELINE_ASSIGN_OR_RETURN(const bool have, all_have(kept, with, request, mesh, reductions));
   if (have) return KeptChoices{*std::move(kept), true, Status::ok()};

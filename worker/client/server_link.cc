@@ -55,15 +55,12 @@ Status ServerLink::send_state(const std::shared_ptr<const RunState>& state, std:
   const std::int64_t frame = frame_floats(frame_bytes);
   const std::vector<Range> all = {{0, std::ssize(state->floats)}};
   const float* floats = state->floats.data();
-  const std::vector<Range>& parts = state->parts ? *state->parts : all;
-  for (const Range& floats_here : parts) {
+  for (const Range& floats_here : state->parts ? *state->parts : all) {
     std::int64_t offset = floats_here.begin;
     do {
       const std::int64_t of_vector = range.size() - (range.size() == 0 ? 0 : offset % range.size());
       const std::int64_t end = std::min(floats_here.end, offset + std::min(frame, of_vector));
-      wire::Message piece{
-          wire::NodeState{state->version, offset, end == floats_here.end && floats_here == parts.back()},
-          payload_of(state, floats, end - offset)};
+      wire::Message piece{wire::NodeState{state->version, offset}, payload_of(state, floats, end - offset)};
       PACELINE_RETURN_IF_ERROR(send(std::move(piece)));
       floats += end - offset;
       offset = end;

@@ -149,9 +149,10 @@ class Handshake {
     const int found = poll(waits.data(), waits.size(), static_cast<int>(left().count()));
     const int error = errno;
     const Status taken = found < 0 && error != EINTR ? unavailable("poll: " + system_error(error)) : take();
+    if (taken.is_ok() && missing() == 0) return Status::ok();
     if (stop_.is_set()) return aborted("stopped" + refused());
     PACELINE_RETURN_IF_ERROR(taken);
-    if (missing() == 0 || left().count() > 0) return Status::ok();
+    if (left().count() > 0) return Status::ok();
     return deadline_exceeded(names_of_missing() + " not been heard of" + refused());
   }
 

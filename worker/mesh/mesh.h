@@ -85,6 +85,7 @@ class Mesh {
 
   // Whether any rank is reached over shared memory.
   bool shares_memory() const { return shared_ != nullptr && shared_->any(); }
+  bool has_keys() const { return place_.key.has_value(); }  // the same on all ranks
   // What it has sent so far, or let others read, as bytes of floats alone, as encoded.
   std::int64_t bytes_sent() const { return bytes_sent_; }
   // The rank that had closed its connection when reduce() failed by it; none where it was none or several.
