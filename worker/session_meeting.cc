@@ -73,6 +73,7 @@ void Session::meet_peers(mesh::Sockets sockets, mesh::Place place) {
   for (std::uint32_t node = 0; evaluates && node < config_.pipeline.stages; ++node) {
     bounds.parameters.push_back(parts_.tasks.trained_by(NodeId(node)).size());
   }
+  place.shares = config_.cluster.shared_memory != SharedMemory::kOff;
   channels_ = mesh::Channels::over(std::move(sockets), std::move(place), stop_channels_, std::move(bounds));
   parts_.tasks.meet(channels_);
 }

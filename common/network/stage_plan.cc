@@ -26,15 +26,22 @@ std::int64_t activation_bytes(const NetworkSpec& network, const StageSpec& stage
   return std::int64_t{sizeof(float)} * samples * activations;
 }
 
-std::int64_t stage_bytes(const NetworkSpec& network, const StageSpec& stage, const schedule::Kept& kept,
-                         std::span<const std::int64_t> sizes, std::int64_t more_vectors) {
-  const std::int64_t vectors = (sizes.size() > 1 ? 3 : 2) + more_vectors;
+bool computes_apart(const NetworkSpec& network, const StageSpec& stage, std::int64_t largest,
+                    std::int64_t samples) {
+  if (samples == largest) return false;
   const bool mixes = std::any_of(network.layers.begin() + static_cast<std::ptrdiff_t>(stage.first),
                                  network.layers.begin() + static_cast<std::ptrdiff_t>(stage.last),
                                  [](const Layer& layer) { return layer.mixes_samples(); });
+  return mixes || 10 * (largest - samples) > largest;
+}
+
+std::int64_t stage_bytes(const NetworkSpec& network, const StageSpec& stage, const schedule::Kept& kept,
+                         std::span<const std::int64_t> sizes, std::int64_t more_vectors) {
+  const std::int64_t vectors = (sizes.size() > 1 ? 3 : 2) + more_vectors;
   std::int64_t bytes = vectors * std::int64_t{sizeof(float)} * stage.parameters.size() +
                        activation_bytes(network, stage, kept, sizes.front());
-  if (mixes && sizes.back() != sizes.front()) bytes += activation_bytes(network, stage, kept, sizes.back());
+  if (computes_apart(network, stage, sizes.front(), sizes.back()))
+    bytes += activation_bytes(network, stage, kept, sizes.back());
   return bytes;
 }
 

@@ -17,8 +17,12 @@ namespace paceline {
 // where that is computed with again. Copies in the library's own formats and messages on their way are not in it.
 std::int64_t activation_bytes(const NetworkSpec& network, const StageSpec& stage, const schedule::Kept& kept,
                               std::int64_t samples);
-// The same with those of its parameters and their gradient, and of a micro-batch's where there are several. `sizes`: of
-// the micro-batches, the largest first. Where layers mix samples those of another size lie in a place of their own.
+// Whether micro-batches that are smaller than the largest are computed apart, in a place of their own, and not filled up: where
+// layers mix samples, or more than a tenth of what is computed would be for nothing.
+bool computes_apart(const NetworkSpec& network, const StageSpec& stage, std::int64_t largest,
+                    std::int64_t samples);
+// activation_bytes() with those of its parameters and their gradient, and of a micro-batch's where there are several. `sizes`: of
+// the micro-batches, the largest first.
 // `more_vectors`: of its parameters, that an all-reduce keeps there (common/config/reducing.h).
 std::int64_t stage_bytes(const NetworkSpec& network, const StageSpec& stage, const schedule::Kept& kept,
                          std::span<const std::int64_t> sizes, std::int64_t more_vectors = 0);

@@ -55,6 +55,9 @@ class Pass(ctypes.Structure):
 Take = ctypes.CFUNCTYPE(c_int, c_void_p, POINTER(Pass))
 
 
+Look = ctypes.CFUNCTYPE(c_int, c_void_p)
+
+
 class Stage(ctypes.Structure):
     _fields_ = [("ends", POINTER(c_int64)), ("stages", c_size_t), ("floats_in", c_int64), ("floats_out", c_int64),
                 ("forward", Take), ("backward", Take), ("context", c_void_p)]
@@ -120,6 +123,7 @@ def _described(library):
             ("final_from", c_int, [worker, c_int64]),
             ("finish", c_int, [worker, POINTER(Metric)]),
             ("on_stage", c_int, [worker, POINTER(Stage)]),
+            ("on_wait", c_int, [worker, Look, c_void_p]),
             ("step_stages", c_int, [worker, c_int64, POINTER(Metric)]),
             ("end", c_int, [worker, c_char_p, c_int64]),
             ("close", None, [worker]),

@@ -1,7 +1,10 @@
 """A node's stage of a model that is cut over the nodes of a group (docs/PIPELINES.md): who computes it says how a
 micro-batch goes through. paceline.torch.pipeline is made of it."""
 
+import contextlib
 import ctypes
+import signal
+import threading
 from typing import Callable, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
@@ -55,22 +58,46 @@ class Stage:
         self._callbacks = (_library.Take(self._called(self._go_forward)), _library.Take(self._called(self._go_back)))
         stage = _library.Stage((ctypes.c_int64 * len(ends))(*ends), len(ends), floats_in, floats_out, *self._callbacks, None)
         check(library.paceline_on_stage(worker._open(), ctypes.byref(stage)))
+        self._interrupted = False
+        self._look = _library.Look(lambda _: int(self._interrupted))
+        check(library.paceline_on_wait(worker._open(), self._look, None))
 
     def step(self, samples: int) -> Tuple[float, int, int]:
         """The round's mini-batch through the stages; finish() follows, with these: the mean loss, and of this worker's share
         how many are correct, and how many there are. Errors: Error; what forward or backward raises."""
         metric = _library.Metric()
-        code = library.paceline_step_stages(self._worker._open(), samples, ctypes.byref(metric))
+        with self._interruptible():
+            code = library.paceline_step_stages(self._worker._open(), samples, ctypes.byref(metric))
         raised, self._raised = self._raised, None
         if raised is not None:
             raise raised
         check(code)
         return metric.loss_sum / metric.samples, metric.correct, metric.samples
 
+    @contextlib.contextmanager
+    def _interruptible(self):
+        """Ctrl-C ends a wait for another stage. What Python raises for it could come where a callback begins, and be lost
+        there: so it is noted, and raised behind the call."""
+        usual = threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        if usual:
+            signal.signal(signal.SIGINT, self._interrupt)
+        try:
+            yield
+        finally:
+            if usual:
+                signal.signal(signal.SIGINT, signal.default_int_handler)
+        if self._interrupted:
+            raise KeyboardInterrupt
+
+    def _interrupt(self, *_):
+        self._interrupted = True
+
     def _called(self, take):
         def call(_, given):
             try:
                 take(given[0])
+                if self._interrupted:
+                    raise KeyboardInterrupt
                 return 0
             except BaseException as error:  # nothing may leave into C
                 self._raised, self._why = error, reason_of(type(error), error).encode(errors="replace")

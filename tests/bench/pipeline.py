@@ -244,7 +244,7 @@ def loops(args, _):
                 steps = STAGES * (WARM_UP + args.torch_steps)
                 (folder / "loop.yaml").write_text(f"""\
 run: {{name: loop, out: {folder}/run}}
-cluster: {{nodes: {STAGES}, threads_per_node: 1, endpoints: ["ipc://{folder}/server"]}}
+cluster: {{nodes: {STAGES}, threads_per_node: 1, endpoints: ["ipc://{folder}/server"], start_timeout: 300s}}
 sync: {{policy: bsp}}
 pipeline: {{stages: {STAGES}, micro_batches: {MICRO_BATCHES}, schedule: {schedule}, balance: loop}}
 train: {{batch_size: {BATCH // STAGES}, total_iterations: {steps}, optimizer: {{kind: sgd, lr: 0.001}}}}

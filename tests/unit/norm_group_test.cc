@@ -102,7 +102,7 @@ TEST_CASE("who_is_at_another_layer_or_clock_ends_the_step_of_the_others") {
   PeerNormGroup group(NodeId(0), 2);
   group.meet(std::make_shared<Switchboard::Node>(board, NodeId(0)));
   group.begin(Clock(7));
-  PeerMessage other{6, 4, 3, 0, 0.0, 0, {1.0F, 2.0F}};
+  PeerMessage other{6, 4, 3, 0, 0.0, 0, std::vector<float>{1.0F, 2.0F}};
   REQUIRE(Switchboard::Node(board, NodeId(1)).send(NodeId(0), other).is_ok());
   const NormPart own{4, {1.0F}, {2.0F}};
   CHECK(group.exchange(3, NormPass::kForward, own).size() == 1);

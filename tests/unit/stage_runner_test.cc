@@ -276,21 +276,34 @@ TEST_CASE("memory_that_is_there_is_used_and_no_more") {
 struct Ends {
   Status status;
   Metric metric;
+  std::vector<float> gradient;
+  std::int64_t shared = 0;  // messages whose floats were not sent
 };
+
+void eventually(const std::function<bool()>& is_so) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (!is_so()) {
+    if (std::chrono::steady_clock::now() > deadline) throw std::runtime_error("it never came");
+    std::this_thread::yield();
+  }
+}
 
 std::vector<PeerBounds> heard_from(const NetworkSpec& network, const std::vector<StageSpec>& stages,
                                    std::uint32_t stage, std::int64_t samples) {
-  const auto [front, behind] = StageRunner::hears(network, stages, stage, 4, samples);
+  const auto [front, behind] =
+      StageRunner::hears(network, stages, stage, planned(stages.size(), {4}), samples);
   std::vector<PeerBounds> bounds(stages.size());
   if (stage > 0) bounds[stage - 1] = front;
   if (stage + 1 < stages.size()) bounds[stage + 1] = behind;
   return bounds;
 }
 
+enum class Memory { kOwn, kShared };
+
 // Stages at a step each over real connections; stage `leaves` goes instead.
 std::vector<Ends> over_connections(const NetworkSpec& network, const std::vector<StageSpec>& stages,
                                    const std::vector<float>& parameters, const Batch& batch,
-                                   std::optional<std::uint32_t> leaves) {
+                                   std::optional<std::uint32_t> leaves, Memory memory) {
   std::vector<std::unique_ptr<mesh::Listening>> listening;
   std::vector<std::string> endpoints;
   for (std::size_t s = 0; s < stages.size(); ++s) {
@@ -306,7 +319,7 @@ std::vector<Ends> over_connections(const NetworkSpec& network, const std::vector
   for (std::uint32_t s = 0; s < stages.size(); ++s) {
     threads.emplace_back([&, s] {
       constexpr std::chrono::milliseconds kWithin(20'000);
-      const mesh::Place place{s, endpoints, 7};
+      const mesh::Place place{s, endpoints, 7, {}, memory == Memory::kShared};
       auto sockets = mesh::shake_hands(*listening[s], place, stops[s], kWithin);
       if (!sockets.is_ok() || leaves == s) {
         ends[s].status = sockets.status();
@@ -314,10 +327,14 @@ std::vector<Ends> over_connections(const NetworkSpec& network, const std::vector
       }
       open[s] = mesh::Channels::over(std::move(sockets).value(), place, stops[s],
                                      {heard_from(network, stages, s, batch.size()), {}});
+      for (std::uint32_t other = 0; place.shares && !leaves && other < stages.size(); ++other) {
+        if (other + 1 == s || other == s + 1) eventually([&] { return open[s]->shares_with(NodeId(other)); });
+      }
       auto runner = StageRunner::make({network, stages, s, NodeId(s), planned(stages.size(), {4}),
                                        batch.size(), batch.size(), Backend::kReference, 5});
       const Range own = stages[s].parameters;
-      std::vector<float> gradient(static_cast<std::size_t>(own.size()));
+      std::vector<float>& gradient = ends[s].gradient;
+      gradient.resize(static_cast<std::size_t>(own.size()));
       const auto held = std::span(parameters).subspan(static_cast<std::size_t>(own.begin), gradient.size());
       for (std::int64_t clock = 0; clock < 3 && ends[s].status.is_ok(); ++clock) {
         const auto metric =
@@ -325,6 +342,7 @@ std::vector<Ends> over_connections(const NetworkSpec& network, const std::vector
         ends[s].status = metric.status();
         if (metric.is_ok()) ends[s].metric = *metric;
       }
+      ends[s].shared = open[s]->shared();
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -336,10 +354,17 @@ TEST_CASE("stages_on_connections_take_one_step_after_the_other") {
   const RandomBatch batch(network, 6, 4);
   const std::vector<float> parameters = random_parameters(network, 4);
   const Computed whole = in_one_piece(network, Backend::kReference, parameters, batch.all());
-  for (const Ends& end : over_connections(network, cut(network, 3, BalanceKind::kTime), parameters,
-                                          batch.all(), std::nullopt)) {
-    CHECK(end.status.message() == "");
-    CHECK(end.metric.loss_sum == Approx(whole.metric.loss_sum).epsilon(kReference));
+  const std::vector<StageSpec> stages = cut(network, 3, BalanceKind::kTime);
+  const auto sent = over_connections(network, stages, parameters, batch.all(), std::nullopt, Memory::kOwn);
+  const auto shared =
+      over_connections(network, stages, parameters, batch.all(), std::nullopt, Memory::kShared);
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    CHECK(sent[s].status.message() == "");
+    CHECK(shared[s].status.message() == "");
+    CHECK(sent[s].metric.loss_sum == Approx(whole.metric.loss_sum).epsilon(kReference));
+    CHECK(shared[s].gradient == sent[s].gradient);
+    CHECK(sent[s].shared == 0);
+    CHECK(shared[s].shared > 0);
   }
 }
 
@@ -347,13 +372,86 @@ TEST_CASE("a_stage_that_is_gone_ends_the_others_and_is_named") {
   const NetworkSpec network = residual_network();
   const RandomBatch batch(network, 6, 4);
   const std::vector<float> parameters = random_parameters(network, 4);
-  const auto ends =
-      over_connections(network, cut(network, 3, BalanceKind::kTime), parameters, batch.all(), 1);
+  const auto ends = over_connections(network, cut(network, 3, BalanceKind::kTime), parameters, batch.all(), 1,
+                                     GENERATE(Memory::kOwn, Memory::kShared));
   for (const std::uint32_t s : {0U, 2U}) {
     CHECK(ends[s].status.code() == StatusCode::kUnavailable);
     CHECK_THAT(ends[s].status.message(), Catch::Contains("node 1 (127.0.0.1:"));
     CHECK_THAT(ends[s].status.message(), Catch::Contains("closed its connection"));
   }
+}
+
+namespace {
+
+// Channels of two nodes, which hear so much of each other.
+struct Two {
+  Two(const PeerBounds& of_0, const PeerBounds& of_1, Memory memory) : stops(2), open(2) {
+    for (int rank = 0; rank < 2; ++rank) {
+      listening.push_back(std::make_unique<mesh::Listening>(mesh::listen_at("127.0.0.1").value()));
+      endpoints.push_back(listening.back()->endpoint);
+    }
+    std::vector<std::thread> threads;
+    for (std::uint32_t rank = 0; rank < 2; ++rank) {
+      threads.emplace_back([&, rank] {
+        const mesh::Place place{rank, endpoints, 7, {}, memory == Memory::kShared};
+        auto sockets = mesh::shake_hands(*listening[rank], place, stops[rank], std::chrono::seconds(20));
+        open[rank] = mesh::Channels::over(std::move(sockets).value(), place, stops[rank],
+                                          {{of_0, rank == 0 ? of_1 : PeerBounds{}}, {8, 8}});
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    if (memory == Memory::kOwn) return;
+    eventually([&] { return open[0]->shares_with(NodeId(1)) && open[1]->shares_with(NodeId(0)); });
+  }
+  // What a node writes and sends; where it has written it.
+  const float* send(std::uint32_t from, std::int64_t floats, float value) {
+    PeerRoom room = open[from]->room(NodeId(1 - from), floats);
+    std::fill(room.span().begin(), room.span().end(), value);
+    const float* const at = room.span().data();
+    PeerMessage message;
+    message.floats = std::move(room).done();
+    REQUIRE(open[from]->send(NodeId(1 - from), std::move(message)).is_ok());
+    return at;
+  }
+  PeerMessage receive(std::uint32_t at) { return open[at]->receive(NodeId(1 - at)).value(); }
+
+  std::vector<std::unique_ptr<mesh::Listening>> listening;
+  std::vector<std::string> endpoints;
+  std::vector<mesh::StopFlag> stops;
+  std::vector<std::shared_ptr<mesh::Channels>> open;
+};
+
+bool all_are(const PeerMessage& message, std::size_t floats, float value) {
+  const std::span<const float> came = message.floats.span();
+  return came.size() == floats &&
+         std::all_of(came.begin(), came.end(), [value](float each) { return each == value; });
+}
+
+}  // namespace
+
+TEST_CASE("what_is_written_for_a_node_of_the_machine_is_read_there_and_its_place_used_again") {
+  constexpr std::size_t kFloats = 16 * 1024;  // of which there is room for two messages
+  const PeerBounds bounds{kFloats, 4, kFloats, 2};
+  Two two(bounds, bounds, Memory::kShared);
+  const float* const first = two.send(0, kFloats, 1.0F);
+  PeerMessage held = two.receive(1);
+  two.send(0, kFloats, 2.0F);
+  two.send(0, kFloats, 3.0F);  // which finds no room
+  CHECK(all_are(two.receive(1), kFloats, 2.0F));
+  CHECK(all_are(two.receive(1), kFloats, 3.0F));
+  CHECK(all_are(held, kFloats, 1.0F));
+  eventually([&] { return two.open[0]->shared() == 2; });
+  held = {};
+  two.send(1, kFloats, 4.0F);  // and says that it has read
+  CHECK(all_are(two.receive(0), kFloats, 4.0F));
+  eventually([&] { return two.open[0]->room(NodeId(1), kFloats).span().data() == first; });
+  // Who is gone is found, and what it has left can be read.
+  two.send(1, kFloats, 5.0F);
+  held = two.receive(0);
+  two.open[1].reset();
+  CHECK(two.open[0]->receive(NodeId(1)).status().code() == StatusCode::kUnavailable);
+  CHECK(all_are(held, kFloats, 5.0F));
+  CHECK_FALSE(two.open[0]->shares_with(NodeId(1)));
 }
 
 // A node that sends more than is expected of it costs no memory, and one that has nothing to say says nothing.
@@ -366,24 +464,8 @@ TEST_CASE("what_is_longer_or_more_than_a_stage_can_send_ends_its_connection") {
   for (const Sent& sent :
        {Sent{9, 1, "sends 9 floats behind 0 messages that wait, expected at most 8 floats"},
         Sent{8, 3, "sends 8 floats behind 2 messages that wait"}}) {
-    std::vector<std::unique_ptr<mesh::Listening>> listening;
-    std::vector<std::string> endpoints;
-    for (int rank = 0; rank < 2; ++rank) {
-      listening.push_back(std::make_unique<mesh::Listening>(mesh::listen_at("127.0.0.1").value()));
-      endpoints.push_back(listening.back()->endpoint);
-    }
-    std::vector<mesh::StopFlag> stops(2);
-    std::vector<std::shared_ptr<mesh::Channels>> open(2);
-    std::vector<std::thread> threads;
-    for (std::uint32_t rank = 0; rank < 2; ++rank) {
-      threads.emplace_back([&, rank] {
-        const std::vector<PeerBounds> bounds = {{0, rank == 0 ? 0U : 1'000'000U}, {8, 2}};
-        const mesh::Place place{rank, endpoints, 7};
-        auto sockets = mesh::shake_hands(*listening[rank], place, stops[rank], std::chrono::seconds(20));
-        open[rank] = mesh::Channels::over(std::move(sockets).value(), place, stops[rank], {bounds, {8, 8}});
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
+    Two two({0, 1'000'000}, {8, 2}, Memory::kOwn);
+    auto& open = two.open;
     // Parameters stand beside messages; of three versions the last two are kept.
     for (const std::int64_t version : {1, 2, 3}) {
       std::vector<float> floats(8, static_cast<float>(version));
@@ -393,7 +475,7 @@ TEST_CASE("what_is_longer_or_more_than_a_stage_can_send_ends_its_connection") {
     REQUIRE(open[1]->send_parameters(NodeId(0), Version(5), {}).is_ok());
     CHECK(open[0]->receive_parameters(NodeId(1), Version(4)).status().code() == StatusCode::kNotFound);
     PeerMessage message;
-    message.floats.resize(sent.floats);
+    message.floats = std::vector<float>(sent.floats);
     for (int n = 0; n < sent.messages; ++n) REQUIRE(open[1]->send(NodeId(0), message).is_ok());
     // Those within the bounds are kept, until the connection has ended.
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);

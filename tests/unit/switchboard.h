@@ -23,11 +23,12 @@ class Switchboard {
       board_.changed_.notify_all();
       return Status::ok();
     }
-    Result<PeerMessage> receive(NodeId from) override {
+    Result<PeerMessage> receive_within(NodeId from,
+                                       std::optional<std::chrono::milliseconds> within) override {
       std::unique_lock lock(board_.mutex_);
       auto& queue = board_.queues_[{from, node_}];
-      const bool came =
-          board_.changed_.wait_for(lock, std::chrono::seconds(60), [&] { return !queue.empty(); });
+      const bool came = board_.changed_.wait_for(lock, within.value_or(std::chrono::seconds(60)),
+                                                 [&] { return !queue.empty(); });
       if (!came) return deadline_exceeded("nothing came");
       PeerMessage message = std::move(queue.front());
       queue.pop_front();

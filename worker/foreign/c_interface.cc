@@ -138,6 +138,7 @@ struct paceline_worker {
   Layout layout;
   ForeignTasks::Evaluate evaluate;
   std::unique_ptr<ForeignStage> stage;  // of a pipeline; else null
+  std::function<Status()> look;         // while it waits for other stages
   bool stepped = false;                 // the stage has, in the round under way
   std::string value;                    // paceline_value()
   ForeignLoop loop;
@@ -356,7 +357,17 @@ Status on_stage(paceline_worker& w, const paceline_stage* stage) {
     if (of.backward(of.context, &c) != 0) return pass_failed(c, "backward");
     return Status::ok();
   };
+  parts.look = [&w] { return w.look ? w.look() : Status::ok(); };
   PACELINE_ASSIGN_OR_RETURN(w.stage, ForeignStage::make(w.config, w.node, w.layout.size(), std::move(parts)));
+  return Status::ok();
+}
+
+Status on_wait(paceline_worker& w, int (*look)(void*), void* context) {
+  if (w.started()) return failed_precondition("paceline_on_wait: the worker has started already");
+  if (look == nullptr) return invalid_argument("paceline_on_wait: got nothing to call");
+  w.look = [look, context] {
+    return look(context) == 0 ? Status::ok() : aborted("interrupted in its wait for another stage");
+  };
   return Status::ok();
 }
 
@@ -463,6 +474,10 @@ paceline_code paceline_final_from(paceline_worker* worker, std::int64_t first) {
 
 paceline_code paceline_on_stage(paceline_worker* worker, const paceline_stage* stage) {
   return guarded([&] { return on_stage(*worker, stage); });
+}
+
+paceline_code paceline_on_wait(paceline_worker* worker, int (*look)(void* context), void* context) {
+  return guarded([&] { return on_wait(*worker, look, context); });
 }
 
 paceline_code paceline_step_stages(paceline_worker* worker, std::int64_t samples, paceline_metric* metric) {

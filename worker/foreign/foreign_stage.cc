@@ -23,6 +23,10 @@ class LoopBackend final : public StageBackend {
   LoopBackend(const ForeignStage::Parts& parts, std::int64_t divisor) : parts_(parts), divisor_(divisor) {}
 
   Status forward(const StagePass& pass, std::span<float> out) override {
+    if (out.empty()) {  // nobody wants it again, but the loop writes it
+      again_.resize(static_cast<std::size_t>(parts_.floats_out * pass.batch.size()));
+      out = again_;
+    }
     PACELINE_ASSIGN_OR_RETURN(forward_, parts_.forward(pass, out));
     return Status::ok();
   }
@@ -40,6 +44,7 @@ class LoopBackend final : public StageBackend {
   const ForeignStage::Parts& parts_;
   const std::int64_t divisor_;
   ForeignStage::Forward forward_;
+  std::vector<float> again_;
 };
 
 }  // namespace
@@ -85,9 +90,15 @@ void ForeignStage::meet(std::shared_ptr<PeerChannels> peers) {
 std::vector<PeerBounds> ForeignStage::heard_from(NodeId node) const {
   const auto micro_batches = static_cast<std::uint32_t>(pipeline_.micro_batches);
   const std::int64_t rows = schedule::micro_batch_sizes(samples_max_, micro_batches).front();
+  const std::vector<schedule::Kept> between =
+      schedule::plan_pipeline(pipeline_.schedule, stages(), micro_batches).bounds;
+  const auto both_ways = [&](std::int64_t floats, std::uint32_t stage) {
+    return PeerBounds{rows * floats, micro_batches, rows * floats,
+                      static_cast<std::size_t>(between[stage].inputs)};
+  };
   std::vector<PeerBounds> bounds(node.value + 2);
-  if (stage_ > 0) bounds[node.value - 1] = {rows * parts_.floats_in, micro_batches};
-  if (stage_ + 1 < stages()) bounds[node.value + 1] = {rows * parts_.floats_out, micro_batches};
+  if (stage_ > 0) bounds[node.value - 1] = both_ways(parts_.floats_in, stage_ - 1);
+  if (stage_ + 1 < stages()) bounds[node.value + 1] = both_ways(parts_.floats_out, stage_);
   return bounds;
 }
 
@@ -135,7 +146,8 @@ Status ForeignStage::make_runner(std::int64_t samples) {
                                                          std::make_unique<LoopBackend>(parts_, samples));
                                                    },
                                                .norms = {},
-                                               .passes = passes_}));
+                                               .passes = passes_,
+                                               .look = parts_.look}));
   samples_ = samples;
   labels_.assign(static_cast<std::size_t>(samples), Label{});
   return Status::ok();

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstring>
 #include <span>
 #include <utility>
 
@@ -15,10 +16,54 @@
 namespace paceline::mesh {
 namespace {
 
-constexpr std::uint64_t kMessageMagic = 0x324e4e4148435350;  // "PSCHANN2"
-constexpr std::uint32_t kParameters = 2;  // in PeerMessage::backward; its clock is the version
+constexpr std::uint64_t kMessageMagic = 0x334e4e4148435350;  // "PSCHANN3"
+// In PeerMessage::backward, which is 0 or 1 of what tasks say.
+constexpr std::uint32_t kParameters = 2;  // its clock is the version
+constexpr std::uint32_t kOffer = 3;       // its floats are a SegmentRef
+constexpr std::uint32_t kMaps = 4;        // that is read
+constexpr std::uint32_t kRead = 5;        // its position is a place
+constexpr std::size_t kAlignment = 64;
+
+constexpr std::size_t kOfferFloats = sizeof(wire::SegmentRef) / sizeof(float);
+static_assert(sizeof(wire::SegmentRef) % sizeof(float) == 0);
+
+// Of messages of so many floats.
+std::int64_t segment_bytes(std::int64_t floats, std::size_t messages) {
+  const std::int64_t bytes = floats * static_cast<std::int64_t>(sizeof(float));
+  const auto line = static_cast<std::int64_t>(kAlignment);
+  return (bytes + line - 1) / line * line * static_cast<std::int64_t>(messages);
+}
+
+PeerMessage note(std::uint32_t kind, std::int64_t position, std::vector<float> floats) {
+  PeerMessage said;
+  said.position = position;
+  said.backward = kind;
+  said.floats = std::move(floats);
+  return said;
+}
 
 }  // namespace
+
+// Floats in a peer's segment, until the last who reads them has let go.
+class Channels::Lent {
+ public:
+  Lent(std::shared_ptr<const wire::MappedSegment> memory, std::shared_ptr<Read> read, std::uint32_t rank,
+       std::int64_t place)
+      : memory_(std::move(memory)), read_(std::move(read)), rank_(rank), place_(place) {}
+  // It leaves with whatever is said next: nobody has to be woken for it.
+  ~Lent() {
+    const std::lock_guard lock(read_->mutex);
+    read_->places.emplace_back(rank_, place_);
+  }
+  Lent(const Lent&) = delete;
+  Lent& operator=(const Lent&) = delete;
+
+ private:
+  const std::shared_ptr<const wire::MappedSegment> memory_;
+  const std::shared_ptr<Read> read_;
+  const std::uint32_t rank_;
+  const std::int64_t place_;
+};
 
 Channels::Channels(Place place, StopFlag& stop)
     : place_(std::move(place)), stop_(stop), peers_(place_.endpoints.size()) {}
@@ -30,6 +75,10 @@ std::shared_ptr<Channels> Channels::over(Sockets sockets, Place place, StopFlag&
     peer.connection = std::move(sockets[rank]);
     if (rank < bounds.messages.size()) peer.bounds = bounds.messages[rank];
     if (rank < bounds.parameters.size()) peer.parameters_max = bounds.parameters[rank];
+  }
+  const std::vector<std::uint32_t> machines = machines_of(channels->place_);
+  for (std::size_t rank = 0; channels->place_.shares && rank < machines.size(); ++rank) {
+    if (machines[rank] == machines[channels->place_.rank]) channels->offer_memory(channels->peers_[rank]);
   }
   channels->thread_ = std::thread([raw = channels.get()] { raw->run(); });
   return channels;
@@ -50,6 +99,43 @@ Channels::Peer& Channels::peer_of(NodeId node) {
   return peers_[node.value];
 }
 
+// Ahead of all that is sent. Where it cannot be had, or mapped there, floats are sent.
+void Channels::offer_memory(Peer& peer) {
+  const std::int64_t bytes = segment_bytes(peer.bounds.floats_sent, peer.bounds.messages_sent);
+  if (peer.connection == nullptr || bytes == 0) return;
+  auto made = wire::SharedSegment::create(bytes);
+  if (!made.is_ok()) return;
+  peer.segment = std::move(made).value();
+  std::vector<float> ref(kOfferFloats);
+  std::memcpy(ref.data(), &peer.segment->ref(), sizeof(wire::SegmentRef));
+  peer.out.push_back(note(kOffer, 0, std::move(ref)));
+}
+
+bool Channels::shares_with(NodeId node) const {
+  const std::lock_guard lock(mutex_);
+  return peers_.at(node.value).maps;
+}
+
+std::int64_t Channels::shared() const {
+  const std::lock_guard lock(mutex_);
+  return shared_;
+}
+
+PeerRoom Channels::room(NodeId to, std::int64_t floats) {
+  std::shared_ptr<wire::SharedSegment> segment;
+  {
+    const std::lock_guard lock(mutex_);
+    const Peer& peer = peer_of(to);
+    if (peer.maps) segment = peer.segment;
+  }
+  if (segment == nullptr || floats == 0) return PeerRoom::on_the_heap(floats);
+  const auto count = static_cast<std::size_t>(floats);
+  auto* const at = static_cast<float*>(segment->allocate(count * sizeof(float), kAlignment));
+  return {{at, count}, std::shared_ptr<const void>(at, [segment, count](const void* memory) {
+            segment->deallocate(const_cast<void*>(memory), count * sizeof(float), kAlignment);
+          })};
+}
+
 Status Channels::send(NodeId to, PeerMessage message) {
   {
     const std::lock_guard lock(mutex_);
@@ -62,10 +148,15 @@ Status Channels::send(NodeId to, PeerMessage message) {
   return Status::ok();
 }
 
-Result<PeerMessage> Channels::receive(NodeId from) {
+Result<PeerMessage> Channels::receive_within(NodeId from, std::optional<std::chrono::milliseconds> within) {
   std::unique_lock lock(mutex_);
   Peer& peer = peer_of(from);
-  changed_.wait(lock, [&] { return !peer.in.empty() || !peer.gone.is_ok() || !stopped_.is_ok(); });
+  const auto come = [&] { return !peer.in.empty() || !peer.gone.is_ok() || !stopped_.is_ok(); };
+  if (!within) {
+    changed_.wait(lock, come);
+  } else if (!changed_.wait_for(lock, *within, come)) {
+    return deadline_exceeded("nothing has come from " + name_of(place_, from.value));
+  }
   if (!peer.in.empty()) {
     PeerMessage message = std::move(peer.in.front());
     peer.in.pop_front();
@@ -75,7 +166,9 @@ Result<PeerMessage> Channels::receive(NodeId from) {
 }
 
 Status Channels::send_parameters(NodeId to, Version version, std::vector<float> floats) {
-  return send(to, {version.value, 0, 0, kParameters, 0.0, 0, std::move(floats)});
+  PeerMessage message = note(kParameters, 0, std::move(floats));
+  message.clock = version.value;
+  return send(to, std::move(message));
 }
 
 Result<std::vector<float>> Channels::receive_parameters(NodeId from, Version version) {
@@ -93,9 +186,10 @@ Result<std::vector<float>> Channels::receive_parameters(NodeId from, Version ver
     return not_found("parameters of version " + to_string(version) + " from node " + to_string(from) +
                      ": those of version " + std::to_string(peer.parameters.front().clock) + " have come");
   }
-  std::vector<float> floats = std::move(peer.parameters.front().floats);
+  const std::span<const float> floats = peer.parameters.front().floats.span();
+  std::vector<float> parameters(floats.begin(), floats.end());
   peer.parameters.pop_front();
-  return floats;
+  return parameters;
 }
 
 std::optional<NodeId> Channels::gone() const {
@@ -131,6 +225,7 @@ void Channels::run() {
       return;
     }
     if (polled[1].revents != 0) wake_.forget();
+    give_back_read();
     for (std::size_t i = 0; i < ranks.size(); ++i) {
       Peer& peer = peers_[ranks[i]];
       const short events = polled[i + 2].revents;
@@ -143,9 +238,24 @@ void Channels::run() {
 void Channels::lose(Peer& peer, std::uint32_t rank, const std::string& why) {
   const std::lock_guard lock(mutex_);
   peer.gone = unavailable(name_of(place_, rank) + " " + why);
+  peer.maps = false;
   peer.out.clear();
+  peer.lent.clear();
   if (!gone_) gone_ = NodeId(rank);
   changed_.notify_all();
+}
+
+// What has been read since, to be said.
+void Channels::give_back_read() {
+  std::vector<std::pair<std::uint32_t, std::int64_t>> places;
+  {
+    const std::lock_guard lock(read_->mutex);
+    places.swap(read_->places);
+  }
+  const std::lock_guard lock(mutex_);
+  for (const auto& [rank, place] : places) {
+    if (peers_[rank].gone.is_ok()) peers_[rank].out.push_back(note(kRead, place, {}));
+  }
 }
 
 // As much as goes at once of the first message; the deque's first stays where it is while others are appended.
@@ -157,18 +267,24 @@ bool Channels::send_some(Peer& peer, std::uint32_t rank) {
     if (peer.out.empty()) return true;
     first = &peer.out.front();
   }
+  const std::span<const std::byte> written = std::as_bytes(first->floats.span());
   if (peer.sent == 0) {
-    peer.sending = {first->clock,   first->position,    std::ssize(first->floats), first->loss_sum,
-                    first->correct, first->micro_batch, first->backward,           kMessageMagic};
+    const auto place = peer.segment == nullptr || written.empty()
+                           ? std::nullopt
+                           : peer.segment->offset_of(written.data(), written.size());
+    peer.sending = {first->clock,    first->position, static_cast<std::int64_t>(first->floats.size()),
+                    first->loss_sum, first->correct,  first->micro_batch,
+                    first->backward, first->samples,  place.value_or(kSent),
+                    kMessageMagic};
   }
-  const std::size_t floats = first->floats.size() * sizeof(float);
+  const std::size_t floats = peer.sending.at == kSent ? written.size() : 0;
   std::array<iovec, 2> pieces{};
   std::size_t count = 0;
   if (peer.sent < sizeof(Head)) {
     pieces[count++] = {reinterpret_cast<char*>(&peer.sending) + peer.sent, sizeof(Head) - peer.sent};
   }
   const std::size_t from = std::max(peer.sent, sizeof(Head)) - sizeof(Head);
-  const char* const bytes = reinterpret_cast<const char*>(first->floats.data());
+  const char* const bytes = reinterpret_cast<const char*>(written.data());
   pieces[count++] = {const_cast<char*>(bytes) + from, floats - from};
   const Result<std::size_t> sent = peer.connection->send(std::span(pieces).first(count));
   if (!sent.is_ok()) {
@@ -182,6 +298,9 @@ bool Channels::send_some(Peer& peer, std::uint32_t rank) {
   peer.sent = 0;
   gone = std::move(peer.out.front());
   peer.out.pop_front();
+  if (peer.sending.at == kSent) return true;
+  peer.lent[peer.sending.at] = gone.floats;
+  ++shared_;
   return true;
 }
 
@@ -194,29 +313,55 @@ bool Channels::receive_into(Peer& peer, std::uint32_t rank, void* into, std::siz
   return true;
 }
 
-bool Channels::begin_message(Peer& peer, std::uint32_t rank) {
-  const Head& head = peer.head;
-  if (head.magic != kMessageMagic || head.floats < 0) {
+// Whether the peer is lost by what it says.
+bool Channels::refuse_head(const Head& head, Peer& peer, std::uint32_t rank) {
+  if (head.magic != kMessageMagic || head.floats < 0 || head.backward > kRead || head.at < kSent) {
     lose(peer, rank, "sends what is no message");
-    return false;
+    return true;
   }
   std::size_t waiting = 0;
   {
     const std::lock_guard lock(mutex_);
     waiting = peer.in.size();
   }
-  const bool parameters = head.backward == kParameters;
-  const std::int64_t most = parameters ? peer.parameters_max : peer.bounds.floats;
-  if (head.floats > most || (!parameters && waiting >= peer.bounds.messages)) {
-    lose(peer, rank,
-         "sends " + std::to_string(head.floats) + " floats behind " + std::to_string(waiting) +
-             " messages that wait, expected at most " + std::to_string(most) + " floats and " +
-             std::to_string(peer.bounds.messages) + " messages");
-    return false;
-  }
-  peer.coming = {head.clock, head.position, head.micro_batch, head.backward, head.loss_sum, head.correct, {}};
-  peer.coming.floats.resize(static_cast<std::size_t>(head.floats));
+  const bool is_message = head.backward < kParameters;
+  std::int64_t most = is_message ? peer.bounds.floats : 0;
+  if (head.backward == kParameters) most = peer.parameters_max;
+  if (head.backward == kOffer) most = static_cast<std::int64_t>(kOfferFloats);
+  if (head.floats <= most && (!is_message || waiting < peer.bounds.messages)) return false;
+  lose(peer, rank,
+       "sends " + std::to_string(head.floats) + " floats behind " + std::to_string(waiting) +
+           " messages that wait, expected at most " + std::to_string(most) + " floats and " +
+           std::to_string(peer.bounds.messages) + " messages");
   return true;
+}
+
+// Empty: there are none at that place.
+PeerFloats Channels::lent_by(Peer& peer, std::uint32_t rank, const Head& head) {
+  const auto bytes = head.floats * static_cast<std::int64_t>(sizeof(float));
+  if (peer.mapped == nullptr || head.at % static_cast<std::int64_t>(alignof(float)) != 0 ||
+      head.at > peer.mapped->size() - bytes || !peer.mapped->has_pages_to(head.at + bytes)) {
+    return {};
+  }
+  const std::byte* const at = peer.mapped->part(head.at, bytes).data();
+  return {{reinterpret_cast<const float*>(at), static_cast<std::size_t>(head.floats)},
+          std::make_shared<const Lent>(peer.mapped, read_, rank, head.at)};
+}
+
+bool Channels::begin_message(Peer& peer, std::uint32_t rank) {
+  const Head& head = peer.head;
+  if (refuse_head(head, peer, rank)) return false;
+  peer.coming = {head.clock, head.position, head.micro_batch, head.backward, head.loss_sum, head.correct,
+                 {},         head.samples};
+  peer.arriving = {};
+  if (head.at == kSent) {
+    peer.arriving = PeerRoom::on_the_heap(head.floats);
+    return true;
+  }
+  peer.coming.floats = lent_by(peer, rank, head);
+  if (static_cast<std::int64_t>(peer.coming.floats.size()) == head.floats && head.floats > 0) return true;
+  lose(peer, rank, "says that floats lie where none can be read");
+  return false;
 }
 
 // What there is of one message: others are sent to and heard before the next, for which there is something to wait.
@@ -228,21 +373,47 @@ void Channels::receive_some(Peer& peer, std::uint32_t rank) {
       if (peer.received < sizeof(Head)) continue;
       if (!begin_message(peer, rank)) return;
     }
-    const std::size_t floats = peer.coming.floats.size() * sizeof(float);
+    const std::span<std::byte> arriving = std::as_writable_bytes(peer.arriving.span());
+    const std::size_t floats = arriving.size();
     const std::size_t at = peer.received - sizeof(Head);
     if (at < floats) {
-      char* const into = reinterpret_cast<char*>(peer.coming.floats.data()) + at;
+      std::byte* const into = arriving.data() + at;
       if (!receive_into(peer, rank, into, floats - at)) return;
       if (peer.received - sizeof(Head) < floats) continue;
     }
     peer.received = 0;
-    take_message(peer);
-    if (!peer.connection->holds_more()) return;
+    if (floats > 0) peer.coming.floats = std::move(peer.arriving).done();
+    take_message(peer, rank);
+    if (!peer.gone.is_ok() || !peer.connection->holds_more()) return;
   }
 }
 
-void Channels::take_message(Peer& peer) {
+// Once it is mapped here the peer is told, and else goes on sending.
+void Channels::map(Peer& peer, std::uint32_t rank) {
+  const std::span<const float> floats = peer.coming.floats.span();
+  wire::SegmentRef ref;
+  if (floats.size() != kOfferFloats || peer.mapped != nullptr) return lose(peer, rank, "offers no memory");
+  std::memcpy(static_cast<void*>(&ref), floats.data(), sizeof ref);
+  const std::int64_t most = segment_bytes(peer.bounds.floats, peer.bounds.messages);
+  if (!place_.shares || most == 0) return;
+  auto mapped = wire::MappedSegment::map(ref, most);
+  if (!mapped.is_ok()) return;
+  peer.mapped = std::move(mapped).value();
   const std::lock_guard lock(mutex_);
+  peer.out.push_back(note(kMaps, 0, {}));
+}
+
+void Channels::take_message(Peer& peer, std::uint32_t rank) {
+  if (peer.coming.backward == kOffer) return map(peer, rank);
+  if (peer.coming.backward == kRead) {
+    peer.lent.erase(peer.coming.position);
+    return;
+  }
+  const std::lock_guard lock(mutex_);
+  if (peer.coming.backward == kMaps) {
+    peer.maps = peer.segment != nullptr;
+    return;
+  }
   const bool parameters = peer.coming.backward == kParameters;
   std::deque<PeerMessage>& into = parameters ? peer.parameters : peer.in;
   if (parameters && into.size() == kVersionsMax) into.pop_front();

@@ -1,5 +1,5 @@
 // A stage in oneDNN's primitives (onednn_plan.h). A micro-batch smaller than the built size is filled up with zeros
-// that nothing comes back of; where layers mix samples it has a plan of its own, made for its size, in training.
+// that nothing comes back of, or has a plan of its own, made for its size, in training (computes_apart()).
 #include <omp.h>
 
 #include <algorithm>
@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/network/stage_plan.h"
 #include "common/params/vector_ops.h"
 #include "worker/model/dropout.h"
 #include "worker/model/loss.h"
@@ -34,13 +35,7 @@ class OnednnStage final : public StageBackend {
  public:
   // May throw dnnl::error.
   OnednnStage(NetworkSpec network, const StageSpec& stage, std::int64_t samples, std::uint64_t seed)
-      : network_(std::move(network)),
-        stage_(stage),
-        seed_(seed),
-        mixes_samples_(std::any_of(network_.layers.begin() + static_cast<std::ptrdiff_t>(stage.first),
-                                   network_.layers.begin() + static_cast<std::ptrdiff_t>(stage.last),
-                                   [](const Layer& layer) { return layer.mixes_samples(); })),
-        plan_(network_, stage_, samples) {
+      : network_(std::move(network)), stage_(stage), seed_(seed), plan_(network_, stage_, samples) {
     if (stage_.first == 0) filled_images_.resize(static_cast<std::size_t>(samples * network_.input.size()));
   }
 
@@ -63,7 +58,7 @@ class OnednnStage final : public StageBackend {
         take_rows(pass.in, plan.arrived(), pass.batch.size());
       }
       plan.program().run(Direction::kForward, when, {});
-      give_rows(plan.going_on(), out, pass.batch.size());
+      if (!out.empty()) give_rows(plan.going_on(), out, pass.batch.size());
       return Status::ok();
     } catch (const dnnl::error& e) {
       return stage_failed(e);
@@ -125,7 +120,7 @@ class OnednnStage final : public StageBackend {
 
   // Of two sizes at most: micro-batches differ by a sample.
   Plan& plan_for_training(std::int64_t samples) {
-    if (!mixes_samples_ || samples == plan_.samples()) return plan_;
+    if (!computes_apart(network_, stage_, plan_.samples(), samples)) return plan_;
     if (!smaller_ || smaller_->samples() != samples) smaller_.emplace(network_, stage_, samples);
     return *smaller_;
   }
@@ -141,7 +136,6 @@ class OnednnStage final : public StageBackend {
   const NetworkSpec network_;
   const StageSpec stage_;
   const std::uint64_t seed_;
-  const bool mixes_samples_;
   Plan plan_;
   std::optional<Plan> smaller_;
   Plan* current_ = &plan_;  // of the last forward pass

@@ -13,15 +13,15 @@ namespace {
 constexpr std::size_t kAheadMax = 2;
 
 PeerMessage message_of(Clock clock, std::size_t layer, NormPass pass, const NormPart& part) {
-  PeerMessage message{clock.value,
-                      part.samples,
-                      static_cast<std::uint32_t>(layer),
-                      pass == NormPass::kBackward ? 1U : 0U,
-                      0.0,
-                      0,
-                      part.first};
-  message.floats.insert(message.floats.end(), part.second.begin(), part.second.end());
-  return message;
+  std::vector<float> both = part.first;
+  both.insert(both.end(), part.second.begin(), part.second.end());
+  return {clock.value,
+          part.samples,
+          static_cast<std::uint32_t>(layer),
+          pass == NormPass::kBackward ? 1U : 0U,
+          0.0,
+          0,
+          std::move(both)};
 }
 
 }  // namespace
@@ -90,8 +90,9 @@ Result<std::vector<NormPart>> PeerNormGroup::try_to(std::size_t layer, NormPass 
                                  " numbers, expected layer " + std::to_string(layer) + " of clock " +
                                  to_string(clock_) + ", " + std::to_string(like.floats.size()));
     }
-    const auto middle = came.floats.begin() + static_cast<std::ptrdiff_t>(own.first.size());
-    all.push_back({came.position, {came.floats.begin(), middle}, {middle, came.floats.end()}});
+    const std::span<const float> floats = came.floats.span();
+    const auto middle = floats.begin() + static_cast<std::ptrdiff_t>(own.first.size());
+    all.push_back({came.position, {floats.begin(), middle}, {middle, floats.end()}});
   }
   return all;
 }

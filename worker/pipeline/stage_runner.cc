@@ -12,6 +12,12 @@ namespace paceline {
 
 using schedule::PipelineRow;
 
+namespace {
+
+constexpr std::chrono::milliseconds kLookEvery(100);
+
+}  // namespace
+
 StageRunner::StageRunner(Stage stage)
     : of_(std::move(stage)),
       rows_(of_.plan.stages.at(of_.stage)),
@@ -42,11 +48,22 @@ Result<std::unique_ptr<StageRunner>> StageRunner::make(Stage stage) {
 }
 
 StageRunner::Hears StageRunner::hears(const NetworkSpec& network, const std::vector<StageSpec>& stages,
-                                      std::uint32_t stage, std::uint32_t micro_batches,
+                                      std::uint32_t stage, const schedule::PipelinePlan& plan,
                                       std::int64_t samples) {
-  const std::int64_t rows = schedule::micro_batch_sizes(samples, micro_batches).front();  // the largest
-  return {{rows * floats_of(network, stages[stage].inputs), micro_batches},
-          {rows * floats_of(network, only_trained(network, stages[stage].outputs)), micro_batches}};
+  const std::int64_t rows = schedule::micro_batch_sizes(samples, plan.micro_batches).front();  // the largest
+  const auto floats = [&](const std::vector<std::size_t>& values) {
+    return rows * floats_of(network, values);
+  };
+  const auto back = [&](const std::vector<std::size_t>& values) {
+    return floats(only_trained(network, values));
+  };
+  const auto between = [&](std::uint32_t of) { return static_cast<std::size_t>(plan.bounds[of].inputs); };
+  const StageSpec& own = stages[stage];
+  Hears hears;
+  if (stage > 0) hears.front = {floats(own.inputs), plan.micro_batches, back(own.inputs), between(stage - 1)};
+  if (stage + 1 < stages.size())
+    hears.behind = {back(own.outputs), plan.micro_batches, floats(own.outputs), between(stage)};
+  return hears;
 }
 
 Status StageRunner::make_backends() {
@@ -121,11 +138,20 @@ std::string StageRunner::name_of_stage(std::uint32_t stage, NodeId node) const {
   return "stage " + std::to_string(stage) + " (node " + to_string(node) + ")";
 }
 
+Result<PeerMessage> StageRunner::await(NodeId node) {
+  if (!of_.look) return channels_->receive(node);
+  for (;;) {
+    Result<PeerMessage> message = channels_->receive_within(node, kLookEvery);
+    if (message.status().code() != StatusCode::kDeadlineExceeded) return message;
+    PACELINE_RETURN_IF_ERROR(of_.look());
+  }
+}
+
 Result<PeerMessage> StageRunner::receive(bool backward, std::uint32_t micro_batch, std::int64_t floats_each) {
   const std::uint32_t stage = backward ? of_.stage + 1 : of_.stage - 1;
   const NodeId node(backward ? of_.node.value + 1 : of_.node.value - 1);
   const Ticks began = steady_now();
-  Result<PeerMessage> message = channels_->receive(node);
+  Result<PeerMessage> message = await(node);
   pass_began_ = steady_now();
   const auto took = pass_began_ - began;
   waited_ += took;
@@ -134,13 +160,14 @@ Result<PeerMessage> StageRunner::receive(bool backward, std::uint32_t micro_batc
   const std::int64_t floats = floats_each * rows(micro_batch).size();
   if (message->clock != at_.clock.value || message->position != at_.position ||
       message->micro_batch != micro_batch || message->backward != (backward ? 1U : 0U) ||
-      std::ssize(message->floats) != floats) {
+      message->samples != of_.samples || static_cast<std::int64_t>(message->floats.size()) != floats) {
     return failed_precondition(
         name_of_stage(stage, node) + ": micro-batch " + std::to_string(message->micro_batch) + " of clock " +
-        std::to_string(message->clock) + " at sample " + std::to_string(message->position) + ", " +
-        std::to_string(message->floats.size()) + " floats, expected micro-batch " +
-        std::to_string(micro_batch) + " of clock " + to_string(at_.clock) + " at sample " +
-        std::to_string(at_.position) + ", " + std::to_string(floats));
+        std::to_string(message->clock) + " at sample " + std::to_string(message->position) + " of " +
+        std::to_string(message->samples) + ", " + std::to_string(message->floats.size()) +
+        " floats, expected micro-batch " + std::to_string(micro_batch) + " of clock " + to_string(at_.clock) +
+        " at sample " + std::to_string(at_.position) + " of " + std::to_string(of_.samples) + ", " +
+        std::to_string(floats));
   }
   return message;
 }
@@ -163,12 +190,17 @@ Status StageRunner::compute_forward(std::uint32_t micro_batch, bool is_kept, std
   free_.pop_back();
   const Batch batch = rows(micro_batch);
   StageBackend& backend = *backends_[held.backend];
-  const std::span<const float> in = is_first() ? batch.images : std::span<const float>(held.in);
+  const std::span<const float> in = is_first() ? batch.images : held.in.span();
   PACELINE_RETURN_IF_ERROR(backend.forward({parameters_, batch, in, begins_[micro_batch], is_kept}, out));
   keep(held, backend.activation_bytes() + static_cast<std::int64_t>(held.in.size() * sizeof(float)));
   if (!is_last()) return Status::ok();
   PACELINE_ASSIGN_OR_RETURN(losses_[micro_batch], backend.loss(batch, of_.divisor));
   return Status::ok();
+}
+
+// Where its receiver can read it, so that nothing is copied. To nobody nothing.
+PeerRoom StageRunner::room(NodeId to, std::int64_t floats) {
+  return floats == 0 ? PeerRoom() : channels_->room(to, floats);
 }
 
 Status StageRunner::forward(std::uint32_t micro_batch) {
@@ -177,22 +209,21 @@ Status StageRunner::forward(std::uint32_t micro_batch) {
     PACELINE_ASSIGN_OR_RETURN(PeerMessage message, receive(false, micro_batch, of_.floats.in));
     held.in = std::move(message.floats);
   }
-  PeerMessage out{at_.clock.value, at_.position, micro_batch, 0, 0.0, 0, {}};
-  out.floats.resize(static_cast<std::size_t>(of_.floats.out * rows(micro_batch).size()));
+  const NodeId next(of_.node.value + 1);
+  PeerRoom out = room(next, of_.floats.out * rows(micro_batch).size());
   const bool is_dropped = recomputed_[micro_batch];
-  PACELINE_RETURN_IF_ERROR(compute_forward(micro_batch, !is_dropped, out.floats));
+  PACELINE_RETURN_IF_ERROR(compute_forward(micro_batch, !is_dropped, out.span()));
   if (is_dropped) free_.push_back(held.backend);
   if (!is_dropped) held.in = {};
   keep(held, is_dropped ? static_cast<std::int64_t>(held.in.size() * sizeof(float))
                         : backends_[held.backend]->activation_bytes());
   if (is_last()) return Status::ok();
-  return send(NodeId(of_.node.value + 1), std::move(out));
+  return send(next,
+              {at_.clock.value, at_.position, micro_batch, 0, 0.0, 0, std::move(out).done(), of_.samples});
 }
 
-Status StageRunner::recompute(std::uint32_t micro_batch) {
-  std::vector<float> again(static_cast<std::size_t>(of_.floats.out * rows(micro_batch).size()));
-  return compute_forward(micro_batch, true, again);
-}
+// What goes on has gone.
+Status StageRunner::recompute(std::uint32_t micro_batch) { return compute_forward(micro_batch, true, {}); }
 
 Status StageRunner::backward(std::uint32_t micro_batch) {
   Held& held = held_[micro_batch];
@@ -203,11 +234,12 @@ Status StageRunner::backward(std::uint32_t micro_batch) {
     PACELINE_ASSIGN_OR_RETURN(came, receive(true, micro_batch, of_.floats.back_in));
     metric = {came.loss_sum, came.correct, batch.size()};
   }
-  PeerMessage back{at_.clock.value, at_.position, micro_batch, 1, metric.loss_sum, metric.correct, {}};
-  back.floats.resize(static_cast<std::size_t>(of_.floats.back_out * batch.size()));
+  const NodeId previous(of_.node.value - (is_first() ? 0 : 1));
+  PeerRoom back = room(previous, of_.floats.back_out * batch.size());
   const std::span<float> into = has_gradient_ ? std::span(part_) : gradient_;
   PACELINE_RETURN_IF_ERROR(backends_[held.backend]->backward(
-      {parameters_, batch, {}, begins_[micro_batch], true}, came.floats, back.floats, into));
+      {parameters_, batch, {}, begins_[micro_batch], true}, came.floats, back.span(), into));
+  came.floats = {};
   if (norms_) norms_->add(batch.size(), into);
   free_.push_back(held.backend);
   held.in = {};
@@ -216,7 +248,8 @@ Status StageRunner::backward(std::uint32_t micro_batch) {
   metric_.correct += metric.correct;
   metric_.samples += metric.samples;
   if (!is_first()) {
-    PACELINE_RETURN_IF_ERROR(send(NodeId(of_.node.value - 1), std::move(back)));
+    PACELINE_RETURN_IF_ERROR(send(previous, {at_.clock.value, at_.position, micro_batch, 1, metric.loss_sum,
+                                             metric.correct, std::move(back).done(), of_.samples}));
   }
   if (std::exchange(has_gradient_, true)) add_weighted(gradient_, part_, 1.0F);
   return Status::ok();

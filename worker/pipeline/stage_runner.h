@@ -73,17 +73,20 @@ class StageRunner {
     std::function<Result<std::unique_ptr<StageBackend>>(std::int64_t samples)> make_backend;
     std::optional<MeasuredNorms> norms;     // that the gradient has places of
     schedule::PassSpans* passes = nullptr;  // as Parts'
+    // Called several times a second while another stage is waited for: what is not OK ends the step. Empty: nobody looks.
+    std::function<Status()> look = {};
   };
   // Errors: those of make_backend.
   static Result<std::unique_ptr<StageRunner>> make(Stage stage);
 
-  // What may come from the stage in front and from the one behind while a step is under way.
+  // What may come from the stage in front and from the one behind while a step is under way, and what goes to them: no
+  // more than the plan has between two passes.
   struct Hears {
     PeerBounds front;
     PeerBounds behind;
   };
   static Hears hears(const NetworkSpec& network, const std::vector<StageSpec>& stages, std::uint32_t stage,
-                     std::uint32_t micro_batches, std::int64_t samples);
+                     const schedule::PipelinePlan& plan, std::int64_t samples);
 
   // Which step of the run: all stages of a group are at the same one, and have the same mini-batch.
   struct At {
@@ -104,7 +107,7 @@ class StageRunner {
  private:
   // A micro-batch between its forward and its backward pass.
   struct Held {
-    std::vector<float> in;  // kept where it is computed again, and by who reads it
+    PeerFloats in;  // kept where it is computed again, and by who reads it
     std::size_t backend = 0;
     std::int64_t bytes = 0;  // of activations that are kept
   };
@@ -117,6 +120,8 @@ class StageRunner {
   Status recompute(std::uint32_t micro_batch);
   Status backward(std::uint32_t micro_batch);
   Status compute_forward(std::uint32_t micro_batch, bool is_kept, std::span<float> out);
+  PeerRoom room(NodeId to, std::int64_t floats);
+  Result<PeerMessage> await(NodeId node);
   Result<PeerMessage> receive(bool backward, std::uint32_t micro_batch, std::int64_t floats_each);
   Status send(NodeId to, PeerMessage message);
   void keep(Held& held, std::int64_t bytes);

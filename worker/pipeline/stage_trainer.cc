@@ -120,9 +120,8 @@ Range StageTasks::trained_by(NodeId node) const {
 void StageTasks::meet(std::shared_ptr<PeerChannels> peers) { shared_->meet(std::move(peers)); }
 std::vector<PeerBounds> StageTasks::heard_from(NodeId node) const {
   const std::uint32_t stage = node.value % static_cast<std::uint32_t>(shared_->stages.size());
-  const auto [front, behind] = StageRunner::hears(
-      shared_->network, shared_->stages, stage,
-      static_cast<std::uint32_t>(shared_->config.pipeline.micro_batches), group_samples(shared_->config));
+  const auto [front, behind] = StageRunner::hears(shared_->network, shared_->stages, stage, shared_->plan,
+                                                  group_samples(shared_->config));
   std::vector<PeerBounds> bounds(node.value + 2);
   if (stage > 0) bounds[node.value - 1] = front;
   if (stage + 1 < shared_->stages.size()) bounds[node.value + 1] = behind;

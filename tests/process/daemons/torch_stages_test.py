@@ -84,6 +84,16 @@ class TorchStages(ForeignTest):
                 self.assertEqual(loops[stage].errors(), [f"ArithmeticError: no way {way} today"])
                 self.assertRegex(self.summary()["reason"], f"^node {stage} lost: .*ArithmeticError: no way {way} today")
 
+    def test_ctrl_c_ends_a_stage_that_waits_for_another(self):
+        self.configure_stages("stages: 2, micro_batches: 1", 2, cluster="lease: 600s")
+        server, loops = self.server(0), [self.loop("waits", node, "perceptron", "3+4") for node in range(2)]
+        loops[1].wait_for_line("sleeps")
+        loops[0].send(signal.SIGINT)
+        self.assertEqual(loops[0].end(), -signal.SIGINT)
+        self.assertEqual(server.end(), 1)
+        self.assertRegex(self.summary()["reason"], "^node 0 lost: interrupted")
+        loops[1].send(signal.SIGKILL)
+
     def test_what_cannot_be_cut_is_refused(self):
         self.configure_stages("stages: 2, micro_batches: 4", 2)
         loop = self.loop("refused", 0)
