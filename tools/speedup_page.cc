@@ -86,22 +86,34 @@ std::string lines(const SpeedupPage& page) {
              "' fill='", colour, "'>", workers, " workers</text>\n");
     ++place;
   }
-  if (page.measured && *page.measured >= kLeast && *page.measured <= kLeast * std::pow(10.0, kDecades)) {
-    svg += text("<line x1='", axes.x(*page.measured), "' x2='", axes.x(*page.measured), "' y1='",
-                axes.y(axes.top), "' y2='", axes.y(0.0), "' stroke='#888' stroke-width='2'/>");
-    svg += text("<text x='", axes.x(*page.measured), "' y='", kMargin - 8,
+  if (page.measured) {  // at the edge, where it lies beyond
+    const double x = axes.x(std::clamp(*page.measured, kLeast, kLeast * std::pow(10.0, kDecades)));
+    svg += text("<line x1='", x, "' x2='", x, "' y1='", axes.y(axes.top), "' y2='", axes.y(0.0),
+                "' stroke='#888' stroke-width='2'/>");
+    svg += text("<text x='", x, "' y='", kMargin - 8,
                 "' text-anchor='middle'>measured: ", brief(*page.measured), "</text>\n");
   }
   return svg + "</svg>\n";
 }
 
 // A worker's part of the gain: white is nothing, full colour as many times as there are workers.
-std::string cell(const SpeedupPage& page, const sweep::RoundsNeeded& run) {
+std::string cell_of(const SpeedupPage& page, const sweep::RoundsNeeded& run) {
   const std::optional<double> gain = sweep::speedup(page.serial, run, 0.0);
   if (!gain) return "<td>never</td>";
   const double share = std::clamp(*gain / static_cast<double>(run.workers), 0.0, 1.0);
   return text("<td style='background:rgba(27,108,168,", 0.8 * share, ")' title='", *run.rounds, " rounds'>",
               brief(*gain), "</td>");
+}
+
+// Of several runs of the same two, as with a third axis, the best; of none an empty one.
+std::string cell(const SpeedupPage& page, std::int64_t workers, std::int64_t local_steps) {
+  std::vector<sweep::RoundsNeeded> of_cell;
+  for (const sweep::RoundsNeeded& run : page.runs) {
+    if (run.workers == workers && run.local_steps == local_steps) of_cell.push_back(run);
+  }
+  if (of_cell.empty()) return "<td></td>";
+  const sweep::RoundsNeeded* const best = sweep::best_run(page.serial, of_cell, workers, 0.0);
+  return cell_of(page, best == nullptr ? of_cell.front() : *best);
 }
 
 std::string map(const SpeedupPage& page) {
@@ -110,9 +122,7 @@ std::string map(const SpeedupPage& page) {
   table += "</tr>\n";
   for (const std::int64_t workers : page.workers) {
     table += text("<tr><th>", workers, "</th>");
-    for (const sweep::RoundsNeeded& run : page.runs) {
-      if (run.workers == workers) table += cell(page, run);
-    }
+    for (const std::int64_t steps : page.local_steps) table += cell(page, workers, steps);
     table += "</tr>\n";
   }
   return table + "</table>\n";

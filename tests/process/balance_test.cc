@@ -184,7 +184,9 @@ TEST_CASE("a_round_that_ends_by_time_has_the_first_mini_batches_of_its_own_and_o
   INFO(run.status().message());
   REQUIRE(run.is_ok());
   INFO(run->summary.reason);
-  CHECK((run->summary.status == "ok" || run->summary.overruns > 0));
+  const bool on_time =
+      run->summary.overruns == 0;  // else the machine was busy, and a step took longer than it was to
+  CHECK((run->summary.status == "ok" || !on_time));
   CHECK(run->summary.iterations == config.train.total_iterations);
   CHECK(run->summary.final_version == Version(kRounds));
   CHECK(batches.wrong() == 0);
@@ -198,6 +200,10 @@ TEST_CASE("a_round_that_ends_by_time_has_the_first_mini_batches_of_its_own_and_o
     ++all[part.first];
   }
   CHECK(std::ssize(taken) == kRounds * 4);
+  const auto short_rounds = std::count_if(taken.begin(), taken.end(), [](const auto& round) {
+    return round.first.second == WorkerId(3, 0) && round.second <= 2;
+  });
+  if (on_time) CHECK(short_rounds > kRounds / 2);
   CHECK(all[WorkerId(3, 0)] < all[WorkerId(0, 0)]);
   CHECK(all[WorkerId(3, 0)] < kRounds * kSteps);
 }

@@ -2,10 +2,12 @@
 // one worker with the larger mini-batch, and the same seed gives the same bits, however the parameters are
 // cut into shards, the workers into nodes, and in whatever order their messages arrive. Built-in network,
 // real servers and nodes over ipc, augmentation and dropout on.
+#include <array>
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -13,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/process/counting_task.h"
 #include "tests/process/local_cluster.h"
 #include "tests/process/random_run.h"
 #include "tests/unit/temp_folder.h"
@@ -291,6 +294,59 @@ TEST_CASE("the_same_seed_gives_the_same_bits_in_every_encoding_and_in_16_bits_wh
         most * static_cast<double>(plain.summary.bytes_pushed));
   CHECK(static_cast<double>(first.summary.bytes_pulled) <
         0.65 * static_cast<double>(plain.summary.bytes_pulled));
+}
+
+// Each of four local steps adds a quarter. One node takes longer for one than half of the time, and so takes one in each
+// round; the other takes as many as fit. Of n and m mini-batches the first delta, n quarters, counts n / (n + m).
+TEST_CASE("rounds_that_end_by_time_differ_in_size_and_weigh_by_their_samples") {
+  constexpr std::int64_t kRounds = 4;
+  constexpr std::size_t kRows = 3;
+  RunConfig config;
+  config.cluster.nodes = 2;
+  config.sync.policy = PolicyKind::kBsp;
+  config.sync.combine = CombineMode::kMean;
+  config.train.batch_size = 10;
+  config.train.local_steps = 4;
+  config.train.local_time = std::chrono::milliseconds(160);
+  config.train.has_inner_optimizer = true;
+  config.train.inner_optimizer.kind = OptimizerKind::kSgd;
+  config.train.inner_optimizer.lr = 0.25;
+  config.train.optimizer.kind = OptimizerKind::kSgd;
+  config.train.optimizer.lr = 1.0;
+  config.train.total_iterations = kRounds * 2 * 4;
+  std::mutex mutex;
+  std::map<Clock, std::array<std::int64_t, 2>> taken;
+  CountingOptions options;
+  options.cluster = config.cluster.cluster();
+  options.blocks = kRows;
+  options.local_steps = 4;
+  options.after_compute = [&](const Step& step) {
+    if (step.worker.node == NodeId(1)) spin_for(std::chrono::milliseconds(90));
+    const std::lock_guard lock(mutex);
+    ++taken[step.clock][step.worker.node.value];
+  };
+  const auto run = run_cluster(
+      config, [&](NodeId, const StopNode&) { return std::make_unique<CountingFactory>(options); });
+  INFO(run.status().message());
+  REQUIRE(run.is_ok());
+  CHECK(run->summary.iterations == config.train.total_iterations);
+  REQUIRE(std::ssize(taken) == kRounds);
+  double expected[2] = {0.0, 0.0};
+  bool differ = false;
+  for (const auto& [clock, steps] : taken) {
+    CHECK((steps[0] >= 1 && steps[0] <= 4 && steps[1] == 1));
+    differ = differ || steps[0] != steps[1];
+    for (std::size_t w = 0; w < 2; ++w) {
+      const auto n = static_cast<double>(steps[w]);
+      expected[w] += n / 4.0 * n / static_cast<double>(steps[0] + steps[1]);
+    }
+  }
+  CHECK(differ);
+  for (std::size_t row = 0; row < kRows; ++row) {
+    for (std::size_t w = 0; w < 2; ++w) {
+      CHECK(run->model.parameters[2 * row + w] == Approx(expected[w]).margin(1e-5));
+    }
+  }
 }
 
 }  // namespace paceline::testing

@@ -143,9 +143,26 @@ bool AuthorityChecker::may_come(WorkerId worker) const {
   return fluid_ && !finished_ && !stopping_ && (state == State::kAbsent || state == State::kGone);
 }
 
+// That of the iteration with this stamp, which the worker is in or was granted ahead; null: of none.
+AuthorityChecker::Account* AuthorityChecker::stamped(WorkerId worker, Clock clock) {
+  Account& a = accounts_[worker];
+  if (!in_iteration(a)) return nullptr;
+  if (clock == a.stamp) return &a;
+  return !a.ahead.empty() && clock == a.ahead.front().stamp ? &a.ahead.front() : nullptr;
+}
+
+// It is in what it was granted ahead, if there is that.
+bool AuthorityChecker::promote(Account& a) {
+  if (a.ahead.empty()) return false;
+  Account next = std::move(a.ahead.front());
+  a = std::move(next);
+  return true;
+}
+
 bool AuthorityChecker::note(const GradientArrived& e) {
-  Account& a = accounts_[e.worker];
-  if (!in_iteration(a) || e.clock != a.stamp) return false;
+  Account* const of = stamped(e.worker, e.clock);
+  if (of == nullptr) return false;
+  Account& a = *of;
   if (a.report && a.report->empty) return false;
   if (!as_granted(a, e.weight)) return false;
   if (!a.arrived.insert(e.shard).second) return false;
@@ -156,8 +173,9 @@ bool AuthorityChecker::note(const GradientArrived& e) {
 }
 
 bool AuthorityChecker::note(const StepReported& e) {
-  Account& a = accounts_[e.worker];
-  if (!in_iteration(a) || e.clock != a.stamp || a.report) return false;
+  Account* const of = stamped(e.worker, e.clock);
+  if (of == nullptr || of->report) return false;
+  Account& a = *of;
   if (e.empty && !a.arrived.empty()) return false;
   if (e.computed_version < a.min_version) return false;
   if (!e.empty && !as_granted(a, e.metric.samples)) return false;
@@ -195,6 +213,7 @@ void AuthorityChecker::note_completion(WorkerId worker) {
   }
   a.state = State::kAsks;
   note_clock_moved(worker);
+  if (promote(a)) note_completion(worker);
 }
 
 // Backup: the oldest open clock has its first N, or what is left of the run. Whoever has not completed it is
@@ -293,23 +312,32 @@ void AuthorityChecker::note_departure(WorkerId worker) {
     anybody_lost_ = true;
     if (anybody_finished_) lost_behind_finish_ = true;
   }
-  std::optional<std::int64_t> begun;
+  std::vector<std::int64_t> granted;
   if (a.state == State::kRuns) {
     if (a.arrived.size() == config_.shards && !a.faulty) {
       complete_.insert({worker, a.clock});
       computed_[{worker, a.clock}] = {kNoVersion, kNoRevision};
       if (a.report) violation("a complete iteration was left running");
       note_clock_moved(worker);
+      if (promote(a)) return note_departure(worker);
     } else {
-      discard_due_.insert({worker, a.clock});
-      if (config_.share == Share::kPool) returned_.insert(a.iteration);
-      begun = a.iteration;
-      given_.erase(a.iteration);
-      sizes_[a.clock].erase(worker);
       ++lost_;
+      for (const Account& ahead : a.ahead) {  // one that nobody has begun is not lost
+        if (a.report || ahead.report || !ahead.arrived.empty()) ++lost_;
+      }
+      const auto give_back = [&](const Account& each) {
+        discard_due_.insert({worker, each.clock});
+        if (config_.share == Share::kPool) returned_.insert(each.iteration);
+        granted.push_back(each.iteration);
+        given_.erase(each.iteration);
+        sizes_[each.clock].erase(worker);
+      };
+      give_back(a);
+      for (const Account& ahead : a.ahead) give_back(ahead);
+      a.ahead.clear();
     }
   }
-  if (is_live(a)) shares_.lose(worker, begun);
+  if (is_live(a)) shares_.lose(worker, granted);
   a.state = State::kGone;
 }
 

@@ -30,6 +30,8 @@ class AuthorityChecker {
   void after(const std::vector<sync::Action>& actions);
   // Judges the whole run.
   void at_end(const sync::Engine& engine);
+  // So many grants came ahead of the completion of the iteration before.
+  std::int64_t grants_ahead() const { return grants_ahead_; }
 
  private:
   AuthorityChecker(const AuthorityChecker& saved, Violations& violations);
@@ -45,7 +47,8 @@ class AuthorityChecker {
     std::set<ShardId> arrived;
     std::optional<sync::StepReported> report;
     bool faulty = false;
-    std::int64_t samples = 0;  // as granted
+    std::int64_t samples = 0;         // as granted
+    std::vector<Account> ahead = {};  // the iteration that it was granted while it was in this one, if it was
   };
 
   // DSSP: what a worker's pushes come to.
@@ -71,7 +74,9 @@ class AuthorityChecker {
   bool may_begin() const;
   void begin();
   std::set<std::int64_t> decided() const;
+  Account* stamped(WorkerId worker, Clock clock);
   void note_completion(WorkerId worker);
+  bool promote(Account& a);
   void note_departure(WorkerId worker);
   void note_late();
   void note_clock_moved(WorkerId worker);
@@ -131,7 +136,7 @@ class AuthorityChecker {
   std::vector<Gradient> updates_;            // that were applied, in order
   std::map<Gradient, sync::StepReported> reports_;  // with what; not applied yet
   const std::int64_t first_n_;                      // a clock takes so many
-  std::int64_t dropped_ = 0, lost_ = 0;
+  std::int64_t dropped_ = 0, lost_ = 0, grants_ahead_ = 0;
   const bool fluid_;                           // workers come and go
   ShareAccount shares_;                        // even, fluid
   std::map<WorkerId, Clock> never_had_;        // the first stamp of each that it was not granted yet

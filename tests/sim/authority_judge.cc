@@ -28,6 +28,12 @@ void AuthorityChecker::after(const std::vector<Action>& actions) {
     if (account.state == State::kAsks && !rests_ && threshold_of(worker).allows(account.clock - slowest())) {
       violation("worker " + to_string(worker) + " is held for no reason");
     }
+    const Clock next = account.clock.next();
+    const bool may_go_ahead = config_.grants_ahead && account.state == State::kRuns &&
+                              account.ahead.empty() && !rests_ && !stopping_ && !anybody_lost_ &&
+                              !(config_.share == Share::kPool ? pool_empty() : even_done(worker, next));
+    if (may_go_ahead && threshold_of(worker).allows(next - slowest()))
+      violation("worker " + to_string(worker) + " is not granted ahead for no reason");
     if (account.state == State::kAsks && stopping_)
       violation("worker " + to_string(worker) + " waits after a stop");
   }
@@ -105,8 +111,10 @@ void AuthorityChecker::judge(const Grant& g) {
   Account& a = accounts_[g.worker];
   const std::string who = "grant to " + to_string(g.worker) + " at clock " + to_string(g.clock);
   if (stopping_) violation(who + " after a stop");
-  if (a.state != State::kAsks) violation(who + ", which did not ask");
-  if (g.clock != a.clock) violation(who + ", which stands at " + to_string(a.clock));
+  const bool ahead = config_.grants_ahead && a.state == State::kRuns && a.ahead.empty();
+  if (a.state != State::kAsks && !ahead) violation(who + ", which did not ask");
+  if (g.clock != (ahead ? a.clock.next() : a.clock))
+    violation(who + ", which stands at " + to_string(a.clock));
   if ((g.apply == ApplyMode::kEager) != eager_ || g.stage != stage_)
     violation(who + " names another way of applying, or stage, than is in force");
   const Staleness lead = g.clock - slowest();
@@ -141,8 +149,14 @@ void AuthorityChecker::judge(const Grant& g) {
   note_batch(g, who);
   if (policy_.kind != PolicyKind::kBackup) judge_clock_samples(g, who);
   never_had_[g.worker] = g.clock.next();
-  a = Account{State::kRuns, a.clock, a.clock,      g.iteration, g.min_version,
-              false,        {},      std::nullopt, false,       g.samples};
+  Account begun{State::kRuns, g.clock, g.clock,      g.iteration, g.min_version,
+                false,        {},      std::nullopt, false,       g.samples};
+  if (!ahead) {
+    a = std::move(begun);
+    return;
+  }
+  ++grants_ahead_;
+  a.ahead.push_back(std::move(begun));
 }
 
 // No sample is two iterations', unless the first of them is lost.

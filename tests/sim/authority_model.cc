@@ -73,7 +73,8 @@ void AuthorityModel::carry_out(const Action& action, bool saves) {
 }
 
 void AuthorityModel::instruct(WorkerId worker, const Instruction& instruction) {
-  told_[engine_.config().cluster.rank_of(worker).value] = instruction;
+  Told& told = told_[engine_.config().cluster.rank_of(worker).value];
+  told.before = std::exchange(told.last, instruction);
   hearers_.node(worker, instruction);
 }
 
@@ -82,17 +83,20 @@ void AuthorityModel::node_rejoined(NodeId node) {
 }
 
 void AuthorityModel::instruct_again(WorkerId worker) {
-  const Instruction& told = told_[engine_.config().cluster.rank_of(worker).value];
-  if (std::holds_alternative<std::monostate>(told)) return;
-  Instruction again = told;
-  if (auto* const granted = std::get_if<Grant>(&again)) {
-    const auto running = engine_.iteration_of(worker);
-    if (!running || running->reported || running->clock != granted->clock) return;
-    granted->version = engine_.version();
-    granted->revision = engine_.revision();
+  const Told& told = told_[engine_.config().cluster.rank_of(worker).value];
+  if (std::holds_alternative<FinishWorker>(told.last)) {
+    ++said_again_;
+    return hearers_.node(worker, told.last);
   }
-  ++said_again_;
-  hearers_.node(worker, again);
+  for (const Instruction* each : {&told.before, &told.last}) {
+    const auto* const granted = std::get_if<Grant>(each);
+    if (granted == nullptr || !engine_.awaits_report(worker, granted->clock)) continue;
+    Grant again = *granted;
+    again.version = engine_.version();
+    again.revision = engine_.revision();
+    ++said_again_;
+    hearers_.node(worker, again);
+  }
 }
 
 }  // namespace paceline::test

@@ -49,8 +49,12 @@ class AuthorityModel {
   AuthorityChecker checker_;
   Network& network_;
   Hearers hearers_;
-  std::vector<Instruction> told_;  // last, by rank
-  std::int64_t sequence_ = 0;      // of ApplyDecisions
+  // The last two, by rank: a grant may go ahead of what the one before leads to.
+  struct Told {
+    Instruction before, last;
+  };
+  std::vector<Told> told_;
+  std::int64_t sequence_ = 0;  // of ApplyDecisions
   std::int64_t said_again_ = 0;
 };
 

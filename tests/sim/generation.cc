@@ -55,6 +55,7 @@ void Generation::run() {
   for (int deliveries = 0;
        deliveries < 200'000 && !crashed_ && violations_.empty() && network_.deliver_next(); ++deliveries) {
   }
+  faults_.grants_ahead += authority_.checker().grants_ahead();
   if (violations_.empty() && !crashed_) check_end();
 }
 

@@ -22,13 +22,13 @@ NodeModel::NodeModel(NodeId id, std::uint32_t incarnation, Surroundings& world)
     : id_(id),
       incarnation_(incarnation),
       world_(world),
-      outstanding_(world.plan.config.cluster.threads_per_node),
+      outstanding_(world.plan.config.cluster.threads_per_node, world.plan.config.grants_ahead),
       process_(world.plan.config.shards),
       process_counts_(world.plan.config.shards) {
   const auto& config = world.plan.config;
   const step::StepRules rules{world.plan.refresh_clocks, world.plan.pulls_ahead,
                               keeps_own_updates(sync::largest_threshold(config.policy)),
-                              world.plan.mini_batch};
+                              world.plan.mini_batch, config.grants_ahead};
   for (std::uint32_t t = 0; t < config.cluster.threads_per_node; ++t) {
     Thread thread(WorkerId(id, t), rules);
     thread.taken = SnapshotStamp(config.shards);
@@ -63,13 +63,25 @@ void NodeModel::die() {
 
 void NodeModel::on_grant(const sync::Grant& grant) {
   if (dead_ || !outstanding_.granted(grant.worker.thread, grant.clock)) return;
-  newest_version_ = std::max(newest_version_, grant.version);
-  newest_revision_ = std::max(newest_revision_, grant.revision);
   Thread& thread = threads_[grant.worker.thread];
-  if (!thread.first) thread.first = grant.clock;
-  thread.grant = grant;
+  thread.expected.push_back(grant);
+  if (thread.awaits) begin(thread);
+}
+
+void NodeModel::carry_out(Thread& thread, const step::AwaitInstruction&) {
+  thread.awaits = true;
+  if (!thread.expected.empty()) begin(thread);
+}
+
+void NodeModel::begin(Thread& thread) {
+  thread.awaits = false;
+  thread.grant = thread.expected.front();
+  thread.expected.pop_front();
+  newest_version_ = std::max(newest_version_, thread.grant.version);
+  newest_revision_ = std::max(newest_revision_, thread.grant.revision);
+  if (!thread.first) thread.first = thread.grant.clock;
   thread.in_iteration = true;
-  tell(thread, step::Granted{step::grant_of(grant), {}, look(thread)});
+  tell(thread, step::Granted{step::grant_of(thread.grant), {}, look(thread)});
 }
 
 void NodeModel::on_finish(WorkerId worker) {

@@ -5,6 +5,7 @@
 // broke (worker/client).
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -74,8 +75,10 @@ class NodeModel {
     WorkerId id;
     step::WorkerStep step;
     std::int64_t local_step = 0;
-    bool spoiled = false;        // by a local step before the last: its loss was not finite
-    std::optional<Clock> first;  // own stamp of this incarnation
+    bool spoiled = false;              // by a local step before the last: its loss was not finite
+    std::optional<Clock> first;        // own stamp of this incarnation
+    std::deque<sync::Grant> expected;  // have come, and are not begun: one, where grants go ahead
+    bool awaits = true;                // it looks for the next
     sync::Grant grant;
     cache::ThreadCacheState state;
     cache::SnapshotStamp taken;  // the stamps of the snapshot the thread holds
@@ -109,7 +112,8 @@ class NodeModel {
   void carry_out(Thread&, const step::Withdraw&) {}
   void carry_out(Thread& thread, const step::Report& action);
   void carry_out(Thread& thread, const step::InstallEarly&);
-  void carry_out(Thread&, const step::AwaitInstruction&) {}
+  void carry_out(Thread& thread, const step::AwaitInstruction&);
+  void begin(Thread& thread);
 
   step::View look(const Thread& thread) const;
   bool process_is_newer(const Thread& thread) const;

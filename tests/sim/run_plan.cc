@@ -209,6 +209,12 @@ RunPlan plan_of(std::uint64_t seed) {
     plan.mini_batch = local.next_below(2) == 0 || plan.config.batch_sizing == BatchSizing::kBySpeed ? 8 : 16;
   }
   draw_crashes(plan);
+  // A grant ahead, as of rounds whose exchange is hidden; not with asp, whose caches it would let grow old.
+  const bool may_go_ahead = may_be_local && workers_come_and_go(plan.config) &&
+                            !sync::largest_threshold(plan.config.policy).is_infinite() &&
+                            plan.config.policy.kind != PolicyKind::kBsp;
+  CounterRandom ahead(plan.seed, Stream::kTest, 16);
+  plan.config.grants_ahead = may_go_ahead && ahead.next_below(2) == 0;
   return plan;
 }
 
@@ -220,9 +226,9 @@ std::string RunPlan::describe() const {
          " threads=" + std::to_string(config.cluster.threads_per_node) +
          " shards=" + std::to_string(config.shards) + " total=" + std::to_string(config.total_iterations) +
          " r=" + (refresh_clocks ? std::to_string(*refresh_clocks) : "null") +
-         (pulls_ahead ? "" : " behind") + " mini_batch=" + std::to_string(mini_batch) +
-         " deaths=" + std::to_string(dies_at_ns.size()) + " leavers=" + std::to_string(leaves_at.size()) +
-         " late=" + std::to_string(comes_at_ns.size()) +
+         (pulls_ahead ? "" : " behind") + (config.grants_ahead ? " granted ahead" : "") +
+         " mini_batch=" + std::to_string(mini_batch) + " deaths=" + std::to_string(dies_at_ns.size()) +
+         " leavers=" + std::to_string(leaves_at.size()) + " late=" + std::to_string(comes_at_ns.size()) +
          " returning=" + std::to_string(returns_after_ns.size()) + " cuts=" + std::to_string(cuts.size()) +
          " crashes=" + std::to_string(crashes_at_ns.size());
 }

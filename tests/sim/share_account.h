@@ -27,9 +27,10 @@ class ShareAccount {
 
   void come(WorkerId worker) { there_.insert(worker); }
   void finish(WorkerId worker) { there_.erase(worker); }
-  void lose(WorkerId worker, std::optional<std::int64_t> begun) {
+  // What it was granted and has not completed, of two the older first.
+  void lose(WorkerId worker, const std::vector<std::int64_t>& granted) {
     there_.erase(worker);
-    if (begun) tape_.push_back(*begun);
+    tape_.insert(tape_.end(), granted.begin(), granted.end());
     for (auto it = in_hand_.begin(); it != in_hand_.end();) {
       if (it->first.first != worker) {
         ++it;

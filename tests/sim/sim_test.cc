@@ -48,6 +48,7 @@ TEST_CASE("whatever_happens_every_guarantee_holds_and_every_run_ends") {
   CHECK(faults.rests > 200);
   CHECK(faults.done_again > 500);
   CHECK(faults.ahead > 100);
+  CHECK(faults.grants_ahead > 2000);
 }
 
 // One node, one thread, nothing lost: 40 iterations under `kind`.

@@ -21,6 +21,7 @@ Faults& Faults::operator+=(const Faults& other) {
   rests += other.rests;
   done_again += other.done_again;
   ahead += other.ahead;
+  grants_ahead += other.grants_ahead;
   return *this;
 }
 

@@ -27,6 +27,7 @@ struct Faults {
   std::int64_t rests = 0;       // generations that were brought to rest, and went on
   std::int64_t done_again = 0;  // iterations applied behind the checkpoint that the run was resumed from
   std::int64_t ahead = 0;       // such checkpoints, with gradients of clocks beyond their version
+  std::int64_t grants_ahead = 0;
 
   Faults& operator+=(const Faults& other);
   bool operator==(const Faults&) const = default;

@@ -9,7 +9,7 @@ paceline_test(report_test NOT_TSAN
           unit/run_files_test.cc unit/report_formats_test.cc unit/report_pipeline_test.cc unit/report_tool_test.cc
   LIBS paceline_report paceline_files paceline_tools nlohmann_json::nlohmann_json)
 paceline_test(report_page_test NOT_TSAN
-  SOURCES unit/page_trace_test.cc unit/report_page_test.cc
+  SOURCES unit/page_trace_test.cc unit/report_page_test.cc unit/speedup_page_test.cc
   LIBS paceline_report paceline_files paceline_trace paceline_tools nlohmann_json::nlohmann_json)
 paceline_test(compare_test NOT_TSAN
   SOURCES unit/compare_tool_test.cc
