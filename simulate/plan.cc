@@ -9,7 +9,6 @@
 #include "common/config/names.h"
 #include "common/network/network.h"
 #include "common/network/stages.h"
-#include "common/params/fragments.h"
 #include "common/params/shard_ranges.h"
 #include "worker/client/shard_part.h"
 
@@ -78,9 +77,7 @@ Result<Plan> make_plan(const RunConfig& config, std::unique_ptr<ComputeTimes> co
   }
   plan.floats = layout->size();
   const std::vector<Range> ranges = shard_ranges(*layout, config.train.optimizer, config.cluster.shards);
-  auto fragments = fragment_ranges(*layout, config.exchange.fragments);
-  if (!fragments.is_ok()) return Status(fragments.status()).with_context("exchange.fragments");
-  plan.fragments = *std::move(fragments);
+  plan.fragments = partition(plan.floats, config.exchange.fragments);
   plan.shards = message_sizes(config.cluster, ranges, plan.fragments);
   plan.slices = slice_sizes(config.cluster, ranges, plan.fragments);
   if (config.pipeline.enabled()) {

@@ -66,8 +66,8 @@ struct Plan {
 
 // Errors, in one line that names the key: kInvalidArgument nothing says how long an iteration takes; in
 // timing mode dtssp without a metric, and what needs evaluations (run.target_accuracy); those of
-// make_metric_model(); fragment_ranges(). `compute_times`: those of a trace, or null for what the configuration says. `layout`:
-// the model's, where that is not the configuration's network; read in the call.
+// make_metric_model(). `compute_times`: those of a trace, or null for what the configuration says.
+// `layout`: the model's, where that is not the configuration's network; read in the call.
 Result<Plan> make_plan(const RunConfig& config, std::unique_ptr<ComputeTimes> compute_times = nullptr,
                        const Layout* layout = nullptr);
 

@@ -15,7 +15,6 @@
 #include "common/config/engine_config.h"
 #include "common/config/load.h"
 #include "common/config/planned.h"
-#include "common/params/fragments.h"
 #include "common/params/init_from.h"
 #include "common/params/rates.h"
 #include "common/params/shard_ranges.h"
@@ -119,11 +118,11 @@ Session::Session(const SessionParts& parts, const SessionEnd& before)
       shown_(config_.cluster.threads_per_node),
       trained_(parts.tasks.trained_by(parts.node)),
       layout_(part_of(parts.tasks.layout(), trained_)),
-      fragments_(fragment_ranges(layout_, config_.exchange.fragments)),
+      fragments_(partition(layout_.size(), config_.exchange.fragments)),
       process_cache_(own_ranges(cache_slices(
           trained_parts(shard_ranges(parts.tasks.layout(), config_.train.optimizer, config_.cluster.shards),
                         trained_),
-          fragments_.is_ok() ? *fragments_ : std::vector<Range>()))),
+          fragments_))),
       memory_(memory_to_share(config_, layout_)),
       slots_(open_slots(config_)),
       client_({.cluster = config_.cluster,
@@ -158,7 +157,7 @@ Session::Session(const SessionParts& parts, const SessionEnd& before)
                .trained = trained_,
                .shards = shard_ranges(parts.tasks.layout(), config_.train.optimizer, config_.cluster.shards),
                .granted_ahead = config_.exchange.hidden,
-               .fragments = fragments_.is_ok() ? *fragments_ : std::vector<Range>()},
+               .fragments = fragments_},
               parts.tasks.layout(), parts.context, process_cache_) {
   make_reducing();
   for (std::uint32_t t = 0; t < shown_.size(); ++t) {
@@ -232,10 +231,9 @@ void Session::remove_slot_files() {
   if (slots_.is_ok() && *slots_ != nullptr) (*slots_)->remove_files();
 }
 
-// What the constructor asked of the machine and of the model.
+// What the constructor asked of the machine.
 Status Session::check_shared() const {
   PACELINE_RETURN_IF_ERROR(slots_.status());
-  PACELINE_RETURN_IF_ERROR(Status(fragments_.status()).with_context("exchange.fragments"));
   if (!memory_.is_ok()) {
     if (config_.cluster.shared_memory == SharedMemory::kOn) {
       return Status(memory_.status()).with_context("cluster.shared_memory is on");
@@ -360,7 +358,7 @@ std::optional<WorkerContext::Local> Session::local_steps() const {
                               parts_.inner_states,
                               client_.generation(),
                               config_.train.local_time,
-                              *fragments_};
+                              fragments_};
 }
 
 void Session::train_worker(WorkerId worker, Result<Trainer> trainer, ThreadResult& result) {

@@ -131,11 +131,11 @@ class Session {
 
   const SessionParts parts_;
   const RunConfig& config_;
-  std::vector<ShownTimes> shown_;               // of each thread, for heartbeat()
-  std::deque<WorkWatch> watches_;               // of each thread, for own_waits()
-  const Range trained_;                         // of the layout: what this node does
-  const Layout layout_;                         // of that
-  const Result<std::vector<Range>> fragments_;  // of it (exchange.fragments)
+  std::vector<ShownTimes> shown_;       // of each thread, for heartbeat()
+  std::deque<WorkWatch> watches_;       // of each thread, for own_waits()
+  const Range trained_;                 // of the layout: what this node does
+  const Layout layout_;                 // of that
+  const std::vector<Range> fragments_;  // of it (exchange.fragments)
   ProcessCache process_cache_;
   const Result<std::shared_ptr<wire::SharedSegment>> memory_;  // outlived by what lies in it
   const Result<std::shared_ptr<ComputeSlots>> slots_;          // null where no cluster is emulated

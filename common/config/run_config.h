@@ -152,7 +152,7 @@ struct ExchangeSection {
   std::string measured{};        // a file; empty: in run.out
   // Rounds of local steps: the next one is granted while the last one's delta is on its way (common/sync/engine_ahead.cc).
   bool hidden = false;
-  // In how many parts a delta leaves, spread over its round (common/params/fragments.h); 1: at its end.
+  // In how many equal parts a delta leaves, spread over its round (common/step/grant.h); 1: at its end.
   std::uint32_t fragments = 1;
   bool operator==(const ExchangeSection&) const = default;
 };

@@ -70,15 +70,15 @@ void add_exchange(Schema& schema) {
            "with the others' parameters of one round before, and waits for no refresh that is merely due. "
            "asp is "
            "refused."}));
-  keys.push_back(row(
-      PACELINE_FIELD(exchange.fragments), whole32(1, 64), Scope::kWholeRun,
-      {.unit = "fragments",
-       .effect =
-           "With hidden: the tensors are cut into so many runs of equal size, whose deltas leave one after "
-           "another, spread over the round (streaming). At most local_steps, and one for each tensor.",
-       .trade_off =
-           "More spread the bytes over the round, so that a link is never full; the first of a delta are "
-           "older when it counts. Each training thread has two more copies of the parameters."}));
+  keys.push_back(
+      row(PACELINE_FIELD(exchange.fragments), whole32(1, 64), Scope::kWholeRun,
+          {.unit = "fragments",
+           .effect = "With hidden: the parameters are cut into so many equal parts, whose deltas leave one "
+                     "after another, "
+                     "spread over the round, and whose means come so (streaming). At most local_steps.",
+           .trade_off =
+               "More spread the bytes over the round, so that a link is never full; the first of a delta are "
+               "older when it counts. Each training thread has two more copies of the parameters."}));
 }
 
 }  // namespace paceline::config

@@ -87,21 +87,24 @@ class Traffic(threading.Thread):
             self.samples.append((time.monotonic(), int(port[8]), int(port[0])))
 
     def peaks(self, round_seconds):
-        """Of the middle four fifths of the run, each way: the fullest tenth of a round, by the mean one; None without any."""
+        """The fullest tenth of a round, by the mean one, each way: without the first fifth of the bytes and the last tenth."""
         self.over.set()
         self.join()
-        tenth = round_seconds / 10
-        begin, end = self.samples[0][0], self.samples[-1][0]
-        middle = [s for s in self.samples if begin + 0.1 * (end - begin) < s[0] < end - 0.1 * (end - begin)]
         found = []
         for way in (1, 2):
+            bytes_at = [sample[way] for sample in self.samples]
+            begin, end = bytes_at[0], bytes_at[-1]
+            middle = [s for s in self.samples if begin + 0.2 * (end - begin) < s[way] < begin + 0.9 * (end - begin)]
+            if len(middle) < 2:
+                found.append(None)
+                continue
             most, first = 0, 0
             for sample in middle:
-                while sample[0] - middle[first][0] > tenth:
+                while sample[0] - middle[first][0] > round_seconds / 10:
                     first += 1
                 most = max(most, sample[way] - middle[first][way])
-            mean = (middle[-1][way] - middle[0][way]) * tenth / (middle[-1][0] - middle[0][0])
-            found.append(round(most / mean, 2) if mean else None)
+            mean = (middle[-1][way] - middle[0][way]) * round_seconds / 10 / (middle[-1][0] - middle[0][0])
+            found.append(round(most / mean, 2))
         return found
 
 

@@ -17,8 +17,6 @@
 //
 // Under combine: mean a clock's K gradients are averaged, so the gradient is -K to make the mean add 1.
 //
-// With `tensors` its rows are of as many tensors, as equal as can be: fragments of a delta (exchange.fragments).
-//
 // With `local_steps` T the inner optimizer is SGD at learning rate 1 / T, so that a round adds 1. What a round
 // begins with is read as above; each local step behind the first has to find that, and in its own column n / T
 // of a round besides.
@@ -56,7 +54,6 @@ struct CountingOptions {
   float gradient_scale = 1.0F;  // K under combine: mean, else 1
   bool in_parts = false;
   std::int64_t local_steps = 1;  // a power of two
-  std::int64_t tensors = 1;      // at most as many as blocks
   // May be empty: whether the last part to be made, the first element alone, is and stays NaN.
   std::function<bool(const Step&)> is_not_finite;
   std::function<void(const Step&, std::int64_t begin)> on_final;  // may be empty; behind each part
@@ -147,13 +144,8 @@ class CountingTask : public Task {
 class CountingFactory : public TaskFactory {
  public:
   explicit CountingFactory(CountingOptions options) : options_(std::move(options)) {
-    for (std::int64_t t = 0; t < options_.tensors; ++t) {
-      const std::int64_t rows =
-          (t + 1) * options_.blocks / options_.tensors - t * options_.blocks / options_.tensors;
-      const auto added =
-          layout_.add(t == 0 ? "counts" : "counts." + std::to_string(t), {rows, options_.cluster.workers()});
-      PACELINE_ASSERT(added.is_ok(), added.status().message());
-    }
+    const auto added = layout_.add("counts", {options_.blocks, options_.cluster.workers()});
+    PACELINE_ASSERT(added.is_ok(), added.status().message());
   }
   const Layout& layout() const override { return layout_; }
   void initialize(std::span<float> parameters) const override {

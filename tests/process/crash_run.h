@@ -100,7 +100,6 @@ inline CountingOptions counting_options(const CrashRun& run, std::uint64_t seed)
   options.seed = seed;
   options.in_parts = leaves_in_parts(seed);
   options.local_steps = run.config.train.local_steps;
-  options.tensors = run.config.exchange.fragments;
   options.gradient_scale = gradient_scale(run.config.sync, run.per_clock);
   return options;
 }

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "common/params/partition.h"
 #include "common/step/grant.h"
 #include "tests/process/random_run.h"
 
@@ -57,13 +58,14 @@ GuaranteeChecker::GuaranteeChecker(const RunConfig& config)
     gone_.push_back(std::make_unique<std::atomic<bool>>(false));
 }
 
-float GuaranteeChecker::behind_place(std::size_t row, std::size_t rows) const {
-  const std::int64_t fragments = config_.exchange.fragments;
+float GuaranteeChecker::behind_place(std::size_t element, std::size_t elements) const {
+  const std::uint32_t fragments = config_.exchange.fragments;
+  const std::vector<Range> parts = partition(static_cast<std::int64_t>(elements), fragments);
+  std::int64_t from_the_end = 0;
+  while (static_cast<std::int64_t>(element) < parts[fragments - 1 - from_the_end].begin) ++from_the_end;
   const std::int64_t steps = config_.train.local_steps;
-  std::int64_t tensor = fragments - 1;  // each is a fragment (counting_task.h)
-  while (static_cast<std::int64_t>(row) < tensor * static_cast<std::int64_t>(rows) / fragments) --tensor;
-  const std::int64_t place = step::fragment_place(fragments - 1 - tensor, fragments, steps);
-  return 1.0F - static_cast<float>(place) / static_cast<float>(steps);
+  return 1.0F -
+         static_cast<float>(step::fragment_place(from_the_end, fragments, steps)) / static_cast<float>(steps);
 }
 
 std::int64_t GuaranteeChecker::share_of(std::uint32_t rank) const {
@@ -100,7 +102,6 @@ void GuaranteeChecker::on_read(const Read& read) {
       step.threshold.is_infinite() ? 0 : std::max<std::int64_t>(0, clock - step.threshold.value());
   std::int64_t all_begun = 0;
   for (std::uint32_t j = 0; j < cluster_.workers(); ++j) all_begun += begun(j);
-  const std::size_t rows = read.counts.size() / cluster_.workers();
   // What of an own delta has not left yet is not divided by anybody: in a mean it counts as often.
   const float undivided = gradient_scale(config_.sync, cluster_.workers()) - 1.0F;
   // From a pool nobody knows who will have finished with what, once it may be empty: each worker may hold one
@@ -120,7 +121,7 @@ void GuaranteeChecker::on_read(const Read& read) {
       report(who + ": granted although worker " + other + " has begun only " + std::to_string(begun(j)));
     }
     for (std::size_t row = 0; row < read.counts.size(); row += cluster_.workers()) {
-      const float behind = due == 0 ? 0.0F : behind_place(row / cluster_.workers(), rows);
+      const float behind = due == 0 ? 0.0F : behind_place(row + j, read.counts.size());
       if (read.counts[row + j] < static_cast<float>(due) - behind - kRounding) {
         report(who + ": model state: has " + std::to_string(read.counts[row + j]) + " gradients of worker " +
                other + ", at least " + std::to_string(due) + " are due");
@@ -135,7 +136,7 @@ void GuaranteeChecker::on_read(const Read& read) {
     // more.
     const bool exact = (mean_ && (anybody_gone() || pool_may_be_empty)) ||
                        mine <= static_cast<float>(clock) +
-                                   undivided * behind_place(row / cluster_.workers(), rows) + kRounding;
+                                   undivided * behind_place(row + own, read.counts.size()) + kRounding;
     if (!enough || !exact) {
       report(who + ": read-my-writes: has " + std::to_string(mine) + " of its own gradients, expected " +
              std::to_string(clock));
@@ -145,7 +146,7 @@ void GuaranteeChecker::on_read(const Read& read) {
   std::vector<float>& before = last_read_[own];
   for (std::size_t i = 0; i < before.size(); ++i) {
     const float own_part =
-        i % cluster_.workers() == own ? undivided * behind_place(i / cluster_.workers(), rows) : 0;
+        i % cluster_.workers() == own ? undivided * behind_place(i, read.counts.size()) : 0;
     if (read.counts[i] < before[i] - own_part - kRounding) {
       report(who + ": monotonic: element " + std::to_string(i) + " fell from " + std::to_string(before[i]) +
              " to " + std::to_string(read.counts[i]));
@@ -195,7 +196,7 @@ void GuaranteeChecker::on_end(const RunSummary& summary, std::span<const float> 
       // delta weigh more where fewer contribute.
       if (config_.exchange.fragments > 1 && mean_) continue;
       const bool all = share_of(j) >= 0 && !anybody_gone();
-      const float behind = behind_place(static_cast<std::size_t>(b), static_cast<std::size_t>(blocks));
+      const float behind = behind_place(static_cast<std::size_t>(b) * workers + j, model.size());
       const float missing = model[j] - here;
       if (std::fabs(missing) > kRounding && (all || std::fabs(missing - behind) > kRounding)) {
         report(who + ": " + std::to_string(model[j]) + " gradients in row 0, " + std::to_string(here) +

@@ -40,8 +40,8 @@ class GuaranteeChecker {
 
  private:
   // Of fragments that leave in mid-round (exchange.fragments): the part of a round's local steps behind the place at
-  // which `row` of `rows` leaves. So much of its last gradient is in the next one.
-  float behind_place(std::size_t row, std::size_t rows) const;
+  // which this element of so many leaves. So much of its last gradient is in the next one.
+  float behind_place(std::size_t element, std::size_t elements) const;
   std::int64_t granted_ahead() const { return config_.exchange.hidden ? 2 : 1; }  // and not begun, at most
   void report(std::string what);
   bool anybody_gone() const;

@@ -38,7 +38,6 @@ std::vector<std::string> violations_of(std::uint64_t seed, Coverage* coverage, N
   counting.seed = seed;
   counting.in_parts = leaves_in_parts(seed);
   counting.local_steps = config.train.local_steps;
-  counting.tensors = config.exchange.fragments;
   counting.gradient_scale = gradient_scale(config.sync, counting.cluster.workers());
   counting.on_read = [&checker](const Read& read) { checker.on_read(read); };
 

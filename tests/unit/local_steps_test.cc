@@ -13,7 +13,6 @@
 #include <tuple>
 #include <vector>
 
-#include "common/params/fragments.h"
 #include "tests/process/counting_task.h"
 #include "tests/unit/local_run.h"
 #include "tests/unit/optimizer_plain.h"
@@ -281,7 +280,7 @@ TEST_CASE("fragments_of_a_hidden_exchange_have_deltas_from_their_own_places_on_a
 
   PlainWorkers plain(config);
   const std::size_t floats = plain.begin().size();
-  const std::vector<Range> fragments = *fragment_ranges(*network_layout(config), count);
+  const std::vector<Range> fragments = partition(std::ssize(plain.begin()), config.exchange.fragments);
   // Behind so many of the four steps, of the fragments from the last one on.
   const std::vector<std::int64_t> places = count == 1   ? std::vector<std::int64_t>{4}
                                            : count == 2 ? std::vector<std::int64_t>{2, 4}

@@ -8,7 +8,6 @@
 #include <thread>
 #include <vector>
 
-#include "common/params/fragments.h"
 #include "common/params/optimizer.h"
 #include "common/params/shard_ranges.h"
 #include "common/random.h"
@@ -278,12 +277,4 @@ TEST_CASE("shards_end_with_tensors_where_norms_are_needed_and_anywhere_else") {
   CHECK(shard_ranges(layout, section, 2) == std::vector<Range>{{0, 820}, {820, 2430}});
   CHECK(shard_ranges(layout, section, 3) == std::vector<Range>{{0, 800}, {800, 820}, {820, 2430}});
   CHECK(shard_ranges(Layout(), section, 2) == std::vector<Range>{{0, 0}, {0, 0}});
-  // Fragments, too, but none of them is empty.
-  CHECK(*fragment_ranges(layout, 1) == std::vector<Range>{{0, 2430}});
-  CHECK(*fragment_ranges(layout, 2) == std::vector<Range>{{0, 820}, {820, 2430}});
-  CHECK(*fragment_ranges(layout, 3) == std::vector<Range>{{0, 800}, {800, 820}, {820, 2430}});
-  CHECK(*fragment_ranges(layout, 4) == std::vector<Range>{{0, 800}, {800, 820}, {820, 2420}, {2420, 2430}});
-  CHECK(fragment_ranges(layout, 5).status().message() ==
-        "fragments are of whole tensors, got 5, expected at most 4, of so many tensors");
-  CHECK(*fragment_ranges(Layout(), 1) == std::vector<Range>{{0, 0}});
 }

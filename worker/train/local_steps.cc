@@ -60,7 +60,7 @@ void LocalSteps::delta(std::span<const float> begin, std::span<float> delta) con
 }
 
 void LocalSteps::cut(Range part, std::span<const float> begin, std::span<float> delta) {
-  PACELINE_ASSERT(part.end == uncut_ && part.begin < part.end,
+  PACELINE_ASSERT(part.end == uncut_ && part.begin <= part.end,
                   "[" + std::to_string(part.begin) + ", " + std::to_string(part.end) +
                       ") is cut in front of " + std::to_string(uncut_));
   delta_of(part, begin, delta);
