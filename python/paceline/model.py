@@ -12,7 +12,7 @@ _MAGIC = b"PACELIN1"
 
 def read_model(path: "str | os.PathLike") -> Dict[str, np.ndarray]:
     """The tensors of a model file, float32, each in its shape, in the layout's order. A torch model takes them by
-    load_state_dict({name: torch.from_numpy(array) …}, strict=False), buffers being its own.
+    load_state_dict({name: torch.from_numpy(array) …}, strict=False). Counters and the like it keeps.
     Errors: OSError; ValueError for a file that is no model file, or is cut.
     """
     with open(path, "rb") as file:

@@ -43,7 +43,8 @@ def attach(model: torch.nn.Module, optimizer: torch.optim.Optimizer, config: str
     environment, as torchrun and paceline.launch set it. overlap: gradients leave while backward computes the rest, so
     nothing may change them any more: no accumulation over several backward(), no clipping, no GradScaler. buffers: running
     means and variances of batch norms (and instance norms) are "mean", averaged over the nodes in each round, or each node's
-    "own". All other buffers are each node's own.
+    "own". Buffers that weights are made of, as those of parametrizations, are node 0's at first and averaged. All other buffers
+    are each node's own.
     evaluate(model) returns (mean loss, correct, samples) on test data; it is given a copy of the model, in eval mode, on a thread of its own.
     on_resume(run) is called in optimizer.step() where this process has outlived its servers, and they go on from a checkpoint:
     it loads the state of run.clock (run.load_state_dict()). Without it, an optimizer that has a state ends the loop then.

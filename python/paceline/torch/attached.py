@@ -186,6 +186,7 @@ class Attached:
                     tensor.copy_(torch.from_numpy(flat[t.offset:t.end]).view(tensor.shape))
                 for name in names_of_own:
                     tensors[name].copy_(own[name])
+                torch.clear_autocast_cache()
                 return evaluate(twin)
         return measure
 
@@ -249,6 +250,7 @@ class Attached:
         else:
             self._taken += 1
             if self._taken < self._local_steps:
+                torch.clear_autocast_cache()  # as where parameters are received
                 return
             self._push_delta()
         self._taken = 0
@@ -275,7 +277,7 @@ class Attached:
 
     def _check_model(self):
         now = {id(p) for p in self.model.parameters()}
-        parameters = [t for t in self._tensors if not t.is_buffer]
+        parameters = [t for t in self._tensors if t.parameter is not None]
         lost = [t.name for t in parameters if id(t.parameter) not in now]
         if lost or len(now) != len(parameters):
             raise ValueError(f"model: load_state_dict() has replaced parameters ('{lost[0] if lost else 'one more'}'), "
@@ -298,8 +300,9 @@ class Attached:
                 raise ValueError("overlap: got a GradScaler, expected none: gradients have left with its scale")
             self._ahead.check()
         out = self.outgoing()
-        gradients = [None if t.is_buffer else t.parameter.grad for t in self._tensors]
-        self._kept = [(t.parameter, gradient) for t, gradient in zip(self._tensors, gradients) if not t.is_buffer]
+        gradients = [None if t.parameter is None else t.parameter.grad for t in self._tensors]
+        self._kept = [(t.parameter, gradient) for t, gradient in zip(self._tensors, gradients)
+                      if t.parameter is not None]
         with torch.no_grad():
             for t, gradient in zip(self._tensors, gradients):
                 if self._ahead is None or not self._ahead.has_left(t):
@@ -357,10 +360,11 @@ class Attached:
         flat = self.way.incoming(self._flat(round.parameters))
         with torch.no_grad():
             for t in self._tensors:
-                if t.trained or t.is_buffer or not self._received:  # the others never change
+                if t.trained or t.is_averaged or not self._received:  # the others never change
                     tensor = t.tensor()
                     staging.copy(tensor, flat[t.offset:t.end].view(tensor.shape))
         self.way.wait()
+        torch.clear_autocast_cache()  # of what the parameters were
         self._received = True
 
     def _flat(self, array):

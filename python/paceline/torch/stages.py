@@ -12,7 +12,7 @@ import torch
 from paceline.stage import Did, Stage
 from paceline.torch.cut import shapes_of
 from paceline.torch.norms import Norms
-from paceline.torch.tensors import _NORMS, Exchanged, clean, is_running_statistic
+from paceline.torch.tensors import _NORMS, Exchanged, buffers_of_weights, clean, is_running_statistic
 from paceline.worker import RunOver, Worker, check_world
 
 
@@ -154,20 +154,22 @@ class Pipeline:
 
     def _add(self, child, module, seen):
         """The tensors of a child of the model that are not in the layout yet, added to it."""
+        of_weights = buffers_of_weights(module)
         for path, each in module.named_modules():
             for own_name, tensor in (*each.named_parameters(recurse=False), *each.named_buffers(recurse=False)):
                 name = clean(".".join(part for part in (child, path, own_name) if part))
                 is_parameter = isinstance(tensor, torch.nn.Parameter)
-                if id(tensor) in seen or not (is_parameter or is_running_statistic(each, own_name, tensor)):
+                if id(tensor) in seen or not (is_parameter or id(tensor) in of_weights or is_running_statistic(each, own_name, tensor)):
                     continue
                 seen.add(id(tensor))
-                if tensor.dtype != torch.float32:
+                if is_parameter and tensor.dtype != torch.float32:
                     raise ValueError(f"parameter '{name}': got {tensor.dtype}, expected torch.float32")
-                role = "buffer" if not is_parameter else "norm" if isinstance(each, _NORMS) else "bias" if own_name == "bias" else "weight"
+                fixed = of_weights.get(id(tensor), False)
+                averaged = not is_parameter and not fixed
+                role = "buffer" if averaged else "norm" if isinstance(each, _NORMS) else "bias" if own_name == "bias" else "weight"
                 trained = is_parameter and tensor.requires_grad
-                offset = self.worker.add_tensor(name, tensor.shape, role=role, trainable=trained or not is_parameter,
-                                                may_be_unused=trained)
-                yield Exchanged(name, each, own_name, offset, trained)
+                offset = self.worker.add_tensor(name, tensor.shape, role=role, trainable=trained or averaged, may_be_unused=trained)
+                yield Exchanged(name, each, own_name, offset, trained, fixed)
 
     def _begin(self, evaluate):
         initial = np.empty(self.worker.floats, np.float32)
@@ -204,6 +206,7 @@ class Pipeline:
                     size = int(np.prod(shape, dtype=np.int64))
                     tensors[name].copy_(torch.from_numpy(flat[offset:offset + size]).view(shape))
                     offset += size
+                torch.clear_autocast_cache()
                 return evaluate(twin)
         return measure
 
@@ -297,7 +300,7 @@ class Pipeline:
         gradient = torch.from_numpy(self.worker.under_way.gradient)
         with torch.no_grad():
             for t in self._tensors:
-                if t.is_buffer:
+                if t.is_averaged:
                     torch.mul(t.tensor().reshape(-1).to("cpu"), scale, out=gradient[t.offset - self._offset:t.end - self._offset])
 
     def _receive(self):
@@ -311,6 +314,7 @@ class Pipeline:
             for t in self._tensors:
                 tensor = t.tensor()
                 tensor.copy_(flat[t.offset - self._offset:t.end - self._offset].view(tensor.shape))
+        torch.clear_autocast_cache()  # of what the parameters were
 
 
 def _floats(shape):

@@ -1,8 +1,9 @@
 """What of a model is exchanged: its tensors by name, in an order that all nodes have."""
 
-from typing import List, Optional
+from typing import Dict, List, Optional
 
 import torch
+from torch.nn.utils import parametrizations, parametrize
 
 from paceline.torch import staging
 from paceline.worker import most
@@ -16,6 +17,24 @@ def is_running_statistic(module: torch.nn.Module, own_name: str, buffer: torch.T
     return isinstance(module, _RUNNING) and own_name in ("running_mean", "running_var") and buffer.is_floating_point()
 
 
+def buffers_of_weights(model: torch.nn.Module) -> Dict[int, bool]:
+    """The buffers that the weights of a model are made of, by their ids: without them its parameters are another model. They are
+    those of parametrizations, and of prune and the older spectral_norm, which have "weight_mask" beside "weight_orig". True: it
+    never changes. Integers are not among them."""
+    found = {}
+    for module in model.modules():
+        if isinstance(module, parametrize.ParametrizationList):
+            for each in module.modules():
+                found.update({id(b): isinstance(each, parametrizations._Orthogonal) for b in each._buffers.values() if _can_be_averaged(b)})
+        found.update({id(b): False for name, b in module._buffers.items()
+                      if _can_be_averaged(b) and name.rpartition("_")[0] + "_orig" in module._parameters})
+    return found
+
+
+def _can_be_averaged(buffer):
+    return buffer is not None and (buffer.is_floating_point() or buffer.dtype == torch.bool)
+
+
 def clean(name: str) -> str:
     """A parameter's name without what torch.compile puts into it."""
     return ".".join(segment for segment in name.split(".") if segment != "_orig_mod")
@@ -24,15 +43,12 @@ def clean(name: str) -> str:
 class Exchanged:
     """A parameter, or a buffer, and its place in the flat vector."""
 
-    def __init__(self, name: str, module: torch.nn.Module, own_name: str, offset: int, trained: bool):
+    def __init__(self, name: str, module: torch.nn.Module, own_name: str, offset: int, trained: bool, fixed: bool = False):
         self.name, self.trained = name, trained
         self.parameter: Optional[torch.nn.Parameter] = module._parameters.get(own_name)
+        self.is_averaged = self.parameter is None and not fixed  # a buffer, as it is in each round
         self._module, self._own_name = module, own_name
         self.offset, self.end = offset, offset + self.tensor().numel()
-
-    @property
-    def is_buffer(self) -> bool:
-        return self.parameter is None
 
     def tensor(self) -> torch.Tensor:
         """Of a buffer the one that the module has now: a forward pass may put another in its place."""
@@ -41,7 +57,7 @@ class Exchanged:
     def write(self, place: torch.Tensor, gradient: Optional[torch.Tensor], scale: Optional[float] = None) -> None:
         """What leaves for it, into its place: the gradient, without the loss scale; of a buffer what it is now. On a GPU it is
         asked for (staging.py)."""
-        if self.is_buffer:
+        if self.is_averaged:
             staging.copy(place.view(self.tensor().shape), self.tensor())
         elif not self.trained:
             place.zero_()
@@ -59,12 +75,12 @@ class Exchanged:
 
     def write_now(self, place: torch.Tensor) -> None:
         """What it is now, where make_delta() needs it there. On a GPU it is asked for."""
-        if self.is_buffer or (self.trained and not staging.on_host(self.parameter.device)):
+        if self.is_averaged or (self.trained and not staging.on_host(self.parameter.device)):
             staging.copy(place.view(self.tensor().shape), self.tensor().detach())
 
     def make_delta(self, place: torch.Tensor, before: torch.Tensor) -> None:
         """Of a parameter, in the place of what it is now: `before` less that, which is what has changed."""
-        if self.is_buffer:
+        if self.is_averaged:
             return
         if not self.trained:
             place.zero_()
@@ -95,23 +111,24 @@ class Model:
     def describe(self, worker) -> None:
         """Adds them to the worker's layout. Errors: ValueError, by the tensor."""
         share = 1.0 if worker.value("sync.combine") == "mean" else 1.0 / most(worker.value("cluster.nodes"))
-        seen = set()
+        seen, of_weights = set(), buffers_of_weights(self._model)
         for module_name, module in self._model.named_modules():
             for own_name, p in module.named_parameters(recurse=False):
                 if id(p) not in seen:  # tied: once
                     self._add_parameter(worker, module, module_name, own_name, p)
                 seen.add(id(p))
             for own_name, buffer in module.named_buffers(recurse=False):
-                kept = self._with_buffers and is_running_statistic(module, own_name, buffer)
+                kept = id(buffer) in of_weights or (self._with_buffers and is_running_statistic(module, own_name, buffer))
                 if kept and id(buffer) not in seen:
-                    name = self._named(module_name, own_name)
-                    offset = worker.add_tensor(name, buffer.shape, role="buffer", lr_factor=share)
-                    self.tensors.append(Exchanged(name, module, own_name, offset, False))
+                    name, fixed = self._named(module_name, own_name), of_weights.get(id(buffer), False)
+                    how = {"trainable": False} if fixed else {"role": "buffer", "lr_factor": share}
+                    offset = worker.add_tensor(name, buffer.shape, **how)
+                    self.tensors.append(Exchanged(name, module, own_name, offset, False, fixed))
                 seen.add(id(buffer))
         if self._group_of:
             shape = tuple(next(iter(self._others())).shape)
             raise ValueError(f"optimizer: steps a tensor {shape} that is no parameter of the model, expected the model's own")
-        if all(t.is_buffer for t in self.tensors):
+        if all(t.parameter is None for t in self.tensors):
             raise ValueError("model: has no parameter, expected at least one")
 
     def _others(self):

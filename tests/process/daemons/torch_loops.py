@@ -255,6 +255,101 @@ def buffers(config, node, mode):
           max(distance(p, q) for one, other in zip(seen[-1:], expected[-1:]) for p, q in zip(one, other)))
 
 
+def parametrized(seed):
+    """Weights that buffers are part of, unlike for each seed."""
+    from torch.nn.utils import parametrizations, prune, spectral_norm
+    torch.manual_seed(seed)
+    model = torch.nn.Sequential(parametrizations.orthogonal(torch.nn.Linear(6, 8)), torch.nn.Tanh(),
+                                parametrizations.spectral_norm(torch.nn.Linear(8, 8)), torch.nn.Tanh(),
+                                spectral_norm(torch.nn.Linear(8, 8)), torch.nn.Tanh(), torch.nn.Linear(8, 3))
+    with torch.no_grad():  # what is pruned with a graph cannot be copied
+        prune.random_unstructured(model[-1], "weight", 0.5)
+    return model
+
+
+def woven(config, node, mode, local_steps, own):
+    """Nodes of unlike seeds, and a final model in one of another, are as plain loops that begin with node 0's whole state."""
+    import paceline.torch
+    nodes, rounds, node, local_steps = 2, 4, int(node), int(local_steps)
+    torch.set_num_threads(1)
+
+    def step_of(model, optimizer, step, node):
+        x, y = batch(step, node)
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+
+    def output_of(model):
+        with torch.no_grad():
+            return model.eval()(batch(99, 0)[0])
+    twins = [parametrized(1) for _ in range(nodes)]
+    optimizers, expected = [plain_sgd(twin) for twin in twins], []
+    for step in range(rounds * local_steps + 1):
+        if step % local_steps == 0:
+            with torch.no_grad():
+                for tensors in zip(*(twin.state_dict().values() for twin in twins)):
+                    mean = torch.stack(tensors).mean(0)
+                    for tensor in tensors:
+                        tensor.copy_(mean)
+            expected.append({name: tensor.clone() for name, tensor in twins[0].state_dict().items()})
+        for at in range(nodes):
+            step_of(twins[at], optimizers[at], step, at)
+    twins[0].load_state_dict(expected[-1])
+    measured, worst = [], 0.0
+    model = parametrized(1 + node)
+    with paceline.torch.attach(model, optimizer := plain_sgd(model), config, node=node, mode=mode, local_steps=local_steps, buffers=own,
+                               evaluate=lambda copy: measured.append(output_of(copy)) or (0.0, 0, 1)) as run:
+        for step in range(rounds * local_steps):
+            if step % local_steps == 0:
+                worst = max(worst, *(distance(tensor, expected[step // local_steps][name]) for name, tensor in model.state_dict().items()))
+            step_of(model, optimizer, step, node)
+        assert run.over
+    if node == 0:
+        final = paceline.read_model(os.path.join(run.out, "model.bin"))
+        other = parametrized(9)
+        other.load_state_dict({name: torch.from_numpy(array) for name, array in final.items()}, strict=False)
+        worst = max(worst, distance(output_of(other), output_of(twins[0])), distance(measured[-1], output_of(twins[0])))
+    print("worst:", worst)
+
+
+def cast(config, node, mode, local_steps):
+    """One autocast around the whole loop, and one for all evaluations, are as plain PyTorch with one for each step."""
+    import contextlib
+
+    import paceline.torch
+    torch.set_num_threads(1)
+
+    def low():
+        return torch.autocast("cpu", torch.bfloat16)
+
+    def train(model, optimizer, around_step):
+        seen = []
+        for step in range(6):
+            x, y = batch(step, 0)
+            optimizer.zero_grad()
+            with around_step():
+                loss = torch.nn.functional.cross_entropy(model(x), y)
+            loss.backward()
+            optimizer.step()
+            seen.append([p.detach().clone() for p in model.parameters()])
+        return seen
+
+    def measure(copy):
+        torch.set_autocast_enabled("cpu", True)  # for good: no block ends, which would forget the casts
+        measured.append(copy(batch(99, 0)[0]).float())
+        return 0.0, 0, 1
+    model, twin, measured = perceptron(), perceptron(), []
+    expected = train(twin, plain_sgd(twin), low)
+    with low(), paceline.torch.attach(model, optimizer := plain_sgd(model), config, node=int(node), mode=mode, local_steps=int(local_steps),
+                                      evaluate=measure) as run:
+        seen = train(model, optimizer, contextlib.nullcontext)
+        assert run.over
+    with low():
+        measured[-1] -= twin(batch(99, 0)[0])
+    print("worst:", max(distance(p, q) for one, other in zip(seen[:-1], expected) for p, q in zip(one, other)),
+          float(measured[-1].detach().abs().max()))
+
+
 def unusual(config, node):
     """Frozen, tied, unused and differently trained parameters, gradients of several passes: as plain PyTorch."""
     import paceline.torch

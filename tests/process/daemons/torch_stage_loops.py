@@ -3,6 +3,7 @@
     torch_stage_loops.py LOOP CONFIG NODE [argument…]     LOOP: a function below
 """
 
+import contextlib
 import sys
 
 import torch
@@ -37,7 +38,19 @@ def dropped():
                          nn.Dropout(0.3), nn.Linear(32, 3)), (6,)
 
 
-MADE = {"perceptron": perceptron, "normed": normed, "dropped": dropped}
+def parametrized():
+    """Weights that buffers are part of."""
+    torch.manual_seed(7)
+    return nn.Sequential(nn.utils.parametrizations.orthogonal(nn.Linear(6, 8)), nn.Tanh(), nn.Linear(8, 8), nn.Tanh(),
+                         nn.utils.parametrizations.spectral_norm(nn.Linear(8, 3))), (6,)
+
+
+MADE = {"perceptron": perceptron, "normed": normed, "dropped": dropped, "parametrized": parametrized}
+
+
+def low(made):
+    """The parametrized model is computed with autocast: one around the whole loop, and in plain PyTorch one for each step."""
+    return torch.autocast("cpu", torch.bfloat16) if made == "parametrized" else contextlib.nullcontext()
 
 
 def batch(step, group, shape, rows):
@@ -62,7 +75,8 @@ def plain_run(made, groups, rows, lr):
     for step in range(STEPS):
         seen.append(tensors_of(model))
         parts = [batch(step, group, shape, rows) for group in range(groups)]
-        loss, _ = loss_of(model(torch.cat([x for x, _ in parts])), torch.cat([y for _, y in parts]))
+        with low(made):
+            loss, _ = loss_of(model(torch.cat([x for x, _ in parts])), torch.cat([y for _, y in parts]))
         losses.append(loss.item())
         optimizer.zero_grad()
         loss.backward()
@@ -91,19 +105,20 @@ def equal(config, node, made, cut):
     first, last = sum(cut[:node % len(cut)]), sum(cut[:node % len(cut) + 1])
     if node:  # node 0's count
         with torch.no_grad():
-            for p in model.parameters():
-                p.fill_(9.0)
+            for tensor in (*model.parameters(), *(model.buffers() if made == "parametrized" else ())):
+                tensor.fill_(9.0)
         for i, module in enumerate(model):
             if made == "perceptron" and not first <= i < last:
                 module.to("meta")  # those of other stages need not be there
     worst, step = 0.0, 0
     end = []
     evaluate = measure_of(shape, end) if node == 0 or made != "perceptron" else None
-    with paceline.torch.pipeline(model, loss_of, config, node=node, example=torch.zeros(1, *shape), balance=cut,
-                                 evaluate=evaluate) as stages:
+    with contextlib.ExitStack() as around, paceline.torch.pipeline(model, loss_of, config, node=node, example=torch.zeros(1, *shape),
+                                                                   balance=cut, evaluate=evaluate) as stages:
         rows, lr = BATCH * stages.stages, float(stages.worker.value("train.optimizer.lr"))
         expected, losses = plain_run(made, stages.groups, rows, lr)
         end.append({name: value for name, value in expected[-1].items() if "num_batches" not in name})
+        around.enter_context(low(made))
         while True:
             if not stages.over:
                 worst = max(worst, *(float((value - expected[step][name]).abs().max()) for name, value in stages.model.state_dict().items()))

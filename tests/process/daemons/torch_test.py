@@ -53,6 +53,31 @@ class TorchLoop(ForeignTest):
                     self.assertLess(max(float(worst[1]), float(worst[2]) if loop is loops[0] else 0.0), 1e-6)
                 self.assert_ends(server, 0)
 
+    def test_weights_that_buffers_are_part_of_are_those_of_node_0(self):
+        for mode, local_steps, own in (("server", 1, "own"), ("worker", 2, "mean")):
+            with self.subTest(mode):
+                self.run_dir = self.folder / mode
+                lr = 0.2 if mode == "server" else 1
+                self.configure_loop(f"optimizer: {{kind: sgd, lr: {lr}}}, batch_size: 8, total_iterations: 8, eval_every_clocks: 2")
+                server, loops = self.server(0), [self.loop("woven", node, mode, local_steps, own) for node in range(2)]
+                for loop in loops:
+                    self.assert_ends(loop, 0)
+                    self.assertLess(float(re.search("worst: (.*)", loop.output())[1]), 1e-5)
+                self.assert_ends(server, 0)
+
+    def test_one_autocast_around_the_loop_sees_the_parameters_of_each_step(self):
+        for mode, local_steps in (("server", 1), ("worker", 2)):
+            with self.subTest(mode):
+                self.run_dir = self.folder / mode
+                lr = 0.2 if mode == "server" else 1
+                self.configure_loop(f"optimizer: {{kind: sgd, lr: {lr}}}, batch_size: 8, total_iterations: {6 // local_steps}, "
+                                    "eval_every_clocks: 1", nodes=1)
+                server, loop = self.server(0), self.loop("cast", 0, mode, local_steps)
+                self.assert_ends(loop, 0)
+                worst = re.search("worst: (.*) (.*)", loop.output())
+                self.assertLess(max(float(worst[1]), float(worst[2])), 1e-5)
+                self.assert_ends(server, 0)
+
     def test_two_nodes_with_optimizers_of_their_own_average_their_steps(self):
         self.run_equal(2, "worker", "whole", "{kind: sgd, lr: 1}")
 
