@@ -282,6 +282,7 @@ class Attached:
         if lost or len(now) != len(parameters):
             raise ValueError(f"model: load_state_dict() has replaced parameters ('{lost[0] if lost else 'one more'}'), "
                              "expected values in place (no assign=True)")
+        self._received = False  # what is frozen comes back, too
 
     # ---- the exchange
 

@@ -25,7 +25,8 @@ def buffers_of_weights(model: torch.nn.Module) -> Dict[int, bool]:
     for module in model.modules():
         if isinstance(module, parametrize.ParametrizationList):
             for each in module.modules():
-                found.update({id(b): isinstance(each, parametrizations._Orthogonal) for b in each._buffers.values() if _can_be_averaged(b)})
+                never_changes = isinstance(each, parametrizations._Orthogonal)
+                found.update({id(b): never_changes for b in each._buffers.values() if _can_be_averaged(b)})
         found.update({id(b): False for name, b in module._buffers.items()
                       if _can_be_averaged(b) and name.rpartition("_")[0] + "_orig" in module._parameters})
     return found

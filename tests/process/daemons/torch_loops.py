@@ -382,6 +382,8 @@ def unusual(config, node):
     model, twin = Model(), Model()
     train(twin, optimizer_of(twin), 6)
     with paceline.torch.attach(model, optimizer := optimizer_of(model), config, node=int(node)):
+        model.load_state_dict({name: tensor + 1 for name, tensor in model.state_dict().items()})
+        optimizer.step()  # without a gradient: it brings the run's parameters back
         train(model, optimizer, 6)
     assert list(model.state_dict()) == list(twin.state_dict())
     print("worst:", max(distance(p, q) for p, q in zip(model.parameters(), twin.parameters())))

@@ -132,7 +132,7 @@ class TorchLoop(ForeignTest):
         self.assertEqual(models["nothing"], models["server"])
 
     def test_parameters_that_are_trained_unusually_are_as_in_plain_pytorch(self):
-        self.configure_loop("optimizer: {kind: sgd, lr: 0.1}, batch_size: 8, total_iterations: 7", nodes=1)
+        self.configure_loop("optimizer: {kind: sgd, lr: 0.1}, batch_size: 8, total_iterations: 8", nodes=1)
         server, loop = self.server(0), self.loop("unusual", 0)
         self.assert_ends(loop, 0)
         self.assertLess(float(re.search("worst: (.*)", loop.output())[1]), 1e-5)
