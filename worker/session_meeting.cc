@@ -7,6 +7,16 @@
 
 namespace paceline {
 
+// Without a key of its formation a node of a run with keys would talk in clear.
+Status Session::check_key(const wire::Peers& peers) const {
+  const bool has_keys = !config_.security.keys.empty();
+  if (peers.key.has_value() == has_keys) return Status::ok();
+  return failed_precondition(
+      has_keys
+          ? "the authority gave no key for what nodes say to each other, and this run has security.keys"
+          : "the authority gave a key for what nodes say to each other, and this node has no security.keys");
+}
+
 // Where nodes talk to each other: every one knows every other one.
 Status Session::meet_nodes() {
   if (!nodes_are_connected(config_)) return Status::ok();
@@ -17,6 +27,7 @@ Status Session::meet_nodes() {
   own.endpoints = {listening.endpoint};
   PACELINE_ASSIGN_OR_RETURN(wire::Peers peers,
                             client_.exchange_endpoints(std::move(own), config_.cluster.start_timeout));
+  PACELINE_RETURN_IF_ERROR(check_key(peers));
   mesh::Place place{parts_.node.value, std::move(peers.endpoints), peers.token};
   place.key = peers.key;
   PACELINE_RETURN_IF_ERROR(reduces_ != nullptr ? begin_reducing(listening, std::move(place))

@@ -12,7 +12,7 @@ void add_security(Schema& schema) {
       PACELINE_FIELD(security.keys), path_or_null(), Scope::kOneDaemon,
       {.effect = "The folder with this machine's keys, as `paceline keygen` makes it: a server reads "
                  "server.key and who is let in, a node its own key and server.pub. null: no keys.",
-       .trade_off = "With keys every connection is encrypted (CURVE) and strangers are kept out, for time "
+       .trade_off = "With keys every connection is encrypted and strangers are kept out, for time "
                     "of the processor on every byte sent; what lies in shared memory is not sent."}));
   keys.push_back(
       row(PACELINE_FIELD(security.allow_insecure), boolean(), Scope::kOneDaemon,

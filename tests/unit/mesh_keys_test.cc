@@ -31,7 +31,7 @@ constexpr std::size_t kFirstFrame = kHelloBytes + Seal::kProofBytes;
 class Between {
  public:
   struct Does {
-    std::optional<std::size_t> flips;  // a bit of this byte
+    std::optional<std::size_t> flips;  // the lowest bit of this byte
     std::optional<std::size_t> ends_at;
   };
   Between(std::string to, Does does)
@@ -176,12 +176,12 @@ TEST_CASE("messages of tasks come through a seal as they were sent, whatever the
     });
   }
   for (std::thread& thread : threads) thread.join();
-  for (const std::size_t floats : {0, 1, 16'370, 16'371, 100'000}) {
+  for (const std::size_t floats : {0, 1, 16'386, 16'387, 100'000}) {
     for (std::uint32_t rank = 0; rank < 2; ++rank) {
       REQUIRE(ends[rank]->send(NodeId(1 - rank), {.clock = 3, .floats = numbers(rank, floats)}).is_ok());
     }
   }
-  for (const std::size_t floats : {0, 1, 16'370, 16'371, 100'000}) {
+  for (const std::size_t floats : {0, 1, 16'386, 16'387, 100'000}) {
     for (std::uint32_t rank = 0; rank < 2; ++rank) {
       const auto message = ends[rank]->receive(NodeId(1 - rank));
       REQUIRE(message.status().message() == "");
@@ -195,7 +195,8 @@ TEST_CASE("who has another key, or none, is no peer, and both ends say so by nam
     std::optional<FormationKey> of_0, of_1;
     std::string by_0, by_1;
   };
-  const std::string another = "has another key than the nodes of this run (security.keys)";
+  const std::string another =
+      "does not prove that it has this formation's key: it is not of this run, or was changed on the way";
   const std::string has_keys = "speaks with keys, and we have none (security.keys)";
   const std::string has_none = "speaks without keys, and we have some (security.keys)";
   const auto key = [] { return std::optional(new_formation_key()); };
@@ -221,7 +222,8 @@ TEST_CASE("what is changed or cut off on the way ends the connection, by name") 
     Between::Does does;
     const char* by_1;
   };
-  const char* const another = "has another key than the nodes of this run (security.keys)";
+  const char* const another =
+      "does not prove that it has this formation's key: it is not of this run, or was changed on the way";
   const char* const changed = "has sent what its key does not fit: somebody has changed it on the way";
   const Case one = GENERATE_COPY(Case{{20, {}}, another},               // the public part
                                  Case{{kHelloBytes + 5, {}}, another},  // the proof
@@ -270,9 +272,9 @@ TEST_CASE("who reads along sees no float, and what it repeats later is of no use
     } while (::recv(to_0->get(), bytes.data(), bytes.size(), MSG_DONTWAIT) > 0);
     again.stops[0].set();
   });
-  CHECK(again.connect(0).status().message() ==
-        "stopped; who says to be node 1 (" + again.endpoints[1] +
-            ") has another key than the nodes of this run (security.keys)");
+  CHECK(again.connect(0).status().message() == "stopped; who says to be node 1 (" + again.endpoints[1] +
+                                                   ") does not prove that it has this formation's key: it is "
+                                                   "not of this run, or was changed on the way");
   repeats.join();
 }
 

@@ -45,7 +45,8 @@ struct Arriving {
   std::size_t proof_bytes = 0;
 };
 
-constexpr const char* kHasAnotherKey = "has another key than the nodes of this run (security.keys)";
+constexpr const char* kProvesNothing =
+    "does not prove that it has this formation's key: it is not of this run, or was changed on the way";
 
 enum class Heard { kAll, kNotYet, kNothingMore };
 
@@ -210,7 +211,7 @@ class Handshake {
     const Heard heard = hear(*answer.socket, &answer.proof, answer.proof_bytes, answer.proof.size());
     if (heard == Heard::kNotYet) return Status::ok();
     if (heard == Heard::kNothingMore) return closed;
-    if (!answer.seal->is_proven(answer.proof)) return unavailable(kHasAnotherKey);
+    if (!answer.seal->is_proven(answer.proof)) return unavailable(kProvesNothing);
     found(answer);
     return Status::ok();
   }
@@ -220,9 +221,18 @@ class Handshake {
       PACELINE_ASSIGN_OR_RETURN(Descriptor connection, accept_from(listening_.socket));
       if (!connection.is_open()) return Status::ok();
       // All ranks may come at once, before a word of any has been read.
-      if (strangers_.size() == kStrangersMax + found_.size()) strangers_.erase(strangers_.begin());
+      if (strangers_.size() == kStrangersMax + found_.size()) make_room();
       strangers_.push_back({std::make_unique<Descriptor>(std::move(connection))});
     }
+  }
+
+  // The oldest of those that have not said the run's token, which nobody else knows; else the oldest.
+  void make_room() {
+    std::erase_if(strangers_, [&](Arriving& one) { return !stays(one); });
+    if (strangers_.size() < kStrangersMax + found_.size()) return;
+    const auto silent = std::find_if(strangers_.begin(), strangers_.end(),
+                                     [](const Arriving& one) { return one.seal == nullptr; });
+    strangers_.erase(silent == strangers_.end() ? strangers_.begin() : silent);
   }
 
   // Who is none of the run's is let go, and nobody waits for it, nor ends because of it: who else has its key comes.
@@ -251,7 +261,7 @@ class Handshake {
     if (one.seal->is_proven(one.proof)) {
       found(one);
     } else {
-      refused_[one.rank] = kHasAnotherKey;
+      refused_[one.rank] = kProvesNothing;
     }
     return false;
   }
