@@ -60,10 +60,10 @@ Result<AllReduceExchange::Meeting> Session::meet_again(const AllReduceExchange::
   PACELINE_ASSIGN_OR_RETURN(
       const wire::Peers peers,
       client_.exchange_endpoints(std::move(own), config_.cluster.start_timeout + 4 * config_.cluster.lease));
-  PACELINE_RETURN_IF_ERROR(check_key(peers));
   AllReduceExchange::Meeting meeting{peers.formation, std::move(listening), {}, peers.version, {}};
   meeting.place.token = peers.token;
   meeting.place.key = peers.key;
+  PACELINE_RETURN_IF_ERROR(check_key(meeting.place));
   std::string without;
   for (std::uint32_t node = 0; node < peers.endpoints.size(); ++node) {
     if (peers.endpoints[node].empty()) {

@@ -90,16 +90,17 @@ Status AllReduceExchange::connect(const mesh::Listening& listening, mesh::Place 
 }
 
 Status AllReduceExchange::join(const mesh::Listening& listening, mesh::Place place) {
-  place_ = std::move(place);
-  place_.shares = true;
+  place.shares = true;
+  place_ = place;
+  forget(place_.key);
   ranks_ = {place_.rank, static_cast<std::uint32_t>(place_.endpoints.size()), mesh::machines_of(place_)};
   const bool whole = parts_.config.cluster.gradient_encoding == Encoding::kFp32;
   weight_ = whole ? 1.0F : 1.0F / static_cast<float>(workers());
   const std::span<const std::byte> sum = std::as_bytes(std::span(sum_));
   const bool is_shared = segment_ != nullptr && segment_->offset_of(sum.data(), sum.size());
-  PACELINE_ASSIGN_OR_RETURN(
-      mesh_, mesh::Mesh::connect(listening, place_, stop_, milliseconds(parts_.config.cluster.start_timeout),
-                                 is_shared ? segment_ : nullptr));
+  PACELINE_ASSIGN_OR_RETURN(mesh_, mesh::Mesh::connect(listening, std::move(place), stop_,
+                                                       milliseconds(parts_.config.cluster.start_timeout),
+                                                       is_shared ? segment_ : nullptr));
   return Status::ok();
 }
 
@@ -366,8 +367,7 @@ Status AllReduceExchange::reduce_bucket(std::size_t number, const std::vector<st
   const BucketPrograms& programs = *bucket.programs;
   PACELINE_RETURN_IF_ERROR(reduce(programs.sums, number, /*copies=*/false));
   const std::vector<Range> all = {{0, bucket.range.size()}};
-  const bool rounds =
-      model_.is_sharded() && ranks_.ranks > 1 && programs.sums.encoding != Encoding::kFp32;
+  const bool rounds = model_.is_sharded() && ranks_.ranks > 1 && programs.sums.encoding != Encoding::kFp32;
   for (const Range& here : model_.is_sharded() ? programs.own : all) {
     const std::span<float> part = bucket_part(sum, here);
     if (rounds) round_as(programs.sums.encoding, part);

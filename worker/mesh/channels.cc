@@ -26,6 +26,7 @@ Result<std::shared_ptr<Channels>> Channels::connect(const Listening& listening, 
                                                     std::chrono::milliseconds within,
                                                     std::vector<PeerBounds> bounds) {
   PACELINE_ASSIGN_OR_RETURN(auto connections, shake_hands(listening, place, stop, within));
+  forget(place.key);
   const std::shared_ptr<Channels> channels(new Channels(std::move(place), stop));
   for (std::size_t rank = 0; rank < connections.size(); ++rank) {
     channels->peers_[rank].connection = std::move(connections[rank]);
