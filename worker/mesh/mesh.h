@@ -71,7 +71,7 @@ class Mesh {
   // a peer's machine may acknowledge nothing of what has left for it (a second at least). A rank that only has not begun is waited for
   // without a limit, since it may compute for so long: that it lives is the authority's to watch. Errors, as from
   // then on: kUnavailable ranks have closed their connections: all that have by then, since the first that is seen
-  // to may have gone because of another; likewise what came of one was changed on the way; kInvalidArgument one is at another reduction or has another plan;
+  // to may have gone because of another; or what came of one was changed; kInvalidArgument one is at another reduction or has another plan;
   // kDeadlineExceeded silence, naming whose; kAborted stopped.
   Status reduce(const schedule::Program& program, std::span<float> vector, std::uint32_t number,
                 std::chrono::milliseconds silence);
