@@ -20,6 +20,7 @@
 #include "server/store/shard_settings.h"
 #include "tools/doctor_checks.h"
 #include "worker/descriptors_needed.h"
+#include "worker/mesh/seal.h"
 #include "worker/model/onednn.h"
 #include "worker/network_task.h"
 #include "worker/node_memory.h"
@@ -187,6 +188,7 @@ void check_huge_pages(const RunConfig& config, Findings& findings) {
 void check_libraries(Findings& findings) {
   std::vector<LibraryVersion> libraries = wire::library_versions();
   libraries.push_back(onednn_version());
+  libraries.push_back(mesh::sodium_version());
   for (const LibraryVersion& library : libraries) {
     const auto release = [](const std::string& version) { return version.substr(0, version.find('.')); };
     // A library's file name is no version to compare.

@@ -101,7 +101,7 @@ class Session {
   void say_waits() const;
   // ---- session_meeting.cc
   Status meet_nodes();
-  Status check_key(const wire::Peers& peers) const;
+  Status check_key(const mesh::Place& place) const;
   void meet_peers(mesh::Sockets sockets, mesh::Place place);
   std::optional<NodeId> gone() const;
   // ---- session_reducing.cc

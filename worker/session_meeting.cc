@@ -26,9 +26,9 @@ std::pair<mesh::Sockets, mesh::Place> take_stage(std::uint32_t stages, mesh::Soc
 }  // namespace
 
 // Without a key of its formation a node of a run with keys would talk in clear.
-Status Session::check_key(const wire::Peers& peers) const {
+Status Session::check_key(const mesh::Place& place) const {
   const bool has_keys = !config_.security.keys.empty();
-  if (peers.key.has_value() == has_keys) return Status::ok();
+  if (place.key.has_value() == has_keys) return Status::ok();
   return failed_precondition(
       has_keys
           ? "the authority gave no key for what nodes say to each other, and this run has security.keys"
@@ -45,9 +45,9 @@ Status Session::meet_nodes() {
   own.endpoints = {listening.endpoint};
   PACELINE_ASSIGN_OR_RETURN(wire::Peers peers,
                             client_.exchange_endpoints(std::move(own), config_.cluster.start_timeout));
-  PACELINE_RETURN_IF_ERROR(check_key(peers));
   mesh::Place place{parts_.node.value, std::move(peers.endpoints), peers.token};
   place.key = peers.key;
+  PACELINE_RETURN_IF_ERROR(check_key(place));
   if (reduces_ != nullptr && !config_.pipeline.enabled()) {
     PACELINE_RETURN_IF_ERROR(begin_reducing(reduces_->connect(listening, std::move(place))));
   } else {

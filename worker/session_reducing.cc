@@ -66,6 +66,7 @@ Result<AllReduceExchange::Meeting> Session::meet_again(const AllReduceExchange::
   AllReduceExchange::Meeting meeting{peers.formation, std::move(listening), {}, peers.version, {}};
   meeting.place.token = peers.token;
   meeting.place.key = peers.key;
+  PACELINE_RETURN_IF_ERROR(check_key(meeting.place));
   std::string without;
   for (std::uint32_t node = 0; node < peers.endpoints.size(); ++node) {
     if (peers.endpoints[node].empty()) {

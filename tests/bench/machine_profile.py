@@ -31,6 +31,7 @@ IN_KERNEL = [
 ]
 IN_PROGRAMS = [
     ("ZeroMQ", r"libzmq"),
+    ("sealing (libsodium)", r"libsodium"),
     ("computing (oneDNN, its generated code)", r"libdnnl|libgomp|\[JIT\]|//anon|^\[unknown\]|perf-\d+\.map"),
     ("headers (Protocol Buffers, codec)", r"libprotobuf|google::protobuf|codec|::encode\b|decode"),
     ("own updates made again, by the workers", r"^bench_path_worker .*(sgd|subtract|copy_past_cache)"),

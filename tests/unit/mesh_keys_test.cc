@@ -217,6 +217,56 @@ TEST_CASE("who has another key, or none, is no peer, and both ends say so by nam
   CHECK(refused.message() == "stopped; who says to be node 1 (" + ranks.endpoints[1] + ") " + one.by_0);
 }
 
+TEST_CASE("a proof is of one formation's key and of both Hellos") {
+  const FormationKey key = new_formation_key();
+  const std::array<std::byte, 4> hellos{};
+  const KeyExchange one, other;
+  const auto is_proven = [&](const FormationKey& of_other, const std::array<std::byte, 4>& heard) {
+    const auto connects = one.agree(true, key, other.own(), hellos);
+    const auto accepts = other.agree(false, of_other, one.own(), heard);
+    return accepts->is_proven(connects->proof());
+  };
+  CHECK(is_proven(key, hellos));
+  CHECK_FALSE(is_proven(new_formation_key(), hellos));
+  for (const std::size_t changed : {0, 3}) {
+    std::array<std::byte, 4> heard = hellos;
+    heard[changed] = std::byte{1};
+    CHECK_FALSE(is_proven(key, heard));
+  }
+}
+
+// A third rank has gone meanwhile, which has nothing to do with it.
+TEST_CASE("of what was changed on the way is said who has sent it, and nobody is said to be gone") {
+  Ranks ranks(3);
+  ranks.key = new_formation_key();
+  const Between between(ranks.endpoints[0], {kFirstFrame + 40, {}});
+  const schedule::Plan plan = *schedule::make_plan({Algorithm::kRing, 2, 1000, {}});
+  std::array<std::unique_ptr<Mesh>, 3> meshes;
+  std::vector<std::thread> threads;
+  for (std::uint32_t rank = 0; rank < 3; ++rank) {
+    threads.emplace_back([&, rank] {
+      Place place = ranks.place(rank);
+      if (rank == 1) place.endpoints[0] = between.endpoint();
+      auto mesh = Mesh::connect(*ranks.listeners[rank], place, ranks.stops[rank], kWithin);
+      if (mesh.is_ok()) meshes[rank] = std::move(mesh).value();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  REQUIRE((meshes[0] != nullptr && meshes[1] != nullptr));
+  meshes[2].reset();
+  std::thread other([&] {
+    std::vector<float> vector = numbers(0, 1000);
+    static_cast<void>(meshes[0]->reduce(Program(plan, 0), vector, 0, kWithin));
+  });
+  std::vector<float> vector = numbers(1, 1000);
+  const Status ended = meshes[1]->reduce(Program(plan, 1), vector, 0, kWithin);
+  CHECK(ended.message() == "node 0 (" + between.endpoint() +
+                               ") has sent what its key does not fit: somebody has changed it on the way");
+  CHECK(meshes[1]->gone() == std::nullopt);
+  ranks.stops[0].set();
+  other.join();
+}
+
 // What it names is who has sent it, since nobody else is known.
 TEST_CASE("what is changed or cut off on the way ends the connection, by name") {
   struct Case {
@@ -261,22 +311,83 @@ TEST_CASE("who reads along sees no float, and what it repeats later is of no use
 
   Ranks again(2);
   again.key = key;
+  const auto to_0 = connect_to(again.endpoints[0], again.stops[1], kWithin);
+  REQUIRE(to_0.is_ok());
+  REQUIRE(::send(to_0->get(), said[1].data(), said[1].size(), MSG_NOSIGNAL) == std::ssize(said[1]));
+  bool hung_up = false;
   std::thread repeats([&] {
-    const auto to_0 = connect_to(again.endpoints[0], again.stops[1], kWithin);
-    REQUIRE(to_0.is_ok());
-    CHECK(::send(to_0->get(), said[1].data(), said[1].size(), MSG_NOSIGNAL) == std::ssize(said[1]));
     // Rank 0 hangs up.
     std::array<char, 256> bytes;
     pollfd waits = {to_0->get(), POLLIN, 0};
-    do {
-      ::poll(&waits, 1, -1);
-    } while (::recv(to_0->get(), bytes.data(), bytes.size(), MSG_DONTWAIT) > 0);
+    while (::poll(&waits, 1, static_cast<int>(kWithin.count())) == 1) {
+      hung_up = ::recv(to_0->get(), bytes.data(), bytes.size(), MSG_DONTWAIT) <= 0;
+      if (hung_up) break;
+    }
     again.stops[0].set();
   });
   CHECK(again.connect(0).status().message() == "stopped; who says to be node 1 (" + again.endpoints[1] +
                                                    ") does not prove that it has this formation's key: it is "
                                                    "not of this run, or was changed on the way");
   repeats.join();
+  CHECK(hung_up);
+}
+
+// Both ends of a connection, sealed.
+std::array<std::unique_ptr<Connection>, 2> both_ends() {
+  std::array<int, 2> sockets{};
+  REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, sockets.data()) == 0);
+  const FormationKey key = new_formation_key();
+  const KeyExchange one, other;
+  auto connects = one.agree(true, key, other.own(), {});
+  auto accepts = other.agree(false, key, one.own(), {});
+  REQUIRE((accepts->is_proven(connects->proof()) && connects->is_proven(accepts->proof())));
+  return {std::make_unique<Connection>(Descriptor(sockets[0]), std::move(connects)),
+          std::make_unique<Connection>(Descriptor(sockets[1]), std::move(accepts))};
+}
+
+TEST_CASE("a sealed connection whose other end does not read goes on, and is closed when all is read") {
+  auto ends = both_ends();
+  const std::vector<float> sent = numbers(0, 1'000'000);
+  const auto bytes = std::as_bytes(std::span(sent));
+  std::size_t left = 0;
+  const auto send_some = [&] {
+    const iovec rest{const_cast<std::byte*>(bytes.data()) + left, bytes.size() - left};
+    const std::size_t some = ends[0]->send({&rest, 1}).value();
+    left += some;
+    return some > 0;
+  };
+  while (left < bytes.size() && send_some()) {
+  }
+  REQUIRE(left < bytes.size());
+  CHECK_FALSE(send_some());
+  std::vector<float> got(sent.size());
+  const auto into = std::as_writable_bytes(std::span(got));
+  // In pieces of less than a frame, of which some waits behind the last bytes of the socket.
+  for (std::size_t at = 0; at < into.size();) {
+    if (left < bytes.size()) {
+      send_some();
+    } else {
+      ends[0] = nullptr;
+    }
+    at += ends[1]->receive(into.data() + at, std::min<std::size_t>(10'000, into.size() - at)).value();
+    if (at < into.size()) REQUIRE_FALSE(ends[1]->is_closed());
+  }
+  CHECK(got == sent);
+  CHECK(ends[1]->is_closed());
+}
+
+TEST_CASE("what was changed is told by drain(), and is not said to be a closed connection") {
+  auto ends = both_ends();
+  CHECK(ends[1]->drain().is_ok());
+  const std::uint32_t length = 18;
+  const std::array<char, 18> nothing{};
+  REQUIRE(::send(ends[0]->descriptor(), &length, sizeof length, 0) == sizeof length);
+  CHECK(ends[1]->drain().is_ok());
+  CHECK(ends[1]->pending() == sizeof length);
+  REQUIRE(::send(ends[0]->descriptor(), nothing.data(), nothing.size(), 0) == std::ssize(nothing));
+  CHECK(ends[1]->drain().message() ==
+        "has sent what its key does not fit: somebody has changed it on the way");
+  CHECK((ends[1]->is_changed() && !ends[1]->is_closed()));
 }
 
 TEST_CASE("a frame that is left out, repeated or of the other direction is not opened") {
@@ -286,7 +397,9 @@ TEST_CASE("a frame that is left out, repeated or of the other direction is not o
   const auto connects = one.agree(true, key, other.own(), hellos);
   const auto accepts = other.agree(false, key, one.own(), hellos);
   REQUIRE((connects != nullptr && accepts != nullptr));
-  REQUIRE((accepts->is_proven(connects->proof()) && connects->is_proven(accepts->proof())));
+  const Seal::Proof by_connects = connects->proof();
+  CHECK_FALSE(connects->is_proven(by_connects));  // its own, said back to it
+  REQUIRE((accepts->is_proven(by_connects) && connects->is_proven(accepts->proof())));
   const std::array<std::byte, 3> plain = {std::byte{1}, std::byte{2}, std::byte{3}};
   std::array<std::array<std::byte, 3 + Seal::kOverheadBytes>, 3> sealed;
   for (auto& frame : sealed) connects->seal(plain, frame);

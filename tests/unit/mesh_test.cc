@@ -3,12 +3,15 @@
 #include "worker/mesh/mesh.h"
 
 #include <linux/filter.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <cstddef>
 #include <functional>
 #include <memory_resource>
 #include <thread>
@@ -17,6 +20,7 @@
 #include "common/schedule/planners.h"
 #include "common/ticks.h"
 #include "tests/unit/mesh_ranks.h"
+#include "worker/mesh/seal.h"
 
 namespace paceline::mesh {
 namespace {
@@ -31,15 +35,38 @@ schedule::Plan planned(Algorithm algorithm, std::uint32_t ranks, std::int64_t fl
   return std::move(plan).value();
 }
 
-// A rank of which the test itself writes the bytes.
+// A rank of which the test itself writes the bytes, with the ranks' key if they have one.
 class RawRank {
  public:
-  RawRank(const Ranks& ranks, std::uint32_t rank) : connection_(connected(ranks)) {
-    say(Hello{0x324d4c50, rank, 7});
+  RawRank(const Ranks& ranks, std::uint32_t rank) : key_(ranks.key), connection_(connected(ranks)) {
+    hello_ = {key_ ? 0x324b4c50U : 0x324d4c50U, rank, 7, exchange_.own()};
+    const std::size_t size = key_ ? sizeof hello_ : offsetof(Hello, key);
+    REQUIRE(::write(connection_.get(), &hello_, size) == static_cast<ssize_t>(size));
   }
+  // What a key asks for behind the Hello, while the other rank connects. Whether it has the same key. Thread: any.
+  bool prove() {
+    if (!key_) return true;
+    std::array<Hello, 2> hellos = {hello_};
+    Seal::Proof by_other;
+    if (!hear(&hellos[1], sizeof(Hello)) || !hear(by_other.data(), by_other.size())) return false;
+    seal_ = exchange_.agree(true, *key_, hellos[1].key, std::as_bytes(std::span(hellos)));
+    if (seal_ == nullptr || !seal_->is_proven(by_other)) return false;
+    const Seal::Proof own = seal_->proof();
+    return ::write(connection_.get(), own.data(), own.size()) == std::ssize(own);
+  }
+  // In a frame of its own where there is a key; `less`: of which so many bytes do not leave.
   template <typename Bytes>
-  void say(const Bytes& bytes) const {
-    REQUIRE(::write(connection_.get(), &bytes, sizeof bytes) == sizeof bytes);
+  void say(const Bytes& bytes, std::size_t less = 0) const {
+    const auto plain = std::as_bytes(std::span(&bytes, 1));
+    std::vector<std::byte> leaves(plain.begin(), plain.end());
+    if (seal_ != nullptr) {
+      const auto sealed = static_cast<std::uint32_t>(plain.size() + Seal::kOverheadBytes);
+      leaves.resize(sizeof sealed + sealed);
+      std::memcpy(leaves.data(), &sealed, sizeof sealed);
+      seal_->seal(plain, std::span(leaves).subspan(sizeof sealed));
+    }
+    const std::size_t size = leaves.size() - less;
+    REQUIRE(::write(connection_.get(), leaves.data(), size) == static_cast<ssize_t>(size));
   }
   // From now on no packet comes here, as where the network has failed.
   void vanish() const {
@@ -50,6 +77,7 @@ class RawRank {
   struct Hello {
     std::uint32_t magic, from;
     std::uint64_t token;
+    PublicKey key;
   };
   struct Head {
     std::uint32_t reduction, floats;
@@ -62,8 +90,33 @@ class RawRank {
     REQUIRE(connection.is_ok());
     return std::move(connection).value();
   }
+  bool hear(void* into, std::size_t bytes) const {
+    for (std::size_t got = 0; got < bytes;) {
+      pollfd waits = {connection_.get(), POLLIN, 0};
+      if (::poll(&waits, 1, static_cast<int>(kWithin.count())) != 1) return false;
+      const ssize_t now =
+          ::recv(connection_.get(), static_cast<char*>(into) + got, bytes - got, MSG_DONTWAIT);
+      if (now <= 0) return false;
+      got += static_cast<std::size_t>(now);
+    }
+    return true;
+  }
+  const std::optional<FormationKey> key_;
+  const KeyExchange exchange_;
   const Descriptor connection_;
+  Hello hello_;
+  std::unique_ptr<Seal> seal_;
 };
+
+// Rank 0's mesh, once that other one has proven who it is.
+Result<std::unique_ptr<Mesh>> connect_with(Ranks& ranks, RawRank& other) {
+  bool is_proven = false;
+  std::thread proves([&] { is_proven = other.prove(); });
+  auto mesh = ranks.connect(0);
+  proves.join();
+  CHECK(is_proven);
+  return mesh;
+}
 
 // What no order of additions rounds: whole numbers.
 std::vector<float> whole_numbers(std::uint32_t rank, std::int64_t floats) {
@@ -336,10 +389,11 @@ TEST_CASE("a stop ends every wait") {
   }
 }
 
-TEST_CASE("a rank that falls silent in the middle of a transfer is named") {
+TEST_CASE("a rank that falls silent in the middle of a transfer is named, with keys and without") {
   Ranks ranks(2);
-  const RawRank other(ranks, 1);
-  auto mesh = ranks.connect(0);
+  if (GENERATE(false, true)) ranks.key = new_formation_key();
+  RawRank other(ranks, 1);
+  auto mesh = connect_with(ranks, other);
   REQUIRE(mesh.is_ok());
   std::vector<float> vector(64);
   const Program program(planned(Algorithm::kRing, 2, 64), 0);
@@ -347,7 +401,11 @@ TEST_CASE("a rank that falls silent in the middle of a transfer is named") {
     other.say(RawRank::Head{0, 32, 0});
     other.say(1.0F);
   }
-  SECTION("its machine answers no more") { other.vanish(); }
+  SECTION("it sends a part of what begins the transfer") { other.say(RawRank::Head{0, 32, 0}, 3); }
+  SECTION("its machine answers no more") {
+    if (ranks.key) return;  // a seal changes nothing of it
+    other.vanish();
+  }
   CHECK((*mesh)->reduce(program, vector, 0, milliseconds(1)).message() ==
         "nothing has come from node 1 (" + ranks.endpoints[1] + ") for 1 ms, in the middle of a transfer");
 }
@@ -382,6 +440,24 @@ TEST_CASE("strangers at the door keep nobody out") {
   const auto ended = ranks.run([](Mesh&, std::uint32_t) { return Status::ok(); });
   CHECK(ended[0].message() == "");
   CHECK(ended[1].message() == "");
+}
+
+// More of them than are kept, so some are let go: not the one that has said the run's token.
+TEST_CASE("hundreds of strangers that say nothing keep nobody out") {
+  Ranks ranks(2);
+  ranks.key = new_formation_key();
+  std::vector<Descriptor> silent;
+  const auto come = [&] {
+    for (int i = 0; i < 200; ++i) {
+      auto connection = connect_to(ranks.endpoints[0], ranks.stops[0], kWithin);
+      REQUIRE(connection.is_ok());
+      silent.push_back(std::move(connection).value());
+    }
+  };
+  come();
+  RawRank genuine(ranks, 1);
+  come();
+  CHECK(connect_with(ranks, genuine).status().message() == "");
 }
 
 TEST_CASE("another run's node is no peer") {

@@ -107,14 +107,15 @@ Status AllReduceExchange::join(const mesh::Listening& listening, mesh::Place pla
 }
 
 Status AllReduceExchange::join(mesh::Sockets sockets, mesh::Place place) {
-  place_ = std::move(place);
-  place_.shares = true;
+  place.shares = true;
+  place_ = place;
+  forget(place_.key);
   ranks_ = {place_.rank, static_cast<std::uint32_t>(place_.endpoints.size()), mesh::machines_of(place_)};
   const bool whole = parts_.config.cluster.gradient_encoding == Encoding::kFp32;
   weight_ = whole ? 1.0F : 1.0F / static_cast<float>(workers());
   const std::span<const std::byte> sum = std::as_bytes(std::span(sum_));
   const bool is_shared = segment_ != nullptr && segment_->offset_of(sum.data(), sum.size());
-  PACELINE_ASSIGN_OR_RETURN(mesh_, mesh::Mesh::over(std::move(sockets), place_, stop_,
+  PACELINE_ASSIGN_OR_RETURN(mesh_, mesh::Mesh::over(std::move(sockets), std::move(place), stop_,
                                                     milliseconds(parts_.config.cluster.start_timeout),
                                                     is_shared ? segment_ : nullptr));
   return Status::ok();

@@ -38,7 +38,9 @@ Result<wire::Peers> ClientState::await_peers(std::uint32_t behind, std::chrono::
   changed_.wait_for(lock, timeout, [&] { return !closed_.is_ok() || told(); });
   if (!closed_.is_ok()) return closed_;
   if (!told()) return deadline_exceeded("the authority has not said where the other nodes are");
-  return *peers_;
+  wire::Peers taken = *peers_;
+  forget(peers_->key);  // nobody asks for it again
+  return taken;
 }
 
 void ClientState::run_state(RunState state) {

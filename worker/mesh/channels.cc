@@ -69,6 +69,7 @@ Channels::Channels(Place place, StopFlag& stop)
     : place_(std::move(place)), stop_(stop), peers_(place_.endpoints.size()) {}
 
 std::shared_ptr<Channels> Channels::over(Sockets sockets, Place place, StopFlag& stop, Bounds bounds) {
+  forget(place.key);
   const std::shared_ptr<Channels> channels(new Channels(std::move(place), stop));
   for (std::size_t rank = 0; rank < sockets.size(); ++rank) {
     Peer& peer = channels->peers_[rank];

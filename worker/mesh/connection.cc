@@ -9,6 +9,7 @@
 #include <cstring>
 #include <utility>
 
+#include "common/assert.h"
 #include "worker/mesh/peer_socket.h"
 
 namespace paceline::mesh {
@@ -99,6 +100,9 @@ Result<std::size_t> Connection::send(std::span<const iovec> pieces) {
     frames.left = 0;
     frames.plain_out = plain.size();
   }
+  std::size_t handed = 0;
+  for (const iovec& piece : pieces) handed += piece.iov_len;
+  PACELINE_ASSERT(handed >= frames.plain_out, "a frame that leaves is longer than what is handed in again");
   const iovec rest{frames.out.data() + frames.left, frames.out_bytes - frames.left};
   PACELINE_ASSIGN_OR_RETURN(const std::size_t sent, send_now({&rest, 1}));
   frames.left += sent;
@@ -153,16 +157,21 @@ Result<std::size_t> Connection::receive(void* into, std::size_t bytes) {
 
 bool Connection::holds_more() const { return frames_ != nullptr && frames_->given < frames_->plain_bytes; }
 
-bool Connection::drain() {
+std::size_t Connection::pending() const { return frames_ == nullptr ? 0 : frames_->in_bytes; }
+
+bool Connection::is_changed() const { return frames_ != nullptr && frames_->is_spoilt; }
+
+Status Connection::drain() {
   std::array<std::byte, 64> bytes;
   for (;;) {
     const Result<std::size_t> got = receive(bytes.data(), bytes.size());
-    if (!got.is_ok()) return false;
-    if (*got == 0) return true;
+    if (!got.is_ok()) return got.status();
+    if (*got == 0) return Status::ok();
   }
 }
 
 bool Connection::is_closed() const {
+  if (holds_more()) return false;
   char byte = 0;
   const ssize_t got = recv(socket_.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
   return got == 0 || (got < 0 && (errno == ECONNRESET || errno == EPIPE));

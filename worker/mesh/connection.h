@@ -3,7 +3,7 @@
 // Sealed, on the wire: frames, each a length (4 bytes, little endian) and as many sealed bytes, which hold up to
 // 64 KiB. What has been sealed leaves before anything else is, and what has come is opened when its frame is whole.
 //
-// Errors are kUnavailable, without the other's name: "closed its connection".
+// Errors are kUnavailable, without the other's name: "closed its connection", or what was changed on the way (is_changed()).
 //
 // Thread: one. Memory: sealed, three frames.
 #pragma once
@@ -32,15 +32,20 @@ class Connection {
   int descriptor() const { return socket_.get(); }
   bool holds_more() const;
 
-  // Some of the pieces, in their order, at least a byte in all; how many bytes. 0: nothing goes now. Then those bytes are handed in
-  // again before any others: they may have left in part.
+  // Of a frame that has come in part, how many bytes have: of which receive() has said nothing yet.
+  std::size_t pending() const;
+
+  // Some of the pieces, in their order, at least a byte in all; how many bytes. 0: nothing goes now. Then the same bytes, or more,
+  // are handed in before any others: they may have left in part.
   Result<std::size_t> send(std::span<const iovec> pieces);
   // Up to so many bytes; 0: there is nothing now.
   Result<std::size_t> receive(void* into, std::size_t bytes);
-  // Of what has come already, whatever it is. Whether the other end is still there.
-  bool drain();
-  // The other end has closed, and all that came before has been read.
+  // All that has come already, whatever it is, is dropped; receive()'s error.
+  Status drain();
+  // The other end has closed, and all that came before has been given out.
   bool is_closed() const;
+  // What has come is not what was sent. The other end may be there all the same.
+  bool is_changed() const;
 
  private:
   struct Frames;

@@ -39,7 +39,10 @@ std::vector<std::uint32_t> machines_of(const Place& place) {
 }
 
 Mesh::Mesh(Place place, StopFlag& stop)
-    : place_(std::move(place)), stop_(stop), landing_(kLandingFloats + 1) {}
+    : place_(std::move(place)),
+      stop_(stop),
+      has_keys_(place_.key.has_value()),
+      landing_(kLandingFloats + 1) {}
 
 Result<std::unique_ptr<Mesh>> Mesh::connect(const Listening& listening, Place place, StopFlag& stop,
                                             std::chrono::milliseconds within,
@@ -52,6 +55,7 @@ Result<std::unique_ptr<Mesh>> Mesh::over(Sockets sockets, Place place, StopFlag&
                                          std::chrono::milliseconds within,
                                          std::shared_ptr<wire::SharedSegment> segment) {
   std::unique_ptr<Mesh> mesh(new Mesh(std::move(place), stop));
+  forget(mesh->place_.key);  // each connection has keys of its own
   mesh->peers_ = std::move(sockets);
   if (mesh->place_.shares) {
     PACELINE_ASSIGN_OR_RETURN(
@@ -83,7 +87,11 @@ class Mesh::Reduction {
 
   Status run(std::chrono::milliseconds silence) {
     Status ended = go_on(silence);
-    if (ended.code() != StatusCode::kUnavailable) return ended;
+    // Who has sent what was changed need not be gone, and others may be for other reasons.
+    const bool is_changed = std::any_of(mesh_.peers_.begin(), mesh_.peers_.end(), [](const auto& peer) {
+      return peer != nullptr && peer->is_changed();
+    });
+    if (ended.code() != StatusCode::kUnavailable || is_changed) return ended;
     const std::string closed = closed_connections();
     return closed.empty() ? ended : unavailable(closed);
   }
@@ -114,7 +122,9 @@ class Mesh::Reduction {
     int count = 0;
     for (std::uint32_t rank = 0; rank < mesh_.peers_.size(); ++rank) {
       if (rank == mesh_.place_.rank) continue;
-      if (mesh_.shares_memory() && mesh_.shared_->with(rank)) mesh_.peers_[rank]->drain();
+      if (mesh_.shares_memory() && mesh_.shared_->with(rank)) {
+        static_cast<void>(mesh_.peers_[rank]->drain());  // fails where it is closed, as is looked at next
+      }
       if (!mesh_.peers_[rank]->is_closed()) continue;
       names += (count++ == 0 ? "" : ", ") + name_of(mesh_.place_, rank);
       mesh_.gone_ = rank;
@@ -136,7 +146,8 @@ class Mesh::Reduction {
     std::array<char, 4> part{};  // of a float that has come in part, to be added
     std::size_t part_bytes = 0;
     std::vector<float> coded = {};  // bytes of a row in another encoding than fp32
-    // The first wait() since something has moved here, and the first since when nothing was acknowledged.
+    std::size_t pending = 0;        // of the connection, as of the last wait()
+    // The first wait() since something has come or moved here, and the first since when nothing was acknowledged.
     std::optional<Ticks> quiet_since = {};
     std::optional<Ticks> unacknowledged_since = {};
   };
@@ -362,6 +373,11 @@ class Mesh::Reduction {
       polls_.push_back(
           {way.connection->descriptor(), static_cast<short>(way.rows->sends ? POLLOUT : POLLIN), 0});
       waiting_.push_back(&way);
+      // With keys a row may be in the middle of its frame, of which no byte has moved yet.
+      const std::size_t pending = way.rows->sends ? 0 : way.connection->pending();
+      if (std::exchange(way.pending, pending) != pending) {
+        way.quiet_since = way.unacknowledged_since = std::nullopt;
+      }
       if (!way.quiet_since) way.quiet_since = now;
     }
     const std::size_t of_ways = polls_.size();
@@ -378,12 +394,14 @@ class Mesh::Reduction {
     if (found < 0 && error != EINTR) return unavailable("poll: " + system_error(error));
     for (std::size_t i = of_ways; i < polls_.size(); ++i) {
       const Way& way = *sleeping_[i - of_ways];
-      if (polls_[i].revents == 0 || way.connection->drain()) continue;
+      if (polls_[i].revents == 0) continue;
+      const Status drained = way.connection->drain();
+      if (drained.is_ok()) continue;
       // Who has done all of its rows may be gone.
       const bool may_move = std::any_of(ways_.begin(), ways_.end(), [&](const Way& other) {
         return other.shared && other.rows->peer == way.rows->peer && may_be_moved(other);
       });
-      if (!may_move) return lost(way, "closed its connection");
+      if (!may_move || way.connection->is_changed()) return lost(way, drained.message());
     }
     return check_silence(silence);
   }
@@ -396,7 +414,7 @@ class Mesh::Reduction {
     for (std::size_t i = 0; i < waiting_.size(); ++i) {
       Way& way = *waiting_[i];
       if (polls_[i + 1].revents != 0 || now - *way.quiet_since < silence) continue;
-      const bool begun = !way.rows->sends && way.moved > 0;
+      const bool begun = !way.rows->sends && (way.moved > 0 || way.pending > 0);
       if (!begun && !has_vanished(way, now, silence)) continue;
       names += (names.empty() ? "" : ", ") + name_of(mesh_.place_, way.rows->peer);
     }

@@ -78,14 +78,14 @@ class Mesh {
   // a peer's machine may acknowledge nothing of what has left for it (a second at least). A rank that only has not begun is waited for
   // without a limit, since it may compute for so long: that it lives is the authority's to watch. Errors, as from
   // then on: kUnavailable ranks have closed their connections: all that have by then, since the first that is seen
-  // to may have gone because of another; kInvalidArgument one is at another reduction or has another plan;
+  // to may have gone because of another; or what came of one was changed; kInvalidArgument one is at another reduction or has another plan;
   // kDeadlineExceeded silence, naming whose; kAborted stopped.
   Status reduce(const schedule::Program& program, std::span<float> vector, std::uint32_t number,
                 std::chrono::milliseconds silence);
 
   // Whether any rank is reached over shared memory.
   bool shares_memory() const { return shared_ != nullptr && shared_->any(); }
-  bool has_keys() const { return place_.key.has_value(); }  // the same on all ranks
+  bool has_keys() const { return has_keys_; }  // the same on all ranks
   // What it has sent so far, or let others read, as bytes of floats alone, as encoded.
   std::int64_t bytes_sent() const { return bytes_sent_; }
   // The rank that had closed its connection when reduce() failed by it; none where it was none or several.
@@ -97,6 +97,7 @@ class Mesh {
 
   Place place_;
   StopFlag& stop_;
+  const bool has_keys_;
   Sockets peers_;
   std::unique_ptr<SharedPeers> shared_;  // null: the place shares nothing
   std::vector<float> landing_;           // what is added passes through here,

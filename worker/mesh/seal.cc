@@ -29,8 +29,10 @@ unsigned char* raw(std::byte* bytes) { return reinterpret_cast<unsigned char*>(b
 
 }  // namespace
 
+LibraryVersion sodium_version() { return {"libsodium", SODIUM_VERSION_STRING, sodium_version_string()}; }
+
 struct Seal::Streams {
-  DirectionKey send_key, receive_key;
+  DirectionKey send_key, receive_key;  // until the proofs are made and have come
   crypto_secretstream_xchacha20poly1305_state sends, receives;
 };
 
@@ -41,14 +43,18 @@ Seal::Proof Seal::proof() {
   Proof proof;
   crypto_secretstream_xchacha20poly1305_init_push(&streams_->sends, raw(proof.data()),
                                                   streams_->send_key.data());
+  sodium_memzero(streams_->send_key.data(), sizeof(DirectionKey));
   seal({}, std::span(proof).subspan(kHeaderBytes));
   return proof;
 }
 
 bool Seal::is_proven(const Proof& by_the_other) {
-  return crypto_secretstream_xchacha20poly1305_init_pull(&streams_->receives, raw(by_the_other.data()),
-                                                         streams_->receive_key.data()) == 0 &&
-         open(std::span(by_the_other).subspan(kHeaderBytes), {});
+  const bool is_header =
+      crypto_secretstream_xchacha20poly1305_init_pull(&streams_->receives, raw(by_the_other.data()),
+                                                      streams_->receive_key.data()) == 0;
+  if (!is_header || !open(std::span(by_the_other).subspan(kHeaderBytes), {})) return false;
+  sodium_memzero(streams_->receive_key.data(), sizeof(DirectionKey));
+  return true;
 }
 
 void Seal::seal(std::span<const std::byte> plain, std::span<std::byte> sealed) {

@@ -20,8 +20,11 @@
 #include <span>
 
 #include "common/formation_key.h"
+#include "common/library_version.h"
 
 namespace paceline::mesh {
+
+LibraryVersion sodium_version();
 
 using PublicKey = std::array<std::byte, 32>;
 
@@ -36,7 +39,7 @@ class Seal {
   Seal(const Seal&) = delete;
   Seal& operator=(const Seal&) = delete;
 
-  // What is sent first, and what has to come first. Whether it is of who has the same key.
+  // What is sent first, once, and what has to come first. Whether it is of who has the same key.
   Proof proof();
   bool is_proven(const Proof& by_the_other);
   // `sealed`: of plain.size() + kOverheadBytes.
