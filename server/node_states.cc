@@ -10,9 +10,10 @@ namespace paceline::server {
 
 Status NodeStates::on(Peer from, const wire::NodeState& piece, const wire::Payload& payload,
                       std::optional<Shard>& shard, std::uint64_t layout_hash) {
-  if (!from_each_node_ && from.node() != speaker_) {
+  if (!sends(from.node())) {
     return invalid_argument("state of the run from " + to_string(from) + ", expected it from node " +
-                            to_string(speaker_));
+                            to_string(speaker_) +
+                            (senders_ > 1 ? " to " + std::to_string(senders_ - 1) : ""));
   }
   if (!shard) return failed_precondition("state of the run before a join");
   PACELINE_ASSIGN_OR_RETURN(const bool whole, shard->replace(piece, payload.floats()));
@@ -73,14 +74,16 @@ Status NodeStates::save_if_whole(Shard& shard, std::uint64_t layout_hash) {
   return Status::ok();
 }
 
+bool NodeStates::sends(NodeId node) const { return senders_ > 1 ? node.value < senders_ : node == speaker_; }
+
 void NodeStates::rejoined(NodeId node) {
-  if (from_each_node_ || node == speaker_) not_saved(node, "'s connection broke while it sent its state");
+  if (sends(node)) not_saved(node, "'s connection broke while it sent its state");
 }
 
 void NodeStates::lost(NodeId node) {
   std::erase(want_, Peer::of(node));
   lost_.insert(node);
-  if (from_each_node_ || node == speaker_) not_saved(node, " was lost while it sent its state");
+  if (sends(node)) not_saved(node, " was lost while it sent its state");
   while (lost_.contains(speaker_)) ++speaker_.value;
 }
 

@@ -1,6 +1,6 @@
 // NodeStates: with an all-reduce the nodes hold the run's state; a shard gives it to those that come, and has it
 // from node 0, or the lowest that is left, when it is to be saved, or the run is over. Where each node steps its own part
-// (exchange.shard_optimizer), or has a stage (pipeline.stages), it has that from each.
+// (exchange.shard_optimizer) it has that from each; of stages (pipeline.stages) from each of the first group.
 //
 // Thread: the server's loop.
 #pragma once
@@ -21,9 +21,10 @@ namespace paceline::server {
 
 class NodeStates {
  public:
-  // All outlive this; `checkpoints` may be null: no authority asks for any.
-  NodeStates(ShardId id, Outbox& outbox, ShardCheckpoints* checkpoints, bool from_each_node)
-      : id_(id), outbox_(outbox), checkpoints_(checkpoints), from_each_node_(from_each_node) {}
+  // All outlive this; `checkpoints` may be null: no authority asks for any. `senders`: state_senders()
+  // (common/config/reducing.h).
+  NodeStates(ShardId id, Outbox& outbox, ShardCheckpoints* checkpoints, std::uint32_t senders)
+      : id_(id), outbox_(outbox), checkpoints_(checkpoints), senders_(senders) {}
 
   // A piece of that node's state. The authority is told when it is whole. Errors: what the sender is to be told.
   [[nodiscard]] Status on(Peer from, const wire::NodeState& piece, const wire::Payload& payload,
@@ -49,12 +50,13 @@ class NodeStates {
   };
   [[nodiscard]] Status send(Peer to, Shard& shard);
   [[nodiscard]] Status save_if_whole(Shard& shard, std::uint64_t layout_hash);
+  bool sends(NodeId node) const;
   void not_saved(NodeId node, const std::string& why);
 
   const ShardId id_;
   Outbox& outbox_;
   ShardCheckpoints* const checkpoints_;
-  const bool from_each_node_;
+  const std::uint32_t senders_;
   std::vector<Peer> want_;
   std::optional<Saving> saving_;
   NodeId speaker_{0};

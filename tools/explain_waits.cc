@@ -212,7 +212,8 @@ class Waits {
     network -= server;
   }
 
-  // All-reduce: nothing can be summed until the last worker, of stages that of the same stage, has its gradient, so the others are held for it until then.
+  // All-reduce: nothing can be summed until the last worker, of stages that of the same stage, has its gradient, so
+  // the others are held for it until then.
   // What the authority decides behind the sum, a moment's hold for the last report included, is of the way to it.
   void attribute_sum(Wait& wait, Ticks begin) const {
     nanoseconds& network = wait.causes[static_cast<std::size_t>(WaitCause::kNetwork)];

@@ -62,7 +62,6 @@ Result<AllReduceExchange::Meeting> Session::meet_again(const AllReduceExchange::
   PACELINE_ASSIGN_OR_RETURN(
       const wire::Peers peers,
       client_.exchange_endpoints(std::move(own), config_.cluster.start_timeout + 4 * config_.cluster.lease));
-  PACELINE_RETURN_IF_ERROR(check_key(peers));
   AllReduceExchange::Meeting meeting{peers.formation, std::move(listening), {}, peers.version, {}};
   meeting.place.token = peers.token;
   meeting.place.key = peers.key;
@@ -93,11 +92,12 @@ void Session::send_last_state() {
   }
 }
 
-// Ahead of the grant with which the node leaves it. Who evaluates has its own stage alone: the others of its group send it
-// theirs.
+// Ahead of the grant with which the node leaves it. Who evaluates has its own stage alone: the others of its group
+// send it theirs, once: a node whose connection to the authority broke is asked again.
 void Session::keep_version(Version version) {
   const std::uint32_t node = parts_.node.value;
   if (node == 0 || node >= config_.pipeline.stages) return reduces_->keep(version);
+  if (channels_->has_sent_parameters(NodeId(0), version)) return;
   std::vector<float> floats(static_cast<std::size_t>(layout_.size()));
   const Status fetched = reduces_->fetch_exact(version, floats);
   if (!fetched.is_ok()) {  // nothing, rather, than that it waits
@@ -108,10 +108,14 @@ void Session::keep_version(Version version) {
   static_cast<void>(channels_->send_parameters(NodeId(0), version, std::move(floats)));
 }
 
-// Of stages the final version is in the server.
+// Of stages the final version is in the server. Any other than node 0 may be asked where node 0 is lost.
 Status Session::fetch_exact(const wire::Evaluate& request, std::span<float> flat) {
   const std::uint32_t stages = config_.pipeline.stages;
   if (stages > 1 && request.final_model) return client_.fetch_exact(request.version, flat);
+  if (stages > 1 && parts_.node != NodeId(0)) {
+    return not_found("version " + to_string(request.version) +
+                     ": node 0 alone is given the parameters of other stages");
+  }
   for (std::uint32_t node = 0; node < stages; ++node) {
     const Range own = parts_.tasks.trained_by(NodeId(node));
     const auto into = flat.subspan(static_cast<std::size_t>(own.begin), static_cast<std::size_t>(own.size()));

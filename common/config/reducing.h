@@ -18,9 +18,10 @@ inline std::uint32_t reducing_ranks(const RunConfig& config) {
   return config.cluster.nodes / config.pipeline.stages;
 }
 
-// Whether no node has all of the run's state: of stages, or of a sharded optimizer.
-inline bool state_is_in_parts(const RunConfig& config) {
-  return config.exchange.shard_optimizer || config.pipeline.enabled();
+// How many nodes send what is saved of the run's state, the lowest; 1: one sends all. Every owner of a sharded
+// optimizer; of stages those of the first group.
+inline std::uint32_t state_senders(const RunConfig& config) {
+  return config.exchange.shard_optimizer ? config.cluster.nodes : config.pipeline.stages;
 }
 
 // How many vectors of a node's parameters an all-reduce keeps there besides those that it computes with: the sum, the

@@ -56,8 +56,8 @@ void add_exchange(Schema& schema) {
       PACELINE_FIELD(exchange.measured), path_or_null(), Scope::kOneDaemon,
       {.effect =
            "The file, of this node, in which algorithm: auto keeps what it has measured. Where all nodes "
-           "have one of the same nodes, buckets and encoding, nothing is measured. null: "
-           "algorithms-node<n>.txt in run.out.",
+           "have one of the same nodes, buckets and encoding, nothing is measured. With pipeline.stages "
+           ".stage<s> is added to its name. null: algorithms-node<n>.txt in run.out.",
        .trade_off = "A file of its own serves other runs, too; all of them then add in the same order."}));
   keys.push_back(row(
       PACELINE_FIELD(exchange.hidden), boolean(), Scope::kWholeRun,

@@ -74,10 +74,11 @@ Result<schedule::PipelinePlan> plan_of_run(const RunConfig& config, const Networ
 
 Status check_memory_of_whole(const RunConfig& config, const NetworkSpec& network) {
   if (!config.pipeline.memory) return Status::ok();
-  // Each worker of the node has its own.
+  // Each worker of the node has its own; what an all-reduce keeps is the node's.
+  const StageSpec whole = whole_network(network);
   const std::vector<std::int64_t> sizes = {config.train.batch_size};
-  const std::int64_t bytes =
-      stage_bytes(network, whole_network(network), {1, 1}, sizes) * config.cluster.threads_per_node;
+  const std::int64_t bytes = stage_bytes(network, whole, {1, 1}, sizes) * config.cluster.threads_per_node +
+                             reducing_vectors(config) * std::int64_t{sizeof(float)} * whole.parameters.size();
   if (bytes <= *config.pipeline.memory) return Status::ok();
   return too_large("a network in one piece", bytes, *config.pipeline.memory);
 }

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/config/reducing.h"
 #include "common/params/shard_ranges.h"
 #include "server/authority/authority.h"
 
@@ -50,8 +51,10 @@ void Authority::lost(Peer peer, const std::string& why, Ticks now) {
   to_shards(wire::NodeLost{node, why, members_.process(node).incarnation});
   const bool needed = nodes_talk() && !record_.has_report(node) && !goes_on();
   if (needed && stage_ == Stage::kEnding) ++lost_at_end_;
-  if (needed && (stage_ == Stage::kTraining ||
-                 (stage_ == Stage::kEnding && reduces() && !parameters_are_here() && !final_state_comes()))) {
+  // Behind the last step nodes of further groups have nothing that the first one does not have.
+  const bool owes_state = reduces() && (config_.pipeline.stages == 1 || node.value < state_senders(config_));
+  if (needed && (stage_ == Stage::kTraining || (stage_ == Stage::kEnding && owes_state &&
+                                                !parameters_are_here() && !final_state_comes()))) {
     return fail(unavailable(to_string(peer) + " lost: " + why + " (" + why_needed(node) + ")"), now);
   }
   evaluation_.gone(node);

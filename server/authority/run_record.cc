@@ -206,7 +206,7 @@ void RunRecord::add(const wire::NodeReport& report) {
   totals_.parameter_reads += report.parameter_reads;
   totals_.server_reads += report.server_reads;
   add_reduced({.reduced = report.bytes_reduced, .reducing = report.reducing});
-  if (totals_.algorithms.empty()) totals_.algorithms = report.algorithms;  // all chose alike
+  if (totals_.bytes_reduced) add_algorithms(report);
   // Where the nodes have the same data, what one has found others find again.
   totals_.samples_left_out = config_.data.parts == DataParts::kFixed
                                  ? totals_.samples_left_out + report.samples_left_out
@@ -219,6 +219,17 @@ void RunRecord::add_reduced(const Traffic& reduced) {
   *totals_.bytes_reduced += reduced.reduced;
   reduced_ += reduced;
   totals_.bus_bytes_per_second = reduced_.bytes_per_second_reducing();
+}
+
+// Those that sum together have chosen alike: without stages all.
+void RunRecord::add_algorithms(const wire::NodeReport& report) {
+  const std::uint32_t stages = config_.pipeline.stages;
+  algorithms_.try_emplace(report.node.value % stages, report.algorithms);
+  totals_.algorithms.clear();
+  for (const auto& [stage, lines] : algorithms_) {
+    const std::string of = stages > 1 ? "stage " + std::to_string(stage) + ", " : "";
+    for (const std::string& line : lines) totals_.algorithms.push_back(of + line);
+  }
 }
 
 // Nodes in a row are the stages of a group.

@@ -7,6 +7,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -126,6 +127,7 @@ class RunRecord {
   RunRecord(const RunConfig& config, CurveWriter curve, const Log& log);
   void append(const CurveRow& row);
   void add_stage(NodeId node, const StageReport& stage);
+  void add_algorithms(const wire::NodeReport& report);
   void begin_events();
   void note_trained(const CurveRow& row);
 
@@ -157,6 +159,7 @@ class RunRecord {
   std::chrono::nanoseconds stages_time_{0};
   RunSummary totals_;  // the sums over reports, the lost, generation and checkpoints
   Traffic reduced_;    // of an all-reduce, as reported
+  std::map<std::uint32_t, std::vector<std::string>> algorithms_;  // by stage
 };
 
 }  // namespace paceline::server

@@ -100,11 +100,12 @@ def run_of(args, config, out):
 
 
 def pair(args, kind):
-    """The slower of two runs at once."""
+    """The slower of two runs at once; computing is the mean of both."""
     config, outs = written(args, kind), [args.folder / f"{kind}{n}" for n in range(2)]
     with concurrent.futures.ThreadPoolExecutor() as both:
         list(both.map(lambda out: program(run_of(args, config, out), ONE_THREAD), outs))
-    return max((figures_of(args, out) for out in outs), key=lambda one: one["seconds"])
+    figures = [figures_of(args, out) for out in outs]
+    return {**max(figures, key=lambda one: one["seconds"]), "computes": statistics.mean(one["computes"] for one in figures)}
 
 
 def figures_of(args, out):
@@ -226,11 +227,12 @@ def loop_stage(args):
     with paceline.torch.pipeline(nn.Sequential(*(module for stage in stages for module in stage)), nn.CrossEntropyLoss(),
                                  str(args.folder / "loop.yaml"), args.loop_stage, example=images[:1],
                                  balance=[len(stage) for stage in stages]) as run:
-        for step in range(steps):
+        for step in range(steps + 1):  # behind the last one the run's end is waited for
             if step == WARM_UP:
                 begin = time.perf_counter()
+            if step == steps:
+                end = time.perf_counter()
             run.step(images, labels)
-            end = time.perf_counter()
     print(json.dumps((end - begin) / args.torch_steps), flush=True)
 
 
@@ -241,7 +243,7 @@ def loops(args, _):
         for schedule in ("gpipe", "1f1b"):
             with tempfile.TemporaryDirectory(prefix="paceline.") as made:
                 folder = Path(made)
-                steps = STAGES * (WARM_UP + args.torch_steps)
+                steps = STAGES * (WARM_UP + args.torch_steps + 1)
                 (folder / "loop.yaml").write_text(f"""\
 run: {{name: loop, out: {folder}/run}}
 cluster: {{nodes: {STAGES}, threads_per_node: 1, endpoints: ["ipc://{folder}/server"], start_timeout: 300s}}

@@ -148,7 +148,8 @@ TEST_CASE("groups_that_sum_among_themselves_end_where_those_with_servers_do") {
   CHECK(apart(summed, run_stages(one)) < 1e-6);
   Losses losses_served;
   CHECK(apart(summed, run_stages(servers, losses_served)) < 1e-6);
-  REQUIRE(losses_summed.contains(Version(7)));
+  // One of before the end: node 0 has it from the nodes, not from the server.
+  REQUIRE((losses_summed.contains(Version(7)) && losses_served.contains(Version(7))));
   for (const auto& [version, loss] : losses_summed) {
     if (losses_served.contains(version)) CHECK(loss == Approx(losses_served.at(version)).epsilon(1e-5));
   }

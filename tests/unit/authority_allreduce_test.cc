@@ -15,10 +15,20 @@ RunConfig reducing_run() {
   return config;
 }
 
-// Two nodes that have joined and say where they are reached.
+// Two groups of two stages, of three clocks.
+RunConfig reducing_stages() {
+  RunConfig config = reducing_run();
+  config.cluster.nodes = 4;
+  config.pipeline.stages = 2;
+  config.exchange.on_loss = OnLoss::kStop;
+  config.train.total_iterations = 12;
+  return config;
+}
+
+// Nodes, two if nothing else is said, that have joined and say where they are reached.
 struct Reducing : Run {
-  explicit Reducing(RunConfig c = reducing_run()) : Run(std::move(c)) {
-    for (const std::uint32_t node : {0U, 1U})
+  explicit Reducing(RunConfig c = reducing_run()) : Run(std::move(c)), nodes(config.cluster.nodes) {
+    for (std::uint32_t node = 0; node < nodes; ++node)
       authority->node_joined(NodeId(node), layout_of(8), now, 70 + node, kData);
   }
   void reached_at(const std::string& node_0, const std::string& node_1) {
@@ -28,9 +38,9 @@ struct Reducing : Run {
   void shard_has(std::int64_t version) {
     say(kShard0, wire::ShardReady{ShardId(0), layout_of(8).hash(), Version(version)});
   }
-  // Both nodes' reports of that clock, whose gradients are summed.
+  // All nodes' reports of that clock, whose gradients are summed.
   void step(std::int64_t clock) {
-    for (const std::uint32_t node : {0U, 1U}) {
+    for (std::uint32_t node = 0; node < nodes; ++node) {
       wire::StepReport report;
       report.worker = WorkerId(node, 0);
       report.clock = Clock(clock);
@@ -39,19 +49,30 @@ struct Reducing : Run {
       say(Peer::of(NodeId(node)), report);
     }
   }
-  // Where the first such message to node 0 stands among all.
+  // Where the first such message to that node stands among all.
   template <typename Body>
-  std::ptrdiff_t place_of(const std::function<bool(const Body&)>& is_it) const {
+  std::ptrdiff_t place_of(const std::function<bool(const Body&)>& is_it, Peer to = kNode0) const {
     const auto found = std::find_if(sent.entries.begin(), sent.entries.end(), [&](const Sent::Entry& entry) {
       const auto* body = std::get_if<Body>(&entry.message.body);
-      return entry.to == kNode0 && body != nullptr && is_it(*body);
+      return entry.to == to && body != nullptr && is_it(*body);
     });
     REQUIRE(found != sent.entries.end());
     return found - sent.entries.begin();
   }
-  std::ptrdiff_t grant_of(std::int64_t clock) const {
-    return place_of<wire::Grant>([clock](const wire::Grant& grant) { return grant.clock == Clock(clock); });
+  std::ptrdiff_t grant_of(std::int64_t clock, Peer to = kNode0) const {
+    return place_of<wire::Grant>([clock](const wire::Grant& grant) { return grant.clock == Clock(clock); },
+                                 to);
   }
+  // Node 0 evaluates the run's last version, which the shard has.
+  void model_is_evaluated(Version version) {
+    const auto pull = sent.of<wire::Pull>(kShard0).at(0);
+    say(kShard0,
+        wire::Parameters{pull.request, ShardId(0), version, Revision(version.value * nodes), 0, true, {}},
+        std::vector<float>(8, 1.0F));
+    say(kNode0, wire::EvaluationReport{version, {1.0, 1, 10}, ""});
+  }
+
+  const std::uint32_t nodes;
 };
 
 TEST_CASE("a node that goes since another one has gone says which, and that one is lost") {
@@ -158,9 +179,7 @@ TEST_CASE("a version that waits for its evaluation is kept by node 0 from before
 // Each node of a group has a stage alone.
 TEST_CASE(
     "of stages the first group gives its state, and node 0 what it evaluates, ahead of its next grants") {
-  RunConfig config = reducing_run();
-  config.pipeline.stages = 2;
-  config.exchange.on_loss = OnLoss::kStop;
+  RunConfig config = reducing_stages();
   config.checkpoint.every_clocks = 2;
   config.train.eval_every_clocks = 2;
   Reducing run(config);
@@ -170,15 +189,54 @@ TEST_CASE(
   run.step(1);
   CHECK(run.sent.of<wire::StateWanted>(kNode0).size() == 1);
   CHECK(run.sent.of<wire::StateWanted>(kNode1).size() == 1);
+  for (const std::uint32_t node : {2U, 3U}) {  // the second group
+    CHECK(run.sent.of<wire::StateWanted>(Peer::of(NodeId(node))).empty());
+    CHECK(run.sent.of<wire::Evaluate>(Peer::of(NodeId(node))).empty());
+  }
   const auto kept = run.sent.of<wire::Evaluate>(kNode1);
   REQUIRE(kept.size() == 1);
   CHECK((kept[0].version == Version(2) && kept[0].later));
+  const auto any = [](const auto&) { return true; };
+  CHECK(run.place_of<wire::Evaluate>(any, kNode1) < run.grant_of(2, kNode1));
+  CHECK(run.place_of<wire::StateWanted>(any, kNode1) < run.grant_of(2, kNode1));
   REQUIRE(run.sent.of<wire::Evaluate>(kNode0).size() == 1);
   CHECK_FALSE(run.sent.of<wire::Evaluate>(kNode0)[0].later);
   run.sent.clear();
   run.authority->node_rejoined(NodeId(1));  // which may have missed it
   REQUIRE(run.sent.of<wire::Evaluate>(kNode1).size() == 1);
   CHECK(run.sent.of<wire::Evaluate>(kNode1)[0].later);
+}
+
+// The first group sends what is left to be sent; those that sum together have chosen alike.
+TEST_CASE(
+    "behind the last step nobody needs a second group, and each stage's algorithms are in the summary") {
+  Reducing run(reducing_stages());
+  run.shard_has(0);
+  for (std::int64_t clock = 0; clock < 3; ++clock) run.step(clock);
+  run.authority->lost(Peer::of(NodeId(3)), "its connection broke", run.now);
+  CHECK_FALSE(run.over());
+  run.shard_has(3);
+  run.model_is_evaluated(Version(3));
+  for (const std::uint32_t node : {2U, 1U, 0U}) {
+    wire::NodeReport report;
+    report.node = NodeId(node);
+    report.workers.push_back({WorkerId(node, 0), {}, 3, 0, 0});
+    report.algorithms = {"up to 64 floats: " + std::string(node == 1 ? "tree" : "ring")};
+    run.say(Peer::of(NodeId(node)), report);
+  }
+  run.shard_reports(0);
+  REQUIRE(run.over());
+  CHECK(run.summary().status == "ok");
+  CHECK(run.summary().algorithms ==
+        std::vector<std::string>{"stage 0, up to 64 floats: ring", "stage 1, up to 64 floats: tree"});
+}
+
+TEST_CASE("behind the last step a node of the first group is needed until its state is here") {
+  Reducing run(reducing_stages());
+  run.shard_has(0);
+  for (std::int64_t clock = 0; clock < 3; ++clock) run.step(clock);
+  run.authority->lost(kNode1, "its connection broke", run.now);
+  CHECK_THAT(run.authority->result().message(), Catch::Contains("node 1 lost: its connection broke"));
 }
 
 // A checkpoint's state that comes as training ends is an older one.
@@ -210,10 +268,7 @@ TEST_CASE("bytes that nodes report to have sent to each other are in the summary
   run.shard_has(0);
   for (std::int64_t clock = 0; clock < 3; ++clock) run.step(clock);
   run.shard_has(3);
-  const auto pull = run.sent.of<wire::Pull>(kShard0).at(0);
-  run.say(kShard0, wire::Parameters{pull.request, ShardId(0), Version(3), Revision(6), 0, true, {}},
-          std::vector<float>(8, 1.0F));
-  run.say(kNode0, wire::EvaluationReport{Version(3), {1.0, 1, 10}, ""});
+  run.model_is_evaluated(Version(3));
   for (const std::uint32_t node : {0U, 1U}) {
     wire::NodeReport report;
     report.node = NodeId(node);

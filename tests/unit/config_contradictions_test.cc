@@ -116,6 +116,15 @@ TEST_CASE("what_a_pipeline_does_not_go_with_is_refused") {
            {"pipeline.memory=1MiB", "pipeline.memory: no node holds its stage, got stage 1 that needs "}}) {
     CHECK_THAT(refusal(good, {bad.given}), Catch::Contains(bad.start));
   }
+  // Those who sum are the nodes of a stage, one of each group.
+  const std::string summing =
+      "{cluster: {nodes: 6}, train: {total_iterations: 60}, pipeline: {stages: 2}, "
+      "exchange: {kind: allreduce, on_loss: stop}}";
+  CHECK(parse_config(summing, "run.yaml", {}).status().message() == "");
+  CHECK_THAT(refusal(summing, {"exchange.algorithm=halving_doubling"}),
+             Catch::Contains("halves need a power of two, got halving_doubling with 3"));
+  CHECK_THAT(refusal(summing, {"exchange.algorithm=torus", "exchange.grid=[2, 3]"}),
+             Catch::Contains("a grid that does not fit, got 2 x 3"));
   const std::string groups =
       "{cluster: {nodes: 4}, train: {total_iterations: 40, optimizer: {kind: sgd}}, sync: {combine: each}, "
       "pipeline: "

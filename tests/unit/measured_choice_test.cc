@@ -35,6 +35,18 @@ std::vector<KeptChoices> chosen_from(const std::vector<std::filesystem::path>& f
   return choices;
 }
 
+}  // namespace
+
+TEST_CASE("each stage keeps what it has measured in a file of its own") {
+  RunConfig config;
+  config.exchange.measured = "kept";
+  CHECK(choices_file(config, NodeId(3)) == "kept");
+  config.pipeline.stages = 2;
+  CHECK(choices_file(config, NodeId(3)) == "kept.stage1");
+}
+
+namespace {
+
 bool same_times(const KeptChoices& a, const KeptChoices& b) {
   return std::equal(a.choices.begin(), a.choices.end(), b.choices.begin(), b.choices.end(),
                     [](const MeasuredChoice& x, const MeasuredChoice& y) { return x.words() == y.words(); });

@@ -421,6 +421,12 @@ struct Two {
   std::vector<std::shared_ptr<mesh::Channels>> open;
 };
 
+PeerMessage note_of(float value) {
+  PeerMessage message;
+  message.floats = std::vector<float>{value};
+  return message;
+}
+
 bool all_are(const PeerMessage& message, std::size_t floats, float value) {
   const std::span<const float> came = message.floats.span();
   return came.size() == floats &&
@@ -471,6 +477,14 @@ TEST_CASE("what_is_longer_or_more_than_a_stage_can_send_ends_its_connection") {
       std::vector<float> floats(8, static_cast<float>(version));
       REQUIRE(open[1]->send_parameters(NodeId(0), Version(version), std::move(floats)).is_ok());
     }
+    // What has been sent is not sent again, nor what is older.
+    CHECK((open[1]->has_sent_parameters(NodeId(0), Version(2)) &&
+           !open[1]->has_sent_parameters(NodeId(0), Version(4))));
+    for (const std::int64_t version : {2, 3})
+      REQUIRE(open[1]->send_parameters(NodeId(0), Version(version), {}).is_ok());
+    REQUIRE(open[1]->send(NodeId(0), note_of(4.0F)).is_ok());
+    CHECK(open[0]->receive(NodeId(1)).value().floats.span().front() == 4.0F);  // so all have come
+    CHECK(open[0]->receive_parameters(NodeId(1), Version(2)).value().front() == 2.0F);
     CHECK(open[0]->receive_parameters(NodeId(1), Version(3)).value().front() == 3.0F);
     REQUIRE(open[1]->send_parameters(NodeId(0), Version(5), {}).is_ok());
     CHECK(open[0]->receive_parameters(NodeId(1), Version(4)).status().code() == StatusCode::kNotFound);

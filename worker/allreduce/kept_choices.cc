@@ -112,7 +112,12 @@ Result<bool> all_have(const std::optional<std::vector<MeasuredChoice>>& choices,
 }  // namespace
 
 std::filesystem::path choices_file(const RunConfig& config, NodeId node) {
-  if (!config.exchange.measured.empty()) return config.exchange.measured;
+  if (!config.exchange.measured.empty()) {
+    // Nodes of one machine may be given the same file; those of each stage have measured something else.
+    std::filesystem::path given = config.exchange.measured;
+    if (config.pipeline.enabled()) given += ".stage" + std::to_string(node.value % config.pipeline.stages);
+    return given;
+  }
   return std::filesystem::path(config.run.out) / ("algorithms-node" + to_string(node) + ".txt");
 }
 

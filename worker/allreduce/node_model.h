@@ -69,8 +69,9 @@ class NodeModel {
   // Exactly this version: one that is kept, or the newest; nullopt: neither.
   std::optional<BlockRange> take_kept(Version version);
 
-  // All of it, at the newest version, as parts of the run's where the layout is one; of a sharded optimizer, and of the parameters then, what is this node's, and what
-  // it keeps: its owner may be lost before it has given it. What is returned makes the copy, any thread: the next step is made beside what it holds.
+  // All of it, at the newest version, as parts of the run's where the layout is one; of a sharded optimizer, and of
+  // the parameters then, what is this node's, and what it keeps: its owner may be lost before it has given it. What is
+  // returned makes the copy, any thread: the next step is made beside what it holds.
   std::function<std::shared_ptr<const RunState>()> state() const;
   // One vector of it: the parameters, 0, or those of an optimizer that is not sharded.
   void copy_vector(int number, std::span<float> out) const;

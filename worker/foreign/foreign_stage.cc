@@ -71,6 +71,7 @@ Result<std::unique_ptr<ForeignStage>> ForeignStage::make(const RunConfig& config
 
 ForeignStage::ForeignStage(const RunConfig& config, NodeId node, Parts parts)
     : pipeline_(config.pipeline),
+      reduces_(config.exchange.kind == ExchangeKind::kAllreduce),
       samples_max_(group_samples(config)),
       node_(node),
       stage_(node.value % config.pipeline.stages),
@@ -122,6 +123,12 @@ Status ForeignStage::make_runner(std::int64_t samples) {
     return invalid_argument("a mini-batch of " + std::to_string(samples) + " samples, expected " +
                             std::to_string(stages()) + " to " + std::to_string(samples_max_) +
                             ", train.batch_size of each stage");
+  }
+  // An all-reduce weighs every group alike.
+  if (reduces_ && samples != samples_max_) {
+    return invalid_argument("a mini-batch of " + std::to_string(samples) + " samples, expected " +
+                            std::to_string(samples_max_) +
+                            " with exchange.kind: allreduce (DataLoader: drop_last=True)");
   }
   if (runner_ != nullptr) before_ = both(before_, runner_->report());
   runner_.reset();

@@ -71,6 +71,7 @@ class ForeignStage {
   std::int64_t share(std::int64_t samples, std::uint32_t stage) const;
 
   const PipelineSection pipeline_;
+  const bool reduces_;
   const std::int64_t samples_max_;
   const NodeId node_;
   const std::uint32_t stage_;

@@ -169,7 +169,19 @@ Result<PeerMessage> Channels::receive_within(NodeId from, std::optional<std::chr
 Status Channels::send_parameters(NodeId to, Version version, std::vector<float> floats) {
   PeerMessage message = note(kParameters, 0, std::move(floats));
   message.clock = version.value;
+  {
+    const std::lock_guard lock(mutex_);
+    std::optional<Version>& sent = peer_of(to).parameters_sent;
+    if (sent && version <= *sent) return Status::ok();
+    sent = version;
+  }
   return send(to, std::move(message));
+}
+
+bool Channels::has_sent_parameters(NodeId to, Version version) const {
+  const std::lock_guard lock(mutex_);
+  const std::optional<Version>& sent = peers_.at(to.value).parameters_sent;
+  return sent && version <= *sent;
 }
 
 Result<std::vector<float>> Channels::receive_parameters(NodeId from, Version version) {

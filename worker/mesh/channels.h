@@ -1,8 +1,8 @@
 // Channels: messages of tasks (common/task/peers.h) over one TCP connection to every other node. Sockets as those of
 // an all-reduce (mesh.h); what goes over them is not known beforehand, so each message says how long it is.
 //
-// Stages that sum with other groups' also send their parameters to the one that evaluates. Those do not wait behind other
-// messages, and are received by another thread.
+// Stages that sum with other groups' also send their parameters to the one that evaluates. They
+// wait to be received by another thread, but leave in the order of all messages.
 //
 // One thread sends and receives for all, so that messages are on their way while their senders compute.
 //
@@ -15,8 +15,9 @@
 //
 // What finds no room there is sent. It is the same order, and the same end when a node is gone.
 //
-// On the wire, little endian: a head of 72 bytes, then the floats that do not lie there. A node that is gone ends what concerns it alone, and
-// so does one that sends what is no message, or more than its bounds.
+// On the wire, little endian: a head of 72 bytes, then the floats that do not lie there. `backward` says what it is:
+// 0 or 1 of a task, 2 parameters, whose clock is their version, 3 to 5 of the shared memory (channels.cc). A node that is
+// gone ends what concerns it alone, and so does one that sends what is no message, or more than its bounds.
 //
 // Thread: any, each node's messages received by one. Memory: what has been sent and has not left, and what has come
 // and has not been received, as far as its bounds allow.
@@ -66,8 +67,10 @@ class Channels final : public PeerChannels {
   Status send(NodeId to, PeerMessage message) override;
   Result<PeerMessage> receive_within(NodeId from, std::optional<std::chrono::milliseconds> within) override;
 
-  // The same of a node's parameters at a version.
+  // The same of a node's parameters at a version. It arrives, or the node is lost, so what has been sent once is not
+  // sent again, nor what is older: versions ascend.
   Status send_parameters(NodeId to, Version version, std::vector<float> floats);
+  bool has_sent_parameters(NodeId to, Version version) const;
   // Waits for exactly these. Errors: also kNotFound later ones have come, so these never will.
   Result<std::vector<float>> receive_parameters(NodeId from, Version version);
 
@@ -108,7 +111,8 @@ class Channels final : public PeerChannels {
     bool maps = false;            // it reads there
     std::deque<PeerMessage> out;  // the first may be on its way in part
     std::deque<PeerMessage> in;
-    std::deque<PeerMessage> parameters;  // ascending versions
+    std::deque<PeerMessage> parameters;      // ascending versions
+    std::optional<Version> parameters_sent;  // the newest
     Status gone;
     // The thread's alone.
     Head sending;

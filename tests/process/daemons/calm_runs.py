@@ -10,6 +10,8 @@ STAGES = ("pipeline.stages=2", "pipeline.micro_batches=3", "pipeline.schedule=1f
           "sync.policy=bsp", "cluster.threads_per_node=1",
           "train.layers=[{kind: flatten}, {kind: dense, out: 8}, {kind: relu}, {kind: dropout, rate: 0.5}, "
           "{kind: dense, out: 10}]")
+# Two groups of them, which sum stage by stage.
+SUMMING_STAGES = (*STAGES, "cluster.nodes=4", "exchange.kind=allreduce", "exchange.on_loss=stop")
 # Of one in which that waits for checkpoints first.
 SAVED_ITERATIONS = 1000 if harness.SANITIZED else 4000
 
@@ -26,7 +28,7 @@ class CalmRuns(DaemonTest):
         """The bytes that a run on as many shards comes to. Of the overrides only those of `train`, `sync` and `exchange` are its
         own, and stages: how it is saved, served and watched changes no bit."""
         training = tuple(each for each in overrides if each.startswith(
-            ("train.", "sync.", "exchange.", "pipeline.", "cluster.threads_per_node")))
+            ("train.", "sync.", "exchange.", "pipeline.", "cluster.threads_per_node", "cluster.nodes")))
         run = (self.shards, *training)
         if run not in self._calm:
             out = self._shared / f"calm-{len(self._calm)}"

@@ -198,6 +198,12 @@ class Program:
             return "\n".join(self._lines["out"])
 
 
+def nodes_of(overrides):
+    """How many nodes such a run has."""
+    given = [each.partition("=")[2] for each in overrides if each.startswith("cluster.nodes=")]
+    return int(given[-1]) if given else 2
+
+
 class DaemonTest(unittest.TestCase):
     """A folder with a small data set and configuration for each test; nothing may be left behind."""
 
@@ -283,7 +289,7 @@ data: {{kind: synthetic, path: {self.data}}}
     def start_run(self, *overrides):
         """All daemons of the run, one after another: servers, then nodes."""
         servers = [self.server(k, *overrides) for k in range(self.shards)]
-        nodes = [self.node(i, *overrides) for i in range(2)]
+        nodes = [self.node(i, *overrides) for i in range(nodes_of(overrides))]
         return servers, nodes
 
     def start_training(self, *overrides):

@@ -5,8 +5,8 @@ import shutil
 import signal
 
 import harness
-from calm_runs import SAVED_ITERATIONS, STAGES, CalmRuns
-from harness import DaemonTest, FolderWatch, ScriptTest
+from calm_runs import SAVED_ITERATIONS, STAGES, SUMMING_STAGES, CalmRuns
+from harness import DaemonTest, FolderWatch, ScriptTest, nodes_of
 
 EVERY = 20
 
@@ -108,7 +108,7 @@ class Resume(CalmRuns):
 
     def resume(self, *overrides):
         servers = [self.server(k, "--resume", *self.saves, *overrides) for k in range(self.shards)]
-        nodes = [self.node(i, "--resume", *self.saves, *overrides) for i in range(2)]
+        nodes = [self.node(i, "--resume", *self.saves, *overrides) for i in range(nodes_of(overrides))]
         return servers, nodes
 
     def assert_resumes_to(self, model, *overrides):
@@ -154,14 +154,16 @@ class Resume(CalmRuns):
                 self.assertEqual(self.assert_resumes_to(model, *STAGES)["pipeline"]["stages"], 2)
 
     def test_of_stages_that_sum_by_themselves_each_goes_on_from_its_own_state(self):
-        reduces = (*STAGES, "exchange.kind=allreduce", "exchange.on_loss=stop", "train.optimizer.kind=adam")
+        reduces = (*SUMMING_STAGES, "train.optimizer.kind=adam")
         model = self.calm_model(self.total, *reduces)
         for shares in ("false", "true"):
             with self.subTest(shares=shares):
                 shutil.rmtree(self.run_dir, ignore_errors=True)
                 given = (*reduces, f"exchange.shard_optimizer={shares}")
                 self.killed(*given)
-                self.assertEqual(self.assert_resumes_to(model, *given)["exchange"], "allreduce")
+                summary = self.assert_resumes_to(model, *given)
+                self.assertEqual((summary["exchange"], summary["nodes"]), ("allreduce", 4))
+                self.assertGreater(summary["bytes_reduced"], 0)
 
     def test_an_all_reduce_that_is_stopped_goes_on_from_its_last_version(self):
         reduces = ("exchange.kind=allreduce", "train.optimizer.kind=adam")

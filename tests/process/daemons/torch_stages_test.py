@@ -12,11 +12,11 @@ from foreign import ForeignTest, needs
 class TorchStages(ForeignTest):
     LOOPS = "torch_stage_loops.py"
 
-    def configure_stages(self, pipeline, nodes, lr=0.1, steps=12, cluster=""):
+    def configure_stages(self, pipeline, nodes, lr=0.1, steps=12, cluster="", more=""):
         self.configure_loop(f"optimizer: {{kind: momentum, lr: {lr}, momentum: 0.9, weight_decay: 0.01}}, batch_size: 8, total_iterations: {steps * nodes}",
                             nodes=nodes, cluster=cluster)
         with open(self.config, "a", encoding="utf-8") as config:
-            config.write(f"pipeline: {{balance: loop, {pipeline}}}\n")
+            config.write(f"pipeline: {{balance: loop, {pipeline}}}\n{more}")
 
     def ended(self, name, nodes, *arguments):
         """What the loops of all nodes say at the end."""
@@ -43,6 +43,14 @@ class TorchStages(ForeignTest):
         self.assert_equal(self.ended("equal", 4, "perceptron", "3+4"))
         # Of 16 micro-batches of a row, a copy of the row and what the Tanh gives.
         self.assertEqual(self.summary()["pipeline"]["peak_activation_bytes"][0], 16 * (6 + 32) * 4)
+
+    def test_two_groups_that_sum_among_themselves_are_plain_pytorch_and_refuse_a_smaller_mini_batch(self):
+        self.configure_stages("stages: 2, micro_batches: 4", 4, more="exchange: {kind: allreduce, on_loss: stop}\n")
+        said = self.ended("equal", 4, "perceptron", "3+4")
+        self.assert_equal(said)
+        for output in said:
+            self.assertRegex(output, r"refused: .*a mini-batch of 13 samples, expected 16 with exchange\.kind: allreduce")
+        self.assertGreater(self.summary()["bytes_reduced"], 0)
 
     def test_batch_norm_in_one_piece_measures_what_plain_pytorch_does(self):
         self.configure_stages("stages: 2, micro_batches: 1, rematerialize: on", 2, lr=0.05)
