@@ -74,11 +74,12 @@ void add_exchange(Schema& schema) {
       PACELINE_FIELD(exchange.fragments), whole32(1, 64), Scope::kWholeRun,
       {.unit = "fragments",
        .effect =
-           "With hidden: the tensors are cut into so many runs of equal size, whose deltas leave one after "
-           "another, spread over the round (streaming). At most local_steps, and one for each tensor.",
+           "With hidden: the list of tensors is cut into so many runs, as equal in size as whole tensors allow, "
+           "whose deltas leave one after another, spread over the round (streaming). At most local_steps, and "
+           "one for each tensor.",
        .trade_off =
-           "More spread the bytes over the round, so that a link is never full; the first of a delta are "
-           "older when it counts. Each training thread has two more copies of the parameters."}));
+           "More spread the bytes over the round, but one large tensor leaves at once. The first parts of a "
+           "delta are up to a round older when they count. Each training thread has two more copies of the parameters."}));
 }
 
 }  // namespace paceline::config

@@ -169,6 +169,12 @@ void check_network(Validator& validator, const RunConfig& c) {
   const auto network = build_network(c);
   if (network.is_ok()) {
     check_decay_factors(validator, train, *network);
+    // A loop of one's own brings other tensors, and gives no network.
+    const auto tensors = std::ssize(network->layout.tensors());
+    const bool given = validator.given().has("train.model") || validator.given().has("train.layers");
+    validator.refuse_if(given && c.exchange.fragments > tensors, {"exchange.fragments"},
+                        "fragments are of whole tensors", std::to_string(c.exchange.fragments),
+                        "at most " + std::to_string(tensors) + ", of so many tensors");
     return check_layers(validator, c, *network);
   }
   const std::string& fault = network.status().message();  // "train.layers[3]: conv: kernel 9 is larger …"

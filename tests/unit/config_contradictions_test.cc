@@ -501,6 +501,9 @@ TEST_CASE("contradictions_are_refused_at_a_key_that_was_given") {
             "bf16}\ntrain: {local_steps: 10, inner_optimizer: {kind: sgd}}",
             "exchange.fragments: a part of a server's parameters is sent as it is, got 2 with parameter_encoding: "
             "bf16"},
+           {"sync: {policy: ssp, threshold: 1}\nexchange: {hidden: true, fragments: 9}\ntrain: {model: layers, layers: "
+            "[{kind: flatten}, {kind: dense, out: 10}], local_steps: 10, inner_optimizer: {kind: sgd}}",
+            "exchange.fragments: fragments are of whole tensors, got 9, expected at most 2, of so many tensors"},
            {"train: {local_steps: 10}",
             "train.local_steps: local steps without an optimizer to take them with, got local_steps: 10, no "
             "inner_optimizer, expected train.inner_optimizer"},
