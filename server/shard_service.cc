@@ -106,10 +106,9 @@ Result<Range> ShardService::open(const Layout& layout) {
   settings.memory = memory_;
   settings.device = device_;
   if (device_ != nullptr) settings.memory = device_->page_locked(memory_);
-  // A gradient more than is held here: the one being computed; with fragments a mini-batch's beside it.
-  const std::size_t computed = config_.exchange.fragments > 1 ? 2 : 1;
+  // A gradient more than is held here: the one being computed.
   node_memory_max_ = wire::gradient_segment_bytes(layout.size(), config_.cluster.threads_per_node,
-                                                  settings.gradients_max + computed);
+                                                  settings.gradients_max + 1);
   shard_.emplace(id_, range, layout, std::move(settings));
   PACELINE_RETURN_IF_ERROR(shard_->status());
   if (resumed_from_) PACELINE_RETURN_IF_ERROR(restore());

@@ -136,8 +136,9 @@ void Node::begin(Thread& t, Ticks now) {
 // first of them. Here none of them is answered meanwhile.
 void Node::carry_out(Thread& t, const step::AwaitParameters& action, Ticks now) {
   for (std::int64_t n = 0; n < fragments(); ++n) {
+    const bool pulled = action.pulled_with_push && n < std::ssize(t.pulled);
+    if (pulled && !is_open(t.pulled[static_cast<std::size_t>(n)])) continue;  // it is here
     const Request asked = request(action.min_version, n);
-    if (asked.here) continue;
     ++t.waits_for;
     world_->pulls[asked.place].waiting.push_back(t.id.thread);
     if (asked.sent) send(asked.place, now);
@@ -397,16 +398,7 @@ std::int64_t Node::floats_of(std::uint32_t slice) const {
   return world_->plan.of_stage.empty() ? world_->plan.slices[slice].floats : shards()[slice].floats;
 }
 
-bool Node::is_here(Version min_version, std::int64_t fragment) const {
-  for (std::uint32_t i = 0; i < process_.shards(); ++i) {
-    const bool of_it = world_->plan.slices[i].fragment == fragment;
-    if (of_it && process_.slice(ShardId(i)).version < min_version) return false;
-  }
-  return true;
-}
-
 Node::Request Node::request(Version min_version, std::int64_t fragment) {
-  if (fragments() > 1 && is_here(min_version, fragment)) return {0, 0, false, true};
   const Version newest = newest_known().version;
   for (const std::uint32_t place : open_pulls_) {
     const Pull& pull = world_->pulls[place];

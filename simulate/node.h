@@ -170,11 +170,9 @@ class Node {
     Ticket ticket;
     std::uint32_t place;
     bool sent;
-    bool here = false;  // it is there, and no pull is
   };
   cache::SliceStamp reduced_stamp() const;
   Request request(Version min_version, std::int64_t fragment = 0);
-  bool is_here(Version min_version, std::int64_t fragment) const;
   std::int64_t fragments() const { return std::ssize(world_->plan.fragments); }
   std::int64_t floats_of(std::uint32_t slice) const;
   void send(std::uint32_t pull, Ticks now);

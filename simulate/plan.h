@@ -58,6 +58,12 @@ struct Plan {
     return of_stage.empty() ? slices[*slice_of(shard, fragment)].parameters
                             : shards_of(node)[shard.value].parameters;
   }
+  // Whether that is not all of the shard.
+  bool is_part(NodeId node, ShardId shard, std::int64_t fragment) const {
+    const std::int64_t own =
+        of_stage.empty() ? slices[*slice_of(shard, fragment)].floats : shards_of(node)[shard.value].floats;
+    return own != shards[shard.value].floats;
+  }
   // What `node` pushes and pulls.
   const std::vector<ShardSizes>& shards_of(NodeId node) const {
     return of_stage.empty() ? shards : of_stage[node.value % of_stage.size()];

@@ -84,7 +84,9 @@ Server::Source Server::source(const Pull& pull) {
   const State& answered = answered_[pull.node.value];
   const bool can_go_on = will_do(answered, pull);
   const State& older = leaving_->state;
-  const bool joins = older.revision > std::max(have, answered.revision) && older.version >= pull.min_version;
+  const bool is_new = plan_.is_part(pull.node, id_, pull.fragment) ? older.revision >= answered.revision
+                                                                   : older.revision > answered.revision;
+  const bool joins = is_new && older.revision > have && older.version >= pull.min_version;
   if (joins && !(leaving_->awaited && can_go_on)) return {Answer::kParameters, older};
   if (can_go_on) return {Answer::kUnchanged, answered};
   leaving_->awaited = true;

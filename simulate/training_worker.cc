@@ -60,10 +60,9 @@ Result<Metric> TrainingWorker::compute(Task& task, const Step& step, const Layou
     local_->step(into, inner_rate(config_, step.iteration));
     if (step.local_step + 1 < step.local_steps) return metric;
     local_->delta(cache_.parameters(), values);
-  } else if (!beside_.empty()) {
-    std::copy(beside_.begin(), beside_.begin() + local_->uncut(), values.begin());
   }
-  fault = describe_non_finite(metric, values, first_non_finite(values), layout);
+  const std::span<const float> last = finite ? values : into;
+  fault = describe_non_finite(metric, last, first_non_finite(last), layout);
   if (local_ && !fault.empty()) local_->forget();
   if (fault.empty()) {
     gradient_.owner = made_;

@@ -103,7 +103,7 @@ void check_memory(const RunConfig& config, const DoctorRole& role, Findings& fin
     least += bound.least;
     most += bound.most;
   }
-  const double nodes = static_cast<double>(usual_bytes(config.cluster, layout->size())) *
+  const double nodes = static_cast<double>(usual_bytes(config, layout->size())) *
                        static_cast<double>(role.nodes.size());
   least += nodes;
   most += nodes;

@@ -52,7 +52,7 @@ class Node::Impl {
     PACELINE_RETURN_IF_ERROR(keys_.status());
     tasks_->warn_to([log = log_](const std::string& what) { log.warn(what); });
     if (config_.cluster.huge_pages) {
-      wire::prefer_huge_pages(usual_bytes(config_.cluster, tasks_->layout().size()));
+      wire::prefer_huge_pages(usual_bytes(config_, tasks_->layout().size()));
     }
     NodeTotals totals(node_, config_.cluster.threads_per_node);
     SessionEnd before;

@@ -10,7 +10,7 @@
 namespace paceline {
 
 // Bytes that lie in a node's process at once in the steady state, for a model of `floats`: each thread's
-// parameters, gradients and local state, the process cache and an answer that arrives.
-std::size_t usual_bytes(const ClusterSection& cluster, std::int64_t floats);
+// parameters, gradients and local state, those of its local steps, the process cache and an answer that arrives.
+std::size_t usual_bytes(const RunConfig& config, std::int64_t floats);
 
 }  // namespace paceline

@@ -43,12 +43,11 @@ Threshold largest_threshold(const RunConfig& config) {
 // at most `largest threshold` clocks wait for others (docs/SYNC.md; hidden, the one before is among them), one is computed into, and two are for
 // servers that are late to say that they have applied theirs. What the thread cache keeps meanwhile are the
 // last ones, which are among these. Eager, none waits for others; a run that turns eager has enough of what
-// it needed before. With fragments one more, of mini-batches' gradients. Made when needed, so a large threshold costs nothing before a worker leads by that much.
+// it needed before. Made when needed, so a large threshold costs nothing before a worker leads by that much.
 std::size_t gradient_buffers_max(const RunConfig& config, ReadBy read_by) {
   const auto versioned = sync::largest_threshold(engine_config(config), ApplyMode::kVersioned);
-  const std::size_t beside = config.exchange.fragments > 1 ? 1 : 0;
-  if (read_by == ReadBy::kTransport || !versioned) return GradientBuffers::kBuffersMax + beside;
-  return static_cast<std::size_t>(versioned->value()) + 3 + beside;
+  if (read_by == ReadBy::kTransport || !versioned) return GradientBuffers::kBuffersMax;
+  return static_cast<std::size_t>(versioned->value()) + 3;
 }
 
 // Of a model below this size a gradient is a small message, and costs less than to say that it is let go of.
@@ -351,14 +350,16 @@ step::StepRules Session::step_rules() const {
 
 std::optional<WorkerContext::Local> Session::local_steps() const {
   if (!config_.train.has_inner_optimizer) return std::nullopt;
-  return WorkerContext::Local{LocalSteps(config_.train.inner_optimizer, layout_),
-                              config_.train.local_steps,
-                              config_.train.batch_size,
-                              [this](std::int64_t iteration) { return inner_rate(config_, iteration); },
-                              parts_.inner_states,
-                              client_.generation(),
-                              config_.train.local_time,
-                              fragments_};
+  return WorkerContext::Local{
+      LocalSteps(config_.train.inner_optimizer, layout_),
+      config_.train.local_steps,
+      config_.train.batch_size,
+      [this](std::int64_t iteration) { return inner_rate(config_, iteration); },
+      parts_.inner_states,
+      client_.generation(),
+      config_.train.local_time,
+      fragments_,
+      GradientBuffers(layout_.size(), 1, ReadBy::kTransport, parts_.tasks.gradient_memory(nullptr))};
 }
 
 void Session::train_worker(WorkerId worker, Result<Trainer> trainer, ThreadResult& result) {

@@ -76,9 +76,9 @@ void add_exchange(Schema& schema) {
            .effect = "With hidden: the parameters are cut into so many equal parts, whose deltas leave one "
                      "after another, "
                      "spread over the round, and whose means come so (streaming). At most local_steps.",
-           .trade_off =
-               "More spread the bytes over the round, so that a link is never full; the first of a delta are "
-               "older when it counts. Each training thread has two more copies of the parameters."}));
+           .trade_off = "More spread the bytes over the round. The first parts of a delta are up to a round "
+                        "older when they count. "
+                        "Each training thread has two more copies of the parameters."}));
 }
 
 }  // namespace paceline::config

@@ -194,6 +194,10 @@ void WorkerStep::pull(PullWhen when, const cache::PullWithPushPlan& plan, std::v
   installs_early_ = plan.answered_at_once;
   fragments_pulled_ = 1;
   actions.push_back(Pull{when, plan.min_version, installs_early_});
+  if (grant_.threshold > Threshold(0)) return;
+  // The next round begins with all of it.
+  while (fragments_pulled_ < rules_.fragments)
+    actions.push_back(Pull{when, plan.min_version, false, fragments_pulled_++});
 }
 
 }  // namespace paceline::step

@@ -36,7 +36,7 @@
 //
 // Fragments: the last tensors' delta may leave in mid-round, the next ones' later, the rest with Contribute. What the
 // steps behind it add there is in the next round's delta. A worker's last round leaves whole. Likewise of what is pulled
-// with the push the first fragment is asked for there, each other one later in the round behind.
+// with the push the first fragment is asked for there, each other one later in the round behind; under threshold 0 all are.
 //
 //   three local steps:  LoadBatch{0} Compute{0}  LoadBatch{1} Compute{1}  LoadBatch{2} Compute{2}  CheckGradient …
 #pragma once

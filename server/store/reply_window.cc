@@ -58,8 +58,9 @@ ReplyWindow::Source ReplyWindow::source(const Snapshot& now, Peer to, const wire
   const Held& answered = to.is_node() ? readers_[to.number].answered : kNothing;
   const bool can_go_on = will_do(answered, now, to, pull);
   const Snapshot& older = state_->snapshot;
-  const bool joins =
-      older.revision > std::max(pull.have, answered.revision) && older.version >= pull.min_version;
+  // Each joins a state once; of a part it may have joined with another one.
+  const bool is_new = pull.part ? older.revision >= answered.revision : older.revision > answered.revision;
+  const bool joins = is_new && older.revision > pull.have && older.version >= pull.min_version;
   if (joins && !(state_->awaited && can_go_on)) return {.state = &older};
   if (can_go_on) return {.held = &answered};
   state_->awaited = true;

@@ -56,6 +56,8 @@ struct CountingOptions {
   std::int64_t local_steps = 1;  // a power of two
   // May be empty: whether the last part to be made, the first element alone, is and stays NaN.
   std::function<bool(const Step&)> is_not_finite;
+  // May be empty: whether the loss is NaN, and of the gradient the last element with it.
+  std::function<bool(const Step&)> diverges;
   std::function<void(const Step&, std::int64_t begin)> on_final;  // may be empty; behind each part
   std::function<void(const Read&)> on_read;                 // may be empty; called on the training thread
   std::function<Status(const Step&)> before_compute;        // may be empty; delays or fails a step
@@ -100,6 +102,10 @@ class CountingTask : public Task {
     CounterRandom random(options_.seed, Stream::kTest, static_cast<std::uint64_t>(own),
                          static_cast<std::uint64_t>(step_.clock.value));
     if (options_.after_compute) options_.after_compute(step_);
+    if (options_.diverges && options_.diverges(step_)) {
+      gradient.back() = std::numeric_limits<float>::quiet_NaN();
+      return Metric{std::numeric_limits<double>::quiet_NaN(), 0, 10};
+    }
     return Metric{random.next_double() * 10.0, static_cast<std::int64_t>(random.next_below(11)), 10};
   }
 

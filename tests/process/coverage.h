@@ -72,7 +72,7 @@ class Coverage {
     }
     if (config.train.local_steps > 1) ++in_detail_[local_steps(config.sync)];
     if (grants_ahead > 0) ++in_detail_[hidden(config.sync.apply)];
-    if (config.exchange.fragments > 1) ++in_detail_[kFragments];
+    if (config.exchange.fragments > 1 && summary.bytes_pushed_early > 0) ++in_detail_[kFragments];
     if (turns_eager(config.sync)) ++in_detail_[turning(config.sync.combine)];
     ++synchronised_[name(config.sync.policy, config.sync.apply, config.cluster.shards)];
   }

@@ -232,6 +232,99 @@ TEST_CASE("under_on_nan_stop_nothing_that_is_not_finite_is_applied_in_any_way_to
   CHECK(wrong == 0);
 }
 
+namespace {
+
+// Rounds of two local steps. The later one of two tensors leaves between them, and what the second adds to it is in the
+// next round's delta.
+void leave_in_fragments(RunConfig& config, CountingOptions& options) {
+  config.exchange.hidden = true;
+  config.exchange.fragments = 2;
+  config.train.local_steps = 2;
+  config.train.has_inner_optimizer = true;
+  config.train.inner_optimizer.lr = 0.5;
+  config.train.total_iterations *= 2;
+  options.local_steps = options.tensors = 2;
+  options.in_parts = false;
+}
+
+}  // namespace
+
+TEST_CASE("a_round_that_is_not_finite_behind_a_fragment_that_has_left_counts_nowhere_and_the_next_begins_anew") {
+  const std::uint32_t shards = GENERATE(from_range(std::begin(kShardCounts), std::end(kShardCounts)));
+  RunConfig config = config_of(kPushWays[1], shards);
+  std::int64_t rows = 6;
+  SECTION("sent as float32") {}
+  SECTION("sent as pairs") {
+    config.cluster.gradient_encoding = Encoding::kTopK;
+    config.cluster.top_k_share = 1.0;
+  }
+  SECTION("read in place") {
+    share_memory(config);
+    config.cluster.frame_bytes = 2048;
+    rows = large_rows(config);
+  }
+  CountingOptions options = counting(config, rows);
+  leave_in_fragments(config, options);
+  options.is_not_finite = [](const Step& step) { return step.local_step == 1 && fails(step); };
+  const auto run = run_on(config, options);
+  INFO(run.status().message());
+  REQUIRE(run.is_ok());
+  for (const Status& node : run->nodes) CHECK(node.is_ok());
+  CHECK(run->summary.bytes_pushed_early > 0);
+  const std::uint32_t workers = options.cluster.workers();
+  const std::int64_t rounds = kIterations / workers;
+  std::int64_t failed = 0;
+  std::int64_t wrong = 0;
+  for (std::uint32_t rank = 0; rank < workers; ++rank) {
+    float first = 0.0F;  // of the tensor that leaves whole
+    float later = 0.0F;
+    bool left_behind = false;
+    for (std::int64_t c = 0; c < rounds; ++c) {
+      Step step;
+      step.worker = options.cluster.worker_at(Rank(rank));
+      step.clock = Clock(c);
+      const bool whole = c + 1 == rounds;
+      if (fails(step)) {
+        ++failed;
+      } else {
+        first += 1.0F;
+        later += (left_behind ? 0.5F : 0.0F) + (whole ? 1.0F : 0.5F);
+      }
+      left_behind = !fails(step);
+    }
+    for (std::size_t i = rank; i < run->model.parameters.size(); i += workers) {
+      const bool is_later = static_cast<std::int64_t>(i / workers) >= rows / 2;
+      if (run->model.parameters[i] != (is_later ? later : first)) ++wrong;
+    }
+  }
+  CHECK(wrong == 0);
+  CHECK((failed > 0 && run->summary.skipped == 2 * failed));
+}
+
+// The loss alone says so where the tensor has left as a delta that is finite; the report names it.
+TEST_CASE("under_on_nan_stop_a_round_that_is_not_finite_behind_a_fragment_that_has_left_ends_the_run") {
+  const bool loss = GENERATE(true, false);
+  RunConfig config = config_of(kPushWays[1], 3);
+  config.train.on_nan = OnNan::kStop;
+  CountingOptions options = counting(config, 6);
+  leave_in_fragments(config, options);
+  (loss ? options.diverges : options.is_not_finite) = [](const Step& step) {
+    return step.worker == WorkerId(1, 0) && step.clock == Clock(3) && step.local_step == 1;
+  };
+  const auto run = run_on(config, options);
+  INFO(run.status().message());
+  REQUIRE(run.is_ok());
+  CHECK(run->summary.status == "failed");
+  CHECK_THAT(run->summary.reason,
+             Catch::Contains("worker 1.0") && Catch::Contains("clock 3") &&
+                 Catch::Contains(loss ? "gradient of counts.1 is nan at [" : "gradient of counts is nan at ["));
+  std::int64_t wrong = 0;
+  for (std::size_t i = 2; i < run->model.parameters.size(); i += options.cluster.workers()) {
+    if (!(run->model.parameters[i] >= 0.0F && run->model.parameters[i] <= 3.0F)) ++wrong;
+  }
+  CHECK(wrong == 0);
+}
+
 // Each row is a frame of its own; the lowest of each shard leaves last.
 TEST_CASE("what_leaves_early_is_counted_and_what_it_hid_lies_within_computing") {
   RunConfig config = config_of({PolicyKind::kSsp, ApplyMode::kVersioned}, 2);

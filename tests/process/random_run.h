@@ -156,13 +156,12 @@ inline void draw_local_steps(std::uint64_t seed, RunConfig& config) {
   train.inner_optimizer.momentum = 0.0;
   train.inner_optimizer.lr = 1.0 / static_cast<double>(train.local_steps);
   train.total_iterations *= train.local_steps;
-  // Not where a step is one whatever the delta, nor where parts of one are rounded.
-  const bool exact =
-      train.optimizer.kind != OptimizerKind::kAdam && config.cluster.parameter_encoding == Encoding::kFp32;
+  // Not where a step is one whatever the delta. Parts of a server's parameters are sent as they are.
   CounterRandom parts(seed, Stream::kTest, 49);
-  if (config.exchange.hidden && exact && parts.next_below(2) == 0) {
+  if (config.exchange.hidden && train.optimizer.kind != OptimizerKind::kAdam && parts.next_below(2) == 0) {
     config.exchange.fragments =
         2 + static_cast<std::uint32_t>(train.local_steps > 2 && parts.next_below(2) == 0);
+    config.cluster.parameter_encoding = Encoding::kFp32;
   }
 }
 

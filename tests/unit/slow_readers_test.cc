@@ -44,8 +44,9 @@ struct Conversation {
     decision.retain = retain;
     say(kTheAuthority, decision);
   }
-  void pull(Peer from, std::int64_t min_version, Revision have = kNoRevision, bool exact = false) {
-    say(from, wire::Pull{++requests, Version(min_version), exact, have});
+  void pull(Peer from, std::int64_t min_version, Revision have = kNoRevision, bool exact = false,
+            std::optional<Range> part = std::nullopt) {
+    say(from, wire::Pull{++requests, Version(min_version), exact, have, part});
   }
   // What was sent to `node` leaves, and the service is told if it asked to be.
   void leave(Peer node) {
@@ -222,6 +223,19 @@ TEST_CASE("a node is not answered twice with the same old state: it would never 
   CHECK(c.answers(kNode0) == Versions{1});
   c.leave(kNode0);
   CHECK(c.answers(kNode0) == Versions{2});
+}
+
+// Two parts, of which the node has none: the second joins the state that the first was answered from.
+TEST_CASE("a node has each part once from the state that is leaving") {
+  Conversation c;
+  c.iterate();
+  c.pull(kNode0, 1);
+  c.pull(kNode1, 1, kNoRevision, false, Range{0, 4});
+  c.iterate();
+  c.pull(kNode1, 0, kNoRevision, false, Range{4, 6});
+  CHECK(c.answers(kNode1) == Versions{1, 1});
+  c.pull(kNode1, 0, Revision(1), false, Range{4, 6});
+  CHECK(c.answers(kNode1) == Versions{1, 1});
 }
 
 TEST_CASE("who has the newest is told so, whatever is leaving") {

@@ -1,6 +1,7 @@
 // Pulls in flight: assembling answers frame by frame, sharing one pull among threads, and refusing what does
 // not fit.
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -108,13 +109,41 @@ TEST_CASE("a_fragment_is_asked_of_the_shards_that_have_some_of_it_and_has_a_stam
   for (const auto& slice : cache.snapshot()) slice->copy_to(flat);
   CHECK(flat == std::vector<float>{1, 2, 3, 4});
 
-  const auto here = pulls.request(Version(3), Ticks(7), 1);
-  CHECK((here.pulls.empty() && pulls.await(here.ticket, landed).value() == Ticks(7)));
+  // What would do is here, and yet asked for: there may be something newer.
+  const auto again = pulls.request(Version(3), Ticks(7), 1);
+  REQUIRE(again.pulls.size() == 1);
+  CHECK(again.pulls[0].have == Revision(3));
   const auto newer = pulls.request(Version(3), Ticks(0), 0);
   REQUIRE(newer.pulls.size() == 2);
   CHECK(newer.pulls[0].have == Revision(2));
   const auto whole = pulls.request_exact(Version(2), Ticks(0));
   CHECK((whole.pulls.size() == 2 && !whole.pulls[0].part && answer(whole.ticket, 0, 2, {1, 2, 3}).is_ok()));
+}
+
+// Of one shard: an exact answer is of all of it, and what lies in a device's memory of one slice.
+TEST_CASE("a_slice_takes_memory_of_its_size_and_an_exact_answer_that_is_lent_none_of_a_device") {
+  const std::vector<CacheSlice> slices = cache_slices({{{0, 320}, {0, 320}, 0}}, {{0, 20}, {20, 320}});
+  ProcessCache cache(own_ranges(slices));
+  std::array<std::byte, 2048> all{};
+  Pulls pulls(cache, 1, Encoding::kFp32,
+              std::make_shared<std::pmr::monotonic_buffer_resource>(all.data(), all.size(),
+                                                                    std::pmr::null_memory_resource()),
+              slices);
+  const auto answer = [&](Ticket ticket, std::size_t floats) {
+    wire::Payload lent = payload_of(std::vector<float>(floats, 1.0F));
+    lent.borrowed = true;
+    return pulls.accept(
+        ShardId(0), wire::Parameters{ticket, ShardId(0), Version(2), Revision(2), 0, true, {Clock(2)}},
+        std::move(lent), Ticks(1));
+  };
+  CHECK(answer(pulls.request(Version(2), Ticks(0), 0).ticket, 300).is_ok());
+  CHECK(answer(pulls.request(Version(2), Ticks(0), 1).ticket, 20).is_ok());
+  const auto exact = pulls.request_exact(Version(2), Ticks(0));
+  CHECK(answer(exact.ticket, 320).is_ok());
+  const Snapshot whole = pulls.collect(exact.ticket).value();
+  std::vector<float> flat(320);
+  for (const auto& slice : whole) slice->copy_to(flat);
+  CHECK(flat == std::vector<float>(320, 1.0F));
 }
 
 TEST_CASE("who no longer needs parameters stops waiting for them, once woken") {

@@ -153,6 +153,15 @@ TEST_CASE(
   CHECK(w.on(GradientComputed{w.now}) == "pull after 0 fragment 1, load 1");
   CHECK(w.on(BatchLoaded{w.now}) == "compute 1");
   CHECK(w.on(GradientComputed{w.now}) == "load 2");
+  // Under a threshold of 0 the next round begins with all that it needs.
+  Worker tight({.refresh_clocks = 1, .applies_locally = true, .mini_batch = 24, .hidden = true, .fragments = 2});
+  tight.holds(0, 0);
+  CHECK(tight.granted(0, kBsp, 0) == "stay first");
+  CHECK(tight.computes() == "compute");
+  CHECK(tight.on(GradientComputed{tight.now}) == "check");
+  CHECK(tight.on(GradientChecked{}) == "apply");
+  CHECK(tight.on(AppliedLocally{}) == "contribute, report");
+  CHECK(tight.on(Sent{tight.now}) == "pull after 1, pull after 1 fragment 1, await instruction");
   CHECK((fragment_pull_place(0, 3, 10) == 0 && fragment_pull_place(2, 3, 10) == 5));
   // As many steps as there are, or fewer: each has a place, and several may have the same.
   CHECK((fragment_place(0, 3, 10) == 3 && fragment_place(1, 3, 10) == 6 && fragment_place(2, 3, 10) == 10));

@@ -15,7 +15,7 @@ std::string describe(ShardId shard, std::uint64_t request) {
   return "parameters from shard " + to_string(shard) + " for request " + std::to_string(request);
 }
 
-// Blocks kept for reuse, per shard: the process cache has a slice while the next one comes.
+// Blocks kept for reuse, per slice: the process cache has a slice while the next one comes.
 constexpr std::size_t kSlicesKept = 2;
 
 // A device holds what it reads a little longer, for each thread; and to make such memory takes long.
@@ -23,10 +23,13 @@ std::size_t slices_kept(std::uint32_t threads, bool in_memory_of_a_device) {
   return kSlicesKept + (in_memory_of_a_device ? threads : 0);
 }
 
-std::int64_t largest(const std::vector<Range>& ranges) {
-  std::int64_t floats = 1;
-  for (const Range& range : ranges) floats = std::max(floats, range.size());
-  return floats;
+// For each slice one of blocks of its size.
+std::vector<BlockPool> pools_of(const std::vector<Range>& ranges, std::size_t kept,
+                                const std::shared_ptr<std::pmr::memory_resource>& memory) {
+  std::vector<BlockPool> pools;
+  for (const Range& range : ranges)
+    pools.emplace_back(std::max<std::int64_t>(1, range.size()), kept, memory);
+  return pools;
 }
 
 std::vector<CacheSlice> slices_or_all(std::vector<CacheSlice> slices, const std::vector<Range>& ranges) {
@@ -43,13 +46,10 @@ Pulls::Pulls(ProcessCache& cache, std::uint32_t threads, Encoding encoding,
     : cache_(cache),
       slices_(slices_or_all(std::move(slices), cache.ranges())),
       shards_(slices_.back().shard.value + 1),
-      in_fragments_(
-          std::any_of(slices_.begin(), slices_.end(), [](const auto& each) { return each.fragment > 0; })),
       threads_(threads),
       encoding_(encoding),
       copies_to_blocks_(memory != nullptr),
-      blocks_(largest(cache.ranges()), slices_kept(threads, copies_to_blocks_) * cache.ranges().size(),
-              std::move(memory)),
+      blocks_(pools_of(cache.ranges(), slices_kept(threads, copies_to_blocks_), memory)),
       lent_landing_(shards_, 0) {}
 
 std::optional<ShardId> Pulls::number_of(const Pull& pull, ShardId shard) const {
@@ -67,21 +67,8 @@ Pulls::Request Pulls::request_ahead(Version min_version, Ticks now) {
   return request(min_version, threads_ == 1, 0, now);
 }
 
-bool Pulls::is_here(Version min_version, std::int64_t fragment) const {
-  for (std::uint32_t i = 0; i < slices_.size(); ++i) {
-    if (slices_[i].fragment != fragment) continue;
-    const auto held = cache_.slice(ShardId(i));
-    if (held == nullptr || held->stamp.version < min_version) return false;
-  }
-  return true;
-}
-
 Pulls::Request Pulls::request(Version min_version, bool lands, std::int64_t fragment, Ticks now) {
   std::lock_guard lock(mutex_);
-  if (in_fragments_ && is_here(min_version, fragment)) {
-    finished_.emplace(next_, now);
-    return {next_++, {}, {}};
-  }
   const Version newest_known = cache_.newest_known().version;
   for (auto& [ticket, pull] : pulls_) {
     const bool open = !pull.exact && pull.open > 0 && pull.fragment == fragment;
@@ -175,11 +162,14 @@ Status Pulls::accept(ShardId shard, const wire::Parameters& piece, wire::Payload
   if (payload.encoding != Encoding::kFp32) {
     // Nobody must wait for it: an answer that is not whole is assembled by this thread alone, and stays.
     lock.unlock();
-    PACELINE_ASSIGN_OR_RETURN(payload, decoded(answer, piece, payload));
+    PACELINE_ASSIGN_OR_RETURN(payload, decoded(answer, *number_of(*pull, shard), piece, payload));
     lock.lock();
   } else if (payload.borrowed ? !pull->lands : copies_to_blocks_ && !pull->exact) {
     lock.unlock();
-    payload = copied(answer, piece, std::move(payload), range);
+    // No device reads an exact one, which is of the whole shard.
+    payload = copies_to_blocks_ && !pull->exact
+                  ? copied(answer, *number_of(*pull, shard), piece, payload)
+                  : in_own_memory(std::move(payload), range);
     lock.lock();
   }
   answer.slice->pieces.push_back({piece.offset, std::move(payload)});
@@ -273,24 +263,23 @@ std::vector<Wait> Pulls::waits(std::chrono::nanoseconds usual) const {
   return found;
 }
 
-std::span<float> Pulls::place_of(Answer& answer, const wire::Parameters& piece,
+std::span<float> Pulls::place_of(Answer& answer, ShardId number, const wire::Parameters& piece,
                                  const wire::Payload& payload) {
-  if (answer.block == nullptr) answer.block = std::make_shared<BlockRef>(blocks_.acquire());
+  if (answer.block == nullptr) answer.block = std::make_shared<BlockRef>(blocks_[number.value].acquire());
   return {answer.block->writable_data() + piece.offset, static_cast<std::size_t>(payload.count())};
 }
 
-Result<wire::Payload> Pulls::decoded(Answer& answer, const wire::Parameters& piece,
+Result<wire::Payload> Pulls::decoded(Answer& answer, ShardId number, const wire::Parameters& piece,
                                      const wire::Payload& payload) {
-  const std::span<float> floats = place_of(answer, piece, payload);
+  const std::span<float> floats = place_of(answer, number, piece, payload);
   PACELINE_RETURN_IF_ERROR(decode(payload.encoding, payload.bytes(), floats));
   return wire::Payload{answer.block, reinterpret_cast<const std::byte*>(floats.data()), floats.size_bytes()};
 }
 
-wire::Payload Pulls::copied(Answer& answer, const wire::Parameters& piece, wire::Payload payload,
-                            const Range& range) {
-  if (!copies_to_blocks_) return in_own_memory(std::move(payload), range);
-  const std::span<float> floats = place_of(answer, piece, payload);
-  copy_part(floats, payload.floats(), range.size());
+wire::Payload Pulls::copied(Answer& answer, ShardId number, const wire::Parameters& piece,
+                            const wire::Payload& payload) {
+  const std::span<float> floats = place_of(answer, number, piece, payload);
+  copy_part(floats, payload.floats(), slices_[number.value].part.own.size());
   return {answer.block, reinterpret_cast<const std::byte*>(floats.data()), floats.size_bytes()};
 }
 

@@ -66,7 +66,7 @@ class Pulls {
     std::vector<ShardId> shards;  // to whom each
   };
   // Parameters of `min_version` or newer, for the process cache. `now`: what how long answers usually take is
-  // counted from. `fragment`: of these; where there are several, nothing is sent for one that is here already.
+  // counted from. `fragment`: of these.
   Request request(Version min_version, Ticks now, std::int64_t fragment = 0);
   // The same, of a thread that waits for it next, with at most a pass or two over its gradient before
   // (exchange.h, request_ahead()).
@@ -157,7 +157,6 @@ class Pulls {
   };
   std::optional<Arrived> arrived(const Pull& pull, std::vector<Taken>& taken) const;
   Request request(Version min_version, bool lands, std::int64_t fragment, Ticks now);
-  bool is_here(Version min_version, std::int64_t fragment) const;
   // What a thread lands at a stretch: lent pieces, by shard, that may still be read.
   using Landed = std::vector<int>;
   Result<std::optional<Ticks>> await_unless(const std::function<bool()>& unneeded, Ticket ticket,
@@ -168,10 +167,13 @@ class Pulls {
   void give_up_landing(Pull& pull, std::unique_lock<std::mutex>& lock);
   Ticks finished_at(Ticket ticket) const;
   Request start(Version version, bool exact, std::int64_t fragment, Ticks now);
-  std::span<float> place_of(Answer& answer, const wire::Parameters& piece, const wire::Payload& payload);
-  Result<wire::Payload> decoded(Answer& answer, const wire::Parameters& piece, const wire::Payload& payload);
-  wire::Payload copied(Answer& answer, const wire::Parameters& piece, wire::Payload payload,
-                       const Range& range);
+  // Of the slice of this number, in a block of its own size.
+  std::span<float> place_of(Answer& answer, ShardId number, const wire::Parameters& piece,
+                            const wire::Payload& payload);
+  Result<wire::Payload> decoded(Answer& answer, ShardId number, const wire::Parameters& piece,
+                                const wire::Payload& payload);
+  wire::Payload copied(Answer& answer, ShardId number, const wire::Parameters& piece,
+                       const wire::Payload& payload);
   // Who waits is to be told.
   void finish(Ticket ticket, Pull& pull, Answer& answer, Ticks now);
   Result<Pull*> find(ShardId from, ShardId named, std::uint64_t request);
@@ -188,11 +190,10 @@ class Pulls {
   ProcessCache& cache_;
   const std::vector<CacheSlice> slices_;
   const std::uint32_t shards_;
-  const bool in_fragments_;
   std::uint32_t threads_;
   const Encoding encoding_;
   const bool copies_to_blocks_;
-  BlockPool blocks_;  // of the largest range's size; made as answers need them
+  std::vector<BlockPool> blocks_;  // by slice; made as answers need them
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::map<Ticket, Pull> pulls_;

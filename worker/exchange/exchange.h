@@ -75,7 +75,7 @@ class Exchange {
   // thread that serves the purpose. The answer goes to the node's process cache. Does not wait.
   virtual Ticket request_parameters(Version min_version) = 0;
 
-  // The same of one fragment alone, the `n`-th from the vector's end (exchange.fragments), unless it is here already.
+  // The same of one fragment alone, the `n`-th from the vector's end (exchange.fragments).
   // Where parameters come in fragments each is to be asked for so.
   virtual Ticket request_fragment(Version min_version, std::int64_t n) {
     static_cast<void>(n);

@@ -6,6 +6,8 @@
 #include <variant>
 
 #include "common/assert.h"
+#include "common/params/non_finite.h"
+#include "common/params/vector_ops.h"
 #include "worker/train/emulated_compute.h"
 
 namespace paceline {
@@ -182,7 +184,7 @@ Status TrainStep::begin_computing() {
                    t_.looks);
   if (t_.local) t_.local->steps.begin(t_.cache.parameters());
   if (in_fragments() && beside_ == nullptr) {
-    PACELINE_ASSIGN_OR_RETURN(beside_, t_.gradients.acquire(t_.deadline));
+    PACELINE_ASSIGN_OR_RETURN(beside_, t_.local->beside->acquire(t_.deadline));
   }
   return Status::ok();
 }
@@ -242,12 +244,9 @@ Result<Metric> TrainStep::compute(std::int64_t local_step) {
         GradientBuffers::Buffer& gradient = beside_ != nullptr ? *beside_ : *gradient_;
         PACELINE_ASSIGN_OR_RETURN(const Metric metric,
                                   t_.task.compute(steps.parameters(), gradient, whole_at_the_end));
-        if (std::isfinite(metric.loss_sum)) {
-          steps.step(gradient, t_.local->rate(local_place(grant.iteration, local_step)));
-        } else if (beside_ != nullptr) {
-          std::copy(gradient.begin(), gradient.begin() + steps.uncut(), gradient_->begin());
-        }
         // Of a step that is not finite the gradient stays, which says where.
+        if (std::isfinite(metric.loss_sum))
+          steps.step(gradient, t_.local->rate(local_place(grant.iteration, local_step)));
         return metric;
       },
       whole_at_the_end);
@@ -255,6 +254,7 @@ Result<Metric> TrainStep::compute(std::int64_t local_step) {
 
 // The first to leave is the last in the layout.
 Status TrainStep::carry_out(const step::SendFragment& action) {
+  t_.phases.enter(Phase::kPsApplyGrads);  // until the next batch
   const std::vector<Range>& fragments = t_.local->fragments;
   const Range part = fragments[fragments.size() - 1 - static_cast<std::size_t>(action.n)];
   t_.local->steps.cut(part, t_.cache.parameters(), *gradient_);
@@ -275,10 +275,11 @@ void TrainStep::record_hidden() {
 }
 
 Status TrainStep::carry_out(const step::CheckGradient&) {
-  if (t_.local && std::isfinite(metric_.loss_sum)) {
-    t_.local->steps.delta(t_.cache.parameters(), *gradient_);
-  }
-  fault_ = leaving_->fault(metric_, t_.layout);
+  const bool is_finite = std::isfinite(metric_.loss_sum);
+  if (t_.local && is_finite) t_.local->steps.delta(t_.cache.parameters(), *gradient_);
+  fault_ = is_finite || beside_ == nullptr
+               ? leaving_->fault(metric_, t_.layout)
+               : describe_non_finite(metric_, *beside_, first_non_finite(*beside_), t_.layout);
   return tell(step::GradientChecked{fault_.empty()});
 }
 

@@ -66,8 +66,10 @@ struct WorkerContext {
     InnerStates* states = nullptr;
     std::uint64_t generation = 1;
     std::optional<std::chrono::nanoseconds> time = {};  // after which a round ends (train.local_time)
-    std::vector<Range> fragments =
-        {};  // in the layout's order (exchange.fragments); none or one: a delta leaves whole
+    // In the layout's order (exchange.fragments); none or one: a delta leaves whole. Several: where a mini-batch's
+    // gradient is made, which is sent nowhere.
+    std::vector<Range> fragments = {};
+    std::optional<GradientBuffers> beside = {};
   };
   std::optional<Local> local = {};
   PhaseRecorder phases;
