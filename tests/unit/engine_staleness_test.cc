@@ -10,13 +10,13 @@
 namespace paceline::sync {
 namespace {
 
-const WorkerId kA(0, 0), kB(1, 0), kC(2, 0);
+const WorkerId kWorkerA(0, 0), kWorkerB(1, 0), kWorkerC(2, 0);
 
 // Three nodes of one worker, one shard.
 class Counted {
  public:
   Counted(PolicyKind policy, ApplyMode apply, CombineMode combine) : engine_(config(policy, apply, combine)) {
-    for (const WorkerId worker : {kA, kB, kC}) take(Joined{worker});
+    for (const WorkerId worker : {kWorkerA, kWorkerB, kWorkerC}) take(Joined{worker});
   }
 
   // `worker` has completed `clock`, with these parameters. Returns the staleness of what that applies.
@@ -71,48 +71,48 @@ using List = std::vector<std::int64_t>;
 
 TEST_CASE("a_gradient_misses_what_was_applied_since_its_parameters_were_read") {
   Counted run(PolicyKind::kAsp, ApplyMode::kEager, CombineMode::kEach);
-  CHECK(run.step(kA, 0, 0, 0) == List{0});
-  CHECK(run.step(kB, 0, 0, 0) == List{1});
-  CHECK(run.step(kA, 1, 0, 2) == List{0});
-  CHECK(run.step(kC, 0, 0, 0) == List{3});
+  CHECK(run.step(kWorkerA, 0, 0, 0) == List{0});
+  CHECK(run.step(kWorkerB, 0, 0, 0) == List{1});
+  CHECK(run.step(kWorkerA, 1, 0, 2) == List{0});
+  CHECK(run.step(kWorkerC, 0, 0, 0) == List{3});
 }
 
 TEST_CASE("its_workers_own_updates_were_in_them_and_are_not_missed") {
   Counted run(PolicyKind::kAsp, ApplyMode::kEager, CombineMode::kEach);
-  CHECK(run.step(kA, 0, 0, 0) == List{0});
-  CHECK(run.step(kB, 0, 0, 0) == List{1});
+  CHECK(run.step(kWorkerA, 0, 0, 0) == List{0});
+  CHECK(run.step(kWorkerB, 0, 0, 0) == List{1});
   // A goes on with what it had: revision 0 and its own gradient. B's is missing.
-  CHECK(run.step(kA, 1, 0, 0, 1) == List{1});
-  CHECK(run.step(kA, 2, 0, 0, 2) == List{1});
-  CHECK(run.step(kA, 3, 0, 3, 1) == List{0});
+  CHECK(run.step(kWorkerA, 1, 0, 0, 1) == List{1});
+  CHECK(run.step(kWorkerA, 2, 0, 0, 2) == List{1});
+  CHECK(run.step(kWorkerA, 3, 0, 3, 1) == List{0});
 }
 
 TEST_CASE("a_clocks_gradients_each_miss_those_applied_before_them_in_it") {
   Counted run(PolicyKind::kBsp, ApplyMode::kVersioned, CombineMode::kEach);
   for (std::int64_t clock = 0; clock < 2; ++clock) {
-    CHECK(run.step(kC, clock, clock, 3 * clock) == List{});
-    CHECK(run.step(kA, clock, clock, 3 * clock) == List{});
-    CHECK(run.step(kB, clock, clock, 3 * clock) == List{0, 1, 2});
+    CHECK(run.step(kWorkerC, clock, clock, 3 * clock) == List{});
+    CHECK(run.step(kWorkerA, clock, clock, 3 * clock) == List{});
+    CHECK(run.step(kWorkerB, clock, clock, 3 * clock) == List{0, 1, 2});
   }
 }
 
 TEST_CASE("a_gradient_in_a_mean_misses_versions") {
   Counted run(PolicyKind::kSsp, ApplyMode::kVersioned, CombineMode::kMean);
   for (std::int64_t clock = 0; clock < 3; ++clock) {
-    CHECK(run.step(kA, clock, 0, 0, clock) == List{});
-    CHECK(run.step(kB, clock, 0, 0, clock) == List{});
+    CHECK(run.step(kWorkerA, clock, 0, 0, clock) == List{});
+    CHECK(run.step(kWorkerB, clock, 0, 0, clock) == List{});
   }
-  CHECK(run.step(kC, 0, 0, 0) == List{0, 0, 0});
-  CHECK(run.step(kC, 1, 1, 3) == List{1, 1, 0});
-  CHECK(run.step(kC, 2, 1, 3, 1) == List{2, 2, 1});
+  CHECK(run.step(kWorkerC, 0, 0, 0) == List{0, 0, 0});
+  CHECK(run.step(kWorkerC, 1, 1, 3) == List{1, 1, 0});
+  CHECK(run.step(kWorkerC, 2, 1, 3, 1) == List{2, 2, 1});
 }
 
 TEST_CASE("a_gradient_whose_report_is_lost_counts_as_old_as_it_can_be") {
   Counted run(PolicyKind::kAsp, ApplyMode::kEager, CombineMode::kEach);
-  run.step(kA, 0, 0, 0);
-  run.step(kB, 0, 0, 1);
-  run.step(kA, 1, 0, 2);
-  run.take(GradientArrived{ShardId(0), kA, Clock(2), 32, ""});
+  run.step(kWorkerA, 0, 0, 0);
+  run.step(kWorkerB, 0, 0, 1);
+  run.step(kWorkerA, 1, 0, 2);
+  run.take(GradientArrived{ShardId(0), kWorkerA, Clock(2), 32, ""});
   CHECK(run.take(Lost{NodeId(0)}) == List{1});  // its last one was computed with revision 2; now there are 3
 }
 
@@ -122,25 +122,25 @@ TEST_CASE("one_who_has_come_late_knows_at_least_the_revision_with_which_the_min_
   run.take(Lost{NodeId(2)});
   std::int64_t revision = 0;
   for (std::int64_t clock = 0; clock < 10; ++clock) {
-    CHECK(run.step(kA, clock, clock, revision) == List{0});
-    CHECK(run.step(kB, clock, clock, ++revision) == List{0});
+    CHECK(run.step(kWorkerA, clock, clock, revision) == List{0});
+    CHECK(run.step(kWorkerB, clock, clock, ++revision) == List{0});
     ++revision;
   }
-  CHECK(run.step(kA, 10, 10, 20) == List{0});
-  run.take(Joined{kC});  // at clock 10: version 10 begins with revision 20; now there are 21
-  run.take(GradientArrived{ShardId(0), kC, Clock(10), 32, ""});
+  CHECK(run.step(kWorkerA, 10, 10, 20) == List{0});
+  run.take(Joined{kWorkerC});  // at clock 10: version 10 begins with revision 20; now there are 21
+  run.take(GradientArrived{ShardId(0), kWorkerC, Clock(10), 32, ""});
   CHECK(run.take(Lost{NodeId(2)}) == List{1});
 }
 
 TEST_CASE("more_own_updates_than_a_snapshot_may_lack_are_refused") {
   Counted run(PolicyKind::kAsp, ApplyMode::kEager, CombineMode::kEach);
-  run.step(kA, 0, 0, 0);
-  run.take(Counted::report(kA, 1, 0, 1, 2));
+  run.step(kWorkerA, 0, 0, 0);
+  run.take(Counted::report(kWorkerA, 1, 0, 1, 2));
   CHECK(run.rejected().find("2 own updates besides, of which version 0 lacks at most 1") !=
         std::string::npos);
-  run.take(Counted::report(kA, 1, 0, 1, -1));
+  run.take(Counted::report(kWorkerA, 1, 0, 1, -1));
   CHECK(run.rejected().find("-1 own updates") != std::string::npos);
-  CHECK(run.step(kA, 1, 0, 1, 0) == List{0});  // nothing had changed
+  CHECK(run.step(kWorkerA, 1, 0, 1, 0) == List{0});  // nothing had changed
 }
 
 TEST_CASE("the_rate_is_divided_by_the_staleness_from_two_on") {
