@@ -103,8 +103,8 @@ void check_memory(const RunConfig& config, const DoctorRole& role, Findings& fin
     least += bound.least;
     most += bound.most;
   }
-  const double nodes = static_cast<double>(usual_bytes(config, layout->size())) *
-                       static_cast<double>(role.nodes.size());
+  const double nodes =
+      static_cast<double>(usual_bytes(config, layout->size())) * static_cast<double>(role.nodes.size());
   least += nodes;
   most += nodes;
   const double usable = usable_memory_bytes();

@@ -8,12 +8,12 @@ void add_security(Schema& schema) {
   schema.sections.push_back(
       {"security", "who may take part, and whether others on the network can read along", Scope::kOneDaemon});
   auto& keys = schema.keys;
-  keys.push_back(row(
-      PACELINE_FIELD(security.keys), path_or_null(), Scope::kOneDaemon,
-      {.effect = "The folder with this machine's keys, as `paceline keygen` makes it: a server reads "
-                 "server.key and who is let in, a node its own key and server.pub. null: no keys.",
-       .trade_off = "With keys every connection is encrypted and strangers are kept out, for time "
-                    "of the processor on every byte sent; what lies in shared memory is not sent."}));
+  keys.push_back(
+      row(PACELINE_FIELD(security.keys), path_or_null(), Scope::kOneDaemon,
+          {.effect = "The folder with this machine's keys, as `paceline keygen` makes it: a server reads "
+                     "server.key and who is let in, a node its own key and server.pub. null: no keys.",
+           .trade_off = "With keys every connection is encrypted and strangers are kept out, for time "
+                        "of the processor on every byte sent; what lies in shared memory is not sent."}));
   keys.push_back(
       row(PACELINE_FIELD(security.allow_insecure), boolean(), Scope::kOneDaemon,
           {.effect = "Without keys, whether servers may listen, and nodes connect, where other machines are: "

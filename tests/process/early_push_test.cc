@@ -249,7 +249,8 @@ void leave_in_fragments(RunConfig& config, CountingOptions& options) {
 
 }  // namespace
 
-TEST_CASE("a_round_that_is_not_finite_behind_a_fragment_that_has_left_counts_nowhere_and_the_next_begins_anew") {
+TEST_CASE(
+    "a_round_that_is_not_finite_behind_a_fragment_that_has_left_counts_nowhere_and_the_next_begins_anew") {
   const std::uint32_t shards = GENERATE(from_range(std::begin(kShardCounts), std::end(kShardCounts)));
   RunConfig config = config_of(kPushWays[1], shards);
   std::int64_t rows = 6;
@@ -315,9 +316,9 @@ TEST_CASE("under_on_nan_stop_a_round_that_is_not_finite_behind_a_fragment_that_h
   INFO(run.status().message());
   REQUIRE(run.is_ok());
   CHECK(run->summary.status == "failed");
-  CHECK_THAT(run->summary.reason,
-             Catch::Contains("worker 1.0") && Catch::Contains("clock 3") &&
-                 Catch::Contains(loss ? "gradient of counts.1 is nan at [" : "gradient of counts is nan at ["));
+  CHECK_THAT(run->summary.reason, Catch::Contains("worker 1.0") && Catch::Contains("clock 3") &&
+                                      Catch::Contains(loss ? "gradient of counts.1 is nan at ["
+                                                           : "gradient of counts is nan at ["));
   std::int64_t wrong = 0;
   for (std::size_t i = 2; i < run->model.parameters.size(); i += options.cluster.workers()) {
     if (!(run->model.parameters[i] >= 0.0F && run->model.parameters[i] <= 3.0F)) ++wrong;

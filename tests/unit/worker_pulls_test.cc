@@ -132,9 +132,9 @@ TEST_CASE("a_slice_takes_memory_of_its_size_and_an_exact_answer_that_is_lent_non
   const auto answer = [&](Ticket ticket, std::size_t floats) {
     wire::Payload lent = payload_of(std::vector<float>(floats, 1.0F));
     lent.borrowed = true;
-    return pulls.accept(
-        ShardId(0), wire::Parameters{ticket, ShardId(0), Version(2), Revision(2), 0, true, {Clock(2)}},
-        std::move(lent), Ticks(1));
+    return pulls.accept(ShardId(0),
+                        wire::Parameters{ticket, ShardId(0), Version(2), Revision(2), 0, true, {Clock(2)}},
+                        std::move(lent), Ticks(1));
   };
   CHECK(answer(pulls.request(Version(2), Ticks(0), 0).ticket, 300).is_ok());
   CHECK(answer(pulls.request(Version(2), Ticks(0), 1).ticket, 20).is_ok());

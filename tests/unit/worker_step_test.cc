@@ -154,7 +154,8 @@ TEST_CASE(
   CHECK(w.on(BatchLoaded{w.now}) == "compute 1");
   CHECK(w.on(GradientComputed{w.now}) == "load 2");
   // Under a threshold of 0 the next round begins with all that it needs.
-  Worker tight({.refresh_clocks = 1, .applies_locally = true, .mini_batch = 24, .hidden = true, .fragments = 2});
+  Worker tight(
+      {.refresh_clocks = 1, .applies_locally = true, .mini_batch = 24, .hidden = true, .fragments = 2});
   tight.holds(0, 0);
   CHECK(tight.granted(0, kBsp, 0) == "stay first");
   CHECK(tight.computes() == "compute");

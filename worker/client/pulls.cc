@@ -27,8 +27,7 @@ std::size_t slices_kept(std::uint32_t threads, bool in_memory_of_a_device) {
 std::vector<BlockPool> pools_of(const std::vector<Range>& ranges, std::size_t kept,
                                 const std::shared_ptr<std::pmr::memory_resource>& memory) {
   std::vector<BlockPool> pools;
-  for (const Range& range : ranges)
-    pools.emplace_back(std::max<std::int64_t>(1, range.size()), kept, memory);
+  for (const Range& range : ranges) pools.emplace_back(std::max<std::int64_t>(1, range.size()), kept, memory);
   return pools;
 }
 
@@ -167,9 +166,8 @@ Status Pulls::accept(ShardId shard, const wire::Parameters& piece, wire::Payload
   } else if (payload.borrowed ? !pull->lands : copies_to_blocks_ && !pull->exact) {
     lock.unlock();
     // No device reads an exact one, which is of the whole shard.
-    payload = copies_to_blocks_ && !pull->exact
-                  ? copied(answer, *number_of(*pull, shard), piece, payload)
-                  : in_own_memory(std::move(payload), range);
+    payload = copies_to_blocks_ && !pull->exact ? copied(answer, *number_of(*pull, shard), piece, payload)
+                                                : in_own_memory(std::move(payload), range);
     lock.lock();
   }
   answer.slice->pieces.push_back({piece.offset, std::move(payload)});
