@@ -234,7 +234,7 @@ TEST_CASE("under_on_nan_stop_nothing_that_is_not_finite_is_applied_in_any_way_to
 
 namespace {
 
-// Rounds of two local steps. The later one of two tensors leaves between them, and what the second adds to it is in the
+// Rounds of two local steps. the later half leaves between them, and what the second adds to it is in the
 // next round's delta.
 void leave_in_fragments(RunConfig& config, CountingOptions& options) {
   config.exchange.hidden = true;
@@ -243,7 +243,7 @@ void leave_in_fragments(RunConfig& config, CountingOptions& options) {
   config.train.has_inner_optimizer = true;
   config.train.inner_optimizer.lr = 0.5;
   config.train.total_iterations *= 2;
-  options.local_steps = options.tensors = 2;
+  options.local_steps = 2;
   options.in_parts = false;
 }
 
@@ -277,7 +277,7 @@ TEST_CASE(
   std::int64_t failed = 0;
   std::int64_t wrong = 0;
   for (std::uint32_t rank = 0; rank < workers; ++rank) {
-    float first = 0.0F;  // of the tensor that leaves whole
+    float first = 0.0F;  // of the half that leaves whole
     float later = 0.0F;
     bool left_behind = false;
     for (std::int64_t c = 0; c < rounds; ++c) {

@@ -186,7 +186,7 @@ TEST_CASE("messages of tasks come through a seal as they were sent, whatever the
     for (std::uint32_t rank = 0; rank < 2; ++rank) {
       const auto message = ends[rank]->receive(NodeId(1 - rank));
       REQUIRE(message.status().message() == "");
-      CHECK((message->clock == 3 && message->floats == numbers(1 - rank, floats)));
+      CHECK((message->clock == 3 && std::ranges::equal(message->floats.span(), numbers(1 - rank, floats))));
     }
   }
 }

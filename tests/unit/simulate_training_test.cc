@@ -403,17 +403,17 @@ TEST_CASE("a_gradient_that_is_not_finite_is_left_out_or_ends_the_run_as_the_daem
   CHECK_FALSE(stopped.summary.test_accuracy);
   CHECK(stopped.model);
 
-  // The tensor that has left in mid-round, as a delta that is finite, is named, too.
+  // What is not finite behind a part that has left, as a delta that is finite, is named, too.
   config = with_local_steps(config, 2);
   config.train.inner_optimizer.lr = 0.5;
   config.exchange.hidden = true;
   config.exchange.fragments = 2;
-  options.local_steps = options.tensors = 2;
+  options.local_steps = 2;
   options.diverges = [](const Step& step) {
     return step.worker == WorkerId(1, 0) && step.clock == Clock(2) && step.local_step == 1;
   };
   CountingFactory diverges(options);
-  CHECK_THAT(trained(config, &diverges).summary.reason, Contains("gradient of counts.1 is nan"));
+  CHECK_THAT(trained(config, &diverges).summary.reason, Contains("gradient of counts is nan"));
 }
 
 // Error feedback adds up to more than float32 holds: found by the shard, not by the worker.
