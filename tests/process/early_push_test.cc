@@ -302,7 +302,7 @@ TEST_CASE(
   CHECK((failed > 0 && run->summary.skipped == 2 * failed));
 }
 
-// The loss alone says so where the tensor has left as a delta that is finite; the report names it.
+// The loss alone says so where the part has left as a delta that is finite; the report names the tensor.
 TEST_CASE("under_on_nan_stop_a_round_that_is_not_finite_behind_a_fragment_that_has_left_ends_the_run") {
   const bool loss = GENERATE(true, false);
   RunConfig config = config_of(kPushWays[1], 3);
@@ -317,10 +317,10 @@ TEST_CASE("under_on_nan_stop_a_round_that_is_not_finite_behind_a_fragment_that_h
   REQUIRE(run.is_ok());
   CHECK(run->summary.status == "failed");
   CHECK_THAT(run->summary.reason, Catch::Contains("worker 1.0") && Catch::Contains("clock 3") &&
-                                      Catch::Contains(loss ? "gradient of counts.1 is nan at ["
-                                                           : "gradient of counts is nan at ["));
+                                      Catch::Contains("gradient of counts is nan at ["));
   std::int64_t wrong = 0;
   for (std::size_t i = 2; i < run->model.parameters.size(); i += options.cluster.workers()) {
+    UNSCOPED_INFO(i << ": " << run->model.parameters[i]);
     if (!(run->model.parameters[i] >= 0.0F && run->model.parameters[i] <= 3.0F)) ++wrong;
   }
   CHECK(wrong == 0);

@@ -302,6 +302,7 @@ ResumedPlan resumed_plan_of(std::uint64_t seed) {
   plan.timing = seed;
   plan.config = plan_of(seed).config;
   plan.config.on_nan = OnNan::kSkip;
+  plan.config.grants_ahead = false;  // these nodes hold one grant
   plan.config.total_iterations += static_cast<std::int64_t>(random.next_below(60));
   plan.config.nodes_at_start.reset();
   if (workers_come_and_go(plan.config) && random.next_below(3) == 0) {

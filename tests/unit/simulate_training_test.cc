@@ -405,6 +405,7 @@ TEST_CASE("a_gradient_that_is_not_finite_is_left_out_or_ends_the_run_as_the_daem
 
   // What is not finite behind a part that has left, as a delta that is finite, is named, too.
   config = with_local_steps(config, 2);
+  config.train.inner_optimizer.kind = OptimizerKind::kSgd;
   config.train.inner_optimizer.lr = 0.5;
   config.exchange.hidden = true;
   config.exchange.fragments = 2;
