@@ -471,9 +471,11 @@ Status Session::conclude(const std::vector<ThreadResult>& results, const NodeTot
   }
   if (const auto over = client_.run_over()) return *over;
   const Status why = client_.closed();
-  const bool by_another = std::any_of(results.begin(), results.end(), [](const auto& result) {
-    return result.ended.code() == StatusCode::kUnavailable;
-  });
+  // Found by a training thread, or by the exchange while that waited for something else.
+  const bool by_another = why.code() == StatusCode::kUnavailable ||
+                          std::any_of(results.begin(), results.end(), [](const auto& result) {
+                            return result.ended.code() == StatusCode::kUnavailable;
+                          });
   client_.leave(why, by_another ? gone() : std::nullopt);
   return why;
 }
