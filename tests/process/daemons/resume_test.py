@@ -432,23 +432,24 @@ class ResumeByScript(ScriptTest):
         self.assertEqual(script.end(), 2)
 
     def test_one_command_begins_goes_on_and_finds_it_finished(self):
-        def again(*overrides):
-            return self.run_local("--resume-or-start", f"train.total_iterations={SAVED_ITERATIONS}",
+        def again(iterations, *overrides):
+            return self.run_local("--resume-or-start", f"train.total_iterations={iterations}",
                                   f"checkpoint.every_clocks={EVERY}", *overrides)
 
-        script = again()
+        script = again(100000000)
         wait_for_written(self, 1)
         script.send(signal.SIGTERM)
         self.assertEqual(script.end(), 1, script.errors())
         summary = self.summary()
-        script = again("train.batch_size=4")
+        total = summary["iterations"] + 100
+        script = again(total, "train.batch_size=4")
         self.assertEqual(script.end(), 5, script.errors())
         self.assertNotIn("all nodes", script.output())  # what the run before had come to is not told as this one's
         self.assertEqual(self.summary(), summary)
-        self.assertEqual(again().end(), 0)
+        self.assertEqual(again(total).end(), 0)
         self.assertEqual((self.summary()["status"], self.summary()["generation"]), ("ok", 2))
         model = (self.run_dir / "model.bin").read_bytes()
-        script = again()
+        script = again(total)
         self.assertEqual(script.end(), 4, script.errors())
         self.assertRegex(script.errors()[0], "^paceline-server: the run in .* has ended well")
         self.assertEqual((self.run_dir / "model.bin").read_bytes(), model)
