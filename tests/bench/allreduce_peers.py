@@ -177,9 +177,10 @@ class Comparison:
             yield f"raw_of_ours: {line['raw_of_ours']}, at least {ASKED_OF_RAW[1]} asked"
 
     def of_turns(self, size, gloo):
-        """The least and the greatest of a turn's ratios, ours over the best of Gloo's."""
-        peers = [self.figures[name, size] for name in gloo if (name, size) not in self.without]
-        ratios = [ms / min(one) for ms, one in zip(self.figures["auto", size], zip(*peers))]
+        """The least and the greatest of a turn's ratios, ours over the best of Gloo's that were in every turn."""
+        ours = self.figures["auto", size]
+        peers = [of for name in gloo if len(of := self.figures[name, size]) == len(ours)]
+        ratios = [ms / min(one) for ms, one in zip(ours, zip(*peers))]
         return min(ratios), max(ratios)
 
 

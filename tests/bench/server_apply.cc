@@ -87,7 +87,7 @@ struct Applying {
 class Copies {
  public:
   static Result<Copies> make(ServerDevice& device, std::int64_t floats) {
-    PACELINE_ASSIGN_OR_RETURN(auto shard, device.make_shard({floats, OptimizerSection(), false, 1}));
+    PACELINE_ASSIGN_OR_RETURN(auto shard, device.make_shard({.floats = floats, .optimizer = OptimizerSection()}));
     return Copies(std::move(shard));
   }
 

@@ -15,8 +15,8 @@ configs/sparknet.yaml with those settings; --iterations is rounded up to whole r
         fragments:sync.policy=ssp,sync.threshold=1,exchange.hidden=true,exchange.fragments=5
 
 For each run a line: seconds; MB that nodes have pushed; the rounds of one node; `step_ms`, a mini-batch with all but its
-exchange; `predicted`: rounds times (local steps x that + exchange), as `paceline speedup` has it, where the exchange is
-the model up and down over the narrowest link; `adds`: what a worker's time has of exchange and waiting, as a share of the
+exchange; `predicted`: rounds times (local steps x mini-batch + exchange), as `paceline speedup --measured` has it, both as
+the first run of the command has them, and `off`, by how much that misses; `adds`: what a worker's time has of exchange and waiting, as a share of the
 rest; `peak_up` and `peak_down`: the most bytes that went through the server's link in any tenth of a round, as a multiple
 of the mean: 10 where all leave at once, 1 where they are spread evenly; seconds to --target, where that was reached.
 """
@@ -116,7 +116,16 @@ def first_time(curve, target):
     return None
 
 
-def measure(options, folder, name, settings):
+def times_of(summary):
+    """Seconds of a mini-batch and of an exchange, as measured_times() of sweep/speedup.h has them."""
+    seconds = {phase: of["total_seconds"] for phase, of in summary["phases"].items()}
+    exchange = sum(seconds.get(phase, 0.0) for phase in EXCHANGE)
+    return ((sum(seconds.values()) - exchange) / summary["phases"]["COMPUTE_GRADS"]["count"],
+            exchange / summary["phases"]["PS_APPLY_GRADS"]["count"])
+
+
+def measure(options, folder, name, settings, first):
+    """A run; the seconds of its mini-batches and exchanges."""
     steps = int(settings.get("train.local_steps", 10))
     round_of_all = steps * options.nodes
     iterations = -(-options.iterations // round_of_all) * round_of_all
@@ -141,20 +150,19 @@ def measure(options, folder, name, settings):
             if process.poll() is None:
                 process.kill()
     summary = json.loads((out / "summary.json").read_text(encoding="utf-8"))
-    seconds = {phase: of["total_seconds"] for phase, of in summary["phases"].items()}
-    exchange = sum(seconds.get(phase, 0.0) for phase in EXCHANGE)
+    step, exchange = times_of(summary)
     rounds = summary["iterations"] / round_of_all
-    model_bits = 8 * (out / "model.bin").stat().st_size
-    narrowest = min(options.mbit, options.server_mbit / options.nodes) * 1e6
-    step = (sum(seconds.values()) - exchange) / summary["iterations"]
-    predicted = rounds * (steps * step + 2 * model_bits / narrowest)
+    of_step, of_exchange = first or (step, exchange)
+    predicted = rounds * (steps * of_step + of_exchange)
     peak_up, peak_down = traffic.peaks(summary["wall_seconds"] / rounds)
     print(json.dumps({"run": name, "seconds": round(summary["wall_seconds"], 2), "iterations": summary["iterations"],
-                      "pushed_mb": round(summary["bytes_pushed"] / 1e6, 2), "rounds": rounds, "step_ms": round(1e3 * step, 1), "predicted": round(predicted, 2),
-                      "adds": round(exchange / (sum(seconds.values()) - exchange), 4),
+                      "pushed_mb": round(summary["bytes_pushed"] / 1e6, 2), "rounds": rounds, "step_ms": round(1e3 * step, 1),
+                      "exchange_ms": round(1e3 * exchange, 1), "predicted": round(predicted, 2),
+                      "off": round(predicted / summary["wall_seconds"] - 1, 4), "adds": round(exchange / (steps * step), 4),
                       "peak_up": peak_up, "peak_down": peak_down,
                       "test_accuracy": summary["test_accuracy"],
                       "to_target": first_time(out / "curve.csv", options.target) if options.target else None}), flush=True)
+    return step, exchange
 
 
 def main():
@@ -174,9 +182,11 @@ def main():
     lay_cables(options.nodes, options.mbit, options.server_mbit)
     folder = Path(tempfile.mkdtemp(prefix="paceline-slow-links-"))
     try:
+        first = None
         for each in options.runs:
             name, _, settings = each.partition(":")
-            measure(options, folder, name, dict(pair.split("=", 1) for pair in settings.split(",") if pair))
+            times = measure(options, folder, name, dict(pair.split("=", 1) for pair in settings.split(",") if pair), first)
+            first = first or times
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

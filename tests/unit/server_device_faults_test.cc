@@ -70,7 +70,7 @@ TEST_CASE("what_is_missing_for_a_servers_gpu_is_named") {
   fake_cuda::set_up({});
   fake_cuda::fail_call(3);  // behind cudaGetDeviceCount, cudaSetDevice
   const auto gpu = cuda::open_gpu({{}, ShardId(0)});
-  const auto shard = (*gpu)->make_shard({1 << 20, OptimizerSection(), false, 1});
+  const auto shard = (*gpu)->make_shard({.floats = 1 << 20, .optimizer = OptimizerSection()});
   CHECK(shard.status().message() == "GPU 0: cudaStreamCreateWithFlags: out of memory");
 }
 
@@ -79,7 +79,7 @@ TEST_CASE("the_shards_of_a_run_take_the_listed_gpus_in_turn") {
   const auto on = [](std::vector<std::uint32_t> devices, std::uint32_t shard) {
     const auto gpu = cuda::open_gpu({std::move(devices), ShardId(shard)});
     fake_cuda::fail_call(2);  // behind cudaSetDevice
-    return (*gpu)->make_shard({1, OptimizerSection(), false, 1}).status().message();
+    return (*gpu)->make_shard({.floats = 1, .optimizer = OptimizerSection()}).status().message();
   };
   CHECK_THAT(on({}, 1), Contains("GPU 1: "));
   CHECK_THAT(on({}, 3), Contains("GPU 0: "));
