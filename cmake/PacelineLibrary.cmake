@@ -52,7 +52,7 @@ function(paceline_options target)
   # other names.
   if(PACELINE_PRECOMPILE)
     target_compile_options(${target} PRIVATE
-      "$<$<AND:$<CXX_COMPILER_ID:GNU>,$<CONFIG:Release>>:-Wno-array-bounds;-Wno-stringop-overflow>")
+      "$<$<AND:$<CXX_COMPILER_ID:GNU>,$<CONFIG:Release>>:-Wno-array-bounds;-Wno-stringop-overflow;-Wno-stringop-overread>")
   endif()
   # Of `#pragma GCC ivdep` (common/params/kernel_loops.h) Clang knows nothing; its loops only vectorise less.
   target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:Clang>:-Wno-unknown-pragmas>)
