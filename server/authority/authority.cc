@@ -27,7 +27,8 @@ Authority::Authority(const RunConfig& config, RunRecord record, Outbox& outbox, 
                      const Log& log, Ticks now, std::optional<Resumed> resumed)
     : config_(config),
       record_(std::move(record)),
-      outbox_(outbox),
+      network_(outbox),
+      outbox_(config.cluster.shards, outbox),
       background_(background),
       log_(log),
       gathering_since_(now),
@@ -38,7 +39,7 @@ Authority::Authority(const RunConfig& config, RunRecord record, Outbox& outbox, 
       stepped_(config.cluster.cluster().workers()),
       sequence_(resumed_ ? resumed_->decisions : 0),
       decided_(resumed_ ? resumed_->from.version : Version(0)),
-      told_(config.cluster.cluster().workers()),
+      instructions_(config_, outbox_),
       evaluation_(config.train.eval_every_clocks),
       checkpoints_(config, resumed_ ? resumed_->generation : 1,
                    resumed_ ? std::optional(resumed_->from) : std::nullopt, outbox, background, log,
@@ -62,7 +63,7 @@ void Authority::node_joined(NodeId node, const Layout& layout, Ticks now, std::u
   if (layout_.size() == 0) layout_ = layout;
   data_fingerprint_ = data;
   for (std::uint32_t k = 1; k < config_.cluster.shards; ++k) say_admitted(node, ShardId(k));
-  if (stage_ == Stage::kTraining) return admit_late(node, now);
+  if (state_.is(Stage::kTraining)) return admit_late(node, now);
   if (had_gone && resumed_ && members_.is_awaited(node)) record_.returned(node, engine_.version());
   state = NodeState::kJoined;
   log_.info("node " + to_string(node) + " joined, " + std::to_string(config_.cluster.threads_per_node) +
@@ -78,11 +79,11 @@ void Authority::shard_joined(ShardId shard) {
 }
 
 void Authority::join_refused(Peer peer, const std::string& why) {
-  if (stage_ == Stage::kGathering) members_.refused(peer, why);
+  if (state_.is(Stage::kGathering)) members_.refused(peer, why);
 }
 
 Status Authority::handle(Peer from, const wire::Message& message, Ticks now) {
-  if (concluded()) return Status::ok();
+  if (state_.concluded()) return Status::ok();
   Status status = from.is_node() ? on_node(from.node(), message, now) : on_shard(from.shard(), message, now);
   begin_if_gathered(now);
   advance_end(now);
@@ -147,12 +148,12 @@ Status Authority::take(wire::StepReport report, Ticks now) {
   if (!taken) {
     trained_ = trained;
     if (taken.code() != StatusCode::kOutOfOrder) return taken;
-    answer_again(report.worker, now);
+    instructions_.answer_again(report.worker, engine_, now);
     return taken;
   }
   // Nobody can finish an iteration whose sum one worker has no gradient for.
-  if (reduces() && run_status_ == "failed") {
-    fail(result_, now);
+  if (reduces() && state_.has_failed()) {
+    fail(state_.result(), now);
     return Status::ok();
   }
   if (config_.train.on_nan == OnNan::kSkip && engine_.iterations_skipped() > skipped) say_skipped(report);
@@ -180,7 +181,7 @@ Status Authority::on(NodeId from, const wire::EvaluationReport& report, Ticks no
   }
   if (trace_) trace_->evaluated(report.version, now);
   evaluations_.took(now - evaluation_asked_at_);
-  to_shards(wire::Release{report.version});
+  outbox_.to_shards(wire::Release{report.version});
   checkpoints_.evaluated(report.version, report.fault.empty() ? accuracy_of(metric) : std::nullopt);
   if (!report.fault.empty()) {
     not_evaluated(report.version, report.fault);
@@ -223,7 +224,7 @@ Status Authority::on(NodeId from, const wire::NodeReport& report) {
     }
     PACELINE_RETURN_IF_ERROR(
         check(worker.phases).with_context("report of worker " + to_string(worker.worker)));
-    if (stage_ == Stage::kGathering || engine_.is_live(expected)) {
+    if (state_.is(Stage::kGathering) || engine_.is_live(expected)) {
       return failed_precondition(who + ": worker " + to_string(expected) + " is at clock " +
                                  to_string(engine_.clock_of(expected)) + ", expected it to be finished");
     }
@@ -283,7 +284,7 @@ void Authority::on_arrival(ShardId from, const wire::GradientArrived& arrived, T
       step(sync::GradientArrived{from, arrived.worker, arrived.clock, arrived.samples, arrived.fault}, now);
   if (status.is_ok()) return;
   // Of a worker that has just been lost, or one that pushed what does not fit: no decision will ever take it.
-  outbox_.send(Peer::of(from), {wire::DiscardGradient{arrived.worker, arrived.clock}, {}});
+  outbox_.to_shard(from, wire::DiscardGradient{arrived.worker, arrived.clock});
   if (!engine_.is_live(arrived.worker) || members_.is_of_a_former_process(arrived.worker, arrived.clock))
     return;
   // Shards drop what they were sent twice, so this iteration can never be complete: its node cannot go on.
@@ -294,12 +295,12 @@ void Authority::on_arrival(ShardId from, const wire::GradientArrived& arrived, T
 void Authority::expel(NodeId node, const Status& why, Ticks now) {
   const NodeState state = members_[node];
   if (state != NodeState::kJoined && state != NodeState::kComing) return;
-  to_node(node, wire::Error{why.code(), why.message(), /*fatal=*/true});
+  outbox_.to_node(node, wire::Error{why.code(), why.message(), /*fatal=*/true});
   lost(Peer::of(node), why.message(), now);
 }
 
 void Authority::begin_if_gathered(Ticks now) {
-  if (stage_ != Stage::kGathering) return;
+  if (!state_.is(Stage::kGathering)) return;
   if (!members_.shards_are_ready()) return;
   if (resumed_) {
     if (members_.all_awaited_came() && may_go_on()) go_on(now);
@@ -310,7 +311,7 @@ void Authority::begin_if_gathered(Ticks now) {
 
 // With whoever is there; those beyond cluster.nodes.min come late, all at once.
 void Authority::begin_fresh(Ticks now) {
-  stage_ = Stage::kTraining;
+  state_.enter(Stage::kTraining);
   const Cluster cluster = config_.cluster.cluster();
   for (std::uint32_t r = 0; r < cluster.workers(); ++r) {
     const WorkerId worker = cluster.worker_at(Rank(r));
@@ -328,9 +329,9 @@ bool Authority::warms_up() const {
 }
 
 void Authority::tick(Ticks now) {
-  if (concluded()) return;
+  if (state_.concluded()) return;
   const auto allowed = gathering_timeout();
-  if (stage_ == Stage::kGathering && now - gathering_since_ > allowed && !warms_up()) {
+  if (state_.is(Stage::kGathering) && now - gathering_since_ > allowed && !warms_up()) {
     if (resumed_ && may_go_on()) return go_on(now);
     const auto seconds = std::chrono::duration_cast<std::chrono::milliseconds>(allowed).count() / 1000.0;
     std::string text = std::to_string(seconds);
@@ -339,7 +340,7 @@ void Authority::tick(Ticks now) {
     fail(deadline_exceeded(members_.missing() + " within " + text + " s" + members_.refusals()), now);
     return;
   }
-  if (stage_ == Stage::kTraining) {
+  if (state_.is(Stage::kTraining)) {
     Status status = Status::ok();
     if (config_.run.max_seconds && record_.seconds(now) >= to_seconds(*config_.run.max_seconds)) {
       status = step(sync::StopRequested{"max_seconds"}, now);

@@ -22,7 +22,6 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "common/config/run_config.h"
@@ -45,9 +44,11 @@
 #include "server/authority/evaluation.h"
 #include "server/authority/final_model.h"
 #include "server/authority/formations.h"
+#include "server/authority/instructions.h"
 #include "server/authority/run_members.h"
+#include "server/authority/run_outbox.h"
 #include "server/authority/run_record.h"
-#include "server/authority/run_stage.h"
+#include "server/authority/run_state.h"
 #include "server/authority/worker_speeds.h"
 #include "server/background.h"
 #include "server/last_seen.h"
@@ -133,7 +134,7 @@ class Authority {
   // kUnavailable not yet; kFailedPrecondition never, and why.
   [[nodiscard]] Status hand_over(const std::string& why, Ticks now);
   // The servers are to go on by themselves, and have been told to; once over() for good.
-  bool hands_over() const { return hands_over_; }
+  bool hands_over() const { return state_.hands_over(); }
 
   // A signal: the orderly end, with the model, but status "stopped".
   void stop(const std::string& reason, Ticks now);
@@ -149,10 +150,10 @@ class Authority {
   // It serves by now: the run has failed for that, also where it was over.
   void fail_for_missing(const Status& why, Ticks now);
 
-  bool over() const { return stage_ == Stage::kOver; }
+  bool over() const { return state_.is(Stage::kOver); }
   // How the run went; OK only for status "ok". Meaningful once over().
-  const Status& result() const { return result_; }
-  bool training() const { return stage_ == Stage::kTraining; }
+  const Status& result() const { return state_.result(); }
+  bool training() const { return state_.training(); }
   // What is waited for now, and why it does not come (authority_waits.h): the start for who is missing, the
   // workers for the slowest, the end for what belongs to it.
   using WaitsFor = server::WaitsFor;
@@ -179,12 +180,6 @@ class Authority {
     return config_.train.iterations_in(engine_.iterations_applied());
   }
   void begin_fresh(Ticks now);
-
-  // What is said again (authority_again.cc).
-  using Instruction = std::variant<std::monostate, sync::Grant, sync::FinishWorker>;
-  void tells(WorkerId worker, Instruction instruction);
-  void answer_again(WorkerId worker, Ticks now);
-  void instruct_again(WorkerId worker);
 
   // Who is connected to whom, and goes on without whom (authority_formations.cc).
   Status on(NodeId from, const wire::Peers& said, Ticks now);
@@ -255,12 +250,12 @@ class Authority {
   // Its last state is to be in a checkpoint: at once, beside the model, where the run has not come to its own
   // end; else behind the model, for which there is to be room first.
   bool saves_last_state() const {
-    return checkpoints_.enabled() && (run_status_ == "stopped" || nobody_left_);
+    return checkpoints_.enabled() && (state_.is_stopped() || state_.nobody_left());
   }
-  bool saves_behind_model() const { return checkpoints_.enabled() && run_status_ == "ok" && !nobody_left_; }
+  bool saves_behind_model() const { return checkpoints_.enabled() && state_.is_ok() && !state_.nobody_left(); }
   // It has failed, and other servers may go on with it.
   bool ends_for_now() const {
-    return resumable_ || (nobody_left_ && run_status_ == "failed" && checkpoints_.enabled());
+    return state_.resumable() || (state_.nobody_left() && state_.has_failed() && checkpoints_.enabled());
   }
   void say_how_to_go_on() const;
   bool model_is_written();
@@ -278,8 +273,6 @@ class Authority {
   void write_trace();
   // Tells the nodes that are still here how the run went, once.
   void end_nodes();
-  // Nothing that is still said changes how the run went.
-  bool concluded() const { return stage_ >= Stage::kFiling; }
   void check_silence(Ticks now);
   void check_stop(Ticks now);
   void ask_evaluation(Ticks now);
@@ -289,17 +282,15 @@ class Authority {
   std::string doing(WorkerId worker) const;
   std::string waits_for(WorkerId worker, const std::string& slowest) const;
 
-  void to_node(NodeId node, wire::Body body) { outbox_.send(Peer::of(node), {std::move(body), {}}); }
-  void to_shards(const wire::Body& body);
-
   const RunConfig config_;
   RunRecord record_;
-  Outbox& outbox_;
+  Outbox& network_;
+  RunOutbox outbox_;
   Background& background_;
   const Log& log_;
   Ticks gathering_since_;  // of a resumed run, once its last shard has read its checkpoint: that
   const std::optional<Resumed> resumed_;
-  Stage stage_ = Stage::kGathering;
+  RunState state_;
   sync::Engine engine_;
   std::optional<trace::DecisionLog> trace_;   // run.trace
   std::vector<sync::Action> actions_;         // of the event being taken
@@ -330,12 +321,7 @@ class Authority {
   std::int64_t sequence_ = 0;  // of the next decision
   Version decided_;            // of the last decision
   Ticks first_grant_;
-  // By rank: what it was told last, for one who may not have heard it; where grants go ahead the one before as well.
-  struct Told {
-    Instruction before;
-    Instruction last;
-  };
-  std::vector<Told> told_;
+  Instructions instructions_;
   std::optional<Ticks> stopping_since_;
   Ticks ending_since_;
   EvaluationSchedule evaluation_;
@@ -374,12 +360,7 @@ class Authority {
   };
   std::optional<HandingOver> handing_over_;
   std::optional<Ticks> hand_over_failed_at_;
-  bool hands_over_ = false;
 
-  std::string run_status_ = "ok";  // "ok", "stopped", "failed", "invalid"
-  bool nobody_left_ = false;       // training ended with its last node
-  bool resumable_ = false;         // it has failed, and new servers could go on from a checkpoint
-  Status result_;                  // not OK: why the run is not ok
   // What it says of itself.
   CountsBefore before_;
   Revision revision_;  // what the last decision led to

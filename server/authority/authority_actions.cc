@@ -50,7 +50,7 @@ void Authority::log_plan() const {
 // The engine is where it will be once all of its actions are carried out, so the last decision among them is
 // the one that can be saved together with it.
 const sync::Apply* Authority::apply_to_save(Ticks now) {
-  if (!checkpoints_.enabled() || stage_ != Stage::kTraining || handing_over_) return nullptr;
+  if (!checkpoints_.enabled() || !state_.is(Stage::kTraining) || handing_over_) return nullptr;
   const sync::Apply* last = nullptr;
   for (const sync::Action& action : actions_) {
     if (const auto* apply = std::get_if<sync::Apply>(&action)) last = apply;
@@ -64,7 +64,7 @@ const sync::Apply* Authority::apply_to_save(Ticks now) {
 }
 
 void Authority::save_checkpoint() {
-  if (stage_ != Stage::kGathering && stage_ != Stage::kTraining) {
+  if (!state_.is(Stage::kGathering) && !state_.is(Stage::kTraining)) {
     return log_.warn("asked for a checkpoint: training is over");
   }
   checkpoints_.ask();
@@ -79,7 +79,7 @@ void Authority::begin_checkpoint(Ticks now) {
   manifest.decisions = sequence_;
   manifest.layout_hash = layout_.hash();
   manifest.data_fingerprint = data_fingerprint_;
-  manifest.seconds_trained = training() ? record_.seconds(now) : record_.wall_seconds();
+  manifest.seconds_trained = state_.training() ? record_.seconds(now) : record_.wall_seconds();
   manifest.engine = checkpoint::to_bytes(engine_.state());
   record_.checkpoints(checkpoints_.written(), checkpoints_.failed());
   manifest.record = to_bytes(record_.state());
@@ -138,7 +138,7 @@ std::vector<NodeId> Authority::first_group() const {
 void Authority::ask_state(Version version) {
   for (const NodeId node :
        config_.exchange.shard_optimizer ? members_.in(NodeState::kJoined) : first_group()) {
-    to_node(node, wire::StateWanted{version});
+    outbox_.to_node(node, wire::StateWanted{version});
   }
 }
 
@@ -147,13 +147,13 @@ void Authority::ask_state(Version version) {
 void Authority::keep_for_evaluation(Version version) {
   for (const NodeId node : first_group()) {
     const bool is_asked_at_once = node == members_.lowest() && !evaluation_.asked();
-    if (!is_asked_at_once) to_node(node, wire::Evaluate{version, false, /*later=*/true});
+    if (!is_asked_at_once) outbox_.to_node(node, wire::Evaluate{version, false, /*later=*/true});
   }
 }
 
 void Authority::send_decision(wire::ApplyDecision decision) {
   decision.sequence = sequence_++;
-  to_shards(decision);
+  outbox_.to_shards(decision);
 }
 
 void Authority::carry_out(const sync::Grant& action, Ticks now) {
@@ -161,14 +161,10 @@ void Authority::carry_out(const sync::Grant& action, Ticks now) {
   // It begins what it is granted ahead once it has reported.
   const bool ahead = engine_.config().grants_ahead && action.clock != engine_.clock_of(action.worker);
   if (!ahead) speeds_.granted(action.worker, now);
-  tells(action.worker, action);
-  to_node(action.worker.node, grant_of(config_, action));
+  instructions_.give(action);
 }
 
-void Authority::carry_out(const sync::Held& action, Ticks) {
-  to_node(action.worker.node, wire::Held{action.worker, action.clock, action.lead, action.threshold,
-                                         action.waits_for, action.held});
-}
+void Authority::carry_out(const sync::Held& action, Ticks) { instructions_.give(action); }
 
 void Authority::carry_out(const sync::VersionAdvanced& action, Ticks) {
   log_.debug("version " + to_string(action.version));
@@ -220,44 +216,36 @@ std::string Authority::skips_so_far() const {
 }
 
 void Authority::carry_out(const sync::Discard& action, Ticks) {
-  to_shards(wire::DiscardGradient{action.worker, action.clock});
+  outbox_.to_shards(wire::DiscardGradient{action.worker, action.clock});
 }
 
 void Authority::carry_out(const sync::FinishWorker& action, Ticks) {
   log_.info("worker " + to_string(action.worker) + " is finished: " + action.reason);
-  tells(action.worker, action);
-  if (members_[action.worker.node] != NodeState::kJoined) return;
-  to_node(action.worker.node, wire::FinishWorker{action.worker, action.reason, action.held});
+  instructions_.give(action, members_[action.worker.node] == NodeState::kJoined);
 }
 
 void Authority::carry_out(const sync::RunFailed& action, Ticks) {
-  run_status_ = "failed";
-  result_ = action.status;
+  state_.fail(action.status);
   log_.error(action.status.message());
 }
 
 void Authority::carry_out(const sync::AllFinished& action, Ticks now) {
   record_.training_over(now);
   say_batch_sizes();
-  stage_ = Stage::kEnding;
+  state_.enter(Stage::kEnding);
   ending_since_ = now;
-  nobody_left_ = action.reason == sync::EndReason::kNobodyLeft;
-  if (nobody_left_ && run_status_ != "stopped") {
-    run_status_ = "failed";
-    result_ = unavailable("every node was lost before its share was done");
-    log_.error(result_.message());
+  if (action.reason == sync::EndReason::kNobodyLeft) state_.lose_everybody();
+  if (state_.nobody_left() && !state_.is_stopped()) {
+    state_.fail(unavailable("every node was lost before its share was done"));
+    log_.error(state_.result().message());
   }
   if (config_.train.on_nan == OnNan::kSkip && engine_.iterations_skipped() > 0)
     log_.warn("not all was learned from: " + skips_so_far());
   log_.info("training is over at version " + to_string(action.version) + ", " + to_string(action.revision) +
             " gradients applied");
-  if (reduces() && !nobody_left_) final_state_comes();
+  if (reduces() && !state_.nobody_left()) final_state_comes();
 }
 
 void Authority::carry_out(const sync::Reject& action, Ticks) { rejected_ = action.status; }
-
-void Authority::to_shards(const wire::Body& body) {
-  for (std::uint32_t k = 0; k < config_.cluster.shards; ++k) outbox_.send(Peer::of(ShardId(k)), {body, {}});
-}
 
 }  // namespace paceline::server

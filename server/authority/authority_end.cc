@@ -25,7 +25,7 @@ std::string Authority::why_needed(NodeId node) const {
 }
 
 void Authority::lost(Peer peer, const std::string& why, Ticks now) {
-  if (concluded()) return;
+  if (state_.concluded()) return;
   if (!peer.is_node()) {
     // After its report a shard is meant to go.
     if (members_.shard(peer.shard()).reported) return;
@@ -37,8 +37,8 @@ void Authority::lost(Peer peer, const std::string& why, Ticks now) {
   const NodeId node = peer.node();
   if (members_[node] == NodeState::kComing) return lost_before_ready(node, why);
   if (members_[node] != NodeState::kJoined) return;
-  if (stage_ == Stage::kGathering && resumed_) return lost_before_resume(node, why, now);
-  if (stage_ == Stage::kGathering) return lost_before_start(node, why, now);
+  if (state_.is(Stage::kGathering) && resumed_) return lost_before_resume(node, why, now);
+  if (state_.is(Stage::kGathering)) return lost_before_start(node, why, now);
   members_[node] = NodeState::kGone;
   if (record_.has_report(node)) {
     log_.info(to_string(peer) + " has left");
@@ -48,12 +48,12 @@ void Authority::lost(Peer peer, const std::string& why, Ticks now) {
     if (const auto sent = reduced_.find(node); sent != reduced_.end()) record_.add_reduced(sent->second);
     log_.warn(to_string(peer) + " lost: " + why);
   }
-  to_shards(wire::NodeLost{node, why, members_.process(node).incarnation});
+  outbox_.to_shards(wire::NodeLost{node, why, members_.process(node).incarnation});
   const bool needed = nodes_talk() && !record_.has_report(node) && !goes_on();
-  if (needed && stage_ == Stage::kEnding) ++lost_at_end_;
+  if (needed && state_.is(Stage::kEnding)) ++lost_at_end_;
   // Behind the last step nodes of further groups have nothing that the first one does not have.
   const bool owes_state = reduces() && (config_.pipeline.stages == 1 || node.value < state_senders(config_));
-  if (needed && (stage_ == Stage::kTraining || (stage_ == Stage::kEnding && owes_state &&
+  if (needed && (state_.is(Stage::kTraining) || (state_.is(Stage::kEnding) && owes_state &&
                                                 !parameters_are_here() && !final_state_comes()))) {
     return fail(unavailable(to_string(peer) + " lost: " + why + " (" + why_needed(node) + ")"), now);
   }
@@ -61,7 +61,7 @@ void Authority::lost(Peer peer, const std::string& why, Ticks now) {
   if (!record_.has_report(node)) speeds_.forget(node);
   if (goes_on()) {
     go_on_without(node, now);
-  } else if (stage_ == Stage::kTraining) {
+  } else if (state_.is(Stage::kTraining)) {
     const Status status = step(sync::Lost{node}, now);
     PACELINE_ASSERT(status.is_ok(), status.message());
   }
@@ -77,7 +77,7 @@ bool Authority::final_state_comes() {
   if (config_.exchange.shard_optimizer) return lost_at_end_ <= 1;
   if (*node == final_speaker_) return true;
   final_speaker_ = *node;
-  to_node(*node, wire::StateWanted{engine_.version()});
+  outbox_.to_node(*node, wire::StateWanted{engine_.version()});
   return true;
 }
 
@@ -90,34 +90,30 @@ void Authority::who_is_gone(NodeId from, const wire::Leave& leave, Ticks now) {
 }
 
 void Authority::stop(const std::string& reason, Ticks now) {
-  if (concluded() || run_status_ != "ok") return;
-  if (stage_ == Stage::kGathering) {
-    run_status_ = "stopped";
-    fail(aborted(reason + " before training began; " + members_.missing() + members_.refusals()), now);
+  if (state_.concluded() || !state_.is_ok()) return;
+  if (state_.is(Stage::kGathering)) {
+    state_.stop(aborted(reason + " before training began; " + members_.missing() + members_.refusals()));
+    fail(state_.result(), now);
     return;
   }
   log_.warn("stopping: " + reason);
-  if (stage_ != Stage::kTraining) return;  // the training is complete, the end is under way
-  run_status_ = "stopped";
-  result_ = aborted(reason);
+  if (!state_.is(Stage::kTraining)) return;  // the training is complete, the end is under way
+  state_.stop(aborted(reason));
   const Status status = step(sync::StopRequested{reason}, now);
   PACELINE_ASSERT(status.is_ok(), status.message());
   advance_end(now);
 }
 
 void Authority::fail(const Status& reason, Ticks now) {
-  if (concluded()) return;
-  // Who is lost while a failed run comes to its end gives it no other reason, and none to go on from a checkpoint.
-  const Status why = run_status_ == "failed" ? result_ : reason;
-  if (std::exchange(hands_over_, false)) run_status_ = "ok";  // it is not handed over any more
-  resumable_ = may_be_resumed_after(why);
-  if (run_status_ == "ok") run_status_ = "failed";
-  result_ = why;
+  if (state_.concluded()) return;
+  state_.give_up(reason);
+  const Status& why = state_.result();
+  state_.set_resumable(may_be_resumed_after(why));
   log_.error("the run failed: " + why.message());
-  if (resumable_) say_how_to_go_on();
-  if (stage_ == Stage::kTraining) record_.training_over(now);
-  stage_ = Stage::kClosing;
-  to_shards(wire::RunOver{why.code(), why.message(), resumable_});
+  if (state_.resumable()) say_how_to_go_on();
+  if (state_.is(Stage::kTraining)) record_.training_over(now);
+  state_.enter(Stage::kClosing);
+  outbox_.to_shards(wire::RunOver{why.code(), why.message(), state_.resumable()});
   // At once: the shards go now, and would be missed while a slow disk takes the files.
   end_nodes();
   file();
@@ -135,18 +131,19 @@ void Authority::say_how_to_go_on() const {
 }
 
 void Authority::advance_end(Ticks now) {
-  if (stage_ == Stage::kEnding) {
+  if (state_.is(Stage::kEnding)) {
     if (!evaluation_.idle() && !members_.lowest()) {
       // Before the final state is retained, for which there may be no room otherwise.
       for (const Version version : evaluation_.abandon()) {
         not_evaluated(version, "no node is left to do it");
         checkpoints_.evaluated(version, std::nullopt);
-        to_shards(wire::Release{version});
+        outbox_.to_shards(wire::Release{version});
       }
     }
     if (reduces() && !parameters_are_here()) {  // a node is sending them
       if (members_.lowest()) return;
-      return fail(result_.is_ok() ? unavailable("no node is left that has the run's parameters") : result_,
+      return fail(state_.result().is_ok() ? unavailable("no node is left that has the run's parameters")
+                                          : state_.result(),
                   now);
     }
     if (!model_.requested()) {
@@ -161,11 +158,11 @@ void Authority::advance_end(Ticks now) {
       send_decision(std::move(final_state));
       if (saves) begin_checkpoint(now);
       model_.request(layout_, shard_ranges(layout_, config_.train.optimizer, config_.cluster.shards),
-                     engine_.version(), outbox_);
+                     engine_.version(), network_);
       // A version is one state under versioned application, so what was evaluated need not be again.
       if (engine_.apply_mode() == ApplyMode::kVersioned && evaluated_ == engine_.version()) {
         record_.last_evaluation_is_final();
-      } else if (run_status_ != "failed" && !nobody_left_) {
+      } else if (!state_.has_failed() && !state_.nobody_left()) {
         checkpoints_.will_be_evaluated(engine_.version());
         evaluation_.reached_final(engine_.version(), {record_.seconds(ending_since_), engine_.threshold(),
                                                       iterations_applied(), trained_});
@@ -174,10 +171,10 @@ void Authority::advance_end(Ticks now) {
     }
     if (!model_is_written() || !evaluation_.idle() || !reports_are_in()) return;
     if (!last_state_is_saved(now)) return;
-    stage_ = Stage::kClosing;
-    to_shards(wire::RunOver{result_.code(), result_.message()});
+    state_.enter(Stage::kClosing);
+    outbox_.to_shards(wire::RunOver{state_.result().code(), state_.result().message()});
   }
-  if (stage_ != Stage::kClosing) return;
+  if (!state_.is(Stage::kClosing)) return;
   if (members_.shards_have_reported()) file();
 }
 
@@ -187,13 +184,7 @@ void Authority::not_evaluated(Version version, const std::string& why) {
   const std::string what = "version " + to_string(version) + " was not evaluated: " + why;
   log_.warn(what);
   if (!model_.requested()) return;
-  const std::string said = "the final model, " + what;
-  if (run_status_ == "ok") {
-    run_status_ = "failed";
-    result_ = failed_precondition(said);
-  } else {
-    result_ = Status(result_.code(), result_.message() + "; " + said);
-  }
+  state_.lacks("the final model, " + what);
 }
 
 // Once: a disk that is full costs this checkpoint and nothing else.
@@ -224,7 +215,7 @@ bool Authority::model_is_written() {
 
 void Authority::on_model_written(const Status& written, Ticks now) {
   if (!written.is_ok()) {
-    if (concluded()) log_.error(written.message());  // the run has failed for another reason
+    if (state_.concluded()) log_.error(written.message());  // the run has failed for another reason
     return fail(written, now);
   }
   model_file_ = ModelFile::kWritten;
@@ -238,22 +229,21 @@ bool Authority::reports_are_in() const {
 }
 
 void Authority::file() {
-  stage_ = Stage::kFiling;
+  state_.enter(Stage::kFiling);
   if (checkpoints_.enabled()) record_.checkpoints(checkpoints_.written(), checkpoints_.failed());
   record_.stragglers(speeds_.stragglers());
   const std::string invalid = record_.invalid_because();
-  if (run_status_ == "ok" && !invalid.empty()) {
-    run_status_ = "invalid";
-    result_ = failed_precondition(invalid);
+  if (state_.is_ok() && !invalid.empty()) {
+    state_.invalidate(failed_precondition(invalid));
     log_.error("the run is invalid: " + invalid);
   }
-  trace_ && !hands_over_ ? write_trace() : write_results();  // of its generation nothing is kept then
+  trace_ && !state_.hands_over() ? write_trace() : write_results();  // of its generation nothing is kept then
 }
 
 void Authority::write_results() {
-  filed_as_ = run_status_;
+  filed_as_ = state_.status();
   background_.run(
-      record_.writer(engine_, run_status_, result_.message()),
+      record_.writer(engine_, state_.status(), state_.result().message()),
       [this](const Status& written, Ticks) { on_filed(written); }, needed_here());
 }
 
@@ -267,32 +257,31 @@ Background::Here Authority::needed_here() {
 }
 
 void Authority::fail_for_missing(const Status& why, Ticks now) {
-  if (!concluded()) return fail(why, now);
+  if (!state_.concluded()) return fail(why, now);
   log_.error("the run failed: " + why.message());
-  if (run_status_ == "ok") run_status_ = "failed";
-  if (result_.is_ok()) result_ = why;
+  state_.fail_unless_ended(why);
   if (!over()) return;  // on_filed() sees to it
-  stage_ = Stage::kFiling;
+  state_.enter(Stage::kFiling);
   write_results();
 }
 
 void Authority::on_filed(const Status& written) {
-  if (written.is_ok() && filed_as_ != run_status_) return write_results();
-  stage_ = Stage::kOver;
+  if (written.is_ok() && filed_as_ != state_.status()) return write_results();
+  state_.enter(Stage::kOver);
   if (!written.is_ok()) {
     log_.error(written.message());
-    if (result_.is_ok()) result_ = written;
+    state_.note(written);
   }
   // Only those are left to be told that were on their way in as the last one was lost.
-  if (ends_for_now() && checkpoints_.newest()) resumable_ = true;
+  if (ends_for_now() && checkpoints_.newest()) state_.set_resumable(true);
   end_nodes();
-  log_.info("the run is over: " + run_status_);
-  if (nobody_left_ && checkpoints_.newest()) say_how_to_go_on();
+  log_.info("the run is over: " + state_.status());
+  if (state_.nobody_left() && checkpoints_.newest()) say_how_to_go_on();
 }
 
 void Authority::end_nodes() {
   for (const NodeId node : members_.present()) {
-    to_node(node, wire::RunOver{result_.code(), result_.message(), resumable_});
+    outbox_.to_node(node, state_.said());
     members_[node] = NodeState::kGone;
   }
 }
@@ -304,7 +293,7 @@ void Authority::ask_evaluation(Ticks now) {
   if (!request) return;
   evaluation_asked_at_ = now;
   if (trace_) trace_->evaluation(*node, request->version, now);
-  to_node(*node, *request);
+  outbox_.to_node(*node, *request);
 }
 
 // A node whose heartbeats come but whose report does not would hold the end of the run open for ever.
@@ -316,19 +305,19 @@ void Authority::check_silence(Ticks now) {
                                       in_seconds(kEvaluationLeases * lease));
     evaluation_.give_up();
     checkpoints_.evaluated(asked->version, std::nullopt);
-    to_shards(wire::Release{asked->version});
+    outbox_.to_shards(wire::Release{asked->version});
     ask_evaluation(now);
   }
   if (!checkpoints_.missing().empty() && now - checkpoints_.begun_at() > kCheckpointLeases * lease) {
     checkpoints_.give_up("not written within " + in_seconds(kCheckpointLeases * lease));
   }
-  if (stage_ != Stage::kEnding || now - ending_since_ <= kReportLeases * lease) return;
+  if (!state_.is(Stage::kEnding) || now - ending_since_ <= kReportLeases * lease) return;
   for (const NodeId node : members_.in(NodeState::kJoined)) {
     if (members_[node] != NodeState::kJoined || record_.has_report(node)) continue;
     lost(Peer::of(node), "no report within " + in_seconds(kReportLeases * lease) + " of the end of training",
          now);
   }
-  if (stage_ != Stage::kEnding || !reduces() || parameters_are_here()) return;
+  if (!state_.is(Stage::kEnding) || !reduces() || parameters_are_here()) return;
   if (now - ending_since_ <= kCheckpointLeases * lease) return;
   fail(deadline_exceeded("the parameters of version " + to_string(engine_.version()) +
                          " have not come from the nodes within " + in_seconds(kCheckpointLeases * lease) +

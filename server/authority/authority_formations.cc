@@ -83,17 +83,17 @@ void Authority::end_formation(Ticks now) {
   forming_since_ = now;
   wire::Peers over;
   over.formation = formations_.number();
-  for (const NodeId node : members_.in(NodeState::kJoined)) to_node(node, over);
+  for (const NodeId node : members_.in(NodeState::kJoined)) outbox_.to_node(node, over);
 }
 
 // The newest, and that it is over where it is. Who knows it does nothing twice.
 void Authority::say_formation_again(NodeId node) {
   if (formations_.number() == 0) return;
-  if (!formed_.endpoints[node.value].empty()) to_node(node, formed_);
+  if (!formed_.endpoints[node.value].empty()) outbox_.to_node(node, formed_);
   if (!formations_.gathers()) return;
   wire::Peers over;
   over.formation = formations_.number();
-  to_node(node, over);
+  outbox_.to_node(node, over);
 }
 
 void Authority::form(Ticks now) {
@@ -118,7 +118,7 @@ void Authority::form(Ticks now) {
   peers.version = next->version;
   peers.holder = next->holder;
   if (!config_.security.keys.empty()) peers.key = new_formation_key();
-  for (const NodeId node : here) to_node(node, peers);
+  for (const NodeId node : here) outbox_.to_node(node, peers);
   formed_ = std::move(peers);
   if (first) return;
   log_.info("formation " + std::to_string(next->number) + ": " + std::to_string(here.size()) +
@@ -177,7 +177,7 @@ void Authority::say_who_is_waited_for(Ticks now) {
     if (now < stepped.next_notice) continue;
     stepped.next_notice = now + engine_.config().held_notice_every;
     const WorkerId worker = stepped.report.worker;
-    to_node(worker.node, wire::Held{worker, stepped.report.clock.next(), Staleness(1), Threshold(0),
+    outbox_.to_node(worker.node, wire::Held{worker, stepped.report.clock.next(), Staleness(1), Threshold(0),
                                     *waits_for, now - stepped.since});
   }
 }

@@ -21,8 +21,8 @@ namespace paceline::server {
 
 Status Authority::may_hand_over() const {
   PACELINE_RETURN_IF_ERROR(can_hand_over(config_));
-  if (stage_ == Stage::kGathering) return unavailable("training has not begun");
-  if (stage_ != Stage::kTraining || engine_.stopping()) return failed_precondition("the run is ending");
+  if (state_.is(Stage::kGathering)) return unavailable("training has not begun");
+  if (!state_.is(Stage::kTraining) || engine_.stopping()) return failed_precondition("the run is ending");
   return Status::ok();
 }
 
@@ -44,7 +44,7 @@ Status Authority::hand_over(const std::string& why, Ticks now) {
 void Authority::carry_out(const sync::Quiesced&, Ticks) { handing_over_->rests = true; }
 
 void Authority::advance_hand_over(Ticks now) {
-  if (!handing_over_ || stage_ != Stage::kTraining || engine_.stopping()) return;
+  if (!handing_over_ || !state_.is(Stage::kTraining) || engine_.stopping()) return;
   HandingOver& it = *handing_over_;
   if (!engine_.quiescing()) {
     // Of one version there is one checkpoint.
@@ -79,12 +79,11 @@ void Authority::advance_hand_over(Ticks now) {
     return give_up_hand_over("the state could not be saved", now);
   }
   log_.info("all servers go on from the checkpoint of " + to_string(*counted) + ", as a new generation");
-  run_status_ = "stopped";
-  result_ = unavailable("the servers go on as a new generation: " + it.why);
-  hands_over_ = resumable_ = true;
+  state_.hand_over(unavailable("the servers go on as a new generation: " + it.why));
   record_.training_over(now);
-  stage_ = Stage::kClosing;
-  to_shards(wire::RunOver{result_.code(), result_.message(), resumable_, hands_over_});
+  state_.enter(Stage::kClosing);
+  outbox_.to_shards(wire::RunOver{state_.result().code(), state_.result().message(),
+                                 state_.resumable(), state_.hands_over()});
   end_nodes();
   advance_end(now);
 }

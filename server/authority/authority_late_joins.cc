@@ -17,9 +17,9 @@ namespace paceline::server {
 
 Status Authority::may_come(NodeId node) const {
   const std::string who = "node " + to_string(node);
-  if (stage_ == Stage::kGathering) return Status::ok();
-  if (stage_ != Stage::kTraining) {
-    const std::string why = who + ": the run is ending" + (result_.is_ok() ? "" : ": " + result_.message());
+  if (state_.is(Stage::kGathering)) return Status::ok();
+  if (!state_.is(Stage::kTraining)) {
+    const std::string why = who + ": the run is ending" + (state_.result().is_ok() ? "" : ": " + state_.result().message());
     return ends_for_now() ? unavailable(why) : failed_precondition(why);  // who is to ask again finds others
   }
   if (engine_.stopping()) return failed_precondition(who + ": the run is being stopped");
@@ -46,7 +46,7 @@ Status Authority::may_come(NodeId node) const {
 
 // As lost() has it.
 bool Authority::may_lose(NodeId node) const {
-  if (stage_ != Stage::kGathering) return training();
+  if (!state_.is(Stage::kGathering)) return training();
   if (!resumed_) return config_.cluster.nodes_at_start && node != NodeId(0);
   for (std::uint32_t i = 0; i < config_.cluster.nodes; ++i) {
     const NodeId other(i);
@@ -59,7 +59,7 @@ bool Authority::may_lose(NodeId node) const {
 // A shard that has heard of no process of a node lets in whichever comes first, which may be one that the
 // authority does not know; so it is told of all.
 void Authority::say_admitted(NodeId node, ShardId shard) {
-  outbox_.send(Peer::of(shard), {wire::NodeAdmitted{node, members_.process(node).incarnation}, {}});
+  outbox_.to_shard(shard, wire::NodeAdmitted{node, members_.process(node).incarnation});
 }
 
 void Authority::admit_late(NodeId node, Ticks now) {
@@ -90,7 +90,7 @@ Status Authority::on_ready(NodeId node, Ticks now) {
   const bool returns = members_.process(node).takes_part || members_.process(node).took_part;
   for (std::uint32_t thread = 0; thread < config_.cluster.threads_per_node; ++thread) {
     const WorkerId worker(node, thread);
-    told_[config_.cluster.cluster().rank_of(worker).value] = {};  // that was its process before
+    instructions_.forget(worker);
     const Status status = step(sync::Joined{worker}, now);
     if (!status.is_ok()) {
       expel(node, status, now);
@@ -108,7 +108,7 @@ Status Authority::on_ready(NodeId node, Ticks now) {
 void Authority::lost_before_ready(NodeId node, const std::string& why) {
   members_[node] = NodeState::kGone;
   log_.warn("node " + to_string(node) + " lost before it took part: " + why);
-  to_shards(wire::NodeLost{node, why, members_.process(node).incarnation});
+  outbox_.to_shards(wire::NodeLost{node, why, members_.process(node).incarnation});
 }
 
 // Node 0's initial values may be half here.
@@ -117,7 +117,7 @@ void Authority::lost_before_start(NodeId node, const std::string& why, Ticks now
   if (!config_.cluster.nodes_at_start || node == NodeId(0)) return fail(unavailable(what), now);
   members_[node] = NodeState::kGone;
   log_.warn(what);
-  to_shards(wire::NodeLost{node, why, members_.process(node).incarnation});
+  outbox_.to_shards(wire::NodeLost{node, why, members_.process(node).incarnation});
 }
 
 }  // namespace paceline::server

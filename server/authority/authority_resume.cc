@@ -29,10 +29,10 @@ std::chrono::nanoseconds Authority::gathering_timeout() const {
 // What new servers may meet with better luck: somebody was lost, or late, or a disk was full; a signal was
 // meant.
 bool Authority::may_be_resumed_after(const Status& why) const {
-  if (!checkpoints_.newest() || run_status_ == "stopped") return false;
+  if (!checkpoints_.newest() || state_.is_stopped()) return false;
   const bool does_not_fit =
       why.code() == StatusCode::kFailedPrecondition || why.code() == StatusCode::kInvalidArgument;
-  return stage_ == Stage::kGathering
+  return state_.is(Stage::kGathering)
              ? !does_not_fit
              : why.code() == StatusCode::kUnavailable || why.code() == StatusCode::kResourceExhausted;
 }
@@ -57,11 +57,11 @@ void Authority::leave_out(NodeId node, const std::string& why) {
     record_.lost(node, why);
     log_.warn("node " + to_string(node) + " lost: " + why);
   }
-  to_shards(wire::NodeLost{node, why, members_.process(node).incarnation});
+  outbox_.to_shards(wire::NodeLost{node, why, members_.process(node).incarnation});
 }
 
 void Authority::go_on(Ticks now) {
-  stage_ = Stage::kTraining;
+  state_.enter(Stage::kTraining);
   // Not before: an attempt that nobody joins would cost the model of a run that was stopped.
   background_.run([run = config_.run.out] { return forget_results(run); },
                   [this](const Status& removed, Ticks) {

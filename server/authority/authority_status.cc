@@ -49,7 +49,7 @@ Status Authority::heard(NodeId from, const wire::Heartbeat& beat) {
 std::string Authority::doing(WorkerId worker) const {
   const NodeState node = members_[worker.node];
   if (node == NodeState::kGone && !record_.has_report(worker.node)) return "lost";
-  if (stage_ == Stage::kGathering) return node == NodeState::kAbsent ? "absent" : "joined";
+  if (state_.is(Stage::kGathering)) return node == NodeState::kAbsent ? "absent" : "joined";
   if (!engine_.is_live(worker)) return node == NodeState::kAbsent ? "absent" : "finished";
   if (engine_.is_held(worker)) return "held";
   const auto iteration = engine_.iteration_of(worker);
@@ -58,7 +58,7 @@ std::string Authority::doing(WorkerId worker) const {
 
 // Who is held waits for the slowest; who has reported for the first shard that lacks its gradient.
 std::string Authority::waits_for(WorkerId worker, const std::string& slowest) const {
-  if (stage_ != Stage::kTraining || !engine_.is_live(worker)) return "";
+  if (!state_.is(Stage::kTraining) || !engine_.is_live(worker)) return "";
   if (engine_.is_held(worker)) return slowest;
   const auto iteration = engine_.iteration_of(worker);
   if (!iteration || !iteration->reported || iteration->computes_next) return "";
@@ -108,8 +108,8 @@ RunStatus Authority::status(const LastSeen& last_seen, Ticks now) const {
   RunStatus s;
   s.run = shown_name(config_.run);
   s.policy = name_of(config_.sync.policy);
-  s.state = kStages[static_cast<std::size_t>(stage_)];
-  if (over()) s.outcome = result_.is_ok() ? run_status_ : run_status_ + ": " + result_.message();
+  s.state = kStages[static_cast<std::size_t>(state_.stage())];
+  if (over()) s.outcome = state_.result().is_ok() ? state_.status() : state_.status() + ": " + state_.result().message();
   s.seconds = training() ? record_.seconds(now) : record_.wall_seconds();
   s.version = engine_.version();
   s.threshold = engine_.threshold();
@@ -158,7 +158,7 @@ RunStatus Authority::status(const LastSeen& last_seen, Ticks now) const {
   s.workers_total = cluster.workers();
   s.min_clock = s.max_clock = Clock(s.version.value);
   std::string slowest;
-  if (stage_ != Stage::kGathering) {
+  if (!state_.is(Stage::kGathering)) {
     s.min_clock = s.max_clock = engine_.min_clock();
     for (std::uint32_t r = 0; r < cluster.workers(); ++r) {
       const WorkerId worker = cluster.worker_at(Rank(r));
@@ -174,7 +174,7 @@ RunStatus Authority::status(const LastSeen& last_seen, Ticks now) const {
       static_cast<std::uint32_t>(std::min<std::size_t>(cluster.workers(), RunStatus::kWorkersMax));
   for (std::uint32_t r = 0; r < listed; ++r) {
     const WorkerId worker = cluster.worker_at(Rank(r));
-    const Clock clock = stage_ == Stage::kGathering ? Clock(s.version.value) : engine_.clock_of(worker);
+    const Clock clock = state_.is(Stage::kGathering) ? Clock(s.version.value) : engine_.clock_of(worker);
     s.workers.push_back({worker, clock, doing(worker), waits_for(worker, slowest), scores[r]});
     if (speeds_.times()[r].wall > 0) s.workers.back().times = speeds_.times()[r];
   }
@@ -190,8 +190,8 @@ RunStatus Authority::status(const LastSeen& last_seen, Ticks now) const {
 
 std::vector<Wait> Authority::waits(const LastSeen& last_seen, WaitsFor which) const {
   return waits_of(
-      {config_, stage_, members_, engine_, speeds_, evaluation_, evaluations_.usual(), checkpoints_, model_,
-       model_file_ == ModelFile::kBeingWritten, run_status_ == "stopped", record_},
+      {config_, state_.stage(), members_, engine_, speeds_, evaluation_, evaluations_.usual(), checkpoints_, model_,
+       model_file_ == ModelFile::kBeingWritten, state_.is_stopped(), record_},
       last_seen, which);
 }
 
