@@ -6,22 +6,9 @@
 #include <cmath>
 #include <utility>
 
-#include "common/config/engine_config.h"
 #include "common/timing/phase_totals.h"
-#include "common/trace/bound.h"
 
 namespace paceline::server {
-
-namespace {
-
-sync::Engine engine_of(const RunConfig& config, const std::optional<Authority::Resumed>& resumed) {
-  if (!resumed) return sync::Engine(engine_config(config));
-  auto engine = sync::Engine::resumed(engine_config(config), resumed->engine);
-  PACELINE_ASSERT(engine.is_ok(), engine.status().message());
-  return std::move(engine).value();
-}
-
-}  // namespace
 
 Authority::Authority(const RunConfig& config, RunRecord record, Outbox& outbox, Background& background,
                      const Log& log, Ticks now, std::optional<Resumed> resumed)
@@ -33,25 +20,27 @@ Authority::Authority(const RunConfig& config, RunRecord record, Outbox& outbox, 
       log_(log),
       gathering_since_(now),
       resumed_(std::move(resumed)),
-      engine_(engine_of(config, resumed_)),
+      core_(config_, resumed_ ? &resumed_->engine : nullptr,
+            [this](const std::vector<sync::Action>& actions, Ticks at) { return carry_out(actions, at); }),
+      engine_(core_.engine()),
       members_(config, resumed_ ? &resumed_->engine.workers : nullptr),
       formations_(config.cluster.nodes),
       stepped_(config.cluster.cluster().workers()),
-      sequence_(resumed_ ? resumed_->decisions : 0),
-      decided_(resumed_ ? resumed_->from.version : Version(0)),
+      decisions_(config_, resumed_ ? resumed_->decisions : 0, resumed_ ? resumed_->from.version : Version(0),
+                 outbox_),
+      decision_record_(config_, core_, record_, log),
       instructions_(config_, outbox_),
       evaluation_(config.train.eval_every_clocks),
       checkpoints_(config, resumed_ ? resumed_->generation : 1,
                    resumed_ ? std::optional(resumed_->from) : std::nullopt, outbox, background, log,
                    [this](Ticks at) { on_checkpoint_over(at); }),
+      saves_(core_, state_, record_, decisions_, checkpoints_,
+             resumed_ ? resumed_->data_fingerprint : std::nullopt),
       speeds_(config) {
-  if (config_.run.trace) trace_.emplace(trace::decision_events(config_.run.trace_events));
   const TrainSection& train = config_.train;
-  before_ = {iterations_applied(), train.iterations_in(engine_.iterations_skipped()),
+  before_ = {core_.iterations_applied(), train.iterations_in(engine_.iterations_skipped()),
              train.iterations_in(engine_.iterations_dropped()),
              train.iterations_in(engine_.iterations_lost()), record_.lost_nodes()};
-  revision_ = Revision(engine_.iterations_applied());
-  if (resumed_) data_fingerprint_ = resumed_->data_fingerprint;
 }
 
 void Authority::node_joined(NodeId node, const Layout& layout, Ticks now, std::uint64_t incarnation,
@@ -60,8 +49,7 @@ void Authority::node_joined(NodeId node, const Layout& layout, Ticks now, std::u
   if (state == NodeState::kJoined || state == NodeState::kComing) return;  // it said so twice
   const bool had_gone = state == NodeState::kGone;
   members_.process(node).incarnation = incarnation;
-  if (layout_.size() == 0) layout_ = layout;
-  data_fingerprint_ = data;
+  saves_.nodes_have(layout, data);
   for (std::uint32_t k = 1; k < config_.cluster.shards; ++k) say_admitted(node, ShardId(k));
   if (state_.is(Stage::kTraining)) return admit_late(node, now);
   if (had_gone && resumed_ && members_.is_awaited(node)) record_.returned(node, engine_.version());
@@ -137,11 +125,11 @@ Status Authority::take(wire::StepReport report, Ticks now) {
   Status summed = Status::ok();
   if (reduces() && !report.skipped) {
     summed =
-        step(sync::GradientArrived{kAuthority, report.worker, report.clock, report.metric.samples, ""}, now);
+        core_.step(sync::GradientArrived{kAuthority, report.worker, report.clock, report.metric.samples, ""}, now);
   }
   const Status taken = !summed.is_ok()
                            ? summed
-                           : step(sync::StepReported{report.worker, report.clock, report.metric,
+                           : core_.step(sync::StepReported{report.worker, report.clock, report.metric,
                                                      report.computed_version, report.computed_revision,
                                                      report.skipped, report.fault, report.own_updates},
                                   now);
@@ -156,7 +144,7 @@ Status Authority::take(wire::StepReport report, Ticks now) {
     fail(state_.result(), now);
     return Status::ok();
   }
-  if (config_.train.on_nan == OnNan::kSkip && engine_.iterations_skipped() > skipped) say_skipped(report);
+  if (config_.train.on_nan == OnNan::kSkip && engine_.iterations_skipped() > skipped) decision_record_.note_skipped(report);
   speeds_.took(report, granted, now);
   if (engine_.config().grants_ahead) speeds_.granted(report.worker, now);
   return Status::ok();
@@ -179,7 +167,7 @@ Status Authority::on(NodeId from, const wire::EvaluationReport& report, Ticks no
     return out_of_order("evaluation of version " + to_string(report.version) + " by node " + to_string(from) +
                         ": it was not asked for");
   }
-  if (trace_) trace_->evaluated(report.version, now);
+  if (core_.trace() != nullptr) core_.trace()->evaluated(report.version, now);
   evaluations_.took(now - evaluation_asked_at_);
   outbox_.to_shards(wire::Release{report.version});
   checkpoints_.evaluated(report.version, report.fault.empty() ? accuracy_of(metric) : std::nullopt);
@@ -195,7 +183,7 @@ Status Authority::on(NodeId from, const wire::EvaluationReport& report, Ticks no
     log_.info("version " + to_string(report.version) + ": test accuracy " + std::to_string(accuracy) +
               ", loss " + std::to_string(metric.loss_sum / static_cast<double>(metric.samples)));
     if (config_.run.target_accuracy && accuracy >= *config_.run.target_accuracy && training()) {
-      PACELINE_RETURN_IF_ERROR(step(sync::StopRequested{"target accuracy reached"}, now));
+      PACELINE_RETURN_IF_ERROR(core_.step(sync::StopRequested{"target accuracy reached"}, now));
     }
   }
   ask_evaluation(now);
@@ -246,7 +234,7 @@ Status Authority::on_shard(ShardId from, const wire::Message& message, Ticks now
     state_here_ = ready->version;
     if (resumed_ && !were_ready && members_.shards_are_ready()) gathering_since_ = now;
     // A shard that was restored may be ready before any node has come here.
-    if (ready->layout_hash != (resumed_ ? resumed_->layout_hash : layout_.hash())) {
+    if (ready->layout_hash != (resumed_ ? resumed_->layout_hash : saves_.layout().hash())) {
       fail(failed_precondition("shard " + to_string(from) +
                                " was given another parameter layout by its first node"),
            now);
@@ -281,7 +269,7 @@ Status Authority::on_shard(ShardId from, const wire::Message& message, Ticks now
 
 void Authority::on_arrival(ShardId from, const wire::GradientArrived& arrived, Ticks now) {
   const Status status =
-      step(sync::GradientArrived{from, arrived.worker, arrived.clock, arrived.samples, arrived.fault}, now);
+      core_.step(sync::GradientArrived{from, arrived.worker, arrived.clock, arrived.samples, arrived.fault}, now);
   if (status.is_ok()) return;
   // Of a worker that has just been lost, or one that pushed what does not fit: no decision will ever take it.
   outbox_.to_shard(from, wire::DiscardGradient{arrived.worker, arrived.clock});
@@ -317,8 +305,7 @@ void Authority::begin_fresh(Ticks now) {
     const WorkerId worker = cluster.worker_at(Rank(r));
     if (members_[worker.node] != NodeState::kJoined) continue;
     members_.process(worker.node).takes_part = true;
-    const Status status = step(sync::Joined{worker}, now);
-    PACELINE_ASSERT(status.is_ok(), status.message());
+    core_.step_own(sync::Joined{worker}, now);
   }
 }
 
@@ -341,14 +328,11 @@ void Authority::tick(Ticks now) {
     return;
   }
   if (state_.is(Stage::kTraining)) {
-    Status status = Status::ok();
     if (config_.run.max_seconds && record_.seconds(now) >= to_seconds(*config_.run.max_seconds)) {
-      status = step(sync::StopRequested{"max_seconds"}, now);
-      PACELINE_ASSERT(status.is_ok(), status.message());
+      core_.step_own(sync::StopRequested{"max_seconds"}, now);
     }
-    status = step(sync::Tick{}, now);
-    PACELINE_ASSERT(status.is_ok(), status.message());
-    iteration_rate_.read(iterations_applied(), now);
+    core_.step_own(sync::Tick{}, now);
+    iteration_rate_.read(core_.iterations_applied(), now);
     sample_rate_.read(trained_.samples, now);
     for (const std::string& line : speeds_.look_for_stragglers(now)) log_.warn(line);
     expel_who_is_not_welcomed(now);

@@ -36,18 +36,21 @@
 #include "common/sync/engine.h"
 #include "common/timing/phase_times.h"
 #include "common/timing/recent_rate.h"
-#include "common/trace/decision_log.h"
 #include "common/traffic.h"
 #include "common/wire/messages.h"
 #include "server/authority/authority_waits.h"
 #include "server/authority/checkpoints.h"
+#include "server/authority/decision_record.h"
+#include "server/authority/decisions.h"
 #include "server/authority/evaluation.h"
 #include "server/authority/final_model.h"
 #include "server/authority/formations.h"
 #include "server/authority/instructions.h"
+#include "server/authority/run_core.h"
 #include "server/authority/run_members.h"
 #include "server/authority/run_outbox.h"
 #include "server/authority/run_record.h"
+#include "server/authority/run_saves.h"
 #include "server/authority/run_state.h"
 #include "server/authority/worker_speeds.h"
 #include "server/background.h"
@@ -175,10 +178,6 @@ class Authority {
   void expel(NodeId node, const Status& why, Ticks now);
   void begin_if_gathered(Ticks now);
   bool warms_up() const;
-  // As people are told of them: mini-batches.
-  std::int64_t iterations_applied() const {
-    return config_.train.iterations_in(engine_.iterations_applied());
-  }
   void begin_fresh(Ticks now);
 
   // Who is connected to whom, and goes on without whom (authority_formations.cc).
@@ -212,31 +211,13 @@ class Authority {
   void leave_out(NodeId node, const std::string& why);
 
   // The core's actions (authority_actions.cc).
-  Status step(const sync::Event& event, Ticks now);
-  void carry_out(const sync::Started& action, Ticks now);
-  void carry_out(const sync::Apply& action, Ticks now);
-  void carry_out(const sync::Grant& action, Ticks now);
-  void carry_out(const sync::Held& action, Ticks now);
-  void carry_out(const sync::VersionAdvanced& action, Ticks now);
-  void carry_out(const sync::ThresholdChanged& action, Ticks now);
-  void carry_out(const sync::PolicySwitched& action, Ticks now);
-  void carry_out(const sync::WindowClosed& action, Ticks now);
-  void carry_out(const sync::Discard& action, Ticks now);
-  void carry_out(const sync::FinishWorker& action, Ticks now);
-  void carry_out(const sync::RunFailed& action, Ticks now);
-  void carry_out(const sync::AllFinished& action, Ticks now);
-  void carry_out(const sync::Quiesced& action, Ticks now);
-  void carry_out(const sync::Reject& action, Ticks now);
-  void send_decision(wire::ApplyDecision decision);
+  Status carry_out(const std::vector<sync::Action>& actions, Ticks now);
+  void begin_training(Ticks now);
+  void apply(const sync::Apply& action, bool is_saved, Ticks now);
+  void end_training(const sync::AllFinished& action, Ticks now);
   std::vector<NodeId> first_group() const;
   void keep_again(NodeId node);
   void keep_for_evaluation(Version version);
-  const sync::Apply* apply_to_save(Ticks now);
-  void log_plan() const;
-  void begin_checkpoint(Ticks now);
-  void say_batch_sizes();
-  void say_skipped(const wire::StepReport& report);
-  std::string skips_so_far() const;
 
   // Servers that go on anew with one that has come back (authority_hand_over.cc).
   Status may_hand_over() const;
@@ -291,12 +272,8 @@ class Authority {
   Ticks gathering_since_;  // of a resumed run, once its last shard has read its checkpoint: that
   const std::optional<Resumed> resumed_;
   RunState state_;
-  sync::Engine engine_;
-  std::optional<trace::DecisionLog> trace_;   // run.trace
-  std::vector<sync::Action> actions_;         // of the event being taken
-  std::uint64_t plan_change_ = 0;             // what is in the log of it
-  const sync::Apply* saved_apply_ = nullptr;  // of those the one whose state is to be saved
-  Status rejected_;                           // of the event being taken
+  RunCore core_;
+  const sync::Engine& engine_;  // the core's
 
   RunMembers members_;
   Formations formations_;
@@ -315,12 +292,9 @@ class Authority {
   NodeId final_speaker_{0};
   int lost_at_end_ = 0;       // before the last state was there
   bool has_stepped_ = false;  // a whole step, of this generation
-  Layout layout_;
-  std::optional<std::uint64_t> data_fingerprint_;  // of the nodes, which have the same
 
-  std::int64_t sequence_ = 0;  // of the next decision
-  Version decided_;            // of the last decision
-  Ticks first_grant_;
+  Decisions decisions_;
+  DecisionRecord decision_record_;
   Instructions instructions_;
   std::optional<Ticks> stopping_since_;
   Ticks ending_since_;
@@ -335,6 +309,7 @@ class Authority {
   DurationBaseline evaluations_;    // until its report
   Version evaluated_ = kNoVersion;  // last
   Checkpoints checkpoints_;
+  RunSaves saves_;
   FinalModel model_;
   enum class ModelFile { kMissing, kBeingWritten, kWritten };
   ModelFile model_file_ = ModelFile::kMissing;
@@ -363,7 +338,6 @@ class Authority {
 
   // What it says of itself.
   CountsBefore before_;
-  Revision revision_;  // what the last decision led to
   Metric trained_;     // of the iterations reported, of this generation
   RecentRate iteration_rate_;
   RecentRate sample_rate_;

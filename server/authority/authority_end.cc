@@ -62,8 +62,7 @@ void Authority::lost(Peer peer, const std::string& why, Ticks now) {
   if (goes_on()) {
     go_on_without(node, now);
   } else if (state_.is(Stage::kTraining)) {
-    const Status status = step(sync::Lost{node}, now);
-    PACELINE_ASSERT(status.is_ok(), status.message());
+    core_.step_own(sync::Lost{node}, now);
   }
   ask_evaluation(now);
   advance_end(now);
@@ -99,8 +98,7 @@ void Authority::stop(const std::string& reason, Ticks now) {
   log_.warn("stopping: " + reason);
   if (!state_.is(Stage::kTraining)) return;  // the training is complete, the end is under way
   state_.stop(aborted(reason));
-  const Status status = step(sync::StopRequested{reason}, now);
-  PACELINE_ASSERT(status.is_ok(), status.message());
+  core_.step_own(sync::StopRequested{reason}, now);
   advance_end(now);
 }
 
@@ -149,15 +147,10 @@ void Authority::advance_end(Ticks now) {
     if (!model_.requested()) {
       if (!evaluation_.idle()) return;  // at most two retained versions, and one of each number
       if (saves_last_state() && checkpoints_.under_way()) return;
-      wire::ApplyDecision final_state;
-      final_state.version_after = engine_.version();
-      final_state.revision_after = engine_.revision();
-      final_state.retain = true;
-      final_state.save = saves_last_state() && checkpoints_.due_at_stop(engine_.version(), now);
-      const bool saves = final_state.save;
-      send_decision(std::move(final_state));
-      if (saves) begin_checkpoint(now);
-      model_.request(layout_, shard_ranges(layout_, config_.train.optimizer, config_.cluster.shards),
+      const bool saves = saves_last_state() && checkpoints_.due_at_stop(engine_.version(), now);
+      saves_.send_last({.retain = true, .save = saves}, now);
+      model_.request(saves_.layout(),
+                     shard_ranges(saves_.layout(), config_.train.optimizer, config_.cluster.shards),
                      engine_.version(), network_);
       // A version is one state under versioned application, so what was evaluated need not be again.
       if (engine_.apply_mode() == ApplyMode::kVersioned && evaluated_ == engine_.version()) {
@@ -165,7 +158,7 @@ void Authority::advance_end(Ticks now) {
       } else if (!state_.has_failed() && !state_.nobody_left()) {
         checkpoints_.will_be_evaluated(engine_.version());
         evaluation_.reached_final(engine_.version(), {record_.seconds(ending_since_), engine_.threshold(),
-                                                      iterations_applied(), trained_});
+                                                      core_.iterations_applied(), trained_});
       }
       ask_evaluation(now);
     }
@@ -193,12 +186,7 @@ bool Authority::last_state_is_saved(Ticks now) {
   if (checkpoints_.under_way()) return false;
   if (saves_behind_model() && !std::exchange(saved_behind_model_, true) &&
       checkpoints_.due_at_stop(engine_.version(), now)) {
-    wire::ApplyDecision last_state;
-    last_state.version_after = engine_.version();
-    last_state.revision_after = engine_.revision();
-    last_state.save = true;
-    send_decision(std::move(last_state));
-    begin_checkpoint(now);
+    saves_.send_last({.save = true}, now);
   }
   return !checkpoints_.under_way();
 }
@@ -237,7 +225,7 @@ void Authority::file() {
     state_.invalidate(failed_precondition(invalid));
     log_.error("the run is invalid: " + invalid);
   }
-  trace_ && !state_.hands_over() ? write_trace() : write_results();  // of its generation nothing is kept then
+  core_.trace() != nullptr && !state_.hands_over() ? write_trace() : write_results();  // of its generation nothing is kept then
 }
 
 void Authority::write_results() {
@@ -292,7 +280,7 @@ void Authority::ask_evaluation(Ticks now) {
   const auto request = evaluation_.ask(node);
   if (!request) return;
   evaluation_asked_at_ = now;
-  if (trace_) trace_->evaluation(*node, request->version, now);
+  if (core_.trace() != nullptr) core_.trace()->evaluation(*node, request->version, now);
   outbox_.to_node(*node, *request);
 }
 

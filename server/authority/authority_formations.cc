@@ -194,8 +194,7 @@ void Authority::take_steps(Ticks now) {
   const Version before = engine_.version();
   for (const NodeId node : std::exchange(lost_in_step_, {})) {
     take_last_step(node, now);
-    const Status left = step(sync::Lost{node}, now);
-    PACELINE_ASSERT(left.is_ok(), left.message());
+    core_.step_own(sync::Lost{node}, now);
   }
   if (!training()) return;
   stepped_.assign(stepped_.size(), std::nullopt);
@@ -221,7 +220,7 @@ void Authority::take_last_step(NodeId node, Ticks now) {
     if (!iteration || iteration->clock.value != engine_.version().value) continue;
     // As many samples as were granted: a sum is of no others.
     const Status taken = stepped ? take(stepped->report, now)
-                                 : step(sync::GradientArrived{kAuthority, worker, iteration->clock,
+                                 : core_.step(sync::GradientArrived{kAuthority, worker, iteration->clock,
                                                               engine_.config().batch_size, ""},
                                         now);
     if (!taken.is_ok())
@@ -234,7 +233,7 @@ void Authority::stop_short_of_workers(std::int64_t workers, Ticks now) {
   if (engine_.stopping()) return;
   const std::int64_t left = engine_.config().total_iterations - engine_.revision().value - workers;
   if (left <= 0 || left >= workers) return;
-  const Status status = step(sync::StopRequested{std::to_string(left) + " iterations are left for " +
+  const Status status = core_.step(sync::StopRequested{std::to_string(left) + " iterations are left for " +
                                                  std::to_string(workers) + " workers"},
                              now);
   PACELINE_ASSERT(status.is_ok(), status.message());

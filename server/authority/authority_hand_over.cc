@@ -40,9 +40,6 @@ Status Authority::hand_over(const std::string& why, Ticks now) {
   return Status::ok();
 }
 
-// Its consequences come with the next tick: this is in the middle of a step.
-void Authority::carry_out(const sync::Quiesced&, Ticks) { handing_over_->rests = true; }
-
 void Authority::advance_hand_over(Ticks now) {
   if (!handing_over_ || !state_.is(Stage::kTraining) || engine_.stopping()) return;
   HandingOver& it = *handing_over_;
@@ -50,7 +47,7 @@ void Authority::advance_hand_over(Ticks now) {
     // Of one version there is one checkpoint.
     if (checkpoints_.under_way() || engine_.version() <= checkpoints_.saved()) return;
     it.since = now;
-    const Status asked = step(sync::QuiesceRequested{}, now);
+    const Status asked = core_.step(sync::QuiesceRequested{}, now);
     if (!asked.is_ok()) give_up_hand_over(asked.message(), now);
     return;
   }
@@ -67,12 +64,7 @@ void Authority::advance_hand_over(Ticks now) {
     if (!it.saved) return give_up_hand_over("the state is not to be saved", now);
     it.version = engine_.version();
     it.revision = engine_.revision();
-    wire::ApplyDecision last;
-    last.version_after = engine_.version();
-    last.revision_after = engine_.revision();
-    last.save = true;
-    send_decision(std::move(last));
-    return begin_checkpoint(now);
+    return saves_.send_last({.save = true}, now);
   }
   const std::optional<CheckpointId> counted = checkpoints_.counted();
   if (!counted || counted->version != it.version || engine_.revision() != it.revision) {
@@ -93,8 +85,7 @@ void Authority::give_up_hand_over(const std::string& why, Ticks now) {
   hand_over_failed_at_ = now;
   handing_over_.reset();
   if (!engine_.quiescing()) return;
-  const Status ended = step(sync::QuiesceEnded{}, now);
-  PACELINE_ASSERT(ended.is_ok(), ended.message());
+  core_.step_own(sync::QuiesceEnded{}, now);
 }
 
 }  // namespace paceline::server

@@ -91,7 +91,7 @@ Status Authority::on_ready(NodeId node, Ticks now) {
   for (std::uint32_t thread = 0; thread < config_.cluster.threads_per_node; ++thread) {
     const WorkerId worker(node, thread);
     instructions_.forget(worker);
-    const Status status = step(sync::Joined{worker}, now);
+    const Status status = core_.step(sync::Joined{worker}, now);
     if (!status.is_ok()) {
       expel(node, status, now);
       return Status::ok();

@@ -85,14 +85,13 @@ void Authority::go_on(Ticks now) {
   for (const NodeId node : joined) {
     members_.process(node).takes_part = true;
     for (std::uint32_t thread = 0; thread < config_.cluster.threads_per_node; ++thread) {
-      const Status status = step(sync::Joined{WorkerId(node, thread)}, now);
+      const Status status = core_.step(sync::Joined{WorkerId(node, thread)}, now);
       if (!status.is_ok()) expel(node, status, now);
     }
   }
   for (std::uint32_t i = 0; i < config_.cluster.nodes; ++i) {
     if (members_[NodeId(i)] == NodeState::kJoined || !members_.is_awaited(NodeId(i))) continue;
-    const Status status = step(sync::Lost{NodeId(i)}, now);
-    PACELINE_ASSERT(status.is_ok(), status.message());
+    core_.step_own(sync::Lost{NodeId(i)}, now);
   }
 }
 

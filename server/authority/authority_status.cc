@@ -118,7 +118,7 @@ RunStatus Authority::status(const LastSeen& last_seen, Ticks now) const {
   s.train_accuracy = record_.train_accuracy();
   s.test_loss = record_.test_loss();
   s.test_accuracy = record_.test_accuracy();
-  s.iterations = iterations_applied();
+  s.iterations = core_.iterations_applied();
   s.iterations_total = config_.train.total_iterations;
   s.skipped = config_.train.iterations_in(engine_.iterations_skipped());
   s.dropped = config_.train.iterations_in(engine_.iterations_dropped());

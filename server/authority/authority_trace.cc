@@ -13,14 +13,14 @@
 namespace paceline::server {
 
 void Authority::on_checkpoint_over(Ticks now) {
-  if (trace_) trace_->saved(now);
+  if (core_.trace() != nullptr) core_.trace()->saved(now);
   advance_end(now);
 }
 
 // No trace is no reason for a run to have failed: it is said, and the results follow.
 void Authority::write_trace() {
   const auto part = std::make_shared<trace::Trace>();
-  trace_->add_to(*part);
+  core_.trace()->add_to(*part);
   // Seconds count as in curve.csv: of a run that was gone on with, from before this generation's first grant.
   if (part->first_grant) {
     const double before = record_.seconds(*part->first_grant);
