@@ -26,16 +26,17 @@ Authority::Authority(const RunConfig& config, RunRecord record, Outbox& outbox, 
       members_(config, resumed_ ? &resumed_->engine.workers : nullptr),
       formations_(config.cluster.nodes),
       stepped_(config.cluster.cluster().workers()),
+      node_parameters_(config_, members_, outbox_),
       decisions_(config_, resumed_ ? resumed_->decisions : 0, resumed_ ? resumed_->from.version : Version(0),
                  outbox_),
       decision_record_(config_, core_, record_, log),
       instructions_(config_, outbox_),
-      evaluation_(config.train.eval_every_clocks),
       checkpoints_(config, resumed_ ? resumed_->generation : 1,
                    resumed_ ? std::optional(resumed_->from) : std::nullopt, outbox, background, log,
                    [this](Ticks at) { on_checkpoint_over(at); }),
       saves_(core_, state_, record_, decisions_, checkpoints_,
              resumed_ ? resumed_->data_fingerprint : std::nullopt),
+      evaluations_(config_, core_, members_, state_, record_, checkpoints_, outbox_, log),
       speeds_(config) {
   const TrainSection& train = config_.train;
   before_ = {core_.iterations_applied(), train.iterations_in(engine_.iterations_skipped()),
@@ -151,42 +152,12 @@ Status Authority::take(wire::StepReport report, Ticks now) {
 }
 
 Status Authority::on(NodeId from, const wire::EvaluationReport& report, Ticks now) {
-  const Metric& metric = report.metric;
-  const bool sound = metric.samples >= 0 && metric.correct >= 0 && metric.correct <= metric.samples;
-  if (report.fault.empty() && !sound) {
-    return invalid_argument("evaluation by node " + to_string(from) + ": " + std::to_string(metric.correct) +
-                            " correct of " + std::to_string(metric.samples) + " samples");
+  PACELINE_ASSIGN_OR_RETURN(const Evaluations::Taken taken, evaluations_.take(from, report, now));
+  if (taken == Evaluations::Taken::kTooLate) return Status::ok();
+  if (taken == Evaluations::Taken::kOnTarget && training()) {
+    PACELINE_RETURN_IF_ERROR(core_.step(sync::StopRequested{"target accuracy reached"}, now));
   }
-  const auto reached = evaluation_.reported(from, report.version);
-  if (!reached && evaluation_.late(from, report.version)) {
-    log_.info("node " + to_string(from) + " has evaluated version " + to_string(report.version) +
-              " too late: it was given up");
-    return Status::ok();
-  }
-  if (!reached) {
-    return out_of_order("evaluation of version " + to_string(report.version) + " by node " + to_string(from) +
-                        ": it was not asked for");
-  }
-  if (core_.trace() != nullptr) core_.trace()->evaluated(report.version, now);
-  evaluations_.took(now - evaluation_asked_at_);
-  outbox_.to_shards(wire::Release{report.version});
-  checkpoints_.evaluated(report.version, report.fault.empty() ? accuracy_of(metric) : std::nullopt);
-  if (!report.fault.empty()) {
-    not_evaluated(report.version, report.fault);
-  } else if (metric.samples == 0) {
-    log_.info("version " + to_string(report.version) + " has no measure: the task does not evaluate");
-  } else {
-    record_.evaluation(report.version, *reached, metric);
-    evaluated_ = report.version;
-    if (model_.requested()) record_.last_evaluation_is_final();
-    const double accuracy = static_cast<double>(metric.correct) / static_cast<double>(metric.samples);
-    log_.info("version " + to_string(report.version) + ": test accuracy " + std::to_string(accuracy) +
-              ", loss " + std::to_string(metric.loss_sum / static_cast<double>(metric.samples)));
-    if (config_.run.target_accuracy && accuracy >= *config_.run.target_accuracy && training()) {
-      PACELINE_RETURN_IF_ERROR(core_.step(sync::StopRequested{"target accuracy reached"}, now));
-    }
-  }
-  ask_evaluation(now);
+  evaluations_.ask(now);
   return Status::ok();
 }
 
@@ -231,7 +202,7 @@ Status Authority::on_shard(ShardId from, const wire::Message& message, Ticks now
   } else if (const auto* ready = std::get_if<wire::ShardReady>(&body)) {
     const bool were_ready = members_.shards_are_ready();
     members_.shard(from).ready = true;
-    state_here_ = ready->version;
+    node_parameters_.came(ready->version);
     if (resumed_ && !were_ready && members_.shards_are_ready()) gathering_since_ = now;
     // A shard that was restored may be ready before any node has come here.
     if (ready->layout_hash != (resumed_ ? resumed_->layout_hash : saves_.layout().hash())) {

@@ -42,10 +42,11 @@
 #include "server/authority/checkpoints.h"
 #include "server/authority/decision_record.h"
 #include "server/authority/decisions.h"
-#include "server/authority/evaluation.h"
+#include "server/authority/evaluations.h"
 #include "server/authority/final_model.h"
 #include "server/authority/formations.h"
 #include "server/authority/instructions.h"
+#include "server/authority/node_parameters.h"
 #include "server/authority/run_core.h"
 #include "server/authority/run_members.h"
 #include "server/authority/run_outbox.h"
@@ -61,9 +62,8 @@ namespace paceline::server {
 
 class Authority {
  public:
-  // How long a node that is alive may take, in leases: for the iteration it is in when the run is stopped,
-  // for its report once training is over, which it has at hand, and for one evaluation, which is a pass over
-  // the test data.
+  // How long a node that is alive may take, in leases: for the iteration it is in when the run is stopped, and for its
+  // report once training is over, which it has at hand.
   static constexpr int kStopLeases = 10;
   // And for that iteration, where iterations are longer, so many times the longest one seen; twice as many where
   // the next one may be granted already (exchange.hidden).
@@ -71,9 +71,8 @@ class Authority {
   static constexpr int kReportLeases = 10;
   // For where it is reached in an all-reduce's next formation, which none of its threads that computes has to say.
   static constexpr int kFormLeases = 2;
-  static constexpr int kEvaluationLeases = 60;
-  // How long a shard that is alive may take to write its part of a checkpoint, and, beyond
-  // cluster.start_timeout, to read it: as long as such an evaluation.
+  // How long a shard that is alive may take to write its part of a checkpoint, and, beyond cluster.start_timeout, to read
+  // it: as long as an evaluation.
   static constexpr int kCheckpointLeases = 60;
 
   // What a run is resumed from: `engine` is valid for its configuration, and the record is its, too.
@@ -215,9 +214,6 @@ class Authority {
   void begin_training(Ticks now);
   void apply(const sync::Apply& action, bool is_saved, Ticks now);
   void end_training(const sync::AllFinished& action, Ticks now);
-  std::vector<NodeId> first_group() const;
-  void keep_again(NodeId node);
-  void keep_for_evaluation(Version version);
 
   // Servers that go on anew with one that has come back (authority_hand_over.cc).
   Status may_hand_over() const;
@@ -226,8 +222,6 @@ class Authority {
 
   // The end (authority_end.cc).
   void advance_end(Ticks now);
-  void ask_state(Version version);
-  bool final_state_comes();
   // Its last state is to be in a checkpoint: at once, beside the model, where the run has not come to its own
   // end; else behind the model, for which there is to be room first.
   bool saves_last_state() const {
@@ -242,7 +236,6 @@ class Authority {
   bool model_is_written();
   bool last_state_is_saved(Ticks now);
   void on_model_written(const Status& written, Ticks now);
-  void not_evaluated(Version version, const std::string& why);
   void file();
   void write_results();
   Background::Here needed_here();
@@ -256,7 +249,6 @@ class Authority {
   void end_nodes();
   void check_silence(Ticks now);
   void check_stop(Ticks now);
-  void ask_evaluation(Ticks now);
   bool reports_are_in() const;
 
   // What it says of itself (authority_status.cc).
@@ -289,8 +281,7 @@ class Authority {
   std::vector<std::optional<Stepped>> stepped_;
   std::vector<NodeId> lost_in_step_;
   std::map<NodeId, Traffic> reduced_;
-  NodeId final_speaker_{0};
-  int lost_at_end_ = 0;       // before the last state was there
+  NodeParameters node_parameters_;
   bool has_stepped_ = false;  // a whole step, of this generation
 
   Decisions decisions_;
@@ -298,21 +289,16 @@ class Authority {
   Instructions instructions_;
   std::optional<Ticks> stopping_since_;
   Ticks ending_since_;
-  EvaluationSchedule evaluation_;
-  Ticks evaluation_asked_at_;  // of the one under way
   double so_far_from_ = 0.0;   // seconds of training at which this generation began: write_so_far()
   double so_far_due_ = 0.0;
   bool writing_so_far_ = false;
   bool so_far_failed_ = false;
   std::string filed_as_;            // the run's status, as summary.json says it
   Status missing_;                  // take_missing()
-  DurationBaseline evaluations_;    // until its report
-  Version evaluated_ = kNoVersion;  // last
   Checkpoints checkpoints_;
   RunSaves saves_;
+  Evaluations evaluations_;
   FinalModel model_;
-  enum class ModelFile { kMissing, kBeingWritten, kWritten };
-  ModelFile model_file_ = ModelFile::kMissing;
   bool saved_behind_model_ = false;  // or tried to
 
   // Nodes are connected to each other, and none can be done without: an all-reduce, a pipeline, groups of batch norm.
@@ -322,8 +308,7 @@ class Authority {
   bool nodes_talk() const { return nodes_are_connected(config_); }
   // All-reduce: the nodes hold the parameters, and give them to the shard in the end.
   bool reduces() const { return config_.exchange.kind == ExchangeKind::kAllreduce; }
-  Version state_here_ = kNoVersion;  // what of it the shard has
-  bool parameters_are_here() const { return state_here_ == engine_.version(); }
+  bool parameters_are_here() const { return node_parameters_.are_here(engine_.version()); }
 
   struct HandingOver {
     std::string why;

@@ -1,5 +1,4 @@
 // The core's actions into messages, in the order in which they were emitted.
-#include <algorithm>
 #include <utility>
 #include <variant>
 
@@ -18,7 +17,7 @@ struct Overloaded : Each... {
 Status Authority::carry_out(const std::vector<sync::Action>& actions, Ticks now) {
   Status rejected;
   const bool may_save = training() && !handing_over_;
-  const sync::Apply* const saved = may_save ? saves_.due(actions, evaluation_, now) : nullptr;
+  const sync::Apply* const saved = may_save ? saves_.due(actions, evaluations_.schedule(), now) : nullptr;
   const Overloaded carry_out_one{
       [&](const sync::Started&) { begin_training(now); },
       [&](const sync::Apply& action) { apply(action, &action == saved, now); },
@@ -71,21 +70,16 @@ void Authority::apply(const sync::Apply& action, bool is_saved, Ticks now) {
   decision_record_.note(action, now);
   wire::ApplyDecision decision = decisions_.of(action);
   if (decisions_.advances(action)) {
-    const std::int64_t skipped = evaluation_.skipped();
-    decision.retain = evaluation_.reached(action.version_after, {record_.seconds(now), engine_.threshold(),
-                                                                 action.revision_after.value, trained_});
-    if (evaluation_.skipped() > skipped) {
-      log_.info("version " + to_string(action.version_after) +
-                " is not evaluated: two evaluations are under way");
-    }
+    decision.retain = evaluations_.reached(
+        action.version_after,
+        {record_.seconds(now), engine_.threshold(), action.revision_after.value, trained_});
   }
-  if (decision.retain) checkpoints_.will_be_evaluated(action.version_after);
   decision.save = is_saved;
   // Ahead of the grants with which the nodes leave this version.
-  if (reduces() && decision.save) ask_state(action.version_after);
-  if (reduces() && decision.retain) keep_for_evaluation(action.version_after);
+  if (reduces() && decision.save) node_parameters_.ask(action.version_after);
+  if (reduces() && decision.retain) node_parameters_.keep(action.version_after, evaluations_.schedule());
   decisions_.send(std::move(decision));
-  ask_evaluation(now);
+  evaluations_.ask(now);
 }
 
 void Authority::end_training(const sync::AllFinished& action, Ticks now) {
@@ -98,7 +92,7 @@ void Authority::end_training(const sync::AllFinished& action, Ticks now) {
     log_.error(state_.result().message());
   }
   decision_record_.note(action);
-  if (reduces() && !state_.nobody_left()) final_state_comes();
+  if (reduces() && !state_.nobody_left()) node_parameters_.will_come(engine_.version());
 }
 
 void Authority::save_checkpoint() {
@@ -107,31 +101,6 @@ void Authority::save_checkpoint() {
   }
   checkpoints_.ask();
   log_.warn("asked for a checkpoint: the version behind " + to_string(engine_.version()) + " is saved");
-}
-
-// Of an all-reduce the nodes that have all of its parameters: the lowest; of stages as many. (None of those is lost while
-// the others go on.)
-std::vector<NodeId> Authority::first_group() const {
-  std::vector<NodeId> nodes = members_.in(NodeState::kJoined);
-  nodes.resize(std::min<std::size_t>(nodes.size(), config_.pipeline.stages));
-  return nodes;
-}
-
-// Of those that have it, or of each node its part.
-void Authority::ask_state(Version version) {
-  for (const NodeId node :
-       config_.exchange.shard_optimizer ? members_.in(NodeState::kJoined) : first_group()) {
-    outbox_.to_node(node, wire::StateWanted{version});
-  }
-}
-
-// The node that will be asked for it, unless it is at once: the lowest, which is the same throughout. And those that
-// have the other stages, which give it theirs.
-void Authority::keep_for_evaluation(Version version) {
-  for (const NodeId node : first_group()) {
-    const bool is_asked_at_once = node == members_.lowest() && !evaluation_.asked();
-    if (!is_asked_at_once) outbox_.to_node(node, wire::Evaluate{version, false, /*later=*/true});
-  }
 }
 
 }  // namespace paceline::server

@@ -3,9 +3,6 @@
 //
 // Which nodes it is connected to; of each worker the instruction (instructions.h); the evaluation that it was asked for;
 // how the run ended.
-#include <algorithm>
-#include <optional>
-
 #include "server/authority/authority.h"
 
 namespace paceline::server {
@@ -19,19 +16,9 @@ void Authority::node_rejoined(NodeId node) {
   say_formation_again(node);
   if (state_.is(Stage::kGathering)) return;
   // Ahead of the grant with which it leaves that version.
-  if (reduces()) keep_again(node);
+  if (reduces()) node_parameters_.keep_again(node, evaluations_.schedule());
   instructions_.repeat(node, engine_);
-  if (const auto asked = evaluation_.asked_of(node)) outbox_.to_node(node, *asked);
-}
-
-void Authority::keep_again(NodeId node) {
-  const std::vector<NodeId> group = first_group();
-  if (std::find(group.begin(), group.end(), node) == group.end()) return;
-  const auto asked = evaluation_.asked();
-  for (const auto version :
-       {asked && asked->node != node ? std::optional(asked->version) : std::nullopt, evaluation_.waiting()}) {
-    if (version) outbox_.to_node(node, wire::Evaluate{*version, false, /*later=*/true});
-  }
+  if (const auto asked = evaluations_.schedule().asked_of(node)) outbox_.to_node(node, *asked);
 }
 
 }  // namespace paceline::server

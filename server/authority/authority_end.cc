@@ -2,19 +2,11 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/config/reducing.h"
 #include "common/params/shard_ranges.h"
 #include "server/authority/authority.h"
+#include "server/seconds_text.h"
 
 namespace paceline::server {
-namespace {
-
-std::string in_seconds(std::chrono::nanoseconds d) {
-  return std::to_string(std::chrono::ceil<std::chrono::seconds>(d).count()) + " s";
-}
-
-}  // namespace
-
 std::string Authority::why_needed(NodeId node) const {
   if (config_.train.batch_norm_group > 1)
     return "train.batch_norm_group: the others go by its statistics, too";
@@ -50,34 +42,19 @@ void Authority::lost(Peer peer, const std::string& why, Ticks now) {
   }
   outbox_.to_shards(wire::NodeLost{node, why, members_.process(node).incarnation});
   const bool needed = nodes_talk() && !record_.has_report(node) && !goes_on();
-  if (needed && state_.is(Stage::kEnding)) ++lost_at_end_;
-  // Behind the last step nodes of further groups have nothing that the first one does not have.
-  const bool owes_state = reduces() && (config_.pipeline.stages == 1 || node.value < state_senders(config_));
-  if (needed && (state_.is(Stage::kTraining) || (state_.is(Stage::kEnding) && owes_state &&
-                                                !parameters_are_here() && !final_state_comes()))) {
+  const bool end_lacks = needed && state_.is(Stage::kEnding) && node_parameters_.are_lost_with(node, engine_.version());
+  if ((needed && training()) || end_lacks) {
     return fail(unavailable(to_string(peer) + " lost: " + why + " (" + why_needed(node) + ")"), now);
   }
-  evaluation_.gone(node);
+  evaluations_.gone(node);
   if (!record_.has_report(node)) speeds_.forget(node);
   if (goes_on()) {
     go_on_without(node, now);
   } else if (state_.is(Stage::kTraining)) {
     core_.step_own(sync::Lost{node}, now);
   }
-  ask_evaluation(now);
+  evaluations_.ask(now);
   advance_end(now);
-}
-
-// Whether anybody sends it. Node 0 does by itself; where it is not there any more the lowest is asked, once. Where each has
-// a part, each sends it, and with it what it keeps of another's: so one of them may be lost meanwhile.
-bool Authority::final_state_comes() {
-  const auto node = members_.lowest();
-  if (!node || config_.exchange.on_loss == OnLoss::kStop) return false;
-  if (config_.exchange.shard_optimizer) return lost_at_end_ <= 1;
-  if (*node == final_speaker_) return true;
-  final_speaker_ = *node;
-  outbox_.to_node(*node, wire::StateWanted{engine_.version()});
-  return true;
 }
 
 void Authority::who_is_gone(NodeId from, const wire::Leave& leave, Ticks now) {
@@ -130,14 +107,8 @@ void Authority::say_how_to_go_on() const {
 
 void Authority::advance_end(Ticks now) {
   if (state_.is(Stage::kEnding)) {
-    if (!evaluation_.idle() && !members_.lowest()) {
-      // Before the final state is retained, for which there may be no room otherwise.
-      for (const Version version : evaluation_.abandon()) {
-        not_evaluated(version, "no node is left to do it");
-        checkpoints_.evaluated(version, std::nullopt);
-        outbox_.to_shards(wire::Release{version});
-      }
-    }
+    // Before the final state is retained, for which there may be no room otherwise.
+    if (!evaluations_.idle() && !members_.lowest()) evaluations_.abandon();
     if (reduces() && !parameters_are_here()) {  // a node is sending them
       if (members_.lowest()) return;
       return fail(state_.result().is_ok() ? unavailable("no node is left that has the run's parameters")
@@ -145,39 +116,24 @@ void Authority::advance_end(Ticks now) {
                   now);
     }
     if (!model_.requested()) {
-      if (!evaluation_.idle()) return;  // at most two retained versions, and one of each number
+      if (!evaluations_.idle()) return;  // at most two retained versions, and one of each number
       if (saves_last_state() && checkpoints_.under_way()) return;
       const bool saves = saves_last_state() && checkpoints_.due_at_stop(engine_.version(), now);
       saves_.send_last({.retain = true, .save = saves}, now);
       model_.request(saves_.layout(),
                      shard_ranges(saves_.layout(), config_.train.optimizer, config_.cluster.shards),
                      engine_.version(), network_);
-      // A version is one state under versioned application, so what was evaluated need not be again.
-      if (engine_.apply_mode() == ApplyMode::kVersioned && evaluated_ == engine_.version()) {
-        record_.last_evaluation_is_final();
-      } else if (!state_.has_failed() && !state_.nobody_left()) {
-        checkpoints_.will_be_evaluated(engine_.version());
-        evaluation_.reached_final(engine_.version(), {record_.seconds(ending_since_), engine_.threshold(),
-                                                      core_.iterations_applied(), trained_});
-      }
-      ask_evaluation(now);
+      evaluations_.reached_final(
+          {record_.seconds(ending_since_), engine_.threshold(), core_.iterations_applied(), trained_});
+      evaluations_.ask(now);
     }
-    if (!model_is_written() || !evaluation_.idle() || !reports_are_in()) return;
+    if (!model_is_written() || !evaluations_.idle() || !reports_are_in()) return;
     if (!last_state_is_saved(now)) return;
     state_.enter(Stage::kClosing);
     outbox_.to_shards(wire::RunOver{state_.result().code(), state_.result().message()});
   }
   if (!state_.is(Stage::kClosing)) return;
   if (members_.shards_have_reported()) file();
-}
-
-// A run is for its final model: one without a measure of it is no success. An evaluation during training is
-// worth less than going on.
-void Authority::not_evaluated(Version version, const std::string& why) {
-  const std::string what = "version " + to_string(version) + " was not evaluated: " + why;
-  log_.warn(what);
-  if (!model_.requested()) return;
-  state_.lacks("the final model, " + what);
 }
 
 // Once: a disk that is full costs this checkpoint and nothing else.
@@ -192,13 +148,12 @@ bool Authority::last_state_is_saved(Ticks now) {
 }
 
 bool Authority::model_is_written() {
-  if (model_file_ == ModelFile::kMissing && model_.complete()) {
-    model_file_ = ModelFile::kBeingWritten;
-    background_.run(
-        model_.writer(config_.run.out, config_.train.model, engine_.revision()),
+  if (model_.is_ready()) {
+    model_.write(
+        background_, config_.run.out, config_.train.model, engine_.revision(),
         [this](const Status& written, Ticks now) { on_model_written(written, now); }, needed_here());
   }
-  return model_file_ == ModelFile::kWritten;
+  return model_.is_written();
 }
 
 void Authority::on_model_written(const Status& written, Ticks now) {
@@ -206,7 +161,6 @@ void Authority::on_model_written(const Status& written, Ticks now) {
     if (state_.concluded()) log_.error(written.message());  // the run has failed for another reason
     return fail(written, now);
   }
-  model_file_ = ModelFile::kWritten;
   log_.info("the final model, version " + to_string(engine_.version()) + ", is written");
   advance_end(now);
 }
@@ -274,41 +228,23 @@ void Authority::end_nodes() {
   }
 }
 
-// Asks the lowest-numbered node for the evaluation that is due, if one is.
-void Authority::ask_evaluation(Ticks now) {
-  const auto node = members_.lowest();
-  const auto request = evaluation_.ask(node);
-  if (!request) return;
-  evaluation_asked_at_ = now;
-  if (core_.trace() != nullptr) core_.trace()->evaluation(*node, request->version, now);
-  outbox_.to_node(*node, *request);
-}
-
 // A node whose heartbeats come but whose report does not would hold the end of the run open for ever.
 void Authority::check_silence(Ticks now) {
   const auto lease = config_.cluster.lease;
-  if (const auto asked = evaluation_.asked();
-      asked && now - evaluation_asked_at_ > kEvaluationLeases * lease) {
-    not_evaluated(asked->version, "node " + to_string(asked->node) + " has not answered within " +
-                                      in_seconds(kEvaluationLeases * lease));
-    evaluation_.give_up();
-    checkpoints_.evaluated(asked->version, std::nullopt);
-    outbox_.to_shards(wire::Release{asked->version});
-    ask_evaluation(now);
-  }
+  evaluations_.check(now);
   if (!checkpoints_.missing().empty() && now - checkpoints_.begun_at() > kCheckpointLeases * lease) {
-    checkpoints_.give_up("not written within " + in_seconds(kCheckpointLeases * lease));
+    checkpoints_.give_up("not written within " + whole_seconds_text(kCheckpointLeases * lease));
   }
   if (!state_.is(Stage::kEnding) || now - ending_since_ <= kReportLeases * lease) return;
   for (const NodeId node : members_.in(NodeState::kJoined)) {
     if (members_[node] != NodeState::kJoined || record_.has_report(node)) continue;
-    lost(Peer::of(node), "no report within " + in_seconds(kReportLeases * lease) + " of the end of training",
+    lost(Peer::of(node), "no report within " + whole_seconds_text(kReportLeases * lease) + " of the end of training",
          now);
   }
   if (!state_.is(Stage::kEnding) || !reduces() || parameters_are_here()) return;
   if (now - ending_since_ <= kCheckpointLeases * lease) return;
   fail(deadline_exceeded("the parameters of version " + to_string(engine_.version()) +
-                         " have not come from the nodes within " + in_seconds(kCheckpointLeases * lease) +
+                         " have not come from the nodes within " + whole_seconds_text(kCheckpointLeases * lease) +
                          " of the end of training"),
        now);
 }
@@ -329,7 +265,7 @@ void Authority::check_stop(Ticks now) {
     if (!training() || !engine_.is_live(worker)) continue;  // losing one may have ended the training
     expel(worker.node,
           deadline_exceeded("worker " + to_string(worker) + " has not finished its iteration of clock " +
-                            to_string(engine_.clock_of(worker)) + " within " + in_seconds(allowed) +
+                            to_string(engine_.clock_of(worker)) + " within " + whole_seconds_text(allowed) +
                             " of the stop"),
           now);
   }

@@ -58,7 +58,7 @@ void Authority::advance_hand_over(Ticks now) {
     if (now - it.since > allowed) give_up_hand_over("an iteration that is under way does not end", now);
     return;
   }
-  if (!evaluation_.idle() || checkpoints_.under_way()) return;
+  if (!evaluations_.idle() || checkpoints_.under_way()) return;
   if (!it.saved) {
     it.saved = checkpoints_.due_at_stop(engine_.version(), now);
     if (!it.saved) return give_up_hand_over("the state is not to be saved", now);

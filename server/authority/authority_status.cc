@@ -190,8 +190,7 @@ RunStatus Authority::status(const LastSeen& last_seen, Ticks now) const {
 
 std::vector<Wait> Authority::waits(const LastSeen& last_seen, WaitsFor which) const {
   return waits_of(
-      {config_, state_.stage(), members_, engine_, speeds_, evaluation_, evaluations_.usual(), checkpoints_, model_,
-       model_file_ == ModelFile::kBeingWritten, state_.is_stopped(), record_},
+      {config_, state_.stage(), members_, engine_, speeds_, evaluations_, checkpoints_, model_, state_.is_stopped(), record_},
       last_seen, which);
 }
 

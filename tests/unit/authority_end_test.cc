@@ -82,7 +82,7 @@ TEST_CASE("while a slow disk takes the final model the authority goes on, and th
   run.say(kNode0, wire::EvaluationReport{Version(3), {50.0, 75, 100}, ""});
   run.nodes_report();
   run.authority->stop("stopped by a signal", run.now);
-  run.pass(Authority::kEvaluationLeases * run.config.cluster.lease);
+  run.pass(Evaluations::kLeases * run.config.cluster.lease);
   CHECK(run.errands.waiting() == 1);
   CHECK(run.sent.of<wire::RunOver>(kShard1).empty());
   const bool full = GENERATE(false, true);
@@ -329,7 +329,7 @@ TEST_CASE("a final evaluation that is never answered is given up, and fails the 
   run.train(0, 3);
   run.answer_model();
   run.nodes_report();
-  run.pass(Authority::kEvaluationLeases * run.config.cluster.lease);
+  run.pass(Evaluations::kLeases * run.config.cluster.lease);
   CHECK(run.sent.of<wire::Release>(kShard0).empty());
   run.pass(1ms);
   CHECK(run.sent.of<wire::Release>(kShard0).size() == 1);
@@ -349,7 +349,7 @@ TEST_CASE("an evaluation that takes too long is given up, and its node is asked 
   Run run(config);
   run.gather();
   run.train(0, 2);
-  run.pass(Authority::kEvaluationLeases * run.config.cluster.lease + 1ms);
+  run.pass(Evaluations::kLeases * run.config.cluster.lease + 1ms);
   REQUIRE(run.sent.of<wire::Release>(kShard0).size() == 1);
   REQUIRE(run.sent.of<wire::Evaluate>(kNode0).size() == 2);
   run.say(kNode0, wire::EvaluationReport{Version(1), {1.0, 9, 10}, ""});  // too late: ignored
