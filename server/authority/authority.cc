@@ -24,8 +24,7 @@ Authority::Authority(const RunConfig& config, RunRecord record, Outbox& outbox, 
             [this](const std::vector<sync::Action>& actions, Ticks at) { return carry_out(actions, at); }),
       engine_(core_.engine()),
       members_(config, resumed_ ? &resumed_->engine.workers : nullptr),
-      formations_(config.cluster.nodes),
-      stepped_(config.cluster.cluster().workers()),
+      formations_(config_, members_, outbox_, log),
       node_parameters_(config_, members_, outbox_),
       decisions_(config_, resumed_ ? resumed_->decisions : 0, resumed_ ? resumed_->from.version : Version(0),
                  outbox_),
@@ -37,7 +36,9 @@ Authority::Authority(const RunConfig& config, RunRecord record, Outbox& outbox, 
       saves_(core_, state_, record_, decisions_, checkpoints_,
              resumed_ ? resumed_->data_fingerprint : std::nullopt),
       evaluations_(config_, core_, members_, state_, record_, checkpoints_, outbox_, log),
-      speeds_(config) {
+      speeds_(config),
+      step_reports_(config_, core_, state_, speeds_, instructions_, decision_record_),
+      steps_(config_, core_, members_, state_, formations_, step_reports_, outbox_, log) {
   const TrainSection& train = config_.train;
   before_ = {core_.iterations_applied(), train.iterations_in(engine_.iterations_skipped()),
              train.iterations_in(engine_.iterations_dropped()),
@@ -107,48 +108,34 @@ Status Authority::on(NodeId from, const wire::StepReport& report, Ticks now) {
     return invalid_argument("report from node " + to_string(from) + " in the name of worker " +
                             to_string(report.worker));
   }
-  if (!awaits_others(report)) return take(report, now);
-  stepped_[config_.cluster.cluster().rank_of(report.worker).value] =
-      Stepped{report, now, now + engine_.config().held_notice_after};
+  if (!steps_.await(report)) {
+    const Status taken = step_reports_.take(report, now);
+    if (taken.is_ok() && reduces() && state_.has_failed()) fail(state_.result(), now);
+    return taken;
+  }
+  steps_.add(report, now);
   take_steps(now);
   return Status::ok();
 }
 
-Status Authority::take(wire::StepReport report, Ticks now) {
-  // It counts as if nobody were ever lost.
-  if (reduces()) report.computed_revision = std::min(report.computed_revision, engine_.revision());
-  // Read first: the next grant may follow at once.
-  const Ticks granted = speeds_.granted_at(report.worker, now);
-  const Metric trained = trained_;
-  const std::int64_t skipped = engine_.iterations_skipped();
-  if (!report.skipped) trained_ += report.metric;  // the version that it completes counts it
-  // Its gradient is in the sum that every node has, and goes to no shard.
-  Status summed = Status::ok();
-  if (reduces() && !report.skipped) {
-    summed =
-        core_.step(sync::GradientArrived{kAuthority, report.worker, report.clock, report.metric.samples, ""}, now);
-  }
-  const Status taken = !summed.is_ok()
-                           ? summed
-                           : core_.step(sync::StepReported{report.worker, report.clock, report.metric,
-                                                     report.computed_version, report.computed_revision,
-                                                     report.skipped, report.fault, report.own_updates},
-                                  now);
-  if (!taken) {
-    trained_ = trained;
-    if (taken.code() != StatusCode::kOutOfOrder) return taken;
-    instructions_.answer_again(report.worker, engine_, now);
-    return taken;
-  }
-  // Nobody can finish an iteration whose sum one worker has no gradient for.
-  if (reduces() && state_.has_failed()) {
-    fail(state_.result(), now);
-    return Status::ok();
-  }
-  if (config_.train.on_nan == OnNan::kSkip && engine_.iterations_skipped() > skipped) decision_record_.note_skipped(report);
-  speeds_.took(report, granted, now);
-  if (engine_.config().grants_ahead) speeds_.granted(report.worker, now);
+void Authority::take_steps(Ticks now) {
+  const Status made = steps_.take(now);
+  if (!made.is_ok()) fail(made, now);
+}
+
+Status Authority::on(NodeId from, const wire::Peers& said, Ticks now) {
+  using Heard = MeshFormations::Heard;
+  PACELINE_ASSIGN_OR_RETURN(const Heard heard,
+                            formations_.hear(from, said, engine_.version(), steps_.go_on(), now));
+  if (heard == Heard::kSaid) form(now);
+  const NodeId gone = said.lost.value_or(from);
+  if (heard == Heard::kLost && training() && !record_.has_report(gone)) lost(Peer::of(gone), said.why, now);
   return Status::ok();
+}
+
+void Authority::form(Ticks now) {
+  const Status formed = formations_.form(engine_.version());
+  if (!formed.is_ok()) fail(formed, now);
 }
 
 Status Authority::on(NodeId from, const wire::EvaluationReport& report, Ticks now) {
@@ -304,13 +291,15 @@ void Authority::tick(Ticks now) {
     }
     core_.step_own(sync::Tick{}, now);
     iteration_rate_.read(core_.iterations_applied(), now);
-    sample_rate_.read(trained_.samples, now);
+    sample_rate_.read(step_reports_.trained().samples, now);
     for (const std::string& line : speeds_.look_for_stragglers(now)) log_.warn(line);
     expel_who_is_not_welcomed(now);
     advance_hand_over(now);
   }
-  check_forming(now);
-  say_who_is_waited_for(now);
+  for (const NodeId node : training() ? formations_.overdue(now) : std::vector<NodeId>()) {
+    if (training() && members_[node] == NodeState::kJoined) expel(node, formations_.too_late(), now);
+  }
+  steps_.say_who_is_waited_for(now);
   check_stop(now);
   check_silence(now);
   advance_end(now);

@@ -44,15 +44,17 @@
 #include "server/authority/decisions.h"
 #include "server/authority/evaluations.h"
 #include "server/authority/final_model.h"
-#include "server/authority/formations.h"
 #include "server/authority/instructions.h"
+#include "server/authority/mesh_formations.h"
 #include "server/authority/node_parameters.h"
+#include "server/authority/reduced_steps.h"
 #include "server/authority/run_core.h"
 #include "server/authority/run_members.h"
 #include "server/authority/run_outbox.h"
 #include "server/authority/run_record.h"
 #include "server/authority/run_saves.h"
 #include "server/authority/run_state.h"
+#include "server/authority/step_reports.h"
 #include "server/authority/worker_speeds.h"
 #include "server/background.h"
 #include "server/last_seen.h"
@@ -69,8 +71,6 @@ class Authority {
   // the next one may be granted already (exchange.hidden).
   static constexpr int kStopIterations = 3;
   static constexpr int kReportLeases = 10;
-  // For where it is reached in an all-reduce's next formation, which none of its threads that computes has to say.
-  static constexpr int kFormLeases = 2;
   // How long a shard that is alive may take to write its part of a checkpoint, and, beyond cluster.start_timeout, to read
   // it: as long as an evaluation.
   static constexpr int kCheckpointLeases = 60;
@@ -170,28 +170,16 @@ class Authority {
   Status on_shard(ShardId from, const wire::Message& message, Ticks now);
   Status on_node(NodeId from, const wire::Message& message, Ticks now);
   Status on(NodeId from, const wire::StepReport& report, Ticks now);
+  Status on(NodeId from, const wire::Peers& said, Ticks now);
+  void form(Ticks now);
+  void take_steps(Ticks now);
   Status on(NodeId from, const wire::EvaluationReport& report, Ticks now);
   Status on(NodeId from, const wire::NodeReport& report);
-  Status take(wire::StepReport report, Ticks now);
   void on_arrival(ShardId from, const wire::GradientArrived& arrived, Ticks now);
   void expel(NodeId node, const Status& why, Ticks now);
   void begin_if_gathered(Ticks now);
   bool warms_up() const;
   void begin_fresh(Ticks now);
-
-  // Who is connected to whom, and goes on without whom (authority_formations.cc).
-  Status on(NodeId from, const wire::Peers& said, Ticks now);
-  void end_formation(Ticks now);
-  void say_formation_again(NodeId node);
-  void say_who_is_waited_for(Ticks now);
-  void form(Ticks now);
-  void check_forming(Ticks now);
-  bool goes_on() const;
-  void go_on_without(NodeId node, Ticks now);
-  bool awaits_others(const wire::StepReport& report) const;
-  void take_steps(Ticks now);
-  void take_last_step(NodeId node, Ticks now);
-  void stop_short_of_workers(std::int64_t workers, Ticks now);
 
   // Who comes late, or back (authority_late_joins.cc).
   void say_admitted(NodeId node, ShardId shard);
@@ -268,21 +256,9 @@ class Authority {
   const sync::Engine& engine_;  // the core's
 
   RunMembers members_;
-  Formations formations_;
-  wire::Peers formed_;  // the newest one, as its nodes were told
-  Ticks forming_since_;
-  std::string why_ended_;  // the newest formation, as a node has said
-  // All-reduce. Of the step under way, by rank: who has made it; and who has been lost since it began.
-  struct Stepped {
-    wire::StepReport report;
-    Ticks since;
-    Ticks next_notice;
-  };
-  std::vector<std::optional<Stepped>> stepped_;
-  std::vector<NodeId> lost_in_step_;
+  MeshFormations formations_;
   std::map<NodeId, Traffic> reduced_;
   NodeParameters node_parameters_;
-  bool has_stepped_ = false;  // a whole step, of this generation
 
   Decisions decisions_;
   DecisionRecord decision_record_;
@@ -323,10 +299,11 @@ class Authority {
 
   // What it says of itself.
   CountsBefore before_;
-  Metric trained_;     // of the iterations reported, of this generation
   RecentRate iteration_rate_;
   RecentRate sample_rate_;
   WorkerSpeeds speeds_;
+  StepReports step_reports_;
+  ReducedSteps steps_;
 };
 
 }  // namespace paceline::server

@@ -58,7 +58,7 @@ void Authority::begin_training(Ticks now) {
   so_far_due_ = so_far_from_ + 1.0;
   checkpoints_.begin_training(engine_.version(), now);
   iteration_rate_.read(core_.iterations_applied(), now);
-  sample_rate_.read(trained_.samples, now);
+  sample_rate_.read(step_reports_.trained().samples, now);
   const std::string begins =
       resumed_ ? "training goes on at version " + to_string(engine_.version()) : "training begins";
   const std::uint32_t workers = members_.joined() * config_.cluster.threads_per_node;
@@ -72,7 +72,7 @@ void Authority::apply(const sync::Apply& action, bool is_saved, Ticks now) {
   if (decisions_.advances(action)) {
     decision.retain = evaluations_.reached(
         action.version_after,
-        {record_.seconds(now), engine_.threshold(), action.revision_after.value, trained_});
+        {record_.seconds(now), engine_.threshold(), action.revision_after.value, step_reports_.trained()});
   }
   decision.save = is_saved;
   // Ahead of the grants with which the nodes leave this version.

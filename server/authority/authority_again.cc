@@ -13,7 +13,7 @@ void Authority::node_rejoined(NodeId node) {
     return outbox_.to_node(node, state_.said());
   }
   if (state != NodeState::kJoined) return;
-  say_formation_again(node);
+  formations_.say_again(node);
   if (state_.is(Stage::kGathering)) return;
   // Ahead of the grant with which it leaves that version.
   if (reduces()) node_parameters_.keep_again(node, evaluations_.schedule());

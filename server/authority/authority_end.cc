@@ -41,15 +41,18 @@ void Authority::lost(Peer peer, const std::string& why, Ticks now) {
     log_.warn(to_string(peer) + " lost: " + why);
   }
   outbox_.to_shards(wire::NodeLost{node, why, members_.process(node).incarnation});
-  const bool needed = nodes_talk() && !record_.has_report(node) && !goes_on();
+  const bool needed = nodes_talk() && !record_.has_report(node) && !steps_.go_on();
   const bool end_lacks = needed && state_.is(Stage::kEnding) && node_parameters_.are_lost_with(node, engine_.version());
   if ((needed && training()) || end_lacks) {
     return fail(unavailable(to_string(peer) + " lost: " + why + " (" + why_needed(node) + ")"), now);
   }
   evaluations_.gone(node);
   if (!record_.has_report(node)) speeds_.forget(node);
-  if (goes_on()) {
-    go_on_without(node, now);
+  if (steps_.go_on()) {
+    steps_.lost(node);
+    formations_.lost(node, now);
+    take_steps(now);
+    if (training()) form(now);
   } else if (state_.is(Stage::kTraining)) {
     core_.step_own(sync::Lost{node}, now);
   }
@@ -61,7 +64,7 @@ void Authority::who_is_gone(NodeId from, const wire::Leave& leave, Ticks now) {
   const NodeId gone = *leave.lost;
   // Where the others go on, who is gone is found out by their next formation.
   const bool could_be =
-      nodes_talk() && !goes_on() && gone != from && members_.is_known(gone) && !record_.has_report(gone);
+      nodes_talk() && !steps_.go_on() && gone != from && members_.is_known(gone) && !record_.has_report(gone);
   if (could_be) lost(Peer::of(gone), leave.fault + " (so says node " + to_string(from) + ")", now);
 }
 
@@ -124,7 +127,7 @@ void Authority::advance_end(Ticks now) {
                      shard_ranges(saves_.layout(), config_.train.optimizer, config_.cluster.shards),
                      engine_.version(), network_);
       evaluations_.reached_final(
-          {record_.seconds(ending_since_), engine_.threshold(), core_.iterations_applied(), trained_});
+          {record_.seconds(ending_since_), engine_.threshold(), core_.iterations_applied(), step_reports_.trained()});
       evaluations_.ask(now);
     }
     if (!model_is_written() || !evaluations_.idle() || !reports_are_in()) return;

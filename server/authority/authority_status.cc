@@ -123,14 +123,14 @@ RunStatus Authority::status(const LastSeen& last_seen, Ticks now) const {
   s.skipped = config_.train.iterations_in(engine_.iterations_skipped());
   s.dropped = config_.train.iterations_in(engine_.iterations_dropped());
   s.iterations_lost = config_.train.iterations_in(engine_.iterations_lost());
-  s.samples = trained_.samples;
+  s.samples = step_reports_.trained().samples;
   s.nodes_lost = record_.lost_nodes();
   s.before = before_;
   s.curve_rows = record_.curve_rows();
   s.done = std::min(static_cast<double>(s.iterations) / static_cast<double>(s.iterations_total), 1.0);
   if (training()) {
     s.iterations_per_second = iteration_rate_.per_second(s.iterations, now);
-    s.samples_per_second = sample_rate_.per_second(trained_.samples, now);
+    s.samples_per_second = sample_rate_.per_second(step_reports_.trained().samples, now);
     if (s.iterations_per_second && *s.iterations_per_second > 0) {
       const auto left = static_cast<double>(std::max<std::int64_t>(s.iterations_total - s.iterations, 0));
       s.seconds_left = left / *s.iterations_per_second;
