@@ -18,7 +18,6 @@ Authority::Authority(const RunConfig& config, RunRecord record, Outbox& outbox, 
       outbox_(config.cluster.shards, outbox),
       background_(background),
       log_(log),
-      gathering_since_(now),
       resumed_(std::move(resumed)),
       core_(config_, resumed_ ? &resumed_->engine : nullptr,
             [this](const std::vector<sync::Action>& actions, Ticks at) { return carry_out(actions, at); }),
@@ -38,11 +37,40 @@ Authority::Authority(const RunConfig& config, RunRecord record, Outbox& outbox, 
       evaluations_(config_, core_, members_, state_, record_, checkpoints_, outbox_, log),
       speeds_(config),
       step_reports_(config_, core_, state_, speeds_, instructions_, decision_record_),
-      steps_(config_, core_, members_, state_, formations_, step_reports_, outbox_, log) {
+      steps_(config_, core_, members_, state_, formations_, step_reports_, outbox_, log),
+      start_(config_, resumed_ ? RunStart::Of::kResumed : RunStart::Of::kNewRun, core_, members_, state_, record_,
+             outbox_, background, log, now,
+             [this](NodeId node, const Status& why, Ticks at) { expel(node, why, at); }),
+      late_nodes_(config_, core_, members_, record_, instructions_, outbox_, log),
+      stop_deadline_(config_, engine_, speeds_),
+      hand_over_(config_, core_, checkpoints_, saves_, evaluations_, speeds_, log) {
   const TrainSection& train = config_.train;
   before_ = {core_.iterations_applied(), train.iterations_in(engine_.iterations_skipped()),
              train.iterations_in(engine_.iterations_dropped()),
              train.iterations_in(engine_.iterations_lost()), record_.lost_nodes()};
+}
+
+Status Authority::may_come(NodeId node) const {
+  const std::string who = "node " + to_string(node);
+  if (state_.is(Stage::kGathering)) return Status::ok();
+  if (!training()) {
+    const Status& result = state_.result();
+    const std::string why = who + ": the run is ending" + (result.is_ok() ? "" : ": " + result.message());
+    return ends_for_now() ? unavailable(why) : failed_precondition(why);  // who is to ask again finds others
+  }
+  if (engine_.stopping()) return failed_precondition(who + ": the run is being stopped");
+  if (reduces()) {
+    return failed_precondition(who +
+                               ": training has begun, and with exchange.kind: allreduce nobody comes later");
+  }
+  if (hand_over_.under_way())
+    return unavailable(who + ": the servers are about to go on as a new generation");
+  return late_nodes_.may_come(node);
+}
+
+// As lost() has it.
+bool Authority::may_lose(NodeId node) const {
+  return state_.is(Stage::kGathering) ? start_.may_lose(node) : training();
 }
 
 void Authority::node_joined(NodeId node, const Layout& layout, Ticks now, std::uint64_t incarnation,
@@ -53,12 +81,18 @@ void Authority::node_joined(NodeId node, const Layout& layout, Ticks now, std::u
   members_.process(node).incarnation = incarnation;
   saves_.nodes_have(layout, data);
   for (std::uint32_t k = 1; k < config_.cluster.shards; ++k) say_admitted(node, ShardId(k));
-  if (state_.is(Stage::kTraining)) return admit_late(node, now);
+  if (state_.is(Stage::kTraining)) return late_nodes_.let_in(node, now);
   if (had_gone && resumed_ && members_.is_awaited(node)) record_.returned(node, engine_.version());
   state = NodeState::kJoined;
   log_.info("node " + to_string(node) + " joined, " + std::to_string(config_.cluster.threads_per_node) +
             " threads, " + std::to_string(layout.size()) + " parameters");
-  begin_if_gathered(now);
+  start_.begin_if_gathered(now);
+}
+
+// A shard that has heard of no process of a node lets in whichever comes first, which may be one that the
+// authority does not know; so it is told of all.
+void Authority::say_admitted(NodeId node, ShardId shard) {
+  outbox_.to_shard(shard, wire::NodeAdmitted{node, members_.process(node).incarnation});
 }
 
 // It is told who is in: what was said of them before it came has not reached it.
@@ -75,7 +109,7 @@ void Authority::join_refused(Peer peer, const std::string& why) {
 Status Authority::handle(Peer from, const wire::Message& message, Ticks now) {
   if (state_.concluded()) return Status::ok();
   Status status = from.is_node() ? on_node(from.node(), message, now) : on_shard(from.shard(), message, now);
-  begin_if_gathered(now);
+  start_.begin_if_gathered(now);
   advance_end(now);
   return status;
 }
@@ -101,6 +135,17 @@ Status Authority::on_node(NodeId from, const wire::Message& message, Ticks now) 
   }
   return invalid_argument(std::string(wire::name_of(message.body)) + " from node " + to_string(from) +
                           ": not for the authority");
+}
+
+Status Authority::on_ready(NodeId node, Ticks now) {
+  if (members_[node] == NodeState::kJoined) {
+    return out_of_order("NodeReady from node " + to_string(node) + ", which takes part already");
+  }
+  // Where training ends meanwhile, it hears of that when the run is over.
+  if (members_[node] != NodeState::kComing || !training() || engine_.stopping()) return Status::ok();
+  const Status begun = late_nodes_.begin(node, now);
+  if (!begun.is_ok()) expel(node, begun, now);
+  return Status::ok();
 }
 
 Status Authority::on(NodeId from, const wire::StepReport& report, Ticks now) {
@@ -187,10 +232,8 @@ Status Authority::on_shard(ShardId from, const wire::Message& message, Ticks now
   if (const auto* arrived = std::get_if<wire::GradientArrived>(&body)) {
     on_arrival(from, *arrived, now);
   } else if (const auto* ready = std::get_if<wire::ShardReady>(&body)) {
-    const bool were_ready = members_.shards_are_ready();
-    members_.shard(from).ready = true;
+    start_.ready(from, now);
     node_parameters_.came(ready->version);
-    if (resumed_ && !were_ready && members_.shards_are_ready()) gathering_since_ = now;
     // A shard that was restored may be ready before any node has come here.
     if (ready->layout_hash != (resumed_ ? resumed_->layout_hash : saves_.layout().hash())) {
       fail(failed_precondition("shard " + to_string(from) +
@@ -245,45 +288,12 @@ void Authority::expel(NodeId node, const Status& why, Ticks now) {
   lost(Peer::of(node), why.message(), now);
 }
 
-void Authority::begin_if_gathered(Ticks now) {
-  if (!state_.is(Stage::kGathering)) return;
-  if (!members_.shards_are_ready()) return;
-  if (resumed_) {
-    if (members_.all_awaited_came() && may_go_on()) go_on(now);
-    return;
-  }
-  if (members_.enough_have_joined()) begin_fresh(now);
-}
-
-// With whoever is there; those beyond cluster.nodes.min come late, all at once.
-void Authority::begin_fresh(Ticks now) {
-  state_.enter(Stage::kTraining);
-  const Cluster cluster = config_.cluster.cluster();
-  for (std::uint32_t r = 0; r < cluster.workers(); ++r) {
-    const WorkerId worker = cluster.worker_at(Rank(r));
-    if (members_[worker.node] != NodeState::kJoined) continue;
-    members_.process(worker.node).takes_part = true;
-    core_.step_own(sync::Joined{worker}, now);
-  }
-}
-
-// However long that takes: node 0's lease is watched.
-bool Authority::warms_up() const {
-  return config_.train.warm_start_steps > 0 && !resumed_ && members_.enough_have_joined() &&
-         members_[NodeId(0)] == NodeState::kJoined && members_.shards_have_joined();
-}
-
 void Authority::tick(Ticks now) {
   if (state_.concluded()) return;
-  const auto allowed = gathering_timeout();
-  if (state_.is(Stage::kGathering) && now - gathering_since_ > allowed && !warms_up()) {
-    if (resumed_ && may_go_on()) return go_on(now);
-    const auto seconds = std::chrono::duration_cast<std::chrono::milliseconds>(allowed).count() / 1000.0;
-    std::string text = std::to_string(seconds);
-    text.erase(text.find_last_not_of('0') + 1);
-    if (text.back() == '.') text.pop_back();
-    fail(deadline_exceeded(members_.missing() + " within " + text + " s" + members_.refusals()), now);
-    return;
+  if (state_.is(Stage::kGathering)) {
+    const Status waits = start_.check(now);
+    if (!waits.is_ok()) return fail(waits, now);
+    if (training()) return;
   }
   if (state_.is(Stage::kTraining)) {
     if (config_.run.max_seconds && record_.seconds(now) >= to_seconds(*config_.run.max_seconds)) {
@@ -293,14 +303,20 @@ void Authority::tick(Ticks now) {
     iteration_rate_.read(core_.iterations_applied(), now);
     sample_rate_.read(step_reports_.trained().samples, now);
     for (const std::string& line : speeds_.look_for_stragglers(now)) log_.warn(line);
-    expel_who_is_not_welcomed(now);
+    for (const NodeId node : late_nodes_.overdue(now)) {
+      const bool still_comes = members_[node] == NodeState::kComing && !engine_.stopping();
+      if (still_comes) expel(node, late_nodes_.too_late(), now);
+    }
     advance_hand_over(now);
   }
   for (const NodeId node : training() ? formations_.overdue(now) : std::vector<NodeId>()) {
     if (training() && members_[node] == NodeState::kJoined) expel(node, formations_.too_late(), now);
   }
   steps_.say_who_is_waited_for(now);
-  check_stop(now);
+  // Losing one may have ended the training.
+  for (const auto& [worker, why] : training() ? stop_deadline_.overdue(now) : StopDeadline::Overdue()) {
+    if (training() && engine_.is_live(worker)) expel(worker.node, why, now);
+  }
   check_silence(now);
   advance_end(now);
 }

@@ -44,7 +44,9 @@
 #include "server/authority/decisions.h"
 #include "server/authority/evaluations.h"
 #include "server/authority/final_model.h"
+#include "server/authority/hand_over_state.h"
 #include "server/authority/instructions.h"
+#include "server/authority/late_nodes.h"
 #include "server/authority/mesh_formations.h"
 #include "server/authority/node_parameters.h"
 #include "server/authority/reduced_steps.h"
@@ -53,8 +55,10 @@
 #include "server/authority/run_outbox.h"
 #include "server/authority/run_record.h"
 #include "server/authority/run_saves.h"
+#include "server/authority/run_start.h"
 #include "server/authority/run_state.h"
 #include "server/authority/step_reports.h"
+#include "server/authority/stop_deadline.h"
 #include "server/authority/worker_speeds.h"
 #include "server/background.h"
 #include "server/last_seen.h"
@@ -64,16 +68,8 @@ namespace paceline::server {
 
 class Authority {
  public:
-  // How long a node that is alive may take, in leases: for the iteration it is in when the run is stopped, and for its
-  // report once training is over, which it has at hand.
-  static constexpr int kStopLeases = 10;
-  // And for that iteration, where iterations are longer, so many times the longest one seen; twice as many where
-  // the next one may be granted already (exchange.hidden).
-  static constexpr int kStopIterations = 3;
+  // How long a node that is alive may take, in leases, for its report once training is over, which it has at hand.
   static constexpr int kReportLeases = 10;
-  // How long a shard that is alive may take to write its part of a checkpoint, and, beyond cluster.start_timeout, to read
-  // it: as long as an evaluation.
-  static constexpr int kCheckpointLeases = 60;
 
   // What a run is resumed from: `engine` is valid for its configuration, and the record is its, too.
   struct Resumed {
@@ -91,7 +87,7 @@ class Authority {
             Ticks now, std::optional<Resumed> resumed = {});
 
   // Whether a process of a node that is not here, or not any more, would be let in now: at the start, and
-  // while training goes on (authority_late_joins.cc). Errors: kFailedPrecondition, saying why not.
+  // while training goes on (late_nodes.h). Errors: kFailedPrecondition, saying why not.
   [[nodiscard]] Status may_come(NodeId node) const;
   // Whether the run would go on if that node, which is here, were lost now: then another process of it may
   // wait for that.
@@ -175,27 +171,10 @@ class Authority {
   void take_steps(Ticks now);
   Status on(NodeId from, const wire::EvaluationReport& report, Ticks now);
   Status on(NodeId from, const wire::NodeReport& report);
+  Status on_ready(NodeId node, Ticks now);
   void on_arrival(ShardId from, const wire::GradientArrived& arrived, Ticks now);
   void expel(NodeId node, const Status& why, Ticks now);
-  void begin_if_gathered(Ticks now);
-  bool warms_up() const;
-  void begin_fresh(Ticks now);
-
-  // Who comes late, or back (authority_late_joins.cc).
   void say_admitted(NodeId node, ShardId shard);
-  void admit_late(NodeId node, Ticks now);
-  void expel_who_is_not_welcomed(Ticks now);
-  Status on_ready(NodeId node, Ticks now);
-  void lost_before_ready(NodeId node, const std::string& why);
-  void lost_before_start(NodeId node, const std::string& why, Ticks now);
-
-  // The begin of a resumed run (authority_resume.cc).
-  std::chrono::nanoseconds gathering_timeout() const;
-  bool may_be_resumed_after(const Status& why) const;
-  bool may_go_on() const;
-  void lost_before_resume(NodeId node, const std::string& why, Ticks now);
-  void go_on(Ticks now);
-  void leave_out(NodeId node, const std::string& why);
 
   // The core's actions (authority_actions.cc).
   Status carry_out(const std::vector<sync::Action>& actions, Ticks now);
@@ -203,13 +182,11 @@ class Authority {
   void apply(const sync::Apply& action, bool is_saved, Ticks now);
   void end_training(const sync::AllFinished& action, Ticks now);
 
-  // Servers that go on anew with one that has come back (authority_hand_over.cc).
-  Status may_hand_over() const;
   void advance_hand_over(Ticks now);
-  void give_up_hand_over(const std::string& why, Ticks now);
 
   // The end (authority_end.cc).
   void advance_end(Ticks now);
+  bool may_be_resumed_after(const Status& why) const;
   // Its last state is to be in a checkpoint: at once, beside the model, where the run has not come to its own
   // end; else behind the model, for which there is to be room first.
   bool saves_last_state() const {
@@ -236,7 +213,6 @@ class Authority {
   // Tells the nodes that are still here how the run went, once.
   void end_nodes();
   void check_silence(Ticks now);
-  void check_stop(Ticks now);
   bool reports_are_in() const;
 
   // What it says of itself (authority_status.cc).
@@ -249,7 +225,6 @@ class Authority {
   RunOutbox outbox_;
   Background& background_;
   const Log& log_;
-  Ticks gathering_since_;  // of a resumed run, once its last shard has read its checkpoint: that
   const std::optional<Resumed> resumed_;
   RunState state_;
   RunCore core_;
@@ -263,7 +238,6 @@ class Authority {
   Decisions decisions_;
   DecisionRecord decision_record_;
   Instructions instructions_;
-  std::optional<Ticks> stopping_since_;
   Ticks ending_since_;
   double so_far_from_ = 0.0;   // seconds of training at which this generation began: write_so_far()
   double so_far_due_ = 0.0;
@@ -277,8 +251,6 @@ class Authority {
   FinalModel model_;
   bool saved_behind_model_ = false;  // or tried to
 
-  // Nodes are connected to each other, and none can be done without: an all-reduce, a pipeline, groups of batch norm.
-  std::string why_needed(NodeId node) const;
   // The sender has seen another one go, before that one's lease is over.
   void who_is_gone(NodeId from, const wire::Leave& leave, Ticks now);
   bool nodes_talk() const { return nodes_are_connected(config_); }
@@ -286,16 +258,6 @@ class Authority {
   bool reduces() const { return config_.exchange.kind == ExchangeKind::kAllreduce; }
   bool parameters_are_here() const { return node_parameters_.are_here(engine_.version()); }
 
-  struct HandingOver {
-    std::string why;
-    Ticks since;         // wanted; then: asked of the core
-    bool rests = false;  // nothing is under way
-    bool saved = false;  // and that state is saved, or being saved: this one
-    Version version;
-    Revision revision;
-  };
-  std::optional<HandingOver> handing_over_;
-  std::optional<Ticks> hand_over_failed_at_;
 
   // What it says of itself.
   CountsBefore before_;
@@ -304,6 +266,10 @@ class Authority {
   WorkerSpeeds speeds_;
   StepReports step_reports_;
   ReducedSteps steps_;
+  RunStart start_;
+  LateNodes late_nodes_;
+  StopDeadline stop_deadline_;
+  HandOverState hand_over_;
 };
 
 }  // namespace paceline::server

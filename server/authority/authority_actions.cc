@@ -16,7 +16,7 @@ struct Overloaded : Each... {
 
 Status Authority::carry_out(const std::vector<sync::Action>& actions, Ticks now) {
   Status rejected;
-  const bool may_save = training() && !handing_over_;
+  const bool may_save = training() && !hand_over_.under_way();
   const sync::Apply* const saved = may_save ? saves_.due(actions, evaluations_.schedule(), now) : nullptr;
   const Overloaded carry_out_one{
       [&](const sync::Started&) { begin_training(now); },
@@ -42,7 +42,7 @@ Status Authority::carry_out(const std::vector<sync::Action>& actions, Ticks now)
       },
       [&](const sync::AllFinished& action) { end_training(action, now); },
       // Its consequences come with the next tick: this is in the middle of a step.
-      [&](const sync::Quiesced&) { handing_over_->rests = true; },
+      [&](const sync::Quiesced&) { hand_over_.rests(); },
       [&](const sync::Reject& action) { rejected = action.status; },
       [&](const auto& action) { decision_record_.note(action, now); },
   };

@@ -4,18 +4,10 @@
 
 #include "common/params/shard_ranges.h"
 #include "server/authority/authority.h"
+#include "server/authority/hand_over.h"
 #include "server/seconds_text.h"
 
 namespace paceline::server {
-std::string Authority::why_needed(NodeId node) const {
-  if (config_.train.batch_norm_group > 1)
-    return "train.batch_norm_group: the others go by its statistics, too";
-  const std::uint32_t stages = config_.pipeline.stages;
-  if (stages == 1) return "exchange.kind: allreduce needs every node";
-  return "stage " + std::to_string(node.value % stages) + " of group " + std::to_string(node.value / stages) +
-         ", whose nodes cannot go on without it";
-}
-
 void Authority::lost(Peer peer, const std::string& why, Ticks now) {
   if (state_.concluded()) return;
   if (!peer.is_node()) {
@@ -27,10 +19,13 @@ void Authority::lost(Peer peer, const std::string& why, Ticks now) {
     return;
   }
   const NodeId node = peer.node();
-  if (members_[node] == NodeState::kComing) return lost_before_ready(node, why);
+  if (members_[node] == NodeState::kComing) return late_nodes_.lost(node, why);
   if (members_[node] != NodeState::kJoined) return;
-  if (state_.is(Stage::kGathering) && resumed_) return lost_before_resume(node, why, now);
-  if (state_.is(Stage::kGathering)) return lost_before_start(node, why, now);
+  if (state_.is(Stage::kGathering)) {
+    const Status lost_run = start_.lost(node, why, now);
+    if (!lost_run.is_ok()) fail(lost_run, now);
+    return;
+  }
   members_[node] = NodeState::kGone;
   if (record_.has_report(node)) {
     log_.info(to_string(peer) + " has left");
@@ -44,7 +39,7 @@ void Authority::lost(Peer peer, const std::string& why, Ticks now) {
   const bool needed = nodes_talk() && !record_.has_report(node) && !steps_.go_on();
   const bool end_lacks = needed && state_.is(Stage::kEnding) && node_parameters_.are_lost_with(node, engine_.version());
   if ((needed && training()) || end_lacks) {
-    return fail(unavailable(to_string(peer) + " lost: " + why + " (" + why_needed(node) + ")"), now);
+    return fail(unavailable(to_string(peer) + " lost: " + why + " (" + why_needed(config_, node) + ")"), now);
   }
   evaluations_.gone(node);
   if (!record_.has_report(node)) speeds_.forget(node);
@@ -66,6 +61,27 @@ void Authority::who_is_gone(NodeId from, const wire::Leave& leave, Ticks now) {
   const bool could_be =
       nodes_talk() && !steps_.go_on() && gone != from && members_.is_known(gone) && !record_.has_report(gone);
   if (could_be) lost(Peer::of(gone), leave.fault + " (so says node " + to_string(from) + ")", now);
+}
+
+Status Authority::hand_over(const std::string& why, Ticks now) {
+  if (hand_over_.under_way()) return Status::ok();
+  PACELINE_RETURN_IF_ERROR(can_hand_over(config_));
+  if (state_.is(Stage::kGathering)) return unavailable("training has not begun");
+  if (!training() || engine_.stopping()) return failed_precondition("the run is ending");
+  PACELINE_RETURN_IF_ERROR(hand_over_.begin(why, now));
+  advance_hand_over(now);
+  return Status::ok();
+}
+
+void Authority::advance_hand_over(Ticks now) {
+  if (!training() || !hand_over_.advance(now)) return;
+  state_.hand_over(unavailable("the servers go on as a new generation: " + hand_over_.why()));
+  record_.training_over(now);
+  state_.enter(Stage::kClosing);
+  outbox_.to_shards(wire::RunOver{state_.result().code(), state_.result().message(), state_.resumable(),
+                                  state_.hands_over()});
+  end_nodes();
+  advance_end(now);
 }
 
 void Authority::stop(const std::string& reason, Ticks now) {
@@ -95,6 +111,16 @@ void Authority::fail(const Status& reason, Ticks now) {
   // At once: the shards go now, and would be missed while a slow disk takes the files.
   end_nodes();
   file();
+}
+
+// What new servers may meet with better luck: somebody was lost, or late, or a disk was full; a signal was meant.
+bool Authority::may_be_resumed_after(const Status& why) const {
+  if (!checkpoints_.newest() || state_.is_stopped()) return false;
+  const bool does_not_fit =
+      why.code() == StatusCode::kFailedPrecondition || why.code() == StatusCode::kInvalidArgument;
+  return state_.is(Stage::kGathering)
+             ? !does_not_fit
+             : why.code() == StatusCode::kUnavailable || why.code() == StatusCode::kResourceExhausted;
 }
 
 void Authority::say_how_to_go_on() const {
@@ -235,9 +261,7 @@ void Authority::end_nodes() {
 void Authority::check_silence(Ticks now) {
   const auto lease = config_.cluster.lease;
   evaluations_.check(now);
-  if (!checkpoints_.missing().empty() && now - checkpoints_.begun_at() > kCheckpointLeases * lease) {
-    checkpoints_.give_up("not written within " + whole_seconds_text(kCheckpointLeases * lease));
-  }
+  checkpoints_.check(now);
   if (!state_.is(Stage::kEnding) || now - ending_since_ <= kReportLeases * lease) return;
   for (const NodeId node : members_.in(NodeState::kJoined)) {
     if (members_[node] != NodeState::kJoined || record_.has_report(node)) continue;
@@ -245,33 +269,11 @@ void Authority::check_silence(Ticks now) {
          now);
   }
   if (!state_.is(Stage::kEnding) || !reduces() || parameters_are_here()) return;
-  if (now - ending_since_ <= kCheckpointLeases * lease) return;
+  if (now - ending_since_ <= Checkpoints::kLeases * lease) return;
   fail(deadline_exceeded("the parameters of version " + to_string(engine_.version()) +
-                         " have not come from the nodes within " + whole_seconds_text(kCheckpointLeases * lease) +
+                         " have not come from the nodes within " + whole_seconds_text(Checkpoints::kLeases * lease) +
                          " of the end of training"),
        now);
-}
-
-// A stop lets every worker finish what it was granted: the iteration it is in, and one more that was granted ahead.
-// One whose iteration does not end (a task that hangs
-// while its node's heartbeats go on) would make a stop, a signal's too, wait for ever.
-void Authority::check_stop(Ticks now) {
-  if (!training() || !engine_.stopping()) return;
-  if (!stopping_since_) stopping_since_ = now;
-  const int granted = config_.exchange.hidden ? 2 : 1;
-  const auto allowed = std::max<std::chrono::nanoseconds>(kStopLeases * config_.cluster.lease,
-                                                          granted * kStopIterations * speeds_.longest());
-  if (now - *stopping_since_ <= allowed) return;
-  const Cluster cluster = config_.cluster.cluster();
-  for (std::uint32_t r = 0; r < cluster.workers(); ++r) {
-    const WorkerId worker = cluster.worker_at(Rank(r));
-    if (!training() || !engine_.is_live(worker)) continue;  // losing one may have ended the training
-    expel(worker.node,
-          deadline_exceeded("worker " + to_string(worker) + " has not finished its iteration of clock " +
-                            to_string(engine_.clock_of(worker)) + " within " + whole_seconds_text(allowed) +
-                            " of the stop"),
-          now);
-  }
 }
 
 }  // namespace paceline::server

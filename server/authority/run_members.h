@@ -32,7 +32,6 @@ class RunMembers {
   // Of the process of a node that has joined last.
   struct Process {
     std::uint64_t incarnation = 0;
-    Ticks let_in;             // while training went on
     bool takes_part = false;  // it, or a process before it, has, as far as these servers know
     bool took_part = false;   // or one of before the servers were resumed: then all were there at the start
     bool has_come = false;    // while training went on: its workers' clocks begin where they did then

@@ -256,7 +256,7 @@ TEST_CASE("an iteration that does not end does not hold up a stop for ever; its 
   const bool signal = GENERATE(true, false);
   if (signal) run.authority->stop("stopped by a signal", run.now);
   run.pass(signal ? 0s : 30s);
-  run.pass(Authority::kStopLeases * config.cluster.lease);
+  run.pass(StopDeadline::kLeases * config.cluster.lease);
   CHECK(run.authority->training());
   CHECK(run.sent.of<wire::Error>(kNode1).empty());
   run.pass(1ms);
@@ -284,7 +284,7 @@ TEST_CASE("a stop waits for long iterations where iterations are long") {
   run.iterate(0, 0);
   run.authority->stop("stopped by a signal", run.now);
   run.pass(0s);
-  run.pass(Authority::kStopIterations * 60s);
+  run.pass(StopDeadline::kIterations * 60s);
   CHECK(run.authority->training());
   CHECK(run.sent.of<wire::Error>(kNode1).empty());
   run.pass(1ms);
@@ -297,7 +297,7 @@ TEST_CASE("with every iteration stuck a stop ends all the same, as what it was")
   run.gather();
   run.authority->stop("stopped by a signal", run.now);
   run.pass(0s);
-  run.pass(Authority::kStopLeases * run.config.cluster.lease + 1ms);
+  run.pass(StopDeadline::kLeases * run.config.cluster.lease + 1ms);
   run.answer_model();
   run.shards_report();
   REQUIRE(run.over());
