@@ -14,9 +14,7 @@ Authority::Authority(const RunConfig& config, RunRecord record, Outbox& outbox, 
                      const Log& log, Ticks now, std::optional<Resumed> resumed)
     : config_(config),
       record_(std::move(record)),
-      network_(outbox),
       outbox_(config.cluster.shards, outbox),
-      background_(background),
       log_(log),
       resumed_(std::move(resumed)),
       core_(config_, resumed_ ? &resumed_->engine : nullptr,
@@ -31,7 +29,10 @@ Authority::Authority(const RunConfig& config, RunRecord record, Outbox& outbox, 
       instructions_(config_, outbox_),
       checkpoints_(config, resumed_ ? resumed_->generation : 1,
                    resumed_ ? std::optional(resumed_->from) : std::nullopt, outbox, background, log,
-                   [this](Ticks at) { on_checkpoint_over(at); }),
+                   [this](Ticks at) {
+                     if (core_.trace() != nullptr) core_.trace()->saved(at);
+                     end_.advance(at);
+                   }),
       saves_(core_, state_, record_, decisions_, checkpoints_,
              resumed_ ? resumed_->data_fingerprint : std::nullopt),
       evaluations_(config_, core_, members_, state_, record_, checkpoints_, outbox_, log),
@@ -43,7 +44,11 @@ Authority::Authority(const RunConfig& config, RunRecord record, Outbox& outbox, 
              [this](NodeId node, const Status& why, Ticks at) { expel(node, why, at); }),
       late_nodes_(config_, core_, members_, record_, instructions_, outbox_, log),
       stop_deadline_(config_, engine_, speeds_),
-      hand_over_(config_, core_, checkpoints_, saves_, evaluations_, speeds_, log) {
+      hand_over_(config_, core_, checkpoints_, saves_, evaluations_, speeds_, log),
+      files_so_far_(config_, record_, speeds_, background, log),
+      end_({config_, core_, state_, members_, record_, decision_record_, checkpoints_, saves_, evaluations_,
+            node_parameters_, step_reports_, speeds_, outbox_, log_},
+           outbox, background) {
   const TrainSection& train = config_.train;
   before_ = {core_.iterations_applied(), train.iterations_in(engine_.iterations_skipped()),
              train.iterations_in(engine_.iterations_dropped()),
@@ -56,7 +61,7 @@ Status Authority::may_come(NodeId node) const {
   if (!training()) {
     const Status& result = state_.result();
     const std::string why = who + ": the run is ending" + (result.is_ok() ? "" : ": " + result.message());
-    return ends_for_now() ? unavailable(why) : failed_precondition(why);  // who is to ask again finds others
+    return end_.is_for_now() ? unavailable(why) : failed_precondition(why);  // who is to ask again finds others
   }
   if (engine_.stopping()) return failed_precondition(who + ": the run is being stopped");
   if (reduces()) {
@@ -110,7 +115,7 @@ Status Authority::handle(Peer from, const wire::Message& message, Ticks now) {
   if (state_.concluded()) return Status::ok();
   Status status = from.is_node() ? on_node(from.node(), message, now) : on_shard(from.shard(), message, now);
   start_.begin_if_gathered(now);
-  advance_end(now);
+  end_.advance(now);
   return status;
 }
 
@@ -155,7 +160,7 @@ Status Authority::on(NodeId from, const wire::StepReport& report, Ticks now) {
   }
   if (!steps_.await(report)) {
     const Status taken = step_reports_.take(report, now);
-    if (taken.is_ok() && reduces() && state_.has_failed()) fail(state_.result(), now);
+    if (taken.is_ok() && reduces() && state_.has_failed()) end_.fail(state_.result(), now);
     return taken;
   }
   steps_.add(report, now);
@@ -165,7 +170,7 @@ Status Authority::on(NodeId from, const wire::StepReport& report, Ticks now) {
 
 void Authority::take_steps(Ticks now) {
   const Status made = steps_.take(now);
-  if (!made.is_ok()) fail(made, now);
+  if (!made.is_ok()) end_.fail(made, now);
 }
 
 Status Authority::on(NodeId from, const wire::Peers& said, Ticks now) {
@@ -180,7 +185,7 @@ Status Authority::on(NodeId from, const wire::Peers& said, Ticks now) {
 
 void Authority::form(Ticks now) {
   const Status formed = formations_.form(engine_.version());
-  if (!formed.is_ok()) fail(formed, now);
+  if (!formed.is_ok()) end_.fail(formed, now);
 }
 
 Status Authority::on(NodeId from, const wire::EvaluationReport& report, Ticks now) {
@@ -236,13 +241,13 @@ Status Authority::on_shard(ShardId from, const wire::Message& message, Ticks now
     node_parameters_.came(ready->version);
     // A shard that was restored may be ready before any node has come here.
     if (ready->layout_hash != (resumed_ ? resumed_->layout_hash : saves_.layout().hash())) {
-      fail(failed_precondition("shard " + to_string(from) +
+      end_.fail(failed_precondition("shard " + to_string(from) +
                                " was given another parameter layout by its first node"),
            now);
     }
   } else if (const auto* piece = std::get_if<wire::Parameters>(&body)) {
-    const Status status = model_.add(*piece, message.payload);
-    if (!status.is_ok()) fail(status, now);
+    const Status status = end_.add(*piece, message.payload);
+    if (!status.is_ok()) end_.fail(status, now);
   } else if (const auto* saved = std::get_if<wire::Saved>(&body)) {
     return checkpoints_.on(from, *saved, now);
   } else if (const auto* report = std::get_if<wire::ShardReport>(&body)) {
@@ -260,7 +265,7 @@ Status Authority::on_shard(ShardId from, const wire::Message& message, Ticks now
   } else if (const auto* leave = std::get_if<wire::Leave>(&body)) {
     lost(Peer::of(from), leave->fault, now);
   } else if (const auto* error = std::get_if<wire::Error>(&body)) {
-    fail({error->code, "shard " + to_string(from) + ": " + error->message}, now);
+    end_.fail({error->code, "shard " + to_string(from) + ": " + error->message}, now);
   } else {
     return invalid_argument(std::string(wire::name_of(body)) + " from shard " + to_string(from) +
                             ": not for the authority");
@@ -292,7 +297,7 @@ void Authority::tick(Ticks now) {
   if (state_.concluded()) return;
   if (state_.is(Stage::kGathering)) {
     const Status waits = start_.check(now);
-    if (!waits.is_ok()) return fail(waits, now);
+    if (!waits.is_ok()) return end_.fail(waits, now);
     if (training()) return;
   }
   if (state_.is(Stage::kTraining)) {
@@ -318,7 +323,7 @@ void Authority::tick(Ticks now) {
     if (training() && engine_.is_live(worker)) expel(worker.node, why, now);
   }
   check_silence(now);
-  advance_end(now);
+  end_.advance(now);
 }
 
 }  // namespace paceline::server

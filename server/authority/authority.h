@@ -43,7 +43,7 @@
 #include "server/authority/decision_record.h"
 #include "server/authority/decisions.h"
 #include "server/authority/evaluations.h"
-#include "server/authority/final_model.h"
+#include "server/authority/files_so_far.h"
 #include "server/authority/hand_over_state.h"
 #include "server/authority/instructions.h"
 #include "server/authority/late_nodes.h"
@@ -51,6 +51,7 @@
 #include "server/authority/node_parameters.h"
 #include "server/authority/reduced_steps.h"
 #include "server/authority/run_core.h"
+#include "server/authority/run_end.h"
 #include "server/authority/run_members.h"
 #include "server/authority/run_outbox.h"
 #include "server/authority/run_record.h"
@@ -68,9 +69,6 @@ namespace paceline::server {
 
 class Authority {
  public:
-  // How long a node that is alive may take, in leases, for its report once training is over, which it has at hand.
-  static constexpr int kReportLeases = 10;
-
   // What a run is resumed from: `engine` is valid for its configuration, and the record is its, too.
   struct Resumed {
     CheckpointId from;
@@ -144,7 +142,7 @@ class Authority {
 
   // A replica's: a file that the run is for and that counts as written, by the word of the one that served,
   // could not be written here. OK: none; said once.
-  Status take_missing() { return std::exchange(missing_, Status::ok()); }
+  Status take_missing() { return end_.take_missing(); }
   // It serves by now: the run has failed for that, also where it was over.
   void fail_for_missing(const Status& why, Ticks now);
 
@@ -180,40 +178,10 @@ class Authority {
   Status carry_out(const std::vector<sync::Action>& actions, Ticks now);
   void begin_training(Ticks now);
   void apply(const sync::Apply& action, bool is_saved, Ticks now);
-  void end_training(const sync::AllFinished& action, Ticks now);
 
   void advance_hand_over(Ticks now);
 
-  // The end (authority_end.cc).
-  void advance_end(Ticks now);
-  bool may_be_resumed_after(const Status& why) const;
-  // Its last state is to be in a checkpoint: at once, beside the model, where the run has not come to its own
-  // end; else behind the model, for which there is to be room first.
-  bool saves_last_state() const {
-    return checkpoints_.enabled() && (state_.is_stopped() || state_.nobody_left());
-  }
-  bool saves_behind_model() const { return checkpoints_.enabled() && state_.is_ok() && !state_.nobody_left(); }
-  // It has failed, and other servers may go on with it.
-  bool ends_for_now() const {
-    return state_.resumable() || (state_.nobody_left() && state_.has_failed() && checkpoints_.enabled());
-  }
-  void say_how_to_go_on() const;
-  bool model_is_written();
-  bool last_state_is_saved(Ticks now);
-  void on_model_written(const Status& written, Ticks now);
-  void file();
-  void write_results();
-  Background::Here needed_here();
-  void write_so_far(Ticks now);
-  void on_filed(const Status& written);
-
-  // The trace (authority_trace.cc).
-  void on_checkpoint_over(Ticks now);
-  void write_trace();
-  // Tells the nodes that are still here how the run went, once.
-  void end_nodes();
   void check_silence(Ticks now);
-  bool reports_are_in() const;
 
   // What it says of itself (authority_status.cc).
   std::string doing(WorkerId worker) const;
@@ -221,9 +189,7 @@ class Authority {
 
   const RunConfig config_;
   RunRecord record_;
-  Outbox& network_;
   RunOutbox outbox_;
-  Background& background_;
   const Log& log_;
   const std::optional<Resumed> resumed_;
   RunState state_;
@@ -238,25 +204,15 @@ class Authority {
   Decisions decisions_;
   DecisionRecord decision_record_;
   Instructions instructions_;
-  Ticks ending_since_;
-  double so_far_from_ = 0.0;   // seconds of training at which this generation began: write_so_far()
-  double so_far_due_ = 0.0;
-  bool writing_so_far_ = false;
-  bool so_far_failed_ = false;
-  std::string filed_as_;            // the run's status, as summary.json says it
-  Status missing_;                  // take_missing()
   Checkpoints checkpoints_;
   RunSaves saves_;
   Evaluations evaluations_;
-  FinalModel model_;
-  bool saved_behind_model_ = false;  // or tried to
 
   // The sender has seen another one go, before that one's lease is over.
   void who_is_gone(NodeId from, const wire::Leave& leave, Ticks now);
   bool nodes_talk() const { return nodes_are_connected(config_); }
   // All-reduce: the nodes hold the parameters, and give them to the shard in the end.
   bool reduces() const { return config_.exchange.kind == ExchangeKind::kAllreduce; }
-  bool parameters_are_here() const { return node_parameters_.are_here(engine_.version()); }
 
 
   // What it says of itself.
@@ -270,6 +226,8 @@ class Authority {
   LateNodes late_nodes_;
   StopDeadline stop_deadline_;
   HandOverState hand_over_;
+  FilesSoFar files_so_far_;
+  RunEnd end_;
 };
 
 }  // namespace paceline::server

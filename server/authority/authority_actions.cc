@@ -40,7 +40,7 @@ Status Authority::carry_out(const std::vector<sync::Action>& actions, Ticks now)
         state_.fail(action.status);
         log_.error(action.status.message());
       },
-      [&](const sync::AllFinished& action) { end_training(action, now); },
+      [&](const sync::AllFinished& action) { end_.begin(action, now); },
       // Its consequences come with the next tick: this is in the middle of a step.
       [&](const sync::Quiesced&) { hand_over_.rests(); },
       [&](const sync::Reject& action) { rejected = action.status; },
@@ -54,8 +54,7 @@ Status Authority::carry_out(const std::vector<sync::Action>& actions, Ticks now)
 
 void Authority::begin_training(Ticks now) {
   record_.begin(now, engine_.threshold());
-  so_far_from_ = record_.seconds(now);
-  so_far_due_ = so_far_from_ + 1.0;
+  files_so_far_.begin(now);
   checkpoints_.begin_training(engine_.version(), now);
   iteration_rate_.read(core_.iterations_applied(), now);
   sample_rate_.read(step_reports_.trained().samples, now);
@@ -80,19 +79,6 @@ void Authority::apply(const sync::Apply& action, bool is_saved, Ticks now) {
   if (reduces() && decision.retain) node_parameters_.keep(action.version_after, evaluations_.schedule());
   decisions_.send(std::move(decision));
   evaluations_.ask(now);
-}
-
-void Authority::end_training(const sync::AllFinished& action, Ticks now) {
-  decision_record_.training_over(now);
-  state_.enter(Stage::kEnding);
-  ending_since_ = now;
-  if (action.reason == sync::EndReason::kNobodyLeft) state_.lose_everybody();
-  if (state_.nobody_left() && !state_.is_stopped()) {
-    state_.fail(unavailable("every node was lost before its share was done"));
-    log_.error(state_.result().message());
-  }
-  decision_record_.note(action);
-  if (reduces() && !state_.nobody_left()) node_parameters_.will_come(engine_.version());
 }
 
 void Authority::save_checkpoint() {

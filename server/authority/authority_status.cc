@@ -81,25 +81,7 @@ void Authority::note_progress(const Traffic& moved, Ticks now) {
     if (!engine_.is_live(worker)) return std::nullopt;
     return (engine_.clock_of(worker) - slowest).value;
   });
-  write_so_far(now);
-}
-
-// After 1 s, 2 s, 4 s, 8 s, 16 s, and then every ten: what a short run has is soon there, too.
-void Authority::write_so_far(Ticks now) {
-  const double seconds = record_.seconds(now);
-  if (writing_so_far_ || seconds < so_far_due_) return;
-  so_far_due_ = seconds + std::clamp(seconds - so_far_from_, 1.0, 10.0);
-  writing_so_far_ = true;
-  std::vector<WorkerTimes> times;
-  for (std::uint32_t r = 0; r < speeds_.times().size(); ++r) {
-    if (speeds_.times()[r].wall > 0)
-      times.push_back({config_.cluster.cluster().worker_at(Rank(r)), speeds_.times()[r]});
-  }
-  background_.run(record_.writer_so_far(std::move(times)), [this](const Status& written, Ticks) {
-    writing_so_far_ = false;
-    if (!written && !so_far_failed_) log_.warn(written.message() + "; it is tried again");
-    so_far_failed_ = !written;
-  });
+  files_so_far_.write_if_due(now);
 }
 
 RunStatus Authority::status(const LastSeen& last_seen, Ticks now) const {
@@ -190,7 +172,7 @@ RunStatus Authority::status(const LastSeen& last_seen, Ticks now) const {
 
 std::vector<Wait> Authority::waits(const LastSeen& last_seen, WaitsFor which) const {
   return waits_of(
-      {config_, state_.stage(), members_, engine_, speeds_, evaluations_, checkpoints_, model_, state_.is_stopped(), record_},
+      {config_, state_.stage(), members_, engine_, speeds_, evaluations_, checkpoints_, end_.model(), state_.is_stopped(), record_},
       last_seen, which);
 }
 

@@ -312,7 +312,7 @@ TEST_CASE("a node that lives but never reports does not hold the end of the run 
   run.say(kNode0, wire::EvaluationReport{Version(3), {1.0, 5, 10}, ""});
   run.answer_model();
   run.node_reports(0);
-  run.pass(Authority::kReportLeases * run.config.cluster.lease);
+  run.pass(RunEnd::kReportLeases * run.config.cluster.lease);
   CHECK(run.sent.of<wire::RunOver>(kShard0).empty());
   run.pass(1ms);
   CHECK(run.sent.of<wire::RunOver>(kShard0).size() == 1);
