@@ -1,12 +1,11 @@
-// Messages into events. What the core makes of them is in authority_actions.cc, the end of a run in
-// authority_end.cc.
+// What peers say and what time brings, to the parts that it is for. What the core makes of it is in
+// authority_actions.cc, who goes in authority_end.cc.
 #include "server/authority/authority.h"
 
-#include <algorithm>
-#include <cmath>
 #include <utility>
 
-#include "common/timing/phase_totals.h"
+#include "server/authority/authority_status.h"
+#include "server/authority/node_report_check.h"
 
 namespace paceline::server {
 
@@ -21,12 +20,13 @@ Authority::Authority(const RunConfig& config, RunRecord record, Outbox& outbox, 
             [this](const std::vector<sync::Action>& actions, Ticks at) { return carry_out(actions, at); }),
       engine_(core_.engine()),
       members_(config, resumed_ ? &resumed_->engine.workers : nullptr),
-      formations_(config_, members_, outbox_, log),
-      node_parameters_(config_, members_, outbox_),
+      speeds_(config),
+      instructions_(config_, outbox_),
       decisions_(config_, resumed_ ? resumed_->decisions : 0, resumed_ ? resumed_->from.version : Version(0),
                  outbox_),
       decision_record_(config_, core_, record_, log),
-      instructions_(config_, outbox_),
+      step_reports_(config_, core_, state_, speeds_, instructions_, decision_record_),
+      progress_(config_, core_, record_, step_reports_),
       checkpoints_(config, resumed_ ? resumed_->generation : 1,
                    resumed_ ? std::optional(resumed_->from) : std::nullopt, outbox, background, log,
                    [this](Ticks at) {
@@ -36,24 +36,19 @@ Authority::Authority(const RunConfig& config, RunRecord record, Outbox& outbox, 
       saves_(core_, state_, record_, decisions_, checkpoints_,
              resumed_ ? resumed_->data_fingerprint : std::nullopt),
       evaluations_(config_, core_, members_, state_, record_, checkpoints_, outbox_, log),
-      speeds_(config),
-      step_reports_(config_, core_, state_, speeds_, instructions_, decision_record_),
-      steps_(config_, core_, members_, state_, formations_, step_reports_, outbox_, log),
-      start_(config_, resumed_ ? RunStart::Of::kResumed : RunStart::Of::kNewRun, core_, members_, state_, record_,
-             outbox_, background, log, now,
+      files_so_far_(config_, record_, speeds_, background, log),
+      start_(config_, resumed_ ? RunStart::Of::kResumed : RunStart::Of::kNewRun, core_, members_, state_,
+             record_, outbox_, background, log, now,
              [this](NodeId node, const Status& why, Ticks at) { expel(node, why, at); }),
       late_nodes_(config_, core_, members_, record_, instructions_, outbox_, log),
+      node_parameters_(config_, members_, outbox_),
+      formations_(config_, members_, outbox_, log),
+      steps_(config_, core_, members_, state_, formations_, step_reports_, outbox_, log),
       stop_deadline_(config_, engine_, speeds_),
       hand_over_(config_, core_, checkpoints_, saves_, evaluations_, speeds_, log),
-      files_so_far_(config_, record_, speeds_, background, log),
       end_({config_, core_, state_, members_, record_, decision_record_, checkpoints_, saves_, evaluations_,
-            node_parameters_, step_reports_, speeds_, outbox_, log_},
-           outbox, background) {
-  const TrainSection& train = config_.train;
-  before_ = {core_.iterations_applied(), train.iterations_in(engine_.iterations_skipped()),
-             train.iterations_in(engine_.iterations_dropped()),
-             train.iterations_in(engine_.iterations_lost()), record_.lost_nodes()};
-}
+            node_parameters_, step_reports_, speeds_, outbox_, log},
+           outbox, background) {}
 
 Status Authority::may_come(NodeId node) const {
   const std::string who = "node " + to_string(node);
@@ -64,7 +59,7 @@ Status Authority::may_come(NodeId node) const {
     return end_.is_for_now() ? unavailable(why) : failed_precondition(why);  // who is to ask again finds others
   }
   if (engine_.stopping()) return failed_precondition(who + ": the run is being stopped");
-  if (reduces()) {
+  if (nodes_hold_parameters(config_)) {
     return failed_precondition(who +
                                ": training has begun, and with exchange.kind: allreduce nobody comes later");
   }
@@ -107,6 +102,22 @@ void Authority::shard_joined(ShardId shard) {
   log_.info("shard " + to_string(shard) + " joined");
 }
 
+// What it may not have heard: which nodes it is connected to; of each worker the instruction; the evaluation that it was
+// asked for; how the run ended. It knows what it has heard, and does nothing twice.
+void Authority::node_rejoined(NodeId node) {
+  const NodeState state = members_[node];
+  if (state == NodeState::kGone && (state_.concluded() || state_.hands_over())) {  // it was told, and is not lost
+    return outbox_.to_node(node, state_.said());
+  }
+  if (state != NodeState::kJoined) return;
+  formations_.say_again(node);
+  if (state_.is(Stage::kGathering)) return;
+  // Ahead of the grant with which it leaves that version.
+  if (nodes_hold_parameters(config_)) node_parameters_.keep_again(node, evaluations_.schedule());
+  instructions_.repeat(node, engine_);
+  if (const auto asked = evaluations_.schedule().asked_of(node)) outbox_.to_node(node, *asked);
+}
+
 void Authority::join_refused(Peer peer, const std::string& why) {
   if (state_.is(Stage::kGathering)) members_.refused(peer, why);
 }
@@ -131,7 +142,13 @@ Status Authority::on_node(NodeId from, const wire::Message& message, Ticks now) 
     return on(from, *step_report, now);
   if (const auto* evaluation = std::get_if<wire::EvaluationReport>(&message.body))
     return on(from, *evaluation, now);
-  if (const auto* report = std::get_if<wire::NodeReport>(&message.body)) return on(from, *report);
+  if (const auto* report = std::get_if<wire::NodeReport>(&message.body)) {
+    PACELINE_RETURN_IF_ERROR(check_report(from, *report, config_, state_, engine_, record_));
+    speeds_.reported(*report);
+    record_.add(*report);
+    log_.info("node " + to_string(from) + " is done");
+    return Status::ok();
+  }
   if (const auto* leave = std::get_if<wire::Leave>(&message.body)) {
     if (leave->lost) who_is_gone(from, *leave, now);
     const bool before_its_time = leave->fault.empty() && !record_.has_report(from);
@@ -160,32 +177,23 @@ Status Authority::on(NodeId from, const wire::StepReport& report, Ticks now) {
   }
   if (!steps_.await(report)) {
     const Status taken = step_reports_.take(report, now);
-    if (taken.is_ok() && reduces() && state_.has_failed()) end_.fail(state_.result(), now);
+    if (taken.is_ok() && nodes_hold_parameters(config_) && state_.has_failed()) end_.fail(state_.result(), now);
     return taken;
   }
   steps_.add(report, now);
-  take_steps(now);
+  if (const Status made = steps_.take(now); !made.is_ok()) end_.fail(made, now);
   return Status::ok();
-}
-
-void Authority::take_steps(Ticks now) {
-  const Status made = steps_.take(now);
-  if (!made.is_ok()) end_.fail(made, now);
 }
 
 Status Authority::on(NodeId from, const wire::Peers& said, Ticks now) {
   using Heard = MeshFormations::Heard;
   PACELINE_ASSIGN_OR_RETURN(const Heard heard,
                             formations_.hear(from, said, engine_.version(), steps_.go_on(), now));
-  if (heard == Heard::kSaid) form(now);
   const NodeId gone = said.lost.value_or(from);
   if (heard == Heard::kLost && training() && !record_.has_report(gone)) lost(Peer::of(gone), said.why, now);
+  if (heard != Heard::kSaid) return Status::ok();
+  if (const Status formed = formations_.form(engine_.version()); !formed.is_ok()) end_.fail(formed, now);
   return Status::ok();
-}
-
-void Authority::form(Ticks now) {
-  const Status formed = formations_.form(engine_.version());
-  if (!formed.is_ok()) end_.fail(formed, now);
 }
 
 Status Authority::on(NodeId from, const wire::EvaluationReport& report, Ticks now) {
@@ -195,39 +203,6 @@ Status Authority::on(NodeId from, const wire::EvaluationReport& report, Ticks no
     PACELINE_RETURN_IF_ERROR(core_.step(sync::StopRequested{"target accuracy reached"}, now));
   }
   evaluations_.ask(now);
-  return Status::ok();
-}
-
-Status Authority::on(NodeId from, const wire::NodeReport& report) {
-  if (report.node != from) {
-    return invalid_argument("report from node " + to_string(from) + " in the name of node " +
-                            to_string(report.node));
-  }
-  const std::string who = "report of node " + to_string(from);
-  if (record_.has_report(from)) return out_of_order(who + ": it has reported already");
-  const std::uint32_t threads = config_.cluster.threads_per_node;
-  if (report.workers.size() != threads) {
-    return invalid_argument(who + ": got " + std::to_string(report.workers.size()) + " workers, expected " +
-                            std::to_string(threads));
-  }
-  // In order, so that as many as there are threads are one of each.
-  for (std::uint32_t t = 0; t < threads; ++t) {
-    const wire::WorkerReport& worker = report.workers[t];
-    const WorkerId expected(from, t);
-    if (worker.worker != expected) {
-      return invalid_argument(who + ": got worker " + to_string(worker.worker) + " at place " +
-                              std::to_string(t) + ", expected " + to_string(expected));
-    }
-    PACELINE_RETURN_IF_ERROR(
-        check(worker.phases).with_context("report of worker " + to_string(worker.worker)));
-    if (state_.is(Stage::kGathering) || engine_.is_live(expected)) {
-      return failed_precondition(who + ": worker " + to_string(expected) + " is at clock " +
-                                 to_string(engine_.clock_of(expected)) + ", expected it to be finished");
-    }
-  }
-  speeds_.reported(report);
-  record_.add(report);
-  log_.info("node " + to_string(from) + " is done");
   return Status::ok();
 }
 
@@ -285,14 +260,6 @@ void Authority::on_arrival(ShardId from, const wire::GradientArrived& arrived, T
   expel(arrived.worker.node, Status(status).with_context("refused"), now);
 }
 
-// A node that cannot go on with this run, whether it knows that or not.
-void Authority::expel(NodeId node, const Status& why, Ticks now) {
-  const NodeState state = members_[node];
-  if (state != NodeState::kJoined && state != NodeState::kComing) return;
-  outbox_.to_node(node, wire::Error{why.code(), why.message(), /*fatal=*/true});
-  lost(Peer::of(node), why.message(), now);
-}
-
 void Authority::tick(Ticks now) {
   if (state_.concluded()) return;
   if (state_.is(Stage::kGathering)) {
@@ -300,13 +267,12 @@ void Authority::tick(Ticks now) {
     if (!waits.is_ok()) return end_.fail(waits, now);
     if (training()) return;
   }
-  if (state_.is(Stage::kTraining)) {
+  if (training()) {
     if (config_.run.max_seconds && record_.seconds(now) >= to_seconds(*config_.run.max_seconds)) {
       core_.step_own(sync::StopRequested{"max_seconds"}, now);
     }
     core_.step_own(sync::Tick{}, now);
-    iteration_rate_.read(core_.iterations_applied(), now);
-    sample_rate_.read(step_reports_.trained().samples, now);
+    progress_.read(now);
     for (const std::string& line : speeds_.look_for_stragglers(now)) log_.warn(line);
     for (const NodeId node : late_nodes_.overdue(now)) {
       const bool still_comes = members_[node] == NodeState::kComing && !engine_.stopping();
@@ -314,16 +280,61 @@ void Authority::tick(Ticks now) {
     }
     advance_hand_over(now);
   }
-  for (const NodeId node : training() ? formations_.overdue(now) : std::vector<NodeId>()) {
-    if (training() && members_[node] == NodeState::kJoined) expel(node, formations_.too_late(), now);
+  expel_overdue(now);
+  evaluations_.check(now);
+  checkpoints_.check(now);
+  for (const NodeId node : end_.silent(now)) {
+    const bool still_silent = members_[node] == NodeState::kJoined && !record_.has_report(node);
+    if (still_silent) lost(Peer::of(node), end_.too_late(), now);
+  }
+  end_.check(now);
+  end_.advance(now);
+}
+
+// Losing one may end the training.
+void Authority::expel_overdue(Ticks now) {
+  if (training()) {
+    for (const NodeId node : formations_.overdue(now)) {
+      if (training() && members_[node] == NodeState::kJoined) expel(node, formations_.too_late(), now);
+    }
   }
   steps_.say_who_is_waited_for(now);
-  // Losing one may have ended the training.
-  for (const auto& [worker, why] : training() ? stop_deadline_.overdue(now) : StopDeadline::Overdue()) {
+  if (!training()) return;
+  for (const auto& [worker, why] : stop_deadline_.overdue(now)) {
     if (training() && engine_.is_live(worker)) expel(worker.node, why, now);
   }
-  check_silence(now);
-  end_.advance(now);
+}
+
+void Authority::discount_pause(const Pause& pause) { speeds_.discount_pause(pause); }
+
+Status Authority::heard(NodeId from, const wire::Heartbeat& beat) {
+  progress_.heard(from, beat.traffic);
+  // Its report has said more than its heartbeats go on saying.
+  if (beat.workers.empty() || record_.has_report(from)) return Status::ok();
+  return speeds_.heard(from, beat);
+}
+
+Traffic Authority::reduced() const { return progress_.reduced(); }
+
+void Authority::note_progress(const Traffic& moved, Ticks now) {
+  if (!training() || !record_.progress().due(record_.seconds(now))) return;
+  const Clock slowest = engine_.min_clock();
+  record_.progress().note(record_.seconds(now), moved, [&](WorkerId worker) -> std::optional<std::int64_t> {
+    if (!engine_.is_live(worker)) return std::nullopt;
+    return (engine_.clock_of(worker) - slowest).value;
+  });
+  files_so_far_.write_if_due(now);
+}
+
+std::vector<Wait> Authority::waits(const LastSeen& last_seen, WaitsFor which) const {
+  return waits_of({config_, state_.stage(), members_, engine_, speeds_, evaluations_, checkpoints_, end_.model(),
+                   state_.is_stopped(), record_},
+                  last_seen, which);
+}
+
+RunStatus Authority::status(const LastSeen& last_seen, Ticks now) const {
+  return status_of({config_, state_, core_, members_, record_, speeds_, step_reports_, progress_}, last_seen,
+                   waits(last_seen, WaitsFor::kOfSomebody), now);
 }
 
 }  // namespace paceline::server

@@ -1,25 +1,19 @@
-// Authority: the one place where a run's clocks, threshold, versions, evaluations and end are decided. It
-// owns the synchronisation core (common/sync/engine.h), turns messages into its events and its actions into
-// messages.
+// Authority: the one place where a run's clocks, threshold, versions, evaluations and end are decided. It owns the
+// parts that decide and keep, each in a file of its own, and connects them: messages become events of the
+// synchronisation core (run_core.h), its actions messages.
 //
 //   gathering   until every node has joined, or cluster.nodes.min of them, and every shard holds the initial
-//               parameters
-//   training    messages -> events -> actions -> messages            (authority_actions.cc)
-//               checkpoints of what is decided, on the side          (checkpoints.h)
-//   ending      the final model is retained, fetched, written and evaluated; nodes report
-//   closing     shards report and go
-//   filing      phases.csv and summary.json are written; nodes are told
-//   over        result() says how it went
+//               parameters                                           (run_start.h)
+//   training    messages -> events -> actions -> messages            (step_reports.h, authority_actions.cc)
+//               checkpoints of what is decided, on the side          (run_saves.h, checkpoints.h)
+//   ending, closing, filing, over                                    (run_end.h)
 //
-// Every wait of the end is for a peer, and is over when the peer's lease is; a node that lives but does not
-// say what it is asked for is waited for kStopLeases, kReportLeases and kEvaluationLeases. Files are written
-// in the Background: a disk may be slower than any lease. No I/O but through it, the Outbox, the log and the
-// RunRecord's curve; time is passed in, so tests need neither sockets nor waiting. Thread: one at a time (the
+// Files are written in the Background: a disk may be slower than any lease. No I/O but through it, the Outbox, the log
+// and the RunRecord's curve; time is passed in, so tests need neither sockets nor waiting. Thread: one at a time (the
 // server's loop).
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -29,13 +23,10 @@
 #include "common/live/run_status.h"
 #include "common/log/log.h"
 #include "common/log/stall_log.h"
-#include "common/metric.h"
 #include "common/params/layout.h"
 #include "common/pause.h"
 #include "common/status.h"
 #include "common/sync/engine.h"
-#include "common/timing/phase_times.h"
-#include "common/timing/recent_rate.h"
 #include "common/traffic.h"
 #include "common/wire/messages.h"
 #include "server/authority/authority_waits.h"
@@ -54,6 +45,7 @@
 #include "server/authority/run_end.h"
 #include "server/authority/run_members.h"
 #include "server/authority/run_outbox.h"
+#include "server/authority/run_progress.h"
 #include "server/authority/run_record.h"
 #include "server/authority/run_saves.h"
 #include "server/authority/run_start.h"
@@ -154,79 +146,63 @@ class Authority {
   // workers for the slowest, the end for what belongs to it.
   using WaitsFor = server::WaitsFor;
   std::vector<Wait> waits(const LastSeen& last_seen, WaitsFor which = WaitsFor::kAnything) const;
-  // What the run says of itself now, but for what only the loop knows (authority_status.cc). O(workers).
+  // What the run says of itself now, but for what only the loop knows (authority_status.h). O(workers).
   RunStatus status(const LastSeen& last_seen, Ticks now) const;
 
  private:
   using Stage = RunStage;
   using NodeState = RunMembers::NodeState;
+
   // Messages (authority.cc).
   Status on_shard(ShardId from, const wire::Message& message, Ticks now);
   Status on_node(NodeId from, const wire::Message& message, Ticks now);
+  Status on_ready(NodeId node, Ticks now);
   Status on(NodeId from, const wire::StepReport& report, Ticks now);
   Status on(NodeId from, const wire::Peers& said, Ticks now);
-  void form(Ticks now);
-  void take_steps(Ticks now);
   Status on(NodeId from, const wire::EvaluationReport& report, Ticks now);
-  Status on(NodeId from, const wire::NodeReport& report);
-  Status on_ready(NodeId node, Ticks now);
   void on_arrival(ShardId from, const wire::GradientArrived& arrived, Ticks now);
-  void expel(NodeId node, const Status& why, Ticks now);
   void say_admitted(NodeId node, ShardId shard);
+  void expel_overdue(Ticks now);
 
   // The core's actions (authority_actions.cc).
   Status carry_out(const std::vector<sync::Action>& actions, Ticks now);
   void begin_training(Ticks now);
   void apply(const sync::Apply& action, bool is_saved, Ticks now);
 
+  // Who goes (authority_end.cc).
+  void expel(NodeId node, const Status& why, Ticks now);
+  // The sender has seen another one go, before that one's lease is over.
+  void who_is_gone(NodeId from, const wire::Leave& leave, Ticks now);
   void advance_hand_over(Ticks now);
-
-  void check_silence(Ticks now);
-
-  // What it says of itself (authority_status.cc).
-  std::string doing(WorkerId worker) const;
-  std::string waits_for(WorkerId worker, const std::string& slowest) const;
 
   const RunConfig config_;
   RunRecord record_;
   RunOutbox outbox_;
   const Log& log_;
   const std::optional<Resumed> resumed_;
+
   RunState state_;
   RunCore core_;
   const sync::Engine& engine_;  // the core's
-
   RunMembers members_;
-  MeshFormations formations_;
-  std::map<NodeId, Traffic> reduced_;
-  NodeParameters node_parameters_;
-
+  WorkerSpeeds speeds_;
+  Instructions instructions_;
   Decisions decisions_;
   DecisionRecord decision_record_;
-  Instructions instructions_;
+  StepReports step_reports_;
+  RunProgress progress_;
   Checkpoints checkpoints_;
   RunSaves saves_;
   Evaluations evaluations_;
+  FilesSoFar files_so_far_;
 
-  // The sender has seen another one go, before that one's lease is over.
-  void who_is_gone(NodeId from, const wire::Leave& leave, Ticks now);
-  bool nodes_talk() const { return nodes_are_connected(config_); }
-  // All-reduce: the nodes hold the parameters, and give them to the shard in the end.
-  bool reduces() const { return config_.exchange.kind == ExchangeKind::kAllreduce; }
-
-
-  // What it says of itself.
-  CountsBefore before_;
-  RecentRate iteration_rate_;
-  RecentRate sample_rate_;
-  WorkerSpeeds speeds_;
-  StepReports step_reports_;
-  ReducedSteps steps_;
   RunStart start_;
   LateNodes late_nodes_;
+  NodeParameters node_parameters_;
+  MeshFormations formations_;
+  ReducedSteps steps_;
   StopDeadline stop_deadline_;
   HandOverState hand_over_;
-  FilesSoFar files_so_far_;
   RunEnd end_;
 };
 

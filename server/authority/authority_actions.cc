@@ -56,8 +56,7 @@ void Authority::begin_training(Ticks now) {
   record_.begin(now, engine_.threshold());
   files_so_far_.begin(now);
   checkpoints_.begin_training(engine_.version(), now);
-  iteration_rate_.read(core_.iterations_applied(), now);
-  sample_rate_.read(step_reports_.trained().samples, now);
+  progress_.read(now);
   const std::string begins =
       resumed_ ? "training goes on at version " + to_string(engine_.version()) : "training begins";
   const std::uint32_t workers = members_.joined() * config_.cluster.threads_per_node;
@@ -75,8 +74,8 @@ void Authority::apply(const sync::Apply& action, bool is_saved, Ticks now) {
   }
   decision.save = is_saved;
   // Ahead of the grants with which the nodes leave this version.
-  if (reduces() && decision.save) node_parameters_.ask(action.version_after);
-  if (reduces() && decision.retain) node_parameters_.keep(action.version_after, evaluations_.schedule());
+  if (nodes_hold_parameters(config_) && decision.save) node_parameters_.ask(action.version_after);
+  if (nodes_hold_parameters(config_) && decision.retain) node_parameters_.keep(action.version_after, evaluations_.schedule());
   decisions_.send(std::move(decision));
   evaluations_.ask(now);
 }

@@ -3,6 +3,7 @@
 #include "server/authority/hand_over.h"
 
 namespace paceline::server {
+
 void Authority::lost(Peer peer, const std::string& why, Ticks now) {
   if (state_.concluded()) return;
   if (!peer.is_node()) {
@@ -27,11 +28,11 @@ void Authority::lost(Peer peer, const std::string& why, Ticks now) {
   } else {
     record_.lost(node, why);
     // What it has sent until its last heartbeat, since no report of it will come.
-    if (const auto sent = reduced_.find(node); sent != reduced_.end()) record_.add_reduced(sent->second);
+    if (const Traffic* const sent = progress_.reduced(node)) record_.add_reduced(*sent);
     log_.warn(to_string(peer) + " lost: " + why);
   }
   outbox_.to_shards(wire::NodeLost{node, why, members_.process(node).incarnation});
-  const bool needed = nodes_talk() && !record_.has_report(node) && !steps_.go_on();
+  const bool needed = nodes_are_connected(config_) && !record_.has_report(node) && !steps_.go_on();
   const bool end_lacks = needed && state_.is(Stage::kEnding) && node_parameters_.are_lost_with(node, engine_.version());
   if ((needed && training()) || end_lacks) {
     return end_.fail(unavailable(to_string(peer) + " lost: " + why + " (" + why_needed(config_, node) + ")"), now);
@@ -39,10 +40,7 @@ void Authority::lost(Peer peer, const std::string& why, Ticks now) {
   evaluations_.gone(node);
   if (!record_.has_report(node)) speeds_.forget(node);
   if (steps_.go_on()) {
-    steps_.lost(node);
-    formations_.lost(node, now);
-    take_steps(now);
-    if (training()) form(now);
+    if (const Status goes_on = steps_.go_on_without(node, now); !goes_on.is_ok()) end_.fail(goes_on, now);
   } else if (state_.is(Stage::kTraining)) {
     core_.step_own(sync::Lost{node}, now);
   }
@@ -50,11 +48,19 @@ void Authority::lost(Peer peer, const std::string& why, Ticks now) {
   end_.advance(now);
 }
 
+// A node that cannot go on with this run, whether it knows that or not.
+void Authority::expel(NodeId node, const Status& why, Ticks now) {
+  const NodeState state = members_[node];
+  if (state != NodeState::kJoined && state != NodeState::kComing) return;
+  outbox_.to_node(node, wire::Error{why.code(), why.message(), /*fatal=*/true});
+  lost(Peer::of(node), why.message(), now);
+}
+
 void Authority::who_is_gone(NodeId from, const wire::Leave& leave, Ticks now) {
   const NodeId gone = *leave.lost;
   // Where the others go on, who is gone is found out by their next formation.
   const bool could_be =
-      nodes_talk() && !steps_.go_on() && gone != from && members_.is_known(gone) && !record_.has_report(gone);
+      nodes_are_connected(config_) && !steps_.go_on() && gone != from && members_.is_known(gone) && !record_.has_report(gone);
   if (could_be) lost(Peer::of(gone), leave.fault + " (so says node " + to_string(from) + ")", now);
 }
 
@@ -89,17 +95,5 @@ void Authority::stop(const std::string& reason, Ticks now) {
 void Authority::fail(const Status& why, Ticks now) { end_.fail(why, now); }
 
 void Authority::fail_for_missing(const Status& why, Ticks now) { end_.fail_for_missing(why, now); }
-
-// A node whose heartbeats come but whose report does not would hold the end of the run open for ever.
-void Authority::check_silence(Ticks now) {
-  evaluations_.check(now);
-  checkpoints_.check(now);
-  for (const NodeId node : end_.silent(now)) {
-    if (members_[node] == NodeState::kJoined && !record_.has_report(node)) {
-      lost(Peer::of(node), end_.too_late(), now);
-    }
-  }
-  end_.check(now);
-}
 
 }  // namespace paceline::server

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "server/authority/node_parameters.h"
 #include "server/store/decision.h"
 
 namespace paceline::server {
@@ -12,7 +13,7 @@ Decisions::Decisions(const RunConfig& config, std::int64_t sent, Version version
 wire::ApplyDecision Decisions::of(const sync::Apply& action) const {
   wire::ApplyDecision decision = apply_decision(config_, action, decided_);
   // Each node of an all-reduce applies the sum by itself.
-  if (config_.exchange.kind == ExchangeKind::kAllreduce) decision.contributions.clear();
+  if (nodes_hold_parameters(config_)) decision.contributions.clear();
   return decision;
 }
 

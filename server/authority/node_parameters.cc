@@ -55,7 +55,7 @@ bool NodeParameters::will_come(Version last) {
 
 bool NodeParameters::are_lost_with(NodeId node, Version last) {
   ++lost_at_end_;
-  if (config_.exchange.kind != ExchangeKind::kAllreduce) return false;
+  if (!nodes_hold_parameters(config_)) return false;
   // Behind the last step nodes of further groups have nothing that the first one does not have.
   const bool owes = config_.pipeline.stages == 1 || node.value < state_senders(config_);
   return owes && !are_here(last) && !will_come(last);

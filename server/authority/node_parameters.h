@@ -15,6 +15,11 @@
 
 namespace paceline::server {
 
+// Whether they hold them.
+inline bool nodes_hold_parameters(const RunConfig& config) {
+  return config.exchange.kind == ExchangeKind::kAllreduce;
+}
+
 class NodeParameters {
  public:
   // All outlive this.

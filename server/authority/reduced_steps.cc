@@ -3,6 +3,8 @@
 #include <string>
 #include <utility>
 
+#include "server/authority/node_parameters.h"
+
 namespace paceline::server {
 
 ReducedSteps::ReducedSteps(const RunConfig& config, RunCore& core, const RunMembers& members,
@@ -20,13 +22,13 @@ ReducedSteps::ReducedSteps(const RunConfig& config, RunCore& core, const RunMemb
       stepped_(cluster_.workers()) {}
 
 bool ReducedSteps::go_on() const {
-  return config_.exchange.kind == ExchangeKind::kAllreduce && config_.exchange.on_loss == OnLoss::kGoOn &&
+  return nodes_hold_parameters(config_) && config_.exchange.on_loss == OnLoss::kGoOn &&
          has_stepped_ && state_.training();
 }
 
 bool ReducedSteps::await(const wire::StepReport& report) const {
   const sync::Engine& engine = core_.engine();
-  return config_.exchange.kind == ExchangeKind::kAllreduce && state_.training() && !report.skipped &&
+  return nodes_hold_parameters(config_) && state_.training() && !report.skipped &&
          report.fault.empty() && report.clock.value == engine.version().value &&
          engine.is_live(report.worker);
 }
@@ -41,7 +43,7 @@ bool ReducedSteps::takes_part(WorkerId worker) const {
 }
 
 void ReducedSteps::say_who_is_waited_for(Ticks now) {
-  if (config_.exchange.kind != ExchangeKind::kAllreduce || !state_.training()) return;
+  if (!nodes_hold_parameters(config_) || !state_.training()) return;
   std::optional<WorkerId> waits_for;
   for (std::uint32_t r = 0; r < cluster_.workers() && !waits_for; ++r) {
     const WorkerId worker = cluster_.worker_at(Rank(r));
@@ -55,6 +57,13 @@ void ReducedSteps::say_who_is_waited_for(Ticks now) {
     outbox_.to_node(worker.node, wire::Held{worker, stepped->report.clock.next(), Staleness(1), Threshold(0),
                                             *waits_for, now - stepped->since});
   }
+}
+
+Status ReducedSteps::go_on_without(NodeId node, Ticks now) {
+  lost_.push_back(node);
+  formations_.lost(node, now);
+  PACELINE_RETURN_IF_ERROR(take(now));
+  return state_.training() ? formations_.form(core_.engine().version()) : Status::ok();
 }
 
 Status ReducedSteps::take(Ticks now) {

@@ -36,8 +36,8 @@ class ReducedSteps {
   // Whether `report` is taken with those of all others.
   bool await(const wire::StepReport& report) const;
   void add(const wire::StepReport& report, Ticks now);
-  // Of a run that goes on.
-  void lost(NodeId node) { lost_.push_back(node); }
+  // `node` is lost, and go_on(): the others may have made the step, and make up the next formation. Not OK: as take().
+  [[nodiscard]] Status go_on_without(NodeId node, Ticks now);
   // The step, if all who are here have made it. Not OK: the run cannot go on.
   [[nodiscard]] Status take(Ticks now);
 

@@ -27,7 +27,9 @@ void RunEnd::begin(const sync::AllFinished& action, Ticks now) {
     run_.log.error(run_.state.result().message());
   }
   run_.decisions.note(action);
-  if (reduces() && !run_.state.nobody_left()) run_.parameters.will_come(run_.core.engine().version());
+  if (nodes_hold_parameters(run_.config) && !run_.state.nobody_left()) {
+    run_.parameters.will_come(run_.core.engine().version());
+  }
 }
 
 void RunEnd::advance(Ticks now) {
@@ -104,11 +106,9 @@ bool RunEnd::is_for_now() const {
          (run_.state.nobody_left() && run_.state.has_failed() && run_.checkpoints.enabled());
 }
 
-// The nodes hold the parameters, and give them to the shard in the end.
-bool RunEnd::reduces() const { return run_.config.exchange.kind == ExchangeKind::kAllreduce; }
-
+// The nodes of an all-reduce give them to the shard in the end.
 bool RunEnd::lacks_parameters() const {
-  return reduces() && !run_.parameters.are_here(run_.core.engine().version());
+  return nodes_hold_parameters(run_.config) && !run_.parameters.are_here(run_.core.engine().version());
 }
 
 // What new servers may meet with better luck: somebody was lost, or late, or a disk was full; a signal was meant.

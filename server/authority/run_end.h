@@ -97,7 +97,6 @@ class RunEnd {
  private:
   bool saves_last_state() const;
   bool saves_behind_model() const;
-  bool reduces() const;
   bool lacks_parameters() const;
   bool may_be_resumed_after(const Status& why) const;
   void say_how_to_go_on() const;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "server/authority/node_parameters.h"
+
 namespace paceline::server {
 
 StepReports::StepReports(const RunConfig& config, RunCore& core, const RunState& state, WorkerSpeeds& speeds,
@@ -15,7 +17,7 @@ StepReports::StepReports(const RunConfig& config, RunCore& core, const RunState&
 
 Status StepReports::take(wire::StepReport report, Ticks now) {
   const sync::Engine& engine = core_.engine();
-  const bool reduces = config_.exchange.kind == ExchangeKind::kAllreduce;
+  const bool reduces = nodes_hold_parameters(config_);
   // It counts as if nobody were ever lost.
   if (reduces) report.computed_revision = std::min(report.computed_revision, engine.revision());
   // Read first: the next grant may follow at once.
