@@ -56,7 +56,8 @@ Status Authority::may_come(NodeId node) const {
   if (!training()) {
     const Status& result = state_.result();
     const std::string why = who + ": the run is ending" + (result.is_ok() ? "" : ": " + result.message());
-    return end_.is_for_now() ? unavailable(why) : failed_precondition(why);  // who is to ask again finds others
+    return end_.is_for_now() ? unavailable(why)
+                             : failed_precondition(why);  // who is to ask again finds others
   }
   if (engine_.stopping()) return failed_precondition(who + ": the run is being stopped");
   if (nodes_hold_parameters(config_)) {
@@ -106,7 +107,8 @@ void Authority::shard_joined(ShardId shard) {
 // asked for; how the run ended. It knows what it has heard, and does nothing twice.
 void Authority::node_rejoined(NodeId node) {
   const NodeState state = members_[node];
-  if (state == NodeState::kGone && (state_.concluded() || state_.hands_over())) {  // it was told, and is not lost
+  if (state == NodeState::kGone &&
+      (state_.concluded() || state_.hands_over())) {  // it was told, and is not lost
     return outbox_.to_node(node, state_.said());
   }
   if (state != NodeState::kJoined) return;
@@ -177,7 +179,8 @@ Status Authority::on(NodeId from, const wire::StepReport& report, Ticks now) {
   }
   if (!steps_.await(report)) {
     const Status taken = step_reports_.take(report, now);
-    if (taken.is_ok() && nodes_hold_parameters(config_) && state_.has_failed()) end_.fail(state_.result(), now);
+    if (taken.is_ok() && nodes_hold_parameters(config_) && state_.has_failed())
+      end_.fail(state_.result(), now);
     return taken;
   }
   steps_.add(report, now);
@@ -217,8 +220,8 @@ Status Authority::on_shard(ShardId from, const wire::Message& message, Ticks now
     // A shard that was restored may be ready before any node has come here.
     if (ready->layout_hash != (resumed_ ? resumed_->layout_hash : saves_.layout().hash())) {
       end_.fail(failed_precondition("shard " + to_string(from) +
-                               " was given another parameter layout by its first node"),
-           now);
+                                    " was given another parameter layout by its first node"),
+                now);
     }
   } else if (const auto* piece = std::get_if<wire::Parameters>(&body)) {
     const Status status = end_.add(*piece, message.payload);
@@ -249,8 +252,8 @@ Status Authority::on_shard(ShardId from, const wire::Message& message, Ticks now
 }
 
 void Authority::on_arrival(ShardId from, const wire::GradientArrived& arrived, Ticks now) {
-  const Status status =
-      core_.step(sync::GradientArrived{from, arrived.worker, arrived.clock, arrived.samples, arrived.fault}, now);
+  const Status status = core_.step(
+      sync::GradientArrived{from, arrived.worker, arrived.clock, arrived.samples, arrived.fault}, now);
   if (status.is_ok()) return;
   // Of a worker that has just been lost, or one that pushed what does not fit: no decision will ever take it.
   outbox_.to_shard(from, wire::DiscardGradient{arrived.worker, arrived.clock});
@@ -327,8 +330,8 @@ void Authority::note_progress(const Traffic& moved, Ticks now) {
 }
 
 std::vector<Wait> Authority::waits(const LastSeen& last_seen, WaitsFor which) const {
-  return waits_of({config_, state_.stage(), members_, engine_, speeds_, evaluations_, checkpoints_, end_.model(),
-                   state_.is_stopped(), record_},
+  return waits_of({config_, state_.stage(), members_, engine_, speeds_, evaluations_, checkpoints_,
+                   end_.model(), state_.is_stopped(), record_},
                   last_seen, which);
 }
 

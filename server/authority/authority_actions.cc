@@ -75,7 +75,8 @@ void Authority::apply(const sync::Apply& action, bool is_saved, Ticks now) {
   decision.save = is_saved;
   // Ahead of the grants with which the nodes leave this version.
   if (nodes_hold_parameters(config_) && decision.save) node_parameters_.ask(action.version_after);
-  if (nodes_hold_parameters(config_) && decision.retain) node_parameters_.keep(action.version_after, evaluations_.schedule());
+  if (nodes_hold_parameters(config_) && decision.retain)
+    node_parameters_.keep(action.version_after, evaluations_.schedule());
   decisions_.send(std::move(decision));
   evaluations_.ask(now);
 }

@@ -10,8 +10,8 @@ void Authority::lost(Peer peer, const std::string& why, Ticks now) {
     // After its report a shard is meant to go.
     if (members_.shard(peer.shard()).reported) return;
     end_.fail(unavailable("server " + to_string(peer) + " (" + config_.cluster.endpoints[peer.number] +
-                     ") lost: " + why),
-         now);
+                          ") lost: " + why),
+              now);
     return;
   }
   const NodeId node = peer.node();
@@ -33,9 +33,11 @@ void Authority::lost(Peer peer, const std::string& why, Ticks now) {
   }
   outbox_.to_shards(wire::NodeLost{node, why, members_.process(node).incarnation});
   const bool needed = nodes_are_connected(config_) && !record_.has_report(node) && !steps_.go_on();
-  const bool end_lacks = needed && state_.is(Stage::kEnding) && node_parameters_.are_lost_with(node, engine_.version());
+  const bool end_lacks =
+      needed && state_.is(Stage::kEnding) && node_parameters_.are_lost_with(node, engine_.version());
   if ((needed && training()) || end_lacks) {
-    return end_.fail(unavailable(to_string(peer) + " lost: " + why + " (" + why_needed(config_, node) + ")"), now);
+    return end_.fail(unavailable(to_string(peer) + " lost: " + why + " (" + why_needed(config_, node) + ")"),
+                     now);
   }
   evaluations_.gone(node);
   if (!record_.has_report(node)) speeds_.forget(node);
@@ -59,8 +61,8 @@ void Authority::expel(NodeId node, const Status& why, Ticks now) {
 void Authority::who_is_gone(NodeId from, const wire::Leave& leave, Ticks now) {
   const NodeId gone = *leave.lost;
   // Where the others go on, who is gone is found out by their next formation.
-  const bool could_be =
-      nodes_are_connected(config_) && !steps_.go_on() && gone != from && members_.is_known(gone) && !record_.has_report(gone);
+  const bool could_be = nodes_are_connected(config_) && !steps_.go_on() && gone != from &&
+                        members_.is_known(gone) && !record_.has_report(gone);
   if (could_be) lost(Peer::of(gone), leave.fault + " (so says node " + to_string(from) + ")", now);
 }
 

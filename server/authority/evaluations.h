@@ -72,10 +72,10 @@ class Evaluations {
   RunOutbox& outbox_;
   const Log& log_;
   EvaluationSchedule schedule_;
-  Ticks asked_at_;                 // of the one under way
-  DurationBaseline usual_;         // until its report
-  Version newest_ = kNoVersion;    // that has been evaluated
-  bool of_the_end_ = false;        // from now on
+  Ticks asked_at_;               // of the one under way
+  DurationBaseline usual_;       // until its report
+  Version newest_ = kNoVersion;  // that has been evaluated
+  bool of_the_end_ = false;      // from now on
 };
 
 }  // namespace paceline::server

@@ -69,9 +69,9 @@ void FinalModel::write(Background& background, const std::filesystem::path& fold
   file_ = File::kBeingWritten;
   background.run(
       [file = folder / "model.bin", info = std::move(info), pieces = std::move(pieces)] {
-    std::vector<std::span<const float>> values;
-    for (const wire::Payload& piece : pieces) values.push_back(piece.floats());
-    return write_model_file(file, info, values);
+        std::vector<std::span<const float>> values;
+        for (const wire::Payload& piece : pieces) values.push_back(piece.floats());
+        return write_model_file(file, info, values);
       },
       [this, done = std::move(done)](const Status& written, Ticks now) {
         if (written.is_ok()) file_ = File::kWritten;

@@ -15,8 +15,8 @@ void Instructions::give(const sync::Grant& grant) {
 }
 
 void Instructions::give(const sync::Held& held) {
-  outbox_.to_node(held.worker.node, wire::Held{held.worker, held.clock, held.lead, held.threshold,
-                                               held.waits_for, held.held});
+  outbox_.to_node(held.worker.node,
+                  wire::Held{held.worker, held.clock, held.lead, held.threshold, held.waits_for, held.held});
 }
 
 void Instructions::give(const sync::FinishWorker& finish, bool is_here) {

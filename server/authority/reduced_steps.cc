@@ -22,15 +22,14 @@ ReducedSteps::ReducedSteps(const RunConfig& config, RunCore& core, const RunMemb
       stepped_(cluster_.workers()) {}
 
 bool ReducedSteps::go_on() const {
-  return nodes_hold_parameters(config_) && config_.exchange.on_loss == OnLoss::kGoOn &&
-         has_stepped_ && state_.training();
+  return nodes_hold_parameters(config_) && config_.exchange.on_loss == OnLoss::kGoOn && has_stepped_ &&
+         state_.training();
 }
 
 bool ReducedSteps::await(const wire::StepReport& report) const {
   const sync::Engine& engine = core_.engine();
-  return nodes_hold_parameters(config_) && state_.training() && !report.skipped &&
-         report.fault.empty() && report.clock.value == engine.version().value &&
-         engine.is_live(report.worker);
+  return nodes_hold_parameters(config_) && state_.training() && !report.skipped && report.fault.empty() &&
+         report.clock.value == engine.version().value && engine.is_live(report.worker);
 }
 
 void ReducedSteps::add(const wire::StepReport& report, Ticks now) {

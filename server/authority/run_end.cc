@@ -39,7 +39,8 @@ void RunEnd::advance(Ticks now) {
     if (lacks_parameters()) {  // a node is sending them
       if (run_.members.lowest()) return;
       const Status& result = run_.state.result();
-      return fail(result.is_ok() ? unavailable("no node is left that has the run's parameters") : result, now);
+      return fail(result.is_ok() ? unavailable("no node is left that has the run's parameters") : result,
+                  now);
     }
     if (!model_.requested()) {
       if (!run_.evaluations.idle()) return;  // at most two retained versions, and one of each number
@@ -123,13 +124,13 @@ bool RunEnd::may_be_resumed_after(const Status& why) const {
 
 void RunEnd::say_how_to_go_on() const {
   const bool replicas = run_.config.cluster.replicas > 1;
-  run_.log.error("start all servers again with --resume to go on from the checkpoint of " +
-                 to_string(*run_.checkpoints.newest()) +
-                 (replicas
-                      ? " in " + run_.config.run.out +
-                            ": one server of each shard, with cluster.replicas=1, cluster.etcd=[], this run.out "
-                            "and its own endpoints"
-                      : ""));
+  run_.log.error(
+      "start all servers again with --resume to go on from the checkpoint of " +
+      to_string(*run_.checkpoints.newest()) +
+      (replicas ? " in " + run_.config.run.out +
+                      ": one server of each shard, with cluster.replicas=1, cluster.etcd=[], this run.out "
+                      "and its own endpoints"
+                : ""));
 }
 
 void RunEnd::request_model(Ticks now) {
@@ -137,8 +138,8 @@ void RunEnd::request_model(Ticks now) {
   const bool saves = saves_last_state() && run_.checkpoints.due_at_stop(version, now);
   run_.saves.send_last({.retain = true, .save = saves}, now);
   const Layout& layout = run_.saves.layout();
-  model_.request(layout, shard_ranges(layout, run_.config.train.optimizer, run_.config.cluster.shards), version,
-                 network_);
+  model_.request(layout, shard_ranges(layout, run_.config.train.optimizer, run_.config.cluster.shards),
+                 version, network_);
   run_.evaluations.reached_final({run_.record.seconds(since_), run_.core.engine().threshold(),
                                   run_.core.iterations_applied(), run_.reports.trained()});
   run_.evaluations.ask(now);

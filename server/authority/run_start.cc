@@ -12,7 +12,8 @@ namespace paceline::server {
 using NodeState = RunMembers::NodeState;
 
 std::string why_needed(const RunConfig& config, NodeId node) {
-  if (config.train.batch_norm_group > 1) return "train.batch_norm_group: the others go by its statistics, too";
+  if (config.train.batch_norm_group > 1)
+    return "train.batch_norm_group: the others go by its statistics, too";
   const std::uint32_t stages = config.pipeline.stages;
   if (stages == 1) return "exchange.kind: allreduce needs every node";
   return "stage " + std::to_string(node.value % stages) + " of group " + std::to_string(node.value / stages) +

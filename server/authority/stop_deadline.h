@@ -53,11 +53,10 @@ class StopDeadline {
     for (std::uint32_t r = 0; r < cluster.workers(); ++r) {
       const WorkerId worker = cluster.worker_at(Rank(r));
       if (!engine_.is_live(worker)) continue;
-      late.emplace_back(worker,
-                        deadline_exceeded("worker " + to_string(worker) +
-                                          " has not finished its iteration of clock " +
-                                          to_string(engine_.clock_of(worker)) + " within " +
-                                          whole_seconds_text(may_take) + " of the stop"));
+      late.emplace_back(worker, deadline_exceeded("worker " + to_string(worker) +
+                                                  " has not finished its iteration of clock " +
+                                                  to_string(engine_.clock_of(worker)) + " within " +
+                                                  whole_seconds_text(may_take) + " of the stop"));
     }
     return late;
   }

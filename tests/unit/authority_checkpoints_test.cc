@@ -374,7 +374,8 @@ TEST_CASE("keep_best: each evaluated version is saved, and the best one stays be
   CHECK(std::count(told.spared.begin(), told.spared.end(), CheckpointId{1, Version(2)}) == 1);
 }
 
-TEST_CASE("keep_best: one that is being evaluated stays until it is known, and a resumed run knows the best") {
+TEST_CASE(
+    "keep_best: one that is being evaluated stays until it is known, and a resumed run knows the best") {
   SavingRun run(keeping_the_best());
   run.train(0, 1);
   run.save(1);
