@@ -81,7 +81,11 @@ void Authority::node_joined(NodeId node, const Layout& layout, Ticks now, std::u
   const bool had_gone = state == NodeState::kGone;
   members_.process(node).incarnation = incarnation;
   saves_.nodes_have(layout, data);
-  for (std::uint32_t k = 1; k < config_.cluster.shards; ++k) say_admitted(node, ShardId(k));
+  // A shard that has heard of no process of a node lets in whichever comes first, which may be one that this does not
+  // know; so all are told.
+  for (std::uint32_t k = 1; k < config_.cluster.shards; ++k) {
+    outbox_.to_shard(ShardId(k), members_.admitted(node));
+  }
   if (state_.is(Stage::kTraining)) return late_nodes_.let_in(node, now);
   if (had_gone && resumed_ && members_.is_awaited(node)) record_.returned(node, engine_.version());
   state = NodeState::kJoined;
@@ -90,16 +94,10 @@ void Authority::node_joined(NodeId node, const Layout& layout, Ticks now, std::u
   start_.begin_if_gathered(now);
 }
 
-// A shard that has heard of no process of a node lets in whichever comes first, which may be one that the
-// authority does not know; so it is told of all.
-void Authority::say_admitted(NodeId node, ShardId shard) {
-  outbox_.to_shard(shard, wire::NodeAdmitted{node, members_.process(node).incarnation});
-}
-
 // It is told who is in: what was said of them before it came has not reached it.
 void Authority::shard_joined(ShardId shard) {
   members_.shard(shard).joined = true;
-  for (const NodeId node : members_.present()) say_admitted(node, shard);
+  for (const NodeId node : members_.present()) outbox_.to_shard(shard, members_.admitted(node));
   log_.info("shard " + to_string(shard) + " joined");
 }
 

@@ -161,7 +161,6 @@ class Authority {
   Status on(NodeId from, const wire::Peers& said, Ticks now);
   Status on(NodeId from, const wire::EvaluationReport& report, Ticks now);
   void on_arrival(ShardId from, const wire::GradientArrived& arrived, Ticks now);
-  void say_admitted(NodeId node, ShardId shard);
   void expel_overdue(Ticks now);
 
   // The core's actions (authority_actions.cc).

@@ -68,11 +68,12 @@ void show_counts(const RunShown& run, RunStatus& s) {
   const TrainSection& train = run.config.train;
   s.version = engine.version();
   s.threshold = engine.threshold();
-  s.lpr = run.record.lpr();
-  s.train_loss = run.record.train_loss();
-  s.train_accuracy = run.record.train_accuracy();
-  s.test_loss = run.record.test_loss();
-  s.test_accuracy = run.record.test_accuracy();
+  const RunRecord::Newest& newest = run.record.newest();
+  s.lpr = newest.lpr;
+  s.train_loss = newest.train_loss;
+  s.train_accuracy = newest.train_accuracy;
+  s.test_loss = newest.test_loss;
+  s.test_accuracy = newest.test_accuracy;
   s.iterations = run.core.iterations_applied();
   s.iterations_total = train.total_iterations;
   s.skipped = train.iterations_in(engine.iterations_skipped());

@@ -53,6 +53,9 @@ class RunMembers {
   const ShardState& shard(ShardId shard) const { return shards_[shard.value]; }
   bool is_known(NodeId node) const { return node.value < nodes_.size(); }
 
+  // As a shard is told of the process that has joined last.
+  wire::NodeAdmitted admitted(NodeId node) const { return {node, process(node).incarnation}; }
+
   // Those in `state`, by number.
   std::vector<NodeId> in(NodeState state) const;
   // Those who are in: joined, or coming.
