@@ -1,56 +1,77 @@
-// Messages into events. What the core makes of them is in authority_actions.cc, the end of a run in
-// authority_end.cc.
+// What peers say and what time brings, to the parts that it is for. What the core makes of it is in
+// authority_actions.cc, who goes in authority_end.cc.
 #include "server/authority/authority.h"
 
-#include <algorithm>
-#include <cmath>
 #include <utility>
 
-#include "common/config/engine_config.h"
-#include "common/timing/phase_totals.h"
-#include "common/trace/bound.h"
+#include "server/authority/authority_status.h"
+#include "server/authority/node_report_check.h"
 
 namespace paceline::server {
-
-namespace {
-
-sync::Engine engine_of(const RunConfig& config, const std::optional<Authority::Resumed>& resumed) {
-  if (!resumed) return sync::Engine(engine_config(config));
-  auto engine = sync::Engine::resumed(engine_config(config), resumed->engine);
-  PACELINE_ASSERT(engine.is_ok(), engine.status().message());
-  return std::move(engine).value();
-}
-
-}  // namespace
 
 Authority::Authority(const RunConfig& config, RunRecord record, Outbox& outbox, Background& background,
                      const Log& log, Ticks now, std::optional<Resumed> resumed)
     : config_(config),
       record_(std::move(record)),
-      outbox_(outbox),
-      background_(background),
+      outbox_(config.cluster.shards, outbox),
       log_(log),
-      gathering_since_(now),
       resumed_(std::move(resumed)),
-      engine_(engine_of(config, resumed_)),
+      core_(config_, resumed_ ? &resumed_->engine : nullptr,
+            [this](const std::vector<sync::Action>& actions, Ticks at) { return carry_out(actions, at); }),
+      engine_(core_.engine()),
       members_(config, resumed_ ? &resumed_->engine.workers : nullptr),
-      formations_(config.cluster.nodes),
-      stepped_(config.cluster.cluster().workers()),
-      sequence_(resumed_ ? resumed_->decisions : 0),
-      decided_(resumed_ ? resumed_->from.version : Version(0)),
-      told_(config.cluster.cluster().workers()),
-      evaluation_(config.train.eval_every_clocks),
+      speeds_(config),
+      instructions_(config_, outbox_),
+      decisions_(config_, resumed_ ? resumed_->decisions : 0, resumed_ ? resumed_->from.version : Version(0),
+                 outbox_),
+      decision_record_(config_, core_, record_, log),
+      step_reports_(config_, core_, state_, speeds_, instructions_, decision_record_),
+      progress_(config_, core_, record_, step_reports_),
       checkpoints_(config, resumed_ ? resumed_->generation : 1,
                    resumed_ ? std::optional(resumed_->from) : std::nullopt, outbox, background, log,
-                   [this](Ticks at) { on_checkpoint_over(at); }),
-      speeds_(config) {
-  if (config_.run.trace) trace_.emplace(trace::decision_events(config_.run.trace_events));
-  const TrainSection& train = config_.train;
-  before_ = {iterations_applied(), train.iterations_in(engine_.iterations_skipped()),
-             train.iterations_in(engine_.iterations_dropped()),
-             train.iterations_in(engine_.iterations_lost()), record_.lost_nodes()};
-  revision_ = Revision(engine_.iterations_applied());
-  if (resumed_) data_fingerprint_ = resumed_->data_fingerprint;
+                   [this](Ticks at) {
+                     if (core_.trace() != nullptr) core_.trace()->saved(at);
+                     end_.advance(at);
+                   }),
+      saves_(core_, state_, record_, decisions_, checkpoints_,
+             resumed_ ? resumed_->data_fingerprint : std::nullopt),
+      evaluations_(config_, core_, members_, state_, record_, checkpoints_, outbox_, log),
+      files_so_far_(config_, record_, speeds_, background, log),
+      start_(config_, resumed_ ? RunStart::Of::kResumed : RunStart::Of::kNewRun, core_, members_, state_,
+             record_, outbox_, background, log, now,
+             [this](NodeId node, const Status& why, Ticks at) { expel(node, why, at); }),
+      late_nodes_(config_, core_, members_, record_, instructions_, outbox_, log),
+      node_parameters_(config_, members_, outbox_),
+      formations_(config_, members_, outbox_, log),
+      steps_(config_, core_, members_, state_, formations_, step_reports_, outbox_, log),
+      stop_deadline_(config_, engine_, speeds_),
+      hand_over_(config_, core_, checkpoints_, saves_, evaluations_, speeds_, log),
+      end_({config_, core_, state_, members_, record_, decision_record_, checkpoints_, saves_, evaluations_,
+            node_parameters_, step_reports_, speeds_, outbox_, log},
+           outbox, background) {}
+
+Status Authority::may_come(NodeId node) const {
+  const std::string who = "node " + to_string(node);
+  if (state_.is(Stage::kGathering)) return Status::ok();
+  if (!training()) {
+    const Status& result = state_.result();
+    const std::string why = who + ": the run is ending" + (result.is_ok() ? "" : ": " + result.message());
+    return end_.is_for_now() ? unavailable(why)
+                             : failed_precondition(why);  // who is to ask again finds others
+  }
+  if (engine_.stopping()) return failed_precondition(who + ": the run is being stopped");
+  if (nodes_hold_parameters(config_)) {
+    return failed_precondition(who +
+                               ": training has begun, and with exchange.kind: allreduce nobody comes later");
+  }
+  if (hand_over_.under_way())
+    return unavailable(who + ": the servers are about to go on as a new generation");
+  return late_nodes_.may_come(node);
+}
+
+// As lost() has it.
+bool Authority::may_lose(NodeId node) const {
+  return state_.is(Stage::kGathering) ? start_.may_lose(node) : training();
 }
 
 void Authority::node_joined(NodeId node, const Layout& layout, Ticks now, std::uint64_t incarnation,
@@ -59,33 +80,53 @@ void Authority::node_joined(NodeId node, const Layout& layout, Ticks now, std::u
   if (state == NodeState::kJoined || state == NodeState::kComing) return;  // it said so twice
   const bool had_gone = state == NodeState::kGone;
   members_.process(node).incarnation = incarnation;
-  if (layout_.size() == 0) layout_ = layout;
-  data_fingerprint_ = data;
-  for (std::uint32_t k = 1; k < config_.cluster.shards; ++k) say_admitted(node, ShardId(k));
-  if (stage_ == Stage::kTraining) return admit_late(node, now);
+  saves_.nodes_have(layout, data);
+  // A shard that has heard of no process of a node lets in whichever comes first, which may be one that this does not
+  // know; so all are told.
+  for (std::uint32_t k = 1; k < config_.cluster.shards; ++k) {
+    outbox_.to_shard(ShardId(k), members_.admitted(node));
+  }
+  if (state_.is(Stage::kTraining)) return late_nodes_.let_in(node, now);
   if (had_gone && resumed_ && members_.is_awaited(node)) record_.returned(node, engine_.version());
   state = NodeState::kJoined;
   log_.info("node " + to_string(node) + " joined, " + std::to_string(config_.cluster.threads_per_node) +
             " threads, " + std::to_string(layout.size()) + " parameters");
-  begin_if_gathered(now);
+  start_.begin_if_gathered(now);
 }
 
 // It is told who is in: what was said of them before it came has not reached it.
 void Authority::shard_joined(ShardId shard) {
   members_.shard(shard).joined = true;
-  for (const NodeId node : members_.present()) say_admitted(node, shard);
+  for (const NodeId node : members_.present()) outbox_.to_shard(shard, members_.admitted(node));
   log_.info("shard " + to_string(shard) + " joined");
 }
 
+// What it may not have heard: which nodes it is connected to; of each worker the instruction; the evaluation that it was
+// asked for; how the run ended. It knows what it has heard, and does nothing twice.
+void Authority::node_rejoined(NodeId node) {
+  const NodeState state = members_[node];
+  if (state == NodeState::kGone &&
+      (state_.concluded() || state_.hands_over())) {  // it was told, and is not lost
+    return outbox_.to_node(node, state_.said());
+  }
+  if (state != NodeState::kJoined) return;
+  formations_.say_again(node);
+  if (state_.is(Stage::kGathering)) return;
+  // Ahead of the grant with which it leaves that version.
+  if (nodes_hold_parameters(config_)) node_parameters_.keep_again(node, evaluations_.schedule());
+  instructions_.repeat(node, engine_);
+  if (const auto asked = evaluations_.schedule().asked_of(node)) outbox_.to_node(node, *asked);
+}
+
 void Authority::join_refused(Peer peer, const std::string& why) {
-  if (stage_ == Stage::kGathering) members_.refused(peer, why);
+  if (state_.is(Stage::kGathering)) members_.refused(peer, why);
 }
 
 Status Authority::handle(Peer from, const wire::Message& message, Ticks now) {
-  if (concluded()) return Status::ok();
+  if (state_.concluded()) return Status::ok();
   Status status = from.is_node() ? on_node(from.node(), message, now) : on_shard(from.shard(), message, now);
-  begin_if_gathered(now);
-  advance_end(now);
+  start_.begin_if_gathered(now);
+  end_.advance(now);
   return status;
 }
 
@@ -101,7 +142,13 @@ Status Authority::on_node(NodeId from, const wire::Message& message, Ticks now) 
     return on(from, *step_report, now);
   if (const auto* evaluation = std::get_if<wire::EvaluationReport>(&message.body))
     return on(from, *evaluation, now);
-  if (const auto* report = std::get_if<wire::NodeReport>(&message.body)) return on(from, *report);
+  if (const auto* report = std::get_if<wire::NodeReport>(&message.body)) {
+    PACELINE_RETURN_IF_ERROR(check_report(from, *report, config_, state_, engine_, record_));
+    speeds_.reported(*report);
+    record_.add(*report);
+    log_.info("node " + to_string(from) + " is done");
+    return Status::ok();
+  }
   if (const auto* leave = std::get_if<wire::Leave>(&message.body)) {
     if (leave->lost) who_is_gone(from, *leave, now);
     const bool before_its_time = leave->fault.empty() && !record_.has_report(from);
@@ -112,125 +159,51 @@ Status Authority::on_node(NodeId from, const wire::Message& message, Ticks now) 
                           ": not for the authority");
 }
 
+Status Authority::on_ready(NodeId node, Ticks now) {
+  if (members_[node] == NodeState::kJoined) {
+    return out_of_order("NodeReady from node " + to_string(node) + ", which takes part already");
+  }
+  // Where training ends meanwhile, it hears of that when the run is over.
+  if (members_[node] != NodeState::kComing || !training() || engine_.stopping()) return Status::ok();
+  const Status begun = late_nodes_.begin(node, now);
+  if (!begun.is_ok()) expel(node, begun, now);
+  return Status::ok();
+}
+
 Status Authority::on(NodeId from, const wire::StepReport& report, Ticks now) {
   if (report.worker.node != from) {
     return invalid_argument("report from node " + to_string(from) + " in the name of worker " +
                             to_string(report.worker));
   }
-  if (!awaits_others(report)) return take(report, now);
-  stepped_[config_.cluster.cluster().rank_of(report.worker).value] =
-      Stepped{report, now, now + engine_.config().held_notice_after};
-  take_steps(now);
+  if (!steps_.await(report)) {
+    const Status taken = step_reports_.take(report, now);
+    if (taken.is_ok() && nodes_hold_parameters(config_) && state_.has_failed())
+      end_.fail(state_.result(), now);
+    return taken;
+  }
+  steps_.add(report, now);
+  if (const Status made = steps_.take(now); !made.is_ok()) end_.fail(made, now);
   return Status::ok();
 }
 
-Status Authority::take(wire::StepReport report, Ticks now) {
-  // It counts as if nobody were ever lost.
-  if (reduces()) report.computed_revision = std::min(report.computed_revision, engine_.revision());
-  // Read first: the next grant may follow at once.
-  const Ticks granted = speeds_.granted_at(report.worker, now);
-  const Metric trained = trained_;
-  const std::int64_t skipped = engine_.iterations_skipped();
-  if (!report.skipped) trained_ += report.metric;  // the version that it completes counts it
-  // Its gradient is in the sum that every node has, and goes to no shard.
-  Status summed = Status::ok();
-  if (reduces() && !report.skipped) {
-    summed =
-        step(sync::GradientArrived{kAuthority, report.worker, report.clock, report.metric.samples, ""}, now);
-  }
-  const Status taken = !summed.is_ok()
-                           ? summed
-                           : step(sync::StepReported{report.worker, report.clock, report.metric,
-                                                     report.computed_version, report.computed_revision,
-                                                     report.skipped, report.fault, report.own_updates},
-                                  now);
-  if (!taken) {
-    trained_ = trained;
-    if (taken.code() != StatusCode::kOutOfOrder) return taken;
-    answer_again(report.worker, now);
-    return taken;
-  }
-  // Nobody can finish an iteration whose sum one worker has no gradient for.
-  if (reduces() && run_status_ == "failed") {
-    fail(result_, now);
-    return Status::ok();
-  }
-  if (config_.train.on_nan == OnNan::kSkip && engine_.iterations_skipped() > skipped) say_skipped(report);
-  speeds_.took(report, granted, now);
-  if (engine_.config().grants_ahead) speeds_.granted(report.worker, now);
+Status Authority::on(NodeId from, const wire::Peers& said, Ticks now) {
+  using Heard = MeshFormations::Heard;
+  PACELINE_ASSIGN_OR_RETURN(const Heard heard,
+                            formations_.hear(from, said, engine_.version(), steps_.go_on(), now));
+  const NodeId gone = said.lost.value_or(from);
+  if (heard == Heard::kLost && training() && !record_.has_report(gone)) lost(Peer::of(gone), said.why, now);
+  if (heard != Heard::kSaid) return Status::ok();
+  if (const Status formed = formations_.form(engine_.version()); !formed.is_ok()) end_.fail(formed, now);
   return Status::ok();
 }
 
 Status Authority::on(NodeId from, const wire::EvaluationReport& report, Ticks now) {
-  const Metric& metric = report.metric;
-  const bool sound = metric.samples >= 0 && metric.correct >= 0 && metric.correct <= metric.samples;
-  if (report.fault.empty() && !sound) {
-    return invalid_argument("evaluation by node " + to_string(from) + ": " + std::to_string(metric.correct) +
-                            " correct of " + std::to_string(metric.samples) + " samples");
+  PACELINE_ASSIGN_OR_RETURN(const Evaluations::Taken taken, evaluations_.take(from, report, now));
+  if (taken == Evaluations::Taken::kTooLate) return Status::ok();
+  if (taken == Evaluations::Taken::kOnTarget && training()) {
+    PACELINE_RETURN_IF_ERROR(core_.step(sync::StopRequested{"target accuracy reached"}, now));
   }
-  const auto reached = evaluation_.reported(from, report.version);
-  if (!reached && evaluation_.late(from, report.version)) {
-    log_.info("node " + to_string(from) + " has evaluated version " + to_string(report.version) +
-              " too late: it was given up");
-    return Status::ok();
-  }
-  if (!reached) {
-    return out_of_order("evaluation of version " + to_string(report.version) + " by node " + to_string(from) +
-                        ": it was not asked for");
-  }
-  if (trace_) trace_->evaluated(report.version, now);
-  evaluations_.took(now - evaluation_asked_at_);
-  to_shards(wire::Release{report.version});
-  checkpoints_.evaluated(report.version, report.fault.empty() ? accuracy_of(metric) : std::nullopt);
-  if (!report.fault.empty()) {
-    not_evaluated(report.version, report.fault);
-  } else if (metric.samples == 0) {
-    log_.info("version " + to_string(report.version) + " has no measure: the task does not evaluate");
-  } else {
-    record_.evaluation(report.version, *reached, metric);
-    evaluated_ = report.version;
-    if (model_.requested()) record_.last_evaluation_is_final();
-    const double accuracy = static_cast<double>(metric.correct) / static_cast<double>(metric.samples);
-    log_.info("version " + to_string(report.version) + ": test accuracy " + std::to_string(accuracy) +
-              ", loss " + std::to_string(metric.loss_sum / static_cast<double>(metric.samples)));
-    if (config_.run.target_accuracy && accuracy >= *config_.run.target_accuracy && training()) {
-      PACELINE_RETURN_IF_ERROR(step(sync::StopRequested{"target accuracy reached"}, now));
-    }
-  }
-  ask_evaluation(now);
-  return Status::ok();
-}
-
-Status Authority::on(NodeId from, const wire::NodeReport& report) {
-  if (report.node != from) {
-    return invalid_argument("report from node " + to_string(from) + " in the name of node " +
-                            to_string(report.node));
-  }
-  const std::string who = "report of node " + to_string(from);
-  if (record_.has_report(from)) return out_of_order(who + ": it has reported already");
-  const std::uint32_t threads = config_.cluster.threads_per_node;
-  if (report.workers.size() != threads) {
-    return invalid_argument(who + ": got " + std::to_string(report.workers.size()) + " workers, expected " +
-                            std::to_string(threads));
-  }
-  // In order, so that as many as there are threads are one of each.
-  for (std::uint32_t t = 0; t < threads; ++t) {
-    const wire::WorkerReport& worker = report.workers[t];
-    const WorkerId expected(from, t);
-    if (worker.worker != expected) {
-      return invalid_argument(who + ": got worker " + to_string(worker.worker) + " at place " +
-                              std::to_string(t) + ", expected " + to_string(expected));
-    }
-    PACELINE_RETURN_IF_ERROR(
-        check(worker.phases).with_context("report of worker " + to_string(worker.worker)));
-    if (stage_ == Stage::kGathering || engine_.is_live(expected)) {
-      return failed_precondition(who + ": worker " + to_string(expected) + " is at clock " +
-                                 to_string(engine_.clock_of(expected)) + ", expected it to be finished");
-    }
-  }
-  speeds_.reported(report);
-  record_.add(report);
-  log_.info("node " + to_string(from) + " is done");
+  evaluations_.ask(now);
   return Status::ok();
 }
 
@@ -240,19 +213,17 @@ Status Authority::on_shard(ShardId from, const wire::Message& message, Ticks now
   if (const auto* arrived = std::get_if<wire::GradientArrived>(&body)) {
     on_arrival(from, *arrived, now);
   } else if (const auto* ready = std::get_if<wire::ShardReady>(&body)) {
-    const bool were_ready = members_.shards_are_ready();
-    members_.shard(from).ready = true;
-    state_here_ = ready->version;
-    if (resumed_ && !were_ready && members_.shards_are_ready()) gathering_since_ = now;
+    start_.ready(from, now);
+    node_parameters_.came(ready->version);
     // A shard that was restored may be ready before any node has come here.
-    if (ready->layout_hash != (resumed_ ? resumed_->layout_hash : layout_.hash())) {
-      fail(failed_precondition("shard " + to_string(from) +
-                               " was given another parameter layout by its first node"),
-           now);
+    if (ready->layout_hash != (resumed_ ? resumed_->layout_hash : saves_.layout().hash())) {
+      end_.fail(failed_precondition("shard " + to_string(from) +
+                                    " was given another parameter layout by its first node"),
+                now);
     }
   } else if (const auto* piece = std::get_if<wire::Parameters>(&body)) {
-    const Status status = model_.add(*piece, message.payload);
-    if (!status.is_ok()) fail(status, now);
+    const Status status = end_.add(*piece, message.payload);
+    if (!status.is_ok()) end_.fail(status, now);
   } else if (const auto* saved = std::get_if<wire::Saved>(&body)) {
     return checkpoints_.on(from, *saved, now);
   } else if (const auto* report = std::get_if<wire::ShardReport>(&body)) {
@@ -270,7 +241,7 @@ Status Authority::on_shard(ShardId from, const wire::Message& message, Ticks now
   } else if (const auto* leave = std::get_if<wire::Leave>(&body)) {
     lost(Peer::of(from), leave->fault, now);
   } else if (const auto* error = std::get_if<wire::Error>(&body)) {
-    fail({error->code, "shard " + to_string(from) + ": " + error->message}, now);
+    end_.fail({error->code, "shard " + to_string(from) + ": " + error->message}, now);
   } else {
     return invalid_argument(std::string(wire::name_of(body)) + " from shard " + to_string(from) +
                             ": not for the authority");
@@ -279,85 +250,92 @@ Status Authority::on_shard(ShardId from, const wire::Message& message, Ticks now
 }
 
 void Authority::on_arrival(ShardId from, const wire::GradientArrived& arrived, Ticks now) {
-  const Status status =
-      step(sync::GradientArrived{from, arrived.worker, arrived.clock, arrived.samples, arrived.fault}, now);
+  const Status status = core_.step(
+      sync::GradientArrived{from, arrived.worker, arrived.clock, arrived.samples, arrived.fault}, now);
   if (status.is_ok()) return;
   // Of a worker that has just been lost, or one that pushed what does not fit: no decision will ever take it.
-  outbox_.send(Peer::of(from), {wire::DiscardGradient{arrived.worker, arrived.clock}, {}});
+  outbox_.to_shard(from, wire::DiscardGradient{arrived.worker, arrived.clock});
   if (!engine_.is_live(arrived.worker) || members_.is_of_a_former_process(arrived.worker, arrived.clock))
     return;
   // Shards drop what they were sent twice, so this iteration can never be complete: its node cannot go on.
   expel(arrived.worker.node, Status(status).with_context("refused"), now);
 }
 
-// A node that cannot go on with this run, whether it knows that or not.
-void Authority::expel(NodeId node, const Status& why, Ticks now) {
-  const NodeState state = members_[node];
-  if (state != NodeState::kJoined && state != NodeState::kComing) return;
-  to_node(node, wire::Error{why.code(), why.message(), /*fatal=*/true});
-  lost(Peer::of(node), why.message(), now);
-}
-
-void Authority::begin_if_gathered(Ticks now) {
-  if (stage_ != Stage::kGathering) return;
-  if (!members_.shards_are_ready()) return;
-  if (resumed_) {
-    if (members_.all_awaited_came() && may_go_on()) go_on(now);
-    return;
-  }
-  if (members_.enough_have_joined()) begin_fresh(now);
-}
-
-// With whoever is there; those beyond cluster.nodes.min come late, all at once.
-void Authority::begin_fresh(Ticks now) {
-  stage_ = Stage::kTraining;
-  const Cluster cluster = config_.cluster.cluster();
-  for (std::uint32_t r = 0; r < cluster.workers(); ++r) {
-    const WorkerId worker = cluster.worker_at(Rank(r));
-    if (members_[worker.node] != NodeState::kJoined) continue;
-    members_.process(worker.node).takes_part = true;
-    const Status status = step(sync::Joined{worker}, now);
-    PACELINE_ASSERT(status.is_ok(), status.message());
-  }
-}
-
-// However long that takes: node 0's lease is watched.
-bool Authority::warms_up() const {
-  return config_.train.warm_start_steps > 0 && !resumed_ && members_.enough_have_joined() &&
-         members_[NodeId(0)] == NodeState::kJoined && members_.shards_have_joined();
-}
-
 void Authority::tick(Ticks now) {
-  if (concluded()) return;
-  const auto allowed = gathering_timeout();
-  if (stage_ == Stage::kGathering && now - gathering_since_ > allowed && !warms_up()) {
-    if (resumed_ && may_go_on()) return go_on(now);
-    const auto seconds = std::chrono::duration_cast<std::chrono::milliseconds>(allowed).count() / 1000.0;
-    std::string text = std::to_string(seconds);
-    text.erase(text.find_last_not_of('0') + 1);
-    if (text.back() == '.') text.pop_back();
-    fail(deadline_exceeded(members_.missing() + " within " + text + " s" + members_.refusals()), now);
-    return;
+  if (state_.concluded()) return;
+  if (state_.is(Stage::kGathering)) {
+    const Status waits = start_.check(now);
+    if (!waits.is_ok()) return end_.fail(waits, now);
+    if (training()) return;
   }
-  if (stage_ == Stage::kTraining) {
-    Status status = Status::ok();
+  if (training()) {
     if (config_.run.max_seconds && record_.seconds(now) >= to_seconds(*config_.run.max_seconds)) {
-      status = step(sync::StopRequested{"max_seconds"}, now);
-      PACELINE_ASSERT(status.is_ok(), status.message());
+      core_.step_own(sync::StopRequested{"max_seconds"}, now);
     }
-    status = step(sync::Tick{}, now);
-    PACELINE_ASSERT(status.is_ok(), status.message());
-    iteration_rate_.read(iterations_applied(), now);
-    sample_rate_.read(trained_.samples, now);
+    core_.step_own(sync::Tick{}, now);
+    progress_.read(now);
     for (const std::string& line : speeds_.look_for_stragglers(now)) log_.warn(line);
-    expel_who_is_not_welcomed(now);
+    for (const NodeId node : late_nodes_.overdue(now)) {
+      const bool still_comes = members_[node] == NodeState::kComing && !engine_.stopping();
+      if (still_comes) expel(node, late_nodes_.too_late(), now);
+    }
     advance_hand_over(now);
   }
-  check_forming(now);
-  say_who_is_waited_for(now);
-  check_stop(now);
-  check_silence(now);
-  advance_end(now);
+  expel_overdue(now);
+  evaluations_.check(now);
+  checkpoints_.check(now);
+  for (const NodeId node : end_.silent(now)) {
+    const bool still_silent = members_[node] == NodeState::kJoined && !record_.has_report(node);
+    if (still_silent) lost(Peer::of(node), end_.too_late(), now);
+  }
+  end_.check(now);
+  end_.advance(now);
+}
+
+// Losing one may end the training.
+void Authority::expel_overdue(Ticks now) {
+  if (training()) {
+    for (const NodeId node : formations_.overdue(now)) {
+      if (training() && members_[node] == NodeState::kJoined) expel(node, formations_.too_late(), now);
+    }
+  }
+  steps_.say_who_is_waited_for(now);
+  if (!training()) return;
+  for (const auto& [worker, why] : stop_deadline_.overdue(now)) {
+    if (training() && engine_.is_live(worker)) expel(worker.node, why, now);
+  }
+}
+
+void Authority::discount_pause(const Pause& pause) { speeds_.discount_pause(pause); }
+
+Status Authority::heard(NodeId from, const wire::Heartbeat& beat) {
+  progress_.heard(from, beat.traffic);
+  // Its report has said more than its heartbeats go on saying.
+  if (beat.workers.empty() || record_.has_report(from)) return Status::ok();
+  return speeds_.heard(from, beat);
+}
+
+Traffic Authority::reduced() const { return progress_.reduced(); }
+
+void Authority::note_progress(const Traffic& moved, Ticks now) {
+  if (!training() || !record_.progress().due(record_.seconds(now))) return;
+  const Clock slowest = engine_.min_clock();
+  record_.progress().note(record_.seconds(now), moved, [&](WorkerId worker) -> std::optional<std::int64_t> {
+    if (!engine_.is_live(worker)) return std::nullopt;
+    return (engine_.clock_of(worker) - slowest).value;
+  });
+  files_so_far_.write_if_due(now);
+}
+
+std::vector<Wait> Authority::waits(const LastSeen& last_seen, WaitsFor which) const {
+  return waits_of({config_, state_.stage(), members_, engine_, speeds_, evaluations_, checkpoints_,
+                   end_.model(), state_.is_stopped(), record_},
+                  last_seen, which);
+}
+
+RunStatus Authority::status(const LastSeen& last_seen, Ticks now) const {
+  return status_of({config_, state_, core_, members_, record_, speeds_, step_reports_, progress_}, last_seen,
+                   waits(last_seen, WaitsFor::kOfSomebody), now);
 }
 
 }  // namespace paceline::server

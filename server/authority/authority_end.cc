@@ -1,361 +1,101 @@
-// Losses, stops and the orderly end: final model, final evaluation, reports, files.
-#include <algorithm>
-#include <utility>
-
-#include "common/config/reducing.h"
-#include "common/params/shard_ranges.h"
+// Losses, stops, the hand-over: what ends a run, or does not (run_end.h has the end itself).
 #include "server/authority/authority.h"
+#include "server/authority/hand_over.h"
 
 namespace paceline::server {
-namespace {
-
-std::string in_seconds(std::chrono::nanoseconds d) {
-  return std::to_string(std::chrono::ceil<std::chrono::seconds>(d).count()) + " s";
-}
-
-}  // namespace
-
-std::string Authority::why_needed(NodeId node) const {
-  if (config_.train.batch_norm_group > 1)
-    return "train.batch_norm_group: the others go by its statistics, too";
-  const std::uint32_t stages = config_.pipeline.stages;
-  if (stages == 1) return "exchange.kind: allreduce needs every node";
-  return "stage " + std::to_string(node.value % stages) + " of group " + std::to_string(node.value / stages) +
-         ", whose nodes cannot go on without it";
-}
 
 void Authority::lost(Peer peer, const std::string& why, Ticks now) {
-  if (concluded()) return;
+  if (state_.concluded()) return;
   if (!peer.is_node()) {
     // After its report a shard is meant to go.
     if (members_.shard(peer.shard()).reported) return;
-    fail(unavailable("server " + to_string(peer) + " (" + config_.cluster.endpoints[peer.number] +
-                     ") lost: " + why),
-         now);
+    end_.fail(unavailable("server " + to_string(peer) + " (" + config_.cluster.endpoints[peer.number] +
+                          ") lost: " + why),
+              now);
     return;
   }
   const NodeId node = peer.node();
-  if (members_[node] == NodeState::kComing) return lost_before_ready(node, why);
+  if (members_[node] == NodeState::kComing) return late_nodes_.lost(node, why);
   if (members_[node] != NodeState::kJoined) return;
-  if (stage_ == Stage::kGathering && resumed_) return lost_before_resume(node, why, now);
-  if (stage_ == Stage::kGathering) return lost_before_start(node, why, now);
+  if (state_.is(Stage::kGathering)) {
+    const Status lost_run = start_.lost(node, why, now);
+    if (!lost_run.is_ok()) end_.fail(lost_run, now);
+    return;
+  }
   members_[node] = NodeState::kGone;
   if (record_.has_report(node)) {
     log_.info(to_string(peer) + " has left");
   } else {
     record_.lost(node, why);
     // What it has sent until its last heartbeat, since no report of it will come.
-    if (const auto sent = reduced_.find(node); sent != reduced_.end()) record_.add_reduced(sent->second);
+    if (const Traffic* const sent = progress_.reduced(node)) record_.add_reduced(*sent);
     log_.warn(to_string(peer) + " lost: " + why);
   }
-  to_shards(wire::NodeLost{node, why, members_.process(node).incarnation});
-  const bool needed = nodes_talk() && !record_.has_report(node) && !goes_on();
-  if (needed && stage_ == Stage::kEnding) ++lost_at_end_;
-  // Behind the last step nodes of further groups have nothing that the first one does not have.
-  const bool owes_state = reduces() && (config_.pipeline.stages == 1 || node.value < state_senders(config_));
-  if (needed && (stage_ == Stage::kTraining || (stage_ == Stage::kEnding && owes_state &&
-                                                !parameters_are_here() && !final_state_comes()))) {
-    return fail(unavailable(to_string(peer) + " lost: " + why + " (" + why_needed(node) + ")"), now);
+  outbox_.to_shards(wire::NodeLost{node, why, members_.process(node).incarnation});
+  const bool needed = nodes_are_connected(config_) && !record_.has_report(node) && !steps_.go_on();
+  const bool end_lacks =
+      needed && state_.is(Stage::kEnding) && node_parameters_.are_lost_with(node, engine_.version());
+  if ((needed && training()) || end_lacks) {
+    return end_.fail(unavailable(to_string(peer) + " lost: " + why + " (" + why_needed(config_, node) + ")"),
+                     now);
   }
-  evaluation_.gone(node);
+  evaluations_.gone(node);
   if (!record_.has_report(node)) speeds_.forget(node);
-  if (goes_on()) {
-    go_on_without(node, now);
-  } else if (stage_ == Stage::kTraining) {
-    const Status status = step(sync::Lost{node}, now);
-    PACELINE_ASSERT(status.is_ok(), status.message());
+  if (steps_.go_on()) {
+    if (const Status goes_on = steps_.go_on_without(node, now); !goes_on.is_ok()) end_.fail(goes_on, now);
+  } else if (state_.is(Stage::kTraining)) {
+    core_.step_own(sync::Lost{node}, now);
   }
-  ask_evaluation(now);
-  advance_end(now);
+  evaluations_.ask(now);
+  end_.advance(now);
 }
 
-// Whether anybody sends it. Node 0 does by itself; where it is not there any more the lowest is asked, once. Where each has
-// a part, each sends it, and with it what it keeps of another's: so one of them may be lost meanwhile.
-bool Authority::final_state_comes() {
-  const auto node = members_.lowest();
-  if (!node || config_.exchange.on_loss == OnLoss::kStop) return false;
-  if (config_.exchange.shard_optimizer) return lost_at_end_ <= 1;
-  if (*node == final_speaker_) return true;
-  final_speaker_ = *node;
-  to_node(*node, wire::StateWanted{engine_.version()});
-  return true;
+// A node that cannot go on with this run, whether it knows that or not.
+void Authority::expel(NodeId node, const Status& why, Ticks now) {
+  const NodeState state = members_[node];
+  if (state != NodeState::kJoined && state != NodeState::kComing) return;
+  outbox_.to_node(node, wire::Error{why.code(), why.message(), /*fatal=*/true});
+  lost(Peer::of(node), why.message(), now);
 }
 
 void Authority::who_is_gone(NodeId from, const wire::Leave& leave, Ticks now) {
   const NodeId gone = *leave.lost;
   // Where the others go on, who is gone is found out by their next formation.
-  const bool could_be =
-      nodes_talk() && !goes_on() && gone != from && members_.is_known(gone) && !record_.has_report(gone);
+  const bool could_be = nodes_are_connected(config_) && !steps_.go_on() && gone != from &&
+                        members_.is_known(gone) && !record_.has_report(gone);
   if (could_be) lost(Peer::of(gone), leave.fault + " (so says node " + to_string(from) + ")", now);
 }
 
+Status Authority::hand_over(const std::string& why, Ticks now) {
+  if (hand_over_.under_way()) return Status::ok();
+  PACELINE_RETURN_IF_ERROR(can_hand_over(config_));
+  if (state_.is(Stage::kGathering)) return unavailable("training has not begun");
+  if (!training() || engine_.stopping()) return failed_precondition("the run is ending");
+  PACELINE_RETURN_IF_ERROR(hand_over_.begin(why, now));
+  advance_hand_over(now);
+  return Status::ok();
+}
+
+void Authority::advance_hand_over(Ticks now) {
+  if (training() && hand_over_.advance(now)) end_.hand_over(hand_over_.why(), now);
+}
+
 void Authority::stop(const std::string& reason, Ticks now) {
-  if (concluded() || run_status_ != "ok") return;
-  if (stage_ == Stage::kGathering) {
-    run_status_ = "stopped";
-    fail(aborted(reason + " before training began; " + members_.missing() + members_.refusals()), now);
+  if (state_.concluded() || !state_.is_ok()) return;
+  if (state_.is(Stage::kGathering)) {
+    state_.stop(aborted(reason + " before training began; " + members_.missing() + members_.refusals()));
+    end_.fail(state_.result(), now);
     return;
   }
   log_.warn("stopping: " + reason);
-  if (stage_ != Stage::kTraining) return;  // the training is complete, the end is under way
-  run_status_ = "stopped";
-  result_ = aborted(reason);
-  const Status status = step(sync::StopRequested{reason}, now);
-  PACELINE_ASSERT(status.is_ok(), status.message());
-  advance_end(now);
+  if (!state_.is(Stage::kTraining)) return;  // the training is complete, the end is under way
+  state_.stop(aborted(reason));
+  core_.step_own(sync::StopRequested{reason}, now);
+  end_.advance(now);
 }
 
-void Authority::fail(const Status& reason, Ticks now) {
-  if (concluded()) return;
-  // Who is lost while a failed run comes to its end gives it no other reason, and none to go on from a checkpoint.
-  const Status why = run_status_ == "failed" ? result_ : reason;
-  if (std::exchange(hands_over_, false)) run_status_ = "ok";  // it is not handed over any more
-  resumable_ = may_be_resumed_after(why);
-  if (run_status_ == "ok") run_status_ = "failed";
-  result_ = why;
-  log_.error("the run failed: " + why.message());
-  if (resumable_) say_how_to_go_on();
-  if (stage_ == Stage::kTraining) record_.training_over(now);
-  stage_ = Stage::kClosing;
-  to_shards(wire::RunOver{why.code(), why.message(), resumable_});
-  // At once: the shards go now, and would be missed while a slow disk takes the files.
-  end_nodes();
-  file();
-}
+void Authority::fail(const Status& why, Ticks now) { end_.fail(why, now); }
 
-void Authority::say_how_to_go_on() const {
-  const bool replicas = config_.cluster.replicas > 1;
-  log_.error("start all servers again with --resume to go on from the checkpoint of " +
-             to_string(*checkpoints_.newest()) +
-             (replicas
-                  ? " in " + config_.run.out +
-                        ": one server of each shard, with cluster.replicas=1, cluster.etcd=[], this run.out "
-                        "and its own endpoints"
-                  : ""));
-}
-
-void Authority::advance_end(Ticks now) {
-  if (stage_ == Stage::kEnding) {
-    if (!evaluation_.idle() && !members_.lowest()) {
-      // Before the final state is retained, for which there may be no room otherwise.
-      for (const Version version : evaluation_.abandon()) {
-        not_evaluated(version, "no node is left to do it");
-        checkpoints_.evaluated(version, std::nullopt);
-        to_shards(wire::Release{version});
-      }
-    }
-    if (reduces() && !parameters_are_here()) {  // a node is sending them
-      if (members_.lowest()) return;
-      return fail(result_.is_ok() ? unavailable("no node is left that has the run's parameters") : result_,
-                  now);
-    }
-    if (!model_.requested()) {
-      if (!evaluation_.idle()) return;  // at most two retained versions, and one of each number
-      if (saves_last_state() && checkpoints_.under_way()) return;
-      wire::ApplyDecision final_state;
-      final_state.version_after = engine_.version();
-      final_state.revision_after = engine_.revision();
-      final_state.retain = true;
-      final_state.save = saves_last_state() && checkpoints_.due_at_stop(engine_.version(), now);
-      const bool saves = final_state.save;
-      send_decision(std::move(final_state));
-      if (saves) begin_checkpoint(now);
-      model_.request(layout_, shard_ranges(layout_, config_.train.optimizer, config_.cluster.shards),
-                     engine_.version(), outbox_);
-      // A version is one state under versioned application, so what was evaluated need not be again.
-      if (engine_.apply_mode() == ApplyMode::kVersioned && evaluated_ == engine_.version()) {
-        record_.last_evaluation_is_final();
-      } else if (run_status_ != "failed" && !nobody_left_) {
-        checkpoints_.will_be_evaluated(engine_.version());
-        evaluation_.reached_final(engine_.version(), {record_.seconds(ending_since_), engine_.threshold(),
-                                                      iterations_applied(), trained_});
-      }
-      ask_evaluation(now);
-    }
-    if (!model_is_written() || !evaluation_.idle() || !reports_are_in()) return;
-    if (!last_state_is_saved(now)) return;
-    stage_ = Stage::kClosing;
-    to_shards(wire::RunOver{result_.code(), result_.message()});
-  }
-  if (stage_ != Stage::kClosing) return;
-  if (members_.shards_have_reported()) file();
-}
-
-// A run is for its final model: one without a measure of it is no success. An evaluation during training is
-// worth less than going on.
-void Authority::not_evaluated(Version version, const std::string& why) {
-  const std::string what = "version " + to_string(version) + " was not evaluated: " + why;
-  log_.warn(what);
-  if (!model_.requested()) return;
-  const std::string said = "the final model, " + what;
-  if (run_status_ == "ok") {
-    run_status_ = "failed";
-    result_ = failed_precondition(said);
-  } else {
-    result_ = Status(result_.code(), result_.message() + "; " + said);
-  }
-}
-
-// Once: a disk that is full costs this checkpoint and nothing else.
-bool Authority::last_state_is_saved(Ticks now) {
-  if (!saves_last_state() && !saves_behind_model()) return true;
-  if (checkpoints_.under_way()) return false;
-  if (saves_behind_model() && !std::exchange(saved_behind_model_, true) &&
-      checkpoints_.due_at_stop(engine_.version(), now)) {
-    wire::ApplyDecision last_state;
-    last_state.version_after = engine_.version();
-    last_state.revision_after = engine_.revision();
-    last_state.save = true;
-    send_decision(std::move(last_state));
-    begin_checkpoint(now);
-  }
-  return !checkpoints_.under_way();
-}
-
-bool Authority::model_is_written() {
-  if (model_file_ == ModelFile::kMissing && model_.complete()) {
-    model_file_ = ModelFile::kBeingWritten;
-    background_.run(
-        model_.writer(config_.run.out, config_.train.model, engine_.revision()),
-        [this](const Status& written, Ticks now) { on_model_written(written, now); }, needed_here());
-  }
-  return model_file_ == ModelFile::kWritten;
-}
-
-void Authority::on_model_written(const Status& written, Ticks now) {
-  if (!written.is_ok()) {
-    if (concluded()) log_.error(written.message());  // the run has failed for another reason
-    return fail(written, now);
-  }
-  model_file_ = ModelFile::kWritten;
-  log_.info("the final model, version " + to_string(engine_.version()) + ", is written");
-  advance_end(now);
-}
-
-bool Authority::reports_are_in() const {
-  const std::vector<NodeId> here = members_.in(NodeState::kJoined);
-  return std::all_of(here.begin(), here.end(), [this](NodeId node) { return record_.has_report(node); });
-}
-
-void Authority::file() {
-  stage_ = Stage::kFiling;
-  if (checkpoints_.enabled()) record_.checkpoints(checkpoints_.written(), checkpoints_.failed());
-  record_.stragglers(speeds_.stragglers());
-  const std::string invalid = record_.invalid_because();
-  if (run_status_ == "ok" && !invalid.empty()) {
-    run_status_ = "invalid";
-    result_ = failed_precondition(invalid);
-    log_.error("the run is invalid: " + invalid);
-  }
-  trace_ && !hands_over_ ? write_trace() : write_results();  // of its generation nothing is kept then
-}
-
-void Authority::write_results() {
-  filed_as_ = run_status_;
-  background_.run(
-      record_.writer(engine_, run_status_, result_.message()),
-      [this](const Status& written, Ticks) { on_filed(written); }, needed_here());
-}
-
-// Of a file without which the run is none.
-Background::Here Authority::needed_here() {
-  return [this](const Status& here, const Status& counts) {
-    if (!counts.is_ok() || here.is_ok()) return;
-    log_.warn("what the run is for is not whole on this replica's disk: " + here.message());
-    if (missing_.is_ok()) missing_ = here;
-  };
-}
-
-void Authority::fail_for_missing(const Status& why, Ticks now) {
-  if (!concluded()) return fail(why, now);
-  log_.error("the run failed: " + why.message());
-  if (run_status_ == "ok") run_status_ = "failed";
-  if (result_.is_ok()) result_ = why;
-  if (!over()) return;  // on_filed() sees to it
-  stage_ = Stage::kFiling;
-  write_results();
-}
-
-void Authority::on_filed(const Status& written) {
-  if (written.is_ok() && filed_as_ != run_status_) return write_results();
-  stage_ = Stage::kOver;
-  if (!written.is_ok()) {
-    log_.error(written.message());
-    if (result_.is_ok()) result_ = written;
-  }
-  // Only those are left to be told that were on their way in as the last one was lost.
-  if (ends_for_now() && checkpoints_.newest()) resumable_ = true;
-  end_nodes();
-  log_.info("the run is over: " + run_status_);
-  if (nobody_left_ && checkpoints_.newest()) say_how_to_go_on();
-}
-
-void Authority::end_nodes() {
-  for (const NodeId node : members_.present()) {
-    to_node(node, wire::RunOver{result_.code(), result_.message(), resumable_});
-    members_[node] = NodeState::kGone;
-  }
-}
-
-// Asks the lowest-numbered node for the evaluation that is due, if one is.
-void Authority::ask_evaluation(Ticks now) {
-  const auto node = members_.lowest();
-  const auto request = evaluation_.ask(node);
-  if (!request) return;
-  evaluation_asked_at_ = now;
-  if (trace_) trace_->evaluation(*node, request->version, now);
-  to_node(*node, *request);
-}
-
-// A node whose heartbeats come but whose report does not would hold the end of the run open for ever.
-void Authority::check_silence(Ticks now) {
-  const auto lease = config_.cluster.lease;
-  if (const auto asked = evaluation_.asked();
-      asked && now - evaluation_asked_at_ > kEvaluationLeases * lease) {
-    not_evaluated(asked->version, "node " + to_string(asked->node) + " has not answered within " +
-                                      in_seconds(kEvaluationLeases * lease));
-    evaluation_.give_up();
-    checkpoints_.evaluated(asked->version, std::nullopt);
-    to_shards(wire::Release{asked->version});
-    ask_evaluation(now);
-  }
-  if (!checkpoints_.missing().empty() && now - checkpoints_.begun_at() > kCheckpointLeases * lease) {
-    checkpoints_.give_up("not written within " + in_seconds(kCheckpointLeases * lease));
-  }
-  if (stage_ != Stage::kEnding || now - ending_since_ <= kReportLeases * lease) return;
-  for (const NodeId node : members_.in(NodeState::kJoined)) {
-    if (members_[node] != NodeState::kJoined || record_.has_report(node)) continue;
-    lost(Peer::of(node), "no report within " + in_seconds(kReportLeases * lease) + " of the end of training",
-         now);
-  }
-  if (stage_ != Stage::kEnding || !reduces() || parameters_are_here()) return;
-  if (now - ending_since_ <= kCheckpointLeases * lease) return;
-  fail(deadline_exceeded("the parameters of version " + to_string(engine_.version()) +
-                         " have not come from the nodes within " + in_seconds(kCheckpointLeases * lease) +
-                         " of the end of training"),
-       now);
-}
-
-// A stop lets every worker finish what it was granted: the iteration it is in, and one more that was granted ahead.
-// One whose iteration does not end (a task that hangs
-// while its node's heartbeats go on) would make a stop, a signal's too, wait for ever.
-void Authority::check_stop(Ticks now) {
-  if (!training() || !engine_.stopping()) return;
-  if (!stopping_since_) stopping_since_ = now;
-  const int granted = config_.exchange.hidden ? 2 : 1;
-  const auto allowed = std::max<std::chrono::nanoseconds>(kStopLeases * config_.cluster.lease,
-                                                          granted * kStopIterations * speeds_.longest());
-  if (now - *stopping_since_ <= allowed) return;
-  const Cluster cluster = config_.cluster.cluster();
-  for (std::uint32_t r = 0; r < cluster.workers(); ++r) {
-    const WorkerId worker = cluster.worker_at(Rank(r));
-    if (!training() || !engine_.is_live(worker)) continue;  // losing one may have ended the training
-    expel(worker.node,
-          deadline_exceeded("worker " + to_string(worker) + " has not finished its iteration of clock " +
-                            to_string(engine_.clock_of(worker)) + " within " + in_seconds(allowed) +
-                            " of the stop"),
-          now);
-  }
-}
+void Authority::fail_for_missing(const Status& why, Ticks now) { end_.fail_for_missing(why, now); }
 
 }  // namespace paceline::server

@@ -1,18 +1,22 @@
-// What a run says of itself while it goes: the authority's state as one value (common/live/run_status.h), and
-// who is slow. Nothing here decides anything.
+#include "server/authority/authority_status.h"
+
 #include <algorithm>
-#include <cmath>
-#include <cstdio>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "common/config/names.h"
 #include "common/config/shown_name.h"
 #include "common/timing/histogram.h"
-#include "server/authority/authority.h"
+#include "server/peer.h"
 
 namespace paceline::server {
 namespace {
+
+using NodeState = RunMembers::NodeState;
 
 constexpr std::size_t kWaitsMax = 20;  // of those that are told
 
@@ -35,164 +39,135 @@ std::vector<std::pair<std::int64_t, std::int64_t>> shown(const StalenessCounts& 
   return values;
 }
 
-}  // namespace
-
-void Authority::discount_pause(const Pause& pause) { speeds_.discount_pause(pause); }
-
-Status Authority::heard(NodeId from, const wire::Heartbeat& beat) {
-  if (beat.traffic.reduced > 0) reduced_[from] = beat.traffic;
-  // Its report has said more than its heartbeats go on saying.
-  if (beat.workers.empty() || record_.has_report(from)) return Status::ok();
-  return speeds_.heard(from, beat);
-}
-
-std::string Authority::doing(WorkerId worker) const {
-  const NodeState node = members_[worker.node];
-  if (node == NodeState::kGone && !record_.has_report(worker.node)) return "lost";
-  if (stage_ == Stage::kGathering) return node == NodeState::kAbsent ? "absent" : "joined";
-  if (!engine_.is_live(worker)) return node == NodeState::kAbsent ? "absent" : "finished";
-  if (engine_.is_held(worker)) return "held";
-  const auto iteration = engine_.iteration_of(worker);
+std::string doing(const RunShown& run, WorkerId worker) {
+  const sync::Engine& engine = run.core.engine();
+  const NodeState node = run.members[worker.node];
+  if (node == NodeState::kGone && !run.record.has_report(worker.node)) return "lost";
+  if (run.state.is(RunStage::kGathering)) return node == NodeState::kAbsent ? "absent" : "joined";
+  if (!engine.is_live(worker)) return node == NodeState::kAbsent ? "absent" : "finished";
+  if (engine.is_held(worker)) return "held";
+  const auto iteration = engine.iteration_of(worker);
   return iteration && iteration->reported && !iteration->computes_next ? "pushing" : "computing";
 }
 
 // Who is held waits for the slowest; who has reported for the first shard that lacks its gradient.
-std::string Authority::waits_for(WorkerId worker, const std::string& slowest) const {
-  if (stage_ != Stage::kTraining || !engine_.is_live(worker)) return "";
-  if (engine_.is_held(worker)) return slowest;
-  const auto iteration = engine_.iteration_of(worker);
+std::string waits_for(const RunShown& run, WorkerId worker, const std::string& slowest) {
+  const sync::Engine& engine = run.core.engine();
+  if (!run.state.training() || !engine.is_live(worker)) return "";
+  if (engine.is_held(worker)) return slowest;
+  const auto iteration = engine.iteration_of(worker);
   if (!iteration || !iteration->reported || iteration->computes_next) return "";
-  for (std::uint32_t k = 0; k < config_.cluster.shards; ++k) {
+  for (std::uint32_t k = 0; k < run.config.cluster.shards; ++k) {
     if ((iteration->lacking >> k & 1) != 0) return to_string(Peer::of(ShardId(k)));
   }
   return "";
 }
 
-Traffic Authority::reduced() const {
-  Traffic sum;
-  for (const auto& [node, traffic] : reduced_) sum += traffic;
-  return sum;
+void show_counts(const RunShown& run, RunStatus& s) {
+  const sync::Engine& engine = run.core.engine();
+  const TrainSection& train = run.config.train;
+  s.version = engine.version();
+  s.threshold = engine.threshold();
+  const RunRecord::Newest& newest = run.record.newest();
+  s.lpr = newest.lpr;
+  s.train_loss = newest.train_loss;
+  s.train_accuracy = newest.train_accuracy;
+  s.test_loss = newest.test_loss;
+  s.test_accuracy = newest.test_accuracy;
+  s.iterations = run.core.iterations_applied();
+  s.iterations_total = train.total_iterations;
+  s.skipped = train.iterations_in(engine.iterations_skipped());
+  s.dropped = train.iterations_in(engine.iterations_dropped());
+  s.iterations_lost = train.iterations_in(engine.iterations_lost());
+  s.samples = run.reports.trained().samples;
+  s.nodes_lost = run.record.lost_nodes();
+  s.before = run.progress.before();
+  s.curve_rows = run.record.curve_rows();
 }
 
-void Authority::note_progress(const Traffic& moved, Ticks now) {
-  if (!training() || !record_.progress().due(record_.seconds(now))) return;
-  const Clock slowest = engine_.min_clock();
-  record_.progress().note(record_.seconds(now), moved, [&](WorkerId worker) -> std::optional<std::int64_t> {
-    if (!engine_.is_live(worker)) return std::nullopt;
-    return (engine_.clock_of(worker) - slowest).value;
-  });
-  write_so_far(now);
-}
-
-// After 1 s, 2 s, 4 s, 8 s, 16 s, and then every ten: what a short run has is soon there, too.
-void Authority::write_so_far(Ticks now) {
-  const double seconds = record_.seconds(now);
-  if (writing_so_far_ || seconds < so_far_due_) return;
-  so_far_due_ = seconds + std::clamp(seconds - so_far_from_, 1.0, 10.0);
-  writing_so_far_ = true;
-  std::vector<WorkerTimes> times;
-  for (std::uint32_t r = 0; r < speeds_.times().size(); ++r) {
-    if (speeds_.times()[r].wall > 0)
-      times.push_back({config_.cluster.cluster().worker_at(Rank(r)), speeds_.times()[r]});
-  }
-  background_.run(record_.writer_so_far(std::move(times)), [this](const Status& written, Ticks) {
-    writing_so_far_ = false;
-    if (!written && !so_far_failed_) log_.warn(written.message() + "; it is tried again");
-    so_far_failed_ = !written;
-  });
-}
-
-RunStatus Authority::status(const LastSeen& last_seen, Ticks now) const {
-  constexpr const char* kStages[] = {"gathering", "training", "ending", "closing", "filing", "over"};
-  const Cluster cluster = config_.cluster.cluster();
-  RunStatus s;
-  s.run = shown_name(config_.run);
-  s.policy = name_of(config_.sync.policy);
-  s.state = kStages[static_cast<std::size_t>(stage_)];
-  if (over()) s.outcome = result_.is_ok() ? run_status_ : run_status_ + ": " + result_.message();
-  s.seconds = training() ? record_.seconds(now) : record_.wall_seconds();
-  s.version = engine_.version();
-  s.threshold = engine_.threshold();
-  s.lpr = record_.lpr();
-  s.train_loss = record_.train_loss();
-  s.train_accuracy = record_.train_accuracy();
-  s.test_loss = record_.test_loss();
-  s.test_accuracy = record_.test_accuracy();
-  s.iterations = iterations_applied();
-  s.iterations_total = config_.train.total_iterations;
-  s.skipped = config_.train.iterations_in(engine_.iterations_skipped());
-  s.dropped = config_.train.iterations_in(engine_.iterations_dropped());
-  s.iterations_lost = config_.train.iterations_in(engine_.iterations_lost());
-  s.samples = trained_.samples;
-  s.nodes_lost = record_.lost_nodes();
-  s.before = before_;
-  s.curve_rows = record_.curve_rows();
+void show_progress(const RunShown& run, Ticks now, RunStatus& s) {
   s.done = std::min(static_cast<double>(s.iterations) / static_cast<double>(s.iterations_total), 1.0);
-  if (training()) {
-    s.iterations_per_second = iteration_rate_.per_second(s.iterations, now);
-    s.samples_per_second = sample_rate_.per_second(trained_.samples, now);
+  if (run.state.training()) {
+    s.iterations_per_second = run.progress.iterations_per_second(now);
+    s.samples_per_second = run.progress.samples_per_second(now);
     if (s.iterations_per_second && *s.iterations_per_second > 0) {
       const auto left = static_cast<double>(std::max<std::int64_t>(s.iterations_total - s.iterations, 0));
       s.seconds_left = left / *s.iterations_per_second;
     }
   }
-  if (config_.run.max_seconds && s.seconds > 0) {
-    const double limit = to_seconds(*config_.run.max_seconds);
+  if (run.config.run.max_seconds && s.seconds > 0) {
+    const double limit = to_seconds(*run.config.run.max_seconds);
     s.done = std::max(s.done, std::min(s.seconds / limit, 1.0));
-    if (training())
+    if (run.state.training())
       s.seconds_left = std::min(s.seconds_left.value_or(limit), std::max(limit - s.seconds, 0.0));
   }
-  for (Wait& wait : waits(last_seen, WaitsFor::kOfSomebody)) {
-    ++s.waits_total;
-    if (s.waits.size() < kWaitsMax) s.waits.push_back(std::move(wait.text));
-  }
-  for (const StragglerSummary& slow : speeds_.stragglers()) {
-    if (s.stragglers.size() < RunStatus::kStragglersMax) s.stragglers.push_back(slow.worker);
-  }
-  s.nodes = members(
-      config_.cluster.nodes, last_seen, [](std::uint32_t i) { return Peer::of(NodeId(i)); },
-      [this](std::uint32_t i) { return members_[NodeId(i)] == NodeState::kJoined; });
-  s.shards = members(
-      config_.cluster.shards, last_seen, [](std::uint32_t k) { return Peer::of(ShardId(k)); },
-      [this](std::uint32_t k) { return members_.shard(ShardId(k)).joined; });
+}
+
+void show_workers(const RunShown& run, RunStatus& s) {
+  const sync::Engine& engine = run.core.engine();
+  const Cluster cluster = run.config.cluster.cluster();
   s.workers_total = cluster.workers();
   s.min_clock = s.max_clock = Clock(s.version.value);
   std::string slowest;
-  if (stage_ != Stage::kGathering) {
-    s.min_clock = s.max_clock = engine_.min_clock();
+  if (!run.state.is(RunStage::kGathering)) {
+    s.min_clock = s.max_clock = engine.min_clock();
     for (std::uint32_t r = 0; r < cluster.workers(); ++r) {
       const WorkerId worker = cluster.worker_at(Rank(r));
-      if (!engine_.is_live(worker)) continue;
-      const Clock clock = engine_.clock_of(worker);
+      if (!engine.is_live(worker)) continue;
+      const Clock clock = engine.clock_of(worker);
       s.max_clock = std::max(s.max_clock, clock);
-      if (slowest.empty() && clock == s.min_clock && !engine_.is_held(worker))
+      if (slowest.empty() && clock == s.min_clock && !engine.is_held(worker))
         slowest = "worker " + to_string(worker);
     }
   }
-  const auto scores = speeds_.scores();
+  const auto scores = run.speeds.scores();
   const auto listed =
       static_cast<std::uint32_t>(std::min<std::size_t>(cluster.workers(), RunStatus::kWorkersMax));
   for (std::uint32_t r = 0; r < listed; ++r) {
     const WorkerId worker = cluster.worker_at(Rank(r));
-    const Clock clock = stage_ == Stage::kGathering ? Clock(s.version.value) : engine_.clock_of(worker);
-    s.workers.push_back({worker, clock, doing(worker), waits_for(worker, slowest), scores[r]});
-    if (speeds_.times()[r].wall > 0) s.workers.back().times = speeds_.times()[r];
+    const Clock clock = run.state.is(RunStage::kGathering) ? Clock(s.version.value) : engine.clock_of(worker);
+    s.workers.push_back({worker, clock, doing(run, worker), waits_for(run, worker, slowest), scores[r]});
+    if (run.speeds.times()[r].wall > 0) s.workers.back().times = run.speeds.times()[r];
   }
+}
+
+}  // namespace
+
+RunStatus status_of(const RunShown& run, const LastSeen& last_seen, std::vector<Wait> waits, Ticks now) {
+  constexpr const char* kStages[] = {"gathering", "training", "ending", "closing", "filing", "over"};
+  const Status& result = run.state.result();
+  RunStatus s;
+  s.run = shown_name(run.config.run);
+  s.policy = name_of(run.config.sync.policy);
+  s.state = kStages[static_cast<std::size_t>(run.state.stage())];
+  if (run.state.is(RunStage::kOver)) {
+    s.outcome = result.is_ok() ? run.state.status() : run.state.status() + ": " + result.message();
+  }
+  s.seconds = run.state.training() ? run.record.seconds(now) : run.record.wall_seconds();
+  show_counts(run, s);
+  show_progress(run, now, s);
+  s.waits_total = static_cast<std::int64_t>(waits.size());
+  for (Wait& wait : waits) {
+    if (s.waits.size() < kWaitsMax) s.waits.push_back(std::move(wait.text));
+  }
+  for (const StragglerSummary& slow : run.speeds.stragglers()) {
+    if (s.stragglers.size() < RunStatus::kStragglersMax) s.stragglers.push_back(slow.worker);
+  }
+  s.nodes = members(
+      run.config.cluster.nodes, last_seen, [](std::uint32_t i) { return Peer::of(NodeId(i)); },
+      [&run](std::uint32_t i) { return run.members[NodeId(i)] == NodeState::kJoined; });
+  s.shards = members(
+      run.config.cluster.shards, last_seen, [](std::uint32_t k) { return Peer::of(ShardId(k)); },
+      [&run](std::uint32_t k) { return run.members.shard(ShardId(k)).joined; });
+  show_workers(run, s);
   StalenessCounts clocks, gradients;
-  for (const WorkerStaleness& worker : record_.staleness()) {
+  for (const WorkerStaleness& worker : run.record.staleness()) {
     merge(clocks, worker.clocks);
     merge(gradients, worker.gradients);
   }
   s.staleness_clocks = shown(clocks);
   s.staleness_gradients = shown(gradients);
   return s;
-}
-
-std::vector<Wait> Authority::waits(const LastSeen& last_seen, WaitsFor which) const {
-  return waits_of(
-      {config_, stage_, members_, engine_, speeds_, evaluation_, evaluations_.usual(), checkpoints_, model_,
-       model_file_ == ModelFile::kBeingWritten, run_status_ == "stopped", record_},
-      last_seen, which);
 }
 
 }  // namespace paceline::server

@@ -94,7 +94,7 @@ void training_waits(const RunWaiting& run, const LastSeen& last_seen, WaitsFor w
 }
 
 void evaluation_waits(const RunWaiting& run, const LastSeen& last_seen, std::vector<Wait>& found) {
-  const auto asked = run.evaluation.asked();
+  const auto asked = run.evaluations.schedule().asked();
   if (!asked) return;
   const std::string what = "the evaluation of version " + to_string(asked->version) + " by ";
   const Peer node = Peer::of(asked->node);
@@ -102,7 +102,7 @@ void evaluation_waits(const RunWaiting& run, const LastSeen& last_seen, std::vec
   found.push_back(
       {"the wait for " + what + to_string(node),
        run.stage == RunStage::kEnding ? "the end waits for " + by : by + " has not come, nobody waits for it",
-       run.usual_evaluation});
+       run.evaluations.usual()});
 }
 
 void checkpoint_waits(const RunWaiting& run, const LastSeen& last_seen, std::vector<Wait>& found) {
@@ -126,7 +126,7 @@ void ending_waits(const RunWaiting& run, const LastSeen& last_seen, std::vector<
     found.push_back({"the wait for the final model",
                      "the end waits for the final model's slice of " + enumerated(slices)});
   }
-  if (run.model_is_being_written) {
+  if (run.model.is_being_written()) {
     found.push_back({"the wait for the final model's file",
                      "the end waits for the final model to be written to " + run.config.run.out});
   }

@@ -18,7 +18,7 @@
 #include "common/log/stall_log.h"
 #include "common/sync/engine.h"
 #include "server/authority/checkpoints.h"
-#include "server/authority/evaluation.h"
+#include "server/authority/evaluations.h"
 #include "server/authority/final_model.h"
 #include "server/authority/run_members.h"
 #include "server/authority/run_record.h"
@@ -35,11 +35,9 @@ struct RunWaiting {
   const RunMembers& members;
   const sync::Engine& engine;
   const WorkerSpeeds& speeds;
-  const EvaluationSchedule& evaluation;
-  std::chrono::nanoseconds usual_evaluation;
+  const Evaluations& evaluations;
   const Checkpoints& checkpoints;
   const FinalModel& model;
-  bool model_is_being_written;
   bool is_stopped;
   const RunRecord& record;
 };

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/config/load.h"
+#include "server/seconds_text.h"
 
 namespace paceline::server {
 namespace {
@@ -41,6 +42,7 @@ Checkpoints::Checkpoints(const RunConfig& config, std::uint64_t generation,
                          std::optional<CheckpointId> resumed, Outbox& outbox, Background& background,
                          const Log& log, std::function<void(Ticks now)> over)
     : shards_(config.cluster.shards),
+      lease_(config.cluster.lease),
       keep_(static_cast<std::size_t>(config.checkpoint.keep)),
       keep_best_(config.checkpoint.keep_best > 0),
       generation_(generation),
@@ -199,13 +201,14 @@ void Checkpoints::on_failed(CheckpointId id, const std::string& why) {
                   });
 }
 
-void Checkpoints::give_up(const std::string& why) {
-  if (!current_) return;
+void Checkpoints::check(Ticks now) {
+  const auto allowed = kLeases * lease_;
+  if (missing().empty() || now - begun_at_ <= allowed) return;
   const CheckpointId id = current_->manifest.id;
   std::string who;
   for (const ShardId shard : missing()) who += (who.empty() ? "shard " : ", ") + to_string(shard);
   current_.reset();
-  on_failed(id, who + ": " + why);
+  on_failed(id, who + ": not written within " + whole_seconds_text(allowed));
 }
 
 }  // namespace paceline::server

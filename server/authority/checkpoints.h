@@ -13,6 +13,7 @@
 // Thread: one at a time (the server's loop).
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -37,6 +38,9 @@ namespace paceline::server {
 
 class Checkpoints {
  public:
+  // How long a shard that is alive may take, in leases, to write its part of one, or to read it.
+  static constexpr int kLeases = 60;
+
   // `over` is called when one is written or given up, never from within a call of this. `outbox`,
   // `background` and `log` outlive this, and this all that `background` still calls.
   // `resumed`: what the run goes on from, as `generation`.
@@ -74,11 +78,9 @@ class Checkpoints {
   bool under_way() const { return schedule_.under_way(); }
   // The last version that is saved, or being saved; before the first one that at which training began.
   Version saved() const { return schedule_.saved(); }
-  // When the one under way began.
-  Ticks begun_at() const { return begun_at_; }
-  // Nobody waits for the shards that have not answered any longer; nothing where all have. A disk of this
-  // process's own that hangs is not given up: the model is to be written there, too.
-  void give_up(const std::string& why);
+  // Nobody waits for the shards that have not answered in time any longer. A disk of this process's own that hangs is not
+  // given up: the model is to be written there, too.
+  void check(Ticks now);
   // The shards whose files are still being written.
   std::vector<ShardId> missing() const;
 
@@ -112,6 +114,7 @@ class Checkpoints {
   void on_failed(CheckpointId id, const std::string& why);
 
   const std::uint32_t shards_;
+  const std::chrono::nanoseconds lease_;
   const std::size_t keep_;
   const bool keep_best_;
   const std::uint64_t generation_;

@@ -45,8 +45,9 @@ Status FinalModel::add(const wire::Parameters& piece, wire::Payload payload) {
   return Status::ok();
 }
 
-bool FinalModel::complete() const {
-  return requested_ && std::all_of(slices_.begin(), slices_.end(), [](const Slice& s) { return s.complete; });
+bool FinalModel::is_ready() const {
+  return requested_ && file_ == File::kMissing &&
+         std::all_of(slices_.begin(), slices_.end(), [](const Slice& s) { return s.complete; });
 }
 
 std::vector<ShardId> FinalModel::missing() const {
@@ -57,18 +58,26 @@ std::vector<ShardId> FinalModel::missing() const {
   return shards;
 }
 
-std::function<Status()> FinalModel::writer(const std::filesystem::path& folder, const std::string& model,
-                                           Revision revision) {
+// The parameters are the work's own from now on.
+void FinalModel::write(Background& background, const std::filesystem::path& folder, const std::string& model,
+                       Revision revision, Background::Done done, Background::Here here) {
   std::vector<wire::Payload> pieces;
   for (Slice& slice : slices_) {
     for (wire::Payload& piece : std::exchange(slice.pieces, {})) pieces.push_back(std::move(piece));
   }
   ModelInfo info{model, version_, revision, layout_};
-  return [file = folder / "model.bin", info = std::move(info), pieces = std::move(pieces)] {
-    std::vector<std::span<const float>> values;
-    for (const wire::Payload& piece : pieces) values.push_back(piece.floats());
-    return write_model_file(file, info, values);
-  };
+  file_ = File::kBeingWritten;
+  background.run(
+      [file = folder / "model.bin", info = std::move(info), pieces = std::move(pieces)] {
+        std::vector<std::span<const float>> values;
+        for (const wire::Payload& piece : pieces) values.push_back(piece.floats());
+        return write_model_file(file, info, values);
+      },
+      [this, done = std::move(done)](const Status& written, Ticks now) {
+        if (written.is_ok()) file_ = File::kWritten;
+        done(written, now);
+      },
+      std::move(here));
 }
 
 }  // namespace paceline::server

@@ -4,7 +4,7 @@
 // It may be gigabytes, so the pieces are kept as they came, its own shard's blocks and the others' frames,
 // and writing them is work for another thread (server/background.h).
 //
-// Thread: one at a time; the work of writer(): any.
+// Thread: one at a time (the server's loop).
 #pragma once
 
 #include <filesystem>
@@ -16,6 +16,7 @@
 #include "common/params/partition.h"
 #include "common/status.h"
 #include "common/wire/messages.h"
+#include "server/background.h"
 #include "server/peer.h"
 
 namespace paceline::server {
@@ -29,13 +30,16 @@ class FinalModel {
   [[nodiscard]] Status add(const wire::Parameters& piece, wire::Payload payload);
 
   bool requested() const { return requested_; }
-  bool complete() const;
+  // All is here, and nobody writes it yet.
+  bool is_ready() const;
   // The shards whose slices are not here whole, once it is requested.
   std::vector<ShardId> missing() const;
-  // What writes model.bin into `folder` and returns as write_model_file does. The parameters are its own from
-  // now on. Once, when complete().
-  std::function<Status()> writer(const std::filesystem::path& folder, const std::string& model,
-                                 Revision revision);
+  // Has model.bin written into `folder`, once, when is_ready(); `done` and `here` as in Background, which this outlives.
+  // Their Status: as write_model_file's.
+  void write(Background& background, const std::filesystem::path& folder, const std::string& model,
+             Revision revision, Background::Done done, Background::Here here);
+  bool is_being_written() const { return file_ == File::kBeingWritten; }
+  bool is_written() const { return file_ == File::kWritten; }
 
  private:
   struct Slice {
@@ -44,10 +48,13 @@ class FinalModel {
     bool complete = false;
     std::vector<wire::Payload> pieces;
   };
+  enum class File { kMissing, kBeingWritten, kWritten };
+
   bool requested_ = false;
   Version version_;
   Layout layout_;
   std::vector<Slice> slices_;
+  File file_ = File::kMissing;
 };
 
 }  // namespace paceline::server

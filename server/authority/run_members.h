@@ -32,7 +32,6 @@ class RunMembers {
   // Of the process of a node that has joined last.
   struct Process {
     std::uint64_t incarnation = 0;
-    Ticks let_in;             // while training went on
     bool takes_part = false;  // it, or a process before it, has, as far as these servers know
     bool took_part = false;   // or one of before the servers were resumed: then all were there at the start
     bool has_come = false;    // while training went on: its workers' clocks begin where they did then
@@ -53,6 +52,9 @@ class RunMembers {
   ShardState& shard(ShardId shard) { return shards_[shard.value]; }
   const ShardState& shard(ShardId shard) const { return shards_[shard.value]; }
   bool is_known(NodeId node) const { return node.value < nodes_.size(); }
+
+  // As a shard is told of the process that has joined last.
+  wire::NodeAdmitted admitted(NodeId node) const { return {node, process(node).incarnation}; }
 
   // Those in `state`, by number.
   std::vector<NodeId> in(NodeState state) const;

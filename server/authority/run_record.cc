@@ -57,10 +57,10 @@ Result<RunRecord> RunRecord::resume(const RunConfig& config, Saved saved, const 
   record.totals_.late = std::move(state.late);
   record.staleness_.resume(std::move(state.staleness));
   if (record.batch_sizes_ && state.batch_sizes) record.batch_sizes_->resume(*std::move(state.batch_sizes));
-  record.train_loss_ = state.train_loss;
-  record.train_accuracy_ = state.train_accuracy;
-  record.test_accuracy_ = state.test_accuracy;
-  record.lpr_ = state.lpr;
+  record.newest_.train_loss = state.train_loss;
+  record.newest_.train_accuracy = state.train_accuracy;
+  record.newest_.test_accuracy = state.test_accuracy;
+  record.newest_.lpr = state.lpr;
   // That which it goes on from is one more.
   record.checkpoints_before_ = {state.checkpoints + 1, state.checkpoints_failed};
   record.totals_.checkpoints = record.checkpoints_before_;
@@ -78,10 +78,10 @@ RunRecordState RunRecord::state() const {
   state.late = totals_.late;
   state.staleness = staleness_.workers();
   if (batch_sizes_) state.batch_sizes = batch_sizes_->sizes();
-  state.train_loss = train_loss_;
-  state.train_accuracy = train_accuracy_;
-  state.test_accuracy = test_accuracy_;
-  state.lpr = lpr_;
+  state.train_loss = newest_.train_loss;
+  state.train_accuracy = newest_.train_accuracy;
+  state.test_accuracy = newest_.test_accuracy;
+  state.lpr = newest_.lpr;
   if (totals_.checkpoints) {
     state.checkpoints = totals_.checkpoints->written;
     state.checkpoints_failed = totals_.checkpoints->failed;
@@ -140,7 +140,7 @@ void RunRecord::append(const CurveRow& row) {
 }
 
 void RunRecord::window(const sync::WindowClosed& window, std::int64_t iterations, Ticks now) {
-  if (window.lpr) lpr_ = window.lpr;
+  if (window.lpr) newest_.lpr = window.lpr;
   CurveRow row{seconds(now), window.version, window.threshold};
   row.lpr = window.lpr;
   row.train_loss = window.loss_mean;
@@ -154,8 +154,8 @@ void RunRecord::window(const sync::WindowClosed& window, std::int64_t iterations
 void RunRecord::note_trained(const CurveRow& row) {
   if (!row.train_loss || row.version <= trained_until_) return;
   trained_until_ = row.version;
-  train_loss_ = row.train_loss;
-  train_accuracy_ = row.train_accuracy;
+  newest_.train_loss = row.train_loss;
+  newest_.train_accuracy = row.train_accuracy;
 }
 
 void RunRecord::switched(const sync::PolicySwitched& action, Ticks now) {
@@ -164,20 +164,17 @@ void RunRecord::switched(const sync::PolicySwitched& action, Ticks now) {
 
 void RunRecord::evaluation(Version version, const Moment& reached, const Metric& metric) {
   last_metric_ = metric;
-  test_accuracy_ = accuracy_of(metric);
+  newest_.test_accuracy = accuracy_of(metric);
+  newest_.test_loss = loss_of(metric);
   const Metric trained = reached.trained - std::exchange(trained_, reached.trained);
   CurveRow row{reached.seconds, version, reached.threshold};
   row.train_loss = loss_of(trained);
   row.train_accuracy = accuracy_of(trained);
   note_trained(row);
-  row.test_accuracy = test_accuracy_;
-  row.test_loss = test_loss();
+  row.test_accuracy = newest_.test_accuracy;
+  row.test_loss = newest_.test_loss;
   row.iterations = reached.iterations;
   append(row);
-}
-
-std::optional<double> RunRecord::test_loss() const {
-  return last_metric_ ? loss_of(*last_metric_) : std::nullopt;
 }
 
 void RunRecord::lost(NodeId node, const std::string& why) {

@@ -94,12 +94,15 @@ class RunRecord {
   void add_reduced(const Traffic& reduced);
   void add(const wire::ShardReport& report);
 
-  // Newest numbers, for whoever looks while the run goes; 0..1, LPR in per cent.
-  std::optional<double> train_accuracy() const { return train_accuracy_; }
-  std::optional<double> test_accuracy() const { return test_accuracy_; }
-  std::optional<double> lpr() const { return lpr_; }
-  std::optional<double> train_loss() const { return train_loss_; }
-  std::optional<double> test_loss() const;
+  // For whoever looks while the run goes; accuracies 0..1, LPR in per cent.
+  struct Newest {
+    std::optional<double> train_loss;
+    std::optional<double> train_accuracy;
+    std::optional<double> test_loss;
+    std::optional<double> test_accuracy;
+    std::optional<double> lpr;
+  };
+  const Newest& newest() const { return newest_; }
   ProgressRecord& progress() { return progress_; }
   const std::vector<WorkerStaleness>& staleness() const { return staleness_.workers(); }
   // Of curve.csv, since it was opened.
@@ -142,13 +145,10 @@ class RunRecord {
   CheckpointCounts checkpoints_before_;
   std::optional<Ticks> first_grant_;
   double wall_seconds_ = 0.0;
-  std::optional<double> train_accuracy_;
-  std::optional<double> test_accuracy_;
-  std::optional<double> lpr_;
-  std::optional<double> train_loss_;
+  Newest newest_;
   std::int64_t curve_rows_ = 0;
   Metric trained_;                      // as of the last evaluation
-  Version trained_until_ = kNoVersion;  // what train_loss_ and train_accuracy_ are of
+  Version trained_until_ = kNoVersion;  // what its numbers of training are of
   std::optional<Metric> last_metric_;
   std::optional<Metric> final_metric_;
   std::vector<WorkerPhases> phases_;

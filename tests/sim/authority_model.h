@@ -1,5 +1,5 @@
 // The authority's process, as far as the simulation has one: the real engine, judged by an AuthorityChecker,
-// and what server/authority/authority_again.cc says again to a node whose connection broke.
+// and what server/authority/instructions.h says again to a node whose connection broke.
 #pragma once
 
 #include <functional>

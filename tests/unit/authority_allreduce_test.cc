@@ -256,7 +256,7 @@ TEST_CASE("parameters that do not come from any node end the run, which says so"
   run.shard_has(0);
   for (std::int64_t clock = 0; clock < 3; ++clock) run.step(clock);
   for (const std::uint32_t node : {0U, 1U}) run.node_reports(node);
-  run.pass(Authority::kCheckpointLeases * run.config.cluster.lease);
+  run.pass(Checkpoints::kLeases * run.config.cluster.lease);
   CHECK(run.authority->result().is_ok());
   run.pass(run.config.cluster.lease);
   CHECK_THAT(run.authority->result().message(),
@@ -483,7 +483,7 @@ TEST_CASE("a node that does not say where it is reached is lost") {
   const auto told = run.sent.of<wire::Peers>(kNode0);
   REQUIRE(told.size() == 1);
   CHECK(told[0].endpoints.empty());
-  run.pass(Authority::kFormLeases * run.config.cluster.lease + 1ms);
+  run.pass(MeshFormations::kLeases * run.config.cluster.lease + 1ms);
   CHECK(run.authority->result().message() == "every node was lost before its share was done");
 }
 

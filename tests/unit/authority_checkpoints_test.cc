@@ -277,7 +277,7 @@ TEST_CASE("a last state that is never written does not hold the end open for eve
   run.answer_model();
   run.say(kNode0, wire::EvaluationReport{Version(2), {50.0, 75, 100}, ""});
   run.nodes_report();
-  run.pass(Authority::kCheckpointLeases * run.config.cluster.lease + 1s);
+  run.pass(Checkpoints::kLeases * run.config.cluster.lease + 1s);
   run.errands.do_all(run.now);
   CHECK(run.sent.of<wire::RunOver>(kShard1).size() == 1);
   run.shards_report();
@@ -292,7 +292,7 @@ TEST_CASE("a shard that never says that its part is written ends that checkpoint
   });
   run.train(0, 1);
   run.save(0, 1);
-  run.pass(Authority::kCheckpointLeases * run.config.cluster.lease);
+  run.pass(Checkpoints::kLeases * run.config.cluster.lease);
   CHECK(run.warnings.empty());
   run.pass(1s);
   run.errands.do_all(run.now);
@@ -374,7 +374,8 @@ TEST_CASE("keep_best: each evaluated version is saved, and the best one stays be
   CHECK(std::count(told.spared.begin(), told.spared.end(), CheckpointId{1, Version(2)}) == 1);
 }
 
-TEST_CASE("keep_best: one that is being evaluated stays until it is known, and a resumed run knows the best") {
+TEST_CASE(
+    "keep_best: one that is being evaluated stays until it is known, and a resumed run knows the best") {
   SavingRun run(keeping_the_best());
   run.train(0, 1);
   run.save(1);

@@ -82,7 +82,7 @@ TEST_CASE("while a slow disk takes the final model the authority goes on, and th
   run.say(kNode0, wire::EvaluationReport{Version(3), {50.0, 75, 100}, ""});
   run.nodes_report();
   run.authority->stop("stopped by a signal", run.now);
-  run.pass(Authority::kEvaluationLeases * run.config.cluster.lease);
+  run.pass(Evaluations::kLeases * run.config.cluster.lease);
   CHECK(run.errands.waiting() == 1);
   CHECK(run.sent.of<wire::RunOver>(kShard1).empty());
   const bool full = GENERATE(false, true);
@@ -256,7 +256,7 @@ TEST_CASE("an iteration that does not end does not hold up a stop for ever; its 
   const bool signal = GENERATE(true, false);
   if (signal) run.authority->stop("stopped by a signal", run.now);
   run.pass(signal ? 0s : 30s);
-  run.pass(Authority::kStopLeases * config.cluster.lease);
+  run.pass(StopDeadline::kLeases * config.cluster.lease);
   CHECK(run.authority->training());
   CHECK(run.sent.of<wire::Error>(kNode1).empty());
   run.pass(1ms);
@@ -284,7 +284,7 @@ TEST_CASE("a stop waits for long iterations where iterations are long") {
   run.iterate(0, 0);
   run.authority->stop("stopped by a signal", run.now);
   run.pass(0s);
-  run.pass(Authority::kStopIterations * 60s);
+  run.pass(StopDeadline::kIterations * 60s);
   CHECK(run.authority->training());
   CHECK(run.sent.of<wire::Error>(kNode1).empty());
   run.pass(1ms);
@@ -297,7 +297,7 @@ TEST_CASE("with every iteration stuck a stop ends all the same, as what it was")
   run.gather();
   run.authority->stop("stopped by a signal", run.now);
   run.pass(0s);
-  run.pass(Authority::kStopLeases * run.config.cluster.lease + 1ms);
+  run.pass(StopDeadline::kLeases * run.config.cluster.lease + 1ms);
   run.answer_model();
   run.shards_report();
   REQUIRE(run.over());
@@ -312,7 +312,7 @@ TEST_CASE("a node that lives but never reports does not hold the end of the run 
   run.say(kNode0, wire::EvaluationReport{Version(3), {1.0, 5, 10}, ""});
   run.answer_model();
   run.node_reports(0);
-  run.pass(Authority::kReportLeases * run.config.cluster.lease);
+  run.pass(RunEnd::kReportLeases * run.config.cluster.lease);
   CHECK(run.sent.of<wire::RunOver>(kShard0).empty());
   run.pass(1ms);
   CHECK(run.sent.of<wire::RunOver>(kShard0).size() == 1);
@@ -329,7 +329,7 @@ TEST_CASE("a final evaluation that is never answered is given up, and fails the 
   run.train(0, 3);
   run.answer_model();
   run.nodes_report();
-  run.pass(Authority::kEvaluationLeases * run.config.cluster.lease);
+  run.pass(Evaluations::kLeases * run.config.cluster.lease);
   CHECK(run.sent.of<wire::Release>(kShard0).empty());
   run.pass(1ms);
   CHECK(run.sent.of<wire::Release>(kShard0).size() == 1);
@@ -349,7 +349,7 @@ TEST_CASE("an evaluation that takes too long is given up, and its node is asked 
   Run run(config);
   run.gather();
   run.train(0, 2);
-  run.pass(Authority::kEvaluationLeases * run.config.cluster.lease + 1ms);
+  run.pass(Evaluations::kLeases * run.config.cluster.lease + 1ms);
   REQUIRE(run.sent.of<wire::Release>(kShard0).size() == 1);
   REQUIRE(run.sent.of<wire::Evaluate>(kNode0).size() == 2);
   run.say(kNode0, wire::EvaluationReport{Version(1), {1.0, 9, 10}, ""});  // too late: ignored

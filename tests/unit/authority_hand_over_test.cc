@@ -1,4 +1,4 @@
-// A run that is handed over to servers that begin anew (authority_hand_over.cc): when, with what saved, who
+// A run that is handed over to servers that begin anew (hand_over_state.h): when, with what saved, who
 // is told what, and what stands in the way.
 #include <catch2/catch.hpp>
 
@@ -93,7 +93,7 @@ TEST_CASE("an iteration that does not end costs the hand-over, and the run goes 
   HandedOver run;
   REQUIRE(run.ask().is_ok());
   run.pass(50ms);
-  run.pass(Authority::kStopLeases * run.config.cluster.lease + 1s);
+  run.pass(StopDeadline::kLeases * run.config.cluster.lease + 1s);
   REQUIRE(run.warnings.size() == 1);
   CHECK_THAT(run.warnings[0], Contains("an iteration that is under way does not end"));
   const std::int64_t granted = run.granted();

@@ -218,7 +218,7 @@ TEST_CASE("a shard that reads for long is waited for, and nodes for start_timeou
   run.resume();
   run.come(0);
   run.say(kShard0, wire::ShardReady{ShardId(0), layout_of(8).hash()});
-  run.pass(run.config.cluster.start_timeout + Authority::kCheckpointLeases * run.config.cluster.lease);
+  run.pass(run.config.cluster.start_timeout + Checkpoints::kLeases * run.config.cluster.lease);
   CHECK_FALSE(run.authority->over());
   SECTION("it has read") {
     run.say(kShard1, wire::ShardReady{ShardId(1), layout_of(8).hash()});

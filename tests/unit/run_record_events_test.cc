@@ -108,14 +108,14 @@ TEST_CASE("how_training_goes_is_said_of_the_newest_version_however_late_an_evalu
     record->evaluation(Version(version), {1.0, Threshold(3), version, trained}, test);
   };
   evaluated(10, {20.0, 1, 10});
-  CHECK((record->train_loss() == 2.0 && record->train_accuracy() == 0.1));
+  CHECK((record->newest().train_loss == 2.0 && record->newest().train_accuracy == 0.1));
   record->window({0, Version(20), 1.5, 0.5, 80, 2.0, Threshold(3)}, 20, Ticks(2));
   evaluated(15, {50.0, 4, 20});  // late
-  CHECK((record->train_loss() == 1.5 && record->train_accuracy() == 0.5));
+  CHECK((record->newest().train_loss == 1.5 && record->newest().train_accuracy == 0.5));
   evaluated(20, {60.0, 9, 30});  // the window has said it of that version
-  CHECK((record->train_loss() == 1.5 && record->train_accuracy() == 0.5));
+  CHECK((record->newest().train_loss == 1.5 && record->newest().train_accuracy == 0.5));
   evaluated(30, {65.0, 18, 40});
-  CHECK((record->train_loss() == 0.5 && record->train_accuracy() == 0.9));
+  CHECK((record->newest().train_loss == 0.5 && record->newest().train_accuracy == 0.9));
   const auto rows = read_curve(folder.path());
   REQUIRE(rows.is_ok());
   CHECK((rows->at(2).train_loss == 3.0 && rows->at(2).train_accuracy == 0.3));  // between 10 and 15

@@ -1,26 +1,55 @@
-// The authority's part of a run's trace, and the whole one made of all parts that lie in its folder: at the
-// end, when the nodes have reported and so have written theirs. A run that fails does not wait for them;
-// `paceline trace` makes its trace.json again.
+#include "server/authority/run_files.h"
+
 #include <chrono>
 #include <cmath>
+#include <filesystem>
 #include <memory>
-#include <string>
+#include <optional>
 
 #include "common/trace/merge.h"
 #include "common/trace/trace_file.h"
-#include "server/authority/authority.h"
 
 namespace paceline::server {
 
-void Authority::on_checkpoint_over(Ticks now) {
-  if (trace_) trace_->saved(now);
-  advance_end(now);
+RunFiles::RunFiles(const RunConfig& config, RunCore& core, const RunState& state, RunRecord& record,
+                   Background& background, const Log& log, std::function<void(const Status& written)> filed)
+    : config_(config),
+      core_(core),
+      state_(state),
+      record_(record),
+      background_(background),
+      log_(log),
+      filed_(std::move(filed)) {}
+
+void RunFiles::write() {
+  trace::DecisionLog* const decisions = core_.trace();
+  // Of a generation that is handed over no trace is kept.
+  decisions != nullptr && !state_.hands_over() ? write_trace(*decisions) : write_results();
+}
+
+void RunFiles::write_results() {
+  filed_as_ = state_.status();
+  background_.run(
+      record_.writer(core_.engine(), state_.status(), state_.result().message()),
+      [this](const Status& written, Ticks) {
+        if (written.is_ok() && filed_as_ != state_.status()) return write_results();
+        filed_(written);
+      },
+      needed_here());
+}
+
+Background::Here RunFiles::needed_here() {
+  return [this](const Status& here, const Status& counts) {
+    if (!counts.is_ok() || here.is_ok()) return;
+    log_.warn("what the run is for is not whole on this replica's disk: " + here.message());
+    if (missing_.is_ok()) missing_ = here;
+  };
 }
 
 // No trace is no reason for a run to have failed: it is said, and the results follow.
-void Authority::write_trace() {
+void RunFiles::write_trace(trace::DecisionLog& decisions) {
   const auto part = std::make_shared<trace::Trace>();
-  trace_->add_to(*part);
+  decisions.add_to(*part);
   // Seconds count as in curve.csv: of a run that was gone on with, from before this generation's first grant.
   if (part->first_grant) {
     const double before = record_.seconds(*part->first_grant);

@@ -1,0 +1,60 @@
+#include "server/authority/instructions.h"
+
+#include <utility>
+
+#include "server/store/decision.h"
+
+namespace paceline::server {
+
+Instructions::Instructions(const RunConfig& config, RunOutbox& outbox)
+    : config_(config), outbox_(outbox), told_(config.cluster.cluster().workers()) {}
+
+void Instructions::give(const sync::Grant& grant) {
+  keep(grant.worker, grant);
+  outbox_.to_node(grant.worker.node, grant_of(config_, grant));
+}
+
+void Instructions::give(const sync::Held& held) {
+  outbox_.to_node(held.worker.node,
+                  wire::Held{held.worker, held.clock, held.lead, held.threshold, held.waits_for, held.held});
+}
+
+void Instructions::give(const sync::FinishWorker& finish, bool is_here) {
+  keep(finish.worker, finish);
+  if (!is_here) return;
+  outbox_.to_node(finish.worker.node, wire::FinishWorker{finish.worker, finish.reason, finish.held});
+}
+
+void Instructions::keep(WorkerId worker, Instruction instruction) {
+  Told& told = of(worker);
+  told.before = std::exchange(told.last, std::move(instruction));
+}
+
+void Instructions::repeat(NodeId node, const sync::Engine& engine) {
+  for (std::uint32_t thread = 0; thread < config_.cluster.threads_per_node; ++thread) {
+    repeat(WorkerId(node, thread), engine);
+  }
+}
+
+void Instructions::answer_again(WorkerId worker, const sync::Engine& engine, Ticks now) {
+  if (const auto held = engine.held_now(worker, now)) return give(*held);
+  repeat(worker, engine);
+}
+
+// A grant stands as it was given, whatever the threshold is now; what exists may be newer.
+void Instructions::repeat(WorkerId worker, const sync::Engine& engine) {
+  const Told& told = of(worker);
+  if (const auto* finished = std::get_if<sync::FinishWorker>(&told.last)) {
+    return outbox_.to_node(worker.node, wire::FinishWorker{worker, finished->reason, finished->held});
+  }
+  for (const Instruction* each : {&told.before, &told.last}) {
+    const auto* const granted = std::get_if<sync::Grant>(each);
+    if (granted == nullptr || !engine.awaits_report(worker, granted->clock)) continue;
+    sync::Grant again = *granted;
+    again.version = engine.version();
+    again.revision = engine.revision();
+    outbox_.to_node(worker.node, grant_of(config_, again));
+  }
+}
+
+}  // namespace paceline::server

@@ -1,0 +1,153 @@
+#include "server/authority/mesh_formations.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "common/config/local_endpoint.h"
+#include "common/host_port.h"
+#include "server/seconds_text.h"
+
+namespace paceline::server {
+namespace {
+
+using NodeState = RunMembers::NodeState;
+
+// A network in which nodes reach the server and not each other makes one formation after another, each of which takes as
+// long as a connection may (worker/mesh/handshake.cc).
+constexpr std::uint32_t kFormationsMax = 3;
+
+// Of nodes of which some are reached at loopback and some are not, so that not all reach each other: two of them.
+std::string wrongly_loopback_among(const std::vector<std::string>& endpoints) {
+  const auto is_loopback = [](const std::string& at) { return is_loopback_number(host_and_port(at).host); };
+  const auto here = std::find_if(endpoints.begin(), endpoints.end(),
+                                 [&](const std::string& at) { return !at.empty() && is_loopback(at); });
+  const auto there = std::find_if(endpoints.begin(), endpoints.end(),
+                                  [&](const std::string& at) { return !at.empty() && !is_loopback(at); });
+  if (here == endpoints.end() || there == endpoints.end()) return "";
+  return "node " + std::to_string(here - endpoints.begin()) + " reaches the server over " + *here +
+         ", where no other machine comes, and node " + std::to_string(there - endpoints.begin()) + " over " +
+         *there + "; " + kLoopbackAdvice;
+}
+
+}  // namespace
+
+MeshFormations::MeshFormations(const RunConfig& config, const RunMembers& members, RunOutbox& outbox,
+                               const Log& log)
+    : config_(config), members_(members), outbox_(outbox), log_(log), formations_(config.cluster.nodes) {}
+
+Status MeshFormations::check(NodeId from, const wire::Peers& said, Version version) const {
+  if (!nodes_are_connected(config_) || said.endpoints.size() != 1 || said.endpoints[0].empty()) {
+    return invalid_argument(
+        "endpoints of node " + to_string(from) + ": got " + std::to_string(said.endpoints.size()) +
+        ", expected one, and exchange.kind: allreduce, pipeline.stages or train.batch_norm_group");
+  }
+  if (said.formation > formations_.number()) {
+    return invalid_argument("node " + to_string(from) + " has left formation " +
+                            std::to_string(said.formation) + ", the newest is " +
+                            std::to_string(formations_.number()));
+  }
+  if (said.formation == 0 || said.formation < formations_.number()) return Status::ok();
+  const bool could_be = !said.lost || (*said.lost != from && members_.is_known(*said.lost));
+  const std::int64_t lead = said.version.value - version.value;
+  if (!could_be || lead < 0 || lead > 1) {
+    return invalid_argument("node " + to_string(from) + " at version " + to_string(said.version) +
+                            " has lost " + (said.lost ? "node " + to_string(*said.lost) : "nobody") +
+                            ", expected version " + to_string(version) +
+                            " or the next, and another node of the run");
+  }
+  return Status::ok();
+}
+
+Result<MeshFormations::Heard> MeshFormations::hear(NodeId from, const wire::Peers& said, Version version,
+                                                   bool goes_on, Ticks now) {
+  PACELINE_RETURN_IF_ERROR(check(from, said, version));
+  // It has not heard yet that the next one is there.
+  if (said.formation < formations_.number()) {
+    say_again(from);
+    return Heard::kNothingNew;
+  }
+  if (said.formation > 0) {
+    if (!goes_on) return Heard::kLost;
+    if (!formations_.gathers()) {
+      log_.warn("node " + to_string(from) + " has left formation " + std::to_string(said.formation) + ": " +
+                said.why);
+      why_over_ = "node " + to_string(from) + ": " + said.why;
+    }
+    // Whose connection has ended may have left the formation as well, and says so by itself.
+    end(now);
+  }
+  formations_.said(from, said.endpoints[0], said.version);
+  return Heard::kSaid;
+}
+
+// Who is in it says where it is reached in the next one.
+void MeshFormations::end(Ticks now) {
+  if (formations_.gathers()) return;
+  formations_.end();
+  over_since_ = now;
+  wire::Peers over;
+  over.formation = formations_.number();
+  for (const NodeId node : members_.in(NodeState::kJoined)) outbox_.to_node(node, over);
+}
+
+void MeshFormations::lost(NodeId node, Ticks now) {
+  formations_.forget(node);
+  end(now);
+}
+
+void MeshFormations::say_again(NodeId node) {
+  if (formations_.number() == 0) return;
+  if (!newest_.endpoints[node.value].empty()) outbox_.to_node(node, newest_);
+  if (!formations_.gathers()) return;
+  wire::Peers over;
+  over.formation = formations_.number();
+  outbox_.to_node(node, over);
+}
+
+Status MeshFormations::form(Version version) {
+  const bool first = formations_.number() == 0;
+  const std::vector<NodeId> here = members_.in(NodeState::kJoined);
+  if (first && here.size() < config_.cluster.nodes) return Status::ok();
+  const std::optional<Formation> next = formations_.next(here, version);
+  if (!next) return Status::ok();
+  const std::string wrong = wrongly_loopback_among(next->endpoints);
+  if (!wrong.empty()) return failed_precondition(wrong);
+  if (formations_.of_the_same() > kFormationsMax) {
+    return unavailable(
+        std::to_string(kFormationsMax) +
+        " times one after another the same nodes have met anew, and made no step; at last: " + why_over_);
+  }
+  wire::Peers peers;
+  peers.token = members_.process(NodeId(0)).incarnation + next->number - 1;
+  peers.endpoints = next->endpoints;
+  peers.formation = next->number;
+  peers.version = next->version;
+  peers.holder = next->holder;
+  if (!config_.security.keys.empty()) peers.key = new_formation_key();
+  for (const NodeId node : here) outbox_.to_node(node, peers);
+  newest_ = std::move(peers);
+  if (first) return Status::ok();
+  log_.info("formation " + std::to_string(next->number) + ": " + std::to_string(here.size()) +
+            " nodes go on from version " + to_string(next->version) +
+            (next->holder ? ", which node " + to_string(*next->holder) + " gives the others" : ""));
+  return Status::ok();
+}
+
+std::vector<NodeId> MeshFormations::overdue(Ticks now) const {
+  std::vector<NodeId> silent;
+  if (formations_.number() == 0 || !formations_.gathers()) return silent;
+  if (now - over_since_ <= kLeases * config_.cluster.lease) return silent;
+  for (const NodeId node : members_.in(NodeState::kJoined)) {
+    if (!formations_.has_said(node)) silent.push_back(node);
+  }
+  return silent;
+}
+
+Status MeshFormations::too_late() const {
+  return deadline_exceeded("it has not said within " + whole_seconds_text(kLeases * config_.cluster.lease) +
+                           " where the others reach it");
+}
+
+void MeshFormations::stepped() { formations_.stepped(members_.in(NodeState::kJoined)); }
+
+}  // namespace paceline::server

@@ -1,0 +1,64 @@
+#include "server/authority/node_parameters.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+
+#include "common/config/reducing.h"
+
+namespace paceline::server {
+
+using NodeState = RunMembers::NodeState;
+
+NodeParameters::NodeParameters(const RunConfig& config, const RunMembers& members, RunOutbox& outbox)
+    : config_(config), members_(members), outbox_(outbox) {}
+
+std::vector<NodeId> NodeParameters::first_group() const {
+  std::vector<NodeId> nodes = members_.in(NodeState::kJoined);
+  nodes.resize(std::min<std::size_t>(nodes.size(), config_.pipeline.stages));
+  return nodes;
+}
+
+void NodeParameters::ask(Version version) {
+  for (const NodeId node :
+       config_.exchange.shard_optimizer ? members_.in(NodeState::kJoined) : first_group()) {
+    outbox_.to_node(node, wire::StateWanted{version});
+  }
+}
+
+void NodeParameters::keep(Version version, const EvaluationSchedule& evaluations) {
+  for (const NodeId node : first_group()) {
+    const bool is_asked_at_once = node == members_.lowest() && !evaluations.asked();
+    if (!is_asked_at_once) outbox_.to_node(node, wire::Evaluate{version, false, /*later=*/true});
+  }
+}
+
+void NodeParameters::keep_again(NodeId node, const EvaluationSchedule& evaluations) {
+  const std::vector<NodeId> group = first_group();
+  if (std::find(group.begin(), group.end(), node) == group.end()) return;
+  const auto asked = evaluations.asked();
+  for (const auto version :
+       {asked && asked->node != node ? std::optional(asked->version) : std::nullopt, evaluations.waiting()}) {
+    if (version) outbox_.to_node(node, wire::Evaluate{*version, false, /*later=*/true});
+  }
+}
+
+bool NodeParameters::will_come(Version last) {
+  const auto node = members_.lowest();
+  if (!node || config_.exchange.on_loss == OnLoss::kStop) return false;
+  if (config_.exchange.shard_optimizer) return lost_at_end_ <= 1;
+  if (*node == last_asked_) return true;
+  last_asked_ = *node;
+  outbox_.to_node(*node, wire::StateWanted{last});
+  return true;
+}
+
+bool NodeParameters::are_lost_with(NodeId node, Version last) {
+  ++lost_at_end_;
+  if (!nodes_hold_parameters(config_)) return false;
+  // Behind the last step nodes of further groups have nothing that the first one does not have.
+  const bool owes = config_.pipeline.stages == 1 || node.value < state_senders(config_);
+  return owes && !are_here(last) && !will_come(last);
+}
+
+}  // namespace paceline::server

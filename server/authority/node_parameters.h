@@ -1,0 +1,57 @@
+// NodeParameters: the parameters of an all-reduce, which its nodes hold: which of them are asked to send them to the
+// shard, for a checkpoint or the final model, and which keep a version that will be evaluated.
+//
+// Thread: one at a time (the server's loop).
+#pragma once
+
+#include <vector>
+
+#include "common/clock.h"
+#include "common/config/run_config.h"
+#include "common/ids.h"
+#include "server/authority/evaluation.h"
+#include "server/authority/run_members.h"
+#include "server/authority/run_outbox.h"
+
+namespace paceline::server {
+
+// Whether they hold them.
+inline bool nodes_hold_parameters(const RunConfig& config) {
+  return config.exchange.kind == ExchangeKind::kAllreduce;
+}
+
+class NodeParameters {
+ public:
+  // All outlive this.
+  NodeParameters(const RunConfig& config, const RunMembers& members, RunOutbox& outbox);
+
+  // For a checkpoint: of those that have it, or of each node its part.
+  void ask(Version version);
+  // The node that will be asked to evaluate it, unless it is at once, keeps it: the lowest, which is the same
+  // throughout. And those that have the other stages, which give it theirs.
+  void keep(Version version, const EvaluationSchedule& evaluations);
+  // The node may not have heard of what it is to keep.
+  void keep_again(NodeId node, const EvaluationSchedule& evaluations);
+
+  // The shard has them, of that version.
+  void came(Version version) { here_ = version; }
+  bool are_here(Version version) const { return here_ == version; }
+  // Whether anybody sends the last ones. Node 0 does by itself; where it is not there any more the lowest is asked, once.
+  // Where each has a part, each sends it, and with it what it keeps of another's: so one of them may be lost meanwhile.
+  bool will_come(Version last);
+  // `node` is lost at the end, and with it what the shard still lacks of them.
+  bool are_lost_with(NodeId node, Version last);
+
+ private:
+  // Those that have all of them: the lowest; of stages as many. (None of those is lost while the others go on.)
+  std::vector<NodeId> first_group() const;
+
+  const RunConfig& config_;
+  const RunMembers& members_;
+  RunOutbox& outbox_;
+  Version here_ = kNoVersion;
+  NodeId last_asked_{0};
+  int lost_at_end_ = 0;  // before the last ones were there
+};
+
+}  // namespace paceline::server

@@ -1,0 +1,89 @@
+// RunState: how far a run is, and how it ends: its status as summary.json has it, why it is not "ok", and who may
+// go on with it. Whatever part finds that it cannot go on says so here.
+//
+// Pure. Thread: one at a time (the server's loop).
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include "common/status.h"
+#include "common/wire/messages.h"
+#include "server/authority/run_stage.h"
+
+namespace paceline::server {
+
+class RunState {
+ public:
+  RunStage stage() const { return stage_; }
+  bool is(RunStage stage) const { return stage_ == stage; }
+  bool training() const { return is(RunStage::kTraining); }
+  // Nothing that is still said changes how the run went.
+  bool concluded() const { return stage_ >= RunStage::kFiling; }
+  void enter(RunStage stage) { stage_ = stage; }
+
+  // "ok", "stopped", "failed", "invalid".
+  const std::string& status() const { return status_; }
+  bool is_ok() const { return status_ == "ok"; }
+  bool is_stopped() const { return status_ == "stopped"; }
+  bool has_failed() const { return status_ == "failed"; }
+  // Not OK: why it is not "ok", or what was wrong besides.
+  const Status& result() const { return result_; }
+
+  void stop(Status why) { become("stopped", std::move(why)); }
+  void fail(Status why) { become("failed", std::move(why)); }
+  void invalidate(Status why) { become("invalid", std::move(why)); }
+  // It ends before its time. Who is lost while a failed run comes to its end gives it no other reason, and none to go on
+  // from a checkpoint; and it is not handed over any more.
+  void give_up(const Status& reason) {
+    const Status why = has_failed() ? result_ : reason;
+    if (std::exchange(hands_over_, false)) status_ = "ok";
+    if (is_ok()) status_ = "failed";
+    result_ = why;
+  }
+  // The end finds that something is missing: a run that has ended for another reason says that, too.
+  void lacks(const std::string& what) {
+    if (is_ok()) return fail(failed_precondition(what));
+    result_ = Status(result_.code(), result_.message() + "; " + what);
+  }
+  // The end finds a fault that is no other reason for one that has ended for another.
+  void fail_unless_ended(const Status& why) {
+    if (is_ok()) status_ = "failed";
+    note(why);
+  }
+  // A fault that leaves the status as it is.
+  void note(const Status& fault) {
+    if (result_.is_ok()) result_ = fault;
+  }
+
+  // Training ended with its last node.
+  void lose_everybody() { nobody_left_ = true; }
+  bool nobody_left() const { return nobody_left_; }
+  // It has failed, and new servers could go on from a checkpoint.
+  void set_resumable(bool may_be) { resumable_ = may_be; }
+  bool resumable() const { return resumable_; }
+  // The servers are to go on by themselves.
+  void hand_over(Status why) {
+    stop(std::move(why));
+    hands_over_ = resumable_ = true;
+  }
+  bool hands_over() const { return hands_over_; }
+
+  // As nodes are told of it.
+  wire::RunOver said() const { return {result_.code(), result_.message(), resumable_}; }
+
+ private:
+  void become(const char* status, Status why) {
+    status_ = status;
+    result_ = std::move(why);
+  }
+
+  RunStage stage_ = RunStage::kGathering;
+  std::string status_ = "ok";
+  Status result_;
+  bool nobody_left_ = false;
+  bool resumable_ = false;
+  bool hands_over_ = false;
+};
+
+}  // namespace paceline::server

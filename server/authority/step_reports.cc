@@ -1,0 +1,54 @@
+#include "server/authority/step_reports.h"
+
+#include <algorithm>
+
+#include "server/authority/node_parameters.h"
+
+namespace paceline::server {
+
+StepReports::StepReports(const RunConfig& config, RunCore& core, const RunState& state, WorkerSpeeds& speeds,
+                         Instructions& instructions, DecisionRecord& decisions)
+    : config_(config),
+      core_(core),
+      state_(state),
+      speeds_(speeds),
+      instructions_(instructions),
+      decisions_(decisions) {}
+
+Status StepReports::take(wire::StepReport report, Ticks now) {
+  const sync::Engine& engine = core_.engine();
+  const bool reduces = nodes_hold_parameters(config_);
+  // It counts as if nobody were ever lost.
+  if (reduces) report.computed_revision = std::min(report.computed_revision, engine.revision());
+  // Read first: the next grant may follow at once.
+  const Ticks granted = speeds_.granted_at(report.worker, now);
+  const Metric trained = trained_;
+  const std::int64_t skipped = engine.iterations_skipped();
+  if (!report.skipped) trained_ += report.metric;  // the version that it completes counts it
+  // Its gradient is in the sum that every node has, and goes to no shard.
+  Status taken = Status::ok();
+  if (reduces && !report.skipped) {
+    taken = core_.step(
+        sync::GradientArrived{kAuthority, report.worker, report.clock, report.metric.samples, ""}, now);
+  }
+  if (taken.is_ok()) {
+    taken = core_.step(
+        sync::StepReported{report.worker, report.clock, report.metric, report.computed_version,
+                           report.computed_revision, report.skipped, report.fault, report.own_updates},
+        now);
+  }
+  if (!taken) {
+    trained_ = trained;
+    if (taken.code() == StatusCode::kOutOfOrder) instructions_.answer_again(report.worker, engine, now);
+    return taken;
+  }
+  if (reduces && state_.has_failed()) return Status::ok();
+  if (config_.train.on_nan == OnNan::kSkip && engine.iterations_skipped() > skipped) {
+    decisions_.note_skipped(report);
+  }
+  speeds_.took(report, granted, now);
+  if (engine.config().grants_ahead) speeds_.granted(report.worker, now);
+  return Status::ok();
+}
+
+}  // namespace paceline::server

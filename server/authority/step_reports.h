@@ -1,0 +1,43 @@
+// StepReports: what the workers' reports of their iterations say, as events of the core; and what they sum up to.
+//
+// Thread: one at a time (the server's loop).
+#pragma once
+
+#include "common/config/run_config.h"
+#include "common/instant.h"
+#include "common/metric.h"
+#include "common/status.h"
+#include "common/wire/messages.h"
+#include "server/authority/decision_record.h"
+#include "server/authority/instructions.h"
+#include "server/authority/run_core.h"
+#include "server/authority/run_state.h"
+#include "server/authority/worker_speeds.h"
+
+namespace paceline::server {
+
+class StepReports {
+ public:
+  // All outlive this.
+  StepReports(const RunConfig& config, RunCore& core, const RunState& state, WorkerSpeeds& speeds,
+              Instructions& instructions, DecisionRecord& decisions);
+
+  // The core takes it; one that it has taken before is answered again. The Status is what its sender is told. Nobody can
+  // finish an iteration whose sum one worker has no gradient for: where the state of an all-reduce has failed then, the
+  // run is to end.
+  [[nodiscard]] Status take(wire::StepReport report, Ticks now);
+
+  // Of all that were taken, of this generation.
+  const Metric& trained() const { return trained_; }
+
+ private:
+  const RunConfig& config_;
+  RunCore& core_;
+  const RunState& state_;
+  WorkerSpeeds& speeds_;
+  Instructions& instructions_;
+  DecisionRecord& decisions_;
+  Metric trained_;
+};
+
+}  // namespace paceline::server
