@@ -61,11 +61,6 @@ class Server {
   // Another incarnation of it is there, which was not answered anything yet.
   void join(NodeId node);
 
-  // How long this shard takes to apply so many gradients.
-  std::chrono::nanoseconds apply_time(std::size_t contributors) const;
-
-  Version version() const { return version_; }
-  Revision revision() const { return revision_; }
   std::int64_t pulls_taken() const { return pulls_taken_; }
   std::int64_t bytes_pushed() const { return bytes_pushed_; }
   std::int64_t bytes_pulled() const { return bytes_pulled_; }
@@ -80,6 +75,8 @@ class Server {
     std::int64_t replies = 0;
     bool awaited = false;
   };
+  // How long this shard takes to apply so many gradients.
+  std::chrono::nanoseconds apply_time(std::size_t contributors) const;
   enum class Answer { kParameters, kUnchanged, kLater };
   struct Source {
     Answer answer = Answer::kLater;

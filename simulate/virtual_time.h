@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstdio>
+#include <string>
 
 #include "common/instant.h"
 
@@ -29,6 +31,13 @@ constexpr Ticks after(Ticks from, std::chrono::nanoseconds length) {
 inline std::chrono::nanoseconds length_of(double ns) {
   if (!(ns < static_cast<double>(kCentury.count()))) return kCentury;
   return std::chrono::nanoseconds(std::llround(ns));
+}
+
+// As messages say it: "1.5 s".
+inline std::string in_seconds(std::chrono::nanoseconds length) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.6g s", to_seconds(length));
+  return text;
 }
 
 }  // namespace paceline::simulate

@@ -25,9 +25,12 @@ void Session::make_reducing() {
 // Then it has the parameters that node 0 has sent, or the state of a checkpoint.
 Status Session::begin_reducing(const Status& connected) {
   PACELINE_RETURN_IF_ERROR(connected);
-  for (const std::string& choice : reduces_->algorithms()) parts_.log.info("buckets " + choice);
-  if (!reduces_->keeps().is_ok()) {
-    parts_.log.warn("what was measured is not kept: " + reduces_->keeps().message());
+  const KeptChoices& choices = reduces_->choices();
+  for (const std::string& choice : words_of(choices, config_.exchange.algorithm)) {
+    parts_.log.info("buckets " + choice);
+  }
+  if (!choices.written.is_ok()) {
+    parts_.log.warn("what was measured is not kept: " + choices.written.message());
   }
   PACELINE_ASSIGN_OR_RETURN(const RunState from, client_.fetch_state(config_.cluster.start_timeout));
   return reduces_->begin(from);
@@ -139,7 +142,7 @@ void Session::report_reducing(wire::NodeReport& report) const {
   const Traffic sent = reduces_->traffic();
   report.bytes_reduced = sent.reduced;
   report.reducing = sent.reducing;
-  report.algorithms = reduces_->algorithms();
+  report.algorithms = words_of(reduces_->choices(), config_.exchange.algorithm);
 }
 
 }  // namespace paceline

@@ -1,6 +1,6 @@
 // WorkerStep: what a worker does next, in which order, and where it takes its parameters from. A pure state
 // machine like the engine (common/sync/engine.h): events in, actions out. The training thread
-// (worker/train/train_step.h), the simulator (simulate/node.h) and the tests' nodes (tests/sim/node_model.h)
+// (worker/train/train_step.h), the simulator (simulate/worker.h) and the tests' nodes (tests/sim/node_model.h)
 // drive the very same code; none of them knows the order of a step, or a rule of freshness.
 //
 // One round. Each event leads to the actions beside it, to be carried out in their order; the last of them

@@ -1,6 +1,6 @@
 // The parts that many messages share (who, when, how much), read from the network with one rule each. Each
-// takes the reader of the message's fields, which remembers what is wrong (fields.h). Only codec_decode.cc
-// includes this.
+// takes the reader of the message's fields, which remembers what is wrong (fields.h). Only codec_decode*.cc
+// include this.
 #pragma once
 
 #include <chrono>
@@ -104,6 +104,16 @@ std::vector<Clock> applied_of(Fields& f, const M& in) {
   if (!f.length("applied", in.applied_size(), 0, kThreadsMax)) return applied;
   for (std::int64_t clock : in.applied()) applied.push_back(clock_of(f, clock, "applied"));
   return applied;
+}
+
+inline ApplyMode apply_of(bool eager) { return eager ? ApplyMode::kEager : ApplyMode::kVersioned; }
+
+inline std::vector<std::string> settings_of(Fields& f,
+                                            const google::protobuf::RepeatedPtrField<std::string>& in) {
+  std::vector<std::string> settings;
+  if (!f.length("settings", in.size(), 0, kSettingsMax)) return settings;
+  for (const std::string& setting : in) settings.push_back(text_of(f, setting, "settings"));
+  return settings;
 }
 
 inline StatusCode code_of(Fields& f, int v, StatusCode least) {

@@ -11,5 +11,5 @@ paceline_fuzz(cifar10_fuzz fuzz/cifar10_fuzz.cc LIBS paceline_data ROUNDS 20000)
 find_package(JPEG REQUIRED)
 find_package(PNG REQUIRED)
 paceline_test(images_test
-  SOURCES unit/images_decode_test.cc unit/images_resample_test.cc unit/images_folder_test.cc
+  SOURCES unit/images_decode_test.cc unit/images_resample_test.cc unit/images_folder_test.cc unit/images_samples_test.cc
   LIBS paceline_images JPEG::JPEG PNG::PNG Threads::Threads)

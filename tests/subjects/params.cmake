@@ -1,6 +1,6 @@
 # Parameters: layout, partition, optimizers, loops, schedules, blocks, model file, atomic files, encodings.
 paceline_test(params_test
-  SOURCES unit/layout_test.cc unit/optimizer_test.cc unit/optimizer_plain.cc unit/schedule_test.cc
+  SOURCES unit/layout_test.cc unit/optimizer_formulas_test.cc unit/optimizer_test.cc unit/optimizer_plain.cc unit/schedule_test.cc
           unit/vector_ops_test.cc unit/blocks_test.cc unit/model_file_test.cc unit/safetensors_test.cc unit/atomic_file_test.cc
           unit/pipeline_plan_test.cc unit/plan_test.cc unit/trust_ratio_test.cc
   LIBS paceline_params paceline_schedule paceline_files Threads::Threads)

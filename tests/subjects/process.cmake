@@ -44,8 +44,8 @@ endif()
 # What a sanitizer would find here it finds elsewhere: none is needed for the scripts, for sweeps and reports (processes of
 # one thread), for bad input and for a run that is looked at (http_server_test has its thread); a sanitizer's own memory
 # would be measured by what looks at a server's.
-set(not_sanitized BadInput CardsOfRuns Colours Dashboard DtsspExperiment FileSizeLimits Live LivePage LongRun Overload
-  PageBundle Plots ReportFormats ReportPage ResumeByScript RunScripts Scripts Slurm SlurmScript Sweeps)
+set(not_sanitized BadInput CardsOfRuns Colours ComparingScripts Dashboard DtsspExperiment FileSizeLimits Live LivePage LongRun Overload
+  PageBundle Plots ReportFormats ReportNumbers ReportPage ResumeByScript RunScripts Scripts Slurm SlurmScript Sweeps)
 # Nor can Python, which has no sanitizer, load a library that has one.
 list(APPEND not_sanitized JaxLoop Onnx PythonData PythonLoop Safetensors Spark SparkAttempts SparkBatches StateDicts TorchData
   TorchLaunch TorchLoop TorchvisionPixels)

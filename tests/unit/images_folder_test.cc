@@ -1,67 +1,29 @@
-// A folder of pictures: what is in it, what is left out and why, and the same mini-batches whoever makes them.
+// A folder of pictures: what is in it, and what is left out and why.
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <catch2/catch.hpp>
-#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <set>
 
-#include "common/hex.h"
 #include "tests/unit/encoded_pictures.h"
+#include "tests/unit/pets.h"
 #include "tests/unit/temp_folder.h"
-#include "worker/data/loader.h"
+#include "worker/data/batch_maker.h"
 #include "worker/images/folder_index.h"
 #include "worker/images/image_folder.h"
-#include "worker/images/image_samples.h"
 
 namespace paceline {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::Pets;
+using testing::put_picture;
 using testing::TempFolder;
 
-void put(const fs::path& file, const Encoded& bytes) {
-  fs::create_directories(file.parent_path());
-  std::ofstream out(file, std::ios::binary | std::ios::trunc);
-  out.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
-}
-
 const std::vector<std::uint8_t> kFrame = {0xFF, 0xC0};
-
-// train/ and test/ with classes cat and dog, four and two pictures each, none like another.
-struct Pets {
-  TempFolder folder;
-  DataSection data;
-
-  Pets() {
-    data.kind = DataKind::kImages;
-    data.path = folder.path().string();
-    data.classes = 2;
-    data.crop.size = 16;
-    data.crop.resize = 20;
-    for (const char* name : {"cat", "dog"}) {
-      for (int i = 0; i < 4; ++i) add("train", name, i);
-      for (int i = 0; i < 2; ++i) add("test", name, i + 4);
-    }
-  }
-  void add(const std::string& set, const std::string& name, int i) const {
-    const JpegKind kind{.across = 1 + i % 2, .down = 1 + i % 3 % 2, .orientation = i};
-    put(at(set + "/" + name + "/" + std::to_string(i) + ".jpg"),
-        some_jpeg(40 + 7 * i, 33 + 5 * i, kind, static_cast<std::uint64_t>(i + (name == "cat" ? 0 : 100))));
-  }
-  fs::path at(const std::string& name) const { return folder.path() / name; }
-
-  Result<ImageFolder> open() const { return open_image_folder(data, ""); }
-  std::string fault() const { return open().status().message(); }
-  std::shared_ptr<ImageSamples> samples(
-      const std::shared_ptr<BadPictures>& bad = std::make_shared<BadPictures>()) const {
-    return std::make_shared<ImageSamples>(open().value().train, data, 11, bad);
-  }
-};
 
 TEST_CASE("labels_are_the_places_of_the_classes_names_and_files_come_by_path") {
   const Pets pets;
@@ -78,7 +40,7 @@ TEST_CASE("labels_are_the_places_of_the_classes_names_and_files_come_by_path") {
 TEST_CASE("two_lists_say_which_files_there_are_and_their_labels") {
   const Pets pets;
   const auto list = [&](const std::string& name, const std::string& text) {
-    put(pets.at(name), Encoded(text.begin(), text.end()));
+    put_picture(pets.at(name), Encoded(text.begin(), text.end()));
   };
   fs::rename(pets.at("train/dog/1.jpg"), pets.at("train/dog/one of mine.jpg"));
   list("train.txt", "train/dog/one of mine.jpg 0\r\n\ntrain/cat/0.jpg\t1\ntrain/nowhere.jpg 1\n");
@@ -120,8 +82,8 @@ TEST_CASE("of_a_thousand_classes_each_has_its_label") {
   // ImageNet's, as a list.
   std::string lines;
   for (int label = 999; label >= 0; --label) lines += "train/cat/0.jpg " + std::to_string(label) + "\n";
-  put(pets.at("train.txt"), Encoded(lines.begin(), lines.end()));
-  put(pets.at("test.txt"), Encoded(lines.begin(), lines.end()));
+  put_picture(pets.at("train.txt"), Encoded(lines.begin(), lines.end()));
+  put_picture(pets.at("test.txt"), Encoded(lines.begin(), lines.end()));
   const ImageFolder listed = open_image_folder(data, "").value();
   const ImageSamples samples(listed.train, data, 11, std::make_shared<BadPictures>());
   MiniBatch batch;
@@ -167,20 +129,20 @@ TEST_CASE("of_one_folder_a_share_of_each_class_is_the_test_set_and_no_picture_is
 
 TEST_CASE("what_is_no_picture_is_left_out_with_its_name_and_reason") {
   Pets pets;
-  put(pets.at("train/cat/empty.jpg"), {});
-  put(pets.at("train/cat/text.jpg"), {'h', 'e', 'l', 'l', 'o'});
-  put(pets.at("train/cat/a-png.jpg"), png_of(30, 30, some_pixels(30, 30, 3)));
-  put(pets.at("train/cat/.hidden.jpg"), {});
-  put(pets.at("train/cat/notes.txt"), {'x'});
+  put_picture(pets.at("train/cat/empty.jpg"), {});
+  put_picture(pets.at("train/cat/text.jpg"), {'h', 'e', 'l', 'l', 'o'});
+  put_picture(pets.at("train/cat/a-png.jpg"), png_of(30, 30, some_pixels(30, 30, 3)));
+  put_picture(pets.at("train/cat/.hidden.jpg"), {});
+  put_picture(pets.at("train/cat/notes.txt"), {'x'});
   Encoded cut_off = some_jpeg(50, 50);
   cut_off.resize(cut_off.size() - 40);
-  put(pets.at("train/dog/cut.JPG"), cut_off);
+  put_picture(pets.at("train/dog/cut.JPG"), cut_off);
   Encoded huge = some_jpeg(50, 50);
   const auto frame = std::search(huge.begin(), huge.end(), kFrame.begin(), kFrame.end());
   for (int i = 5; i < 9; ++i) frame[i] = i % 2 == 1 ? 0xEA : 0x60;  // 60,000 x 60,000
-  put(pets.at("train/dog/huge.jpg"), huge);
+  put_picture(pets.at("train/dog/huge.jpg"), huge);
   fs::create_symlink("nowhere", pets.at("train/dog/lost.png"));
-  put(pets.at("train/dog/no-height.jpg"), [&] {
+  put_picture(pets.at("train/dog/no-height.jpg"), [&] {
     Encoded flat = some_jpeg(50, 50);
     const auto at = std::search(flat.begin(), flat.end(), kFrame.begin(), kFrame.end());
     at[5] = at[6] = 0;
@@ -244,18 +206,18 @@ TEST_CASE("an_index_spares_the_second_look_and_a_changed_folder_is_looked_at_aga
   const fs::path train = pets.at("train");
   CHECK(index_folder(train, "").value().looked_at == 8);
   CHECK(index_folder(train, "").value().looked_at == 0);
-  put(pets.at("train/dog/new.png"), png_of(1, 1, {1, 2, 3}));
+  put_picture(pets.at("train/dog/new.png"), png_of(1, 1, {1, 2, 3}));
   const FolderIndex grown = index_folder(train, "").value();
   CHECK(grown.looked_at == 1);
   CHECK(grown.files.size() == 9);
-  put(pets.at("train/dog/new.png"), png_of(2, 1, {1, 2, 3, 4, 5, 6}));
+  put_picture(pets.at("train/dog/new.png"), png_of(2, 1, {1, 2, 3, 4, 5, 6}));
   const FolderIndex changed = index_folder(train, "").value();
   CHECK(changed.looked_at == 1);
   CHECK(changed.files.back().info.stored == PictureSize{2, 1});
   fs::remove(pets.at("train/dog/new.png"));
   CHECK(index_folder(train, "").value().files.size() == 8);
   // Whatever is in the file: it is only a shortcut.
-  put(train / kIndexName, {'p', 'a', 'c', 'e', '\n', '\t', 'x'});
+  put_picture(train / kIndexName, {'p', 'a', 'c', 'e', '\n', '\t', 'x'});
   CHECK(index_folder(train, "").value().looked_at == 8);
   CHECK(index_folder(train, "").value().looked_at == 0);
 }
@@ -264,7 +226,8 @@ TEST_CASE("many_files_are_looked_at_by_several_threads_and_each_fault_is_its_own
   const TempFolder folder;
   for (int i = 0; i < 300; ++i) {
     const std::string name = std::to_string(1000 + i) + ".png";
-    put(folder.path() / "all" / name, i == 222 ? Encoded{'x'} : png_of(1 + i, 1, Encoded(3 * (1 + i))));
+    put_picture(folder.path() / "all" / name,
+                i == 222 ? Encoded{'x'} : png_of(1 + i, 1, Encoded(3 * (1 + i))));
   }
   const FolderIndex index = index_folder(folder.path(), "").value();
   REQUIRE(index.files.size() == 300);
@@ -281,7 +244,7 @@ TEST_CASE("a_picture_whose_pixels_begin_late_is_found_by_a_longer_look") {
   Encoded comment = {0xFF, 0xFE, 0xFF, 0xFF};
   comment.resize(65'537);
   for (int i = 0; i < 5; ++i) file.insert(file.begin() + 2, comment.begin(), comment.end());
-  put(folder.path() / "late.jpg", file);
+  put_picture(folder.path() / "late.jpg", file);
   CHECK(look_at_picture(folder.path() / "late.jpg").value().stored == PictureSize{31, 20});
 }
 
@@ -378,190 +341,6 @@ TEST_CASE("nodes_whose_pictures_differ_have_other_fingerprints") {
   CHECK(pets.open().value().train->fingerprint() == before);
   fs::remove(pets.at("train/dog/3.jpg"));
   CHECK(pets.open().value().train->fingerprint() != before);
-}
-
-MiniBatch made(const BatchMaker& maker, const BatchPart& part) {
-  MiniBatch batch;
-  REQUIRE(maker.make(part, batch).is_ok());
-  return batch;
-}
-bool equal(const MiniBatch& a, const MiniBatch& b) {
-  return a.images == b.images && a.labels == b.labels && a.samples == b.samples && a.epochs == b.epochs;
-}
-
-TEST_CASE(
-    "mini_batches_are_the_same_to_the_bit_with_one_or_four_threads_one_or_two_nodes_and_after_a_resume") {
-  for (const CropKind kind : {CropKind::kArea, CropKind::kPlace}) {
-    Pets pets;
-    pets.data.augment = true;
-    pets.data.crop.kind = kind;
-    constexpr std::int64_t kBatch = 3;
-    constexpr int kSteps = 12;  // four and a half epochs
-    const BatchMaker plain(pets.samples(), 11);
-    // Two nodes, each with its own loader: every second mini-batch is one's.
-    for (const std::uint32_t threads : {1U, 4U}) {
-      for (std::int64_t node = 0; node < 2; ++node) {
-        Loader loader(std::make_shared<BatchMaker>(pets.samples(), 11), {.threads = threads, .prefetch = 3});
-        // It resumes at the fifth.
-        const std::int64_t first = threads == 4 ? 4 + node : node;
-        BatchQueue queue = loader.open({{first * kBatch, kBatch}, 2 * kBatch});
-        for (std::int64_t step = first; step < kSteps; step += 2) {
-          const auto batch = queue.next({step * kBatch, kBatch});
-          REQUIRE(batch.is_ok());
-          CHECK(equal(**batch, made(plain, {step * kBatch, kBatch})));
-        }
-      }
-    }
-    // Another epoch shows other parts of the same pictures.
-    std::set<std::vector<float>> seen;
-    for (int epoch = 0; epoch < 4; ++epoch) {
-      std::vector<float> image(3 * 16 * 16);
-      REQUIRE(pets.samples()->train({epoch, 2}, image).is_ok());
-      seen.insert(image);
-    }
-    CHECK(seen.size() == 4);
-  }
-}
-
-TEST_CASE("with_fixed_parts_a_node_reads_no_picture_of_another_one_s_and_all_of_its_own") {
-  const Pets pets;
-  std::set<std::int64_t> seen;
-  for (std::int64_t node = 0; node < 2; ++node) {
-    const Pets mine;
-    const auto list = mine.open().value().train;
-    for (std::int64_t i = 1 - node; i < list->size(); i += 2) fs::remove(list->path(i));  // the other one's
-    const auto bad = std::make_shared<BadPictures>();
-    const auto samples = std::make_shared<ImageSamples>(list, mine.data, 11, bad);
-    const auto maker = std::make_shared<BatchMaker>(samples, 11, Images::kRendered,
-                                                    FixedParts{.nodes = 2, .workers = 1, .round = 3});
-    Loader loader(maker, {.threads = 2, .prefetch = 2});
-    BatchQueue queue = loader.open({{3 * node, 3}, 6});
-    for (std::int64_t step = node; step < 12; step += 2) {
-      const auto batch = queue.next({3 * step, 3});
-      REQUIRE(batch.is_ok());
-      seen.insert((*batch)->samples.begin(), (*batch)->samples.end());
-    }
-    CHECK(bad->count() == 0);
-  }
-  CHECK(std::ssize(seen) == pets.open().value().train->size());
-}
-
-TEST_CASE("fused_and_whole_decoding_give_the_same_samples") {
-  Pets pets;
-  pets.data.augment = true;
-  const MiniBatch fused = made(BatchMaker(pets.samples(), 11), {0, 16});
-  pets.data.decode = DecodeKind::kWhole;
-  CHECK(equal(made(BatchMaker(pets.samples(), 11), {0, 16}), fused));
-}
-
-TEST_CASE("a_sample_is_the_picture_s_centre_normalised_and_turned") {
-  Pets pets;
-  pets.data.crop = {.size = 2, .resize = 2};
-  pets.data.mean = {0, 10, 20};
-  pets.data.deviation = {1, 2, 4};
-  // Two colours beside each other, which Exif turns so that they lie one above the other.
-  fs::remove_all(pets.at("train"));
-  std::vector<std::uint8_t> pixels;
-  for (int y = 0; y < 2; ++y) {
-    for (const int level : {100, 200}) pixels.insert(pixels.end(), 3, static_cast<std::uint8_t>(level));
-  }
-  put(pets.at("train/cat/a.jpg"),
-      jpeg_of(2, 2, pixels, {.across = 1, .down = 1, .quality = 100, .orientation = 6}));
-  put(pets.at("train/dog/a.png"), png_of(2, 2, pixels));
-  const auto samples = pets.samples();
-  std::vector<float> turned(12);
-  std::vector<float> plain(12);
-  REQUIRE(samples->train({0, 0}, turned).is_ok());
-  REQUIRE(samples->train({0, 1}, plain).is_ok());
-  CHECK(plain == std::vector<float>{100, 200, 100, 200, 45, 95, 45, 95, 20, 45, 20, 45});
-  for (std::size_t i = 0; i < 12; i += 4) {
-    CHECK(std::abs(turned[i] - plain[i]) <= 1);
-    CHECK(std::abs(turned[i + 1] - plain[i]) <= 1);
-    CHECK(std::abs(turned[i + 2] - plain[i + 1]) <= 1);
-  }
-}
-
-TEST_CASE("a_picture_that_breaks_while_training_goes_is_named_once_and_the_next_takes_its_place") {
-  Pets pets;
-  const auto bad = std::make_shared<BadPictures>();
-  std::vector<std::string> warnings;
-  bad->warn_to([&](const std::string& warning) { warnings.push_back(warning); });
-  const auto samples = pets.samples(bad);
-  std::vector<float> next(3 * 16 * 16);
-  REQUIRE(samples->train({0, 3}, next).value() == 3);
-  put(pets.at("train/cat/2.jpg"), {1, 2, 3});  // it becomes shorter
-  std::vector<float> image(3 * 16 * 16);
-  CHECK(samples->train({0, 2}, image).value() == 3);
-  CHECK(samples->train({1, 2}, image).value() == 3);
-  CHECK(image == next);
-  CHECK(bad->count() == 1);
-  REQUIRE(warnings.size() == 1);
-  CHECK_THAT(warnings[0], Catch::StartsWith("picture " + pets.at("train/cat/2.jpg").string() +
-                                            " is left out: it has 3 bytes"));
-  MiniBatch batch;
-  REQUIRE(make_evaluation_batch(*samples, 0, 8, batch).is_ok());
-  CHECK(batch.size == 7);
-  CHECK(batch.samples == std::vector<std::int64_t>{0, 1, 3, 4, 5, 6, 7});
-
-  pets.data.on_bad = OnBad::kFail;
-  const ImageSamples strict(samples->list(), pets.data, 11, bad);
-  CHECK_THAT(strict.train({0, 2}, image).status().message(), Catch::EndsWith("(data.on_bad: fail)"));
-  Loader loader(
-      std::make_shared<BatchMaker>(std::make_shared<ImageSamples>(samples->list(), pets.data, 11, bad), 11),
-      {});
-  BatchQueue queue = loader.open({{0, 8}, 8});
-  CHECK(queue.next({0, 8}).status().code() == StatusCode::kDataLoss);
-
-  fs::remove_all(pets.at("train"));
-  CHECK_THAT(samples->train({0, 0}, image).status().message(),
-             Catch::StartsWith("8 pictures one after another"));
-}
-
-TEST_CASE("files_are_kept_once_for_all_who_open_the_cache_up_to_its_bytes_and_go_with_the_last") {
-  const auto key = static_cast<std::uint64_t>(::getpid());
-  const Encoded one(1000, 1);
-  const Encoded two(2000, 2);
-  const auto same = [](const auto& found, const Encoded& file) {
-    return found.has_value() && std::equal(found->begin(), found->end(), file.begin(), file.end());
-  };
-  {
-    const auto first = EncodedCache::open(key, 3, 3500).value();
-    const auto second = EncodedCache::open(key, 3, 3500).value();
-    CHECK_FALSE(first->find(0).has_value());
-    first->keep(0, one);
-    second->keep(0, two);  // somebody else has it
-    second->keep(1, two);
-    CHECK(same(second->find(0), one));
-    CHECK(same(first->find(1), two));
-    first->keep(2, one);  // no room
-    CHECK_FALSE(second->find(2).has_value());
-    CHECK(first->bytes() >= 3000);
-    CHECK_FALSE(EncodedCache::open(key, 3, 3600).value()->find(0).has_value());  // another cache
-  }
-  CHECK_FALSE(EncodedCache::open(key, 3, 3500).value()->find(0).has_value());
-  CHECK(EncodedCache::open(key, 3, 0).is_ok());
-}
-
-TEST_CASE("a_cache_that_others_could_write_is_not_used") {
-  const auto key = static_cast<std::uint64_t>(::getpid()) << 8;
-  const auto ours = EncodedCache::open(key, 3, 3500).value();
-  const fs::path file = "/dev/shm/paceline-images-" + std::to_string(::getuid()) + "-" + hex(key) + "-3500";
-  fs::permissions(file, fs::perms::others_write, fs::perm_options::add);
-  CHECK_THAT(EncodedCache::open(key, 3, 3500).status().message(),
-             Catch::EndsWith("is not this user's alone, expected a file of mode 0600"));
-}
-
-TEST_CASE("samples_from_the_cache_are_those_from_the_files_also_when_the_files_are_gone") {
-  Pets pets;
-  const auto list = pets.open().value().train;
-  const auto bad = std::make_shared<BadPictures>();
-  const auto cache = EncodedCache::open(static_cast<std::uint64_t>(::getpid()), 10, 1 << 20).value();
-  const auto cached = std::make_shared<ImageSamples>(list, pets.data, 11, bad, CachedFiles{cache, 2});
-  const MiniBatch plain = made(BatchMaker(pets.samples(), 11), {0, 8});
-  CHECK(equal(made(BatchMaker(cached, 11), {0, 8}), plain));
-  CHECK(cache->bytes() == list->bytes_of_all());
-  fs::remove_all(pets.at("train"));
-  CHECK(equal(made(BatchMaker(cached, 11), {0, 8}), plain));
 }
 
 }  // namespace

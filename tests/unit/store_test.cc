@@ -1,38 +1,15 @@
 // A shard: what it takes, what it applies in which order, what stays as it was, and what it refuses.
 #include <algorithm>
-#include <array>
 #include <catch2/catch.hpp>
-#include <cmath>
-#include <cstring>
 #include <limits>
 
-#include "common/encode/encode.h"
-#include "tests/unit/store_fixture.h"
+#include "tests/unit/store_two_workers.h"
 
 namespace paceline::server {
 namespace {
 
 using wire::Combine;
 using wire::Contribution;
-
-const WorkerId kFirst(0, 0);
-const WorkerId kSecond(1, 0);
-const Cluster kTwo{2, 1};
-
-Contribution from(WorkerId worker, std::int64_t clock, std::int64_t samples = 1) {
-  return {worker, Clock(clock), samples};
-}
-
-// The values, encoded, as a payload that owns its bytes.
-wire::Payload encoded_of(const Encoder& encoder, const std::vector<float>& values) {
-  const std::size_t bytes = encoder.bytes_of(std::ssize(values));
-  const auto owner = std::make_shared<std::vector<float>>(bytes / sizeof(float) + 1);
-  auto* const data = reinterpret_cast<std::byte*>(owner->data());
-  encoder.encode(values, {data, bytes});
-  return {owner, data, bytes, encoder.encoding, std::ssize(values)};
-}
-
-Shard shard_of_six(float value = 10.0F) { return ready_shard(kTwo, 6, value, settings_of(kTwo)); }
 
 void push_whole(Shard& shard, WorkerId worker, std::int64_t clock, std::vector<float> gradient,
                 std::int64_t samples = 1) {
@@ -426,87 +403,6 @@ TEST_CASE("the largest threshold bounds the gradients held") {
   CHECK(shard_settings(config).gradients_max == 2);
   config.sync.policy = PolicyKind::kAsp;
   CHECK(shard_settings(config).gradients_max == 2);
-}
-
-Shard shard_taking(Encoding encoding) {
-  ShardSettings settings = settings_of(kTwo);
-  settings.gradient_encoding = encoding;
-  return ready_shard(kTwo, 6, 10.0F, std::move(settings));
-}
-
-TEST_CASE("gradients in fewer bytes are decoded as they come, however they were cut") {
-  const Encoding encoding = GENERATE(Encoding::kFp16, Encoding::kBf16, Encoding::kInt8, Encoding::kTopK);
-  const Encoder encoder{encoding, 1.0};
-  CAPTURE(static_cast<int>(encoding));
-  Shard shard = shard_taking(encoding);
-  for (std::int64_t clock = 0; clock < 5; ++clock) {  // the buffers are used again
-    // Exact in all of them: seven binary digits, and a whole scale.
-    const float g = 127.0F * static_cast<float>(1 << clock);
-    REQUIRE(shard.push(push_of(kFirst, clock, 4, false), encoded_of(encoder, {g, 0})).is_ok());
-    const auto whole = shard.push(push_of(kFirst, clock), encoded_of(encoder, {g, 0, -g, 0}));
-    REQUIRE(whole.is_ok());
-    REQUIRE(whole->has_value());
-    const std::vector<float> before = values_of(shard.now().blocks);
-    REQUIRE(shard.apply(decision_of(clock, {from(kFirst, clock)}, clock + 1)).is_ok());
-    const std::vector<float> after = values_of(shard.now().blocks);
-    for (std::size_t i = 0; i < 6; ++i) {
-      const float gradient = i == 0 || i == 4 ? g : i == 2 ? -g : 0.0F;
-      CHECK(after[i] == before[i] - gradient);
-    }
-  }
-}
-
-TEST_CASE("pairs that cannot be are refused and leave no trace, and what is not finite is found") {
-  Shard shard = shard_taking(Encoding::kTopK);
-  const Encoder encoder{Encoding::kTopK, 1.0};
-  wire::Payload wrong = encoded_of(encoder, {1, 2, 3, 4});
-  std::memset(const_cast<std::byte*>(wrong.data), 0xFF, 8);
-  const auto refused = shard.push(push_of(kFirst, 0, 2, false), wrong);
-  CHECK(refused.status().code() == StatusCode::kInvalidArgument);
-  CHECK(refused.status().message() ==
-        "push from worker 0.0 stamped 0: pair 0: offset 4294967295, expected 0 to 3");
-  CHECK(shard.gradients_held() == 0);
-  const float inf = std::numeric_limits<float>::infinity();
-  REQUIRE(shard.push(push_of(kFirst, 0, 4, false), encoded_of(encoder, {1, inf})).is_ok());
-  const auto found = shard.push(push_of(kFirst, 0), encoded_of(encoder, {1, 2, 3, 4}));
-  REQUIRE(found.is_ok());
-  CHECK((*found)->fault == "gradient of dense.weight is infinite at [5]");
-}
-
-TEST_CASE("a gradient comes in the run's encoding or not at all") {
-  Shard shard = shard_taking(Encoding::kFp16);
-  const auto plain = shard.push(push_of(kFirst, 0), payload_of({1, 2, 3, 4, 5, 6}));
-  CHECK(plain.status().message() == "push from worker 0.0 stamped 0: its floats come as fp32, expected fp16");
-  Shard other = shard_of_six();
-  const auto half = other.push(push_of(kFirst, 0), encoded_of({Encoding::kFp16}, {1, 2, 3, 4, 5, 6}));
-  CHECK(half.status().message() == "push from worker 0.0 stamped 0: its floats come as fp16, expected fp32");
-}
-
-TEST_CASE("a push of nothing, to a shard of an empty range, comes in the run's encoding, too") {
-  const std::array all{Encoding::kFp32, Encoding::kFp16, Encoding::kBf16, Encoding::kInt8, Encoding::kTopK};
-  for (const Encoding expected : all) {
-    for (const Encoding encoding : all) {
-      CAPTURE(static_cast<int>(expected), static_cast<int>(encoding));
-      ShardSettings settings = settings_of(kTwo);
-      settings.gradient_encoding = expected;
-      Shard shard(ShardId(1), {6, 6}, layout_of(6), std::move(settings));
-      REQUIRE(shard.initialize({0, true}, {}).is_ok());
-      const auto pushed = shard.push(push_of(kFirst, 0), {nullptr, nullptr, 0, encoding, 0});
-      CHECK(pushed.is_ok() == (encoding == expected));
-      CHECK(shard.gradients_held() == (encoding == expected ? 1U : 0U));
-    }
-  }
-}
-
-TEST_CASE("an encoded gradient that is half here when its node is lost is forgotten") {
-  Shard shard = shard_taking(Encoding::kInt8);
-  const Encoder encoder{Encoding::kInt8};
-  REQUIRE(shard.push(push_of(kFirst, 0, 2, false), encoded_of(encoder, {9, 9, 9, 9})).is_ok());
-  shard.drop_partial(NodeId(0));
-  CHECK(shard.gradients_held() == 0);
-  REQUIRE(shard.push(push_of(kSecond, 0), encoded_of(encoder, {127, 0, 0, 0, 0, 0})).is_ok());
-  REQUIRE(shard.apply(decision_of(0, {from(kSecond, 0)}, 1)).is_ok());
-  CHECK(values_of(shard.now().blocks) == std::vector<float>{-117, 10, 10, 10, 10, 10});
 }
 
 }  // namespace

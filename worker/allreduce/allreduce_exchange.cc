@@ -3,44 +3,17 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <filesystem>
 #include <utility>
 
 #include "common/assert.h"
-#include "common/config/reducing.h"
 #include "common/encode/encode.h"
-#include "common/host_port.h"
 #include "common/params/non_finite.h"
 #include "common/params/vector_ops.h"
-#include "common/schedule/buckets.h"
-#include "common/schedule/check.h"
-#include "common/schedule/planners.h"
-#include "worker/allreduce/kept_choices.h"
-#include "worker/mesh/handshake.h"
 
 namespace paceline {
 namespace {
 
 constexpr ShardId kAll{0};  // the only range
-// For how long a peer may fall silent in the middle of a transfer. The authority, which hears of every node, has the
-// first word: a lease.
-constexpr int kSilenceLeases = 2;
-
-// For the vector that is reduced. Where none can be had everything is sent.
-std::shared_ptr<wire::SharedSegment> segment_for(const RunConfig& config, std::int64_t floats) {
-  const std::uint32_t ranks = reducing_ranks(config);
-  if (config.cluster.shared_memory == SharedMemory::kOff || ranks == 1 || floats == 0) return nullptr;
-  auto segment = wire::SharedSegment::create(mesh::SharedPeers::segment_bytes(floats, ranks));
-  return segment.is_ok() ? std::move(segment).value() : nullptr;
-}
-
-std::pmr::memory_resource* memory_of(const std::shared_ptr<wire::SharedSegment>& segment) {
-  return segment == nullptr ? std::pmr::get_default_resource() : segment.get();
-}
-
-std::chrono::milliseconds milliseconds(Duration time) {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(time);
-}
 
 std::span<float> bucket_part(std::span<float> all, Range range) {
   return all.subspan(static_cast<std::size_t>(range.begin), static_cast<std::size_t>(range.size()));
@@ -66,8 +39,7 @@ void round_as(Encoding encoding, std::span<float> floats) {
 AllReduceExchange::AllReduceExchange(Parts parts)
     : parts_(std::move(parts)),
       threads_(parts_.config.cluster.threads_per_node),
-      segment_(segment_for(parts_.config, parts_.layout.size())),
-      sum_(static_cast<std::size_t>(parts_.layout.size()), memory_of(segment_)),
+      mesh_(parts_.config, parts_.node, parts_.layout, parts_.now),
       own_(threads_),
       model_(parts_.config, parts_.layout, parts_.place.value_or(PlaceInRun{0, parts_.layout.size()})) {
   PACELINE_ASSERT(parts_.cache.ranges().size() == 1,
@@ -76,87 +48,33 @@ AllReduceExchange::AllReduceExchange(Parts parts)
 
 AllReduceExchange::~AllReduceExchange() { stop(); }
 
-std::chrono::milliseconds AllReduceExchange::silence() const {
-  return kSilenceLeases * milliseconds(parts_.config.cluster.lease);
-}
-
 Status AllReduceExchange::connect(const mesh::Listening& listening, mesh::Place place) {
-  return begin_formation(join(listening, std::move(place)));
+  return begin_formation(mesh_.join(listening, std::move(place)));
 }
 
 Status AllReduceExchange::connect(mesh::Sockets sockets, mesh::Place place) {
-  return begin_formation(join(std::move(sockets), std::move(place)));
-}
-
-Status AllReduceExchange::begin_formation(Status joined) {
-  Status ready = std::move(joined);
-  if (ready.is_ok()) ready = measure();
-  if (mesh_ != nullptr && mesh_->gone()) {
-    const std::lock_guard lock(mutex_);
-    gone_ = place_.node_of(*mesh_->gone());
-  }
-  if (ready.is_ok()) plan();
-  return ready;
-}
-
-Status AllReduceExchange::join(const mesh::Listening& listening, mesh::Place place) {
-  PACELINE_ASSIGN_OR_RETURN(
-      mesh::Sockets sockets,
-      mesh::shake_hands(listening, place, stop_, milliseconds(parts_.config.cluster.start_timeout)));
-  return join(std::move(sockets), std::move(place));
-}
-
-Status AllReduceExchange::join(mesh::Sockets sockets, mesh::Place place) {
-  place.shares = true;
-  place_ = place;
-  forget(place_.key);
-  ranks_ = {place_.rank, static_cast<std::uint32_t>(place_.endpoints.size()), mesh::machines_of(place_)};
-  const bool whole = parts_.config.cluster.gradient_encoding == Encoding::kFp32;
-  weight_ = whole ? 1.0F : 1.0F / static_cast<float>(workers());
-  const std::span<const std::byte> sum = std::as_bytes(std::span(sum_));
-  const bool is_shared = segment_ != nullptr && segment_->offset_of(sum.data(), sum.size());
-  PACELINE_ASSIGN_OR_RETURN(mesh_, mesh::Mesh::over(std::move(sockets), std::move(place), stop_,
-                                                    milliseconds(parts_.config.cluster.start_timeout),
-                                                    is_shared ? segment_ : nullptr));
-  return Status::ok();
-}
-
-Status AllReduceExchange::measure() {
-  const RunConfig& config = parts_.config;
-  if (config.exchange.algorithm != schedule::Algorithm::kAuto || ranks_.ranks == 1) return Status::ok();
-  std::vector<std::int64_t> floats;
-  for (const Range& range : schedule::buckets(parts_.layout, config.exchange.bucket_bytes))
-    floats.push_back(range.size());
-  const MeasureRequest request{ranks_,
-                               floats,
-                               sum_,
-                               config.cluster.gradient_encoding,
-                               silence(),
-                               parts_.now,
-                               config.exchange.shard_optimizer};
-  std::vector<std::string> hosts;
-  for (const std::string& endpoint : place_.endpoints) hosts.push_back(host_and_port(endpoint).host);
-  const std::filesystem::path file = choices_file(config, parts_.node);
-  PACELINE_ASSIGN_OR_RETURN(choices_, choices_from(file, hosts, request, *mesh_, reductions_));
-  return Status::ok();
+  return begin_formation(mesh_.join(std::move(sockets), std::move(place)));
 }
 
 // A run that ends with a loss needs nobody who keeps another's state.
-void AllReduceExchange::plan() {
-  BucketPlans plans =
-      plan_buckets(parts_.config, parts_.layout, ranks_, choices_.choices, parts_.meet != nullptr);
-  buckets_ = std::move(plans.buckets);
-  shares_ = std::move(plans.shares);
-  for (std::uint32_t rank = 0; rank < ranks_.ranks; ++rank) shares_.nodes.push_back(place_.node_of(rank));
-  const std::lock_guard lock(mutex_);
-  bytes_counted_ = mesh_->bytes_sent();
+Status AllReduceExchange::begin_formation(Status joined) {
+  Status ready = std::move(joined);
+  if (ready.is_ok()) ready = mesh_.measure();
+  if (const auto gone = mesh_.gone()) {
+    const std::lock_guard lock(mutex_);
+    gone_ = gone;
+  }
+  if (!ready.is_ok()) return ready;
+  mesh_.plan(parts_.meet != nullptr);
+  static_cast<void>(mesh_.take_bytes_sent());  // of no bucket
+  return ready;
 }
 
 Status AllReduceExchange::begin(const RunState& from) {
-  PACELINE_ASSERT(mesh_ != nullptr, "no connections");
+  PACELINE_ASSERT(mesh_.is_joined(), "no connections");
   {
     const std::lock_guard lock(mutex_);
-    PACELINE_RETURN_IF_ERROR(model_.begin(from, shares_));
+    PACELINE_RETURN_IF_ERROR(model_.begin(from, mesh_.shares()));
     since_ = parts_.now();
   }
   thread_ = std::thread([this] { reduce_rounds(); });
@@ -169,7 +87,7 @@ void AllReduceExchange::leave(std::uint32_t formation) {
   const std::lock_guard lock(mutex_);
   left_ = std::max(left_, formation);
   if (!is_left()) return;
-  stop_.set();
+  mesh_.stop().set();
   changed_.notify_all();
 }
 
@@ -186,7 +104,7 @@ Status AllReduceExchange::meet_again(std::unique_lock<std::mutex>& lock, Status 
   while (closed_.is_ok() && goes_on_after(why)) {
     const Parting parting{formation_, model_.version(), gone_, why.message()};
     lock.unlock();
-    mesh_.reset();  // by which the others hear of it
+    mesh_.leave();
     Result<Meeting> meeting = parts_.meet(parting);
     lock.lock();
     if (!closed_.is_ok()) return closed_;
@@ -195,31 +113,30 @@ Status AllReduceExchange::meet_again(std::unique_lock<std::mutex>& lock, Status 
     gone_.reset();
     why = unavailable("formation " + std::to_string(formation_) + " is over");
     if (is_left()) continue;
-    stop_.forget();
+    mesh_.stop().forget();
     lock.unlock();
     why = take_over(*meeting);
     lock.lock();
-    if (mesh_ != nullptr && mesh_->gone()) gone_ = place_.node_of(*mesh_->gone());
+    if (const auto gone = mesh_.gone()) gone_ = gone;
     if (why.is_ok()) return closed_;
   }
   return closed_.is_ok() ? why : closed_;
 }
 
 Status AllReduceExchange::take_over(const Meeting& meeting) {
-  PACELINE_RETURN_IF_ERROR(join(meeting.listening, meeting.place));
-  reductions_ = 0;
-  plan();
+  PACELINE_RETURN_IF_ERROR(mesh_.join(meeting.listening, meeting.place));
+  mesh_.plan(parts_.meet != nullptr);
   std::optional<RunState> given;
   if (meeting.holder) {
     PACELINE_ASSIGN_OR_RETURN(given, take_from(meeting));
   }
   std::optional<ShardedOptimizer::Held> moved;
   if (model_.is_sharded()) {
-    PACELINE_ASSIGN_OR_RETURN(moved,
-                              model_.moved_to(shares_, meeting.version, sum_, [this] { return sum_all(); }));
+    PACELINE_ASSIGN_OR_RETURN(moved, model_.moved_to(mesh_.shares(), meeting.version, mesh_.sum(),
+                                                     [this] { return mesh_.sum_all(); }));
   }
+  static_cast<void>(mesh_.take_bytes_sent());  // of no bucket
   const std::lock_guard lock(mutex_);
-  bytes_counted_ = mesh_->bytes_sent();
   if (moved) model_.move(*std::move(moved));
   if (!given) return Status::ok();
   PACELINE_RETURN_IF_ERROR(model_.take_over(*given));
@@ -230,50 +147,43 @@ Status AllReduceExchange::take_over(const Meeting& meeting) {
 
 // One rank's state goes to all as a sum: of it and of -0, which changes the bits of no float. Who has it drops it.
 Result<std::optional<RunState>> AllReduceExchange::take_from(const Meeting& meeting) {
-  const bool holds = ranks_.rank == *meeting.holder;
+  const bool holds = mesh_.rank() == *meeting.holder;
+  const std::span<float> sum = mesh_.sum();
   std::optional<RunState> given;
   if (version() != meeting.version) given = RunState{meeting.version, {}};
   for (int vector = 0; vector < model_.vectors(); ++vector) {
     if (holds) {
-      model_.copy_vector(vector, sum_);
+      model_.copy_vector(vector, sum);
     } else {
-      std::fill(sum_.begin(), sum_.end(), -0.0F);
+      std::fill(sum.begin(), sum.end(), -0.0F);
     }
-    PACELINE_RETURN_IF_ERROR(sum_all());
-    if (given) given->floats.insert(given->floats.end(), sum_.begin(), sum_.end());
+    PACELINE_RETURN_IF_ERROR(mesh_.sum_all());
+    if (given) given->floats.insert(given->floats.end(), sum.begin(), sum.end());
   }
   return given;
 }
 
-Status AllReduceExchange::sum_all() {
-  const Result<schedule::Plan> made =
-      schedule::make_plan({schedule::Algorithm::kAuto, ranks_.ranks, std::ssize(sum_), {}});
-  const Status checked = made.is_ok() ? schedule::check(*made) : made.status();
-  PACELINE_ASSERT(checked.is_ok(), checked.message());
-  return mesh_->reduce(schedule::Program(*made, ranks_.rank), sum_, reductions_++, silence());
-}
-
 // ---- training threads
 
-void AllReduceExchange::hand_over(const Contribution& gradient, std::int64_t final_from) {
-  own_.at(gradient.worker.thread) = Own{gradient.values, final_from};
+void AllReduceExchange::put(const Contribution& gradient, std::int64_t final_from) {
+  own_.put(gradient.worker.thread, gradient.values, final_from);
   changed_.notify_all();
 }
 
 // The first float is final with push() alone: the gradient counts only then, and the round must not end before.
 void AllReduceExchange::push_early(const Contribution& gradient, std::int64_t begin) {
   const std::lock_guard lock(mutex_);
-  hand_over(gradient, std::max<std::int64_t>(begin, 1));
+  put(gradient, std::max<std::int64_t>(begin, 1));
 }
 
 void AllReduceExchange::withdraw(const Contribution& gradient) {
   const std::lock_guard lock(mutex_);
-  own_.at(gradient.worker.thread).reset();
+  own_.withdraw(gradient.worker.thread);
 }
 
 void AllReduceExchange::push(Contribution gradient) {
   std::unique_lock lock(mutex_);
-  hand_over(gradient, 0);
+  put(gradient, 0);
   changed_.wait(lock, [&] { return !closed_.is_ok() || model_.version().value > gradient.clock.value; });
 }
 
@@ -321,18 +231,12 @@ std::optional<Ticks> AllReduceExchange::parameters_installed(Ticket ticket) {
 
 EarlyPush AllReduceExchange::pushed_early(WorkerId worker, Ticks until) const {
   const std::lock_guard lock(mutex_);
-  EarlyPush early = reduced_;
-  if (reduces_since_) early.hidden += until - *reduces_since_;
+  EarlyPush early = counts_.of_round(until);
   if (worker.thread != 0) early.bytes = 0;
   return early;
 }
 
 // ---- the exchange's thread
-
-bool AllReduceExchange::is_final_from(std::int64_t begin) const {
-  return std::all_of(own_.begin(), own_.end(),
-                     [begin](const auto& own) { return own && own->final_from <= begin; });
-}
 
 void AllReduceExchange::reduce_rounds() {
   std::unique_lock lock(mutex_);
@@ -350,41 +254,38 @@ void AllReduceExchange::reduce_rounds() {
 }
 
 Status AllReduceExchange::reduce_round(std::unique_lock<std::mutex>& lock) {
-  for (std::size_t number = 0; number < buckets_.size(); ++number) {
-    const std::int64_t begin = buckets_[number].range.begin;
-    changed_.wait(lock, [&] { return !closed_.is_ok() || is_left() || is_final_from(begin); });
+  for (std::size_t number = 0; number < mesh_.buckets().size(); ++number) {
+    const std::int64_t begin = mesh_.buckets()[number].range.begin;
+    changed_.wait(lock, [&] { return !closed_.is_ok() || is_left() || own_.are_final_from(begin); });
     if (!closed_.is_ok()) return closed_;
     if (is_left()) return unavailable("formation " + std::to_string(formation_) + " is over");
-    const std::vector<std::optional<Own>> own = own_;
-    reduces_since_ = parts_.now();
+    const std::vector<SharedFloats> own = own_.values();
+    counts_.begin(parts_.now());
     lock.unlock();
     const Status reduced = reduce_bucket(number, own);
     lock.lock();
-    const std::chrono::nanoseconds took = parts_.now() - *std::exchange(reduces_since_, std::nullopt);
-    reduced_.hidden += took;
-    reducing_ns_ += took.count();
-    reduced_.bytes += count_sent();
-    if (const auto gone = mesh_->gone()) gone_ = place_.node_of(*gone);
+    counts_.end(parts_.now(), mesh_.take_bytes_sent());
+    if (const auto gone = mesh_.gone()) gone_ = gone;
     PACELINE_RETURN_IF_ERROR(reduced);
   }
   return step(lock);
 }
 
 // Every gradient is finite, but their sum need not be: then no rank takes the step.
-Status AllReduceExchange::reduce_bucket(std::size_t number, const std::vector<std::optional<Own>>& own) {
-  const Bucket& bucket = buckets_[number];
+Status AllReduceExchange::reduce_bucket(std::size_t number, const std::vector<SharedFloats>& own) {
+  const Bucket& bucket = mesh_.buckets()[number];
   const auto begin = static_cast<std::size_t>(bucket.range.begin);
   const auto size = static_cast<std::size_t>(bucket.range.size());
-  const std::span<float> sum = std::span(sum_).subspan(begin, size);
+  const std::span<float> sum = mesh_.sum().subspan(begin, size);
   // In the order of threads, as servers sum.
-  begin_sum(sum, own[0]->values.floats.subspan(begin, size), weight_);
+  begin_sum(sum, own[0].floats.subspan(begin, size), mesh_.weight());
   for (std::uint32_t t = 1; t < threads_; ++t) {
-    add_weighted(sum, own[t]->values.floats.subspan(begin, size), weight_);
+    add_weighted(sum, own[t].floats.subspan(begin, size), mesh_.weight());
   }
   const BucketPrograms& programs = *bucket.programs;
   PACELINE_RETURN_IF_ERROR(reduce(programs.sums, number, /*copies=*/false));
   const std::vector<Range> all = {{0, bucket.range.size()}};
-  const bool rounds = model_.is_sharded() && ranks_.ranks > 1 && programs.sums.encoding != Encoding::kFp32;
+  const bool rounds = model_.is_sharded() && mesh_.ranks() > 1 && programs.sums.encoding != Encoding::kFp32;
   for (const Range& here : model_.is_sharded() ? programs.own : all) {
     const std::span<float> part = bucket_part(sum, here);
     if (rounds) round_as(programs.sums.encoding, part);
@@ -401,19 +302,18 @@ Status AllReduceExchange::reduce_bucket(std::size_t number, const std::vector<st
 Status AllReduceExchange::step(std::unique_lock<std::mutex>& lock) {
   if (model_.is_sharded()) {
     scale_sum();
-    model_.begin_step(sum_);
+    model_.begin_step(mesh_.sum());
     const Ticks begin = parts_.now();
     lock.unlock();
     const Status copied = copy_parameters();
     lock.lock();
-    reducing_ns_ += std::chrono::nanoseconds(parts_.now() - begin).count();
-    count_sent();
-    if (const auto gone = mesh_->gone()) gone_ = place_.node_of(*gone);
+    counts_.add(parts_.now() - begin, mesh_.take_bytes_sent());
+    if (const auto gone = mesh_.gone()) gone_ = gone;
     PACELINE_RETURN_IF_ERROR(copied);
-    model_.end_step(sum_);
+    model_.end_step(mesh_.sum());
   } else {
     scale_sum();
-    model_.step(sum_);
+    model_.step(mesh_.sum());
   }
   since_ = parts_.now();
   begin_round();
@@ -421,42 +321,35 @@ Status AllReduceExchange::step(std::unique_lock<std::mutex>& lock) {
 }
 
 void AllReduceExchange::scale_sum() {
-  if (weight_ != 1.0F) return;
-  const float share = 1.0F / static_cast<float>(workers());
-  if (!model_.is_sharded()) return scale(sum_, share);
-  for (const Range& range : model_.parts()) scale(bucket_part(sum_, range), share);
+  if (mesh_.weight() != 1.0F) return;
+  const float share = 1.0F / static_cast<float>(mesh_.workers());
+  if (!model_.is_sharded()) return scale(mesh_.sum(), share);
+  for (const Range& range : model_.parts()) scale(bucket_part(mesh_.sum(), range), share);
 }
 
 Status AllReduceExchange::copy_parameters() {
-  for (std::size_t number = 0; number < buckets_.size(); ++number) {
-    PACELINE_RETURN_IF_ERROR(reduce(*buckets_[number].programs->copies, number, /*copies=*/true));
+  for (std::size_t number = 0; number < mesh_.buckets().size(); ++number) {
+    PACELINE_RETURN_IF_ERROR(reduce(*mesh_.buckets()[number].programs->copies, number, /*copies=*/true));
   }
   return Status::ok();
 }
 
 // Of a step, and so a bucket that is traced.
 Status AllReduceExchange::reduce(const schedule::Program& program, std::size_t bucket, bool copies) {
-  const std::int64_t sent = mesh_->bytes_sent();
+  const std::int64_t sent = mesh_.bytes_sent();
   const Ticks begin = parts_.now();
-  const std::span<float> floats = bucket_part(sum_, buckets_[bucket].range);
-  PACELINE_RETURN_IF_ERROR(mesh_->reduce(program, floats, reductions_++, silence()));
+  PACELINE_RETURN_IF_ERROR(mesh_.reduce(program, mesh_.buckets()[bucket].range));
   if (parts_.on_bucket) {
     parts_.on_bucket({begin, parts_.now() - begin, Clock(version().value), static_cast<std::int64_t>(bucket),
-                      mesh_->bytes_sent() - sent, copies});
+                      mesh_.bytes_sent() - sent, copies});
   }
   return Status::ok();
 }
 
 void AllReduceExchange::begin_round() {
-  reduced_ = {};
-  std::fill(own_.begin(), own_.end(), std::nullopt);
+  counts_.begin_round();
+  own_.clear();
   changed_.notify_all();
-}
-
-std::int64_t AllReduceExchange::count_sent() {
-  const std::int64_t sent = mesh_->bytes_sent() - std::exchange(bytes_counted_, mesh_->bytes_sent());
-  bytes_reduced_ += sent;
-  return sent;
 }
 
 // ---- the end
@@ -469,7 +362,7 @@ void AllReduceExchange::stop() {
 void AllReduceExchange::close(const Status& why) {
   const std::lock_guard lock(mutex_);
   if (closed_.is_ok()) closed_ = why;
-  stop_.set();
+  mesh_.stop().set();
   changed_.notify_all();
 }
 
@@ -513,19 +406,7 @@ Version AllReduceExchange::version() const {
   return model_.version();
 }
 
-Traffic AllReduceExchange::traffic() const {
-  return {.reduced = bytes_reduced_, .reducing = std::chrono::nanoseconds(reducing_ns_)};
-}
-
-std::vector<std::string> AllReduceExchange::algorithms() const {
-  std::vector<std::string> lines;
-  for (const MeasuredChoice& choice : choices_.choices) {
-    lines.push_back(choice.words() + (choices_.were_kept ? ", as measured before" : ""));
-  }
-  if (lines.empty())
-    lines.push_back(std::string("all: ") + name_of(parts_.config.exchange.algorithm) + ", as configured");
-  return lines;
-}
+Traffic AllReduceExchange::traffic() const { return counts_.traffic(); }
 
 std::optional<NodeId> AllReduceExchange::gone() const {
   const std::lock_guard lock(mutex_);

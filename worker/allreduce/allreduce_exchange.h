@@ -18,13 +18,10 @@
 // that is being made of it, what the process cache has of an older one, and those that are still to be evaluated.
 #pragma once
 
-#include <atomic>
-#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <memory_resource>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -34,12 +31,13 @@
 
 #include "common/config/run_config.h"
 #include "common/params/layout.h"
-#include "common/params/shared_floats.h"
 #include "common/timing/bucket_span.h"
 #include "common/traffic.h"
-#include "worker/allreduce/bucket_plans.h"
+#include "worker/allreduce/formation_mesh.h"
 #include "worker/allreduce/kept_choices.h"
 #include "worker/allreduce/node_model.h"
+#include "worker/allreduce/reduction_counts.h"
+#include "worker/allreduce/round_gradients.h"
 #include "worker/cache/process_cache.h"
 #include "worker/exchange/exchange.h"
 #include "worker/exchange/run_state.h"
@@ -130,42 +128,23 @@ class AllReduceExchange final : public Exchange {
   Version version() const;
   // Of sums, gradients and parameters, to other nodes so far, and how long their reductions have taken.
   Traffic traffic() const;
-  // How buckets are summed, and why: "up to 65536 floats: ring 0.21 ms, direct 0.19 ms: direct". Once connected.
-  std::vector<std::string> algorithms() const;
-  // Whether what was measured is on this node's disk now (exchange.measured); OK where nothing was. Once connected.
-  const Status& keeps() const { return choices_.written; }
+  // How buckets are summed, and whether what was measured is on this node's disk now. Once connected.
+  const KeptChoices& choices() const { return mesh_.choices(); }
   // The node whose going has ended the newest formation, if one has.
   std::optional<NodeId> gone() const;
 
  private:
-  // A training thread's gradient of this round, as far as it is final.
-  struct Own {
-    SharedFloats values;
-    std::int64_t final_from = 0;
-  };
-
-  std::chrono::milliseconds silence() const;
-  // Whose gradients a sum is the mean of. What a stage has is a gradient of its whole group's mini-batch, as the sum of
-  // its workers' would be.
-  std::uint32_t workers() const { return ranks_.ranks * threads_ * parts_.config.pipeline.stages; }
-  Status join(const mesh::Listening& listening, mesh::Place place);
-  Status join(mesh::Sockets sockets, mesh::Place place);
   Status begin_formation(Status joined);
-  Status measure();
-  Status sum_all();
-  void plan();
   bool is_left() const { return left_ >= formation_; }
   bool goes_on_after(const Status& failed) const;
   Status meet_again(std::unique_lock<std::mutex>& lock, Status why);
   Status take_over(const Meeting& meeting);
   Result<std::optional<RunState>> take_from(const Meeting& meeting);
-  std::int64_t count_sent();
-  void hand_over(const Contribution& gradient, std::int64_t final_from);
-  bool is_final_from(std::int64_t begin) const;
+  void put(const Contribution& gradient, std::int64_t final_from);
   void reduce_rounds();
   Status reduce_round(std::unique_lock<std::mutex>& lock);
   Status reduce(const schedule::Program& program, std::size_t bucket, bool copies);
-  Status reduce_bucket(std::size_t number, const std::vector<std::optional<Own>>& own);
+  Status reduce_bucket(std::size_t number, const std::vector<SharedFloats>& own);
   Status step(std::unique_lock<std::mutex>& lock);
   Status copy_parameters();
   void scale_sum();
@@ -174,36 +153,19 @@ class AllReduceExchange final : public Exchange {
 
   const Parts parts_;
   const std::uint32_t threads_;
-  float weight_ = 1.0F;  // of a gradient in the sum: what has fewer bits is divided before it can overflow
-  // Of the formation, by the exchange's thread; before begin() by whoever connects.
-  FormationPlace ranks_;
-  KeptChoices choices_;          // of none: as the configuration says
-  std::vector<Bucket> buckets_;  // once connected
-  Shares shares_;                // likewise; of a sharded optimizer
-  mesh::StopFlag stop_;
-  mesh::Place place_;  // in the formation
-  std::unique_ptr<mesh::Mesh> mesh_;
+  FormationMesh mesh_;  // by the exchange's thread; before begin() by whoever connects
   std::thread thread_;
-  std::uint32_t reductions_ = 0;                        // begun, by the exchange's thread
-  const std::shared_ptr<wire::SharedSegment> segment_;  // null: none is shared
-  std::pmr::vector<float> sum_;                         // by the exchange's thread; in it, where there is one
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<std::optional<Own>> own_;  // by thread
+  RoundGradients own_;
+  ReductionCounts counts_;
   NodeModel model_;
-  Ticks since_;                     // its version is here since then
-  std::int64_t bytes_counted_ = 0;  // of this mesh's, whatever they were
+  Ticks since_;  // its version is here since then
   std::optional<NodeId> gone_;
   std::uint32_t formation_ = 1;
   std::uint32_t left_ = 0;  // the newest that is to be left
-  // Of this round's buckets: what they have sent, and how long they took; since when one is under way.
-  EarlyPush reduced_;
-  std::optional<Ticks> reduces_since_;
   Status closed_;
-  // By all meshes. Not under the lock, which is held while the optimizer steps: each heartbeat has them.
-  std::atomic<std::int64_t> bytes_reduced_ = 0;
-  std::atomic<std::int64_t> reducing_ns_ = 0;
 };
 
 }  // namespace paceline

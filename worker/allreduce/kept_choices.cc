@@ -121,6 +121,15 @@ std::filesystem::path choices_file(const RunConfig& config, NodeId node) {
   return std::filesystem::path(config.run.out) / ("algorithms-node" + to_string(node) + ".txt");
 }
 
+std::vector<std::string> words_of(const KeptChoices& choices, schedule::Algorithm configured) {
+  std::vector<std::string> lines;
+  for (const MeasuredChoice& choice : choices.choices) {
+    lines.push_back(choice.words() + (choices.were_kept ? ", as measured before" : ""));
+  }
+  if (lines.empty()) lines.push_back(std::string("all: ") + name_of(configured) + ", as configured");
+  return lines;
+}
+
 Result<KeptChoices> choices_from(const std::filesystem::path& file, const std::vector<std::string>& hosts,
                                  const MeasureRequest& request, mesh::Mesh& mesh, std::uint32_t& reductions) {
   const std::string with = measured_with(request, hosts) + (mesh.has_keys() ? "; with keys" : "");

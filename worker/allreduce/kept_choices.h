@@ -25,6 +25,10 @@ struct KeptChoices {
   Status written = Status::ok();  // of those that were not: why the next run measures again
 };
 
+// How buckets are summed, and why, a line each: "up to 65536 floats: ring 0.21 ms, direct 0.19 ms: direct". Without choices
+// `configured` sums all.
+std::vector<std::string> words_of(const KeptChoices& choices, schedule::Algorithm configured);
+
 // Of a node: exchange.measured, or in the run's folder.
 std::filesystem::path choices_file(const RunConfig& config, NodeId node);
 

@@ -1,0 +1,306 @@
+// What the authority does where nodes that sum gradients among themselves lose one.
+#include "tests/unit/reducing_fixture.h"
+
+namespace paceline::server {
+namespace {
+
+TEST_CASE("a node that goes since another one has gone says which, and that one is lost") {
+  Reducing run;
+  run.reached_at("10.0.0.1:7", "10.0.0.2:7");
+  run.shard_has(0);
+  run.say(kNode0, wire::Leave{"node 1 (10.0.0.2:7) closed its connection", NodeId(1)});
+  CHECK(run.authority->result().message() ==
+        "node 1 lost: node 1 (10.0.0.2:7) closed its connection (so says node 0) (exchange.kind: allreduce "
+        "needs "
+        "every node)");
+  CHECK(run.summary().lost.front().rfind("node 1: ", 0) == 0);
+}
+
+// Behind their first step, reached at ports 7.
+struct Stepped : Reducing {
+  explicit Stepped(RunConfig c = reducing_run()) : Reducing(std::move(c)) {
+    reached_at("10.0.0.1:7", "10.0.0.2:7");
+    shard_has(0);
+    step(0);
+    sent.clear();
+  }
+  // Node 1 is lost; node 0, which has that version, has seen it go.
+  void seen_by_node_0(std::int64_t version) {
+    wire::Peers said;
+    said.endpoints = {"10.0.0.1:9"};
+    said.formation = 1;
+    said.version = Version(version);
+    said.lost = NodeId(1);
+    said.why = "node 1 (10.0.0.2:7) closed its connection";
+    say(kNode0, said);
+    authority->lost(kNode1, "its connection broke", now);
+  }
+  void node_0_steps(std::int64_t clock) {
+    wire::StepReport report;
+    report.worker = WorkerId(0, 0);
+    report.clock = Clock(clock);
+    report.computed_version = Version(clock);
+    report.metric = {1.0, 5, 10};
+    say(kNode0, report);
+  }
+};
+
+TEST_CASE("those that are left when a node is lost are told of each other, and where they go on") {
+  Stepped run;
+  run.seen_by_node_0(1);
+  const auto told = run.sent.of<wire::Peers>(kNode0);
+  REQUIRE(told.size() == 2);
+  CHECK((told[0].endpoints.empty() && told[0].formation == 1));
+  CHECK(told[1].endpoints == std::vector<std::string>{"10.0.0.1:9", ""});
+  CHECK((told[1].formation == 2 && told[1].version == Version(1) && !told[1].holder && told[1].token == 71));
+}
+
+// Version 2 is made of one gradient, or was made of two, one by a node that could not say so any more.
+TEST_CASE("a lost node's gradient counts if it is in the sum that was made") {
+  const bool summed = GENERATE(false, true);
+  Stepped run;
+  run.seen_by_node_0(summed ? 2 : 1);
+  run.node_0_steps(1);
+  const auto decisions = run.sent.of<wire::ApplyDecision>(kShard0);
+  REQUIRE(!decisions.empty());
+  CHECK(decisions.back().version_after == Version(2));
+  CHECK(decisions.back().revision_after == Revision(summed ? 4 : 3));
+}
+
+TEST_CASE("a lost node's report of a step that others have made counts once, with its samples") {
+  Stepped run;
+  wire::StepReport report;
+  report.worker = WorkerId(1, 0);
+  report.clock = Clock(1);
+  report.computed_version = Version(1);
+  report.metric = {1.0, 5, 10};
+  run.say(kNode1, report);
+  run.seen_by_node_0(2);
+  run.node_0_steps(1);
+  CHECK(run.sent.of<wire::ApplyDecision>(kShard0).back().revision_after == Revision(4));
+}
+
+TEST_CASE("what a node cannot have seen of a formation is refused") {
+  Stepped run;
+  wire::Peers said;
+  said.endpoints = {"10.0.0.1:9"};
+  said.formation = 1;
+  said.version = Version(1);
+  said.lost = NodeId(GENERATE(0, 4000));  // itself, and none of the run's
+  CHECK(run.refused(kNode0, said).code() == StatusCode::kInvalidArgument);
+  said.lost = NodeId(1);
+  said.version = Version(GENERATE(0, 3));
+  CHECK(run.refused(kNode0, said).code() == StatusCode::kInvalidArgument);
+  CHECK(run.sent.of<wire::Peers>(kNode0).empty());
+}
+
+TEST_CASE("a node whose connection broke hears again which nodes are connected, and that they part") {
+  Stepped run;
+  run.authority->node_rejoined(NodeId(1));
+  REQUIRE(run.sent.of<wire::Peers>(kNode1).size() == 1);
+  CHECK(run.sent.of<wire::Peers>(kNode1)[0].endpoints.size() == 2);
+  run.say(kNode0, wire::Peers{0, {"10.0.0.1:7"}});  // as at the start
+  CHECK(run.sent.of<wire::Peers>(kNode0).size() == 1);
+}
+
+TEST_CASE("who has made a step of an all-reduce hears whom it waits for") {
+  Stepped run;
+  run.node_0_steps(1);
+  run.pass(std::chrono::milliseconds(200));
+  const auto held = run.sent.of<wire::Held>(kNode0);
+  REQUIRE(held.size() == 1);
+  CHECK(
+      (held[0].worker == WorkerId(0, 0) && held[0].waits_for == WorkerId(1, 0) && held[0].clock == Clock(2)));
+}
+
+// A report of a step that nobody who is left has, and that is made anew.
+TEST_CASE("a lost node's report of a sum that is gone with it does not count") {
+  Stepped run;
+  wire::StepReport report;
+  report.worker = WorkerId(1, 0);
+  report.clock = Clock(1);
+  report.computed_version = Version(1);
+  report.metric = {1.0, 5, 10};
+  run.say(kNode1, report);
+  run.seen_by_node_0(1);
+  run.node_0_steps(1);
+  CHECK(run.sent.of<wire::ApplyDecision>(kShard0).back().revision_after == Revision(3));
+}
+
+TEST_CASE("who has the newest version gives it to those that are left and are behind") {
+  Formations formations(3);
+  const std::vector<NodeId> all = {NodeId(0), NodeId(1), NodeId(2)};
+  const std::vector<NodeId> left = {NodeId(1), NodeId(2)};
+  for (const NodeId node : all) formations.said(node, "x:" + to_string(node), Version(0));
+  CHECK(formations.next(all, Version(5))->version == Version(5));  // the first: what the server has
+  formations.stepped(all);
+  formations.end();
+  formations.said(NodeId(1), "y:1", Version(6));
+  CHECK_FALSE(formations.next(left, Version(6)));
+  formations.said(NodeId(2), "y:2", Version(7));
+  auto next = formations.next(left, Version(6));
+  REQUIRE(next);
+  CHECK((next->number == 2 && next->version == Version(7) && next->holder == NodeId(2)));
+  CHECK(next->endpoints == std::vector<std::string>{"", "y:1", "y:2"});
+  CHECK(formations.is_in_sum(NodeId(0)));
+  formations.end();  // node 2 goes before node 1 has it: that sum is gone
+  formations.said(NodeId(1), "z:1", Version(6));
+  next = formations.next({NodeId(1)}, Version(6));
+  REQUIRE(next);
+  CHECK((next->version == Version(6) && !next->holder));
+  CHECK_FALSE(formations.is_in_sum(NodeId(0)));
+  CHECK_FALSE(formations.is_in_sum(NodeId(2)));
+}
+
+// It has left the formation because of another, or reaches the one that says so no more.
+TEST_CASE("a node whose connection to another has ended is not lost for that") {
+  Stepped run;
+  wire::Peers said;
+  said.endpoints = {"10.0.0.1:9"};
+  said.formation = 1;
+  said.version = Version(1);
+  said.lost = NodeId(1);
+  run.say(kNode0, said);
+  said.endpoints = {"10.0.0.2:9"};
+  said.lost = NodeId(0);
+  run.say(kNode1, said);
+  for (const Peer node : {kNode0, kNode1}) {
+    CHECK(run.sent.of<wire::Peers>(node).back().endpoints ==
+          std::vector<std::string>{"10.0.0.1:9", "10.0.0.2:9"});
+  }
+}
+
+// They reach the server, and not each other: after each of three tries.
+TEST_CASE("nodes that meet anew again and again and make no step end the run, which says why") {
+  Stepped run;
+  for (std::uint32_t formation = 1; !run.over() && formation < 8; ++formation) {
+    wire::Peers said;
+    said.endpoints = {"10.0.0.1:9"};
+    said.formation = formation;
+    said.version = Version(1);
+    said.why = "cannot reach node 1 (10.0.0.2:9): no answer within 10000 ms";
+    run.say(kNode0, said);
+    if (run.over()) break;
+    said.endpoints = {"10.0.0.2:9"};
+    said.why = "it is told so";
+    run.say(kNode1, said);
+  }
+  REQUIRE(run.authority->result().message() ==
+          "3 times one after another the same nodes have met anew, and made no step; at last: node 0: cannot "
+          "reach "
+          "node 1 (10.0.0.2:9): no answer within 10000 ms");
+}
+
+TEST_CASE("where each node steps a part, each is asked for its state") {
+  RunConfig config = reducing_run();
+  config.exchange.shard_optimizer = true;
+  config.checkpoint.every_clocks = 2;
+  Reducing run(config);
+  run.shard_has(0);
+  for (const std::int64_t clock : {0, 1}) run.step(clock);
+  for (const Peer node : {kNode0, kNode1}) {
+    const auto asked = run.sent.of<wire::StateWanted>(node);
+    REQUIRE(asked.size() == 1);
+    CHECK(asked[0].version == Version(2));
+  }
+}
+
+TEST_CASE("a node that does not say where it is reached is lost") {
+  Stepped run;
+  run.authority->lost(kNode1, "silent", run.now);
+  const auto told = run.sent.of<wire::Peers>(kNode0);
+  REQUIRE(told.size() == 1);
+  CHECK(told[0].endpoints.empty());
+  run.pass(Authority::kFormLeases * run.config.cluster.lease + 1ms);
+  CHECK(run.authority->result().message() == "every node was lost before its share was done");
+}
+
+TEST_CASE("nobody comes in the place of a node that an all-reduce has lost") {
+  Stepped run;
+  run.seen_by_node_0(1);
+  CHECK(run.authority->may_come(NodeId(1)).message() ==
+        "node 1: training has begun, and with exchange.kind: allreduce nobody comes later");
+}
+
+TEST_CASE("with exchange.on_loss: stop, and before the first step, a loss ends the run") {
+  RunConfig config = reducing_run();
+  config.exchange.on_loss = OnLoss::kStop;
+  Stepped run(config);
+  run.say(kNode0, wire::Leave{"node 1 (10.0.0.2:7) closed its connection", NodeId(1)});
+  CHECK_THAT(run.authority->result().message(), Contains("node 1 lost: "));
+  Reducing before;
+  before.reached_at("10.0.0.1:7", "10.0.0.2:7");
+  before.shard_has(0);
+  wire::Peers said;
+  said.endpoints = {"10.0.0.1:9"};
+  said.formation = 1;
+  said.lost = NodeId(1);
+  said.why = "it closed its connection";
+  before.say(kNode0, said);
+  CHECK_THAT(before.authority->result().message(), Contains("node 1 lost: it closed its connection"));
+}
+
+TEST_CASE("the last parameters come from the lowest node that is left") {
+  Stepped run;
+  for (std::int64_t clock = 1; clock < 3; ++clock) run.step(clock);
+  run.authority->lost(kNode0, "silent", run.now);
+  CHECK(run.sent.of<wire::StateWanted>(kNode1).back().version == Version(3));
+  CHECK(run.authority->result().is_ok());
+}
+
+// Who keeps it gives its part.
+TEST_CASE("where each node has a part of the last parameters, one may be lost before they are there") {
+  RunConfig config = reducing_run();
+  config.exchange.shard_optimizer = true;
+  Stepped run(config);
+  for (std::int64_t clock = 1; clock < 3; ++clock) run.step(clock);
+  run.authority->lost(kNode0, "silent", run.now);
+  CHECK(run.authority->result().message() == "");
+}
+
+TEST_CASE("where every node is lost, and with them the parameters, the run ends") {
+  Stepped run;
+  run.seen_by_node_0(1);
+  CHECK(run.authority->result().is_ok());
+  run.authority->lost(kNode0, "its training loop has ended", run.now);
+  CHECK(run.authority->result().message() == "every node was lost before its share was done");
+  run.shard_reports(0);
+  REQUIRE(run.over());
+  CHECK(run.summary().status == "failed");
+}
+
+// Of six iterations three are done by three nodes, two by two, and one is left for two.
+TEST_CASE("a step that is not for all workers any more is not made") {
+  RunConfig config = reducing_run();
+  config.cluster.nodes = 3;
+  Reducing run(config);
+  const auto steps = [&](std::uint32_t node, std::int64_t clock) {
+    wire::StepReport report;
+    report.worker = WorkerId(node, 0);
+    report.clock = Clock(clock);
+    report.computed_version = Version(clock);
+    report.metric = {1.0, 5, 10};
+    run.say(Peer::of(NodeId(node)), report);
+  };
+  run.authority->node_joined(NodeId(2), layout_of(8), run.now, 72, kData);
+  run.reached_at("10.0.0.1:7", "10.0.0.2:7");
+  run.say(Peer::of(NodeId(2)), wire::Peers{0, {"10.0.0.3:7"}});
+  run.shard_has(0);
+  for (const std::uint32_t node : {0U, 1U, 2U}) steps(node, 0);
+  run.authority->lost(Peer::of(NodeId(2)), "silent", run.now);
+  for (const std::uint32_t node : {0U, 1U}) {
+    wire::Peers said;
+    said.endpoints = {"10.0.0.1:" + std::to_string(8 + node)};
+    said.formation = 1;
+    said.version = Version(1);
+    run.say(Peer::of(NodeId(node)), said);
+  }
+  for (const std::uint32_t node : {0U, 1U}) steps(node, 1);
+  CHECK_FALSE(run.authority->training());
+  CHECK(run.sent.of<wire::FinishWorker>(kNode0).size() == 1);
+  CHECK(run.sent.of<wire::ApplyDecision>(kShard0).back().revision_after == Revision(5));
+  CHECK(run.authority->result().is_ok());
+}
+
+}  // namespace
+}  // namespace paceline::server

@@ -1,0 +1,130 @@
+#include "worker/allreduce/formation_mesh.h"
+
+#include <cstddef>
+#include <filesystem>
+#include <string>
+#include <utility>
+
+#include "common/assert.h"
+#include "common/config/reducing.h"
+#include "common/host_port.h"
+#include "common/schedule/buckets.h"
+#include "common/schedule/check.h"
+#include "common/schedule/planners.h"
+#include "worker/mesh/handshake.h"
+
+namespace paceline {
+namespace {
+
+// For how long a peer may fall silent in the middle of a transfer. The authority, which hears of every node, has the
+// first word: a lease.
+constexpr int kSilenceLeases = 2;
+
+// For the vector that is reduced. Where none can be had everything is sent.
+std::shared_ptr<wire::SharedSegment> segment_for(const RunConfig& config, std::int64_t floats) {
+  const std::uint32_t ranks = reducing_ranks(config);
+  if (config.cluster.shared_memory == SharedMemory::kOff || ranks == 1 || floats == 0) return nullptr;
+  auto segment = wire::SharedSegment::create(mesh::SharedPeers::segment_bytes(floats, ranks));
+  return segment.is_ok() ? std::move(segment).value() : nullptr;
+}
+
+std::pmr::memory_resource* memory_of(const std::shared_ptr<wire::SharedSegment>& segment) {
+  return segment == nullptr ? std::pmr::get_default_resource() : segment.get();
+}
+
+std::chrono::milliseconds milliseconds(Duration time) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(time);
+}
+
+}  // namespace
+
+FormationMesh::FormationMesh(const RunConfig& config, NodeId node, const Layout& layout, Ticks (*now)())
+    : config_(config),
+      node_(node),
+      layout_(layout),
+      now_(now),
+      segment_(segment_for(config, layout.size())),
+      sum_(static_cast<std::size_t>(layout.size()), memory_of(segment_)) {}
+
+std::chrono::milliseconds FormationMesh::silence() const {
+  return kSilenceLeases * milliseconds(config_.cluster.lease);
+}
+
+Status FormationMesh::join(const mesh::Listening& listening, mesh::Place place) {
+  PACELINE_ASSIGN_OR_RETURN(
+      mesh::Sockets sockets,
+      mesh::shake_hands(listening, place, stop_, milliseconds(config_.cluster.start_timeout)));
+  return join(std::move(sockets), std::move(place));
+}
+
+Status FormationMesh::join(mesh::Sockets sockets, mesh::Place place) {
+  place.shares = true;
+  place_ = place;
+  forget(place_.key);
+  ranks_ = {place_.rank, static_cast<std::uint32_t>(place_.endpoints.size()), mesh::machines_of(place_)};
+  const bool whole = config_.cluster.gradient_encoding == Encoding::kFp32;
+  weight_ = whole ? 1.0F : 1.0F / static_cast<float>(workers());
+  const std::span<const std::byte> sum = std::as_bytes(std::span(sum_));
+  const bool is_shared = segment_ != nullptr && segment_->offset_of(sum.data(), sum.size());
+  PACELINE_ASSIGN_OR_RETURN(
+      mesh_, mesh::Mesh::over(std::move(sockets), std::move(place), stop_,
+                              milliseconds(config_.cluster.start_timeout), is_shared ? segment_ : nullptr));
+  reductions_ = 0;
+  bytes_taken_ = 0;
+  return Status::ok();
+}
+
+Status FormationMesh::measure() {
+  if (config_.exchange.algorithm != schedule::Algorithm::kAuto || ranks() == 1) return Status::ok();
+  std::vector<std::int64_t> floats;
+  for (const Range& range : schedule::buckets(layout_, config_.exchange.bucket_bytes))
+    floats.push_back(range.size());
+  const MeasureRequest request{ranks_,
+                               floats,
+                               sum_,
+                               config_.cluster.gradient_encoding,
+                               silence(),
+                               now_,
+                               config_.exchange.shard_optimizer};
+  std::vector<std::string> hosts;
+  for (const std::string& endpoint : place_.endpoints) hosts.push_back(host_and_port(endpoint).host);
+  const std::filesystem::path file = choices_file(config_, node_);
+  PACELINE_ASSIGN_OR_RETURN(choices_, choices_from(file, hosts, request, *mesh_, reductions_));
+  return Status::ok();
+}
+
+void FormationMesh::plan(bool keeps) {
+  BucketPlans plans = plan_buckets(config_, layout_, ranks_, choices_.choices, keeps);
+  buckets_ = std::move(plans.buckets);
+  shares_ = std::move(plans.shares);
+  for (std::uint32_t rank = 0; rank < ranks(); ++rank) shares_.nodes.push_back(place_.node_of(rank));
+}
+
+std::uint32_t FormationMesh::workers() const {
+  return ranks() * config_.cluster.threads_per_node * config_.pipeline.stages;
+}
+
+Status FormationMesh::reduce(const schedule::Program& program, Range range) {
+  const std::span<float> part =
+      sum().subspan(static_cast<std::size_t>(range.begin), static_cast<std::size_t>(range.size()));
+  return mesh_->reduce(program, part, reductions_++, silence());
+}
+
+Status FormationMesh::sum_all() {
+  const Result<schedule::Plan> made =
+      schedule::make_plan({schedule::Algorithm::kAuto, ranks(), std::ssize(sum_), {}});
+  const Status checked = made.is_ok() ? schedule::check(*made) : made.status();
+  PACELINE_ASSERT(checked.is_ok(), checked.message());
+  return reduce(schedule::Program(*made, rank()), {0, std::ssize(sum_)});
+}
+
+std::int64_t FormationMesh::take_bytes_sent() {
+  return mesh_->bytes_sent() - std::exchange(bytes_taken_, mesh_->bytes_sent());
+}
+
+std::optional<NodeId> FormationMesh::gone() const {
+  if (mesh_ == nullptr || !mesh_->gone()) return std::nullopt;
+  return place_.node_of(*mesh_->gone());
+}
+
+}  // namespace paceline

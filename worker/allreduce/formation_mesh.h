@@ -1,0 +1,91 @@
+// This node's end of a formation (server/authority/formations.h): the connections to all other nodes of it, the vector
+// that is summed over them, and by which programs each bucket of it is.
+//
+// Thread: whoever connects, then the exchange's; stop() any.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <memory_resource>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "common/config/run_config.h"
+#include "common/ids.h"
+#include "common/params/layout.h"
+#include "common/schedule/program.h"
+#include "common/status.h"
+#include "common/ticks.h"
+#include "worker/allreduce/bucket_plans.h"
+#include "worker/allreduce/kept_choices.h"
+#include "worker/mesh/mesh.h"
+
+namespace paceline {
+
+class FormationMesh {
+ public:
+  // Of no formation. `config` and `layout` outlive it. `now`: what time it is.
+  FormationMesh(const RunConfig& config, NodeId node, const Layout& layout, Ticks (*now)());
+
+  // Connects to all others: at `place`, of which `listening` is this one's endpoint; or has connections to them.
+  // Errors: Mesh::connect()'s.
+  Status join(const mesh::Listening& listening, mesh::Place place);
+  Status join(mesh::Sockets sockets, mesh::Place place);
+  // Which algorithms are the fastest, where that is asked for and not kept. Errors: Mesh::reduce()'s.
+  Status measure();
+  // Makes buckets and shares. `keeps`: plan_buckets()'.
+  void plan(bool keeps);
+  // Ends the connections, by which the others hear of it.
+  void leave() { mesh_.reset(); }
+  bool is_joined() const { return mesh_ != nullptr; }
+  // Set: whoever waits here is released, and does not wait until it is forgotten.
+  mesh::StopFlag& stop() { return stop_; }
+
+  std::uint32_t rank() const { return ranks_.rank; }
+  std::uint32_t ranks() const { return ranks_.ranks; }
+  // Once planned.
+  const std::vector<Bucket>& buckets() const { return buckets_; }
+  const Shares& shares() const { return shares_; }  // of a sharded optimizer
+  const KeptChoices& choices() const { return choices_; }
+
+  // Of the layout's size.
+  std::span<float> sum() { return sum_; }
+  // A gradient's weight in it: what has fewer bits is divided before it can overflow.
+  float weight() const { return weight_; }
+  // Whose gradients it is the sum of. What a stage has is a gradient of its whole group's mini-batch, as the sum of its
+  // workers' would be.
+  std::uint32_t workers() const;
+  // Carries out this rank's part on a bucket of it, or sums all of it. Errors: Mesh::reduce()'s.
+  Status reduce(const schedule::Program& program, Range range);
+  Status sum_all();
+
+  // To all, in this formation; and of it what was sent since this was asked last.
+  std::int64_t bytes_sent() const { return mesh_->bytes_sent(); }
+  std::int64_t take_bytes_sent();
+  // Whose connection had ended when reduce() failed by it.
+  std::optional<NodeId> gone() const;
+
+ private:
+  std::chrono::milliseconds silence() const;
+
+  const RunConfig& config_;
+  const NodeId node_;
+  const Layout& layout_;
+  Ticks (*const now_)();
+  mesh::StopFlag stop_;
+  FormationPlace ranks_;
+  mesh::Place place_;
+  std::unique_ptr<mesh::Mesh> mesh_;  // null: not joined
+  float weight_ = 1.0F;
+  std::uint32_t reductions_ = 0;  // begun
+  std::int64_t bytes_taken_ = 0;
+  KeptChoices choices_;  // of none: as the configuration says
+  std::vector<Bucket> buckets_;
+  Shares shares_;
+  const std::shared_ptr<wire::SharedSegment> segment_;  // null: none is shared
+  std::pmr::vector<float> sum_;                         // in it, where there is one
+};
+
+}  // namespace paceline
