@@ -150,7 +150,7 @@ struct ExchangeSection {
   OnLoss on_loss = OnLoss::kGoOn;
   bool shard_optimizer = false;  // each node steps its own part
   std::string measured{};        // a file; empty: in run.out
-  // Rounds of local steps: the next one is granted while the last one's delta is on its way (common/sync/engine_ahead.cc).
+  // Rounds of local steps: the next one is granted while the last one's delta is on its way (common/sync/grants_ahead.cc).
   bool hidden = false;
   // In how many equal parts a delta leaves, spread over its round (common/step/grant.h); 1: at its end.
   std::uint32_t fragments = 1;

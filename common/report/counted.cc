@@ -23,7 +23,7 @@ void set_iterations(RunSummary& summary, const sync::Engine& engine, std::int64_
   summary.iterations = engine.iterations_applied() * local_steps;
   summary.skipped = engine.iterations_skipped() * local_steps;
   summary.iterations_lost = engine.iterations_lost() * local_steps;
-  summary.iterations_undone = engine.iterations_undone() * local_steps;
+  summary.iterations_undone = iterations_undone(engine) * local_steps;
   summary.dropped = engine.iterations_dropped() * local_steps;
   if (local_steps > 1) summary.rounds = engine.iterations_applied();
 }

@@ -41,6 +41,8 @@ class ClockTable {
   // The smallest and the largest clock of the live workers; there must be one.
   Clock min_clock() const;
   Clock max_clock() const;
+  // Between these two.
+  Staleness gap() const { return max_clock() - min_clock(); }
   // How many gradients stamped `stamp` there will be unless somebody goes, or comes at or below it: the live
   // workers, and those that completed it before they departed. `stamp` is not below the min clock.
   std::int64_t contributors(Clock stamp) const;

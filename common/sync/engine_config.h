@@ -49,7 +49,7 @@ struct EngineConfig {
   LprMetric lpr_metric = LprMetric::kAccuracy;
   std::optional<std::int64_t> window_clocks;  // W; none: 20,000 / samples per clock, rounded up
   // exchange.hidden: a worker is granted its next iteration while it is in one, as soon as the rule lets it begin
-  // with its own gradient still missing (engine_ahead.cc).
+  // with its own gradient still missing (grants_ahead.cc).
   bool grants_ahead = false;
   OnNan on_nan = OnNan::kStop;
   // So many workers in a row take their iterations together, as the stages of a pipeline: a stop finds them at one clock.

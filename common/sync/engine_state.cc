@@ -3,6 +3,7 @@
 #include "common/sync/engine_state.h"
 
 #include <algorithm>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -86,6 +87,24 @@ Status validate_batch_sizes(const BatchSizes& sizes, const EngineConfig& config)
   return expect_equal("batch_sizes, together", sum, total);
 }
 
+// Of the whole run, all that is neither applied nor skipped: in nobody's hands, in somebody's, or `waiting` for
+// its clock's turn. What a late worker is at (backup) has been given back.
+IterationRanges left(const RunState& run, IterationRanges waiting) {
+  IterationRanges left = std::move(waiting);
+  run.share.add_not_given(left);
+  for (std::uint32_t r = 0; r < run.workers.size(); ++r) {
+    const WorkerEntry& w = run.workers[Rank(r)];
+    const bool ahead = run.workers.granted_ahead(Rank(r));
+    if (w.phase == WorkerPhase::kRunning) left.push_back({w.running.iteration(), 1});
+    if (ahead) left.push_back({run.workers.ahead(Rank(r)).running.iteration(), 1});
+    if (w.phase == WorkerPhase::kRunning) {
+      run.share.add_given(Rank(r), ahead ? w.clock.next().next() : w.clock.next(), left);
+    }
+    if (w.phase == WorkerPhase::kHeld) run.share.add_given(Rank(r), w.clock, left);
+  }
+  return in_order(std::move(left));
+}
+
 }  // namespace
 
 Status validate(const EngineState& state, const EngineConfig& config) {
@@ -155,80 +174,51 @@ Result<EngineState> with_total_iterations(EngineState state, const EngineConfig&
 }
 
 EngineState Engine::state() const {
-  PACELINE_ASSERT(started_, "a run is saved before its training began");
+  PACELINE_ASSERT(run_->started, "a run is saved before its training began");
+  const EngineConfig& config = run_->config;
   EngineState state;
-  state.cluster = config_.cluster;
-  state.total_iterations = config_.total_iterations;
-  state.batch_size = config_.batch_size;
-  state.version = version_;
-  state.revision = revision_;
-  state.skipped = skipped_ - gradients_.skipped();
-  if (lists_what_is_left(config_)) state.left = left();
-  for (const Worker& w : workers_) {
-    state.workers.push_back({w.phase != Phase::kAbsent && w.phase != Phase::kGone, w.staleness});
+  state.cluster = config.cluster;
+  state.total_iterations = config.total_iterations;
+  state.batch_size = config.batch_size;
+  updates_->save(state);
+  if (lists_what_is_left(config)) state.left = left(*run_, updates_->waiting());
+  for (const WorkerEntry& w : run_->workers) {
+    state.workers.push_back({w.phase != WorkerPhase::kAbsent && w.phase != WorkerPhase::kGone, w.staleness});
   }
-  state.policy.kind = config_.policy.kind;
-  policy_->save(state.policy);
-  state.lpr = lpr_.state();
-  state.batch_sizes = batches_.sizes();
+  state.policy.kind = config.policy.kind;
+  run_->policy->save(state.policy);
+  state.batch_sizes = run_->batches.sizes();
   state.dropped = dropped_;
   state.lost = lost_;
-  state.max_grant_gap = max_grant_gap_;
+  state.max_grant_gap = grants_->max_gap();
   state.max_clock_gap = max_clock_gap_;
   return state;
-}
-
-// Of the whole run, all that is neither applied nor skipped: in nobody's hands, in somebody's, or held. What
-// a late worker is at (backup) has been given back.
-IterationRanges Engine::left() const {
-  IterationRanges left = gradients_.iterations();
-  share_.add_not_given(left);
-  for (std::uint32_t r = 0; r < workers_.size(); ++r) {
-    const Worker& w = at(Rank(r));
-    const bool ahead = granted_ahead(Rank(r));
-    if (w.phase == Phase::kRunning) left.push_back({w.running.iteration(), 1});
-    if (ahead) left.push_back({ahead_[r].running.iteration(), 1});
-    if (w.phase == Phase::kRunning)
-      share_.add_given(Rank(r), ahead ? w.clock.next().next() : w.clock.next(), left);
-    if (w.phase == Phase::kHeld) share_.add_given(Rank(r), w.clock, left);
-  }
-  return in_order(std::move(left));
 }
 
 Result<Engine> Engine::resumed(EngineConfig config, const EngineState& state) {
   PACELINE_RETURN_IF_ERROR(validate(state, config));
   Engine engine(std::move(config));
-  engine.resume(state);
-  return engine;
-}
-
-void Engine::resume(const EngineState& state) {
-  version_ = begins_ = state.version;
-  // Of this version there are no parameters any more with less than that.
-  revision_ = version_begins_ = state.revision;
-  const Clock begin(version_.value);
-  highest_ = begin;
-  clocks_ = ClockTable(begin);
-  gradients_ = HeldGradients(begin);
-  share_.resume(state.left, begin);
-  batches_.resume(state.batch_sizes, begin);
-  lpr_.resume(version_, state.lpr);
-  const Status policy = policy_->resume(state);
-  PACELINE_ASSERT(policy.is_ok(), policy.message());
-  apply_ = apply_of_stage();
-  skipped_ = state.skipped;
-  dropped_ = state.dropped;
-  lost_ = state.lost;
-  max_grant_gap_ = state.max_grant_gap;
-  max_clock_gap_ = state.max_clock_gap;
-  awaited_.emplace();
-  for (std::uint32_t r = 0; r < workers_.size(); ++r) {
-    Worker& w = at(Rank(r));
+  RunState& run = *engine.run_;
+  const Clock begin(state.version.value);
+  engine.highest_ = begin;
+  run.clocks = ClockTable(begin);
+  run.share.resume(state.left, begin);
+  run.batches.resume(state.batch_sizes, begin);
+  engine.updates_->resume(state);
+  engine.grants_->resume(state.max_grant_gap);
+  engine.dropped_ = state.dropped;
+  engine.lost_ = state.lost;
+  engine.max_clock_gap_ = state.max_clock_gap;
+  std::set<NodeId> there;
+  for (std::uint32_t r = 0; r < run.workers.size(); ++r) {
+    WorkerEntry& w = run.workers[Rank(r)];
     w.clock = begin;
     w.staleness = state.workers[r].staleness;
-    w.running.reads_no_older_than(revision_);
-    if (state.workers[r].there) awaited_->insert(id(Rank(r)).node);
+    w.running.reads_no_older_than(state.revision);
+    if (state.workers[r].there) there.insert(run.workers.id(Rank(r)).node);
   }
+  engine.gathering_.resume(std::move(there));
+  return engine;
 }
 
 }  // namespace paceline::sync

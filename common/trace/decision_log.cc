@@ -58,11 +58,11 @@ void DecisionLog::add(Decision decision, Ticks now) {
   is_of_an_iteration(decision.kind) ? kept_.add(decision) : rare_.add(decision);
 }
 
-void DecisionLog::held(WorkerId worker, const sync::Engine& engine, Ticks now) {
-  Decision hold{.kind = DecisionKind::kHeld, .worker = worker, .clock = engine.clock_of(worker)};
-  hold.min_clock = engine.min_clock();
-  hold.threshold = engine.threshold_for(worker);
-  hold.by = engine.waited_for();
+void DecisionLog::held(const sync::Held& held, Ticks now) {
+  Decision hold{.kind = DecisionKind::kHeld, .worker = held.worker, .clock = held.clock};
+  hold.min_clock = Clock(held.clock.value - held.lead.value);
+  hold.threshold = held.threshold;
+  hold.by = held.waits_for;
   hold.lpr = lpr_;
   add(hold, now);
 }
@@ -85,7 +85,8 @@ void DecisionLog::stepped(const sync::Event& event, const std::vector<sync::Acti
     std::visit([&](const auto& a) { took(a, engine, seen, now); }, action);
   }
   // Behind what follows from its own step: who is held now has asked just now.
-  if (seen.sender && engine.is_held(*seen.sender)) held(*seen.sender, engine, now);
+  if (!seen.sender) return;
+  if (const auto hold = engine.held_now(*seen.sender, now)) held(*hold, now);
 }
 
 void DecisionLog::took(const sync::Grant& grant, const sync::Engine&, Seen& seen, Ticks now) {

@@ -24,7 +24,7 @@ class ZmqRouter final : public RouterSocket {
   Status send(const PeerId& to, Message message) override { return pump_->send(&to, std::move(message)); }
   void leave() override { pump_->leave(); }
   std::int64_t waiting(const PeerId& to) const override { return pump_->waiting(to); }
-  void remember(const PeerId& from) override { pump_->remember(from); }
+  void remember(const PeerId& from) override { pump_->accepted().remember(from); }
   Status share_memory(const PeerId& from, std::shared_ptr<SharedSegment> memory,
                       std::int64_t theirs_bytes_max) override {
     return pump_->share_memory(from, memory, theirs_bytes_max);
@@ -35,10 +35,10 @@ class ZmqRouter final : public RouterSocket {
   void give_up(const PeerId& peer) override { pump_->give_up(peer); }
   int break_unfinished(std::vector<PeerId>* whose) override { return pump_->break_unfinished(whose); }
   std::vector<std::string> keep_out(Ticks now) override { return pump_->keep_out(now); }
-  std::string key_name() const override { return pump_->key_name(); }
-  bool said_malformed(const PeerId& from) override { return pump_->said_malformed(from); }
-  bool count_rejected(const PeerId& from) override { return pump_->count_rejected(from); }
-  bool joined_in_vain(const PeerId& from) override { return pump_->joined_in_vain(from); }
+  std::string key_name() const override { return pump_->accepted().key_name(); }
+  bool said_malformed(const PeerId& from) override { return pump_->said_wrong(from, Wrong::kMalformed); }
+  bool count_rejected(const PeerId& from) override { return pump_->said_wrong(from, Wrong::kInVain); }
+  bool joined_in_vain(const PeerId& from) override { return pump_->said_wrong(from, Wrong::kJoin); }
   const TrafficCounters& counters() const override { return pump_->counters(); }
   void close() override { pump_->close(); }
 
@@ -85,7 +85,6 @@ Result<std::unique_ptr<RouterSocket>> RouterSocket::bind(Context& context, boost
                                                          TransportOptions options, Handler handler) {
   try {
     auto pump = std::make_shared<Pump>(context, io, zmq::socket_type::router, options, std::move(handler));
-    pump->watch_accepted();
     PACELINE_RETURN_IF_ERROR(bind_socket(pump->socket(), endpoint));
     pump->start();
     return std::unique_ptr<RouterSocket>(std::make_unique<ZmqRouter>(std::move(pump)));

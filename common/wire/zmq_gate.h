@@ -1,7 +1,7 @@
 // Gate: who may connect to the sockets that have keys. ZeroMQ asks it about every connection, by ZAP
 // (ZeroMQ's RFC 27), before it hands out anything of it: which socket's (the *domain*), from which address,
 // and with which public key, whose owner the handshake has proved to be there. The answer names the owner,
-// and ZeroMQ writes that name on each message of the connection (user_of() in zmq_pump.cc).
+// and ZeroMQ writes that name on each message of the connection (key_name() in zmq_accepted.cc).
 //
 // One of a context, on a thread of its own that waits in ZeroMQ's receive, so that a server's loop that is
 // busy keeps nobody waiting at the door.

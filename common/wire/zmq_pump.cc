@@ -24,26 +24,6 @@ constexpr std::int64_t kUnreadBytesMax =
 constexpr int kBatch = 64;
 // A connection that has not finished its handshake by then is closed by ZeroMQ.
 constexpr int kHandshakeMs = 10'000;
-// Of how many broken connections what was received before is still dropped: that is over in a moment.
-constexpr std::size_t kDroppedMax = 64;
-// And of those that were given up for another connection. What is read of older ones is a stranger's.
-constexpr std::size_t kGivenUpMax = 256;
-
-// Both are in the library since 4.3 and in zmq.h only for those who ask for its drafts.
-constexpr int kZapEnforceDomain = 93;
-constexpr const char* kUserId = "User-Id";
-
-// A connection's handshake, on the server's side.
-const char* why_it_failed(const ZmqMonitor::Event& event, bool has_keys) {
-  if (event.kind == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL) {
-    return "it ended within the handshake, as one without keys may";
-  }
-  if (event.value != ZMQ_PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH) {
-    return "it began with what ZeroMQ's protocol does not allow, or with another server's key";
-  }
-  return has_keys ? "it speaks without keys (security.keys)"
-                  : "it speaks with keys, and this server has none (security.keys)";
-}
 
 }  // namespace
 
@@ -58,11 +38,7 @@ Pump::Pump(Context& context, boost::asio::io_context& io, zmq::socket_type type,
           io, [this](const PeerId& to, const Beside& beside) { return send_beside(to, beside); })),
       handler_(std::move(handler)),
       on_unsent_(options.on_unsent),
-      pin_(options.pin),
-      admission_(std::make_shared<Admission>(options.server_keys ? options.server_keys->allowed
-                                                                 : std::map<std::string, std::string>())),
-      unfinished_(kUnfinishedBytesMax, kUnreadBytesMax),
-      all_connections_(options.connections_max) {
+      pin_(options.pin) {
   socket_.set(zmq::sockopt::linger, static_cast<int>(options.linger.count()));
   socket_.set(zmq::sockopt::sndhwm, options.send_queue_messages_max);
   socket_.set(zmq::sockopt::rcvhwm, kReceiveQueueMessages);
@@ -75,24 +51,13 @@ Pump::Pump(Context& context, boost::asio::io_context& io, zmq::socket_type type,
   socket_.set(zmq::sockopt::tcp_keepalive_idle, 30);
   socket_.set(zmq::sockopt::tcp_keepalive_intvl, 10);
   socket_.set(zmq::sockopt::tcp_keepalive_cnt, 3);
-  // A message to a peer that is gone is an error, not silently dropped.
-  if (is_router_) socket_.set(zmq::sockopt::router_mandatory, true);
-  if (is_router_) socket_.set(zmq::sockopt::handshake_ivl, kHandshakeMs);
-  set_keys(options);
-}
-
-// Should nobody answer who may come in, nobody does: that is what enforcing the domain means.
-void Pump::set_keys(const TransportOptions& options) {
-  if (is_router_ && options.server_keys) {
-    domain_ = context_.gate().add(admission_);
-    socket_.set(zmq::sockopt::curve_server, true);
-    socket_.set(zmq::sockopt::curve_secretkey, options.server_keys->own.secret_key);
-    socket_.set(zmq::sockopt::zap_domain, domain_);
-    const int enforced = 1;
-    if (zmq_setsockopt(socket_.handle(), kZapEnforceDomain, &enforced, sizeof enforced) != 0) {
-      throw zmq::error_t();
-    }
-  } else if (!is_router_ && options.client_keys) {
+  if (is_router_) {
+    // A message to a peer that is gone is an error, not silently dropped.
+    socket_.set(zmq::sockopt::router_mandatory, true);
+    socket_.set(zmq::sockopt::handshake_ivl, kHandshakeMs);
+    accepted_.emplace(context_, options, kUnfinishedBytesMax, kUnreadBytesMax);
+    accepted_->watch(socket_, options.server_keys.get());
+  } else if (options.client_keys) {
     socket_.set(zmq::sockopt::curve_serverkey, options.client_keys->server);
     socket_.set(zmq::sockopt::curve_publickey, options.client_keys->own.public_key);
     socket_.set(zmq::sockopt::curve_secretkey, options.client_keys->own.secret_key);
@@ -102,16 +67,9 @@ void Pump::set_keys(const TransportOptions& options) {
 void Pump::start(const std::shared_ptr<SharedSegment>& memory, std::int64_t theirs_bytes_max) {
   if (memory != nullptr) sharings_->begin(PeerId(), memory, theirs_bytes_max, pin_);
   wake_.assign(socket_.get(zmq::sockopt::fd));
-  if (is_router_) accepted_at_.emplace(socket_.get(zmq::sockopt::last_endpoint));
+  if (accepted_) accepted_->bound(socket_.get(zmq::sockopt::last_endpoint));
   if (handshakes_) handshakes_->start();
   schedule();
-}
-
-void Pump::watch_accepted() {
-  int kinds = ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL;
-  // Who has no keys may see first that it is in the wrong place, and just goes.
-  if (!domain_.empty()) kinds |= ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL;
-  accepted_.emplace(context_, socket_, kinds);
 }
 
 void Pump::watch_handshakes(const TransportOptions& options) {
@@ -125,59 +83,20 @@ void Pump::watch_handshakes(const TransportOptions& options) {
   handshakes_ = std::make_shared<Handshakes>(context_, io_, socket_, own_name, options.on_denied, broken);
 }
 
-void Pump::hear_of_connections() {
-  if (!accepted_ || !accepted_at_) return;
-  while (const std::optional<ZmqMonitor::Event> event = accepted_->next()) {
-    if (event->kind != ZMQ_EVENT_ACCEPTED) {
-      admission_->note("a connection", why_it_failed(*event, !domain_.empty()));
-    } else if (accepted_at_->fits(event->value)) {  // else it has gone already
-      unfinished_.accepted(event->value);
-      all_connections_.accepted(event->value);
-    }
-  }
-}
-
 int Pump::break_unfinished(std::vector<PeerId>* whose) {
-  if (!accepted_) return 0;
-  hear_of_connections();
-  std::vector<SocketId> sockets;
-  const int broken = unfinished_.break_up([this] { return !has_input(); }, sockets);
-  for (const auto& [peer, socket] : connections_) {
-    const bool theirs = std::find(sockets.begin(), sockets.end(), socket) != sockets.end();
-    if (theirs && whose != nullptr) whose->push_back(peer);
-  }
+  if (closed_) return 0;
+  const int broken = accepted_->break_unfinished([this] { return !has_input(); }, whose);
   read_soon();  // asking may have swallowed the descriptor's notice
   counters_.malformed += broken;
   return broken;
 }
 
-std::vector<std::string> Pump::keep_out(Ticks now) {
-  hear_of_connections();
-  for (int broken = all_connections_.break_surplus(); broken > 0; --broken) {
-    admission_->note("a stranger", "there are more connections than the run has members, with some to spare");
-  }
-  counters_.kept_out = admission_->kept_out();
-  return admission_->due(now);
-}
-
-// Only the gate can have said it: what a peer says of itself takes no place that is taken.
-std::string Pump::key_name() const {
-  PACELINE_ASSERT(handled_ != nullptr, "no message is being handled");
-  if (domain_.empty()) return "";
-  const char* const name = zmq_msg_gets(handled_->handle(), kUserId);
-  return name != nullptr ? name : "";
-}
+std::vector<std::string> Pump::keep_out(Ticks now) { return accepted_->keep_out(now, counters_); }
 
 bool Pump::said_wrong(const PeerId& from, Wrong what) {
-  PACELINE_ASSERT(handled_ != nullptr, "no message is being handled");
-  hear_of_connections();
-  if (!all_connections_.said(what, handled_over(), from)) return false;
+  if (!accepted_->said(what, from)) return false;
   sharings_->end(from);
   (void)gathered_.take(from);
-  connections_.erase(from);
-  dropped_.push_back(from);
-  admission_->note("a connection", "it went on sending messages that are malformed, or refused");
-  if (dropped_.size() > kDroppedMax) dropped_.pop_front();
   return true;
 }
 
@@ -193,51 +112,25 @@ void Pump::close() {
   sharings_->close();
   if (wake_.is_open()) wake_.release();  // the descriptor is ZeroMQ's to close
   if (handshakes_) handshakes_->close();
-  accepted_.reset();
+  if (accepted_) accepted_->unwatch();
   socket_.close();  // what is queued leaves within the linger time
-  if (!domain_.empty()) context_.gate().remove(domain_);
+  if (accepted_) accepted_->leave_gate();
   if (!in_handler_) handler_ = nullptr;
-}
-
-// -1 where that has gone, and the number is no connection's of this socket now.
-int Pump::handled_over() const {
-  const int descriptor = zmq_msg_get(handled_->handle(), ZMQ_SRCFD);
-  return accepted_at_ && accepted_at_->fits(descriptor) ? descriptor : -1;
-}
-
-// The connection may have ended before this message was read, and its number may be another connection's now.
-// What is noted here is then never used: it is for breaking the connection of a peer that does not read, and
-// nothing is on its way to one that has gone.
-void Pump::remember(const PeerId& from) {
-  PACELINE_ASSERT(handled_ != nullptr, "no message is being handled");
-  const int descriptor = handled_over();
-  if (const auto socket = SocketId::of(descriptor)) connections_.insert_or_assign(from, *socket);
-  all_connections_.admit(descriptor, from);
 }
 
 Status Pump::share_memory(const PeerId& from, const std::shared_ptr<SharedSegment>& memory,
                           std::int64_t theirs_bytes_max) {
-  PACELINE_ASSERT(handled_ != nullptr, "no message is being handled");
+  PACELINE_ASSERT(in_handler_, "no message is being handled");
   if (!handled_segment_) return failed_precondition("the peer announces no memory");
   return sharings_->begin(from, memory, theirs_bytes_max, *handled_segment_, pin_);
 }
 
 Status Pump::disconnect(const PeerId& peer) {
-  const auto known = connections_.find(peer);
-  if (known == connections_.end()) {
-    sharings_->end(peer);
-    (void)gathered_.take(peer);
-    return not_found("disconnecting: the connection is not known");
-  }
-  const SocketId::ShutDown said = known->second.shut_down();
-  if (said == SocketId::ShutDown::kNoDescriptor) {
-    return resource_exhausted("disconnecting: this process can open no more files");
-  }
+  Status done = accepted_->disconnect(peer);
+  if (done.code() == StatusCode::kResourceExhausted) return done;
   sharings_->end(peer);
   (void)gathered_.take(peer);
-  connections_.erase(known);
-  return said == SocketId::ShutDown::kDone ? Status::ok()
-                                           : not_found("disconnecting: the connection is closed already");
+  return done;
 }
 
 void Pump::give_up(const PeerId& peer) {
@@ -245,10 +138,8 @@ void Pump::give_up(const PeerId& peer) {
   (void)disconnect(peer);
   sharings_->end(peer);
   (void)gathered_.take(peer);
-  connections_.erase(peer);
   unread_.forget(peer);
-  given_up_.push_back(peer);
-  if (given_up_.size() > kGivenUpMax) given_up_.pop_front();
+  accepted_->give_up(peer);
 }
 
 std::shared_ptr<const void> Pump::lent() const {
@@ -334,8 +225,7 @@ bool Pump::read_one() {
   ++counters_.messages_received;
   ++read_;
   if (is_ignored(from)) return true;
-  handled_ = &frames[0];
-  if (accepted_) unfinished_.read_from(zmq_msg_get(handled_->handle(), ZMQ_SRCFD));
+  if (accepted_) accepted_->handles(&frames[0]);
   handled_segment_.reset();
   Result<Heard> heard = checked(from, frames, count);
   if (!heard.is_ok()) {
@@ -345,22 +235,9 @@ bool Pump::read_one() {
   } else {
     deliver_all(from, *std::move(heard), bytes);
   }
-  handled_ = nullptr;
+  if (accepted_) accepted_->handles(nullptr);
   if (!closed_) leave();
   return true;
-}
-
-// Whether what else this peer has sent is dropped unread.
-bool Pump::is_ignored(const PeerId& from) {
-  if (!dropped_.empty() && std::find(dropped_.begin(), dropped_.end(), from) != dropped_.end()) {
-    ++counters_.malformed;
-    return true;
-  }
-  if (!given_up_.empty() && std::find(given_up_.begin(), given_up_.end(), from) != given_up_.end()) {
-    ++counters_.too_late;
-    return true;
-  }
-  return false;
 }
 
 Result<Pump::Heard> Pump::checked(const PeerId& from, zmq::message_t (&frames)[2], int count) {

@@ -17,28 +17,23 @@
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
-#include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "common/ticks.h"
-#include "common/wire/accepted_at.h"
 #include "common/wire/codec.h"
-#include "common/wire/connections.h"
 #include "common/wire/gathered.h"
 #include "common/wire/sharings.h"
-#include "common/wire/socket_id.h"
 #include "common/wire/transport.h"
-#include "common/wire/unfinished.h"
 #include "common/wire/unread.h"
+#include "common/wire/zmq_accepted.h"
 #include "common/wire/zmq_context.h"
 #include "common/wire/zmq_frames.h"
 #include "common/wire/zmq_handshakes.h"
-#include "common/wire/zmq_monitor.h"
 
 namespace paceline::wire {
 
@@ -53,12 +48,10 @@ class Pump : public std::enable_shared_from_this<Pump> {
   zmq::socket_t& socket() { return socket_; }
   const TrafficCounters& counters() const { return counters_; }
   Ticks received_at() const { return received_at_; }
+  AcceptedConnections& accepted() { return *accepted_; }  // a router's
 
   // Once the socket is bound or connecting. `memory`: a dealer's, for the one peer that it has.
   void start(const std::shared_ptr<SharedSegment>& memory = nullptr, std::int64_t theirs_bytes_max = 0);
-  // A router's, before it is bound: from now on it is known who connects. ZeroMQ tells on a socket of its
-  // own, before it hands out anything of the connection. Throws zmq::error_t.
-  void watch_accepted();
   // A dealer's, before it connects. Throws zmq::error_t.
   void watch_handshakes(const TransportOptions& options);
   void do_not_linger();
@@ -67,7 +60,6 @@ class Pump : public std::enable_shared_from_this<Pump> {
   Status send(const PeerId* to, Message message);
   void leave();
   std::int64_t waiting(const PeerId& to) const { return unread_.waiting(to) + gathered_.waiting(to); }
-  void remember(const PeerId& from);
   Status share_memory(const PeerId& from, const std::shared_ptr<SharedSegment>& memory,
                       std::int64_t theirs_bytes_max);
   Status shares_memory(const PeerId& peer) const { return sharings_->state(peer); }
@@ -77,16 +69,10 @@ class Pump : public std::enable_shared_from_this<Pump> {
   std::shared_ptr<const void> lent() const;
   int break_unfinished(std::vector<PeerId>* whose);
   std::vector<std::string> keep_out(Ticks now);
-  std::string key_name() const;
-  bool said_malformed(const PeerId& from) { return said_wrong(from, Wrong::kMalformed); }
-  bool count_rejected(const PeerId& from) { return said_wrong(from, Wrong::kInVain); }
-  bool joined_in_vain(const PeerId& from) { return said_wrong(from, Wrong::kJoin); }
+  bool said_wrong(const PeerId& from, Wrong what);
   void close();
 
  private:
-  void set_keys(const TransportOptions& options);
-  void hear_of_connections();
-  int handled_over() const;
   Status send_together(const PeerId* to, std::span<const Outgoing> messages);
   void leave_soon();
   bool send_beside(const PeerId& to, const Beside& beside);
@@ -95,7 +81,6 @@ class Pump : public std::enable_shared_from_this<Pump> {
     return payload.size <= kCopiedBytesMax ? Size::kSmall : Size::kLarge;
   }
   int send_to(const PeerId* to, const std::string& header, const Payload* payload, Size size);
-  bool said_wrong(const PeerId& from, Wrong what);
   bool has_input();
   void read_soon();
   void schedule();
@@ -112,7 +97,8 @@ class Pump : public std::enable_shared_from_this<Pump> {
   Result<Heard> checked(const PeerId& from, zmq::message_t (&frames)[2], int count);
   void deliver_all(const PeerId& from, Heard heard, std::size_t bytes);
   void deliver(const PeerId& from, Result<Message> message);
-  bool is_ignored(const PeerId& from);
+  // Whether what else this peer has sent is dropped unread.
+  bool is_ignored(const PeerId& from) { return accepted_ && accepted_->is_ignored(from, counters_); }
 
   Context::Impl& context_;
   boost::asio::io_context& io_;
@@ -125,25 +111,16 @@ class Pump : public std::enable_shared_from_this<Pump> {
   const Pin pin_;
   Gathered gathered_;
   TrafficCounters counters_;
-  Ticks received_at_;                           // the message being handled
-  int read_ = 0;                                // at a stretch, those that came together each for itself
-  std::optional<ZmqMonitor> accepted_;          // a router's: who connects
-  std::optional<AcceptedAt> accepted_at_;       // a router's, once it is bound
-  std::shared_ptr<Handshakes> handshakes_;      // a dealer's
-  const std::shared_ptr<Admission> admission_;  // whom a router lets in, and whom it did not
-  std::string domain_;                          // by which ZeroMQ asks for it; empty: everybody is let in
-  Unfinished unfinished_;
-  Unread unread_;  // a router's
-  Connections all_connections_;
-  zmq::message_t* handled_ = nullptr;                 // the header of the message being handled
-  std::optional<SegmentRef> handled_segment_;         // and what it announces
-  std::unordered_map<PeerId, SocketId> connections_;  // those remembered
-  std::deque<PeerId> dropped_;   // the last whose connections were broken for what they said
-  std::deque<PeerId> given_up_;  // and the last that were given up for others
-  bool scheduled_ = false;       // a drain() is posted
-  bool leaves_soon_ = false;     // a leave() is posted
-  bool waiting_ = false;         // the descriptor is being waited for
-  bool draining_ = false;        // messages are being read
+  Ticks received_at_;                            // the message being handled
+  int read_ = 0;                                 // at a stretch, those that came together each for itself
+  std::optional<AcceptedConnections> accepted_;  // a router's
+  std::shared_ptr<Handshakes> handshakes_;       // a dealer's
+  Unread unread_;                                // a router's
+  std::optional<SegmentRef> handled_segment_;    // what the message being handled announces
+  bool scheduled_ = false;                       // a drain() is posted
+  bool leaves_soon_ = false;                     // a leave() is posted
+  bool waiting_ = false;                         // the descriptor is being waited for
+  bool draining_ = false;                        // messages are being read
   bool in_handler_ = false;
   bool lingers_ = true;
   bool closed_ = false;

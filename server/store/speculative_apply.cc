@@ -1,13 +1,11 @@
-// Foreseeing a decision and preparing it, some blocks at a time. Applying it: speculative_apply_fold.cc.
+// Preparing a decision that is foreseen, some blocks at a time. Applying it: speculative_apply_fold.cc.
 #include "server/store/speculative_apply.h"
 
 #include <algorithm>
-#include <numeric>
 #include <optional>
 #include <span>
 #include <utility>
 
-#include "common/params/schedule.h"
 #include "common/params/vector_ops.h"
 
 namespace paceline::server {
@@ -22,39 +20,25 @@ bool can_be_prepared(const ShardSettings& settings) {
 }  // namespace
 
 SpeculativeApply::SpeculativeApply(const ShardSettings& settings, std::int64_t size, const BlockPool& pool)
-    : mode_(settings.apply),
-      combine_(settings.combine),
-      turns_eager_(settings.turns_eager),
-      guesses_(can_be_prepared(settings) && settings.optimizer.kind == OptimizerKind::kSgd &&
-               (settings.turns_eager || settings.apply == ApplyMode::kEager)),
-      cluster_(settings.cluster),
+    : forecast_(settings, size, can_be_prepared(settings)),
       settings_(settings.optimizer),
       size_(size),
-      planned_versions_(settings.planned_versions),
       apply_alone_floats_(settings.apply_alone_floats),
       may_be_prepared_(can_be_prepared(settings)),
       pool_(pool),
-      backup_pool_(settings.block_floats,
-                   static_cast<std::size_t>((size + settings.block_floats - 1) / settings.block_floats)),
       optimizer_(settings.optimizer, settings.device != nullptr ? 0 : size, settings.block_floats,
                  settings.factors),
-      compensation_(settings.optimizer.delay_compensation, size, settings.block_floats, settings.factors),
-      local_updates_(settings.local_updates),
+      compensated_(settings, size),
       apply_pool_(size <= settings.apply_alone_floats ? 1 : settings.apply_threads),
       sums_(apply_pool_.threads()),
-      blocks_(static_cast<std::size_t>((size + settings.block_floats - 1) / settings.block_floats)),
-      rate_scale_(settings.rate_scale),
-      guess_(cluster_, size),
-      expected_(cluster_.workers()),
-      last_samples_(cluster_.workers()) {
+      blocks_(static_cast<std::size_t>((size + settings.block_floats - 1) / settings.block_floats)) {
   if (optimizer_.measures()) sums_.front().resize(static_cast<std::size_t>(size));
-  std::iota(expected_.begin(), expected_.end(), 0U);
   if (settings.device != nullptr) device_.emplace(settings, size, pool);
 }
 
 void SpeculativeApply::arrived(const wire::Push& push, std::int64_t floats) {
   if (device_) return device_->arrived(push);
-  if (guesses_) guess_.arrived({push.worker, push.clock}, push.offset, push.last);
+  forecast_.arrived(push);
   if (!prepares()) return;
   const std::int64_t block_floats = pool_.block_floats();
   for (std::int64_t i = push.offset / block_floats; i * block_floats < push.offset + floats; ++i) {
@@ -70,15 +54,15 @@ void SpeculativeApply::learn_samples(const wire::Push& push) {
     return c.worker == push.worker && c.clock == push.clock;
   });
   const bool wrong = taken != taken_.end() && taken->samples != push.samples;
-  if (combine_ == CombineMode::kMean && wrong) drop();
+  if (forecast_.combine() == CombineMode::kMean && wrong) drop();
   looked_at_ = 0;
 }
 
 bool SpeculativeApply::prepare_some(const BlockRange& now, Version version, GradientStore& gradients) {
   if (device_) return device_->send_some(gradients);
   if (!may_prepare()) return false;
-  if (mode_ == ApplyMode::kEager) follow_guess();
-  std::size_t already = 0;  // the blocks that are looked at one after another have mostly taken as many
+  if (forecast_.look()) drop();  // what was prepared of another gradient is given up
+  std::size_t already = 0;       // the blocks that are looked at one after another have mostly taken as many
   Gradient* gradient = next(already, version, gradients);
   const bool nothing = taken_.empty() && gradient == nullptr;
   unfinished_.clear();
@@ -116,22 +100,11 @@ bool SpeculativeApply::prepare_some(const BlockRange& now, Version version, Grad
   return !unfinished_.empty();
 }
 
-// What was prepared of another gradient is given up, and every block looked at for the new one.
-void SpeculativeApply::follow_guess() {
-  const std::optional<NextGradientPredictor::Named> guess = guess_.next();
-  if (guess == guessed_) return;
-  guessed_ = guess;
-  drop();
-}
-
 // The gradient that the decision is expected to take after `already` others; nullptr when it has not begun.
 Gradient* SpeculativeApply::next(std::size_t already, Version version, GradientStore& gradients) const {
   if (already < taken_.size()) return gradients.begun(taken_[already].worker, taken_[already].clock);
-  if (mode_ == ApplyMode::kEager) {
-    return already == 0 && guessed_ ? gradients.begun(guessed_->worker, guessed_->clock) : nullptr;
-  }
-  if (already >= expected_.size()) return nullptr;
-  return gradients.begun(cluster_.worker_at(Rank(expected_[already])), Clock(version.value));
+  const auto foreseen = forecast_.gradient(already, version);
+  return foreseen ? gradients.begun(foreseen->worker, foreseen->clock) : nullptr;
 }
 
 // Whether block i can take the gradient that is next: that part of it is here, and its weight is known. It is
@@ -150,24 +123,11 @@ bool SpeculativeApply::can_take(std::int64_t i, const BlockRange& now, Version v
 // known.
 bool SpeculativeApply::expect(std::size_t already, Version version, const Gradient& gradient) {
   if (taken_.empty()) prepared_for_ = version;
-  if (taken_.empty() && combine_ == CombineMode::kEach) {
-    learning_rate_ = learning_rate(settings_, version, planned_versions_) * rate_scale_;
-  }
+  if (taken_.empty() && forecast_.combine() == CombineMode::kEach) learning_rate_ = forecast_.rate(version);
   if (already < taken_.size()) return true;
-  std::int64_t samples = gradient.samples();
-  if (samples == 0) samples = last_samples_[cluster_.rank_of(gradient.worker()).value];
-  if (samples == 0 && combine_ == CombineMode::kMean) return false;
-  taken_.push_back({gradient.worker(), gradient.clock(), samples, staleness_expected(already, gradient)});
-  return true;
-}
-
-// As the authority will count it (common/sync/actions.h), if it counts what the pushes say.
-std::int64_t SpeculativeApply::staleness_expected(std::size_t already, const Gradient& gradient) const {
-  const std::int64_t missed =
-      combine_ == CombineMode::kMean
-          ? gradient.clock().value - gradient.computed_version().value
-          : revision_.value + static_cast<std::int64_t>(already) - gradient.updates_known();
-  return std::max<std::int64_t>(missed, 0);
+  const auto contribution = forecast_.contribution(already, gradient);
+  if (contribution) taken_.push_back(*contribution);
+  return contribution.has_value();
 }
 
 void SpeculativeApply::take(std::int64_t i, const BlockRange& now, Gradient& gradient) {
@@ -180,12 +140,12 @@ void SpeculativeApply::take(std::int64_t i, const BlockRange& now, Gradient& gra
   float* const floats = block.floats.writable_data();
   const float* const before = now.block(i).data();
   const Range elements = now.elements(i);
-  const bool last = mode_ == ApplyMode::kEager || block.taken == expected_.size();
-  const Then then = last ? Then::kDone : Then::kReadAgain;
+  const Then then = block.taken == forecast_.gradients() ? Then::kDone : Then::kReadAgain;
+  const bool mean = forecast_.combine() == CombineMode::kMean;
   gradient.use_and_look(elements, [&](std::int64_t offset, std::span<const float> values, bool look) {
     const std::int64_t at = offset - elements.begin;
     const std::span<float> part(floats + at, values.size());
-    if (combine_ == CombineMode::kMean) {
+    if (mean) {
       first ? begin_sum(part, values, weight) : add_weighted(part, values, weight);
       return look && first_non_finite(values).has_value();
     }
@@ -201,7 +161,7 @@ void SpeculativeApply::prepare_whole(const Gradient& whole, const BlockRange& no
                                      GradientStore& gradients) {
   if (device_) return device_->send_whole(whole);
   if (!prepares()) return;
-  if (mode_ == ApplyMode::kEager) follow_guess();
+  if (forecast_.look()) drop();  // what was prepared of another gradient is given up
   std::size_t place = 0;
   while (place < taken_.size() && next(place, version, gradients) != &whole) ++place;
   Gradient* const gradient = next(place, version, gradients);
@@ -209,8 +169,7 @@ void SpeculativeApply::prepare_whole(const Gradient& whole, const BlockRange& no
   // A block that nobody reads the decision writes in place, which costs less than one beside it; but not less
   // than that and a pass before it that looks, where a step is all that the block takes and the gradient has
   // gone from the processor's cache by then.
-  const bool one_step =
-      combine_ == CombineMode::kEach && (mode_ == ApplyMode::kEager || expected_.size() == 1);
+  const bool one_step = forecast_.combine() == CombineMode::kEach && forecast_.gradients() == 1;
   const bool beside_all = one_step && size_ > kCachedFloatsMax && 2 * whole.floats_not_looked_at() > size_;
   unfinished_.clear();
   std::int64_t floats = 0;
@@ -232,7 +191,7 @@ void SpeculativeApply::check_rest_finite(Gradient& whole) {
 
 void SpeculativeApply::forget_missing(const GradientStore& gradients) {
   if (device_) return device_->forget_missing(gradients);
-  if (guesses_) guess_.forget_missing(gradients);
+  forecast_.forget_missing(gradients);
   if (!prepares()) return;
   looked_at_ = 0;
   const bool here = std::all_of(taken_.begin(), taken_.end(), [&](const wire::Contribution& c) {
@@ -242,10 +201,10 @@ void SpeculativeApply::forget_missing(const GradientStore& gradients) {
 }
 
 Status SpeculativeApply::restore(Revision revision, OptimizerImage optimizer, BlockRange mean_square) {
-  PACELINE_RETURN_IF_ERROR(compensation_.restore(std::move(mean_square)));
+  PACELINE_RETURN_IF_ERROR(compensated_.restore(std::move(mean_square)));
   PACELINE_RETURN_IF_ERROR(device_ ? device_->restore(std::move(optimizer))
                                    : optimizer_.restore(std::move(optimizer)));
-  revision_ = revision;
+  forecast_.restore(revision);
   return Status::ok();
 }
 

@@ -5,8 +5,7 @@
 // with the decision, by several threads.
 //
 // Which gradients the next decision takes, and in which order, is known before it is taken, as long as nobody
-// dies: under `versioned` those of the current version's clock in worker order, under `eager` the one that
-// store/next_gradient_predictor.h names. So a block of the next state takes the predicted gradients in the predicted
+// dies (store/decision_forecast.h). So a block of the next state takes the predicted gradients in the predicted
 // order, each as soon as that part of it is here. Nobody sees these blocks. The decision says what is right.
 // If it begins with what was prepared, the rest is done and the blocks take the place of the current ones.
 // Else they are dropped, and the decision is applied from the start, out of the gradients, which are held
@@ -21,10 +20,7 @@
 // state is changed in place and could not be taken back. combine: mean: a block is the weighted sum so far,
 // any optimizer; the state changes with the decision.
 //
-// A run that turns eager (common/sync/policy_stage.h) says so with the first decision of that kind. Which
-// gradients come is followed from the beginning; that first decision is foreseen wrongly.
-//
-// With delay compensation nothing is prepared: what a gradient becomes depends on all that is applied before.
+// With delay compensation nothing is prepared (store/compensated_apply.h).
 //
 // On a device (ShardSettings::device) gradients are sent there ahead, and decisions are applied there:
 // store/device_apply.h, which all of this is handed on to.
@@ -49,15 +45,15 @@
 
 #include "common/config/run_config.h"
 #include "common/params/blocks.h"
-#include "common/params/delay_compensation.h"
 #include "common/params/optimizer.h"
 #include "common/params/staleness.h"
 #include "common/wire/messages.h"
 #include "server/store/apply_pool.h"
 #include "server/store/backups.h"
+#include "server/store/compensated_apply.h"
+#include "server/store/decision_forecast.h"
 #include "server/store/device_apply.h"
 #include "server/store/gradient_store.h"
-#include "server/store/next_gradient_predictor.h"
 #include "server/store/shard_settings.h"
 
 namespace paceline::server {
@@ -99,7 +95,7 @@ class SpeculativeApply {
   // the optimizer's state and delay compensation's. What is prepared is no part of it. From a device the
   // state is fetched, which is waited for. Errors: status().
   Result<OptimizerImage> optimizer();
-  const BlockRange& mean_square() const { return compensation_.image(); }
+  const BlockRange& mean_square() const { return compensated_.image(); }
   // Goes on from there, after `revision`; before anything is prepared or applied, and before begin(). Errors
   // as OptimizerState::restore() and DelayCompensation::restore(); nobody can go on with it then.
   [[nodiscard]] Status restore(Revision revision, OptimizerImage optimizer, BlockRange mean_square);
@@ -126,11 +122,9 @@ class SpeculativeApply {
     bool candidate = false;  // is among candidates_
   };
   void learn_samples(const wire::Push& push);
-  void follow_guess();
   Gradient* next(std::size_t already, Version version, GradientStore& gradients) const;
   bool can_take(std::int64_t i, const BlockRange& now, Version version, Gradient& gradient);
   bool expect(std::size_t already, Version version, const Gradient& gradient);
-  std::int64_t staleness_expected(std::size_t already, const Gradient& gradient) const;
   void take(std::int64_t i, const BlockRange& now, Gradient& gradient);
   // What becomes of a block that has taken a gradient: nothing for a while, or it takes the next at once.
   enum class Then { kDone, kReadAgain };
@@ -150,37 +144,26 @@ class SpeculativeApply {
   std::int64_t take_over_finished(std::size_t contributions, BlockRange& now);
   void apply_each_with_state(const wire::ApplyDecision& decision, const GradientStore& gradients,
                              BlockRange& now);
-  void apply_compensated(const wire::ApplyDecision& decision, const GradientStore& gradients, BlockRange& now,
-                         Backups& backups);
-  void apply_locally(const Gradient& gradient, double rate, BlockRange& backup);
   void apply_mean(const wire::ApplyDecision& decision, const GradientStore& gradients, BlockRange& now);
   std::span<float> sum_of_block(std::size_t thread, std::int64_t i, Range elements);
   void make_mean(std::int64_t i, std::span<float> sum, const wire::ApplyDecision& decision, float share,
                  const GradientStore& gradients);
   void measure(const BlockRange& now);
-  void predict(const wire::ApplyDecision& decision);
-  void turn_eager();
   bool prepares() const {
-    return may_be_prepared_ && (combine_ == CombineMode::kMean || settings_.kind == OptimizerKind::kSgd);
+    return may_be_prepared_ &&
+           (forecast_.combine() == CombineMode::kMean || settings_.kind == OptimizerKind::kSgd);
   }
   void drop();
 
-  ApplyMode mode_;
-  CombineMode combine_;
-  const bool turns_eager_;
-  const bool guesses_;  // guess_ is of use, now or later
-  const Cluster cluster_;
+  DecisionForecast forecast_;
   const OptimizerSection settings_;
   const std::int64_t size_;
-  const std::int64_t planned_versions_;
   const std::int64_t apply_alone_floats_;
   const bool may_be_prepared_;
   BlockPool pool_;
-  BlockPool backup_pool_;  // of backups that have changed: the heap, since nobody else reads them
   OptimizerState optimizer_;
-  DelayCompensation compensation_;
+  CompensatedApply compensated_;
   std::optional<DeviceApply> device_;  // where there is one; of the rest of this only what follows decisions
-  const bool local_updates_;
   ApplyPool apply_pool_;
   // Per thread: one block of a clock's weighted sum. Where the optimizer measures whole tensors: the whole, in one.
   std::vector<std::vector<float>> sums_;
@@ -196,13 +179,7 @@ class SpeculativeApply {
   std::int64_t looked_at_ = 0;
   std::vector<wire::Contribution> taken_;  // in order; each block has taken some first ones of these
   Version prepared_for_;                   // what is current while they are
-  Revision revision_;                      // after the last decision
-  double rate_scale_;                      // of that decision, or of the first
   double learning_rate_ = 0.0;             // with which taken_ are applied
-  NextGradientPredictor guess_;            // where it is or turns eager: what the next decision takes
-  std::optional<NextGradientPredictor::Named> guessed_;  // the guess that taken_ follows
-  std::vector<std::uint32_t> expected_;     // versioned: the ranks whose gradients the next decision takes
-  std::vector<std::int64_t> last_samples_;  // by rank: of its last gradient that was applied; 0: unknown
 };
 
 }  // namespace paceline::server

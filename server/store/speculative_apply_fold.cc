@@ -1,6 +1,5 @@
-// Applying a decision from wherever its preparation stands, and learning from it what the next one will be.
+// Applying a decision from wherever its preparation stands.
 #include <algorithm>
-#include <array>
 #include <span>
 #include <utility>
 
@@ -11,7 +10,7 @@ namespace paceline::server {
 
 bool SpeculativeApply::is_beginning_of(const wire::ApplyDecision& decision) const {
   if (taken_.empty()) return false;
-  const bool mean = combine_ == CombineMode::kMean;
+  const bool mean = forecast_.combine() == CombineMode::kMean;
   const auto& contributions = decision.contributions;
   if (taken_.size() > contributions.size()) return false;
   if ((decision.combine == wire::Combine::kMean) != mean) return false;
@@ -27,9 +26,8 @@ bool SpeculativeApply::is_beginning_of(const wire::ApplyDecision& decision) cons
 void SpeculativeApply::apply(const wire::ApplyDecision& decision, const GradientStore& gradients,
                              BlockRange& now, Backups& backups) {
   if (device_) return device_->apply(decision, gradients, now);
-  predict(decision);
+  if (forecast_.decided(decision)) drop();
   looked_at_ = 0;
-  revision_ = decision.revision_after;
   if (decision.contributions.empty()) {
     if (decision.version_after != prepared_for_) drop();  // another clock is next, or another rate
     return;
@@ -42,7 +40,7 @@ void SpeculativeApply::apply(const wire::ApplyDecision& decision, const Gradient
   if (decision.combine == wire::Combine::kMean) {
     apply_mean(decision, gradients, now);
   } else if (settings_.delay_compensation.kind != CompensationKind::kNone) {
-    apply_compensated(decision, gradients, now, backups);
+    compensated_.apply(decision, gradients, optimizer_, now, pool_, backups, apply_pool_);
   } else if (settings_.kind == OptimizerKind::kSgd) {
     apply_each(decision, gradients, now);
   } else {
@@ -115,58 +113,6 @@ void SpeculativeApply::apply_each_with_state(const wire::ApplyDecision& decision
       });
     });
   }
-}
-
-// One gradient after another, since each is compensated for those before it.
-void SpeculativeApply::apply_compensated(const wire::ApplyDecision& decision, const GradientStore& gradients,
-                                         BlockRange& now, Backups& backups) {
-  Revision applied(decision.revision_after.value - std::ssize(decision.contributions));
-  for (const wire::Contribution& c : decision.contributions) {
-    const Gradient& gradient = *gradients.find(c.worker, c.clock);
-    const BlockRange* const backup = backups.find(c.worker, gradient.computed_revision());
-    PACELINE_ASSERT(backup != nullptr, "the gradient of worker " + to_string(c.worker) + " stamped " +
-                                           to_string(c.clock) + " is held, the state of revision " +
-                                           to_string(gradient.computed_revision()) +
-                                           " that it was computed with is not");
-    apply_pool_.run(now.block_count(), [&](std::size_t, std::int64_t i) {
-      const Range block = now.elements(i);
-      const auto compensate_and_step = [&](std::span<const float> in, std::span<float> out) {
-        gradient.for_each_in(block, [&](std::int64_t offset, std::span<const float> values) {
-          std::array<float, 1024> stretch;
-          for (std::size_t done = 0; done < values.size(); done += stretch.size()) {
-            const std::size_t n = std::min(stretch.size(), values.size() - done);
-            const std::int64_t begin = offset + static_cast<std::int64_t>(done);
-            const auto at = static_cast<std::size_t>(begin - block.begin);
-            const std::span<float> compensated(stretch.data(), n);
-            compensation_.apply(begin, values.subspan(done, n), in.subspan(at, n),
-                                backup->block(i).subspan(at, n), compensated);
-            optimizer_.apply_stateless(begin, in.subspan(at, n), out.subspan(at, n), compensated,
-                                       decision.learning_rate);
-          }
-        });
-      };
-      now.rewrite(i, pool_, compensate_and_step);
-    });
-    ++applied.value;
-    for (BlockRange* const state :
-         backups.lacking(c.worker, gradient.computed_revision(), applied, gradients)) {
-      if (local_updates_) apply_locally(gradient, decision.learning_rate, *state);
-    }
-  }
-}
-
-// As its worker did: worker/cache/thread_cache.h.
-void SpeculativeApply::apply_locally(const Gradient& gradient, double rate, BlockRange& backup) {
-  apply_pool_.run(backup.block_count(), [&](std::size_t, std::int64_t i) {
-    const Range block = backup.elements(i);
-    backup.rewrite(i, backup_pool_, [&](std::span<const float> in, std::span<float> out) {
-      gradient.for_each_in(block, [&](std::int64_t offset, std::span<const float> values) {
-        const auto at = static_cast<std::size_t>(offset - block.begin);
-        optimizer_.apply_stateless(offset, in.subspan(at, values.size()), out.subspan(at, values.size()),
-                                   values, rate);
-      });
-    });
-  });
 }
 
 // The weights are the samples of the decision, which is the same on every shard, added in worker order: the
@@ -244,31 +190,6 @@ void SpeculativeApply::measure(const BlockRange& now) {
                      [&](std::int64_t count, const std::function<void(std::int64_t)>& work) {
                        apply_pool_.run(count, [&](std::size_t, std::int64_t i) { work(i); });
                      });
-}
-
-// Who has contributed will contribute to the next clock, too, unless it has finished or dies.
-void SpeculativeApply::predict(const wire::ApplyDecision& decision) {
-  rate_scale_ = decision.rate_scale;
-  if (turns_eager_ && decision.apply == ApplyMode::kEager) turn_eager();
-  if (guesses_) guess_.decided(decision.contributions);
-  if (mode_ == ApplyMode::kEager || !prepares()) return;
-  if (decision.contributions.empty() && decision.skipped.empty()) return;
-  expected_.clear();
-  for (const auto* list : {&decision.contributions, &decision.skipped}) {
-    for (const wire::Contribution& c : *list) {
-      const std::uint32_t rank = cluster_.rank_of(c.worker).value;
-      expected_.push_back(rank);
-      if (c.samples > 0) last_samples_[rank] = c.samples;
-    }
-  }
-  std::sort(expected_.begin(), expected_.end());
-}
-
-void SpeculativeApply::turn_eager() {
-  if (mode_ == ApplyMode::kEager) return;
-  mode_ = ApplyMode::kEager;
-  combine_ = CombineMode::kEach;
-  drop();
 }
 
 // A block beside the old one, of a state that outgrows the processor's cache, is written past that: else each

@@ -211,7 +211,7 @@ TEST_CASE("a node that does not say where it is reached is lost") {
   const auto told = run.sent.of<wire::Peers>(kNode0);
   REQUIRE(told.size() == 1);
   CHECK(told[0].endpoints.empty());
-  run.pass(Authority::kFormLeases * run.config.cluster.lease + 1ms);
+  run.pass(MeshFormations::kLeases * run.config.cluster.lease + 1ms);
   CHECK(run.authority->result().message() == "every node was lost before its share was done");
 }
 

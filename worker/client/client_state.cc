@@ -77,6 +77,16 @@ Lost ClientState::lost() const {
   return lost_;
 }
 
+bool ClientState::leave() {
+  const std::lock_guard lock(mutex_);
+  return !std::exchange(left_, true);
+}
+
+bool ClientState::left() const {
+  const std::lock_guard lock(mutex_);
+  return left_;
+}
+
 void ClientState::over(Status how) {
   const std::lock_guard lock(mutex_);
   if (!run_over_) run_over_ = std::move(how);

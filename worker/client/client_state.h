@@ -60,6 +60,10 @@ class ClientState {
   Status closed() const;
   Lost lost() const;
 
+  // The node says goodbye, or is about to. False when it has done so before.
+  bool leave();
+  bool left() const;
+
   // What the authority said first of how the run ended; nullopt while it goes on.
   void over(Status how);
   std::optional<Status> run_over() const;
@@ -72,6 +76,7 @@ class ClientState {
   std::condition_variable changed_;
   Status closed_;
   Lost lost_ = Lost::kNothing;
+  bool left_ = false;
   std::optional<Status> run_over_;
   std::vector<Standing> servers_;
   std::optional<wire::Peers> peers_;

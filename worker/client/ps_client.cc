@@ -14,7 +14,7 @@ PsClient::~PsClient() = default;
 
 Status PsClient::start() { return impl_->start(); }
 
-bool PsClient::shares_memory() const { return impl_->shares_; }
+bool PsClient::shares_memory() const { return impl_->shares_memory(); }
 std::uint64_t PsClient::generation() const { return impl_->generation_; }
 
 void PsClient::send_initial_parameters(std::vector<float> values) {

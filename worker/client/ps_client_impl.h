@@ -1,28 +1,24 @@
 // PsClient's inside: what the training threads, the evaluator and the I/O thread share. What they call is
-// here; what happens on the I/O thread is in ps_client_io.cc, how it goes on over another connection in
-// ps_client_rejoin.cc.
+// here; what servers say is taken in ps_client_io.cc, over the connections of server_connections.h.
 #pragma once
 
 #include <algorithm>
 #include <atomic>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <chrono>
-#include <span>
+#include <functional>
 #include <thread>
-#include <type_traits>
 #include <utility>
 
 #include "common/ticks.h"
-#include "worker/client/client_waits.h"
 #include "worker/client/evaluation_queue.h"
 #include "worker/client/gradient_sender.h"
 #include "worker/client/io_turns.h"
-#include "worker/client/joining.h"
 #include "worker/client/ps_client.h"
 #include "worker/client/pulls.h"
-#include "worker/client/server_link.h"
+#include "worker/client/run_state_assembly.h"
+#include "worker/client/server_connections.h"
 #include "worker/client/unacked_messages.h"
 #include "worker/exchange/mailboxes.h"
 
@@ -37,8 +33,6 @@ class PsClient::Impl {
 
   Impl(PsClientOptions options, const Layout& layout, wire::Context& context, ProcessCache& cache)
       : options_(std::move(options)),
-        layout_(layout),
-        context_(context),
         state_(options_.cluster.shards),
         parts_(trained_parts(
             options_.shards.empty() ? partition(layout.size(), options_.cluster.shards) : options_.shards,
@@ -48,24 +42,15 @@ class PsClient::Impl {
                options_.parameters, slices_),
         mailboxes_(options_.cluster.threads_per_node),
         turns_(io_, options_.cluster.threads_per_node == 1 && layout.size() <= kSmallFloats),
-        heartbeat_(io_),
-        io_joining_(io_links_, state_, options_.lost, options_.last_generation, options_.cluster),
-        io_waits_(options_.node, options_.cluster, options_.lost != Lost::kNothing, options_.log, pulls_,
-                  options_.own_waits),
-        io_outstanding_(options_.cluster.threads_per_node, options_.granted_ahead),
+        io_unacked_(options_.cluster.threads_per_node, options_.granted_ahead),
+        io_connections_(
+            {options_, layout, context, io_, state_, pulls_, io_unacked_}, parts_,
+            {[this](ServerLink& link, wire::Message& message) { return io_take(link, message); },
+             [this](Lost lost, const Status& why) { io_lose(lost, why); },
+             [this](const Status& why) { leave(why); }, [this](Status why) { close(std::move(why)); }}),
+        io_run_state_(layout.size(), options_.trained.value_or(Range{0, layout.size()})),
         io_times_(options_.cluster.threads_per_node) {
     PACELINE_ASSERT(own_ranges(slices_) == cache.ranges(), "a cache of other parts");
-    for (std::uint32_t k = 0; k < parts_.size(); ++k) {
-      io_links_.push_back({ShardId(k),
-                           options_.cluster.endpoints_of(k),
-                           parts_[k].whole,
-                           parts_[k],
-                           nullptr,
-                           0,
-                           false,
-                           {},
-                           {}});
-    }
     const Encoding encoding = options_.cluster.gradient_encoding;
     std::optional<Encoder> encoder;
     if (encoding != Encoding::kFp32) encoder = {encoding, options_.cluster.top_k_share.value_or(1.0)};
@@ -78,17 +63,14 @@ class PsClient::Impl {
   ~Impl() {
     close(aborted("the client was destroyed"));
     if (!thread_.joinable()) return;
-    boost::asio::post(io_, [this] { io_shut_down(); });
+    boost::asio::post(io_, [this] { io_connections_.shut_down(); });
     thread_.join();
   }
 
   Status start() {
-    boost::asio::post(io_, [this] { io_connect_all(); });
+    boost::asio::post(io_, [this] { io_connections_.connect_all(); });
     thread_ = std::thread([this] { turns_.run(); });
-    const std::chrono::nanoseconds timeout = io_joining_.timeout(options_.cluster);
-    PACELINE_ASSIGN_OR_RETURN(const auto servers, state_.await_welcomes(timeout));
-    PACELINE_RETURN_IF_ERROR(io_joining_.check_joined(servers, options_.node, timeout));
-    generation_ = servers.front().generation;
+    PACELINE_ASSIGN_OR_RETURN(generation_, io_connections_.await_joined());
     return Status::ok();
   }
 
@@ -97,7 +79,7 @@ class PsClient::Impl {
     if (!request.pulls.empty()) {
       boost::asio::post(io_, [this, request] {
         pulls_.asked(request.ticket);
-        io_on_links([&](ServerLink& link) {
+        io_connections_.each([&](ServerLink& link) {
           const auto& shards = request.shards;
           const auto to = std::find(shards.begin(), shards.end(), link.shard);
           if (to == shards.end()) return Status::ok();
@@ -118,8 +100,8 @@ class PsClient::Impl {
     if (!has_left) return;
     const wire::Withdraw withdraw{gradient.worker, gradient.clock};
     boost::asio::post(io_, [this, withdraw, has_left = *std::move(has_left)] {
-      io_outstanding_.withdrawn(withdraw.worker.thread, withdraw.clock);
-      io_on_links([&](ServerLink& link) {
+      io_unacked_.withdrawn(withdraw.worker.thread, withdraw.clock);
+      io_connections_.each([&](ServerLink& link) {
         if (!has_left[link.shard.value]) return Status::ok();
         return link.send({withdraw, {}});
       });
@@ -130,18 +112,18 @@ class PsClient::Impl {
   void send(GradientPart part) {
     part.slices = by_shard(slices_, part.slices);
     boost::asio::post(io_, [this, part = std::move(part)] {
-      io_waits_.grants().pushed(part.push.worker.thread, part.whole);
-      io_outstanding_.pushed(part);
-      io_on_links([&](ServerLink& link) { return part.send(link, options_.cluster.frame_bytes); });
+      io_connections_.waits().grants().pushed(part.push.worker.thread, part.whole);
+      io_unacked_.pushed(part);
+      io_connections_.each([&](ServerLink& link) { return part.send(link, options_.cluster.frame_bytes); });
     });
   }
 
   void report(wire::StepReport report) {
     boost::asio::post(io_, [this, report = std::move(report)] {
       const Ticks begun = steady_now();
-      io_waits_.grants().reported(report.worker.thread, report.clock, begun);
-      io_outstanding_.reported(report);
-      io_on_links([&](ServerLink& link) { return io_send_to_authority(link, report); });
+      io_connections_.waits().grants().reported(report.worker.thread, report.clock, begun);
+      io_unacked_.reported(report);
+      io_connections_.tell_authority(report);
       io_times_[report.worker.thread] = steady_now() - begun;
     });
   }
@@ -149,23 +131,23 @@ class PsClient::Impl {
   // Behind its report a node needs nothing of the other shards, which go before the nodes are told.
   void finish(wire::NodeReport report) {
     boost::asio::post(io_, [this, report = std::move(report)] {
-      io_waits_.only_authority();
-      io_outstanding_.done(report);
-      io_on_links([&](ServerLink& link) { return io_send_to_authority(link, report); });
+      io_connections_.waits().only_authority();
+      io_unacked_.done(report);
+      io_connections_.tell_authority(report);
     });
   }
 
   void report_evaluation(wire::EvaluationReport report) {
     boost::asio::post(io_, [this, report = std::move(report)] {
-      io_outstanding_.evaluated(report);
-      io_on_links([&](ServerLink& link) { return io_send_to_authority(link, report); });
+      io_unacked_.evaluated(report);
+      io_connections_.tell_authority(report);
     });
   }
 
   void send_initial_parameters(std::shared_ptr<const std::vector<float>> values) {
     boost::asio::post(io_, [this, values = std::move(values)] {
-      io_outstanding_.initial(values);
-      io_on_links([&](ServerLink& link) {
+      io_unacked_.initial(values);
+      io_connections_.each([&](ServerLink& link) {
         return link.send_initial(values, values->data() + link.range.begin, options_.cluster.frame_bytes);
       });
     });
@@ -173,17 +155,20 @@ class PsClient::Impl {
 
   void say_at_start(wire::Body body) {
     boost::asio::post(io_, [this, body = std::move(body)] {
-      io_outstanding_.at_start(body);
-      io_on_links([&](ServerLink& link) { return io_send_to_authority(link, body); });
+      io_unacked_.at_start(body);
+      io_connections_.tell_authority(body);
     });
   }
 
   void send_final_state(std::shared_ptr<const RunState> state) {
     boost::asio::post(io_, [this, state = std::move(state)] {
-      io_outstanding_.final_state(state);
-      io_on_links([&](ServerLink& link) { return link.send_state(state, options_.cluster.frame_bytes); });
+      io_unacked_.final_state(state);
+      io_connections_.each(
+          [&](ServerLink& link) { return link.send_state(state, options_.cluster.frame_bytes); });
     });
   }
+
+  bool shares_memory() const { return io_connections_.shares_memory(); }
 
   // Of the node's only training thread, where the model is small; else nothing.
   IoTurns::Wait waits_for(std::function<bool()> done) { return {turns_, std::move(done)}; }
@@ -198,49 +183,26 @@ class PsClient::Impl {
   }
 
   void leave(const Status& why, Lost lost = Lost::kNothing, std::optional<NodeId> gone = std::nullopt) {
-    if (left_.exchange(true)) return;
-    boost::asio::post(io_, [this, leave = wire::Leave{why.message(), gone}] { io_leave(leave); });
+    if (!state_.leave()) return;
+    boost::asio::post(
+        io_, [this, leave = wire::Leave{why.message(), gone}] { io_connections_.say_goodbye(leave); });
     close(why, lost);
   }
 
   const PsClientOptions options_;
-  const Layout& layout_;
-  wire::Context& context_;
   ClientState state_;
   const std::vector<ShardPart> parts_;  // by shard
   const std::vector<CacheSlice> slices_;
   Pulls pulls_;
   Mailboxes mailboxes_;
   EvaluationQueue evaluations_;
-  std::atomic<bool> shares_ = false;          // memory, with a server
   std::atomic<bool> lack_parameters_ = true;  // some server does
   std::uint64_t generation_ = 0;              // of all servers, once started
   std::vector<GradientSender> senders_;       // by thread, which alone uses its own
 
  private:
   // ---- on the I/O thread
-
-  // What a server whose connection broke would not get it gets when it has welcomed the node again.
-  template <typename Send>
-  void io_on_links(const Send& send) {
-    for (ServerLink& link : io_links_) {
-      if (link.socket == nullptr) continue;  // never connected, or shut down
-      if (link.broken) continue;
-      if (Status sent = send(link); !sent.is_ok()) return io_lose(lost_with(link), sent);
-    }
-  }
-  static Status io_send_to_authority(ServerLink& link, const wire::Body& body);
-  void io_leave(const wire::Leave& leave);
-
-  void io_connect_all();
-  Status io_connect(ServerLink& link);
-  Status io_ask(ServerLink& link);
-  Status io_join(ServerLink& link);
-  void io_say_why_unanswered(ServerLink& link);
-  void io_denied(ServerLink& link, const Status& why);
-  void io_beat();
-
-  void io_receive(ServerLink& link, Result<wire::Message> message);
+  Status io_take(ServerLink& link, wire::Message& message);
   Status io_handle(ServerLink& link, wire::Welcome& welcome, wire::Payload&);
   Status io_handle(ServerLink& link, wire::Grant& grant, wire::Payload&);
   Status io_handle(ServerLink& link, wire::FinishWorker& finish, wire::Payload&);
@@ -256,40 +218,17 @@ class PsClient::Impl {
   Status io_handle(ServerLink& link, wire::RunOver& over, wire::Payload&);
   template <typename Body>
   Status io_handle(ServerLink& link, Body& body, wire::Payload&);
-  Status io_check_sharing(ServerLink& link);
   Status io_check_ours(WorkerId worker) const;
   ReportTime io_report_time(const ServerLink& link, WorkerId worker) const;
   Status io_instruct(std::uint32_t thread, Instruction instruction);
-  Status io_refused(ServerLink& link, const wire::Error& error);
-
-  // A connection that broke (ps_client_rejoin.cc).
-  void io_broken(ServerLink& link, std::int64_t connection, const std::string& how);
-  void io_rejoin_in(ServerLink& link, std::chrono::nanoseconds delay);
-  void io_rejoin(ServerLink& link);
-  bool io_looks_elsewhere(ServerLink& link, Ticks now);
-  Status io_back(ServerLink& link, const wire::Welcome& welcome);
-
-  static Lost lost_with(const ServerLink& link) {
-    return link.shard == kAuthority ? Lost::kTheAuthority : Lost::kShard;
-  }
   void io_lose(Lost lost, const Status& why);
-  void io_shut_down();
-
-  std::atomic<bool> left_ = false;
 
   boost::asio::io_context io_;
   IoTurns turns_;
-  boost::asio::steady_timer heartbeat_;
-  std::vector<ServerLink> io_links_;
-  Joining io_joining_;
-  ClientWaits io_waits_;
-  UnackedMessages io_outstanding_;
+  UnackedMessages io_unacked_;
+  ServerConnections io_connections_;
+  RunStateAssembly io_run_state_;
   std::vector<std::chrono::nanoseconds> io_times_;  // per thread: of its last report
-  RunState io_run_state_;                           // what has come of it
-  std::int64_t io_state_floats_ = 0;                // so many, with those of others
-  std::int64_t io_reconnects_ = 0;
-  std::optional<Ticks> io_said_goodbye_;
-  bool io_shut_ = false;
   std::thread thread_;
 };
 

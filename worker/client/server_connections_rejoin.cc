@@ -15,7 +15,7 @@
 #include <memory>
 
 #include "common/wire/reconnect_pause.h"
-#include "worker/client/ps_client_impl.h"
+#include "worker/client/server_connections.h"
 
 namespace paceline {
 namespace {
@@ -28,79 +28,79 @@ constexpr std::int64_t kReconnectsLogged = 100;
 
 }  // namespace
 
-void PsClient::Impl::io_broken(ServerLink& link, std::int64_t connection, const std::string& how) {
-  const bool over = io_shut_ || left_ || !state_.closed().is_ok();
+void ServerConnections::broke(ServerLink& link, std::int64_t connection, const std::string& how) {
+  const bool over = shut_ || client_.state.left() || !client_.state.closed().is_ok();
   if (over || connection != link.connection || link.socket == nullptr || link.connects_anew) return;
   if (!link.broken) {
     link.broken = {steady_now()};
-    const bool may_have_ended = !io_waits_.needs(link.shard);  // as it is to, behind this node's report
-    if (io_reconnects_ < kReconnectsLogged && !may_have_ended) {
-      options_.log.info("the connection to " + link.name() + " is of no further use: " + how +
-                        "; joining again over another one");
+    const bool may_have_ended = !waits_.needs(link.shard);  // as it is to, behind this node's report
+    if (reconnects_ < kReconnectsLogged && !may_have_ended) {
+      log_.info("the connection to " + link.name() + " is of no further use: " + how +
+                "; joining again over another one");
     }
   }
-  if (!io_joining_.over() && link.welcomed()) {
+  if (!joining_.over() && link.welcomed()) {
     link.generation = 0;
-    state_.stands(link.shard, {0, "its connection broke"});
+    client_.state.stands(link.shard, {0, "its connection broke"});
   }
   link.broken->connected = false;
-  io_rejoin_in(link, wire::reconnect_pause(link.broken->attempts++));
+  rejoin_in(link, wire::reconnect_pause(link.broken->attempts++));
 }
 
 // Where a server has replicas: whether one of them may answer yet. Who does not is asked at another endpoint
 // next.
-bool PsClient::Impl::io_looks_elsewhere(ServerLink& link, Ticks now) {
+bool ServerConnections::looks_elsewhere(ServerLink& link, Ticks now) {
   if (link.endpoints.size() == 1) return false;
-  if (!link.broken) io_broken(link, link.connection, "it is silent");
+  if (!link.broken) broke(link, link.connection, "it is silent");
   if (!link.broken) return true;  // nobody needs it any more
-  if (now - link.broken->since > wire::kLeasesToTakeOver * options_.cluster.lease) return false;
+  if (now - link.broken->since > wire::kLeasesToTakeOver * cluster_.lease) return false;
   if (link.broken->connected && now - link.asked > wire::kAnswersWithin) {
     link.answers = false;
-    io_broken(link, link.connection, "it does not answer");
+    broke(link, link.connection, "it does not answer");
   }
   return true;
 }
 
-void PsClient::Impl::io_rejoin_in(ServerLink& link, std::chrono::nanoseconds delay) {
+void ServerConnections::rejoin_in(ServerLink& link, std::chrono::nanoseconds delay) {
   auto timer = std::make_shared<boost::asio::steady_timer>(
-      io_, std::chrono::duration_cast<std::chrono::steady_clock::duration>(delay));
+      client_.io, std::chrono::duration_cast<std::chrono::steady_clock::duration>(delay));
   timer->async_wait([this, &link, timer](const boost::system::error_code& error) {
-    if (!error) io_rejoin(link);
+    if (!error) rejoin(link);
   });
 }
 
-void PsClient::Impl::io_rejoin(ServerLink& link) {
-  const bool over = io_shut_ || !state_.closed().is_ok();
+void ServerConnections::rejoin(ServerLink& link) {
+  const bool over = shut_ || !client_.state.closed().is_ok();
   if (over || !link.broken || link.broken->connected || link.socket == nullptr) return;
-  if (!pulls_.part_with(link.shard)) return io_rejoin_in(link, kLandsWithin);
+  if (!client_.pulls.part_with(link.shard)) return rejoin_in(link, kLandsWithin);
   if (auto lent = link.socket->lent()) link.broken->lent.push_back(std::move(lent));
   link.socket->close(wire::DealerSocket::Queued::kIsDropped);
   link.broken->connected = true;
-  if (Status asked = io_connect(link); !asked.is_ok()) close(std::move(asked));
+  if (Status asked = connect(link); !asked.is_ok()) events_.failed(std::move(asked));
 }
 
-Status PsClient::Impl::io_back(ServerLink& link, const wire::Welcome& welcome) {
+Status ServerConnections::back(ServerLink& link, const wire::Welcome& welcome) {
   if (welcome.generation != link.generation) {  // which it should have refused
-    io_lose(lost_with(link), unavailable(link.name() + " is of another generation now"));
+    lose(link, unavailable(link.name() + " is of another generation now"));
     return Status::ok();
   }
-  PACELINE_RETURN_IF_ERROR(io_check_sharing(link));
+  PACELINE_RETURN_IF_ERROR(settle_sharing(link));
   const Ticks since = link.broken->since;
   link.broken.reset();  // with what was lent
   link.initialized = welcome.initialized;
-  const std::int64_t gradients = io_outstanding_.gradients();
-  PACELINE_RETURN_IF_ERROR(io_outstanding_.retransmit(
-      link, options_.cluster.frame_bytes,
-      [this](std::uint32_t thread, const auto& whole) { io_waits_.grants().pushed(thread, whole); }));
-  const std::vector<wire::Pull> pulls = pulls_.ask_again(link.shard);
+  const std::int64_t gradients = client_.unacked.gradients();
+  PACELINE_RETURN_IF_ERROR(client_.unacked.retransmit(
+      link, cluster_.frame_bytes,
+      [this](std::uint32_t thread, const auto& whole) { waits_.grants().pushed(thread, whole); }));
+  const std::vector<wire::Pull> pulls = client_.pulls.ask_again(link.shard);
   for (const wire::Pull& pull : pulls) PACELINE_RETURN_IF_ERROR(link.socket->send({pull, {}}));
-  if (++io_reconnects_ > kReconnectsLogged) return Status::ok();
+  if (++reconnects_ > kReconnectsLogged) return Status::ok();
   char text[128];
   std::snprintf(text, sizeof text, " after %.3f s: %lld gradient%s and %zu pull%s said again",
                 to_seconds(steady_now() - since), static_cast<long long>(gradients),
                 gradients == 1 ? "" : "s", pulls.size(), pulls.size() == 1 ? "" : "s");
-  options_.log.info(link.name() + " has welcomed this node over another connection" + text +
-                    (io_reconnects_ == kReconnectsLogged ? "; further ones are not logged" : ""));
+  log_.info(link.name() + " has welcomed this node over another connection" + text +
+            (reconnects_ == kReconnectsLogged ? "; further ones are not logged" : ""));
   return Status::ok();
 }
 

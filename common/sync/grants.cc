@@ -1,0 +1,244 @@
+#include "common/sync/grants.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "common/sync/batch_plan.h"
+
+namespace paceline::sync {
+namespace {
+
+constexpr Clock kNever(std::numeric_limits<std::int64_t>::max());  // no floor is
+
+}  // namespace
+
+void Grants::begin() {
+  run_.started = true;
+  run_.step.emit(Started{});
+  const Clock begin(updates_.version().value);
+  const auto for_all = [this](auto action) {
+    for (std::uint32_t r = 0; r < run_.workers.size(); ++r) {
+      if (run_.workers[Rank(r)].phase != WorkerPhase::kAbsent) action(Rank(r));
+    }
+  };
+  for_all([&](Rank) { run_.clocks.add(begin); });
+  for_all([this](Rank rank) { run_.share.join(rank); });
+  for (std::uint32_t r = 0; r < run_.workers.size(); ++r) {
+    if (run_.workers[Rank(r)].phase == WorkerPhase::kAbsent) run_.batches.lose(Rank(r), begin);
+  }
+  for_all([&](Rank rank) { run_.policy->on_clock(rank, begin, run_.step.now, run_.clocks); });
+  for_all([this](Rank rank) { ask(rank); });
+}
+
+void Grants::ask(Rank rank) {
+  WorkerEntry& w = run_.workers[rank];
+  // Who has completed the open clock of a pool with backup workers waits for its end even if the pool is
+  // empty: what those who are late then give back is done by all who are there.
+  const bool may_give_back = run_.config.share == Share::kPool && run_.per_clock < run_.workers.size();
+  if (run_.halt.stops(rank, w.clock) || (!may_give_back && run_.share.done(rank, w.clock))) {
+    finish(rank);
+    return;
+  }
+  w.phase = WorkerPhase::kHeld;
+  w.since = run_.step.now;
+  w.next_notice = run_.step.now + run_.config.held_notice_after;
+  file(rank);
+}
+
+// Under what releases it. Who is in an iteration has asked ahead.
+void Grants::file(Rank rank) {
+  WorkerEntry& w = run_.workers[rank];
+  const bool ahead = w.phase == WorkerPhase::kRunning;
+  Clock& needed = ahead ? run_.workers.ahead(rank).needed : w.needed;
+  needed = needed_floor(rank, ahead ? w.clock.next() : w.clock);
+  held_.add(rank, needed);
+}
+
+void Grants::refile() {
+  for (const Rank rank : held_.take_all()) file(rank);
+}
+
+// c - floor <= s, said of the floor: floor >= c - s.
+Clock Grants::needed_floor(Rank rank, Clock clock) const {
+  if (run_.halt.rests(clock)) return kNever;
+  if (run_.halt.stopping()) return Clock(0);  // others of its group wait for it
+  const Threshold s = run_.policy->threshold_for(rank, clock);
+  if (s.is_infinite()) return Clock(0);
+  return Clock(clock.value - s.value());
+}
+
+bool Grants::release() {
+  const std::vector<Rank> released = held_.take_released(run_.policy->floor(run_.clocks));
+  for (const Rank rank : released) {
+    const WorkerEntry& w = run_.workers[rank];
+    if (w.phase == WorkerPhase::kRunning) {
+      grant_ahead(rank);
+      continue;
+    }
+    // The pool may have run dry while this worker was held.
+    run_.share.done(rank, w.clock) ? finish(rank) : grant(rank);
+  }
+  return !released.empty();
+}
+
+void Grants::grant(Rank rank) {
+  WorkerEntry& w = run_.workers[rank];
+  Version least = updates_.begins();
+  // Its caches are empty: so it has what it pushed before it was lost, as far as that is below the min clock.
+  if (std::exchange(w.fresh, false)) {
+    w.running.reads_no_older_than(updates_.version_begins());
+    least = std::max(least, Version(run_.clocks.min_clock().value));
+  }
+  const auto held = run_.step.now - w.since;
+  w.phase = WorkerPhase::kRunning;
+  w.since = run_.step.now;
+  give(rank, w.clock, least, held);
+  if (run_.workers.grants_ahead()) ask_ahead(rank);
+}
+
+// `rank` may begin the iteration stamped `clock`, with parameters of `least` or what the threshold says.
+void Grants::give(Rank rank, Clock clock, Version least, std::chrono::nanoseconds held) {
+  WorkerEntry& w = run_.workers[rank];
+  const Threshold s = run_.policy->threshold_for(rank, clock);
+  const Clock min_clock = run_.clocks.min_clock();
+  const Version min_version = std::max(s.oldest_version(clock), least);
+  max_gap_ = std::max(max_gap_, clock - min_clock);
+  const std::int64_t iteration = run_.share.take(rank, clock);
+  const BatchPart batch = run_.batches.part(rank, clock, iteration);
+  // Where sizes follow what is reported, it has to be true; else a task may count as it likes.
+  const bool unequal = run_.config.batch_sizing != BatchSizing::kEqual;
+  const std::int64_t samples = unequal ? batch.samples : RunningIteration::kAnySamples;
+  if (clock == w.clock) {
+    w.running.begin(iteration, min_version, samples);
+  } else {
+    run_.workers.ahead(rank).running.begin_behind(w.running, iteration, min_version, samples);
+  }
+  const std::int64_t contributors = std::min(run_.clocks.contributors(clock), run_.per_clock);
+  run_.step.emit(Grant{run_.workers.id(rank), clock, iteration, s, min_clock, min_version, updates_.version(),
+                       updates_.revision(), contributors, held, batch.position, batch.samples,
+                       run_.batches.clock_samples(clock, contributors), w.staleness, updates_.apply_mode(),
+                       run_.policy->stage()});
+}
+
+void Grants::finish(Rank rank) {
+  WorkerEntry& w = run_.workers[rank];
+  const auto held =
+      w.phase == WorkerPhase::kHeld ? run_.step.now - w.since : std::chrono::nanoseconds::zero();
+  w.phase = WorkerPhase::kFinished;
+  run_.policy->on_departure(rank);
+  run_.clocks.remove(w.clock);
+  const bool stopped = run_.halt.stopping();
+  // Who is stopped leaves its share undone: it is done when the run is resumed.
+  stopped ? run_.share.lose(rank, w.clock, std::nullopt) : run_.share.leave(rank);
+  if (!stopped && !w.fresh) shares_done_ = true;  // who came when nothing was left has done nothing
+  run_.step.emit(FinishWorker{run_.workers.id(rank), stopped ? run_.halt.reason() : "share done", held});
+}
+
+void Grants::stop(const std::string& reason) {
+  if (run_.halt.stopping()) return;
+  WorkerTable& workers = run_.workers;
+  if (!run_.started) {
+    // Nothing was granted, so there is nothing to wait for; those who joined are told, the others never come.
+    run_.halt.stop(reason, {});
+    run_.started = true;
+    for (std::uint32_t r = 0; r < workers.size(); ++r) {
+      if (workers[Rank(r)].phase != WorkerPhase::kJoined) continue;
+      run_.clocks.add(workers[Rank(r)].clock);
+      run_.share.join(Rank(r));
+    }
+    for (std::uint32_t r = 0; r < workers.size(); ++r) {
+      if (workers[Rank(r)].phase == WorkerPhase::kJoined) finish(Rank(r));
+    }
+    return;
+  }
+  std::vector<Clock> last;
+  if (run_.config.group > 1) {
+    last.assign(workers.size() / run_.config.group, Clock(0));
+    for (std::uint32_t r = 0; r < workers.size(); ++r) {
+      const WorkerEntry& w = workers[Rank(r)];
+      if (!w.live()) continue;
+      Clock& of_group = last[r / run_.config.group];
+      of_group = std::max(of_group, w.in_iteration() ? w.clock.next() : w.clock);
+    }
+  }
+  run_.halt.stop(reason, std::move(last));
+  for (const Rank rank : held_.take_all()) {
+    const WorkerEntry& w = workers[rank];
+    if (w.phase != WorkerPhase::kHeld) {
+      workers.ahead(rank).phase = AheadGrant::Phase::kNone;
+    } else if (!run_.halt.stops(rank, w.clock)) {
+      file(rank);
+    } else {
+      finish(rank);
+    }
+  }
+}
+
+void Grants::fail(const std::string& reason) {
+  if (!run_.halt.fail()) return;
+  run_.step.emit(RunFailed{aborted(reason)});
+  stop(reason);
+}
+
+Status Grants::rest() {
+  if (!run_.started || run_.finished) {
+    return failed_precondition("nothing to bring to rest: training is not under way");
+  }
+  if (run_.halt.stopping()) {
+    return failed_precondition("nothing to bring to rest: training ends: " + run_.halt.reason());
+  }
+  if (!workers_come_and_go(run_.config)) {
+    return failed_precondition("with backup workers or batches by speed a run is not brought to rest");
+  }
+  if (run_.halt.resting()) return Status::ok();
+  Clock target(0);
+  if (updates_.apply_mode() == ApplyMode::kVersioned) {
+    // Somebody who has gone may have had more whole than anybody who is here: that waits for its clock's turn.
+    target = updates_.behind_waiting();
+    for (std::uint32_t r = 0; r < run_.workers.size(); ++r) {
+      const WorkerEntry& w = run_.workers[Rank(r)];
+      if (w.live()) target = std::max(target, w.phase == WorkerPhase::kRunning ? w.clock.next() : w.clock);
+      if (run_.workers.granted_ahead(Rank(r))) target = std::max(target, w.clock.next().next());
+    }
+  }
+  run_.halt.rest(target);
+  refile();
+  return Status::ok();
+}
+
+Status Grants::end_rest() {
+  if (!run_.halt.resting()) return failed_precondition("the run was not brought to rest");
+  run_.halt.end_rest();
+  refile();
+  return Status::ok();
+}
+
+void Grants::announce() {
+  if (held_.size() == 0) return;
+  for (std::uint32_t r = 0; r < run_.workers.size(); ++r) {
+    WorkerEntry& w = run_.workers[Rank(r)];
+    if (w.phase != WorkerPhase::kHeld || run_.step.now < w.next_notice) continue;
+    w.next_notice = run_.step.now + run_.config.held_notice_every;
+    run_.step.emit(held(Rank(r), run_.step.now));
+  }
+}
+
+Held Grants::held(Rank rank, Ticks now) const {
+  const WorkerEntry& w = run_.workers[rank];
+  const Clock slowest = run_.clocks.min_clock();
+  return Held{run_.workers.id(rank),
+              w.clock,
+              w.clock - slowest,
+              run_.workers.id(run_.workers.slowest(slowest)),
+              run_.policy->threshold_for(rank, w.clock),
+              now - w.since};
+}
+
+EndReason Grants::end_reason() const {
+  if (run_.halt.stopping()) return run_.halt.failed() ? EndReason::kFailed : EndReason::kStopped;
+  return shares_done_ ? EndReason::kComplete : EndReason::kNobodyLeft;
+}
+
+}  // namespace paceline::sync

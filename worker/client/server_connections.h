@@ -1,0 +1,131 @@
+// ServerConnections: a client's connections, one to every server, from the first Join until they are shut down:
+// who has welcomed the node, who is silent, who is asked again (joining.h), and how it goes on where one breaks
+// (server_connections_rejoin.cc). What comes over them, but for that, is others' (Events).
+//
+// Thread: the I/O thread (io_turns.h), but for what says otherwise.
+#pragma once
+
+#include <atomic>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/instant.h"
+#include "common/params/layout.h"
+#include "common/status.h"
+#include "common/wire/transport.h"
+#include "worker/client/client_state.h"
+#include "worker/client/client_waits.h"
+#include "worker/client/joining.h"
+#include "worker/client/ps_client_options.h"
+#include "worker/client/pulls.h"
+#include "worker/client/server_link.h"
+#include "worker/client/shard_part.h"
+#include "worker/client/unacked_messages.h"
+
+namespace paceline {
+
+class ServerConnections {
+ public:
+  // What the client is made of besides; all of it outlives this.
+  struct Client {
+    const PsClientOptions& options;
+    const Layout& layout;
+    wire::Context& context;
+    boost::asio::io_context& io;
+    ClientState& state;
+    Pulls& pulls;
+    UnackedMessages& unacked;
+  };
+  struct Events {
+    // A message, of whatever kind. An error closes the client.
+    std::function<Status(ServerLink&, wire::Message&)> came;
+    // Servers are lost, or the client can do without none of them: it says goodbye, and shuts down.
+    std::function<void(Lost, const Status&)> lost;
+    // A server lives, and owes this node a word for too long.
+    std::function<void(const Status&)> owes;
+    // The client cannot go on, and has nothing to say.
+    std::function<void(Status)> failed;
+  };
+  ServerConnections(Client client, const std::vector<ShardPart>& parts, Events events);
+
+  // Connects to every server and joins; heartbeats and the deadlines for silence begin.
+  void connect_all();
+  // Waits until all servers have welcomed the node, and returns the generation of the run that they are of. Errors:
+  // those of PsClient::start(). Thread: any.
+  Result<std::uint64_t> await_joined();
+  // Whether a server shares memory with this node. Thread: any.
+  bool shares_memory() const { return shares_memory_; }
+  ClientWaits& waits() { return waits_; }
+
+  // Calls `send` with each link; where it fails that server is lost. What a server whose connection broke would not
+  // get it gets when it has welcomed the node again.
+  template <typename Send>
+  void each(const Send& send) {
+    for (ServerLink& link : links_) {
+      if (link.socket == nullptr) continue;  // never connected, or shut down
+      if (link.broken) continue;
+      if (Status sent = send(link); !sent.is_ok()) return lose(link, sent);
+    }
+  }
+  // The same of the authority alone.
+  void tell_authority(const wire::Body& body);
+  // To all servers. Over a connection that is not welcomed yet, too: behind its Join the server knows who leaves.
+  void say_goodbye(const wire::Leave& leave);
+  // No socket is left, and the loop is stopped; a goodbye has left before.
+  void shut_down();
+
+  // A server's Welcome: the first over its link, or the one behind a connection that broke, after which all that it
+  // may not have heard is said again.
+  enum class Welcomed { kFirst, kAgain };
+  Result<Welcomed> welcome(ServerLink& link, const wire::Welcome& welcome);
+  // Behind a first one. Where it was the last that the authority waits for, and training is under way there, the
+  // node says that it is ready.
+  Status join(ServerLink& link, const wire::Welcome& welcome);
+  // Whether another server than that of `link` has not said that it has parameters.
+  bool others_lack_parameters(const ServerLink& link) const;
+  // A server has refused something, or this node.
+  Status refused(ServerLink& link, const wire::Error& error);
+  // The authority, or a server, has ended this run in a way that can be resumed. It is asked again, where this node
+  // is still joining; else it is lost.
+  void ended(ServerLink& link, const Status& how);
+
+ private:
+  Status connect(ServerLink& link);
+  Status ask(ServerLink& link);
+  Status ask_if_due(ServerLink& link);
+  Status settle_sharing(ServerLink& link);
+  void receive(ServerLink& link, Result<wire::Message> message);
+  void say_why_unanswered(ServerLink& link);
+  void denied(ServerLink& link, const Status& why);
+  Status refused_for_good(ServerLink& link, const wire::Error& error);
+  void beat();
+  void lose(const ServerLink& link, const Status& why);
+
+  // A connection that broke.
+  void broke(ServerLink& link, std::int64_t connection, const std::string& how);
+  void rejoin_in(ServerLink& link, std::chrono::nanoseconds delay);
+  void rejoin(ServerLink& link);
+  bool looks_elsewhere(ServerLink& link, Ticks now);
+  Status back(ServerLink& link, const wire::Welcome& welcome);
+
+  const Client client_;
+  const ClusterSection& cluster_;
+  const Log log_;
+  const Events events_;
+  std::vector<ServerLink> links_;
+  Joining joining_;
+  ClientWaits waits_;
+  boost::asio::steady_timer timer_;  // of the heartbeat, or of a goodbye
+  std::atomic<bool> shares_memory_ = false;
+  std::int64_t reconnects_ = 0;
+  std::optional<Ticks> said_goodbye_;
+  bool shut_ = false;
+};
+
+}  // namespace paceline
