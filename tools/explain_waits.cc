@@ -79,8 +79,11 @@ std::optional<WaitCause> cause_of(Phase phase) {
 class Waits {
  public:
   Waits(const trace::Trace& trace, ExchangedBy by, std::uint32_t stages)
-      : trace_(trace), decisions_(trace), sums_(by == ExchangedBy::kAllreduce), stages_(stages) {
-    for (const trace::StageSpans& stage : trace.stages) note_passes(stage);
+      : trace_(trace),
+        decisions_(trace),
+        sums_(by == ExchangedBy::kAllreduce),
+        stages_(stages),
+        passes_(trace, stages) {
     if (!sums_) return;
     for (const trace::WorkerSpans& worker : trace.workers) {
       for (const PhaseSpan& span : worker.spans) {
@@ -130,8 +133,8 @@ class Waits {
         wait->length += span.length;
         if (cause == WaitCause::kStage) {
           wait->beside = neighbour(worker.worker);
-          const auto behind = for_next_.find({worker.worker, span.clock});
-          if (behind != for_next_.end()) wait->for_next = behind->second;
+          for (const auto& [whose, time] : passes_.of(worker.worker, span.clock, span.begin, span.length))
+            wait->of_stages[whose] += time;
         }
         if (cause == WaitCause::kBarrier) barrier_ = {span.begin, span.end()};
         if (is_exchange(span.phase)) exchange_ = exchange_.value_or(span.begin);
@@ -144,18 +147,6 @@ class Waits {
       }
     }
     close();
-  }
-
-  // What a way back needs comes from the stage behind.
-  void note_passes(const trace::StageSpans& stage) {
-    for (std::size_t i = 0; i < stage.spans.size(); ++i) {
-      const schedule::PassSpan& span = stage.spans[i];
-      nanoseconds& behind = for_next_[{WorkerId(stage.node, 0), span.clock}];
-      const bool waits = i > 0 && stage.spans[i - 1].clock == span.clock;
-      if (waits && span.row.pass == schedule::PipelineRow::Pass::kBackward) {
-        behind += span.begin - stage.spans[i - 1].end();
-      }
-    }
   }
 
   // A stage's wait in its step is one span, in front of the computation that it was in.
@@ -258,9 +249,9 @@ class Waits {
   const Decisions decisions_;
   const bool sums_;
   const std::uint32_t stages_;  // of a group of nodes; 1: no pipeline
+  const StageWaits passes_;
   // All-reduce: of each clock, when the last gradient was there, and whose it was.
   std::map<std::pair<Clock, std::uint32_t>, std::pair<Ticks, WorkerId>> last_computed_;  // by clock and stage
-  std::map<std::pair<WorkerId, Clock>, nanoseconds> for_next_;                           // of a stage's step
   std::vector<Wait> waits_;
   std::optional<Stretch> barrier_;  // of the wait that is being put together
   std::optional<Ticks> exchange_;
@@ -281,11 +272,9 @@ std::vector<CauseCost> costs_of(const std::vector<Wait>& waits) {
       const auto cause = static_cast<WaitCause>(c);
       std::optional<WorkerId> whose = wait.worker;
       if (cause == WaitCause::kBarrier) whose = wait.whom;
-      if (cause == WaitCause::kStage) whose = wait.beside;
-      if (cause == WaitCause::kStage && !whose && wait.for_next) {
-        const nanoseconds behind = std::min(*wait.for_next, wait.causes[c]);
-        by[c][WorkerId(NodeId(wait.worker.node.value + 1), wait.worker.thread)] += behind;
-        by[c][WorkerId(NodeId(wait.worker.node.value - 1), wait.worker.thread)] += wait.causes[c] - behind;
+      if (cause == WaitCause::kStage) {
+        whose = wait.of_stages.empty() ? wait.beside : std::nullopt;
+        for (const auto& [worker, time] : wait.of_stages) by[c][worker] += time;
       }
       if (whose) by[c][*whose] += wait.causes[c];
       of[c][wait.worker] += wait.causes[c];

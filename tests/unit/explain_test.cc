@@ -152,6 +152,30 @@ TEST_CASE("what_a_stage_waits_in_its_step_is_for_the_stages_beside_it") {
   CHECK(known.workers[2] == std::pair(WorkerId(NodeId(0), 0), std::chrono::nanoseconds(17ms)));
 }
 
+// Of three stages and a micro-batch, of which the last takes 40 of 80 ms.
+TEST_CASE("what_stages_wait_is_a_slow_ones_doing_however_far_it_is") {
+  using Pass = schedule::PipelineRow::Pass;
+  const std::int64_t passes[3][4] = {{0, 10, 70, 80}, {10, 20, 60, 70}, {20, 30, 30, 60}};
+  trace::Trace trace;
+  for (std::uint32_t node = 0; node < 3; ++node) {
+    const auto& [forward, turned, back, done] = passes[node];
+    trace.stages.push_back({NodeId(node),
+                            {{at(forward), (turned - forward) * 1ms, Clock(0), {Pass::kForward, 0}},
+                             {at(back), (done - back) * 1ms, Clock(0), {Pass::kBackward, 0}}},
+                            0});
+  }
+  const StageWaits waits(trace, 3);
+  const auto of = [&](std::uint32_t node, std::chrono::milliseconds length) {
+    return waits.of(WorkerId(NodeId(node), 0), Clock(0), at(0), length);
+  };
+  const auto worker = [](std::uint32_t node) { return WorkerId(NodeId(node), 0); };
+  CHECK(of(0, 60ms) == StageWaits::Times{{worker(1), 20ms}, {worker(2), 40ms}});
+  CHECK(of(1, 50ms) == StageWaits::Times{{worker(0), 10ms}, {worker(2), 40ms}});
+  CHECK(of(2, 20ms) == StageWaits::Times{{worker(0), 10ms}, {worker(1), 10ms}});
+  CHECK(of(0, 30ms) == StageWaits::Times{{worker(1), 10ms}, {worker(2), 20ms}});  // as far as it was measured
+  CHECK(waits.of(worker(0), Clock(1), at(80), 5ms).empty());
+}
+
 TEST_CASE("the_exchange_behind_the_last_iteration_waits_for_one_that_does_not_come") {
   trace::Trace run = held_run();
   run.workers[0].spans.push_back(span(300, 340, 2, Phase::kPsApplyGrads));  // and nothing follows
