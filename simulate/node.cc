@@ -25,8 +25,8 @@ std::uint32_t stamp_of(Clock clock) { return static_cast<std::uint32_t>(clock.va
 
 std::unique_ptr<PhaseSpans> spans_of_one_worker(const Plan& plan) {
   if (!plan.config.run.trace) return nullptr;
-  return std::make_unique<PhaseSpans>(
-      trace::worker_events(plan.config.run.trace_events, plan.cluster.workers()));
+  const std::size_t most = trace::worker_events(plan.config.run.trace_events, plan.cluster.workers());
+  return std::make_unique<PhaseSpans>(plan.config.pipeline.enabled() ? most / 2 : most);
 }
 
 step::StepRules step_rules(const Plan& plan) {
@@ -233,7 +233,7 @@ void Node::carry_out(Thread& t, const step::Compute& action, Ticks now) {
     world_->events.at(ends, {EventKind::kComputeEnds, number_of(t), 0});
     return;
   }
-  const auto done = world_->pipelines->begin_step(id_, now, ends - now);
+  const auto done = world_->pipelines->begin_step(id_, t.grant.clock, now, ends - now);
   for (std::uint32_t s = 0; done && s < done->ends.size(); ++s) {
     world_->events.at(done->ends[s], {EventKind::kComputeEnds, done->first.value + s, 0});
   }
@@ -297,8 +297,11 @@ void Node::carry_out(Thread& t, const step::Contribute&, Ticks now) {
     const auto there = world_->reductions->contribute(id_, t.computation.begins, now);
     if (!there) return;
     const std::uint32_t threads = world_->plan.cluster.threads_per_node;
-    for (std::uint32_t worker = 0; worker < world_->plan.cluster.workers(); ++worker) {
-      world_->events.at(std::max(now, (*there)[worker / threads]), {EventKind::kReduced, worker, 0});
+    for (const Reductions::There& one : *there) {
+      for (std::uint32_t of_node = 0; of_node < threads; ++of_node) {
+        world_->events.at(std::max(now, one.at),
+                          {EventKind::kReduced, one.node.value * threads + of_node, 0});
+      }
     }
     return;
   }

@@ -43,6 +43,7 @@ void World::add_trace(Outcome& out) {
     append_incarnation(whole.workers.back().spans, worker.spans);
     whole.workers.back().left_out += worker.left_out;
   }
+  if (pipelines_ != nullptr) pipelines_->add_passes(whole);
   summary_.traced = {whole.events(), whole.left_out()};
   out.recorded = std::move(whole);
 }
