@@ -175,7 +175,7 @@ class Waits {
     wait.hold = found(decisions_.holds, {wait.worker, wait.clock});
     if (!is_last) wait.grant = found(decisions_.grants, {wait.worker, wait.clock});
     if (exchange && sums_) {
-      attribute_sum(wait, *exchange);
+      attribute_sum(wait, *exchange, barrier);
     } else {
       if (exchange) divide_exchange(wait, *exchange);
       if (barrier) attribute(wait, *barrier);
@@ -205,19 +205,27 @@ class Waits {
 
   // All-reduce: nothing can be summed until the last worker, of stages that of the same stage, has its gradient, so
   // the others are held for it until then.
-  // What the authority decides behind the sum, a moment's hold for the last report included, is of the way to it.
-  void attribute_sum(Wait& wait, Ticks begin) const {
+  // What the authority decides behind the sum, a moment's hold for the last report included, is of the way to it; but
+  // stages end at unlike instants, and who ends early is held for the others.
+  void attribute_sum(Wait& wait, Ticks begin, const std::optional<Stretch>& barrier) const {
     nanoseconds& network = wait.causes[static_cast<std::size_t>(WaitCause::kNetwork)];
     nanoseconds& held = wait.causes[static_cast<std::size_t>(WaitCause::kBarrier)];
-    network += std::exchange(held, nanoseconds(0));
-    wait.hold.reset();
-    if (wait.grant) wait.grant->release.reset();
+    const nanoseconds for_stages = stages_ == 1 ? nanoseconds(0) : held;
+    if (for_stages.count() > 0 && barrier) {
+      attribute(wait, *barrier);
+    } else {
+      network += std::exchange(held, nanoseconds(0));
+      wait.hold.reset();
+      if (wait.grant) wait.grant->release.reset();
+    }
     const auto found = last_computed_.find({wait.after, stage_of(wait.worker)});
     if (found == last_computed_.end() || found->second.second == wait.worker) return;
     const auto& [there, last] = found->second;
-    held = std::clamp(there - begin, nanoseconds(0), network);
-    if (held.count() == 0) return;
-    network -= held;
+    const nanoseconds until = std::clamp(there - begin, nanoseconds(0), network);
+    if (until.count() == 0) return;
+    network -= until;
+    held += until;
+    if (until < for_stages) return;
     wait.whom = last;
     wait.hold =
         Decision{.at = begin, .kind = DecisionKind::kHeld, .worker = wait.worker, .clock = wait.clock};
@@ -231,7 +239,7 @@ class Waits {
       wait.grant->min_clock = wait.after;
     }
     if (const trace::WorkerSpans* const spans = trace_.find(last)) {
-      wait.of_whom = times_in(*spans, {begin, begin + held});
+      wait.of_whom = times_in(*spans, {begin, begin + until});
     }
   }
 
