@@ -1,11 +1,13 @@
 #include "simulate/pipelines.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "common/network/network.h"
 #include "common/network/stage_plan.h"
 #include "common/network/stages.h"
+#include "common/trace/bound.h"
 #include "simulate/virtual_time.h"
 
 namespace paceline::simulate {
@@ -30,8 +32,9 @@ double seconds(const RunConfig& config, std::uint32_t node, double floats) {
 }  // namespace
 
 Result<Pipelines> Pipelines::begin(const Plan& plan) {
-  Pipelines made(plan);
   const RunConfig& config = plan.config;
+  const std::vector<double> none(config.pipeline.stages, 0.0);
+  Pipelines made({config.pipeline.stages, config.pipeline.micro_batches, 0.0, {}, none, none, none});
   PACELINE_ASSIGN_OR_RETURN(const NetworkSpec network, build_network(config));
   PACELINE_ASSIGN_OR_RETURN(const std::vector<StageSpec> stages, stages_of_run(config, network));
   PACELINE_ASSIGN_OR_RETURN(made.rows_, plan_of_run(config, network, stages));
@@ -44,7 +47,7 @@ Result<Pipelines> Pipelines::begin(const Plan& plan) {
   for (std::size_t s = 0; s < stages.size(); ++s) {
     made.shares_.push_back(static_cast<double>(cost_of(network, stages[s]).multiply_adds));
     products += made.shares_.back();
-    made.bytes_.push_back(
+    made.summary_.peak_activation_bytes.push_back(
         activation_bytes(network, stages[s], schedule::kept(made.rows_.stages[s]), sizes.front()));
     if (s + 1 == stages.size()) break;
     const double forward = average * static_cast<double>(floats_of(network, stages[s].outputs));
@@ -59,10 +62,14 @@ Result<Pipelines> Pipelines::begin(const Plan& plan) {
   }
   for (double& share : made.shares_) share /= products;
   made.stages_.resize(plan.cluster.nodes);
+  if (config.run.trace) {  // of a worker's share the half, as of a node (worker/node_trace.h)
+    const std::size_t most = trace::worker_events(config.run.trace_events, plan.cluster.workers()) / 2;
+    made.passes_.assign(plan.cluster.nodes, schedule::PassSpans(most));
+  }
   return made;
 }
 
-std::optional<Pipelines::Done> Pipelines::begin_step(NodeId node, Ticks begins,
+std::optional<Pipelines::Done> Pipelines::begin_step(NodeId node, Clock clock, Ticks begins,
                                                      std::chrono::nanoseconds length) {
   const std::size_t stages = shares_.size();
   const std::size_t first = node.value / stages * stages;
@@ -71,10 +78,10 @@ std::optional<Pipelines::Done> Pipelines::begin_step(NodeId node, Ticks begins,
   for (std::size_t s = 0; s < stages; ++s) {
     if (!stages_[first + s].begins) return std::nullopt;
   }
-  return run(first);
+  return run(first, clock);
 }
 
-Pipelines::Done Pipelines::run(std::size_t first) {
+Pipelines::Done Pipelines::run(std::size_t first, Clock clock) {
   const std::size_t stages = shares_.size();
   // In whole nanoseconds from the first stage's begin on: a run's instants are large for what is added up here.
   const Ticks zero = *stages_[first].begins;
@@ -93,15 +100,39 @@ Pipelines::Done Pipelines::run(std::size_t first) {
     const double ends = ran.ends(s);
     done.ends.push_back(zero + length_of(1e9 * ends));
     stages_[first + s].waited = length_of(1e9 * std::max(0.0, ends - begins[s] - ran.busy[s]));
-    busy_ += ran.busy[s];
+    note(s, ran.rows[s], begins[s]);
+    for (const schedule::PassTime& pass : ran.rows[s]) {
+      if (passes_.empty()) break;
+      const Ticks begin = zero + length_of(1e9 * pass.begin);
+      passes_[first + s].add({begin, zero + length_of(1e9 * pass.end) - begin, clock, pass.row});
+    }
   }
   all_ += static_cast<double>(stages) * ran.ends(0);
   return done;
 }
 
+// A way back waits for the stage behind, a way forward for the one in front.
+void Pipelines::note(std::size_t stage, const std::vector<schedule::PassTime>& passes, double begins) {
+  double free = begins;
+  for (const schedule::PassTime& pass : passes) {
+    auto& idle = pass.row.pass == schedule::PipelineRow::Pass::kBackward ? summary_.idle_for_next_seconds
+                                                                         : summary_.idle_for_previous_seconds;
+    idle[stage] += pass.begin - free;
+    summary_.busy_seconds[stage] += pass.end - pass.begin;
+    free = pass.end;
+  }
+}
+
+void Pipelines::add_passes(trace::Trace& to) const {
+  for (std::uint32_t node = 0; node < passes_.size(); ++node)
+    to.stages.push_back({NodeId(node), passes_[node].in_order(), passes_[node].left_out()});
+}
+
 PipelineSummary Pipelines::summary() const {
-  const PipelineSection& pipeline = plan_->config.pipeline;
-  return {pipeline.stages, pipeline.micro_batches, all_ > 0.0 ? 1.0 - busy_ / all_ : 0.0, bytes_};
+  PipelineSummary summary = summary_;
+  const double busy = std::accumulate(summary.busy_seconds.begin(), summary.busy_seconds.end(), 0.0);
+  if (all_ > 0.0) summary.bubble_share = 1.0 - busy / all_;
+  return summary;
 }
 
 }  // namespace paceline::simulate

@@ -15,12 +15,16 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
+#include "common/clock.h"
 #include "common/ids.h"
 #include "common/instant.h"
 #include "common/report/run_summary.h"
+#include "common/schedule/pass_span.h"
 #include "common/schedule/pipeline.h"
+#include "common/trace/trace.h"
 #include "simulate/plan.h"
 
 namespace paceline::simulate {
@@ -30,18 +34,20 @@ class Pipelines {
   // Errors: those of the cut and the plan, which validated configurations do not have.
   static Result<Pipelines> begin(const Plan& plan);
 
-  // The worker of `node` begins its step at `begins`, and took `length` if it had the whole network for its own
-  // samples. Once all stages of its group have: when each of them is done, from the first stage's node on.
+  // The worker of `node` begins its step of `clock` at `begins`, and took `length` if it had the whole network for its
+  // own samples. Once all stages of its group have: when each of them is done, from the first stage's node on.
   struct Done {
     NodeId first;
     std::vector<Ticks> ends;
   };
-  std::optional<Done> begin_step(NodeId node, Ticks begins, std::chrono::nanoseconds length);
+  std::optional<Done> begin_step(NodeId node, Clock clock, Ticks begins, std::chrono::nanoseconds length);
 
   // In its last step, for how long `node` waited for other stages.
   std::chrono::nanoseconds waited(NodeId node) const { return stages_[node.value].waited; }
 
   PipelineSummary summary() const;
+  // With run.trace, of each node its passes.
+  void add_passes(trace::Trace& to) const;
 
  private:
   struct Stage {
@@ -49,18 +55,18 @@ class Pipelines {
     std::chrono::nanoseconds length{0};
     std::chrono::nanoseconds waited{0};
   };
-  explicit Pipelines(const Plan& plan) : plan_(&plan) {}
-  Done run(std::size_t first);
+  explicit Pipelines(PipelineSummary summary) : summary_(std::move(summary)) {}
+  Done run(std::size_t first, Clock clock);
+  void note(std::size_t stage, const std::vector<schedule::PassTime>& passes, double begins);
 
-  const Plan* plan_;
   schedule::PipelinePlan rows_;
   std::vector<double> weights_;                          // of each micro-batch, beside an average one
   std::vector<double> shares_;                           // of a step's products, by stage
   std::vector<std::vector<schedule::StageLink>> links_;  // of each group, behind each stage but the last
-  std::vector<std::int64_t> bytes_;                      // that each stage keeps
   std::vector<Stage> stages_;                            // by node
-  double busy_ = 0.0;                                    // s, of all
-  double all_ = 0.0;  // from where a step's first stage begins until it is done, for each stage
+  std::vector<schedule::PassSpans> passes_;              // by node; empty: run.trace is off
+  PipelineSummary summary_;
+  double all_ = 0.0;  // from where a step's first stage begins until it is done, for each stage, s
 };
 
 }  // namespace paceline::simulate

@@ -1,4 +1,4 @@
-// Reductions: a simulated run's all-reduce (exchange.kind: allreduce). The tables are the daemons' own
+// Reductions: a simulated run's all-reduce (exchange.kind: allreduce), of stages one each. The tables are the daemons' own
 // (common/schedule/), bucket after bucket as their exchange's thread takes them (worker/allreduce/), on the links of
 // simulate.network.
 //
@@ -6,7 +6,8 @@
 //   its exchange thread                  |b1 |    |b0 |apply
 //
 // Assumed: a third of a computation is the forward pass; the backward pass takes each layer for as long as it has
-// products. Buckets of one step do not disturb each other on the links, and a round of local steps is final at its end.
+// products. Buckets of one step do not disturb each other on the links, and a round of local steps is final at its end. So
+// is the gradient of a stage, of which each micro-batch has a part; and what stages send does not disturb sums.
 //
 // Thread: one.
 #pragma once
@@ -18,6 +19,8 @@
 
 #include "common/ids.h"
 #include "common/instant.h"
+#include "common/network/network.h"
+#include "common/params/partition.h"
 #include "common/schedule/reduction_times.h"
 #include "simulate/plan.h"
 
@@ -28,29 +31,40 @@ class Reductions {
   // Errors: those of planners and checker, which validated configurations do not have.
   static Result<Reductions> begin(const Plan& plan);
 
-  // A thread of `node` has its gradient, which it computed from `begins` to `ends`. Once every thread of every node
-  // has: when the next version is there, by node.
-  std::optional<std::vector<Ticks>> contribute(NodeId node, Ticks begins, Ticks ends);
+  // A thread of `node` has its gradient, which it computed from `begins` to `ends`. Once every thread of every node that it
+  // sums with has (common/config/reducing.h): when the next version is there, of each of these.
+  struct There {
+    NodeId node;
+    Ticks at;
+  };
+  std::optional<std::vector<There>> contribute(NodeId node, Ticks begins, Ticks ends);
 
   // Of sums and gradients, to other nodes so far.
-  std::int64_t bytes_sent() const { return steps_ * bytes_of_a_step_; }
+  std::int64_t bytes_sent() const { return bytes_sent_; }
 
  private:
   struct Bucket {
     std::int64_t floats = 0;
     double final_at = 1.0;  // of a computation's length
   };
-  explicit Reductions(const Plan& plan);
-  std::vector<Ticks> reduce();
+  // Of the nodes that sum with each other: all, or those of a stage.
+  struct Sum {
+    std::int64_t floats = 0;
+    schedule::Links links = {};
+    std::vector<Bucket> buckets = {};                                      // in the order in which they leave
+    std::map<std::int64_t, std::vector<schedule::Program>> programs = {};  // by the bucket's floats
+    std::int64_t bytes_of_a_step = 0;
+    std::vector<std::vector<double>> final_at = {};  // of this step: by bucket and rank, s
+    std::uint32_t missing = 0;                       // threads that have not contributed
+  };
+  explicit Reductions(const Plan& plan) : plan_(&plan) {}
+  std::uint32_t threads() const;  // that a sum is of
+  Status add(const NetworkSpec& network, std::uint32_t stage, const Range& own);
+  std::vector<There> reduce(std::uint32_t stage);
 
   const Plan* plan_;
-  schedule::Links links_;
-  std::vector<Bucket> buckets_;                                      // in the order in which they leave
-  std::map<std::int64_t, std::vector<schedule::Program>> programs_;  // by the bucket's floats
-  std::vector<std::vector<double>> final_;                           // of this step: by bucket and node, s
-  std::uint32_t missing_;                                            // threads that have not contributed
-  std::int64_t bytes_of_a_step_ = 0;
-  std::int64_t steps_ = 0;
+  std::vector<Sum> sums_;  // by stage; without a pipeline one
+  std::int64_t bytes_sent_ = 0;
 };
 
 }  // namespace paceline::simulate

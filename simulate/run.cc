@@ -113,11 +113,6 @@ Result<SimulatedRun> simulate(const RunConfig& config, const std::optional<fs::p
         "simulate.mode: an all-reduce trains as servers do under bsp, got training with exchange.kind: "
         "allreduce, expected timing, or exchange.kind: server");
   }
-  if (reduces && has_stages) {
-    return invalid_argument(
-        "exchange.kind: groups of stages are simulated with servers, got allreduce with pipeline.stages: " +
-        std::to_string(config.pipeline.stages) + ", expected server");
-  }
   if (reduces && config.exchange.shard_optimizer) {
     return invalid_argument(
         "exchange.shard_optimizer: sums and copies apart are not simulated, got true, expected false");

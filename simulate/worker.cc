@@ -16,8 +16,8 @@ namespace {
 
 std::unique_ptr<PhaseSpans> spans_of_one_worker(const Plan& plan) {
   if (!plan.config.run.trace) return nullptr;
-  return std::make_unique<PhaseSpans>(
-      trace::worker_events(plan.config.run.trace_events, plan.cluster.workers()));
+  const std::size_t most = trace::worker_events(plan.config.run.trace_events, plan.cluster.workers());
+  return std::make_unique<PhaseSpans>(plan.config.pipeline.enabled() ? most / 2 : most);
 }
 
 step::StepRules step_rules(const Plan& plan) {
@@ -158,7 +158,7 @@ void Worker::carry_out(const step::Compute& action, Ticks now) {
     world_.events.at(ends, {EventKind::kComputeEnds, number_, 0});
     return;
   }
-  const auto done = world_.pipelines->begin_step(id_.node, now, ends - now);
+  const auto done = world_.pipelines->begin_step(id_.node, grant_.clock, now, ends - now);
   for (std::uint32_t s = 0; done && s < done->ends.size(); ++s) {
     world_.events.at(done->ends[s], {EventKind::kComputeEnds, done->first.value + s, 0});
   }
@@ -225,10 +225,11 @@ void Worker::carry_out(const step::Contribute&, Ticks now) {
 void Worker::reduce(Ticks now) {
   const auto there = world_.reductions->contribute(id_.node, round_.compute_began(), now);
   if (!there) return;
-  const Cluster& cluster = world_.plan.cluster;
-  for (std::uint32_t worker = 0; worker < cluster.workers(); ++worker) {
-    world_.events.at(std::max(now, (*there)[worker / cluster.threads_per_node]),
-                     {EventKind::kReduced, worker, 0});
+  const std::uint32_t threads = world_.plan.cluster.threads_per_node;
+  for (const Reductions::There& one : *there) {
+    for (std::uint32_t of_node = 0; of_node < threads; ++of_node) {
+      world_.events.at(std::max(now, one.at), {EventKind::kReduced, one.node.value * threads + of_node, 0});
+    }
   }
 }
 

@@ -267,6 +267,7 @@ trace::Trace World::trace_of(const trace::DecisionLog& log) const {
     trace.processes.push_back(simulated_process(std::nullopt, NodeId(n)));
   }
   trace.workers = nodes_.spans();
+  if (surroundings_.pipelines != nullptr) surroundings_.pipelines->add_passes(trace);
   return trace;
 }
 

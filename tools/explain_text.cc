@@ -143,6 +143,21 @@ std::string caused_by(const CauseCost& cost) {
   return text;
 }
 
+// "worker 2.0 (12.300 ms), 1.0 (0.200 ms)": for whom a stage waited in its step.
+std::string stages_waited_for(const Wait& wait) {
+  if (wait.of_stages.empty()) {
+    return wait.beside ? "worker " + to_string(*wait.beside) : causer_of(WaitCause::kStage);
+  }
+  std::vector<std::pair<nanoseconds, WorkerId>> longest_first;
+  for (const auto& [whose, time] : wait.of_stages) longest_first.emplace_back(-time, whose);
+  std::sort(longest_first.begin(), longest_first.end());
+  std::string text;
+  for (const auto& [time, whose] : longest_first) {
+    text += (text.empty() ? "worker " : ", ") + to_string(whose) + " (" + ms(-time) + ")";
+  }
+  return text;
+}
+
 // Of a run whose server was killed: who was held is known, and for whom is not.
 std::string undecided(const trace::Trace& trace) {
   if (!trace.decisions.empty()) return "";
@@ -179,7 +194,8 @@ std::string other_row(const CostlyWait& entry, WaitCause cause, nanoseconds begi
   return printed("%10.3f%14.3f  %-10s%9s%13.1f %%  ", to_seconds(begin), to_seconds(entry.time),
                  to_string(wait.worker).c_str(), to_string(wait.clock).c_str(),
                  100 * share(entry.time, wait.length)) +
-         causer_of(cause) + while_evaluating(entry) + "\n";
+         (cause == WaitCause::kStage ? stages_waited_for(wait) : causer_of(cause)) + while_evaluating(entry) +
+         "\n";
 }
 
 // The list of one cause, with its headings.
@@ -256,8 +272,7 @@ std::string wait_text(const Wait& wait, const trace::Trace& trace) {
     of_version = ", of version " + to_string(*wait.grant->version) + " or newer";
   part(WaitCause::kParameters, "parameters from the servers" + of_version);
   part(WaitCause::kData, "its mini-batch");
-  part(WaitCause::kStage,
-       wait.beside ? "in its step, for stage " + to_string(*wait.beside) : causer_of(WaitCause::kStage));
+  part(WaitCause::kStage, "in its step, for " + stages_waited_for(wait));
   if (wait.evaluating.count() > 0) text += "  while a node evaluated: " + ms(wait.evaluating) + " of it\n";
   const std::string then = longest_of(wait.then);
   if (!then.empty()) text += "  then " + then + "\n";

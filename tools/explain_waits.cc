@@ -79,8 +79,11 @@ std::optional<WaitCause> cause_of(Phase phase) {
 class Waits {
  public:
   Waits(const trace::Trace& trace, ExchangedBy by, std::uint32_t stages)
-      : trace_(trace), decisions_(trace), sums_(by == ExchangedBy::kAllreduce), stages_(stages) {
-    for (const trace::StageSpans& stage : trace.stages) note_passes(stage);
+      : trace_(trace),
+        decisions_(trace),
+        sums_(by == ExchangedBy::kAllreduce),
+        stages_(stages),
+        passes_(trace, stages) {
     if (!sums_) return;
     for (const trace::WorkerSpans& worker : trace.workers) {
       for (const PhaseSpan& span : worker.spans) {
@@ -130,8 +133,8 @@ class Waits {
         wait->length += span.length;
         if (cause == WaitCause::kStage) {
           wait->beside = neighbour(worker.worker);
-          const auto behind = for_next_.find({worker.worker, span.clock});
-          if (behind != for_next_.end()) wait->for_next = behind->second;
+          for (const auto& [whose, time] : passes_.of(worker.worker, span.clock, span.begin, span.length))
+            wait->of_stages[whose] += time;
         }
         if (cause == WaitCause::kBarrier) barrier_ = {span.begin, span.end()};
         if (is_exchange(span.phase)) exchange_ = exchange_.value_or(span.begin);
@@ -144,18 +147,6 @@ class Waits {
       }
     }
     close();
-  }
-
-  // What a way back needs comes from the stage behind.
-  void note_passes(const trace::StageSpans& stage) {
-    for (std::size_t i = 0; i < stage.spans.size(); ++i) {
-      const schedule::PassSpan& span = stage.spans[i];
-      nanoseconds& behind = for_next_[{WorkerId(stage.node, 0), span.clock}];
-      const bool waits = i > 0 && stage.spans[i - 1].clock == span.clock;
-      if (waits && span.row.pass == schedule::PipelineRow::Pass::kBackward) {
-        behind += span.begin - stage.spans[i - 1].end();
-      }
-    }
   }
 
   // A stage's wait in its step is one span, in front of the computation that it was in.
@@ -184,7 +175,7 @@ class Waits {
     wait.hold = found(decisions_.holds, {wait.worker, wait.clock});
     if (!is_last) wait.grant = found(decisions_.grants, {wait.worker, wait.clock});
     if (exchange && sums_) {
-      attribute_sum(wait, *exchange);
+      attribute_sum(wait, *exchange, barrier);
     } else {
       if (exchange) divide_exchange(wait, *exchange);
       if (barrier) attribute(wait, *barrier);
@@ -214,19 +205,27 @@ class Waits {
 
   // All-reduce: nothing can be summed until the last worker, of stages that of the same stage, has its gradient, so
   // the others are held for it until then.
-  // What the authority decides behind the sum, a moment's hold for the last report included, is of the way to it.
-  void attribute_sum(Wait& wait, Ticks begin) const {
+  // What the authority decides behind the sum, a moment's hold for the last report included, is of the way to it; but
+  // stages end at unlike instants, and who ends early is held for the others.
+  void attribute_sum(Wait& wait, Ticks begin, const std::optional<Stretch>& barrier) const {
     nanoseconds& network = wait.causes[static_cast<std::size_t>(WaitCause::kNetwork)];
     nanoseconds& held = wait.causes[static_cast<std::size_t>(WaitCause::kBarrier)];
-    network += std::exchange(held, nanoseconds(0));
-    wait.hold.reset();
-    if (wait.grant) wait.grant->release.reset();
+    const nanoseconds for_stages = stages_ == 1 ? nanoseconds(0) : held;
+    if (for_stages.count() > 0 && barrier) {
+      attribute(wait, *barrier);
+    } else {
+      network += std::exchange(held, nanoseconds(0));
+      wait.hold.reset();
+      if (wait.grant) wait.grant->release.reset();
+    }
     const auto found = last_computed_.find({wait.after, stage_of(wait.worker)});
     if (found == last_computed_.end() || found->second.second == wait.worker) return;
     const auto& [there, last] = found->second;
-    held = std::clamp(there - begin, nanoseconds(0), network);
-    if (held.count() == 0) return;
-    network -= held;
+    const nanoseconds until = std::clamp(there - begin, nanoseconds(0), network);
+    if (until.count() == 0) return;
+    network -= until;
+    held += until;
+    if (until < for_stages) return;
     wait.whom = last;
     wait.hold =
         Decision{.at = begin, .kind = DecisionKind::kHeld, .worker = wait.worker, .clock = wait.clock};
@@ -240,7 +239,7 @@ class Waits {
       wait.grant->min_clock = wait.after;
     }
     if (const trace::WorkerSpans* const spans = trace_.find(last)) {
-      wait.of_whom = times_in(*spans, {begin, begin + held});
+      wait.of_whom = times_in(*spans, {begin, begin + until});
     }
   }
 
@@ -258,9 +257,9 @@ class Waits {
   const Decisions decisions_;
   const bool sums_;
   const std::uint32_t stages_;  // of a group of nodes; 1: no pipeline
+  const StageWaits passes_;
   // All-reduce: of each clock, when the last gradient was there, and whose it was.
   std::map<std::pair<Clock, std::uint32_t>, std::pair<Ticks, WorkerId>> last_computed_;  // by clock and stage
-  std::map<std::pair<WorkerId, Clock>, nanoseconds> for_next_;                           // of a stage's step
   std::vector<Wait> waits_;
   std::optional<Stretch> barrier_;  // of the wait that is being put together
   std::optional<Ticks> exchange_;
@@ -281,11 +280,9 @@ std::vector<CauseCost> costs_of(const std::vector<Wait>& waits) {
       const auto cause = static_cast<WaitCause>(c);
       std::optional<WorkerId> whose = wait.worker;
       if (cause == WaitCause::kBarrier) whose = wait.whom;
-      if (cause == WaitCause::kStage) whose = wait.beside;
-      if (cause == WaitCause::kStage && !whose && wait.for_next) {
-        const nanoseconds behind = std::min(*wait.for_next, wait.causes[c]);
-        by[c][WorkerId(NodeId(wait.worker.node.value + 1), wait.worker.thread)] += behind;
-        by[c][WorkerId(NodeId(wait.worker.node.value - 1), wait.worker.thread)] += wait.causes[c] - behind;
+      if (cause == WaitCause::kStage) {
+        whose = wait.of_stages.empty() ? wait.beside : std::nullopt;
+        for (const auto& [worker, time] : wait.of_stages) by[c][worker] += time;
       }
       if (whose) by[c][*whose] += wait.causes[c];
       of[c][wait.worker] += wait.causes[c];

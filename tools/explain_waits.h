@@ -8,7 +8,7 @@
 //   network      the rest of sending a gradient and hearing of it: both ways, and building the report
 //   parameters   granted, and what it is to compute with was not here yet
 //   data         its mini-batch was not ready
-//   stage        in its steps, for the stages beside it (pipeline.stages)
+//   stage        in its steps, for other stages (pipeline.stages; stage_waits.h)
 //
 // Worked example: an exchange of 100 ms; the report is taken 20 ms after its begin, the worker is held 5 ms
 // later and let go 60 ms after that, and goes on 15 ms behind the grant: barrier 60, server 5, network 35.
@@ -24,6 +24,7 @@
 #include "common/status.h"
 #include "common/timing/phases.h"
 #include "common/trace/trace.h"
+#include "tools/stage_waits.h"
 
 namespace paceline {
 
@@ -41,13 +42,12 @@ struct Wait {
   Ticks begin;
   std::chrono::nanoseconds length{0};
   std::array<std::chrono::nanoseconds, kWaitCauses.size()> causes{};
-  std::optional<trace::Decision> hold;   // where it was held
-  std::optional<trace::Decision> grant;  // none: it is left out of the trace, or nothing followed
-  std::optional<WorkerId> whom;          // barrier: who let it go, else whom it was held for
-  TimesByPhase of_whom{};                // what that worker did meanwhile
-  std::optional<WorkerId> beside;        // stage: whom it waited for; none: it has two neighbours
-  // stage: of that with two neighbours, for how long it waited for the one behind; none: the trace has no passes
-  std::optional<std::chrono::nanoseconds> for_next;
+  std::optional<trace::Decision> hold;     // where it was held
+  std::optional<trace::Decision> grant;    // none: it is left out of the trace, or nothing followed
+  std::optional<WorkerId> whom;            // barrier: who let it go, else whom it was held for
+  TimesByPhase of_whom{};                  // what that worker did meanwhile
+  std::optional<WorkerId> beside;          // stage: its only neighbour; none: it has two
+  StageWaits::Times of_stages{};           // stage: whose doing it was; empty: the trace has no passes
   std::chrono::nanoseconds evaluating{0};  // of it, while a node evaluated
   TimesByPhase then{};                     // of the iteration that follows
 

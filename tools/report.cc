@@ -3,10 +3,13 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <iostream>
 #include <memory>
+#include <optional>
 
 #include "common/config/command_line.h"
+#include "common/config/load.h"
 #include "common/text/printable.h"
 #include "common/trace/merge.h"
 #include "tools/clock_range.h"
@@ -69,16 +72,26 @@ bool is_for_people(ReportFormat format) {
   return format == ReportFormat::kTable || format == ReportFormat::kMarkdown;
 }
 
+// None where the run's configuration is not known whole.
+std::optional<MeasuredCut> cut_of(const std::string& folder, const PipelineSummary& pipeline) {
+  const auto recorded = load_recorded_config((std::filesystem::path(folder) / "config.yaml").string());
+  if (!recorded.is_ok() || !faults_of(*recorded).empty() || !recorded->config.pipeline.enabled()) {
+    return std::nullopt;
+  }
+  return measured_cut(recorded->config, pipeline.busy_seconds);
+}
+
 std::string report_text(const ReportOptions& options, std::span<const FinishedRun> runs, TextStyle style,
                         std::ostream& err) {
   if (runs.size() > 1) return comparison(runs, style, options.columns);
   const FinishedRun& run = runs.front();
   std::string text = phase_report(run, style, options.nodes ? Nodes::kEachPhase : Nodes::kRows);
   if (!run.summary.pipeline) return text;
-  if (!run.summary.traced) return text + pipeline_report(run, nullptr, style);
+  const std::optional<MeasuredCut> cut = cut_of(options.runs.front(), *run.summary.pipeline);
+  if (!run.summary.traced) return text + pipeline_report(run, nullptr, cut, style);
   const Result<trace::Trace> traced = trace::read_run(options.runs.front());
   if (!traced.is_ok()) err << "paceline report: " << printable(traced.status().message()) << "\n";
-  return text + pipeline_report(run, traced.is_ok() ? &*traced : nullptr, style);
+  return text + pipeline_report(run, traced.is_ok() ? &*traced : nullptr, cut, style);
 }
 
 std::string report_in(const ReportOptions& options, std::span<const FinishedRun> runs, std::ostream& err) {

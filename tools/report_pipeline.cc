@@ -57,6 +57,22 @@ schedule::PipelineTimes times_of(const StepRows& rows) {
   return times;
 }
 
+// "stage speeds 1, 0.33: pipeline.balance: [3, 1] would take 0.50 of the slowest stage's time"
+std::string text_of(const MeasuredCut& cut) {
+  std::string speeds;
+  std::string layers;
+  for (std::size_t s = 0; s < cut.layers.size(); ++s) {
+    char speed[32];
+    std::snprintf(speed, sizeof speed, "%.2g", cut.speeds[s]);
+    speeds += (s == 0 ? "" : ", ") + std::string(speed);
+    layers += (s == 0 ? "" : ", ") + std::to_string(cut.layers[s]);
+  }
+  char slowest[32];
+  std::snprintf(slowest, sizeof slowest, "%.2f", cut.slowest);
+  return "stage speeds " + speeds + ": pipeline.balance: [" + layers + "] would take " + slowest +
+         " of the slowest stage's time\n";
+}
+
 TextTable table_of(const PipelineSummary& pipeline) {
   TextTable table{.ruled = true,
                   .columns = {{"stage"},
@@ -99,7 +115,8 @@ std::optional<TracedStep> median_step(const trace::Trace& trace, std::size_t sta
   return std::move(*middle);
 }
 
-std::string pipeline_report(const FinishedRun& run, const trace::Trace* trace, TextStyle style) {
+std::string pipeline_report(const FinishedRun& run, const trace::Trace* trace,
+                            const std::optional<MeasuredCut>& cut, TextStyle style) {
   if (!run.summary.pipeline) return "";
   const PipelineSummary& pipeline = *run.summary.pipeline;
   const double formula = schedule::bubble_formula(static_cast<std::uint32_t>(pipeline.stages),
@@ -111,6 +128,7 @@ std::string pipeline_report(const FinishedRun& run, const trace::Trace* trace, T
                                 ", (K - 1) / (M + K - 1) = " + as_percent(formula) + "\n",
                             style);
   if (!pipeline.busy_seconds.empty()) text += "\n" + rendered(table_of(pipeline), style);
+  if (cut) text += "\n" + rendered_lines(text_of(*cut), style);
   const auto step =
       trace == nullptr ? std::nullopt : median_step(*trace, static_cast<std::size_t>(pipeline.stages));
   if (!step) return text;

@@ -1,5 +1,5 @@
-// What `paceline report` says of a run's pipeline: what its stages did and for whom they waited, and, where the run
-// has a trace, a step of it as a timeline of stages and micro-batches (Huang et al. 2018, figure 2c). Pure.
+// What `paceline report` says of a run's pipeline: what its stages did and for whom they waited, a better cut, and, where
+// the run has a trace, a step of it as a timeline of stages and micro-batches (Huang et al. 2018, figure 2c). Pure.
 #pragma once
 
 #include <optional>
@@ -8,6 +8,7 @@
 #include "common/schedule/pipeline.h"
 #include "common/trace/trace.h"
 #include "tools/finished_run.h"
+#include "tools/measured_cut.h"
 #include "tools/text_table.h"
 
 namespace paceline {
@@ -21,6 +22,7 @@ struct TracedStep {
 std::optional<TracedStep> median_step(const trace::Trace& trace, std::size_t stages);
 
 // Empty where the run has no pipeline. `trace`: null where there is none.
-std::string pipeline_report(const FinishedRun& run, const trace::Trace* trace, TextStyle style);
+std::string pipeline_report(const FinishedRun& run, const trace::Trace* trace,
+                            const std::optional<MeasuredCut>& cut, TextStyle style);
 
 }  // namespace paceline

@@ -1,12 +1,13 @@
 // `paceline schedule CONFIG [key.path=value …]`: the plan of a run's all-reduce or pipeline as text, checked. Of an
 // all-reduce: who sends which floats of each bucket to whom, in which order, and what it costs in steps and bytes. Of
-// a pipeline: the cut with what each stage takes, which micro-batch each computes when, and the bubble.
+// a pipeline: the cut with what each stage takes, which micro-batch each computes when, the bubble, and who sums.
 #pragma once
 
 #include <iosfwd>
 #include <string>
 #include <vector>
 
+#include "tools/schedule_pipeline.h"
 #include "tools/schedule_table.h"
 
 namespace CLI {
@@ -18,8 +19,7 @@ namespace paceline {
 struct ScheduleOptions {
   std::string path = {};
   std::vector<std::string> overrides = {};
-  bool measure = false;                      // a pipeline is cut by how long its layers take on this machine
-  std::vector<double> speeds = {};           // with that: of each stage's node; empty: all alike
+  PipelineCut cut = {};
   ScheduleTable table = {};                  // printed instead of the plan where it has ranks
   std::vector<std::string> algorithms = {};  // of the table, by name; empty: all
 };

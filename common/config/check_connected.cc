@@ -2,6 +2,7 @@
 #include <string>
 
 #include "common/config/checks.h"
+#include "common/config/domain.h"
 #include "common/config/names.h"
 
 namespace paceline::config {
@@ -11,8 +12,8 @@ void check_connected(Validator& validator, const RunConfig& c, const char* by) {
                              const std::string& expected) {
     validator.refuse_if(wrong, {key, by}, why, got + " with " + by, expected);
   };
-  only_with(c.cluster.nodes_at_start.has_value(), "cluster.nodes_at_start", "every node is needed",
-            "a number", "null");
+  only_with(c.cluster.nodes_at_start.has_value(), "cluster.nodes", "every node is needed",
+            node_counts().write(c.cluster), "a number");
   only_with(c.cluster.replicas != 1, "cluster.replicas", "a server that is replaced ends the run",
             std::to_string(c.cluster.replicas), "1");
   only_with(c.cluster.reconnect_timeout > Duration(0), "cluster.reconnect_timeout",
@@ -44,7 +45,7 @@ void check_norm_group(Validator& validator, const RunConfig& c) {
   only_with(c.pipeline.enabled(), "pipeline.stages", "nodes have one set of connections",
             std::to_string(c.pipeline.stages), "1");
   only_with(c.train.share != Share::kEven || c.train.total_iterations % c.cluster.nodes != 0,
-            "train.total_iterations", "every member takes part in every step",
+            even_key(c.train), "every member takes part in every step",
             std::to_string(c.train.total_iterations) + " iterations, share: " + name_of(c.train.share),
             "share: even and a multiple of " + std::to_string(c.cluster.nodes) + " nodes");
   only_with(c.train.has_inner_optimizer, "train.local_steps", "members compute with the same parameters",

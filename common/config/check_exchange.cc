@@ -152,7 +152,7 @@ void check_exchange(Validator& validator, const RunConfig& c) {
             "the others meet node 0 within cluster.start_timeout", std::to_string(c.train.warm_start_steps),
             "0, or exchange.kind: server");
   const std::int64_t workers = std::int64_t{c.cluster.nodes} * c.cluster.threads_per_node;
-  only_with(c.train.share != Share::kEven || c.train.rounds() % workers != 0, "train.total_iterations",
+  only_with(c.train.share != Share::kEven || c.train.rounds() % workers != 0, even_key(c.train),
             "every worker takes part in every step",
             std::to_string(c.train.total_iterations) + " iterations, share: " + name_of(c.train.share),
             "share: even and a multiple of " + std::to_string(workers * c.train.local_steps) +

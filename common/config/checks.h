@@ -74,6 +74,11 @@ bool follows_progress(const SyncSection& sync);
 // The key by which sizes follow speed, where they do.
 const char* balance_key(const TrainSection& train);
 
+// The key by which not all workers take part in every step.
+inline const char* even_key(const TrainSection& train) {
+  return train.share == Share::kEven ? "train.total_iterations" : "train.share";
+}
+
 // ---- large mini-batches (large_batches.cc)
 
 // One step for a clock, and everybody computes with the version before it: nothing is ever missed.

@@ -65,8 +65,8 @@ std::vector<std::pair<std::string, std::string>> effective_values(const RunConfi
 
 // Which keys must have the same value: those on which all daemons of a session agree (seed, end of the run,
 // cluster shape, sync, train, data.kind and data.augment, emulate but its cores; not paths, endpoints,
-// time-outs or log levels), or of these those that a resume may not change either: all but when the run ends
-// (run.max_seconds, run.target_accuracy, train.total_iterations).
+// time-outs or log levels), or of these those that a resume may not change either: all but when the run ends,
+// and where stages are cut and what they keep (Scope::kOneSession in schema.h).
 enum class AgreedBy { kSession, kRun };
 
 // FNV-1a (64 bit) over these keys and their values. That of a session travels with the join, so that two

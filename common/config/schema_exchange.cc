@@ -25,8 +25,8 @@ void add_exchange(Schema& schema) {
                "connection between all; tree is for very small buckets."}));
   keys.push_back(row(
       PACELINE_FIELD(exchange.grid), list_of(whole32(1, 4096)), Scope::kWholeRun,
-      {.unit = "nodes",
-       .effect = "torus: rows and columns of nodes, rows x columns of them; empty: as square as can be. "
+      {.unit = "nodes, with pipeline.stages those of one stage",
+       .effect = "torus: rows and columns, rows x columns in all; empty: as square as can be. "
                  "hierarchical: machines, and nodes on each, in their order; empty: by their addresses.",
        .trade_off =
            "A torus takes 2 (rows + columns - 2) steps, hierarchical 2 (machines + nodes on each - 2)."}));

@@ -59,23 +59,25 @@ void add_pipeline(Schema& schema) {
           {.effect = "gpipe: all micro-batches forward, then all back. 1f1b: back as soon as one can go.",
            .trade_off = "Both wait equally long. 1f1b keeps activations of at most as many micro-batches as "
                         "there are stages."}));
-  keys.push_back(row(PACELINE_FIELD(pipeline.rematerialize), choice<Rematerialize>(), Scope::kWholeRun,
+  // A resume may change where the layers are cut and what is kept: neither changes what is computed.
+  keys.push_back(row(PACELINE_FIELD(pipeline.rematerialize), choice<Rematerialize>(), Scope::kOneSession,
                      {.effect = "on: activations are computed again for the backward pass instead of kept, "
                                 "while a stage would wait. auto: as few as pipeline.memory asks for.",
                       .trade_off = "on takes the memory of one micro-batch, and one more forward pass."}));
   keys.push_back(row(
-      PACELINE_FIELD(pipeline.balance), balance(), Scope::kWholeRun,
+      PACELINE_FIELD(pipeline.balance), balance(), Scope::kOneSession,
       {.effect = "Where the layers are cut: so that stages take equally long (time), or equal memory, or by "
                  "hand: how many layers each has. loop: a PyTorch loop says where its model is.",
        .trade_off = "time counts the products of a layer, memory its parameters and activations; by hand is "
                     "for who knows better."}));
   keys.push_back(
-      row(PACELINE_FIELD(pipeline.memory), or_null(bytes(4, std::int64_t{1} << 50, 1)), Scope::kWholeRun,
+      row(PACELINE_FIELD(pipeline.memory), or_null(bytes(4, std::int64_t{1} << 50, 1)), Scope::kOneSession,
           {.unit = "bytes",
            .effect =
-               "What a node may take for the parameters of its stage, their gradient, and activations. A cut "
-               "that needs more is refused; without stages, a network that does. Copies in the library's own "
-               "formats and messages are not counted. null: no limit.",
+               "What a node may take for the parameters of its stage, their gradients, activations, and what "
+               "an all-reduce keeps. A cut that needs more is refused; without stages, a network that does. "
+               "Copies in the library's own formats, an evaluation and messages are not counted. null: no "
+               "limit.",
            .trade_off = "Less asks for more stages, or with rematerialize: auto for more recomputation."}));
 }
 

@@ -147,12 +147,15 @@ Result<std::vector<StageSpec>> cut_into_stages(const NetworkSpec& network, std::
     };
     return stages_at(network, ends, cheapest_cut(bytes, ends, stages));
   }
-  // Layers without products take their elements.
+  return cut_by_costs(network, costs_by_products(network), stages);
+}
+
+std::vector<double> costs_by_products(const NetworkSpec& network) {
   std::vector<double> costs;
   for (const Layer& layer : network.layers) {
     costs.push_back(static_cast<double>(layer.multiply_adds() + layer.out.size()));
   }
-  return cut_by_costs(network, costs, stages);
+  return costs;
 }
 
 Result<std::vector<StageSpec>> cut_by_costs(const NetworkSpec& network, std::span<const double> costs,

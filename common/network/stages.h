@@ -43,6 +43,8 @@ struct KeptByStages {
 // `kept`: read for a balance of memory.
 Result<std::vector<StageSpec>> cut_into_stages(const NetworkSpec& network, std::uint32_t stages,
                                                const StageBalance& balance, const KeptByStages& kept);
+// What each layer costs where nobody has measured it: its products, and the elements that it gives.
+std::vector<double> costs_by_products(const NetworkSpec& network);
 // The same by what each layer costs, >= 0, and how fast each stage's node is, > 0 (empty: all alike): the cut whose
 // slowest stage is the fastest. Errors: as above, too many stages.
 Result<std::vector<StageSpec>> cut_by_costs(const NetworkSpec& network, std::span<const double> costs,

@@ -58,7 +58,7 @@ struct PipelineSummary {
   std::int64_t micro_batches = 0;
   double bubble_share = 0.0;  // of the time of all steps, what stages waited for others
   std::vector<std::int64_t> peak_activation_bytes = {};  // of each stage, of its groups the most
-  // Of each stage, over its groups: within its steps. Empty: of a simulation, or of an older version.
+  // Of each stage, over its groups: within its steps. Empty: of an older version.
   std::vector<double> busy_seconds = {};
   std::vector<double> idle_for_previous_seconds = {};
   std::vector<double> idle_for_next_seconds = {};

@@ -142,6 +142,14 @@ class TimedReplay {
 
 }  // namespace
 
+std::int64_t bytes_sent(const Program& program) {
+  std::int64_t bytes = 0;
+  for (const Transfer& row : program.rows) {
+    if (row.kind == TransferKind::kSend) bytes += static_cast<std::int64_t>(program.bytes_of(row));
+  }
+  return bytes;
+}
+
 std::vector<Program> programs_of(const Plan& plan, Encoding encoding) {
   std::vector<Program> programs;
   programs.reserve(plan.ranks.size());

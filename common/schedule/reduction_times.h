@@ -12,6 +12,7 @@
 // The terms are those of the cost model of Thakur, Rabenseifner and Gropp, 2005, section 3: alpha, beta, gamma.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -29,6 +30,9 @@ struct Links {
 
 // The programs of all ranks of a checked plan, in their order.
 std::vector<Program> programs_of(const Plan& plan, Encoding encoding = Encoding::kFp32);
+
+// That a rank sends to others.
+std::int64_t bytes_sent(const Program& program);
 
 // When each rank has done all of its rows, in seconds. `begins`: when each may begin; empty: 0.
 std::vector<double> reduction_times(const std::vector<Program>& programs, const Links& links,

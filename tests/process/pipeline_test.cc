@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "common/network/network.h"
+#include "common/network/stage_plan.h"
 #include "common/wire/keys.h"
 #include "tests/process/local_cluster.h"
 #include "tests/unit/temp_folder.h"
@@ -130,17 +132,36 @@ RunConfig summing(std::uint32_t groups) {
   return config;
 }
 
+// Three stages instead, within memory in which no worker has room for the network.
+RunConfig in_three_stages(RunConfig config) {
+  auto& layers = config.train.layers;
+  layers.insert(layers.end() - 1, {LayerConfig{LayerKind::kDense, 12}, LayerConfig{LayerKind::kRelu}});
+  config.cluster.nodes = config.cluster.nodes / config.pipeline.stages * 3;
+  config.train.total_iterations = config.train.total_iterations / config.pipeline.stages * 3;
+  config.pipeline.stages = 3;
+  config.pipeline.micro_batches = 12;
+  config.pipeline.rematerialize = Rematerialize::kAuto;
+  config.pipeline.memory = 48 * 1024;
+  RunConfig whole = without_pipeline(config);
+  whole.pipeline.memory = config.pipeline.memory;
+  const auto network = build_network(whole);
+  REQUIRE(network.is_ok());
+  CHECK_FALSE(check_memory_of_whole(whole, *network).is_ok());
+  return config;
+}
+
 }  // namespace
 
 TEST_CASE("groups_that_sum_among_themselves_end_where_those_with_servers_do") {
-  RunConfig two = summing(2);
-  two.exchange.shard_optimizer = GENERATE(false, true);
+  const bool shares = GENERATE(false, true);
+  RunConfig two = shares ? in_three_stages(summing(2)) : summing(2);
+  two.exchange.shard_optimizer = shares;
   two.train.optimizer.kind = OptimizerKind::kAdam;
   two.train.eval_every_clocks = 7;  // the last one, 14, is not the end
   RunConfig servers = two;
   servers.exchange = {};
   RunConfig one = two;
-  one.cluster.nodes = 2;
+  one.cluster.nodes = two.pipeline.stages;
   one.train.batch_size = 2 * two.train.batch_size;
   one.train.total_iterations = two.train.total_iterations / 2;
   Losses losses_summed;
@@ -155,7 +176,14 @@ TEST_CASE("groups_that_sum_among_themselves_end_where_those_with_servers_do") {
   }
   CHECK(summed.summary.exchange == "allreduce");
   CHECK(summed.summary.bytes_reduced.value() > 0);
-  CHECK(summed.summary.pipeline->stages == 2);
+  CHECK(summed.summary.pipeline->stages == two.pipeline.stages);
+  if (shares) return;
+  RunConfig half = two;
+  half.cluster.gradient_encoding = Encoding::kBf16;
+  const auto rounded = run_stages(half);
+  CHECK(2 * rounded.summary.bytes_reduced.value() == summed.summary.bytes_reduced.value());
+  CHECK(apart(rounded, summed) > 0);
+  CHECK(apart(rounded, summed) < 0.1);  // two of Adam's steps
 }
 
 namespace {

@@ -6,7 +6,7 @@ paceline_test(timing_test NOT_TSAN
 find_package(nlohmann_json REQUIRED)
 paceline_test(report_test NOT_TSAN
   SOURCES unit/batch_sizes_test.cc unit/progress_test.cc unit/hostile_run_test.cc unit/older_run_test.cc
-          unit/run_files_test.cc unit/report_formats_test.cc unit/report_pipeline_test.cc unit/report_tool_test.cc
+          unit/run_files_test.cc unit/report_formats_test.cc unit/report_pipeline_test.cc unit/report_tool_test.cc unit/schedule_tool_test.cc
   LIBS paceline_report paceline_files paceline_tools nlohmann_json::nlohmann_json)
 paceline_test(report_page_test NOT_TSAN
   SOURCES unit/page_trace_test.cc unit/report_page_test.cc unit/speedup_page_test.cc

@@ -107,6 +107,10 @@ TEST_CASE("what_a_pipeline_does_not_go_with_is_refused") {
            {"cluster.threads_per_node=2", "cluster.threads_per_node: a stage is a node"},
            {"cluster.gradient_encoding=fp16", "cluster.gradient_encoding: "},
            {"train.total_iterations=41", "train.total_iterations: every stage takes part in every step"},
+           {"train.share=pool", "train.share: every stage takes part in every step"},
+           {"cluster.nodes={min: 2, max: 4}",
+            "cluster.nodes: every node is needed, got {min: 2, max: 4} with pipeline.stages, expected a number"},
+           {"train.accumulate=2", "train.accumulate: micro-batches are a pipeline's parts"},
            {"train.on_nan=skip", "train.on_nan: "},
            {"train.batch_balance=speed", "train.batch_balance: "},
            {"data.parts=fixed", "data.parts: stages have the mini-batch in common"},
@@ -121,6 +125,10 @@ TEST_CASE("what_a_pipeline_does_not_go_with_is_refused") {
       "{cluster: {nodes: 6}, train: {total_iterations: 60}, pipeline: {stages: 2}, "
       "exchange: {kind: allreduce, on_loss: stop}}";
   CHECK(parse_config(summing, "run.yaml", {}).status().message() == "");
+  const std::vector<std::string> rounded = {"cluster.gradient_encoding=bf16"};
+  CHECK(parse_config(summing, "run.yaml", rounded).status().message() == "");
+  CHECK_THAT(refusal(summing, {"cluster.gradient_encoding=int8"}),
+             Catch::Contains("cluster.gradient_encoding: a sum is not to lose what one node leaves out"));
   CHECK_THAT(refusal(summing, {"exchange.algorithm=halving_doubling"}),
              Catch::Contains("halves need a power of two, got halving_doubling with 3"));
   CHECK_THAT(refusal(summing, {"exchange.algorithm=torus", "exchange.grid=[2, 3]"}),

@@ -327,6 +327,19 @@ TEST_CASE("a_run_may_begin_with_fewer_nodes_than_it_may_grow_to") {
   CHECK(loaded("cluster: {nodes: {min: 2, max: 8}}", {"cluster.nodes=3"}) == loaded("cluster: {nodes: 3}"));
 }
 
+TEST_CASE("a_resume_may_change_how_stages_are_cut_and_not_what_they_compute") {
+  const std::string base =
+      "cluster: {nodes: 2}\ntrain: {total_iterations: 40}\npipeline: {stages: 2, micro_batches: 4}";
+  const RunConfig run = loaded(base);
+  for (const char* may : {"pipeline.balance=[5, 5]", "pipeline.rematerialize=on", "pipeline.memory=1GiB"}) {
+    INFO(may);
+    CHECK(fingerprint(loaded(base, {may}), AgreedBy::kRun) == fingerprint(run, AgreedBy::kRun));
+    CHECK(fingerprint(loaded(base, {may})) != fingerprint(run));
+  }
+  CHECK(fingerprint(loaded(base, {"pipeline.micro_batches=2"}), AgreedBy::kRun) !=
+        fingerprint(run, AgreedBy::kRun));
+}
+
 TEST_CASE("a_resume_may_change_when_a_run_ends_and_nothing_else_that_is_agreed_on") {
   const std::string base = "cluster: {nodes: 2}\ntrain: {eval_every_clocks: 5, on_nan: skip}";
   const RunConfig run = loaded(base);

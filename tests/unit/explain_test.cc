@@ -152,6 +152,52 @@ TEST_CASE("what_a_stage_waits_in_its_step_is_for_the_stages_beside_it") {
   CHECK(known.workers[2] == std::pair(WorkerId(NodeId(0), 0), std::chrono::nanoseconds(17ms)));
 }
 
+// Of two stages that sum by themselves, the last of which ends first.
+TEST_CASE("in_an_all_reduce_a_stage_that_ends_early_is_held_for_the_one_that_ends_late") {
+  const WorkerId first(NodeId(0), 0), last(NodeId(1), 0);
+  trace::Trace trace;
+  trace.workers = {{first,
+                    {span(0, 100, 0, Phase::kComputeGrads), span(100, 110, 0, Phase::kPsApplyGrads),
+                     span(110, 150, 1, Phase::kComputeGrads)},
+                    0},
+                   {last,
+                    {span(0, 40, 0, Phase::kComputeGrads), span(40, 50, 0, Phase::kPsApplyGrads),
+                     span(50, 110, 1, Phase::kBarrier), span(110, 111, 1, Phase::kPCacheParam),
+                     span(111, 150, 1, Phase::kComputeGrads)},
+                    0}};
+  trace.decisions.push_back(
+      {.at = at(50), .kind = DecisionKind::kHeld, .worker = last, .clock = Clock(1), .by = first});
+  const std::vector<Wait> waits = waits_of(trace, ExchangedBy::kAllreduce, 2);
+  REQUIRE(waits.size() == 2);
+  CHECK((waits[0][WaitCause::kBarrier] == 0ms && waits[0][WaitCause::kNetwork] == 10ms));
+  CHECK((waits[1][WaitCause::kBarrier] == 60ms && waits[1][WaitCause::kNetwork] == 10ms));
+  CHECK(waits[1].whom == first);
+}
+
+// Of three stages and a micro-batch, of which the last takes 40 of 80 ms.
+TEST_CASE("what_stages_wait_is_a_slow_ones_doing_however_far_it_is") {
+  using Pass = schedule::PipelineRow::Pass;
+  const std::int64_t passes[3][4] = {{0, 10, 70, 80}, {10, 20, 60, 70}, {20, 30, 30, 60}};
+  trace::Trace trace;
+  for (std::uint32_t node = 0; node < 3; ++node) {
+    const auto& [forward, turned, back, done] = passes[node];
+    trace.stages.push_back({NodeId(node),
+                            {{at(forward), (turned - forward) * 1ms, Clock(0), {Pass::kForward, 0}},
+                             {at(back), (done - back) * 1ms, Clock(0), {Pass::kBackward, 0}}},
+                            0});
+  }
+  const StageWaits waits(trace, 3);
+  const auto of = [&](std::uint32_t node, std::chrono::milliseconds length) {
+    return waits.of(WorkerId(NodeId(node), 0), Clock(0), at(0), length);
+  };
+  const auto worker = [](std::uint32_t node) { return WorkerId(NodeId(node), 0); };
+  CHECK(of(0, 60ms) == StageWaits::Times{{worker(1), 20ms}, {worker(2), 40ms}});
+  CHECK(of(1, 50ms) == StageWaits::Times{{worker(0), 10ms}, {worker(2), 40ms}});
+  CHECK(of(2, 20ms) == StageWaits::Times{{worker(0), 10ms}, {worker(1), 10ms}});
+  CHECK(of(0, 30ms) == StageWaits::Times{{worker(1), 10ms}, {worker(2), 20ms}});  // as far as it was measured
+  CHECK(waits.of(worker(0), Clock(1), at(80), 5ms).empty());
+}
+
 TEST_CASE("the_exchange_behind_the_last_iteration_waits_for_one_that_does_not_come") {
   trace::Trace run = held_run();
   run.workers[0].spans.push_back(span(300, 340, 2, Phase::kPsApplyGrads));  // and nothing follows

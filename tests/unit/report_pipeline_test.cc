@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 
+#include "common/config/load.h"
 #include "tests/unit/report_fixture.h"
 
 namespace paceline {
@@ -48,9 +49,9 @@ TEST_CASE("a_traced_pipeline_is_drawn_as_its_median_step") {
   CHECK(step->times.bubble_share() == Approx(0.5));
 
   FinishedRun run = testing::two_nodes("piped");
-  CHECK(pipeline_report(run, &trace, TextStyle::kPlain).empty());
+  CHECK(pipeline_report(run, &trace, {}, TextStyle::kPlain).empty());
   run.summary.pipeline = {2, 2, 0.25, {100, 50}, {1.5, 1.0}, {0.0, 0.5}, {0.25, 0.0}};
-  const std::string text = pipeline_report(run, &trace, TextStyle::kPlain);
+  const std::string text = pipeline_report(run, &trace, {}, TextStyle::kPlain);
   using Catch::Contains;
   CHECK_THAT(text, Contains("pipeline: 2 stages, 2 micro-batches") &&
                        Contains("bubble 25.0 %, (K - 1) / (M + K - 1) = 33.3 %"));
@@ -58,7 +59,37 @@ TEST_CASE("a_traced_pipeline_is_drawn_as_its_median_step") {
   CHECK_THAT(text, Contains("the step of clock 0, the median of 3: 0.036 s, bubble 50.0 %") &&
                        Contains("\nstage 0  F0------F1------") &&
                        Contains("\nstage 1  ........F0------F1------"));
-  CHECK_THAT(pipeline_report(run, nullptr, TextStyle::kPlain), !Contains("the step of"));
+  CHECK_THAT(pipeline_report(run, nullptr, {}, TextStyle::kPlain), !Contains("the step of"));
+}
+
+// Four equal layers, and some that cost next to nothing.
+TEST_CASE("a_stage_that_is_slower_than_its_products_say_would_have_fewer") {
+  const auto parsed = parse_config(
+      "{cluster: {nodes: 2}, pipeline: {stages: 2, micro_batches: 2, balance: [2, 4]}, train: "
+      "{total_iterations: 40, model: layers, layers: [{kind: conv, out: 3, kernel: 3}, {kind: conv, out: 3, "
+      "kernel: 3}, {kind: conv, out: 3, kernel: 3}, {kind: conv, out: 3, kernel: 3}, {kind: "
+      "global_average_pool}, {kind: dense, out: 10}]}}",
+      "run.yaml", {});
+  REQUIRE(parsed.status().message() == "");
+  RunConfig config = *parsed;
+  const std::vector<double> busy = {1.0, 3.0};
+  const auto cut = measured_cut(config, busy);
+  REQUIRE(cut);
+  CHECK(cut->layers == std::vector<std::size_t>{3, 3});
+  CHECK(cut->slowest == Approx(0.5).epsilon(0.01));
+  CHECK((cut->speeds[0] == 1.0 && cut->speeds[1] == Approx(1.0 / 3.0).epsilon(0.01)));
+  FinishedRun run = testing::two_nodes("piped");
+  run.summary.pipeline = {2, 2, 0.25, {100, 50}, busy, {0.0, 0.5}, {0.25, 0.0}};
+  CHECK_THAT(
+      pipeline_report(run, nullptr, cut, TextStyle::kPlain),
+      Catch::Contains(
+          "stage speeds 1, 0.33: pipeline.balance: [3, 3] would take 0.50 of the slowest stage's time"));
+  // Where none is better, nothing is known, or it has no room.
+  CHECK_FALSE(measured_cut(config, std::vector<double>{1.0, 1.0}));
+  CHECK_FALSE(measured_cut(config, std::vector<double>{1.0, 0.0}));
+  CHECK_FALSE(measured_cut(config, {}));
+  config.pipeline.memory = 1024;
+  CHECK_FALSE(measured_cut(config, busy));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "common/network/stages.h"
 #include "common/schedule/pipeline.h"
 #include "tests/unit/simulate_fixture.h"
+#include "tools/explain_waits.h"
 
 namespace paceline::test {
 namespace {
@@ -66,6 +67,12 @@ TEST_CASE("what_a_simulated_stage_waits_for_costs_its_group_and_no_other_memory"
   const auto plain = equal_stages(2, 4, "gpipe");
   const simulate::Outcome kept = run(plain);
   const simulate::Outcome again = run(with(plain, {"pipeline.rematerialize=on"}));
+  // Three steps. The first stage waits for what comes back, the last for its first micro-batch. It has a dense layer more.
+  const PipelineSummary& stages = *kept.summary.pipeline;
+  CHECK(stages.busy_seconds[0] == Approx(3 * 0.1).epsilon(0.01));
+  CHECK((stages.idle_for_previous_seconds[0] == 0.0 && stages.idle_for_next_seconds[1] == Approx(0.0)));
+  CHECK(stages.idle_for_next_seconds[0] == Approx(3 * 0.1 / 4).epsilon(0.01));
+  CHECK(stages.idle_for_previous_seconds[1] == Approx(3 * 0.1 / 12).epsilon(0.01));
   // Two stages, all forward passes but the last micro-batch's once more; the first in the bubble.
   CHECK(again.summary.wall_seconds > 1.1 * kept.summary.wall_seconds);
   CHECK(again.summary.wall_seconds < 4.0 / 3.0 * kept.summary.wall_seconds);
@@ -81,6 +88,45 @@ TEST_CASE("what_a_simulated_stage_waits_for_costs_its_group_and_no_other_memory"
   CHECK(slow.summary.wall_seconds > 1.5 * kept.summary.wall_seconds);
   CHECK(barrier(slow, 2) > 1.5 * barrier(kept, 0));
   check_accounted(slow);
+}
+
+// Huang et al. 2018, section 3: what is kept more than halves, for a quarter more time.
+TEST_CASE("rematerialisation_halves_what_twenty_layers_keep_for_less_than_a_third_more_time") {
+  const auto deep = with(equal_stages(20, 8, "gpipe"),
+                         {"cluster.nodes=2", "pipeline.stages=2", "pipeline.balance=[10, 12]"});
+  const simulate::Outcome kept = run(deep);
+  const simulate::Outcome again = run(with(deep, {"pipeline.rematerialize=on"}));
+  CHECK(again.summary.wall_seconds <= 1.3 * kept.summary.wall_seconds);
+  CHECK(again.summary.wall_seconds > 1.1 * kept.summary.wall_seconds);
+  for (std::size_t s = 0; s < 2; ++s) {
+    CHECK(2 * again.summary.pipeline->peak_activation_bytes[s] <=
+          kept.summary.pipeline->peak_activation_bytes[s]);
+  }
+}
+
+TEST_CASE("a_simulated_trace_has_the_passes_that_say_for_whom_stages_waited") {
+  const simulate::Outcome outcome =
+      run(with(equal_stages(3, 4, "gpipe"), {"run.trace=true", "simulate.compute.slowdown=[1, 1, 3]"}));
+  const trace::Trace& traced = outcome.recorded.value();
+  REQUIRE(traced.stages.size() == 3);
+  for (const trace::StageSpans& stage : traced.stages) CHECK(stage.spans.size() == 3 * 2 * 4);
+  const CauseCost cost = costs_of(waits_of(traced, ExchangedBy::kServers, 3)).back();
+  CHECK(cost.cause == WaitCause::kStage);
+  CHECK(cost.of_unknown.count() == 0);
+  CHECK(cost.workers.at(0).first == WorkerId(NodeId(2), 0));
+  CHECK(3 * cost.workers[0].second > 2 * cost.total);  // of stage 0, which is not beside it, too
+}
+
+// Of 84 and 124 parameters. Messages take 10 ms: one forward, one back, two of each sum, a report and a grant.
+TEST_CASE("simulated_groups_sum_stage_by_stage_once_each_stage_has_ended") {
+  const simulate::Outcome outcome =
+      run(with(equal_stages(2, 1, "gpipe"),
+               {"cluster.nodes=4", "train.total_iterations=12", "sync.policy=bsp", "exchange.kind=allreduce",
+                "exchange.on_loss=stop", "exchange.algorithm=ring", "simulate.network.latency=10ms"}));
+  CHECK(outcome.summary.wall_seconds == Approx(3 * (0.2 + 6 * 0.01)));
+  CHECK(outcome.summary.bytes_reduced == 3 * 2 * (84 + 124) * 4);
+  CHECK((outcome.summary.iterations == 12 && outcome.summary.final_version == Version(3)));
+  check_accounted(outcome);
 }
 
 // Twelve equal layers on nodes of which the last is twice as fast.

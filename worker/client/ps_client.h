@@ -72,7 +72,8 @@ class PsClient final : public Coordinator, public Exchange {
   // send_initial_parameters(). Errors:
   // kDeadlineExceeded; why the client was closed.
   Result<RunState> fetch_state(std::chrono::nanoseconds timeout);
-  // Gives the server what the run has come to. Of node 0, ahead of finish().
+  // Gives the server what the run has come to, as far as this node has it. Of each node that has a part that no other
+  // sends (session_reducing.cc), ahead of finish().
   void send_final_state(std::shared_ptr<const RunState> state);
 
   // ---- for training threads: coordinator.h

@@ -1,0 +1,100 @@
+// `paceline schedule`: of a pipeline the cut and what stages sum, and what it is not asked of.
+#include <catch2/catch.hpp>
+#include <fstream>
+#include <sstream>
+
+#include "tests/unit/temp_folder.h"
+#include "tools/schedule.h"
+
+namespace paceline {
+namespace {
+
+// Two groups of two stages, of 24584 and 90 parameters.
+constexpr const char* kTwoGroups =
+    "{cluster: {nodes: 4}, exchange: {kind: allreduce, on_loss: stop, algorithm: ring}, pipeline: {stages: "
+    "2, "
+    "micro_batches: 2}, train: {total_iterations: 40, batch_size: 4, model: layers, layers: [{kind: "
+    "flatten}, "
+    "{kind: dense, out: 8}, {kind: dense, out: 10}]}, simulate: {network: {latency: 1ms}, costs: {message: "
+    "0s, apply: 0}}}";
+
+struct Said {
+  int status;
+  std::string out;
+  std::string err;
+};
+
+Said scheduled(const std::vector<std::string>& overrides, const PipelineCut& cut = {}) {
+  const testing::TempFolder folder;
+  ScheduleOptions options;
+  options.path = (folder.path() / "run.yaml").string();
+  std::ofstream(options.path) << kTwoGroups;
+  options.overrides = overrides;
+  options.cut = cut;
+  std::ostringstream out, err;
+  const int status = schedule_plan(options, out, err);
+  return {status, out.str(), err.str()};
+}
+
+using Catch::Contains;
+
+TEST_CASE("a_schedule_of_stages_shows_who_sums_with_whom_and_how_long") {
+  const Said said = scheduled({});
+  CHECK(said.err.empty());
+  CHECK_THAT(said.out, Contains("2 stages, 2 group(s), 2 micro-batches of 4 samples, gpipe"));
+  CHECK_THAT(said.out,
+             Contains("stage 0: nodes 0, 2 sum 24584 floats, checked, one bucket after another 2 ms\n"
+                      "  bucket 0: floats 0..24584, ring, up to 98336 bytes from a node, 2 ms\n"
+                      "stage 1: nodes 1, 3 sum 90 floats, checked, one bucket after another 2 ms\n"
+                      "  bucket 0: floats 24584..24674, ring, up to 360 bytes from a node, 2 ms\n"));
+  // Of halves the second one is copied behind the last bucket.
+  CHECK_THAT(scheduled({"exchange.shard_optimizer=true", "exchange.bucket_bytes=32"}).out,
+             Contains("one bucket after another 4 ms, of it the copies at the end 2 ms\n"
+                      "  bucket 0: floats 24576..24584, ring, up to 32 bytes from a node, 1 ms\n"
+                      "  bucket 1: floats 0..24576, ring"));
+  CHECK_THAT(scheduled({"cluster.gradient_encoding=bf16"}).out, Contains("up to 180 bytes from a node"));
+  CHECK_THAT(scheduled({"simulate.network.bandwidth=[1000000000, 1000, 1000000000, 1000]"}).out,
+             Contains("stage 0: nodes 0, 2 sum 24584 floats, checked, one bucket after another 2.1 ms\n") &&
+                 Contains("ring, up to 360 bytes from a node, 362 ms\n"));
+  CHECK_THAT(scheduled({"cluster.nodes=2"}).out,
+             Contains("one group: no stage has another node to sum with"));
+  CHECK_THAT(scheduled({"cluster.nodes=20"}).out, Contains("stage 1: nodes 1, 3 .. 19 (10) sum 90 floats"));
+  const Said served = scheduled({"exchange.kind=server", "exchange.on_loss=null", "exchange.algorithm=null"});
+  CHECK((served.status == 0 && served.out.find("sum") == std::string::npos));
+}
+
+TEST_CASE("a_measured_schedule_says_the_step_with_its_sums_and_its_cut_as_a_list") {
+  const Said said = scheduled({}, {true, {1.0, 2.0}});
+  CHECK(said.err.empty());
+  CHECK_THAT(said.out,
+             Contains("ms of computing, as measured here, and ") && Contains(" ms with the sums\n"));
+  CHECK_THAT(said.out, Contains("pipeline.balance: [2, 1]"));
+}
+
+TEST_CASE("what_no_schedule_can_be_made_of_is_refused_by_its_key") {
+  struct Case {
+    std::vector<std::string> overrides;
+    PipelineCut cut;
+    const char* why;
+  };
+  for (const Case& bad : std::vector<Case>{
+           {{}, {true, {1.0}}, "--speeds: got 1, expected one for each of 2 stages, with --measure"},
+           {{}, {false, {1.0, 2.0}}, "--speeds: got 2, expected one for each of 2 stages, with --measure"},
+           {{"pipeline.balance=loop"},
+            {},
+            "pipeline.balance: a loop's own model is not known here, got loop"},
+           {{"pipeline.stages=1", "pipeline.micro_batches=null"},
+            {true, {}},
+            "--measure and --speeds: got them with pipeline.stages: 1"},
+           {{"pipeline.stages=1", "pipeline.micro_batches=null", "exchange.kind=server",
+             "exchange.on_loss=null", "exchange.algorithm=null"},
+            {},
+            "exchange.kind is server, expected allreduce, or pipeline.stages above 1"}}) {
+    const Said said = scheduled(bad.overrides, bad.cut);
+    CHECK(said.status == 2);
+    CHECK_THAT(said.err, Contains(bad.why));
+  }
+}
+
+}  // namespace
+}  // namespace paceline

@@ -1,0 +1,143 @@
+#include "tools/schedule_pipeline.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <ostream>
+#include <string>
+#include <utility>
+
+#include "common/config/names.h"
+#include "common/config/reducing.h"
+#include "common/network/stage_plan.h"
+#include "common/network/stages.h"
+#include "common/schedule/pipeline.h"
+#include "tools/schedule_sums.h"
+#include "worker/pipeline/layer_times.h"
+
+namespace paceline {
+namespace {
+
+constexpr std::size_t kTimelineColumns = 100;
+
+std::string percent(double share) {
+  char text[16];
+  std::snprintf(text, sizeof text, "%.1f %%", 100.0 * share);
+  return text;
+}
+
+// One line: "stage 0: layers conv1 .. pool1 (3), 896 parameters, ...".
+std::string describe(const NetworkSpec& network, const StageSpec& stage, std::size_t index, double share) {
+  const StageCost cost = cost_of(network, stage);
+  const std::int64_t goes_on = floats_of(network, stage.outputs);
+  return "stage " + std::to_string(index) + ": layers " + network.layers[stage.first].name + " .. " +
+         network.layers[stage.last - 1].name + " (" + std::to_string(stage.last - stage.first) + "), " +
+         std::to_string(stage.parameters.size()) + " parameters, " + std::to_string(cost.multiply_adds) +
+         " multiply-adds and " + std::to_string(cost.activations * static_cast<std::int64_t>(sizeof(float))) +
+         " activation bytes for each sample, " + percent(share) + " of the time" +
+         (goes_on > 0 ? ", passes on " + std::to_string(goes_on) + " floats of it" : "") + "\n";
+}
+
+// How a network is cut, and how long passes of its stages take for a micro-batch, in whatever unit.
+struct Cut {
+  std::vector<StageSpec> stages;
+  std::vector<schedule::StageTimes> times;
+};
+
+Result<Cut> cut_by_products(const RunConfig& config, const NetworkSpec& network) {
+  PACELINE_ASSIGN_OR_RETURN(auto stages, stages_of_run(config, network));
+  Cut cut{std::move(stages), {}};
+  for (const StageSpec& stage : cut.stages) {
+    // Backward there is a product for what goes back, and one for the weights; layers without take their elements.
+    const StageCost cost = cost_of(network, stage);
+    const auto forward = static_cast<double>(cost.multiply_adds + cost.activations);
+    cut.times.push_back({forward, 2.0 * forward});
+  }
+  return cut;
+}
+
+// On this machine, for nodes that are as fast as `speeds` say; empty: all alike.
+Result<Cut> cut_by_measured(const RunConfig& config, const NetworkSpec& network, std::int64_t samples,
+                            const std::vector<double>& speeds) {
+  PACELINE_ASSIGN_OR_RETURN(const auto layers, layer_times(config.train.backend, network, samples));
+  std::vector<double> costs;
+  for (const schedule::StageTimes& layer : layers) costs.push_back(layer.forward + layer.backward);
+  PACELINE_ASSIGN_OR_RETURN(auto stages, cut_by_costs(network, costs, config.pipeline.stages, speeds));
+  Cut cut{std::move(stages), {}};
+  for (std::size_t s = 0; s < cut.stages.size(); ++s) {
+    schedule::StageTimes sum{0.0, 0.0};
+    const double speed = speeds.empty() ? 1.0 : speeds[s];
+    for (std::size_t i = cut.stages[s].first; i < cut.stages[s].last; ++i) {
+      sum.forward += layers[i].forward / speed;
+      sum.backward += layers[i].backward / speed;
+    }
+    cut.times.push_back(sum);
+  }
+  return cut;
+}
+
+}  // namespace
+
+Status print_pipeline(const PipelineCut& how, const RunConfig& config, const NetworkSpec& network,
+                      std::ostream& out) {
+  const PipelineSection& pipeline = config.pipeline;
+  const std::size_t speeds = how.speeds.size();
+  if (speeds > 0 && (speeds != pipeline.stages || !how.measure)) {
+    return invalid_argument("--speeds: got " + std::to_string(speeds) + ", expected one for each of " +
+                            std::to_string(pipeline.stages) + " stages, with --measure");
+  }
+  if (cut_by_loop(pipeline.balance)) {
+    return invalid_argument(
+        "pipeline.balance: a loop's own model is not known here, got loop, expected time, memory or a list");
+  }
+  const auto micro_batches = static_cast<std::uint32_t>(pipeline.micro_batches);
+  const std::vector<std::int64_t> sizes = schedule::micro_batch_sizes(group_samples(config), micro_batches);
+  PACELINE_ASSIGN_OR_RETURN(const Cut cut, how.measure
+                                               ? cut_by_measured(config, network, sizes.front(), how.speeds)
+                                               : cut_by_products(config, network));
+  const auto planned = plan_of_run(config, network, cut.stages);
+  if (!planned.is_ok()) return Status(planned.status()).with_context("pipeline.memory");
+  const schedule::PipelinePlan& plan = *planned;
+  out << pipeline.stages << " stages, " << config.cluster.nodes / pipeline.stages << " group(s), "
+      << pipeline.micro_batches << " micro-batches of " << sizes.back()
+      << (sizes.front() == sizes.back() ? "" : " or " + std::to_string(sizes.front())) << " samples, "
+      << name_of(pipeline.schedule)
+      << (pipeline.rematerialize == Rematerialize::kOff ? "" : ", rematerialised") << "\n\n";
+  double all = 0.0;
+  for (const schedule::StageTimes& stage : cut.times) all += stage.forward + stage.backward;
+  for (std::size_t s = 0; s < cut.stages.size(); ++s) {
+    out << describe(network, cut.stages[s], s, (cut.times[s].forward + cut.times[s].backward) / all);
+  }
+  out << "\nchecked\n";
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    const schedule::Kept kept = schedule::kept(plan.stages[s]);
+    out << "stage " << s << ": " << to_string(plan.stages[s]) << "\n  keeps activations of at most "
+        << kept.activations << " micro-batch(es)"
+        << (kept.inputs > kept.activations ? ", inputs of " + std::to_string(kept.inputs) : "") << ", "
+        << stage_bytes(network, cut.stages[s], kept, sizes, reducing_vectors(config))
+        << " bytes with parameters and gradients\n";
+  }
+  const schedule::PipelineTimes ran = schedule::times(plan, cut.times);
+  out << "\n" << timeline(ran, kTimelineColumns);
+  out << "\nbubble: " << percent(schedule::bubble_formula(pipeline.stages, micro_batches))
+      << " with equal stages, " << percent(ran.bubble_share()) << " with these\n";
+  std::vector<double> sums(cut.stages.size(), 0.0);
+  const bool reduces = config.exchange.kind == ExchangeKind::kAllreduce;
+  if (reduces) {
+    PACELINE_ASSIGN_OR_RETURN(sums, print_sums_of_stages(config, network.layout, cut.stages, out));
+  }
+  if (!how.measure) return Status::ok();
+  out << "a step takes " << ran.step * 1e3 << " ms of computing, as measured here";
+  if (reduces) {
+    double ends = 0.0;
+    for (std::size_t s = 0; s < sums.size(); ++s) ends = std::max(ends, ran.ends(s) + sums[s]);
+    out << ", and " << ends * 1e3 << " ms with the sums";
+  }
+  out << "\npipeline.balance: [";
+  for (std::size_t s = 0; s < cut.stages.size(); ++s) {
+    out << (s == 0 ? "" : ", ") << cut.stages[s].last - cut.stages[s].first;
+  }
+  out << "]\n";
+  return Status::ok();
+}
+
+}  // namespace paceline

@@ -1,0 +1,141 @@
+#include "tools/schedule_sums.h"
+
+#include <algorithm>
+#include <map>
+#include <ostream>
+#include <string>
+
+#include "common/config/names.h"
+#include "common/config/reducing.h"
+#include "common/schedule/buckets.h"
+#include "common/schedule/check.h"
+#include "common/schedule/halves.h"
+#include "common/schedule/print.h"
+#include "common/schedule/run_links.h"
+#include "common/schedule/run_plan.h"
+#include "tools/schedule_table.h"
+
+namespace paceline {
+namespace {
+
+double longest(const std::vector<schedule::Program>& programs, const schedule::Links& links) {
+  const std::vector<double> ends = schedule::reduction_times(programs, links);
+  return *std::max_element(ends.begin(), ends.end());
+}
+
+// What a bucket takes of the nodes that sum it.
+struct BucketCost {
+  std::string algorithm;
+  std::int64_t bytes = 0;  // that a node sends at most
+  double sums = 0.0;       // s
+  double copies = 0.0;     // s, behind the sums of all buckets, with exchange.shard_optimizer
+};
+
+Result<BucketCost> cost_of_bucket(const RunConfig& config, std::int64_t floats,
+                                  const schedule::Links& links) {
+  PACELINE_ASSIGN_OR_RETURN(const schedule::Plan plan, schedule::plan_of_run(config, floats));
+  PACELINE_RETURN_IF_ERROR(schedule::check(plan));
+  std::vector<std::int64_t> sent(plan.ranks.size(), 0);
+  const auto seconds_of = [&](const schedule::Plan& part, Encoding encoding) {
+    const std::vector<schedule::Program> programs = schedule::programs_of(part, encoding);
+    for (std::size_t rank = 0; rank < sent.size(); ++rank) sent[rank] += schedule::bytes_sent(programs[rank]);
+    return longest(programs, links);
+  };
+  BucketCost cost;
+  cost.algorithm = plan.name;
+  if (config.exchange.shard_optimizer) {
+    PACELINE_ASSIGN_OR_RETURN(const schedule::Halves halves, schedule::halves_of(plan));
+    cost.sums = seconds_of(halves.sums, config.cluster.gradient_encoding);
+    cost.copies = seconds_of(halves.copies, Encoding::kFp32);
+  } else {
+    cost.sums = seconds_of(plan, config.cluster.gradient_encoding);
+  }
+  cost.bytes = *std::max_element(sent.begin(), sent.end());
+  return cost;
+}
+
+// "nodes 1, 3", or "nodes 1, 3 .. 31 (16)"
+std::string nodes_of(const RunConfig& config, std::uint32_t stage) {
+  constexpr std::uint32_t kNamed = 8;
+  const std::uint32_t ranks = reducing_ranks(config);
+  const auto node = [&](std::uint32_t rank) { return std::to_string(rank * config.pipeline.stages + stage); };
+  if (ranks > kNamed)
+    return "nodes " + node(0) + ", " + node(1) + " .. " + node(ranks - 1) + " (" + std::to_string(ranks) +
+           ")";
+  std::string text = "nodes ";
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) text += (rank == 0 ? "" : ", ") + node(rank);
+  return text;
+}
+
+std::string text_of(const Range& range) {
+  return std::to_string(range.begin) + ".." + std::to_string(range.end);
+}
+
+}  // namespace
+
+Status print_sums(const RunConfig& config, const Layout& layout, std::ostream& out) {
+  const std::vector<Range> cut = schedule::buckets(layout, config.exchange.bucket_bytes);
+  const schedule::Links links = schedule::links_of_run(config.simulate);
+  double all = 0.0;
+  out << layout.size() << " floats in " << cut.size() << " bucket(s), " << config.cluster.nodes
+      << " node(s), algorithm " << name_of(config.exchange.algorithm) << "\n";
+  struct Printed {
+    std::size_t bucket = 0;
+    double seconds = 0.0;
+  };
+  std::map<std::int64_t, Printed> printed;  // buckets of one size have one plan
+  for (std::size_t b = 0; b < cut.size(); ++b) {
+    out << "\nbucket " << b << ": floats " << text_of(cut[b]) << ", ";
+    const auto [same, is_new] = printed.emplace(cut[b].size(), Printed{b});
+    if (is_new) {
+      PACELINE_ASSIGN_OR_RETURN(const schedule::Plan plan, schedule::plan_of_run(config, cut[b].size()));
+      PACELINE_RETURN_IF_ERROR(schedule::check(plan));
+      same->second.seconds = longest(schedule::programs_of(plan, config.cluster.gradient_encoding), links);
+      out << "checked, takes " << milliseconds_text(same->second.seconds) << "\n" << to_string(plan);
+    } else {
+      out << "as bucket " << same->second.bucket << "\n";
+    }
+    all += same->second.seconds;
+  }
+  out << "\none after another " << milliseconds_text(all) << ", with " << words_of_links(config) << "\n";
+  return Status::ok();
+}
+
+Result<std::vector<double>> print_sums_of_stages(const RunConfig& config, const Layout& layout,
+                                                 const std::vector<StageSpec>& stages, std::ostream& out) {
+  std::vector<double> seconds(stages.size(), 0.0);
+  if (reducing_ranks(config) == 1) {
+    out << "\none group: no stage has another node to sum with\n";
+    return seconds;
+  }
+  out << "\nsums of each stage, once its last backward pass has ended: algorithm "
+      << name_of(config.exchange.algorithm) << ", with " << words_of_links(config) << "\n";
+  for (std::uint32_t s = 0; s < stages.size(); ++s) {
+    const Range& own = stages[s].parameters;
+    const std::vector<Range> cut = schedule::buckets(part_of(layout, own), config.exchange.bucket_bytes);
+    const schedule::Links links = schedule::links_of_stage(config, s);
+    std::map<std::int64_t, BucketCost> costs;  // by size
+    double copies = 0.0;
+    std::string lines;
+    for (std::size_t b = 0; b < cut.size(); ++b) {
+      if (!costs.contains(cut[b].size())) {
+        PACELINE_ASSIGN_OR_RETURN(costs[cut[b].size()], cost_of_bucket(config, cut[b].size(), links));
+      }
+      const BucketCost& cost = costs.at(cut[b].size());
+      seconds[s] += cost.sums;
+      copies += cost.copies;
+      lines += "  bucket " + std::to_string(b) + ": floats " +
+               text_of({own.begin + cut[b].begin, own.begin + cut[b].end}) + ", " + cost.algorithm +
+               ", up to " + std::to_string(cost.bytes) + " bytes from a node, " +
+               milliseconds_text(cost.sums) + "\n";
+    }
+    seconds[s] += copies;
+    out << "stage " << s << ": " << nodes_of(config, s) << " sum " << own.size()
+        << " floats, checked, one bucket after another " << milliseconds_text(seconds[s]);
+    if (config.exchange.shard_optimizer) out << ", of it the copies at the end " << milliseconds_text(copies);
+    out << "\n" << lines;
+  }
+  return seconds;
+}
+
+}  // namespace paceline
