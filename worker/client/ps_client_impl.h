@@ -139,7 +139,7 @@ class PsClient::Impl {
   void report(wire::StepReport report) {
     boost::asio::post(io_, [this, report = std::move(report)] {
       const Ticks begun = steady_now();
-      io_waits_.grants().reported(report.worker.thread, report.clock, begun);
+      io_waits_.grants().reported(report.worker.thread, report.clock, options_.clock());
       io_outstanding_.reported(report);
       io_on_links([&](ServerLink& link) { return io_send_to_authority(link, report); });
       io_times_[report.worker.thread] = steady_now() - begun;

@@ -40,7 +40,7 @@ void PsClient::Impl::io_connect_all() {
   for (ServerLink& link : io_links_) {
     if (Status asked = io_connect(link); !asked.is_ok()) return close(std::move(asked));
   }
-  io_waits_.begin(steady_now());
+  io_waits_.begin(options_.clock());
   io_beat();
 }
 
@@ -69,7 +69,7 @@ Status PsClient::Impl::io_connect(ServerLink& link) {
 }
 
 Status PsClient::Impl::io_ask(ServerLink& link) {
-  io_joining_.asked(link, steady_now());
+  io_joining_.asked(link, options_.clock());
   return link.socket->send(
       {wire::Join{wire::kProtocolVersion, options_.node, options_.incarnation,
                   options_.cluster.threads_per_node, options_.config_fingerprint, layout_.hash(),
@@ -81,7 +81,7 @@ Status PsClient::Impl::io_ask(ServerLink& link) {
 // What is due of a join that has not been answered, or not well.
 Status PsClient::Impl::io_join(ServerLink& link) {
   if (!state_.closed().is_ok()) return Status::ok();
-  switch (io_joining_.due(link, steady_now())) {
+  switch (io_joining_.due(link, options_.clock())) {
     case Joining::Due::kNothing:
       return Status::ok();
     case Joining::Due::kJoin:
@@ -99,7 +99,7 @@ Status PsClient::Impl::io_join(ServerLink& link) {
 void PsClient::Impl::io_say_why_unanswered(ServerLink& link) {
   const bool waits = state_.closed().is_ok() && !link.welcomed() && !link.broken && !link.connects_anew;
   if (!waits || link.heard > link.asked) return;
-  const auto said = link.unanswered.look(link.endpoints[link.at], link.asked, steady_now());
+  const auto said = link.unanswered.look(link.endpoints[link.at], link.asked, options_.clock());
   if (!said) return;
   state_.stands(link.shard, {0, said->why});
   options_.log.write(said->may_be_usual ? LogLevel::kInfo : LogLevel::kWarn,
@@ -111,28 +111,29 @@ void PsClient::Impl::io_denied(ServerLink& link, const Status& why) {
   Status denied = Status(why).with_context(link.name());
   if (link.welcomed()) return options_.log.warn(denied.message());
   if (!io_joining_.keeps_asking()) return close(std::move(denied));
-  io_joining_.turned_away(link, why.message(), steady_now());
+  io_joining_.turned_away(link, why.message(), options_.clock());
 }
 
 // Every cluster.heartbeat: says that we live, and looks who does not.
 void PsClient::Impl::io_beat() {
-  io_waits_.discount_pause_of(steady_now(), io_links_);
+  io_waits_.discount_pause_of(options_.clock(), io_links_);
   if (state_.closed().is_ok()) {  // else nobody waits any more
-    if (Status answered = io_waits_.check(steady_now(), io_links_); !answered.is_ok()) return leave(answered);
-    io_waits_.tell(steady_now(), io_links_);
+    if (Status answered = io_waits_.check(options_.clock(), io_links_); !answered.is_ok())
+      return leave(answered);
+    io_waits_.tell(options_.clock(), io_links_);
   }
   for (ServerLink& link : io_links_) {
-    if (Status alive = link.check_silence(steady_now(), options_.cluster.lease); !alive.is_ok()) {
+    if (Status alive = link.check_silence(options_.clock(), options_.cluster.lease); !alive.is_ok()) {
       if (io_joining_.keeps_asking()) {
-        io_joining_.turned_away(link, alive.message(), steady_now());
-      } else if (io_waits_.needs(link.shard) && !io_looks_elsewhere(link, steady_now())) {
+        io_joining_.turned_away(link, alive.message(), options_.clock());
+      } else if (io_waits_.needs(link.shard) && !io_looks_elsewhere(link, options_.clock())) {
         return io_lose(lost_with(link), alive);
       }
-    } else if (link.broken && link.endpoints.size() > 1 && !io_looks_elsewhere(link, steady_now())) {
+    } else if (link.broken && link.endpoints.size() > 1 && !io_looks_elsewhere(link, options_.clock())) {
       return io_lose(lost_with(link), deadline_exceeded(link.name() + ": no replica of it answers"));
     }
     io_say_why_unanswered(link);
-    io_joining_.look_elsewhere(link, steady_now());
+    io_joining_.look_elsewhere(link, options_.clock());
     if (Status asked = io_join(link); !asked.is_ok()) return close(std::move(asked));
     // A full queue is no reason to give up: what fills it will show as silence soon enough.
     if (!link.welcomed() || link.broken || !link.socket || left_) continue;
@@ -148,7 +149,7 @@ void PsClient::Impl::io_beat() {
 
 void PsClient::Impl::io_receive(ServerLink& link, Result<wire::Message> message) {
   if (link.connects_anew || (link.broken && !link.broken->connected)) return;
-  link.heard = steady_now();
+  link.heard = options_.clock();
   link.answers = true;
   // It may have been a grant or parameters that somebody waits for: going on would be waiting for ever.
   if (!message.is_ok()) {
@@ -173,7 +174,7 @@ Status PsClient::Impl::io_handle(ServerLink& link, wire::Welcome& welcome, wire:
   lack_parameters_ = !welcome.initialized ||
                      std::any_of(io_links_.begin(), io_links_.end(),
                                  [&](const auto& other) { return &other != &link && !other.initialized; });
-  const bool says_ready = io_joining_.welcomed(link, welcome, steady_now());
+  const bool says_ready = io_joining_.welcomed(link, welcome, options_.clock());
   if (!says_ready) return Status::ok();
   io_outstanding_.ready();
   ServerLink& authority = io_links_[kAuthority.value];
@@ -224,7 +225,7 @@ ReportTime PsClient::Impl::io_report_time(const ServerLink& link, WorkerId worke
 Status PsClient::Impl::io_instruct(std::uint32_t thread, Instruction instruction) {
   const auto* const granted = std::get_if<Granted>(&instruction);
   io_waits_.grants().instructed(
-      thread, granted == nullptr ? std::nullopt : std::optional(granted->grant.clock), steady_now());
+      thread, granted == nullptr ? std::nullopt : std::optional(granted->grant.clock), options_.clock());
   const bool wakes = granted == nullptr;
   PACELINE_RETURN_IF_ERROR(mailboxes_.put(thread, std::move(instruction)));
   if (wakes) pulls_.wake();
@@ -233,7 +234,7 @@ Status PsClient::Impl::io_instruct(std::uint32_t thread, Instruction instruction
 
 Status PsClient::Impl::io_handle(ServerLink&, wire::Held& held, wire::Payload&) {
   PACELINE_RETURN_IF_ERROR(io_check_ours(held.worker));
-  io_waits_.grants().held(held, steady_now());
+  io_waits_.grants().held(held, options_.clock());
   PACELINE_RETURN_IF_ERROR(mailboxes_.hold(
       held.worker.thread, {held.clock, held.lead, held.waits_for, held.threshold, held.held}));
   options_.log.debug("worker " + to_string(held.worker) + " held at clock " + to_string(held.clock) + ": " +
@@ -243,11 +244,11 @@ Status PsClient::Impl::io_handle(ServerLink&, wire::Held& held, wire::Payload&) 
 }
 
 Status PsClient::Impl::io_handle(ServerLink& link, wire::Parameters& piece, wire::Payload& payload) {
-  return pulls_.accept(link.shard, piece, std::move(payload), steady_now());
+  return pulls_.accept(link.shard, piece, std::move(payload), options_.clock());
 }
 
 Status PsClient::Impl::io_handle(ServerLink& link, wire::Unchanged& unchanged, wire::Payload&) {
-  return pulls_.accept(link.shard, unchanged, steady_now());
+  return pulls_.accept(link.shard, unchanged, options_.clock());
 }
 
 Status PsClient::Impl::io_handle(ServerLink&, wire::Evaluate& request, wire::Payload&) {
@@ -316,7 +317,7 @@ Status PsClient::Impl::io_handle(ServerLink& link, wire::Error& error, wire::Pay
       return Status::ok();
     }
   }
-  if (io_joining_.waits_its_turn(link, error, options_.log, steady_now())) return Status::ok();
+  if (io_joining_.waits_its_turn(link, error, options_.log, options_.clock())) return Status::ok();
   options_.log.warn(link.name() + " refused a message: " + error.message);
   return Status::ok();
 }
@@ -327,7 +328,7 @@ Status PsClient::Impl::io_refused(ServerLink& link, const wire::Error& error) {
   Status refusal(error.code, "refuses us: " + error.message);
   if (link.broken && !io_waits_.needs(link.shard)) return Status::ok();
   if (io_joining_.may_pass(link, error)) {
-    io_joining_.turned_away(link, refusal.message(), steady_now());
+    io_joining_.turned_away(link, refusal.message(), options_.clock());
     return Status::ok();
   }
   const bool unknown = error.code == StatusCode::kNotFound;  // it knows this node, but not this connection
@@ -344,7 +345,7 @@ Status PsClient::Impl::io_handle(ServerLink& link, wire::RunOver& over, wire::Pa
   Status how(over.code, over.message);
   const bool goes_on = over.resumable && options_.cluster.reconnect_timeout > Duration(0);
   if (goes_on && io_joining_.keeps_asking()) {
-    io_joining_.turned_away(link, how.message(), steady_now());
+    io_joining_.turned_away(link, how.message(), options_.clock());
   } else if (goes_on) {
     io_lose(Lost::kShard, how);
   } else {

@@ -32,7 +32,7 @@ void PsClient::Impl::io_broken(ServerLink& link, std::int64_t connection, const 
   const bool over = io_shut_ || left_ || !state_.closed().is_ok();
   if (over || connection != link.connection || link.socket == nullptr || link.connects_anew) return;
   if (!link.broken) {
-    link.broken = {steady_now()};
+    link.broken = {options_.clock()};
     const bool may_have_ended = !io_waits_.needs(link.shard);  // as it is to, behind this node's report
     if (io_reconnects_ < kReconnectsLogged && !may_have_ended) {
       options_.log.info("the connection to " + link.name() + " is of no further use: " + how +
@@ -97,7 +97,7 @@ Status PsClient::Impl::io_back(ServerLink& link, const wire::Welcome& welcome) {
   if (++io_reconnects_ > kReconnectsLogged) return Status::ok();
   char text[128];
   std::snprintf(text, sizeof text, " after %.3f s: %lld gradient%s and %zu pull%s said again",
-                to_seconds(steady_now() - since), static_cast<long long>(gradients),
+                to_seconds(options_.clock() - since), static_cast<long long>(gradients),
                 gradients == 1 ? "" : "s", pulls.size(), pulls.size() == 1 ? "" : "s");
   options_.log.info(link.name() + " has welcomed this node over another connection" + text +
                     (io_reconnects_ == kReconnectsLogged ? "; further ones are not logged" : ""));
