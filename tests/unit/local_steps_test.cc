@@ -6,7 +6,6 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstdint>
-#include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
@@ -18,7 +17,6 @@
 #include "tests/unit/optimizer_plain.h"
 #include "tests/unit/training_fixture.h"
 #include "worker/network_task.h"
-#include "worker/train/inner_states.h"
 #include "worker/train/warm_start.h"
 
 namespace paceline::test {
@@ -383,151 +381,6 @@ TEST_CASE("a_warm_start_is_a_plain_loop_of_one_worker_behind_the_run_s_positions
   std::vector<float> cold = LocalRun::initial(**tasks);
   REQUIRE(warm_start(config, **tasks, cold, Status::ok).is_ok());
   CHECK(same_floats(cold, LocalRun::initial(**tasks)));
-}
-
-// A worker whose every gradient is 1, momentum 0.5: its step is 1, 1.5, 1.75 … and so says how many came before.
-namespace {
-
-struct Stepper {
-  Layout layout;
-  LocalSteps steps;
-
-  explicit Stepper(const RunConfig& config)
-      : layout(one_tensor()), steps(config.train.inner_optimizer, layout) {}
-  static Layout one_tensor() {
-    Layout layout;
-    REQUIRE(layout.add("w", {1}).is_ok());
-    return layout;
-  }
-  float round() {
-    const std::vector<float> begin{0.0F};
-    steps.begin(begin);
-    steps.step(std::vector<float>{1.0F}, 1.0);
-    return -steps.parameters()[0];
-  }
-};
-
-struct SavedStates {
-  testing::TempFolder folder;
-  RunConfig config = saving(folder.path());
-  std::vector<std::string> said;
-  InnerStates states = again();
-
-  static RunConfig saving(const std::filesystem::path& out) {
-    RunConfig config = with_local_steps(training_config(1, 2), 2);
-    config.run.out = out.string();
-    config.checkpoint.every_clocks = 3;
-    return config;
-  }
-  // As of another process.
-  InnerStates again() {
-    return {config, NodeId(0), Stepper::one_tensor(),
-            Log::to([this](LogLevel, const std::string& line) { said.push_back(line); }), steady_now};
-  }
-  // Rounds [from, to) of worker 0.1.
-  static void train(InnerStates& of_process, Stepper& worker, std::int64_t from, std::int64_t to) {
-    for (std::int64_t clock = from; clock < to; ++clock) {
-      worker.round();
-      of_process.completed(1, Clock(clock), worker.steps);
-    }
-  }
-  // What worker 0.1 does first where it goes on at `clock`.
-  float goes_on(InnerStates& of_process, Clock clock, std::uint64_t generation = 2) {
-    Stepper worker(config);
-    of_process.begin(1, clock, generation, worker.steps);
-    return worker.round();
-  }
-};
-
-}  // namespace
-
-TEST_CASE("an_inner_optimizer_goes_on_from_the_version_that_a_run_is_resumed_at") {
-  SavedStates run;
-  Stepper worker(run.config);
-  run.states.begin(1, Clock(0), 1, worker.steps);
-  SavedStates::train(run.states, worker, 0, 8);  // files of versions 3 and 6
-  InnerStates resumed = run.again();
-  const auto [clock, version, expected] = GENERATE(table<std::int64_t, std::int64_t, float>(
-      {{3, 3, 1.875F}, {5, 3, 1.875F}, {6, 6, 1.984375F}, {7, 6, 1.984375F}, {2, 0, 1.0F}}));
-  CHECK(run.goes_on(resumed, Clock(clock)) == expected);
-  CAPTURE(run.said);
-  CHECK((version == 0
-             ? run.said.back().ends_with("there is no state of it in " + run.config.run.out + "/inner_state")
-             : run.said.back().ends_with("state of version " + std::to_string(version))));
-  // What was newer is gone, and so not taken for that of the rounds that are done again.
-  InnerStates third = run.again();
-  CHECK(run.goes_on(third, Clock(100), 3) == expected);
-}
-
-TEST_CASE("a_node_that_comes_back_in_a_resumed_run_has_no_state_of_the_rounds_before_it_was_lost") {
-  SavedStates run;
-  Stepper worker(run.config);
-  run.states.begin(1, Clock(0), 1, worker.steps);
-  SavedStates::train(run.states, worker, 0, 4);
-  InnerStates resumed = run.again();
-  CHECK(run.goes_on(resumed, Clock(3)) == 1.875F);
-  InnerStates back = run.again();
-  CHECK(run.goes_on(back, Clock(50)) == 1.0F);
-  CHECK_THAT(run.said.back(), Catch::Matchers::Contains("begins anew: it was lost or comes late"));
-  // Of the next resume it is one of those who were there.
-  Stepper later(run.config);
-  InnerStates of_third = run.again();
-  of_third.begin(1, Clock(50), 3, later.steps);
-  SavedStates::train(of_third, later, 50, 55);
-  InnerStates fourth = run.again();
-  CHECK(run.goes_on(fourth, Clock(54), 4) == 1.9375F);
-}
-
-TEST_CASE(
-    "a_worker_that_outlives_its_servers_or_ends_in_order_has_the_last_two_states_of_its_inner_optimizer") {
-  SavedStates run;
-  Stepper worker(run.config);
-  run.states.begin(1, Clock(0), 1, worker.steps);
-  SavedStates::train(run.states, worker, 0, 5);
-  const std::int64_t clock = GENERATE(4, 5);
-  const float expected = clock == 4 ? 1.9375F : 1.96875F;
-  SECTION("in memory") { CHECK(run.goes_on(run.states, Clock(clock)) == expected); }
-  SECTION("in files") {
-    run.states.end(1);
-    InnerStates resumed = run.again();
-    CHECK(run.goes_on(resumed, Clock(clock)) == expected);
-  }
-}
-
-TEST_CASE("an_inner_state_that_is_damaged_or_of_another_run_is_passed_over") {
-  SavedStates run;
-  Stepper worker(run.config);
-  run.states.begin(1, Clock(0), 1, worker.steps);
-  SavedStates::train(run.states, worker, 0, 6);
-  SECTION("damaged") {
-    const auto file = run.folder / "inner_state/0.1-v000000000006";
-    REQUIRE(std::filesystem::exists(file));
-    std::filesystem::resize_file(file, std::filesystem::file_size(file) - 1);
-    InnerStates resumed = run.again();
-    CHECK(run.goes_on(resumed, Clock(6)) == 1.875F);  // version 3's
-  }
-  SECTION("another run's") {
-    run.config.run.seed += 1;
-    InnerStates other = run.again();
-    CHECK(run.goes_on(other, Clock(6)) == 1.0F);
-  }
-  SECTION("a run that begins anew") {
-    InnerStates anew = run.again();
-    Stepper first(run.config);
-    anew.begin(1, Clock(0), 1, first.steps);
-    CHECK(std::filesystem::is_empty(run.folder / "inner_state"));
-    CHECK(first.round() == 1.0F);
-  }
-}
-
-TEST_CASE("as_many_inner_states_stay_as_servers_may_go_on_from") {
-  SavedStates run;
-  Stepper worker(run.config);
-  run.states.begin(1, Clock(0), 1, worker.steps);
-  SavedStates::train(run.states, worker, 0, 300);
-  const auto kept = std::distance(std::filesystem::directory_iterator(run.folder / "inner_state"), {});
-  CHECK(kept == run.config.checkpoint.keep + InnerStates::kBehind);
-  CHECK(std::filesystem::exists(run.folder / "inner_state/0.1-v000000000300"));
 }
 
 // Each local step adds a quarter, so a round counts one (tests/process/counting_task.h).
