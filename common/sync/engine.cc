@@ -122,7 +122,10 @@ void Engine::after_message(Rank rank, Clock clock) {
            " iterations were skipped (train.on_nan: skip), more than train.skips_max allows" +
            (running.fault().empty() ? "" : "; the last: not finite: " + running.fault()));
     }
-    if (running.has_gradient()) batches_.observe(rank, running.weight(), now_ - at(rank).since);
+    if (running.has_gradient()) {
+      const Seen seen = at(rank).held ? Seen::kWithExchange : Seen::kAlone;
+      batches_.observe(rank, running.weight(), now_ - at(rank).since, seen);
+    }
     complete(rank);
     advance_version();
     go_on(rank);
@@ -375,6 +378,7 @@ void Engine::grant(Rank rank) {
   const auto held = now_ - w.since;
   w.phase = Phase::kRunning;
   w.since = now_;
+  w.held = !ahead_.empty();
   give(rank, w.clock, least, held);
   if (!ahead_.empty()) ask_ahead(rank);
 }

@@ -134,6 +134,7 @@ class Engine {
     explicit Worker(std::uint32_t shards) : running(shards) {}
     Phase phase = Phase::kAbsent;
     bool fresh = false;           // it came while training went on, and has not been granted anything
+    bool held = false;            // kRunning, where grants go ahead: its worker waited for this one
     std::uint32_t staleness = 0;  // of its last gradient that was decided
     Clock clock;
     RunningIteration running;  // kRunning, kLate
@@ -151,6 +152,7 @@ class Engine {
     Phase phase = Phase::kNone;
     Clock needed;                   // kAsked: the floor that releases it
     std::optional<Ticks> reported;  // kAsked: the iteration before was, and the worker waits
+    bool held = false;              // kGranted: it did
     RunningIteration running;       // kGranted
   };
 

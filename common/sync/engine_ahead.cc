@@ -43,6 +43,7 @@ void Engine::grant_ahead(Rank rank) {
   ahead.phase = Ahead::Phase::kNone;
   if (share_.done(rank, clock)) return;
   ahead.phase = Ahead::Phase::kGranted;
+  ahead.held = ahead.reported.has_value();
   give(rank, clock, begins_, ahead.reported ? now_ - *ahead.reported : std::chrono::nanoseconds::zero());
 }
 
@@ -62,6 +63,7 @@ void Engine::promote(Rank rank) {
   ahead.phase = Ahead::Phase::kNone;
   at(rank).running = std::exchange(ahead.running, RunningIteration(config_.shards));
   at(rank).since = now_;
+  at(rank).held = ahead.held;
 }
 
 // `rank` has completed an iteration.
