@@ -276,6 +276,11 @@ void ServerLoop::lose(Peer peer, const std::string& why, Ticks now) {
              {}});
 }
 
+// Then nobody waits for it, however late it comes back to hear how the run ended.
+bool ServerLoop::is_done(Peer peer) const {
+  return authority_ && peer.is_node() && authority_->is_done(peer.node());
+}
+
 // ---- time
 
 void ServerLoop::schedule_tick() {
@@ -305,6 +310,7 @@ void ServerLoop::tick() {
   if (pause.length > kPauseAtLeast) discount_pause(pause);
   const auto since_last = now - std::exchange(last_tick_, now);
   for (const Unreachable::Entry& lost : connections_.take_lost(now)) {
+    if (!lost.dropped && is_done(lost.peer)) continue;
     lose(lost.peer, lost.why, now);
     // What waits for it, or was lent to it, goes, too.
     if (lost.peer.is_node()) connections_.disconnect(lost.peer.node());
@@ -318,7 +324,8 @@ void ServerLoop::tick() {
   }
   // A node that talks to the authority alone is of no use, so every shard looks; the authority decides.
   for (const Membership::Silence& missed : connections_.missed(now)) {
-    if (sessions_.is_waiting(missed.peer)) continue;  // who waits for us says nothing
+    // Who waits for us says nothing.
+    if (sessions_.is_waiting(missed.peer) || is_done(missed.peer)) continue;
     lose(missed.peer, "silent for " + seconds_text(missed.silent), now);
   }
   stalls();
@@ -337,6 +344,7 @@ void ServerLoop::tick() {
 
 void ServerLoop::discount_pause(const Pause& pause) {
   connections_.members().discount_pause(pause);
+  connections_.unreachable().discount_pause(pause);
   sessions_.late_joins().discount_pause(pause);
   service_.discount_pause(pause);
   if (authority_) {

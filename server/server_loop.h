@@ -90,6 +90,7 @@ class ServerLoop final : private SpeakerOutbox::Route {
   void deliver(Speaker speaker, wire::Message message);
   void end_turn();
   void lose(Peer peer, const std::string& why, Ticks now);
+  bool is_done(Peer peer) const;
 
   // Time.
   void schedule_tick();

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "common/instant.h"
+#include "common/pause.h"
 #include "common/status.h"
 #include "server/peer.h"
 
@@ -66,6 +67,14 @@ class Unreachable {
   // It is back, or another process has come in its place.
   void forget(Peer peer) {
     std::erase_if(entries_, [peer](const Entry& entry) { return entry.peer == peer; });
+  }
+
+  // This process itself did not run for that long, and whoever came back meanwhile is yet to be heard.
+  void discount_pause(const Pause& pause) {
+    for (Entry& entry : entries_) {
+      entry.since = pause.forgiven(entry.since);
+      entry.ticks = 0;
+    }
   }
 
   // One tick has passed. Those that are lost now, in the order in which they were found; they are forgotten

@@ -107,9 +107,6 @@ void check_hidden(Validator& validator, const RunConfig& c) {
   only_with(!grants_ahead(c.sync), "sync.policy", "what is hidden is one round old",
             std::string("policy: ") + name_of(c.sync.policy) + ", threshold 0",
             "ssp with a threshold of 1, or another that is above 0");
-  only_with(c.train.sizing() != BatchSizing::kEqual, "train.local_balance",
-            "the speed of a round is not seen", "local_balance: speed",
-            "local_balance: off, or hidden: false");
 }
 
 }  // namespace

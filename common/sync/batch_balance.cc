@@ -66,15 +66,19 @@ BatchBalance::BatchBalance(Cluster cluster, std::int64_t batch_size, std::int64_
   PACELINE_ASSERT(batch_size > 0 && batch_size % step == 0, "mini-batches of " + std::to_string(batch_size));
 }
 
-void BatchBalance::observe(Rank worker, std::int64_t samples, std::chrono::nanoseconds length) {
+void BatchBalance::observe(Rank worker, std::int64_t samples, std::chrono::nanoseconds length, Seen seen) {
   PACELINE_ASSERT(!lost(worker),
                   "rank " + std::to_string(worker.value) + " is lost and completes an iteration");
   Pace& pace = paces_[cluster_.worker_at(worker).node.value];
   const std::int64_t memory = kMemoryClocks * cluster_.threads_per_node;
-  pace.observed = std::min(pace.observed + 1, memory);
   // Of no length at all there is no speed; a nanosecond is as good.
   const double seconds =
       std::max<double>(1.0, static_cast<double>(length.count())) * 1e-9 / static_cast<double>(samples);
+  const bool at_most = seen == Seen::kWithExchange;
+  if (at_most && pace.observed > 0 && seconds > pace.seconds_each) return;
+  if (!at_most && std::exchange(pace.at_most, false)) pace.observed = 0;
+  if (pace.observed == 0) pace.at_most = at_most;
+  pace.observed = std::min(pace.observed + 1, memory);
   pace.seconds_each += (seconds - pace.seconds_each) / static_cast<double>(pace.observed);
 }
 

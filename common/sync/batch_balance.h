@@ -44,6 +44,10 @@ inline constexpr std::int64_t kBatchStep = 8;
 // least one for each. Among equals lower ranks get more.
 BatchSizes balanced_sizes(const std::vector<double>& seconds_each, std::int64_t total, std::int64_t step);
 
+// What is seen of an iteration's time. Where exchanges are hidden (exchange.hidden), those of a worker that waited for
+// its grant are not: alone its iteration has taken at most so long.
+enum class Seen { kAlone, kWithExchange };
+
 // Thread: one (the engine's).
 class BatchBalance {
  public:
@@ -56,7 +60,7 @@ class BatchBalance {
   BatchBalance(Cluster cluster, std::int64_t batch_size, std::int64_t step);
 
   // An iteration of `samples` > 0 was complete `length` after its grant.
-  void observe(Rank worker, std::int64_t samples, std::chrono::nanoseconds length);
+  void observe(Rank worker, std::int64_t samples, std::chrono::nanoseconds length, Seen seen = Seen::kAlone);
 
   // `worker` is gone, and computes nothing any more. It does not come back: where sizes follow speed nobody
   // does.
@@ -75,6 +79,7 @@ class BatchBalance {
   struct Pace {
     double seconds_each = 0.0;  // for one sample
     std::int64_t observed = 0;
+    bool at_most = false;  // with an exchange in it
   };
 
   Cluster cluster_;

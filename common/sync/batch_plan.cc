@@ -67,8 +67,8 @@ void BatchPlan::resume(const BatchSizes& sizes, Clock begin) {
   take_sizes();
 }
 
-void BatchPlan::observe(Rank worker, std::int64_t samples, std::chrono::nanoseconds length) {
-  if (balance_) balance_->observe(worker, samples, length);
+void BatchPlan::observe(Rank worker, std::int64_t samples, std::chrono::nanoseconds length, Seen seen) {
+  if (balance_) balance_->observe(worker, samples, length, seen);
 }
 
 void BatchPlan::forget_below(Clock clock) {

@@ -44,7 +44,7 @@ class BatchPlan {
   // workers. Of a clock of which a part() was asked for, not below the last forget_below().
   std::int64_t clock_samples(Clock clock, std::int64_t contributors) const;
   // An iteration of `samples` was complete `length` after its grant.
-  void observe(Rank worker, std::int64_t samples, std::chrono::nanoseconds length);
+  void observe(Rank worker, std::int64_t samples, std::chrono::nanoseconds length, Seen seen = Seen::kAlone);
   // `worker` is lost: it computes nothing of `from` and of later clocks.
   void lose(Rank worker, Clock from);
   // No iteration stamped below `clock` will be granted any more.

@@ -81,7 +81,8 @@ void Engine::take_message(Rank rank, Clock clock) {
                     (running.fault().empty() ? "" : "; the last: not finite: " + running.fault()));
     }
     if (running.has_gradient()) {
-      run_->batches.observe(rank, running.weight(), run_->step.now - w.since);
+      const Seen seen = w.held ? Seen::kWithExchange : Seen::kAlone;
+      run_->batches.observe(rank, running.weight(), run_->step.now - w.since, seen);
     }
     complete(rank);
     advance_version();

@@ -188,8 +188,8 @@ Status validate(const EngineConfig& config) {
   PACELINE_RETURN_IF_ERROR(validate_policy(config.policy));
   PACELINE_RETURN_IF_ERROR(validate_backup(config));
   PACELINE_RETURN_IF_ERROR(validate_start(config));
-  if (config.grants_ahead && !workers_come_and_go(config)) {
-    return invalid_argument("grants ahead with backup workers or batches by speed: expected neither");
+  if (config.grants_ahead && config.policy.kind == PolicyKind::kBackup) {
+    return invalid_argument("grants ahead with backup workers: expected another policy");
   }
 
   const bool eager = config.apply == ApplyMode::kEager;

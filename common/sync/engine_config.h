@@ -65,7 +65,7 @@ struct EngineConfig {
 // more than 64) or iterations, a negative threshold, threshold outside [min, max], min > max, max - min >
 // kDsspRangeMax under dssp, as many backup workers as workers, backup + eager, unequal mini-batches
 // without mean, with a pool, with backup workers or of a size that is no multiple of batch_step, limits that
-// are not finite or decrease_below > increase_above, W < 1, grants ahead where nobody comes and goes, bsp + eager, asp + versioned, eager + mean from
+// are not finite or decrease_below > increase_above, W < 1, grants ahead with backup workers, bsp + eager, asp + versioned, eager + mean from
 // the beginning, stages of which one is not a policy of its own, does not end before another, or goes back
 // from eager to versioned, groups that the workers are no multiple of, fewer nodes at the start than 1 or than all where nobody may come late.
 Status validate(const EngineConfig& config);

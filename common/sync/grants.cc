@@ -94,6 +94,7 @@ void Grants::grant(Rank rank) {
   const auto held = run_.step.now - w.since;
   w.phase = WorkerPhase::kRunning;
   w.since = run_.step.now;
+  w.held = run_.workers.grants_ahead();
   give(rank, w.clock, least, held);
   if (run_.workers.grants_ahead()) ask_ahead(rank);
 }

@@ -31,6 +31,7 @@ void Grants::grant_ahead(Rank rank) {
   ahead.phase = AheadGrant::Phase::kNone;
   if (run_.share.done(rank, clock)) return;
   ahead.phase = AheadGrant::Phase::kGranted;
+  ahead.held = ahead.reported.has_value();
   const auto held = ahead.reported ? run_.step.now - *ahead.reported : std::chrono::nanoseconds::zero();
   give(rank, clock, updates_.begins(), held);
 }

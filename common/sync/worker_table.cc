@@ -73,6 +73,7 @@ void WorkerTable::promote(Rank rank, Ticks now) {
   ahead.phase = AheadGrant::Phase::kNone;
   workers_[rank.value].running = std::exchange(ahead.running, RunningIteration(shards_));
   workers_[rank.value].since = now;
+  workers_[rank.value].held = ahead.held;
 }
 
 RunningIteration& WorkerTable::iteration(Rank rank, Clock clock) {

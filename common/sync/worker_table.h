@@ -35,6 +35,7 @@ struct alignas(128) WorkerEntry {
 
   WorkerPhase phase = WorkerPhase::kAbsent;
   bool fresh = false;           // it came while training went on, and has not been granted anything
+  bool held = false;            // kRunning, where grants go ahead: its worker waited for this one
   std::uint32_t staleness = 0;  // of its last gradient that was decided
   Clock clock;
   RunningIteration running;  // kRunning, kLate
@@ -53,6 +54,7 @@ struct AheadGrant {
   Phase phase = Phase::kNone;
   Clock needed;                   // kAsked: the floor that releases it
   std::optional<Ticks> reported;  // kAsked: the iteration before was, and the worker waits
+  bool held = false;              // kGranted: it did
   RunningIteration running;       // kGranted
 };
 

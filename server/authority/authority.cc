@@ -233,7 +233,8 @@ Status Authority::on_shard(ShardId from, const wire::Message& message, Ticks now
       return invalid_argument("shard " + to_string(from) + " has lost node " + to_string(stuck->node) +
                               ": the run has nodes 0 to " + std::to_string(config_.cluster.nodes - 1));
     }
-    if (!members_.is_of_a_former_process(*stuck)) expel(stuck->node, unavailable(stuck->why), now);
+    if (!members_.is_of_a_former_process(*stuck) && !is_done(stuck->node))
+      expel(stuck->node, unavailable(stuck->why), now);
   } else if (const auto* asked = std::get_if<wire::StopRun>(&body)) {
     stop("shard " + to_string(from) + ": " + asked->reason, now);
   } else if (const auto* wanted = std::get_if<wire::HandOver>(&body)) {

@@ -37,6 +37,7 @@ inline BackupRun backup_run(std::uint64_t seed, std::uint32_t nodes_min = 1) {
   config.train.total_iterations = run.n * 30 + (mean ? 0 : static_cast<std::int64_t>(random.next_below(20)));
   config.train.batch_size = 10;
   config.train.optimizer = counting_optimizer(random, config.sync.combine);
+  draw_local_steps(seed, config);
   run.rows = random_rows(seed, config);
   return run;
 }

@@ -36,12 +36,13 @@ enum class Goes { kNobody, kLeaves, kKilled };
 
 using Report = std::function<void(const std::string& what)>;
 
-// The run is over, and the workers here have computed so many gradients.
+// The run is over, and the workers here have computed so many gradients, or rounds.
 void check_end(const RunConfig& config, Goes goes, const ClusterRun& run, std::int64_t computed,
                const Report& report) {
   const std::uint32_t workers = config.cluster.cluster().workers();
   const RunSummary& summary = run.summary;
   const std::vector<float>& model = run.model.parameters;
+  const std::int64_t steps = config.train.local_steps;
   double applied = 0.0;
   for (std::size_t i = 0; i < model.size(); ++i) {
     if (i < workers) applied += model[i];
@@ -54,16 +55,16 @@ void check_end(const RunConfig& config, Goes goes, const ClusterRun& run, std::i
   }
   // A mean counts a clock with fewer than N as N.
   const bool counted = goes == Goes::kNobody || config.sync.combine == CombineMode::kEach;
-  if (counted && std::fabs(applied - static_cast<double>(summary.iterations)) > 0.01) {
-    report(std::to_string(applied) + " gradients in the model, " + std::to_string(summary.iterations) +
-           " said");
+  if (counted && std::fabs(applied - static_cast<double>(summary.iterations / steps)) > 0.01) {
+    report(std::to_string(applied) + " gradients in the model, " +
+           std::to_string(summary.iterations / steps) + " said");
   }
   if (summary.iterations > config.train.total_iterations) report("more is applied than there is");
   if (goes != Goes::kNobody) return;
   if (summary.iterations != config.train.total_iterations) {
     report(std::to_string(summary.iterations) + " iterations applied");
   }
-  if (summary.iterations + summary.dropped != computed) {
+  if (summary.iterations + summary.dropped != computed * steps) {
     report(std::to_string(computed) + " computed, but " + std::to_string(summary.dropped) + " dropped");
   }
   if (config.sync.backup_workers == 0 && summary.dropped != 0) report("dropped without a backup");

@@ -8,7 +8,7 @@
 //   refreshes ahead, refreshes behind                              of gradients that are applied on arrival
 //   versioned mean, then eager ...                                 a switch that turns eager
 //   hidden exchange, versioned ...                                 with grants ahead that were heard
-//   hidden exchange in fragments
+//   fragments: lent, eager, threads, shards ...            hidden exchange in fragments that left in mid-round
 //   ssp eager on 2 shards ...                                      each way to synchronise (random_run.h)
 #pragma once
 
@@ -41,7 +41,9 @@ class Coverage {
       in_detail_[local_steps(sync)];
     }
     for (const ApplyMode apply : {ApplyMode::kVersioned, ApplyMode::kEager}) in_detail_[hidden(apply)];
-    in_detail_[kFragments];
+    for (unsigned which = 0; which < 16; ++which) {
+      fragments_[fragments((which & 1) != 0, (which & 2) != 0, (which & 4) != 0, (which & 8) != 0)];
+    }
     for (const PullOrder order : {PullOrder::kAhead, PullOrder::kBehind}) refreshed_[refreshes(order)];
     for (const char* const way : {"sent over tcp", "sent over ipc", "lent"}) {
       for (const Encoding e : kExactEncodings) {
@@ -53,7 +55,6 @@ class Coverage {
 
   // Lent by other shards than the authority's, whose grants are heard (random_run.h).
   static constexpr const char* kHeard = "lent, and heard";
-  static constexpr const char* kFragments = "hidden exchange in fragments";
 
   // A run of `config`, its endpoints as they were drawn, has come to its end. Thread: any.
   // `grants_ahead`: how many of its grants were heard to come ahead of the report of the iteration before.
@@ -72,35 +73,49 @@ class Coverage {
     }
     if (config.train.local_steps > 1) ++in_detail_[local_steps(config.sync)];
     if (grants_ahead > 0) ++in_detail_[hidden(config.sync.apply)];
-    if (config.exchange.fragments > 1 && summary.bytes_pushed_early > 0) ++in_detail_[kFragments];
+    if (config.exchange.fragments > 1 && summary.bytes_pushed_early > 0) {
+      ++fragments_[fragments(lent, config.sync.apply == ApplyMode::kEager,
+                             config.cluster.threads_per_node > 1, config.cluster.shards > 1)];
+    }
     if (turns_eager(config.sync)) ++in_detail_[turning(config.sync.combine)];
     ++synchronised_[name(config.sync.policy, config.sync.apply, config.cluster.shards)];
   }
 
   // What should have come and never has. Of few runs little is asked: a range of them need not draw all.
   std::vector<std::string> missing() const {
+    std::vector<std::string> found = missing_fragments();
+    ask_for_all(synchronised_, static_cast<std::int64_t>(kCombinations), found);
+    ask_for_all(transported_, 40, found);
+    ask_for_all(refreshed_, 40, found);
+    ask_for_all(in_detail_, 250, found);
+    return found;
+  }
+  // Of that, hidden exchanges in fragments.
+  std::vector<std::string> missing_fragments() const {
     std::vector<std::string> found;
-    const auto ask_for_all = [&](const std::map<std::string, std::int64_t>& times, std::int64_t runs_min) {
-      for (const auto& [what, count] : times) {
-        if (runs_ >= runs_min && count == 0) found.push_back(what);
-      }
-    };
-    ask_for_all(synchronised_, static_cast<std::int64_t>(kCombinations));
-    ask_for_all(transported_, 40);
-    ask_for_all(refreshed_, 40);
-    ask_for_all(in_detail_, 250);
+    ask_for_all(fragments_, 280, found);
     return found;
   }
 
   std::string to_string() const {
     std::string all = std::to_string(runs_) + " runs";
-    for (const auto* const times : {&transported_, &refreshed_, &in_detail_}) {
+    for (const auto* const times : {&transported_, &refreshed_, &in_detail_, &fragments_}) {
       for (const auto& [what, count] : *times) all += "; " + what + " " + std::to_string(count);
     }
     return all;
   }
 
  private:
+  using Times = std::map<std::string, std::int64_t>;
+  void ask_for_all(const Times& times, std::int64_t runs_min, std::vector<std::string>& missing) const {
+    for (const auto& [what, count] : times) {
+      if (runs_ >= runs_min && count == 0) missing.push_back(what);
+    }
+  }
+  static std::string fragments(bool lent, bool eager, bool threads, bool shards) {
+    return std::string("fragments: ") + (lent ? "lent" : "sent") + (eager ? ", eager" : ", versioned") +
+           (threads ? ", threads" : ", one thread") + (shards ? ", shards" : ", one shard");
+  }
   static std::string local_steps(const SyncSection& sync) {
     return std::string("local steps under ") + name_of(sync.policy) + " " + name_of(sync.apply);
   }
@@ -118,11 +133,11 @@ class Coverage {
 
   std::mutex mutex_;
   std::int64_t runs_ = 0;
-  std::map<std::string, std::int64_t> transported_{
-      {"sent over tcp", 0}, {"sent over ipc", 0}, {"lent over tcp", 0}, {"lent over ipc", 0}};
-  std::map<std::string, std::int64_t> refreshed_;  // made by the constructor
-  std::map<std::string, std::int64_t> in_detail_{{kHeard, 0}};
-  std::map<std::string, std::int64_t> synchronised_;
+  Times transported_{{"sent over tcp", 0}, {"sent over ipc", 0}, {"lent over tcp", 0}, {"lent over ipc", 0}};
+  Times refreshed_;  // made by the constructor
+  Times in_detail_{{kHeard, 0}};
+  Times synchronised_;
+  Times fragments_;
 };
 
 }  // namespace paceline::testing

@@ -58,12 +58,12 @@ GuaranteeChecker::GuaranteeChecker(const RunConfig& config)
     gone_.push_back(std::make_unique<std::atomic<bool>>(false));
 }
 
-float GuaranteeChecker::behind_place(std::size_t element, std::size_t elements) const {
-  const std::uint32_t fragments = config_.exchange.fragments;
+float behind_place(const RunConfig& config, std::size_t element, std::size_t elements) {
+  const std::uint32_t fragments = config.exchange.fragments;
   const std::vector<Range> parts = partition(static_cast<std::int64_t>(elements), fragments);
   std::int64_t from_the_end = 0;
   while (static_cast<std::int64_t>(element) < parts[fragments - 1 - from_the_end].begin) ++from_the_end;
-  const std::int64_t steps = config_.train.local_steps;
+  const std::int64_t steps = config.train.local_steps;
   return 1.0F -
          static_cast<float>(step::fragment_place(from_the_end, fragments, steps)) / static_cast<float>(steps);
 }

@@ -20,6 +20,10 @@
 
 namespace paceline::testing {
 
+// Of fragments that leave in mid-round (exchange.fragments): the part of a round's local steps behind the place at
+// which this element of so many leaves. So much of its last gradient is in the next one.
+float behind_place(const RunConfig& config, std::size_t element, std::size_t elements);
+
 // Thread: on_read() from any training thread; the rest before or after the run.
 class GuaranteeChecker {
  public:
@@ -39,9 +43,9 @@ class GuaranteeChecker {
   std::int64_t reads() const { return reads_.load(); }
 
  private:
-  // Of fragments that leave in mid-round (exchange.fragments): the part of a round's local steps behind the place at
-  // which this element of so many leaves. So much of its last gradient is in the next one.
-  float behind_place(std::size_t element, std::size_t elements) const;
+  float behind_place(std::size_t element, std::size_t elements) const {
+    return testing::behind_place(config_, element, elements);
+  }
   std::int64_t granted_ahead() const { return config_.exchange.hidden ? 2 : 1; }  // and not begun, at most
   void report(std::string what);
   bool anybody_gone() const;

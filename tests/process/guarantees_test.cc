@@ -43,11 +43,14 @@ TEST_CASE("every_read_of_every_schedule_keeps_the_guarantees") {
 TEST_CASE("every_read_keeps_the_guarantees_though_connections_break") {
   const Seeds range = seeds(kBreakingSchedules);
   Broken broken;
+  Coverage coverage;
   const std::vector<std::string> violations = violations_of_all(range, kAtATime, [&](std::uint64_t seed) {
-    return violations_of(seed, nullptr, Network::kBreaks, &broken);
+    return violations_of(seed, &coverage, Network::kBreaks, &broken);
   });
   for (const std::string& violation : violations) UNSCOPED_INFO(violation);
   REQUIRE(violations.empty());
+  INFO(coverage.to_string());
+  CHECK(coverage.missing_fragments() == std::vector<std::string>{});
   CHECK(broken.all > static_cast<std::int64_t>(range.count) / 2);
   CHECK(broken.of_servers > static_cast<std::int64_t>(range.count) / 4);  // where there are several
   CHECK(broken.ended_alone * 50 < broken.all);                            // 12 to 18 of 4,200

@@ -2,9 +2,11 @@
 // tests draw their thousands of schedules from.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -156,13 +158,42 @@ inline void draw_local_steps(std::uint64_t seed, RunConfig& config) {
   train.inner_optimizer.momentum = 0.0;
   train.inner_optimizer.lr = 1.0 / static_cast<double>(train.local_steps);
   train.total_iterations *= train.local_steps;
-  // Not where a step is one whatever the delta. Parts of a server's parameters are sent as they are.
-  CounterRandom parts(seed, Stream::kTest, 49);
-  if (config.exchange.hidden && train.optimizer.kind != OptimizerKind::kAdam && parts.next_below(2) == 0) {
-    config.exchange.fragments =
-        2 + static_cast<std::uint32_t>(train.local_steps > 2 && parts.next_below(2) == 0);
-    config.cluster.parameter_encoding = Encoding::kFp32;
-  }
+}
+
+// One run of seven has a hidden exchange in fragments, where its policy may grant ahead. The seeds walk through them:
+// on one thread a node and on several, sent and lent, applied as they come or by version, on one shard and on several.
+struct Fragmented {
+  bool several_threads = false;
+  bool lent = false;
+  std::uint32_t fragments = 2;
+};
+inline std::optional<Fragmented> fragmented(std::uint64_t seed) {
+  if (seed % 7 != 3) return std::nullopt;
+  return Fragmented{seed / 14 % 2 == 1, seed / 112 % 2 == 1, 2 + static_cast<std::uint32_t>(seed / 28 % 2)};
+}
+
+// Of four local steps. Not where a server's step is one whatever the delta; parts of its parameters are sent as they
+// are.
+inline void hide_in_fragments(std::uint32_t fragments, RunConfig& config) {
+  SyncSection& sync = config.sync;
+  TrainSection& train = config.train;
+  sync.threshold = std::max<std::int64_t>(1, sync.threshold);
+  sync.threshold_max =
+      std::max({std::int64_t{2}, sync.threshold, sync.threshold_max});  // dssp has two at most else
+  if (!config::grants_ahead(sync)) return;
+  if (train.optimizer.kind == OptimizerKind::kAdam) train.optimizer = OptimizerSection();
+  train.optimizer.lr = 1.0;
+  config.exchange.hidden = true;
+  config.exchange.fragments = fragments;
+  config.cluster.parameter_encoding = Encoding::kFp32;
+  // The last round of each worker leaves whole.
+  const std::int64_t rounds_min = 4 * std::int64_t{config.cluster.cluster().workers()};
+  train.total_iterations = 4 * std::max(rounds_min, train.rounds());
+  train.local_steps = 4;
+  train.has_inner_optimizer = true;
+  train.inner_optimizer.momentum = 0.0;
+  train.inner_optimizer.lr = 0.25;
+  scale_stages(config);
 }
 
 // What makes a clock's mean count one for each of `contributors`, in the gradient; 1 where the learning rate
@@ -222,6 +253,10 @@ inline RunConfig random_run(std::uint64_t seed) {
   sync.lpr.metric = static_cast<LprMetric>(random.next_below(2));
   sync.lpr.window_clocks = 1 + static_cast<std::int64_t>(random.next_below(3));
   draw_local_steps(seed, config);
+  if (const auto how = fragmented(seed)) {
+    config.cluster.threads_per_node = how->several_threads ? 2 : 1;
+    hide_in_fragments(how->fragments, config);
+  }
   return config;
 }
 
@@ -261,9 +296,13 @@ inline std::int64_t large_rows(const RunConfig& config) { return 3000 / config.c
 inline std::int64_t random_rows(std::uint64_t seed, RunConfig& config) {
   CounterRandom random(seed, Stream::kTest, 40);
   config.cluster.shared_memory = SharedMemory::kOff;
-  if (random.next_below(4) != 0) return 3;
+  const bool in_fragments = config.exchange.fragments > 1;
+  const bool lent = in_fragments && fragmented(seed) && fragmented(seed)->lent;
+  if (random.next_below(4) != 0 && !lent) return 3;
   config.cluster.frame_bytes = random.next_below(2) == 0 ? 2048 : 4096;
-  if (random.next_below(2) == 0) share_some_memory(seed, config);
+  const bool shares = random.next_below(2) == 0;
+  if (lent) share_memory(config);
+  if (shares && !in_fragments) share_some_memory(seed, config);
   return large_rows(config);
 }
 

@@ -235,14 +235,62 @@ TEST_CASE(
   CHECK_FALSE(ask_to_be_node_0(run, kComer + 1).fatal);  // that was no answer to this one
 }
 
-TEST_CASE("a node whose connection broke and that does not come back is lost, though nothing else tells") {
-  BrokenRun run;
-  run.after.reset();
-  run.before.reset();  // its process ends
-  CHECK(run.server->result().code() == StatusCode::kUnavailable);
-  const auto summary = read_summary(run.folder.path());
-  REQUIRE(summary->lost.size() == 1);
-  CHECK(summary->lost[0] == "node 0: its connection broke");
+// Three nodes of one thread, four iterations, bsp: node 0 has the last, and waits for both others before it.
+TEST_CASE(
+    "whose connection broke and who does not come back is lost, but not who is done: it hears the end") {
+  testing::TempFolder folder;
+  RunConfig config;
+  config.run.out = folder.path();
+  config.cluster.endpoints = {"ipc://" + (folder / "s0").string()};
+  config.cluster.nodes = 3;
+  config.cluster.heartbeat = 50ms;
+  config.train.total_iterations = 4;
+  wire::Context context;
+  RunningServer server(config, ShardId(0), context);
+  REQUIRE(server.started().is_ok());
+  std::vector<std::unique_ptr<ScriptedNode>> nodes;
+  for (std::uint32_t i = 0; i < 3; ++i) {
+    nodes.push_back(std::make_unique<ScriptedNode>(context, config.cluster.endpoints));
+    nodes[i]->say(0, join_of(config, i, kFiveFloats));
+    nodes[i]->hear<wire::Welcome>(0);
+  }
+  nodes[0]->say(0, wire::InitialParameters{0, true}, std::vector<float>(5, 10));
+  const auto iterate = [&](std::uint32_t i, std::int64_t clock) {
+    wire::Push push = BrokenRun::push_at(clock);
+    wire::StepReport report = report_at(clock);
+    push.worker = report.worker = WorkerId(i, 0);
+    nodes[i]->say(0, push, std::vector<float>(5, 1));
+    nodes[i]->say(0, report);
+  };
+  const auto is_done = [&](std::uint32_t i) {
+    wire::NodeReport report{.node = NodeId(i)};
+    report.workers.push_back({WorkerId(i, 0), {}, 1, 0, 0});
+    nodes[i]->say(0, report);
+  };
+  for (const auto& node : nodes) node->hear<wire::Grant>(0);
+  iterate(0, 0);
+  iterate(1, 0);
+  nodes[1]->hear<wire::FinishWorker>(0);
+  is_done(1);
+  nodes[1].reset();
+  nodes[2].reset();
+  CHECK(nodes[0]->hear<wire::Grant>(0).clock == Clock(1));  // node 2 is lost
+
+  nodes[1] = std::make_unique<ScriptedNode>(context, config.cluster.endpoints);
+  wire::Join join = join_of(config, 1, kFiveFloats);
+  join.goes_on = 1;
+  join.connection = 3;
+  nodes[1]->say(0, join);
+  nodes[1]->hear<wire::Welcome>(0);
+  iterate(0, 1);
+  CHECK(nodes[0]->hear<wire::Grant>(0).clock == Clock(2));  // the lost one's
+  iterate(0, 2);
+  const auto evaluate = nodes[0]->hear<wire::Evaluate>(0);
+  nodes[0]->say(0, wire::EvaluationReport{evaluate.version, {3.0, 9, 10}, ""});
+  is_done(0);
+  CHECK(nodes[1]->hear<wire::RunOver>(0).code == StatusCode::kOk);
+  CHECK(server.result().is_ok());
+  CHECK(read_summary(folder.path())->lost == std::vector<std::string>{"node 2: its connection broke"});
 }
 
 }  // namespace

@@ -33,7 +33,7 @@ auto told(const LoggedIteration& done) {
 TEST_CASE("however_often_a_run_is_resumed_each_iteration_is_applied_once_and_every_guarantee_holds") {
   const testing::Seeds range = testing::seeds(4000);
   std::map<std::tuple<PolicyKind, ApplyMode, CombineMode, Share>, int> resumed;
-  int by_speed = 0, lost_before = 0, applied_ahead = 0, turning_eager = 0;
+  int by_speed = 0, lost_before = 0, applied_ahead = 0, turning_eager = 0, granted_ahead = 0;
   run_seeds(range, kKeptOfResume, [&](std::uint64_t seed) -> std::string {
     const ResumedPlan plan = resumed_plan_of(seed);
     const ResumedOutcome outcome = run_and_resume(plan, through_bytes);
@@ -42,6 +42,7 @@ TEST_CASE("however_often_a_run_is_resumed_each_iteration_is_applied_once_and_eve
     resumed[{config.policy.kind, config.apply, config.combine, config.share}] += outcome.crashes;
     if (config.batch_sizing == BatchSizing::kBySpeed) by_speed += outcome.crashes;
     if (plan_of(seed).turns_eager()) turning_eager += outcome.crashes;
+    if (outcome.ahead > 0) granted_ahead += outcome.crashes;
     lost_before += outcome.lost_before;
     if (outcome.applied_ahead) ++applied_ahead;
     return {};
@@ -56,6 +57,7 @@ TEST_CASE("however_often_a_run_is_resumed_each_iteration_is_applied_once_and_eve
   }
   CHECK(by_speed > 100);
   CHECK(turning_eager > 100);
+  CHECK(granted_ahead > 100);
   CHECK(lost_before > 100);
   CHECK(applied_ahead > 100);
 }

@@ -1,6 +1,7 @@
 #include "tests/sim/resumed_run.h"
 
 #include <algorithm>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <set>
@@ -48,13 +49,16 @@ class ResumedRun {
   }
 
  private:
+  struct Iteration {
+    Grant grant;
+    bool late = false;  // nobody waits for it (backup)
+    std::set<std::uint32_t> shards = {};
+    bool reported = false;
+  };
   struct Worker {
     bool live = false;
     Clock clock;
-    std::optional<Grant> grant;  // the iteration that it is in
-    bool late = false;           // ... for which nobody waits (backup)
-    std::set<std::uint32_t> shards;
-    bool reported = false;
+    std::deque<Iteration> iterations = {};  // the one that it is in, and one that was granted ahead
   };
   struct Save {
     EngineState state;
@@ -114,10 +118,9 @@ class ResumedRun {
     for (std::uint32_t t = 0; t < cluster_.threads_per_node; ++t) {
       const WorkerId worker(node, t);
       Worker& w = at(worker);
-      w = Worker{true, engine_->started() ? slowest() : Clock(engine_->version().value), {}, false, {},
-                 false};
+      w = Worker{true, engine_->started() ? slowest() : Clock(engine_->version().value)};
       take(Joined{worker});
-      if (engine_->started() && !w.grant) w.clock = engine_->clock_of(worker);
+      if (engine_->started() && w.iterations.empty()) w.clock = engine_->clock_of(worker);
     }
   }
 
@@ -132,7 +135,7 @@ class ResumedRun {
   void go_on() {
     std::vector<std::uint32_t> running, there, gone;
     for (std::uint32_t r = 0; r < workers_.size(); ++r) {
-      if (workers_[r].grant) running.push_back(r);
+      if (!workers_[r].iterations.empty()) running.push_back(r);
     }
     for (std::uint32_t n = 0; n < cluster_.nodes; ++n) (is_there(n) ? there : gone).push_back(n);
     if (running.empty()) return wrong("nobody does anything, and the run does not end");
@@ -147,43 +150,54 @@ class ResumedRun {
     do_a_piece(cluster_.worker_at(Rank(running[random_.next_below(running.size())])));
   }
 
-  // One message of the worker's iteration: a shard holds its gradient, or it reports.
+  // One message of the worker's: a shard holds its gradient, or it reports. Of two iterations those of the first come
+  // first from each shard, and from the worker itself.
   void do_a_piece(WorkerId worker) {
     Worker& w = at(worker);
-    const Grant grant = *w.grant;
-    const bool empty = is_empty(grant);
     const auto piece = static_cast<std::uint32_t>(random_.next_below(plan_.config.shards + 1));
-    if (empty || piece == plan_.config.shards) {
-      if (std::exchange(w.reported, true)) return;
-      StepReported report{worker, grant.clock, metric_of(grant), grant.version, grant.revision, empty, "", 0};
-      complete_if_whole(worker);
-      return take(report);
+    const bool reports = piece == plan_.config.shards;
+    const auto lacks = [&](const Iteration& one) {
+      return reports ? !one.reported : !is_empty(one.grant) && one.shards.count(piece) == 0;
+    };
+    const auto found = std::find_if(w.iterations.begin(), w.iterations.end(), lacks);
+    if (found == w.iterations.end()) return;
+    const Grant grant = found->grant;
+    if (reports) {
+      found->reported = true;
+    } else {
+      found->shards.insert(piece);
     }
-    if (!w.shards.insert(piece).second) return;
+    if (found != w.iterations.begin()) ++outcome_.ahead;
+    complete_what_is_whole(w);
+    if (reports) {
+      return take(StepReported{worker, grant.clock, metric_of(grant), grant.version, grant.revision,
+                               is_empty(grant), "", 0});
+    }
     const bool finds_it = is_faulty(grant) && piece == 0;
-    complete_if_whole(worker);
     take(GradientArrived{ShardId(piece), worker, grant.clock, grant.samples, finds_it ? "weights" : ""});
   }
 
-  void complete_if_whole(WorkerId worker) {
-    Worker& w = at(worker);
-    const bool whole = is_empty(*w.grant) || w.shards.size() == plan_.config.shards;
-    if (!w.reported || !whole) return;
-    if (!w.late) {
-      const bool skipped = is_empty(*w.grant) || is_faulty(*w.grant);
-      account_.complete({*w.grant, skipped, skipped ? Metric{} : metric_of(*w.grant)});
-      w.clock = w.clock.next();
+  void complete_what_is_whole(Worker& w) {
+    while (!w.iterations.empty()) {
+      const Iteration& first = w.iterations.front();
+      const bool whole = is_empty(first.grant) || first.shards.size() == plan_.config.shards;
+      if (!first.reported || !whole) return;
+      if (!first.late) {
+        const bool skipped = is_empty(first.grant) || is_faulty(first.grant);
+        account_.complete({first.grant, skipped, skipped ? Metric{} : metric_of(first.grant)});
+        w.clock = w.clock.next();
+      }
+      w.iterations.pop_front();
     }
-    w.grant.reset();
   }
 
   void lose(std::uint32_t node) {
     somebody_lost_ = true;
     for (std::uint32_t t = 0; t < cluster_.threads_per_node; ++t) {
       Worker& w = at({node, t});
-      const bool whole = w.grant && !w.late && w.shards.size() == plan_.config.shards;
-      if (whole && !is_faulty(*w.grant)) {
-        account_.complete({*w.grant, false, Metric{}});  // it cannot say any more what was measured
+      for (const Iteration& one : w.iterations) {
+        if (one.late || one.shards.size() < plan_.config.shards || is_faulty(one.grant)) break;
+        account_.complete({one.grant, false, Metric{}});  // it cannot say any more what was measured
       }
       w = Worker{};
     }
@@ -261,14 +275,21 @@ class ResumedRun {
   }
   void note(const Grant& g) {
     Worker& w = at(g.worker);
-    if (!w.live) return wrong("a grant to " + to_string(g.worker) + ", which is not there");
-    w = Worker{true, g.clock, g, false, {}, false};
+    const std::string who = "a grant to " + to_string(g.worker);
+    if (!w.live) return wrong(who + ", which is not there");
+    if (w.iterations.empty()) {
+      w.clock = g.clock;
+    } else if (!plan_.config.grants_ahead || w.iterations.size() > 1 || g.clock != w.clock.next()) {
+      return wrong(who + ", which has " + std::to_string(w.iterations.size()));
+    }
+    w.iterations.push_back({g});
     account_.judge(g, g.clock - slowest());
   }
   void note(const Discard& d) {
     Worker& w = at(d.worker);
-    if (plan_.config.policy.kind != PolicyKind::kBackup || !w.grant || w.grant->clock != d.clock) return;
-    w.late = true;
+    if (plan_.config.policy.kind != PolicyKind::kBackup || w.iterations.empty()) return;
+    if (w.iterations.front().grant.clock != d.clock) return;
+    w.iterations.front().late = true;
     w.clock = w.clock.next();
   }
   void note(const FinishWorker& f) {
@@ -302,7 +323,6 @@ ResumedPlan resumed_plan_of(std::uint64_t seed) {
   plan.timing = seed;
   plan.config = plan_of(seed).config;
   plan.config.on_nan = OnNan::kSkip;
-  plan.config.grants_ahead = false;  // these nodes hold one grant
   plan.config.total_iterations += static_cast<std::int64_t>(random.next_below(60));
   plan.config.nodes_at_start.reset();
   if (workers_come_and_go(plan.config) && random.next_below(3) == 0) {

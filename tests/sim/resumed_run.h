@@ -31,8 +31,9 @@ ResumedPlan resumed_plan_of(std::uint64_t seed);
 struct ResumedOutcome {
   Violations violations;
   std::vector<LoggedIteration> log;
-  int crashes = 0;             // that happened
-  int lost_before = 0;         // saves resumed from, at which somebody had been lost
+  int crashes = 0;      // that happened
+  int ahead = 0;        // messages of iterations that were granted ahead, while the one before was not whole
+  int lost_before = 0;  // saves resumed from, at which somebody had been lost
   bool applied_ahead = false;  // one of them had gradients of clocks beyond its version
 };
 

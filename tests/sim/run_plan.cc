@@ -210,7 +210,7 @@ RunPlan plan_of(std::uint64_t seed) {
   }
   draw_crashes(plan);
   // A grant ahead, as of rounds whose exchange is hidden; not with asp, whose caches it would let grow old.
-  const bool may_go_ahead = may_be_local && workers_come_and_go(plan.config) &&
+  const bool may_go_ahead = may_be_local && plan.config.policy.kind != PolicyKind::kBackup &&
                             !sync::largest_threshold(plan.config.policy).is_infinite() &&
                             plan.config.policy.kind != PolicyKind::kBsp;
   CounterRandom ahead(plan.seed, Stream::kTest, 16);

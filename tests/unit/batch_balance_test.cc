@@ -85,6 +85,24 @@ TEST_CASE("sizes_add_up_and_nobody_gets_less_than_its_part_rounded_down") {
   }
 }
 
+// exchange.hidden: 1 s for each sample, and 20 s of exchange where the worker waited for its grant.
+TEST_CASE("of_a_time_with_an_exchange_in_it_the_speed_is_that_or_more") {
+  using std::chrono::seconds;
+  BatchBalance balance({2, 1}, 80, kBatchStep);
+  const auto fast = [&](std::int64_t samples, Seen seen) {
+    balance.observe(Rank(0), samples, seconds(samples + (seen == Seen::kWithExchange ? 20 : 0)), seen);
+  };
+  balance.observe(Rank(1), 80, seconds(3 * 80));
+  fast(80, Seen::kWithExchange);
+  CHECK(balance.review());
+  CHECK(balance.sizes() == BatchSizes{112, 48});  // the best that is known of it
+  fast(112, Seen::kAlone);                        // which counts alone
+  CHECK(balance.review());
+  CHECK(balance.sizes() == BatchSizes{120, 40});
+  for (int times = 0; times < 40; ++times) fast(120, Seen::kWithExchange);
+  CHECK_FALSE(balance.review());
+}
+
 // Clocks of four nodes x four threads, each iteration as long as its node's
 // factor and a lognormal draw say.
 class Cluster16 {

@@ -1,10 +1,14 @@
 // A node's client between two scripted servers, over real sockets.
 #pragma once
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <chrono>
+#include <condition_variable>
+#include <cstdint>
 #include <future>
 #include <memory>
+#include <mutex>
 
 #include "tests/unit/scripted_server.h"
 #include "tests/unit/temp_folder.h"
@@ -20,9 +24,61 @@ struct NoLanding : ParameterSink {
   bool land(ShardId, const cache::SliceStamp&, const SlicePiece&) override { return false; }
 };
 
+// Time that passes for a client only where a test says so. Thread: any.
+class SetTime {
+ public:
+  // To be called before the client is made.
+  void use(PsClientOptions& options) {
+    options.cluster.heartbeat = std::chrono::milliseconds(1);
+    options.clock = [this] {
+      const std::lock_guard lock(mutex_);
+      return now_;
+    };
+    options.heartbeat = [this] {
+      const std::lock_guard lock(mutex_);
+      ++beats_;
+      changed_.notify_all();
+      return wire::Heartbeat();
+    };
+    options.on_closed = [this] {
+      const std::lock_guard lock(mutex_);
+      closed_ = true;
+      changed_.notify_all();
+    };
+  }
+  // At once: longer than ClientWaits::kPauseAtLeast, it is as if the process had stood still.
+  void jump(std::chrono::nanoseconds time) {
+    const std::lock_guard lock(mutex_);
+    now_ = now_ + time;
+  }
+  // In small steps, at each of which the client looks who is silent; until that has closed it.
+  void pass(std::chrono::nanoseconds time) {
+    std::unique_lock lock(mutex_);
+    for (const auto until = now_ + time; now_ < until && !closed_;) {
+      now_ = std::min(now_ + kStep, until);
+      // One beat may have begun before.
+      const auto looked = [this, beats = beats_ + 2] { return closed_ || beats_ >= beats; };
+      REQUIRE(changed_.wait_for(lock, std::chrono::seconds(20), looked));
+    }
+  }
+  bool is_closed() {
+    const std::lock_guard lock(mutex_);
+    return closed_;
+  }
+
+ private:
+  static constexpr std::chrono::nanoseconds kStep = std::chrono::milliseconds(250);
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  Ticks now_{1};
+  std::int64_t beats_ = 0;
+  bool closed_ = false;
+};
+
 // Two servers, a layout of five floats, frames of two floats.
 struct ClientFixture {
   TempFolder folder;
+  SetTime time;  // once it is used
   wire::Context context;
   Layout layout;
   ProcessCache cache{{kLeft, kRight}};
@@ -63,6 +119,17 @@ struct ClientFixture {
     INFO(status.message());
     REQUIRE(status.is_ok());
   }
+  // The client has heard this server, and all that it said before.
+  bool is_heard(ScriptedServer& server) {
+    const wire::Heartbeat asks{.answer = ++asked_};
+    server.send(asks);
+    return server
+        .expect_that<wire::Heartbeat>([&](const wire::Heartbeat& beat) { return beat.answer == asks.answer; })
+        .has_value();
+  }
+
+ private:
+  std::uint64_t asked_ = 0;
 };
 
 }  // namespace paceline::testing

@@ -95,9 +95,10 @@ TEST_CASE("a server that does not answer is told of with the reason, and the nod
   auto started = f.start_client();
   REQUIRE(f.left->expect<wire::Join>());
   f.left->send(wire::Welcome{ShardId(0), kLeft});
-  CHECK(said.get_future().get() == "server shard 1 (" + f.options.cluster.endpoints[1] +
-                                       ") does not answer: it refuses the connection: no server listens there "
-                                       "yet; this node keeps trying");
+  CHECK(said.get_future().get() ==
+        "server shard 1 (" + f.options.cluster.endpoints[1] +
+            ") does not answer: it refuses the connection: no server listens there "
+            "yet; this node keeps trying");
   f.right = std::make_unique<testing::ScriptedServer>(f.context, f.options.cluster.endpoints[1]);
   REQUIRE(f.right->expect<wire::Join>());
   f.right->send(wire::Welcome{ShardId(1), kRight});
@@ -258,10 +259,13 @@ TEST_CASE("silence is the loss of the server that was silent") {
   const bool authority = GENERATE(true, false);
   ClientFixture f;
   f.options.cluster.lease = 1s;
+  f.time.use(f.options);
   f.join();
   auto waiting = std::async(std::launch::async, [&] { return f.client->next_instruction(0).status(); });
-  auto& live = authority ? *f.right : *f.left;
-  while (waiting.wait_for(50ms) != std::future_status::ready) live.send(wire::Heartbeat{});
+  while (!f.time.is_closed()) {
+    REQUIRE(f.is_heard(authority ? *f.right : *f.left));
+    f.time.pass(500ms);
+  }
   CHECK_THAT(waiting.get().message(), Catch::Contains("silent for"));
   CHECK(f.client->lost() == (authority ? Lost::kTheAuthority : Lost::kShard));
 }

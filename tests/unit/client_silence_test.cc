@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 #include <future>
 #include <memory>
+#include <thread>
 #include <utility>
 
 #include "tests/unit/client_fixture.h"
@@ -30,15 +31,16 @@ TEST_CASE("who does not answer within start_timeout is named, and only they") {
 
 TEST_CASE("a live authority that never answers a report ends the node with what it waits for") {
   ClientFixture f;
-  f.options.cluster.lease = 2s;  // that GrantWatch::kAtLeast outlasts, and a busy machine does not
+  f.options.cluster.lease = 2s;
+  f.time.use(f.options);
   f.join();
   f.left->send(wire_grant_of(4, Threshold(0), 4));
   REQUIRE(f.client->next_instruction(0).is_ok());
   f.client->report({WorkerId(0, 0), Clock(4), Metric{1.0, 1, 2}});
   auto waiting = std::async(std::launch::async, [&] { return f.client->next_instruction(0).status(); });
-  while (waiting.wait_for(50ms) != std::future_status::ready) {  // until GrantWatch::kAtLeast has passed
-    f.left->send(wire::Heartbeat{});
-    f.right->send(wire::Heartbeat{});
+  while (!f.time.is_closed()) {  // until GrantWatch::kLeases have passed
+    REQUIRE((f.is_heard(*f.left) && f.is_heard(*f.right)));
+    f.time.pass(1s);
   }
   const Status status = waiting.get();
   CHECK(status.code() == StatusCode::kDeadlineExceeded);
@@ -65,9 +67,11 @@ TEST_CASE("a node that is asked whether it is alive says so at once") {
 TEST_CASE("a server that falls silent for longer than the lease is named, and every waiter released") {
   ClientFixture f;
   f.options.cluster.lease = 1s;
+  f.time.use(f.options);
   f.join();
   auto grant = std::async(std::launch::async, [&] { return f.client->next_instruction(0).status(); });
   auto evaluation = std::async(std::launch::async, [&] { return f.client->next_evaluation().status(); });
+  f.time.pass(1100ms);
   const Status status = grant.get();
   CHECK(status.code() == StatusCode::kDeadlineExceeded);
   CHECK_THAT(status.message(),
@@ -78,16 +82,16 @@ TEST_CASE("a server that falls silent for longer than the lease is named, and ev
 TEST_CASE("a held grant is no silence: news of it restart the deadline") {
   ClientFixture f;
   f.options.cluster.lease = 2s;
+  f.time.use(f.options);
   f.join();
   auto waiting = std::async(std::launch::async, [&] { return f.client->next_instruction(0); });
-  // More than two leases long, both servers are heard of by answering the client's heartbeats; the authority
-  // with Held.
-  const auto until = std::chrono::steady_clock::now() + 4500ms;
-  while (std::chrono::steady_clock::now() < until) {
-    REQUIRE(f.left->expect<wire::Heartbeat>());
-    f.left->send(wire::Held{WorkerId(0, 0), Clock(5), Staleness(2), Threshold(1), WorkerId(1, 0), 200ms});
-    REQUIRE(f.right->expect<wire::Heartbeat>());
-    f.right->send(wire::Heartbeat{});
+  // More than two leases long; of the authority nothing but Held is heard.
+  for (auto held = 1s; held < 5s; held += 1s) {
+    f.left->send(wire::Held{WorkerId(0, 0), Clock(5), Staleness(2), Threshold(1), WorkerId(1, 0), held});
+    const auto is_heard = [&] { return f.client->held(0) && f.client->held(0)->held == held; };
+    while (!is_heard()) std::this_thread::yield();
+    REQUIRE(f.is_heard(*f.right));
+    f.time.pass(1500ms);
   }
   f.left->send(wire_grant_of(5, Threshold(1), 4));
   CHECK(waiting.get().is_ok());
@@ -96,6 +100,7 @@ TEST_CASE("a held grant is no silence: news of it restart the deadline") {
 TEST_CASE("servers that were not heard of while this process stood still are not taken for silent") {
   ClientFixture f;
   f.options.cluster.lease = 1500ms;
+  f.time.use(f.options);
   std::promise<void> stands;
   std::promise<void> goes_on;
   std::promise<void> noticed;
@@ -111,7 +116,7 @@ TEST_CASE("servers that were not heard of while this process stood still are not
   f.join();
   f.left->send(wire::Error{StatusCode::kOutOfOrder, "push of clock 3, expected 4", false});
   REQUIRE(stands.get_future().wait_for(20s) == std::future_status::ready);
-  CHECK(let_go.wait_for(2500ms) == std::future_status::timeout);  // the servers say nothing either
+  f.time.jump(2500ms);  // the servers say nothing either
   goes_on.set_value();
   REQUIRE(noticed.get_future().wait_for(20s) == std::future_status::ready);
   for (const auto& server : {f.left.get(), f.right.get()}) server->send(wire::Heartbeat{});
@@ -123,17 +128,17 @@ TEST_CASE("servers that were not heard of while this process stood still are not
 TEST_CASE("a node that is done waits for the authority alone: the other shards go before it is told") {
   ClientFixture f;
   f.options.cluster.lease = 2s;
+  f.time.use(f.options);
   f.join();
   auto ended = std::async(std::launch::async, [&] { return f.client->finish({}); });
   REQUIRE(f.left->expect<wire::NodeReport>());
   f.right.reset();
-  const auto until = std::chrono::steady_clock::now() + 4500ms;
-  while (std::chrono::steady_clock::now() < until) {
-    REQUIRE(f.left->expect<wire::Heartbeat>());
-    f.left->send(wire::Heartbeat{});
+  for (int times = 0; times < 4; ++times) {
+    REQUIRE(f.is_heard(*f.left));
+    f.time.pass(1500ms);
   }
   const bool told = GENERATE(true, false);
-  if (told) f.left->send(wire::RunOver{});
+  told ? f.left->send(wire::RunOver{}) : f.time.pass(2s);
   const Status status = ended.get();
   INFO(status.message());
   CHECK(status.is_ok() == told);

@@ -501,10 +501,6 @@ TEST_CASE("contradictions_are_refused_at_a_key_that_was_given") {
            {"sync: {policy: switch, combine: mean, stages: [{policy: bsp, until: {version: 10}}, {policy: ssp, "
             "threshold: 0}]}\nexchange: {hidden: true}\ntrain: {local_steps: 10, inner_optimizer: {kind: sgd}}",
             "exchange.hidden: what is hidden is one round old, got hidden with policy: switch"},
-           {"sync: {policy: ssp, combine: mean}\nexchange: {hidden: true}\ntrain: {local_steps: 10, "
-            "inner_optimizer: "
-            "{kind: sgd}, local_balance: speed}",
-            "exchange.hidden: the speed of a round is not seen"},
            {"exchange: {fragments: 2}",
             "exchange.fragments: there is no round that they could leave in, got 2 with hidden: false"},
            {"sync: {policy: ssp, threshold: 1}\nexchange: {hidden: true, fragments: 11}\ntrain: {local_steps: 10, "

@@ -1,4 +1,4 @@
-// What a worker's inner optimizer has at a version, kept beside the checkpoints of that version.
+// What is kept of a worker for a resume: its inner optimizer's state, and what its last round adds to the next delta.
 #include "worker/train/inner_states.h"
 
 #include <catch2/catch.hpp>
@@ -6,15 +6,19 @@
 #include <filesystem>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
+#include "common/ticks.h"
+#include "tests/unit/temp_folder.h"
 #include "tests/unit/training_fixture.h"
 #include "worker/train/local_steps.h"
 
 namespace paceline::test {
-namespace {
 
 // A worker whose every gradient is 1, momentum 0.5: its step is 1, 1.5, 1.75 … and so says how many came before.
+namespace {
+
 struct Stepper {
   Layout layout;
   LocalSteps steps;
@@ -145,6 +149,76 @@ TEST_CASE("an_inner_state_that_is_damaged_or_of_another_run_is_passed_over") {
     CHECK(std::filesystem::is_empty(run.folder / "inner_state"));
     CHECK(first.round() == 1.0F);
   }
+}
+
+namespace {
+
+RunConfig in_fragments(RunConfig config, OptimizerKind inner, ApplyMode apply = ApplyMode::kVersioned) {
+  config.sync.policy = PolicyKind::kSsp;
+  config.sync.threshold = 1;
+  config.sync.apply = apply;
+  config.exchange.hidden = true;
+  config.exchange.fragments = 2;
+  config.train.inner_optimizer.kind = inner;
+  return config;
+}
+
+// A round of two steps, cut behind the first: its delta, and where the worker has got to.
+std::pair<float, float> cut_round(LocalSteps& steps, std::int64_t clock) {
+  const std::vector<float> begin{1.0F / static_cast<float>(clock + 3)};
+  std::vector<float> delta(1);
+  steps.begin(begin);
+  steps.step(std::vector<float>{static_cast<float>(clock + 1)}, 0.5);
+  steps.cut({0, 1}, begin, delta);
+  steps.step(std::vector<float>{0.3F}, 0.5);
+  steps.delta(begin, delta);
+  return {delta[0], steps.parameters()[0]};
+}
+
+void cut_rounds(InnerStates& states, LocalSteps& steps, std::int64_t rounds) {
+  states.begin(1, Clock(0), 1, steps);
+  for (std::int64_t clock = 0; clock < rounds; ++clock) {
+    cut_round(steps, clock);
+    states.completed(1, Clock(clock), steps);
+  }
+}
+
+}  // namespace
+
+// Threshold 1: servers that stop at version 3 may have a worker that has completed the rounds 3 and 4, too.
+TEST_CASE("a_worker_that_goes_on_has_what_its_last_round_had_not_sent_in_its_next_delta_to_the_bit") {
+  SavedStates run;
+  run.config = in_fragments(run.config, GENERATE(OptimizerKind::kSgd, OptimizerKind::kAdam));
+  InnerStates states = run.again();
+  LocalSteps steps(run.config.train.inner_optimizer, Stepper::one_tensor());
+  cut_rounds(states, steps, 5);
+  const std::int64_t version = GENERATE(3, 4, 5);
+  CAPTURE(version);
+  LocalSteps uninterrupted(run.config.train.inner_optimizer, Stepper::one_tensor());
+  for (std::int64_t clock = 0; clock < version; ++clock) cut_round(uninterrupted, clock);
+  LocalSteps resumed(run.config.train.inner_optimizer, Stepper::one_tensor());
+  SECTION("in memory") { states.begin(1, Clock(version), 2, resumed); }
+  SECTION("in files") {
+    states.end(1);
+    InnerStates again = run.again();
+    again.begin(1, Clock(version), 2, resumed);
+  }
+  CHECK(cut_round(resumed, version) == cut_round(uninterrupted, version));
+}
+
+TEST_CASE("what_a_round_had_not_sent_is_in_no_delta_but_its_next_one_s") {
+  SavedStates run;
+  const bool eager = GENERATE(true, false);
+  run.config =
+      in_fragments(run.config, OptimizerKind::kSgd, eager ? ApplyMode::kEager : ApplyMode::kVersioned);
+  InnerStates states = run.again();
+  LocalSteps steps(run.config.train.inner_optimizer, Stepper::one_tensor());
+  cut_rounds(states, steps, 4);
+  const std::int64_t version = eager ? 4 : 5;  // whose state there is: versions 2 to 4
+  LocalSteps resumed(run.config.train.inner_optimizer, Stepper::one_tensor());
+  states.begin(1, Clock(version), 2, resumed);
+  LocalSteps fresh(run.config.train.inner_optimizer, Stepper::one_tensor());
+  CHECK(cut_round(resumed, version) == cut_round(fresh, version));
 }
 
 TEST_CASE("as_many_inner_states_stay_as_servers_may_go_on_from") {

@@ -147,6 +147,25 @@ TEST_CASE("a_worker_sees_its_own_gradients_with_the_weight_that_the_servers_give
   CHECK(same_floats(run.model->parameters, server.states.rbegin()->second));
 }
 
+// Nodes 1 : 3, rounds of 8 mini-batches on average, and an exchange of half a round. The speed of a round is
+// seen though it is granted while the one before is exchanged.
+TEST_CASE("rounds_of_unequal_nodes_end_together_where_their_exchange_is_hidden_too") {
+  RunConfig config = with_local_steps(balanced_config(PolicyKind::kSsp, 2, 1), 8);
+  config.sync.threshold = 1;
+  config.exchange.hidden = true;
+  config.train.batch_balance = BatchSizing::kEqual;
+  config.train.local_balance = BatchSizing::kBySpeed;
+  config.train.total_iterations = 2 * 8 * 40;
+  config.simulate.network.latency = std::chrono::milliseconds(300);
+  const simulate::Outcome together = trained(config);
+  REQUIRE(together.summary.batch_sizes);
+  CHECK(together.summary.batch_sizes->last == std::vector<std::int64_t>{12 * 16, 4 * 16});
+  config.train.local_balance = BatchSizing::kEqual;
+  const simulate::Outcome apart = trained(config);
+  CHECK(together.summary.iterations == apart.summary.iterations);
+  CHECK(together.summary.wall_seconds < 0.6 * apart.summary.wall_seconds);
+}
+
 TEST_CASE("the_same_seed_gives_the_same_sizes_and_the_same_bits") {
   RunConfig config = balanced_config(PolicyKind::kSsp, 3, 2);
   config.sync.threshold = 3;

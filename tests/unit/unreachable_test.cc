@@ -55,5 +55,16 @@ TEST_CASE("a node whose connection broke is given time to come back, and is forg
   CHECK(late(1100) == 1);
 }
 
+TEST_CASE("while this process stood still nobody could be heard to come back") {
+  Unreachable unreachable;
+  unreachable.add(kNode, unavailable("no route"), Ticks(1000), std::chrono::nanoseconds(100));
+  for (int i = 0; i < Unreachable::kQuietTicks; ++i)
+    CHECK(unreachable.take_lost(Ticks(1050), kSilent).empty());
+  unreachable.discount_pause({std::chrono::nanoseconds(5000), Ticks(6050)});
+  CHECK(unreachable.take_lost(Ticks(6050), kSilent).empty());
+  CHECK(unreachable.take_lost(Ticks(6100), kSilent).empty());  // time is up, but it is to be read first
+  CHECK(unreachable.take_lost(Ticks(6100), kSilent).size() == 1);
+}
+
 }  // namespace
 }  // namespace paceline::server

@@ -68,15 +68,15 @@ void PsClient::report(RoundReport report) {
 std::optional<HeldBack> PsClient::held(std::uint32_t thread) const { return impl_->mailboxes_.held(thread); }
 
 Ticket PsClient::request_parameters(Version min_version) {
-  return impl_->ask(impl_->pulls_.request(min_version, steady_now()));
+  return impl_->ask(impl_->pulls_.request(min_version, impl_->options_.clock()));
 }
 
 Ticket PsClient::request_fragment(Version min_version, std::int64_t n) {
-  return impl_->ask(impl_->pulls_.request(min_version, steady_now(), n));
+  return impl_->ask(impl_->pulls_.request(min_version, impl_->options_.clock(), n));
 }
 
 Ticket PsClient::request_ahead(Version min_version) {
-  return impl_->ask(impl_->pulls_.request_ahead(min_version, steady_now()));
+  return impl_->ask(impl_->pulls_.request_ahead(min_version, impl_->options_.clock()));
 }
 
 Result<Ticks> PsClient::await_parameters(Ticket ticket, ParameterSink& landing) {
@@ -96,7 +96,7 @@ std::optional<Ticks> PsClient::parameters_installed(Ticket ticket) { return impl
 Result<wire::Evaluate> PsClient::next_evaluation() { return impl_->evaluations_.take(); }
 
 Status PsClient::fetch_exact(Version version, std::span<float> flat) {
-  const Ticket ticket = impl_->ask(impl_->pulls_.request_exact(version, steady_now()));
+  const Ticket ticket = impl_->ask(impl_->pulls_.request_exact(version, impl_->options_.clock()));
   PACELINE_ASSIGN_OR_RETURN(const Snapshot snapshot, impl_->pulls_.collect(ticket));
   for (const auto& slice : snapshot) slice->copy_to(flat);
   return Status::ok();

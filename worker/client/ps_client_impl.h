@@ -121,7 +121,7 @@ class PsClient::Impl {
   void report(wire::StepReport report) {
     boost::asio::post(io_, [this, report = std::move(report)] {
       const Ticks begun = steady_now();
-      io_connections_.waits().grants().reported(report.worker.thread, report.clock, begun);
+      io_connections_.waits().grants().reported(report.worker.thread, report.clock, options_.clock());
       io_unacked_.reported(report);
       io_connections_.tell_authority(report);
       io_times_[report.worker.thread] = steady_now() - begun;

@@ -61,7 +61,7 @@ ReportTime PsClient::Impl::io_report_time(const ServerLink& link, WorkerId worke
 Status PsClient::Impl::io_instruct(std::uint32_t thread, Instruction instruction) {
   const auto* const granted = std::get_if<Granted>(&instruction);
   io_connections_.waits().grants().instructed(
-      thread, granted == nullptr ? std::nullopt : std::optional(granted->grant.clock), steady_now());
+      thread, granted == nullptr ? std::nullopt : std::optional(granted->grant.clock), options_.clock());
   const bool wakes = granted == nullptr;
   PACELINE_RETURN_IF_ERROR(mailboxes_.put(thread, std::move(instruction)));
   if (wakes) pulls_.wake();
@@ -70,7 +70,7 @@ Status PsClient::Impl::io_instruct(std::uint32_t thread, Instruction instruction
 
 Status PsClient::Impl::io_handle(ServerLink&, wire::Held& held, wire::Payload&) {
   PACELINE_RETURN_IF_ERROR(io_check_ours(held.worker));
-  io_connections_.waits().grants().held(held, steady_now());
+  io_connections_.waits().grants().held(held, options_.clock());
   PACELINE_RETURN_IF_ERROR(mailboxes_.hold(
       held.worker.thread, {held.clock, held.lead, held.waits_for, held.threshold, held.held}));
   options_.log.debug("worker " + to_string(held.worker) + " held at clock " + to_string(held.clock) + ": " +
@@ -80,11 +80,11 @@ Status PsClient::Impl::io_handle(ServerLink&, wire::Held& held, wire::Payload&) 
 }
 
 Status PsClient::Impl::io_handle(ServerLink& link, wire::Parameters& piece, wire::Payload& payload) {
-  return pulls_.accept(link.shard, piece, std::move(payload), steady_now());
+  return pulls_.accept(link.shard, piece, std::move(payload), options_.clock());
 }
 
 Status PsClient::Impl::io_handle(ServerLink& link, wire::Unchanged& unchanged, wire::Payload&) {
-  return pulls_.accept(link.shard, unchanged, steady_now());
+  return pulls_.accept(link.shard, unchanged, options_.clock());
 }
 
 Status PsClient::Impl::io_handle(ServerLink&, wire::Evaluate& request, wire::Payload&) {

@@ -13,6 +13,7 @@
 #include "common/log/log.h"
 #include "common/log/stall_log.h"
 #include "common/params/partition.h"
+#include "common/ticks.h"
 #include "common/wire/transport.h"
 #include "worker/client/client_state.h"
 #include "worker/exchange/run_state.h"
@@ -42,6 +43,8 @@ struct PsClientOptions {
   // enough that what is looked at last is still in the processor's cache when it leaves.
   static constexpr std::int64_t kFloatsAtOnce = std::int64_t{1} << 18;
   std::int64_t floats_at_once = kFloatsAtOnce;
+  // What time it is for all that may last too long. Any thread.
+  std::function<Ticks()> clock = steady_now;
   // What the heartbeats to the authority say. Called by the client's I/O thread. Empty: nothing.
   std::function<wire::Heartbeat()> heartbeat{};
   // What the node waits for besides, of itself, once a second, to be logged where it takes long. Called by

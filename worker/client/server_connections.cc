@@ -53,7 +53,7 @@ void ServerConnections::connect_all() {
   for (ServerLink& link : links_) {
     if (Status asked = connect(link); !asked.is_ok()) return events_.failed(std::move(asked));
   }
-  waits_.begin(steady_now());
+  waits_.begin(client_.options.clock());
   beat();
 }
 
@@ -82,7 +82,7 @@ Status ServerConnections::connect(ServerLink& link) {
 }
 
 Status ServerConnections::ask(ServerLink& link) {
-  joining_.asked(link, steady_now());
+  joining_.asked(link, client_.options.clock());
   return link.socket->send(
       {wire::Join{wire::kProtocolVersion, client_.options.node, client_.options.incarnation,
                   cluster_.threads_per_node, client_.options.config_fingerprint, client_.layout.hash(),
@@ -94,7 +94,7 @@ Status ServerConnections::ask(ServerLink& link) {
 // What is due of a join that has not been answered, or not well.
 Status ServerConnections::ask_if_due(ServerLink& link) {
   if (!client_.state.closed().is_ok()) return Status::ok();
-  switch (joining_.due(link, steady_now())) {
+  switch (joining_.due(link, client_.options.clock())) {
     case Joining::Due::kNothing:
       return Status::ok();
     case Joining::Due::kJoin:
@@ -113,7 +113,7 @@ void ServerConnections::say_why_unanswered(ServerLink& link) {
   const bool waits =
       client_.state.closed().is_ok() && !link.welcomed() && !link.broken && !link.connects_anew;
   if (!waits || link.heard > link.asked) return;
-  const auto said = link.unanswered.look(link.endpoints[link.at], link.asked, steady_now());
+  const auto said = link.unanswered.look(link.endpoints[link.at], link.asked, client_.options.clock());
   if (!said) return;
   client_.state.stands(link.shard, {0, said->why});
   log_.write(said->may_be_usual ? LogLevel::kInfo : LogLevel::kWarn,
@@ -125,29 +125,29 @@ void ServerConnections::denied(ServerLink& link, const Status& why) {
   Status denied = Status(why).with_context(link.name());
   if (link.welcomed()) return log_.warn(denied.message());
   if (!joining_.keeps_asking()) return events_.failed(std::move(denied));
-  joining_.turned_away(link, why.message(), steady_now());
+  joining_.turned_away(link, why.message(), client_.options.clock());
 }
 
 // Every cluster.heartbeat: says that we live, and looks who does not.
 void ServerConnections::beat() {
-  waits_.discount_pause_of(steady_now(), links_);
+  waits_.discount_pause_of(client_.options.clock(), links_);
   if (client_.state.closed().is_ok()) {  // else nobody waits any more
-    if (Status answered = waits_.check(steady_now(), links_); !answered.is_ok())
+    if (Status answered = waits_.check(client_.options.clock(), links_); !answered.is_ok())
       return events_.owes(answered);
-    waits_.tell(steady_now(), links_);
+    waits_.tell(client_.options.clock(), links_);
   }
   for (ServerLink& link : links_) {
-    if (Status alive = link.check_silence(steady_now(), cluster_.lease); !alive.is_ok()) {
+    if (Status alive = link.check_silence(client_.options.clock(), cluster_.lease); !alive.is_ok()) {
       if (joining_.keeps_asking()) {
-        joining_.turned_away(link, alive.message(), steady_now());
-      } else if (waits_.needs(link.shard) && !looks_elsewhere(link, steady_now())) {
+        joining_.turned_away(link, alive.message(), client_.options.clock());
+      } else if (waits_.needs(link.shard) && !looks_elsewhere(link, client_.options.clock())) {
         return lose(link, alive);
       }
-    } else if (link.broken && link.endpoints.size() > 1 && !looks_elsewhere(link, steady_now())) {
+    } else if (link.broken && link.endpoints.size() > 1 && !looks_elsewhere(link, client_.options.clock())) {
       return lose(link, deadline_exceeded(link.name() + ": no replica of it answers"));
     }
     say_why_unanswered(link);
-    joining_.look_elsewhere(link, steady_now());
+    joining_.look_elsewhere(link, client_.options.clock());
     if (Status asked = ask_if_due(link); !asked.is_ok()) return events_.failed(std::move(asked));
     // A full queue is no reason to give up: what fills it will show as silence soon enough.
     if (!link.welcomed() || link.broken || !link.socket || client_.state.left()) continue;
@@ -162,7 +162,7 @@ void ServerConnections::beat() {
 
 void ServerConnections::receive(ServerLink& link, Result<wire::Message> message) {
   if (link.connects_anew || (link.broken && !link.broken->connected)) return;
-  link.heard = steady_now();
+  link.heard = client_.options.clock();
   link.answers = true;
   // It may have been a grant or parameters that somebody waits for: going on would be waiting for ever.
   if (!message.is_ok()) {
@@ -199,7 +199,7 @@ Result<ServerConnections::Welcomed> ServerConnections::welcome(ServerLink& link,
 }
 
 Status ServerConnections::join(ServerLink& link, const wire::Welcome& welcome) {
-  const bool says_ready = joining_.welcomed(link, welcome, steady_now());
+  const bool says_ready = joining_.welcomed(link, welcome, client_.options.clock());
   if (!says_ready) return Status::ok();
   client_.unacked.ready();
   ServerLink& authority = links_[kAuthority.value];
@@ -236,7 +236,7 @@ Status ServerConnections::refused(ServerLink& link, const wire::Error& error) {
       return Status::ok();
     }
   }
-  if (joining_.waits_its_turn(link, error, log_, steady_now())) return Status::ok();
+  if (joining_.waits_its_turn(link, error, log_, client_.options.clock())) return Status::ok();
   log_.warn(link.name() + " refused a message: " + error.message);
   return Status::ok();
 }
@@ -247,7 +247,7 @@ Status ServerConnections::refused_for_good(ServerLink& link, const wire::Error& 
   Status refusal(error.code, "refuses us: " + error.message);
   if (link.broken && !waits_.needs(link.shard)) return Status::ok();
   if (joining_.may_pass(link, error)) {
-    joining_.turned_away(link, refusal.message(), steady_now());
+    joining_.turned_away(link, refusal.message(), client_.options.clock());
     return Status::ok();
   }
   const bool unknown = error.code == StatusCode::kNotFound;  // it knows this node, but not this connection
@@ -261,7 +261,7 @@ Status ServerConnections::refused_for_good(ServerLink& link, const wire::Error& 
 }
 
 void ServerConnections::ended(ServerLink& link, const Status& how) {
-  if (joining_.keeps_asking()) return joining_.turned_away(link, how.message(), steady_now());
+  if (joining_.keeps_asking()) return joining_.turned_away(link, how.message(), client_.options.clock());
   events_.lost(Lost::kShard, how);
 }
 

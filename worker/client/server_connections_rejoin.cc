@@ -32,7 +32,7 @@ void ServerConnections::broke(ServerLink& link, std::int64_t connection, const s
   const bool over = shut_ || client_.state.left() || !client_.state.closed().is_ok();
   if (over || connection != link.connection || link.socket == nullptr || link.connects_anew) return;
   if (!link.broken) {
-    link.broken = {steady_now()};
+    link.broken = {client_.options.clock()};
     const bool may_have_ended = !waits_.needs(link.shard);  // as it is to, behind this node's report
     if (reconnects_ < kReconnectsLogged && !may_have_ended) {
       log_.info("the connection to " + link.name() + " is of no further use: " + how +
@@ -97,7 +97,7 @@ Status ServerConnections::back(ServerLink& link, const wire::Welcome& welcome) {
   if (++reconnects_ > kReconnectsLogged) return Status::ok();
   char text[128];
   std::snprintf(text, sizeof text, " after %.3f s: %lld gradient%s and %zu pull%s said again",
-                to_seconds(steady_now() - since), static_cast<long long>(gradients),
+                to_seconds(client_.options.clock() - since), static_cast<long long>(gradients),
                 gradients == 1 ? "" : "s", pulls.size(), pulls.size() == 1 ? "" : "s");
   log_.info(link.name() + " has welcomed this node over another connection" + text +
             (reconnects_ == kReconnectsLogged ? "; further ones are not logged" : ""));

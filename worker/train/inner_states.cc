@@ -7,10 +7,12 @@
 #include <utility>
 
 #include "common/assert.h"
+#include "common/config/engine_config.h"
 #include "common/config/load.h"
 #include "common/files/atomic_file.h"
 #include "common/hex.h"
 #include "common/params/model_file.h"
+#include "common/sync/engine_config.h"
 
 namespace paceline {
 namespace {
@@ -19,6 +21,17 @@ namespace fs = std::filesystem;
 
 bool have_states(const TrainSection& train) {
   return train.has_inner_optimizer && state_vectors(train.inner_optimizer.kind) > 0;
+}
+
+// Under versions alone does a clock say what of a worker's is in the parameters.
+bool carry(const RunConfig& config) {
+  return config.exchange.fragments > 1 && !is_ever_eager(config.sync.stages, config.sync.apply);
+}
+
+// Of how many rounds: when servers stop at a version a worker may have completed so many behind it.
+std::size_t states_kept(const RunConfig& config) {
+  if (!carry(config)) return 2;
+  return static_cast<std::size_t>(sync::largest_threshold(engine_config(config).policy).value()) + 2;
 }
 
 // "0.1-v000000000118": by name they are in the order of their versions.
@@ -31,11 +44,13 @@ std::string file_name(const std::string& worker, Version version) {
   return file_name(worker, 'v', version.value);
 }
 
-// The optimizer's vectors as tensors, one behind the other.
-Layout layout_of(const OptimizerImage& image) {
+// Tensors, one behind the other.
+Layout layout_of(const OptimizerImage& image, std::span<const float> carried) {
   Layout layout;
-  for (const auto& [name, vector] : {std::pair("first", &image.first), {"second", &image.second}}) {
-    if (vector->size() > 0) PACELINE_ASSERT(layout.add(name, {vector->size()}).is_ok(), "a vector's name");
+  for (const auto& [name, floats] : {std::pair("first", image.first.size()),
+                                     {"second", image.second.size()},
+                                     {"carried", std::ssize(carried)}}) {
+    if (floats > 0) PACELINE_ASSERT(layout.add(name, {floats}).is_ok(), "a vector's name");
   }
   return layout;
 }
@@ -56,8 +71,10 @@ InnerStates::InnerStates(const RunConfig& config, NodeId node, const Layout& lay
       log_(std::move(log)),
       now_(now),
       floats_(layout.size()),
-      goes_on_(have_states(config.train)),
+      carries_(carry(config)),
+      goes_on_(carries_ || have_states(config.train)),
       keeps_(goes_on_ && (config.checkpoint.enabled() || config.run.max_seconds)),
+      last_max_(states_kept(config)),
       whose_("inner state of " + hex(fingerprint(config, AgreedBy::kRun)) + " " + hex(layout.hash())),
       folder_(fs::path(config.run.out) / "inner_state"),
       workers_(config.cluster.threads_per_node) {}
@@ -102,7 +119,8 @@ void InnerStates::begin(std::uint32_t thread, Clock clock, std::uint64_t generat
       found = std::move(state);
     }
   }
-  if (found && !steps.resume(found->image).is_ok()) found.reset();
+  if (found && found->version != wanted) found->carried.clear();
+  if (found && !steps.resume(found->image, found->carried).is_ok()) found.reset();
   if (found) {
     log_.info("worker " + name(thread) + " goes on at clock " + to_string(clock) +
               " with its inner optimizer's state of version " + to_string(found->version));
@@ -112,7 +130,9 @@ void InnerStates::begin(std::uint32_t thread, Clock clock, std::uint64_t generat
               (anew ? "it was lost or comes late, and what there is of it is of former rounds"
                     : "there is no state of it in " + folder_.string()));
   }
-  if (keeps_) keep(worker, {wanted, steps.state(), found && found->version == wanted && found->written});
+  if (!keeps_) return;
+  keep(worker, state_at(wanted, steps));
+  worker.last.back().written = found && found->version == wanted && found->written;
 }
 
 bool InnerStates::was_here(std::uint32_t thread, std::uint64_t generation) const {
@@ -137,7 +157,7 @@ fs::path InnerStates::mark(std::uint32_t thread, std::uint64_t generation) const
 void InnerStates::completed(std::uint32_t thread, Clock clock, const LocalSteps& steps) {
   if (!keeps_) return;
   Worker& worker = workers_[thread];
-  keep(worker, {Version(clock.next().value), steps.state()});
+  keep(worker, state_at(Version(clock.next().value), steps));
   if (!may_be_saved(worker, worker.last.back().version)) return;
   write(thread, worker.last.back());
   worker.saved_at = now_();
@@ -159,20 +179,25 @@ bool InnerStates::may_be_saved(const Worker& worker, Version version) const {
   return is_multiple(checkpoint.every_clocks);
 }
 
+InnerStates::State InnerStates::state_at(Version version, const LocalSteps& steps) const {
+  return {version, steps.state(), carries_ ? steps.carried() : std::vector<float>()};
+}
+
 void InnerStates::keep(Worker& worker, State state) {
   worker.last.push_back(std::move(state));
-  if (worker.last.size() > 2) worker.last.pop_front();
+  if (worker.last.size() > last_max_) worker.last.pop_front();
 }
 
 void InnerStates::write(std::uint32_t thread, State& state) {
   std::error_code error;
   fs::create_directories(folder_, error);
   ModelInfo info{whose_ + " " + name(thread), state.version, Revision(state.image.steps),
-                 layout_of(state.image)};
+                 layout_of(state.image, state.carried)};
   std::vector<std::span<const float>> pieces;
   for (const BlockRange* vector : {&state.image.first, &state.image.second}) {
     for (std::int64_t i = 0; i < vector->block_count(); ++i) pieces.push_back(vector->block(i));
   }
+  pieces.emplace_back(state.carried);
   const Status written = write_model_file(folder_ / file_name(name(thread), state.version), info, pieces);
   if (!written.is_ok()) {
     log_.warn("the inner optimizer's state of worker " + name(thread) +
@@ -181,7 +206,7 @@ void InnerStates::write(std::uint32_t thread, State& state) {
   }
   state.written = true;
   std::vector<fs::path> old = files(thread);
-  const auto kept = static_cast<std::size_t>(config_.checkpoint.keep + kBehind);
+  const auto kept = static_cast<std::size_t>(config_.checkpoint.keep + kBehind) + last_max_ - 2;
   old.erase(old.begin(), old.begin() + static_cast<std::ptrdiff_t>(std::min(kept, old.size())));
   for (const fs::path& file : old) fs::remove(file, error);
 }
@@ -192,7 +217,7 @@ std::optional<InnerStates::State> InnerStates::read(std::uint32_t thread, const 
   Status status = model.status();
   const auto vectors = static_cast<std::int64_t>(state_vectors(config_.train.inner_optimizer.kind));
   if (model.is_ok() && (model->info.model != whose_ + " " + name(thread) ||
-                        std::ssize(model->parameters) != vectors * floats_)) {
+                        std::ssize(model->parameters) < vectors * floats_)) {
     status = invalid_argument(file.string() + " is of another run, worker or model");
   }
   if (!status.is_ok()) {
@@ -201,8 +226,11 @@ std::optional<InnerStates::State> InnerStates::read(std::uint32_t thread, const 
   }
   const std::span<const float> values = model->parameters;
   const auto n = static_cast<std::size_t>(floats_);
-  State state{model->info.version, {model->info.revision.value, vector_of(values.first(n)), {}}, true};
+  State state{model->info.version, {model->info.revision.value, {}, {}}, {}, true};
+  if (vectors > 0) state.image.first = vector_of(values.first(n));
   if (vectors > 1) state.image.second = vector_of(values.subspan(n, n));
+  const auto carried = values.subspan(static_cast<std::size_t>(vectors) * n);
+  state.carried.assign(carried.begin(), carried.end());
   return state;
 }
 

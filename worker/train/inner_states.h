@@ -1,27 +1,31 @@
-// InnerStates: what the inner optimizers of a node's workers have come to (local_steps.h), kept for workers that
-// go on behind a checkpoint. The servers save parameters and the outer optimizer's state. What a worker has of its
+// InnerStates: what the inner optimizers of a node's workers have come to, and what their last rounds have added behind
+// what left (local_steps.h), kept for workers that go on behind a checkpoint. The servers save parameters and the outer optimizer's state. What a worker has of its
 // own is written by its own process, on its own machine:
 //
 //   RUN/inner_state/0.1-v000000000118     of worker 0.1, when it had completed its round stamped 117: a model file
-//                                         (common/params/model_file.h) with the optimizer's vectors as tensors
+//                                         (common/params/model_file.h) with the optimizer's vectors as tensors,
+//                                         and what of its round 117 is in its next delta (exchange.fragments)
 //
 // A worker does not know of which version the next checkpoint will be, but of which it may be. Of those a file is
 // on disk before the round in front of them is reported, so under bsp before any checkpoint of them can begin.
 //
 //   checkpoint.every_clocks: 10    versions 10, 20, 30 …        keep_best: those that are evaluated, too
 //   checkpoint.every: 1m           one each minute: as old as that, where a process is killed
-//   the process ends in order      the last two: a stopped run's last version is one of them under bsp
+//   the process ends in order      the last two: a stopped run's last version is one of them under bsp; in
+//                                  fragments the largest threshold more, which makes it one of them, too
 //
 // Who goes on at clock c takes the newest of version c or older, from memory or from a file: memory, where the
 // process has outlived its servers. Files of newer versions are removed then. Under another policy than bsp a
-// worker that had a lead goes on with the state of round c all the same.
+// worker that had a lead goes on with the state of round c all the same. But what a round adds to the next one's delta
+// is of that version alone: of another it is in parameters already, or is computed again. Where gradients are applied
+// on arrival nobody can tell which, and it is lost.
 //
 // A node that is lost and comes back while the same generation of servers goes on begins anew, since what it has
 // is of rounds long ago. So that it knows, each worker leaves a mark when it goes on in a generation:
 //     RUN/inner_state/0.1-g000000000002
 //
-// Memory: of each worker the state twice more, where checkpoints are written, and a copy of it each round. Disk: checkpoint.keep + kBehind files
-// of each worker, since servers may take several rounds to write one and leave others out.
+// Memory: of each worker the state twice more (in fragments the largest threshold more), where checkpoints are written,
+// and a copy of it each round. Disk: checkpoint.keep + kBehind files of each worker, and as many more, since servers may take several rounds to write one and leave others out.
 //
 // Thread: a worker's training thread, each its own, one session's after another's.
 #pragma once
@@ -66,14 +70,16 @@ class InnerStates {
   struct State {
     Version version;
     OptimizerImage image;
+    std::vector<float> carried = {};
     bool written = false;
   };
   struct Worker {
-    std::deque<State> last;  // the last two, the older one first
+    std::deque<State> last;  // the oldest first
     std::optional<Ticks> saved_at;
   };
 
   bool may_be_saved(const Worker& worker, Version version) const;
+  State state_at(Version version, const LocalSteps& steps) const;
   void keep(Worker& worker, State state);
   void write(std::uint32_t thread, State& state);
   std::optional<State> read(std::uint32_t thread, const std::filesystem::path& file) const;
@@ -91,8 +97,10 @@ class InnerStates {
   const Log log_;
   Ticks (*const now_)();
   const std::int64_t floats_;
-  const bool goes_on_;       // the inner optimizer has a state
-  const bool keeps_;         // and there are checkpoints; a run that is resumed need write none any more
+  const bool carries_;  // rounds add to the next one's delta, and it is known to which
+  const bool goes_on_;  // that, or the inner optimizer has a state
+  const bool keeps_;    // and there are checkpoints; a run that is resumed need write none any more
+  const std::size_t last_max_;
   const std::string whose_;  // the model's name in the files: of which run's worker
   const std::filesystem::path folder_;
   std::vector<Worker> workers_;

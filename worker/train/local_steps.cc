@@ -69,6 +69,27 @@ void LocalSteps::cut(Range part, std::span<const float> begin, std::span<float> 
   uncut_ = part.begin;
 }
 
+std::vector<float> LocalSteps::carried() const {
+  const auto at = static_cast<std::size_t>(uncut_);
+  std::vector<float> carried(parameters_.size() - at);
+  if (!carried.empty()) subtract(carried, std::span(parameters_).subspan(at), std::span(at_cut_).subspan(at));
+  return carried;
+}
+
+Status LocalSteps::resume(OptimizerImage state, std::span<const float> carried) {
+  if (carried.size() > parameters_.size()) {
+    return invalid_argument("a round is to begin with " + std::to_string(carried.size()) +
+                            " floats of the last one, expected at most " +
+                            std::to_string(parameters_.size()));
+  }
+  PACELINE_RETURN_IF_ERROR(optimizer_.restore(std::move(state)));
+  uncut_ = std::ssize(parameters_) - std::ssize(carried);
+  if (carried.empty()) return Status::ok();
+  at_cut_.assign(parameters_.size(), 0.0F);
+  std::copy(carried.begin(), carried.end(), parameters_.begin() + uncut_);
+  return Status::ok();
+}
+
 void LocalSteps::forget() {
   optimizer_ = fresh_state(inner_, factors_, std::ssize(parameters_));
   uncut_ = std::ssize(parameters_);

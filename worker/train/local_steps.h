@@ -19,8 +19,9 @@
 //   begin 10, 10 -> 9, cut(): delta 1, 9 -> 7     the next round begins with 9.5: at 9.5 - 2 = 7.5
 //     7.5 -> 7, cut(): delta 9.5 - 7 = 2.5
 //
-// The inner optimizer's state stays here from round to round and is never sent; inner_states.h keeps it for a resume. A round that comes to nothing
-// (a NaN, train.on_nan: skip) may have spoiled it: forget().
+// The inner optimizer's state stays here from round to round and is never sent; inner_states.h keeps it for a resume,
+// with what the last round has added behind its cuts. A round that comes to nothing (a NaN, train.on_nan: skip) may
+// have spoiled both: forget().
 //
 // Memory: one parameter vector, one more where parts are cut, and the optimizer's state. Thread: one.
 #pragma once
@@ -58,10 +59,12 @@ class LocalSteps {
 
   // The inner optimizer's state is as it was at first, and nothing is kept of what was cut.
   void forget();
-  // Between two rounds: the state, and back to one. Errors, nothing changed: kInvalidArgument one of another kind or
-  // size. Its vectors are in one block each.
+  // Between two rounds: the optimizer's state, whose vectors are in one block each; and what the next round begins with
+  // of the last one, of as many floats as were cut, the vector's last. And back to them. Errors, nothing changed:
+  // kInvalidArgument a state of another kind or size, or more floats than there are.
   OptimizerImage state() const { return optimizer_.image(); }
-  [[nodiscard]] Status resume(OptimizerImage state) { return optimizer_.restore(std::move(state)); }
+  std::vector<float> carried() const;
+  [[nodiscard]] Status resume(OptimizerImage state, std::span<const float> carried = {});
 
  private:
   void delta_of(Range part, std::span<const float> begin, std::span<float> delta) const;
