@@ -14,6 +14,7 @@ import argparse
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -122,6 +123,7 @@ def main(given: Optional[List[str]] = None) -> int:
         programs = programs_in(arguments.programs)
         nodes = most(_value(programs, arguments, "cluster.nodes"))
         shards = int(_value(programs, arguments, "cluster.shards"))
+        out = _value(programs, arguments, "run.out")
         if _value(programs, arguments, "cluster.replicas") != "1":
             raise _Refused("cluster.replicas: two servers of each shard are for two machines, expected 1")
         if not arguments.program:
@@ -142,6 +144,8 @@ def main(given: Optional[List[str]] = None) -> int:
         run.start(f"node {node}", [sys.executable, arguments.program, *arguments.arguments], RANK=str(node), LOCAL_RANK=str(node),
                   WORLD_SIZE=str(nodes), LOCAL_WORLD_SIZE=str(nodes), PACELINE_LAUNCHED=json.dumps(launched))
     run.wait()
+    if not run.refused:
+        print(f"paceline.launch: the run in {out} is over; paceline report {shlex.quote(out)} says how it went", file=sys.stderr, flush=True)
     return 2 if run.refused else 1 if run.failed else 0
 
 

@@ -71,7 +71,10 @@ attend() {
       if [ "$n" -eq 0 ]; then over=$SECONDS; fi
       if [ "$status" -ne 0 ] && [ "$signals" -eq 0 ] && [ -z "$early" ] && ! training_began; then
         early=$status grace=1 signals=2 over=$SECONDS
-        say "$(name_of "$n") ended with status $status before the training began"
+        case "$status" in
+          [3-5]) ;; # of a resume, which has not failed: that there is none, and why, has been said
+          *) say "$(name_of "$n") ended with status $status before the training began" ;;
+        esac
         tell_the_rest KILL
       fi
     done

@@ -295,6 +295,7 @@ class TorchLaunch(ForeignTest):
                                "lr=1/loop.py", self.config, cwd=self.folder)
         self.assertEqual(launched.end(), 0, launched.errors())
         self.assertEqual((self.summary()["iterations"], self.summary()["workers"]), (20, 3))
+        self.assertIn(f"paceline.launch: the run in {self.run_dir} is over; paceline report {self.run_dir} says how it went", launched.errors())
 
     def test_a_signal_ends_all_in_order(self):
         self.configure_loop("optimizer: {kind: sgd, lr: 1}, batch_size: 1, total_iterations: 1000000")
@@ -314,6 +315,7 @@ class TorchLaunch(ForeignTest):
         refused = self.launch(loop, self.config)
         self.assertEqual(refused.end(), 2)
         self.assertIn("paceline.launch: server 0 has ended with status 2", refused.errors())
+        self.assertFalse([line for line in refused.errors() if "is over" in line])
         loop.write_text(text, encoding="utf-8")
         self.assertEqual(self.launch("--existing", "replace", loop, self.config).end(), 0)
         self.assertEqual((self.summary()["status"], self.summary()["iterations"]), ("ok", 40))
