@@ -229,11 +229,11 @@ void Node::carry_out(Thread& t, const step::Compute& action, Ticks now) {
   const Ticks ends = world_->computation.ends(t.computation);
   if (world_->computation.overran()) ++overruns_;
   t.own_updates = t.own.kept();
-  if (world_->pipelines == nullptr) {
+  if (world_->groups == nullptr) {
     world_->events.at(ends, {EventKind::kComputeEnds, number_of(t), 0});
     return;
   }
-  const auto done = world_->pipelines->begin_step(id_, now, ends - now);
+  const auto done = world_->groups->begin_step(id_, t.grant.clock, now, ends - now);
   for (std::uint32_t s = 0; done && s < done->ends.size(); ++s) {
     world_->events.at(done->ends[s], {EventKind::kComputeEnds, done->first.value + s, 0});
   }
@@ -243,9 +243,9 @@ void Node::compute_ends(std::uint32_t thread, Ticks now) {
   if (crashed()) return;
   ++steps_;
   Thread& t = threads_[thread];
-  if (world_->pipelines != nullptr) {
+  if (world_->groups != nullptr) {
     world_->phase_clock = now;
-    t.phases.shift_start(world_->pipelines->waited(id_), Phase::kBarrier);
+    t.phases.shift_start(world_->groups->waited(id_), Phase::kBarrier);
   }
   const bool late =
       step::time_is_up(world_->plan.config.train.local_time, now - t.round_began, now - t.step_began);

@@ -62,7 +62,7 @@ Result<Pipelines> Pipelines::begin(const Plan& plan) {
   return made;
 }
 
-std::optional<Pipelines::Done> Pipelines::begin_step(NodeId node, Ticks begins,
+std::optional<Pipelines::Done> Pipelines::begin_step(NodeId node, Clock, Ticks begins,
                                                      std::chrono::nanoseconds length) {
   const std::size_t stages = shares_.size();
   const std::size_t first = node.value / stages * stages;

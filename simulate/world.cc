@@ -36,7 +36,7 @@ void join_incarnations(std::vector<WorkerPhases>& phases) {
 }  // namespace
 
 World::World(const Plan& plan, Computation& computation, Watcher* watcher, Reductions* reductions,
-             Pipelines* pipelines)
+             Pipelines* pipelines, NormGroups* norms)
     : plan_(plan),
       network_(plan.config.simulate.network, plan.cluster.nodes,
                static_cast<std::uint32_t>(plan.shards.size()), events_),
@@ -44,8 +44,11 @@ World::World(const Plan& plan, Computation& computation, Watcher* watcher, Reduc
       training_(computation.training()),
       reductions_(reductions),
       pipelines_(pipelines),
-      surroundings_{plan_,     events_,     network_,   pulls_,      computation,
-                    training_, reductions_, pipelines_, phase_clock_},
+      surroundings_{plan_,       events_,
+                    network_,    pulls_,
+                    computation, training_,
+                    reductions_, pipelines != nullptr ? static_cast<GroupSteps*>(pipelines) : norms,
+                    phase_clock_},
       engine_(plan.engine),
       watcher_(watcher),
       staleness_(plan.cluster),

@@ -36,6 +36,7 @@
 #include "simulate/events.h"
 #include "simulate/network.h"
 #include "simulate/node.h"
+#include "simulate/norm_groups.h"
 #include "simulate/pipelines.h"
 #include "simulate/plan.h"
 #include "simulate/pulls.h"
@@ -68,9 +69,10 @@ class Watcher {
 // Thread: one.
 class World {
  public:
-  // All outlive it; `watcher`: nullptr, nobody. `reductions`: of an all-reduce, `pipelines`: of stages; else nullptr.
+  // All outlive it; `watcher`: nullptr, nobody. `reductions`: of an all-reduce, `pipelines`: of stages, `norms`: of norm
+  // groups; else nullptr.
   World(const Plan& plan, Computation& computation, Watcher* watcher = nullptr,
-        Reductions* reductions = nullptr, Pipelines* pipelines = nullptr);
+        Reductions* reductions = nullptr, Pipelines* pipelines = nullptr, NormGroups* norms = nullptr);
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
