@@ -294,7 +294,9 @@ void Node::push_leaves(std::uint32_t thread, Ticks now) {
 
 void Node::carry_out(Thread& t, const step::Contribute&, Ticks now) {
   if (world_->reductions != nullptr) {
-    const auto there = world_->reductions->contribute(id_, t.computation.begins, now);
+    // Of a group, as if it waited ahead of all that it computes.
+    const nanoseconds waited = world_->groups == nullptr ? nanoseconds(0) : world_->groups->waited(id_);
+    const auto there = world_->reductions->contribute(id_, t.computation.begins + waited, now);
     if (!there) return;
     const std::uint32_t threads = world_->plan.cluster.threads_per_node;
     for (std::uint32_t worker = 0; worker < world_->plan.cluster.workers(); ++worker) {

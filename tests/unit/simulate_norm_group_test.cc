@@ -116,6 +116,8 @@ TEST_CASE("a_simulated_run_of_norm_groups_takes_their_messages_longer") {
   CHECK(wall({}) == Approx(10 * 0.1).epsilon(1e-6));
   CHECK(wall({kTenMillisecondsAMessage}) - wall({kTenMillisecondsAMessage, "train.batch_norm_group=1"}) ==
         Approx(10 * 2 * 0.01).epsilon(1e-4));
+  CHECK(wall({"simulate.compute.slowdown=[1, 2]", "exchange.kind=allreduce", "exchange.on_loss=stop"}) ==
+        Approx(10 * 0.2).epsilon(1e-6));
 }
 
 TEST_CASE("what_a_simulation_of_norm_groups_does_not_go_with_is_refused") {

@@ -215,8 +215,8 @@ Status AllReduceExchange::take_over(const Meeting& meeting) {
   }
   std::optional<ShardedOptimizer::Held> moved;
   if (model_.is_sharded()) {
-    PACELINE_ASSIGN_OR_RETURN(moved,
-                              model_.moved_to(shares_, meeting.version, sum_, [this] { return sum_all(); }));
+    PACELINE_ASSIGN_OR_RETURN(
+        moved, model_.moved_to(shares_, meeting.version, sum_, [this] { return sum_all(sum_); }));
   }
   const std::lock_guard lock(mutex_);
   bytes_counted_ = mesh_->bytes_sent();
@@ -239,18 +239,27 @@ Result<std::optional<RunState>> AllReduceExchange::take_from(const Meeting& meet
     } else {
       std::fill(sum_.begin(), sum_.end(), -0.0F);
     }
-    PACELINE_RETURN_IF_ERROR(sum_all());
+    PACELINE_RETURN_IF_ERROR(sum_all(sum_));
     if (given) given->floats.insert(given->floats.end(), sum_.begin(), sum_.end());
   }
   return given;
 }
 
-Status AllReduceExchange::sum_all() {
+// What is summed needs something of every node.
+Status AllReduceExchange::await_all() {
+  float nothing = 0.0F;
+  PACELINE_RETURN_IF_ERROR(sum_all({&nothing, 1}));
+  const std::lock_guard lock(mutex_);
+  bytes_counted_ = mesh_->bytes_sent();
+  return Status::ok();
+}
+
+Status AllReduceExchange::sum_all(std::span<float> floats) {
   const Result<schedule::Plan> made =
-      schedule::make_plan({schedule::Algorithm::kAuto, ranks_.ranks, std::ssize(sum_), {}});
+      schedule::make_plan({schedule::Algorithm::kAuto, ranks_.ranks, std::ssize(floats), {}});
   const Status checked = made.is_ok() ? schedule::check(*made) : made.status();
   PACELINE_ASSERT(checked.is_ok(), checked.message());
-  return mesh_->reduce(schedule::Program(*made, ranks_.rank), sum_, reductions_++, silence());
+  return mesh_->reduce(schedule::Program(*made, ranks_.rank), floats, reductions_++, silence());
 }
 
 // ---- training threads
