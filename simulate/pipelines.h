@@ -25,25 +25,19 @@
 #include "common/schedule/pass_span.h"
 #include "common/schedule/pipeline.h"
 #include "common/trace/trace.h"
+#include "simulate/group_steps.h"
 #include "simulate/plan.h"
 
 namespace paceline::simulate {
 
-class Pipelines {
+class Pipelines final : public GroupSteps {
  public:
   // Errors: those of the cut and the plan, which validated configurations do not have.
   static Result<Pipelines> begin(const Plan& plan);
 
-  // The worker of `node` begins its step of `clock` at `begins`, and took `length` if it had the whole network for its
-  // own samples. Once all stages of its group have: when each of them is done, from the first stage's node on.
-  struct Done {
-    NodeId first;
-    std::vector<Ticks> ends;
-  };
-  std::optional<Done> begin_step(NodeId node, Clock clock, Ticks begins, std::chrono::nanoseconds length);
-
-  // In its last step, for how long `node` waited for other stages.
-  std::chrono::nanoseconds waited(NodeId node) const { return stages_[node.value].waited; }
+  std::optional<Done> begin_step(NodeId node, Clock clock, Ticks begins,
+                                 std::chrono::nanoseconds length) override;
+  std::chrono::nanoseconds waited(NodeId node) const override { return stages_[node.value].waited; }
 
   PipelineSummary summary() const;
   // With run.trace, of each node its passes.

@@ -1,6 +1,8 @@
 #include "simulate/run.h"
 
 #include <cstdio>
+#include <memory>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -12,9 +14,11 @@
 #include "common/report/tensorboard.h"
 #include "common/trace/trace_file.h"
 #include "simulate/computation.h"
+#include "simulate/norm_groups.h"
 #include "simulate/plan.h"
 #include "simulate/trace.h"
 #include "simulate/training.h"
+#include "worker/model/norm_meeting.h"
 #include "worker/network_task.h"
 
 namespace paceline::simulate {
@@ -70,23 +74,36 @@ Status clear(const fs::path& out) {
 constexpr std::size_t kSizesOfAllWorkers = 32;
 
 // Mini-batches are made when they are asked for: who asks next is not known ahead, and there is one thread.
-Result<std::unique_ptr<TaskFactory>> network_tasks(RunConfig config) {
+Result<std::unique_ptr<TaskFactory>> network_tasks(RunConfig config, NormMeeting* meeting) {
   config.data.loader_threads = 0;
   config.data.prefetch_batches = 1;
-  return make_network_tasks(config, kSizesOfAllWorkers);
+  return make_network_tasks(config, kSizesOfAllWorkers, meeting);
+}
+
+// None where norms go by each worker's own values.
+Result<std::optional<NormGroups>> norm_groups(const Plan& plan) {
+  std::optional<NormGroups> groups;
+  if (plan.config.train.batch_norm_group == 1) return groups;
+  PACELINE_ASSIGN_OR_RETURN(NormGroups made, NormGroups::begin(plan));
+  groups.emplace(std::move(made));
+  return groups;
 }
 
 Result<Outcome> train(const RunConfig& config, std::unique_ptr<ComputeTimes> times, TaskFactory* tasks) {
   const Layout* const layout = tasks == nullptr ? nullptr : &tasks->layout();
   PACELINE_ASSIGN_OR_RETURN(const Plan plan, make_plan(config, std::move(times), layout));
+  std::optional<NormMeeting> meeting;
+  if (config.train.batch_norm_group > 1) meeting.emplace(config.train.batch_norm_group);
+  NormMeeting* const meets = meeting ? &*meeting : nullptr;
   std::unique_ptr<TaskFactory> built_in;
   if (tasks == nullptr) {
-    PACELINE_ASSIGN_OR_RETURN(built_in, network_tasks(config));
+    PACELINE_ASSIGN_OR_RETURN(built_in, network_tasks(config, meets));
     tasks = built_in.get();
   }
-  PACELINE_ASSIGN_OR_RETURN(const std::unique_ptr<Training> training, Training::begin(plan, *tasks));
+  PACELINE_ASSIGN_OR_RETURN(const std::unique_ptr<Training> training, Training::begin(plan, *tasks, meets));
+  PACELINE_ASSIGN_OR_RETURN(std::optional<NormGroups> norms, norm_groups(plan));
   TrainedComputation computation(plan, *training);
-  return World(plan, computation).run();
+  return World(plan, computation, nullptr, nullptr, nullptr, norms ? &*norms : nullptr).run();
 }
 
 }  // namespace
@@ -121,8 +138,13 @@ Result<SimulatedRun> simulate(const RunConfig& config, const std::optional<fs::p
     return invalid_argument("simulate.events: an all-reduce ends with the first node that is lost, got " +
                             std::to_string(config.simulate.events.size()) + ", expected none");
   }
-  if (config.train.batch_norm_group != 1) {
-    return invalid_argument("train.batch_norm_group: groups are not simulated, got " +
+  if (config.train.batch_norm_group != 1 && !config.simulate.events.empty()) {
+    return invalid_argument("simulate.events: a norm group ends with the first member that is lost, got " +
+                            std::to_string(config.simulate.events.size()) + " with train.batch_norm_group: " +
+                            std::to_string(config.train.batch_norm_group) + ", expected none");
+  }
+  if (config.train.batch_norm_group != 1 && tasks != nullptr) {
+    return invalid_argument("train.batch_norm_group: a task of one's own brings its own layers, got " +
                             std::to_string(config.train.batch_norm_group) + ", expected 1");
   }
   SimulatedRun run{{}, config, std::nullopt};
@@ -150,8 +172,9 @@ Result<SimulatedRun> simulate(const RunConfig& config, const std::optional<fs::p
     if (has_stages) {
       PACELINE_ASSIGN_OR_RETURN(pipelines, Pipelines::begin(plan));
     }
+    PACELINE_ASSIGN_OR_RETURN(std::optional<NormGroups> norms, norm_groups(plan));
     World world(plan, computation, nullptr, reductions ? &*reductions : nullptr,
-                pipelines ? &*pipelines : nullptr);
+                pipelines ? &*pipelines : nullptr, norms ? &*norms : nullptr);
     PACELINE_ASSIGN_OR_RETURN(run.outcome, world.run());
   }
   run.outcome.summary.simulated_seed = config.run.seed;

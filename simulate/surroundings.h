@@ -3,8 +3,8 @@
 
 #include "simulate/computation.h"
 #include "simulate/events.h"
+#include "simulate/group_steps.h"
 #include "simulate/network.h"
-#include "simulate/pipelines.h"
 #include "simulate/plan.h"
 #include "simulate/pulls.h"
 #include "simulate/reductions.h"
@@ -20,7 +20,7 @@ struct Surroundings {
   Computation& computation;
   Training* training;      // the computation's
   Reductions* reductions;  // exchange.kind: allreduce; else nullptr
-  Pipelines* pipelines;    // pipeline.stages; else nullptr
+  GroupSteps* groups;      // of pipeline.stages or train.batch_norm_group; else nullptr
   Ticks& phase_clock;      // what the recorders read: a worker sets it before it calls one
 };
 

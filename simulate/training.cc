@@ -25,9 +25,10 @@ constexpr std::size_t kGradientsKept = 64;
 
 }  // namespace
 
-Training::Training(const Plan& plan, TaskFactory& tasks, std::span<const float> initial)
+Training::Training(const Plan& plan, TaskFactory& tasks, NormMeeting* meeting, std::span<const float> initial)
     : plan_(plan),
       tasks_(tasks),
+      meeting_(meeting),
       ranges_(shard_ranges(tasks.layout(), plan.config.train.optimizer, plan.config.cluster.shards)),
       slices_(ranges_of(plan.slices)),
       limits_(batch_limits(plan.config)),
@@ -39,6 +40,10 @@ Training::Training(const Plan& plan, TaskFactory& tasks, std::span<const float> 
   }
   nodes_.resize(plan.cluster.nodes);
   workers_.resize(plan.cluster.workers());
+  if (meeting != nullptr) {
+    begun_.resize(plan.cluster.workers());
+    made_.resize(plan.cluster.workers());
+  }
   for (std::uint32_t n = 0; n < plan.cluster.nodes; ++n) make_caches(NodeId(n));
 }
 
@@ -51,7 +56,8 @@ void Training::make_caches(NodeId node) {
   }
 }
 
-Result<std::unique_ptr<Training>> Training::begin(const Plan& plan, TaskFactory& tasks) {
+Result<std::unique_ptr<Training>> Training::begin(const Plan& plan, TaskFactory& tasks,
+                                                  NormMeeting* meeting) {
   PACELINE_ASSERT(plan.floats == tasks.layout().size(), "a plan for another model");
   std::vector<float> initial(static_cast<std::size_t>(plan.floats));
   tasks.initialize(initial);
@@ -60,12 +66,19 @@ Result<std::unique_ptr<Training>> Training::begin(const Plan& plan, TaskFactory&
     if (!taken.is_ok()) return Status(taken.status()).with_context("train.init_from");
   }
   PACELINE_RETURN_IF_ERROR(warm_start(plan.config, tasks, initial, Status::ok));
-  std::unique_ptr<Training> training(new Training(plan, tasks, initial));
+  std::unique_ptr<Training> training(new Training(plan, tasks, meeting, initial));
   PACELINE_RETURN_IF_ERROR(training->make_trainers());
   return training;
 }
 
 Status Training::make_trainers() {
+  if (meeting_ != nullptr) {
+    PACELINE_ASSIGN_OR_RETURN(
+        group_, GroupTrainers::begin(plan_.config.train.batch_norm_group, [this](std::uint32_t member) {
+          return tasks_.make_trainer(WorkerId(NodeId(member), 0));
+        }));
+    return Status::ok();
+  }
   const std::uint32_t needed = tasks_.trainers_are_alike() ? 1 : plan_.cluster.workers();
   for (std::uint32_t r = 0; r < needed; ++r) {
     PACELINE_ASSIGN_OR_RETURN(auto task, tasks_.make_trainer(plan_.cluster.worker_at(Rank(r))));
@@ -74,15 +87,51 @@ Status Training::make_trainers() {
   return Status::ok();
 }
 
+void Training::begins(const Computation::Step& step) {
+  if (group_ != nullptr) begun_[step.worker.value] = step;
+}
+
 Computation::Computed Training::compute(const Computation::Step& step) {
+  std::optional<Made> made;
+  if (group_ == nullptr) {
+    made = make(trainer(step.worker), step);
+  } else {
+    const std::uint32_t group = plan_.config.train.batch_norm_group;
+    if (!made_[step.worker.value]) make_group(step.worker.value / group * group);
+    made.swap(made_[step.worker.value]);
+  }
+  require(made->status);
+  return made->computed;
+}
+
+// Of all members of the group whose lowest rank is `first`.
+void Training::make_group(std::uint32_t first) {
+  group_->run([&](std::uint32_t member, Task& task) {
+    const Computation::Step& step = begun_[first + member];
+    PACELINE_ASSERT(step.clock == begun_[first].clock,
+                    "members at clocks " + to_string(step.clock) + " and " + to_string(begun_[first].clock));
+    Made made = make(task, step);
+    if (!made.status.is_ok()) meeting_->end(aborted("another member of its group has no gradient"));
+    made_[first + member] = std::move(made);
+  });
+  // Whoever has ended the meeting says why; the others waited for it.
+  for (std::uint32_t member = 0; member < plan_.config.train.batch_norm_group; ++member) {
+    const Status& status = made_[first + member]->status;
+    if (status.code() != StatusCode::kAborted) require(status);
+  }
+}
+
+// Thread: any, of each worker one at a time.
+Training::Made Training::make(Task& task, const Computation::Step& step) {
   TrainingWorker& worker = *workers_[step.worker.value];
   const WorkerId id = plan_.cluster.worker_at(step.worker);
   const cache::SnapshotStamp& stamp = worker.cache().stamp();
   PACELINE_ASSERT(stamp.version() == step.version && stamp.revision() == step.revision,
                   "worker " + to_string(id) + " has version " + to_string(stamp.version()) +
                       ", and is to compute with " + to_string(step.version));
-  Computation::Computed computed;
-  auto metric = worker.compute(trainer(step.worker),
+  Made made;
+  Computation::Computed& computed = made.computed;
+  auto metric = worker.compute(task,
                                {id, step.clock, step.iteration, step.threshold, step.min_version,
                                 step.version, step.revision, step.batch, step.local_step, step.local_steps},
                                tasks_.layout(), gradients_, computed.fault);
@@ -91,11 +140,12 @@ Computation::Computed Training::compute(const Computation::Step& step) {
   if (done.is_ok()) {
     computed.metric = *metric;
   } else {
-    require(std::move(done).with_context("worker " + to_string(id) + " at clock " + to_string(step.clock)));
+    made.status =
+        std::move(done).with_context("worker " + to_string(id) + " at clock " + to_string(step.clock));
     computed.metric.samples = step.batch.samples;
     computed.fault = "no gradient";  // the run is over: nobody will look for one
   }
-  return computed;
+  return made;
 }
 
 void Training::apply_locally(Rank worker, const sync::Grant& grant) {

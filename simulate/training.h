@@ -15,12 +15,17 @@
 // nobody has to keep it for so long.
 //
 // A node that comes back is another process: nothing of what it had is left to it (comes_back()).
+//
+// Members of a norm group (train.batch_norm_group) need each other's values in the middle of a step. Their steps end
+// once all have begun (norm_groups.h); with the first that ends the gradients of all are made, each from its own
+// parameters, on threads that meet at each norm (group_trainers.h).
 #pragma once
 
 #include <cstdint>
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,10 +35,12 @@
 #include "common/sync/actions.h"
 #include "common/task/task.h"
 #include "simulate/computation.h"
+#include "simulate/group_trainers.h"
 #include "simulate/plan.h"
 #include "simulate/training_shard.h"
 #include "simulate/training_worker.h"
 #include "worker/cache/process_cache.h"
+#include "worker/model/norm_meeting.h"
 #include "worker/train/batch_limits.h"
 
 namespace paceline::simulate {
@@ -41,14 +48,18 @@ namespace paceline::simulate {
 // Thread: the one that made it.
 class Training {
  public:
-  // The run at its start: initial parameters on every shard. Both outlive it. Errors: the tasks'.
-  static Result<std::unique_ptr<Training>> begin(const Plan& plan, TaskFactory& tasks);
+  // The run at its start: initial parameters on every shard. All outlive it. `meeting`: where the tasks' trainers of a
+  // norm group meet (make_network_tasks()), each worker's being as good as that of the same member of another group;
+  // null: there are no groups. Errors: the tasks'.
+  static Result<std::unique_ptr<Training>> begin(const Plan& plan, TaskFactory& tasks,
+                                                 NormMeeting* meeting = nullptr);
 
   // What went wrong since, if anything did: a task's error, or that a shard and the core do not agree. The
   // run cannot go on.
   const Status& status() const { return status_; }
 
-  // Workers.
+  // Workers. begins(): its computation does.
+  void begins(const Computation::Step& step);
   Computation::Computed compute(const Computation::Step& step);
   // The round's `n`-th fragment leaves, from the parameters' end.
   void cut(Rank worker, std::int64_t n) { workers_[worker.value]->cut(n); }
@@ -87,8 +98,15 @@ class Training {
   const Layout& layout() const { return tasks_.layout(); }
 
  private:
-  Training(const Plan& plan, TaskFactory& tasks, std::span<const float> initial);
+  // A gradient, with its worker, or why there is none.
+  struct Made {
+    Computation::Computed computed;
+    Status status;
+  };
+  Training(const Plan& plan, TaskFactory& tasks, NormMeeting* meeting, std::span<const float> initial);
   Status make_trainers();
+  Made make(Task& task, const Computation::Step& step);
+  void make_group(std::uint32_t first);
   void make_caches(NodeId node);
   Task& trainer(Rank worker) { return *trainers_[trainers_.size() == 1 ? 0 : worker.value]; }
   Metric evaluate(std::span<const float> parameters);
@@ -98,11 +116,15 @@ class Training {
 
   const Plan& plan_;
   TaskFactory& tasks_;
+  NormMeeting* const meeting_;
   const std::vector<Range> ranges_;  // of the shards
   const std::vector<Range> slices_;  // of the caches
   const BatchLimits limits_;
   Status status_ = Status::ok();
-  std::vector<std::unique_ptr<Task>> trainers_;  // by rank, or one for all
+  std::vector<std::unique_ptr<Task>> trainers_;  // by rank, or one for all; none where there are groups
+  std::unique_ptr<GroupTrainers> group_;         // null: there are none
+  std::vector<Computation::Step> begun_;         // of groups, by rank: the last step
+  std::vector<std::optional<Made>> made_;        // of groups, by rank: until its computation ends
   std::unique_ptr<Task> evaluator_;              // made by the first evaluation
   BlockPool gradients_;
   std::deque<TrainingShard> shards_;
@@ -116,7 +138,10 @@ class Training {
 class TrainedComputation final : public Computation {
  public:
   TrainedComputation(const Plan& plan, Training& training) : timed_(plan), training_(training) {}
-  Ticks ends(const Step& step) override { return timed_.ends(step); }
+  Ticks ends(const Step& step) override {
+    training_.begins(step);
+    return timed_.ends(step);
+  }
   bool overran() const override { return timed_.overran(); }
   Computed compute(const Step& step) override { return training_.compute(step); }
   Training* training() override { return &training_; }

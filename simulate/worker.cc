@@ -154,19 +154,19 @@ void Worker::carry_out(const step::Compute& action, Ticks now) {
       world_.computation.ends(round_.compute(grant_, rank(), cache_.state(), action.local_step, now));
   if (world_.computation.overran()) ++overruns_;
   own_updates_ = cache_.own().kept();
-  if (world_.pipelines == nullptr) {
+  if (world_.groups == nullptr) {
     world_.events.at(ends, {EventKind::kComputeEnds, number_, 0});
     return;
   }
-  const auto done = world_.pipelines->begin_step(id_.node, grant_.clock, now, ends - now);
+  const auto done = world_.groups->begin_step(id_.node, grant_.clock, now, ends - now);
   for (std::uint32_t s = 0; done && s < done->ends.size(); ++s) {
     world_.events.at(done->ends[s], {EventKind::kComputeEnds, done->first.value + s, 0});
   }
 }
 
 void Worker::compute_ends(Ticks now) {
-  if (world_.pipelines != nullptr) {
-    phases_at(now).shift_start(world_.pipelines->waited(id_.node), Phase::kBarrier);
+  if (world_.groups != nullptr) {
+    phases_at(now).shift_start(world_.groups->waited(id_.node), Phase::kBarrier);
   }
   const Round::Ended ended = round_.end_step(world_.computation, now);
   if (ended.last) {
@@ -223,7 +223,9 @@ void Worker::carry_out(const step::Contribute&, Ticks now) {
 
 // Whose gradient is the last of all says when each node has the sum.
 void Worker::reduce(Ticks now) {
-  const auto there = world_.reductions->contribute(id_.node, round_.compute_began(), now);
+  // Of a group, as if it waited ahead of all that it computes.
+  const auto waited = world_.groups == nullptr ? std::chrono::nanoseconds(0) : world_.groups->waited(id_.node);
+  const auto there = world_.reductions->contribute(id_.node, round_.compute_began() + waited, now);
   if (!there) return;
   const std::uint32_t threads = world_.plan.cluster.threads_per_node;
   for (const Reductions::There& one : *there) {

@@ -30,13 +30,21 @@ trace::Process simulated_process(std::optional<ShardId> server, NodeId node) {
 }  // namespace
 
 World::World(const Plan& plan, Computation& computation, Watcher* watcher, Reductions* reductions,
-             Pipelines* pipelines)
+             Pipelines* pipelines, NormGroups* norms)
     : plan_(plan),
       network_(plan.config.simulate.network, plan.cluster.nodes,
                static_cast<std::uint32_t>(plan.shards.size()), events_),
       pulls_(static_cast<std::uint32_t>(plan.shards.size())),
-      surroundings_{plan_,      events_,   network_,    pulls_, computation, computation.training(),
-                    reductions, pipelines, phase_clock_},
+      pipelines_(pipelines),
+      surroundings_{plan_,
+                    events_,
+                    network_,
+                    pulls_,
+                    computation,
+                    computation.training(),
+                    reductions,
+                    pipelines != nullptr ? static_cast<GroupSteps*>(pipelines) : norms,
+                    phase_clock_},
       servers_(servers_of(surroundings_)),
       nodes_(surroundings_),
       record_(plan, surroundings_.training != nullptr),
@@ -247,7 +255,7 @@ Result<Outcome> World::outcome() {
     summary.exchange = name_of(ExchangeKind::kAllreduce);
     summary.bytes_reduced = surroundings_.reductions->bytes_sent();
   }
-  if (surroundings_.pipelines != nullptr) summary.pipeline = surroundings_.pipelines->summary();
+  if (pipelines_ != nullptr) summary.pipeline = pipelines_->summary();
   Outcome out = record_.finish(engine(), nodes_.phases(), nodes_.totals());
   if (const auto& log = authority_.log()) {
     out.recorded = trace_of(*log);
@@ -267,7 +275,7 @@ trace::Trace World::trace_of(const trace::DecisionLog& log) const {
     trace.processes.push_back(simulated_process(std::nullopt, NodeId(n)));
   }
   trace.workers = nodes_.spans();
-  if (surroundings_.pipelines != nullptr) surroundings_.pipelines->add_passes(trace);
+  if (pipelines_ != nullptr) pipelines_->add_passes(trace);
   return trace;
 }
 

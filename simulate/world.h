@@ -21,6 +21,7 @@
 #include "simulate/network.h"
 #include "simulate/nodes.h"
 #include "simulate/outcome.h"
+#include "simulate/norm_groups.h"
 #include "simulate/pipelines.h"
 #include "simulate/plan.h"
 #include "simulate/pulls.h"
@@ -34,9 +35,10 @@ namespace paceline::simulate {
 // Thread: one.
 class World {
  public:
-  // All outlive it; `watcher`: nullptr, nobody. `reductions`: of an all-reduce, `pipelines`: of stages; else nullptr.
+  // All outlive it; `watcher`: nullptr, nobody. `reductions`: of an all-reduce, `pipelines`: of stages, `norms`: of norm
+  // groups; else nullptr.
   World(const Plan& plan, Computation& computation, Watcher* watcher = nullptr,
-        Reductions* reductions = nullptr, Pipelines* pipelines = nullptr);
+        Reductions* reductions = nullptr, Pipelines* pipelines = nullptr, NormGroups* norms = nullptr);
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
@@ -66,6 +68,7 @@ class World {
   Network network_;
   Pulls pulls_;
   Ticks phase_clock_;
+  Pipelines* const pipelines_;
   const Surroundings surroundings_;
   std::vector<Server> servers_;
   Nodes nodes_;

@@ -17,6 +17,7 @@
 #include "worker/model/backend_per_size.h"
 #include "worker/model/clipping.h"
 #include "worker/model/gpu_module.h"
+#include "worker/model/norm_meeting.h"
 #include "worker/model/peer_norm_group.h"
 #include "worker/pipeline/stage_trainer.h"
 #include "worker/run_data.h"
@@ -35,7 +36,7 @@ using MakeVectors = std::function<Result<std::unique_ptr<CacheVectors>>(const Op
 class NetworkTrainer final : public Task {
  public:
   // `make_vectors`: where the thread cache lies; empty: in the host's memory.
-  // `norm_group`: that `backends` go by, or null.
+  // `norm_group`: of nodes, that `backends` go by, or null.
   NetworkTrainer(BatchQueue queue, BackendPerSize backends, MakeVectors make_vectors,
                  std::shared_ptr<PeerNormGroup> norm_group)
       : queue_(std::move(queue)),
@@ -177,12 +178,13 @@ LoaderOptions loader_options(const DataSection& config, Kept on_gpus, Gpus* gpus
 
 class NetworkTasks final : public TaskFactory {
  public:
-  // `gpus`: null for the CPU.
+  // `gpus`: null for the CPU. `meeting`: make_network_tasks()'s.
   NetworkTasks(const RunConfig& config, NetworkSpec network, std::shared_ptr<Gpus> gpus, RunData data,
-               Kept on_gpus, std::size_t sizes_kept)
+               Kept on_gpus, std::size_t sizes_kept, NormMeeting* meeting)
       : config_(config),
         gpus_(std::move(gpus)),
         sizes_kept_(sizes_kept),
+        meeting_(meeting),
         network_(std::move(network)),
         data_(std::move(data)) {
     if (!config.pipeline.enabled()) loader_ = make_loader(on_gpus);
@@ -226,7 +228,10 @@ class NetworkTasks final : public TaskFactory {
       });
     }
     const std::shared_ptr<PeerNormGroup> norm_group = norm_group_of(worker.node);
-    PACELINE_ASSIGN_OR_RETURN(Computing with, computing_for(worker.thread, norm_group.get()));
+    NormGroup* const group = meeting_ == nullptr
+                                 ? norm_group.get()
+                                 : &meeting_->member(worker.node.value % config_.train.batch_norm_group);
+    PACELINE_ASSIGN_OR_RETURN(Computing with, computing_for(worker.thread, group));
     const MakeBackend make = clipping(accumulating(std::move(with.make_backend), config_.train.accumulate),
                                       config_.train.clip_gradients);
     BackendPerSize backends(make, network_, config_.run.seed, sizes_kept_);
@@ -290,9 +295,9 @@ class NetworkTasks final : public TaskFactory {
                          const OptimizerSection& optimizer) { return make(network, optimizer); }};
   }
 
-  // Of the node's one thread; null: its batch norms go by its own mini-batch.
+  // Of the node's one thread; null: its batch norms ask no other node.
   std::shared_ptr<PeerNormGroup> norm_group_of(NodeId node) {
-    if (config_.train.batch_norm_group == 1) return nullptr;
+    if (config_.train.batch_norm_group == 1 || meeting_ != nullptr) return nullptr;
     const std::lock_guard lock(norm_group_mutex_);
     norm_group_ = std::make_shared<PeerNormGroup>(node, config_.train.batch_norm_group);
     norm_group_->meet(peers_);
@@ -302,6 +307,7 @@ class NetworkTasks final : public TaskFactory {
   const RunConfig config_;
   const std::shared_ptr<Gpus> gpus_;
   const std::size_t sizes_kept_;
+  NormMeeting* const meeting_;
   const NetworkSpec network_;
   RunData data_;
   std::unique_ptr<Loader> loader_;      // null: stages have their own
@@ -315,20 +321,22 @@ class NetworkTasks final : public TaskFactory {
 
 }  // namespace
 
-Result<std::unique_ptr<TaskFactory>> make_network_tasks(const RunConfig& config, std::size_t sizes_kept) {
+Result<std::unique_ptr<TaskFactory>> make_network_tasks(const RunConfig& config, std::size_t sizes_kept,
+                                                        NormMeeting* meeting) {
   // What is wrong with the network is said before a GPU is looked for.
   PACELINE_RETURN_IF_ERROR(build_network(config).status());
   PACELINE_ASSIGN_OR_RETURN(auto gpus, gpus_of(config.train));
-  return make_network_tasks_on(std::move(gpus), config, sizes_kept);
+  return make_network_tasks_on(std::move(gpus), config, sizes_kept, meeting);
 }
 
 Result<std::unique_ptr<TaskFactory>> make_network_tasks_on(std::shared_ptr<Gpus> gpus,
-                                                           const RunConfig& config, std::size_t sizes_kept) {
+                                                           const RunConfig& config, std::size_t sizes_kept,
+                                                           NormMeeting* meeting) {
   PACELINE_ASSIGN_OR_RETURN(NetworkSpec network, build_network(config));
   PACELINE_ASSIGN_OR_RETURN(RunData data, RunData::open(config));
   PACELINE_ASSIGN_OR_RETURN(const Kept on_gpus, keep_on(gpus.get(), config, data));
   auto tasks = std::make_unique<NetworkTasks>(config, std::move(network), std::move(gpus), std::move(data),
-                                              on_gpus, sizes_kept);
+                                              on_gpus, sizes_kept, meeting);
   PACELINE_RETURN_IF_ERROR(tasks->cut_into_stages());
   return std::unique_ptr<TaskFactory>(std::move(tasks));
 }

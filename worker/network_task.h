@@ -13,7 +13,8 @@
 
 namespace paceline {
 
-class Gpus;  // worker/model/gpus.h
+class Gpus;         // worker/model/gpus.h
+class NormMeeting;  // worker/model/norm_meeting.h
 
 // For how many sizes of mini-batches (`train.batch_balance: speed`) a trainer keeps a back end, with its
 // activations. A worker's size moves by a step or two, back and forth.
@@ -25,14 +26,18 @@ inline constexpr std::size_t kSizesKept = 4;
 // training set's. Errors: those of build_network() and of the data set's files, naming key or file;
 // kInvalidArgument without a data.path; with `train.device: cuda` those of load_gpus()
 // (worker/model/gpu_module.h).
+// `meeting`: with `train.batch_norm_group` where members are threads of this process: node n's trainer is member n mod
+// the group; outlives the tasks. Null: members are nodes, connected by TaskFactory::meet().
 Result<std::unique_ptr<TaskFactory>> make_network_tasks(const RunConfig& config,
-                                                        std::size_t sizes_kept = kSizesKept);
+                                                        std::size_t sizes_kept = kSizesKept,
+                                                        NormMeeting* meeting = nullptr);
 
 // The same on GPUs that are open; null: on the CPU, whatever `train.device` says. Errors: also those of
 // Gpus::keep().
 Result<std::unique_ptr<TaskFactory>> make_network_tasks_on(std::shared_ptr<Gpus> gpus,
                                                            const RunConfig& config,
-                                                           std::size_t sizes_kept = kSizesKept);
+                                                           std::size_t sizes_kept = kSizesKept,
+                                                           NormMeeting* meeting = nullptr);
 
 // Whether the data set is there and whole: reads it, and keeps nothing but a number over what it holds, the
 // test set included. Errors: those of make_network_tasks() that concern the data.

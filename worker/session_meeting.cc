@@ -23,6 +23,23 @@ std::pair<mesh::Sockets, mesh::Place> take_stage(std::uint32_t stages, mesh::Soc
   return {std::move(own), std::move(of_stage)};
 }
 
+// Of nodes that are all connected, those of this one's group once more: what they say of norms goes beside the sums. By
+// node; null where it is of another group.
+Result<mesh::Sockets> meet_group(std::uint32_t members, const mesh::Listening& listening,
+                                 const mesh::Place& place, const mesh::StopFlag& stop,
+                                 std::chrono::milliseconds within) {
+  const std::uint32_t first = place.rank / members * members;
+  mesh::Place of_group{.rank = place.rank - first, .endpoints = {}, .token = place.token, .key = place.key};
+  for (std::uint32_t node = first; node < first + members; ++node) {
+    of_group.endpoints.push_back(place.endpoints[node]);
+    of_group.nodes.emplace_back(node);
+  }
+  PACELINE_ASSIGN_OR_RETURN(mesh::Sockets own, mesh::shake_hands(listening, of_group, stop, within));
+  mesh::Sockets sockets(place.endpoints.size());
+  std::move(own.begin(), own.end(), sockets.begin() + first);
+  return sockets;
+}
+
 }  // namespace
 
 // Without a key of its formation a node of a run with keys would talk in clear.
@@ -48,10 +65,19 @@ Status Session::meet_nodes() {
   mesh::Place place{parts_.node.value, std::move(peers.endpoints), peers.token};
   place.key = peers.key;
   PACELINE_RETURN_IF_ERROR(check_key(place));
+  const auto within = std::chrono::duration_cast<std::chrono::milliseconds>(config_.cluster.start_timeout);
   if (reduces_ != nullptr && !config_.pipeline.enabled()) {
-    PACELINE_RETURN_IF_ERROR(begin_reducing(reduces_->connect(listening, std::move(place))));
+    const std::uint32_t members = config_.train.batch_norm_group;
+    Status connected = reduces_->connect(listening, place);
+    // Who still waits for some of all would turn away who comes from its group.
+    if (connected.is_ok() && members > 1) connected = reduces_->await_all();
+    PACELINE_RETURN_IF_ERROR(begin_reducing(connected));
+    if (members > 1) {
+      PACELINE_ASSIGN_OR_RETURN(mesh::Sockets sockets,
+                                meet_group(members, listening, place, stop_channels_, within));
+      meet_peers(std::move(sockets), std::move(place));
+    }
   } else {
-    const auto within = std::chrono::duration_cast<std::chrono::milliseconds>(config_.cluster.start_timeout);
     PACELINE_ASSIGN_OR_RETURN(mesh::Sockets sockets,
                               mesh::shake_hands(listening, place, stop_channels_, within));
     if (reduces_ != nullptr) {

@@ -223,28 +223,55 @@ TEST_CASE("groups_that_are_stopped_under_any_policy_end_at_whole_steps") {
   }
 }
 
+namespace {
+
+// The first norm has many values of a channel in each sample, the last one.
+RunConfig normalised(std::uint32_t nodes, std::uint32_t group) {
+  RunConfig config = without_pipeline(piped(1));
+  config.cluster.nodes = nodes;
+  config.train.total_iterations = 20 * nodes;
+  config.train.batch_norm_group = group;
+  config.train.layers = {{.kind = LayerKind::kConv, .out = 4, .kernel = 5, .stride = 2, .bias = false},
+                         {.kind = LayerKind::kBatchNorm},
+                         {.kind = LayerKind::kRelu},
+                         {.kind = LayerKind::kGlobalAveragePool},
+                         {.kind = LayerKind::kBatchNorm},
+                         {.kind = LayerKind::kDense, .out = 10}};
+  return config;
+}
+
+// So do all nodes sum.
+RunConfig normalised_and_summing(std::uint32_t nodes, std::uint32_t group) {
+  RunConfig config = normalised(nodes, group);
+  config.exchange = summing(2).exchange;
+  return config;
+}
+
+}  // namespace
+
 // Statistics travel as float32.
 TEST_CASE("a_group_of_nodes_has_the_batch_norm_of_one_node_with_all_their_samples") {
-  RunConfig one = without_pipeline(piped(1));
+  RunConfig one = normalised(1, 1);
   one.train.backend = GENERATE(Backend::kReference, Backend::kOnednn);
-  one.cluster.nodes = 1;
-  one.train.total_iterations = 20;
-  one.train.layers = {{.kind = LayerKind::kConv, .out = 4, .kernel = 5, .stride = 2, .bias = false},
-                      {.kind = LayerKind::kBatchNorm},
-                      {.kind = LayerKind::kRelu},
-                      {.kind = LayerKind::kGlobalAveragePool},
-                      {.kind = LayerKind::kBatchNorm},
-                      {.kind = LayerKind::kDense, .out = 10}};
-  RunConfig group = one;
-  group.cluster.nodes = 2;
-  group.train.total_iterations = 40;
-  group.train.batch_norm_group = 2;
+  RunConfig group = normalised(2, 2);
+  group.train.backend = one.train.backend;
   one.train.batch_size = 2 * group.train.batch_size;
   const auto whole = run_stages(one);
   const double together = apart(run_stages(group), whole);
   CHECK(together < 1e-4);  // a gradient's 1e-6, after twenty steps with momentum
   group.train.batch_norm_group = 1;
   CHECK(apart(run_stages(group), whole) > 10.0 * together);  // so it is the group that does it
+}
+
+// A node meets all others, and those of its group once more.
+TEST_CASE("groups_that_measure_together_end_where_those_with_servers_do_if_all_sum") {
+  const testing::TempFolder folder;
+  RunConfig summed = normalised_and_summing(4, 2);
+  summed.security.keys = (folder.path() / "keys").string();
+  REQUIRE(wire::make_keys(summed.security.keys, summed.cluster.nodes).is_ok());
+  const auto ran = run_stages(summed);
+  CHECK(ran.summary.exchange == "allreduce");
+  CHECK(apart(ran, run_stages(normalised(4, 2))) < 1e-6);
 }
 
 namespace {
@@ -293,19 +320,25 @@ class LeavingTasks final : public TaskFactory {
 
 }  // namespace
 
-TEST_CASE("a_stage_that_is_lost_ends_the_run_and_is_named") {
-  const RunConfig config = GENERATE(false, true) ? summing(2) : piped(2);
+TEST_CASE("who_is_lost_of_a_group_ends_the_run_and_is_named") {
+  struct Case {
+    RunConfig config;
+    const char* needed;
+  };
+  const Case each =
+      GENERATE(Case{piped(2), "stage 1 of group 0"}, Case{summing(2), "stage 1 of group 0"},
+               Case{normalised(4, 2), "train.batch_norm_group: the others go by its statistics, too"},
+               Case{normalised_and_summing(4, 2), "train.batch_norm_group: the others go by its"});
   const auto ended = testing::run_cluster(
-      config, [&](NodeId node, const testing::StopNode& stop) -> std::unique_ptr<TaskFactory> {
-        auto tasks = make_network_tasks(config);
+      each.config, [&](NodeId node, const testing::StopNode& stop) -> std::unique_ptr<TaskFactory> {
+        auto tasks = make_network_tasks(each.config);
         REQUIRE(tasks.is_ok());
         if (node != NodeId(1)) return std::move(tasks).value();
         return std::make_unique<LeavingTasks>(std::move(tasks).value(),
                                               [stop, node] { stop(node, "it has enough"); });
       });
   REQUIRE_FALSE(ended.is_ok());
-  CHECK_THAT(ended.status().message(),
-             Catch::Contains("node 1 lost: ") && Catch::Contains("stage 1 of group 0"));
+  CHECK_THAT(ended.status().message(), Catch::Contains("node 1 lost: ") && Catch::Contains(each.needed));
 }
 
 }  // namespace paceline::test

@@ -11,6 +11,7 @@ paceline_test(simulate_training_test NOT_TSAN
   SOURCES unit/simulate_training_test.cc unit/simulate_training_files_test.cc unit/optimizer_plain.cc
   LIBS ${training_libs} TIMEOUT 300)
 paceline_test(simulate_members_test NOT_TSAN
-  SOURCES unit/simulate_balance_test.cc unit/simulate_joins_test.cc unit/simulate_policies_test.cc unit/optimizer_plain.cc
+  SOURCES unit/simulate_balance_test.cc unit/simulate_joins_test.cc unit/simulate_norm_group_test.cc unit/simulate_policies_test.cc
+          unit/optimizer_plain.cc
   LIBS ${training_libs} TIMEOUT 300)
 target_compile_definitions(simulate_members_test PRIVATE PACELINE_CONFIGS_DIR="${PROJECT_SOURCE_DIR}/configs")

@@ -1,5 +1,5 @@
 // Batch norm over groups: members that are threads here, each with a part of the mini-batch, against one back end with
-// all of it.
+// all of it. They send each other what nodes do, or meet.
 #include "worker/model/norm_group.h"
 
 #include <catch2/catch.hpp>
@@ -9,6 +9,7 @@
 
 #include "tests/unit/model_fixture.h"
 #include "tests/unit/switchboard.h"
+#include "worker/model/norm_meeting.h"
 #include "worker/model/peer_norm_group.h"
 
 namespace paceline {
@@ -35,9 +36,12 @@ struct OfGroup {
   double loss_sum = 0.0;
 };
 
+enum class Members { kNodes, kThreads };
+
 OfGroup computed_in_parts(const NetworkSpec& network, Backend kind, const std::vector<float>& parameters,
-                          const RandomBatch& batch, const std::vector<std::int64_t>& sizes) {
+                          const RandomBatch& batch, const std::vector<std::int64_t>& sizes, Members are) {
   Switchboard board;
+  NormMeeting meeting(static_cast<std::uint32_t>(sizes.size()));
   std::vector<std::vector<float>> gradients(sizes.size(), std::vector<float>(parameters.size()));
   std::vector<Result<Metric>> metrics(sizes.size(), Result<Metric>(Metric{}));
   std::vector<std::thread> members;
@@ -46,7 +50,9 @@ OfGroup computed_in_parts(const NetworkSpec& network, Backend kind, const std::v
       PeerNormGroup group(NodeId(member), static_cast<std::uint32_t>(sizes.size()));
       group.meet(std::make_shared<Switchboard::Node>(board, NodeId(member)));
       const std::int64_t first = std::accumulate(sizes.begin(), sizes.begin() + member, std::int64_t{0});
-      auto backend = make_backend(kind, network, sizes[member], 5, &group);
+      NormGroup* const meets =
+          are == Members::kNodes ? static_cast<NormGroup*>(&group) : &meeting.member(member);
+      auto backend = make_backend(kind, network, sizes[member], 5, meets);
       for (std::int64_t clock = 0; clock < 2; ++clock) {  // the second step is as the first
         group.begin(Clock(clock));
         metrics[member] = (*backend)->gradient(parameters, batch.slice(first, sizes[member]),
@@ -70,7 +76,9 @@ OfGroup computed_in_parts(const NetworkSpec& network, Backend kind, const std::v
 TEST_CASE("parts_of_a_group_have_the_gradient_of_one_worker_with_the_whole_mini_batch") {
   const auto sizes = GENERATE(std::vector<std::int64_t>{4, 4}, std::vector<std::int64_t>{5, 2, 3},
                               std::vector<std::int64_t>{2, 2, 2, 2});
-  const Backend kind = GENERATE(Backend::kReference, Backend::kOnednn);
+  const auto [kind, are] = GENERATE(table<Backend, Members>({{Backend::kReference, Members::kNodes},
+                                                             {Backend::kOnednn, Members::kNodes},
+                                                             {Backend::kOnednn, Members::kThreads}}));
   const std::int64_t samples = std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
   auto networks = normalised_networks(6, 4);
   LayerConfig caffes = batch_norm();
@@ -86,7 +94,7 @@ TEST_CASE("parts_of_a_group_have_the_gradient_of_one_worker_with_the_whole_mini_
     const auto expected = make_backend(Backend::kReference, network, samples, 5)
                               .value()
                               ->gradient(parameters, batch.all(), whole, whole_at_the_end);
-    const OfGroup got = computed_in_parts(network, kind, parameters, batch, sizes);
+    const OfGroup got = computed_in_parts(network, kind, parameters, batch, sizes, are);
     CHECK(got.loss_sum == Approx(expected->loss_sum).epsilon(1e-5));
     const std::vector<float> gradient(got.gradient.begin(), got.gradient.end());
     const std::vector<double> exact(whole.begin(), whole.end());
@@ -109,6 +117,17 @@ TEST_CASE("who_is_at_another_layer_or_clock_ends_the_step_of_the_others") {
   CHECK(group.status().message() ==
         "train.batch_norm_group: node 1 is at layer 3 of clock 6, 2 numbers, expected layer 3 of clock 7, 2");
   CHECK(group.exchange(3, NormPass::kBackward, own).size() == 1);  // and does not wait again
+}
+
+TEST_CASE("who_comes_no_more_to_a_meeting_is_not_waited_for") {
+  NormMeeting meeting(2);
+  std::vector<NormPart> alone;
+  std::thread waits([&] { alone = meeting.member(0).exchange(3, NormPass::kForward, {4, {1.0F}, {2.0F}}); });
+  meeting.end(invalid_argument("member 1 has no mini-batch"));
+  waits.join();
+  CHECK(alone.size() == 1);
+  CHECK(meeting.member(1).exchange(3, NormPass::kForward, {4, {1.0F}, {2.0F}}).size() == 1);
+  CHECK(meeting.member(0).status().message() == "member 1 has no mini-batch");
 }
 
 }  // namespace

@@ -92,6 +92,8 @@ class AllReduceExchange final : public Exchange {
   Status connect(const mesh::Listening& listening, mesh::Place place);
   // The same over connections that are there, to every other rank of the place.
   Status connect(mesh::Sockets sockets, mesh::Place place);
+  // Once connected, before begin(): returns when all nodes are. Errors: Mesh::reduce()'s.
+  Status await_all() { return mesh_.await_all(); }
   // The formation of that number is over, since a node of it is lost: this one leaves it at once. Thread: any.
   void leave(std::uint32_t formation);
   // What the run begins with, or goes on from. Once connected; reduces from now on. Errors: kInvalidArgument other

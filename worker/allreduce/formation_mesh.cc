@@ -110,12 +110,19 @@ Status FormationMesh::reduce(const schedule::Program& program, Range range) {
   return mesh_->reduce(program, part, reductions_++, silence());
 }
 
-Status FormationMesh::sum_all() {
+Status FormationMesh::sum_all(std::span<float> floats) {
   const Result<schedule::Plan> made =
-      schedule::make_plan({schedule::Algorithm::kAuto, ranks(), std::ssize(sum_), {}});
+      schedule::make_plan({schedule::Algorithm::kAuto, ranks(), std::ssize(floats), {}});
   const Status checked = made.is_ok() ? schedule::check(*made) : made.status();
   PACELINE_ASSERT(checked.is_ok(), checked.message());
-  return reduce(schedule::Program(*made, rank()), {0, std::ssize(sum_)});
+  return mesh_->reduce(schedule::Program(*made, rank()), floats, reductions_++, silence());
+}
+
+Status FormationMesh::await_all() {
+  float nothing = 0.0F;
+  PACELINE_RETURN_IF_ERROR(sum_all({&nothing, 1}));
+  static_cast<void>(take_bytes_sent());  // of no bucket
+  return Status::ok();
 }
 
 std::int64_t FormationMesh::take_bytes_sent() {

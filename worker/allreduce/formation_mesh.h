@@ -59,7 +59,9 @@ class FormationMesh {
   std::uint32_t workers() const;
   // Carries out this rank's part on a bucket of it, or sums all of it. Errors: Mesh::reduce()'s.
   Status reduce(const schedule::Program& program, Range range);
-  Status sum_all();
+  Status sum_all() { return sum_all(sum_); }
+  // Returns when all ranks are connected: what is summed needs something of each. Errors: Mesh::reduce()'s.
+  Status await_all();
 
   // To all, in this formation; and of it what was sent since this was asked last.
   std::int64_t bytes_sent() const { return mesh_->bytes_sent(); }
@@ -68,6 +70,7 @@ class FormationMesh {
   std::optional<NodeId> gone() const;
 
  private:
+  Status sum_all(std::span<float> floats);
   std::chrono::milliseconds silence() const;
 
   const RunConfig& config_;
