@@ -10,6 +10,7 @@ import torch
 
 from paceline.torch import rules, staging
 from paceline.torch.ahead import Ahead
+from paceline.torch.spectral import vectors_to_send
 from paceline.torch.tensors import Model, clean
 from paceline.worker import RunOver, Worker, check_world
 
@@ -330,8 +331,10 @@ class Attached:
         flat, out = self._flat(self.worker.under_way.gradient), self.outgoing()
         before = self._flat(self.worker.under_way.parameters)
         with torch.no_grad():
+            # Without local steps the weights that all nodes look at are those that came.
+            instead = vectors_to_send(self.model, self._tensors, before) if self._local_steps > 1 else {}
             for t in self._tensors:
-                t.write_now(out[t.offset:t.end])
+                t.write_now(out[t.offset:t.end], instead.get(t.name))
             self.way.wait()
             self.leave(0, self.worker.floats)
             for t in self._tensors:

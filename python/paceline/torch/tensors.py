@@ -74,10 +74,10 @@ class Exchanged:
             else:
                 staging.copy(place.view(dense.shape), dense + 0.0 if scale is None else dense / scale + 0.0)
 
-    def write_now(self, place: torch.Tensor) -> None:
-        """What it is now, where make_delta() needs it there. On a GPU it is asked for."""
+    def write_now(self, place: torch.Tensor, instead: Optional[torch.Tensor] = None) -> None:
+        """What it is now, or what stands for it, where make_delta() needs it there. On a GPU it is asked for."""
         if self.is_averaged or (self.trained and not staging.on_host(self.parameter.device)):
-            staging.copy(place.view(self.tensor().shape), self.tensor().detach())
+            staging.copy(place.view(self.tensor().shape), self.tensor().detach() if instead is None else instead)
 
     def make_delta(self, place: torch.Tensor, before: torch.Tensor) -> None:
         """Of a parameter, in the place of what it is now: `before` less that, which is what has changed."""
