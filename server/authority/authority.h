@@ -96,7 +96,7 @@ class Authority {
   void node_rejoined(NodeId node);
 
   // It has said its last word, and nothing is asked of it: it waits to hear how the run ends.
-  bool is_done(NodeId node) const { return record_.has_report(node) && !evaluation_.asked_of(node); }
+  bool is_done(NodeId node) const { return record_.has_report(node) && !evaluations_.schedule().asked_of(node); }
 
   // A message from a peer that is in. The Status is what the peer is to be told when it was wrong.
   [[nodiscard]] Status handle(Peer from, const wire::Message& message, Ticks now);
