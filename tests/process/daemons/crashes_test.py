@@ -196,7 +196,7 @@ class Starts(DaemonTest):
             endpoint = f"tcp://127.0.0.1:{used.getsockname()[1]}"
             for _ in range(2):  # the first has not used up the run directory
                 server = self.server(0, f"cluster.endpoints=[{endpoint}]")
-                self.assert_ends(server, 1, f"paceline-server: cannot bind {endpoint}: Address already in use")
+                self.assert_ends(server, 1, f"paceline-server: cluster.endpoints: cannot bind {endpoint}: Address already in use")
                 self.assertFalse(self.run_dir.exists())
 
     def test_a_name_that_leads_to_loopback_is_warned_of(self):
