@@ -263,7 +263,7 @@ class Starts(DaemonTest):
         self.wait_for_log("server.log", "node 0 joined")
         self.assert_ends(self.node(0), 2, r"paceline-worker: the run directory .* already holds a run of node 0 "
                          r"\(worker-0\.log\); choose another run\.out, go on with that run with --resume, or replace it "
-                         r"with --force")
+                         r"with --force \(existing= in Python\)")
         self.assert_ends(self.node(0, "--force"), 2, r"paceline-worker: the run directory .* already holds a run of "
                          r"node 0 \(worker-0\.log\), and that node is still alive")
         server.send(signal.SIGTERM)
