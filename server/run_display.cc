@@ -37,7 +37,6 @@ void RunDisplay::end(Ticks now) {
 void RunDisplay::show(bool trains, Ticks now) {
   training_shown_ = trains;
   next_status_ = now + (http_ ? kStatusEvery : display_.every());
-  if (!http_ && display_.of_training_alone() && !training_shown_) return;
   const RunStatus shown = status_(now);
   if (const auto fault = http_ ? http_->fault() : std::nullopt) {
     setup_.log.error("the run is not shown any more at http://" + http_->address() + "/: " + *fault);

@@ -9,6 +9,7 @@
 #include <ostream>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "common/live/status_text.h"
@@ -30,6 +31,11 @@ bool takes_text() {
   return poll(&terminal, 1, 0) == 1 && (terminal.revents & POLLOUT) != 0;
 }
 
+// Who is waited for, where the run has not come so far as to say it in numbers.
+std::string state_and_wait(const RunStatus& status) {
+  return printable(status.state) + (status.waits.empty() ? "" : ": " + printable(status.waits.front()));
+}
+
 }  // namespace
 
 std::chrono::seconds StatusDisplay::every() const {
@@ -40,7 +46,8 @@ void StatusDisplay::show(const RunStatus& status, Ticks now) {
   if (out_ == nullptr) return;
   const bool training = status.state == "training";
   if (style_ == Style::kLines) {
-    if (!training || now < next_) return;
+    if (!training) return show_wait(status, now);
+    if (now < next_) return;
     next_ = now + kLineEvery;
     *out_ << status_line(status) << std::endl;
     return;
@@ -55,15 +62,24 @@ void StatusDisplay::show(const RunStatus& status, Ticks now) {
     const std::size_t room = std::min(size.rows / kRowsOfTerminal, kNodeRowsMax);
     for (std::string& node : node_lines(status, columns, room)) lines.push_back(std::move(node));
   } else {
-    // Who is waited for, where the run has not come so far as to say it in numbers.
-    const std::string whom = status.waits.empty() ? "" : ": " + printable(status.waits.front());
-    lines.push_back(fitted(printable(status.state) + whom, columns));
+    lines.push_back(fitted(state_and_wait(status), columns));
   }
   std::string text(kClear);
   for (const std::string& line : lines) text += (&line == &lines.front() ? "" : "\n") + line;
   if (lines.size() > 1) text += "\r\033[" + std::to_string(lines.size() - 1) + "A";  // up to the first line
   *out_ << text << std::flush;
   shown_ = true;
+}
+
+void StatusDisplay::show_wait(const RunStatus& status, Ticks now) {
+  std::string wait = status.waits.empty() ? "" : state_and_wait(status);
+  if (wait != wait_) {
+    wait_ = std::move(wait);
+    wait_line_ = now + kLineEvery;
+  } else if (!wait_.empty() && wait_line_ && now >= *wait_line_) {
+    wait_line_.reset();
+    *out_ << wait_ << std::endl;
+  }
 }
 
 void StatusDisplay::end() {

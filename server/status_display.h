@@ -10,6 +10,8 @@
 #include <cstddef>
 #include <functional>
 #include <iosfwd>
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "common/instant.h"
@@ -31,9 +33,8 @@ class StatusDisplay {
   StatusDisplay(std::ostream* out, Style style, std::function<Size()> size)
       : out_(out), style_(style), size_(std::move(size)) {}
 
-  // How often there is something new to show; of training alone where only lines are written.
+  // How often there is something new to show.
   std::chrono::seconds every() const;
-  bool of_training_alone() const { return style_ == Style::kLines; }
 
   // A terminal that takes no text just now (Ctrl-S) is left out: it must not hold up the run.
   void show(const RunStatus& status, Ticks now);
@@ -41,10 +42,16 @@ class StatusDisplay {
   void end();
 
  private:
+  // Among lines: a wait that has stayed the same for as long as lines are apart, once.
+  void show_wait(const RunStatus& status, Ticks now);
+
   std::ostream* out_;
   Style style_;
   std::function<Size()> size_;
   Ticks next_;
+  // What the run waits for before or behind its training, and when that is a line; none once it was.
+  std::string wait_;
+  std::optional<Ticks> wait_line_;
   bool shown_ = false;
 };
 

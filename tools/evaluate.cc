@@ -18,6 +18,7 @@
 #include "common/params/model_file.h"
 #include "server/checkpoint/folder.h"
 #include "server/checkpoint/whole.h"
+#include "tools/report_numbers.h"
 #include "worker/network_task.h"
 
 namespace paceline {
@@ -162,8 +163,9 @@ int evaluate(const EvaluateOptions& options, std::ostream& out, std::ostream& er
   const Metric& metric = evaluation->metric;
   const auto samples = static_cast<double>(metric.samples);
   out << options.what << ": " << evaluation->of_what << std::fixed << ": test loss " << std::setprecision(4)
-      << metric.loss_sum / samples << ", accuracy " << std::setprecision(2)
-      << 100.0 * static_cast<double>(metric.correct) / samples << " % of " << metric.samples << " samples\n";
+      << metric.loss_sum / samples << ", accuracy "
+      << accuracy_text(static_cast<double>(metric.correct) / samples) << " of " << metric.samples
+      << " samples\n";
   return kExitOk;
 }
 

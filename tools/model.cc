@@ -76,8 +76,13 @@ Result<NetworkSpec> network_of_caffe(const ModelOptions& options, std::optional<
 
 Result<NetworkSpec> network_of(const ModelOptions& options, std::vector<std::string>& notes) {
   PACELINE_ASSIGN_OR_RETURN(const std::optional<Shape> input, input_of(options.input));
-  if (options.path.ends_with(".prototxt")) return network_of_caffe(options, input, notes);
-  PACELINE_ASSIGN_OR_RETURN(const RunConfig config, load_config(options.path, {}, LoadFor::kReading, &notes));
+  if (options.path.ends_with(".prototxt")) {
+    if (options.overrides.empty()) return network_of_caffe(options, input, notes);
+    return invalid_argument(options.path + ": a Caffe file has no keys, got " + options.overrides.front() +
+                            ", expected none");
+  }
+  PACELINE_ASSIGN_OR_RETURN(const RunConfig config,
+                            load_config(options.path, options.overrides, LoadFor::kReading, &notes));
   if (!input) return build_network(config);
   if (config.train.model == "layers") return build_network(config.train, *input, kAnyClasses);
   return build_network(config.train, *input, options.classes);
@@ -142,6 +147,7 @@ void add_model(CLI::App& app, int& exit_status) {
   const auto options = std::make_shared<ModelOptions>();
   command->add_option("FILE", options->path, "Configuration, Caffe net or Caffe solver (*.prototxt)")
       ->required();
+  command->add_option("key.path=value", options->overrides, "Overrides of a configuration");
   command->add_option("--input", options->input, "Channels, height and width of a sample, as 3,227,227");
   command->add_option("--classes", options->classes, "Of a ready-made network with --input: default 10")
       ->check(CLI::Range(2, 65536))

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <iosfwd>
 #include <string>
+#include <vector>
 
 namespace CLI {
 class App;
@@ -14,7 +15,8 @@ namespace paceline {
 
 struct ModelOptions {
   std::string path = {};
-  std::string input = {};  // "C,H,W"; empty: what the file says
+  std::vector<std::string> overrides = {};  // "key.path=value", of a configuration alone
+  std::string input = {};                   // "C,H,W"; empty: what the file says
   std::string phase = "train";
   std::int64_t classes = 10;  // of a ready-made network with `input`
 };

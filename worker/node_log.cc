@@ -37,9 +37,9 @@ ExistingLog existing_log(const DaemonOptions& given) {
 Status check_unused(const RunConfig& config, NodeId node) {
   std::error_code error;
   if (!std::filesystem::exists(log_of(config, node), error)) return Status::ok();
-  return failed_precondition(
-      holds_a_run(config, node) +
-      "; choose another run.out, go on with that run with --resume, or replace it with --force");
+  return failed_precondition(holds_a_run(config, node) +
+                             "; choose another run.out, go on with that run with --resume, or replace it "
+                             "with --force (existing= in Python)");
 }
 
 Result<NodeLog> prepare_node_log(const RunConfig& config, NodeId node, ExistingLog existing, LockFile lock) {

@@ -6,6 +6,17 @@
 #include <ostream>
 
 namespace paceline {
+namespace {
+
+// "check-config, data, ..."
+std::string names_of_subcommands(const CLI::App& app) {
+  std::string names;
+  for (const CLI::App* each : app.get_subcommands(nullptr))
+    names += (names.empty() ? "" : ", ") + each->get_name();
+  return names;
+}
+
+}  // namespace
 
 const char* project_version() { return PACELINE_VERSION; }
 
@@ -28,9 +39,15 @@ std::optional<int> parse_command_line(CLI::App& app, int argc, const char* const
     std::string reason = error.what();
     std::replace(reason.begin(), reason.end(), '\n', ' ');
     std::string name = app.get_name();  // of the subcommand that was called, whose --help has the answer
-    for (const CLI::App* at = &app; !at->get_subcommands().empty();) {
+    const CLI::App* at = &app;
+    while (!at->get_subcommands().empty()) {
       at = at->get_subcommands().front();
       name += " " + at->get_name();
+    }
+    // CLI11 says of an unknown one only that one is required.
+    if (at->get_require_subcommand_min() > 0 && at->remaining_size() > 0) {
+      reason =
+          "no such subcommand, got " + at->remaining().front() + ", expected " + names_of_subcommands(*at);
     }
     err << name << ": " << reason << " (see " << name << " --help)\n";
     return kExitUsage;

@@ -38,8 +38,9 @@ std::shared_ptr<void> PeerConnections::pin(std::span<const std::byte> pages) {
 Status PeerConnections::open(wire::Context& context, boost::asio::io_context& io,
                              wire::RouterSocket::Handler hears) {
   PACELINE_ASSIGN_OR_RETURN(const wire::TransportOptions listens, listening());
-  PACELINE_ASSIGN_OR_RETURN(
-      router_, wire::RouterSocket::bind(context, io, setup_.endpoint(), listens, std::move(hears)));
+  auto bound = wire::RouterSocket::bind(context, io, setup_.endpoint(), listens, std::move(hears));
+  if (!bound) return Status(bound.status()).with_context("cluster.endpoints");
+  router_ = std::move(bound).value();
   return Status::ok();
 }
 

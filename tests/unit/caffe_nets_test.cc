@@ -3,6 +3,9 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <functional>
+#include <sstream>
+#include <utility>
+#include <vector>
 
 #include "common/caffe/net.h"
 #include "common/caffe/weights.h"
@@ -165,6 +168,22 @@ TEST_CASE("nets_of_the_kinds_lenet_and_cifar10_quick_learn") {
   Files files;
   check_learns(files.load(kLenet, solver_with("0.1")).value(), {1, 28, 28});
   check_learns(files.load(kQuick, solver_with("0.1")).value());
+}
+
+TEST_CASE("paceline model takes overrides of a configuration, and a Caffe file has none") {
+  const Files files;
+  files.put("run.yaml", "train: {model: cifar_cnn_small}\n");
+  const auto printed_of = [&](const std::string& file, std::vector<std::string> overrides) {
+    std::ostringstream out;
+    const int status =
+        paceline::model({.path = files.path(file), .overrides = std::move(overrides)}, out, out);
+    return std::to_string(status) + " " + last_line(out.str());
+  };
+  CHECK(printed_of("run.yaml", {}) == "0 parameters 545098");
+  CHECK(printed_of("run.yaml", {"train.model=resnet20"}) == "0 parameters 272474");
+  CHECK_THAT(printed_of("run.yaml", {"train.model=none"}), Contains("2 ") && Contains("train.model"));
+  CHECK_THAT(printed_of("net.prototxt", {"train.model=resnet20"}),
+             Contains("a Caffe file has no keys, got train.model=resnet20, expected none"));
 }
 
 TEST_CASE("cifar10_full_has_lrn_within_channels_or_sigmoids_and_batch_norm") {

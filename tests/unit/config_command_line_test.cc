@@ -1,9 +1,11 @@
 // The command lines of the daemons and of check-config: what they accept, and the one line they refuse with.
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <fstream>
 #include <sstream>
 
+#include "common/config/command_line.h"
 #include "common/config/daemon_options.h"
 #include "common/config/load.h"
 #include "tests/unit/temp_folder.h"
@@ -89,6 +91,23 @@ TEST_CASE("a_daemon_needs_a_run_directory_and_an_index_that_the_cluster_has") {
   options.index = 4;
   CHECK_THAT(load_daemon_config(DaemonRole::kWorker, options).status().message(),
              StartsWith("command line: --node: no such node, got 4, expected 0 to 3"));
+}
+
+TEST_CASE("an_unknown_subcommand_is_named_with_those_that_there_are") {
+  const auto refused = [](std::vector<const char*> arguments) {
+    CLI::App app("", "tool");
+    app.require_subcommand(1);
+    app.add_subcommand("report");
+    app.add_subcommand("data")->require_subcommand(1);
+    std::ostringstream out;
+    std::ostringstream err;
+    CHECK(parse_command_line(app, static_cast<int>(arguments.size()), arguments.data(), out, err) == 2);
+    return err.str();
+  };
+  CHECK(refused({"tool", "reprot", "runs/a"}) ==
+        "tool: no such subcommand, got reprot, expected report, data (see tool --help)\n");
+  CHECK_THAT(refused({"tool"}), StartsWith("tool: A subcommand is required"));
+  CHECK_THAT(refused({"tool", "report", "runs/a"}), !Contains("no such subcommand"));
 }
 
 TEST_CASE("check_config_says_ok_or_why_not") {

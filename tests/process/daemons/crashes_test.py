@@ -196,7 +196,7 @@ class Starts(DaemonTest):
             endpoint = f"tcp://127.0.0.1:{used.getsockname()[1]}"
             for _ in range(2):  # the first has not used up the run directory
                 server = self.server(0, f"cluster.endpoints=[{endpoint}]")
-                self.assert_ends(server, 1, f"paceline-server: cannot bind {endpoint}: Address already in use")
+                self.assert_ends(server, 1, f"paceline-server: cluster.endpoints: cannot bind {endpoint}: Address already in use")
                 self.assertFalse(self.run_dir.exists())
 
     def test_a_name_that_leads_to_loopback_is_warned_of(self):
@@ -263,7 +263,7 @@ class Starts(DaemonTest):
         self.wait_for_log("server.log", "node 0 joined")
         self.assert_ends(self.node(0), 2, r"paceline-worker: the run directory .* already holds a run of node 0 "
                          r"\(worker-0\.log\); choose another run\.out, go on with that run with --resume, or replace it "
-                         r"with --force")
+                         r"with --force \(existing= in Python\)")
         self.assert_ends(self.node(0, "--force"), 2, r"paceline-worker: the run directory .* already holds a run of "
                          r"node 0 \(worker-0\.log\), and that node is still alive")
         server.send(signal.SIGTERM)

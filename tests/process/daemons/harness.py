@@ -34,6 +34,7 @@ SOURCE = pathlib.Path()
 # The authority's progress line, the first as training begins; and what a node says while it waits, which on a busy
 # machine any node does.
 PROGRESS = re.compile(r"^(version \d+ |paceline-worker \d+: for \d+\.\d s: )")
+WAITING = re.compile(r"^(resuming|gathering|ending|closing|filing): ")  # a server's, of what takes long: as on a slow machine
 
 PR_SET_CHILD_SUBREAPER = 36
 ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
@@ -186,7 +187,7 @@ class Program:
     def errors(self):
         """What it said on its error output but the progress lines; complete after end()."""
         with self._changed:
-            return [line for line in self._lines["err"] if not PROGRESS.match(line)]
+            return [line for line in self._lines["err"] if not (PROGRESS.match(line) or WAITING.match(line))]
 
     def lines_said(self):
         """How many lines its error output has so far."""

@@ -188,7 +188,7 @@ class RunScripts(ScriptTest):
             endpoint = f"tcp://127.0.0.1:{used.getsockname()[1]}"
             script = self.run_local("--tcp", f"cluster.endpoints=[{endpoint}]", "cluster.start_timeout=1h")
             self.assertEqual(script.end(), 1, script.errors())
-            self.assertIn(f"paceline-server: cannot bind {endpoint}: Address already in use", script.errors())
+            self.assertIn(f"paceline-server: cluster.endpoints: cannot bind {endpoint}: Address already in use", script.errors())
 
     def test_run_local_over_ipv6_with_keys(self):
         self.assertEqual(self.paceline("keygen", "--out", self.folder / "keys", "--nodes", 2).returncode, 0)
