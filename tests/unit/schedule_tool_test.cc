@@ -53,9 +53,9 @@ TEST_CASE("a_schedule_of_stages_shows_who_sums_with_whom_and_how_long") {
                       "  bucket 0: floats 24576..24584, ring, up to 32 bytes from a node, 1 ms\n"
                       "  bucket 1: floats 0..24576, ring"));
   CHECK_THAT(scheduled({"cluster.gradient_encoding=bf16"}).out, Contains("up to 180 bytes from a node"));
-  CHECK_THAT(scheduled({"simulate.network.bandwidth=[1000000000, 1000, 1000000000, 1000]"}).out,
+  CHECK_THAT(scheduled({"simulate.network.bandwidth=[1000000000, 1024, 1000000000, 1024]"}).out,
              Contains("stage 0: nodes 0, 2 sum 24584 floats, checked, one bucket after another 2.1 ms\n") &&
-                 Contains("ring, up to 360 bytes from a node, 362 ms\n"));
+                 Contains("ring, up to 360 bytes from a node, 377 ms\n"));
   CHECK_THAT(scheduled({"cluster.nodes=2"}).out,
              Contains("one group: no stage has another node to sum with"));
   CHECK_THAT(scheduled({"cluster.nodes=20"}).out, Contains("stage 1: nodes 1, 3 .. 19 (10) sum 90 floats"));
