@@ -41,7 +41,8 @@ void check_norm_group(Validator& validator, const RunConfig& c) {
   only_with(c.sync.policy != PolicyKind::kBsp || !c.sync.stages.empty(), "sync.policy",
             "members compute at the same clock", name_of(c.sync.policy), "bsp");
   only_with(c.exchange.kind == ExchangeKind::kAllreduce && c.exchange.on_loss == OnLoss::kGoOn,
-            "exchange.on_loss", "no group goes on without one of its members", "go_on", "stop");
+            "exchange.on_loss", "no group goes on without one of its members", "exchange.on_loss: go_on",
+            "stop");
   only_with(c.pipeline.enabled(), "pipeline.stages", "nodes have one set of connections",
             std::to_string(c.pipeline.stages), "1");
   only_with(c.train.share != Share::kEven || c.train.total_iterations % c.cluster.nodes != 0,

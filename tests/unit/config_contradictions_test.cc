@@ -216,7 +216,7 @@ TEST_CASE("what_a_batch_norm_over_groups_does_not_go_with_is_refused") {
            {"train.total_iterations=41", "train.total_iterations: every member takes part in every step"},
            {"train.batch_balance=speed", "train.batch_balance: members wait for each other"},
            {"train.on_nan=skip", "train.on_nan: a group's gradient counts whole"},
-           {"exchange.kind=allreduce", "exchange.on_loss: no group goes on without one of its members, got go_on"},
+           {"exchange.kind=allreduce", "train.batch_norm_group: no group goes on without one of its members, got exchange.on_loss: go_on"},
            {"emulate.base_step=10ms", "emulate.base_step: a step waits for the other members"},
            {"cluster.reconnect_timeout=5s", "cluster.reconnect_timeout: nodes do not connect"}}) {
     CHECK_THAT(refusal(good, {bad.given}), Catch::Contains(bad.start));
