@@ -16,7 +16,6 @@ import unittest
 
 import harness
 from calm_runs import ITERATIONS, CalmRuns
-from resume_test import wait_for_written
 
 INSIDE = "--inside"  # this process has namespaces of its own
 WORKERS = 4  # of a run of these tests
@@ -121,12 +120,12 @@ class FullDisk(CalmRuns):
 
     def test_checkpoints_go_on_where_somebody_makes_room(self):
         servers, nodes = self.start_run(*self.saves, "checkpoint.keep=1")
-        wait_for_written(self, 1)
+        self.wait_for_written(1)
         self.fill()
         servers[0].wait_for_line(FULL)
         written = (self.run_dir / "server.log").read_text(encoding="utf-8").count("is written: ")
         (self.disk / "filler").unlink()
-        wait_for_written(self, written + 1)
+        self.wait_for_written(written + 1)
         servers[0].send(signal.SIGTERM)
         for program in servers + nodes:
             program.end()

@@ -299,12 +299,19 @@ data: {{kind: synthetic, path: {self.data}}}
         servers[0].wait_for_line(PROGRESS.pattern)
         return servers, nodes
 
-    def wait_for_log(self, name, text):
-        """Until the file of that name in the run directory contains `text`: the directory is watched, not polled."""
-        path = self.run_dir / name
+    def wait_for_log(self, name, text, times=1):
+        """Until the file of that name in the run directory has `text` so often: the directory is watched, not polled."""
         with FolderWatch(self.run_dir) as watch:
-            while not (path.exists() and text in path.read_text(encoding="utf-8")):
-                watch.wait(f"'{text}' in {path}")
+            while self.in_log(name, text) < times:
+                watch.wait(f"'{text}' in {self.run_dir / name}")
+
+    def in_log(self, name, text):
+        path = self.run_dir / name
+        return path.read_text(encoding="utf-8").count(text) if path.exists() else 0
+
+    def wait_for_written(self, count):
+        """Until the run's log says so many times that a checkpoint is written."""
+        self.wait_for_log("server.log", " is written: ", count)
 
     def wait_for_no_children(self, but):
         """Everything that a program started has ended, or is killed here and reported."""

@@ -6,17 +6,9 @@ import signal
 
 import harness
 from calm_runs import SAVED_ITERATIONS, STAGES, SUMMING_STAGES, CalmRuns
-from harness import DaemonTest, FolderWatch, ScriptTest, nodes_of
+from harness import DaemonTest, ScriptTest, nodes_of
 
 EVERY = 20
-
-
-def wait_for_written(test, count):
-    """Until the run's log says so many times that a checkpoint is written."""
-    path = test.run_dir / "server.log"
-    with FolderWatch(test.run_dir) as watch:
-        while not (path.exists() and path.read_text(encoding="utf-8").count("is written: ") >= count):
-            watch.wait(f"{count} checkpoints in {path}")
 
 
 class Checkpoints(DaemonTest):
@@ -100,7 +92,7 @@ class Resume(CalmRuns):
     def killed(self, *overrides, written=2):
         """A run whose processes are all killed once so many checkpoints are written."""
         servers, nodes = self.start_run(*self.saves, *overrides)
-        wait_for_written(self, written)
+        self.wait_for_written(written)
         for program in servers + nodes:
             program.send(signal.SIGKILL)
         for program in servers + nodes:
@@ -306,7 +298,7 @@ class Resume(CalmRuns):
             with self.subTest(whom=whom):
                 shutil.rmtree(self.run_dir, ignore_errors=True)
                 servers, nodes = self.start_run(*self.saves)
-                wait_for_written(self, 1)  # so there is something to save: a node may be signalled before it has joined
+                self.wait_for_written(1)  # so there is something to save: a node may be signalled before it has joined
                 for program in servers[1:] if whom == "shard 1" else servers[1:] + nodes + servers[:1]:
                     program.send(signal.SIGTERM)
                 for program in servers + nodes:
@@ -327,7 +319,7 @@ class Resume(CalmRuns):
         self.configure(shards=2)
         model = self.calm_model(self.total)
         servers, nodes = self.start_run(*self.saves)
-        wait_for_written(self, 1)
+        self.wait_for_written(1)
         servers[1].send(signal.SIGKILL)
         self.assertEqual(servers[0].end(), 1)
         self.assertRegex(servers[0].errors()[-1],
@@ -420,7 +412,7 @@ class ResumeByScript(ScriptTest):
 
     def test_run_local_goes_on_with_a_run_that_was_killed(self):
         script = self.run_local(f"train.total_iterations={SAVED_ITERATIONS}", f"checkpoint.every_clocks={EVERY}")
-        wait_for_written(self, 1)
+        self.wait_for_written(1)
         script.send(signal.SIGKILL)
         script.end()
         self.wait_for_no_children(script)
@@ -442,7 +434,7 @@ class ResumeByScript(ScriptTest):
                                   f"checkpoint.every_clocks={EVERY}", *overrides)
 
         script = again(100000000)
-        wait_for_written(self, 1)
+        self.wait_for_written(1)
         script.send(signal.SIGTERM)
         self.assertEqual(script.end(), 1, script.errors())
         summary = self.summary()
