@@ -18,7 +18,7 @@
 //
 // Members of a norm group (train.batch_norm_group) need each other's values in the middle of a step. Their steps end
 // once all have begun (norm_groups.h); with the first that ends the gradients of all are made, each from its own
-// parameters, on threads that meet at each norm (group_trainers.h).
+// parameters, on threads that meet at each norm (worker/model/group_trainers.h).
 #pragma once
 
 #include <cstdint>
@@ -35,11 +35,11 @@
 #include "common/sync/actions.h"
 #include "common/task/task.h"
 #include "simulate/computation.h"
-#include "simulate/group_trainers.h"
 #include "simulate/plan.h"
 #include "simulate/training_shard.h"
 #include "simulate/training_worker.h"
 #include "worker/cache/process_cache.h"
+#include "worker/model/group_trainers.h"
 #include "worker/model/norm_meeting.h"
 #include "worker/train/batch_limits.h"
 

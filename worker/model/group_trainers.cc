@@ -1,8 +1,8 @@
-#include "simulate/group_trainers.h"
+#include "worker/model/group_trainers.h"
 
 #include <utility>
 
-namespace paceline::simulate {
+namespace paceline {
 
 Result<std::unique_ptr<GroupTrainers>> GroupTrainers::begin(std::uint32_t members, const Make& make) {
   std::unique_ptr<GroupTrainers> all(new GroupTrainers(members));
@@ -40,4 +40,4 @@ void GroupTrainers::work(std::uint32_t member, const Make& make, Status& made) {
   }
 }
 
-}  // namespace paceline::simulate
+}  // namespace paceline

@@ -2,7 +2,7 @@
 // other in the middle of a step (worker/model/norm_meeting.h). As with one trainer for all workers, these stand for the
 // members of every group: groups compute one after another.
 //
-//   World's thread   run(step) ---------------------- all done --> goes on
+//   the simulator's   run(step) ---------------------- all done --> goes on
 //   member 0              step(0, task) ..norm..norm..
 //   member 1              step(1, task) ..norm..norm..
 //
@@ -20,7 +20,7 @@
 #include "common/status.h"
 #include "common/task/task.h"
 
-namespace paceline::simulate {
+namespace paceline {
 
 // Thread: the one that made it.
 class GroupTrainers {
@@ -47,4 +47,4 @@ class GroupTrainers {
   std::vector<std::thread> threads_;
 };
 
-}  // namespace paceline::simulate
+}  // namespace paceline
