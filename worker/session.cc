@@ -399,7 +399,7 @@ void Session::train_worker(WorkerId worker, Result<Trainer> trainer, ThreadResul
       .watch = &watches_[worker.thread],
   };
   auto report = run_trainer(training);
-  if (parts_.inner_states != nullptr) parts_.inner_states->end(worker.thread);
+  if (parts_.inner_states != nullptr) parts_.inner_states->end(worker.thread, report.is_ok());
   result.ended = report.status();
   result.report = report.is_ok() ? std::move(report).value() : unfinished_report(training);
   result.parameter_reads = training.step.reads();

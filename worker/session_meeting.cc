@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/config/reducing.h"
+#include "common/formation_key.h"
 #include "worker/mesh/handshake.h"
 #include "worker/session.h"
 
@@ -34,7 +35,9 @@ Result<mesh::Sockets> meet_group(std::uint32_t members, const mesh::Listening& l
     of_group.endpoints.push_back(place.endpoints[node]);
     of_group.nodes.emplace_back(node);
   }
-  PACELINE_ASSIGN_OR_RETURN(mesh::Sockets own, mesh::shake_hands(listening, of_group, stop, within));
+  auto met = mesh::shake_hands(listening, of_group, stop, within);
+  forget(of_group.key);
+  PACELINE_ASSIGN_OR_RETURN(mesh::Sockets own, std::move(met));
   mesh::Sockets sockets(place.endpoints.size());
   std::move(own.begin(), own.end(), sockets.begin() + first);
   return sockets;

@@ -86,6 +86,9 @@ void check_fragments(Validator& validator, const RunConfig& c) {
             "at most " + std::to_string(c.train.local_steps));
   only_with(c.train.local_time.has_value(), "train.local_time", "the end of a round is not known before",
             "a local_time", "local_time: null, or 1");
+  only_with(c.train.local_balance != BatchSizing::kEqual, "train.local_balance",
+            "a slow worker's round may have fewer steps than that", "local_balance: speed",
+            "local_balance: off, or 1");
   only_with(c.cluster.parameter_encoding != Encoding::kFp32, "cluster.parameter_encoding",
             "a part of a server's parameters is sent as it is",
             std::string("parameter_encoding: ") + name_of(c.cluster.parameter_encoding),

@@ -73,9 +73,11 @@ void add_exchange(Schema& schema) {
   keys.push_back(
       row(PACELINE_FIELD(exchange.fragments), whole32(1, 64), Scope::kWholeRun,
           {.unit = "fragments",
-           .effect = "With hidden: the parameters are cut into so many equal parts, whose deltas leave one "
-                     "after another, "
-                     "spread over the round, and whose means come so (streaming). At most local_steps.",
+           .effect =
+               "With hidden: the parameters are cut into so many equal parts, whose deltas leave one "
+               "after another, "
+               "spread over the round, and whose means come so (streaming). At most local_steps, and 1 with "
+               "local_balance.",
            .trade_off = "More spread the bytes over the round. The first parts of a delta are up to a round "
                         "older when they count. "
                         "Each training thread has two more copies of the parameters."}));

@@ -74,12 +74,21 @@ void BatchBalance::observe(Rank worker, std::int64_t samples, std::chrono::nanos
   // Of no length at all there is no speed; a nanosecond is as good.
   const double seconds =
       std::max<double>(1.0, static_cast<double>(length.count())) * 1e-9 / static_cast<double>(samples);
-  const bool at_most = seen == Seen::kWithExchange;
-  if (at_most && pace.observed > 0 && seconds > pace.seconds_each) return;
-  if (!at_most && std::exchange(pace.at_most, false)) pace.observed = 0;
-  if (pace.observed == 0) pace.at_most = at_most;
-  pace.observed = std::min(pace.observed + 1, memory);
-  pace.seconds_each += (seconds - pace.seconds_each) / static_cast<double>(pace.observed);
+  pace.observe(seconds, seen, memory);
+}
+
+void BatchBalance::Pace::Mean::add(double seconds_each, std::int64_t memory) {
+  observed = std::min(observed + 1, memory);
+  seconds += (seconds_each - seconds) / static_cast<double>(observed);
+}
+
+void BatchBalance::Pace::observe(double seconds_each, Seen seen, std::int64_t memory) {
+  if (seen == Seen::kAlone) alone_.add(seconds_each, memory);
+  all_.add(seconds_each, memory);
+}
+
+double BatchBalance::Pace::seconds_each() const {
+  return alone_.observed > 0 ? std::min(alone_.seconds, all_.seconds) : all_.seconds;
 }
 
 bool BatchBalance::review() {
@@ -90,11 +99,11 @@ bool BatchBalance::review() {
   for (std::uint32_t r = 0; r < sizes_.size(); ++r) {
     if (lost_[r]) continue;
     const Pace& pace = paces_[cluster_.worker_at(Rank(r)).node.value];
-    if (pace.observed == 0) return false;  // somebody has not completed anything
+    if (!pace.is_seen()) return false;  // somebody has not completed anything
     present.push_back(r);
-    seconds_each.push_back(pace.seconds_each);
+    seconds_each.push_back(pace.seconds_each());
     total += sizes_[r];
-    longest = std::max(longest, static_cast<double>(sizes_[r]) * pace.seconds_each);
+    longest = std::max(longest, static_cast<double>(sizes_[r]) * seconds_each.back());
   }
   if (present.empty()) return false;
   const BatchSizes better = balanced_sizes(seconds_each, total, step_);

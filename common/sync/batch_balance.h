@@ -45,7 +45,8 @@ inline constexpr std::int64_t kBatchStep = 8;
 BatchSizes balanced_sizes(const std::vector<double>& seconds_each, std::int64_t total, std::int64_t step);
 
 // What is seen of an iteration's time. Where exchanges are hidden (exchange.hidden), those of a worker that waited for
-// its grant are not: alone its iteration has taken at most so long.
+// its grant are not: alone its iteration has taken at most so long. A mean with such bounds in it is a bound of the
+// mean, which the least of them is not: where times vary, the fastest round ever says little of the next.
 enum class Seen { kAlone, kWithExchange };
 
 // Thread: one (the engine's).
@@ -76,10 +77,21 @@ class BatchBalance {
   void resume(BatchSizes sizes) { sizes_ = std::move(sizes); }
 
  private:
-  struct Pace {
-    double seconds_each = 0.0;  // for one sample
-    std::int64_t observed = 0;
-    bool at_most = false;  // with an exchange in it
+  // What a sample takes in the mean: alone, and of all that was seen, which is that or more.
+  class Pace {
+   public:
+    void observe(double seconds_each, Seen seen, std::int64_t memory);
+    bool is_seen() const { return all_.observed > 0; }
+    double seconds_each() const;
+
+   private:
+    struct Mean {
+      double seconds = 0.0;
+      std::int64_t observed = 0;
+      void add(double seconds_each, std::int64_t memory);
+    };
+    Mean alone_;
+    Mean all_;
   };
 
   Cluster cluster_;

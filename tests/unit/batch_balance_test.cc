@@ -103,6 +103,25 @@ TEST_CASE("of_a_time_with_an_exchange_in_it_the_speed_is_that_or_more") {
   CHECK_FALSE(balance.review());
 }
 
+// Two equal workers, of which one waits for its grants, with 4 s of exchange in what is seen of it.
+TEST_CASE("under_jitter_a_worker_that_is_always_held_keeps_what_its_speed_is") {
+  BatchBalance balance({2, 1}, 80, kBatchStep);
+  CounterRandom random(5, Stream::kTest);
+  const bool sometimes_alone = GENERATE(false, true);
+  for (int clock = 0; clock < 1000; ++clock) {
+    for (const std::uint32_t r : {0U, 1U}) {
+      const double draw = std::exp(0.3 * random.next_normal() - 0.5 * 0.3 * 0.3);
+      const auto samples = static_cast<double>(balance.sizes()[r]);
+      const bool held = r == 0 && !(sometimes_alone && clock % 10 == 0);
+      const double seconds = samples * draw + (held ? 4.0 : 0.0);
+      balance.observe(Rank(r), balance.sizes()[r], std::chrono::nanoseconds(std::llround(seconds * 1e9)),
+                      held ? Seen::kWithExchange : Seen::kAlone);
+    }
+    if (clock % BatchBalance::kReviewClocks == 0 && clock > 100) balance.review();
+    REQUIRE((balance.sizes()[0] >= 72 && balance.sizes()[0] <= 88));
+  }
+}
+
 // Clocks of four nodes x four threads, each iteration as long as its node's
 // factor and a lognormal draw say.
 class Cluster16 {

@@ -5,6 +5,7 @@
 #include <thread>
 #include <utility>
 
+#include "common/ticks.h"
 #include "tests/unit/client_fixture.h"
 #include "tests/unit/worker_fixture.h"
 
@@ -89,7 +90,11 @@ TEST_CASE("a held grant is no silence: news of it restart the deadline") {
   for (auto held = 1s; held < 5s; held += 1s) {
     f.left->send(wire::Held{WorkerId(0, 0), Clock(5), Staleness(2), Threshold(1), WorkerId(1, 0), held});
     const auto is_heard = [&] { return f.client->held(0) && f.client->held(0)->held == held; };
-    while (!is_heard()) std::this_thread::yield();
+    const Ticks until = steady_now() + 20s;
+    while (!is_heard()) {
+      REQUIRE(steady_now() < until);
+      std::this_thread::yield();
+    }
     REQUIRE(f.is_heard(*f.right));
     f.time.pass(1500ms);
   }

@@ -510,6 +510,10 @@ TEST_CASE("contradictions_are_refused_at_a_key_that_was_given") {
            {"sync: {policy: ssp, threshold: 1}\nexchange: {hidden: true, fragments: 2}\ntrain: {local_steps: 10, "
             "local_time: 1s, inner_optimizer: {kind: sgd}}",
             "exchange.fragments: the end of a round is not known before, got 2 with a local_time"},
+           {"sync: {policy: ssp, threshold: 1}\nexchange: {hidden: true, fragments: 2}\ntrain: {local_steps: 10, "
+            "local_balance: speed, inner_optimizer: {kind: sgd}}",
+            "exchange.fragments: a slow worker's round may have fewer steps than that, got 2 with local_balance: "
+            "speed"},
            {"sync: {policy: ssp, threshold: 1}\nexchange: {hidden: true, fragments: 2}\ncluster: {parameter_encoding: "
             "bf16}\ntrain: {local_steps: 10, inner_optimizer: {kind: sgd}}",
             "exchange.fragments: a part of a server's parameters is sent as it is, got 2 with parameter_encoding: "

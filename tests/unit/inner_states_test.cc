@@ -119,7 +119,7 @@ TEST_CASE(
   const float expected = clock == 4 ? 1.9375F : 1.96875F;
   SECTION("in memory") { CHECK(run.goes_on(run.states, Clock(clock)) == expected); }
   SECTION("in files") {
-    run.states.end(1);
+    run.states.end(1, true);
     InnerStates resumed = run.again();
     CHECK(run.goes_on(resumed, Clock(clock)) == expected);
   }
@@ -199,13 +199,40 @@ TEST_CASE("a_worker_that_goes_on_has_what_its_last_round_had_not_sent_in_its_nex
   LocalSteps resumed(run.config.train.inner_optimizer, Stepper::one_tensor());
   SECTION("in memory") { states.begin(1, Clock(version), 2, resumed); }
   SECTION("in files") {
-    states.end(1);
+    states.end(1, true);
     InnerStates again = run.again();
     again.begin(1, Clock(version), 2, resumed);
   }
   CHECK(cut_round(resumed, version) == cut_round(uninterrupted, version));
 }
 
+// Threshold 2: A has done rounds to 3, and others to 4; so the saved version is 5, and A's next round that.
+TEST_CASE("a_worker_that_ended_in_order_behind_others_has_what_it_had_not_sent_in_its_next_delta_once") {
+  SavedStates run;
+  run.config = in_fragments(run.config, OptimizerKind::kSgd);
+  run.config.sync.threshold = 2;
+  run.config.checkpoint.every_clocks = 100;
+  InnerStates states = run.again();
+  LocalSteps steps(run.config.train.inner_optimizer, Stepper::one_tensor());
+  cut_rounds(states, steps, 4);
+  states.end(1, true);
+  LocalSteps resumed(run.config.train.inner_optimizer, Stepper::one_tensor());
+  InnerStates again = run.again();
+  InnerStates& of_process = GENERATE(true, false) ? again : states;
+  of_process.begin(1, Clock(5), 2, resumed);
+  const auto sent = cut_round(steps, 5);
+  CHECK(cut_round(resumed, 5) == sent);
+  // The process is killed behind that round, and the servers go back, or on.
+  const std::int64_t version = GENERATE(5, 6);
+  CAPTURE(version);
+  InnerStates third = run.again();
+  LocalSteps later(run.config.train.inner_optimizer, Stepper::one_tensor());
+  third.begin(1, Clock(version), 3, later);
+  LocalSteps fresh(run.config.train.inner_optimizer, Stepper::one_tensor());
+  CHECK(cut_round(later, 5) == (version == 5 ? sent : cut_round(fresh, 5)));
+}
+
+// Of rounds that others followed, and under eager, where no clock says which did.
 TEST_CASE("what_a_round_had_not_sent_is_in_no_delta_but_its_next_one_s") {
   SavedStates run;
   const bool eager = GENERATE(true, false);
@@ -214,6 +241,7 @@ TEST_CASE("what_a_round_had_not_sent_is_in_no_delta_but_its_next_one_s") {
   InnerStates states = run.again();
   LocalSteps steps(run.config.train.inner_optimizer, Stepper::one_tensor());
   cut_rounds(states, steps, 4);
+  states.end(1, eager);                        // killed, or lost, else
   const std::int64_t version = eager ? 4 : 5;  // whose state there is: versions 2 to 4
   LocalSteps resumed(run.config.train.inner_optimizer, Stepper::one_tensor());
   states.begin(1, Clock(version), 2, resumed);

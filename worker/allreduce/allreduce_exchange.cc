@@ -60,14 +60,24 @@ Status AllReduceExchange::connect(mesh::Sockets sockets, mesh::Place place) {
 Status AllReduceExchange::begin_formation(Status joined) {
   Status ready = std::move(joined);
   if (ready.is_ok()) ready = mesh_.measure();
-  if (const auto gone = mesh_.gone()) {
-    const std::lock_guard lock(mutex_);
-    gone_ = gone;
-  }
+  note_gone();
   if (!ready.is_ok()) return ready;
   mesh_.plan(parts_.meet != nullptr);
   static_cast<void>(mesh_.take_bytes_sent());  // of no bucket
   return ready;
+}
+
+Status AllReduceExchange::await_all() {
+  Status all = mesh_.await_all();
+  note_gone();
+  return all;
+}
+
+void AllReduceExchange::note_gone() {
+  if (const auto gone = mesh_.gone()) {
+    const std::lock_guard lock(mutex_);
+    gone_ = gone;
+  }
 }
 
 Status AllReduceExchange::begin(const RunState& from) {

@@ -93,7 +93,7 @@ class AllReduceExchange final : public Exchange {
   // The same over connections that are there, to every other rank of the place.
   Status connect(mesh::Sockets sockets, mesh::Place place);
   // Once connected, before begin(): returns when all nodes are. Errors: Mesh::reduce()'s.
-  Status await_all() { return mesh_.await_all(); }
+  Status await_all();
   // The formation of that number is over, since a node of it is lost: this one leaves it at once. Thread: any.
   void leave(std::uint32_t formation);
   // What the run begins with, or goes on from. Once connected; reduces from now on. Errors: kInvalidArgument other
@@ -137,6 +137,7 @@ class AllReduceExchange final : public Exchange {
 
  private:
   Status begin_formation(Status joined);
+  void note_gone();
   bool is_left() const { return left_ >= formation_; }
   bool goes_on_after(const Status& failed) const;
   Status meet_again(std::unique_lock<std::mutex>& lock, Status why);

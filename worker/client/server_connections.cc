@@ -245,7 +245,7 @@ Status ServerConnections::refused(ServerLink& link, const wire::Error& error) {
 // another process than the one that did, or has lost this node.
 Status ServerConnections::refused_for_good(ServerLink& link, const wire::Error& error) {
   Status refusal(error.code, "refuses us: " + error.message);
-  if (link.broken && !waits_.needs(link.shard)) return Status::ok();
+  if (!waits_.needs(link.shard)) return Status::ok();
   if (joining_.may_pass(link, error)) {
     joining_.turned_away(link, refusal.message(), client_.options.clock());
     return Status::ok();

@@ -28,6 +28,9 @@ bool carry(const RunConfig& config) {
   return config.exchange.fragments > 1 && !is_ever_eager(config.sync.stages, config.sync.apply);
 }
 
+// A tensor of one float, in the state that a worker has ended with.
+constexpr const char* kLast = "last";
+
 // Of how many rounds: when servers stop at a version a worker may have completed so many behind it.
 std::size_t states_kept(const RunConfig& config) {
   if (!carry(config)) return 2;
@@ -45,10 +48,11 @@ std::string file_name(const std::string& worker, Version version) {
 }
 
 // Tensors, one behind the other.
-Layout layout_of(const OptimizerImage& image, std::span<const float> carried) {
+Layout layout_of(const OptimizerImage& image, std::span<const float> carried, bool last) {
   Layout layout;
   for (const auto& [name, floats] : {std::pair("first", image.first.size()),
                                      {"second", image.second.size()},
+                                     {kLast, std::int64_t{last}},
                                      {"carried", std::ssize(carried)}}) {
     if (floats > 0) PACELINE_ASSERT(layout.add(name, {floats}).is_ok(), "a vector's name");
   }
@@ -106,12 +110,14 @@ void InnerStates::begin(std::uint32_t thread, Clock clock, std::uint64_t generat
   const bool was = was_here(thread, generation);
   if (!was) leave_mark(thread, generation);
   const bool anew = was || generation == 1;
+  bool is_newest = true;
   for (const fs::path& file : files(thread)) {
     std::error_code ignored;
     if (anew || file.filename() > newest) {
       fs::remove(file, ignored);
     } else if (!found) {
       found = read(thread, file);
+      is_newest = is_newest && found;
     }
   }
   for (State& state : remembered) {
@@ -119,20 +125,32 @@ void InnerStates::begin(std::uint32_t thread, Clock clock, std::uint64_t generat
       found = std::move(state);
     }
   }
-  if (found && found->version != wanted) found->carried.clear();
+  // Behind the round with which it ended in order nothing of it followed, though others went on.
+  const bool was_last = found && found->last && is_newest;
+  if (found && found->version != wanted && !was_last) {
+    found->carried.clear();
+    if (!have_states(config_.train)) found.reset();
+  }
   if (found && !steps.resume(found->image, found->carried).is_ok()) found.reset();
   if (found) {
-    log_.info("worker " + name(thread) + " goes on at clock " + to_string(clock) +
-              " with its inner optimizer's state of version " + to_string(found->version));
+    log_.info("worker " + name(thread) + " goes on at clock " + to_string(clock) + " with " + goes_on_with() +
+              " of version " + to_string(found->version));
   } else if (wanted > Version(0)) {
     log_.warn("worker " + name(thread) + " goes on at clock " + to_string(clock) +
-              " with an inner optimizer that begins anew: " +
+              (have_states(config_.train) ? " with an inner optimizer that begins anew: "
+                                          : " without what its last round had not sent: ") +
               (anew ? "it was lost or comes late, and what there is of it is of former rounds"
                     : "there is no state of it in " + folder_.string()));
   }
   if (!keeps_) return;
   keep(worker, state_at(wanted, steps));
-  worker.last.back().written = found && found->version == wanted && found->written;
+  State& now = worker.last.back();
+  now.written = found && found->version == wanted && found->written;
+  if (found && found->last) write(thread, now);  // what follows makes that one its last no more
+}
+
+const char* InnerStates::goes_on_with() const {
+  return have_states(config_.train) ? "its inner optimizer's state" : "what its last round had not sent";
 }
 
 bool InnerStates::was_here(std::uint32_t thread, std::uint64_t generation) const {
@@ -163,8 +181,13 @@ void InnerStates::completed(std::uint32_t thread, Clock clock, const LocalSteps&
   worker.saved_at = now_();
 }
 
-void InnerStates::end(std::uint32_t thread) {
-  for (State& state : workers_[thread].last) {
+void InnerStates::end(std::uint32_t thread, bool in_order) {
+  std::deque<State>& last = workers_[thread].last;
+  if (in_order && carries_ && !last.empty()) {
+    last.back().last = true;
+    last.back().written = false;
+  }
+  for (State& state : last) {
     if (!state.written) write(thread, state);
   }
 }
@@ -192,11 +215,13 @@ void InnerStates::write(std::uint32_t thread, State& state) {
   std::error_code error;
   fs::create_directories(folder_, error);
   ModelInfo info{whose_ + " " + name(thread), state.version, Revision(state.image.steps),
-                 layout_of(state.image, state.carried)};
+                 layout_of(state.image, state.carried, state.last)};
   std::vector<std::span<const float>> pieces;
   for (const BlockRange* vector : {&state.image.first, &state.image.second}) {
     for (std::int64_t i = 0; i < vector->block_count(); ++i) pieces.push_back(vector->block(i));
   }
+  const float mark = 1.0F;
+  if (state.last) pieces.emplace_back(&mark, 1);
   pieces.emplace_back(state.carried);
   const Status written = write_model_file(folder_ / file_name(name(thread), state.version), info, pieces);
   if (!written.is_ok()) {
@@ -216,8 +241,11 @@ std::optional<InnerStates::State> InnerStates::read(std::uint32_t thread, const 
   Result<ModelFile> model = read_model_file(file);
   Status status = model.status();
   const auto vectors = static_cast<std::int64_t>(state_vectors(config_.train.inner_optimizer.kind));
+  const bool last =
+      model.is_ok() && std::ranges::any_of(model->info.layout.tensors(),
+                                           [](const Tensor& tensor) { return tensor.name == kLast; });
   if (model.is_ok() && (model->info.model != whose_ + " " + name(thread) ||
-                        std::ssize(model->parameters) < vectors * floats_)) {
+                        std::ssize(model->parameters) < vectors * floats_ + (last ? 1 : 0))) {
     status = invalid_argument(file.string() + " is of another run, worker or model");
   }
   if (!status.is_ok()) {
@@ -226,10 +254,10 @@ std::optional<InnerStates::State> InnerStates::read(std::uint32_t thread, const 
   }
   const std::span<const float> values = model->parameters;
   const auto n = static_cast<std::size_t>(floats_);
-  State state{model->info.version, {model->info.revision.value, {}, {}}, {}, true};
+  State state{model->info.version, {model->info.revision.value, {}, {}}, {}, last, true};
   if (vectors > 0) state.image.first = vector_of(values.first(n));
   if (vectors > 1) state.image.second = vector_of(values.subspan(n, n));
-  const auto carried = values.subspan(static_cast<std::size_t>(vectors) * n);
+  const auto carried = values.subspan(static_cast<std::size_t>(vectors) * n + (last ? 1 : 0));
   state.carried.assign(carried.begin(), carried.end());
   return state;
 }

@@ -12,13 +12,14 @@
 //   checkpoint.every_clocks: 10    versions 10, 20, 30 …        keep_best: those that are evaluated, too
 //   checkpoint.every: 1m           one each minute: as old as that, where a process is killed
 //   the process ends in order      the last two: a stopped run's last version is one of them under bsp; in
-//                                  fragments the largest threshold more, which makes it one of them, too
+//                                  fragments the largest threshold more, for servers that go back, and the newest is
+//                                  marked: a stopped run's version is that of the worker that was furthest
 //
 // Who goes on at clock c takes the newest of version c or older, from memory or from a file: memory, where the
 // process has outlived its servers. Files of newer versions are removed then. Under another policy than bsp a
 // worker that had a lead goes on with the state of round c all the same. But what a round adds to the next one's delta
-// is of that version alone: of another it is in parameters already, or is computed again. Where gradients are applied
-// on arrival nobody can tell which, and it is lost.
+// is of that version alone, or of the worker's last round if it ended in order: of another it is in parameters already,
+// or is computed again. Where gradients are applied on arrival nobody can tell which, and it is lost.
 //
 // A node that is lost and comes back while the same generation of servers goes on begins anew, since what it has
 // is of rounds long ago. So that it knows, each worker leaves a mark when it goes on in a generation:
@@ -63,14 +64,15 @@ class InnerStates {
   // It has completed its round stamped `clock`, which is not reported yet. What cannot be written is said in the
   // log, and no more.
   void completed(std::uint32_t thread, Clock clock, const LocalSteps& steps);
-  // Its training is over, for this session at least.
-  void end(std::uint32_t thread);
+  // Its training is over, for this session at least; in order: all that it had begun was reported.
+  void end(std::uint32_t thread, bool in_order);
 
  private:
   struct State {
     Version version;
     OptimizerImage image;
     std::vector<float> carried = {};
+    bool last = false;  // the worker has ended in order with it
     bool written = false;
   };
   struct Worker {
@@ -78,6 +80,7 @@ class InnerStates {
     std::optional<Ticks> saved_at;
   };
 
+  const char* goes_on_with() const;  // for the log
   bool may_be_saved(const Worker& worker, Version version) const;
   State state_at(Version version, const LocalSteps& steps) const;
   void keep(Worker& worker, State state);

@@ -15,32 +15,37 @@ LOOKS = 2  # of 1 the vectors follow too slowly with few local steps; the more, 
 
 
 def _norms(model) -> Iterator[Tuple]:
-    """Of each: the module with its vectors, their names there, and what looks at the weight."""
+    """Of each: the module with its vectors, their names there, what looks at the weight, and the modules that it moves."""
     for module in model.modules():
         if isinstance(module, parametrize.ParametrizationList):
             for each in module:
                 if isinstance(each, parametrizations._SpectralNorm) and "_u" in each._buffers:  # a vector's needs none
-                    yield each, ("_u", "_v"), module
+                    yield each, ("_u", "_v"), module, list(module.modules())
         for hook in module._forward_pre_hooks.values():
             if isinstance(hook, SpectralNorm):
                 yield (module, (f"{hook.name}_u", f"{hook.name}_v"),
-                       lambda module=module, hook=hook: hook.compute_weight(module, do_power_iteration=module.training))
+                       lambda module=module, hook=hook: hook.compute_weight(module, do_power_iteration=module.training), [module])
 
 
 def vectors_to_send(model: torch.nn.Module, tensors: List, before: torch.Tensor) -> Dict[str, torch.Tensor]:
     """By the names of the exchanged `tensors`. `before`: what the run's were at the round's begin, all in one. The model keeps
-    its own; of modules that are not in training mode they are those of `before`. To be called without gradients."""
+    its own, and all else that a look at a weight with several parametrizations moves. Of modules that are not in training mode
+    they are those of `before`. To be called without gradients."""
     of_buffer, found = {id(t.tensor()): t for t in tensors if t.is_averaged}, {}
-    for owner, names, look in _norms(model):
+    for owner, names, look, moved in _norms(model):
+        kept = [(m, name, buffer, buffer.clone()) for m in moved for name, buffer in m._buffers.items() if buffer is not None]
         own = {name: owner._buffers[name] for name in names}
         exchanged = {name: of_buffer[id(buffer)] for name, buffer in own.items() if id(buffer) in of_buffer}
         try:
             for name, t in exchanged.items():
                 owner._buffers[name] = torch.empty_like(own[name]).copy_(before[t.offset:t.end].view(own[name].shape))
-            with torch.autocast(own[names[0]].device.type, enabled=False):  # whose casts of weights may be those before a step
+            device = own[names[0]].device
+            with torch.random.fork_rng([device] if device.type == "cuda" else []), \
+                    torch.autocast(device.type, enabled=False):  # whose casts of weights may be those before a step
                 for _ in range(LOOKS):
                     look()
             found.update({t.name: owner._buffers[name] for name, t in exchanged.items()})
         finally:
-            owner._buffers.update(own)
+            for module, name, buffer, values in kept:
+                module._buffers[name] = buffer.copy_(values)
     return found

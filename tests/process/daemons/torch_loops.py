@@ -267,9 +267,39 @@ def parametrized(seed):
     return model
 
 
+class Drawn(torch.nn.Module):
+    """A parametrization that draws a number and counts how often."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("looks", torch.zeros(1))
+
+    def forward(self, weight):
+        if self.training:
+            self.looks += 1
+            torch.rand(1)
+        return weight
+
+
+def looked_at():
+    """What a node sends of a spectral norm beside others leaves them, and the generator, as they were."""
+    from paceline.torch.spectral import vectors_to_send
+    from torch.nn.utils import parametrizations, parametrize
+    model = torch.nn.Linear(8, 8)
+    for _ in range(2):
+        parametrizations.spectral_norm(model)
+    parametrize.register_parametrization(model, "weight", Drawn())
+    before, state = {name: tensor.clone() for name, tensor in model.state_dict().items()}, torch.get_rng_state()
+    with torch.no_grad():
+        vectors_to_send(model, [], torch.zeros(0))
+    assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
+    assert torch.equal(torch.get_rng_state(), state)
+
+
 def woven(config, node, mode, local_steps, own):
     """Nodes of unlike seeds, and a final model in one of another, are as plain loops that begin with node 0's whole state."""
     import paceline.torch
+    looked_at()
     nodes, rounds, node, local_steps = 2, 3, int(node), int(local_steps)
     torch.set_num_threads(1)
 
