@@ -7,6 +7,7 @@
 #include "common/network/network.h"
 #include "common/network/stage_plan.h"
 #include "common/network/stages.h"
+#include "common/schedule/awaited_stage.h"
 #include "common/trace/bound.h"
 #include "simulate/virtual_time.h"
 
@@ -43,10 +44,10 @@ Result<Pipelines> Pipelines::begin(const Plan& plan) {
   const double average = static_cast<double>(group_samples(config)) / static_cast<double>(sizes.size());
   for (const std::int64_t size : sizes) made.weights_.push_back(static_cast<double>(size) / average);
   made.links_.resize(plan.cluster.nodes / stages.size());
-  double products = 0.0;
+  const std::vector<double> costs = costs_by_products(network);
   for (std::size_t s = 0; s < stages.size(); ++s) {
-    made.shares_.push_back(static_cast<double>(cost_of(network, stages[s]).multiply_adds));
-    products += made.shares_.back();
+    const auto layer = [&costs](std::size_t i) { return costs.begin() + static_cast<std::ptrdiff_t>(i); };
+    made.shares_.push_back(std::accumulate(layer(stages[s].first), layer(stages[s].last), 0.0));
     made.summary_.peak_activation_bytes.push_back(
         activation_bytes(network, stages[s], schedule::kept(made.rows_.stages[s]), sizes.front()));
     if (s + 1 == stages.size()) break;
@@ -60,7 +61,8 @@ Result<Pipelines> Pipelines::begin(const Plan& plan) {
            seconds(config, node, forward), seconds(config, node, back)});
     }
   }
-  for (double& share : made.shares_) share /= products;
+  const double all = std::accumulate(costs.begin(), costs.end(), 0.0);
+  for (double& share : made.shares_) share /= all;
   made.stages_.resize(plan.cluster.nodes);
   if (config.run.trace) {  // of a worker's share the half, as of a node (worker/node_trace.h)
     const std::size_t most = trace::worker_events(config.run.trace_events, plan.cluster.workers()) / 2;
@@ -111,12 +113,12 @@ Pipelines::Done Pipelines::run(std::size_t first, Clock clock) {
   return done;
 }
 
-// A way back waits for the stage behind, a way forward for the one in front.
 void Pipelines::note(std::size_t stage, const std::vector<schedule::PassTime>& passes, double begins) {
   double free = begins;
   for (const schedule::PassTime& pass : passes) {
-    auto& idle = pass.row.pass == schedule::PipelineRow::Pass::kBackward ? summary_.idle_for_next_seconds
-                                                                         : summary_.idle_for_previous_seconds;
+    auto& idle = schedule::awaited_stage(pass.row) == schedule::Awaited::kNext
+                     ? summary_.idle_for_next_seconds
+                     : summary_.idle_for_previous_seconds;
     idle[stage] += pass.begin - free;
     summary_.busy_seconds[stage] += pass.end - pass.begin;
     free = pass.end;

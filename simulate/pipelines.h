@@ -6,7 +6,7 @@
 //   stage 1      |F0|F1|F2|B2  |B1  |B0  |
 //
 // Assumed: a worker takes simulate.compute's time for its own samples of the whole network, so a stage takes its share
-// of the products, of all samples of the group; a third of it is the forward pass. Micro-batches take as long as they
+// of the products and elements (costs_by_products), of all samples of the group; a third of it is the forward pass. Micro-batches take as long as they
 // have samples.
 //
 // Thread: one.
@@ -55,7 +55,7 @@ class Pipelines final : public GroupSteps {
 
   schedule::PipelinePlan rows_;
   std::vector<double> weights_;                          // of each micro-batch, beside an average one
-  std::vector<double> shares_;                           // of a step's products, by stage
+  std::vector<double> shares_;                           // of a step's costs, by stage
   std::vector<std::vector<schedule::StageLink>> links_;  // of each group, behind each stage but the last
   std::vector<Stage> stages_;                            // by node
   std::vector<schedule::PassSpans> passes_;              // by node; empty: run.trace is off

@@ -82,14 +82,14 @@ std::string why_no_trace(const std::string& run, const Status& status) {
          "see its server.log";
 }
 
-// Of a run whose configuration is not there: servers, and no stages.
+// Of a run whose configuration is not there: servers, and no groups of nodes.
 std::vector<Wait> waits_of_run(const std::string& run, const trace::Trace& trace) {
   const Result<RecordedConfig> recorded =
       load_recorded_config((std::filesystem::path(run) / "config.yaml").string());
   if (!recorded.is_ok()) return waits_of(trace);
   const bool sums = recorded->config.exchange.kind == ExchangeKind::kAllreduce;
   return waits_of(trace, sums ? ExchangedBy::kAllreduce : ExchangedBy::kServers,
-                  recorded->config.pipeline.stages);
+                  recorded->config.pipeline.stages, recorded->config.train.batch_norm_group);
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ constexpr std::array<const char*, kWaitCauses.size()> kCausers = {"",
                                                                   "the servers",
                                                                   "the servers, and the way from them",
                                                                   "its own node",
-                                                                  "the stages beside it"};
+                                                                  "other nodes of its group"};
 const char* causer_of(WaitCause cause) { return kCausers[static_cast<std::size_t>(cause)]; }
 
 std::string ms(nanoseconds d) { return printed("%.3f ms", static_cast<double>(d.count()) * 1e-6); }
@@ -137,7 +137,7 @@ std::string caused_by(const CauseCost& cost) {
   std::string text = named(cost.workers);
   if (cost.of_unknown.count() > 0) {
     const bool between = cost.cause == WaitCause::kStage;
-    text += (text.empty() ? "" : ", ") + std::string(between ? "either neighbour (" : "unknown (") +
+    text += (text.empty() ? "" : ", ") + std::string(between ? "others of its group (" : "unknown (") +
             seconds(cost.of_unknown) + ")";
   }
   return text;

@@ -78,11 +78,12 @@ std::optional<WaitCause> cause_of(Phase phase) {
 
 class Waits {
  public:
-  Waits(const trace::Trace& trace, ExchangedBy by, std::uint32_t stages)
+  Waits(const trace::Trace& trace, ExchangedBy by, std::uint32_t stages, std::uint32_t norm_group)
       : trace_(trace),
         decisions_(trace),
         sums_(by == ExchangedBy::kAllreduce),
         stages_(stages),
+        waits_in_steps_(stages > 1 || norm_group > 1),
         passes_(trace, stages) {
     if (!sums_) return;
     for (const trace::WorkerSpans& worker : trace.workers) {
@@ -113,7 +114,7 @@ class Waits {
     for (std::size_t i = 0; i < worker.spans.size(); ++i) {
       const PhaseSpan& span = worker.spans[i];
       const std::optional<WaitCause> cause =
-          waits_for_stage(worker, i) ? WaitCause::kStage : cause_of(span.phase);
+          waits_in_step(worker, i) ? WaitCause::kStage : cause_of(span.phase);
       // The exchange behind a computation begins the next wait. One that took no time has no span, and one of
       // a process that is gone is not here: then what is of another iteration does.
       const bool is_behind = is_exchange(span.phase) || span.phase == Phase::kBarrier;
@@ -149,17 +150,18 @@ class Waits {
     close();
   }
 
-  // A stage's wait in its step is one span, in front of the computation that it was in.
-  bool waits_for_stage(const trace::WorkerSpans& worker, std::size_t i) const {
-    if (stages_ == 1 || worker.spans[i].phase != Phase::kBarrier || i + 1 == worker.spans.size())
+  // A wait within a step, of a stage or of a member of a norm group, is one span, in front of the computation that it was in.
+  bool waits_in_step(const trace::WorkerSpans& worker, std::size_t i) const {
+    if (!waits_in_steps_ || worker.spans[i].phase != Phase::kBarrier || i + 1 == worker.spans.size())
       return false;
     return worker.spans[i + 1].phase == Phase::kComputeGrads &&
            worker.spans[i + 1].clock == worker.spans[i].clock;
   }
   std::uint32_t stage_of(WorkerId worker) const { return worker.node.value % stages_; }
-  // The first and the last stage have one.
+  // The first and the last stage have one, a norm group's member all others.
   std::optional<WorkerId> neighbour(WorkerId worker) const {
     const std::uint32_t stage = stage_of(worker);
+    if (stages_ == 1) return std::nullopt;
     if (stage == 0) return WorkerId(NodeId(worker.node.value + 1), worker.thread);
     if (stage + 1 == stages_) return WorkerId(NodeId(worker.node.value - 1), worker.thread);
     return std::nullopt;
@@ -257,6 +259,7 @@ class Waits {
   const Decisions decisions_;
   const bool sums_;
   const std::uint32_t stages_;  // of a group of nodes; 1: no pipeline
+  const bool waits_in_steps_;
   const StageWaits passes_;
   // All-reduce: of each clock, when the last gradient was there, and whose it was.
   std::map<std::pair<Clock, std::uint32_t>, std::pair<Ticks, WorkerId>> last_computed_;  // by clock and stage
@@ -267,8 +270,9 @@ class Waits {
 
 }  // namespace
 
-std::vector<Wait> waits_of(const trace::Trace& trace, ExchangedBy by, std::uint32_t stages) {
-  return Waits(trace, by, stages).all();
+std::vector<Wait> waits_of(const trace::Trace& trace, ExchangedBy by, std::uint32_t stages,
+                           std::uint32_t norm_group) {
+  return Waits(trace, by, stages, norm_group).all();
 }
 
 std::vector<CauseCost> costs_of(const std::vector<Wait>& waits) {

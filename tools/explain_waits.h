@@ -8,7 +8,8 @@
 //   network      the rest of sending a gradient and hearing of it: both ways, and building the report
 //   parameters   granted, and what it is to compute with was not here yet
 //   data         its mini-batch was not ready
-//   stage        in its steps, for other stages (pipeline.stages; stage_waits.h)
+//   stage        in its steps, for other stages (pipeline.stages; stage_waits.h), or other members of its norm group
+//                (train.batch_norm_group)
 //
 // Worked example: an exchange of 100 ms; the report is taken 20 ms after its begin, the worker is held 5 ms
 // later and let go 60 ms after that, and goes on 15 ms behind the grant: barrier 60, server 5, network 35.
@@ -46,7 +47,7 @@ struct Wait {
   std::optional<trace::Decision> grant;    // none: it is left out of the trace, or nothing followed
   std::optional<WorkerId> whom;            // barrier: who let it go, else whom it was held for
   TimesByPhase of_whom{};                  // what that worker did meanwhile
-  std::optional<WorkerId> beside;          // stage: its only neighbour; none: it has two
+  std::optional<WorkerId> beside;          // stage: its only neighbour; none: others, too
   StageWaits::Times of_stages{};           // stage: whose doing it was; empty: the trace has no passes
   std::chrono::nanoseconds evaluating{0};  // of it, while a node evaluated
   TimesByPhase then{};                     // of the iteration that follows
@@ -61,8 +62,9 @@ struct Wait {
 enum class ExchangedBy : std::uint8_t { kServers, kAllreduce };
 
 // All of them, of each worker in the order of time, in worker order. `stages`: of a pipeline; 1: none.
+// `norm_group`: nodes of one; 1: none.
 std::vector<Wait> waits_of(const trace::Trace& trace, ExchangedBy by = ExchangedBy::kServers,
-                           std::uint32_t stages = 1);
+                           std::uint32_t stages = 1, std::uint32_t norm_group = 1);
 
 // What a cause cost, each list with the costliest first. `workers`: whose doing it was. At the barrier these
 // are those for whom others were held, as far as the trace has the decisions, and of stages those that were waited

@@ -1,6 +1,7 @@
 // Where a pipeline's layers would be cut by what a run has measured of its stages (`paceline report`). A layer is taken to
 // cost what its products do (common/network/stages.h), and a stage's node to be as fast as it did those of its own. So a
-// stage on a slower machine, or with layers that are slower than their products say, gets fewer.
+// stage on a slower machine gets fewer. So does one whose layers are slower than their products say; but such a layer is
+// as slow elsewhere: of these `paceline schedule --measure` knows. Of several groups it is the mean that counts.
 //
 //   4 equal layers as [2, 2], 1 s and 3 s of computing: speeds 1 and 1/3, so [3, 1] takes 1.5 s at the slowest, a half
 #pragma once

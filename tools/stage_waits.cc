@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "common/schedule/awaited_stage.h"
+
 namespace paceline {
 
 using std::chrono::nanoseconds;
@@ -13,15 +15,14 @@ StageWaits::StageWaits(const trace::Trace& trace, std::uint32_t stages) : stages
   }
 }
 
-// A way back needs what the stage behind makes, a way forward what the one in front does.
 std::optional<NodeId> StageWaits::awaited(NodeId node, const schedule::PipelineRow& row) const {
   const std::uint32_t stage = node.value % stages_;
-  switch (row.pass) {
-    case schedule::PipelineRow::Pass::kForward:
+  switch (schedule::awaited_stage(row)) {
+    case schedule::Awaited::kPrevious:
       return stage == 0 ? std::nullopt : std::optional(NodeId(node.value - 1));
-    case schedule::PipelineRow::Pass::kBackward:
+    case schedule::Awaited::kNext:
       return stage + 1 == stages_ ? std::nullopt : std::optional(NodeId(node.value + 1));
-    case schedule::PipelineRow::Pass::kRecompute:
+    case schedule::Awaited::kNone:
       break;
   }
   return std::nullopt;
@@ -63,7 +64,7 @@ void StageWaits::blame(NodeId node, NodeId beside, const Stretch& gap, Times& ti
       blame(beside, *further, idle, times);
     }
   }
-  times[WorkerId(beside, 0)] += own;
+  if (own.count() > 0) times[WorkerId(beside, 0)] += own;
 }
 
 StageWaits::Times StageWaits::of(WorkerId worker, Clock clock, Ticks begin, nanoseconds length) const {

@@ -45,7 +45,8 @@ std::optional<int> parse_command_line(CLI::App& app, int argc, const char* const
       name += " " + at->get_name();
     }
     // CLI11 says of an unknown one only that one is required.
-    if (at->get_require_subcommand_min() > 0 && at->remaining_size() > 0) {
+    if (at->get_require_subcommand_min() > 0 && at->remaining_size() > 0 &&
+        !at->remaining().front().starts_with('-')) {
       reason =
           "no such subcommand, got " + at->remaining().front() + ", expected " + names_of_subcommands(*at);
     }

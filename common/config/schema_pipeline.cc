@@ -59,7 +59,7 @@ void add_pipeline(Schema& schema) {
           {.effect = "gpipe: all micro-batches forward, then all back. 1f1b: back as soon as one can go.",
            .trade_off = "Both wait equally long. 1f1b keeps activations of at most as many micro-batches as "
                         "there are stages."}));
-  // A resume may change where the layers are cut and what is kept: neither changes what is computed.
+  // A resume may change where the layers are cut and what is kept: with the same cut the bits are the same, too.
   keys.push_back(row(PACELINE_FIELD(pipeline.rematerialize), choice<Rematerialize>(), Scope::kOneSession,
                      {.effect = "on: activations are computed again for the backward pass instead of kept, "
                                 "while a stage would wait. auto: as few as pipeline.memory asks for.",

@@ -64,6 +64,15 @@ def _value(programs, arguments, key):
     return done.stdout.strip()
 
 
+def _written(file):
+    """Which writing of the file that is; None: it is not there."""
+    try:
+        status = os.stat(file)
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns
+
+
 class _Run:
     """Its processes, by their names, until all have ended."""
 
@@ -133,6 +142,8 @@ def main(given: Optional[List[str]] = None) -> int:
     except (ValueError, _Refused) as error:
         print(f"paceline.launch: {error}", file=sys.stderr)
         return 2
+    summary = os.path.join(out, "summary.json")
+    before = _written(summary)
     run = _Run()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, run.stop)
@@ -144,7 +155,7 @@ def main(given: Optional[List[str]] = None) -> int:
         run.start(f"node {node}", [sys.executable, arguments.program, *arguments.arguments], RANK=str(node), LOCAL_RANK=str(node),
                   WORLD_SIZE=str(nodes), LOCAL_WORLD_SIZE=str(nodes), PACELINE_LAUNCHED=json.dumps(launched))
     run.wait()
-    if not run.refused:
+    if _written(summary) not in (None, before):  # by this run: one that never began leaves none
         print(f"paceline.launch: the run in {out} is over; paceline report {shlex.quote(out)} says how it went", file=sys.stderr, flush=True)
     return 2 if run.refused else 1 if run.failed else 0
 

@@ -108,6 +108,7 @@ TEST_CASE("an_unknown_subcommand_is_named_with_those_that_there_are") {
         "tool: no such subcommand, got reprot, expected report, data (see tool --help)\n");
   CHECK_THAT(refused({"tool"}), StartsWith("tool: A subcommand is required"));
   CHECK_THAT(refused({"tool", "report", "runs/a"}), !Contains("no such subcommand"));
+  CHECK_THAT(refused({"tool", "--jobs", "3"}), !Contains("no such subcommand"));
 }
 
 TEST_CASE("check_config_says_ok_or_why_not") {

@@ -137,6 +137,11 @@ TEST_CASE("what_a_stage_waits_in_its_step_is_for_the_stages_beside_it") {
   CHECK(stage.workers[0] == std::pair(WorkerId(NodeId(1), 0), std::chrono::nanoseconds(80ms)));
   // Without stages every barrier is the authority's.
   CHECK(waits_of(trace)[0][WaitCause::kBarrier] == 20ms);
+  // In a norm group (train.batch_norm_group) those of a step are for its members.
+  const std::vector<Wait> norms = waits_of(trace, ExchangedBy::kServers, 1, 3);
+  for (const Wait& wait : norms) CHECK((wait[WaitCause::kStage] == 20ms && !wait.beside));
+  CHECK(norms[1][WaitCause::kBarrier] == 30ms);
+  CHECK(waits_of(trace, ExchangedBy::kAllreduce, 1, 3)[1][WaitCause::kStage] == 20ms);
   // Where the passes are there, the one in the middle waits for each of its neighbours.
   using Pass = schedule::PipelineRow::Pass;
   trace.stages.push_back({NodeId(1),
@@ -174,6 +179,31 @@ TEST_CASE("in_an_all_reduce_a_stage_that_ends_early_is_held_for_the_one_that_end
   CHECK(waits[1].whom == first);
 }
 
+// Two groups of two stages: stage 0 of the first waits 60 ms, for its like in the other group and then for its own stage 1.
+TEST_CASE("in_an_all_reduce_of_stages_the_longer_of_both_waits_says_for_whom") {
+  const WorkerId self(NodeId(0), 0), beside(NodeId(1), 0), like(NodeId(2), 0);
+  const auto waited = [&](std::int64_t computed) {  // by its like, at that instant; the sum takes 10 ms
+    trace::Trace trace;
+    const std::int64_t summed = computed + 10;
+    trace.workers = {{self,
+                      {span(0, 40, 0, Phase::kComputeGrads), span(40, summed, 0, Phase::kPsApplyGrads),
+                       span(summed, 120, 1, Phase::kBarrier), span(120, 121, 1, Phase::kPCacheParam),
+                       span(121, 160, 1, Phase::kComputeGrads)},
+                      0},
+                     {beside, {span(0, 120, 0, Phase::kComputeGrads)}, 0},
+                     {like, {span(0, computed, 0, Phase::kComputeGrads)}, 0}};
+    trace.decisions.push_back(
+        {.at = at(summed), .kind = DecisionKind::kHeld, .worker = self, .clock = Clock(1), .by = beside});
+    return waits_of(trace, ExchangedBy::kAllreduce, 2).at(0);
+  };
+  const Wait for_like = waited(90), for_beside = waited(50);
+  CHECK(for_like.whom == like);
+  CHECK(for_beside.whom == beside);
+  for (const Wait& wait : {for_like, for_beside}) {
+    CHECK((wait[WaitCause::kBarrier] == 70ms && wait[WaitCause::kNetwork] == 10ms));
+  }
+}
+
 // Of three stages and a micro-batch, of which the last takes 40 of 80 ms.
 TEST_CASE("what_stages_wait_is_a_slow_ones_doing_however_far_it_is") {
   using Pass = schedule::PipelineRow::Pass;
@@ -196,6 +226,11 @@ TEST_CASE("what_stages_wait_is_a_slow_ones_doing_however_far_it_is") {
   CHECK(of(2, 20ms) == StageWaits::Times{{worker(0), 10ms}, {worker(1), 10ms}});
   CHECK(of(0, 30ms) == StageWaits::Times{{worker(1), 10ms}, {worker(2), 20ms}});  // as far as it was measured
   CHECK(waits.of(worker(0), Clock(1), at(80), 5ms).empty());
+  // One that itself waited all along is not named.
+  trace.stages[0].spans[1] = {at(60), 10ms, Clock(0), {Pass::kBackward, 0}};
+  trace.stages[1].spans = {{at(0), 10ms, Clock(0), {Pass::kForward, 0}},
+                           {at(60), 10ms, Clock(0), {Pass::kBackward, 0}}};
+  CHECK(StageWaits(trace, 3).of(worker(0), Clock(0), at(0), 50ms) == StageWaits::Times{{worker(2), 50ms}});
 }
 
 TEST_CASE("the_exchange_behind_the_last_iteration_waits_for_one_that_does_not_come") {

@@ -2,9 +2,13 @@
 #include "tools/report_pipeline.h"
 
 #include <catch2/catch.hpp>
+#include <chrono>
+#include <filesystem>
 
 #include "common/config/load.h"
+#include "common/files/atomic_file.h"
 #include "tests/unit/report_fixture.h"
+#include "tests/unit/temp_folder.h"
 
 namespace paceline {
 namespace {
@@ -88,6 +92,20 @@ TEST_CASE("a_stage_that_is_slower_than_its_products_say_would_have_fewer") {
   CHECK_FALSE(measured_cut(config, std::vector<double>{1.0, 1.0}));
   CHECK_FALSE(measured_cut(config, std::vector<double>{1.0, 0.0}));
   CHECK_FALSE(measured_cut(config, {}));
+  const testing::TempFolder folder;
+  REQUIRE(write_file_atomically(folder / "config.yaml", to_yaml(config)));
+  testing::write_run(folder.path(), run);
+  const auto advises = [&folder] {
+    const testing::Outcome said = testing::run_report({folder.path().string()});
+    CHECK(said.status == 0);
+    return said.out.find("pipeline.balance: [3, 3]") != std::string::npos;
+  };
+  CHECK(advises());
+  // A resume has begun, with a cut of its own: these times are not of it.
+  std::filesystem::last_write_time(
+      folder / "config.yaml",
+      std::filesystem::last_write_time(folder / "summary.json") + std::chrono::milliseconds(1));
+  CHECK_FALSE(advises());
   config.pipeline.memory = 1024;
   CHECK_FALSE(measured_cut(config, busy));
 }

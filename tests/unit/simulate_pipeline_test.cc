@@ -129,6 +129,33 @@ TEST_CASE("simulated_groups_sum_stage_by_stage_once_each_stage_has_ended") {
   check_accounted(outcome);
 }
 
+// Of 84 and 8494 parameters, at 20 us for each float that is added or applied: two and a half of them for each float.
+TEST_CASE("a_simulated_stage_that_ends_first_begins_its_sum_before_the_others_end") {
+  const simulate::Outcome outcome =
+      run(with(equal_stages(2, 1, "gpipe"),
+               {"train.layers=[{kind: conv, out: 3, kernel: 3}, {kind: conv, out: 3, kernel: 3}, {kind: "
+                "global_average_pool}, {kind: dense, out: 600}, {kind: dense, out: 10}]",
+                "pipeline.balance=[1, 4]", "cluster.nodes=4", "train.total_iterations=12", "sync.policy=bsp",
+                "exchange.kind=allreduce", "exchange.on_loss=stop", "exchange.algorithm=ring",
+                "simulate.network.latency=10ms", "simulate.costs.apply=20000"}));
+  // Three steps of two groups. The first stage's way back comes behind the end of the last one, and a message.
+  const double way_back = 2.0 / 3.0 * outcome.summary.pipeline->busy_seconds[0] / 6.0;
+  const double last_ends = 0.2 + 0.01 - way_back;
+  const double sum = 2.5 * 8494 * 20e-6 + 2 * 0.01;
+  CHECK(outcome.summary.wall_seconds == Approx(3 * (last_ends + sum + 2 * 0.01)).epsilon(0.001));
+}
+
+// All nodes are alike, and three layers have elements and no products.
+TEST_CASE("a_simulated_stage_takes_its_share_of_products_and_elements") {
+  const char* const layers =
+      "train.layers=[{kind: conv, out: 3, kernel: 1}, {kind: relu}, {kind: relu}, {kind: relu}, {kind: conv, "
+      "out: 3, kernel: 1}, {kind: global_average_pool}, {kind: dense, out: 10}]";
+  const auto overrides = with(equal_stages(2, 4, "gpipe"), {layers, "pipeline.balance=[4, 3]"});
+  const std::vector<double> busy = run(overrides).summary.pipeline->busy_seconds;
+  // Of each pixel 9 products and 12 elements, and 9 and 3.
+  CHECK(busy[0] / busy[1] == Approx(21.0 / 12.0).epsilon(0.01));
+}
+
 // Twelve equal layers on nodes of which the last is twice as fast.
 TEST_CASE("a_cut_by_speed_is_faster_than_an_equal_one") {
   const NetworkSpec network = [] {

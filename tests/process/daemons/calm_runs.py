@@ -9,7 +9,7 @@ ITERATIONS = 600 if harness.SANITIZED else 4000
 STAGES = ("pipeline.stages=2", "pipeline.micro_batches=3", "pipeline.schedule=1f1b", "pipeline.rematerialize=on",
           "sync.policy=bsp", "cluster.threads_per_node=1",
           "train.layers=[{kind: flatten}, {kind: dense, out: 8}, {kind: relu}, {kind: dropout, rate: 0.5}, "
-          "{kind: dense, out: 10}]")
+          "{kind: dense, out: 8}, {kind: dense, out: 10}]")
 # Two groups of them, which sum stage by stage.
 SUMMING_STAGES = (*STAGES, "cluster.nodes=4", "exchange.kind=allreduce", "exchange.on_loss=stop")
 # Of one in which that waits for checkpoints first.

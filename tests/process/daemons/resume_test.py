@@ -1,6 +1,7 @@
 """Checkpoints while a run trains, and runs whose servers were killed and go on from one. See harness.py."""
 
 import os
+import re
 import shutil
 import signal
 
@@ -136,8 +137,13 @@ class Resume(CalmRuns):
                 self.killed(*given)
                 self.assertEqual(self.assert_resumes_to(model, *given)["exchange"], "allreduce")
 
-    # Where the layers of a pipeline are cut a resume may change.
-    CUT_ANEW = ("pipeline.balance=[4, 1]",)
+    # Where the layers of a pipeline are cut a resume may change: a layer with parameters goes over to the other stage.
+    CUT_ANEW = ("pipeline.balance=[5, 1]",)
+
+    def parameters_of_stages(self, *overrides):
+        """As `paceline schedule` says."""
+        said = self.paceline("schedule", self.config, *self.saves, *overrides)
+        return re.findall(r"^stage \d+: layers .*, (\d+) parameters, ", said.stdout, re.M)
 
     def test_of_a_pipeline_all_stages_go_on_from_one_version(self):
         for shards in (1, 2):
@@ -147,18 +153,20 @@ class Resume(CalmRuns):
                 model = self.calm_model(self.total, *STAGES)
                 self.killed(*STAGES)
                 given = (*STAGES, *self.CUT_ANEW[:shards - 1])
+                self.assertEqual(self.parameters_of_stages(*given), ["24656", "90"] if shards == 2 else ["24584", "162"])
                 self.assertEqual(self.assert_resumes_to(model, *given)["pipeline"]["stages"], 2)
-                self.assertIn(f"  balance: {'[4, 1]' if shards == 2 else 'time'}\n", (self.run_dir / "config.yaml").read_text(encoding="utf-8"))
+                self.assertIn(f"  balance: {'[5, 1]' if shards == 2 else 'time'}\n", (self.run_dir / "config.yaml").read_text(encoding="utf-8"))
 
     def test_of_stages_that_sum_by_themselves_each_goes_on_from_its_own_state(self):
         reduces = (*SUMMING_STAGES, "train.optimizer.kind=adam")
         model = self.calm_model(self.total, *reduces)
-        for shares, anew in (("false", ()), ("true", self.CUT_ANEW)):
+        self.assertNotEqual(self.parameters_of_stages(*reduces, *self.CUT_ANEW), self.parameters_of_stages(*reduces))
+        for shares in ("false", "true"):
             with self.subTest(shares=shares):
                 shutil.rmtree(self.run_dir, ignore_errors=True)
                 given = (*reduces, f"exchange.shard_optimizer={shares}")
                 self.killed(*given)
-                summary = self.assert_resumes_to(model, *given, *anew)
+                summary = self.assert_resumes_to(model, *given, *self.CUT_ANEW)
                 self.assertEqual((summary["exchange"], summary["nodes"]), ("allreduce", 4))
                 self.assertGreater(summary["bytes_reduced"], 0)
 

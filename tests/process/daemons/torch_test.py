@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import socket
 
 import harness
 from foreign import PYTHON, ForeignTest, needs
@@ -329,6 +330,15 @@ class TorchLaunch(ForeignTest):
         self.assert_ends(self.launch("train.no=1", "nothing.py"), 2, r"paceline\.launch: .*train\.no: .*")
         self.assert_ends(self.launch("run.seed=1"), 2, r"paceline\.launch: program: got none behind key\.path=value, expected one")
         self.assert_ends(self.launch("nothing.py"), 2, r"paceline\.launch: nothing\.py: no such program")
+
+    def test_of_a_run_that_never_began_no_report_is_promised(self):
+        self.configure_loop("optimizer: {kind: sgd, lr: 1}, batch_size: 1, total_iterations: 60")
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            endpoint = f"tcp://127.0.0.1:{taken.getsockname()[1]}"
+            launched = self.launch(f"cluster.endpoints=['{endpoint}']", "cluster.start_timeout=100ms", self.loop_until("True"), self.config)
+            self.assertEqual(launched.end(), 1)
+        self.assertIn("paceline.launch: server 0 has ended with status 1", launched.errors())
+        self.assertEqual([line for line in launched.errors() if "is over" in line], [])
 
     def test_torchrun_says_which_node_a_program_is(self):
         program = self.example("torch_gpt", "train.total_iterations=8")

@@ -1,0 +1,26 @@
+// Which stage makes what a row of a pipeline's schedule needs: a way back needs what the stage behind makes, a way forward
+// what the one in front does, and what is computed again is the stage's own. The first and the last stage have
+// only one neighbour: there a row forward, or back, needs none.
+//
+// Pure. Thread: any.
+#pragma once
+
+#include "common/schedule/pipeline.h"
+
+namespace paceline::schedule {
+
+enum class Awaited { kNone, kPrevious, kNext };
+
+constexpr Awaited awaited_stage(const PipelineRow& row) {
+  switch (row.pass) {
+    case PipelineRow::Pass::kForward:
+      return Awaited::kPrevious;
+    case PipelineRow::Pass::kBackward:
+      return Awaited::kNext;
+    case PipelineRow::Pass::kRecompute:
+      break;
+  }
+  return Awaited::kNone;
+}
+
+}  // namespace paceline::schedule
