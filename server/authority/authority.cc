@@ -1,11 +1,11 @@
 // What peers say and what time brings, to the parts that it is for. What the core makes of it is in
-// authority_actions.cc, who goes in authority_end.cc.
+// authority_actions.cc, who goes in authority_losses.cc.
 #include "server/authority/authority.h"
 
 #include <utility>
 
-#include "server/authority/authority_status.h"
 #include "server/authority/node_report_check.h"
+#include "server/authority/run_shown.h"
 
 namespace paceline::server {
 

@@ -8,7 +8,7 @@
 namespace paceline::server {
 
 ReducedSteps::ReducedSteps(const RunConfig& config, RunCore& core, const RunMembers& members,
-                           const RunState& state, MeshFormations& formations, StepReports& reports,
+                           const RunOutcome& state, MeshFormations& formations, StepReports& reports,
                            RunOutbox& outbox, const Log& log)
     : config_(config),
       cluster_(config.cluster.cluster()),

@@ -30,9 +30,9 @@
 #include "server/authority/run_files.h"
 #include "server/authority/run_members.h"
 #include "server/authority/run_outbox.h"
+#include "server/authority/run_outcome.h"
 #include "server/authority/run_record.h"
 #include "server/authority/run_saves.h"
-#include "server/authority/run_state.h"
 #include "server/authority/step_reports.h"
 #include "server/authority/worker_speeds.h"
 #include "server/background.h"
@@ -49,7 +49,7 @@ class RunEnd {
   struct Run {
     const RunConfig& config;
     RunCore& core;
-    RunState& state;
+    RunOutcome& state;
     RunMembers& members;
     RunRecord& record;
     DecisionRecord& decisions;

@@ -20,7 +20,7 @@ std::string why_needed(const RunConfig& config, NodeId node) {
          ", whose nodes cannot go on without it";
 }
 
-RunStart::RunStart(const RunConfig& config, Of which, RunCore& core, RunMembers& members, RunState& state,
+RunStart::RunStart(const RunConfig& config, Of which, RunCore& core, RunMembers& members, RunOutcome& state,
                    RunRecord& record, RunOutbox& outbox, Background& background, const Log& log, Ticks now,
                    Expel expel)
     : config_(config),

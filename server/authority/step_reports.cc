@@ -6,8 +6,8 @@
 
 namespace paceline::server {
 
-StepReports::StepReports(const RunConfig& config, RunCore& core, const RunState& state, WorkerSpeeds& speeds,
-                         Instructions& instructions, DecisionRecord& decisions)
+StepReports::StepReports(const RunConfig& config, RunCore& core, const RunOutcome& state,
+                         WorkerSpeeds& speeds, Instructions& instructions, DecisionRecord& decisions)
     : config_(config),
       core_(core),
       state_(state),

@@ -11,7 +11,7 @@
 #include "server/authority/decision_record.h"
 #include "server/authority/instructions.h"
 #include "server/authority/run_core.h"
-#include "server/authority/run_state.h"
+#include "server/authority/run_outcome.h"
 #include "server/authority/worker_speeds.h"
 
 namespace paceline::server {
@@ -19,7 +19,7 @@ namespace paceline::server {
 class StepReports {
  public:
   // All outlive this.
-  StepReports(const RunConfig& config, RunCore& core, const RunState& state, WorkerSpeeds& speeds,
+  StepReports(const RunConfig& config, RunCore& core, const RunOutcome& state, WorkerSpeeds& speeds,
               Instructions& instructions, DecisionRecord& decisions);
 
   // The core takes it; one that it has taken before is answered again. The Status is what its sender is told. Nobody can
@@ -33,7 +33,7 @@ class StepReports {
  private:
   const RunConfig& config_;
   RunCore& core_;
-  const RunState& state_;
+  const RunOutcome& state_;
   WorkerSpeeds& speeds_;
   Instructions& instructions_;
   DecisionRecord& decisions_;
