@@ -228,13 +228,13 @@ Status Authority::on_shard(ShardId from, const wire::Message& message, Ticks now
     return checkpoints_.on(from, *saved, now);
   } else if (const auto* report = std::get_if<wire::ShardReport>(&body)) {
     if (!std::exchange(members_.shard(from).reported, true)) record_.add(*report);
-  } else if (const auto* stuck = std::get_if<wire::NodeLost>(&body)) {
-    if (!members_.is_known(stuck->node)) {
-      return invalid_argument("shard " + to_string(from) + " has lost node " + to_string(stuck->node) +
+  } else if (const auto* gone = std::get_if<wire::NodeLost>(&body)) {
+    if (!members_.is_known(gone->node)) {
+      return invalid_argument("shard " + to_string(from) + " has lost node " + to_string(gone->node) +
                               ": the run has nodes 0 to " + std::to_string(config_.cluster.nodes - 1));
     }
-    if (!members_.is_of_a_former_process(*stuck) && !is_done(stuck->node))
-      expel(stuck->node, unavailable(stuck->why), now);
+    const bool is_missed = !gone->out_of_reach || !is_done(gone->node);
+    if (!members_.is_of_a_former_process(*gone) && is_missed) expel(gone->node, unavailable(gone->why), now);
   } else if (const auto* asked = std::get_if<wire::StopRun>(&body)) {
     stop("shard " + to_string(from) + ": " + asked->reason, now);
   } else if (const auto* wanted = std::get_if<wire::HandOver>(&body)) {
