@@ -176,10 +176,9 @@ Status Authority::on(NodeId from, const wire::StepReport& report, Ticks now) {
                             to_string(report.worker));
   }
   if (!steps_.await(report)) {
-    const Status taken = step_reports_.take(report, now);
-    if (taken.is_ok() && nodes_hold_parameters(config_) && state_.has_failed())
-      end_.fail(state_.result(), now);
-    return taken;
+    PACELINE_ASSIGN_OR_RETURN(const auto taken, step_reports_.take(report, now));
+    if (taken == StepReports::Taken::kRunFailed) end_.fail(state_.result(), now);
+    return Status::ok();
   }
   steps_.add(report, now);
   if (const Status made = steps_.take(now); !made.is_ok()) end_.fail(made, now);
@@ -267,7 +266,7 @@ void Authority::tick(Ticks now) {
   if (state_.is(Stage::kGathering)) {
     const Status waits = start_.check(now);
     if (!waits.is_ok()) return end_.fail(waits, now);
-    if (training()) return;
+    if (!state_.is(Stage::kGathering)) return;
   }
   if (training()) {
     if (config_.run.max_seconds && record_.seconds(now) >= to_seconds(*config_.run.max_seconds)) {
@@ -280,7 +279,7 @@ void Authority::tick(Ticks now) {
       const bool still_comes = members_[node] == NodeState::kComing && !engine_.stopping();
       if (still_comes) expel(node, late_nodes_.too_late(), now);
     }
-    advance_hand_over(now);
+    if (training() && hand_over_.advance(now)) end_.hand_over(hand_over_.why(), now);
   }
   expel_overdue(now);
   evaluations_.check(now);
@@ -302,7 +301,7 @@ void Authority::expel_overdue(Ticks now) {
   }
   steps_.say_who_is_waited_for(now);
   if (!training()) return;
-  for (const auto& [worker, why] : stop_deadline_.overdue(now)) {
+  for (const auto& [worker, why] : stop_deadline_.look_for_overdue(now)) {
     if (training() && engine_.is_live(worker)) expel(worker.node, why, now);
   }
 }

@@ -175,7 +175,6 @@ class Authority {
   void expel(NodeId node, const Status& why, Ticks now);
   // The sender has seen another one go, before that one's lease is over.
   void who_is_gone(NodeId from, const wire::Leave& leave, Ticks now);
-  void advance_hand_over(Ticks now);
 
   const RunConfig config_;
   RunRecord record_;

@@ -51,7 +51,7 @@ class ReducedSteps {
     Ticks next_notice;
   };
   bool takes_part(WorkerId worker) const;
-  void take_last_step(NodeId node, Ticks now);
+  [[nodiscard]] Status take_last_step(NodeId node, Ticks now);
   void stop_short_of_workers(std::int64_t workers, Ticks now);
 
   const RunConfig& config_;

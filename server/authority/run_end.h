@@ -44,6 +44,8 @@ class RunEnd {
  public:
   // How long a node that is alive may take, in leases, for its report, which it has at hand.
   static constexpr int kReportLeases = 10;
+  // And for the last parameters, where nodes hold them: a report is a few numbers, these are the whole model.
+  static constexpr int kParametersLeases = 60;
 
   // What has an end. All outlive this.
   struct Run {

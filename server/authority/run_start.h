@@ -46,7 +46,7 @@ class RunStart {
   // The shard has initial parameters, or has read its checkpoint.
   void ready(ShardId shard, Ticks now);
   // A node that had joined is lost before training begins. Not OK: there will be no run, and why.
-  [[nodiscard]] Status lost(NodeId node, const std::string& why, Ticks now);
+  [[nodiscard]] Status lose(NodeId node, const std::string& why, Ticks now);
   bool may_lose(NodeId node) const;
   // Time passes: a resumed run may go on. Not OK: it has waited long enough.
   [[nodiscard]] Status check(Ticks now);
