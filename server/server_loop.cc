@@ -219,7 +219,9 @@ void ServerLoop::drain() {
   if (!end_.ended()) own_shard_.look_at_status();
   if (replication_) replication_->answer_for_files();
   while (!end_.ended() && (!local_.empty() || connections_.has_expelled())) {
-    for (const auto& [peer, why] : connections_.take_expelled()) lose(peer, why, clock_.now());
+    for (const auto& [peer, why] : connections_.take_expelled()) {
+      lose(peer, why, Loss::kForGood, clock_.now());
+    }
     if (local_.empty()) continue;
     auto [speaker, message] = std::move(local_.front());
     local_.pop_front();
@@ -258,7 +260,7 @@ void ServerLoop::end_turn() {
 }
 
 // The peer takes no further part, whether it knows that or not: it may go on talking.
-void ServerLoop::lose(Peer peer, const std::string& why, Ticks now) {
+void ServerLoop::lose(Peer peer, const std::string& why, Loss loss, Ticks now) {
   if (connections_.members().is_gone(peer)) return;
   if (sessions_.forget_waiting(peer)) {
     return setup_.log.info(to_string(peer) + " is forgotten before its welcome: " + why);
@@ -272,7 +274,7 @@ void ServerLoop::lose(Peer peer, const std::string& why, Ticks now) {
   if (setup_.is_authority() && peer.is_node()) return;
   if (setup_.is_authority()) return resuming_.fail(unavailable(to_string(peer) + " was lost: " + why));
   link_.say({wire::NodeLost{peer.node(), setup_.name() + ": " + why,
-                            connections_.members().incarnation_of(peer.node())},
+                            connections_.members().incarnation_of(peer.node()), loss == Loss::kOutOfReach},
              {}});
 }
 
@@ -311,7 +313,7 @@ void ServerLoop::tick() {
   const auto since_last = now - std::exchange(last_tick_, now);
   for (const Unreachable::Entry& lost : connections_.take_lost(now)) {
     if (!lost.dropped && is_done(lost.peer)) continue;
-    lose(lost.peer, lost.why, now);
+    lose(lost.peer, lost.why, lost.dropped ? Loss::kForGood : Loss::kOutOfReach, now);
     // What waits for it, or was lent to it, goes, too.
     if (lost.peer.is_node()) connections_.disconnect(lost.peer.node());
   }
@@ -326,7 +328,7 @@ void ServerLoop::tick() {
   for (const Membership::Silence& missed : connections_.missed(now)) {
     // Who waits for us says nothing.
     if (sessions_.is_waiting(missed.peer) || is_done(missed.peer)) continue;
-    lose(missed.peer, "silent for " + seconds_text(missed.silent), now);
+    lose(missed.peer, "silent for " + seconds_text(missed.silent), Loss::kOutOfReach, now);
   }
   stalls();
   if (authority_) {

@@ -89,7 +89,8 @@ class ServerLoop final : private SpeakerOutbox::Route {
   void drain();
   void deliver(Speaker speaker, wire::Message message);
   void end_turn();
-  void lose(Peer peer, const std::string& why, Ticks now);
+  enum class Loss { kForGood, kOutOfReach };  // wire::NodeLost::out_of_reach
+  void lose(Peer peer, const std::string& why, Loss loss, Ticks now);
   bool is_done(Peer peer) const;
 
   // Time.

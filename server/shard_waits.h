@@ -8,7 +8,7 @@
 //
 // Nothing here decides or remembers anything (common/log/stall_log.h knows what has become long). At the
 // authority a decision is applied as it is made, so what has not been reached is the engine's to explain
-// (authority/authority_waits.h).
+// (authority/run_waits.h).
 //
 // Pure. Thread: one at a time (the server's loop).
 #pragma once

@@ -1,5 +1,5 @@
 // RunStatus: what a run says of itself at one moment while it goes. The authority makes one a second
-// (server/authority/authority_status.cc); the terminal, the HTTP endpoint and `paceline top` show it. A plain
+// (server/authority/run_shown.cc); the terminal, the HTTP endpoint and `paceline top` show it. A plain
 // value that nobody changes once it is made, so it may be shared between threads.
 #pragma once
 

@@ -6,7 +6,7 @@
 //   usual 2 s: told after 10 s, 20 s, 40 s, …      for 10.3 s: 15 workers wait for version 118: worker 3.0 …
 //                                                  over after 34.2 s: the wait for version 118, …
 //
-// What is waited for, and why it does not come, others know (server/authority/authority_waits.cc,
+// What is waited for, and why it does not come, others know (server/authority/run_waits.cc,
 // server/shard_waits.cc, worker/client). Pure: time is passed in. Thread: one.
 #pragma once
 

@@ -11,7 +11,7 @@
 namespace paceline::sync {
 
 Engine::Engine(EngineConfig config)
-    : run_(std::make_unique<RunState>(std::move(config))),
+    : run_(std::make_unique<EngineParts>(std::move(config))),
       updates_(std::make_unique<UpdateSequence>(*run_)),
       grants_(std::make_unique<Grants>(*run_, *updates_)),
       gathering_(run_->config.nodes_at_start.value_or(run_->config.cluster.nodes)),
@@ -22,6 +22,7 @@ void Engine::step(const Event& event, Ticks now, std::vector<Action>& actions) {
   run_->step = {now, &actions};
   Status status = handle(event);
   if (status.is_ok()) {
+    // Also behind what changes nothing, a Tick say: settle() is idempotent, and the state settled behind each event.
     settle();
   } else {
     Reject reject{std::nullopt, std::move(status)};
@@ -154,7 +155,7 @@ void Engine::settle() {
     run_->finished = true;
     run_->step.emit(AllFinished{grants_->end_reason(), updates_->version(), updates_->revision()});
   } else if (run_->halt.resting() && std::none_of(run_->workers.begin(), run_->workers.end(), in_iteration) &&
-             run_->halt.comes_to_rest()) {
+             run_->halt.come_to_rest()) {
     run_->step.emit(Quiesced{updates_->version(), updates_->revision()});
   }
 }

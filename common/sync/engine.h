@@ -29,11 +29,11 @@
 #include "common/status.h"
 #include "common/sync/actions.h"
 #include "common/sync/engine_config.h"
+#include "common/sync/engine_parts.h"
 #include "common/sync/engine_state.h"
 #include "common/sync/events.h"
 #include "common/sync/gathering.h"
 #include "common/sync/grants.h"
-#include "common/sync/run_state.h"
 #include "common/sync/skip_watch.h"
 #include "common/sync/update_sequence.h"
 
@@ -123,7 +123,7 @@ class Engine {
   void settle();
 
   // Each apart: they refer to each other, and the Engine can be moved.
-  std::unique_ptr<RunState> run_;
+  std::unique_ptr<EngineParts> run_;
   std::unique_ptr<UpdateSequence> updates_;
   std::unique_ptr<Grants> grants_;
   Gathering gathering_;  // before training began

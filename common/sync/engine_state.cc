@@ -89,7 +89,7 @@ Status validate_batch_sizes(const BatchSizes& sizes, const EngineConfig& config)
 
 // Of the whole run, all that is neither applied nor skipped: in nobody's hands, in somebody's, or `waiting` for
 // its clock's turn. What a late worker is at (backup) has been given back.
-IterationRanges left(const RunState& run, IterationRanges waiting) {
+IterationRanges left(const EngineParts& run, IterationRanges waiting) {
   IterationRanges left = std::move(waiting);
   run.share.add_not_given(left);
   for (std::uint32_t r = 0; r < run.workers.size(); ++r) {
@@ -198,7 +198,7 @@ EngineState Engine::state() const {
 Result<Engine> Engine::resumed(EngineConfig config, const EngineState& state) {
   PACELINE_RETURN_IF_ERROR(validate(state, config));
   Engine engine(std::move(config));
-  RunState& run = *engine.run_;
+  EngineParts& run = *engine.run_;
   const Clock begin(state.version.value);
   engine.highest_ = begin;
   run.clocks = ClockTable(begin);

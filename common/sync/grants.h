@@ -17,8 +17,8 @@
 #include "common/instant.h"
 #include "common/status.h"
 #include "common/sync/actions.h"
+#include "common/sync/engine_parts.h"
 #include "common/sync/held_grants.h"
-#include "common/sync/run_state.h"
 #include "common/sync/update_sequence.h"
 
 namespace paceline::sync {
@@ -27,7 +27,7 @@ namespace paceline::sync {
 class Grants {
  public:
   // Both outlive it.
-  Grants(RunState& run, const UpdateSequence& updates) : run_(run), updates_(updates) {}
+  Grants(EngineParts& run, const UpdateSequence& updates) : run_(run), updates_(updates) {}
   void resume(Staleness max_gap) { max_gap_ = max_gap; }
 
   // Training begins: all who have joined ask.
@@ -84,7 +84,7 @@ class Grants {
   void file(Rank rank);
   Clock needed_floor(Rank rank, Clock clock) const;
 
-  RunState& run_;
+  EngineParts& run_;
   const UpdateSequence& updates_;
   HeldGrants held_;
   Staleness max_gap_;

@@ -48,7 +48,7 @@ class Halt {
   bool resting() const { return rests_from_.has_value(); }
   bool rests(Clock clock) const { return rests_from_ && clock >= *rests_from_; }
   // Nobody is in an iteration. True once: the run has come to the rest that was asked for.
-  bool comes_to_rest() { return rests_from_ && !std::exchange(at_rest_, true); }
+  bool come_to_rest() { return rests_from_ && !std::exchange(at_rest_, true); }
 
  private:
   std::uint32_t group_;

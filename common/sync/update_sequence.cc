@@ -13,7 +13,7 @@ namespace {
 constexpr std::int64_t kStalenessKept = 0xFFFFFFFF;
 }  // namespace
 
-UpdateSequence::UpdateSequence(RunState& run)
+UpdateSequence::UpdateSequence(EngineParts& run)
     : run_(run), apply_(run.config.apply), lpr_(run.config.lpr_metric, window_clocks_of(run.config)) {}
 
 void UpdateSequence::save(EngineState& state) const {

@@ -13,12 +13,12 @@
 
 #include "common/clock.h"
 #include "common/ids.h"
+#include "common/sync/engine_parts.h"
 #include "common/sync/engine_state.h"
 #include "common/sync/held_gradients.h"
 #include "common/sync/iteration_range.h"
 #include "common/sync/lpr.h"
 #include "common/sync/modes.h"
-#include "common/sync/run_state.h"
 
 namespace paceline::sync {
 
@@ -26,7 +26,7 @@ namespace paceline::sync {
 class UpdateSequence {
  public:
   // `run` outlives it.
-  explicit UpdateSequence(RunState& run);
+  explicit UpdateSequence(EngineParts& run);
 
   // For a checkpoint: what is applied. And back, the policy included, before anything is added; `state` is valid.
   void save(EngineState& state) const;
@@ -69,7 +69,7 @@ class UpdateSequence {
   CombineMode combine() const;
   void apply(ClockContributions contributions);
 
-  RunState& run_;
+  EngineParts& run_;
   ApplyMode apply_;             // of the stage in force
   HeldGradients waiting_;       // versioned
   ClockContributions arrived_;  // eager: decided in this step, not emitted yet

@@ -79,7 +79,7 @@ Body read(Fields& f, const proto::DiscardGradient& in) {
 }
 
 Body read(Fields& f, const proto::NodeLost& in) {
-  return NodeLost{node_of(f, in.node()), text_of(f, in.why(), "why"), in.incarnation()};
+  return NodeLost{node_of(f, in.node()), text_of(f, in.why(), "why"), in.incarnation(), in.out_of_reach()};
 }
 
 Body read(Fields& f, const proto::NodeAdmitted& in) {

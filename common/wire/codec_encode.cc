@@ -341,6 +341,7 @@ void put(const NodeLost& m, proto::Header& header) {
   header.mutable_node_lost()->set_node(m.node.value);
   header.mutable_node_lost()->set_why(text(m.why));
   header.mutable_node_lost()->set_incarnation(m.incarnation);
+  header.mutable_node_lost()->set_out_of_reach(m.out_of_reach);
 }
 
 void put(const NodeReady&, proto::Header& header) { header.mutable_node_ready(); }

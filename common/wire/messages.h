@@ -416,6 +416,9 @@ struct NodeLost {
   std::string why{};
   // Which of its processes: another one may have been let in meanwhile. 0: none had joined.
   std::uint64_t incarnation = 0;
+  // From a shard: its connection broke, or it was silent. Who is done is not lost for that, as it may come back to
+  // hear how the run ended; one that takes no parameters, or is refused, is lost whether it is done or not.
+  bool out_of_reach = false;
 };
 // This process of the node is let in, at the start or later, behind the loss of the one before (NodeLost), if
 // there was one. A shard that knew another lets it in now, too.

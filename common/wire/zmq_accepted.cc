@@ -118,7 +118,7 @@ bool AcceptedConnections::said(Wrong what, const PeerId& from) {
   return true;
 }
 
-bool AcceptedConnections::is_ignored(const PeerId& from, TrafficCounters& counters) const {
+bool AcceptedConnections::drop_if_ignored(const PeerId& from, TrafficCounters& counters) const {
   if (is_in(dropped_, from)) {
     ++counters.malformed;
     return true;

@@ -37,8 +37,9 @@ class AcceptedConnections {
   AcceptedConnections(const AcceptedConnections&) = delete;
   AcceptedConnections& operator=(const AcceptedConnections&) = delete;
 
-  // Before `socket` is bound: from now on keys are asked for, unless `keys` is null, and it is known who connects. ZeroMQ tells on a socket
-  // of its own, before it hands out anything of the connection. Throws zmq::error_t.
+  // Before `socket` is bound: from now on keys are asked for, unless `keys` is null, and it is known who
+  // connects. ZeroMQ tells on a socket of its own, before it hands out anything of the connection. Throws
+  // zmq::error_t.
   void watch(zmq::socket_t& socket, const ServerKeys* keys);
   void bound(const std::string& endpoint) { at_.emplace(endpoint); }
   // Before the socket is closed, and behind that.
@@ -54,7 +55,7 @@ class AcceptedConnections {
   bool said(Wrong what, const PeerId& from);
 
   // Whether what is read of this peer is dropped; it is counted then.
-  bool is_ignored(const PeerId& from, TrafficCounters& counters) const;
+  bool drop_if_ignored(const PeerId& from, TrafficCounters& counters) const;
   // Errors, as RouterSocket::disconnect(): kNotFound; kResourceExhausted, nothing has changed.
   Status disconnect(const PeerId& peer);
   // Behind that: it is a stranger's, whether it is closed or not.

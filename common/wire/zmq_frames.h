@@ -1,7 +1,7 @@
 // Frames of ZeroMQ, without a copy: payloads are sent from the caller's memory (zmq_msg_init_data) and
 // received into ZeroMQ's.
 //
-// Only zmq_pump.h includes this, and only transport_zmq.cc that: nobody else sees ZeroMQ.
+// Only zmq_* and transport_zmq.cc include this: nobody else sees ZeroMQ.
 //
 // Thread: the socket's; payloads are let go of on any.
 #pragma once

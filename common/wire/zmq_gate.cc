@@ -111,7 +111,7 @@ void Gate::serve(zmq::socket_t socket) {
                {"1.0", number, lets_in ? "200" : "400", lets_in ? "OK" : "not on the list", owner, ""});
     }
   } catch (const zmq::error_t&) {
-    // The context ends. Without an answer nobody is let in (Pump::set_keys).
+    // The context ends. Without an answer nobody is let in (AcceptedConnections::watch).
   }
 }
 

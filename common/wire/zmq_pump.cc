@@ -85,16 +85,16 @@ void Pump::watch_handshakes(const TransportOptions& options) {
 
 int Pump::break_unfinished(std::vector<PeerId>* whose) {
   if (closed_) return 0;
-  const int broken = accepted_->break_unfinished([this] { return !has_input(); }, whose);
+  const int broken = accepted().break_unfinished([this] { return !has_input(); }, whose);
   read_soon();  // asking may have swallowed the descriptor's notice
   counters_.malformed += broken;
   return broken;
 }
 
-std::vector<std::string> Pump::keep_out(Ticks now) { return accepted_->keep_out(now, counters_); }
+std::vector<std::string> Pump::keep_out(Ticks now) { return accepted().keep_out(now, counters_); }
 
 bool Pump::said_wrong(const PeerId& from, Wrong what) {
-  if (!accepted_->said(what, from)) return false;
+  if (!accepted().said(what, from)) return false;
   sharings_->end(from);
   (void)gathered_.take(from);
   return true;
@@ -126,7 +126,7 @@ Status Pump::share_memory(const PeerId& from, const std::shared_ptr<SharedSegmen
 }
 
 Status Pump::disconnect(const PeerId& peer) {
-  Status done = accepted_->disconnect(peer);
+  Status done = accepted().disconnect(peer);
   if (done.code() == StatusCode::kResourceExhausted) return done;
   sharings_->end(peer);
   (void)gathered_.take(peer);
@@ -139,7 +139,7 @@ void Pump::give_up(const PeerId& peer) {
   sharings_->end(peer);
   (void)gathered_.take(peer);
   unread_.forget(peer);
-  accepted_->give_up(peer);
+  accepted().give_up(peer);
 }
 
 std::shared_ptr<const void> Pump::lent() const {
@@ -199,6 +199,7 @@ void Pump::read_rest() {
 
 bool Pump::read_one() {
   received_at_ = steady_now();
+  handled_segment_.reset();  // the last message's
   PeerId from;
   zmq::message_t frames[2];
   int count = 0;
@@ -224,9 +225,8 @@ bool Pump::read_one() {
   }
   ++counters_.messages_received;
   ++read_;
-  if (is_ignored(from)) return true;
+  if (drop_if_ignored(from)) return true;
   if (accepted_) accepted_->handles(&frames[0]);
-  handled_segment_.reset();
   Result<Heard> heard = checked(from, frames, count);
   if (!heard.is_ok()) {
     ++counters_.malformed;
@@ -295,7 +295,7 @@ void Pump::deliver_all(const PeerId& from, Heard heard, std::size_t bytes) {
     read_ += static_cast<int>(others->size());
   }
   for (Header::Other& other : heard.ahead) {
-    if (!goes_on(std::move(other.message), other.bytes) || is_ignored(from)) return;
+    if (!goes_on(std::move(other.message), other.bytes) || drop_if_ignored(from)) return;
   }
   if (!heard.message) {  // from one transport to the other, or of no interest
     counters_.other_bytes += static_cast<std::int64_t>(rest);
@@ -303,7 +303,7 @@ void Pump::deliver_all(const PeerId& from, Heard heard, std::size_t bytes) {
     return;
   }
   for (Header::Other& other : heard.behind) {
-    if (is_ignored(from) || !goes_on(std::move(other.message), other.bytes)) return;
+    if (drop_if_ignored(from) || !goes_on(std::move(other.message), other.bytes)) return;
   }
 }
 

@@ -10,7 +10,8 @@
 //   something was sent ──┼─> drain(): read batch ───┤
 //   batch was full    ───┘                          └─ batch full: post drain() behind what else is due
 //
-// Payloads that lie in shared memory are not given to ZeroMQ at all (sharings.h).
+// Payloads that lie in shared memory are not given to ZeroMQ at all (sharings.h). A router's connections:
+// zmq_accepted.h.
 //
 // Thread: the one that runs the loop.
 #pragma once
@@ -24,6 +25,7 @@
 #include <string>
 #include <vector>
 
+#include "common/assert.h"
 #include "common/ticks.h"
 #include "common/wire/codec.h"
 #include "common/wire/gathered.h"
@@ -48,7 +50,11 @@ class Pump : public std::enable_shared_from_this<Pump> {
   zmq::socket_t& socket() { return socket_; }
   const TrafficCounters& counters() const { return counters_; }
   Ticks received_at() const { return received_at_; }
-  AcceptedConnections& accepted() { return *accepted_; }  // a router's
+  // A router's.
+  AcceptedConnections& accepted() {
+    PACELINE_ASSERT(accepted_, "a dealer has no accepted connections");
+    return *accepted_;
+  }
 
   // Once the socket is bound or connecting. `memory`: a dealer's, for the one peer that it has.
   void start(const std::shared_ptr<SharedSegment>& memory = nullptr, std::int64_t theirs_bytes_max = 0);
@@ -97,8 +103,10 @@ class Pump : public std::enable_shared_from_this<Pump> {
   Result<Heard> checked(const PeerId& from, zmq::message_t (&frames)[2], int count);
   void deliver_all(const PeerId& from, Heard heard, std::size_t bytes);
   void deliver(const PeerId& from, Result<Message> message);
-  // Whether what else this peer has sent is dropped unread.
-  bool is_ignored(const PeerId& from) { return accepted_ && accepted_->is_ignored(from, counters_); }
+  // Whether this is dropped unread, as all that this peer still sends.
+  bool drop_if_ignored(const PeerId& from) {
+    return accepted_ && accepted_->drop_if_ignored(from, counters_);
+  }
 
   Context::Impl& context_;
   boost::asio::io_context& io_;

@@ -1,11 +1,11 @@
 // What peers say and what time brings, to the parts that it is for. What the core makes of it is in
-// authority_actions.cc, who goes in authority_end.cc.
+// authority_actions.cc, who goes in authority_losses.cc.
 #include "server/authority/authority.h"
 
 #include <utility>
 
-#include "server/authority/authority_status.h"
 #include "server/authority/node_report_check.h"
+#include "server/authority/run_shown.h"
 
 namespace paceline::server {
 
@@ -176,10 +176,9 @@ Status Authority::on(NodeId from, const wire::StepReport& report, Ticks now) {
                             to_string(report.worker));
   }
   if (!steps_.await(report)) {
-    const Status taken = step_reports_.take(report, now);
-    if (taken.is_ok() && nodes_hold_parameters(config_) && state_.has_failed())
-      end_.fail(state_.result(), now);
-    return taken;
+    PACELINE_ASSIGN_OR_RETURN(const auto taken, step_reports_.take(report, now));
+    if (taken == StepReports::Taken::kRunFailed) end_.fail(state_.result(), now);
+    return Status::ok();
   }
   steps_.add(report, now);
   if (const Status made = steps_.take(now); !made.is_ok()) end_.fail(made, now);
@@ -228,13 +227,13 @@ Status Authority::on_shard(ShardId from, const wire::Message& message, Ticks now
     return checkpoints_.on(from, *saved, now);
   } else if (const auto* report = std::get_if<wire::ShardReport>(&body)) {
     if (!std::exchange(members_.shard(from).reported, true)) record_.add(*report);
-  } else if (const auto* stuck = std::get_if<wire::NodeLost>(&body)) {
-    if (!members_.is_known(stuck->node)) {
-      return invalid_argument("shard " + to_string(from) + " has lost node " + to_string(stuck->node) +
+  } else if (const auto* gone = std::get_if<wire::NodeLost>(&body)) {
+    if (!members_.is_known(gone->node)) {
+      return invalid_argument("shard " + to_string(from) + " has lost node " + to_string(gone->node) +
                               ": the run has nodes 0 to " + std::to_string(config_.cluster.nodes - 1));
     }
-    if (!members_.is_of_a_former_process(*stuck) && !is_done(stuck->node))
-      expel(stuck->node, unavailable(stuck->why), now);
+    const bool is_missed = !gone->out_of_reach || !is_done(gone->node);
+    if (!members_.is_of_a_former_process(*gone) && is_missed) expel(gone->node, unavailable(gone->why), now);
   } else if (const auto* asked = std::get_if<wire::StopRun>(&body)) {
     stop("shard " + to_string(from) + ": " + asked->reason, now);
   } else if (const auto* wanted = std::get_if<wire::HandOver>(&body)) {
@@ -267,7 +266,7 @@ void Authority::tick(Ticks now) {
   if (state_.is(Stage::kGathering)) {
     const Status waits = start_.check(now);
     if (!waits.is_ok()) return end_.fail(waits, now);
-    if (training()) return;
+    if (!state_.is(Stage::kGathering)) return;
   }
   if (training()) {
     if (config_.run.max_seconds && record_.seconds(now) >= to_seconds(*config_.run.max_seconds)) {
@@ -280,7 +279,7 @@ void Authority::tick(Ticks now) {
       const bool still_comes = members_[node] == NodeState::kComing && !engine_.stopping();
       if (still_comes) expel(node, late_nodes_.too_late(), now);
     }
-    advance_hand_over(now);
+    if (training() && hand_over_.advance(now)) end_.hand_over(hand_over_.why(), now);
   }
   expel_overdue(now);
   evaluations_.check(now);
@@ -302,7 +301,7 @@ void Authority::expel_overdue(Ticks now) {
   }
   steps_.say_who_is_waited_for(now);
   if (!training()) return;
-  for (const auto& [worker, why] : stop_deadline_.overdue(now)) {
+  for (const auto& [worker, why] : stop_deadline_.look_for_overdue(now)) {
     if (training() && engine_.is_live(worker)) expel(worker.node, why, now);
   }
 }

@@ -29,7 +29,6 @@
 #include "common/sync/engine.h"
 #include "common/traffic.h"
 #include "common/wire/messages.h"
-#include "server/authority/authority_waits.h"
 #include "server/authority/checkpoints.h"
 #include "server/authority/decision_record.h"
 #include "server/authority/decisions.h"
@@ -45,11 +44,12 @@
 #include "server/authority/run_end.h"
 #include "server/authority/run_members.h"
 #include "server/authority/run_outbox.h"
+#include "server/authority/run_outcome.h"
 #include "server/authority/run_progress.h"
 #include "server/authority/run_record.h"
 #include "server/authority/run_saves.h"
 #include "server/authority/run_start.h"
-#include "server/authority/run_state.h"
+#include "server/authority/run_waits.h"
 #include "server/authority/step_reports.h"
 #include "server/authority/stop_deadline.h"
 #include "server/authority/worker_speeds.h"
@@ -145,11 +145,11 @@ class Authority {
   // How the run went; OK only for status "ok". Meaningful once over().
   const Status& result() const { return state_.result(); }
   bool training() const { return state_.training(); }
-  // What is waited for now, and why it does not come (authority_waits.h): the start for who is missing, the
+  // What is waited for now, and why it does not come (run_waits.h): the start for who is missing, the
   // workers for the slowest, the end for what belongs to it.
   using WaitsFor = server::WaitsFor;
   std::vector<Wait> waits(const LastSeen& last_seen, WaitsFor which = WaitsFor::kAnything) const;
-  // What the run says of itself now, but for what only the loop knows (authority_status.h). O(workers).
+  // What the run says of itself now, but for what only the loop knows (run_shown.h). O(workers).
   RunStatus status(const LastSeen& last_seen, Ticks now) const;
 
  private:
@@ -171,11 +171,10 @@ class Authority {
   void begin_training(Ticks now);
   void apply(const sync::Apply& action, bool is_saved, Ticks now);
 
-  // Who goes (authority_end.cc).
+  // Who goes (authority_losses.cc).
   void expel(NodeId node, const Status& why, Ticks now);
   // The sender has seen another one go, before that one's lease is over.
   void who_is_gone(NodeId from, const wire::Leave& leave, Ticks now);
-  void advance_hand_over(Ticks now);
 
   const RunConfig config_;
   RunRecord record_;
@@ -183,7 +182,7 @@ class Authority {
   const Log& log_;
   const std::optional<Resumed> resumed_;
 
-  RunState state_;
+  RunOutcome state_;
   RunCore core_;
   const sync::Engine& engine_;  // the core's
   RunMembers members_;

@@ -38,7 +38,7 @@ namespace paceline::server {
 
 class Checkpoints {
  public:
-  // How long a shard that is alive may take, in leases, to write its part of one, or to read it.
+  // How long a shard that is alive may take, in leases, to write its part of one.
   static constexpr int kLeases = 60;
 
   // `over` is called when one is written or given up, never from within a call of this. `outbox`,

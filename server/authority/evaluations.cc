@@ -4,7 +4,7 @@
 
 namespace paceline::server {
 
-Evaluations::Evaluations(const RunConfig& config, RunCore& core, const RunMembers& members, RunState& state,
+Evaluations::Evaluations(const RunConfig& config, RunCore& core, const RunMembers& members, RunOutcome& state,
                          RunRecord& record, Checkpoints& checkpoints, RunOutbox& outbox, const Log& log)
     : config_(config),
       core_(core),

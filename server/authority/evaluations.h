@@ -19,8 +19,8 @@
 #include "server/authority/run_core.h"
 #include "server/authority/run_members.h"
 #include "server/authority/run_outbox.h"
+#include "server/authority/run_outcome.h"
 #include "server/authority/run_record.h"
-#include "server/authority/run_state.h"
 
 namespace paceline::server {
 
@@ -30,7 +30,7 @@ class Evaluations {
   static constexpr int kLeases = 60;
 
   // All outlive this.
-  Evaluations(const RunConfig& config, RunCore& core, const RunMembers& members, RunState& state,
+  Evaluations(const RunConfig& config, RunCore& core, const RunMembers& members, RunOutcome& state,
               RunRecord& record, Checkpoints& checkpoints, RunOutbox& outbox, const Log& log);
   Evaluations(const Evaluations&) = delete;
 
@@ -66,7 +66,7 @@ class Evaluations {
   const RunConfig& config_;
   RunCore& core_;
   const RunMembers& members_;
-  RunState& state_;
+  RunOutcome& state_;
   RunRecord& record_;
   Checkpoints& checkpoints_;
   RunOutbox& outbox_;

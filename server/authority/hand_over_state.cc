@@ -26,6 +26,8 @@ Status HandOverState::begin(const std::string& why, Ticks now) {
   under_way_.emplace();
   under_way_->why = why;
   under_way_->since = now;
+  const bool is_over = advance(now);
+  PACELINE_ASSERT(!is_over, "handed over before it has come to rest");
   return Status::ok();
 }
 

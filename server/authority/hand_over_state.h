@@ -18,6 +18,7 @@
 #include <optional>
 #include <string>
 
+#include "common/assert.h"
 #include "common/clock.h"
 #include "common/config/run_config.h"
 #include "common/instant.h"
@@ -39,12 +40,19 @@ class HandOverState {
 
   bool under_way() const { return under_way_.has_value(); }
   // Why it is wanted, while it is under way.
-  const std::string& why() const { return under_way_->why; }
+  const std::string& why() const {
+    PACELINE_ASSERT(under_way_, "no hand-over is under way");
+    return under_way_->why;
+  }
 
-  // While training goes on and nothing is under way. Errors: kUnavailable not yet.
+  // While training goes on and nothing is under way. The core is asked to come to rest as soon as it can. Errors:
+  // kUnavailable not yet.
   [[nodiscard]] Status begin(const std::string& why, Ticks now);
   // The core has come to rest. What follows comes with the next advance(): this is in the middle of a step.
-  void rests() { under_way_->rests = true; }
+  void rests() {
+    PACELINE_ASSERT(under_way_, "the core rests for no hand-over");
+    under_way_->rests = true;
+  }
   // While training goes on. True: all servers have the state, and are to go on from it.
   bool advance(Ticks now);
 

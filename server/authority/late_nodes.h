@@ -42,8 +42,8 @@ class LateNodes {
   [[nodiscard]] Status begin(NodeId node, Ticks now);
   // Before it took part.
   void lost(NodeId node, const std::string& why);
-  // Who is let in and has not become ready in time, and so asks the other servers for no longer itself; and what that
-  // is.
+  // Who is let in and has not become ready in time; the node itself has given up on the other servers by then. And
+  // what that is.
   std::vector<NodeId> overdue(Ticks now) const;
   Status too_late() const;
 

@@ -43,7 +43,7 @@ void NodeParameters::keep_again(NodeId node, const EvaluationSchedule& evaluatio
   }
 }
 
-bool NodeParameters::will_come(Version last) {
+bool NodeParameters::ask_for_last(Version last) {
   const auto node = members_.lowest();
   if (!node || config_.exchange.on_loss == OnLoss::kStop) return false;
   if (config_.exchange.shard_optimizer) return lost_at_end_ <= 1;
@@ -53,12 +53,12 @@ bool NodeParameters::will_come(Version last) {
   return true;
 }
 
-bool NodeParameters::are_lost_with(NodeId node, Version last) {
+bool NodeParameters::on_loss_at_end(NodeId node, Version last) {
   ++lost_at_end_;
   if (!nodes_hold_parameters(config_)) return false;
   // Behind the last step nodes of further groups have nothing that the first one does not have.
   const bool owes = config_.pipeline.stages == 1 || node.value < state_senders(config_);
-  return owes && !are_here(last) && !will_come(last);
+  return owes && !are_here(last) && !ask_for_last(last);
 }
 
 }  // namespace paceline::server

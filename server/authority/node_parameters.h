@@ -36,11 +36,12 @@ class NodeParameters {
   // The shard has them, of that version.
   void came(Version version) { here_ = version; }
   bool are_here(Version version) const { return here_ == version; }
-  // Whether anybody sends the last ones. Node 0 does by itself; where it is not there any more the lowest is asked, once.
+  // Has the last ones sent; false: nobody can. Node 0 sends them by itself; where it is not there any more the lowest
+  // is asked, once.
   // Where each has a part, each sends it, and with it what it keeps of another's: so one of them may be lost meanwhile.
-  bool will_come(Version last);
-  // `node` is lost at the end, and with it what the shard still lacks of them.
-  bool are_lost_with(NodeId node, Version last);
+  bool ask_for_last(Version last);
+  // `node` is lost at the end. Whether what the shard still lacks of them is lost with it; others are asked for it.
+  bool on_loss_at_end(NodeId node, Version last);
 
  private:
   // Those that have all of them: the lowest; of stages as many. (None of those is lost while the others go on.)

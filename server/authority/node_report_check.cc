@@ -8,7 +8,7 @@
 namespace paceline::server {
 
 Status check_report(NodeId from, const wire::NodeReport& report, const RunConfig& config,
-                    const RunState& state, const sync::Engine& engine, const RunRecord& record) {
+                    const RunOutcome& state, const sync::Engine& engine, const RunRecord& record) {
   if (report.node != from) {
     return invalid_argument("report from node " + to_string(from) + " in the name of node " +
                             to_string(report.node));

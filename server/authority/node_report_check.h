@@ -6,14 +6,15 @@
 #include "common/status.h"
 #include "common/sync/engine.h"
 #include "common/wire/messages.h"
+#include "server/authority/run_outcome.h"
 #include "server/authority/run_record.h"
-#include "server/authority/run_state.h"
 
 namespace paceline::server {
 
 // Errors: kInvalidArgument in the name of another node, other workers, phases that cannot be; kOutOfOrder it has
 // reported already; kFailedPrecondition one of its workers still trains.
 [[nodiscard]] Status check_report(NodeId from, const wire::NodeReport& report, const RunConfig& config,
-                                  const RunState& state, const sync::Engine& engine, const RunRecord& record);
+                                  const RunOutcome& state, const sync::Engine& engine,
+                                  const RunRecord& record);
 
 }  // namespace paceline::server

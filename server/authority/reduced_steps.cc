@@ -8,7 +8,7 @@
 namespace paceline::server {
 
 ReducedSteps::ReducedSteps(const RunConfig& config, RunCore& core, const RunMembers& members,
-                           const RunState& state, MeshFormations& formations, StepReports& reports,
+                           const RunOutcome& state, MeshFormations& formations, StepReports& reports,
                            RunOutbox& outbox, const Log& log)
     : config_(config),
       cluster_(config.cluster.cluster()),
@@ -74,17 +74,17 @@ Status ReducedSteps::take(Ticks now) {
   }
   const Version before = core_.engine().version();
   for (const NodeId node : std::exchange(lost_, {})) {
-    take_last_step(node, now);
+    PACELINE_RETURN_IF_ERROR(take_last_step(node, now));
     core_.step_own(sync::Lost{node}, now);
   }
   if (!state_.training()) return Status::ok();
   stepped_.assign(stepped_.size(), std::nullopt);
   stop_short_of_workers(static_cast<std::int64_t>(steps.size()), now);
   for (const wire::StepReport& report : steps) {
-    const Status taken = reports_.take(report, now);
-    if (state_.has_failed()) return state_.result();
+    const auto taken = reports_.take(report, now);
     // Its gradient is in everybody's parameters.
-    if (!taken.is_ok() && state_.training()) return taken;
+    if (!taken.is_ok() && state_.training()) return taken.status();
+    if (taken.is_ok() && *taken == StepReports::Taken::kRunFailed) return state_.result();
   }
   if (core_.engine().version() > before) {
     has_stepped_ = true;
@@ -94,22 +94,27 @@ Status ReducedSteps::take(Ticks now) {
 }
 
 // What it has given to the sum, if that is the one that was made.
-void ReducedSteps::take_last_step(NodeId node, Ticks now) {
-  if (!formations_.is_in_sum(node)) return;
+Status ReducedSteps::take_last_step(NodeId node, Ticks now) {
+  if (!formations_.is_in_sum(node)) return Status::ok();
   const sync::Engine& engine = core_.engine();
   for (std::uint32_t thread = 0; thread < config_.cluster.threads_per_node; ++thread) {
     const WorkerId worker(node, thread);
     const auto& stepped = stepped_[cluster_.rank_of(worker).value];
     const auto iteration = engine.iteration_of(worker);
     if (!iteration || iteration->clock.value != engine.version().value) continue;
-    // As many samples as were granted: a sum is of no others.
-    const Status taken = stepped ? reports_.take(stepped->report, now)
-                                 : core_.step(sync::GradientArrived{kAuthority, worker, iteration->clock,
-                                                                    engine.config().batch_size, ""},
-                                              now);
+    Status taken;
+    if (stepped) {
+      const auto reported = reports_.take(stepped->report, now);
+      if (reported.is_ok() && *reported == StepReports::Taken::kRunFailed) return state_.result();
+      taken = reported.status();
+    } else {  // as many samples as were granted: a sum is of no others
+      taken = core_.step(
+          sync::GradientArrived{kAuthority, worker, iteration->clock, engine.config().batch_size, ""}, now);
+    }
     if (!taken.is_ok())
       log_.warn("what lost node " + to_string(node) + " gave to a step: " + taken.message());
   }
+  return Status::ok();
 }
 
 // Every worker takes part in every step. What a lost node has left undone need not make whole ones.

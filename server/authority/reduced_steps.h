@@ -19,7 +19,7 @@
 #include "server/authority/run_core.h"
 #include "server/authority/run_members.h"
 #include "server/authority/run_outbox.h"
-#include "server/authority/run_state.h"
+#include "server/authority/run_outcome.h"
 #include "server/authority/step_reports.h"
 
 namespace paceline::server {
@@ -27,7 +27,7 @@ namespace paceline::server {
 class ReducedSteps {
  public:
   // All outlive this.
-  ReducedSteps(const RunConfig& config, RunCore& core, const RunMembers& members, const RunState& state,
+  ReducedSteps(const RunConfig& config, RunCore& core, const RunMembers& members, const RunOutcome& state,
                MeshFormations& formations, StepReports& reports, RunOutbox& outbox, const Log& log);
 
   // Whether who is left goes on without one that is lost: behind the first step all are connected to each other, and
@@ -51,14 +51,14 @@ class ReducedSteps {
     Ticks next_notice;
   };
   bool takes_part(WorkerId worker) const;
-  void take_last_step(NodeId node, Ticks now);
+  [[nodiscard]] Status take_last_step(NodeId node, Ticks now);
   void stop_short_of_workers(std::int64_t workers, Ticks now);
 
   const RunConfig& config_;
   const Cluster cluster_;
   RunCore& core_;
   const RunMembers& members_;
-  const RunState& state_;
+  const RunOutcome& state_;
   MeshFormations& formations_;
   StepReports& reports_;
   RunOutbox& outbox_;

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "common/assert.h"
 #include "common/config/engine_config.h"
 #include "common/trace/bound.h"
 
@@ -23,10 +24,14 @@ RunCore::RunCore(const RunConfig& config, const sync::EngineState* resumed, Carr
 }
 
 Status RunCore::step(const sync::Event& event, Ticks now) {
+  PACELINE_ASSERT(!stepping_, "what carries out an event's actions steps the next one");
+  stepping_ = true;
   actions_.clear();
   engine_.step(event, now, actions_);
   if (trace_) trace_->stepped(event, actions_, engine_, now);
-  return carry_out_(actions_, now);
+  Status carried_out = carry_out_(actions_, now);
+  stepping_ = false;
+  return carried_out;
 }
 
 void RunCore::step_own(const sync::Event& event, Ticks now) {

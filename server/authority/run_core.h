@@ -44,6 +44,7 @@ class RunCore {
   sync::Engine engine_;
   std::optional<trace::DecisionLog> trace_;
   std::vector<sync::Action> actions_;  // of the event being taken
+  bool stepping_ = false;
 };
 
 }  // namespace paceline::server

@@ -28,7 +28,7 @@ void RunEnd::begin(const sync::AllFinished& action, Ticks now) {
   }
   run_.decisions.note(action);
   if (nodes_hold_parameters(run_.config) && !run_.state.nobody_left()) {
-    run_.parameters.will_come(run_.core.engine().version());
+    run_.parameters.ask_for_last(run_.core.engine().version());
   }
 }
 
@@ -196,7 +196,7 @@ std::string RunEnd::too_late() const {
 }
 
 void RunEnd::check(Ticks now) {
-  const auto allowed = Checkpoints::kLeases * run_.config.cluster.lease;
+  const auto allowed = kParametersLeases * run_.config.cluster.lease;
   if (!run_.state.is(RunStage::kEnding) || !lacks_parameters() || now - since_ <= allowed) return;
   fail(deadline_exceeded("the parameters of version " + to_string(run_.core.engine().version()) +
                          " have not come from the nodes within " + whole_seconds_text(allowed) +

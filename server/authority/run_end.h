@@ -30,9 +30,9 @@
 #include "server/authority/run_files.h"
 #include "server/authority/run_members.h"
 #include "server/authority/run_outbox.h"
+#include "server/authority/run_outcome.h"
 #include "server/authority/run_record.h"
 #include "server/authority/run_saves.h"
-#include "server/authority/run_state.h"
 #include "server/authority/step_reports.h"
 #include "server/authority/worker_speeds.h"
 #include "server/background.h"
@@ -44,12 +44,14 @@ class RunEnd {
  public:
   // How long a node that is alive may take, in leases, for its report, which it has at hand.
   static constexpr int kReportLeases = 10;
+  // And for the last parameters, where nodes hold them: a report is a few numbers, these are the whole model.
+  static constexpr int kParametersLeases = 60;
 
   // What has an end. All outlive this.
   struct Run {
     const RunConfig& config;
     RunCore& core;
-    RunState& state;
+    RunOutcome& state;
     RunMembers& members;
     RunRecord& record;
     DecisionRecord& decisions;

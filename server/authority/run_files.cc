@@ -11,7 +11,7 @@
 
 namespace paceline::server {
 
-RunFiles::RunFiles(const RunConfig& config, RunCore& core, const RunState& state, RunRecord& record,
+RunFiles::RunFiles(const RunConfig& config, RunCore& core, const RunOutcome& state, RunRecord& record,
                    Background& background, const Log& log, std::function<void(const Status& written)> filed)
     : config_(config),
       core_(core),

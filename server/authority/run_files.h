@@ -13,8 +13,8 @@
 #include "common/log/log.h"
 #include "common/status.h"
 #include "server/authority/run_core.h"
+#include "server/authority/run_outcome.h"
 #include "server/authority/run_record.h"
-#include "server/authority/run_state.h"
 #include "server/background.h"
 
 namespace paceline::server {
@@ -23,7 +23,7 @@ class RunFiles {
  public:
   // `filed` is called when the results are written, never from within a call of this. All outlive this, and this all that
   // `background` still calls.
-  RunFiles(const RunConfig& config, RunCore& core, const RunState& state, RunRecord& record,
+  RunFiles(const RunConfig& config, RunCore& core, const RunOutcome& state, RunRecord& record,
            Background& background, const Log& log, std::function<void(const Status& written)> filed);
   RunFiles(const RunFiles&) = delete;
 
@@ -42,7 +42,7 @@ class RunFiles {
 
   const RunConfig& config_;
   RunCore& core_;
-  const RunState& state_;
+  const RunOutcome& state_;
   RunRecord& record_;
   Background& background_;
   const Log& log_;

@@ -7,7 +7,7 @@
 
 namespace paceline::server {
 
-RunSaves::RunSaves(RunCore& core, const RunState& state, RunRecord& record, Decisions& decisions,
+RunSaves::RunSaves(RunCore& core, const RunOutcome& state, RunRecord& record, Decisions& decisions,
                    Checkpoints& checkpoints, std::optional<std::uint64_t> data)
     : core_(core),
       state_(state),

@@ -15,15 +15,15 @@
 #include "server/authority/decisions.h"
 #include "server/authority/evaluation.h"
 #include "server/authority/run_core.h"
+#include "server/authority/run_outcome.h"
 #include "server/authority/run_record.h"
-#include "server/authority/run_state.h"
 
 namespace paceline::server {
 
 class RunSaves {
  public:
   // All outlive this. `data`: what the training data of a resumed run came to.
-  RunSaves(RunCore& core, const RunState& state, RunRecord& record, Decisions& decisions,
+  RunSaves(RunCore& core, const RunOutcome& state, RunRecord& record, Decisions& decisions,
            Checkpoints& checkpoints, std::optional<std::uint64_t> data);
   RunSaves(const RunSaves&) = delete;
 
@@ -47,7 +47,7 @@ class RunSaves {
 
  private:
   RunCore& core_;
-  const RunState& state_;
+  const RunOutcome& state_;
   RunRecord& record_;
   Decisions& decisions_;
   Checkpoints& checkpoints_;

@@ -1,4 +1,4 @@
-// How far a run is (authority.h says what each stage does).
+// How far a run is (authority.h says what the first two stages do, run_end.h the others).
 #pragma once
 
 namespace paceline::server {

@@ -4,12 +4,14 @@
 #include <utility>
 #include <vector>
 
-#include "server/authority/checkpoints.h"
 #include "server/authority/results.h"
 
 namespace paceline::server {
 
 using NodeState = RunMembers::NodeState;
+
+// How long a shard that is alive may take, in leases, to read its part of a checkpoint, which is of any size.
+constexpr int kLeasesToRead = 60;
 
 std::string why_needed(const RunConfig& config, NodeId node) {
   if (config.train.batch_norm_group > 1)
@@ -20,7 +22,7 @@ std::string why_needed(const RunConfig& config, NodeId node) {
          ", whose nodes cannot go on without it";
 }
 
-RunStart::RunStart(const RunConfig& config, Of which, RunCore& core, RunMembers& members, RunState& state,
+RunStart::RunStart(const RunConfig& config, Of which, RunCore& core, RunMembers& members, RunOutcome& state,
                    RunRecord& record, RunOutbox& outbox, Background& background, const Log& log, Ticks now,
                    Expel expel)
     : config_(config),
@@ -103,7 +105,7 @@ void RunStart::go_on(Ticks now) {
   }
 }
 
-Status RunStart::lost(NodeId node, const std::string& why, Ticks now) {
+Status RunStart::lose(NodeId node, const std::string& why, Ticks now) {
   if (resumes()) return lost_before_resume(node, why, now);
   const std::string what = "node " + to_string(node) + " was lost before training began: " + why;
   if (!may_lose(node)) return unavailable(what);
@@ -150,7 +152,7 @@ bool RunStart::may_lose(NodeId node) const {
 
 // Files may be large: that a shard is alive its lease tells, and nodes need not come before it is ready.
 std::chrono::nanoseconds RunStart::timeout() const {
-  const std::chrono::nanoseconds to_read = Checkpoints::kLeases * config_.cluster.lease;
+  const std::chrono::nanoseconds to_read = kLeasesToRead * config_.cluster.lease;
   return config_.cluster.start_timeout +
          (resumes() && !members_.shards_are_ready() ? to_read : to_read.zero());
 }

@@ -23,8 +23,8 @@
 #include "server/authority/run_core.h"
 #include "server/authority/run_members.h"
 #include "server/authority/run_outbox.h"
+#include "server/authority/run_outcome.h"
 #include "server/authority/run_record.h"
-#include "server/authority/run_state.h"
 #include "server/background.h"
 
 namespace paceline::server {
@@ -37,7 +37,7 @@ class RunStart {
   enum class Of { kNewRun, kResumed };
   using Expel = std::function<void(NodeId node, const Status& why, Ticks now)>;
   // It begins now. All outlive this. `expel`: the core refuses a node; it is no longer there when that returns.
-  RunStart(const RunConfig& config, Of which, RunCore& core, RunMembers& members, RunState& state,
+  RunStart(const RunConfig& config, Of which, RunCore& core, RunMembers& members, RunOutcome& state,
            RunRecord& record, RunOutbox& outbox, Background& background, const Log& log, Ticks now,
            Expel expel);
 
@@ -46,7 +46,7 @@ class RunStart {
   // The shard has initial parameters, or has read its checkpoint.
   void ready(ShardId shard, Ticks now);
   // A node that had joined is lost before training begins. Not OK: there will be no run, and why.
-  [[nodiscard]] Status lost(NodeId node, const std::string& why, Ticks now);
+  [[nodiscard]] Status lose(NodeId node, const std::string& why, Ticks now);
   bool may_lose(NodeId node) const;
   // Time passes: a resumed run may go on. Not OK: it has waited long enough.
   [[nodiscard]] Status check(Ticks now);
@@ -65,7 +65,7 @@ class RunStart {
   const Of which_;
   RunCore& core_;
   RunMembers& members_;
-  RunState& state_;
+  RunOutcome& state_;
   RunRecord& record_;
   RunOutbox& outbox_;
   Background& background_;

@@ -6,8 +6,8 @@
 
 namespace paceline::server {
 
-StepReports::StepReports(const RunConfig& config, RunCore& core, const RunState& state, WorkerSpeeds& speeds,
-                         Instructions& instructions, DecisionRecord& decisions)
+StepReports::StepReports(const RunConfig& config, RunCore& core, const RunOutcome& state,
+                         WorkerSpeeds& speeds, Instructions& instructions, DecisionRecord& decisions)
     : config_(config),
       core_(core),
       state_(state),
@@ -15,7 +15,7 @@ StepReports::StepReports(const RunConfig& config, RunCore& core, const RunState&
       instructions_(instructions),
       decisions_(decisions) {}
 
-Status StepReports::take(wire::StepReport report, Ticks now) {
+Result<StepReports::Taken> StepReports::take(wire::StepReport report, Ticks now) {
   const sync::Engine& engine = core_.engine();
   const bool reduces = nodes_hold_parameters(config_);
   // It counts as if nobody were ever lost.
@@ -42,13 +42,13 @@ Status StepReports::take(wire::StepReport report, Ticks now) {
     if (taken.code() == StatusCode::kOutOfOrder) instructions_.answer_again(report.worker, engine, now);
     return taken;
   }
-  if (reduces && state_.has_failed()) return Status::ok();
+  if (reduces && state_.has_failed()) return Taken::kRunFailed;
   if (config_.train.on_nan == OnNan::kSkip && engine.iterations_skipped() > skipped) {
     decisions_.note_skipped(report);
   }
   speeds_.took(report, granted, now);
   if (engine.config().grants_ahead) speeds_.granted(report.worker, now);
-  return Status::ok();
+  return Taken::kTaken;
 }
 
 }  // namespace paceline::server

@@ -11,7 +11,7 @@
 #include "server/authority/decision_record.h"
 #include "server/authority/instructions.h"
 #include "server/authority/run_core.h"
-#include "server/authority/run_state.h"
+#include "server/authority/run_outcome.h"
 #include "server/authority/worker_speeds.h"
 
 namespace paceline::server {
@@ -19,13 +19,14 @@ namespace paceline::server {
 class StepReports {
  public:
   // All outlive this.
-  StepReports(const RunConfig& config, RunCore& core, const RunState& state, WorkerSpeeds& speeds,
+  StepReports(const RunConfig& config, RunCore& core, const RunOutcome& state, WorkerSpeeds& speeds,
               Instructions& instructions, DecisionRecord& decisions);
 
-  // The core takes it; one that it has taken before is answered again. The Status is what its sender is told. Nobody can
-  // finish an iteration whose sum one worker has no gradient for: where the state of an all-reduce has failed then, the
-  // run is to end.
-  [[nodiscard]] Status take(wire::StepReport report, Ticks now);
+  // The core takes it; one that it has taken before is answered again. kRunFailed: an all-reduce whose sum lacks the
+  // gradient of one worker, so nobody can finish the iteration; the outcome says why, and the run is to end. Errors:
+  // what its sender is told.
+  enum class Taken { kTaken, kRunFailed };
+  [[nodiscard]] Result<Taken> take(wire::StepReport report, Ticks now);
 
   // Of all that were taken, of this generation.
   const Metric& trained() const { return trained_; }
@@ -33,7 +34,7 @@ class StepReports {
  private:
   const RunConfig& config_;
   RunCore& core_;
-  const RunState& state_;
+  const RunOutcome& state_;
   WorkerSpeeds& speeds_;
   Instructions& instructions_;
   DecisionRecord& decisions_;

@@ -59,7 +59,7 @@ void Generation::miss(NodeModel& node, ShardId server) {
   }
   if (server == kAuthority) return lose(node.id(), node.party());
   const auto incarnation = static_cast<std::uint64_t>(node.party());
-  to_authority(server, {wire::NodeLost{node.id(), "silent", incarnation}, {}});
+  to_authority(server, {wire::NodeLost{node.id(), "silent", incarnation, /*out_of_reach=*/true}, {}});
 }
 
 void Generation::join_again(NodeModel& node, ShardId server) {

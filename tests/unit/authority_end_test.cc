@@ -323,6 +323,31 @@ TEST_CASE("a node that lives but never reports does not hold the end of the run 
   CHECK(run.summary().lost[0] == "node 1: no report within 100 s of the end of training");
 }
 
+// Five iterations of two nodes: node 1 is done before node 0's last.
+TEST_CASE(
+    "who is done is not lost for its connection, but for parameters that it asks for and does not take") {
+  RunConfig config = small_run();
+  config.train.total_iterations = 5;
+  Run run(config);
+  run.gather();
+  run.train(0, 2);
+  REQUIRE(run.sent.of<wire::FinishWorker>(kNode1).size() == 1);
+  const wire::NodeLost cut_off{NodeId(1), "its connection broke", 0, /*out_of_reach=*/true};
+  const auto told = [&] { return run.sent.of<wire::NodeLost>(kShard0).size(); };
+  SECTION("its report is in") {
+    run.node_reports(1);
+    run.say(kShard1, cut_off);
+    CHECK(told() == 0);
+    CHECK(run.sent.of<wire::Error>(kNode1).empty());
+    run.say(kShard1, wire::NodeLost{NodeId(1), "it has taken none of the parameters"});
+    REQUIRE(run.sent.of<wire::Error>(kNode1).size() == 1);
+    CHECK(run.sent.of<wire::Error>(kNode1)[0].fatal);
+  }
+  SECTION("it owes its report") { run.say(kShard1, cut_off); }
+  CHECK(told() == 1);
+  CHECK(run.authority->training());
+}
+
 TEST_CASE("a final evaluation that is never answered is given up, and fails the run") {
   Run run;
   run.gather();

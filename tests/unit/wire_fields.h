@@ -48,15 +48,14 @@ auto fields(M& m) {
   } else if constexpr (std::is_same_v<T, PhaseStat> || std::is_same_v<T, Contribution> ||
                        std::is_same_v<T, Saved> || std::is_same_v<T, RunOver> ||
                        std::is_same_v<T, LocalEvent> || std::is_same_v<T, Heartbeat> ||
-                       std::is_same_v<T, Tensor>) {
+                       std::is_same_v<T, Tensor> || std::is_same_v<T, NodeLost>) {
     auto& [a, b, c, d] = m;
     return std::tie(a, b, c, d);
   } else if constexpr (std::is_same_v<T, FinishWorker> || std::is_same_v<T, EvaluationReport> ||
                        std::is_same_v<T, Error> || std::is_same_v<T, ReplicaResumes> ||
-                       std::is_same_v<T, Metric> || std::is_same_v<T, NodeLost> ||
-                       std::is_same_v<T, ShardWelcome> || std::is_same_v<T, ReplicaWelcome> ||
-                       std::is_same_v<T, ShardReady> || std::is_same_v<T, Evaluate> ||
-                       std::is_same_v<T, NodeState>) {
+                       std::is_same_v<T, Metric> || std::is_same_v<T, ShardWelcome> ||
+                       std::is_same_v<T, ReplicaWelcome> || std::is_same_v<T, ShardReady> ||
+                       std::is_same_v<T, Evaluate> || std::is_same_v<T, NodeState>) {
     auto& [a, b, c] = m;
     return std::tie(a, b, c);
   } else if constexpr (std::is_same_v<T, Release> || std::is_same_v<T, StopRun> ||

@@ -24,8 +24,9 @@
 
 namespace paceline {
 
-// Members named io_* belong to whoever runs the I/O loop (io_turns.h), each of senders_ to its training thread;
-// everything else is atomic or behind a lock of its own.
+// Members named io_* belong to whoever runs the I/O loop (io_turns.h), but for two calls of io_connections_:
+// await_joined() and shares_memory() are for any thread. Each of senders_ belongs to its training thread; everything
+// else is atomic or behind a lock of its own.
 class PsClient::Impl {
  public:
   // Up to this size what a round takes are its wake-ups. Of more, one thread receives while the other one takes over.

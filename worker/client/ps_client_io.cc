@@ -36,14 +36,14 @@ Status PsClient::Impl::io_handle(ServerLink& link, wire::Grant& grant, wire::Pay
   PACELINE_RETURN_IF_ERROR(io_check_ours(grant.worker));
   if (!io_unacked_.granted(grant.worker.thread, grant.clock)) return Status::ok();  // said again
   return io_instruct(grant.worker.thread,
-                     Granted{grant_of(grant), steady_now(), io_report_time(link, grant.worker)});
+                     Granted{grant_of(grant), options_.clock(), io_report_time(link, grant.worker)});
 }
 
 Status PsClient::Impl::io_handle(ServerLink& link, wire::FinishWorker& finish, wire::Payload&) {
   PACELINE_RETURN_IF_ERROR(io_check_ours(finish.worker));
   if (!io_unacked_.finished(finish.worker.thread)) return Status::ok();  // said again
-  return io_instruct(finish.worker.thread,
-                     Finished{finish.reason, finish.held, steady_now(), io_report_time(link, finish.worker)});
+  return io_instruct(finish.worker.thread, Finished{finish.reason, finish.held, options_.clock(),
+                                                    io_report_time(link, finish.worker)});
 }
 
 Status PsClient::Impl::io_check_ours(WorkerId worker) const {

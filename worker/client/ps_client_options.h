@@ -43,7 +43,8 @@ struct PsClientOptions {
   // enough that what is looked at last is still in the processor's cache when it leaves.
   static constexpr std::int64_t kFloatsAtOnce = std::int64_t{1} << 18;
   std::int64_t floats_at_once = kFloatsAtOnce;
-  // What time it is for all that may last too long. Any thread.
+  // What time it is for all that may last too long, and for what is said of when parameters, grants and the end came.
+  // (How long the client's own work takes is measured by steady_now().) Any thread.
   std::function<Ticks()> clock = steady_now;
   // What the heartbeats to the authority say. Called by the client's I/O thread. Empty: nothing.
   std::function<wire::Heartbeat()> heartbeat{};

@@ -45,7 +45,7 @@ class ServerConnections {
   struct Events {
     // A message, of whatever kind. An error closes the client.
     std::function<Status(ServerLink&, wire::Message&)> came;
-    // Servers are lost, or the client can do without none of them: it says goodbye, and shuts down.
+    // Servers are lost that the client cannot do without: it says goodbye, and shuts down.
     std::function<void(Lost, const Status&)> lost;
     // A server lives, and owes this node a word for too long.
     std::function<void(const Status&)> owes;
@@ -92,7 +92,7 @@ class ServerConnections {
   // A server has refused something, or this node.
   Status refused(ServerLink& link, const wire::Error& error);
   // The authority, or a server, has ended this run in a way that can be resumed. It is asked again, where this node
-  // is still joining; else it is lost.
+  // is still joining again, behind the loss of its servers; else it is lost.
   void ended(ServerLink& link, const Status& how);
 
  private:

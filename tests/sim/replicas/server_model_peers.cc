@@ -71,7 +71,8 @@ void ServerModel::misses(NodeId node) {
   turn([&] {
     happens(As::kHappened, Peer::of(node), wire::LocalEvent{.what = What::kRemoved});
     if (is_authority()) return happens(As::kHappened, Peer::of(node), wire::LocalEvent{.what = What::kLost});
-    to_authority({wire::NodeLost{node, "silent", static_cast<std::uint64_t>(who)}, {}, {}});
+    to_authority(
+        {wire::NodeLost{node, "silent", static_cast<std::uint64_t>(who), /*out_of_reach=*/true}, {}, {}});
   });
 }
 

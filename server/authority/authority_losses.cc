@@ -18,7 +18,7 @@ void Authority::lost(Peer peer, const std::string& why, Ticks now) {
   if (members_[node] == NodeState::kComing) return late_nodes_.lost(node, why);
   if (members_[node] != NodeState::kJoined) return;
   if (state_.is(Stage::kGathering)) {
-    const Status lost_run = start_.lost(node, why, now);
+    const Status lost_run = start_.lose(node, why, now);
     if (!lost_run.is_ok()) end_.fail(lost_run, now);
     return;
   }
@@ -34,7 +34,7 @@ void Authority::lost(Peer peer, const std::string& why, Ticks now) {
   outbox_.to_shards(wire::NodeLost{node, why, members_.process(node).incarnation});
   const bool needed = nodes_are_connected(config_) && !record_.has_report(node) && !steps_.go_on();
   const bool end_lacks =
-      needed && state_.is(Stage::kEnding) && node_parameters_.are_lost_with(node, engine_.version());
+      needed && state_.is(Stage::kEnding) && node_parameters_.on_loss_at_end(node, engine_.version());
   if ((needed && training()) || end_lacks) {
     return end_.fail(unavailable(to_string(peer) + " lost: " + why + " (" + why_needed(config_, node) + ")"),
                      now);
@@ -71,13 +71,7 @@ Status Authority::hand_over(const std::string& why, Ticks now) {
   PACELINE_RETURN_IF_ERROR(can_hand_over(config_));
   if (state_.is(Stage::kGathering)) return unavailable("training has not begun");
   if (!training() || engine_.stopping()) return failed_precondition("the run is ending");
-  PACELINE_RETURN_IF_ERROR(hand_over_.begin(why, now));
-  advance_hand_over(now);
-  return Status::ok();
-}
-
-void Authority::advance_hand_over(Ticks now) {
-  if (training() && hand_over_.advance(now)) end_.hand_over(hand_over_.why(), now);
+  return hand_over_.begin(why, now);
 }
 
 void Authority::stop(const std::string& reason, Ticks now) {

@@ -1,4 +1,4 @@
-// RunState: what the parts of the Engine work on together. Plain; who changes what is theirs to say.
+// EngineParts: what the parts of the Engine work on together. Plain; who changes what is theirs to say.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +15,9 @@
 
 namespace paceline::sync {
 
-struct RunState {
+struct EngineParts {
   // `config` is valid (validate()); anything else is our own bug.
-  explicit RunState(EngineConfig config);
+  explicit EngineParts(EngineConfig config);
 
   const EngineConfig config;
   const std::int64_t per_clock;  // gradients_per_clock()

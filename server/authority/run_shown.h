@@ -12,9 +12,9 @@
 #include "common/log/stall_log.h"
 #include "server/authority/run_core.h"
 #include "server/authority/run_members.h"
+#include "server/authority/run_outcome.h"
 #include "server/authority/run_progress.h"
 #include "server/authority/run_record.h"
-#include "server/authority/run_state.h"
 #include "server/authority/step_reports.h"
 #include "server/authority/worker_speeds.h"
 #include "server/last_seen.h"
@@ -24,7 +24,7 @@ namespace paceline::server {
 // What a run has that is shown.
 struct RunShown {
   const RunConfig& config;
-  const RunState& state;
+  const RunOutcome& state;
   const RunCore& core;
   const RunMembers& members;
   const RunRecord& record;
@@ -33,7 +33,7 @@ struct RunShown {
   const RunProgress& progress;
 };
 
-// `waits`: of somebody (authority_waits.h). O(workers).
+// `waits`: of somebody (run_waits.h). O(workers).
 RunStatus status_of(const RunShown& run, const LastSeen& last_seen, std::vector<Wait> waits, Ticks now);
 
 }  // namespace paceline::server

@@ -1,4 +1,4 @@
-#include "common/sync/run_state.h"
+#include "common/sync/engine_parts.h"
 
 #include <utility>
 
@@ -15,7 +15,7 @@ EngineConfig checked(EngineConfig config) {
 
 }  // namespace
 
-RunState::RunState(EngineConfig valid)
+EngineParts::EngineParts(EngineConfig valid)
     : config(checked(std::move(valid))),
       per_clock(gradients_per_clock(config)),
       policy(make_policy(config.policy)),

@@ -1,4 +1,4 @@
-#include "server/authority/authority_status.h"
+#include "server/authority/run_shown.h"
 
 #include <algorithm>
 #include <cstddef>

@@ -1,4 +1,4 @@
-// RunState: how far a run is, and how it ends: its status as summary.json has it, why it is not "ok", and who may
+// RunOutcome: how far a run is, and how it ends: its status as summary.json has it, why it is not "ok", and who may
 // go on with it. Whatever part finds that it cannot go on says so here.
 //
 // Pure. Thread: one at a time (the server's loop).
@@ -13,7 +13,7 @@
 
 namespace paceline::server {
 
-class RunState {
+class RunOutcome {
  public:
   RunStage stage() const { return stage_; }
   bool is(RunStage stage) const { return stage_ == stage; }

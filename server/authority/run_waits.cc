@@ -1,4 +1,4 @@
-#include "server/authority/authority_waits.h"
+#include "server/authority/run_waits.h"
 
 #include <algorithm>
 #include <map>
