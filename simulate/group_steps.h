@@ -6,6 +6,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <optional>
 #include <vector>
 
@@ -25,11 +26,35 @@ class GroupSteps {
     NodeId first;
     std::vector<Ticks> ends;
   };
-  virtual std::optional<Done> begin_step(NodeId node, Clock clock, Ticks begins,
-                                         std::chrono::nanoseconds length) = 0;
+  std::optional<Done> begin_step(NodeId node, Clock clock, Ticks begins, std::chrono::nanoseconds length) {
+    const std::size_t first = node.value / size_ * size_;
+    members_[node.value].begins = begins;
+    members_[node.value].length = length;
+    for (std::size_t member = first; member < first + size_; ++member) {
+      if (!members_[member].begins) return std::nullopt;
+    }
+    return run(first, clock);
+  }
 
   // In its last step, for how long `node` waited for the others.
-  virtual std::chrono::nanoseconds waited(NodeId node) const = 0;
+  std::chrono::nanoseconds waited(NodeId node) const { return members_[node.value].waited; }
+
+ protected:
+  struct Member {
+    std::optional<Ticks> begins;  // of the step that not all have begun
+    std::chrono::nanoseconds length{0};
+    std::chrono::nanoseconds waited{0};
+  };
+  // Groups of `size`, which divides `nodes`.
+  GroupSteps(std::size_t size, std::size_t nodes) : size_(size), members_(nodes) {}
+  GroupSteps(GroupSteps&&) = default;
+  GroupSteps& operator=(GroupSteps&&) = default;
+
+  // The step of the group from node `first` on, all of which have begun: forgets that, and says how long each waited.
+  virtual Done run(std::size_t first, Clock clock) = 0;
+
+  std::size_t size_;
+  std::vector<Member> members_;  // by node
 };
 
 }  // namespace paceline::simulate

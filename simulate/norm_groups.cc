@@ -17,7 +17,7 @@ constexpr double kHeadBytes = 72.0;
 }  // namespace
 
 NormGroups::NormGroups(const Plan& plan)
-    : size_(plan.config.train.batch_norm_group), members_(plan.cluster.nodes) {}
+    : GroupSteps(plan.config.train.batch_norm_group, plan.cluster.nodes) {}
 
 Result<NormGroups> NormGroups::begin(const Plan& plan) {
   PACELINE_ASSIGN_OR_RETURN(const NetworkSpec network, build_network(plan.config));
@@ -45,18 +45,7 @@ Result<NormGroups> NormGroups::begin(const Plan& plan) {
   return made;
 }
 
-std::optional<GroupSteps::Done> NormGroups::begin_step(NodeId node, Clock, Ticks begins,
-                                                       std::chrono::nanoseconds length) {
-  const std::size_t first = node.value / size_ * size_;
-  members_[node.value].begins = begins;
-  members_[node.value].length = length;
-  for (std::size_t member = first; member < first + size_; ++member) {
-    if (!members_[member].begins) return std::nullopt;
-  }
-  return run(first);
-}
-
-GroupSteps::Done NormGroups::run(std::size_t first) {
+GroupSteps::Done NormGroups::run(std::size_t first, Clock) {
   const std::span<Member> members = std::span(members_).subspan(first, size_);
   // From the first member's begin on: a run's instants are large for what is added up here.
   const Ticks zero = *members.front().begins;

@@ -16,9 +16,7 @@
 // Thread: one.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
-#include <optional>
 #include <vector>
 
 #include "common/status.h"
@@ -32,21 +30,10 @@ class NormGroups final : public GroupSteps {
   // Errors: those of build_network(), which validated configurations do not have.
   static Result<NormGroups> begin(const Plan& plan);
 
-  std::optional<Done> begin_step(NodeId node, Clock clock, Ticks begins,
-                                 std::chrono::nanoseconds length) override;
-  std::chrono::nanoseconds waited(NodeId node) const override { return members_[node.value].waited; }
-
  private:
-  struct Member {
-    std::optional<Ticks> begins;  // of the step that not all have begun
-    std::chrono::nanoseconds length{0};
-    std::chrono::nanoseconds waited{0};
-  };
   explicit NormGroups(const Plan& plan);
-  Done run(std::size_t first);
+  Done run(std::size_t first, Clock clock) override;
 
-  const std::size_t size_;         // of a group
-  std::vector<Member> members_;    // by node
   double ahead_ = 0.0;             // of a network's products, in front of its first norm
   std::vector<double> exchanges_;  // s of a step, by group
 };

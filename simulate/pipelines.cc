@@ -35,7 +35,8 @@ double seconds(const RunConfig& config, std::uint32_t node, double floats) {
 Result<Pipelines> Pipelines::begin(const Plan& plan) {
   const RunConfig& config = plan.config;
   const std::vector<double> none(config.pipeline.stages, 0.0);
-  Pipelines made({config.pipeline.stages, config.pipeline.micro_batches, 0.0, {}, none, none, none});
+  Pipelines made(plan.cluster.nodes,
+                 {config.pipeline.stages, config.pipeline.micro_batches, 0.0, {}, none, none, none});
   PACELINE_ASSIGN_OR_RETURN(const NetworkSpec network, build_network(config));
   PACELINE_ASSIGN_OR_RETURN(const std::vector<StageSpec> stages, stages_of_run(config, network));
   PACELINE_ASSIGN_OR_RETURN(made.rows_, plan_of_run(config, network, stages));
@@ -63,7 +64,6 @@ Result<Pipelines> Pipelines::begin(const Plan& plan) {
   }
   const double all = std::accumulate(costs.begin(), costs.end(), 0.0);
   for (double& share : made.shares_) share /= all;
-  made.stages_.resize(plan.cluster.nodes);
   if (config.run.trace) {  // of a worker's share the half, as of a node (worker/node_trace.h)
     const std::size_t most = trace::worker_events(config.run.trace_events, plan.cluster.workers()) / 2;
     made.passes_.assign(plan.cluster.nodes, schedule::PassSpans(most));
@@ -71,26 +71,14 @@ Result<Pipelines> Pipelines::begin(const Plan& plan) {
   return made;
 }
 
-std::optional<Pipelines::Done> Pipelines::begin_step(NodeId node, Clock clock, Ticks begins,
-                                                     std::chrono::nanoseconds length) {
-  const std::size_t stages = shares_.size();
-  const std::size_t first = node.value / stages * stages;
-  stages_[node.value].begins = begins;
-  stages_[node.value].length = length;
-  for (std::size_t s = 0; s < stages; ++s) {
-    if (!stages_[first + s].begins) return std::nullopt;
-  }
-  return run(first, clock);
-}
-
 Pipelines::Done Pipelines::run(std::size_t first, Clock clock) {
   const std::size_t stages = shares_.size();
   // In whole nanoseconds from the first stage's begin on: a run's instants are large for what is added up here.
-  const Ticks zero = *stages_[first].begins;
+  const Ticks zero = *members_[first].begins;
   std::vector<schedule::StageTimes> each;
   std::vector<double> begins;
   for (std::size_t s = 0; s < stages; ++s) {
-    Stage& stage = stages_[first + s];
+    Member& stage = members_[first + s];
     const double whole = to_seconds(stage.length) * static_cast<double>(stages) * shares_[s] /
                          static_cast<double>(rows_.micro_batches);
     each.push_back({kForwardShare * whole, (1.0 - kForwardShare) * whole});
@@ -101,7 +89,7 @@ Pipelines::Done Pipelines::run(std::size_t first, Clock clock) {
   for (std::size_t s = 0; s < stages; ++s) {
     const double ends = ran.ends(s);
     done.ends.push_back(zero + length_of(1e9 * ends));
-    stages_[first + s].waited = length_of(1e9 * std::max(0.0, ends - begins[s] - ran.busy[s]));
+    members_[first + s].waited = length_of(1e9 * std::max(0.0, ends - begins[s] - ran.busy[s]));
     note(s, ran.rows[s], begins[s]);
     for (const schedule::PassTime& pass : ran.rows[s]) {
       if (passes_.empty()) break;

@@ -35,29 +35,20 @@ class Pipelines final : public GroupSteps {
   // Errors: those of the cut and the plan, which validated configurations do not have.
   static Result<Pipelines> begin(const Plan& plan);
 
-  std::optional<Done> begin_step(NodeId node, Clock clock, Ticks begins,
-                                 std::chrono::nanoseconds length) override;
-  std::chrono::nanoseconds waited(NodeId node) const override { return stages_[node.value].waited; }
-
   PipelineSummary summary() const;
   // With run.trace, of each node its passes.
   void add_passes(trace::Trace& to) const;
 
  private:
-  struct Stage {
-    std::optional<Ticks> begins;  // of the step that not all have begun
-    std::chrono::nanoseconds length{0};
-    std::chrono::nanoseconds waited{0};
-  };
-  explicit Pipelines(PipelineSummary summary) : summary_(std::move(summary)) {}
-  Done run(std::size_t first, Clock clock);
+  Pipelines(std::size_t nodes, PipelineSummary summary)
+      : GroupSteps(summary.stages, nodes), summary_(std::move(summary)) {}
+  Done run(std::size_t first, Clock clock) override;
   void note(std::size_t stage, const std::vector<schedule::PassTime>& passes, double begins);
 
   schedule::PipelinePlan rows_;
   std::vector<double> weights_;                          // of each micro-batch, beside an average one
   std::vector<double> shares_;                           // of a step's costs, by stage
   std::vector<std::vector<schedule::StageLink>> links_;  // of each group, behind each stage but the last
-  std::vector<Stage> stages_;                            // by node
   std::vector<schedule::PassSpans> passes_;              // by node; empty: run.trace is off
   PipelineSummary summary_;
   double all_ = 0.0;  // from where a step's first stage begins until it is done, for each stage, s
