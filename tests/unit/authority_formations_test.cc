@@ -35,13 +35,14 @@ struct Stepped : Reducing {
     say(kNode0, said);
     authority->lost(kNode1, "its connection broke", now);
   }
-  void node_0_steps(std::int64_t clock) {
+  void node_0_steps(std::int64_t clock) { steps(kNode0, 0, clock); }
+  void steps(Peer from, std::uint32_t node, std::int64_t clock) {
     wire::StepReport report;
-    report.worker = WorkerId(0, 0);
+    report.worker = WorkerId(node, 0);
     report.clock = Clock(clock);
     report.computed_version = Version(clock);
     report.metric = {1.0, 5, 10};
-    say(kNode0, report);
+    say(from, report);
   }
 };
 
@@ -69,12 +70,7 @@ TEST_CASE("a lost node's gradient counts if it is in the sum that was made") {
 
 TEST_CASE("a lost node's report of a step that others have made counts once, with its samples") {
   Stepped run;
-  wire::StepReport report;
-  report.worker = WorkerId(1, 0);
-  report.clock = Clock(1);
-  report.computed_version = Version(1);
-  report.metric = {1.0, 5, 10};
-  run.say(kNode1, report);
+  run.steps(kNode1, 1, 1);
   run.seen_by_node_0(2);
   run.node_0_steps(1);
   CHECK(run.sent.of<wire::ApplyDecision>(kShard0).back().revision_after == Revision(4));
@@ -116,12 +112,7 @@ TEST_CASE("who has made a step of an all-reduce hears whom it waits for") {
 // A report of a step that nobody who is left has, and that is made anew.
 TEST_CASE("a lost node's report of a sum that is gone with it does not count") {
   Stepped run;
-  wire::StepReport report;
-  report.worker = WorkerId(1, 0);
-  report.clock = Clock(1);
-  report.computed_version = Version(1);
-  report.metric = {1.0, 5, 10};
-  run.say(kNode1, report);
+  run.steps(kNode1, 1, 1);
   run.seen_by_node_0(1);
   run.node_0_steps(1);
   CHECK(run.sent.of<wire::ApplyDecision>(kShard0).back().revision_after == Revision(3));
