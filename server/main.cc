@@ -20,7 +20,6 @@
 #include "common/wire/memory.h"
 #include "common/wire/transport.h"
 #include "server/connections_max.h"
-#include "server/gpu_module.h"
 #include "server/resume.h"
 #include "server/run_directory.h"
 #include "server/server.h"
@@ -108,12 +107,6 @@ Existing existing_for(Force force) {
   return Existing::kRefuse;
 }
 
-// What the shard's decisions are applied on; null: the processor.
-Result<std::shared_ptr<ServerDevice>> device_of(const ServerSection& config, ShardId shard) {
-  if (config.device == Device::kCpu) return std::shared_ptr<ServerDevice>();
-  return load_server_gpu({config.devices, shard});
-}
-
 // About what the authority remembers of a worker and says to it at once: with very many, a decision is a wait
 // for that memory.
 constexpr std::size_t kBytesPerWorker = 1024;
@@ -198,8 +191,6 @@ int server_main(int argc, char** argv) {
   if (!fits.is_ok()) return fail(fits, errors);
   keep_descriptors_for_files(kDescriptorsForFiles);
   if (const Status keys = check_keys(*config, shard, given.replica); !keys.is_ok()) return fail(keys, errors);
-  const auto device = device_of(config->server, shard);
-  if (!device.is_ok()) return fail(device.status(), errors);
   if (config->cluster.huge_pages) {
     wire::prefer_huge_pages(kBytesPerWorker * config->cluster.cluster().workers());
   }
@@ -236,8 +227,7 @@ int server_main(int argc, char** argv) {
                         /*expects_follower=*/true,
                         /*returns=*/false,
                         /*asks_after=*/Duration(0),
-                        given.force != Force::kNo,
-                        *device};
+                        given.force != Force::kNo};
   BetweenServers between(stops);
   Ended ended = serve(*config, shard, *log, options, stops, between, errors);
   if (!ended.has_started && !given.resume) forget_run(*config, shard, given.config_path);

@@ -43,12 +43,7 @@ void OwnShard::tell(Peer from, wire::Message message) {
 
 void OwnShard::on_status(const Status& state) {
   if (state.is_ok()) return;
-  const bool device_failed = !service_.status().is_ok();  // which is no reason for another replica to end
-  if (device_failed && std::exchange(device_is_judged_, true)) return;
   ReplicaRole& role = around_.role;
-  if (device_failed && role.serves() && !(role.acts() && role.serves_alone())) {
-    return around_.link.leave_with(state);
-  }
   if (role.follows()) return around_.replication->following().note_fault(state);
   // The shard's parameters are no longer what the authority takes them for.
   if (around_.authority) {
@@ -75,9 +70,7 @@ void OwnShard::work_ahead() {
 void OwnShard::do_ahead() {
   works_ahead_ = false;
   if (around_.end.ended()) return;
-  const bool has_worked = service_.work_ahead();
-  if (!service_.status().is_ok()) return settle_();
-  if (!has_worked) return;
+  if (!service_.work_ahead()) return;
   works_ahead_ = true;
   boost::asio::post(io_, [this] { do_ahead(); });
 }

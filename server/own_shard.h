@@ -38,7 +38,6 @@ class OwnShard {
   void tell(Peer from, wire::Message message);
   // What it says after each call. One that is broken ends the run, or this server.
   void on_status(const Status& state);
-  void look_at_status() { on_status(service_.status()); }
   void on_replies_left();
   // Has it work ahead, behind what the sockets have for us: they are looked at again before each piece of it.
   void work_ahead();
@@ -51,8 +50,7 @@ class OwnShard {
   ShardService& service_;
   const Around around_;
   const std::function<void()> settle_;
-  bool works_ahead_ = false;       // do_ahead() is to be called
-  bool device_is_judged_ = false;  // what has failed on it
+  bool works_ahead_ = false;  // do_ahead() is to be called
 };
 
 }  // namespace paceline::server

@@ -32,8 +32,7 @@ ServerLoop::ServerLoop(boost::asio::io_context& io, const RunConfig& config, Sha
       replies_left_(std::make_shared<Wake>(io, [this] { own_shard_.on_replies_left(); })),
       shard_checkpoints_(shard, config, background_, shard_outbox_, log),
       service_(
-          shard, config, shard_outbox_, log, [wake = replies_left_] { wake->call(); }, &shard_checkpoints_,
-          setup_.options.device),
+          shard, config, shard_outbox_, log, [wake = replies_left_] { wake->call(); }, &shard_checkpoints_),
       background_(io, [this] { drain(); }),
       authority_(setup_, authority_outbox_, background_),
       connections_(setup_, clock_, end_, role_, service_),
@@ -216,7 +215,6 @@ void ServerLoop::send(Speaker speaker, Peer to, wire::Message message) {
 // What the two speakers of this process have said to each other, in order, until nothing is left; and whom
 // they have refused for good.
 void ServerLoop::drain() {
-  if (!end_.ended()) own_shard_.look_at_status();
   if (replication_) replication_->answer_for_files();
   while (!end_.ended() && (!local_.empty() || connections_.has_expelled())) {
     for (const auto& [peer, why] : connections_.take_expelled()) {

@@ -64,15 +64,13 @@ std::vector<Clock> applied_for(Peer to, const Snapshot& state, const Cluster& cl
 }  // namespace
 
 ShardService::ShardService(ShardId id, const RunConfig& config, Outbox& outbox, const Log& log,
-                           std::function<void()> replies_left, ShardCheckpoints* checkpoints,
-                           std::shared_ptr<ServerDevice> device)
+                           std::function<void()> replies_left, ShardCheckpoints* checkpoints)
     : id_(id),
       config_(config),
       cluster_(config.cluster.cluster()),
       outbox_(outbox),
       log_(log),
       checkpoints_(checkpoints),
-      device_(std::move(device)),
       node_states_(id, outbox, checkpoints, state_senders(config)),
       pending_(static_cast<std::size_t>(pulls_max(config))),
       nodes_(config.cluster.nodes),
@@ -104,13 +102,10 @@ Result<Range> ShardService::open(const Layout& layout) {
   ShardSettings settings = shard_settings(config_);
   PACELINE_ASSIGN_OR_RETURN(memory_, make_memory(config_.cluster, range, log_));
   settings.memory = memory_;
-  settings.device = device_;
-  if (device_ != nullptr) settings.memory = device_->page_locked(memory_);
   // A gradient more than is held here: the one being computed.
   node_memory_max_ = wire::gradient_segment_bytes(layout.size(), config_.cluster.threads_per_node,
                                                   settings.gradients_max + 1);
   shard_.emplace(id_, range, layout, std::move(settings));
-  PACELINE_RETURN_IF_ERROR(shard_->status());
   if (resumed_from_) PACELINE_RETURN_IF_ERROR(restore());
   return range;
 }
@@ -134,7 +129,6 @@ Status ShardService::restore() {
 }
 
 Status ShardService::handle(Peer from, wire::Message message) {
-  PACELINE_RETURN_IF_ERROR(status());
   Status refusal = Status::ok();
   wire::Body& body = message.body;
   if (from.is_node()) {
@@ -202,7 +196,6 @@ bool ShardService::must_wait(const wire::Body& body) {
 }
 
 Status ShardService::on_replies_left() {
-  PACELINE_RETURN_IF_ERROR(status());
   for (std::deque<wire::Message> waiting = std::exchange(postponed_, {}); !waiting.empty();) {
     wire::Message message = std::move(waiting.front());
     waiting.pop_front();
@@ -286,9 +279,7 @@ Status ShardService::on(Peer from, const wire::Withdraw& withdraw) {
 }
 
 // Only a third state of the parameters is too many: the next one is the second while no older one leaves.
-bool ShardService::may_hold_next() {
-  return !shard_->next().prepares_here() || !leaving_.keeps_older(shard_->now());
-}
+bool ShardService::may_hold_next() { return !leaving_.keeps_older(shard_->now()); }
 
 bool ShardService::work_ahead() {
   if (!shard_) return false;
@@ -426,10 +417,9 @@ Status ShardService::on_decision(const wire::ApplyDecision& decision) {
                    static_cast<std::int64_t>(decision.contributions.size())});
   }
   if (decision.save && config_.exchange.kind == ExchangeKind::kAllreduce) {
-    PACELINE_RETURN_IF_ERROR(node_states_.save(decision, *shard_, layout_hash_));
+    node_states_.save(decision, *shard_, layout_hash_);
   } else if (decision.save && checkpoints_ != nullptr) {
-    PACELINE_ASSIGN_OR_RETURN(ShardImage image, shard_->image());
-    checkpoints_->save(std::move(image), shard_->range(), layout_hash_);
+    checkpoints_->save(shard_->image(), shard_->range(), layout_hash_);
   }
   announce_withheld();
   answer_ready();

@@ -51,10 +51,9 @@ class ShardService {
   // `outbox` and `log` must outlive the service. `replies_left` is called when replies have left for which
   // somebody may be waiting, from any thread, perhaps from within a call of this service, perhaps after it is
   // gone; it must see to it that on_replies_left() is called soon. `checkpoints` outlives the service; null:
-  // no authority asks for any. `device`: what decisions are applied on; null: the processor.
+  // no authority asks for any.
   ShardService(ShardId id, const RunConfig& config, Outbox& outbox, const Log& log,
-               std::function<void()> replies_left, ShardCheckpoints* checkpoints = nullptr,
-               std::shared_ptr<ServerDevice> device = nullptr);
+               std::function<void()> replies_left, ShardCheckpoints* checkpoints = nullptr);
 
   // A node has come with this layout; the first one makes the shard. Returns the range held.
   // Errors: kResourceExhausted when the range does not fit into this machine's memory; kUnavailable when its
@@ -67,10 +66,6 @@ class ShardService {
   [[nodiscard]] Status resume_from(ShardFile file);
   // Whether the shard has its parameters.
   bool is_initialized() const { return shard_ && shard_->ready(); }
-  // What has failed on the device that decisions are applied on, since the start; OK where there is none. To
-  // be looked at behind each call: nobody else is told. Nobody is answered any more, and handle() says so,
-  // too.
-  Status status() const { return shard_ ? shard_->status() : Status::ok(); }
   // Where the shard's parameters lie, to be shared with nodes of this machine; null: on the heap.
   const std::shared_ptr<wire::SharedSegment>& memory() const { return memory_; }
   // The most that a node's segment may have: its gradients. Once there is a shard.
@@ -152,7 +147,6 @@ class ShardService {
   Outbox& outbox_;
   const Log& log_;
   ShardCheckpoints* const checkpoints_;
-  const std::shared_ptr<ServerDevice> device_;
   std::shared_ptr<wire::SharedSegment> memory_;
   std::int64_t node_memory_max_ = 0;
   std::optional<Shard> shard_;

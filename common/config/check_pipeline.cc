@@ -134,8 +134,6 @@ void check_pipeline(Validator& validator, const RunConfig& c) {
             name_of(c.cluster.gradient_encoding), "fp32, or exchange.kind: allreduce");
   only_with(c.cluster.parameter_encoding != Encoding::kFp32, "cluster.parameter_encoding",
             "a part of the parameters is sent as it is", name_of(c.cluster.parameter_encoding), "fp32");
-  only_with(c.server.device != Device::kCpu, "server.device", "servers keep zeros in the host's memory",
-            "cuda", "cpu");
   only_with(c.train.share != Share::kEven || c.train.total_iterations % c.pipeline.stages != 0,
             even_key(c.train), "every stage takes part in every step",
             std::to_string(c.train.total_iterations) + " iterations, share: " + name_of(c.train.share),

@@ -51,7 +51,6 @@ bool adapts(const RunConfig& c) {
 }
 bool on_gpus(const RunConfig& c) { return c.train.device == Device::kCuda; }
 bool on_cpu(const RunConfig& c) { return c.train.device == Device::kCpu; }
-bool applies_on_gpus(const RunConfig& c) { return c.server.device == Device::kCuda; }
 bool saves(const RunConfig& c) { return c.checkpoint.enabled() || c.run.max_seconds; }
 bool reduces(const RunConfig& c) { return c.exchange.kind == ExchangeKind::kAllreduce; }
 bool measures(const RunConfig& c) { return reduces(c) && c.exchange.algorithm == schedule::Algorithm::kAuto; }
@@ -107,7 +106,6 @@ const Reader kReaders[] = {
     {"data.crop.aspect", crop_is<CropKind::kArea>, "data.kind: images with data.augment, and kind: area"},
     {"data.crop.padding", crop_is<CropKind::kPlace>, "data.kind: images with data.augment, and kind: place"},
     {"data.crop.flip", crops, "data.kind: images with data.augment"},
-    {"server.devices", applies_on_gpus, "device: cuda"},
     {"exchange.algorithm", reduces, "kind: allreduce"},
     {"exchange.bucket_bytes", reduces, "kind: allreduce"},
     {"exchange.on_loss", reduces, "kind: allreduce"},

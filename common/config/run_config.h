@@ -104,13 +104,6 @@ struct CheckpointSection {
 
 enum class Device { kCpu, kCuda };
 
-// server: what a server applies gradients with.
-struct ServerSection {
-  Device device = Device::kCpu;
-  std::vector<std::uint32_t> devices;  // GPUs of its machine, for the shards in turn; empty: all it has
-  bool operator==(const ServerSection&) const = default;
-};
-
 struct LprSection {
   LprMetric metric = LprMetric::kAccuracy;
   std::optional<std::int64_t> window_clocks;  // null: 20,000 / samples per clock, rounded up
@@ -526,7 +519,6 @@ struct RunConfig {
   ClusterSection cluster;
   SecuritySection security;
   CheckpointSection checkpoint;
-  ServerSection server;
   SyncSection sync;
   ExchangeSection exchange;
   PipelineSection pipeline;

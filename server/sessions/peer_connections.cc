@@ -15,24 +15,11 @@ Result<wire::TransportOptions> PeerConnections::listening() {
   wire::TransportOptions options;
   options.connections_max = static_cast<int>(connections_max(config.cluster, descriptor_limit()));
   options.on_unsent = [this](const wire::PeerId& to, const Status& why) { not_sent(to, why); };
-  if (setup_.options.device != nullptr) {
-    options.pin = [this](std::span<const std::byte> pages) { return pin(pages); };
-  }
   if (config.security.keys.empty()) return options;
   PACELINE_ASSIGN_OR_RETURN(wire::ServerKeys keys,
                             wire::read_server_keys(config.security.keys, config.cluster.nodes));
   options.server_keys = std::make_shared<const wire::ServerKeys>(std::move(keys));
   return options;
-}
-
-std::shared_ptr<void> PeerConnections::pin(std::span<const std::byte> pages) {
-  Result<std::shared_ptr<void>> pinned = setup_.options.device->pin(pages);
-  if (pinned.is_ok()) return std::move(pinned).value();
-  if (!std::exchange(pin_failure_is_said_, true)) {
-    setup_.log.warn("nodes' memory cannot be pinned, and gradients take longer to the GPU: " +
-                    pinned.status().message());
-  }
-  return nullptr;
 }
 
 Status PeerConnections::open(wire::Context& context, boost::asio::io_context& io,

@@ -114,8 +114,6 @@ class PeerConnections {
   static constexpr int kBeatsToComeBack = 2;  // and as many heartbeats, over a network
 
   Result<wire::TransportOptions> listening();
-  // wire::Pin, by the device; that it cannot be is logged once.
-  std::shared_ptr<void> pin(std::span<const std::byte> pages);
   std::int64_t waiting(const wire::PeerId& connection) const;
   [[nodiscard]] Status check_room(const wire::PeerId& connection) const;
   void not_sent(const wire::PeerId& connection, const Status& why);
@@ -131,7 +129,6 @@ class PeerConnections {
   std::vector<std::pair<Peer, std::string>> expelled_;  // refused for good in this handler, and why
   std::int64_t refused_ = 0;
   std::int64_t reconnects_ = 0;  // of nodes, and at the authority of the other shards
-  bool pin_failure_is_said_ = false;
 };
 
 }  // namespace paceline::server

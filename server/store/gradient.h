@@ -127,12 +127,11 @@ class Gradient {
   Version computed_version_;
   std::int64_t updates_known_ = 0;
   Revision computed_revision_;
-  std::int64_t begin_ = 0;       // of what is here: [begin_, the range's size)
-  std::int64_t all_looked_ = 0;  // this many first pieces have been looked at, perhaps more
-  std::vector<Piece> pieces_;    // as they came: descending
-  BlockRef decoded_;             // what the pieces point into, where they came in fewer bytes
-  float* decoded_floats_ =
-      nullptr;  // its, for the pieces that come: while a device reads, it is not ours alone
+  std::int64_t begin_ = 0;           // of what is here: [begin_, the range's size)
+  std::int64_t all_looked_ = 0;      // this many first pieces have been looked at, perhaps more
+  std::vector<Piece> pieces_;        // as they came: descending
+  BlockRef decoded_;                 // what the pieces point into, where they came in fewer bytes
+  float* decoded_floats_ = nullptr;  // its, for the pieces that come
 };
 
 }  // namespace paceline::server

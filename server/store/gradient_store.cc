@@ -35,8 +35,7 @@ wire::Payload in_our_memory(wire::Payload payload) {
 }  // namespace
 
 GradientStore::GradientStore(Cluster cluster, std::int64_t size, std::size_t gradients_max,
-                             std::size_t pieces_max, Encoding encoding,
-                             std::shared_ptr<std::pmr::memory_resource> memory)
+                             std::size_t pieces_max, Encoding encoding)
     : cluster_(cluster),
       size_(size),
       gradients_max_(gradients_max),
@@ -44,7 +43,7 @@ GradientStore::GradientStore(Cluster cluster, std::int64_t size, std::size_t gra
       encoding_(encoding),
       // Idle are only blocks that were in use, so what is held for reuse never adds to the most there was.
       decoded_(std::max<std::int64_t>(1, size),
-               cluster.workers() * std::min(gradients_max, kGradientsExpected), std::move(memory)),
+               cluster.workers() * std::min(gradients_max, kGradientsExpected)),
       inboxes_(cluster.workers()) {
   PACELINE_ASSERT(gradients_max >= 2 && pieces_max >= 1, "a store without room");
   // The bound follows sync.threshold, which may be huge; what is used is a few.
@@ -154,7 +153,7 @@ wire::Payload GradientStore::zeros(std::int64_t floats) {
           static_cast<std::size_t>(floats) * sizeof(float)};
 }
 
-// The piece's place in its gradient's block is nobody else's; a device may be reading those of others.
+// The piece's place in its gradient's block is nobody else's.
 Result<wire::Payload> GradientStore::decoded(const wire::Push& push, const wire::Payload& payload,
                                              float* into) {
   const std::span<float> floats(into + push.offset, static_cast<std::size_t>(payload.count()));

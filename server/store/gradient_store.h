@@ -32,10 +32,8 @@ namespace paceline::server {
 class GradientStore {
  public:
   // For a range of `size` floats. `pieces_max` >= 1, `gradients_max` >= 2. `encoding`: of every piece.
-  // `memory`: where decoded gradients lie; null: the heap.
   GradientStore(Cluster cluster, std::int64_t size, std::size_t gradients_max, std::size_t pieces_max,
-                Encoding encoding = Encoding::kFp32,
-                std::shared_ptr<std::pmr::memory_resource> memory = nullptr);
+                Encoding encoding = Encoding::kFp32);
 
   // Takes one piece. Returns the gradient when this piece makes it whole (valid until it is discarded), else
   // nullptr; not all of it need have been looked at. Errors leave everything as it was: kInvalidArgument

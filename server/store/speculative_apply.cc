@@ -11,10 +11,9 @@
 namespace paceline::server {
 namespace {
 
-// Here: on a device, see device_apply.h.
 bool can_be_prepared(const ShardSettings& settings) {
   const bool compensates = settings.optimizer.delay_compensation.kind != CompensationKind::kNone;
-  return settings.prepare_next && !compensates && settings.device == nullptr;
+  return settings.prepare_next && !compensates;
 }
 
 }  // namespace
@@ -26,18 +25,15 @@ SpeculativeApply::SpeculativeApply(const ShardSettings& settings, std::int64_t s
       apply_alone_floats_(settings.apply_alone_floats),
       may_be_prepared_(can_be_prepared(settings)),
       pool_(pool),
-      optimizer_(settings.optimizer, settings.device != nullptr ? 0 : size, settings.block_floats,
-                 settings.factors),
+      optimizer_(settings.optimizer, size, settings.block_floats, settings.factors),
       compensated_(settings, size),
       apply_pool_(size <= settings.apply_alone_floats ? 1 : settings.apply_threads),
       sums_(apply_pool_.threads()),
       blocks_(static_cast<std::size_t>((size + settings.block_floats - 1) / settings.block_floats)) {
   if (optimizer_.measures()) sums_.front().resize(static_cast<std::size_t>(size));
-  if (settings.device != nullptr) device_.emplace(settings, size, pool);
 }
 
 void SpeculativeApply::arrived(const wire::Push& push, std::int64_t floats) {
-  if (device_) return device_->arrived(push);
   forecast_.arrived(push);
   if (!prepares()) return;
   const std::int64_t block_floats = pool_.block_floats();
@@ -59,7 +55,6 @@ void SpeculativeApply::learn_samples(const wire::Push& push) {
 }
 
 bool SpeculativeApply::prepare_some(const BlockRange& now, Version version, GradientStore& gradients) {
-  if (device_) return device_->send_some(gradients);
   if (!may_prepare()) return false;
   if (forecast_.look()) drop();  // what was prepared of another gradient is given up
   std::size_t already = 0;       // the blocks that are looked at one after another have mostly taken as many
@@ -159,7 +154,6 @@ void SpeculativeApply::take(std::int64_t i, const BlockRange& now, Gradient& gra
 
 void SpeculativeApply::prepare_whole(const Gradient& whole, const BlockRange& now, Version version,
                                      GradientStore& gradients) {
-  if (device_) return device_->send_whole(whole);
   if (!prepares()) return;
   if (forecast_.look()) drop();  // what was prepared of another gradient is given up
   std::size_t place = 0;
@@ -190,7 +184,6 @@ void SpeculativeApply::check_rest_finite(Gradient& whole) {
 }
 
 void SpeculativeApply::forget_missing(const GradientStore& gradients) {
-  if (device_) return device_->forget_missing(gradients);
   forecast_.forget_missing(gradients);
   if (!prepares()) return;
   looked_at_ = 0;
@@ -202,19 +195,9 @@ void SpeculativeApply::forget_missing(const GradientStore& gradients) {
 
 Status SpeculativeApply::restore(Revision revision, OptimizerImage optimizer, BlockRange mean_square) {
   PACELINE_RETURN_IF_ERROR(compensated_.restore(std::move(mean_square)));
-  PACELINE_RETURN_IF_ERROR(device_ ? device_->restore(std::move(optimizer))
-                                   : optimizer_.restore(std::move(optimizer)));
+  PACELINE_RETURN_IF_ERROR(optimizer_.restore(std::move(optimizer)));
   forecast_.restore(revision);
   return Status::ok();
-}
-
-void SpeculativeApply::begin(const BlockRange& now) {
-  if (device_) device_->begin(now);
-}
-
-Result<OptimizerImage> SpeculativeApply::optimizer() {
-  if (device_) return device_->image();
-  return optimizer_.image();
 }
 
 void SpeculativeApply::drop() {

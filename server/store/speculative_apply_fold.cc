@@ -25,7 +25,6 @@ bool SpeculativeApply::is_beginning_of(const wire::ApplyDecision& decision) cons
 
 void SpeculativeApply::apply(const wire::ApplyDecision& decision, const GradientStore& gradients,
                              BlockRange& now, Backups& backups) {
-  if (device_) return device_->apply(decision, gradients, now);
   if (forecast_.decided(decision)) drop();
   looked_at_ = 0;
   if (decision.contributions.empty()) {

@@ -39,7 +39,6 @@ TEST_CASE("what_an_all_reduce_does_not_go_with_is_refused") {
            {"cluster.gradient_encoding=int8", "cluster.gradient_encoding: a sum is not to lose"},
            {"cluster.parameter_encoding=bf16", "cluster.parameter_encoding: no worker takes parameters"},
            {"cluster.apply_threads=2", "cluster.apply_threads: no server applies a gradient"},
-           {"server.device=cuda", "server.device: no server applies a gradient"},
            {"cluster.shared_memory=on",
             "cluster.shared_memory: nodes share memory where they are on one machine, and else send, got on "
             "with"},
@@ -242,8 +241,6 @@ TEST_CASE("what_large_mini_batches_do_not_go_with_is_refused_by_file_line_and_ke
             "run.yaml:5: train.optimizer.kind: it adapts to the gradient of the whole"},
            {{"sync.combine=each", "train.optimizer.kind=lamb"}, "command line: train.optimizer.kind: "},
            {{"sync.policy=asp"}, "run.yaml:5: train.optimizer.kind: it adapts"},
-           {{"server.device=cuda"},
-            "run.yaml:5: train.optimizer.kind: there is no such optimizer on a server"},
            {{"train.device=cuda", "sync.policy=ssp"}, "run.yaml:5: train.optimizer.kind: a worker's GPU"},
            {{"train.local_steps=2", "train.inner_optimizer.kind=sgd", "train.optimizer.schedule.scale=none",
              "train.optimizer.schedule.base_batch=null"},
@@ -572,11 +569,6 @@ TEST_CASE("contradictions_are_refused_at_a_key_that_was_given") {
             "train.optimizer.delay_compensation.kind: what a node is sent could be"},
            {"cluster: {parameter_encoding: fp16}\ntrain: {optimizer: {delay_compensation: {kind: constant}}}",
             "train.optimizer.delay_compensation.kind: the servers keep what they have"},
-           {"sync: {policy: asp}\nserver: {device: cuda}\ntrain: {optimizer: {delay_compensation: {kind: "
-            "constant}}}",
-            "server.device: a server's GPU does not compensate delays, got server.device: cuda with "
-            "delay_compensation.kind: constant, expected server.device: cpu, or "
-            "train.optimizer.delay_compensation.kind: none"},
            {"train: {optimizer: {delay_compensation: {lambda: 0.1}}}",
             "train.optimizer.delay_compensation.lambda: nobody reads it"},
            {"sync: {policy: asp}\ntrain: {optimizer: {delay_compensation: {kind: constant, decay: 0.1}}}",
@@ -605,7 +597,6 @@ TEST_CASE("contradictions_are_refused_at_a_key_that_was_given") {
            {"train: {optimizer: {kind: momentum, beta1: 0.1}}", "train.optimizer.beta1: nobody reads it"},
            {"train: {devices: [0]}", "train.devices: nobody reads it, got [0], expected device: cuda"},
            {"train: {precision: tf32}", "train.precision: nobody reads it"},
-           {"server: {devices: [0]}", "server.devices: nobody reads it, got [0], expected device: cuda"},
            {"data: {on_device: off}",
             "data.on_device: nobody reads it, got off, expected train.device: cuda"},
            {"data: {kind: images}", "data.kind: images without data.path"},
