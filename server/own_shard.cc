@@ -22,7 +22,7 @@ void OwnShard::tell(Peer from, wire::Message message) {
     around_.role.note(wire::LogEntry::As::kToShard, from, body, message.payload, around_.clock.now());
   }
   PeerConnections& connections = around_.connections;
-  if (takes_long(body)) connections.router().leave();
+  if (takes_long(body)) connections.router().flush();
   if (const auto* admitted = std::get_if<wire::NodeAdmitted>(&body)) {
     if (!around_.sessions.late_joins().admitted(*admitted)) return;
     return on_status(

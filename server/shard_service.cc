@@ -229,15 +229,15 @@ void ShardService::part_with_lost(Ticks now) {
   for (std::uint32_t n = 0; n < nodes_.size(); ++n) {
     Node& node = nodes_[n];
     if (!node.lost || leaving_.to(NodeId(n)) == 0) continue;
-    if (!node.leaves_from) node.leaves_from = now;
-    if (node.stuck || now - *node.leaves_from > farewell) outbox_.disconnect(NodeId(n));
+    if (!node.unread_since) node.unread_since = now;
+    if (node.stuck || now - *node.unread_since > farewell) outbox_.disconnect(NodeId(n));
   }
 }
 
 void ShardService::discount_pause(const Pause& pause) {
   leaving_.discount_pause(pause);
   for (Node& node : nodes_) {
-    if (node.leaves_from) node.leaves_from = pause.forgiven(*node.leaves_from);
+    if (node.unread_since) node.unread_since = pause.forgiven(*node.unread_since);
   }
 }
 

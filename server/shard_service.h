@@ -164,8 +164,8 @@ class ShardService {
     bool lost = false;    // as the authority says
     int cut_answers = 0;  // connections that broke while it was answered, since a gradient of it was whole
     Ticks cut_since;
-    bool repeats = false;              // since its connection broke
-    std::optional<Ticks> leaves_from;  // when it was first seen lost, with replies still to be read
+    bool repeats = false;               // since its connection broke
+    std::optional<Ticks> unread_since;  // when it was first seen lost, with replies still to be read
   };
   std::vector<Node> nodes_;
   ReplyWindow leaving_;

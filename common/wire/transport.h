@@ -110,7 +110,7 @@ class RouterSocket {
   // full; the last two also of what was said to it before, where that gathers (TransportOptions::on_unsent).
   virtual Status send(const PeerId& to, Message message) = 0;
   // What has gathered leaves now: ahead of what takes long.
-  virtual void leave() = 0;
+  virtual void flush() = 0;
   // How many small messages (unread.h) wait for the peer, as far as is known: those sent since the last one
   // that is known to have left; 0 where none is known to be on its way.
   virtual std::int64_t waiting(const PeerId& to) const = 0;

@@ -22,7 +22,7 @@ class ZmqRouter final : public RouterSocket {
   ~ZmqRouter() override { pump_->close(); }
   std::string endpoint() const override { return endpoint_; }
   Status send(const PeerId& to, Message message) override { return pump_->send(&to, std::move(message)); }
-  void leave() override { pump_->leave(); }
+  void flush() override { pump_->flush(); }
   std::int64_t waiting(const PeerId& to) const override { return pump_->waiting(to); }
   void remember(const PeerId& from) override { pump_->accepted().remember(from); }
   Status share_memory(const PeerId& from, std::shared_ptr<SharedSegment> memory,

@@ -108,7 +108,7 @@ void Pump::do_not_linger() {
 void Pump::close() {
   if (closed_) return;
   closed_ = true;
-  if (lingers_) leave();  // of which nobody is told any more
+  if (lingers_) flush();  // of which nobody is told any more
   sharings_->close();
   if (wake_.is_open()) wake_.release();  // the descriptor is ZeroMQ's to close
   if (handshakes_) handshakes_->close();
@@ -236,7 +236,7 @@ bool Pump::read_one() {
     deliver_all(from, *std::move(heard), bytes);
   }
   if (accepted_) accepted_->handles(nullptr);
-  if (!closed_) leave();
+  if (!closed_) flush();
   return true;
 }
 

@@ -281,7 +281,7 @@ TEST_CASE("what has gathered leaves at once when it is told to, in the middle of
   Ends ends;
   ends.on_up = [&](const PeerId&, const Message& message) {
     ends.answer(std::holds_alternative<Pull>(message.body) ? Body(Unchanged{}) : Body(Grant{.samples = 1}));
-    if (std::holds_alternative<Pull>(message.body)) ends.router->leave();
+    if (std::holds_alternative<Pull>(message.body)) ends.router->flush();
   };
   ends.say(Pull{});
   ends.say(kReport);
