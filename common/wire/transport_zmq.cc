@@ -36,9 +36,9 @@ class ZmqRouter final : public RouterSocket {
   int break_unfinished(std::vector<PeerId>* whose) override { return pump_->break_unfinished(whose); }
   std::vector<std::string> keep_out(Ticks now) override { return pump_->keep_out(now); }
   std::string key_name() const override { return pump_->accepted().key_name(); }
-  bool said_malformed(const PeerId& from) override { return pump_->said_wrong(from, Wrong::kMalformed); }
-  bool count_rejected(const PeerId& from) override { return pump_->said_wrong(from, Wrong::kInVain); }
-  bool joined_in_vain(const PeerId& from) override { return pump_->said_wrong(from, Wrong::kJoin); }
+  bool count_malformed(const PeerId& from) override { return pump_->count_wrong(from, Wrong::kMalformed); }
+  bool count_rejected(const PeerId& from) override { return pump_->count_wrong(from, Wrong::kRejected); }
+  bool count_rejected_join(const PeerId& from) override { return pump_->count_wrong(from, Wrong::kJoin); }
   const TrafficCounters& counters() const override { return pump_->counters(); }
   void close() override { pump_->close(); }
 

@@ -93,8 +93,8 @@ int Pump::break_unfinished(std::vector<PeerId>* whose) {
 
 std::vector<std::string> Pump::keep_out(Ticks now) { return accepted().keep_out(now, counters_); }
 
-bool Pump::said_wrong(const PeerId& from, Wrong what) {
-  if (!accepted().said(what, from)) return false;
+bool Pump::count_wrong(const PeerId& from, Wrong what) {
+  if (!accepted().count(what, from)) return false;
   sharings_->end(from);
   (void)gathered_.take(from);
   return true;

@@ -75,7 +75,7 @@ class Pump : public std::enable_shared_from_this<Pump> {
   std::shared_ptr<const void> lent() const;
   int break_unfinished(std::vector<PeerId>* whose);
   std::vector<std::string> keep_out(Ticks now);
-  bool said_wrong(const PeerId& from, Wrong what);
+  bool count_wrong(const PeerId& from, Wrong what);
   void close();
 
  private:

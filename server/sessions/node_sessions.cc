@@ -89,7 +89,7 @@ bool NodeSessions::count_rejected(const wire::PeerId& from, const wire::Join& jo
   const bool again = present && *known == Peer::of(join.node);
   if (again && in_time) return false;
   wire::RouterSocket& router = connections_.router();
-  if (!(again ? router.count_rejected(from) : router.joined_in_vain(from))) return false;
+  if (!(again ? router.count_rejected(from) : router.count_rejected_join(from))) return false;
   if (present) connections_.expel(*known, "refused: it went on joining");
   return true;
 }

@@ -144,7 +144,7 @@ void PeerConnections::on_malformed(const wire::PeerId& from, const std::optional
     expel(*peer, "refused: " + why.message());
     return;
   }
-  if (router_->said_malformed(from)) {
+  if (router_->count_malformed(from)) {
     if (peer) expel(*peer, "refused: it went on sending malformed messages");
     return;
   }
@@ -170,7 +170,7 @@ void PeerConnections::refuse_gone(const wire::PeerId& from, Peer peer) {
 
 void PeerConnections::refuse_join(const wire::PeerId& from, const Status& why) {
   const bool stranger = !members_.who(from);  // others have been counted
-  if (stranger && router_->joined_in_vain(from)) return;
+  if (stranger && router_->count_rejected_join(from)) return;
   refuse(from, why, /*fatal=*/true);
 }
 

@@ -10,7 +10,7 @@ bool ShardPeers::count_rejected(const wire::PeerId& from, const wire::ShardJoin&
   const std::optional<Peer> known = connections_.members().who(from);
   if (!known) return false;  // counted if it is refused
   const bool present = !connections_.members().is_gone(*known);
-  const bool broken = connections_.router().joined_in_vain(from);
+  const bool broken = connections_.router().count_rejected_join(from);
   if (broken && present) connections_.expel(*known, "refused: it went on joining");
   return broken || (present && *known == Peer::of(join.shard));
 }
