@@ -216,8 +216,8 @@ void ServerLoop::send(Speaker speaker, Peer to, wire::Message message) {
 // they have refused for good.
 void ServerLoop::drain() {
   if (replication_) replication_->answer_for_files();
-  while (!end_.ended() && (!local_.empty() || connections_.has_expelled())) {
-    for (const auto& [peer, why] : connections_.take_expelled()) {
+  while (!end_.ended() && (!local_.empty() || connections_.has_evicted())) {
+    for (const auto& [peer, why] : connections_.take_evicted()) {
       lose(peer, why, Loss::kForGood, clock_.now());
     }
     if (local_.empty()) continue;

@@ -39,7 +39,7 @@ Authority::Authority(const RunConfig& config, RunRecord record, Outbox& outbox, 
       files_so_far_(config_, record_, speeds_, background, log),
       start_(config_, resumed_ ? RunStart::Of::kResumed : RunStart::Of::kNewRun, core_, members_, state_,
              record_, outbox_, background, log, now,
-             [this](NodeId node, const Status& why, Ticks at) { expel(node, why, at); }),
+             [this](NodeId node, const Status& why, Ticks at) { evict(node, why, at); }),
       late_nodes_(config_, core_, members_, record_, instructions_, outbox_, log),
       node_parameters_(config_, members_, outbox_),
       formations_(config_, members_, outbox_, log),
@@ -166,7 +166,7 @@ Status Authority::on_ready(NodeId node, Ticks now) {
   // Where training ends meanwhile, it hears of that when the run is over.
   if (members_[node] != NodeState::kComing || !training() || engine_.stopping()) return Status::ok();
   const Status begun = late_nodes_.begin(node, now);
-  if (!begun.is_ok()) expel(node, begun, now);
+  if (!begun.is_ok()) evict(node, begun, now);
   return Status::ok();
 }
 
@@ -233,7 +233,7 @@ Status Authority::on_shard(ShardId from, const wire::Message& message, Ticks now
                               ": the run has nodes 0 to " + std::to_string(config_.cluster.nodes - 1));
     }
     const bool is_missed = !gone->out_of_reach || !is_done(gone->node);
-    if (!members_.is_of_a_former_process(*gone) && is_missed) expel(gone->node, unavailable(gone->why), now);
+    if (!members_.is_of_a_former_process(*gone) && is_missed) evict(gone->node, unavailable(gone->why), now);
   } else if (const auto* asked = std::get_if<wire::StopRun>(&body)) {
     stop("shard " + to_string(from) + ": " + asked->reason, now);
   } else if (const auto* wanted = std::get_if<wire::HandOver>(&body)) {
@@ -258,7 +258,7 @@ void Authority::on_arrival(ShardId from, const wire::GradientArrived& arrived, T
   if (!engine_.is_live(arrived.worker) || members_.is_of_a_former_process(arrived.worker, arrived.clock))
     return;
   // Shards drop what they were sent twice, so this iteration can never be complete: its node cannot go on.
-  expel(arrived.worker.node, Status(status).with_context("refused"), now);
+  evict(arrived.worker.node, Status(status).with_context("refused"), now);
 }
 
 void Authority::tick(Ticks now) {
@@ -277,11 +277,11 @@ void Authority::tick(Ticks now) {
     for (const std::string& line : speeds_.look_for_stragglers(now)) log_.warn(line);
     for (const NodeId node : late_nodes_.overdue(now)) {
       const bool still_comes = members_[node] == NodeState::kComing && !engine_.stopping();
-      if (still_comes) expel(node, late_nodes_.too_late(), now);
+      if (still_comes) evict(node, late_nodes_.too_late(), now);
     }
     if (training() && hand_over_.advance(now)) end_.hand_over(hand_over_.why(), now);
   }
-  expel_overdue(now);
+  evict_overdue(now);
   evaluations_.check(now);
   checkpoints_.check(now);
   for (const NodeId node : end_.silent(now)) {
@@ -293,16 +293,16 @@ void Authority::tick(Ticks now) {
 }
 
 // Losing one may end the training.
-void Authority::expel_overdue(Ticks now) {
+void Authority::evict_overdue(Ticks now) {
   if (training()) {
     for (const NodeId node : formations_.overdue(now)) {
-      if (training() && members_[node] == NodeState::kJoined) expel(node, formations_.too_late(), now);
+      if (training() && members_[node] == NodeState::kJoined) evict(node, formations_.too_late(), now);
     }
   }
   steps_.say_who_is_waited_for(now);
   if (!training()) return;
   for (const auto& [worker, why] : stop_deadline_.look_for_overdue(now)) {
-    if (training() && engine_.is_live(worker)) expel(worker.node, why, now);
+    if (training() && engine_.is_live(worker)) evict(worker.node, why, now);
   }
 }
 

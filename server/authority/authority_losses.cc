@@ -51,7 +51,7 @@ void Authority::lost(Peer peer, const std::string& why, Ticks now) {
 }
 
 // A node that cannot go on with this run, whether it knows that or not.
-void Authority::expel(NodeId node, const Status& why, Ticks now) {
+void Authority::evict(NodeId node, const Status& why, Ticks now) {
   const NodeState state = members_[node];
   if (state != NodeState::kJoined && state != NodeState::kComing) return;
   outbox_.to_node(node, wire::Error{why.code(), why.message(), /*fatal=*/true});

@@ -57,7 +57,7 @@ Status LateJoins::may_follow(const wire::Join& join, Ticks now) {
   }
   if (now - comer.asked < setup_.config.cluster.heartbeat || !role_.acts()) return not_yet;
   if (missing && !connections_.members().heard_since(peer, comer.asked)) {
-    connections_.expel(peer, "its connection broke, and another process of it has come");
+    connections_.evict(peer, "its connection broke, and another process of it has come");
     return not_yet;
   }
   comer.asked = now;

@@ -63,10 +63,10 @@ void PeerConnections::send(Peer to, wire::Message message, ReliableChannel* talk
   const bool says_nothing = std::holds_alternative<wire::Held>(message.body);  // it comes again
   if (says_nothing && waiting(*connection) >= kHeartbeatsBehind) return;
   const auto* error = std::get_if<wire::Error>(&message.body);
-  if (error != nullptr && error->fatal) expel(to, "refused: " + error->message);
+  if (error != nullptr && error->fatal) evict(to, "refused: " + error->message);
   if (talk != nullptr) {
     talk->says(message);
-    if (talk->ack_overdue() && !role_.follows()) expel(to, "it does not say what it has heard");
+    if (talk->ack_overdue() && !role_.follows()) evict(to, "it does not say what it has heard");
   }
   Status status = check_room(*connection);
   if (status.is_ok()) status = say(*connection, std::move(message));
@@ -113,7 +113,7 @@ void PeerConnections::refuse(const wire::PeerId& to, const Status& why, bool fat
   if (refused_ <= kRefusalsLogged) setup_.log.warn("refused: " + why.message());
   send_to(to, wire::Error{why.code(), why.message(), fatal});
   const std::optional<Peer> peer = members_.who(to);
-  if (fatal && peer) expel(*peer, "refused: " + why.message());
+  if (fatal && peer) evict(*peer, "refused: " + why.message());
 }
 
 // What was to leave at the end of a turn. Not to a follower: what it is told leaves at once.
@@ -141,11 +141,11 @@ void PeerConnections::on_malformed(const wire::PeerId& from, const std::optional
                    why.message());
   if (peer && !peer->is_node()) {  // it may have been one that counts (reliable_channel.h)
     send_to(from, wire::Error{why.code(), why.message(), /*fatal=*/true});
-    expel(*peer, "refused: " + why.message());
+    evict(*peer, "refused: " + why.message());
     return;
   }
   if (router_->count_malformed(from)) {
-    if (peer) expel(*peer, "refused: it went on sending malformed messages");
+    if (peer) evict(*peer, "refused: it went on sending malformed messages");
     return;
   }
   if (peer) send_to(from, wire::Error{why.code(), why.message(), /*fatal=*/false});
@@ -227,7 +227,7 @@ void PeerConnections::keep_out(Ticks now) {
   if (broken == 0) return;
   for (const wire::PeerId& connection : whose) {  // else it would come back over another one
     const std::optional<Peer> peer = members_.who(connection);
-    if (peer) expel(*peer, "refused: it sent a message without an end");
+    if (peer) evict(*peer, "refused: it sent a message without an end");
   }
   setup_.log.warn("broke " + std::to_string(broken) + " connection" + (broken == 1 ? "" : "s") +
                   " that sent a message without an end");

@@ -2,7 +2,7 @@
 // cannot send to (unreachable.h). Whatever a part of the server says to a node, or the authority to another
 // shard, leaves through here: at once, or where the shard has a follower when that has what it follows from.
 //
-// Whoever is refused for good, or takes nothing any more, is noted (expel(), cannot_send()) and lost by the
+// Whoever is refused for good, or takes nothing any more, is noted (evict(), cannot_send()) and lost by the
 // loop once the handler is done: the rest of what a handler does must not depend on it.
 //
 // Thread: the server's loop.
@@ -89,9 +89,9 @@ class PeerConnections {
   void disconnect(NodeId node);
 
   // ---- who is to be lost
-  void expel(Peer peer, std::string why) { expelled_.emplace_back(peer, std::move(why)); }
-  bool has_expelled() const { return !expelled_.empty(); }
-  std::vector<std::pair<Peer, std::string>> take_expelled() { return std::exchange(expelled_, {}); }
+  void evict(Peer peer, std::string why) { evicted_.emplace_back(peer, std::move(why)); }
+  bool has_evicted() const { return !evicted_.empty(); }
+  std::vector<std::pair<Peer, std::string>> take_evicted() { return std::exchange(evicted_, {}); }
   // Those who could not be sent to and have not come back. Once in each tick.
   std::vector<Unreachable::Entry> take_lost(Ticks now);
   // Those who are here and have been silent for longer than the lease, and than they may take to come back.
@@ -125,8 +125,8 @@ class PeerConnections {
   const ShardService& service_;
   Membership members_;
   std::unique_ptr<wire::RouterSocket> router_;
-  Unreachable unreachable_;                             // found while sending
-  std::vector<std::pair<Peer, std::string>> expelled_;  // refused for good in this handler, and why
+  Unreachable unreachable_;                            // found while sending
+  std::vector<std::pair<Peer, std::string>> evicted_;  // refused for good in this handler, and why
   std::int64_t refused_ = 0;
   std::int64_t reconnects_ = 0;  // of nodes, and at the authority of the other shards
 };

@@ -11,7 +11,7 @@ bool ShardPeers::count_rejected(const wire::PeerId& from, const wire::ShardJoin&
   if (!known) return false;  // counted if it is refused
   const bool present = !connections_.members().is_gone(*known);
   const bool broken = connections_.router().count_rejected_join(from);
-  if (broken && present) connections_.expel(*known, "refused: it went on joining");
+  if (broken && present) connections_.evict(*known, "refused: it went on joining");
   return broken || (present && *known == Peer::of(join.shard));
 }
 
@@ -76,7 +76,7 @@ void ShardPeers::on_rejoin(const wire::PeerId& from, const wire::ShardJoin& join
   if (moved.is_ok()) moved = talk.on_ack(join.heard);
   if (moved.is_ok()) moved = members.go_on(join, from, now);
   if (!moved.is_ok()) {
-    connections_.expel(shard, moved.message());
+    connections_.evict(shard, moved.message());
     return connections_.refuse_join(from, moved);
   }
   role_.note(As::kReturn, shard, join, {}, now);
