@@ -400,7 +400,7 @@ struct ApplyDecision {
   Revision revision_after{};
   bool retain = false;  // keep this state as retained version version_after
   bool save = false;    // write this state as the checkpoint of version_after, in the background
-  // How the next one is foreseen (server/store/speculative_apply.h).
+  // How the next one is predicted (server/store/speculative_apply.h).
   ApplyMode apply = ApplyMode::kVersioned;
   double rate_scale = 1.0;
 };
@@ -544,8 +544,8 @@ inline constexpr std::size_t kBodies = std::variant_size_v<AnyBody>;
 class Body : public AnyBody {
  public:
   template <typename T>
-  requires(!std::is_base_of_v<AnyBody, T> && std::is_convertible_v<T, AnyBody>) Body(T body)
-      : AnyBody(std::move(body)) {}
+    requires(!std::is_base_of_v<AnyBody, T> && std::is_convertible_v<T, AnyBody>)
+  Body(T body) : AnyBody(std::move(body)) {}
   Body();
   Body(const Body&);
   Body(Body&&) noexcept;

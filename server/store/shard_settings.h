@@ -35,7 +35,7 @@ struct ShardSettings {
   // Where the parameters lie, so that replies can be shared with nodes of this machine; null: the heap.
   std::shared_ptr<std::pmr::memory_resource> memory{};
 
-  // What the next decision is foreseen from (store/speculative_apply.h). Those of the first decision: a run may turn
+  // What the next decision is predicted from (store/speculative_apply.h). Those of the first decision: a run may turn
   // eager, and each, with any (sync::apply_in()).
   ApplyMode apply = ApplyMode::kVersioned;
   CombineMode combine = CombineMode::kEach;

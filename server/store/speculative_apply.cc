@@ -1,4 +1,4 @@
-// Preparing a decision that is foreseen, some blocks at a time. Applying it: speculative_apply_fold.cc.
+// Preparing a decision that is predicted, some blocks at a time. Applying it: speculative_apply_fold.cc.
 #include "server/store/speculative_apply.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ bool can_be_prepared(const ShardSettings& settings) {
 }  // namespace
 
 SpeculativeApply::SpeculativeApply(const ShardSettings& settings, std::int64_t size, const BlockPool& pool)
-    : forecast_(settings, size, can_be_prepared(settings)),
+    : predictor_(settings, size, can_be_prepared(settings)),
       settings_(settings.optimizer),
       size_(size),
       apply_alone_floats_(settings.apply_alone_floats),
@@ -34,7 +34,7 @@ SpeculativeApply::SpeculativeApply(const ShardSettings& settings, std::int64_t s
 }
 
 void SpeculativeApply::arrived(const wire::Push& push, std::int64_t floats) {
-  forecast_.arrived(push);
+  predictor_.arrived(push);
   if (!prepares()) return;
   const std::int64_t block_floats = pool_.block_floats();
   for (std::int64_t i = push.offset / block_floats; i * block_floats < push.offset + floats; ++i) {
@@ -50,14 +50,14 @@ void SpeculativeApply::learn_samples(const wire::Push& push) {
     return c.worker == push.worker && c.clock == push.clock;
   });
   const bool wrong = taken != taken_.end() && taken->samples != push.samples;
-  if (forecast_.combine() == CombineMode::kMean && wrong) drop();
+  if (predictor_.combine() == CombineMode::kMean && wrong) drop();
   looked_at_ = 0;
 }
 
 bool SpeculativeApply::prepare_some(const BlockRange& now, Version version, GradientStore& gradients) {
   if (!may_prepare()) return false;
-  if (forecast_.look()) drop();  // what was prepared of another gradient is given up
-  std::size_t already = 0;       // the blocks that are looked at one after another have mostly taken as many
+  if (predictor_.update()) drop();  // what was prepared of another gradient is given up
+  std::size_t already = 0;  // the blocks that are looked at one after another have mostly taken as many
   Gradient* gradient = next(already, version, gradients);
   const bool nothing = taken_.empty() && gradient == nullptr;
   unfinished_.clear();
@@ -98,8 +98,8 @@ bool SpeculativeApply::prepare_some(const BlockRange& now, Version version, Grad
 // The gradient that the decision is expected to take after `already` others; nullptr when it has not begun.
 Gradient* SpeculativeApply::next(std::size_t already, Version version, GradientStore& gradients) const {
   if (already < taken_.size()) return gradients.begun(taken_[already].worker, taken_[already].clock);
-  const auto foreseen = forecast_.gradient(already, version);
-  return foreseen ? gradients.begun(foreseen->worker, foreseen->clock) : nullptr;
+  const auto predicted = predictor_.gradient(already, version);
+  return predicted ? gradients.begun(predicted->worker, predicted->clock) : nullptr;
 }
 
 // Whether block i can take the gradient that is next: that part of it is here, and its weight is known. It is
@@ -118,9 +118,9 @@ bool SpeculativeApply::can_take(std::int64_t i, const BlockRange& now, Version v
 // known.
 bool SpeculativeApply::expect(std::size_t already, Version version, const Gradient& gradient) {
   if (taken_.empty()) prepared_for_ = version;
-  if (taken_.empty() && forecast_.combine() == CombineMode::kEach) learning_rate_ = forecast_.rate(version);
+  if (taken_.empty() && predictor_.combine() == CombineMode::kEach) learning_rate_ = predictor_.rate(version);
   if (already < taken_.size()) return true;
-  const auto contribution = forecast_.contribution(already, gradient);
+  const auto contribution = predictor_.contribution(already, gradient);
   if (contribution) taken_.push_back(*contribution);
   return contribution.has_value();
 }
@@ -135,8 +135,8 @@ void SpeculativeApply::take(std::int64_t i, const BlockRange& now, Gradient& gra
   float* const floats = block.floats.writable_data();
   const float* const before = now.block(i).data();
   const Range elements = now.elements(i);
-  const Then then = block.taken == forecast_.gradients() ? Then::kDone : Then::kReadAgain;
-  const bool mean = forecast_.combine() == CombineMode::kMean;
+  const Then then = block.taken == predictor_.gradients() ? Then::kDone : Then::kReadAgain;
+  const bool mean = predictor_.combine() == CombineMode::kMean;
   gradient.use_and_look(elements, [&](std::int64_t offset, std::span<const float> values, bool look) {
     const std::int64_t at = offset - elements.begin;
     const std::span<float> part(floats + at, values.size());
@@ -155,7 +155,7 @@ void SpeculativeApply::take(std::int64_t i, const BlockRange& now, Gradient& gra
 void SpeculativeApply::prepare_whole(const Gradient& whole, const BlockRange& now, Version version,
                                      GradientStore& gradients) {
   if (!prepares()) return;
-  if (forecast_.look()) drop();  // what was prepared of another gradient is given up
+  if (predictor_.update()) drop();  // what was prepared of another gradient is given up
   std::size_t place = 0;
   while (place < taken_.size() && next(place, version, gradients) != &whole) ++place;
   Gradient* const gradient = next(place, version, gradients);
@@ -163,7 +163,7 @@ void SpeculativeApply::prepare_whole(const Gradient& whole, const BlockRange& no
   // A block that nobody reads the decision writes in place, which costs less than one beside it; but not less
   // than that and a pass before it that looks, where a step is all that the block takes and the gradient has
   // gone from the processor's cache by then.
-  const bool one_step = forecast_.combine() == CombineMode::kEach && forecast_.gradients() == 1;
+  const bool one_step = predictor_.combine() == CombineMode::kEach && predictor_.gradients() == 1;
   const bool beside_all = one_step && size_ > kCachedFloatsMax && 2 * whole.floats_not_looked_at() > size_;
   unfinished_.clear();
   std::int64_t floats = 0;
@@ -184,7 +184,7 @@ void SpeculativeApply::check_rest_finite(Gradient& whole) {
 }
 
 void SpeculativeApply::forget_missing(const GradientStore& gradients) {
-  forecast_.forget_missing(gradients);
+  predictor_.forget_missing(gradients);
   if (!prepares()) return;
   looked_at_ = 0;
   const bool here = std::all_of(taken_.begin(), taken_.end(), [&](const wire::Contribution& c) {
@@ -196,7 +196,7 @@ void SpeculativeApply::forget_missing(const GradientStore& gradients) {
 Status SpeculativeApply::restore(Revision revision, OptimizerImage optimizer, BlockRange mean_square) {
   PACELINE_RETURN_IF_ERROR(compensated_.restore(std::move(mean_square)));
   PACELINE_RETURN_IF_ERROR(optimizer_.restore(std::move(optimizer)));
-  forecast_.restore(revision);
+  predictor_.restore(revision);
   return Status::ok();
 }
 

@@ -5,11 +5,11 @@
 // with the decision, by several threads.
 //
 // Which gradients the next decision takes, and in which order, is known before it is taken, as long as nobody
-// dies (store/decision_forecast.h). So a block of the next state takes the predicted gradients in the predicted
+// dies (store/decision_predictor.h). So a block of the next state takes the predicted gradients in the predicted
 // order, each as soon as that part of it is here. Nobody sees these blocks. The decision says what is right.
 // If it begins with what was prepared, the rest is done and the blocks take the place of the current ones.
 // Else they are dropped, and the decision is applied from the start, out of the gradients, which are held
-// until then. So a wrong guess, or a sender that dies half-way, costs work and leaves no trace.
+// until then. So a wrong prediction, or a sender that dies half-way, costs work and leaves no trace.
 //
 //   versioned, each, workers 0, 1, 2; four blocks; here: 0 whole, 1 to its half, 2 whole
 //     taken      block 0: 0 1 2   block 1: 0 1 2   block 2: 0   block 3: 0
@@ -47,7 +47,7 @@
 #include "server/store/apply_pool.h"
 #include "server/store/backups.h"
 #include "server/store/compensated_apply.h"
-#include "server/store/decision_forecast.h"
+#include "server/store/decision_predictor.h"
 #include "server/store/gradient_store.h"
 #include "server/store/shard_settings.h"
 
@@ -132,11 +132,11 @@ class SpeculativeApply {
   void measure(const BlockRange& now);
   bool prepares() const {
     return may_be_prepared_ &&
-           (forecast_.combine() == CombineMode::kMean || settings_.kind == OptimizerKind::kSgd);
+           (predictor_.combine() == CombineMode::kMean || settings_.kind == OptimizerKind::kSgd);
   }
   void drop();
 
-  DecisionForecast forecast_;
+  DecisionPredictor predictor_;
   const OptimizerSection settings_;
   const std::int64_t size_;
   const std::int64_t apply_alone_floats_;

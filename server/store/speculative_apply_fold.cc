@@ -10,7 +10,7 @@ namespace paceline::server {
 
 bool SpeculativeApply::is_beginning_of(const wire::ApplyDecision& decision) const {
   if (taken_.empty()) return false;
-  const bool mean = forecast_.combine() == CombineMode::kMean;
+  const bool mean = predictor_.combine() == CombineMode::kMean;
   const auto& contributions = decision.contributions;
   if (taken_.size() > contributions.size()) return false;
   if ((decision.combine == wire::Combine::kMean) != mean) return false;
@@ -25,7 +25,7 @@ bool SpeculativeApply::is_beginning_of(const wire::ApplyDecision& decision) cons
 
 void SpeculativeApply::apply(const wire::ApplyDecision& decision, const GradientStore& gradients,
                              BlockRange& now, Backups& backups) {
-  if (forecast_.decided(decision)) drop();
+  if (predictor_.decided(decision)) drop();
   looked_at_ = 0;
   if (decision.contributions.empty()) {
     if (decision.version_after != prepared_for_) drop();  // another clock is next, or another rate

@@ -319,7 +319,7 @@ TEST_CASE("a gradient that stands still is prepared for one decision, not for ea
   CHECK(prepare_all(shard) == 3);  // once it is whole it is as good as any
 }
 
-TEST_CASE("after two wrong partial guesses only whole gradients are prepared, until a guess was right") {
+TEST_CASE("after two wrong partial predictions only whole gradients are prepared, until one was right") {
   const WorkerId workers[] = {kFirst, kSecond, WorkerId(2, 0)};
   Shard shard = shard_with(ApplyMode::kEager, CombineMode::kEach, OptimizerKind::kSgd, {3, 1});
   for (std::int64_t i = 0; i < 2; ++i) {

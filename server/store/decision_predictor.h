@@ -1,4 +1,4 @@
-// DecisionForecast: what the next decision takes, as far as that can be known before it is taken: which gradients,
+// DecisionPredictor: what the next decision takes, as far as that can be known before it is taken: which gradients,
 // in which order, with which weight and learning rate.
 //
 //   versioned  those of the current version's clock in worker order, of the workers of the decision before: who has
@@ -8,7 +8,7 @@
 //   decided {0, 1, 2} at version 4   ->   at version 5: 0, 1 and 2, each stamped 5
 //
 // A run that turns eager (common/sync/policy_stage.h) says so with the first decision of that kind. Which
-// gradients come is followed from the beginning; that first decision is foreseen wrongly.
+// gradients come is followed from the beginning; that first decision is predicted wrongly.
 //
 // Thread: one at a time (the server's loop).
 #pragma once
@@ -28,10 +28,10 @@
 
 namespace paceline::server {
 
-class DecisionForecast {
+class DecisionPredictor {
  public:
   // For a range of `size` floats. `is_read`: anybody asks.
-  DecisionForecast(const ShardSettings& settings, std::int64_t size, bool is_read);
+  DecisionPredictor(const ShardSettings& settings, std::int64_t size, bool is_read);
   // Nothing is decided yet in this process, but what led to `revision`.
   void restore(Revision revision) { revision_ = revision; }
 
@@ -43,8 +43,8 @@ class DecisionForecast {
   void arrived(const wire::Push& push);
   // Some gradients have been forgotten.
   void forget_missing(const GradientStore& gradients);
-  // Looks at what has come. True: another gradient is foreseen than at the last look.
-  bool look();
+  // Takes what has come into account. True: another gradient is predicted than at the last update().
+  bool update();
   // True: from here on each is applied on arrival.
   bool decided(const wire::ApplyDecision& decision);
 
@@ -63,14 +63,14 @@ class DecisionForecast {
   CombineMode combine_;
   const bool turns_eager_;
   const bool expects_;  // expected_ is of use
-  const bool guesses_;  // guess_ is, now or later
+  const bool predicts_next_;  // next_gradient_ is, now or later
   const Cluster cluster_;
   const OptimizerSection settings_;
   const std::int64_t planned_versions_;
   Revision revision_;                                    // after the last decision
   double rate_scale_;                                    // of that decision, or of the first
-  NextGradientPredictor guess_;                          // where it is or turns eager
-  std::optional<NextGradientPredictor::Named> guessed_;  // at the last look
+  NextGradientPredictor next_gradient_;                          // where it is or turns eager
+  std::optional<NextGradientPredictor::Named> predicted_;  // at the last update()
   std::vector<std::uint32_t> expected_;     // versioned: the ranks whose gradients the next decision takes
   std::vector<std::int64_t> last_samples_;  // by rank: of its last gradient that was applied; 0: unknown
 };

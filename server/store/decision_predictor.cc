@@ -1,4 +1,4 @@
-#include "server/store/decision_forecast.h"
+#include "server/store/decision_predictor.h"
 
 #include <algorithm>
 #include <numeric>
@@ -8,39 +8,39 @@
 
 namespace paceline::server {
 
-DecisionForecast::DecisionForecast(const ShardSettings& settings, std::int64_t size, bool is_read)
+DecisionPredictor::DecisionPredictor(const ShardSettings& settings, std::int64_t size, bool is_read)
     : mode_(settings.apply),
       combine_(settings.combine),
       turns_eager_(settings.turns_eager),
       expects_(is_read &&
                (settings.combine == CombineMode::kMean || settings.optimizer.kind == OptimizerKind::kSgd)),
-      guesses_(is_read && settings.optimizer.kind == OptimizerKind::kSgd &&
+      predicts_next_(is_read && settings.optimizer.kind == OptimizerKind::kSgd &&
                (settings.turns_eager || settings.apply == ApplyMode::kEager)),
       cluster_(settings.cluster),
       settings_(settings.optimizer),
       planned_versions_(settings.planned_versions),
       rate_scale_(settings.rate_scale),
-      guess_(cluster_, size),
+      next_gradient_(cluster_, size),
       expected_(cluster_.workers()),
       last_samples_(cluster_.workers()) {
   std::iota(expected_.begin(), expected_.end(), 0U);
 }
 
-void DecisionForecast::arrived(const wire::Push& push) {
-  if (guesses_) guess_.arrived({push.worker, push.clock}, push.offset, push.last);
+void DecisionPredictor::arrived(const wire::Push& push) {
+  if (predicts_next_) next_gradient_.arrived({push.worker, push.clock}, push.offset, push.last);
 }
 
-void DecisionForecast::forget_missing(const GradientStore& gradients) {
-  if (guesses_) guess_.forget_missing(gradients);
+void DecisionPredictor::forget_missing(const GradientStore& gradients) {
+  if (predicts_next_) next_gradient_.forget_missing(gradients);
 }
 
-bool DecisionForecast::look() {
+bool DecisionPredictor::update() {
   if (mode_ != ApplyMode::kEager) return false;
-  const std::optional<NextGradientPredictor::Named> guess = guess_.next();
-  return std::exchange(guessed_, guess) != guess;
+  const std::optional<NextGradientPredictor::Named> predicted = next_gradient_.next();
+  return std::exchange(predicted_, predicted) != predicted;
 }
 
-bool DecisionForecast::decided(const wire::ApplyDecision& decision) {
+bool DecisionPredictor::decided(const wire::ApplyDecision& decision) {
   revision_ = decision.revision_after;
   rate_scale_ = decision.rate_scale;
   const bool turns = turns_eager_ && decision.apply == ApplyMode::kEager && mode_ != ApplyMode::kEager;
@@ -48,7 +48,7 @@ bool DecisionForecast::decided(const wire::ApplyDecision& decision) {
     mode_ = ApplyMode::kEager;
     combine_ = CombineMode::kEach;
   }
-  if (guesses_) guess_.decided(decision.contributions);
+  if (predicts_next_) next_gradient_.decided(decision.contributions);
   if (mode_ == ApplyMode::kEager || !expects_) return turns;
   if (decision.contributions.empty() && decision.skipped.empty()) return turns;
   expected_.clear();
@@ -63,14 +63,14 @@ bool DecisionForecast::decided(const wire::ApplyDecision& decision) {
   return turns;
 }
 
-std::optional<NextGradientPredictor::Named> DecisionForecast::gradient(std::size_t already,
+std::optional<NextGradientPredictor::Named> DecisionPredictor::gradient(std::size_t already,
                                                                        Version version) const {
-  if (mode_ == ApplyMode::kEager) return already == 0 ? guessed_ : std::nullopt;
+  if (mode_ == ApplyMode::kEager) return already == 0 ? predicted_ : std::nullopt;
   if (already >= expected_.size()) return std::nullopt;
   return NextGradientPredictor::Named{cluster_.worker_at(Rank(expected_[already])), Clock(version.value)};
 }
 
-std::optional<wire::Contribution> DecisionForecast::contribution(std::size_t already,
+std::optional<wire::Contribution> DecisionPredictor::contribution(std::size_t already,
                                                                  const Gradient& gradient) const {
   const bool mean = combine_ == CombineMode::kMean;
   std::int64_t samples = gradient.samples();
@@ -82,7 +82,7 @@ std::optional<wire::Contribution> DecisionForecast::contribution(std::size_t alr
   return wire::Contribution{gradient.worker(), gradient.clock(), samples, std::max<std::int64_t>(missed, 0)};
 }
 
-double DecisionForecast::rate(Version version) const {
+double DecisionPredictor::rate(Version version) const {
   return learning_rate(settings_, version, planned_versions_) * rate_scale_;
 }
 
