@@ -132,9 +132,10 @@ Result<Gradient*> GradientStore::add(const wire::Push& push, wire::Payload paylo
   gradient.samples_ = push.samples;
   gradient.begin_ = push.offset;
   gradient.pieces_.push_back({push.offset, std::move(payload)});
-  if (encoding_ != Encoding::kFp32) gradient.look_at(gradient.piece_count() - 1);  // it is in the cache now
+  if (encoding_ != Encoding::kFp32)
+    gradient.check_finite(gradient.piece_count() - 1);  // it is in the cache now
   if (!push.last) {
-    if (encoding_ == Encoding::kFp32) to_be_looked_at(push.worker);
+    if (encoding_ == Encoding::kFp32) to_be_checked(push.worker);
     return static_cast<Gradient*>(nullptr);
   }
   box.partial = false;
@@ -196,18 +197,18 @@ bool GradientStore::is_full(WorkerId worker, Clock clock, std::size_t more) cons
   return static_cast<std::size_t>(up_to) + more > gradients_max_;
 }
 
-void GradientStore::to_be_looked_at(WorkerId worker) {
+void GradientStore::to_be_checked(WorkerId worker) {
   if (std::exchange(inbox(worker).listed, true)) return;
-  to_look_at_.push_back(cluster_.rank_of(worker).value);
+  to_check_.push_back(cluster_.rank_of(worker).value);
 }
 
 bool GradientStore::check_one_finite() {
-  for (; !to_look_at_.empty(); to_look_at_.pop_front()) {
-    Inbox& box = inboxes_[to_look_at_.front()];
+  for (; !to_check_.empty(); to_check_.pop_front()) {
+    Inbox& box = inboxes_[to_check_.front()];
     if (box.partial) {
       Gradient& gradient = box.gradients.back();
-      if (const std::int64_t piece = gradient.not_looked_at(); piece < gradient.piece_count()) {
-        gradient.look_at(piece);
+      if (const std::int64_t piece = gradient.first_unchecked(); piece < gradient.piece_count()) {
+        gradient.check_finite(piece);
         return true;
       }
     }
@@ -272,7 +273,7 @@ void GradientStore::drop_partial(Inbox& box) {
 void GradientStore::recycle(Gradient gradient) {
   gradient.pieces_.clear();  // the buffers go now, the list's memory stays
   gradient.decoded_.reset();
-  gradient.all_looked_ = 0;
+  gradient.all_checked_ = 0;
   recycled_.push_back(std::move(gradient));
 }
 

@@ -2,7 +2,7 @@
 // docs/SYNC.md, Versions and revisions): predicted, so that it can be applied ahead of the decision
 // (store/speculative_apply.h).
 //
-// Decisions follow completion, so predicted is the gradient that has been whole for longest; while none is
+// Decisions follow completion, so the prediction is the gradient that has been whole for longest; while none is
 // whole, of the partial ones that which has most of itself here, once that is half. A worker that pushes
 // layer by layer has begun a gradient for most of its step: which began first says nothing. A worker that is
 // the only one has nobody before it.

@@ -86,7 +86,7 @@ class Shard {
   [[nodiscard]] Status restore(ShardImage image);
 
   // Takes a piece of a gradient. With its last piece: what the authority is to be told, and `fault` names the
-  // tensor and element that is not finite: each has been looked at by then. `prepare`: whether what the next
+  // tensor and element that is not finite: each has been checked by then. `prepare`: whether what the next
   // decision is expected to make of a whole gradient may be prepared at once, as by prepare_next(). Errors as
   // GradientStore::add, and kFailedPrecondition before ready, or, with delay compensation, where it was
   // computed with a state that this worker was not sent.
@@ -104,10 +104,10 @@ class Shard {
   // speculative_apply.h); false when there is nothing to prepare. Nothing of it can be seen from outside, and it
   // need never be called; it must not be while an older state than the current one is alive in replies.
   bool prepare_next() { return ready() && next_.prepare_some(now_.blocks, now_.version, gradients_); }
-  // Looks at a little of what has been pushed; false when there is nothing to look at. Need never be called.
+  // Checks a little of what has been pushed; false when there is nothing to check. Need never be called.
   bool check_next_finite() { return gradients_.check_one_finite(); }
   // Whether one of these may have something to do.
-  bool may_work_ahead() const { return next_.may_prepare() || gradients_.may_look(); }
+  bool may_work_ahead() const { return next_.may_prepare() || gradients_.may_check(); }
 
   // Applies the authority's next decision. An error means that this shard and the authority no longer agree
   // and the run cannot go on: kOutOfOrder the sequence has a gap; kFailedPrecondition a gradient is not here,

@@ -51,7 +51,7 @@ void SpeculativeApply::learn_samples(const wire::Push& push) {
   });
   const bool wrong = taken != taken_.end() && taken->samples != push.samples;
   if (predictor_.combine() == CombineMode::kMean && wrong) drop();
-  looked_at_ = 0;
+  next_tried_ = 0;
 }
 
 bool SpeculativeApply::prepare_some(const BlockRange& now, Version version, GradientStore& gradients) {
@@ -84,9 +84,9 @@ bool SpeculativeApply::prepare_some(const BlockRange& now, Version version, Grad
   }
   for (std::size_t k = 1; k < candidates_.size() && !all_busy(); ++k) takes(candidates_[k]);
   if (unfinished_.empty()) {
-    if (nothing) looked_at_ = std::ssize(blocks_);
-    while (looked_at_ < std::ssize(blocks_) && !takes(looked_at_)) ++looked_at_;
-    for (std::int64_t i = looked_at_ + 1; i < std::ssize(blocks_) && !all_busy(); ++i) takes(i);
+    if (nothing) next_tried_ = std::ssize(blocks_);
+    while (next_tried_ < std::ssize(blocks_) && !takes(next_tried_)) ++next_tried_;
+    for (std::int64_t i = next_tried_ + 1; i < std::ssize(blocks_) && !all_busy(); ++i) takes(i);
   }
   std::int64_t floats = 0;
   for (const std::int64_t i : unfinished_) floats += now.elements(i).size();
@@ -137,16 +137,16 @@ void SpeculativeApply::take(std::int64_t i, const BlockRange& now, Gradient& gra
   const Range elements = now.elements(i);
   const Then then = block.taken == predictor_.gradients() ? Then::kDone : Then::kReadAgain;
   const bool mean = predictor_.combine() == CombineMode::kMean;
-  gradient.use_and_look(elements, [&](std::int64_t offset, std::span<const float> values, bool look) {
+  gradient.use_and_check(elements, [&](std::int64_t offset, std::span<const float> values, bool check) {
     const std::int64_t at = offset - elements.begin;
     const std::span<float> part(floats + at, values.size());
     if (mean) {
       first ? begin_sum(part, values, weight) : add_weighted(part, values, weight);
-      return look && first_non_finite(values).has_value();
+      return check && first_non_finite(values).has_value();
     }
     const std::span<const float> in = first ? std::span(before + at, values.size()) : part;
     const Stores stores = stores_of(in, part, then);
-    if (look) return optimizer_.apply_stateless_and_look(offset, in, part, values, rate, stores);
+    if (check) return optimizer_.apply_stateless_and_check(offset, in, part, values, rate, stores);
     optimizer_.apply_stateless(offset, in, part, values, rate, stores);
     return false;
   });
@@ -161,10 +161,10 @@ void SpeculativeApply::prepare_whole(const Gradient& whole, const BlockRange& no
   Gradient* const gradient = next(place, version, gradients);
   if (gradient != &whole || !expect(place, version, whole)) return;
   // A block that nobody reads the decision writes in place, which costs less than one beside it; but not less
-  // than that and a pass before it that looks, where a step is all that the block takes and the gradient has
+  // than that and a pass before it that checks, where a step is all that the block takes and the gradient has
   // gone from the processor's cache by then.
   const bool one_step = predictor_.combine() == CombineMode::kEach && predictor_.gradients() == 1;
-  const bool beside_all = one_step && size_ > kCachedFloatsMax && 2 * whole.floats_not_looked_at() > size_;
+  const bool beside_all = one_step && size_ > kCachedFloatsMax && 2 * whole.unchecked_floats() > size_;
   unfinished_.clear();
   std::int64_t floats = 0;
   for (std::int64_t i = 0; i < std::ssize(blocks_); ++i) {
@@ -179,14 +179,15 @@ void SpeculativeApply::prepare_whole(const Gradient& whole, const BlockRange& no
 }
 
 void SpeculativeApply::check_rest_finite(Gradient& whole) {
-  const std::int64_t floats = whole.floats_not_looked_at();
-  if (floats > 0) run(floats, whole.piece_count(), [&](std::size_t, std::int64_t k) { whole.look_at(k); });
+  const std::int64_t floats = whole.unchecked_floats();
+  if (floats > 0)
+    run(floats, whole.piece_count(), [&](std::size_t, std::int64_t k) { whole.check_finite(k); });
 }
 
 void SpeculativeApply::forget_missing(const GradientStore& gradients) {
   predictor_.forget_missing(gradients);
   if (!prepares()) return;
-  looked_at_ = 0;
+  next_tried_ = 0;
   const bool here = std::all_of(taken_.begin(), taken_.end(), [&](const wire::Contribution& c) {
     return gradients.begun(c.worker, c.clock) != nullptr;
   });
@@ -205,7 +206,7 @@ void SpeculativeApply::drop() {
   taken_.clear();
   dropped_ += std::exchange(prepared_, 0);
   candidates_.clear();
-  looked_at_ = 0;
+  next_tried_ = 0;
 }
 
 }  // namespace paceline::server

@@ -62,17 +62,17 @@ class SpeculativeApply {
   void arrived(const wire::Push& push, std::int64_t floats);
   // Whether there may be something to prepare.
   bool may_prepare() const {
-    return prepares() && (!candidates_.empty() || looked_at_ < std::ssize(blocks_));
+    return prepares() && (!candidates_.empty() || next_tried_ < std::ssize(blocks_));
   }
   // Has blocks take one gradient, one for each thread there is, if that is possible; false when none can.
   // `now` are the blocks of `version`. A block is at most 1 MiB, so it takes some 0.1 ms; when nothing is
   // here that could be taken, no block is looked at.
   bool prepare_some(const BlockRange& now, Version version, GradientStore& gradients);
-  // Has each block whose turn it is for this whole gradient take it, if that costs less than to look at the
+  // Has each block whose turn it is for this whole gradient take it, if that costs less than to check the
   // gradient now and apply it with the decision; with several threads. To be called when it has become whole:
-  // what nobody has looked at (store/gradient.h) is looked at and applied in one pass over memory.
+  // what nobody has checked (store/gradient.h) is checked and applied in one pass over memory.
   void prepare_whole(const Gradient& whole, const BlockRange& now, Version version, GradientStore& gradients);
-  // Looks at what nobody has looked at of a whole gradient, with several threads.
+  // Checks what nobody has checked of a whole gradient, with several threads.
   void check_rest_finite(Gradient& whole);
 
   // Some gradients have been forgotten: what was taken of them is dropped.
@@ -153,10 +153,10 @@ class SpeculativeApply {
   std::int64_t prepared_ = 0;             // blocks, at the moment
   std::int64_t committed_ = 0;
   std::int64_t dropped_ = 0;
-  // Blocks that may be able to take something: those of pieces that have come, and all from looked_at_ on,
+  // Blocks that may be able to take something: those of pieces that have come, and all from next_tried_ on,
   // since what is expected next has changed.
   std::deque<std::int64_t> candidates_;
-  std::int64_t looked_at_ = 0;
+  std::int64_t next_tried_ = 0;
   std::vector<wire::Contribution> taken_;  // in order; each block has taken some first ones of these
   Version prepared_for_;                   // what is current while they are
   double learning_rate_ = 0.0;             // with which taken_ are applied

@@ -26,7 +26,7 @@ bool SpeculativeApply::is_beginning_of(const wire::ApplyDecision& decision) cons
 void SpeculativeApply::apply(const wire::ApplyDecision& decision, const GradientStore& gradients,
                              BlockRange& now, Backups& backups) {
   if (predictor_.decided(decision)) drop();
-  looked_at_ = 0;
+  next_tried_ = 0;
   if (decision.contributions.empty()) {
     if (decision.version_after != prepared_for_) drop();  // another clock is next, or another rate
     return;
