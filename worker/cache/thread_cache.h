@@ -70,8 +70,8 @@ class ThreadCache final : public ParameterSink {
   }
   // What has gone wrong with the vectors. Then the parameters are worth nothing, now or ever again.
   Status status() const { return vectors_->status(); }
-  // CacheVectors::went_on().
-  std::chrono::nanoseconds went_on() const { return vectors_->went_on(); }
+  // CacheVectors::device_overlap().
+  std::chrono::nanoseconds device_overlap() const { return vectors_->device_overlap(); }
   // What the slices are made of, besides own differences.
   const cache::SnapshotStamp& stamp() const { return stamp_; }
   // For cache::decide_read() and its like.
