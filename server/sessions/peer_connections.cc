@@ -56,7 +56,7 @@ void PeerConnections::send_to(const wire::PeerId& connection, wire::Body body) {
   if (peer && status.code() == StatusCode::kResourceExhausted) cannot_send(*peer, status);
 }
 
-void PeerConnections::send(Peer to, wire::Message message, ReliableChannel* talk) {
+void PeerConnections::send(Peer to, wire::Message message, ReliableChannel* channel) {
   const wire::PeerId* connection = members_.connection_of(to);
   if (connection == nullptr) return;  // it has gone, or never came
   if (role_.follows() && to.is_node()) return;
@@ -64,25 +64,25 @@ void PeerConnections::send(Peer to, wire::Message message, ReliableChannel* talk
   if (says_nothing && waiting(*connection) >= kHeartbeatsBehind) return;
   const auto* error = std::get_if<wire::Error>(&message.body);
   if (error != nullptr && error->fatal) evict(to, "refused: " + error->message);
-  if (talk != nullptr) {
-    talk->says(message);
-    if (talk->ack_overdue() && !role_.follows()) evict(to, "it does not say what it has heard");
+  if (channel != nullptr) {
+    channel->on_send(message);
+    if (channel->ack_overdue() && !role_.follows()) evict(to, "it does not say what it has heard");
   }
   Status status = check_room(*connection);
   if (status.is_ok()) status = say(*connection, std::move(message));
   if (!status.is_ok()) cannot_send(to, status);
 }
 
-void PeerConnections::beat(Peer peer, wire::Heartbeat beat, ReliableChannel* talk) {
+void PeerConnections::beat(Peer peer, wire::Heartbeat beat, ReliableChannel* channel) {
   const wire::PeerId& connection = *members_.connection_of(peer);
   if (is_elsewhere(connection)) return;
   Status status = check_room(connection);  // who has asked for too much need not ask again to be found
   if (status.is_ok()) {
     if (waiting(connection) >= kHeartbeatsBehind) return;
-    if (talk == nullptr) {
+    if (channel == nullptr) {
       status = router_->send(connection, {std::move(beat), {}});
     } else {
-      beat.heard = talk->tell();
+      beat.heard = channel->ack();
       status = say(connection, {std::move(beat), {}});
     }
   }

@@ -57,12 +57,12 @@ class PeerConnections {
   // What release() has given: leaves now.
   void say_released(const wire::PeerId& to, wire::Message message);
   void send_to(const wire::PeerId& connection, wire::Body body);
-  // To a peer that is here; nothing where it has gone, or never came. `talk`: what another shard is told is
+  // To a peer that is here; nothing where it has gone, or never came. `channel`: what another shard is told is
   // counted there.
-  void send(Peer to, wire::Message message, ReliableChannel* talk = nullptr);
+  void send(Peer to, wire::Message message, ReliableChannel* channel = nullptr);
   // A heartbeat to a peer that is here, unless so much waits for it that it need not be told. To another
-  // shard it says how much of `talk` was heard.
-  void beat(Peer peer, wire::Heartbeat beat, ReliableChannel* talk = nullptr);
+  // shard it says how much of `channel` was heard.
+  void beat(Peer peer, wire::Heartbeat beat, ReliableChannel* channel = nullptr);
   void refuse(const wire::PeerId& to, const Status& why, bool fatal);
   void cannot_send(Peer to, const Status& why);
 

@@ -54,7 +54,7 @@ Status AuthorityLink::connect() {
                        .incarnation = generation_.incarnation,
                        .goes_on = welcomed_ ? generation_.number : 0,
                        .connection = number,
-                       .heard = channels_.authority().tell(),
+                       .heard = channels_.authority().ack(),
                        .settings = settings(setup_.config)};
   return dealer_->send({std::move(join), {}});
 }
@@ -135,7 +135,7 @@ AuthorityLink::Heard AuthorityLink::hears(Result<wire::Message> message) {
   if (std::holds_alternative<wire::RunOver>(body)) {
     role_.note(wire::LogEntry::As::kToShard, Peer::of(kAuthority), body, {}, clock_.now());
   }
-  what.tells = channels_.authority().hears(*message);
+  what.tells = channels_.authority().on_receive(*message);
   if (const auto* beat = std::get_if<wire::Heartbeat>(&body)) {
     if (welcomed_) note_heard(beat->heard);  // before its welcome it may be another authority's yet
   } else if (const auto* welcome = std::get_if<wire::ShardWelcome>(&body)) {
@@ -149,7 +149,7 @@ AuthorityLink::Heard AuthorityLink::hears(Result<wire::Message> message) {
 }
 
 void AuthorityLink::heard(const Heard& what, const Traffic& moved) {
-  if (what.tells && !end_.ended()) say({wire::Heartbeat{{}, moved, channels_.authority().tell()}, {}});
+  if (what.tells && !end_.ended()) say({wire::Heartbeat{{}, moved, channels_.authority().ack()}, {}});
   end_if_heard();
 }
 
@@ -165,13 +165,13 @@ bool AuthorityLink::on_welcome(const wire::ShardWelcome& welcome) {
   if (end_.ended()) return false;
   seen_ = clock_.now();
   if (std::exchange(broken_, std::nullopt)) {
-    const ReliableChannel& talk = channels_.authority();
+    const ReliableChannel& channel = channels_.authority();
     if (breaks_ <= kReconnectsLogged) {
       setup_.log.info("the authority has welcomed this shard over another connection: " +
-                      said_again(talk, breaks_));
+                      said_again(channel, breaks_));
     }
     role_.drop({});
-    for (const wire::Message& message : talk.unacked()) {
+    for (const wire::Message& message : channel.unacked()) {
       if (role_.has_other()) {
         role_.hold({}, message, clock_.now());
         continue;
@@ -209,7 +209,7 @@ std::optional<Status> AuthorityLink::on_error(const wire::Error& error) {
 // ---- what is said
 
 void AuthorityLink::say(wire::Message message) {
-  channels_.authority().says(message);
+  channels_.authority().on_send(message);
   if (ReliableChannel::counts(message.body, ReliableChannel::End::kShard)) {
     role_.note(wire::LogEntry::As::kSaid, Peer::of(setup_.shard), message.body, message.payload,
                clock_.now());
@@ -227,7 +227,7 @@ void AuthorityLink::say_released(wire::Message message) {
 
 void AuthorityLink::heartbeat(const Traffic& moved) {
   if (!dealer_ || (broken_ && !broken_->connected)) return;
-  wire::Message beat{wire::Heartbeat{{}, moved, channels_.authority().tell()}, {}};
+  wire::Message beat{wire::Heartbeat{{}, moved, channels_.authority().ack()}, {}};
   if (role_.has_other()) return role_.hold({}, std::move(beat), clock_.now());
   const Status status = dealer_->send(std::move(beat));
   if (!status.is_ok()) setup_.log.debug(status.message());  // it is not there yet, or its lease will tell
@@ -237,7 +237,7 @@ void AuthorityLink::leave_with(const Status& why) {
   const bool may_go_on = role_.has_other() && !(role_.acts() && role_.serves_alone());  // the other replica
   if (may_go_on || !dealer_) return end_.end(why);
   const wire::Message leave{wire::Leave{why.message()}, {}};
-  channels_.authority().says(leave);
+  channels_.authority().on_send(leave);
   const Status said = broken_ ? Status::ok() : dealer_->send(leave);
   if (!said.is_ok()) setup_.log.warn("to the authority: " + said.message());
   end_.end(why);
