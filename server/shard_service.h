@@ -88,7 +88,7 @@ class ShardService {
 
   // Whether another process of a lost node could be served: nothing of what the one before was sent is still
   // on its way, and what the authority has decided of it is done.
-  bool has_parted_with(NodeId node) const { return leaving_.to(node) == 0 && postponed_.empty(); }
+  bool has_parted_with(NodeId node) const { return replies_.to(node) == 0 && postponed_.empty(); }
   // A node is welcomed: where one of its processes was lost, and has_parted_with() it, it is served again.
   void on_welcome(NodeId node);
 
@@ -154,7 +154,7 @@ class ShardService {
   std::uint64_t layout_hash_ = 0;
   NodeStates node_states_;  // all-reduce
   PendingPulls pending_;
-  std::vector<HeldPull> ready_;  // scratch of answer_ready()
+  std::vector<PendingPull> ready_;  // scratch of answer_ready()
   // Whole gradients that the authority has not been told of, since they fill their worker's bound: decisions
   // about older ones are still under way on another connection, and until they come the worker is to be
   // granted nothing that it would push here. At most one per worker.
@@ -168,8 +168,8 @@ class ShardService {
     std::optional<Ticks> unread_since;  // when it was first seen lost, with replies still to be read
   };
   std::vector<Node> nodes_;
-  ReplyWindow leaving_;
-  bool released_leaving_ = false;        // exact replies of a version that has been released
+  ReplyWindow replies_;
+  bool released_in_replies_ = false;     // exact replies of a version that has been released
   std::deque<wire::Message> postponed_;  // of the authority, since a decision found no room
   StateDurations durations_;
   std::int64_t pulls_ = 0;

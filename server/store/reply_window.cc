@@ -40,17 +40,17 @@ ReplyWindow::ReplyWindow(Cluster cluster, std::int64_t missing_max, Encoding enc
       exact_(std::make_shared<PieceCount>(none_left_)),
       readers_(cluster.nodes) {}
 
-void ReplyWindow::settle() {
+void ReplyWindow::reap() {
   if (state_ && state_->pieces->value() == 0) state_.reset();
 }
 
 bool ReplyWindow::keeps_older(const Snapshot& now) {
-  settle();
+  reap();
   return state_ && state_->snapshot.revision != now.revision;
 }
 
 ReplyWindow::Source ReplyWindow::source(const Snapshot& now, Peer to, const wire::Pull& pull) {
-  settle();
+  reap();
   if (now.version < pull.min_version) return {};
   const bool current = !state_ || state_->snapshot.revision == now.revision || pull.have == now.revision;
   if (current) return {.state = &now};

@@ -124,7 +124,7 @@ class ReplyWindow {
   bool keeps_older(const Snapshot& now);
 
   // Lets go of what has left: before the current state is overwritten, since what is held is copied.
-  void settle();
+  void reap();
 
   // Pieces of exact replies, and pieces to one node.
   std::int64_t exact() const { return exact_->value(); }
