@@ -58,7 +58,7 @@ void OwnShard::on_status(const Status& state) {
 void OwnShard::on_replies_left() {
   if (around_.end.ended()) return;
   on_status(service_.on_replies_left());
-  settle_();
+  drain_();
 }
 
 void OwnShard::work_ahead() {

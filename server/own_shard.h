@@ -31,9 +31,9 @@ class OwnShard {
     Resuming& resuming;
     const std::unique_ptr<Replication>& replication;
   };
-  // `settle` is called behind what comes from elsewhere than a message.
-  OwnShard(boost::asio::io_context& io, ShardService& service, Around around, std::function<void()> settle)
-      : io_(io), service_(service), around_(around), settle_(std::move(settle)) {}
+  // `drain` is called behind what comes from elsewhere than a message.
+  OwnShard(boost::asio::io_context& io, ShardService& service, Around around, std::function<void()> drain)
+      : io_(io), service_(service), around_(around), drain_(std::move(drain)) {}
 
   void tell(Peer from, wire::Message message);
   // What it says after each call. One that is broken ends the run, or this server.
@@ -49,7 +49,7 @@ class OwnShard {
   boost::asio::io_context& io_;
   ShardService& service_;
   const Around around_;
-  const std::function<void()> settle_;
+  const std::function<void()> drain_;
   bool works_ahead_ = false;  // do_ahead() is to be called
 };
 

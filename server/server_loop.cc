@@ -143,7 +143,7 @@ void ServerLoop::on_router(const wire::PeerId& from, Result<wire::Message> messa
   if (!peer) return connections_.refuse_stranger(from, body);
   if (connections_.members().is_gone(*peer)) return connections_.refuse_gone(from, *peer);
   connections_.members().seen(*peer, now);
-  if (const Status shared = sessions_.sharing().settle(from, *peer, body); !shared.is_ok()) {
+  if (const Status shared = sessions_.sharing().confirm(from, *peer, body); !shared.is_ok()) {
     return connections_.refuse(from, shared, /*fatal=*/true);
   }
   const auto* beat = std::get_if<wire::Heartbeat>(&body);

@@ -22,8 +22,8 @@ void Engine::step(const Event& event, Ticks now, std::vector<Action>& actions) {
   run_->step = {now, &actions};
   Status status = handle(event);
   if (status.is_ok()) {
-    // Also behind what changes nothing, a Tick say: settle() is idempotent, and the state settled behind each event.
-    settle();
+    // Also behind what changes nothing, a Tick say: propagate() is idempotent, and the state settled behind each event.
+    propagate();
   } else {
     Reject reject{std::nullopt, std::move(status)};
     std::visit(
@@ -145,7 +145,7 @@ void Engine::advance_version() {
 }
 
 // Carries every consequence through: versions, then grants, until nothing more follows.
-void Engine::settle() {
+void Engine::propagate() {
   if (!run_->started || run_->finished) return;
   do {
     advance_version();

@@ -120,7 +120,7 @@ class Engine {
   void complete(Rank rank);
   void close_without_late();
   void advance_version();
-  void settle();
+  void propagate();
 
   // Each apart: they refer to each other, and the Engine can be moved.
   std::unique_ptr<EngineParts> run_;

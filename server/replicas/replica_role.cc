@@ -114,7 +114,7 @@ bool ReplicaRole::lease_answered() {
   note_complete();
   if (!follower_ || !lease_->has_complete(follower_->incarnation)) return false;
   if (std::exchange(was_followed_, true)) return false;
-  events_.settle();
+  events_.discard_history();
   return true;
 }
 

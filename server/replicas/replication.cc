@@ -13,7 +13,7 @@ namespace paceline::server {
 using What = wire::LocalEvent::What;
 
 Replication::Replication(boost::asio::io_context& io, EventReplay::Server server, RunClock& clock,
-                         EndOfRun& end, Background& background, std::function<void()> settled,
+                         EndOfRun& end, Background& background, std::function<void()> drain,
                          FollowingReplica::Hearers hearers)
     : io_(io),
       server_(std::move(server)),
@@ -22,7 +22,7 @@ Replication::Replication(boost::asio::io_context& io, EventReplay::Server server
       end_(end),
       background_(background),
       role_(server_.role),
-      settled_(std::move(settled)),
+      drain_(std::move(drain)),
       hearers_(std::move(hearers)),
       replicated_(
           background, [this] { return clock_.now(); },
@@ -49,7 +49,7 @@ Status Replication::open() {
                            std::chrono::floor<std::chrono::seconds>(setup_.config.cluster.lease));
   election_ = std::make_unique<LeaderElection>(io_, std::move(etcd), std::move(leader_lease), [this] {
     on_lease();
-    settled_();
+    drain_();
   });
   role_ = ReplicaRole(is_to_follow ? ReplicaRole::Does::kFollows : ReplicaRole::Does::kServes, incarnation_,
                       *election_);

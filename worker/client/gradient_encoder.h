@@ -80,10 +80,10 @@ class GradientEncoder {
   static std::vector<Place> places_of(const Encoder& encoder, const std::vector<Range>& ranges,
                                       std::int64_t frame_floats, const std::vector<Range>& fragments);
   static bool lies_in(const Place& place, const ShardParts& parts);
-  // Encodes gradient + residual of a frame, and leaves the residual alone, or, `settles`, makes it what that
-  // lacks; settle() does so for a frame that was encoded before.
-  void encode_owed(std::span<const float> gradient, const Place& place, bool settles);
-  void settle(std::span<const float> gradient, const Place& place);
+  // Encodes gradient + residual of a frame, and leaves the residual alone, or, `whole`, makes it what that
+  // lacks; update_residual() does so for a frame that was encoded before.
+  void encode_owed(std::span<const float> gradient, const Place& place, bool whole);
+  void update_residual(std::span<const float> gradient, const Place& place);
   void subtract_sent(std::span<float> owed, const Place& place);
   std::span<std::byte> bytes_at(const Place& place) const;
   void begin_next();

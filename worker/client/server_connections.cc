@@ -194,7 +194,7 @@ Result<ServerConnections::Welcomed> ServerConnections::welcome(ServerLink& link,
     return Welcomed::kAgain;
   }
   link.broken.reset();
-  PACELINE_RETURN_IF_ERROR(settle_sharing(link));
+  PACELINE_RETURN_IF_ERROR(confirm_sharing(link));
   return Welcomed::kFirst;
 }
 
@@ -211,8 +211,8 @@ bool ServerConnections::others_lack_parameters(const ServerLink& link) const {
                      [&](const ServerLink& other) { return &other != &link && !other.initialized; });
 }
 
-// Whether its payloads and ours are shared is settled with its first message.
-Status ServerConnections::settle_sharing(ServerLink& link) {
+// Whether its payloads and ours are shared is known with its first message.
+Status ServerConnections::confirm_sharing(ServerLink& link) {
   if (cluster_.shared_memory == SharedMemory::kOff) return Status::ok();
   const Status shares = link.socket->shares_memory();
   if (!shares.is_ok() && cluster_.shared_memory == SharedMemory::kOn) {

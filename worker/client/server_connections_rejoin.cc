@@ -84,7 +84,7 @@ Status ServerConnections::back(ServerLink& link, const wire::Welcome& welcome) {
     lose(link, unavailable(link.name() + " is of another generation now"));
     return Status::ok();
   }
-  PACELINE_RETURN_IF_ERROR(settle_sharing(link));
+  PACELINE_RETURN_IF_ERROR(confirm_sharing(link));
   const Ticks since = link.broken->since;
   link.broken.reset();  // with what was lent
   link.initialized = welcome.initialized;

@@ -141,7 +141,7 @@ void TrainStep::apply_what_was_put_off() {
   const auto needs_a_buffer = [this] { return t_.cache.gradients_held() > 1 && !t_.gradients.ready(); };
   if (!t_.cache.waits() && !needs_a_buffer()) return;
   t_.phases.enter(Phase::kApplyGrads);
-  t_.cache.settle();
+  t_.cache.apply_deferred();
   while (needs_a_buffer()) t_.cache.keep_difference();
 }
 
