@@ -347,7 +347,7 @@ void ShardService::answer(Peer to, const wire::Pull& pull) {
   }
   const ReplyWindow::Source source = replies_.source(shard_->now(), to, pull);
   if (source.held != nullptr) {
-    const ReplyWindow::Held& held = *source.held;
+    const ReplyWindow::NodeSnapshot& held = *source.held;
     return outbox_.send(to,
                         {wire::Unchanged{pull.request, id_, held.version, held.revision, held.applied}, {}});
   }

@@ -15,7 +15,7 @@ DecisionPredictor::DecisionPredictor(const ShardSettings& settings, std::int64_t
       expects_(is_read &&
                (settings.combine == CombineMode::kMean || settings.optimizer.kind == OptimizerKind::kSgd)),
       predicts_next_(is_read && settings.optimizer.kind == OptimizerKind::kSgd &&
-               (settings.turns_eager || settings.apply == ApplyMode::kEager)),
+                     (settings.turns_eager || settings.apply == ApplyMode::kEager)),
       cluster_(settings.cluster),
       settings_(settings.optimizer),
       planned_versions_(settings.planned_versions),
@@ -64,14 +64,14 @@ bool DecisionPredictor::decided(const wire::ApplyDecision& decision) {
 }
 
 std::optional<NextGradientPredictor::Named> DecisionPredictor::gradient(std::size_t already,
-                                                                       Version version) const {
+                                                                        Version version) const {
   if (mode_ == ApplyMode::kEager) return already == 0 ? predicted_ : std::nullopt;
   if (already >= expected_.size()) return std::nullopt;
   return NextGradientPredictor::Named{cluster_.worker_at(Rank(expected_[already])), Clock(version.value)};
 }
 
 std::optional<wire::Contribution> DecisionPredictor::contribution(std::size_t already,
-                                                                 const Gradient& gradient) const {
+                                                                  const Gradient& gradient) const {
   const bool mean = combine_ == CombineMode::kMean;
   std::int64_t samples = gradient.samples();
   if (samples == 0) samples = last_samples_[cluster_.rank_of(gradient.worker()).value];

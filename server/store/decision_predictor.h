@@ -62,14 +62,14 @@ class DecisionPredictor {
   ApplyMode mode_;
   CombineMode combine_;
   const bool turns_eager_;
-  const bool expects_;  // expected_ is of use
+  const bool expects_;        // expected_ is of use
   const bool predicts_next_;  // next_gradient_ is, now or later
   const Cluster cluster_;
   const OptimizerSection settings_;
   const std::int64_t planned_versions_;
-  Revision revision_;                                    // after the last decision
-  double rate_scale_;                                    // of that decision, or of the first
-  NextGradientPredictor next_gradient_;                          // where it is or turns eager
+  Revision revision_;                                      // after the last decision
+  double rate_scale_;                                      // of that decision, or of the first
+  NextGradientPredictor next_gradient_;                    // where it is or turns eager
   std::optional<NextGradientPredictor::Named> predicted_;  // at the last update()
   std::vector<std::uint32_t> expected_;     // versioned: the ranks whose gradients the next decision takes
   std::vector<std::int64_t> last_samples_;  // by rank: of its last gradient that was applied; 0: unknown
