@@ -13,7 +13,7 @@ bool OwnShard::takes_long(const wire::Body& body) const {
   return std::holds_alternative<wire::ApplyDecision>(body) || (push != nullptr && push->last);
 }
 
-void OwnShard::tell(Peer from, wire::Message message) {
+void OwnShard::on_message(Peer from, wire::Message message) {
   // The authority's word to its own shard follows from what the authority was told. What a pull is answered
   // is no event: it changes nothing.
   const wire::Body& body = message.body;

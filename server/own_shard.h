@@ -35,7 +35,7 @@ class OwnShard {
   OwnShard(boost::asio::io_context& io, ShardService& service, Around around, std::function<void()> drain)
       : io_(io), service_(service), around_(around), drain_(std::move(drain)) {}
 
-  void tell(Peer from, wire::Message message);
+  void on_message(Peer from, wire::Message message);
   // What it says after each call. One that is broken ends the run, or this server.
   void on_status(const Status& state);
   void on_replies_left();

@@ -91,11 +91,11 @@ Status ServerLoop::begin(wire::Context& context, Ticks now) {
   if (setup_.config.cluster.replicas > 1) {
     replication_ = std::make_unique<Replication>(
         io_, replayed(), clock_, end_, background_, [this] { drain(); },
-        FollowingReplica::Hearers{[this](Ticks at) {
-                                    last_tick_ = at;
-                                    drain();
-                                  },
-                                  [this](Ticks at) { take_over(at); }});
+        FollowingReplica::Handlers{[this](Ticks at) {
+                                     last_tick_ = at;
+                                     drain();
+                                   },
+                                   [this](Ticks at) { take_over(at); }});
     authority_.use(replication_->background());
     PACELINE_RETURN_IF_ERROR(replication_->open());
   }
@@ -119,7 +119,7 @@ EventReplay::Server ServerLoop::replayed() {
           generation_,
           resuming_,
           comparison_,
-          [this](Peer who, wire::Message message) { own_shard_.tell(who, std::move(message)); },
+          [this](Peer who, wire::Message message) { own_shard_.on_message(who, std::move(message)); },
           [this](const wire::RunOver& over) { shard_end_.run_over(over); },
           [this](Ticks at) { authority_->note_progress(view_.moved(), at); }};
 }
@@ -161,7 +161,7 @@ void ServerLoop::on_node(Peer from, wire::Message message, Ticks now) {
   if (std::holds_alternative<wire::Push>(body) || std::holds_alternative<wire::Withdraw>(body) ||
       std::holds_alternative<wire::Pull>(body) || std::holds_alternative<wire::InitialParameters>(body) ||
       std::holds_alternative<wire::NodeState>(body) || std::holds_alternative<wire::StateWanted>(body)) {
-    return own_shard_.tell(from, std::move(message));
+    return own_shard_.on_message(from, std::move(message));
   }
   sessions_.to_authority(from, message, now);
 }
@@ -169,7 +169,7 @@ void ServerLoop::on_node(Peer from, wire::Message message, Ticks now) {
 // At another shard.
 void ServerLoop::on_authority(Result<wire::Message> message) {
   if (end_.ended()) return;
-  AuthorityLink::Heard what = link_.hears(std::move(message));
+  AuthorityLink::Received what = link_.on_message(std::move(message));
   if (what.refused && replication_) replication_->serving().on_refused(*what.refused);
   if (what.welcome && !generation_.resumes) {
     shard_checkpoints_.forget_all();
@@ -182,10 +182,10 @@ void ServerLoop::on_authority(Result<wire::Message> message) {
     if (const auto* over = std::get_if<wire::RunOver>(&what.message->body)) {
       shard_end_.run_over(*over);
     } else {
-      own_shard_.tell(Peer::of(kAuthority), *std::move(what.message));
+      own_shard_.on_message(Peer::of(kAuthority), *std::move(what.message));
     }
   }
-  link_.heard(what, view_.moved());
+  link_.acknowledge(what, view_.moved());
 }
 
 // ---- what goes out
@@ -237,7 +237,7 @@ void ServerLoop::deliver(Speaker speaker, wire::Message message) {
   if (speaker == Speaker::kAuthority) {
     const auto* over = std::get_if<wire::RunOver>(&message.body);
     return over != nullptr ? shard_end_.run_over(*over)
-                           : own_shard_.tell(Peer::of(kAuthority), std::move(message));
+                           : own_shard_.on_message(Peer::of(kAuthority), std::move(message));
   }
   const Ticks now = clock_.now();
   const Peer own = Peer::of(setup_.shard);

@@ -107,10 +107,10 @@ void Authority::node_rejoined(NodeId node) {
   const NodeState state = members_[node];
   if (state == NodeState::kGone &&
       (state_.concluded() || state_.hands_over())) {  // it was told, and is not lost
-    return outbox_.to_node(node, state_.said());
+    return outbox_.to_node(node, state_.as_message());
   }
   if (state != NodeState::kJoined) return;
-  formations_.say_again(node);
+  formations_.resend(node);
   if (state_.is(Stage::kGathering)) return;
   // Ahead of the grant with which it leaves that version.
   if (nodes_hold_parameters(config_)) node_parameters_.keep_again(node, evaluations_.schedule());
@@ -186,12 +186,12 @@ Status Authority::on(NodeId from, const wire::StepReport& report, Ticks now) {
 }
 
 Status Authority::on(NodeId from, const wire::Peers& said, Ticks now) {
-  using Heard = MeshFormations::Heard;
-  PACELINE_ASSIGN_OR_RETURN(const Heard heard,
-                            formations_.hear(from, said, engine_.version(), steps_.go_on(), now));
+  using News = MeshFormations::News;
+  PACELINE_ASSIGN_OR_RETURN(const News news,
+                            formations_.on_peers(from, said, engine_.version(), steps_.go_on(), now));
   const NodeId gone = said.lost.value_or(from);
-  if (heard == Heard::kLost && training() && !record_.has_report(gone)) lost(Peer::of(gone), said.why, now);
-  if (heard != Heard::kSaid) return Status::ok();
+  if (news == News::kLost && training() && !record_.has_report(gone)) lost(Peer::of(gone), said.why, now);
+  if (news != News::kEndpoint) return Status::ok();
   if (const Status formed = formations_.form(engine_.version()); !formed.is_ok()) end_.fail(formed, now);
   return Status::ok();
 }
@@ -308,11 +308,11 @@ void Authority::evict_overdue(Ticks now) {
 
 void Authority::discount_pause(const Pause& pause) { speeds_.discount_pause(pause); }
 
-Status Authority::heard(NodeId from, const wire::Heartbeat& beat) {
-  progress_.heard(from, beat.traffic);
+Status Authority::on_heartbeat(NodeId from, const wire::Heartbeat& beat) {
+  progress_.on_heartbeat(from, beat.traffic);
   // Its report has said more than its heartbeats go on saying.
   if (beat.workers.empty() || record_.has_report(from)) return Status::ok();
-  return speeds_.heard(from, beat);
+  return speeds_.on_heartbeat(from, beat);
 }
 
 Traffic Authority::reduced() const { return progress_.reduced(); }

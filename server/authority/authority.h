@@ -113,7 +113,7 @@ class Authority {
 
   // What a node's heartbeat says of its workers' time so far, for status(). Errors: kInvalidArgument it has
   // not as many workers.
-  Status heard(NodeId from, const wire::Heartbeat& beat);
+  Status on_heartbeat(NodeId from, const wire::Heartbeat& beat);
   // How the run goes now, for progress.csv, when it is time to note that; now and then also what of the
   // results a killed run leaves.
   void note_progress(const Traffic& moved, Ticks now);

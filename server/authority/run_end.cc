@@ -66,7 +66,7 @@ void RunEnd::fail(const Status& reason, Ticks now) {
   if (run_.state.resumable()) say_how_to_go_on();
   if (run_.state.training()) run_.record.training_over(now);
   run_.state.enter(RunStage::kClosing);
-  run_.outbox.to_shards(run_.state.said());
+  run_.outbox.to_shards(run_.state.as_message());
   // At once: the shards go now, and would be missed while a slow disk takes the files.
   end_nodes();
   file();
@@ -85,7 +85,7 @@ void RunEnd::hand_over(const std::string& why, Ticks now) {
   run_.state.hand_over(unavailable("the servers go on as a new generation: " + why));
   run_.record.training_over(now);
   run_.state.enter(RunStage::kClosing);
-  wire::RunOver over = run_.state.said();
+  wire::RunOver over = run_.state.as_message();
   over.hands_over = true;
   run_.outbox.to_shards(over);
   end_nodes();
@@ -207,7 +207,7 @@ void RunEnd::check(Ticks now) {
 // Tells the nodes that are still here how the run went, once.
 void RunEnd::end_nodes() {
   for (const NodeId node : run_.members.present()) {
-    run_.outbox.to_node(node, run_.state.said());
+    run_.outbox.to_node(node, run_.state.as_message());
     run_.members[node] = NodeState::kGone;
   }
 }

@@ -42,7 +42,7 @@ void WorkerSpeeds::forget(NodeId node) {
   }
 }
 
-Status WorkerSpeeds::heard(NodeId from, const wire::Heartbeat& beat) {
+Status WorkerSpeeds::on_heartbeat(NodeId from, const wire::Heartbeat& beat) {
   if (beat.workers.size() != cluster_.threads_per_node) {
     return invalid_argument("heartbeat of node " + to_string(from) + ": got the times of " +
                             std::to_string(beat.workers.size()) + " workers, expected " +

@@ -42,7 +42,7 @@ class WorkerSpeeds {
   void forget(NodeId node);
 
   // What a heartbeat says of the node's workers' time. Errors: kInvalidArgument it has not as many workers.
-  [[nodiscard]] Status heard(NodeId from, const wire::Heartbeat& beat);
+  [[nodiscard]] Status on_heartbeat(NodeId from, const wire::Heartbeat& beat);
   void reported(const wire::NodeReport& report);
   // By rank: of its process so far, as last heard; where nothing was heard all 0.
   const std::vector<PhaseTimes>& times() const { return times_; }

@@ -14,7 +14,7 @@ using What = wire::LocalEvent::What;
 
 Replication::Replication(boost::asio::io_context& io, EventReplay::Server server, RunClock& clock,
                          EndOfRun& end, Background& background, std::function<void()> drain,
-                         FollowingReplica::Hearers hearers)
+                         FollowingReplica::Handlers handlers)
     : io_(io),
       server_(std::move(server)),
       setup_(server_.setup),
@@ -23,7 +23,7 @@ Replication::Replication(boost::asio::io_context& io, EventReplay::Server server
       background_(background),
       role_(server_.role),
       drain_(std::move(drain)),
-      hearers_(std::move(hearers)),
+      handlers_(std::move(handlers)),
       replicated_(
           background, [this] { return clock_.now(); },
           [this](std::int64_t number, const Status& result, Ticks now) {
@@ -54,7 +54,7 @@ Status Replication::open() {
   role_ = ReplicaRole(is_to_follow ? ReplicaRole::Does::kFollows : ReplicaRole::Does::kServes, incarnation_,
                       *election_);
   following_ = std::make_unique<FollowingReplica>(io_, server_, clock_, end_, background_, replicated_,
-                                                  *election_, incarnation_, hearers_);
+                                                  *election_, incarnation_, handlers_);
   election_->start();
   return Status::ok();
 }
@@ -127,7 +127,7 @@ RestartRequest Replication::restart_request() const {
 void Replication::end(std::function<void()> gone) {
   const bool all_said = !role_.log().holds() && server_.channels.authority().unacked().empty();
   const bool authority_over = server_.authority && server_.authority->over();
-  const bool is_over = (authority_over || end_.said()) && all_said;
+  const bool is_over = (authority_over || end_.result_of_run()) && all_said;
   const bool hands_over = end_.hands_over();
   if (role_.follower() && (is_over || hands_over)) {
     const Status& result = end_.result();

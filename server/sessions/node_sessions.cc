@@ -162,7 +162,7 @@ void NodeSessions::welcome_again(const wire::Join& join) {
 void NodeSessions::on_heartbeat(NodeId from, const wire::Heartbeat& beat) {
   if (!authority_) return;
   late_joins_.answered(from, beat.answer);
-  const Status status = authority_->heard(from, beat);
+  const Status status = authority_->on_heartbeat(from, beat);
   if (status.is_ok()) return;
   connections_.refuse(*connections_.members().connection_of(Peer::of(from)), status, /*fatal=*/true);
 }

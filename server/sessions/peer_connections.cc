@@ -23,9 +23,9 @@ Result<wire::TransportOptions> PeerConnections::listening() {
 }
 
 Status PeerConnections::open(wire::Context& context, boost::asio::io_context& io,
-                             wire::RouterSocket::Handler hears) {
+                             wire::RouterSocket::Handler handler) {
   PACELINE_ASSIGN_OR_RETURN(const wire::TransportOptions listens, listening());
-  auto bound = wire::RouterSocket::bind(context, io, setup_.endpoint(), listens, std::move(hears));
+  auto bound = wire::RouterSocket::bind(context, io, setup_.endpoint(), listens, std::move(handler));
   if (!bound) return Status(bound.status()).with_context("cluster.endpoints");
   router_ = std::move(bound).value();
   return Status::ok();

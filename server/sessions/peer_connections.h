@@ -44,7 +44,7 @@ class PeerConnections {
 
   // Binds the server's endpoint. Errors: those of wire::RouterSocket::bind(), and of reading keys.
   [[nodiscard]] Status open(wire::Context& context, boost::asio::io_context& io,
-                            wire::RouterSocket::Handler hears);
+                            wire::RouterSocket::Handler handler);
   wire::RouterSocket& router() { return *router_; }
   const wire::RouterSocket& router() const { return *router_; }
   Membership& members() { return members_; }

@@ -54,11 +54,11 @@ TEST_CASE("a node's heartbeats say where the time of its workers goes, its repor
   PhaseTimes times;
   times.wall = 100;
   times[Phase::kComputeGrads] = 60;
-  CHECK(run.authority->heard(NodeId(0), wire::Heartbeat{{times}}).is_ok());
-  CHECK(run.authority->heard(NodeId(1), wire::Heartbeat{}).is_ok());
+  CHECK(run.authority->on_heartbeat(NodeId(0), wire::Heartbeat{{times}}).is_ok());
+  CHECK(run.authority->on_heartbeat(NodeId(1), wire::Heartbeat{}).is_ok());
   CHECK(status_of(run).workers[0].times == times);
   CHECK_FALSE(status_of(run).workers[1].times);
-  const Status wrong = run.authority->heard(NodeId(0), wire::Heartbeat{{times, times}});
+  const Status wrong = run.authority->on_heartbeat(NodeId(0), wire::Heartbeat{{times, times}});
   CHECK_THAT(wrong.message(), Contains("heartbeat of node 0: got the times of 2 workers, expected 1"));
   CHECK(
       metrics_text(status_of(run), 0.0)
