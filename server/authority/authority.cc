@@ -77,7 +77,7 @@ bool Authority::may_lose(NodeId node) const {
 void Authority::node_joined(NodeId node, const Layout& layout, Ticks now, std::uint64_t incarnation,
                             std::uint64_t data) {
   NodeState& state = members_[node];
-  if (state == NodeState::kJoined || state == NodeState::kComing) return;  // it said so twice
+  if (state == NodeState::kJoined || state == NodeState::kJoining) return;  // it said so twice
   const bool had_gone = state == NodeState::kGone;
   members_.process(node).incarnation = incarnation;
   saves_.nodes_have(layout, data);
@@ -133,7 +133,7 @@ Status Authority::handle(Peer from, const wire::Message& message, Ticks now) {
 Status Authority::on_node(NodeId from, const wire::Message& message, Ticks now) {
   if (std::holds_alternative<wire::NodeReady>(message.body)) return on_ready(from, now);
   const bool leaves = std::holds_alternative<wire::Leave>(message.body);
-  if (members_[from] == NodeState::kComing && !leaves) {
+  if (members_[from] == NodeState::kJoining && !leaves) {
     return failed_precondition(std::string(wire::name_of(message.body)) + " from node " + to_string(from) +
                                ", which takes no part yet; expected its NodeReady");
   }
@@ -164,7 +164,7 @@ Status Authority::on_ready(NodeId node, Ticks now) {
     return out_of_order("NodeReady from node " + to_string(node) + ", which takes part already");
   }
   // Where training ends meanwhile, it hears of that when the run is over.
-  if (members_[node] != NodeState::kComing || !training() || engine_.stopping()) return Status::ok();
+  if (members_[node] != NodeState::kJoining || !training() || engine_.stopping()) return Status::ok();
   const Status begun = late_nodes_.begin(node, now);
   if (!begun.is_ok()) evict(node, begun, now);
   return Status::ok();
@@ -276,7 +276,7 @@ void Authority::tick(Ticks now) {
     progress_.read(now);
     for (const std::string& line : speeds_.look_for_stragglers(now)) log_.warn(line);
     for (const NodeId node : late_nodes_.overdue(now)) {
-      const bool still_comes = members_[node] == NodeState::kComing && !engine_.stopping();
+      const bool still_comes = members_[node] == NodeState::kJoining && !engine_.stopping();
       if (still_comes) evict(node, late_nodes_.too_late(), now);
     }
     if (training() && hand_over_.advance(now)) end_.hand_over(hand_over_.why(), now);

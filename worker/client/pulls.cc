@@ -304,7 +304,7 @@ bool Pulls::part_with(ShardId shard) {
   return true;
 }
 
-std::vector<wire::Pull> Pulls::ask_again(ShardId shard) {
+std::vector<wire::Pull> Pulls::unanswered(ShardId shard) {
   const std::lock_guard lock(mutex_);
   std::vector<wire::Pull> again;
   for (auto& [ticket, pull] : pulls_) {

@@ -111,7 +111,7 @@ Status ServerConnections::ask_if_due(ServerLink& link) {
 // The node keeps trying. What a server has said itself says more.
 void ServerConnections::say_why_unanswered(ServerLink& link) {
   const bool waits =
-      client_.state.closed().is_ok() && !link.welcomed() && !link.broken && !link.connects_anew;
+      client_.state.closed().is_ok() && !link.welcomed() && !link.broken && !link.reconnects_at;
   if (!waits || link.heard > link.asked) return;
   const auto said = link.unanswered.look(link.endpoints[link.at], link.asked, client_.options.clock());
   if (!said) return;
@@ -161,7 +161,7 @@ void ServerConnections::beat() {
 }
 
 void ServerConnections::receive(ServerLink& link, Result<wire::Message> message) {
-  if (link.connects_anew || (link.broken && !link.broken->connected)) return;
+  if (link.reconnects_at || (link.broken && !link.broken->connected)) return;
   link.heard = client_.options.clock();
   link.answers = true;
   // It may have been a grant or parameters that somebody waits for: going on would be waiting for ever.

@@ -39,7 +39,7 @@ struct ServerLink {
   bool initialized = false;      // it has its parameters already, as it said then
   Ticks heard;
   Ticks asked;                           // when it was last sent a Join
-  std::optional<Ticks> connects_anew{};  // then; what still comes over this connection counts for nothing
+  std::optional<Ticks> reconnects_at{};  // then; what still comes over this connection counts for nothing
 
   bool was_welcomed = false;    // in this session, whatever has become of that
   bool waits_its_turn = false;  // the server cannot let the node in yet, and that is in the log
