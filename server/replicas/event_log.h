@@ -83,6 +83,8 @@ class EventLog {
   // How many events there have been, and how many of them the follower has.
   std::int64_t count() const { return count_; }
   std::int64_t held() const { return held_; }
+  // As far as the follower has not said that it has them.
+  std::int64_t lag() const { return count() - held_; }
 
  private:
   enum class Follows { kNotYet, kYes, kNoMore };

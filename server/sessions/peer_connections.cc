@@ -91,7 +91,7 @@ void PeerConnections::beat(Peer peer, wire::Heartbeat beat, ReliableChannel* cha
 
 // Of those that are small: behind what the follower has to have first, and on their way.
 std::int64_t PeerConnections::waiting(const wire::PeerId& connection) const {
-  return router_->waiting(connection) + role_.waiting(connection);
+  return router_->waiting(connection) + role_.log().waiting(connection);
 }
 
 // That a message more may wait for the peer. Other shards are ours: the decisions that wait for one are as

@@ -226,12 +226,6 @@ Result<Ticks> AllReduceExchange::await_parameters(Ticket ticket, ParameterSink&)
   return since_;
 }
 
-Result<std::optional<Ticks>> AllReduceExchange::await_ahead(std::uint32_t, Ticket ticket,
-                                                            ParameterSink& landing) {
-  PACELINE_ASSIGN_OR_RETURN(const Ticks installed, await_parameters(ticket, landing));
-  return std::optional(installed);
-}
-
 std::optional<Ticks> AllReduceExchange::parameters_installed(Ticket ticket) {
   const std::lock_guard lock(mutex_);
   if (model_.version() < Version(static_cast<std::int64_t>(ticket))) return std::nullopt;

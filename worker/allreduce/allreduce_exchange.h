@@ -107,9 +107,6 @@ class AllReduceExchange final : public Exchange {
   void withdraw(const Contribution& gradient) override;
   Ticket request_parameters(Version min_version) override;
   Result<Ticks> await_parameters(Ticket ticket, ParameterSink& landing) override;
-  // What is asked for ahead exists, so it never waits.
-  Result<std::optional<Ticks>> await_ahead(std::uint32_t thread, Ticket ticket,
-                                           ParameterSink& landing) override;
   std::optional<Ticks> parameters_installed(Ticket ticket) override;
   // Of a node's threads the first has what was sent.
   EarlyPush pushed_early(WorkerId worker, Ticks until) const override;

@@ -94,9 +94,12 @@ class Exchange {
 
   // The same for parameters that only a next iteration of node-local training thread `thread` would need:
   // nullopt, at once, when what it will be told next is that there is none. What has landed then is not to be
-  // used.
-  virtual Result<std::optional<Ticks>> await_ahead(std::uint32_t thread, Ticket ticket,
-                                                   ParameterSink& landing) = 0;
+  // used. As it stands: of an exchange in which what is asked for ahead exists.
+  virtual Result<std::optional<Ticks>> await_ahead(std::uint32_t thread, Ticket ticket, ParameterSink& landing) {
+    static_cast<void>(thread);
+    PACELINE_ASSIGN_OR_RETURN(const Ticks installed, await_parameters(ticket, landing));
+    return std::optional(installed);
+  }
 
   // The same without waiting; nullopt while it is not there.
   virtual std::optional<Ticks> parameters_installed(Ticket ticket) = 0;

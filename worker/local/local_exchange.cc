@@ -102,12 +102,6 @@ Result<Ticks> LocalExchange::await_parameters(Ticket ticket, ParameterSink&) {
   return *installed();
 }
 
-Result<std::optional<Ticks>> LocalExchange::await_ahead(std::uint32_t, Ticket ticket,
-                                                        ParameterSink& landing) {
-  PACELINE_ASSIGN_OR_RETURN(const Ticks installed, await_parameters(ticket, landing));
-  return std::optional(installed);
-}
-
 std::optional<Ticks> LocalExchange::parameters_installed(Ticket ticket) {
   const std::lock_guard lock(mutex_);
   const auto pull = pulls_.find(ticket);

@@ -51,9 +51,6 @@ class LocalExchange final : public Exchange {
   void push(Contribution gradient) override;
   Ticket request_parameters(Version min_version) override;
   Result<Ticks> await_parameters(Ticket ticket, ParameterSink& landing) override;
-  // What is asked for ahead exists, so it never waits.
-  Result<std::optional<Ticks>> await_ahead(std::uint32_t thread, Ticket ticket,
-                                           ParameterSink& landing) override;
   std::optional<Ticks> parameters_installed(Ticket ticket) override;
 
   // ---- for the coordinator
