@@ -12,8 +12,8 @@
 #include "common/config/engine_config.h"
 #include "common/params/rates.h"
 #include "common/ticks.h"
+#include "tests/unit/local_coordinator.h"
 #include "worker/cache/host_vectors.h"
-#include "worker/local/local_coordinator.h"
 #include "worker/train/trainer.h"
 
 namespace paceline::test {

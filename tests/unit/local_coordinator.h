@@ -13,15 +13,15 @@
 
 #include "common/config/run_config.h"
 #include "common/sync/engine.h"
+#include "tests/unit/local_exchange.h"
 #include "worker/exchange/coordinator.h"
 #include "worker/exchange/mailboxes.h"
-#include "worker/local/local_exchange.h"
 
 namespace paceline {
 
 class LocalCoordinator final : public Coordinator {
  public:
-  // `config` has passed check_local() and been validated. Both, and `exchange`, outlive it. All threads of
+  // `config`: as LocalExchange's, and validated. Both, and `exchange`, outlive it. All threads of
   // node 0 are taken to be there: their first grants lie ready.
   LocalCoordinator(const RunConfig& config, LocalExchange& exchange, Ticks (*now)());
 

@@ -1,4 +1,4 @@
-#include "worker/local/local_exchange.h"
+#include "tests/unit/local_exchange.h"
 
 #include <algorithm>
 #include <memory>
@@ -15,31 +15,6 @@ namespace {
 constexpr ShardId kAll{0};  // the only range
 
 }  // namespace
-
-Status check_local(const RunConfig& config) {
-  const auto expected_one = [](const std::string& key, std::int64_t got) {
-    return invalid_argument(key + " is " + std::to_string(got) + ", expected 1 where there are no servers");
-  };
-  if (config.cluster.nodes != 1) return expected_one("cluster.nodes", config.cluster.nodes);
-  if (config.cluster.shards != 1) return expected_one("cluster.shards", config.cluster.shards);
-  if (config.cluster.gradient_encoding != Encoding::kFp32 ||
-      config.cluster.parameter_encoding != Encoding::kFp32) {
-    return invalid_argument(
-        "cluster.gradient_encoding, cluster.parameter_encoding: expected fp32 where nothing is sent");
-  }
-  if (config.train.optimizer.delay_compensation.kind != CompensationKind::kNone) {
-    return invalid_argument("train.optimizer.delay_compensation: expected none where there are no servers");
-  }
-  // What the caller of a run without servers does itself, if at all.
-  const auto unread = [](const std::string& key) {
-    return invalid_argument(key + ": expected none where there are no servers");
-  };
-  if (config.run.target_accuracy) return unread("run.target_accuracy");
-  if (config.run.max_seconds) return unread("run.max_seconds");
-  if (config.checkpoint.enabled()) return unread("checkpoint");
-  if (!config.train.init_from.empty()) return unread("train.init_from");
-  return Status::ok();
-}
 
 LocalExchange::LocalExchange(const RunConfig& config, const Layout& layout, std::span<const float> initial,
                              ProcessCache& cache, Ticks (*now)())

@@ -1,4 +1,4 @@
-#include "worker/local/local_coordinator.h"
+#include "tests/unit/local_coordinator.h"
 
 #include <utility>
 #include <variant>

@@ -30,17 +30,13 @@
 
 namespace paceline {
 
-// Whether a run of this configuration can do without servers. Errors: kInvalidArgument, naming the key: several
-// nodes or shards, floats in fewer bytes (nothing is sent), delay compensation.
-[[nodiscard]] Status check_local(const RunConfig& config);
-
 class LocalExchange final : public Exchange {
  public:
   // A gradient is here whole; `fault`: what of it is not finite, or empty.
   using OnArrival = std::function<void(WorkerId, Clock, std::int64_t samples, const std::string& fault)>;
 
-  // `config` has passed check_local(); `initial`: layout.size() floats. Parameters go to `cache`, whose only
-  // range is all of them. All but `initial` outlives it. `now`: what time it is, any thread.
+  // `config`: of one node and one shard, everything in fp32, nothing that servers alone do. `initial`:
+  // layout.size() floats. Parameters go to `cache`, whose only range is all of them. All but `initial` outlives it. `now`: what time it is, any thread.
   LocalExchange(const RunConfig& config, const Layout& layout, std::span<const float> initial,
                 ProcessCache& cache, Ticks (*now)());
 
