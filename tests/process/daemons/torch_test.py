@@ -170,7 +170,7 @@ class TorchLoop(ForeignTest):
                 self.run_dir = self.folder / (mode + overlap)
                 outer = "{kind: sgd, lr: 1}" if mode == "worker" else "{kind: momentum, lr: 0.2, momentum: 0.9}"
                 self.configure_loop(f"optimizer: {outer}, batch_size: 8, total_iterations: 50", nodes=1)
-                server, loop = self.server(0), self.loop("staged", 0, mode, overlap)
+                server, loop = self.server(0), self.loop("staged", 0, mode, overlap, of="torch_edges.py")
                 self.assert_ends(loop, 0)
                 self.assertEqual(loop.output().splitlines()[0], "clock: 6")
                 self.assertLess(float(re.search("worst: (.*)", loop.output())[1]), 1e-5)
@@ -212,14 +212,14 @@ class TorchLoop(ForeignTest):
             with self.subTest(how):
                 self.run_dir = self.folder / how
                 self.configure_loop("optimizer: {kind: sgd, lr: 0.1}, batch_size: 8, total_iterations: 50", nodes=1)
-                server, loop = self.server(0), self.loop("ahead", 0, how)
+                server, loop = self.server(0), self.loop("ahead", 0, how, of="torch_edges.py")
                 self.assertEqual(loop.end(), 0)
                 self.assertRegex(loop.output(), f"{how}: {complaint}")
                 self.assertEqual(server.end(), 1)
 
     def test_what_cannot_be_exchanged_is_refused(self):
         self.configure_loop("optimizer: {kind: sgd, lr: 0.1}, batch_size: 8, total_iterations: 50", nodes=1)
-        server, loop = self.server(0), self.loop("refused", 0)
+        server, loop = self.server(0), self.loop("refused", 0, of="torch_edges.py")
         self.assertEqual(loop.end(), 0)
         said = loop.output()
         for what, got, kind, expected in (
