@@ -46,8 +46,8 @@ Authority::Authority(const RunConfig& config, RunRecord record, Outbox& outbox, 
       steps_(config_, core_, members_, state_, formations_, step_reports_, outbox_, log),
       stop_deadline_(config_, engine_, speeds_),
       hand_over_(config_, core_, checkpoints_, saves_, evaluations_, speeds_, log),
-      end_({config_, core_, state_, members_, record_, decision_record_, checkpoints_, saves_, evaluations_,
-            node_parameters_, step_reports_, speeds_, outbox_, log},
+      end_({config_, core_, state_, members_, record_, checkpoints_, saves_, evaluations_, node_parameters_,
+            step_reports_, speeds_, outbox_, log},
            outbox, background) {}
 
 Status Authority::may_come(NodeId node) const {

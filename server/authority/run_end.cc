@@ -17,16 +17,14 @@ RunEnd::RunEnd(const Run& run, Outbox& network, Background& background)
       files_(run.config, run.core, run.state, run.record, background, run.log,
              [this](const Status& written) { on_filed(written); }) {}
 
-void RunEnd::begin(const sync::AllFinished& action, Ticks now) {
-  run_.decisions.training_over(now);
+void RunEnd::begin(sync::EndReason why, Ticks now) {
   run_.state.enter(RunStage::kEnding);
   since_ = now;
-  if (action.reason == sync::EndReason::kNobodyLeft) run_.state.lose_everybody();
+  if (why == sync::EndReason::kNobodyLeft) run_.state.lose_everybody();
   if (run_.state.nobody_left() && !run_.state.is_stopped()) {
     run_.state.fail(unavailable("every node was lost before its share was done"));
     run_.log.error(run_.state.result().message());
   }
-  run_.decisions.note(action);
   if (nodes_hold_parameters(run_.config) && !run_.state.nobody_left()) {
     run_.parameters.ask_for_last(run_.core.engine().version());
   }
