@@ -44,11 +44,11 @@ void Grants::ask(Rank rank) {
   w.phase = WorkerPhase::kHeld;
   w.since = run_.step.now;
   w.next_notice = run_.step.now + run_.config.held_notice_after;
-  file(rank);
+  enqueue(rank);
 }
 
 // Under what releases it. Who is in an iteration has asked ahead.
-void Grants::file(Rank rank) {
+void Grants::enqueue(Rank rank) {
   WorkerEntry& w = run_.workers[rank];
   const bool ahead = w.phase == WorkerPhase::kRunning;
   Clock& needed = ahead ? run_.workers.ahead(rank).needed : w.needed;
@@ -56,13 +56,13 @@ void Grants::file(Rank rank) {
   held_.add(rank, needed);
 }
 
-void Grants::refile() {
-  for (const Rank rank : held_.take_all()) file(rank);
+void Grants::requeue_all() {
+  for (const Rank rank : held_.take_all()) enqueue(rank);
 }
 
 // c - floor <= s, said of the floor: floor >= c - s.
 Clock Grants::needed_floor(Rank rank, Clock clock) const {
-  if (run_.halt.rests(clock)) return kNever;
+  if (run_.halt.blocks(clock)) return kNever;
   if (run_.halt.stopping()) return Clock(0);  // others of its group wait for it
   const Threshold s = run_.policy->threshold_for(rank, clock);
   if (s.is_infinite()) return Clock(0);
@@ -170,7 +170,7 @@ void Grants::stop(const std::string& reason) {
     if (w.phase != WorkerPhase::kHeld) {
       workers.ahead(rank).phase = AheadGrant::Phase::kNone;
     } else if (!run_.halt.stops(rank, w.clock)) {
-      file(rank);
+      enqueue(rank);
     } else {
       finish(rank);
     }
@@ -183,7 +183,7 @@ void Grants::fail(const std::string& reason) {
   stop(reason);
 }
 
-Status Grants::rest() {
+Status Grants::quiesce() {
   if (!run_.started || run_.finished) {
     return failed_precondition("nothing to bring to rest: training is not under way");
   }
@@ -193,7 +193,7 @@ Status Grants::rest() {
   if (!workers_come_and_go(run_.config)) {
     return failed_precondition("with backup workers or batches by speed a run is not brought to rest");
   }
-  if (run_.halt.resting()) return Status::ok();
+  if (run_.halt.quiescing()) return Status::ok();
   Clock target(0);
   if (updates_.apply_mode() == ApplyMode::kVersioned) {
     // Somebody who has gone may have had more whole than anybody who is here: that waits for its clock's turn.
@@ -204,15 +204,15 @@ Status Grants::rest() {
       if (run_.workers.granted_ahead(Rank(r))) target = std::max(target, w.clock.next().next());
     }
   }
-  run_.halt.rest(target);
-  refile();
+  run_.halt.quiesce(target);
+  requeue_all();
   return Status::ok();
 }
 
-Status Grants::end_rest() {
-  if (!run_.halt.resting()) return failed_precondition("the run was not brought to rest");
-  run_.halt.end_rest();
-  refile();
+Status Grants::end_quiesce() {
+  if (!run_.halt.quiescing()) return failed_precondition("the run was not brought to rest");
+  run_.halt.end_quiesce();
+  requeue_all();
   return Status::ok();
 }
 

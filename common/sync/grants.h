@@ -39,7 +39,7 @@ class Grants {
   // Grants, or finishes, everybody whom the floor releases. Somebody is live. False: there was nobody.
   bool release();
   // Thresholds are others than when it was said what each waits for.
-  void refile();
+  void requeue_all();
   // `rank`, which is live, waits for nothing any more.
   void withdraw(Rank rank);
   // `rank` is lost in an iteration, and perhaps with the next one granted: shards drop both, others do them
@@ -59,8 +59,8 @@ class Grants {
   // else's.
   //   clocks 4 (running), 6 (held), 5 (running), s = 2: all come to 6
   // Errors, both: kFailedPrecondition.
-  Status rest();
-  Status end_rest();
+  Status quiesce();
+  Status end_quiesce();
 
   // Says of whoever is held for long that it is: a worker's deadline is for silence, not for holding
   // (docs/PROTOCOL.md, 6).
@@ -81,7 +81,7 @@ class Grants {
   void give(Rank rank, Clock clock, Version least, std::chrono::nanoseconds held);
   void ask_ahead(Rank rank);
   void grant_ahead(Rank rank);
-  void file(Rank rank);
+  void enqueue(Rank rank);
   Clock needed_floor(Rank rank, Clock clock) const;
 
   EngineParts& run_;
