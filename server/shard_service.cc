@@ -237,7 +237,7 @@ void ShardService::part_with_lost(Ticks now) {
 void ShardService::discount_pause(const Pause& pause) {
   replies_.discount_pause(pause);
   for (Node& node : nodes_) {
-    if (node.unread_since) node.unread_since = pause.forgiven(*node.unread_since);
+    if (node.unread_since) node.unread_since = pause.discounted(*node.unread_since);
   }
 }
 

@@ -33,7 +33,7 @@ void WorkerSpeeds::took(const wire::StepReport& report, Ticks granted, Ticks now
 }
 
 void WorkerSpeeds::discount_pause(const Pause& pause) {
-  for (Ticks& granted : granted_at_) granted = pause.forgiven(granted);
+  for (Ticks& granted : granted_at_) granted = pause.discounted(granted);
 }
 
 void WorkerSpeeds::forget(NodeId node) {

@@ -100,8 +100,8 @@ std::string ReplicaRole::why_it_waits(const std::string& shard, const std::strin
 
 void ReplicaRole::discount_pause(const Pause& pause) {
   if (!follower_) return;
-  follower_->seen = pause.forgiven(follower_->seen);
-  follower_->moved = pause.forgiven(follower_->moved);
+  follower_->seen = pause.discounted(follower_->seen);
+  follower_->moved = pause.discounted(follower_->moved);
 }
 
 void ReplicaRole::end_waiting() {

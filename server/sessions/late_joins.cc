@@ -100,7 +100,7 @@ bool LateJoins::is_of_a_former_process(const wire::NodeLost& lost) const {
 }
 
 void LateJoins::discount_pause(const Pause& pause) {
-  for (LateJoin& late : late_) late.asked = pause.forgiven(late.asked);
+  for (LateJoin& late : late_) late.asked = pause.discounted(late.asked);
 }
 
 }  // namespace paceline::server

@@ -67,7 +67,7 @@ class AuthorityLink {
   void end_if_heard();
   // In each tick: it is joined again, or the loop ends. `comes_back_within`: without replicas.
   void check(Ticks now, std::chrono::nanoseconds comes_back_within);
-  void discount_pause(const Pause& pause) { seen_ = pause.forgiven(seen_); }
+  void discount_pause(const Pause& pause) { seen_ = pause.discounted(seen_); }
   void close();
 
   // It has answered, to this replica of the shard or to another one.

@@ -231,8 +231,8 @@ std::vector<ReplyWindow::Stuck> ReplyWindow::stuck(Ticks now, std::chrono::nanos
 
 void ReplyWindow::discount_pause(const Pause& pause) {
   for (Reader& reader : readers_) {
-    if (reader.since) reader.since = pause.forgiven(*reader.since);
-    if (reader.oldest_since) reader.oldest_since = pause.forgiven(*reader.oldest_since);
+    if (reader.since) reader.since = pause.discounted(*reader.since);
+    if (reader.oldest_since) reader.oldest_since = pause.discounted(*reader.oldest_since);
   }
 }
 

@@ -216,7 +216,7 @@ Status Pulls::accept(ShardId shard, const wire::Unchanged& unchanged, Ticks now)
 void Pulls::discount_pause(const Pause& pause) {
   std::lock_guard lock(mutex_);
   for (auto& [ticket, pull] : pulls_) {
-    if (pull.silent_since) pull.silent_since = pause.forgiven(*pull.silent_since);
+    if (pull.silent_since) pull.silent_since = pause.discounted(*pull.silent_since);
   }
 }
 
