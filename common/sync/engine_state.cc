@@ -204,6 +204,8 @@ Result<Engine> Engine::resumed(EngineConfig config, const EngineState& state) {
   run.clocks = ClockTable(begin);
   run.share.resume(state.left, begin);
   run.batches.resume(state.batch_sizes, begin);
+  const Status policy = run.policy->resume(state);
+  PACELINE_ASSERT(policy.is_ok(), policy.message());
   engine.updates_->resume(state);
   engine.grants_->resume(state.max_grant_gap);
   engine.dropped_ = state.dropped;
