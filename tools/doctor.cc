@@ -13,7 +13,6 @@
 #include "common/config/daemon_options.h"
 #include "common/config/load.h"
 #include "tools/doctor_checks.h"
-#include "worker/network_task.h"
 
 namespace paceline {
 namespace {

@@ -5,7 +5,6 @@
 #include <string>
 
 #include "common/sync/backup.h"
-#include "common/sync/batch_balance.h"
 #include "common/sync/policy_switch.h"
 #include "common/sync/running_iteration.h"
 

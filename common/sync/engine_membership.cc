@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/assert.h"
 #include "common/sync/engine.h"
 
 namespace paceline::sync {
