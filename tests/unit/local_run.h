@@ -78,7 +78,6 @@ struct LocalRun {
                                 config.train.batch_size,
                                 [this](std::int64_t iteration) { return inner_rate(config, iteration); },
                                 nullptr,
-                                1,
                                 config.train.local_time};
   }
 

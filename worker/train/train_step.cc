@@ -49,7 +49,8 @@ Status TrainStep::begin(const Granted& granted) {
   PACELINE_RETURN_IF_ERROR(tell(step::Granted{granted.grant, granted.arrived, look()}));
   if (Status batch = t_.batches.check_granted(granted.grant.batch); !batch.is_ok()) return give_up(batch);
   if (first && t_.local && t_.local->states != nullptr) {
-    t_.local->states->begin(t_.worker.thread, granted.grant.clock, t_.local->generation, t_.local->steps);
+    const auto former = granted.grant.anew ? InnerStates::Former::kNone : InnerStates::Former::kCounts;
+    t_.local->states->begin(t_.worker.thread, granted.grant.clock, former, t_.local->steps);
   }
   reported_ = granted.report;
   // Waiting for parameters is in an iteration's time, also where they were still on their way when the grant

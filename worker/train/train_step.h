@@ -62,9 +62,7 @@ struct WorkerContext {
     std::int64_t usual = 1;
     std::int64_t mini_batch = 0;
     std::function<double(std::int64_t)> rate;
-    // Where the inner optimizer's state is kept for a resume, and the servers' generation. Null: nowhere.
-    InnerStates* states = nullptr;
-    std::uint64_t generation = 1;
+    InnerStates* states = nullptr;  // where the inner optimizer's state is kept for a resume; null: nowhere
     std::optional<std::chrono::nanoseconds> time = {};  // after which a round ends (train.local_time)
     // In the layout's order (exchange.fragments); none or one: a delta leaves whole. Several: where a mini-batch's
     // gradient is made, which is sent nowhere.
