@@ -208,7 +208,8 @@ Status TrainStep::carry_out(const step::Compute& action) {
   const bool finite = std::isfinite(metric_.loss_sum);
   taken_ = action.local_step + 1;
   const Ticks done = t_.pace.now();
-  const bool late = t_.local && step::time_is_up(t_.local->time, done - round_began_, done - step_began_);
+  const bool late = t_.local && t_.local->timed != nullptr &&
+                    t_.local->timed->step_took(done - round_began_, done - step_began_);
   if (finite && taken_ == local_steps()) {
     const Status counted = t_.batches.check_counted(t_.step.grant().batch, metric_);
     if (!counted.is_ok()) return give_up(counted);
