@@ -6,6 +6,7 @@
 
 #include "common/config/command_line.h"
 #include "common/config/daemon_options.h"
+#include "common/config/load.h"
 #include "common/log/log.h"
 #include "common/process/begin.h"
 #include "common/process/descriptors.h"
@@ -64,7 +65,10 @@ int worker_main(int argc, char** argv) {
   if (!prepared->warning.empty()) log->warn(prepared->warning);
 
   wire::Context context;
-  Node worker(*config, node, context, std::move(tasks).value(), *log);
+  const DaemonOptions& given = command_line.options;
+  NodeOptions options;
+  options.local_time_said_at = said_at(given.config_path, given.overrides, "train.local_time");
+  Node worker(*config, node, context, std::move(tasks).value(), *log, std::move(options));
   const SignalThread stop(signals, [&](int) { worker.request_stop("stopped by a signal"); });
 
   const Status ended = worker.run();

@@ -35,6 +35,7 @@
 #include "worker/node_trace.h"
 #include "worker/prepared_threads.h"
 #include "worker/train/inner_states.h"
+#include "worker/train/timed_rounds.h"
 #include "worker/train/train_step.h"
 #include "worker/train/work_watch.h"
 
@@ -52,6 +53,7 @@ struct SessionParts {
   std::shared_ptr<const wire::ClientKeys> keys;  // null where the run has none
   NodeTrace* trace = nullptr;                    // null: nothing is recorded
   InnerStates* inner_states = nullptr;  // null: an inner optimizer's state is not kept for another session
+  TimedRounds* timed_rounds = nullptr;  // null: rounds do not end by time
   // That a device does not read servers' memory by itself is logged by whichever session it happens in first.
   std::shared_ptr<std::once_flag> pin_failure_said = std::make_shared<std::once_flag>();
 };

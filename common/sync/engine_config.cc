@@ -212,6 +212,11 @@ bool workers_come_and_go(const EngineConfig& config) {
          config.batch_sizing == BatchSizing::kEqual;
 }
 
+std::uint32_t stopped_together(const EngineConfig& config) {
+  const bool all = config.batch_sizing != BatchSizing::kEqual;
+  return all ? static_cast<std::uint32_t>(config.cluster.workers()) : config.group;
+}
+
 std::int64_t window_clocks_of(const EngineConfig& config) {
   if (config.window_clocks) return *config.window_clocks;
   constexpr std::int64_t kWindowSamples = 20'000;

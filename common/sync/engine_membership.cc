@@ -45,7 +45,7 @@ Status Engine::come_late(Rank rank, const std::string& who) {
   w.clock = std::max(run_->clocks.min_clock(), w.needed);
   w.running = RunningIteration(run_->config.shards);
   w.staleness = 0;
-  w.fresh = true;
+  w.fresh = w.anew = true;
   highest_ = std::max(highest_, w.clock);
   run_->clocks.add(w.clock);
   max_clock_gap_ = std::max(max_clock_gap_, run_->clocks.gap());

@@ -216,6 +216,7 @@ Result<Engine> Engine::resumed(EngineConfig config, const EngineState& state) {
     WorkerEntry& w = run.workers[Rank(r)];
     w.clock = begin;
     w.staleness = state.workers[r].staleness;
+    w.anew = !state.workers[r].there;
     w.running.reads_no_older_than(state.revision);
     if (state.workers[r].there) there.insert(run.workers.id(Rank(r)).node);
   }

@@ -63,7 +63,8 @@ void Grants::requeue_all() {
 // c - floor <= s, said of the floor: floor >= c - s.
 Clock Grants::needed_floor(Rank rank, Clock clock) const {
   if (run_.halt.blocks(clock)) return kNever;
-  if (run_.halt.stopping()) return Clock(0);  // others of its group wait for it
+  // Others of its group, in an iteration, wait for it.
+  if (run_.halt.stopping() && run_.config.group > 1) return Clock(0);
   const Threshold s = run_.policy->threshold_for(rank, clock);
   if (s.is_infinite()) return Clock(0);
   return Clock(clock.value - s.value());
@@ -120,7 +121,7 @@ void Grants::give(Rank rank, Clock clock, Version least, std::chrono::nanosecond
   run_.step.emit(Grant{run_.workers.id(rank), clock, iteration, s, min_clock, min_version, updates_.version(),
                        updates_.revision(), contributors, held, batch.position, batch.samples,
                        run_.batches.clock_samples(clock, contributors), w.staleness, updates_.apply_mode(),
-                       run_.policy->stage()});
+                       run_.policy->stage(), std::exchange(w.anew, false)});
 }
 
 void Grants::finish(Rank rank) {
@@ -154,17 +155,7 @@ void Grants::stop(const std::string& reason) {
     }
     return;
   }
-  std::vector<Clock> last;
-  if (run_.config.group > 1) {
-    last.assign(workers.size() / run_.config.group, Clock(0));
-    for (std::uint32_t r = 0; r < workers.size(); ++r) {
-      const WorkerEntry& w = workers[Rank(r)];
-      if (!w.live()) continue;
-      Clock& of_group = last[r / run_.config.group];
-      of_group = std::max(of_group, w.in_iteration() ? w.clock.next() : w.clock);
-    }
-  }
-  run_.halt.stop(reason, std::move(last));
+  run_.halt.stop(reason, last_clocks());
   for (const Rank rank : held_.take_all()) {
     const WorkerEntry& w = workers[rank];
     if (w.phase != WorkerPhase::kHeld) {
@@ -175,6 +166,22 @@ void Grants::stop(const std::string& reason) {
       finish(rank);
     }
   }
+}
+
+// By group, to which clock whoever is furthest will have come. Of a run that has failed nothing is gone on from, so
+// only those are waited for who cannot do without each other.
+std::vector<Clock> Grants::last_clocks() const {
+  const std::uint32_t group = stopped_together(run_.config);
+  if (group == 1 || (run_.halt.failed() && run_.config.group == 1)) return {};
+  std::vector<Clock> last(run_.workers.size() / group, Clock(0));
+  for (std::uint32_t r = 0; r < run_.workers.size(); ++r) {
+    const WorkerEntry& w = run_.workers[Rank(r)];
+    if (!w.live()) continue;
+    Clock comes_to = w.in_iteration() ? w.clock.next() : w.clock;
+    if (run_.workers.granted_ahead(Rank(r))) comes_to = comes_to.next();
+    last[r / group] = std::max(last[r / group], comes_to);
+  }
+  return last;
 }
 
 void Grants::fail(const std::string& reason) {

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "common/clock.h"
 #include "common/ids.h"
@@ -46,8 +47,8 @@ class Grants {
   // again. How many of the two it had begun.
   std::int64_t abandon(Rank rank);
 
-  // Nobody is granted another iteration, but for those of whose group somebody has begun it: that one waits for
-  // them. The held are told at once, the running when all that they were granted, which may be two, is completed.
+  // Nobody is granted another iteration, but for those of whose group (stopped_together()) somebody has begun it: so
+  // the group ends at one clock. The held are told at once, the running when all that they were granted, which may be two, is completed.
   // A second stop changes nothing.
   //   a group at clocks 4 (running) and 5 (running), s = 2: both come to 6
   void stop(const std::string& reason);
@@ -76,6 +77,7 @@ class Grants {
   std::size_t size() const { return held_.size(); }
 
  private:
+  std::vector<Clock> last_clocks() const;
   void finish(Rank rank);
   void grant(Rank rank);
   void give(Rank rank, Clock clock, Version least, std::chrono::nanoseconds held);

@@ -19,7 +19,7 @@ namespace paceline::sync {
 // Thread: one (the engine's).
 class Halt {
  public:
-  // `group`: so many workers in a row stop at one clock (EngineConfig::group).
+  // `group`: so many workers in a row stop at one clock (stopped_together()).
   explicit Halt(std::uint32_t group) : group_(group) {}
 
   // Nobody of group i gets behind last[i]; `last` is empty where each stops wherever it is.

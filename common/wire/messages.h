@@ -232,6 +232,7 @@ struct Grant {
   std::int64_t position = 0;                // its mini-batch (common/batch_part.h)
   std::int64_t samples = 1;                 // >= 1
   ApplyMode apply = ApplyMode::kVersioned;  // what "newer" means to its caches (common/cache/freshness.h)
+  bool anew = false;                        // nothing that it has of former rounds counts (common/sync/actions.h)
 };
 
 // Still held, and why: sent after 200 ms, then each second. A deadline is for silence, not for holding.

@@ -2,7 +2,7 @@
 paceline_test(exactness_test SOURCES process/exactness_test.cc
   LIBS paceline_test_cluster paceline_network_task paceline_data TIMEOUT 300)
 
-paceline_test(replay_test SOURCES process/replay_test.cc LIBS paceline_test_cluster)
+paceline_test(replay_test SOURCES process/replay_test.cc process/rounds_resume_test.cc LIBS paceline_test_cluster)
 
 paceline_test(half_push_test SOURCES process/half_push_test.cc
   LIBS paceline_test_cluster paceline_config)
