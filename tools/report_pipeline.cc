@@ -81,10 +81,11 @@ TextTable table_of(const PipelineSummary& pipeline) {
                               {"for the one behind"},
                               {"kept at most, bytes"}}};
   for (std::size_t s = 0; s < pipeline.busy_seconds.size(); ++s) {
-    const bool is_last = s + 1 == pipeline.busy_seconds.size();
+    const bool has_chunks = pipeline.chunks > 1;  // then each stage has one in front and one behind
+    const bool is_last = s + 1 == pipeline.busy_seconds.size() && !has_chunks;
     table.rows.push_back({{std::to_string(s)},
                           {as_seconds(pipeline.busy_seconds[s])},
-                          {s == 0 ? "" : as_seconds(pipeline.idle_for_previous_seconds[s])},
+                          {s == 0 && !has_chunks ? "" : as_seconds(pipeline.idle_for_previous_seconds[s])},
                           {is_last ? "" : as_seconds(pipeline.idle_for_next_seconds[s])},
                           {std::to_string(pipeline.peak_activation_bytes[s])}});
   }
@@ -120,12 +121,16 @@ std::string pipeline_report(const FinishedRun& run, const trace::Trace* trace,
   if (!run.summary.pipeline) return "";
   const PipelineSummary& pipeline = *run.summary.pipeline;
   const double formula = schedule::bubble_formula(static_cast<std::uint32_t>(pipeline.stages),
-                                                  static_cast<std::uint32_t>(pipeline.micro_batches));
+                                                  static_cast<std::uint32_t>(pipeline.micro_batches),
+                                                  static_cast<std::uint32_t>(pipeline.chunks));
+  const std::string of_chunks =
+      pipeline.chunks > 1 ? " of " + std::to_string(pipeline.chunks) + " chunks" : "";
+  const std::string m = pipeline.chunks > 1 ? "v M" : "M";
   std::string text =
-      "\n" + rendered_lines("pipeline: " + std::to_string(pipeline.stages) + " stages, " +
+      "\n" + rendered_lines("pipeline: " + std::to_string(pipeline.stages) + " stages" + of_chunks + ", " +
                                 std::to_string(pipeline.micro_batches) + " micro-batches\n  bubble " +
-                                as_percent(pipeline.bubble_share) +
-                                ", (K - 1) / (M + K - 1) = " + as_percent(formula) + "\n",
+                                as_percent(pipeline.bubble_share) + ", (K - 1) / (" + m +
+                                " + K - 1) = " + as_percent(formula) + "\n",
                             style);
   if (!pipeline.busy_seconds.empty()) text += "\n" + rendered(table_of(pipeline), style);
   if (cut) text += "\n" + rendered_lines(text_of(*cut), style);

@@ -35,6 +35,9 @@ void check_norms_of_micro_batches(Validator& validator, const RunConfig& c, cons
 void check_stage_cut(Validator& validator, const RunConfig& c) {
   if (!validator.verdict().is_ok()) return;
   if (cut_by_loop(c.pipeline.balance)) {  // of a model that is not known here
+    validator.refuse_if(c.pipeline.chunks_of_stage() > 1, {"pipeline.schedule", "pipeline.balance"},
+                        "a loop's process has one part of its model", "interleaved with balance: loop",
+                        "gpipe or 1f1b");
     return validator.refuse_if(c.pipeline.memory.has_value(), {"pipeline.memory", "pipeline.balance"},
                                "what a loop's own model takes is not known", "bytes with balance: loop",
                                "null");
@@ -117,6 +120,12 @@ void check_pipeline(Validator& validator, const RunConfig& c) {
                       {"pipeline.micro_batches", "train.batch_size"}, "micro-batches without samples",
                       std::to_string(c.pipeline.micro_batches),
                       "at most " + std::to_string(group_samples(c)) + ", stages x train.batch_size");
+  const Status has_plan =
+      schedule::check_has_plan(c.pipeline.schedule, c.pipeline.stages, c.pipeline.micro_batches);
+  if (!has_plan.is_ok()) {
+    refuse(validator, "pipeline.micro_batches", "interleaved takes as many through each chunk in turn",
+           has_plan);
+  }
   only_with(c.sync.policy == PolicyKind::kBackup, "sync.policy", "a group's gradient counts whole", "backup",
             "another policy");
   only_with(c.sync.policy == PolicyKind::kSwitch, "sync.policy",

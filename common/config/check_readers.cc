@@ -55,6 +55,9 @@ bool saves(const RunConfig& c) { return c.checkpoint.enabled() || c.run.max_seco
 bool reduces(const RunConfig& c) { return c.exchange.kind == ExchangeKind::kAllreduce; }
 bool measures(const RunConfig& c) { return reduces(c) && c.exchange.algorithm == schedule::Algorithm::kAuto; }
 bool has_stages(const RunConfig& c) { return c.pipeline.enabled(); }
+bool has_chunks(const RunConfig& c) {
+  return has_stages(c) && c.pipeline.schedule == schedule::PipelineKind::kInterleaved;
+}
 bool has_grid(const RunConfig& c) {
   return c.exchange.algorithm == schedule::Algorithm::kTorus ||
          c.exchange.algorithm == schedule::Algorithm::kHierarchical;
@@ -114,6 +117,7 @@ const Reader kReaders[] = {
     {"exchange.grid", has_grid, "algorithm: torus or hierarchical"},
     {"pipeline.micro_batches", has_stages, "stages above 1"},
     {"pipeline.schedule", has_stages, "stages above 1"},
+    {"pipeline.chunks", has_chunks, "schedule: interleaved"},
     {"pipeline.rematerialize", has_stages, "stages above 1"},
     {"pipeline.balance", has_stages, "stages above 1"},
     {"sync.lpr.increase_above", steered_by_progress, "policy: dtssp"},

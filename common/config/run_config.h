@@ -169,8 +169,13 @@ struct PipelineSection {
   Rematerialize rematerialize = Rematerialize::kOff;
   StageBalance balance;
   std::optional<std::int64_t> memory{};  // bytes of a node (common/network/stage_plan.h)
+  std::uint32_t chunks = 2;              // v, of a stage, with interleaved
 
   bool enabled() const { return stages > 1; }
+  // Of the network, that a stage has.
+  std::uint32_t chunks_of_stage() const {
+    return enabled() && schedule == schedule::PipelineKind::kInterleaved ? chunks : 1;
+  }
   bool operator==(const PipelineSection&) const = default;
 };
 

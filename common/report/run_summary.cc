@@ -201,6 +201,7 @@ RunSummary summary_from(const Json& json, std::vector<std::string>* lacking = nu
     s.pipeline->busy_seconds = seconds("busy_seconds");
     s.pipeline->idle_for_previous_seconds = seconds("idle_for_previous_seconds");
     s.pipeline->idle_for_next_seconds = seconds("idle_for_next_seconds");
+    s.pipeline->chunks = value.value("chunks", std::int64_t{1});
   });
   keys.take_if_there("trace_events", [&](const Json& value) {
     s.traced = {value.get<std::int64_t>(), json.value("trace_events_left_out", std::int64_t{0})};
@@ -314,6 +315,7 @@ std::string to_json(const RunSummary& summary) {
   if (s.pipeline) {
     json["pipeline"] = {{"stages", s.pipeline->stages},
                         {"micro_batches", s.pipeline->micro_batches},
+                        {"chunks", s.pipeline->chunks},
                         {"bubble_share", s.pipeline->bubble_share},
                         {"peak_activation_bytes", s.pipeline->peak_activation_bytes}};
     if (!s.pipeline->busy_seconds.empty()) {

@@ -62,6 +62,7 @@ struct PipelineSummary {
   std::vector<double> busy_seconds = {};
   std::vector<double> idle_for_previous_seconds = {};
   std::vector<double> idle_for_next_seconds = {};
+  std::int64_t chunks = 1;  // of the network, of each stage
 };
 
 // The events in a run's trace, and the older ones that there was no room for (run.trace_events).

@@ -240,6 +240,7 @@ void RunRecord::add_stage(NodeId node, const StageReport& stage) {
     totals_.pipeline->busy_seconds = none;
     totals_.pipeline->idle_for_previous_seconds = none;
     totals_.pipeline->idle_for_next_seconds = none;
+    totals_.pipeline->chunks = pipeline.chunks_of_stage();
   }
   const std::size_t of = node.value % pipeline.stages;
   totals_.pipeline->busy_seconds[of] += to_seconds(stage.busy);

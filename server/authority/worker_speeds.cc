@@ -22,7 +22,8 @@ WorkerSpeeds::WorkerSpeeds(const RunConfig& config)
       granted_at_(cluster_.workers()),
       iterations_(cluster_.workers()),
       times_(cluster_.workers()),
-      scores_(cluster_.workers()) {
+      of_its_stage_(config.pipeline.enabled() ? " of its stage" : ""),
+      scores_(cluster_.workers(), config.pipeline.stages) {
   if (warn_below_) warnings_.emplace(cluster_.workers(), *warn_below_);
 }
 
@@ -89,9 +90,9 @@ std::vector<std::string> WorkerSpeeds::look_for_stragglers(Ticks now) {
     char text[200];
     std::snprintf(text, sizeof text,
                   "worker %s has become slow: it computes %.3f s an iteration, %.2f of the fastest worker's "
-                  "speed, %.2f of its own best (run.straggler_warning %.2f)",
+                  "speed%s, %.2f of its own best (run.straggler_warning %.2f)",
                   to_string(cluster_.worker_at(rank)).c_str(), score.iteration_seconds, score.relative,
-                  score.individual, *warn_below_);
+                  of_its_stage_, score.individual, *warn_below_);
     lines.emplace_back(text);
   }
   if (fallen.size() > kStragglersWarned) {

@@ -62,6 +62,7 @@ class WorkerSpeeds {
   std::chrono::nanoseconds longest_{0};       // from a grant to its report
   std::vector<DurationBaseline> iterations_;  // by rank: the same
   std::vector<PhaseTimes> times_;
+  const char* const of_its_stage_;  // said of who is compared with others
   StragglerScores scores_;
   std::optional<StragglerWarnings> warnings_;  // none: nobody is warned of
   Ticks next_look_;

@@ -158,6 +158,26 @@ TEST_CASE("a straggler has a name in the status and in summary.json, and is warn
   CHECK_THAT(status_of(run).outcome, Contains("failed: enough"));
 }
 
+TEST_CASE("a stage that computes for longer than another is no straggler") {
+  RunConfig config = small_run();
+  config.train.total_iterations = 80;
+  config.run.straggler_warning = 0.4;
+  config.pipeline.stages = 2;
+  Run run(config);
+  Warned warned;
+  run.log = warned.log;
+  run.gather();
+  run.say(kNode0, wire::Peers{0, {"10.0.0.1:7"}});
+  run.say(kNode1, wire::Peers{0, {"10.0.0.2:7"}});
+  train_unequally(run, 0, 30);
+  CHECK(status_of(run).stragglers.empty());
+  CHECK(warned.lines.empty());
+  train_unequally(run, 30, 50, 9s);  // it has become slow
+  REQUIRE(warned.lines.size() == 1);
+  CHECK_THAT(warned.lines[0],
+             Contains("1.00 of the fastest worker's speed of its stage, 0.33 of its own best"));
+}
+
 TEST_CASE("equal workers have no straggler, and without a limit nobody is warned of") {
   for (const auto slow : {1s, 3s}) {
     RunConfig config = small_run();

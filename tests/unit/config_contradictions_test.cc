@@ -100,6 +100,9 @@ TEST_CASE("what_a_pipeline_does_not_go_with_is_refused") {
            {"pipeline.balance=[]", "pipeline.balance: an empty list"},
            {"pipeline.balance=speed", "pipeline.balance: unknown choice"},
            {"pipeline.stages=1", "pipeline.micro_batches: nobody reads it"},
+           {"pipeline.chunks=3", "pipeline.chunks: nobody reads it"},
+           {"pipeline.schedule=interleaved",
+            "pipeline.balance: the network cannot be cut so, got 2 chunks of 10 layers, expected 4 of 10"},
            {"exchange.kind=allreduce",
             "pipeline.stages: no group goes on without one of its stages, got exchange.on_loss: go_on with "
             "pipeline.stages, expected stop"},
@@ -119,6 +122,18 @@ TEST_CASE("what_a_pipeline_does_not_go_with_is_refused") {
            {"pipeline.memory=1MiB", "pipeline.memory: no node holds its stage, got stage 1 that needs "}}) {
     CHECK_THAT(refusal(good, {bad.given}), Catch::Contains(bad.start));
   }
+  const auto in_chunks = [&](const char* given) {
+    return refusal(good, {"pipeline.schedule=interleaved", "pipeline.balance=time", given});
+  };
+  const std::vector<std::string> four = {"pipeline.schedule=interleaved", "pipeline.balance=time"};
+  CHECK(parse_config(good, "run.yaml", four).status().message() == "");
+  CHECK_THAT(in_chunks("pipeline.chunks=3"),
+             Catch::Contains("pipeline.stages: the network cannot be cut so, got 6 chunks, expected at most 4, "));
+  CHECK_THAT(in_chunks("pipeline.micro_batches=15"),
+             Catch::Contains("pipeline.micro_batches: interleaved takes as many through each chunk in turn, got "
+                             "15, expected a multiple of 2 stages"));
+  CHECK_THAT(in_chunks("pipeline.balance=loop"),
+             Catch::Contains("pipeline.schedule: a loop's process has one part of its model"));
   // Those who sum are the nodes of a stage, one of each group.
   const std::string summing =
       "{cluster: {nodes: 6}, train: {total_iterations: 60}, pipeline: {stages: 2}, "

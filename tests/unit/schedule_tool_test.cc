@@ -63,6 +63,27 @@ TEST_CASE("a_schedule_of_stages_shows_who_sums_with_whom_and_how_long") {
   CHECK((served.status == 0 && served.out.find("sum") == std::string::npos));
 }
 
+TEST_CASE("a_schedule_of_chunks_shows_whose_they_are_and_what_each_stage_sums") {
+  const std::vector<std::string> interleaved = {
+      "pipeline.schedule=interleaved",
+      "train.layers=[{kind: flatten}, {kind: dense, out: 8}, {kind: dense, out: 8}, {kind: dense, out: 8}, "
+      "{kind: dense, out: 10}]"};
+  const Said said = scheduled(interleaved);
+  CHECK(said.err.empty());
+  CHECK_THAT(said.out,
+             Contains("2 stages of 2 chunks, 2 group(s), 2 micro-batches of 4 samples, interleaved"));
+  CHECK_THAT(said.out, Contains("chunk 2, of stage 0: layers fc3 .. fc3 (1), 72 parameters"));
+  CHECK_THAT(said.out, Contains("stage 0: F0 F1 F0.1 F1.1 B0.1 B1.1 B0 B1\n  keeps activations of at most 2 "
+                                "and 2 micro-batch(es) of its chunks, "));
+  CHECK_THAT(said.out, Contains("bubble: 20.0 % with equal stages"));
+  // What a stage's chunks have lies together.
+  CHECK_THAT(said.out, Contains("stage 0: nodes 0, 2 sum 24656 floats") && Contains("floats 24656..24818") &&
+                           Contains("stage 1: nodes 1, 3 sum 162 floats"));
+  const Said measured = scheduled(interleaved, {true, {1.0, 2.0}});
+  CHECK(measured.err.empty());
+  CHECK_THAT(measured.out, Contains("pipeline.balance: [2, 1, 1, 1]"));
+}
+
 TEST_CASE("a_measured_schedule_says_the_step_with_its_sums_and_its_cut_as_a_list") {
   const Said said = scheduled({}, {true, {1.0, 2.0}});
   CHECK(said.err.empty());
