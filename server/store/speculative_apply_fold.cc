@@ -134,10 +134,11 @@ void SpeculativeApply::apply_mean(const wire::ApplyDecision& decision, const Gra
     const Range elements = now.elements(i);
     const std::span<float> sum = sum_of_block(thread, i, elements);
     if (!optimizer_.measures()) make_mean(i, sum, decision, share, gradients);
-    if (block.floats) {
+    if (block.floats && !now.ref(i).unique()) {
       optimizer_.apply(elements.begin, now.block(i), sum, sum);  // the sum's block becomes the current one
       now.replace(i, std::move(block.floats));
     } else {
+      // Nobody reads it: it stays where it is, so that who has read it before maps no further pages.
       now.rewrite(i, pool_, [&](std::span<const float> in, std::span<float> out) {
         write_step(decision.learning_rate, elements.begin, in, out, sum, Then::kDone);
       });

@@ -291,6 +291,34 @@ TEST_CASE("a mean whose weight was predicted wrongly is made again") {
   CHECK(shard.next().committed() == 3);
 }
 
+TEST_CASE("a prepared mean goes where the parameters are, but for those that are still read") {
+  const OptimizerKind kind = GENERATE(OptimizerKind::kSgd, OptimizerKind::kMomentum);
+  Shard shard = shard_with(ApplyMode::kVersioned, CombineMode::kMean, kind);
+  close_first_clock(shard, Combine::kMean);
+  push_most(shard, kFirst, 6.0F, 1);
+  CHECK(prepare_all(shard) == 2);
+  push_rest(shard, kFirst, 6.0F, 1, 1);
+  push_most(shard, kSecond, 2.0F, 1);
+  push_rest(shard, kSecond, 2.0F, 1, 1);
+  CHECK(prepare_all(shard) > 0);
+  const BlockRef read = shard.now().blocks.ref(0);
+  const float* const unread = shard.now().blocks.ref(1).data();
+  REQUIRE(shard.apply(decision_of(1, {{kFirst, Clock(1), 1}, {kSecond, Clock(1), 1}}, 2, Combine::kMean))
+              .is_ok());
+  CHECK(now(shard) == Floats(6, 6.0F));
+  CHECK(shard.now().blocks.ref(0).data() != read.data());
+  CHECK(shard.now().blocks.ref(1).data() == unread);
+  CHECK(shard.blocks_in_use() == 3 + 1);
+}
+
+TEST_CASE("a mean whose weight comes with the last piece is prepared from then on") {
+  Shard shard = shard_with(ApplyMode::kVersioned, CombineMode::kMean);
+  push_most(shard, kFirst, 6.0F);
+  CHECK(prepare_all(shard) == 0);
+  push_rest(shard, kFirst, 6.0F);
+  CHECK(prepare_all(shard) == 3);
+}
+
 TEST_CASE("a gradient that stands still is prepared for one decision, not for each of the others'") {
   constexpr std::int64_t kDecisions = 10;
   Shard shard = shard_with(ApplyMode::kEager, CombineMode::kEach);

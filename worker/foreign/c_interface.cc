@@ -305,6 +305,18 @@ paceline_code begin(paceline_worker& w, std::int64_t timeout_ms, paceline_round&
   return PACELINE_OK;
 }
 
+Status copy_gradient(paceline_worker& w, std::int64_t first, const float* values, std::int64_t count) {
+  PACELINE_RETURN_IF_ERROR(w.check_under_way());
+  const std::int64_t floats = std::ssize(w.round.gradient);
+  if (values == nullptr || first < 0 || count < 0 || first > floats || count > floats - first) {
+    return invalid_argument("paceline_copy_gradient: got " + std::to_string(count) + " floats from element " +
+                            std::to_string(first) + " on" + (values == nullptr ? ", at NULL" : "") +
+                            ", expected some within [0, " + std::to_string(floats) + "]");
+  }
+  w.loop.copy(first, {values, static_cast<std::size_t>(count)});
+  return Status::ok();
+}
+
 Status final_from(paceline_worker& w, std::int64_t first) {
   PACELINE_RETURN_IF_ERROR(w.check_under_way());
   const std::int64_t floats = std::ssize(w.round.gradient);
@@ -472,6 +484,11 @@ paceline_code paceline_start(paceline_worker* worker, const float* initial, std:
 
 paceline_code paceline_begin(paceline_worker* worker, std::int64_t timeout_ms, paceline_round* round) {
   return guarded([&] { return begin(*worker, timeout_ms, *round); });
+}
+
+paceline_code paceline_copy_gradient(paceline_worker* worker, std::int64_t first, const float* values,
+                                     std::int64_t floats) {
+  return guarded([&] { return copy_gradient(*worker, first, values, floats); });
 }
 
 paceline_code paceline_final_from(paceline_worker* worker, std::int64_t first) {

@@ -2,6 +2,9 @@
 
 import torch
 
+# Floats that take less to be copied, or to leave with the next ones, than to ask for it.
+_FEW = 1 << 14
+
 
 class Ahead:
     """Gradients that leave while backward computes the rest: from the layout's end on, as far as all are done."""
@@ -16,6 +19,7 @@ class Ahead:
         self._left = {}                  # by place: the gradient as it left, and its version
         self._marks = {}                 # by place: behind its copy
         self._next = len(self._tensors)  # all from here on are final
+        self._left_from = self._attached.worker.floats
 
     def has_left(self, t):
         place = self._place[id(t)]
@@ -23,7 +27,7 @@ class Ahead:
 
     def left_from(self):
         """Elements of the flat vector from here on have left."""
-        return self._tensors[self._next].offset if self._next < len(self._tensors) else self._attached.worker.floats
+        return self._left_from
 
     def hook_of(self, t):
         place = self._place[id(t)]
@@ -35,10 +39,13 @@ class Ahead:
             if place in self._left:
                 raise ValueError(f"parameter '{t.name}': a second gradient before step(), expected one with overlap=True "
                                  "(gradient accumulation and reentrant checkpoints need overlap=False)")
-            attached = self._attached
-            with torch.no_grad():
-                t.write(attached.outgoing()[t.offset:t.end], parameter.grad)
-            self._left[place] = (parameter.grad, parameter.grad._version)
+            attached, gradient = self._attached, parameter.grad
+            if gradient.numel() < _FEW or not attached.way.lends(gradient):
+                with torch.no_grad():
+                    t.write(attached.outgoing()[t.offset:t.end], gradient)
+            else:
+                worker.copy_gradient(t.offset, gradient.detach().numpy())
+            self._left[place] = (gradient, gradient._version)
             self._marks[place] = attached.way.mark()
             self._done[place] = True
             self._advance(attached, worker)
@@ -51,7 +58,6 @@ class Ahead:
 
     def _advance(self, attached, worker):
         """As far as all are done and their copies have come: whoever waited for them here would hold up backward()."""
-        before = self.left_from()
         while self._next > 0 and self._done[self._next - 1]:
             if self._next - 1 in self._marks and not attached.way.has_come(self._marks[self._next - 1]):
                 break
@@ -60,9 +66,11 @@ class Ahead:
             if not t.trained:
                 with torch.no_grad():
                     t.write(attached.outgoing()[t.offset:t.end], None)
-        if self.left_from() < before:
-            attached.leave(self.left_from(), before)
-            worker.final_from(self.left_from())
+        begin = self._tensors[self._next].offset if self._next < len(self._tensors) else worker.floats
+        if self._left_from - begin >= _FEW or self._next == 0:
+            attached.leave(begin, self._left_from)
+            worker.final_from(begin)
+            self._left_from = begin
 
     def check(self):
         for place, (gradient, version) in self._left.items():

@@ -14,6 +14,10 @@ class Direct:
         """Where to write what is to leave from `flat`, a worker's array."""
         return flat
 
+    def lends(self, gradient: torch.Tensor) -> bool:
+        """Whether a worker's thread can copy it where it lies."""
+        return on_host(gradient.device) and gradient.layout == torch.strided and gradient.is_contiguous()
+
     def mark(self) -> Any:
         """Behind what was asked for last: for has_come()."""
 
@@ -40,6 +44,9 @@ class Pinned(Direct):
 
     def outgoing(self, flat):
         return self._memory
+
+    def lends(self, gradient):
+        return False
 
     def mark(self):
         return event(self._device)

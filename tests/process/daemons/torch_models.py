@@ -5,9 +5,9 @@ import torch
 SAMPLES, STEPS = 8, 20
 
 
-def perceptron():
+def perceptron(hidden=256):
     torch.manual_seed(7)
-    return torch.nn.Sequential(torch.nn.Linear(6, 256), torch.nn.Tanh(), torch.nn.Linear(256, 3))  # its beginning leaves last
+    return torch.nn.Sequential(torch.nn.Linear(6, hidden), torch.nn.Tanh(), torch.nn.Linear(hidden, 3))  # its beginning leaves last
 
 
 class Residual(torch.nn.Module):
@@ -41,7 +41,8 @@ def plain_sgd(model):
 
 
 # Of each: what makes the model, the shape of a sample, and the optimizer where the servers take the steps.
-MADE = {"perceptron": (perceptron, (6,), momentum), "resnet": (resnet, (3, 8, 8), lambda model: momentum(model, lr=0.05)),
+MADE = {"perceptron": (perceptron, (6,), momentum), "wide": (lambda: perceptron(4096), (6,), lambda model: momentum(model, lr=0.02)),
+        "resnet": (resnet, (3, 8, 8), lambda model: momentum(model, lr=0.05)),
         "rmsprop": (perceptron, (6,), lambda model: torch.optim.RMSprop(model.parameters(), lr=0.01, alpha=0.9))}
 
 
