@@ -18,13 +18,32 @@ double cost_of(const std::vector<double>& costs, const StageSpec& stage) {
                          costs.begin() + static_cast<std::ptrdiff_t>(stage.last), 0.0);
 }
 
+// None: another network's, another number of stages, or not known.
+std::optional<std::vector<StageSpec>> stages_that_ran(const RunConfig& config, const NetworkSpec& network,
+                                                      const PipelineSummary& ran) {
+  if (ran.layers.size() != config.pipeline.stages || ran.parameters.size() != ran.layers.size())
+    return std::nullopt;
+  std::vector<StageSpec> stages;
+  std::size_t first = 0;
+  for (std::size_t s = 0; s < ran.layers.size(); ++s) {
+    const std::int64_t left = std::ssize(network.layers) - static_cast<std::int64_t>(first);
+    if (ran.layers[s] < 1 || ran.layers[s] > left) return std::nullopt;
+    stages.push_back(stage_of_layers(network, first, first + static_cast<std::size_t>(ran.layers[s])));
+    if (stages.back().parameters.size() != ran.parameters[s]) return std::nullopt;
+    first = stages.back().last;
+  }
+  if (first != network.layers.size()) return std::nullopt;
+  return stages;
+}
+
 }  // namespace
 
-std::optional<MeasuredCut> measured_cut(const RunConfig& config, std::span<const double> busy_seconds) {
+std::optional<MeasuredCut> measured_cut(const RunConfig& config, const PipelineSummary& ran) {
   const auto network = build_network(config);
   if (!network.is_ok()) return std::nullopt;
-  const auto stages = stages_of_run(config, *network);
-  const bool known = stages.is_ok() && stages->size() == busy_seconds.size() &&
+  const auto stages = stages_that_ran(config, *network, ran);
+  const std::vector<double>& busy_seconds = ran.busy_seconds;
+  const bool known = stages && stages->size() == busy_seconds.size() &&
                      std::all_of(busy_seconds.begin(), busy_seconds.end(), [](double s) { return s > 0.0; });
   if (!known) return std::nullopt;
   const std::vector<double> costs = costs_by_products(*network);

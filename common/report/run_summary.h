@@ -62,6 +62,10 @@ struct PipelineSummary {
   std::vector<double> busy_seconds = {};
   std::vector<double> idle_for_previous_seconds = {};
   std::vector<double> idle_for_next_seconds = {};
+  // The cut that it was run with: of each stage its layers, one behind the other, and the floats of its parameters. Empty:
+  // of an older version, or a loop's own model (pipeline.balance: loop).
+  std::vector<std::int64_t> layers = {};
+  std::vector<std::int64_t> parameters = {};
 };
 
 // The events in a run's trace, and the older ones that there was no room for (run.trace_events).
