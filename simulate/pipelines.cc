@@ -51,6 +51,8 @@ Result<Pipelines> Pipelines::begin(const Plan& plan) {
   for (std::size_t s = 0; s < stages.size(); ++s) {
     const auto layer = [&costs](std::size_t i) { return costs.begin() + static_cast<std::ptrdiff_t>(i); };
     made.shares_.push_back(std::accumulate(layer(stages[s].first), layer(stages[s].last), 0.0));
+    made.summary_.layers.push_back(static_cast<std::int64_t>(stages[s].last - stages[s].first));
+    made.summary_.parameters.push_back(stages[s].parameters.size());
     const auto chunk = static_cast<std::uint32_t>(s / count);
     made.summary_.peak_activation_bytes[s % count] += activation_bytes(
         network, stages[s], schedule::kept(made.rows_.stages[s % count], chunk), sizes.front());

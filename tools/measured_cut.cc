@@ -24,15 +24,34 @@ std::vector<double> costs_of_stages(const std::vector<double>& costs, const std:
   return sums;
 }
 
+// None: another network's, another number of stages, or not known.
+std::optional<std::vector<StageSpec>> stages_that_ran(const RunConfig& config, const NetworkSpec& network,
+                                                      const PipelineSummary& ran) {
+  const std::size_t parts = std::size_t{config.pipeline.stages} * config.pipeline.chunks_of_stage();
+  if (ran.layers.size() != parts || ran.parameters.size() != parts) return std::nullopt;
+  std::vector<StageSpec> stages;
+  std::size_t first = 0;
+  for (std::size_t s = 0; s < ran.layers.size(); ++s) {
+    const std::int64_t left = std::ssize(network.layers) - static_cast<std::int64_t>(first);
+    if (ran.layers[s] < 1 || ran.layers[s] > left) return std::nullopt;
+    stages.push_back(stage_of_layers(network, first, first + static_cast<std::size_t>(ran.layers[s])));
+    if (stages.back().parameters.size() != ran.parameters[s]) return std::nullopt;
+    first = stages.back().last;
+  }
+  if (first != network.layers.size()) return std::nullopt;
+  return stages;
+}
+
 }  // namespace
 
-std::optional<MeasuredCut> measured_cut(const RunConfig& config, std::span<const double> busy_seconds) {
+std::optional<MeasuredCut> measured_cut(const RunConfig& config, const PipelineSummary& ran) {
   const auto network = build_network(config);
   if (!network.is_ok()) return std::nullopt;
-  const auto stages = stages_of_run(config, *network);
+  const auto stages = stages_that_ran(config, *network, ran);
+  const std::vector<double>& busy_seconds = ran.busy_seconds;
   const std::uint32_t count = config.pipeline.stages;
   const std::uint32_t chunks = config.pipeline.chunks_of_stage();
-  const bool known = stages.is_ok() && busy_seconds.size() == count &&
+  const bool known = stages && busy_seconds.size() == count &&
                      std::all_of(busy_seconds.begin(), busy_seconds.end(), [](double s) { return s > 0.0; });
   if (!known) return std::nullopt;
   const std::vector<double> costs = costs_by_products(*network);

@@ -137,10 +137,6 @@ void check_pipeline(Validator& validator, const RunConfig& c) {
       "a checkpoint is of one clock of all stages",
       "checkpoints with pipeline.stages and gradients applied on arrival",
       "sync.apply: versioned, or no checkpoints");
-  // An all-reduce sums in fewer bytes (check_exchange()).
-  only_with(c.cluster.gradient_encoding != Encoding::kFp32 && c.exchange.kind == ExchangeKind::kServer,
-            "cluster.gradient_encoding", "the part of a shard that is a stage's goes to servers as it is",
-            name_of(c.cluster.gradient_encoding), "fp32, or exchange.kind: allreduce");
   only_with(c.cluster.parameter_encoding != Encoding::kFp32, "cluster.parameter_encoding",
             "a part of the parameters is sent as it is", name_of(c.cluster.parameter_encoding), "fp32");
   only_with(c.train.share != Share::kEven || c.train.total_iterations % c.pipeline.stages != 0,

@@ -14,6 +14,9 @@ namespace {
 
 // Lists grow beyond it when they must.
 constexpr std::size_t kGradientsExpected = 16;
+// What pieces as Encoding::kZero are: -0 says that there is no gradient, and adds nothing to one (common/params/layout.h,
+// may_be_unused).
+constexpr float kNoGradient = -0.0F;
 
 std::string describe(const wire::Push& push) {
   return "push from worker " + to_string(push.worker) + " stamped " + to_string(push.clock);
@@ -70,10 +73,8 @@ Status GradientStore::check(const wire::Push& push, const wire::Payload& payload
     return failed_precondition(describe(push) + ": expected the rest of " + to_string(expected));
   }
   // Of an empty range, too: what is kept is taken for what this store decodes.
-  const bool is_zero = payload.encoding == Encoding::kZero && encoding_ == Encoding::kFp32;
-  if (payload.encoding != encoding_ && !is_zero) {
-    return invalid_argument(describe(push) + ": its floats come as " +
-                            (payload.encoding == Encoding::kZero ? "zeros" : name_of(payload.encoding)) +
+  if (payload.encoding != encoding_ && payload.encoding != Encoding::kZero) {
+    return invalid_argument(describe(push) + ": its floats come as " + name_of(payload.encoding) +
                             ", expected " + name_of(encoding_));
   }
   const std::int64_t floats = payload.count();
@@ -104,7 +105,7 @@ Status GradientStore::check(const wire::Push& push, const wire::Payload& payload
 
 Result<Gradient*> GradientStore::add(const wire::Push& push, wire::Payload payload) {
   PACELINE_RETURN_IF_ERROR(check(push, payload));
-  if (payload.encoding == Encoding::kZero) payload = zeros(payload.count());
+  if (payload.encoding == Encoding::kZero && encoding_ == Encoding::kFp32) payload = zeros(payload.count());
   Inbox& box = inbox(push.worker);
   BlockRef fresh;
   float* into = nullptr;
@@ -146,8 +147,7 @@ Result<Gradient*> GradientStore::add(const wire::Push& push, wire::Payload paylo
 // One memory for all, of the largest piece so far. Those before live on where they are referred to.
 wire::Payload GradientStore::zeros(std::int64_t floats) {
   if (zero_floats_ < floats) {
-    // -0 says that there is no gradient, and adds nothing to one (common/params/layout.h, may_be_unused).
-    zeros_ = std::make_shared<float[]>(static_cast<std::size_t>(floats), -0.0F);
+    zeros_ = std::make_shared<float[]>(static_cast<std::size_t>(floats), kNoGradient);
     zero_floats_ = floats;
   }
   return {zeros_, reinterpret_cast<const std::byte*>(zeros_.get()),
@@ -158,7 +158,11 @@ wire::Payload GradientStore::zeros(std::int64_t floats) {
 Result<wire::Payload> GradientStore::decoded(const wire::Push& push, const wire::Payload& payload,
                                              float* into) {
   const std::span<float> floats(into + push.offset, static_cast<std::size_t>(payload.count()));
-  PACELINE_RETURN_IF_ERROR(decode(payload.encoding, payload.bytes(), floats).with_context(describe(push)));
+  if (payload.encoding == Encoding::kZero) {
+    std::fill(floats.begin(), floats.end(), kNoGradient);
+  } else {
+    PACELINE_RETURN_IF_ERROR(decode(payload.encoding, payload.bytes(), floats).with_context(describe(push)));
+  }
   return wire::Payload{nullptr, reinterpret_cast<const std::byte*>(floats.data()), floats.size_bytes()};
 }
 

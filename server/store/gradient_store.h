@@ -1,7 +1,7 @@
 // The gradients a shard holds and has not applied: each worker's pieces as they came, in the buffers they
 // were received into (nothing is copied), until the authority decides their turn or has them discarded.
-// Pieces in another encoding than float32 are decoded as they come, into one recycled buffer for each
-// gradient.
+// Pieces in another encoding than float32 are decoded as they come, zeros among them, too, into one recycled buffer for
+// each gradient.
 //
 // Pieces come from the range's end to its begin, as a backward pass makes them: what is here of a gradient is
 // one interval that ends where the range does. A gradient is partial until its `last` piece, which begins at
@@ -31,7 +31,8 @@ namespace paceline::server {
 
 class GradientStore {
  public:
-  // For a range of `size` floats. `pieces_max` >= 1, `gradients_max` >= 2. `encoding`: of every piece.
+  // For a range of `size` floats. `pieces_max` >= 1, `gradients_max` >= 2. `encoding`: of every piece that is
+  // not Encoding::kZero.
   GradientStore(Cluster cluster, std::int64_t size, std::size_t gradients_max, std::size_t pieces_max,
                 Encoding encoding = Encoding::kFp32);
 
@@ -98,7 +99,7 @@ class GradientStore {
   std::size_t gradients_max_;
   std::size_t pieces_max_;
   Encoding encoding_;
-  std::shared_ptr<const float[]> zeros_;  // what pieces as Encoding::kZero are
+  std::shared_ptr<const float[]> zeros_;  // what pieces as Encoding::kZero are among float32
   std::int64_t zero_floats_ = 0;
   BlockPool decoded_;                   // of the range's size; made as gradients need them
   std::vector<Inbox> inboxes_;          // by rank

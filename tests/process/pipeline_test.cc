@@ -98,6 +98,8 @@ TEST_CASE("a_pipeline_ends_where_the_run_without_one_does") {
   CHECK(stages.summary.pipeline->bubble_share > 0.0);
   CHECK(stages.summary.pipeline->bubble_share < 1.0);
   for (const std::int64_t bytes : stages.summary.pipeline->peak_activation_bytes) CHECK(bytes > 0);
+  CHECK(stages.summary.pipeline->layers == std::vector<std::int64_t>{3, 3});
+  CHECK(stages.summary.pipeline->parameters == std::vector<std::int64_t>{152, 330});
   CHECK_FALSE(whole.summary.pipeline);
 }
 
@@ -140,6 +142,38 @@ TEST_CASE("batch_norm_in_stages_ends_where_the_run_without_a_pipeline_does") {
   const auto expected = run_stages(whole);
   CHECK(apart(ran, expected) < 1e-6);
   CHECK(ran.summary.test_accuracy == expected.summary.test_accuracy);
+}
+
+// A node for each group, with the mini-batch of its stages, in one piece. Stages of a power of two in number have that
+// multiple of its gradients, which every encoding says with the same bits, and owes the same of. int8 and top_k go by
+// frames: the second stage begins where one does.
+TEST_CASE("stages_push_in_fewer_bytes_what_the_network_in_one_piece_does") {
+  const auto [encoding, shards] = GENERATE(table<Encoding, std::uint32_t>(
+      {{Encoding::kFp16, 3U}, {Encoding::kBf16, 1U}, {Encoding::kInt8, 1U}, {Encoding::kTopK, 1U}}));
+  CAPTURE(static_cast<int>(encoding));
+  RunConfig stages = piped(2, shards);
+  stages.pipeline.micro_batches = 1;
+  stages.cluster.shared_memory = SharedMemory::kOff;
+  stages.cluster.gradient_encoding = encoding;
+  if (encoding == Encoding::kTopK) stages.cluster.top_k_share = 0.1;
+  const auto network = build_network(stages);
+  REQUIRE(network.is_ok());
+  const auto cut = stages_of_run(stages, *network);
+  REQUIRE(cut.is_ok());
+  stages.cluster.frame_bytes = 4 * cut->back().parameters.begin;
+  RunConfig whole = without_pipeline(stages);
+  whole.cluster.nodes = 2;
+  whole.train.batch_size = 2 * stages.train.batch_size;
+  whole.train.total_iterations = stages.train.total_iterations / 2;
+  const auto ran = run_stages(stages);
+  const auto expected = run_stages(whole);
+  CHECK(apart(ran, expected) == 0);
+  CHECK(ran.summary.bytes_pushed == expected.summary.bytes_pushed);
+  whole.cluster.gradient_encoding = Encoding::kFp32;
+  whole.cluster.top_k_share.reset();
+  const auto plain = run_stages(whole);
+  CHECK(apart(ran, plain) > 0);
+  CHECK(ran.summary.bytes_pushed < 0.6 * static_cast<double>(plain.summary.bytes_pushed));
 }
 
 TEST_CASE("two_groups_are_one_with_the_double_mini_batch") {

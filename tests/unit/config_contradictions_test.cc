@@ -82,7 +82,8 @@ TEST_CASE("what_a_pipeline_does_not_go_with_is_refused") {
       "micro_batches: "
       "16, schedule: 1f1b, rematerialize: on, balance: [5, 5]}}";
   CHECK(parse_config(good, "run.yaml", {}).status().message() == "");
-  const std::vector<std::string> other = {"sync.combine=mean", "pipeline.balance=memory"};
+  const std::vector<std::string> other = {"sync.combine=mean", "pipeline.balance=memory",
+                                          "cluster.gradient_encoding=int8"};
   CHECK(parse_config(good, "run.yaml", other).status().message() == "");
   struct Case {
     const char* given;
@@ -107,7 +108,8 @@ TEST_CASE("what_a_pipeline_does_not_go_with_is_refused") {
             "pipeline.stages: no group goes on without one of its stages, got exchange.on_loss: go_on with "
             "pipeline.stages, expected stop"},
            {"cluster.threads_per_node=2", "cluster.threads_per_node: a stage is a node"},
-           {"cluster.gradient_encoding=fp16", "cluster.gradient_encoding: "},
+           {"cluster.gradient_encoding=top_k", "cluster.gradient_encoding: top_k without its share"},
+           {"cluster.parameter_encoding=fp16", "cluster.parameter_encoding: a part of the parameters is sent"},
            {"train.total_iterations=41", "train.total_iterations: every stage takes part in every step"},
            {"train.share=pool", "train.share: every stage takes part in every step"},
            {"cluster.nodes={min: 2, max: 4}",

@@ -176,7 +176,10 @@ TEST_CASE("a_simulated_stage_takes_its_share_of_products_and_elements") {
       "train.layers=[{kind: conv, out: 3, kernel: 1}, {kind: relu}, {kind: relu}, {kind: relu}, {kind: conv, "
       "out: 3, kernel: 1}, {kind: global_average_pool}, {kind: dense, out: 10}]";
   const auto overrides = with(equal_stages(2, 4, "gpipe"), {layers, "pipeline.balance=[4, 3]"});
-  const std::vector<double> busy = run(overrides).summary.pipeline->busy_seconds;
+  const PipelineSummary ran = *run(overrides).summary.pipeline;
+  CHECK(ran.layers == std::vector<std::int64_t>{4, 3});
+  CHECK(ran.parameters == std::vector<std::int64_t>{12, 52});
+  const std::vector<double>& busy = ran.busy_seconds;
   // Of each pixel 9 products and 12 elements, and 9 and 3.
   CHECK(busy[0] / busy[1] == Approx(21.0 / 12.0).epsilon(0.01));
 }
