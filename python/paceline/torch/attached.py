@@ -310,7 +310,7 @@ class Attached:
                 if self._ahead is None or not self._ahead.has_left(t):
                     t.write(out[t.offset:t.end], gradient, scale)
             if self._ahead is not None:
-                self._ahead.wait()
+                self._ahead.complete()
             self.way.wait()
             self.leave(0, self.worker.floats if self._ahead is None else self._ahead.left_from())
             if found_inf:  # of this worker alone: its clock closes without it (train.on_nan: skip)

@@ -10,6 +10,8 @@ class Direct:
     """A model in the host's memory: gradients are written where they leave from, parameters are read where they lie. So are
     those of another device, each copy of which is waited for."""
 
+    is_late = False  # whether what is written comes later than it was asked for
+
     def outgoing(self, flat: torch.Tensor) -> torch.Tensor:
         """Where to write what is to leave from `flat`, a worker's array."""
         return flat
@@ -39,14 +41,13 @@ class Direct:
 class Pinned(Direct):
     """A model on a GPU. `floats`: of the whole layout. A buffer of that size in the host's memory."""
 
+    is_late = True
+
     def __init__(self, floats: int, device: torch.device):
         self._memory, self._device = pinned(floats), device
 
     def outgoing(self, flat):
         return self._memory
-
-    def lends(self, gradient):
-        return False
 
     def mark(self):
         return event(self._device)

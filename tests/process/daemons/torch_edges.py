@@ -66,7 +66,8 @@ def staged(config, node, mode, overlap):
                      torch.zeros(1))
     assert waited == [True, False, True], waited
     late = LateCopies(staging)
-    twin, model = perceptron(), perceptron()
+    twin, model = (torch.nn.Sequential(perceptron(), torch.nn.BatchNorm1d(3), torch.nn.Linear(3, 6000)) for _ in range(2))
+    model.load_state_dict(twin.state_dict())
     optimizer, plain = momentum(model), momentum(twin)
     with paceline.torch.attach(model, optimizer, config, node=int(node), mode=mode, overlap=overlap == "overlap") as run:
         for step in range(6):
@@ -76,7 +77,8 @@ def staged(config, node, mode, overlap):
                 torch.nn.functional.cross_entropy(each(x), y).backward()
                 stepper.step()
         print("clock:", run.worker.under_way.clock)
-    assert late.sizes == [sum(p.numel() for p in model.parameters())]
+    assert late.sizes == [sum(p.numel() for p in model.parameters()) + 6]  # the running means and variances
+    assert all(torch.allclose(p, q, atol=1e-6) for p, q in zip(model.buffers(), twin.buffers()))
     assert late.waits == 1 + 6 * 2, late.waits  # a round waits once for what leaves, and once for what comes
     print("worst:", max(distance(p, q) for p, q in zip(model.parameters(), twin.parameters())))
 
