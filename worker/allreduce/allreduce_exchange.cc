@@ -52,8 +52,8 @@ Status AllReduceExchange::connect(const mesh::Listening& listening, mesh::Place 
   return begin_formation(mesh_.join(listening, std::move(place)));
 }
 
-Status AllReduceExchange::connect(mesh::Sockets sockets, mesh::Place place) {
-  return begin_formation(mesh_.join(std::move(sockets), std::move(place)));
+Status AllReduceExchange::connect(mesh::PeerConnections connections, mesh::Place place) {
+  return begin_formation(mesh_.join(std::move(connections), std::move(place)));
 }
 
 // A run that ends with a loss needs nobody who keeps another's state.
@@ -61,6 +61,10 @@ Status AllReduceExchange::begin_formation(Status joined) {
   Status ready = std::move(joined);
   if (ready.is_ok()) ready = mesh_.measure();
   note_gone();
+  if (const auto unmet = mesh_.unmet()) {
+    const std::lock_guard lock(mutex_);
+    gone_ = unmet;
+  }
   if (!ready.is_ok()) return ready;
   mesh_.plan(parts_.meet != nullptr);
   static_cast<void>(mesh_.take_bytes_sent());  // of no bucket

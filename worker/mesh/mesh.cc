@@ -47,16 +47,16 @@ Mesh::Mesh(Place place, StopFlag& stop)
 Result<std::unique_ptr<Mesh>> Mesh::connect(const Listening& listening, Place place, StopFlag& stop,
                                             std::chrono::milliseconds within,
                                             std::shared_ptr<wire::SharedSegment> segment) {
-  PACELINE_ASSIGN_OR_RETURN(Sockets sockets, shake_hands(listening, place, stop, within));
-  return over(std::move(sockets), std::move(place), stop, within, std::move(segment));
+  PACELINE_ASSIGN_OR_RETURN(PeerConnections connections, shake_hands(listening, place, stop, within));
+  return over(std::move(connections), std::move(place), stop, within, std::move(segment));
 }
 
-Result<std::unique_ptr<Mesh>> Mesh::over(Sockets sockets, Place place, StopFlag& stop,
+Result<std::unique_ptr<Mesh>> Mesh::over(PeerConnections connections, Place place, StopFlag& stop,
                                          std::chrono::milliseconds within,
                                          std::shared_ptr<wire::SharedSegment> segment) {
   std::unique_ptr<Mesh> mesh(new Mesh(std::move(place), stop));
   forget(mesh->place_.key);  // each connection has keys of its own
-  mesh->peers_ = std::move(sockets);
+  mesh->peers_ = std::move(connections);
   if (mesh->place_.shares) {
     PACELINE_ASSIGN_OR_RETURN(
         mesh->shared_, SharedPeers::agree(mesh->place_, mesh->peers_, std::move(segment), stop, within));

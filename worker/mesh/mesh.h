@@ -54,7 +54,7 @@ struct Place {
 };
 
 // Connections to the other ranks of a place, by rank; null: this one, or one that there is none to.
-using Sockets = std::vector<std::unique_ptr<Connection>>;
+using PeerConnections = std::vector<std::unique_ptr<Connection>>;
 
 // Of each rank, by the host of its endpoint, numbered as they come.
 std::vector<std::uint32_t> machines_of(const Place& place);
@@ -69,7 +69,7 @@ class Mesh {
                                                std::chrono::milliseconds within,
                                                std::shared_ptr<wire::SharedSegment> segment = nullptr);
   // The same over connections that are there (handshake.h), to every other rank.
-  static Result<std::unique_ptr<Mesh>> over(Sockets sockets, Place place, StopFlag& stop,
+  static Result<std::unique_ptr<Mesh>> over(PeerConnections connections, Place place, StopFlag& stop,
                                             std::chrono::milliseconds within,
                                             std::shared_ptr<wire::SharedSegment> segment);
 
@@ -98,7 +98,7 @@ class Mesh {
   Place place_;
   StopFlag& stop_;
   const bool has_keys_;
-  Sockets peers_;
+  PeerConnections peers_;
   std::unique_ptr<SharedPeers> shared_;  // null: the place shares nothing
   std::vector<float> landing_;           // what is added passes through here,
   std::vector<float> decoded_;           // in another encoding than fp32 through this
