@@ -150,7 +150,7 @@ class AllReduceExchange final : public Exchange {
   Status reduce_bucket(std::size_t number, const std::vector<SharedFloats>& own);
   Status step(std::unique_lock<std::mutex>& lock);
   Status copy_parameters();
-  void scale_sum();
+  void make_mean(std::span<float> part) const;
   void begin_round();
   void install();
 
