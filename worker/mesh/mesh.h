@@ -59,8 +59,14 @@ using PeerConnections = std::vector<std::unique_ptr<Connection>>;
 // Of each rank, by the host of its endpoint, numbered as they come.
 std::vector<std::uint32_t> machines_of(const Place& place);
 
+class Spin;
+
 class Mesh {
  public:
+  ~Mesh();
+  Mesh(const Mesh&) = delete;
+  Mesh& operator=(const Mesh&) = delete;
+
   // Connects to every lower rank and waits for every higher one, for at most `within`. `listening`: this rank's
   // endpoint. `stop`, outlives the mesh. `segment`, where the place shares: of SharedPeers::segment_bytes(), with the
   // vector that is reduced in it; null: none could be made. Errors, naming the rank: kUnavailable one cannot be reached, and why;
@@ -102,6 +108,7 @@ class Mesh {
   std::unique_ptr<SharedPeers> shared_;  // null: the place shares nothing
   std::vector<float> landing_;           // what is added passes through here,
   std::vector<float> decoded_;           // in another encoding than fp32 through this
+  std::unique_ptr<Spin> spin_;
   Status broken_ = Status::ok();
   std::int64_t bytes_sent_ = 0;
   std::optional<std::uint32_t> gone_;
