@@ -479,6 +479,15 @@ TEST_CASE("another run's node is no peer") {
   other.join();
 }
 
+TEST_CASE("within one machine no more is on its way than its caches hold") {
+  const Ranks ranks(1);
+  const auto connection = connect_to(ranks.endpoints[0], ranks.stops[0], kWithin);
+  int bytes = 0;
+  socklen_t size = sizeof bytes;
+  REQUIRE(getsockopt(connection->get(), SOL_SOCKET, SO_SNDBUF, &bytes, &size) == 0);
+  CHECK(bytes == 2 * kSendBufferWithinMachine);
+}
+
 TEST_CASE("an address of this machine is found") {
   CHECK(*address_towards("tcp://127.0.0.1:5555") == "127.0.0.1");
   CHECK(*address_towards("ipc:///tmp/x") == "127.0.0.1");
