@@ -104,7 +104,7 @@ class Session {
   // ---- session_meeting.cc
   Status meet_nodes();
   Status check_key(const mesh::Place& place) const;
-  void meet_peers(mesh::Sockets sockets, mesh::Place place);
+  void meet_peers(mesh::PeerConnections connections, mesh::Place place);
   std::optional<NodeId> gone() const;
   // ---- session_reducing.cc
   void make_reducing();
@@ -143,6 +143,7 @@ class Session {
   const Result<std::shared_ptr<ComputeSlots>> slots_;          // null where no cluster is emulated
   SteadyPaceClock pace_;
   mesh::StopFlag stop_channels_;  // to other stages
+  std::optional<NodeId> unmet_;   // who was gone when this node was to be connected to it
   std::shared_ptr<mesh::Channels> channels_;
   std::unique_ptr<AllReduceExchange> reduces_;  // exchange.kind: allreduce; else null
   PsClient client_;

@@ -24,13 +24,15 @@ struct Said {
   std::string err;
 };
 
-Said scheduled(const std::vector<std::string>& overrides, const PipelineCut& cut = {}) {
+Said scheduled(const std::vector<std::string>& overrides, const PipelineCut& cut = {},
+               const ScheduleTable& table = {}) {
   const testing::TempFolder folder;
   ScheduleOptions options;
   options.path = (folder.path() / "run.yaml").string();
   std::ofstream(options.path) << kTwoGroups;
   options.overrides = overrides;
   options.cut = cut;
+  options.table = table;
   std::ostringstream out, err;
   const int status = schedule_plan(options, out, err);
   return {status, out.str(), err.str()};
@@ -96,6 +98,31 @@ TEST_CASE("a_measured_schedule_says_the_step_with_its_sums_and_its_cut_as_a_list
       "128}, {kind: dense, out: 10}]";
   CHECK_THAT(scheduled({equal}, {true, {1.0, 3.0}}).out, Contains("pipeline.balance: [2, 3]"));
   CHECK_THAT(scheduled({equal}, {true, {6.0, 1.0}}).out, Contains("pipeline.balance: [4, 1]"));
+}
+
+// The figures of docs/PERFORMANCE.md.
+TEST_CASE("a_table_of_ranks_and_bytes_says_from_how_many_ranks_on_halving_doubling_is_faster_than_the_ring") {
+  const std::vector<std::string> one_stage = {
+      "pipeline.stages=1",          "pipeline.micro_batches=null",
+      "exchange.on_loss=null",      "simulate.network.latency=20us",
+      "simulate.costs.message=5us", "simulate.network.bandwidth=1250000000",
+      "simulate.costs.apply=0.25"};
+  const Said said =
+      scheduled(one_stage, {},
+                {.ranks = {4, 6, 16, 64},
+                 .bytes = {4'000, 4'000'000},
+                 .algorithms = {schedule::Algorithm::kRing, schedule::Algorithm::kHalvingDoubling}});
+  CHECK(said.err.empty());
+  CHECK_THAT(
+      said.out,
+      Contains("ms, with 1250000000 bytes a second, latency 20 us, 5 us for each message and 0.25 ns for "
+               "each float added") &&
+          Contains("   4000      4  0.185             0.125  halving_doubling\n") &&
+          Contains("4000000     16   7.14              8.41  ring\n") &&
+          Contains("checked\nof 4000 bytes halving_doubling is faster than ring from 4 ranks on\n"
+                   "of 4000000 bytes halving_doubling is faster than ring from 64 ranks on\n"));
+  CHECK_THAT(said.out, Contains("-  ring"));  // six are no power of two
+  CHECK_THAT(scheduled({}, {}, {.ranks = {4}}).err, Contains("--ranks: got it with pipeline.stages above 1"));
 }
 
 TEST_CASE("what_no_schedule_can_be_made_of_is_refused_by_its_key") {

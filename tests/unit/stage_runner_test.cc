@@ -350,12 +350,12 @@ std::vector<Ends> over_connections(const NetworkSpec& network, const std::vector
     threads.emplace_back([&, s] {
       constexpr std::chrono::milliseconds kWithin(20'000);
       const mesh::Place place{s, endpoints, 7, {}, memory == Memory::kShared};
-      auto sockets = mesh::shake_hands(*listening[s], place, stops[s], kWithin);
-      if (!sockets.is_ok() || leaves == s) {
-        ends[s].status = sockets.status();
+      auto connections = mesh::shake_hands(*listening[s], place, stops[s], kWithin);
+      if (!connections.is_ok() || leaves == s) {
+        ends[s].status = connections.status();
         return;
       }
-      open[s] = mesh::Channels::over(std::move(sockets).value(), place, stops[s],
+      open[s] = mesh::Channels::over(std::move(connections).value(), place, stops[s],
                                      {StageRunner::hears(network, parts, s, plan, batch.size()), {}});
       for (std::uint32_t other = 0; place.shares && !leaves && other < stages.size(); ++other) {
         if (other + 1 == s || other == s + 1) eventually([&] { return open[s]->shares_with(NodeId(other)); });
