@@ -144,9 +144,10 @@ TEST_CASE("a_broken_plan_of_chunks_is_refused_at_its_row") {
   CHECK(refusal([](Plan& p) { p.bounds[2].inputs = 1; }) ==
         "stage 0, chunk 1: keeps 2 micro-batches, 2 with activations, expected at most 1 and 2");
   // The first stage's second chunk comes behind the last stage's first one.
-  CHECK(refusal([](Plan& p) {
-          std::rotate(p.stages[0].begin(), p.stages[0].begin() + 2, p.stages[0].end());
-        }).find("stage 0, row 0 (F0.1): waits for what never arrives") == 0);
+  CHECK_THAT(refusal([](Plan& p) {
+               std::rotate(p.stages[0].begin(), p.stages[0].begin() + 2, p.stages[0].begin() + 4);
+             }),
+             Catch::Matchers::StartsWith("stage 0, row 0 (F0.1): waits for what never arrives"));
 }
 
 // Huang et al. 2018, section 2.3.
@@ -211,8 +212,8 @@ TEST_CASE("a_timeline_is_the_plan_in_proportion") {
 TEST_CASE("a_timeline_shows_passes_that_are_shorter_than_a_column") {
   const std::vector<StageTimes> unequal = {{0.01, 0.02}, {1.0, 2.0}};
   CHECK(timeline(times(plan_pipeline(PipelineKind::kGpipe, 2, 3), unequal), 18) ==
-        "stage 0  FFF...........B....B....B\n"
-        "stage 1  .F0--F1F2-B2---B1---B0---.\n");
+        "stage 0  FFF......B...B...B\n"
+        "stage 1  .F0FF2B2-B1--B0--.\n");
   // F10 is not drawn as F1.
   std::vector<StageTimes> one = {{1.0, 1.0}};
   CHECK(timeline(times(plan_pipeline(PipelineKind::kOneForwardOneBackward, 1, 11), one), 44)

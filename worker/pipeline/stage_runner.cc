@@ -37,7 +37,7 @@ StageRunner::StageRunner(Stage stage)
     chunk.is_last = of_.stage + 1 == of_.stages && c + 1 == of_.plan.chunks;
     chunk.recomputed = schedule::is_recomputed(rows_, c);
     chunk.held.resize(of_.plan.micro_batches);
-    chunk.norms = chunk.of->norms;
+    if (chunk.of->norms) chunk.norms.emplace(*chunk.of->norms);
     largest = std::max(largest, chunk.of->parameters.size());
   }
   if (of_.plan.micro_batches > 1) part_.resize(static_cast<std::size_t>(largest));
