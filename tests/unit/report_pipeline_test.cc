@@ -71,11 +71,14 @@ TEST_CASE("a_traced_pipeline_is_drawn_as_its_median_step") {
 TEST_CASE("the_page_has_the_median_step_pass_by_pass_and_of_too_many_passes_the_first") {
   trace::Trace trace;
   add_step(trace, 100, 1, 0);
-  const auto page = page_pipeline(trace, 2, 8);
-  CHECK(page ==
-        nlohmann::ordered_json::parse(R"({"clock": 1, "of": 1, "step": 0.027, "bubble": 0.3333333333333333,
-      "passes": 8, "rows": [[[0, 0, 0, 3000], [0, 1, 3000, 3000], [2, 1, 15000, 6000], [2, 0, 21000, 6000]],
-                            [[0, 0, 3000, 3000], [0, 1, 6000, 3000], [2, 1, 9000, 6000], [2, 0, 15000, 6000]]]})"));
+  auto page = page_pipeline(trace, 2, 8);
+  CHECK(page.at("step").get<double>() == Approx(0.027));
+  CHECK(page.at("bubble").get<double>() == Approx(1.0 / 3.0));
+  page.erase("step");
+  page.erase("bubble");
+  CHECK(page == nlohmann::ordered_json::parse(R"({"clock": 1, "of": 1, "passes": 8,
+      "rows": [[[0, 0, 0, 3000], [0, 1, 3000, 3000], [2, 1, 15000, 6000], [2, 0, 21000, 6000]],
+               [[0, 0, 3000, 3000], [0, 1, 6000, 3000], [2, 1, 9000, 6000], [2, 0, 15000, 6000]]]})"));
   const auto first = page_pipeline(trace, 2, 4);  // those that begin before the fifth does
   CHECK(first.at("passes") == 8);
   CHECK(first.at("rows").dump() == "[[[0,0,0,3000],[0,1,3000,3000]],[[0,0,3000,3000],[0,1,6000,3000]]]");
