@@ -170,7 +170,8 @@ def resumed(config, node, kept, waits_at, hook="hook"):
 
     def load(run):
         print("goes on at:", run.clock)
-        for wrong in ({**began, "clock": run.clock + 1}, {**began, "clock": run.clock, "optimizer": None}):
+        here = {**began, "clock": run.clock}
+        for wrong in ({**here, "clock": run.clock + 1}, {**here, "optimizer": None}, {**here, "parameters": began["parameters"][::-1]}):
             try:
                 run.load_state_dict(wrong)
             except ValueError as error:
@@ -658,6 +659,7 @@ def refused(config, node):
     spread = torch.nn.Sequential(torch.nn.Linear(6, 3), torch.nn.Linear(3, 3, device="meta"))
     say("spread", lambda: attach(spread, plain_sgd(spread)))
     say("others", lambda: attach(model, plain_sgd(perceptron())))
+    say("nothing", lambda: attach(model, torch.optim.SGD([{"params": []}], lr=0.1)))
     os.environ["WORLD_SIZE"] = "3"
     say("world", lambda: attach(model, optimizer))
     del os.environ["WORLD_SIZE"]
