@@ -102,6 +102,7 @@ def refused(config, node):
     spread = torch.nn.Sequential(torch.nn.Linear(6, 3), torch.nn.Linear(3, 3, device="meta"))
     say("spread", lambda: attach(spread, plain_sgd(spread)))
     say("others", lambda: attach(model, plain_sgd(perceptron())))
+    say("nothing", lambda: attach(model, torch.optim.SGD([{"params": []}], lr=0.1)))
     os.environ["WORLD_SIZE"] = "3"
     say("world", lambda: attach(model, optimizer))
     del os.environ["WORLD_SIZE"]

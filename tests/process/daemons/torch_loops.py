@@ -96,7 +96,8 @@ def resumed(config, node, kept, waits_at, hook="hook"):
 
     def load(run):
         print("goes on at:", run.clock)
-        for wrong in ({**began, "clock": run.clock + 1}, {**began, "clock": run.clock, "optimizer": None}):
+        here = {**began, "clock": run.clock}
+        for wrong in ({**here, "clock": run.clock + 1}, {**here, "optimizer": None}, {**here, "parameters": began["parameters"][::-1]}):
             try:
                 run.load_state_dict(wrong)
             except ValueError as error:
