@@ -5,7 +5,7 @@
 // Three things make a step cheaper than the layers as written, and change no result:
 //   a ReLU in front of a max-pool is applied behind it (they commute), on a quarter of the elements;
 //   a ReLU behind a convolution or a dense layer is done by that primitive; every other one works in place;
-//   a pool's backward pass writes over the activations it pooled, where nothing needs them any more.
+//   the backward pass writes where activations lay that nothing needs any more (onednn_program.h).
 // Each only where nobody else reads what is not there any more, or is written over.
 #pragma once
 

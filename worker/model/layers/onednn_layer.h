@@ -36,12 +36,10 @@ struct Current {
 // What a layer is put between.
 struct Surroundings {
   std::vector<memory> sources{};
-  bool may_overwrite = false;  // the forward pass may write its output over sources[0]
-  bool source_is_free =
-      false;                   // so may the backward pass with the difference: nothing reads it any more; and
-                               // the forward pass with whatever it likes
-  bool with_relu = false;      // of a kind that does one: the ReLU behind it
-  Current* current = nullptr;  // outlives the layer
+  bool may_overwrite = false;   // the forward pass may write its output over sources[0]
+  bool source_is_free = false;  // so may it with whatever it likes: nothing reads that any more
+  bool with_relu = false;       // of a kind that does one: the ReLU behind it
+  Current* current = nullptr;   // outlives the layer
 };
 
 // Thread: the one that made it. Every member may throw dnnl::error.

@@ -81,7 +81,7 @@ class AveragePool final : public OnednnLayer {
   }
 
   void correct(Program& program, Pass pass, const memory& values) {
-    program.append_loop(pass, [this, values] {
+    program.append_loop(pass, {{&values, 1}}, [this, values] {
       float* const value = floats_of(values);
       for (const Correction& each : corrections_) value[each.at] *= each.factor;
     });
