@@ -9,14 +9,16 @@ namespace paceline::onednn {
 
 using Moment = Program::Moment;
 
-Plan::Plan(const NetworkSpec& network, std::int64_t batch_size, NormGroup* norm_group)
-    : Plan(network, whole_network(network), batch_size, norm_group) {}
+Plan::Plan(const NetworkSpec& network, std::int64_t batch_size, NormGroup* norm_group, Type products)
+    : Plan(network, whole_network(network), batch_size, norm_group, products) {}
 
-Plan::Plan(const NetworkSpec& network, const StageSpec& stage, std::int64_t batch_size, NormGroup* norm_group)
+Plan::Plan(const NetworkSpec& network, const StageSpec& stage, std::int64_t batch_size, NormGroup* norm_group,
+           Type products)
     : network_(network),
       stage_(stage),
       batch_size_(batch_size),
       root_(network.layers.size() + 1),
+      program_(products),
       images_(program_.make_unbound(plain(dims_of(batch_size, network.input)))),
       nodes_(nodes_in_order()),
       outputs_(network.layers.size() + 1) {
@@ -105,6 +107,14 @@ const Plan::Node* Plan::maker_of(std::size_t value) const {
   return maker == nodes_.end() ? nullptr : &*maker;
 }
 
+// By a layer; losses, the caller and the next stage read floats.
+bool Plan::is_read_narrow(std::size_t value) const {
+  return std::any_of(nodes_.begin(), nodes_.end(), [&](const Node& node) {
+    return onednn_kind(node.layer->kind).narrow &&
+           std::count(node.inputs.begin(), node.inputs.end(), value) > 0;
+  });
+}
+
 // By the one node that reads it, with what has the same sign or is zero: a ReLU's backward pass does not mind
 // (layers/relu/onednn.cc).
 bool Plan::may_overwrite(std::size_t value) const {
@@ -123,10 +133,14 @@ bool Plan::is_free(std::size_t value) const {
 
 // A node's source as its kind wants it.
 memory Plan::source_of(const Node& node, std::size_t input) {
-  const memory& lies = node.sources[input];
-  if (!onednn_kind(node.layer->kind).by_shape) return lies;
-  const Shape& shape = network_.shape_of(node.layer->inputs[input]);
-  return program_.shaped(Pass::kForward, lies, dims_of(batch_size_, shape));
+  const OnednnKind& kind = onednn_kind(node.layer->kind);
+  memory source = node.sources[input];
+  if (kind.by_shape) {
+    const Shape& shape = network_.shape_of(node.layer->inputs[input]);
+    source = program_.shaped(Pass::kForward, source, dims_of(batch_size_, shape));
+  }
+  if (kind.narrow || type_of(source) == Type::f32) return source;
+  return program_.in_format(Pass::kForward, source, widened(source.get_desc()));
 }
 
 void Plan::build_forward() {
@@ -143,6 +157,7 @@ void Plan::build_forward() {
     Surroundings around{.may_overwrite = may_overwrite(node.inputs.front()),
                         .source_is_free = is_free(node.inputs.front()),
                         .with_relu = node.with_relu,
+                        .wide_output = !is_read_narrow(node.output),
                         .current = &current_};
     for (std::size_t k = 0; k < node.sources.size(); ++k) around.sources.push_back(source_of(node, k));
     node.computed = onednn_kind(node.layer->kind).make(*node.layer, node.index, batch_size_);

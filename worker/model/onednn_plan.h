@@ -23,11 +23,12 @@ namespace paceline::onednn {
 // Thread: the one that made it. The constructor may throw dnnl::error.
 class Plan {
  public:
-  // `network` must outlive this, and `norm_group`, if there is one.
-  Plan(const NetworkSpec& network, std::int64_t batch_size, NormGroup* norm_group = nullptr);
+  // `network` must outlive this, and `norm_group`, if there is one. `products`: Program's.
+  Plan(const NetworkSpec& network, std::int64_t batch_size, NormGroup* norm_group = nullptr,
+       Type products = Type::f32);
   // Of a stage of it alone.
   Plan(const NetworkSpec& network, const StageSpec& stage, std::int64_t batch_size,
-       NormGroup* norm_group = nullptr);
+       NormGroup* norm_group = nullptr, Type products = Type::f32);
 
   std::int64_t samples() const { return batch_size_; }
   Program& program() { return program_; }
@@ -77,6 +78,7 @@ class Plan {
   void let_layers_do_relus(Nodes& nodes) const;
   void count_readers();
   const Node* maker_of(std::size_t value) const;
+  bool is_read_narrow(std::size_t value) const;
   bool may_overwrite(std::size_t value) const;
   bool is_free(std::size_t value) const;
   memory source_of(const Node& node, std::size_t input);

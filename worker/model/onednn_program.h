@@ -36,14 +36,28 @@ using Arguments = std::unordered_map<int, memory>;
 // Dropout's primitives are left out of an evaluation; batch norm has some of its own there.
 enum class When { kAlways, kTraining, kEvaluation };
 
+using Type = memory::data_type;
+
 // The library chooses the format.
-inline memory::desc any(const Dims& dims) { return {dims, memory::data_type::f32, memory::format_tag::any}; }
+inline memory::desc any(const Dims& dims, Type type) { return {dims, type, memory::format_tag::any}; }
 
 // The row-major format.
-inline memory::desc plain(const Dims& dims) {
+inline memory::desc plain(const Dims& dims, Type type = Type::f32) {
   using Tag = memory::format_tag;
   constexpr Tag kTags[] = {Tag::undef, Tag::a, Tag::ab, Tag::abc, Tag::abcd, Tag::abcde};
-  return {dims, memory::data_type::f32, kTags[dims.size()]};
+  return {dims, type, kTags[dims.size()]};
+}
+
+// The same format with floats; row-major where it is an unusual one.
+inline memory::desc widened(const memory::desc& desc) {
+  using Tag = memory::format_tag;
+  const Dims dims = dims_of(desc);
+  if (dims.size() == 4) {
+    for (const Tag tag : {Tag::nChw16c, Tag::nChw8c, Tag::nhwc}) {
+      if (desc == memory::desc(dims, Type::bf16, tag)) return {dims, Type::f32, tag};
+    }
+  }
+  return plain(dims);
 }
 
 inline float* floats_of(const memory& target) { return static_cast<float*>(target.get_data_handle()); }
@@ -53,7 +67,12 @@ class Program {
  public:
   enum class Pass { kForward, kBackward };
 
-  Program() : engine_(dnnl::engine::kind::cpu, 0), stream_(engine_) {}
+  // `products`: what convolutions and dense layers multiply, and so what lies between the layers: f32 or bf16.
+  // Parameters, their gradients and statistics are f32 with both.
+  explicit Program(Type products)
+      : engine_(dnnl::engine::kind::cpu, 0), stream_(engine_), products_(products) {}
+
+  Type products() const { return products_; }
 
   const dnnl::engine& engine() const { return engine_; }
 
@@ -263,6 +282,7 @@ class Program {
 
   dnnl::engine engine_;
   dnnl::stream stream_;
+  const Type products_;
   NormGroup* norm_group_ = nullptr;
   std::vector<Call> forward_;
   std::vector<Call> backward_;

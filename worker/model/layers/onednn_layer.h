@@ -39,7 +39,8 @@ struct Surroundings {
   bool may_overwrite = false;   // the forward pass may write its output over sources[0]
   bool source_is_free = false;  // so may it with whatever it likes: nothing reads that any more
   bool with_relu = false;       // of a kind that does one: the ReLU behind it
-  Current* current = nullptr;   // outlives the layer
+  bool wide_output = false;    // of a kind that multiplies: nobody reads the output as bfloat16, so it is f32
+  Current* current = nullptr;  // outlives the layer
 };
 
 // Thread: the one that made it. Every member may throw dnnl::error.
@@ -66,6 +67,7 @@ class OnednnLayer {
 // What the plan asks of a kind.
 struct OnednnKind {
   std::unique_ptr<OnednnLayer> (*make)(const Layer& layer, std::size_t index, std::int64_t samples);
+  bool narrow = false;      // its sources may be bfloat16; the others' are f32 in every program
   bool by_shape = false;    // its sources have the dimensions of its inputs' shapes
   bool is_nothing = false;  // its output is its source as it lies; it is never made
   bool is_relu = false;

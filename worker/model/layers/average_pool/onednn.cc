@@ -29,7 +29,7 @@ class AveragePool final : public OnednnLayer {
   memory forward(Program& program, const Surroundings& around) override {
     const memory& source = around.sources[0];
     source_ = source.get_desc();
-    forward_ = describe::pool(program.engine(), algorithm_, source_, any(out_), window_of(layer_));
+    forward_ = describe::pool(program.engine(), algorithm_, source_, any(out_, Type::f32), window_of(layer_));
     const memory output = program.make(forward_->dst_desc());
     program.append<Forward>(Pass::kForward, *forward_, {{DNNL_ARG_SRC, source}, {DNNL_ARG_DST, output}});
     if (layer_.padding > 0 && padding_behind(layer_) != padding_of(layer_)) {

@@ -245,6 +245,7 @@ std::unique_ptr<OnednnLayer> make(const Layer& layer, std::size_t index, std::in
 
 }  // namespace
 
-extern const OnednnKind kOnednn{.make = make, .by_shape = true, .does_relu = true, .undoes_relu = true};
+extern const OnednnKind kOnednn{
+    .make = make, .narrow = true, .by_shape = true, .does_relu = true, .undoes_relu = true};
 
 }  // namespace paceline::layers::batch_norm

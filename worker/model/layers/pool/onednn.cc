@@ -17,8 +17,8 @@ class MaxPool final : public OnednnLayer {
 
   memory forward(Program& program, const Surroundings& around) override {
     source_ = around.sources[0];
-    forward_ = describe::pool(program.engine(), algorithm::pooling_max, source_.get_desc(), any(out_),
-                              window_of(layer_));
+    forward_ = describe::pool(program.engine(), algorithm::pooling_max, source_.get_desc(),
+                              any(out_, type_of(source_)), window_of(layer_));
     output_ = program.make(forward_->dst_desc());
     maxima_ = program.make(forward_->workspace_desc());
     program.append<Forward>(
@@ -54,6 +54,6 @@ std::unique_ptr<OnednnLayer> make(const Layer& layer, std::size_t, std::int64_t 
 
 }  // namespace
 
-extern const OnednnKind kOnednn{.make = make, .commutes_with_relu = true};
+extern const OnednnKind kOnednn{.make = make, .narrow = true, .commutes_with_relu = true};
 
 }  // namespace paceline::layers::pool
