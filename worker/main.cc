@@ -50,9 +50,9 @@ int worker_main(int argc, char** argv) {
   }
   auto tasks = make_network_tasks(*config);
   if (!tasks.is_ok()) {
-    // The configuration is not to blame for a machine without a GPU.
-    const bool no_gpu = tasks.status().code() == StatusCode::kUnavailable;
-    return fail(tasks.status(), no_gpu ? kExitFailedRun : kExitUsage, "paceline-worker " + to_string(node));
+    // The configuration is not to blame for a machine without a GPU, or without bfloat16.
+    const bool lacks_it = tasks.status().code() == StatusCode::kUnavailable;
+    return fail(tasks.status(), lacks_it ? kExitFailedRun : kExitUsage, "paceline-worker " + to_string(node));
   }
   const auto prepared = prepare_node_log(*config, node, existing_log(command_line.options));
   if (!prepared.is_ok()) {

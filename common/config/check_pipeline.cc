@@ -155,6 +155,8 @@ void check_pipeline(Validator& validator, const RunConfig& c) {
             "a picture that cannot be read is known to one stage", "images", "cifar10 or synthetic");
   only_with(c.data.parts != DataParts::kAnew, "data.parts", "stages have the mini-batch in common", "fixed",
             "anew");
+  only_with(c.train.precision != Precision::kFp32, "train.precision", "a stage computes in float32",
+            name_of(c.train.precision), "fp32");
   only_with(c.train.accumulate != 1, "train.accumulate",
             "micro-batches are a pipeline's parts of a mini-batch", std::to_string(c.train.accumulate),
             "1, and pipeline.micro_batches");

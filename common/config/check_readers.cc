@@ -124,7 +124,6 @@ const Reader kReaders[] = {
     {"sync.lpr.decrease_below", steered_by_progress, "policy: dtssp"},
     {"train.backend", on_cpu, "device: cpu"},
     {"train.devices", on_gpus, "device: cuda"},
-    {"train.precision", on_gpus, "device: cuda"},
     {"train.skips_max", skips, "on_nan: skip"},
     {"train.optimizer.momentum", has_momentum, "kind: momentum or lars"},
     {"train.optimizer.beta1", has_moments, "kind: adam or lamb"},

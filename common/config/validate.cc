@@ -136,6 +136,9 @@ void check_layers(Validator& validator, const RunConfig& c, const NetworkSpec& n
   validator.refuse_if(train.clip_gradients && train.device == Device::kCuda,
                       {"train.clip_gradients", "train.device"}, "gradients stay on a GPU",
                       "clip_gradients with device: cuda", "device: cpu, or null");
+  validator.refuse_if(train.precision == Precision::kTf32 && train.device == Device::kCpu,
+                      {"train.precision", "train.device"}, "only a GPU has it", "tf32 with device: cpu",
+                      "fp32 or bf16, or device: cuda");
   validator.refuse_if(
       train.accumulate > 1 && network.mixes_samples() && train.batch_size / train.accumulate == 1,
       {"train.accumulate", "train.batch_size"}, "a part of one sample, which a batch_norm cannot measure",

@@ -2,7 +2,7 @@ add_subdirectory(${CMAKE_CURRENT_SOURCE_DIR}/bench)
 
 # Gradients in several threads: exactness_test.
 paceline_test(model_test NOT_TSAN
-  SOURCES unit/model_network_test.cc unit/model_gradient_test.cc unit/model_caffe_test.cc
+  SOURCES unit/arena_layout_test.cc unit/model_network_test.cc unit/model_gradient_test.cc unit/model_caffe_test.cc
           unit/model_caffe_layers_test.cc unit/model_clipping_test.cc unit/model_onednn_test.cc
           unit/foreign_network_test.cc
   LIBS paceline_model paceline_foreign_network)

@@ -69,6 +69,13 @@ class BadInput(DaemonTest):
             ": cudaGetDeviceCount: .*" if built else r", but its back end does not load: libpaceline_cuda\.so: .*"))
         self.assertFalse(self.run_dir.exists())
 
+    def test_a_processor_without_bfloat16_is_named_before_a_node_reads_data(self):
+        started = self.start("env", "ONEDNN_MAX_CPU_ISA=AVX2", harness.BIN / "paceline-worker", self.config, "--node", 0,
+                             f"data.path={self.folder}/none", "train.precision=bf16")
+        self.assert_ends(started, 1, r"paceline-worker 0: train\.precision: this machine's oneDNN computes with \w+, "
+                         "got bf16, expected fp32, or a processor with AVX-512")
+        self.assertFalse(self.run_dir.exists())
+
     def test_wrong_arguments_of_a_subcommand_point_to_its_own_help(self):
         out = self.folder / "made"
         for arguments, complaint in (
