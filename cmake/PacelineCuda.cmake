@@ -1,4 +1,4 @@
-# What of CUDA is here. What computes on a GPU (worker/model/cuda, server/cuda) needs the CUDA Toolkit with its compiler and cuBLAS, and
+# What of CUDA is here. What computes on a GPU (worker/model/cuda) needs the CUDA Toolkit with its compiler and cuBLAS, and
 # cuDNN; its test on a fake GPU (tests/fake_cuda) needs their headers alone. Sets
 #   PACELINE_CUDA_FOUND          the back end is built
 #   PACELINE_CUDA_HEADERS_FOUND  its test is built; paceline_cuda_headers is the target

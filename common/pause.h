@@ -16,7 +16,9 @@ struct Pause {
 
   // Since when something has lasted, without the pause. Not later than known_at: some of it, or all, may have
   // come behind the pause, and nothing begins in the future.
-  constexpr Ticks forgiven(Ticks since) const { return std::min(since + length, std::max(since, known_at)); }
+  constexpr Ticks discounted(Ticks since) const {
+    return std::min(since + length, std::max(since, known_at));
+  }
 };
 
 }  // namespace paceline

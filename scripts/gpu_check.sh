@@ -11,8 +11,6 @@
 #           step        a step beside PyTorch's, a command for each model, precision and batch; --profile: and PyTorch's
 #                       kernels, into DIR/pytorch_kernels.txt
 #           threads     1, 2 and 4 threads on one GPU, and one through the server beside the loop without it
-#           server      runs with server.device cuda end with the bits of those without; a shard applied on the GPU beside
-#                       the CPU, and beside what the copies alone take
 #           cell        one cell of the DTSSP experiment, 16 workers, 100,000 iterations (--iterations), at
 #                           --learning-rate (default 1e-5; gpu_cell.py says why); 8 minutes are its limit
 #     --cell              the cell, too, which is not in what is run when no part is named
@@ -42,12 +40,12 @@ model=cifar_cnn,cifar_cnn_small batch=128,1024 precision='' refresh_clocks=1,nul
 read_arguments "--only parts" --cell --build-only --carried-programs "--carried folder" "--out folder" --quick --demanded \
   "--part-seconds number" "--data folder" "--iterations number" "--learning-rate rate" "--model names" "--batch numbers" \
   "--precision names" "--refresh-clocks numbers" --profile -- "$@"
-[ -n "$only" ] || only=gradients,sanitizer,loss,step,threads,server${cell:+,cell}
+[ -n "$only" ] || only=gradients,sanitizer,loss,step,threads${cell:+,cell}
 known() { # WHAT LIST NAME…: each of the list is one of the names
   local one
   for one in ${2//,/ }; do [[ " ${*:3} " == *" $one "* ]] || fail "no $1 '$one' (see --help)"; done
 }
-known part "$only" gradients sanitizer loss step threads server cell
+known part "$only" gradients sanitizer loss step threads cell
 known model "$model" cifar_cnn cifar_cnn_small
 known precision "$precision" fp32 tf32 bf16
 [[ "$batch" =~ ^[1-9][0-9]*(,[1-9][0-9]*)*$ ]] || fail "--batch needs numbers, got '$batch'"
@@ -158,11 +156,6 @@ threads() {
     measure tests/bench/through_server.py --bin "$bin" --device "$p" --policy ssp --refresh-clocks 1 --steps 500 \
       --rounds $((${quick:+-4} + 7))
   done
-}
-
-server() {
-  measure tests/bench/server_device_bits.py --bin "$bin"
-  measure "$bin/bench_server_apply" $((${quick:+-16} + 21)) 1000000 10000000 64000000
 }
 
 cell() {

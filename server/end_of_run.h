@@ -23,14 +23,14 @@ class EndOfRun {
   void end(Status result) {
     if (ended_) return;
     ended_ = true;
-    result_ = said_ ? *said_ : std::move(result);
+    result_ = result_of_run_ ? *result_of_run_ : std::move(result);
     close_();
   }
   const Status& result() const { return result_; }
 
   // Another shard's: the authority has said how the run went; there is nothing left to do but to be heard.
-  void said(Status how) { said_ = std::move(how); }
-  const std::optional<Status>& said() const { return said_; }
+  void set_result(Status how) { result_of_run_ = std::move(how); }
+  const std::optional<Status>& result_of_run() const { return result_of_run_; }
 
   // The servers of the run go on by themselves.
   void hands_over(bool does) { hands_over_ = does; }
@@ -46,7 +46,7 @@ class EndOfRun {
   const std::function<void()> close_;
   bool ended_ = false;
   Status result_ = internal_error("the server's loop ended before the run");
-  std::optional<Status> said_;
+  std::optional<Status> result_of_run_;
   bool hands_over_ = false;
   bool returns_ = false;
   std::optional<RestartRequest> restart_;

@@ -20,7 +20,6 @@
 #include "common/wire/memory.h"
 #include "common/wire/transport.h"
 #include "server/connections_max.h"
-#include "server/gpu_module.h"
 #include "server/resume.h"
 #include "server/run_directory.h"
 #include "server/server.h"
@@ -72,17 +71,17 @@ Status check_keys(const RunConfig& config, ShardId shard, std::uint32_t replica)
 
 // The status with which a server ends that does not resume `config`'s run, though it was to; nullopt: the
 // reason is another than what the run directory holds.
-std::optional<int> why_not_resumed(const Result<Held>& held) {
-  if (!held.is_ok()) return std::nullopt;
-  switch (*held) {
-    case Held::kNothingToResume:
-    case Held::kDamaged:
+std::optional<int> why_not_resumed(const Result<Resumable>& resumable) {
+  if (!resumable.is_ok()) return std::nullopt;
+  switch (*resumable) {
+    case Resumable::kNothingToResume:
+    case Resumable::kDamaged:
       return kExitNothingToResume;
-    case Held::kOtherConfiguration:
+    case Resumable::kOtherConfiguration:
       return kExitOtherConfiguration;
-    case Held::kFinished:
+    case Resumable::kFinished:
       return kExitFinished;
-    case Held::kCheckpoint:
+    case Resumable::kCheckpoint:
       return std::nullopt;
   }
   return std::nullopt;
@@ -90,8 +89,8 @@ std::optional<int> why_not_resumed(const Result<Held>& held) {
 
 // --resume-or-start becomes one or the other. Of a run that has left no checkpoint nothing is gone on with,
 // so it is begun anew.
-void resume_or_start(DaemonOptions& given, const Result<Held>& held) {
-  const bool starts = held.is_ok() && *held == Held::kNothingToResume;
+void resume_or_start(DaemonOptions& given, const Result<Resumable>& resumable) {
+  const bool starts = resumable.is_ok() && *resumable == Resumable::kNothingToResume;
   given.force = starts ? Force::kOnce : Force::kNo;
   given.resume = !starts;
 }
@@ -106,12 +105,6 @@ Existing existing_for(Force force) {
       return Existing::kReplaceFinished;
   }
   return Existing::kRefuse;
-}
-
-// What the shard's decisions are applied on; null: the processor.
-Result<std::shared_ptr<ServerDevice>> device_of(const ServerSection& config, ShardId shard) {
-  if (config.device == Device::kCpu) return std::shared_ptr<ServerDevice>();
-  return load_server_gpu({config.devices, shard});
 }
 
 // About what the authority remembers of a worker and says to it at once: with very many, a decision is a wait
@@ -198,16 +191,15 @@ int server_main(int argc, char** argv) {
   if (!fits.is_ok()) return fail(fits, errors);
   keep_descriptors_for_files(kDescriptorsForFiles);
   if (const Status keys = check_keys(*config, shard, given.replica); !keys.is_ok()) return fail(keys, errors);
-  const auto device = device_of(config->server, shard);
-  if (!device.is_ok()) return fail(device.status(), errors);
   if (config->cluster.huge_pages) {
     wire::prefer_huge_pages(kBytesPerWorker * config->cluster.cluster().workers());
   }
 
-  const Result<Held> held =
-      given.resume || given.or_start ? held_by(*config, shard) : Result<Held>(Held::kNothingToResume);
-  if (given.or_start) resume_or_start(given, held);
-  if (held.is_ok() && *held == Held::kFinished && config->cluster.replicas == 1) {
+  const Result<Resumable> resumable = given.resume || given.or_start
+                                          ? find_resumable(*config, shard)
+                                          : Result<Resumable>(Resumable::kNothingToResume);
+  if (given.or_start) resume_or_start(given, resumable);
+  if (resumable.is_ok() && *resumable == Resumable::kFinished && config->cluster.replicas == 1) {
     (void)fail(ResumeChoice::open(*config).status(), errors);
     return kExitFinished;
   }
@@ -236,13 +228,12 @@ int server_main(int argc, char** argv) {
                         /*expects_follower=*/true,
                         /*returns=*/false,
                         /*asks_after=*/Duration(0),
-                        given.force != Force::kNo,
-                        *device};
+                        given.force != Force::kNo};
   BetweenServers between(stops);
   Ended ended = serve(*config, shard, *log, options, stops, between, errors);
   if (!ended.has_started && !given.resume) forget_run(*config, shard, given.config_path);
   if (!ended.has_started && given.resume && ended.exit_status == kExitUsage) {
-    return why_not_resumed(held).value_or(ended.exit_status);
+    return why_not_resumed(resumable).value_or(ended.exit_status);
   }
   int returns = 0;
   while (const std::optional<RestartRequest> anew = ended.restart_request) {

@@ -236,8 +236,8 @@ std::optional<std::chrono::nanoseconds> Membership::silent_for(Peer peer, Ticks 
 }
 
 void Membership::discount_pause(const Pause& pause) {
-  for (Member& member : nodes_) member.last_seen = pause.forgiven(member.last_seen);
-  for (Member& member : shards_) member.last_seen = pause.forgiven(member.last_seen);
+  for (Member& member : nodes_) member.last_seen = pause.discounted(member.last_seen);
+  for (Member& member : shards_) member.last_seen = pause.discounted(member.last_seen);
 }
 
 std::vector<Membership::Silence> Membership::silent(Ticks now) const {

@@ -4,8 +4,6 @@
 #include <memory>
 #include <utility>
 
-#include "common/assert.h"
-
 namespace paceline::server {
 
 Status NodeStates::on(Peer from, const wire::NodeState& piece, const wire::Payload& payload,
@@ -19,7 +17,8 @@ Status NodeStates::on(Peer from, const wire::NodeState& piece, const wire::Paylo
   PACELINE_ASSIGN_OR_RETURN(const bool whole, shard->replace(piece, payload.floats()));
   if (!whole) return Status::ok();
   outbox_.send(Peer::of(kAuthority), {wire::ShardReady{id_, layout_hash, piece.version}, {}});
-  return save_if_whole(*shard, layout_hash);
+  save_if_whole(*shard, layout_hash);
+  return Status::ok();
 }
 
 void NodeStates::wanted(Peer from) {
@@ -27,15 +26,11 @@ void NodeStates::wanted(Peer from) {
 }
 
 void NodeStates::send_wanted(Shard& shard) {
-  for (const Peer node : std::exchange(want_, {})) {
-    const Status sent = send(node, shard);
-    // It can fail on a device alone, which an all-reduce has not.
-    PACELINE_ASSERT(sent.is_ok(), sent.message());
-  }
+  for (const Peer node : std::exchange(want_, {})) send(node, shard);
 }
 
-Status NodeStates::send(Peer to, Shard& shard) {
-  PACELINE_ASSIGN_OR_RETURN(const ShardImage image, shard.image());
+void NodeStates::send(Peer to, Shard& shard) {
+  const ShardImage image = shard.image();
   std::vector<const BlockRange*> vectors = {&image.parameters};
   for (const BlockRange* vector : {&image.optimizer.first, &image.optimizer.second}) {
     if (image.version > Version(0) && vector->size() > 0) vectors.push_back(vector);
@@ -55,23 +50,21 @@ Status NodeStates::send(Peer to, Shard& shard) {
     }
     begin += vector->size();
   }
-  return Status::ok();
 }
 
-Status NodeStates::save(const wire::ApplyDecision& decision, Shard& shard, std::uint64_t layout_hash) {
+void NodeStates::save(const wire::ApplyDecision& decision, Shard& shard, std::uint64_t layout_hash) {
   saving_ = Saving{decision.version_after, decision.revision_after, shard.next_sequence()};
-  return save_if_whole(shard, layout_hash);
+  save_if_whole(shard, layout_hash);
 }
 
-Status NodeStates::save_if_whole(Shard& shard, std::uint64_t layout_hash) {
-  if (!saving_ || checkpoints_ == nullptr || shard.replaced_with() != saving_->version) return Status::ok();
-  PACELINE_ASSIGN_OR_RETURN(ShardImage image, shard.image());
+void NodeStates::save_if_whole(Shard& shard, std::uint64_t layout_hash) {
+  if (!saving_ || checkpoints_ == nullptr || shard.replaced_with() != saving_->version) return;
+  ShardImage image = shard.image();
   image.version = saving_->version;
   image.revision = saving_->revision;
   image.decisions = saving_->decisions;
   saving_.reset();
   checkpoints_->save(std::move(image), shard.range(), layout_hash);
-  return Status::ok();
 }
 
 bool NodeStates::sends(NodeId node) const { return senders_ > 1 ? node.value < senders_ : node == speaker_; }

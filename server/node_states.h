@@ -35,7 +35,7 @@ class NodeStates {
   void send_wanted(Shard& shard);
   // That decision has been applied, and is to be saved once node 0 has sent what goes with it: they come over
   // different connections.
-  [[nodiscard]] Status save(const wire::ApplyDecision& decision, Shard& shard, std::uint64_t layout_hash);
+  void save(const wire::ApplyDecision& decision, Shard& shard, std::uint64_t layout_hash);
 
   // From then on the lowest of those that are left sends the state.
   void lost(NodeId node);
@@ -48,8 +48,8 @@ class NodeStates {
     Revision revision;
     std::int64_t decisions = 0;
   };
-  [[nodiscard]] Status send(Peer to, Shard& shard);
-  [[nodiscard]] Status save_if_whole(Shard& shard, std::uint64_t layout_hash);
+  void send(Peer to, Shard& shard);
+  void save_if_whole(Shard& shard, std::uint64_t layout_hash);
   bool sends(NodeId node) const;
   void not_saved(NodeId node, const std::string& why);
 

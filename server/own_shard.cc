@@ -13,7 +13,7 @@ bool OwnShard::takes_long(const wire::Body& body) const {
   return std::holds_alternative<wire::ApplyDecision>(body) || (push != nullptr && push->last);
 }
 
-void OwnShard::tell(Peer from, wire::Message message) {
+void OwnShard::on_message(Peer from, wire::Message message) {
   // The authority's word to its own shard follows from what the authority was told. What a pull is answered
   // is no event: it changes nothing.
   const wire::Body& body = message.body;
@@ -22,7 +22,7 @@ void OwnShard::tell(Peer from, wire::Message message) {
     around_.role.note(wire::LogEntry::As::kToShard, from, body, message.payload, around_.clock.now());
   }
   PeerConnections& connections = around_.connections;
-  if (takes_long(body)) connections.router().leave();
+  if (takes_long(body)) connections.router().flush();
   if (const auto* admitted = std::get_if<wire::NodeAdmitted>(&body)) {
     if (!around_.sessions.late_joins().admitted(*admitted)) return;
     return on_status(
@@ -43,12 +43,7 @@ void OwnShard::tell(Peer from, wire::Message message) {
 
 void OwnShard::on_status(const Status& state) {
   if (state.is_ok()) return;
-  const bool device_failed = !service_.status().is_ok();  // which is no reason for another replica to end
-  if (device_failed && std::exchange(device_is_judged_, true)) return;
   ReplicaRole& role = around_.role;
-  if (device_failed && role.serves() && !(role.acts() && role.serves_alone())) {
-    return around_.link.leave_with(state);
-  }
   if (role.follows()) return around_.replication->following().note_fault(state);
   // The shard's parameters are no longer what the authority takes them for.
   if (around_.authority) {
@@ -63,7 +58,7 @@ void OwnShard::on_status(const Status& state) {
 void OwnShard::on_replies_left() {
   if (around_.end.ended()) return;
   on_status(service_.on_replies_left());
-  settle_();
+  drain_();
 }
 
 void OwnShard::work_ahead() {
@@ -75,9 +70,7 @@ void OwnShard::work_ahead() {
 void OwnShard::do_ahead() {
   works_ahead_ = false;
   if (around_.end.ended()) return;
-  const bool has_worked = service_.work_ahead();
-  if (!service_.status().is_ok()) return settle_();
-  if (!has_worked) return;
+  if (!service_.work_ahead()) return;
   works_ahead_ = true;
   boost::asio::post(io_, [this] { do_ahead(); });
 }

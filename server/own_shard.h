@@ -31,14 +31,13 @@ class OwnShard {
     Resuming& resuming;
     const std::unique_ptr<Replication>& replication;
   };
-  // `settle` is called behind what comes from elsewhere than a message.
-  OwnShard(boost::asio::io_context& io, ShardService& service, Around around, std::function<void()> settle)
-      : io_(io), service_(service), around_(around), settle_(std::move(settle)) {}
+  // `drain` is called behind what comes from elsewhere than a message.
+  OwnShard(boost::asio::io_context& io, ShardService& service, Around around, std::function<void()> drain)
+      : io_(io), service_(service), around_(around), drain_(std::move(drain)) {}
 
-  void tell(Peer from, wire::Message message);
+  void on_message(Peer from, wire::Message message);
   // What it says after each call. One that is broken ends the run, or this server.
   void on_status(const Status& state);
-  void look_at_status() { on_status(service_.status()); }
   void on_replies_left();
   // Has it work ahead, behind what the sockets have for us: they are looked at again before each piece of it.
   void work_ahead();
@@ -50,9 +49,8 @@ class OwnShard {
   boost::asio::io_context& io_;
   ShardService& service_;
   const Around around_;
-  const std::function<void()> settle_;
-  bool works_ahead_ = false;       // do_ahead() is to be called
-  bool device_is_judged_ = false;  // what has failed on it
+  const std::function<void()> drain_;
+  bool works_ahead_ = false;  // do_ahead() is to be called
 };
 
 }  // namespace paceline::server

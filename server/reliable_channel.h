@@ -11,7 +11,7 @@
 // which say how many were heard.
 //
 // Memory: what one end has said since the other one last told how much it has heard. It tells so with each
-// heartbeat, after kTellAfter messages, and at once after a message with a payload or a shard's last word,
+// heartbeat, after kAckAfter messages, and at once after a message with a payload or a shard's last word,
 // since the shard waits for that before it ends. An end that never tells so ack_overdue() in the end.
 //
 // Pure. Thread: one at a time (the server's loop).
@@ -29,7 +29,7 @@ namespace paceline::server {
 
 class ReliableChannel {
  public:
-  static constexpr std::int64_t kTellAfter = 64;
+  static constexpr std::int64_t kAckAfter = 64;
   static constexpr std::size_t kUnackedMax = 1 << 16;
 
   enum class End { kAuthority, kShard };
@@ -43,31 +43,31 @@ class ReliableChannel {
   }
 
   // This end says it, over a connection or when there is one again.
-  void says(const wire::Message& message) {
+  void on_send(const wire::Message& message) {
     if (counts(message.body, end_)) unacked_.push_back(message);
   }
 
   // This end has heard it. True: the other end is to be told so now.
-  bool hears(const wire::Message& message) {
+  bool on_receive(const wire::Message& message) {
     if (!counts(message.body, end_ == End::kShard ? End::kAuthority : End::kShard)) return false;
-    ++heard_;
+    ++received_;
     const bool last = std::holds_alternative<wire::ShardReport>(message.body);
-    return heard_ - told_ >= kTellAfter || !message.payload.empty() || last;
+    return received_ - acked_ >= kAckAfter || !message.payload.empty() || last;
   }
 
   // How many this end has heard, to be told to the other.
-  std::int64_t tell() { return told_ = heard_; }
+  std::int64_t ack() { return acked_ = received_; }
 
   // The other end has heard so many of ours. Errors: kInvalidArgument fewer than it has said before, or more
   // than there were.
   [[nodiscard]] Status on_ack(std::int64_t count) {
-    const std::int64_t most = known_ + static_cast<std::int64_t>(unacked_.size());
-    if (count < known_ || count > most) {
+    const std::int64_t most = confirmed_ + static_cast<std::int64_t>(unacked_.size());
+    if (count < confirmed_ || count > most) {
       return invalid_argument("messages heard: got " + std::to_string(count) + ", expected " +
-                              std::to_string(known_) + " to " + std::to_string(most));
+                              std::to_string(confirmed_) + " to " + std::to_string(most));
     }
-    unacked_.erase(unacked_.begin(), unacked_.begin() + (count - known_));
-    known_ = count;
+    unacked_.erase(unacked_.begin(), unacked_.begin() + (count - confirmed_));
+    confirmed_ = count;
     return Status::ok();
   }
 
@@ -80,9 +80,9 @@ class ReliableChannel {
  private:
   End end_;
   std::deque<wire::Message> unacked_;
-  std::int64_t known_ = 0;  // of ours, that the other end has heard
-  std::int64_t heard_ = 0;
-  std::int64_t told_ = 0;  // of those, that it knows
+  std::int64_t confirmed_ = 0;  // of ours, that the other end has heard
+  std::int64_t received_ = 0;
+  std::int64_t acked_ = 0;  // of those, that it knows
 };
 
 }  // namespace paceline::server

@@ -49,29 +49,29 @@ Status check_not_over(const RunConfig& config) {
   return Status::ok();
 }
 
-Held held_without_whole(const std::vector<CheckpointFolder::Refused>& refused) {
-  if (refused.empty()) return Held::kNothingToResume;
+Resumable without_whole(const std::vector<CheckpointFolder::Refused>& refused) {
+  if (refused.empty()) return Resumable::kNothingToResume;
   const auto is_of_another = [](const CheckpointFolder::Refused& one) {
     return one.why.code() == StatusCode::kInvalidArgument;
   };
-  return std::any_of(refused.begin(), refused.end(), is_of_another) ? Held::kOtherConfiguration
-                                                                    : Held::kDamaged;
+  return std::any_of(refused.begin(), refused.end(), is_of_another) ? Resumable::kOtherConfiguration
+                                                                    : Resumable::kDamaged;
 }
 
 }  // namespace
 
-Result<Held> held_by(const RunConfig& config, ShardId shard) {
-  if (!check_not_over(config).is_ok()) return Held::kFinished;
+Result<Resumable> find_resumable(const RunConfig& config, ShardId shard) {
+  if (!check_not_over(config).is_ok()) return Resumable::kFinished;
   if (shard != kAuthority) {
     PACELINE_ASSIGN_OR_RETURN(const OwnFiles own, own_files(config, shard));
-    return own.intact.empty() ? held_without_whole(own.refused) : Held::kCheckpoint;
+    return own.intact.empty() ? without_whole(own.refused) : Resumable::kCheckpoint;
   }
   PACELINE_ASSIGN_OR_RETURN(const CheckpointFolder::Complete found,
                             CheckpointFolder(config.run.out, fingerprint(config, AgreedBy::kRun)).complete());
-  if (!found.checkpoints.empty()) return Held::kCheckpoint;
+  if (!found.checkpoints.empty()) return Resumable::kCheckpoint;
   // Its results are not begun anew over.
-  if (found.refused.empty() && ended_well(config.run.out)) return Held::kFinished;
-  return held_without_whole(found.refused);
+  if (found.refused.empty() && ended_well(config.run.out)) return Resumable::kFinished;
+  return without_whole(found.refused);
 }
 
 Result<OwnFiles> own_files(const RunConfig& config, ShardId shard) {

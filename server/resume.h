@@ -50,7 +50,7 @@ Result<ResumePoint> resume_point_of(const RunConfig& config, const Manifest& man
 
 // What the run directory holds of a run, as far as `shard` can see: for --resume-or-start, and for the status
 // with which a resume is refused.
-enum class Held {
+enum class Resumable {
   kNothingToResume,     // no run, or one that has left no checkpoint
   kDamaged,             // checkpoints, none of them whole
   kOtherConfiguration,  // whole ones, of runs with another configuration
@@ -58,7 +58,7 @@ enum class Held {
   kCheckpoint           // something to go on from
 };
 // Errors: kUnavailable the folder cannot be read.
-Result<Held> held_by(const RunConfig& config, ShardId shard);
+Result<Resumable> find_resumable(const RunConfig& config, ShardId shard);
 
 class ResumeChoice {
  public:
@@ -87,7 +87,7 @@ class ResumeChoice {
 
   RunConfig config_;
   CheckpointFolder::Complete found_;
-  std::uint64_t last_generation_;                                    // that has begun
+  std::uint64_t last_generation_;  // that has begun
   bool ended_well_ = false;
   std::vector<std::optional<std::vector<wire::IntactFile>>> files_;  // by shard
 };

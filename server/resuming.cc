@@ -83,8 +83,7 @@ Status Resuming::begin(ResumePoint point, Ticks now) {
   for (std::uint32_t k = 1; k < setup_.config.cluster.shards; ++k) {
     const wire::PeerId* connection = connections_.members().connection_of(Peer::of(ShardId(k)));
     if (connection == nullptr) return unavailable("shard " + std::to_string(k) + " has gone");
-    connections_.send_to(*connection,
-                         wire::ShardWelcome{generation, from, channels_.with(ShardId(k)).tell()});
+    connections_.send_to(*connection, wire::ShardWelcome{generation, from, channels_.with(ShardId(k)).ack()});
     authority_->shard_joined(ShardId(k));
   }
   go_on_from(from, generation);

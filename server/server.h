@@ -29,8 +29,6 @@ class io_context;
 
 namespace paceline::server {
 
-class ServerDevice;
-
 struct ServerOptions {
   // Where the authority shows how the run goes; nullptr: nowhere. Outlives the server.
   std::ostream* progress = nullptr;
@@ -51,8 +49,6 @@ struct ServerOptions {
   Duration asks_after{0};
   // It begins in the place of an earlier run that has not ended (--force).
   bool replaces = false;
-  // What the shard's decisions are applied on (server.device: cuda); null: the processor.
-  std::shared_ptr<ServerDevice> device = nullptr;
 };
 
 class Server {

@@ -41,10 +41,10 @@ class ServerChannels {
   // At a replica that follows: what the one that serves has heard, or said.
   void follow(const wire::LogEntry& logged, const wire::Message& event) {
     using As = wire::LogEntry::As;
-    if (logged.as == As::kSaid) return authority_.says(event);
+    if (logged.as == As::kSaid) return authority_.on_send(event);
     if (!logged.shard) return;
-    if (logged.as == As::kToShard && self_ != kAuthority) (void)authority_.hears(event);
-    if (logged.as == As::kToAuthority && *logged.shard != self_) (void)with(*logged.shard).hears(event);
+    if (logged.as == As::kToShard && self_ != kAuthority) (void)authority_.on_receive(event);
+    if (logged.as == As::kToAuthority && *logged.shard != self_) (void)with(*logged.shard).on_receive(event);
   }
 
  private:

@@ -32,8 +32,7 @@ ServerLoop::ServerLoop(boost::asio::io_context& io, const RunConfig& config, Sha
       replies_left_(std::make_shared<Wake>(io, [this] { own_shard_.on_replies_left(); })),
       shard_checkpoints_(shard, config, background_, shard_outbox_, log),
       service_(
-          shard, config, shard_outbox_, log, [wake = replies_left_] { wake->call(); }, &shard_checkpoints_,
-          setup_.options.device),
+          shard, config, shard_outbox_, log, [wake = replies_left_] { wake->call(); }, &shard_checkpoints_),
       background_(io, [this] { drain(); }),
       authority_(setup_, authority_outbox_, background_),
       connections_(setup_, clock_, end_, role_, service_),
@@ -92,11 +91,11 @@ Status ServerLoop::begin(wire::Context& context, Ticks now) {
   if (setup_.config.cluster.replicas > 1) {
     replication_ = std::make_unique<Replication>(
         io_, replayed(), clock_, end_, background_, [this] { drain(); },
-        FollowingReplica::Hearers{[this](Ticks at) {
-                                    last_tick_ = at;
-                                    drain();
-                                  },
-                                  [this](Ticks at) { take_over(at); }});
+        FollowingReplica::Handlers{[this](Ticks at) {
+                                     last_tick_ = at;
+                                     drain();
+                                   },
+                                   [this](Ticks at) { take_over(at); }});
     authority_.use(replication_->background());
     PACELINE_RETURN_IF_ERROR(replication_->open());
   }
@@ -120,7 +119,7 @@ EventReplay::Server ServerLoop::replayed() {
           generation_,
           resuming_,
           comparison_,
-          [this](Peer who, wire::Message message) { own_shard_.tell(who, std::move(message)); },
+          [this](Peer who, wire::Message message) { own_shard_.on_message(who, std::move(message)); },
           [this](const wire::RunOver& over) { shard_end_.run_over(over); },
           [this](Ticks at) { authority_->note_progress(view_.moved(), at); }};
 }
@@ -144,7 +143,7 @@ void ServerLoop::on_router(const wire::PeerId& from, Result<wire::Message> messa
   if (!peer) return connections_.refuse_stranger(from, body);
   if (connections_.members().is_gone(*peer)) return connections_.refuse_gone(from, *peer);
   connections_.members().seen(*peer, now);
-  if (const Status shared = sessions_.sharing().settle(from, *peer, body); !shared.is_ok()) {
+  if (const Status shared = sessions_.sharing().confirm(from, *peer, body); !shared.is_ok()) {
     return connections_.refuse(from, shared, /*fatal=*/true);
   }
   const auto* beat = std::get_if<wire::Heartbeat>(&body);
@@ -162,7 +161,7 @@ void ServerLoop::on_node(Peer from, wire::Message message, Ticks now) {
   if (std::holds_alternative<wire::Push>(body) || std::holds_alternative<wire::Withdraw>(body) ||
       std::holds_alternative<wire::Pull>(body) || std::holds_alternative<wire::InitialParameters>(body) ||
       std::holds_alternative<wire::NodeState>(body) || std::holds_alternative<wire::StateWanted>(body)) {
-    return own_shard_.tell(from, std::move(message));
+    return own_shard_.on_message(from, std::move(message));
   }
   sessions_.to_authority(from, message, now);
 }
@@ -170,7 +169,7 @@ void ServerLoop::on_node(Peer from, wire::Message message, Ticks now) {
 // At another shard.
 void ServerLoop::on_authority(Result<wire::Message> message) {
   if (end_.ended()) return;
-  AuthorityLink::Heard what = link_.hears(std::move(message));
+  AuthorityLink::Received what = link_.on_message(std::move(message));
   if (what.refused && replication_) replication_->serving().on_refused(*what.refused);
   if (what.welcome && !generation_.resumes) {
     shard_checkpoints_.forget_all();
@@ -183,10 +182,10 @@ void ServerLoop::on_authority(Result<wire::Message> message) {
     if (const auto* over = std::get_if<wire::RunOver>(&what.message->body)) {
       shard_end_.run_over(*over);
     } else {
-      own_shard_.tell(Peer::of(kAuthority), *std::move(what.message));
+      own_shard_.on_message(Peer::of(kAuthority), *std::move(what.message));
     }
   }
-  link_.heard(what, view_.moved());
+  link_.acknowledge(what, view_.moved());
 }
 
 // ---- what goes out
@@ -216,10 +215,9 @@ void ServerLoop::send(Speaker speaker, Peer to, wire::Message message) {
 // What the two speakers of this process have said to each other, in order, until nothing is left; and whom
 // they have refused for good.
 void ServerLoop::drain() {
-  if (!end_.ended()) own_shard_.look_at_status();
   if (replication_) replication_->answer_for_files();
-  while (!end_.ended() && (!local_.empty() || connections_.has_expelled())) {
-    for (const auto& [peer, why] : connections_.take_expelled()) {
+  while (!end_.ended() && (!local_.empty() || connections_.has_evicted())) {
+    for (const auto& [peer, why] : connections_.take_evicted()) {
       lose(peer, why, Loss::kForGood, clock_.now());
     }
     if (local_.empty()) continue;
@@ -239,7 +237,7 @@ void ServerLoop::deliver(Speaker speaker, wire::Message message) {
   if (speaker == Speaker::kAuthority) {
     const auto* over = std::get_if<wire::RunOver>(&message.body);
     return over != nullptr ? shard_end_.run_over(*over)
-                           : own_shard_.tell(Peer::of(kAuthority), std::move(message));
+                           : own_shard_.on_message(Peer::of(kAuthority), std::move(message));
   }
   const Ticks now = clock_.now();
   const Peer own = Peer::of(setup_.shard);

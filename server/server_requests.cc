@@ -29,7 +29,7 @@ void ServerRequests::stop_now(const std::string& reason) {
   } else {
     of_.link.ask_to_stop(reason);
   }
-  settle_();
+  drain_();
 }
 
 void ServerRequests::leave(const std::string& reason) {
@@ -55,7 +55,7 @@ void ServerRequests::save_now() {
   }
   of_.role.note(Peer::of(of_.setup.shard), {.what = What::kSave}, of_.clock.now());
   of_.authority->save_checkpoint();
-  settle_();
+  drain_();
 }
 
 void ServerRequests::explain() {

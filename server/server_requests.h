@@ -33,9 +33,9 @@ class ServerRequests {
     const ServerView& view;
     RunDisplay& display;
   };
-  // `settle` is called behind what was asked of the authority.
-  ServerRequests(boost::asio::io_context& io, Of of, std::function<void()> settle)
-      : io_(io), of_(of), settle_(std::move(settle)) {}
+  // `drain` is called behind what was asked of the authority.
+  ServerRequests(boost::asio::io_context& io, Of of, std::function<void()> drain)
+      : io_(io), of_(of), drain_(std::move(drain)) {}
 
   // The run's orderly end.
   void stop(const std::string& reason);
@@ -51,7 +51,7 @@ class ServerRequests {
 
   boost::asio::io_context& io_;
   const Of of_;
-  const std::function<void()> settle_;
+  const std::function<void()> drain_;
 };
 
 }  // namespace paceline::server

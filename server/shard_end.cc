@@ -24,7 +24,7 @@ void ShardEnd::is_done(const wire::RunOver& over) {
   end_.hands_over(over.hands_over);
   report();
   if (authority_) return;
-  end_.said(Status(over.code, over.message));
+  end_.set_result(Status(over.code, over.message));
   link_.end_if_heard();
 }
 

@@ -64,19 +64,17 @@ std::vector<Clock> applied_for(Peer to, const Snapshot& state, const Cluster& cl
 }  // namespace
 
 ShardService::ShardService(ShardId id, const RunConfig& config, Outbox& outbox, const Log& log,
-                           std::function<void()> replies_left, ShardCheckpoints* checkpoints,
-                           std::shared_ptr<ServerDevice> device)
+                           std::function<void()> replies_left, ShardCheckpoints* checkpoints)
     : id_(id),
       config_(config),
       cluster_(config.cluster.cluster()),
       outbox_(outbox),
       log_(log),
       checkpoints_(checkpoints),
-      device_(std::move(device)),
       node_states_(id, outbox, checkpoints, state_senders(config)),
       pending_(static_cast<std::size_t>(pulls_max(config))),
       nodes_(config.cluster.nodes),
-      leaving_(cluster_, shard_settings(config).missing_max, config.cluster.parameter_encoding,
+      replies_(cluster_, shard_settings(config).missing_max, config.cluster.parameter_encoding,
                std::move(replies_left)) {
   if (config.run.trace) {
     applied_.emplace(trace::shard_events(config.run.trace_events, config.cluster.shards));
@@ -104,13 +102,10 @@ Result<Range> ShardService::open(const Layout& layout) {
   ShardSettings settings = shard_settings(config_);
   PACELINE_ASSIGN_OR_RETURN(memory_, make_memory(config_.cluster, range, log_));
   settings.memory = memory_;
-  settings.device = device_;
-  if (device_ != nullptr) settings.memory = device_->page_locked(memory_);
   // A gradient more than is held here: the one being computed.
   node_memory_max_ = wire::gradient_segment_bytes(layout.size(), config_.cluster.threads_per_node,
                                                   settings.gradients_max + 1);
   shard_.emplace(id_, range, layout, std::move(settings));
-  PACELINE_RETURN_IF_ERROR(shard_->status());
   if (resumed_from_) PACELINE_RETURN_IF_ERROR(restore());
   return range;
 }
@@ -134,7 +129,6 @@ Status ShardService::restore() {
 }
 
 Status ShardService::handle(Peer from, wire::Message message) {
-  PACELINE_RETURN_IF_ERROR(status());
   Status refusal = Status::ok();
   wire::Body& body = message.body;
   if (from.is_node()) {
@@ -181,7 +175,7 @@ Status ShardService::on_authority(wire::Message message) {
   } else if (const auto* release = std::get_if<wire::Release>(&body)) {
     if (shard_) {
       shard_->release(release->version);
-      released_leaving_ = leaving_.exact() > 0;
+      released_in_replies_ = replies_.exact() > 0;
     }
   } else if (const auto* forget = std::get_if<wire::ForgetSaved>(&body)) {
     if (checkpoints_ != nullptr) checkpoints_->forget(forget->oldest_kept, forget->spared);
@@ -197,12 +191,11 @@ bool ShardService::must_wait(const wire::Body& body) {
   if (std::holds_alternative<wire::NodeLost>(body)) return false;
   if (!postponed_.empty()) return true;
   const auto* decision = std::get_if<wire::ApplyDecision>(&body);
-  if (leaving_.exact() == 0) released_leaving_ = false;
-  return decision != nullptr && decision->retain && released_leaving_;
+  if (replies_.exact() == 0) released_in_replies_ = false;
+  return decision != nullptr && decision->retain && released_in_replies_;
 }
 
 Status ShardService::on_replies_left() {
-  PACELINE_RETURN_IF_ERROR(status());
   for (std::deque<wire::Message> waiting = std::exchange(postponed_, {}); !waiting.empty();) {
     wire::Message message = std::move(waiting.front());
     waiting.pop_front();
@@ -213,8 +206,8 @@ Status ShardService::on_replies_left() {
 }
 
 void ShardService::tick(Ticks now) {
-  if (shard_) durations_.look(*shard_, leaving_, now);
-  for (const ReplyWindow::Stuck& stuck : leaving_.stuck(now, config_.cluster.lease)) {
+  if (shard_) durations_.observe(*shard_, replies_, now);
+  for (const ReplyWindow::Stuck& stuck : replies_.stuck(now, config_.cluster.lease)) {
     Node& node = nodes_[stuck.node.value];
     node.stuck = true;
     if (node.lost) continue;
@@ -235,16 +228,16 @@ void ShardService::part_with_lost(Ticks now) {
   const auto farewell = std::min<std::chrono::nanoseconds>(kFarewellMax, config_.cluster.lease);
   for (std::uint32_t n = 0; n < nodes_.size(); ++n) {
     Node& node = nodes_[n];
-    if (!node.lost || leaving_.to(NodeId(n)) == 0) continue;
-    if (!node.leaves_from) node.leaves_from = now;
-    if (node.stuck || now - *node.leaves_from > farewell) outbox_.disconnect(NodeId(n));
+    if (!node.lost || replies_.to(NodeId(n)) == 0) continue;
+    if (!node.unread_since) node.unread_since = now;
+    if (node.stuck || now - *node.unread_since > farewell) outbox_.disconnect(NodeId(n));
   }
 }
 
 void ShardService::discount_pause(const Pause& pause) {
-  leaving_.discount_pause(pause);
+  replies_.discount_pause(pause);
   for (Node& node : nodes_) {
-    if (node.leaves_from) node.leaves_from = pause.forgiven(*node.leaves_from);
+    if (node.unread_since) node.unread_since = pause.discounted(*node.unread_since);
   }
 }
 
@@ -286,9 +279,7 @@ Status ShardService::on(Peer from, const wire::Withdraw& withdraw) {
 }
 
 // Only a third state of the parameters is too many: the next one is the second while no older one leaves.
-bool ShardService::may_hold_next() {
-  return !shard_->next().prepares_here() || !leaving_.keeps_older(shard_->now());
-}
+bool ShardService::may_hold_next() { return !replies_.keeps_older(shard_->now()); }
 
 bool ShardService::work_ahead() {
   if (!shard_) return false;
@@ -308,7 +299,7 @@ Status ShardService::on(Peer from, const wire::Pull& pull) {
   if (!shard_) return failed_precondition("pull from " + to_string(from) + " before a join");
   // A node that asks without reading its answers would keep ever older blocks alive in the send queue.
   if (from.is_node()) {
-    const auto pieces = static_cast<std::int64_t>(leaving_.to(from.node()));
+    const auto pieces = static_cast<std::int64_t>(replies_.to(from.node()));
     const auto per_reply =
         std::max<std::int64_t>(1, static_cast<std::int64_t>(shard_->now().blocks.block_count()));
     if (pieces > pulls_max(config_) * per_reply) {
@@ -343,7 +334,7 @@ Status ShardService::on(Peer from, const wire::Pull& pull) {
 ShardService::Answer ShardService::when(Peer from, const wire::Pull& pull) {
   const Snapshot& now = shard_->now();
   if (!pull.exact) {
-    return shard_->ready() && leaving_.source(now, from, pull) ? Answer::kNow : Answer::kLater;
+    return shard_->ready() && replies_.source(now, from, pull) ? Answer::kNow : Answer::kLater;
   }
   if (shard_->retained(pull.min_version) != nullptr) return Answer::kNow;
   return now.version > pull.min_version ? Answer::kNever : Answer::kLater;
@@ -352,20 +343,20 @@ ShardService::Answer ShardService::when(Peer from, const wire::Pull& pull) {
 void ShardService::answer(Peer to, const wire::Pull& pull) {
   if (pull.exact) {
     const Snapshot& state = *shard_->retained(pull.min_version);
-    return send_parameters(to, pull, state, leaving_.begin_exact(to, state));
+    return send_parameters(to, pull, state, replies_.begin_exact(to, state));
   }
-  const ReplyWindow::Source source = leaving_.source(shard_->now(), to, pull);
+  const ReplyWindow::Source source = replies_.source(shard_->now(), to, pull);
   if (source.held != nullptr) {
-    const ReplyWindow::Held& held = *source.held;
+    const ReplyWindow::NodeSnapshot& held = *source.held;
     return outbox_.send(to,
                         {wire::Unchanged{pull.request, id_, held.version, held.revision, held.applied}, {}});
   }
   const Snapshot& state = *source.state;
   if (pull.have != state.revision) {
     if (to.is_node()) shard_->sent(to.node(), state);
-    return send_parameters(to, pull, state, leaving_.begin(to, state));
+    return send_parameters(to, pull, state, replies_.begin(to, state));
   }
-  leaving_.confirm(to, state);
+  replies_.confirm(to, state);
   outbox_.send(to, {wire::Unchanged{pull.request, id_, state.version, state.revision,
                                     applied_for(to, state, cluster_)},
                     {}});
@@ -395,8 +386,9 @@ void ShardService::send_parameters(Peer to, const wire::Pull& pull, const Snapsh
 void ShardService::answer_ready() {
   if (shard_->ready()) node_states_.send_wanted(*shard_);
   ready_.clear();
-  pending_.take_ready([this](const HeldPull& p) { return when(p.from, p.pull) != Answer::kLater; }, ready_);
-  for (HeldPull& p : ready_) {
+  pending_.take_ready([this](const PendingPull& p) { return when(p.from, p.pull) != Answer::kLater; },
+                      ready_);
+  for (PendingPull& p : ready_) {
     switch (when(p.from, p.pull)) {
       case Answer::kNow:
         answer(p.from, p.pull);
@@ -418,7 +410,7 @@ Status ShardService::on_decision(const wire::ApplyDecision& decision) {
     return failed_precondition("decision " + std::to_string(decision.sequence) + " at shard " +
                                to_string(id_) + ": no node has joined here");
   }
-  leaving_.settle();
+  replies_.reap();
   const Ticks began = applied_ ? steady_now() : Ticks();
   PACELINE_RETURN_IF_ERROR(shard_->apply(decision));
   if (applied_) {
@@ -426,10 +418,9 @@ Status ShardService::on_decision(const wire::ApplyDecision& decision) {
                    static_cast<std::int64_t>(decision.contributions.size())});
   }
   if (decision.save && config_.exchange.kind == ExchangeKind::kAllreduce) {
-    PACELINE_RETURN_IF_ERROR(node_states_.save(decision, *shard_, layout_hash_));
+    node_states_.save(decision, *shard_, layout_hash_);
   } else if (decision.save && checkpoints_ != nullptr) {
-    PACELINE_ASSIGN_OR_RETURN(ShardImage image, shard_->image());
-    checkpoints_->save(std::move(image), shard_->range(), layout_hash_);
+    checkpoints_->save(shard_->image(), shard_->range(), layout_hash_);
   }
   announce_withheld();
   answer_ready();
@@ -444,18 +435,18 @@ void ShardService::on_lost(NodeId node) {
   std::erase_if(withheld_,
                 [node](const wire::GradientArrived& arrived) { return arrived.worker.node == node; });
   if (shard_) shard_->drop_partial(node);
-  if (nodes_[node.value].stuck && leaving_.to(node) > 0) outbox_.disconnect(node);
+  if (nodes_[node.value].stuck && replies_.to(node) > 0) outbox_.disconnect(node);
 }
 
 void ShardService::on_welcome(NodeId node) {
   if (!nodes_[node.value].lost) return;
   nodes_[node.value] = {};
-  leaving_.forget(node);
+  replies_.forget(node);
 }
 
 Status ShardService::may_rejoin(NodeId node, Ticks now) {
   Node& member = nodes_[node.value];
-  if (leaving_.to(node) == 0) return Status::ok();
+  if (replies_.to(node) == 0) return Status::ok();
   if (member.cut_answers++ == 0) member.cut_since = now;
   if (member.cut_answers <= kCutAnswersMax || now - member.cut_since <= config_.cluster.lease)
     return Status::ok();
@@ -468,7 +459,7 @@ Status ShardService::may_rejoin(NodeId node, Ticks now) {
 void ShardService::on_rejoin(NodeId node) {
   nodes_[node.value].repeats = true;
   pending_.drop(Peer::of(node));
-  leaving_.rejoined(node);
+  replies_.rejoined(node);
   if (shard_) shard_->rejoined(node);
   node_states_.rejoined(node);
 }
@@ -488,7 +479,7 @@ void ShardService::refuse(Peer from, const Status& why) {
 }
 
 std::vector<Wait> ShardService::waits(const LastSeen& last_seen, Ticks now) const {
-  return waits_of({id_, shard(), pending_, leaving_, postponed_.size(), withheld_, durations_}, last_seen,
+  return waits_of({id_, shard(), pending_, replies_, postponed_.size(), withheld_, durations_}, last_seen,
                   now);
 }
 

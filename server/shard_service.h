@@ -51,10 +51,9 @@ class ShardService {
   // `outbox` and `log` must outlive the service. `replies_left` is called when replies have left for which
   // somebody may be waiting, from any thread, perhaps from within a call of this service, perhaps after it is
   // gone; it must see to it that on_replies_left() is called soon. `checkpoints` outlives the service; null:
-  // no authority asks for any. `device`: what decisions are applied on; null: the processor.
+  // no authority asks for any.
   ShardService(ShardId id, const RunConfig& config, Outbox& outbox, const Log& log,
-               std::function<void()> replies_left, ShardCheckpoints* checkpoints = nullptr,
-               std::shared_ptr<ServerDevice> device = nullptr);
+               std::function<void()> replies_left, ShardCheckpoints* checkpoints = nullptr);
 
   // A node has come with this layout; the first one makes the shard. Returns the range held.
   // Errors: kResourceExhausted when the range does not fit into this machine's memory; kUnavailable when its
@@ -67,10 +66,6 @@ class ShardService {
   [[nodiscard]] Status resume_from(ShardFile file);
   // Whether the shard has its parameters.
   bool is_initialized() const { return shard_ && shard_->ready(); }
-  // What has failed on the device that decisions are applied on, since the start; OK where there is none. To
-  // be looked at behind each call: nobody else is told. Nobody is answered any more, and handle() says so,
-  // too.
-  Status status() const { return shard_ ? shard_->status() : Status::ok(); }
   // Where the shard's parameters lie, to be shared with nodes of this machine; null: on the heap.
   const std::shared_ptr<wire::SharedSegment>& memory() const { return memory_; }
   // The most that a node's segment may have: its gradients. Once there is a shard.
@@ -93,7 +88,7 @@ class ShardService {
 
   // Whether another process of a lost node could be served: nothing of what the one before was sent is still
   // on its way, and what the authority has decided of it is done.
-  bool has_parted_with(NodeId node) const { return leaving_.to(node) == 0 && postponed_.empty(); }
+  bool has_parted_with(NodeId node) const { return replies_.to(node) == 0 && postponed_.empty(); }
   // A node is welcomed: where one of its processes was lost, and has_parted_with() it, it is served again.
   void on_welcome(NodeId node);
 
@@ -152,7 +147,6 @@ class ShardService {
   Outbox& outbox_;
   const Log& log_;
   ShardCheckpoints* const checkpoints_;
-  const std::shared_ptr<ServerDevice> device_;
   std::shared_ptr<wire::SharedSegment> memory_;
   std::int64_t node_memory_max_ = 0;
   std::optional<Shard> shard_;
@@ -160,7 +154,7 @@ class ShardService {
   std::uint64_t layout_hash_ = 0;
   NodeStates node_states_;  // all-reduce
   PendingPulls pending_;
-  std::vector<HeldPull> ready_;  // scratch of answer_ready()
+  std::vector<PendingPull> ready_;  // scratch of answer_ready()
   // Whole gradients that the authority has not been told of, since they fill their worker's bound: decisions
   // about older ones are still under way on another connection, and until they come the worker is to be
   // granted nothing that it would push here. At most one per worker.
@@ -170,12 +164,12 @@ class ShardService {
     bool lost = false;    // as the authority says
     int cut_answers = 0;  // connections that broke while it was answered, since a gradient of it was whole
     Ticks cut_since;
-    bool repeats = false;              // since its connection broke
-    std::optional<Ticks> leaves_from;  // when it was first seen lost, with replies still to be read
+    bool repeats = false;               // since its connection broke
+    std::optional<Ticks> unread_since;  // when it was first seen lost, with replies still to be read
   };
   std::vector<Node> nodes_;
-  ReplyWindow leaving_;
-  bool released_leaving_ = false;        // exact replies of a version that has been released
+  ReplyWindow replies_;
+  bool released_in_replies_ = false;     // exact replies of a version that has been released
   std::deque<wire::Message> postponed_;  // of the authority, since a decision found no room
   StateDurations durations_;
   std::int64_t pulls_ = 0;

@@ -21,7 +21,7 @@ std::string pulls_of(const std::set<Peer>& from) {
 // Who still reads what was sent to it.
 std::string readers(const ShardWaiting& it, const LastSeen& last_seen, Ticks now) {
   std::vector<std::string> names;
-  for (const ReplyWindow::Reading& reading : it.leaving.readings()) {
+  for (const ReplyWindow::Reading& reading : it.replies.readings()) {
     std::string text = with_last_seen_behind(Peer::of(reading.node), last_seen) + " has " +
                        std::to_string(reading.pieces) + (reading.pieces == 1 ? " piece" : " pieces") +
                        " to read";
@@ -52,18 +52,18 @@ void start_waits(const ShardWaiting& it, const LastSeen& last_seen, std::vector<
 void pull_waits(const ShardWaiting& it, const LastSeen& last_seen, Ticks now, std::vector<Wait>& found) {
   const Snapshot& current = it.shard->now();
   std::map<Version, std::set<Peer>> not_reached;
-  std::set<Peer> wait_for_leaving;
-  for (const HeldPull& held : it.pulls.held()) {
+  std::set<Peer> wait_for_replies;
+  for (const PendingPull& held : it.pulls.held()) {
     const bool reached = !held.pull.exact && current.version >= held.pull.min_version;
-    (reached ? wait_for_leaving : not_reached[held.pull.min_version]).insert(held.from);
+    (reached ? wait_for_replies : not_reached[held.pull.min_version]).insert(held.from);
   }
-  const Snapshot* const older = it.leaving.state();
-  if (!wait_for_leaving.empty() && older != nullptr) {
+  const Snapshot* const older = it.replies.state();
+  if (!wait_for_replies.empty() && older != nullptr) {
     const std::string what =
         "revision " + to_string(older->revision) + " (version " + to_string(older->version) + ") to leave";
     found.push_back({"the wait for " + what,
-                     pulls_of(wait_for_leaving) + what + ": " + readers(it, last_seen, now),
-                     it.durations.usual_of_leaving()});
+                     pulls_of(wait_for_replies) + what + ": " + readers(it, last_seen, now),
+                     it.durations.usual_of_replies()});
   }
   if (it.id == kAuthority) return;
   for (const auto& [version, from] : not_reached) {

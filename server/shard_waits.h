@@ -28,7 +28,7 @@ struct ShardWaiting {
   ShardId id;
   const Shard* shard;  // null: no node has joined
   const PendingPulls& pulls;
-  const ReplyWindow& leaving;
+  const ReplyWindow& replies;
   std::size_t postponed;  // decisions and what is behind them
   const std::vector<wire::GradientArrived>& withheld;
   const StateDurations& durations;

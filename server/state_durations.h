@@ -14,29 +14,29 @@ namespace paceline::server {
 
 class StateDurations {
  public:
-  void look(const Shard& shard, ReplyWindow& leaving, Ticks now) {
+  void observe(const Shard& shard, ReplyWindow& replies, Ticks now) {
     if (shard.now().version != version_) {
       if (version_ >= Version(0)) versions_.took(now - reached_at_);
       version_ = shard.now().version;
       reached_at_ = now;
     }
-    const Revision older = leaving.keeps_older(shard.now()) ? leaving.state()->revision : kNoRevision;
-    if (older == leaves_) return;
-    if (leaves_ != kNoRevision) leavings_.took(now - leaves_since_);
-    leaves_ = older;
-    leaves_since_ = now;
+    const Revision older = replies.keeps_older(shard.now()) ? replies.state()->revision : kNoRevision;
+    if (older == older_) return;
+    if (older_ != kNoRevision) reply_times_.took(now - older_since_);
+    older_ = older;
+    older_since_ = now;
   }
 
   std::chrono::nanoseconds usual_of_version() const { return versions_.usual(); }
-  std::chrono::nanoseconds usual_of_leaving() const { return leavings_.usual(); }
+  std::chrono::nanoseconds usual_of_replies() const { return reply_times_.usual(); }
 
  private:
   DurationBaseline versions_;
   Version version_ = kNoVersion;
   Ticks reached_at_;
-  DurationBaseline leavings_;
-  Revision leaves_ = kNoRevision;  // the one that does
-  Ticks leaves_since_;
+  DurationBaseline reply_times_;
+  Revision older_ = kNoRevision;  // the state that replies keep
+  Ticks older_since_;
 };
 
 }  // namespace paceline::server

@@ -72,7 +72,7 @@ class Unreachable {
   // This process itself did not run for that long, and whoever came back meanwhile is yet to be heard.
   void discount_pause(const Pause& pause) {
     for (Entry& entry : entries_) {
-      entry.since = pause.forgiven(entry.since);
+      entry.since = pause.discounted(entry.since);
       entry.ticks = 0;
     }
   }

@@ -60,7 +60,7 @@ class LocalUpdates {
   // At the end of a read: does what is left. Returns the floats gone through; null: nothing was left.
   // `slices`: of ShardSizes, or of SliceSizes.
   template <typename Sizes>
-  std::optional<std::int64_t> settle(const std::vector<Sizes>& slices) {
+  std::optional<std::int64_t> apply_deferred(const std::vector<Sizes>& slices) {
     const bool full = gradients_ == kBuffersMax;
     if (waits_in_.empty() && !full) return std::nullopt;
     std::int64_t floats = 0;

@@ -83,8 +83,8 @@ Result<Plan> make_plan(const RunConfig& config, std::unique_ptr<ComputeTimes> co
   if (config.pipeline.enabled()) {
     PACELINE_ASSIGN_OR_RETURN(const NetworkSpec network, build_network(config));
     PACELINE_ASSIGN_OR_RETURN(const auto stages, stages_of_run(config, network));
-    for (const StageSpec& stage : stages) {
-      const auto trained = own_ranges(trained_parts(ranges, stage.parameters));
+    for (const Range& held : held_by_stages(stages, config.pipeline.stages)) {
+      const auto trained = own_ranges(trained_parts(ranges, held));
       plan.of_stage.push_back(message_sizes(config.cluster, trained));
     }
   }

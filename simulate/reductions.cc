@@ -58,8 +58,9 @@ Result<Reductions> Reductions::begin(const Plan& plan) {
   Reductions made(plan);
   PACELINE_ASSIGN_OR_RETURN(const NetworkSpec network, build_network(plan.config));
   PACELINE_ASSIGN_OR_RETURN(const std::vector<StageSpec> stages, stages_of_run(plan.config, network));
-  for (std::uint32_t s = 0; s < stages.size(); ++s) {
-    PACELINE_RETURN_IF_ERROR(made.add(network, s, stages[s].parameters));
+  const std::vector<Range> held = held_by_stages(stages, plan.config.pipeline.stages);
+  for (std::uint32_t s = 0; s < held.size(); ++s) {
+    PACELINE_RETURN_IF_ERROR(made.add(network, s, held[s]));
   }
   return made;
 }

@@ -78,18 +78,18 @@ Server::Source Server::source(const Pull& pull) {
   const Revision have = pull.have[id_.value];
   const State current{version_, revision_};
   if (version_ < pull.min_version) return {};
-  if (!leaving_ || leaving_->state.revision == revision_ || have == revision_) {
+  if (!in_replies_ || in_replies_->state.revision == revision_ || have == revision_) {
     return {have == revision_ ? Answer::kUnchanged : Answer::kParameters, current};
   }
   const State& answered = answered_[pull.node.value];
   const bool can_go_on = will_do(answered, pull);
-  const State& older = leaving_->state;
+  const State& older = in_replies_->state;
   const bool is_new = plan_.is_part(pull.node, id_, pull.fragment) ? older.revision >= answered.revision
                                                                    : older.revision > answered.revision;
   const bool joins = is_new && older.revision > have && older.version >= pull.min_version;
-  if (joins && !(leaving_->awaited && can_go_on)) return {Answer::kParameters, older};
+  if (joins && !(in_replies_->awaited && can_go_on)) return {Answer::kParameters, older};
   if (can_go_on) return {Answer::kUnchanged, answered};
-  leaving_->awaited = true;
+  in_replies_->awaited = true;
   return {};
 }
 
@@ -121,12 +121,12 @@ bool Server::answer(std::uint32_t place, Ticks now) {
     network_.message({EventKind::kUnchanged, id_.value, place}, sent + plan_.costs.message);
     return true;
   }
-  if (!leaving_ || leaving_->state.revision != from.state.revision) {
-    leaving_ = LeavingState{from.state};
+  if (!in_replies_ || in_replies_->state.revision != from.state.revision) {
+    in_replies_ = StateInReplies{from.state};
   } else {
-    leaving_->state.version = std::max(leaving_->state.version, from.state.version);
+    in_replies_->state.version = std::max(in_replies_->state.version, from.state.version);
   }
-  ++leaving_->replies;
+  ++in_replies_->replies;
   if (training_ != nullptr) training_->answer(place, id_, pull.fragment, pull.node, answered);
   const std::int64_t messages = plan_.answer_to(pull.node, id_, pull.fragment).messages;
   events_.at(loop_.take(messages * plan_.costs.message, now), {EventKind::kReplyLeaves, id_.value, place});
@@ -156,8 +156,8 @@ void Server::reply_leaves(std::uint32_t place, Ticks now) {
 }
 
 void Server::reply_has_left(Ticks now) {
-  if (--leaving_->replies > 0) return;
-  leaving_.reset();
+  if (--in_replies_->replies > 0) return;
+  in_replies_.reset();
   if (training_ != nullptr) training_->nothing_leaves(id_);
   answer_ready(now);
 }

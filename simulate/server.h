@@ -70,7 +70,7 @@ class Server {
     Version version;
     Revision revision;
   };
-  struct LeavingState {
+  struct StateInReplies {
     State state;
     std::int64_t replies = 0;
     bool awaited = false;
@@ -99,7 +99,7 @@ class Server {
   Version version_;
   Revision revision_;
   AppliedClocks applied_;
-  std::optional<LeavingState> leaving_;
+  std::optional<StateInReplies> in_replies_;
   std::vector<State> answered_;         // by node: the newest that it was answered with
   std::vector<std::uint32_t> waiting_;  // pulls
   std::vector<std::uint32_t> looked_at_;

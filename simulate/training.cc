@@ -165,9 +165,9 @@ void Training::refresh(Rank worker, Clock now, const cache::SnapshotStamp& taken
   }
 }
 
-void Training::settle(Rank worker) {
+void Training::apply_deferred(Rank worker) {
   ThreadCache& cache = workers_[worker.value]->cache();
-  cache.settle();
+  cache.apply_deferred();
   while (cache.gradients() >= LocalUpdates::kBuffersMax) cache.keep_difference();
 }
 

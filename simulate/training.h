@@ -6,7 +6,7 @@
 //   a server takes a push       -> Shard::push, as float32 or through GradientEncoder
 //   a decision is applied       -> Shard::apply, with the authority's learning rate
 //   a pull is answered          -> the shard's blocks are shared; ProcessCache::install
-//   a worker reads              -> ThreadCache::refresh and settle
+//   a worker reads              -> ThreadCache::refresh and apply_deferred
 //
 // Nothing here decides when anything happens, or what. That the real classes hold the versions and revisions
 // which the stamps say is asserted at every read, computation and answer.
@@ -67,7 +67,7 @@ class Training {
   void send(Rank worker) { workers_[worker.value]->send(); }
   // Takes over what is newer in its node's process cache; `now` is its clock, `taken` what it has then.
   void refresh(Rank worker, Clock now, const cache::SnapshotStamp& taken);
-  void settle(Rank worker);
+  void apply_deferred(Rank worker);
 
   // Servers. What is not finite in a gradient that has come whole, as it is reported, or nothing.
   std::string push_taken(ShardId shard, Rank worker, Clock clock);

@@ -61,23 +61,23 @@ Result<std::string> TrainingShard::push(wire::Push push, std::vector<EncodedFram
 std::shared_ptr<const Slice> TrainingShard::answer(NodeId node, Version version, Revision revision,
                                                    Range part) {
   const server::Snapshot& current = shard_.now();
-  if (!leaving_ || leaving_->state.revision != revision) {
+  if (!in_replies_ || in_replies_->state.revision != revision) {
     PACELINE_ASSERT(current.revision == revision,
                     "an answer of revision " + to_string(revision) + " at " + to_string(current.revision));
-    leaving_.emplace();
-    leaving_->state = current;
-    leaving_->pieces = pieces_of(current.blocks);
-  } else if (leaving_->state.version < version) {
-    leaving_->state.version = version;  // the same parameters under a newer name
-    leaving_->state.applied = current.applied;
+    in_replies_.emplace();
+    in_replies_->state = current;
+    in_replies_->pieces = pieces_of(current.blocks);
+  } else if (in_replies_->state.version < version) {
+    in_replies_->state.version = version;  // the same parameters under a newer name
+    in_replies_->state.applied = current.applied;
   }
-  hold(node, version, leaving_->state);
-  shard_.sent(node, leaving_->state);
-  const std::vector<Clock> applied = server::Shard::applied_of(leaving_->state, cluster_, node);
-  return std::make_shared<const Slice>(
-      Slice{part,
-            {leaving_->state.version, revision, applied},
-            in_part(leaving_->pieces, {part.begin - shard_.range().begin, part.end - shard_.range().begin})});
+  hold(node, version, in_replies_->state);
+  shard_.sent(node, in_replies_->state);
+  const std::vector<Clock> applied = server::Shard::applied_of(in_replies_->state, cluster_, node);
+  return std::make_shared<const Slice>(Slice{
+      part,
+      {in_replies_->state.version, revision, applied},
+      in_part(in_replies_->pieces, {part.begin - shard_.range().begin, part.end - shard_.range().begin})});
 }
 
 std::vector<Clock> TrainingShard::confirm(NodeId node, Version version, Revision revision) {

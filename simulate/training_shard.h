@@ -48,7 +48,7 @@ class TrainingShard {
   // `node` has lost what it had.
   void forget(NodeId node) { held_[node.value] = {}; }
   // No answer is on its way any more.
-  void nothing_leaves() { leaving_.reset(); }
+  void nothing_leaves() { in_replies_.reset(); }
 
   const server::Snapshot& now() const { return shard_.now(); }
 
@@ -69,7 +69,7 @@ class TrainingShard {
   Encoder encoder_;  // of parameters
   server::Shard shard_;
   BlockPool decoded_;
-  std::optional<ReplyWindow> leaving_;
+  std::optional<ReplyWindow> in_replies_;
   std::vector<Held> held_;  // by node: what it was last answered with
 };
 

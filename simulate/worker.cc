@@ -121,14 +121,15 @@ void Worker::carry_out(const step::MakeCurrent& action, Ticks now) {
     if (world_.training != nullptr) world_.training->refresh(rank(), grant_.clock, cache_.taken());
     read = now + length_of(floats * world_.plan.costs.copy_ns_per_float);
   }
-  const Ticks current = settle(read);
+  const Ticks current = apply_deferred(read);
   tell(step::ParametersCurrent{}, current);
 }
 
-Ticks Worker::settle(Ticks at) {
-  if (world_.training != nullptr) world_.training->settle(rank());
-  const std::optional<std::int64_t> floats =
-      world_.plan.of_stage.empty() ? cache_.own().settle(world_.plan.slices) : cache_.own().settle(shards());
+Ticks Worker::apply_deferred(Ticks at) {
+  if (world_.training != nullptr) world_.training->apply_deferred(rank());
+  const std::optional<std::int64_t> floats = world_.plan.of_stage.empty()
+                                                 ? cache_.own().apply_deferred(world_.plan.slices)
+                                                 : cache_.own().apply_deferred(shards());
   if (!floats) return at;
   phases_at(at).enter(Phase::kApplyGrads);
   return at + length_of(static_cast<double>(*floats) * world_.plan.costs.local_apply_ns_per_float);
@@ -224,7 +225,8 @@ void Worker::carry_out(const step::Contribute&, Ticks now) {
 // Whose gradient is the last of all says when each node has the sum.
 void Worker::reduce(Ticks now) {
   // Of a group, as if it waited ahead of all that it computes.
-  const auto waited = world_.groups == nullptr ? std::chrono::nanoseconds(0) : world_.groups->waited(id_.node);
+  const auto waited =
+      world_.groups == nullptr ? std::chrono::nanoseconds(0) : world_.groups->waited(id_.node);
   const auto there = world_.reductions->contribute(id_.node, round_.compute_began() + waited, now);
   if (!there) return;
   const std::uint32_t threads = world_.plan.cluster.threads_per_node;

@@ -84,7 +84,7 @@ class Worker {
 
   step::View look() const;
   // What was left until now of applying own gradients; returns when that is done.
-  Ticks settle(Ticks at);
+  Ticks apply_deferred(Ticks at);
   // The recorder, where it is `at`.
   PhaseRecorder& phases_at(Ticks at);
   std::int64_t fragments() const { return std::ssize(world_.plan.fragments); }

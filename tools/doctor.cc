@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
+#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -13,7 +14,7 @@
 #include "common/config/daemon_options.h"
 #include "common/config/load.h"
 #include "tools/doctor_checks.h"
-#include "worker/network_task.h"
+#include "tools/sweep.h"
 
 namespace paceline {
 namespace {
@@ -105,6 +106,12 @@ Result<std::vector<Finding>> diagnose(const DoctorOptions& options) {
   check_huge_pages(config, findings);
   check_libraries(findings);
   check_processor(findings);
+  if (!options.exchange_rounds) return findings;
+  if (has_failed(findings)) {
+    findings.push_back({"exchange", CheckVerdict::kWarning, "not measured, since something has failed", ""});
+  } else {
+    measure_exchange(config, role, {*options.exchange_rounds, options.programs}, findings);
+  }
   return findings;
 }
 
@@ -132,9 +139,18 @@ void add_doctor(CLI::App& app, int& exit_status) {
   node->excludes(shard);
   command->add_option("--replica", options->replica, "Which replica of the server, from 0 (default 0)")
       ->needs(shard);
-  add_force(*command, options->force, "The daemons will be started with --force; or, given twice, with it twice");
+  add_force(*command, options->force,
+            "The daemons will be started with --force; or, given twice, with it twice");
   command->add_flag("--json", options->json, "Print one JSON object");
-  command->callback([options, &exit_status] { exit_status = doctor(*options, std::cout, std::cerr); });
+  command
+      ->add_option(
+          "--exchange", options->exchange_rounds,
+          "Measure what an exchange costs by so many rounds; the doctors of all machines do so at once")
+      ->check(CLI::Range(std::int64_t{2}, std::int64_t{1'000'000}));
+  command->callback([options, &exit_status] {
+    options->programs = std::filesystem::path(own_program()).parent_path();
+    exit_status = doctor(*options, std::cout, std::cerr);
+  });
 }
 
 }  // namespace paceline

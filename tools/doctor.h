@@ -1,7 +1,7 @@
-// `paceline doctor CONFIG [key.path=value …] [--node I | --shard K [--replica R]]`: whether this machine can
+// `paceline doctor CONFIG [key.path=value …] [--node I | --shard K [--replica R]] [--exchange ROUNDS]`: whether this machine can
 // do its part of a run, before any daemon starts: one line for each thing that was looked at, and what to do
 // about what is wrong. Looks with the daemons' own code (configuration, endpoints, data set, run directory,
-// memory) and leaves nothing behind.
+// memory) and leaves nothing behind, but for the run that measures what an exchange costs (--exchange).
 #pragma once
 
 #include <cstdint>
@@ -39,6 +39,10 @@ struct DoctorOptions {
   std::uint32_t replica = 0;                // which of the shard's (cluster.replicas)
   Force force = Force::kNo;                 // the daemons will be started with --force
   bool json = false;
+  // So many rounds of a run are made, to measure what an exchange costs; none: nothing is measured. And where the
+  // daemons' programs are.
+  std::optional<std::int64_t> exchange_rounds = {};
+  std::string programs = {};
 };
 
 // What this machine is to be of a run.

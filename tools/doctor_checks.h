@@ -1,8 +1,10 @@
 // The checks of `paceline doctor`, by what they look at. Each appends what it has found; nothing that it made
-// stays. `config` is valid.
+// stays, but of measure_exchange(). `config` is valid.
 #pragma once
 
 #include <chrono>
+#include <cstdint>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -44,5 +46,15 @@ void check_huge_pages(const RunConfig& config, Findings& findings);
 // What the libraries are, and what the processor can do.
 void check_libraries(Findings& findings);
 void check_processor(Findings& findings);
+
+// doctor_exchange.cc: what an exchange of the whole model costs, in times of a mini-batch, by a run of `rounds` rounds, or
+// of a minute if that is less, of which this machine does its part: those of other machines measure at the same time. The
+// run and what its daemons said stay in `run.out`.exchange, which is replaced.
+struct ExchangeTrial {
+  std::int64_t rounds = 1;
+  std::filesystem::path programs;  // the folder of paceline-server and paceline-worker
+};
+void measure_exchange(const RunConfig& config, const DoctorRole& role, const ExchangeTrial& trial,
+                      Findings& findings);
 
 }  // namespace paceline

@@ -158,10 +158,10 @@ class Waits {
            worker.spans[i + 1].clock == worker.spans[i].clock;
   }
   std::uint32_t stage_of(WorkerId worker) const { return worker.node.value % stages_; }
-  // The first and the last stage have one, a norm group's member all others.
+  // The first and the last stage have one, but for several chunks; a norm group's member has all others.
   std::optional<WorkerId> neighbour(WorkerId worker) const {
     const std::uint32_t stage = stage_of(worker);
-    if (stages_ == 1) return std::nullopt;
+    if (stages_ == 1 || (stages_ > 2 && passes_.has_chunks())) return std::nullopt;
     if (stage == 0) return WorkerId(NodeId(worker.node.value + 1), worker.thread);
     if (stage + 1 == stages_) return WorkerId(NodeId(worker.node.value - 1), worker.thread);
     return std::nullopt;

@@ -1,4 +1,5 @@
-// Where a pipeline's layers would be cut by what a run has measured of its stages (`paceline report`). A layer is taken to
+// Where a pipeline's layers would be cut by what a run has measured of its stages (`paceline report`), beside the cut that
+// it was run with, which summary.json has: a resume may have begun since, with a cut of its own. A layer is taken to
 // cost what its products do (common/network/stages.h), and a stage's node to be as fast as it did those of its own. So a
 // stage on a slower machine gets fewer. So does one whose layers are slower than their products say; but such a layer is
 // as slow elsewhere: of these `paceline schedule --measure` knows. Of several groups it is the mean that counts.
@@ -8,10 +9,10 @@
 
 #include <cstddef>
 #include <optional>
-#include <span>
 #include <vector>
 
 #include "common/config/run_config.h"
+#include "common/report/run_summary.h"
 
 namespace paceline {
 
@@ -21,9 +22,9 @@ struct MeasuredCut {
   double slowest = 1.0;             // the time of its slowest stage beside that of the run's
 };
 
-// Of a validated run with a pipeline; `busy_seconds`: that each stage has computed. None where the model is a loop's own
-// (balance: loop), a stage's time is not known, no cut's slowest stage is faster by a twentieth, or that cut needs more than
-// pipeline.memory.
-std::optional<MeasuredCut> measured_cut(const RunConfig& config, std::span<const double> busy_seconds);
+// `config`: validated; `ran`: as summary.json has it. None where the model is a loop's own (balance: loop), a stage's time or
+// the run's cut is not known, that cut is none of this configuration's network and stages, no cut's slowest stage is faster by
+// a twentieth, or that cut needs more than pipeline.memory.
+std::optional<MeasuredCut> measured_cut(const RunConfig& config, const PipelineSummary& ran);
 
 }  // namespace paceline

@@ -24,6 +24,7 @@
 #include "common/timing/histogram.h"
 #include "common/trace/merge.h"
 #include "tools/comparable.h"
+#include "tools/page_pipeline.h"
 #include "tools/page_trace.h"
 #include "tools/read_run.h"
 
@@ -104,6 +105,7 @@ class RunReader {
   std::size_t points_max_;
   std::size_t workers_max_;
   std::optional<std::uint32_t> threads_per_node_;  // as the summary says, or config.yaml
+  std::size_t stages_ = 1;                         // of a pipeline, likewise
   std::optional<Threshold> first_threshold_;       // where config.yaml says the policy
   std::vector<std::string> missing_;
 };
@@ -138,6 +140,7 @@ Result<Json> RunReader::summary() {
     }
     const std::uint32_t threads = there->summary.threads_per_node;
     if (threads > 0) threads_per_node_ = threads;
+    if (there->summary.pipeline) stages_ = static_cast<std::size_t>(there->summary.pipeline->stages);
   } else {
     miss(there.status());
   }
@@ -288,6 +291,9 @@ void RunReader::add_trace(Json& run) {
   limits.spans = spans_;
   limits.workers = std::clamp<std::size_t>(cells_max_ / limits.stretches, 1, limits.workers);
   run["trace"] = page_trace(*recorded, limits);
+  if (stages_ == 1) return;
+  if (Json step = page_pipeline(*recorded, stages_, spans_.most); !step.is_null())
+    run["trace"]["pipeline"] = std::move(step);
 }
 
 // What had been moved, and where each worker stood, at some moments of the run. An older version's has none.
@@ -330,6 +336,8 @@ void RunReader::add_config(Json& run) {
     if (!threads_per_node_ && recorded->says("cluster.threads_per_node")) {
       threads_per_node_ = recorded->config.cluster.threads_per_node;
     }
+    if (!run.contains("summary") && recorded->says("pipeline.stages"))
+      stages_ = recorded->config.pipeline.stages;
     if (recorded->says("sync.policy") && recorded->says("sync.threshold")) {
       first_threshold_ = sync::make_policy(engine_config(recorded->config).policy)->threshold();
     }

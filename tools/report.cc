@@ -7,7 +7,6 @@
 #include <iostream>
 #include <memory>
 #include <optional>
-#include <system_error>
 
 #include "common/config/command_line.h"
 #include "common/config/load.h"
@@ -73,24 +72,13 @@ bool is_for_people(ReportFormat format) {
   return format == ReportFormat::kTable || format == ReportFormat::kMarkdown;
 }
 
-// A resume writes config.yaml as it begins, and its summary.json behind the end: between them the times are of an earlier
-// session, whose cut may have been another.
-bool is_of_one_session(const std::filesystem::path& config, const std::filesystem::path& summary) {
-  std::error_code unknown;
-  const auto begun = std::filesystem::last_write_time(config, unknown);
-  if (unknown) return false;
-  const auto ended = std::filesystem::last_write_time(summary, unknown);
-  return !unknown && begun <= ended;
-}
-
-// None where the run's configuration is not known whole, or not that of the times.
+// None where the run's configuration is not known whole.
 std::optional<MeasuredCut> cut_of(const std::filesystem::path& folder, const PipelineSummary& pipeline) {
-  if (!is_of_one_session(folder / "config.yaml", folder / "summary.json")) return std::nullopt;
   const auto recorded = load_recorded_config((folder / "config.yaml").string());
   if (!recorded.is_ok() || !faults_of(*recorded).empty() || !recorded->config.pipeline.enabled()) {
     return std::nullopt;
   }
-  return measured_cut(recorded->config, pipeline.busy_seconds);
+  return measured_cut(recorded->config, pipeline);
 }
 
 std::string report_text(const ReportOptions& options, std::span<const FinishedRun> runs, TextStyle style,

@@ -204,10 +204,11 @@ std::string ending(const FinishedRun& run) {
   }
   for (const StragglerSummary& slow : s.stragglers) {
     text += printed(
-        "  straggler %s: computed %.3f s an iteration at last, %.2f of the fastest worker's speed, %.2f of "
+        "  straggler %s: computed %.3f s an iteration at last, %.2f of the fastest worker's speed%s, %.2f of "
         "its own "
         "best\n",
-        to_string(slow.worker).c_str(), slow.iteration_seconds, slow.relative, slow.individual);
+        to_string(slow.worker).c_str(), slow.iteration_seconds, slow.relative,
+        s.pipeline ? " of its stage" : "", slow.individual);
   }
   if (const std::string skipped = skipped_of(s); !skipped.empty()) text += "  " + skipped + "\n";
   if (const std::string dropped = dropped_lines_of(s); !dropped.empty()) text += "  " + dropped + "\n";

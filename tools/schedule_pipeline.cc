@@ -26,10 +26,11 @@ std::string percent(double share) {
 }
 
 // One line: "stage 0: layers conv1 .. pool1 (3), 896 parameters, ...".
-std::string describe(const NetworkSpec& network, const StageSpec& stage, std::size_t index, double share) {
+std::string describe(const NetworkSpec& network, const StageSpec& stage, const std::string& name,
+                     double share) {
   const StageCost cost = cost_of(network, stage);
   const std::int64_t goes_on = floats_of(network, stage.outputs);
-  return "stage " + std::to_string(index) + ": layers " + network.layers[stage.first].name + " .. " +
+  return name + ": layers " + network.layers[stage.first].name + " .. " +
          network.layers[stage.last - 1].name + " (" + std::to_string(stage.last - stage.first) + "), " +
          std::to_string(stage.parameters.size()) + " parameters, " + std::to_string(cost.multiply_adds) +
          " multiply-adds and " + std::to_string(cost.activations * static_cast<std::int64_t>(sizeof(float))) +
@@ -37,15 +38,16 @@ std::string describe(const NetworkSpec& network, const StageSpec& stage, std::si
          (goes_on > 0 ? ", passes on " + std::to_string(goes_on) + " floats of it" : "") + "\n";
 }
 
-// How a network is cut, and how long passes of its stages take for a micro-batch, in whatever unit.
+// How a network is cut, and how long passes of its stages, or their chunks, take for a micro-batch, in whatever unit.
 struct Cut {
   std::vector<StageSpec> stages;
   std::vector<schedule::StageTimes> times;
+  Layout layout;  // by stages
 };
 
 Result<Cut> cut_by_products(const RunConfig& config, const NetworkSpec& network) {
   PACELINE_ASSIGN_OR_RETURN(auto stages, stages_of_run(config, network));
-  Cut cut{std::move(stages), {}};
+  Cut cut{std::move(stages), {}, network.layout};
   for (const StageSpec& stage : cut.stages) {
     // Backward there is a product for what goes back, and one for the weights; layers without take their elements.
     const StageCost cost = cost_of(network, stage);
@@ -61,11 +63,14 @@ Result<Cut> cut_by_measured(const RunConfig& config, const NetworkSpec& network,
   PACELINE_ASSIGN_OR_RETURN(const auto layers, layer_times(config.train.backend, network, samples));
   std::vector<double> costs;
   for (const schedule::StageTimes& layer : layers) costs.push_back(layer.forward + layer.backward);
-  PACELINE_ASSIGN_OR_RETURN(auto stages, cut_by_costs(network, costs, config.pipeline.stages, speeds));
-  Cut cut{std::move(stages), {}};
+  const std::uint32_t count = config.pipeline.stages;
+  PACELINE_ASSIGN_OR_RETURN(auto stages,
+                            cut_by_costs(network, costs, count, speeds, config.pipeline.chunks_of_stage()));
+  NetworkSpec laid_out = network;
+  Cut cut{lay_out_by_stages(laid_out, stages, count), {}, std::move(laid_out.layout)};
   for (std::size_t s = 0; s < cut.stages.size(); ++s) {
     schedule::StageTimes sum{0.0, 0.0};
-    const double speed = speeds.empty() ? 1.0 : speeds[s];
+    const double speed = speeds.empty() ? 1.0 : speeds[s % count];
     for (std::size_t i = cut.stages[s].first; i < cut.stages[s].last; ++i) {
       sum.forward += layers[i].forward / speed;
       sum.backward += layers[i].backward / speed;
@@ -73,6 +78,37 @@ Result<Cut> cut_by_measured(const RunConfig& config, const NetworkSpec& network,
     cut.times.push_back(sum);
   }
   return cut;
+}
+
+// "stage 0", or "chunk 2, of stage 0" where a stage has several.
+std::string name_of_part(const PipelineSection& pipeline, std::size_t part) {
+  const std::string stage = "stage " + std::to_string(part % pipeline.stages);
+  return pipeline.chunks_of_stage() == 1 ? stage : "chunk " + std::to_string(part) + ", of " + stage;
+}
+
+// What a stage computes when, and what it keeps.
+void print_rows(const RunConfig& config, const NetworkSpec& network, const std::vector<StageSpec>& parts,
+                const schedule::PipelinePlan& plan, std::ostream& out) {
+  const std::vector<std::int64_t> sizes =
+      schedule::micro_batch_sizes(group_samples(config), plan.micro_batches);
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    std::string activations;
+    std::string inputs;
+    bool waits = false;
+    std::int64_t bytes = 0;
+    for (std::uint32_t chunk = 0; chunk < plan.chunks; ++chunk) {
+      const schedule::Kept kept = schedule::kept(plan.stages[s], chunk);
+      const StageSpec& part = parts[s + chunk * plan.stages.size()];
+      activations += (chunk == 0 ? "" : " and ") + std::to_string(kept.activations);
+      inputs += (chunk == 0 ? "" : " and ") + std::to_string(kept.inputs);
+      waits = waits || kept.inputs > kept.activations;
+      bytes += stage_bytes(network, part, kept, sizes, reducing_vectors(config));
+    }
+    out << "stage " << s << ": " << to_string(plan.stages[s]) << "\n  keeps activations of at most "
+        << activations << " micro-batch(es)" << (plan.chunks > 1 ? " of its chunks" : "")
+        << (waits ? ", inputs of " + inputs : "") << ", " << bytes
+        << " bytes with parameters and gradients\n";
+  }
 }
 
 }  // namespace
@@ -97,33 +133,30 @@ Status print_pipeline(const PipelineCut& how, const RunConfig& config, const Net
   const auto planned = plan_of_run(config, network, cut.stages);
   if (!planned.is_ok()) return Status(planned.status()).with_context("pipeline.memory");
   const schedule::PipelinePlan& plan = *planned;
-  out << pipeline.stages << " stages, " << config.cluster.nodes / pipeline.stages << " group(s), "
-      << pipeline.micro_batches << " micro-batches of " << sizes.back()
+  out << pipeline.stages << " stages"
+      << (plan.chunks > 1 ? " of " + std::to_string(plan.chunks) + " chunks" : "") << ", "
+      << config.cluster.nodes / pipeline.stages << " group(s), " << pipeline.micro_batches
+      << " micro-batches of " << sizes.back()
       << (sizes.front() == sizes.back() ? "" : " or " + std::to_string(sizes.front())) << " samples, "
       << name_of(pipeline.schedule)
       << (pipeline.rematerialize == Rematerialize::kOff ? "" : ", rematerialised") << "\n\n";
   double all = 0.0;
   for (const schedule::StageTimes& stage : cut.times) all += stage.forward + stage.backward;
   for (std::size_t s = 0; s < cut.stages.size(); ++s) {
-    out << describe(network, cut.stages[s], s, (cut.times[s].forward + cut.times[s].backward) / all);
+    out << describe(network, cut.stages[s], name_of_part(pipeline, s),
+                    (cut.times[s].forward + cut.times[s].backward) / all);
   }
   out << "\nchecked\n";
-  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
-    const schedule::Kept kept = schedule::kept(plan.stages[s]);
-    out << "stage " << s << ": " << to_string(plan.stages[s]) << "\n  keeps activations of at most "
-        << kept.activations << " micro-batch(es)"
-        << (kept.inputs > kept.activations ? ", inputs of " + std::to_string(kept.inputs) : "") << ", "
-        << stage_bytes(network, cut.stages[s], kept, sizes, reducing_vectors(config))
-        << " bytes with parameters and gradients\n";
-  }
+  print_rows(config, network, cut.stages, plan, out);
   const schedule::PipelineTimes ran = schedule::times(plan, cut.times);
   out << "\n" << timeline(ran, kTimelineColumns);
-  out << "\nbubble: " << percent(schedule::bubble_formula(pipeline.stages, micro_batches))
+  out << "\nbubble: " << percent(schedule::bubble_formula(pipeline.stages, micro_batches, plan.chunks))
       << " with equal stages, " << percent(ran.bubble_share()) << " with these\n";
-  std::vector<double> sums(cut.stages.size(), 0.0);
+  std::vector<double> sums(pipeline.stages, 0.0);
   const bool reduces = config.exchange.kind == ExchangeKind::kAllreduce;
   if (reduces) {
-    PACELINE_ASSIGN_OR_RETURN(sums, print_sums_of_stages(config, network.layout, cut.stages, out));
+    PACELINE_ASSIGN_OR_RETURN(
+        sums, print_sums_of_stages(config, cut.layout, held_by_stages(cut.stages, pipeline.stages), out));
   }
   if (!how.measure) return Status::ok();
   out << "a step takes " << ran.step * 1e3 << " ms of computing, as measured here";

@@ -102,16 +102,16 @@ Status print_sums(const RunConfig& config, const Layout& layout, std::ostream& o
 }
 
 Result<std::vector<double>> print_sums_of_stages(const RunConfig& config, const Layout& layout,
-                                                 const std::vector<StageSpec>& stages, std::ostream& out) {
-  std::vector<double> seconds(stages.size(), 0.0);
+                                                 const std::vector<Range>& held, std::ostream& out) {
+  std::vector<double> seconds(held.size(), 0.0);
   if (reducing_ranks(config) == 1) {
     out << "\none group: no stage has another node to sum with\n";
     return seconds;
   }
   out << "\nsums of each stage, once its last backward pass has ended: algorithm "
       << name_of(config.exchange.algorithm) << ", with " << words_of_links(config) << "\n";
-  for (std::uint32_t s = 0; s < stages.size(); ++s) {
-    const Range& own = stages[s].parameters;
+  for (std::uint32_t s = 0; s < held.size(); ++s) {
+    const Range& own = held[s];
     const std::vector<Range> cut = schedule::buckets(part_of(layout, own), config.exchange.bucket_bytes);
     const schedule::Links links = schedule::links_of_stage(config, s);
     std::map<std::int64_t, BucketCost> costs;  // by size

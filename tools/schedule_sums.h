@@ -18,7 +18,7 @@ namespace paceline {
 // Of a run whose nodes sum stage by stage (common/config/reducing.h): a line for each stage, and for each of its buckets,
 // checked. Gives how long each stage's buckets take, one after another, in seconds. Errors as above.
 [[nodiscard]] Result<std::vector<double>> print_sums_of_stages(const RunConfig& config, const Layout& layout,
-                                                               const std::vector<StageSpec>& stages,
+                                                               const std::vector<Range>& held,
                                                                std::ostream& out);
 
 }  // namespace paceline

@@ -30,20 +30,28 @@ class StageWaits {
   // doing; together `length`. Empty: the trace has none of its passes.
   using Times = std::map<WorkerId, std::chrono::nanoseconds>;
   Times of(WorkerId worker, Clock clock, Ticks begin, std::chrono::nanoseconds length) const;
+  // Whether a stage has several: then the first and the last one wait for each other, too.
+  bool has_chunks() const { return last_chunk_ > 0; }
 
  private:
   using Spans = std::vector<schedule::PassSpan>;
   struct Stretch {
     Ticks begin, end;
   };
-  // Whose pass `row` waits for, on `node`; none: for nobody's.
-  std::optional<NodeId> awaited(NodeId node, const schedule::PipelineRow& row) const;
-  // When `node` had done the pass that `needed_by`, of the stage beside it, waited for. None: that is not there.
-  std::optional<Ticks> made(NodeId node, const schedule::PassSpan& needed_by) const;
-  // Adds `gap`, in which `node` waited for a pass of `beside`.
-  void blame(NodeId node, NodeId beside, const Stretch& gap, Times& times) const;
+  // Whose pass `row` waits for, on `node`, and which; none: for nobody's.
+  struct Awaited {
+    NodeId node;
+    schedule::PipelineRow row;
+  };
+  std::optional<Awaited> awaited(NodeId node, const schedule::PipelineRow& row) const;
+  // When what `needed_by` waited for had been done. None: that is not there.
+  std::optional<Ticks> made(const Awaited& awaited, const schedule::PassSpan& needed_by) const;
+  // Adds `gap`, in which `node` waited for a pass of `beside`. `further`: so many stages more may be blamed for it: with
+  // several chunks each they are a ring.
+  void blame(NodeId node, NodeId beside, const Stretch& gap, std::uint32_t further, Times& times) const;
 
   const std::uint32_t stages_;
+  std::uint32_t last_chunk_ = 0;  // of a stage
   std::map<NodeId, const Spans*> spans_;
 };
 

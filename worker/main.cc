@@ -6,6 +6,7 @@
 
 #include "common/config/command_line.h"
 #include "common/config/daemon_options.h"
+#include "common/config/load.h"
 #include "common/log/log.h"
 #include "common/process/begin.h"
 #include "common/process/descriptors.h"
@@ -49,9 +50,9 @@ int worker_main(int argc, char** argv) {
   }
   auto tasks = make_network_tasks(*config);
   if (!tasks.is_ok()) {
-    // The configuration is not to blame for a machine without a GPU.
-    const bool no_gpu = tasks.status().code() == StatusCode::kUnavailable;
-    return fail(tasks.status(), no_gpu ? kExitFailedRun : kExitUsage, "paceline-worker " + to_string(node));
+    // The configuration is not to blame for a machine without a GPU, or without bfloat16.
+    const bool lacks_it = tasks.status().code() == StatusCode::kUnavailable;
+    return fail(tasks.status(), lacks_it ? kExitFailedRun : kExitUsage, "paceline-worker " + to_string(node));
   }
   const auto prepared = prepare_node_log(*config, node, existing_log(command_line.options));
   if (!prepared.is_ok()) {
@@ -64,7 +65,10 @@ int worker_main(int argc, char** argv) {
   if (!prepared->warning.empty()) log->warn(prepared->warning);
 
   wire::Context context;
-  Node worker(*config, node, context, std::move(tasks).value(), *log);
+  const DaemonOptions& given = command_line.options;
+  NodeOptions options;
+  options.local_time_said_at = said_at(given.config_path, given.overrides, "train.local_time");
+  Node worker(*config, node, context, std::move(tasks).value(), *log, std::move(options));
   const SignalThread stop(signals, [&](int) { worker.request_stop("stopped by a signal"); });
 
   const Status ended = worker.run();

@@ -144,15 +144,18 @@ Result<std::unique_ptr<Task>> make_network_evaluator(const RunConfig& config, co
 }
 
 // `group`: of batch norms, or null.
-MakeBackend on_cpu(Backend kind, NormGroup* group) {
-  return [kind, group](const NetworkSpec& network, std::int64_t batch_size, std::uint64_t seed) {
-    return make_backend(kind, network, batch_size, seed, group);
+MakeBackend on_cpu(Backend kind, Precision precision, NormGroup* group) {
+  return [=](const NetworkSpec& network, std::int64_t batch_size, std::uint64_t seed) {
+    return make_backend(kind, network, batch_size, seed, group, precision);
   };
 }
 
-// A node's GPUs, or null where it computes on the CPU.
+// A node's GPUs, or null where it computes on the CPU. Errors: what its machine cannot compute.
 Result<std::shared_ptr<Gpus>> gpus_of(const TrainSection& train) {
-  if (train.device == Device::kCpu) return std::shared_ptr<Gpus>();
+  if (train.device == Device::kCpu) {
+    PACELINE_RETURN_IF_ERROR(check_precision(train.backend, train.precision));
+    return std::shared_ptr<Gpus>();
+  }
   return load_gpus({train.devices, train.precision});
 }
 
@@ -288,7 +291,8 @@ class NetworkTasks final : public TaskFactory {
   };
   // For the calling thread, the node's `index`-th.
   Result<Computing> computing_for(std::uint32_t index, NormGroup* norm_group) const {
-    if (gpus_ == nullptr) return Computing{on_cpu(config_.train.backend, norm_group), {}};
+    if (gpus_ == nullptr)
+      return Computing{on_cpu(config_.train.backend, config_.train.precision, norm_group), {}};
     PACELINE_ASSIGN_OR_RETURN(ThreadOfGpu thread, gpus_->for_thread(index));
     return Computing{std::move(thread.make_backend),
                      [make = std::move(thread.make_vectors), network = network_](
@@ -361,8 +365,9 @@ Result<Metric> evaluate_network(const RunConfig& config, std::span<const float> 
   // is opened, too: the test set is normalised with its numbers, and labelled by its classes.
   PACELINE_ASSIGN_OR_RETURN(const RunData data, RunData::open(config));
   PACELINE_ASSIGN_OR_RETURN(
-      auto evaluator, make_network_evaluator(config, on_cpu(config.train.backend, nullptr), network, data,
-                                             Stops(std::make_shared<const std::atomic<std::uint64_t>>(0))));
+      auto evaluator,
+      make_network_evaluator(config, on_cpu(config.train.backend, Precision::kFp32, nullptr), network, data,
+                             Stops(std::make_shared<const std::atomic<std::uint64_t>>(0))));
   return evaluator->evaluate(parameters);
 }
 

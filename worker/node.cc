@@ -35,6 +35,7 @@ class Node::Impl {
         log_(std::move(log)),
         keys_(keys_of(config_, node)),
         inner_states_(config_, node, part_of(tasks_->layout(), tasks_->trained_by(node)), log_, steady_now),
+        timed_rounds_(config_.train.local_time.value_or(Duration(0)), options.local_time_said_at, log_),
         trace_(config_.run.trace ? std::make_unique<NodeTrace>(config_, node) : nullptr),
         parts_{config_,
                node,
@@ -45,7 +46,8 @@ class Node::Impl {
                options.floats_at_once,
                keys_.is_ok() ? *keys_ : nullptr,
                trace_.get(),
-               &inner_states_} {}
+               &inner_states_,
+               config_.train.local_time ? &timed_rounds_ : nullptr} {}
 
   // One session after another, for as long as servers are lost and others come.
   Status run() {
@@ -118,6 +120,7 @@ class Node::Impl {
   const Log log_;
   const Result<std::shared_ptr<const wire::ClientKeys>> keys_;
   InnerStates inner_states_;
+  TimedRounds timed_rounds_;                // where rounds end by time
   const std::unique_ptr<NodeTrace> trace_;  // null: run.trace is off
   const SessionParts parts_;                // refers to the above
   std::mutex mutex_;                        // run() begins and ends sessions while request_stop() may come

@@ -356,8 +356,7 @@ std::optional<WorkerContext::Local> Session::local_steps() const {
       config_.train.batch_size,
       [this](std::int64_t iteration) { return inner_rate(config_, iteration); },
       parts_.inner_states,
-      client_.generation(),
-      config_.train.local_time,
+      parts_.timed_rounds,
       fragments_,
       GradientBuffers(layout_.size(), 1, ReadBy::kTransport, parts_.tasks.gradient_memory(nullptr))};
 }

@@ -35,6 +35,7 @@
 #include "worker/node_trace.h"
 #include "worker/prepared_threads.h"
 #include "worker/train/inner_states.h"
+#include "worker/train/timed_rounds.h"
 #include "worker/train/train_step.h"
 #include "worker/train/work_watch.h"
 
@@ -52,6 +53,7 @@ struct SessionParts {
   std::shared_ptr<const wire::ClientKeys> keys;  // null where the run has none
   NodeTrace* trace = nullptr;                    // null: nothing is recorded
   InnerStates* inner_states = nullptr;  // null: an inner optimizer's state is not kept for another session
+  TimedRounds* timed_rounds = nullptr;  // null: rounds do not end by time
   // That a device does not read servers' memory by itself is logged by whichever session it happens in first.
   std::shared_ptr<std::once_flag> pin_failure_said = std::make_shared<std::once_flag>();
 };
@@ -102,7 +104,7 @@ class Session {
   // ---- session_meeting.cc
   Status meet_nodes();
   Status check_key(const mesh::Place& place) const;
-  void meet_peers(mesh::Sockets sockets, mesh::Place place);
+  void meet_peers(mesh::PeerConnections connections, mesh::Place place);
   std::optional<NodeId> gone() const;
   // ---- session_reducing.cc
   void make_reducing();
@@ -141,6 +143,7 @@ class Session {
   const Result<std::shared_ptr<ComputeSlots>> slots_;          // null where no cluster is emulated
   SteadyPaceClock pace_;
   mesh::StopFlag stop_channels_;  // to other stages
+  std::optional<NodeId> unmet_;   // who was gone when this node was to be connected to it
   std::shared_ptr<mesh::Channels> channels_;
   std::unique_ptr<AllReduceExchange> reduces_;  // exchange.kind: allreduce; else null
   PsClient client_;

@@ -12,12 +12,13 @@ namespace paceline {
 namespace {
 
 // The connections to the nodes of the same stage, which talk of nothing else, and this node's place among them.
-std::pair<mesh::Sockets, mesh::Place> take_stage(std::uint32_t stages, mesh::Sockets& sockets,
-                                                 const mesh::Place& place) {
-  mesh::Sockets own;
+std::pair<mesh::PeerConnections, mesh::Place> take_stage(std::uint32_t stages,
+                                                         mesh::PeerConnections& connections,
+                                                         const mesh::Place& place) {
+  mesh::PeerConnections own;
   mesh::Place of_stage{.rank = place.rank / stages, .endpoints = {}, .token = place.token, .key = place.key};
-  for (std::uint32_t node = place.rank % stages; node < sockets.size(); node += stages) {
-    own.push_back(std::move(sockets[node]));
+  for (std::uint32_t node = place.rank % stages; node < connections.size(); node += stages) {
+    own.push_back(std::move(connections[node]));
     of_stage.endpoints.push_back(place.endpoints[node]);
     of_stage.nodes.emplace_back(node);
   }
@@ -26,21 +27,21 @@ std::pair<mesh::Sockets, mesh::Place> take_stage(std::uint32_t stages, mesh::Soc
 
 // Of nodes that are all connected, those of this one's group once more: what they say of norms goes beside the sums. By
 // node; null where it is of another group.
-Result<mesh::Sockets> meet_group(std::uint32_t members, const mesh::Listening& listening,
-                                 const mesh::Place& place, const mesh::StopFlag& stop,
-                                 std::chrono::milliseconds within) {
+Result<mesh::PeerConnections> meet_group(std::uint32_t members, const mesh::Listening& listening,
+                                         const mesh::Place& place, const mesh::StopFlag& stop,
+                                         std::chrono::milliseconds within, std::optional<NodeId>& unmet) {
   const std::uint32_t first = place.rank / members * members;
   mesh::Place of_group{.rank = place.rank - first, .endpoints = {}, .token = place.token, .key = place.key};
   for (std::uint32_t node = first; node < first + members; ++node) {
     of_group.endpoints.push_back(place.endpoints[node]);
     of_group.nodes.emplace_back(node);
   }
-  auto met = mesh::shake_hands(listening, of_group, stop, within);
+  auto met = mesh::shake_hands(listening, of_group, stop, within, &unmet);
   forget(of_group.key);
-  PACELINE_ASSIGN_OR_RETURN(mesh::Sockets own, std::move(met));
-  mesh::Sockets sockets(place.endpoints.size());
-  std::move(own.begin(), own.end(), sockets.begin() + first);
-  return sockets;
+  PACELINE_ASSIGN_OR_RETURN(mesh::PeerConnections own, std::move(met));
+  mesh::PeerConnections connections(place.endpoints.size());
+  std::move(own.begin(), own.end(), connections.begin() + first);
+  return connections;
 }
 
 }  // namespace
@@ -76,18 +77,18 @@ Status Session::meet_nodes() {
     if (connected.is_ok() && members > 1) connected = reduces_->await_all();
     PACELINE_RETURN_IF_ERROR(begin_reducing(connected));
     if (members > 1) {
-      PACELINE_ASSIGN_OR_RETURN(mesh::Sockets sockets,
-                                meet_group(members, listening, place, stop_channels_, within));
-      meet_peers(std::move(sockets), std::move(place));
+      PACELINE_ASSIGN_OR_RETURN(mesh::PeerConnections connections,
+                                meet_group(members, listening, place, stop_channels_, within, unmet_));
+      meet_peers(std::move(connections), std::move(place));
     }
   } else {
-    PACELINE_ASSIGN_OR_RETURN(mesh::Sockets sockets,
-                              mesh::shake_hands(listening, place, stop_channels_, within));
+    PACELINE_ASSIGN_OR_RETURN(mesh::PeerConnections connections,
+                              mesh::shake_hands(listening, place, stop_channels_, within, &unmet_));
     if (reduces_ != nullptr) {
-      auto [of_same, place_there] = take_stage(config_.pipeline.stages, sockets, place);
+      auto [of_same, place_there] = take_stage(config_.pipeline.stages, connections, place);
       PACELINE_RETURN_IF_ERROR(begin_reducing(reduces_->connect(std::move(of_same), std::move(place_there))));
     }
-    meet_peers(std::move(sockets), std::move(place));
+    meet_peers(std::move(connections), std::move(place));
   }
   parts_.log.info("node " + to_string(parts_.node) + " is connected to " +
                   std::to_string(config_.cluster.nodes - 1) + " other node(s), and listens at " +
@@ -95,7 +96,7 @@ Status Session::meet_nodes() {
   return Status::ok();
 }
 
-void Session::meet_peers(mesh::Sockets sockets, mesh::Place place) {
+void Session::meet_peers(mesh::PeerConnections connections, mesh::Place place) {
   mesh::Channels::Bounds bounds{parts_.tasks.heard_from(parts_.node), {}};
   // Of the first group the other stages send node 0 what it evaluates.
   const bool evaluates = reduces_ != nullptr && parts_.node == NodeId(0);
@@ -103,12 +104,14 @@ void Session::meet_peers(mesh::Sockets sockets, mesh::Place place) {
     bounds.parameters.push_back(parts_.tasks.trained_by(NodeId(node)).size());
   }
   place.shares = config_.cluster.shared_memory != SharedMemory::kOff;
-  channels_ = mesh::Channels::over(std::move(sockets), std::move(place), stop_channels_, std::move(bounds));
+  channels_ =
+      mesh::Channels::over(std::move(connections), std::move(place), stop_channels_, std::move(bounds));
   parts_.tasks.meet(channels_);
 }
 
 // Of the nodes that this one is connected to, the one that went first.
 std::optional<NodeId> Session::gone() const {
+  if (unmet_) return unmet_;
   const auto of_sum = reduces_ != nullptr ? reduces_->gone() : std::nullopt;
   return of_sum || channels_ == nullptr ? of_sum : channels_->gone();
 }

@@ -147,7 +147,6 @@ void check_exchange(Validator& validator, const RunConfig& c) {
             "no worker takes parameters from a server", name_of(c.cluster.parameter_encoding), "fp32");
   only_with(c.cluster.apply_threads.has_value(), "cluster.apply_threads", "no server applies a gradient",
             "a number", "null");
-  only_with(c.server.device != Device::kCpu, "server.device", "no server applies a gradient", "cuda", "cpu");
   only_with(c.train.warm_start_steps > 0, "train.warm_start_steps",
             "the others meet node 0 within cluster.start_timeout", std::to_string(c.train.warm_start_steps),
             "0, or exchange.kind: server");

@@ -35,6 +35,9 @@ void check_norms_of_micro_batches(Validator& validator, const RunConfig& c, cons
 void check_stage_cut(Validator& validator, const RunConfig& c) {
   if (!validator.verdict().is_ok()) return;
   if (cut_by_loop(c.pipeline.balance)) {  // of a model that is not known here
+    validator.refuse_if(c.pipeline.chunks_of_stage() > 1, {"pipeline.schedule", "pipeline.balance"},
+                        "a loop's process has one part of its model", "interleaved with balance: loop",
+                        "gpipe or 1f1b");
     return validator.refuse_if(c.pipeline.memory.has_value(), {"pipeline.memory", "pipeline.balance"},
                                "what a loop's own model takes is not known", "bytes with balance: loop",
                                "null");
@@ -117,6 +120,12 @@ void check_pipeline(Validator& validator, const RunConfig& c) {
                       {"pipeline.micro_batches", "train.batch_size"}, "micro-batches without samples",
                       std::to_string(c.pipeline.micro_batches),
                       "at most " + std::to_string(group_samples(c)) + ", stages x train.batch_size");
+  const Status has_plan =
+      schedule::check_has_plan(c.pipeline.schedule, c.pipeline.stages, c.pipeline.micro_batches);
+  if (!has_plan.is_ok()) {
+    refuse(validator, "pipeline.micro_batches", "interleaved takes as many through each chunk in turn",
+           has_plan);
+  }
   only_with(c.sync.policy == PolicyKind::kBackup, "sync.policy", "a group's gradient counts whole", "backup",
             "another policy");
   only_with(c.sync.policy == PolicyKind::kSwitch, "sync.policy",
@@ -128,14 +137,8 @@ void check_pipeline(Validator& validator, const RunConfig& c) {
       "a checkpoint is of one clock of all stages",
       "checkpoints with pipeline.stages and gradients applied on arrival",
       "sync.apply: versioned, or no checkpoints");
-  // An all-reduce sums in fewer bytes (check_exchange()).
-  only_with(c.cluster.gradient_encoding != Encoding::kFp32 && c.exchange.kind == ExchangeKind::kServer,
-            "cluster.gradient_encoding", "the part of a shard that is a stage's goes to servers as it is",
-            name_of(c.cluster.gradient_encoding), "fp32, or exchange.kind: allreduce");
   only_with(c.cluster.parameter_encoding != Encoding::kFp32, "cluster.parameter_encoding",
             "a part of the parameters is sent as it is", name_of(c.cluster.parameter_encoding), "fp32");
-  only_with(c.server.device != Device::kCpu, "server.device", "servers keep zeros in the host's memory",
-            "cuda", "cpu");
   only_with(c.train.share != Share::kEven || c.train.total_iterations % c.pipeline.stages != 0,
             even_key(c.train), "every stage takes part in every step",
             std::to_string(c.train.total_iterations) + " iterations, share: " + name_of(c.train.share),
@@ -152,6 +155,8 @@ void check_pipeline(Validator& validator, const RunConfig& c) {
             "a picture that cannot be read is known to one stage", "images", "cifar10 or synthetic");
   only_with(c.data.parts != DataParts::kAnew, "data.parts", "stages have the mini-batch in common", "fixed",
             "anew");
+  only_with(c.train.precision != Precision::kFp32, "train.precision", "a stage computes in float32",
+            name_of(c.train.precision), "fp32");
   only_with(c.train.accumulate != 1, "train.accumulate",
             "micro-batches are a pipeline's parts of a mini-batch", std::to_string(c.train.accumulate),
             "1, and pipeline.micro_batches");

@@ -51,11 +51,13 @@ bool adapts(const RunConfig& c) {
 }
 bool on_gpus(const RunConfig& c) { return c.train.device == Device::kCuda; }
 bool on_cpu(const RunConfig& c) { return c.train.device == Device::kCpu; }
-bool applies_on_gpus(const RunConfig& c) { return c.server.device == Device::kCuda; }
 bool saves(const RunConfig& c) { return c.checkpoint.enabled() || c.run.max_seconds; }
 bool reduces(const RunConfig& c) { return c.exchange.kind == ExchangeKind::kAllreduce; }
 bool measures(const RunConfig& c) { return reduces(c) && c.exchange.algorithm == schedule::Algorithm::kAuto; }
 bool has_stages(const RunConfig& c) { return c.pipeline.enabled(); }
+bool has_chunks(const RunConfig& c) {
+  return has_stages(c) && c.pipeline.schedule == schedule::PipelineKind::kInterleaved;
+}
 bool has_grid(const RunConfig& c) {
   return c.exchange.algorithm == schedule::Algorithm::kTorus ||
          c.exchange.algorithm == schedule::Algorithm::kHierarchical;
@@ -107,7 +109,6 @@ const Reader kReaders[] = {
     {"data.crop.aspect", crop_is<CropKind::kArea>, "data.kind: images with data.augment, and kind: area"},
     {"data.crop.padding", crop_is<CropKind::kPlace>, "data.kind: images with data.augment, and kind: place"},
     {"data.crop.flip", crops, "data.kind: images with data.augment"},
-    {"server.devices", applies_on_gpus, "device: cuda"},
     {"exchange.algorithm", reduces, "kind: allreduce"},
     {"exchange.bucket_bytes", reduces, "kind: allreduce"},
     {"exchange.on_loss", reduces, "kind: allreduce"},
@@ -116,13 +117,13 @@ const Reader kReaders[] = {
     {"exchange.grid", has_grid, "algorithm: torus or hierarchical"},
     {"pipeline.micro_batches", has_stages, "stages above 1"},
     {"pipeline.schedule", has_stages, "stages above 1"},
+    {"pipeline.chunks", has_chunks, "schedule: interleaved"},
     {"pipeline.rematerialize", has_stages, "stages above 1"},
     {"pipeline.balance", has_stages, "stages above 1"},
     {"sync.lpr.increase_above", steered_by_progress, "policy: dtssp"},
     {"sync.lpr.decrease_below", steered_by_progress, "policy: dtssp"},
     {"train.backend", on_cpu, "device: cpu"},
     {"train.devices", on_gpus, "device: cuda"},
-    {"train.precision", on_gpus, "device: cuda"},
     {"train.skips_max", skips, "on_nan: skip"},
     {"train.optimizer.momentum", has_momentum, "kind: momentum or lars"},
     {"train.optimizer.beta1", has_moments, "kind: adam or lamb"},

@@ -52,9 +52,6 @@ void check_large_batches(Validator& validator, const RunConfig& c, const Optimiz
                       "a worker's GPU has no such step of its own", got + " with train.device: cuda",
                       "policy: bsp or backup without local steps, or train.device: cpu");
   if (inner) return;
-  validator.refuse_if(c.server.device == Device::kCuda, {kind.c_str(), "server.device"},
-                      "there is no such optimizer on a server's GPU", got + " with server.device: cuda",
-                      "server.device: cpu, or kind: sgd, momentum or adam");
   validator.refuse_if(c.sync.combine != CombineMode::kMean || is_ever_eager(c.sync.stages, c.sync.apply),
                       {kind.c_str(), "sync.combine", "sync.stages"},
                       "it adapts to the gradient of the whole mini-batch",

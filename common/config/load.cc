@@ -189,6 +189,19 @@ Result<RunConfig> load_config(const std::string& path, std::span<const std::stri
   return parse_config(text, path, overrides, what, notes);
 }
 
+std::string said_at(const std::string& path, std::span<const std::string> overrides, std::string_view key) {
+  const Result<std::string> text = read_file(path);
+  const Result<Value> root = text ? config::read_document(*text, path) : text.status();
+  std::vector<Entry> entries;
+  Status read = root ? collect(*root, "", entries) : root.status();
+  for (const std::string& argument : overrides) {
+    if (read.is_ok()) read = add_override(argument, entries);
+  }
+  const auto said = std::find_if(entries.rbegin(), entries.rend(),
+                                 [&](const Entry& entry) { return entry.key->path == key; });
+  return read.is_ok() && said != entries.rend() ? to_string(said->value.place) : path;
+}
+
 Result<RecordedConfig> load_recorded_config(const std::string& path) {
   PACELINE_ASSIGN_OR_RETURN(const std::string text, read_file(path));
   PACELINE_ASSIGN_OR_RETURN(const Value root, config::read_document(text, path));

@@ -55,7 +55,8 @@ PACELINE_ENUM_NAMES(schedule::Algorithm, {{schedule::Algorithm::kAuto, "auto"},
                                           {schedule::Algorithm::kDirect, "direct"},
                                           {schedule::Algorithm::kTree, "tree"}});
 PACELINE_ENUM_NAMES(schedule::PipelineKind, {{schedule::PipelineKind::kGpipe, "gpipe"},
-                                             {schedule::PipelineKind::kOneForwardOneBackward, "1f1b"}});
+                                             {schedule::PipelineKind::kOneForwardOneBackward, "1f1b"},
+                                             {schedule::PipelineKind::kInterleaved, "interleaved"}});
 PACELINE_ENUM_NAMES(Rematerialize, {{Rematerialize::kOff, "off"},
                                     {Rematerialize::kOn, "on"},
                                     {Rematerialize::kAuto, "auto"}});
@@ -150,7 +151,7 @@ PACELINE_ENUM_NAMES(MetricNoise, {{MetricNoise::kNone, "none"}, {MetricNoise::kB
 
 // The spelling of `choice`, e.g. "dtssp".
 template <typename E>
-requires requires { EnumNames<E>::table; }
+  requires requires { EnumNames<E>::table; }
 const char* name_of(E choice) {
   for (const auto& [value, name] : EnumNames<E>::table) {
     if (value == choice) return name;

@@ -104,13 +104,6 @@ struct CheckpointSection {
 
 enum class Device { kCpu, kCuda };
 
-// server: what a server applies gradients with.
-struct ServerSection {
-  Device device = Device::kCpu;
-  std::vector<std::uint32_t> devices;  // GPUs of its machine, for the shards in turn; empty: all it has
-  bool operator==(const ServerSection&) const = default;
-};
-
 struct LprSection {
   LprMetric metric = LprMetric::kAccuracy;
   std::optional<std::int64_t> window_clocks;  // null: 20,000 / samples per clock, rounded up
@@ -176,8 +169,13 @@ struct PipelineSection {
   Rematerialize rematerialize = Rematerialize::kOff;
   StageBalance balance;
   std::optional<std::int64_t> memory{};  // bytes of a node (common/network/stage_plan.h)
+  std::uint32_t chunks = 2;              // v, of a stage, with interleaved
 
   bool enabled() const { return stages > 1; }
+  // Of the network, that a stage has.
+  std::uint32_t chunks_of_stage() const {
+    return enabled() && schedule == schedule::PipelineKind::kInterleaved ? chunks : 1;
+  }
   bool operator==(const PipelineSection&) const = default;
 };
 
@@ -526,7 +524,6 @@ struct RunConfig {
   ClusterSection cluster;
   SecuritySection security;
   CheckpointSection checkpoint;
-  ServerSection server;
   SyncSection sync;
   ExchangeSection exchange;
   PipelineSection pipeline;

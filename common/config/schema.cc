@@ -22,7 +22,6 @@ const Schema& schema() {
     add_run_and_cluster(built);
     add_security(built);
     add_checkpoint(built);
-    add_server(built);
     add_sync(built);
     add_exchange(built);
     add_pipeline(built);

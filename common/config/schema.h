@@ -85,8 +85,7 @@ Key row(const char* path, Access access, Domain<T> domain, Scope scope, const Wo
 }
 
 // The key's path is the field's path, by construction.
-#define PACELINE_FIELD(path) \
-#path, [](auto& config) -> auto& { return config.path; }
+#define PACELINE_FIELD(path) #path, [](auto& config) -> auto& { return config.path; }
 
 // The key of train.inner_optimizer that is to a worker's optimizer what `path`, one of train.optimizer, is to
 // the servers'; nullopt: `path` is of another section, or there is none.
@@ -96,7 +95,6 @@ std::optional<std::string> inner_key_of(std::string_view path);
 void add_run_and_cluster(Schema& schema);
 void add_security(Schema& schema);
 void add_checkpoint(Schema& schema);
-void add_server(Schema& schema);
 void add_sync(Schema& schema);
 void add_exchange(Schema& schema);
 void add_pipeline(Schema& schema);

@@ -56,9 +56,16 @@ void add_pipeline(Schema& schema) {
                       .trade_off = "More keep the stages busier; each is smaller, and less efficient."}));
   keys.push_back(
       row(PACELINE_FIELD(pipeline.schedule), choice<schedule::PipelineKind>(), Scope::kWholeRun,
-          {.effect = "gpipe: all micro-batches forward, then all back. 1f1b: back as soon as one can go.",
-           .trade_off = "Both wait equally long. 1f1b keeps activations of at most as many micro-batches as "
-                        "there are stages."}));
+          {.effect = "gpipe: all micro-batches forward, then all back. 1f1b: back as soon as one can go. "
+                     "interleaved: 1f1b of stages that have several parts of the network.",
+           .trade_off = "1f1b keeps activations of at most as many micro-batches as there are stages. "
+                        "interleaved waits less, and sends and keeps more."}));
+  keys.push_back(
+      row(PACELINE_FIELD(pipeline.chunks), whole32(2, 64), Scope::kWholeRun,
+          {.unit = "chunks of a stage",
+           .effect = "With interleaved: the network is cut into so many times as many chunks as there "
+                     "are stages, and a stage has every K-th of them.",
+           .trade_off = "v chunks: a v-th of the bubble, v times the messages."}));
   // A resume may change where the layers are cut and what is kept: with the same cut the bits are the same, too.
   keys.push_back(row(PACELINE_FIELD(pipeline.rematerialize), choice<Rematerialize>(), Scope::kOneSession,
                      {.effect = "on: activations are computed again for the backward pass instead of kept, "
@@ -67,7 +74,8 @@ void add_pipeline(Schema& schema) {
   keys.push_back(row(
       PACELINE_FIELD(pipeline.balance), balance(), Scope::kOneSession,
       {.effect = "Where the layers are cut: so that stages take equally long (time), or equal memory, or by "
-                 "hand: how many layers each has. loop: a PyTorch loop says where its model is.",
+                 "hand: how many layers each (of interleaved, each chunk) has. loop: a PyTorch loop says "
+                 "where its model is.",
        .trade_off = "time counts the products of a layer, memory its parameters and activations; by hand is "
                     "for who knows better."}));
   keys.push_back(

@@ -136,6 +136,9 @@ void check_layers(Validator& validator, const RunConfig& c, const NetworkSpec& n
   validator.refuse_if(train.clip_gradients && train.device == Device::kCuda,
                       {"train.clip_gradients", "train.device"}, "gradients stay on a GPU",
                       "clip_gradients with device: cuda", "device: cpu, or null");
+  validator.refuse_if(train.precision == Precision::kTf32 && train.device == Device::kCpu,
+                      {"train.precision", "train.device"}, "only a GPU has it", "tf32 with device: cpu",
+                      "fp32 or bf16, or device: cuda");
   validator.refuse_if(
       train.accumulate > 1 && network.mixes_samples() && train.batch_size / train.accumulate == 1,
       {"train.accumulate", "train.batch_size"}, "a part of one sample, which a batch_norm cannot measure",
@@ -208,13 +211,12 @@ void check_rule(Validator& validator, const RunConfig& c, const OptimizerSection
   validator.refuse_if(optimizer.nesterov && optimizer.momentum == 0.0, {nesterov.c_str(), momentum.c_str()},
                       "nothing to look ahead by", "nesterov: true with momentum: 0",
                       "a momentum above 0, or nesterov: false");
-  const bool on_gpu = c.train.device == Device::kCuda || c.server.device == Device::kCuda;
   const bool of_caffe = optimizer.kind == OptimizerKind::kAdagrad ||
                         optimizer.kind == OptimizerKind::kRmsprop ||
                         optimizer.kind == OptimizerKind::kAdadelta;
-  validator.refuse_if(of_caffe && on_gpu, {kind.c_str(), "train.device", "server.device"},
+  validator.refuse_if(of_caffe && c.train.device == Device::kCuda, {kind.c_str(), "train.device"},
                       "there is no such optimizer on a GPU", std::string("kind: ") + name_of(optimizer.kind),
-                      "train.device: cpu and server.device: cpu, or kind: sgd, momentum or adam");
+                      "train.device: cpu, or kind: sgd, momentum or adam");
   const std::string decay_norm = at + ".decay_norm";
   const bool l1 = optimizer.weight_decay > 0 && optimizer.decay_norm == DecayNorm::kL1;
   validator.refuse_if(l1 && (measures_tensors(optimizer.kind) || optimizer.decoupled),
@@ -327,16 +329,6 @@ void check_compensation(Validator& validator, const RunConfig& c) {
                       name_of(c.cluster.parameter_encoding), "parameter_encoding: fp32");
   validator.refuse_if(c.sync.combine != CombineMode::kEach, {key, "sync.combine"},
                       "each gradient is compensated by itself", "combine: mean", "combine: each");
-}
-
-// What each worker computes with is kept on the host, where it is compared with what that has become.
-void check_server(Validator& validator, const RunConfig& c) {
-  const CompensationKind kind = c.train.optimizer.delay_compensation.kind;
-  validator.refuse_if(c.server.device == Device::kCuda && kind != CompensationKind::kNone,
-                      {"server.device", "train.optimizer.delay_compensation.kind"},
-                      "a server's GPU does not compensate delays",
-                      std::string("server.device: cuda with delay_compensation.kind: ") + name_of(kind),
-                      "server.device: cpu, or train.optimizer.delay_compensation.kind: none");
 }
 
 void check_data(Validator& validator, const DataSection& data) {
@@ -465,7 +457,6 @@ Status validate(const RunConfig& config, const Given& given, LoadFor what) {
   check_local_steps(validator, config);
   check_accumulation(validator, config);
   check_compensation(validator, config);
-  check_server(validator, config);
   check_data(validator, config.data);
   check_emulation(validator, config);
   check_simulation(validator, config);

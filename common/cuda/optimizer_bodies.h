@@ -1,4 +1,4 @@
-// What an optimizer's step makes of one parameter, as a GPU's kernels run it, of servers and of workers: the
+// What an optimizer's step makes of one parameter, as a GPU's kernels run it: the
 // arithmetic of the host's loops, to the bit (common/params/element_steps.h), with the step's numbers beside
 // it. Where its parameters and gradients lie, and what else a kernel does, its body says.
 #pragma once

@@ -26,7 +26,7 @@ inline Result<bool> is_pinned(const void* memory) {
   return attributes.type == cudaMemoryTypeHost;
 }
 
-// The GPUs of a node or server, at least one, for threads that do not compute: what is pinned is pinned for
+// The GPUs of a node, at least one, for threads that do not compute: what is pinned is pinned for
 // all of them, but only by who has one.
 class NodeGpus {
  public:
@@ -44,7 +44,7 @@ class NodeGpus {
 std::shared_ptr<std::pmr::memory_resource> page_locked(NodeGpus gpus,
                                                        std::shared_ptr<std::pmr::memory_resource> upstream);
 
-// What is pinned of memory that other processes write (servers' for a worker, workers' for a server), for
+// What is pinned of memory that servers write, for
 // GPUs that only read it; and where one pinned piece ends and the next begins, since a copy must lie in one:
 // CUDA refuses those that are pinned in part, and does not say what it does with those in two pieces. Thread:
 // any.

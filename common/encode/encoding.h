@@ -13,7 +13,7 @@ namespace paceline {
 //   kBf16   n bfloat16: the upper half of a float32
 //   kInt8   a float32 scale, then n signed bytes: value = byte x scale; nothing at all for n = 0
 //   kTopK   pairs (uint32 offset, float32 value), offsets ascending; what is not named is 0
-//   kZero   no bytes: all of them are 0. Beside pieces as kFp32, of a gradient that is of a part of the model
+//   kZero   no bytes: all of them are 0. Beside pieces in any of these, of a gradient that is of a part of the model
 // The numbers are those on the wire.
 enum class Encoding : std::uint8_t { kFp32 = 0, kFp16 = 1, kBf16 = 2, kInt8 = 3, kTopK = 4, kZero = 5 };
 

@@ -67,7 +67,7 @@ std::vector<std::string> StallLog::explain(const std::vector<Wait>& waits, Ticks
 }
 
 void StallLog::discount_pause(const Pause& pause) {
-  for (Seen& seen : seen_) seen.since = pause.forgiven(seen.since);
+  for (Seen& seen : seen_) seen.since = pause.discounted(seen.since);
 }
 
 }  // namespace paceline

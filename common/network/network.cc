@@ -12,6 +12,7 @@
 #include "common/network/filler.h"
 #include "common/network/layer_rule.h"
 #include "common/network/ready_made.h"
+#include "common/network/stages.h"
 #include "common/random.h"
 
 namespace paceline {
@@ -309,10 +310,23 @@ Result<NetworkSpec> build_network(const TrainSection& train, Shape input, std::i
   return network;
 }
 
-Result<NetworkSpec> build_network(const RunConfig& config) {
+namespace {
+
+Result<NetworkSpec> build_in_order(const RunConfig& config) {
   if (config.data.kind != DataKind::kImages) return build_network(config.train);
   const std::int64_t side = config.data.crop.size;
   return build_network(config.train, {3, side, side}, config.data.classes);
+}
+
+}  // namespace
+
+Result<NetworkSpec> build_network(const RunConfig& config) {
+  PACELINE_ASSIGN_OR_RETURN(NetworkSpec network, build_in_order(config));
+  if (config.pipeline.chunks_of_stage() == 1) return network;
+  // A cut that there is not is refused by who asks for it (check_pipeline.cc).
+  const auto chunks = stages_of_run(config, network);
+  if (chunks.is_ok()) lay_out_by_stages(network, *chunks, config.pipeline.stages);
+  return network;
 }
 
 namespace {

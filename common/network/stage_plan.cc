@@ -49,25 +49,38 @@ Result<schedule::PipelinePlan> plan_of_run(const RunConfig& config, const Networ
                                            const std::vector<StageSpec>& stages) {
   const PipelineSection& pipeline = config.pipeline;
   const auto micro_batches = static_cast<std::uint32_t>(pipeline.micro_batches);
-  const auto count = static_cast<std::uint32_t>(stages.size());
+  const std::uint32_t chunks = pipeline.chunks_of_stage();
   const std::vector<std::int64_t> sizes = schedule::micro_batch_sizes(group_samples(config), micro_batches);
-  schedule::PipelinePlan plan = schedule::plan_pipeline(pipeline.schedule, count, micro_batches);
-  std::vector<std::int64_t> room;
-  for (std::size_t s = 0; s < stages.size(); ++s) {
-    const std::int64_t all = plan.bounds[s].inputs;
-    const auto bytes_with = [&](std::int64_t activations) {
-      return stage_bytes(network, stages[s], {all, activations}, sizes, reducing_vectors(config));
-    };
-    std::int64_t most = pipeline.rematerialize == Rematerialize::kOn ? 1 : all;
-    if (pipeline.memory && pipeline.rematerialize == Rematerialize::kAuto) {
-      while (most > 1 && bytes_with(most) > *pipeline.memory) --most;
-    }
-    if (pipeline.memory && bytes_with(most) > *pipeline.memory) {
-      return too_large("stage " + std::to_string(s), bytes_with(most), *pipeline.memory);
-    }
-    room.push_back(most);
+  schedule::PipelinePlan plan =
+      schedule::plan_pipeline(pipeline.schedule, pipeline.stages, micro_batches, {}, chunks);
+  std::vector<std::int64_t> most;  // of each chunk
+  for (const schedule::Kept& all : plan.bounds) {
+    most.push_back(pipeline.rematerialize == Rematerialize::kOn ? 1 : all.activations);
   }
-  plan = schedule::plan_pipeline(pipeline.schedule, count, micro_batches, room);
+  for (std::uint32_t s = 0; pipeline.memory && s < pipeline.stages; ++s) {
+    const auto bytes = [&] {
+      std::int64_t sum = 0;
+      for (std::size_t part = s; part < stages.size(); part += pipeline.stages) {
+        const schedule::Kept kept{plan.bounds[part].inputs, most[part]};
+        sum += stage_bytes(network, stages[part], kept, sizes, reducing_vectors(config));
+      }
+      return sum;
+    };
+    const auto keeps_most = [&] {  // of its chunks
+      std::int64_t* found = &most[s];
+      for (std::size_t part = s; part < stages.size(); part += pipeline.stages) {
+        if (most[part] > *found) found = &most[part];
+      }
+      return found;
+    };
+    if (pipeline.rematerialize == Rematerialize::kAuto) {
+      while (*keeps_most() > 1 && bytes() > *pipeline.memory) --*keeps_most();
+    }
+    if (bytes() > *pipeline.memory) {
+      return too_large("stage " + std::to_string(s), bytes(), *pipeline.memory);
+    }
+  }
+  plan = schedule::plan_pipeline(pipeline.schedule, pipeline.stages, micro_batches, most, chunks);
   PACELINE_RETURN_IF_ERROR(schedule::check(plan));
   return plan;
 }

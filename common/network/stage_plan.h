@@ -27,7 +27,7 @@ bool computes_apart(const NetworkSpec& network, const StageSpec& stage, std::int
 std::int64_t stage_bytes(const NetworkSpec& network, const StageSpec& stage, const schedule::Kept& kept,
                          std::span<const std::int64_t> sizes, std::int64_t more_vectors = 0);
 
-// Of a validated run with a pipeline, cut into `stages`. kOn: a micro-batch at a time has its activations. kAuto: each
+// Of a validated run with a pipeline, cut into `stages`, or their chunks. kOn: a micro-batch at a time has its activations. kAuto: each
 // stage keeps as many as pipeline.memory has room for. Checked. Errors: kInvalidArgument, as "got ..., expected ...", a
 // stage needs more than pipeline.memory.
 Result<schedule::PipelinePlan> plan_of_run(const RunConfig& config, const NetworkSpec& network,

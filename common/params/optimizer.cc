@@ -181,9 +181,9 @@ void OptimizerState::apply_stateless(std::int64_t offset, std::span<const float>
              });
 }
 
-bool OptimizerState::apply_stateless_and_look(std::int64_t offset, std::span<const float> in,
-                                              std::span<float> out, std::span<const float> gradient,
-                                              double learning_rate, Stores stores) const {
+bool OptimizerState::apply_stateless_and_check(std::int64_t offset, std::span<const float> in,
+                                               std::span<float> out, std::span<const float> gradient,
+                                               double learning_rate, Stores stores) const {
   PACELINE_ASSERT(settings_.kind == OptimizerKind::kSgd, "a step of an optimizer that has a state");
   const kernels::Kernels& loops = kernels::best();
   const auto step = stores == Stores::kPastCache ? loops.sgd_past_cache : loops.sgd_and_look;

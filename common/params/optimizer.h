@@ -134,8 +134,8 @@ class OptimizerState {
                        std::span<const float> gradient, double learning_rate,
                        Stores stores = Stores::kCached) const;
   // The same, and whether a value of the gradient is NaN or infinite: seen in the same pass over memory.
-  bool apply_stateless_and_look(std::int64_t offset, std::span<const float> in, std::span<float> out,
-                                std::span<const float> gradient, double learning_rate, Stores stores) const;
+  bool apply_stateless_and_check(std::int64_t offset, std::span<const float> in, std::span<float> out,
+                                 std::span<const float> gradient, double learning_rate, Stores stores) const;
 
   // The whole range at once, in place: begin_step(), measure() where it is needed, and one apply().
   void apply(std::span<float> parameters, std::span<const float> gradient, double learning_rate);

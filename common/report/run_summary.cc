@@ -201,6 +201,9 @@ RunSummary summary_from(const Json& json, std::vector<std::string>* lacking = nu
     s.pipeline->busy_seconds = seconds("busy_seconds");
     s.pipeline->idle_for_previous_seconds = seconds("idle_for_previous_seconds");
     s.pipeline->idle_for_next_seconds = seconds("idle_for_next_seconds");
+    s.pipeline->chunks = value.value("chunks", std::int64_t{1});
+    s.pipeline->layers = value.value("layers", std::vector<std::int64_t>());
+    s.pipeline->parameters = value.value("parameters", std::vector<std::int64_t>());
   });
   keys.take_if_there("trace_events", [&](const Json& value) {
     s.traced = {value.get<std::int64_t>(), json.value("trace_events_left_out", std::int64_t{0})};
@@ -222,6 +225,25 @@ Status check_batch_sizes(const RunSummary& summary) {
     }
   }
   return Status::ok();
+}
+
+// What is said of each stage is said of all or, by older versions, of none.
+Status check_stages(const RunSummary& summary) {
+  if (!summary.pipeline) return Status::ok();
+  const PipelineSummary& of = *summary.pipeline;
+  const auto check = [&of](const char* key, std::size_t size, bool there) {
+    const std::int64_t expected = there ? of.stages : 0;
+    if (static_cast<std::int64_t>(size) == expected) return Status::ok();
+    return data_loss(std::string("pipeline.") + key + ": " + std::to_string(size) + " numbers, expected " +
+                     std::to_string(expected));
+  };
+  const bool timed = !of.busy_seconds.empty();
+  PACELINE_RETURN_IF_ERROR(check("peak_activation_bytes", of.peak_activation_bytes.size(), true));
+  PACELINE_RETURN_IF_ERROR(check("busy_seconds", of.busy_seconds.size(), timed));
+  PACELINE_RETURN_IF_ERROR(check("idle_for_previous_seconds", of.idle_for_previous_seconds.size(), timed));
+  PACELINE_RETURN_IF_ERROR(check("idle_for_next_seconds", of.idle_for_next_seconds.size(), timed));
+  PACELINE_RETURN_IF_ERROR(check("layers", of.layers.size(), !of.layers.empty()));
+  return check("parameters", of.parameters.size(), !of.layers.empty());
 }
 
 }  // namespace
@@ -314,12 +336,17 @@ std::string to_json(const RunSummary& summary) {
   if (s.pipeline) {
     json["pipeline"] = {{"stages", s.pipeline->stages},
                         {"micro_batches", s.pipeline->micro_batches},
+                        {"chunks", s.pipeline->chunks},
                         {"bubble_share", s.pipeline->bubble_share},
                         {"peak_activation_bytes", s.pipeline->peak_activation_bytes}};
     if (!s.pipeline->busy_seconds.empty()) {
       json["pipeline"]["busy_seconds"] = s.pipeline->busy_seconds;
       json["pipeline"]["idle_for_previous_seconds"] = s.pipeline->idle_for_previous_seconds;
       json["pipeline"]["idle_for_next_seconds"] = s.pipeline->idle_for_next_seconds;
+    }
+    if (!s.pipeline->layers.empty()) {
+      json["pipeline"]["layers"] = s.pipeline->layers;
+      json["pipeline"]["parameters"] = s.pipeline->parameters;
     }
   }
   if (s.traced) {
@@ -352,6 +379,11 @@ Result<RunSummary> parsed(const std::string& text, std::vector<std::string>* lac
       if (lacking == nullptr) return sizes;
       summary.batch_sizes.reset();
       lacking->push_back("batch_sizes");
+    }
+    if (const Status stages = check_stages(summary); !stages) {
+      if (lacking == nullptr) return stages;
+      summary.pipeline.reset();
+      lacking->push_back("pipeline");
     }
     return summary;
   } catch (const Json::parse_error& error) {

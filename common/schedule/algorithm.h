@@ -6,6 +6,6 @@ namespace paceline::schedule {
 
 enum class Algorithm { kAuto, kRing, kHalvingDoubling, kBinaryBlocks, kTorus, kHierarchical, kDirect, kTree };
 
-enum class PipelineKind { kGpipe, kOneForwardOneBackward };
+enum class PipelineKind { kGpipe, kOneForwardOneBackward, kInterleaved };
 
 }  // namespace paceline::schedule

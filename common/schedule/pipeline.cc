@@ -4,7 +4,6 @@
 #include <map>
 #include <numeric>
 #include <optional>
-#include <set>
 #include <utility>
 
 #include "common/assert.h"
@@ -14,59 +13,9 @@ namespace {
 
 using Pass = PipelineRow::Pass;
 
-PipelineRows gpipe(std::uint32_t micro_batches) {
-  PipelineRows rows;
-  for (std::uint32_t m = 0; m < micro_batches; ++m) rows.push_back({Pass::kForward, m});
-  for (std::uint32_t m = micro_batches; m-- > 0;) rows.push_back({Pass::kBackward, m});
-  return rows;
-}
-
-PipelineRows one_forward_one_backward(std::uint32_t stages, std::uint32_t stage,
-                                      std::uint32_t micro_batches) {
-  const std::uint32_t ahead = std::min(stages - stage, micro_batches);
-  PipelineRows rows;
-  std::uint32_t forward = 0;
-  for (; forward < ahead; ++forward) rows.push_back({Pass::kForward, forward});
-  for (std::uint32_t m = 0; m < micro_batches; ++m) {
-    rows.push_back({Pass::kBackward, m});
-    if (forward < micro_batches) rows.push_back({Pass::kForward, forward++});
-  }
-  return rows;
-}
-
-// Row by row with room for `most` micro-batches' activations. Where there is none the one goes whose backward pass is
-// the furthest away. What went at any time is dropped behind its forward pass, where nothing has used it yet.
-PipelineRows recomputed(const PipelineRows& rows, std::int64_t most) {
-  std::map<std::uint32_t, std::size_t> backward_at;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    if (rows[i].pass == Pass::kBackward) backward_at[rows[i].micro_batch] = i;
-  }
-  std::set<std::uint32_t> there;
-  const auto take = [&](std::uint32_t micro_batch) {
-    if (std::ssize(there) == most) {
-      there.erase(std::max_element(there.begin(), there.end(), [&](std::uint32_t one, std::uint32_t other) {
-        return backward_at.at(one) < backward_at.at(other);
-      }));
-    }
-    there.insert(micro_batch);
-  };
-  PipelineRows all;
-  for (const PipelineRow& row : rows) {
-    if (row.pass == Pass::kForward) take(row.micro_batch);
-    if (row.pass == Pass::kBackward) {
-      if (!there.contains(row.micro_batch)) {
-        take(row.micro_batch);
-        all.push_back({Pass::kRecompute, row.micro_batch});
-      }
-      there.erase(row.micro_batch);
-    }
-    all.push_back(row);
-  }
-  return all;
-}
-
 std::string to_string(const PipelineRow& row) {
-  return "FRB"[static_cast<std::size_t>(row.pass)] + std::to_string(row.micro_batch);
+  return "FRB"[static_cast<std::size_t>(row.pass)] + std::to_string(row.micro_batch) +
+         (row.chunk == 0 ? "" : "." + std::to_string(row.chunk));
 }
 
 Status at_row(std::size_t stage, std::size_t row, const PipelineRow& what, const std::string& why) {
@@ -74,15 +23,19 @@ Status at_row(std::size_t stage, std::size_t row, const PipelineRow& what, const
                           to_string(what) + "): " + why);
 }
 
-// Of one stage alone.
-Status check_rows(const PipelinePlan& plan, std::size_t stage) {
+// Of one stage's chunk alone.
+Status check_rows(const PipelinePlan& plan, std::size_t stage, std::uint32_t chunk) {
   enum class State { kNew, kForwarded, kRecomputed, kDone };
   const PipelineRows& rows = plan.stages[stage];
   std::vector<State> states(plan.micro_batches, State::kNew);
-  const std::vector<bool> dropped = is_recomputed(rows);
+  const std::vector<bool> dropped = is_recomputed(rows, chunk);
   std::optional<std::uint32_t> last;  // computed forward just before
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const PipelineRow& row = rows[i];
+    if (row.chunk >= plan.chunks) {
+      return at_row(stage, i, row, "expected one of " + std::to_string(plan.chunks) + " chunks");
+    }
+    if (row.chunk != chunk) continue;
     if (row.micro_batch >= plan.micro_batches) {
       return at_row(stage, i, row,
                     "expected one of " + std::to_string(plan.micro_batches) + " micro-batches");
@@ -109,18 +62,19 @@ Status check_rows(const PipelinePlan& plan, std::size_t stage) {
     }
     last = row.pass == Pass::kBackward ? std::nullopt : std::optional(row.micro_batch);
   }
+  const std::string name = "stage " + std::to_string(stage) +
+                           (plan.chunks > 1 ? ", chunk " + std::to_string(chunk) : std::string());
   for (std::uint32_t m = 0; m < plan.micro_batches; ++m) {
     if (states[m] == State::kDone) continue;
-    return invalid_argument("stage " + std::to_string(stage) + ": micro-batch " + std::to_string(m) +
+    return invalid_argument(name + ": micro-batch " + std::to_string(m) +
                             (states[m] == State::kNew ? " never comes" : " never goes back"));
   }
-  const Kept most = kept(rows);
-  const Kept& bound = plan.bounds[stage];
+  const Kept most = kept(rows, chunk);
+  const Kept& bound = plan.bounds[stage + chunk * plan.stages.size()];
   if (most.inputs > bound.inputs || most.activations > bound.activations) {
-    return invalid_argument("stage " + std::to_string(stage) + ": keeps " + std::to_string(most.inputs) +
-                            " micro-batches, " + std::to_string(most.activations) +
-                            " with activations, expected at most " + std::to_string(bound.inputs) + " and " +
-                            std::to_string(bound.activations));
+    return invalid_argument(name + ": keeps " + std::to_string(most.inputs) + " micro-batches, " +
+                            std::to_string(most.activations) + " with activations, expected at most " +
+                            std::to_string(bound.inputs) + " and " + std::to_string(bound.activations));
   }
   return Status::ok();
 }
@@ -134,12 +88,14 @@ struct Stuck {
 template <typename Began>
 std::optional<Stuck> replay(const PipelinePlan& plan, const Began& began) {
   const std::size_t stages = plan.stages.size();
+  const std::size_t last = stages * plan.chunks - 1;
   std::vector<std::size_t> next(stages, 0);
-  // What has been sent and not taken, by the stage that takes it, in order.
-  std::vector<std::vector<std::uint32_t>> forward(stages);
-  std::vector<std::vector<std::uint32_t>> backward(stages);
-  const auto arrived = [](std::vector<std::uint32_t>& queue, std::uint32_t micro_batch) {
-    if (queue.empty() || queue.front() != micro_batch) return false;
+  // What has been sent and not taken, by the stage that takes it, in order: of which chunk there, which micro-batch.
+  using Sent = std::pair<std::uint32_t, std::uint32_t>;
+  std::vector<std::vector<Sent>> forward(stages);
+  std::vector<std::vector<Sent>> backward(stages);
+  const auto arrived = [](std::vector<Sent>& queue, const PipelineRow& row) {
+    if (queue.empty() || queue.front() != Sent(row.chunk, row.micro_batch)) return false;
     queue.erase(queue.begin());
     return true;
   };
@@ -148,11 +104,16 @@ std::optional<Stuck> replay(const PipelinePlan& plan, const Began& began) {
     for (std::size_t s = 0; s < stages; ++s) {
       for (; next[s] < plan.stages[s].size(); ++next[s], moved = true) {
         const PipelineRow& row = plan.stages[s][next[s]];
-        if (row.pass == Pass::kForward && s > 0 && !arrived(forward[s], row.micro_batch)) break;
-        if (row.pass == Pass::kBackward && s + 1 < stages && !arrived(backward[s], row.micro_batch)) break;
+        const std::size_t chunk = s + row.chunk * stages;
+        if (row.pass == Pass::kForward && chunk > 0 && !arrived(forward[s], row)) break;
+        if (row.pass == Pass::kBackward && chunk < last && !arrived(backward[s], row)) break;
         began(s, row);
-        if (row.pass == Pass::kForward && s + 1 < stages) forward[s + 1].push_back(row.micro_batch);
-        if (row.pass == Pass::kBackward && s > 0) backward[s - 1].push_back(row.micro_batch);
+        if (row.pass == Pass::kForward && chunk < last) {
+          forward[(s + 1) % stages].emplace_back((chunk + 1) / stages, row.micro_batch);
+        }
+        if (row.pass == Pass::kBackward && chunk > 0) {
+          backward[(s + stages - 1) % stages].emplace_back((chunk - 1) / stages, row.micro_batch);
+        }
       }
     }
   }
@@ -162,41 +123,43 @@ std::optional<Stuck> replay(const PipelinePlan& plan, const Began& began) {
   return std::nullopt;
 }
 
-}  // namespace
-
-PipelinePlan plan_pipeline(PipelineKind kind, std::uint32_t stages, std::uint32_t micro_batches,
-                           std::span<const std::int64_t> activations_max) {
-  PACELINE_ASSERT(stages >= 1 && micro_batches >= 1, "a pipeline of nothing");
-  PACELINE_ASSERT(activations_max.empty() || activations_max.size() == stages, "a bound for each stage");
-  PipelinePlan plan;
-  plan.micro_batches = micro_batches;
-  for (std::uint32_t s = 0; s < stages; ++s) {
-    const bool turns_back = kind == PipelineKind::kOneForwardOneBackward;
-    PipelineRows rows =
-        turns_back ? one_forward_one_backward(stages, s, micro_batches) : gpipe(micro_batches);
-    const std::int64_t all = turns_back ? std::min(stages - s, micro_batches) : micro_batches;
-    const std::int64_t most = activations_max.empty() ? all : std::min(all, activations_max[s]);
-    PACELINE_ASSERT(most >= 1, "a stage has the activations that it computes with");
-    plan.stages.push_back(most < all ? recomputed(rows, most) : std::move(rows));
-    plan.bounds.push_back({all, most});
+// In which column each instant of `times` at which a pass begins or ends is, in proportion, and behind that of its begin.
+std::map<double, std::size_t> columns_of(const PipelineTimes& times, std::size_t columns) {
+  std::map<double, std::vector<double>> begins;  // by instant, of the passes that end then
+  for (const auto& rows : times.rows) {
+    for (const PassTime& pass : rows) {
+      begins[pass.begin];
+      if (pass.end > pass.begin) begins[pass.end].push_back(pass.begin);
+    }
   }
-  return plan;
+  std::map<double, std::size_t> at;
+  std::size_t column = 0;
+  for (const auto& [instant, ended] : begins) {
+    column = std::max(column, static_cast<std::size_t>(instant / times.step * static_cast<double>(columns)));
+    for (const double begin : ended) column = std::max(column, at.at(begin) + 1);
+    at[instant] = column;
+  }
+  return at;
 }
 
-std::vector<bool> is_recomputed(const PipelineRows& rows) {
+}  // namespace
+
+std::vector<bool> is_recomputed(const PipelineRows& rows, std::uint32_t chunk) {
   std::vector<bool> is;
   for (const PipelineRow& row : rows) {
+    if (row.chunk != chunk) continue;
     if (row.micro_batch >= is.size()) is.resize(row.micro_batch + std::size_t{1}, false);
     if (row.pass == Pass::kRecompute) is[row.micro_batch] = true;
   }
   return is;
 }
 
-Kept kept(const PipelineRows& rows) {
-  const std::vector<bool> dropped = is_recomputed(rows);
+Kept kept(const PipelineRows& rows, std::uint32_t chunk) {
+  const std::vector<bool> dropped = is_recomputed(rows, chunk);
   Kept now;
   Kept most;
   for (const PipelineRow& row : rows) {
+    if (row.chunk != chunk) continue;
     if (row.pass == Pass::kForward) ++now.inputs;
     if (row.pass != Pass::kBackward) ++now.activations;
     most.inputs = std::max(most.inputs, now.inputs);
@@ -210,8 +173,12 @@ Kept kept(const PipelineRows& rows) {
 }
 
 Status check(const PipelinePlan& plan) {
-  PACELINE_ASSERT(plan.bounds.size() == plan.stages.size(), "a plan without bounds");
-  for (std::size_t s = 0; s < plan.stages.size(); ++s) PACELINE_RETURN_IF_ERROR(check_rows(plan, s));
+  PACELINE_ASSERT(plan.bounds.size() == plan.stages.size() * plan.chunks, "a plan without bounds");
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    for (std::uint32_t chunk = 0; chunk < plan.chunks; ++chunk) {
+      PACELINE_RETURN_IF_ERROR(check_rows(plan, s, chunk));
+    }
+  }
   if (const auto stuck = replay(plan, [](std::size_t, const PipelineRow&) {})) {
     const PipelineRow& row = plan.stages[stuck->stage][stuck->row];
     return at_row(stuck->stage, stuck->row, row, "waits for what never arrives, or not in this order");
@@ -230,49 +197,51 @@ double PipelineTimes::bubble_share() const {
   return all > 0 ? 1.0 - std::accumulate(busy.begin(), busy.end(), 0.0) / all : 0.0;
 }
 
-PipelineTimes times(const PipelinePlan& plan, std::span<const StageTimes> stages,
+PipelineTimes times(const PipelinePlan& plan, std::span<const StageTimes> chunks,
                     std::span<const double> weights, std::span<const double> begins,
                     std::span<const StageLink> links) {
   const std::size_t count = plan.stages.size();
-  PACELINE_ASSERT(stages.size() == count && (begins.empty() || begins.size() == count) &&
-                      (links.empty() || links.size() + 1 == count),
-                  std::to_string(stages.size()));
+  const std::size_t all = count * plan.chunks;
+  PACELINE_ASSERT(chunks.size() == all && (begins.empty() || begins.size() == count) &&
+                      (links.empty() || links.size() + 1 == all),
+                  std::to_string(chunks.size()));
   PipelineTimes ran;
   ran.busy.assign(count, 0.0);
   ran.rows.resize(count);
   std::vector<double> free(begins.begin(), begins.end());  // from when on a stage is
   free.resize(count, 0.0);
-  // When a link's last message has left it whole, in each direction.
-  std::vector<double> left_forward(links.size(), 0.0);
-  std::vector<double> left_backward(links.size(), 0.0);
+  // When the last message between a stage and the one behind it has left it whole, in each direction.
+  std::vector<double> left_forward(count, 0.0);
+  std::vector<double> left_backward(count, 0.0);
   const auto arrives = [](double sent, double latency, double takes, double& left) {
     left = std::max(left, sent) + takes;
     return left + latency;
   };
   using Instants = std::vector<std::vector<double>>;
-  Instants forward(count, std::vector<double>(plan.micro_batches, 0.0));  // there at the next stage
-  Instants backward = forward;                                            // there at the stage in front
+  Instants forward(all, std::vector<double>(plan.micro_batches, 0.0));  // there at the next chunk
+  Instants backward = forward;                                          // there at the chunk in front
   const auto stuck = replay(plan, [&](std::size_t s, const PipelineRow& row) {
+    const std::size_t c = s + row.chunk * count;
     const std::uint32_t m = row.micro_batch;
     const double weight = weights.empty() ? 1.0 : weights[m];
     double ready = free[s];
-    if (row.pass == Pass::kForward && s > 0) ready = std::max(ready, forward[s - 1][m]);
-    if (row.pass == Pass::kBackward && s + 1 < count) ready = std::max(ready, backward[s + 1][m]);
-    const double length = weight * (row.pass == Pass::kBackward ? stages[s].backward : stages[s].forward);
+    if (row.pass == Pass::kForward && c > 0) ready = std::max(ready, forward[c - 1][m]);
+    if (row.pass == Pass::kBackward && c + 1 < all) ready = std::max(ready, backward[c + 1][m]);
+    const double length = weight * (row.pass == Pass::kBackward ? chunks[c].backward : chunks[c].forward);
     free[s] = ready + length;
     ran.rows[s].push_back({row, ready, free[s]});
     ran.busy[s] += length;
     ran.step = std::max(ran.step, free[s]);
     if (row.pass == Pass::kForward) {
-      forward[s][m] = links.empty() || s + 1 == count
+      forward[c][m] = links.empty() || c + 1 == all
                           ? free[s]
-                          : arrives(free[s], links[s].latency, weight * links[s].forward, left_forward[s]);
+                          : arrives(free[s], links[c].latency, weight * links[c].forward, left_forward[s]);
     }
     if (row.pass == Pass::kBackward) {
-      backward[s][m] =
-          links.empty() || s == 0
-              ? free[s]
-              : arrives(free[s], links[s - 1].latency, weight * links[s - 1].backward, left_backward[s - 1]);
+      backward[c][m] = links.empty() || c == 0
+                           ? free[s]
+                           : arrives(free[s], links[c - 1].latency, weight * links[c - 1].backward,
+                                     left_backward[(s + count - 1) % count]);
     }
   });
   PACELINE_ASSERT(!stuck, "a plan that was not checked");
@@ -280,26 +249,27 @@ PipelineTimes times(const PipelinePlan& plan, std::span<const StageTimes> stages
 }
 
 std::string timeline(const PipelineTimes& times, std::size_t columns) {
+  const std::map<double, std::size_t> at = columns_of(times, columns);
+  const std::size_t length = at.empty() ? columns : std::max(columns, at.rbegin()->second);
   std::string text;
-  const auto at = [&](double instant) {
-    return static_cast<std::size_t>(instant / times.step * static_cast<double>(columns));
-  };
   for (std::size_t s = 0; s < times.rows.size(); ++s) {
-    std::string line(columns, '.');
+    std::string line(length, '.');
     for (const PassTime& pass : times.rows[s]) {
-      const std::size_t begin = at(pass.begin);
-      const std::size_t end = std::min(at(pass.end), columns);
+      const std::size_t begin = at.at(pass.begin);
+      const std::size_t room = at.at(pass.end) - begin;
       std::string name = to_string(pass.row);
-      name.resize(end > begin ? end - begin : 0, '-');
-      line.replace(begin, name.size(), name);
+      if (name.size() > room) name.resize(1);  // F1 of F10 would be another one
+      name.resize(room, '-');
+      line.replace(begin, room, name);
     }
     text += "stage " + std::to_string(s) + std::string(s < 10 ? " " : "") + " " + line + "\n";
   }
   return text;
 }
 
-double bubble_formula(std::uint32_t stages, std::uint32_t micro_batches) {
-  return static_cast<double>(stages - 1) / static_cast<double>(micro_batches + stages - 1);
+double bubble_formula(std::uint32_t stages, std::uint32_t micro_batches, std::uint32_t chunks) {
+  return static_cast<double>(stages - 1) /
+         (static_cast<double>(chunks) * static_cast<double>(micro_batches) + static_cast<double>(stages - 1));
 }
 
 std::vector<std::int64_t> micro_batch_sizes(std::int64_t samples, std::uint32_t micro_batches) {

@@ -29,6 +29,7 @@ struct Grant {
   double learning_rate = 0.0;        // of the local apply
   double local_scale = 1.0;          // sample share of this worker where gradients are averaged, else 1
   std::chrono::nanoseconds held{0};  // how long the threshold held this grant
+  bool anew = false;                 // nothing that it has of former rounds counts (common/sync/actions.h)
 };
 
 // How a round is cut into mini-batches. With local steps each has `mini_batch` samples, of which a round is a multiple;
@@ -79,7 +80,8 @@ inline Grant grant_of(const sync::Grant& grant, double learning_rate = 0.0, doub
   return {grant.worker,    grant.clock,       grant.iteration,
           grant.threshold, grant.min_version, grant.version,
           grant.revision,  grant.apply,       {grant.position, grant.samples},
-          learning_rate,   local_scale,       grant.held};
+          learning_rate,   local_scale,       grant.held,
+          grant.anew};
 }
 
 }  // namespace paceline::step

@@ -86,6 +86,9 @@ struct Grant {
   std::int64_t staleness = 0;               // of its last gradient that was decided
   ApplyMode apply = ApplyMode::kVersioned;  // of its gradient, unless another policy takes over before
   std::size_t stage = 0;                    // as in Apply
+  // The first of a worker that was lost, or not there, when what the run goes on from was saved; or of one in a run
+  // that begins, or that comes late. Nothing that its process, or one before, has kept of former rounds counts.
+  bool anew = false;
 };
 
 // `worker` has waited for its grant for held_notice_after, or for another held_notice_every since the last

@@ -22,8 +22,8 @@ void Engine::step(const Event& event, Ticks now, std::vector<Action>& actions) {
   run_->step = {now, &actions};
   Status status = handle(event);
   if (status.is_ok()) {
-    // Also behind what changes nothing, a Tick say: settle() is idempotent, and the state settled behind each event.
-    settle();
+    // Also behind what changes nothing, a Tick say: propagate() is idempotent, and the state settled behind each event.
+    propagate();
   } else {
     Reject reject{std::nullopt, std::move(status)};
     std::visit(
@@ -51,9 +51,9 @@ Status Engine::handle(const Event& event) {
   } else if (const auto* stop = std::get_if<StopRequested>(&event)) {
     grants_->stop(stop->reason);
   } else if (std::holds_alternative<QuiesceRequested>(event)) {
-    return grants_->rest();
+    return grants_->quiesce();
   } else if (std::holds_alternative<QuiesceEnded>(event)) {
-    return grants_->end_rest();
+    return grants_->end_quiesce();
   } else {
     grants_->announce();
   }
@@ -138,14 +138,14 @@ void Engine::advance_version() {
   close_without_late();
   const Version before = updates_->version();
   const Clock target = run_->clocks.empty() ? highest_ : run_->clocks.min_clock();
-  if (updates_->advance(target)) grants_->refile();
+  if (updates_->advance(target)) grants_->requeue_all();
   if (updates_->version() == before) return;
   run_->batches.forget_below(target);
   run_->share.forget_below(target);
 }
 
 // Carries every consequence through: versions, then grants, until nothing more follows.
-void Engine::settle() {
+void Engine::propagate() {
   if (!run_->started || run_->finished) return;
   do {
     advance_version();
@@ -154,8 +154,9 @@ void Engine::settle() {
   if (run_->clocks.empty()) {
     run_->finished = true;
     run_->step.emit(AllFinished{grants_->end_reason(), updates_->version(), updates_->revision()});
-  } else if (run_->halt.resting() && std::none_of(run_->workers.begin(), run_->workers.end(), in_iteration) &&
-             run_->halt.come_to_rest()) {
+  } else if (run_->halt.quiescing() &&
+             std::none_of(run_->workers.begin(), run_->workers.end(), in_iteration) &&
+             run_->halt.take_quiesced()) {
     run_->step.emit(Quiesced{updates_->version(), updates_->revision()});
   }
 }

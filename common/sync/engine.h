@@ -71,7 +71,7 @@ class Engine {
   // Nobody is granted anything any more: a stop was asked for, or something was not finite.
   bool stopping() const { return run_->halt.stopping(); }
   // Coming to rest, or at rest (QuiesceRequested).
-  bool quiescing() const { return run_->halt.resting(); }
+  bool quiescing() const { return run_->halt.quiescing(); }
   // The clock of a worker of this run, live or not.
   Clock clock_of(WorkerId worker) const { return run_->workers[run_->workers.rank_of(worker)].clock; }
   bool is_live(WorkerId worker) const;
@@ -120,7 +120,7 @@ class Engine {
   void complete(Rank rank);
   void close_without_late();
   void advance_version();
-  void settle();
+  void propagate();
 
   // Each apart: they refer to each other, and the Engine can be moved.
   std::unique_ptr<EngineParts> run_;

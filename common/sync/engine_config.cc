@@ -5,7 +5,6 @@
 #include <string>
 
 #include "common/sync/backup.h"
-#include "common/sync/batch_balance.h"
 #include "common/sync/policy_switch.h"
 #include "common/sync/running_iteration.h"
 
@@ -211,6 +210,11 @@ std::int64_t gradients_per_clock(const EngineConfig& config) {
 bool workers_come_and_go(const EngineConfig& config) {
   return gradients_per_clock(config) == config.cluster.workers() &&
          config.batch_sizing == BatchSizing::kEqual;
+}
+
+std::uint32_t stopped_together(const EngineConfig& config) {
+  const bool all = config.batch_sizing != BatchSizing::kEqual;
+  return all ? static_cast<std::uint32_t>(config.cluster.workers()) : config.group;
 }
 
 std::int64_t window_clocks_of(const EngineConfig& config) {

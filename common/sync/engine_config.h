@@ -78,6 +78,10 @@ std::int64_t gradients_per_clock(const EngineConfig& config);
 // whose N is one number, and with batches by speed.
 bool workers_come_and_go(const EngineConfig& config);
 
+// So many workers in a row are brought to one clock by a stop: a group; or all where sizes follow speed, since a clock
+// is then cut for all of them, and what one had not done of it nobody could take up. 1: each stops where it is.
+std::uint32_t stopped_together(const EngineConfig& config);
+
 // The LPR window W in clocks: as configured, or 20,000 samples' worth of clocks, rounded up (docs/SYNC.md).
 std::int64_t window_clocks_of(const EngineConfig& config);
 

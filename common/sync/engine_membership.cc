@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/assert.h"
 #include "common/sync/engine.h"
 
 namespace paceline::sync {
@@ -46,7 +45,7 @@ Status Engine::come_late(Rank rank, const std::string& who) {
   w.clock = std::max(run_->clocks.min_clock(), w.needed);
   w.running = RunningIteration(run_->config.shards);
   w.staleness = 0;
-  w.fresh = true;
+  w.fresh = w.anew = true;
   highest_ = std::max(highest_, w.clock);
   run_->clocks.add(w.clock);
   max_clock_gap_ = std::max(max_clock_gap_, run_->clocks.gap());

@@ -24,6 +24,6 @@ EngineParts::EngineParts(EngineConfig valid)
             config.cluster, per_clock, config.total_iterations),
       batches(config.batch_sizing, config.cluster, config.batch_size, config.batch_step,
               config.total_iterations),
-      halt(config.group) {}
+      halt(stopped_together(config)) {}
 
 }  // namespace paceline::sync

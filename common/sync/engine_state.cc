@@ -204,6 +204,8 @@ Result<Engine> Engine::resumed(EngineConfig config, const EngineState& state) {
   run.clocks = ClockTable(begin);
   run.share.resume(state.left, begin);
   run.batches.resume(state.batch_sizes, begin);
+  const Status policy = run.policy->resume(state);
+  PACELINE_ASSERT(policy.is_ok(), policy.message());
   engine.updates_->resume(state);
   engine.grants_->resume(state.max_grant_gap);
   engine.dropped_ = state.dropped;
@@ -214,6 +216,7 @@ Result<Engine> Engine::resumed(EngineConfig config, const EngineState& state) {
     WorkerEntry& w = run.workers[Rank(r)];
     w.clock = begin;
     w.staleness = state.workers[r].staleness;
+    w.anew = !state.workers[r].there;
     w.running.reads_no_older_than(state.revision);
     if (state.workers[r].there) there.insert(run.workers.id(Rank(r)).node);
   }

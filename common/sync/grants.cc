@@ -44,11 +44,11 @@ void Grants::ask(Rank rank) {
   w.phase = WorkerPhase::kHeld;
   w.since = run_.step.now;
   w.next_notice = run_.step.now + run_.config.held_notice_after;
-  file(rank);
+  enqueue(rank);
 }
 
 // Under what releases it. Who is in an iteration has asked ahead.
-void Grants::file(Rank rank) {
+void Grants::enqueue(Rank rank) {
   WorkerEntry& w = run_.workers[rank];
   const bool ahead = w.phase == WorkerPhase::kRunning;
   Clock& needed = ahead ? run_.workers.ahead(rank).needed : w.needed;
@@ -56,14 +56,15 @@ void Grants::file(Rank rank) {
   held_.add(rank, needed);
 }
 
-void Grants::refile() {
-  for (const Rank rank : held_.take_all()) file(rank);
+void Grants::requeue_all() {
+  for (const Rank rank : held_.take_all()) enqueue(rank);
 }
 
 // c - floor <= s, said of the floor: floor >= c - s.
 Clock Grants::needed_floor(Rank rank, Clock clock) const {
-  if (run_.halt.rests(clock)) return kNever;
-  if (run_.halt.stopping()) return Clock(0);  // others of its group wait for it
+  if (run_.halt.blocks(clock)) return kNever;
+  // Others of its group, in an iteration, wait for it.
+  if (run_.halt.stopping() && run_.config.group > 1) return Clock(0);
   const Threshold s = run_.policy->threshold_for(rank, clock);
   if (s.is_infinite()) return Clock(0);
   return Clock(clock.value - s.value());
@@ -120,7 +121,7 @@ void Grants::give(Rank rank, Clock clock, Version least, std::chrono::nanosecond
   run_.step.emit(Grant{run_.workers.id(rank), clock, iteration, s, min_clock, min_version, updates_.version(),
                        updates_.revision(), contributors, held, batch.position, batch.samples,
                        run_.batches.clock_samples(clock, contributors), w.staleness, updates_.apply_mode(),
-                       run_.policy->stage()});
+                       run_.policy->stage(), std::exchange(w.anew, false)});
 }
 
 void Grants::finish(Rank rank) {
@@ -154,27 +155,33 @@ void Grants::stop(const std::string& reason) {
     }
     return;
   }
-  std::vector<Clock> last;
-  if (run_.config.group > 1) {
-    last.assign(workers.size() / run_.config.group, Clock(0));
-    for (std::uint32_t r = 0; r < workers.size(); ++r) {
-      const WorkerEntry& w = workers[Rank(r)];
-      if (!w.live()) continue;
-      Clock& of_group = last[r / run_.config.group];
-      of_group = std::max(of_group, w.in_iteration() ? w.clock.next() : w.clock);
-    }
-  }
-  run_.halt.stop(reason, std::move(last));
+  run_.halt.stop(reason, last_clocks());
   for (const Rank rank : held_.take_all()) {
     const WorkerEntry& w = workers[rank];
     if (w.phase != WorkerPhase::kHeld) {
       workers.ahead(rank).phase = AheadGrant::Phase::kNone;
     } else if (!run_.halt.stops(rank, w.clock)) {
-      file(rank);
+      enqueue(rank);
     } else {
       finish(rank);
     }
   }
+}
+
+// By group, to which clock whoever is furthest will have come. Of a run that has failed nothing is gone on from, so
+// only those are waited for who cannot do without each other.
+std::vector<Clock> Grants::last_clocks() const {
+  const std::uint32_t group = stopped_together(run_.config);
+  if (group == 1 || (run_.halt.failed() && run_.config.group == 1)) return {};
+  std::vector<Clock> last(run_.workers.size() / group, Clock(0));
+  for (std::uint32_t r = 0; r < run_.workers.size(); ++r) {
+    const WorkerEntry& w = run_.workers[Rank(r)];
+    if (!w.live()) continue;
+    Clock comes_to = w.in_iteration() ? w.clock.next() : w.clock;
+    if (run_.workers.granted_ahead(Rank(r))) comes_to = comes_to.next();
+    last[r / group] = std::max(last[r / group], comes_to);
+  }
+  return last;
 }
 
 void Grants::fail(const std::string& reason) {
@@ -183,7 +190,7 @@ void Grants::fail(const std::string& reason) {
   stop(reason);
 }
 
-Status Grants::rest() {
+Status Grants::quiesce() {
   if (!run_.started || run_.finished) {
     return failed_precondition("nothing to bring to rest: training is not under way");
   }
@@ -193,7 +200,7 @@ Status Grants::rest() {
   if (!workers_come_and_go(run_.config)) {
     return failed_precondition("with backup workers or batches by speed a run is not brought to rest");
   }
-  if (run_.halt.resting()) return Status::ok();
+  if (run_.halt.quiescing()) return Status::ok();
   Clock target(0);
   if (updates_.apply_mode() == ApplyMode::kVersioned) {
     // Somebody who has gone may have had more whole than anybody who is here: that waits for its clock's turn.
@@ -204,15 +211,15 @@ Status Grants::rest() {
       if (run_.workers.granted_ahead(Rank(r))) target = std::max(target, w.clock.next().next());
     }
   }
-  run_.halt.rest(target);
-  refile();
+  run_.halt.quiesce(target);
+  requeue_all();
   return Status::ok();
 }
 
-Status Grants::end_rest() {
-  if (!run_.halt.resting()) return failed_precondition("the run was not brought to rest");
-  run_.halt.end_rest();
-  refile();
+Status Grants::end_quiesce() {
+  if (!run_.halt.quiescing()) return failed_precondition("the run was not brought to rest");
+  run_.halt.end_quiesce();
+  requeue_all();
   return Status::ok();
 }
 

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "common/clock.h"
 #include "common/ids.h"
@@ -39,15 +40,15 @@ class Grants {
   // Grants, or finishes, everybody whom the floor releases. Somebody is live. False: there was nobody.
   bool release();
   // Thresholds are others than when it was said what each waits for.
-  void refile();
+  void requeue_all();
   // `rank`, which is live, waits for nothing any more.
   void withdraw(Rank rank);
   // `rank` is lost in an iteration, and perhaps with the next one granted: shards drop both, others do them
   // again. How many of the two it had begun.
   std::int64_t abandon(Rank rank);
 
-  // Nobody is granted another iteration, but for those of whose group somebody has begun it: that one waits for
-  // them. The held are told at once, the running when all that they were granted, which may be two, is completed.
+  // Nobody is granted another iteration, but for those of whose group (stopped_together()) somebody has begun it: so
+  // the group ends at one clock. The held are told at once, the running when all that they were granted, which may be two, is completed.
   // A second stop changes nothing.
   //   a group at clocks 4 (running) and 5 (running), s = 2: both come to 6
   void stop(const std::string& reason);
@@ -59,8 +60,8 @@ class Grants {
   // else's.
   //   clocks 4 (running), 6 (held), 5 (running), s = 2: all come to 6
   // Errors, both: kFailedPrecondition.
-  Status rest();
-  Status end_rest();
+  Status quiesce();
+  Status end_quiesce();
 
   // Says of whoever is held for long that it is: a worker's deadline is for silence, not for holding
   // (docs/PROTOCOL.md, 6).
@@ -76,12 +77,13 @@ class Grants {
   std::size_t size() const { return held_.size(); }
 
  private:
+  std::vector<Clock> last_clocks() const;
   void finish(Rank rank);
   void grant(Rank rank);
   void give(Rank rank, Clock clock, Version least, std::chrono::nanoseconds held);
   void ask_ahead(Rank rank);
   void grant_ahead(Rank rank);
-  void file(Rank rank);
+  void enqueue(Rank rank);
   Clock needed_floor(Rank rank, Clock clock) const;
 
   EngineParts& run_;

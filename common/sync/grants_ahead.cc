@@ -21,7 +21,7 @@ void Grants::ask_ahead(Rank rank) {
   ahead.phase = AheadGrant::Phase::kAsked;
   ahead.reported.reset();
   if (w.running.reported()) ahead.reported = run_.step.now;
-  file(rank);
+  enqueue(rank);
 }
 
 // A pool may have run dry since it asked.

@@ -19,14 +19,14 @@ namespace paceline::sync {
 // Thread: one (the engine's).
 class Halt {
  public:
-  // `group`: so many workers in a row stop at one clock (EngineConfig::group).
+  // `group`: so many workers in a row stop at one clock (stopped_together()).
   explicit Halt(std::uint32_t group) : group_(group) {}
 
   // Nobody of group i gets behind last[i]; `last` is empty where each stops wherever it is.
   void stop(std::string reason, std::vector<Clock> last) {
     reason_ = std::move(reason);
     last_ = std::move(last);
-    end_rest();
+    end_quiesce();
   }
   bool stopping() const { return reason_.has_value(); }
   const std::string& reason() const { return *reason_; }  // of the stop; there is one
@@ -39,24 +39,24 @@ class Halt {
   bool fail() { return !std::exchange(failed_, true); }
   bool failed() const { return failed_; }
 
-  // Nobody begins an iteration stamped `from`, or later, until end_rest().
-  void rest(Clock from) { rests_from_ = from; }
-  void end_rest() {
-    rests_from_.reset();
-    at_rest_ = false;
+  // Nobody begins an iteration stamped `from`, or later, until end_quiesce().
+  void quiesce(Clock from) { quiesces_from_ = from; }
+  void end_quiesce() {
+    quiesces_from_.reset();
+    quiesced_ = false;
   }
-  bool resting() const { return rests_from_.has_value(); }
-  bool rests(Clock clock) const { return rests_from_ && clock >= *rests_from_; }
+  bool quiescing() const { return quiesces_from_.has_value(); }
+  bool blocks(Clock clock) const { return quiesces_from_ && clock >= *quiesces_from_; }
   // Nobody is in an iteration. True once: the run has come to the rest that was asked for.
-  bool come_to_rest() { return rests_from_ && !std::exchange(at_rest_, true); }
+  bool take_quiesced() { return quiesces_from_ && !std::exchange(quiesced_, true); }
 
  private:
   std::uint32_t group_;
   std::optional<std::string> reason_;
   std::vector<Clock> last_;  // by group
   bool failed_ = false;
-  std::optional<Clock> rests_from_;
-  bool at_rest_ = false;
+  std::optional<Clock> quiesces_from_;
+  bool quiesced_ = false;
 };
 
 }  // namespace paceline::sync

@@ -5,8 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "common/assert.h"
-
 namespace paceline::sync {
 
 namespace {
@@ -30,8 +28,6 @@ void UpdateSequence::resume(const EngineState& state) {
   waiting_ = HeldGradients(Clock(version_.value));
   skipped_ = state.skipped;
   lpr_.resume(version_, state.lpr);
-  const Status policy = run_.policy->resume(state);
-  PACELINE_ASSERT(policy.is_ok(), policy.message());
   apply_ = apply_of_stage();
 }
 

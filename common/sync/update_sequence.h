@@ -28,7 +28,7 @@ class UpdateSequence {
   // `run` outlives it.
   explicit UpdateSequence(EngineParts& run);
 
-  // For a checkpoint: what is applied. And back, the policy included, before anything is added; `state` is valid.
+  // For a checkpoint: what is applied. And back, behind the policy, before anything is added; `state` is valid.
   void save(EngineState& state) const;
   void resume(const EngineState& state);
 

@@ -62,7 +62,7 @@ class CacheVectors {
   virtual std::size_t gradients_held() const { return gradients(); }
 
   // For how long passes went on when the last step computed already: time that is not its own.
-  virtual std::chrono::nanoseconds went_on() const { return {}; }
+  virtual std::chrono::nanoseconds device_overlap() const { return {}; }
 
   // What has failed first, of the passes made so far; parameters() and own updates are worth nothing then.
   virtual Status status() const = 0;

@@ -20,15 +20,17 @@ void StragglerScores::took(Rank worker, std::chrono::nanoseconds time, std::int6
 }
 
 std::vector<std::optional<StragglerScore>> StragglerScores::scores() const {
-  double fastest = 0.0;
-  for (const Worker& w : workers_) {
-    if (w.known() && (fastest <= 0.0 || w.sample_ns() < fastest)) fastest = w.sample_ns();
+  std::vector<double> fastest(kinds_, 0.0);
+  for (std::size_t r = 0; r < workers_.size(); ++r) {
+    const Worker& w = workers_[r];
+    double& of_kind = fastest[r % kinds_];
+    if (w.known() && (of_kind <= 0.0 || w.sample_ns() < of_kind)) of_kind = w.sample_ns();
   }
   std::vector<std::optional<StragglerScore>> scores(workers_.size());
   for (std::size_t r = 0; r < workers_.size(); ++r) {
     const Worker& w = workers_[r];
     if (!w.known()) continue;
-    scores[r] = {fastest / w.sample_ns(), w.best / w.sample_ns(),
+    scores[r] = {fastest[r % kinds_] / w.sample_ns(), w.best / w.sample_ns(),
                  static_cast<double>(w.sum.ns) * 1e-9 / static_cast<double>(kWindow)};
   }
   return scores;

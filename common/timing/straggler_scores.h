@@ -6,6 +6,9 @@
 //   individual  this worker's best mean time for a sample so far / its present one: 0.5 is half as fast as it
 //               has been
 //
+// Stages of a pipeline compute different things: each is compared with the same stage of other groups alone. A stage that
+// has the larger share of the network is no straggler.
+//
 // For a sample, not for an iteration: where batches are balanced, the slower worker's are smaller, so that
 // all iterations take as long; with equal batches it is the same.
 //
@@ -49,7 +52,9 @@ class StragglerScores {
  public:
   static constexpr std::size_t kWindow = 16;
 
-  explicit StragglerScores(std::uint32_t workers) : workers_(workers) {}
+  // Worker r is compared with those of which the remainder by `kinds`, >= 1, is the same: the stages of a pipeline.
+  explicit StragglerScores(std::uint32_t workers, std::uint32_t kinds = 1)
+      : kinds_(kinds), workers_(workers) {}
 
   // An iteration of `worker` over so many samples took so long; less than 1 ns, or no sample, counts as that.
   void took(Rank worker, std::chrono::nanoseconds time, std::int64_t samples = 1);
@@ -73,6 +78,7 @@ class StragglerScores {
     bool known() const { return seen >= kWindow; }
     double sample_ns() const { return static_cast<double>(sum.ns) / static_cast<double>(sum.samples); }
   };
+  std::uint32_t kinds_;
   std::vector<Worker> workers_;
 };
 

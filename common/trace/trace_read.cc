@@ -210,11 +210,15 @@ class Reader {
     }
     if (const auto node = node_with(passes_tid, pid, tid)) {
       append(of_node(stages_, *node).spans,
-             schedule::PassSpan{at(json),
-                                length,
-                                clock_of(args.at("clock")),
-                                {pass_of(name), static_cast<std::uint32_t>(
-                                                    integer_of(args.at("micro_batch"), 0, kMicroBatchMax))}},
+             schedule::PassSpan{
+                 at(json),
+                 length,
+                 clock_of(args.at("clock")),
+                 {pass_of(name),
+                  static_cast<std::uint32_t>(integer_of(args.at("micro_batch"), 0, kMicroBatchMax)),
+                  args.contains("chunk")
+                      ? static_cast<std::uint32_t>(integer_of(args.at("chunk"), 0, kMicroBatchMax))
+                      : 0U}},
              "the stage of node " + to_string(*node));
       return;
     }

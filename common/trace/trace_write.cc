@@ -117,6 +117,7 @@ class Writer {
     Args args = complete("stage", schedule::to_string({s.row}).c_str(), s.begin, s.length, pid, tid);
     args.number("clock", s.clock.value);
     args.number("micro_batch", s.row.micro_batch);
+    if (s.row.chunk > 0) args.number("chunk", s.row.chunk);
     close(args);
   }
   void span(const BucketSpan& s, std::int64_t pid, std::int64_t tid) {

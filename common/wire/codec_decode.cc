@@ -168,7 +168,8 @@ Body read(Fields& f, const proto::Grant& in) {
                held_of(f, in.held_ns()),
                f.number("position", in.position(), 0, kCountMax),
                samples_of(f, in.samples(), 1),
-               apply_of(in.eager())};
+               apply_of(in.eager()),
+               in.anew()};
 }
 
 Body read(Fields& f, const proto::Held& in) {

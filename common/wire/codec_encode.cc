@@ -167,6 +167,7 @@ void put(const Grant& m, proto::Header& header) {
   out.set_position(m.position);
   out.set_samples(m.samples);
   out.set_eager(m.apply == ApplyMode::kEager);
+  out.set_anew(m.anew);
 }
 
 void put(const Held& m, proto::Header& header) {

@@ -43,7 +43,7 @@ void Connections::admit(int descriptor, const std::string& from) {
   connection->heard(from);
 }
 
-bool Connections::said(Wrong what, int descriptor, const std::string& from) {
+bool Connections::count(Wrong what, int descriptor, const std::string& from) {
   if (max_ == 0) forget_ended();  // nobody else does
   Connection* const connection = find(descriptor);
   if (connection == nullptr || (connection->member && connection->from != from)) return false;

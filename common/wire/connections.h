@@ -30,15 +30,15 @@ namespace paceline::wire {
 // What is held against a connection, and how much of it:
 //   kMalformed   what is no message: a program of ours never says that
 //   kJoin        a join that is refused, or that is said twice where once is enough: it takes long to judge
-//   kInVain      any other message of somebody who is not in the run: of a node that was lost many may be on
+//   kRejected      any other message of somebody who is not in the run: of a node that was lost many may be on
 //                their way
-enum class Wrong { kInVain = 1, kJoin = 16, kMalformed = 16 };
+enum class Wrong { kRejected = 1, kJoin = 16, kMalformed = 16 };
 
 class Connections {
  public:
   // How much may be held against a connection before it is broken.
   static constexpr int kWrongMax = 256;
-  static constexpr int kInVainMax = kWrongMax / static_cast<int>(Wrong::kInVain);
+  static constexpr int kRejectedMax = kWrongMax / static_cast<int>(Wrong::kRejected);
   static constexpr int kMalformedMax = kWrongMax / static_cast<int>(Wrong::kMalformed);
 
   // `max`: at most so many at a time; 0: any number, of which only those that said something wrong are kept.
@@ -48,7 +48,7 @@ class Connections {
   // It belongs to the run, and is not broken for others.
   void admit(int descriptor, const std::string& from);
   // It has said something wrong. Whether it was broken for that, now.
-  bool said(Wrong what, int descriptor, const std::string& from);
+  bool count(Wrong what, int descriptor, const std::string& from);
   // Breaks those that are too many; returns how many.
   int break_surplus();
 

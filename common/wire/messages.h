@@ -232,6 +232,7 @@ struct Grant {
   std::int64_t position = 0;                // its mini-batch (common/batch_part.h)
   std::int64_t samples = 1;                 // >= 1
   ApplyMode apply = ApplyMode::kVersioned;  // what "newer" means to its caches (common/cache/freshness.h)
+  bool anew = false;                        // nothing that it has of former rounds counts (common/sync/actions.h)
 };
 
 // Still held, and why: sent after 200 ms, then each second. A deadline is for silence, not for holding.
@@ -400,7 +401,7 @@ struct ApplyDecision {
   Revision revision_after{};
   bool retain = false;  // keep this state as retained version version_after
   bool save = false;    // write this state as the checkpoint of version_after, in the background
-  // How the next one is foreseen (server/store/speculative_apply.h).
+  // How the next one is predicted (server/store/speculative_apply.h).
   ApplyMode apply = ApplyMode::kVersioned;
   double rate_scale = 1.0;
 };
@@ -544,8 +545,8 @@ inline constexpr std::size_t kBodies = std::variant_size_v<AnyBody>;
 class Body : public AnyBody {
  public:
   template <typename T>
-  requires(!std::is_base_of_v<AnyBody, T> && std::is_convertible_v<T, AnyBody>) Body(T body)
-      : AnyBody(std::move(body)) {}
+    requires(!std::is_base_of_v<AnyBody, T> && std::is_convertible_v<T, AnyBody>)
+  Body(T body) : AnyBody(std::move(body)) {}
   Body();
   Body(const Body&);
   Body(Body&&) noexcept;

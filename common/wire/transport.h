@@ -110,7 +110,7 @@ class RouterSocket {
   // full; the last two also of what was said to it before, where that gathers (TransportOptions::on_unsent).
   virtual Status send(const PeerId& to, Message message) = 0;
   // What has gathered leaves now: ahead of what takes long.
-  virtual void leave() = 0;
+  virtual void flush() = 0;
   // How many small messages (unread.h) wait for the peer, as far as is known: those sent since the last one
   // that is known to have left; 0 where none is known to be on its way.
   virtual std::int64_t waiting(const PeerId& to) const = 0;
@@ -155,12 +155,12 @@ class RouterSocket {
   // The message being handled is malformed. True when its sender has sent so many
   // (Connections::kMalformedMax) that its connection was broken now: what else it has sent is dropped unread,
   // and counted. Only from within the handler.
-  virtual bool said_malformed(const PeerId& from) = 0;
+  virtual bool count_malformed(const PeerId& from) = 0;
   // The same for a message of the right form that its sender may not say whatever it is, since it has not
-  // joined or has gone: true when they were Connections::kInVainMax.
+  // joined or has gone: true when they were Connections::kRejectedMax.
   virtual bool count_rejected(const PeerId& from) = 0;
   // The same for a join, of which one is held against its connection as much as a malformed message.
-  virtual bool joined_in_vain(const PeerId& from) = 0;
+  virtual bool count_rejected_join(const PeerId& from) = 0;
   virtual const TrafficCounters& counters() const = 0;
   virtual void close() = 0;
 };

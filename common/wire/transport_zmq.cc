@@ -22,7 +22,7 @@ class ZmqRouter final : public RouterSocket {
   ~ZmqRouter() override { pump_->close(); }
   std::string endpoint() const override { return endpoint_; }
   Status send(const PeerId& to, Message message) override { return pump_->send(&to, std::move(message)); }
-  void leave() override { pump_->leave(); }
+  void flush() override { pump_->flush(); }
   std::int64_t waiting(const PeerId& to) const override { return pump_->waiting(to); }
   void remember(const PeerId& from) override { pump_->accepted().remember(from); }
   Status share_memory(const PeerId& from, std::shared_ptr<SharedSegment> memory,
@@ -36,9 +36,9 @@ class ZmqRouter final : public RouterSocket {
   int break_unfinished(std::vector<PeerId>* whose) override { return pump_->break_unfinished(whose); }
   std::vector<std::string> keep_out(Ticks now) override { return pump_->keep_out(now); }
   std::string key_name() const override { return pump_->accepted().key_name(); }
-  bool said_malformed(const PeerId& from) override { return pump_->said_wrong(from, Wrong::kMalformed); }
-  bool count_rejected(const PeerId& from) override { return pump_->said_wrong(from, Wrong::kInVain); }
-  bool joined_in_vain(const PeerId& from) override { return pump_->said_wrong(from, Wrong::kJoin); }
+  bool count_malformed(const PeerId& from) override { return pump_->count_wrong(from, Wrong::kMalformed); }
+  bool count_rejected(const PeerId& from) override { return pump_->count_wrong(from, Wrong::kRejected); }
+  bool count_rejected_join(const PeerId& from) override { return pump_->count_wrong(from, Wrong::kJoin); }
   const TrafficCounters& counters() const override { return pump_->counters(); }
   void close() override { pump_->close(); }
 

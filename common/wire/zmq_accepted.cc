@@ -108,9 +108,9 @@ void AcceptedConnections::remember(const PeerId& from) {
   all_.admit(over, from);
 }
 
-bool AcceptedConnections::said(Wrong what, const PeerId& from) {
+bool AcceptedConnections::count(Wrong what, const PeerId& from) {
   hear();
-  if (!all_.said(what, descriptor(), from)) return false;
+  if (!all_.count(what, descriptor(), from)) return false;
   remembered_.erase(from);
   dropped_.push_back(from);
   admission_->note("a connection", "it went on sending messages that are malformed, or refused");

@@ -52,7 +52,7 @@ class AcceptedConnections {
   std::string key_name() const;
   void remember(const PeerId& from);
   // Something is held against who sent it. Whether its connection was broken for that.
-  bool said(Wrong what, const PeerId& from);
+  bool count(Wrong what, const PeerId& from);
 
   // Whether what is read of this peer is dropped; it is counted then.
   bool drop_if_ignored(const PeerId& from, TrafficCounters& counters) const;

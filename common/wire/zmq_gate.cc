@@ -59,7 +59,7 @@ std::string source_of(const std::string& address) {
 
 }  // namespace
 
-std::string Admission::judge(const std::string& address, const std::string& key) {
+std::string Admission::check(const std::string& address, const std::string& key) {
   const auto found = allowed_.find(key);
   if (found != allowed_.end()) return found->second;
   note(address, "its key " + key + " is not among those that are let in (security.keys)");
@@ -104,7 +104,7 @@ void Gate::serve(zmq::socket_t socket) {
   std::vector<zmq::message_t> request;
   try {
     while (receive_whole(socket, request)) {
-      const std::string owner = judge(request);
+      const std::string owner = check(request);
       const std::string number = request.size() > kRequestNumber ? request[kRequestNumber].to_string() : "";
       const bool lets_in = !owner.empty();
       send_all(socket,
@@ -115,7 +115,7 @@ void Gate::serve(zmq::socket_t socket) {
   }
 }
 
-std::string Gate::judge(const std::vector<zmq::message_t>& request) {
+std::string Gate::check(const std::vector<zmq::message_t>& request) {
   if (request.size() != kRequestFrames || request[kRequestMechanism].to_string_view() != "CURVE" ||
       request[kRequestKey].size() != kKeyBytes) {
     return "";
@@ -127,7 +127,7 @@ std::string Gate::judge(const std::vector<zmq::message_t>& request) {
     if (known == admissions_.end()) return "";
     admission = known->second;
   }
-  return admission->judge(source_of(request[kRequestAddress].to_string()),
+  return admission->check(source_of(request[kRequestAddress].to_string()),
                           key_text(request[kRequestKey].data()));
 }
 

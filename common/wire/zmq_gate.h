@@ -28,7 +28,7 @@ class Admission {
   explicit Admission(std::map<std::string, std::string> allowed) : allowed_(std::move(allowed)) {}
 
   // Whose this key is; empty: nobody's who may come in, which is noted.
-  std::string judge(const std::string& address, const std::string& key);
+  std::string check(const std::string& address, const std::string& key);
   // What is to be said about those denied (denials.h), and how many there were.
   std::vector<std::string> due(Ticks now);
   std::int64_t kept_out();
@@ -56,7 +56,7 @@ class Gate {
 
  private:
   void serve(zmq::socket_t socket);
-  std::string judge(const std::vector<zmq::message_t>& request);
+  std::string check(const std::vector<zmq::message_t>& request);
 
   std::mutex mutex_;
   std::int64_t next_ = 0;

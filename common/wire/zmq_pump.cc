@@ -93,8 +93,8 @@ int Pump::break_unfinished(std::vector<PeerId>* whose) {
 
 std::vector<std::string> Pump::keep_out(Ticks now) { return accepted().keep_out(now, counters_); }
 
-bool Pump::said_wrong(const PeerId& from, Wrong what) {
-  if (!accepted().said(what, from)) return false;
+bool Pump::count_wrong(const PeerId& from, Wrong what) {
+  if (!accepted().count(what, from)) return false;
   sharings_->end(from);
   (void)gathered_.take(from);
   return true;
@@ -108,7 +108,7 @@ void Pump::do_not_linger() {
 void Pump::close() {
   if (closed_) return;
   closed_ = true;
-  if (lingers_) leave();  // of which nobody is told any more
+  if (lingers_) flush();  // of which nobody is told any more
   sharings_->close();
   if (wake_.is_open()) wake_.release();  // the descriptor is ZeroMQ's to close
   if (handshakes_) handshakes_->close();
@@ -236,7 +236,7 @@ bool Pump::read_one() {
     deliver_all(from, *std::move(heard), bytes);
   }
   if (accepted_) accepted_->handles(nullptr);
-  if (!closed_) leave();
+  if (!closed_) flush();
   return true;
 }
 

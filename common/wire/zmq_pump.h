@@ -64,7 +64,7 @@ class Pump : public std::enable_shared_from_this<Pump> {
 
   // The rest: as RouterSocket's and DealerSocket's; `to` is null for a dealer's one peer.
   Status send(const PeerId* to, Message message);
-  void leave();
+  void flush();
   std::int64_t waiting(const PeerId& to) const { return unread_.waiting(to) + gathered_.waiting(to); }
   Status share_memory(const PeerId& from, const std::shared_ptr<SharedSegment>& memory,
                       std::int64_t theirs_bytes_max);
@@ -75,12 +75,12 @@ class Pump : public std::enable_shared_from_this<Pump> {
   std::shared_ptr<const void> lent() const;
   int break_unfinished(std::vector<PeerId>* whose);
   std::vector<std::string> keep_out(Ticks now);
-  bool said_wrong(const PeerId& from, Wrong what);
+  bool count_wrong(const PeerId& from, Wrong what);
   void close();
 
  private:
   Status send_together(const PeerId* to, std::span<const Outgoing> messages);
-  void leave_soon();
+  void flush_soon();
   bool send_beside(const PeerId& to, const Beside& beside);
   enum class Size { kSmall, kLarge };  // large: its payload says when it has left
   static Size size_of(const Payload& payload) {
@@ -126,7 +126,7 @@ class Pump : public std::enable_shared_from_this<Pump> {
   Unread unread_;                                // a router's
   std::optional<SegmentRef> handled_segment_;    // what the message being handled announces
   bool scheduled_ = false;                       // a drain() is posted
-  bool leaves_soon_ = false;                     // a leave() is posted
+  bool flush_posted_ = false;                    // a flush() is posted
   bool waiting_ = false;                         // the descriptor is being waited for
   bool draining_ = false;                        // messages are being read
   bool in_handler_ = false;

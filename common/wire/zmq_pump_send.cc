@@ -30,7 +30,7 @@ Status Pump::send(const PeerId* to, Message message) {
   }
   if (!outgoing.travels_with_others) return send_together(to, {&outgoing, 1});
   gathered_.add(peer, std::move(outgoing));
-  leave_soon();
+  flush_soon();
   return Status::ok();
 }
 
@@ -74,17 +74,17 @@ Status Pump::send_together(const PeerId* to, std::span<const Outgoing> messages)
   return Status::ok();
 }
 
-void Pump::leave_soon() {
-  if (leaves_soon_) return;
-  leaves_soon_ = true;
+void Pump::flush_soon() {
+  if (flush_posted_) return;
+  flush_posted_ = true;
   boost::asio::post(io_, [self = shared_from_this()] {
-    self->leaves_soon_ = false;
-    if (!self->closed_) self->leave();
+    self->flush_posted_ = false;
+    if (!self->closed_) self->flush();
   });
 }
 
 // Whoever hears that something cannot be sent may say more, or close the socket.
-void Pump::leave() {
+void Pump::flush() {
   for (const auto& [to, messages] : gathered_.take_all()) {
     const Status sent = send_together(is_router_ ? &to : nullptr, messages);
     if (!sent.is_ok() && !closed_) on_unsent_(to, sent);

@@ -21,7 +21,7 @@
  * independent of each other. The evaluate function is called on a thread of the library's. Signals are not
  * delivered to the library's threads.
  *
- * Memory. What is passed in is copied before the call returns. What comes out belongs to the worker; each
+ * Memory. What is passed in is copied before the call returns, but by paceline_copy_gradient(). What comes out belongs to the worker; each
  * function says for how long it may be used.
  *
  * Parameters and gradients are one flat vector of float32: the tensors one after another, each in row-major
@@ -257,6 +257,13 @@ PACELINE_API paceline_code paceline_start(paceline_worker* worker, const float* 
  * FINISHED: the run is over. TIMED_OUT: not yet; nothing is lost. Errors: why the node cannot go on; each
  * further call says so again. FAILED_PRECONDITION a round is under way, or not started. */
 PACELINE_API paceline_code paceline_begin(paceline_worker* worker, int64_t timeout_ms, paceline_round* round);
+
+/* Elements [first, first + floats) of the round's gradient are to be `values`, a -0.0f among them as 0.0f. A thread of
+ * the library's copies them while the loop goes on. `values` stay as they are until paceline_begin() has returned the
+ * next round, or paceline_close() has returned. For loops whose gradients lie elsewhere; never needed. Errors:
+ * INVALID_ARGUMENT floats that the gradient does not have; FAILED_PRECONDITION no round is under way. */
+PACELINE_API paceline_code paceline_copy_gradient(paceline_worker* worker, int64_t first, const float* values,
+                                                  int64_t floats);
 
 /* Elements [begin, floats) of the round's gradient are final: they may leave while the rest is computed, and
  * must not be written any more. Never needed. `begin` falls from call to call; one that does not says nothing

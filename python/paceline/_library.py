@@ -120,6 +120,7 @@ def _described(library):
             ("on_evaluate", c_int, [worker, Evaluate, c_void_p]),
             ("start", c_int, [worker, c_void_p, c_int64]),
             ("begin", c_int, [worker, c_int64, POINTER(Round)]),
+            ("copy_gradient", c_int, [worker, c_int64, c_void_p, c_int64]),
             ("final_from", c_int, [worker, c_int64]),
             ("finish", c_int, [worker, POINTER(Metric)]),
             ("on_stage", c_int, [worker, POINTER(Stage)]),

@@ -122,6 +122,7 @@ class Worker:
         self._over = False
         self._completed = 0
         self._under_way: Optional[Round] = None
+        self._lent: list = []  # copy_gradient()'s arrays, for as long as they may be read
         _open_workers.add(self)
 
     def value(self, key: str) -> str:
@@ -181,8 +182,10 @@ class Worker:
                     raise TimeoutError(f"node {self.node}: no round may begin within {timeout} s")
         if code == _library.FINISHED:
             self._over = True
+            self._lent.clear()
             return None
         check(code)
+        self._lent.clear()
         r = self._round
         self._completed = r.clock
         self._under_way = Round(self._array(r.parameters, False, r.floats), self._array(r.gradient, True, r.floats), r.clock, r.iteration,
@@ -196,6 +199,14 @@ class Worker:
             if round is None:
                 return
             yield round
+
+    def copy_gradient(self, begin: int, values: np.ndarray) -> None:
+        """Elements of the gradient from `begin` on are to be `values`, float32 and contiguous, a -0.0 as 0.0. A thread of the library's
+        copies them while the loop goes on: they stay as they are until the next begin() has returned."""
+        if values.dtype != np.float32 or not values.flags.c_contiguous:
+            raise ValueError(f"values: got {values.dtype}{'' if values.flags.c_contiguous else ', not contiguous'}, expected contiguous float32")
+        self._lent.append(values)
+        check(library.paceline_copy_gradient(self._open(), begin, values.__array_interface__["data"][0], values.size))
 
     def final_from(self, begin: int) -> None:
         """Elements [begin, floats) of the gradient are final, and may leave while the rest is computed."""
@@ -249,6 +260,7 @@ class Worker:
         self._under_way = None
         if handle and os.getpid() == self._process:  # a forked process has none of the library's threads
             library.paceline_close(handle)
+        self._lent.clear()
 
     def __enter__(self) -> "Worker":
         return self

@@ -21,7 +21,7 @@ def rows_of(line):
         what = "step"
         if kind == "gpu_server_vs_pytorch":
             what += (f" through the server, refresh_clocks {line['refresh_clocks']}, on_device "
-                     f"{line.get('on_device', 'auto')}, server.device {line.get('server_device', 'cpu')}")
+                     f"{line.get('on_device', 'auto')}")
         yield (f"{what}, {cell}", f"{line['ours_ms']:.3f} ms / PyTorch {theirs:.3f} = {line['ratio']:.3f}",
                "" if limit is None else f"<= {limit:g}", None if limit is None else line["ratio"] <= limit)
         if "sent_ms" in line:
@@ -36,15 +36,6 @@ def rows_of(line):
                "" if limit is None else f">= {limit:g}", None if limit is None else line["to_one"] >= limit)
     elif kind == "through_server":
         yield (f"through the server / bare loop, refresh_clocks {line.get('refresh_clocks', '1')}, {cell}", f"{line['ratio']:.3f}", f">= {limit:g}", line["ratio"] >= limit)
-    elif kind == "server_device_bits":
-        yield (f"final model with server.device cuda, {line['optimizer']}, {line['transport']}",
-               "the same" if line["same"] else "another", "the CPU's bits", line["same"])
-    elif kind == "server_apply":
-        cell = f"{line['optimizer']}, {line['floats'] / 1e6:g} M floats"
-        for ahead, what in (("", "a server's decision"), ("_ahead", "the same, sent ahead")):
-            yield (f"{what}, {cell}",
-                   f"{line[f'gpu{ahead}_ms']:.3f} ms / CPU {line[f'cpu{ahead}_ms']:.3f} = {line[f'ratio{ahead}']:.3f}; "
-                   f"copies alone {line[f'limit{ahead}_ms']:.3f} ms", "", None)
     elif kind == "gpu_cell":
         yield (f"DTSSP cell, {line['asked']} iterations, {line['data']}, learning rate {line['learning_rate']:g}, {cell}",
                f"{line['wall_seconds']:.0f} s for {line['iterations']}, {line['seconds_whole']:.0f} s for 100000, "

@@ -39,15 +39,15 @@ Authority::Authority(const RunConfig& config, RunRecord record, Outbox& outbox, 
       files_so_far_(config_, record_, speeds_, background, log),
       start_(config_, resumed_ ? RunStart::Of::kResumed : RunStart::Of::kNewRun, core_, members_, state_,
              record_, outbox_, background, log, now,
-             [this](NodeId node, const Status& why, Ticks at) { expel(node, why, at); }),
+             [this](NodeId node, const Status& why, Ticks at) { evict(node, why, at); }),
       late_nodes_(config_, core_, members_, record_, instructions_, outbox_, log),
       node_parameters_(config_, members_, outbox_),
       formations_(config_, members_, outbox_, log),
       steps_(config_, core_, members_, state_, formations_, step_reports_, outbox_, log),
       stop_deadline_(config_, engine_, speeds_),
       hand_over_(config_, core_, checkpoints_, saves_, evaluations_, speeds_, log),
-      end_({config_, core_, state_, members_, record_, decision_record_, checkpoints_, saves_, evaluations_,
-            node_parameters_, step_reports_, speeds_, outbox_, log},
+      end_({config_, core_, state_, members_, record_, checkpoints_, saves_, evaluations_, node_parameters_,
+            step_reports_, speeds_, outbox_, log},
            outbox, background) {}
 
 Status Authority::may_come(NodeId node) const {
@@ -77,7 +77,7 @@ bool Authority::may_lose(NodeId node) const {
 void Authority::node_joined(NodeId node, const Layout& layout, Ticks now, std::uint64_t incarnation,
                             std::uint64_t data) {
   NodeState& state = members_[node];
-  if (state == NodeState::kJoined || state == NodeState::kComing) return;  // it said so twice
+  if (state == NodeState::kJoined || state == NodeState::kJoining) return;  // it said so twice
   const bool had_gone = state == NodeState::kGone;
   members_.process(node).incarnation = incarnation;
   saves_.nodes_have(layout, data);
@@ -107,10 +107,10 @@ void Authority::node_rejoined(NodeId node) {
   const NodeState state = members_[node];
   if (state == NodeState::kGone &&
       (state_.concluded() || state_.hands_over())) {  // it was told, and is not lost
-    return outbox_.to_node(node, state_.said());
+    return outbox_.to_node(node, state_.as_message());
   }
   if (state != NodeState::kJoined) return;
-  formations_.say_again(node);
+  formations_.resend(node);
   if (state_.is(Stage::kGathering)) return;
   // Ahead of the grant with which it leaves that version.
   if (nodes_hold_parameters(config_)) node_parameters_.keep_again(node, evaluations_.schedule());
@@ -133,7 +133,7 @@ Status Authority::handle(Peer from, const wire::Message& message, Ticks now) {
 Status Authority::on_node(NodeId from, const wire::Message& message, Ticks now) {
   if (std::holds_alternative<wire::NodeReady>(message.body)) return on_ready(from, now);
   const bool leaves = std::holds_alternative<wire::Leave>(message.body);
-  if (members_[from] == NodeState::kComing && !leaves) {
+  if (members_[from] == NodeState::kJoining && !leaves) {
     return failed_precondition(std::string(wire::name_of(message.body)) + " from node " + to_string(from) +
                                ", which takes no part yet; expected its NodeReady");
   }
@@ -164,9 +164,9 @@ Status Authority::on_ready(NodeId node, Ticks now) {
     return out_of_order("NodeReady from node " + to_string(node) + ", which takes part already");
   }
   // Where training ends meanwhile, it hears of that when the run is over.
-  if (members_[node] != NodeState::kComing || !training() || engine_.stopping()) return Status::ok();
+  if (members_[node] != NodeState::kJoining || !training() || engine_.stopping()) return Status::ok();
   const Status begun = late_nodes_.begin(node, now);
-  if (!begun.is_ok()) expel(node, begun, now);
+  if (!begun.is_ok()) evict(node, begun, now);
   return Status::ok();
 }
 
@@ -186,12 +186,12 @@ Status Authority::on(NodeId from, const wire::StepReport& report, Ticks now) {
 }
 
 Status Authority::on(NodeId from, const wire::Peers& said, Ticks now) {
-  using Heard = MeshFormations::Heard;
-  PACELINE_ASSIGN_OR_RETURN(const Heard heard,
-                            formations_.hear(from, said, engine_.version(), steps_.go_on(), now));
+  using News = MeshFormations::News;
+  PACELINE_ASSIGN_OR_RETURN(const News news,
+                            formations_.on_peers(from, said, engine_.version(), steps_.go_on(), now));
   const NodeId gone = said.lost.value_or(from);
-  if (heard == Heard::kLost && training() && !record_.has_report(gone)) lost(Peer::of(gone), said.why, now);
-  if (heard != Heard::kSaid) return Status::ok();
+  if (news == News::kLost && training() && !record_.has_report(gone)) lost(Peer::of(gone), said.why, now);
+  if (news != News::kEndpoint) return Status::ok();
   if (const Status formed = formations_.form(engine_.version()); !formed.is_ok()) end_.fail(formed, now);
   return Status::ok();
 }
@@ -233,7 +233,7 @@ Status Authority::on_shard(ShardId from, const wire::Message& message, Ticks now
                               ": the run has nodes 0 to " + std::to_string(config_.cluster.nodes - 1));
     }
     const bool is_missed = !gone->out_of_reach || !is_done(gone->node);
-    if (!members_.is_of_a_former_process(*gone) && is_missed) expel(gone->node, unavailable(gone->why), now);
+    if (!members_.is_of_a_former_process(*gone) && is_missed) evict(gone->node, unavailable(gone->why), now);
   } else if (const auto* asked = std::get_if<wire::StopRun>(&body)) {
     stop("shard " + to_string(from) + ": " + asked->reason, now);
   } else if (const auto* wanted = std::get_if<wire::HandOver>(&body)) {
@@ -258,7 +258,7 @@ void Authority::on_arrival(ShardId from, const wire::GradientArrived& arrived, T
   if (!engine_.is_live(arrived.worker) || members_.is_of_a_former_process(arrived.worker, arrived.clock))
     return;
   // Shards drop what they were sent twice, so this iteration can never be complete: its node cannot go on.
-  expel(arrived.worker.node, Status(status).with_context("refused"), now);
+  evict(arrived.worker.node, Status(status).with_context("refused"), now);
 }
 
 void Authority::tick(Ticks now) {
@@ -276,12 +276,12 @@ void Authority::tick(Ticks now) {
     progress_.read(now);
     for (const std::string& line : speeds_.look_for_stragglers(now)) log_.warn(line);
     for (const NodeId node : late_nodes_.overdue(now)) {
-      const bool still_comes = members_[node] == NodeState::kComing && !engine_.stopping();
-      if (still_comes) expel(node, late_nodes_.too_late(), now);
+      const bool still_comes = members_[node] == NodeState::kJoining && !engine_.stopping();
+      if (still_comes) evict(node, late_nodes_.too_late(), now);
     }
     if (training() && hand_over_.advance(now)) end_.hand_over(hand_over_.why(), now);
   }
-  expel_overdue(now);
+  evict_overdue(now);
   evaluations_.check(now);
   checkpoints_.check(now);
   for (const NodeId node : end_.silent(now)) {
@@ -293,26 +293,26 @@ void Authority::tick(Ticks now) {
 }
 
 // Losing one may end the training.
-void Authority::expel_overdue(Ticks now) {
+void Authority::evict_overdue(Ticks now) {
   if (training()) {
     for (const NodeId node : formations_.overdue(now)) {
-      if (training() && members_[node] == NodeState::kJoined) expel(node, formations_.too_late(), now);
+      if (training() && members_[node] == NodeState::kJoined) evict(node, formations_.too_late(), now);
     }
   }
   steps_.say_who_is_waited_for(now);
   if (!training()) return;
   for (const auto& [worker, why] : stop_deadline_.look_for_overdue(now)) {
-    if (training() && engine_.is_live(worker)) expel(worker.node, why, now);
+    if (training() && engine_.is_live(worker)) evict(worker.node, why, now);
   }
 }
 
 void Authority::discount_pause(const Pause& pause) { speeds_.discount_pause(pause); }
 
-Status Authority::heard(NodeId from, const wire::Heartbeat& beat) {
-  progress_.heard(from, beat.traffic);
+Status Authority::on_heartbeat(NodeId from, const wire::Heartbeat& beat) {
+  progress_.on_heartbeat(from, beat.traffic);
   // Its report has said more than its heartbeats go on saying.
   if (beat.workers.empty() || record_.has_report(from)) return Status::ok();
-  return speeds_.heard(from, beat);
+  return speeds_.on_heartbeat(from, beat);
 }
 
 Traffic Authority::reduced() const { return progress_.reduced(); }

@@ -96,7 +96,9 @@ class Authority {
   void node_rejoined(NodeId node);
 
   // It has said its last word, and nothing is asked of it: it waits to hear how the run ends.
-  bool is_done(NodeId node) const { return record_.has_report(node) && !evaluations_.schedule().asked_of(node); }
+  bool is_done(NodeId node) const {
+    return record_.has_report(node) && !evaluations_.schedule().asked_of(node);
+  }
 
   // A message from a peer that is in. The Status is what the peer is to be told when it was wrong.
   [[nodiscard]] Status handle(Peer from, const wire::Message& message, Ticks now);
@@ -111,7 +113,7 @@ class Authority {
 
   // What a node's heartbeat says of its workers' time so far, for status(). Errors: kInvalidArgument it has
   // not as many workers.
-  Status heard(NodeId from, const wire::Heartbeat& beat);
+  Status on_heartbeat(NodeId from, const wire::Heartbeat& beat);
   // How the run goes now, for progress.csv, when it is time to note that; now and then also what of the
   // results a killed run leaves.
   void note_progress(const Traffic& moved, Ticks now);
@@ -164,7 +166,7 @@ class Authority {
   Status on(NodeId from, const wire::Peers& said, Ticks now);
   Status on(NodeId from, const wire::EvaluationReport& report, Ticks now);
   void on_arrival(ShardId from, const wire::GradientArrived& arrived, Ticks now);
-  void expel_overdue(Ticks now);
+  void evict_overdue(Ticks now);
 
   // The core's actions (authority_actions.cc).
   Status carry_out(const std::vector<sync::Action>& actions, Ticks now);
@@ -172,7 +174,7 @@ class Authority {
   void apply(const sync::Apply& action, bool is_saved, Ticks now);
 
   // Who goes (authority_losses.cc).
-  void expel(NodeId node, const Status& why, Ticks now);
+  void evict(NodeId node, const Status& why, Ticks now);
   // The sender has seen another one go, before that one's lease is over.
   void who_is_gone(NodeId from, const wire::Leave& leave, Ticks now);
 

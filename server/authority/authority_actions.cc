@@ -40,7 +40,10 @@ Status Authority::carry_out(const std::vector<sync::Action>& actions, Ticks now)
         state_.fail(action.status);
         log_.error(action.status.message());
       },
-      [&](const sync::AllFinished& action) { end_.begin(action, now); },
+      [&](const sync::AllFinished& action) {
+        decision_record_.note(action, now);
+        end_.begin(action.reason, now);
+      },
       // Its consequences come with the next tick: this is in the middle of a step.
       [&](const sync::Quiesced&) { hand_over_.rests(); },
       [&](const sync::Reject& action) { rejected = action.status; },

@@ -15,7 +15,7 @@ void Authority::lost(Peer peer, const std::string& why, Ticks now) {
     return;
   }
   const NodeId node = peer.node();
-  if (members_[node] == NodeState::kComing) return late_nodes_.lost(node, why);
+  if (members_[node] == NodeState::kJoining) return late_nodes_.lost(node, why);
   if (members_[node] != NodeState::kJoined) return;
   if (state_.is(Stage::kGathering)) {
     const Status lost_run = start_.lose(node, why, now);
@@ -51,9 +51,9 @@ void Authority::lost(Peer peer, const std::string& why, Ticks now) {
 }
 
 // A node that cannot go on with this run, whether it knows that or not.
-void Authority::expel(NodeId node, const Status& why, Ticks now) {
+void Authority::evict(NodeId node, const Status& why, Ticks now) {
   const NodeState state = members_[node];
-  if (state != NodeState::kJoined && state != NodeState::kComing) return;
+  if (state != NodeState::kJoined && state != NodeState::kJoining) return;
   outbox_.to_node(node, wire::Error{why.code(), why.message(), /*fatal=*/true});
   lost(Peer::of(node), why.message(), now);
 }

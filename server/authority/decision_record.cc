@@ -80,12 +80,9 @@ void DecisionRecord::note_skipped(const wire::StepReport& report) {
             to_string(report.clock) + " (train.on_nan: skip): " + report.fault + "; " + skips_so_far());
 }
 
-void DecisionRecord::training_over(Ticks now) {
+void DecisionRecord::note(const sync::AllFinished& action, Ticks now) {
   record_.training_over(now);
   say_batch_sizes();
-}
-
-void DecisionRecord::note(const sync::AllFinished& action) {
   if (config_.train.on_nan == OnNan::kSkip && core_.engine().iterations_skipped() > 0)
     log_.warn("not all was learned from: " + skips_so_far());
   log_.info("training is over at version " + to_string(action.version) + ", " + to_string(action.revision) +

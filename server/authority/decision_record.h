@@ -31,9 +31,8 @@ class DecisionRecord {
   void note_plan();
   // The core has taken this report of an iteration that was skipped.
   void note_skipped(const wire::StepReport& report);
-  // Nobody trains any more; then, once it is known how that was, what there is to say of it.
-  void training_over(Ticks now);
-  void note(const sync::AllFinished& action);
+  // Nobody trains any more.
+  void note(const sync::AllFinished& action, Ticks now);
 
  private:
   void say_batch_sizes();

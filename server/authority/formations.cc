@@ -6,23 +6,23 @@ namespace paceline::server {
 
 void Formations::end() {
   gathers_ = true;
-  std::fill(said_.begin(), said_.end(), std::nullopt);
+  std::fill(reached_.begin(), reached_.end(), std::nullopt);
 }
 
-void Formations::said(NodeId node, const std::string& endpoint, Version version) {
-  said_[node.value] = Said{endpoint, version};
+void Formations::set_endpoint(NodeId node, const std::string& endpoint, Version version) {
+  reached_[node.value] = Reached{endpoint, version};
 }
 
 std::optional<Formation> Formations::next(const std::vector<NodeId>& here, Version reducing) {
   if (!gathers_ || here.empty()) return std::nullopt;
-  if (!std::all_of(here.begin(), here.end(), [this](NodeId node) { return has_said(node); })) {
+  if (!std::all_of(here.begin(), here.end(), [this](NodeId node) { return has_endpoint(node); })) {
     return std::nullopt;
   }
   gathers_ = false;
   ++of_the_same_;
-  Formation formation{++number_, std::vector<std::string>(said_.size()), reducing, std::nullopt};
+  Formation formation{++number_, std::vector<std::string>(reached_.size()), reducing, std::nullopt};
   for (const NodeId node : here) {
-    const Said& said = *said_[node.value];
+    const Reached& said = *reached_[node.value];
     formation.endpoints[node.value] = said.endpoint;
     if (number_ > 1) formation.version = std::max(formation.version, said.version);
   }
@@ -32,7 +32,7 @@ std::optional<Formation> Formations::next(const std::vector<NodeId>& here, Versi
     sum_is_of(here);
     return formation;
   }
-  const auto has_it = [&](NodeId node) { return said_[node.value]->version == formation.version; };
+  const auto has_it = [&](NodeId node) { return reached_[node.value]->version == formation.version; };
   if (!std::all_of(here.begin(), here.end(), has_it)) {
     formation.holder = *std::find_if(here.begin(), here.end(), has_it);
   }

@@ -29,7 +29,7 @@ struct Formation {
 
 class Formations {
  public:
-  explicit Formations(std::uint32_t nodes) : said_(nodes), in_sum_(nodes, true) {}
+  explicit Formations(std::uint32_t nodes) : reached_(nodes), in_sum_(nodes, true) {}
 
   // Of the newest; 0: there was none yet.
   std::uint32_t number() const { return number_; }
@@ -39,11 +39,11 @@ class Formations {
   void end();
 
   // Where `node` is reached in the next one, and which version it has.
-  void said(NodeId node, const std::string& endpoint, Version version);
-  bool has_said(NodeId node) const { return said_[node.value].has_value(); }
+  void set_endpoint(NodeId node, const std::string& endpoint, Version version);
+  bool has_endpoint(NodeId node) const { return reached_[node.value].has_value(); }
   // It is lost.
   void forget(NodeId node) {
-    said_[node.value].reset();
+    reached_[node.value].reset();
     of_the_same_ = 0;
   }
   // The next one, once all of `here` (one or more) have said where they are reached; `reducing`: the version that
@@ -59,7 +59,7 @@ class Formations {
   std::uint32_t of_the_same() const { return of_the_same_; }
 
  private:
-  struct Said {
+  struct Reached {
     std::string endpoint;
     Version version;
   };
@@ -67,8 +67,8 @@ class Formations {
 
   std::uint32_t number_ = 0;
   bool gathers_ = true;
-  std::vector<std::optional<Said>> said_;  // by node
-  std::vector<bool> in_sum_;               // by node
+  std::vector<std::optional<Reached>> reached_;  // by node
+  std::vector<bool> in_sum_;                     // by node
   std::uint32_t of_the_same_ = 0;
 };
 

@@ -7,7 +7,7 @@
 namespace paceline::server {
 
 Instructions::Instructions(const RunConfig& config, RunOutbox& outbox)
-    : config_(config), outbox_(outbox), told_(config.cluster.cluster().workers()) {}
+    : config_(config), outbox_(outbox), given_(config.cluster.cluster().workers()) {}
 
 void Instructions::give(const sync::Grant& grant) {
   keep(grant.worker, grant);
@@ -26,8 +26,8 @@ void Instructions::give(const sync::FinishWorker& finish, bool is_here) {
 }
 
 void Instructions::keep(WorkerId worker, Instruction instruction) {
-  Told& told = of(worker);
-  told.before = std::exchange(told.last, std::move(instruction));
+  Given& given = of(worker);
+  given.before = std::exchange(given.last, std::move(instruction));
 }
 
 void Instructions::repeat(NodeId node, const sync::Engine& engine) {
@@ -43,11 +43,11 @@ void Instructions::answer_again(WorkerId worker, const sync::Engine& engine, Tic
 
 // A grant stands as it was given, whatever the threshold is now; what exists may be newer.
 void Instructions::repeat(WorkerId worker, const sync::Engine& engine) {
-  const Told& told = of(worker);
-  if (const auto* finished = std::get_if<sync::FinishWorker>(&told.last)) {
+  const Given& given = of(worker);
+  if (const auto* finished = std::get_if<sync::FinishWorker>(&given.last)) {
     return outbox_.to_node(worker.node, wire::FinishWorker{worker, finished->reason, finished->held});
   }
-  for (const Instruction* each : {&told.before, &told.last}) {
+  for (const Instruction* each : {&given.before, &given.last}) {
     const auto* const granted = std::get_if<sync::Grant>(each);
     if (granted == nullptr || !engine.awaits_report(worker, granted->clock)) continue;
     sync::Grant again = *granted;

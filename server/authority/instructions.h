@@ -41,17 +41,17 @@ class Instructions {
  private:
   using Instruction = std::variant<std::monostate, sync::Grant, sync::FinishWorker>;
   // Where grants go ahead the one before counts as well.
-  struct Told {
+  struct Given {
     Instruction before;
     Instruction last;
   };
-  Told& of(WorkerId worker) { return told_[config_.cluster.cluster().rank_of(worker).value]; }
+  Given& of(WorkerId worker) { return given_[config_.cluster.cluster().rank_of(worker).value]; }
   void keep(WorkerId worker, Instruction instruction);
   void repeat(WorkerId worker, const sync::Engine& engine);
 
   const RunConfig& config_;
   RunOutbox& outbox_;
-  std::vector<Told> told_;  // by rank
+  std::vector<Given> given_;  // by rank
 };
 
 }  // namespace paceline::server

@@ -38,7 +38,7 @@ Status LateNodes::may_come(NodeId node) const {
 }
 
 void LateNodes::let_in(NodeId node, Ticks now) {
-  members_[node] = NodeState::kComing;
+  members_[node] = NodeState::kJoining;
   let_in_at_[node.value] = now;
   log_.info("node " + to_string(node) + " is let in; it takes part when all servers have welcomed it");
 }
@@ -70,7 +70,7 @@ void LateNodes::lost(NodeId node, const std::string& why) {
 
 std::vector<NodeId> LateNodes::overdue(Ticks now) const {
   std::vector<NodeId> late;
-  for (const NodeId node : members_.in(NodeState::kComing)) {
+  for (const NodeId node : members_.in(NodeState::kJoining)) {
     if (now - let_in_at_[node.value] > config_.cluster.start_timeout) late.push_back(node);
   }
   return late;

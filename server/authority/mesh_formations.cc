@@ -58,16 +58,16 @@ Status MeshFormations::check(NodeId from, const wire::Peers& said, Version versi
   return Status::ok();
 }
 
-Result<MeshFormations::Heard> MeshFormations::hear(NodeId from, const wire::Peers& said, Version version,
-                                                   bool goes_on, Ticks now) {
+Result<MeshFormations::News> MeshFormations::on_peers(NodeId from, const wire::Peers& said, Version version,
+                                                      bool goes_on, Ticks now) {
   PACELINE_RETURN_IF_ERROR(check(from, said, version));
   // It has not heard yet that the next one is there.
   if (said.formation < formations_.number()) {
-    say_again(from);
-    return Heard::kNothingNew;
+    resend(from);
+    return News::kNothingNew;
   }
   if (said.formation > 0) {
-    if (!goes_on) return Heard::kLost;
+    if (!goes_on) return News::kLost;
     if (!formations_.gathers()) {
       log_.warn("node " + to_string(from) + " has left formation " + std::to_string(said.formation) + ": " +
                 said.why);
@@ -76,8 +76,8 @@ Result<MeshFormations::Heard> MeshFormations::hear(NodeId from, const wire::Peer
     // Whose connection has ended may have left the formation as well, and says so by itself.
     end(now);
   }
-  formations_.said(from, said.endpoints[0], said.version);
-  return Heard::kSaid;
+  formations_.set_endpoint(from, said.endpoints[0], said.version);
+  return News::kEndpoint;
 }
 
 // Who is in it says where it is reached in the next one.
@@ -95,7 +95,7 @@ void MeshFormations::lost(NodeId node, Ticks now) {
   end(now);
 }
 
-void MeshFormations::say_again(NodeId node) {
+void MeshFormations::resend(NodeId node) {
   if (formations_.number() == 0) return;
   if (!newest_.endpoints[node.value].empty()) outbox_.to_node(node, newest_);
   if (!formations_.gathers()) return;
@@ -138,7 +138,7 @@ std::vector<NodeId> MeshFormations::overdue(Ticks now) const {
   if (formations_.number() == 0 || !formations_.gathers()) return silent;
   if (now - over_since_ <= kLeases * config_.cluster.lease) return silent;
   for (const NodeId node : members_.in(NodeState::kJoined)) {
-    if (!formations_.has_said(node)) silent.push_back(node);
+    if (!formations_.has_endpoint(node)) silent.push_back(node);
   }
   return silent;
 }

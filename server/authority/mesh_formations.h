@@ -31,15 +31,15 @@ class MeshFormations {
   MeshFormations(const RunConfig& config, const RunMembers& members, RunOutbox& outbox, const Log& log);
 
   // `said` at `version` of the run. `goes_on`: who is left goes on without one that is lost. kLost: the one whom `from`
-  // has lost, or itself, is. kSaid: the next formation may be complete: form(). Errors: kInvalidArgument.
-  enum class Heard { kNothingNew, kLost, kSaid };
-  Result<Heard> hear(NodeId from, const wire::Peers& said, Version version, bool goes_on, Ticks now);
+  // has lost, or itself, is. kEndpoint: the next formation may be complete: form(). Errors: kInvalidArgument.
+  enum class News { kNothingNew, kLost, kEndpoint };
+  Result<News> on_peers(NodeId from, const wire::Peers& said, Version version, bool goes_on, Ticks now);
   // The next one, if all have said where they are reached. Not OK: there will be none, and why.
   [[nodiscard]] Status form(Version version);
   // The others go on without it: the formation is over.
   void lost(NodeId node, Ticks now);
   // The newest, and that it is over where it is. Who knows it does nothing twice.
-  void say_again(NodeId node);
+  void resend(NodeId node);
   // Who lives and has not said in time where it is reached; and what that is.
   std::vector<NodeId> overdue(Ticks now) const;
   Status too_late() const;

@@ -17,16 +17,14 @@ RunEnd::RunEnd(const Run& run, Outbox& network, Background& background)
       files_(run.config, run.core, run.state, run.record, background, run.log,
              [this](const Status& written) { on_filed(written); }) {}
 
-void RunEnd::begin(const sync::AllFinished& action, Ticks now) {
-  run_.decisions.training_over(now);
+void RunEnd::begin(sync::EndReason why, Ticks now) {
   run_.state.enter(RunStage::kEnding);
   since_ = now;
-  if (action.reason == sync::EndReason::kNobodyLeft) run_.state.lose_everybody();
+  if (why == sync::EndReason::kNobodyLeft) run_.state.lose_everybody();
   if (run_.state.nobody_left() && !run_.state.is_stopped()) {
     run_.state.fail(unavailable("every node was lost before its share was done"));
     run_.log.error(run_.state.result().message());
   }
-  run_.decisions.note(action);
   if (nodes_hold_parameters(run_.config) && !run_.state.nobody_left()) {
     run_.parameters.ask_for_last(run_.core.engine().version());
   }
@@ -66,7 +64,7 @@ void RunEnd::fail(const Status& reason, Ticks now) {
   if (run_.state.resumable()) say_how_to_go_on();
   if (run_.state.training()) run_.record.training_over(now);
   run_.state.enter(RunStage::kClosing);
-  run_.outbox.to_shards(run_.state.said());
+  run_.outbox.to_shards(run_.state.as_message());
   // At once: the shards go now, and would be missed while a slow disk takes the files.
   end_nodes();
   file();
@@ -85,7 +83,7 @@ void RunEnd::hand_over(const std::string& why, Ticks now) {
   run_.state.hand_over(unavailable("the servers go on as a new generation: " + why));
   run_.record.training_over(now);
   run_.state.enter(RunStage::kClosing);
-  wire::RunOver over = run_.state.said();
+  wire::RunOver over = run_.state.as_message();
   over.hands_over = true;
   run_.outbox.to_shards(over);
   end_nodes();
@@ -207,7 +205,7 @@ void RunEnd::check(Ticks now) {
 // Tells the nodes that are still here how the run went, once.
 void RunEnd::end_nodes() {
   for (const NodeId node : run_.members.present()) {
-    run_.outbox.to_node(node, run_.state.said());
+    run_.outbox.to_node(node, run_.state.as_message());
     run_.members[node] = NodeState::kGone;
   }
 }

@@ -22,7 +22,6 @@
 #include "common/status.h"
 #include "common/sync/actions.h"
 #include "server/authority/checkpoints.h"
-#include "server/authority/decision_record.h"
 #include "server/authority/evaluations.h"
 #include "server/authority/final_model.h"
 #include "server/authority/node_parameters.h"
@@ -54,7 +53,6 @@ class RunEnd {
     RunOutcome& state;
     RunMembers& members;
     RunRecord& record;
-    DecisionRecord& decisions;
     Checkpoints& checkpoints;
     RunSaves& saves;
     Evaluations& evaluations;
@@ -69,7 +67,7 @@ class RunEnd {
   RunEnd(const RunEnd&) = delete;
 
   // Nobody trains any more.
-  void begin(const sync::AllFinished& action, Ticks now);
+  void begin(sync::EndReason why, Ticks now);
   // Something has happened that the end may have waited for.
   void advance(Ticks now);
   // Without a model, with status "failed": everybody is told why. It is over once that is in the files.

@@ -27,7 +27,7 @@ std::vector<NodeId> RunMembers::in(NodeState state) const {
 std::vector<NodeId> RunMembers::present() const {
   std::vector<NodeId> found;
   for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
-    const bool in = nodes_[i] == NodeState::kJoined || nodes_[i] == NodeState::kComing;
+    const bool in = nodes_[i] == NodeState::kJoined || nodes_[i] == NodeState::kJoining;
     if (in) found.emplace_back(i);
   }
   return found;

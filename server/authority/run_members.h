@@ -25,7 +25,7 @@ class RunMembers {
  public:
   enum class NodeState : std::uint8_t {
     kAbsent,
-    kComing,  // let in while training goes on; not all servers have welcomed it yet
+    kJoining,  // let in while training goes on; not all servers have welcomed it yet
     kJoined,
     kGone,
   };

@@ -70,7 +70,7 @@ class RunOutcome {
   bool hands_over() const { return hands_over_; }
 
   // As nodes are told of it.
-  wire::RunOver said() const { return {result_.code(), result_.message(), resumable_}; }
+  wire::RunOver as_message() const { return {result_.code(), result_.message(), resumable_}; }
 
  private:
   void become(const char* status, Status why) {

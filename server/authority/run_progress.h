@@ -45,7 +45,7 @@ class RunProgress {
   const CountsBefore& before() const { return before_; }
 
   // What a node of an all-reduce has sent the others, by its heartbeat.
-  void heard(NodeId from, const Traffic& traffic) {
+  void on_heartbeat(NodeId from, const Traffic& traffic) {
     if (traffic.reduced > 0) reduced_[from] = traffic;
   }
   // The same, as of the last one; nothing of one that has sent nothing.

@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "common/config/names.h"
+#include "common/network/network.h"
+#include "common/network/stages.h"
 #include "common/report/counted.h"
 
 namespace paceline::server {
@@ -229,6 +231,19 @@ void RunRecord::add_algorithms(const wire::NodeReport& report) {
   }
 }
 
+// Whatever a later resume is cut by, these nodes' times are of this cut. None of a loop's own model.
+void RunRecord::add_cut(PipelineSummary& pipeline) const {
+  if (cut_by_loop(config_.pipeline.balance)) return;
+  const auto network = build_network(config_);
+  if (!network.is_ok()) return;  // a file that says it is gone by now
+  const auto stages = stages_of_run(config_, *network);
+  if (!stages.is_ok()) return;
+  for (const StageSpec& stage : *stages) {
+    pipeline.layers.push_back(static_cast<std::int64_t>(stage.last - stage.first));
+    pipeline.parameters.push_back(stage.parameters.size());
+  }
+}
+
 // Nodes in a row are the stages of a group.
 void RunRecord::add_stage(NodeId node, const StageReport& stage) {
   const PipelineSection& pipeline = config_.pipeline;
@@ -240,6 +255,8 @@ void RunRecord::add_stage(NodeId node, const StageReport& stage) {
     totals_.pipeline->busy_seconds = none;
     totals_.pipeline->idle_for_previous_seconds = none;
     totals_.pipeline->idle_for_next_seconds = none;
+    totals_.pipeline->chunks = pipeline.chunks_of_stage();
+    add_cut(*totals_.pipeline);
   }
   const std::size_t of = node.value % pipeline.stages;
   totals_.pipeline->busy_seconds[of] += to_seconds(stage.busy);

@@ -130,6 +130,7 @@ class RunRecord {
   RunRecord(const RunConfig& config, CurveWriter curve, const Log& log);
   void append(const CurveRow& row);
   void add_stage(NodeId node, const StageReport& stage);
+  void add_cut(PipelineSummary& pipeline) const;
   void add_algorithms(const wire::NodeReport& report);
   void begin_events();
   void note_trained(const CurveRow& row);

@@ -24,7 +24,7 @@ std::string why_needed(const RunConfig& config, NodeId node) {
 
 RunStart::RunStart(const RunConfig& config, Of which, RunCore& core, RunMembers& members, RunOutcome& state,
                    RunRecord& record, RunOutbox& outbox, Background& background, const Log& log, Ticks now,
-                   Expel expel)
+                   Evict evict)
     : config_(config),
       which_(which),
       core_(core),
@@ -34,7 +34,7 @@ RunStart::RunStart(const RunConfig& config, Of which, RunCore& core, RunMembers&
       outbox_(outbox),
       background_(background),
       log_(log),
-      expel_(std::move(expel)),
+      evict_(std::move(evict)),
       since_(now) {}
 
 void RunStart::begin_if_gathered(Ticks now) {
@@ -96,7 +96,7 @@ void RunStart::go_on(Ticks now) {
     members_.process(node).takes_part = true;
     for (std::uint32_t thread = 0; thread < config_.cluster.threads_per_node; ++thread) {
       const Status status = core_.step(sync::Joined{WorkerId(node, thread)}, now);
-      if (!status.is_ok()) expel_(node, status, now);
+      if (!status.is_ok()) evict_(node, status, now);
     }
   }
   for (std::uint32_t i = 0; i < config_.cluster.nodes; ++i) {

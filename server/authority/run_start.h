@@ -35,11 +35,11 @@ std::string why_needed(const RunConfig& config, NodeId node);
 class RunStart {
  public:
   enum class Of { kNewRun, kResumed };
-  using Expel = std::function<void(NodeId node, const Status& why, Ticks now)>;
-  // It begins now. All outlive this. `expel`: the core refuses a node; it is no longer there when that returns.
+  using Evict = std::function<void(NodeId node, const Status& why, Ticks now)>;
+  // It begins now. All outlive this. `evict`: the core refuses a node; it is no longer there when that returns.
   RunStart(const RunConfig& config, Of which, RunCore& core, RunMembers& members, RunOutcome& state,
            RunRecord& record, RunOutbox& outbox, Background& background, const Log& log, Ticks now,
-           Expel expel);
+           Evict evict);
 
   // Somebody has come: training begins if that was the last one.
   void begin_if_gathered(Ticks now);
@@ -70,7 +70,7 @@ class RunStart {
   RunOutbox& outbox_;
   Background& background_;
   const Log& log_;
-  const Expel expel_;
+  const Evict evict_;
   Ticks since_;  // of a resumed run, once its last shard has read its checkpoint: that
 };
 

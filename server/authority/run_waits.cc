@@ -29,8 +29,8 @@ std::string shards_lacking(std::uint64_t lacking, std::uint32_t shards, const La
 }
 
 // Nobody waits for it.
-void coming_waits(const RunWaiting& run, const LastSeen& last_seen, std::vector<Wait>& found) {
-  for (const NodeId coming : run.members.in(RunMembers::NodeState::kComing)) {
+void late_join_waits(const RunWaiting& run, const LastSeen& last_seen, std::vector<Wait>& found) {
+  for (const NodeId coming : run.members.in(RunMembers::NodeState::kJoining)) {
     const Peer node = Peer::of(coming);
     found.push_back({"the wait of " + to_string(node) + " for all servers' welcome",
                      with_last_seen_behind(node, last_seen) +
@@ -164,7 +164,7 @@ std::vector<Wait> waits_of(const RunWaiting& run, const LastSeen& last_seen, Wai
                        "training has not begun: " + run.members.missing() + run.members.refusals()});
       break;
     case RunStage::kTraining:
-      coming_waits(run, last_seen, found);
+      late_join_waits(run, last_seen, found);
       training_waits(run, last_seen, which, found);
       evaluation_waits(run, last_seen, found);
       checkpoint_waits(run, last_seen, found);

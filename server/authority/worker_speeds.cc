@@ -22,7 +22,8 @@ WorkerSpeeds::WorkerSpeeds(const RunConfig& config)
       granted_at_(cluster_.workers()),
       iterations_(cluster_.workers()),
       times_(cluster_.workers()),
-      scores_(cluster_.workers()) {
+      of_its_stage_(config.pipeline.enabled() ? " of its stage" : ""),
+      scores_(cluster_.workers(), config.pipeline.stages) {
   if (warn_below_) warnings_.emplace(cluster_.workers(), *warn_below_);
 }
 
@@ -33,7 +34,7 @@ void WorkerSpeeds::took(const wire::StepReport& report, Ticks granted, Ticks now
 }
 
 void WorkerSpeeds::discount_pause(const Pause& pause) {
-  for (Ticks& granted : granted_at_) granted = pause.forgiven(granted);
+  for (Ticks& granted : granted_at_) granted = pause.discounted(granted);
 }
 
 void WorkerSpeeds::forget(NodeId node) {
@@ -42,7 +43,7 @@ void WorkerSpeeds::forget(NodeId node) {
   }
 }
 
-Status WorkerSpeeds::heard(NodeId from, const wire::Heartbeat& beat) {
+Status WorkerSpeeds::on_heartbeat(NodeId from, const wire::Heartbeat& beat) {
   if (beat.workers.size() != cluster_.threads_per_node) {
     return invalid_argument("heartbeat of node " + to_string(from) + ": got the times of " +
                             std::to_string(beat.workers.size()) + " workers, expected " +
@@ -89,9 +90,9 @@ std::vector<std::string> WorkerSpeeds::look_for_stragglers(Ticks now) {
     char text[200];
     std::snprintf(text, sizeof text,
                   "worker %s has become slow: it computes %.3f s an iteration, %.2f of the fastest worker's "
-                  "speed, %.2f of its own best (run.straggler_warning %.2f)",
+                  "speed%s, %.2f of its own best (run.straggler_warning %.2f)",
                   to_string(cluster_.worker_at(rank)).c_str(), score.iteration_seconds, score.relative,
-                  score.individual, *warn_below_);
+                  of_its_stage_, score.individual, *warn_below_);
     lines.emplace_back(text);
   }
   if (fallen.size() > kStragglersWarned) {

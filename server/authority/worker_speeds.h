@@ -42,7 +42,7 @@ class WorkerSpeeds {
   void forget(NodeId node);
 
   // What a heartbeat says of the node's workers' time. Errors: kInvalidArgument it has not as many workers.
-  [[nodiscard]] Status heard(NodeId from, const wire::Heartbeat& beat);
+  [[nodiscard]] Status on_heartbeat(NodeId from, const wire::Heartbeat& beat);
   void reported(const wire::NodeReport& report);
   // By rank: of its process so far, as last heard; where nothing was heard all 0.
   const std::vector<PhaseTimes>& times() const { return times_; }
@@ -62,6 +62,7 @@ class WorkerSpeeds {
   std::chrono::nanoseconds longest_{0};       // from a grant to its report
   std::vector<DurationBaseline> iterations_;  // by rank: the same
   std::vector<PhaseTimes> times_;
+  const char* const of_its_stage_;  // said of who is compared with others
   StragglerScores scores_;
   std::optional<StragglerWarnings> warnings_;  // none: nobody is warned of
   Ticks next_look_;

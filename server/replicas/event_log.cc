@@ -17,7 +17,7 @@ void EventLog::add(wire::Message event) {
 std::vector<wire::Message> EventLog::end_turn() {
   end_turn_of(turn_);
   std::vector<wire::Message> events = std::exchange(turn_, {});
-  if (!settled_) history_.insert(history_.end(), events.begin(), events.end());
+  if (!history_discarded_) history_.insert(history_.end(), events.begin(), events.end());
   if (follows_ != Follows::kYes) events.clear();
   return events;
 }
@@ -30,9 +30,9 @@ std::vector<wire::Message> EventLog::follow() {
 }
 
 void EventLog::unfollow() {
-  follows_ = settled_ ? Follows::kNoMore : Follows::kNotYet;
+  follows_ = history_discarded_ ? Follows::kNoMore : Follows::kNotYet;
   held_ = 0;
-  if (!settled_) return;
+  if (!history_discarded_) return;
   turn_.clear();
   history_.clear();
 }

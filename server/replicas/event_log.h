@@ -7,7 +7,7 @@
 //   nothing is left     end_turn()             17 and 18 leave for the follower, 18 ends the turn
 //   LogAck{19}         held(19)               the grant may go
 //
-// Until a follower is there for good (settle()) the events are kept, for it has to be told all of them;
+// Until a follower is there for good (discard_history()) the events are kept, for it has to be told all of them;
 // afterwards none is. A follower that is gone is not waited for any more (LeaderLease::must_hold() says when that
 // is safe).
 //
@@ -45,16 +45,16 @@ class EventLog {
   // A follower has come: all that has happened, to be told to it before anything else.
   std::vector<wire::Message> follow();
   // It has all there is, and from here on only it can follow.
-  void settle() {
-    settled_ = true;
+  void discard_history() {
+    history_discarded_ = true;
     history_.clear();
     if (follows_ == Follows::kNotYet) unfollow();
   }
-  // It has gone: once settled nobody can follow any more, before that another one may.
+  // It has gone: behind discard_history() nobody can follow any more, before that another one may.
   void unfollow();
   // Nobody can follow from here on.
   void end_following() {
-    settled_ = true;
+    history_discarded_ = true;
     unfollow();
   }
   bool is_followed() const { return follows_ == Follows::kYes; }
@@ -83,6 +83,8 @@ class EventLog {
   // How many events there have been, and how many of them the follower has.
   std::int64_t count() const { return count_; }
   std::int64_t held() const { return held_; }
+  // As far as the follower has not said that it has them.
+  std::int64_t lag() const { return count() - held_; }
 
  private:
   enum class Follows { kNotYet, kYes, kNoMore };
@@ -98,8 +100,8 @@ class EventLog {
 
   Follows follows_ = Follows::kNotYet;
   std::vector<wire::Message> turn_;     // events since the last turn
-  std::vector<wire::Message> history_;  // of the turns before, until settled
-  bool settled_ = false;
+  std::vector<wire::Message> history_;  // of the turns before, until discard_history()
+  bool history_discarded_ = false;
   std::int64_t count_ = 0;
   std::int64_t held_ = 0;
   std::deque<Waiting> outputs_;

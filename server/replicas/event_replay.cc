@@ -9,8 +9,7 @@ namespace paceline::server {
 using As = wire::LogEntry::As;
 using What = wire::LocalEvent::What;
 
-Status EventReplay::in_another_state(Status why) const {
-  if (!server_.service.status().is_ok()) return server_.service.status();
+Status EventReplay::in_another_state(Status why) {
   return std::move(why).with_context("this replica has come to another state");
 }
 

@@ -48,8 +48,8 @@ class EventReplay {
 
   // Errors: this replica is not in the state of the one that serves, or cannot come to it.
   [[nodiscard]] Status apply(wire::Message event, Ticks at);
-  // `why`, unless it is this server's own device that has broken down.
-  Status in_another_state(Status why) const;
+  // `why`, as it is told.
+  static Status in_another_state(Status why);
 
  private:
   [[nodiscard]] Status happened(Peer who, const wire::LocalEvent& event, Ticks at);

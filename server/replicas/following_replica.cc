@@ -12,7 +12,7 @@ namespace paceline::server {
 FollowingReplica::FollowingReplica(boost::asio::io_context& io, EventReplay::Server server, RunClock& clock,
                                    EndOfRun& end, Background& background, ReplicatedBackground& replicated,
                                    const LeaderElection& election, ShardLease::Incarnation self,
-                                   Hearers hearers)
+                                   Handlers handlers)
     : io_(io),
       server_(std::move(server)),
       setup_(server_.setup),
@@ -21,7 +21,7 @@ FollowingReplica::FollowingReplica(boost::asio::io_context& io, EventReplay::Ser
       role_(server_.role),
       election_(election),
       self_(self),
-      hearers_(std::move(hearers)),
+      handlers_(std::move(handlers)),
       taker_(
           setup_, end, background,
           [this](wire::Message message) { return serving_->send(std::move(message)); },
@@ -48,7 +48,7 @@ Status FollowingReplica::open(wire::Context& context) {
   PACELINE_ASSIGN_OR_RETURN(serving_, wire::DealerSocket::connect(context, io_, endpoint, options,
                                                                   [this](Result<wire::Message> message) {
                                                                     if (!end_.ended())
-                                                                      hears(std::move(message));
+                                                                      on_message(std::move(message));
                                                                   }));
   setup_.log.info(setup_.name() + ": this replica follows " + endpoint);
   heard_ = steady_now() + setup_.options.asks_after;
@@ -77,7 +77,7 @@ void FollowingReplica::close() {
 
 // ---- what it hears
 
-void FollowingReplica::hears(Result<wire::Message> message) {
+void FollowingReplica::on_message(Result<wire::Message> message) {
   if (!role_.follows() || broken_) return;
   heard_ = steady_now();
   if (!message.is_ok()) {
@@ -127,7 +127,7 @@ void FollowingReplica::on_event(wire::Message event) {
     clock_.go_by(at);
     if (const Status done = replay_.apply(std::move(each), at); !done.is_ok()) end_.end(done);
     role_.followed().applied_one();
-    hearers_.behind_event(at);
+    handlers_.behind_event(at);
     if (end_.ended()) return;
   }
   if (!fault_.is_ok()) return end_.end(replay_.in_another_state(fault_));
@@ -188,7 +188,7 @@ void FollowingReplica::take_over(const LeaderLease& lease) {
                   std::to_string(role_.followed().applied()) + " on; what it acknowledges is in one place");
   server_.connections.members().adopt(now);
   clock_.begin();
-  hearers_.takes_over(now);
+  handlers_.takes_over(now);
 }
 
 // The one that serves goes on without this one, which lives: the connection between them broke, or it was
@@ -210,7 +210,7 @@ void FollowingReplica::come_back(const std::string& why) {
 // The run is over, and the last word of the one that served has not come.
 void FollowingReplica::end_unheard() {
   if (server_.authority && server_.authority->over()) return end_.end(server_.authority->result());
-  if (end_.said()) return end_.end(*end_.said());
+  if (end_.result_of_run()) return end_.end(*end_.result_of_run());
   end_.end(unavailable("the run is over, and this replica of " + setup_.name() +
                        " was lost before it had all of it: the files are with the one that served"));
 }

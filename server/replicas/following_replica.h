@@ -23,14 +23,14 @@ namespace paceline::server {
 
 class FollowingReplica {
  public:
-  struct Hearers {
+  struct Handlers {
     std::function<void(Ticks)> behind_event;  // an event of that moment is done
     std::function<void(Ticks)> takes_over;    // this replica serves from now on
   };
   // All outlive this, and it all that `background` still calls.
   FollowingReplica(boost::asio::io_context& io, EventReplay::Server server, RunClock& clock, EndOfRun& end,
                    Background& background, ReplicatedBackground& replicated, const LeaderElection& election,
-                   ShardLease::Incarnation self, Hearers hearers);
+                   ShardLease::Incarnation self, Handlers handlers);
 
   // Connects to the one that serves, and asks to follow it, at once or after a while (ServerOptions). Errors:
   // of reading keys, and of the socket.
@@ -48,7 +48,7 @@ class FollowingReplica {
  private:
   [[nodiscard]] Status ask();
   void on_broken();
-  void hears(Result<wire::Message> message);
+  void on_message(Result<wire::Message> message);
   [[nodiscard]] Status begin(const wire::ReplicaWelcome& welcome);
   void on_event(wire::Message event);
   void tell_held();
@@ -64,7 +64,7 @@ class FollowingReplica {
   ReplicaRole& role_;
   const LeaderElection& election_;
   const ShardLease::Incarnation self_;
-  const Hearers hearers_;
+  const Handlers handlers_;
   CheckpointTaker taker_;
   EventReplay replay_;
   std::unique_ptr<wire::DealerSocket> serving_;  // to the one that serves

@@ -68,7 +68,7 @@ Status ReplicaRole::follower_holds(std::int64_t count, Ticks now) {
   PACELINE_RETURN_IF_ERROR(events_.held(count));
   follower_->moved = now;
   // It has all there is: from here on nothing counts that it has not.
-  if (!follower_->complete && lag() == 0) {
+  if (!follower_->complete && events_.lag() == 0) {
     follower_->complete = true;
     note_complete();
   }
@@ -88,7 +88,7 @@ std::string ReplicaRole::why_lost(std::chrono::nanoseconds lease, Ticks now) con
   if (silent > lease) return "silent for " + seconds_text(silent);
   // It lives, and does not come on.
   const std::optional<Ticks> since = events_.holds_since();
-  const bool lags = since && lag() > 0 && acts();
+  const bool lags = since && events_.lag() > 0 && acts();
   if (!lags || now - std::max(*since, follower_->moved) <= lease) return {};
   return "it has taken no event for " + seconds_text(now - follower_->moved);
 }
@@ -100,8 +100,8 @@ std::string ReplicaRole::why_it_waits(const std::string& shard, const std::strin
 
 void ReplicaRole::discount_pause(const Pause& pause) {
   if (!follower_) return;
-  follower_->seen = pause.forgiven(follower_->seen);
-  follower_->moved = pause.forgiven(follower_->moved);
+  follower_->seen = pause.discounted(follower_->seen);
+  follower_->moved = pause.discounted(follower_->moved);
 }
 
 void ReplicaRole::end_waiting() {
@@ -114,7 +114,7 @@ bool ReplicaRole::lease_answered() {
   note_complete();
   if (!follower_ || !lease_->has_complete(follower_->incarnation)) return false;
   if (std::exchange(was_followed_, true)) return false;
-  events_.settle();
+  events_.discard_history();
   return true;
 }
 

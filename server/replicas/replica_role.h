@@ -76,14 +76,10 @@ class ReplicaRole {
   std::vector<EventLog::Output> release();
   // A connection broke: what was held for it is said by nobody; what counts is said again over the next one.
   void drop(const EventLog::To& to) { events_.drop(to); }
-  // How many small messages are held for that connection.
-  std::int64_t waiting(const wire::PeerId& to) const { return events_.waiting(to); }
   // Whether the follower has all that was heard: else it would be told to have been heard, and might be lost.
-  bool all_is_held() const { return !has_other() || serves_alone() || lag() == 0; }
+  bool all_is_held() const { return !has_other() || serves_alone() || events_.lag() == 0; }
   // What is said waits for the follower for longer than from one tick to the next.
   bool is_held_up(Ticks now) const;
-  // Of events, as far as the follower has not said that it has them.
-  std::int64_t lag() const { return events_.count() - events_.held(); }
 
   // ---- the follower
 

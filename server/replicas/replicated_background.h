@@ -48,7 +48,7 @@ class ReplicatedBackground final : public Background {
       Given& given = works_.at(number);
       given.own = result;
       if (given.counts) {
-        settle(number);
+        complete(number);
       } else if (!follows_) {
         finish(number, result);
       }
@@ -66,7 +66,7 @@ class ReplicatedBackground final : public Background {
     }
     found->second.counts = result;
     const Done done = std::move(found->second.done);
-    if (found->second.own) settle(number);
+    if (found->second.own) complete(number);
     done(result, now);
     return Status::ok();
   }
@@ -103,17 +103,17 @@ class ReplicatedBackground final : public Background {
     PACELINE_ASSERT(known.is_ok(), known.message());
   }
   // Both are known.
-  void settle(std::int64_t number) {
+  void complete(std::int64_t number) {
     const auto given = works_.extract(number);
-    const Given& settled = given.mapped();
-    if (settled.own->is_ok() != settled.counts->is_ok()) {
+    const Given& completed = given.mapped();
+    if (completed.own->is_ok() != completed.counts->is_ok()) {
       log_->write(
           std::has_single_bit(++differ_) ? LogLevel::kWarn : LogLevel::kDebug,
-          settled.counts->is_ok()
-              ? "not on this replica's disk, though it is on the other one's: " + settled.own->message()
-              : "on this replica's disk, though not on the other one's: " + settled.counts->message());
+          completed.counts->is_ok()
+              ? "not on this replica's disk, though it is on the other one's: " + completed.own->message()
+              : "on this replica's disk, though not on the other one's: " + completed.counts->message());
     }
-    if (settled.here) settled.here(*settled.own, *settled.counts);
+    if (completed.here) completed.here(*completed.own, *completed.counts);
     tell_not_behind();
   }
   void tell_not_behind() {

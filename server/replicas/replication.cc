@@ -13,8 +13,8 @@ namespace paceline::server {
 using What = wire::LocalEvent::What;
 
 Replication::Replication(boost::asio::io_context& io, EventReplay::Server server, RunClock& clock,
-                         EndOfRun& end, Background& background, std::function<void()> settled,
-                         FollowingReplica::Hearers hearers)
+                         EndOfRun& end, Background& background, std::function<void()> drain,
+                         FollowingReplica::Handlers handlers)
     : io_(io),
       server_(std::move(server)),
       setup_(server_.setup),
@@ -22,8 +22,8 @@ Replication::Replication(boost::asio::io_context& io, EventReplay::Server server
       end_(end),
       background_(background),
       role_(server_.role),
-      settled_(std::move(settled)),
-      hearers_(std::move(hearers)),
+      drain_(std::move(drain)),
+      handlers_(std::move(handlers)),
       replicated_(
           background, [this] { return clock_.now(); },
           [this](std::int64_t number, const Status& result, Ticks now) {
@@ -49,12 +49,12 @@ Status Replication::open() {
                            std::chrono::floor<std::chrono::seconds>(setup_.config.cluster.lease));
   election_ = std::make_unique<LeaderElection>(io_, std::move(etcd), std::move(leader_lease), [this] {
     on_lease();
-    settled_();
+    drain_();
   });
   role_ = ReplicaRole(is_to_follow ? ReplicaRole::Does::kFollows : ReplicaRole::Does::kServes, incarnation_,
                       *election_);
   following_ = std::make_unique<FollowingReplica>(io_, server_, clock_, end_, background_, replicated_,
-                                                  *election_, incarnation_, hearers_);
+                                                  *election_, incarnation_, handlers_);
   election_->start();
   return Status::ok();
 }
@@ -127,7 +127,7 @@ RestartRequest Replication::restart_request() const {
 void Replication::end(std::function<void()> gone) {
   const bool all_said = !role_.log().holds() && server_.channels.authority().unacked().empty();
   const bool authority_over = server_.authority && server_.authority->over();
-  const bool is_over = (authority_over || end_.said()) && all_said;
+  const bool is_over = (authority_over || end_.result_of_run()) && all_said;
   const bool hands_over = end_.hands_over();
   if (role_.follower() && (is_over || hands_over)) {
     const Status& result = end_.result();

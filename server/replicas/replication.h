@@ -21,7 +21,7 @@ class Replication {
   // All outlive this, and it all that `background` still calls. `settled` is called after each of etcd's
   // answers, once this has done what follows from it.
   Replication(boost::asio::io_context& io, EventReplay::Server server, RunClock& clock, EndOfRun& end,
-              Background& background, std::function<void()> settled, FollowingReplica::Hearers hearers);
+              Background& background, std::function<void()> drain, FollowingReplica::Handlers handlers);
 
   // The server's role is known from now on. Errors: kInvalidArgument cluster.etcd.
   [[nodiscard]] Status open();
@@ -64,8 +64,8 @@ class Replication {
   Background& background_;
   ReplicaRole& role_;
   const ShardLease::Incarnation incarnation_ = new_incarnation();  // as etcd knows it
-  const std::function<void()> settled_;
-  const FollowingReplica::Hearers hearers_;
+  const std::function<void()> drain_;
+  const FollowingReplica::Handlers handlers_;
   ReplicatedBackground replicated_;
   std::unique_ptr<LeaderElection> election_;
   ServingReplica serving_;

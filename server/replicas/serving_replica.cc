@@ -172,10 +172,10 @@ std::vector<Wait> ServingReplica::waits(Ticks now) const {
   if (role_.waits_for_follower()) {
     return {{"the wait for the follower", role_.why_it_waits(setup_.name(), setup_.other_endpoint())}};
   }
-  if (role_.lag() == 0 || !role_.follower()) return {};
+  if (role_.log().lag() == 0 || !role_.follower()) return {};
   return {{"the wait for the follower to have event " + std::to_string(role_.log().held()),
            setup_.name() + " waits for its follower, last heard of " +
-               seconds_text(now - role_.follower()->seen) + " ago, to have " + std::to_string(role_.lag()) +
+               seconds_text(now - role_.follower()->seen) + " ago, to have " + std::to_string(role_.log().lag()) +
                " events"}};
 }
 

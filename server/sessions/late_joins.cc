@@ -12,10 +12,10 @@ Status LateJoins::check(const wire::PeerId& from, const wire::Join& join, Ticks 
   if ((here != nullptr || gone) && members.incarnation_of(join.node) == join.incarnation) {
     return Status::ok();
   }
-  LateJoin& comer = comers_[join.node.value];
+  LateJoin& late = late_[join.node.value];
   if (!authority_) {
-    if (here == nullptr && !gone && comer.admitted == 0) return Status::ok();
-    if (here != nullptr || comer.admitted != join.incarnation) {
+    if (here == nullptr && !gone && late.admitted == 0) return Status::ok();
+    if (here != nullptr || late.admitted != join.incarnation) {
       return unavailable(to_string(node) + ": the authority has not let this process in yet, and " +
                          setup_.name() + " knows another");
     }
@@ -37,44 +37,44 @@ Status LateJoins::check(const wire::PeerId& from, const wire::Join& join, Ticks 
 // however long they took to be read, and says nothing.
 Status LateJoins::may_follow(const wire::Join& join, Ticks now) {
   const Peer peer = Peer::of(join.node);
-  LateJoin& comer = comers_[join.node.value];
+  LateJoin& late = late_[join.node.value];
   const Status not_yet = unavailable(to_string(peer) + ": a process of it is here, and may be alive");
-  if (comer.asks != join.incarnation) {
-    const bool its_turn = comer.asks == 0 || now - comer.asked >= setup_.config.cluster.lease;
+  if (late.asks != join.incarnation) {
+    const bool its_turn = late.asks == 0 || now - late.asked >= setup_.config.cluster.lease;
     if (!its_turn || !role_.acts()) return not_yet;  // a third process waits until this is settled
     setup_.log.debug(to_string(peer) +
                      " is here, and another process of it wants to join: it is asked to answer");
-    comer = {join.incarnation, now, false, comer.admitted};
-    connections_.beat(peer, {.answer = comer.asks});
+    late = {join.incarnation, now, false, late.admitted};
+    connections_.beat(peer, {.answer = late.asks});
     return not_yet;
   }
   const bool missing =
       connections_.unreachable().is_missing(peer);  // then it may have ended behind its answer
-  if (comer.is_answered && !missing) {
-    comer.asks = 0;
+  if (late.is_answered && !missing) {
+    late.asks = 0;
     return failed_precondition(to_string(peer) +
                                ": already taken by another process of this run, which is alive");
   }
-  if (now - comer.asked < setup_.config.cluster.heartbeat || !role_.acts()) return not_yet;
-  if (missing && !connections_.members().heard_since(peer, comer.asked)) {
-    connections_.expel(peer, "its connection broke, and another process of it has come");
+  if (now - late.asked < setup_.config.cluster.heartbeat || !role_.acts()) return not_yet;
+  if (missing && !connections_.members().heard_since(peer, late.asked)) {
+    connections_.evict(peer, "its connection broke, and another process of it has come");
     return not_yet;
   }
-  comer.asked = now;
-  comer.is_answered = false;
-  connections_.beat(peer, {.answer = comer.asks});  // it may have come back over another connection since
+  late.asked = now;
+  late.is_answered = false;
+  connections_.beat(peer, {.answer = late.asks});  // it may have come back over another connection since
   return not_yet;
 }
 
 void LateJoins::answered(NodeId node, std::uint64_t answer) {
-  LateJoin& comer = comers_[node.value];
-  if (comer.asks != 0 && answer == comer.asks) comer.is_answered = true;
+  LateJoin& late = late_[node.value];
+  if (late.asks != 0 && answer == late.asks) late.is_answered = true;
 }
 
 void LateJoins::forget(NodeId node) {
   const Peer peer = Peer::of(node);
   role_.note(peer, {.what = wire::LocalEvent::What::kForgotten}, clock_.now());
-  comers_[node.value].asks = 0;
+  late_[node.value].asks = 0;
   connections_.unreachable().forget(peer);
   connections_.members().forget(peer);
 }
@@ -82,7 +82,7 @@ void LateJoins::forget(NodeId node) {
 // A process that only this shard knew is gone, whether it knows that or not.
 bool LateJoins::admitted(const wire::NodeAdmitted& admitted) {
   if (admitted.node.value >= setup_.config.cluster.nodes) return false;
-  comers_[admitted.node.value].admitted = admitted.incarnation;
+  late_[admitted.node.value].admitted = admitted.incarnation;
   const Peer node = Peer::of(admitted.node);
   const Membership& members = connections_.members();
   const bool other =
@@ -100,7 +100,7 @@ bool LateJoins::is_of_a_former_process(const wire::NodeLost& lost) const {
 }
 
 void LateJoins::discount_pause(const Pause& pause) {
-  for (LateJoin& comer : comers_) comer.asked = pause.forgiven(comer.asked);
+  for (LateJoin& late : late_) late.asked = pause.discounted(late.asked);
 }
 
 }  // namespace paceline::server

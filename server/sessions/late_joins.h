@@ -38,7 +38,7 @@ class LateJoins {
         service_(service),
         authority_(authority),
         generation_(generation),
-        comers_(setup.config.cluster.nodes) {}
+        late_(setup.config.cluster.nodes) {}
 
   // Whether the join may be looked at now. Errors: kUnavailable not yet; others it is refused. Membership says
   // what does not fit otherwise.
@@ -72,7 +72,7 @@ class LateJoins {
   const ShardService& service_;
   const OwnAuthority& authority_;
   const RunGeneration& generation_;
-  std::vector<LateJoin> comers_;
+  std::vector<LateJoin> late_;
 };
 
 }  // namespace paceline::server

@@ -9,18 +9,18 @@ Status MemorySharing::share(const wire::PeerId& with, NodeId node) {
   const Status shared =
       connections_.router().share_memory(with, service_.memory(), service_.node_memory_max());
   open_[node.value] = shared.is_ok();
-  return shared.is_ok() ? shared : judge(node, shared);
+  return shared.is_ok() ? shared : check(node, shared);
 }
 
-Status MemorySharing::settle(const wire::PeerId& from, Peer peer, const wire::Body& body) {
+Status MemorySharing::confirm(const wire::PeerId& from, Peer peer, const wire::Body& body) {
   if (!peer.is_node() || !open_[peer.number] || std::holds_alternative<wire::Leave>(body)) {
     return Status::ok();
   }
   open_[peer.number] = false;
-  return judge(peer.node(), connections_.router().shares_memory(from));
+  return check(peer.node(), connections_.router().shares_memory(from));
 }
 
-Status MemorySharing::judge(NodeId node, const Status& shared) {
+Status MemorySharing::check(NodeId node, const Status& shared) {
   const std::string who = "node " + to_string(node);
   if (shared.is_ok() && connections_.members().moves_of(node) > 0) {
     return shared;  // it says so of each connection

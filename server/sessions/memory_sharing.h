@@ -23,11 +23,11 @@ class MemorySharing {
   // next message says. Errors: kFailedPrecondition and the like, where cluster.shared_memory is on.
   [[nodiscard]] Status share(const wire::PeerId& with, NodeId node);
   // With the first message behind its Join; one that says goodbye says nothing of memory. Errors likewise.
-  [[nodiscard]] Status settle(const wire::PeerId& from, Peer peer, const wire::Body& body);
+  [[nodiscard]] Status confirm(const wire::PeerId& from, Peer peer, const wire::Body& body);
   void forget(NodeId node) { open_[node.value] = false; }
 
  private:
-  [[nodiscard]] Status judge(NodeId node, const Status& shared);
+  [[nodiscard]] Status check(NodeId node, const Status& shared);
 
   const ServerSetup& setup_;
   PeerConnections& connections_;

@@ -89,8 +89,8 @@ bool NodeSessions::count_rejected(const wire::PeerId& from, const wire::Join& jo
   const bool again = present && *known == Peer::of(join.node);
   if (again && in_time) return false;
   wire::RouterSocket& router = connections_.router();
-  if (!(again ? router.count_rejected(from) : router.joined_in_vain(from))) return false;
-  if (present) connections_.expel(*known, "refused: it went on joining");
+  if (!(again ? router.count_rejected(from) : router.count_rejected_join(from))) return false;
+  if (present) connections_.evict(*known, "refused: it went on joining");
   return true;
 }
 
@@ -132,7 +132,7 @@ void NodeSessions::on_rejoin(const wire::PeerId& from, const wire::Join& join, T
   if (moved.is_ok()) moved = service_.may_rejoin(join.node, now);
   if (moved.is_ok()) moved = members.go_on(join, from, now);
   if (!moved.is_ok()) {
-    if (moved.code() == StatusCode::kResourceExhausted) connections_.expel(node, moved.message());
+    if (moved.code() == StatusCode::kResourceExhausted) connections_.evict(node, moved.message());
     return connections_.refuse_join(from, moved);
   }
   role_.note(As::kReturn, node, join, {}, now);
@@ -162,7 +162,7 @@ void NodeSessions::welcome_again(const wire::Join& join) {
 void NodeSessions::on_heartbeat(NodeId from, const wire::Heartbeat& beat) {
   if (!authority_) return;
   late_joins_.answered(from, beat.answer);
-  const Status status = authority_->heard(from, beat);
+  const Status status = authority_->on_heartbeat(from, beat);
   if (status.is_ok()) return;
   connections_.refuse(*connections_.members().connection_of(Peer::of(from)), status, /*fatal=*/true);
 }

@@ -15,9 +15,6 @@ Result<wire::TransportOptions> PeerConnections::listening() {
   wire::TransportOptions options;
   options.connections_max = static_cast<int>(connections_max(config.cluster, descriptor_limit()));
   options.on_unsent = [this](const wire::PeerId& to, const Status& why) { not_sent(to, why); };
-  if (setup_.options.device != nullptr) {
-    options.pin = [this](std::span<const std::byte> pages) { return pin(pages); };
-  }
   if (config.security.keys.empty()) return options;
   PACELINE_ASSIGN_OR_RETURN(wire::ServerKeys keys,
                             wire::read_server_keys(config.security.keys, config.cluster.nodes));
@@ -25,20 +22,10 @@ Result<wire::TransportOptions> PeerConnections::listening() {
   return options;
 }
 
-std::shared_ptr<void> PeerConnections::pin(std::span<const std::byte> pages) {
-  Result<std::shared_ptr<void>> pinned = setup_.options.device->pin(pages);
-  if (pinned.is_ok()) return std::move(pinned).value();
-  if (!std::exchange(pin_failure_is_said_, true)) {
-    setup_.log.warn("nodes' memory cannot be pinned, and gradients take longer to the GPU: " +
-                    pinned.status().message());
-  }
-  return nullptr;
-}
-
 Status PeerConnections::open(wire::Context& context, boost::asio::io_context& io,
-                             wire::RouterSocket::Handler hears) {
+                             wire::RouterSocket::Handler handler) {
   PACELINE_ASSIGN_OR_RETURN(const wire::TransportOptions listens, listening());
-  auto bound = wire::RouterSocket::bind(context, io, setup_.endpoint(), listens, std::move(hears));
+  auto bound = wire::RouterSocket::bind(context, io, setup_.endpoint(), listens, std::move(handler));
   if (!bound) return Status(bound.status()).with_context("cluster.endpoints");
   router_ = std::move(bound).value();
   return Status::ok();
@@ -69,33 +56,33 @@ void PeerConnections::send_to(const wire::PeerId& connection, wire::Body body) {
   if (peer && status.code() == StatusCode::kResourceExhausted) cannot_send(*peer, status);
 }
 
-void PeerConnections::send(Peer to, wire::Message message, ReliableChannel* talk) {
+void PeerConnections::send(Peer to, wire::Message message, ReliableChannel* channel) {
   const wire::PeerId* connection = members_.connection_of(to);
   if (connection == nullptr) return;  // it has gone, or never came
   if (role_.follows() && to.is_node()) return;
   const bool says_nothing = std::holds_alternative<wire::Held>(message.body);  // it comes again
   if (says_nothing && waiting(*connection) >= kHeartbeatsBehind) return;
   const auto* error = std::get_if<wire::Error>(&message.body);
-  if (error != nullptr && error->fatal) expel(to, "refused: " + error->message);
-  if (talk != nullptr) {
-    talk->says(message);
-    if (talk->ack_overdue() && !role_.follows()) expel(to, "it does not say what it has heard");
+  if (error != nullptr && error->fatal) evict(to, "refused: " + error->message);
+  if (channel != nullptr) {
+    channel->on_send(message);
+    if (channel->ack_overdue() && !role_.follows()) evict(to, "it does not say what it has heard");
   }
   Status status = check_room(*connection);
   if (status.is_ok()) status = say(*connection, std::move(message));
   if (!status.is_ok()) cannot_send(to, status);
 }
 
-void PeerConnections::beat(Peer peer, wire::Heartbeat beat, ReliableChannel* talk) {
+void PeerConnections::beat(Peer peer, wire::Heartbeat beat, ReliableChannel* channel) {
   const wire::PeerId& connection = *members_.connection_of(peer);
   if (is_elsewhere(connection)) return;
   Status status = check_room(connection);  // who has asked for too much need not ask again to be found
   if (status.is_ok()) {
     if (waiting(connection) >= kHeartbeatsBehind) return;
-    if (talk == nullptr) {
+    if (channel == nullptr) {
       status = router_->send(connection, {std::move(beat), {}});
     } else {
-      beat.heard = talk->tell();
+      beat.heard = channel->ack();
       status = say(connection, {std::move(beat), {}});
     }
   }
@@ -104,7 +91,7 @@ void PeerConnections::beat(Peer peer, wire::Heartbeat beat, ReliableChannel* tal
 
 // Of those that are small: behind what the follower has to have first, and on their way.
 std::int64_t PeerConnections::waiting(const wire::PeerId& connection) const {
-  return router_->waiting(connection) + role_.waiting(connection);
+  return router_->waiting(connection) + role_.log().waiting(connection);
 }
 
 // That a message more may wait for the peer. Other shards are ours: the decisions that wait for one are as
@@ -126,7 +113,7 @@ void PeerConnections::refuse(const wire::PeerId& to, const Status& why, bool fat
   if (refused_ <= kRefusalsLogged) setup_.log.warn("refused: " + why.message());
   send_to(to, wire::Error{why.code(), why.message(), fatal});
   const std::optional<Peer> peer = members_.who(to);
-  if (fatal && peer) expel(*peer, "refused: " + why.message());
+  if (fatal && peer) evict(*peer, "refused: " + why.message());
 }
 
 // What was to leave at the end of a turn. Not to a follower: what it is told leaves at once.
@@ -154,11 +141,11 @@ void PeerConnections::on_malformed(const wire::PeerId& from, const std::optional
                    why.message());
   if (peer && !peer->is_node()) {  // it may have been one that counts (reliable_channel.h)
     send_to(from, wire::Error{why.code(), why.message(), /*fatal=*/true});
-    expel(*peer, "refused: " + why.message());
+    evict(*peer, "refused: " + why.message());
     return;
   }
-  if (router_->said_malformed(from)) {
-    if (peer) expel(*peer, "refused: it went on sending malformed messages");
+  if (router_->count_malformed(from)) {
+    if (peer) evict(*peer, "refused: it went on sending malformed messages");
     return;
   }
   if (peer) send_to(from, wire::Error{why.code(), why.message(), /*fatal=*/false});
@@ -183,7 +170,7 @@ void PeerConnections::refuse_gone(const wire::PeerId& from, Peer peer) {
 
 void PeerConnections::refuse_join(const wire::PeerId& from, const Status& why) {
   const bool stranger = !members_.who(from);  // others have been counted
-  if (stranger && router_->joined_in_vain(from)) return;
+  if (stranger && router_->count_rejected_join(from)) return;
   refuse(from, why, /*fatal=*/true);
 }
 
@@ -240,7 +227,7 @@ void PeerConnections::keep_out(Ticks now) {
   if (broken == 0) return;
   for (const wire::PeerId& connection : whose) {  // else it would come back over another one
     const std::optional<Peer> peer = members_.who(connection);
-    if (peer) expel(*peer, "refused: it sent a message without an end");
+    if (peer) evict(*peer, "refused: it sent a message without an end");
   }
   setup_.log.warn("broke " + std::to_string(broken) + " connection" + (broken == 1 ? "" : "s") +
                   " that sent a message without an end");

@@ -2,7 +2,7 @@
 // cannot send to (unreachable.h). Whatever a part of the server says to a node, or the authority to another
 // shard, leaves through here: at once, or where the shard has a follower when that has what it follows from.
 //
-// Whoever is refused for good, or takes nothing any more, is noted (expel(), cannot_send()) and lost by the
+// Whoever is refused for good, or takes nothing any more, is noted (evict(), cannot_send()) and lost by the
 // loop once the handler is done: the rest of what a handler does must not depend on it.
 //
 // Thread: the server's loop.
@@ -44,7 +44,7 @@ class PeerConnections {
 
   // Binds the server's endpoint. Errors: those of wire::RouterSocket::bind(), and of reading keys.
   [[nodiscard]] Status open(wire::Context& context, boost::asio::io_context& io,
-                            wire::RouterSocket::Handler hears);
+                            wire::RouterSocket::Handler handler);
   wire::RouterSocket& router() { return *router_; }
   const wire::RouterSocket& router() const { return *router_; }
   Membership& members() { return members_; }
@@ -57,12 +57,12 @@ class PeerConnections {
   // What release() has given: leaves now.
   void say_released(const wire::PeerId& to, wire::Message message);
   void send_to(const wire::PeerId& connection, wire::Body body);
-  // To a peer that is here; nothing where it has gone, or never came. `talk`: what another shard is told is
+  // To a peer that is here; nothing where it has gone, or never came. `channel`: what another shard is told is
   // counted there.
-  void send(Peer to, wire::Message message, ReliableChannel* talk = nullptr);
+  void send(Peer to, wire::Message message, ReliableChannel* channel = nullptr);
   // A heartbeat to a peer that is here, unless so much waits for it that it need not be told. To another
-  // shard it says how much of `talk` was heard.
-  void beat(Peer peer, wire::Heartbeat beat, ReliableChannel* talk = nullptr);
+  // shard it says how much of `channel` was heard.
+  void beat(Peer peer, wire::Heartbeat beat, ReliableChannel* channel = nullptr);
   void refuse(const wire::PeerId& to, const Status& why, bool fatal);
   void cannot_send(Peer to, const Status& why);
 
@@ -89,9 +89,9 @@ class PeerConnections {
   void disconnect(NodeId node);
 
   // ---- who is to be lost
-  void expel(Peer peer, std::string why) { expelled_.emplace_back(peer, std::move(why)); }
-  bool has_expelled() const { return !expelled_.empty(); }
-  std::vector<std::pair<Peer, std::string>> take_expelled() { return std::exchange(expelled_, {}); }
+  void evict(Peer peer, std::string why) { evicted_.emplace_back(peer, std::move(why)); }
+  bool has_evicted() const { return !evicted_.empty(); }
+  std::vector<std::pair<Peer, std::string>> take_evicted() { return std::exchange(evicted_, {}); }
   // Those who could not be sent to and have not come back. Once in each tick.
   std::vector<Unreachable::Entry> take_lost(Ticks now);
   // Those who are here and have been silent for longer than the lease, and than they may take to come back.
@@ -114,8 +114,6 @@ class PeerConnections {
   static constexpr int kBeatsToComeBack = 2;  // and as many heartbeats, over a network
 
   Result<wire::TransportOptions> listening();
-  // wire::Pin, by the device; that it cannot be is logged once.
-  std::shared_ptr<void> pin(std::span<const std::byte> pages);
   std::int64_t waiting(const wire::PeerId& connection) const;
   [[nodiscard]] Status check_room(const wire::PeerId& connection) const;
   void not_sent(const wire::PeerId& connection, const Status& why);
@@ -127,11 +125,10 @@ class PeerConnections {
   const ShardService& service_;
   Membership members_;
   std::unique_ptr<wire::RouterSocket> router_;
-  Unreachable unreachable_;                             // found while sending
-  std::vector<std::pair<Peer, std::string>> expelled_;  // refused for good in this handler, and why
+  Unreachable unreachable_;                            // found while sending
+  std::vector<std::pair<Peer, std::string>> evicted_;  // refused for good in this handler, and why
   std::int64_t refused_ = 0;
   std::int64_t reconnects_ = 0;  // of nodes, and at the authority of the other shards
-  bool pin_failure_is_said_ = false;
 };
 
 }  // namespace paceline::server

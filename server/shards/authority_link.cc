@@ -21,9 +21,9 @@ AuthorityLink::AuthorityLink(boost::asio::io_context& io, const ServerSetup& set
       generation_(generation),
       timer_(io) {}
 
-void AuthorityLink::use(wire::Context& context, Hears hears, std::vector<wire::IntactFile> intact) {
+void AuthorityLink::use(wire::Context& context, Handler handler, std::vector<wire::IntactFile> intact) {
   context_ = &context;
-  hears_ = std::move(hears);
+  handler_ = std::move(handler);
   intact_ = std::move(intact);
   seen_ = clock_.now();
 }
@@ -46,7 +46,7 @@ Status AuthorityLink::connect() {
   }
   options.client_keys = keys_;
   PACELINE_ASSIGN_OR_RETURN(dealer_,
-                            wire::DealerSocket::connect(*context_, io_, endpoint(), options, hears_));
+                            wire::DealerSocket::connect(*context_, io_, endpoint(), options, handler_));
   wire::ShardJoin join{.shard = setup_.shard,
                        .config_fingerprint = setup_.fingerprint,
                        .resumes = generation_.resumes,
@@ -54,7 +54,7 @@ Status AuthorityLink::connect() {
                        .incarnation = generation_.incarnation,
                        .goes_on = welcomed_ ? generation_.number : 0,
                        .connection = number,
-                       .heard = channels_.authority().tell(),
+                       .heard = channels_.authority().ack(),
                        .settings = settings(setup_.config)};
   return dealer_->send({std::move(join), {}});
 }
@@ -77,7 +77,8 @@ void AuthorityLink::look_for(Ticks now) {
 void AuthorityLink::on_broken(std::int64_t connection) {
   if (end_.ended() || connection != connection_ || (broken_ && !broken_->connected)) return;
   // An authority that has failed waits for nobody; one that hands over does.
-  if (end_.said() && !end_.said()->is_ok() && !end_.hands_over()) return end_.end(*end_.said());
+  if (end_.result_of_run() && !end_.result_of_run()->is_ok() && !end_.hands_over())
+    return end_.end(*end_.result_of_run());
   if (!broken_) {
     broken_.emplace();
     if (++breaks_ <= kReconnectsLogged) {
@@ -123,8 +124,8 @@ void AuthorityLink::close() {
 
 // ---- what comes
 
-AuthorityLink::Heard AuthorityLink::hears(Result<wire::Message> message) {
-  Heard what;
+AuthorityLink::Received AuthorityLink::on_message(Result<wire::Message> message) {
+  Received what;
   if (end_.ended() || (broken_ && !broken_->connected)) return what;
   if (!broken_) seen_ = clock_.now();  // else it may be another one, until it has welcomed this shard
   if (!message.is_ok()) {
@@ -135,7 +136,7 @@ AuthorityLink::Heard AuthorityLink::hears(Result<wire::Message> message) {
   if (std::holds_alternative<wire::RunOver>(body)) {
     role_.note(wire::LogEntry::As::kToShard, Peer::of(kAuthority), body, {}, clock_.now());
   }
-  what.tells = channels_.authority().hears(*message);
+  what.ack_due = channels_.authority().on_receive(*message);
   if (const auto* beat = std::get_if<wire::Heartbeat>(&body)) {
     if (welcomed_) note_heard(beat->heard);  // before its welcome it may be another authority's yet
   } else if (const auto* welcome = std::get_if<wire::ShardWelcome>(&body)) {
@@ -148,8 +149,8 @@ AuthorityLink::Heard AuthorityLink::hears(Result<wire::Message> message) {
   return what;
 }
 
-void AuthorityLink::heard(const Heard& what, const Traffic& moved) {
-  if (what.tells && !end_.ended()) say({wire::Heartbeat{{}, moved, channels_.authority().tell()}, {}});
+void AuthorityLink::acknowledge(const Received& what, const Traffic& moved) {
+  if (what.ack_due && !end_.ended()) say({wire::Heartbeat{{}, moved, channels_.authority().ack()}, {}});
   end_if_heard();
 }
 
@@ -165,13 +166,13 @@ bool AuthorityLink::on_welcome(const wire::ShardWelcome& welcome) {
   if (end_.ended()) return false;
   seen_ = clock_.now();
   if (std::exchange(broken_, std::nullopt)) {
-    const ReliableChannel& talk = channels_.authority();
+    const ReliableChannel& channel = channels_.authority();
     if (breaks_ <= kReconnectsLogged) {
       setup_.log.info("the authority has welcomed this shard over another connection: " +
-                      said_again(talk, breaks_));
+                      said_again(channel, breaks_));
     }
     role_.drop({});
-    for (const wire::Message& message : talk.unacked()) {
+    for (const wire::Message& message : channel.unacked()) {
       if (role_.has_other()) {
         role_.hold({}, message, clock_.now());
         continue;
@@ -209,7 +210,7 @@ std::optional<Status> AuthorityLink::on_error(const wire::Error& error) {
 // ---- what is said
 
 void AuthorityLink::say(wire::Message message) {
-  channels_.authority().says(message);
+  channels_.authority().on_send(message);
   if (ReliableChannel::counts(message.body, ReliableChannel::End::kShard)) {
     role_.note(wire::LogEntry::As::kSaid, Peer::of(setup_.shard), message.body, message.payload,
                clock_.now());
@@ -227,7 +228,7 @@ void AuthorityLink::say_released(wire::Message message) {
 
 void AuthorityLink::heartbeat(const Traffic& moved) {
   if (!dealer_ || (broken_ && !broken_->connected)) return;
-  wire::Message beat{wire::Heartbeat{{}, moved, channels_.authority().tell()}, {}};
+  wire::Message beat{wire::Heartbeat{{}, moved, channels_.authority().ack()}, {}};
   if (role_.has_other()) return role_.hold({}, std::move(beat), clock_.now());
   const Status status = dealer_->send(std::move(beat));
   if (!status.is_ok()) setup_.log.debug(status.message());  // it is not there yet, or its lease will tell
@@ -237,7 +238,7 @@ void AuthorityLink::leave_with(const Status& why) {
   const bool may_go_on = role_.has_other() && !(role_.acts() && role_.serves_alone());  // the other replica
   if (may_go_on || !dealer_) return end_.end(why);
   const wire::Message leave{wire::Leave{why.message()}, {}};
-  channels_.authority().says(leave);
+  channels_.authority().on_send(leave);
   const Status said = broken_ ? Status::ok() : dealer_->send(leave);
   if (!said.is_ok()) setup_.log.warn("to the authority: " + said.message());
   end_.end(why);
@@ -250,7 +251,8 @@ void AuthorityLink::ask_to_stop(const std::string& reason) {
 }
 
 void AuthorityLink::end_if_heard() {
-  if (end_.said() && channels_.authority().unacked().empty() && !role_.follows()) end_.end(*end_.said());
+  if (end_.result_of_run() && channels_.authority().unacked().empty() && !role_.follows())
+    end_.end(*end_.result_of_run());
 }
 
 void AuthorityLink::check(Ticks now, std::chrono::nanoseconds comes_back_within) {
@@ -264,8 +266,8 @@ void AuthorityLink::check(Ticks now, std::chrono::nanoseconds comes_back_within)
   const std::chrono::nanoseconds silent = now - seen_;
   const bool has_replicas = cluster.replicas > 1;
   const std::chrono::nanoseconds to_return = wire::kLeasesToTakeOver * cluster.lease;
-  if (end_.said() && silent > (has_replicas ? to_return : comes_back_within)) {
-    return end_.end(*end_.said());  // it may have gone, too
+  if (end_.result_of_run() && silent > (has_replicas ? to_return : comes_back_within)) {
+    return end_.end(*end_.result_of_run());  // it may have gone, too
   }
   const bool is_missed = welcomed_ && silent > cluster.lease;
   if (has_replicas && (!welcomed_ || silent <= to_return)) {

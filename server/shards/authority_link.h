@@ -29,29 +29,29 @@ namespace paceline::server {
 
 class AuthorityLink {
  public:
-  using Hears = std::function<void(Result<wire::Message>)>;
-  // What hears() leaves to others of a message.
-  struct Heard {
+  using Handler = std::function<void(Result<wire::Message>)>;
+  // What on_message() leaves to others of a message.
+  struct Received {
     std::optional<wire::ShardWelcome> welcome;  // the first one: the authority has let this shard in
     std::optional<wire::Message> message;       // for the shard, or that the run is over
     std::optional<Status> refused;              // a refusal that is not fatal
-    bool tells = false;                         // for heard(): that it was heard is to be said now
+    bool ack_due = false;                       // for acknowledge(): that it was heard is to be said now
   };
 
   // All outlive this.
   AuthorityLink(boost::asio::io_context& io, const ServerSetup& setup, const RunClock& clock, EndOfRun& end,
                 ReplicaRole& role, ServerChannels& channels, const RunGeneration& generation);
 
-  // `hears` is called with what comes, which is to be given to hears() first. `context` outlives this.
-  void use(wire::Context& context, Hears hears, std::vector<wire::IntactFile> intact);
+  // `handler` is called with what comes, which is to be given to on_message() first. `context` outlives this.
+  void use(wire::Context& context, Handler handler, std::vector<wire::IntactFile> intact);
   // For the first time. Errors: of reading keys, and of the socket.
   [[nodiscard]] Status connect();
   // In another replica's place, whose connections had lower numbers than term << 32.
   void take_over(std::uint64_t term);
 
-  [[nodiscard]] Heard hears(Result<wire::Message> message);
-  // What hears() has left is done. `moved`: by this shard, as a heartbeat says it.
-  void heard(const Heard& what, const Traffic& moved);
+  [[nodiscard]] Received on_message(Result<wire::Message> message);
+  // What on_message() has left is done. `moved`: by this shard, as a heartbeat says it.
+  void acknowledge(const Received& what, const Traffic& moved);
 
   void say(wire::Message message);
   // What release() has given: leaves now.
@@ -67,7 +67,7 @@ class AuthorityLink {
   void end_if_heard();
   // In each tick: it is joined again, or the loop ends. `comes_back_within`: without replicas.
   void check(Ticks now, std::chrono::nanoseconds comes_back_within);
-  void discount_pause(const Pause& pause) { seen_ = pause.forgiven(seen_); }
+  void discount_pause(const Pause& pause) { seen_ = pause.discounted(seen_); }
   void close();
 
   // It has answered, to this replica of the shard or to another one.
@@ -102,7 +102,7 @@ class AuthorityLink {
   ServerChannels& channels_;
   const RunGeneration& generation_;
   wire::Context* context_ = nullptr;
-  Hears hears_;
+  Handler handler_;
   std::vector<wire::IntactFile> intact_;  // of a run that is resumed: the shard's own files
   std::unique_ptr<wire::DealerSocket> dealer_;
   std::shared_ptr<const wire::ClientKeys> keys_;  // where the run has keys

@@ -10,8 +10,8 @@ bool ShardPeers::count_rejected(const wire::PeerId& from, const wire::ShardJoin&
   const std::optional<Peer> known = connections_.members().who(from);
   if (!known) return false;  // counted if it is refused
   const bool present = !connections_.members().is_gone(*known);
-  const bool broken = connections_.router().joined_in_vain(from);
-  if (broken && present) connections_.expel(*known, "refused: it went on joining");
+  const bool broken = connections_.router().count_rejected_join(from);
+  if (broken && present) connections_.evict(*known, "refused: it went on joining");
   return broken || (present && *known == Peer::of(join.shard));
 }
 
@@ -71,12 +71,12 @@ void ShardPeers::on_rejoin(const wire::PeerId& from, const wire::ShardJoin& join
   }
   if (members.is_behind(join)) return connections_.router().give_up(from);  // it has gone, and was read late
   const wire::PeerId before = *members.connection_of(shard);
-  ReliableChannel& talk = channels_.with(join.shard);
+  ReliableChannel& channel = channels_.with(join.shard);
   Status moved = connections_.unreachable().dropped(shard);
-  if (moved.is_ok()) moved = talk.on_ack(join.heard);
+  if (moved.is_ok()) moved = channel.on_ack(join.heard);
   if (moved.is_ok()) moved = members.go_on(join, from, now);
   if (!moved.is_ok()) {
-    connections_.expel(shard, moved.message());
+    connections_.evict(shard, moved.message());
     return connections_.refuse_join(from, moved);
   }
   role_.note(As::kReturn, shard, join, {}, now);
@@ -85,18 +85,18 @@ void ShardPeers::on_rejoin(const wire::PeerId& from, const wire::ShardJoin& join
   if (members.moves_of(shard) <= kReconnectsLogged) {
     setup_.log.warn(to_string(shard) +
                     "'s connection to the authority broke, and it goes on over another one: " +
-                    said_again(talk, members.moves_of(shard)));
+                    said_again(channel, members.moves_of(shard)));
   }
   if (!authority_) return;
-  connections_.send_to(from, wire::ShardWelcome{generation_.number, generation_.from, talk.tell()});
-  for (const wire::Message& message : talk.unacked()) {
+  connections_.send_to(from, wire::ShardWelcome{generation_.number, generation_.from, channel.ack()});
+  for (const wire::Message& message : channel.unacked()) {
     const Status said = connections_.say(from, message);
     if (!said.is_ok()) return connections_.cannot_send(shard, said);
   }
 }
 
 void ShardPeers::on(Peer from, const wire::Message& message, Ticks now) {
-  const bool tells = channels_.with(from.shard()).hears(message);
+  const bool tells = channels_.with(from.shard()).on_receive(message);
   if (authority_) {
     role_.note(As::kToAuthority, from, message.body, message.payload, now);
     const Status status = authority_->handle(from, message, now);
@@ -120,7 +120,7 @@ void ShardPeers::on_heartbeat(Peer from, const wire::Heartbeat& beat) {
 void ShardPeers::tell_heard(Peer shard) {
   const wire::PeerId* connection = connections_.members().connection_of(shard);
   if (connection == nullptr) return;
-  connections_.send_to(*connection, wire::Heartbeat{{}, {}, channels_.with(shard.shard()).tell()});
+  connections_.send_to(*connection, wire::Heartbeat{{}, {}, channels_.with(shard.shard()).ack()});
 }
 
 Traffic ShardPeers::moved() const {

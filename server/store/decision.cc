@@ -36,6 +36,7 @@ wire::Grant grant_of(const RunConfig& config, const sync::Grant& action) {
   grant.held = action.held;
   grant.position = action.position;
   grant.samples = action.samples;
+  grant.anew = action.anew;
   return grant;
 }
 

@@ -9,25 +9,24 @@
 
 namespace paceline::server {
 
-void Gradient::look_at(std::int64_t piece) {
+void Gradient::check_finite(std::int64_t piece) {
   Piece& it = pieces_[static_cast<std::size_t>(piece)];
-  if (it.looked_at) return;
-  it.look([](std::int64_t, std::span<const float> values) { return first_non_finite(values).has_value(); });
+  if (it.checked) return;
+  it.check([](std::int64_t, std::span<const float> values) { return first_non_finite(values).has_value(); });
 }
 
-std::int64_t Gradient::not_looked_at() {
-  const auto looked_at = [this](std::int64_t piece) {
-    return pieces_[static_cast<std::size_t>(piece)].looked_at;
+std::int64_t Gradient::first_unchecked() {
+  const auto checked = [this](std::int64_t piece) {
+    return pieces_[static_cast<std::size_t>(piece)].checked;
   };
-  while (all_looked_ < piece_count() && looked_at(all_looked_)) ++all_looked_;
-  return all_looked_;
+  while (all_checked_ < piece_count() && checked(all_checked_)) ++all_checked_;
+  return all_checked_;
 }
 
-std::int64_t Gradient::floats_not_looked_at() const {
-  return std::accumulate(pieces_.begin(), pieces_.end(), std::int64_t{0},
-                         [](std::int64_t sum, const Piece& piece) {
-                           return piece.looked_at ? sum : sum + piece.payload.count();
-                         });
+std::int64_t Gradient::unchecked_floats() const {
+  return std::accumulate(
+      pieces_.begin(), pieces_.end(), std::int64_t{0},
+      [](std::int64_t sum, const Piece& piece) { return piece.checked ? sum : sum + piece.payload.count(); });
 }
 
 std::optional<std::int64_t> Gradient::non_finite() const {

@@ -1,13 +1,13 @@
 // One gradient for one shard's range, in the pieces it came in, and what has been seen of its values.
 //
-// Each value is looked at once, for NaN and infinity: before the authority is told that the gradient is whole
+// Each value is checked once, for NaN and infinity: before the authority is told that the gradient is whole
 // and finite. By itself that would be another pass over memory. So whoever applies a part ahead of the
-// decision (store/speculative_apply.h) looks at it on the way, in the same loop or a stretch at a time, and each
+// decision (store/speculative_apply.h) checks it on the way, in the same loop or a stretch at a time, and each
 // stretch comes from memory once:
 //
-//   use_and_look():   | use, look | use, look | use, look | ...      a stretch stays in a core's cache
+//   use_and_check():   | use, check | use, check | use, check | ...      a stretch stays in a core's cache
 //
-// Thread: one at a time; looking at and using parts that have no piece in common, several.
+// Thread: one at a time; checking and using parts that have no piece in common, several.
 #pragma once
 
 #include <algorithm>
@@ -66,29 +66,29 @@ class Gradient {
     }
   }
 
-  // The same with use(offset, values, look), where each piece that lies in `part` whole is to be looked at,
-  // too, unless that has been done: `look` asks whether a value is NaN or infinite.
+  // The same with use(offset, values, check), where each piece that lies in `part` whole is to be checked,
+  // too, unless that has been done: `check` asks whether a value is NaN or infinite.
   template <typename Use>
-  void use_and_look(Range part, Use&& use) {
+  void use_and_check(Range part, Use&& use) {
     for (auto piece = pieces_.rbegin(); piece != pieces_.rend(); ++piece) {
       const Range common = piece->in(part);
       if (common.size() <= 0) continue;
-      if (common.size() < piece->payload.count() || piece->looked_at) {
+      if (common.size() < piece->payload.count() || piece->checked) {
         use(common.begin, piece->floats(common), false);
       } else {
-        piece->look(
+        piece->check(
             [&](std::int64_t offset, std::span<const float> values) { return use(offset, values, true); });
       }
     }
   }
 
-  // How many pieces there are, and looking at one of them, unless that has been done.
+  // How many pieces there are, and checking one of them, unless that has been done.
   std::int64_t piece_count() const { return std::ssize(pieces_); }
-  void look_at(std::int64_t piece);
-  // The first piece that nobody has looked at; piece_count() when there is none.
-  std::int64_t not_looked_at();
-  std::int64_t floats_not_looked_at() const;
-  // The first element, counted from the range's begin, that is NaN or infinite, of those looked at.
+  void check_finite(std::int64_t piece);
+  // The first piece that nobody has checked; piece_count() when there is none.
+  std::int64_t first_unchecked();
+  std::int64_t unchecked_floats() const;
+  // The first element, counted from the range's begin, that is NaN or infinite, of those checked.
   std::optional<std::int64_t> non_finite() const;
   // Its element `index`, of a piece that is here.
   float at(std::int64_t index) const;
@@ -98,7 +98,7 @@ class Gradient {
   struct Piece {
     std::int64_t begin = 0;
     wire::Payload payload{};  // float32
-    bool looked_at = false;
+    bool checked = false;
     std::optional<std::int64_t> non_finite{};  // the first one
 
     std::int64_t end() const { return begin + payload.count(); }
@@ -109,12 +109,12 @@ class Gradient {
     }
     // Stretch by stretch: meets(offset, values), whether one of these is NaN or infinite.
     template <typename Meets>
-    void look(Meets&& meets) {
+    void check(Meets&& meets) {
       for (std::int64_t at = begin; at < end(); at += kStretch) {
         const Range stretch{at, std::min(at + kStretch, end())};
         if (meets(at, floats(stretch)) && !non_finite) find_in(stretch);
       }
-      looked_at = true;
+      checked = true;
     }
     void find_in(const Range& stretch);
   };
@@ -127,12 +127,11 @@ class Gradient {
   Version computed_version_;
   std::int64_t updates_known_ = 0;
   Revision computed_revision_;
-  std::int64_t begin_ = 0;       // of what is here: [begin_, the range's size)
-  std::int64_t all_looked_ = 0;  // this many first pieces have been looked at, perhaps more
-  std::vector<Piece> pieces_;    // as they came: descending
-  BlockRef decoded_;             // what the pieces point into, where they came in fewer bytes
-  float* decoded_floats_ =
-      nullptr;  // its, for the pieces that come: while a device reads, it is not ours alone
+  std::int64_t begin_ = 0;           // of what is here: [begin_, the range's size)
+  std::int64_t all_checked_ = 0;     // this many first pieces have been checked, perhaps more
+  std::vector<Piece> pieces_;        // as they came: descending
+  BlockRef decoded_;                 // what the pieces point into, where they came in fewer bytes
+  float* decoded_floats_ = nullptr;  // its, for the pieces that come
 };
 
 }  // namespace paceline::server

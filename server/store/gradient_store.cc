@@ -14,6 +14,9 @@ namespace {
 
 // Lists grow beyond it when they must.
 constexpr std::size_t kGradientsExpected = 16;
+// What pieces as Encoding::kZero are: -0 says that there is no gradient, and adds nothing to one (common/params/layout.h,
+// may_be_unused).
+constexpr float kNoGradient = -0.0F;
 
 std::string describe(const wire::Push& push) {
   return "push from worker " + to_string(push.worker) + " stamped " + to_string(push.clock);
@@ -35,8 +38,7 @@ wire::Payload in_our_memory(wire::Payload payload) {
 }  // namespace
 
 GradientStore::GradientStore(Cluster cluster, std::int64_t size, std::size_t gradients_max,
-                             std::size_t pieces_max, Encoding encoding,
-                             std::shared_ptr<std::pmr::memory_resource> memory)
+                             std::size_t pieces_max, Encoding encoding)
     : cluster_(cluster),
       size_(size),
       gradients_max_(gradients_max),
@@ -44,7 +46,7 @@ GradientStore::GradientStore(Cluster cluster, std::int64_t size, std::size_t gra
       encoding_(encoding),
       // Idle are only blocks that were in use, so what is held for reuse never adds to the most there was.
       decoded_(std::max<std::int64_t>(1, size),
-               cluster.workers() * std::min(gradients_max, kGradientsExpected), std::move(memory)),
+               cluster.workers() * std::min(gradients_max, kGradientsExpected)),
       inboxes_(cluster.workers()) {
   PACELINE_ASSERT(gradients_max >= 2 && pieces_max >= 1, "a store without room");
   // The bound follows sync.threshold, which may be huge; what is used is a few.
@@ -71,10 +73,8 @@ Status GradientStore::check(const wire::Push& push, const wire::Payload& payload
     return failed_precondition(describe(push) + ": expected the rest of " + to_string(expected));
   }
   // Of an empty range, too: what is kept is taken for what this store decodes.
-  const bool is_zero = payload.encoding == Encoding::kZero && encoding_ == Encoding::kFp32;
-  if (payload.encoding != encoding_ && !is_zero) {
-    return invalid_argument(describe(push) + ": its floats come as " +
-                            (payload.encoding == Encoding::kZero ? "zeros" : name_of(payload.encoding)) +
+  if (payload.encoding != encoding_ && payload.encoding != Encoding::kZero) {
+    return invalid_argument(describe(push) + ": its floats come as " + name_of(payload.encoding) +
                             ", expected " + name_of(encoding_));
   }
   const std::int64_t floats = payload.count();
@@ -105,7 +105,7 @@ Status GradientStore::check(const wire::Push& push, const wire::Payload& payload
 
 Result<Gradient*> GradientStore::add(const wire::Push& push, wire::Payload payload) {
   PACELINE_RETURN_IF_ERROR(check(push, payload));
-  if (payload.encoding == Encoding::kZero) payload = zeros(payload.count());
+  if (payload.encoding == Encoding::kZero && encoding_ == Encoding::kFp32) payload = zeros(payload.count());
   Inbox& box = inbox(push.worker);
   BlockRef fresh;
   float* into = nullptr;
@@ -133,9 +133,10 @@ Result<Gradient*> GradientStore::add(const wire::Push& push, wire::Payload paylo
   gradient.samples_ = push.samples;
   gradient.begin_ = push.offset;
   gradient.pieces_.push_back({push.offset, std::move(payload)});
-  if (encoding_ != Encoding::kFp32) gradient.look_at(gradient.piece_count() - 1);  // it is in the cache now
+  if (encoding_ != Encoding::kFp32)
+    gradient.check_finite(gradient.piece_count() - 1);  // it is in the cache now
   if (!push.last) {
-    if (encoding_ == Encoding::kFp32) to_be_looked_at(push.worker);
+    if (encoding_ == Encoding::kFp32) to_be_checked(push.worker);
     return static_cast<Gradient*>(nullptr);
   }
   box.partial = false;
@@ -146,19 +147,22 @@ Result<Gradient*> GradientStore::add(const wire::Push& push, wire::Payload paylo
 // One memory for all, of the largest piece so far. Those before live on where they are referred to.
 wire::Payload GradientStore::zeros(std::int64_t floats) {
   if (zero_floats_ < floats) {
-    // -0 says that there is no gradient, and adds nothing to one (common/params/layout.h, may_be_unused).
-    zeros_ = std::make_shared<float[]>(static_cast<std::size_t>(floats), -0.0F);
+    zeros_ = std::make_shared<float[]>(static_cast<std::size_t>(floats), kNoGradient);
     zero_floats_ = floats;
   }
   return {zeros_, reinterpret_cast<const std::byte*>(zeros_.get()),
           static_cast<std::size_t>(floats) * sizeof(float)};
 }
 
-// The piece's place in its gradient's block is nobody else's; a device may be reading those of others.
+// The piece's place in its gradient's block is nobody else's.
 Result<wire::Payload> GradientStore::decoded(const wire::Push& push, const wire::Payload& payload,
                                              float* into) {
   const std::span<float> floats(into + push.offset, static_cast<std::size_t>(payload.count()));
-  PACELINE_RETURN_IF_ERROR(decode(payload.encoding, payload.bytes(), floats).with_context(describe(push)));
+  if (payload.encoding == Encoding::kZero) {
+    std::fill(floats.begin(), floats.end(), kNoGradient);
+  } else {
+    PACELINE_RETURN_IF_ERROR(decode(payload.encoding, payload.bytes(), floats).with_context(describe(push)));
+  }
   return wire::Payload{nullptr, reinterpret_cast<const std::byte*>(floats.data()), floats.size_bytes()};
 }
 
@@ -197,18 +201,18 @@ bool GradientStore::is_full(WorkerId worker, Clock clock, std::size_t more) cons
   return static_cast<std::size_t>(up_to) + more > gradients_max_;
 }
 
-void GradientStore::to_be_looked_at(WorkerId worker) {
+void GradientStore::to_be_checked(WorkerId worker) {
   if (std::exchange(inbox(worker).listed, true)) return;
-  to_look_at_.push_back(cluster_.rank_of(worker).value);
+  to_check_.push_back(cluster_.rank_of(worker).value);
 }
 
 bool GradientStore::check_one_finite() {
-  for (; !to_look_at_.empty(); to_look_at_.pop_front()) {
-    Inbox& box = inboxes_[to_look_at_.front()];
+  for (; !to_check_.empty(); to_check_.pop_front()) {
+    Inbox& box = inboxes_[to_check_.front()];
     if (box.partial) {
       Gradient& gradient = box.gradients.back();
-      if (const std::int64_t piece = gradient.not_looked_at(); piece < gradient.piece_count()) {
-        gradient.look_at(piece);
+      if (const std::int64_t piece = gradient.first_unchecked(); piece < gradient.piece_count()) {
+        gradient.check_finite(piece);
         return true;
       }
     }
@@ -273,7 +277,7 @@ void GradientStore::drop_partial(Inbox& box) {
 void GradientStore::recycle(Gradient gradient) {
   gradient.pieces_.clear();  // the buffers go now, the list's memory stays
   gradient.decoded_.reset();
-  gradient.all_looked_ = 0;
+  gradient.all_checked_ = 0;
   recycled_.push_back(std::move(gradient));
 }
 

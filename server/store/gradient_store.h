@@ -1,7 +1,7 @@
 // The gradients a shard holds and has not applied: each worker's pieces as they came, in the buffers they
 // were received into (nothing is copied), until the authority decides their turn or has them discarded.
-// Pieces in another encoding than float32 are decoded as they come, into one recycled buffer for each
-// gradient.
+// Pieces in another encoding than float32 are decoded as they come, zeros among them, too, into one recycled buffer for
+// each gradient.
 //
 // Pieces come from the range's end to its begin, as a backward pass makes them: what is here of a gradient is
 // one interval that ends where the range does. A gradient is partial until its `last` piece, which begins at
@@ -31,14 +31,13 @@ namespace paceline::server {
 
 class GradientStore {
  public:
-  // For a range of `size` floats. `pieces_max` >= 1, `gradients_max` >= 2. `encoding`: of every piece.
-  // `memory`: where decoded gradients lie; null: the heap.
+  // For a range of `size` floats. `pieces_max` >= 1, `gradients_max` >= 2. `encoding`: of every piece that is
+  // not Encoding::kZero.
   GradientStore(Cluster cluster, std::int64_t size, std::size_t gradients_max, std::size_t pieces_max,
-                Encoding encoding = Encoding::kFp32,
-                std::shared_ptr<std::pmr::memory_resource> memory = nullptr);
+                Encoding encoding = Encoding::kFp32);
 
   // Takes one piece. Returns the gradient when this piece makes it whole (valid until it is discarded), else
-  // nullptr; not all of it need have been looked at. Errors leave everything as it was: kInvalidArgument
+  // nullptr; not all of it need have been checked. Errors leave everything as it was: kInvalidArgument
   // unknown worker, samples where they do not belong, a piece outside the range, `last` at the wrong place,
   // another encoding, or bytes that it cannot be; kOutOfOrder a clock or a piece it already has;
   // kFailedPrecondition another clock while one is partial, a gap; kResourceExhausted beyond the bounds.
@@ -54,10 +53,10 @@ class GradientStore {
   Gradient* begun(WorkerId worker, Clock clock);
   const Gradient* begun(WorkerId worker, Clock clock) const;
 
-  // Looks at a piece, that nobody has looked at, of a gradient that is here in part; false when there is
-  // none. To be called in time that would be spent waiting: what is left is looked at with the last piece.
+  // Looks at a piece, that nobody has checked, of a gradient that is here in part; false when there is
+  // none. To be called in time that would be spent waiting: what is left is checked with the last piece.
   bool check_one_finite();
-  bool may_look() const { return !to_look_at_.empty(); }
+  bool may_check() const { return !to_check_.empty(); }
 
   // Forgets a whole gradient; false when there is none. One that is here in part, or still to come, is to be
   // forgotten when it has come whole: its worker does not know that it is late.
@@ -83,7 +82,7 @@ class GradientStore {
     Clock next;                       // the oldest clock it may still send
     Clock late_below;                 // those that come whole from now on are late
     bool partial = false;             // the last of `gradients` is not whole
-    bool listed = false;              // in to_look_at_
+    bool listed = false;              // in to_check_
     std::vector<Gradient> gradients;  // ascending clocks
   };
   Inbox& inbox(WorkerId worker) { return inboxes_[cluster_.rank_of(worker).value]; }
@@ -91,7 +90,7 @@ class GradientStore {
   Status check(const wire::Push& push, const wire::Payload& payload) const;
   wire::Payload zeros(std::int64_t floats);
   Result<wire::Payload> decoded(const wire::Push& push, const wire::Payload& payload, float* into);
-  void to_be_looked_at(WorkerId worker);
+  void to_be_checked(WorkerId worker);
   void drop_partial(Inbox& box);
   void recycle(Gradient gradient);
 
@@ -100,12 +99,12 @@ class GradientStore {
   std::size_t gradients_max_;
   std::size_t pieces_max_;
   Encoding encoding_;
-  std::shared_ptr<const float[]> zeros_;  // what pieces as Encoding::kZero are
+  std::shared_ptr<const float[]> zeros_;  // what pieces as Encoding::kZero are among float32
   std::int64_t zero_floats_ = 0;
-  BlockPool decoded_;                     // of the range's size; made as gradients need them
-  std::vector<Inbox> inboxes_;            // by rank
-  std::deque<std::uint32_t> to_look_at_;  // ranks, each once: there may be something of the partial gradient
-  std::vector<Gradient> recycled_;        // empty, for their pieces' memory
+  BlockPool decoded_;                   // of the range's size; made as gradients need them
+  std::vector<Inbox> inboxes_;          // by rank
+  std::deque<std::uint32_t> to_check_;  // ranks, each once: there may be something of the partial gradient
+  std::vector<Gradient> recycled_;      // empty, for their pieces' memory
 };
 
 }  // namespace paceline::server

@@ -24,12 +24,11 @@ double image_bytes(std::int64_t floats, const RunConfig& config) {
 
 MemoryBound memory_bound(std::int64_t floats, const RunConfig& config) {
   const OptimizerSection& optimizer = config.train.optimizer;
-  const bool on_gpu = config.server.device == Device::kCuda;  // the state is there, and here for images alone
   const double workers = config.cluster.cluster().workers();
   const auto gradients = static_cast<double>(shard_settings(config).gradients_max);
   const double image_state = kept_vectors(optimizer);
   // Under LARS and LAMB the whole mean gradient, too.
-  double state = on_gpu ? 0.0 : image_state + (measures_tensors(optimizer.kind) ? 1.0 : 0.0);
+  double state = image_state + (measures_tensors(optimizer.kind) ? 1.0 : 0.0);
   const CompensationKind compensation = optimizer.delay_compensation.kind;
   double vectors_most = 2.0 + static_cast<double>(kRetainedMax) + state + workers * gradients;
   if (config.checkpoint.enabled()) vectors_most += 1.0 + image_state;  // an image that is being written

@@ -11,7 +11,7 @@ namespace paceline::server {
 
 // Bytes.
 struct MemoryBound {
-  // The parameters twice, the optimizer's state (on a GPU where that applies: server.device) and, with delay
+  // The parameters twice, the optimizer's state and, with delay
   // compensation, what each worker computes with: no run does with less.
   double least = 0.0;
   // With two retained versions, an image that a checkpoint is written of, and with as many gradients of each

@@ -1,4 +1,4 @@
-// Making a guess, keeping it, and judging it.
+// Making a prediction, keeping it, and judging it.
 #include "server/store/next_gradient_predictor.h"
 
 #include <algorithm>
@@ -28,13 +28,13 @@ void NextGradientPredictor::arrived(Named gradient, std::int64_t begin, bool who
   partial = Partial();
   if (leading_ == rank) find_leading();
   whole_.push_back(gradient);
-  if (!guess_ || guess_->whole) return;
-  if (guess_->gradient == gradient) {
+  if (!prediction_ || prediction_->whole) return;
+  if (prediction_->gradient == gradient) {
     wrong_partial_ = 0;
-    guess_->whole = true;
+    prediction_->whole = true;
   } else {
     ++wrong_partial_;
-    pass_over(*guess_);
+    pass_over(*prediction_);
   }
 }
 
@@ -44,11 +44,11 @@ void NextGradientPredictor::decided(std::span<const wire::Contribution> contribu
     if (const auto place = std::find(whole_.begin(), whole_.end(), named); place != whole_.end()) {
       whole_.erase(place);
     }
-    if (!guess_) continue;
-    if (guess_->gradient == named) {
-      guess_.reset();
-    } else if (guess_->whole) {
-      pass_over(*guess_);
+    if (!prediction_) continue;
+    if (prediction_->gradient == named) {
+      prediction_.reset();
+    } else if (prediction_->whole) {
+      pass_over(*prediction_);
     }
   }
 }
@@ -61,20 +61,21 @@ void NextGradientPredictor::forget_missing(const GradientStore& gradients) {
     }
   }
   std::erase_if(whole_, [&](const Named& n) { return gradients.find(n.worker, n.clock) == nullptr; });
-  if (guess_ && gradients.begun(guess_->gradient.worker, guess_->gradient.clock) == nullptr) guess_.reset();
+  if (prediction_ && gradients.begun(prediction_->gradient.worker, prediction_->gradient.clock) == nullptr)
+    prediction_.reset();
   find_leading();
 }
 
 std::optional<NextGradientPredictor::Named> NextGradientPredictor::next() {
-  if (!guess_) {
+  if (!prediction_) {
     if (!whole_.empty()) {
-      guess_ = Guess{whole_.front(), true};
+      prediction_ = Prediction{whole_.front(), true};
     } else if (leading_ && (2 * partial_[*leading_].floats >= size_ || cluster_.workers() == 1)) {
-      guess_ = Guess{{cluster_.worker_at(Rank(*leading_)), partial_[*leading_].clock}, false};
+      prediction_ = Prediction{{cluster_.worker_at(Rank(*leading_)), partial_[*leading_].clock}, false};
     }
   }
-  if (!guess_ || (!guess_->whole && wrong_partial_ >= kWrongMax)) return std::nullopt;
-  return guess_->gradient;
+  if (!prediction_ || (!prediction_->whole && wrong_partial_ >= kWrongMax)) return std::nullopt;
+  return prediction_->gradient;
 }
 
 void NextGradientPredictor::find_leading() {
@@ -86,14 +87,14 @@ void NextGradientPredictor::find_leading() {
   }
 }
 
-void NextGradientPredictor::pass_over(const Guess& wrong) {
+void NextGradientPredictor::pass_over(const Prediction& wrong) {
   if (wrong.whole) {
     std::erase(whole_, wrong.gradient);
   } else {
     partial_[cluster_.rank_of(wrong.gradient.worker).value].passed_over = true;
     find_leading();
   }
-  guess_.reset();
+  prediction_.reset();
 }
 
 }  // namespace paceline::server

@@ -1,19 +1,19 @@
 // Which gradient an eager decision takes next (one at a time, as soon as every shard has it whole;
-// docs/SYNC.md, Versions and revisions): guessed, so that it can be applied ahead of the decision
+// docs/SYNC.md, Versions and revisions): predicted, so that it can be applied ahead of the decision
 // (store/speculative_apply.h).
 //
-// Decisions follow completion, so the guess is the gradient that has been whole for longest; while none is
+// Decisions follow completion, so the prediction is the gradient that has been whole for longest; while none is
 // whole, of the partial ones that which has most of itself here, once that is half. A worker that pushes
 // layer by layer has begun a gradient for most of its step: which began first says nothing. A worker that is
 // the only one has nobody before it.
 //
-//   A has 60 % here and stands still; B, C push     guess: A
-//   B is whole                                      A was wrong and is passed over; guess: B
+//   A has 60 % here and stands still; B, C push     predicted: A
+//   B is whole                                      A was wrong and is passed over; predicted: B
 //   B is decided                                    right; next: whoever of B, C, ... is first at a half
 //
-// A guess stays until it proves right or wrong. A wrong one is passed over from then on (a partial one until
+// A prediction stays until it proves right or wrong. A wrong one is passed over from then on (a partial one until
 // it is whole), so what is prepared of a gradient is dropped for that reason at most twice, however long it
-// stands here. Where partial guesses have been wrong a few times in a row they are still made but not given
+// stands here. Where partial predictions have been wrong a few times in a row they are still made but not given
 // out, until one would have been right.
 //
 // Costs: a piece O(1), a gradient that begins, ends or is passed over O(workers). Thread: one at a time.
@@ -58,20 +58,20 @@ class NextGradientPredictor {
     std::int64_t floats = 0;  // of it are here; 0: none is partial
     bool passed_over = false;
   };
-  struct Guess {
+  struct Prediction {
     Named gradient;
     bool whole = false;
   };
   void find_leading();
-  void pass_over(const Guess& wrong);
+  void pass_over(const Prediction& wrong);
 
   const Cluster cluster_;
   const std::int64_t size_;
   std::vector<Partial> partial_;          // by rank
   std::optional<std::uint32_t> leading_;  // the rank whose partial gradient has most here, none passed over
   std::deque<Named> whole_;               // as they became whole; none passed over
-  std::optional<Guess> guess_;
-  int wrong_partial_ = 0;  // partial guesses in a row
+  std::optional<Prediction> prediction_;
+  int wrong_partial_ = 0;  // partial predictions in a row
 };
 
 }  // namespace paceline::server

@@ -17,7 +17,7 @@
 
 namespace paceline::server {
 
-struct HeldPull {
+struct PendingPull {
   Peer from;
   wire::Pull pull;
 };
@@ -27,9 +27,9 @@ class PendingPulls {
   explicit PendingPulls(std::size_t per_peer_max) : per_peer_max_(per_peer_max) {}
 
   // Errors: kResourceExhausted when the peer has its share of held pulls already.
-  [[nodiscard]] Status hold(HeldPull pull) {
+  [[nodiscard]] Status hold(PendingPull pull) {
     const auto theirs =
-        std::count_if(held_.begin(), held_.end(), [&](const HeldPull& p) { return p.from == pull.from; });
+        std::count_if(held_.begin(), held_.end(), [&](const PendingPull& p) { return p.from == pull.from; });
     if (static_cast<std::size_t>(theirs) >= per_peer_max_) {
       return resource_exhausted("pull from " + to_string(pull.from) + ": " + std::to_string(theirs) +
                                 " of its pulls are held already");
@@ -40,23 +40,23 @@ class PendingPulls {
 
   // Moves those for which ready(pull) holds to the end of `out`, in the order in which they came.
   template <typename Ready>
-  void take_ready(Ready&& ready, std::vector<HeldPull>& out) {
+  void take_ready(Ready&& ready, std::vector<PendingPull>& out) {
     const auto waiting =
-        std::stable_partition(held_.begin(), held_.end(), [&](const HeldPull& p) { return ready(p); });
+        std::stable_partition(held_.begin(), held_.end(), [&](const PendingPull& p) { return ready(p); });
     out.insert(out.end(), held_.begin(), waiting);
     held_.erase(held_.begin(), waiting);
   }
 
   void drop(Peer from) {
-    std::erase_if(held_, [from](const HeldPull& p) { return p.from == from; });
+    std::erase_if(held_, [from](const PendingPull& p) { return p.from == from; });
   }
 
   std::size_t size() const { return held_.size(); }
-  const std::vector<HeldPull>& held() const { return held_; }
+  const std::vector<PendingPull>& held() const { return held_; }
 
  private:
   std::size_t per_peer_max_;
-  std::vector<HeldPull> held_;
+  std::vector<PendingPull> held_;
 };
 
 }  // namespace paceline::server

@@ -40,22 +40,22 @@ ReplyWindow::ReplyWindow(Cluster cluster, std::int64_t missing_max, Encoding enc
       exact_(std::make_shared<PieceCount>(none_left_)),
       readers_(cluster.nodes) {}
 
-void ReplyWindow::settle() {
+void ReplyWindow::reap() {
   if (state_ && state_->pieces->value() == 0) state_.reset();
 }
 
 bool ReplyWindow::keeps_older(const Snapshot& now) {
-  settle();
+  reap();
   return state_ && state_->snapshot.revision != now.revision;
 }
 
 ReplyWindow::Source ReplyWindow::source(const Snapshot& now, Peer to, const wire::Pull& pull) {
-  settle();
+  reap();
   if (now.version < pull.min_version) return {};
   const bool current = !state_ || state_->snapshot.revision == now.revision || pull.have == now.revision;
   if (current) return {.state = &now};
-  static const Held kNothing;  // static: Clang cannot see that what has nothing is never returned
-  const Held& answered = to.is_node() ? readers_[to.number].answered : kNothing;
+  static const NodeSnapshot kNothing;  // static: Clang cannot see that what has nothing is never returned
+  const NodeSnapshot& answered = to.is_node() ? readers_[to.number].answered : kNothing;
   const bool can_go_on = will_do(answered, now, to, pull);
   const Snapshot& older = state_->snapshot;
   // Each joins a state once; of a part it may have joined with another one.
@@ -67,7 +67,8 @@ ReplyWindow::Source ReplyWindow::source(const Snapshot& now, Peer to, const wire
   return {};
 }
 
-bool ReplyWindow::will_do(const Held& held, const Snapshot& now, Peer to, const wire::Pull& pull) const {
+bool ReplyWindow::will_do(const NodeSnapshot& held, const Snapshot& now, Peer to,
+                          const wire::Pull& pull) const {
   if (held.revision == kNoRevision || held.revision != pull.have || held.version < pull.min_version) {
     return false;
   }
@@ -96,14 +97,14 @@ ReplyWindow::Reply ReplyWindow::begin(Peer to, const Snapshot& state) {
 }
 
 void ReplyWindow::rejoined(NodeId node) {
-  Held answered = std::move(readers_[node.value].answered);
+  NodeSnapshot answered = std::move(readers_[node.value].answered);
   readers_[node.value] = Reader();
   readers_[node.value].answered = std::move(answered);
 }
 
 void ReplyWindow::confirm(Peer to, const Snapshot& state) {
   if (!to.is_node()) return;
-  Held& answered = readers_[to.number].answered;
+  NodeSnapshot& answered = readers_[to.number].answered;
   if (state.revision < answered.revision || state.version < answered.version) return;
   answered = {state.version, state.revision, Shard::applied_of(state, cluster_, to.node())};
 }
@@ -230,8 +231,8 @@ std::vector<ReplyWindow::Stuck> ReplyWindow::stuck(Ticks now, std::chrono::nanos
 
 void ReplyWindow::discount_pause(const Pause& pause) {
   for (Reader& reader : readers_) {
-    if (reader.since) reader.since = pause.forgiven(*reader.since);
-    if (reader.oldest_since) reader.oldest_since = pause.forgiven(*reader.oldest_since);
+    if (reader.since) reader.since = pause.discounted(*reader.since);
+    if (reader.oldest_since) reader.oldest_since = pause.discounted(*reader.oldest_since);
   }
 }
 

@@ -75,7 +75,7 @@ class ReplyWindow {
   ReplyWindow(Cluster cluster, std::int64_t missing_max, Encoding encoding, std::function<void()> none_left);
 
   // What a node has of this shard, and what of its own threads' gradients is in it.
-  struct Held {
+  struct NodeSnapshot {
     Version version = kNoVersion;
     Revision revision = kNoRevision;
     std::vector<Clock> applied;
@@ -85,7 +85,7 @@ class ReplyWindow {
   struct Source {
     // This: `now`, or the older state that is leaving, whose blocks may have gone: begin() knows.
     const Snapshot* state = nullptr;
-    const Held* held = nullptr;  // or that it has this already, which is new enough
+    const NodeSnapshot* held = nullptr;  // or that it has this already, which is new enough
     // Else nothing: not before the older state has left, or the version is not there.
     explicit operator bool() const { return state != nullptr || held != nullptr; }
   };
@@ -124,7 +124,7 @@ class ReplyWindow {
   bool keeps_older(const Snapshot& now);
 
   // Lets go of what has left: before the current state is overwritten, since what is held is copied.
-  void settle();
+  void reap();
 
   // Pieces of exact replies, and pieces to one node.
   std::int64_t exact() const { return exact_->value(); }
@@ -182,7 +182,7 @@ class ReplyWindow {
   struct Reader {
     std::deque<Outgoing> replies;       // the oldest first
     std::optional<Ticks> oldest_since;  // when stuck() first saw that one to be the oldest
-    Held answered;                      // what it was last answered with: the newest
+    NodeSnapshot answered;              // what it was last answered with: the newest
     std::int64_t sent = 0;              // pieces, since the start
     std::int64_t left = 0;              // of these, when stuck() last looked
     std::optional<Ticks> since;         // when that was seen to change
@@ -193,7 +193,7 @@ class ReplyWindow {
     bool takes_too_long(Ticks now, std::chrono::nanoseconds lease);
   };
   struct Piece;
-  bool will_do(const Held& held, const Snapshot& now, Peer to, const wire::Pull& pull) const;
+  bool will_do(const NodeSnapshot& held, const Snapshot& now, Peer to, const wire::Pull& pull) const;
   Reply reply(Peer to, std::shared_ptr<PieceCount> of_state);
   const EncodedBlock& encoded(std::int64_t i);
 

@@ -38,8 +38,7 @@ Shard::Shard(ShardId id, Range range, const Layout& layout, ShardSettings settin
       pool_(settings_.block_floats, static_cast<std::size_t>(block_count(settings_, range)),
             settings_.memory),
       gradients_(settings_.cluster, range.size(), settings_.gradients_max, pieces_max(settings_, range),
-                 settings_.gradient_encoding,
-                 settings_.device != nullptr ? settings_.device->page_locked(nullptr) : nullptr),
+                 settings_.gradient_encoding),
       backups_(settings_.cluster.nodes),
       next_(settings_, range.size(), pool_) {
   now_.blocks = BlockRange(pool_, range.size());
@@ -64,7 +63,6 @@ Status Shard::initialize(const wire::InitialParameters& piece, std::span<const f
   now_.blocks.copy_from(piece.offset, values, pool_);
   initialized_ = end;
   if (piece.last) {
-    next_.begin(now_.blocks);
     now_.version = Version(0);
     now_.revision = Revision(0);
     replaced_with_ = Version(0);
@@ -123,17 +121,14 @@ Result<bool> Shard::replace(const wire::NodeState& piece, std::span<const float>
 
 void Shard::rejoined(NodeId node) {
   drop_partial(node);
-  next_.settle();
   gradients_.copy_borrowed(node);
   backups_.rejoined(node);
   if (node == NodeId(0) && !ready()) initialized_ = 0;
 }
 
-Result<ShardImage> Shard::image() {
+ShardImage Shard::image() {
   PACELINE_ASSERT(ready(), "an image of shard " + to_string(id_) + " before the initial parameters");
-  PACELINE_ASSIGN_OR_RETURN(OptimizerImage optimizer, next_.optimizer());
-  return ShardImage{now_.version, now_.revision,        next_sequence_,
-                    now_.blocks,  std::move(optimizer), next_.mean_square()};
+  return {now_.version, now_.revision, next_sequence_, now_.blocks, next_.optimizer(), next_.mean_square()};
 }
 
 Status Shard::restore(ShardImage image) {
@@ -156,7 +151,6 @@ Status Shard::restore(ShardImage image) {
     now_.blocks.copy_from(image.parameters.elements(i).begin, image.parameters.block(i), pool_);
     image.parameters.replace(i, BlockRef());
   }
-  next_.begin(now_.blocks);
   now_.version = image.version;
   now_.revision = image.revision;
   replaced_with_ = image.version;
@@ -231,7 +225,6 @@ Status Shard::check(const wire::ApplyDecision& decision) const {
 Status Shard::apply(const wire::ApplyDecision& decision) {
   PACELINE_RETURN_IF_ERROR(check(decision));
   next_.apply(decision, gradients_, now_.blocks, backups_);
-  PACELINE_RETURN_IF_ERROR(status());
   const auto closes = [this](const wire::Contribution& c) {
     Clock& applied = now_.applied[settings_.cluster.rank_of(c.worker).value];
     applied = std::max(applied, c.clock.next());

@@ -75,9 +75,8 @@ class Shard {
   std::int64_t initialized() const { return initialized_; }
 
   // What a checkpoint holds, as it stands between two decisions; once ready(). Costs a few pointers for each
-  // block, and from a device a copy of the optimizer's state; may go to another thread, and never changes.
-  // Errors: status().
-  Result<ShardImage> image();
+  // block; may go to another thread, and never changes.
+  ShardImage image();
   // In place of initialize(): goes on from what `image` holds. Its state vectors are cut into blocks of
   // ShardSettings::block_floats, as read_shard_file() was told to. Every worker's clock is taken to be the
   // version: what it has applied beyond that stays applied, and its next gradient is stamped with the
@@ -87,7 +86,7 @@ class Shard {
   [[nodiscard]] Status restore(ShardImage image);
 
   // Takes a piece of a gradient. With its last piece: what the authority is to be told, and `fault` names the
-  // tensor and element that is not finite: each has been looked at by then. `prepare`: whether what the next
+  // tensor and element that is not finite: each has been checked by then. `prepare`: whether what the next
   // decision is expected to make of a whole gradient may be prepared at once, as by prepare_next(). Errors as
   // GradientStore::add, and kFailedPrecondition before ready, or, with delay compensation, where it was
   // computed with a state that this worker was not sent.
@@ -103,26 +102,16 @@ class Shard {
 
   // Prepares a little of what the next decision is expected to make of what has been pushed (store/
   // speculative_apply.h); false when there is nothing to prepare. Nothing of it can be seen from outside, and it
-  // need never be called; it must not be while an older state than the current one is alive in replies, but
-  // on a device.
+  // need never be called; it must not be while an older state than the current one is alive in replies.
   bool prepare_next() { return ready() && next_.prepare_some(now_.blocks, now_.version, gradients_); }
-  // Looks at a little of what has been pushed; false when there is nothing to look at. Need never be called.
+  // Checks a little of what has been pushed; false when there is nothing to check. Need never be called.
   bool check_next_finite() { return gradients_.check_one_finite(); }
   // Whether one of these may have something to do.
-  bool may_work_ahead() const { return next_.may_prepare() || gradients_.may_look(); }
-
-  // What has failed on the device that decisions are applied on (ShardSettings::device), since the start:
-  // this shard is of no use then. OK where there is none. What fails with initialize(), push() and others is
-  // here alone.
-  Status status() const { return next_.status(); }
-
-  // No gradient's memory is being read by that device any more. Waits for it; for benchmarks.
-  void settle() { next_.settle(); }
+  bool may_work_ahead() const { return next_.may_prepare() || gradients_.may_check(); }
 
   // Applies the authority's next decision. An error means that this shard and the authority no longer agree
   // and the run cannot go on: kOutOfOrder the sequence has a gap; kFailedPrecondition a gradient is not here,
-  // or a third version is to be retained. Nothing has been changed then. Those of status(), and of its
-  // parameters some may have been.
+  // or a third version is to be retained. Nothing has been changed then.
   [[nodiscard]] Status apply(const wire::ApplyDecision& decision);
 
   // The sequence of the decision that is applied next.

@@ -10,7 +10,6 @@
 #include "common/encode/encoding.h"
 #include "common/params/step_factors.h"
 #include "common/process/machine.h"
-#include "server/store/shard_device.h"
 
 namespace paceline::server {
 
@@ -35,11 +34,8 @@ struct ShardSettings {
   std::int64_t apply_alone_floats = std::int64_t{4} << 20;
   // Where the parameters lie, so that replies can be shared with nodes of this machine; null: the heap.
   std::shared_ptr<std::pmr::memory_resource> memory{};
-  // What decisions are applied on (store/device_apply.h), which is in no configuration as it is; null: the
-  // processor. `memory` is best of its ServerDevice::page_locked().
-  std::shared_ptr<ServerDevice> device{};
 
-  // What the next decision is foreseen from (store/speculative_apply.h). Those of the first decision: a run may turn
+  // What the next decision is predicted from (store/speculative_apply.h). Those of the first decision: a run may turn
   // eager, and each, with any (sync::apply_in()).
   ApplyMode apply = ApplyMode::kVersioned;
   CombineMode combine = CombineMode::kEach;

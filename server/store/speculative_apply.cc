@@ -1,4 +1,4 @@
-// Preparing a decision that is foreseen, some blocks at a time. Applying it: speculative_apply_fold.cc.
+// Preparing a decision that is predicted, some blocks at a time. Applying it: speculative_apply_fold.cc.
 #include "server/store/speculative_apply.h"
 
 #include <algorithm>
@@ -11,34 +11,30 @@
 namespace paceline::server {
 namespace {
 
-// Here: on a device, see device_apply.h.
 bool can_be_prepared(const ShardSettings& settings) {
   const bool compensates = settings.optimizer.delay_compensation.kind != CompensationKind::kNone;
-  return settings.prepare_next && !compensates && settings.device == nullptr;
+  return settings.prepare_next && !compensates;
 }
 
 }  // namespace
 
 SpeculativeApply::SpeculativeApply(const ShardSettings& settings, std::int64_t size, const BlockPool& pool)
-    : forecast_(settings, size, can_be_prepared(settings)),
+    : predictor_(settings, size, can_be_prepared(settings)),
       settings_(settings.optimizer),
       size_(size),
       apply_alone_floats_(settings.apply_alone_floats),
       may_be_prepared_(can_be_prepared(settings)),
       pool_(pool),
-      optimizer_(settings.optimizer, settings.device != nullptr ? 0 : size, settings.block_floats,
-                 settings.factors),
+      optimizer_(settings.optimizer, size, settings.block_floats, settings.factors),
       compensated_(settings, size),
       apply_pool_(size <= settings.apply_alone_floats ? 1 : settings.apply_threads),
       sums_(apply_pool_.threads()),
       blocks_(static_cast<std::size_t>((size + settings.block_floats - 1) / settings.block_floats)) {
   if (optimizer_.measures()) sums_.front().resize(static_cast<std::size_t>(size));
-  if (settings.device != nullptr) device_.emplace(settings, size, pool);
 }
 
 void SpeculativeApply::arrived(const wire::Push& push, std::int64_t floats) {
-  if (device_) return device_->arrived(push);
-  forecast_.arrived(push);
+  predictor_.arrived(push);
   if (!prepares()) return;
   const std::int64_t block_floats = pool_.block_floats();
   for (std::int64_t i = push.offset / block_floats; i * block_floats < push.offset + floats; ++i) {
@@ -54,15 +50,14 @@ void SpeculativeApply::learn_samples(const wire::Push& push) {
     return c.worker == push.worker && c.clock == push.clock;
   });
   const bool wrong = taken != taken_.end() && taken->samples != push.samples;
-  if (forecast_.combine() == CombineMode::kMean && wrong) drop();
-  looked_at_ = 0;
+  if (predictor_.combine() == CombineMode::kMean && wrong) drop();
+  next_tried_ = 0;
 }
 
 bool SpeculativeApply::prepare_some(const BlockRange& now, Version version, GradientStore& gradients) {
-  if (device_) return device_->send_some(gradients);
   if (!may_prepare()) return false;
-  if (forecast_.look()) drop();  // what was prepared of another gradient is given up
-  std::size_t already = 0;       // the blocks that are looked at one after another have mostly taken as many
+  if (predictor_.update()) drop();  // what was prepared of another gradient is given up
+  std::size_t already = 0;  // the blocks that are looked at one after another have mostly taken as many
   Gradient* gradient = next(already, version, gradients);
   const bool nothing = taken_.empty() && gradient == nullptr;
   unfinished_.clear();
@@ -89,9 +84,9 @@ bool SpeculativeApply::prepare_some(const BlockRange& now, Version version, Grad
   }
   for (std::size_t k = 1; k < candidates_.size() && !all_busy(); ++k) takes(candidates_[k]);
   if (unfinished_.empty()) {
-    if (nothing) looked_at_ = std::ssize(blocks_);
-    while (looked_at_ < std::ssize(blocks_) && !takes(looked_at_)) ++looked_at_;
-    for (std::int64_t i = looked_at_ + 1; i < std::ssize(blocks_) && !all_busy(); ++i) takes(i);
+    if (nothing) next_tried_ = std::ssize(blocks_);
+    while (next_tried_ < std::ssize(blocks_) && !takes(next_tried_)) ++next_tried_;
+    for (std::int64_t i = next_tried_ + 1; i < std::ssize(blocks_) && !all_busy(); ++i) takes(i);
   }
   std::int64_t floats = 0;
   for (const std::int64_t i : unfinished_) floats += now.elements(i).size();
@@ -103,8 +98,8 @@ bool SpeculativeApply::prepare_some(const BlockRange& now, Version version, Grad
 // The gradient that the decision is expected to take after `already` others; nullptr when it has not begun.
 Gradient* SpeculativeApply::next(std::size_t already, Version version, GradientStore& gradients) const {
   if (already < taken_.size()) return gradients.begun(taken_[already].worker, taken_[already].clock);
-  const auto foreseen = forecast_.gradient(already, version);
-  return foreseen ? gradients.begun(foreseen->worker, foreseen->clock) : nullptr;
+  const auto predicted = predictor_.gradient(already, version);
+  return predicted ? gradients.begun(predicted->worker, predicted->clock) : nullptr;
 }
 
 // Whether block i can take the gradient that is next: that part of it is here, and its weight is known. It is
@@ -123,9 +118,9 @@ bool SpeculativeApply::can_take(std::int64_t i, const BlockRange& now, Version v
 // known.
 bool SpeculativeApply::expect(std::size_t already, Version version, const Gradient& gradient) {
   if (taken_.empty()) prepared_for_ = version;
-  if (taken_.empty() && forecast_.combine() == CombineMode::kEach) learning_rate_ = forecast_.rate(version);
+  if (taken_.empty() && predictor_.combine() == CombineMode::kEach) learning_rate_ = predictor_.rate(version);
   if (already < taken_.size()) return true;
-  const auto contribution = forecast_.contribution(already, gradient);
+  const auto contribution = predictor_.contribution(already, gradient);
   if (contribution) taken_.push_back(*contribution);
   return contribution.has_value();
 }
@@ -140,18 +135,18 @@ void SpeculativeApply::take(std::int64_t i, const BlockRange& now, Gradient& gra
   float* const floats = block.floats.writable_data();
   const float* const before = now.block(i).data();
   const Range elements = now.elements(i);
-  const Then then = block.taken == forecast_.gradients() ? Then::kDone : Then::kReadAgain;
-  const bool mean = forecast_.combine() == CombineMode::kMean;
-  gradient.use_and_look(elements, [&](std::int64_t offset, std::span<const float> values, bool look) {
+  const Then then = block.taken == predictor_.gradients() ? Then::kDone : Then::kReadAgain;
+  const bool mean = predictor_.combine() == CombineMode::kMean;
+  gradient.use_and_check(elements, [&](std::int64_t offset, std::span<const float> values, bool check) {
     const std::int64_t at = offset - elements.begin;
     const std::span<float> part(floats + at, values.size());
     if (mean) {
       first ? begin_sum(part, values, weight) : add_weighted(part, values, weight);
-      return look && first_non_finite(values).has_value();
+      return check && first_non_finite(values).has_value();
     }
     const std::span<const float> in = first ? std::span(before + at, values.size()) : part;
     const Stores stores = stores_of(in, part, then);
-    if (look) return optimizer_.apply_stateless_and_look(offset, in, part, values, rate, stores);
+    if (check) return optimizer_.apply_stateless_and_check(offset, in, part, values, rate, stores);
     optimizer_.apply_stateless(offset, in, part, values, rate, stores);
     return false;
   });
@@ -159,18 +154,17 @@ void SpeculativeApply::take(std::int64_t i, const BlockRange& now, Gradient& gra
 
 void SpeculativeApply::prepare_whole(const Gradient& whole, const BlockRange& now, Version version,
                                      GradientStore& gradients) {
-  if (device_) return device_->send_whole(whole);
   if (!prepares()) return;
-  if (forecast_.look()) drop();  // what was prepared of another gradient is given up
+  if (predictor_.update()) drop();  // what was prepared of another gradient is given up
   std::size_t place = 0;
   while (place < taken_.size() && next(place, version, gradients) != &whole) ++place;
   Gradient* const gradient = next(place, version, gradients);
   if (gradient != &whole || !expect(place, version, whole)) return;
   // A block that nobody reads the decision writes in place, which costs less than one beside it; but not less
-  // than that and a pass before it that looks, where a step is all that the block takes and the gradient has
+  // than that and a pass before it that checks, where a step is all that the block takes and the gradient has
   // gone from the processor's cache by then.
-  const bool one_step = forecast_.combine() == CombineMode::kEach && forecast_.gradients() == 1;
-  const bool beside_all = one_step && size_ > kCachedFloatsMax && 2 * whole.floats_not_looked_at() > size_;
+  const bool one_step = predictor_.combine() == CombineMode::kEach && predictor_.gradients() == 1;
+  const bool beside_all = one_step && size_ > kCachedFloatsMax && 2 * whole.unchecked_floats() > size_;
   unfinished_.clear();
   std::int64_t floats = 0;
   for (std::int64_t i = 0; i < std::ssize(blocks_); ++i) {
@@ -185,15 +179,15 @@ void SpeculativeApply::prepare_whole(const Gradient& whole, const BlockRange& no
 }
 
 void SpeculativeApply::check_rest_finite(Gradient& whole) {
-  const std::int64_t floats = whole.floats_not_looked_at();
-  if (floats > 0) run(floats, whole.piece_count(), [&](std::size_t, std::int64_t k) { whole.look_at(k); });
+  const std::int64_t floats = whole.unchecked_floats();
+  if (floats > 0)
+    run(floats, whole.piece_count(), [&](std::size_t, std::int64_t k) { whole.check_finite(k); });
 }
 
 void SpeculativeApply::forget_missing(const GradientStore& gradients) {
-  if (device_) return device_->forget_missing(gradients);
-  forecast_.forget_missing(gradients);
+  predictor_.forget_missing(gradients);
   if (!prepares()) return;
-  looked_at_ = 0;
+  next_tried_ = 0;
   const bool here = std::all_of(taken_.begin(), taken_.end(), [&](const wire::Contribution& c) {
     return gradients.begun(c.worker, c.clock) != nullptr;
   });
@@ -202,19 +196,9 @@ void SpeculativeApply::forget_missing(const GradientStore& gradients) {
 
 Status SpeculativeApply::restore(Revision revision, OptimizerImage optimizer, BlockRange mean_square) {
   PACELINE_RETURN_IF_ERROR(compensated_.restore(std::move(mean_square)));
-  PACELINE_RETURN_IF_ERROR(device_ ? device_->restore(std::move(optimizer))
-                                   : optimizer_.restore(std::move(optimizer)));
-  forecast_.restore(revision);
+  PACELINE_RETURN_IF_ERROR(optimizer_.restore(std::move(optimizer)));
+  predictor_.restore(revision);
   return Status::ok();
-}
-
-void SpeculativeApply::begin(const BlockRange& now) {
-  if (device_) device_->begin(now);
-}
-
-Result<OptimizerImage> SpeculativeApply::optimizer() {
-  if (device_) return device_->image();
-  return optimizer_.image();
 }
 
 void SpeculativeApply::drop() {
@@ -222,7 +206,7 @@ void SpeculativeApply::drop() {
   taken_.clear();
   dropped_ += std::exchange(prepared_, 0);
   candidates_.clear();
-  looked_at_ = 0;
+  next_tried_ = 0;
 }
 
 }  // namespace paceline::server

@@ -5,11 +5,11 @@
 // with the decision, by several threads.
 //
 // Which gradients the next decision takes, and in which order, is known before it is taken, as long as nobody
-// dies (store/decision_forecast.h). So a block of the next state takes the predicted gradients in the predicted
+// dies (store/decision_predictor.h). So a block of the next state takes the predicted gradients in the predicted
 // order, each as soon as that part of it is here. Nobody sees these blocks. The decision says what is right.
 // If it begins with what was prepared, the rest is done and the blocks take the place of the current ones.
 // Else they are dropped, and the decision is applied from the start, out of the gradients, which are held
-// until then. So a wrong guess, or a sender that dies half-way, costs work and leaves no trace.
+// until then. So a wrong prediction, or a sender that dies half-way, costs work and leaves no trace.
 //
 //   versioned, each, workers 0, 1, 2; four blocks; here: 0 whole, 1 to its half, 2 whole
 //     taken      block 0: 0 1 2   block 1: 0 1 2   block 2: 0   block 3: 0
@@ -22,16 +22,12 @@
 //
 // With delay compensation nothing is prepared (store/compensated_apply.h).
 //
-// On a device (ShardSettings::device) gradients are sent there ahead, and decisions are applied there:
-// store/device_apply.h, which all of this is handed on to.
-//
 // The bits are those of applying the decision from the start: the same operations on each element in the same
 // order (docs/SYNC.md, What is reproducible).
 //
 // Memory: prepared blocks are a second state beside the current one, so prepare_some() and
-// prepare_whole() must not be called while an older one is leaving (store/reply_window.h), but on a device, which
-// holds what was sent there itself. Thread: one at a time
-// (the server's loop); whatever goes over blocks has helpers.
+// prepare_whole() must not be called while an older one is leaving (store/reply_window.h). Thread: one at a
+// time (the server's loop); whatever goes over blocks has helpers.
 #pragma once
 
 #include <cstddef>
@@ -51,8 +47,7 @@
 #include "server/store/apply_pool.h"
 #include "server/store/backups.h"
 #include "server/store/compensated_apply.h"
-#include "server/store/decision_forecast.h"
-#include "server/store/device_apply.h"
+#include "server/store/decision_predictor.h"
 #include "server/store/gradient_store.h"
 #include "server/store/shard_settings.h"
 
@@ -67,20 +62,17 @@ class SpeculativeApply {
   void arrived(const wire::Push& push, std::int64_t floats);
   // Whether there may be something to prepare.
   bool may_prepare() const {
-    if (device_) return device_->may_send();
-    return prepares() && (!candidates_.empty() || looked_at_ < std::ssize(blocks_));
+    return prepares() && (!candidates_.empty() || next_tried_ < std::ssize(blocks_));
   }
-  // Whether what is prepared takes memory of this machine: a second state, or none where it is on a device.
-  bool prepares_here() const { return !device_; }
   // Has blocks take one gradient, one for each thread there is, if that is possible; false when none can.
   // `now` are the blocks of `version`. A block is at most 1 MiB, so it takes some 0.1 ms; when nothing is
   // here that could be taken, no block is looked at.
   bool prepare_some(const BlockRange& now, Version version, GradientStore& gradients);
-  // Has each block whose turn it is for this whole gradient take it, if that costs less than to look at the
+  // Has each block whose turn it is for this whole gradient take it, if that costs less than to check the
   // gradient now and apply it with the decision; with several threads. To be called when it has become whole:
-  // what nobody has looked at (store/gradient.h) is looked at and applied in one pass over memory.
+  // what nobody has checked (store/gradient.h) is checked and applied in one pass over memory.
   void prepare_whole(const Gradient& whole, const BlockRange& now, Version version, GradientStore& gradients);
-  // Looks at what nobody has looked at of a whole gradient, with several threads.
+  // Checks what nobody has checked of a whole gradient, with several threads.
   void check_rest_finite(Gradient& whole);
 
   // Some gradients have been forgotten: what was taken of them is dropped.
@@ -92,27 +84,16 @@ class SpeculativeApply {
              Backups& backups);
 
   // What applying keeps from decision to decision, for a checkpoint, shared (common/params/state_vector.h):
-  // the optimizer's state and delay compensation's. What is prepared is no part of it. From a device the
-  // state is fetched, which is waited for. Errors: status().
-  Result<OptimizerImage> optimizer();
+  // the optimizer's state and delay compensation's. What is prepared is no part of it.
+  OptimizerImage optimizer() { return optimizer_.image(); }
   const BlockRange& mean_square() const { return compensated_.image(); }
-  // Goes on from there, after `revision`; before anything is prepared or applied, and before begin(). Errors
-  // as OptimizerState::restore() and DelayCompensation::restore(); nobody can go on with it then.
+  // Goes on from there, after `revision`; before anything is prepared or applied. Errors as
+  // OptimizerState::restore() and DelayCompensation::restore(); nobody can go on with it then.
   [[nodiscard]] Status restore(Revision revision, OptimizerImage optimizer, BlockRange mean_square);
-  // The parameters are here: `now`. Once, before anything is prepared or applied.
-  void begin(const BlockRange& now);
-
-  // What has failed on the device that decisions are applied on (store/device_apply.h), for good: `now` is
-  // not to be answered with. OK where there is none.
-  Status status() const { return device_ ? device_->status() : Status::ok(); }
-  // No gradient's memory is being read by a device. Waits for it.
-  void settle() {
-    if (device_) device_->settle();
-  }
 
   // Of the blocks prepared since the start, those that a decision took over and those that were thrown away.
-  std::int64_t committed() const { return device_ ? device_->committed() : committed_; }
-  std::int64_t dropped() const { return device_ ? device_->dropped() : dropped_; }
+  std::int64_t committed() const { return committed_; }
+  std::int64_t dropped() const { return dropped_; }
 
  private:
   // One of the next state's blocks, and how many of `taken_` are in it.
@@ -151,11 +132,11 @@ class SpeculativeApply {
   void measure(const BlockRange& now);
   bool prepares() const {
     return may_be_prepared_ &&
-           (forecast_.combine() == CombineMode::kMean || settings_.kind == OptimizerKind::kSgd);
+           (predictor_.combine() == CombineMode::kMean || settings_.kind == OptimizerKind::kSgd);
   }
   void drop();
 
-  DecisionForecast forecast_;
+  DecisionPredictor predictor_;
   const OptimizerSection settings_;
   const std::int64_t size_;
   const std::int64_t apply_alone_floats_;
@@ -163,7 +144,6 @@ class SpeculativeApply {
   BlockPool pool_;
   OptimizerState optimizer_;
   CompensatedApply compensated_;
-  std::optional<DeviceApply> device_;  // where there is one; of the rest of this only what follows decisions
   ApplyPool apply_pool_;
   // Per thread: one block of a clock's weighted sum. Where the optimizer measures whole tensors: the whole, in one.
   std::vector<std::vector<float>> sums_;
@@ -173,10 +153,10 @@ class SpeculativeApply {
   std::int64_t prepared_ = 0;             // blocks, at the moment
   std::int64_t committed_ = 0;
   std::int64_t dropped_ = 0;
-  // Blocks that may be able to take something: those of pieces that have come, and all from looked_at_ on,
+  // Blocks that may be able to take something: those of pieces that have come, and all from next_tried_ on,
   // since what is expected next has changed.
   std::deque<std::int64_t> candidates_;
-  std::int64_t looked_at_ = 0;
+  std::int64_t next_tried_ = 0;
   std::vector<wire::Contribution> taken_;  // in order; each block has taken some first ones of these
   Version prepared_for_;                   // what is current while they are
   double learning_rate_ = 0.0;             // with which taken_ are applied

@@ -10,7 +10,7 @@ namespace paceline::server {
 
 bool SpeculativeApply::is_beginning_of(const wire::ApplyDecision& decision) const {
   if (taken_.empty()) return false;
-  const bool mean = forecast_.combine() == CombineMode::kMean;
+  const bool mean = predictor_.combine() == CombineMode::kMean;
   const auto& contributions = decision.contributions;
   if (taken_.size() > contributions.size()) return false;
   if ((decision.combine == wire::Combine::kMean) != mean) return false;
@@ -25,9 +25,8 @@ bool SpeculativeApply::is_beginning_of(const wire::ApplyDecision& decision) cons
 
 void SpeculativeApply::apply(const wire::ApplyDecision& decision, const GradientStore& gradients,
                              BlockRange& now, Backups& backups) {
-  if (device_) return device_->apply(decision, gradients, now);
-  if (forecast_.decided(decision)) drop();
-  looked_at_ = 0;
+  if (predictor_.decided(decision)) drop();
+  next_tried_ = 0;
   if (decision.contributions.empty()) {
     if (decision.version_after != prepared_for_) drop();  // another clock is next, or another rate
     return;
@@ -135,10 +134,11 @@ void SpeculativeApply::apply_mean(const wire::ApplyDecision& decision, const Gra
     const Range elements = now.elements(i);
     const std::span<float> sum = sum_of_block(thread, i, elements);
     if (!optimizer_.measures()) make_mean(i, sum, decision, share, gradients);
-    if (block.floats) {
+    if (block.floats && !now.ref(i).unique()) {
       optimizer_.apply(elements.begin, now.block(i), sum, sum);  // the sum's block becomes the current one
       now.replace(i, std::move(block.floats));
     } else {
+      // Nobody reads it: it stays where it is, so that who has read it before maps no further pages.
       now.rewrite(i, pool_, [&](std::span<const float> in, std::span<float> out) {
         write_step(decision.learning_rate, elements.begin, in, out, sum, Then::kDone);
       });

@@ -21,9 +21,7 @@ sending adds is hidden: (sent - foreseen) / (sent - ours), by the medians.
 
 --server: the same step with the parameter server in the loop, too: one paceline-worker of one thread and paceline-server on
 this machine, SSP with threshold 3, SGD, --server-steps steps of generated data a run (gpu_threads.py has the configuration).
-The last of --refresh-clocks is measured with `data.on_device: off`, too, and with `server.device: cuda`, without a limit: the
-server is another process on the same GPU, which works for one of the two at a time.
-Its runs take turns with blocks of the fastest PyTorch variant; their limit is --server-limit. A line for each
+The last of --refresh-clocks is measured with `data.on_device: off`, too, without a limit. Its runs take turns with blocks of the fastest PyTorch variant; their limit is --server-limit. A line for each
 --refresh-clocks: 1, the default, waits for the servers' newest parameters in each step; null, as in the DTSSP paper, for those
 that the threshold asks for.
 
@@ -180,14 +178,12 @@ def hidden(ms):
     return round((ms["sent"] - ms["foreseen"]) / (ms["sent"] - ms["ours"]), 3) if ms["sent"] > ms["ours"] else None
 
 
-def measure_server(args, pytorch, best, model, batch, precision, refresh_clocks, on_device="auto", server_device="cpu"):
+def measure_server(args, pytorch, best, model, batch, precision, refresh_clocks, on_device="auto"):
     run = argparse.Namespace(bin=args.bin, data=args.data, model=model, precision=precision, steps=args.server_steps,
                              device=args.device, overrides=["train.optimizer.kind=sgd", "train.optimizer.lr=0.001",
                                                             f"sync.refresh_clocks={refresh_clocks}"])
     if on_device == "off":
         run.overrides.append("data.on_device=off")
-    if server_device == "cuda":
-        run.overrides.append("server.device=cuda")
     ms, theirs, phases = [], [], []
     for n in range(args.server):
         for turn in (0, 1) if n % 2 == 0 else (1, 0):
@@ -199,13 +195,12 @@ def measure_server(args, pytorch, best, model, batch, precision, refresh_clocks,
                 theirs.append(pytorch[best](f"{args.steps} {model} {batch} {precision}")["ms"])
     ratios = [a / b for a, b in zip(ms, theirs)]
     return {"benchmark": "gpu_server_vs_pytorch", "model": model, "batch": batch, "precision": precision,
-            "refresh_clocks": refresh_clocks, "on_device": on_device, "server_device": server_device,
-            "steps": args.server_steps,
+            "refresh_clocks": refresh_clocks, "on_device": on_device, "steps": args.server_steps,
             "ours_ms": round(statistics.median(ms), 4), "fastest": best, f"{best}_ms": round(statistics.median(theirs), 4),
             "ratio": round(statistics.median(ratios), 3), "ratios": sorted(round(r, 3) for r in ratios),
             "phases_p50_ms": {name: round(statistics.median(run[name] for run in phases), 3)
                               for name in phases[0] if name != "unaccounted"},
-            "limit": args.server_limit if precision != "bf16" and (on_device, server_device) == ("auto", "cpu") else None}
+            "limit": args.server_limit if precision != "bf16" and on_device == "auto" else None}
 
 
 def main():
@@ -247,7 +242,7 @@ def main():
         results = [measure(args, pytorch, model, batch, precision)]
         through = [(clocks, "auto") for clocks in args.refresh_clocks or ["1", "null"]] if args.server else []
         if through and args.device == "cuda" and not args.demanded:
-            through += [(through[-1][0], "off"), (through[-1][0], "auto", "cuda")]
+            through.append((through[-1][0], "off"))
         for how in through:
             results.append(measure_server(args, pytorch, results[0]["fastest"], model, batch, precision, *how))
         for result in results:

@@ -5,11 +5,13 @@
 //   bench_model_step MODEL BATCH STEPS [DROPOUT [WHERE [OPTIMIZER [DATA]]]]   e.g. … cifar_cnn 128 20
 //
 // STEPS: how many are timed; -: for each line of standard input, a number, so many are made and a line with
-// the ms of each of them is printed, so that two programs can take turns on one GPU. WHERE: cpu (oneDNN), or
+// the ms of each of them is printed, so that two programs can take turns on one GPU. WHERE: cpu (oneDNN), cpu-bf16, or
 // on the first GPU fp32, tf32 or bf16: as a worker there, with parameters and optimizer on the GPU, and the
 // gradient on the host, too, behind each step. OPTIMIZER: adam or sgd. DATA, on a GPU: kept, the training set
 // is there (`data.on_device: auto`); foreseen, two mini-batches in page-locked memory take turns, each sent
 // beside the step of the other (`off`); sent, each in front of its own step.
+#include <sys/resource.h>
+
 #include <array>
 #include <cstdio>
 #include <cstdlib>
@@ -70,12 +72,14 @@ struct Computing {
 Result<Computing> computing_at(const std::string& where, const NetworkSpec& network,
                                const TrainSection& train, const DataSet& samples, Data data) {
   Computing with;
-  if (where == "cpu") {
-    PACELINE_ASSIGN_OR_RETURN(with.backend, make_backend(Backend::kOnednn, network, samples.size(), kSeed));
+  if (where == "cpu" || where == "cpu-bf16") {
+    PACELINE_ASSIGN_OR_RETURN(with.backend,
+                              make_backend(Backend::kOnednn, network, samples.size(), kSeed, nullptr,
+                                           where == "cpu" ? Precision::kFp32 : Precision::kBf16));
     return with;
   }
   const auto precision = named<Precision>(where);
-  if (!precision) return invalid_argument(where + ", expected cpu, fp32, tf32 or bf16");
+  if (!precision) return invalid_argument(where + ", expected cpu, cpu-bf16, fp32, tf32 or bf16");
   PACELINE_ASSIGN_OR_RETURN(with.gpus, load_gpus({{0}, *precision}));
   if (data == Data::kKept) {
     PACELINE_RETURN_IF_ERROR(
@@ -89,6 +93,12 @@ Result<Computing> computing_at(const std::string& where, const NetworkSpec& netw
 
 // Processor time of this process; on a busy machine, what a step costs when nobody interrupts it.
 double cpu_ms() { return static_cast<double>(std::clock()) * 1e3 / CLOCKS_PER_SEC; }
+
+long peak_kilobytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_maxrss;
+}
 
 // A mini-batch that stays the same, twice, and the steps made on it.
 class Training {
@@ -182,7 +192,8 @@ Status take_turns(Training& training) {
   return Status::ok();
 }
 
-Status time_steps(Training& training, const std::string& about, int steps) {
+// `kilobytes_before`: the most memory of this process when nothing of the training was there yet.
+Status time_steps(Training& training, const std::string& about, int steps, long kilobytes_before) {
   constexpr int kWarmUp = 3;  // first touch of the memory, code generation
   PACELINE_RETURN_IF_ERROR(training.run_steps(kWarmUp).status());
   std::vector<double> ms;
@@ -197,8 +208,8 @@ Status time_steps(Training& training, const std::string& about, int steps) {
   }
   std::printf(
       "{%s, \"steps\": %d, \"median_ms\": %.3f, \"median_cpu_ms\": %.3f, "
-      "\"loss\": %.4f}\n",
-      about.c_str(), steps, bench::median(ms), bench::median(cpu), loss);
+      "\"step_kb\": %ld, \"loss\": %.4f}\n",
+      about.c_str(), steps, bench::median(ms), bench::median(cpu), peak_kilobytes() - kilobytes_before, loss);
   return Status::ok();
 }
 
@@ -209,6 +220,7 @@ struct Arguments {
 };
 
 Status run(const Arguments& arguments) {
+  const long kilobytes_before = peak_kilobytes();
   TrainSection train;
   train.model = arguments.model;
   train.dropout = arguments.dropout;
@@ -225,7 +237,7 @@ Status run(const Arguments& arguments) {
   return time_steps(training,
                     "\"model\": \"" + arguments.model + "\", \"where\": \"" + arguments.where +
                         "\", \"batch\": " + std::to_string(arguments.batch_size),
-                    std::atoi(arguments.steps.c_str()));
+                    std::atoi(arguments.steps.c_str()), kilobytes_before);
 }
 
 }  // namespace

@@ -2,11 +2,14 @@
 """One training step, oneDNN back end against PyTorch: same network, mini-batch, Adam, one thread each.
 
     tests/bench/step_vs_pytorch.py --program build/release/bin/bench_model_step [--rounds 5] [--steps 10]
+    tests/bench/step_vs_pytorch.py --python PYTHON-WITH-TORCH --model resnet20 --limit 0.8 [--precision bf16]
+    tests/bench/step_vs_pytorch.py --precisions --model resnet20    # ours in float32 and in bfloat16, without PyTorch
 
 The machine's speed drifts, so the two take turns: each round runs ours, then PyTorch with each of its two memory
 layouts, each in a process of its own; the ratio of a round is ours / PyTorch's faster layout, and the result is the
 median over rounds. `ratio` is of wall time and wants a quiet machine; `cpu_ratio`, of the processor time used, says
-what to make of a busy one. Both take uniformly random images in [-0.5, 0.5) and labels, the mean cross-entropy and Adam.
+what to make of a busy one; `memory_ratio` is of what network, optimizer and steps add to
+the most memory that a process had, without the libraries. Both take uniformly random images in [-0.5, 0.5) and labels, the mean cross-entropy and Adam.
 
 PyTorch is given what it needs to be fast: its oneDNN, OpenBLAS (Debian's default BLAS would double its step), and the
 OpenBLAS kernels of this processor, which OpenBLAS 0.3.21 does not always recognise. Only this benchmark needs them,
@@ -14,17 +17,20 @@ so scripts/install_deps.sh does not install them:
 
     sudo apt-get install --no-install-recommends python3-torch libopenblas0-pthread
 
-Exit status 1 when a `ratio` is above --limit, 2 when something is missing.
+With --precision bf16 PyTorch computes under its autocast. Exit status 1 when a `ratio` is above --limit, or resnet20's
+memory above 0.8; 2 when something is missing.
 """
 import argparse
 import json
 import os
+import resource
 import statistics
 import subprocess
 import sys
 import time
 
 PYTHON = "/usr/bin/python3"  # the one that Debian's python3-torch belongs to
+MEMORY_LIMIT = 0.8
 INSTALL = "sudo apt-get install --no-install-recommends python3-torch libopenblas0-pthread"
 # The number of threads of every library that PyTorch may use; torch.set_num_threads alone does not bind OpenBLAS.
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
@@ -38,13 +44,51 @@ def openblas_coretype():
     return "SKYLAKEX" if "avx512f" in flags else "HASWELL" if "avx2" in flags else None
 
 
-def uses_fast_blas():
-    """Whether this process, which has imported torch, has loaded a BLAS other than the reference one."""
+def uses_fast_blas(torch):
+    """Whether this process, which has imported torch, has a BLAS other than the reference one."""
     with open("/proc/self/maps") as maps:
-        return any(name in line for line in maps for name in ("openblas", "mkl_", "blis"))
+        return torch.backends.mkl.is_available() or any(
+            name in line for line in maps for name in ("openblas", "mkl_", "blis"))
 
 
-def pytorch_step(model, batch, steps, layout):
+def two_convolutions(nn, kernel, out1, out2, units):
+    same = kernel // 2
+    return nn.Sequential(
+        nn.Conv2d(3, out1, kernel, padding=same), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(out1, out2, kernel, padding=same), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Flatten(), nn.Linear(out2 * 64, units), nn.ReLU(), nn.Linear(units, 10))
+
+
+def resnet20(nn):
+    """As common/network/ready_made.cc has it: shortcuts whose shape changes are convolutions with a norm."""
+
+    def conv_norm(channels, out, kernel, stride):
+        return [nn.Conv2d(channels, out, kernel, stride, kernel // 2, bias=False), nn.BatchNorm2d(out)]
+
+    class Block(nn.Module):
+        def __init__(self, channels, out, stride):
+            super().__init__()
+            self.relu = nn.ReLU(inplace=True)
+            self.body = nn.Sequential(*conv_norm(channels, out, 3, stride), self.relu, *conv_norm(out, out, 3, 1))
+            self.shortcut = nn.Sequential(*(conv_norm(channels, out, 1, stride) if channels != out else []))
+
+        def forward(self, images):
+            return self.relu(self.body(images) + self.shortcut(images))
+
+    layers = conv_norm(3, 16, 3, 1) + [nn.ReLU(inplace=True)]
+    channels = 16
+    for out in (16, 32, 64):
+        for _ in range(3):
+            layers.append(Block(channels, out, 1 if channels == out else 2))
+            channels = out
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10))
+
+
+def peak_kb():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def pytorch_step(model, batch, steps, layout, precision):
     """Median wall and processor ms of a PyTorch step. In a process of its own; imports torch there."""
     try:
         import torch
@@ -54,18 +98,19 @@ def pytorch_step(model, batch, steps, layout):
     if not torch.backends.mkldnn.is_available():
         sys.exit("this PyTorch was built without oneDNN (MKL-DNN), which makes it slow: the comparison would be worth "
                  f"nothing; install Debian's with: {INSTALL}")
-    if not uses_fast_blas():
+    if not uses_fast_blas(torch):
         sys.exit("this PyTorch uses the reference BLAS, which makes it slow: the comparison would be worth nothing; "
                  f"install OpenBLAS with: {INSTALL}")
 
     torch.set_num_threads(1)
     torch.manual_seed(1)
-    kernel, out1, out2, units = (5, 64, 64, 384) if model == "cifar_cnn" else (3, 32, 64, 128)
-    same = kernel // 2
-    net = nn.Sequential(
-        nn.Conv2d(3, out1, kernel, padding=same), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Conv2d(out1, out2, kernel, padding=same), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Flatten(), nn.Linear(out2 * 64, units), nn.ReLU(), nn.Linear(units, 10))
+    imported_kb = peak_kb()
+    if model == "resnet20":
+        net = resnet20(nn)
+    elif model == "cifar_cnn":
+        net = two_convolutions(nn, 5, 64, 64, 384)
+    else:
+        net = two_convolutions(nn, 3, 32, 64, 128)
     images = torch.rand(batch, 3, 32, 32) - 0.5
     labels = torch.randint(0, 10, (batch,))
     if layout == "channels_last":
@@ -77,12 +122,15 @@ def pytorch_step(model, batch, steps, layout):
     for step in range(3 + steps):
         begin, cpu_begin = time.perf_counter(), time.process_time()
         adam.zero_grad(set_to_none=True)
-        loss_of(net(images), labels).backward()
+        with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16"):
+            loss = loss_of(net(images), labels)
+        loss.backward()
         adam.step()
         if step >= 3:
             wall.append((time.perf_counter() - begin) * 1e3)
             cpu.append((time.process_time() - cpu_begin) * 1e3)
-    return {"median_ms": statistics.median(wall), "median_cpu_ms": statistics.median(cpu)}
+    return {"median_ms": statistics.median(wall), "median_cpu_ms": statistics.median(cpu),
+            "step_kb": peak_kb() - imported_kb}
 
 
 def run_json(command):
@@ -95,54 +143,71 @@ def run_json(command):
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def compare(program, model, batch, steps, rounds):
+def our_step(args, model, precision):
+    where = "cpu" if precision == "fp32" else "cpu-" + precision
+    return run_json([args.program, model, str(args.batch), str(args.steps), "0", where])
+
+
+def pytorch_step_apart(args, model, layout):
+    return run_json([args.python, os.path.abspath(__file__), "--pytorch", layout, "--model", model,
+                     "--batch", str(args.batch), "--steps", str(args.steps), "--precision", args.precision])
+
+
+KEYS = {"": "median_ms", "cpu_": "median_cpu_ms", "memory_": "step_kb"}
+
+
+def against_pytorch(args, model):
     """Medians over the rounds, and the median of the rounds' ratios."""
-    ours, theirs = [], {layout: [] for layout in LAYOUTS}
-    for _ in range(rounds):
-        ours.append(run_json([program, model, str(batch), str(steps)]))
+    rounds = [(our_step(args, model, args.precision),
+               {layout: pytorch_step_apart(args, model, layout) for layout in LAYOUTS}) for _ in range(args.rounds)]
+    result = {"model": model, "batch": args.batch, "precision": args.precision, "rounds": args.rounds}
+    for name, key in KEYS.items():
+        result["ours_" + key] = round(statistics.median(ours[key] for ours, _ in rounds), 3)
         for layout in LAYOUTS:
-            theirs[layout].append(run_json([PYTHON, os.path.abspath(__file__), "--pytorch", layout, "--model", model,
-                                            "--batch", str(batch), "--steps", str(steps)]))
+            result[f"pytorch_{layout}_{key}"] = round(statistics.median(theirs[layout][key] for _, theirs in rounds), 3)
+        ratios = [round(ours[key] / min(one[key] for one in theirs.values()), 3) for ours, theirs in rounds]
+        result[name + "ratio"] = statistics.median(ratios)
+        result[name + "ratios"] = ratios
+    return result
 
-    def ratios(key):
-        return [ours[i][key] / min(theirs[layout][i][key] for layout in LAYOUTS) for i in range(rounds)]
 
-    def median(values):
-        return round(statistics.median(values), 3)
-
-    result = {"model": model, "batch": batch, "rounds": rounds}
-    for name, key in (("ms", "median_ms"), ("cpu_ms", "median_cpu_ms")):
-        result[f"ours_{name}"] = median([one[key] for one in ours])
-        for layout in LAYOUTS:
-            result[f"pytorch_{layout}_{name}"] = median([one[key] for one in theirs[layout]])
-    result["ratio"] = median(ratios("median_ms"))
-    result["cpu_ratio"] = median(ratios("median_cpu_ms"))
-    result["ratios"] = [round(ratio, 3) for ratio in ratios("median_ms")]
-    result["load"] = round(os.getloadavg()[0], 1)
+def against_float32(args, model):
+    """Ours in bfloat16 beside ours in float32, in turns."""
+    rounds = [(our_step(args, model, "fp32"), our_step(args, model, "bf16")) for _ in range(args.rounds)]
+    result = {"model": model, "batch": args.batch, "rounds": args.rounds}
+    for name, key in KEYS.items():
+        result["fp32_" + key] = round(statistics.median(wide[key] for wide, _ in rounds), 3)
+        result["bf16_" + key] = round(statistics.median(narrow[key] for _, narrow in rounds), 3)
+        result[name + "ratio"] = round(statistics.median(narrow[key] / wide[key] for wide, narrow in rounds), 3)
     return result
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", default="build/release/bin/bench_model_step")
-    parser.add_argument("--model", action="append", help="default: cifar_cnn_small and cifar_cnn")
+    parser.add_argument("--model", action="append", help="cifar_cnn_small and cifar_cnn unless given; resnet20")
     parser.add_argument("--batch", type=int, default=128)
     parser.add_argument("--steps", type=int, default=10, help="timed steps per process, after 3 to warm up")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--limit", type=float, default=0.7)
+    parser.add_argument("--python", default=PYTHON, help="an interpreter with torch")
+    parser.add_argument("--precision", choices=("fp32", "bf16"), default="fp32")
+    parser.add_argument("--precisions", action="store_true", help="ours alone: bf16 beside fp32")
     parser.add_argument("--pytorch", choices=LAYOUTS, help="time one PyTorch step only (the script calls itself)")
     args = parser.parse_args()
     if args.pytorch:
-        print(json.dumps(pytorch_step(args.model[0], args.batch, args.steps, args.pytorch)))
+        print(json.dumps(pytorch_step(args.model[0], args.batch, args.steps, args.pytorch, args.precision)))
         return 0
     if not os.path.exists(args.program):
         parser.error(f"{args.program} is not there: cmake --build build/release --target benchmarks")
-    slow = False
+    missed = False
     for model in args.model or ["cifar_cnn_small", "cifar_cnn"]:
-        result = compare(args.program, model, args.batch, args.steps, args.rounds)
+        result = (against_float32 if args.precisions else against_pytorch)(args, model)
+        result["load"] = round(os.getloadavg()[0], 1)
         print(json.dumps(result), flush=True)
-        slow = slow or result["ratio"] > args.limit
-    return 1 if slow else 0
+        if not args.precisions:
+            missed |= result["ratio"] > args.limit or (model == "resnet20" and result["memory_ratio"] > MEMORY_LIMIT)
+    return 1 if missed else 0
 
 
 if __name__ == "__main__":

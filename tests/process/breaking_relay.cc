@@ -12,7 +12,6 @@
 #include <cstring>
 #include <utility>
 
-#include "common/assert.h"
 
 namespace paceline::testing {
 namespace {

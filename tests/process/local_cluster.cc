@@ -16,8 +16,7 @@ namespace paceline::testing {
 Result<ClusterRun> run_cluster(
     RunConfig config, const std::function<std::unique_ptr<TaskFactory>(NodeId, const StopNode&)>& tasks,
     const std::function<void(const RunConfig&)>& elsewhere, const Overhear& overhear,
-    const NodeOptions& node_options, const std::optional<Breaks>& breaks,
-    const std::function<std::shared_ptr<server::ServerDevice>(ShardId)>& devices) {
+    const NodeOptions& node_options, const std::optional<Breaks>& breaks) {
   const TempFolder folder;
   config.run.out = (folder.path() / "run").string();
   std::filesystem::create_directory(config.run.out);
@@ -44,9 +43,8 @@ Result<ClusterRun> run_cluster(
   std::vector<std::unique_ptr<server::Server>> servers;
   RunConfig of_servers = config;
   for (std::uint32_t k = 0; k < config.cluster.shards; ++k) {
-    server::ServerOptions options;
-    if (devices) options.device = devices(ShardId(k));
-    servers.push_back(std::make_unique<server::Server>(of_servers, ShardId(k), context, Log(), options));
+    servers.push_back(
+        std::make_unique<server::Server>(of_servers, ShardId(k), context, Log(), server::ServerOptions()));
     PACELINE_RETURN_IF_ERROR(servers.back()->start());
     config.cluster.endpoints[k] = servers.back()->endpoint();
     if (k == 0)

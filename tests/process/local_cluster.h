@@ -17,7 +17,6 @@
 #include "common/task/task.h"
 #include "common/wire/messages.h"
 #include "common/wire/transport.h"
-#include "server/store/shard_device.h"
 #include "tests/process/breaking_relay.h"
 #include "worker/node.h"
 
@@ -54,12 +53,9 @@ struct ClusterRun {
 // With `breaks`, what the nodes here and each server, and the other servers and the authority, say to each
 // other goes through a BreakingRelay of its own, and connections break: so many for each of these relays. Not
 // together with an `overhear`, which cannot tell what is said twice.
-//
-// With `devices`, each server applies its decisions on the one that it is given for its shard.
 Result<ClusterRun> run_cluster(
     RunConfig config, const std::function<std::unique_ptr<TaskFactory>(NodeId, const StopNode&)>& tasks,
     const std::function<void(const RunConfig&)>& elsewhere = {}, const Overhear& overhear = {},
-    const NodeOptions& node_options = {}, const std::optional<Breaks>& breaks = {},
-    const std::function<std::shared_ptr<server::ServerDevice>(ShardId)>& devices = {});
+    const NodeOptions& node_options = {}, const std::optional<Breaks>& breaks = {});
 
 }  // namespace paceline::testing

@@ -35,6 +35,15 @@ RunConfig piped(std::uint32_t groups, std::uint32_t shards = 1) {
   return config;
 }
 
+// Nodes of the same stage sum their gradients, in several buckets.
+RunConfig summing(std::uint32_t groups) {
+  RunConfig config = piped(groups);
+  config.exchange.kind = ExchangeKind::kAllreduce;
+  config.exchange.on_loss = OnLoss::kStop;
+  config.exchange.bucket_bytes = 512;
+  return config;
+}
+
 testing::ClusterRun run_stages(const RunConfig& config, const testing::Overhear& overhear = {}) {
   const auto tasks_of = [&](NodeId, const testing::StopNode&) {
     auto tasks = make_network_tasks(config);
@@ -48,13 +57,20 @@ testing::ClusterRun run_stages(const RunConfig& config, const testing::Overhear&
   return std::move(ended).value();
 }
 
+// Tensor by tensor: chunks lie otherwise than a whole network.
 double apart(const testing::ClusterRun& one, const testing::ClusterRun& other) {
-  const std::vector<float>& a = one.model.parameters;
-  const std::vector<float>& b = other.model.parameters;
-  REQUIRE(a.size() == b.size());
+  REQUIRE(one.model.parameters.size() == other.model.parameters.size());
+  std::map<std::string, const float*> theirs;
+  for (const Tensor& tensor : other.model.layout.tensors()) {
+    theirs[tensor.name] = &other.model.parameters[static_cast<std::size_t>(tensor.offset)];
+  }
   double most = 0.0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    most = std::max(most, std::abs(static_cast<double>(a[i]) - static_cast<double>(b[i])));
+  for (const Tensor& tensor : one.model.layout.tensors()) {
+    const float* const a = &one.model.parameters[static_cast<std::size_t>(tensor.offset)];
+    const float* const b = theirs.at(tensor.name);
+    for (std::int64_t i = 0; i < tensor.size(); ++i) {
+      most = std::max(most, std::abs(static_cast<double>(a[i]) - static_cast<double>(b[i])));
+    }
   }
   return most;
 }
@@ -82,7 +98,30 @@ TEST_CASE("a_pipeline_ends_where_the_run_without_one_does") {
   CHECK(stages.summary.pipeline->bubble_share > 0.0);
   CHECK(stages.summary.pipeline->bubble_share < 1.0);
   for (const std::int64_t bytes : stages.summary.pipeline->peak_activation_bytes) CHECK(bytes > 0);
+  CHECK(stages.summary.pipeline->layers == std::vector<std::int64_t>{1, 5});
+  CHECK(stages.summary.pipeline->parameters == std::vector<std::int64_t>{152, 330});
   CHECK_FALSE(whole.summary.pipeline);
+}
+
+TEST_CASE("interleaved_stages_end_where_the_run_without_a_pipeline_does") {
+  const bool sums = GENERATE(false, true);
+  RunConfig config = sums ? summing(2) : piped(2, 3);
+  auto& layers = config.train.layers;
+  for (int more = 0; more < 2; ++more) {
+    layers.insert(layers.end() - 1, {LayerConfig{LayerKind::kDense, 12}, LayerConfig{LayerKind::kRelu}});
+  }
+  config.pipeline.schedule = schedule::PipelineKind::kInterleaved;
+  config.pipeline.micro_batches = 4;
+  config.exchange.shard_optimizer = sums;
+  config.train.eval_every_clocks = 7;
+  const auto stages = run_stages(config);
+  const auto whole = run_stages(without_pipeline(config));
+  CHECK(apart(stages, whole) < 1e-6);
+  CHECK(stages.summary.test_accuracy == whole.summary.test_accuracy);
+  CHECK(stages.summary.iterations == whole.summary.iterations);
+  REQUIRE(stages.summary.pipeline);
+  CHECK(stages.summary.pipeline->chunks == 2);
+  CHECK(stages.model.layout.hash() != whole.model.layout.hash());
 }
 
 // In one piece a micro-batch is the mini-batch, so what is measured and what evaluations go by is the same.
@@ -105,6 +144,38 @@ TEST_CASE("batch_norm_in_stages_ends_where_the_run_without_a_pipeline_does") {
   CHECK(ran.summary.test_accuracy == expected.summary.test_accuracy);
 }
 
+// A node for each group, with the mini-batch of its stages, in one piece. Stages of a power of two in number have that
+// multiple of its gradients, which every encoding says with the same bits, and owes the same of. int8 and top_k go by
+// frames: the second stage begins where one does.
+TEST_CASE("stages_push_in_fewer_bytes_what_the_network_in_one_piece_does") {
+  const auto [encoding, shards] = GENERATE(table<Encoding, std::uint32_t>(
+      {{Encoding::kFp16, 3U}, {Encoding::kBf16, 1U}, {Encoding::kInt8, 1U}, {Encoding::kTopK, 1U}}));
+  CAPTURE(static_cast<int>(encoding));
+  RunConfig stages = piped(2, shards);
+  stages.pipeline.micro_batches = 1;
+  stages.cluster.shared_memory = SharedMemory::kOff;
+  stages.cluster.gradient_encoding = encoding;
+  if (encoding == Encoding::kTopK) stages.cluster.top_k_share = 0.1;
+  const auto network = build_network(stages);
+  REQUIRE(network.is_ok());
+  const auto cut = stages_of_run(stages, *network);
+  REQUIRE(cut.is_ok());
+  stages.cluster.frame_bytes = 4 * cut->back().parameters.begin;
+  RunConfig whole = without_pipeline(stages);
+  whole.cluster.nodes = 2;
+  whole.train.batch_size = 2 * stages.train.batch_size;
+  whole.train.total_iterations = stages.train.total_iterations / 2;
+  const auto ran = run_stages(stages);
+  const auto expected = run_stages(whole);
+  CHECK(apart(ran, expected) == 0);
+  CHECK(ran.summary.bytes_pushed == expected.summary.bytes_pushed);
+  whole.cluster.gradient_encoding = Encoding::kFp32;
+  whole.cluster.top_k_share.reset();
+  const auto plain = run_stages(whole);
+  CHECK(apart(ran, plain) > 0);
+  CHECK(ran.summary.bytes_pushed < 0.6 * static_cast<double>(plain.summary.bytes_pushed));
+}
+
 TEST_CASE("two_groups_are_one_with_the_double_mini_batch") {
   const RunConfig two = piped(2);
   RunConfig one = piped(1);
@@ -121,15 +192,6 @@ testing::ClusterRun run_stages(const RunConfig& config, Losses& losses) {
     const auto* report = std::get_if<wire::EvaluationReport>(&said);
     if (report != nullptr && report->fault.empty()) losses[report->version] = report->metric.loss_sum;
   });
-}
-
-// Nodes of the same stage sum their gradients, in several buckets.
-RunConfig summing(std::uint32_t groups) {
-  RunConfig config = piped(groups);
-  config.exchange.kind = ExchangeKind::kAllreduce;
-  config.exchange.on_loss = OnLoss::kStop;
-  config.exchange.bucket_bytes = 512;
-  return config;
 }
 
 // Three stages instead, within memory in which no worker has room for the network.

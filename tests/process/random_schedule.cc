@@ -26,7 +26,7 @@ Breaks random_breaks(std::uint64_t seed, const RunConfig& config) {
 }  // namespace
 
 std::vector<std::string> violations_of(std::uint64_t seed, Coverage* coverage, Network network,
-                                       Broken* broken, const Devices& devices) {
+                                       Broken* broken) {
   RunConfig config = random_run(seed);
   CountingOptions counting;
   counting.blocks = random_rows(seed, config);
@@ -68,7 +68,7 @@ std::vector<std::string> violations_of(std::uint64_t seed, Coverage* coverage, N
   Overhear overhear;
   if (heard) overhear = [&grants](const wire::PeerId&, const wire::Body& message) { grants.hear(message); };
   const auto run = run_cluster(config, tasks, {}, overhear, {},
-                               breaks ? std::optional(random_breaks(seed, config)) : std::nullopt, devices);
+                               breaks ? std::optional(random_breaks(seed, config)) : std::nullopt);
 
   std::vector<std::string> violations;
   if (!run) {

@@ -4,13 +4,10 @@
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "common/ids.h"
-#include "server/store/shard_device.h"
 
 namespace paceline::testing {
 
@@ -28,14 +25,10 @@ struct Broken {
   std::atomic<std::int64_t> ended_alone{0};
 };
 
-// What each shard's server applies its decisions on; empty: its processor.
-using Devices = std::function<std::shared_ptr<server::ServerDevice>(ShardId)>;
-
 // Runs the schedule of `seed`; every violation of a guarantee, and whatever else went wrong, as sentences.
 // What has run is counted in `coverage`, if there is one, and the connections that broke in `broken`. Thread:
 // any; several may run at a time.
 std::vector<std::string> violations_of(std::uint64_t seed, Coverage* coverage = nullptr,
-                                       Network network = Network::kStands, Broken* broken = nullptr,
-                                       const Devices& devices = {});
+                                       Network network = Network::kStands, Broken* broken = nullptr);
 
 }  // namespace paceline::testing

@@ -34,13 +34,18 @@ TEST_CASE("however_often_a_run_is_resumed_each_iteration_is_applied_once_and_eve
   const testing::Seeds range = testing::seeds(4000);
   std::map<std::tuple<PolicyKind, ApplyMode, CombineMode, Share>, int> resumed;
   int by_speed = 0, lost_before = 0, applied_ahead = 0, turning_eager = 0, granted_ahead = 0;
+  int stopped = 0, stopped_by_speed = 0;
   run_seeds(range, kKeptOfResume, [&](std::uint64_t seed) -> std::string {
     const ResumedPlan plan = resumed_plan_of(seed);
     const ResumedOutcome outcome = run_and_resume(plan, through_bytes);
     if (!outcome.violations.empty()) return plan_of(seed).describe() + "\n  " + outcome.violations.front();
     const sync::EngineConfig& config = plan.config;
     resumed[{config.policy.kind, config.apply, config.combine, config.share}] += outcome.crashes;
-    if (config.batch_sizing == BatchSizing::kBySpeed) by_speed += outcome.crashes;
+    if (config.batch_sizing == BatchSizing::kBySpeed) {
+      by_speed += outcome.crashes;
+      stopped_by_speed += outcome.stops;
+    }
+    stopped += outcome.stops;
     if (plan_of(seed).turns_eager()) turning_eager += outcome.crashes;
     if (outcome.ahead > 0) granted_ahead += outcome.crashes;
     lost_before += outcome.lost_before;
@@ -56,6 +61,8 @@ TEST_CASE("however_often_a_run_is_resumed_each_iteration_is_applied_once_and_eve
     CHECK(times > 10);
   }
   CHECK(by_speed > 100);
+  CHECK(stopped > 1000);
+  CHECK(stopped_by_speed > 50);
   CHECK(turning_eager > 100);
   CHECK(granted_ahead > 100);
   CHECK(lost_before > 100);
@@ -74,6 +81,7 @@ TEST_CASE("under_bsp_a_run_that_was_resumed_has_done_what_one_that_never_was_has
     plan.config.nodes_at_start.reset();
     const ResumedOutcome with = run_and_resume(plan, through_bytes);
     plan.crashes = 0;
+    plan.stops = 0;
     plan.timing += 1'000'000;
     const ResumedOutcome without = run_and_resume(plan, through_bytes);
     const std::string name = plan_of(seed).describe();

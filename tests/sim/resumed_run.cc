@@ -25,18 +25,31 @@ class ResumedRun {
       : plan_(plan),
         through_a_file_(through_a_file),
         random_(plan.timing, Stream::kTest, 21),
+        stop_random_(plan.timing, Stream::kTest, 24),
         cluster_(plan.config.cluster),
         engine_(std::make_unique<Engine>(plan.config)),
         account_(plan.config, engine_->threshold(), outcome_.violations),
         workers_(cluster_.workers()),
-        crashes_left_(plan.crashes) {}
+        anew_(cluster_.workers(), true),
+        there_(cluster_.workers(), false),
+        crashes_left_(plan.crashes),
+        stops_left_(plan.stops) {}
 
   ResumedOutcome run() {
     begin();
     for (int events = 0; events < kEventsMax && right(); ++events) {
+      if (engine_->finished() && engine_->stopping()) {
+        save();
+        crash();
+        continue;
+      }
       if (engine_->finished() && !(crashes_left_ > 0 && !saves_.empty() && chance(3))) break;
       if (!saves_.empty() && crashes_left_ > 0 && (engine_->finished() || chance(25))) {
         crash();
+      } else if (may_stop() && stop_random_.next_below(30) == 0) {
+        --stops_left_;
+        ++outcome_.stops;
+        take(StopRequested{"signal"});
       } else {
         go_on();
       }
@@ -64,11 +77,16 @@ class ResumedRun {
     EngineState state;
     ResumedAccount::Mark mark;
     bool ahead = false;
+    std::vector<bool> there;  // by rank: who was live, or had finished
   };
 
   bool right() const { return outcome_.violations.empty(); }
   void wrong(const std::string& what) { outcome_.violations.push_back("resumed: " + what); }
   bool chance(std::uint64_t one_in) { return random_.next_below(one_in) == 0; }
+  bool may_stop() const {
+    return stops_left_ > 0 && crashes_left_ > 0 && engine_->started() && !engine_->finished() &&
+           !engine_->stopping();
+  }
   bool fluid() const { return workers_come_and_go(plan_.config); }
   Worker& at(WorkerId id) { return workers_[cluster_.rank_of(id).value]; }
   bool is_there(std::uint32_t node) {
@@ -118,6 +136,8 @@ class ResumedRun {
     for (std::uint32_t t = 0; t < cluster_.threads_per_node; ++t) {
       const WorkerId worker(node, t);
       Worker& w = at(worker);
+      there_[cluster_.rank_of(worker).value] = true;
+      if (engine_->started()) anew_[cluster_.rank_of(worker).value] = true;
       w = Worker{true, engine_->started() ? slowest() : Clock(engine_->version().value)};
       take(Joined{worker});
       if (engine_->started() && w.iterations.empty()) w.clock = engine_->clock_of(worker);
@@ -143,7 +163,7 @@ class ResumedRun {
     if (plan_.losses && there.size() > 1 && !somebody_finished_ && chance(60)) {
       return lose(there[random_.next_below(there.size())]);
     }
-    if (fluid() && !gone.empty() && !somebody_finished_ && chance(30)) {
+    if (fluid() && !gone.empty() && !somebody_finished_ && !engine_->stopping() && chance(30)) {
       return join(gone[random_.next_below(gone.size())]);
     }
     if (chance(20)) return take(Tick{});
@@ -200,6 +220,7 @@ class ResumedRun {
         account_.complete({one.grant, false, Metric{}});  // it cannot say any more what was measured
       }
       w = Worker{};
+      there_[cluster_.rank_of({node, t}).value] = false;
     }
     take(Lost{NodeId(node)});
   }
@@ -215,7 +236,7 @@ class ResumedRun {
     for (const LoggedIteration& done : account_.log()) {
       ahead = ahead || done.grant.clock.value >= state.version.value;
     }
-    saves_.push_back({state, account_.mark(), ahead});
+    saves_.push_back({state, account_.mark(), ahead, there_});
   }
 
   // The servers die; they are started again with the last checkpoint, or, where that is damaged, with the one
@@ -236,6 +257,8 @@ class ResumedRun {
     outcome_.applied_ahead = outcome_.applied_ahead || save.ahead;
     somebody_finished_ = false;
     for (Worker& w : workers_) w = Worker{};
+    for (std::size_t r = 0; r < workers_.size(); ++r) anew_[r] = !save.there[r];
+    there_.assign(workers_.size(), false);
     come_again(save.state);
   }
 
@@ -277,6 +300,9 @@ class ResumedRun {
     Worker& w = at(g.worker);
     const std::string who = "a grant to " + to_string(g.worker);
     if (!w.live) return wrong(who + ", which is not there");
+    const auto rank = cluster_.rank_of(g.worker).value;
+    if (g.anew != anew_[rank]) return wrong(who + ", whose former rounds are taken wrongly");
+    anew_[rank] = false;
     if (w.iterations.empty()) {
       w.clock = g.clock;
     } else if (!plan_.config.grants_ahead || w.iterations.size() > 1 || g.clock != w.clock.next()) {
@@ -297,21 +323,23 @@ class ResumedRun {
     somebody_finished_ = true;
   }
   void note(const AllFinished& a) {
-    if (a.reason != EndReason::kComplete) wrong("the run ends without being complete");
+    if (a.reason == (engine_->stopping() ? EndReason::kStopped : EndReason::kComplete)) return;
+    wrong("the run ends without being complete");
   }
   void note(const Reject& r) { wrong("a right event was refused: " + r.status.message()); }
 
   const ResumedPlan& plan_;
   const ThroughAFile& through_a_file_;
-  CounterRandom random_;
+  CounterRandom random_, stop_random_;
   const Cluster cluster_;
   ResumedOutcome outcome_;
   std::unique_ptr<Engine> engine_;
   ResumedAccount account_;
-  std::vector<Worker> workers_;  // by rank
+  std::vector<Worker> workers_;     // by rank, as the following
+  std::vector<bool> anew_, there_;  // whose next grant says so; who has come, and was not lost
   std::vector<Save> saves_;
   Ticks now_;
-  int crashes_left_;
+  int crashes_left_, stops_left_;
   bool somebody_lost_ = false, somebody_finished_ = false;
 };
 
@@ -331,6 +359,7 @@ ResumedPlan resumed_plan_of(std::uint64_t seed) {
   plan.crashes = 1 + static_cast<int>(random.next_below(4));
   plan.losses = random.next_below(2) == 0;
   if (random.next_below(3) == 0) plan.nan_chance = 0.08;
+  plan.stops = static_cast<int>(random.next_below(3));
   return plan;
 }
 

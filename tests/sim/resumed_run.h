@@ -1,5 +1,5 @@
-// A run that is saved at random moments, thrown away and resumed, as often as `crashes` says: the engine
-// alone, with workers that do the pieces of their iterations in any order, are lost and come back. Judged by
+// A run that is saved at random moments, thrown away and resumed, as often as `crashes` says, or stopped first: the
+// engine alone, with workers that do the pieces of their iterations in any order, are lost and come back. Judged by
 // a ResumedAccount.
 #pragma once
 
@@ -21,6 +21,7 @@ struct ResumedPlan {
   std::uint64_t timing = 0;  // the seed of all that depends on time
   sync::EngineConfig config;
   int crashes = 0;
+  int stops = 0;  // of the crashes at most so many are stops in order, whose last version the run goes on from
   bool losses = false;
   double nan_chance = 0.0;
 };
@@ -32,6 +33,7 @@ struct ResumedOutcome {
   Violations violations;
   std::vector<LoggedIteration> log;
   int crashes = 0;      // that happened
+  int stops = 0;        // of them, stops
   int ahead = 0;        // messages of iterations that were granted ahead, while the one before was not whole
   int lost_before = 0;  // saves resumed from, at which somebody had been lost
   bool applied_ahead = false;  // one of them had gradients of clocks beyond its version

@@ -25,11 +25,11 @@ class ShardLine {
         violations_(violations) {}
 
   void to_shard(const wire::Message& message) {
-    authority_talk_.says(message);
+    authority_channel_.on_send(message);
     send_to_shard(message);
   }
   void to_authority(const wire::Message& message) {
-    shard_talk_.says(message);
+    shard_channel_.on_send(message);
     if (welcomed_) send_to_authority(message);
   }
 
@@ -40,48 +40,50 @@ class ShardLine {
   bool is_broken() const { return !welcomed_; }
   // The shard does, over another connection.
   void goes_on() {
-    network_.connect_again(shard_, kAuthorityParty, [this, heard = shard_talk_.tell()] { rejoins(heard); });
+    network_.connect_again(shard_, kAuthorityParty, [this, heard = shard_channel_.ack()] { rejoins(heard); });
   }
   std::int64_t said_again() const { return said_again_; }
 
  private:
-  using Talk = server::ReliableChannel;
+  using Channel = server::ReliableChannel;
 
   void rejoins(std::int64_t heard) {
-    judge(authority_talk_.on_ack(heard));
-    network_.send(kAuthorityParty, shard_, [this, own = authority_talk_.tell()] { is_welcomed(own); });
-    for (const wire::Message& message : authority_talk_.unacked()) retransmit(message, Talk::End::kShard);
+    judge(authority_channel_.on_ack(heard));
+    network_.send(kAuthorityParty, shard_, [this, own = authority_channel_.ack()] { is_welcomed(own); });
+    for (const wire::Message& message : authority_channel_.unacked())
+      retransmit(message, Channel::End::kShard);
   }
   void is_welcomed(std::int64_t heard) {
     if (network_.is_broken(shard_, kAuthorityParty)) return;  // by now
     welcomed_ = true;
-    judge(shard_talk_.on_ack(heard));
-    for (const wire::Message& message : shard_talk_.unacked()) retransmit(message, Talk::End::kAuthority);
+    judge(shard_channel_.on_ack(heard));
+    for (const wire::Message& message : shard_channel_.unacked())
+      retransmit(message, Channel::End::kAuthority);
   }
-  void retransmit(const wire::Message& message, Talk::End to) {
+  void retransmit(const wire::Message& message, Channel::End to) {
     ++said_again_;
-    to == Talk::End::kShard ? send_to_shard(message) : send_to_authority(message);
+    to == Channel::End::kShard ? send_to_shard(message) : send_to_authority(message);
   }
 
   void send_to_shard(const wire::Message& message) {
     network_.send(kAuthorityParty, shard_, [this, message] {
-      if (!says_heard(shard_talk_, message)) return shard_hears_(message);
+      if (!says_heard(shard_channel_, message)) return shard_hears_(message);
       shard_hears_(message);
       network_.send(shard_, kAuthorityParty,
-                    [this, heard = shard_talk_.tell()] { judge(authority_talk_.on_ack(heard)); });
+                    [this, heard = shard_channel_.ack()] { judge(authority_channel_.on_ack(heard)); });
     });
   }
   void send_to_authority(const wire::Message& message) {
     network_.send(shard_, kAuthorityParty, [this, message] {
-      if (!says_heard(authority_talk_, message)) return authority_hears_(message);
+      if (!says_heard(authority_channel_, message)) return authority_hears_(message);
       authority_hears_(message);
       network_.send(kAuthorityParty, shard_,
-                    [this, heard = authority_talk_.tell()] { judge(shard_talk_.on_ack(heard)); });
+                    [this, heard = authority_channel_.ack()] { judge(shard_channel_.on_ack(heard)); });
     });
   }
   // As with a heartbeat, too: here after each 8 messages, of whichever end.
-  bool says_heard(Talk& talk, const wire::Message& message) {
-    const bool at_once = talk.hears(message);
+  bool says_heard(Channel& channel, const wire::Message& message) {
+    const bool at_once = channel.on_receive(message);
     return ++messages_ % 8 == 0 || at_once;
   }
   void judge(const Status& heard) {
@@ -92,7 +94,7 @@ class ShardLine {
   const Party shard_;
   Hears authority_hears_, shard_hears_;
   Violations& violations_;
-  Talk authority_talk_{Talk::End::kAuthority}, shard_talk_{Talk::End::kShard};
+  Channel authority_channel_{Channel::End::kAuthority}, shard_channel_{Channel::End::kShard};
   bool welcomed_ = true;
   std::int64_t messages_ = 0, said_again_ = 0;
 };

@@ -31,7 +31,7 @@ std::optional<wire::GradientArrived> ShardModel::takes(const wire::Push& push, c
   if (!taken.is_ok() && taken.status().code() != StatusCode::kOutOfOrder) violation(taken.status().message());
   if (!taken.is_ok() || *taken == nullptr) return std::nullopt;
   server::Gradient& whole = **taken;
-  for (std::int64_t piece = 0; piece < whole.piece_count(); ++piece) whole.look_at(piece);
+  for (std::int64_t piece = 0; piece < whole.piece_count(); ++piece) whole.check_finite(piece);
   wire::GradientArrived arrived{id_, push.worker, push.clock, push.samples,
                                 whole.non_finite() ? "conv1.weight" : ""};
   if (gradients_.is_late(push.worker, push.clock)) gradients_.discard(push.worker, push.clock);

@@ -2,7 +2,7 @@
 paceline_test(exactness_test SOURCES process/exactness_test.cc
   LIBS paceline_test_cluster paceline_network_task paceline_data TIMEOUT 300)
 
-paceline_test(replay_test SOURCES process/replay_test.cc LIBS paceline_test_cluster)
+paceline_test(replay_test SOURCES process/replay_test.cc process/rounds_resume_test.cc LIBS paceline_test_cluster)
 
 paceline_test(half_push_test SOURCES process/half_push_test.cc
   LIBS paceline_test_cluster paceline_config)
@@ -33,5 +33,5 @@ if(NOT PACELINE_SANITIZE)
 endif()
 
 # A run without servers, beside one with them.
-paceline_test(local_run_test SOURCES unit/inner_states_test.cc unit/local_run_test.cc unit/local_steps_test.cc process/allreduce_test.cc process/pipeline_test.cc unit/optimizer_plain.cc
-  LIBS paceline_local paceline_train paceline_test_cluster paceline_network_task paceline_data paceline_config paceline_simulate)
+paceline_test(local_run_test SOURCES unit/inner_states_test.cc unit/local_coordinator.cc unit/local_exchange.cc unit/local_run_test.cc unit/local_steps_test.cc process/allreduce_test.cc process/pipeline_test.cc unit/optimizer_plain.cc
+  LIBS paceline_train paceline_exchange paceline_test_cluster paceline_network_task paceline_data paceline_config paceline_simulate)

@@ -6,12 +6,6 @@ target_link_libraries(paceline_test_cluster PUBLIC paceline_server paceline_work
 paceline_test(guarantees_test CHECK --schedules 288 SOURCES process/guarantees_test.cc $<TARGET_OBJECTS:paceline_seeds_main>
   LIBS paceline_test_cluster TIMEOUT 600)
 
-# The same with servers on a GPU that is none.
-if(PACELINE_CUDA_HEADERS_FOUND)
-  paceline_test(guarantees_gpu_test ALL SOURCES process/guarantees_gpu_test.cc
-    LIBS paceline_test_cluster paceline_server_cuda paceline_fake_cuda TIMEOUT 600)
-endif()
-
 # A node as a process of its own, which a test kills.
 add_executable(counting_node process/counting_node.cc)
 paceline_options(counting_node)

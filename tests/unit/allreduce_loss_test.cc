@@ -128,7 +128,7 @@ class Coordinator {
     std::unique_lock lock(mutex_);
     if (parting.formation == formations_.number() && live_.contains(node) && !closed_.contains(node)) {
       end_formation();
-      formations_.said(NodeId(node), listening->endpoint, parting.version);
+      formations_.set_endpoint(NodeId(node), listening->endpoint, parting.version);
       form();
     }
     const bool met = changed_.wait_for(

@@ -159,6 +159,16 @@ TEST_CASE(
         std::vector<std::string>{"stage 0, up to 64 floats: ring", "stage 1, up to 64 floats: tree"});
 }
 
+TEST_CASE("a stage that is lost ends the run before any heartbeat, and is named with its group") {
+  Reducing run(reducing_stages());
+  run.shard_has(0);
+  run.step(0);
+  run.authority->lost(Peer::of(NodeId(3)), "its connection broke", run.now);
+  REQUIRE(run.over());
+  CHECK_THAT(run.authority->result().message(),
+             Catch::Contains("node 3 lost: its connection broke") && Catch::Contains("stage 1 of group 1"));
+}
+
 TEST_CASE("behind the last step a node of the first group is needed until its state is here") {
   Reducing run(reducing_stages());
   run.shard_has(0);

@@ -165,7 +165,7 @@ TEST_CASE("a run that is killed leaves how it went and how old its parameters we
   PhaseTimes times;
   times[Phase::kComputeGrads] = 700'000'000;
   times.wall = 900'000'000;
-  REQUIRE(run.authority->heard(NodeId(1), wire::Heartbeat{{times}}));
+  REQUIRE(run.authority->on_heartbeat(NodeId(1), wire::Heartbeat{{times}}));
   for (int i = 0; i < 12; ++i) {
     run.now = run.now + 100ms;
     run.authority->note_progress({100 * i, 200 * i, 0}, run.now);

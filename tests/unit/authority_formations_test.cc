@@ -122,20 +122,20 @@ TEST_CASE("who has the newest version gives it to those that are left and are be
   Formations formations(3);
   const std::vector<NodeId> all = {NodeId(0), NodeId(1), NodeId(2)};
   const std::vector<NodeId> left = {NodeId(1), NodeId(2)};
-  for (const NodeId node : all) formations.said(node, "x:" + to_string(node), Version(0));
+  for (const NodeId node : all) formations.set_endpoint(node, "x:" + to_string(node), Version(0));
   CHECK(formations.next(all, Version(5))->version == Version(5));  // the first: what the server has
   formations.stepped(all);
   formations.end();
-  formations.said(NodeId(1), "y:1", Version(6));
+  formations.set_endpoint(NodeId(1), "y:1", Version(6));
   CHECK_FALSE(formations.next(left, Version(6)));
-  formations.said(NodeId(2), "y:2", Version(7));
+  formations.set_endpoint(NodeId(2), "y:2", Version(7));
   auto next = formations.next(left, Version(6));
   REQUIRE(next);
   CHECK((next->number == 2 && next->version == Version(7) && next->holder == NodeId(2)));
   CHECK(next->endpoints == std::vector<std::string>{"", "y:1", "y:2"});
   CHECK(formations.is_in_sum(NodeId(0)));
   formations.end();  // node 2 goes before node 1 has it: that sum is gone
-  formations.said(NodeId(1), "z:1", Version(6));
+  formations.set_endpoint(NodeId(1), "z:1", Version(6));
   next = formations.next({NodeId(1)}, Version(6));
   REQUIRE(next);
   CHECK((next->version == Version(6) && !next->holder));

@@ -54,11 +54,11 @@ TEST_CASE("a node's heartbeats say where the time of its workers goes, its repor
   PhaseTimes times;
   times.wall = 100;
   times[Phase::kComputeGrads] = 60;
-  CHECK(run.authority->heard(NodeId(0), wire::Heartbeat{{times}}).is_ok());
-  CHECK(run.authority->heard(NodeId(1), wire::Heartbeat{}).is_ok());
+  CHECK(run.authority->on_heartbeat(NodeId(0), wire::Heartbeat{{times}}).is_ok());
+  CHECK(run.authority->on_heartbeat(NodeId(1), wire::Heartbeat{}).is_ok());
   CHECK(status_of(run).workers[0].times == times);
   CHECK_FALSE(status_of(run).workers[1].times);
-  const Status wrong = run.authority->heard(NodeId(0), wire::Heartbeat{{times, times}});
+  const Status wrong = run.authority->on_heartbeat(NodeId(0), wire::Heartbeat{{times, times}});
   CHECK_THAT(wrong.message(), Contains("heartbeat of node 0: got the times of 2 workers, expected 1"));
   CHECK(
       metrics_text(status_of(run), 0.0)
@@ -156,6 +156,26 @@ TEST_CASE("a straggler has a name in the status and in summary.json, and is warn
   CHECK(summary.stragglers[0].worker == WorkerId(1, 0));
   CHECK(summary.stragglers[0].relative == Approx(1.0 / 3));
   CHECK_THAT(status_of(run).outcome, Contains("failed: enough"));
+}
+
+TEST_CASE("a stage that computes for longer than another is no straggler") {
+  RunConfig config = small_run();
+  config.train.total_iterations = 80;
+  config.run.straggler_warning = 0.4;
+  config.pipeline.stages = 2;
+  Run run(config);
+  Warned warned;
+  run.log = warned.log;
+  run.gather();
+  run.say(kNode0, wire::Peers{0, {"10.0.0.1:7"}});
+  run.say(kNode1, wire::Peers{0, {"10.0.0.2:7"}});
+  train_unequally(run, 0, 30);
+  CHECK(status_of(run).stragglers.empty());
+  CHECK(warned.lines.empty());
+  train_unequally(run, 30, 50, 9s);  // it has become slow
+  REQUIRE(warned.lines.size() == 1);
+  CHECK_THAT(warned.lines[0],
+             Contains("1.00 of the fastest worker's speed of its stage, 0.33 of its own best"));
 }
 
 TEST_CASE("equal workers have no straggler, and without a limit nobody is warned of") {

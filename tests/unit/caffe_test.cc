@@ -10,7 +10,6 @@
 #include "common/caffe/colours.h"
 #include "common/caffe/mean_file.h"
 #include "common/caffe/net.h"
-#include "common/caffe/solver.h"
 #include "common/caffe/weights.h"
 #include "common/config/load.h"
 #include "common/config/planned.h"

@@ -28,8 +28,8 @@ struct Two {
     for (std::uint32_t rank = 0; rank < 2; ++rank) {
       threads.emplace_back([&, rank] {
         const mesh::Place place{rank, endpoints, 7, {}, shares};
-        auto sockets = mesh::shake_hands(*listening[rank], place, stops[rank], std::chrono::seconds(20));
-        open[rank] = mesh::Channels::over(std::move(sockets).value(), place, stops[rank],
+        auto connections = mesh::shake_hands(*listening[rank], place, stops[rank], std::chrono::seconds(20));
+        open[rank] = mesh::Channels::over(std::move(connections).value(), place, stops[rank],
                                           {{of_0, rank == 0 ? of_1 : PeerBounds{}}, {8, 8}});
       });
     }

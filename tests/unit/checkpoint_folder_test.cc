@@ -3,7 +3,6 @@
 #include <catch2/catch.hpp>
 
 #include "tests/unit/checkpoint_fixture.h"
-#include "tests/unit/file_size_limit.h"
 #include "tests/unit/temp_folder.h"
 #include "tests/unit/unwritable_folder.h"
 

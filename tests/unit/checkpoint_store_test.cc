@@ -104,15 +104,15 @@ TEST_CASE("an image stays as it is while training goes on, and training as if th
   Shard without = beginning(way);
   train(with, way, 0, 3);
   train(without, way, 0, 3);
-  const ShardImage image = with.image().value();
+  const ShardImage image = with.image();
   const ShardImage then = deep_copy(image);
   train(with, way, 3, 7);
   train(without, way, 3, 7);
   CHECK(same_image(image, then));
   CHECK(image.version == Version(3));
   CHECK(image.decisions == 3);
-  CHECK(same_image(with.image().value(), without.image().value()));
-  CHECK_FALSE(same_bits(with.image().value().parameters, then.parameters));
+  CHECK(same_image(with.image(), without.image()));
+  CHECK_FALSE(same_bits(with.image().parameters, then.parameters));
 }
 
 TEST_CASE("a shard that goes on from a file has the bits of one that never stopped") {
@@ -120,7 +120,7 @@ TEST_CASE("a shard that goes on from a file has the bits of one that never stopp
   Shard never_stopped = beginning(way);
   train(never_stopped, way, 0, 3);
   const testing::TempFolder folder;
-  REQUIRE(write_shard_file(folder / "shard-0", owner_of(kFloats), never_stopped.image().value()).is_ok());
+  REQUIRE(write_shard_file(folder / "shard-0", owner_of(kFloats), never_stopped.image()).is_ok());
   train(never_stopped, way, 3, 8);
 
   ShardFileWanted wanted = wanted_of(kFloats);
@@ -133,7 +133,7 @@ TEST_CASE("a shard that goes on from a file has the bits of one that never stopp
   CHECK(resumed.now().version == Version(3));
   CHECK(resumed.now().revision == Revision(6));
   train(resumed, way, 3, 8);
-  CHECK(same_image(resumed.image().value(), never_stopped.image().value()));
+  CHECK(same_image(resumed.image(), never_stopped.image()));
 }
 
 TEST_CASE("every worker's clock is the version when a shard goes on") {
@@ -147,7 +147,7 @@ TEST_CASE("every worker's clock is the version when a shard goes on") {
   REQUIRE(before.apply(decision).is_ok());
   REQUIRE(before.now().applied == std::vector<Clock>{Clock(3), Clock(2)});
   Shard resumed = shard_for(way);
-  REQUIRE(resumed.restore(before.image().value()));
+  REQUIRE(resumed.restore(before.image()));
   CHECK(resumed.now().revision == Revision(5));
   CHECK(resumed.now().applied == std::vector<Clock>{Clock(2), Clock(2)});
   CHECK(same_bits(resumed.now().blocks, before.now().blocks));
@@ -159,7 +159,7 @@ TEST_CASE("blocks are copied only while an image holds them") {
   Shard shard = beginning(way);
   train(shard, way, 0, 1);
   const auto places = [&] {  // where the state lies; nobody holds it afterwards
-    const ShardImage image = shard.image().value();
+    const ShardImage image = shard.image();
     return std::vector<const float*>{image.optimizer.first.block(0).data(),
                                      image.optimizer.second.block(9).data(),
                                      image.parameters.block(0).data()};
@@ -169,7 +169,7 @@ TEST_CASE("blocks are copied only while an image holds them") {
   CHECK(places() == before);
   const std::size_t alone = shard.blocks_in_use();
   {
-    const ShardImage image = shard.image().value();
+    const ShardImage image = shard.image();
     train(shard, way, 2, 4);
     CHECK(shard.blocks_in_use() == 2 * alone);  // and no more, however many are applied
     const auto meanwhile = places();
@@ -187,7 +187,7 @@ TEST_CASE("another thread reads an image while the shard applies") {
   train(shard, way, 0, 1);
   std::int64_t clock = 1;
   for (int save = 0; save < 20; ++save) {
-    ShardImage image = shard.image().value();
+    ShardImage image = shard.image();
     const ShardImage then = deep_copy(image);
     std::atomic<bool> same = false;
     std::thread reader([image = std::move(image), &then, &same] { same = same_image(image, then); });
@@ -207,11 +207,10 @@ TEST_CASE("an image of another range or optimizer is refused by name") {
     CHECK(status.code() == StatusCode::kInvalidArgument);
     return status.message();
   };
-  CHECK_THAT(refused(adam, beginning(sgd).image().value()),
+  CHECK_THAT(refused(adam, beginning(sgd).image()),
              Contains("checkpoint for shard 0") && Contains("0 and 0 floats") && Contains("37 and 37"));
-  CHECK_THAT(refused(sgd, beginning(adam).image().value()), Contains("37 and 37 floats"));
-  CHECK_THAT(refused(adaptive, beginning(sgd).image().value()),
-             Contains("mean square: 0 floats, expected 37"));
+  CHECK_THAT(refused(sgd, beginning(adam).image()), Contains("37 and 37 floats"));
+  CHECK_THAT(refused(adaptive, beginning(sgd).image()), Contains("mean square: 0 floats, expected 37"));
   CHECK_THAT(refused(sgd, image_of(kFloats + 1, 3, 0)), Contains("38 parameters, expected 37"));
   CHECK_THAT(refused(sgd, image_of(kFloats, -1, 0)), Contains("version -1"));
 }
@@ -219,12 +218,12 @@ TEST_CASE("an image of another range or optimizer is refused by name") {
 TEST_CASE("a shard that has begun takes no image") {
   const Way way;
   Shard shard = beginning(way);
-  CHECK(shard.restore(shard.image().value()).code() == StatusCode::kFailedPrecondition);
+  CHECK(shard.restore(shard.image()).code() == StatusCode::kFailedPrecondition);
   Shard half = shard_for(way);
   REQUIRE(half.initialize({0, false}, std::vector<float>(3)).is_ok());
-  CHECK(half.restore(shard.image().value()).code() == StatusCode::kFailedPrecondition);
+  CHECK(half.restore(shard.image()).code() == StatusCode::kFailedPrecondition);
   Shard resumed = shard_for(way);
-  REQUIRE(resumed.restore(shard.image().value()));
+  REQUIRE(resumed.restore(shard.image()));
   CHECK(resumed.initialize({0, true}, std::vector<float>(kFloats)).code() == StatusCode::kFailedPrecondition);
 }
 

@@ -39,7 +39,6 @@ TEST_CASE("what_an_all_reduce_does_not_go_with_is_refused") {
            {"cluster.gradient_encoding=int8", "cluster.gradient_encoding: a sum is not to lose"},
            {"cluster.parameter_encoding=bf16", "cluster.parameter_encoding: no worker takes parameters"},
            {"cluster.apply_threads=2", "cluster.apply_threads: no server applies a gradient"},
-           {"server.device=cuda", "server.device: no server applies a gradient"},
            {"cluster.shared_memory=on",
             "cluster.shared_memory: nodes share memory where they are on one machine, and else send, got on "
             "with"},
@@ -83,7 +82,8 @@ TEST_CASE("what_a_pipeline_does_not_go_with_is_refused") {
       "micro_batches: "
       "16, schedule: 1f1b, rematerialize: on, balance: [5, 5]}}";
   CHECK(parse_config(good, "run.yaml", {}).status().message() == "");
-  const std::vector<std::string> other = {"sync.combine=mean", "pipeline.balance=memory"};
+  const std::vector<std::string> other = {"sync.combine=mean", "pipeline.balance=memory",
+                                          "cluster.gradient_encoding=int8"};
   CHECK(parse_config(good, "run.yaml", other).status().message() == "");
   struct Case {
     const char* given;
@@ -101,11 +101,15 @@ TEST_CASE("what_a_pipeline_does_not_go_with_is_refused") {
            {"pipeline.balance=[]", "pipeline.balance: an empty list"},
            {"pipeline.balance=speed", "pipeline.balance: unknown choice"},
            {"pipeline.stages=1", "pipeline.micro_batches: nobody reads it"},
+           {"pipeline.chunks=3", "pipeline.chunks: nobody reads it"},
+           {"pipeline.schedule=interleaved",
+            "pipeline.balance: the network cannot be cut so, got 2 chunks of 10 layers, expected 4 of 10"},
            {"exchange.kind=allreduce",
             "pipeline.stages: no group goes on without one of its stages, got exchange.on_loss: go_on with "
             "pipeline.stages, expected stop"},
            {"cluster.threads_per_node=2", "cluster.threads_per_node: a stage is a node"},
-           {"cluster.gradient_encoding=fp16", "cluster.gradient_encoding: "},
+           {"cluster.gradient_encoding=top_k", "cluster.gradient_encoding: top_k without its share"},
+           {"cluster.parameter_encoding=fp16", "cluster.parameter_encoding: a part of the parameters is sent"},
            {"train.total_iterations=41", "train.total_iterations: every stage takes part in every step"},
            {"train.share=pool", "train.share: every stage takes part in every step"},
            {"cluster.nodes={min: 2, max: 4}",
@@ -120,6 +124,18 @@ TEST_CASE("what_a_pipeline_does_not_go_with_is_refused") {
            {"pipeline.memory=1MiB", "pipeline.memory: no node holds its stage, got stage 1 that needs "}}) {
     CHECK_THAT(refusal(good, {bad.given}), Catch::Contains(bad.start));
   }
+  const auto in_chunks = [&](const char* given) {
+    return refusal(good, {"pipeline.schedule=interleaved", "pipeline.balance=time", given});
+  };
+  const std::vector<std::string> four = {"pipeline.schedule=interleaved", "pipeline.balance=time"};
+  CHECK(parse_config(good, "run.yaml", four).status().message() == "");
+  CHECK_THAT(in_chunks("pipeline.chunks=3"),
+             Catch::Contains("pipeline.stages: the network cannot be cut so, got 6 chunks, expected at most 4, "));
+  CHECK_THAT(in_chunks("pipeline.micro_batches=15"),
+             Catch::Contains("pipeline.micro_batches: interleaved takes as many through each chunk in turn, got "
+                             "15, expected a multiple of 2 stages"));
+  CHECK_THAT(in_chunks("pipeline.balance=loop"),
+             Catch::Contains("pipeline.schedule: a loop's process has one part of its model"));
   // Those who sum are the nodes of a stage, one of each group.
   const std::string summing =
       "{cluster: {nodes: 6}, train: {total_iterations: 60}, pipeline: {stages: 2}, "
@@ -242,8 +258,6 @@ TEST_CASE("what_large_mini_batches_do_not_go_with_is_refused_by_file_line_and_ke
             "run.yaml:5: train.optimizer.kind: it adapts to the gradient of the whole"},
            {{"sync.combine=each", "train.optimizer.kind=lamb"}, "command line: train.optimizer.kind: "},
            {{"sync.policy=asp"}, "run.yaml:5: train.optimizer.kind: it adapts"},
-           {{"server.device=cuda"},
-            "run.yaml:5: train.optimizer.kind: there is no such optimizer on a server"},
            {{"train.device=cuda", "sync.policy=ssp"}, "run.yaml:5: train.optimizer.kind: a worker's GPU"},
            {{"train.local_steps=2", "train.inner_optimizer.kind=sgd", "train.optimizer.schedule.scale=none",
              "train.optimizer.schedule.base_batch=null"},
@@ -572,11 +586,6 @@ TEST_CASE("contradictions_are_refused_at_a_key_that_was_given") {
             "train.optimizer.delay_compensation.kind: what a node is sent could be"},
            {"cluster: {parameter_encoding: fp16}\ntrain: {optimizer: {delay_compensation: {kind: constant}}}",
             "train.optimizer.delay_compensation.kind: the servers keep what they have"},
-           {"sync: {policy: asp}\nserver: {device: cuda}\ntrain: {optimizer: {delay_compensation: {kind: "
-            "constant}}}",
-            "server.device: a server's GPU does not compensate delays, got server.device: cuda with "
-            "delay_compensation.kind: constant, expected server.device: cpu, or "
-            "train.optimizer.delay_compensation.kind: none"},
            {"train: {optimizer: {delay_compensation: {lambda: 0.1}}}",
             "train.optimizer.delay_compensation.lambda: nobody reads it"},
            {"sync: {policy: asp}\ntrain: {optimizer: {delay_compensation: {kind: constant, decay: 0.1}}}",
@@ -604,8 +613,8 @@ TEST_CASE("contradictions_are_refused_at_a_key_that_was_given") {
             "expected kind: momentum or lars, or no value (null)"},
            {"train: {optimizer: {kind: momentum, beta1: 0.1}}", "train.optimizer.beta1: nobody reads it"},
            {"train: {devices: [0]}", "train.devices: nobody reads it, got [0], expected device: cuda"},
-           {"train: {precision: tf32}", "train.precision: nobody reads it"},
-           {"server: {devices: [0]}", "server.devices: nobody reads it, got [0], expected device: cuda"},
+           {"train: {precision: tf32}",
+            "train.precision: only a GPU has it, got tf32 with device: cpu, expected fp32 or bf16, or device: cuda"},
            {"data: {on_device: off}",
             "data.on_device: nobody reads it, got off, expected train.device: cuda"},
            {"data: {kind: images}", "data.kind: images without data.path"},

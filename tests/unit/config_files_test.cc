@@ -1,4 +1,5 @@
 // The files of configs/: each loads, the reference is the schema's, and the policies' differ only in `sync:`.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <fstream>
 #include <iterator>
@@ -31,6 +32,17 @@ TEST_CASE("the_reference_is_what_the_schema_says_and_loads_as_the_defaults") {
   // When this fails: paceline check-config --reference > configs/reference.yaml
   CHECK(contents("reference.yaml") == reference_yaml());
   CHECK(loaded_file("reference.yaml") == RunConfig{});
+}
+
+TEST_CASE("where_a_key_is_said_is_the_line_of_its_file_or_the_command_line_or_the_file_alone") {
+  const std::string file = path_of("sparknet.yaml");
+  const std::string text = contents("sparknet.yaml");
+  const auto before = text.find("  local_steps:");
+  const auto line = 1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(before), '\n');
+  CHECK(said_at(file, {}, "train.local_steps") == file + ":" + std::to_string(line));
+  const std::vector<std::string> overrides{"train.local_steps=20"};
+  CHECK(said_at(file, overrides, "train.local_steps") == "command line");
+  CHECK(said_at(file, overrides, "train.local_time") == file);
 }
 
 TEST_CASE("every_key_of_the_reference_carries_its_effect_and_trade_off") {

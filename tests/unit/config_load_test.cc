@@ -387,7 +387,7 @@ TEST_CASE("the_fingerprint_tells_apart_what_daemons_must_agree_on_and_nothing_el
        {"run.out=/elsewhere", "run.name=other", "run.log_level=debug", "run.tensorboard=true",
         "run.trace=true", "run.http=localhost:8080", "run.straggler_warning=0.5", "data.path=/elsewhere",
         "cluster.endpoints=[ipc:///tmp/y]", "cluster.lease=1m", "cluster.frame_bytes=1MiB",
-        "data.loader_threads=2", "emulate.cores=9", "sync.policy=bsp", "server.device=cuda"}) {
+        "data.loader_threads=2", "emulate.cores=9", "sync.policy=bsp"}) {
     INFO(same);
     CHECK(fingerprint(loaded(base, {same})) == expected);
   }

@@ -4,7 +4,6 @@
 
 #include <catch2/catch.hpp>
 
-#include "common/random.h"
 #include "tests/unit/resume_fixture.h"
 
 namespace paceline::sync {

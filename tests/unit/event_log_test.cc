@@ -92,7 +92,7 @@ TEST_CASE("a follower that goes before it has all makes room for another, which 
 TEST_CASE("once a follower has all, and has gone, nothing is kept, and events are counted on") {
   EventLog log;
   log.follow();
-  log.settle();
+  log.discard_history();
   log.add(event());
   log.unfollow();
   CHECK(!log.may_be_followed());

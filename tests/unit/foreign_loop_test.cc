@@ -3,7 +3,9 @@
 
 #include <catch2/catch.hpp>
 #include <chrono>
+#include <cmath>
 #include <future>
+#include <span>
 #include <thread>
 #include <vector>
 
@@ -27,8 +29,10 @@ struct Trainer {
           std::vector<float> gradient(2);
           for (std::int64_t clock = 0;; ++clock) {
             if (Status loaded = loop.load(); !loaded.is_ok()) return loaded;
-            const auto computed =
-                loop.compute(at_clock(clock), parameters, gradient, [this](std::int64_t n) { final = n; });
+            const auto computed = loop.compute(at_clock(clock), parameters, gradient, [&](std::int64_t n) {
+              final = n;
+              seen = gradient;
+            });
             if (!computed.is_ok()) return computed.status();
             samples += computed->samples;
             for (std::size_t i = 0; i < gradient.size(); ++i) parameters[i] += gradient[i];
@@ -36,6 +40,7 @@ struct Trainer {
         })) {}
 
   std::int64_t final = -1;
+  std::vector<float> seen;  // the gradient, when it was final
   std::int64_t samples = 0;
   std::future<Status> ended;
 };
@@ -59,6 +64,23 @@ TEST_CASE("each round of a loop is a step of the training thread, with what the 
   CHECK(trainer.ended.get().message() == "enough");
   CHECK(trainer.samples == 300);
   CHECK(trainer.final == 1);
+}
+
+TEST_CASE("what a loop lends is in the gradient before it is final, without a -0.0") {
+  ForeignLoop loop;
+  Trainer trainer(loop);
+  ForeignLoop::Round round;
+  const std::vector<float> lent = {-0.0F, 5.0F};
+  REQUIRE(loop.begin(std::nullopt, round) == Waited::kRound);
+  loop.copy(1, std::span(lent).subspan(1));
+  loop.copy(0, std::span(lent).first(1));
+  loop.final_from(0);
+  loop.finish({0.5, 1, 3});
+  REQUIRE(loop.begin(std::nullopt, round) == Waited::kRound);
+  CHECK(trainer.seen == std::vector<float>{0.0F, 5.0F});
+  CHECK_FALSE(std::signbit(trainer.seen[0]));
+  CHECK(round.parameters[1] == 7.0F);
+  loop.give_up(aborted("enough"));
 }
 
 TEST_CASE("of a round that is given up nothing counts, and no other one begins") {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -12,8 +13,8 @@
 #include "common/config/engine_config.h"
 #include "common/params/rates.h"
 #include "common/ticks.h"
+#include "tests/unit/local_coordinator.h"
 #include "worker/cache/host_vectors.h"
-#include "worker/local/local_coordinator.h"
 #include "worker/train/trainer.h"
 
 namespace paceline::test {
@@ -26,14 +27,20 @@ struct LocalRun {
   LocalExchange exchange;
   LocalCoordinator coordinator;
   SteadyPaceClock steady;
-  PaceClock* pace = &steady;  // what rounds and emulated steps are timed by
+  PaceClock* pace = &steady;              // what rounds and emulated steps are timed by
+  std::vector<std::string> said = {};     // of rounds that end by time
+  std::optional<TimedRounds> timed = {};  // where they do
 
   LocalRun(const RunConfig& run, TaskFactory& factory)
       : config(run),
         tasks(factory),
         cache({Range{0, factory.layout().size()}}),
         exchange(run, factory.layout(), initial(factory), cache, steady_now),
-        coordinator(run, exchange, steady_now) {}
+        coordinator(run, exchange, steady_now) {
+    if (!run.train.local_time) return;
+    timed.emplace(*run.train.local_time, "my.yaml:12",
+                  Log::to([this](LogLevel, const std::string& line) { said.push_back(line); }));
+  }
 
   static std::vector<float> initial(const TaskFactory& factory) {
     std::vector<float> values(static_cast<std::size_t>(factory.layout().size()));
@@ -71,15 +78,14 @@ struct LocalRun {
     return report;
   }
 
-  std::optional<WorkerContext::Local> local_steps() const {
+  std::optional<WorkerContext::Local> local_steps() {
     if (!config.train.has_inner_optimizer) return std::nullopt;
     return WorkerContext::Local{LocalSteps(config.train.inner_optimizer, tasks.layout()),
                                 config.train.local_steps,
                                 config.train.batch_size,
                                 [this](std::int64_t iteration) { return inner_rate(config, iteration); },
                                 nullptr,
-                                1,
-                                config.train.local_time};
+                                timed ? &*timed : nullptr};
   }
 
   // To its end; how many iterations were done.

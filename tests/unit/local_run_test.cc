@@ -70,7 +70,6 @@ TEST_CASE("a_run_in_one_process_ends_with_the_bits_of_one_with_servers") {
     config.train.layers.insert(config.train.layers.begin() + 1, {.kind = LayerKind::kBatchNorm});
   config.train.optimizer.schedule.kind = ScheduleKind::kCosine;
   if (each.local_steps > 1) config = with_local_steps(config, each.local_steps);
-  REQUIRE(check_local(config).is_ok());
   const auto tasks = make_network_tasks(config);
   REQUIRE(tasks.is_ok());
   LocalRun run(config, **tasks);
@@ -168,25 +167,6 @@ TEST_CASE("who_is_held_knows_for_whom_and_goes_on_when_that_one_has_reported") {
   INFO(last.status().message());
   REQUIRE(last.is_ok());
   CHECK(std::get<Finished>(*last).reason == "enough");
-}
-
-TEST_CASE("what_needs_servers_is_refused_by_its_key") {
-  const auto why = [](const auto& change) {
-    RunConfig config = training_config(1, 1);
-    change(config);
-    return check_local(config).message();
-  };
-  CHECK(why([](RunConfig&) {}).empty());
-  CHECK_THAT(why([](RunConfig& c) { c.cluster.nodes = 2; }), Catch::Contains("cluster.nodes is 2"));
-  CHECK_THAT(why([](RunConfig& c) { c.cluster.shards = 3; }), Catch::Contains("cluster.shards is 3"));
-  CHECK_THAT(why([](RunConfig& c) { c.cluster.gradient_encoding = Encoding::kFp16; }),
-             Catch::Contains("cluster.gradient_encoding"));
-  CHECK_THAT(
-      why([](RunConfig& c) { c.train.optimizer.delay_compensation.kind = CompensationKind::kConstant; }),
-      Catch::Contains("train.optimizer.delay_compensation"));
-  CHECK_THAT(why([](RunConfig& c) { c.run.target_accuracy = 0.5; }), Catch::Contains("run.target_accuracy"));
-  CHECK_THAT(why([](RunConfig& c) { c.checkpoint.every_clocks = 10; }), Catch::Contains("checkpoint"));
-  CHECK_THAT(why([](RunConfig& c) { c.train.init_from = "model.bin"; }), Catch::Contains("train.init_from"));
 }
 
 }  // namespace paceline::test

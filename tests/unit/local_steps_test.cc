@@ -435,6 +435,11 @@ TEST_CASE("a_round_ends_by_time_with_what_it_has_and_what_it_leaves_out_is_in_no
   run.pace = &clock;
   CHECK(run.run() == 8 * steps);
   for (const float count : run.exchange.parameters()) CHECK(count == 2.0F * static_cast<float>(steps));
+  // What no configuration says, how long a mini-batch takes, is measured.
+  const std::vector<std::string> too_short{
+      "my.yaml:12: train.local_time: shorter than a mini-batch, got 1ms, expected 30ms or more: each round "
+      "has one"};
+  CHECK(run.said == (time < 30 ? too_short : std::vector<std::string>()));
 }
 
 TEST_CASE("inner_rates_count_mini_batches_of_each_worker_whatever_the_number_of_local_steps") {

@@ -80,6 +80,49 @@ TEST_CASE("what is measured at the start is chosen alike by every rank") {
   CHECK(choices[0][0].times.size() == 5);  // three ranks are no torus, and of two machines
 }
 
+// Of two ranks that measure with this clock, how many reductions each takes: three a turn of so many candidates in turn 0, and
+// one at the end of each turn.
+std::uint32_t reductions_by(Ticks (*clock)(), const std::vector<std::int64_t>& floats,
+                            std::vector<MeasuredChoice>& choices) {
+  Ranks ranks(2);
+  std::vector<std::uint32_t> reductions(2);
+  const auto ended = ranks.run([&](Mesh& mesh, std::uint32_t rank) -> Status {
+    std::vector<float> vector(1000);
+    auto measured = measure_choices({{rank, 2, {0, 0}}, floats, vector, Encoding::kFp32, kWithin, clock},
+                                    mesh, reductions[rank]);
+    if (rank == 0 && measured.is_ok()) choices = *measured;
+    return measured.status();
+  });
+  for (const Status& status : ended) CHECK(status.message() == "");
+  CHECK(reductions[0] == reductions[1]);
+  return reductions[0];
+}
+
+// Every second time that it is asked a reduction has ended, which has taken so many milliseconds.
+Ticks after_reductions(double (*milliseconds_of)(int)) {
+  thread_local int calls = 0;
+  thread_local double now_ms = 0.0;
+  if (calls++ % 2 == 1) now_ms += milliseconds_of(calls / 2 - 1);
+  return Ticks(static_cast<std::int64_t>(now_ms * 1e6));
+}
+
+TEST_CASE("a small class leaves its time to a large one, and who is behind takes no further turns") {
+  std::vector<MeasuredChoice> choices;
+  SECTION("32 turns of 4 short ones, then 13 of 80 ms within a second") {
+    Ticks (*const clock)() = [] { return after_reductions([](int n) { return n < 32 * 4 ? 0.001 : 20.0; }); };
+    CHECK(reductions_by(clock, {30, 1000}, choices) == (32 + 13) * (4 * 2 + 1));
+  }
+  SECTION("3 turns of 100 ms, then 12 of 60 ms without the tree") {
+    // In turn 1 the tree, which is last else, is first.
+    Ticks (*const clock)() = [] {
+      return after_reductions([](int n) { return n == 3 || n == 4 || n == 11 ? 40.0 : 20.0; });
+    };
+    CHECK(reductions_by(clock, {1000}, choices) == 3 * (4 * 2 + 1) + 12 * (3 * 2 + 1));
+    CHECK(choices.at(0).words() ==
+          "up to 1000 floats: ring 20 ms, binary_blocks 20 ms, direct 20 ms, tree 40 ms: ring");
+  }
+}
+
 TEST_CASE("what was measured is kept, and used where all ranks have the same of the same sizes") {
   const testing::TempFolder folder;
   const std::filesystem::path at(folder.path());

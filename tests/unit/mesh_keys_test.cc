@@ -171,9 +171,9 @@ TEST_CASE("messages of tasks come through a seal as they were sent, whatever the
   for (std::uint32_t rank = 0; rank < 2; ++rank) {
     threads.emplace_back([&, rank] {
       const std::vector<PeerBounds> bounds = {{100'000, 8}, {100'000, 8}};
-      auto sockets = shake_hands(*ranks.listeners[rank], ranks.place(rank), ranks.stops[rank], kWithin);
+      auto connections = shake_hands(*ranks.listeners[rank], ranks.place(rank), ranks.stops[rank], kWithin);
       ends[rank] =
-          Channels::over(std::move(sockets).value(), ranks.place(rank), ranks.stops[rank], {bounds, {}});
+          Channels::over(std::move(connections).value(), ranks.place(rank), ranks.stops[rank], {bounds, {}});
     });
   }
   for (std::thread& thread : threads) thread.join();

@@ -20,6 +20,7 @@
 #include "common/schedule/planners.h"
 #include "common/ticks.h"
 #include "tests/unit/mesh_ranks.h"
+#include "worker/mesh/handshake.h"
 #include "worker/mesh/seal.h"
 
 namespace paceline::mesh {
@@ -341,6 +342,12 @@ TEST_CASE("a rank whose port is closed is named at once") {
   ranks.listeners[0].reset();
   const auto mesh = ranks.connect(1);
   CHECK(mesh.status().message() == "cannot reach node 0 (" + ranks.endpoints[0] + "): Connection refused");
+  // Of a group within all nodes it is the node that is named.
+  Place of_group = ranks.place(1);
+  of_group.nodes = {NodeId(4), NodeId(5)};
+  std::optional<NodeId> gone;
+  CHECK_FALSE(shake_hands(*ranks.listeners[1], of_group, ranks.stops[1], kWithin, &gone).is_ok());
+  CHECK(gone == NodeId(4));
 }
 
 TEST_CASE("a rank that does not come is named when the time is over") {
@@ -470,6 +477,15 @@ TEST_CASE("another run's node is no peer") {
   });
   CHECK(ranks.connect(0).status().code() == StatusCode::kAborted);
   other.join();
+}
+
+TEST_CASE("within one machine no more is on its way than its caches hold") {
+  const Ranks ranks(1);
+  const auto connection = connect_to(ranks.endpoints[0], ranks.stops[0], kWithin);
+  int bytes = 0;
+  socklen_t size = sizeof bytes;
+  REQUIRE(getsockopt(connection->get(), SOL_SOCKET, SO_SNDBUF, &bytes, &size) == 0);
+  CHECK(bytes == 2 * kSendBufferWithinMachine);
 }
 
 TEST_CASE("an address of this machine is found") {

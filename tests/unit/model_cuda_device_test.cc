@@ -134,7 +134,7 @@ TEST_CASE("what_of_the_thread_caches_passes_goes_on_is_the_time_between_two_even
   ForeseenFixture f(ForeseenFixture::Cache::kOnGpu);
   const MovableBatch a = f.batch(4, 1);
   f.check_step(a.all());
-  CHECK(f.vectors->went_on() == std::chrono::milliseconds(4));
+  CHECK(f.vectors->device_overlap() == std::chrono::milliseconds(4));
 }
 
 // More samples than are unfolded at a time: of 3 x 3 x 3 inputs, 64 x 64 positions 32 MiB / 442 kB = 75.

@@ -1,6 +1,11 @@
 // The oneDNN back end against the reference: every kind of layer, in the combinations that it treats
 // specially.
+#include <algorithm>
+#include <bit>
 #include <catch2/catch.hpp>
+#include <cmath>
+#include <cstdint>
+#include <iterator>
 #include <limits>
 #include <thread>
 
@@ -75,6 +80,117 @@ TEST_CASE("each_normalised_network_agrees_with_the_reference") {
 
 TEST_CASE("resnet20_agrees_with_the_reference") {
   check_against_reference(ready_made("resnet20", 0.0), 3, 3, 90);
+}
+
+namespace {
+
+// On a processor without bfloat16 there is nothing to hold.
+bool has_bfloat16() { return check_precision(Backend::kOnednn, Precision::kBf16).is_ok(); }
+
+std::unique_ptr<NetworkBackend> onednn_in(Precision precision, const NetworkSpec& network,
+                                          std::int64_t built_for) {
+  auto backend = make_backend(Backend::kOnednn, network, built_for, 5, nullptr, precision);
+  INFO(backend.status().message());
+  REQUIRE(backend.is_ok());
+  return std::move(backend).value();
+}
+
+// A number is rounded by 2^-9 of itself at most; a chain of some layers has a few of these errors. A ReLU within
+// rounding of 0 sends a difference whole or not at all, and a pool another one's.
+constexpr double kSmoothTolerance = 0.05;
+constexpr double kKinkTolerance = 0.35;
+constexpr double kNarrowLossTolerance = 0.05;
+
+// Gradient and losses in bfloat16 beside those in float32 of the same draw, each tensor by its norm.
+void check_bfloat16_against_float32(const NetworkSpec& network, std::int64_t built_for, std::int64_t samples,
+                                    std::uint64_t seed, double tolerance) {
+  const RandomBatch batch(network, samples, seed);
+  const std::vector<float> parameters = random_parameters(network, seed);
+  std::vector<float> expected(parameters.size());
+  std::vector<float> got(parameters.size(), std::numeric_limits<float>::quiet_NaN());
+  const auto wide = onednn_in(Precision::kFp32, network, built_for);
+  const auto narrow = onednn_in(Precision::kBf16, network, built_for);
+  const auto expected_metric = wide->gradient(parameters, batch.all(), expected, whole_at_the_end);
+  const auto got_metric = narrow->gradient(parameters, batch.all(), got, whole_at_the_end);
+  REQUIRE((expected_metric.is_ok() && got_metric.is_ok()));
+  CHECK(got_metric->loss_sum == Approx(expected_metric->loss_sum).epsilon(kNarrowLossTolerance));
+  CHECK(narrow->evaluate(parameters, batch.all())->loss_sum ==
+        Approx(wide->evaluate(parameters, batch.all())->loss_sum).epsilon(kNarrowLossTolerance));
+  CHECK(got != expected);
+  for (const Tensor& tensor : network.layout.tensors()) {
+    INFO(tensor.name);
+    CHECK(relative_l2(got, expected, tensor.offset, tensor.size()) < tolerance);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("each_combination_of_layers_in_bfloat16_is_near_float32") {
+  if (!has_bfloat16()) return;
+  const Shape image{3, 12, 10};
+  std::uint64_t seed = 120;
+  for (const auto& layers : std::vector<std::vector<LayerConfig>>{
+           {conv(5, 3, 2, 2), conv(7, 2, 1, 0), dense(10)},  // channels that fill no block
+           {conv_without_bias(16, 3), named_layer("a", batch_norm()), named_layer("b", conv(16, 3)),
+            add({"b", "a"}), global_average_pool(), dense(10)}}) {
+    INFO("network " << seed - 120);
+    check_bfloat16_against_float32(network_of(layers, image, 10), 32, 24, seed++, kSmoothTolerance);
+  }
+  std::vector<std::vector<LayerConfig>> networks = {
+      {conv(16, 3), relu(), dropout(0.3), pool(2), dense(16), dropout(0.2), relu(), dense(10)}};
+  std::ranges::copy(branching_networks(16, 8, 12 * 10), std::back_inserter(networks));
+  std::ranges::copy(normalised_networks(16, 8), std::back_inserter(networks));
+  for (const auto& layers : networks) {
+    INFO("network " << seed - 120);
+    check_bfloat16_against_float32(network_of(layers, image, 10), 32, 24, seed++, kKinkTolerance);
+  }
+}
+
+// Images and weights that are bfloat16 already: their products are exact, and only a logit that was rounded differs.
+TEST_CASE("the_logits_and_the_loss_of_a_network_in_bfloat16_are_float32") {
+  if (!has_bfloat16()) return;
+  const NetworkSpec network = network_of({dense(10)}, {3, 4, 4}, 10);
+  RandomBatch batch(network, 8, 1);
+  std::vector<float> parameters = random_parameters(network, 1);
+  const auto cut = [](float& value) {
+    value = std::bit_cast<float>(std::bit_cast<std::uint32_t>(value) & 0xFFFF0000U);
+  };
+  std::ranges::for_each(batch.images, cut);
+  std::ranges::for_each(parameters, cut);
+  const auto loss_in = [&](Precision precision) {
+    return onednn_in(precision, network, 8)->evaluate(parameters, batch.all())->loss_sum;
+  };
+  CHECK(loss_in(Precision::kBf16) == Approx(loss_in(Precision::kFp32)).epsilon(1e-6));
+}
+
+TEST_CASE("a_short_training_in_bfloat16_learns_as_in_float32") {
+  if (!has_bfloat16()) return;
+  const NetworkSpec network = network_of(
+      {conv_without_bias(8, 3), batch_norm(), relu(), pool(2), dense(16), relu(), dense(5)}, {3, 8, 8}, 5);
+  const RandomBatch batch(network, 32, 1);
+  const auto losses_in = [&](Precision precision) {
+    const auto backend = onednn_in(precision, network, 32);
+    std::vector<float> parameters = random_parameters(network, 1);
+    std::vector<float> gradient(parameters.size());
+    std::vector<double> losses;
+    for (int step = 0; step < 60; ++step) {
+      losses.push_back(backend->gradient(parameters, batch.all(), gradient, whole_at_the_end)->loss_sum / 32);
+      for (std::size_t i = 0; i < parameters.size(); ++i) parameters[i] -= 0.1F * gradient[i];
+    }
+    return losses;
+  };
+  const std::vector<double> wide = losses_in(Precision::kFp32);
+  const std::vector<double> narrow = losses_in(Precision::kBf16);
+  CHECK(wide.back() < 0.1 * wide.front());
+  CHECK(narrow.back() == Approx(wide.back()).epsilon(0.1));
+  for (std::size_t i = 0; i < wide.size(); ++i) CHECK(std::abs(narrow[i] - wide[i]) < 0.2 * wide.front());
+}
+
+TEST_CASE("what_only_a_gpu_computes_in_is_refused") {
+  for (const Backend kind : {Backend::kReference, Backend::kOnednn}) {
+    CHECK(check_precision(kind, Precision::kTf32).message() ==
+          "train.precision: only a GPU has it, got tf32, expected fp32 or bf16");
+  }
 }
 
 TEST_CASE("a_smaller_mini_batch_gives_its_own_gradient") {

@@ -344,7 +344,7 @@ TEST_CASE("a_gradient_that_is_not_finite_is_seen_where_nothing_is_trained") {
   const OptimizerState state(section, 4, 4, FactorRanges(layout, section, {0, 4}));
   const auto seen = [&](std::vector<float> gradient) {
     std::vector<float> parameters{1, 2, 3, 4};
-    return state.apply_stateless_and_look(0, parameters, parameters, gradient, 0.5, Stores::kCached);
+    return state.apply_stateless_and_check(0, parameters, parameters, gradient, 0.5, Stores::kCached);
   };
   CHECK_FALSE(seen({1, 1, 1, 1}));
   CHECK(seen({1, INFINITY, 1, 1}));

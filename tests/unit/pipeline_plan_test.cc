@@ -45,6 +45,42 @@ TEST_CASE("two_stages_and_three_micro_batches") {
   CHECK(rows(PipelineKind::kOneForwardOneBackward, 0, false) == "F0 F1 B0 F2 B1 B2");
   CHECK(rows(PipelineKind::kOneForwardOneBackward, 1, false) == "F0 B0 F1 B1 F2 B2");
   CHECK(rows(PipelineKind::kGpipe, 1, true) == "F0 F1 F2 B2 R1 B1 R0 B0");  // never the last
+  const PipelinePlan interleaved = plan_pipeline(PipelineKind::kInterleaved, 2, 2, {}, 2);
+  CHECK(to_string(interleaved.stages[0]) == "F0 F1 F0.1 F1.1 B0.1 B1.1 B0 B1");
+  CHECK(to_string(interleaved.stages[1]) == "F0 F1 F0.1 B0.1 F1.1 B1.1 B0 B1");
+}
+
+// Narayanan et al. 2021, section 2.2: chunks in turn, K micro-batches through each; memory as Megatron-LM has it.
+TEST_CASE("interleaved_stages_are_accepted_and_keep_what_they_say") {
+  for (std::uint32_t chunks = 2; chunks <= 3; ++chunks) {
+    for (std::uint32_t stages = 1; stages <= 6; ++stages) {
+      for (std::uint32_t micro_batches = stages; micro_batches <= 4 * stages; micro_batches += stages) {
+        INFO(stages << " stages of " << chunks << " chunks, " << micro_batches << " micro-batches");
+        const PipelinePlan plan =
+            plan_pipeline(PipelineKind::kInterleaved, stages, micro_batches, {}, chunks);
+        const std::vector<std::int64_t> one(std::size_t{stages} * chunks, 1);
+        const PipelinePlan again =
+            plan_pipeline(PipelineKind::kInterleaved, stages, micro_batches, one, chunks);
+        REQUIRE(check(plan).message() == "");
+        REQUIRE(check(again).message() == "");
+        for (std::uint32_t s = 0; s < stages; ++s) {
+          std::int64_t most = 0, now = 0;
+          for (const PipelineRow& row : plan.stages[s]) {
+            now += row.pass == Pass::kForward ? 1 : -1;
+            most = std::max(most, now);
+          }
+          CHECK(most == std::min((chunks - 1) * stages + 2 * (stages - 1 - s) + 1, chunks * micro_batches));
+          for (std::uint32_t chunk = 0; chunk < chunks; ++chunk) {
+            CHECK(kept(plan.stages[s], chunk) == plan.bounds[s + chunk * stages]);
+            CHECK(kept(again.stages[s], chunk).activations == 1);
+          }
+        }
+      }
+    }
+  }
+  CHECK(check_has_plan(PipelineKind::kInterleaved, 4, 6).message() ==
+        "got 6, expected a multiple of 4 stages");
+  CHECK(check_has_plan(PipelineKind::kOneForwardOneBackward, 4, 6).is_ok());
 }
 
 // What is used next is kept: under gpipe the last ones, under 1f1b the first.
@@ -73,12 +109,10 @@ TEST_CASE("a_broken_plan_is_refused_at_its_row") {
   CHECK(refusal([](Plan& p) { p.stages[1].pop_back(); }) == "stage 1: micro-batch 0 never goes back");
   CHECK(refusal([](Plan& p) { p.stages[1].erase(p.stages[1].begin()); }) ==
         "stage 1, row 4 (B0): backward before forward");
-  CHECK(refusal([](Plan& p) {
-          p.stages[0].push_back({Pass::kBackward, 0});
-        }) == "stage 0, row 6 (B0): backward once more");
-  CHECK(refusal([](Plan& p) {
-          p.stages[0].insert(p.stages[0].begin(), {Pass::kForward, 1});
-        }) == "stage 0, row 2 (F1): forward once more");
+  CHECK(refusal([](Plan& p) { p.stages[0].push_back({Pass::kBackward, 0}); }) ==
+        "stage 0, row 6 (B0): backward once more");
+  CHECK(refusal([](Plan& p) { p.stages[0].insert(p.stages[0].begin(), {Pass::kForward, 1}); }) ==
+        "stage 0, row 2 (F1): forward once more");
   CHECK(refusal([](Plan& p) { p.stages[0][0].micro_batch = 3; }) ==
         "stage 0, row 0 (F3): expected one of 3 micro-batches");
   // Stage 1 waits for micro-batch 1 while 0 is what arrives.
@@ -90,12 +124,30 @@ TEST_CASE("a_broken_plan_is_refused_at_its_row") {
         }) == "stage 0, row 2 (B0): waits for what never arrives, or not in this order");
   CHECK(refusal([](Plan& p) { p.bounds[0].inputs = 2; }) ==
         "stage 0: keeps 3 micro-batches, 3 with activations, expected at most 2 and 3");
-  CHECK(refusal([](Plan& p) {
-          p.stages[0].insert(p.stages[0].begin() + 3, {Pass::kRecompute, 2});
-        }) == "stage 0, row 3 (R2): it is there already");
-  CHECK(refusal([](Plan& p) {
-          p.stages[0].push_back({Pass::kRecompute, 1});
-        }) == "stage 0, row 4 (B1): its activations are not there");
+  CHECK(refusal([](Plan& p) { p.stages[0].insert(p.stages[0].begin() + 3, {Pass::kRecompute, 2}); }) ==
+        "stage 0, row 3 (R2): it is there already");
+  CHECK(refusal([](Plan& p) { p.stages[0].push_back({Pass::kRecompute, 1}); }) ==
+        "stage 0, row 4 (B1): its activations are not there");
+}
+
+TEST_CASE("a_broken_plan_of_chunks_is_refused_at_its_row") {
+  const auto refusal = [](auto&& breaks) {
+    PipelinePlan plan = plan_pipeline(PipelineKind::kInterleaved, 2, 2, {}, 2);
+    breaks(plan);
+    return check(plan).message();
+  };
+  using Plan = PipelinePlan;
+  CHECK(refusal([](Plan& p) { p.stages[1].pop_back(); }) ==
+        "stage 1, chunk 0: micro-batch 1 never goes back");
+  CHECK(refusal([](Plan& p) { p.stages[0][2].chunk = 2; }) ==
+        "stage 0, row 2 (F0.2): expected one of 2 chunks");
+  CHECK(refusal([](Plan& p) { p.bounds[2].inputs = 1; }) ==
+        "stage 0, chunk 1: keeps 2 micro-batches, 2 with activations, expected at most 1 and 2");
+  // The first stage's second chunk comes behind the last stage's first one.
+  CHECK_THAT(refusal([](Plan& p) {
+               std::rotate(p.stages[0].begin(), p.stages[0].begin() + 2, p.stages[0].begin() + 4);
+             }),
+             Catch::Matchers::StartsWith("stage 0, row 0 (F0.1): waits for what never arrives"));
 }
 
 // Huang et al. 2018, section 2.3.
@@ -110,6 +162,21 @@ TEST_CASE("the_bubble_of_equal_stages_is_the_formula") {
       }
     }
   }
+}
+
+// Narayanan et al. 2021, section 2.2: a v-th of it.
+TEST_CASE("the_bubble_of_equal_chunks_is_the_formula") {
+  for (const std::uint32_t chunks : {2U, 4U}) {
+    for (const std::uint32_t stages : {2U, 4U, 8U}) {
+      for (const std::uint32_t micro_batches : {stages, 4 * stages}) {
+        const std::vector<StageTimes> equal(std::size_t{stages} * chunks, StageTimes{1.0, 2.0});
+        const PipelinePlan plan =
+            plan_pipeline(PipelineKind::kInterleaved, stages, micro_batches, {}, chunks);
+        CHECK(times(plan, equal).bubble_share() == Approx(bubble_formula(stages, micro_batches, chunks)));
+      }
+    }
+  }
+  CHECK(bubble_formula(4, 8, 2) == Approx(3.0 / 19.0));
 }
 
 // Recomputing takes a forward pass, but for the last micro-batch, and what of it the stage would wait anyway is free.
@@ -139,6 +206,18 @@ TEST_CASE("a_timeline_is_the_plan_in_proportion") {
   CHECK(timeline(times(plan_pipeline(PipelineKind::kGpipe, 2, 2), equal), 27) ==
         "stage 0  F0-F1-.........B1----B0----\n"
         "stage 1  ...F0-F1-B1----B0----......\n");
+}
+
+// Of passes that are shorter than a column, each has one; the other stage's are longer there.
+TEST_CASE("a_timeline_shows_passes_that_are_shorter_than_a_column") {
+  const std::vector<StageTimes> unequal = {{0.01, 0.02}, {1.0, 2.0}};
+  CHECK(timeline(times(plan_pipeline(PipelineKind::kGpipe, 2, 3), unequal), 18) ==
+        "stage 0  FFF......B...B...B\n"
+        "stage 1  .F0FF2B2-B1--B0--.\n");
+  // F10 is not drawn as F1.
+  std::vector<StageTimes> one = {{1.0, 1.0}};
+  CHECK(timeline(times(plan_pipeline(PipelineKind::kOneForwardOneBackward, 1, 11), one), 44)
+            .ends_with("F-B-\n"));
 }
 
 TEST_CASE("micro_batches_differ_by_a_sample_at_most") {

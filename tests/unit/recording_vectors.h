@@ -19,7 +19,7 @@ struct RecordedPasses {
   std::vector<std::string> passes;
   std::string fails_at;  // the first word of the pass that fails; empty: none does
   Status status = Status::ok();
-  std::chrono::nanoseconds went_on{0};
+  std::chrono::nanoseconds device_overlap{0};
 
   // Those since the last call.
   std::vector<std::string> take() { return std::exchange(passes, {}); }
@@ -60,7 +60,7 @@ class RecordingVectors final : public CacheVectors {
   std::size_t gradients() const override { return gradients_; }
   std::size_t gradients_held() const override { return 0; }  // as on a device, which has copies
   Status status() const override { return to_->status; }
-  std::chrono::nanoseconds went_on() const override { return to_->went_on; }
+  std::chrono::nanoseconds device_overlap() const override { return to_->device_overlap; }
 
  private:
   static std::string in_words(double number) {

@@ -13,67 +13,67 @@ using Catch::Contains;
 wire::Message release(std::int64_t version) { return {wire::Release{Version(version)}, {}}; }
 
 TEST_CASE("what the other end has heard is not kept") {
-  ReliableChannel talk;
-  for (int i = 0; i < 5; ++i) talk.says(release(i));
-  REQUIRE(talk.on_ack(3).is_ok());
-  REQUIRE(talk.unacked().size() == 2);
-  CHECK(std::get<wire::Release>(talk.unacked().front().body).version == Version(3));
-  REQUIRE(talk.on_ack(3).is_ok());
-  CHECK(talk.unacked().size() == 2);
-  REQUIRE(talk.on_ack(5).is_ok());
-  CHECK(talk.unacked().empty());
+  ReliableChannel channel;
+  for (int i = 0; i < 5; ++i) channel.on_send(release(i));
+  REQUIRE(channel.on_ack(3).is_ok());
+  REQUIRE(channel.unacked().size() == 2);
+  CHECK(std::get<wire::Release>(channel.unacked().front().body).version == Version(3));
+  REQUIRE(channel.on_ack(3).is_ok());
+  CHECK(channel.unacked().size() == 2);
+  REQUIRE(channel.on_ack(5).is_ok());
+  CHECK(channel.unacked().empty());
 }
 
 TEST_CASE("nobody has heard what was not said, nor forgets what it has heard") {
-  ReliableChannel talk;
-  for (int i = 0; i < 5; ++i) talk.says(release(i));
-  REQUIRE(talk.on_ack(3).is_ok());
-  CHECK_THAT(talk.on_ack(6).message(), Contains("messages heard: got 6, expected 3 to 5"));
-  CHECK_THAT(talk.on_ack(2).message(), Contains("messages heard: got 2, expected 3 to 5"));
-  CHECK(talk.unacked().size() == 2);
+  ReliableChannel channel;
+  for (int i = 0; i < 5; ++i) channel.on_send(release(i));
+  REQUIRE(channel.on_ack(3).is_ok());
+  CHECK_THAT(channel.on_ack(6).message(), Contains("messages heard: got 6, expected 3 to 5"));
+  CHECK_THAT(channel.on_ack(2).message(), Contains("messages heard: got 2, expected 3 to 5"));
+  CHECK(channel.unacked().size() == 2);
 }
 
 TEST_CASE("who never says what it has heard does not have everything kept for it") {
-  ReliableChannel talk;
-  for (std::size_t i = 0; i < ReliableChannel::kUnackedMax; ++i) talk.says(release(0));
-  CHECK(!talk.ack_overdue());
-  talk.says(release(0));
-  CHECK(talk.ack_overdue());
-  REQUIRE(talk.on_ack(1).is_ok());
-  CHECK(!talk.ack_overdue());
+  ReliableChannel channel;
+  for (std::size_t i = 0; i < ReliableChannel::kUnackedMax; ++i) channel.on_send(release(0));
+  CHECK(!channel.ack_overdue());
+  channel.on_send(release(0));
+  CHECK(channel.ack_overdue());
+  REQUIRE(channel.on_ack(1).is_ok());
+  CHECK(!channel.ack_overdue());
 }
 
 TEST_CASE("what belongs to a connection does not count") {
-  ReliableChannel talk;
+  ReliableChannel channel;
   const wire::Body bodies[] = {wire::Heartbeat{}, wire::ShardJoin{}, wire::ShardWelcome{}};
   for (const wire::Body& body : bodies) {
-    talk.says({body, {}});
-    CHECK_FALSE(talk.hears({body, {}}));
+    channel.on_send({body, {}});
+    CHECK_FALSE(channel.on_receive({body, {}}));
   }
-  CHECK((talk.unacked().empty() && talk.tell() == 0));
+  CHECK((channel.unacked().empty() && channel.ack() == 0));
 }
 
 TEST_CASE("a shard's error is one of what it has to say, the authority's is a refusal") {
   ReliableChannel authority;
   ReliableChannel shard(ReliableChannel::End::kShard);
   const wire::Message error{wire::Error{}, {}};
-  authority.says(error);
-  shard.says(error);
+  authority.on_send(error);
+  shard.on_send(error);
   CHECK((authority.unacked().empty() && shard.unacked().size() == 1));
-  (void)authority.hears(error);
-  (void)shard.hears(error);
-  CHECK((authority.tell() == 1 && shard.tell() == 0));
+  (void)authority.on_receive(error);
+  (void)shard.on_receive(error);
+  CHECK((authority.ack() == 1 && shard.ack() == 0));
 }
 
 TEST_CASE("the other end is told often enough, and at once of a payload, which lies in memory") {
-  ReliableChannel talk;
-  for (int i = 1; i < ReliableChannel::kTellAfter; ++i) CHECK_FALSE(talk.hears(release(i)));
-  CHECK(talk.hears(release(0)));
-  CHECK(talk.tell() == ReliableChannel::kTellAfter);
+  ReliableChannel channel;
+  for (int i = 1; i < ReliableChannel::kAckAfter; ++i) CHECK_FALSE(channel.on_receive(release(i)));
+  CHECK(channel.on_receive(release(0)));
+  CHECK(channel.ack() == ReliableChannel::kAckAfter);
   const std::byte bytes[4] = {};
   wire::Message piece{wire::Parameters{}, {nullptr, bytes, sizeof bytes}};
-  CHECK(talk.hears(piece));
-  CHECK(talk.hears({wire::ShardReport{}, {}}));  // after which the shard waits to end
+  CHECK(channel.on_receive(piece));
+  CHECK(channel.on_receive({wire::ShardReport{}, {}}));  // after which the shard waits to end
 }
 
 // Each end reads a beginning of what was sent over a connection; then that breaks.
@@ -84,21 +84,21 @@ TEST_CASE("over connections that break anywhere each end hears all, once, and in
   std::int64_t said = 0;
   std::int64_t heard = 0;
   for (int connection = 0; connection < 500; ++connection) {
-    REQUIRE(speaker.on_ack(listener.tell()).is_ok());  // with the join, or the welcome
+    REQUIRE(speaker.on_ack(listener.ack()).is_ok());  // with the join, or the welcome
     std::deque<wire::Message> under_way = speaker.unacked();
     for (std::uint64_t i = random.next_below(9); i > 0; --i) {
-      speaker.says(release(said++));
+      speaker.on_send(release(said++));
       under_way.push_back(speaker.unacked().back());
       const bool beats = random.next_below(4) == 0;
-      if (beats) REQUIRE(speaker.on_ack(listener.tell()).is_ok());
+      if (beats) REQUIRE(speaker.on_ack(listener.ack()).is_ok());
       if (random.next_below(2) == 0) continue;
       CHECK(std::get<wire::Release>(under_way.front().body).version == Version(heard++));
-      (void)listener.hears(under_way.front());
+      (void)listener.on_receive(under_way.front());
       under_way.pop_front();
     }
   }
   CHECK(heard > 500);
-  REQUIRE(speaker.on_ack(listener.tell()).is_ok());
+  REQUIRE(speaker.on_ack(listener.ack()).is_ok());
   CHECK(said - heard == static_cast<std::int64_t>(speaker.unacked().size()));
 }
 

@@ -3,12 +3,14 @@
 
 #include <catch2/catch.hpp>
 #include <chrono>
-#include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "common/config/load.h"
 #include "common/files/atomic_file.h"
 #include "tests/unit/report_fixture.h"
 #include "tests/unit/temp_folder.h"
+#include "tools/page_pipeline.h"
+#include "tools/traced_step.h"
 
 namespace paceline {
 namespace {
@@ -54,16 +56,56 @@ TEST_CASE("a_traced_pipeline_is_drawn_as_its_median_step") {
 
   FinishedRun run = testing::two_nodes("piped");
   CHECK(pipeline_report(run, &trace, {}, TextStyle::kPlain).empty());
-  run.summary.pipeline = {2, 2, 0.25, {100, 50}, {1.5, 1.0}, {0.0, 0.5}, {0.25, 0.0}};
+  run.summary.pipeline = {2, 2, 0.25, {100, 50}, {1.5, 1.0}, {0.0, 0.5}, {0.25, 0.0}, {3, 7}, {84, 1234}};
   const std::string text = pipeline_report(run, &trace, {}, TextStyle::kPlain);
   using Catch::Contains;
   CHECK_THAT(text, Contains("pipeline: 2 stages, 2 micro-batches") &&
                        Contains("bubble 25.0 %, (K - 1) / (M + K - 1) = 33.3 %"));
-  CHECK_THAT(text, Contains("1.500") && Contains("0.500") && Contains("0.250"));
+  CHECK_THAT(text, Contains("1.500") && Contains("0.500") && Contains("0.250") && Contains("1234"));
   CHECK_THAT(text, Contains("the step of clock 0, the median of 3: 0.036 s, bubble 50.0 %") &&
                        Contains("\nstage 0  F0------F1------") &&
                        Contains("\nstage 1  ........F0------F1------"));
   CHECK_THAT(pipeline_report(run, nullptr, {}, TextStyle::kPlain), !Contains("the step of"));
+}
+
+TEST_CASE("the_page_has_the_median_step_pass_by_pass_and_of_too_many_passes_the_first") {
+  trace::Trace trace;
+  add_step(trace, 100, 1, 0);
+  auto page = page_pipeline(trace, 2, 8);
+  CHECK(page.at("step").get<double>() == Approx(0.027));
+  CHECK(page.at("bubble").get<double>() == Approx(1.0 / 3.0));
+  page.erase("step");
+  page.erase("bubble");
+  CHECK(page == nlohmann::ordered_json::parse(R"({"clock": 1, "of": 1, "passes": 8,
+      "rows": [[[0, 0, 0, 3000], [0, 1, 3000, 3000], [2, 1, 15000, 6000], [2, 0, 21000, 6000]],
+               [[0, 0, 3000, 3000], [0, 1, 6000, 3000], [2, 1, 9000, 6000], [2, 0, 15000, 6000]]]})"));
+  const auto first = page_pipeline(trace, 2, 4);  // those that begin before the fifth does
+  CHECK(first.at("passes") == 8);
+  CHECK(first.at("rows").dump() == "[[[0,0,0,3000],[0,1,3000,3000]],[[0,0,3000,3000],[0,1,6000,3000]]]");
+  CHECK(page_pipeline(trace, 3, 8).is_null());
+}
+
+TEST_CASE("a_summary_that_does_not_say_the_same_of_each_stage_is_refused_and_the_rest_of_it_is_shown") {
+  RunSummary whole;
+  whole.pipeline = {2, 2, 0.25, {100, 50}, {1.5, 1.0}, {0.0, 0.5}, {0.25, 0.0}, {3, 7}, {84, 1234}};
+  const auto read = parse_summary(to_json(whole));
+  REQUIRE(read.is_ok());
+  CHECK(read->pipeline->layers == whole.pipeline->layers);
+  CHECK(read->pipeline->parameters == whole.pipeline->parameters);
+  RunSummary wrong = whole;
+  wrong.pipeline->parameters.pop_back();
+  CHECK(parse_summary(to_json(wrong)).status().message() == "pipeline.parameters: 1 numbers, expected 2");
+  wrong = whole;
+  wrong.pipeline->stages = 1'000'000'000;
+  CHECK(parse_summary(to_json(wrong)).status().message() ==
+        "pipeline.peak_activation_bytes: 2 numbers, expected 1000000000");
+  FinishedRun run = testing::two_nodes("piped");
+  run.summary.pipeline = wrong.pipeline;
+  const testing::TempFolder folder;
+  testing::write_run(folder.path(), run);
+  const testing::Outcome said = testing::run_report({folder.path().string()});
+  CHECK(said.status == 0);
+  CHECK_THAT(said.out, !Catch::Contains("micro-batches"));
 }
 
 // Four equal layers, and some that cost next to nothing.
@@ -76,22 +118,34 @@ TEST_CASE("a_stage_that_is_slower_than_its_products_say_would_have_fewer") {
       "run.yaml", {});
   REQUIRE(parsed.status().message() == "");
   RunConfig config = *parsed;
-  const std::vector<double> busy = {1.0, 3.0};
-  const auto cut = measured_cut(config, busy);
+  const PipelineSummary ran{2, 2, 0.25, {100, 50}, {1.0, 3.0}, {0.0, 0.5}, {0.25, 0.0}, {2, 4}, {168, 208}};
+  const auto cut = measured_cut(config, ran);
   REQUIRE(cut);
   CHECK(cut->layers == std::vector<std::size_t>{3, 3});
   CHECK(cut->slowest == Approx(0.5).epsilon(0.01));
   CHECK((cut->speeds[0] == 1.0 && cut->speeds[1] == Approx(1.0 / 3.0).epsilon(0.01)));
   FinishedRun run = testing::two_nodes("piped");
-  run.summary.pipeline = {2, 2, 0.25, {100, 50}, busy, {0.0, 0.5}, {0.25, 0.0}};
+  run.summary.pipeline = ran;
   CHECK_THAT(
       pipeline_report(run, nullptr, cut, TextStyle::kPlain),
       Catch::Contains(
           "stage speeds 1, 0.33: pipeline.balance: [3, 3] would take 0.50 of the slowest stage's time"));
   // Where none is better, nothing is known, or it has no room.
-  CHECK_FALSE(measured_cut(config, std::vector<double>{1.0, 1.0}));
-  CHECK_FALSE(measured_cut(config, std::vector<double>{1.0, 0.0}));
-  CHECK_FALSE(measured_cut(config, {}));
+  const auto with = [&ran](auto member, auto value) {
+    PipelineSummary other = ran;
+    other.*member = value;
+    return other;
+  };
+  using Seconds = std::vector<double>;
+  using Numbers = std::vector<std::int64_t>;
+  for (const Seconds& busy : {Seconds{1.0, 1.0}, Seconds{1.0, 0.0}, Seconds{}}) {
+    CHECK_FALSE(measured_cut(config, with(&PipelineSummary::busy_seconds, busy)));
+  }
+  for (const Numbers& layers :
+       {Numbers{}, Numbers{6}, Numbers{2, 3}, Numbers{2, 5}, Numbers{0, 6}, Numbers{-1, 7}}) {
+    CHECK_FALSE(measured_cut(config, with(&PipelineSummary::layers, layers)));
+  }
+  CHECK_FALSE(measured_cut(config, with(&PipelineSummary::parameters, Numbers{168, 209})));
   const testing::TempFolder folder;
   REQUIRE(write_file_atomically(folder / "config.yaml", to_yaml(config)));
   testing::write_run(folder.path(), run);
@@ -101,13 +155,12 @@ TEST_CASE("a_stage_that_is_slower_than_its_products_say_would_have_fewer") {
     return said.out.find("pipeline.balance: [3, 3]") != std::string::npos;
   };
   CHECK(advises());
-  // A resume has begun, with a cut of its own: these times are not of it.
-  std::filesystem::last_write_time(
-      folder / "config.yaml",
-      std::filesystem::last_write_time(folder / "summary.json") + std::chrono::milliseconds(1));
-  CHECK_FALSE(advises());
+  // A resume has begun, with a cut of its own: what these times are of is the summary's.
+  config.pipeline.balance.layers = {3, 3};
+  REQUIRE(write_file_atomically(folder / "config.yaml", to_yaml(config)));
+  CHECK(advises());
   config.pipeline.memory = 1024;
-  CHECK_FALSE(measured_cut(config, busy));
+  CHECK_FALSE(measured_cut(config, ran));
 }
 
 }  // namespace

@@ -27,8 +27,7 @@ struct Folder {
   CheckpointFolder folder() const { return {config.run.out, fingerprint(config, AgreedBy::kRun)}; }
 
   // A whole one, with which `change` has its way before it is written.
-  void write(
-      CheckpointId id, const std::function<void(Manifest&)>& change = [](Manifest&) {}) {
+  void write(CheckpointId id, const std::function<void(Manifest&)>& change = [](Manifest&) {}) {
     REQUIRE(folder().make(id).is_ok());
     Manifest manifest;
     manifest.id = id;
@@ -37,7 +36,8 @@ struct Folder {
     manifest.layout_hash = 0x1a707;
     manifest.fingerprint = fingerprint(config, AgreedBy::kRun);
     for (std::uint32_t k = 0; k < 2; ++k) {
-      const ShardFileOwner owner{0x1a707, fingerprint(config, AgreedBy::kRun), id.generation, ShardId(k), {4 * k, 4 * k + 4}};
+      const ShardFileOwner owner{
+          0x1a707, fingerprint(config, AgreedBy::kRun), id.generation, ShardId(k), {4 * k, 4 * k + 4}};
       ShardImage image = image_of(4, id.version.value, 0);
       const auto digest = write_shard_file(folder().shard_file(id, ShardId(k)), owner, std::move(image));
       REQUIRE(digest.is_ok());
@@ -179,7 +179,8 @@ TEST_CASE("of another configuration the keys are named with both values, once fo
   f.config.train.total_iterations = 200;
   CHECK(ResumeChoice::open(f.config).status().message() ==
         "no checkpoint to resume from in " + f.config.run.out +
-            "/checkpoint; the checkpoint of version 20 of generation 1, of version 10 of generation 1: it is of "
+            "/checkpoint; the checkpoint of version 20 of generation 1, of version 10 of generation 1: it is "
+            "of "
             "another configuration: train.batch_size: got 128, expected 64");
 }
 
@@ -226,23 +227,23 @@ TEST_CASE("a run that reached its target is resumed once that is higher") {
   summary.test_accuracy = 0.62;
   REQUIRE(write_summary(f.config.run.out, summary).is_ok());
   CHECK_THAT(f.choose().status().message(), Contains("0.62") && Contains("run.target_accuracy"));
-  CHECK(held_by(f.config, kAuthority).value() == Held::kFinished);
+  CHECK(find_resumable(f.config, kAuthority).value() == Resumable::kFinished);
   f.config.run.target_accuracy = 0.7;
   CHECK(f.choose().is_ok());
 }
 
 TEST_CASE("what a run directory holds is told from what it does not") {
   Folder f;
-  CHECK(held_by(f.config, kAuthority).value() == Held::kNothingToResume);
+  CHECK(find_resumable(f.config, kAuthority).value() == Resumable::kNothingToResume);
   RunSummary summary;
   summary.iterations = 40;
   REQUIRE(write_summary(f.config.run.out, summary).is_ok());
   // It ended well, with less than it might do, and left nothing to go on from: its model is not begun over.
-  CHECK(held_by(f.config, kAuthority).value() == Held::kFinished);
+  CHECK(find_resumable(f.config, kAuthority).value() == Resumable::kFinished);
   f.write(kNewer);
-  CHECK(held_by(f.config, kAuthority).value() == Held::kCheckpoint);
+  CHECK(find_resumable(f.config, kAuthority).value() == Resumable::kCheckpoint);
   f.config.train.batch_size *= 2;
-  CHECK(held_by(f.config, kAuthority).value() == Held::kOtherConfiguration);
+  CHECK(find_resumable(f.config, kAuthority).value() == Resumable::kOtherConfiguration);
 }
 
 TEST_CASE("a generation that left no checkpoint counts, too") {

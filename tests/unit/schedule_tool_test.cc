@@ -24,13 +24,15 @@ struct Said {
   std::string err;
 };
 
-Said scheduled(const std::vector<std::string>& overrides, const PipelineCut& cut = {}) {
+Said scheduled(const std::vector<std::string>& overrides, const PipelineCut& cut = {},
+               const ScheduleTable& table = {}) {
   const testing::TempFolder folder;
   ScheduleOptions options;
   options.path = (folder.path() / "run.yaml").string();
   std::ofstream(options.path) << kTwoGroups;
   options.overrides = overrides;
   options.cut = cut;
+  options.table = table;
   std::ostringstream out, err;
   const int status = schedule_plan(options, out, err);
   return {status, out.str(), err.str()};
@@ -63,6 +65,27 @@ TEST_CASE("a_schedule_of_stages_shows_who_sums_with_whom_and_how_long") {
   CHECK((served.status == 0 && served.out.find("sum") == std::string::npos));
 }
 
+TEST_CASE("a_schedule_of_chunks_shows_whose_they_are_and_what_each_stage_sums") {
+  const std::vector<std::string> interleaved = {
+      "pipeline.schedule=interleaved",
+      "train.layers=[{kind: flatten}, {kind: dense, out: 8}, {kind: dense, out: 8}, {kind: dense, out: 8}, "
+      "{kind: dense, out: 10}]"};
+  const Said said = scheduled(interleaved);
+  CHECK(said.err.empty());
+  CHECK_THAT(said.out,
+             Contains("2 stages of 2 chunks, 2 group(s), 2 micro-batches of 4 samples, interleaved"));
+  CHECK_THAT(said.out, Contains("chunk 2, of stage 0: layers fc3 .. fc3 (1), 72 parameters"));
+  CHECK_THAT(said.out, Contains("stage 0: F0 F1 F0.1 F1.1 B0.1 B1.1 B0 B1\n  keeps activations of at most 2 "
+                                "and 2 micro-batch(es) of its chunks, "));
+  CHECK_THAT(said.out, Contains("bubble: 20.0 % with equal stages"));
+  // What a stage's chunks have lies together.
+  CHECK_THAT(said.out, Contains("stage 0: nodes 0, 2 sum 24656 floats") && Contains("floats 24656..24818") &&
+                           Contains("stage 1: nodes 1, 3 sum 162 floats"));
+  const Said measured = scheduled(interleaved, {true, {1.0, 2.0}});
+  CHECK(measured.err.empty());
+  CHECK_THAT(measured.out, Contains("pipeline.balance: [2, 1, 1, 1]"));
+}
+
 TEST_CASE("a_measured_schedule_says_the_step_with_its_sums_and_its_cut_as_a_list") {
   const Said said = scheduled({}, {true, {1.0, 2.0}});
   CHECK(said.err.empty());
@@ -75,6 +98,31 @@ TEST_CASE("a_measured_schedule_says_the_step_with_its_sums_and_its_cut_as_a_list
       "128}, {kind: dense, out: 10}]";
   CHECK_THAT(scheduled({equal}, {true, {1.0, 3.0}}).out, Contains("pipeline.balance: [2, 3]"));
   CHECK_THAT(scheduled({equal}, {true, {6.0, 1.0}}).out, Contains("pipeline.balance: [4, 1]"));
+}
+
+// The figures of docs/PERFORMANCE.md.
+TEST_CASE("a_table_of_ranks_and_bytes_says_from_how_many_ranks_on_halving_doubling_is_faster_than_the_ring") {
+  const std::vector<std::string> one_stage = {
+      "pipeline.stages=1",          "pipeline.micro_batches=null",
+      "exchange.on_loss=null",      "simulate.network.latency=20us",
+      "simulate.costs.message=5us", "simulate.network.bandwidth=1250000000",
+      "simulate.costs.apply=0.25"};
+  const Said said =
+      scheduled(one_stage, {},
+                {.ranks = {4, 6, 16, 64},
+                 .bytes = {4'000, 4'000'000},
+                 .algorithms = {schedule::Algorithm::kRing, schedule::Algorithm::kHalvingDoubling}});
+  CHECK(said.err.empty());
+  CHECK_THAT(
+      said.out,
+      Contains("ms, with 1250000000 bytes a second, latency 20 us, 5 us for each message and 0.25 ns for "
+               "each float added") &&
+          Contains("   4000      4  0.185             0.125  halving_doubling\n") &&
+          Contains("4000000     16   7.14              8.41  ring\n") &&
+          Contains("checked\nof 4000 bytes halving_doubling is faster than ring from 4 ranks on\n"
+                   "of 4000000 bytes halving_doubling is faster than ring from 64 ranks on\n"));
+  CHECK_THAT(said.out, Contains("-  ring"));  // six are no power of two
+  CHECK_THAT(scheduled({}, {}, {.ranks = {4}}).err, Contains("--ranks: got it with pipeline.stages above 1"));
 }
 
 TEST_CASE("what_no_schedule_can_be_made_of_is_refused_by_its_key") {

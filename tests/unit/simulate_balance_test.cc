@@ -6,7 +6,6 @@
 #include <map>
 #include <set>
 
-#include "common/params/vector_ops.h"
 #include "simulate/training.h"
 #include "tests/unit/recorded_training.h"
 #include "tests/unit/simulate_fixture.h"

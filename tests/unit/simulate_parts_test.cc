@@ -238,20 +238,20 @@ TEST_CASE("an_older_state_contains_what_was_applied_up_to_its_revision") {
 TEST_CASE("a_gradient_is_applied_where_it_waits_and_three_that_are_kept_are_one_too_many") {
   const std::vector<ShardSizes> shards{{100, {}, {}}, {10, {}, {}}};
   LocalUpdates own(false);
-  CHECK_FALSE(own.settle(shards));
+  CHECK_FALSE(own.apply_deferred(shards));
   own.computed(Clock(0), 2);
-  CHECK(own.settle(shards) == 110);  // applied in both slices, which stay
-  CHECK_FALSE(own.settle(shards));
+  CHECK(own.apply_deferred(shards) == 110);  // applied in both slices, which stay
+  CHECK_FALSE(own.apply_deferred(shards));
   own.computed(Clock(1), 2);
-  CHECK(own.settle(shards) == 110);
+  CHECK(own.apply_deferred(shards) == 110);
   own.computed(Clock(2), 2);
-  CHECK(own.settle(shards) == 220);  // and that of clock 0 becomes a difference
+  CHECK(own.apply_deferred(shards) == 220);  // and that of clock 0 becomes a difference
   own.computed(Clock(3), 2);
   // Slice 1 is taken over, and lacks all four; in slice 0 the newest still waits.
   cache::SnapshotStamp here(2);
   CHECK(own.take_over(ShardId(1), Clock(0)) == 4);
   own.refreshed(here, 0);
-  CHECK(own.settle(shards) == 100 + 110);
+  CHECK(own.apply_deferred(shards) == 100 + 110);
   // Everything is in both: nothing is kept, nothing is left.
   own.computed(Clock(4), 2);
   const cache::SliceStamp newest{Version(5), Revision(9), {Clock(5)}};
@@ -260,9 +260,9 @@ TEST_CASE("a_gradient_is_applied_where_it_waits_and_three_that_are_kept_are_one_
     own.take_over(shard, Clock(5));
   }
   own.refreshed(here, 0);
-  CHECK_FALSE(own.settle(shards));
+  CHECK_FALSE(own.apply_deferred(shards));
   own.computed(Clock(5), 2);
-  CHECK(own.settle(shards) == 110);
+  CHECK(own.apply_deferred(shards) == 110);
 }
 
 TEST_CASE("binomial_draws_have_the_mean_and_the_variance_of_theirs") {

@@ -63,6 +63,31 @@ TEST_CASE("a_simulated_pipeline_of_equal_stages_has_the_bubble_of_the_formula") 
   }
 }
 
+// Narayanan et al. 2021, section 2.2: (K - 1) / (v M + K - 1); and where messages take their time, v times as many do.
+TEST_CASE("a_simulated_pipeline_of_chunks_has_a_smaller_bubble_and_more_messages") {
+  for (const std::uint32_t micro_batches : {4U, 16U}) {
+    const auto interleaved =
+        with(equal_stages(8, micro_batches, "interleaved"),
+             {"cluster.nodes=4", "pipeline.stages=4", "train.total_iterations=12", "train.batch_size=16"});
+    const simulate::Outcome outcome = run(interleaved);
+    REQUIRE(outcome.summary.pipeline);
+    CHECK(outcome.summary.pipeline->chunks == 2);
+    const double formula = schedule::bubble_formula(4, micro_batches, 2);
+    CHECK(outcome.summary.pipeline->bubble_share == Approx(formula).epsilon(0.1));
+    CHECK(outcome.summary.wall_seconds == Approx(3 * 0.1 / (1.0 - formula)).epsilon(0.02));
+    check_accounted(outcome);
+    // A micro-batch's way is through eight chunks and back.
+    const simulate::Outcome far = run(with(interleaved, {"simulate.network.latency=10ms"}));
+    CHECK(far.summary.wall_seconds > outcome.summary.wall_seconds + 3 * 14 * 0.01);
+    const simulate::Outcome slow =
+        run(with(interleaved, {"run.trace=true", "simulate.compute.slowdown=[1, 1, 3, 1]"}));
+    const CauseCost cost = costs_of(waits_of(slow.recorded.value(), ExchangedBy::kServers, 4)).back();
+    CHECK(cost.cause == WaitCause::kStage);
+    CHECK(cost.workers.at(0).first == WorkerId(NodeId(2), 0));
+    CHECK(3 * cost.workers[0].second > 2 * cost.total);
+  }
+}
+
 TEST_CASE("what_a_simulated_stage_waits_for_costs_its_group_and_no_other_memory") {
   const auto plain = equal_stages(2, 4, "gpipe");
   const simulate::Outcome kept = run(plain);
@@ -151,7 +176,10 @@ TEST_CASE("a_simulated_stage_takes_its_share_of_products_and_elements") {
       "train.layers=[{kind: conv, out: 3, kernel: 1}, {kind: relu}, {kind: relu}, {kind: relu}, {kind: conv, "
       "out: 3, kernel: 1}, {kind: global_average_pool}, {kind: dense, out: 10}]";
   const auto overrides = with(equal_stages(2, 4, "gpipe"), {layers, "pipeline.balance=[4, 3]"});
-  const std::vector<double> busy = run(overrides).summary.pipeline->busy_seconds;
+  const PipelineSummary ran = *run(overrides).summary.pipeline;
+  CHECK(ran.layers == std::vector<std::int64_t>{4, 3});
+  CHECK(ran.parameters == std::vector<std::int64_t>{12, 52});
+  const std::vector<double>& busy = ran.busy_seconds;
   // Of each pixel 9 products and 12 elements, and 9 and 3.
   CHECK(busy[0] / busy[1] == Approx(21.0 / 12.0).epsilon(0.01));
 }

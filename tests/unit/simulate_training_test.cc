@@ -7,7 +7,6 @@
 #include <span>
 
 #include "common/fnv1a.h"
-#include "common/report/phases_csv.h"
 #include "simulate/training.h"
 #include "tests/process/counting_task.h"
 #include "tests/process/local_cluster.h"

@@ -7,7 +7,6 @@
 #include <cstring>
 #include <map>
 #include <memory>
-#include <memory_resource>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -26,9 +25,8 @@ constexpr std::size_t kHeldMax = 3;
 
 class PreparingWalk {
  public:
-  PreparingWalk(std::uint64_t seed, std::shared_ptr<ServerDevice> device)
+  explicit PreparingWalk(std::uint64_t seed)
       : random_(seed, Stream::kTest),
-        device_(std::move(device)),
         floats_(1 + static_cast<std::int64_t>(below(40))),
         settings_(random_settings()),
         shard_(ready_shard(settings_.cluster, floats_, 1.0F, settings_)),
@@ -97,8 +95,6 @@ class PreparingWalk {
     settings.apply_alone_floats = chance(50) ? 0 : 10;
     const Encoding encodings[] = {Encoding::kFp32, Encoding::kFp32, Encoding::kFp16, Encoding::kBf16};
     settings.gradient_encoding = encodings[below(4)];
-    settings.device = device_;
-    if (device_ != nullptr && chance(80)) settings.memory = device_->page_locked(nullptr);
     return settings;
   }
 
@@ -119,7 +115,7 @@ class PreparingWalk {
       lose();
     } else if (what < 96) {
       discard();
-      if (device_ != nullptr) chance(50) ? rejoin() : check_image();
+      chance(50) ? rejoin() : check_image();
     } else if (what < 98) {
       // As store/reply_window.h has it: one state beside the current one.
       reply_.reset();
@@ -202,18 +198,9 @@ class PreparingWalk {
 
   wire::Payload encoded(const std::vector<float>& values) {
     const Encoder encoder{settings_.gradient_encoding};
-    // A device reads some of it by itself, and may still do so when the shard has forgotten it.
-    const auto memory =
-        device_ != nullptr && random_.next_below(2) == 0 ? device_->page_locked(nullptr) : nullptr;
-    auto* const resource = memory != nullptr ? memory.get() : std::pmr::new_delete_resource();
-    struct Bytes {
-      std::shared_ptr<std::pmr::memory_resource> memory;
-      std::pmr::vector<std::byte> bytes;
-    };
-    const auto owner = std::make_shared<Bytes>(Bytes{
-        memory, std::pmr::vector<std::byte>(encoder.bytes_of(std::ssize(values)), std::byte{}, resource)});
-    encoder.encode(values, owner->bytes);
-    return {owner, owner->bytes.data(), owner->bytes.size(), settings_.gradient_encoding, std::ssize(values)};
+    const auto bytes = std::make_shared<std::vector<std::byte>>(encoder.bytes_of(std::ssize(values)));
+    encoder.encode(values, *bytes);
+    return {bytes, bytes->data(), bytes->size(), settings_.gradient_encoding, std::ssize(values)};
   }
 
   // A node whose connection broke says the rest of what it was sending anew, and what it lent is its own
@@ -227,16 +214,11 @@ class PreparingWalk {
   }
 
   void check_image() {
-    const auto image = shard_.image();
-    expect_ok(image.status());
-    if (!image.is_ok()) return;
-    check_state(image->optimizer, "an image");
+    const ShardImage image = shard_.image();
+    check_state(image.optimizer, "an image");
     Shard other(ShardId(0), {0, floats_}, layout_of(floats_), settings_);
-    expect_ok(other.restore(*image));
-    const auto again = other.image();
-    expect_ok(again.status());
-    if (!again.is_ok()) return;
-    check_state(again->optimizer, "the image of a shard that goes on from one");
+    expect_ok(other.restore(image));
+    check_state(other.image().optimizer, "the image of a shard that goes on from one");
     check_content(other.now(), expected_, "a shard that goes on from an image");
   }
 
@@ -412,7 +394,6 @@ class PreparingWalk {
   }
 
   void check() {
-    expect_ok(shard_.status());
     std::size_t held = 0;
     for (const Sender& sender : senders_) held += sender.whole.size() + (sender.sending ? 1 : 0);
     if (shard_.gradients_held() != held) {
@@ -432,7 +413,6 @@ class PreparingWalk {
   }
 
   CounterRandom random_;
-  const std::shared_ptr<ServerDevice> device_;
   const std::int64_t floats_;
   ShardSettings settings_;  // apply and combine: of the next decision
   bool turned_ = false;
@@ -448,8 +428,8 @@ class PreparingWalk {
 
 }  // namespace
 
-NextStateWalk walk_next_state(std::uint64_t seed, std::shared_ptr<ServerDevice> device) {
-  NextStateWalk walk = PreparingWalk(seed, std::move(device)).run();
+NextStateWalk walk_next_state(std::uint64_t seed) {
+  NextStateWalk walk = PreparingWalk(seed).run();
   if (!walk.violation.empty()) {
     walk.violation = "next state, seed " + std::to_string(seed) + ": " + walk.violation;
   }

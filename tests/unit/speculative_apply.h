@@ -3,10 +3,7 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <string>
-
-#include "server/store/shard_device.h"
 
 namespace paceline::server {
 
@@ -19,7 +16,7 @@ struct NextStateWalk {
   //   held      the gradients here are those that came, but for the decided, discarded, withdrawn and lost
   //   memory    at most blocks x (2 + retained versions) are alive
   //   image     the optimizer's state in an image is the plain loop's, bit for bit, and so it is in the image
-  //             of a shard that goes on from it (on a device)
+  //             of a shard that goes on from it
   std::string violation;
   std::int64_t prepared = 0;    // blocks that took a gradient before it was decided
   std::int64_t committed = 0;   // blocks that a decision took over so
@@ -27,7 +24,7 @@ struct NextStateWalk {
   std::int64_t late = 0;        // those that were discarded before
 };
 
-// Runs the schedule of `seed`, its decisions applied on `device`; null: on the processor. Thread: any.
-NextStateWalk walk_next_state(std::uint64_t seed, std::shared_ptr<ServerDevice> device = nullptr);
+// Runs the schedule of `seed`. Thread: any.
+NextStateWalk walk_next_state(std::uint64_t seed);
 
 }  // namespace paceline::server

@@ -24,11 +24,14 @@ struct Case {
   std::uint32_t micro_batches = 1;
   schedule::PipelineKind kind = schedule::PipelineKind::kGpipe;
   bool rematerialize = false;
+  std::uint32_t chunks = 1;
 };
 
-schedule::PipelinePlan planned(std::size_t stages, const Case& how) {
-  const std::vector<std::int64_t> one(how.rematerialize ? stages : 0, 1);
-  return schedule::plan_pipeline(how.kind, static_cast<std::uint32_t>(stages), how.micro_batches, one);
+// `parts`: of all stages.
+schedule::PipelinePlan planned(std::size_t parts, const Case& how) {
+  const std::vector<std::int64_t> one(how.rematerialize ? parts : 0, 1);
+  return schedule::plan_pipeline(how.kind, static_cast<std::uint32_t>(parts) / how.chunks, how.micro_batches,
+                                 one, how.chunks);
 }
 
 struct Computed {
@@ -42,11 +45,13 @@ Computed by_plan(const NetworkSpec& network, const std::vector<StageSpec>& stage
                  const std::vector<float>& parameters, const Batch& batch,
                  const schedule::PipelinePlan& plan) {
   Computed computed{std::vector<float>(parameters.size(), -1.0F), {}, {}};
-  computed.reports.resize(stages.size());
+  const auto count = static_cast<std::uint32_t>(plan.stages.size());
+  computed.reports.resize(count);
   Switchboard board;
-  std::vector<Result<Metric>> metrics(stages.size(), Result<Metric>(Metric{}));
+  std::vector<Result<Metric>> metrics(count, Result<Metric>(Metric{}));
+  const std::vector<Range> held = held_by_stages(stages, count);
   std::vector<std::thread> threads;
-  for (std::uint32_t s = 0; s < stages.size(); ++s) {
+  for (std::uint32_t s = 0; s < count; ++s) {
     threads.emplace_back([&, s] {
       auto runner =
           StageRunner::make({network, stages, s, NodeId(s), plan, batch.size(), batch.size(), backend, 5});
@@ -54,7 +59,7 @@ Computed by_plan(const NetworkSpec& network, const std::vector<StageSpec>& stage
         metrics[s] = runner.status();
         return;
       }
-      const Range own = stages[s].parameters;
+      const Range own = held[s];
       const auto part = [&own](auto& whole) {
         return std::span(whole).subspan(static_cast<std::size_t>(own.begin),
                                         static_cast<std::size_t>(own.size()));
@@ -106,6 +111,14 @@ NetworkSpec residual_network() {
                     {3, 6, 6}, 10);
 }
 
+// Of seven layers with parameters, and a shortcut over several chunks.
+NetworkSpec deep_network() {
+  return network_of(
+      {conv(4, 3), named_layer("a", relu()), conv(4, 3), relu(), conv(4, 3), named_layer("b", dropout(0.3)),
+       add({"b", "a"}), conv(4, 3), relu(), pool(2), dense(12), relu(), dense(12), dropout(0.5), dense(10)},
+      {3, 6, 6}, 10);
+}
+
 void check_equal(const Computed& stages, const Computed& whole, const NetworkSpec& network,
                  double tolerance) {
   CHECK(stages.metric.correct == whole.metric.correct);
@@ -141,6 +154,35 @@ TEST_CASE("any_number_of_stages_and_micro_batches_has_the_gradient_of_the_whole_
         CHECK(again.gradient == kept.gradient);  // the same bits
         CHECK(again.metric.loss_sum == kept.metric.loss_sum);
       }
+    }
+  }
+}
+
+// Stages of several chunks: of two, both ways between the same nodes. Parameters lie otherwise than in the whole network.
+TEST_CASE("any_number_of_chunks_has_the_gradient_of_the_whole_network") {
+  struct Interleaved {
+    std::uint32_t stages, chunks;
+  };
+  for (const auto& [stages, chunks] : {Interleaved{2, 2}, Interleaved{2, 3}, Interleaved{3, 2}}) {
+    NetworkSpec laid_out = deep_network();
+    auto parts = cut_into_stages(laid_out, stages, {BalanceKind::kTime, {}}, {}, chunks);
+    REQUIRE(parts.status().message() == "");
+    parts = lay_out_by_stages(laid_out, *parts, stages);
+    CHECK(laid_out.layout.hash() != deep_network().layout.hash());
+    const RandomBatch batch(laid_out, 13, 7);
+    const std::vector<float> parameters = random_parameters(laid_out, 7);
+    const Computed whole = in_one_piece(laid_out, Backend::kReference, parameters, batch.all());
+    for (std::uint32_t micro_batches = stages; micro_batches <= 12; micro_batches += stages) {
+      INFO(stages << " stages of " << chunks << " chunks, " << micro_batches << " micro-batches");
+      const auto ran = [&](bool rematerialize) {
+        return through_stages(laid_out, *parts, Backend::kReference, parameters, batch.all(),
+                              {micro_batches, schedule::PipelineKind::kInterleaved, rematerialize, chunks});
+      };
+      const Computed kept = ran(false);
+      check_equal(kept, whole, laid_out, kReference);
+      const Computed again = ran(true);
+      CHECK(again.gradient == kept.gradient);
+      CHECK(again.reports[0].activation_bytes < kept.reports[0].activation_bytes);
     }
   }
 }
@@ -283,22 +325,15 @@ struct Ends {
   std::int64_t shared = 0;  // messages whose floats were not sent
 };
 
-std::vector<PeerBounds> heard_from(const NetworkSpec& network, const std::vector<StageSpec>& stages,
-                                   std::uint32_t stage, std::int64_t samples) {
-  const auto [front, behind] =
-      StageRunner::hears(network, stages, stage, planned(stages.size(), {4}), samples);
-  std::vector<PeerBounds> bounds(stages.size());
-  if (stage > 0) bounds[stage - 1] = front;
-  if (stage + 1 < stages.size()) bounds[stage + 1] = behind;
-  return bounds;
-}
-
 enum class Memory { kOwn, kShared };
 
 // Stages at a step each over real connections; stage `leaves` goes instead.
-std::vector<Ends> over_connections(const NetworkSpec& network, const std::vector<StageSpec>& stages,
+std::vector<Ends> over_connections(const NetworkSpec& network, const std::vector<StageSpec>& parts,
                                    const std::vector<float>& parameters, const Batch& batch,
-                                   std::optional<std::uint32_t> leaves, Memory memory) {
+                                   std::optional<std::uint32_t> leaves, Memory memory,
+                                   const Case& how = {4}) {
+  const schedule::PipelinePlan plan = planned(parts.size(), how);
+  const std::vector<Range> stages = held_by_stages(parts, static_cast<std::uint32_t>(plan.stages.size()));
   std::vector<std::unique_ptr<mesh::Listening>> listening;
   std::vector<std::string> endpoints;
   for (std::size_t s = 0; s < stages.size(); ++s) {
@@ -315,19 +350,19 @@ std::vector<Ends> over_connections(const NetworkSpec& network, const std::vector
     threads.emplace_back([&, s] {
       constexpr std::chrono::milliseconds kWithin(20'000);
       const mesh::Place place{s, endpoints, 7, {}, memory == Memory::kShared};
-      auto sockets = mesh::shake_hands(*listening[s], place, stops[s], kWithin);
-      if (!sockets.is_ok() || leaves == s) {
-        ends[s].status = sockets.status();
+      auto connections = mesh::shake_hands(*listening[s], place, stops[s], kWithin);
+      if (!connections.is_ok() || leaves == s) {
+        ends[s].status = connections.status();
         return;
       }
-      open[s] = mesh::Channels::over(std::move(sockets).value(), place, stops[s],
-                                     {heard_from(network, stages, s, batch.size()), {}});
+      open[s] = mesh::Channels::over(std::move(connections).value(), place, stops[s],
+                                     {StageRunner::hears(network, parts, s, plan, batch.size()), {}});
       for (std::uint32_t other = 0; place.shares && !leaves && other < stages.size(); ++other) {
         if (other + 1 == s || other == s + 1) eventually([&] { return open[s]->shares_with(NodeId(other)); });
       }
-      auto runner = StageRunner::make({network, stages, s, NodeId(s), planned(stages.size(), {4}),
-                                       batch.size(), batch.size(), Backend::kReference, 5});
-      const Range own = stages[s].parameters;
+      auto runner = StageRunner::make(
+          {network, parts, s, NodeId(s), plan, batch.size(), batch.size(), Backend::kReference, 5});
+      const Range own = stages[s];
       std::vector<float>& gradient = ends[s].gradient;
       gradient.resize(static_cast<std::size_t>(own.size()));
       const auto held = std::span(parameters).subspan(static_cast<std::size_t>(own.begin), gradient.size());
@@ -360,6 +395,24 @@ TEST_CASE("stages_on_connections_take_one_step_after_the_other") {
     CHECK(shared[s].gradient == sent[s].gradient);
     CHECK(sent[s].shared == 0);
     CHECK(shared[s].shared > 0);
+  }
+}
+
+TEST_CASE("interleaved_stages_on_connections_take_one_step_after_the_other") {
+  NetworkSpec network = deep_network();
+  const std::uint32_t stages = GENERATE(2, 3);
+  auto parts = cut_into_stages(network, stages, {BalanceKind::kTime, {}}, {}, 2);
+  REQUIRE(parts.is_ok());
+  parts = lay_out_by_stages(network, *parts, stages);
+  const RandomBatch batch(network, 6, 4);
+  const std::vector<float> parameters = random_parameters(network, 4);
+  const Computed whole = in_one_piece(network, Backend::kReference, parameters, batch.all());
+  const auto ends = over_connections(network, *parts, parameters, batch.all(), std::nullopt, Memory::kShared,
+                                     {6, schedule::PipelineKind::kInterleaved, false, 2});
+  for (const Ends& stage : ends) {
+    CHECK(stage.status.message() == "");
+    CHECK(stage.metric.loss_sum == Approx(whole.metric.loss_sum).epsilon(kReference));
+    CHECK(stage.shared > 0);
   }
 }
 

@@ -47,6 +47,28 @@ TEST_CASE("gradients in fewer bytes are decoded as they come, however they were 
   }
 }
 
+TEST_CASE(
+    "of what a stage does not train its gradient is none, in any encoding, in buffers that are used again") {
+  const Encoding encoding = GENERATE(Encoding::kFp16, Encoding::kBf16, Encoding::kInt8, Encoding::kTopK);
+  const Encoder encoder{encoding, 1.0};
+  CAPTURE(static_cast<int>(encoding));
+  Shard shard = shard_taking(encoding);
+  const auto zeros = [](std::int64_t floats) {
+    return wire::Payload{nullptr, nullptr, 0, Encoding::kZero, floats};
+  };
+  REQUIRE(shard.push(push_of(kFirst, 0), encoded_of(encoder, std::vector<float>(6, 127.0F))).is_ok());
+  REQUIRE(shard.apply(decision_of(0, {from(kFirst, 0)}, 1)).is_ok());
+  CHECK_FALSE(shard.push(push_of(kFirst, 1, 4, false), zeros(2))->has_value());
+  CHECK_FALSE(shard.push(push_of(kFirst, 1, 3, false), encoded_of(encoder, {127}))->has_value());
+  CHECK(shard.push(push_of(kFirst, 1, 0, true), zeros(3))->has_value());
+  REQUIRE(shard.apply(decision_of(1, {from(kFirst, 1)}, 2)).is_ok());
+  CHECK(values_of(shard.now().blocks) == std::vector<float>{-117, -117, -117, -244, -117, -117});
+  CHECK(shard.push(push_of(kFirst, 2, 0, true), zeros(7)).status().code() == StatusCode::kInvalidArgument);
+  wire::Payload with_bytes = encoded_of(encoder, std::vector<float>(6, 1.0F));
+  with_bytes.encoding = Encoding::kZero;
+  CHECK(shard.push(push_of(kFirst, 2), with_bytes).status().code() == StatusCode::kInvalidArgument);
+}
+
 TEST_CASE("pairs that cannot be are refused and leave no trace, and what is not finite is found") {
   Shard shard = shard_taking(Encoding::kTopK);
   const Encoder encoder{Encoding::kTopK, 1.0};

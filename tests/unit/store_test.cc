@@ -405,5 +405,28 @@ TEST_CASE("the largest threshold bounds the gradients held") {
   CHECK(shard_settings(config).gradients_max == 2);
 }
 
+TEST_CASE("a server of many cores applies with half of them, and small shards, too, with several") {
+  const auto threads = [](std::uint32_t cores) { return shard_settings({}, cores).apply_threads; };
+  CHECK(threads(0) == 1);  // not known
+  CHECK(threads(1) == 1);
+  CHECK(threads(2) == 2);
+  CHECK(threads(8) == 4);
+  CHECK(threads(9) == 4);
+  CHECK(threads(12) == 6);
+  CHECK(threads(64) == 8);
+  CHECK(shard_settings({}, 8).apply_alone_floats == 4 << 20);
+  CHECK(shard_settings({}, 9).apply_alone_floats == 1 << 18);
+  RunConfig config;
+  config.cluster.apply_threads = 3;
+  CHECK(shard_settings(config, 64).apply_threads == 3);
+}
+
+TEST_CASE("nothing is prepared where parameters leave in fewer bytes, which need the room") {
+  RunConfig config;
+  CHECK(shard_settings(config).prepare_next);
+  config.cluster.parameter_encoding = Encoding::kFp16;
+  CHECK_FALSE(shard_settings(config).prepare_next);
+}
+
 }  // namespace
 }  // namespace paceline::server

@@ -49,6 +49,16 @@ TEST_CASE("with batches by speed the slow worker is slow for a sample, though it
   CHECK(scores.scores()[1]->individual == Approx(1.0));
 }
 
+TEST_CASE("a stage with the larger share of the network is as fast as the same stage of another group") {
+  StragglerScores scores(4, 2);
+  for (const std::uint32_t stage : {0U, 2U}) take(scores, Rank(stage), kWindow, 1s);
+  take(scores, Rank(1), kWindow, 3s);
+  take(scores, Rank(3), kWindow, 6s);
+  const auto now = scores.scores();
+  for (const std::size_t even : {0U, 1U, 2U}) CHECK(now[even]->relative == 1.0);
+  CHECK(now[3]->relative == 0.5);
+}
+
 TEST_CASE("without a full window there are no scores, and nobody is measured against them") {
   StragglerScores scores(2);
   take(scores, kFast, kWindow - 1, 1s);

@@ -55,7 +55,7 @@ Trace small_trace() {
                 {{Ticks(kYear + 2), 100ns, Clock(3), Phase::kBatch},
                  {Ticks(kYear + 102), 4'000'000'001ns, Clock(3), Phase::kComputeGrads}},
                 17}};
-  t.stages = {{NodeId(0), {{Ticks(kYear + 60), 20ns, Clock(3), {Pass::kRecompute, 12}}}, 2}};
+  t.stages = {{NodeId(0), {{Ticks(kYear + 60), 20ns, Clock(3), {Pass::kRecompute, 12, 1}}}, 2}};
   t.buckets = {
       {NodeId(0),
        {{Ticks(kYear + 45), 3ns, Clock(1), 0, 4096, false}, {Ticks(kYear + 48), 2ns, Clock(1), 0, 64, true}},
@@ -105,7 +105,7 @@ TEST_CASE("a_trace_comes_back_as_it_was_to_the_nanosecond") {
   REQUIRE(read->stages[0].spans.size() == 1);
   const schedule::PassSpan& pass = read->stages[0].spans[0];
   CHECK((pass.begin == Ticks(kYear + 60) && pass.length == 20ns && pass.clock == Clock(3)));
-  CHECK(pass.row == schedule::PipelineRow{Pass::kRecompute, 12});
+  CHECK(pass.row == schedule::PipelineRow{Pass::kRecompute, 12, 1});
   CHECK(read->first_grant == expected.first_grant);
   CHECK(read->left_out() == 28);
   REQUIRE(read->processes.size() == 2);

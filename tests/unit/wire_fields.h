@@ -23,8 +23,8 @@ auto fields(M& m) {
     auto& [a, b, c, d, e, f, g, h, i, j, k] = m;
     return std::tie(a, b, c, d, e, f, g, h, i, j, k);
   } else if constexpr (std::is_same_v<T, Grant>) {
-    auto& [a, b, c, d, e, f, g, h, i, j, k, l, n, o] = m;
-    return std::tie(a, b, c, d, e, f, g, h, i, j, k, l, n, o);
+    auto& [a, b, c, d, e, f, g, h, i, j, k, l, n, o, p] = m;
+    return std::tie(a, b, c, d, e, f, g, h, i, j, k, l, n, o, p);
   } else if constexpr (std::is_same_v<T, ShardJoin>) {
     auto& [a, b, c, d, e, f, g, h, i, j] = m;
     return std::tie(a, b, c, d, e, f, g, h, i, j);

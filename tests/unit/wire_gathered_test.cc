@@ -207,8 +207,8 @@ TEST_CASE("what has gathered for whom a server parts with is dropped, and its se
     if (how == "disconnects") REQUIRE(ends.router->disconnect(from).is_ok());
     if (how == "gives up") ends.router->give_up(from);
     if (how != "has heard enough") return;
-    int said_wrong = 1;
-    while (!ends.router->said_malformed(from)) REQUIRE(++said_wrong <= Connections::kMalformedMax);
+    int count_wrong = 1;
+    while (!ends.router->count_malformed(from)) REQUIRE(++count_wrong <= Connections::kMalformedMax);
   };
   ends.say(Pull{});
   REQUIRE(run_until(ends.io, [&] { return !ends.up.empty(); }));  // what is left leaves behind its handler
@@ -281,7 +281,7 @@ TEST_CASE("what has gathered leaves at once when it is told to, in the middle of
   Ends ends;
   ends.on_up = [&](const PeerId&, const Message& message) {
     ends.answer(std::holds_alternative<Pull>(message.body) ? Body(Unchanged{}) : Body(Grant{.samples = 1}));
-    if (std::holds_alternative<Pull>(message.body)) ends.router->leave();
+    if (std::holds_alternative<Pull>(message.body)) ends.router->flush();
   };
   ends.say(Pull{});
   ends.say(kReport);

@@ -82,7 +82,7 @@ struct Small {
           if (!m.is_ok()) {
             ++malformed;
             read_of_cut += cut.contains(from) ? 1 : 0;
-            if (socket->said_malformed(from)) cut.insert(from);
+            if (socket->count_malformed(from)) cut.insert(from);
             return;
           }
           if (std::holds_alternative<Pull>(m->body)) socket->remember(from);
@@ -278,14 +278,14 @@ TEST_CASE("what an earlier connection of the same number said does not break the
   Connections connections(1);
   connections.accepted(number);
   for (int i = 1; i < Connections::kMalformedMax; ++i)
-    CHECK_FALSE(connections.said(Wrong::kMalformed, number, "gone"));
+    CHECK_FALSE(connections.count(Wrong::kMalformed, number, "gone"));
   connections.admit(number, "member");
-  for (int i = 0; i < 100; ++i) CHECK_FALSE(connections.said(Wrong::kMalformed, number, "gone"));
+  for (int i = 0; i < 100; ++i) CHECK_FALSE(connections.count(Wrong::kMalformed, number, "gone"));
   // Its own word counts, from the first on.
   for (int i = 1; i < Connections::kMalformedMax; ++i) {
-    CHECK_FALSE(connections.said(Wrong::kMalformed, number, "member"));
+    CHECK_FALSE(connections.count(Wrong::kMalformed, number, "member"));
   }
-  CHECK(connections.said(Wrong::kMalformed, number, "member"));
+  CHECK(connections.count(Wrong::kMalformed, number, "member"));
 }
 
 TEST_CASE("what came in at an endpoint is told from what has a descriptor for another reason") {

@@ -27,7 +27,7 @@ std::shared_ptr<const std::vector<float>> own(std::vector<float> gradient) {
 }
 
 std::vector<float> values(ThreadCache& cache) {
-  cache.settle();
+  cache.apply_deferred();
   return {cache.parameters().begin(), cache.parameters().end()};
 }
 
@@ -191,7 +191,7 @@ TEST_CASE("large parameters have the bits of small ones, with and without own gr
     cache.refresh({slice_of(range, 0, {Clock(0)}, part)}, Clock(0));
     for (int clock = 0; clock < own_gradients; ++clock)
       cache.apply_locally(Clock(clock), own(part), 0.7, 1.0);
-    if (differences > 0) cache.settle();
+    if (differences > 0) cache.apply_deferred();
     for (int k = 0; k < differences; ++k) cache.keep_difference();
     cache.refresh({slice_of(range, 1, {Clock(0)}, part)}, Clock(1));
     return values(cache);
@@ -266,7 +266,7 @@ TEST_CASE("an own SGD gradient that becomes a difference is let go of, and adds 
     expected = step(expected, *buffers.back());
     cache.apply_locally(Clock(clock), buffers.back(), 0.07, 1.0);
   }
-  cache.settle();
+  cache.apply_deferred();
   CHECK(cache.gradients() == 4);
   for (int k = 0; k < 2; ++k) cache.keep_difference();
   CHECK((cache.kept() == 4 && cache.differences() == 2 && cache.gradients() == 2));
@@ -301,10 +301,10 @@ TEST_CASE("a thread cache steps each tensor as its traits say, at once and as a 
   ThreadCache cache(section, {kLeft}, 0, std::make_unique<HostVectors>(section, layout));
   cache.refresh({slice_of(kLeft, 0, {Clock(0)}, {8, 8})}, Clock(0));
   cache.apply_locally(Clock(0), own({2, 2}), 0.5, 1.0);
-  cache.settle();
+  cache.apply_deferred();
   CHECK(values(cache) == std::vector<float>{5, 7});
   cache.apply_locally(Clock(1), own({2, 2}), 0.5, 1.0);
-  cache.settle();
+  cache.apply_deferred();
   cache.keep_difference();  // of {5, 7}: -0.5 (2 + 0.5 x 2.75) and -1
   cache.refresh({slice_of(kLeft, 1, {Clock(0)}, {16, 16})}, Clock(2));
   CHECK(values(cache) == std::vector<float>{0.75F * (16.0F - 1.6875F) - 1.0F, 14});
@@ -349,7 +349,7 @@ TEST_CASE("the thread cache asks its vectors for each pass that is needed, and f
   CHECK(recorded->take() == Passes{"keep 0.25"});  // it waits
   cache.apply_locally(Clock(1), own({1, 1, 1}), 0.5, 1.0);
   CHECK(recorded->take() == Passes{"apply 0 + 2", "apply 2 + 1", "keep 0.5"});
-  cache.settle();
+  cache.apply_deferred();
   cache.keep_difference();
   CHECK(recorded->take() == Passes{"apply 0 + 2", "apply 2 + 1", "difference of the oldest"});
   CHECK((cache.kept() == 2 && cache.differences() == 1 && cache.gradients() == 1));

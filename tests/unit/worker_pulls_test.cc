@@ -83,9 +83,9 @@ TEST_CASE("a_fragment_is_asked_of_the_shards_that_have_some_of_it_and_has_a_stam
   const auto first = pulls.request(Version(2), Ticks(0), 1);
   REQUIRE(first.shards == std::vector{ShardId(0)});
   CHECK(first.pulls[0].part == Range{0, 1});
-  CHECK(pulls.ask_again(ShardId(1)).empty());  // nothing has left yet
+  CHECK(pulls.unanswered(ShardId(1)).empty());  // nothing has left yet
   pulls.asked(first.ticket);
-  CHECK((pulls.ask_again(ShardId(1)).empty() && pulls.ask_again(ShardId(0)).size() == 1));
+  CHECK((pulls.unanswered(ShardId(1)).empty() && pulls.unanswered(ShardId(0)).size() == 1));
 
   CHECK(answer(first.ticket, 0, 3, {1}).is_ok());
   CHECK(pulls.answered(first.ticket).has_value());

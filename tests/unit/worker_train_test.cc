@@ -407,7 +407,7 @@ TEST_CASE("what a read still asks of a device when the step computes is the read
   f.exchange.finish();
   f.task.on_compute = [&](auto) { f.time.pass(10ms); };
   const auto recorded = std::make_shared<testing::RecordedPasses>();
-  recorded->went_on = 4ms;
+  recorded->device_overlap = 4ms;
   f.vectors = std::make_unique<testing::RecordingVectors>(recorded);
   REQUIRE(f.run().is_ok());
   const PhaseTotals totals = f.training().phases.totals();

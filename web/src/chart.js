@@ -16,6 +16,7 @@ const kFont = 'system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", sans-s
 const kLetter = 7.6;         // px, about, of a letter at the charts' 12 px; most are capitals
 const kLegendLine = 24;      // px
 const kLegendMark = 26;      // px of a legend's mark, and some room
+const kEdged = 4;            // px that a box has at least whose edge is drawn
 const kPaperWidth = 660;     // px: what A4 and Letter have between their margins
 const kFigures = [];         // every chart of the page, to be drawn anew
 
@@ -63,8 +64,10 @@ export function axis(theme, name, more = {}) {
   };
 }
 
-// A series of boxes in the rows of a category axis: data [from, to, row, …], `part` of a row high.
-export function boxes(name, itemStyle, part, data) {
+// A series of boxes in the rows of a category axis: data [from, to, row, …], `part` of a row high. `label`: what a box says
+// where it has the room, {at: where in its data,
+// colour, edge: the colour between boxes that touch}.
+export function boxes(name, itemStyle, part, data, label) {
   return {
     name, type: 'custom', itemStyle, encode: { x: [0, 1], y: 2 }, data,
     renderItem: (params, api) => {
@@ -74,7 +77,14 @@ export function boxes(name, itemStyle, part, data) {
       const box = { x: left, y: middle - height / 2, width: Math.max(right - left, 0.3), height };
       const { x, y, width, height: high } = params.coordSys;
       const shape = echarts.graphic.clipRectByRect(box, { x, y, width, height: high });
-      return shape && { type: 'rect', shape, style: { fill: itemStyle.color } };
+      const rect = shape && { type: 'rect', shape, style: { fill: itemStyle.color } };
+      if (!label || !shape || shape.width < kEdged) return rect;
+      Object.assign(rect.style, { stroke: label.edge, lineWidth: 1 });
+      const text = String(api.value(label.at));
+      if (shape.width < text.length * kLetter + 4) return rect;
+      return { type: 'group', children: [rect, { type: 'text', silent: true, style: {
+        text, x: shape.x + shape.width / 2, y: middle, align: 'center', verticalAlign: 'middle', fill: label.colour,
+        font: `11px ${kFont}` } }] };
     },
   };
 }

@@ -6,11 +6,12 @@ import { bytes, rates } from './figures/bytes.js';
 import { gaps, kGapsTitle } from './figures/gaps.js';
 import { learning, progress } from './figures/learning.js';
 import { phasesOfRun, phasesOfRuns } from './figures/phases.js';
+import { kPipelineTitle, pipelineStep, stageTimes } from './figures/pipeline.js';
 import { stalenessFigures } from './figures/staleness.js';
 import { kTimelineTitle, timeline } from './figures/timeline.js';
 import { live } from './live.js';
 import { settings } from './settings.js';
-import { gapsOf, largestGap, nothingOf, stepsOf } from './sources.js';
+import { gapsOf, largestGap, nothingOf, pipelineOf, stepsOf } from './sources.js';
 import { card, wholeSummaries } from './summary.js';
 
 // The last part of each run's path where that tells them apart, else all of it; a run given twice is numbered.
@@ -47,7 +48,9 @@ function label(page) {
 function unrecorded(time, page) {
   nothingOf(time, page, 'gaps', kGapsTitle, page.runs.filter((run) => !gapsOf(run)),
             'progress.csv, which a run writes from its first second on');
-  nothingOf(time, page, 'timeline', kTimelineTitle, page.runs.filter((run) => !stepsOf(run)), 'trace.json, which run.trace: true records');
+  const trace = 'trace.json, which run.trace: true records';
+  nothingOf(time, page, 'timeline', kTimelineTitle, page.runs.filter((run) => !stepsOf(run)), trace);
+  nothingOf(time, page, 'pipeline', kPipelineTitle, page.runs.filter((run) => run.summary?.pipeline && !pipelineOf(run)), trace);
 }
 
 function timeSection(main, page) {
@@ -58,6 +61,8 @@ function timeSection(main, page) {
   page.runs.forEach((run, i) => {
     const parent = page.runs.length === 1 ? time : section(time, run.label);
     phasesOfRun(parent, page, run, i);
+    if (Array.isArray(run.summary?.pipeline?.busy_seconds)) stageTimes(parent, run.summary.pipeline, i);
+    if (pipelineOf(run)) pipelineStep(parent, pipelineOf(run), i);
     if (gapsOf(run)) gaps(parent, gapsOf(run), i, largest);
     if (stepsOf(run)) timeline(parent, page.phases, stepsOf(run), i);
   });

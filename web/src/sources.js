@@ -24,6 +24,11 @@ export function stepsOf(run) {
   return run.trace?.spans ? run.trace : null;
 }
 
+// For pipelineStep(): of a run whose network was cut into stages.
+export function pipelineOf(run) {
+  return run.trace?.pipeline ?? null;
+}
+
 const kClocks = 3;  // a stretch has at least: with fewer, clocks that all end together would be a comb
 
 // What was moved in each stretch, as points of lines.js that hold until the next: [[s, –, –, MB/s], …].

@@ -69,6 +69,17 @@ export function phaseStyle(phase, theme) {
            borderWidth: 0.5 };
 }
 
+// What a stage of a pipeline does, in colours of phases, so that they are told apart: forward, forward once more, backward.
+// `text`: what can be read on it.
+export const kPasses = [
+  { name: 'forward', letter: 'F', color: kPhaseColours.COMPUTE_GRADS, text: '#ffffff' },
+  { name: 'forward once more', letter: 'R', color: kPhaseColours.PS_PARAM, text: '#000000' },
+  { name: 'backward', letter: 'B', color: kPhaseColours.APPLY_GRADS, text: '#000000' },
+];
+const kStageTimes = { computed: 'COMPUTE_GRADS', 'waited for the stage in front': 'BARRIER', 'waited for the stage behind': 'PS_PARAM' };
+export const kStageTimeNames = Object.keys(kStageTimes);
+export const stageTimeStyle = (name, theme) => phaseStyle(kStageTimes[name], theme);
+
 // Of the run at that place among the runs.
 export function runStyle(index, theme) {
   const dashes = ['solid', 'dashed', [2, 3], [8, 3, 2, 3]];

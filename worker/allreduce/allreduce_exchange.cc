@@ -52,8 +52,8 @@ Status AllReduceExchange::connect(const mesh::Listening& listening, mesh::Place 
   return begin_formation(mesh_.join(listening, std::move(place)));
 }
 
-Status AllReduceExchange::connect(mesh::Sockets sockets, mesh::Place place) {
-  return begin_formation(mesh_.join(std::move(sockets), std::move(place)));
+Status AllReduceExchange::connect(mesh::PeerConnections connections, mesh::Place place) {
+  return begin_formation(mesh_.join(std::move(connections), std::move(place)));
 }
 
 // A run that ends with a loss needs nobody who keeps another's state.
@@ -61,6 +61,10 @@ Status AllReduceExchange::begin_formation(Status joined) {
   Status ready = std::move(joined);
   if (ready.is_ok()) ready = mesh_.measure();
   note_gone();
+  if (const auto unmet = mesh_.unmet()) {
+    const std::lock_guard lock(mutex_);
+    gone_ = unmet;
+  }
   if (!ready.is_ok()) return ready;
   mesh_.plan(parts_.meet != nullptr);
   static_cast<void>(mesh_.take_bytes_sent());  // of no bucket
@@ -226,12 +230,6 @@ Result<Ticks> AllReduceExchange::await_parameters(Ticket ticket, ParameterSink&)
   return since_;
 }
 
-Result<std::optional<Ticks>> AllReduceExchange::await_ahead(std::uint32_t, Ticket ticket,
-                                                            ParameterSink& landing) {
-  PACELINE_ASSIGN_OR_RETURN(const Ticks installed, await_parameters(ticket, landing));
-  return std::optional(installed);
-}
-
 std::optional<Ticks> AllReduceExchange::parameters_installed(Ticket ticket) {
   const std::lock_guard lock(mutex_);
   if (model_.version() < Version(static_cast<std::int64_t>(ticket))) return std::nullopt;
@@ -305,13 +303,15 @@ Status AllReduceExchange::reduce_bucket(std::size_t number, const std::vector<Sh
                             describe_non_finite(part[static_cast<std::size_t>(*at)],
                                                 bucket.range.begin + here.begin + *at, parts_.layout));
   }
+  // While the backward pass goes on.
+  if (!model_.is_sharded()) make_mean(sum);
   return Status::ok();
 }
 
 // Every gradient is a mean over as many samples, so their mean is that of all.
 Status AllReduceExchange::step(std::unique_lock<std::mutex>& lock) {
   if (model_.is_sharded()) {
-    scale_sum();
+    for (const Range& range : model_.parts()) make_mean(bucket_part(mesh_.sum(), range));
     model_.begin_step(mesh_.sum());
     const Ticks begin = parts_.now();
     lock.unlock();
@@ -322,7 +322,6 @@ Status AllReduceExchange::step(std::unique_lock<std::mutex>& lock) {
     PACELINE_RETURN_IF_ERROR(copied);
     model_.end_step(mesh_.sum());
   } else {
-    scale_sum();
     model_.step(mesh_.sum());
   }
   since_ = parts_.now();
@@ -330,11 +329,9 @@ Status AllReduceExchange::step(std::unique_lock<std::mutex>& lock) {
   return Status::ok();
 }
 
-void AllReduceExchange::scale_sum() {
-  if (mesh_.weight() != 1.0F) return;
-  const float share = 1.0F / static_cast<float>(mesh_.workers());
-  if (!model_.is_sharded()) return scale(mesh_.sum(), share);
-  for (const Range& range : model_.parts()) scale(bucket_part(mesh_.sum(), range), share);
+// Of a part of the sum, where it was not divided before it left.
+void AllReduceExchange::make_mean(std::span<float> part) const {
+  if (mesh_.weight() == 1.0F) scale(part, 1.0F / static_cast<float>(mesh_.workers()));
 }
 
 Status AllReduceExchange::copy_parameters() {

@@ -91,7 +91,7 @@ class AllReduceExchange final : public Exchange {
   // choose, where that is asked for. Errors: Mesh::connect()'s and Mesh::reduce()'s.
   Status connect(const mesh::Listening& listening, mesh::Place place);
   // The same over connections that are there, to every other rank of the place.
-  Status connect(mesh::Sockets sockets, mesh::Place place);
+  Status connect(mesh::PeerConnections connections, mesh::Place place);
   // Once connected, before begin(): returns when all nodes are. Errors: Mesh::reduce()'s.
   Status await_all();
   // The formation of that number is over, since a node of it is lost: this one leaves it at once. Thread: any.
@@ -107,9 +107,6 @@ class AllReduceExchange final : public Exchange {
   void withdraw(const Contribution& gradient) override;
   Ticket request_parameters(Version min_version) override;
   Result<Ticks> await_parameters(Ticket ticket, ParameterSink& landing) override;
-  // What is asked for ahead exists, so it never waits.
-  Result<std::optional<Ticks>> await_ahead(std::uint32_t thread, Ticket ticket,
-                                           ParameterSink& landing) override;
   std::optional<Ticks> parameters_installed(Ticket ticket) override;
   // Of a node's threads the first has what was sent.
   EarlyPush pushed_early(WorkerId worker, Ticks until) const override;
@@ -150,7 +147,7 @@ class AllReduceExchange final : public Exchange {
   Status reduce_bucket(std::size_t number, const std::vector<SharedFloats>& own);
   Status step(std::unique_lock<std::mutex>& lock);
   Status copy_parameters();
-  void scale_sum();
+  void make_mean(std::span<float> part) const;
   void begin_round();
   void install();
 

@@ -51,13 +51,14 @@ std::chrono::milliseconds FormationMesh::silence() const {
 }
 
 Status FormationMesh::join(const mesh::Listening& listening, mesh::Place place) {
+  unmet_.reset();
   PACELINE_ASSIGN_OR_RETURN(
-      mesh::Sockets sockets,
-      mesh::shake_hands(listening, place, stop_, milliseconds(config_.cluster.start_timeout)));
-  return join(std::move(sockets), std::move(place));
+      mesh::PeerConnections connections,
+      mesh::shake_hands(listening, place, stop_, milliseconds(config_.cluster.start_timeout), &unmet_));
+  return join(std::move(connections), std::move(place));
 }
 
-Status FormationMesh::join(mesh::Sockets sockets, mesh::Place place) {
+Status FormationMesh::join(mesh::PeerConnections connections, mesh::Place place) {
   place.shares = true;
   place_ = place;
   forget(place_.key);
@@ -67,7 +68,7 @@ Status FormationMesh::join(mesh::Sockets sockets, mesh::Place place) {
   const std::span<const std::byte> sum = std::as_bytes(std::span(sum_));
   const bool is_shared = segment_ != nullptr && segment_->offset_of(sum.data(), sum.size());
   PACELINE_ASSIGN_OR_RETURN(
-      mesh_, mesh::Mesh::over(std::move(sockets), std::move(place), stop_,
+      mesh_, mesh::Mesh::over(std::move(connections), std::move(place), stop_,
                               milliseconds(config_.cluster.start_timeout), is_shared ? segment_ : nullptr));
   reductions_ = 0;
   bytes_taken_ = 0;

@@ -32,7 +32,7 @@ class FormationMesh {
   // Connects to all others: at `place`, of which `listening` is this one's endpoint; or has connections to them.
   // Errors: Mesh::connect()'s.
   Status join(const mesh::Listening& listening, mesh::Place place);
-  Status join(mesh::Sockets sockets, mesh::Place place);
+  Status join(mesh::PeerConnections connections, mesh::Place place);
   // Which algorithms are the fastest, where that is asked for and not kept. Errors: Mesh::reduce()'s.
   Status measure();
   // Makes buckets and shares. `keeps`: plan_buckets()'.
@@ -68,6 +68,8 @@ class FormationMesh {
   std::int64_t take_bytes_sent();
   // Whose connection had ended when reduce() failed by it.
   std::optional<NodeId> gone() const;
+  // Who was gone when join() failed by it (handshake.h). In a later formation it may only have left that for the next.
+  std::optional<NodeId> unmet() const { return unmet_; }
 
  private:
   Status sum_all(std::span<float> floats);
@@ -84,6 +86,7 @@ class FormationMesh {
   float weight_ = 1.0F;
   std::uint32_t reductions_ = 0;  // begun
   std::int64_t bytes_taken_ = 0;
+  std::optional<NodeId> unmet_;
   KeptChoices choices_;  // of none: as the configuration says
   std::vector<Bucket> buckets_;
   Shares shares_;

@@ -17,7 +17,10 @@ namespace {
 using schedule::Algorithm;
 
 constexpr int kTurnsMin = 2;
-constexpr int kTurnsMax = 8;
+constexpr int kTurnsMax = 32;
+// What takes so many times as long as the fastest, once all have had their turns, takes no more of them.
+constexpr double kBehind = 1.5;
+constexpr int kTurnsOfAll = 3;
 // What takes so many times as long as the fastest is not tried on larger buckets.
 constexpr double kHopeless = 4.0;
 // With more ranks than this nobody is to connect to all at once, nor to hand on whole vectors.
@@ -60,40 +63,27 @@ class Measurement {
   Measurement(const MeasureRequest& request, mesh::Mesh& mesh, std::uint32_t& reductions)
       : request_(request), mesh_(mesh), reductions_(reductions) {}
 
-  // One class, for about so long, but for kTurnsMin turns.
-  Result<MeasuredChoice> measure(std::int64_t floats, double at_most) {
+  // One class, for about so long, but for kTurnsMin turns; `at_most` is what is left of that.
+  Result<MeasuredChoice> measure(std::int64_t floats, double& at_most) {
     MeasuredChoice choice{floats, {}};
-    std::vector<std::vector<schedule::Program>> programs;
+    Programs programs;
     for (const Algorithm algorithm : candidates(request_)) {
       if (hopeless_.contains(algorithm)) continue;
       choice.times.push_back({algorithm, 0.0});
       programs.push_back(programs_for(request_, algorithm, floats));
     }
-    const schedule::Program telling =
-        telling_program(request_, std::ssize(programs) * request_.place.ranks);
+    const schedule::Program telling = telling_program(request_, std::ssize(programs) * request_.place.ranks);
     const std::span<float> zeros = request_.vector.first(static_cast<std::size_t>(floats));
     std::fill(zeros.begin(), zeros.end(), 0.0F);
-    double elapsed = 0.0;
-    for (int turn = 0; turn < kTurnsMax && (turn < kTurnsMin || elapsed < at_most); ++turn) {
-      std::vector<float> times(programs.size() *
-                               request_.place.ranks);  // of each candidate, by rank: this rank's
-      for (std::size_t c = 0; c < programs.size(); ++c) {
-        PACELINE_RETURN_IF_ERROR(meet());
-        const Ticks began = request_.now();
-        for (const schedule::Program& program : programs[c]) {
-          PACELINE_RETURN_IF_ERROR(reduce(program, zeros));
-        }
-        times[c * request_.place.ranks + request_.place.rank] =
-            static_cast<float>(to_seconds(request_.now() - began));
-      }
-      PACELINE_RETURN_IF_ERROR(reduce(telling, times));
-      for (std::size_t c = 0; c < programs.size(); ++c) {
+    std::vector<std::vector<double>> turns(programs.size());  // of each candidate, but the first one
+    for (int turn = 0; turn < kTurnsMax && (turn < kTurnsMin || at_most > 0.0); ++turn) {
+      const std::vector<std::size_t> taking = taking_turn(turn, choice);
+      PACELINE_ASSIGN_OR_RETURN(const std::vector<float> times, take_turn(taking, programs, telling, zeros));
+      for (const std::size_t c : taking) {
         const auto first = times.begin() + static_cast<std::ptrdiff_t>(c * request_.place.ranks);
         const double slowest = static_cast<double>(*std::max_element(first, first + request_.place.ranks));
-        // The first turn wakes what sleeps.
-        double& least = choice.times[c].seconds;
-        least = turn <= 1 ? slowest : std::min(least, slowest);
-        elapsed += slowest;
+        if (turn > 0) choice.times[c].seconds = with(slowest, turns[c]);
+        at_most -= slowest;
       }
     }
     const double best = choice.fastest().seconds;
@@ -104,6 +94,41 @@ class Measurement {
   }
 
  private:
+  using Programs = std::vector<std::vector<schedule::Program>>;  // of each candidate
+
+  // Candidates, the same on every rank. Their order changes, since each finds in caches and buffers what the one before it
+  // has left there.
+  static std::vector<std::size_t> taking_turn(int turn, const MeasuredChoice& choice) {
+    std::vector<std::size_t> taking;
+    const double at_most = kBehind * choice.fastest().seconds;
+    for (std::size_t c = 0; c < choice.times.size(); ++c) {
+      if (turn < kTurnsOfAll || choice.times[c].seconds <= at_most) taking.push_back(c);
+    }
+    if (turn % 2 == 1) std::reverse(taking.begin(), taking.end());
+    return taking;
+  }
+
+  // The median, of two the lesser: the least would be the luckiest's.
+  static double with(double seconds, std::vector<double>& turns) {
+    turns.insert(std::upper_bound(turns.begin(), turns.end(), seconds), seconds);
+    return turns[(turns.size() - 1) / 2];
+  }
+
+  // Seconds of each candidate, by rank.
+  Result<std::vector<float>> take_turn(const std::vector<std::size_t>& taking, const Programs& programs,
+                                       const schedule::Program& telling, std::span<float> zeros) {
+    std::vector<float> times(programs.size() * request_.place.ranks);  // this rank's
+    for (const std::size_t c : taking) {
+      PACELINE_RETURN_IF_ERROR(meet());
+      const Ticks began = request_.now();
+      for (const schedule::Program& program : programs[c]) PACELINE_RETURN_IF_ERROR(reduce(program, zeros));
+      times[c * request_.place.ranks + request_.place.rank] =
+          static_cast<float>(to_seconds(request_.now() - began));
+    }
+    PACELINE_RETURN_IF_ERROR(reduce(telling, times));
+    return times;
+  }
+
   Status reduce(const schedule::Program& program, std::span<float> vector) {
     return mesh_.reduce(program, vector, reductions_++, request_.silence);
   }
@@ -165,12 +190,14 @@ std::string MeasuredChoice::words() const {
 Result<std::vector<MeasuredChoice>> measure_choices(const MeasureRequest& request, mesh::Mesh& mesh,
                                                     std::uint32_t& reductions) {
   const std::vector<std::int64_t> classes = classes_of(request.floats);
-  const double at_most =
-      to_seconds(kMeasureAtMost) / static_cast<double>(std::max<std::size_t>(1, classes.size()));
+  double left = to_seconds(kMeasureAtMost);
   Measurement measurement(request, mesh, reductions);
   std::vector<MeasuredChoice> choices;
-  for (const std::int64_t floats : classes) {
-    PACELINE_ASSIGN_OR_RETURN(MeasuredChoice choice, measurement.measure(floats, at_most));
+  for (std::size_t i = 0; i < classes.size(); ++i) {
+    const double share = std::max(0.0, left) / static_cast<double>(classes.size() - i);
+    double at_most = share;
+    PACELINE_ASSIGN_OR_RETURN(MeasuredChoice choice, measurement.measure(classes[i], at_most));
+    left -= share - at_most;
     choices.push_back(std::move(choice));
   }
   return choices;

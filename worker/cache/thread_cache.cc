@@ -88,14 +88,14 @@ void ThreadCache::take_over(std::uint32_t k, const cache::SliceStamp& stamp, con
 }
 
 void ThreadCache::apply_locally(Clock clock, SharedFloats gradient, double learning_rate, double scale) {
-  settle();
+  apply_deferred();
   own_.remember(clock);
   if (applies_at_once()) return vectors_->apply_with_state(std::move(gradient), learning_rate, scale);
   vectors_->keep_gradient(std::move(gradient), learning_rate * scale);
   waits_in_.assign(ranges_.size(), true);
 }
 
-void ThreadCache::settle() {
+void ThreadCache::apply_deferred() {
   PACELINE_ASSERT(!landing_, "parameters have landed and are not taken over");
   for (std::uint32_t k = 0; k < waits_in_.size(); ++k) {
     if (waits_in_[k] && lacks_newest(k)) vectors_->apply_newest(ranges_[k]);

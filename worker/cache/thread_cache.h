@@ -16,7 +16,7 @@
 // server sends before that, and of those none is made, nor where the vectors have copies of them.
 //
 // A local apply that nothing depends on is not made: an SGD gradient waits. A read that takes a slice which
-// lacks it applies it there, in the same pass; slices that stay have it applied by settle().
+// lacks it applies it there, in the same pass; slices that stay have it applied by apply_deferred().
 //
 // A snapshot that is waited for lands piece by piece (land()): with the own updates that it lacks its values
 // are in their place when the refresh() comes that makes them count.
@@ -60,8 +60,8 @@ class ThreadCache final : public ParameterSink {
   ThreadCache(const OptimizerSection& optimizer, std::vector<Range> ranges, std::uint32_t thread,
               std::unique_ptr<CacheVectors> vectors = nullptr);
 
-  // The whole parameter vector. Valid until the next land(), refresh(), apply_locally() or settle(). Nothing
-  // waits to be applied (settle()), and what has landed has been refreshed from. Empty where they are not in
+  // The whole parameter vector. Valid until the next land(), refresh(), apply_locally() or apply_deferred(). Nothing
+  // waits to be applied (apply_deferred()), and what has landed has been refreshed from. Empty where they are not in
   // the host's memory.
   std::span<const float> parameters() const {
     PACELINE_ASSERT(!waits(), "the gradient stamped " + to_string(own_.stamps().back()) + " is not applied");
@@ -70,8 +70,8 @@ class ThreadCache final : public ParameterSink {
   }
   // What has gone wrong with the vectors. Then the parameters are worth nothing, now or ever again.
   Status status() const { return vectors_->status(); }
-  // CacheVectors::went_on().
-  std::chrono::nanoseconds went_on() const { return vectors_->went_on(); }
+  // CacheVectors::device_overlap().
+  std::chrono::nanoseconds device_overlap() const { return vectors_->device_overlap(); }
   // What the slices are made of, besides own differences.
   const cache::SnapshotStamp& stamp() const { return stamp_; }
   // For cache::decide_read() and its like.
@@ -92,7 +92,7 @@ class ThreadCache final : public ParameterSink {
   std::size_t refresh(const Snapshot& snapshot, Clock now);
 
   // Applies the own gradient stamped `clock` to the parameters, now or when it is needed, with the learning
-  // rate and scale of its grant; settles first what is not settled. Timestamps grow; an iteration without a
+  // rate and scale of its grant; applies first what was deferred. Timestamps grow; an iteration without a
   // gradient is left out. An SGD gradient is held, unchanged, until a refresh() says that all slices contain
   // it, or keep_difference() comes to it.
   void apply_locally(Clock clock, SharedFloats gradient, double learning_rate, double scale);
@@ -103,7 +103,7 @@ class ThreadCache final : public ParameterSink {
   // Whether the newest gradient has not been applied to the parameters here, in a slice at least.
   bool waits() const { return !waits_in_.empty(); }
   // Applies it there. Nothing has landed.
-  void settle();
+  void apply_deferred();
 
   // How many own updates are kept: those in the parameters that not every slice contains. Of these the oldest
   // as differences, the others as the gradients they were.

@@ -20,7 +20,7 @@ void ClientWaits::discount_pause_of(Ticks now, std::vector<ServerLink>& links) {
   const Pause pause{now - beat_due_, now};
   beat_due_ = now + heartbeat_;
   if (pause.length <= kPauseAtLeast) return;
-  for (ServerLink& link : links) link.heard = pause.forgiven(link.heard);
+  for (ServerLink& link : links) link.heard = pause.discounted(link.heard);
   grants_.discount_pause(pause);
   pulls_.discount_pause(pause);
   stalls_.discount_pause(pause);

@@ -79,7 +79,7 @@ std::vector<std::vector<EncodedFrame>> GradientEncoder::encode(std::span<const f
   for (std::size_t i = 0; i < places_.size(); ++i) {
     const Place& place = places_[i];
     if (!lies_in(place, parts)) {
-      if (becomes_whole && feedback) settle(gradient, place);
+      if (becomes_whole && feedback) update_residual(gradient, place);
       continue;
     }
     PACELINE_ASSERT(!encoded_[i], "a frame is encoded twice");
@@ -104,18 +104,18 @@ void GradientEncoder::begin_next() {
   missing_ = places_.size();
 }
 
-void GradientEncoder::encode_owed(std::span<const float> gradient, const Place& place, bool settles) {
+void GradientEncoder::encode_owed(std::span<const float> gradient, const Place& place, bool whole) {
   std::span<float> owed = part_of(std::span(residual_), place.floats);
-  if (!settles) {
+  if (!whole) {
     owed_.assign(owed.begin(), owed.end());
     owed = owed_;
   }
   add_weighted(owed, part_of(gradient, place.floats), 1.0F);
   encoder_.encode(owed, bytes_at(place));
-  if (settles) subtract_sent(owed, place);
+  if (whole) subtract_sent(owed, place);
 }
 
-void GradientEncoder::settle(std::span<const float> gradient, const Place& place) {
+void GradientEncoder::update_residual(std::span<const float> gradient, const Place& place) {
   const std::span<float> owed = part_of(std::span(residual_), place.floats);
   add_weighted(owed, part_of(gradient, place.floats), 1.0F);
   subtract_sent(owed, place);

@@ -21,6 +21,9 @@
 // A sum that float32 cannot hold is sent as it is, so that the servers find it (train.on_nan), and nothing is
 // owed of its frame any more: no later gradient can make up for infinity.
 //
+// A stage of a pipeline encodes its own parameters alone: what it trains of a shard is cut, and owed, as a shard of its own
+// is.
+//
 // Thread: one at a time (the training thread). Memory: the bytes of each gradient that is on its way: the one
 // that the next grant waits for (two under exchange.hidden), and perhaps the one before, which the transport may be
 // late to let go of.
@@ -49,7 +52,7 @@ struct EncodedFrame {
 
 class GradientEncoder {
  public:
-  // `ranges`: of the shards; `frame_floats` >= 1: floats of a frame, at most; `fragments`: as GradientFrames has them.
+  // `ranges`: of the shards, what the node trains of each; `frame_floats` >= 1: floats of a frame, at most; `fragments`: as GradientFrames has them.
   GradientEncoder(Encoder encoder, const std::vector<Range>& ranges, std::int64_t frame_floats,
                   const std::vector<Range>& fragments = {});
 
@@ -80,10 +83,10 @@ class GradientEncoder {
   static std::vector<Place> places_of(const Encoder& encoder, const std::vector<Range>& ranges,
                                       std::int64_t frame_floats, const std::vector<Range>& fragments);
   static bool lies_in(const Place& place, const ShardParts& parts);
-  // Encodes gradient + residual of a frame, and leaves the residual alone, or, `settles`, makes it what that
-  // lacks; settle() does so for a frame that was encoded before.
-  void encode_owed(std::span<const float> gradient, const Place& place, bool settles);
-  void settle(std::span<const float> gradient, const Place& place);
+  // Encodes gradient + residual of a frame, and leaves the residual alone, or, `whole`, makes it what that
+  // lacks; update_residual() does so for a frame that was encoded before.
+  void encode_owed(std::span<const float> gradient, const Place& place, bool whole);
+  void update_residual(std::span<const float> gradient, const Place& place);
   void subtract_sent(std::span<float> owed, const Place& place);
   std::span<std::byte> bytes_at(const Place& place) const;
   void begin_next();

@@ -11,7 +11,9 @@ Status GradientPart::send(ServerLink& link, std::int64_t frame_bytes) const {
   if (!floats[shard]) return Status::ok();
   wire::Push to_shard = push;
   if (!slices.empty()) to_shard.computed_revision = slices[shard];
-  if (!encoded.empty()) return link.send_encoded(to_shard, part, encoded[shard]);
+  if (!encoded.empty()) {
+    return link.send_encoded(to_shard, part, encoded[shard], frame_bytes, *floats[shard]);
+  }
   const bool in_place = link.socket->shares_memory().is_ok();
   return link.send_gradient(to_shard, in_place ? values.owner : part,
                             values.floats.data() + link.part.own.begin, frame_bytes, *floats[shard]);

@@ -36,8 +36,8 @@ void GrantWatch::instructed(std::uint32_t thread, std::optional<Clock> granted, 
 
 void GrantWatch::discount_pause(const Pause& pause) {
   for (Waiting& waiting : threads_) {
-    if (waiting.since) waiting.since = pause.forgiven(*waiting.since);
-    waiting.reported_at = pause.forgiven(waiting.reported_at);
+    if (waiting.since) waiting.since = pause.discounted(*waiting.since);
+    waiting.reported_at = pause.discounted(waiting.reported_at);
   }
 }
 

@@ -24,7 +24,7 @@ Joining::Joining(std::vector<ServerLink>& links, ClientState& state, Lost before
 
 void Joining::asked(ServerLink& link, Ticks now) const {
   link.asked = now;
-  link.connects_anew.reset();
+  link.reconnects_at.reset();
 }
 
 bool Joining::waits_its_turn(ServerLink& link, const wire::Error& error, const Log& log, Ticks now) {
@@ -66,10 +66,10 @@ bool Joining::welcomed(ServerLink& link, const wire::Welcome& welcome, Ticks now
 }
 
 void Joining::turned_away(ServerLink& link, const std::string& why, Ticks now) {
-  if (link.connects_anew) return;
+  if (link.reconnects_at) return;
   link.broken.reset();
   link.generation = 0;
-  link.connects_anew = now + std::min<std::chrono::nanoseconds>(kAgainAfter, lease_);
+  link.reconnects_at = now + std::min<std::chrono::nanoseconds>(kAgainAfter, lease_);
   state_.stands(link.shard, {0, why});
 }
 
@@ -81,12 +81,12 @@ bool Joining::may_pass(const ServerLink& link, const wire::Error& error) const {
 }
 
 void Joining::look_elsewhere(ServerLink& link, Ticks now) {
-  const bool waits = !link.welcomed() && !link.broken && !link.connects_anew && !link.answers;
+  const bool waits = !link.welcomed() && !link.broken && !link.reconnects_at && !link.answers;
   if (waits && now - link.asked > wire::kAnswersWithin) turned_away(link, "it does not answer", now);
 }
 
 Joining::Due Joining::due(const ServerLink& link, Ticks now) const {
-  if (link.connects_anew) return now >= *link.connects_anew ? Due::kConnection : Due::kNothing;
+  if (link.reconnects_at) return now >= *link.reconnects_at ? Due::kConnection : Due::kNothing;
   const bool unheard =
       keeps_asking() && !link.welcomed() && now - std::max(link.asked, link.heard) > join_again_after_;
   return unheard ? Due::kJoin : Due::kNothing;

@@ -10,7 +10,8 @@ step::Grant grant_of(const wire::Grant& grant) {
   return {grant.worker,        grant.clock,       grant.iteration,
           grant.threshold,     grant.min_version, grant.version,
           grant.revision,      grant.apply,       {grant.position, grant.samples},
-          grant.learning_rate, grant.local_scale, grant.held};
+          grant.learning_rate, grant.local_scale, grant.held,
+          grant.anew};
 }
 
 }  // namespace

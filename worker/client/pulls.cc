@@ -216,7 +216,7 @@ Status Pulls::accept(ShardId shard, const wire::Unchanged& unchanged, Ticks now)
 void Pulls::discount_pause(const Pause& pause) {
   std::lock_guard lock(mutex_);
   for (auto& [ticket, pull] : pulls_) {
-    if (pull.silent_since) pull.silent_since = pause.forgiven(*pull.silent_since);
+    if (pull.silent_since) pull.silent_since = pause.discounted(*pull.silent_since);
   }
 }
 
@@ -304,7 +304,7 @@ bool Pulls::part_with(ShardId shard) {
   return true;
 }
 
-std::vector<wire::Pull> Pulls::ask_again(ShardId shard) {
+std::vector<wire::Pull> Pulls::unanswered(ShardId shard) {
   const std::lock_guard lock(mutex_);
   std::vector<wire::Pull> again;
   for (auto& [ticket, pull] : pulls_) {

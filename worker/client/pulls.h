@@ -88,7 +88,7 @@ class Pulls {
   void asked(Ticket ticket);
   // What is to be asked of it again over another connection: all that was, and that it has not answered
   // whole. Behind part_with(). Thread: as accept().
-  std::vector<wire::Pull> ask_again(ShardId shard);
+  std::vector<wire::Pull> unanswered(ShardId shard);
 
   // kDeadlineExceeded, naming pull and shard, when nothing more of an answer has come for longer than
   // `allowed` although the version is known to exist: until then the servers hold the pull. To be called now

@@ -111,7 +111,7 @@ Status ServerConnections::ask_if_due(ServerLink& link) {
 // The node keeps trying. What a server has said itself says more.
 void ServerConnections::say_why_unanswered(ServerLink& link) {
   const bool waits =
-      client_.state.closed().is_ok() && !link.welcomed() && !link.broken && !link.connects_anew;
+      client_.state.closed().is_ok() && !link.welcomed() && !link.broken && !link.reconnects_at;
   if (!waits || link.heard > link.asked) return;
   const auto said = link.unanswered.look(link.endpoints[link.at], link.asked, client_.options.clock());
   if (!said) return;
@@ -161,7 +161,7 @@ void ServerConnections::beat() {
 }
 
 void ServerConnections::receive(ServerLink& link, Result<wire::Message> message) {
-  if (link.connects_anew || (link.broken && !link.broken->connected)) return;
+  if (link.reconnects_at || (link.broken && !link.broken->connected)) return;
   link.heard = client_.options.clock();
   link.answers = true;
   // It may have been a grant or parameters that somebody waits for: going on would be waiting for ever.
@@ -194,7 +194,7 @@ Result<ServerConnections::Welcomed> ServerConnections::welcome(ServerLink& link,
     return Welcomed::kAgain;
   }
   link.broken.reset();
-  PACELINE_RETURN_IF_ERROR(settle_sharing(link));
+  PACELINE_RETURN_IF_ERROR(confirm_sharing(link));
   return Welcomed::kFirst;
 }
 
@@ -211,8 +211,8 @@ bool ServerConnections::others_lack_parameters(const ServerLink& link) const {
                      [&](const ServerLink& other) { return &other != &link && !other.initialized; });
 }
 
-// Whether its payloads and ours are shared is settled with its first message.
-Status ServerConnections::settle_sharing(ServerLink& link) {
+// Whether its payloads and ours are shared is known with its first message.
+Status ServerConnections::confirm_sharing(ServerLink& link) {
   if (cluster_.shared_memory == SharedMemory::kOff) return Status::ok();
   const Status shares = link.socket->shares_memory();
   if (!shares.is_ok() && cluster_.shared_memory == SharedMemory::kOn) {

@@ -99,7 +99,7 @@ class ServerConnections {
   Status connect(ServerLink& link);
   Status ask(ServerLink& link);
   Status ask_if_due(ServerLink& link);
-  Status settle_sharing(ServerLink& link);
+  Status confirm_sharing(ServerLink& link);
   void receive(ServerLink& link, Result<wire::Message> message);
   void say_why_unanswered(ServerLink& link);
   void denied(ServerLink& link, const Status& why);

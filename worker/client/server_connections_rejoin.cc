@@ -5,7 +5,7 @@
 //   another one   over it the Join with the same incarnation: the first at once, and where that one breaks,
 //                 too, the next a while later
 //   Welcome       what may not have been heard is said again (unacked_messages.h), what has not come is asked for
-//                 again (Pulls::ask_again); what the authority may have said it says again by itself
+//                 again (Pulls::unanswered); what the authority may have said it says again by itself
 //   refused, or silent for a lease   these servers are lost, as they would have been before
 //
 // Not ZeroMQ's own new connection: what was queued would leave over it before the Join, as a stranger's.
@@ -30,7 +30,7 @@ constexpr std::int64_t kReconnectsLogged = 100;
 
 void ServerConnections::broke(ServerLink& link, std::int64_t connection, const std::string& how) {
   const bool over = shut_ || client_.state.left() || !client_.state.closed().is_ok();
-  if (over || connection != link.connection || link.socket == nullptr || link.connects_anew) return;
+  if (over || connection != link.connection || link.socket == nullptr || link.reconnects_at) return;
   if (!link.broken) {
     link.broken = {client_.options.clock()};
     const bool may_have_ended = !waits_.needs(link.shard);  // as it is to, behind this node's report
@@ -84,7 +84,7 @@ Status ServerConnections::back(ServerLink& link, const wire::Welcome& welcome) {
     lose(link, unavailable(link.name() + " is of another generation now"));
     return Status::ok();
   }
-  PACELINE_RETURN_IF_ERROR(settle_sharing(link));
+  PACELINE_RETURN_IF_ERROR(confirm_sharing(link));
   const Ticks since = link.broken->since;
   link.broken.reset();  // with what was lent
   link.initialized = welcome.initialized;
@@ -92,7 +92,7 @@ Status ServerConnections::back(ServerLink& link, const wire::Welcome& welcome) {
   PACELINE_RETURN_IF_ERROR(client_.unacked.retransmit(
       link, cluster_.frame_bytes,
       [this](std::uint32_t thread, const auto& whole) { waits_.grants().pushed(thread, whole); }));
-  const std::vector<wire::Pull> pulls = client_.pulls.ask_again(link.shard);
+  const std::vector<wire::Pull> pulls = client_.pulls.unanswered(link.shard);
   for (const wire::Pull& pull : pulls) PACELINE_RETURN_IF_ERROR(link.socket->send({pull, {}}));
   if (++reconnects_ > kReconnectsLogged) return Status::ok();
   char text[128];

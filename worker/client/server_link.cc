@@ -73,9 +73,7 @@ Status ServerLink::send_gradient(const wire::Push& push, const std::shared_ptr<c
                                  const float* values, std::int64_t frame_bytes, Range floats) {
   const std::int64_t frame = frame_floats(frame_bytes);
   const Range own = part.of_shard();
-  if (floats.end == own.size()) {
-    PACELINE_RETURN_IF_ERROR(send_zeros(push, frame_bytes, {own.end, range.size()}));
-  }
+  PACELINE_RETURN_IF_ERROR(send_zeros_above(push, frame_bytes, floats));
   const std::int64_t begin = own.begin + floats.begin;
   std::int64_t end = own.begin + floats.end;
   while (end > begin || range.size() == 0) {
@@ -86,7 +84,16 @@ Status ServerLink::send_gradient(const wire::Push& push, const std::shared_ptr<c
     if (range.size() == 0) break;  // its one, last, empty frame: the shard counts it like any other
     end = offset;
   }
-  return floats.begin == 0 ? send_zeros(push, frame_bytes, {0, own.begin}) : Status::ok();
+  return send_zeros_below(push, frame_bytes, floats);
+}
+
+Status ServerLink::send_zeros_above(const wire::Push& push, std::int64_t frame_bytes, Range floats) {
+  const Range own = part.of_shard();
+  return floats.end == own.size() ? send_zeros(push, frame_bytes, {own.end, range.size()}) : Status::ok();
+}
+
+Status ServerLink::send_zeros_below(const wire::Push& push, std::int64_t frame_bytes, Range floats) {
+  return floats.begin == 0 ? send_zeros(push, frame_bytes, {0, part.in_shard}) : Status::ok();
 }
 
 Status ServerLink::send_zeros(const wire::Push& push, std::int64_t frame_bytes, Range floats) {
@@ -103,13 +110,16 @@ Status ServerLink::send_zeros(const wire::Push& push, std::int64_t frame_bytes, 
 }
 
 Status ServerLink::send_encoded(const wire::Push& push, const std::shared_ptr<const void>& owner,
-                                const std::vector<EncodedFrame>& frames) {
+                                const std::vector<EncodedFrame>& frames, std::int64_t frame_bytes,
+                                Range floats) {
+  PACELINE_RETURN_IF_ERROR(send_zeros_above(push, frame_bytes, floats));
   for (const EncodedFrame& frame : frames) {
+    if (frame.payload.count() == 0 && range.size() > 0) continue;  // of what it does not train: all is zero
     wire::Payload payload = frame.payload;
     payload.owner = owner;
-    PACELINE_RETURN_IF_ERROR(send_piece(push, frame.offset, std::move(payload)));
+    PACELINE_RETURN_IF_ERROR(send_piece(push, part.in_shard + frame.offset, std::move(payload)));
   }
-  return Status::ok();
+  return send_zeros_below(push, frame_bytes, floats);
 }
 
 Status ServerLink::send_piece(wire::Push push, std::int64_t offset, wire::Payload payload) {

@@ -39,7 +39,7 @@ struct ServerLink {
   bool initialized = false;      // it has its parameters already, as it said then
   Ticks heard;
   Ticks asked;                           // when it was last sent a Join
-  std::optional<Ticks> connects_anew{};  // then; what still comes over this connection counts for nothing
+  std::optional<Ticks> reconnects_at{};  // then; what still comes over this connection counts for nothing
 
   bool was_welcomed = false;    // in this session, whatever has become of that
   bool waits_its_turn = false;  // the server cannot let the node in yet, and that is in the log
@@ -88,12 +88,15 @@ struct ServerLink {
   // train is said to be zero.
   Status send_gradient(const wire::Push& push, const std::shared_ptr<const void>& owner, const float* values,
                        std::int64_t frame_bytes, Range floats);
-  // Sends what is encoded already, frame by frame, likewise; `owner` is kept until each has left, and keeps
-  // the frames' bytes.
+  // Sends what is encoded already of floats [begin, end), frame by frame, likewise; `owner` is kept until each has left,
+  // and keeps the frames' bytes. Their offsets are of what it trains.
   Status send_encoded(const wire::Push& push, const std::shared_ptr<const void>& owner,
-                      const std::vector<EncodedFrame>& frames);
+                      const std::vector<EncodedFrame>& frames, std::int64_t frame_bytes, Range floats);
 
  private:
+  // What others train of the range, where `floats` reach to the end, or to the begin, of what this node does.
+  Status send_zeros_above(const wire::Push& push, std::int64_t frame_bytes, Range floats);
+  Status send_zeros_below(const wire::Push& push, std::int64_t frame_bytes, Range floats);
   Status send_zeros(const wire::Push& push, std::int64_t frame_bytes, Range floats);
   Status send_piece(wire::Push push, std::int64_t offset, wire::Payload payload);
 };

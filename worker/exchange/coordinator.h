@@ -1,6 +1,6 @@
 // Coordinator: what a training thread needs from whoever decides when it may go on: its grants, somebody who
 // takes its reports, and why it waits. The parameter servers' authority is one, reached through a PsClient
-// (worker/client/ps_client.h); the engine in this very process is another (worker/local/local_coordinator.h). What a
+// (worker/client/ps_client.h); the engine in this very process is another (tests/unit/local_coordinator.h). What a
 // worker contributes, and where its parameters come from, is the Exchange's (exchange.h).
 //
 // Thread: every member may be called from any training thread; waits end with an error once the coordinator is

@@ -1,7 +1,7 @@
 // Exchange: what a training thread needs from whatever brings contributions and parameters together. It takes
 // what a round has made of the parameters, and makes parameters current. Parameter servers are one
-// (worker/client/ps_client.h), a loop in this process is another (worker/local/local_exchange.h), an all-reduce
-// among the nodes (worker/allreduce) a third. When a worker may go on is the Coordinator's to say (coordinator.h).
+// (worker/client/ps_client.h), an all-reduce among the nodes (worker/allreduce) is another; tests have one within
+// their process (tests/unit/local_exchange.h). When a worker may go on is the Coordinator's to say (coordinator.h).
 //
 // Thread: every member may be called from any training thread; waits end with an error once the exchange is
 // closed.
@@ -94,9 +94,13 @@ class Exchange {
 
   // The same for parameters that only a next iteration of node-local training thread `thread` would need:
   // nullopt, at once, when what it will be told next is that there is none. What has landed then is not to be
-  // used.
+  // used. As it stands: of an exchange in which what is asked for ahead exists.
   virtual Result<std::optional<Ticks>> await_ahead(std::uint32_t thread, Ticket ticket,
-                                                   ParameterSink& landing) = 0;
+                                                   ParameterSink& landing) {
+    static_cast<void>(thread);
+    PACELINE_ASSIGN_OR_RETURN(const Ticks installed, await_parameters(ticket, landing));
+    return std::optional(installed);
+  }
 
   // The same without waiting; nullopt while it is not there.
   virtual std::optional<Ticks> parameters_installed(Ticket ticket) = 0;

@@ -131,6 +131,7 @@ struct paceline_worker {
 
   RunConfig config;
   const NodeId node;
+  NodeOptions options = {};
   ExistingLog existing = ExistingLog::kIsRefused;
   std::optional<StandardError> errors;
   std::shared_ptr<const void> lock;  // of the log
@@ -160,6 +161,11 @@ Status open(const paceline_options* options, paceline_worker** worker) {
   auto made = std::make_unique<paceline_worker>(std::move(config), NodeId(options->node));
   if (const std::string& keys = made->config.security.keys; !keys.empty()) {
     PACELINE_RETURN_IF_ERROR(wire::read_node_keys(keys, made->node.value).status());
+  }
+  if (options->file != nullptr) {
+    const std::vector<std::string> overrides(options->overrides,
+                                             options->overrides + options->overrides_count);
+    made->options.local_time_said_at = said_at(options->file, overrides, "train.local_time");
   }
   // Made at the start: a loop that describes its model wrongly leaves nothing behind.
   made->existing = existing_log(options->existing);
@@ -228,7 +234,8 @@ Status start(paceline_worker& w, std::span<const float> initial) {
   w.context.emplace();
   w.running = std::make_unique<Node>(
       w.config, w.node, *w.context,
-      std::make_unique<ForeignTasks>(w.loop, w.layout, std::move(values), w.evaluate, w.stage.get()), w.log);
+      std::make_unique<ForeignTasks>(w.loop, w.layout, std::move(values), w.evaluate, w.stage.get()), w.log,
+      w.options);
   w.thread = std::thread([&w] {
     Status ended = Status::ok();
     try {
@@ -296,6 +303,18 @@ paceline_code begin(paceline_worker& w, std::int64_t timeout_ms, paceline_round&
            step.clock.value,          step.iteration,          step.batch.position,
            step.batch.samples};
   return PACELINE_OK;
+}
+
+Status copy_gradient(paceline_worker& w, std::int64_t first, const float* values, std::int64_t count) {
+  PACELINE_RETURN_IF_ERROR(w.check_under_way());
+  const std::int64_t floats = std::ssize(w.round.gradient);
+  if (values == nullptr || first < 0 || count < 0 || first > floats || count > floats - first) {
+    return invalid_argument("paceline_copy_gradient: got " + std::to_string(count) + " floats from element " +
+                            std::to_string(first) + " on" + (values == nullptr ? ", at NULL" : "") +
+                            ", expected some within [0, " + std::to_string(floats) + "]");
+  }
+  w.loop.copy(first, {values, static_cast<std::size_t>(count)});
+  return Status::ok();
 }
 
 Status final_from(paceline_worker& w, std::int64_t first) {
@@ -459,13 +478,17 @@ paceline_code paceline_on_evaluate(paceline_worker* worker, paceline_evaluate ev
 }
 
 paceline_code paceline_start(paceline_worker* worker, const float* initial, std::int64_t floats) {
-  return guarded([&] {
-    return start(*worker, {initial, static_cast<std::size_t>(std::max<std::int64_t>(floats, 0))});
-  });
+  return guarded(
+      [&] { return start(*worker, {initial, static_cast<std::size_t>(std::max<std::int64_t>(floats, 0))}); });
 }
 
 paceline_code paceline_begin(paceline_worker* worker, std::int64_t timeout_ms, paceline_round* round) {
   return guarded([&] { return begin(*worker, timeout_ms, *round); });
+}
+
+paceline_code paceline_copy_gradient(paceline_worker* worker, std::int64_t first, const float* values,
+                                     std::int64_t floats) {
+  return guarded([&] { return copy_gradient(*worker, first, values, floats); });
 }
 
 paceline_code paceline_final_from(paceline_worker* worker, std::int64_t first) {

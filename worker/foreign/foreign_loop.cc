@@ -9,6 +9,15 @@
 
 namespace paceline {
 
+namespace {
+
+// -0.0 + 0.0 is 0.0, and all else stays as it is.
+void copy_adding_zero(std::span<const float> in, std::span<float> out) {
+  std::transform(in.begin(), in.end(), out.begin(), [](float value) { return value + 0.0F; });
+}
+
+}  // namespace
+
 // Who waits is woken behind the lock: it would wait for that at once, and be woken a second time.
 
 bool ForeignLoop::wait(std::unique_lock<std::mutex>& lock, std::optional<std::chrono::nanoseconds> patience,
@@ -40,12 +49,20 @@ bool ForeignLoop::under_way() const {
   return state_ == State::kTaken;
 }
 
-// The training thread waits meanwhile, so what is called is called by one thread at a time.
-void ForeignLoop::final_from(std::int64_t begin) {
-  const std::lock_guard lock(mutex_);
-  PACELINE_ASSERT(state_ == State::kTaken, "no round is under way");
-  (*final_from_)(begin);
+void ForeignLoop::say(Said said) {
+  {
+    const std::lock_guard lock(mutex_);
+    PACELINE_ASSERT(state_ == State::kTaken, "no round is under way");
+    said_.push_back(said);
+  }
+  trainer_.notify_one();
 }
+
+void ForeignLoop::copy(std::int64_t begin, std::span<const float> values) {
+  if (!values.empty()) say({begin, values});
+}
+
+void ForeignLoop::final_from(std::int64_t begin) { say({begin, {}}); }
 
 void ForeignLoop::finish(const Metric& metric) {
   {
@@ -82,17 +99,33 @@ Result<Metric> ForeignLoop::compute(const Step& step, std::span<const float> par
   std::unique_lock lock(mutex_);
   PACELINE_ASSERT(state_ == State::kNone, "one training thread");
   round_ = {step, parameters, gradient};
-  final_from_ = &final_from;
   state_ = State::kOffered;
   lock.unlock();
   loop_.notify_one();
   lock.lock();
-  trainer_.wait(
-      lock, [this] { return state_ == State::kDone || (state_ == State::kOffered && !given_up_.is_ok()); });
+  follow(lock, gradient, final_from);
+  said_.clear();
   const bool done = std::exchange(state_, State::kNone) == State::kDone;
-  final_from_ = nullptr;
   if (!done) return given_up_;
   return metric_;
+}
+
+void ForeignLoop::follow(std::unique_lock<std::mutex>& lock, std::span<float> gradient,
+                         const FinalFrom& final_from) {
+  const auto lost = [this] { return state_ == State::kOffered && !given_up_.is_ok(); };
+  for (;;) {
+    trainer_.wait(lock, [&] { return !said_.empty() || state_ == State::kDone || lost(); });
+    if (lost() || said_.empty()) return;
+    const Said said = said_.front();
+    said_.pop_front();
+    lock.unlock();  // the loop goes on meanwhile
+    if (said.values.empty()) {
+      final_from(said.begin);
+    } else {
+      copy_adding_zero(said.values, gradient.subspan(static_cast<std::size_t>(said.begin)));
+    }
+    lock.lock();
+  }
 }
 
 void ForeignLoop::node_ended(Status how) {

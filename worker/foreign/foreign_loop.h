@@ -4,12 +4,13 @@
 //   the loop's thread                       the training thread
 //   begin() waits                           load(): until the loop asks for a round          BATCH
 //   begin() returns parameters, gradient <- compute(): offers them, and waits                COMPUTE_GRADS
-//   computes; final_from(n)              -> the exchange takes [n, end) on the loop's thread
-//   finish(metric)                       -> compute() returns it
+//   computes; copy(n, values)            -> copies them into the gradient, while the loop goes on
+//   final_from(n)                        -> the exchange takes [n, end), behind what was copied before
+//   finish(metric)                       -> compute() returns it, behind both
 //
 // So grants, caches, exchange, phases and a change of servers are the training thread's, as for any task.
 // It costs two wake-ups a round. The gradient is written where it leaves from, the parameters are read
-// where they lie: nothing is copied.
+// where they lie: nothing is copied, but what the loop has elsewhere and lends.
 //
 // The training thread waits in compute() for as long as the loop computes: until finish(), or until the
 // loop has given up(). A round that was offered when servers were lost ends like any other, and does not
@@ -19,6 +20,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -48,6 +50,9 @@ class ForeignLoop {
   // kOver: node_ended() was called. Not while a round is under way.
   Waited begin(std::optional<std::chrono::nanoseconds> patience, Round& round);
   bool under_way() const;
+  // Elements from `begin` on are to be these values, a -0.0 as 0.0, which stay as they are until the round has
+  // ended: begin() has returned another, or the node has ended. While a round is under way.
+  void copy(std::int64_t begin, std::span<const float> values);
   // Elements [begin, end) of the gradient are final. While a round is under way.
   void final_from(std::int64_t begin);
   // Of the round under way.
@@ -77,6 +82,15 @@ class ForeignLoop {
     kDone      // finish() has been called; compute() is to return
   };
 
+  // What the loop has said of the gradient of the round under way.
+  struct Said {
+    std::int64_t begin;
+    std::span<const float> values;  // to be copied there; empty: all from there on is final
+  };
+  void say(Said said);
+  // Carries it out; returns when the loop has finished, or has given up.
+  void follow(std::unique_lock<std::mutex>& lock, std::span<float> gradient, const FinalFrom& final_from);
+
   bool wait(std::unique_lock<std::mutex>& lock, std::optional<std::chrono::nanoseconds> patience,
             const std::function<bool()>& come);
 
@@ -86,7 +100,7 @@ class ForeignLoop {
   State state_ = State::kNone;
   bool asked_ = false;  // the loop waits in begin()
   Round round_;
-  const FinalFrom* final_from_ = nullptr;  // compute()'s, while it waits
+  std::deque<Said> said_;
   Metric metric_;
   Status given_up_;
   std::optional<Status> ended_;

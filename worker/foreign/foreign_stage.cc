@@ -137,24 +137,22 @@ Status ForeignStage::make_runner(std::int64_t samples) {
   const std::vector<std::int64_t> one(pipeline_.rematerialize == Rematerialize::kOff ? 0 : stages(), 1);
   schedule::PipelinePlan plan = schedule::plan_pipeline(pipeline_.schedule, stages(), micro_batches, one);
   PACELINE_RETURN_IF_ERROR(schedule::check(plan));
-  const StageFloats floats{parts_.floats_in, parts_.floats_out, parts_.floats_out, parts_.floats_in};
-  PACELINE_ASSIGN_OR_RETURN(runner_,
-                            StageRunner::make({.stage = stage_,
-                                               .stages = stages(),
-                                               .node = node_,
-                                               .plan = std::move(plan),
-                                               .samples = samples,
-                                               .divisor = samples,
-                                               .parameters = trained_by(node_).size(),
-                                               .floats = floats,
-                                               .make_backend =
-                                                   [this, samples](std::int64_t) {
-                                                     return Result<std::unique_ptr<StageBackend>>(
-                                                         std::make_unique<LoopBackend>(parts_, samples));
-                                                   },
-                                               .norms = {},
-                                               .passes = passes_,
-                                               .look = parts_.look}));
+  StageRunner::Chunk chunk{
+      {parts_.floats_in, parts_.floats_out, parts_.floats_out, parts_.floats_in},
+      {0, trained_by(node_).size()},
+      [this, samples](std::int64_t) {
+        return Result<std::unique_ptr<StageBackend>>(std::make_unique<LoopBackend>(parts_, samples));
+      },
+      {}};
+  PACELINE_ASSIGN_OR_RETURN(runner_, StageRunner::make({.stage = stage_,
+                                                        .stages = stages(),
+                                                        .node = node_,
+                                                        .plan = std::move(plan),
+                                                        .samples = samples,
+                                                        .divisor = samples,
+                                                        .chunks = {std::move(chunk)},
+                                                        .passes = passes_,
+                                                        .look = parts_.look}));
   samples_ = samples;
   labels_.assign(static_cast<std::size_t>(samples), Label{});
   return Status::ok();

@@ -97,7 +97,7 @@ Status ImageSamples::make(std::int64_t sample, const Placement& placement, Works
 }
 
 // OK: another one may take its place.
-Status ImageSamples::judge(std::int64_t sample, const Status& fault) const {
+Status ImageSamples::check(std::int64_t sample, const Status& fault) const {
   if (fault.code() == StatusCode::kResourceExhausted) return fault;  // no file could be read
   const std::string name = list_->path(sample).string();
   if (data_.on_bad == OnBad::kFail) {
@@ -127,7 +127,7 @@ Result<std::int64_t> ImageSamples::train(const SampleRef& ref, std::span<float> 
       give_back(std::move(with));
       return sample;
     }
-    PACELINE_RETURN_IF_ERROR(judge(sample, fault));
+    PACELINE_RETURN_IF_ERROR(check(sample, fault));
   }
   return data_loss(std::to_string(tries) + " pictures one after another, the last of them " +
                    list_->path(sample).string() + ", cannot be read: " + fault.message());
@@ -139,7 +139,7 @@ Result<bool> ImageSamples::evaluate(std::int64_t sample, std::span<float> out) c
   const Status fault = make(sample, placement, *with, out);
   give_back(std::move(with));
   if (fault.is_ok()) return true;
-  PACELINE_RETURN_IF_ERROR(judge(sample, fault));
+  PACELINE_RETURN_IF_ERROR(check(sample, fault));
   return false;
 }
 

@@ -82,7 +82,7 @@ class ImageSamples final : public Samples {
   void give_back(std::unique_ptr<Workspace> workspace) const;
   Result<std::span<const std::uint8_t>> file_of(std::int64_t sample, Workspace& with) const;
   Status make(std::int64_t sample, const Placement& placement, Workspace& with, std::span<float> out) const;
-  Status judge(std::int64_t sample, const Status& fault) const;
+  Status check(std::int64_t sample, const Status& fault) const;
 
   const std::shared_ptr<const ImageList> list_;
   const DataSection data_;

@@ -68,12 +68,13 @@ class Channels::Lent {
 Channels::Channels(Place place, StopFlag& stop)
     : place_(std::move(place)), stop_(stop), peers_(place_.endpoints.size()) {}
 
-std::shared_ptr<Channels> Channels::over(Sockets sockets, Place place, StopFlag& stop, Bounds bounds) {
+std::shared_ptr<Channels> Channels::over(PeerConnections connections, Place place, StopFlag& stop,
+                                         Bounds bounds) {
   forget(place.key);
   const std::shared_ptr<Channels> channels(new Channels(std::move(place), stop));
-  for (std::size_t rank = 0; rank < sockets.size(); ++rank) {
+  for (std::size_t rank = 0; rank < connections.size(); ++rank) {
     Peer& peer = channels->peers_[rank];
-    peer.connection = std::move(sockets[rank]);
+    peer.connection = std::move(connections[rank]);
     if (rank < bounds.messages.size()) peer.bounds = bounds.messages[rank];
     if (rank < bounds.parameters.size()) peer.parameters_max = bounds.parameters[rank];
   }

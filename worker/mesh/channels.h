@@ -1,4 +1,4 @@
-// Channels: messages of tasks (common/task/peers.h) over one TCP connection to every other node. Sockets as those of
+// Channels: messages of tasks (common/task/peers.h) over one TCP connection to every other node. Connections as those of
 // an all-reduce (mesh.h); what goes over them is not known beforehand, so each message says how long it is.
 //
 // Stages that sum with other groups' also send their parameters to the one that evaluates. They
@@ -54,11 +54,12 @@ class Channels final : public PeerChannels {
     std::vector<std::int64_t> parameters;  // likewise
   };
 
-  // Over `sockets` (handshake.h); of a rank without one nothing is expected, and nothing is sent to it.
+  // Over `connections` (handshake.h); of a rank without one nothing is expected, and nothing is sent to it.
   // `stop` outlives the channels: they end when it is set.
   // What another stage computes may take long: receive() waits without limit. The authority sees to nodes that are
   // silent, and a process that ends closes its connections.
-  static std::shared_ptr<Channels> over(Sockets sockets, Place place, StopFlag& stop, Bounds bounds);
+  static std::shared_ptr<Channels> over(PeerConnections connections, Place place, StopFlag& stop,
+                                        Bounds bounds);
   ~Channels() override;
   Channels(const Channels&) = delete;
   Channels& operator=(const Channels&) = delete;

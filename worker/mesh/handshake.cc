@@ -71,10 +71,16 @@ class Handshake {
         until_(steady_now() + within),
         found_(place.endpoints.size()) {}
 
-  Result<Sockets> run() {
+  Result<PeerConnections> run() {
     for (std::uint32_t rank = 0; rank < place_.rank; ++rank) PACELINE_RETURN_IF_ERROR(go_to(rank));
     while (missing() > 0) PACELINE_RETURN_IF_ERROR(wait());
     return std::move(found_);
+  }
+  // Behind run(). Who has closed its connection may have done so because of another one that has.
+  std::optional<NodeId> gone() const {
+    const bool others = std::any_of(found_.begin(), found_.end(),
+                                    [](const auto& peer) { return peer != nullptr && peer->is_closed(); });
+    return gone_ && !others ? std::optional(place_.node_of(*gone_)) : std::nullopt;
   }
 
  private:
@@ -89,10 +95,12 @@ class Handshake {
   Status go_to(std::uint32_t rank) {
     auto connection = connect_to(place_.endpoints[rank], stop_, std::min(left(), kConnectWithin));
     if (!connection.is_ok()) {
+      if (connection.status().code() == StatusCode::kUnavailable) gone_ = rank;
       return Status(connection.status()).with_context("cannot reach " + name_of(place_, rank));
     }
     answers_.push_back({std::make_unique<Descriptor>(std::move(connection).value()), rank});
     if (greet(answers_.back())) return Status::ok();
+    gone_ = rank;
     return unavailable("cannot greet " + name_of(place_, rank) + ": " + system_error(errno));
   }
 
@@ -193,13 +201,17 @@ class Handshake {
     return Status::ok();
   }
 
+  Status closed(const Arriving& by) {
+    gone_ = by.rank;
+    return unavailable("closed its connection");
+  }
+
   Status take_answer(Arriving& answer) {
-    const Status closed = unavailable("closed its connection");
     const Status another = unavailable("does not answer at its address, but somebody else");
     if (answer.seal == nullptr) {
       const Heard heard = hear_hello(answer);
       if (heard == Heard::kNotYet) return Status::ok();
-      if (heard == Heard::kNothingMore) return closed;
+      if (heard == Heard::kNothingMore) return closed(answer);
       if (!is_of_formation(answer.hello) || answer.hello.from != answer.rank) return another;
       if (answer.hello.magic != magic()) return unavailable(of_the_other_kind());
       if (!has_keys()) {
@@ -210,7 +222,7 @@ class Handshake {
     }
     const Heard heard = hear(*answer.socket, &answer.proof, answer.proof_bytes, answer.proof.size());
     if (heard == Heard::kNotYet) return Status::ok();
-    if (heard == Heard::kNothingMore) return closed;
+    if (heard == Heard::kNothingMore) return closed(answer);
     if (!answer.seal->is_proven(answer.proof)) return unavailable(kProvesNothing);
     found(answer);
     return Status::ok();
@@ -270,9 +282,10 @@ class Handshake {
   const Place& place_;
   const StopFlag& stop_;
   const Ticks until_;
-  Sockets found_;
+  PeerConnections found_;
   std::vector<Arriving> answers_;  // of lower ranks
   std::vector<Arriving> strangers_;
+  std::optional<std::uint32_t> gone_;             // the rank by which it has failed
   std::map<std::uint32_t, std::string> refused_;  // by rank, why who says to be it is not
 };
 
@@ -282,9 +295,12 @@ std::string name_of(const Place& place, std::uint32_t rank) {
   return "node " + to_string(place.node_of(rank)) + " (" + place.endpoints[rank] + ")";
 }
 
-Result<Sockets> shake_hands(const Listening& listening, const Place& place, const StopFlag& stop,
-                            std::chrono::milliseconds within) {
-  return Handshake(listening, place, stop, within).run();
+Result<PeerConnections> shake_hands(const Listening& listening, const Place& place, const StopFlag& stop,
+                                    std::chrono::milliseconds within, std::optional<NodeId>* gone) {
+  Handshake handshake(listening, place, stop, within);
+  Result<PeerConnections> met = handshake.run();
+  if (gone != nullptr && met.status().code() == StatusCode::kUnavailable) *gone = handshake.gone();
+  return met;
 }
 
 }  // namespace paceline::mesh

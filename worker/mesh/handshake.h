@@ -9,6 +9,7 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "worker/mesh/connection.h"
@@ -16,9 +17,10 @@
 
 namespace paceline::mesh {
 
-// The connections of Mesh::connect(), by rank; its errors.
-Result<Sockets> shake_hands(const Listening& listening, const Place& place, const StopFlag& stop,
-                            std::chrono::milliseconds within);
+// The connections of Mesh::connect(), by rank; its errors. `gone`, where it is not null: with kUnavailable the node that
+// nobody listens for, or that has closed its connection; nullopt where it is none or several.
+Result<PeerConnections> shake_hands(const Listening& listening, const Place& place, const StopFlag& stop,
+                                    std::chrono::milliseconds within, std::optional<NodeId>* gone = nullptr);
 
 // "node 2 (10.0.0.3:40123)"
 std::string name_of(const Place& place, std::uint32_t rank);

@@ -15,6 +15,7 @@
 #include "common/params/vector_ops.h"
 #include "common/ticks.h"
 #include "worker/mesh/handshake.h"
+#include "worker/mesh/spin.h"
 
 namespace paceline::mesh {
 namespace {
@@ -23,8 +24,6 @@ namespace {
 constexpr std::size_t kLandingFloats = 32 * 1024;
 // A system may keep an acknowledgement back for 200 ms, and a lost packet is sent again after as long.
 constexpr std::chrono::milliseconds kAcknowledgedWithin(1000);
-// Of shared memory: a look takes less than a microsecond, a sleep and the waking some ten.
-constexpr int kLooksBeforeSleep = 200;
 
 }  // namespace
 
@@ -42,21 +41,24 @@ Mesh::Mesh(Place place, StopFlag& stop)
     : place_(std::move(place)),
       stop_(stop),
       has_keys_(place_.key.has_value()),
-      landing_(kLandingFloats + 1) {}
+      landing_(kLandingFloats + 1),
+      spin_(std::make_unique<Spin>()) {}
+
+Mesh::~Mesh() = default;
 
 Result<std::unique_ptr<Mesh>> Mesh::connect(const Listening& listening, Place place, StopFlag& stop,
                                             std::chrono::milliseconds within,
                                             std::shared_ptr<wire::SharedSegment> segment) {
-  PACELINE_ASSIGN_OR_RETURN(Sockets sockets, shake_hands(listening, place, stop, within));
-  return over(std::move(sockets), std::move(place), stop, within, std::move(segment));
+  PACELINE_ASSIGN_OR_RETURN(PeerConnections connections, shake_hands(listening, place, stop, within));
+  return over(std::move(connections), std::move(place), stop, within, std::move(segment));
 }
 
-Result<std::unique_ptr<Mesh>> Mesh::over(Sockets sockets, Place place, StopFlag& stop,
+Result<std::unique_ptr<Mesh>> Mesh::over(PeerConnections connections, Place place, StopFlag& stop,
                                          std::chrono::milliseconds within,
                                          std::shared_ptr<wire::SharedSegment> segment) {
   std::unique_ptr<Mesh> mesh(new Mesh(std::move(place), stop));
   forget(mesh->place_.key);  // each connection has keys of its own
-  mesh->peers_ = std::move(sockets);
+  mesh->peers_ = std::move(connections);
   if (mesh->place_.shares) {
     PACELINE_ASSIGN_OR_RETURN(
         mesh->shared_, SharedPeers::agree(mesh->place_, mesh->peers_, std::move(segment), stop, within));
@@ -98,7 +100,8 @@ class Mesh::Reduction {
 
  private:
   Status go_on(std::chrono::milliseconds silence) {
-    int idle = 0;
+    Spin& spin = *mesh_.spin_;
+    spin.end();
     while (left_ > 0) {
       // Also while something moves on every turn.
       if (mesh_.stop_.is_set()) return aborted("stopped");
@@ -108,10 +111,10 @@ class Mesh::Reduction {
         if (did) way.quiet_since = way.unacknowledged_since = std::nullopt;
         moved = moved || did;
       }
-      if (moved) idle = 0;
-      if (moved || left_ == 0 || (mesh_.shares_memory() && ++idle < kLooksBeforeSleep)) continue;
+      if (moved) spin.end();
+      if (moved || left_ == 0 || (mesh_.shares_memory() && spin.goes_on())) continue;
       PACELINE_RETURN_IF_ERROR(wait(silence));
-      idle = 0;
+      spin.end();
     }
     return Status::ok();
   }

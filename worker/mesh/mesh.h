@@ -54,13 +54,19 @@ struct Place {
 };
 
 // Connections to the other ranks of a place, by rank; null: this one, or one that there is none to.
-using Sockets = std::vector<std::unique_ptr<Connection>>;
+using PeerConnections = std::vector<std::unique_ptr<Connection>>;
 
 // Of each rank, by the host of its endpoint, numbered as they come.
 std::vector<std::uint32_t> machines_of(const Place& place);
 
+class Spin;
+
 class Mesh {
  public:
+  ~Mesh();
+  Mesh(const Mesh&) = delete;
+  Mesh& operator=(const Mesh&) = delete;
+
   // Connects to every lower rank and waits for every higher one, for at most `within`. `listening`: this rank's
   // endpoint. `stop`, outlives the mesh. `segment`, where the place shares: of SharedPeers::segment_bytes(), with the
   // vector that is reduced in it; null: none could be made. Errors, naming the rank: kUnavailable one cannot be reached, and why;
@@ -69,7 +75,7 @@ class Mesh {
                                                std::chrono::milliseconds within,
                                                std::shared_ptr<wire::SharedSegment> segment = nullptr);
   // The same over connections that are there (handshake.h), to every other rank.
-  static Result<std::unique_ptr<Mesh>> over(Sockets sockets, Place place, StopFlag& stop,
+  static Result<std::unique_ptr<Mesh>> over(PeerConnections connections, Place place, StopFlag& stop,
                                             std::chrono::milliseconds within,
                                             std::shared_ptr<wire::SharedSegment> segment);
 
@@ -98,10 +104,11 @@ class Mesh {
   Place place_;
   StopFlag& stop_;
   const bool has_keys_;
-  Sockets peers_;
+  PeerConnections peers_;
   std::unique_ptr<SharedPeers> shared_;  // null: the place shares nothing
   std::vector<float> landing_;           // what is added passes through here,
   std::vector<float> decoded_;           // in another encoding than fp32 through this
+  std::unique_ptr<Spin> spin_;
   Status broken_ = Status::ok();
   std::int64_t bytes_sent_ = 0;
   std::optional<std::uint32_t> gone_;

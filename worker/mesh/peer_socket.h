@@ -13,6 +13,9 @@
 
 namespace paceline::mesh {
 
+// Of a connection whose ends are on one machine, bytes; the system takes twice of it, with what it needs beside them.
+inline constexpr int kSendBufferWithinMachine = 128 * 1024;
+
 // A listening socket and where others reach it, "10.0.0.3:40123".
 struct Listening {
   Descriptor socket;

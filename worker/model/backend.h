@@ -53,9 +53,16 @@ class NetworkBackend {
 // reason.
 // `norm_group`: whose values batch norms go by in training, and which outlives it; null: the mini-batch's alone. Where
 // the group fails gradient() has its error.
+// `precision`: kBf16: convolutions and dense layers multiply bfloat16, and what lies between layers is bfloat16, where the
+// kind of back end has loops for it (onednn_layer.h; reference.h). Parameters, their gradients, statistics, sums and the
+// loss are float32 all the same. Errors: kInvalidArgument for kTf32; those of check_precision().
 Result<std::unique_ptr<NetworkBackend>> make_backend(Backend kind, NetworkSpec network,
                                                      std::int64_t batch_size, std::uint64_t seed,
-                                                     NormGroup* norm_group = nullptr);
+                                                     NormGroup* norm_group = nullptr,
+                                                     Precision precision = Precision::kFp32);
+
+// Whether this machine's processor can compute so. Errors: kUnavailable, with the key and what would do.
+Status check_precision(Backend kind, Precision precision);
 
 // Makes back ends of one kind for one thread, and is called on that thread: arguments and errors as
 // make_backend()'s.

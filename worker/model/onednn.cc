@@ -31,12 +31,14 @@ Status library_failed(const dnnl::error& e) { return internal_error(std::string(
 class OnednnBackend : public NetworkBackend {
  public:
   // May throw dnnl::error.
-  OnednnBackend(NetworkSpec network, std::int64_t batch_size, std::uint64_t seed, NormGroup* norm_group)
+  OnednnBackend(NetworkSpec network, std::int64_t batch_size, std::uint64_t seed, NormGroup* norm_group,
+                onednn::Type products)
       : network_(std::move(network)),
         batch_size_(batch_size),
         seed_(seed),
         norm_group_(norm_group),
-        whole_(network_, batch_size, norm_group),
+        products_(products),
+        whole_(network_, batch_size, norm_group, products),
         filled_images_(batch_size * network_.input.size()) {}
 
   Result<Metric> gradient(std::span<const float> parameters, const Batch& batch, std::span<float> gradient,
@@ -79,7 +81,7 @@ class OnednnBackend : public NetworkBackend {
     if (samples == batch_size_ || !network_.mixes_samples()) return whole_;
     if (!smaller_ || smaller_->samples() != samples) {
       smaller_.reset();  // before the next one takes its memory
-      smaller_.emplace(network_, samples, norm_group_);
+      smaller_.emplace(network_, samples, norm_group_, products_);
     }
     return *smaller_;
   }
@@ -139,6 +141,7 @@ class OnednnBackend : public NetworkBackend {
   std::int64_t batch_size_;
   std::uint64_t seed_;
   NormGroup* norm_group_;
+  onednn::Type products_;
   Plan whole_;  // of batch_size_ samples
   std::optional<Plan> smaller_;
   std::vector<float> filled_images_;
@@ -147,11 +150,13 @@ class OnednnBackend : public NetworkBackend {
 }  // namespace
 
 Result<std::unique_ptr<NetworkBackend>> make_onednn_backend(NetworkSpec network, std::int64_t batch_size,
-                                                            std::uint64_t seed, NormGroup* norm_group) {
+                                                            std::uint64_t seed, NormGroup* norm_group,
+                                                            Precision precision) {
+  const onednn::Type products = precision == Precision::kBf16 ? onednn::Type::bf16 : onednn::Type::f32;
   omp_set_num_threads(1);
   try {
     return std::unique_ptr<NetworkBackend>(
-        std::make_unique<OnednnBackend>(std::move(network), batch_size, seed, norm_group));
+        std::make_unique<OnednnBackend>(std::move(network), batch_size, seed, norm_group, products));
   } catch (const dnnl::error& e) {
     return library_failed(e);
   }

@@ -42,6 +42,7 @@ inline dnnl::primitive_attr attributes() {
 #if DNNL_VERSION_MAJOR >= 3
 
 inline Dims dims_of(const memory::desc& desc) { return desc.get_dims(); }
+inline memory::data_type type_of(const memory& value) { return value.get_desc().get_data_type(); }
 
 namespace describe {
 
@@ -113,6 +114,7 @@ inline auto sum(const dnnl::engine& engine, const memory::desc& to, const std::v
 #else
 
 inline Dims dims_of(const memory::desc& desc) { return desc.dims(); }
+inline memory::data_type type_of(const memory& value) { return value.get_desc().data_type(); }
 
 namespace describe {
 

@@ -1,21 +1,24 @@
 #include "worker/model/onednn_plan.h"
 
 #include <algorithm>
-#include <map>
 #include <utility>
 
 #include "common/assert.h"
 
 namespace paceline::onednn {
 
-Plan::Plan(const NetworkSpec& network, std::int64_t batch_size, NormGroup* norm_group)
-    : Plan(network, whole_network(network), batch_size, norm_group) {}
+using Moment = Program::Moment;
 
-Plan::Plan(const NetworkSpec& network, const StageSpec& stage, std::int64_t batch_size, NormGroup* norm_group)
+Plan::Plan(const NetworkSpec& network, std::int64_t batch_size, NormGroup* norm_group, Type products)
+    : Plan(network, whole_network(network), batch_size, norm_group, products) {}
+
+Plan::Plan(const NetworkSpec& network, const StageSpec& stage, std::int64_t batch_size, NormGroup* norm_group,
+           Type products)
     : network_(network),
       stage_(stage),
       batch_size_(batch_size),
       root_(network.layers.size() + 1),
+      program_(products),
       images_(program_.make_unbound(plain(dims_of(batch_size, network.input)))),
       nodes_(nodes_in_order()),
       outputs_(network.layers.size() + 1) {
@@ -104,6 +107,14 @@ const Plan::Node* Plan::maker_of(std::size_t value) const {
   return maker == nodes_.end() ? nullptr : &*maker;
 }
 
+// By a layer; losses, the caller and the next stage read floats.
+bool Plan::is_read_narrow(std::size_t value) const {
+  return std::any_of(nodes_.begin(), nodes_.end(), [&](const Node& node) {
+    return onednn_kind(node.layer->kind).narrow &&
+           std::count(node.inputs.begin(), node.inputs.end(), value) > 0;
+  });
+}
+
 // By the one node that reads it, with what has the same sign or is zero: a ReLU's backward pass does not mind
 // (layers/relu/onednn.cc).
 bool Plan::may_overwrite(std::size_t value) const {
@@ -122,10 +133,14 @@ bool Plan::is_free(std::size_t value) const {
 
 // A node's source as its kind wants it.
 memory Plan::source_of(const Node& node, std::size_t input) {
-  const memory& lies = node.sources[input];
-  if (!onednn_kind(node.layer->kind).by_shape) return lies;
-  const Shape& shape = network_.shape_of(node.layer->inputs[input]);
-  return program_.shaped(Pass::kForward, lies, dims_of(batch_size_, shape));
+  const OnednnKind& kind = onednn_kind(node.layer->kind);
+  memory source = node.sources[input];
+  if (kind.by_shape) {
+    const Shape& shape = network_.shape_of(node.layer->inputs[input]);
+    source = program_.shaped(Pass::kForward, source, dims_of(batch_size_, shape));
+  }
+  if (kind.narrow || type_of(source) == Type::f32) return source;
+  return program_.in_format(Pass::kForward, source, widened(source.get_desc()));
 }
 
 void Plan::build_forward() {
@@ -133,31 +148,38 @@ void Plan::build_forward() {
     const bool is_image = stage_.first == 0;
     outputs_[value] =
         is_image ? images_ : program_.make(plain(dims_of(batch_size_, network_.shape_of(value))));
-    if (!is_image) arrived_.push_back(*outputs_[value]);
+    if (is_image) continue;
+    arrived_.push_back(*outputs_[value]);
+    program_.used_by_caller(arrived_.back(), Moment::kBefore);
   }
   for (Node& node : nodes_) {
     for (const std::size_t value : node.inputs) node.sources.push_back(*outputs_[value]);
     Surroundings around{.may_overwrite = may_overwrite(node.inputs.front()),
                         .source_is_free = is_free(node.inputs.front()),
                         .with_relu = node.with_relu,
+                        .wide_output = !is_read_narrow(node.output),
                         .current = &current_};
     for (std::size_t k = 0; k < node.sources.size(); ++k) around.sources.push_back(source_of(node, k));
     node.computed = onednn_kind(node.layer->kind).make(*node.layer, node.index, batch_size_);
     const memory output = node.computed->forward(program_, around);
-    node.in_place = output.get_data_handle() == node.sources.front().get_data_handle();
+    node.in_place = program_.same_place(output, node.sources.front());
     outputs_[node.output] = output;
     if (const Mask* const mask = node.computed->mask()) masks_.push_back(mask);
-    if (node.layer->loss.is_one) losses_.push_back({node.layer, output, program_.make(output.get_desc())});
+    if (!node.layer->loss.is_one) continue;
+    losses_.push_back({node.layer, output, program_.make_lasting(output.get_desc())});
+    program_.used_by_caller(output, Moment::kBetween);
   }
   for (const std::size_t value : stage_.outputs) {
     const Dims dims = dims_of(batch_size_, network_.shape_of(value));
     const memory shaped = program_.shaped(Pass::kForward, *outputs_[root_[value]], dims);
     going_on_.push_back(program_.in_format(Pass::kForward, shaped, plain(dims)));
+    program_.used_by_caller(going_on_.back(), Moment::kBetween);
   }
   if (!gives_logits()) return;
   const Dims logits{batch_size_, network_.classes};
   const memory shaped = program_.shaped(Pass::kForward, *outputs_[nodes_.back().output], logits);
   logits_ = program_.in_format(Pass::kForward, shaped, plain(logits));
+  program_.used_by_caller(logits_, Moment::kBetween);
 }
 
 // --- backward
@@ -189,6 +211,7 @@ void Plan::build_backward() {
   if (gives_logits()) {
     const memory& output = *outputs_[nodes_.back().output];
     logit_difference_ = program_.make(logits_.get_desc());
+    program_.used_by_caller(logit_difference_, Moment::kBetween);
     differences[nodes_.back().output] =
         program_.shaped(Pass::kBackward, logit_difference_, onednn::dims_of(output.get_desc()));
   }
@@ -198,6 +221,7 @@ void Plan::build_backward() {
   }
   for (const std::size_t value : only_trained(network_, stage_.outputs)) {
     came_back_.push_back(program_.make(plain(dims_of(batch_size_, network_.shape_of(value)))));
+    program_.used_by_caller(came_back_.back(), Moment::kBetween);
     const Dims dims = onednn::dims_of(outputs_[root_[value]]->get_desc());
     add_difference(differences[root_[value]], program_.shaped(Pass::kBackward, came_back_.back(), dims));
   }
@@ -222,19 +246,16 @@ void Plan::build_backward() {
     const Dims dims = dims_of(batch_size_, network_.shape_of(value));
     const memory shaped = program_.shaped(Pass::kBackward, *differences[value], dims);
     going_back_.push_back(program_.in_format(Pass::kBackward, shaped, plain(dims)));
+    program_.used_by_caller(going_back_.back(), Moment::kAfter);
   }
 }
 
 std::int64_t Plan::activation_bytes() const {
-  std::map<const void*, std::size_t> bytes;  // values may lie in one memory
+  std::vector<memory> values;
   for (const auto& output : outputs_) {
-    if (!output || output->get_data_handle() == nullptr) continue;
-    std::size_t& of_memory = bytes[output->get_data_handle()];
-    of_memory = std::max(of_memory, output->get_desc().get_size());
+    if (output) values.push_back(*output);
   }
-  std::int64_t sum = 0;
-  for (const auto& [where, size] : bytes) sum += static_cast<std::int64_t>(size);
-  return sum;
+  return program_.bytes_between_passes(values);
 }
 
 }  // namespace paceline::onednn

@@ -5,7 +5,7 @@
 // Three things make a step cheaper than the layers as written, and change no result:
 //   a ReLU in front of a max-pool is applied behind it (they commute), on a quarter of the elements;
 //   a ReLU behind a convolution or a dense layer is done by that primitive; every other one works in place;
-//   a pool's backward pass writes over the activations it pooled, where nothing needs them any more.
+//   the backward pass writes where activations lay that nothing needs any more (onednn_program.h).
 // Each only where nobody else reads what is not there any more, or is written over.
 #pragma once
 
@@ -23,11 +23,12 @@ namespace paceline::onednn {
 // Thread: the one that made it. The constructor may throw dnnl::error.
 class Plan {
  public:
-  // `network` must outlive this, and `norm_group`, if there is one.
-  Plan(const NetworkSpec& network, std::int64_t batch_size, NormGroup* norm_group = nullptr);
+  // `network` must outlive this, and `norm_group`, if there is one. `products`: Program's.
+  Plan(const NetworkSpec& network, std::int64_t batch_size, NormGroup* norm_group = nullptr,
+       Type products = Type::f32);
   // Of a stage of it alone.
   Plan(const NetworkSpec& network, const StageSpec& stage, std::int64_t batch_size,
-       NormGroup* norm_group = nullptr);
+       NormGroup* norm_group = nullptr, Type products = Type::f32);
 
   std::int64_t samples() const { return batch_size_; }
   Program& program() { return program_; }
@@ -77,6 +78,7 @@ class Plan {
   void let_layers_do_relus(Nodes& nodes) const;
   void count_readers();
   const Node* maker_of(std::size_t value) const;
+  bool is_read_narrow(std::size_t value) const;
   bool may_overwrite(std::size_t value) const;
   bool is_free(std::size_t value) const;
   memory source_of(const Node& node, std::size_t input);

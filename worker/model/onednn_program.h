@@ -5,6 +5,10 @@
 // Parameters and gradient stay the caller's flat vectors: a "window" is a row-major memory that points into
 // one, and is pointed anew at each step. A primitive that prefers another format gets a reorder in front of
 // it, or behind.
+//
+// What is made here has no memory of its own before finish(): it lives from the first call that uses it to the last one,
+// of both lists, and shares one arena with what lives at other times (arena_layout.h). So a difference lies where an
+// activation was that nothing reads any more, and every primitive has the same scratchpad.
 #pragma once
 
 #include <algorithm>
@@ -12,13 +16,16 @@
 #include <cstdint>
 #include <dnnl.hpp>
 #include <functional>
+#include <initializer_list>
 #include <optional>
 #include <set>
+#include <span>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "common/network/network.h"
+#include "worker/model/arena_layout.h"
 #include "worker/model/norm_group.h"
 #include "worker/model/onednn_describe.h"
 
@@ -29,14 +36,28 @@ using Arguments = std::unordered_map<int, memory>;
 // Dropout's primitives are left out of an evaluation; batch norm has some of its own there.
 enum class When { kAlways, kTraining, kEvaluation };
 
+using Type = memory::data_type;
+
 // The library chooses the format.
-inline memory::desc any(const Dims& dims) { return {dims, memory::data_type::f32, memory::format_tag::any}; }
+inline memory::desc any(const Dims& dims, Type type) { return {dims, type, memory::format_tag::any}; }
 
 // The row-major format.
-inline memory::desc plain(const Dims& dims) {
+inline memory::desc plain(const Dims& dims, Type type = Type::f32) {
   using Tag = memory::format_tag;
   constexpr Tag kTags[] = {Tag::undef, Tag::a, Tag::ab, Tag::abc, Tag::abcd, Tag::abcde};
-  return {dims, memory::data_type::f32, kTags[dims.size()]};
+  return {dims, type, kTags[dims.size()]};
+}
+
+// The same format with floats; row-major where it is an unusual one.
+inline memory::desc widened(const memory::desc& desc) {
+  using Tag = memory::format_tag;
+  const Dims dims = dims_of(desc);
+  if (dims.size() == 4) {
+    for (const Tag tag : {Tag::nChw16c, Tag::nChw8c, Tag::nhwc}) {
+      if (desc == memory::desc(dims, Type::bf16, tag)) return {dims, Type::f32, tag};
+    }
+  }
+  return plain(dims);
 }
 
 inline float* floats_of(const memory& target) { return static_cast<float*>(target.get_data_handle()); }
@@ -46,7 +67,12 @@ class Program {
  public:
   enum class Pass { kForward, kBackward };
 
-  Program() : engine_(dnnl::engine::kind::cpu, 0), stream_(engine_) {}
+  // `products`: what convolutions and dense layers multiply, and so what lies between the layers: f32 or bf16.
+  // Parameters, their gradients and statistics are f32 with both.
+  explicit Program(Type products)
+      : engine_(dnnl::engine::kind::cpu, 0), stream_(engine_), products_(products) {}
+
+  Type products() const { return products_; }
 
   const dnnl::engine& engine() const { return engine_; }
 
@@ -54,25 +80,62 @@ class Program {
   void set_norm_group(NormGroup* group) { norm_group_ = group; }
   NormGroup* norm_group() const { return norm_group_; }
 
-  memory make(const memory::desc& desc) const { return memory(desc, engine_); }
+  // Memory that lives as long as what uses it, unbound until finish(). What is in it at first, and what other calls
+  // leave there, is anything.
+  memory make(const memory::desc& desc) {
+    const memory made = make_unbound(desc);
+    buffer_of_.emplace(made.get(), buffers_.size());
+    buffers_.push_back({{made}, desc.get_size(), {}, {}});
+    return made;
+  }
+  // Memory of its own, bound, in which nothing else ever lies.
+  memory make_lasting(const memory::desc& desc) const { return memory(desc, engine_); }
   // A memory without memory, for set_data_handle.
   memory make_unbound(const memory::desc& desc) const { return memory(desc, engine_, nullptr); }
 
-  // Every primitive computes in the one arena.
+  // When somebody else writes or reads what make() made: between the passes, not within one.
+  enum class Moment { kBefore, kBetween, kAfter };
+  void used_by_caller(const memory& value, Moment moment) {
+    constexpr Stretch kStretches[] = {Stretch::kBefore, Stretch::kBetween, Stretch::kAfter};
+    use(value, {kStretches[static_cast<std::size_t>(moment)], 0});
+  }
+  // Whether both are views of what make() made once.
+  bool same_place(const memory& a, const memory& b) const {
+    const auto first = buffer_of_.find(a.get());
+    const auto second = buffer_of_.find(b.get());
+    if (first == buffer_of_.end() || second == buffer_of_.end()) return a.get() == b.get();
+    return first->second == second->second;
+  }
+  // Of these, what is alive between the passes, each buffer once.
+  std::int64_t bytes_between_passes(std::span<const memory> values) const {
+    std::set<std::size_t> buffers;
+    for (const memory& value : values) {
+      const auto at = buffer_of_.find(value.get());
+      if (at == buffer_of_.end()) continue;
+      const Buffer& buffer = buffers_[at->second];
+      const Position between{Stretch::kBetween, 0};
+      if (buffer.first && *buffer.first <= between && between <= *buffer.last) buffers.insert(at->second);
+    }
+    std::size_t bytes = 0;
+    for (const std::size_t buffer : buffers) bytes += buffers_[buffer].bytes;
+    return static_cast<std::int64_t>(bytes);
+  }
+
   template <typename Primitive>
   void append(Pass pass, const typename Primitive::primitive_desc& desc, Arguments arguments,
               When when = When::kAlways) {
     const memory::desc scratchpad = desc.scratchpad_desc();
-    if (scratchpad.get_size() > 0) {
-      scratchpads_.push_back(make_unbound(scratchpad));
-      arena_bytes_ = std::max(arena_bytes_, scratchpad.get_size());
-      arguments.emplace(DNNL_ARG_SCRATCHPAD, scratchpads_.back());
-    }
+    if (scratchpad.get_size() > 0) arguments.emplace(DNNL_ARG_SCRATCHPAD, make(scratchpad));
+    for (const auto& [index, argument] : arguments) use(argument, next(pass));
     calls(pass).push_back({Primitive(desc), std::move(arguments), when, {}});
   }
 
-  // A loop of ours between the primitives.
-  void append_loop(Pass pass, std::function<void()> loop, When when = When::kAlways) {
+  // A loop of ours between the primitives. `used`: all that it reads or writes of what make() made.
+  void append_loop(Pass pass, std::initializer_list<std::span<const memory>> used, std::function<void()> loop,
+                   When when = When::kAlways) {
+    for (const std::span<const memory> several : used) {
+      for (const memory& each : several) use(each, next(pass));
+    }
     calls(pass).push_back({{}, {}, when, std::move(loop)});
   }
 
@@ -89,10 +152,13 @@ class Program {
     return copy;
   }
 
-  // The floats of `whole`, which are bound, as `desc` says: a part of them, or with other dimensions.
+  // What `whole`, of make(), has, as `desc` says: a part of it, or with other dimensions.
   memory view(const memory& whole, const memory::desc& desc) {
-    viewed_.push_back(whole);
-    return memory(desc, engine_, whole.get_data_handle());
+    const std::size_t buffer = buffer_of_.at(whole.get());
+    const memory seen = make_unbound(desc);
+    buffer_of_.emplace(seen.get(), buffer);
+    buffers_[buffer].views.push_back(seen);
+    return seen;
   }
 
   // `value` with as many floats in other dimensions: itself where they are the same, else row-major.
@@ -100,8 +166,8 @@ class Program {
     if (dims_of(value.get_desc()) == dims) return value;
     memory rows = value;
     const memory::desc row_major = plain(dims_of(value.get_desc()));
-    // What is bound anew at each step cannot be viewed.
-    if (value.get_desc() != row_major || value.get_data_handle() == nullptr) {
+    // What is bound by others cannot be viewed.
+    if (value.get_desc() != row_major || !buffer_of_.contains(value.get())) {
       rows = make(row_major);
       append_reorder(pass, value, rows);
     }
@@ -123,11 +189,26 @@ class Program {
   // each.
   bool adds_to_gradient(const ParameterRange& range) { return !with_gradient_.insert(range.offset).second; }
 
-  // After the last append: one arena for all, as primitives run one after another.
+  // After the last append: binds all that make() made.
   void finish() {
-    if (arena_bytes_ == 0) return;
-    arena_ = make({{static_cast<memory::dim>(arena_bytes_)}, memory::data_type::u8, memory::format_tag::a});
-    for (memory& scratchpad : scratchpads_) scratchpad.set_data_handle(arena_.get_data_handle());
+    const auto step_of = [this](const Position& at) {
+      const std::size_t passed[] = {0, 1, 1 + forward_.size(), 2 + forward_.size(),
+                                    2 + forward_.size() + backward_.size()};
+      return passed[static_cast<std::size_t>(at.first)] + at.second;
+    };
+    std::vector<Lifetime> lifetimes;
+    for (const Buffer& buffer : buffers_) {
+      lifetimes.push_back(buffer.first ? Lifetime{buffer.bytes, step_of(*buffer.first), step_of(*buffer.last)}
+                                       : Lifetime{});
+    }
+    const ArenaLayout layout = lay_out(lifetimes);
+    if (layout.bytes == 0) return;
+    arena_ = make_lasting(
+        {{static_cast<memory::dim>(layout.bytes)}, memory::data_type::u8, memory::format_tag::a});
+    auto* const begin = static_cast<std::byte*>(arena_.get_data_handle());
+    for (std::size_t i = 0; i < buffers_.size(); ++i) {
+      for (memory& view : buffers_[i].views) view.set_data_handle(begin + layout.offsets[i]);
+    }
   }
 
   // `parameters` is only read; the library takes its inputs as void*, too.
@@ -162,6 +243,27 @@ class Program {
     std::int64_t offset;
   };
 
+  enum class Stretch { kBefore, kForward, kBetween, kBackward, kAfter };
+  using Position = std::pair<Stretch, std::size_t>;  // and which call of a pass
+  struct Buffer {
+    std::vector<memory> views;  // of all of it, or of parts
+    std::size_t bytes;
+    std::optional<Position> first;  // none: nobody uses it
+    std::optional<Position> last;
+  };
+
+  // Of the call that is appended next.
+  Position next(Pass pass) {
+    return {pass == Pass::kForward ? Stretch::kForward : Stretch::kBackward, calls(pass).size()};
+  }
+  void use(const memory& value, const Position& at) {
+    const auto found = buffer_of_.find(value.get(true));  // which may be empty
+    if (found == buffer_of_.end()) return;
+    Buffer& buffer = buffers_[found->second];
+    buffer.first = buffer.first ? std::min(*buffer.first, at) : at;
+    buffer.last = buffer.last ? std::max(*buffer.last, at) : at;
+  }
+
   void execute(const Call& call) {
     if (!call.loop) return call.primitive.execute(stream_, call.arguments);
     stream_.wait();
@@ -180,15 +282,15 @@ class Program {
 
   dnnl::engine engine_;
   dnnl::stream stream_;
+  const Type products_;
   NormGroup* norm_group_ = nullptr;
   std::vector<Call> forward_;
   std::vector<Call> backward_;
   std::vector<Pointer> parameters_;
   std::vector<Pointer> gradients_;
-  std::vector<memory> scratchpads_;
-  std::vector<memory> viewed_;            // kept for as long as the views of them
-  std::set<std::int64_t> with_gradient_;  // offsets
-  std::size_t arena_bytes_ = 0;
+  std::vector<Buffer> buffers_;
+  std::unordered_map<dnnl_memory_t, std::size_t> buffer_of_;  // by memory
+  std::set<std::int64_t> with_gradient_;                      // offsets
   memory arena_;
 };
 

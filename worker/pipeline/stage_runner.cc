@@ -18,27 +18,50 @@ constexpr std::chrono::milliseconds kLookEvery(100);
 
 }  // namespace
 
+template <typename Float>
+std::span<Float> StageRunner::part(std::span<Float> of_stage, const Working& chunk) {
+  const Range& own = chunk.of->parameters;
+  return of_stage.subspan(static_cast<std::size_t>(own.begin), static_cast<std::size_t>(own.size()));
+}
+
 StageRunner::StageRunner(Stage stage)
-    : of_(std::move(stage)),
-      rows_(of_.plan.stages.at(of_.stage)),
-      recomputed_(schedule::is_recomputed(rows_)),
-      held_(of_.plan.micro_batches),
-      part_(static_cast<std::size_t>(of_.plan.micro_batches > 1 ? of_.parameters : 0)),
-      norms_(of_.norms),
-      losses_(of_.plan.micro_batches) {}
+    : of_(std::move(stage)), rows_(of_.plan.stages.at(of_.stage)), losses_(of_.plan.micro_batches) {
+  PACELINE_ASSERT(of_.chunks.size() == of_.plan.chunks && of_.plan.stages.size() == of_.stages,
+                  std::to_string(of_.chunks.size()) + " chunks");
+  std::int64_t largest = 0;
+  for (std::uint32_t c = 0; c < of_.plan.chunks; ++c) {
+    Working& chunk = chunks_.emplace_back();
+    chunk.of = &of_.chunks[c];
+    chunk.number = c;
+    chunk.is_first = of_.stage == 0 && c == 0;
+    chunk.is_last = of_.stage + 1 == of_.stages && c + 1 == of_.plan.chunks;
+    chunk.recomputed = schedule::is_recomputed(rows_, c);
+    chunk.held.resize(of_.plan.micro_batches);
+    if (chunk.of->norms) chunk.norms.emplace(*chunk.of->norms);
+    largest = std::max(largest, chunk.of->parameters.size());
+  }
+  if (of_.plan.micro_batches > 1) part_.resize(static_cast<std::size_t>(largest));
+}
 
 Result<std::unique_ptr<StageRunner>> StageRunner::make(Parts parts) {
   const NetworkSpec& network = parts.network;
-  const StageSpec& own = parts.stages.at(parts.stage);
-  const StageFloats floats{floats_of(network, own.inputs), floats_of(network, own.outputs),
-                           floats_of(network, only_trained(network, own.outputs)),
-                           parts.stage == 0 ? 0 : floats_of(network, only_trained(network, own.inputs))};
-  return make(Stage{parts.stage, static_cast<std::uint32_t>(parts.stages.size()), parts.node,
-                    std::move(parts.plan), parts.samples, parts.divisor, own.parameters.size(), floats,
-                    [&network, own, kind = parts.backend, seed = parts.seed](std::int64_t samples) {
-                      return make_stage_backend(kind, network, own, samples, seed);
-                    },
-                    MeasuredNorms(network, own, parts.samples, parts.divisor), parts.passes});
+  const auto stages = static_cast<std::uint32_t>(parts.plan.stages.size());
+  const Range held = held_by_stages(parts.chunks, stages).at(parts.stage);
+  std::vector<Chunk> chunks;
+  for (std::size_t c = parts.stage; c < parts.chunks.size(); c += stages) {
+    const StageSpec& own = parts.chunks[c];
+    const StageFloats floats{floats_of(network, own.inputs), floats_of(network, own.outputs),
+                             floats_of(network, only_trained(network, own.outputs)),
+                             c == 0 ? 0 : floats_of(network, only_trained(network, own.inputs))};
+    chunks.push_back({floats,
+                      {own.parameters.begin - held.begin, own.parameters.end - held.begin},
+                      [&network, own, kind = parts.backend, seed = parts.seed](std::int64_t samples) {
+                        return make_stage_backend(kind, network, own, samples, seed);
+                      },
+                      MeasuredNorms(network, own, parts.samples, parts.divisor)});
+  }
+  return make(Stage{parts.stage, stages, parts.node, std::move(parts.plan), parts.samples, parts.divisor,
+                    std::move(chunks), parts.passes});
 }
 
 Result<std::unique_ptr<StageRunner>> StageRunner::make(Stage stage) {
@@ -47,23 +70,32 @@ Result<std::unique_ptr<StageRunner>> StageRunner::make(Stage stage) {
   return runner;
 }
 
-StageRunner::Hears StageRunner::hears(const NetworkSpec& network, const std::vector<StageSpec>& stages,
-                                      std::uint32_t stage, const schedule::PipelinePlan& plan,
-                                      std::int64_t samples) {
+std::vector<PeerBounds> StageRunner::hears(const NetworkSpec& network, const std::vector<StageSpec>& chunks,
+                                           std::uint32_t stage, const schedule::PipelinePlan& plan,
+                                           std::int64_t samples) {
   const std::int64_t rows = schedule::micro_batch_sizes(samples, plan.micro_batches).front();  // the largest
-  const auto floats = [&](const std::vector<std::size_t>& values) {
-    return rows * floats_of(network, values);
+  const std::size_t stages = plan.stages.size();
+  std::vector<PeerBounds> bounds(stages);
+  const auto add = [&](std::size_t beside, std::int64_t come, std::int64_t sent,
+                       const schedule::Kept& between) {
+    PeerBounds& all = bounds[beside];
+    all.floats = std::max(all.floats, rows * come);
+    all.messages += plan.micro_batches;
+    all.floats_sent = std::max(all.floats_sent, rows * sent);
+    all.messages_sent += static_cast<std::size_t>(between.inputs);
   };
-  const auto back = [&](const std::vector<std::size_t>& values) {
-    return floats(only_trained(network, values));
-  };
-  const auto between = [&](std::uint32_t of) { return static_cast<std::size_t>(plan.bounds[of].inputs); };
-  const StageSpec& own = stages[stage];
-  Hears hears;
-  if (stage > 0) hears.front = {floats(own.inputs), plan.micro_batches, back(own.inputs), between(stage - 1)};
-  if (stage + 1 < stages.size())
-    hears.behind = {back(own.outputs), plan.micro_batches, floats(own.outputs), between(stage)};
-  return hears;
+  for (std::size_t c = stage; c < chunks.size(); c += stages) {
+    const auto [in, out] = std::pair(chunks[c].inputs, chunks[c].outputs);
+    if (c > 0) {
+      add((c - 1) % stages, floats_of(network, in), floats_of(network, only_trained(network, in)),
+          plan.bounds[c - 1]);
+    }
+    if (c + 1 < chunks.size()) {
+      add((c + 1) % stages, floats_of(network, only_trained(network, out)), floats_of(network, out),
+          plan.bounds[c]);
+    }
+  }
+  return bounds;
 }
 
 Status StageRunner::make_backends() {
@@ -72,70 +104,93 @@ Status StageRunner::make_backends() {
     PACELINE_ASSERT(size > 0, "an empty micro-batch");
     begins_.push_back(begins_.back() + size);
   }
-  const std::int64_t kept = schedule::kept(rows_).activations;
-  for (std::int64_t i = 0; i < kept; ++i) {
-    PACELINE_ASSIGN_OR_RETURN(auto backend, of_.make_backend(begins_[1]));
-    backends_.push_back(std::move(backend));
-    free_.push_back(static_cast<std::size_t>(i));
+  for (Working& chunk : chunks_) {
+    const std::int64_t kept = schedule::kept(rows_, chunk.number).activations;
+    for (std::int64_t i = 0; i < kept; ++i) {
+      PACELINE_ASSIGN_OR_RETURN(auto backend, chunk.of->make_backend(begins_[1]));
+      chunk.backends.push_back(std::move(backend));
+      chunk.free.push_back(static_cast<std::size_t>(i));
+    }
   }
   return Status::ok();
 }
 
 Result<Metric> StageRunner::step(const At& at, std::span<const float> parameters, const Batch& batch,
                                  std::span<float> gradient, PeerChannels& channels) {
-  PACELINE_ASSERT(batch.size() == of_.samples && std::ssize(gradient) == of_.parameters &&
-                      parameters.size() == gradient.size(),
+  PACELINE_ASSERT(batch.size() == of_.samples && parameters.size() == gradient.size() &&
+                      std::ssize(gradient) == of_.chunks.back().parameters.end,
                   std::to_string(batch.size()) + " samples, " + std::to_string(gradient.size()) + " floats");
   at_ = at;
   parameters_ = parameters;
   batch_ = &batch;
   gradient_ = gradient;
   channels_ = &channels;
-  has_gradient_ = false;
-  if (norms_) norms_->begin();
+  for (Working& chunk : chunks_) {
+    chunk.has_gradient = false;
+    if (chunk.norms) chunk.norms->begin();
+  }
   metric_ = {};
   waited_ = waited_for_previous_ = {};
   const Ticks began = steady_now();
   for (const PipelineRow& row : rows_) {
-    Status done;
     pass_began_ = steady_now();
-    switch (row.pass) {
-      case PipelineRow::Pass::kForward:
-        done = forward(row.micro_batch);
-        break;
-      case PipelineRow::Pass::kRecompute:
-        done = recompute(row.micro_batch);
-        break;
-      case PipelineRow::Pass::kBackward:
-        done = backward(row.micro_batch);
-        break;
-    }
-    PACELINE_RETURN_IF_ERROR(done);
+    PACELINE_RETURN_IF_ERROR(run(row));
     if (of_.passes != nullptr) {
       of_.passes->add({pass_began_, steady_now() - pass_began_, at_.clock, row});
     }
   }
-  if (norms_) norms_->write(gradient_);
+  for (Working& chunk : chunks_) {
+    if (chunk.norms) chunk.norms->write(part(gradient_, chunk));
+  }
   report_.idle += waited_;
   report_.idle_for_previous += waited_for_previous_;
   report_.busy += steady_now() - began - waited_;
   return metric_;
 }
 
-Batch StageRunner::rows(std::uint32_t micro_batch) const {
+Status StageRunner::run(const PipelineRow& row) {
+  Working& chunk = chunks_[row.chunk];
+  switch (row.pass) {
+    case PipelineRow::Pass::kForward:
+      return forward(chunk, row.micro_batch);
+    case PipelineRow::Pass::kRecompute:  // what goes on has gone
+      return compute_forward(chunk, row.micro_batch, true, {});
+    case PipelineRow::Pass::kBackward:
+      break;
+  }
+  return backward(chunk, row.micro_batch);
+}
+
+// Images are the network's first chunk's.
+Batch StageRunner::rows(std::uint32_t micro_batch, bool with_images) const {
   const auto begin = static_cast<std::size_t>(begins_[micro_batch]);
   const auto size = static_cast<std::size_t>(begins_[micro_batch + 1]) - begin;
-  const auto image = static_cast<std::size_t>(of_.floats.in);
   Batch batch;
-  if (is_first()) batch.images = batch_->images.subspan(begin * image, size * image);
+  if (with_images) {
+    const auto image = static_cast<std::size_t>(of_.chunks.front().floats.in);
+    batch.images = batch_->images.subspan(begin * image, size * image);
+  }
   batch.labels = batch_->labels.subspan(begin, size);
   if (!batch_->sample_ids.empty()) batch.sample_ids = batch_->sample_ids.subspan(begin, size);
   if (!batch_->epochs.empty()) batch.epochs = batch_->epochs.subspan(begin, size);
   return batch;
 }
 
-std::string StageRunner::name_of_stage(std::uint32_t stage, NodeId node) const {
-  return "stage " + std::to_string(stage) + " (node " + to_string(node) + ")";
+// Where what goes `way` goes to.
+NodeId StageRunner::beside(Way way) const {
+  const std::uint32_t first = of_.node.value - of_.stage;
+  return NodeId(first + (of_.stage + (way == Way::kForward ? 1 : of_.stages - 1)) % of_.stages);
+}
+
+// "stage 1 (node 5)"
+std::string StageRunner::name_of(NodeId node) const {
+  return "stage " + std::to_string(node.value + of_.stage - of_.node.value) + " (node " + to_string(node) +
+         ")";
+}
+
+// As messages number it: that of the chunk which takes it.
+std::uint32_t StageRunner::pass_of(std::int64_t chunk, std::uint32_t micro_batch) const {
+  return static_cast<std::uint32_t>(chunk) * of_.plan.micro_batches + micro_batch;
 }
 
 Result<PeerMessage> StageRunner::await(NodeId node) {
@@ -147,34 +202,59 @@ Result<PeerMessage> StageRunner::await(NodeId node) {
   }
 }
 
-Result<PeerMessage> StageRunner::receive(bool backward, std::uint32_t micro_batch, std::int64_t floats_each) {
-  const std::uint32_t stage = backward ? of_.stage + 1 : of_.stage - 1;
-  const NodeId node(backward ? of_.node.value + 1 : of_.node.value - 1);
+// The next one that goes `way`. What goes the other one waits until it is asked for, where it comes from the same node.
+Result<PeerMessage> StageRunner::next(Way way) {
+  const NodeId from = beside(way == Way::kForward ? Way::kBackward : Way::kForward);
+  std::deque<PeerMessage>& early = early_[static_cast<std::size_t>(way)];
+  if (!early.empty()) {
+    PeerMessage message = std::move(early.front());
+    early.pop_front();
+    return message;
+  }
+  std::deque<PeerMessage>& others = early_[way == Way::kForward ? 1 : 0];
+  const bool both_ways = beside(way) == from && of_.plan.chunks > 1;
+  for (;;) {
+    Result<PeerMessage> message = await(from);
+    const bool is_other = message.is_ok() && message->backward != static_cast<std::uint32_t>(way);
+    const std::size_t most = std::size_t{of_.plan.chunks} * of_.plan.micro_batches;
+    if (!is_other || !both_ways || others.size() >= most) return message;
+    others.push_back(std::move(message).value());
+  }
+}
+
+Result<PeerMessage> StageRunner::receive(Way way, const Working& chunk, std::uint32_t micro_batch,
+                                         std::int64_t floats_each) {
+  const NodeId from = beside(way == Way::kForward ? Way::kBackward : Way::kForward);
   const Ticks began = steady_now();
-  Result<PeerMessage> message = await(node);
+  Result<PeerMessage> message = next(way);
   pass_began_ = steady_now();
   const auto took = pass_began_ - began;
   waited_ += took;
-  if (!backward) waited_for_previous_ += took;
-  if (!message.is_ok()) return Status(message.status()).with_context(name_of_stage(stage, node));
-  const std::int64_t floats = floats_each * rows(micro_batch).size();
+  if (way == Way::kForward) waited_for_previous_ += took;
+  if (!message.is_ok()) return Status(message.status()).with_context(name_of(from));
+  const std::int64_t floats = floats_each * (begins_[micro_batch + 1] - begins_[micro_batch]);
+  const std::uint32_t pass = pass_of(chunk.number, micro_batch);
   if (message->clock != at_.clock.value || message->position != at_.position ||
-      message->micro_batch != micro_batch || message->backward != (backward ? 1U : 0U) ||
+      message->micro_batch != pass || message->backward != static_cast<std::uint32_t>(way) ||
       message->samples != of_.samples || static_cast<std::int64_t>(message->floats.size()) != floats) {
-    return failed_precondition(
-        name_of_stage(stage, node) + ": micro-batch " + std::to_string(message->micro_batch) + " of clock " +
-        std::to_string(message->clock) + " at sample " + std::to_string(message->position) + " of " +
-        std::to_string(message->samples) + ", " + std::to_string(message->floats.size()) +
-        " floats, expected micro-batch " + std::to_string(micro_batch) + " of clock " + to_string(at_.clock) +
-        " at sample " + std::to_string(at_.position) + " of " + std::to_string(of_.samples) + ", " +
-        std::to_string(floats));
+    return failed_precondition(name_of(from) + ": micro-batch " + std::to_string(message->micro_batch) +
+                               " of clock " + std::to_string(message->clock) + " at sample " +
+                               std::to_string(message->position) + " of " + std::to_string(message->samples) +
+                               ", " + std::to_string(message->floats.size()) +
+                               " floats, expected micro-batch " + std::to_string(pass) + " of clock " +
+                               to_string(at_.clock) + " at sample " + std::to_string(at_.position) + " of " +
+                               std::to_string(of_.samples) + ", " + std::to_string(floats));
   }
   return message;
 }
 
-Status StageRunner::send(NodeId to, PeerMessage message) {
-  const std::uint32_t stage = to.value > of_.node.value ? of_.stage + 1 : of_.stage - 1;
-  return channels_->send(to, std::move(message)).with_context(name_of_stage(stage, to));
+// Of `pass` (pass_of()).
+Status StageRunner::send(Way way, std::uint32_t pass, const Metric& metric, PeerRoom floats) {
+  const NodeId to = beside(way);
+  return channels_
+      ->send(to, {at_.clock.value, at_.position, pass, static_cast<std::uint32_t>(way), metric.loss_sum,
+                  metric.correct, std::move(floats).done(), of_.samples})
+      .with_context(name_of(to));
 }
 
 void StageRunner::keep(Held& held, std::int64_t bytes) {
@@ -183,17 +263,19 @@ void StageRunner::keep(Held& held, std::int64_t bytes) {
   report_.activation_bytes = std::max(report_.activation_bytes, activations_);
 }
 
-Status StageRunner::compute_forward(std::uint32_t micro_batch, bool is_kept, std::span<float> out) {
-  Held& held = held_[micro_batch];
-  PACELINE_ASSERT(!free_.empty(), "more micro-batches than the plan keeps");
-  held.backend = free_.back();
-  free_.pop_back();
-  const Batch batch = rows(micro_batch);
-  StageBackend& backend = *backends_[held.backend];
-  const std::span<const float> in = is_first() ? batch.images : held.in.span();
-  PACELINE_RETURN_IF_ERROR(backend.forward({parameters_, batch, in, begins_[micro_batch], is_kept}, out));
+Status StageRunner::compute_forward(Working& chunk, std::uint32_t micro_batch, bool is_kept,
+                                    std::span<float> out) {
+  Held& held = chunk.held[micro_batch];
+  PACELINE_ASSERT(!chunk.free.empty(), "more micro-batches than the plan keeps");
+  held.backend = chunk.free.back();
+  chunk.free.pop_back();
+  const Batch batch = rows(micro_batch, chunk.is_first);
+  StageBackend& backend = *chunk.backends[held.backend];
+  const std::span<const float> in = chunk.is_first ? batch.images : held.in.span();
+  PACELINE_RETURN_IF_ERROR(
+      backend.forward({part(parameters_, chunk), batch, in, begins_[micro_batch], is_kept}, out));
   keep(held, backend.activation_bytes() + static_cast<std::int64_t>(held.in.size() * sizeof(float)));
-  if (!is_last()) return Status::ok();
+  if (!chunk.is_last) return Status::ok();
   PACELINE_ASSIGN_OR_RETURN(losses_[micro_batch], backend.loss(batch, of_.divisor));
   return Status::ok();
 }
@@ -203,55 +285,53 @@ PeerRoom StageRunner::room(NodeId to, std::int64_t floats) {
   return floats == 0 ? PeerRoom() : channels_->room(to, floats);
 }
 
-Status StageRunner::forward(std::uint32_t micro_batch) {
-  Held& held = held_[micro_batch];
-  if (!is_first()) {
-    PACELINE_ASSIGN_OR_RETURN(PeerMessage message, receive(false, micro_batch, of_.floats.in));
+Status StageRunner::forward(Working& chunk, std::uint32_t micro_batch) {
+  Held& held = chunk.held[micro_batch];
+  const StageFloats& floats = chunk.of->floats;
+  if (!chunk.is_first) {
+    PACELINE_ASSIGN_OR_RETURN(PeerMessage message, receive(Way::kForward, chunk, micro_batch, floats.in));
     held.in = std::move(message.floats);
   }
-  const NodeId next(of_.node.value + 1);
-  PeerRoom out = room(next, of_.floats.out * rows(micro_batch).size());
-  const bool is_dropped = recomputed_[micro_batch];
-  PACELINE_RETURN_IF_ERROR(compute_forward(micro_batch, !is_dropped, out.span()));
-  if (is_dropped) free_.push_back(held.backend);
+  const std::int64_t samples = begins_[micro_batch + 1] - begins_[micro_batch];
+  PeerRoom out = room(beside(Way::kForward), floats.out * samples);
+  const bool is_dropped = chunk.recomputed[micro_batch];
+  PACELINE_RETURN_IF_ERROR(compute_forward(chunk, micro_batch, !is_dropped, out.span()));
+  if (is_dropped) chunk.free.push_back(held.backend);
   if (!is_dropped) held.in = {};
   keep(held, is_dropped ? static_cast<std::int64_t>(held.in.size() * sizeof(float))
-                        : backends_[held.backend]->activation_bytes());
-  if (is_last()) return Status::ok();
-  return send(next,
-              {at_.clock.value, at_.position, micro_batch, 0, 0.0, 0, std::move(out).done(), of_.samples});
+                        : chunk.backends[held.backend]->activation_bytes());
+  if (chunk.is_last) return Status::ok();
+  const bool wraps = of_.stage + 1 == of_.stages;
+  return send(Way::kForward, pass_of(chunk.number + (wraps ? 1 : 0), micro_batch), {}, std::move(out));
 }
 
-// What goes on has gone.
-Status StageRunner::recompute(std::uint32_t micro_batch) { return compute_forward(micro_batch, true, {}); }
-
-Status StageRunner::backward(std::uint32_t micro_batch) {
-  Held& held = held_[micro_batch];
+Status StageRunner::backward(Working& chunk, std::uint32_t micro_batch) {
+  Held& held = chunk.held[micro_batch];
   PeerMessage came;
   Metric metric = losses_[micro_batch];
-  const Batch batch = rows(micro_batch);
-  if (!is_last()) {
-    PACELINE_ASSIGN_OR_RETURN(came, receive(true, micro_batch, of_.floats.back_in));
+  const Batch batch = rows(micro_batch, chunk.is_first);
+  if (!chunk.is_last) {
+    PACELINE_ASSIGN_OR_RETURN(came, receive(Way::kBackward, chunk, micro_batch, chunk.of->floats.back_in));
     metric = {came.loss_sum, came.correct, batch.size()};
   }
-  const NodeId previous(of_.node.value - (is_first() ? 0 : 1));
-  PeerRoom back = room(previous, of_.floats.back_out * batch.size());
-  const std::span<float> into = has_gradient_ ? std::span(part_) : gradient_;
-  PACELINE_RETURN_IF_ERROR(backends_[held.backend]->backward(
-      {parameters_, batch, {}, begins_[micro_batch], true}, came.floats, back.span(), into));
+  PeerRoom back = room(beside(Way::kBackward), chunk.of->floats.back_out * batch.size());
+  const std::span<float> gradient = part(gradient_, chunk);
+  const std::span<float> into = chunk.has_gradient ? std::span(part_).first(gradient.size()) : gradient;
+  PACELINE_RETURN_IF_ERROR(chunk.backends[held.backend]->backward(
+      {part(parameters_, chunk), batch, {}, begins_[micro_batch], true}, came.floats, back.span(), into));
   came.floats = {};
-  if (norms_) norms_->add(batch.size(), into);
-  free_.push_back(held.backend);
+  if (chunk.norms) chunk.norms->add(batch.size(), into);
+  chunk.free.push_back(held.backend);
   held.in = {};
   keep(held, 0);
-  metric_.loss_sum += metric.loss_sum;
-  metric_.correct += metric.correct;
-  metric_.samples += metric.samples;
-  if (!is_first()) {
-    PACELINE_RETURN_IF_ERROR(send(previous, {at_.clock.value, at_.position, micro_batch, 1, metric.loss_sum,
-                                             metric.correct, std::move(back).done(), of_.samples}));
+  if (chunk.number + 1 == of_.plan.chunks) metric_ += metric;  // once, of each stage in the same order
+  if (!chunk.is_first) {
+    const bool wraps = of_.stage == 0;
+    PACELINE_RETURN_IF_ERROR(send(Way::kBackward,
+                                  pass_of(std::int64_t{chunk.number} - (wraps ? 1 : 0), micro_batch), metric,
+                                  std::move(back)));
   }
-  if (std::exchange(has_gradient_, true)) add_weighted(gradient_, part_, 1.0F);
+  if (std::exchange(chunk.has_gradient, true)) add_weighted(gradient, into, 1.0F);
   return Status::ok();
 }
 

@@ -1,6 +1,7 @@
 // StageRunner: carries out a stage's rows of a pipeline's plan (common/schedule/pipeline.h), a mini-batch at a time
 // (Huang et al. 2018, section 2.2). Activations arrive from the stage in front and go on to the next one; what comes
-// back of them goes the other way, with the loss of the micro-batch, so that every stage knows that of all.
+// back of them goes the other way, with the loss of the micro-batch, so that every stage knows that of all. Of a stage
+// with several chunks of the network they go on from the last stage to the first (Narayanan et al. 2021, section 2.2).
 //
 // The gradient is that of the mean loss over the mini-batch, up to the divisor: the sum over the samples is divided by
 // Parts::divisor. Gradients of micro-batches are added in the order of their backward passes.
@@ -11,8 +12,10 @@
 // Thread: the one that made it.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -33,8 +36,8 @@
 
 namespace paceline {
 
-// Of a sample, in floats: what comes in (of the first stage the image) and goes on (of the last none), and what comes
-// back of the latter and goes back of the former.
+// Of a chunk and a sample, in floats: what comes in (of the first one the image) and goes on (of the last none), and what
+// comes back of the latter and goes back of the former.
 struct StageFloats {
   std::int64_t in = 0;
   std::int64_t out = 0;
@@ -46,9 +49,9 @@ class StageRunner {
  public:
   struct Parts {
     const NetworkSpec& network;
-    std::vector<StageSpec> stages;  // of the whole cut
+    std::vector<StageSpec> chunks;  // of the whole cut: of each stage of the plan as many
     std::uint32_t stage = 0;        // this one
-    NodeId node;                    // that it is on; the stage in front is on the node in front
+    NodeId node;                    // that it is on; the stages of its group are on nodes in a row
     schedule::PipelinePlan plan;    // checked
     std::int64_t samples = 0;       // of the mini-batch
     std::int64_t divisor = 0;
@@ -56,10 +59,17 @@ class StageRunner {
     std::uint64_t seed = 0;
     schedule::PassSpans* passes = nullptr;  // where they are recorded, if anywhere; outlives it
   };
-  // `parts.network` outlives it. Errors: those of make_stage_backend().
+  // `parts.network` outlives it, and is laid out by stages. Errors: those of make_stage_backend().
   static Result<std::unique_ptr<StageRunner>> make(Parts parts);
 
-  // A stage, whatever computes it.
+  // A part of the network, whatever computes it.
+  struct Chunk {
+    StageFloats floats;
+    Range parameters;  // within the stage's
+    // For micro-batches of up to `samples`.
+    std::function<Result<std::unique_ptr<StageBackend>>(std::int64_t samples)> make_backend;
+    std::optional<MeasuredNorms> norms;  // that its gradient has places of
+  };
   struct Stage {
     std::uint32_t stage = 0;  // this one
     std::uint32_t stages = 1;
@@ -67,11 +77,7 @@ class StageRunner {
     schedule::PipelinePlan plan;  // checked
     std::int64_t samples = 0;     // of the mini-batch
     std::int64_t divisor = 0;
-    std::int64_t parameters = 0;  // floats
-    StageFloats floats;
-    // For micro-batches of up to `samples`.
-    std::function<Result<std::unique_ptr<StageBackend>>(std::int64_t samples)> make_backend;
-    std::optional<MeasuredNorms> norms;     // that the gradient has places of
+    std::vector<Chunk> chunks;  // as many as the plan has of a stage; together they have all its parameters
     schedule::PassSpans* passes = nullptr;  // as Parts'
     // Called several times a second while another stage is waited for: what is not OK ends the step. Empty: nobody looks.
     std::function<Status()> look = {};
@@ -79,14 +85,11 @@ class StageRunner {
   // Errors: those of make_backend.
   static Result<std::unique_ptr<StageRunner>> make(Stage stage);
 
-  // What may come from the stage in front and from the one behind while a step is under way, and what goes to them: no
-  // more than the plan has between two passes.
-  struct Hears {
-    PeerBounds front;
-    PeerBounds behind;
-  };
-  static Hears hears(const NetworkSpec& network, const std::vector<StageSpec>& stages, std::uint32_t stage,
-                     const schedule::PipelinePlan& plan, std::int64_t samples);
+  // By stage of the group, what may come from it while a step is under way, and what goes to it: no more than the plan has
+  // between two passes.
+  static std::vector<PeerBounds> hears(const NetworkSpec& network, const std::vector<StageSpec>& chunks,
+                                       std::uint32_t stage, const schedule::PipelinePlan& plan,
+                                       std::int64_t samples);
 
   // Which step of the run: all stages of a group are at the same one, and have the same mini-batch.
   struct At {
@@ -111,31 +114,45 @@ class StageRunner {
     std::size_t backend = 0;
     std::int64_t bytes = 0;  // of activations that are kept
   };
+  // A chunk at work.
+  struct Working {
+    const Chunk* of = nullptr;
+    std::uint32_t number = 0;      // of the stage's
+    bool is_first = false;         // of the network's
+    bool is_last = false;          // of the network's
+    std::vector<bool> recomputed;  // by micro-batch
+    std::vector<std::unique_ptr<StageBackend>> backends;
+    std::vector<std::size_t> free;  // of backends
+    std::vector<Held> held;         // by micro-batch
+    std::optional<MeasuredNorms> norms;
+    bool has_gradient = false;  // in the step under way
+  };
+  enum class Way { kForward, kBackward };
   explicit StageRunner(Stage stage);
   Status make_backends();
-  bool is_first() const { return of_.stage == 0; }
-  bool is_last() const { return of_.stage + 1 == of_.stages; }
-  Batch rows(std::uint32_t micro_batch) const;
-  Status forward(std::uint32_t micro_batch);
-  Status recompute(std::uint32_t micro_batch);
-  Status backward(std::uint32_t micro_batch);
-  Status compute_forward(std::uint32_t micro_batch, bool is_kept, std::span<float> out);
+  Batch rows(std::uint32_t micro_batch, bool with_images) const;
+  Status run(const schedule::PipelineRow& row);
+  Status forward(Working& chunk, std::uint32_t micro_batch);
+  Status backward(Working& chunk, std::uint32_t micro_batch);
+  Status compute_forward(Working& chunk, std::uint32_t micro_batch, bool is_kept, std::span<float> out);
+  template <typename Float>
+  static std::span<Float> part(std::span<Float> of_stage, const Working& chunk);
+  NodeId beside(Way from) const;
   PeerRoom room(NodeId to, std::int64_t floats);
   Result<PeerMessage> await(NodeId node);
-  Result<PeerMessage> receive(bool backward, std::uint32_t micro_batch, std::int64_t floats_each);
-  Status send(NodeId to, PeerMessage message);
+  Result<PeerMessage> next(Way way);
+  Result<PeerMessage> receive(Way way, const Working& chunk, std::uint32_t micro_batch,
+                              std::int64_t floats_each);
+  Status send(Way way, std::uint32_t pass, const Metric& metric, PeerRoom floats);
+  std::uint32_t pass_of(std::int64_t chunk, std::uint32_t micro_batch) const;
   void keep(Held& held, std::int64_t bytes);
-  std::string name_of_stage(std::uint32_t stage, NodeId node) const;
+  std::string name_of(NodeId node) const;
 
   const Stage of_;
   const schedule::PipelineRows& rows_;  // of of_
-  const std::vector<bool> recomputed_;  // by micro-batch
   std::vector<std::int64_t> begins_;    // of each micro-batch in the mini-batch, and its end
-  std::vector<std::unique_ptr<StageBackend>> backends_;
-  std::vector<std::size_t> free_;  // of backends_
-  std::vector<Held> held_;         // by micro-batch
-  std::vector<float> part_;        // a micro-batch's gradient
-  std::optional<MeasuredNorms> norms_;
+  std::vector<Working> chunks_;
+  std::vector<float> part_;  // a micro-batch's gradient
 
   // Of the step under way.
   At at_;
@@ -143,9 +160,10 @@ class StageRunner {
   const Batch* batch_ = nullptr;
   std::span<float> gradient_;
   PeerChannels* channels_ = nullptr;
-  bool has_gradient_ = false;
   Metric metric_;
   std::vector<Metric> losses_;  // by micro-batch, of the last stage
+  // By way, what has come ahead of its turn: of two stages with several chunks each, both ways are between the same nodes.
+  std::array<std::deque<PeerMessage>, 2> early_;
 
   std::chrono::nanoseconds waited_{0};
   std::chrono::nanoseconds waited_for_previous_{0};  // of it

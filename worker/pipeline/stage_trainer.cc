@@ -16,7 +16,9 @@ class StageShared {
  public:
   StageShared(const RunConfig& of_run, const NetworkSpec& of_network, std::vector<StageSpec> cut,
               schedule::PipelinePlan planned)
-      : config(of_run), network(of_network), stages(std::move(cut)), plan(std::move(planned)) {}
+      : config(of_run), network(of_network), chunks(std::move(cut)), plan(std::move(planned)) {}
+
+  std::uint32_t stages() const { return config.pipeline.stages; }
 
   void meet(std::shared_ptr<PeerChannels> peers) {
     const std::lock_guard lock(mutex_);
@@ -37,7 +39,7 @@ class StageShared {
 
   const RunConfig& config;
   const NetworkSpec& network;
-  const std::vector<StageSpec> stages;
+  const std::vector<StageSpec> chunks;  // of all stages, in the network's order
   const schedule::PipelinePlan plan;
   schedule::PassSpans* passes = nullptr;  // set before any task is made
 
@@ -55,7 +57,7 @@ class StageTrainer final : public Task {
                std::unique_ptr<StageRunner> runner)
       : shared_(shared),
         stage_(stage),
-        stages_(std::ssize(shared.stages)),
+        stages_(shared.stages()),
         loader_(std::move(loader)),
         queue_(std::move(queue)),
         runner_(std::move(runner)) {}
@@ -108,23 +110,23 @@ StageTasks::StageTasks(std::unique_ptr<StageShared> shared) : shared_(std::move(
 StageTasks::~StageTasks() = default;
 
 Result<std::unique_ptr<StageTasks>> StageTasks::make(const RunConfig& config, const NetworkSpec& network) {
-  PACELINE_ASSIGN_OR_RETURN(std::vector<StageSpec> stages, stages_of_run(config, network));
-  PACELINE_ASSIGN_OR_RETURN(schedule::PipelinePlan plan, plan_of_run(config, network, stages));
+  PACELINE_ASSIGN_OR_RETURN(std::vector<StageSpec> chunks, stages_of_run(config, network));
+  PACELINE_ASSIGN_OR_RETURN(schedule::PipelinePlan plan, plan_of_run(config, network, chunks));
   return std::unique_ptr<StageTasks>(
-      new StageTasks(std::make_unique<StageShared>(config, network, std::move(stages), std::move(plan))));
+      new StageTasks(std::make_unique<StageShared>(config, network, std::move(chunks), std::move(plan))));
 }
 
 Range StageTasks::trained_by(NodeId node) const {
-  return shared_->stages[node.value % shared_->stages.size()].parameters;
+  const std::uint32_t stages = shared_->stages();
+  return held_by_stages(shared_->chunks, stages)[node.value % stages];
 }
 void StageTasks::meet(std::shared_ptr<PeerChannels> peers) { shared_->meet(std::move(peers)); }
 std::vector<PeerBounds> StageTasks::heard_from(NodeId node) const {
-  const std::uint32_t stage = node.value % static_cast<std::uint32_t>(shared_->stages.size());
-  const auto [front, behind] = StageRunner::hears(shared_->network, shared_->stages, stage, shared_->plan,
-                                                  group_samples(shared_->config));
-  std::vector<PeerBounds> bounds(node.value + 2);
-  if (stage > 0) bounds[node.value - 1] = front;
-  if (stage + 1 < shared_->stages.size()) bounds[node.value + 1] = behind;
+  const std::uint32_t stage = node.value % shared_->stages();
+  const std::vector<PeerBounds> group = StageRunner::hears(shared_->network, shared_->chunks, stage,
+                                                           shared_->plan, group_samples(shared_->config));
+  std::vector<PeerBounds> bounds(node.value - stage);
+  bounds.insert(bounds.end(), group.begin(), group.end());
   return bounds;
 }
 StageReport StageTasks::report() const { return shared_->report(); }
@@ -135,17 +137,17 @@ MakeBackend StageTasks::evaluating() const {
     const std::int64_t rows =
         schedule::micro_batch_sizes(group_samples(shared.config), shared.plan.micro_batches).front();
     return Result<std::unique_ptr<NetworkBackend>>(evaluate_by_stages(
-        shared.config.train.backend, network, shared.stages, samples, rows, !shared.config.pipeline.memory));
+        shared.config.train.backend, network, shared.chunks, samples, rows, !shared.config.pipeline.memory));
   };
 }
 
 Result<std::unique_ptr<Task>> StageTasks::make_trainer(NodeId node, const MakeLoader& make_loader) {
   const RunConfig& config = shared_->config;
-  const auto stages = static_cast<std::uint32_t>(shared_->stages.size());
+  const std::uint32_t stages = shared_->stages();
   const std::uint32_t stage = node.value % stages;
   PACELINE_ASSIGN_OR_RETURN(
       auto runner,
-      StageRunner::make({shared_->network, shared_->stages, stage, node, shared_->plan, group_samples(config),
+      StageRunner::make({shared_->network, shared_->chunks, stage, node, shared_->plan, group_samples(config),
                          config.train.batch_size, config.train.backend, config.run.seed, shared_->passes}));
   std::unique_ptr<Loader> loader = make_loader(stage == 0);
   const std::int64_t group = node.value / stages;

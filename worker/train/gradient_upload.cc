@@ -12,10 +12,10 @@ bool worker_checks_finite(OnNan on_nan, Encoding gradients) {
   return on_nan == OnNan::kSkip || gradients != Encoding::kFp32;
 }
 
-GradientUpload::GradientUpload(Exchange& exchange, Contribution gradient, bool looks)
+GradientUpload::GradientUpload(Exchange& exchange, Contribution gradient, bool checks)
     : exchange_(exchange),
       gradient_(std::move(gradient)),
-      looks_(looks),
+      checks_(checks),
       ready_from_(std::ssize(gradient_.values.floats)) {}
 
 void GradientUpload::final_from(std::int64_t begin) {
@@ -26,12 +26,12 @@ void GradientUpload::final_from(std::int64_t begin) {
                          ", expected one in [0, " + std::to_string(size) + "]");
   }
   if (!mistake_.is_ok() || begin >= ready_from_) return;
-  if (looks_) look_at(begin);
+  if (checks_) check_finite(begin);
   ready_from_ = begin;
   if (!non_finite_) exchange_.push_early(gradient_, begin);
 }
 
-void GradientUpload::look_at(std::int64_t begin) {
+void GradientUpload::check_finite(std::int64_t begin) {
   const auto fresh = gradient_.values.floats.subspan(static_cast<std::size_t>(begin),
                                                      static_cast<std::size_t>(ready_from_ - begin));
   if (const auto at = first_non_finite(fresh)) non_finite_ = begin + *at;
@@ -40,15 +40,15 @@ void GradientUpload::look_at(std::int64_t begin) {
 
 std::string GradientUpload::fault(const Metric& metric, const Layout& layout) {
   const bool loss_is_finite = std::isfinite(metric.loss_sum);
-  if (!looks_ && loss_is_finite) return {};
-  if (!looks_)
+  if (!checks_ && loss_is_finite) return {};
+  if (!checks_)
     ready_from_ = std::ssize(gradient_.values.floats);  // nothing more leaves; which tensor, if any?
   const std::int64_t at_once = exchange_.floats_at_once();
   while (ready_from_ > at_once) {
-    look_at(ready_from_ - at_once);
+    check_finite(ready_from_ - at_once);
     if (!non_finite_ && loss_is_finite) exchange_.push_early(gradient_, ready_from_);
   }
-  look_at(0);
+  check_finite(0);
   return describe_non_finite(metric, gradient_.values.floats, non_finite_, layout);
 }
 

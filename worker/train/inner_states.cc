@@ -9,7 +9,6 @@
 #include "common/assert.h"
 #include "common/config/engine_config.h"
 #include "common/config/load.h"
-#include "common/files/atomic_file.h"
 #include "common/hex.h"
 #include "common/params/model_file.h"
 #include "common/sync/engine_config.h"
@@ -38,13 +37,10 @@ std::size_t states_kept(const RunConfig& config) {
 }
 
 // "0.1-v000000000118": by name they are in the order of their versions.
-std::string file_name(const std::string& worker, char kind, std::int64_t number) {
-  char text[32];
-  std::snprintf(text, sizeof text, "-%c%012lld", kind, static_cast<long long>(number));
-  return worker + text;
-}
 std::string file_name(const std::string& worker, Version version) {
-  return file_name(worker, 'v', version.value);
+  char text[32];
+  std::snprintf(text, sizeof text, "-v%012lld", static_cast<long long>(version.value));
+  return worker + text;
 }
 
 // Tensors, one behind the other.
@@ -86,10 +82,10 @@ InnerStates::InnerStates(const RunConfig& config, NodeId node, const Layout& lay
 std::string InnerStates::name(std::uint32_t thread) const { return to_string(WorkerId(node_, thread)); }
 
 // The newest first.
-std::vector<fs::path> InnerStates::files(std::uint32_t thread, char kind) const {
+std::vector<fs::path> InnerStates::files(std::uint32_t thread) const {
   std::vector<fs::path> found;
   std::error_code error;
-  const std::string begin = name(thread) + "-" + kind;
+  const std::string begin = name(thread) + "-v";
   for (fs::directory_iterator it(folder_, error), end; !error && it != end; it.increment(error)) {
     const std::string file = it->path().filename().string();
     if (file.size() == file_name(name(thread), Version(0)).size() && file.starts_with(begin)) {
@@ -100,16 +96,14 @@ std::vector<fs::path> InnerStates::files(std::uint32_t thread, char kind) const 
   return found;
 }
 
-void InnerStates::begin(std::uint32_t thread, Clock clock, std::uint64_t generation, LocalSteps& steps) {
+void InnerStates::begin(std::uint32_t thread, Clock clock, Former former, LocalSteps& steps) {
   if (!goes_on_) return;
   Worker& worker = workers_[thread];
   std::deque<State> remembered = std::exchange(worker.last, {});
   std::optional<State> found;
   const Version wanted(clock.value);
   const std::string newest = file_name(name(thread), wanted);
-  const bool was = was_here(thread, generation);
-  if (!was) leave_mark(thread, generation);
-  const bool anew = was || generation == 1;
+  const bool anew = former == Former::kNone;
   bool is_newest = true;
   for (const fs::path& file : files(thread)) {
     std::error_code ignored;
@@ -151,25 +145,6 @@ void InnerStates::begin(std::uint32_t thread, Clock clock, std::uint64_t generat
 
 const char* InnerStates::goes_on_with() const {
   return have_states(config_.train) ? "its inner optimizer's state" : "what its last round had not sent";
-}
-
-bool InnerStates::was_here(std::uint32_t thread, std::uint64_t generation) const {
-  std::error_code error;
-  return generation > 1 && fs::exists(mark(thread, generation), error);
-}
-
-void InnerStates::leave_mark(std::uint32_t thread, std::uint64_t generation) const {
-  std::error_code error;
-  for (const fs::path& former : files(thread, 'g')) fs::remove(former, error);
-  if (generation == 1) return;
-  fs::create_directories(folder_, error);
-  const Status marked = write_file_atomically(mark(thread, generation), "");
-  if (!marked.is_ok())
-    log_.warn("worker " + name(thread) + " leaves no mark of being here: " + marked.message());
-}
-
-fs::path InnerStates::mark(std::uint32_t thread, std::uint64_t generation) const {
-  return folder_ / file_name(name(thread), 'g', static_cast<std::int64_t>(generation));
 }
 
 void InnerStates::completed(std::uint32_t thread, Clock clock, const LocalSteps& steps) {

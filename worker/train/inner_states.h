@@ -21,9 +21,9 @@
 // is of that version alone, or of the worker's last round if it ended in order: of another it is in parameters already,
 // or is computed again. Where gradients are applied on arrival nobody can tell which, and it is lost.
 //
-// A node that is lost and comes back while the same generation of servers goes on begins anew, since what it has
-// is of rounds long ago. So that it knows, each worker leaves a mark when it goes on in a generation:
-//     RUN/inner_state/0.1-g000000000002
+// What the checkpoint knows of a worker is what counts. One that was lost, or not there, when it was saved begins anew,
+// though there be a file of just that version: its round in front of that was dropped, and others have done it. So does
+// one that is lost and comes back while the servers go on, since what it has is of rounds long ago. Its grant says so.
 //
 // Memory: of each worker the state twice more (in fragments the largest threshold more), where checkpoints are written,
 // and a copy of it each round. Disk: checkpoint.keep + kBehind files of each worker, and as many more, since servers may take several rounds to write one and leave others out.
@@ -57,10 +57,12 @@ class InnerStates {
   // outlives it.
   InnerStates(const RunConfig& config, NodeId node, const Layout& layout, Log log, Ticks (*now)());
 
-  // Worker `thread` of the node is granted its first round, stamped `clock`, by servers of this generation. In a
-  // later one than the first `steps` goes on with the state that it had there, and the log says which one that is;
-  // in the first, and where the worker has been in this one before, it stays as it is, and older files are removed.
-  void begin(std::uint32_t thread, Clock clock, std::uint64_t generation, LocalSteps& steps);
+  // What of a worker's former rounds is in what the run goes on from: kNone of one that was not there (Grant::anew).
+  enum class Former { kNone, kCounts };
+  // Worker `thread` of the node is granted its first round of this session, stamped `clock`. Where its former rounds
+  // count `steps` goes on with the state that it had there, and the log says which one that is; else it stays as it is,
+  // and older files are removed.
+  void begin(std::uint32_t thread, Clock clock, Former former, LocalSteps& steps);
   // It has completed its round stamped `clock`, which is not reported yet. What cannot be written is said in the
   // log, and no more.
   void completed(std::uint32_t thread, Clock clock, const LocalSteps& steps);
@@ -86,13 +88,7 @@ class InnerStates {
   void keep(Worker& worker, State state);
   void write(std::uint32_t thread, State& state);
   std::optional<State> read(std::uint32_t thread, const std::filesystem::path& file) const;
-  // Whether a process of this worker was there in this generation before, as its mark says. In the first none is left.
-  bool was_here(std::uint32_t thread, std::uint64_t generation) const;
-  // That one is there now. Marks of former generations, and of former runs, go.
-  void leave_mark(std::uint32_t thread, std::uint64_t generation) const;
-  std::filesystem::path mark(std::uint32_t thread, std::uint64_t generation) const;
-  // Of this kind: 'v' states, 'g' marks.
-  std::vector<std::filesystem::path> files(std::uint32_t thread, char kind = 'v') const;
+  std::vector<std::filesystem::path> files(std::uint32_t thread) const;
   std::string name(std::uint32_t thread) const;
 
   const RunConfig& config_;

@@ -49,7 +49,8 @@ Status TrainStep::begin(const Granted& granted) {
   PACELINE_RETURN_IF_ERROR(tell(step::Granted{granted.grant, granted.arrived, look()}));
   if (Status batch = t_.batches.check_granted(granted.grant.batch); !batch.is_ok()) return give_up(batch);
   if (first && t_.local && t_.local->states != nullptr) {
-    t_.local->states->begin(t_.worker.thread, granted.grant.clock, t_.local->generation, t_.local->steps);
+    const auto former = granted.grant.anew ? InnerStates::Former::kNone : InnerStates::Former::kCounts;
+    t_.local->states->begin(t_.worker.thread, granted.grant.clock, former, t_.local->steps);
   }
   reported_ = granted.report;
   // Waiting for parameters is in an iteration's time, also where they were still on their way when the grant
@@ -141,7 +142,7 @@ void TrainStep::apply_what_was_put_off() {
   const auto needs_a_buffer = [this] { return t_.cache.gradients_held() > 1 && !t_.gradients.ready(); };
   if (!t_.cache.waits() && !needs_a_buffer()) return;
   t_.phases.enter(Phase::kApplyGrads);
-  t_.cache.settle();
+  t_.cache.apply_deferred();
   while (needs_a_buffer()) t_.cache.keep_difference();
 }
 
@@ -207,12 +208,13 @@ Status TrainStep::carry_out(const step::Compute& action) {
   const bool finite = std::isfinite(metric_.loss_sum);
   taken_ = action.local_step + 1;
   const Ticks done = t_.pace.now();
-  const bool late = t_.local && step::time_is_up(t_.local->time, done - round_began_, done - step_began_);
+  const bool late = t_.local && t_.local->timed != nullptr &&
+                    t_.local->timed->step_took(done - round_began_, done - step_began_);
   if (finite && taken_ == local_steps()) {
     const Status counted = t_.batches.check_counted(t_.step.grant().batch, metric_);
     if (!counted.is_ok()) return give_up(counted);
   }
-  if (action.local_step == 0) t_.phases.shift_start(t_.cache.went_on(), reading_);
+  if (action.local_step == 0) t_.phases.shift_start(t_.cache.device_overlap(), reading_);
   if (!finite || late || taken_ == local_steps()) {
     record_hidden();
     pulled_.clear();  // what was pulled with the last push

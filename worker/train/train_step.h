@@ -31,6 +31,7 @@
 #include "worker/train/gradient_upload.h"
 #include "worker/train/inner_states.h"
 #include "worker/train/local_steps.h"
+#include "worker/train/timed_rounds.h"
 #include "worker/train/work_watch.h"
 
 namespace paceline {
@@ -62,10 +63,8 @@ struct WorkerContext {
     std::int64_t usual = 1;
     std::int64_t mini_batch = 0;
     std::function<double(std::int64_t)> rate;
-    // Where the inner optimizer's state is kept for a resume, and the servers' generation. Null: nowhere.
-    InnerStates* states = nullptr;
-    std::uint64_t generation = 1;
-    std::optional<std::chrono::nanoseconds> time = {};  // after which a round ends (train.local_time)
+    InnerStates* states = nullptr;  // where the inner optimizer's state is kept for a resume; null: nowhere
+    TimedRounds* timed = nullptr;   // where rounds end by time; null: they do not
     // In the layout's order (exchange.fragments); none or one: a delta leaves whole. Several: where a mini-batch's
     // gradient is made, which is sent nowhere.
     std::vector<Range> fragments = {};

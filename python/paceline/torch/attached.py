@@ -3,6 +3,7 @@
 import copy
 import warnings
 import weakref
+from itertools import zip_longest
 from typing import List, Optional
 
 import numpy as np
@@ -81,16 +82,18 @@ class Attached:
         return self._position
 
     def state_dict(self) -> dict:
-        """What a checkpoint of the servers does not have: "clock", "position", and with mode="worker" the "optimizer"'s state.
+        """What a checkpoint of the servers does not have: "clock", "position", and with mode="worker" the "optimizer"'s state
+        with the names of its "parameters", in their order.
         To be kept by clock: which one is needed run.clock says behind a resume. Errors: ValueError between two exchanges, with
         local steps."""
         self._check_between("state_dict()")
-        return {"clock": self.clock, "position": self._position,
+        return {"clock": self.clock, "position": self._position, "parameters": self._names_of_optimizer(),
                 "optimizer": None if self._server_side else self.optimizer.state_dict()}
 
     def load_state_dict(self, state: dict) -> None:
         """Behind a resume, ahead of the first step, and in on_resume(). Errors: ValueError for the state of another clock or
-        mode, and between two exchanges."""
+        mode, or of an optimizer of other parameters or another order of them, and between two exchanges. A learning rate
+        scheduler is built before: a warmup of PyTorch's scales the rate that it finds, for good."""
         self._check_between("load_state_dict()")
         if state["clock"] != self.clock:
             raise ValueError(f"load_state_dict(): got the state of clock {state['clock']}, expected {self.clock}, where the run goes on")
@@ -98,8 +101,17 @@ class Attached:
             modes = ("worker", "server") if self._server_side else ("server", "worker")
             raise ValueError("load_state_dict(): got a state of mode='{}', expected one of mode='{}'".format(*modes))
         if not self._server_side:
+            # PyTorch would give each parameter the state of the one that had its place, whatever their names.
+            for saved, own in zip_longest(state["parameters"], self._names_of_optimizer()):
+                if saved != own:
+                    raise ValueError(f"load_state_dict(): got an optimizer's state with '{saved}' where this one has '{own}', "
+                                     "expected the same parameters in the same order")
             self.optimizer.load_state_dict(state["optimizer"])
         self._position = state["position"]
+
+    def _names_of_optimizer(self):
+        by_id = {id(p): clean(name) for name, p in self.model.named_parameters()}
+        return [by_id.get(id(p)) for group in self.optimizer.param_groups for p in group["params"]]
 
     def _check_between(self, who):
         if self._taken > 0:
@@ -310,7 +322,7 @@ class Attached:
                 if self._ahead is None or not self._ahead.has_left(t):
                     t.write(out[t.offset:t.end], gradient, scale)
             if self._ahead is not None:
-                self._ahead.wait()
+                self._ahead.complete()
             self.way.wait()
             self.leave(0, self.worker.floats if self._ahead is None else self._ahead.left_from())
             if found_inf:  # of this worker alone: its clock closes without it (train.on_nan: skip)

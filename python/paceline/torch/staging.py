@@ -10,9 +10,15 @@ class Direct:
     """A model in the host's memory: gradients are written where they leave from, parameters are read where they lie. So are
     those of another device, each copy of which is waited for."""
 
+    is_late = False  # whether what is written comes later than it was asked for
+
     def outgoing(self, flat: torch.Tensor) -> torch.Tensor:
         """Where to write what is to leave from `flat`, a worker's array."""
         return flat
+
+    def lends(self, gradient: torch.Tensor) -> bool:
+        """Whether a worker's thread can copy it where it lies."""
+        return on_host(gradient.device) and gradient.layout == torch.strided and gradient.is_contiguous()
 
     def mark(self) -> Any:
         """Behind what was asked for last: for has_come()."""
@@ -34,6 +40,8 @@ class Direct:
 
 class Pinned(Direct):
     """A model on a GPU. `floats`: of the whole layout. A buffer of that size in the host's memory."""
+
+    is_late = True
 
     def __init__(self, floats: int, device: torch.device):
         self._memory, self._device = pinned(floats), device

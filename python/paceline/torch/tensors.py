@@ -131,6 +131,8 @@ class Model:
             raise ValueError(f"optimizer: steps a tensor {shape} that is no parameter of the model, expected the model's own")
         if all(t.parameter is None for t in self.tensors):
             raise ValueError("model: has no parameter, expected at least one")
+        if not any(t.trained for t in self.tensors):
+            raise ValueError("optimizer: steps no parameter of the model, expected at least one: a generator gives them once only")
 
     def _others(self):
         return [p for group in self._group_of.values() for p in group["params"] if id(p) in self._group_of]

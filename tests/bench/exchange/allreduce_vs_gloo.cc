@@ -254,6 +254,10 @@ class Rank {
       double& of_its_kind = best[static_cast<int>(all[i].whose)];
       of_its_kind = std::min(of_its_kind, middle);
     }
+    const std::int64_t floats = bytes / static_cast<std::int64_t>(sizeof(float));
+    for (const MeasuredChoice& choice : choices_) {
+      if (choice.floats == floats) std::printf("  auto has measured %s\n", choice.words().c_str());
+    }
     std::printf("  the best of ours / the best of Gloo's: %.2f\n", best[0] / best[1]);
     if (!options_.shares) std::printf("  the raw loop / the best of ours: %.2f\n", best[2] / best[0]);
     std::fflush(stdout);

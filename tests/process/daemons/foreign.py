@@ -41,8 +41,8 @@ class ForeignTest(DaemonTest):
             f"cluster: {{nodes: {nodes}, threads_per_node: 1, endpoints: ['{self.endpoints[0]}'], "
             f"start_timeout: 120s, {cluster}}}\nsync: {sync}\ntrain: {{{train}}}\n", encoding="utf-8")
 
-    def loop(self, name, node, *arguments):
-        return self.start(PYTHON, harness.SOURCE / "tests/process/daemons" / self.LOOPS, name, self.config, node, *arguments)
+    def loop(self, name, node, *arguments, of=None):
+        return self.start(PYTHON, harness.SOURCE / "tests/process/daemons" / (of or self.LOOPS), name, self.config, node, *arguments)
 
     def example(self, name, *arguments):
         """An example's program and its configuration, on endpoints and in a folder of the test's."""

@@ -46,8 +46,12 @@ def counting(config, node, *overrides):
         one = nodes if worker.value("sync.combine") == "mean" else 1
         for round in worker:
             assert round.parameters[worker.node] == round.clock, (round.clock, round.parameters)
-            round.gradient[:] = 0
-            round.gradient[worker.node] = -one
+            own = np.zeros(nodes, np.float32)
+            own[worker.node] = -one
+            if round.clock % 2:
+                round.gradient[:] = own
+            else:
+                worker.copy_gradient(0, own)
             worker.finish(loss=1.0)
     print("over:", worker.over)
 
@@ -114,6 +118,7 @@ def misused(config, node):
     say("begin", library.paceline_begin(handle, -1, ctypes.byref(round)))
     say("second", library.paceline_begin(handle, 0, ctypes.byref(round)))
     say("beyond", library.paceline_final_from(handle, 4))
+    say("copy", library.paceline_copy_gradient(handle, 2, values.ctypes.data, 2))
     say("samples", finish(0, 0))
     say("correct", finish(2, 1))
     ctypes.memset(round.gradient, 0, 12)

@@ -56,6 +56,45 @@ def load_state_dict(file):
     print("alike:", all(torch.allclose(value, begun[name], rtol=0, atol=1e-20) for name, value in model.state_dict().items()))
 
 
+def residual_gradient():
+    """Of a residual network with batch norm, a projection and average pools: each parameter's gradient is PyTorch's, and
+    what was measured is what PyTorch's running statistics become."""
+    import torch
+    from torch import nn
+    made = paceline.Network([
+        {"kind": "conv", "name": "c1", "out": 8, "kernel": 3, "bias": False}, {"kind": "batch_norm", "name": "n1"},
+        {"kind": "relu", "name": "r1"}, {"kind": "conv", "name": "c2", "out": 16, "kernel": 3, "stride": 2, "bias": False},
+        {"kind": "batch_norm", "name": "n2"},
+        {"kind": "conv", "name": "p", "out": 16, "kernel": 1, "stride": 2, "bias": False, "from": ["r1"]},
+        {"kind": "batch_norm", "name": "m"}, {"kind": "add", "from": ["n2", "m"]}, {"kind": "relu"},
+        {"kind": "average_pool", "kernel": 2, "stride": 2}, {"kind": "global_average_pool"}, {"kind": "dense", "name": "fc", "out": 10}],
+        (3, 8, 8), batch_size=12)
+    c1, n1 = nn.Conv2d(3, 8, 3, padding=1, bias=False), nn.BatchNorm2d(8, momentum=1)
+    c2, n2 = nn.Conv2d(8, 16, 3, stride=2, padding=1, bias=False), nn.BatchNorm2d(16, momentum=1)
+    p, m, fc = nn.Conv2d(8, 16, 1, stride=2, bias=False), nn.BatchNorm2d(16, momentum=1), nn.Linear(16, 10)
+    tensors = []
+    for module in (c1, n1, c2, n2, p, m, fc):
+        tensors += [each for each in (module.weight, module.bias) if each is not None]
+        tensors += [module.running_mean, module.running_var] if isinstance(module, nn.BatchNorm2d) else []
+    random = np.random.default_rng(7)
+    parameters = made.initial() + 0.3 * random.standard_normal(made.floats).astype(np.float32)
+    parts = np.split(parameters, np.cumsum([each.numel() for each in tensors])[:-1])
+    for tensor, part in zip(tensors, parts):
+        tensor.data.copy_(torch.from_numpy(part).reshape(tensor.shape))
+    x, y = random.standard_normal((12, 3, 8, 8)).astype(np.float32), random.integers(0, 10, 12)
+    gradient = np.empty(made.floats, np.float32)
+    loss, _ = made.gradient(parameters, x, y, gradient)
+    inside = torch.relu(n1(c1(torch.from_numpy(x))))
+    outside = torch.relu(n2(c2(inside)) + m(p(inside)))
+    expected = nn.functional.cross_entropy(fc(nn.functional.avg_pool2d(outside, 2).mean((2, 3))), torch.from_numpy(y))
+    expected.backward()
+    worst = abs(loss - expected.item())
+    for tensor, part in zip(tensors, np.split(gradient, np.cumsum([each.numel() for each in tensors])[:-1])):
+        of_torch = (tensor.grad if tensor.requires_grad else tensor).detach().numpy().ravel()
+        worst = max(worst, np.linalg.norm(part - of_torch) / np.linalg.norm(of_torch))
+    print("worst:", worst)
+
+
 def our_log_probabilities(layers, tensors, x):
     """Of our own loop, in evaluation, with the layers' own tensors."""
     layers = json.loads(layers)

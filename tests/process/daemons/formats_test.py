@@ -72,6 +72,9 @@ class StateDicts(FormatsTest):
         said = self.ask("load_state_dict", self.export("safetensors"))
         self.assertEqual(said.splitlines(), ["matched: <All keys matched successfully>", "alike: True"])
 
+    def test_the_gradient_of_a_residual_network_is_pytorchs_and_so_is_what_its_norms_measure(self):
+        self.assertLess(float(re.search("worst: (.*)", self.ask("residual_gradient"))[1]), 1e-5)
+
     def test_running_means_that_were_weighted_leave_as_pytorch_reads_them(self):
         layers = [{**layer, "debias": True, "momentum": 0.01} if layer["kind"] == "batch_norm" else layer for layer in TORCH]
         self.train(layers)

@@ -61,17 +61,20 @@ class BadInput(DaemonTest):
             with self.subTest(arguments=arguments):
                 self.assert_ends(self.start(program, *arguments), 2, f"{program.name}: {complaint}")
 
-    def test_who_has_no_gpu_says_so_before_a_server_listens_a_node_reads_data_or_either_makes_a_folder(self):
+    def test_who_has_no_gpu_says_so_before_it_reads_data_or_makes_a_folder(self):
         built = (harness.BIN / "libpaceline_cuda.so").exists()
-        for program, *arguments, name, key in (
-                ("paceline-server", "--shard", 0, "paceline-server", "server.device"),
-                ("paceline-worker", "--node", 0, f"data.path={self.folder}/none", "paceline-worker 0", "train.device")):
-            with self.subTest(program=program):
-                started = self.start("env", "CUDA_VISIBLE_DEVICES=", harness.BIN / program, self.config, *arguments,
-                                     f"{key}=cuda")
-                self.assert_ends(started, 1 if built else 2, f"{name}: {key}: cuda" + (
-                    ": cudaGetDeviceCount: .*" if built else r", but its back end does not load: libpaceline_cuda\.so: .*"))
-                self.assertFalse(self.run_dir.exists())
+        started = self.start("env", "CUDA_VISIBLE_DEVICES=", harness.BIN / "paceline-worker", self.config, "--node", 0,
+                             f"data.path={self.folder}/none", "train.device=cuda")
+        self.assert_ends(started, 1 if built else 2, "paceline-worker 0: train.device: cuda" + (
+            ": cudaGetDeviceCount: .*" if built else r", but its back end does not load: libpaceline_cuda\.so: .*"))
+        self.assertFalse(self.run_dir.exists())
+
+    def test_a_processor_without_bfloat16_is_named_before_a_node_reads_data(self):
+        started = self.start("env", "ONEDNN_MAX_CPU_ISA=AVX2", harness.BIN / "paceline-worker", self.config, "--node", 0,
+                             f"data.path={self.folder}/none", "train.precision=bf16")
+        self.assert_ends(started, 1, r"paceline-worker 0: train\.precision: this machine's oneDNN computes with \w+, "
+                         "got bf16, expected fp32, or a processor with AVX-512")
+        self.assertFalse(self.run_dir.exists())
 
     def test_wrong_arguments_of_a_subcommand_point_to_its_own_help(self):
         out = self.folder / "made"

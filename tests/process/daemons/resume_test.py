@@ -187,11 +187,16 @@ class Resume(CalmRuns):
     ROUNDS = ("train.local_steps=2", "train.inner_optimizer.lr=0.01", "sync.combine=mean", "train.optimizer.kind=momentum",
               "train.optimizer.lr=0.7", "train.optimizer.momentum=0.9", "train.optimizer.nesterov=true")
 
+    # A part of each delta leaves behind the first of two steps, and what the second adds to it with the next round's. Under
+    # bsp, a stage that does not end: so it does at the same places in every run.
+    IN_FRAGMENTS = ("exchange.hidden=true", "exchange.fragments=2", "sync.policy=switch",
+                    "sync.stages=[{policy: bsp, until: {train_loss: 1.0e-9}}, {policy: ssp, threshold: 1}]")
+
     def test_inner_and_outer_optimizers_of_rounds_go_on_where_they_were(self):
-        for inner in ("momentum", "adam"):
-            with self.subTest(inner=inner):
+        for inner, exchange in (("momentum", ()), ("adam", ()), ("momentum", self.IN_FRAGMENTS)):
+            with self.subTest(inner=inner, exchange=exchange):
                 shutil.rmtree(self.run_dir, ignore_errors=True)
-                rounds = (*self.ROUNDS, f"train.inner_optimizer.kind={inner}")
+                rounds = (*self.ROUNDS, f"train.inner_optimizer.kind={inner}", *exchange)
                 model = self.calm_model(self.total, *rounds)
                 self.killed(*rounds)
                 summary = self.assert_resumes_to(model, *rounds)
@@ -199,7 +204,14 @@ class Resume(CalmRuns):
                 self.assertIn(f"inner optimizer's state of version {summary['resumed_from_version']}", log)
 
     def test_a_run_of_rounds_that_is_stopped_goes_on_from_its_last_version(self):
-        rounds = (*self.ROUNDS, "train.inner_optimizer.kind=momentum")
+        self.stopped_and_resumed(*self.ROUNDS, "train.inner_optimizer.kind=momentum")
+
+    def test_a_run_in_fragments_that_is_stopped_goes_on_with_what_it_had_not_sent(self):
+        self.stopped_and_resumed(*self.ROUNDS, *self.IN_FRAGMENTS)
+        log = (self.run_dir / "worker-0.log").read_text(encoding="utf-8")
+        self.assertRegex(log, "worker 0.1 goes on at clock [1-9].* with what its last round had not sent of version")
+
+    def stopped_and_resumed(self, *rounds):
         model = self.calm_model(self.total, *rounds)
         for program in sum(self.start_run(self.total, *rounds, "run.max_seconds=100ms"), []):
             self.assertEqual(program.end(), 0, program.errors())

@@ -51,7 +51,7 @@ def leaves(value, path=""):
 
 @unittest.skipIf(browser.missing(), f"not installed: {', '.join(browser.missing())} (scripts/install_deps.sh --browser)")
 class PageTest(unittest.TestCase):
-    """Has a folder and a browser for all of a class."""
+    """Has a folder and a browser for all of a class, and what makes runs and pages."""
 
     @classmethod
     def setUpClass(cls):
@@ -59,21 +59,6 @@ class PageTest(unittest.TestCase):
         cls.addClassCleanup(shutil.rmtree, cls.folder)
         cls.browser = browser.Browser().__enter__()
         cls.addClassCleanup(cls.browser.__exit__)
-
-
-class ThreePolicies(PageTest):
-    """Has simulated runs of three policies, and their page."""
-
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        cls.config = cls.folder / "simulate.yaml"
-        cls.config.write_text(SIMULATION.replace("DATA", str(cls.folder / "data")), encoding="utf-8")
-        cls.paceline("data", "synthesize", "--out", cls.folder / "data", "--train", "400", "--test", "100")
-        cls.runs = [cls.folder / "runs" / policy for policy in ("bsp", "dtssp", "asp")]
-        for run in cls.runs:
-            cls.paceline("simulate", cls.config, "--out", run, f"sync.policy={run.name}")
-        cls.page = cls.report("three.html", *cls.runs)
 
     @staticmethod
     def paceline(*arguments):
@@ -97,6 +82,21 @@ class ThreePolicies(PageTest):
         self.assertEqual(self.browser.log(), [])
         asked = [address for address in self.browser.requests() if address != "data:,"]
         self.assertEqual(asked, [pathlib.Path(page).resolve().as_uri()])
+
+
+class ThreePolicies(PageTest):
+    """Has simulated runs of three policies, and their page."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.config = cls.folder / "simulate.yaml"
+        cls.config.write_text(SIMULATION.replace("DATA", str(cls.folder / "data")), encoding="utf-8")
+        cls.paceline("data", "synthesize", "--out", cls.folder / "data", "--train", "400", "--test", "100")
+        cls.runs = [cls.folder / "runs" / policy for policy in ("bsp", "dtssp", "asp")]
+        for run in cls.runs:
+            cls.paceline("simulate", cls.config, "--out", run, f"sync.policy={run.name}")
+        cls.page = cls.report("three.html", *cls.runs)
 
     def title(self, figure):
         return self.browser.evaluate("return document.querySelector(`#${arguments[0]} h3`).textContent", figure)

@@ -130,7 +130,7 @@ void ServerModel::say_as_shard(const wire::Message& message) {
 }
 
 void ServerModel::to_authority(const wire::Message& message) {
-  channels_.authority().says(message);
+  channels_.authority().on_send(message);
   if (server::ReliableChannel::counts(message.body, server::ReliableChannel::End::kShard))
     note(As::kSaid, Peer::of(state_.shard()), message.body);
   if (welcomed_) hold({}, message);

@@ -92,7 +92,7 @@ class ServerModel final : private server::ShardLease {
   // It makes another connection: what it then says first.
   std::int64_t asks() {
     asks_ = true;
-    return channels_.authority().tell();
+    return channels_.authority().ack();
   }
   void authority_says(const wire::Message& message);
   std::int64_t said_again() const { return said_again_; }
@@ -157,8 +157,8 @@ class ServerModel final : private server::ShardLease {
   void to_node(NodeId node, const wire::Message& message);
   void to_shard(ShardId shard, const wire::Message& message);
   void say_unheard();
-  bool tells_heard(server::ReliableChannel& talk, const wire::Message& message) {
-    const bool at_once = talk.hears(message);
+  bool tells_heard(server::ReliableChannel& channel, const wire::Message& message) {
+    const bool at_once = channel.on_receive(message);
     return ++heard_ % 8 == 0 || at_once;  // as with a heartbeat, too
   }
 

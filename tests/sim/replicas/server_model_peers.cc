@@ -90,15 +90,15 @@ void ServerModel::to_node(NodeId node, const wire::Message& message) {
 // ---- at the authority: another shard
 
 void ServerModel::to_shard(ShardId shard, const wire::Message& message) {
-  channels_.with(shard).says(message);
+  channels_.with(shard).on_send(message);
   const auto connection = shard_connection_of_.find(shard);
   if (connection != shard_connection_of_.end()) hold(connection->second, message);
 }
 
 void ServerModel::shard_joins(ShardId shard, std::int64_t heard) {
   turn([&] {
-    ReliableChannel& talk = channels_.with(shard);
-    judge(talk.on_ack(heard), "shard " + to_string(shard) + " joins");
+    ReliableChannel& channel = channels_.with(shard);
+    judge(channel.on_ack(heard), "shard " + to_string(shard) + " joins");
     const bool is_new = shards_here_.insert(shard).second;
     const wire::ShardJoin join{.shard = shard, .heard = heard};
     note(is_new ? As::kAdmission : As::kReturn, Peer::of(shard), join);
@@ -110,8 +110,8 @@ void ServerModel::shard_joins(ShardId shard, std::int64_t heard) {
     }
     connection = "shard " + to_string(shard) + " over " + std::to_string(++connections_);
     shard_at_[connection] = shard;
-    hold(connection, {wire::ShardWelcome{.heard = talk.tell()}, {}, {}});
-    for (const wire::Message& message : talk.unacked()) {
+    hold(connection, {wire::ShardWelcome{.heard = channel.ack()}, {}, {}});
+    for (const wire::Message& message : channel.unacked()) {
       ++said_again_;
       hold(connection, message);
     }
@@ -121,15 +121,15 @@ void ServerModel::shard_joins(ShardId shard, std::int64_t heard) {
 void ServerModel::shard_says(ShardId shard, const wire::Message& message) {
   if (!serves() || !shard_connection_of_.contains(shard)) return;
   turn([&] {
-    ReliableChannel& talk = channels_.with(shard);
+    ReliableChannel& channel = channels_.with(shard);
     if (const auto* beat = std::get_if<wire::Heartbeat>(&message.body)) {
       other_heard(note(As::kHappened, Peer::of(shard),
                        wire::LocalEvent{.what = What::kHeard, .number = beat->heard}));
       return;
     }
-    const bool tells = tells_heard(talk, message);
+    const bool tells = tells_heard(channel, message);
     happens(As::kToAuthority, Peer::of(shard), message.body);
-    if (tells) hold(shard_connection_of_[shard], {wire::Heartbeat{{}, {}, talk.tell()}, {}, {}});
+    if (tells) hold(shard_connection_of_[shard], {wire::Heartbeat{{}, {}, channel.ack()}, {}, {}});
   });
 }
 
@@ -152,7 +152,7 @@ void ServerModel::authority_says(const wire::Message& message) {
     if (const auto* beat = std::get_if<wire::Heartbeat>(&message.body)) return heard(beat->heard);
     const bool tells = tells_heard(channels_.authority(), message);
     happens(As::kToShard, Peer::of(kAuthority), message.body);
-    if (tells) to_authority({wire::Heartbeat{{}, {}, channels_.authority().tell()}, {}, {}});
+    if (tells) to_authority({wire::Heartbeat{{}, {}, channels_.authority().ack()}, {}, {}});
   });
 }
 

@@ -8,10 +8,11 @@ const kNotTraining = 'not training';
 const kLeast = 0.001;  // s that are worth a part of their own
 const kBarsMax = 128;  // in one chart; beyond it the table has the rest
 
-// row: {label, title, parts: [seconds of each phase …, unaccounted, and of what `more` names]}
-// most: what the axis reaches to, where several charts are to be compared.
-function stacked(id, title, caption, phases, rows, { more = [], most } = {}) {
-  const names = [...phases, kUnaccounted, ...more];
+const withRest = (phases, ...more) => [...phases, kUnaccounted, ...more];
+
+// row: {label, title, parts: [seconds of each of `names`]}
+// most: what the axis reaches to, where several charts are to be compared. unit: of the axis. style(name, theme): a part's.
+export function stacked(id, title, caption, names, rows, { most, unit = 'seconds of a worker', style = phaseStyle } = {}) {
   const bars = rows.slice(0, kBarsMax);
   const left = (width) => namesWidth(bars.map((bar) => bar.label), width);
   const step = bars.length > 24 ? 16 : 26;
@@ -21,7 +22,7 @@ function stacked(id, title, caption, phases, rows, { more = [], most } = {}) {
     height: () => bars.length * step + 52,
     option: (theme, width) => ({
       grid: { left: left(width), right: 18, bottom: 48 },
-      xAxis: axis(theme, 'seconds of a worker', { type: 'value', nameGap: 28, max: most ? ({ max }) => Math.max(max, most) : undefined,
+      xAxis: axis(theme, unit, { type: 'value', nameGap: 28, max: most ? ({ max }) => Math.max(max, most) : undefined,
                                                   label: { showMaxLabel: most ? false : undefined } }),
       yAxis: axis(theme, '', { type: 'category', inverse: true, data: bars.map((bar) => bar.label),
                                label: { width: left(width) - 12, overflow: 'truncate', interval: 0 } }),
@@ -30,11 +31,11 @@ function stacked(id, title, caption, phases, rows, { more = [], most } = {}) {
         formatter: (points) => {
           const bar = bars[points[0].dataIndex];
           return tooltip(bar.title, names.map((name, i) => (
-            [phaseStyle(name, theme).color, `${name} ${seconds(bar.parts[i])} s`])));
+            [style(name, theme).color, `${name} ${seconds(bar.parts[i])} s`])));
         },
       },
       series: names.map((name, i) => ({
-        name, type: 'bar', stack: 'time', barCategoryGap: '22%', itemStyle: phaseStyle(name, theme),
+        name, type: 'bar', stack: 'time', barCategoryGap: '22%', itemStyle: style(name, theme),
         emphasis: { disabled: true },
         // What no phase owns can be a little below nothing: clocks are read in pairs. A bar cannot.
         data: bars.map((bar) => Math.max(isNumber(bar.parts[i]) ? bar.parts[i] : 0, 0)),
@@ -80,7 +81,7 @@ export function phasesOfRuns(parent, page) {
   addFigure(parent, stacked('phases-runs', title,
       'Seconds of a worker in each phase, mean over the workers of the run (DTSSP paper, Fig. 10).' +
           (someRest ? ' Pale, up to the time of the run: a worker had finished while others still trained, or took no part yet.' : ''),
-      page.phases, rows, { more: someRest ? [kNotTraining] : [] }));
+      withRest(page.phases, ...(someRest ? [kNotTraining] : [])), rows));
 }
 
 function partsOf(totals, workers, phases) {
@@ -113,12 +114,13 @@ export function phasesOfRun(parent, page, run, index, live = false) {
   const leftOut = (shown, all, what) => (
     shown.length < all ? ` This page has ${shown.length} of ${all} ${what}; phases.csv has all.` : '');
   addFigure(parent, stacked(`phases-nodes-${index}`, 'Where the time goes, by node',
-      'Seconds of a worker in each phase, mean over the workers of the node.' + leftOut(nodes, ofNodes, 'nodes'), page.phases,
+      'Seconds of a worker in each phase, mean over the workers of the node.' + leftOut(nodes, ofNodes, 'nodes'),
+      withRest(page.phases),
       nodes.map((node) => ({ label: `node ${node.node}`, title: `node ${node.node}, ${node.workers} workers`,
                              parts: partsOf(node, node.workers, page.phases) })), { most: longestNode(page) }));
   const figure = stacked(`phases-workers-${index}`, 'Where the time goes, by worker',
       'Seconds of each worker (node.thread) in each phase (DTSSP paper, Fig. 9).' + leftOut(workers, of, 'workers'),
-      page.phases,
+      withRest(page.phases),
       workers.map((worker) => ({ label: worker.worker, title: worker.worker, parts: partsOf(worker, 1, page.phases) })),
       { most: longestWorker(page) });
   if (live) return addFigure(parent, figure);

@@ -155,7 +155,7 @@ class DeviceVectors final : public CacheVectors {
   std::size_t gradients() const override { return gradients_.size(); }
   std::size_t gradients_held() const override { return 0; }  // they are on the GPU
   Status status() const override { return status_; }
-  std::chrono::nanoseconds went_on() const override { return model_->passes_went_on; }
+  std::chrono::nanoseconds device_overlap() const override { return model_->device_overlap; }
 
  private:
   struct Own {

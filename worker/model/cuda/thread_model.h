@@ -23,7 +23,7 @@ struct ThreadModel {
   // Called once all passes that were made before a step have been done.
   std::function<void()> passes_done = [] {};
   // For how long they went on when that step had begun already.
-  std::chrono::nanoseconds passes_went_on{0};
+  std::chrono::nanoseconds device_overlap{0};
 };
 
 }  // namespace paceline::cuda

@@ -18,7 +18,7 @@ class Elements final : public OnednnLayer {
       sources_.push_back(program.in_format(Pass::kForward, source, desc));
     }
     memory output = program.make(desc);
-    program.append_loop(Pass::kForward, [this, output] {
+    program.append_loop(Pass::kForward, {sources_, {&output, 1}}, [this, output] {
       const std::vector<const float*> inputs = starts();
       Function::template values<float>(std::span(inputs), all(output));
     });
@@ -33,7 +33,7 @@ class Elements final : public OnednnLayer {
     for (std::size_t k = 0; k < wanted.size(); ++k) {
       if (wanted[k]) differences[k] = program.make(desc);
     }
-    program.append_loop(Pass::kBackward, [this, read, differences] {
+    program.append_loop(Pass::kBackward, {sources_, differences, {&read, 1}}, [this, read, differences] {
       const std::vector<const float*> inputs = starts();
       for (std::size_t k = 0; k < differences.size(); ++k) {
         if (!differences[k]) continue;

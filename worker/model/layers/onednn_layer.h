@@ -36,11 +36,10 @@ struct Current {
 // What a layer is put between.
 struct Surroundings {
   std::vector<memory> sources{};
-  bool may_overwrite = false;  // the forward pass may write its output over sources[0]
-  bool source_is_free =
-      false;                   // so may the backward pass with the difference: nothing reads it any more; and
-                               // the forward pass with whatever it likes
-  bool with_relu = false;      // of a kind that does one: the ReLU behind it
+  bool may_overwrite = false;   // the forward pass may write its output over sources[0]
+  bool source_is_free = false;  // so may it with whatever it likes: nothing reads that any more
+  bool with_relu = false;       // of a kind that does one: the ReLU behind it
+  bool wide_output = false;    // of a kind that multiplies: nobody reads the output as bfloat16, so it is f32
   Current* current = nullptr;  // outlives the layer
 };
 
@@ -68,6 +67,7 @@ class OnednnLayer {
 // What the plan asks of a kind.
 struct OnednnKind {
   std::unique_ptr<OnednnLayer> (*make)(const Layer& layer, std::size_t index, std::int64_t samples);
+  bool narrow = false;      // its sources may be bfloat16; the others' are f32 in every program
   bool by_shape = false;    // its sources have the dimensions of its inputs' shapes
   bool is_nothing = false;  // its output is its source as it lies; it is never made
   bool is_relu = false;

@@ -21,7 +21,7 @@ class OnednnLoss final : public OnednnLayer {
       sources_.push_back(program.in_format(Pass::kForward, source, rows));
     }
     memory output = program.make(plain({samples_, 1, 1, 1}));
-    program.append_loop(Pass::kForward, [this, output] {
+    program.append_loop(Pass::kForward, {sources_, {&output, 1}}, [this, output] {
       const Inputs inputs = inputs_now();
       const LossRows<float> rows = rows_of(inputs);
       const std::span<float> losses(floats_of(output), static_cast<std::size_t>(samples_));
@@ -38,16 +38,17 @@ class OnednnLoss final : public OnednnLayer {
     for (std::size_t k = 0; k < wanted.size(); ++k) {
       if (wanted[k]) differences[k] = program.make(sources_[k].get_desc());
     }
-    program.append_loop(Pass::kBackward, [this, difference, differences] {
-      std::vector<float*> into;
-      for (const memory& each : differences) {
-        into.push_back(each ? floats_of(each) : nullptr);
-        if (each) std::memset(into.back(), 0, each.get_desc().get_size());
-      }
-      const Inputs inputs = inputs_now();
-      const std::span<const float> of_losses(floats_of(difference), static_cast<std::size_t>(samples_));
-      Loss::differences(rows_of(inputs), of_losses, std::span<float* const>(into));
-    });
+    program.append_loop(
+        Pass::kBackward, {sources_, differences, {&difference, 1}}, [this, difference, differences] {
+          std::vector<float*> into;
+          for (const memory& each : differences) {
+            into.push_back(each ? floats_of(each) : nullptr);
+            if (each) std::memset(into.back(), 0, each.get_desc().get_size());
+          }
+          const Inputs inputs = inputs_now();
+          const std::span<const float> of_losses(floats_of(difference), static_cast<std::size_t>(samples_));
+          Loss::differences(rows_of(inputs), of_losses, std::span<float* const>(into));
+        });
     return differences;
   }
 

@@ -23,8 +23,23 @@ struct Trained {
   const Layer& layer;
   Dims weight{};
   memory source{};
-  memory read{};  // the source in the format that the forward primitive reads
+  memory read{};     // the source in the format that the forward primitive reads
+  memory weights{};  // and the weight
 };
+
+// Appends what brings the weight into the format of the forward primitive.
+inline void read_weights(Program& program, Trained& of, const memory::desc& wanted) {
+  of.weights = program.in_format(Pass::kForward, program.parameter(of.layer.weight, of.weight), wanted);
+}
+// In a backward pass; a format that the forward pass has made already is not made again.
+inline memory weights_for(Program& program, const Trained& of, const memory::desc& wanted) {
+  if (of.weights.get_desc() == wanted) return of.weights;
+  return program.in_format(Pass::kBackward, program.parameter(of.layer.weight, of.weight), wanted);
+}
+// What a layer that multiplies gives.
+inline Type output_type(const Program& program, const Surroundings& around) {
+  return around.wide_output ? Type::f32 : program.products();
+}
 
 inline Dims bias_dims(const Layer& layer) { return {layer.out.channels}; }
 // For a description; an empty one where there is no bias.
@@ -82,8 +97,7 @@ void append_parameter_gradient(Program& program, const Trained& of, const memory
 template <typename Primitive>
 memory append_source_difference(Program& program, const Trained& of, const memory& difference,
                                 const typename Primitive::primitive_desc& desc) {
-  const memory weights =
-      program.in_format(Pass::kBackward, program.parameter(of.layer.weight, of.weight), desc.weights_desc());
+  const memory weights = weights_for(program, of, desc.weights_desc());
   const memory read = program.in_format(Pass::kBackward, difference, desc.diff_dst_desc());
   memory result = program.make(desc.diff_src_desc());
   program.append<Primitive>(

@@ -64,6 +64,6 @@ std::unique_ptr<OnednnLayer> make(const Layer& layer, std::size_t, std::int64_t)
 
 }  // namespace
 
-extern const OnednnKind kOnednn{.make = make, .by_shape = true};
+extern const OnednnKind kOnednn{.make = make, .narrow = true, .by_shape = true};
 
 }  // namespace paceline::layers::add

@@ -29,7 +29,7 @@ class AveragePool final : public OnednnLayer {
   memory forward(Program& program, const Surroundings& around) override {
     const memory& source = around.sources[0];
     source_ = source.get_desc();
-    forward_ = describe::pool(program.engine(), algorithm_, source_, any(out_), window_of(layer_));
+    forward_ = describe::pool(program.engine(), algorithm_, source_, any(out_, Type::f32), window_of(layer_));
     const memory output = program.make(forward_->dst_desc());
     program.append<Forward>(Pass::kForward, *forward_, {{DNNL_ARG_SRC, source}, {DNNL_ARG_DST, output}});
     if (layer_.padding > 0 && padding_behind(layer_) != padding_of(layer_)) {
@@ -81,7 +81,7 @@ class AveragePool final : public OnednnLayer {
   }
 
   void correct(Program& program, Pass pass, const memory& values) {
-    program.append_loop(pass, [this, values] {
+    program.append_loop(pass, {{&values, 1}}, [this, values] {
       float* const value = floats_of(values);
       for (const Correction& each : corrections_) value[each.at] *= each.factor;
     });

@@ -32,8 +32,8 @@ class BatchNorm final : public OnednnLayer {
     const memory::desc desc = source_.get_desc();
     const auto epsilon = static_cast<float>(layer_.epsilon);
     const memory output = program.make(desc);
-    mean_ = program.make(plain(channels_));
-    variance_ = program.make(plain(channels_));
+    mean_ = program.make_lasting(plain(channels_));
+    variance_ = program.make_lasting(plain(channels_));
     group_ = program.norm_group();
     if (group_ != nullptr) {
       measure(program, output);
@@ -100,7 +100,7 @@ class BatchNorm final : public OnednnLayer {
     return is_affine() ? program.gradient(range, channels_) : program.make(plain(channels_));
   }
   memory constant(Program& program, float value) const {
-    const memory made = program.make(plain(channels_));
+    const memory made = program.make_lasting(plain(channels_));
     std::fill_n(floats_of(made), channels_[0], value);
     return made;
   }
@@ -110,9 +110,9 @@ class BatchNorm final : public OnednnLayer {
     const memory buffer = program.parameter(range, channels_);
     if (layer_.running_weight.size == 0) return buffer;
     const memory weight = program.parameter(layer_.running_weight, {1});
-    memory quotient = program.make(plain(channels_));
+    memory quotient = program.make_lasting(plain(channels_));
     program.append_loop(
-        Pass::kForward,
+        Pass::kForward, {},
         [buffer, weight, quotient] {
           const float sum = *floats_of(weight);
           const auto channels = onednn::dims_of(quotient.get_desc())[0];
@@ -141,7 +141,7 @@ class BatchNorm final : public OnednnLayer {
                              {DNNL_ARG_VARIANCE, variance_}},
                             When::kTraining);
     program.append_loop(
-        Pass::kForward,
+        Pass::kForward, {},
         [this] {
           const std::span<float> mean = of_channels(mean_);
           const std::span<float> variance = of_channels(variance_);
@@ -158,11 +158,11 @@ class BatchNorm final : public OnednnLayer {
 
   // Of d(x), which is `read`: the part that the statistics owe to x, times -gamma / deviation.
   void correct(Program& program, const memory& read, const memory& beta, const memory& gamma) {
-    const memory by_z = program.make(plain(channels_));
-    const memory by_one = program.make(plain(channels_));
+    const memory by_z = program.make_lasting(plain(channels_));
+    const memory by_one = program.make_lasting(plain(channels_));
     const memory times_gamma = scale(program);
     program.append_loop(
-        Pass::kBackward,
+        Pass::kBackward, {{&beta, 1}, {&gamma, 1}},
         [=, this] {
           const std::span<float> first = of_channels(beta);
           const std::span<float> second = of_channels(gamma);
@@ -197,7 +197,7 @@ class BatchNorm final : public OnednnLayer {
   void tell_statistics(Program& program) const {
     if (layer_.running_weight.size > 0) {
       const memory weight = program.gradient(layer_.running_weight, {1});
-      program.append_loop(Pass::kBackward, [weight] { *floats_of(weight) = 1.0F; });
+      program.append_loop(Pass::kBackward, {}, [weight] { *floats_of(weight) = 1.0F; });
     }
     if (group_ != nullptr) return tell_statistics_of_group(program);
     program.append_reorder(Pass::kBackward, mean_, program.gradient(layer_.running_mean, channels_));
@@ -214,7 +214,7 @@ class BatchNorm final : public OnednnLayer {
     const memory mean = program.gradient(layer_.running_mean, channels_);
     const memory variance = program.gradient(layer_.running_variance, channels_);
     program.append_loop(
-        Pass::kBackward,
+        Pass::kBackward, {},
         [=, this] {
           const auto values = static_cast<float>(values_);
           std::ranges::copy(of_channels(mean_), of_channels(mean).begin());
@@ -245,6 +245,7 @@ std::unique_ptr<OnednnLayer> make(const Layer& layer, std::size_t index, std::in
 
 }  // namespace
 
-extern const OnednnKind kOnednn{.make = make, .by_shape = true, .does_relu = true, .undoes_relu = true};
+extern const OnednnKind kOnednn{
+    .make = make, .narrow = true, .by_shape = true, .does_relu = true, .undoes_relu = true};
 
 }  // namespace paceline::layers::batch_norm

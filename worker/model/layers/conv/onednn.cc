@@ -32,16 +32,18 @@ class Convolution final : public OnednnLayer {
 
   memory forward(Program& program, const Surroundings& around) override {
     with_relu_ = around.with_relu;
-    forward_ = describe::primitive<Forward>(
-        program.engine(), attributes_with(with_relu_), dnnl::prop_kind::forward_training,
-        algorithm::convolution_direct, any(in_), any(trained_.weight), bias_desc(layer_), any(out_),
-        strides_of(layer_), dilation_of(layer_), padding_of(layer_), padding_of(layer_));
+    type_ = program.products();
+    forward_ = describe::primitive<Forward>(program.engine(), attributes_with(with_relu_),
+                                            dnnl::prop_kind::forward_training, algorithm::convolution_direct,
+                                            any(in_, type_), any(trained_.weight, type_), bias_desc(layer_),
+                                            any(out_, output_type(program, around)), strides_of(layer_),
+                                            dilation_of(layer_), padding_of(layer_), padding_of(layer_));
     const memory output = program.make(forward_->dst_desc());
     trained_.source = around.sources[0];
     trained_.read = program.in_format(Pass::kForward, trained_.source, forward_->src_desc());
-    const memory weights = program.in_format(
-        Pass::kForward, program.parameter(layer_.weight, trained_.weight), forward_->weights_desc());
-    Arguments arguments{{DNNL_ARG_SRC, trained_.read}, {DNNL_ARG_WEIGHTS, weights}, {DNNL_ARG_DST, output}};
+    read_weights(program, trained_, forward_->weights_desc());
+    Arguments arguments{
+        {DNNL_ARG_SRC, trained_.read}, {DNNL_ARG_WEIGHTS, trained_.weights}, {DNNL_ARG_DST, output}};
     if (layer_.bias.size > 0) {
       arguments.emplace(DNNL_ARG_BIAS, program.parameter(layer_.bias, bias_dims(layer_)));
     }
@@ -52,14 +54,15 @@ class Convolution final : public OnednnLayer {
   std::vector<memory> backward(Program& program, const memory& difference,
                                const std::vector<bool>& wanted) override {
     const auto parameters = describe::backward<BackwardWeights>(
-        program.engine(), *forward_, algorithm::convolution_direct, any(in_), any(trained_.weight),
-        bias_desc(layer_), any(out_), strides_of(layer_), dilation_of(layer_), padding_of(layer_),
-        padding_of(layer_));
+        program.engine(), *forward_, algorithm::convolution_direct, any(in_, type_),
+        any(trained_.weight, Type::f32), bias_desc(layer_), any(out_, type_), strides_of(layer_),
+        dilation_of(layer_), padding_of(layer_), padding_of(layer_));
     append_parameter_gradient<BackwardWeights>(program, trained_, difference, parameters);
     if (!wanted[0]) return {memory()};
     const auto source = describe::backward<BackwardData>(
-        program.engine(), *forward_, algorithm::convolution_direct, any(in_), any(trained_.weight), any(out_),
-        strides_of(layer_), dilation_of(layer_), padding_of(layer_), padding_of(layer_));
+        program.engine(), *forward_, algorithm::convolution_direct, any(in_, type_),
+        any(trained_.weight, type_), any(out_, type_), strides_of(layer_), dilation_of(layer_),
+        padding_of(layer_), padding_of(layer_));
     return {append_source_difference<BackwardData>(program, trained_, difference, source)};
   }
 
@@ -71,6 +74,7 @@ class Convolution final : public OnednnLayer {
   const Dims out_;
   Trained trained_;
   bool with_relu_ = false;
+  Type type_ = Type::f32;  // of what is multiplied
   std::optional<Forward::primitive_desc> forward_;
 };
 
@@ -80,6 +84,6 @@ std::unique_ptr<OnednnLayer> make(const Layer& layer, std::size_t, std::int64_t 
 
 }  // namespace
 
-extern const OnednnKind kOnednn{.make = make, .does_relu = true};
+extern const OnednnKind kOnednn{.make = make, .narrow = true, .does_relu = true};
 
 }  // namespace paceline::layers::conv

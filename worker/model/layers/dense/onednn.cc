@@ -19,18 +19,19 @@ class Dense final : public OnednnLayer {
 
   memory forward(Program& program, const Surroundings& around) override {
     with_relu_ = around.with_relu;
+    type_ = program.products();
     trained_.source = around.sources[0];
     in_ = onednn::dims_of(trained_.source.get_desc());
     trained_.weight = in_;
     trained_.weight[0] = layer_.out.channels;
-    forward_ = describe::primitive<Forward>(program.engine(), attributes_with(with_relu_),
-                                            dnnl::prop_kind::forward_training, any(in_),
-                                            plain(trained_.weight), bias_desc(layer_), plain(out_));
+    forward_ = describe::primitive<Forward>(
+        program.engine(), attributes_with(with_relu_), dnnl::prop_kind::forward_training, any(in_, type_),
+        plain(trained_.weight, type_), bias_desc(layer_), plain(out_, output_type(program, around)));
     const memory output = program.make(forward_->dst_desc());
     trained_.read = program.in_format(Pass::kForward, trained_.source, forward_->src_desc());
-    Arguments arguments{{DNNL_ARG_SRC, trained_.read},
-                        {DNNL_ARG_WEIGHTS, program.parameter(layer_.weight, trained_.weight)},
-                        {DNNL_ARG_DST, output}};
+    read_weights(program, trained_, forward_->weights_desc());
+    Arguments arguments{
+        {DNNL_ARG_SRC, trained_.read}, {DNNL_ARG_WEIGHTS, trained_.weights}, {DNNL_ARG_DST, output}};
     if (layer_.bias.size > 0) {
       arguments.emplace(DNNL_ARG_BIAS, program.parameter(layer_.bias, bias_dims(layer_)));
     }
@@ -40,12 +41,13 @@ class Dense final : public OnednnLayer {
 
   std::vector<memory> backward(Program& program, const memory& difference,
                                const std::vector<bool>& wanted) override {
-    const auto parameters = describe::backward<BackwardWeights>(
-        program.engine(), *forward_, any(in_), plain(trained_.weight), bias_desc(layer_), any(out_));
+    const auto parameters =
+        describe::backward<BackwardWeights>(program.engine(), *forward_, any(in_, type_),
+                                            plain(trained_.weight), bias_desc(layer_), any(out_, type_));
     append_parameter_gradient<BackwardWeights>(program, trained_, difference, parameters);
     if (!wanted[0]) return {memory()};
-    const auto source = describe::backward<BackwardData>(program.engine(), *forward_, any(in_),
-                                                         plain(trained_.weight), any(out_));
+    const auto source = describe::backward<BackwardData>(program.engine(), *forward_, any(in_, type_),
+                                                         plain(trained_.weight, type_), any(out_, type_));
     return {append_source_difference<BackwardData>(program, trained_, difference, source)};
   }
 
@@ -57,6 +59,7 @@ class Dense final : public OnednnLayer {
   const Dims out_;
   Trained trained_;
   bool with_relu_ = false;
+  Type type_ = Type::f32;  // of what is multiplied
   std::optional<Forward::primitive_desc> forward_;
 };
 
@@ -66,6 +69,6 @@ std::unique_ptr<OnednnLayer> make(const Layer& layer, std::size_t, std::int64_t 
 
 }  // namespace
 
-extern const OnednnKind kOnednn{.make = make, .does_relu = true};
+extern const OnednnKind kOnednn{.make = make, .narrow = true, .does_relu = true};
 
 }  // namespace paceline::layers::dense

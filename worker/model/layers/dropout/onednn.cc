@@ -21,7 +21,7 @@ class Dropout final : public OnednnLayer {
     }
     // Drawn in the layer's own order, then brought into the format of the activations.
     const memory::desc drawn = plain(onednn::dims_of(output_.get_desc()));
-    mask_ = {index_, program.make(drawn)};
+    mask_ = {index_, program.make_lasting(drawn)};
     // A smaller mini-batch leaves the tail as it is.
     std::fill_n(floats_of(mask_->drawn), drawn.get_size() / sizeof(float), 0.0F);
     factors_ = mask_->drawn;

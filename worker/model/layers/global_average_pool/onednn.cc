@@ -23,8 +23,8 @@ class GlobalAveragePool final : public OnednnLayer {
   memory forward(Program& program, const Surroundings& around) override {
     const memory& source = around.sources[0];
     source_ = source.get_desc();
-    forward_ =
-        describe::pool(program.engine(), algorithm::pooling_avg_exclude_padding, source_, any(out_), window_);
+    forward_ = describe::pool(program.engine(), algorithm::pooling_avg_exclude_padding, source_,
+                              any(out_, type_of(source)), window_);
     const memory output = program.make(forward_->dst_desc());
     program.append<Forward>(Pass::kForward, *forward_, {{DNNL_ARG_SRC, source}, {DNNL_ARG_DST, output}});
     return output;
@@ -55,6 +55,6 @@ std::unique_ptr<OnednnLayer> make(const Layer& layer, std::size_t, std::int64_t 
 
 }  // namespace
 
-extern const OnednnKind kOnednn{.make = make, .by_shape = true};
+extern const OnednnKind kOnednn{.make = make, .narrow = true, .by_shape = true};
 
 }  // namespace paceline::layers::global_average_pool

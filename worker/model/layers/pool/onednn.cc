@@ -17,9 +17,8 @@ class MaxPool final : public OnednnLayer {
 
   memory forward(Program& program, const Surroundings& around) override {
     source_ = around.sources[0];
-    source_is_free_ = around.source_is_free;
-    forward_ = describe::pool(program.engine(), algorithm::pooling_max, source_.get_desc(), any(out_),
-                              window_of(layer_));
+    forward_ = describe::pool(program.engine(), algorithm::pooling_max, source_.get_desc(),
+                              any(out_, type_of(source_)), window_of(layer_));
     output_ = program.make(forward_->dst_desc());
     maxima_ = program.make(forward_->workspace_desc());
     program.append<Forward>(
@@ -31,7 +30,7 @@ class MaxPool final : public OnednnLayer {
   std::vector<memory> backward(Program& program, const memory& difference,
                                const std::vector<bool>&) override {
     const memory read = program.in_format(Pass::kBackward, difference, output_.get_desc());
-    memory result = source_is_free_ ? source_ : program.make(source_.get_desc());
+    memory result = program.make(source_.get_desc());
     const auto backward = describe::pool_backward(program.engine(), *forward_, algorithm::pooling_max,
                                                   result.get_desc(), read.get_desc(), window_of(layer_));
     program.append<Backward>(
@@ -44,7 +43,6 @@ class MaxPool final : public OnednnLayer {
   const Layer& layer_;
   const Dims out_;
   memory source_;
-  bool source_is_free_ = false;
   memory output_;
   memory maxima_;  // where they were
   std::optional<Forward::primitive_desc> forward_;
@@ -56,6 +54,6 @@ std::unique_ptr<OnednnLayer> make(const Layer& layer, std::size_t, std::int64_t 
 
 }  // namespace
 
-extern const OnednnKind kOnednn{.make = make, .commutes_with_relu = true};
+extern const OnednnKind kOnednn{.make = make, .narrow = true, .commutes_with_relu = true};
 
 }  // namespace paceline::layers::pool

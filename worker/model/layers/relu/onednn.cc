@@ -53,7 +53,7 @@ memory onednn::relu_backward(Program& program, const memory& output, const memor
 }
 
 namespace layers::relu {
-extern const onednn::OnednnKind kOnednn{.make = make, .is_relu = true};
+extern const onednn::OnednnKind kOnednn{.make = make, .narrow = true, .is_relu = true};
 }  // namespace layers::relu
 
 }  // namespace paceline

@@ -67,7 +67,7 @@ class Scale final : public OnednnLayer {
 
  private:
   memory constant(Program& program, float value) const {
-    const memory made = program.make(plain(channels_));
+    const memory made = program.make_lasting(plain(channels_));
     std::fill_n(floats_of(made), channels_[0], value);
     return made;
   }

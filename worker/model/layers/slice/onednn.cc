@@ -21,7 +21,7 @@ class Slice final : public OnednnLayer {
   memory forward(Program& program, const Surroundings& around) override {
     const memory source = program.in_format(Pass::kForward, around.sources[0], plain(in_));
     memory output = program.make(plain(out_));
-    program.append_loop(Pass::kForward, [this, source, output] {
+    program.append_loop(Pass::kForward, {{&source, 1}, {&output, 1}}, [this, source, output] {
       for (std::int64_t n = 0; n < samples_; ++n) {
         const auto at = static_cast<std::size_t>(n);
         std::memcpy(floats_of(output) + at * out_floats_, floats_of(source) + at * in_floats_ + first_,
@@ -36,7 +36,7 @@ class Slice final : public OnednnLayer {
     const memory read = program.in_format(Pass::kBackward, difference, plain(out_));
     memory result = program.make(plain(in_));
     // The others' differences are added to it, so that its zeros are made again at each step.
-    program.append_loop(Pass::kBackward, [this, read, result] {
+    program.append_loop(Pass::kBackward, {{&read, 1}, {&result, 1}}, [this, read, result] {
       std::memset(floats_of(result), 0, result.get_desc().get_size());
       for (std::int64_t n = 0; n < samples_; ++n) {
         const auto at = static_cast<std::size_t>(n);

@@ -1,0 +1,64 @@
+"""What an exchange costs, measured by the doctors of a cluster, and what follows from it. See harness.py."""
+
+import json
+import re
+import socket
+
+import harness
+from harness import DaemonTest
+
+
+class ExchangeCost(DaemonTest):
+    """`paceline doctor --exchange` with real daemons over loopback, and `paceline speedup --measured`."""
+
+    ROUNDS = 20
+    # A run of hidden rounds, which are not what is measured.
+    CONFIGURED = ("sync.policy=ssp", "sync.threshold=2", "exchange.hidden=true", "checkpoint.every_clocks=5")
+
+    def setUp(self):
+        super().setUp()
+        text = self.config.read_text(encoding="utf-8").replace("threads_per_node: 2", "threads_per_node: 1")
+        text = text.replace("total_iterations: 100000000", "total_iterations: 400\n  local_steps: 4\n  inner_optimizer: {lr: 0.01}\n  optimizer: {lr: 1}")
+        self.config.write_text(text, encoding="utf-8")
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.over_tcp = f"cluster.endpoints=[tcp://127.0.0.1:{free.getsockname()[1]}]"
+
+    def doctor(self, *arguments):
+        return self.start(harness.BIN / "paceline", "doctor", self.config, "--exchange", self.ROUNDS, *arguments,
+                          self.over_tcp, *self.CONFIGURED)
+
+    def test_the_doctors_of_all_machines_measure_s_together_and_speedup_takes_it(self):
+        doctors = [self.doctor("--shard", 0), self.doctor("--node", 0), self.doctor("--node", 1)]
+        for doctor in doctors:
+            self.assertEqual(doctor.end(), 0, doctor.output())
+        for node in doctors[1:]:
+            self.assertRegex(node.output(), r"(?m)^ok +exchange +its part is done; the doctor of shard 0 says what it came to$")
+        said = re.search(r"(?m)^ok +exchange +an exchange of 2 workers takes (\S+) s, a mini-batch (\S+) s: S = (\S+); "
+                         r"`paceline speedup --measured (\S+)`", doctors[0].output())
+        self.assertTrue(said, doctors[0].output())
+        exchange, mini_batch, s = (float(each) for each in said.groups()[:3])
+        run = json.loads((self.run_dir.with_name(self.run_dir.name + ".exchange") / "run/summary.json").read_text(encoding="utf-8"))
+        self.assertEqual((run["status"], run["policy"], run["iterations"]), ("ok", "bsp", 2 * self.ROUNDS))
+        self.assertAlmostEqual(s, exchange / mini_batch, delta=0.01 * s)
+        self.assertFalse(self.run_dir.exists())
+        speedup = self.paceline("speedup", self.config, "--out", self.folder / "speedup", "--target", 0.05, "--workers", "1,2",
+                                "--local-steps", 1, "--exchange", 1, "--measured", said[4], "--jobs", 1,
+                                "simulate.compute.distribution=constant", "simulate.compute.mean=10ms")
+        self.assertEqual(speedup.returncode, 0, speedup.stderr)
+        self.assertRegex(speedup.stdout, rf"an exchange of 2 workers takes {re.escape(said[1])} s, a mini-batch {re.escape(said[2])} s: S = {re.escape(said[3])}\n"
+                                         r"  2 workers: 1 local steps, ")
+
+    def test_what_cannot_be_measured_is_said(self):
+        for wrong, said in ((("exchange.kind=allreduce", "sync.policy=bsp", "exchange.hidden=false", "sync.threshold=null"),
+                             "exchange.kind: .* got allreduce, expected server"),
+                            (("train.init_from=/nowhere",), "(server|node) \\d+: exit status [12]: .*/nowhere")):
+            with self.subTest(wrong=wrong):
+                doctor = self.start(harness.BIN / "paceline", "doctor", self.config, "--exchange", self.ROUNDS, self.over_tcp,
+                                    *self.CONFIGURED, *wrong)
+                self.assertEqual(doctor.end(), 1, doctor.output())
+                self.assertRegex(doctor.output(), rf"(?m)^FAILED +exchange +{said}")
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,179 @@
+"""What paceline.torch refuses, and memory that is not the worker's: as torch_loops.py, each function a process.
+
+    torch_edges.py LOOP CONFIG NODE [argument…]     LOOP: a function below
+"""
+
+import os
+import sys
+
+import torch
+from torch_models import batch, distance, momentum, perceptron, plain_sgd
+
+import paceline
+
+
+class LateCopies:
+    """In the place of a GPU: what is asked for comes behind the next mark, or where it is waited for."""
+
+    def __init__(self, staging):
+        self.asked, self.come, self.waits, self.sizes = [], 0, 0, []
+        for name in ("pinned", "copy", "event", "wait"):
+            setattr(staging, name, getattr(self, name))
+        staging.is_gpu, staging.on_host = lambda device: True, lambda device: False
+
+    def pinned(self, floats):
+        self.sizes.append(floats)
+        return torch.full((floats,), float("nan"))
+
+    def copy(self, to, tensor):
+        self.asked.append((to, tensor))
+
+    def complete(self, count):
+        with torch.no_grad():
+            for to, tensor in self.asked[self.come:count]:
+                to.copy_(tensor)
+        self.come = max(self.come, count)
+
+    def event(self, device):
+        late = self
+        late.complete(len(late.asked) - 1)
+
+        class Event:
+            behind = len(late.asked)
+
+            def query(self):
+                return late.come >= self.behind
+
+            def synchronize(self):
+                late.complete(self.behind)
+        return Event()
+
+    def wait(self, device):
+        self.waits += 1
+        self.complete(len(self.asked))
+
+
+def staged(config, node, mode, overlap):
+    """A model whose gradients and parameters pass through memory that is not the worker's, as on a GPU: as plain PyTorch."""
+    import types
+
+    import paceline.torch
+    from paceline.torch import staging
+    torch.set_num_threads(1)
+    waited = []
+    for device in ("cpu", "cuda", "xpu"):  # only those of a GPU are waited for by us
+        staging.copy(types.SimpleNamespace(device=torch.device(device), copy_=lambda _, non_blocking: waited.append(not non_blocking)),
+                     torch.zeros(1))
+    assert waited == [True, False, True], waited
+    late = LateCopies(staging)
+    twin, model = (torch.nn.Sequential(perceptron(), torch.nn.BatchNorm1d(3), torch.nn.Linear(3, 6000)) for _ in range(2))
+    model.load_state_dict(twin.state_dict())
+    optimizer, plain = momentum(model), momentum(twin)
+    with paceline.torch.attach(model, optimizer, config, node=int(node), mode=mode, overlap=overlap == "overlap") as run:
+        for step in range(6):
+            x, y = batch(step, 0)
+            for each, stepper in ((twin, plain), (model, optimizer)):
+                stepper.zero_grad()
+                torch.nn.functional.cross_entropy(each(x), y).backward()
+                stepper.step()
+        print("clock:", run.worker.under_way.clock)
+    assert late.sizes == [sum(p.numel() for p in model.parameters()) + 6]  # the running means and variances
+    assert all(torch.allclose(p, q, atol=1e-6) for p, q in zip(model.buffers(), twin.buffers()))
+    assert late.waits == 1 + 6 * 2, late.waits  # a round waits once for what leaves, and once for what comes
+    print("worst:", max(distance(p, q) for p, q in zip(model.parameters(), twin.parameters())))
+
+
+def refused(config, node):
+    """What attach() and step() refuse, a line each."""
+    import paceline.torch
+    model = perceptron()
+    optimizer = plain_sgd(model)
+
+    def say(what, call):
+        try:
+            call()
+            print(what, "was taken")
+        except (ValueError, paceline.Error) as error:
+            print(f"{what}: {error}")
+
+    def attach(model, optimizer, **options):
+        return paceline.torch.attach(model, optimizer, config, node=int(node), **options)
+    say("double", lambda: attach((double := perceptron().double()), plain_sgd(double)))
+    spread = torch.nn.Sequential(torch.nn.Linear(6, 3), torch.nn.Linear(3, 3, device="meta"))
+    say("spread", lambda: attach(spread, plain_sgd(spread)))
+    say("others", lambda: attach(model, plain_sgd(perceptron())))
+    say("nothing", lambda: attach(model, torch.optim.SGD([{"params": []}], lr=0.1)))
+    os.environ["WORLD_SIZE"] = "3"
+    say("world", lambda: attach(model, optimizer))
+    del os.environ["WORLD_SIZE"]
+    os.environ["PACELINE_LAUNCHED"] = "nonsense"
+    say("launched", lambda: attach(model, optimizer))
+    del os.environ["PACELINE_LAUNCHED"]
+    say("mode", lambda: attach(model, optimizer, mode="both"))
+    say("buffers", lambda: attach(model, optimizer, buffers="none"))
+    say("worker", lambda: attach(model, optimizer, mode="worker", overrides=["sync.policy=asp"]))
+    say("local", lambda: attach(model, optimizer, mode="worker", overrides=[
+        "train.local_steps=5", "train.inner_optimizer.kind=sgd", "train.inner_optimizer.lr=0.1"]))
+    say("layers", lambda: attach(model, optimizer, overrides=["train.model=layers", "train.layers=[{kind: flatten}, {kind: dense, out: 10}]"]))
+    normed = torch.nn.Sequential(torch.nn.Linear(6, 3), torch.nn.BatchNorm1d(3))
+    for what, *overrides in (("coded", "cluster.gradient_encoding=int8"),
+                             ("stale", "train.optimizer.staleness=inverse", "sync.policy=ssp", "sync.combine=mean")):
+        say(what, lambda: attach(normed, plain_sgd(normed), overrides=overrides))
+
+    class Own(torch.optim.RMSprop):
+        pass
+
+    def of_kind(kind, make, **options):
+        """Behind the rule comes the model, which is refused."""
+        return attach(double, make(double.parameters(), lr=0.1, **options), overrides=[f"train.optimizer.kind={kind}"])
+    double = perceptron().double()
+    optim = torch.optim
+    for what, kind, make, options in (("kind", "sgd", optim.RMSprop, {}), ("subclass", "sgd", Own, {}), ("adam", "sgd", optim.Adam, {}),
+                                      ("no kind", "adam", optim.NAdam, {}), ("rule", "adam", optim.Adam, {"amsgrad": True}),
+                                      ("plain", "sgd", optim.SGD, {"momentum": 0.9}), ("ascent", "sgd", optim.SGD, {"maximize": True}),
+                                      ("damped", "momentum", optim.SGD, {"momentum": 0.9, "dampening": 0.5}),
+                                      ("centered", "rmsprop", optim.RMSprop, {"centered": True}),
+                                      ("slowed", "adagrad", optim.Adagrad, {"lr_decay": 0.1})):
+        say(what, lambda: of_kind(kind, make, **options))
+    for kind, make in (("momentum", optim.SGD), ("lars", optim.SGD), ("adam", optim.Adam), ("adam", optim.AdamW), ("lamb", optim.AdamW),
+                       ("adagrad", optim.Adagrad), ("rmsprop", Own), ("adadelta", optim.Adadelta)):
+        say(f"{kind} by {make.__name__}", lambda: of_kind(kind, make))
+    say("parallel", lambda: attach(torch.nn.DataParallel(model), optimizer))
+    with attach(model, optimizer):
+        say("twice", lambda: attach(model, plain_sgd(model)))
+        say("shared", lambda: attach(perceptron(), optimizer))
+        say("closure", lambda: optimizer.step(lambda: None))
+        say("assigned", lambda: model.load_state_dict({n: t.clone() for n, t in model.state_dict().items()}, assign=True))
+        optimizer.add_param_group({"params": [torch.nn.Parameter(torch.zeros(3))]})
+        say("added", optimizer.step)
+
+
+def ahead(config, node, how):
+    """What changes a gradient that has left already."""
+    import paceline.torch
+    from torch.utils.checkpoint import checkpoint
+    model = perceptron() if how != "checkpoints" else torch.nn.Linear(6, 6)
+    x, y = batch(0, int(node))
+
+    def backward():
+        if how == "checkpoints":  # two segments of one weight: its hook is called for each, first with a part of the gradient
+            inside = x.requires_grad_()
+            for _ in range(2):
+                inside = checkpoint(model, inside, use_reentrant=True)
+            inside.square().mean().backward()
+        else:
+            torch.nn.functional.cross_entropy(model(x), y).backward()
+    try:
+        with paceline.torch.attach(model, optimizer := plain_sgd(model), config, node=int(node), overlap=True):
+            backward()
+            if how == "clips":
+                torch.nn.utils.clip_grad_norm_(model.parameters(), 1e-3)
+            elif how == "accumulates":
+                backward()
+            optimizer.step()
+    except ValueError as error:
+        print(f"{how}: {error}")
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]](*sys.argv[2:])

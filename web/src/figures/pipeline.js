@@ -1,0 +1,69 @@
+// A network that was cut into stages: what each of them did in the run, and a step of stages and micro-batches (Huang et al.
+// 2018, figure 2c), as tools/page_pipeline.cc has put it into the page.
+import { addFigure, axis, boxes, namesWidth, tooltip } from '../chart.js';
+import { fixed, percent, seconds } from '../format.js';
+import { kPasses, kStageTimeNames, stageTimeStyle } from '../theme.js';
+import { workerRows } from './gaps.js';
+import { stacked } from './phases.js';
+
+export const kPipelineTitle = 'A step of stages and micro-batches';
+const kFormula = '(K − 1) / (M + K − 1)';
+
+// The share of all stages' time in which none computes, beside what it is of equal stages and micro-batches.
+function bubbleText(share, stages, microBatches) {
+  return `bubble ${percent(share)}\u00a0%, ${kFormula} = ${percent((stages - 1) / (microBatches + stages - 1))}\u00a0%`;
+}
+
+// of: `pipeline` of summary.json. An older version's has no cut.
+export function stageTimes(parent, of, index) {
+  const rows = of.busy_seconds.map((busy, stage) => ({
+    label: `stage ${stage}`, title: `stage ${stage}`,
+    parts: [busy, of.idle_for_previous_seconds?.[stage], of.idle_for_next_seconds?.[stage]] }));
+  const figure = stacked(`stages-${index}`, 'What stages computed, and whom they waited for',
+      `Seconds of each stage within its steps, of all groups together: ${bubbleText(of.bubble_share, of.stages, of.micro_batches)} ` +
+          `(K ${fixed(of.stages, 0)} stages, M ${fixed(of.micro_batches, 0)} micro-batches).`,
+      kStageTimeNames, rows, { unit: 'seconds', style: stageTimeStyle });
+  addFigure(parent, { ...figure,
+    columns: ['stage', 'layers', 'parameters', ...kStageTimeNames.map((name) => `${name} s`), 'kept at most, bytes'],
+    rows: () => rows.map(({ parts }, stage) => [
+      String(stage), fixed(of.layers?.[stage], 0), fixed(of.parameters?.[stage], 0), ...parts.map(seconds),
+      fixed(of.peak_activation_bytes?.[stage], 0)]) });
+}
+
+// of: {clock, of, step, bubble, passes, rows}
+export function pipelineStep(parent, of, index) {
+  const stages = of.rows.map((_, stage) => `stage ${stage}`);
+  const flat = of.rows.flatMap((own, row) => own.map(([pass, microBatch, begin, length]) => (
+    { pass, microBatch, begin: begin * 1e-3, end: (begin + length) * 1e-3, row })));
+  const microBatches = new Set(flat.map(({ microBatch }) => microBatch)).size;
+  const used = kPasses.map((style, pass) => ({ ...style, pass })).filter(({ pass }) => flat.some((one) => one.pass === pass));
+  const name = ({ pass, microBatch }) => `${kPasses[pass].letter}${microBatch}`;
+  const left = (width) => namesWidth(stages, width);
+  const shown = flat.length < of.passes ? ` This page has room for the first ${fixed(flat.length, 0)} of its ${fixed(of.passes, 0)} passes.` : '';
+  addFigure(parent, {
+    id: `pipeline-${index}`, title: kPipelineTitle, names: used.map((style) => style.name),
+    caption: `The step of clock ${of.clock}, the median of ${fixed(of.of, 0)} in the trace, as the first group's stages ran it: ` +
+        `${fixed(1e3 * of.step, 3)} ms, ${bubbleText(of.bubble, stages.length, microBatches)}. A box is a pass, with the number of ` +
+        `its micro-batch where it fits; between boxes a stage waits. The bar below chooses the stretch.${shown}`,
+    height: () => stages.length * 26 + 92,
+    option: (theme, width) => ({
+      grid: { left: left(width), right: 18, bottom: 84 },
+      xAxis: axis(theme, 'ms since the step began', { type: 'value', nameGap: 28, scale: true, max: 1e3 * of.step,
+                                                      splitNumber: width < 500 ? 3 : 6,
+                                                      label: { showMinLabel: false, showMaxLabel: false } }),
+      yAxis: workerRows(stages, theme, left, width),
+      dataZoom: [{ type: 'slider', filterMode: 'weakFilter', bottom: 8, height: 22, left: left(width), right: 18,
+                   showDetail: false, brushSelect: false, textStyle: { color: theme.text }, borderColor: theme.line }],
+      tooltip: {
+        trigger: 'item',
+        formatter: ({ color, seriesName, value }) => tooltip(`${stages[value[2]]}, micro-batch ${value[3]}`, [
+          [color, `${seriesName} ${fixed(value[1] - value[0], 3)} ms`], [null, `from ${fixed(value[0], 3)} ms`]]),
+      },
+      series: used.map(({ name: series, color, text, pass }) => boxes(series, { color }, 0.8,
+          flat.filter((one) => one.pass === pass).map(({ begin, end, row, microBatch }) => [begin, end, row, microBatch]),
+          { at: 3, colour: text, edge: theme.background })),
+    }),
+    columns: ['stage', 'pass', 'from ms', 'ms'],
+    rows: () => flat.map((one) => [String(one.row), name(one), fixed(one.begin, 3), fixed(one.end - one.begin, 3)]),
+  });
+}

@@ -1,0 +1,40 @@
+// TimedRounds: when a round that ends by time does (train.local_time), and whether that time has room for a mini-batch at
+// all, which nobody knows before some were measured. Where none of a node's fitted, each round has one, and the log says
+// so once:
+//
+//   my.yaml:12: train.local_time: shorter than a mini-batch, got 9ms, expected 12ms or more: each round has one
+//
+// Judged by the shortest of several: the first of a process also prepares what is computed with.
+//
+// Thread: any; a node's training threads share one.
+#pragma once
+
+#include <chrono>
+#include <mutex>
+#include <string>
+
+#include "common/log/log.h"
+
+namespace paceline {
+
+class TimedRounds {
+ public:
+  static constexpr int kJudgedFrom = 2;  // so many mini-batches
+
+  // `said_at`: where the time is said, for people ("my.yaml:12").
+  TimedRounds(std::chrono::nanoseconds time, std::string said_at, Log log)
+      : time_(time), said_at_(std::move(said_at)), log_(std::move(log)) {}
+
+  // A worker's local step took `last`, and its round `taken` with it: whether the round ends by its time.
+  bool step_took(std::chrono::nanoseconds taken, std::chrono::nanoseconds last);
+
+ private:
+  const std::chrono::nanoseconds time_;
+  const std::string said_at_;
+  const Log log_;
+  std::mutex mutex_;
+  int measured_ = 0;
+  std::chrono::nanoseconds shortest_ = std::chrono::nanoseconds::max();
+};
+
+}  // namespace paceline
