@@ -62,11 +62,11 @@ struct PipelineSummary {
   std::vector<double> busy_seconds = {};
   std::vector<double> idle_for_previous_seconds = {};
   std::vector<double> idle_for_next_seconds = {};
-  std::int64_t chunks = 1;  // of the network, of each stage
   // The cut that it was run with: of each part, one behind the other, its layers and the floats of its parameters; parts
   // s, s + stages, … are stage s's. Empty: of an older version, or a loop's own model (pipeline.balance: loop).
   std::vector<std::int64_t> layers = {};
   std::vector<std::int64_t> parameters = {};
+  std::int64_t chunks = 1;  // of the network, of each stage
 };
 
 // The events in a run's trace, and the older ones that there was no room for (run.trace_events).
