@@ -36,9 +36,16 @@ Result<Pipelines> Pipelines::begin(const Plan& plan) {
   const RunConfig& config = plan.config;
   const std::vector<double> none(config.pipeline.stages, 0.0);
   const std::uint32_t count = config.pipeline.stages;
-  Pipelines made(plan.cluster.nodes,
-                 {count, config.pipeline.micro_batches, 0.0, std::vector<std::int64_t>(count, 0), none, none,
-                  none, config.pipeline.chunks_of_stage()});
+  Pipelines made(plan.cluster.nodes, {count,
+                                      config.pipeline.micro_batches,
+                                      0.0,
+                                      std::vector<std::int64_t>(count, 0),
+                                      none,
+                                      none,
+                                      none,
+                                      {},
+                                      {},
+                                      config.pipeline.chunks_of_stage()});
   PACELINE_ASSIGN_OR_RETURN(const NetworkSpec network, build_network(config));
   PACELINE_ASSIGN_OR_RETURN(const std::vector<StageSpec> stages, stages_of_run(config, network));
   PACELINE_ASSIGN_OR_RETURN(made.rows_, plan_of_run(config, network, stages));
