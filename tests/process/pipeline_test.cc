@@ -61,11 +61,11 @@ testing::ClusterRun run_stages(const RunConfig& config, const testing::Overhear&
 double apart(const testing::ClusterRun& one, const testing::ClusterRun& other) {
   REQUIRE(one.model.parameters.size() == other.model.parameters.size());
   std::map<std::string, const float*> theirs;
-  for (const Tensor& tensor : other.model.layout.tensors()) {
+  for (const Tensor& tensor : other.model.info.layout.tensors()) {
     theirs[tensor.name] = &other.model.parameters[static_cast<std::size_t>(tensor.offset)];
   }
   double most = 0.0;
-  for (const Tensor& tensor : one.model.layout.tensors()) {
+  for (const Tensor& tensor : one.model.info.layout.tensors()) {
     const float* const a = &one.model.parameters[static_cast<std::size_t>(tensor.offset)];
     const float* const b = theirs.at(tensor.name);
     for (std::int64_t i = 0; i < tensor.size(); ++i) {
@@ -121,7 +121,7 @@ TEST_CASE("interleaved_stages_end_where_the_run_without_a_pipeline_does") {
   CHECK(stages.summary.iterations == whole.summary.iterations);
   REQUIRE(stages.summary.pipeline);
   CHECK(stages.summary.pipeline->chunks == 2);
-  CHECK(stages.model.layout.hash() != whole.model.layout.hash());
+  CHECK(stages.model.info.layout.hash() != whole.model.info.layout.hash());
 }
 
 // In one piece a micro-batch is the mini-batch, so what is measured and what evaluations go by is the same.
