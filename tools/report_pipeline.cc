@@ -25,12 +25,12 @@ std::string as_seconds(double value) {
 std::string text_of(const MeasuredCut& cut) {
   std::string speeds;
   std::string layers;
-  for (std::size_t s = 0; s < cut.layers.size(); ++s) {
+  for (const double each : cut.speeds) {
     char speed[32];
-    std::snprintf(speed, sizeof speed, "%.2g", cut.speeds[s]);
-    speeds += (s == 0 ? "" : ", ") + std::string(speed);
-    layers += (s == 0 ? "" : ", ") + std::to_string(cut.layers[s]);
+    std::snprintf(speed, sizeof speed, "%.2g", each);
+    speeds += (speeds.empty() ? "" : ", ") + std::string(speed);
   }
+  for (const std::size_t each : cut.layers) layers += (layers.empty() ? "" : ", ") + std::to_string(each);
   char slowest[32];
   std::snprintf(slowest, sizeof slowest, "%.2f", cut.slowest);
   return "stage speeds " + speeds + ": pipeline.balance: [" + layers + "] would take " + slowest +
@@ -38,8 +38,12 @@ std::string text_of(const MeasuredCut& cut) {
 }
 
 TextTable table_of(const PipelineSummary& pipeline) {
-  const auto of_cut = [](const std::vector<std::int64_t>& numbers, std::size_t stage) {
-    return numbers.empty() ? "" : std::to_string(numbers[stage]);  // of a loop's own cut nothing is known
+  // Of all its chunks; of a loop's own cut nothing is known.
+  const auto of_cut = [&pipeline](const std::vector<std::int64_t>& numbers, std::size_t stage) {
+    if (numbers.empty()) return std::string();
+    std::int64_t sum = 0;
+    for (std::size_t part = stage; part < numbers.size(); part += pipeline.busy_seconds.size()) sum += numbers[part];
+    return std::to_string(sum);
   };
   TextTable table{.ruled = true,
                   .columns = {{"stage"},

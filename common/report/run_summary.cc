@@ -231,19 +231,19 @@ Status check_batch_sizes(const RunSummary& summary) {
 Status check_stages(const RunSummary& summary) {
   if (!summary.pipeline) return Status::ok();
   const PipelineSummary& of = *summary.pipeline;
-  const auto check = [&of](const char* key, std::size_t size, bool there) {
-    const std::int64_t expected = there ? of.stages : 0;
+  const auto check = [](const char* key, std::size_t size, std::int64_t expected) {
     if (static_cast<std::int64_t>(size) == expected) return Status::ok();
     return data_loss(std::string("pipeline.") + key + ": " + std::to_string(size) + " numbers, expected " +
                      std::to_string(expected));
   };
-  const bool timed = !of.busy_seconds.empty();
-  PACELINE_RETURN_IF_ERROR(check("peak_activation_bytes", of.peak_activation_bytes.size(), true));
+  const std::int64_t timed = of.busy_seconds.empty() ? 0 : of.stages;
+  const std::int64_t parts = of.layers.empty() ? 0 : of.stages * of.chunks;
+  PACELINE_RETURN_IF_ERROR(check("peak_activation_bytes", of.peak_activation_bytes.size(), of.stages));
   PACELINE_RETURN_IF_ERROR(check("busy_seconds", of.busy_seconds.size(), timed));
   PACELINE_RETURN_IF_ERROR(check("idle_for_previous_seconds", of.idle_for_previous_seconds.size(), timed));
   PACELINE_RETURN_IF_ERROR(check("idle_for_next_seconds", of.idle_for_next_seconds.size(), timed));
-  PACELINE_RETURN_IF_ERROR(check("layers", of.layers.size(), !of.layers.empty()));
-  return check("parameters", of.parameters.size(), !of.layers.empty());
+  PACELINE_RETURN_IF_ERROR(check("layers", of.layers.size(), parts));
+  return check("parameters", of.parameters.size(), parts);
 }
 
 }  // namespace

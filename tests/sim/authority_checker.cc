@@ -167,7 +167,7 @@ bool AuthorityChecker::note(const GradientArrived& e) {
   if (!as_granted(a, e.weight)) return false;
   if (!a.arrived.insert(e.shard).second) return false;
   if (!e.fault.empty()) a.faulty = true;
-  if (a.state == State::kRuns && a.faulty && config_.on_nan == OnNan::kStop) stopping_ = true;
+  if (a.state == State::kRuns && a.faulty && config_.on_nan == OnNan::kStop) note_stop(true);
   note_completion(e.worker);
   return true;
 }
@@ -182,7 +182,7 @@ bool AuthorityChecker::note(const StepReported& e) {
   a.report = e;
   reports_[{e.worker, e.clock}] = e;
   if (e.empty) a.faulty = true;
-  if (a.state == State::kRuns && a.faulty && config_.on_nan == OnNan::kStop) stopping_ = true;
+  if (a.state == State::kRuns && a.faulty && config_.on_nan == OnNan::kStop) note_stop(true);
   note_completion(e.worker);
   return true;
 }
@@ -342,8 +342,18 @@ void AuthorityChecker::note_departure(WorkerId worker) {
 }
 
 bool AuthorityChecker::note(const StopRequested&) {
-  stopping_ = true;
+  note_stop(false);
   return true;
+}
+
+// Where sizes follow speed a clock is cut for all workers, so a stop brings them to where the furthest will be.
+void AuthorityChecker::note_stop(bool failed) {
+  if (std::exchange(stopping_, true) || failed || config_.batch_sizing == BatchSizing::kEqual) return;
+  for (const auto& [worker, account] : accounts_) {
+    if (!begun_ || !is_live(account)) continue;
+    const auto granted = std::int64_t{in_iteration(account)} + std::ssize(account.ahead);
+    stops_at_ = std::max(stops_at_, Clock(account.clock.value + granted));
+  }
 }
 
 bool AuthorityChecker::note(const Tick&) { return true; }

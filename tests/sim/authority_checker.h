@@ -75,6 +75,7 @@ class AuthorityChecker {
   void begin();
   std::set<std::int64_t> decided() const;
   Account* stamped(WorkerId worker, Clock clock);
+  void note_stop(bool failed);
   void note_completion(WorkerId worker);
   bool promote(Account& a);
   void note_departure(WorkerId worker);
@@ -122,6 +123,7 @@ class AuthorityChecker {
   const sync::EngineConfig config_;
   Violations& violations_;
   std::map<WorkerId, Account> accounts_;
+  Clock stops_at_{0};  // to which clock a stop brings all; 0: each stops where it is
   bool begun_ = false, stopping_ = false, rests_ = false, finished_ = false, anybody_lost_ = false;
   bool rejection_due_ = false;
   std::map<Gradient, std::pair<Version, Revision>> computed_;  // with which parameters, as reported

@@ -34,7 +34,7 @@ void AuthorityChecker::after(const std::vector<Action>& actions) {
                               !(config_.share == Share::kPool ? pool_empty() : even_done(worker, next));
     if (may_go_ahead && threshold_of(worker).allows(next - slowest()))
       violation("worker " + to_string(worker) + " is not granted ahead for no reason");
-    if (account.state == State::kAsks && stopping_)
+    if (account.state == State::kAsks && stopping_ && account.clock >= stops_at_)
       violation("worker " + to_string(worker) + " waits after a stop");
   }
   if (!anybody_live()) violation("nobody is live and the run does not end");
@@ -110,7 +110,7 @@ void AuthorityChecker::judge(const Grant& g) {
   check_stage();
   Account& a = accounts_[g.worker];
   const std::string who = "grant to " + to_string(g.worker) + " at clock " + to_string(g.clock);
-  if (stopping_) violation(who + " after a stop");
+  if (stopping_ && g.clock >= stops_at_) violation(who + " after a stop");
   const bool ahead = config_.grants_ahead && a.state == State::kRuns && a.ahead.empty();
   if (a.state != State::kAsks && !ahead) violation(who + ", which did not ask");
   if (g.clock != (ahead ? a.clock.next() : a.clock))
@@ -308,7 +308,8 @@ void AuthorityChecker::judge(const FinishWorker& f) {
   Account& a = accounts_[f.worker];
   if (a.state != State::kAsks) violation("worker " + to_string(f.worker) + " is told to finish unasked");
   const bool done = config_.share == Share::kPool ? pool_empty() : even_done(f.worker, a.clock);
-  if (!stopping_ && !done) violation("worker " + to_string(f.worker) + " is told to finish too early");
+  const bool stops = stopping_ && a.clock >= stops_at_;
+  if (!stops && !done) violation("worker " + to_string(f.worker) + " is told to finish too early");
   const bool gives_back = config_.share == Share::kPool && config_.policy.kind == PolicyKind::kBackup &&
                           config_.policy.backup_workers > 0;
   if (!stopping_ && gives_back && a.clock.value > version_.value)

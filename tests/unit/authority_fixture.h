@@ -45,7 +45,9 @@ struct Run {
     authority.emplace(config, std::move(record).value(), sent, errands, log, now);
   }
   void say(Peer from, wire::Body body, std::vector<float> values = {}) {
-    CHECK(authority->handle(from, {std::move(body), payload_of(std::move(values))}, now).is_ok());
+    const Status taken = authority->handle(from, {std::move(body), payload_of(std::move(values))}, now);
+    INFO(taken.message());
+    CHECK(taken.is_ok());
     if (!slow_disk) errands.do_all(now);
   }
   // With all files written.

@@ -7,11 +7,17 @@ import { workerRows } from './gaps.js';
 import { stacked } from './phases.js';
 
 export const kPipelineTitle = 'A step of stages and micro-batches';
-const kFormula = '(K − 1) / (M + K − 1)';
 
 // The share of all stages' time in which none computes, beside what it is of equal stages and micro-batches.
-function bubbleText(share, stages, microBatches) {
-  return `bubble ${percent(share)}\u00a0%, ${kFormula} = ${percent((stages - 1) / (microBatches + stages - 1))}\u00a0%`;
+// With chunks each stage's passes are so many times as many, and as much shorter.
+function bubbleText(share, stages, microBatches, chunks = 1) {
+  const formula = `(K − 1) / (${chunks > 1 ? `${fixed(chunks, 0)} ` : ''}M + K − 1)`;
+  return `bubble ${percent(share)}\u00a0%, ${formula} = ${percent((stages - 1) / (chunks * microBatches + stages - 1))}\u00a0%`;
+}
+
+// Of all chunks of a stage; none where the cut is not known.
+function ofStage(parts, stage, stages) {
+  return parts?.filter((_, part) => part % stages === stage).reduce((sum, one) => sum + one, 0);
 }
 
 // of: `pipeline` of summary.json. An older version's has no cut.
@@ -20,13 +26,13 @@ export function stageTimes(parent, of, index) {
     label: `stage ${stage}`, title: `stage ${stage}`,
     parts: [busy, of.idle_for_previous_seconds?.[stage], of.idle_for_next_seconds?.[stage]] }));
   const figure = stacked(`stages-${index}`, 'What stages computed, and whom they waited for',
-      `Seconds of each stage within its steps, of all groups together: ${bubbleText(of.bubble_share, of.stages, of.micro_batches)} ` +
+      `Seconds of each stage within its steps, of all groups together: ${bubbleText(of.bubble_share, of.stages, of.micro_batches, of.chunks)} ` +
           `(K ${fixed(of.stages, 0)} stages, M ${fixed(of.micro_batches, 0)} micro-batches).`,
       kStageTimeNames, rows, { unit: 'seconds', style: stageTimeStyle });
   addFigure(parent, { ...figure,
     columns: ['stage', 'layers', 'parameters', ...kStageTimeNames.map((name) => `${name} s`), 'kept at most, bytes'],
     rows: () => rows.map(({ parts }, stage) => [
-      String(stage), fixed(of.layers?.[stage], 0), fixed(of.parameters?.[stage], 0), ...parts.map(seconds),
+      String(stage), fixed(ofStage(of.layers, stage, of.stages), 0), fixed(ofStage(of.parameters, stage, of.stages), 0), ...parts.map(seconds),
       fixed(of.peak_activation_bytes?.[stage], 0)]) });
 }
 
