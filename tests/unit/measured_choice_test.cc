@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "common/files/atomic_file.h"
 #include "common/ticks.h"
 #include "tests/unit/mesh_ranks.h"
 #include "tests/unit/temp_folder.h"
@@ -144,6 +145,13 @@ TEST_CASE("what was measured is kept, and used where all ranks have the same of 
     std::filesystem::copy_file(files[0], at / "both.txt");
     static_cast<void>(chosen_from({at / "both.txt", at / "new.txt"}, {1000, 30}));
     CHECK_FALSE(chosen_from({files[0], at / "new.txt"}, {1000, 30})[0].were_kept);
+  }
+  SECTION("it is of a version whose seconds mean something else") {
+    for (const auto& file : files) {
+      const std::string text = read_file(file, 1 << 16).value();
+      std::ofstream(file) << "paceline algorithms 1" << text.substr(text.find('\n'));
+    }
+    CHECK_FALSE(chosen_from(files, {1000, 30})[0].were_kept);
   }
   SECTION("it is damaged") {
     std::ofstream(files[0], std::ios::app) << "70 ring\n";
