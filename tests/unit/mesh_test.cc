@@ -4,6 +4,7 @@
 
 #include <linux/filter.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -348,6 +349,21 @@ TEST_CASE("a rank whose port is closed is named at once") {
   std::optional<NodeId> gone;
   CHECK_FALSE(shake_hands(*ranks.listeners[1], of_group, ranks.stops[1], kWithin, &gone).is_ok());
   CHECK(gone == NodeId(4));
+}
+
+TEST_CASE("who cannot connect for want of a descriptor of its own says of nobody that it is gone") {
+  Ranks ranks(2);
+  const Place place = ranks.place(1);
+  std::optional<NodeId> gone;
+  rlimit before{};
+  REQUIRE(getrlimit(RLIMIT_NOFILE, &before) == 0);
+  const rlimit none{3, before.rlim_max};  // those that every process has
+  setrlimit(RLIMIT_NOFILE, &none);
+  const Status met = shake_hands(*ranks.listeners[1], place, ranks.stops[1], kWithin, &gone).status();
+  setrlimit(RLIMIT_NOFILE, &before);
+  CHECK(met.code() == StatusCode::kUnavailable);
+  CHECK(met.message() == "cannot reach node 0 (" + ranks.endpoints[0] + "): Too many open files");
+  CHECK(gone == std::nullopt);
 }
 
 TEST_CASE("a rank that does not come is named when the time is over") {

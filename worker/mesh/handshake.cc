@@ -95,8 +95,12 @@ class Handshake {
   Status go_to(std::uint32_t rank) {
     auto connection = connect_to(place_.endpoints[rank], stop_, std::min(left(), kConnectWithin));
     if (!connection.is_ok()) {
-      if (connection.status().code() == StatusCode::kUnavailable) gone_ = rank;
-      return Status(connection.status()).with_context("cannot reach " + name_of(place_, rank));
+      Status why = connection.status();
+      if (why.code() == StatusCode::kNotFound) {
+        gone_ = rank;
+        why = unavailable(why.message());
+      }
+      return std::move(why).with_context("cannot reach " + name_of(place_, rank));
     }
     answers_.push_back({std::make_unique<Descriptor>(std::move(connection).value()), rank});
     if (greet(answers_.back())) return Status::ok();

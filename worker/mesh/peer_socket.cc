@@ -70,6 +70,11 @@ void set_up(const Descriptor& connection) {
              sizeof kSendBufferWithinMachine);
 }
 
+Status unconnected(int error) {
+  const bool refused = error == ECONNREFUSED || error == ECONNRESET;
+  return refused ? not_found(system_error(error)) : unavailable(system_error(error));
+}
+
 }  // namespace
 
 std::string system_error(int error) { return std::strerror(error); }
@@ -116,7 +121,7 @@ Result<Descriptor> connect_to(const std::string& endpoint, const StopFlag& stop,
   Descriptor connection = socket_of(*found);
   if (!connection.is_open()) return unavailable(system_error(errno));
   if (connect(connection.get(), found->ai_addr, found->ai_addrlen) != 0) {
-    if (errno != EINPROGRESS) return unavailable(system_error(errno));
+    if (errno != EINPROGRESS) return unconnected(errno);
     std::array<pollfd, 2> waits = {{{connection.get(), POLLOUT, 0}, {stop.descriptor(), POLLIN, 0}}};
     const int ready = poll(waits.data(), waits.size(), static_cast<int>(within.count()));
     int error = ready < 0 ? errno : 0;
@@ -124,7 +129,7 @@ Result<Descriptor> connect_to(const std::string& endpoint, const StopFlag& stop,
     if (ready == 0) return deadline_exceeded("no answer within " + std::to_string(within.count()) + " ms");
     socklen_t length = sizeof error;
     if (ready > 0) getsockopt(connection.get(), SOL_SOCKET, SO_ERROR, &error, &length);
-    if (error != 0) return unavailable(system_error(error));
+    if (error != 0) return unconnected(error);
   }
   set_up(connection);
   return connection;

@@ -31,8 +31,8 @@ Result<std::string> address_towards(const std::string& server);
 // Listens at a free port of `address`, a number. Errors: kUnavailable.
 Result<Listening> listen_at(const std::string& address);
 
-// Connects to "10.0.0.3:40123", for at most so long. Errors: kUnavailable, kDeadlineExceeded, with the reason;
-// kAborted stopped.
+// Connects to "10.0.0.3:40123", for at most so long. Errors: kNotFound where that machine says that nobody listens;
+// kUnavailable, kDeadlineExceeded, with the reason, which may be this machine's; kAborted stopped.
 Result<Descriptor> connect_to(const std::string& endpoint, const StopFlag& stop,
                               std::chrono::milliseconds within);
 
