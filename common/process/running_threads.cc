@@ -26,6 +26,7 @@ std::optional<std::uint32_t> RunningThreads::count() const {
   std::uint32_t running = 0;
   const auto read = std::from_chars(at, end, running);
   if (read.ec != std::errc() || read.ptr == end || *read.ptr != '/') return std::nullopt;
+  if (running == 0) return std::nullopt;  // not even this one
   return running;
 }
 

@@ -3,7 +3,8 @@
 //
 //   /proc/loadavg: 0.20 0.18 0.12 3/80 11206     3 of 80 threads; on two processors one of them waits
 //
-// A look takes some 2 us. In a container it counts the machine's threads all the same.
+// A look takes some 2 us. In a container it counts the machine's threads all the same. Where it says 0 nobody has counted
+// (gVisor's 0/0), since this thread runs.
 //
 // Thread: any.
 #pragma once

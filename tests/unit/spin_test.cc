@@ -41,6 +41,7 @@ TEST_CASE("who waits sleeps soon where another thread waits for a processor, or 
   CHECK(looks("0.20 0.18 0.12 2") == Spin::kLooks);
   CHECK(looks("0.20 0.18 0.12") == Spin::kLooks);
   CHECK(looks("0.20 0.18 0.12 many/80") == Spin::kLooks);
+  CHECK(looks("0.00 0.00 0.00 0/0 0") == Spin::kLooks);  // gVisor's
 }
 
 TEST_CASE("whenever something moves the looks are counted anew") {
