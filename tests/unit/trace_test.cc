@@ -174,8 +174,8 @@ TEST_CASE("a_damaged_trace_is_refused_with_file_and_line") {
                Contains(name + ":") && Contains("\"DAYDREAMING\", expected one of the nine phases"));
   }
   SECTION("a pass that there is not") {
-    file.replace("\"R12\"", "\"X12\"");
-    CHECK_THAT(file.fault(), Contains("a pass \"X12\", expected F, R or B"));
+    file.replace("\"R12.1\"", "\"X12.1\"");
+    CHECK_THAT(file.fault(), Contains("a pass \"X12.1\", expected F, R or B"));
   }
   SECTION("spans that overlap") {
     file.replace("\"dur\":0.100", "\"dur\":90000.100");
