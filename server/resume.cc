@@ -9,6 +9,7 @@
 #include "common/config/engine_config.h"
 #include "common/config/load.h"
 #include "common/instant.h"
+#include "common/network/network.h"
 #include "common/report/counted.h"
 #include "common/report/run_summary.h"
 #include "common/wire/codec.h"
@@ -47,6 +48,18 @@ Status check_not_over(const RunConfig& config) {
                                ": it has reached run.target_accuracy; give a larger one, or null");
   }
   return Status::ok();
+}
+
+// A stage's chunks lie side by side in the parameters, so another cut has another layout. A network that cannot be built
+// here is the nodes' to refuse.
+Status check_same_chunks(const RunConfig& config, const Manifest& manifest) {
+  if (config.pipeline.chunks_of_stage() == 1) return Status::ok();
+  const auto network = build_network(config);
+  if (!network.is_ok() || network->layout.hash() == manifest.layout_hash) return Status::ok();
+  return failed_precondition(
+      "its parameters lie in chunks that were cut otherwise: with pipeline.schedule: interleaved a resume "
+      "keeps "
+      "pipeline.balance, and where that is memory pipeline.memory and pipeline.rematerialize");
 }
 
 Resumable without_whole(const std::vector<CheckpointFolder::Refused>& refused) {
@@ -139,6 +152,7 @@ Status ResumeChoice::check_files(const Manifest& manifest) const {
 
 Result<ResumePoint> ResumeChoice::read(const Manifest& manifest) const {
   PACELINE_RETURN_IF_ERROR(check_files(manifest));
+  PACELINE_RETURN_IF_ERROR(check_same_chunks(config_, manifest));
   // One that was begun, but left no checkpoint, counts too: its nodes may still be there.
   return resume_point_of(config_, manifest, std::max(manifest.id.generation, last_generation_) + 1);
 }

@@ -18,7 +18,7 @@ namespace paceline {
 
 struct MeasuredCut {
   std::vector<double> speeds;       // of each stage: products a second, the fastest 1
-  std::vector<std::size_t> layers;  // of each stage
+  std::vector<std::size_t> layers;  // of each part: a stage, or a chunk of one
   double slowest = 1.0;             // the time of its slowest stage beside that of the run's
 };
 

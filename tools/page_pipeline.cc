@@ -42,7 +42,7 @@ Json page_pipeline(const trace::Trace& trace, std::size_t stages, std::size_t mo
     for (const schedule::PassTime& pass : row) {
       if (pass.begin >= end) continue;
       own.push_back({static_cast<int>(pass.row.pass), pass.row.micro_batch, microseconds(pass.begin),
-                     microseconds(pass.end - pass.begin)});
+                     microseconds(pass.end - pass.begin), pass.row.chunk});
     }
     rows.push_back(std::move(own));
   }

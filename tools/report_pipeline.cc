@@ -21,7 +21,8 @@ std::string as_seconds(double value) {
   return text;
 }
 
-// "stage speeds 1, 0.33: pipeline.balance: [3, 1] would take 0.50 of the slowest stage's time"
+// "stage speeds 1, 0.33: pipeline.balance: [3, 1] would take 0.50 of the slowest stage's time"; a resume keeps
+// the cut of stages that have several parts.
 std::string text_of(const MeasuredCut& cut) {
   std::string speeds;
   std::string layers;
@@ -34,7 +35,7 @@ std::string text_of(const MeasuredCut& cut) {
   char slowest[32];
   std::snprintf(slowest, sizeof slowest, "%.2f", cut.slowest);
   return "stage speeds " + speeds + ": pipeline.balance: [" + layers + "] would take " + slowest +
-         " of the slowest stage's time\n";
+         " of the slowest stage's time" + (cut.layers.size() > cut.speeds.size() ? ", in a new run\n" : "\n");
 }
 
 TextTable table_of(const PipelineSummary& pipeline) {
@@ -42,7 +43,8 @@ TextTable table_of(const PipelineSummary& pipeline) {
   const auto of_cut = [&pipeline](const std::vector<std::int64_t>& numbers, std::size_t stage) {
     if (numbers.empty()) return std::string();
     std::int64_t sum = 0;
-    for (std::size_t part = stage; part < numbers.size(); part += pipeline.busy_seconds.size()) sum += numbers[part];
+    for (std::size_t part = stage; part < numbers.size(); part += pipeline.busy_seconds.size())
+      sum += numbers[part];
     return std::to_string(sum);
   };
   TextTable table{.ruled = true,

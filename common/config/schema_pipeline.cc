@@ -66,7 +66,8 @@ void add_pipeline(Schema& schema) {
            .effect = "With interleaved: the network is cut into so many times as many chunks as there "
                      "are stages, and a stage has every K-th of them.",
            .trade_off = "v chunks: a v-th of the bubble, v times the messages."}));
-  // A resume may change where the layers are cut and what is kept: with the same cut the bits are the same, too.
+  // A resume may change where the layers are cut (not of chunks: server/resume.cc) and what is kept: with the same cut the
+  // bits are the same, too.
   keys.push_back(row(PACELINE_FIELD(pipeline.rematerialize), choice<Rematerialize>(), Scope::kOneSession,
                      {.effect = "on: activations are computed again for the backward pass instead of kept, "
                                 "while a stage would wait. auto: as few as pipeline.memory asks for.",
@@ -84,7 +85,8 @@ void add_pipeline(Schema& schema) {
            .effect =
                "What a node may take for the parameters of its stage, their gradients, activations, and what "
                "an all-reduce keeps. A cut that needs more is refused; without stages, a network that does. "
-               "Copies in the library's own formats, an evaluation and messages are not counted. null: no "
+               "Copies in the library's own formats, an evaluation and messages, which may wait here, are "
+               "not counted. null: no "
                "limit.",
            .trade_off = "Less asks for more stages, or with rematerialize: auto for more recomputation."}));
 }

@@ -227,7 +227,9 @@ Status check_batch_sizes(const RunSummary& summary) {
   return Status::ok();
 }
 
-// What is said of each stage is said of all or, by older versions, of none.
+constexpr std::int64_t kChunksMax = 64;  // as pipeline.chunks has it
+
+// What is said of each stage, or part, is said of all or, by older versions, of none.
 Status check_stages(const RunSummary& summary) {
   if (!summary.pipeline) return Status::ok();
   const PipelineSummary& of = *summary.pipeline;
@@ -236,9 +238,13 @@ Status check_stages(const RunSummary& summary) {
     return data_loss(std::string("pipeline.") + key + ": " + std::to_string(size) + " numbers, expected " +
                      std::to_string(expected));
   };
+  if (of.chunks < 1 || of.chunks > kChunksMax) {
+    return data_loss("pipeline.chunks: " + std::to_string(of.chunks) + ", expected 1 to " +
+                     std::to_string(kChunksMax));
+  }
+  PACELINE_RETURN_IF_ERROR(check("peak_activation_bytes", of.peak_activation_bytes.size(), of.stages));
   const std::int64_t timed = of.busy_seconds.empty() ? 0 : of.stages;
   const std::int64_t parts = of.layers.empty() ? 0 : of.stages * of.chunks;
-  PACELINE_RETURN_IF_ERROR(check("peak_activation_bytes", of.peak_activation_bytes.size(), of.stages));
   PACELINE_RETURN_IF_ERROR(check("busy_seconds", of.busy_seconds.size(), timed));
   PACELINE_RETURN_IF_ERROR(check("idle_for_previous_seconds", of.idle_for_previous_seconds.size(), timed));
   PACELINE_RETURN_IF_ERROR(check("idle_for_next_seconds", of.idle_for_next_seconds.size(), timed));

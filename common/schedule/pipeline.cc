@@ -210,9 +210,10 @@ PipelineTimes times(const PipelinePlan& plan, std::span<const StageTimes> chunks
   ran.rows.resize(count);
   std::vector<double> free(begins.begin(), begins.end());  // from when on a stage is
   free.resize(count, 0.0);
-  // When the last message between a stage and the one behind it has left it whole, in each direction.
+  // When the last message that a stage has sent on, or back, has left it whole. Of two both go to the other.
   std::vector<double> left_forward(count, 0.0);
-  std::vector<double> left_backward(count, 0.0);
+  std::vector<double> own_backward(count, 0.0);
+  std::vector<double>& left_backward = count == 2 ? left_forward : own_backward;
   const auto arrives = [](double sent, double latency, double takes, double& left) {
     left = std::max(left, sent) + takes;
     return left + latency;
@@ -238,10 +239,9 @@ PipelineTimes times(const PipelinePlan& plan, std::span<const StageTimes> chunks
                           : arrives(free[s], links[c].latency, weight * links[c].forward, left_forward[s]);
     }
     if (row.pass == Pass::kBackward) {
-      backward[c][m] = links.empty() || c == 0
-                           ? free[s]
-                           : arrives(free[s], links[c - 1].latency, weight * links[c - 1].backward,
-                                     left_backward[(s + count - 1) % count]);
+      backward[c][m] = links.empty() || c == 0 ? free[s]
+                                               : arrives(free[s], links[c - 1].latency,
+                                                         weight * links[c - 1].backward, left_backward[s]);
     }
   });
   PACELINE_ASSERT(!stuck, "a plan that was not checked");
@@ -249,6 +249,7 @@ PipelineTimes times(const PipelinePlan& plan, std::span<const StageTimes> chunks
 }
 
 std::string timeline(const PipelineTimes& times, std::size_t columns) {
+  if (!(times.step > 0)) return "";
   const std::map<double, std::size_t> at = columns_of(times, columns);
   const std::size_t length = at.empty() ? columns : std::max(columns, at.rbegin()->second);
   std::string text;

@@ -3,20 +3,26 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "common/network/network.h"
 #include "common/network/stage_plan.h"
+#include "common/params/model_file.h"
+#include "common/report/run_summary.h"
 #include "common/wire/keys.h"
+#include "server/server.h"
 #include "tests/process/local_cluster.h"
 #include "tests/unit/temp_folder.h"
 #include "tests/unit/training_fixture.h"
 #include "worker/network_task.h"
+#include "worker/node.h"
 
 namespace paceline::test {
 namespace {
@@ -42,6 +48,39 @@ RunConfig summing(std::uint32_t groups) {
   config.exchange.on_loss = OnLoss::kStop;
   config.exchange.bucket_bytes = 512;
   return config;
+}
+
+// Layers enough for two chunks a stage.
+RunConfig interleaved(RunConfig config) {
+  auto& layers = config.train.layers;
+  for (int more = 0; more < 2; ++more) {
+    layers.insert(layers.end() - 1, {LayerConfig{LayerKind::kDense, 12}, LayerConfig{LayerKind::kRelu}});
+  }
+  config.pipeline.schedule = schedule::PipelineKind::kInterleaved;
+  config.pipeline.micro_batches = 4;
+  return config;
+}
+
+// In the folder that the configuration names, with one server; what that ended with, or did not begin for.
+Status session(RunConfig config, bool resume) {
+  std::filesystem::create_directories(config.run.out);
+  config.cluster.endpoints = {"ipc://" + config.run.out + (resume ? "-again" : "-first")};
+  wire::Context context;
+  server::ServerOptions options;
+  options.resume = resume;
+  server::Server server(config, ShardId(0), context, Log(), options);
+  PACELINE_RETURN_IF_ERROR(server.start());
+  std::vector<std::unique_ptr<Node>> nodes;
+  for (std::uint32_t i = 0; i < config.cluster.nodes; ++i) {
+    auto tasks = make_network_tasks(config);
+    REQUIRE(tasks.is_ok());
+    nodes.push_back(std::make_unique<Node>(config, NodeId(i), context, std::move(tasks).value()));
+  }
+  std::vector<std::thread> threads;
+  for (auto& node : nodes) threads.emplace_back([&node] { (void)node->run(); });
+  const Status ended = server.run();
+  for (std::thread& thread : threads) thread.join();
+  return ended;
 }
 
 testing::ClusterRun run_stages(const RunConfig& config, const testing::Overhear& overhear = {}) {
@@ -105,13 +144,7 @@ TEST_CASE("a_pipeline_ends_where_the_run_without_one_does") {
 
 TEST_CASE("interleaved_stages_end_where_the_run_without_a_pipeline_does") {
   const bool sums = GENERATE(false, true);
-  RunConfig config = sums ? summing(2) : piped(2, 3);
-  auto& layers = config.train.layers;
-  for (int more = 0; more < 2; ++more) {
-    layers.insert(layers.end() - 1, {LayerConfig{LayerKind::kDense, 12}, LayerConfig{LayerKind::kRelu}});
-  }
-  config.pipeline.schedule = schedule::PipelineKind::kInterleaved;
-  config.pipeline.micro_batches = 4;
+  RunConfig config = interleaved(sums ? summing(2) : piped(2, 3));
   config.exchange.shard_optimizer = sums;
   config.train.eval_every_clocks = 7;
   const auto stages = run_stages(config);
@@ -121,7 +154,50 @@ TEST_CASE("interleaved_stages_end_where_the_run_without_a_pipeline_does") {
   CHECK(stages.summary.iterations == whole.summary.iterations);
   REQUIRE(stages.summary.pipeline);
   CHECK(stages.summary.pipeline->chunks == 2);
+  CHECK(stages.summary.pipeline->layers.size() == 4);
+  CHECK(stages.summary.pipeline->parameters.size() == 4);
   CHECK(stages.model.info.layout.hash() != whole.model.info.layout.hash());
+}
+
+// What is rounded is made up for by the next gradient, wherever a stage's chunks lie.
+TEST_CASE("interleaved_stages_that_push_in_fewer_bytes_end_near_where_they_do_in_all_of_them") {
+  RunConfig config = interleaved(piped(2, 3));
+  config.cluster.shared_memory = SharedMemory::kOff;
+  const auto plain = run_stages(config);
+  config.cluster.gradient_encoding = Encoding::kInt8;
+  const auto ran = run_stages(config);
+  const double far = apart(ran, plain);
+  CHECK(far > 0.0);
+  CHECK(far < 0.01);
+  CHECK(ran.summary.bytes_pushed < 0.7 * static_cast<double>(plain.summary.bytes_pushed));
+}
+
+TEST_CASE("interleaved_stages_go_on_from_their_checkpoint_with_the_same_cut_alone") {
+  const testing::TempFolder folder;
+  RunConfig config = interleaved(piped(2));
+  config.train.layers.insert(config.train.layers.end() - 1, {LayerKind::kDense, 12});
+  config.pipeline.balance = {BalanceKind::kLayers, {1, 5, 2, 3}};
+  config.checkpoint.every_clocks = 5;
+  config.run.out = (folder / "run").string();
+  const auto expected = run_stages(config);
+  const std::int64_t all = config.train.total_iterations;
+  config.train.total_iterations = all / 2;
+  CHECK(session(config, false).message() == "");
+  config.train.total_iterations = all;
+  RunConfig other = config;
+  other.pipeline.balance.layers = {1, 5, 4, 1};
+  CHECK_THAT(session(other, true).message(), Catch::Contains("pipeline.balance"));
+  CHECK(session(config, true).message() == "");
+  const auto summary = read_summary(config.run.out);
+  REQUIRE(summary.status().message() == "");
+  CHECK((summary->status == "ok" && summary->iterations == all));
+  CHECK((summary->generation == 2 && summary->resumed_from == Version(10)));
+  CHECK(summary->pipeline->layers == std::vector<std::int64_t>{1, 5, 2, 3});
+  auto model = read_model_file(std::filesystem::path(config.run.out) / "model.bin");
+  REQUIRE(model.is_ok());
+  testing::ClusterRun resumed;
+  resumed.model = std::move(model).value();
+  CHECK(apart(resumed, expected) < 1e-6);
 }
 
 // In one piece a micro-batch is the mini-batch, so what is measured and what evaluations go by is the same.

@@ -201,6 +201,14 @@ TEST_CASE("messages_take_their_time_one_behind_the_other") {
   CHECK(ran.ends(0) == Approx(13.25));
 }
 
+// What goes on from the first stage to the second and what goes back there pass one connection.
+TEST_CASE("between_two_stages_of_several_chunks_a_direction_is_one_link") {
+  const std::vector<StageTimes> equal(4, StageTimes{1.0, 1.0});
+  const std::vector<StageLink> links(3, StageLink{0.0, 10.0, 10.0});
+  CHECK(times(plan_pipeline(PipelineKind::kInterleaved, 2, 8, {}, 2), equal, {}, {}, links).step >
+        3 * 8 * 10.0);
+}
+
 TEST_CASE("a_timeline_is_the_plan_in_proportion") {
   const std::vector<StageTimes> equal(2, StageTimes{1.0, 2.0});
   CHECK(timeline(times(plan_pipeline(PipelineKind::kGpipe, 2, 2), equal), 27) ==
@@ -218,6 +226,11 @@ TEST_CASE("a_timeline_shows_passes_that_are_shorter_than_a_column") {
   std::vector<StageTimes> one = {{1.0, 1.0}};
   CHECK(timeline(times(plan_pipeline(PipelineKind::kOneForwardOneBackward, 1, 11), one), 44)
             .ends_with("F-B-\n"));
+}
+
+TEST_CASE("a_step_of_no_length_has_no_timeline") {
+  const std::vector<StageTimes> none(2, StageTimes{0.0, 0.0});
+  CHECK(timeline(times(plan_pipeline(PipelineKind::kGpipe, 2, 2), none), 27).empty());
 }
 
 TEST_CASE("micro_batches_differ_by_a_sample_at_most") {

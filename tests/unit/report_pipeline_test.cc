@@ -71,17 +71,19 @@ TEST_CASE("a_traced_pipeline_is_drawn_as_its_median_step") {
 TEST_CASE("the_page_has_the_median_step_pass_by_pass_and_of_too_many_passes_the_first") {
   trace::Trace trace;
   add_step(trace, 100, 1, 0);
+  trace.stages[1].spans[0].row.chunk = 3;
   auto page = page_pipeline(trace, 2, 8);
   CHECK(page.at("step").get<double>() == Approx(0.027));
   CHECK(page.at("bubble").get<double>() == Approx(1.0 / 3.0));
   page.erase("step");
   page.erase("bubble");
   CHECK(page == nlohmann::ordered_json::parse(R"({"clock": 1, "of": 1, "passes": 8,
-      "rows": [[[0, 0, 0, 3000], [0, 1, 3000, 3000], [2, 1, 15000, 6000], [2, 0, 21000, 6000]],
-               [[0, 0, 3000, 3000], [0, 1, 6000, 3000], [2, 1, 9000, 6000], [2, 0, 15000, 6000]]]})"));
+      "rows": [[[0, 0, 0, 3000, 0], [0, 1, 3000, 3000, 0], [2, 1, 15000, 6000, 0], [2, 0, 21000, 6000, 0]],
+               [[0, 0, 3000, 3000, 3], [0, 1, 6000, 3000, 0], [2, 1, 9000, 6000, 0], [2, 0, 15000, 6000, 0]]]})"));
   const auto first = page_pipeline(trace, 2, 4);  // those that begin before the fifth does
   CHECK(first.at("passes") == 8);
-  CHECK(first.at("rows").dump() == "[[[0,0,0,3000],[0,1,3000,3000]],[[0,0,3000,3000],[0,1,6000,3000]]]");
+  CHECK(first.at("rows").dump() ==
+        "[[[0,0,0,3000,0],[0,1,3000,3000,0]],[[0,0,3000,3000,3],[0,1,6000,3000,0]]]");
   CHECK(page_pipeline(trace, 3, 8).is_null());
 }
 
@@ -106,6 +108,35 @@ TEST_CASE("a_summary_that_does_not_say_the_same_of_each_stage_is_refused_and_the
   const testing::Outcome said = testing::run_report({folder.path().string()});
   CHECK(said.status == 0);
   CHECK_THAT(said.out, !Catch::Contains("micro-batches"));
+}
+
+// Of a chunk each: 0 and 2 are the first stage's.
+TEST_CASE("of_stages_with_chunks_the_report_has_the_sums_and_no_advice_for_a_resume") {
+  FinishedRun run = testing::two_nodes("piped");
+  run.summary.pipeline = {
+      2, 4, 0.25, {100, 50}, {1.5, 1.0}, {0.5, 0.5}, {0.25, 0.0}, {1, 2, 3, 5}, {10, 200, 3000, 40000}, 2};
+  const auto read = parse_summary(to_json(run.summary));
+  REQUIRE(read.status().message() == "");
+  CHECK(read->pipeline->layers == run.summary.pipeline->layers);
+  CHECK(read->pipeline->chunks == 2);
+  const MeasuredCut cut{{1.0, 0.5}, {2, 1, 5, 3}, 0.5};
+  const std::string text = pipeline_report(run, nullptr, cut, TextStyle::kPlain);
+  using Catch::Contains;
+  CHECK_THAT(text, Contains("2 stages of 2 chunks, 4 micro-batches") &&
+                       Contains("(K - 1) / (v M + K - 1) = 11.1 %") && Contains(" 3010 ") &&
+                       Contains(" 40200 "));
+  CHECK_THAT(text,
+             Contains("stage speeds 1, 0.5: pipeline.balance: [2, 1, 5, 3] would take 0.50 of the slowest "
+                      "stage's time, in a new run\n"));
+  RunSummary wrong = run.summary;
+  wrong.pipeline->layers.pop_back();
+  CHECK(parse_summary(to_json(wrong)).status().message() == "pipeline.layers: 3 numbers, expected 4");
+  wrong = run.summary;
+  for (const std::int64_t chunks : {std::int64_t{0}, std::int64_t{65}, std::int64_t{1} << 62}) {
+    wrong.pipeline->chunks = chunks;
+    CHECK(parse_summary(to_json(wrong)).status().message() ==
+          "pipeline.chunks: " + std::to_string(chunks) + ", expected 1 to 64");
+  }
 }
 
 // Four equal layers, and some that cost next to nothing.

@@ -4,6 +4,7 @@
 #include "common/checkpoint/engine_state.h"
 #include "common/config/engine_config.h"
 #include "common/config/load.h"
+#include "common/network/network.h"
 #include "common/report/run_summary.h"
 #include "server/resume.h"
 #include "server/run_directory.h"
@@ -182,6 +183,26 @@ TEST_CASE("of another configuration the keys are named with both values, once fo
             "/checkpoint; the checkpoint of version 20 of generation 1, of version 10 of generation 1: it is "
             "of "
             "another configuration: train.batch_size: got 128, expected 64");
+}
+
+// The parameters of another cut would lie elsewhere.
+TEST_CASE("with chunks another cut is refused by name, before anything is begun") {
+  Folder f;
+  f.config.train.model = "layers";
+  f.config.train.layers = {{LayerKind::kFlatten},  {LayerKind::kDense, 8}, {LayerKind::kDense, 8},
+                           {LayerKind::kDense, 8}, {LayerKind::kDense, 8}, {LayerKind::kDense, 10}};
+  f.config.pipeline.stages = 2;
+  f.config.pipeline.micro_batches = 2;
+  f.config.pipeline.schedule = schedule::PipelineKind::kInterleaved;
+  f.config.pipeline.balance = {BalanceKind::kLayers, {2, 1, 1, 2}};
+  f.write(kNewer,
+          [&](Manifest& manifest) { manifest.layout_hash = build_network(f.config).value().layout.hash(); });
+  CHECK(f.choose().is_ok());
+  f.config.pipeline.balance = {BalanceKind::kLayers, {2, 1, 2, 1}};
+  const auto point = f.choose();
+  CHECK(point.status().code() == StatusCode::kFailedPrecondition);
+  CHECK_THAT(point.status().message(),
+             Contains("version 20 of generation 1: ") && Contains("pipeline.balance"));
 }
 
 TEST_CASE("a run that has ended well is not resumed, but for more than it was to do; one that failed is") {

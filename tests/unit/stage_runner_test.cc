@@ -407,12 +407,13 @@ TEST_CASE("interleaved_stages_on_connections_take_one_step_after_the_other") {
   const RandomBatch batch(network, 6, 4);
   const std::vector<float> parameters = random_parameters(network, 4);
   const Computed whole = in_one_piece(network, Backend::kReference, parameters, batch.all());
-  const auto ends = over_connections(network, *parts, parameters, batch.all(), std::nullopt, Memory::kShared,
+  const Memory memory = GENERATE(Memory::kOwn, Memory::kShared);
+  const auto ends = over_connections(network, *parts, parameters, batch.all(), std::nullopt, memory,
                                      {6, schedule::PipelineKind::kInterleaved, false, 2});
   for (const Ends& stage : ends) {
     CHECK(stage.status.message() == "");
     CHECK(stage.metric.loss_sum == Approx(whole.metric.loss_sum).epsilon(kReference));
-    CHECK(stage.shared > 0);
+    CHECK((stage.shared > 0) == (memory == Memory::kShared));
   }
 }
 

@@ -65,8 +65,7 @@ export function axis(theme, name, more = {}) {
 }
 
 // A series of boxes in the rows of a category axis: data [from, to, row, …], `part` of a row high. `label`: what a box says
-// where it has the room, {at: where in its data,
-// colour, edge: the colour between boxes that touch}.
+// where it has the room, {text: of a function that gives its data, colour, edge: the colour between boxes that touch}.
 export function boxes(name, itemStyle, part, data, label) {
   return {
     name, type: 'custom', itemStyle, encode: { x: [0, 1], y: 2 }, data,
@@ -80,7 +79,7 @@ export function boxes(name, itemStyle, part, data, label) {
       const rect = shape && { type: 'rect', shape, style: { fill: itemStyle.color } };
       if (!label || !shape || shape.width < kEdged) return rect;
       Object.assign(rect.style, { stroke: label.edge, lineWidth: 1 });
-      const text = String(api.value(label.at));
+      const text = label.text((at) => api.value(at));
       if (shape.width < text.length * kLetter + 4) return rect;
       return { type: 'group', children: [rect, { type: 'text', silent: true, style: {
         text, x: shape.x + shape.width / 2, y: middle, align: 'center', verticalAlign: 'middle', fill: label.colour,

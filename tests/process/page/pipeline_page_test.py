@@ -33,7 +33,7 @@ def overlap(one, other):
 
 
 class PipelinePage(PageTest):
-    """One run of few micro-batches, one of many, and one without a trace."""
+    """One run of few micro-batches, one of many, one without a trace, and one of stages with chunks."""
 
     @classmethod
     def setUpClass(cls):
@@ -41,11 +41,13 @@ class PipelinePage(PageTest):
         config = cls.folder / "simulate.yaml"
         config.write_text(SIMULATION, encoding="utf-8")
         cls.few, cls.many, cls.untraced = (cls.folder / name for name in ("few", "many", "untraced"))
+        cls.chunked = cls.folder / "chunked"
         cls.paceline("simulate", config, "--out", cls.few)
         cls.paceline("simulate", config, "--out", cls.many, "pipeline.micro_batches=64", "pipeline.rematerialize=on",
                      "pipeline.schedule=gpipe")
         cls.paceline("simulate", config, "--out", cls.untraced, "run.trace=false")
-        cls.page = cls.report("pipeline.html", cls.few, cls.many, cls.untraced)
+        cls.paceline("simulate", config, "--out", cls.chunked, "pipeline.schedule=interleaved", "pipeline.stages=2")
+        cls.page = cls.report("pipeline.html", cls.few, cls.many, cls.untraced, cls.chunked)
 
     def test_stages_and_a_step_are_drawn_in_both_themes_on_a_screen_and_on_a_phone(self):
         for width, dark in ((1100, False), (1100, True), (390, False), (390, True)):
@@ -97,6 +99,20 @@ class PipelinePage(PageTest):
             for text, key in zip(row[3:6], ("busy_seconds", "idle_for_previous_seconds", "idle_for_next_seconds"), strict=True):
                 self.assertAlmostEqual(number(text), of[key][stage], delta=0.001)
             self.assertEqual(number(row[6]), of["peak_activation_bytes"][stage])
+
+    def test_of_several_chunks_a_pass_says_which_and_a_stage_has_all_of_them(self):
+        self.browser.show(self.page)
+        for figure in ("pipeline-3", "stages-3"):
+            said = self.browser.evaluate(f"return document.querySelector('#{figure} figcaption').textContent")
+            self.assertIn("(K − 1) / (2 M + K − 1) = 5.88\u00a0%", said)
+        _, *rows = self.browser.evaluate(browser.TABLE, "#pipeline-3 details")
+        expected = {(str(stage), f"{letter}{m}{chunk}") for stage in range(2) for letter in "FB" for m in range(8) for chunk in ("", ".1")}
+        self.assertEqual({tuple(row[:2]) for row in rows}, expected)
+        self.assertIn("7.1", [text for text, *_ in self.browser.evaluate(PLOT_TEXTS, "pipeline-3")])
+        of = self.summary(self.chunked)["pipeline"]
+        _, *rows = self.browser.evaluate(browser.TABLE, "#stages-3 details")
+        for stage, row in enumerate(rows):
+            self.assertEqual([number(text) for text in row[1:3]], [sum(of[key][stage::2]) for key in ("layers", "parameters")])
 
     def test_of_a_run_without_a_trace_it_is_said_what_a_step_needs(self):
         self.browser.show(self.page)

@@ -39,17 +39,20 @@ export function stageTimes(parent, of, index) {
 // of: {clock, of, step, bubble, passes, rows}
 export function pipelineStep(parent, of, index) {
   const stages = of.rows.map((_, stage) => `stage ${stage}`);
-  const flat = of.rows.flatMap((own, row) => own.map(([pass, microBatch, begin, length]) => (
-    { pass, microBatch, begin: begin * 1e-3, end: (begin + length) * 1e-3, row })));
+  const flat = of.rows.flatMap((own, row) => own.map(([pass, microBatch, begin, length, chunk]) => (
+    { pass, microBatch, chunk, begin: begin * 1e-3, end: (begin + length) * 1e-3, row })));
   const microBatches = new Set(flat.map(({ microBatch }) => microBatch)).size;
+  const chunks = 1 + flat.reduce((last, { chunk }) => Math.max(last, chunk), 0);  // of a stage
+  // As schedule::to_string() has it.
+  const numbers = (microBatch, chunk) => `${microBatch}${chunk > 0 ? `.${chunk}` : ''}`;
   const used = kPasses.map((style, pass) => ({ ...style, pass })).filter(({ pass }) => flat.some((one) => one.pass === pass));
-  const name = ({ pass, microBatch }) => `${kPasses[pass].letter}${microBatch}`;
+  const name = ({ pass, microBatch, chunk }) => `${kPasses[pass].letter}${numbers(microBatch, chunk)}`;
   const left = (width) => namesWidth(stages, width);
   const shown = flat.length < of.passes ? ` This page has room for the first ${fixed(flat.length, 0)} of its ${fixed(of.passes, 0)} passes.` : '';
   addFigure(parent, {
     id: `pipeline-${index}`, title: kPipelineTitle, names: used.map((style) => style.name),
     caption: `The step of clock ${of.clock}, the median of ${fixed(of.of, 0)} in the trace, as the first group's stages ran it: ` +
-        `${fixed(1e3 * of.step, 3)} ms, ${bubbleText(of.bubble, stages.length, microBatches)}. A box is a pass, with the number of ` +
+        `${fixed(1e3 * of.step, 3)} ms, ${bubbleText(of.bubble, stages.length, microBatches, chunks)}. A box is a pass, with the number of ` +
         `its micro-batch where it fits; between boxes a stage waits. The bar below chooses the stretch.${shown}`,
     height: () => stages.length * 26 + 92,
     option: (theme, width) => ({
@@ -62,12 +65,12 @@ export function pipelineStep(parent, of, index) {
                    showDetail: false, brushSelect: false, textStyle: { color: theme.text }, borderColor: theme.line }],
       tooltip: {
         trigger: 'item',
-        formatter: ({ color, seriesName, value }) => tooltip(`${stages[value[2]]}, micro-batch ${value[3]}`, [
+        formatter: ({ color, seriesName, value }) => tooltip(`${stages[value[2]]}, micro-batch ${numbers(value[3], value[4])}`, [
           [color, `${seriesName} ${fixed(value[1] - value[0], 3)} ms`], [null, `from ${fixed(value[0], 3)} ms`]]),
       },
       series: used.map(({ name: series, color, text, pass }) => boxes(series, { color }, 0.8,
-          flat.filter((one) => one.pass === pass).map(({ begin, end, row, microBatch }) => [begin, end, row, microBatch]),
-          { at: 3, colour: text, edge: theme.background })),
+          flat.filter((one) => one.pass === pass).map(({ begin, end, row, microBatch, chunk }) => [begin, end, row, microBatch, chunk]),
+          { text: (value) => numbers(value(3), value(4)), colour: text, edge: theme.background })),
     }),
     columns: ['stage', 'pass', 'from ms', 'ms'],
     rows: () => flat.map((one) => [String(one.row), name(one), fixed(one.begin, 3), fixed(one.end - one.begin, 3)]),
