@@ -45,7 +45,7 @@ Status Authority::carry_out(const std::vector<sync::Action>& actions, Ticks now)
         end_.begin(action.reason, now);
       },
       // Its consequences come with the next tick: this is in the middle of a step.
-      [&](const sync::Quiesced&) { hand_over_.rests(); },
+      [&](const sync::Quiesced&) { hand_over_.quiesced(); },
       [&](const sync::Reject& action) { rejected = action.status; },
       [&](const auto& action) { decision_record_.note(action, now); },
   };

@@ -27,7 +27,7 @@ Status HandOverState::begin(const std::string& why, Ticks now) {
   under_way_->why = why;
   under_way_->since = now;
   const bool is_over = advance(now);
-  PACELINE_ASSERT(!is_over, "handed over before it has come to rest");
+  PACELINE_ASSERT(!is_over, "handed over before it has quiesced");
   return Status::ok();
 }
 
@@ -46,7 +46,7 @@ bool HandOverState::advance(Ticks now) {
     const Status asked = core_.step(sync::QuiesceRequested{}, now);
     return asked.is_ok() ? false : given_up(asked.message());
   }
-  if (!it.rests) {
+  if (!it.quiesced) {
     const std::int64_t behind = (config_.exchange.hidden ? 2 : 1) + engine.max_clock_gap().value;
     const bool too_late = now - it.since > StopDeadline::allowed(config_, speeds_, behind);
     return too_late ? given_up("an iteration that is under way does not end") : false;

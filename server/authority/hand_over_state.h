@@ -45,13 +45,13 @@ class HandOverState {
     return under_way_->why;
   }
 
-  // While training goes on and nothing is under way. The core is asked to come to rest as soon as it can. Errors:
+  // While training goes on and nothing is under way. The core is asked to quiesce as soon as it can. Errors:
   // kUnavailable not yet.
   [[nodiscard]] Status begin(const std::string& why, Ticks now);
-  // The core has come to rest. What follows comes with the next advance(): this is in the middle of a step.
-  void rests() {
-    PACELINE_ASSERT(under_way_, "the core rests for no hand-over");
-    under_way_->rests = true;
+  // The core has quiesced. What follows comes with the next advance(): this is in the middle of a step.
+  void quiesced() {
+    PACELINE_ASSERT(under_way_, "the core was quiesced for no hand-over");
+    under_way_->quiesced = true;
   }
   // While training goes on. True: all servers have the state, and are to go on from it.
   bool advance(Ticks now);
@@ -59,9 +59,9 @@ class HandOverState {
  private:
   struct UnderWay {
     std::string why;
-    Ticks since;         // wanted; then: asked of the core
-    bool rests = false;  // nothing is under way
-    bool saved = false;  // and that state is saved, or being saved: this one
+    Ticks since;            // wanted; then: asked of the core
+    bool quiesced = false;  // nothing is under way
+    bool saved = false;     // and that state is saved, or being saved: this one
     Version version;
     Revision revision;
   };

@@ -18,7 +18,7 @@ namespace paceline::server {
 
 class Replication {
  public:
-  // All outlive this, and it all that `background` still calls. `settled` is called after each of etcd's
+  // All outlive this, and it all that `background` still calls. `drain` is called after each of etcd's
   // answers, once this has done what follows from it.
   Replication(boost::asio::io_context& io, EventReplay::Server server, RunClock& clock, EndOfRun& end,
               Background& background, std::function<void()> drain, FollowingReplica::Handlers handlers);

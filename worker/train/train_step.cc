@@ -63,7 +63,7 @@ Status TrainStep::begin(const Granted& granted) {
 
 // Why the round cannot be ended. What has left of its gradient is taken back.
 Status TrainStep::give_up(Status why) {
-  if (leaving_) leaving_->withdraw();
+  if (upload_) upload_->withdraw();
   return std::move(why).with_context("worker " + to_string(t_.worker) + " at clock " +
                                      to_string(t_.step.grant().clock));
 }
@@ -179,10 +179,10 @@ Status TrainStep::begin_computing() {
   metric_ = {};
   compute_time_ = {};
   PACELINE_ASSIGN_OR_RETURN(gradient_, t_.gradients.acquire(t_.deadline));
-  leaving_.emplace(t_.exchange,
-                   Contribution{t_.worker, t_.step.grant().clock, 0, stamp.version(), stamp.revision(),
-                                gradient_, own_updates_, slice_revisions(stamp)},
-                   t_.looks);
+  upload_.emplace(t_.exchange,
+                  Contribution{t_.worker, t_.step.grant().clock, 0, stamp.version(), stamp.revision(),
+                               gradient_, own_updates_, slice_revisions(stamp)},
+                  t_.looks);
   if (t_.local) t_.local->steps.begin(t_.cache.parameters());
   if (in_fragments() && beside_ == nullptr) {
     PACELINE_ASSIGN_OR_RETURN(beside_, t_.local->beside->acquire(t_.deadline));
@@ -235,8 +235,8 @@ Result<Metric> TrainStep::compute(std::int64_t local_step) {
                                   [&](const FinalFrom& final_from) {
                                     return t_.task.compute(t_.cache.parameters(), *gradient_, final_from);
                                   },
-                                  [this](std::int64_t begin) { leaving_->final_from(begin); }));
-    PACELINE_RETURN_IF_ERROR(leaving_->mistake());
+                                  [this](std::int64_t begin) { upload_->final_from(begin); }));
+    PACELINE_RETURN_IF_ERROR(upload_->mistake());
     return metric;
   }
   return compute_at_pace(
@@ -260,8 +260,8 @@ Status TrainStep::carry_out(const step::SendFragment& action) {
   const std::vector<Range>& fragments = t_.local->fragments;
   const Range part = fragments[fragments.size() - 1 - static_cast<std::size_t>(action.n)];
   t_.local->steps.cut(part, t_.cache.parameters(), *gradient_);
-  leaving_->final_from(part.begin);
-  return leaving_->mistake();
+  upload_->final_from(part.begin);
+  return upload_->mistake();
 }
 
 // In the shadow of computing: beside the phases, in none of them.
@@ -271,7 +271,7 @@ void TrainStep::record_hidden() {
     t_.phases.add_hidden(Phase::kPsParam,
                          std::max(until - prefetch_->since, std::chrono::nanoseconds::zero()));
   }
-  const EarlyPush early = leaving_->early(t_.clock());
+  const EarlyPush early = upload_->early(t_.clock());
   t_.phases.add_hidden(Phase::kPsApplyGrads, early.hidden);
   t_.bytes_early += early.bytes;
 }
@@ -280,7 +280,7 @@ Status TrainStep::carry_out(const step::CheckGradient&) {
   const bool is_finite = std::isfinite(metric_.loss_sum);
   if (t_.local && is_finite) t_.local->steps.delta(t_.cache.parameters(), *gradient_);
   fault_ = is_finite || beside_ == nullptr
-               ? leaving_->fault(metric_, t_.layout)
+               ? upload_->fault(metric_, t_.layout)
                : describe_non_finite(metric_, *beside_, first_non_finite(*beside_), t_.layout);
   return tell(step::GradientChecked{fault_.empty()});
 }
@@ -299,14 +299,14 @@ Status TrainStep::carry_out(const step::ApplyLocally&) {
 
 Status TrainStep::carry_out(const step::Contribute&) {
   t_.phases.enter(Phase::kPsApplyGrads);
-  leaving_->push(metric_.samples);
+  upload_->push(metric_.samples);
   t_.contributed += taken_;
   return Status::ok();
 }
 
 Status TrainStep::carry_out(const step::Withdraw&) {
   t_.phases.enter(Phase::kPsApplyGrads);
-  leaving_->withdraw();
+  upload_->withdraw();
   t_.skipped += local_steps();
   if (t_.local) t_.local->steps.forget();
   return Status::ok();
@@ -321,7 +321,7 @@ Status TrainStep::carry_out(const step::Report& action) {
   t_.coordinator.report({t_.worker, t_.step.grant().clock, metric_, stamp.version(), stamp.revision(),
                          action.skipped, fault_, own_updates_, compute_time_});
   reporting_ = t_.clock() - reporting;
-  leaving_.reset();
+  upload_.reset();
   gradient_.reset();
   if (t_.shown != nullptr) t_.shown->show(t_.phases.times());
   return tell(step::Sent{look()});

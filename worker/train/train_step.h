@@ -157,7 +157,7 @@ class TrainStep {
   std::shared_ptr<GradientBuffers::Buffer> gradient_;
   // A mini-batch's gradient, where parts of the delta leave that one before; kept from round to round.
   std::shared_ptr<GradientBuffers::Buffer> beside_;
-  std::optional<GradientUpload> leaving_;  // the same on its way
+  std::optional<GradientUpload> upload_;  // the same on its way
   Metric metric_;
   std::chrono::nanoseconds compute_time_{0};
   std::string fault_;  // what is not finite

@@ -92,8 +92,9 @@ class Attached:
 
     def load_state_dict(self, state: dict) -> None:
         """Behind a resume, ahead of the first step, and in on_resume(). Errors: ValueError for the state of another clock or
-        mode, or of an optimizer of other parameters or another order of them, and between two exchanges. A learning rate
-        scheduler is built before: a warmup of PyTorch's scales the rate that it finds, for good."""
+        mode, or of an optimizer of other parameters or another order of them, or one that an earlier version made, without
+        "parameters"; and between two exchanges. A learning rate scheduler is built before: a warmup of PyTorch's scales the rate
+        that it finds, for good."""
         self._check_between("load_state_dict()")
         if state["clock"] != self.clock:
             raise ValueError(f"load_state_dict(): got the state of clock {state['clock']}, expected {self.clock}, where the run goes on")
@@ -101,6 +102,9 @@ class Attached:
             modes = ("worker", "server") if self._server_side else ("server", "worker")
             raise ValueError("load_state_dict(): got a state of mode='{}', expected one of mode='{}'".format(*modes))
         if not self._server_side:
+            if "parameters" not in state:
+                raise ValueError("load_state_dict(): got a state without its optimizer's 'parameters', as earlier versions made it, "
+                                 "expected one that this version's state_dict() made")
             # PyTorch would give each parameter the state of the one that had its place, whatever their names.
             for saved, own in zip_longest(state["parameters"], self._names_of_optimizer()):
                 if saved != own:

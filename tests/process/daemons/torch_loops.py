@@ -97,7 +97,9 @@ def resumed(config, node, kept, waits_at, hook="hook"):
     def load(run):
         print("goes on at:", run.clock)
         here = {**began, "clock": run.clock}
-        for wrong in ({**here, "clock": run.clock + 1}, {**here, "optimizer": None}, {**here, "parameters": began["parameters"][::-1]}):
+        older = {name: value for name, value in here.items() if name != "parameters"}
+        for wrong in ({**here, "clock": run.clock + 1}, {**here, "optimizer": None}, {**here, "parameters": began["parameters"][::-1]},
+                      older):
             try:
                 run.load_state_dict(wrong)
             except ValueError as error:
