@@ -54,7 +54,7 @@ class Plan {
   const std::vector<memory>& going_on() const { return going_on_; }
   const std::vector<memory>& came_back() const { return came_back_; }
   const std::vector<memory>& going_back() const { return going_back_; }
-  // Of all values that layers give, as they lie between the passes.
+  // Of all values, what comes in, too, as the forward pass leaves them for the backward pass.
   std::int64_t activation_bytes() const;
 
  private:
