@@ -252,6 +252,11 @@ class NetworkTasks final : public TaskFactory {
     if (stages_ != nullptr) {
       return make_network_evaluator(config_, stages_->evaluating(), network_, data_, Stops(stopped_));
     }
+    // As `paceline evaluate` does.
+    if (gpus_ == nullptr) {
+      return make_network_evaluator(config_, on_cpu(config_.train.backend, Precision::kFp32, nullptr),
+                                    network_, data_, Stops(stopped_));
+    }
     // With the first thread's GPU, and a stream of its own there.
     PACELINE_ASSIGN_OR_RETURN(const Computing with, computing_for(0, nullptr));
     return make_network_evaluator(config_, with.make_backend, network_, data_, Stops(stopped_));

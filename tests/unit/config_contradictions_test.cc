@@ -117,6 +117,7 @@ TEST_CASE("what_a_pipeline_does_not_go_with_is_refused") {
            {"train.accumulate=2", "train.accumulate: micro-batches are a pipeline's parts"},
            {"train.on_nan=skip", "train.on_nan: "},
            {"train.batch_balance=speed", "train.batch_balance: "},
+           {"train.precision=bf16", "train.precision: a stage computes in float32, got bf16"},
            {"data.parts=fixed", "data.parts: stages have the mini-batch in common"},
            {"train.device=cuda", "train.device: "},
            {"sync.policy=backup", "sync.policy: a group's gradient counts whole, got backup"},

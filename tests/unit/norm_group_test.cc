@@ -39,7 +39,8 @@ struct OfGroup {
 enum class Members { kNodes, kThreads };
 
 OfGroup computed_in_parts(const NetworkSpec& network, Backend kind, const std::vector<float>& parameters,
-                          const RandomBatch& batch, const std::vector<std::int64_t>& sizes, Members are) {
+                          const RandomBatch& batch, const std::vector<std::int64_t>& sizes, Members are,
+                          Precision precision = Precision::kFp32) {
   Switchboard board;
   NormMeeting meeting(static_cast<std::uint32_t>(sizes.size()));
   std::vector<std::vector<float>> gradients(sizes.size(), std::vector<float>(parameters.size()));
@@ -52,7 +53,7 @@ OfGroup computed_in_parts(const NetworkSpec& network, Backend kind, const std::v
       const std::int64_t first = std::accumulate(sizes.begin(), sizes.begin() + member, std::int64_t{0});
       NormGroup* const meets =
           are == Members::kNodes ? static_cast<NormGroup*>(&group) : &meeting.member(member);
-      auto backend = make_backend(kind, network, sizes[member], 5, meets);
+      auto backend = make_backend(kind, network, sizes[member], 5, meets, precision);
       for (std::int64_t clock = 0; clock < 2; ++clock) {  // the second step is as the first
         group.begin(Clock(clock));
         metrics[member] = (*backend)->gradient(parameters, batch.slice(first, sizes[member]),
@@ -101,6 +102,31 @@ TEST_CASE("parts_of_a_group_have_the_gradient_of_one_worker_with_the_whole_mini_
     for (const Tensor& tensor : network.layout.tensors()) {
       INFO(layers.size() << " layers, " << sizes.size() << " members, " << tensor.name);
       CHECK(relative_l2(gradient, exact, tensor.offset, tensor.size()) < 1e-5);
+    }
+  }
+}
+
+// Only the order of float sums differs, and what a bfloat16 is rounded to behind it.
+TEST_CASE("parts_of_a_group_in_bfloat16_are_near_one_worker_in_bfloat16") {
+  const Status status = check_precision(Backend::kOnednn, Precision::kBf16);
+  if (!status.is_ok()) {
+    WARN("not tested: " << status.message());
+    return;
+  }
+  for (const auto& layers : normalised_networks(16, 8)) {
+    const NetworkSpec network = network_of(layers, {3, 8, 8}, 10);
+    const RandomBatch batch(network, 8, 3);
+    const std::vector<float> parameters = random_parameters(network, 3);
+    std::vector<float> whole(parameters.size());
+    const auto expected = make_backend(Backend::kOnednn, network, 8, 5, nullptr, Precision::kBf16)
+                              .value()
+                              ->gradient(parameters, batch.all(), whole, whole_at_the_end);
+    const OfGroup got = computed_in_parts(network, Backend::kOnednn, parameters, batch, {4, 4},
+                                          Members::kThreads, Precision::kBf16);
+    CHECK(got.loss_sum == Approx(expected->loss_sum).epsilon(0.01));
+    for (const Tensor& tensor : network.layout.tensors()) {
+      INFO(layers.size() << " layers, " << tensor.name);
+      CHECK(relative_l2(got.gradient, whole, tensor.offset, tensor.size()) < 0.05);
     }
   }
 }

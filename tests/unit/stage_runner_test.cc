@@ -316,6 +316,20 @@ TEST_CASE("memory_that_is_there_is_used_and_no_more") {
              Catch::Matchers::StartsWith("got stage 1 that needs "));
 }
 
+// A convolution reads another format than what comes in has: the copy is kept, and counts.
+TEST_CASE("what_a_stage_is_given_counts_among_what_it_keeps") {
+  const NetworkSpec network = network_of({conv(16, 3), conv(16, 3), dense(10)}, {3, 6, 6}, 10);
+  const KeptByStages kept{planned(2, {1}).bounds, {4}};
+  const auto specs = cut_into_stages(network, 2, {BalanceKind::kLayers, {1, 2}}, kept);
+  REQUIRE(specs.status().message() == "");
+  const RandomBatch batch(network, 4, 9);
+  const Computed computed =
+      through_stages(network, *specs, Backend::kOnednn, random_parameters(network, 9), batch.all(), {1});
+  const std::int64_t floats = 4 * floats_of(network, (*specs)[1].inputs);
+  // What came in as it came, its copy, and as much that the convolution gives.
+  CHECK(computed.reports[1].activation_bytes >= 3 * floats * std::int64_t{sizeof(float)});
+}
+
 // ---- over connections
 
 struct Ends {

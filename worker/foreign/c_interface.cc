@@ -69,6 +69,10 @@ Status check_foreign(const RunConfig& config) {
     return invalid_argument("train.accumulate: a training loop computes its mini-batches itself, got " +
                             std::to_string(config.train.accumulate) + ", expected 1");
   }
+  if (config.train.precision != Precision::kFp32) {
+    return invalid_argument("train.precision: a training loop computes by itself, got " +
+                            std::string(name_of(config.train.precision)) + ", expected fp32");
+  }
   if (config.train.label_smoothing != 0.0) {
     return invalid_argument("train.label_smoothing: a training loop computes its loss itself, got " +
                             printed("%g", config.train.label_smoothing) + ", expected 0");

@@ -26,6 +26,7 @@ Plan::Plan(const NetworkSpec& network, const StageSpec& stage, std::int64_t batc
   swap_relus_and_pools(nodes_);
   let_layers_do_relus(nodes_);
   count_readers();
+  find_narrow();
   build_forward();
   build_backward();
   program_.finish();
@@ -107,12 +108,20 @@ const Plan::Node* Plan::maker_of(std::size_t value) const {
   return maker == nodes_.end() ? nullptr : &*maker;
 }
 
-// By a layer; losses, the caller and the next stage read floats.
-bool Plan::is_read_narrow(std::size_t value) const {
-  return std::any_of(nodes_.begin(), nodes_.end(), [&](const Node& node) {
-    return onednn_kind(node.layer->kind).narrow &&
-           std::count(node.inputs.begin(), node.inputs.end(), value) > 0;
-  });
+// What losses and the caller read is float, and so is what makes it but for what is multiplied: a kind that only gives
+// what it is given goes by who reads its output.
+void Plan::find_narrow() {
+  narrow_.assign(network_.layers.size() + 1, false);
+  for (auto node = nodes_.rbegin(); node != nodes_.rend(); ++node) {
+    const bool read_by_loss = std::any_of(nodes_.begin(), nodes_.end(), [&](const Node& reader) {
+      return reader.layer->loss.is_one &&
+             std::count(reader.inputs.begin(), reader.inputs.end(), node->output) > 0;
+    });
+    if (read_by_loss) narrow_[node->output] = false;
+    const OnednnKind& kind = onednn_kind(node->layer->kind);
+    node->reads_narrow = kind.narrow && (kind.multiplies || narrow_[node->output]);
+    for (const std::size_t value : node->inputs) narrow_[value] = narrow_[value] || node->reads_narrow;
+  }
 }
 
 // By the one node that reads it, with what has the same sign or is zero: a ReLU's backward pass does not mind
@@ -139,7 +148,7 @@ memory Plan::source_of(const Node& node, std::size_t input) {
     const Shape& shape = network_.shape_of(node.layer->inputs[input]);
     source = program_.shaped(Pass::kForward, source, dims_of(batch_size_, shape));
   }
-  if (kind.narrow || type_of(source) == Type::f32) return source;
+  if (node.reads_narrow || type_of(source) == Type::f32) return source;
   return program_.in_format(Pass::kForward, source, widened(source.get_desc()));
 }
 
@@ -157,7 +166,7 @@ void Plan::build_forward() {
     Surroundings around{.may_overwrite = may_overwrite(node.inputs.front()),
                         .source_is_free = is_free(node.inputs.front()),
                         .with_relu = node.with_relu,
-                        .wide_output = !is_read_narrow(node.output),
+                        .wide_output = !narrow_[node.output],
                         .current = &current_};
     for (std::size_t k = 0; k < node.sources.size(); ++k) around.sources.push_back(source_of(node, k));
     node.computed = onednn_kind(node.layer->kind).make(*node.layer, node.index, batch_size_);

@@ -54,7 +54,7 @@ class Plan {
   const std::vector<memory>& going_on() const { return going_on_; }
   const std::vector<memory>& came_back() const { return came_back_; }
   const std::vector<memory>& going_back() const { return going_back_; }
-  // Of all values that layers give, as they lie between the passes.
+  // Of all values, what comes in, too, as the forward pass leaves them for the backward pass.
   std::int64_t activation_bytes() const;
 
  private:
@@ -66,6 +66,7 @@ class Plan {
     std::size_t output;               // the value that it gives: of a ReLU that it does, that one's
     bool with_relu = false;
     bool in_place = false;          // it has written over its source
+    bool reads_narrow = false;      // bfloat16, where that is what the program multiplies
     std::vector<memory> sources{};  // as they lie where they were made
     std::unique_ptr<OnednnLayer> computed{};
   };
@@ -78,7 +79,7 @@ class Plan {
   void let_layers_do_relus(Nodes& nodes) const;
   void count_readers();
   const Node* maker_of(std::size_t value) const;
-  bool is_read_narrow(std::size_t value) const;
+  void find_narrow();
   bool may_overwrite(std::size_t value) const;
   bool is_free(std::size_t value) const;
   memory source_of(const Node& node, std::size_t input);
@@ -98,7 +99,8 @@ class Plan {
   std::vector<LossEnd> losses_;
   Current current_;
   Nodes nodes_;
-  std::vector<int> readers_;                    // by value: inputs of nodes, and the loss
+  std::vector<int> readers_;  // by value: inputs of nodes, and the loss
+  std::vector<bool> narrow_;  // by value: a layer reads it as bfloat16, and no loss reads it
   std::vector<std::optional<memory>> outputs_;  // by value, where there is one
   std::vector<const Mask*> masks_;
   std::vector<memory> arrived_;

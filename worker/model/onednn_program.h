@@ -85,7 +85,7 @@ class Program {
   memory make(const memory::desc& desc) {
     const memory made = make_unbound(desc);
     buffer_of_.emplace(made.get(), buffers_.size());
-    buffers_.push_back({{made}, desc.get_size(), {}, {}});
+    buffers_.push_back({{made}, desc.get_size(), {}, {}, {}});
     return made;
   }
   // Memory of its own, bound, in which nothing else ever lies.
@@ -106,18 +106,25 @@ class Program {
     if (first == buffer_of_.end() || second == buffer_of_.end()) return a.get() == b.get();
     return first->second == second->second;
   }
-  // Of these, what is alive between the passes, each buffer once.
+  // Of these and their copies in other formats, what the forward pass leaves for the backward pass.
   std::int64_t bytes_between_passes(std::span<const memory> values) const {
-    std::set<std::size_t> buffers;
-    for (const memory& value : values) {
-      const auto at = buffer_of_.find(value.get());
-      if (at == buffer_of_.end()) continue;
-      const Buffer& buffer = buffers_[at->second];
-      const Position between{Stretch::kBetween, 0};
-      if (buffer.first && *buffer.first <= between && between <= *buffer.last) buffers.insert(at->second);
-    }
+    std::vector<bool> is_one;  // by buffer; a copy comes behind what it is of
     std::size_t bytes = 0;
-    for (const std::size_t buffer : buffers) bytes += buffers_[buffer].bytes;
+    const auto is_value = [&](const memory& either) {
+      return std::any_of(values.begin(), values.end(),
+                         [&](const memory& value) { return value.get() == either.get(); });
+    };
+    for (const Buffer& buffer : buffers_) {
+      bool is = std::any_of(buffer.views.begin(), buffer.views.end(), is_value);
+      if (buffer.copy_of) {
+        const auto at = buffer_of_.find(buffer.copy_of->get());
+        is = is || (at == buffer_of_.end() ? is_value(*buffer.copy_of) : is_one[at->second]);
+      }
+      is_one.push_back(is);
+      const bool is_left = buffer.first && buffer.first->first <= Stretch::kForward &&
+                           buffer.last->first == Stretch::kBackward;
+      if (is && is_left) bytes += buffer.bytes;
+    }
     return static_cast<std::int64_t>(bytes);
   }
 
@@ -146,10 +153,7 @@ class Program {
 
   // `value` in format `wanted`: itself, or a copy that a reorder fills.
   memory in_format(Pass pass, const memory& value, const memory::desc& wanted) {
-    if (value.get_desc() == wanted) return value;
-    memory copy = make(wanted);
-    append_reorder(pass, value, copy);
-    return copy;
+    return value.get_desc() == wanted ? value : copied(pass, value, wanted);
   }
 
   // What `whole`, of make(), has, as `desc` says: a part of it, or with other dimensions.
@@ -168,8 +172,7 @@ class Program {
     const memory::desc row_major = plain(dims_of(value.get_desc()));
     // What is bound by others cannot be viewed.
     if (value.get_desc() != row_major || !buffer_of_.contains(value.get())) {
-      rows = make(row_major);
-      append_reorder(pass, value, rows);
+      rows = copied(pass, value, row_major);
     }
     return view(rows, plain(dims));
   }
@@ -250,6 +253,7 @@ class Program {
     std::size_t bytes;
     std::optional<Position> first;  // none: nobody uses it
     std::optional<Position> last;
+    std::optional<memory> copy_of;  // in another format
   };
 
   // Of the call that is appended next.
@@ -262,6 +266,13 @@ class Program {
     Buffer& buffer = buffers_[found->second];
     buffer.first = buffer.first ? std::min(*buffer.first, at) : at;
     buffer.last = buffer.last ? std::max(*buffer.last, at) : at;
+  }
+
+  memory copied(Pass pass, const memory& value, const memory::desc& wanted) {
+    memory copy = make(wanted);
+    buffers_.back().copy_of = value;
+    append_reorder(pass, value, copy);
+    return copy;
   }
 
   void execute(const Call& call) {

@@ -28,6 +28,7 @@ class CLoop(ForeignTest):
         loop = harness.BIN / "paceline-example-c-loop"
         for arguments, complaint in (
                 ((0, "cluster.threads_per_node=2"), r"cluster\.threads_per_node: .*, got 2, expected 1 .*"),
+                ((0, "train.precision=bf16"), r"train\.precision: a training loop computes by itself, got bf16, expected fp32"),
                 ((0, "train.optimizer.lr=-1"), r"command line: train\.optimizer\.lr: .*, got .*, expected .*"),
                 ((2,), r"command line: --node: no such node, got 2, expected 0 to 1 .*")):
             with self.subTest(arguments):

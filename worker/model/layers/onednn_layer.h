@@ -68,6 +68,7 @@ class OnednnLayer {
 struct OnednnKind {
   std::unique_ptr<OnednnLayer> (*make)(const Layer& layer, std::size_t index, std::int64_t samples);
   bool narrow = false;      // its sources may be bfloat16; the others' are f32 in every program
+  bool multiplies = false;  // it gives what Surroundings::wide_output says; the others what their sources are
   bool by_shape = false;    // its sources have the dimensions of its inputs' shapes
   bool is_nothing = false;  // its output is its source as it lies; it is never made
   bool is_relu = false;

@@ -79,9 +79,9 @@ class BatchNorm final : public OnednnLayer {
          {DNNL_ARG_DIFF_SHIFT, beta}});
     if (workspace_) arguments.emplace(DNNL_ARG_WORKSPACE, *workspace_);
     program.append<Backward>(Pass::kBackward, backward, std::move(arguments));
-    if (group_ != nullptr) correct(program, read, beta, gamma);
+    const memory result = group_ == nullptr ? read : corrected(program, read, beta, gamma);
     program.mark_final(layer_.tensors().offset);
-    return {wanted[0] ? read : memory()};
+    return {wanted[0] ? result : memory()};
   }
 
  private:
@@ -156,8 +156,8 @@ class BatchNorm final : public OnednnLayer {
         When::kTraining);
   }
 
-  // Of d(x), which is `read`: the part that the statistics owe to x, times -gamma / deviation.
-  void correct(Program& program, const memory& read, const memory& beta, const memory& gamma) {
+  // d(x), which is `read` without it: the part that the statistics owe to x, times -gamma / deviation. In float32.
+  memory corrected(Program& program, const memory& read, const memory& beta, const memory& gamma) {
     const memory by_z = program.make_lasting(plain(channels_));
     const memory by_one = program.make_lasting(plain(channels_));
     const memory times_gamma = scale(program);
@@ -179,18 +179,22 @@ class BatchNorm final : public OnednnLayer {
         When::kAlways);
     const auto flags = normalization_flags::use_global_stats | normalization_flags::use_scale |
                        normalization_flags::use_shift;
-    const memory::desc desc = source_.get_desc();
+    const memory::desc desc =
+        onednn::type_of(source_) == Type::f32 ? source_.get_desc() : widened(source_.get_desc());
+    const memory source = program.in_format(Pass::kBackward, source_, desc);
     const auto normalise = describe::norm(program.engine(), dnnl::prop_kind::forward_inference, desc,
                                           static_cast<float>(layer_.epsilon), flags);
     const memory owed = program.make(desc);
     program.append<Forward>(Pass::kBackward, normalise,
-                            {{DNNL_ARG_SRC, source_},
+                            {{DNNL_ARG_SRC, source},
                              {DNNL_ARG_DST, owed},
                              {DNNL_ARG_MEAN, mean_},
                              {DNNL_ARG_VARIANCE, variance_},
                              {DNNL_ARG_SCALE, by_z},
                              {DNNL_ARG_SHIFT, by_one}});
-    program.append_sum(Pass::kBackward, read, owed);
+    const memory whole = program.in_format(Pass::kBackward, read, desc);
+    program.append_sum(Pass::kBackward, whole, owed);
+    return whole;
   }
 
   // To where the buffers are in the gradient; the variance without its bias.

@@ -69,6 +69,6 @@ std::unique_ptr<OnednnLayer> make(const Layer& layer, std::size_t, std::int64_t 
 
 }  // namespace
 
-extern const OnednnKind kOnednn{.make = make, .narrow = true, .does_relu = true};
+extern const OnednnKind kOnednn{.make = make, .narrow = true, .multiplies = true, .does_relu = true};
 
 }  // namespace paceline::layers::dense
