@@ -46,10 +46,12 @@ class Browser:
 
     def __enter__(self):
         self._folder = pathlib.Path(harness.temporary_folder())
-        self._driver = subprocess.Popen(["chromedriver", "--port=0"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                        stderr=subprocess.DEVNULL, text=True,
-                                        env={**os.environ, "HOME": str(self._folder)})
         self._session = None
+        # It takes a port that is free under one address family, and ends where another program has it under the other.
+        port = self._start_driver() or self._start_driver() or self._start_driver()
+        if port is None:
+            raise AssertionError("chromedriver has ended three times without naming its port")
+        self._address = f"http://127.0.0.1:{port}"
         try:
             self._open()
         except BaseException:
@@ -57,14 +59,20 @@ class Browser:
             raise
         return self
 
-    def _open(self):
+    def _start_driver(self):
+        """Its port; None where it has ended."""
+        self._driver = subprocess.Popen(["chromedriver", "--port=0"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                        stderr=subprocess.DEVNULL, text=True,
+                                        env={**os.environ, "HOME": str(self._folder)})
         for line in self._driver.stdout:
             found = re.search(r"started successfully on port (\d+)", line)
             if found:
-                break
-        else:
-            raise AssertionError("chromedriver has ended without naming its port")
-        self._address = f"http://127.0.0.1:{found.group(1)}"
+                return found.group(1)
+        self._driver.wait()
+        self._driver.stdout.close()
+        return None
+
+    def _open(self):
         self._http = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         options = {"binary": shutil.which("chromium"), "args": [*FLAGS, f"--user-data-dir={self._folder}/profile"]}
         session = self._send("POST", "/session", {"capabilities": {"alwaysMatch": {
