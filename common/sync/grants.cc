@@ -121,7 +121,7 @@ void Grants::give(Rank rank, Clock clock, Version least, std::chrono::nanosecond
   run_.step.emit(Grant{run_.workers.id(rank), clock, iteration, s, min_clock, min_version, updates_.version(),
                        updates_.revision(), contributors, held, batch.position, batch.samples,
                        run_.batches.clock_samples(clock, contributors), w.staleness, updates_.apply_mode(),
-                       run_.policy->stage(), std::exchange(w.anew, false)});
+                       run_.policy->stage(), w.anew});
 }
 
 void Grants::finish(Rank rank) {
