@@ -114,6 +114,7 @@ std::string to_bytes(const sync::EngineState& state) {
     proto::Worker& w = *message.add_workers();
     w.set_there(worker.there);
     w.set_staleness(worker.staleness);
+    w.set_anew(worker.anew);
   }
   put_policy(state.policy, *message.mutable_policy());
   put_lpr(state.lpr, *message.mutable_lpr());
@@ -147,7 +148,7 @@ Result<sync::EngineState> engine_state_from_bytes(std::string_view bytes) {
   state.skipped = message.skipped();
   PACELINE_ASSIGN_OR_RETURN(state.left, get_left(message));
   for (const proto::Worker& worker : message.workers())
-    state.workers.push_back({worker.there(), worker.staleness()});
+    state.workers.push_back({worker.there(), worker.staleness(), worker.anew()});
   PACELINE_ASSIGN_OR_RETURN(state.policy, get_policy(message.policy()));
   state.lpr = get_lpr(message.lpr());
   state.batch_sizes.assign(message.batch_sizes().begin(), message.batch_sizes().end());

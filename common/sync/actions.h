@@ -86,8 +86,9 @@ struct Grant {
   std::int64_t staleness = 0;               // of its last gradient that was decided
   ApplyMode apply = ApplyMode::kVersioned;  // of its gradient, unless another policy takes over before
   std::size_t stage = 0;                    // as in Apply
-  // The first of a worker that was lost, or not there, when what the run goes on from was saved; or of one in a run
-  // that begins, or that comes late. Nothing that its process, or one before, has kept of former rounds counts.
+  // Of a worker that was lost, or not there, when what the run goes on from was saved; or in a run that begins, or that
+  // comes late: each, until it has completed one. Nothing that its process had kept ahead of the first of them, or one
+  // before had, counts.
   bool anew = false;
 };
 

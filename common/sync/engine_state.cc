@@ -183,7 +183,8 @@ EngineState Engine::state() const {
   updates_->save(state);
   if (lists_what_is_left(config)) state.left = left(*run_, updates_->waiting());
   for (const WorkerEntry& w : run_->workers) {
-    state.workers.push_back({w.phase != WorkerPhase::kAbsent && w.phase != WorkerPhase::kGone, w.staleness});
+    const bool there = w.phase != WorkerPhase::kAbsent && w.phase != WorkerPhase::kGone;
+    state.workers.push_back({there, w.staleness, w.anew});
   }
   state.policy.kind = config.policy.kind;
   run_->policy->save(state.policy);
@@ -216,7 +217,7 @@ Result<Engine> Engine::resumed(EngineConfig config, const EngineState& state) {
     WorkerEntry& w = run.workers[Rank(r)];
     w.clock = begin;
     w.staleness = state.workers[r].staleness;
-    w.anew = !state.workers[r].there;
+    w.anew = !state.workers[r].there || state.workers[r].anew;
     w.running.reads_no_older_than(state.revision);
     if (state.workers[r].there) there.insert(run.workers.id(Rank(r)).node);
   }

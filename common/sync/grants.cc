@@ -121,7 +121,7 @@ void Grants::give(Rank rank, Clock clock, Version least, std::chrono::nanosecond
   run_.step.emit(Grant{run_.workers.id(rank), clock, iteration, s, min_clock, min_version, updates_.version(),
                        updates_.revision(), contributors, held, batch.position, batch.samples,
                        run_.batches.clock_samples(clock, contributors), w.staleness, updates_.apply_mode(),
-                       run_.policy->stage(), std::exchange(w.anew, false)});
+                       run_.policy->stage(), w.anew});
 }
 
 void Grants::finish(Rank rank) {
@@ -155,7 +155,13 @@ void Grants::stop(const std::string& reason) {
     }
     return;
   }
-  run_.halt.stop(reason, last_clocks());
+  halt(reason, last_clocks());
+}
+
+// As Halt::stop(), of a run that has begun. The held wait no longer, unless they have to come to a clock further on.
+void Grants::halt(const std::string& reason, std::vector<Clock> last) {
+  WorkerTable& workers = run_.workers;
+  run_.halt.stop(reason, std::move(last));
   for (const Rank rank : held_.take_all()) {
     const WorkerEntry& w = workers[rank];
     if (w.phase != WorkerPhase::kHeld) {
@@ -187,7 +193,8 @@ std::vector<Clock> Grants::last_clocks() const {
 void Grants::fail(const std::string& reason) {
   if (!run_.halt.fail()) return;
   run_.step.emit(RunFailed{aborted(reason)});
-  stop(reason);
+  if (!run_.halt.stopping()) return stop(reason);
+  if (run_.config.group == 1) halt(std::string(run_.halt.reason()), {});
 }
 
 Status Grants::quiesce() {

@@ -48,11 +48,11 @@ class Grants {
   std::int64_t abandon(Rank rank);
 
   // Nobody is granted another iteration, but for those of whose group (stopped_together()) somebody has begun it: so
-  // the group ends at one clock. The held are told at once, the running when all that they were granted, which may be two, is completed.
-  // A second stop changes nothing.
+  // the group ends at one clock. The held are told at once, the running when all that they were granted, which may be
+  // two, is completed. A second stop changes nothing.
   //   a group at clocks 4 (running) and 5 (running), s = 2: both come to 6
   void stop(const std::string& reason);
-  // Something was not finite: RunFailed, and a stop.
+  // Something was not finite: RunFailed, and a stop. One that is under way waits for nobody's further iterations.
   void fail(const std::string& reason);
   // Versioned, everybody is to come to one clock: to the highest that somebody is at, or will have come to by
   // completing what it is in. Who is below is granted as ever until then, so it takes a slow worker as many
@@ -78,6 +78,7 @@ class Grants {
 
  private:
   std::vector<Clock> last_clocks() const;
+  void halt(const std::string& reason, std::vector<Clock> last);
   void finish(Rank rank);
   void grant(Rank rank);
   void give(Rank rank, Clock clock, Version least, std::chrono::nanoseconds held);

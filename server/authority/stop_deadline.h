@@ -1,6 +1,7 @@
 // StopDeadline: a stop lets every worker finish what it was granted: the iteration it is in, and one more that was
-// granted ahead. One whose iteration does not end (a task that hangs while its node's heartbeats go on) would make a
-// stop, a signal's too, wait for ever.
+// granted ahead; and where several stop together (sync::stopped_together()) all up to the furthest one's. One whose
+// iteration does not end (a task that hangs while its node's heartbeats go on) would make a stop, a signal's too, wait
+// for ever.
 //
 // Thread: one at a time (the server's loop).
 #pragma once
@@ -47,7 +48,7 @@ class StopDeadline {
     Overdue late;
     if (!engine_.stopping()) return late;
     if (!since_) since_ = now;
-    const auto may_take = allowed(config_, speeds_, config_.exchange.hidden ? 2 : 1);
+    const auto may_take = allowed(config_, speeds_, most_left());
     if (now - *since_ <= may_take) return late;
     const Cluster cluster = config_.cluster.cluster();
     for (std::uint32_t r = 0; r < cluster.workers(); ++r) {
@@ -62,6 +63,12 @@ class StopDeadline {
   }
 
  private:
+  // How many iterations the slowest may have to do yet.
+  std::int64_t most_left() const {
+    const bool together = sync::stopped_together(engine_.config()) > 1;
+    return (config_.exchange.hidden ? 2 : 1) + (together ? engine_.max_clock_gap().value : 0);
+  }
+
   const RunConfig& config_;
   const sync::Engine& engine_;
   const WorkerSpeeds& speeds_;

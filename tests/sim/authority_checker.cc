@@ -346,8 +346,10 @@ bool AuthorityChecker::note(const StopRequested&) {
   return true;
 }
 
-// Where sizes follow speed a clock is cut for all workers, so a stop brings them to where the furthest will be.
+// Where sizes follow speed a clock is cut for all workers, so a stop brings them to where the furthest will be; but
+// of a run that has failed nothing is gone on from.
 void AuthorityChecker::note_stop(bool failed) {
+  if (failed) stops_at_ = Clock(0);
   if (std::exchange(stopping_, true) || failed || config_.batch_sizing == BatchSizing::kEqual) return;
   for (const auto& [worker, account] : accounts_) {
     if (!begun_ || !is_live(account)) continue;

@@ -77,7 +77,7 @@ class ResumedRun {
     EngineState state;
     ResumedAccount::Mark mark;
     bool ahead = false;
-    std::vector<bool> there;  // by rank: who was live, or had finished
+    std::vector<bool> counts;  // by rank: who was there and had completed an iteration since it came
   };
 
   bool right() const { return outcome_.violations.empty(); }
@@ -206,6 +206,7 @@ class ResumedRun {
         const bool skipped = is_empty(first.grant) || is_faulty(first.grant);
         account_.complete({first.grant, skipped, skipped ? Metric{} : metric_of(first.grant)});
         w.clock = w.clock.next();
+        anew_[cluster_.rank_of(first.grant.worker).value] = false;
       }
       w.iterations.pop_front();
     }
@@ -236,7 +237,9 @@ class ResumedRun {
     for (const LoggedIteration& done : account_.log()) {
       ahead = ahead || done.grant.clock.value >= state.version.value;
     }
-    saves_.push_back({state, account_.mark(), ahead, there_});
+    std::vector<bool> counts = there_;
+    for (std::size_t r = 0; r < counts.size(); ++r) counts[r] = counts[r] && !anew_[r];
+    saves_.push_back({state, account_.mark(), ahead, std::move(counts)});
   }
 
   // The servers die; they are started again with the last checkpoint, or, where that is damaged, with the one
@@ -257,7 +260,7 @@ class ResumedRun {
     outcome_.applied_ahead = outcome_.applied_ahead || save.ahead;
     somebody_finished_ = false;
     for (Worker& w : workers_) w = Worker{};
-    for (std::size_t r = 0; r < workers_.size(); ++r) anew_[r] = !save.there[r];
+    for (std::size_t r = 0; r < workers_.size(); ++r) anew_[r] = !save.counts[r];
     there_.assign(workers_.size(), false);
     come_again(save.state);
   }
@@ -300,9 +303,9 @@ class ResumedRun {
     Worker& w = at(g.worker);
     const std::string who = "a grant to " + to_string(g.worker);
     if (!w.live) return wrong(who + ", which is not there");
-    const auto rank = cluster_.rank_of(g.worker).value;
-    if (g.anew != anew_[rank]) return wrong(who + ", whose former rounds are taken wrongly");
-    anew_[rank] = false;
+    if (g.anew != anew_[cluster_.rank_of(g.worker).value]) {
+      return wrong(who + ", whose former rounds are taken wrongly");
+    }
     if (w.iterations.empty()) {
       w.clock = g.clock;
     } else if (!plan_.config.grants_ahead || w.iterations.size() > 1 || g.clock != w.clock.next()) {
@@ -336,7 +339,7 @@ class ResumedRun {
   std::unique_ptr<Engine> engine_;
   ResumedAccount account_;
   std::vector<Worker> workers_;     // by rank, as the following
-  std::vector<bool> anew_, there_;  // whose next grant says so; who has come, and was not lost
+  std::vector<bool> anew_, there_;  // who has completed nothing since it came; who has come, and was not lost
   std::vector<Save> saves_;
   Ticks now_;
   int crashes_left_, stops_left_;

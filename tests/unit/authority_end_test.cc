@@ -292,6 +292,39 @@ TEST_CASE("a stop waits for long iterations where iterations are long") {
   CHECK(run.sent.of<wire::Error>(kNode1).size() == 1);
 }
 
+TEST_CASE("where sizes follow speed a stop waits for all the rounds that the slowest has left") {
+  RunConfig config = small_run();
+  config.train.total_iterations = 20;
+  config.train.batch_balance = BatchSizing::kBySpeed;
+  config.sync.policy = PolicyKind::kSsp;
+  config.sync.threshold = 2;
+  Run run(config);
+  const auto complete = [&](std::int64_t clock) {
+    const std::int64_t samples = config.train.batch_size;
+    for (std::uint32_t k = 0; k < 2; ++k) {
+      run.say(Peer::of(ShardId(k)),
+              wire::GradientArrived{ShardId(k), WorkerId(0, 0), Clock(clock), samples, ""});
+    }
+    wire::StepReport report;
+    report.worker = WorkerId(0, 0);
+    report.clock = Clock(clock);
+    report.metric = {1.0, 5, samples};
+    run.say(kNode0, report);
+  };
+  run.gather();
+  run.pass(50s);
+  for (const std::int64_t clock : {0, 1}) complete(clock);
+  run.authority->stop("stopped by a signal", run.now);
+  complete(2);
+  run.pass(0s);
+  run.pass(3 * StopDeadline::kIterations * 50s);  // of node 1's rounds 0, 1 and 2
+  CHECK(run.authority->training());
+  CHECK(run.sent.of<wire::Error>(kNode1).empty());
+  run.pass(StopDeadline::kIterations * 50s + 1ms);  // node 0 led by three: one may be under way
+  CHECK_FALSE(run.authority->training());
+  CHECK(run.sent.of<wire::Error>(kNode1).size() == 1);
+}
+
 TEST_CASE("with every iteration stuck a stop ends all the same, as what it was") {
   Run run;
   run.gather();

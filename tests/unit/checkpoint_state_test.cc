@@ -18,7 +18,7 @@ sync::EngineState full_state() {
   state.revision = Revision(29);
   state.skipped = 2;
   state.left = {{30, 1}, {33, 2}, {36, 999'999'999'964}};
-  state.workers = {{true, 3}, {true, 4'000'000'000}, {false, 0}, {false, 1}};
+  state.workers = {{true, 3}, {true, 4'000'000'000, true}, {false, 0}, {false, 1}};
   state.policy = {PolicyKind::kSwitch, 5, 1, Version(4), sync::StageWindow{0.75, 0.5}};
   state.lpr = {3, {{1.5, 2, 64}, {0.1, 0, 0}}, 0.25};
   state.batch_sizes = {48, 80, 64, 64};
@@ -44,6 +44,8 @@ TEST_CASE("all_of_a_state_comes_back") {
   REQUIRE(back->workers.size() == 4);
   CHECK(back->workers[1].there);
   CHECK(back->workers[1].staleness == 4'000'000'000);
+  CHECK(back->workers[1].anew);
+  CHECK_FALSE(back->workers[0].anew);
   CHECK_FALSE(back->workers[3].there);
   CHECK(back->policy.kind == PolicyKind::kSwitch);
   CHECK(back->policy.threshold == 5);

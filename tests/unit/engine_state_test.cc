@@ -250,6 +250,30 @@ TEST_CASE("a_run_that_was_stopped_can_be_resumed") {
   CHECK(cast.engine().revision() == Revision(12));
 }
 
+// A file of before the save may be there, of the process that was lost.
+TEST_CASE("who_has_completed_nothing_since_it_came_begins_anew") {
+  EngineConfig config = three_under_ssp(ApplyMode::kVersioned);
+  config.policy = {};
+  SavedCast before(config);
+  before.complete({0, 1, 2});
+  before.complete(0);
+  before.lose(0);
+  before.join(0);  // behind its stamp of clock 1, so it is held
+  REQUIRE(before.engine().is_held(WorkerId(0, 0)));
+  const bool granted = GENERATE(false, true);
+  if (!granted) before.take(StopRequested{"signal"});
+  before.complete({1, 2});
+  CHECK(before.engine().version() == Version(2));
+  const EngineState state = before.engine().state();
+  CHECK(state.workers[0].there);
+  SavedCast cast = resumed(config, state);
+  join_all(cast);
+  CHECK(cast.grant(0).anew);
+  CHECK_FALSE(cast.grant(1).anew);
+  cast.complete({0, 1, 2});
+  CHECK_FALSE(cast.grant(0).anew);
+}
+
 TEST_CASE("the_threshold_goes_on_from_where_it_was") {
   EngineConfig config = three_under_ssp(ApplyMode::kVersioned);
   config.policy.kind = GENERATE(PolicyKind::kDtssp, PolicyKind::kRandomWalk);
