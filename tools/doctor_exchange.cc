@@ -12,6 +12,7 @@
 #include "sweep/speedup.h"
 #include "tools/doctor_checks.h"
 #include "tools/read_run.h"
+#include "worker/network_task.h"
 
 namespace paceline {
 namespace {
@@ -122,6 +123,10 @@ Status run_all(const std::vector<Daemon>& daemons) {
 
 Result<Finding> measured(const RunConfig& config, const DoctorRole& role, const ExchangeTrial& trial) {
   PACELINE_RETURN_IF_ERROR(can_be_measured(config));
+  if (role.nodes.empty() &&
+      std::find(role.replicas.begin(), role.replicas.end(), 0U) == role.replicas.end()) {
+    return Finding{kCheck, CheckVerdict::kOk, "a second replica has no part in it", ""};
+  }
   const fs::path folder = config.run.out + ".exchange";
   const fs::path run = folder / "run";
   std::error_code error;
@@ -135,14 +140,19 @@ Result<Finding> measured(const RunConfig& config, const DoctorRole& role, const 
     return Finding{kCheck, CheckVerdict::kOk, "its part is done; the doctor of shard 0 says what it came to",
                    ""};
   }
+  PACELINE_ASSIGN_OR_RETURN(const Layout layout, network_layout(of_run));
   PACELINE_ASSIGN_OR_RETURN(const RunSummary summary, read_finished(run.string()));
   const auto times = sweep::measured_times(summary);
   if (!times) return failed_precondition("the workers report no round in " + run.string());
-  return Finding{kCheck, CheckVerdict::kOk,
-                 printed("an exchange of %lld workers takes %.4g s, a mini-batch %.4g s: S = %.4g",
-                         static_cast<long long>(of_run.cluster.cluster().workers()), times->exchange,
-                         times->mini_batch, times->exchange / times->mini_batch),
-                 "`paceline speedup --measured " + run.string() + "` says how many local steps pay here"};
+  return Finding{
+      kCheck, CheckVerdict::kOk,
+      printed("an exchange of %s (%lld parameters) by %lld workers takes %.4g s, a mini-batch %.4g s: "
+              "S = %.4g",
+              of_run.train.model == "layers" ? "train.layers" : of_run.train.model.c_str(),
+              static_cast<long long>(layout.size()),
+              static_cast<long long>(of_run.cluster.cluster().workers()), times->exchange, times->mini_batch,
+              times->exchange / times->mini_batch),
+      "`paceline speedup --measured " + run.string() + "` says how many local steps pay here"};
 }
 
 }  // namespace

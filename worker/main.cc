@@ -67,7 +67,9 @@ int worker_main(int argc, char** argv) {
   wire::Context context;
   const DaemonOptions& given = command_line.options;
   NodeOptions options;
-  options.local_time_said_at = said_at(given.config_path, given.overrides, "train.local_time");
+  if (config->train.local_time) {
+    options.local_time_said_at = said_at(given.config_path, given.overrides, "train.local_time");
+  }
   Node worker(*config, node, context, std::move(tasks).value(), *log, std::move(options));
   const SignalThread stop(signals, [&](int) { worker.request_stop("stopped by a signal"); });
 

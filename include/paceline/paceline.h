@@ -261,7 +261,8 @@ PACELINE_API paceline_code paceline_begin(paceline_worker* worker, int64_t timeo
 /* Elements [first, first + floats) of the round's gradient are to be `values`, a -0.0f among them as 0.0f. A thread of
  * the library's copies them while the loop goes on. `values` stay as they are until paceline_begin() has returned the
  * next round, or paceline_close() has returned. For loops whose gradients lie elsewhere; never needed. Errors:
- * INVALID_ARGUMENT floats that the gradient does not have; FAILED_PRECONDITION no round is under way. */
+ * INVALID_ARGUMENT floats that the gradient does not have, or that are final; FAILED_PRECONDITION no round is under
+ * way. */
 PACELINE_API paceline_code paceline_copy_gradient(paceline_worker* worker, int64_t first, const float* values,
                                                   int64_t floats);
 

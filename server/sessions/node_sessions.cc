@@ -122,6 +122,14 @@ bool NodeSessions::goes_on(const wire::PeerId& from, const wire::Join& join) con
 void NodeSessions::on_rejoin(const wire::PeerId& from, const wire::Join& join, Ticks now) {
   Membership& members = connections_.members();
   const std::string gone = "node " + to_string(join.node) + " has gone from this run";
+  const bool before_this = generation_.waits() || join.goes_on < generation_.number;
+  if (join.goes_on != 0 && before_this && !members.who(from)) {
+    return connections_.tell_outlived(
+        from, failed_precondition(
+                  "node " + to_string(join.node) + " would go on with generation " +
+                  std::to_string(join.goes_on) + " of the run, expected " +
+                  (generation_.waits() ? "it to join the next one" : std::to_string(generation_.number))));
+  }
   const bool other_run = generation_.waits() || (join.goes_on != 0 && join.goes_on != generation_.number);
   if (other_run || !members.is_here(join)) return connections_.refuse_join(from, failed_precondition(gone));
   const Peer node = Peer::of(join.node);

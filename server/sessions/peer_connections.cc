@@ -9,6 +9,11 @@
 #include "server/unread_messages_max.h"
 
 namespace paceline::server {
+namespace {
+
+constexpr std::int64_t kRefusalsLogged = 100;  // a stranger must not fill the disk
+
+}  // namespace
 
 Result<wire::TransportOptions> PeerConnections::listening() {
   const RunConfig& config = setup_.config;
@@ -109,7 +114,6 @@ Status PeerConnections::check_room(const wire::PeerId& connection) const {
 
 void PeerConnections::refuse(const wire::PeerId& to, const Status& why, bool fatal) {
   ++refused_;
-  constexpr std::int64_t kRefusalsLogged = 100;  // a stranger must not fill the disk
   if (refused_ <= kRefusalsLogged) setup_.log.warn("refused: " + why.message());
   send_to(to, wire::Error{why.code(), why.message(), fatal});
   const std::optional<Peer> peer = members_.who(to);
@@ -172,6 +176,12 @@ void PeerConnections::refuse_join(const wire::PeerId& from, const Status& why) {
   const bool stranger = !members_.who(from);  // others have been counted
   if (stranger && router_->count_rejected_join(from)) return;
   refuse(from, why, /*fatal=*/true);
+}
+
+void PeerConnections::tell_outlived(const wire::PeerId& from, const Status& why) {
+  if (router_->count_rejected_join(from)) return;
+  if (++outlived_ <= kRefusalsLogged) setup_.log.info(why.message());
+  send_to(from, wire::Error{why.code(), why.message(), /*fatal=*/true});
 }
 
 void PeerConnections::retry_later(const wire::PeerId& from, NodeId node, const Status& why) {

@@ -71,6 +71,8 @@ class PeerConnections {
   void refuse_stranger(const wire::PeerId& from, const wire::Body& body);
   void refuse_gone(const wire::PeerId& from, Peer peer);
   void refuse_join(const wire::PeerId& from, const Status& why);
+  // A node that has outlived the servers it was with, and learns so as it must: `why` is no refusal.
+  void tell_outlived(const wire::PeerId& from, const Status& why);
   void retry_later(const wire::PeerId& from, NodeId node, const Status& why);
   // That the sender of the message being handled may speak as `who`, by its key. Where the run has keys, one
   // whose key has no name may not: that would be a connection about which nobody was asked.
@@ -128,6 +130,7 @@ class PeerConnections {
   Unreachable unreachable_;                            // found while sending
   std::vector<std::pair<Peer, std::string>> evicted_;  // refused for good in this handler, and why
   std::int64_t refused_ = 0;
+  std::int64_t outlived_ = 0;
   std::int64_t reconnects_ = 0;  // of nodes, and at the authority of the other shards
 };
 

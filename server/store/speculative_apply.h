@@ -1,15 +1,16 @@
 // What the next decision will make of the parameters: prepared frame by frame while gradients arrive, and
-// finished when it is decided (docs/ARCHITECTURE.md, Parameters in memory). It goes into the next version's
-// blocks, in time that the loop would spend waiting, and need not be done: where frames come faster than they
-// are applied (over shared memory, or when the cores are busy) they are read first. What is left is then done
+// finished when it is decided (docs/ARCHITECTURE.md, Parameters in memory). It goes into blocks of its
+// own, in time that the loop would spend waiting, and need not be done: where frames come faster than they are
+// applied (over shared memory, or when the cores are busy) they are read first. What is left is then done
 // with the decision, by several threads.
 //
 // Which gradients the next decision takes, and in which order, is known before it is taken, as long as nobody
 // dies (store/decision_predictor.h). So a block of the next state takes the predicted gradients in the predicted
 // order, each as soon as that part of it is here. Nobody sees these blocks. The decision says what is right.
-// If it begins with what was prepared, the rest is done and the blocks take the place of the current ones.
-// Else they are dropped, and the decision is applied from the start, out of the gradients, which are held
-// until then. So a wrong prediction, or a sender that dies half-way, costs work and leaves no trace.
+// If it begins with what was prepared, the rest is done and the blocks take the place of the current ones; a
+// mean's step is written into the current block itself where nobody reads that. Else they are dropped, and the
+// decision is applied from the start, out of the gradients, which are held until then. So a wrong prediction, or
+// a sender that dies half-way, costs work and leaves no trace.
 //
 //   versioned, each, workers 0, 1, 2; four blocks; here: 0 whole, 1 to its half, 2 whole
 //     taken      block 0: 0 1 2   block 1: 0 1 2   block 2: 0   block 3: 0

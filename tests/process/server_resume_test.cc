@@ -1,7 +1,10 @@
 // Servers over real sockets that go on from a checkpoint, spoken to by a node whose every word is in the
 // test.
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <future>
+#include <string>
+#include <vector>
 
 #include "common/params/model_file.h"
 #include "common/report/run_summary.h"
@@ -190,6 +193,42 @@ TEST_CASE(
   REQUIRE(other.started().is_ok());
   for (std::size_t k = 0; k < 2; ++k) CHECK(second.hear<wire::Welcome>(k).generation == 2);
   CHECK(second.hear<wire::Grant>(0).clock == Clock(1));
+}
+
+TEST_CASE("a node that has outlived its servers is told so by the next ones, and nothing is refused") {
+  const testing::TempFolder folder;
+  const RunConfig config = saving_config(folder);
+  wire::Context context;
+  train_and_lose_a_shard(config);
+
+  std::vector<std::string> warned;
+  const Log log = Log::to([&](LogLevel level, const std::string& text) {
+    if (level >= LogLevel::kWarn) warned.push_back(text);
+  });
+  {
+    wire::Join join = join_of(config, 0, kParameters);
+    const auto told = [&] {
+      ScriptedNode outlived(context, config.cluster.endpoints);
+      join.goes_on = 1;
+      outlived.say(0, join);
+      const auto error = outlived.hear<wire::Error>(0);
+      return error.fatal && error.code == StatusCode::kFailedPrecondition ? error.message : "";
+    };
+    RunningServer authority(config, ShardId(0), context, log, kResume);
+    REQUIRE(authority.started().is_ok());
+    CHECK(told() == "node 0 would go on with generation 1 of the run, expected it to join the next one");
+    RunningServer other(config, ShardId(1), context, Log(), kResume);
+    REQUIRE(other.started().is_ok());
+    ScriptedNode node(context, config.cluster.endpoints);
+    join.goes_on = 0;
+    join.last_generation = 1;
+    node.say_to_all(join);
+    for (std::size_t k = 0; k < 2; ++k) CHECK(node.hear<wire::Welcome>(k).generation == 2);
+    CHECK(told() == "node 0 would go on with generation 1 of the run, expected 2");
+  }
+  CHECK(std::none_of(warned.begin(), warned.end(), [](const std::string& line) {
+    return line.find("refused") != std::string::npos || line.find("would go on") != std::string::npos;
+  }));
 }
 
 TEST_CASE("a process that has been in this generation has met another server, and is refused") {

@@ -38,7 +38,7 @@ struct LocalRun {
         exchange(run, factory.layout(), initial(factory), cache, steady_now),
         coordinator(run, exchange, steady_now) {
     if (!run.train.local_time) return;
-    timed.emplace(*run.train.local_time, "my.yaml:12",
+    timed.emplace(*run.train.local_time, "my.yaml:12", run.cluster.cluster().workers(),
                   Log::to([this](LogLevel, const std::string& line) { said.push_back(line); }));
   }
 

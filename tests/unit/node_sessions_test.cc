@@ -112,12 +112,13 @@ struct Run {
     ended = std::async(std::launch::async, [this] { return node->run(); });
   }
   // A Join, which is answered by a server of that generation. One of a node that only lost its connection, as
-  // it must think at first, is refused as a server does.
+  // it must think at first, is sent away as a server does.
   wire::Join welcome(std::uint64_t generation) {
     auto join = server->expect<wire::Join>();
     while (join && join->goes_on != 0) {
       CHECK(join->goes_on < generation);
-      server->send(wire::Error{StatusCode::kFailedPrecondition, "node 0 has gone from this run", true});
+      server->send(wire::Error{StatusCode::kFailedPrecondition,
+                               "node 0 would go on with generation 1 of the run", true});
       join = server->expect<wire::Join>();
     }
     REQUIRE(join);

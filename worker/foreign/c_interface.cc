@@ -147,7 +147,8 @@ struct paceline_worker {
   bool stepped = false;                 // the stage has, in the round under way
   std::string value;                    // paceline_value()
   ForeignLoop loop;
-  ForeignLoop::Round round;  // while one is under way
+  ForeignLoop::Round round;    // while one is under way
+  std::int64_t left_from = 0;  // its gradient's elements from there on are final
   std::optional<wire::Context> context;
   std::unique_ptr<Node> running;
   std::thread thread;  // in running->run()
@@ -166,7 +167,7 @@ Status open(const paceline_options* options, paceline_worker** worker) {
   if (const std::string& keys = made->config.security.keys; !keys.empty()) {
     PACELINE_RETURN_IF_ERROR(wire::read_node_keys(keys, made->node.value).status());
   }
-  if (options->file != nullptr) {
+  if (options->file != nullptr && made->config.train.local_time) {
     const std::vector<std::string> overrides(options->overrides,
                                              options->overrides + options->overrides_count);
     made->options.local_time_said_at = said_at(options->file, overrides, "train.local_time");
@@ -302,6 +303,7 @@ paceline_code begin(paceline_worker& w, std::int64_t timeout_ms, paceline_round&
       break;
   }
   w.stepped = false;
+  w.left_from = std::ssize(w.round.gradient);
   const Step& step = w.round.step;
   round = {w.round.parameters.data(), w.round.gradient.data(), std::ssize(w.round.parameters),
            step.clock.value,          step.iteration,          step.batch.position,
@@ -317,6 +319,10 @@ Status copy_gradient(paceline_worker& w, std::int64_t first, const float* values
                             std::to_string(first) + " on" + (values == nullptr ? ", at NULL" : "") +
                             ", expected some within [0, " + std::to_string(floats) + "]");
   }
+  if (count > 0 && first + count > w.left_from) {
+    return invalid_argument("paceline_copy_gradient: got elements up to " + std::to_string(first + count) +
+                            ", expected none from " + std::to_string(w.left_from) + " on, which are final");
+  }
   w.loop.copy(first, {values, static_cast<std::size_t>(count)});
   return Status::ok();
 }
@@ -328,6 +334,7 @@ Status final_from(paceline_worker& w, std::int64_t first) {
     return invalid_argument("the gradient is final from element " + std::to_string(first) +
                             ", expected one in [0, " + std::to_string(floats) + "]");
   }
+  w.left_from = std::min(w.left_from, first);
   w.loop.final_from(first);
   return Status::ok();
 }

@@ -4,12 +4,13 @@
 //
 //   my.yaml:12: train.local_time: shorter than a mini-batch, got 9ms, expected 12ms or more: each round has one
 //
-// Judged by the shortest of several: the first of a process also prepares what is computed with.
+// Judged by the shortest of twice as many as there are threads: the first of each also prepares what is computed with.
 //
 // Thread: any; a node's training threads share one.
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <mutex>
 #include <string>
 
@@ -19,11 +20,9 @@ namespace paceline {
 
 class TimedRounds {
  public:
-  static constexpr int kJudgedFrom = 2;  // so many mini-batches
-
-  // `said_at`: where the time is said, for people ("my.yaml:12").
-  TimedRounds(std::chrono::nanoseconds time, std::string said_at, Log log)
-      : time_(time), said_at_(std::move(said_at)), log_(std::move(log)) {}
+  // `said_at`: where the time is said, for people ("my.yaml:12"). `threads`: that share this.
+  TimedRounds(std::chrono::nanoseconds time, std::string said_at, std::int64_t threads, Log log)
+      : time_(time), said_at_(std::move(said_at)), judged_from_(2 * threads), log_(std::move(log)) {}
 
   // A worker's local step took `last`, and its round `taken` with it: whether the round ends by its time.
   bool step_took(std::chrono::nanoseconds taken, std::chrono::nanoseconds last);
@@ -31,9 +30,10 @@ class TimedRounds {
  private:
   const std::chrono::nanoseconds time_;
   const std::string said_at_;
+  const std::int64_t judged_from_;  // so many mini-batches
   const Log log_;
   std::mutex mutex_;
-  int measured_ = 0;
+  std::int64_t measured_ = 0;
   std::chrono::nanoseconds shortest_ = std::chrono::nanoseconds::max();
 };
 

@@ -34,7 +34,8 @@ class ExchangeCost(DaemonTest):
             self.assertEqual(doctor.end(), 0, doctor.output())
         for node in doctors[1:]:
             self.assertRegex(node.output(), r"(?m)^ok +exchange +its part is done; the doctor of shard 0 says what it came to$")
-        said = re.search(r"(?m)^ok +exchange +an exchange of 2 workers takes (\S+) s, a mini-batch (\S+) s: S = (\S+); "
+        said = re.search(r"(?m)^ok +exchange +an exchange of train\.layers \(\d+ parameters\) by 2 workers takes (\S+) s, "
+                         r"a mini-batch (\S+) s: S = (\S+); "
                          r"`paceline speedup --measured (\S+)`", doctors[0].output())
         self.assertTrue(said, doctors[0].output())
         exchange, mini_batch, s = (float(each) for each in said.groups()[:3])
@@ -48,6 +49,16 @@ class ExchangeCost(DaemonTest):
         self.assertEqual(speedup.returncode, 0, speedup.stderr)
         self.assertRegex(speedup.stdout, rf"an exchange of 2 workers takes {re.escape(said[1])} s, a mini-batch {re.escape(said[2])} s: S = {re.escape(said[3])}\n"
                                          r"  2 workers: 1 local steps, ")
+
+    def test_a_second_replica_takes_no_part(self):
+        endpoints = ",".join(f"ipc://{self.folder}/{replica}" for replica in range(2))
+        with socket.create_server(("127.0.0.1", 0)) as etcd:
+            doctor = self.start(harness.BIN / "paceline", "doctor", self.config, "--exchange", self.ROUNDS, "--shard", 0, "--replica", 1,
+                                "cluster.replicas=2", f"cluster.endpoints=[{endpoints}]",
+                                f"cluster.etcd=[http://127.0.0.1:{etcd.getsockname()[1]}]", *self.CONFIGURED)
+            self.assertEqual(doctor.end(), 0, doctor.output())
+        self.assertRegex(doctor.output(), r"(?m)^ok +exchange +a second replica has no part in it$")
+        self.assertFalse(self.run_dir.with_name(self.run_dir.name + ".exchange").exists())
 
     def test_what_cannot_be_measured_is_said(self):
         for wrong, said in ((("exchange.kind=allreduce", "sync.policy=bsp", "exchange.hidden=false", "sync.threshold=null"),

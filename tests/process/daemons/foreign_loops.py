@@ -122,6 +122,8 @@ def misused(config, node):
     say("samples", finish(0, 0))
     say("correct", finish(2, 1))
     ctypes.memset(round.gradient, 0, 12)
+    say("final", library.paceline_final_from(handle, 1))
+    say("left", library.paceline_copy_gradient(handle, 0, values.ctypes.data, 2))
     say("finish", finish(0, 1))
     say("over", library.paceline_final_from(handle, 0))
     worker.end()

@@ -70,7 +70,8 @@ class PythonLoop(ForeignTest):
                     f"twice: {not_now}: .*has started already", f"none: {not_now}: no round is under way.*", "begin: ok",
                     f"second: {not_now}: .*a round is under way.*", f"beyond: {wrong}: .*from element 4, expected one in \\[0, 3\\]",
                     f"copy: {wrong}: .*got 2 floats from element 2 on, expected some within \\[0, 3\\]",
-                    f"samples: {wrong}: .*0 correct of 0 samples.*", f"correct: {wrong}: .*2 correct of 1 samples.*", "finish: ok",
+                    f"samples: {wrong}: .*0 correct of 0 samples.*", f"correct: {wrong}: .*2 correct of 1 samples.*", "final: ok",
+                    f"left: {wrong}: .*got elements up to 2, expected none from 1 on, which are final", "finish: ok",
                     f"over: {not_now}: no round is under way.*")
         said = loop.output().splitlines()
         self.assertEqual(len(said), len(expected), said)
