@@ -33,8 +33,9 @@ struct CurveRow {
   std::optional<double> train_accuracy = {};  // 0..1
   std::optional<double> test_accuracy = {};   // 0..1
   std::optional<double> test_loss = {};       // mean over the samples of the test set
-  // Gradients in the global parameters by then, of all workers; in files of older versions it is missing. A
-  // version may have more or fewer: each clock of the slowest worker is one.
+  // In the global parameters by then, of all workers, as summary.json counts them: gradients, and of local steps the
+  // mini-batches; in files of older versions it is missing. A version may have more or fewer: each clock of the
+  // slowest worker is one.
   std::optional<std::int64_t> iterations = {};
 };
 

@@ -71,9 +71,10 @@ void Authority::apply(const sync::Apply& action, bool is_saved, Ticks now) {
   decision_record_.note(action, now);
   wire::ApplyDecision decision = decisions_.of(action);
   if (decisions_.advances(action)) {
-    decision.retain = evaluations_.reached(
-        action.version_after,
-        {record_.seconds(now), engine_.threshold(), action.revision_after.value, step_reports_.trained()});
+    decision.retain =
+        evaluations_.reached(action.version_after, {record_.seconds(now), engine_.threshold(),
+                                                    config_.train.iterations_in(action.revision_after.value),
+                                                    step_reports_.trained()});
   }
   decision.save = is_saved;
   // Ahead of the grants with which the nodes leave this version.

@@ -24,7 +24,7 @@ namespace paceline::server {
 struct Moment {
   double seconds = 0.0;  // since the first grant
   Threshold threshold;
-  std::int64_t iterations = 0;  // gradients in the parameters
+  std::int64_t iterations = 0;  // in the parameters; of local steps the mini-batches
   Metric trained = {};          // of all reports by then
 };
 

@@ -74,7 +74,7 @@ class RunRecord {
   }
   // Balanced batches: BatchSizeRecord::change(); else empty.
   std::string batch_size_change() { return batch_sizes_ ? batch_sizes_->change() : ""; }
-  // `iterations`: gradients in the global parameters by now.
+  // `iterations`: in the global parameters by now; of local steps the mini-batches.
   void window(const sync::WindowClosed& window, std::int64_t iterations, Ticks now);
   void switched(const sync::PolicySwitched& action, Ticks now);
   void evaluation(Version version, const Moment& reached, const Metric& metric);

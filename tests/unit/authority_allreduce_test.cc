@@ -104,6 +104,18 @@ TEST_CASE("a version that waits for its evaluation is kept by node 0 from before
   CHECK_FALSE(run.sent.of<wire::Evaluate>(kNode0).back().later);
 }
 
+TEST_CASE("the iterations of an evaluation's row are mini-batches with local steps too") {
+  RunConfig config = reducing_run();
+  config.train.local_steps = 10;
+  config.train.eval_every_clocks = 1;
+  config.train.total_iterations = 200;
+  Reducing run(config);
+  run.shard_has(0);
+  run.step(0);
+  run.say(kNode0, wire::EvaluationReport{Version(1), {1.0, 1, 10}, ""});
+  CHECK(read_curve(run.config.run.out)->back().iterations == 20);
+}
+
 // Each node of a group has a stage alone.
 TEST_CASE(
     "of stages the first group gives its state, and node 0 what it evaluates, ahead of its next grants") {

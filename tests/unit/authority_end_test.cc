@@ -158,6 +158,29 @@ TEST_CASE("an evaluation's row says when its version was reached, not when it wa
   CHECK(curve->back().test_loss == 0.1);
 }
 
+// A round of ten is an iteration to the core.
+TEST_CASE("the iterations of the curve are mini-batches in every row, with local steps too") {
+  RunConfig config = small_run();
+  config.train.local_steps = 10;
+  config.train.total_iterations = 60;
+  config.train.eval_every_clocks = 1;
+  config.sync.lpr.window_clocks = 2;
+  Run run(config);
+  run.gather();
+  for (std::int64_t clock = 0; clock < 3; ++clock) {
+    run.train(clock, clock + 1);
+    run.say(kNode0, wire::EvaluationReport{Version(clock + 1), {1.0, 5, 10}, ""});
+  }
+  run.answer_model();
+  run.nodes_report();
+  run.shards_report();
+  REQUIRE(run.over());
+  const auto curve = read_curve(run.config.run.out).value();
+  CHECK(curve.size() >= 4);  // three evaluations and a window
+  for (const CurveRow& row : curve) CHECK(row.iterations == 20 * row.version.value);
+  CHECK((run.summary().iterations == 60 && run.summary().rounds == 6));
+}
+
 TEST_CASE("a run that is killed leaves how it went and how old its parameters were") {
   Run run;
   run.gather();
