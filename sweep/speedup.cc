@@ -1,21 +1,46 @@
 #include "sweep/speedup.h"
 
+#include <algorithm>
+
+#include "common/timing/histogram.h"
+
 namespace paceline::sweep {
+namespace {
+
+// As if each time had taken the mean of all but the longest tenth; as it is where only the sum is known.
+double trimmed_seconds(const PhaseStat& phase) {
+  const std::int64_t kept = std::max<std::int64_t>(phase.count - (phase.count + 9) / 10, 1);
+  std::int64_t left = kept;
+  double ns = 0.0;
+  for (const auto& [bucket, count] : phase.histogram) {
+    const std::int64_t taken = std::min(count, left);
+    ns += static_cast<double>(taken) * static_cast<double>(histogram_middle_ns(bucket));
+    left -= taken;
+  }
+  if (phase.histogram.empty()) return 1e-9 * static_cast<double>(phase.total_ns);
+  return 1e-9 * ns / static_cast<double>(kept) * static_cast<double>(phase.count);
+}
+
+}  // namespace
 
 double naive_speedup(std::int64_t workers, double exchange) {
   return 1.0 / (1.0 / static_cast<double>(workers) + exchange);
 }
 
-std::optional<MeasuredTimes> measured_times(const RunSummary& run) {
+std::optional<MeasuredTimes> measured_times(std::span<const WorkerPhases> workers) {
   constexpr Phase kOfAnExchange[] = {Phase::kPsApplyGrads, Phase::kPsParam, Phase::kBarrier, Phase::kStep};
   double exchange = 0.0;
   double all = 0.0;
-  for (const PhaseSum& phase : run.phases) all += phase.total_seconds;
-  for (const Phase phase : kOfAnExchange) exchange += run[phase].total_seconds;
   // What the phases are of: a run's applied iterations leave out those that were skipped, and have those of before it
   // was resumed.
-  const std::int64_t mini_batches = run[Phase::kComputeGrads].count;
-  const std::int64_t rounds = run[Phase::kPsApplyGrads].count;
+  std::int64_t mini_batches = 0;
+  std::int64_t rounds = 0;
+  for (const WorkerPhases& worker : workers) {
+    for (const PhaseStat& phase : worker.totals.phases) all += trimmed_seconds(phase);
+    for (const Phase phase : kOfAnExchange) exchange += trimmed_seconds(worker.totals[phase]);
+    mini_batches += worker.totals[Phase::kComputeGrads].count;
+    rounds += worker.totals[Phase::kPsApplyGrads].count;
+  }
   if (mini_batches == 0 || rounds == 0 || all <= exchange) return std::nullopt;
   return MeasuredTimes{(all - exchange) / static_cast<double>(mini_batches),
                        exchange / static_cast<double>(rounds)};

@@ -19,7 +19,7 @@
 #include <optional>
 #include <span>
 
-#include "common/report/run_summary.h"
+#include "common/report/phases_csv.h"
 
 namespace paceline::sweep {
 
@@ -28,17 +28,20 @@ struct RoundsNeeded {
   std::int64_t workers = 1;
   std::int64_t local_steps = 1;
   std::optional<std::int64_t> rounds;
+  // Nothing was evaluated before, so it may have needed far fewer.
+  bool at_first_evaluation = false;
 };
 
 double naive_speedup(std::int64_t workers, double exchange);
 
-// What a finished run's workers say of C and S, in seconds; S with what they waited for each other.
+// What a finished run's workers say of C and S, in seconds; S with what they waited for each other. Of each
+// phase of a worker the longest tenth is left out: the first mini-batch, which warms up, is most of a short run's mean.
 struct MeasuredTimes {
   double mini_batch = 0.0;
   double exchange = 0.0;
 };
 // nullopt: its workers report no round.
-std::optional<MeasuredTimes> measured_times(const RunSummary& run);
+std::optional<MeasuredTimes> measured_times(std::span<const WorkerPhases> workers);
 
 // N_a of these runs: that of one worker with one local step; nullopt: there is none, or it never got there.
 std::optional<std::int64_t> serial_mini_batches(std::span<const RoundsNeeded> runs);

@@ -8,10 +8,10 @@
 #include "common/config/load.h"
 #include "common/files/atomic_file.h"
 #include "common/printed.h"
+#include "common/report/phases_csv.h"
 #include "sweep/processes.h"
 #include "sweep/speedup.h"
 #include "tools/doctor_checks.h"
-#include "tools/read_run.h"
 #include "worker/network_task.h"
 
 namespace paceline {
@@ -141,17 +141,17 @@ Result<Finding> measured(const RunConfig& config, const DoctorRole& role, const 
                    ""};
   }
   PACELINE_ASSIGN_OR_RETURN(const Layout layout, network_layout(of_run));
-  PACELINE_ASSIGN_OR_RETURN(const RunSummary summary, read_finished(run.string()));
-  const auto times = sweep::measured_times(summary);
+  PACELINE_ASSIGN_OR_RETURN(const std::vector<WorkerPhases> workers, read_phases(run));
+  const auto times = sweep::measured_times(workers);
   if (!times) return failed_precondition("the workers report no round in " + run.string());
   return Finding{
       kCheck, CheckVerdict::kOk,
       printed("an exchange of %s (%lld parameters) by %lld workers takes %.4g s, a mini-batch %.4g s: "
-              "S = %.4g",
+              "S = %.4g, by %lld rounds without the longest tenth",
               of_run.train.model == "layers" ? "train.layers" : of_run.train.model.c_str(),
               static_cast<long long>(layout.size()),
               static_cast<long long>(of_run.cluster.cluster().workers()), times->exchange, times->mini_batch,
-              times->exchange / times->mini_batch),
+              times->exchange / times->mini_batch, static_cast<long long>(trial.rounds)),
       "`paceline speedup --measured " + run.string() + "` says how many local steps pay here"};
 }
 

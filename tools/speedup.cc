@@ -16,6 +16,7 @@
 #include "common/process/line_writer.h"
 #include "common/process/machine.h"
 #include "common/report/curve.h"
+#include "common/report/phases_csv.h"
 #include "sweep/grid.h"
 #include "sweep/speedup.h"
 #include "tools/read_run.h"
@@ -42,6 +43,30 @@ std::string number(const std::optional<double>& value) {
   return text;
 }
 
+// A setting of it is in the configuration that axes are made of.
+constexpr const char* kIterations = "train.total_iterations=";
+
+// Settings that are the command's own. Errors: kInvalidArgument naming one that was given, and what it stands for.
+Status check_settings(const std::vector<std::string>& settings) {
+  struct Own {
+    const char* key;
+    const char* by;
+  };
+  constexpr Own kOwn[] = {{"train.local_steps=", "by --local-steps"},
+                          {"train.eval_every_clocks=", "by --evaluate-every"},
+                          {"cluster.nodes=", "by --workers"},
+                          {"run.target_accuracy=", "by --target"},
+                          {"simulate.mode=", "as training"}};
+  for (const std::string& setting : settings) {
+    for (const Own& own : kOwn) {
+      if (setting.starts_with(own.key)) {
+        return invalid_argument(setting + ": each run gets this key " + own.by);
+      }
+    }
+  }
+  return Status::ok();
+}
+
 // Runs end at the accuracy, with as many whole rounds of each worker as there are iterations for.
 std::vector<std::string> axes_of(const SpeedupOptions& options, const RunConfig& config) {
   std::string rounds;
@@ -53,6 +78,7 @@ std::vector<std::string> axes_of(const SpeedupOptions& options, const RunConfig&
               ", train.total_iterations: " + std::to_string(iterations) + "}";
   }
   std::vector<std::string> axes = options.sweep.axes;
+  std::erase_if(axes, [](const std::string& axis) { return axis.starts_with(kIterations); });
   axes.emplace_back("simulate.mode=training");
   axes.push_back("run.target_accuracy=" + number(options.sweep.target));
   axes.push_back("cluster.nodes=" + joined(options.workers));
@@ -60,16 +86,30 @@ std::vector<std::string> axes_of(const SpeedupOptions& options, const RunConfig&
   return axes;
 }
 
-// The first version that was evaluated as good enough.
-std::optional<std::int64_t> rounds_to(std::span<const CurveRow> curve, double target) {
-  std::optional<std::int64_t> first;
+// What a run's evaluations say.
+struct Evaluated {
+  std::optional<std::int64_t> rounds;  // the first version that was good enough
+  bool at_first = true;                // and none was evaluated before it but that of the start
+  double best = 0.0;
+};
+
+Evaluated evaluated(std::span<const CurveRow> curve, double target) {
+  Evaluated all;
   for (const CurveRow& row : curve) {
-    if (!row.test_accuracy || *row.test_accuracy < target) continue;
-    if (!first || row.version.value < *first) first = row.version.value;
+    if (!row.test_accuracy) continue;
+    all.best = std::max(all.best, *row.test_accuracy);
+    if (*row.test_accuracy < target) {
+      if (row.version.value > 0) all.at_first = false;
+    } else if (!all.rounds || row.version.value < *all.rounds) {
+      all.rounds = row.version.value;
+    }
   }
-  return first;
+  return all;
 }
 
+bool is_serial(const RoundsNeeded& run) { return run.workers == 1 && run.local_steps == 1; }
+
+// Errors: those of what it reads; kFailedPrecondition one worker alone never got there.
 Result<std::vector<RoundsNeeded>> read_runs(const SpeedupOptions& options) {
   PACELINE_ASSIGN_OR_RETURN(const sweep::Grid grid, sweep::Grid::read("", "", options.sweep.axes));
   std::vector<RoundsNeeded> runs;
@@ -78,8 +118,15 @@ Result<std::vector<RoundsNeeded>> read_runs(const SpeedupOptions& options) {
     PACELINE_ASSIGN_OR_RETURN(const RunConfig config,
                               load_config((run / "config.yaml").string(), {}, LoadFor::kReading));
     PACELINE_ASSIGN_OR_RETURN(const std::vector<CurveRow> curve, read_curve(run));
-    runs.push_back({config.cluster.cluster().workers(), config.train.local_steps,
-                    rounds_to(curve, *options.sweep.target)});
+    const Evaluated said = evaluated(curve, *options.sweep.target);
+    const RoundsNeeded needed{config.cluster.cluster().workers(), config.train.local_steps, said.rounds,
+                              said.at_first && said.rounds.value_or(1) > 1};
+    if (is_serial(needed) && !needed.rounds) {
+      return failed_precondition("one worker alone never reaches " + number(options.sweep.target) +
+                                 " within train.total_iterations, got " + number(said.best) +
+                                 " at best; give it more of them, or another --target");
+    }
+    runs.push_back(needed);
   }
   return runs;
 }
@@ -119,7 +166,9 @@ TextTable gains(const SpeedupOptions& options, std::span<const RoundsNeeded> run
   for (const std::int64_t workers : options.workers) {
     std::vector<TextCell> row{{std::to_string(workers)}};
     for (const RoundsNeeded& run : runs) {
-      if (run.workers == workers) row.push_back({run.rounds ? number(speedup(serial, run, 0.0)) : "never"});
+      if (run.workers != workers) continue;
+      row.push_back(
+          {!run.rounds ? "never" : number(speedup(serial, run, 0.0)) + (run.at_first_evaluation ? "*" : "")});
     }
     table.rows.push_back(std::move(row));
   }
@@ -128,7 +177,8 @@ TextTable gains(const SpeedupOptions& options, std::span<const RoundsNeeded> run
 
 TextTable costs(const SpeedupOptions& options, std::span<const RoundsNeeded> runs, std::int64_t serial) {
   TextTable table;
-  table.title = "speed-up by what an exchange costs, in mini-batches: naive; best (its local steps)";
+  table.title =
+      "speed-up by what an exchange costs, in mini-batches: naive; best of the runs (its local steps)";
   table.columns = {{"workers", Align::kLeft}};
   for (const double exchange : options.exchange) table.columns.push_back({"S = " + number(exchange)});
   for (const std::int64_t workers : options.workers) {
@@ -145,6 +195,17 @@ TextTable costs(const SpeedupOptions& options, std::span<const RoundsNeeded> run
   return table;
 }
 
+// Where evaluations are too far apart for the gains to be told.
+void say_coarse(const SpeedupOptions& options, std::span<const RoundsNeeded> runs, std::ostream& out) {
+  const auto early = [](const RoundsNeeded& run) { return run.at_first_evaluation; };
+  if (std::none_of(runs.begin(), runs.end(), early)) return;
+  const bool serial = std::any_of(runs.begin(), runs.end(),
+                                  [&](const RoundsNeeded& run) { return is_serial(run) && early(run); });
+  out << "* there at its first evaluation, so it may have needed far fewer rounds"
+      << (serial ? ": as one worker alone was, no gain here can be told" : "")
+      << "; evaluate more often, --evaluate-every " << options.evaluate_every << " was too coarse\n";
+}
+
 struct Measured {
   sweep::MeasuredTimes times;
   std::int64_t workers = 0;
@@ -154,7 +215,8 @@ struct Measured {
 // What an exchange of the run in this folder took. It says so of its own workers' number alone: with more of them a
 // server has more to do at a time. `planned`: what the model's runs are of.
 Result<Measured> read_measured(const std::string& folder, const RunConfig& planned) {
-  PACELINE_ASSIGN_OR_RETURN(const RunSummary run, read_finished(folder));
+  if (const Result<RunSummary> run = read_finished(folder); !run) return run.status();
+  PACELINE_ASSIGN_OR_RETURN(const PhasesThere phases, read_phases_there(folder));
   PACELINE_ASSIGN_OR_RETURN(const RunConfig config,
                             load_config((fs::path(folder) / "config.yaml").string(), {}, LoadFor::kReading));
   const auto refused = [&](const std::string& expected) {
@@ -163,22 +225,28 @@ Result<Measured> read_measured(const std::string& folder, const RunConfig& plann
   if (config.sync.policy != PolicyKind::kBsp || config.exchange.kind != ExchangeKind::kServer) {
     return refused("sync.policy: bsp and exchange.kind: server, where nothing is hidden");
   }
+  if (config.pipeline.enabled()) return refused("whole models on its nodes, pipeline.stages: 1");
   if (config.train.local_time) return refused("rounds that do not end by time, local_time: null");
-  if (config.train.model != planned.train.model || config.train.batch_size != planned.train.batch_size) {
-    return refused("the train.model and train.batch_size of the runs that it is compared with");
+  if (config.train.model != planned.train.model || config.train.layers != planned.train.layers ||
+      config.train.batch_size != planned.train.batch_size) {
+    return refused("the train.model, train.layers and train.batch_size of the runs that it is compared with");
   }
-  const auto times = sweep::measured_times(run);
+  const auto times = sweep::measured_times(phases.workers);
   if (!times) return refused("a run that trained, its workers report no round");
   return Measured{*times, config.cluster.cluster().workers()};
 }
 
 // For whoever has that cluster: what to take.
-void say_measured(const std::string& folder, const Measured& measured, std::span<const RoundsNeeded> runs,
-                  std::int64_t serial, std::ostream& out) {
+void say_measured(const std::string& folder, const Measured& measured, const SpeedupOptions& options,
+                  std::span<const RoundsNeeded> runs, std::int64_t serial, std::ostream& out) {
   const double exchange = measured.exchange();
   out << folder << ": an exchange of " << measured.workers << " workers takes "
       << number(measured.times.exchange) << " s, a mini-batch " << number(measured.times.mini_batch)
       << " s: S = " << number(exchange) << "\n";
+  if (std::count(options.workers.begin(), options.workers.end(), measured.workers) == 0) {
+    out << "  --workers has no " << measured.workers << ", so nothing says which local steps suit it\n";
+    return;
+  }
   const RoundsNeeded* const best = best_run(serial, runs, measured.workers, exchange);
   if (best == nullptr) {
     out << "  of " << measured.workers << " workers no run reached the accuracy\n";
@@ -206,6 +274,9 @@ int run_speedup(const SpeedupOptions& given, std::ostream& out, std::ostream& er
                                    "1: one worker alone is what the others are compared with"),
                   kExitUsage);
   }
+  if (const Status own = check_settings(options.sweep.axes); !own.is_ok()) {
+    return failed(err, own, kExitUsage);
+  }
   const Result<RunConfig> config =
       load_config(options.sweep.config_path, options.sweep.axes, LoadFor::kReading);
   if (!config) return failed(err, config.status(), kExitUsage);
@@ -228,12 +299,7 @@ int run_speedup(const SpeedupOptions& given, std::ostream& out, std::ostream& er
   const Result<std::vector<RoundsNeeded>> runs = read_runs(options);
   if (!runs) return failed(err, runs.status(), kExitFailedRun);
   const std::optional<std::int64_t> serial = serial_mini_batches(*runs);
-  if (!serial) {
-    return failed(err,
-                  failed_precondition("one worker alone never reaches " + number(options.sweep.target) +
-                                      " within train.total_iterations"),
-                  kExitFailedRun);
-  }
+  if (!serial) return failed(err, failed_precondition("no run of one worker alone"), kExitFailedRun);
   const fs::path folder(options.sweep.out);
   Status written = write_file_atomically(folder / "speedup.csv", csv_of_runs(*runs, *serial));
   if (written.is_ok())
@@ -247,7 +313,8 @@ int run_speedup(const SpeedupOptions& given, std::ostream& out, std::ostream& er
   out << "one worker alone: " << *serial << " mini-batches\n"
       << rendered(gains(options, *runs, *serial), TextStyle::kPlain)
       << rendered(costs(options, *runs, *serial), TextStyle::kPlain);
-  if (measured) say_measured(options.measured, *measured, *runs, *serial, out);
+  say_coarse(options, *runs, out);
+  if (measured) say_measured(options.measured, *measured, options, *runs, *serial, out);
   return kExitOk;
 }
 
@@ -264,18 +331,22 @@ void add_speedup(CLI::App& app, int& exit_status) {
       ->check(CLI::Range(1e-6, 1.0));
   command->add_option("--workers", options->workers, "Numbers of workers, a 1 among them")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{4096}));
   command->add_option("--local-steps", options->local_steps, "Numbers of local steps, a 1 among them")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000}));
   command->add_option("--exchange", options->exchange, "What an exchange takes, in times of a mini-batch")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->check(CLI::Range(0.0, 1e9));
   command->add_option("--measured", options->measured,
                       "A finished run of the cluster: what its exchanges took is one");
   command
       ->add_option("--evaluate-every", options->evaluate_every,
-                   "Mini-batches of a worker between evaluations")
+                   "Mini-batches of a worker between evaluations, at least a round's (default " +
+                       std::to_string(options->evaluate_every) + ")")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1'000'000'000}));
   command->add_option("SETTING", options->sweep.axes, "key.path=value, for all runs");
   command->add_option("--jobs", options->sweep.jobs, "Runs at a time")->check(CLI::Range(1u, 1024u));

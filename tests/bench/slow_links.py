@@ -15,7 +15,7 @@ configs/sparknet.yaml with those settings; --iterations is rounded up to whole r
         fragments:sync.policy=ssp,sync.threshold=1,exchange.hidden=true,exchange.fragments=5
 
 For each run a line: seconds; MB that nodes have pushed; the rounds of one node; `step_ms`, a mini-batch with all but its
-exchange; `predicted`: rounds times (local steps x mini-batch + exchange), as `paceline speedup --measured` has it, both as
+exchange; `predicted`: rounds times (local steps x mini-batch + exchange), as `paceline speedup --measured` has it (but by all rounds), both as
 the first run of the command has them, and `off`, by how much that misses; `adds`: what a worker's time has of exchange and waiting, as a share of the
 rest; `peak_up` and `peak_down`: the most bytes that went through the server's link in any tenth of a round, as a multiple
 of the mean: 10 where all leave at once, 1 where they are spread evenly; seconds to --target, where that was reached.
@@ -117,7 +117,7 @@ def first_time(curve, target):
 
 
 def times_of(summary):
-    """Seconds of a mini-batch and of an exchange, as measured_times() of sweep/speedup.h has them."""
+    """Seconds of a mini-batch and of an exchange, as measured_times() of sweep/speedup.h has them, but of all rounds."""
     seconds = {phase: of["total_seconds"] for phase, of in summary["phases"].items()}
     exchange = sum(seconds.get(phase, 0.0) for phase in EXCHANGE)
     return ((sum(seconds.values()) - exchange) / summary["phases"]["COMPUTE_GRADS"]["count"],

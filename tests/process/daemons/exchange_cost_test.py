@@ -35,7 +35,7 @@ class ExchangeCost(DaemonTest):
         for node in doctors[1:]:
             self.assertRegex(node.output(), r"(?m)^ok +exchange +its part is done; the doctor of shard 0 says what it came to$")
         said = re.search(r"(?m)^ok +exchange +an exchange of train\.layers \(\d+ parameters\) by 2 workers takes (\S+) s, "
-                         r"a mini-batch (\S+) s: S = (\S+); "
+                         r"a mini-batch (\S+) s: S = (\S+), by 20 rounds without the longest tenth; "
                          r"`paceline speedup --measured (\S+)`", doctors[0].output())
         self.assertTrue(said, doctors[0].output())
         exchange, mini_batch, s = (float(each) for each in said.groups()[:3])
@@ -49,6 +49,27 @@ class ExchangeCost(DaemonTest):
         self.assertEqual(speedup.returncode, 0, speedup.stderr)
         self.assertRegex(speedup.stdout, rf"an exchange of 2 workers takes {re.escape(said[1])} s, a mini-batch {re.escape(said[2])} s: S = {re.escape(said[3])}\n"
                                          r"  2 workers: 1 local steps, ")
+
+        for of_run, code, line in ((("--workers", "1", "--local-steps", "1"), 0, r"--workers has no 2, so nothing says which local steps suit it"),
+                                   (("--workers", "1", "--local-steps", "1", "train.layers=[{kind: flatten}, {kind: dense, out: 5}, {kind: dense, out: 10}]"),
+                                    2, r"expected the train\.model, train\.layers and train\.batch_size of the runs")):
+            with self.subTest(of_run=of_run):
+                speedup = self.speedup(*of_run, "--measured", said[4])
+                self.assertEqual(speedup.returncode, code, speedup.stderr)
+                self.assertRegex(speedup.stdout + speedup.stderr, line)
+
+    def speedup(self, *arguments):
+        return self.paceline("speedup", self.config, "--out", self.folder / "sweep", "--target", 0.05, "--jobs", 1, *arguments,
+                             "simulate.compute.distribution=constant", "simulate.compute.mean=10ms")
+
+    def test_settings_stand_behind_any_option_but_none_for_what_an_option_says(self):
+        serial = ("--workers", "1", "--local-steps", "1")
+        longer = self.speedup(*serial, "--exchange", "1,2", "train.total_iterations=300")
+        self.assertEqual(longer.returncode, 0, longer.stderr)
+        self.assertRegex(longer.stdout, r"(?m)^\* there at its first evaluation.*no gain here can be told; .*--evaluate-every 100 was")
+        refused = self.speedup(*serial, "train.local_steps=5")
+        self.assertEqual(refused.returncode, 2, refused.stderr)
+        self.assertIn("train.local_steps=5: each run gets this key by --local-steps", refused.stderr)
 
     def test_a_second_replica_takes_no_part(self):
         endpoints = ",".join(f"ipc://{self.folder}/{replica}" for replica in range(2))
