@@ -45,6 +45,8 @@ get() { "$bin/paceline" check-config "$config" "${overrides[@]}" --get "$1"; }
 nodes=$(get cluster.nodes) && shards=$(get cluster.shards) && data=$(get data.path) || exit 2
 [ "$(get cluster.replicas)" = 1 ] ||
   fail "two servers of each shard are for two machines; give cluster.replicas=1 'cluster.etcd=[]', or start the daemons yourself"
+[ "$(get pipeline.balance)" != loop ] ||
+  fail "pipeline.balance: loop is for a training loop of one's own, which these workers do not have; expected time, memory or a list"
 node_counts "$nodes"
 nodes=$nodes_max
 [ -n "$out" ] || out=$(get run.out)

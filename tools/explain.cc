@@ -145,7 +145,7 @@ void add_explain(CLI::App& app, int& exit_status) {
   command->add_option("--worker", options->worker, "With --clock: of this worker, NODE.THREAD");
   command->add_option("--clock", options->clock, "With --worker: before it began this iteration");
   command->add_option("--cause", options->cause,
-                      "Of this cause alone: barrier, network, server, parameters or data");
+                      "Of this cause alone: barrier, network, server, parameters, data or stage");
   command->add_option("--format", options->format, "table or json");
   command->callback([options, &exit_status] { exit_status = explain(*options, std::cout, std::cerr); });
 }

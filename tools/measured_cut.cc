@@ -12,6 +12,8 @@ namespace {
 
 // Of a cut that is worth a resume.
 constexpr double kSlowestMax = 0.95;
+// Nodes of one run are hardly further apart: then layers are slower than their products, and --measure says more.
+constexpr double kSpreadMax = 4.0;
 
 // Of each stage, all its parts.
 std::vector<double> costs_of_stages(const std::vector<double>& costs, const std::vector<StageSpec>& parts,
@@ -58,6 +60,8 @@ std::optional<MeasuredCut> measured_cut(const RunConfig& config, const PipelineS
   MeasuredCut found;
   const std::vector<double> products = costs_of_stages(costs, *stages, count);
   for (std::size_t s = 0; s < count; ++s) found.speeds.push_back(products[s] / busy_seconds[s]);
+  const auto [slow, fast] = std::minmax_element(found.speeds.begin(), found.speeds.end());
+  if (*fast > kSpreadMax * *slow) return std::nullopt;
   const auto cut = cut_by_costs(*network, costs, count, found.speeds, chunks);
   if (!cut.is_ok() || !plan_of_run(config, *network, *cut).is_ok()) return std::nullopt;
   double slowest = 0.0;

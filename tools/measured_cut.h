@@ -24,7 +24,7 @@ struct MeasuredCut {
 
 // `config`: validated; `ran`: as summary.json has it. None where the model is a loop's own (balance: loop), a stage's time or
 // the run's cut is not known, that cut is none of this configuration's network and stages, no cut's slowest stage is faster by
-// a twentieth, or that cut needs more than pipeline.memory.
+// a twentieth, that cut needs more than pipeline.memory, or the speeds are further apart than nodes are.
 std::optional<MeasuredCut> measured_cut(const RunConfig& config, const PipelineSummary& ran);
 
 }  // namespace paceline

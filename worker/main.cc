@@ -8,6 +8,7 @@
 #include "common/config/daemon_options.h"
 #include "common/config/load.h"
 #include "common/log/log.h"
+#include "common/network/stages.h"
 #include "common/process/begin.h"
 #include "common/process/descriptors.h"
 #include "common/process/line_writer.h"
@@ -38,6 +39,13 @@ int worker_main(int argc, char** argv) {
   if (command_line.exit_status) return *command_line.exit_status;
   const auto config = load_daemon_config(DaemonRole::kWorker, command_line.options);
   if (!config.is_ok()) return fail(config.status(), kExitUsage);
+  if (cut_by_loop(config->pipeline.balance)) {  // only a process with a loop of one's own may have it
+    const DaemonOptions& of = command_line.options;
+    return fail(invalid_argument(said_at(of.config_path, of.overrides, "pipeline.balance") +
+                                 ": pipeline.balance: a loop's own model is not known here, got loop, "
+                                 "expected time, memory or a list"),
+                kExitUsage);
+  }
   if (!config->cluster.huge_pages) wire::do_without_huge_pages();
   const NodeId node(command_line.options.index);
   const Status fits = check_descriptors(descriptors_needed_by_node(*config),

@@ -8,9 +8,17 @@
 namespace paceline {
 namespace {
 
-Status too_large(const std::string& what, std::int64_t bytes, std::int64_t most) {
+Status too_large(const std::string& what, std::int64_t bytes, std::int64_t most, const std::string& helps) {
   return invalid_argument("got " + what + " that needs " + std::to_string(bytes) +
-                          " bytes, expected at most " + std::to_string(most));
+                          " bytes, expected at most " + std::to_string(most) + " (" + helps + ")");
+}
+
+// "less may be needed with pipeline.balance: memory, pipeline.rematerialize: auto, more micro-batches or more stages"
+std::string what_helps(const PipelineSection& pipeline) {
+  std::string helps = "less may be needed with ";
+  if (pipeline.balance.kind != BalanceKind::kMemory) helps += "pipeline.balance: memory, ";
+  if (pipeline.rematerialize == Rematerialize::kOff) helps += "pipeline.rematerialize: auto, ";
+  return helps + "more micro-batches or more stages";
 }
 
 }  // namespace
@@ -77,7 +85,7 @@ Result<schedule::PipelinePlan> plan_of_run(const RunConfig& config, const Networ
       while (*keeps_most() > 1 && bytes() > *pipeline.memory) --*keeps_most();
     }
     if (bytes() > *pipeline.memory) {
-      return too_large("stage " + std::to_string(s), bytes(), *pipeline.memory);
+      return too_large("stage " + std::to_string(s), bytes(), *pipeline.memory, what_helps(pipeline));
     }
   }
   plan = schedule::plan_pipeline(pipeline.schedule, pipeline.stages, micro_batches, most, chunks);
@@ -93,7 +101,8 @@ Status check_memory_of_whole(const RunConfig& config, const NetworkSpec& network
   const std::int64_t bytes = stage_bytes(network, whole, {1, 1}, sizes) * config.cluster.threads_per_node +
                              reducing_vectors(config) * std::int64_t{sizeof(float)} * whole.parameters.size();
   if (bytes <= *config.pipeline.memory) return Status::ok();
-  return too_large("a network in one piece", bytes, *config.pipeline.memory);
+  return too_large("a network in one piece", bytes, *config.pipeline.memory,
+                   "stages need less each, a smaller train.batch_size, too");
 }
 
 }  // namespace paceline

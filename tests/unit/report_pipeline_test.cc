@@ -169,7 +169,7 @@ TEST_CASE("a_stage_that_is_slower_than_its_products_say_would_have_fewer") {
   };
   using Seconds = std::vector<double>;
   using Numbers = std::vector<std::int64_t>;
-  for (const Seconds& busy : {Seconds{1.0, 1.0}, Seconds{1.0, 0.0}, Seconds{}}) {
+  for (const Seconds& busy : {Seconds{1.0, 1.0}, Seconds{1.0, 0.0}, Seconds{1.0, 8.5}, Seconds{}}) {
     CHECK_FALSE(measured_cut(config, with(&PipelineSummary::busy_seconds, busy)));
   }
   for (const Numbers& layers :

@@ -259,12 +259,4 @@ void Plan::build_backward() {
   }
 }
 
-std::int64_t Plan::activation_bytes() const {
-  std::vector<memory> values;
-  for (const auto& output : outputs_) {
-    if (output) values.push_back(*output);
-  }
-  return program_.bytes_between_passes(values);
-}
-
 }  // namespace paceline::onednn

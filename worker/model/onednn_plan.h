@@ -54,8 +54,8 @@ class Plan {
   const std::vector<memory>& going_on() const { return going_on_; }
   const std::vector<memory>& came_back() const { return came_back_; }
   const std::vector<memory>& going_back() const { return going_back_; }
-  // Of all values, what comes in, too, as the forward pass leaves them for the backward pass.
-  std::int64_t activation_bytes() const;
+  // Of its values and their differences: what it holds for a micro-batch.
+  std::int64_t activation_bytes() const { return program_.arena_bytes(); }
 
  private:
   // A layer that is computed. Values are numbered as in the network.

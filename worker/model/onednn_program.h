@@ -85,7 +85,7 @@ class Program {
   memory make(const memory::desc& desc) {
     const memory made = make_unbound(desc);
     buffer_of_.emplace(made.get(), buffers_.size());
-    buffers_.push_back({{made}, desc.get_size(), {}, {}, {}});
+    buffers_.push_back({{made}, desc.get_size(), {}, {}});
     return made;
   }
   // Memory of its own, bound, in which nothing else ever lies.
@@ -106,27 +106,8 @@ class Program {
     if (first == buffer_of_.end() || second == buffer_of_.end()) return a.get() == b.get();
     return first->second == second->second;
   }
-  // Of these and their copies in other formats, what the forward pass leaves for the backward pass.
-  std::int64_t bytes_between_passes(std::span<const memory> values) const {
-    std::vector<bool> is_one;  // by buffer; a copy comes behind what it is of
-    std::size_t bytes = 0;
-    const auto is_value = [&](const memory& either) {
-      return std::any_of(values.begin(), values.end(),
-                         [&](const memory& value) { return value.get() == either.get(); });
-    };
-    for (const Buffer& buffer : buffers_) {
-      bool is = std::any_of(buffer.views.begin(), buffer.views.end(), is_value);
-      if (buffer.copy_of) {
-        const auto at = buffer_of_.find(buffer.copy_of->get());
-        is = is || (at == buffer_of_.end() ? is_value(*buffer.copy_of) : is_one[at->second]);
-      }
-      is_one.push_back(is);
-      const bool is_left = buffer.first && buffer.first->first <= Stretch::kForward &&
-                           buffer.last->first == Stretch::kBackward;
-      if (is && is_left) bytes += buffer.bytes;
-    }
-    return static_cast<std::int64_t>(bytes);
-  }
+  // Behind finish(): of all that make() made. It is held from then on, whether a pass runs or not.
+  std::int64_t arena_bytes() const { return arena_bytes_; }
 
   template <typename Primitive>
   void append(Pass pass, const typename Primitive::primitive_desc& desc, Arguments arguments,
@@ -153,7 +134,10 @@ class Program {
 
   // `value` in format `wanted`: itself, or a copy that a reorder fills.
   memory in_format(Pass pass, const memory& value, const memory::desc& wanted) {
-    return value.get_desc() == wanted ? value : copied(pass, value, wanted);
+    if (value.get_desc() == wanted) return value;
+    memory copy = make(wanted);
+    append_reorder(pass, value, copy);
+    return copy;
   }
 
   // What `whole`, of make(), has, as `desc` says: a part of it, or with other dimensions.
@@ -172,7 +156,8 @@ class Program {
     const memory::desc row_major = plain(dims_of(value.get_desc()));
     // What is bound by others cannot be viewed.
     if (value.get_desc() != row_major || !buffer_of_.contains(value.get())) {
-      rows = copied(pass, value, row_major);
+      rows = make(row_major);
+      append_reorder(pass, value, rows);
     }
     return view(rows, plain(dims));
   }
@@ -205,6 +190,7 @@ class Program {
                                        : Lifetime{});
     }
     const ArenaLayout layout = lay_out(lifetimes);
+    arena_bytes_ = static_cast<std::int64_t>(layout.bytes);
     if (layout.bytes == 0) return;
     arena_ = make_lasting(
         {{static_cast<memory::dim>(layout.bytes)}, memory::data_type::u8, memory::format_tag::a});
@@ -253,7 +239,6 @@ class Program {
     std::size_t bytes;
     std::optional<Position> first;  // none: nobody uses it
     std::optional<Position> last;
-    std::optional<memory> copy_of;  // in another format
   };
 
   // Of the call that is appended next.
@@ -266,13 +251,6 @@ class Program {
     Buffer& buffer = buffers_[found->second];
     buffer.first = buffer.first ? std::min(*buffer.first, at) : at;
     buffer.last = buffer.last ? std::max(*buffer.last, at) : at;
-  }
-
-  memory copied(Pass pass, const memory& value, const memory::desc& wanted) {
-    memory copy = make(wanted);
-    buffers_.back().copy_of = value;
-    append_reorder(pass, value, copy);
-    return copy;
   }
 
   void execute(const Call& call) {
@@ -303,6 +281,7 @@ class Program {
   std::unordered_map<dnnl_memory_t, std::size_t> buffer_of_;  // by memory
   std::set<std::int64_t> with_gradient_;                      // offsets
   memory arena_;
+  std::int64_t arena_bytes_ = 0;
 };
 
 }  // namespace paceline::onednn

@@ -91,7 +91,9 @@ class OnednnStage final : public StageBackend {
     }
   }
 
-  std::int64_t activation_bytes() const override { return current_->activation_bytes(); }
+  std::int64_t activation_bytes() const override {
+    return current_->activation_bytes() + static_cast<std::int64_t>(filled_images_.size() * sizeof(float));
+  }
 
  private:
   static void fill(std::span<const float> rows, std::span<float> whole) {

@@ -55,7 +55,7 @@ class StageBackend {
   virtual Status backward(const StagePass& pass, std::span<const float> out_difference,
                           std::span<float> in_difference, std::span<float> gradient) = 0;
 
-  // Of the activations that it holds between the two passes.
+  // That it holds for the micro-batch between the two passes.
   virtual std::int64_t activation_bytes() const = 0;
 };
 
