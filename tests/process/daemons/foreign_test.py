@@ -4,10 +4,43 @@ JAX (foreign_loops.py; torch_test.py has PyTorch's). Where Python has no numpy o
 import os
 import re
 import subprocess
+import zipfile
 
 import harness
 import pictures
 from foreign import PYTHON, ForeignTest, needs
+
+
+@needs("numpy", "scikit_build_core")
+class Wheel(ForeignTest):
+    """python/pyproject.toml, with a library that is built already."""
+
+    def test_a_wheel_is_for_every_python_and_brings_the_package_and_its_library(self):
+        environment = {key: value for key, value in os.environ.items() if key not in ("PACELINE_LIBRARY", "PYTHONPATH")}
+
+        def run(*command, **more):
+            done = subprocess.run(list(map(str, command)), env={**environment, **more}, capture_output=True, text=True, check=False)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            return done.stdout.strip()
+        # In the place of the whole project one that installs what it would.
+        run("cmake", "--install", harness.BIN.parent, "--component", "python", "--prefix", self.folder / "built")
+        (project := self.folder / "project").mkdir()
+        (project / "CMakeLists.txt").write_text("cmake_minimum_required(VERSION 3.15)\nproject(built NONE)\n"
+                                                "add_custom_target(paceline_shared)\ninstall(DIRECTORY ../built/ DESTINATION . "
+                                                "COMPONENT python)\n", encoding="utf-8")
+        run(PYTHON, "-m", "pip", "wheel", "--no-deps", "--no-index", "--no-build-isolation", harness.SOURCE / "python", "-w", self.folder,
+            f"--config-settings=cmake.source-dir={project}")
+        wheel, = self.folder.glob("*.whl")
+        self.assertRegex(wheel.name, r"^paceline-[0-9.]+-py3-none-linux_\w+\.whl$")
+        with zipfile.ZipFile(wheel) as archive:
+            files = [name for name in archive.namelist() if ".dist-info/" not in name]
+            archive.extractall(self.folder / "site")
+        package = harness.SOURCE / "python"
+        self.assertEqual(sorted(files), sorted(["paceline/libpaceline.so.0",
+                                                *(str(file.relative_to(package)) for file in package.rglob("*.py"))]))
+        said = run(PYTHON, "-c", "import paceline; print(paceline.version(), paceline._library.library._name)",
+                   PYTHONPATH=str(self.folder / "site"))
+        self.assertEqual(said, f"{wheel.name.split('-')[1]} {self.folder}/site/paceline/libpaceline.so.0")
 
 
 class CLoop(ForeignTest):
