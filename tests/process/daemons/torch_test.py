@@ -182,7 +182,7 @@ class TorchLoop(ForeignTest):
 
     def test_a_tensor_shares_the_worker_s_memory(self):
         self.configure_loop("optimizer: {kind: sgd, lr: 1}, batch_size: 1, total_iterations: 4", nodes=1)
-        server, loop = self.server(0), self.loop("dlpack", 0)
+        server, loop = self.server(0), self.loop("dlpack", 0, of="torch_edges.py")
         self.assert_ends(loop, 0)
         self.assertEqual(loop.output(), "counts: [1.0, 2.0, 7.0]")
         self.assert_ends(server, 0)
