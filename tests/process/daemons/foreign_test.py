@@ -43,6 +43,37 @@ class Wheel(ForeignTest):
         self.assertEqual(said, f"{wheel.name.split('-')[1]} {self.folder}/site/paceline/libpaceline.so.0")
 
 
+class Installed(ForeignTest):
+    """cmake --install, from outside."""
+
+    def test_another_project_finds_the_library_by_cmake_and_by_pkg_config(self):
+        def run(*command, **more):
+            done = subprocess.run(list(map(str, command)), env={**os.environ, **more}, capture_output=True, text=True, check=False)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            return done.stdout.split()
+        root, source = self.folder / "installed", self.folder / "project"
+        source.mkdir()
+        run("cmake", "--install", harness.BIN.parent, "--component", "library", "--prefix", root)
+        counting = harness.SOURCE / "examples/c_loop/counting.c"
+        (source / "CMakeLists.txt").write_text("cmake_minimum_required(VERSION 3.15)\nproject(other LANGUAGES C)\n"
+                                               "find_package(paceline 0.1 REQUIRED)\n"
+                                               f"add_executable(by_cmake {counting})\n"
+                                               "target_link_libraries(by_cmake paceline::paceline)\n", encoding="utf-8")
+        run("cmake", "-S", source, "-B", source, f"-DCMAKE_PREFIX_PATH={root}")
+        run("cmake", "--build", source)
+        found, = root.rglob("paceline.pc")
+        flags = run("pkg-config", "--cflags", "--libs", "paceline", PKG_CONFIG_PATH=str(found.parent))
+        run("cc", "-std=c11", counting, "-o", source / "by_pkg_config", *flags)
+        os.environ["LD_LIBRARY_PATH"] = str(found.parent.parent)
+        self.addCleanup(os.environ.pop, "LD_LIBRARY_PATH")
+        config = (harness.SOURCE / "examples/c_loop/counting.yaml", 0, f"cluster.endpoints=['{self.endpoints[0]}']", "cluster.nodes=1")
+        for program in ("by_cmake", "by_pkg_config"):
+            out = f"run.out={self.folder}/{program}"
+            server = self.start(harness.BIN / "paceline-server", *config[:1], *config[2:], out)
+            for each in (self.start(source / program, *config, out), server):
+                self.assert_ends(each, 0)
+
+
 class CLoop(ForeignTest):
     """The C interface."""
 
