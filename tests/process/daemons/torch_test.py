@@ -199,7 +199,7 @@ class TorchLoop(ForeignTest):
                 self.assertEqual(server.end(), 1)  # it has left before the last iteration
 
     def test_nodes_that_exchange_different_things_are_refused(self):
-        self.configure_loop("optimizer: {kind: sgd, lr: 1}, batch_size: 8, total_iterations: 40")
+        self.configure_loop("optimizer: {kind: momentum, lr: 1, momentum: 0.9}, batch_size: 8, total_iterations: 40")
         server, first = self.server(0), self.loop("equal", 0, "perceptron", "server", "whole")
         self.wait_for_log("server.log", "node 0 joined")
         second = self.loop("equal", 1, "perceptron", "worker", "whole")
