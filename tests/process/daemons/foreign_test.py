@@ -183,7 +183,7 @@ class PythonLoop(ForeignTest):
 
     def test_a_loop_that_ends_otherwise_is_named_and_the_others_go_on(self):
         for how, status, said in (("raises", 1, "ArithmeticError: no gradient today"), ("is killed", -9, ""),
-                                  ("is interrupted", -2, "interrupted"), ("breaks", 0, "its training loop has ended")):
+                                  ("is interrupted", -2, "interrupted"), ("breaks", 0, "its training loop has ended"), ("hangs", 1, "")):
             with self.subTest(how):
                 self.run_dir = self.folder / how.replace(" ", "_")
                 self.configure_loop(self.TRAIN, cluster="lease: 2s, heartbeat: 200ms")
@@ -193,6 +193,7 @@ class PythonLoop(ForeignTest):
                 self.assert_ends(loops[0], 0)
                 self.assertEqual(server.end(), 0)
                 self.assertRegex((self.run_dir / "server.log").read_text(encoding="utf-8"), f"node 1 lost: .*{said}")
+                self.assertEqual(any("in ends_at" in line for line in loops[1].errors()), how in ("raises", "is interrupted", "hangs"))
 
     def test_nan_ends_the_run_and_names_worker_and_tensor(self):
         self.configure_loop(self.TRAIN, nodes=1)
