@@ -22,23 +22,24 @@ __all__ = ["Attached", "attach"]
 
 def attach(params: Any, config: str, node: Optional[int] = None, *,
            evaluate: Optional[Callable[[Any], Tuple[float, int, int]]] = None, overrides: Sequence[str] = (),
-           existing: str = "refuse") -> "Attached":
+           existing: str = "refuse", hang_timeout: Optional[float] = None) -> "Attached":
     """Makes the loop around `params`, a pytree of float32 arrays, node `node` of the run that `config`, a YAML file,
     describes; None: RANK of the environment. Waits until all nodes have joined; `run.params` are then node 0's.
     evaluate(params) returns (mean loss, correct, samples) on test data; it is called on a thread of the library's.
+    overrides, existing, hang_timeout: as paceline.Worker.
     Errors: paceline.Error; ValueError for a leaf that is not float32, by its path.
     """
-    return Attached(params, config, node_of(node), evaluate, overrides, existing)
+    return Attached(params, config, node_of(node), evaluate, overrides, existing, hang_timeout)
 
 
 class Attached:
     """What attach() returns: a context, inside of which the loop is a worker."""
 
-    def __init__(self, params, config, node, evaluate, overrides, existing):
+    def __init__(self, params, config, node, evaluate, overrides, existing, hang_timeout):
         leaves, self._tree = jax.tree_util.tree_flatten_with_path(params)
         self._names = [jax.tree_util.keystr(path) for path, _ in leaves]
         self._shapes = []
-        self.worker = Worker(config, node, overrides=overrides, existing=existing)
+        self.worker = Worker(config, node, overrides=overrides, existing=existing, hang_timeout=hang_timeout)
         self.out = self.worker.value("run.out")  # the run's folder; on the servers' machines
         try:
             check_world(self.worker)

@@ -96,7 +96,9 @@ class _Run:
             self._end(name)
 
     def _end(self, name):
-        order, process = signal.SIGTERM if name.startswith("server") else signal.SIGINT, self._running[name]
+        # Where there is no run a program is ended without a word: what the server has said is not to scroll away.
+        order = signal.SIGTERM if self.refused or name.startswith("server") else signal.SIGINT
+        process = self._running[name]
         try:
             if process.returncode is None:
                 if self._signals == 1:
@@ -119,7 +121,8 @@ class _Run:
             if status != 0:
                 self.failed.append(name)
                 how = f"status {status}" if status > 0 else signal.Signals(-status).name
-                print(f"paceline.launch: {name} has ended with {how}", file=sys.stderr, flush=True)
+                if not (self.refused and status == -signal.SIGTERM):
+                    print(f"paceline.launch: {name} has ended with {how}", file=sys.stderr, flush=True)
                 if name.startswith("server") and status == 2 and not self.refused:
                     self.refused = True
                     self.stop()

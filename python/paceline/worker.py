@@ -12,8 +12,10 @@ paceline.torch and paceline.jax are made of it.
 
 import atexit
 import ctypes
+import faulthandler
 import os
 import re
+import sys
 import traceback
 import weakref
 from typing import Callable, Iterator, NamedTuple, Optional, Sequence, Tuple
@@ -103,11 +105,17 @@ class Worker:
     config: path of the run's YAML, or None with `text`, the YAML itself. overrides: "key.path=value"; of the file that
     paceline.launch was given, its command line's values count behind them. node: from 0 on.
     existing: what becomes of an earlier run's files, "refuse", "replace" or "continue".
-    Errors: Error, of a configuration that is not right by file, line and key.
+    hang_timeout: seconds that the loop may take from a begin() to the next one's call, where it does not wait for others; None: as long as
+    it likes. Behind them the process says on standard error where its threads are, and ends: the run loses the node, and
+    the others go on. It can be set anew, and counts from the next begin() on. It is Python's
+    faulthandler.dump_traceback_later(), of which a process has one.
+    Errors: Error, of a configuration that is not right by file, line and key; ValueError.
     """
 
     def __init__(self, config: Optional[str], node: int, *, text: Optional[str] = None, overrides: Sequence[str] = (),
-                 existing: str = "refuse"):
+                 existing: str = "refuse", hang_timeout: Optional[float] = None):
+        self._watched = False
+        self.hang_timeout = hang_timeout
         self._handle = ctypes.c_void_p()
         self._process = os.getpid()
         options = _library.options_of(config, text, node, overrides, existing)
@@ -124,6 +132,24 @@ class Worker:
         self._under_way: Optional[Round] = None
         self._lent: list = []  # copy_gradient()'s arrays, for as long as they may be read
         _open_workers.add(self)
+
+    @property
+    def hang_timeout(self) -> Optional[float]:
+        """As above."""
+        return self._hang_timeout
+
+    @hang_timeout.setter
+    def hang_timeout(self, seconds: Optional[float]) -> None:
+        if seconds is not None and not seconds > 0:
+            raise ValueError(f"hang_timeout: got {seconds!r}, expected seconds, more than 0, or None")
+        self._hang_timeout = seconds
+
+    def _watch(self, seconds: Optional[float]) -> None:
+        if self._watched:
+            faulthandler.cancel_dump_traceback_later()
+        self._watched = seconds is not None
+        if seconds is not None:
+            faulthandler.dump_traceback_later(seconds, exit=True, file=sys.__stderr__)
 
     def value(self, key: str) -> str:
         """The effective value of a key of the configuration, as text: "32", "null", "[1, 2]"."""
@@ -171,6 +197,7 @@ class Worker:
     def begin(self, timeout: Optional[float] = None) -> Optional[Round]:
         """Waits for the next round; None: the run is over. timeout in seconds: then TimeoutError. Errors: Error."""
         handle, left_ms = self._open(), None if timeout is None else int(timeout * 1000)
+        self._watch(None)
         while True:
             slice_ms = _SLICE_MS if left_ms is None else min(_SLICE_MS, left_ms)
             code = library.paceline_begin(handle, slice_ms, ctypes.byref(self._round))
@@ -190,6 +217,7 @@ class Worker:
         self._completed = r.clock
         self._under_way = Round(self._array(r.parameters, False, r.floats), self._array(r.gradient, True, r.floats), r.clock, r.iteration,
                                 r.position, r.samples)
+        self._watch(self._hang_timeout)
         return self._under_way
 
     def __iter__(self) -> Iterator[Round]:
@@ -240,6 +268,7 @@ class Worker:
         """No further round. Waits for the end of the run, or, where that goes on without this loop, leaves it. With `why`
         it leaves at once, and that is said of it. Returns whether the run has ended well for this node. Errors: Error."""
         handle = self._open()
+        self._watch(None)
         self._under_way = None
         text = None if why is None else why.encode(errors="replace")
         try:
@@ -256,6 +285,7 @@ class Worker:
     def close(self) -> None:
         """Frees the worker; leaves the run where end() has not."""
         handle, self._handle = self._handle, ctypes.c_void_p()
+        self._watch(None)
         self._arrays.clear()
         self._under_way = None
         if handle and os.getpid() == self._process:  # a forked process has none of the library's threads

@@ -7,7 +7,10 @@
     ddp      a step of ResNet-18 (11.7 M parameters) on N processes: ours by DDP's time. Target: at most 0.9
     alone    a step of about 100 ms, one node with a server by the plain loop's time. Target: at most 1.03
     round    begin and finish of a model of 1,000 parameters, on one node: the median of turns' medians. Target: at most 150 µs
-    memory   what a process holds at most beyond the same loop alone, in parameters of 46.8 MB. Target: at most 3
+    memory   what a process holds at most behind a step, beyond the same loop alone, in parameters, for each mode of attach(): of ResNet-18
+             (46.8 MB), and of two models of one tensor, whose difference tells copies from what any model takes. The server's
+             own pages, which the process reads where they lie, are counted apart. `gradients`: how many buffers; one more
+             for each time that the servers let go of one too late for the next. Target: at most 3
 
 In `ddp` and `alone` each process has both loops, and they take turns of a few steps; a figure is the median of the turns'
 quotients. One thread computes. Interpreter: one with torch; PACELINE_LIBRARY is set here. One JSON line for each figure.
@@ -17,7 +20,7 @@ import argparse
 import json
 import os
 import pathlib
-import resource
+import re
 import statistics
 import subprocess
 import sys
@@ -116,23 +119,40 @@ def node_of_rounds(args):
 
 
 def node_of_memory(args):
-    """Prints the most that this process has held, in bytes; --mode alone: without a run."""
+    """Prints the most that this process has in memory behind a step, less what others share with it; of it what it shares
+    with them; what they share with it; and its parameters, all in bytes. --way alone: without a run."""
     import torch
     torch.set_num_threads(1)
     import paceline.torch
-    loop = Loop(resnet18(), args.side, args.batch)
-    if args.mode == "memory":
-        with paceline.torch.attach(loop.model, loop.optimizer, args.config):
-            loop.seconds(10)
+    made = resnet18() if args.rows == 0 else torch.nn.Sequential(
+        torch.nn.Flatten(), torch.nn.Linear(3 * args.side ** 2, args.rows, bias=False))
+    loop, seen = Loop(made, args.side, args.batch), []
+
+    def look():
+        for _ in range(10):
+            loop.seconds(1)
+            smaps = pathlib.Path("/proc/self/smaps").read_text(encoding="utf-8")
+            theirs, shared, whole = (resident(smaps, of) for of in ("r--s .*/memfd:paceline.*", "rw-s .*/memfd:paceline.*", ".*"))
+            seen.append((whole - theirs, shared, theirs))
+    if args.way == "alone":
+        look()
     else:
-        loop.seconds(10)
-    print(json.dumps(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024))
+        with paceline.torch.attach(loop.model, loop.optimizer, args.config, mode=args.way):
+            look()
+    print(json.dumps([*map(max, zip(*seen)), 4 * sum(p.numel() for p in made.parameters())]))
+
+
+def resident(smaps, of):
+    """Bytes in memory of the mappings whose first line is so."""
+    return sum(1024 * int(kb) for kb in re.findall(rf"(?m)^[0-9a-f]+-[0-9a-f]+ {of}\n(?:[A-Z].*\n)*?Rss: +(\d+)", smaps))
 
 
 # ---- the whole
 
-def run(args, mode, count, server=True):
-    """What rank 0 prints."""
+def run(args, mode, count, way="server", rows=0):
+    """What rank 0 prints. `way`: attach()'s mode; "alone": there is no server."""
+    # With mode="worker" the servers take a mean.
+    outer = "{kind: sgd, lr: 1}" if way == "worker" else "{kind: momentum, lr: 0.001, momentum: 0.9}"
     with tempfile.TemporaryDirectory(prefix="paceline-") as folder:
         config = pathlib.Path(folder, "run.yaml")
         config.write_text(f"""\
@@ -140,11 +160,12 @@ run: {{name: bench, out: {folder}/run}}
 cluster: {{nodes: {count}, threads_per_node: 1, endpoints: ["ipc://{folder}/s"], shared_memory: {args.shared_memory}}}
 sync: {{policy: bsp}}
 exchange: {{kind: {args.exchange if count > 1 else 'server'}}}
-train: {{optimizer: {{kind: momentum, lr: 0.001, momentum: 0.9}}, batch_size: {args.batch}, total_iterations: 100000000}}
+train: {{optimizer: {outer}, batch_size: {args.batch}, total_iterations: 100000000}}
 """, encoding="utf-8")
         program = [__file__, "--node", "--mode", mode, "--config", config, "--folder", folder, "--count", str(count), "--rounds",
-                   str(args.rounds), "--steps", str(args.steps), "--side", str(args.side), "--batch", str(args.batch)]
-        launch = ["-m", "paceline.launch", "--programs", args.bin, config] if server else []
+                   str(args.rounds), "--steps", str(args.steps), "--side", str(args.side), "--batch", str(args.batch),
+                   "--way", way, "--rows", str(rows)]
+        launch = ["-m", "paceline.launch", "--programs", args.bin, config] if way != "alone" else []
         environment = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo",
                        "PACELINE_LIBRARY": str(pathlib.Path(args.bin).resolve().parent / "lib/libpaceline.so.0")}
         # All nodes leave before the run's end, so the server says that it has failed: what rank 0 has said counts.
@@ -168,6 +189,22 @@ def turns(args, mode, count):
            theirs_ms=1e3 * statistics.median(pair["theirs"] for pair in pairs))
 
 
+def memory(args):
+    """Of each mode and model what a run takes; and of models of one tensor what each parameter of it does."""
+    mb, rows = 1e6, (1000, 4000)  # of 3 * 64 * 64 = 12,288 parameters
+    for way in ("server", "worker"):
+        held = []
+        for model in (0, *rows):
+            alone, *_, parameters = run(args, "memory", 1, "alone", model)
+            own, gradients, theirs, _ = run(args, "memory", 1, way, model)
+            held.append((own - alone, parameters))
+            judged("memory", held[-1][0] / parameters, mode=way, model="one tensor" if model else "resnet18",
+                   parameters_mb=parameters / mb, gradients=gradients / parameters, servers_pages=theirs / parameters)
+        (few, small), (many, large) = held[1:]
+        copies = (many - few) / (large - small)
+        judged("memory", copies, mode=way, model="each further parameter", any_model_mb=(few - copies * small) / mb)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin", default=ROOT / "build/release/bin")
@@ -179,13 +216,14 @@ def main():
     parser.add_argument("--batch", type=int, default=4)
     parser.add_argument("--exchange", choices=("server", "allreduce"), default="server")
     parser.add_argument("--shared-memory", choices=("auto", "off"), default="auto")
-    for name in ("--mode", "--config", "--folder"):
+    for name in ("--mode", "--config", "--folder", "--way"):
         parser.add_argument(name, help=argparse.SUPPRESS)
     parser.add_argument("--node", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("--count", type=int, help=argparse.SUPPRESS)
+    for name in ("--count", "--rows"):
+        parser.add_argument(name, type=int, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.node:
-        return {"round": node_of_rounds, "memory": node_of_memory, "memory_alone": node_of_memory}.get(args.mode, node_of_turns)(args)
+        return {"round": node_of_rounds, "memory": node_of_memory}.get(args.mode, node_of_turns)(args)
     if "ddp" in args.only:
         for count in args.nodes:
             turns(args, "ddp", count)
@@ -194,9 +232,7 @@ def main():
     if "round" in args.only:
         judged("round_us", 1e6 * statistics.median(run(args, "round", 1)))
     if "memory" in args.only:
-        floats = 11689512
-        more = run(args, "memory", 1) - run(args, "memory_alone", 1, server=False)
-        judged("memory", more / (4 * floats))
+        memory(args)
     return 0
 
 

@@ -36,7 +36,7 @@ def attach(model: torch.nn.Module, optimizer: torch.optim.Optimizer, config: str
            mode: str = "server", local_steps: int = 1, overlap: bool = False, buffers: str = "mean",
            evaluate: Optional[Callable[[torch.nn.Module], Tuple[float, int, int]]] = None,
            on_resume: Optional[Callable[["Attached"], None]] = None,
-           overrides: Sequence[str] = (), existing: str = "refuse") -> "Attached":
+           overrides: Sequence[str] = (), existing: str = "refuse", hang_timeout: Optional[float] = None) -> "Attached":
     """Makes the loop around `model` and `optimizer` node `node` of the run that `config`, a YAML file, describes.
 
     Waits until all nodes have joined, and puts node 0's parameters into the model. node: from 0 on; None: RANK of the
@@ -48,13 +48,14 @@ def attach(model: torch.nn.Module, optimizer: torch.optim.Optimizer, config: str
     evaluate(model) returns (mean loss, correct, samples) on test data; it is given a copy of the model, in eval mode, on a thread of its own.
     on_resume(run) is called in optimizer.step() where this process has outlived its servers, and they go on from a checkpoint:
     it loads the state of run.clock (run.load_state_dict()). Without it, an optimizer that has a state ends the loop then.
-    overrides, existing: as paceline.Worker.
+    overrides, existing, hang_timeout: as paceline.Worker.
     Errors: paceline.Error for what the run refuses; ValueError for a model that cannot be exchanged: what, where, expected.
     """
     if not hasattr(optimizer, "register_step_post_hook"):
         raise ValueError(f"torch {torch.__version__}: has no step hooks, expected 2.0 or newer")
     return Attached(model, optimizer, config, node_of(node), mode=mode, local_steps=local_steps, overlap=overlap,
-                    buffers=buffers, evaluate=evaluate, on_resume=on_resume, overrides=overrides, existing=existing)
+                    buffers=buffers, evaluate=evaluate, on_resume=on_resume, overrides=overrides, existing=existing,
+                    hang_timeout=hang_timeout)
 
 
 def pipeline(model: torch.nn.Sequential, loss: Callable, config: str, node: Optional[int] = None, *, example: torch.Tensor,

@@ -21,7 +21,8 @@ _attached: "weakref.WeakKeyDictionary" = weakref.WeakKeyDictionary()  # optimize
 class Attached:
     """What attach() returns: a context, inside of which the loop is a worker."""
 
-    def __init__(self, model, optimizer, config, node, *, mode, local_steps, overlap, buffers, evaluate, on_resume, overrides, existing):
+    def __init__(self, model, optimizer, config, node, *, mode, local_steps, overlap, buffers, evaluate, on_resume, overrides, existing,
+                 hang_timeout):
         self.model, self.optimizer = model, optimizer
         self._server_side = self._check(mode, local_steps, overlap, buffers)
         self._local_steps, self._taken = local_steps, 0
@@ -36,7 +37,7 @@ class Attached:
         self._views: dict = {}   # arrays of the worker as tensors, by their ids
         self._ahead = None       # overlap: what has left
         described = Model(model, optimizer, self._server_side, buffers)
-        self.worker = Worker(config, node, overrides=overrides, existing=existing)
+        self.worker = Worker(config, node, overrides=overrides, existing=existing, hang_timeout=hang_timeout)
         self.out = self.worker.value("run.out")  # the run's folder; on the servers' machines
         try:
             self._check_run()

@@ -12,6 +12,7 @@ import os
 import pathlib
 import signal
 import sys
+import threading
 
 import numpy as np
 
@@ -63,6 +64,8 @@ def ends_at(config, node, clock, how, *overrides):
         worker.start(np.zeros(2, np.float32))
         for round in worker:
             round.gradient[:] = 0
+            if how == "hangs" and round.clock == int(clock) - 1:
+                worker.hang_timeout = 0.1
             if round.clock == int(clock):
                 if how == "raises":
                     raise ArithmeticError("no gradient today")
@@ -72,6 +75,8 @@ def ends_at(config, node, clock, how, *overrides):
                     os.kill(os.getpid(), signal.SIGINT)
                 if how == "breaks":
                     break
+                if how == "hangs":
+                    threading.Event().wait()
                 if how == "says nan":
                     round.gradient[0] = np.nan
             worker.finish(loss=1.0)

@@ -4,10 +4,74 @@ JAX (foreign_loops.py; torch_test.py has PyTorch's). Where Python has no numpy o
 import os
 import re
 import subprocess
+import zipfile
 
 import harness
 import pictures
 from foreign import PYTHON, ForeignTest, needs
+
+
+@needs("numpy", "scikit_build_core")
+class Wheel(ForeignTest):
+    """python/pyproject.toml, with a library that is built already."""
+
+    def test_a_wheel_is_for_every_python_and_brings_the_package_and_its_library(self):
+        environment = {key: value for key, value in os.environ.items() if key not in ("PACELINE_LIBRARY", "PYTHONPATH")}
+
+        def run(*command, **more):
+            done = subprocess.run(list(map(str, command)), env={**environment, **more}, capture_output=True, text=True, check=False)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            return done.stdout.strip()
+        # In the place of the whole project one that installs what it would.
+        run("cmake", "--install", harness.BIN.parent, "--component", "python", "--prefix", self.folder / "built")
+        (project := self.folder / "project").mkdir()
+        (project / "CMakeLists.txt").write_text("cmake_minimum_required(VERSION 3.15)\nproject(built NONE)\n"
+                                                "add_custom_target(paceline_shared)\ninstall(DIRECTORY ../built/ DESTINATION . "
+                                                "COMPONENT python)\n", encoding="utf-8")
+        run(PYTHON, "-m", "pip", "wheel", "--no-deps", "--no-index", "--no-build-isolation", harness.SOURCE / "python", "-w", self.folder,
+            f"--config-settings=cmake.source-dir={project}")
+        wheel, = self.folder.glob("*.whl")
+        self.assertRegex(wheel.name, r"^paceline-[0-9.]+-py3-none-linux_\w+\.whl$")
+        with zipfile.ZipFile(wheel) as archive:
+            files = [name for name in archive.namelist() if ".dist-info/" not in name]
+            archive.extractall(self.folder / "site")
+        package = harness.SOURCE / "python"
+        self.assertEqual(sorted(files), sorted(["paceline/libpaceline.so.0",
+                                                *(str(file.relative_to(package)) for file in package.rglob("*.py"))]))
+        said = run(PYTHON, "-c", "import paceline; print(paceline.version(), paceline._library.library._name)",
+                   PYTHONPATH=str(self.folder / "site"))
+        self.assertEqual(said, f"{wheel.name.split('-')[1]} {self.folder}/site/paceline/libpaceline.so.0")
+
+
+class Installed(ForeignTest):
+    """cmake --install, from outside."""
+
+    def test_another_project_finds_the_library_by_cmake_and_by_pkg_config(self):
+        def run(*command, **more):
+            done = subprocess.run(list(map(str, command)), env={**os.environ, **more}, capture_output=True, text=True, check=False)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            return done.stdout.split()
+        root, source = self.folder / "installed", self.folder / "project"
+        source.mkdir()
+        run("cmake", "--install", harness.BIN.parent, "--component", "library", "--prefix", root)
+        counting = harness.SOURCE / "examples/c_loop/counting.c"
+        (source / "CMakeLists.txt").write_text("cmake_minimum_required(VERSION 3.15)\nproject(other LANGUAGES C)\n"
+                                               "find_package(paceline 0.1 REQUIRED)\n"
+                                               f"add_executable(by_cmake {counting})\n"
+                                               "target_link_libraries(by_cmake paceline::paceline)\n", encoding="utf-8")
+        run("cmake", "-S", source, "-B", source, f"-DCMAKE_PREFIX_PATH={root}")
+        run("cmake", "--build", source)
+        found, = root.rglob("paceline.pc")
+        flags = run("pkg-config", "--cflags", "--libs", "paceline", PKG_CONFIG_PATH=str(found.parent))
+        run("cc", "-std=c11", counting, "-o", source / "by_pkg_config", *flags)
+        os.environ["LD_LIBRARY_PATH"] = str(found.parent.parent)
+        self.addCleanup(os.environ.pop, "LD_LIBRARY_PATH")
+        config = (harness.SOURCE / "examples/c_loop/counting.yaml", 0, f"cluster.endpoints=['{self.endpoints[0]}']", "cluster.nodes=1")
+        for program in ("by_cmake", "by_pkg_config"):
+            out = f"run.out={self.folder}/{program}"
+            server = self.start(harness.BIN / "paceline-server", *config[:1], *config[2:], out)
+            for each in (self.start(source / program, *config, out), server):
+                self.assert_ends(each, 0)
 
 
 class CLoop(ForeignTest):
@@ -119,7 +183,7 @@ class PythonLoop(ForeignTest):
 
     def test_a_loop_that_ends_otherwise_is_named_and_the_others_go_on(self):
         for how, status, said in (("raises", 1, "ArithmeticError: no gradient today"), ("is killed", -9, ""),
-                                  ("is interrupted", -2, "interrupted"), ("breaks", 0, "its training loop has ended")):
+                                  ("is interrupted", -2, "interrupted"), ("breaks", 0, "its training loop has ended"), ("hangs", 1, "")):
             with self.subTest(how):
                 self.run_dir = self.folder / how.replace(" ", "_")
                 self.configure_loop(self.TRAIN, cluster="lease: 2s, heartbeat: 200ms")
@@ -129,6 +193,7 @@ class PythonLoop(ForeignTest):
                 self.assert_ends(loops[0], 0)
                 self.assertEqual(server.end(), 0)
                 self.assertRegex((self.run_dir / "server.log").read_text(encoding="utf-8"), f"node 1 lost: .*{said}")
+                self.assertEqual(any("in ends_at" in line for line in loops[1].errors()), how in ("raises", "is interrupted", "hangs"))
 
     def test_nan_ends_the_run_and_names_worker_and_tensor(self):
         self.configure_loop(self.TRAIN, nodes=1)

@@ -83,6 +83,20 @@ def staged(config, node, mode, overlap):
     print("worst:", max(distance(p, q) for p, q in zip(model.parameters(), twin.parameters())))
 
 
+def dlpack(config, node):
+    """A loop over tensors that share the worker's memory."""
+    with paceline.Worker(config, int(node)) as worker:
+        worker.add_tensor("counts", (3,))
+        worker.start(torch.tensor([1.0, 2.0, 3.0]))
+        for round in worker:
+            gradient = torch.from_dlpack(round.gradient)
+            assert gradient.data_ptr() == round.gradient.ctypes.data
+            gradient.copy_(torch.tensor([0.0, 0.0, -1.0]))
+            worker.finish()
+        out = worker.value("run.out")
+    print("counts:", paceline.read_model(os.path.join(out, "model.bin"))["counts"].tolist())
+
+
 def refused(config, node):
     """What attach() and step() refuse, a line each."""
     import paceline.torch
