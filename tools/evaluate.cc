@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "common/caffe/colours.h"
@@ -15,6 +16,7 @@
 #include "common/config/command_line.h"
 #include "common/config/load.h"
 #include "common/hex.h"
+#include "common/params/init_from.h"
 #include "common/params/model_file.h"
 #include "server/checkpoint/folder.h"
 #include "server/checkpoint/whole.h"
@@ -104,12 +106,23 @@ Result<Metric> measure(const EvaluateOptions& options, RunConfig config, std::sp
   return evaluate_network(config, parameters);
 }
 
+// Tensor by tensor: of stages with chunks they lie in another order (common/network/stages.h).
+Status lay_out_as(const Layout& expected, const fs::path& path, ModelFile& model) {
+  if (model.info.layout.hash() == expected.hash()) return Status::ok();
+  std::vector<float> parameters(static_cast<std::size_t>(expected.size()));
+  const auto tensors = take_parameters(model, path, expected, parameters);
+  const bool all = tensors.is_ok() && tensors->kept.empty() && tensors->unused.empty();
+  if (!all) return require_layout(model, expected, path);
+  model.parameters = std::move(parameters);
+  return Status::ok();
+}
+
 Result<Evaluation> evaluate_model(const EvaluateOptions& options, const Found& found) {
-  PACELINE_ASSIGN_OR_RETURN(const ModelFile model, read_model_file(found.path));
+  PACELINE_ASSIGN_OR_RETURN(ModelFile model, read_model_file(found.path));
   PACELINE_ASSIGN_OR_RETURN(const RunConfig config, config_of(options, found, &model));
   PACELINE_RETURN_IF_ERROR(check_built_in(options, found, config));
   PACELINE_ASSIGN_OR_RETURN(const Layout expected, network_layout(config));
-  PACELINE_RETURN_IF_ERROR(require_layout(model, expected, found.path));
+  PACELINE_RETURN_IF_ERROR(lay_out_as(expected, found.path, model));
   PACELINE_ASSIGN_OR_RETURN(const Metric metric, measure(options, config, model.parameters));
   return Evaluation{named(model.info.version, model.info.model), metric};
 }

@@ -68,10 +68,12 @@ void add_pipeline(Schema& schema) {
            .trade_off = "v chunks: a v-th of the bubble, v times the messages."}));
   // A resume may change where the layers are cut (not of chunks: server/resume.cc) and what is kept: with the same cut the
   // bits are the same, too.
-  keys.push_back(row(PACELINE_FIELD(pipeline.rematerialize), choice<Rematerialize>(), Scope::kOneSession,
-                     {.effect = "on: activations are computed again for the backward pass instead of kept, "
-                                "while a stage would wait. auto: as few as pipeline.memory asks for.",
-                      .trade_off = "on takes the memory of one micro-batch, and one more forward pass."}));
+  keys.push_back(
+      row(PACELINE_FIELD(pipeline.rematerialize), choice<Rematerialize>(), Scope::kOneSession,
+          {.effect = "on: activations are computed again for the backward pass instead of kept, "
+                     "while a stage would wait. auto: as few as pipeline.memory asks for.",
+           .trade_off = "on takes the memory of one micro-batch and what comes in of the others, and one "
+                        "more forward pass."}));
   keys.push_back(row(
       PACELINE_FIELD(pipeline.balance), balance(), Scope::kOneSession,
       {.effect = "Where the layers are cut: so that stages take equally long (time), or equal memory, or by "

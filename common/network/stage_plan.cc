@@ -102,7 +102,7 @@ Status check_memory_of_whole(const RunConfig& config, const NetworkSpec& network
                              reducing_vectors(config) * std::int64_t{sizeof(float)} * whole.parameters.size();
   if (bytes <= *config.pipeline.memory) return Status::ok();
   return too_large("a network in one piece", bytes, *config.pipeline.memory,
-                   "stages need less each, a smaller train.batch_size, too");
+                   "less is needed with pipeline.stages, or a smaller train.batch_size");
 }
 
 }  // namespace paceline

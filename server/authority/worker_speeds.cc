@@ -65,9 +65,9 @@ std::vector<StragglerSummary> WorkerSpeeds::stragglers() const {
   const double limit = warn_below_.value_or(RunStatus::kStragglerBelow);
   std::vector<StragglerSummary> found;
   const auto scores = scores_.scores();
-  // Where all are slower than they were, no worker of them holds the others up.
+  // Where all are slower than they were, no worker of them holds the others up. Of who is gone nothing is known.
   const bool all_fell = std::all_of(scores.begin(), scores.end(),
-                                    [limit](const auto& score) { return score && score->lower() < limit; });
+                                    [limit](const auto& score) { return !score || score->lower() < limit; });
   for (std::uint32_t r = 0; r < scores.size(); ++r) {
     if (!scores[r] || scores[r]->lower() >= limit || (all_fell && scores[r]->relative >= limit)) continue;
     found.push_back({cluster_.worker_at(Rank(r)), scores[r]->relative, scores[r]->individual,

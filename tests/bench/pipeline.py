@@ -1,17 +1,22 @@
 #!/usr/bin/env python3
-"""Pipelines on this machine: beside one core, PyTorch's stages, the simulator, and the same run that keeps all activations.
+"""Pipelines on this machine: beside one core, PyTorch's stages, the simulator, the same run that keeps all activations, and
+the same cut on unequal nodes.
 
-    tests/bench/pipeline.py [--bin build/release/bin] [--python PYTHON] [--only core torch loop simulated memory] [--rounds 5]
+    tests/bench/pipeline.py [--bin build/release/bin] [--python PYTHON] [--only core torch loop simulated memory speeds] [--rounds 5]
 
     core        M / (M + K - 1) x 2 x the rate of one core is what 2 stages can reach: how much of it they do, by the faster of
                 gpipe and 1f1b. Target: at least 0.92. `beside`: the same by the slower of two such runs at once, which have to
                 share what the machine has; without a target
-    torch       a step of ours by that of torch.distributed.pipelining, gpipe or 1f1b, in the faster memory layout. Target: at most 0.8
+    torch       a step of ours by that of torch.distributed.pipelining, each with its fastest schedule of gpipe, 1f1b and interleaved in
+                two chunks a stage, and theirs in the faster memory layout. Target: at most 0.8
     loop        the same by a step of paceline.torch.pipeline, whose stages are PyTorch's, too: of the same modules. At most 0.8
     simulated   a step that `paceline simulate` predicts by the measured one: from 0.95 to 1.05. It is told how long one node
                 takes for a mini-batch in micro-batches (train.accumulate) beside another that does the same, as a stage does
     memory      kept activations of the larger stage with rematerialisation by those without: at most 0.5;
     time        and the seconds of a step, likewise: at most 1.3
+    speeds      three stages on nodes of which the last is twice as fast (control groups give them 0.25, 0.25 and 0.5 of a core: wants
+                root): a step of the cut that counts products alone by one of the cut that `paceline report` advises behind such a
+                run. 24 layers and 32 micro-batches of 6. Target: at least 1.3; 4/3 is the most without a bubble
 
 A network of 20 convolutions of 3 x 3 and 32 channels, and one of the pictures in front, is cut in the middle. A mini-batch
 is 64 samples, 8 micro-batches of 8.
@@ -21,8 +26,11 @@ One JSON line for each figure. Exit status 1 when one misses its target.
 """
 import argparse
 import concurrent.futures
+import contextlib
 import json
 import os
+import re
+import shutil
 import statistics
 import subprocess
 import sys
@@ -34,39 +42,40 @@ from processes import fail, run_all
 
 ROOT = Path(__file__).resolve().parents[2]
 LAYERS, CHANNELS, STAGES, MICRO_BATCHES, BATCH = 20, 32, 2, 8, 64
-BOUNDS = {"core": (0.92, None), "torch": (None, 0.8), "loop": (None, 0.8), "simulated": (0.95, 1.05), "memory": (None, 0.5), "time": (None, 1.3)}
+BOUNDS = {"core": (0.92, None), "torch": (None, 0.8), "loop": (None, 0.8), "simulated": (0.95, 1.05), "memory": (None, 0.5), "time": (None, 1.3), "speeds": (1.3, None)}
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 
 # ---- ours
 
-def layers():
-    convolutions = ["{kind: conv, out: %d, kernel: 3}, {kind: relu}" % CHANNELS] * (1 + LAYERS)
+def layers(count=LAYERS):
+    convolutions = ["{kind: conv, out: %d, kernel: 3}, {kind: relu}" % CHANNELS] * (1 + count)
     return "[" + ", ".join([*convolutions, "{kind: global_average_pool}", "{kind: dense, out: 10}"]) + "]"
 
 
-def config_of(folder, nodes, train, more):
+def config_of(folder, nodes, train, more, count=LAYERS):
     return f"""\
 run: {{name: bench}}
 cluster: {{nodes: {nodes}, threads_per_node: 1}}
 sync: {{policy: bsp}}
 data: {{kind: synthetic, path: {folder}/data, augment: false}}
-train: {{model: layers, layers: {layers()}, optimizer: {{kind: sgd, lr: 0.001}}, eval_samples: 64, {train}}}
+train: {{model: layers, layers: {layers(count)}, optimizer: {{kind: sgd, lr: 0.001}}, eval_samples: 64, {train}}}
 {more}
 """
 
 
-def pipeline(schedule="1f1b", rematerialize="off"):
-    """A configuration's nodes, its `train` and the rest."""
-    middle = f"[{2 + LAYERS}, {LAYERS + 2}]"
+def pipeline(schedule="1f1b", rematerialize="off", parts=STAGES):
+    """A configuration's nodes, its `train` and the rest. Parts have as many convolutions, and the first has that of the pictures."""
+    each = 2 * LAYERS // parts
+    cut = [2 + each, *[each] * (parts - 2), each + 2]
     return STAGES, BATCH // STAGES, "", (f"pipeline: {{stages: {STAGES}, micro_batches: {MICRO_BATCHES}, schedule: {schedule}, "
-                                         f"balance: {middle}, rematerialize: {rematerialize}}}")
+                                         f"balance: {cut}, rematerialize: {rematerialize}}}")
 
 
 # pair and crowded, of which two run at once, are core and parts.
 OURS = {"core": (1, BATCH, "", ""), "pair": (1, BATCH, "", ""), "parts": (1, BATCH, f", accumulate: {MICRO_BATCHES}", ""),
         "crowded": (1, BATCH, f", accumulate: {MICRO_BATCHES}", ""), "stages": pipeline(),
-        "kept": pipeline("gpipe"), "again": pipeline("gpipe", "on")}
+        "kept": pipeline("gpipe"), "again": pipeline("gpipe", "on"), "interleaved": pipeline("interleaved", parts=2 * STAGES)}
 
 
 def written(args, kind):
@@ -122,14 +131,79 @@ def simulated(args, seconds_of_step):
     return summary_of(out)["wall_seconds"] / args.steps
 
 
+# ---- unequal nodes
+
+SHARES = (0.25, 0.25, 0.5)  # of a core, that each node has
+PERIOD_US = 4_000           # in which it may use them: short beside a pass, so that a wait saves nothing up
+
+
+@contextlib.contextmanager
+def control_groups():
+    """Of each node one that has its share; their folders."""
+    old = Path("/sys/fs/cgroup/cpu")  # version 1
+    root = old if (old / "tasks").exists() else Path("/sys/fs/cgroup")
+    made = []
+    try:
+        for n, share in enumerate(SHARES):
+            folder = root / f"paceline-bench.{os.getpid()}.{n}"
+            folder.mkdir()
+            made.append(folder)
+            quota = round(share * PERIOD_US)
+            # Ahead of whatever else this machine does, which would slow both cuts, but not alike.
+            texts = ({"cpu.cfs_period_us": PERIOD_US, "cpu.cfs_quota_us": quota, "cpu.shares": 262144} if root == old else
+                     {"cpu.max": f"{quota} {PERIOD_US}", "cpu.weight": 10000})
+            for name, text in texts.items():
+                (folder / name).write_text(str(text), encoding="utf-8")
+        yield made
+    except OSError as error:
+        fail(f"control groups for processor time: {error}; wants root and the controller cpu in {root}")
+    finally:
+        for folder in made:
+            folder.rmdir()
+
+
+def on_unequal_nodes(args, groups, balance):
+    """Seconds of a step, with that cut, and the cut that is advised behind it."""
+    stages, micro_batches, samples = len(SHARES), 32, 192
+    out, config = args.folder / "unequal", args.folder / "unequal.yaml"
+    config.write_text(config_of(args.folder, stages, f"batch_size: {samples // stages}, total_iterations: {stages * args.steps}",
+                                f"pipeline: {{stages: {stages}, micro_batches: {micro_batches}, schedule: 1f1b, balance: {balance}}}", 24)
+                      .replace("run: {", f"run: {{out: {out}, ").replace("cluster: {", f"cluster: {{endpoints: ['ipc://{args.folder}/unequal.0'], "),
+                      encoding="utf-8")
+    shutil.rmtree(out, ignore_errors=True)
+    os.environ.update(ONE_THREAD)
+    inside = ["sh", "-c", 'echo $$ > "$0/cgroup.procs" && exec "$@"']
+    run_all([[str(args.bin / "paceline-server"), str(config)],
+             *([*inside, str(group), str(args.bin / "paceline-worker"), str(config), "--node", str(node)]
+               for node, group in enumerate(groups))], args.folder)
+    advised = re.search(r"stage speeds (.*): pipeline\.balance: (\[.*\]) would", program([args.bin / "paceline", "report", out]))
+    return {**figures_of(args, out), "advised": advised and advised[2], "speeds": advised and advised[1]}
+
+
+def unequal(args):
+    with control_groups() as groups:
+        first = on_unequal_nodes(args, groups, "time")
+        if not first["advised"]:
+            fail(f"no other cut is advised: {first}")
+        print("measured", first, file=sys.stderr, flush=True)
+        rounds = []
+        for n in range(args.rounds):
+            both = {kind: on_unequal_nodes(args, groups, balance)
+                    for kind, balance in (("time", "time"), ("advised", first["advised"]))[::1 if n % 2 else -1]}
+            print("round", n, "load", os.getloadavg()[0], {kind: shown(args, one) for kind, one in both.items()}, file=sys.stderr, flush=True)
+            rounds.append(both)
+    return judged("speeds", [one["time"]["seconds"] / one["advised"]["seconds"] for one in rounds], speeds=first["speeds"],
+                  cut=first["pipeline"].get("layers"), advised=first["advised"], cut_ms=ms(rounds, "time"), advised_ms=ms(rounds, "advised"))
+
+
 # ---- PyTorch's
 
 LAYOUTS = ("contiguous_format", "channels_last")
 WARM_UP = 2  # steps that do not count
 
 
-def modules_of(layout):
-    """Of each stage, in that memory layout; imports torch."""
+def modules_of(layout, parts=STAGES):
+    """Of each stage, or chunk, in that memory layout; imports torch."""
     import torch
     from torch import nn
 
@@ -152,10 +226,10 @@ def modules_of(layout):
 
     torch.manual_seed(1)
     stages = []
-    for rank in range(STAGES):
-        ins = ([3] if rank == 0 else []) + [CHANNELS] * (LAYERS // STAGES)
+    for part in range(parts):
+        ins = ([3] if part == 0 else []) + [CHANNELS] * (LAYERS // parts)
         made = [nn.Sequential(nn.Conv2d(each, CHANNELS, 3, padding=1), nn.ReLU(inplace=True)) for each in ins]
-        last = [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(CHANNELS, 10)] if rank == STAGES - 1 else [
+        last = [nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(CHANNELS, 10)] if part == parts - 1 else [
             Layout(torch.contiguous_format)]
         memory_format = getattr(torch, layout)
         stages.append([Layout(memory_format), *(each.to(memory_format=memory_format) for each in (*made, *last))])
@@ -180,11 +254,12 @@ def torch_stage(args):
     images, labels = samples()
     seconds = {}
     for layout in LAYOUTS:
-        for schedule in (pipelining.ScheduleGPipe, pipelining.Schedule1F1B):
-            module = nn.Sequential(*modules_of(layout)[rank])
-            optimizer = torch.optim.SGD(module.parameters(), lr=0.001)
-            stage = pipelining.PipelineStage(module, rank, STAGES, torch.device("cpu"))
-            run = schedule(stage, MICRO_BATCHES, loss_fn=nn.CrossEntropyLoss())
+        for schedule, chunks in ((pipelining.ScheduleGPipe, 1), (pipelining.Schedule1F1B, 1), (pipelining.ScheduleInterleaved1F1B, 2)):
+            parts = STAGES * chunks
+            own = {part: nn.Sequential(*made) for part, made in enumerate(modules_of(layout, parts)) if part % STAGES == rank}
+            optimizer = torch.optim.SGD([each for module in own.values() for each in module.parameters()], lr=0.001)
+            stages = [pipelining.PipelineStage(module, part, parts, torch.device("cpu")) for part, module in own.items()]
+            run = schedule(stages if chunks > 1 else stages[0], MICRO_BATCHES, loss_fn=nn.CrossEntropyLoss())
             begin = 0.0
             for step in range(WARM_UP + args.torch_steps):
                 if step == WARM_UP:
@@ -289,11 +364,12 @@ def shown(args, one):
 
 def measure(args):
     # What a figure is made of.
-    kinds = {"core": ("core", "pair", "stages", "kept"), "torch": ("stages", "torch"), "loop": ("loop", "torch"), "simulated": ("parts", "crowded", "stages"), "memory": ("kept", "again")}
+    kinds = {"core": ("core", "pair", "stages", "kept"), "torch": ("stages", "kept", "interleaved", "torch"), "loop": ("loop", "torch"),
+             "simulated": ("parts", "crowded", "stages"), "memory": ("kept", "again"), "speeds": ()}
     wanted = list(dict.fromkeys(kind for figure in args.only for kind in kinds[figure]))
     program([args.bin / "paceline", "data", "synthesize", "--out", args.folder / "data"])
     rounds = []
-    for n in range(args.rounds):
+    for n in range(args.rounds if wanted else 0):
         order = wanted[n % len(wanted):] + wanted[:n % len(wanted)]
         rounds.append({kind: {"torch": theirs, "loop": loops, "pair": pair, "crowded": pair}.get(kind, ours)(args, kind) for kind in order})
         print("round", n, "load", os.getloadavg()[0], {kind: shown(args, one) for kind, one in rounds[-1].items()}, file=sys.stderr,
@@ -310,8 +386,10 @@ def measure(args):
                      bubble=statistics.median(one["stages"]["pipeline"]["bubble_share"] for one in rounds),
                      formula=(STAGES - 1) / (MICRO_BATCHES + STAGES - 1))
     if "torch" in args.only:
-        ok &= judged("torch", [one["stages"]["seconds"] / one["torch"]["seconds"] for one in rounds], ours_ms=ms(rounds, "stages"),
-                     torch_ms=ms(rounds, "torch"), best=sorted({one["torch"]["best"] for one in rounds}))
+        ours_kinds = ("stages", "kept", "interleaved")
+        ok &= judged("torch", [min(one[kind]["seconds"] for kind in ours_kinds) / one["torch"]["seconds"] for one in rounds],
+                     ours_ms={kind: ms(rounds, kind) for kind in ours_kinds}, torch_ms=ms(rounds, "torch"),
+                     best=sorted({one["torch"]["best"] for one in rounds}))
     if "loop" in args.only:
         ok &= judged("loop", [one["loop"]["seconds"] / one["torch"]["seconds"] for one in rounds], ours_ms=ms(rounds, "loop"),
                      torch_ms=ms(rounds, "torch"), best=sorted({one[kind]["best"] for one in rounds for kind in ("loop", "torch")}))
@@ -327,6 +405,8 @@ def measure(args):
                      kept=most(rounds[0], "kept"), again=most(rounds[0], "again"))
         ok &= judged("time", [one["again"]["seconds"] / one["kept"]["seconds"] for one in rounds], kept_ms=ms(rounds, "kept"),
                      again_ms=ms(rounds, "again"))
+    if "speeds" in args.only:
+        ok &= unequal(args)
     return 0 if ok else 1
 
 
@@ -334,7 +414,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin", type=Path, default=ROOT / "build/release/bin")
     parser.add_argument("--python", type=Path, default=sys.executable)
-    figures = ("core", "torch", "loop", "simulated", "memory")
+    figures = ("core", "torch", "loop", "simulated", "memory", "speeds")
     parser.add_argument("--only", nargs="+", choices=figures, default=figures)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=20)

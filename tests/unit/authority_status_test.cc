@@ -195,6 +195,27 @@ TEST_CASE("equal workers have no straggler, and without a limit nobody is warned
   }
 }
 
+TEST_CASE("where all have become slower those are stragglers that are slower than others") {
+  for (const auto slow : {9s, 30s}) {
+    RunConfig config = small_run();
+    config.train.total_iterations = 120;
+    Run run(config);
+    run.gather();
+    train_unequally(run, 0, 20, 1s);
+    for (std::int64_t clock = 20; clock < 50; ++clock) {
+      run.pass(slow);
+      run.iterate(0, clock, 0, 9s);
+      run.iterate(1, clock, 0, slow);
+    }
+    const RunStatus s = status_of(run);
+    for (const auto& worker : s.workers) CHECK(worker.score->individual < 0.2);
+    CHECK(s.stragglers == (slow > 9s ? std::vector<WorkerId>{WorkerId(1, 0)} : std::vector<WorkerId>{}));
+    // So it is of those that are left.
+    run.authority->lost(kNode1, "silent", run.now);
+    CHECK(status_of(run).stragglers.empty());
+  }
+}
+
 TEST_CASE("what a worker waits for, and a pause of the server, is not its slowness") {
   RunConfig config = small_run();
   config.train.total_iterations = 80;

@@ -3,17 +3,22 @@
 #include "tools/evaluate.h"
 
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <fstream>
 #include <sstream>
 #include <vector>
 
 #include "common/caffe/weights.h"
 #include "common/config/load.h"
+#include "common/files/atomic_file.h"
+#include "common/params/init_from.h"
 #include "common/params/model_file.h"
 #include "common/params/partition.h"
+#include "common/params/safetensors.h"
 #include "server/checkpoint/folder.h"
 #include "server/checkpoint/shard_file.h"
 #include "tests/unit/temp_folder.h"
+#include "tools/export.h"
 #include "worker/data/synthetic.h"
 #include "worker/network_task.h"
 
@@ -153,6 +158,80 @@ TEST_CASE("evaluate says what of a checkpoint is missing, and takes a configurat
   CHECK(evaluated(elsewhere.string()).first == 2);
   CHECK_THAT(evaluated(elsewhere.string()).second,
              Catch::Contains("shard-1") && Catch::Contains("copy them together"));
+}
+
+// Each of two stages has two chunks of the network, so its tensors lie in another order.
+TEST_CASE(
+    "a model of interleaved stages is the network's own in every format, and begins a run in one piece") {
+  Run run;
+  const LayerConfig conv{.kind = LayerKind::kConv, .out = 4, .kernel = 5, .stride = 4, .padding = 2};
+  run.config.train.layers = {conv,
+                             {.kind = LayerKind::kRelu},
+                             {LayerKind::kDense, 12},
+                             {LayerKind::kDense, 14},
+                             {LayerKind::kDense, 10}};
+  RunConfig stages = run.config;
+  stages.cluster.nodes = 2;
+  stages.train.total_iterations = 40;
+  stages.pipeline.stages = 2;
+  stages.pipeline.micro_batches = 4;
+  stages.pipeline.schedule = schedule::PipelineKind::kInterleaved;
+  struct Folder {
+    std::filesystem::path path;
+    Layout layout;
+    std::vector<float> parameters;
+  };
+  const auto folder_of = [&](const char* name, const RunConfig& config) {
+    const auto path = run.folder / name;
+    std::filesystem::create_directory(path);
+    std::ofstream(path / "config.yaml") << to_yaml(config);
+    Folder made{path, network_layout(config).value(), {}};
+    made.parameters.resize(static_cast<std::size_t>(made.layout.size()));
+    return made;
+  };
+  Folder whole = folder_of("whole", run.config);
+  for (std::size_t i = 0; i < whole.parameters.size(); ++i) {
+    whole.parameters[i] = 0.02F * std::sin(static_cast<float>(i));
+  }
+  const ModelInfo info{"layers", Version(1), Revision(1), whole.layout};
+  REQUIRE(write_model_file(whole.path / "model.bin", info, whole.parameters).is_ok());
+  // Into stages, which begin with it.
+  Folder parts = folder_of("stages", stages);
+  const auto begun = take_parameters(whole.path / "model.bin", parts.layout, parts.parameters);
+  REQUIRE(begun.is_ok());
+  CHECK((begun->kept.empty() && begun->unused.empty()));
+  CHECK(parts.parameters != whole.parameters);
+  const ModelInfo cut{"layers", Version(1), Revision(1), parts.layout};
+  REQUIRE(write_model_file(parts.path / "model.bin", cut, parts.parameters).is_ok());
+  // And back, by each format.
+  std::ostringstream said;
+  const auto exported = [&](const Folder& from, const std::string& format) {
+    const std::string file = (from.path / ("model." + format)).string();
+    const int status = export_model({from.path.string(), format, file}, said, said);
+    INFO(said.str());
+    REQUIRE(status == 0);
+    return file;
+  };
+  constexpr std::size_t kEnough = std::size_t{1} << 20;
+  CHECK(read_file(exported(parts, "onnx"), kEnough).value() ==
+        read_file(exported(whole, "onnx"), kEnough).value());
+  const auto back = [&](const ModelFile& file) {
+    std::vector<float> taken(whole.parameters.size());
+    REQUIRE(take_parameters(file, "file", whole.layout, taken).is_ok());
+    return taken;
+  };
+  CHECK(back(read_safetensors(exported(parts, "safetensors")).value().model) == whole.parameters);
+  CHECK(back(caffe::read_weights(exported(parts, "caffemodel")).value()) == whole.parameters);
+  // Evaluated with its own configuration, and with one that has no stages.
+  const auto evaluated = [](const Folder& of, const std::string& config) {
+    std::ostringstream out;
+    std::ostringstream err;
+    CHECK(evaluate({(of.path / "model.bin").string(), {}, config}, out, err) == 0);
+    return out.str().substr(out.str().find(": version"));
+  };
+  const std::string expected = evaluated(whole, "");
+  CHECK(evaluated(parts, "") == expected);
+  CHECK(evaluated(parts, (whole.path / "config.yaml").string()) == expected);
 }
 
 TEST_CASE("evaluate says in one line what is missing or does not fit") {

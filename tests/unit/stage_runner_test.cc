@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <catch2/catch.hpp>
+#include <limits>
 #include <thread>
 
 #include "common/network/stage_plan.h"
@@ -285,6 +286,33 @@ TEST_CASE("a_network_in_stages_on_one_node_has_the_metric_of_the_whole_one") {
         CHECK(by_stages->loss_sum == Approx(whole->loss_sum).epsilon(1e-5));
       }
     }
+  }
+}
+
+// Beside every cut by hand.
+TEST_CASE("the_most_expensive_stage_of_a_cut_is_the_cheapest_that_there_is") {
+  const NetworkSpec network = deep_network();
+  const KeptByStages kept{planned(3, {2}).bounds, {4, 4}};
+  const auto most = [&](BalanceKind kind, const std::vector<StageSpec>& stages) {
+    std::int64_t found = 0;
+    for (std::size_t s = 0; s < stages.size(); ++s) {
+      const StageCost time = cost_of(network, stages[s]);
+      const std::int64_t bytes = stage_bytes(network, stages[s], kept.stages[s], kept.sizes);
+      found = std::max(found, kind == BalanceKind::kTime ? time.multiply_adds + time.activations : bytes);
+    }
+    return found;
+  };
+  const auto all = static_cast<std::uint32_t>(network.layers.size());
+  for (const BalanceKind kind : {BalanceKind::kTime, BalanceKind::kMemory}) {
+    std::int64_t least = std::numeric_limits<std::int64_t>::max();
+    for (std::uint32_t first = 1; first < all; ++first) {
+      for (std::uint32_t second = 1; first + second < all; ++second) {
+        const StageBalance by_hand{BalanceKind::kLayers, {first, second, all - first - second}};
+        const auto stages = cut_into_stages(network, 3, by_hand, kept);
+        if (stages.is_ok()) least = std::min(least, most(kind, *stages));
+      }
+    }
+    CHECK(most(kind, cut_into_stages(network, 3, {kind, {}}, kept).value()) == least);
   }
 }
 

@@ -92,7 +92,8 @@ class OnednnStage final : public StageBackend {
   }
 
   std::int64_t activation_bytes() const override {
-    return current_->activation_bytes() + static_cast<std::int64_t>(filled_images_.size() * sizeof(float));
+    return plan_.activation_bytes() + (smaller_ ? smaller_->activation_bytes() : 0) +
+           static_cast<std::int64_t>(filled_images_.size() * sizeof(float));
   }
 
  private:
