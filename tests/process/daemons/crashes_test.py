@@ -253,6 +253,7 @@ class Starts(DaemonTest):
                 told = self.refused_node(1, override)
                 self.assertIn(f"node 1: another configuration: {key}: got {value if key == 'run.seed' else '['}", told)
                 self.assertRegex(told, r", expected .*: give every daemon the same configuration$")
+                self.assertFalse((self.run_dir / "worker-1.log").exists())  # so that the right command is not refused
 
     def test_a_node_number_is_taken_once(self):
         self.assertRegex(self.refused_node(0, f"run.out={self.folder}/another"), "^node 0: already taken by another "
