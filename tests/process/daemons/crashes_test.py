@@ -215,7 +215,7 @@ class Starts(DaemonTest):
         thesis = self.folder / "thesis.tex"
         thesis.write_text("three years of work", encoding="utf-8")
         self.assert_ends(self.server(0, f"cluster.endpoints=[ipc://{thesis}]"), 2,
-                         f"paceline-server: cannot bind ipc://{thesis}: got an ordinary file at {thesis}, "
+                         f"paceline-server: cluster.endpoints: cannot bind ipc://{thesis}: got an ordinary file at {thesis}, "
                          "expected a socket or nothing there")
         self.assertEqual(thesis.read_text(encoding="utf-8"), "three years of work")
 
