@@ -215,7 +215,11 @@ std::string ResumeChoice::why_refused(const CheckpointFolder::Refused& refused) 
 // What is wrong with several is said once.
 Status ResumeChoice::nothing(const std::vector<PassedOver>& refused) const {
   std::string text = "no checkpoint to resume from in " + config_.run.out + "/checkpoint";
-  if (refused.empty()) return failed_precondition(text + ": it holds none that is whole");
+  if (refused.empty()) {
+    return failed_precondition(text +
+                               ": it holds none that is whole; a run writes them with "
+                               "checkpoint.every_clocks or checkpoint.every");
+  }
   for (std::size_t i = 0; i < refused.size();) {
     std::string which = to_string(refused[i].id);
     std::size_t next = i + 1;

@@ -116,6 +116,10 @@ Result<std::vector<Finding>> diagnose(const DoctorOptions& options) {
 }
 
 int doctor(const DoctorOptions& options, std::ostream& out, std::ostream& err) {
+  if (options.exchange_rounds && (options.node || options.shard)) {
+    err << "paceline doctor: --exchange: waits up to cluster.start_timeout for the doctors of the other "
+           "machines\n";
+  }
   const auto findings = diagnose(options);
   if (!findings.is_ok()) {
     err << "paceline doctor: " << findings.status().message() << "\n";

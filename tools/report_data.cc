@@ -105,7 +105,10 @@ std::string csv_of_several(std::span<const FinishedRun> runs) {
                                      "test_accuracy",
                                      "test_loss"};
   for (const char* phase : kPhaseNames) header.push_back(std::string(phase) + "_seconds");
-  header.push_back("unaccounted_seconds");
+  for (const char* column : {"unaccounted_seconds", "rounds", "bytes_pushed", "bytes_pulled", "bytes_shared",
+                             "bytes_reduced", "bubble_share"}) {
+    header.emplace_back(column);
+  }
   std::string text = csv_line(header);
   for (const FinishedRun& run : runs) {
     const RunSummary& s = run.summary;
@@ -132,6 +135,15 @@ std::string csv_of_several(std::span<const FinishedRun> runs) {
     for (const PhaseSum& phase : s.phases)
       cells.push_back(optional_text(per_worker(run, phase.total_seconds)));
     cells.push_back(optional_text(per_worker(run, s.unaccounted_seconds)));
+    const auto said = [&](const char* key, std::int64_t count) {
+      return run.finished && !run.lacks(key) ? std::to_string(count) : "";
+    };
+    cells.push_back(s.rounds ? std::to_string(*s.rounds) : "");
+    cells.push_back(said("bytes_pushed", s.bytes_pushed));
+    cells.push_back(said("bytes_pulled", s.bytes_pulled));
+    cells.push_back(said("bytes_shared", s.bytes_shared));
+    cells.push_back(s.bytes_reduced ? std::to_string(*s.bytes_reduced) : "");
+    cells.push_back(s.pipeline ? csv::text_of(s.pipeline->bubble_share) : "");
     text += csv_line(cells);
   }
   return text;

@@ -131,6 +131,18 @@ std::string listed(const std::vector<std::string>& parts) {
   return text.empty() ? text : text + "\n";
 }
 
+// "in 20 rounds of 10 mini-batches"; empty without local steps. Where fewer were computed than the iterations say
+// (train.local_time), how many; phases of a part of the run do not say that.
+std::string local_steps_of(const RunSummary& s) {
+  if (s.rounds.value_or(0) == 0) return "";
+  std::string text = printed("in %lld rounds of %.6g mini-batches", static_cast<long long>(*s.rounds),
+                             static_cast<double>(s.iterations) / static_cast<double>(*s.rounds));
+  if (s.batch_sizes) text += " on average";
+  const std::int64_t computed = s[Phase::kComputeGrads].count;
+  if (s.resumed_from || s.lost_nodes > 0 || computed == 0 || computed >= s.iterations) return text;
+  return text + printed(", of which %lld were computed", static_cast<long long>(computed));
+}
+
 // What a summary of an older version lacks, and no other file says, is left out.
 std::string what_it_was(const FinishedRun& run) {
   const RunSummary& s = run.summary;
@@ -139,7 +151,7 @@ std::string what_it_was(const FinishedRun& run) {
   if (run.has_progress) done += printed(" in %.3f s", s.wall_seconds);
   return listed({s.policy.empty() ? "" : "policy " + s.policy,
                  run.has_config ? printed("%u nodes x %u threads", s.nodes, s.threads_per_node) : "", done,
-                 run.has_progress ? "version " + to_string(s.final_version) : "",
+                 local_steps_of(s), run.has_progress ? "version " + to_string(s.final_version) : "",
                  run.has_threshold ? "threshold " + to_string(s.final_threshold) : ""});
 }
 

@@ -47,7 +47,7 @@ int schedule_plan(const ScheduleOptions& options, std::ostream& out, std::ostrea
   const Result<NetworkSpec> network = build_network(*config);
   if (!network) return refuse("paceline schedule: " + network.status().message());
   if (config->pipeline.enabled() && !options.table.ranks.empty()) {
-    return refuse("--ranks: got it with pipeline.stages above 1, expected stages: 1");
+    return refuse("paceline schedule: --ranks: got it with pipeline.stages above 1, expected stages: 1");
   }
   if (config->pipeline.enabled()) {
     const Status printed = print_pipeline(options.cut, *config, *network, out);
@@ -80,6 +80,9 @@ void add_schedule(CLI::App& app, int& exit_status) {
   CLI::App* command =
       app.add_subcommand("schedule", "Print the plan of a run's all-reduce or pipeline, checked");
   const auto options = std::make_shared<ScheduleOptions>();
+  const auto is_speed = [](const std::string& text) {
+    return CLI::PositiveNumber(text).empty() ? "" : "got " + text + ", expected a number above 0";
+  };
   command->add_option("FILE", options->path, "The configuration")->required();
   command->add_option("key.path=value", options->overrides, "Overrides, as the daemons take them");
   command->add_flag("--measure", options->cut.measure,
@@ -87,7 +90,7 @@ void add_schedule(CLI::App& app, int& exit_status) {
   command->add_option("--speeds", options->cut.speeds, "With it: how fast each stage's node is, as 1,1,2")
       ->delimiter(',')
       ->allow_extra_args(false)
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Validator(is_speed, ""));
   command
       ->add_option("--ranks", options->table.ranks,
                    "Of an all-reduce: a table of times for so many ranks, as 16,64")

@@ -3,10 +3,14 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <iostream>
+#include <map>
 #include <memory>
+#include <string>
 
 #include "common/config/command_line.h"
 #include "common/config/load.h"
+#include "common/printed.h"
+#include "common/report/phases_csv.h"
 #include "common/ticks.h"
 #include "simulate/run.h"
 
@@ -27,6 +31,24 @@ std::string said(const SimulateOptions& options, const simulate::Outcome& outcom
                 static_cast<long long>(s.iterations), s.wall_seconds, real_seconds,
                 static_cast<long long>(outcome.events));
   return options.out + ": " + s.status + (s.reason.empty() ? "" : " (" + s.reason + ")") + ", " + numbers;
+}
+
+// As a node's log says it (worker/train/timed_rounds.h), of each whose mini-batches all were too long. By their mean,
+// too, since a histogram's shortest is off by half a bucket.
+void warn_of_short_rounds(const RunConfig& config, const simulate::Outcome& outcome, const std::string& where,
+                          std::ostream& err) {
+  if (!config.train.local_time) return;
+  const auto ms = [](std::int64_t ns) { return printed("%.3gms", static_cast<double>(ns) * 1e-6); };
+  const std::int64_t time = config.train.local_time->count();
+  std::map<NodeId, PhaseTotals> nodes;
+  for (const WorkerPhases& worker : outcome.phases) merge(nodes[worker.worker.node], worker.totals);
+  for (const auto& [node, totals] : nodes) {
+    const PhaseStat& computed = totals[Phase::kComputeGrads];
+    const std::int64_t mean = computed.count == 0 ? 0 : computed.total_ns / computed.count;
+    if (mean <= time || quantile_ns(computed, 0.0) <= time) continue;
+    err << where << ": train.local_time: shorter than a mini-batch of node " << to_string(node) << ", got "
+        << ms(time) << ", expected some " << ms(mean) << ": each of its rounds has one\n";
+  }
 }
 
 }  // namespace
@@ -57,6 +79,8 @@ int run_simulate(const SimulateOptions& options, std::ostream& out, std::ostream
     err << "paceline simulate: " << written.message() << "\n";
     return kExitFailedRun;
   }
+  warn_of_short_rounds(run->assumed, run->outcome,
+                       said_at(options.config_path, options.overrides, "train.local_time"), err);
   out << said(options, run->outcome, seconds) << "\n";
   return run->outcome.summary.status == "ok" ? kExitOk : kExitFailedRun;
 }

@@ -67,6 +67,13 @@ Status check_settings(const std::vector<std::string>& settings) {
   return Status::ok();
 }
 
+// Rounds are counted, whatever one takes. What a configuration lacks the runs have: a mini-batch that takes a second.
+constexpr const char* kMiniBatch = "{simulate.compute.distribution: constant, simulate.compute.mean: 1s}";
+bool timed(const RunConfig& config) {
+  return config.emulate.base_step || config.train.local_time || config.simulate.compute.mean ||
+         config.simulate.compute.distribution != ComputeKind::kEmulated;
+}
+
 // Runs end at the accuracy, with as many whole rounds of each worker as there are iterations for.
 std::vector<std::string> axes_of(const SpeedupOptions& options, const RunConfig& config) {
   std::string rounds;
@@ -80,6 +87,7 @@ std::vector<std::string> axes_of(const SpeedupOptions& options, const RunConfig&
   std::vector<std::string> axes = options.sweep.axes;
   std::erase_if(axes, [](const std::string& axis) { return axis.starts_with(kIterations); });
   axes.emplace_back("simulate.mode=training");
+  if (!timed(config)) axes.emplace_back(kMiniBatch);
   axes.push_back("run.target_accuracy=" + number(options.sweep.target));
   axes.push_back("cluster.nodes=" + joined(options.workers));
   axes.push_back(rounds);
@@ -132,10 +140,11 @@ Result<std::vector<RoundsNeeded>> read_runs(const SpeedupOptions& options) {
 }
 
 std::string csv_of_runs(std::span<const RoundsNeeded> runs, std::int64_t serial) {
-  std::string text = "workers,local_steps,rounds,gain\n";
+  std::string text = "workers,local_steps,rounds,gain,at_first_evaluation\n";
   for (const RoundsNeeded& run : runs) {
     text += std::to_string(run.workers) + "," + std::to_string(run.local_steps) + "," +
-            (run.rounds ? std::to_string(*run.rounds) : "") + "," + number(speedup(serial, run, 0.0)) + "\n";
+            (run.rounds ? std::to_string(*run.rounds) : "") + "," + number(speedup(serial, run, 0.0)) + "," +
+            (run.at_first_evaluation ? "true" : "false") + "\n";
   }
   return text;
 }
@@ -195,15 +204,16 @@ TextTable costs(const SpeedupOptions& options, std::span<const RoundsNeeded> run
   return table;
 }
 
-// Where evaluations are too far apart for the gains to be told.
-void say_coarse(const SpeedupOptions& options, std::span<const RoundsNeeded> runs, std::ostream& out) {
+// Where evaluations are too far apart for the gains to be told; else empty.
+std::string too_coarse(const SpeedupOptions& options, std::span<const RoundsNeeded> runs) {
   const auto early = [](const RoundsNeeded& run) { return run.at_first_evaluation; };
-  if (std::none_of(runs.begin(), runs.end(), early)) return;
+  if (std::none_of(runs.begin(), runs.end(), early)) return "";
   const bool serial = std::any_of(runs.begin(), runs.end(),
                                   [&](const RoundsNeeded& run) { return is_serial(run) && early(run); });
-  out << "* there at its first evaluation, so it may have needed far fewer rounds"
-      << (serial ? ": as one worker alone was, no gain here can be told" : "")
-      << "; evaluate more often, --evaluate-every " << options.evaluate_every << " was too coarse\n";
+  return std::string("* there at its first evaluation, so it may have needed far fewer rounds") +
+         (serial ? ": as one worker alone was, no gain here can be told" : "") +
+         "; evaluate more often, --evaluate-every " + std::to_string(options.evaluate_every) +
+         " was too coarse\n";
 }
 
 struct Measured {
@@ -295,25 +305,26 @@ int run_speedup(const SpeedupOptions& given, std::ostream& out, std::ostream& er
     std::sort(options.exchange.begin(), options.exchange.end());
   }
   options.sweep.axes = axes_of(options, *config);
+  options.sweep.command = "paceline speedup";
   if (const int swept = run_sweep(options.sweep, out, err); swept == kExitUsage) return swept;
   const Result<std::vector<RoundsNeeded>> runs = read_runs(options);
   if (!runs) return failed(err, runs.status(), kExitFailedRun);
   const std::optional<std::int64_t> serial = serial_mini_batches(*runs);
   if (!serial) return failed(err, failed_precondition("no run of one worker alone"), kExitFailedRun);
   const fs::path folder(options.sweep.out);
+  const std::string coarse = too_coarse(options, *runs);
   Status written = write_file_atomically(folder / "speedup.csv", csv_of_runs(*runs, *serial));
   if (written.is_ok())
     written = write_file_atomically(folder / "speedup_curve.csv", csv_of_costs(options, *runs, *serial));
   if (written.is_ok()) {
-    SpeedupPage page{*options.sweep.target, *serial, *runs, options.workers, options.local_steps};
+    SpeedupPage page{*options.sweep.target, *serial, *runs, options.workers, options.local_steps, coarse};
     if (measured) page.measured = measured->exchange();
     written = write_file_atomically(folder / "speedup.html", speedup_page(page));
   }
   if (!written.is_ok()) return failed(err, written, kExitFailedRun);
   out << "one worker alone: " << *serial << " mini-batches\n"
       << rendered(gains(options, *runs, *serial), TextStyle::kPlain)
-      << rendered(costs(options, *runs, *serial), TextStyle::kPlain);
-  say_coarse(options, *runs, out);
+      << rendered(costs(options, *runs, *serial), TextStyle::kPlain) << coarse;
   if (measured) say_measured(options.measured, *measured, options, *runs, *serial, out);
   return kExitOk;
 }

@@ -102,7 +102,7 @@ std::string cell_of(const SpeedupPage& page, const sweep::RoundsNeeded& run) {
   if (!gain) return "<td>never</td>";
   const double share = std::clamp(*gain / static_cast<double>(run.workers), 0.0, 1.0);
   return text("<td style='background:rgba(27,108,168,", 0.8 * share, ")' title='", *run.rounds, " rounds'>",
-              brief(*gain), "</td>");
+              brief(*gain), run.at_first_evaluation ? "*" : "", "</td>");
 }
 
 // Of several runs of the same two, as with a third axis, the best; of none an empty one.
@@ -138,6 +138,7 @@ std::string speedup_page(const SpeedupPage& page) {
          text("<p>To a test accuracy of ", 100 * page.target, " % one worker alone needs ", page.serial,
               " mini-batches.</p>\n") +
          "<h2>Gain, by workers (down) and local steps (across), were exchanges free</h2>\n" + map(page) +
+         (page.coarse.empty() ? "" : "<p>" + page.coarse + "</p>\n") +
          "<h2>Speed-up by what an exchange costs, in mini-batches</h2>\n"
          "<p>Full: the best number of local steps. Dashed: the naive scheme, which exchanges each "
          "mini-batch's "

@@ -124,7 +124,7 @@ Status Sweep::take(std::size_t point, const std::string& how, sweep::Progress& p
 
 int Sweep::run() {
   if (const Status looked = look(); !looked.is_ok()) {
-    err_ << "paceline sweep: " << looked.message() << "\n";
+    err_ << options_.command << ": " << looked.message() << "\n";
     return kExitFailedRun;
   }
   using Kind = sweep::Processes::LocalEvent::Kind;
@@ -147,18 +147,18 @@ int Sweep::run() {
   progress.clear();
   if (status.is_ok()) status = write_tables();
   if (!status.is_ok()) {
-    err_ << "paceline sweep: " << status.message() << "\n";
+    err_ << options_.command << ": " << status.message() << "\n";
     return kExitFailedRun;
   }
   return end(stopped);
 }
 
 int Sweep::end(bool stopped) {
-  for (const std::string& line : failed_) err_ << "paceline sweep: " << line << "\n";
+  for (const std::string& line : failed_) err_ << options_.command << ": " << line << "\n";
   std::size_t not_ok = 0;
   for (const auto& [point, row] : rows_) {
     if (row.status == "ok") continue;
-    err_ << "paceline sweep: " << name(point) << ": " << row.status << "\n";
+    err_ << options_.command << ": " << name(point) << ": " << row.status << "\n";
     ++not_ok;
   }
   if (stopped) {
@@ -171,8 +171,8 @@ int Sweep::end(bool stopped) {
   return failed_.empty() && not_ok == 0 ? kExitOk : kExitFailedRun;
 }
 
-int refused_sweep(std::ostream& err, const Status& status) {
-  err << "paceline sweep: " << status.message() << "\n";
+int refused_sweep(const SweepOptions& options, std::ostream& err, const Status& status) {
+  err << options.command << ": " << status.message() << "\n";
   return kExitUsage;
 }
 
@@ -198,18 +198,18 @@ int run_sweep(const SweepOptions& options, std::ostream& out, std::ostream& err)
   std::string file;
   if (!options.grid.empty()) {
     Result<std::string> read = read_file(options.grid, kGridBytesMax);
-    if (!read) return refused_sweep(err, read.status());
-    if (read->empty()) return refused_sweep(err, invalid_argument(options.grid + ": an empty grid"));
+    if (!read) return refused_sweep(options, err, read.status());
+    if (read->empty()) return refused_sweep(options, err, invalid_argument(options.grid + ": an empty grid"));
     file = std::move(*read);
   }
   Result<sweep::Grid> grid = sweep::Grid::read(file, options.grid, options.axes);
-  if (!grid) return refused_sweep(err, grid.status());
+  if (!grid) return refused_sweep(options, err, grid.status());
   const Result<sweep::Points> points =
       sweep::Points::read(options.config_path, std::move(*grid),
                           options.trace.empty() ? std::nullopt : std::optional<fs::path>(options.trace));
-  if (!points) return refused_sweep(err, points.status());
+  if (!points) return refused_sweep(options, err, points.status());
   Result<sweep::Directory> directory = sweep::Directory::open(options.out, *points);
-  if (!directory) return refused_sweep(err, directory.status());
+  if (!directory) return refused_sweep(options, err, directory.status());
   return Sweep(options, *points, *directory, out, err).run();
 }
 

@@ -16,13 +16,14 @@ namespace paceline {
 struct SweepOptions {
   std::string config_path = {};
   std::vector<std::string> axes = {};
-  std::string grid = {};              // a file of axes, before those of the command line; empty: none
-  std::string out = {};               // the sweep's directory
-  unsigned jobs = 1;                  // points at a time
-  std::optional<double> target = {};  // accuracy in (0, 1], of the time-to-accuracy
-  std::string trace = {};             // directory of a real run for all points; empty: none
-  std::string program = {};           // what simulates a point: `paceline`, an absolute path
-  bool terminal = false;              // `err` is one: a progress bar, not lines
+  std::string grid = {};                   // a file of axes, before those of the command line; empty: none
+  std::string out = {};                    // the sweep's directory
+  unsigned jobs = 1;                       // points at a time
+  std::optional<double> target = {};       // accuracy in (0, 1], of the time-to-accuracy
+  std::string trace = {};                  // directory of a real run for all points; empty: none
+  std::string program = {};                // what simulates a point: `paceline`, an absolute path
+  bool terminal = false;                   // `err` is one: a progress bar, not lines
+  std::string command = "paceline sweep";  // who complains
 };
 
 // Runs what is not finished yet, `jobs` points at a time, each as `program simulate`, and keeps sweep.csv and

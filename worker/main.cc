@@ -82,7 +82,12 @@ int worker_main(int argc, char** argv) {
   const SignalThread stop(signals, [&](int) { worker.request_stop("stopped by a signal"); });
 
   const Status ended = worker.run();
-  if (!ended.is_ok()) log->error(ended.message());
+  if (ended.code() == StatusCode::kAborted) {
+    log->warn(ended.message());
+  } else if (!ended.is_ok()) {
+    log->error(ended.message());
+  }
+  if (!worker.has_joined()) forget_node_log(*prepared, existing_log(command_line.options));
   return ended.is_ok() ? kExitOk : kExitFailedRun;
 }
 

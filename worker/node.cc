@@ -50,6 +50,8 @@ class Node::Impl {
                &inner_states_,
                config_.train.local_time ? &timed_rounds_ : nullptr} {}
 
+  bool has_joined() const { return has_joined_; }
+
   // One session after another, for as long as servers are lost and others come.
   Status run() {
     PACELINE_RETURN_IF_ERROR(keys_.status());
@@ -61,6 +63,7 @@ class Node::Impl {
     SessionEnd before;
     for (;;) {
       SessionEnd end = run_session(before, totals);
+      has_joined_ = has_joined_ || end.generation != 0;
       if (!may_go_on(end)) return conclude(before, end);
       log_.warn(end.status.message() + "; waiting up to " + reconnect_seconds() +
                 " s for servers that go on with the run (cluster.reconnect_timeout)");
@@ -108,7 +111,7 @@ class Node::Impl {
     if (before.lost != Lost::kNothing && last.generation == 0 && stopped_.is_ok()) {
       ended = Status(ended.code(), ended.message() + "; before: " + before.status.message());
     }
-    if (last.generation != 0 || before.generation != 0) {
+    if (has_joined_) {
       log_.info("node " + to_string(node_) +
                 " ends: " + (ended.is_ok() ? "the run is over" : ended.message()));
     }
@@ -125,6 +128,7 @@ class Node::Impl {
   const std::unique_ptr<NodeTrace> trace_;  // null: run.trace is off
   const SessionParts parts_;                // refers to the above
   std::mutex mutex_;                        // run() begins and ends sessions while request_stop() may come
+  bool has_joined_ = false;
   Status stopped_;
   std::unique_ptr<Session> session_;
 };
@@ -135,6 +139,7 @@ Node::Node(const RunConfig& config, NodeId node, wire::Context& context, std::un
 Node::~Node() = default;
 
 Status Node::run() { return impl_->run(); }
+bool Node::has_joined() const { return impl_->has_joined(); }
 void Node::request_stop(const std::string& reason) { impl_->request_stop(reason); }
 
 }  // namespace paceline

@@ -44,6 +44,9 @@ class Node {
   // task's fault; or the fault with which the authority ended the run.
   Status run();
 
+  // Whether servers have let it in; of one that never was, nothing is left behind. Behind run().
+  bool has_joined() const;
+
   // Leaves the run in order: running steps are finished (an emulated one is cut short), the servers are told,
   // and run() returns. Thread: any; not from a signal handler. Before run() it makes run() return at once.
   void request_stop(const std::string& reason);

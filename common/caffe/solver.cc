@@ -468,13 +468,8 @@ Status apply_solver(const std::string& file, const MaySet& may_set, RunConfig& c
   PACELINE_RETURN_IF_ERROR(apply_optimizer(files, setter, target));
   PACELINE_RETURN_IF_ERROR(apply_schedule(files, setter, target));
   if (local) {
-    // Averaging: the servers take the mean of the workers' deltas, or of each delta the share that it has in it.
     config.train.has_inner_optimizer = true;
     config.train.optimizer.of_deltas = true;
-    const double workers = static_cast<double>(config.cluster.nodes) * config.cluster.threads_per_node;
-    setter.set("train.optimizer.kind", config.train.optimizer.kind, OptimizerKind::kSgd, "type");
-    setter.set("train.optimizer.lr", config.train.optimizer.lr,
-               config.sync.combine == CombineMode::kEach ? 1.0 / workers : 1.0, "type");
   }
   PACELINE_RETURN_IF_ERROR(apply_length(files, setter, config));
   PACELINE_RETURN_IF_ERROR(apply_data(files.train, setter, config.data, may_set, notes));

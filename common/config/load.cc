@@ -140,8 +140,8 @@ Status take_caffe_solver(RunConfig& result, Given& given, std::vector<std::strin
   if (taken.code() == StatusCode::kNotFound) {  // the solver, or the net that it names
     const std::string key = "train.caffe_solver";
     const std::string what = taken.message().substr(0, taken.message().find(", got "));
-    return invalid_argument(
-        format_error(given.place_of(key), key, what, file, "a Caffe solver, and beside it the net that it names"));
+    return invalid_argument(format_error(given.place_of(key), key, what, file,
+                                         "a Caffe solver, and beside it the net that it names"));
   }
   PACELINE_RETURN_IF_ERROR(taken);
   return check_said(said, result, given);
@@ -166,6 +166,7 @@ Result<RunConfig> config_of(const std::vector<Entry>& entries, const std::string
   }
   config::resolve(result, given);
   PACELINE_RETURN_IF_ERROR(take_caffe_solver(result, given, notes));
+  config::resolve_outer_rate(result, given);
   PACELINE_RETURN_IF_ERROR(config::validate(result, given, what));
   return result;
 }

@@ -27,7 +27,11 @@ void add_optimizer(std::vector<Key>& keys) {
       {.unit = "step size",
        .effect = "The learning rate before the schedule's factor.",
        .trade_off = "Large learns fast or diverges; under combine: each smaller by about the number of "
-                    "workers."}));
+                    "workers.",
+       .fallback =
+           "0.01; with local steps sgd averages, by 1 under combine: mean and 1 / workers under each, and "
+           "other kinds must have one"}));
+  keys.back().by_policy = true;
   keys.push_back(row(PACELINE_FIELD(train.optimizer.momentum), real(decay), Scope::kWholeRun,
                      {.effect = "momentum, lars: the share of the last step that is kept.",
                       .trade_off = "High smooths and adds to the effect of staleness."}));

@@ -295,6 +295,12 @@ void check_local_steps(Validator& validator, const RunConfig& c) {
   validator.refuse_if(!validator.given().has("train.local_steps"), {inner.c_str()},
                       "an inner optimizer without local steps", "no train.local_steps",
                       "train.local_steps, or no inner_optimizer");
+  validator.refuse_if(
+      train.optimizer.kind != OptimizerKind::kSgd && !validator.given().has("train.optimizer.lr"),
+      {"train.optimizer.kind"},
+      "an outer optimizer without a rate, which deltas want another of than gradients",
+      std::string("kind: ") + name_of(train.optimizer.kind) + ", no lr",
+      "train.optimizer.lr, as 0.7 of DiLoCo's momentum, or kind: sgd");
   validator.refuse_if(train.total_iterations % train.local_steps != 0,
                       {"train.total_iterations", "train.local_steps"}, "not a whole number of rounds",
                       std::to_string(train.total_iterations) + " iterations with " + steps,
@@ -437,6 +443,14 @@ void resolve(RunConfig& config, const Given& given) {
   if (adapts && !given.has("train.optimizer.delay_compensation.lambda")) {
     compensation.lambda = kAdaptiveLambda;
   }
+}
+
+void resolve_outer_rate(RunConfig& config, const Given& given) {
+  OptimizerSection& outer = config.train.optimizer;
+  if (!config.train.has_inner_optimizer || given.has("train.optimizer.lr")) return;
+  if (outer.kind != OptimizerKind::kSgd) return;  // which has none that is meant: check_local_steps()
+  const double workers = static_cast<double>(config.cluster.nodes) * config.cluster.threads_per_node;
+  outer.lr = config.sync.combine == CombineMode::kEach ? 1.0 / workers : 1.0;
 }
 
 Status validate(const RunConfig& config, const Given& given, LoadFor what) {

@@ -78,7 +78,7 @@ void Engine::take_message(Rank rank, Clock clock) {
     const RunningIteration& running = w.running;
     if (skips_.add(!running.has_gradient())) {
       grants_->fail(std::to_string(skips_.skipped()) + " of the last " + std::to_string(skips_.window()) +
-                    " iterations were skipped (train.on_nan: skip), more than train.skips_max allows" +
+                    " gradients were skipped (train.on_nan: skip), more than train.skips_max allows" +
                     (running.fault().empty() ? "" : "; the last: not finite: " + running.fault()));
     }
     if (running.has_gradient()) {

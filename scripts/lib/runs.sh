@@ -4,12 +4,15 @@
 
 # run_files RUN [-delete]: names, or removes, what a run leaves in its folder beside its config.yaml.
 run_files() {
+  local saved
   find "$1" -maxdepth 1 -type f \( -name server.log -o -name 'server-[0-9]*.log' -o -name 'worker-[0-9]*.log' \
     -o -name curve.csv -o -name curve.csv.broken -o -name phases.csv -o -name phases_histogram.csv -o -name phases_so_far.csv \
     -o -name progress.csv -o -name staleness.csv -o -name summary.json -o -name model.bin -o -name 'events.out.tfevents.*' \
     -o -name trace.json -o -name trace-authority.json -o -name 'trace-shard-[0-9]*.json' -o -name 'trace-node-[0-9]*.json' \
     -o -name 'compute-slot-[0-9]*' -o -name 'algorithms-node[0-9]*.txt' \) "${@:2}"
-  if [ -d "$1/checkpoint" ]; then find "$1/checkpoint" "${@:2}"; fi
+  for saved in checkpoint inner_state; do
+    if [ -d "$1/$saved" ]; then find "$1/$saved" "${@:2}"; fi
+  done
 }
 
 # run_status RUN: ok, failed, stopped or invalid, as its summary says; empty when it has none. run_reason RUN: why.

@@ -101,8 +101,10 @@ void DecisionRecord::say_batch_sizes() {
 
 std::string DecisionRecord::skips_so_far() const {
   const std::int64_t skipped = config_.train.iterations_in(core_.engine().iterations_skipped());
+  const std::int64_t local_steps = config_.train.local_steps;
   return std::to_string(skipped) + " of " + std::to_string(core_.iterations_applied() + skipped) +
-         " iterations are skipped so far";
+         " iterations" + (local_steps > 1 ? ", in rounds of " + std::to_string(local_steps) + "," : "") +
+         " are skipped so far";
 }
 
 }  // namespace paceline::server

@@ -538,6 +538,9 @@ TEST_CASE("contradictions_are_refused_at_a_key_that_was_given") {
             "inner_optimizer, expected train.inner_optimizer"},
            {"train: {inner_optimizer: {lr: 0.1}}",
             "train.inner_optimizer.lr: an inner optimizer without local steps, got no train.local_steps"},
+           {"train: {local_steps: 10, inner_optimizer: {kind: sgd}, optimizer: {kind: momentum}}",
+            "train.optimizer.kind: an outer optimizer without a rate, which deltas want another of than gradients, got "
+            "kind: momentum, no lr, expected train.optimizer.lr"},
            {"train: {local_steps: 3, inner_optimizer: {kind: sgd}}",
             "train.local_steps: not a whole number of rounds, got 1000 iterations with local_steps: 3"},
            {"train: {local_steps: 10, inner_optimizer: {kind: sgd, momentum: 0.5}}",

@@ -106,6 +106,19 @@ TEST_CASE("a_worker_s_own_optimizer_has_the_servers_keys_and_there_is_one_where_
   CHECK(loaded("train: {local_steps: 1, inner_optimizer: {kind: sgd}}").train.has_inner_optimizer);
 }
 
+TEST_CASE("of_local_steps_servers_average_where_no_outer_rate_is_given") {
+  const std::string rounds = "train: {local_steps: 10, inner_optimizer: {kind: sgd}}";
+  const auto outer_rate = [&](const std::vector<std::string>& more) {
+    return loaded(rounds, more).train.optimizer.lr;
+  };
+  CHECK(outer_rate({}) == 1.0);
+  CHECK(outer_rate({"sync.policy=asp", "cluster.nodes=4", "cluster.threads_per_node=2"}) == 0.125);
+  CHECK(outer_rate({"train.optimizer.lr=0.3"}) == 0.3);
+  CHECK(outer_rate({"train.optimizer.lr=null"}) == 1.0);
+  CHECK(loaded(rounds).train.inner_optimizer.lr == 0.01);
+  CHECK(loaded("run: {}").train.optimizer.lr == 0.01);
+}
+
 TEST_CASE("the_stages_of_a_switch_are_read_and_become_the_engines") {
   const RunConfig c = loaded(R"(
 train: {total_iterations: 101}

@@ -179,7 +179,7 @@ TEST_CASE("a_run_that_only_skips_fails_and_one_that_skips_less_does_not") {
   int more = 0;
   std::string why;
   for (std::uint32_t node = 0; why.empty() && more < 20; node = (node + 1) % 3, ++more) why = failed(node);
-  CHECK(why == "11 of the last 20 iterations were skipped (train.on_nan: skip), more than train.skips_max "
+  CHECK(why == "11 of the last 20 gradients were skipped (train.on_nan: skip), more than train.skips_max "
                "allows; the last: not finite: loss");
   CHECK(cast.engine().stopping());
 }

@@ -105,5 +105,18 @@ TEST_CASE("the log of a run that ended well is replaced only by --force given tw
   CHECK(std::filesystem::file_size(file) == 0);
 }
 
+TEST_CASE("a_node_that_was_not_let_in_leaves_nothing_that_its_next_start_is_refused_for") {
+  const testing::TempFolder folder;
+  RunConfig config;
+  config.run.out = (folder / "run").string();
+  const auto refused = prepare_node_log(config, NodeId(2), ExistingLog::kIsRefused);
+  REQUIRE(refused.is_ok());
+  forget_node_log(*refused, ExistingLog::kIsContinued);
+  CHECK_FALSE(check_unused(config, NodeId(2)).is_ok());
+  forget_node_log(*refused, ExistingLog::kIsRefused);
+  CHECK(check_unused(config, NodeId(2)).is_ok());
+  CHECK_FALSE(std::filesystem::exists(folder / "run"));
+}
+
 }  // namespace
 }  // namespace paceline

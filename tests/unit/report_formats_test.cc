@@ -26,6 +26,8 @@ struct TwoRuns {
   TwoRuns() {
     FinishedRun second = two_nodes("b");
     second.summary[Phase::kBarrier].total_seconds *= 0.25;
+    second.summary.rounds = 4;
+    second.summary.bytes_pushed = 1000;
     write_run(folder / "a", two_nodes("a"));
     write_run(folder / "b, \"quoted\"", second);
   }
@@ -65,13 +67,16 @@ TEST_CASE("several_runs_as_csv_are_a_row_each_and_a_name_may_have_commas_and_quo
   const TwoRuns runs;
   const std::vector<std::string> lines = lines_of(runs.text(ReportFormat::kCsv));
   REQUIRE(lines.size() == 3);
-  CHECK_THAT(lines[0], Contains("run,status,simulated,policy,") && Contains(",BATCH_seconds,") &&
-                           Catch::EndsWith(",unaccounted_seconds"));
+  CHECK_THAT(lines[0],
+             Contains("run,status,simulated,policy,") && Contains(",BATCH_seconds,") &&
+                 Catch::EndsWith(",unaccounted_seconds,rounds,bytes_pushed,bytes_pulled,bytes_shared,"
+                                 "bytes_reduced,bubble_share"));
   CHECK_THAT(lines[1], Catch::StartsWith(runs.a + ",ok,false,ssp,2,1,2,20,0,3,0.5,0.2,0,0.2,0.8,,0,0.2,"));
   std::string quoted = runs.b;
   for (std::size_t at = 0; (at = quoted.find('"', at)) != std::string::npos; at += 2)
     quoted.insert(at, 1, '"');
-  CHECK_THAT(lines[2], Catch::StartsWith("\"" + quoted + "\",ok,") && Contains(",0.05,"));
+  CHECK_THAT(lines[2], Catch::StartsWith("\"" + quoted + "\",ok,") && Contains(",0.05,") &&
+                           Catch::Matches(".*,4,1000,[0-9]+,[0-9]+,,"));
 }
 
 TEST_CASE("json_has_the_summary_as_it_is_and_all_that_the_tables_say") {

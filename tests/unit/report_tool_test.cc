@@ -93,6 +93,22 @@ TEST_CASE("what_backup_workers_threw_away_is_named_where_there_is_any") {
   CHECK_THAT(run_report({(folder / "b").string()}).out, Contains("dropped 7 gradients that came too late"));
 }
 
+TEST_CASE("of_local_steps_rounds_and_their_length_are_said_and_how_many_mini_batches_local_time_left") {
+  const TempFolder folder;
+  FinishedRun run = two_nodes("a");
+  const auto said = [&](const std::string& name) {
+    write_run(folder / name, run);
+    return run_report({(folder / name).string()}).out;
+  };
+  CHECK_THAT(said("none"), Contains("20 iterations in 0.500 s, version") && !Contains("rounds"));
+  run.summary.rounds = 4;  // the nodes have computed 20
+  CHECK_THAT(said("whole"), Contains("20 iterations in 0.500 s, in 4 rounds of 5 mini-batches, version"));
+  run.summary.iterations = 40;
+  CHECK_THAT(said("timed"), Contains("in 4 rounds of 10 mini-batches, of which 20 were computed, version"));
+  run.summary.batch_sizes = WorkerBatchSizes{{48, 32}, {32, 32}, {48, 48}};
+  CHECK_THAT(said("balanced"), Contains("in 4 rounds of 10 mini-batches on average"));
+}
+
 TEST_CASE("iterations_that_were_skipped_are_named_in_the_report_and_among_its_caveats") {
   const TempFolder folder;
   FinishedRun run = two_nodes("a");

@@ -159,8 +159,9 @@ TEST_CASE("without any checkpoint that is said before anybody is asked") {
   Folder f;
   const auto nothing = ResumeChoice::open(f.config);
   CHECK(nothing.status().code() == StatusCode::kFailedPrecondition);
-  CHECK(nothing.status().message() ==
-        "no checkpoint to resume from in " + f.config.run.out + "/checkpoint: it holds none that is whole");
+  CHECK(nothing.status().message() == "no checkpoint to resume from in " + f.config.run.out +
+                                          "/checkpoint: it holds none that is whole; a run writes them with "
+                                          "checkpoint.every_clocks or checkpoint.every");
 }
 
 TEST_CASE("another configuration's checkpoints are refused by name") {

@@ -36,6 +36,7 @@ class Command {
   }
   fs::path operator/(const std::string& name) const { return folder_ / name; }
   std::string said() const { return said_.str(); }
+  std::string warnings() const { return refused_.str(); }
   // The one line of a refusal.
   std::string refusal() const {
     CHECK(said_.str().empty());
@@ -73,6 +74,18 @@ const std::vector<std::string> kBusy{"sync.policy=dtssp",
                                      "sync.lpr.window_clocks=10",
                                      "simulate.metric.final_accuracy=0.9",
                                      "simulate.events=[{at: 3s, node: 2, kind: crash}]"};
+
+TEST_CASE("a_time_of_rounds_that_some_node_s_mini_batches_do_not_fit_into_is_named_and_the_run_goes_on") {
+  Command paceline;
+  const std::string rounds = "train.local_steps=5", inner = "train.inner_optimizer.kind=sgd";
+  const std::string slow = "simulate.compute.slowdown=[1, 4]";
+  REQUIRE(paceline("short", {rounds, inner, slow, "train.local_time=150ms"}) == 0);
+  CHECK(paceline.warnings() ==
+        "command line: train.local_time: shorter than a mini-batch of node 1, got 150ms, "
+        "expected some 400ms: each of its rounds has one\n");
+  REQUIRE(paceline("enough", {rounds, inner, slow, "train.local_time=400ms"}) == 0);
+  CHECK(paceline.warnings().empty());
+}
 
 TEST_CASE("the_same_seed_gives_the_same_bytes_of_every_file_and_another_seed_others") {
   Command paceline;

@@ -27,13 +27,16 @@ std::vector<std::string> cells(const std::string& page, const std::string& worke
 // 5 workers: 1000 / (10 x 40) = 2.5 and 1000 / (50 x 10) = 2. The runs come in no order, one is missing, and a third
 // axis has made one twice.
 TEST_CASE("a_cell_of_the_map_is_that_of_its_workers_and_local_steps_in_whatever_order_the_runs_come") {
-  const std::vector<sweep::RoundsNeeded> runs{
-      {5, 50, 10}, {5, 10, 80}, {5, 10, 40}, {1, 1, 1000}, {5, 100, std::nullopt}, {1, 50, 25}};
+  const std::vector<sweep::RoundsNeeded> runs{{5, 50, 10, true},      {5, 10, 80}, {5, 10, 40}, {1, 1, 1000},
+                                              {5, 100, std::nullopt}, {1, 50, 25}};
   SpeedupPage page{0.6, 1000, runs, {1, 5}, {1, 10, 50, 100}};
   const std::string html = speedup_page(page);
   CHECK(cells(html, "1") == std::vector<std::string>{"1", "", "0.8", ""});
-  CHECK(cells(html, "5") == std::vector<std::string>{"", "2.5", "2", "never"});
+  CHECK(cells(html, "5") == std::vector<std::string>{"", "2.5", "2*", "never"});
   CHECK_THAT(html, !Contains("measured"));
+  CHECK_THAT(html, !Contains("<p>*"));
+  page.coarse = "* too early\n";
+  CHECK_THAT(speedup_page(page), Contains("<p>* too early\n</p>"));
   page.measured = 2e4;  // beyond what the lines reach
   CHECK_THAT(speedup_page(page), Contains("measured: 2e+04"));
 }

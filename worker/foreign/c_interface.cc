@@ -138,7 +138,7 @@ struct paceline_worker {
   NodeOptions options = {};
   ExistingLog existing = ExistingLog::kIsRefused;
   std::optional<StandardError> errors;
-  std::shared_ptr<const void> lock;  // of the log
+  NodeLog node_log;
   Log log;
   Layout layout;
   ForeignTasks::Evaluate evaluate;
@@ -209,13 +209,12 @@ Status check_buffers(const RunConfig& config, const Layout& layout) {
 
 // On threads that take no signals.
 Status open_log(paceline_worker& w) {
-  PACELINE_ASSIGN_OR_RETURN(const NodeLog log, prepare_node_log(w.config, w.node, w.existing));
+  PACELINE_ASSIGN_OR_RETURN(w.node_log, prepare_node_log(w.config, w.node, w.existing));
   const std::string program = "paceline-worker " + to_string(w.node);
   w.errors.emplace(program);
-  w.lock = log.lock;
-  PACELINE_ASSIGN_OR_RETURN(
-      w.log, Log::open(log.file, program, w.config.run.log_level, Log::Begin::kBehind, w.errors->writer()));
-  if (!log.warning.empty()) w.log.warn(log.warning);
+  PACELINE_ASSIGN_OR_RETURN(w.log, Log::open(w.node_log.file, program, w.config.run.log_level,
+                                             Log::Begin::kBehind, w.errors->writer()));
+  if (!w.node_log.warning.empty()) w.log.warn(w.node_log.warning);
   return Status::ok();
 }
 
@@ -249,6 +248,7 @@ Status start(paceline_worker& w, std::span<const float> initial) {
       ended = resource_exhausted(std::string("the node ends: ") + error.what());
     }
     if (!ended.is_ok() && !w.loop.gave_up()) w.log.error(ended.message());  // who gives up knows why
+    if (!w.running->has_joined()) forget_node_log(w.node_log, w.existing);
     w.loop.node_ended(ended);
   });
   return Status::ok();

@@ -215,7 +215,7 @@ class Starts(DaemonTest):
         thesis = self.folder / "thesis.tex"
         thesis.write_text("three years of work", encoding="utf-8")
         self.assert_ends(self.server(0, f"cluster.endpoints=[ipc://{thesis}]"), 2,
-                         f"paceline-server: cannot bind ipc://{thesis}: got an ordinary file at {thesis}, "
+                         f"paceline-server: cluster.endpoints: cannot bind ipc://{thesis}: got an ordinary file at {thesis}, "
                          "expected a socket or nothing there")
         self.assertEqual(thesis.read_text(encoding="utf-8"), "three years of work")
 
@@ -253,6 +253,7 @@ class Starts(DaemonTest):
                 told = self.refused_node(1, override)
                 self.assertIn(f"node 1: another configuration: {key}: got {value if key == 'run.seed' else '['}", told)
                 self.assertRegex(told, r", expected .*: give every daemon the same configuration$")
+                self.assertFalse((self.run_dir / "worker-1.log").exists())  # so that the right command is not refused
 
     def test_a_node_number_is_taken_once(self):
         self.assertRegex(self.refused_node(0, f"run.out={self.folder}/another"), "^node 0: already taken by another "

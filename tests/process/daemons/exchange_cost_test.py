@@ -44,8 +44,7 @@ class ExchangeCost(DaemonTest):
         self.assertAlmostEqual(s, exchange / mini_batch, delta=0.01 * s)
         self.assertFalse(self.run_dir.exists())
         speedup = self.paceline("speedup", self.config, "--out", self.folder / "speedup", "--target", 0.05, "--workers", "1,2",
-                                "--local-steps", 1, "--exchange", 1, "--measured", said[4], "--jobs", 1,
-                                "simulate.compute.distribution=constant", "simulate.compute.mean=10ms")
+                                "--local-steps", 1, "--exchange", 1, "--measured", said[4], "--jobs", 1)
         self.assertEqual(speedup.returncode, 0, speedup.stderr)
         self.assertRegex(speedup.stdout, rf"an exchange of 2 workers takes {re.escape(said[1])} s, a mini-batch {re.escape(said[2])} s: S = {re.escape(said[3])}\n"
                                          r"  2 workers: 1 local steps, ")
@@ -59,14 +58,15 @@ class ExchangeCost(DaemonTest):
                 self.assertRegex(speedup.stdout + speedup.stderr, line)
 
     def speedup(self, *arguments):
-        return self.paceline("speedup", self.config, "--out", self.folder / "sweep", "--target", 0.05, "--jobs", 1, *arguments,
-                             "simulate.compute.distribution=constant", "simulate.compute.mean=10ms")
+        return self.paceline("speedup", self.config, "--out", self.folder / "sweep", "--target", 0.05, "--jobs", 1, *arguments)
 
     def test_settings_stand_behind_any_option_but_none_for_what_an_option_says(self):
         serial = ("--workers", "1", "--local-steps", "1")
         longer = self.speedup(*serial, "--exchange", "1,2", "train.total_iterations=300")
         self.assertEqual(longer.returncode, 0, longer.stderr)
         self.assertRegex(longer.stdout, r"(?m)^\* there at its first evaluation.*no gain here can be told; .*--evaluate-every 100 was")
+        self.assertRegex((self.folder / "sweep/speedup.csv").read_text(encoding="utf-8"),
+                         r"^workers,local_steps,rounds,gain,at_first_evaluation\n1,1,\d+,1,true\n$")
         refused = self.speedup(*serial, "train.local_steps=5")
         self.assertEqual(refused.returncode, 2, refused.stderr)
         self.assertIn("train.local_steps=5: each run gets this key by --local-steps", refused.stderr)

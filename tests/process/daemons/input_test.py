@@ -172,7 +172,7 @@ class NotFinite(DaemonTest):
         servers, nodes = self.start_run(*self.diverging, "train.on_nan=skip")
         for program in servers + nodes:
             self.assertEqual(program.end(), 1)
-        self.assertRegex(self.summary()["reason"], r"\d+ of the last 100 iterations were skipped \(train\.on_nan: skip\), more than train\.skips_max allows")
+        self.assertRegex(self.summary()["reason"], r"\d+ of the last 100 gradients were skipped \(train\.on_nan: skip\), more than train\.skips_max allows")
 
 
 class Garbage(DaemonTest):

@@ -264,7 +264,7 @@ class Resume(CalmRuns):
     def test_without_a_checkpoint_the_error_says_where_it_looked(self):
         self.run_dir.mkdir()
         self.assert_ends(self.server(0, "--resume"), 3, rf"paceline-server: no checkpoint to resume from in "
-                         rf"{self.run_dir}/checkpoint: it holds none that is whole")
+                         rf"{self.run_dir}/checkpoint: it holds none that is whole; a run writes them with checkpoint\.every_clocks or checkpoint\.every")
 
     def test_with_only_broken_ones_the_error_names_them_and_they_stay(self):
         self.killed()
