@@ -329,7 +329,7 @@ void Authority::note_progress(const Traffic& moved, Ticks now) {
 
 std::vector<Wait> Authority::waits(const LastSeen& last_seen, WaitsFor which) const {
   return waits_of({config_, state_.stage(), members_, engine_, speeds_, evaluations_, checkpoints_,
-                   end_.model(), state_.is_stopped(), record_},
+                   end_.model(), node_parameters_, formations_, steps_, record_},
                   last_seen, which);
 }
 

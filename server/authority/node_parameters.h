@@ -12,6 +12,7 @@
 #include "server/authority/evaluation.h"
 #include "server/authority/run_members.h"
 #include "server/authority/run_outbox.h"
+#include "server/authority/run_record.h"
 
 namespace paceline::server {
 
@@ -32,6 +33,11 @@ class NodeParameters {
   void keep(Version version, const EvaluationSchedule& evaluations);
   // The node may not have heard of what it is to keep.
   void keep_again(NodeId node, const EvaluationSchedule& evaluations);
+
+  // Whom the shard has them from.
+  std::vector<NodeId> senders() const;
+  // Of those, who has not sent the last ones whole, as far as is known: a node's report follows them.
+  std::vector<NodeId> owing(const RunRecord& record) const;
 
   // The shard has them, of that version.
   void came(Version version) { here_ = version; }
