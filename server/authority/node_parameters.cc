@@ -61,6 +61,10 @@ bool NodeParameters::ask_for_last(Version last) {
   return true;
 }
 
+void NodeParameters::ask_again(NodeId node, Version last) {
+  if (is_asked(node, last)) outbox_.to_node(node, wire::StateWanted{last});
+}
+
 bool NodeParameters::on_loss_at_end(NodeId node, Version last) {
   ++lost_at_end_;
   if (!nodes_hold_parameters(config_)) return false;

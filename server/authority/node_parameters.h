@@ -46,6 +46,12 @@ class NodeParameters {
   // is asked, once.
   // Where each has a part, each sends it, and with it what it keeps of another's: so one of them may be lost meanwhile.
   bool ask_for_last(Version last);
+  // Whether the last ones are asked of that node, in the place of node 0, and are not here.
+  bool is_asked(NodeId node, Version last) const {
+    return last_asked_ != NodeId(0) && node == last_asked_ && !are_here(last);
+  }
+  // It may not have heard that, or not have been heard.
+  void ask_again(NodeId node, Version last);
   // `node` is lost at the end. Whether what the shard still lacks of them is lost with it; others are asked for it.
   bool on_loss_at_end(NodeId node, Version last);
 
