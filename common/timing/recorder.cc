@@ -95,6 +95,8 @@ void PhaseRecorder::shift_start(std::chrono::nanoseconds length, Phase of) {
 }
 
 void PhaseRecorder::add_hidden(Phase phase, std::chrono::nanoseconds duration) {
+  PACELINE_ASSERT(duration.count() >= 0, std::string("hidden of ") + name_of(phase) + ": " +
+                                             std::to_string(duration.count()) + " ns, expected none below 0");
   (*stats_)[static_cast<std::size_t>(phase)].hidden_ns += duration.count();
 }
 

@@ -114,6 +114,7 @@ void Authority::node_rejoined(NodeId node) {
   if (state_.is(Stage::kGathering)) return;
   // Ahead of the grant with which it leaves that version.
   if (nodes_hold_parameters(config_)) node_parameters_.keep_again(node, evaluations_.schedule());
+  if (state_.is(Stage::kEnding)) node_parameters_.ask_again(node, engine_.version());
   instructions_.repeat(node, engine_);
   if (const auto asked = evaluations_.schedule().asked_of(node)) outbox_.to_node(node, *asked);
 }
@@ -329,7 +330,7 @@ void Authority::note_progress(const Traffic& moved, Ticks now) {
 
 std::vector<Wait> Authority::waits(const LastSeen& last_seen, WaitsFor which) const {
   return waits_of({config_, state_.stage(), members_, engine_, speeds_, evaluations_, checkpoints_,
-                   end_.model(), state_.is_stopped(), record_},
+                   end_.model(), node_parameters_, formations_, steps_, record_},
                   last_seen, which);
 }
 

@@ -97,7 +97,8 @@ class Authority {
 
   // It has said its last word, and nothing is asked of it: it waits to hear how the run ends.
   bool is_done(NodeId node) const {
-    return record_.has_report(node) && !evaluations_.schedule().asked_of(node);
+    return record_.has_report(node) && !evaluations_.schedule().asked_of(node) &&
+           !node_parameters_.is_asked(node, engine_.version());
   }
 
   // A message from a peer that is in. The Status is what the peer is to be told when it was wrong.

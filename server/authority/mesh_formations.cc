@@ -133,14 +133,18 @@ Status MeshFormations::form(Version version) {
   return Status::ok();
 }
 
-std::vector<NodeId> MeshFormations::overdue(Ticks now) const {
+std::vector<NodeId> MeshFormations::awaited() const {
   std::vector<NodeId> silent;
-  if (formations_.number() == 0 || !formations_.gathers()) return silent;
-  if (now - over_since_ <= kLeases * config_.cluster.lease) return silent;
+  if (!nodes_are_connected(config_) || !formations_.gathers()) return silent;
   for (const NodeId node : members_.in(NodeState::kJoined)) {
     if (!formations_.has_endpoint(node)) silent.push_back(node);
   }
   return silent;
+}
+
+std::vector<NodeId> MeshFormations::overdue(Ticks now) const {
+  const bool in_time = formations_.number() == 0 || now - over_since_ <= kLeases * config_.cluster.lease;
+  return in_time ? std::vector<NodeId>() : awaited();
 }
 
 Status MeshFormations::too_late() const {

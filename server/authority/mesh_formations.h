@@ -40,7 +40,9 @@ class MeshFormations {
   void lost(NodeId node, Ticks now);
   // The newest, and that it is over where it is. Who knows it does nothing twice.
   void resend(NodeId node);
-  // Who lives and has not said in time where it is reached; and what that is.
+  // Who is here and has not said where it is reached in the next one, which waits for that.
+  std::vector<NodeId> awaited() const;
+  // Of those, who has not said so in time; and what that is.
   std::vector<NodeId> overdue(Ticks now) const;
   Status too_late() const;
 

@@ -19,11 +19,19 @@ std::vector<NodeId> NodeParameters::first_group() const {
   return nodes;
 }
 
+std::vector<NodeId> NodeParameters::senders() const {
+  return config_.exchange.shard_optimizer ? members_.in(NodeState::kJoined) : first_group();
+}
+
+std::vector<NodeId> NodeParameters::owing(const RunRecord& record) const {
+  std::vector<NodeId> nodes = senders();
+  const auto reported = [&](NodeId node) { return record.has_report(node); };
+  if (!std::all_of(nodes.begin(), nodes.end(), reported)) std::erase_if(nodes, reported);
+  return nodes;
+}
+
 void NodeParameters::ask(Version version) {
-  for (const NodeId node :
-       config_.exchange.shard_optimizer ? members_.in(NodeState::kJoined) : first_group()) {
-    outbox_.to_node(node, wire::StateWanted{version});
-  }
+  for (const NodeId node : senders()) outbox_.to_node(node, wire::StateWanted{version});
 }
 
 void NodeParameters::keep(Version version, const EvaluationSchedule& evaluations) {
@@ -51,6 +59,10 @@ bool NodeParameters::ask_for_last(Version last) {
   last_asked_ = *node;
   outbox_.to_node(*node, wire::StateWanted{last});
   return true;
+}
+
+void NodeParameters::ask_again(NodeId node, Version last) {
+  if (is_asked(node, last)) outbox_.to_node(node, wire::StateWanted{last});
 }
 
 bool NodeParameters::on_loss_at_end(NodeId node, Version last) {

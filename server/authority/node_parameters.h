@@ -12,6 +12,7 @@
 #include "server/authority/evaluation.h"
 #include "server/authority/run_members.h"
 #include "server/authority/run_outbox.h"
+#include "server/authority/run_record.h"
 
 namespace paceline::server {
 
@@ -33,6 +34,11 @@ class NodeParameters {
   // The node may not have heard of what it is to keep.
   void keep_again(NodeId node, const EvaluationSchedule& evaluations);
 
+  // Whom the shard has them from.
+  std::vector<NodeId> senders() const;
+  // Of those, who has not sent the last ones whole, as far as is known: a node's report follows them.
+  std::vector<NodeId> owing(const RunRecord& record) const;
+
   // The shard has them, of that version.
   void came(Version version) { here_ = version; }
   bool are_here(Version version) const { return here_ == version; }
@@ -40,6 +46,12 @@ class NodeParameters {
   // is asked, once.
   // Where each has a part, each sends it, and with it what it keeps of another's: so one of them may be lost meanwhile.
   bool ask_for_last(Version last);
+  // Whether the last ones are asked of that node, in the place of node 0, and are not here.
+  bool is_asked(NodeId node, Version last) const {
+    return last_asked_ != NodeId(0) && node == last_asked_ && !are_here(last);
+  }
+  // It may not have heard that, or not have been heard.
+  void ask_again(NodeId node, Version last);
   // `node` is lost at the end. Whether what the shard still lacks of them is lost with it; others are asked for it.
   bool on_loss_at_end(NodeId node, Version last);
 

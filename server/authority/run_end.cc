@@ -196,8 +196,12 @@ std::string RunEnd::too_late() const {
 void RunEnd::check(Ticks now) {
   const auto allowed = kParametersLeases * run_.config.cluster.lease;
   if (!run_.state.is(RunStage::kEnding) || !lacks_parameters() || now - since_ <= allowed) return;
+  std::string nodes;
+  for (const NodeId node : run_.parameters.owing(run_.record)) {
+    nodes += (nodes.empty() ? "node " : ", node ") + to_string(node);
+  }
   fail(deadline_exceeded("the parameters of version " + to_string(run_.core.engine().version()) +
-                         " have not come from the nodes within " + whole_seconds_text(allowed) +
+                         " have not come from " + nodes + " within " + whole_seconds_text(allowed) +
                          " of the end of training"),
        now);
 }

@@ -38,7 +38,19 @@ void late_join_waits(const RunWaiting& run, const LastSeen& last_seen, std::vect
   }
 }
 
-// Who is held waits for the min clock to move, that is, for those who stand there and are in an iteration.
+// Who has said where it is reached hears of the others once all have.
+void formation_waits(const RunWaiting& run, const LastSeen& last_seen, std::vector<Wait>& found) {
+  std::vector<std::string> nodes;
+  for (const NodeId node : run.formations.awaited()) {
+    nodes.push_back(with_last_seen_behind(Peer::of(node), last_seen));
+  }
+  if (nodes.empty()) return;
+  found.push_back({"the wait for the nodes' formation",
+                   "the nodes' formation waits for " + enumerated(nodes) + " to say where the others come"});
+}
+
+// Who is held, or has made the step of an all-reduce, waits for the min clock to move, that is, for those who stand there
+// and are in an iteration.
 // Under backup one may be late, in an iteration whose clock has closed without it: it is waited for only
 // where nobody else is. Who is asked to stop waits for everybody. Where nobody is held, the version still
 // waits for the slowest.
@@ -56,6 +68,7 @@ void training_waits(const RunWaiting& run, const LastSeen& last_seen, WaitsFor w
       const WorkerId worker = cluster.worker_at(Rank(r));
       const auto iteration = run.engine.iteration_of(worker);
       if (!iteration || (run.engine.clock_of(worker) > open && !waits_for_all)) continue;
+      if (run.steps.has_stepped(worker)) continue;
       const bool late = iteration->clock < run.engine.clock_of(worker);
       if (late != (clock == Of::kAnOlderOne)) continue;
       Laggards& laggards = by_lacking[iteration->reported ? iteration->lacking : kNotReported];
@@ -68,7 +81,7 @@ void training_waits(const RunWaiting& run, const LastSeen& last_seen, WaitsFor w
   };
   for (std::uint32_t r = 0; r < cluster.workers(); ++r) {
     const WorkerId worker = cluster.worker_at(Rank(r));
-    if (run.engine.is_held(worker)) held.push_back(worker);
+    if (run.engine.is_held(worker) || run.steps.has_stepped(worker)) held.push_back(worker);
   }
   if (which == WaitsFor::kOfSomebody && held.empty() && !waits_for_all) return;
   gather(Of::kTheirClock);
@@ -110,11 +123,29 @@ void checkpoint_waits(const RunWaiting& run, const LastSeen& last_seen, std::vec
   for (const ShardId shard : run.checkpoints.missing()) {
     shards.push_back(with_last_seen_behind(Peer::of(shard), last_seen));
   }
-  if (shards.empty()) return;
-  const bool held = run.stage == RunStage::kEnding && run.is_stopped;
+  if (!run.checkpoints.under_way()) return;
+  const bool held = run.stage == RunStage::kEnding && run.checkpoints.enabled();
+  const std::string who = held ? "the end" : "the next checkpoint";
+  if (shards.empty()) {
+    found.push_back({"the wait for a checkpoint's manifest",
+                     who + " waits for the manifest of a checkpoint to be written to " + run.config.run.out});
+    return;
+  }
   found.push_back({"the wait for a checkpoint's files",
-                   std::string(held ? "the end" : "the next checkpoint") +
-                       " waits for the file of a checkpoint to be written by " + enumerated(shards)});
+                   who + " waits for the file of a checkpoint to be written by " + enumerated(shards)});
+}
+
+// The last ones of an all-reduce.
+void parameter_waits(const RunWaiting& run, const LastSeen& last_seen, std::vector<Wait>& found) {
+  const Version last = run.engine.version();
+  if (!nodes_hold_parameters(run.config) || run.parameters.are_here(last)) return;
+  std::vector<std::string> nodes;
+  for (const NodeId node : run.parameters.owing(run.record)) {
+    nodes.push_back(with_last_seen_behind(Peer::of(node), last_seen));
+  }
+  if (nodes.empty()) return;  // nobody is left to send them, which ends the run
+  found.push_back({"the wait for the last parameters", "the end waits for the parameters of version " +
+                                                           to_string(last) + " from " + enumerated(nodes)});
 }
 
 void ending_waits(const RunWaiting& run, const LastSeen& last_seen, std::vector<Wait>& found) {
@@ -165,11 +196,13 @@ std::vector<Wait> waits_of(const RunWaiting& run, const LastSeen& last_seen, Wai
       break;
     case RunStage::kTraining:
       late_join_waits(run, last_seen, found);
+      formation_waits(run, last_seen, found);
       training_waits(run, last_seen, which, found);
       evaluation_waits(run, last_seen, found);
       checkpoint_waits(run, last_seen, found);
       break;
     case RunStage::kEnding:
+      parameter_waits(run, last_seen, found);
       ending_waits(run, last_seen, found);
       evaluation_waits(run, last_seen, found);
       checkpoint_waits(run, last_seen, found);

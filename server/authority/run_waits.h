@@ -20,6 +20,9 @@
 #include "server/authority/checkpoints.h"
 #include "server/authority/evaluations.h"
 #include "server/authority/final_model.h"
+#include "server/authority/mesh_formations.h"
+#include "server/authority/node_parameters.h"
+#include "server/authority/reduced_steps.h"
 #include "server/authority/run_members.h"
 #include "server/authority/run_record.h"
 #include "server/authority/run_stage.h"
@@ -38,7 +41,9 @@ struct RunWaiting {
   const Evaluations& evaluations;
   const Checkpoints& checkpoints;
   const FinalModel& model;
-  bool is_stopped;
+  const NodeParameters& parameters;
+  const MeshFormations& formations;
+  const ReducedSteps& steps;
   const RunRecord& record;
 };
 

@@ -141,8 +141,11 @@ void PeerConnections::cannot_send(Peer to, const Status& why) {
 // The socket has counted it.
 void PeerConnections::on_malformed(const wire::PeerId& from, const std::optional<Peer>& peer,
                                    const Status& why) {
-  setup_.log.debug("malformed message from " + (peer ? to_string(*peer) : "a stranger") + ": " +
-                   why.message());
+  // What cannot be read may be what the run waits for.
+  const bool is_said = peer && malformed_said_++ < kRefusalsLogged;
+  setup_.log.write(
+      is_said ? LogLevel::kWarn : LogLevel::kDebug,
+      "malformed message from " + (peer ? to_string(*peer) : "a stranger") + ": " + why.message());
   if (peer && !peer->is_node()) {  // it may have been one that counts (reliable_channel.h)
     send_to(from, wire::Error{why.code(), why.message(), /*fatal=*/true});
     evict(*peer, "refused: " + why.message());

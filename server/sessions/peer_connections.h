@@ -130,6 +130,7 @@ class PeerConnections {
   Unreachable unreachable_;                            // found while sending
   std::vector<std::pair<Peer, std::string>> evicted_;  // refused for good in this handler, and why
   std::int64_t refused_ = 0;
+  std::int64_t malformed_said_ = 0;  // of members
   std::int64_t outlived_ = 0;
   std::int64_t reconnects_ = 0;  // of nodes, and at the authority of the other shards
 };

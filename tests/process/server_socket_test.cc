@@ -59,7 +59,11 @@ TEST_CASE("a whole run over two shards, word by word") {
   const testing::TempFolder folder;
   const RunConfig config = config_in(folder, 2);
   wire::Context context;
-  RunningServer authority(config, ShardId(0), context);
+  std::string malformed;  // on the authority's thread
+  const Log log = Log::to([&](LogLevel level, const std::string& line) {
+    if (level == LogLevel::kWarn && line.starts_with("malformed")) malformed = line;
+  });
+  RunningServer authority(config, ShardId(0), context, log);
   RunningServer other(config, ShardId(1), context);
   REQUIRE((authority.started().is_ok() && other.started().is_ok()));
   ScriptedNode node(context, config.cluster.endpoints);
@@ -113,6 +117,7 @@ TEST_CASE("a whole run over two shards, word by word") {
   CHECK(node.hear<wire::RunOver>(0).code == StatusCode::kOk);
   CHECK(authority.result().is_ok());
   CHECK(other.result().is_ok());
+  CHECK_THAT(malformed, Contains("malformed message from node 0: ") && Contains("samples"));
 
   const auto summary = read_summary(folder.path());
   REQUIRE(summary.is_ok());

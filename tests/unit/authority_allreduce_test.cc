@@ -201,7 +201,7 @@ TEST_CASE("the run ends with the parameters of its last version") {
   CHECK(run.sent.of<wire::Pull>(kShard0)[0].min_version == Version(3));
 }
 
-TEST_CASE("parameters that do not come from any node end the run, which says so") {
+TEST_CASE("parameters that do not come end the run, which says from whom") {
   Reducing run;
   run.shard_has(0);
   for (std::int64_t clock = 0; clock < 3; ++clock) run.step(clock);
@@ -210,7 +210,7 @@ TEST_CASE("parameters that do not come from any node end the run, which says so"
   CHECK(run.authority->result().is_ok());
   run.pass(run.config.cluster.lease);
   CHECK_THAT(run.authority->result().message(),
-             Contains("the parameters of version 3 have not come from the nodes within "));
+             Contains("the parameters of version 3 have not come from node 0 within "));
 }
 
 TEST_CASE("bytes that nodes report to have sent to each other are in the summary") {

@@ -237,6 +237,15 @@ TEST_CASE("the last parameters come from the lowest node that is left") {
   run.authority->lost(kNode0, "silent", run.now);
   CHECK(run.sent.of<wire::StateWanted>(kNode1).back().version == Version(3));
   CHECK(run.authority->result().is_ok());
+  // Its report is in, but it is waited for, and asked again over its next connection.
+  run.node_reports(1);
+  CHECK_FALSE(run.authority->is_done(NodeId(1)));
+  run.sent.clear();
+  run.authority->node_rejoined(NodeId(1));
+  CHECK(run.sent.of<wire::StateWanted>(kNode1).size() == 1);
+  run.shard_has(3);
+  run.authority->node_rejoined(NodeId(1));
+  CHECK(run.sent.of<wire::StateWanted>(kNode1).size() == 1);
 }
 
 // Who keeps it gives its part.

@@ -1,6 +1,6 @@
 // What the authority says it waits for, in each state that a run can stand still in: an authority driven by
 // hand, and who was last seen when is the test's to say.
-#include "tests/unit/authority_fixture.h"
+#include "tests/unit/reducing_fixture.h"
 
 namespace paceline::server {
 namespace {
@@ -161,6 +161,49 @@ TEST_CASE("an evaluation that does not come is named, and who owes it") {
         "the evaluation of version 1 by node 0 (last seen 0.4 s ago) has not come, nobody waits for it");
 }
 
+TEST_CASE(
+    "an all-reduce waits for who has not said where it is reached, then for who has not made the step") {
+  RunConfig config = reducing_run();
+  config.cluster.nodes = 3;
+  config.train.total_iterations = 9;
+  Reducing run(config);
+  run.shard_has(0);
+  for (const std::uint32_t node : {0U, 2U}) run.say(Peer::of(NodeId(node)), wire::Peers{0, {"10.0.0.1:7"}});
+  CHECK(waits_of(run)[0] ==
+        "the nodes' formation waits for node 1 (last seen 1.4 s ago) to say where the others come");
+  run.say(kNode1, wire::Peers{0, {"10.0.0.2:7"}});
+  for (const std::uint32_t node : {0U, 2U}) {
+    wire::StepReport report;
+    report.worker = WorkerId(node, 0);
+    report.metric = {1.0, 5, 10};
+    run.say(Peer::of(NodeId(node)), report);
+  }
+  CHECK(waits_of(run) ==
+        Texts{"2 workers wait for version 1: worker 1.0 (node 1, last seen 1.4 s ago, clock 0) has "
+              "not reported"});
+}
+
+// Node 0's state comes ahead of its report; a part of another node's is not here as long as that has not reported.
+TEST_CASE("the end of an all-reduce names whose parameters it waits for") {
+  RunConfig config = reducing_run();
+  config.exchange.shard_optimizer = GENERATE(false, true);
+  Reducing run(config);
+  run.shard_has(0);
+  for (std::int64_t clock = 0; clock < 3; ++clock) run.step(clock);
+  const std::string waits = "the end waits for the parameters of version 3 from ";
+  const std::string node_0 = "node 0 (last seen 0.4 s ago)";
+  const std::string node_1 = "node 1 (last seen 1.4 s ago)";
+  const bool each = config.exchange.shard_optimizer;
+  CHECK(waits_of(run) == Texts{waits + node_0 + (each ? " and " + node_1 : ""),
+                               "the end waits for the report of " + node_0 + " and " + node_1});
+  if (each) {
+    run.node_reports(0);
+    CHECK(waits_of(run)[0] == waits + node_1);
+  }
+  run.shard_has(3);
+  CHECK(waits_of(run)[0].starts_with("the end waits for the final model's slice"));
+}
+
 TEST_CASE("the end names what it waits for, one after another") {
   Run run;
   run.slow_disk = true;
@@ -194,6 +237,21 @@ TEST_CASE("the end names what it waits for, one after another") {
   run.errands.do_all(run.now);
   CHECK(run.over());
   CHECK(waits_of(run).empty());
+}
+
+TEST_CASE("the end waits for a checkpoint's files, and for what makes one of them") {
+  RunConfig config = small_run();
+  config.checkpoint.every_clocks = 3;
+  Run run(config);
+  run.slow_disk = true;
+  run.gather();
+  run.train(0, 3);
+  const std::string who = "the end waits for the ";
+  CHECK(waits_of(run).back() ==
+        who + "file of a checkpoint to be written by shard 0 and shard 1 (last seen 0.2 s ago)");
+  for (const std::uint32_t k : {0U, 1U})
+    run.say(Peer::of(ShardId(k)), wire::Saved{ShardId(k), Version(3), {}, ""});
+  CHECK(waits_of(run).back() == who + "manifest of a checkpoint to be written to " + run.config.run.out);
 }
 
 }  // namespace

@@ -329,5 +329,19 @@ TEST_CASE("a refused push is no end; parameters that nobody asked for are") {
   CHECK_THAT(status.message(), Catch::Contains("server shard 1") && Catch::Contains("no such request"));
 }
 
+// It would wait for the end, and the server for the report.
+TEST_CASE("a node whose report cannot be read goes, and says why") {
+  ClientFixture f;
+  f.join();
+  auto over = std::async(std::launch::async, [&] { return f.client->finish({}); });
+  REQUIRE(f.left->expect<wire::NodeReport>());
+  f.left->send(wire::Error{StatusCode::kInvalidArgument, "NodeReport.reducing_ns: got -7, expected 0 to 9"});
+  const Status status = over.get();
+  CHECK_THAT(status.message(),
+             Catch::Contains("server shard 0") &&
+                 Catch::Contains(" cannot read what this node says: NodeReport.reducing_ns: got -7"));
+  CHECK(f.left->expect<wire::Leave>()->fault == status.message());
+}
+
 }  // namespace
 }  // namespace paceline

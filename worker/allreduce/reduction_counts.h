@@ -2,6 +2,7 @@
 // has it, but for traffic().
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -32,10 +33,10 @@ class ReductionCounts {
     bytes_ += bytes;
   }
 
-  // Of this round's buckets, of the one that is under way until then.
+  // Of this round's buckets, of the one that is under way until then: another thread may have begun it since.
   EarlyPush of_round(Ticks until) const {
     EarlyPush early = round_;
-    if (since_) early.hidden += until - *since_;
+    if (since_) early.hidden += std::max(until - *since_, std::chrono::nanoseconds::zero());
     return early;
   }
   // Of all. Thread: any, without a lock: each heartbeat asks, and the lock is held while the optimizer steps.

@@ -237,6 +237,11 @@ Status ServerConnections::refused(ServerLink& link, const wire::Error& error) {
     }
   }
   if (joining_.waits_its_turn(link, error, log_, client_.options.clock())) return Status::ok();
+  // What it cannot read it may wait for, as for a report, and to say it again would not mend it.
+  if (error.code == StatusCode::kInvalidArgument && waits_.needs(link.shard)) {
+    events_.owes(invalid_argument(link.name() + " cannot read what this node says: " + error.message));
+    return Status::ok();
+  }
   log_.warn(link.name() + " refused a message: " + error.message);
   return Status::ok();
 }

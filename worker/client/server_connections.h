@@ -47,7 +47,7 @@ class ServerConnections {
     std::function<Status(ServerLink&, wire::Message&)> came;
     // Servers are lost that the client cannot do without: it says goodbye, and shuts down.
     std::function<void(Lost, const Status&)> lost;
-    // A server lives, and owes this node a word for too long.
+    // A server lives, and owes this node a word for too long, or cannot read what it says.
     std::function<void(const Status&)> owes;
     // The client cannot go on, and has nothing to say.
     std::function<void(Status)> failed;
