@@ -46,13 +46,18 @@ Status BucketSums::sum(std::size_t number, Clock clock, const std::vector<Shared
   const auto begin = static_cast<std::size_t>(bucket.range.begin);
   const auto size = static_cast<std::size_t>(bucket.range.size());
   const std::span<float> summed = mesh_.sum().subspan(begin, size);
-  // In the order of threads, as servers sum.
-  begin_sum(summed, own[0].floats.subspan(begin, size), mesh_.weight());
-  for (std::size_t t = 1; t < own.size(); ++t) {
-    add_weighted(summed, own[t].floats.subspan(begin, size), mesh_.weight());
-  }
   const BucketPrograms& programs = *bucket.programs;
-  PACELINE_RETURN_IF_ERROR(reduce(programs.sums, number, clock, /*copies=*/false));
+  // In the order of threads, as servers sum.
+  const auto make = [&](std::int64_t at, std::span<float> out) {
+    const auto of_thread = [&](std::size_t t) {
+      return own[t].floats.subspan(begin + static_cast<std::size_t>(at), out.size());
+    };
+    begin_sum(out, of_thread(0), mesh_.weight());
+    for (std::size_t t = 1; t < own.size(); ++t) add_weighted(out, of_thread(t), mesh_.weight());
+  };
+  for (const Range& part : programs.first.rest) make(part.begin, bucket_part(summed, part));
+  PACELINE_RETURN_IF_ERROR(
+      reduce(programs.sums, number, clock, /*copies=*/false, {&programs.first.rows, make}));
   const std::vector<Range> all = {{0, bucket.range.size()}};
   const bool rounds = is_sharded_ && mesh_.ranks() > 1 && programs.sums.encoding != Encoding::kFp32;
   for (const Range& here : is_sharded_ ? programs.own : all) {
@@ -78,16 +83,17 @@ void BucketSums::make_mean(Range part) const {
 Status BucketSums::copy_to_all(Clock clock) {
   for (std::size_t number = 0; number < mesh_.buckets().size(); ++number) {
     PACELINE_RETURN_IF_ERROR(
-        reduce(*mesh_.buckets()[number].programs->copies, number, clock, /*copies=*/true));
+        reduce(*mesh_.buckets()[number].programs->copies, number, clock, /*copies=*/true, {}));
   }
   return Status::ok();
 }
 
 // Of a step, and so a bucket that is traced.
-Status BucketSums::reduce(const schedule::Program& program, std::size_t number, Clock clock, bool copies) {
+Status BucketSums::reduce(const schedule::Program& program, std::size_t number, Clock clock, bool copies,
+                          const mesh::Mesh::Beginning& beginning) {
   const std::int64_t sent = mesh_.bytes_sent();
   const Ticks begin = now_();
-  PACELINE_RETURN_IF_ERROR(mesh_.reduce(program, mesh_.buckets()[number].range));
+  PACELINE_RETURN_IF_ERROR(mesh_.reduce(program, mesh_.buckets()[number].range, beginning));
   if (on_bucket_) {
     on_bucket_(
         {begin, now_() - begin, clock, static_cast<std::int64_t>(number), mesh_.bytes_sent() - sent, copies});

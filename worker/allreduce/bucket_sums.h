@@ -40,7 +40,8 @@ class BucketSums {
   void make_mean(Range part) const;
 
  private:
-  Status reduce(const schedule::Program& program, std::size_t number, Clock clock, bool copies);
+  Status reduce(const schedule::Program& program, std::size_t number, Clock clock, bool copies,
+                const mesh::Mesh::Beginning& beginning);
 
   FormationMesh& mesh_;
   const Layout& layout_;

@@ -108,10 +108,11 @@ std::uint32_t FormationMesh::workers() const {
   return ranks() * config_.cluster.threads_per_node * config_.pipeline.stages;
 }
 
-Status FormationMesh::reduce(const schedule::Program& program, Range range) {
+Status FormationMesh::reduce(const schedule::Program& program, Range range,
+                             const mesh::Mesh::Beginning& beginning) {
   const std::span<float> part =
       sum().subspan(static_cast<std::size_t>(range.begin), static_cast<std::size_t>(range.size()));
-  return mesh_->reduce(program, part, reductions_++, silence());
+  return mesh_->reduce(program, part, reductions_++, silence(), beginning);
 }
 
 Status FormationMesh::sum_all(std::span<float> floats) {
