@@ -332,7 +332,8 @@ Result<Session::Trainer> Session::make_trainer(WorkerId worker) {
   }
   if (!vectors.is_ok()) return of_worker(vectors.status());
   if (*vectors == nullptr) {
-    *vectors = std::make_unique<HostVectors>(config_.train.optimizer, layout_);
+    *vectors = std::make_unique<HostVectors>(config_.train.optimizer, layout_,
+                                             reduces_ != nullptr ? TakenOver::kHeld : TakenOver::kCopied);
   }
   return Trainer{std::move(task).value(), std::move(vectors).value()};
 }

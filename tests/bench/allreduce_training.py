@@ -6,11 +6,14 @@
                                       [--json FILE] [key=value …]
 
 Without any exchange: bench_bare_loop once for each worker, side by side, with the same loader, network, mini-batch and Adam. The three
-take turns, and who goes first changes. Which algorithms are taken was measured before, as in a run that goes on. A figure is seconds a step of the whole run; ratios are medians over the rounds:
-`of_bare`, the bare loops' seconds over those of the all-reduce (0.97 asked), and `of_servers` (1 asked). Exit status 1 below them.
-Overrides are for the two runs with daemons.
+take turns, and who goes first changes. Which algorithms are taken was measured before, as in a run that goes on. A figure is the median
+of a run's steps, from grant to grant of worker 0.0, of the bare loops the slower one's; ratios are medians over the rounds:
+`of_bare`, the bare loops' time over that of the all-reduce (0.97 asked), and `of_servers` (1 asked). Exit status 1 below them.
+`…_whole`: the same of whole runs, in which all wait for whoever's core was taken by something else. Overrides are for runs
+with daemons.
 """
 import argparse
+import itertools
 import json
 import os
 import statistics
@@ -43,21 +46,30 @@ def config_of(args, nodes, folder, endpoint):
     return file
 
 
+def slower(steps):
+    """The worker's that took longer: a step's median, and the whole run's mean, in seconds."""
+    return {"step": max(step for step, _ in steps), "whole": max(whole for _, whole in steps)}
+
+
 def bare(args, folder):
     config = config_of(args, 1, folder, f"ipc://{folder}/socket")
     run_all([[args.bin / "bench_bare_loop", config, folder / f"parameters{n}"] for n in range(args.workers)], folder)
-    return max(json.loads((folder / f"stdout{n}").read_text())["wall_seconds"] for n in range(args.workers))
+    said = [json.loads((folder / f"stdout{n}").read_text()) for n in range(args.workers)]
+    return slower([(1e-3 * one["p50_ms"], one["wall_seconds"] / args.steps) for one in said])
 
 
 def daemons(args, folder, endpoint, *overrides):
     config = config_of(args, args.workers, folder, endpoint)
-    given = [*overrides, *args.overrides]
+    given = ["run.trace=true", *overrides, *args.overrides]
     run_all([[args.bin / "paceline-server", config, *given],
              *([args.bin / "paceline-worker", config, "--node", str(n), *given] for n in range(args.workers))], folder)
     summary = json.loads((folder / "summary.json").read_text())
     if summary["status"] != "ok" or summary["iterations"] != args.steps * args.workers:
         fail(f"status {summary['status']}, {summary['iterations']} iterations")
-    return summary["wall_seconds"]
+    grants = sorted(event["ts"] for event in json.loads((folder / "trace.json").read_text())["traceEvents"]
+                    if event["name"] == "grant" and event["args"]["worker"] == "0.0")
+    step = statistics.median(1e-6 * (end - begin) for begin, end in itertools.pairwise(grants))
+    return slower([(step, summary["wall_seconds"] / args.steps)])
 
 
 def allreduce(args, folder):
@@ -93,13 +105,13 @@ def main():
             one = {}
             for name in list(loops)[:: 1 if turn % 2 == 0 else -1]:
                 with tempfile.TemporaryDirectory(prefix="paceline.") as folder:
-                    one[name] = loops[name](args, Path(folder)) / args.steps
+                    one[name] = loops[name](args, Path(folder))
             rounds.append(one)
-    ratios = {"of_bare": sorted(one["bare"] / one["allreduce"] for one in rounds),
-              "of_servers": sorted(one["servers"] / one["allreduce"] for one in rounds)}
+    ratios = {f"of_{name}{suffix}": sorted(one[name][of] / one["allreduce"][of] for one in rounds)
+              for of, suffix in (("step", ""), ("whole", "_whole")) for name in ("bare", "servers")}
     result = {"benchmark": "allreduce_training", "model": args.model, "batch": args.batch, "workers": args.workers,
               "steps": args.steps, "rounds": args.rounds,
-              **{f"{name}_ms": round(1e3 * statistics.median(one[name] for one in rounds), 2) for name in loops},
+              **{f"{name}_ms": round(1e3 * statistics.median(one[name]["step"] for one in rounds), 2) for name in loops},
               **{name: round(statistics.median(all_), 3) for name, all_ in ratios.items()},
               **{f"{name}_range": [round(all_[0], 3), round(all_[-1], 3)] for name, all_ in ratios.items()},
               "load": round(os.getloadavg()[0], 1)}

@@ -14,10 +14,12 @@
 #include <cmath>
 #include <cstddef>
 #include <functional>
+#include <limits>
 #include <memory_resource>
 #include <thread>
 
 #include "common/config/local_endpoint.h"
+#include "common/schedule/first_adds.h"
 #include "common/schedule/planners.h"
 #include "common/ticks.h"
 #include "tests/unit/mesh_ranks.h"
@@ -134,7 +136,21 @@ std::vector<float> any_numbers(std::uint32_t rank, std::int64_t floats) {
   return values;
 }
 
-TEST_CASE("every rank ends with the sum, and with the same bits, twice") {
+// Of a vector that has nothing but what no row begins.
+Status reduce_begun(Mesh& mesh, const Program& program, std::span<float> vector,
+                    const std::vector<float>& own, std::uint32_t number) {
+  const schedule::FirstAdds first = schedule::first_adds(program.rows, program.floats);
+  std::fill(vector.begin(), vector.end(), std::numeric_limits<float>::quiet_NaN());
+  const auto make = [&own](std::int64_t at, std::span<float> out) {
+    std::copy_n(own.begin() + at, out.size(), out.begin());
+  };
+  for (const Range& part : first.rest)
+    make(part.begin,
+         vector.subspan(static_cast<std::size_t>(part.begin), static_cast<std::size_t>(part.size())));
+  return mesh.reduce(program, vector, number, kWithin, {&first.rows, make});
+}
+
+TEST_CASE("every rank ends with the sum, and with the same bits, twice, also of floats that a row begins") {
   const auto algorithm = GENERATE(Algorithm::kRing, Algorithm::kBinaryBlocks, Algorithm::kTorus,
                                   Algorithm::kHierarchical, Algorithm::kDirect, Algorithm::kTree);
   const auto count = GENERATE(1U, 2U, 3U, 4U, 6U);
@@ -150,6 +166,7 @@ TEST_CASE("every rank ends with the sum, and with the same bits, twice") {
   std::vector<std::vector<float>> first(count);
   std::vector<char> exact(count);
   std::vector<char> repeats(count);
+  std::vector<char> begun(count);
   Ranks ranks(count);
   if (shares) ranks.share(kFloats);
   const auto ended = ranks.run([&](Mesh& mesh, std::uint32_t rank) {
@@ -165,12 +182,15 @@ TEST_CASE("every rank ends with the sum, and with the same bits, twice") {
     std::copy(any.begin(), any.end(), vector.begin());
     PACELINE_RETURN_IF_ERROR(mesh.reduce(program, vector, 2, kWithin));
     repeats[rank] = std::equal(vector.begin(), vector.end(), first[rank].begin());
+    PACELINE_RETURN_IF_ERROR(reduce_begun(mesh, program, vector, any, 3));
+    begun[rank] = std::equal(vector.begin(), vector.end(), first[rank].begin());
     return Status::ok();
   });
   for (std::uint32_t rank = 0; rank < count; ++rank) {
     CHECK(ended[rank].message() == "");
     CHECK(exact[rank] == 1);
     CHECK(repeats[rank] == 1);
+    CHECK(begun[rank] == 1);
     CHECK(first[rank] == first[0]);
   }
 }
@@ -190,7 +210,7 @@ TEST_CASE("floats that travel in fewer bytes end with the same bits on every ran
     const std::vector<float> own = any_numbers(rank, kFloats);
     for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += static_cast<double>(own[i]);
   }
-  std::vector<std::vector<float>> rounded(count), exact(count);
+  std::vector<std::vector<float>> rounded(count), exact(count), begun(count);
   std::vector<std::int64_t> bytes(count);
   Ranks ranks(count);
   const auto ended = ranks.run([&](Mesh& mesh, std::uint32_t rank) {
@@ -200,11 +220,14 @@ TEST_CASE("floats that travel in fewer bytes end with the same bits on every ran
     PACELINE_RETURN_IF_ERROR(mesh.reduce(program, exact[rank], 0, kWithin));
     bytes[rank] = mesh.bytes_sent();
     rounded[rank] = any_numbers(rank, kFloats);
-    return mesh.reduce(program, rounded[rank], 1, kWithin);
+    PACELINE_RETURN_IF_ERROR(mesh.reduce(program, rounded[rank], 1, kWithin));
+    begun[rank].resize(kFloats);
+    return reduce_begun(mesh, program, begun[rank], any_numbers(rank, kFloats), 2);
   });
   for (std::uint32_t rank = 0; rank < count; ++rank) {
     CHECK(ended[rank].message() == "");
     CHECK(rounded[rank] == rounded[0]);
+    CHECK(begun[rank] == rounded[0]);
     CHECK(bytes[rank] == 2 * schedule::floats_sent(plan.ranks[rank]));
   }
   // Each rounding is by half a unit of the last of 8 bits at most, and a float is rounded on each of its ways.

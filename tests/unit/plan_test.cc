@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "common/schedule/check.h"
+#include "common/schedule/first_adds.h"
 #include "common/schedule/halves.h"
 #include "common/schedule/planners.h"
 #include "common/schedule/print.h"
@@ -67,6 +68,22 @@ TEST_CASE("every plan falls into sums and copies, with a keeper or without") {
       }
     }
   }
+}
+
+TEST_CASE("a row begins what none has touched before, and what it does not begin is there before") {
+  const auto first_of = [](Algorithm algorithm, std::uint32_t ranks, std::uint32_t rank) {
+    const auto plan = make_plan({algorithm, ranks, 32, {}});
+    REQUIRE(plan.is_ok());
+    return first_adds(plan->ranks[rank], 32);
+  };
+  const FirstAdds ring = first_of(Algorithm::kRing, 2, 0);
+  CHECK(ring.rows == std::vector<bool>{false, true, false, false});
+  CHECK(ring.rest == std::vector<Range>{{16, 32}});
+  const FirstAdds leaf = first_of(Algorithm::kTree, 2, 1);
+  CHECK(leaf.rows == std::vector<bool>{false, false});
+  CHECK(leaf.rest == std::vector<Range>{{0, 32}});
+  CHECK(first_of(Algorithm::kTree, 2, 0).rest.empty());
+  CHECK(first_of(Algorithm::kRing, 1, 0).rest == std::vector<Range>{{0, 32}});
 }
 
 TEST_CASE("a rank's keeper is sent its sums, behind the last that is added to them") {

@@ -310,6 +310,29 @@ TEST_CASE("a thread cache steps each tensor as its traits say, at once and as a 
   CHECK(values(cache) == std::vector<float>{0.75F * (16.0F - 1.6875F) - 1.0F, 14});
 }
 
+TEST_CASE("parameters that are held are read where they lie, until an own update is made on a copy") {
+  const auto make = [](TakenOver whole) {
+    Layout layout;
+    REQUIRE(layout.add("fc.weight", {2}));
+    return std::make_unique<HostVectors>(kSgd, layout, whole);
+  };
+  ThreadCache held(kSgd, {kLeft}, 0, make(TakenOver::kHeld));
+  ThreadCache copied(kSgd, {kLeft}, 0, make(TakenOver::kCopied));
+  const auto first = slice_of(kLeft, 0, {Clock(0)}, {8, 6});
+  for (ThreadCache* const cache : {&held, &copied}) cache->refresh({first}, Clock(0));
+  CHECK(held.parameters().data() == first->pieces[0].payload.floats().data());
+  for (ThreadCache* const cache : {&held, &copied}) {
+    cache->apply_locally(Clock(0), own({2, 4}), 0.5, 1.0);
+    cache->apply_deferred();
+    CHECK(values(*cache) == std::vector<float>{7, 4});
+    cache->refresh({slice_of(kLeft, 1, {Clock(0)}, {16, 8})}, Clock(1));  // lacks it
+    CHECK(values(*cache) == std::vector<float>{15, 6});
+    cache->refresh({slice_of(kLeft, 2, {Clock(1)}, {1, 2})}, Clock(1));
+    CHECK(values(*cache) == std::vector<float>{1, 2});
+  }
+  CHECK(first->pieces[0].payload.floats()[0] == 8.0F);
+}
+
 TEST_CASE("each slice is added what it lacks, and a difference lives as long as one slice lacks it") {
   ThreadCache cache(kSgd, kRanges, 0);
   cache.refresh({slice_of(kLeft, 0, {Clock(0)}, {0, 0}), slice_of(kRight, 0, {Clock(0)}, {0})}, Clock(0));

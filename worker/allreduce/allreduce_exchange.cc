@@ -1,38 +1,15 @@
 #include "worker/allreduce/allreduce_exchange.h"
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <utility>
 
 #include "common/assert.h"
-#include "common/encode/encode.h"
-#include "common/params/non_finite.h"
-#include "common/params/vector_ops.h"
 
 namespace paceline {
 namespace {
 
 constexpr ShardId kAll{0};  // the only range
-
-std::span<float> bucket_part(std::span<float> all, Range range) {
-  return all.subspan(static_cast<std::size_t>(range.begin), static_cast<std::size_t>(range.size()));
-}
-
-// As whoever sends it on rounds it, where every node steps everything.
-void round_as(Encoding encoding, std::span<float> floats) {
-  constexpr std::size_t kAtOnce = 1024;
-  alignas(float) std::array<std::byte, kAtOnce * sizeof(float)> bytes;
-  const Encoder encoder{encoding};
-  while (!floats.empty()) {
-    const std::span<float> some = floats.first(std::min(kAtOnce, floats.size()));
-    const std::span<std::byte> coded = std::span(bytes).first(encoder.bytes_of(std::ssize(some)));
-    encoder.encode(some, coded);
-    const Status decoded = decode(encoding, coded, some);
-    PACELINE_ASSERT(decoded.is_ok(), decoded.message());
-    floats = floats.subspan(some.size());
-  }
-}
 
 }  // namespace
 
@@ -40,6 +17,7 @@ AllReduceExchange::AllReduceExchange(Parts parts)
     : parts_(std::move(parts)),
       threads_(parts_.config.cluster.threads_per_node),
       mesh_(parts_.config, parts_.node, parts_.layout, parts_.now),
+      sums_(mesh_, parts_.layout, parts_.config.exchange.shard_optimizer, parts_.now, parts_.on_bucket),
       own_(threads_),
       model_(parts_.config, parts_.layout, parts_.place.value_or(PlaceInRun{0, parts_.layout.size()})) {
   PACELINE_ASSERT(parts_.cache.ranges().size() == 1,
@@ -268,9 +246,10 @@ Status AllReduceExchange::reduce_round(std::unique_lock<std::mutex>& lock) {
     if (!closed_.is_ok()) return closed_;
     if (is_left()) return unavailable("formation " + std::to_string(formation_) + " is over");
     const std::vector<SharedFloats> own = own_.values();
+    const Clock clock(model_.version().value);
     counts_.begin(parts_.now());
     lock.unlock();
-    const Status reduced = reduce_bucket(number, own);
+    const Status reduced = sums_.sum(number, clock, own);
     lock.lock();
     counts_.end(parts_.now(), mesh_.take_bytes_sent());
     if (const auto gone = mesh_.gone()) gone_ = gone;
@@ -279,43 +258,14 @@ Status AllReduceExchange::reduce_round(std::unique_lock<std::mutex>& lock) {
   return step(lock);
 }
 
-// Every gradient is finite, but their sum need not be: then no rank takes the step.
-Status AllReduceExchange::reduce_bucket(std::size_t number, const std::vector<SharedFloats>& own) {
-  const Bucket& bucket = mesh_.buckets()[number];
-  const auto begin = static_cast<std::size_t>(bucket.range.begin);
-  const auto size = static_cast<std::size_t>(bucket.range.size());
-  const std::span<float> sum = mesh_.sum().subspan(begin, size);
-  // In the order of threads, as servers sum.
-  begin_sum(sum, own[0].floats.subspan(begin, size), mesh_.weight());
-  for (std::uint32_t t = 1; t < threads_; ++t) {
-    add_weighted(sum, own[t].floats.subspan(begin, size), mesh_.weight());
-  }
-  const BucketPrograms& programs = *bucket.programs;
-  PACELINE_RETURN_IF_ERROR(reduce(programs.sums, number, /*copies=*/false));
-  const std::vector<Range> all = {{0, bucket.range.size()}};
-  const bool rounds = model_.is_sharded() && mesh_.ranks() > 1 && programs.sums.encoding != Encoding::kFp32;
-  for (const Range& here : model_.is_sharded() ? programs.own : all) {
-    const std::span<float> part = bucket_part(sum, here);
-    if (rounds) round_as(programs.sums.encoding, part);
-    const auto at = first_non_finite(part);
-    if (!at) continue;
-    return invalid_argument("the sum of all gradients is not finite: " +
-                            describe_non_finite(part[static_cast<std::size_t>(*at)],
-                                                bucket.range.begin + here.begin + *at, parts_.layout));
-  }
-  // While the backward pass goes on.
-  if (!model_.is_sharded()) make_mean(sum);
-  return Status::ok();
-}
-
-// Every gradient is a mean over as many samples, so their mean is that of all.
 Status AllReduceExchange::step(std::unique_lock<std::mutex>& lock) {
   if (model_.is_sharded()) {
-    for (const Range& range : model_.parts()) make_mean(bucket_part(mesh_.sum(), range));
+    for (const Range& part : model_.parts()) sums_.make_mean(part);
     model_.begin_step(mesh_.sum());
+    const Clock clock(model_.version().value);
     const Ticks begin = parts_.now();
     lock.unlock();
-    const Status copied = copy_parameters();
+    const Status copied = sums_.copy_to_all(clock);
     lock.lock();
     counts_.add(parts_.now() - begin, mesh_.take_bytes_sent());
     if (const auto gone = mesh_.gone()) gone_ = gone;
@@ -326,30 +276,6 @@ Status AllReduceExchange::step(std::unique_lock<std::mutex>& lock) {
   }
   since_ = parts_.now();
   begin_round();
-  return Status::ok();
-}
-
-// Of a part of the sum, where it was not divided before it left.
-void AllReduceExchange::make_mean(std::span<float> part) const {
-  if (mesh_.weight() == 1.0F) scale(part, 1.0F / static_cast<float>(mesh_.workers()));
-}
-
-Status AllReduceExchange::copy_parameters() {
-  for (std::size_t number = 0; number < mesh_.buckets().size(); ++number) {
-    PACELINE_RETURN_IF_ERROR(reduce(*mesh_.buckets()[number].programs->copies, number, /*copies=*/true));
-  }
-  return Status::ok();
-}
-
-// Of a step, and so a bucket that is traced.
-Status AllReduceExchange::reduce(const schedule::Program& program, std::size_t bucket, bool copies) {
-  const std::int64_t sent = mesh_.bytes_sent();
-  const Ticks begin = parts_.now();
-  PACELINE_RETURN_IF_ERROR(mesh_.reduce(program, mesh_.buckets()[bucket].range));
-  if (parts_.on_bucket) {
-    parts_.on_bucket({begin, parts_.now() - begin, Clock(version().value), static_cast<std::int64_t>(bucket),
-                      mesh_.bytes_sent() - sent, copies});
-  }
   return Status::ok();
 }
 

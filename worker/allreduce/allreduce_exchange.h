@@ -33,6 +33,7 @@
 #include "common/params/layout.h"
 #include "common/timing/bucket_span.h"
 #include "common/traffic.h"
+#include "worker/allreduce/bucket_sums.h"
 #include "worker/allreduce/formation_mesh.h"
 #include "worker/allreduce/kept_choices.h"
 #include "worker/allreduce/node_model.h"
@@ -143,17 +144,14 @@ class AllReduceExchange final : public Exchange {
   void put(const Contribution& gradient, std::int64_t final_from);
   void reduce_rounds();
   Status reduce_round(std::unique_lock<std::mutex>& lock);
-  Status reduce(const schedule::Program& program, std::size_t bucket, bool copies);
-  Status reduce_bucket(std::size_t number, const std::vector<SharedFloats>& own);
   Status step(std::unique_lock<std::mutex>& lock);
-  Status copy_parameters();
-  void make_mean(std::span<float> part) const;
   void begin_round();
   void install();
 
   const Parts parts_;
   const std::uint32_t threads_;
   FormationMesh mesh_;  // by the exchange's thread; before begin() by whoever connects
+  BucketSums sums_;     // over it
   std::thread thread_;
 
   mutable std::mutex mutex_;

@@ -33,6 +33,14 @@ schedule::Halves halves_of_run(const schedule::Plan& plan) {
   return std::move(made).value();
 }
 
+std::shared_ptr<const BucketPrograms> programs_of(schedule::Program sums,
+                                                  std::optional<schedule::Program> copies = std::nullopt,
+                                                  std::vector<Range> own = {}) {
+  schedule::FirstAdds first = schedule::first_adds(sums.rows, sums.floats);
+  return std::make_shared<const BucketPrograms>(
+      BucketPrograms{std::move(sums), std::move(copies), std::move(own), std::move(first)});
+}
+
 using Owned = std::vector<std::vector<Range>>;  // by rank (schedule::Halves)
 using OwnedBySize = std::map<std::int64_t, Owned>;
 
@@ -69,8 +77,7 @@ BucketPlans plan_buckets(const RunConfig& config, const Layout& layout, const Fo
       owned.emplace(range.size(), halves_of_run(plan).owned);
     } else {
       assert_right(plan);
-      by_size.emplace(range.size(), std::make_shared<const BucketPrograms>(BucketPrograms{
-                                        schedule::Program(plan, place.rank, encoding), std::nullopt, {}}));
+      by_size.emplace(range.size(), programs_of(schedule::Program(plan, place.rank, encoding)));
     }
   }
   // Who keeps depends on what is owned of all buckets. The plans, which are large, are made again, one at a time.
@@ -80,9 +87,8 @@ BucketPlans plan_buckets(const RunConfig& config, const Layout& layout, const Fo
     halves.keep(keepers);
     assert_right(halves.whole());
     // Parameters are copied as they are, whatever sums travel as.
-    by_size.emplace(size, std::make_shared<const BucketPrograms>(BucketPrograms{
-                              schedule::Program(halves.sums, place.rank, encoding),
-                              schedule::Program(halves.copies, place.rank), of_ranks[place.rank]}));
+    by_size.emplace(size, programs_of(schedule::Program(halves.sums, place.rank, encoding),
+                                      schedule::Program(halves.copies, place.rank), of_ranks[place.rank]));
   }
   for (const Range& range : ranges) plans.buckets.push_back({range, by_size.at(range.size())});
   if (!config.exchange.shard_optimizer) return plans;

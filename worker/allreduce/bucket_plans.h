@@ -11,6 +11,7 @@
 
 #include "common/config/run_config.h"
 #include "common/params/layout.h"
+#include "common/schedule/first_adds.h"
 #include "common/schedule/program.h"
 #include "worker/allreduce/measured_choice.h"
 #include "worker/allreduce/sharded_optimizer.h"
@@ -21,6 +22,7 @@ struct BucketPrograms {
   schedule::Program sums;                   // all of the all-reduce, or its first half
   std::optional<schedule::Program> copies;  // the second
   std::vector<Range> own;                   // of halves: what this rank sums, counted from the bucket's begin
+  schedule::FirstAdds first;                // of sums
 };
 
 struct Bucket {

@@ -1,5 +1,6 @@
 #include "worker/allreduce/formation_mesh.h"
 
+#include <bit>
 #include <cstddef>
 #include <filesystem>
 #include <string>
@@ -63,8 +64,10 @@ Status FormationMesh::join(mesh::PeerConnections connections, mesh::Place place)
   place_ = place;
   forget(place_.key);
   ranks_ = {place_.rank, static_cast<std::uint32_t>(place_.endpoints.size()), mesh::machines_of(place_)};
-  const bool whole = config_.cluster.gradient_encoding == Encoding::kFp32;
-  weight_ = whole ? 1.0F : 1.0F / static_cast<float>(workers());
+  // By a power of two every float of 32 bits is divided exactly, now as well as at the end.
+  const bool at_the_end =
+      config_.cluster.gradient_encoding == Encoding::kFp32 && !std::has_single_bit(workers());
+  weight_ = at_the_end ? 1.0F : 1.0F / static_cast<float>(workers());
   const std::span<const std::byte> sum = std::as_bytes(std::span(sum_));
   const bool is_shared = segment_ != nullptr && segment_->offset_of(sum.data(), sum.size());
   PACELINE_ASSIGN_OR_RETURN(
@@ -105,10 +108,11 @@ std::uint32_t FormationMesh::workers() const {
   return ranks() * config_.cluster.threads_per_node * config_.pipeline.stages;
 }
 
-Status FormationMesh::reduce(const schedule::Program& program, Range range) {
+Status FormationMesh::reduce(const schedule::Program& program, Range range,
+                             const mesh::Mesh::Beginning& beginning) {
   const std::span<float> part =
       sum().subspan(static_cast<std::size_t>(range.begin), static_cast<std::size_t>(range.size()));
-  return mesh_->reduce(program, part, reductions_++, silence());
+  return mesh_->reduce(program, part, reductions_++, silence(), beginning);
 }
 
 Status FormationMesh::sum_all(std::span<float> floats) {

@@ -52,13 +52,15 @@ class FormationMesh {
 
   // Of the layout's size.
   std::span<float> sum() { return sum_; }
-  // A gradient's weight in it: what has fewer bits is divided before it can overflow.
+  // A gradient's weight in it: what has fewer bits is divided before it can overflow, and by a power of two, which
+  // rounds nothing. 1: the sum is divided.
   float weight() const { return weight_; }
   // Whose gradients it is the sum of. What a stage has is a gradient of its whole group's mini-batch, as the sum of its
   // workers' would be.
   std::uint32_t workers() const;
-  // Carries out this rank's part on a bucket of it, or sums all of it. Errors: Mesh::reduce()'s.
-  Status reduce(const schedule::Program& program, Range range);
+  // Carries out this rank's part on a bucket of it, which `beginning` makes in part, or sums all of it. Errors:
+  // Mesh::reduce()'s.
+  Status reduce(const schedule::Program& program, Range range, const mesh::Mesh::Beginning& beginning);
   Status sum_all() { return sum_all(sum_); }
   // Returns when all ranks are connected: what is summed needs something of each. Errors: Mesh::reduce()'s.
   Status await_all();

@@ -20,24 +20,40 @@ std::span<float> part(std::vector<float>& flat, const Range& range) {
 }  // namespace
 
 HostVectors::HostVectors(const OptimizerSection& optimizer, std::int64_t floats)
-    : HostVectors(optimizer, floats, {}) {}
+    : HostVectors(optimizer, floats, {}, TakenOver::kCopied) {}
 
-HostVectors::HostVectors(const OptimizerSection& optimizer, const Layout& layout)
-    : HostVectors(optimizer, layout.size(), FactorRanges(layout, optimizer, {0, layout.size()})) {}
+HostVectors::HostVectors(const OptimizerSection& optimizer, const Layout& layout, TakenOver whole)
+    : HostVectors(optimizer, layout.size(), FactorRanges(layout, optimizer, {0, layout.size()}), whole) {}
 
-HostVectors::HostVectors(const OptimizerSection& optimizer, std::int64_t floats, FactorRanges factors)
+HostVectors::HostVectors(const OptimizerSection& optimizer, std::int64_t floats, FactorRanges factors,
+                         TakenOver whole)
     : settings_(optimizer),
       factors_(std::move(factors)),
-      parameters_(static_cast<std::size_t>(floats)),
+      floats_(floats),
+      whole_(whole),
+      parameters_(whole == TakenOver::kCopied ? static_cast<std::size_t>(floats) : 0),
       stretch_(floats > kCachedFloatsMax ? kStretch : 0) {}
 
 void HostVectors::take_over(std::int64_t begin, SharedFloats values, std::span<const std::size_t> lacking) {
+  if (whole_ == TakenOver::kHeld && lacking.empty() && std::ssize(values.floats) == floats_) {
+    held_ = std::move(values);
+    return;
+  }
+  own_parameters();
   const std::int64_t last = begin + std::ssize(values.floats);
   for (std::int64_t at = begin; at < last; at += kStretch) {
     const std::span<float> out = part(parameters_, {at, std::min(at + kStretch, last)});
     take_over_stretch(at, values.floats.subspan(static_cast<std::size_t>(at - begin), out.size()), out,
                       lacking);
   }
+}
+
+// To be changed: a copy of what is held.
+std::vector<float>& HostVectors::own_parameters() {
+  parameters_.resize(static_cast<std::size_t>(floats_));
+  if (held_) copy_part(parameters_, held_->floats, floats_);
+  held_.reset();
+  return parameters_;
 }
 
 void HostVectors::take_over_stretch(std::int64_t begin, std::span<const float> in, std::span<float> out,
@@ -50,7 +66,7 @@ void HostVectors::take_over_stretch(std::int64_t begin, std::span<const float> i
     add_own(place, begin, in, made, past_cache && last_step ? Stores::kPastCache : Stores::kCached);
     in = made;
   }
-  if (in.data() != out.data()) copy_part(out, in, std::ssize(parameters_));
+  if (in.data() != out.data()) copy_part(out, in, floats_);
 }
 
 void HostVectors::add_own(std::size_t place, std::int64_t begin, std::span<const float> in,
@@ -68,7 +84,7 @@ void HostVectors::keep_gradient(SharedFloats gradient, double rate) {
 
 void HostVectors::apply_newest(Range range) {
   PACELINE_ASSERT(!gradients_.empty(), "no gradient to apply");
-  const std::span<float> parameters = part(parameters_, range);
+  const std::span<float> parameters = part(own_parameters(), range);
   apply(gradients_.back(), range.begin, parameters, parameters, Stores::kCached);
 }
 
@@ -86,9 +102,9 @@ void HostVectors::make_difference() {
   std::vector<float> difference = spare_difference();
   const OwnGradient& own = gradients_.front();
   const std::vector<float> zeros(static_cast<std::size_t>(kStretch));
-  const auto floats = static_cast<std::int64_t>(parameters_.size());
-  for (std::int64_t begin = 0; begin < floats; begin += kStretch) {
-    factors_.for_each({begin, std::min(begin + kStretch, floats)}, [&](Range alike, const StepFactors& of) {
+  own_parameters();
+  for (std::int64_t begin = 0; begin < floats_; begin += kStretch) {
+    factors_.for_each({begin, std::min(begin + kStretch, floats_)}, [&](Range alike, const StepFactors& of) {
       const bool from_zero = of.towards == 0.0 && (settings_.weight_decay == 0.0 || of.decay == 0.0);
       const Stores stores = from_zero && outgrow_the_cache() ? Stores::kPastCache : Stores::kCached;
       const std::span<float> out = part(difference, alike);
@@ -104,12 +120,12 @@ void HostVectors::make_difference() {
 
 void HostVectors::apply_with_state(SharedFloats gradient, double learning_rate, double scale) {
   std::vector<float> kept = spare_difference();
+  own_parameters();
   optimizer().begin_step(learning_rate);
   if (optimizer().measures()) optimizer().measure(floats_of(parameters_), floats_of(gradient.floats));
   // A stretch at a time, so that what one loop leaves the next one finds in the processor's cache.
-  const auto floats = static_cast<std::int64_t>(parameters_.size());
-  for (std::int64_t begin = 0; begin < floats; begin += kStretch) {
-    const Range stretch{begin, std::min(begin + kStretch, floats)};
+  for (std::int64_t begin = 0; begin < floats_; begin += kStretch) {
+    const Range stretch{begin, std::min(begin + kStretch, floats_)};
     const std::span<float> parameters = part(parameters_, stretch);
     const std::span<float> difference = part(kept, stretch);
     optimizer().apply(begin, parameters, difference,
@@ -134,14 +150,13 @@ void HostVectors::drop_oldest() {
 
 OptimizerState& HostVectors::optimizer() {
   if (!optimizer_) {
-    const std::int64_t floats = std::ssize(parameters_);
-    optimizer_.emplace(settings_, floats, std::max<std::int64_t>(1, floats), factors_);
+    optimizer_.emplace(settings_, floats_, std::max<std::int64_t>(1, floats_), factors_);
   }
   return *optimizer_;
 }
 
 std::vector<float> HostVectors::spare_difference() {
-  if (spare_.empty()) spare_.emplace_back(parameters_.size());
+  if (spare_.empty()) spare_.emplace_back(static_cast<std::size_t>(floats_));
   std::vector<float> spare = std::move(spare_.back());
   spare_.pop_back();
   return spare;

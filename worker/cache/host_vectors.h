@@ -4,7 +4,10 @@
 // place are gone through once, together, and no pass over memory is made for an own update. Parameters that
 // outgrow the cache are made within it, a stretch at a time, and written past it.
 //
-// Memory: one parameter vector, the optimizer's state, the gradients held, and one vector for each
+// What never changes once it is given, as an all-reduce's parameters, need not be copied: it is held, and read where it
+// lies, until an own update is made on it.
+//
+// Memory: one parameter vector, or none while one is held, the optimizer's state, the gradients held, and one vector for each
 // difference: as many as there ever were at once, recycled.
 #pragma once
 
@@ -20,15 +23,20 @@
 
 namespace paceline {
 
+// What becomes of parameters that are taken over whole and lack no own update.
+enum class TakenOver { kCopied, kHeld };
+
 class HostVectors final : public CacheVectors {
  public:
-  // For the parameters of `layout`, all 0. Steps use `optimizer`'s kind and settings, and the tensors'
-  // traits.
-  HostVectors(const OptimizerSection& optimizer, const Layout& layout);
+  // For the parameters of `layout`, all 0; where they are held, none until they are taken over. Steps use `optimizer`'s
+  // kind and settings, and the tensors' traits.
+  HostVectors(const OptimizerSection& optimizer, const Layout& layout, TakenOver whole = TakenOver::kCopied);
   // For `floats` parameters whose traits are the usual ones.
   HostVectors(const OptimizerSection& optimizer, std::int64_t floats);
 
-  std::span<const float> parameters() const override { return parameters_; }
+  std::span<const float> parameters() const override {
+    return held_ ? held_->floats : std::span<const float>(parameters_);
+  }
   void take_over(std::int64_t begin, SharedFloats values, std::span<const std::size_t> lacking) override;
   void keep_gradient(SharedFloats gradient, double rate) override;
   void apply_newest(Range range) override;
@@ -40,11 +48,12 @@ class HostVectors final : public CacheVectors {
   Status status() const override { return Status::ok(); }
 
  private:
-  HostVectors(const OptimizerSection& optimizer, std::int64_t floats, FactorRanges factors);
+  HostVectors(const OptimizerSection& optimizer, std::int64_t floats, FactorRanges factors, TakenOver whole);
   struct OwnGradient {
     SharedFloats values;
     double rate = 0.0;  // learning rate and scale
   };
+  std::vector<float>& own_parameters();
   void take_over_stretch(std::int64_t begin, std::span<const float> in, std::span<float> out,
                          std::span<const std::size_t> lacking);
   void add_own(std::size_t place, std::int64_t begin, std::span<const float> in, std::span<float> out,
@@ -57,7 +66,10 @@ class HostVectors final : public CacheVectors {
 
   OptimizerSection settings_;
   FactorRanges factors_;
-  std::vector<float> parameters_;
+  std::int64_t floats_;
+  TakenOver whole_;
+  std::optional<SharedFloats> held_;
+  std::vector<float> parameters_;            // empty: held, and no update made yet
   std::vector<float> stretch_;               // of parameters too large to be made in their place
   std::optional<OptimizerState> optimizer_;  // made by the first local apply: BSP needs none
   std::deque<std::vector<float>> differences_;

@@ -22,6 +22,8 @@ namespace {
 
 // Large enough that a call is worth its while, small enough for the second-level cache.
 constexpr std::size_t kLandingFloats = 32 * 1024;
+// Three arrays of this many lie in a core's own cache.
+constexpr std::size_t kStretch = 8192;
 // A system may keep an acknowledgement back for 200 ms, and a lost packet is sent again after as long.
 constexpr std::chrono::milliseconds kAcknowledgedWithin(1000);
 
@@ -72,11 +74,13 @@ class Mesh::Reduction {
   static_assert(sizeof(Head) == 16);
 
  public:
-  Reduction(Mesh& mesh, const schedule::Program& program, std::span<float> vector, std::uint32_t number)
+  Reduction(Mesh& mesh, const schedule::Program& program, std::span<float> vector, std::uint32_t number,
+            const Beginning& beginning)
       : mesh_(mesh),
         program_(program),
         vector_(vector),
         number_(number),
+        beginning_(beginning),
         waits_(program.waits),
         left_(program.rows.size()) {
     for (const schedule::Program::Way& way : program.ways) {
@@ -242,13 +246,25 @@ class Mesh::Reduction {
     const std::span<float> target = floats_of(row);
     if (offered->floats.size() != target.size()) return lost(way, "offers what is not there");
     if (row.kind == schedule::TransferKind::kAdd) {
-      add_weighted(target, offered->floats, 1.0F);
+      add(*index, target, offered->floats);
     } else {
       std::memcpy(target.data(), offered->floats.data(), target.size_bytes());
     }
     mesh_.shared_->take(way.rows->peer);
     done(way, *index);
     return true;
+  }
+
+  bool begins(std::uint32_t row) const { return beginning_.rows != nullptr && (*beginning_.rows)[row]; }
+
+  void add(std::uint32_t index, std::span<float> target, std::span<const float> floats) const {
+    if (!begins(index)) return add_weighted(target, floats, 1.0F);
+    const std::int64_t begin = program_.rows[index].range.begin;
+    for (std::size_t at = 0; at < target.size(); at += kStretch) {
+      const std::span<float> part = target.subspan(at, std::min(kStretch, target.size() - at));
+      beginning_.make(begin + static_cast<std::int64_t>(at), part);
+      add_weighted(part, floats.subspan(at, part.size()), 1.0F);
+    }
   }
 
   // One call at most, so that what comes has its turn. Whether anything has left.
@@ -293,6 +309,7 @@ class Mesh::Reduction {
       way.moved += got;
       if (way.moved < sizeof(Head)) return got > 0;
       PACELINE_RETURN_IF_ERROR(check(way, row));
+      if (begins(*index)) beginning_.make(row.range.begin, floats_of(row));
     }
     const std::span<float> target = floats_of(row);
     const std::size_t at = way.moved - sizeof(Head);
@@ -442,6 +459,7 @@ class Mesh::Reduction {
   const schedule::Program& program_;
   const std::span<float> vector_;
   const std::uint32_t number_;
+  const Beginning& beginning_;
   std::vector<std::uint32_t> waits_;
   std::size_t left_;
   std::vector<Way> ways_;
@@ -451,14 +469,14 @@ class Mesh::Reduction {
 };
 
 Status Mesh::reduce(const schedule::Program& program, std::span<float> vector, std::uint32_t number,
-                    std::chrono::milliseconds silence) {
+                    std::chrono::milliseconds silence, const Beginning& beginning) {
   PACELINE_ASSERT(std::ssize(vector) == program.floats && program.rank == place_.rank,
                   "a program of " + std::to_string(program.floats) + " floats for another vector or rank");
   PACELINE_RETURN_IF_ERROR(broken_);
   const std::span<float> readable = shares_memory() ? shared_->readable(vector) : vector;
   const bool copied = readable.data() != vector.data();
   if (copied) std::copy(vector.begin(), vector.end(), readable.begin());
-  broken_ = Reduction(*this, program, readable, number).run(silence);
+  broken_ = Reduction(*this, program, readable, number, beginning).run(silence);
   if (copied) std::copy(readable.begin(), readable.end(), vector.begin());
   return broken_;
 }

@@ -24,6 +24,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -87,7 +88,17 @@ class Mesh {
   // to may have gone because of another; or what came of one was changed; kInvalidArgument one is at another reduction or has another plan;
   // kDeadlineExceeded silence, naming whose; kAborted stopped.
   Status reduce(const schedule::Program& program, std::span<float> vector, std::uint32_t number,
-                std::chrono::milliseconds silence);
+                std::chrono::milliseconds silence) {
+    return reduce(program, vector, number, silence, {});
+  }
+  // The same of a vector of which some rows begin their part (common/schedule/first_adds.h): `make` writes the floats from
+  // `at` on, once, before one is added to.
+  struct Beginning {
+    const std::vector<bool>* rows = nullptr;  // by row; null: none
+    std::function<void(std::int64_t at, std::span<float> out)> make = {};
+  };
+  Status reduce(const schedule::Program& program, std::span<float> vector, std::uint32_t number,
+                std::chrono::milliseconds silence, const Beginning& beginning);
 
   // Whether any rank is reached over shared memory.
   bool shares_memory() const { return shared_ != nullptr && shared_->any(); }

@@ -1,0 +1,53 @@
+// BucketSums: one bucket of a node's gradients becomes its part of the mean over all workers (Goyal et al. 2017, §4): its
+// threads' gradients are summed, that is reduced over the mesh, looked at, and divided. Of a sharded optimizer a bucket
+// is summed, each part at one rank, and copied to all behind the last one.
+//
+// It has no state of its own: what it makes lies in the formation's vector (formation_mesh.h).
+//
+// Thread: the exchange's.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <vector>
+
+#include "common/clock.h"
+#include "common/params/layout.h"
+#include "common/params/partition.h"
+#include "common/params/shared_floats.h"
+#include "common/schedule/program.h"
+#include "common/status.h"
+#include "common/ticks.h"
+#include "common/timing/bucket_span.h"
+#include "worker/allreduce/formation_mesh.h"
+
+namespace paceline {
+
+class BucketSums {
+ public:
+  // Both outlive this. `is_sharded`: the optimizer. `now`: what time it is. `on_bucket`: called for each bucket that is
+  // reduced; empty: nobody wants to know.
+  BucketSums(FormationMesh& mesh, const Layout& layout, bool is_sharded, Ticks (*now)(),
+             std::function<void(const BucketSpan&)> on_bucket);
+
+  // Bucket `number` of the step at `clock`, of gradients by thread, each as long as the layout; of a sharded optimizer this rank's
+  // parts of it, undivided. Errors: Mesh::reduce()'s; kInvalidArgument the sum is not finite, naming its tensor.
+  Status sum(std::size_t number, Clock clock, const std::vector<SharedFloats>& own);
+  // Of a sharded optimizer, whose parts of the vector are parameters now: to all, bucket by bucket. Errors: Mesh::reduce()'s.
+  Status copy_to_all(Clock clock);
+  // A part of the formation's vector becomes one of the mean, where it was not divided before it left. Every gradient is a
+  // mean over as many samples, so their mean is that of all.
+  void make_mean(Range part) const;
+
+ private:
+  Status reduce(const schedule::Program& program, std::size_t number, Clock clock, bool copies,
+                const mesh::Mesh::Beginning& beginning);
+
+  FormationMesh& mesh_;
+  const Layout& layout_;
+  const bool is_sharded_;
+  Ticks (*const now_)();
+  const std::function<void(const BucketSpan&)> on_bucket_;
+};
+
+}  // namespace paceline
