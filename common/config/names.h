@@ -93,8 +93,10 @@ PACELINE_ENUM_NAMES(BatchSizing, {{BatchSizing::kEqual, "off"}, {BatchSizing::kB
 PACELINE_ENUM_NAMES(OnNan, {{OnNan::kStop, "stop"}, {OnNan::kSkip, "skip"}});
 PACELINE_ENUM_NAMES(Backend, {{Backend::kOnednn, "onednn"}, {Backend::kReference, "reference"}});
 PACELINE_ENUM_NAMES(Device, {{Device::kCpu, "cpu"}, {Device::kCuda, "cuda"}});
-PACELINE_ENUM_NAMES(Precision,
-                    {{Precision::kFp32, "fp32"}, {Precision::kTf32, "tf32"}, {Precision::kBf16, "bf16"}});
+PACELINE_ENUM_NAMES(Precision, {{Precision::kFp32, "fp32"},
+                                {Precision::kTf32, "tf32"},
+                                {Precision::kBf16, "bf16"},
+                                {Precision::kFp16, "fp16"}});
 #define PACELINE_LAYER_NAME(key, name, on_gpu) {LayerKind::key, #name},
 PACELINE_ENUM_NAMES(LayerKind, {PACELINE_LAYER_KINDS(PACELINE_LAYER_NAME)});
 #undef PACELINE_LAYER_NAME

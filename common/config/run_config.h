@@ -261,7 +261,7 @@ struct OptimizerSection {
 
 enum class Backend { kOnednn, kReference };
 // What is multiplied (worker/model/cuda/precision.h); parameters and gradients are float32 with each.
-enum class Precision { kFp32, kTf32, kBf16 };
+enum class Precision { kFp32, kTf32, kBf16, kFp16 };
 
 // How far a window goes: kFloor: no further than the padded input; kCeil: it may hang over (Caffe).
 enum class WindowEnd { kFloor, kCeil };

@@ -407,14 +407,15 @@ void add_train(Schema& schema) {
            .effect = "cuda: the GPUs of a node; its threads take them in turn. Empty: all of its machine.",
            .trade_off =
                "Several threads on one GPU fill it better, and each needs memory for its activations."}));
-  keys.push_back(
-      row(PACELINE_FIELD(train.precision), choice<Precision>(), Scope::kWholeRun,
-          {.effect = "What is multiplied; with bf16 activations are bfloat16, too. Parameters, gradients, "
-                     "statistics and the loss are float32 with each.",
-           .trade_off =
-               "bf16 halves the memory of activations and computes faster, with gradients that are less "
-               "exact: on a CPU with AVX-512, fast from its bf16 instructions on, and on a GPU of compute "
-               "capability 8.0 on. tf32: such a GPU alone."}));
+  keys.push_back(row(
+      PACELINE_FIELD(train.precision), choice<Precision>(), Scope::kWholeRun,
+      {.effect = "What is multiplied; with bf16 and fp16 activations are so, too. Parameters, gradients, "
+                 "statistics and the loss are float32 with each.",
+       .trade_off =
+           "bf16 halves the memory of activations and computes faster, with gradients that are less "
+           "exact: on a CPU with AVX-512, fast from its bf16 instructions on, and on a GPU of compute "
+           "capability 8.0 on. tf32: such a GPU alone. fp16: any GPU; more digits than bf16, with the loss "
+           "scaled and steps that overflow skipped (on_nan: skip)."}));
   keys.push_back(
       row(PACELINE_FIELD(train.on_nan), choice<OnNan>(), Scope::kWholeRun,
           {.effect = "On a NaN or infinite loss or gradient: stop the run, or skip that iteration.",

@@ -136,9 +136,10 @@ void check_layers(Validator& validator, const RunConfig& c, const NetworkSpec& n
   validator.refuse_if(train.clip_gradients && train.device == Device::kCuda,
                       {"train.clip_gradients", "train.device"}, "gradients stay on a GPU",
                       "clip_gradients with device: cuda", "device: cpu, or null");
-  validator.refuse_if(train.precision == Precision::kTf32 && train.device == Device::kCpu,
-                      {"train.precision", "train.device"}, "only a GPU has it", "tf32 with device: cpu",
-                      "fp32 or bf16, or device: cuda");
+  validator.refuse_if(train.batch_norm_group > 1 && train.device == Device::kCuda,
+                      {"train.batch_norm_group", "train.device"},
+                      "on a GPU a batch_norm goes by its own mini-batch",
+                      std::to_string(train.batch_norm_group), "1, or device: cpu");
   validator.refuse_if(
       train.accumulate > 1 && network.mixes_samples() && train.batch_size / train.accumulate == 1,
       {"train.accumulate", "train.batch_size"}, "a part of one sample, which a batch_norm cannot measure",
@@ -157,8 +158,24 @@ void check_layers(Validator& validator, const RunConfig& c, const NetworkSpec& n
   }
 }
 
+void check_precision(Validator& validator, const RunConfig& c) {
+  const TrainSection& train = c.train;
+  const bool on_gpus_alone = train.precision == Precision::kTf32 || train.precision == Precision::kFp16;
+  validator.refuse_if(on_gpus_alone && train.device == Device::kCpu, {"train.precision", "train.device"},
+                      "only a GPU has it", std::string(name_of(train.precision)) + " with device: cpu",
+                      "fp32 or bf16, or device: cuda");
+  if (train.precision != Precision::kFp16) return;
+  validator.refuse_if(train.on_nan != OnNan::kSkip, {"train.on_nan", "train.precision"},
+                      "a step that overflows fp16 is skipped, and its loss scaled less",
+                      name_of(train.on_nan), "on_nan: skip");
+  validator.refuse_if(train.has_inner_optimizer, {"train.precision", "train.local_steps"},
+                      "a local step that overflows could not be skipped", "fp16 with an inner_optimizer",
+                      "fp32, tf32 or bf16");
+}
+
 void check_network(Validator& validator, const RunConfig& c) {
   const TrainSection& train = c.train;
+  check_precision(validator, c);
   const bool listed = train.model == "layers";
   validator.refuse_if(listed && train.layers.empty(), {"train.model"}, "model: layers without layers",
                       "no train.layers", "train.layers to list the network");

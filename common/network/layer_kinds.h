@@ -11,28 +11,28 @@
 // kinds but who describes a network (common/network/ready_made.cc, a configuration, a test).
 #pragma once
 
-#define PACELINE_LAYER_KINDS(X)                     \
-  X(kConv, conv, true)                              \
-  X(kPool, pool, true)                              \
-  X(kDense, dense, true)                            \
-  X(kRelu, relu, true)                              \
-  X(kDropout, dropout, true)                        \
-  X(kFlatten, flatten, true)                        \
-  X(kAdd, add, false)                               \
-  X(kConcat, concat, false)                         \
-  X(kGlobalAveragePool, global_average_pool, false) \
-  X(kAveragePool, average_pool, false)              \
-  X(kLrn, lrn, false)                               \
-  X(kSigmoid, sigmoid, false)                       \
-  X(kTanh, tanh, false)                             \
-  X(kBatchNorm, batch_norm, false)                  \
-  X(kScale, scale, false)                           \
-  X(kSlice, slice, false)                           \
-  X(kMultiply, multiply, false)                     \
-  X(kMaximum, maximum, false)                       \
-  X(kSoftmaxLoss, softmax_loss, false)              \
-  X(kSigmoidLoss, sigmoid_loss, false)              \
-  X(kEuclideanLoss, euclidean_loss, false)          \
+#define PACELINE_LAYER_KINDS(X)                    \
+  X(kConv, conv, true)                             \
+  X(kPool, pool, true)                             \
+  X(kDense, dense, true)                           \
+  X(kRelu, relu, true)                             \
+  X(kDropout, dropout, true)                       \
+  X(kFlatten, flatten, true)                       \
+  X(kAdd, add, true)                               \
+  X(kConcat, concat, false)                        \
+  X(kGlobalAveragePool, global_average_pool, true) \
+  X(kAveragePool, average_pool, true)              \
+  X(kLrn, lrn, false)                              \
+  X(kSigmoid, sigmoid, false)                      \
+  X(kTanh, tanh, false)                            \
+  X(kBatchNorm, batch_norm, true)                  \
+  X(kScale, scale, false)                          \
+  X(kSlice, slice, false)                          \
+  X(kMultiply, multiply, false)                    \
+  X(kMaximum, maximum, false)                      \
+  X(kSoftmaxLoss, softmax_loss, false)             \
+  X(kSigmoidLoss, sigmoid_loss, false)             \
+  X(kEuclideanLoss, euclidean_loss, false)         \
   X(kContrastiveLoss, contrastive_loss, false)
 
 namespace paceline {

@@ -38,15 +38,17 @@ struct Factors {  // of the result and of what was there
   float beta;
 };
 
-Type type_of(cudaDataType_t type) { return type == CUDA_R_32F ? Type::kFloat : Type::kBfloat16; }
+Type type_of(cudaDataType_t type) {
+  return type == CUDA_R_32F ? Type::kFloat : type == CUDA_R_16F ? Type::kHalf : Type::kBfloat16;
+}
 
-// Products of bfloat16 numbers may be wanted as float32.
+// Products of 16-bit numbers may be wanted as float32.
 bool types_fit(cudaDataType_t left, cudaDataType_t right, cudaDataType_t result,
                cublasComputeType_t compute) {
   if (left != right) return false;
   if (left == CUDA_R_32F) return result == CUDA_R_32F;
-  return left == CUDA_R_16BF && compute == CUBLAS_COMPUTE_32F &&
-         (result == CUDA_R_16BF || result == CUDA_R_32F);
+  return (left == CUDA_R_16BF || left == CUDA_R_16F) && compute == CUBLAS_COMPUTE_32F &&
+         (result == left || result == CUDA_R_32F);
 }
 
 // `rows` x `columns`: as the operation makes it. Whether all of it lies inside one allocation.
@@ -131,6 +133,14 @@ cublasStatus_t cublasSetWorkspace_v2(cublasHandle_t handle, void* workspace, siz
     return device.mistake("cublasSetWorkspace: memory that is not the GPU's", CUBLAS_STATUS_INVALID_VALUE);
   }
   return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasSetMathMode(cublasHandle_t handle, cublasMath_t mode) {
+  FAKE_CUDA_CALL(CUBLAS_STATUS_INVALID_VALUE);
+  if (device.is_alive(handle) && mode == CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION) {
+    return CUBLAS_STATUS_SUCCESS;
+  }
+  return device.mistake("cublasSetMathMode: sums in less than float32", CUBLAS_STATUS_INVALID_VALUE);
 }
 
 cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t left_operation,

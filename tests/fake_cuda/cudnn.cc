@@ -42,7 +42,11 @@ struct Convolution {
   cudnnTensorStruct y;
   cudnnConvolutionStruct conv;
 
-  Type type() const { return x.type == CUDNN_DATA_FLOAT ? Type::kFloat : Type::kBfloat16; }
+  Type type() const {
+    return x.type == CUDNN_DATA_FLOAT  ? Type::kFloat
+           : x.type == CUDNN_DATA_HALF ? Type::kHalf
+                                       : Type::kBfloat16;
+  }
 
   // Calls tap(index of x, of w, of y) for each product that the convolution sums.
   template <typename Tap>

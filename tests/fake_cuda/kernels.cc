@@ -4,27 +4,28 @@
 
 namespace paceline::cuda {
 
-template <typename T>
-cudaError_t launch_channel_sums(cudaStream_t stream, const ChannelSums<T>& sums) {
+template <typename Sums>
+cudaError_t launch_channel_sums(cudaStream_t stream, const Sums& sums) {
   FAKE_CUDA_CALL(cudaErrorLaunchFailure);
   const cudaError_t queued = device.enqueue(__func__, stream, [sums] {
-    for (int channel = 0; channel < sums.channels; ++channel) {
+    for (int channel = 0; channel < sums.shape.channels; ++channel) {
       // In as many parts as a GPU's blocks have threads.
-      const int parts = 256 * sums.groups();
-      double sum = 0.0;
+      const int parts = 256 * sums.shape.groups();
+      typename Sums::Sum sum{};
       for (int part = 0; part < parts; ++part) sum += sums.part(channel, part, parts);
-      sums.sums[channel] = static_cast<float>(sum);
+      sums.finish(channel, sum);
     }
   });
   return queued == cudaSuccess ? cudaGetLastError() : queued;
 }
 
 PACELINE_CUDA_BODIES(PACELINE_INSTANTIATE_LAUNCH)
+PACELINE_CUDA_AVERAGE_BODIES(PACELINE_INSTANTIATE_LAUNCH)
+PACELINE_CUDA_NORM_BODIES(PACELINE_INSTANTIATE_LAUNCH)
 PACELINE_CUDA_POOL_BODIES(PACELINE_INSTANTIATE_LAUNCH)
 PACELINE_CUDA_FILTER_BODIES(PACELINE_INSTANTIATE_LAUNCH)
 PACELINE_CUDA_SUM_BODIES(PACELINE_INSTANTIATE_LAUNCH)
 PACELINE_CUDA_OWN_UPDATE_BODIES(PACELINE_INSTANTIATE_LAUNCH)
-template cudaError_t launch_channel_sums(cudaStream_t, const ChannelSums<float>&);
-template cudaError_t launch_channel_sums(cudaStream_t, const ChannelSums<Bfloat16>&);
+PACELINE_CUDA_CHANNEL_SUMS(PACELINE_INSTANTIATE_CHANNEL_SUMS)
 
 }  // namespace paceline::cuda

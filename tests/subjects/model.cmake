@@ -4,7 +4,7 @@ add_subdirectory(${CMAKE_CURRENT_SOURCE_DIR}/bench)
 paceline_test(model_test NOT_TSAN
   SOURCES unit/arena_layout_test.cc unit/model_network_test.cc unit/model_gradient_test.cc unit/model_caffe_test.cc
           unit/model_caffe_layers_test.cc unit/model_clipping_test.cc unit/model_onednn_test.cc
-          unit/foreign_network_test.cc
+          unit/foreign_network_test.cc unit/loss_scaler_test.cc
   LIBS paceline_model paceline_foreign_network)
 
 # The CUDA back end on a GPU that is none: no CUDA library is linked.
@@ -21,7 +21,7 @@ if(PACELINE_CUDA_HEADERS_FOUND)
   paceline_test(model_cuda_threads_test ALL SOURCES unit/model_cuda_threads_test.cc
     LIBS paceline_cuda_backend paceline_fake_cuda paceline_model)
   paceline_test(model_cuda_device_test ALL NOT_TSAN SOURCES unit/model_cuda_device_test.cc unit/model_cuda_faults_test.cc
-      unit/device_vectors_test.cc
+      unit/device_vectors_test.cc unit/difference_plan_test.cc
     LIBS paceline_cuda_backend paceline_fake_cuda paceline_model paceline_data paceline_worker_cache TIMEOUT 300)
   paceline_test(network_task_gpu_test ALL SOURCES unit/network_task_gpu_test.cc
     LIBS paceline_network_task paceline_cuda_backend paceline_fake_cuda paceline_data)

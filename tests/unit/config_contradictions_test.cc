@@ -471,8 +471,8 @@ TEST_CASE("contradictions_are_refused_at_a_key_that_was_given") {
             "cluster.gradient_encoding: statistics of a batch_norm go with the gradient, got int8, expected "
             "fp32, "
             "fp16 or bf16, or a network without batch_norm"},
-           {"train: {model: resnet20, device: cuda}",
-            "train.model: there is no such layer on a GPU, got conv "},
+           {"train: {model: resnet20, device: cuda, batch_norm_group: 2}\ncluster: {nodes: 2}",
+            "train.batch_norm_group: on a GPU a batch_norm goes by its own mini-batch, got 2, expected 1"},
            {"train: {zero_gamma: true}",
             "train.zero_gamma: the network cannot be built, got true, but train.model"},
            {"train: {model: layers, batch_size: 1, layers: [{kind: global_average_pool}, {kind: batch_norm}, "
@@ -576,8 +576,8 @@ TEST_CASE("contradictions_are_refused_at_a_key_that_was_given") {
             "train.layers[0]: nobody reads the decay of a norm or a bias, got decay: weights, expected "
             "decay: all"},
            {"train: {device: cuda, model: layers, layers: [{kind: conv, out: 10, kernel: 1}, {kind: relu}, "
-            "{kind: add, name: sum, from: [conv1, relu1]}, {kind: dense, out: 10}]}",
-            "train.layers[2]: there is no such layer on a GPU, got add (sum), expected device: cpu"},
+            "{kind: concat, name: both, from: [conv1, relu1]}, {kind: dense, out: 10}]}",
+            "train.layers[2]: there is no such layer on a GPU, got concat (both), expected device: cpu"},
            {"train: {optimizer: {delay_compensation: {kind: constant}}}",
             "train.optimizer.delay_compensation.kind: each gradient is compensated by itself, got combine: "
             "mean"},
@@ -619,6 +619,11 @@ TEST_CASE("contradictions_are_refused_at_a_key_that_was_given") {
            {"train: {devices: [0]}", "train.devices: nobody reads it, got [0], expected device: cuda"},
            {"train: {precision: tf32}",
             "train.precision: only a GPU has it, got tf32 with device: cpu, expected fp32 or bf16, or device: cuda"},
+           {"train: {precision: fp16, on_nan: skip}", "train.precision: only a GPU has it, got fp16 with device: cpu"},
+           {"train: {precision: fp16, device: cuda}",
+            "train.on_nan: a step that overflows fp16 is skipped, and its loss scaled less, got stop, expected on_nan: skip"},
+           {"train: {precision: fp16, device: cuda, on_nan: skip, local_steps: 2, inner_optimizer: {kind: sgd, lr: 0.1}}",
+            "train.precision: a local step that overflows could not be skipped, got fp16"},
            {"data: {on_device: off}",
             "data.on_device: nobody reads it, got off, expected train.device: cuda"},
            {"data: {kind: images}", "data.kind: images without data.path"},

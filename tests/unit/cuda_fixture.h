@@ -151,4 +151,46 @@ inline std::vector<std::vector<LayerConfig>> cuda_networks() {
   };
 }
 
+inline LayerConfig average_pool(std::int64_t kernel, std::int64_t stride, std::int64_t padding,
+                                WindowEnd end) {
+  return {.kind = LayerKind::kAveragePool,
+          .kernel = kernel,
+          .stride = stride,
+          .padding = padding,
+          .window_end = end};
+}
+
+// Networks in which values are read several times and added up, with norms and averages; over images of `image`, whose
+// sides are even.
+inline std::vector<std::vector<LayerConfig>> cuda_graphs(const Shape& image) {
+  LayerConfig plain_norm = batch_norm();
+  plain_norm.affine = false;
+  LayerConfig debiased_norm = plain_norm;
+  debiased_norm.debias = true;
+  LayerConfig weighted = add({"a", "b", "a"});
+  weighted.coefficients = {0.5, -1.0, 1.0};
+  std::vector<std::vector<LayerConfig>> graphs = {
+      // Neither scale nor shift; the first layer; running statistics with a weight.
+      {plain_norm, conv_without_bias(6, 3), debiased_norm, relu(), dense(10)},
+      // Averages: windows side by side, that overlap, and that hang over; of an odd number of channels.
+      {conv(8, 3), relu(), average_pool(2, 2, 0, WindowEnd::kFloor), conv_without_bias(5, 3), relu(),
+       average_pool(3, 2, 1, WindowEnd::kCeil), dense(10)},
+      {conv(5, 3), average_pool(3, 2, 0, WindowEnd::kCeil), dense(10)},
+      // Coefficients, of a value that is read twice, with a ReLU behind.
+      {named_layer("a", conv(4, 3)), named_layer("b", conv(4, 3), {"input"}), weighted, relu(), dense(10)},
+      // No bias, but a ReLU; pooled or not.
+      {conv_without_bias(8, 3), relu(), pool(2), conv_without_bias(6, 3), relu(), dense(10)},
+  };
+  const auto is_there = [](const std::vector<LayerConfig>& layers) {
+    return std::all_of(layers.begin(), layers.end(), [](const auto& layer) { return is_on_gpu(layer.kind); });
+  };
+  for (const auto& layers : branching_networks(8, 4, image.height * image.width)) {
+    if (is_there(layers)) graphs.push_back(layers);
+  }
+  for (const auto& layers : normalised_networks(8, 4)) {
+    if (is_there(layers)) graphs.push_back(layers);
+  }
+  return graphs;
+}
+
 }  // namespace paceline

@@ -49,6 +49,10 @@ TEST_CASE("work_that_is_done_late_and_work_that_is_done_at_once_come_to_the_same
     INFO("network " << seed - 70);
     check_cuda_against_reference(network_of(layers, {3, 12, 10}, 10), 4, 3, seed++, kFakeTolerance);
   }
+  for (const auto& layers : cuda_graphs({3, 12, 10})) {
+    INFO("network " << seed - 70);
+    check_cuda_against_reference(network_of(layers, {3, 12, 10}, 10), 4, 3, seed++, kFakeTolerance);
+  }
   check_cuda_against_reference(ready_made("cifar_cnn_small", 0.1), 4, 4, 7, kFakeTolerance);
   CHECK(fake_cuda::mistakes().empty());
   CHECK(fake_cuda::alive() == 0);
@@ -83,7 +87,7 @@ TEST_CASE("steps_give_the_same_bits_however_far_the_streams_have_come") {
 
 TEST_CASE("fp32_is_computed_without_tensor_cores_and_the_others_with_them") {
   // Algorithm 1: the fastest that is deterministic, of what the fake one offers. Math 3: FMA, 0: default, 1:
-  // tensor cores. Type 0: float, 9 (cuBLAS 14): bfloat16. Compute 68: 32F, 77: 32F_FAST_TF32.
+  // tensor cores. Type 0: float, 9 (cuBLAS 14): bfloat16, 2: float16. Compute 68: 32F, 77: 32F_FAST_TF32.
   CHECK(products_of(Precision::kFp32, kSlow) ==
         std::set<std::string>{"forward algo 1 math 3 type 0", "data algo 1 math 3 type 0",
                               "filter algo 1 math 3 type 0", "gemm compute 68 type 0"});
@@ -93,6 +97,9 @@ TEST_CASE("fp32_is_computed_without_tensor_cores_and_the_others_with_them") {
   CHECK(products_of(Precision::kBf16, kSlow) ==
         std::set<std::string>{"forward algo 1 math 1 type 9", "data algo 1 math 1 type 9",
                               "filter algo 1 math 1 type 9", "gemm compute 68 type 14"});
+  CHECK(products_of(Precision::kFp16, kSlow) ==
+        std::set<std::string>{"forward algo 1 math 1 type 2", "data algo 1 math 1 type 2",
+                              "filter algo 1 math 1 type 2", "gemm compute 68 type 2"});
 }
 
 TEST_CASE("a_filter_with_few_inputs_is_unfolded_where_that_is_faster") {
@@ -113,7 +120,7 @@ TEST_CASE("a_filter_with_many_inputs_is_cudnns") {
 }
 
 TEST_CASE("a_back_end_has_gone_through_a_step_when_it_is_made") {
-  const Precision precision = GENERATE(Precision::kFp32, Precision::kBf16);
+  const Precision precision = GENERATE(Precision::kFp32, Precision::kBf16, Precision::kFp16);
   fake_cuda::set_up({.milliseconds = kSlow});
   const NetworkSpec network = small_network();
   const auto backend = cuda_backend_of(network, 2, precision);

@@ -156,15 +156,25 @@ TEST_CASE("what_is_missing_for_a_gpu_is_named") {
   CHECK(refusal({.gpus = 2}, {{0, 2}, Precision::kFp32}) ==
         "GPU 2 of train.devices: this machine has 2, numbered from 0");
   CHECK(refusal({.capability = 7}, {{}, Precision::kBf16}) ==
-        "GPU 0 has compute capability 7.x; precision tf32 or bf16 needs 8.0 (train.precision: fp32)");
+        "GPU 0 has compute capability 7.x; precision bf16 needs 8.0 (train.precision: fp32)");
   fake_cuda::set_up({.capability = 7});
   CHECK(cuda::open_gpus({}).is_ok());
+  CHECK(cuda::open_gpus({{}, Precision::kFp16}).is_ok());
 }
 
 TEST_CASE("any_call_may_fail_and_is_named_and_nothing_is_leaked") {
-  const Precision precision = GENERATE(Precision::kFp32, Precision::kBf16);
+  const Precision precision = GENERATE(Precision::kFp32, Precision::kBf16, Precision::kFp16);
   const NetworkSpec network = network_of(kLayers, {3, 6, 6}, 4);
   check_that_each_call_may_fail([&] { return use(network, precision); }, 3, kToMeasure);
+}
+
+TEST_CASE("any_call_may_fail_of_norms_sums_and_averages") {
+  const NetworkSpec network = network_of(
+      {named_layer("a", dense(6)), batch_norm(), relu(), add({"relu1", "a"}), dense(4)}, {3, 4, 4}, 4);
+  check_that_each_call_may_fail([&] { return use(network, Precision::kFp32); });
+  const NetworkSpec averages = network_of(
+      {{.kind = LayerKind::kAveragePool, .kernel = 2}, global_average_pool(), dense(4)}, {3, 4, 4}, 4);
+  check_that_each_call_may_fail([&] { return use(averages, Precision::kFp32); });
 }
 
 TEST_CASE("any_call_may_fail_with_the_training_set_on_the_gpu") {

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/params/vector_ops.h"
 #include "tests/unit/cuda_threads_fixture.h"
 
 using namespace paceline;
@@ -45,6 +46,21 @@ TEST_CASE("cuda_agrees_with_the_reference_on_each_combination_of_layers") {
   }
 }
 
+TEST_CASE("cuda_agrees_with_the_reference_on_each_graph_with_norms_sums_and_averages") {
+  std::uint64_t number = 0;
+  for (const auto& layers : cuda_graphs({3, 12, 10})) {
+    INFO("network " << number << ", seed " << fresh());
+    const NetworkSpec network = network_of(layers, {3, 12, 10}, 10);
+    check_cuda_against_reference(network, 4, 4, fresh() + 220 + number, kTolerance, {}, kDraws);
+    check_cuda_against_reference(network, 8, 5, fresh() + 240 + number++, kTolerance, {}, kDraws);
+  }
+}
+
+TEST_CASE("cuda_agrees_with_the_reference_on_resnet20") {
+  INFO("seed " << fresh());
+  check_cuda_against_reference(ready_made("resnet20", 0.0), 3, 3, fresh() + 10, kTolerance, {}, kDraws);
+}
+
 TEST_CASE("cuda_agrees_with_the_reference_on_each_channel_pooled_to_a_single_place") {
   INFO("seed " << fresh());
   for (const auto& layers : {std::vector<LayerConfig>{conv(64, 3), relu(), pool(8), dense(10)},
@@ -70,7 +86,7 @@ TEST_CASE("cuda_agrees_with_the_reference_on_cifar_cnn") {
 // Cases by the beginnings of their names are what scripts/gpu_check.sh gives compute-sanitizer: those of the
 // CIFAR networks, which take it minutes, begin otherwise.
 TEST_CASE("cuda_with_tensor_cores_agrees_with_the_reference_within_their_precision") {
-  const Precision precision = GENERATE(Precision::kTf32, Precision::kBf16);
+  const Precision precision = GENERATE(Precision::kTf32, Precision::kBf16, Precision::kFp16);
   INFO("precision " << static_cast<int>(precision) << ", seed " << fresh());
   for (const auto& layers : {std::vector<LayerConfig>{dense(10)},
                              {conv(5, 3, 2, 2), conv(7, 2, 1, 0), dense(10)},
@@ -109,6 +125,86 @@ TEST_CASE("each_combination_of_layers_in_bfloat16_agrees_with_a_reference_that_r
     check_cuda_against_reference(network_of(layers, {3, 12, 10}, 10), 4, 4, fresh() + 80 + number++,
                                  kNarrowTolerance, {Precision::kBf16, Activations::kBfloat16}, kDraws);
   }
+}
+
+TEST_CASE("each_graph_in_16_bits_agrees_with_the_reference_as_far_as_its_relus_do") {
+  const Beside beside = GENERATE(Beside{Precision::kBf16, Activations::kBfloat16}, Beside{Precision::kFp16});
+  std::uint64_t number = 0;
+  for (const auto& layers : cuda_graphs({3, 12, 10})) {
+    INFO("network " << number << ", seed " << fresh());
+    check_cuda_against_reference(network_of(layers, {3, 12, 10}, 10), 8, 7, fresh() + 260 + number++,
+                                 kNarrowReluTolerance, beside);
+  }
+}
+
+TEST_CASE("a_norm_over_one_value_is_refused_by_cuda") {
+  const NetworkSpec network = network_of({flatten(), batch_norm(), dense(3)}, {1, 2, 2}, 3);
+  const RandomBatch batch(network, 1, 1);
+  const std::vector<float> parameters = random_parameters(network, 1);
+  std::vector<float> gradient(parameters.size());
+  const auto backend = cuda_backend_of(network, 2);
+  CHECK(backend->gradient(parameters, batch.all(), gradient, whole_at_the_end).status().message() ==
+        "mini-batch of 1 sample: bn1 normalises over one value, expected at least 2 samples");
+  CHECK(backend->evaluate(parameters, batch.all()).is_ok());
+}
+
+// Differences of 2^-20 times what a loss gives are less than float16 has; times 65,536 they are not.
+TEST_CASE("differences_too_small_for_float16_come_through_loss_scaling") {
+  const NetworkSpec network = network_of({dense(8), dense(3)}, {1, 4, 4}, 3);
+  const RandomBatch batch(network, 4, fresh() + 11);
+  std::vector<float> parameters = random_parameters(network, fresh() + 11);
+  const Layer& last = network.layers.back();
+  for (std::int64_t i = 0; i < last.weight.size; ++i) {
+    parameters[last.weight.offset + i] = i % 3 == 0 ? -0x1p-20F : 0x1p-20F;
+  }
+  std::vector<float> expected(parameters.size());
+  std::vector<float> got(parameters.size());
+  REQUIRE(backend_of(Backend::kReference, network, 4)
+              ->gradient(parameters, batch.all(), expected, whole_at_the_end)
+              .is_ok());
+  REQUIRE(cuda_backend_of(network, 4, Precision::kFp16)
+              ->gradient(parameters, batch.all(), got, whole_at_the_end)
+              .is_ok());
+  CHECK(relative_l2(got, expected, 0, network.layers[0].weight.size) < kNarrowTolerance);
+}
+
+// Weights of 64 make differences of the loss's times 65,536 that float16 does not have. With the parameters on the GPU
+// steps are graphs from the second on.
+TEST_CASE("a_step_that_overflows_float16_is_not_finite_and_those_behind_it_are_scaled_less_until_one_is") {
+  const bool on_gpu = GENERATE(false, true);
+  const NetworkSpec network = network_of({dense(8), batch_norm(), dense(3)}, {1, 4, 4}, 3);
+  const RandomBatch batch(network, 4, fresh() + 12);
+  std::vector<float> parameters = random_parameters(network, fresh() + 12);
+  const ParameterRange& weight = network.layers.back().weight;
+  for (std::int64_t i = 0; i < weight.size; ++i) parameters[weight.offset + i] = i % 3 == 0 ? -64.0F : 64.0F;
+  const ParameterRange& gamma = network.layers[1].weight;
+  std::fill_n(parameters.begin() + gamma.offset, gamma.size, 0x1p-6F);  // so that logits are no extremes
+  std::vector<float> expected(parameters.size());
+  REQUIRE(backend_of(Backend::kReference, network, 4)
+              ->gradient(parameters, batch.all(), expected, whole_at_the_end)
+              .is_ok());
+  const auto gpus = cuda::open_gpus({{}, Precision::kFp16});
+  REQUIRE(gpus.is_ok());
+  const auto thread = (*gpus)->for_thread(0);
+  REQUIRE(thread.is_ok());
+  const auto vectors = thread->make_vectors(network, OptimizerSection{});
+  REQUIRE(vectors.is_ok());
+  (*vectors)->take_over(0, SharedFloats(std::make_shared<const std::vector<float>>(parameters)), {});
+  const auto backend = thread->make_backend(network, 4, 5);
+  REQUIRE(backend.is_ok());
+  std::vector<float> got(parameters.size());
+  std::vector<bool> finite;
+  while (finite.size() < 12 && (finite.empty() || !finite.back())) {
+    const auto from = on_gpu ? std::span<const float>() : std::span<const float>(parameters);
+    const auto metric = (*backend)->gradient(from, batch.all(), got, whole_at_the_end);
+    REQUIRE(metric.is_ok());
+    CHECK(std::isfinite(metric->loss_sum));
+    finite.push_back(!first_non_finite(got).has_value());
+  }
+  INFO("seed " << fresh());
+  CHECK(finite.size() > 3);  // as many times less, and more than a graph's first launches
+  CHECK(finite.back());
+  CHECK(relative_l2(got, expected, 0, network.layout.size()) < kNarrowTolerance);
 }
 
 TEST_CASE("a_smaller_mini_batch_gives_its_own_gradient_with_cuda") {
@@ -163,17 +259,20 @@ TEST_CASE("of_equal_values_in_a_window_cuda_sends_the_gradient_to_the_first") {
 }
 
 TEST_CASE("cuda_says_of_each_layer_that_it_is_final_the_last_first_and_it_is") {
-  const auto layers = GENERATE(std::vector<LayerConfig>{conv(4, 3), relu(), pool(2), dropout(0.3), conv(6, 3),
-                                                        relu(), pool(2), dense(8), relu(), dense(5)},
-                               std::vector<LayerConfig>{relu(), conv(4, 3, 2), pool(2), flatten(), dense(5)},
-                               std::vector<LayerConfig>{dense(5)});
+  const auto layers = GENERATE(
+      std::vector<LayerConfig>{conv(4, 3), relu(), pool(2), dropout(0.3), conv(6, 3), relu(), pool(2),
+                               dense(8), relu(), dense(5)},
+      std::vector<LayerConfig>{relu(), conv(4, 3, 2), pool(2), flatten(), dense(5)},
+      std::vector<LayerConfig>{dense(5)},
+      std::vector<LayerConfig>{named_layer("a", conv_without_bias(4, 3)), batch_norm(), relu(),
+                               named_layer("b", conv(4, 3)), add({"b", "a"}), batch_norm(), dense(5)});
   const std::int64_t samples = GENERATE(1, 4);  // of 4
   const NetworkSpec network = network_of(layers, {3, 8, 8}, 5);
   const RandomBatch batch(network, samples, 2);
   const std::vector<float> parameters = random_parameters(network, 2);
   std::vector<std::int64_t> begins;
   for (const Layer& layer : network.layers) {
-    if (layer.weight.size > 0) begins.insert(begins.begin(), layer.weight.offset);
+    if (layer.tensors().size > 0) begins.insert(begins.begin(), layer.tensors().offset);
   }
   const auto backend = cuda_backend_of(network, 4);
   std::vector<float> whole(parameters.size());
@@ -215,7 +314,8 @@ TEST_CASE("what_cuda_computed_before_leaves_no_trace") {
 // whole networks.
 TEST_CASE("the_loss_of_training_with_cuda_stays_by_the_references") {
   constexpr int kSteps = 20;
-  const Precision precision = GENERATE(Precision::kFp32, Precision::kTf32, Precision::kBf16);
+  const Precision precision =
+      GENERATE(Precision::kFp32, Precision::kTf32, Precision::kBf16, Precision::kFp16);
   const NetworkSpec network =
       network_of({conv(8, 3), relu(), pool(2), dense(12), relu(), dense(10)}, {3, 8, 8}, 10);
   const auto reference = backend_of(Backend::kReference, network, 8);
@@ -243,7 +343,7 @@ TEST_CASE("a_nan_comes_out_of_cuda_in_the_loss_and_the_gradient") {
   const std::int64_t width = GENERATE(4, 8);  // in windows that are looked at one by one, and four at a time
   const NetworkSpec network = network_of({conv(4, 3), relu(), pool(2), dense(3)}, {1, 4, width}, 3);
   const RandomBatch batch(network, 2, 1);
-  const Precision precision = GENERATE(Precision::kFp32, Precision::kBf16);
+  const Precision precision = GENERATE(Precision::kFp32, Precision::kBf16, Precision::kFp16);
   const auto backend = cuda_backend_of(network, 2, precision);
   std::vector<float> gradient(network.layout.size());
   for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
@@ -276,9 +376,9 @@ TEST_CASE("a_layer_that_is_not_on_a_gpu_is_named") {
   const auto make = (*gpus)->for_thread(0);
   REQUIRE(make.is_ok());
   const NetworkSpec network =
-      network_of({conv(3, 3), named_layer("sum", add({"conv1", "input"})), dense(5)}, {3, 8, 8}, 5);
+      network_of({conv(3, 3), named_layer("both", concat({"conv1", "input"})), dense(5)}, {3, 8, 8}, 5);
   CHECK(make->make_backend(network, 4, 5).status().message() ==
-        "layer 1 (add sum): there is no such layer on a GPU");
+        "layer 1 (concat both): there is no such layer on a GPU");
 }
 
 TEST_CASE("a_mini_batch_that_does_not_fit_is_refused_by_cuda") {

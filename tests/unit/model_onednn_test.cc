@@ -214,8 +214,11 @@ TEST_CASE("a_short_training_in_bfloat16_learns_as_in_float32") {
 
 TEST_CASE("what_only_a_gpu_computes_in_is_refused") {
   for (const Backend kind : {Backend::kReference, Backend::kOnednn}) {
-    CHECK(check_precision(kind, Precision::kTf32).message() ==
-          "train.precision: only a GPU has it, got tf32, expected fp32 or bf16");
+    for (const Precision precision : {Precision::kTf32, Precision::kFp16}) {
+      CHECK(check_precision(kind, precision).message() ==
+            std::string("train.precision: only a GPU has it, got ") + name_of(precision) +
+                ", expected fp32 or bf16");
+    }
   }
 }
 

@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "common/config/names.h"
 #include "worker/model/onednn.h"
 #include "worker/model/reference.h"
 
@@ -27,8 +28,9 @@ Result<std::unique_ptr<NetworkBackend>> make_backend(Backend kind, NetworkSpec n
 }
 
 Status check_precision(Backend kind, Precision precision) {
-  if (precision == Precision::kTf32) {
-    return invalid_argument("train.precision: only a GPU has it, got tf32, expected fp32 or bf16");
+  if (precision == Precision::kTf32 || precision == Precision::kFp16) {
+    return invalid_argument(std::string("train.precision: only a GPU has it, got ") + name_of(precision) +
+                            ", expected fp32 or bf16");
   }
   return kind == Backend::kOnednn ? check_onednn_precision(precision) : Status::ok();
 }

@@ -55,7 +55,7 @@ class NetworkBackend {
 // the group fails gradient() has its error.
 // `precision`: kBf16: convolutions and dense layers multiply bfloat16, and what lies between layers is bfloat16, where the
 // kind of back end has loops for it (onednn_layer.h; reference.h). Parameters, their gradients, statistics, sums and the
-// loss are float32 all the same. Errors: kInvalidArgument for kTf32; those of check_precision().
+// loss are float32 all the same. Errors: kInvalidArgument for kTf32 and kFp16; those of check_precision().
 Result<std::unique_ptr<NetworkBackend>> make_backend(Backend kind, NetworkSpec network,
                                                      std::int64_t batch_size, std::uint64_t seed,
                                                      NormGroup* norm_group = nullptr,

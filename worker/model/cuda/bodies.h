@@ -2,20 +2,20 @@
 // one index. launch.h runs them, on a GPU for all indices at once (kernels.cu), in the tests one after
 // another (tests/fake_cuda): it is the same code. Convolutions and matrix products are the libraries'.
 //
-// T is what activations are stored as: float, or bfloat16. Arithmetic is in float, sums of many in double.
+// T is what activations are stored as (narrow.h), or float. Arithmetic is in float, sums of many in double.
 // ReLU is here rather than cuDNN's because what becomes of a NaN is the reference back end's rule, and
 // cuDNN's is not written down.
 //
 // Indices are 32 bits: the program refuses a tensor of more elements (program.cc).
 #pragma once
 
-#include <cuda_bf16.h>
-
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 
 #include "common/host_device.h"
 #include "worker/model/cuda/bias_relu.h"
+#include "worker/model/cuda/narrow.h"
 #include "worker/model/cuda/pool_bodies.h"
 #include "worker/model/cuda/render.h"
 #include "worker/model/cuda/sum_bodies.h"
@@ -24,8 +24,6 @@
 #include "worker/model/loss_row.h"
 
 namespace paceline::cuda {
-
-using Bfloat16 = __nv_bfloat16;
 
 // Bias and ReLU in place. Elements are samples x channels x plane. An index is a vector of them (vectors.h),
 // as with the two below.
@@ -39,8 +37,7 @@ struct AddBias {
   PACELINE_HOST_DEVICE void operator()(int i) const {
     if (plane % kVectorSize<T> == 0) {  // all of one channel
       const float bias = ahead.bias_of(plane_of(i * kVectorSize<T>));
-      map_vector(
-          i, elements, [&](int, T value) { return ahead(value, bias); }, values, values);
+      map_vector(i, elements, [&](int, T value) { return ahead(value, bias); }, values, values);
     } else {
       map_vector(
           i, elements, [&](int j, T value) { return ahead(value, ahead.bias_of(plane_of(j))); }, values,
@@ -82,6 +79,32 @@ struct ReluBackward {
   }
 };
 
+// to = a x first + b x second; then a ReLU, if there is one. In place or not. An index is a vector.
+template <typename T>
+struct WeightedSum {
+  const T* first;
+  float a;
+  const T* second;  // null: there is none
+  float b;
+  bool relu;
+  int elements;
+  T* to;
+
+  PACELINE_HOST_DEVICE void operator()(int i) const {
+    const auto kept = [this](float sum) {
+      return static_cast<T>(relu && sum < 0.0F ? 0.0F : sum);  // a NaN stays one
+    };
+    if (second == nullptr) {
+      map_vector(i, elements, [&](int, T x) { return kept(a * static_cast<float>(x)); }, to, first);
+    } else {
+      map_vector(
+          i, elements,
+          [&](int, T x, T y) { return kept(a * static_cast<float>(x) + b * static_cast<float>(y)); }, to,
+          first, second);
+    }
+  }
+};
+
 // Four elements of one sample, as one block of its random numbers serves them: to = from x mask. The mask is
 // not kept but drawn again in the backward pass. In place or not.
 template <typename T>
@@ -116,6 +139,7 @@ struct SoftmaxLoss {
   int classes;
   int samples;  // rows from here on fill up
   double smoothing;
+  const float* scale;  // times the difference; null: 1
   double* losses;
   std::int32_t* correct;
   T* difference;  // null: not wanted
@@ -123,7 +147,8 @@ struct SoftmaxLoss {
   PACELINE_HOST_DEVICE void operator()(int i) const {
     const std::ptrdiff_t first = std::ptrdiff_t{i} * classes;
     if (i < samples) {
-      const RowLoss row = softmax_row<T>(logits + first, labels[i], classes, smoothing, 1.0 / samples,
+      const double share = (scale == nullptr ? 1.0 : double{*scale}) / samples;
+      const RowLoss row = softmax_row<T>(logits + first, labels[i], classes, smoothing, share,
                                          difference == nullptr ? nullptr : difference + first);
       losses[i] = row.loss;
       correct[i] = row.correct ? 1 : 0;
@@ -141,20 +166,41 @@ struct Convert {
   PACELINE_HOST_DEVICE void operator()(int i) const { to[i] = static_cast<To>(static_cast<float>(from[i])); }
 };
 
+// What loss scaling has made too large, as it was (worker/model/loss_scaler.h). Who finds one that is not finite says
+// so, all of them the same.
+struct Unscale {
+  float* gradient;
+  const float* inverse;  // of the scale
+  std::int32_t* overflowed;
+
+  PACELINE_HOST_DEVICE void operator()(int i) const {
+    const float value = gradient[i] * *inverse;
+    gradient[i] = value;
+    if (!std::isfinite(value)) *overflowed = 1;
+  }
+};
+
 // Every body that launch.h runs: X(type).
 #define PACELINE_CUDA_BODIES_OF(X, T) \
   X(AddBias<T>)                       \
   X(ReluForward<T>)                   \
   X(ReluBackward<T>)                  \
   X(ApplyDropout<T>)                  \
+  X(WeightedSum<T>)                   \
   X(SoftmaxLoss<T>)
-#define PACELINE_CUDA_BODIES(X)        \
-  PACELINE_CUDA_BODIES_OF(X, float)    \
-  PACELINE_CUDA_BODIES_OF(X, Bfloat16) \
-  X(RenderSamples)                     \
-  X(ToBfloat16)                        \
-  X(FromBfloat16)
-using ToBfloat16 = Convert<float, Bfloat16>;
-using FromBfloat16 = Convert<Bfloat16, float>;
+#define PACELINE_CUDA_NARROW_BODIES_OF(X, T) \
+  PACELINE_CUDA_BODIES_OF(X, T)              \
+  X(Narrow<T>)                               \
+  X(Widen<T>)
+#define PACELINE_CUDA_BODIES(X)               \
+  PACELINE_CUDA_BODIES_OF(X, float)           \
+  PACELINE_CUDA_NARROW_BODIES_OF(X, Bfloat16) \
+  PACELINE_CUDA_NARROW_BODIES_OF(X, Float16)  \
+  X(RenderSamples)                            \
+  X(Unscale)
+template <typename T>
+using Narrow = Convert<float, T>;
+template <typename T>
+using Widen = Convert<T, float>;
 
 }  // namespace paceline::cuda

@@ -259,11 +259,10 @@ Result<std::unique_ptr<GpuLayer<T>>> make_convolution(const GpuThread& gpu, Algo
   return std::unique_ptr<GpuLayer<T>>(std::move(made));
 }
 
-template Result<std::unique_ptr<GpuLayer<float>>> make_convolution(const GpuThread&, AlgorithmCache&,
-                                                                   const Layer&, int, Precision,
-                                                                   Behind<float>);
-template Result<std::unique_ptr<GpuLayer<Bfloat16>>> make_convolution(const GpuThread&, AlgorithmCache&,
-                                                                      const Layer&, int, Precision,
-                                                                      Behind<Bfloat16>);
+#define PACELINE_INSTANTIATE(T)                                                                     \
+  template Result<std::unique_ptr<GpuLayer<T>>> make_convolution(const GpuThread&, AlgorithmCache&, \
+                                                                 const Layer&, int, Precision, Behind<T>);
+PACELINE_CUDA_FOR_ACTIVATIONS(PACELINE_INSTANTIATE)
+#undef PACELINE_INSTANTIATE
 
 }  // namespace paceline::cuda

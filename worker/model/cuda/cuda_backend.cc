@@ -15,12 +15,17 @@
 // Gradients go straight to where they are wanted, if that is pinned (page_locked.h), else through pinned
 // memory of the back end's own. A mini-batch smaller than the built size is filled up with zero images that
 // send nothing back (bodies.h), as in oneDNN's back end.
+//
+// In float16 the loss is scaled (worker/model/loss_scaler.h): each layer's gradient is divided by the scale on the GPU,
+// before it comes back, and one that is not finite stays so. The scale goes to the GPU with each step, from pinned
+// memory that a graph reads anew.
 #include "worker/model/cuda/cuda_backend.h"
 
 #include <algorithm>
 #include <chrono>
 #include <limits>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -39,6 +44,13 @@ struct Arrival {
   ParameterPlace place;
   Event computed;
   Event arrived;
+};
+
+// Of loss scaling, on both sides.
+struct ScaledLoss {
+  Staged<float> scale;              // and its inverse
+  Staged<std::int32_t> overflowed;  // whether a gradient of the step is not finite
+  Event known;                      // the above
 };
 
 template <typename T>
@@ -64,6 +76,11 @@ class CudaBackend final : public NetworkBackend {
     PACELINE_ASSIGN_OR_RETURN(correct_, Staged<std::int32_t>::make(batch_size_));
     PACELINE_ASSIGN_OR_RETURN(gradient_, make_device_memory<float>(placed_.floats));
     PACELINE_ASSIGN_OR_RETURN(metric_known_, make_event());
+    if constexpr (kScales) {
+      PACELINE_ASSIGN_OR_RETURN(scaled_.scale, Staged<float>::make(2));
+      PACELINE_ASSIGN_OR_RETURN(scaled_.overflowed, Staged<std::int32_t>::make(1));
+      PACELINE_ASSIGN_OR_RETURN(scaled_.known, make_event());
+    }
     PACELINE_ASSIGN_OR_RETURN(asked_, make_timed_event());
     PACELINE_ASSIGN_OR_RETURN(begun_, make_timed_event());
     for (const ParameterPlace& place : parameter_places(network_)) {
@@ -80,6 +97,7 @@ class CudaBackend final : public NetworkBackend {
   Result<Metric> gradient(std::span<const float> parameters, const Batch& batch, std::span<float> gradient,
                           const FinalFrom& final_from) override {
     PACELINE_RETURN_IF_ERROR(check_batch(network_, batch, batch_size_, keys_needed(), samples_kept()));
+    PACELINE_RETURN_IF_ERROR(check_norms(network_, batch.size()));
     check_length(gradient.size());
     return over_when_failed([&]() -> Result<Metric> {
       PACELINE_RETURN_IF_ERROR(gpu_->enter());
@@ -88,6 +106,7 @@ class CudaBackend final : public NetworkBackend {
       PACELINE_RETURN_IF_ERROR(put_step(parameters, batch));
       PACELINE_RETURN_IF_ERROR(samples_.send_ahead(keys_of(Mode::kTraining)));
       PACELINE_RETURN_IF_ERROR(take(gradient, final_from));
+      PACELINE_RETURN_IF_ERROR(note_overflow());
       PACELINE_ASSIGN_OR_RETURN(const Metric known, metric(batch));
       PACELINE_RETURN_IF_ERROR(tell_thread_cache(gradient));
       return known;
@@ -114,6 +133,8 @@ class CudaBackend final : public NetworkBackend {
   Status forget() override { return over_when_failed(samples_.forget()); }
 
  private:
+  static constexpr bool kScales = std::is_same_v<T, Float16>;
+
   template <typename U>
   Status zero(std::span<U> there) const {
     PACELINE_CUDA(cudaMemsetAsync(there.data(), 0, there.size_bytes(), gpu_->compute()));
@@ -132,11 +153,14 @@ class CudaBackend final : public NetworkBackend {
     PACELINE_RETURN_IF_ERROR(zero(front.sample_ids.device.all()));
     PACELINE_RETURN_IF_ERROR(zero(gradient_.all()));
     const auto nothing = [](std::size_t) { return Status::ok(); };
-    const StepVectors step = vectors(gradient_.data());
+    const StepVectors step = vectors(gradient_.data(), batch_size_);
+    stage_scale(1.0F);
+    PACELINE_RETURN_IF_ERROR(send_scale());
     PACELINE_RETURN_IF_ERROR(program_->forward(step, Mode::kTraining, nothing));
     PACELINE_CUDA(
         launch_each(gpu_->compute(), static_cast<int>(batch_size_), loss_of(batch_size_, Mode::kTraining)));
-    PACELINE_RETURN_IF_ERROR(program_->backward(step, nothing));
+    PACELINE_RETURN_IF_ERROR(
+        program_->backward(step, [&](std::size_t trained) { return unscale(layers_[trained].place); }));
     PACELINE_CUDA(cudaStreamSynchronize(gpu_->compute()));
     return Status::ok();
   }
@@ -161,10 +185,48 @@ class CudaBackend final : public NetworkBackend {
     return model_->data != nullptr && are_its_own ? model_->data->samples : 0;
   }
 
-  StepVectors vectors(const float* placed) const {
+  StepVectors vectors(const float* placed, std::int64_t samples) const {
     const PlacedSamples& front = samples_.front();
-    return {front.images.data(), placed, gradient_.data(), front.epochs.device.data(),
-            front.sample_ids.device.data()};
+    return {static_cast<int>(samples), front.images.data(),        placed,
+            gradient_.data(),          front.epochs.device.data(), front.sample_ids.device.data()};
+  }
+
+  // Loss scaling: nothing where there is none.
+  void stage_scale([[maybe_unused]] float scale) {
+    if constexpr (kScales) {
+      scaled_.scale.host.data()[0] = scale;
+      scaled_.scale.host.data()[1] = 1.0F / scale;
+    }
+  }
+  Status send_scale() {
+    if constexpr (kScales) {
+      PACELINE_RETURN_IF_ERROR(scaled_.scale.send(gpu_->compute(), 0, 2));
+      return zero(scaled_.overflowed.device.all());
+    }
+    return Status::ok();
+  }
+  // Of what is trained: what was measured has no scale.
+  Status unscale([[maybe_unused]] const ParameterPlace& place) {
+    if constexpr (kScales) {
+      const Unscale body{gradient_.data() + place.placed, scaled_.scale.device.data() + 1,
+                         scaled_.overflowed.device.data()};
+      PACELINE_CUDA(launch_each(gpu_->compute(), static_cast<int>(place.trained), body));
+    }
+    return Status::ok();
+  }
+  Status fetch_overflow([[maybe_unused]] Recording recording) {
+    if constexpr (kScales) {
+      PACELINE_RETURN_IF_ERROR(scaled_.overflowed.fetch(gpu_->compute(), 0, 1));
+      return record_event(scaled_.known, gpu_->compute(), recording);
+    }
+    return Status::ok();
+  }
+  Status note_overflow() {
+    if constexpr (kScales) {
+      PACELINE_CUDA(cudaEventSynchronize(scaled_.known.get()));
+      model_->loss_scaler.step(scaled_.overflowed.host.data()[0] != 0);
+    }
+    return Status::ok();
   }
 
   // The next call writes to the staging memory, and the caller to its mini-batches: nothing may still be read
@@ -231,11 +293,16 @@ class CudaBackend final : public NetworkBackend {
   // All up to the first layer's gradient.
   Status put_step(std::span<const float> parameters, const Batch& batch) {
     PACELINE_ASSIGN_OR_RETURN(float* const placed, place_of(parameters));
+    stage_scale(model_->loss_scaler.scale());
     const auto put = [&](Recording recording) -> Status {
-      PACELINE_RETURN_IF_ERROR(put_forward(placed, parameters, batch, Mode::kTraining, recording));
-      return program_->backward(vectors(placed), [&](std::size_t trained) {
+      const auto layer_done = [&](std::size_t trained) -> Status {
+        PACELINE_RETURN_IF_ERROR(unscale(layers_[trained].place));
         return record_event(layers_[trained].computed, gpu_->compute(), recording);
-      });
+      };
+      PACELINE_RETURN_IF_ERROR(send_scale());
+      PACELINE_RETURN_IF_ERROR(put_forward(placed, parameters, batch, Mode::kTraining, recording));
+      PACELINE_RETURN_IF_ERROR(program_->backward(vectors(placed, batch.size()), layer_done));
+      return fetch_overflow(recording);
     };
     const bool repeats = parameters.empty() && batch.size() == batch_size_;
     if (!repeats) return put(Recording::kNow);
@@ -247,7 +314,7 @@ class CudaBackend final : public NetworkBackend {
   Status put_forward(const float* placed, std::span<const float> parameters, const Batch& batch, Mode mode,
                      Recording recording) {
     if (batch.images.empty()) PACELINE_RETURN_IF_ERROR(render(batch));
-    PACELINE_RETURN_IF_ERROR(program_->forward(vectors(placed), mode, [&](std::size_t trained) {
+    PACELINE_RETURN_IF_ERROR(program_->forward(vectors(placed, batch.size()), mode, [&](std::size_t trained) {
       return parameters.empty() ? Status::ok() : send_parameters(parameters, layers_[trained]);
     }));
     return compute_loss(batch, mode, recording);
@@ -265,6 +332,7 @@ class CudaBackend final : public NetworkBackend {
             static_cast<int>(network_.classes),
             static_cast<int>(samples),
             mode == Mode::kTraining ? network_.label_smoothing : 0.0,
+            kScales ? scaled_.scale.device.data() : nullptr,
             losses_.device.data(),
             correct_.device.data(),
             mode == Mode::kTraining ? program_->logit_difference() : nullptr};
@@ -322,6 +390,7 @@ class CudaBackend final : public NetworkBackend {
   Staged<double> losses_;  // of each sample; and whether it was recognised
   Staged<std::int32_t> correct_;
   DeviceMemory<float> gradient_;
+  ScaledLoss scaled_;            // not used but in float16
   Staged<float> sent_;           // parameters that come from the host; made when the first do
   PinnedMemory<float> landing_;  // of gradients for memory that is not pinned; made when the first is
   Event asked_;                  // a step was asked for, and
@@ -354,7 +423,9 @@ Result<std::unique_ptr<NetworkBackend>> make_cuda_backend(std::shared_ptr<const 
   if (batch_size < 1 || batch_size > std::numeric_limits<int>::max()) {
     return invalid_argument("batch size " + std::to_string(batch_size) + ", expected at least 1");
   }
-  const auto make_of = precision == Precision::kBf16 ? make<Bfloat16> : make<float>;
+  const auto make_of = precision == Precision::kBf16   ? make<Bfloat16>
+                       : precision == Precision::kFp16 ? make<Float16>
+                                                       : make<float>;
   return make_of(std::move(gpu), std::move(model), cache, std::move(network), batch_size, precision, seed);
 }
 

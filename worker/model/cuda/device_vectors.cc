@@ -110,10 +110,14 @@ class DeviceVectors final : public CacheVectors {
     try_to([&] {
       return each_alike(all(), [&](Range at, const StepFactors& factors) -> Status {
         float* const values = own.values.data() + at.begin;
+        const float* const from = parameters_.data() + at.begin;
+        if (factors.towards != 0.0) {
+          return put(at, TowardsDifference{from, values, values, towards(factors), false});
+        }
         if (factors.lr == 0.0) return clear(own.values, at);
-        const SgdDifference difference{parameters_.data() + at.begin, values, values, sgd_step(own, factors)};
-        PACELINE_CUDA(launch_each(gpu_->compute(), static_cast<int>(at.size()), difference));
-        return Status::ok();
+        const SgdElement element = sgd_step(own, factors);
+        const bool from_zero = element.decay.kind == kernels::Decay::kNone;
+        return put(at, SgdDifference{from, values, values, element, from_zero});
       });
     });
     differences_.push_back(std::move(own.values));
@@ -132,6 +136,11 @@ class DeviceVectors final : public CacheVectors {
       }
       ++steps_;
       return each_alike(all(), [&](Range at, const StepFactors& factors) {
+        if (factors.towards != 0.0) {
+          return put(at,
+                     TowardsKept{parameters_.data() + at.begin, from + at.begin, difference.data() + at.begin,
+                                 static_cast<float>(scale), towards(factors)});
+        }
         if (factors.lr == 0.0) return clear(difference, at);
         return step_with_state(at, from + at.begin, difference.data() + at.begin, learning_rate * factors.lr,
                                factors.decay, static_cast<float>(scale));
@@ -242,17 +251,26 @@ class DeviceVectors final : public CacheVectors {
     return Status::ok();
   }
 
+  // A body for each element of a range on the GPU.
+  template <typename Body>
+  Status put(Range at, const Body& body) const {
+    PACELINE_CUDA(launch_each(gpu_->compute(), static_cast<int>(at.size()), body));
+    return Status::ok();
+  }
+  static TowardsElement towards(const StepFactors& factors) {
+    return {static_cast<float>(1.0 - factors.towards), static_cast<float>(factors.towards)};
+  }
   SgdElement sgd_step(const Own& own, const StepFactors& factors) const {
     const double rate = own.rate * factors.lr;
     return {static_cast<float>(rate), weight_decay(settings_, rate, factors.decay)};
   }
   Status step(Range range, const Own& own) {
     return each_alike(range, [&](Range at, const StepFactors& factors) -> Status {
+      float* const parameters = parameters_.data() + at.begin;
+      const float* const values = own.values.data() + at.begin;
+      if (factors.towards != 0.0) return put(at, TowardsInPlace{parameters, values, towards(factors)});
       if (factors.lr == 0.0) return Status::ok();
-      const SgdInPlace body{parameters_.data() + at.begin, own.values.data() + at.begin,
-                            sgd_step(own, factors)};
-      PACELINE_CUDA(launch_each(gpu_->compute(), static_cast<int>(at.size()), body));
-      return Status::ok();
+      return put(at, SgdInPlace{parameters, values, sgd_step(own, factors)});
     });
   }
   // Of elements with the same factors, which are in the rate and the decay: `from` and `difference` are
@@ -260,26 +278,22 @@ class DeviceVectors final : public CacheVectors {
   Status step_with_state(Range at, const float* from, float* difference, double rate, double decay_factor,
                          float scale) {
     const kernels::WeightDecay decay = weight_decay(settings_, rate, decay_factor);
-    const auto floats = static_cast<int>(at.size());
     float* const parameters = parameters_.data() + at.begin;
     float* const first = first_.data() + at.begin;
     if (settings_.kind == OptimizerKind::kMomentum) {
-      const MomentumKept body{
-          parameters, from, difference, scale, {first, momentum_step(settings_, rate), decay}};
-      PACELINE_CUDA(launch_each(gpu_->compute(), floats, body));
-    } else {
-      float* const second = second_.data() + at.begin;
-      const AdamKept body{
-          parameters, from, difference, scale, {first, second, adam_step(settings_, rate, steps_), decay}};
-      PACELINE_CUDA(launch_each(gpu_->compute(), floats, body));
+      return put(
+          at,
+          MomentumKept{parameters, from, difference, scale, {first, momentum_step(settings_, rate), decay}});
     }
-    return Status::ok();
+    float* const second = second_.data() + at.begin;
+    return put(
+        at,
+        AdamKept{
+            parameters, from, difference, scale, {first, second, adam_step(settings_, rate, steps_), decay}});
   }
   Status add(Range range, const Vector& difference) {
     const Range at = placed(range);
-    const AddDifference body{parameters_.data() + at.begin, difference.data() + at.begin};
-    PACELINE_CUDA(launch_each(gpu_->compute(), static_cast<int>(at.size()), body));
-    return Status::ok();
+    return put(at, AddDifference{parameters_.data() + at.begin, difference.data() + at.begin});
   }
 
   const std::shared_ptr<const GpuThread> gpu_;

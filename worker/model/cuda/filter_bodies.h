@@ -1,11 +1,10 @@
 // The kernel of a filter's gradient by unfolding (unfolded_filter.h). A body as in bodies.h.
 #pragma once
 
-#include <cuda_bf16.h>
-
 #include <cstddef>
 
 #include "common/host_device.h"
+#include "worker/model/cuda/narrow.h"
 #include "worker/model/cuda/windows.h"
 
 namespace paceline::cuda {
@@ -47,6 +46,7 @@ struct Unfold {
 // As PACELINE_CUDA_BODIES (bodies.h).
 #define PACELINE_CUDA_FILTER_BODIES(X) \
   X(Unfold<float>)                     \
-  X(Unfold<__nv_bfloat16>)
+  X(Unfold<Bfloat16>)                  \
+  X(Unfold<Float16>)
 
 }  // namespace paceline::cuda

@@ -39,6 +39,8 @@ Result<CublasHandle> make_cublas(cudaStream_t stream, std::span<std::byte> works
   CublasHandle owned(handle);
   PACELINE_CUDA(cublasSetStream_v2(handle, stream));  // which takes the workspace away
   PACELINE_CUDA(cublasSetWorkspace_v2(handle, workspace.data(), workspace.size()));
+  // Else what is computed in parts may be added up as 16 bits where the result has 16.
+  PACELINE_CUDA(cublasSetMathMode(handle, CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION));
   return owned;
 }
 

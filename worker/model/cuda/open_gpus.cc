@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "common/config/names.h"
 #include "common/cuda/devices.h"
 #include "common/cuda/page_locked.h"
 #include "worker/model/cuda/algorithms.h"
@@ -18,6 +19,7 @@ namespace paceline::cuda {
 namespace {
 
 constexpr int kTensorCoresSince = 8;  // compute capability, of TF32 and bfloat16
+constexpr int kFloat16Since = 7;      // of float16 tensor cores
 
 class OpenGpus final : public Gpus {
  public:
@@ -90,11 +92,12 @@ class OpenGpus final : public Gpus {
 // Whether it can compute as `precision` says.
 Status check_capability(std::uint32_t device, Precision precision) {
   if (precision == Precision::kFp32) return Status::ok();
+  const int since = precision == Precision::kFp16 ? kFloat16Since : kTensorCoresSince;
   int major = 0;
   PACELINE_CUDA(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, static_cast<int>(device)));
-  if (major >= kTensorCoresSince) return Status::ok();
+  if (major >= since) return Status::ok();
   return unavailable("GPU " + std::to_string(device) + " has compute capability " + std::to_string(major) +
-                     ".x; precision tf32 or bf16 needs " + std::to_string(kTensorCoresSince) +
+                     ".x; precision " + name_of(precision) + " needs " + std::to_string(since) +
                      ".0 (train.precision: fp32)");
 }
 

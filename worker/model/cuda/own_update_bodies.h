@@ -7,32 +7,37 @@
 
 namespace paceline::cuda {
 
-// parameters[i] becomes what a step of SGD makes of it.
-struct SgdInPlace {
+// parameters[i] becomes what a step without a state makes of it.
+template <typename Element>
+struct StepInPlace {
   float* parameters;
   const float* gradient;
-  SgdElement step;
+  Element step;
 
   PACELINE_HOST_DEVICE void operator()(int i) const {
     parameters[i] = stepped(step, i, parameters[i], gradient[i]);
   }
 };
+using SgdInPlace = StepInPlace<SgdElement>;
+using TowardsInPlace = StepInPlace<TowardsElement>;
 
-// difference[i] = what such a step changes. Without weight decay it does not depend on the parameters, and is
-// a step from 0. May be made in the gradient's place.
-struct SgdDifference {
+// difference[i] = what such a step changes. May be made in the gradient's place.
+template <typename Element>
+struct StepDifference {
   const float* parameters;
   const float* gradient;
   float* difference;
-  SgdElement step;
+  Element step;
+  bool from_zero;  // it does not depend on the parameters, and is a step from 0
 
   PACELINE_HOST_DEVICE void operator()(int i) const {
-    const bool decays = step.decay.kind != kernels::Decay::kNone;
-    const float from = decays ? parameters[i] : 0.0F;
+    const float from = from_zero ? 0.0F : parameters[i];
     const float to = stepped(step, i, from, gradient[i]);
-    difference[i] = decays ? to - from : to;
+    difference[i] = from_zero ? to : to - from;
   }
 };
+using SgdDifference = StepDifference<SgdElement>;
+using TowardsDifference = StepDifference<TowardsElement>;
 
 struct AddDifference {
   float* parameters;
@@ -61,11 +66,15 @@ struct KeptStep {
 };
 using MomentumKept = KeptStep<MomentumElement>;
 using AdamKept = KeptStep<AdamElement>;
+using TowardsKept = KeptStep<TowardsElement>;
 
 // As PACELINE_CUDA_BODIES (bodies.h).
 #define PACELINE_CUDA_OWN_UPDATE_BODIES(X) \
   X(SgdInPlace)                            \
   X(SgdDifference)                         \
+  X(TowardsInPlace)                        \
+  X(TowardsDifference)                     \
+  X(TowardsKept)                           \
   X(AddDifference)                         \
   X(MomentumKept)                          \
   X(AdamKept)

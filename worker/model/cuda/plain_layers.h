@@ -2,6 +2,7 @@
 // behind.
 #pragma once
 
+#include <span>
 #include <utility>
 
 #include "common/network/network.h"
@@ -18,12 +19,15 @@ class Relu final : public GpuLayer<T> {
   Relu(const GpuThread& gpu, const Layer& layer, int samples)
       : gpu_(gpu), elements_(samples * static_cast<int>(layer.out.size())) {}
 
-  Status forward(const Pass<T>&, const T* in, T* out) override {
-    PACELINE_CUDA(launch_each(gpu_.compute(), vectors_of<T>(elements_), ReluForward<T>{in, out, elements_}));
+  Status forward(const Pass<T>&, std::span<const T* const> in, T* out) override {
+    PACELINE_CUDA(
+        launch_each(gpu_.compute(), vectors_of<T>(elements_), ReluForward<T>{in[0], out, elements_}));
     return Status::ok();
   }
-  Status backward(const Pass<T>&, const T*, const T* out, T* out_difference, T* in_difference) override {
-    const ReluBackward<T> relu{out, out_difference, in_difference, elements_};
+  Status backward(const Pass<T>&, std::span<const T* const>, const T* out, T* out_difference,
+                  std::span<T* const> in_differences) override {
+    if (in_differences[0] == nullptr) return Status::ok();
+    const ReluBackward<T> relu{out, out_difference, in_differences[0], elements_};
     PACELINE_CUDA(launch_each(gpu_.compute(), vectors_of<T>(elements_), relu));
     return Status::ok();
   }
@@ -39,11 +43,13 @@ class MaxPool final : public GpuLayer<T> {
  public:
   explicit MaxPool(Pooling<T> pooling) : pooling_(std::move(pooling)) {}
 
-  Status forward(const Pass<T>&, const T* in, T* out) override {
-    return pooling_.forward({.bias = nullptr, .channels = 1, .relu = false}, in, out);
+  Status forward(const Pass<T>&, std::span<const T* const> in, T* out) override {
+    return pooling_.forward({.bias = nullptr, .channels = 1, .relu = false}, in[0], out);
   }
-  Status backward(const Pass<T>&, const T*, const T*, T* out_difference, T* in_difference) override {
-    return pooling_.backward(out_difference, in_difference);
+  Status backward(const Pass<T>&, std::span<const T* const>, const T*, T* out_difference,
+                  std::span<T* const> in_differences) override {
+    if (in_differences[0] == nullptr) return Status::ok();
+    return pooling_.backward(out_difference, in_differences[0]);
   }
 
  private:
@@ -61,14 +67,16 @@ class Dropout final : public GpuLayer<T> {
         elements_(static_cast<int>(layer.out.size())),
         seed_(seed) {}
 
-  Status forward(const Pass<T>& pass, const T* in, T* out) override {
-    if (pass.mode == Mode::kTraining) return apply(pass, in, out);
+  Status forward(const Pass<T>& pass, std::span<const T* const> in, T* out) override {
+    if (pass.mode == Mode::kTraining) return apply(pass, in[0], out);
     const std::size_t bytes = sizeof(T) * static_cast<std::size_t>(samples_) * elements_;
-    PACELINE_CUDA(cudaMemcpyAsync(out, in, bytes, cudaMemcpyDeviceToDevice, gpu_.compute()));
+    PACELINE_CUDA(cudaMemcpyAsync(out, in[0], bytes, cudaMemcpyDeviceToDevice, gpu_.compute()));
     return Status::ok();
   }
-  Status backward(const Pass<T>& pass, const T*, const T*, T* out_difference, T* in_difference) override {
-    return apply(pass, out_difference, in_difference);
+  Status backward(const Pass<T>& pass, std::span<const T* const>, const T*, T* out_difference,
+                  std::span<T* const> in_differences) override {
+    if (in_differences[0] == nullptr) return Status::ok();
+    return apply(pass, out_difference, in_differences[0]);
   }
 
  private:

@@ -8,20 +8,16 @@
 // reference back end's rule, and cuDNN's is not written down.
 #pragma once
 
-#include <cuda_bf16.h>
-
 #include <cstddef>
 #include <cstdint>
 
 #include "common/host_device.h"
 #include "worker/model/cuda/bias_relu.h"
+#include "worker/model/cuda/narrow.h"
 #include "worker/model/cuda/vectors.h"
 #include "worker/model/cuda/windows.h"
 
 namespace paceline::cuda {
-
-PACELINE_HOST_DEVICE constexpr int larger(int a, int b) { return a > b ? a : b; }
-PACELINE_HOST_DEVICE constexpr int smaller(int a, int b) { return a < b ? a : b; }
 
 // One output element of any windows.
 template <typename T>
@@ -62,14 +58,6 @@ struct PoolBackward {
   const std::int32_t* positions;
   T* in_difference;
 
-  // Windows [first, last] along one axis contain coordinate `at`, counted from the padding's edge.
-  PACELINE_HOST_DEVICE int first_window(int at) const {
-    const int first = at - shape.kernel + shape.stride;
-    return first < 0 ? 0 : first / shape.stride;
-  }
-  PACELINE_HOST_DEVICE int last_window(int at, int windows) const {
-    return smaller(windows - 1, at / shape.stride);
-  }
   PACELINE_HOST_DEVICE void operator()(int i) const {
     const int in_plane = shape.in_height * shape.in_width;
     const int at = i % in_plane;
@@ -77,8 +65,8 @@ struct PoolBackward {
     const int x = at % shape.in_width + shape.padding;
     const std::ptrdiff_t from = std::ptrdiff_t{i / in_plane} * shape.out_height * shape.out_width;
     float sum = 0.0F;
-    for (int v = first_window(y); v <= last_window(y, shape.out_height); ++v) {
-      for (int u = first_window(x); u <= last_window(x, shape.out_width); ++u) {
+    for (int v = shape.first_window(y); v <= shape.last_window(y, shape.out_height); ++v) {
+      for (int u = shape.first_window(x); u <= shape.last_window(x, shape.out_width); ++u) {
         const std::ptrdiff_t window = from + v * shape.out_width + u;
         const int position = (y - v * shape.stride) * shape.kernel + x - u * shape.stride;
         if (positions[window] == position) sum += static_cast<float>(out_difference[window]);
@@ -169,8 +157,9 @@ struct PoolQuadBackward {
   X(PoolBackward<T>)                       \
   X(PoolQuadForward<T>)                    \
   X(PoolQuadBackward<T>)
-#define PACELINE_CUDA_POOL_BODIES(X)     \
-  PACELINE_CUDA_POOL_BODIES_OF(X, float) \
-  PACELINE_CUDA_POOL_BODIES_OF(X, __nv_bfloat16)
+#define PACELINE_CUDA_POOL_BODIES(X)        \
+  PACELINE_CUDA_POOL_BODIES_OF(X, float)    \
+  PACELINE_CUDA_POOL_BODIES_OF(X, Bfloat16) \
+  PACELINE_CUDA_POOL_BODIES_OF(X, Float16)
 
 }  // namespace paceline::cuda

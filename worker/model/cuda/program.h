@@ -5,18 +5,19 @@
 //   stages       conv+relu+pool         dense+relu dropout dense
 //   activations  images -> 0 ---------> 1 -------> 2 ----> 3 = logits
 //
-// Flatten is nothing; a ReLU, and a pool behind it, go with the bias in front of them (trained_layer.h).
-// Activations of every stage are kept for the backward pass; of the differences (gradients with respect to
-// activations) there are two, one being read while the next is written.
+// Flatten is nothing; a ReLU, and a pool behind it, go with the bias in front of them (trained_layer.h), where nobody
+// else reads what stands between. Activations of every stage are kept for the backward pass; the differences
+// (gradients with respect to activations) take turns (difference_plan.h).
 #pragma once
 
-#include <array>
 #include <functional>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "common/config/run_config.h"
 #include "worker/model/cuda/algorithms.h"
+#include "worker/model/cuda/difference_plan.h"
 #include "worker/model/cuda/layer.h"
 #include "worker/model/cuda/placed_network.h"
 
@@ -25,6 +26,7 @@ namespace paceline::cuda {
 // A GPU's memory that a step reads and writes; each but `images` as in Pass (layer.h). Parameters and
 // gradient have the places of the PlacedNetwork.
 struct StepVectors {
+  int samples;          // of the mini-batch; those from here on fill it up
   const float* images;  // samples x C x H x W
   const float* parameters;
   float* gradient;
@@ -54,13 +56,14 @@ class Program {
   Status backward(const StepVectors& step, const AtLayer& behind);
 
   const T* logits() const { return stages_.back().out.data(); }
-  T* logit_difference() const { return differences_[0].data(); }
+  T* logit_difference() const { return slot(plan_.stages.back().slot); }
 
  private:
   struct Stage {
     Layer layer;  // a ReLU and a pool that it does, too, are not in it
     std::unique_ptr<GpuLayer<T>> computed;
     DeviceMemory<T> out;
+    std::vector<int> inputs;  // stages, or kImages
   };
 
   Program(const GpuThread& gpu, int samples) : gpu_(gpu), samples_(samples) {}
@@ -68,16 +71,22 @@ class Program {
                     std::uint64_t seed);
   Status allocate(const PlacedNetwork& network);
   Pass<T> pass_of(const StepVectors& step, Mode mode) const;
-  const T* in_of(const StepVectors& step, std::size_t stage) const;
+  // What each input of it is; good until the next call.
+  std::span<const T* const> in_of(const StepVectors& step, const Stage& stage);
+  std::span<T* const> in_differences_of(const StageDifferences& differences);
+  T* slot(int number) const { return number == kNoSlot ? nullptr : slots_[number].data(); }
+  Status add_differences(const Stage& stage, const StageDifferences& differences);
   Status narrow_images(const StepVectors& step);
   Status narrow_weight(const StepVectors& step, const Layer& layer);
 
   const GpuThread& gpu_;
   const int samples_;
   std::vector<Stage> stages_;
-  std::size_t trained_ = 0;        // how many of them have parameters
-  std::size_t first_trained_ = 0;  // the stages in front of it need no backward pass
-  std::array<DeviceMemory<T>, 2> differences_;
+  std::size_t trained_ = 0;  // how many of them have parameters
+  DifferencePlan plan_;
+  std::vector<DeviceMemory<T>> slots_;  // of differences
+  std::vector<const T*> in_;
+  std::vector<T*> in_differences_;
   DeviceMemory<std::byte> workspace_;
   DeviceMemory<T> unpooled_;
   DeviceMemory<double> group_sums_;

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "worker/model/cuda/resident_data.h"
+#include "worker/model/loss_scaler.h"
 
 namespace paceline::cuda {
 
@@ -19,6 +20,8 @@ struct ThreadModel {
   // not written to before it has been kept.
   const float* gradient = nullptr;
   const float* gradient_on_host = nullptr;
+
+  LossScaler loss_scaler;  // of all its back ends; used with float16 alone
 
   // Called once all passes that were made before a step have been done.
   std::function<void()> passes_done = [] {};

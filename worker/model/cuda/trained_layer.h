@@ -1,5 +1,5 @@
-// What a convolution and a dense layer have in common beside their products: the bias, and a ReLU and a
-// max-pool right behind them, done in one pass over the memory.
+// What a convolution and a dense layer have in common beside their products: the bias, if there is one, and a ReLU and
+// a max-pool right behind them, done in one pass over the memory.
 //
 //   forward    unpooled = weight * in      out = largest of each window of ReLU(unpooled + bias)
 //   backward   d out is masked by the ReLU and summed up for the bias, then spread over the windows
@@ -11,6 +11,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "common/network/network.h"
@@ -19,8 +20,6 @@
 #include "worker/model/cuda/pooling.h"
 
 namespace paceline::cuda {
-
-enum class WithRelu { kNo, kYes };
 
 // What of the network a trained layer does with its own work.
 template <typename T>
@@ -35,28 +34,33 @@ class TrainedLayer : public GpuLayer<T> {
   TrainedLayer(const GpuThread& gpu, const Layer& layer, int samples, Behind<T> behind)
       : gpu_(gpu), layer_(layer), samples_(samples), behind_(std::move(behind)) {}
 
-  Status forward(const Pass<T>& pass, const T* in, T* out) final {
-    const BiasRelu<T> ahead{pass.parameters + layer_.bias.offset, channels(), with_relu()};
+  Status forward(const Pass<T>& pass, std::span<const T* const> in, T* out) final {
+    const float* const bias = has_bias() ? pass.parameters + layer_.bias.offset : nullptr;
+    const BiasRelu<T> ahead{bias, channels(), with_relu()};
     if (behind_.pool) {
-      PACELINE_RETURN_IF_ERROR(multiply(pass, in, pass.unpooled));
+      PACELINE_RETURN_IF_ERROR(multiply(pass, in[0], pass.unpooled));
       return behind_.pool->forward(ahead, pass.unpooled, out);
     }
-    PACELINE_RETURN_IF_ERROR(multiply(pass, in, out));
+    PACELINE_RETURN_IF_ERROR(multiply(pass, in[0], out));
+    if (!has_bias() && !with_relu()) return Status::ok();
     PACELINE_CUDA(launch_each(gpu_.compute(), vectors_of<T>(products()),
                               AddBias<T>{ahead, product_plane(), products(), out}));
     return Status::ok();
   }
 
-  Status backward(const Pass<T>& pass, const T* in, const T* out, T* out_difference, T* in_difference) final {
-    PACELINE_RETURN_IF_ERROR(bias_gradient(pass, out, out_difference));
+  Status backward(const Pass<T>& pass, std::span<const T* const> in, const T* out, T* out_difference,
+                  std::span<T* const> in_differences) final {
+    PACELINE_RETURN_IF_ERROR(has_bias() ? bias_gradient(pass, out, out_difference)
+                                        : mask(out, out_difference));
     T* difference = out_difference;  // with respect to the products
     if (behind_.pool) {
       difference = pass.unpooled;
       PACELINE_RETURN_IF_ERROR(behind_.pool->backward(out_difference, difference));
     }
-    PACELINE_RETURN_IF_ERROR(multiply_for_weight(pass, in, difference, pass.gradient + layer_.weight.offset));
-    if (in_difference == nullptr) return Status::ok();
-    return multiply_for_input(pass, difference, in_difference);
+    PACELINE_RETURN_IF_ERROR(
+        multiply_for_weight(pass, in[0], difference, pass.gradient + layer_.weight.offset));
+    if (in_differences[0] == nullptr) return Status::ok();
+    return multiply_for_input(pass, difference, in_differences[0]);
   }
 
   std::int64_t unpooled_elements() const final { return behind_.pool ? products() : 0; }
@@ -77,6 +81,7 @@ class TrainedLayer : public GpuLayer<T> {
   const int samples_;
 
  private:
+  bool has_bias() const { return layer_.bias.size > 0; }
   bool with_relu() const { return behind_.relu == WithRelu::kYes; }
   int channels() const { return static_cast<int>(layer_.out.channels); }
   int product_plane() const { return static_cast<int>(layer_.out.height * layer_.out.width); }
@@ -89,22 +94,25 @@ class TrainedLayer : public GpuLayer<T> {
     if (plane() == 1) return sum_rows(pass, out, out_difference, gradient);
     const ChannelSums<T> sums{with_relu() ? out : nullptr,
                               out_difference,
-                              samples_,
-                              channels(),
-                              plane(),
+                              {samples_, channels(), plane()},
                               pass.group_sums,
                               gradient};
     PACELINE_CUDA(launch_channel_sums(gpu_.compute(), sums));
     return Status::ok();
   }
 
+  // The ReLU's mask, if there is one.
+  Status mask(const T* out, T* out_difference) {
+    if (!with_relu()) return Status::ok();
+    const int elements = samples_ * channels() * plane();
+    const ReluBackward<T> relu{out, out_difference, out_difference, elements};
+    PACELINE_CUDA(launch_each(gpu_.compute(), vectors_of<T>(elements), relu));
+    return Status::ok();
+  }
+
   // Of a dense layer, or one pooled to a single place: the channels lie side by side.
   Status sum_rows(const Pass<T>& pass, const T* out, T* out_difference, float* gradient) {
-    if (with_relu()) {
-      const int elements = samples_ * channels();
-      const ReluBackward<T> relu{out, out_difference, out_difference, elements};
-      PACELINE_CUDA(launch_each(gpu_.compute(), vectors_of<T>(elements), relu));
-    }
+    PACELINE_RETURN_IF_ERROR(mask(out, out_difference));
     const int groups = row_groups(samples_);
     const SumRows<T, double> in_groups{out_difference, samples_, channels(), groups, pass.group_sums};
     PACELINE_CUDA(launch_each(gpu_.compute(), groups * channels(), in_groups));

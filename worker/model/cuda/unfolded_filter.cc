@@ -139,5 +139,6 @@ Result<float> UnfoldedFilter<T>::measure_ms() const {
 
 template class UnfoldedFilter<float>;
 template class UnfoldedFilter<Bfloat16>;
+template class UnfoldedFilter<Float16>;
 
 }  // namespace paceline::cuda

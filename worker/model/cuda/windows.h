@@ -1,9 +1,13 @@
-// Square windows that slide over a plane: a convolution's, or a max-pool's.
+// Square windows that slide over a plane: a convolution's, or a pool's.
 #pragma once
 
+#include "common/host_device.h"
 #include "common/network/network.h"
 
 namespace paceline::cuda {
+
+PACELINE_HOST_DEVICE constexpr int larger(int a, int b) { return a > b ? a : b; }
+PACELINE_HOST_DEVICE constexpr int smaller(int a, int b) { return a < b ? a : b; }
 
 // One plane's sizes before and behind them.
 struct WindowShape {
@@ -14,6 +18,15 @@ struct WindowShape {
   int kernel;
   int stride;
   int padding;
+
+  // Windows [first, last] along one axis contain coordinate `at`, counted from the padding's edge.
+  PACELINE_HOST_DEVICE int first_window(int at) const {
+    const int first = at - kernel + stride;
+    return first < 0 ? 0 : first / stride;
+  }
+  PACELINE_HOST_DEVICE int last_window(int at, int windows) const {
+    return smaller(windows - 1, at / stride);
+  }
 };
 
 inline WindowShape window_shape_of(const Layer& layer) {

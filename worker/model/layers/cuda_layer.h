@@ -34,11 +34,18 @@ using MakeLayer = Result<std::unique_ptr<GpuLayer<T>>> (*)(LayerParts<T> parts);
 struct GpuKind {
   MakeLayer<float> make_float = nullptr;
   MakeLayer<Bfloat16> make_bfloat16 = nullptr;
+  MakeLayer<Float16> make_float16 = nullptr;
   bool is_nothing = false;          // the memory is the same before and behind; it is never made
+  bool does_relu = false;           // right behind it
   bool does_relu_and_pool = false;  // a ReLU, and then a max-pool, right behind it
   bool is_relu = false;
   bool is_max_pool = false;
 };
+
+// The first three of a GpuKind, by a template of a MakeLayer.
+#define PACELINE_MADE_BY(make)                                                  \
+  .make_float = make<float>, .make_bfloat16 = make<::paceline::cuda::Bfloat16>, \
+  .make_float16 = make<::paceline::cuda::Float16>
 
 // Null for one that is not on a GPU.
 const GpuKind* gpu_kind(LayerKind kind);

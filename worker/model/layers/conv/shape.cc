@@ -22,7 +22,7 @@ Status infer(const LayerConfig& config, LayerDraft& draft) {
 }
 
 bool is_on_gpu(const Layer& layer) {
-  return layer.groups == 1 && layer.dilation == 1 && layer.bias.size > 0 && !layer.shares_weights;
+  return layer.groups == 1 && layer.dilation == 1 && !layer.shares_weights;
 }
 
 }  // namespace

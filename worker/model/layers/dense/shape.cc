@@ -11,7 +11,7 @@ Status infer(const LayerConfig& config, LayerDraft& draft) {
   return draft.add_parameters(config, {config.out, layer.in.size()});
 }
 
-bool is_on_gpu(const Layer& layer) { return layer.bias.size > 0 && !layer.shares_weights; }
+bool is_on_gpu(const Layer& layer) { return !layer.shares_weights; }
 
 }  // namespace
 

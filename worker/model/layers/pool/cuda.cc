@@ -14,7 +14,6 @@ Result<std::unique_ptr<cuda::GpuLayer<T>>> make(cuda::LayerParts<T> parts) {
 
 }  // namespace
 
-extern const cuda::GpuKind kGpu{
-    .make_float = make<float>, .make_bfloat16 = make<cuda::Bfloat16>, .is_max_pool = true};
+extern const cuda::GpuKind kGpu{PACELINE_MADE_BY(make), .is_max_pool = true};
 
 }  // namespace paceline::layers::pool

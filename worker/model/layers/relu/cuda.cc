@@ -12,7 +12,6 @@ Result<std::unique_ptr<cuda::GpuLayer<T>>> make(cuda::LayerParts<T> parts) {
 
 }  // namespace
 
-extern const cuda::GpuKind kGpu{
-    .make_float = make<float>, .make_bfloat16 = make<cuda::Bfloat16>, .is_relu = true};
+extern const cuda::GpuKind kGpu{PACELINE_MADE_BY(make), .is_relu = true};
 
 }  // namespace paceline::layers::relu

@@ -1,0 +1,44 @@
+// LossScaler: dynamic loss scaling for float16, which ends at 65,504 and below 6e-8 is 0 (Micikevicius et al., "Mixed
+// precision training", ICLR 2018, section 3.2; factors and interval are those of PyTorch's GradScaler). The loss is
+// multiplied by the scale, so that small differences are not lost; gradients are divided by it before anybody sees them.
+//
+//   step overflows (a gradient is not finite)   scale x 0.5; the step does not count
+//   2,000 steps without one                     scale x 2
+//
+// From 65,536 on: overflow 32,768, overflow 16,384, then 2,000 good steps: 32,768.
+//
+// Scales are powers of two, so that dividing loses nothing; at least 1, and at most 2^24, which float32 gradients stand.
+//
+// Pure. Thread: the training thread whose gradients it scales.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+namespace paceline {
+
+class LossScaler {
+ public:
+  static constexpr float kFirst = 65536.0F;
+  static constexpr float kLargest = 16777216.0F;
+  static constexpr std::int64_t kGrowthInterval = 2000;
+
+  float scale() const { return scale_; }
+
+  // A step with scale() is over.
+  void step(bool overflowed) {
+    if (overflowed) {
+      scale_ = std::max(1.0F, scale_ * 0.5F);
+      good_ = 0;
+    } else if (++good_ == kGrowthInterval) {
+      scale_ = std::min(kLargest, scale_ * 2.0F);
+      good_ = 0;
+    }
+  }
+
+ private:
+  float scale_ = kFirst;
+  std::int64_t good_ = 0;  // steps since it changed
+};
+
+}  // namespace paceline
