@@ -198,7 +198,7 @@ echo '{{"benchmark": "loss_beside_cpu", "model": "m", "mean_difference": 0.5, "l
             self.assertEqual(table, ["met", *rows] if rows else [], script.output())
             return script.errors()
 
-        self.assertIn("gpu_test: skipped: no GPU", gpu_check(77, "server"))
+        self.assertIn("gpu_test: skipped: no GPU", gpu_check(77, "threads"))
         (state / "gpu").touch()
         gpu_check(1, "gradients", "NO")
         (state / "passes").touch()
