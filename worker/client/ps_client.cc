@@ -79,16 +79,15 @@ Ticket PsClient::request_ahead(Version min_version) {
   return impl_->ask(impl_->pulls_.request_ahead(min_version, impl_->options_.clock()));
 }
 
-Result<Ticks> PsClient::await_parameters(Ticket ticket, ParameterSink& landing) {
+Result<Ticks> PsClient::await_parameters(Ticket ticket, ParameterSink& sink) {
   const auto wait = impl_->waits_for([&] { return impl_->pulls_.is_over(ticket); });
-  return impl_->pulls_.await(ticket, landing);
+  return impl_->pulls_.await(ticket, sink);
 }
 
-Result<std::optional<Ticks>> PsClient::await_ahead(std::uint32_t thread, Ticket ticket,
-                                                   ParameterSink& landing) {
+Result<std::optional<Ticks>> PsClient::await_ahead(std::uint32_t thread, Ticket ticket, ParameterSink& sink) {
   const auto unneeded = [&] { return impl_->mailboxes_.finished(thread); };
   const auto wait = impl_->waits_for([&] { return impl_->pulls_.is_over(ticket) || unneeded(); });
-  return impl_->pulls_.await_unless(unneeded, ticket, landing);
+  return impl_->pulls_.await_unless(unneeded, ticket, sink);
 }
 
 std::optional<Ticks> PsClient::parameters_installed(Ticket ticket) { return impl_->pulls_.answered(ticket); }

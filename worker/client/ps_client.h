@@ -91,9 +91,8 @@ class PsClient final : public Coordinator, public Exchange {
   Ticket request_parameters(Version min_version) override;
   Ticket request_fragment(Version min_version, std::int64_t n) override;
   Ticket request_ahead(Version min_version) override;
-  Result<Ticks> await_parameters(Ticket ticket, ParameterSink& landing) override;
-  Result<std::optional<Ticks>> await_ahead(std::uint32_t thread, Ticket ticket,
-                                           ParameterSink& landing) override;
+  Result<Ticks> await_parameters(Ticket ticket, ParameterSink& sink) override;
+  Result<std::optional<Ticks>> await_ahead(std::uint32_t thread, Ticket ticket, ParameterSink& sink) override;
   std::optional<Ticks> parameters_installed(Ticket ticket) override;
 
   // ---- for the evaluator thread

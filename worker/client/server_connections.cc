@@ -134,7 +134,7 @@ void ServerConnections::beat() {
   if (client_.state.closed().is_ok()) {  // else nobody waits any more
     if (Status answered = waits_.check(client_.options.clock(), links_); !answered.is_ok())
       return events_.owes(answered);
-    waits_.tell(client_.options.clock(), links_);
+    waits_.announce(client_.options.clock(), links_);
   }
   for (ServerLink& link : links_) {
     if (Status alive = link.check_silence(client_.options.clock(), cluster_.lease); !alive.is_ok()) {

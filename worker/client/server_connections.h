@@ -1,6 +1,6 @@
 // ServerConnections: a client's connections, one to every server, from the first Join until they are shut down:
 // who has welcomed the node, who is silent, who is asked again (joining.h), and how it goes on where one breaks
-// (server_connections_rejoin.cc). What comes over them, but for that, is others' (Events).
+// (server_connections_reconnect.cc). What comes over them, but for that, is others' (Events).
 //
 // Thread: the I/O thread (io_turns.h), but for what says otherwise.
 #pragma once
@@ -109,8 +109,8 @@ class ServerConnections {
 
   // A connection that broke.
   void broke(ServerLink& link, std::int64_t connection, const std::string& how);
-  void rejoin_in(ServerLink& link, std::chrono::nanoseconds delay);
-  void rejoin(ServerLink& link);
+  void reconnect_in(ServerLink& link, std::chrono::nanoseconds delay);
+  void reconnect(ServerLink& link);
   bool looks_elsewhere(ServerLink& link, Ticks now);
   Status back(ServerLink& link, const wire::Welcome& welcome);
 
