@@ -53,7 +53,7 @@ bandwidth() { measure --when "$1" -- "$bin/bench_memory_bandwidth" 64; }
 
 run_whole scripts/build.sh release benchmarks >&2 || exit 1
 bin=build/release/bin
-for program in bench_apply_bandwidth bench_encoding bench_step_decision; do
+for program in bench_apply_bandwidth bench_step_decision; do
   [ -x "$bin/$program" ] ||
     fail "$bin/$program was not built: Google Benchmark is missing (scripts/install_deps.sh installs it)" 1
 done
@@ -127,8 +127,6 @@ if [ -z "$targets" ]; then
   fi
   echo "== what a worker waits for when its gradient is whole" >&2
   measure "$bin/bench_decision"
-  echo "== what it costs to say floats in fewer bytes, beside a copy of them" >&2
-  measure --benchmark encoding --google -- "$bin/bench_encoding"
   echo "== what measuring costs" >&2
   measure --benchmark recorder -- "$bin/bench_recorder_cost" 35
   echo "== what simulating costs" >&2

@@ -105,15 +105,14 @@ gradients() { # the seed of a failure is in what Catch2 prints
 # libraries try their algorithms, and have fewer cases.
 # initcheck learns what was written from the copies and from the kernels that it instruments, so it can leave out no kernel
 # that writes what ours read; and whether it sees all ways in which a library's kernels write is not known. So it has the
-# shard's cases, in which all kernels are ours, and no filter. That a step's own kernels read nothing that was not written
+# cases of a thread cache, in which all kernels are ours, and no filter. That a step's own kernels read nothing that was not written
 # is what the fake GPU holds them to: its memory is NaN until then.
 sanitizer() {
-  local tool sanitizer ours=() cases few shard
-  shard='a_shard_on_a_gpu_has_the_bits*,an_image_of_a_shard_on_a_gpu*'
+  local tool sanitizer ours=() cases few cache
+  cache='own_gradients_on_a_gpu*,steps_with_a_state_on_a_gpu*'
   cases='cuda_agrees_with_the_reference_on_each*,cuda_with_tensor_cores*,cuda_draws_the_masks*,a_nan_comes_out*'
-  few='a_smaller_mini_batch*,a_mini_batch_of_the_set_on*,own_gradients_on_a_gpu*,an_image_of_a_shard_on_a_gpu*'
+  few='a_smaller_mini_batch*,a_mini_batch_of_the_set_on*,own_gradients_on_a_gpu*'
   cases+=",$few,the_loss_of_training_with_cuda*,steps_with_a_state_on_a_gpu*,a_foreseen_mini_batch*"
-  cases+=',a_shard_on_a_gpu_has_the_bits*'
   if ! sanitizer=$(command -v compute-sanitizer || command -v /usr/local/cuda/bin/compute-sanitizer); then
     echo "== no compute-sanitizer: memory on the GPU is not watched" >&2
     for tool in memcheck initcheck racecheck synccheck; do say_checked sanitizer "$tool" 127 0; done
@@ -126,7 +125,7 @@ sanitizer() {
       "$build/tests/gpu_test" "$2"
   }
   watched memcheck "$cases"
-  watched initcheck "$shard"
+  watched initcheck "$cache"
   for tool in racecheck synccheck; do watched "$tool" "$few" "${ours[@]}"; done
 }
 

@@ -132,7 +132,7 @@ class BetweenServers {
 };
 
 // How long a replica that has come back so often does not ask to again: a connection that breaks again and
-// again, or a machine that is too slow, must not bring the run to rest each time.
+// again, or a machine that is too slow, must not quiesce the run each time.
 Duration pause_before_return(Duration lease, int returns) {
   constexpr int kDoublings = 6;
   return returns == 0 ? Duration(0) : (1 << std::min(returns - 1, kDoublings)) * kLeasesBetween * lease;

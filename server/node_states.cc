@@ -69,7 +69,7 @@ void NodeStates::save_if_whole(Shard& shard, std::uint64_t layout_hash) {
 
 bool NodeStates::sends(NodeId node) const { return senders_ > 1 ? node.value < senders_ : node == speaker_; }
 
-void NodeStates::rejoined(NodeId node) {
+void NodeStates::reconnected(NodeId node) {
   if (sends(node)) not_saved(node, "'s connection broke while it sent its state");
 }
 

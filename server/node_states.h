@@ -40,7 +40,7 @@ class NodeStates {
   // From then on the lowest of those that are left sends the state.
   void lost(NodeId node);
   // It does not know what of its state has come, and may not have it any more.
-  void rejoined(NodeId node);
+  void reconnected(NodeId node);
 
  private:
   struct Saving {

@@ -17,7 +17,7 @@
 namespace paceline::server {
 namespace {
 
-std::string said(const std::string& which, const std::string& why) {
+std::string with_reason(const std::string& which, const std::string& why) {
   return "the checkpoint of " + which + ": " + why;
 }
 
@@ -192,7 +192,7 @@ Result<ResumePoint> ResumeChoice::choose() const {
                                  "train.total_iterations extends it");
     }
     for (const PassedOver& one : passed_over) {
-      point->passed_over.push_back(said(to_string(one.id), one.why));
+      point->passed_over.push_back(with_reason(to_string(one.id), one.why));
     }
     return point;
   }
@@ -226,7 +226,7 @@ Status ResumeChoice::nothing(const std::vector<PassedOver>& refused) const {
     for (; next < refused.size() && refused[next].why == refused[i].why; ++next) {
       which += ", of " + to_string(refused[next].id);
     }
-    text += "; " + said(which, refused[i].why);
+    text += "; " + with_reason(which, refused[i].why);
     i = next;
   }
   return failed_precondition(text);

@@ -444,7 +444,7 @@ void ShardService::on_welcome(NodeId node) {
   replies_.forget(node);
 }
 
-Status ShardService::may_rejoin(NodeId node, Ticks now) {
+Status ShardService::may_reconnect(NodeId node, Ticks now) {
   Node& member = nodes_[node.value];
   if (replies_.to(node) == 0) return Status::ok();
   if (member.cut_answers++ == 0) member.cut_since = now;
@@ -456,12 +456,12 @@ Status ShardService::may_rejoin(NodeId node, Ticks now) {
 }
 
 // What it had asked for and not got it asks for again.
-void ShardService::on_rejoin(NodeId node) {
+void ShardService::on_reconnect(NodeId node) {
   nodes_[node.value].repeats = true;
   pending_.drop(Peer::of(node));
-  replies_.rejoined(node);
-  if (shard_) shard_->rejoined(node);
-  node_states_.rejoined(node);
+  replies_.reconnected(node);
+  if (shard_) shard_->reconnected(node);
+  node_states_.reconnected(node);
 }
 
 void ShardService::refuse(Peer from, const Status& why) {

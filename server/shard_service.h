@@ -95,11 +95,11 @@ class ShardService {
   // Whether a node whose connection broke may go on over another one: not where that breaks again and again
   // in the middle of what it is answered, and it comes no further. Errors: kResourceExhausted, then it is
   // lost.
-  [[nodiscard]] Status may_rejoin(NodeId node, Ticks now);
+  [[nodiscard]] Status may_reconnect(NodeId node, Ticks now);
   // The node's connection broke, and it goes on over another one, behind this: it says again what it is not
   // known to have been heard with, and asks again for what it has not got. From here on what it says twice is
   // no mistake of its: it is dropped, and counted (repeated()).
-  void on_rejoin(NodeId node);
+  void on_reconnect(NodeId node);
 
   // Time passes: a node that has taken nothing of what it asked for during a lease is reported as lost, and
   // the connection of a lost one that leaves its replies lying is broken.

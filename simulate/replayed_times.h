@@ -10,7 +10,6 @@
 #include <memory>
 #include <vector>
 
-#include "common/config/run_config.h"
 #include "common/status.h"
 #include "common/trace/trace.h"
 #include "simulate/compute_times.h"

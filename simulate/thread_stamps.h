@@ -29,7 +29,7 @@ class ThreadStamps {
   }
 
   // Whether what is read next has been copied to its place as it came: to take it over is no pass then.
-  void set_landed(bool landed) { landed_ = landed; }
+  void set_copied_in(bool copied_in) { copied_in_ = copied_in; }
 
   // Takes over the slices that are newer, for the read at `clock` of the node's `thread`, and adds own
   // updates again. Returns the floats gone through; `floats_of(slice)`: how many a slice has.
@@ -42,7 +42,7 @@ class ThreadStamps {
       const Revision had = taken_.slice(shard).revision;
       if (!taken_.install(shard, process.slice(shard)) || taken_.slice(shard).revision == had) continue;
       const std::size_t passes = own_.take_over(shard, taken_.applied(shard, thread));
-      if (landed_) continue;
+      if (copied_in_) continue;
       floats += static_cast<double>(passes) * static_cast<double>(floats_of(k));
     }
     own_.refreshed(taken_, thread);
@@ -54,7 +54,7 @@ class ThreadStamps {
   cache::ThreadCacheState state_;
   cache::SnapshotStamp taken_;
   LocalUpdates own_;
-  bool landed_ = false;
+  bool copied_in_ = false;
 };
 
 }  // namespace paceline::simulate

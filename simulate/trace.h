@@ -12,7 +12,7 @@
 //   costs.message   half of STEP's median: a report is built and its answer parsed
 //   costs.copy, costs.local_apply      what 10 % of P_CACHE_PARAM, and of APPLY_GRADS, were not longer than,
 //                   over the number of floats: one pass, while most also add own updates again. Without the
-//                   reads that were over at once: their parameters had landed in their place.
+//                   reads that were over at once: their parameters had been copied in in their place.
 //   network.bandwidth      what is left of the PS_APPLY_GRADS that 10 % were not longer than, the exchanges
 //                   that met nobody, is the gradient's way through its link. Of all nodes together, or, where
 //                   the configuration has a bandwidth for each node, of each by its own workers

@@ -99,7 +99,7 @@ void Worker::carry_out(const step::AwaitParameters& action, Ticks now) {
 
 void Worker::arrived(Ticks now) {
   if (--waits_for_ > 0) return;
-  cache_.set_landed(fragments() == 1);  // else it is taken over once the last is there
+  cache_.set_copied_in(fragments() == 1);  // else it is taken over once the last is there
   tell(step::Arrived{now, now}, now);
 }
 
@@ -173,7 +173,7 @@ void Worker::compute_ends(Ticks now) {
   if (ended.last) {
     if (ahead_.ticket) phases_.add_hidden(Phase::kPsParam, ahead_.until.value_or(now) - ahead_.since);
     pulled_.clear();
-    cache_.set_landed(false);
+    cache_.set_copied_in(false);
   }
   tell(step::GradientComputed{look(), ended.finite, ended.late}, now);
 }
@@ -294,7 +294,7 @@ void Worker::note_answered(Ticket pull, Ticks now) {
   if (!installs_early_ || pulled_.front() != pull) return;
   installs_early_ = false;
   const bool anything = cache_.is_behind(node_.stamps());
-  cache_.set_landed(anything);
+  cache_.set_copied_in(anything);
   if (step_.grant_waits()) node_.note(grant_);
   tell(step::InstalledEarly{now, now, anything, look()}, now);
 }

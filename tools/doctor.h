@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "common/config/command_line.h"
-#include "common/config/run_config.h"
 #include "common/ids.h"
 #include "common/status.h"
 

@@ -75,9 +75,9 @@ Finding compared(const std::string& whose, nanoseconds skew) {
   const std::string by = skew == nanoseconds(0)
                              ? " agrees with this machine's"
                              : printed(" is %+.3f s from this machine's", to_seconds(skew));
-  const std::string said = "the clock of " + whose + by;
-  if (std::chrono::abs(skew) <= kTolerated) return {"clocks", CheckVerdict::kOk, said, ""};
-  return {"clocks", CheckVerdict::kWarning, said,
+  const std::string text = "the clock of " + whose + by;
+  if (std::chrono::abs(skew) <= kTolerated) return {"clocks", CheckVerdict::kOk, text, ""};
+  return {"clocks", CheckVerdict::kWarning, text,
           "set the clocks (NTP), or the times in the logs of different machines will not compare; a run "
           "itself does not depend on them"};
 }

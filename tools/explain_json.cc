@@ -38,11 +38,12 @@ Json json_of(const Wait& wait, const trace::Trace& trace) {
     if (wait.hold->by) json["held"]["slowest"] = to_string(*wait.hold->by);
     if (wait.hold->min_clock) json["held"]["min_clock"] = wait.hold->min_clock->value;
   }
-  if (const auto& said = wait.hold ? wait.hold : wait.grant) {
-    if (said->threshold) {
-      json["threshold"] = said->threshold->is_infinite() ? Json("inf") : Json(said->threshold->value());
+  if (const auto& decision = wait.hold ? wait.hold : wait.grant) {
+    if (decision->threshold) {
+      json["threshold"] =
+          decision->threshold->is_infinite() ? Json("inf") : Json(decision->threshold->value());
     }
-    json["lpr"] = said->lpr ? Json(*said->lpr) : Json(nullptr);
+    json["lpr"] = decision->lpr ? Json(*decision->lpr) : Json(nullptr);
   }
   if (wait.grant) {
     json["granted"] = {{"at_seconds", to_seconds(since_start(trace, wait.grant->at))}};

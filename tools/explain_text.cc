@@ -55,8 +55,8 @@ std::string lpr_of(const trace::Decision& decision) {
 
 // "3 ahead of worker 1.0 (clock 5), threshold 2, LPR 1.83 %"
 std::string why_held(const Wait& wait) {
-  const auto& said = wait.hold ? wait.hold : wait.grant;
-  if (!said) return "held by the threshold; the decision is left out of the trace";
+  const auto& decision = wait.hold ? wait.hold : wait.grant;
+  if (!decision) return "held by the threshold; the decision is left out of the trace";
   std::string text;
   if (wait.hold && wait.hold->by && wait.hold->min_clock) {
     text = to_string(wait.clock - *wait.hold->min_clock) + " ahead of worker " + to_string(*wait.hold->by) +
@@ -64,8 +64,8 @@ std::string why_held(const Wait& wait) {
   } else {
     text = "ahead of the slowest";
   }
-  if (said->threshold) text += ", threshold " + to_string(*said->threshold);
-  return text + lpr_of(*said);
+  if (decision->threshold) text += ", threshold " + to_string(*decision->threshold);
+  return text + lpr_of(*decision);
 }
 
 std::string why_released(const trace::Decision& grant) {

@@ -46,7 +46,7 @@ Result<Answer> ask(const std::string& address, const std::string& target, std::c
     io.run();
     return !error;
   };
-  const auto note = [&](const HttpError& said, auto&&...) { error = said; };
+  const auto note = [&](const HttpError& failure, auto&&...) { error = failure; };
 
   http::request<http::empty_body> request(http::verb::get, target, kHttpVersion);
   request.set(http::field::host, address);
@@ -69,9 +69,9 @@ Result<Answer> ask(const std::string& address, const std::string& target, std::c
   }
   const Answer& answer = parser.get();
   if (answer.result() == http::status::ok) return parser.release();
-  const std::string said = address + target + ": " + std::to_string(answer.result_int()) + ", " +
-                           answer.body().substr(0, answer.body().find('\n'));
-  return answer.result() == http::status::not_found ? not_found(said) : failed_precondition(said);
+  const std::string failure = address + target + ": " + std::to_string(answer.result_int()) + ", " +
+                              answer.body().substr(0, answer.body().find('\n'));
+  return answer.result() == http::status::not_found ? not_found(failure) : failed_precondition(failure);
 }
 
 }  // namespace

@@ -277,7 +277,7 @@ Result<Json> RunReader::staleness() const {
 Json settings_json(const RecordedConfig& recorded) {
   Json json = Json::array();
   for (const auto& [key, value] : effective_values(recorded.config)) {
-    if (recorded.says(key)) json.push_back({key, value});
+    if (recorded.has_key(key)) json.push_back({key, value});
   }
   return json;
 }
@@ -333,12 +333,12 @@ void RunReader::add_config(Json& run) {
   const Result<RecordedConfig> recorded = load_recorded_config(path.string());
   if (recorded.is_ok()) {
     run["settings"] = settings_json(*recorded);
-    if (!threads_per_node_ && recorded->says("cluster.threads_per_node")) {
+    if (!threads_per_node_ && recorded->has_key("cluster.threads_per_node")) {
       threads_per_node_ = recorded->config.cluster.threads_per_node;
     }
-    if (!run.contains("summary") && recorded->says("pipeline.stages"))
+    if (!run.contains("summary") && recorded->has_key("pipeline.stages"))
       stages_ = recorded->config.pipeline.stages;
-    if (recorded->says("sync.policy") && recorded->says("sync.threshold")) {
+    if (recorded->has_key("sync.policy") && recorded->has_key("sync.threshold")) {
       first_threshold_ = sync::make_policy(engine_config(recorded->config).policy)->threshold();
     }
     for (const std::string& fault : faults_of(*recorded)) miss(data_loss(fault));

@@ -61,14 +61,14 @@ void add_config(FinishedRun& run, const std::filesystem::path& folder) {
   for (std::string& fault : faults_of(*recorded)) run.missing.push_back(std::move(fault));
   const RunConfig& config = recorded->config;
   run.configuration = effective_values(config);
-  std::erase_if(run.configuration, [&](const auto& entry) { return !recorded->says(entry.first); });
+  std::erase_if(run.configuration, [&](const auto& entry) { return !recorded->has_key(entry.first); });
   if (run.has_config) return;
   run.has_config = true;
   const auto knows = [&](const char* key, const char* path) {
     if (run.finished && !lacks(run, {key})) return false;
-    const bool says = recorded->says(path);
-    if (!says) run.has_config = false;
-    return says;
+    const bool has_key = recorded->has_key(path);
+    if (!has_key) run.has_config = false;
+    return has_key;
   };
   if (knows("policy", "sync.policy")) {
     run.summary.policy = name_of(config.sync.policy);
@@ -83,7 +83,7 @@ void add_config(FinishedRun& run, const std::filesystem::path& folder) {
 
 // How far it came. What its summary says stands.
 void add_progress(FinishedRun& run, const std::filesystem::path& folder) {
-  const RunSummary said = run.summary;
+  const RunSummary reported = run.summary;
   const Result<CurveSoFar> curve = read_curve_so_far(folder);
   const bool knows_end = run.finished && !lacks(run, {"wall_seconds", "final_version"});
   run.has_progress = knows_end || (curve.is_ok() && !curve->rows.empty());
@@ -106,10 +106,10 @@ void add_progress(FinishedRun& run, const std::filesystem::path& folder) {
     if (row.test_accuracy) run.summary.test_accuracy = row.test_accuracy;
   }
   if (!run.finished) return;
-  if (!lacks(run, {"wall_seconds"})) run.summary.wall_seconds = said.wall_seconds;
-  if (!lacks(run, {"final_version"})) run.summary.final_version = said.final_version;
-  if (!lacks(run, {"final_threshold"})) run.summary.final_threshold = said.final_threshold;
-  if (!lacks(run, {"test_accuracy"})) run.summary.test_accuracy = said.test_accuracy;
+  if (!lacks(run, {"wall_seconds"})) run.summary.wall_seconds = reported.wall_seconds;
+  if (!lacks(run, {"final_version"})) run.summary.final_version = reported.final_version;
+  if (!lacks(run, {"final_threshold"})) run.summary.final_threshold = reported.final_threshold;
+  if (!lacks(run, {"test_accuracy"})) run.summary.test_accuracy = reported.test_accuracy;
 }
 
 // Of an older version it may have some keys only; what it lacks is looked for in the other files.

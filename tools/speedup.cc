@@ -126,12 +126,12 @@ Result<std::vector<RoundsNeeded>> read_runs(const SpeedupOptions& options) {
     PACELINE_ASSIGN_OR_RETURN(const RunConfig config,
                               load_config((run / "config.yaml").string(), {}, LoadFor::kReading));
     PACELINE_ASSIGN_OR_RETURN(const std::vector<CurveRow> curve, read_curve(run));
-    const Evaluated said = evaluated(curve, *options.sweep.target);
-    const RoundsNeeded needed{config.cluster.cluster().workers(), config.train.local_steps, said.rounds,
-                              said.at_first && said.rounds.value_or(1) > 1};
+    const Evaluated reached = evaluated(curve, *options.sweep.target);
+    const RoundsNeeded needed{config.cluster.cluster().workers(), config.train.local_steps, reached.rounds,
+                              reached.at_first && reached.rounds.value_or(1) > 1};
     if (is_serial(needed) && !needed.rounds) {
       return failed_precondition("one worker alone never reaches " + number(options.sweep.target) +
-                                 " within train.total_iterations, got " + number(said.best) +
+                                 " within train.total_iterations, got " + number(reached.best) +
                                  " at best; give it more of them, or another --target");
     }
     runs.push_back(needed);

@@ -110,7 +110,7 @@ PullPlan prefetch(Clock clock, Threshold s, Version version, const ThreadCacheSt
 struct PullWithPushPlan {
   bool send = false;
   Version min_version;  // as in PullPlan
-  // What exists will do, so that the answer does not wait for the grant: it is landed before that is looked
+  // What exists will do, so that the answer does not wait for the grant: it is copied in before that is looked
   // for.
   bool answered_at_once = false;
   // Whether it goes ahead of whatever of the push has not left, or right behind the push.

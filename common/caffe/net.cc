@@ -301,14 +301,15 @@ class Walk {
   // Multipliers are those of whoever says them (net.cpp, AppendParam): the owner, or a layer that shares what it has.
   Status agree(const LayerParameter& layer, Owner& owner) {
     for (int i = 0; i < std::min(layer.param_size(), owner.layer.param_size()); ++i) {
-      const ParamSpec& said = layer.param(i);
+      const ParamSpec& declared = layer.param(i);
       ParamSpec& kept = *owner.layer.mutable_param(i);
-      if ((said.has_lr_mult() && kept.has_lr_mult() && said.lr_mult() != kept.lr_mult()) ||
-          (said.has_decay_mult() && kept.has_decay_mult() && said.decay_mult() != kept.decay_mult())) {
+      if ((declared.has_lr_mult() && kept.has_lr_mult() && declared.lr_mult() != kept.lr_mult()) ||
+          (declared.has_decay_mult() && kept.has_decay_mult() &&
+           declared.decay_mult() != kept.decay_mult())) {
         return invalid_argument("lr_mult or decay_mult other than those of layer " + owner.config.name +
                                 ", whose param it shares, expected the same");
       }
-      kept.MergeFrom(said);
+      kept.MergeFrom(declared);
     }
     const auto at = std::find_if(net_.layers.begin(), net_.layers.end(),
                                  [&](const LayerConfig& one) { return one.name == owner.config.name; });

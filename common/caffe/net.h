@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "common/config/run_config.h"
+#include "common/config/layer_config.h"
 #include "common/network/network.h"
 #include "common/status.h"
 

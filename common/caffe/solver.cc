@@ -30,11 +30,11 @@ struct Files {
   }
 };
 
-State state_of(Phase phase, const NetState* said) {
+State state_of(Phase phase, const NetState* given) {
   State state{.phase = phase};
-  if (said == nullptr) return state;
-  if (said->has_level()) state.level = said->level();
-  state.stages.assign(said->stage().begin(), said->stage().end());
+  if (given == nullptr) return state;
+  if (given->has_level()) state.level = given->level();
+  state.stages.assign(given->stage().begin(), given->stage().end());
   return state;
 }
 
@@ -64,11 +64,11 @@ Result<Net> named_net(const Files& files, const std::string& path, const char* f
 // The net that is trained: exactly one of four fields says it.
 Status read_train_net(Files& files, std::vector<std::string>& notes) {
   const SolverParameter& solver = files.solver;
-  const int said =
+  const int given =
       solver.has_net() + solver.has_net_param() + solver.has_train_net() + solver.has_train_net_param();
-  if (said != 1) {
+  if (given != 1) {
     return invalid_argument(files.file + ": " +
-                            (said == 0 ? "no net" : std::to_string(said) + " nets to train") +
+                            (given == 0 ? "no net" : std::to_string(given) + " nets to train") +
                             ", expected one of net, net_param, train_net and train_net_param");
   }
   const State state = state_of(Phase::kTrain, solver.has_train_state() ? &solver.train_state() : nullptr);
@@ -279,12 +279,12 @@ Status apply_length(const Files& files, const Setter& setter, RunConfig& config)
 Status apply_weights(const Files& files, const Setter& setter, RunConfig& config) {
   const SolverParameter& solver = files.solver;
   if (solver.weights_size() == 0) return Status::ok();
-  const std::string& said = solver.weights(0);
-  if (solver.weights_size() > 1 || said.find(',') != std::string::npos) {
+  const std::string& given = solver.weights(0);
+  if (solver.weights_size() > 1 || given.find(',') != std::string::npos) {
     return files.refuse("weights", "more than one file", "one caffemodel");
   }
-  const std::string found = find_file(said, files.file);
-  PACELINE_SET(train.init_from, found.empty() ? said : found, "weights");
+  const std::string found = find_file(given, files.file);
+  PACELINE_SET(train.init_from, found.empty() ? given : found, "weights");
   return Status::ok();
 }
 

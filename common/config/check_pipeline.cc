@@ -13,10 +13,10 @@ namespace {
 
 // "got 5 stages, expected at most 3" as the validator says it.
 void refuse(Validator& validator, const char* key, const char* why, const Status& got) {
-  const std::string& said = got.message();
+  const std::string& message = got.message();
   const std::string expected = ", expected ";
-  const std::size_t at = said.find(expected);
-  validator.refuse_if(true, {key}, why, said.substr(4, at - 4), said.substr(at + expected.size()));
+  const std::size_t at = message.find(expected);
+  validator.refuse_if(true, {key}, why, message.substr(4, at - 4), message.substr(at + expected.size()));
 }
 
 // Each micro-batch is normalised by itself.

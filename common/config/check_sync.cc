@@ -194,12 +194,12 @@ void check_stage_end(Validator& validator, const RunConfig& c, std::size_t i) {
                       "no until", "until: the next stage has to begin");
   if (last || until.end == StageEnd::kNever) return;
   const StageUntil own = counted(c, until);
-  const std::string said = std::string(name_of(until.end)) + " " + real({}).write(until.value);
+  const std::string condition = std::string(name_of(until.end)) + " " + real({}).write(until.value);
   const std::optional<double> limit = too_late(c, own.end);
   validator.refuse_if(limit && own.value >= *limit,
                       {key.c_str(), "train.total_iterations", "train.share", "cluster.nodes"},
                       "the next stage would never begin",
-                      "until " + said + " of " + std::to_string(c.train.total_iterations) +
+                      "until " + condition + " of " + std::to_string(c.train.total_iterations) +
                           " iterations by " + std::to_string(c.cluster.cluster().workers()) + " workers",
                       limit ? std::string(name_of(own.end)) + " below " + real({}).write(*limit) : "");
   const bool counts = own.end == StageEnd::kVersion || own.end == StageEnd::kIterations;
@@ -208,7 +208,7 @@ void check_stage_end(Validator& validator, const RunConfig& c, std::size_t i) {
     const StageUntil other = counted(c, earlier);
     if (other.end != own.end) continue;
     validator.refuse_if(other.value >= own.value, {key.c_str()}, "a stage that is over when it begins",
-                        said + " after " + name_of(earlier.end) + " " + real({}).write(earlier.value),
+                        condition + " after " + name_of(earlier.end) + " " + real({}).write(earlier.value),
                         "growing ends");
   }
 }

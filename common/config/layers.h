@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "common/config/run_config.h"
+#include "common/config/layer_config.h"
 #include "common/status.h"
 
 namespace paceline {

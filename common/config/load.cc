@@ -129,11 +129,11 @@ Status check_said(const std::vector<std::string>& keys, const RunConfig& result,
 Status take_caffe_solver(RunConfig& result, Given& given, std::vector<std::string>& notes) {
   if (result.train.caffe_solver.empty()) return Status::ok();
   const std::string file = std::exchange(result.train.caffe_solver, "");
-  std::vector<std::string> said;
+  std::vector<std::string> found;
   const auto may_set = [&](const std::string& key, const std::string& said_by, int line) {
     if (given.has(key)) return false;
     given.add(key, Place{said_by, line});
-    said.push_back(key);
+    found.push_back(key);
     return true;
   };
   const Status taken = caffe::apply_solver(file, may_set, result, notes);
@@ -144,7 +144,7 @@ Status take_caffe_solver(RunConfig& result, Given& given, std::vector<std::strin
                                          "a Caffe solver, and beside it the net that it names"));
   }
   PACELINE_RETURN_IF_ERROR(taken);
-  return check_said(said, result, given);
+  return check_said(found, result, given);
 }
 
 Result<RunConfig> config_of(const std::vector<Entry>& entries, const std::string& source, LoadFor what,
@@ -198,9 +198,9 @@ std::string said_at(const std::string& path, std::span<const std::string> overri
   for (const std::string& argument : overrides) {
     if (read.is_ok()) read = add_override(argument, entries);
   }
-  const auto said = std::find_if(entries.rbegin(), entries.rend(),
-                                 [&](const Entry& entry) { return entry.key->path == key; });
-  return read.is_ok() && said != entries.rend() ? to_string(said->value.place) : path;
+  const auto found = std::find_if(entries.rbegin(), entries.rend(),
+                                  [&](const Entry& entry) { return entry.key->path == key; });
+  return read.is_ok() && found != entries.rend() ? to_string(found->value.place) : path;
 }
 
 Result<RecordedConfig> load_recorded_config(const std::string& path) {
@@ -219,7 +219,7 @@ Result<RecordedConfig> load_recorded_config(const std::string& path) {
   return recorded;
 }
 
-bool RecordedConfig::says(std::string_view key) const {
+bool RecordedConfig::has_key(std::string_view key) const {
   return std::find(missing_keys.begin(), missing_keys.end(), key) == missing_keys.end();
 }
 

@@ -49,7 +49,7 @@ struct RecordedConfig {
   std::vector<std::string> unknown_keys = {};
   std::vector<std::string> missing_keys = {};  // in the schema's order
 
-  bool says(std::string_view key) const;
+  bool has_key(std::string_view key) const;
 };
 Result<RecordedConfig> load_recorded_config(const std::string& path);
 

@@ -10,9 +10,10 @@
 #include <vector>
 
 #include "common/clock.h"
+#include "common/config/layer_config.h"
+#include "common/config/optimizer_section.h"
 #include "common/encode/encoding.h"
 #include "common/ids.h"
-#include "common/network/layer_kinds.h"
 #include "common/schedule/algorithm.h"
 #include "common/sync/modes.h"
 #include "common/sync/policy_stage.h"
@@ -179,161 +180,9 @@ struct PipelineSection {
   bool operator==(const PipelineSection&) const = default;
 };
 
-enum class OptimizerKind { kSgd, kMomentum, kAdam, kAdagrad, kRmsprop, kAdadelta, kLars, kLamb };
-// Whether a step needs sums over whole tensors before it changes an element (common/params/trust_ratio.h).
-constexpr bool measures_tensors(OptimizerKind kind) {
-  return kind == OptimizerKind::kLars || kind == OptimizerKind::kLamb;
-}
-// Where momentum has its learning rate: outside the kept step, or inside it, as Caffe
-// (common/params/optimizer.h).
-enum class MomentumForm { kOutside, kInside };
-// What the learning rate of a larger mini-batch is multiplied by: its size over the base one's, or the root of that.
-enum class RateScale { kNone, kLinear, kRoot };
-// A rate that rises with each version, or one that is low and then is not.
-enum class WarmUp { kGradual, kConstant };
-enum class ScheduleKind { kConstant, kStep, kCosine, kExp, kInv, kMultistep, kPoly, kSigmoid };
-// What the staleness of a gradient does to its step (common/params/staleness.h).
-enum class StalenessScaling { kNone, kInverse, kInverseRoot };
-
-// How a stale gradient is corrected before it is applied (common/params/delay_compensation.h).
-enum class CompensationKind { kNone, kConstant, kAdaptive };
-struct CompensationSection {
-  CompensationKind kind = CompensationKind::kNone;
-  double lambda = 0.04;
-  double decay = 0.95;  // adaptive: of the mean squared gradient
-  bool operator==(const CompensationSection&) const = default;
-};
-
-// Learning rate as a function of the version (common/params/schedule.h).
-struct ScheduleSection {
-  ScheduleKind kind = ScheduleKind::kConstant;
-  RateScale scale = RateScale::kNone;
-  std::int64_t base_batch = 256;     // scale: samples of a step that lr is meant for
-  std::int64_t warmup_versions = 0;  // linear from lr / warmup to lr, or as the next two say
-  WarmUp warmup = WarmUp::kGradual;
-  std::optional<double> warmup_factor;  // times the rate: where the warm-up begins
-  std::int64_t step_versions = 0;       // step: every so many versions ...; sigmoid: the middle
-  double step_factor = 0.1;             // ... lr is multiplied by this; multistep: the same
-  std::optional<std::int64_t>
-      total_versions;                 // cosine, poly: the end of the curve; null: the run's planned versions
-  double final_factor = 0.0;          // cosine, poly: lr ends at lr x final_factor
-  std::vector<std::int64_t> step_at;  // multistep: the versions at which lr is multiplied, rising
-  double gamma = 0.0;                 // exp, inv, sigmoid
-  double power = 1.0;                 // inv, poly
-  // No key: what `scale` makes of the run's mini-batch.
-  double scale_factor = 1.0;
-  bool operator==(const ScheduleSection&) const = default;
-};
-
-// Which tensors something is of: all, or weights without biases and norms.
-enum class TensorsOf { kAll, kWeights };
-// What weight decay is the gradient of: half the square of a parameter, or its absolute value.
-enum class DecayNorm { kL2, kL1 };
-
-struct OptimizerSection {
-  OptimizerKind kind = OptimizerKind::kSgd;
-  double lr = 0.01;
-  double momentum = 0.9;  // momentum, lars
-  bool nesterov = false;  // momentum, lars
-  MomentumForm momentum_form = MomentumForm::kOutside;
-  double beta1 = 0.9;           // adam, lamb
-  double beta2 = 0.999;         // adam, lamb
-  bool bias_correction = true;  // adam, lamb
-  double epsilon = 1e-8;        // adam, adagrad, rmsprop, adadelta, lars, lamb
-  bool epsilon_hat = false;     // adam: epsilon as it is, beside the root that is not corrected
-  double rho = 0.99;            // rmsprop, adadelta: the share of the mean square that is kept
-  double weight_decay = 0.0;
-  bool decoupled = false;  // weight decay applied to the parameters (AdamW) instead of added to the gradient
-  TensorsOf decay = TensorsOf::kAll;
-  DecayNorm decay_norm = DecayNorm::kL2;
-  // lars, lamb (common/params/trust_ratio.h)
-  double trust_coefficient = 0.001;       // lars
-  std::optional<double> trust_ratio_max;  // null: no bound
-  TensorsOf trust = TensorsOf::kWeights;  // whose steps are multiplied by their trust ratio
-  StalenessScaling staleness = StalenessScaling::kNone;
-  CompensationSection delay_compensation;
-  ScheduleSection schedule;
-  // No key: the servers', where workers have an inner optimizer. What it is given are deltas, made with the
-  // layout's factors already.
-  bool of_deltas = false;
-  bool operator==(const OptimizerSection&) const = default;
-};
-
 enum class Backend { kOnednn, kReference };
 // What is multiplied (worker/model/cuda/precision.h); parameters and gradients are float32 with each.
 enum class Precision { kFp32, kTf32, kBf16, kFp16 };
-
-// How far a window goes: kFloor: no further than the padded input; kCeil: it may hang over (Caffe).
-enum class WindowEnd { kFloor, kCeil };
-// What an LRN adds up: neighbouring channels at one place, or a square within one channel.
-enum class LrnRegion { kAcross, kWithin };
-
-// What a loss's sum over a mini-batch is divided by: samples whose label counts; samples; or, of a loss of each
-// element, elements.
-enum class LossDivisor { kValid, kSamples, kElements };
-
-// What a tensor begins with. kUsual: weights uniform in +-1 / sqrt(inputs), biases 0. The others are Caffe's
-// fillers (include/caffe/filler.hpp): fan_in is a weight's size over its first dimension.
-enum class FillerKind { kUsual, kConstant, kUniform, kGaussian, kXavier, kMsra };
-enum class FillerNorm { kFanIn, kFanOut, kAverage };  // xavier, msra: which number of inputs
-struct FillerConfig {
-  FillerKind kind = FillerKind::kUsual;
-  double value = 0.0;       // constant
-  double low = 0.0;         // uniform, [low, high)
-  double high = 1.0;        // uniform
-  double mean = 0.0;        // gaussian
-  double std = 1.0;         // gaussian: standard deviation
-  std::int64_t sparse = 0;  // gaussian: so many of an output's inputs are not 0; 0: all
-  FillerNorm norm = FillerNorm::kFanIn;
-  bool operator==(const FillerConfig&) const = default;
-};
-
-// One layer of a network given in YAML; fields that a kind does not use are refused when given.
-struct LayerConfig {
-  LayerKind kind{};
-  std::int64_t out = 0;                    // conv: output channels; dense: units
-  std::int64_t kernel = 0;                 // conv, pool: square, pixels
-  std::int64_t stride = 0;                 // conv: default 1; pool: default kernel
-  std::int64_t padding = -1;               // conv: default (kernel - 1) / 2 ("same"); pool: default 0
-  double rate = 0.0;                       // dropout: probability of zeroing, [0, 1)
-  std::string name{};                      // empty: the kind's, with a number (common/network/layer_rule.h)
-  std::vector<std::string> from{};         // the layers that it reads; empty: the one before
-  double lr_factor = 1.0;                  // conv, dense: times the learning rate; 0: it is not trained
-  double decay_factor = 1.0;               // conv, dense: times the weight decay
-  std::optional<double> bias_lr_factor{};  // the same of the bias alone; none: as the weight
-  std::optional<double> bias_decay_factor{};  // likewise
-  FillerConfig weight_init{};                 // conv, dense
-  FillerConfig bias_init{};                   // conv, dense
-  std::int64_t groups = 1;                    // conv: each sees its share of the channels alone
-  std::int64_t dilation = 1;                  // conv: the distance of a kernel's elements, pixels
-  WindowEnd window_end = WindowEnd::kFloor;   // pool, average_pool
-  std::int64_t size = 5;                      // lrn: channels, or the square's side; odd
-  double alpha = 1.0;                         // lrn
-  double beta = 0.75;                         // lrn
-  double k = 1.0;                             // lrn across channels
-  LrnRegion region = LrnRegion::kAcross;      // lrn
-  bool bias = true;                           // conv: has one
-  double epsilon = 1e-5;                      // batch_norm: added to the variance
-  double momentum = 0.1;  // batch_norm: the part of the way that running statistics take to new ones
-  std::string
-      weights_of{};    // conv, dense, scale: a layer before it, whose weight and bias it has; empty: its own
-  bool affine = true;  // batch_norm: has a scale and a shift
-  bool debias =
-      false;  // batch_norm: running statistics begin at nothing and are divided by their weight so far
-  std::int64_t part = 0;   // slice: which one, from 0 ...
-  std::int64_t parts = 0;  // ... of so many; 0: as `points` say
-  std::vector<std::int64_t>
-      points{};  // slice: the channels at which parts begin, from the second on; empty: equal ones
-  std::vector<double> coefficients{};  // add: what each input is multiplied by; empty: 1
-  // Of losses.
-  double loss_weight = 1.0;
-  std::optional<std::int64_t> ignore_label{};   // softmax_loss: samples with it do not count
-  LossDivisor divisor = LossDivisor::kSamples;  // softmax_loss, sigmoid_loss
-  std::int64_t top_k = 1;                       // softmax_loss: a hit is a label among so many largest
-  double margin = 1.0;                          // contrastive_loss
-  bool legacy = false;                          // contrastive_loss: margin - d^2 in place of (margin - d)^2
-  bool operator==(const LayerConfig&) const = default;
-};
 
 struct TrainSection {
   std::string model =

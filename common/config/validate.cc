@@ -196,8 +196,8 @@ void check_network(Validator& validator, const RunConfig& c) {
   const std::string key = fault.substr(0, end_of_key);
   // Some faults say themselves what was expected: "dense: out 70000, expected 1 to 65536".
   const std::string got = fault.substr(end_of_key + 2);
-  const std::string said = ", expected ";
-  const std::size_t end_of_got = got.find(said);
+  const std::string separator = ", expected ";
+  const std::size_t end_of_got = got.find(separator);
   std::string what = "the network cannot be built";
   for (std::size_t i = 0; i < train.layers.size(); ++i) {
     const std::string& name = train.layers[i].name;
@@ -205,7 +205,7 @@ void check_network(Validator& validator, const RunConfig& c) {
   }
   validator.refuse_if(true, {key.c_str()}, what, got.substr(0, end_of_got),
                       end_of_got == std::string::npos ? "layers of which each fits the one before"
-                                                      : got.substr(end_of_got + said.size()));
+                                                      : got.substr(end_of_got + separator.size()));
 }
 
 // What a section of an optimizer, at `at` ("train.optimizer"), can only mean together with the rest.

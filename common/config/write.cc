@@ -121,8 +121,8 @@ std::vector<std::string> settings(const RunConfig& config) {
   std::vector<std::string> found;
   for (const Key& key : schema().keys) {
     const std::string text = told_text_of(key, config);
-    const bool says = text != told_text_of(key, defaults) || key.path == "run.seed";
-    if (says && is_agreed(key, AgreedBy::kSession)) {
+    const bool is_shown = text != told_text_of(key, defaults) || key.path == "run.seed";
+    if (is_shown && is_agreed(key, AgreedBy::kSession)) {
       found.push_back(key.path + "=" + text);
     }
   }

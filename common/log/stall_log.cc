@@ -36,7 +36,7 @@ std::vector<std::string> StallLog::look(const std::vector<Wait>& waits, Ticks no
   std::erase_if(seen_, [&](const Seen& seen) {
     const auto same = [&](const Wait& wait) { return wait.cause == seen.cause; };
     if (std::any_of(waits.begin(), waits.end(), same)) return false;
-    if (seen.told) lines.push_back("over after " + tenths(now - seen.since) + ": " + seen.cause);
+    if (seen.logged) lines.push_back("over after " + tenths(now - seen.since) + ": " + seen.cause);
     return true;
   });
   for (const Wait& wait : waits) {
@@ -49,10 +49,10 @@ std::vector<std::string> StallLog::look(const std::vector<Wait>& waits, Ticks no
     const auto lasted = now - seen.since;
     if (lasted >= seen.told_after) {
       lines.push_back(line_of(wait, lasted));
-      seen.told = true;
+      seen.logged = true;
       while (seen.told_after <= lasted) seen.told_after *= wait.at_start ? kTimesAtStart : 2;
     }
-    if (seen.told && standing_.empty()) standing_ = line_of(wait, lasted);
+    if (seen.logged && standing_.empty()) standing_ = line_of(wait, lasted);
   }
   return lines;
 }

@@ -75,7 +75,7 @@ class StallLog {
     std::string cause;
     Ticks since;
     std::chrono::nanoseconds told_after{0};  // the next time
-    bool told = false;
+    bool logged = false;
   };
   const Seen* find(const std::string& cause) const;
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include "common/config/run_config.h"
+#include "common/config/layer_config.h"
 #include "common/random.h"
 
 namespace paceline {

@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-#include "common/config/run_config.h"
+#include "common/config/layer_config.h"
 
 namespace paceline {
 

@@ -26,7 +26,7 @@
 #include <cstdint>
 #include <span>
 
-#include "common/config/run_config.h"
+#include "common/config/optimizer_section.h"
 #include "common/params/kernels.h"
 #include "common/params/state_vector.h"
 #include "common/params/step_factors.h"

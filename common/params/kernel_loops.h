@@ -42,7 +42,7 @@ inline bool is_non_finite(float value) {
 }
 
 template <Decay kDecay>
-bool sgd_and_look_loop(const Piece& piece, float learning_rate, float weight) {
+bool sgd_and_check_loop(const Piece& piece, float learning_rate, float weight) {
   const float* const in = piece.in;
   float* const out = piece.out;
   const float* const gradient = piece.gradient;
@@ -161,7 +161,7 @@ bool sgd_past_cache_loop(const Piece& piece, float learning_rate, float weight) 
   write_past_cache(
       piece.out, piece.n,
       [&](std::int64_t begin, std::int64_t end) {
-        found |= sgd_and_look_loop<kDecay>(part(piece, begin, end), learning_rate, weight);
+        found |= sgd_and_check_loop<kDecay>(part(piece, begin, end), learning_rate, weight);
       },
       [&](std::int64_t i) {
         const Floats g = load(gradient + i);
@@ -222,7 +222,7 @@ void copy_past_cache(float* out, const float* in, std::int64_t n) {
 #else
 template <Decay kDecay>
 bool sgd_past_cache_loop(const Piece& piece, float learning_rate, float weight) {
-  return sgd_and_look_loop<kDecay>(piece, learning_rate, weight);
+  return sgd_and_check_loop<kDecay>(piece, learning_rate, weight);
 }
 
 template <Decay kDecay, bool kNesterov>
@@ -261,9 +261,9 @@ void sgd(const Piece& piece, float learning_rate, WeightDecay decay) {
   by_decay(decay.kind, [&]<Decay kDecay>() { sgd_loop<kDecay>(piece, learning_rate, decay.weight); });
 }
 
-bool sgd_and_look(const Piece& piece, float learning_rate, WeightDecay decay) {
+bool sgd_and_check(const Piece& piece, float learning_rate, WeightDecay decay) {
   return by_decay(decay.kind, [&]<Decay kDecay>() {
-    return sgd_and_look_loop<kDecay>(piece, learning_rate, decay.weight);
+    return sgd_and_check_loop<kDecay>(piece, learning_rate, decay.weight);
   });
 }
 
@@ -419,7 +419,7 @@ constexpr Kernels table(InstructionSet set, const char* name) {
   return {set,
           name,
           sgd,
-          sgd_and_look,
+          sgd_and_check,
           sgd_past_cache,
           momentum,
           momentum_past_cache,

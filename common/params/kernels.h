@@ -98,7 +98,7 @@ struct Kernels {
 
   void (*sgd)(const Piece& piece, float learning_rate, WeightDecay decay);
   // The same, and whether a value of the gradient is NaN or infinite: seen in the same pass.
-  bool (*sgd_and_look)(const Piece& piece, float learning_rate, WeightDecay decay);
+  bool (*sgd_and_check)(const Piece& piece, float learning_rate, WeightDecay decay);
   // The same; `out` is disjoint from the others, and written past the processor's caches where it can write
   // so: what is in them stays, and no line is read before it is written.
   bool (*sgd_past_cache)(const Piece& piece, float learning_rate, WeightDecay decay);

@@ -186,7 +186,7 @@ bool OptimizerState::apply_stateless_and_check(std::int64_t offset, std::span<co
                                                double learning_rate, Stores stores) const {
   PACELINE_ASSERT(settings_.kind == OptimizerKind::kSgd, "a step of an optimizer that has a state");
   const kernels::Kernels& loops = kernels::best();
-  const auto step = stores == Stores::kPastCache ? loops.sgd_past_cache : loops.sgd_and_look;
+  const auto step = stores == Stores::kPastCache ? loops.sgd_past_cache : loops.sgd_and_check;
   bool found = false;
   // What takes no step is looked at all the same.
   factors_.for_each({offset, offset + std::ssize(gradient)}, [&](Range part, const StepFactors& factors) {

@@ -28,7 +28,7 @@
 #include <cstdint>
 
 #include "common/clock.h"
-#include "common/config/run_config.h"
+#include "common/config/optimizer_section.h"
 
 namespace paceline {
 

@@ -17,7 +17,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "common/config/run_config.h"
+#include "common/config/optimizer_section.h"
 
 namespace paceline {
 

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "common/config/run_config.h"
+#include "common/config/optimizer_section.h"
 #include "common/params/kernels.h"
 
 namespace paceline {

@@ -13,7 +13,7 @@
 #include <span>
 #include <vector>
 
-#include "common/config/run_config.h"
+#include "common/config/optimizer_section.h"
 #include "common/params/layout.h"
 #include "common/params/partition.h"
 

@@ -27,7 +27,7 @@
 #include <span>
 #include <vector>
 
-#include "common/config/run_config.h"
+#include "common/config/optimizer_section.h"
 #include "common/params/partition.h"
 #include "common/params/step_factors.h"
 

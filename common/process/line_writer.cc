@@ -63,7 +63,7 @@ struct LineWriter::State {
   bool ends = false;               // nothing more is given
   bool is_stuck = false;           // a flush was in vain, and nothing was written since
   std::int64_t dropped = 0;        // lines
-  std::int64_t said = 0;           // of these
+  std::int64_t reported = 0;       // of these
   std::string why;                 // of the last
   std::shared_ptr<State> first;    // follow()
   bool first_is_stuck = false;     // the thread's: it is not waited for again before it has moved
@@ -192,15 +192,15 @@ void LineWriter::State::run() {
 
 // What is missing before `text` is said before it.
 void LineWriter::State::write_out(std::string text) {
-  std::int64_t unsaid = 0;
+  std::int64_t unreported = 0;
   std::string reason;
   {
     const std::lock_guard lock(mutex);
-    unsaid = dropped - said;
+    unreported = dropped - reported;
     reason = why;
   }
   std::string before = torn ? "\n" : "";
-  if (unsaid > 0) before += missing(unsaid, reason);
+  if (unreported > 0) before += missing(unreported, reason);
   std::string failed;
   const std::size_t of_before = write_some(before, failed);
   const std::size_t of_text = of_before == before.size() ? write_some(text, failed) : 0;
@@ -209,7 +209,7 @@ void LineWriter::State::write_out(std::string text) {
     torn = last != '\n' && !failed.empty();
   }
   const std::lock_guard lock(mutex);
-  if (of_before == before.size()) said += unsaid;
+  if (of_before == before.size()) reported += unreported;
   if (failed.empty()) return;
   dropped += lines_of(std::string_view(text).substr(of_text));
   why = failed;

@@ -80,9 +80,9 @@ std::string cut(std::string_view bytes, Version from) {
   while (const auto event = first_event(bytes)) {
     const std::string_view record = bytes.substr(0, event->size() + 16);
     bytes.remove_prefix(record.size());
-    tensorboard::Event said;
-    const bool read = said.ParseFromArray(event->data(), static_cast<int>(event->size()));
-    if (read && said.step() <= from.value && !is_of_an_end(said)) kept += record;
+    tensorboard::Event parsed;
+    const bool read = parsed.ParseFromArray(event->data(), static_cast<int>(event->size()));
+    if (read && parsed.step() <= from.value && !is_of_an_end(parsed)) kept += record;
   }
   return kept;
 }
@@ -148,8 +148,10 @@ Result<EventFile> EventFile::begin(const std::filesystem::path& run_dir, double 
 }
 
 Status EventFile::append(const CurveRow& row) {
-  std::vector<Point> points = {{"train/loss", row.train_loss},   {"train/accuracy", row.train_accuracy},
-                               {"test/loss", row.test_loss},     {"test/accuracy", row.test_accuracy},
+  std::vector<Point> points = {{"train/loss", row.train_loss},
+                               {"train/accuracy", row.train_accuracy},
+                               {"test/loss", row.test_loss},
+                               {"test/accuracy", row.test_accuracy},
                                {"sync/lpr", row.lpr}};
   if (!row.threshold.is_infinite()) {
     points.push_back({"sync/threshold", static_cast<double>(row.threshold.value())});

@@ -70,7 +70,7 @@ class Engine {
   bool finished() const { return run_->finished; }
   // Nobody is granted anything any more: a stop was asked for, or something was not finite.
   bool stopping() const { return run_->halt.stopping(); }
-  // Coming to rest, or at rest (QuiesceRequested).
+  // Quiescing, or quiesced (QuiesceRequested).
   bool quiescing() const { return run_->halt.quiescing(); }
   // The clock of a worker of this run, live or not.
   Clock clock_of(WorkerId worker) const { return run_->workers[run_->workers.rank_of(worker)].clock; }

@@ -49,7 +49,7 @@ struct StopRequested {
   std::string reason;
 };
 
-// The run is to come to rest, for a while: nobody begins an iteration that some live worker has not come to
+// The run is to quiesce, for a while: nobody begins an iteration that some live worker has not come to
 // yet (versioned), or any at all (eager), until QuiesceEnded. The Engine says Quiesced once all that was
 // begun is applied: then nothing is under way, and state() is all there is.
 struct QuiesceRequested {};

@@ -199,13 +199,13 @@ void Grants::fail(const std::string& reason) {
 
 Status Grants::quiesce() {
   if (!run_.started || run_.finished) {
-    return failed_precondition("nothing to bring to rest: training is not under way");
+    return failed_precondition("nothing to quiesce: training is not under way");
   }
   if (run_.halt.stopping()) {
-    return failed_precondition("nothing to bring to rest: training ends: " + run_.halt.reason());
+    return failed_precondition("nothing to quiesce: training ends: " + run_.halt.reason());
   }
   if (!workers_come_and_go(run_.config)) {
-    return failed_precondition("with backup workers or batches by speed a run is not brought to rest");
+    return failed_precondition("with backup workers or batches by speed a run is not quiesced");
   }
   if (run_.halt.quiescing()) return Status::ok();
   Clock target(0);
@@ -224,7 +224,7 @@ Status Grants::quiesce() {
 }
 
 Status Grants::end_quiesce() {
-  if (!run_.halt.quiescing()) return failed_precondition("the run was not brought to rest");
+  if (!run_.halt.quiescing()) return failed_precondition("the run was not quiesced");
   run_.halt.end_quiesce();
   requeue_all();
   return Status::ok();

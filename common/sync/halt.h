@@ -1,5 +1,5 @@
 // Halt: from which clock on nobody begins an iteration: for good, once the run is stopped or has failed; or for
-// a while, when it is to come to rest (QuiesceRequested). A stop ends the coming to rest.
+// a while, when it is to quiesce (QuiesceRequested). A stop ends that.
 //
 //   two groups of two workers; at the stop they are in iterations 4 and 5, and held at 7 and 7
 //   last of the groups 6 and 7: of the first both come to 6, of the second nobody begins anything
@@ -47,7 +47,7 @@ class Halt {
   }
   bool quiescing() const { return quiesces_from_.has_value(); }
   bool blocks(Clock clock) const { return quiesces_from_ && clock >= *quiesces_from_; }
-  // Nobody is in an iteration. True once: the run has come to the rest that was asked for.
+  // Nobody is in an iteration. True once: the run has quiesced as asked.
   bool take_quiesced() { return quiesces_from_ && !std::exchange(quiesced_, true); }
 
  private:

@@ -36,7 +36,7 @@ class Denials {
     std::vector<std::string> lines;
     for (auto it = sources_.begin(); it != sources_.end();) {
       Source& its = it->second;
-      const bool silent = its.said && now - *its.said < kSaidEvery;
+      const bool silent = its.logged_at && now - *its.logged_at < kSaidEvery;
       if (!silent && its.unsaid == 0) {
         it = sources_.erase(it);
         continue;
@@ -45,7 +45,7 @@ class Denials {
         lines.push_back(it->first + ": " + its.why +
                         (its.unsaid > 1 ? " (" + std::to_string(its.unsaid) + " times)" : ""));
         its.unsaid = 0;
-        its.said = now;
+        its.logged_at = now;
       }
       ++it;
     }
@@ -58,7 +58,7 @@ class Denials {
   struct Source {
     std::string why;
     std::int64_t unsaid = 0;
-    std::optional<Ticks> said;
+    std::optional<Ticks> logged_at;
   };
   std::map<std::string, Source> sources_;
   std::int64_t total_ = 0;

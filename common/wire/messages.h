@@ -1,6 +1,7 @@
-// Every message of Paceline, as a plain struct. A message on the wire is one header frame (these fields, in
-// protobuf) and at most one payload frame of <= 1 MiB: floats, as common/encode/encoding.h says.
-// docs/PROTOCOL.md describes them byte by byte; only the codec (codec.cc) knows how they are encoded.
+// Every message of Paceline, as a plain struct; those between servers are in server_messages.h. A message on the wire
+// is one header frame (these fields, in protobuf) and at most one payload frame of <= 1 MiB: floats, as
+// common/encode/encoding.h says. docs/PROTOCOL.md describes them byte by byte; only the codec (codec.cc) knows how they
+// are encoded.
 //
 // Who talks to whom:
 //   node -> every server   Join, InitialParameters (node 0), Push, Withdraw, Pull, Heartbeat, Leave
@@ -30,7 +31,6 @@
 #include <vector>
 
 #include "common/assert.h"
-#include "common/checkpoint_id.h"
 #include "common/clock.h"
 #include "common/encode/encoding.h"
 #include "common/encode/payload.h"
@@ -45,20 +45,14 @@
 #include "common/timing/phase_times.h"
 #include "common/timing/phase_totals.h"
 #include "common/traffic.h"
+#include "common/wire/protocol.h"
+#include "common/wire/server_messages.h"
 
 namespace paceline::wire {
-
-// Raised with every incompatible change; a peer with another one is refused, both values named.
-inline constexpr std::uint32_t kProtocolVersion = 7;
-inline constexpr std::size_t kPayloadBytesMax = 1 << 20;
-// A payload in fewer bytes stands for no more floats than one in float32 could.
-inline constexpr std::int64_t kPayloadFloatsMax = kPayloadBytesMax / sizeof(float);
-inline constexpr std::size_t kHeaderBytesMax = 1 << 20;
 
 using paceline::Payload;
 
 // ---- start-up
-// ------------------------------------------------------------------------------------------------
 
 // A node introduces itself, to every server. Incarnation: a random number of this process, so that a
 // restarted node is told from its dead self. Answered by Welcome or Error.
@@ -140,7 +134,6 @@ struct NodeState {
 };
 
 // ---- one iteration
-// -------------------------------------------------------------------------------------------
 
 // A piece of worker's gradient stamped `clock`, for one server's range. Pieces of one gradient come from the
 // range's end to its begin, without gaps, in the order in which a backward pass makes them: the first one
@@ -232,7 +225,7 @@ struct Grant {
   std::int64_t position = 0;                // its mini-batch (common/batch_part.h)
   std::int64_t samples = 1;                 // >= 1
   ApplyMode apply = ApplyMode::kVersioned;  // what "newer" means to its caches (common/cache/freshness.h)
-  bool anew = false;                        // nothing that it has of former rounds counts (common/sync/actions.h)
+  bool anew = false;  // nothing that it has of former rounds counts (common/sync/actions.h)
 };
 
 // Still held, and why: sent after 200 ms, then each second. A deadline is for silence, not for holding.
@@ -253,7 +246,6 @@ struct FinishWorker {
 };
 
 // ---- evaluation
-// ----------------------------------------------------------------------------------------------
 
 // Asks a node to evaluate the retained version; it pulls it with `exact` and answers with EvaluationReport.
 // `later`: not yet. All-reduce: it keeps that version, which it is at, until it is asked.
@@ -270,7 +262,6 @@ struct EvaluationReport {
 };
 
 // ---- the end
-// -------------------------------------------------------------------------------------------------
 
 // One training thread's time and counts, for phases.csv and summary.json.
 struct WorkerReport {
@@ -333,202 +324,6 @@ struct Error {
   StatusCode code = StatusCode::kInternal;
   std::string message{};
   bool fatal = false;
-};
-
-// ---- between the authority and the other shards
-// ----------------------------------------------------------------
-
-// A shard's file of a checkpoint that is intact on its disk: every byte was read.
-struct IntactFile {
-  CheckpointId checkpoint{};
-  FileDigest digest{};
-};
-
-struct ShardJoin {
-  std::uint32_t protocol_version = kProtocolVersion;
-  ShardId shard{};
-  std::uint64_t config_fingerprint = 0;
-  bool resumes = false;              // the server was started to resume a run
-  std::vector<IntactFile> intact{};  // then: what it has, the newest first
-  // As a node's Join: a random number of this process, not 0; the generation that it goes on in, over another
-  // connection; which of its connections that is. `heard`: how many messages of the authority.
-  std::uint64_t incarnation = 0;
-  std::uint64_t goes_on = 0;
-  std::int64_t connection = 1;
-  std::int64_t heard = 0;
-  std::vector<std::string> settings{};  // as a node's
-};
-// The run's generation, and the checkpoint that it goes on from; none: it begins. `heard`: how many messages
-// of the shard.
-struct ShardWelcome {
-  std::uint64_t generation = 1;
-  std::optional<CheckpointId> resume_from{};
-  std::int64_t heard = 0;
-};
-
-// The shard holds node 0's initial parameters whole: training may begin. All-reduce: or what the nodes have come to
-// at `version`.
-struct ShardReady {
-  ShardId shard{};
-  std::uint64_t layout_hash = 0;
-  Version version{};
-};
-
-// The shard holds the gradient of `worker` stamped `clock` whole.
-struct GradientArrived {
-  ShardId shard{};
-  WorkerId worker{};
-  Clock clock{};
-  std::int64_t samples = 0;
-  std::string fault{};  // the tensor and index that was not finite; empty when fine
-};
-
-// What every shard applies next, decided once by the authority. Sequence numbers have no gaps.
-struct Contribution {
-  WorkerId worker{};
-  Clock clock{};
-  std::int64_t samples = 0;
-  std::int64_t staleness = 0;  // updates that it was computed without (common/sync/actions.h)
-};
-enum class Combine : std::uint8_t { kEach, kMean };
-struct ApplyDecision {
-  std::int64_t sequence = 0;
-  std::vector<Contribution> contributions{};  // in the order of application
-  std::vector<Contribution> skipped{};        // clocks that close without a gradient (samples = 0)
-  Combine combine = Combine::kEach;
-  double learning_rate = 0.0;  // the schedule's times rate_scale
-  Version version_after{};
-  Revision revision_after{};
-  bool retain = false;  // keep this state as retained version version_after
-  bool save = false;    // write this state as the checkpoint of version_after, in the background
-  // How the next one is predicted (server/store/speculative_apply.h).
-  ApplyMode apply = ApplyMode::kVersioned;
-  double rate_scale = 1.0;
-};
-
-struct DiscardGradient {
-  WorkerId worker{};
-  Clock clock{};
-};
-// A node is out. To a shard: what it has of it in part is forgotten. From a shard: it can serve that node no
-// further, so no gradient of it will be whole any more.
-struct NodeLost {
-  NodeId node{};
-  std::string why{};
-  // Which of its processes: another one may have been let in meanwhile. 0: none had joined.
-  std::uint64_t incarnation = 0;
-  // From a shard: its connection broke, or it was silent. Who is done is not lost for that, as it may come back to
-  // hear how the run ended; one that takes no parameters, or is refused, is lost whether it is done or not.
-  bool out_of_reach = false;
-};
-// This process of the node is let in, at the start or later, behind the loss of the one before (NodeLost), if
-// there was one. A shard that knew another lets it in now, too.
-struct NodeAdmitted {
-  NodeId node{};
-  std::uint64_t incarnation = 0;
-};
-// The retained version is no longer needed.
-struct Release {
-  Version version{};
-};
-
-// The shard's file of the checkpoint of `version` is on its disk, or why not (`fault`; the digest then says
-// nothing).
-struct Saved {
-  ShardId shard{};
-  Version version{};
-  FileDigest digest{};
-  std::string fault{};  // empty: it is written
-};
-// Checkpoints older than this one are needed no more, but for those that are spared.
-struct ForgetSaved {
-  CheckpointId oldest_kept{};
-  std::vector<CheckpointId> spared{};
-};
-
-// The shard is asked to end: the authority ends the run in order, for all, and then the shard too (RunOver).
-struct StopRun {
-  std::string reason{};
-};
-
-// A server process's counts, header and payload bytes given to ZeroMQ.
-struct ShardReport {
-  ShardId shard{};
-  std::int64_t bytes_pushed = 0;
-  std::int64_t bytes_pulled = 0;
-  std::int64_t pulls = 0;
-  std::int64_t malformed = 0;     // messages refused by the codec or by their meaning
-  std::int64_t bytes_shared = 0;  // payload bytes that were not given to ZeroMQ: they lie in shared memory
-  std::int64_t reconnects = 0;    // of nodes, over another connection than the one that broke
-};
-
-// A replica of the shard has come back: the authority is asked to bring the run to rest, save it and have all
-// servers go on from there, with that replica (server/authority/hand_over.h).
-struct HandOver {
-  std::string reason{};
-};
-
-// ---- between the replicas of a shard
-
-// A replica asks the one that serves for its log (server/replicas). Incarnation: of the process, as etcd
-// knows it. `has`: the checkpoint whose files it has been given.
-struct ReplicaJoin {
-  std::uint32_t protocol_version = kProtocolVersion;
-  ShardId shard{};
-  std::uint64_t config_fingerprint = 0;
-  std::uint64_t incarnation = 0;
-  std::optional<CheckpointId> has{};
-  std::vector<std::string> settings{};  // as a node's
-};
-// Its answer where the run goes on from a checkpoint that the replica has not: it is to pull these files, and
-// to ask again. The manifest is the authority's alone; 0 bytes: there is none.
-struct ReplicaResumes {
-  CheckpointId from{};
-  std::int64_t shard_bytes = 0;
-  std::int64_t manifest_bytes = 0;
-};
-enum class CheckpointFile : std::uint8_t { kShard, kManifest };
-// Up to kPayloadBytesMax bytes of it from `offset` on are asked for ...
-struct FilePull {
-  CheckpointFile file{};
-  std::int64_t offset = 0;
-};
-// ... and sent: the payload. None where the file ends before `offset`.
-struct FilePiece {
-  CheckpointFile file{};
-  std::int64_t offset = 0;
-};
-// It is told all that happens, from the start on. `incarnation`: of the shard, as the authority knows it;
-// `began`: when the server did, in nanoseconds of the clock that the log is told by.
-struct ReplicaWelcome {
-  std::uint64_t generation = 1;
-  std::uint64_t incarnation = 0;
-  std::int64_t began = 0;
-};
-// The replica has the first `count` events of the log.
-struct LogAck {
-  std::int64_t count = 0;
-};
-// An event of a server's log that is no message. `number`, `code` and `text` are:
-struct LocalEvent {
-  enum class What : std::uint8_t {
-    kTick,       // time has passed
-    kPause,      // the process stood still for `number` nanoseconds
-    kRemoved,    // a peer takes no further part
-    kForgotten,  // nor did it ever
-    kLost,       // the authority was told that a peer is, and why
-    kStop,       // the run is to end, and why
-    kFail,       // it has failed, and why
-    kDone,       // the authority's piece of background work `number` is done, with that result
-    kHeard,      // another server has heard `number` messages of this one
-    kResumed,    // the server goes on from the checkpoint whose files its replica was given, as generation
-                 // `number`
-    kSave,       // a checkpoint was asked for
-  };
-  What what{};
-  std::int64_t number = 0;
-  StatusCode code = StatusCode::kOk;
-  std::string text{};
 };
 
 using AnyBody =

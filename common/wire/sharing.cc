@@ -119,7 +119,7 @@ std::shared_ptr<const void> Sharing::keep_lent() const {
   return std::make_shared<const decltype(lent_)>(lent_);
 }
 
-Status Sharing::heard(const Beside& beside) {
+Status Sharing::on_receive(const Beside& beside) {
   if (beside.reads_segment && announced_) they_read_ = true;
   for (const std::uint64_t number : beside.let_go) {
     if (lent_.erase(number) == 0) {

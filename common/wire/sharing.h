@@ -74,7 +74,7 @@ class Sharing {
   std::shared_ptr<const void> keep_lent() const;
 
   // What came in a header. Errors: kInvalidArgument the peer lets go of what was not lent to it.
-  Status heard(const Beside& beside);
+  Status on_receive(const Beside& beside);
   // Its owner keeps the segment mapped, and pinned what is: a device may read it for as long as the payload
   // is held. Errors: kInvalidArgument outside the peer's segment, or where that has no pages. Not once it is
   // unmapped.

@@ -67,7 +67,7 @@ void AcceptedConnections::leave_gate() {
   if (!domain_.empty()) context_.gate().remove(std::exchange(domain_, {}));
 }
 
-void AcceptedConnections::hear() {
+void AcceptedConnections::poll_monitor() {
   if (!monitor_ || !at_) return;
   while (const std::optional<ZmqMonitor::Event> event = monitor_->next()) {
     if (event->kind != ZMQ_EVENT_ACCEPTED) {
@@ -109,7 +109,7 @@ void AcceptedConnections::remember(const PeerId& from) {
 }
 
 bool AcceptedConnections::count(Wrong what, const PeerId& from) {
-  hear();
+  poll_monitor();
   if (!all_.count(what, descriptor(), from)) return false;
   remembered_.erase(from);
   dropped_.push_back(from);
@@ -133,13 +133,14 @@ bool AcceptedConnections::drop_if_ignored(const PeerId& from, TrafficCounters& c
 Status AcceptedConnections::disconnect(const PeerId& peer) {
   const auto known = remembered_.find(peer);
   if (known == remembered_.end()) return not_found("disconnecting: the connection is not known");
-  const SocketId::ShutDown said = known->second.shut_down();
-  if (said == SocketId::ShutDown::kNoDescriptor) {
+  const SocketId::ShutDown shut_down = known->second.shut_down();
+  if (shut_down == SocketId::ShutDown::kNoDescriptor) {
     return resource_exhausted("disconnecting: this process can open no more files");
   }
   remembered_.erase(known);
-  return said == SocketId::ShutDown::kDone ? Status::ok()
-                                           : not_found("disconnecting: the connection is closed already");
+  return shut_down == SocketId::ShutDown::kDone
+             ? Status::ok()
+             : not_found("disconnecting: the connection is closed already");
 }
 
 void AcceptedConnections::give_up(const PeerId& peer) {
@@ -149,7 +150,7 @@ void AcceptedConnections::give_up(const PeerId& peer) {
 }
 
 int AcceptedConnections::break_unfinished(const std::function<bool()>& all_read, std::vector<PeerId>* whose) {
-  hear();
+  poll_monitor();
   std::vector<SocketId> sockets;
   const int broken = unfinished_.break_up(all_read, sockets);
   for (const auto& [peer, socket] : remembered_) {
@@ -160,7 +161,7 @@ int AcceptedConnections::break_unfinished(const std::function<bool()>& all_read,
 }
 
 std::vector<std::string> AcceptedConnections::keep_out(Ticks now, TrafficCounters& counters) {
-  hear();
+  poll_monitor();
   for (int broken = all_.break_surplus(); broken > 0; --broken) {
     admission_->note("a stranger", "there are more connections than the run has members, with some to spare");
   }

@@ -66,7 +66,7 @@ class AcceptedConnections {
   std::vector<std::string> keep_out(Ticks now, TrafficCounters& counters);
 
  private:
-  void hear();
+  void poll_monitor();
   int descriptor() const;
 
   Context::Impl& context_;

@@ -43,11 +43,11 @@ class ZmqMonitor {
     if (!receive_frame(events_, event)) return std::nullopt;
     while (event.more() && !receive_frame(events_, address)) {
     }  // a whole message is there
-    Event said;
-    if (event.size() < sizeof said.kind + sizeof said.value) return said;
-    std::memcpy(&said.kind, event.data<std::byte>(), sizeof said.kind);
-    std::memcpy(&said.value, event.data<std::byte>() + sizeof said.kind, sizeof said.value);
-    return said;
+    Event event_read;
+    if (event.size() < sizeof event_read.kind + sizeof event_read.value) return event_read;
+    std::memcpy(&event_read.kind, event.data<std::byte>(), sizeof event_read.kind);
+    std::memcpy(&event_read.value, event.data<std::byte>() + sizeof event_read.kind, sizeof event_read.value);
+    return event_read;
   }
 
  private:

@@ -75,10 +75,10 @@ void Pump::start(const std::shared_ptr<SharedSegment>& memory, std::int64_t thei
 void Pump::watch_handshakes(const TransportOptions& options) {
   const std::string own_name = options.client_keys ? options.client_keys->own_name : "";
   // While it calls, this is there: closing ends it.
-  const auto broken = [this, tell = options.on_broken] {
+  const auto broken = [this, on_broken = options.on_broken] {
     const auto self = shared_from_this();
     read_rest();
-    if (!closed_) tell();
+    if (!closed_) on_broken();
   };
   handshakes_ = std::make_shared<Handshakes>(context_, io_, socket_, own_name, options.on_denied, broken);
 }
@@ -227,20 +227,20 @@ bool Pump::read_one() {
   ++read_;
   if (drop_if_ignored(from)) return true;
   if (accepted_) accepted_->handles(&frames[0]);
-  Result<Heard> heard = checked(from, frames, count);
-  if (!heard.is_ok()) {
+  Result<Received> received = checked(from, frames, count);
+  if (!received.is_ok()) {
     ++counters_.malformed;
     counters_.other_bytes += static_cast<std::int64_t>(bytes);
-    deliver(from, heard.status());
+    deliver(from, received.status());
   } else {
-    deliver_all(from, *std::move(heard), bytes);
+    deliver_all(from, *std::move(received), bytes);
   }
   if (accepted_) accepted_->handles(nullptr);
   if (!closed_) flush();
   return true;
 }
 
-Result<Pump::Heard> Pump::checked(const PeerId& from, zmq::message_t (&frames)[2], int count) {
+Result<Pump::Received> Pump::checked(const PeerId& from, zmq::message_t (&frames)[2], int count) {
   if (count < 1 || count > 2) {
     return invalid_argument("message: got " + std::to_string(count) + " frames, expected 1 or 2");
   }
@@ -258,7 +258,7 @@ Result<Pump::Heard> Pump::checked(const PeerId& from, zmq::message_t (&frames)[2
   if (Sharing* const sharing = sharings_->with(from)) {
     // If it cannot be mapped, payloads go on coming in frames; shares_memory() says why.
     if (handled_segment_ && !is_router_) (void)sharing->map(*handled_segment_);
-    PACELINE_RETURN_IF_ERROR(sharing->heard(header.beside));
+    PACELINE_RETURN_IF_ERROR(sharing->on_receive(header.beside));
   }
   Payload payload;
   if (header.beside.region) {
@@ -267,22 +267,22 @@ Result<Pump::Heard> Pump::checked(const PeerId& from, zmq::message_t (&frames)[2
     }
     PACELINE_ASSIGN_OR_RETURN(std::optional<Payload> borrowed,
                               sharings_->borrow(from, *header.beside.region, header.encoding));
-    if (!borrowed) return Heard{std::move(header.ahead), {}, std::move(header.behind)};
+    if (!borrowed) return Received{std::move(header.ahead), {}, std::move(header.behind)};
     payload = *std::move(borrowed);
     counters_.shared_bytes += header.beside.region->bytes;
   } else if (frames[1].size() > 0) {
     payload = payload_of(std::move(frames[1]));
   }
-  Heard heard;
-  if (!header.body) return heard;
-  heard.ahead = std::move(header.ahead);
-  heard.behind = std::move(header.behind);
-  PACELINE_ASSIGN_OR_RETURN(heard.message, with_payload(std::move(header), std::move(payload)));
-  return heard;
+  Received received;
+  if (!header.body) return received;
+  received.ahead = std::move(header.ahead);
+  received.behind = std::move(header.behind);
+  PACELINE_ASSIGN_OR_RETURN(received.message, with_payload(std::move(header), std::move(payload)));
+  return received;
 }
 
 // Until its handler has parted with the peer, or closed the socket.
-void Pump::deliver_all(const PeerId& from, Heard heard, std::size_t bytes) {
+void Pump::deliver_all(const PeerId& from, Received received, std::size_t bytes) {
   const auto goes_on = [&](Message message, std::size_t of_these) {
     counters_.*counter_of(message.body) += static_cast<std::int64_t>(of_these);
     deliver(from, std::move(message));
@@ -290,19 +290,19 @@ void Pump::deliver_all(const PeerId& from, Heard heard, std::size_t bytes) {
     return !closed_;
   };
   std::size_t rest = bytes;
-  for (const auto* others : {&heard.ahead, &heard.behind}) {
+  for (const auto* others : {&received.ahead, &received.behind}) {
     for (const Header::Other& other : *others) rest -= other.bytes;
     read_ += static_cast<int>(others->size());
   }
-  for (Header::Other& other : heard.ahead) {
+  for (Header::Other& other : received.ahead) {
     if (!goes_on(std::move(other.message), other.bytes) || drop_if_ignored(from)) return;
   }
-  if (!heard.message) {  // from one transport to the other, or of no interest
+  if (!received.message) {  // from one transport to the other, or of no interest
     counters_.other_bytes += static_cast<std::int64_t>(rest);
-  } else if (!goes_on(*std::move(heard.message), rest)) {
+  } else if (!goes_on(*std::move(received.message), rest)) {
     return;
   }
-  for (Header::Other& other : heard.behind) {
+  for (Header::Other& other : received.behind) {
     if (drop_if_ignored(from) || !goes_on(std::move(other.message), other.bytes)) return;
   }
 }

@@ -95,13 +95,13 @@ class Pump : public std::enable_shared_from_this<Pump> {
   void read_rest();
   bool read_one();  // false: nothing was there, or the socket is at its end
   // The messages of one that was received, in order; none where it is from one transport to the other.
-  struct Heard {
+  struct Received {
     std::vector<Header::Other> ahead{};
     std::optional<Message> message{};
     std::vector<Header::Other> behind{};
   };
-  Result<Heard> checked(const PeerId& from, zmq::message_t (&frames)[2], int count);
-  void deliver_all(const PeerId& from, Heard heard, std::size_t bytes);
+  Result<Received> checked(const PeerId& from, zmq::message_t (&frames)[2], int count);
+  void deliver_all(const PeerId& from, Received received, std::size_t bytes);
   void deliver(const PeerId& from, Result<Message> message);
   // Whether this is dropped unread, as all that this peer still sends.
   bool drop_if_ignored(const PeerId& from) {

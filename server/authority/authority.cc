@@ -103,7 +103,7 @@ void Authority::shard_joined(ShardId shard) {
 
 // What it may not have heard: which nodes it is connected to; of each worker the instruction; the evaluation that it was
 // asked for; how the run ended. It knows what it has heard, and does nothing twice.
-void Authority::node_rejoined(NodeId node) {
+void Authority::node_reconnected(NodeId node) {
   const NodeState state = members_[node];
   if (state == NodeState::kGone &&
       (state_.concluded() || state_.hands_over())) {  // it was told, and is not lost

@@ -93,7 +93,7 @@ class Authority {
 
   // The same process of a node goes on over another connection, since the one before broke: it is told again
   // what it may not have heard.
-  void node_rejoined(NodeId node);
+  void node_reconnected(NodeId node);
 
   // It has said its last word, and nothing is asked of it: it waits to hear how the run ends.
   bool is_done(NodeId node) const {
@@ -123,7 +123,7 @@ class Authority {
   // The process stood still: no worker was slow for that.
   void discount_pause(const Pause& pause);
 
-  // A server has come back and is to take part (hand_over.h): the run is brought to rest and saved, and ends
+  // A server has come back and is to take part (hand_over.h): the run is quiesced and saved, and ends
   // for all servers to go on from there. Asked for again while that is under way it changes nothing. Errors:
   // kUnavailable not yet; kFailedPrecondition never, and why.
   [[nodiscard]] Status hand_over(const std::string& why, Ticks now);

@@ -22,9 +22,9 @@ std::optional<Formation> Formations::next(const std::vector<NodeId>& here, Versi
   ++of_the_same_;
   Formation formation{++number_, std::vector<std::string>(reached_.size()), reducing, std::nullopt};
   for (const NodeId node : here) {
-    const Reached& said = *reached_[node.value];
-    formation.endpoints[node.value] = said.endpoint;
-    if (number_ > 1) formation.version = std::max(formation.version, said.version);
+    const Reached& reached = *reached_[node.value];
+    formation.endpoints[node.value] = reached.endpoint;
+    if (number_ > 1) formation.version = std::max(formation.version, reached.version);
   }
   // The first begins with what the server has.
   if (number_ == 1) return formation;

@@ -4,7 +4,7 @@
 //
 //   shard 1's returning replica   ReplicaJoin     ->  the one that serves shard 1: it cannot follow as things
 //                                                     stand, and is to ask again
-//   the one that serves shard 1   HandOver        ->  the authority: the run comes to rest and is saved
+//   the one that serves shard 1   HandOver        ->  the authority: the run quiesces and is saved
 //                                                     (hand_over_state.h)
 //   the authority                 RunOver{hands_over}  ->  all servers, which say that they have heard it
 //                                                     (ShardReport) and begin anew, in the same process: who

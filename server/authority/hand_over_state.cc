@@ -22,7 +22,7 @@ Status HandOverState::begin(const std::string& why, Ticks now) {
   if (failed_at_ && now - *failed_at_ <= kLeasesBetween * config_.cluster.lease) {
     return unavailable("it was tried a while ago, and will be again");
   }
-  log_.info("the run is brought to rest, so that all servers can go on together: " + why);
+  log_.info("the run is quiesced, so that all servers can go on together: " + why);
   under_way_.emplace();
   under_way_->why = why;
   under_way_->since = now;

@@ -87,7 +87,7 @@ void training_waits(const RunWaiting& run, const LastSeen& last_seen, WaitsFor w
   gather(Of::kTheirClock);
   if (by_lacking.empty() || waits_for_all) gather(Of::kAnOlderOne);
   const std::string what = run.engine.stopping()    ? "the stop"
-                           : run.engine.quiescing() ? "the run to come to rest"
+                           : run.engine.quiescing() ? "the run to quiesce"
                                                     : "version " + std::to_string(open.value + 1);
   const std::string who = held.empty() ? what + " waits" : waiters(held) + what;
   for (const auto& [lacking, laggards] : by_lacking) {

@@ -28,8 +28,8 @@ void CheckpointGiver::offer(const wire::PeerId& to) {
       given_.reset();
     }
   }
-  const Status said = connections_.router().send(to, {std::move(answer), {}});
-  if (!said.is_ok()) setup_.log.debug(said.message());  // it asks again
+  const Status sent = connections_.router().send(to, {std::move(answer), {}});
+  if (!sent.is_ok()) setup_.log.debug(sent.message());  // it asks again
 }
 
 void CheckpointGiver::on_pull(const wire::FilePull& pull) {
@@ -47,9 +47,9 @@ void CheckpointGiver::on_pull(const wire::FilePull& pull) {
   if (!piece.is_ok()) {
     return setup_.log.warn("a replica is not given its checkpoint: " + piece.status().message());
   }
-  const Status said =
+  const Status sent =
       connections_.router().send(to_, {wire::FilePiece{pull.file, pull.offset}, *std::move(piece)});
-  if (!said.is_ok()) setup_.log.debug(said.message());
+  if (!sent.is_ok()) setup_.log.debug(sent.message());
 }
 
 }  // namespace paceline::server

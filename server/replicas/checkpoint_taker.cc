@@ -36,8 +36,8 @@ void CheckpointTaker::on_piece(const wire::FilePiece& piece, const wire::Payload
 
 void CheckpointTaker::pull_more() {
   while (const std::optional<wire::FilePull> pull = pull_->next()) {
-    const Status said = say_({*pull, {}});
-    if (!said.is_ok()) return setup_.log.debug(said.message());  // it is gone; another one gives it anew
+    const Status sent = say_({*pull, {}});
+    if (!sent.is_ok()) return setup_.log.debug(sent.message());  // it is gone; another one gives it anew
   }
   if (pull_->complete()) read_given();
 }

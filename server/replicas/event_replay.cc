@@ -60,8 +60,8 @@ Status EventReplay::join(Peer who, const wire::Body& body, bool goes_on, Ticks a
   if (const auto* node = std::get_if<wire::Join>(&body)) {
     if (goes_on) {
       PACELINE_RETURN_IF_ERROR(members.go_on(*node, elsewhere(who), at));
-      server_.service.on_rejoin(node->node);
-      if (authority) authority->node_rejoined(node->node);
+      server_.service.on_reconnect(node->node);
+      if (authority) authority->node_reconnected(node->node);
       return Status::ok();
     }
     PACELINE_ASSIGN_OR_RETURN(const Layout layout, members.admit(*node, elsewhere(who), at));

@@ -135,8 +135,8 @@ void FollowingReplica::on_event(wire::Message event) {
 }
 
 void FollowingReplica::tell_held() {
-  const Status said = serving_->send({wire::LogAck{role_.followed().applied()}, {}});
-  if (!said.is_ok()) setup_.log.debug(said.message());  // it is gone, and on_broken() comes
+  const Status sent = serving_->send({wire::LogAck{role_.followed().applied()}, {}});
+  if (!sent.is_ok()) setup_.log.debug(sent.message());  // it is gone, and on_broken() comes
 }
 
 // ---- time, and etcd
@@ -160,8 +160,8 @@ void FollowingReplica::tick() {
   // Until it is welcomed it asks again: the one that it asked may have died with the question.
   next_word_ = now + cluster.heartbeat;
   if (taker_.is_under_way()) return;
-  const Status said = role_.followed().has_begun() ? serving_->send({wire::Heartbeat{}, {}}) : ask();
-  if (!said.is_ok()) setup_.log.debug(said.message());
+  const Status sent = role_.followed().has_begun() ? serving_->send({wire::Heartbeat{}, {}}) : ask();
+  if (!sent.is_ok()) setup_.log.debug(sent.message());
 }
 
 void FollowingReplica::on_lease(const LeaderLease& lease) {

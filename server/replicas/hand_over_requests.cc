@@ -19,10 +19,10 @@ void HandOverRequests::ask(const wire::PeerId& from) {
   const bool never = status.code() == StatusCode::kFailedPrecondition;
   if (never) return connections_.refuse_join(from, status);
   is_asked_ = true;
-  if (status.is_ok()) status = unavailable("the run is brought to rest first");
-  const Status said =
+  if (status.is_ok()) status = unavailable("the run is quiesced first");
+  const Status sent =
       connections_.router().send(from, {wire::Error{status.code(), status.message(), /*fatal=*/false}, {}});
-  if (!said.is_ok()) setup_.log.debug(said.message());
+  if (!sent.is_ok()) setup_.log.debug(sent.message());
 }
 
 }  // namespace paceline::server

@@ -96,8 +96,8 @@ void Replication::answer_for_files() {
 }
 
 bool Replication::is_done() const {
-  const bool said = !role_.served() || (!role_.log().holds() && !awaits_return());
-  return said && !replicated_.is_behind();
+  const bool may_act = !role_.served() || (!role_.log().holds() && !awaits_return());
+  return may_act && !replicated_.is_behind();
 }
 
 // Whether somebody who was here before this replica began to serve has not come to it yet, and may.

@@ -95,8 +95,8 @@ void ServingReplica::on_join(const wire::PeerId& from, const wire::ReplicaJoin& 
   giver_.stop();
   std::vector<wire::Message> history = role_.follower_comes(from, join.incarnation, clock_.now());
   setup_.log.info(setup_.name() + " has a follower");
-  tell({wire::ReplicaWelcome{generation_.number, generation_.incarnation, clock_.began_at().ns}, {}});
-  for (wire::Message& event : history) tell(std::move(event));
+  send_event({wire::ReplicaWelcome{generation_.number, generation_.incarnation, clock_.began_at().ns}, {}});
+  for (wire::Message& event : history) send_event(std::move(event));
 }
 
 void ServingReplica::on_follower(const Result<wire::Message>& message) {
@@ -111,15 +111,15 @@ void ServingReplica::on_follower(const Result<wire::Message>& message) {
 }
 
 void ServingReplica::tell_turn() {
-  for (wire::Message& event : role_.end_turn()) tell(std::move(event));
+  for (wire::Message& event : role_.end_turn()) send_event(std::move(event));
 }
 
-void ServingReplica::beat() { tell({wire::Heartbeat{}, {}}); }
+void ServingReplica::beat() { send_event({wire::Heartbeat{}, {}}); }
 
-void ServingReplica::tell(wire::Message event) {
+void ServingReplica::send_event(wire::Message event) {
   if (!role_.follower()) return;
-  const Status told = connections_.router().send(role_.follower()->connection, std::move(event));
-  if (!told.is_ok()) lose_follower(told.message());
+  const Status sent = connections_.router().send(role_.follower()->connection, std::move(event));
+  if (!sent.is_ok()) lose_follower(sent.message());
 }
 
 void ServingReplica::lose_follower(const std::string& why) {
@@ -148,10 +148,10 @@ void ServingReplica::look_for_follower() {
   const ClusterSection& cluster = setup_.config.cluster;
   const Ticks now = clock_.now();
   const Ticks began = clock_.began_at();
-  const Ticks heard = role_.follower() ? role_.follower()->seen
-                                       : std::max({began, giver_.last_pull(), generation_.resumed_at});
+  const Ticks last_seen = role_.follower() ? role_.follower()->seen
+                                           : std::max({began, giver_.last_pull(), generation_.resumed_at});
   const bool expected = setup_.options.expects_follower;
-  const bool comes = expected && now - heard <= kLeasesToCome * cluster.lease &&
+  const bool comes = expected && now - last_seen <= kLeasesToCome * cluster.lease &&
                      now - began <= cluster.reconnect_timeout / 2;
   if (comes) return;
   if (expected) {
@@ -175,8 +175,8 @@ std::vector<Wait> ServingReplica::waits(Ticks now) const {
   if (role_.log().lag() == 0 || !role_.follower()) return {};
   return {{"the wait for the follower to have event " + std::to_string(role_.log().held()),
            setup_.name() + " waits for its follower, last heard of " +
-               seconds_text(now - role_.follower()->seen) + " ago, to have " + std::to_string(role_.log().lag()) +
-               " events"}};
+               seconds_text(now - role_.follower()->seen) + " ago, to have " +
+               std::to_string(role_.log().lag()) + " events"}};
 }
 
 }  // namespace paceline::server

@@ -53,7 +53,7 @@ class ServingReplica {
  private:
   void on_join(const wire::PeerId& from, const wire::ReplicaJoin& join);
   void on_follower(const Result<wire::Message>& message);
-  void tell(wire::Message event);
+  void send_event(wire::Message event);
   void lose_follower(const std::string& why);
   void look_for_follower();
 

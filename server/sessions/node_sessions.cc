@@ -30,7 +30,7 @@ void NodeSessions::on_join(const wire::PeerId& from, const wire::Join& join, Tic
       connections_.check_key(wire::may_be_node(key, join.node.value), "node " + to_string(join.node));
   if (!own_key.is_ok()) return refuse(from, join, own_key);
   if (members.is_behind(join)) return connections_.router().give_up(from);  // it has gone, and was read late
-  if (goes_on(from, join)) return on_rejoin(from, join, now);
+  if (goes_on(from, join)) return on_reconnect(from, join, now);
   // Before it counts: its number is another process's in this run.
   const bool is_new = join.node.value < setup_.config.cluster.nodes &&
                       join.protocol_version == wire::kProtocolVersion &&
@@ -119,7 +119,7 @@ bool NodeSessions::goes_on(const wire::PeerId& from, const wire::Join& join) con
          join.last_generation < generation_.number;
 }
 
-void NodeSessions::on_rejoin(const wire::PeerId& from, const wire::Join& join, Ticks now) {
+void NodeSessions::on_reconnect(const wire::PeerId& from, const wire::Join& join, Ticks now) {
   Membership& members = connections_.members();
   const std::string gone = "node " + to_string(join.node) + " has gone from this run";
   const bool before_this = generation_.waits() || join.goes_on < generation_.number;
@@ -137,7 +137,7 @@ void NodeSessions::on_rejoin(const wire::PeerId& from, const wire::Join& join, T
   if (before == from) return welcome_again(join);  // it says so twice
   // What waited for it was too much: that it comes back mends nothing.
   Status moved = connections_.unreachable().dropped(node);
-  if (moved.is_ok()) moved = service_.may_rejoin(join.node, now);
+  if (moved.is_ok()) moved = service_.may_reconnect(join.node, now);
   if (moved.is_ok()) moved = members.go_on(join, from, now);
   if (!moved.is_ok()) {
     if (moved.code() == StatusCode::kResourceExhausted) connections_.evict(node, moved.message());
@@ -145,7 +145,7 @@ void NodeSessions::on_rejoin(const wire::PeerId& from, const wire::Join& join, T
   }
   role_.note(As::kReturn, node, join, {}, now);
   connections_.give_up(node, before);
-  service_.on_rejoin(join.node);
+  service_.on_reconnect(join.node);
   if (const Status shared = sharing_.share(from, join.node); !shared.is_ok()) {
     return connections_.refuse(from, shared, /*fatal=*/true);
   }
@@ -158,7 +158,7 @@ void NodeSessions::on_rejoin(const wire::PeerId& from, const wire::Join& join, T
         (join.gradients_again == 1 ? " gradient again" : " gradients again") + logged_last(times));
   }
   welcome_again(join);
-  if (authority_) authority_->node_rejoined(join.node);
+  if (authority_) authority_->node_reconnected(join.node);
 }
 
 void NodeSessions::welcome_again(const wire::Join& join) {

@@ -69,7 +69,7 @@ class NodeSessions {
   void tell_authority_refused(const wire::Join& join, const Status& why);
   void welcome(const wire::Join& join, const Layout& layout, Ticks now);
   bool goes_on(const wire::PeerId& from, const wire::Join& join) const;
-  void on_rejoin(const wire::PeerId& from, const wire::Join& join, Ticks now);
+  void on_reconnect(const wire::PeerId& from, const wire::Join& join, Ticks now);
   void welcome_again(const wire::Join& join);
   void evict_previous(const wire::PeerId& from, const wire::Join& join);
 

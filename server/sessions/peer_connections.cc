@@ -45,10 +45,10 @@ Status PeerConnections::say(const wire::PeerId& to, wire::Message message) {
 }
 
 void PeerConnections::say_released(const wire::PeerId& to, wire::Message message) {
-  const Status said = router_->send(to, std::move(message));
-  if (said.is_ok()) return;
+  const Status sent = router_->send(to, std::move(message));
+  if (sent.is_ok()) return;
   const std::optional<Peer> peer = members_.who(to);
-  if (peer && !members_.is_gone(*peer)) cannot_send(*peer, said);
+  if (peer && !members_.is_gone(*peer)) cannot_send(*peer, sent);
 }
 
 void PeerConnections::send_to(const wire::PeerId& connection, wire::Body body) {

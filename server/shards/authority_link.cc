@@ -177,8 +177,8 @@ bool AuthorityLink::on_welcome(const wire::ShardWelcome& welcome) {
         role_.hold({}, message, clock_.now());
         continue;
       }
-      if (const Status said = dealer_->send(message); !said.is_ok()) {
-        end_.end(said);
+      if (const Status sent = dealer_->send(message); !sent.is_ok()) {
+        end_.end(sent);
         return false;
       }
     }
@@ -222,8 +222,8 @@ void AuthorityLink::say(wire::Message message) {
 
 // While the connection is broken it is not: it is said again over the next one.
 void AuthorityLink::say_released(wire::Message message) {
-  const Status said = broken_ ? Status::ok() : dealer_->send(std::move(message));
-  if (!said.is_ok()) end_.end(Status(said).with_context("to the authority"));
+  const Status sent = broken_ ? Status::ok() : dealer_->send(std::move(message));
+  if (!sent.is_ok()) end_.end(Status(sent).with_context("to the authority"));
 }
 
 void AuthorityLink::heartbeat(const Traffic& moved) {
@@ -239,8 +239,8 @@ void AuthorityLink::leave_with(const Status& why) {
   if (may_go_on || !dealer_) return end_.end(why);
   const wire::Message leave{wire::Leave{why.message()}, {}};
   channels_.authority().on_send(leave);
-  const Status said = broken_ ? Status::ok() : dealer_->send(leave);
-  if (!said.is_ok()) setup_.log.warn("to the authority: " + said.message());
+  const Status sent = broken_ ? Status::ok() : dealer_->send(leave);
+  if (!sent.is_ok()) setup_.log.warn("to the authority: " + sent.message());
   end_.end(why);
 }
 

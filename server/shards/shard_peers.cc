@@ -35,7 +35,7 @@ bool ShardPeers::on_join(const wire::PeerId& from, const wire::ShardJoin& join, 
     return false;
   }
   if (join.goes_on != 0 || connections_.members().is_here(join)) {
-    on_rejoin(from, join, now);
+    on_reconnect(from, join, now);
     return false;
   }
   if (join.protocol_version == wire::kProtocolVersion && join.resumes != generation_.resumes) {
@@ -62,7 +62,7 @@ bool ShardPeers::on_join(const wire::PeerId& from, const wire::ShardJoin& join, 
 
 // One that says nothing of going on had not heard its welcome, or waits for it: the checkpoint is not chosen
 // yet.
-void ShardPeers::on_rejoin(const wire::PeerId& from, const wire::ShardJoin& join, Ticks now) {
+void ShardPeers::on_reconnect(const wire::PeerId& from, const wire::ShardJoin& join, Ticks now) {
   Membership& members = connections_.members();
   const Peer shard = Peer::of(join.shard);
   const bool other_run = join.goes_on != 0 && (!authority_ || join.goes_on != generation_.number);
@@ -90,13 +90,13 @@ void ShardPeers::on_rejoin(const wire::PeerId& from, const wire::ShardJoin& join
   if (!authority_) return;
   connections_.send_to(from, wire::ShardWelcome{generation_.number, generation_.from, channel.ack()});
   for (const wire::Message& message : channel.unacked()) {
-    const Status said = connections_.say(from, message);
-    if (!said.is_ok()) return connections_.cannot_send(shard, said);
+    const Status sent = connections_.say(from, message);
+    if (!sent.is_ok()) return connections_.cannot_send(shard, sent);
   }
 }
 
 void ShardPeers::on(Peer from, const wire::Message& message, Ticks now) {
-  const bool tells = channels_.with(from.shard()).on_receive(message);
+  const bool must_ack = channels_.with(from.shard()).on_receive(message);
   if (authority_) {
     role_.note(As::kToAuthority, from, message.body, message.payload, now);
     const Status status = authority_->handle(from, message, now);
@@ -104,7 +104,7 @@ void ShardPeers::on(Peer from, const wire::Message& message, Ticks now) {
       connections_.refuse(*connections_.members().connection_of(from), status, /*fatal=*/false);
     }
   }
-  if (tells) tell_heard(from);  // behind the event that it is
+  if (must_ack) send_ack(from);  // behind the event that it is
 }
 
 void ShardPeers::on_heartbeat(Peer from, const wire::Heartbeat& beat) {
@@ -117,7 +117,7 @@ void ShardPeers::on_heartbeat(Peer from, const wire::Heartbeat& beat) {
   }
 }
 
-void ShardPeers::tell_heard(Peer shard) {
+void ShardPeers::send_ack(Peer shard) {
   const wire::PeerId* connection = connections_.members().connection_of(shard);
   if (connection == nullptr) return;
   connections_.send_to(*connection, wire::Heartbeat{{}, {}, channels_.with(shard.shard()).ack()});

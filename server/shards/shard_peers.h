@@ -42,8 +42,8 @@ class ShardPeers {
  private:
   // A shard says it once over a connection, and what it says a second time is not answered.
   [[nodiscard]] bool count_rejected(const wire::PeerId& from, const wire::ShardJoin& join);
-  void on_rejoin(const wire::PeerId& from, const wire::ShardJoin& join, Ticks now);
-  void tell_heard(Peer shard);
+  void on_reconnect(const wire::PeerId& from, const wire::ShardJoin& join, Ticks now);
+  void send_ack(Peer shard);
 
   const ServerSetup& setup_;
   const RunClock& clock_;

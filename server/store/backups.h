@@ -48,7 +48,7 @@ class Backups {
   explicit Backups(std::uint32_t workers) : by_node_(workers), again_(workers, 0) {}
 
   // The node's connection broke, and it goes on over another one.
-  void rejoined(NodeId node) { again_[node.value] = std::min(again_[node.value] + 1, kAgainMax); }
+  void reconnected(NodeId node) { again_[node.value] = std::min(again_[node.value] + 1, kAgainMax); }
 
   // The node is sent this state. `gradients`: what is held.
   void sent(NodeId node, Revision revision, const BlockRange& state, const GradientStore& gradients);

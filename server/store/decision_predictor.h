@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "common/clock.h"
-#include "common/config/run_config.h"
+#include "common/config/optimizer_section.h"
 #include "common/ids.h"
 #include "common/wire/messages.h"
 #include "server/store/gradient_store.h"

@@ -96,7 +96,7 @@ ReplyWindow::Reply ReplyWindow::begin(Peer to, const Snapshot& state) {
   return begun;
 }
 
-void ReplyWindow::rejoined(NodeId node) {
+void ReplyWindow::reconnected(NodeId node) {
   NodeSnapshot answered = std::move(readers_[node.value].answered);
   readers_[node.value] = Reader();
   readers_[node.value].answered = std::move(answered);

@@ -118,7 +118,7 @@ class ReplyWindow {
   // The node's connection broke, and it goes on over another one: nothing of what is still on its way to it
   // will be read, and its transport drops that. What it was answered with it may have got, or not: it is not
   // answered with anything older.
-  void rejoined(NodeId node);
+  void reconnected(NodeId node);
 
   // Whether an older state than `now` is alive in replies.
   bool keeps_older(const Snapshot& now);

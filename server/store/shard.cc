@@ -119,10 +119,10 @@ Result<bool> Shard::replace(const wire::NodeState& piece, std::span<const float>
   return true;
 }
 
-void Shard::rejoined(NodeId node) {
+void Shard::reconnected(NodeId node) {
   drop_partial(node);
   gradients_.copy_borrowed(node);
-  backups_.rejoined(node);
+  backups_.reconnected(node);
   if (node == NodeId(0) && !ready()) initialized_ = 0;
 }
 

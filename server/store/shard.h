@@ -130,7 +130,7 @@ class Shard {
   // `node`'s connection broke, and it goes on over another one: what it had sent in part, of a gradient or
   // (node 0) of the initial parameters, it sends anew from the start, and what lies in its memory is copied,
   // since it may use that again.
-  void rejoined(NodeId node);
+  void reconnected(NodeId node);
 
   // `node` is being sent this state, which is not an exact one: with delay compensation its worker may
   // compute with it.

@@ -22,7 +22,7 @@ void AuthorityChecker::after(const std::vector<Action>& actions) {
   if (version_.value != expected) {
     violation("version " + to_string(version_) + ", expected " + std::to_string(expected));
   }
-  // Nobody is held without a reason: this is where a forgotten wake-up shows. One in a run that comes to rest
+  // Nobody is held without a reason: this is where a forgotten wake-up shows. One in a run that quiesces
   // shows in that it does not.
   for (const auto& [worker, account] : accounts_) {
     if (account.state == State::kAsks && !rests_ && threshold_of(worker).allows(account.clock - slowest())) {

@@ -78,7 +78,7 @@ void AuthorityModel::instruct(WorkerId worker, const Instruction& instruction) {
   hearers_.node(worker, instruction);
 }
 
-void AuthorityModel::node_rejoined(NodeId node) {
+void AuthorityModel::node_reconnected(NodeId node) {
   for (std::uint32_t t = 0; t < engine_.config().cluster.threads_per_node; ++t) instruct_again({node, t});
 }
 

@@ -32,7 +32,7 @@ class AuthorityModel {
   // The same at that time, and nothing else happens: a function of the events alone.
   bool step(const sync::Event& event, Ticks now);
   // It does not know what of its last words the node has heard.
-  void node_rejoined(NodeId node);
+  void node_reconnected(NodeId node);
 
   const sync::Engine& engine() const { return engine_; }
   AuthorityChecker& checker() { return checker_; }

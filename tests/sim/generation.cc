@@ -47,7 +47,7 @@ void Generation::run() {
   for (const LinkCut& cut : plan_.cuts) network_.after(cut.at_ns, [this, &cut] { begin(cut); });
   if (plan_.stop_at_ns)
     network_.after(*plan_.stop_at_ns, [this] { authority_.takes(StopRequested{"signal"}); });
-  if (plan_.rests_at_ns) network_.after(*plan_.rests_at_ns, [this] { bring_to_rest(); });
+  if (plan_.quiesces_at_ns) network_.after(*plan_.quiesces_at_ns, [this] { quiesce(); });
   if (generation_ < plan_.crashes_at_ns.size())
     network_.after(plan_.crashes_at_ns[generation_], [this] { crash(); });
   // A bound, so that a broken core cannot make the test run for ever; a right one needs far fewer
@@ -59,14 +59,14 @@ void Generation::run() {
   if (violations_.empty() && !crashed_) check_end();
 }
 
-void Generation::bring_to_rest() {
+void Generation::quiesce() {
   const Engine& engine = authority_.engine();
   if (engine.started() && !engine.finished() && !engine.stopping()) authority_.takes(QuiesceRequested{});
 }
 
 void Generation::go_on_later() {
   constexpr std::int64_t kRestsFor = 3'000'000;
-  ++faults_.rests;
+  ++faults_.quiesced;
   network_.after(kRestsFor, [this] {
     if (authority_.engine().quiescing()) authority_.takes(QuiesceEnded{});
   });

@@ -65,8 +65,8 @@ class Generation {
   void join(NodeId node);
   void kill(NodeId node);
   void end(NodeModel& node);
-  // The run is brought to rest, and goes on a while after it has come to it.
-  void bring_to_rest();
+  // The run is quiesced, and goes on a while after that.
+  void quiesce();
   void go_on_later();
   // Which is noticed within a lease.
   void has_ended(const NodeModel& node);

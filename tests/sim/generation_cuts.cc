@@ -72,10 +72,10 @@ void Generation::join_again(NodeModel& node, ShardId server) {
     ++faults_.gone_on;
     missed_since_.erase({node.party(), server});
     if (network_.is_broken(there, node.party())) watch(node, server);  // this one, too, by now
-    shards_[server.value]->rejoined(node.id());
+    shards_[server.value]->reconnected(node.id());
     network_.send(there, node.party(),
                   [this, &node, server] { node.is_dead() ? has_ended(node) : node.is_welcomed(server); });
-    if (server == kAuthority) authority_.node_rejoined(node.id());
+    if (server == kAuthority) authority_.node_reconnected(node.id());
   });
 }
 

@@ -141,7 +141,7 @@ void draw_other_samples(RunPlan& plan) {
 void draw_rest(RunPlan& plan) {
   CounterRandom random(plan.seed, Stream::kTest, 13);
   const auto at = static_cast<std::int64_t>(random.next_below(50'000'000));
-  if (workers_come_and_go(plan.config) && random.next_below(5) == 0) plan.rests_at_ns = at;
+  if (workers_come_and_go(plan.config) && random.next_below(5) == 0) plan.quiesces_at_ns = at;
 }
 
 // Half of the runs, drawn from elsewhere: the others stay what they were.

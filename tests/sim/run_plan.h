@@ -38,10 +38,10 @@ struct RunPlan {
   // All servers die; each time is counted from the begin of a generation, and waits for a checkpoint.
   std::vector<std::int64_t> crashes_at_ns;
   std::optional<std::int64_t> stop_at_ns;
-  std::optional<std::int64_t> rests_at_ns;  // of a generation: from then on it is brought to rest, once
-  double nan_chance = 0.0;                  // the worker finds it: an empty iteration
-  double corrupt_chance = 0.0;              // a shard finds it: an invalid gradient
-  double duplicate_chance = 0.0;            // an arrival is announced twice
+  std::optional<std::int64_t> quiesces_at_ns;  // of a generation: from then on it is quiesced, once
+  double nan_chance = 0.0;                     // the worker finds it: an empty iteration
+  double corrupt_chance = 0.0;                 // a shard finds it: an invalid gradient
+  double duplicate_chance = 0.0;               // an arrival is announced twice
   // Balanced batches: it is said to be of other samples than were granted first, or its report is.
   double other_samples_chance = 0.0;
 

@@ -40,14 +40,15 @@ class ShardLine {
   bool is_broken() const { return !welcomed_; }
   // The shard does, over another connection.
   void goes_on() {
-    network_.connect_again(shard_, kAuthorityParty, [this, heard = shard_channel_.ack()] { rejoins(heard); });
+    network_.connect_again(shard_, kAuthorityParty,
+                           [this, heard = shard_channel_.ack()] { reconnects(heard); });
   }
   std::int64_t said_again() const { return said_again_; }
 
  private:
   using Channel = server::ReliableChannel;
 
-  void rejoins(std::int64_t heard) {
+  void reconnects(std::int64_t heard) {
     judge(authority_channel_.on_ack(heard));
     network_.send(kAuthorityParty, shard_, [this, own = authority_channel_.ack()] { is_welcomed(own); });
     for (const wire::Message& message : authority_channel_.unacked())

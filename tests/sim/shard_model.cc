@@ -38,7 +38,7 @@ std::optional<wire::GradientArrived> ShardModel::takes(const wire::Push& push, c
   return arrived;
 }
 
-void ShardModel::rejoined(NodeId node) {
+void ShardModel::reconnected(NodeId node) {
   gradients_.drop_partial(node);
   gradients_.copy_borrowed(node);
   std::erase_if(waiting_, [node](const WaitingPull& pull) { return pull.node == node; });
@@ -48,7 +48,7 @@ void ShardModel::hears(const wire::Message& message) {
   if (const auto* decision = std::get_if<wire::ApplyDecision>(&message.body)) apply(*decision);
   if (const auto* discard = std::get_if<wire::DiscardGradient>(&message.body))
     gradients_.discard(discard->worker, discard->clock);
-  if (const auto* lost = std::get_if<wire::NodeLost>(&message.body)) rejoined(lost->node);
+  if (const auto* lost = std::get_if<wire::NodeLost>(&message.body)) reconnected(lost->node);
 }
 
 void ShardModel::apply(const wire::ApplyDecision& apply) {

@@ -34,7 +34,7 @@ class ShardModel {
   void hears(const wire::Message& message);
   // The node's connection broke, and it goes on over another one: what was not whole comes again from its
   // begin, and it asks again for what it has not been answered.
-  void rejoined(NodeId node);
+  void reconnected(NodeId node);
   void pull(NodeId node, Version min_version, std::function<void(SliceAnswer)> answer);
 
   // At the end: nothing may be held any more.

@@ -45,7 +45,7 @@ TEST_CASE("whatever_happens_every_guarantee_holds_and_every_run_ends") {
   CHECK(faults.lost_by_lease > 100);
   CHECK(faults.back_after_lease > 20);
   CHECK(faults.server_crashes > 500);
-  CHECK(faults.rests > 200);
+  CHECK(faults.quiesced > 200);
   CHECK(faults.done_again > 500);
   CHECK(faults.ahead > 100);
   CHECK(faults.grants_ahead > 2000);

@@ -24,7 +24,7 @@ struct Faults {
   std::int64_t lost_by_lease = 0;     // nodes cut off for longer
   std::int64_t back_after_lease = 0;  // of them, that came back as another incarnation
   std::int64_t server_crashes = 0;
-  std::int64_t rests = 0;       // generations that were brought to rest, and went on
+  std::int64_t quiesced = 0;    // generations that were quiesced, and went on
   std::int64_t done_again = 0;  // iterations applied behind the checkpoint that the run was resumed from
   std::int64_t ahead = 0;       // such checkpoints, with gradients of clocks beyond their version
   std::int64_t grants_ahead = 0;

@@ -3,17 +3,15 @@ paceline_test(worker_cache_test NOT_TSAN SOURCES unit/worker_cache_test.cc unit/
 paceline_test(worker_emulate_test SOURCES unit/worker_emulate_test.cc LIBS paceline_emulate)
 paceline_test(worker_train_test
   SOURCES unit/gradient_upload_test.cc unit/worker_attribution_test.cc unit/worker_batches_test.cc
-          unit/pull_order_test.cc unit/work_watch_test.cc unit/worker_landing_test.cc unit/worker_pulls_test.cc unit/worker_train_test.cc
+          unit/pull_order_test.cc unit/work_watch_test.cc unit/worker_sink_test.cc unit/worker_pulls_test.cc unit/worker_train_test.cc
   LIBS paceline_train)
 paceline_test(worker_client_test
-  SOURCES unit/client_evaluation_test.cc unit/client_joining_test.cc unit/client_rejoin_test.cc unit/client_silence_test.cc unit/client_state_test.cc
+  SOURCES unit/client_evaluation_test.cc unit/client_joining_test.cc unit/client_reconnect_test.cc unit/client_silence_test.cc unit/client_state_test.cc
           unit/gradient_encoder_test.cc unit/gradient_sender_test.cc unit/io_turns_test.cc unit/worker_client_test.cc
           unit/worker_deadlines_test.cc
   LIBS paceline_client)
 paceline_test(evaluate_test SOURCES unit/evaluate_test.cc
   LIBS paceline_tools paceline_network_task paceline_config paceline_data paceline_params)
-paceline_test(own_task_test SOURCES process/own_task_test.cc
-  LIBS paceline_example_linear paceline_worker paceline_server paceline_config paceline_params)
 paceline_test(mesh_test SOURCES unit/channels_test.cc unit/measured_choice_test.cc unit/mesh_keys_test.cc unit/mesh_test.cc unit/norm_group_test.cc unit/reduction_counts_test.cc unit/spin_test.cc unit/stage_runner_test.cc
   LIBS paceline_mesh paceline_allreduce paceline_pipeline paceline_schedule paceline_config Threads::Threads)
 paceline_test(allreduce_loss_test CHECK --schedules 140 SOURCES unit/allreduce_loss_test.cc $<TARGET_OBJECTS:paceline_seeds_main>

@@ -18,7 +18,7 @@ TEST_CASE("a node that goes on over another connection is granted again what it 
   run.gather();
   run.train(0, 1);
   run.sent.clear();
-  run.authority->node_rejoined(NodeId(0));
+  run.authority->node_reconnected(NodeId(0));
   const auto again = run.sent.of<wire::Grant>(kNode0);
   REQUIRE(again.size() == 1);
   CHECK((again[0].clock == Clock(1) && again[0].min_version == Version(1) && again[0].samples > 0));
@@ -31,7 +31,7 @@ TEST_CASE(
   run.gather();
   run.iterate(0, 0);
   run.sent.clear();
-  run.authority->node_rejoined(NodeId(0));
+  run.authority->node_reconnected(NodeId(0));
   CHECK(run.sent.of<wire::Grant>(kNode0).empty());
   CHECK(run.refused(kNode0, said_report(0, 0)).code() == StatusCode::kOutOfOrder);  // no fault of its own
   const auto held = run.sent.of<wire::Held>(kNode0);
@@ -69,7 +69,7 @@ TEST_CASE("a grant that is said again names what there is by now, and keeps its 
   const auto granted = run.sent.of<wire::Grant>(kNode0).back();
   run.iterate(1, 0);
   run.sent.clear();
-  run.authority->node_rejoined(NodeId(0));
+  run.authority->node_reconnected(NodeId(0));
   const auto again = run.sent.of<wire::Grant>(kNode0);
   REQUIRE(again.size() == 1);
   CHECK((again[0].clock == Clock(1) && again[0].threshold == granted.threshold));
@@ -84,16 +84,16 @@ TEST_CASE("that a worker is finished, an evaluation and the end of the run are s
   run.gather();
   run.train(0, 3);
   run.sent.clear();
-  run.authority->node_rejoined(NodeId(0));
+  run.authority->node_reconnected(NodeId(0));
   CHECK(run.sent.of<wire::FinishWorker>(kNode0).size() == 1);
   const auto asked = run.sent.of<wire::Evaluate>(kNode0);
   REQUIRE(asked.size() == 1);
   CHECK(asked[0].version == Version(3));
-  run.authority->node_rejoined(NodeId(1));
+  run.authority->node_reconnected(NodeId(1));
   CHECK(run.sent.of<wire::Evaluate>(kNode1).empty());
   run.authority->fail(aborted("for a reason"), run.now);
   run.sent.clear();
-  run.authority->node_rejoined(NodeId(1));
+  run.authority->node_reconnected(NodeId(1));
   const auto over = run.sent.of<wire::RunOver>(kNode1);
   REQUIRE(over.size() == 1);
   CHECK(over[0].message == "for a reason");
@@ -102,7 +102,7 @@ TEST_CASE("that a worker is finished, an evaluation and the end of the run are s
 TEST_CASE("nothing is said again before training begins") {
   Run run;
   run.authority->node_joined(NodeId(0), layout_of(8), run.now);
-  run.authority->node_rejoined(NodeId(0));
+  run.authority->node_reconnected(NodeId(0));
   CHECK(run.sent.of<wire::Grant>(kNode0).empty());
 }
 

@@ -98,7 +98,7 @@ TEST_CASE("a version that waits for its evaluation is kept by node 0 from before
   CHECK((evaluate[1].version == Version(2) && evaluate[1].later));
   CHECK(run.place_of<wire::Evaluate>([](const auto& e) { return e.later; }) < run.grant_of(2));
   run.sent.clear();
-  run.authority->node_rejoined(NodeId(0));  // which may have missed it
+  run.authority->node_reconnected(NodeId(0));  // which may have missed it
   CHECK(run.place_of<wire::Evaluate>([](const auto& e) { return e.later; }) < run.grant_of(3));
   run.say(kNode0, wire::EvaluationReport{Version(1), {1.0, 1, 10}, ""});
   CHECK_FALSE(run.sent.of<wire::Evaluate>(kNode0).back().later);
@@ -142,7 +142,7 @@ TEST_CASE(
   REQUIRE(run.sent.of<wire::Evaluate>(kNode0).size() == 1);
   CHECK_FALSE(run.sent.of<wire::Evaluate>(kNode0)[0].later);
   run.sent.clear();
-  run.authority->node_rejoined(NodeId(1));  // which may have missed it
+  run.authority->node_reconnected(NodeId(1));  // which may have missed it
   REQUIRE(run.sent.of<wire::Evaluate>(kNode1).size() == 1);
   CHECK(run.sent.of<wire::Evaluate>(kNode1)[0].later);
 }

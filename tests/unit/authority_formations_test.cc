@@ -92,7 +92,7 @@ TEST_CASE("what a node cannot have seen of a formation is refused") {
 
 TEST_CASE("a node whose connection broke hears again which nodes are connected, and that they part") {
   Stepped run;
-  run.authority->node_rejoined(NodeId(1));
+  run.authority->node_reconnected(NodeId(1));
   REQUIRE(run.sent.of<wire::Peers>(kNode1).size() == 1);
   CHECK(run.sent.of<wire::Peers>(kNode1)[0].endpoints.size() == 2);
   run.say(kNode0, wire::Peers{0, {"10.0.0.1:7"}});  // as at the start

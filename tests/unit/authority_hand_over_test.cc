@@ -64,7 +64,7 @@ TEST_CASE("a run is handed over at rest, with the state of that moment saved by 
   CHECK(run.summary().status == "stopped");
 }
 
-TEST_CASE("nobody is let in while a run comes to rest: whoever comes is to ask again") {
+TEST_CASE("nobody is let in while a run quiesces: whoever comes is to ask again") {
   HandedOver run;
   run.authority->lost(kNode1, "silent", run.now);
   REQUIRE(run.ask().is_ok());

@@ -20,8 +20,8 @@ inline const Range kLeft{0, 3};
 inline const Range kRight{3, 5};
 
 // What does not want the parameters as they come.
-struct NoLanding : ParameterSink {
-  bool land(ShardId, const cache::SliceStamp&, const SlicePiece&) override { return false; }
+struct NoSink : ParameterSink {
+  bool copy_in(ShardId, const cache::SliceStamp&, const SlicePiece&) override { return false; }
 };
 
 // Time that passes for a client only where a test says so. Thread: any.
@@ -86,7 +86,7 @@ struct ClientFixture {
   std::unique_ptr<ScriptedServer> left;
   std::unique_ptr<ScriptedServer> right;
   std::unique_ptr<PsClient> client;
-  NoLanding landing;
+  NoSink sink;
 
   ClientFixture() {
     REQUIRE(layout.add("w", {5}).is_ok());

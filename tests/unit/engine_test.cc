@@ -309,16 +309,5 @@ TEST_CASE("a_worker_told_to_finish_while_it_is_held_hears_how_long_it_was") {
   CHECK((finish->worker == fast && finish->held == std::chrono::nanoseconds(30)));
 }
 
-TEST_CASE("training_does_not_begin_before_every_worker_has_joined") {
-  Engine engine(config_of(PolicyKind::kSsp, ApplyMode::kVersioned));
-  std::vector<Action> actions;
-  for (std::uint32_t n : {0u, 1u, 3u}) {
-    engine.step(Joined{WorkerId(n, 0)}, Ticks(0), actions);
-    engine.step(Joined{WorkerId(n, 1)}, Ticks(0), actions);
-  }
-  CHECK_FALSE(engine.started());
-  CHECK(actions.empty());
-}
-
 }  // namespace
 }  // namespace paceline::sync

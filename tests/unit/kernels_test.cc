@@ -124,7 +124,7 @@ void add_optimizers(std::vector<Operation>& all) {
       };
       all.push_back({"sgd" + how, [=](const Kernels& k, Arrays& a) { k.sgd(piece(a), 0.0123F, decay); }});
       all.push_back({"sgd and look" + how,
-                     [=](const Kernels& k, Arrays& a) { k.sgd_and_look(piece(a), 0.0123F, decay); }});
+                     [=](const Kernels& k, Arrays& a) { k.sgd_and_check(piece(a), 0.0123F, decay); }});
       if (!in_place) {
         all.push_back({"sgd past cache" + how,
                        [=](const Kernels& k, Arrays& a) { k.sgd_past_cache(piece(a), 0.0123F, decay); }});
@@ -265,7 +265,7 @@ void require_steps_that_look(const Kernels& loops) {
       Arrays a(Catch::rngSeed(), n, offset, 1'000'000'000);
       const Piece piece{a.in.data(), a.out.data(), a.gradient.data(), n};
       const auto found = [&](kernels::WeightDecay decay) {
-        const bool beside = loops.sgd_and_look(piece, 0.1F, decay);
+        const bool beside = loops.sgd_and_check(piece, 0.1F, decay);
         REQUIRE(loops.sgd_past_cache(piece, 0.1F, decay) == beside);
         return beside;
       };
@@ -273,7 +273,7 @@ void require_steps_that_look(const Kernels& loops) {
         const kernels::WeightDecay decay{kind, 0.01F};
         INFO(loops.name << ", " << n << " floats, offset " << offset);
         REQUIRE_FALSE(found(decay));
-        for (std::int64_t at = 0; at<n; at += n> 70 ? 7 : 1) {
+        for (std::int64_t at = 0; at < n; at += n > 70 ? 7 : 1) {
           const float before = a.gradient.data()[at];
           a.gradient.data()[at] = at % 2 == 0 ? -std::numeric_limits<float>::infinity()
                                               : std::numeric_limits<float>::signaling_NaN();
@@ -377,7 +377,7 @@ TEST_CASE("a_step_that_looks_or_stores_past_the_cache_is_that_step") {
     const Arrays before(Catch::rngSeed(), n, offset, 4);
     Arrays expected = before, looking = before, past = before;
     plain.sgd(piece_of(expected), 0.0123F, decay);
-    plain.sgd_and_look(piece_of(looking), 0.0123F, decay);
+    plain.sgd_and_check(piece_of(looking), 0.0123F, decay);
     plain.sgd_past_cache(piece_of(past), 0.0123F, decay);
     require_the_same(looking, expected, "sgd and look");
     require_the_same(past, expected, "sgd past cache");

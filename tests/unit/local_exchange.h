@@ -46,7 +46,7 @@ class LocalExchange final : public Exchange {
   // ---- for training threads (worker/exchange/exchange.h)
   void push(Contribution gradient) override;
   Ticket request_parameters(Version min_version) override;
-  Result<Ticks> await_parameters(Ticket ticket, ParameterSink& landing) override;
+  Result<Ticks> await_parameters(Ticket ticket, ParameterSink& sink) override;
   std::optional<Ticks> parameters_installed(Ticket ticket) override;
 
   // ---- for the coordinator

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "common/config/run_config.h"
+#include "common/config/optimizer_section.h"
 
 namespace paceline::testing {
 

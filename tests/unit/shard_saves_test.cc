@@ -139,7 +139,7 @@ TEST_CASE("a state of another version than the one that is saved is not saved as
     CHECK(values_of(s.saved(2).image.parameters) == std::vector<float>(6, 8.0F));
   }
   SECTION("it does not come any more: the connection broke") {
-    s.service->on_rejoin(NodeId(0));
+    s.service->on_reconnect(NodeId(0));
     const auto saved = s.sent.to_authority<wire::Saved>();
     REQUIRE(saved.size() == 1);
     CHECK(saved[0].version == Version(2));

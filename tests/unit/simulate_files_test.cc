@@ -301,7 +301,7 @@ TEST_CASE("a_run_between_machines_is_simulated_and_traced_without_keys") {
   CHECK(paceline("again", {between, kAsTraced[0], kAsTraced[1]}, (paceline / "real").string()) == 0);
 }
 
-// Passes that add own updates again, and reads whose parameters have landed, are no copies.
+// Passes that add own updates again, and reads whose parameters have been copied in, are no copies.
 TEST_CASE("a_trace_of_a_simulated_run_gives_its_costs_back_and_so_does_a_trace_of_that") {
   Command paceline;
   std::string traced;

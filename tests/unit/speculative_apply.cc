@@ -115,7 +115,7 @@ class PreparingWalk {
       lose();
     } else if (what < 96) {
       discard();
-      chance(50) ? rejoin() : check_image();
+      chance(50) ? reconnect() : check_image();
     } else if (what < 98) {
       // As store/reply_window.h has it: one state beside the current one.
       reply_.reset();
@@ -205,9 +205,9 @@ class PreparingWalk {
 
   // A node whose connection broke says the rest of what it was sending anew, and what it lent is its own
   // again.
-  void rejoin() {
+  void reconnect() {
     const NodeId node(static_cast<std::uint32_t>(below(settings_.cluster.nodes)));
-    shard_.rejoined(node);
+    shard_.reconnected(node);
     for (std::uint32_t t = 0; t < settings_.cluster.threads_per_node; ++t) {
       senders_[settings_.cluster.rank_of({node, t}).value].sending.reset();
     }

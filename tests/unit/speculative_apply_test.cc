@@ -191,35 +191,6 @@ TEST_CASE("a stale gradient counts for less in a mean, whose divisor stays all s
   CHECK(shard.next().committed() == (prepare ? 3 : 0));
 }
 
-TEST_CASE("a sender that dies half-way takes with it what was prepared of its gradient") {
-  Shard shard = shard_with(ApplyMode::kEager, CombineMode::kEach);
-  push_most(shard, kFirst, 1.0F);
-  push_most(shard, kSecond, 2.0F);
-  CHECK(prepare_all(shard) == 2);
-  shard.drop_partial(NodeId(0));
-  CHECK(shard.blocks_in_use() == 3);
-  CHECK(prepare_all(shard) == 2);  // of the gradient that is left
-  push_rest(shard, kSecond, 2.0F);
-  REQUIRE(shard.apply(decision_of(0, {{kSecond, Clock(0), 1}}, 1)).is_ok());
-  CHECK(now(shard) == Floats(6, 8.0F));
-  CHECK(shard.next().committed() == 2);
-}
-
-TEST_CASE("what was prepared of a gradient that is withdrawn goes with it") {
-  Shard shard = shard_with(ApplyMode::kEager, CombineMode::kEach);
-  push_most(shard, kFirst, 1.0F);
-  CHECK(prepare_all(shard) == 2);
-  REQUIRE(shard.withdraw({kFirst, Clock(0)}).is_ok());
-  CHECK(shard.blocks_in_use() == 3);
-  REQUIRE(shard.push(push_of(kFirst, 1), payload_of(Floats(6, 2.0F))).is_ok());
-  CHECK(prepare_all(shard) == 3);
-  auto decision = decision_of(0, {{kFirst, Clock(1), 1}}, 1);
-  decision.skipped = {{kFirst, Clock(0), 0}};
-  REQUIRE(shard.apply(decision).is_ok());
-  CHECK(now(shard) == Floats(6, 8.0F));
-  CHECK(shard.next().committed() == 3);
-}
-
 TEST_CASE("versioned: each block has taken the gradients of the clock in worker order, as far as they are") {
   const CombineMode combine = GENERATE(CombineMode::kEach, CombineMode::kMean);
   const bool mean = combine == CombineMode::kMean;
@@ -309,14 +280,6 @@ TEST_CASE("a prepared mean goes where the parameters are, but for those that are
   CHECK(shard.now().blocks.ref(0).data() != read.data());
   CHECK(shard.now().blocks.ref(1).data() == unread);
   CHECK(shard.blocks_in_use() == 3 + 1);
-}
-
-TEST_CASE("a mean whose weight comes with the last piece is prepared from then on") {
-  Shard shard = shard_with(ApplyMode::kVersioned, CombineMode::kMean);
-  push_most(shard, kFirst, 6.0F);
-  CHECK(prepare_all(shard) == 0);
-  push_rest(shard, kFirst, 6.0F);
-  CHECK(prepare_all(shard) == 3);
 }
 
 TEST_CASE("a gradient that stands still is prepared for one decision, not for each of the others'") {

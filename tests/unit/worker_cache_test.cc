@@ -126,39 +126,39 @@ std::shared_ptr<Slice> in_two_pieces(std::int64_t version, Clock applied, std::v
   return slice;
 }
 
-TEST_CASE("a snapshot that is waited for is in place when it counts, whatever of it has landed") {
+TEST_CASE("a snapshot that is waited for is in place when it counts, whatever of it has been copied in") {
   const auto next = in_two_pieces(1, Clock(1), {5, 6});
-  for (const std::size_t landed : {0, 1, 2}) {
+  for (const std::size_t copied : {0, 1, 2}) {
     ThreadCache cache(kSgd, {kLeft}, 0);
     cache.refresh({slice_of(kLeft, 0, {Clock(0)}, {0, 0})}, Clock(0));
-    for (std::size_t i = 0; i < landed; ++i) cache.land(ShardId(0), next->stamp, next->pieces[i]);
+    for (std::size_t i = 0; i < copied; ++i) cache.copy_in(ShardId(0), next->stamp, next->pieces[i]);
     CHECK(cache.refresh({next}, Clock(1)) == 1);
     CHECK(values(cache) == std::vector<float>{5, 6});
   }
 }
 
-TEST_CASE("what has landed is given up for a newer slice, and an older slice does not land") {
+TEST_CASE("what has been copied in is given up for a newer slice, and an older slice is not") {
   ThreadCache cache(kSgd, {kLeft}, 0);
   cache.refresh({slice_of(kLeft, 3, {Clock(0)}, {3, 3})}, Clock(0));
   const auto older = in_two_pieces(2, Clock(0), {2, 2});
-  cache.land(ShardId(0), older->stamp, older->pieces[0]);
+  cache.copy_in(ShardId(0), older->stamp, older->pieces[0]);
   CHECK(values(cache) == std::vector<float>{3, 3});
   const auto newer = in_two_pieces(4, Clock(0), {4, 4});
-  cache.land(ShardId(0), newer->stamp, newer->pieces[0]);
+  cache.copy_in(ShardId(0), newer->stamp, newer->pieces[0]);
   CHECK(cache.refresh({in_two_pieces(5, Clock(0), {5, 5})}, Clock(1)) == 1);
   CHECK(values(cache) == std::vector<float>{5, 5});
 }
 
-TEST_CASE("nothing older lands upon what has landed, which may lie nowhere else any more") {
+TEST_CASE("nothing older is copied upon what has been copied in, which may lie nowhere else any more") {
   ThreadCache cache(kSgd, {kLeft}, 0);
   cache.refresh({slice_of(kLeft, 0, {Clock(0)}, {0, 0})}, Clock(0));
   const auto newer = in_two_pieces(2, Clock(0), {2, 3});
   for (SlicePiece& piece : newer->pieces) {
-    CHECK(cache.land(ShardId(0), newer->stamp, piece));
+    CHECK(cache.copy_in(ShardId(0), newer->stamp, piece));
     piece.payload = {};  // let go of
   }
   const auto older = in_two_pieces(1, Clock(0), {9, 9});
-  CHECK_FALSE(cache.land(ShardId(0), older->stamp, older->pieces[0]));
+  CHECK_FALSE(cache.copy_in(ShardId(0), older->stamp, older->pieces[0]));
   cache.refresh({newer}, Clock(1));
   CHECK(values(cache) == std::vector<float>{2, 3});
 }
@@ -170,7 +170,7 @@ TEST_CASE("a slice under a newer name holds nothing that a server has lent") {
   const std::weak_ptr<const void> lent = slice->pieces[0].payload.owner;
   CHECK(cache.install(ShardId(0), slice));
   CHECK(cache.confirm(ShardId(0), {Version(2), Revision(1), {Clock(0)}}));
-  slice->pieces[0].payload = {};  // it has landed
+  slice->pieces[0].payload = {};  // it has been copied in
   CHECK(lent.expired());
   std::vector<float> flat(2);
   cache.slice(ShardId(0))->copy_to(flat);
@@ -205,19 +205,19 @@ TEST_CASE("large parameters have the bits of small ones, with and without own gr
   }
 }
 
-TEST_CASE("an own gradient that a landing slice lacks is added to it") {
+TEST_CASE("an own gradient that a slice that is copied in lacks is added to it") {
   ThreadCache cache(kSgd, {kLeft}, 0);
   cache.refresh({slice_of(kLeft, 0, {Clock(0)}, {0, 0})}, Clock(0));
   cache.apply_locally(Clock(0), own({1, 2}), 1.0, 1.0);
   cache.apply_locally(Clock(1), own({10, 20}), 1.0, 1.0);
   const auto next = in_two_pieces(1, Clock(1), {-5, -5});  // holds G(0) and not G(1)
-  for (const SlicePiece& piece : next->pieces) cache.land(ShardId(0), next->stamp, piece);
+  for (const SlicePiece& piece : next->pieces) cache.copy_in(ShardId(0), next->stamp, piece);
   cache.refresh({next}, Clock(2));
   CHECK(values(cache) == std::vector<float>{-15, -25});
   CHECK(cache.kept() == 1);
 }
 
-TEST_CASE("landing makes an own SGD step on the state that lacks it, with the bits of the server's step") {
+TEST_CASE("copying in makes an own SGD step on the state that lacks it, with the bits of the server's step") {
   constexpr std::int64_t kFloats = 20000;  // more than two stretches
   OptimizerSection section;
   section.weight_decay = GENERATE(0.0, 0.01);
@@ -235,13 +235,13 @@ TEST_CASE("landing makes an own SGD step on the state that lacks it, with the bi
   const Range all{0, kFloats};
   const auto next = slice_of(all, 1, {Clock(1)}, {state.begin(), state.begin() + 9000});
   next->pieces.push_back({9000, testing::payload_of({state.begin() + 9000, state.end()})});
-  for (const std::size_t landed : {0, 1, 2}) {  // pieces, before the refresh
+  for (const std::size_t copied : {0, 1, 2}) {  // pieces, before the refresh
     ThreadCache cache(section, {all}, 0);
     cache.refresh({slice_of(all, 0, {Clock(0)}, drawn(kFloats))}, Clock(0));
     cache.apply_locally(Clock(0), own(drawn(kFloats)), 0.07, 1.0);
     cache.apply_locally(Clock(1), own(gradient), 0.07, 1.0);
-    for (std::size_t i = 0; i < landed; ++i) cache.land(ShardId(0), next->stamp, next->pieces[i]);
-    CHECK(cache.lands() == (landed > 0));
+    for (std::size_t i = 0; i < copied; ++i) cache.copy_in(ShardId(0), next->stamp, next->pieces[i]);
+    CHECK(cache.has_partial() == (copied > 0));
     cache.refresh({next}, Clock(2));
     CHECK_FALSE(cache.waits());  // in the same pass
     const std::vector<float> got = values(cache);
@@ -377,9 +377,9 @@ TEST_CASE("the thread cache asks its vectors for each pass that is needed, and f
   CHECK(recorded->take() == Passes{"apply 0 + 2", "apply 2 + 1", "difference of the oldest"});
   CHECK((cache.kept() == 2 && cache.differences() == 1 && cache.gradients() == 1));
 
-  // One slice lands and is not taken again; the other stays, and lacks both still.
+  // One slice is copied in and is not taken again; the other stays, and lacks both still.
   const auto next = in_two_pieces(1, Clock(1), {5, 6});
-  for (const SlicePiece& piece : next->pieces) cache.land(ShardId(0), next->stamp, piece);
+  for (const SlicePiece& piece : next->pieces) cache.copy_in(ShardId(0), next->stamp, piece);
   CHECK(recorded->take() == Passes{"take 0 + 1, lacks 1", "take 1 + 1, lacks 1"});
   cache.refresh({next, nullptr}, Clock(2));
   CHECK(recorded->take().empty());

@@ -118,7 +118,7 @@ TEST_CASE("a grant reaches its worker; gradient, report and pull leave in that o
                payload_of({7, 7, 7}));
   f.right->send(wire::Parameters{ticket, ShardId(1), Version(1), Revision(1), 0, true, {Clock(1)}},
                 payload_of({8, 8}));
-  CHECK(f.client->await_parameters(ticket, f.landing).is_ok());
+  CHECK(f.client->await_parameters(ticket, f.sink).is_ok());
   CHECK(f.cache.state().version == Version(1));
 }
 
@@ -169,16 +169,15 @@ TEST_CASE(
                payload_of({7, 7, 7}));
   f.right->send(wire::Parameters{needed, ShardId(1), Version(0), Revision(0), 0, true, applied},
                 payload_of({8, 8}));
-  const auto landed = f.client->await_ahead(0, needed, f.landing);
-  REQUIRE(landed.is_ok());
-  CHECK(landed->has_value());
+  const auto sink = f.client->await_ahead(0, needed, f.sink);
+  REQUIRE(sink.is_ok());
+  CHECK(sink->has_value());
 
   REQUIRE(f.client->next_instruction(0).is_ok());
   const Ticket unneeded = f.client->request_parameters(Version(0));
-  auto waiting =
-      std::async(std::launch::async, [&] { return f.client->await_ahead(1, unneeded, f.landing); });
+  auto waiting = std::async(std::launch::async, [&] { return f.client->await_ahead(1, unneeded, f.sink); });
   f.left->send(wire::FinishWorker{WorkerId(0, 1), "share done", 0ns});
-  for (const auto& given_up : {waiting.get(), f.client->await_ahead(0, unneeded, f.landing)}) {
+  for (const auto& given_up : {waiting.get(), f.client->await_ahead(0, unneeded, f.sink)}) {
     REQUIRE(given_up.is_ok());
     CHECK_FALSE(given_up->has_value());
   }
@@ -252,7 +251,7 @@ TEST_CASE("gradients go up and parameters come down in fewer bytes") {
   REQUIRE(f.right->expect<wire::Pull>());
   f.right->send(wire::Parameters{ticket, ShardId(1), Version(0), Revision(0), 0, true, applied},
                 half({-2, 3}));
-  REQUIRE(f.client->await_parameters(ticket, f.landing).is_ok());
+  REQUIRE(f.client->await_parameters(ticket, f.sink).is_ok());
   Values flat(5);
   for (const auto& slice : f.cache.snapshot()) slice->copy_to(flat);
   CHECK(flat == Values{0.5F, 1, 65504, -2, 3});
@@ -304,7 +303,7 @@ TEST_CASE("leaving tells every server why and releases every waiter, those it do
   auto waiting = std::async(std::launch::async, [&] { return f.client->next_instruction(0).status(); });
   const Ticket ticket = f.client->request_parameters(Version(1));
   auto pulling =
-      std::async(std::launch::async, [&] { return f.client->await_parameters(ticket, f.landing).status(); });
+      std::async(std::launch::async, [&] { return f.client->await_parameters(ticket, f.sink).status(); });
   f.client->leave(aborted("stopped by a signal"));
   CHECK(waiting.get().message() == "stopped by a signal");
   CHECK(pulling.get().message() == "stopped by a signal");

@@ -154,14 +154,14 @@ class FakeExchange final : public Coordinator, public Exchange {
     requested.push_back(min_version);
     return requested.size() - 1;
   }
-  Result<Ticks> await_parameters(Ticket ticket, ParameterSink& landing) override {
+  Result<Ticks> await_parameters(Ticket ticket, ParameterSink& sink) override {
     while_awaiting();
     std::vector<std::shared_ptr<Slice>> slices = serve(requested.at(ticket));
     for (std::uint32_t k = 0; k < slices.size(); ++k) {
       if (slices[k] == nullptr) continue;
       // As a node with one thread does it.
       for (SlicePiece& piece : slices[k]->pieces) {
-        if (landing.land(ShardId(k), slices[k]->stamp, piece)) piece.payload = Payload();
+        if (sink.copy_in(ShardId(k), slices[k]->stamp, piece)) piece.payload = Payload();
       }
       cache_.install(ShardId(k), std::move(slices[k]));
     }
@@ -170,10 +170,10 @@ class FakeExchange final : public Coordinator, public Exchange {
     after_installing();
     return installed;
   }
-  Result<std::optional<Ticks>> await_ahead(std::uint32_t, Ticket ticket, ParameterSink& landing) override {
+  Result<std::optional<Ticks>> await_ahead(std::uint32_t, Ticket ticket, ParameterSink& sink) override {
     const bool finished = !instructions_.empty() && std::holds_alternative<Finished>(instructions_.front());
     if (finished && finishes_early) return std::optional<Ticks>();
-    PACELINE_ASSIGN_OR_RETURN(const Ticks installed, await_parameters(ticket, landing));
+    PACELINE_ASSIGN_OR_RETURN(const Ticks installed, await_parameters(ticket, sink));
     return std::optional(installed);
   }
   std::optional<Ticks> parameters_installed(Ticket ticket) override {

@@ -7,7 +7,7 @@
 #include <memory_resource>
 
 #include "common/encode/encode.h"
-#include "tests/unit/landed.h"
+#include "tests/unit/copying_sink.h"
 #include "tests/unit/worker_fixture.h"
 #include "worker/client/pulls.h"
 #include "worker/exchange/mailboxes.h"
@@ -15,7 +15,7 @@
 namespace paceline {
 namespace {
 
-using testing::Landed;
+using testing::CopyingSink;
 using testing::payload_of;
 using testing::slice_of;
 
@@ -25,7 +25,7 @@ const Range kRight{3, 4};
 struct Fixture {
   ProcessCache cache{{kLeft, kRight}};
   Pulls pulls{cache, 1};
-  Landed landed;
+  CopyingSink sink;
 
   Status piece(Ticket ticket, std::uint32_t shard, std::int64_t version, std::int64_t offset,
                std::vector<float> values, bool last) {
@@ -48,7 +48,7 @@ TEST_CASE("an answer is installed with its last frame, and the ticket is answere
   CHECK(f.cache.slice(ShardId(0))->stamp.version == Version(2));
   CHECK_FALSE(f.pulls.answered(request.ticket).has_value());
   CHECK(f.piece(request.ticket, 1, 3, 0, {4}, true).is_ok());
-  CHECK(f.pulls.await(request.ticket, f.landed).value() == Ticks(1003));
+  CHECK(f.pulls.await(request.ticket, f.sink).value() == Ticks(1003));
 
   std::vector<float> flat(4);
   for (const auto& slice : f.cache.snapshot()) slice->copy_to(flat);
@@ -63,7 +63,7 @@ TEST_CASE("a_fragment_is_asked_of_the_shards_that_have_some_of_it_and_has_a_stam
   CHECK(by_shard(slices, {Revision(5), Revision(3), Revision(4)}) == std::vector{Revision(3), Revision(4)});
   ProcessCache cache(own_ranges(slices));
   Pulls pulls(cache, 2, Encoding::kFp32, nullptr, slices);
-  Landed landed;
+  CopyingSink sink;
   const auto answer = [&](Ticket ticket, std::uint32_t shard, std::int64_t version,
                           std::vector<float> values) {
     return pulls.accept(ShardId(shard),
@@ -140,20 +140,20 @@ TEST_CASE("who no longer needs parameters stops waiting for them, once woken") {
   const auto request = f.pulls.request(Version(2), Ticks(0));
   CHECK(f.piece(request.ticket, 0, 2, 0, {1, 2}, false).is_ok());
   std::atomic<bool> unneeded = false;
-  std::promise<void> landing;  // fulfilled once the piece has landed: the next thing to do is to wait
-  struct Reporting : Landed {
-    std::promise<void>* landing = nullptr;
-    bool land(ShardId shard, const cache::SliceStamp& stamp, const SlicePiece& piece) override {
-      Landed::land(shard, stamp, piece);
-      landing->set_value();
+  std::promise<void> copied;  // fulfilled once the piece has been copied in: the next thing to do is to wait
+  struct Reporting : CopyingSink {
+    std::promise<void>* copied = nullptr;
+    bool copy_in(ShardId shard, const cache::SliceStamp& stamp, const SlicePiece& piece) override {
+      CopyingSink::copy_in(shard, stamp, piece);
+      copied->set_value();
       return true;
     }
-  } landed;
-  landed.landing = &landing;
+  } sink;
+  sink.copied = &copied;
   auto waiting = std::async(std::launch::async, [&] {
-    return f.pulls.await_unless([&] { return unneeded.load(); }, request.ticket, landed);
+    return f.pulls.await_unless([&] { return unneeded.load(); }, request.ticket, sink);
   });
-  landing.get_future().wait();
+  copied.get_future().wait();
   unneeded = true;
   f.pulls.wake();
   const auto answered = waiting.get();
@@ -162,19 +162,19 @@ TEST_CASE("who no longer needs parameters stops waiting for them, once woken") {
   // The answer is welcome all the same, and who needs it waits for it.
   CHECK(f.piece(request.ticket, 0, 2, 2, {3}, true).is_ok());
   CHECK(f.piece(request.ticket, 1, 2, 0, {4}, true).is_ok());
-  CHECK(f.pulls.await_unless([] { return true; }, request.ticket, f.landed).value() == Ticks(1002));
+  CHECK(f.pulls.await_unless([] { return true; }, request.ticket, f.sink).value() == Ticks(1002));
 }
 
 TEST_CASE("who waits for parameters gets them piece by piece, before the answer is whole") {
   Fixture f;
   const auto request = f.pulls.request(Version(2), Ticks(0));
   CHECK(f.piece(request.ticket, 0, 2, 0, {1, 2}, false).is_ok());
-  struct Finisher : Landed {  // the rest arrives once the first piece has landed
+  struct Finisher : CopyingSink {  // the rest arrives once the first piece has been copied in
     Fixture& f;
     Ticket ticket;
     Finisher(Fixture& fixture, Ticket t) : f(fixture), ticket(t) {}
-    bool land(ShardId shard, const cache::SliceStamp& stamp, const SlicePiece& piece) override {
-      Landed::land(shard, stamp, piece);
+    bool copy_in(ShardId shard, const cache::SliceStamp& stamp, const SlicePiece& piece) override {
+      CopyingSink::copy_in(shard, stamp, piece);
       if (values.size() != 2) return true;
       CHECK(stamp.applied == std::vector{Clock(2)});
       CHECK(f.piece(ticket, 0, 2, 2, {3}, true).is_ok());
@@ -228,7 +228,7 @@ TEST_CASE("the next pull says which revision is here, and 'unchanged' answers it
                       Ticks(9))
               .is_ok());
   }
-  CHECK(f.pulls.await(request.ticket, f.landed).value() == Ticks(9));
+  CHECK(f.pulls.await(request.ticket, f.sink).value() == Ticks(9));
   CHECK(f.cache.state().version == Version(5));
 }
 
@@ -283,7 +283,7 @@ TEST_CASE("what does not continue its answer is refused, with what was expected"
   refused(f.pulls.accept(ShardId(1), wire::Unchanged{ticket, ShardId(1), Version(2), Revision(2), {Clock(2)}},
                          Ticks()),
           "nothing is here");
-  // What has landed cannot turn out to be unchanged.
+  // What has been copied in cannot turn out to be unchanged.
   f.cache.install(ShardId(1), slice_of(kRight, 2, {Clock(2)}, {4}));
   CHECK(f.piece(ticket, 1, 3, 0, {}, false).is_ok());
   refused(f.pulls.accept(ShardId(1), wire::Unchanged{ticket, ShardId(1), Version(2), Revision(2), {Clock(2)}},
@@ -297,7 +297,7 @@ TEST_CASE("closing releases who waits, for parameters and for grants") {
   const Ticket ticket = f.pulls.request(Version(2), Ticks(0)).ticket;
   const Ticket exact = f.pulls.request_exact(Version(2), Ticks(0)).ticket;
   auto waiting =
-      std::async(std::launch::async, [&] { return f.pulls.await(ticket, f.landed).status().message(); });
+      std::async(std::launch::async, [&] { return f.pulls.await(ticket, f.sink).status().message(); });
   auto collecting = std::async(std::launch::async, [&] { return f.pulls.collect(exact).status().message(); });
   auto idle = std::async(std::launch::async, [&] { return mailboxes.take(0).status().message(); });
   f.pulls.close(aborted("stopped"));
@@ -343,8 +343,8 @@ TEST_CASE("answers in half the bytes are decoded once, on their way into the pro
     CHECK(answer(ticket, 0, version, 0, {v, 1}, false).is_ok());
     CHECK(answer(ticket, 0, version, 2, {3}, true).is_ok());
     CHECK(answer(ticket, 1, version, 0, {4 * v}, true).is_ok());
-    f.landed.values.clear();
-    CHECK(pulls.await(ticket, f.landed).is_ok());
+    f.sink.values.clear();
+    CHECK(pulls.await(ticket, f.sink).is_ok());
     std::vector<float> flat(4);
     for (const auto& slice : f.cache.snapshot()) slice->copy_to(flat);
     CHECK(flat == std::vector<float>{v, 1, 3, 4 * v});

@@ -69,23 +69,9 @@ TEST_CASE("a read that finds its cache fresh enough sends nothing, however often
   CHECK(f.exchange.requested.size() == (every_clock ? 1 + kReads : 1));
 }
 
-TEST_CASE("under BSP each iteration computes with exactly the granted version, asked for with the push") {
-  TrainFixture f;
-  f.applies_locally = false;
-  for (std::int64_t c = 0; c < 4; ++c) f.exchange.grant(grant_of(c, Threshold(0), c));
-  f.exchange.finish();
-  REQUIRE(f.run().is_ok());
-  for (std::int64_t c = 0; c < 4; ++c) {
-    CHECK(f.task.steps[static_cast<std::size_t>(c)].version == Version(c));
-    CHECK(f.task.steps[static_cast<std::size_t>(c)].min_version == Version(c));
-  }
-  CHECK(f.exchange.requested.front() == Version(0));
-  CHECK(f.exchange.requested[1] == Version(1));  // right behind push 0, before its grant
-  CHECK(f.training().cache.kept() == 0);
-}
-
 TEST_CASE(
-    "under eager the refresh leaves ahead of the push, and what landed is a state and the own gradient") {
+    "under eager the refresh leaves ahead of the push, and what was copied in is a state and the own "
+    "gradient") {
   TrainFixture f;
   f.exchange.apply = ApplyMode::kEager;
   constexpr std::int64_t kClocks = 4;
@@ -109,7 +95,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "behind the push a refresh under eager has the own gradient, and lands before the grant is looked for") {
+    "behind the push a refresh under eager has the own gradient, and is copied in before the grant is looked "
+    "for") {
   TrainFixture f;
   f.exchange.apply = ApplyMode::kEager;
   f.pulls_ahead = false;
@@ -137,27 +124,9 @@ TEST_CASE(
   CHECK(f.training().step.server_reads() == 1);
 }
 
-TEST_CASE("behind bsp asp's grants alone say that the refresh leaves ahead of the push from then on") {
-  TrainFixture f;
-  for (std::int64_t c = 0; c < 2; ++c) f.exchange.grant(grant_of(c, Threshold(0), c));
-  for (std::int64_t c = 2; c < 5; ++c) f.exchange.grant(grant_of(c, Threshold::infinite(), 2));
-  f.exchange.finish();
-  f.exchange.serve = [](Version min) {
-    return std::vector{testing::slice_of(TrainFixture::kAll, min.value, {Clock(min.value)}, {0, 0})};
-  };
-  f.exchange.before_instruction = [&, taken = 0]() mutable {
-    f.exchange.apply = taken++ < 2 ? ApplyMode::kVersioned : ApplyMode::kEager;
-  };
-  REQUIRE(f.run().is_ok());
-  // One for the first read; then behind each push of bsp, made when that has left, and ahead of each of asp.
-  CHECK(f.exchange.requested_at_push == std::vector<std::size_t>{1, 2, 4, 5, 6});
-  // Bsp's ask for the version that the next clock requires, asp's for whatever there is.
-  CHECK(f.exchange.requested ==
-        std::vector<Version>{Version(0), Version(1), Version(2), Version(0), Version(0), Version(0)});
-}
-
 TEST_CASE(
-    "where one slice lands and the other stays, both have the own gradient, and the latter at the end") {
+    "where one slice is copied in and the other stays, both have the own gradient, and the latter at the "
+    "end") {
   const Range left{0, 1};
   const Range right{1, 2};
   TrainFixture f({left, right});
@@ -198,7 +167,9 @@ TEST_CASE("who is told that nothing follows waits for no parameters") {
   CHECK(awaited == 2);  // the first read, and what was asked for ahead of the first push
 }
 
-TEST_CASE("a read waits for a server where parameters come behind the grant, not where they land behind it") {
+TEST_CASE(
+    "a read waits for a server where parameters come behind the grant, not where they are copied in behind "
+    "it") {
   const bool behind = GENERATE(false, true);
   TrainFixture f;
   f.exchange.apply = ApplyMode::kEager;
@@ -209,7 +180,7 @@ TEST_CASE("a read waits for a server where parameters come behind the grant, not
     const std::int64_t revision = n++;
     return std::vector{testing::slice_of(TrainFixture::kAll, 0, {Clock(revision)}, {0, 0}, revision)};
   };
-  // Taken once they have landed, each grant arrived 10 ms before: 5 ms behind them, or 5 ms before them.
+  // Taken once they have been copied in, each grant arrived 10 ms before: 5 ms behind them, or 5 ms before them.
   f.exchange.arrives_before = 10ms;
   f.exchange.after_installing = [&] { f.time.pass(behind ? 5ms : 15ms); };
   const auto report = f.run();
@@ -220,18 +191,6 @@ TEST_CASE("a read waits for a server where parameters come behind the grant, not
   CHECK(report->phases[Phase::kPsParam].total_ns == std::chrono::nanoseconds(first + others).count());
 }
 
-TEST_CASE("what the next clock is certain to require is asked for while the gradient is computed") {
-  TrainFixture f;
-  f.refresh_clocks.reset();
-  for (std::int64_t c = 0; c <= 3; ++c) f.exchange.grant(grant_of(c, Threshold(3), c));
-  f.exchange.finish();
-  std::size_t requested_before_compute = 0;
-  f.task.on_compute = [&](std::span<float>) { requested_before_compute = f.exchange.requested.size(); };
-  REQUIRE(f.run().is_ok());
-  CHECK(requested_before_compute == 2);
-  CHECK(f.exchange.requested[1] == Version(1));  // clock 4 minus threshold 3
-}
-
 TEST_CASE("what is fetched ahead while it computes is hidden time, until it is there or the gradient is") {
   const bool arrives = GENERATE(true, false);
   TrainFixture f;
@@ -239,7 +198,7 @@ TEST_CASE("what is fetched ahead while it computes is hidden time, until it is t
   for (std::int64_t c = 0; c <= 3; ++c) f.exchange.grant(grant_of(c, Threshold(3), c));
   f.exchange.finish();
   struct ElsewhereOnly final : ParameterSink {
-    bool land(ShardId, const cache::SliceStamp&, const SlicePiece&) override { return false; }
+    bool copy_in(ShardId, const cache::SliceStamp&, const SlicePiece&) override { return false; }
   } elsewhere;
   f.task.on_load = [&] { f.time.pass(7ms); };
   f.task.on_compute = [&](std::span<float>) {
@@ -310,7 +269,7 @@ TEST_CASE("an emulated iteration lasts in proportion to its samples, and is an o
   CHECK(f.task.steps[1].batch == BatchPart{3, 1});
 }
 
-TEST_CASE("parameters that land behind the grant are in the time of an emulated iteration") {
+TEST_CASE("parameters that are copied in behind the grant are in the time of an emulated iteration") {
   TrainFixture f;
   f.exchange.apply = ApplyMode::kEager;
   f.emulate.base_step = 100ms;

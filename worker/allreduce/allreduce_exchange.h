@@ -107,7 +107,7 @@ class AllReduceExchange final : public Exchange {
   // What of it is in sums already cannot be taken out, so this round never ends: the run is over.
   void withdraw(const Contribution& gradient) override;
   Ticket request_parameters(Version min_version) override;
-  Result<Ticks> await_parameters(Ticket ticket, ParameterSink& landing) override;
+  Result<Ticks> await_parameters(Ticket ticket, ParameterSink& sink) override;
   std::optional<Ticks> parameters_installed(Ticket ticket) override;
   // Of a node's threads the first has what was sent.
   EarlyPush pushed_early(WorkerId worker, Ticks until) const override;

@@ -15,7 +15,7 @@
 #include <optional>
 #include <vector>
 
-#include "common/config/run_config.h"
+#include "common/config/optimizer_section.h"
 #include "common/params/layout.h"
 #include "common/params/optimizer.h"
 #include "common/params/step_factors.h"

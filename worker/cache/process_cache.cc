@@ -26,7 +26,7 @@ bool ProcessCache::confirm(ShardId shard, cache::SliceStamp stamp) {
     return false;
   auto renamed = std::make_shared<Slice>(*held);  // shares the frames
   renamed->stamp = std::move(stamp);
-  // Who lands the old one lets go of what is lent there, and not here.
+  // Who copies in the old one lets go of what is lent there, and not here.
   for (SlicePiece& piece : renamed->pieces)
     piece.payload = in_own_memory(std::move(piece.payload), renamed->range);
   held = std::move(renamed);

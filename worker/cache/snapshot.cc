@@ -27,7 +27,7 @@ void SlicePiece::copy_to(std::span<float> flat, const Range& range) const {
 void Slice::copy_to(std::span<float> flat) const {
   std::int64_t held = 0;
   for (const SlicePiece& piece : pieces) held += std::ssize(piece.payload.floats());
-  PACELINE_ASSERT(held == range.size(), "a slice of which a part has landed elsewhere is copied");
+  PACELINE_ASSERT(held == range.size(), "a slice of which a part has been copied in elsewhere is copied");
   for (const SlicePiece& piece : pieces) piece.copy_to(flat, range);
 }
 

@@ -28,7 +28,7 @@ struct SlicePiece {
 };
 
 // What one shard sent as one answer. Immutable and shared once installed, but that a node with one training
-// thread lets go of the payloads that have landed there (worker/client/pulls.h).
+// thread lets go of the payloads that have been copied in there (worker/client/pulls.h).
 struct Slice {
   Range range;  // of the flat vector
   cache::SliceStamp stamp;

@@ -22,18 +22,18 @@ ThreadCache::ThreadCache(const OptimizerSection& optimizer, std::vector<Range> r
       vectors_(vectors != nullptr ? std::move(vectors) : on_host(optimizer, ranges_)),
       stamp_(static_cast<std::uint32_t>(ranges_.size())) {}
 
-bool ThreadCache::land(ShardId shard, const cache::SliceStamp& stamp, const SlicePiece& piece) {
+bool ThreadCache::copy_in(ShardId shard, const cache::SliceStamp& stamp, const SlicePiece& piece) {
   const std::uint32_t k = shard.value;
   if (!cache::may_install(stamp_.slice(shard), stamp) || stamp.revision == stamp_.slice(shard).revision)
     return false;
-  if (!landing_) landing_.emplace(ranges_.size());
-  Landing& landing = (*landing_)[k];
-  // What has landed of a newer one may lie nowhere else any more.
-  if (stamp.revision < landing.revision) return false;
-  if (piece.offset == 0) landing = {stamp.revision, 0};
-  if (landing.revision != stamp.revision || landing.floats != piece.offset) return false;
+  if (!partial_) partial_.emplace(ranges_.size());
+  Partial& partial = (*partial_)[k];
+  // What has been copied in of a newer one may lie nowhere else any more.
+  if (stamp.revision < partial.revision) return false;
+  if (piece.offset == 0) partial = {stamp.revision, 0};
+  if (partial.revision != stamp.revision || partial.floats != piece.offset) return false;
   take_over(k, stamp, piece);
-  landing.floats += static_cast<std::int64_t>(piece.payload.floats().size());
+  partial.floats += static_cast<std::int64_t>(piece.payload.floats().size());
   return true;
 }
 
@@ -46,8 +46,8 @@ std::size_t ThreadCache::refresh(const Snapshot& snapshot, Clock now) {
     if (slice == nullptr) continue;
     const Revision had = stamp_.slice(ShardId(k)).revision;
     const bool newer = stamp_.install(ShardId(k), slice->stamp);
-    PACELINE_ASSERT(newer || !landing_ || (*landing_)[k].revision == kNoRevision,
-                    "what has landed is not in the snapshot that follows");
+    PACELINE_ASSERT(newer || !partial_ || (*partial_)[k].revision == kNoRevision,
+                    "what has been copied in is not in the snapshot that follows");
     if (!newer) continue;
     // The same revision under a newer version's name: the values are here already, own updates included.
     if (slice->stamp.revision == had) continue;
@@ -55,7 +55,7 @@ std::size_t ThreadCache::refresh(const Snapshot& snapshot, Clock now) {
     ++taken;
   }
   for (std::uint32_t k = 0; k < waits_in_.size(); ++k) waits_in_[k] = waits_in_[k] && lacks_newest(k);
-  landing_.reset();
+  partial_.reset();
   if (std::none_of(waits_in_.begin(), waits_in_.end(), [](bool waits) { return waits; })) waits_in_.clear();
   for (std::size_t dropped = own_.drop_contained(stamp_, thread_); dropped > 0; --dropped) {
     vectors_->drop_oldest();
@@ -65,8 +65,8 @@ std::size_t ThreadCache::refresh(const Snapshot& snapshot, Clock now) {
 }
 
 void ThreadCache::take_over(std::uint32_t k, const Slice& slice) {
-  const bool landed = landing_ && (*landing_)[k].revision == slice.stamp.revision;
-  std::int64_t here = landed ? (*landing_)[k].floats : 0;
+  const bool is_partial = partial_ && (*partial_)[k].revision == slice.stamp.revision;
+  std::int64_t here = is_partial ? (*partial_)[k].floats : 0;
   for (const SlicePiece& piece : slice.pieces) {
     if (piece.offset < here) continue;
     take_over(k, slice.stamp, piece);
@@ -96,7 +96,7 @@ void ThreadCache::apply_locally(Clock clock, SharedFloats gradient, double learn
 }
 
 void ThreadCache::apply_deferred() {
-  PACELINE_ASSERT(!landing_, "parameters have landed and are not taken over");
+  PACELINE_ASSERT(!partial_, "parameters have been copied in and are not taken over");
   for (std::uint32_t k = 0; k < waits_in_.size(); ++k) {
     if (waits_in_[k] && lacks_newest(k)) vectors_->apply_newest(ranges_[k]);
   }

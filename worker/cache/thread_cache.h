@@ -18,10 +18,10 @@
 // A local apply that nothing depends on is not made: an SGD gradient waits. A read that takes a slice which
 // lacks it applies it there, in the same pass; slices that stay have it applied by apply_deferred().
 //
-// A snapshot that is waited for lands piece by piece (land()): with the own updates that it lacks its values
+// A snapshot that is waited for is copied in piece by piece (copy_in()): with the own updates that it lacks its values
 // are in their place when the refresh() comes that makes them count.
 //
-// Here are the books alone: stamps, what lacks what, what waits, what has landed. The floats and what is
+// Here are the books alone: stamps, what lacks what, what waits, what has been copied in. The floats and what is
 // computed with them are CacheVectors (common/task/cache_vectors.h), in the host's memory or elsewhere.
 //
 // Worked example, one parameter. At version 2 the value is 10. The worker applies G(2) and G(3) locally, each
@@ -42,7 +42,7 @@
 #include "common/assert.h"
 #include "common/cache/freshness.h"
 #include "common/cache/own_updates.h"
-#include "common/config/run_config.h"
+#include "common/config/optimizer_section.h"
 #include "common/params/partition.h"
 #include "common/params/shared_floats.h"
 #include "common/status.h"
@@ -60,12 +60,12 @@ class ThreadCache final : public ParameterSink {
   ThreadCache(const OptimizerSection& optimizer, std::vector<Range> ranges, std::uint32_t thread,
               std::unique_ptr<CacheVectors> vectors = nullptr);
 
-  // The whole parameter vector. Valid until the next land(), refresh(), apply_locally() or apply_deferred(). Nothing
-  // waits to be applied (apply_deferred()), and what has landed has been refreshed from. Empty where they are not in
+  // The whole parameter vector. Valid until the next copy_in(), refresh(), apply_locally() or apply_deferred(). Nothing
+  // waits to be applied (apply_deferred()), and what has been copied in has been refreshed from. Empty where they are not in
   // the host's memory.
   std::span<const float> parameters() const {
     PACELINE_ASSERT(!waits(), "the gradient stamped " + to_string(own_.stamps().back()) + " is not applied");
-    PACELINE_ASSERT(!landing_, "parameters have landed and are not taken over");
+    PACELINE_ASSERT(!partial_, "parameters have been copied in and are not taken over");
     return vectors_->parameters();
   }
   // What has gone wrong with the vectors. Then the parameters are worth nothing, now or ever again.
@@ -79,14 +79,14 @@ class ThreadCache final : public ParameterSink {
 
   // Puts a piece of a slice that is on its way to its place, if the slice will be newer than the one here,
   // with the own updates that it lacks. refresh() has to follow before the parameters are used again.
-  // Whether it did: not a piece of a slice that is older than what is here or has landed, nor one behind a
+  // Whether it did: not a piece of a slice that is older than what is here or has been copied in, nor one behind a
   // piece that is missing here.
-  bool land(ShardId shard, const cache::SliceStamp& stamp, const SlicePiece& piece) override;
+  bool copy_in(ShardId shard, const cache::SliceStamp& stamp, const SlicePiece& piece) override;
   void let_go() override { vectors_->let_go(); }
-  // Whether something has landed since the last refresh().
-  bool lands() const { return landing_.has_value(); }
+  // Whether something has been copied in since the last refresh().
+  bool has_partial() const { return partial_.has_value(); }
 
-  // Takes over every slice of `snapshot` that is newer than the one here, as far as it has not landed, with
+  // Takes over every slice of `snapshot` that is newer than the one here, as far as it has not been copied in, with
   // the own updates that it lacks; what waits still does so in the others. `now`: the worker's clock. Returns
   // how many slices were taken over.
   std::size_t refresh(const Snapshot& snapshot, Clock now);
@@ -102,7 +102,7 @@ class ThreadCache final : public ParameterSink {
 
   // Whether the newest gradient has not been applied to the parameters here, in a slice at least.
   bool waits() const { return !waits_in_.empty(); }
-  // Applies it there. Nothing has landed.
+  // Applies it there. Nothing has been copied in.
   void apply_deferred();
 
   // How many own updates are kept: those in the parameters that not every slice contains. Of these the oldest
@@ -117,7 +117,7 @@ class ThreadCache final : public ParameterSink {
 
  private:
   // A slice on its way: its first `floats` are in place.
-  struct Landing {
+  struct Partial {
     Revision revision = kNoRevision;
     std::int64_t floats = 0;
   };
@@ -129,7 +129,7 @@ class ThreadCache final : public ParameterSink {
   std::vector<Range> ranges_;
   std::uint32_t thread_;
   std::unique_ptr<CacheVectors> vectors_;
-  std::optional<std::vector<Landing>> landing_;  // per slice
+  std::optional<std::vector<Partial>> partial_;  // per slice
   cache::SnapshotStamp stamp_;
   cache::OwnUpdates own_;       // the timestamps of what the vectors keep, by its place
   std::vector<bool> waits_in_;  // per slice: the last is not applied; empty: it is, in all

@@ -34,7 +34,7 @@ Status ClientWaits::check(Ticks now, const std::vector<ServerLink>& links) {
   return pulls_.check(now, kPullLeases * lease_);
 }
 
-void ClientWaits::tell(Ticks now, const std::vector<ServerLink>& links) {
+void ClientWaits::announce(Ticks now, const std::vector<ServerLink>& links) {
   if (now < stalls_due_) return;
   stalls_due_ = now + std::chrono::seconds(1);
   const std::vector<Wait> waiting = waits(now, links);

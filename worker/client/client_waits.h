@@ -50,7 +50,7 @@ class ClientWaits {
   Status check(Ticks now, const std::vector<ServerLink>& links);
   // Writes into the log what does not come, and why, as far as it can be seen from here; the server's log
   // knows the rest. Before training begins it is a warning, so that it is on the terminal, too.
-  void tell(Ticks now, const std::vector<ServerLink>& links);
+  void announce(Ticks now, const std::vector<ServerLink>& links);
 
  private:
   std::vector<Wait> waits(Ticks now, const std::vector<ServerLink>& links) const;

@@ -1,123 +1,238 @@
 #include "worker/client/ps_client.h"
 
-#include <span>
-#include <utility>
+#include <algorithm>
+#include <boost/asio/post.hpp>
 
 #include "common/ticks.h"
-#include "worker/client/ps_client_impl.h"
 
 namespace paceline {
+namespace {
+
+// Up to this size what a round takes are its wake-ups. Of more, one thread receives while the other one takes over.
+constexpr std::int64_t kSmallFloats = 64 * 1024;
+
+}  // namespace
 
 PsClient::PsClient(PsClientOptions options, const Layout& layout, wire::Context& context, ProcessCache& cache)
-    : impl_(std::make_unique<Impl>(std::move(options), layout, context, cache)) {}
-PsClient::~PsClient() = default;
+    : options_(std::move(options)),
+      state_(options_.cluster.shards),
+      parts_(trained_parts(
+          options_.shards.empty() ? partition(layout.size(), options_.cluster.shards) : options_.shards,
+          options_.trained.value_or(Range{0, layout.size()}))),
+      slices_(cache_slices(parts_, options_.fragments)),
+      pulls_(cache, options_.cluster.threads_per_node, options_.cluster.parameter_encoding,
+             options_.parameters, slices_),
+      mailboxes_(options_.cluster.threads_per_node),
+      turns_(io_, options_.cluster.threads_per_node == 1 && layout.size() <= kSmallFloats),
+      io_unacked_(options_.cluster.threads_per_node, options_.granted_ahead),
+      io_waits_(options_.node, options_.cluster, options_.lost != Lost::kNothing, options_.log, pulls_,
+                options_.own_waits),
+      io_connections_(
+          {options_, layout, context, io_, state_, pulls_, io_unacked_, io_waits_}, parts_,
+          {[this](const ServerLink& link, const wire::Welcome& welcome) { io_joined(link, welcome); },
+           [this](ServerLink& link, wire::Message& message) { return io_take(link, message); },
+           [this](Lost lost, const Status& why) { io_lose(lost, why); },
+           [this](const Status& why) { leave(why); }, [this](Status why) { close(std::move(why)); }}),
+      io_run_state_(layout.size(), options_.trained.value_or(Range{0, layout.size()})),
+      io_times_(options_.cluster.threads_per_node) {
+  PACELINE_ASSERT(own_ranges(slices_) == cache.ranges(), "a cache of other parts");
+  const Encoding encoding = options_.cluster.gradient_encoding;
+  std::optional<Encoder> encoder;
+  if (encoding != Encoding::kFp32) encoder = {encoding, options_.cluster.top_k_share.value_or(1.0)};
+  for (std::uint32_t t = 0; t < options_.cluster.threads_per_node; ++t) {
+    senders_.emplace_back(own_ranges(parts_), frame_floats(options_.cluster.frame_bytes), encoder, steady_now,
+                          options_.fragments);
+  }
+}
 
-Status PsClient::start() { return impl_->start(); }
+PsClient::~PsClient() {
+  close(aborted("the client was destroyed"));
+  if (!thread_.joinable()) return;
+  boost::asio::post(io_, [this] { io_connections_.shut_down(); });
+  thread_.join();
+}
 
-bool PsClient::shares_memory() const { return impl_->shares_memory(); }
-std::uint64_t PsClient::generation() const { return impl_->generation_; }
+Status PsClient::start() {
+  boost::asio::post(io_, [this] { io_connections_.connect_all(); });
+  thread_ = std::thread([this] { turns_.run(); });
+  PACELINE_ASSIGN_OR_RETURN(generation_, io_connections_.await_joined());
+  return Status::ok();
+}
 
-void PsClient::send_initial_parameters(std::vector<float> values) {
-  impl_->send_initial_parameters(std::make_shared<const std::vector<float>>(std::move(values)));
+Ticket PsClient::ask(Pulls::Request request) {
+  if (!request.pulls.empty()) {
+    boost::asio::post(io_, [this, request] {
+      pulls_.asked(request.ticket);
+      io_connections_.each([&](ServerLink& link) {
+        const auto& shards = request.shards;
+        const auto to = std::find(shards.begin(), shards.end(), link.shard);
+        if (to == shards.end()) return Status::ok();
+        return link.socket->send({request.pulls[static_cast<std::size_t>(to - shards.begin())], {}});
+      });
+    });
+  }
+  return request.ticket;
+}
+
+void PsClient::send_initial_parameters(std::vector<float> all) {
+  boost::asio::post(io_, [this, values = std::make_shared<const std::vector<float>>(std::move(all))] {
+    io_unacked_.initial(values);
+    io_connections_.each([&](ServerLink& link) {
+      return link.send_initial(values, values->data() + link.range.begin, options_.cluster.frame_bytes);
+    });
+  });
+}
+
+void PsClient::say_at_start(wire::Body body) {
+  boost::asio::post(io_, [this, body = std::move(body)] {
+    io_unacked_.at_start(body);
+    io_connections_.tell_authority(body);
+  });
 }
 
 Result<wire::Peers> PsClient::exchange_endpoints(wire::Peers own, std::chrono::nanoseconds timeout) {
   const std::uint32_t left = own.formation;
-  impl_->say_at_start(std::move(own));
-  return impl_->state_.await_peers(left, timeout);
+  say_at_start(std::move(own));
+  return state_.await_peers(left, timeout);
 }
 
 Result<RunState> PsClient::fetch_state(std::chrono::nanoseconds timeout) {
-  impl_->say_at_start(wire::StateWanted{});
-  return impl_->state_.await_run_state(timeout);
+  say_at_start(wire::StateWanted{});
+  return state_.await_run_state(timeout);
 }
 
 void PsClient::send_final_state(std::shared_ptr<const RunState> state) {
-  impl_->send_final_state(std::move(state));
+  boost::asio::post(io_, [this, state = std::move(state)] {
+    io_unacked_.final_state(state);
+    io_connections_.each(
+        [&](ServerLink& link) { return link.send_state(state, options_.cluster.frame_bytes); });
+  });
 }
 
 Result<Instruction> PsClient::next_instruction(std::uint32_t thread) {
-  const auto wait = impl_->waits_for([&] { return impl_->mailboxes_.has_come(thread); });
-  return impl_->mailboxes_.take(thread);
+  const auto wait = waits_for([&] { return mailboxes_.has_come(thread); });
+  return mailboxes_.take(thread);
 }
 
-void PsClient::push(Contribution gradient) { impl_->push(gradient); }
+// The next three on the training thread, whose sender it is, until a part of the gradient is posted.
+void PsClient::push(Contribution gradient) { send(sender_of(gradient.worker).rest(gradient)); }
 
 void PsClient::push_early(const Contribution& gradient, std::int64_t begin) {
-  impl_->push_early(gradient, begin);
+  if (auto part = sender_of(gradient.worker).early(gradient, begin)) send(*std::move(part));
+}
+
+void PsClient::withdraw(const Contribution& gradient) {
+  auto has_left = sender_of(gradient.worker).withdraw();
+  if (!has_left) return;
+  const wire::Withdraw withdraw{gradient.worker, gradient.clock};
+  boost::asio::post(io_, [this, withdraw, has_left = *std::move(has_left)] {
+    io_unacked_.withdrawn(withdraw.worker.thread, withdraw.clock);
+    io_connections_.each([&](ServerLink& link) {
+      if (!has_left[link.shard.value]) return Status::ok();
+      return link.send({withdraw, {}});
+    });
+  });
+}
+
+void PsClient::send(GradientPart part) {
+  part.slices = by_shard(slices_, part.slices);
+  boost::asio::post(io_, [this, part = std::move(part)] {
+    io_waits_.grants().pushed(part.push.worker.thread, part.whole);
+    io_unacked_.pushed(part);
+    io_connections_.each([&](ServerLink& link) { return part.send(link, options_.cluster.frame_bytes); });
+  });
 }
 
 std::int64_t PsClient::floats_at_once() const {
   // Where something is owed, parts cost more passes (gradient_encoder.h) than their overlap gains.
-  if (!only_rounds(impl_->options_.cluster.gradient_encoding)) return Exchange::floats_at_once();
-  return impl_->options_.floats_at_once;
+  if (!only_rounds(options_.cluster.gradient_encoding)) return Exchange::floats_at_once();
+  return options_.floats_at_once;
 }
 
 EarlyPush PsClient::pushed_early(WorkerId worker, Ticks until) const {
-  return impl_->senders_.at(worker.thread).pushed_early(until);
+  return senders_.at(worker.thread).pushed_early(until);
 }
 
-void PsClient::withdraw(const Contribution& gradient) { impl_->withdraw(gradient); }
-
-void PsClient::report(RoundReport report) {
-  impl_->report({report.worker, report.clock, report.metric, report.computed_version,
-                 report.computed_revision, report.skipped, std::move(report.fault), report.own_updates,
-                 report.compute});
+void PsClient::report(RoundReport round) {
+  wire::StepReport report{round.worker,
+                          round.clock,
+                          round.metric,
+                          round.computed_version,
+                          round.computed_revision,
+                          round.skipped,
+                          std::move(round.fault),
+                          round.own_updates,
+                          round.compute};
+  boost::asio::post(io_, [this, report = std::move(report)] {
+    const Ticks begun = steady_now();
+    io_waits_.grants().reported(report.worker.thread, report.clock, options_.clock());
+    io_unacked_.reported(report);
+    io_connections_.tell_authority(report);
+    io_times_[report.worker.thread] = steady_now() - begun;
+  });
 }
-
-std::optional<HeldBack> PsClient::held(std::uint32_t thread) const { return impl_->mailboxes_.held(thread); }
 
 Ticket PsClient::request_parameters(Version min_version) {
-  return impl_->ask(impl_->pulls_.request(min_version, impl_->options_.clock()));
+  return ask(pulls_.request(min_version, options_.clock()));
 }
 
 Ticket PsClient::request_fragment(Version min_version, std::int64_t n) {
-  return impl_->ask(impl_->pulls_.request(min_version, impl_->options_.clock(), n));
+  return ask(pulls_.request(min_version, options_.clock(), n));
 }
 
 Ticket PsClient::request_ahead(Version min_version) {
-  return impl_->ask(impl_->pulls_.request_ahead(min_version, impl_->options_.clock()));
+  return ask(pulls_.request_ahead(min_version, options_.clock()));
 }
 
-Result<Ticks> PsClient::await_parameters(Ticket ticket, ParameterSink& landing) {
-  const auto wait = impl_->waits_for([&] { return impl_->pulls_.is_over(ticket); });
-  return impl_->pulls_.await(ticket, landing);
+Result<Ticks> PsClient::await_parameters(Ticket ticket, ParameterSink& sink) {
+  const auto wait = waits_for([&] { return pulls_.is_over(ticket); });
+  return pulls_.await(ticket, sink);
 }
 
-Result<std::optional<Ticks>> PsClient::await_ahead(std::uint32_t thread, Ticket ticket,
-                                                   ParameterSink& landing) {
-  const auto unneeded = [&] { return impl_->mailboxes_.finished(thread); };
-  const auto wait = impl_->waits_for([&] { return impl_->pulls_.is_over(ticket) || unneeded(); });
-  return impl_->pulls_.await_unless(unneeded, ticket, landing);
+Result<std::optional<Ticks>> PsClient::await_ahead(std::uint32_t thread, Ticket ticket, ParameterSink& sink) {
+  const auto unneeded = [&] { return mailboxes_.finished(thread); };
+  const auto wait = waits_for([&] { return pulls_.is_over(ticket) || unneeded(); });
+  return pulls_.await_unless(unneeded, ticket, sink);
 }
-
-std::optional<Ticks> PsClient::parameters_installed(Ticket ticket) { return impl_->pulls_.answered(ticket); }
-
-Result<wire::Evaluate> PsClient::next_evaluation() { return impl_->evaluations_.take(); }
 
 Status PsClient::fetch_exact(Version version, std::span<float> flat) {
-  const Ticket ticket = impl_->ask(impl_->pulls_.request_exact(version, impl_->options_.clock()));
-  PACELINE_ASSIGN_OR_RETURN(const Snapshot snapshot, impl_->pulls_.collect(ticket));
+  const Ticket ticket = ask(pulls_.request_exact(version, options_.clock()));
+  PACELINE_ASSIGN_OR_RETURN(const Snapshot snapshot, pulls_.collect(ticket));
   for (const auto& slice : snapshot) slice->copy_to(flat);
   return Status::ok();
 }
 
 void PsClient::report_evaluation(wire::EvaluationReport report) {
-  impl_->report_evaluation(std::move(report));
+  boost::asio::post(io_, [this, report = std::move(report)] {
+    io_unacked_.evaluated(report);
+    io_connections_.tell_authority(report);
+  });
 }
 
+// Behind its report a node needs nothing of the other shards, which go before the nodes are told.
 Status PsClient::finish(wire::NodeReport report) {
-  impl_->finish(std::move(report));
-  return impl_->state_.await_end();
+  boost::asio::post(io_, [this, report = std::move(report)] {
+    io_waits_.only_authority();
+    io_unacked_.done(report);
+    io_connections_.tell_authority(report);
+  });
+  return state_.await_end();
 }
 
-void PsClient::leave(const Status& why, std::optional<NodeId> gone) {
-  impl_->leave(why, Lost::kNothing, gone);
+void PsClient::close(Status why, Lost lost) {
+  if (!state_.close(why, lost)) return;
+  mailboxes_.close(why);
+  evaluations_.close(why);
+  pulls_.close(std::move(why));
+  boost::asio::post(io_, [] {});  // who runs the loop and waits is to look
+  options_.on_closed();
 }
-void PsClient::close(Status why) { impl_->close(std::move(why)); }
-Status PsClient::closed() const { return impl_->state_.closed(); }
-bool PsClient::lack_parameters() const { return impl_->lack_parameters_; }
-Lost PsClient::lost() const { return impl_->state_.lost(); }
-std::optional<Status> PsClient::run_over() const { return impl_->state_.run_over(); }
+
+void PsClient::leave(const Status& why, Lost lost, std::optional<NodeId> gone) {
+  if (!state_.leave()) return;
+  boost::asio::post(io_,
+                    [this, leave = wire::Leave{why.message(), gone}] { io_connections_.say_goodbye(leave); });
+  close(why, lost);
+}
 
 }  // namespace paceline

@@ -22,19 +22,34 @@
 // they are lost (lost()), the node may join the next ones with another client (worker/session.h).
 #pragma once
 
+#include <atomic>
+#include <boost/asio/io_context.hpp>
+#include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "common/params/layout.h"
 #include "common/wire/transport.h"
 #include "worker/cache/process_cache.h"
 #include "worker/client/client_state.h"
+#include "worker/client/client_waits.h"
+#include "worker/client/evaluation_queue.h"
+#include "worker/client/gradient_sender.h"
+#include "worker/client/io_turns.h"
 #include "worker/client/ps_client_options.h"
+#include "worker/client/pulls.h"
+#include "worker/client/run_state_assembly.h"
+#include "worker/client/server_connections.h"
+#include "worker/client/unacked_messages.h"
 #include "worker/exchange/coordinator.h"
 #include "worker/exchange/exchange.h"
+#include "worker/exchange/mailboxes.h"
 #include "worker/exchange/run_state.h"
 
 namespace paceline {
@@ -56,10 +71,10 @@ class PsClient final : public Coordinator, public Exchange {
   // shard's range is not the one expected.
   Status start();
   // Of the run, in all servers. Once started.
-  std::uint64_t generation() const;
+  std::uint64_t generation() const { return generation_; }
 
   // Whether a server shares memory with this node. Once started.
-  bool shares_memory() const;
+  bool shares_memory() const { return io_connections_.shares_memory(); }
 
   // Sends node 0's initial values (the whole flat vector) to their shards, but to those that have some.
   void send_initial_parameters(std::vector<float> values);
@@ -80,7 +95,7 @@ class PsClient final : public Coordinator, public Exchange {
   Result<Instruction> next_instruction(std::uint32_t thread) override;
   void report(RoundReport report) override;
   // As the authority has said last; it does 200 ms after the report, then each second.
-  std::optional<HeldBack> held(std::uint32_t thread) const override;
+  std::optional<HeldBack> held(std::uint32_t thread) const override { return mailboxes_.held(thread); }
 
   // ---- exchange.h
   void push(Contribution gradient) override;
@@ -91,15 +106,14 @@ class PsClient final : public Coordinator, public Exchange {
   Ticket request_parameters(Version min_version) override;
   Ticket request_fragment(Version min_version, std::int64_t n) override;
   Ticket request_ahead(Version min_version) override;
-  Result<Ticks> await_parameters(Ticket ticket, ParameterSink& landing) override;
-  Result<std::optional<Ticks>> await_ahead(std::uint32_t thread, Ticket ticket,
-                                           ParameterSink& landing) override;
-  std::optional<Ticks> parameters_installed(Ticket ticket) override;
+  Result<Ticks> await_parameters(Ticket ticket, ParameterSink& sink) override;
+  Result<std::optional<Ticks>> await_ahead(std::uint32_t thread, Ticket ticket, ParameterSink& sink) override;
+  std::optional<Ticks> parameters_installed(Ticket ticket) override { return pulls_.answered(ticket); }
 
   // ---- for the evaluator thread
   // Waits for the authority's next request. Errors: why the client was closed, the orderly end of the run
   // included.
-  Result<wire::Evaluate> next_evaluation();
+  Result<wire::Evaluate> next_evaluation() { return evaluations_.take(); }
   // Fetches exactly the retained version `version` into `flat`, past the process cache. Errors: kNotFound it
   // is no longer retained, and the client stays open; why the client was closed.
   Status fetch_exact(Version version, std::span<float> flat);
@@ -110,22 +124,76 @@ class PsClient final : public Coordinator, public Exchange {
   // the authority alone must be heard of: it sees to the other shards, which end before the nodes.
   Status finish(wire::NodeReport report);
   // Says goodbye, so that nobody waits for this node, and why. Closes the client.
-  void leave(const Status& why, std::optional<NodeId> gone = std::nullopt);
+  void leave(const Status& why, std::optional<NodeId> gone = std::nullopt) {
+    leave(why, Lost::kNothing, gone);
+  }
   // Releases every waiter with `why`; nothing is sent. Thread: any; not from a signal handler.
-  void close(Status why);
+  void close(Status why) { close(std::move(why), Lost::kNothing); }
   // Whether a server that has welcomed the node had no parameters yet. Once all have.
-  bool lack_parameters() const;
+  bool lack_parameters() const { return lack_parameters_; }
   // Why the client was closed; OK while it is open. Once the run is over: kAborted for an orderly end.
-  Status closed() const;
+  Status closed() const { return state_.closed(); }
   // Whether it was closed because servers were lost: silent for a lease, another process than the one that
   // had welcomed this node, or ended by the authority in a way that can be resumed.
-  Lost lost() const;
+  Lost lost() const { return state_.lost(); }
   // How the run ended, as the authority said; nullopt while it goes on.
-  std::optional<Status> run_over() const;
+  std::optional<Status> run_over() const { return state_.run_over(); }
 
  private:
-  class Impl;
-  std::unique_ptr<Impl> impl_;
+  // Sends what is to be asked, if it is not asked already.
+  Ticket ask(Pulls::Request request);
+  GradientSender& sender_of(WorkerId worker) { return senders_.at(worker.thread); }
+  void send(GradientPart part);
+  void say_at_start(wire::Body body);
+  // Of the node's only training thread, where the model is small; else nothing.
+  IoTurns::Wait waits_for(std::function<bool()> done) { return {turns_, std::move(done)}; }
+  void close(Status why, Lost lost);
+  void leave(const Status& why, Lost lost, std::optional<NodeId> gone);
+
+  // ---- on the I/O thread
+  void io_joined(const ServerLink& link, const wire::Welcome& welcome);
+  Status io_take(ServerLink& link, wire::Message& message);
+  Status io_handle(ServerLink& link, wire::Welcome& welcome, wire::Payload&);
+  Status io_handle(ServerLink& link, wire::Grant& grant, wire::Payload&);
+  Status io_handle(ServerLink& link, wire::FinishWorker& finish, wire::Payload&);
+  Status io_handle(ServerLink& link, wire::Held& held, wire::Payload&);
+  Status io_handle(ServerLink& link, wire::Parameters& piece, wire::Payload& payload);
+  Status io_handle(ServerLink& link, wire::Unchanged& unchanged, wire::Payload&);
+  Status io_handle(ServerLink& link, wire::Evaluate& request, wire::Payload&);
+  Status io_handle(ServerLink& link, wire::Peers& peers, wire::Payload&);
+  Status io_handle(ServerLink& link, wire::StateWanted& wanted, wire::Payload&);
+  Status io_handle(ServerLink& link, wire::NodeState& piece, wire::Payload& payload);
+  Status io_handle(ServerLink& link, wire::Heartbeat&, wire::Payload&);
+  Status io_handle(ServerLink& link, wire::Error& error, wire::Payload&);
+  Status io_handle(ServerLink& link, wire::RunOver& over, wire::Payload&);
+  template <typename Body>
+  Status io_handle(ServerLink& link, Body& body, wire::Payload&);
+  Status io_check_ours(WorkerId worker) const;
+  ReportTime io_report_time(const ServerLink& link, WorkerId worker) const;
+  Status io_instruct(std::uint32_t thread, Instruction instruction);
+  void io_lose(Lost lost, const Status& why);
+
+  // Members named io_* belong to whoever runs the I/O loop (io_turns.h), but for two calls of io_connections_:
+  // await_joined() and shares_memory() are for any thread. Each of senders_ belongs to its training thread; everything
+  // else is atomic or behind a lock of its own.
+  const PsClientOptions options_;
+  ClientState state_;
+  const std::vector<ShardPart> parts_;  // by shard
+  const std::vector<CacheSlice> slices_;
+  Pulls pulls_;
+  Mailboxes mailboxes_;
+  EvaluationQueue evaluations_;
+  std::atomic<bool> lack_parameters_ = true;  // some server does
+  std::uint64_t generation_ = 0;              // of all servers, once started
+  std::vector<GradientSender> senders_;       // by thread, which alone uses its own
+  boost::asio::io_context io_;
+  IoTurns turns_;
+  UnackedMessages io_unacked_;
+  ClientWaits io_waits_;
+  ServerConnections io_connections_;
+  RunStateAssembly io_run_state_;
+  std::vector<std::chrono::nanoseconds> io_times_;  // per thread: of its last report
+  std::thread thread_;
 };
 
 }  // namespace paceline

@@ -49,7 +49,7 @@ Pulls::Pulls(ProcessCache& cache, std::uint32_t threads, Encoding encoding,
       encoding_(encoding),
       copies_to_blocks_(memory != nullptr),
       blocks_(pools_of(cache.ranges(), slices_kept(threads, copies_to_blocks_), memory)),
-      lent_landing_(shards_, 0) {}
+      lent_to_sink_(shards_, 0) {}
 
 std::optional<ShardId> Pulls::number_of(const Pull& pull, ShardId shard) const {
   for (std::uint32_t i = shard.value; i < slices_.size(); ++i) {  // each shard has one at least
@@ -66,17 +66,17 @@ Pulls::Request Pulls::request_ahead(Version min_version, Ticks now) {
   return request(min_version, threads_ == 1, 0, now);
 }
 
-Pulls::Request Pulls::request(Version min_version, bool lands, std::int64_t fragment, Ticks now) {
+Pulls::Request Pulls::request(Version min_version, bool for_sink, std::int64_t fragment, Ticks now) {
   std::lock_guard lock(mutex_);
   const Version newest_known = cache_.newest_known().version;
   for (auto& [ticket, pull] : pulls_) {
     const bool open = !pull.exact && pull.open > 0 && pull.fragment == fragment;
     if (!open || !cache::serves(pull.min_version, min_version, newest_known)) continue;
-    pull.lands = pull.lands || lands;
+    pull.for_sink = pull.for_sink || for_sink;
     return {ticket, {}, {}};
   }
   Request request = start(min_version, false, fragment, now);
-  pulls_.at(request.ticket).lands = lands;
+  pulls_.at(request.ticket).for_sink = for_sink;
   return request;
 }
 
@@ -163,7 +163,7 @@ Status Pulls::accept(ShardId shard, const wire::Parameters& piece, wire::Payload
     lock.unlock();
     PACELINE_ASSIGN_OR_RETURN(payload, decoded(answer, *number_of(*pull, shard), piece, payload));
     lock.lock();
-  } else if (payload.borrowed ? !pull->lands : copies_to_blocks_ && !pull->exact) {
+  } else if (payload.borrowed ? !pull->for_sink : copies_to_blocks_ && !pull->exact) {
     lock.unlock();
     // No device reads an exact one, which is of the whole shard.
     payload = copies_to_blocks_ && !pull->exact ? copied(answer, *number_of(*pull, shard), piece, payload)
@@ -174,7 +174,7 @@ Status Pulls::accept(ShardId shard, const wire::Parameters& piece, wire::Payload
   answer.received += floats;
   if (!piece.last) {
     lock.unlock();
-    changed_.notify_all();  // whoever waits can land it, and need not wait for this lock first
+    changed_.notify_all();  // whoever waits can copy it in, and need not wait for this lock first
     return Status::ok();
   }
   if (answer.received != range.size()) {
@@ -288,7 +288,7 @@ void Pulls::asked(Ticket ticket) {
 
 bool Pulls::part_with(ShardId shard) {
   const std::lock_guard lock(mutex_);
-  if (lent_landing_[shard.value] > 0) return false;
+  if (lent_to_sink_[shard.value] > 0) return false;
   for (auto& [ticket, pull] : pulls_) {
     Answer& answer = pull.answers[shard.value];
     if (answer.slice == nullptr) continue;
@@ -337,26 +337,26 @@ void Pulls::finish(Ticket ticket, Pull& pull, Answer& answer, Ticks now) {
   if (!pull.exact) {  // what it brought is in the process cache
     finished_.emplace(ticket, now);
     if (finished_.size() > kFinishedKept) finished_.erase(finished_.begin());
-    if (!pull.lands) pulls_.erase(ticket);  // else with the last piece that lands
+    if (!pull.for_sink) pulls_.erase(ticket);  // else with the last piece that is copied in
   }
 }
 
-Result<Ticks> Pulls::await(Ticket ticket, ParameterSink& landing) {
-  PACELINE_ASSIGN_OR_RETURN(const auto answered, await_unless([] { return false; }, ticket, landing));
+Result<Ticks> Pulls::await(Ticket ticket, ParameterSink& sink) {
+  PACELINE_ASSIGN_OR_RETURN(const auto answered, await_unless([] { return false; }, ticket, sink));
   return *answered;
 }
 
 Result<std::optional<Ticks>> Pulls::await_unless(const std::function<bool()>& unneeded, Ticket ticket,
-                                                 ParameterSink& landing) {
-  Landed landed(shards_, 0);
+                                                 ParameterSink& sink) {
+  InSink in_sink(shards_, 0);
   std::unique_lock lock(mutex_);
-  auto ended = await_unless(unneeded, ticket, landing, landed, lock);
-  let_go(landing, landed, lock);
+  auto ended = await_unless(unneeded, ticket, sink, in_sink, lock);
+  let_go(sink, in_sink, lock);
   return ended;
 }
 
 Result<std::optional<Ticks>> Pulls::await_unless(const std::function<bool()>& unneeded, Ticket ticket,
-                                                 ParameterSink& landing, Landed& landed,
+                                                 ParameterSink& sink, InSink& in_sink,
                                                  std::unique_lock<std::mutex>& lock) {
   std::vector<Taken> taken(shards_);
   for (;;) {
@@ -368,10 +368,10 @@ Result<std::optional<Ticks>> Pulls::await_unless(const std::function<bool()>& un
       give_up_landing(pull, lock);
       return std::optional<Ticks>();
     }
-    pull.lands = threads_ == 1;
+    pull.for_sink = threads_ == 1;
     if (auto piece = arrived(pull, taken)) {
-      land(*std::move(piece), landing, landed, lock);
-    } else if (let_go(landing, landed, lock)) {
+      copy_in(*std::move(piece), sink, in_sink, lock);
+    } else if (let_go(sink, in_sink, lock)) {
       continue;  // something may have come meanwhile
     } else if (pull.open == 0) {
       pulls_.erase(found);
@@ -382,13 +382,13 @@ Result<std::optional<Ticks>> Pulls::await_unless(const std::function<bool()>& un
 }
 
 // With one thread the slice keeps nothing of what is in its place, and a copy of what is not and was lent.
-void Pulls::land(Arrived arrived, ParameterSink& landing, Landed& landed,
-                 std::unique_lock<std::mutex>& lock) {
+void Pulls::copy_in(Arrived arrived, ParameterSink& sink, InSink& in_sink,
+                    std::unique_lock<std::mutex>& lock) {
   wire::Payload& payload = arrived.piece.payload;
   const int lent = payload.borrowed ? 1 : 0;
-  lent_landing_[arrived.shard.value] += lent;
+  lent_to_sink_[arrived.shard.value] += lent;
   lock.unlock();  // the next frames must not wait for the copy
-  const bool in_place = landing.land(arrived.number, arrived.slice->stamp, arrived.piece);
+  const bool in_place = sink.copy_in(arrived.number, arrived.slice->stamp, arrived.piece);
   if (in_place) {
     payload = wire::Payload();
   } else {
@@ -396,39 +396,39 @@ void Pulls::land(Arrived arrived, ParameterSink& landing, Landed& landed,
   }
   lock.lock();
   if (in_place) {
-    landed[arrived.shard.value] += lent;
+    in_sink[arrived.shard.value] += lent;
   } else {
-    lent_landing_[arrived.shard.value] -= lent;
+    lent_to_sink_[arrived.shard.value] -= lent;
   }
   if (threads_ == 1) std::swap(arrived.slice->pieces[arrived.place].payload, payload);
 }
 
 // Whether there was something to wait for, and so without the lock.
-bool Pulls::let_go(ParameterSink& landing, Landed& landed, std::unique_lock<std::mutex>& lock) {
-  if (std::all_of(landed.begin(), landed.end(), [](int pieces) { return pieces == 0; })) return false;
+bool Pulls::let_go(ParameterSink& sink, InSink& in_sink, std::unique_lock<std::mutex>& lock) {
+  if (std::all_of(in_sink.begin(), in_sink.end(), [](int pieces) { return pieces == 0; })) return false;
   lock.unlock();
-  landing.let_go();
+  sink.let_go();
   lock.lock();
-  for (std::size_t k = 0; k < landed.size(); ++k) lent_landing_[k] -= std::exchange(landed[k], 0);
+  for (std::size_t k = 0; k < in_sink.size(); ++k) lent_to_sink_[k] -= std::exchange(in_sink[k], 0);
   return true;
 }
 
 // What is here of it is copied after all, if it was lent.
 void Pulls::give_up_landing(Pull& pull, std::unique_lock<std::mutex>& lock) {
-  pull.lands = false;
+  pull.for_sink = false;
   std::vector<Arrived> lent;
   std::vector<Taken> none(pull.answers.size());
   while (auto piece = arrived(pull, none)) {
     if (piece->piece.payload.borrowed) lent.push_back(*std::move(piece));
   }
-  for (const Arrived& each : lent) ++lent_landing_[each.shard.value];  // part_with() waits
+  for (const Arrived& each : lent) ++lent_to_sink_[each.shard.value];  // part_with() waits
   lock.unlock();
   for (Arrived& each : lent)
     each.piece.payload = in_own_memory(std::move(each.piece.payload), each.slice->range);
   lock.lock();
   for (Arrived& each : lent) {
     each.slice->pieces[each.place].payload = each.piece.payload;
-    --lent_landing_[each.shard.value];
+    --lent_to_sink_[each.shard.value];
   }
 }
 
@@ -444,7 +444,7 @@ std::optional<Pulls::Arrived> Pulls::arrived(const Pull& pull, std::vector<Taken
     while (slice != nullptr && taken[k].pieces < slice->pieces.size()) {
       const std::size_t place = taken[k].pieces++;
       const SlicePiece& piece = slice->pieces[place];
-      // Nothing is in it, or it landed before it was said that nobody needs it.
+      // Nothing is in it, or it was copied in before it was said that nobody needs it.
       if (!piece.payload.empty())
         return Arrived{ShardId(k), *number_of(pull, ShardId(k)), slice, place, piece};
     }

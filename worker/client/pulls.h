@@ -8,10 +8,10 @@
 //
 // What a server lends (common/wire/sharing.h) is copied into memory of our own as it arrives, since the
 // process cache would keep a whole state of the server alive. Where there is one training thread, and it
-// waits for the pull or is about to, the thread itself makes that copy as the piece lands. Nobody else will
-// want a piece that has landed so. It is let go of, whatever memory it lies in, and the slice in the process
+// waits for the pull or is about to, the thread itself makes that copy as the piece comes. Nobody else will
+// want a piece that has been copied in so. It is let go of, whatever memory it lies in, and the slice in the process
 // cache has a hole in its place. Where a device makes the copy by itself (common/wire/pin.h), the copy goes
-// on while the next pieces land, and is waited for before the thread waits for anything else or goes on.
+// on while the next pieces are copied in, and is waited for before the thread waits for anything else or goes on.
 //
 // What comes over a socket stays where the transport has received it. Where there is a memory that a device
 // reads by itself, it is copied there as it arrives: by the I/O thread, while the training threads compute.
@@ -21,7 +21,7 @@
 //
 // Thread: any, but for accept(). Memory: one slice per pull and shard in flight, received into the
 // transport's own buffers, or decoded or copied into recycled ones of our own, once for all threads; with one
-// thread less what has landed.
+// thread less what has been copied in.
 #pragma once
 
 #include <chrono>
@@ -53,7 +53,7 @@ class Pulls {
 
   // `threads`: of this node; how many applied clocks a slice must carry. `encoding`: of all answers but exact
   // ones, which are float32. `memory`: of a device, where all that it is to read is put as it comes, but what
-  // lands from where a server lends it; null: what is decoded or copied lies on the heap. `slices`: what the
+  // is copied in from where a server lends it; null: what is decoded or copied lies on the heap. `slices`: what the
   // cache's slices are, whose own ranges are the cache's; empty: whole shards.
   Pulls(ProcessCache& cache, std::uint32_t threads, Encoding encoding = Encoding::kFp32,
         std::shared_ptr<std::pmr::memory_resource> memory = nullptr, std::vector<CacheSlice> slices = {});
@@ -81,7 +81,7 @@ class Pulls {
   Status accept(ShardId shard, const wire::Unchanged& unchanged, Ticks now);
 
   // The connection to `shard` broke. Nothing of what it has lent is read any more once this says true: what
-  // is here of whole answers is copied, what of others is forgotten. False while a thread is landing a piece
+  // is here of whole answers is copied, what of others is forgotten. False while a thread is copying in a piece
   // of it: to be asked again soon. Thread: as accept().
   bool part_with(ShardId shard);
   // That the pulls of this request leave now. Thread: as accept().
@@ -104,13 +104,13 @@ class Pulls {
   // answer. False: it has none.
   bool refuse_exact(ShardId shard, Status why);
 
-  // Waits until every shard has answered, landing on the way what comes; returns when the last one had
+  // Waits until every shard has answered, copying in on the way what comes; returns when the last one had
   // (Ticks() when that was long ago: more than kFinishedKept requests before). Nothing of it is lent by then.
-  Result<Ticks> await(Ticket ticket, ParameterSink& landing);
+  Result<Ticks> await(Ticket ticket, ParameterSink& sink);
   // The same, but nullopt as soon as `unneeded` says so. It is asked behind a lock, at first and whenever
   // something has changed, which wake() says of what is not a pull.
   Result<std::optional<Ticks>> await_unless(const std::function<bool()>& unneeded, Ticket ticket,
-                                            ParameterSink& landing);
+                                            ParameterSink& sink);
   void wake();
   // The same without waiting; nullopt while a shard has not.
   std::optional<Ticks> answered(Ticket ticket) const;
@@ -137,7 +137,7 @@ class Pulls {
     std::size_t open = 0;         // shards that have not answered whole
     Status refused;               // by the first shard that did, if one did
     bool asked = false;           // or about to be, by whoever asks
-    bool lands = false;           // the node's only thread waits for it, or does so next
+    bool for_sink = false;        // the node's only thread waits for it, or does so next
     Ticks asked_at;
     std::optional<Ticks> silent_since;  // as check() first saw it, or the last frame of an answer
   };
@@ -156,14 +156,14 @@ class Pulls {
     std::size_t pieces = 0;
   };
   std::optional<Arrived> arrived(const Pull& pull, std::vector<Taken>& taken) const;
-  Request request(Version min_version, bool lands, std::int64_t fragment, Ticks now);
-  // What a thread lands at a stretch: lent pieces, by shard, that may still be read.
-  using Landed = std::vector<int>;
+  Request request(Version min_version, bool for_sink, std::int64_t fragment, Ticks now);
+  // What a thread copies in at a stretch: lent pieces, by shard, that may still be read.
+  using InSink = std::vector<int>;
   Result<std::optional<Ticks>> await_unless(const std::function<bool()>& unneeded, Ticket ticket,
-                                            ParameterSink& landing, Landed& landed,
+                                            ParameterSink& sink, InSink& in_sink,
                                             std::unique_lock<std::mutex>& lock);
-  void land(Arrived arrived, ParameterSink& landing, Landed& landed, std::unique_lock<std::mutex>& lock);
-  bool let_go(ParameterSink& landing, Landed& landed, std::unique_lock<std::mutex>& lock);
+  void copy_in(Arrived arrived, ParameterSink& sink, InSink& in_sink, std::unique_lock<std::mutex>& lock);
+  bool let_go(ParameterSink& sink, InSink& in_sink, std::unique_lock<std::mutex>& lock);
   void give_up_landing(Pull& pull, std::unique_lock<std::mutex>& lock);
   Ticks finished_at(Ticket ticket) const;
   Request start(Version version, bool exact, std::int64_t fragment, Ticks now);
@@ -197,7 +197,7 @@ class Pulls {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::map<Ticket, Pull> pulls_;
-  Landed lent_landing_;               // what that is of the thread that lands
+  InSink lent_to_sink_;               // what that is of the thread that copies in
   std::map<Ticket, Ticks> finished_;  // the latest kFinishedKept, and when
   DurationBaseline answers_;          // that bring parameters, from the request to the last frame
   Ticket next_ = 1;

@@ -33,8 +33,7 @@ ServerConnections::ServerConnections(Client client, const std::vector<ShardPart>
       log_(client.options.log),
       events_(std::move(events)),
       joining_(links_, client.state, client.options.lost, client.options.last_generation, cluster_),
-      waits_(client.options.node, cluster_, client.options.lost != Lost::kNothing, log_, client.pulls,
-             client.options.own_waits),
+      waits_(client.waits),
       timer_(client.io) {
   for (std::uint32_t k = 0; k < parts.size(); ++k) {
     links_.push_back(
@@ -134,7 +133,7 @@ void ServerConnections::beat() {
   if (client_.state.closed().is_ok()) {  // else nobody waits any more
     if (Status answered = waits_.check(client_.options.clock(), links_); !answered.is_ok())
       return events_.owes(answered);
-    waits_.tell(client_.options.clock(), links_);
+    waits_.announce(client_.options.clock(), links_);
   }
   for (ServerLink& link : links_) {
     if (Status alive = link.check_silence(client_.options.clock(), cluster_.lease); !alive.is_ok()) {
@@ -186,19 +185,12 @@ void ServerConnections::say_goodbye(const wire::Leave& leave) {
   said_goodbye_ = steady_now();
 }
 
-Result<ServerConnections::Welcomed> ServerConnections::welcome(ServerLink& link,
-                                                               const wire::Welcome& welcome) {
+Status ServerConnections::welcome(ServerLink& link, const wire::Welcome& welcome) {
   PACELINE_RETURN_IF_ERROR(link.check(welcome));
-  if (link.welcomed()) {
-    if (link.broken) PACELINE_RETURN_IF_ERROR(back(link, welcome));
-    return Welcomed::kAgain;
-  }
+  if (link.welcomed()) return link.broken ? back(link, welcome) : Status::ok();
   link.broken.reset();
   PACELINE_RETURN_IF_ERROR(confirm_sharing(link));
-  return Welcomed::kFirst;
-}
-
-Status ServerConnections::join(ServerLink& link, const wire::Welcome& welcome) {
+  events_.joined(link, welcome);
   const bool says_ready = joining_.welcomed(link, welcome, client_.options.clock());
   if (!says_ready) return Status::ok();
   client_.unacked.ready();

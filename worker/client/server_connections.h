@@ -1,6 +1,6 @@
 // ServerConnections: a client's connections, one to every server, from the first Join until they are shut down:
 // who has welcomed the node, who is silent, who is asked again (joining.h), and how it goes on where one breaks
-// (server_connections_rejoin.cc). What comes over them, but for that, is others' (Events).
+// (server_connections_reconnect.cc). What comes over them, but for that, is others' (Events).
 //
 // Thread: the I/O thread (io_turns.h), but for what says otherwise.
 #pragma once
@@ -41,8 +41,11 @@ class ServerConnections {
     ClientState& state;
     Pulls& pulls;
     UnackedMessages& unacked;
+    ClientWaits& waits;
   };
   struct Events {
+    // A server's first Welcome has come, ahead of what lets a waiter go.
+    std::function<void(const ServerLink&, const wire::Welcome&)> joined;
     // A message, of whatever kind. An error closes the client.
     std::function<Status(ServerLink&, wire::Message&)> came;
     // Servers are lost that the client cannot do without: it says goodbye, and shuts down.
@@ -61,7 +64,6 @@ class ServerConnections {
   Result<std::uint64_t> await_joined();
   // Whether a server shares memory with this node. Thread: any.
   bool shares_memory() const { return shares_memory_; }
-  ClientWaits& waits() { return waits_; }
 
   // Calls `send` with each link; where it fails that server is lost. What a server whose connection broke would not
   // get it gets when it has welcomed the node again.
@@ -81,12 +83,9 @@ class ServerConnections {
   void shut_down();
 
   // A server's Welcome: the first over its link, or the one behind a connection that broke, after which all that it
-  // may not have heard is said again.
-  enum class Welcomed { kFirst, kAgain };
-  Result<Welcomed> welcome(ServerLink& link, const wire::Welcome& welcome);
-  // Behind a first one. Where it was the last that the authority waits for, and training is under way there, the
-  // node says that it is ready.
-  Status join(ServerLink& link, const wire::Welcome& welcome);
+  // may not have heard is said again. Behind a first one: where it was the last that the authority waits for, and
+  // training is under way there, the node says that it is ready.
+  Status welcome(ServerLink& link, const wire::Welcome& welcome);
   // Whether another server than that of `link` has not said that it has parameters.
   bool others_lack_parameters(const ServerLink& link) const;
   // A server has refused something, or this node.
@@ -109,8 +108,8 @@ class ServerConnections {
 
   // A connection that broke.
   void broke(ServerLink& link, std::int64_t connection, const std::string& how);
-  void rejoin_in(ServerLink& link, std::chrono::nanoseconds delay);
-  void rejoin(ServerLink& link);
+  void reconnect_in(ServerLink& link, std::chrono::nanoseconds delay);
+  void reconnect(ServerLink& link);
   bool looks_elsewhere(ServerLink& link, Ticks now);
   Status back(ServerLink& link, const wire::Welcome& welcome);
 
@@ -120,7 +119,7 @@ class ServerConnections {
   const Events events_;
   std::vector<ServerLink> links_;
   Joining joining_;
-  ClientWaits waits_;
+  ClientWaits& waits_;
   boost::asio::steady_timer timer_;  // of the heartbeat, or of a goodbye
   std::atomic<bool> shares_memory_ = false;
   std::int64_t reconnects_ = 0;

@@ -44,7 +44,7 @@ struct ServerLink {
   bool was_welcomed = false;    // in this session, whatever has become of that
   bool waits_its_turn = false;  // the server cannot let the node in yet, and that is in the log
 
-  // Its connection broke, and the node connects anew (server_connections_rejoin.cc). Until it is welcomed again
+  // Its connection broke, and the node connects anew (server_connections_reconnect.cc). Until it is welcomed again
   // nothing else is sent there.
   struct Broken {
     Ticks since;

@@ -71,7 +71,7 @@ Status UnackedMessages::say_rest_again(ServerLink& link, std::int64_t frame_byte
   if (link.shard != kAuthority) return Status::ok();
   const auto say = [&](const auto& message) { return message ? link.send({*message, {}}) : Status::ok(); };
   if (ready_) PACELINE_RETURN_IF_ERROR(link.socket->send({wire::NodeReady{}, {}}));
-  for (const wire::Body& said : at_start_) PACELINE_RETURN_IF_ERROR(link.send({said, {}}));
+  for (const wire::Body& body : at_start_) PACELINE_RETURN_IF_ERROR(link.send({body, {}}));
   for (const Thread& thread : threads_) {
     for (const wire::StepReport& report : thread.reports) PACELINE_RETURN_IF_ERROR(link.send({report, {}}));
   }

@@ -1,5 +1,5 @@
 // What a node has said to its servers and is not known to have been heard with: after a connection broke it
-// is said again over the next one (server_connections_rejoin.cc). The servers drop what they had heard.
+// is said again over the next one (server_connections_reconnect.cc). The servers drop what they had heard.
 //
 //   of each thread   the gradient that it has not been granted past: what has left of it, in the same bytes
 //                    its report; where grants go ahead (exchange.hidden) two of each

@@ -84,21 +84,20 @@ class Exchange {
 
   // request_parameters() of a thread that has computed its gradient and calls await_ahead() next, with at most a pass or
   // two over that in between (looking for NaN, applying it locally, the push): well under a lease, since what
-  // arrives may stay where it lies, and keep a server's blocks lent, until it lands.
+  // arrives may stay where it lies, and keep a server's blocks lent, until it is copied in.
   virtual Ticket request_ahead(Version min_version) { return request_parameters(min_version); }
 
   // Waits until what was asked for is in the process cache, and returns when that was. What arrives meanwhile
-  // is landed too: all of it, some of it, or nothing where it was there already. Errors: why the exchange was
+  // is copied in too: all of it, some of it, or nothing where it was there already. Errors: why the exchange was
   // closed.
-  virtual Result<Ticks> await_parameters(Ticket ticket, ParameterSink& landing) = 0;
+  virtual Result<Ticks> await_parameters(Ticket ticket, ParameterSink& sink) = 0;
 
   // The same for parameters that only a next iteration of node-local training thread `thread` would need:
-  // nullopt, at once, when what it will be told next is that there is none. What has landed then is not to be
+  // nullopt, at once, when what it will be told next is that there is none. What has been copied in then is not to be
   // used. As it stands: of an exchange in which what is asked for ahead exists.
-  virtual Result<std::optional<Ticks>> await_ahead(std::uint32_t thread, Ticket ticket,
-                                                   ParameterSink& landing) {
+  virtual Result<std::optional<Ticks>> await_ahead(std::uint32_t thread, Ticket ticket, ParameterSink& sink) {
     static_cast<void>(thread);
-    PACELINE_ASSIGN_OR_RETURN(const Ticks installed, await_parameters(ticket, landing));
+    PACELINE_ASSIGN_OR_RETURN(const Ticks installed, await_parameters(ticket, sink));
     return std::optional(installed);
   }
 

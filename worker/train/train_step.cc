@@ -100,7 +100,7 @@ Status TrainStep::carry_out(const step::InstallEarly&) {
   PACELINE_ASSIGN_OR_RETURN(const std::optional<Ticks> installed,
                             t_.exchange.await_ahead(t_.worker.thread, pulled_.front(), t_.cache));
   if (!installed) return Status::ok();  // nothing follows
-  return tell(step::InstalledEarly{*installed, t_.clock(), t_.cache.lands(), look()});
+  return tell(step::InstalledEarly{*installed, t_.clock(), t_.cache.has_partial(), look()});
 }
 
 // A pull that was seen not to be answered may be by now, and then nobody would join it: whoever asked again

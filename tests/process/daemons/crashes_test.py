@@ -8,7 +8,7 @@ import time
 
 import harness
 from calm_runs import STAGES, SUMMING_STAGES
-from harness import DaemonTest, ZmtpPeer
+from harness import DaemonTest
 
 
 class Crashes(DaemonTest):
@@ -116,17 +116,6 @@ class Crashes(DaemonTest):
         self.assertEqual((summary["status"], summary["reason"], summary["lost_nodes"]),
                          ("stopped", "stopped by a signal", 0))
 
-    def test_with_all_nodes_killed_the_run_has_failed(self):
-        servers, nodes = self.start_training()
-        for node in nodes:
-            node.send(signal.SIGKILL)
-        self.assertEqual(servers[0].end(), 1)
-        self.assertEqual(sorted(servers[0].errors()[:2]),
-                         [f"paceline-server: node {i} lost: its connection broke" for i in range(2)])
-        self.assertEqual(servers[0].errors()[2:],
-                         ["paceline-server: every node was lost before its share was done"])
-        self.assertEqual(self.summary()["status"], "failed")
-
     def test_without_the_authority_everybody_ends_after_the_lease(self):
         self.configure(shards=2)
         servers, nodes = self.start_training("cluster.lease=3s")
@@ -148,19 +137,6 @@ class Crashes(DaemonTest):
         self.assertRegex(self.summary()["reason"], lost)
 
 
-def protocol_version():
-    messages = (harness.SOURCE / "common/wire/messages.h").read_text(encoding="utf-8")
-    return int(re.search(r"kProtocolVersion = (\d+);", messages)[1])
-
-
-def join_of_another_layout(fingerprint):
-    """The Join of a node 1 with two threads and the layout {w [2, 3], b [3]} of docs/PROTOCOL.md, section 5."""
-    fields = (bytes([0x08, protocol_version()]) + b"\x10\x01" + b"\x19" + bytes(7) + b"\x01" + b"\x20\x02" +
-              b"\x29" + fingerprint.to_bytes(8, "little") + b"\x31" + 0x3D22D8B370A6FC7B.to_bytes(8, "little") +
-              b"\x3a\x07\x0a\x01w\x12\x02\x02\x03" + b"\x3a\x06\x0a\x01b\x12\x01\x03" + b"\x60\x01")
-    return b"\x0a" + bytes([len(fields)]) + fields
-
-
 class Starts(DaemonTest):
     """Who is missing, and who is not let in."""
 
@@ -169,25 +145,6 @@ class Starts(DaemonTest):
         server = self.server(0, "cluster.start_timeout=3s")
         self.assert_ends(server, 1, "paceline-server: the run failed: node 1 has not joined within 3 s")
         self.assert_ends(node, 1, "paceline-worker 0: node 1 has not joined within 3 s")
-
-    def test_a_missing_shard_is_named(self):
-        self.configure(shards=2)
-        nodes = [self.ready_node(i) for i in range(2)]
-        server = self.server(0, "cluster.start_timeout=3s")
-        self.assert_ends(server, 1, "paceline-server: the run failed: shard 1 has not joined within 3 s")
-        for i, node in enumerate(nodes):
-            self.assert_ends(node, 1, rf"paceline-worker {i}: shard 1 has not joined within 3 s")
-
-    def test_a_missing_authority_is_named(self):
-        self.configure(shards=2)
-        self.assert_ends(self.server(1, "cluster.start_timeout=1s"), 1,
-                         rf"paceline-server 1: the authority \({self.endpoints[0]}\) has not answered within 1.0 s")
-        shard = self.server(1, "--force")
-        self.assert_ends(self.node(0, "cluster.start_timeout=3s"), 1, rf"paceline-worker 0: server shard 0 "
-                         rf"\({self.endpoints[0]}\) \(it refuses the connection: no server listens there yet\) "
-                         "did not answer node 0's join within 3 s")
-        shard.send(signal.SIGTERM)
-        self.assert_ends(shard, 1, "paceline-server 1: stopped by a signal")
 
     def test_a_port_in_use(self):
         with socket.socket() as used:
@@ -270,32 +227,6 @@ class Starts(DaemonTest):
         server.send(signal.SIGTERM)
         self.assertEqual((server.end(), node.end()), (1, 1))
         self.assertIn("node 1 has not joined", (self.run_dir / "worker-0.log").read_text())
-
-    def test_another_protocol_version_is_refused(self):
-        server = self.server(0)
-        self.wait_for_log("server.log", "listens on")
-        peer = ZmtpPeer(self.endpoints[0])
-        peer.send(b"\x0a\x04\x08\x63\x10\x01")  # Join {protocol_version: 99, node: 1}
-        refusal = f"node 1: protocol version 99, expected {protocol_version()}"
-        self.assertIn(refusal.encode(), peer.frame())
-        peer.close()
-        server.send(signal.SIGTERM)
-        self.assert_ends(server, 1, f"paceline-server: refused: {refusal}",
-                         "paceline-server: the run failed: stopped by a signal before training began; node 0, node 1 "
-                         f"have not joined; refused: {refusal}")
-
-    def test_another_layout_is_refused(self):
-        server, node = self.server(0), self.node(0)
-        self.wait_for_log("server.log", "node 0 joined")
-        peer = ZmtpPeer(self.endpoints[0])
-        peer.send(join_of_another_layout(fingerprint=0))
-        expected = re.search(rb"expected 0x([0-9a-f]{16}): give every daemon", peer.frame())
-        peer.send(join_of_another_layout(fingerprint=int(expected[1], 16)))
-        self.assertRegex(peer.frame().decode(errors="replace"),
-                         "node 1: parameter layout 0x3d22d8b370a6fc7b, expected 0x[0-9a-f]{16} as node 0 has")
-        peer.close()
-        server.send(signal.SIGTERM)
-        self.assertEqual((server.end(), node.end()), (1, 1))
 
 
 if __name__ == "__main__":

@@ -95,17 +95,6 @@ class Joins(DaemonTest):
         summary = self.assert_all_done(servers, nodes)
         self.assertEqual((summary["lost_nodes"], summary["returned_nodes"]), (3, 3))
 
-    def test_a_second_process_of_a_node_that_is_alive_is_refused(self):
-        servers, nodes = self.start_nodes(2, 12)
-        servers[0].wait_for_line(harness.PROGRESS.pattern)
-        with self.standing_still(nodes[0]):
-            twin = self.again(2, f"run.out={self.folder}/another-host")
-            self.assert_ends(twin, 1, rf"paceline-worker 2: server shard 0 \({self.endpoints[0]}\): refuses us: "
-                             "node 2: already taken by another process of this run, which is alive")
-        summary = self.assert_all_done(servers, nodes)
-        self.assertEqual(summary["lost_nodes"], 0)
-        self.assertNotIn("returned_nodes", summary)
-
     def test_a_run_begins_with_as_many_nodes_as_it_must_have_and_grows(self):
         servers, nodes = self.start_nodes(2, 8, "cluster.nodes={min: 2, max: 4}", nodes=2)
         servers[0].wait_for_line(harness.PROGRESS.pattern)

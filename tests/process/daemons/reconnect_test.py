@@ -117,22 +117,6 @@ class Reconnect(CalmRuns):
             self.assertEqual(node.end(), 0, node.errors())
         self.assert_as_if_nothing_had_happened(servers, model)
 
-    def test_nodes_outlive_all_servers_twice(self):
-        self.iterations = 3 * SAVED_ITERATIONS  # of which the second kill comes in the second third
-        self.run_of = (f"train.total_iterations={self.iterations}", *self.run_of[1:])
-        self.configure(shards=2)
-        model = self.calm_model(*self.run_of)
-        servers, nodes = self.train_until_saved()
-        self.kill(*servers)
-        servers = self.resumed()
-        self.wait_for_log("worker-1.log", "generation 2")
-        self.kill(*servers)
-        servers = self.resumed()
-        for node in nodes:
-            self.assertEqual(node.end(), 0, node.errors())
-        self.assert_as_if_nothing_had_happened(servers, model)
-        self.assertIn("generation 3", (self.run_dir / "worker-0.log").read_text(encoding="utf-8"))
-
     def test_a_killed_node_is_started_anew_beside_one_that_lives(self):
         model = self.calm_model(*self.run_of)
         servers, nodes = self.train_until_saved()

@@ -221,17 +221,6 @@ class Resume(CalmRuns):
             self.assertEqual(program.end(), 0, program.errors())
         self.assertEqual((self.run_dir / "model.bin").read_bytes(), model, "other bits than a run never stopped")
 
-    def test_it_can_be_killed_and_resumed_twice(self):
-        model = self.calm_model(self.total, "train.optimizer.kind=adam")
-        self.killed("train.optimizer.kind=adam")
-        servers, nodes = self.resume("train.optimizer.kind=adam")
-        self.wait_for_log("server.log", "of generation 2 is written")
-        for program in servers + nodes:
-            program.send(signal.SIGKILL)
-        for program in servers + nodes:
-            program.end()
-        self.assertEqual(self.assert_resumes_to(model, "train.optimizer.kind=adam")["generation"], 3)
-
     def test_bsp_then_asp_goes_on_from_either_side_of_the_switch(self):
         iterations = 2 * SAVED_ITERATIONS
         for version in (30, iterations * 9 // 40):
@@ -348,21 +337,6 @@ class Resume(CalmRuns):
             node.end()
         self.assert_resumes_to(model)
 
-
-    def test_other_policies_do_each_iteration_once_too(self):
-        self.configure(shards=2)
-        for policy in (("sync.policy=ssp", "sync.threshold=2"), ("sync.policy=asp",),
-                       ("sync.policy=dtssp", "sync.lpr.window_clocks=5"),
-                       ("sync.policy=backup", "sync.backup_workers=1")):
-            with self.subTest(policy=policy[0]):
-                shutil.rmtree(self.run_dir, ignore_errors=True)
-                self.killed(*policy)
-                servers, nodes = self.resume(*policy)
-                for program in servers + nodes:
-                    self.assertEqual(program.end(), 0, program.errors())
-                summary = self.summary()
-                self.assertEqual((summary["status"], summary["generation"]), ("ok", 2))
-                self.assertEqual(summary["iterations"], SAVED_ITERATIONS)
 
     def test_a_run_that_has_ended_is_extended_to_the_bits_of_one_that_was_as_long_from_the_start(self):
         model = self.calm_model(self.total)

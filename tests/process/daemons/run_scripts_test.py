@@ -115,17 +115,6 @@ class RunScripts(ScriptTest):
         self.assertIn(f"run_local: node 1 ended with status 137 although the run succeeded; see the logs in "
                       f"{self.run_dir}", script.errors())
 
-    def test_a_node_that_died_comes_back_by_the_configuration_that_the_run_has_recorded(self):
-        script = self.run_local()
-        script.wait_for_line(harness.PROGRESS.pattern)
-        os.kill(self.node_1_of(script), signal.SIGKILL)
-        self.wait_for_log("server.log", "node 1 lost")
-        node = self.start(harness.BIN / "paceline-worker", self.run_dir / "config.yaml", "--node", 1, "--resume")
-        self.wait_for_log("server.log", "node 1 is back and takes part")
-        script.send(signal.SIGTERM)
-        self.assertEqual((script.end(), node.end()), (1, 1), node.errors())
-        self.assertEqual(len(self.summary()["returned"]), 1)
-
     def test_data_that_are_not_there_are_said_once_and_leave_nothing(self):
         script = self.run_local(f"data.path={self.folder}/none")
         self.assertEqual(script.end(), 2)

@@ -133,7 +133,7 @@ class Scripts(ScriptTest):
                               ("recorder_cost", '"cost": 1'), ("simulate", '"cost": 2')):
             self.stand_in(checkout / f"build/release/bin/bench_{program}",
                           f"""echo "$(basename $0) $*" >>{log}; echo '{{{said}}}'\n""")
-        for program in ("apply_bandwidth", "encoding", "step_decision"):
+        for program in ("apply_bandwidth", "step_decision"):
             self.stand_in(checkout / f"build/release/bin/bench_{program}", self.google(log))
         for file in ("once.py", "processes.py", "table.py"):
             (checkout / "tests/bench" / file).symlink_to(harness.SOURCE / "tests/bench" / file)
@@ -144,32 +144,6 @@ class Scripts(ScriptTest):
         """Writes the file that it is told to, as Google Benchmark does."""
         return f"""echo "$(basename $0)" >>{log}; for word; do case "$word" in --benchmark_out=*) out=${{word#*=}} ;; esac; done
 echo '{{"benchmarks": [{{"name": "sgd", "ratio": 0.9, "threads": 1}}]}}' >"$out"; {ends}\n"""
-
-    def test_bench_measures_what_a_program_misses_and_passes_on_what_fails(self):
-        checkout, log = self.bench_checkout()
-        result = self.folder / "bench.json"
-        apply = checkout / "build/release/bin/bench_apply_bandwidth"
-        missed = ["bench: a figure missed its target, or was left out: build/release/bin/bench_apply_bandwidth"]
-        for ends, status, complaint in (("exit 0", 0, []), ("exit 1", 0, missed),
-                                        ("exit 3", 1, ["bench: bench_apply_bandwidth ended with status 3"]),
-                                        ("kill -SEGV $$", 1, ["bench: bench_apply_bandwidth ended with status 139"])):
-            with self.subTest(ends=ends):
-                self.stand_in(apply, self.google(log, ends))
-                script = self.start_in(checkout, "scripts/bench.sh", "--targets", "--out", result)
-                self.assertEqual(script.end(), status, script.errors())
-                if status == 0:
-                    measured = json.loads(result.read_text())["measurements"]
-                    self.assertEqual([line.get("when") for line in measured if "memory_bandwidth" in line["measured"]],
-                                     ["before", "after"])
-                    self.assertEqual([(line["name"], line["ratio"]) for line in measured if line["benchmark"] == "apply"],
-                                     [("sgd", 0.9)])
-                self.assertEqual([line for line in script.errors() if line.startswith("bench: a") or
-                                  line.startswith("bench: bench")], complaint)
-        apply.unlink()
-        script = self.start_in(checkout, "scripts/bench.sh")
-        self.assertEqual((script.end(), script.errors()), (1, [
-            "bench: build/release/bin/bench_apply_bandwidth was not built: Google Benchmark is missing "
-            "(scripts/install_deps.sh installs it)"]))
 
     def test_bench_that_was_cut_goes_on_and_measures_again_what_other_programs_did(self):
         checkout, log = self.bench_checkout()
@@ -224,7 +198,7 @@ echo '{{"benchmark": "loss_beside_cpu", "model": "m", "mean_difference": 0.5, "l
             self.assertEqual(table, ["met", *rows] if rows else [], script.output())
             return script.errors()
 
-        self.assertIn("gpu_test: skipped: no GPU", gpu_check(77, "server"))
+        self.assertIn("gpu_test: skipped: no GPU", gpu_check(77, "threads"))
         (state / "gpu").touch()
         gpu_check(1, "gradients", "NO")
         (state / "passes").touch()
@@ -245,84 +219,6 @@ echo '{{"benchmark": "loss_beside_cpu", "model": "m", "mean_difference": 0.5, "l
         self.assertIn("a_foreseen_mini_batch", patterns)
         self.assertEqual([one for one in patterns if not any(case.startswith(one) for case in cases)], [])
         self.assertEqual([case for case in cases if "cifar" in case and case.startswith(tuple(patterns))], [])
-
-    def test_exchange_counts_the_bytes_that_moved(self):
-        # 100 gradients of 1,000 bytes, 60 answers with parameters, and the final model.
-        sent = {"iterations": 100, "bytes_pushed": 100_000, "bytes_pulled": 61_000, "bytes_shared": 0}
-        shared = {"iterations": 100, "bytes_pushed": 0, "bytes_pulled": 0, "bytes_shared": 161_000}
-        every = {"iterations": 100, "bytes_pushed": 100_000, "bytes_pulled": 105_000, "bytes_shared": 0}
-        script = self.start(sys.executable, "-c", f"""
-import sys
-sys.path.insert(0, {str(harness.SOURCE / "tests/bench")!r})
-sys.dont_write_bytecode = True
-from exchange import bytes_of_a_step
-for summary in {[sent, shared, every]!r}:
-    up, down = bytes_of_a_step(summary, 1000)
-    print(f"{{up:.3f}} {{down:.3f}}", file=sys.stderr)""")
-        self.assertEqual((script.end(), script.errors()), (0, ["1.000 0.600", "1.000 0.600", "1.000 1.000"]))
-
-    def path_programs(self):
-        """Stand-ins for the daemons that exchange.py and its like start: a step of theirs takes 20 ms. `servers` has what a
-        server was given besides the configuration."""
-        programs = self.folder / "bin"
-        programs.mkdir()
-        self.stand_in(programs / "paceline-server", f"""(shift; echo "$*" >>{self.folder}/servers)""" + r"""
-out=$(sed -n 's/^run: .* out: \([^,]*\),.*/\1/p' "$1"); mkdir -p "$out"
-steps=$(sed -n 's/.*total_iterations: //p' "$1")
-echo "{\"status\": \"ok\", \"iterations\": $steps, \"bytes_pushed\": 0, \"bytes_pulled\": 0, \"bytes_shared\": 0}" >"$out/summary.json"
-echo "from and to nodes and shards $steps messages came and $((2 * steps)) left" >"$out/server.log"
-""")
-        self.stand_in(programs / "bench_path_worker", """echo '{"seconds_per_step": 0.02}'\n""")
-        return programs
-
-    def test_small_messages_sets_round_trips_beside_each_other(self):
-        programs = self.path_programs()
-        self.stand_in(programs / "bench_raw_messages", """echo '{"seconds_per_step": 0.01}'\n""")
-        said = '{"steps_per_second": 1000, "p50_ms": 1, "p99_ms": 96, "slowest_of_mean": 0.9, "fastest_of_mean": 1.1}'
-        self.stand_in(programs / "bench_many_workers", f"echo '{said}'\n")
-        script = self.start(sys.executable, harness.SOURCE / "tests/bench/small_messages.py", "--bin", programs, "--pairs", "1",
-                            "--json", self.folder / "lines")
-        self.assertEqual(script.end(), 1, script.errors())  # half of the raw rate misses the target
-        one, many = (json.loads(line) for line in (self.folder / "lines").read_text().splitlines())
-        self.assertEqual((one["raw_us"], one["paceline_us"], one["ratio"]), (10000.0, 20000.0, 0.5))
-        self.assertEqual((one["messages_up"], one["messages_down"]), (1.0, 2.0))
-        self.assertEqual((many["loops"], many["p99_of_limit"], many["slowest_of_mean_least"]), (5, 0.5, 0.9))
-
-    def test_exchange_sets_servers_that_could_share_memory_beside_those_that_do_not(self):
-        programs = self.path_programs()
-        self.stand_in(programs / "bench_raw_loop", """[ "$1" = server ] || echo '{"seconds_per_step": 0.01}'\n""")
-
-        def exchange(status, *arguments):
-            script = self.start(sys.executable, harness.SOURCE / "tests/bench/exchange.py", "--bin", programs, "--pairs", "1",
-                                "--mb", "4", "--server-memory", "auto", "--json", self.folder / "lines", *arguments)
-            self.assertEqual(script.end(), status, script.errors())
-            return script.errors()
-
-        exchange(0)
-        line = json.loads((self.folder / "lines").read_text())
-        self.assertEqual((line["server_memory"], line["paceline_ms"], line["private_ms"], line["of_private"]),
-                         ("auto", 20.0, 20.0, 1.0))
-        # What starting up costs, then a pair.
-        auto = "--shard 0 cluster.shared_memory=auto"
-        self.assertEqual((self.folder / "servers").read_text().splitlines(), [auto, auto, "--shard 0"])
-        self.assertIn("--server-memory auto is for nodes that are sent everything", exchange(2, "--transport", "shared")[-1])
-        server = programs / "paceline-server"
-        server.write_text(server.read_text() + "echo 'server: no memory is shared with nodes of this machine: why' >&2\n")
-        self.assertEqual(exchange(3), ["exchange: server: no memory is shared with nodes of this machine: why"])
-
-    def test_exchange_vs_gloo_sets_steps_beside_each_other(self):
-        log, programs = self.folder / "log", self.path_programs()
-        self.stand_in(self.folder / "python", f"""echo "$*" | sed 's/.*--gloo-rank/rank/; s/--store.*//' >>{log}
-echo '{{"seconds_per_step": 0.03}}'\n""")
-        script = self.start(sys.executable, harness.SOURCE / "tests/bench/exchange_vs_gloo.py", "--bin", programs, "--python",
-                            self.folder / "python", "--pairs", "1", "--mb", "400", "--json", self.folder / "lines")
-        self.assertEqual(script.end(), 0, script.errors())
-        lines = [json.loads(line) for line in (self.folder / "lines").read_text().splitlines()]
-        self.assertEqual([(line["workers"], line["gloo_ms"], line["paceline_ms"], line["ratio"]) for line in lines],
-                         [(2, 30.0, 20.0, 1.5), (4, 30.0, 20.0, 1.5)])
-        floats = "--floats 100000000 --steps 10 "
-        self.assertEqual(sorted(log.read_text().splitlines()),
-                         sorted([f"rank {rank} --workers {workers} {floats}" for workers in (2, 4) for rank in range(workers)]))
 
     def benchmark(self, *commands):
         """A benchmark of these processes (tests/bench/processes.py)."""

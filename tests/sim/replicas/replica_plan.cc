@@ -41,10 +41,10 @@ ReplicaPlan replica_plan_of(std::uint64_t seed) {
   ReplicaPlan plan;
   plan.run = plan_of(seed);
   // Of a run whose servers all die there is a simulation of its own (generation.h), and of one that is
-  // brought to rest. What a shard says twice, and what is wrong of it, would not be paired with its
+  // quiesced. What a shard says twice, and what is wrong of it, would not be paired with its
   // follower's word.
   plan.run.crashes_at_ns.clear();
-  plan.run.rests_at_ns.reset();
+  plan.run.quiesces_at_ns.reset();
   plan.run.duplicate_chance = 0.0;
   plan.run.config.total_iterations += static_cast<std::int64_t>(random.next_below(30));
   plan.lease_ns = 4'000'000 + static_cast<std::int64_t>(random.next_below(12'000'000));

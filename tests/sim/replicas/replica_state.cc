@@ -82,7 +82,7 @@ void ReplicaState::apply(const wire::Message& event) {
 
 void ReplicaState::admit(NodeId node, Party who, Ticks at) {
   here_[node] = who;
-  model_.rejoined(node);  // of the process before
+  model_.reconnected(node);  // of the process before
   if (!authority_) return;
   for (std::uint32_t t = 0; t < plan_.config.cluster.threads_per_node; ++t) {
     if (!authority_->step(sync::Joined{WorkerId(node, t)}, at)) too_late_.insert(who);
@@ -91,9 +91,9 @@ void ReplicaState::admit(NodeId node, Party who, Ticks at) {
 }
 
 void ReplicaState::goes_on(NodeId node) {
-  model_.rejoined(node);
+  model_.reconnected(node);
   if (!authority_) return;
-  too_late_.contains(here_.at(node)) ? refuse(node, "the run is over") : authority_->node_rejoined(node);
+  too_late_.contains(here_.at(node)) ? refuse(node, "the run is over") : authority_->node_reconnected(node);
 }
 
 void ReplicaState::refuse(NodeId node, const std::string& why) {

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <type_traits>
 #include <vector>
 
 #include "worker/model/batch.h"
@@ -76,6 +77,18 @@ struct OnednnKind {
   bool undoes_relu = false;         // its backward pass goes through that ReLU, too
   bool commutes_with_relu = false;  // the same comes out with a ReLU in front or behind
 };
+
+// `make` of a kind whose layers are made of the layer's shape and the samples, of the shape alone, or of nothing.
+template <typename L>
+std::unique_ptr<OnednnLayer> made(const Layer& layer, std::size_t, std::int64_t samples) {
+  if constexpr (std::is_constructible_v<L, const Layer&, std::int64_t>) {
+    return std::make_unique<L>(layer, samples);
+  } else if constexpr (std::is_constructible_v<L, const Layer&>) {
+    return std::make_unique<L>(layer);
+  } else {
+    return std::make_unique<L>();
+  }
+}
 
 // Of a layer's kind.
 const OnednnKind& onednn_kind(LayerKind kind);

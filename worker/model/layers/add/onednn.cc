@@ -58,12 +58,8 @@ class Add final : public OnednnLayer {
   std::vector<float> coefficients_;
 };
 
-std::unique_ptr<OnednnLayer> make(const Layer& layer, std::size_t, std::int64_t) {
-  return std::make_unique<Add>(layer);
-}
-
 }  // namespace
 
-extern const OnednnKind kOnednn{.make = make, .narrow = true, .by_shape = true};
+extern const OnednnKind kOnednn{.make = made<Add>, .narrow = true, .by_shape = true};
 
 }  // namespace paceline::layers::add

@@ -95,12 +95,8 @@ class AveragePool final : public OnednnLayer {
   std::optional<Forward::primitive_desc> forward_;
 };
 
-std::unique_ptr<OnednnLayer> make(const Layer& layer, std::size_t, std::int64_t samples) {
-  return std::make_unique<AveragePool>(layer, samples);
-}
-
 }  // namespace
 
-extern const OnednnKind kOnednn{.make = make};
+extern const OnednnKind kOnednn{.make = made<AveragePool>};
 
 }  // namespace paceline::layers::average_pool

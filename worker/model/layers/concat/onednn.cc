@@ -60,12 +60,8 @@ class Concat final : public OnednnLayer {
   memory output_;
 };
 
-std::unique_ptr<OnednnLayer> make(const Layer& layer, std::size_t, std::int64_t samples) {
-  return std::make_unique<Concat>(layer, samples);
-}
-
 }  // namespace
 
-extern const OnednnKind kOnednn{.make = make, .by_shape = true};
+extern const OnednnKind kOnednn{.make = made<Concat>, .by_shape = true};
 
 }  // namespace paceline::layers::concat

@@ -2,16 +2,8 @@
 #include "worker/model/layers/onednn_loss.h"
 
 namespace paceline::layers::contrastive_loss {
-namespace {
 
-using namespace onednn;
-
-std::unique_ptr<OnednnLayer> make(const Layer& layer, std::size_t, std::int64_t samples) {
-  return std::make_unique<OnednnLoss<ContrastiveLoss>>(layer, samples);
-}
-
-}  // namespace
-
-extern const OnednnKind kOnednn{.make = make, .by_shape = true};
+extern const onednn::OnednnKind kOnednn{.make = onednn::made<onednn::OnednnLoss<ContrastiveLoss>>,
+                                        .by_shape = true};
 
 }  // namespace paceline::layers::contrastive_loss

@@ -78,12 +78,9 @@ class Convolution final : public OnednnLayer {
   std::optional<Forward::primitive_desc> forward_;
 };
 
-std::unique_ptr<OnednnLayer> make(const Layer& layer, std::size_t, std::int64_t samples) {
-  return std::make_unique<Convolution>(layer, samples);
-}
-
 }  // namespace
 
-extern const OnednnKind kOnednn{.make = make, .narrow = true, .multiplies = true, .does_relu = true};
+extern const OnednnKind kOnednn{
+    .make = made<Convolution>, .narrow = true, .multiplies = true, .does_relu = true};
 
 }  // namespace paceline::layers::conv

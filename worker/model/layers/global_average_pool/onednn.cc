@@ -49,12 +49,8 @@ class GlobalAveragePool final : public OnednnLayer {
   std::optional<Forward::primitive_desc> forward_;
 };
 
-std::unique_ptr<OnednnLayer> make(const Layer& layer, std::size_t, std::int64_t samples) {
-  return std::make_unique<GlobalAveragePool>(layer, samples);
-}
-
 }  // namespace
 
-extern const OnednnKind kOnednn{.make = make, .narrow = true, .by_shape = true};
+extern const OnednnKind kOnednn{.make = made<GlobalAveragePool>, .narrow = true, .by_shape = true};
 
 }  // namespace paceline::layers::global_average_pool

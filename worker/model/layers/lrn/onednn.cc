@@ -52,12 +52,8 @@ class Lrn final : public OnednnLayer {
   std::optional<Forward::primitive_desc> forward_;
 };
 
-std::unique_ptr<OnednnLayer> make(const Layer& layer, std::size_t, std::int64_t) {
-  return std::make_unique<Lrn>(layer);
-}
-
 }  // namespace
 
-extern const OnednnKind kOnednn{.make = make, .by_shape = true};
+extern const OnednnKind kOnednn{.make = made<Lrn>, .by_shape = true};
 
 }  // namespace paceline::layers::lrn

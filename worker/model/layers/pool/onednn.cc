@@ -48,12 +48,8 @@ class MaxPool final : public OnednnLayer {
   std::optional<Forward::primitive_desc> forward_;
 };
 
-std::unique_ptr<OnednnLayer> make(const Layer& layer, std::size_t, std::int64_t samples) {
-  return std::make_unique<MaxPool>(layer, samples);
-}
-
 }  // namespace
 
-extern const OnednnKind kOnednn{.make = make, .narrow = true, .commutes_with_relu = true};
+extern const OnednnKind kOnednn{.make = made<MaxPool>, .narrow = true, .commutes_with_relu = true};
 
 }  // namespace paceline::layers::pool

@@ -34,10 +34,6 @@ class Relu final : public onednn::OnednnLayer {
   memory output_;
 };
 
-std::unique_ptr<onednn::OnednnLayer> make(const Layer&, std::size_t, std::int64_t) {
-  return std::make_unique<Relu>();
-}
-
 }  // namespace
 
 memory onednn::relu_backward(Program& program, const memory& output, const memory& difference) {
@@ -53,7 +49,7 @@ memory onednn::relu_backward(Program& program, const memory& output, const memor
 }
 
 namespace layers::relu {
-extern const onednn::OnednnKind kOnednn{.make = make, .narrow = true, .is_relu = true};
+extern const onednn::OnednnKind kOnednn{.make = onednn::made<Relu>, .narrow = true, .is_relu = true};
 }  // namespace layers::relu
 
 }  // namespace paceline

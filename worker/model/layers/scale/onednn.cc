@@ -85,12 +85,8 @@ class Scale final : public OnednnLayer {
   std::optional<Forward::primitive_desc> forward_;
 };
 
-std::unique_ptr<OnednnLayer> make(const Layer& layer, std::size_t, std::int64_t) {
-  return std::make_unique<Scale>(layer);
-}
-
 }  // namespace
 
-extern const OnednnKind kOnednn{.make = make, .by_shape = true};
+extern const OnednnKind kOnednn{.make = made<Scale>, .by_shape = true};
 
 }  // namespace paceline::layers::scale

@@ -56,12 +56,8 @@ class Slice final : public OnednnLayer {
   const std::size_t first_;
 };
 
-std::unique_ptr<OnednnLayer> make(const Layer& layer, std::size_t, std::int64_t samples) {
-  return std::make_unique<Slice>(layer, samples);
-}
-
 }  // namespace
 
-extern const OnednnKind kOnednn{.make = make, .by_shape = true};
+extern const OnednnKind kOnednn{.make = made<Slice>, .by_shape = true};
 
 }  // namespace paceline::layers::slice

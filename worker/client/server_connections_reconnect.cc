@@ -23,7 +23,7 @@ namespace {
 using std::chrono::milliseconds;
 
 // A thread is copying what the server has lent: that is over in a moment.
-constexpr milliseconds kLandsWithin{1};
+constexpr milliseconds kCopiedWithin{1};
 constexpr std::int64_t kReconnectsLogged = 100;
 
 }  // namespace
@@ -44,7 +44,7 @@ void ServerConnections::broke(ServerLink& link, std::int64_t connection, const s
     client_.state.stands(link.shard, {0, "its connection broke"});
   }
   link.broken->connected = false;
-  rejoin_in(link, wire::reconnect_pause(link.broken->attempts++));
+  reconnect_in(link, wire::reconnect_pause(link.broken->attempts++));
 }
 
 // Where a server has replicas: whether one of them may answer yet. Who does not is asked at another endpoint
@@ -61,18 +61,18 @@ bool ServerConnections::looks_elsewhere(ServerLink& link, Ticks now) {
   return true;
 }
 
-void ServerConnections::rejoin_in(ServerLink& link, std::chrono::nanoseconds delay) {
+void ServerConnections::reconnect_in(ServerLink& link, std::chrono::nanoseconds delay) {
   auto timer = std::make_shared<boost::asio::steady_timer>(
       client_.io, std::chrono::duration_cast<std::chrono::steady_clock::duration>(delay));
   timer->async_wait([this, &link, timer](const boost::system::error_code& error) {
-    if (!error) rejoin(link);
+    if (!error) reconnect(link);
   });
 }
 
-void ServerConnections::rejoin(ServerLink& link) {
+void ServerConnections::reconnect(ServerLink& link) {
   const bool over = shut_ || !client_.state.closed().is_ok();
   if (over || !link.broken || link.broken->connected || link.socket == nullptr) return;
-  if (!client_.pulls.part_with(link.shard)) return rejoin_in(link, kLandsWithin);
+  if (!client_.pulls.part_with(link.shard)) return reconnect_in(link, kCopiedWithin);
   if (auto lent = link.socket->lent()) link.broken->lent.push_back(std::move(lent));
   link.socket->close(wire::DealerSocket::Queued::kIsDropped);
   link.broken->connected = true;

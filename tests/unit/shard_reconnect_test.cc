@@ -15,8 +15,8 @@ const WorkerId kReturning(0, 0);
 const NodeId kReturnerId(0);
 
 // Two nodes with one thread each and one shard of six floats in blocks of four.
-struct Rejoined {
-  Rejoined() {
+struct Reconnected {
+  Reconnected() {
     config.cluster.nodes = 2;
     config.cluster.frame_bytes = 4 * sizeof(float);
     service.emplace(ShardId(0), config, sent, log, [] {});
@@ -51,12 +51,12 @@ struct Rejoined {
 
 TEST_CASE("a gradient that is whole here is dropped when it comes again: announced once, applied once") {
   const bool applied = GENERATE(true, false);
-  Rejoined r;
+  Reconnected r;
   r.initialize();
   r.push_first(0, 1);
   r.push_rest(0, 1);
   if (applied) r.apply(0);
-  r.service->on_rejoin(kReturnerId);
+  r.service->on_reconnect(kReturnerId);
   r.push_first(0, 1);
   r.push_rest(0, 1);
   CHECK(r.arrived() == 1);
@@ -70,10 +70,10 @@ TEST_CASE("a gradient that is whole here is dropped when it comes again: announc
 }
 
 TEST_CASE("a gradient that was here in part begins anew, with the same frames or others") {
-  Rejoined r;
+  Reconnected r;
   r.initialize();
   r.push_first(0, 100);
-  r.service->on_rejoin(kReturnerId);
+  r.service->on_reconnect(kReturnerId);
   CHECK(r.service->shard()->gradients_held() == 0);
   r.push_first(0, 1);
   r.push_rest(0, 1);
@@ -83,14 +83,14 @@ TEST_CASE("a gradient that was here in part begins anew, with the same frames or
 }
 
 TEST_CASE("whose gradient was withdrawn, or was late, goes on with the next") {
-  Rejoined r;
+  Reconnected r;
   r.initialize();
   r.push_first(0, 1);
   r.say(kReturner, wire::Withdraw{kReturning, Clock(0)});
-  r.service->on_rejoin(kReturnerId);
+  r.service->on_reconnect(kReturnerId);
   r.push_first(1, 1);
   r.say(kDecider, wire::DiscardGradient{kReturning, Clock(1)});  // before it is whole: it is late
-  r.service->on_rejoin(kReturnerId);
+  r.service->on_reconnect(kReturnerId);
   r.push_first(1, 1);
   r.push_rest(1, 1);
   CHECK(r.arrived() == 1);
@@ -99,13 +99,13 @@ TEST_CASE("whose gradient was withdrawn, or was late, goes on with the next") {
 }
 
 TEST_CASE("what was prepared of a gradient that was here in part is dropped with it") {
-  Rejoined r;
+  Reconnected r;
   r.initialize();
-  r.say(kBystander, push_of(WorkerId(1, 0), 0, 4, false), Rejoined::floats(2, 5));
+  r.say(kBystander, push_of(WorkerId(1, 0), 0, 4, false), Reconnected::floats(2, 5));
   r.push_first(0, 100);
   while (r.service->work_ahead()) {
   }
-  r.service->on_rejoin(kReturnerId);
+  r.service->on_reconnect(kReturnerId);
   r.push_first(0, 1);
   r.push_rest(0, 1);
   r.apply(0);
@@ -114,7 +114,7 @@ TEST_CASE("what was prepared of a gradient that was here in part is dropped with
 
 // What a node lends is its own again once its connection is given up.
 TEST_CASE("of a gradient that lies in the node's memory nothing is read there any more") {
-  Rejoined r;
+  Reconnected r;
   r.initialize();
   std::vector<float> theirs(6, 1.0F);
   bool let_go = false;
@@ -127,7 +127,7 @@ TEST_CASE("of a gradient that lies in the node's memory nothing is read there an
   r.say(kReturner, push_of(kReturning, 0, 4, false), lent(4, 2));
   r.say(kReturner, push_of(kReturning, 0), lent(0, 4));
   REQUIRE(r.arrived() == 1);
-  r.service->on_rejoin(kReturnerId);
+  r.service->on_reconnect(kReturnerId);
   CHECK(let_go);
   theirs.assign(6, 50.0F);
   r.apply(0);
@@ -135,22 +135,22 @@ TEST_CASE("of a gradient that lies in the node's memory nothing is read there an
 }
 
 TEST_CASE("initial parameters that had come in part come anew, and whole ones stay") {
-  Rejoined r;
-  r.say(kReturner, wire::InitialParameters{0, false}, Rejoined::floats(4, 9));
-  r.service->on_rejoin(kReturnerId);
-  r.say(kReturner, wire::InitialParameters{0, false}, Rejoined::floats(4, 1));
-  r.say(kReturner, wire::InitialParameters{4, true}, Rejoined::floats(2, 1));
+  Reconnected r;
+  r.say(kReturner, wire::InitialParameters{0, false}, Reconnected::floats(4, 9));
+  r.service->on_reconnect(kReturnerId);
+  r.say(kReturner, wire::InitialParameters{0, false}, Reconnected::floats(4, 1));
+  r.say(kReturner, wire::InitialParameters{4, true}, Reconnected::floats(2, 1));
   CHECK(r.sent.to_authority<wire::ShardReady>().size() == 1);
   CHECK(r.parameters() == std::vector<float>(6, 1.0F));
-  r.service->on_rejoin(kReturnerId);
+  r.service->on_reconnect(kReturnerId);
   CHECK(r.service->is_initialized());
 }
 
 TEST_CASE("pulls that waited are dropped, and those that are asked again answered, though others leave") {
-  Rejoined r;
+  Reconnected r;
   r.initialize();
   r.say(kReturner, wire::Pull{1, Version(1), false, kNoRevision});
-  r.service->on_rejoin(kReturnerId);
+  r.service->on_reconnect(kReturnerId);
   r.say(kReturner, wire::Pull{1, Version(1), false, kNoRevision});
   r.push_first(0, 1);
   r.push_rest(0, 1);
@@ -159,7 +159,7 @@ TEST_CASE("pulls that waited are dropped, and those that are asked again answere
   REQUIRE(pieces.size() == 2);  // one answer, of which both pieces are still on their way
   CHECK(pieces[0].version == Version(1));
   for (int times = 0; times < 20; ++times) {
-    r.service->on_rejoin(kReturnerId);
+    r.service->on_reconnect(kReturnerId);
     r.say(kReturner, wire::Pull{1, Version(1), false, kNoRevision});
   }
   CHECK(r.sent.of<wire::Error>(kReturner).empty());
@@ -168,7 +168,7 @@ TEST_CASE("pulls that waited are dropped, and those that are asked again answere
 
 TEST_CASE(
     "a node whose answers break again and again, and that comes no further, may not come back for ever") {
-  Rejoined r;
+  Reconnected r;
   r.initialize();
   const auto lease = std::chrono::nanoseconds(r.config.cluster.lease);
   Ticks now(0);
@@ -176,8 +176,8 @@ TEST_CASE(
     for (int i = 0; i < times; ++i) {
       r.say(kReturner, wire::Pull{1, Version(0), false, kNoRevision});
       now = now + apart;
-      if (!r.service->may_rejoin(kReturnerId, now).is_ok()) return false;
-      r.service->on_rejoin(kReturnerId);
+      if (!r.service->may_reconnect(kReturnerId, now).is_ok()) return false;
+      r.service->on_reconnect(kReturnerId);
     }
     return true;
   };
@@ -189,13 +189,13 @@ TEST_CASE(
   }
   CHECK(breaks(16, lease / 10) == pushes);
   CHECK_FALSE(breaks(1, lease));
-  CHECK(r.service->may_rejoin(NodeId(1), now).is_ok());  // nothing is on its way to it
+  CHECK(r.service->may_reconnect(NodeId(1), now).is_ok());  // nothing is on its way to it
 }
 
 TEST_CASE("who has not lost its connection and says a gradient twice is told so") {
-  Rejoined r;
+  Reconnected r;
   r.initialize();
-  r.service->on_rejoin(NodeId(1));
+  r.service->on_reconnect(NodeId(1));
   r.push_first(0, 1);
   r.push_rest(0, 1);
   r.push_first(0, 1);

@@ -1,4 +1,4 @@
-// A sink of parameters that remembers what lands.
+// A sink of parameters that remembers what is copied in.
 #pragma once
 
 #include <vector>
@@ -7,9 +7,9 @@
 
 namespace paceline::testing {
 
-struct Landed : ParameterSink {
+struct CopyingSink : ParameterSink {
   std::vector<float> values;
-  bool land(ShardId, const cache::SliceStamp&, const SlicePiece& piece) override {
+  bool copy_in(ShardId, const cache::SliceStamp&, const SlicePiece& piece) override {
     values.insert(values.end(), piece.payload.floats().begin(), piece.payload.floats().end());
     return true;
   }

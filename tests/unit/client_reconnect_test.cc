@@ -21,7 +21,7 @@ using testing::wire_grant_of;
 
 using SentBytes = std::vector<std::byte>;
 
-struct RejoinFixture : ClientFixture {
+struct ReconnectFixture : ClientFixture {
   // The connection to the left server, the authority, breaks; what the node says first over the next one.
   std::optional<wire::Join> left_breaks() {
     left->break_connection();
@@ -58,7 +58,7 @@ struct RejoinFixture : ClientFixture {
 };
 
 TEST_CASE("over another connection a node joins as the process it is, and says again what may be lost") {
-  RejoinFixture f;
+  ReconnectFixture f;
   f.join();
   f.left->send(wire_grant_of(0, Threshold(0), 0));
   REQUIRE(f.granted() == Clock(0));
@@ -96,7 +96,7 @@ TEST_CASE("over another connection a node joins as the process it is, and says a
 
 TEST_CASE("a gradient in fewer bytes is said again in the same ones, and is owed once") {
   const auto encoding = GENERATE(Encoding::kInt8, Encoding::kTopK, Encoding::kBf16);
-  RejoinFixture f;
+  ReconnectFixture f;
   f.options.cluster.gradient_encoding = encoding;
   f.options.cluster.top_k_share = 0.5;
   f.join();
@@ -107,7 +107,7 @@ TEST_CASE("a gradient in fewer bytes is said again in the same ones, and is owed
   f.left->send(wire_grant_of(1, Threshold(0), 1));
   REQUIRE(f.granted() == Clock(1));
 
-  RejoinFixture calm;
+  ReconnectFixture calm;
   calm.options.cluster = f.options.cluster;
   calm.options.cluster.endpoints = {"ipc://" + (calm.folder / "0").string(),
                                     "ipc://" + (calm.folder / "1").string()};
@@ -120,7 +120,7 @@ TEST_CASE("a gradient in fewer bytes is said again in the same ones, and is owed
 }
 
 TEST_CASE("what is granted past, withdrawn or answered is not said again") {
-  RejoinFixture f;
+  ReconnectFixture f;
   f.join();
   f.push(0, {1, 2, 3, 4, 5});
   f.client->report({WorkerId(0, 0), Clock(0), Metric{1.0, 1, 2}});
@@ -145,7 +145,7 @@ TEST_CASE("what is granted past, withdrawn or answered is not said again") {
 }
 
 TEST_CASE("of a gradient that is still computed what has left is said again, and the rest follows") {
-  RejoinFixture f;
+  ReconnectFixture f;
   f.join();
   const Contribution gradient{WorkerId(0, 0),
                               Clock(0),
@@ -167,7 +167,7 @@ TEST_CASE("of a gradient that is still computed what has left is said again, and
 }
 
 TEST_CASE("what the authority says again is not done twice: grants, the end, evaluations") {
-  RejoinFixture f;
+  ReconnectFixture f;
   f.join();
   for (int times = 0; times < 3; ++times) f.left->send(wire_grant_of(4, Threshold(0), 4));
   f.left->send(wire_grant_of(5, Threshold(0), 5));
@@ -193,7 +193,7 @@ TEST_CASE("what the authority says again is not done twice: grants, the end, eva
 }
 
 TEST_CASE("an answer that had come in part is asked for again, and comes whole") {
-  RejoinFixture f;
+  ReconnectFixture f;
   f.join();
   const Ticket ticket = f.client->request_parameters(Version(1));
   REQUIRE(f.right->expect<wire::Pull>());
@@ -207,7 +207,7 @@ TEST_CASE("an answer that had come in part is asked for again, and comes whole")
   f.left->send(wire::Parameters{ticket, ShardId(0), Version(2), Revision(2), 0, false, {Clock(2)}},
                payload_of({7, 7}));
   f.left->send(wire::Parameters{ticket, ShardId(0), Version(2), Revision(2), 2, true, {}}, payload_of({7}));
-  const auto done = f.client->await_parameters(ticket, f.landing);
+  const auto done = f.client->await_parameters(ticket, f.sink);
   INFO(done.status().message());
   REQUIRE(done.is_ok());
   std::vector<float> flat(5);
@@ -216,7 +216,7 @@ TEST_CASE("an answer that had come in part is asked for again, and comes whole")
 }
 
 TEST_CASE("a server that does not know the connection is joined over another one") {
-  RejoinFixture f;
+  ReconnectFixture f;
   f.join();
   f.left->send(wire::Error{StatusCode::kNotFound, "Heartbeat before a join on this connection", true});
   const auto join = f.left->expect<wire::Join>();
@@ -229,7 +229,7 @@ TEST_CASE("a server that does not know the connection is joined over another one
 
 TEST_CASE("who is not let in again has lost its servers, as by their silence") {
   const auto code = GENERATE(StatusCode::kFailedPrecondition, StatusCode::kOk);
-  RejoinFixture f;
+  ReconnectFixture f;
   f.options.cluster.lease = 1s;
   f.join();
   REQUIRE(f.left_breaks());
@@ -243,7 +243,7 @@ TEST_CASE("who is not let in again has lost its servers, as by their silence") {
 }
 
 TEST_CASE("a connection that breaks again and again is made anew each time") {
-  RejoinFixture f;
+  ReconnectFixture f;
   f.join();
   f.client->report({WorkerId(0, 0), Clock(0), Metric{1.0, 1, 2}});
   for (int times = 0; times < 4; ++times) REQUIRE(f.left_breaks());
@@ -254,7 +254,7 @@ TEST_CASE("a connection that breaks again and again is made anew each time") {
 }
 
 TEST_CASE("a connection that breaks before the welcome came is joined over another one") {
-  RejoinFixture f;
+  ReconnectFixture f;
   f.start_servers();
   auto started = f.start_client();
   REQUIRE(f.left->expect<wire::Join>());
@@ -270,7 +270,7 @@ TEST_CASE("a connection that breaks before the welcome came is joined over anoth
 
 TEST_CASE("initial parameters are sent again to a server that has not got them all") {
   const bool has_them = GENERATE(true, false);
-  RejoinFixture f;
+  ReconnectFixture f;
   f.join();
   f.client->send_initial_parameters({1, 2, 3, 4, 5});
   REQUIRE(f.left->expect<wire::InitialParameters>());
@@ -287,7 +287,7 @@ TEST_CASE("initial parameters are sent again to a server that has not got them a
 }
 
 TEST_CASE("a node that is done says its report again to the authority, and misses no other shard") {
-  RejoinFixture f;
+  ReconnectFixture f;
   f.join();
   auto ended = std::async(std::launch::async, [&] { return f.client->finish({}); });
   REQUIRE(f.left->expect<wire::NodeReport>());

@@ -31,7 +31,7 @@ struct BrokenRun {
     CHECK(before->hear<wire::Grant>(0).clock == Clock(0));
     after.emplace(context, config.cluster.endpoints);
   }
-  wire::Join rejoin(std::uint64_t goes_on = 1) const {
+  wire::Join reconnect(std::uint64_t goes_on = 1) const {
     wire::Join join = join_of(config, 0, kFiveFloats);
     join.goes_on = goes_on;
     join.connection = 3;
@@ -84,7 +84,7 @@ TEST_CASE("the process that is here goes on over another connection, and what it
   run.before->say(0, BrokenRun::push_at(0), std::vector<float>(5, 1));
   run.before->say(0, report_at(0));
   CHECK(run.before->hear<wire::Grant>(0).clock == Clock(1));
-  run.after->say(0, run.rejoin());
+  run.after->say(0, run.reconnect());
   const auto welcome = run.after->hear<wire::Welcome>(0);
   CHECK((welcome.initialized && welcome.under_way && welcome.generation == 1));
   CHECK(run.after->hear<wire::Grant>(0).clock == Clock(1));  // it may not have heard it
@@ -96,10 +96,10 @@ TEST_CASE("the process that is here goes on over another connection, and what it
 
 TEST_CASE("a join that is read behind that of a later connection moves the node nowhere") {
   BrokenRun run;
-  run.after->say(0, run.rejoin());
+  run.after->say(0, run.reconnect());
   run.after->hear<wire::Welcome>(0);
   ScriptedNode late(run.context, run.config.cluster.endpoints);
-  wire::Join join = run.rejoin();
+  wire::Join join = run.reconnect();
   join.connection = 2;
   late.say(0, join);
   late.say(0, wire::Leave{"it would end the run"});
@@ -112,7 +112,7 @@ TEST_CASE("a join that is read behind that of a later connection moves the node 
 
 TEST_CASE("what is said over a connection that was given up counts for nothing") {
   BrokenRun run;
-  run.after->say(0, run.rejoin());
+  run.after->say(0, run.reconnect());
   run.after->hear<wire::Welcome>(0);
   run.before->say(0, BrokenRun::push_at(0), std::vector<float>(5, 1));
   run.before->say(0, wire::Leave{"it would end the run"});
@@ -178,7 +178,7 @@ TEST_CASE("another shard goes on over another connection: each end says again wh
 
 TEST_CASE("a process whose welcome was lost says no more than its join again") {
   BrokenRun run;
-  run.after->say(0, run.rejoin(0));
+  run.after->say(0, run.reconnect(0));
   run.after->hear<wire::Welcome>(0);
   CHECK(run.after->hear<wire::Grant>(0).clock == Clock(0));
 }
@@ -191,11 +191,11 @@ TEST_CASE("nobody goes on who is another process, of another generation, or has 
     const auto error = stranger.hear<wire::Error>(0);
     return error.fatal && error.code == StatusCode::kFailedPrecondition ? error.message : "";
   };
-  wire::Join other = run.rejoin();
+  wire::Join other = run.reconnect();
   other.incarnation += 1;
   CHECK(refused(other) == "node 0 has gone from this run");
-  CHECK(refused(run.rejoin(2)) == "node 0 has gone from this run");
-  wire::Join has_been_here = run.rejoin(0);
+  CHECK(refused(run.reconnect(2)) == "node 0 has gone from this run");
+  wire::Join has_been_here = run.reconnect(0);
   has_been_here.last_generation = 1;  // and has left it
   CHECK_THAT(refused(has_been_here), Contains("already taken"));
 }

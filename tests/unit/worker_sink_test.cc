@@ -6,14 +6,14 @@
 #include <functional>
 #include <memory_resource>
 
-#include "tests/unit/landed.h"
+#include "tests/unit/copying_sink.h"
 #include "tests/unit/worker_fixture.h"
 #include "worker/client/pulls.h"
 
 namespace paceline {
 namespace {
 
-using testing::Landed;
+using testing::CopyingSink;
 using testing::payload_of;
 
 // What a server lends of a shard of two floats: two pieces, and whoever still holds one of them. It writes over
@@ -81,12 +81,13 @@ TEST_CASE("lent or sent, a slice lies in the memory that there is for it, whole,
   }
 }
 
-TEST_CASE("what is sent lands from the memory that there is for it; what an evaluator wants stays outside") {
-  struct Placed : Landed {
+TEST_CASE(
+    "what is sent is copied in from the memory that there is for it; what an evaluator wants stays outside") {
+  struct Placed : CopyingSink {
     std::vector<const float*> places;
-    bool land(ShardId shard, const cache::SliceStamp& stamp, const SlicePiece& piece) override {
+    bool copy_in(ShardId shard, const cache::SliceStamp& stamp, const SlicePiece& piece) override {
       places.push_back(piece.payload.floats().data());
-      return Landed::land(shard, stamp, piece);
+      return CopyingSink::copy_in(shard, stamp, piece);
     }
   };
   std::vector<float> floats(1024);
@@ -119,23 +120,24 @@ TEST_CASE("what is sent lands from the memory that there is for it; what an eval
 }
 
 TEST_CASE(
-    "the only thread takes what is lent from where it lies, and each piece goes back as it has landed") {
-  struct Taker : Landed {
+    "the only thread takes what is lent from where it lies, and each piece goes back as it has been copied "
+    "in") {
+  struct Taker : CopyingSink {
     Lent& f;
     Ticket ticket;
     Taker(Lent& lent, Ticket t) : f(lent), ticket(t) {}
-    bool land(ShardId shard, const cache::SliceStamp& stamp, const SlicePiece& piece) override {
+    bool copy_in(ShardId shard, const cache::SliceStamp& stamp, const SlicePiece& piece) override {
       CHECK(piece.payload.borrowed);
       CHECK_FALSE(f.held[values.size()].expired());
       if (values.empty()) {
-        CHECK(f.piece(ticket, 6).is_ok());  // whole, before the first has landed
+        CHECK(f.piece(ticket, 6).is_ok());  // whole, before the first has been copied in
         CHECK(f.pulls.answered(ticket).has_value());
         CHECK(f.pulls.request(Version(1), Ticks(0)).ticket !=
               ticket);  // what is answered is joined by nobody
       } else {
         CHECK(f.held[0].expired());
       }
-      return Landed::land(shard, stamp, piece);
+      return CopyingSink::copy_in(shard, stamp, piece);
     }
   };
   Lent f(1);
@@ -150,15 +152,15 @@ TEST_CASE(
 }
 
 TEST_CASE("what a device still reads is lent until it is let go of, before anything else is waited for") {
-  struct Holder : Landed {
+  struct Holder : CopyingSink {
     Lent& f;
     Ticket ticket;
     std::vector<std::shared_ptr<const void>> held;
     int let_gos = 0;
     Holder(Lent& lent, Ticket t) : f(lent), ticket(t) {}
-    bool land(ShardId shard, const cache::SliceStamp& stamp, const SlicePiece& piece) override {
+    bool copy_in(ShardId shard, const cache::SliceStamp& stamp, const SlicePiece& piece) override {
       held.push_back(piece.payload.owner);
-      return Landed::land(shard, stamp, piece);
+      return CopyingSink::copy_in(shard, stamp, piece);
     }
     void let_go() override {
       CHECK_FALSE(f.pulls.part_with(ShardId(0)));
@@ -179,9 +181,9 @@ TEST_CASE("what a device still reads is lent until it is let go of, before anyth
   CHECK(f.pulls.part_with(ShardId(0)));
 }
 
-TEST_CASE("what is lent and does not land is copied, whether refused or given up") {
-  struct Refuser : Landed {
-    bool land(ShardId, const cache::SliceStamp&, const SlicePiece&) override { return false; }
+TEST_CASE("what is lent and does not go into the sink is copied, whether refused or given up") {
+  struct Refuser : CopyingSink {
+    bool copy_in(ShardId, const cache::SliceStamp&, const SlicePiece&) override { return false; }
   };
   for (const bool given_up : {false, true}) {
     Lent f(1);
@@ -213,12 +215,12 @@ TEST_CASE("what one thread of several has taken stays for the others") {
         wire::Parameters{ticket, ShardId(0), Version(1), Revision(1), offset, offset == 1, applied},
         std::move(payload), Ticks(1));
   };
-  struct Finisher : Landed {
+  struct Finisher : CopyingSink {
     std::function<void()> and_then;
-    bool land(ShardId shard, const cache::SliceStamp& stamp, const SlicePiece& each) override {
+    bool copy_in(ShardId shard, const cache::SliceStamp& stamp, const SlicePiece& each) override {
       CHECK_FALSE(each.payload.borrowed);
       and_then();
-      return Landed::land(shard, stamp, each);
+      return CopyingSink::copy_in(shard, stamp, each);
     }
   };
   CHECK(piece(0, 5).is_ok());
