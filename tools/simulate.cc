@@ -19,8 +19,7 @@ int refused_simulation(std::ostream& err, const std::string& message) {
 }
 
 // "DIR: ok, 16000 iterations in 412.8 s of virtual time, simulated in 0.1 s"
-std::string summary_text(const SimulateOptions& options, const simulate::Outcome& outcome,
-                         double real_seconds) {
+std::string said(const SimulateOptions& options, const simulate::Outcome& outcome, double real_seconds) {
   const RunSummary& s = outcome.summary;
   char numbers[160];
   std::snprintf(numbers, sizeof numbers,
@@ -58,7 +57,7 @@ int run_simulate(const SimulateOptions& options, std::ostream& out, std::ostream
     err << "paceline simulate: " << written.message() << "\n";
     return kExitFailedRun;
   }
-  out << summary_text(options, run->outcome, seconds) << "\n";
+  out << said(options, run->outcome, seconds) << "\n";
   return run->outcome.summary.status == "ok" ? kExitOk : kExitFailedRun;
 }
 
