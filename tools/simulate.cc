@@ -23,8 +23,7 @@ int refused_simulation(std::ostream& err, const std::string& message) {
 }
 
 // "DIR: ok, 16000 iterations in 412.8 s of virtual time, simulated in 0.1 s"
-std::string summary_text(const SimulateOptions& options, const simulate::Outcome& outcome,
-                         double real_seconds) {
+std::string said(const SimulateOptions& options, const simulate::Outcome& outcome, double real_seconds) {
   const RunSummary& s = outcome.summary;
   char numbers[160];
   std::snprintf(numbers, sizeof numbers,
@@ -82,7 +81,7 @@ int run_simulate(const SimulateOptions& options, std::ostream& out, std::ostream
   }
   warn_of_short_rounds(run->assumed, run->outcome,
                        said_at(options.config_path, options.overrides, "train.local_time"), err);
-  out << summary_text(options, run->outcome, seconds) << "\n";
+  out << said(options, run->outcome, seconds) << "\n";
   return run->outcome.summary.status == "ok" ? kExitOk : kExitFailedRun;
 }
 

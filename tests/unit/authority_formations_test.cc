@@ -241,10 +241,10 @@ TEST_CASE("the last parameters come from the lowest node that is left") {
   run.node_reports(1);
   CHECK_FALSE(run.authority->is_done(NodeId(1)));
   run.sent.clear();
-  run.authority->node_rejoined(NodeId(1));
+  run.authority->node_reconnected(NodeId(1));
   CHECK(run.sent.of<wire::StateWanted>(kNode1).size() == 1);
   run.shard_has(3);
-  run.authority->node_rejoined(NodeId(1));
+  run.authority->node_reconnected(NodeId(1));
   CHECK(run.sent.of<wire::StateWanted>(kNode1).size() == 1);
 }
 
