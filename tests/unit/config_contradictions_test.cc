@@ -179,7 +179,7 @@ TEST_CASE("contradictions_are_refused_at_a_key_that_was_given") {
             "cluster.gradient_encoding: statistics of a batch_norm go with the gradient, got int8, expected "
             "fp32, "
             "fp16 or bf16, or a network without batch_norm"},
-           {"train: {model: resnet20, device: cuda, batch_norm_group: 2}\ncluster: {nodes: 2}",
+           {"cluster: {nodes: 2}\ntrain: {model: resnet20, device: cuda, batch_norm_group: 2}",
             "train.batch_norm_group: on a GPU a batch_norm goes by its own mini-batch, got 2, expected 1"},
            {"train: {zero_gamma: true}",
             "train.zero_gamma: the network cannot be built, got true, but train.model"},
@@ -329,7 +329,7 @@ TEST_CASE("contradictions_are_refused_at_a_key_that_was_given") {
             "train.precision: only a GPU has it, got tf32 with device: cpu, expected fp32 or bf16, or device: cuda"},
            {"train: {precision: fp16, on_nan: skip}", "train.precision: only a GPU has it, got fp16 with device: cpu"},
            {"train: {precision: fp16, device: cuda}",
-            "train.on_nan: a step that overflows fp16 is skipped, and its loss scaled less, got stop, expected on_nan: skip"},
+            "train.precision: a step that overflows fp16 is skipped, and its loss scaled less, got stop, expected on_nan: skip"},
            {"train: {precision: fp16, device: cuda, on_nan: skip, local_steps: 2, inner_optimizer: {kind: sgd, lr: 0.1}}",
             "train.precision: a local step that overflows could not be skipped, got fp16"},
            {"data: {on_device: off}",

@@ -149,7 +149,7 @@ TEST_CASE("wrong_types_and_impossible_values_are_refused_key_by_key") {
                          {"train.optimizer.nesterov=yes", "wrong type"},
                          {"train.device=gpu", "unknown choice"},
                          {"train.devices=[0, 5000]", "devices[1]: out of range"},
-                         {"train.precision=fp16", "unknown choice"},
+                         {"train.precision=fp8", "unknown choice"},
                          {"train.devices=[-1]", "devices[0]: "},
                          {"train.devices=0", "wrong type"},
                          {"data.on_device=on", "unknown choice"},
