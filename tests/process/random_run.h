@@ -26,7 +26,7 @@ namespace paceline::testing {
 inline constexpr std::chrono::seconds kBreakingLease{10};
 inline constexpr std::chrono::seconds kStandingLease{15};
 #else
-inline constexpr std::chrono::seconds kBreakingLease{3};
+inline constexpr std::chrono::seconds kBreakingLease{8};
 inline constexpr std::chrono::seconds kStandingLease{5};
 #endif
 
