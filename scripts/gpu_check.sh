@@ -20,8 +20,8 @@
 #     --quick             fewer rounds
 #     --demanded          of the step only what has a target
 #     --part-seconds N    ends a command of a part that takes longer
-#     --model, --batch    of the step (default cifar_cnn, then cifar_cnn_small; 128 and 1024)
-#     --precision P,…     of the step (default fp32, tf32, bf16), of the threads and the cell (default tf32)
+#     --model, --batch    of the step (default cifar_cnn, resnet50, cifar_cnn_small, resnet20; 128 and 1024, of resnet50 128)
+#     --precision P,…     of the step (default all four, of resnet50 bf16), of the threads and the cell (default tf32)
 #     --refresh-clocks N,…  of the step through the server (default 1 and null)
 # Ctrl-C or SIGTERM once, or SIGHUP: what is under way is stopped. Twice: it is ended at once.
 # Exit status: 0 all is well; 1 something in the table is not, measured now or before, or could not be measured; 2 wrong usage;
@@ -36,7 +36,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 only='' cell='' build_only='' carried_programs='' carried=carried out=build/gpu_check quick='' part_seconds=0 data=''
 iterations=100000 learning_rate=0.00001 profile='' demanded=''
-model=cifar_cnn,cifar_cnn_small batch=128,1024 precision='' refresh_clocks=1,null # lists
+model=cifar_cnn,resnet50,cifar_cnn_small,resnet20 batch='' precision='' refresh_clocks=1,null # lists
 read_arguments "--only parts" --cell --build-only --carried-programs "--carried folder" "--out folder" --quick --demanded \
   "--part-seconds number" "--data folder" "--iterations number" "--learning-rate rate" "--model names" "--batch numbers" \
   "--precision names" "--refresh-clocks numbers" --profile -- "$@"
@@ -46,9 +46,9 @@ known() { # WHAT LIST NAME…: each of the list is one of the names
   for one in ${2//,/ }; do [[ " ${*:3} " == *" $one "* ]] || fail "no $1 '$one' (see --help)"; done
 }
 known part "$only" gradients sanitizer loss step threads cell
-known model "$model" cifar_cnn cifar_cnn_small
-known precision "$precision" fp32 tf32 bf16
-[[ "$batch" =~ ^[1-9][0-9]*(,[1-9][0-9]*)*$ ]] || fail "--batch needs numbers, got '$batch'"
+known model "$model" cifar_cnn cifar_cnn_small resnet20 resnet50
+known precision "$precision" fp32 tf32 bf16 fp16
+[[ "${batch:-1}" =~ ^[1-9][0-9]*(,[1-9][0-9]*)*$ ]] || fail "--batch needs numbers, got '$batch'"
 [[ "$refresh_clocks" =~ ^(null|[1-9][0-9]*)(,(null|[1-9][0-9]*))*$ ]] ||
   fail "--refresh-clocks needs numbers or null, got '$refresh_clocks'"
 mkdir -p "$out" || fail "cannot create $out" 1
@@ -110,8 +110,9 @@ gradients() { # the seed of a failure is in what Catch2 prints
 sanitizer() {
   local tool sanitizer ours=() cases few cache
   cache='own_gradients_on_a_gpu*,steps_with_a_state_on_a_gpu*'
-  cases='cuda_agrees_with_the_reference_on_each*,cuda_with_tensor_cores*,cuda_draws_the_masks*,a_nan_comes_out*'
-  few='a_smaller_mini_batch*,a_mini_batch_of_the_set_on*,own_gradients_on_a_gpu*'
+  cases='cuda_agrees_with_the_reference_on_each*,cuda_with_tensor_cores*,each_graph_in_16_bits*,cuda_draws_the_masks*'
+  cases+=',a_nan_comes_out*'
+  few='a_smaller_mini_batch*,a_mini_batch_of_the_set_on*,own_gradients_on_a_gpu*,a_step_that_overflows_float16*'
   cases+=",$few,the_loss_of_training_with_cuda*,steps_with_a_state_on_a_gpu*,a_foreseen_mini_batch*"
   if ! sanitizer=$(command -v compute-sanitizer || command -v /usr/local/cuda/bin/compute-sanitizer); then
     echo "== no compute-sanitizer: memory on the GPU is not watched" >&2
@@ -133,14 +134,19 @@ loss() { measure tests/bench/loss_beside_cpu.py --bin "$bin"; }
 
 # What is demanded comes first, and each of these is kept when it is over: all of them take longer than a machine may be had.
 step() {
-  local m p b one how=(--bin "$bin" ${quick:+--rounds 5} --server $((${quick:+-4} + 7)))
+  local m p b one asked batches how=(--bin "$bin" ${quick:+--rounds 5} --server $((${quick:+-4} + 7)))
   for one in ${refresh_clocks//,/ }; do how+=(--refresh-clocks "$one"); done
-  local all=fp32,tf32,bf16
+  local all=fp32,tf32,bf16,fp16
   if [ -n "$demanded" ]; then how+=(--demanded) all=fp32,tf32; fi
   if [ -n "$profile" ]; then how+=(--profile "$out/pytorch_kernels.txt"); fi
   for m in ${model//,/ }; do
-    for p in $(precisions "$all"); do
-      for b in ${batch//,/ }; do
+    asked=$all batches=${batch:-128,1024}
+    case $m in
+      resnet50) asked=bf16 batches=${batch:-128} ;;
+      resnet20) [ -z "$demanded" ] || continue ;;
+    esac
+    for p in $(precisions "$asked"); do
+      for b in ${batches//,/ }; do
         measure tests/bench/gpu_step_vs_pytorch.py "${how[@]}" --model "$m" --precision "$p" --batch "$b"
       done
     done

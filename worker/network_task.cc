@@ -25,7 +25,8 @@
 namespace paceline {
 namespace {
 
-// Large enough to keep the back end busy, small enough for its arena to stay small.
+// Large enough to keep the back end busy, small enough for its arena to stay small. On a GPU at most as many as train at
+// once: its memory has room for those.
 constexpr std::int64_t kEvaluationBatch = 256;
 
 Batch view(const MiniBatch& batch) { return {batch.images, batch.labels, batch.samples, batch.epochs}; }
@@ -100,10 +101,12 @@ class Stops {
 // The evaluator's: the whole test set, in order.
 class NetworkEvaluator final : public Task {
  public:
-  NetworkEvaluator(std::shared_ptr<const Samples> test, std::int64_t samples,
+  // `backend`: made for `at_once` samples.
+  NetworkEvaluator(std::shared_ptr<const Samples> test, std::int64_t samples, std::int64_t at_once,
                    std::unique_ptr<NetworkBackend> backend, Stops stop)
       : test_(std::move(test)),
         samples_(samples == 0 ? test_->size() : std::min(samples, test_->size())),
+        at_once_(at_once),
         backend_(std::move(backend)),
         stop_(std::move(stop)) {}
 
@@ -113,10 +116,10 @@ class NetworkEvaluator final : public Task {
   }
   Result<Metric> evaluate(std::span<const float> parameters) override {
     Metric sum;
-    for (std::int64_t first = 0; first < samples_; first += kEvaluationBatch) {
+    for (std::int64_t first = 0; first < samples_; first += at_once_) {
       if (stop_.one_more()) return aborted("the evaluation was stopped");
       PACELINE_RETURN_IF_ERROR(
-          make_evaluation_batch(*test_, first, std::min(kEvaluationBatch, samples_ - first), batch_));
+          make_evaluation_batch(*test_, first, std::min(at_once_, samples_ - first), batch_));
       if (batch_.size == 0) continue;  // none of them can be read
       PACELINE_ASSIGN_OR_RETURN(const Metric part, backend_->evaluate(parameters, view(batch_)));
       sum.loss_sum += part.loss_sum;
@@ -129,6 +132,7 @@ class NetworkEvaluator final : public Task {
  private:
   std::shared_ptr<const Samples> test_;
   std::int64_t samples_;
+  std::int64_t at_once_;
   std::unique_ptr<NetworkBackend> backend_;
   MiniBatch batch_;
   Stops stop_;
@@ -136,11 +140,11 @@ class NetworkEvaluator final : public Task {
 
 Result<std::unique_ptr<Task>> make_network_evaluator(const RunConfig& config, const MakeBackend& make,
                                                      const NetworkSpec& network, const RunData& data,
-                                                     Stops stop) {
+                                                     std::int64_t at_once, Stops stop) {
   PACELINE_ASSIGN_OR_RETURN(auto test, data.test());
-  PACELINE_ASSIGN_OR_RETURN(auto backend, make(network, kEvaluationBatch, config.run.seed));
-  return std::unique_ptr<Task>(std::make_unique<NetworkEvaluator>(std::move(test), config.train.eval_samples,
-                                                                  std::move(backend), std::move(stop)));
+  PACELINE_ASSIGN_OR_RETURN(auto backend, make(network, at_once, config.run.seed));
+  return std::unique_ptr<Task>(std::make_unique<NetworkEvaluator>(
+      std::move(test), config.train.eval_samples, at_once, std::move(backend), std::move(stop)));
 }
 
 // `group`: of batch norms, or null.
@@ -250,16 +254,18 @@ class NetworkTasks final : public TaskFactory {
   }
   Result<std::unique_ptr<Task>> make_evaluator() override {
     if (stages_ != nullptr) {
-      return make_network_evaluator(config_, stages_->evaluating(), network_, data_, Stops(stopped_));
+      return make_network_evaluator(config_, stages_->evaluating(), network_, data_, kEvaluationBatch,
+                                    Stops(stopped_));
     }
     // As `paceline evaluate` does.
     if (gpus_ == nullptr) {
       return make_network_evaluator(config_, on_cpu(config_.train.backend, Precision::kFp32, nullptr),
-                                    network_, data_, Stops(stopped_));
+                                    network_, data_, kEvaluationBatch, Stops(stopped_));
     }
     // With the first thread's GPU, and a stream of its own there.
     PACELINE_ASSIGN_OR_RETURN(const Computing with, computing_for(0, nullptr));
-    return make_network_evaluator(config_, with.make_backend, network_, data_, Stops(stopped_));
+    return make_network_evaluator(config_, with.make_backend, network_, data_,
+                                  std::min(kEvaluationBatch, config_.train.batch_size), Stops(stopped_));
   }
   void warn_to(std::function<void(const std::string&)> warn) override {
     data_.warn_to(warn);
@@ -372,7 +378,7 @@ Result<Metric> evaluate_network(const RunConfig& config, std::span<const float> 
   PACELINE_ASSIGN_OR_RETURN(
       auto evaluator,
       make_network_evaluator(config, on_cpu(config.train.backend, Precision::kFp32, nullptr), network, data,
-                             Stops(std::make_shared<const std::atomic<std::uint64_t>>(0))));
+                             kEvaluationBatch, Stops(std::make_shared<const std::atomic<std::uint64_t>>(0))));
   return evaluator->evaluate(parameters);
 }
 

@@ -409,8 +409,9 @@ void add_train(Schema& schema) {
                "Several threads on one GPU fill it better, and each needs memory for its activations."}));
   keys.push_back(row(
       PACELINE_FIELD(train.precision), choice<Precision>(), Scope::kWholeRun,
-      {.effect = "What is multiplied; with bf16 and fp16 activations are so, too. Parameters, gradients, "
-                 "statistics and the loss are float32 with each.",
+      {.effect = "What is multiplied; with bf16 and fp16 activations are so, too, and on a GPU logits and a "
+                 "filter's gradient are rounded to 16 bits. Parameters, sums, statistics, the loss and the "
+                 "gradient that is sent are float32 with each.",
        .trade_off =
            "bf16 halves the memory of activations and computes faster, with gradients that are less "
            "exact: on a CPU with AVX-512, fast from its bf16 instructions on, and on a GPU of compute "

@@ -31,7 +31,7 @@ def main():
     parser.add_argument("--bin", type=Path, default=ROOT / "build/release/bin")
     parser.add_argument("--data", type=Path)
     parser.add_argument("--iterations", type=int, default=WHOLE)
-    parser.add_argument("--precision", default="tf32", choices=("fp32", "tf32", "bf16"))
+    parser.add_argument("--precision", default="tf32", choices=("fp32", "tf32", "bf16", "fp16"))
     parser.add_argument("--learning-rate", type=float, default=1e-5)
     parser.add_argument("--out", type=Path, default=ROOT / "runs/gpu_cell")
     parser.add_argument("--limit", type=float, default=480.0)
@@ -43,6 +43,7 @@ def main():
             subprocess.run([args.bin / "paceline", "data", "synthesize", "--out", f"{made}/data", "--train", "50000", "--test",
                             "10000"], check=True, stdout=subprocess.DEVNULL)
         gpu = ["train.device=cuda", f"train.precision={args.precision}"] if args.device == "cuda" else []
+        gpu += ["train.on_nan=skip"] if args.precision == "fp16" else []
         # The same as scripts/reproduce_dtssp.sh --full, whose runs are simulated.
         command = [ROOT / "scripts/run_local.sh", ROOT / "configs/dtssp_paper.yaml", "--out", args.out, "--force", "--bin",
                    args.bin, *data, "data.augment=true", "train.eval_every_clocks=100",

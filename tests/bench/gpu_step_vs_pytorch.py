@@ -2,18 +2,20 @@
 """One training step on a GPU beside eager PyTorch's: same network, fixed mini-batch on the device, SGD.
 
     tests/bench/gpu_step_vs_pytorch.py [--bin build/release/bin] [--rounds 15] [--steps 20] [--model M] [--batch N]
-                                       [--precision fp32|tf32|bf16] [--layout L] [--profile FILE] [--server ROUNDS]
+                                       [--precision fp32|tf32|bf16|fp16] [--layout L] [--profile FILE] [--server ROUNDS]
                                        [--demanded]
 
 PyTorch: eager, channels_last (--layout), cudnn.benchmark on and off, zero_grad(set_to_none=True), mean cross-entropy,
-backward, torch.optim.SGD as it comes. tf32: allowed for products and for cuDNN; fp32: for neither; bf16: autocast around
-the forward pass, for information. Data lie on the device; the mini-batch stays the same on both sides.
+backward, torch.optim.SGD as it comes. tf32: allowed for products and for cuDNN; fp32: for neither; bf16 and fp16: autocast
+around the forward pass, for information but for resnet50's in bf16; fp16 with torch.amp.GradScaler. Data lie on the device;
+the mini-batch stays the same on both sides. resnet50 takes images of 224 x 224 and 1,000 classes, goes through no server,
+and has ours sent, each mini-batch beside the step before.
 
 The programs stay, each with its own context, and take turns: a block of --steps steps, at the end of which the device is
 waited for, while the others wait. Who begins changes from round to round. A `ratio` is the median over the rounds of our
 block / the fastest PyTorch variant's (that which has the least median), after --warm-up steps of each. --profile writes
 PyTorch's kernels by their time on the device, for each cell. --demanded leaves out all that has
-no limit: bf16, and what is measured beside.
+no limit, and what is measured beside.
 
 Beside ours, in the same turns, ours with `data.on_device: off`: mini-batches in page-locked memory, each sent beside the
 step before (`foreseen`) and, as if nothing were known of it, in front of its own (`sent`). `hidden` is how much of what
@@ -25,7 +27,7 @@ The last of --refresh-clocks is measured with `data.on_device: off`, too, withou
 --refresh-clocks: 1, the default, waits for the servers' newest parameters in each step; null, as in the DTSSP paper, for those
 that the threshold asks for.
 
-Prints one JSON line a cell. Exit status: 1 when a ratio is above its limit (bf16 has none), 3 when nothing could be measured.
+Prints one JSON line a cell. Exit status: 1 when a ratio is above its limit, 3 when nothing could be measured.
 --device cpu tries the script itself, on a machine without a GPU.
 """
 import argparse
@@ -39,11 +41,17 @@ from pathlib import Path
 
 from gpu_threads import make_data, one_run
 from processes import fail
+from step_vs_pytorch import residual, two_convolutions
 
-NETWORKS = {"cifar_cnn": (5, 64, 64, 384), "cifar_cnn_small": (3, 32, 64, 128)}  # common/network/network.cc
-PRECISIONS = ("fp32", "tf32", "bf16")
+NETWORKS = {"cifar_cnn": (5, 64, 64, 384), "cifar_cnn_small": (3, 32, 64, 128)}  # common/network/ready_made.cc
+MODELS = (*NETWORKS, "resnet20", "resnet50")
+PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
 LAYOUTS = ("channels_last", "plain")
 OURS = {"ours": "kept", "foreseen": "foreseen", "sent": "sent"}  # bench_model_step's DATA
+
+
+def has_limit(model, precision):
+    return (model, precision) == ("resnet50", "bf16") or (model in NETWORKS and precision in ("fp32", "tf32"))
 
 
 class PyTorch:
@@ -54,24 +62,22 @@ class PyTorch:
         import torch
         self.torch, self.device, self.layout = torch, device, layout
         torch.backends.cudnn.benchmark = benchmark
-        self.cells = {}
+        self.cells, self.scalers = {}, {}
 
     def cell(self, model, batch):
         torch = self.torch
         if (model, batch) not in self.cells:
             nn = torch.nn
             torch.manual_seed(1)
-            kernel, out1, out2, units = NETWORKS[model]
-            net = nn.Sequential(
-                nn.Conv2d(3, out1, kernel, padding=kernel // 2), nn.ReLU(), nn.MaxPool2d(2),
-                nn.Conv2d(out1, out2, kernel, padding=kernel // 2), nn.ReLU(), nn.MaxPool2d(2),
-                nn.Flatten(), nn.Linear(out2 * 64, units), nn.ReLU(), nn.Linear(units, 10)).to(self.device)
-            images = (torch.rand(batch, 3, 32, 32) - 0.5).to(self.device)
+            net = (two_convolutions(nn, *NETWORKS[model]) if model in NETWORKS else residual(nn, model)).to(self.device)
+            side, classes = (224, 1000) if model == "resnet50" else (32, 10)
+            images = (torch.rand(batch, 3, side, side) - 0.5).to(self.device)
             if self.layout == "channels_last":
                 net = net.to(memory_format=torch.channels_last)
                 images = images.to(memory_format=torch.channels_last)
-            labels = torch.randint(0, 10, (batch,)).to(self.device)
+            labels = torch.randint(0, classes, (batch,)).to(self.device)
             self.cells[model, batch] = net, images, labels, torch.optim.SGD(net.parameters(), lr=1e-3)
+            self.scalers[model, batch] = torch.amp.GradScaler(self.device)
         return self.cells[model, batch]
 
     def run(self, model, batch, precision, steps):
@@ -79,15 +85,19 @@ class PyTorch:
         net, images, labels, sgd = self.cell(model, batch)
         loss_of = torch.nn.functional.cross_entropy
         torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = precision == "tf32"
+        narrow = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(precision)
+        scaler = self.scalers[model, batch] if precision == "fp16" else None
         for _ in range(steps):
             sgd.zero_grad(set_to_none=True)
-            if precision == "bf16":
-                with torch.autocast(self.device, dtype=torch.bfloat16):
-                    loss = loss_of(net(images), labels)
-            else:
+            with torch.autocast(self.device, dtype=narrow or torch.bfloat16, enabled=narrow is not None):
                 loss = loss_of(net(images), labels)
-            loss.backward()
-            sgd.step()
+            if scaler is None:
+                loss.backward()
+                sgd.step()
+            else:
+                scaler.scale(loss).backward()
+                scaler.step(sgd)
+                scaler.update()
         if self.device == "cuda":
             torch.cuda.synchronize()
 
@@ -149,8 +159,11 @@ class Turner:
 
 def measure(args, pytorch, model, batch, precision):
     where = "cpu" if args.device == "cpu" else precision
+    data_of = OURS if args.device == "cuda" and not args.demanded else {"ours": "kept"}
+    if model == "resnet50":  # its images are not those that a GPU keeps
+        data_of = {"ours": "foreseen"}
     ours = {name: Turner(args.bin / "bench_model_step", model, batch, "-", "0", where, "sgd", data)
-            for name, data in (OURS if args.device == "cuda" and not args.demanded else {"ours": "kept"}).items()}
+            for name, data in data_of.items()}
     runs = {name: lambda steps, turner=turner: turner(steps)["ms"] for name, turner in ours.items()}
     for name, turner in pytorch.items():
         runs[name] = lambda steps, turner=turner: turner(f"{steps} {model} {batch} {precision}")["ms"]
@@ -170,7 +183,7 @@ def measure(args, pytorch, model, batch, precision):
             "fastest": best, "ratio": round(statistics.median(ratios), 3), "ratios": sorted(round(r, 3) for r in ratios),
             "samples_per_second": round(1e3 * batch / medians["ours"]),
             **({"hidden": hidden(medians)} if "sent" in medians else {}),
-            "limit": args.limit if precision != "bf16" else None}
+            "limit": args.limit if has_limit(model, precision) else None}
 
 
 def hidden(ms):
@@ -200,13 +213,13 @@ def measure_server(args, pytorch, best, model, batch, precision, refresh_clocks,
             "ratio": round(statistics.median(ratios), 3), "ratios": sorted(round(r, 3) for r in ratios),
             "phases_p50_ms": {name: round(statistics.median(run[name] for run in phases), 3)
                               for name in phases[0] if name != "unaccounted"},
-            "limit": args.server_limit if precision != "bf16" and on_device == "auto" else None}
+            "limit": args.server_limit if has_limit(model, precision) and on_device == "auto" else None}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin", type=Path, default=Path(__file__).resolve().parents[2] / "build/release/bin")
-    parser.add_argument("--model", action="append", choices=NETWORKS, help="default: both")
+    parser.add_argument("--model", action="append", choices=MODELS, help="default: the first two")
     parser.add_argument("--batch", action="append", type=int, help="default: 128 and 1024")
     parser.add_argument("--precision", action="append", choices=PRECISIONS, help="default: all")
     parser.add_argument("--layout", action="append", choices=LAYOUTS, help="of PyTorch; default: channels_last")
@@ -236,11 +249,14 @@ def main():
         make_data(args.bin, args.data)
     slow = False
     for model, batch, precision in itertools.product(args.model or list(NETWORKS)[::-1], args.batch or (128, 1024),
-                                                     args.precision or PRECISIONS[:2 if args.demanded else 3]):
+                                                     args.precision or PRECISIONS):
+        if args.demanded and not (args.precision or has_limit(model, precision)):
+            continue
         if args.profile:
             pytorch[next(iter(pytorch))](f"profile {args.profile.resolve()} {model} {batch} {precision}")
         results = [measure(args, pytorch, model, batch, precision)]
-        through = [(clocks, "auto") for clocks in args.refresh_clocks or ["1", "null"]] if args.server else []
+        has_server = args.server and model != "resnet50"
+        through = [(clocks, "auto") for clocks in args.refresh_clocks or ["1", "null"]] if has_server else []
         if through and args.device == "cuda" and not args.demanded:
             through.append((through[-1][0], "off"))
         for how in through:

@@ -44,6 +44,7 @@ def one_run(args, batch, threads):
         config.write_text(CONFIG.format(out=folder, threads=threads, model=args.model, batch=batch, iterations=iterations,
                                         data=args.data))
         gpu = ["train.device=cuda", f"train.precision={args.precision}"] if args.device == "cuda" else []
+        gpu += ["train.on_nan=skip"] if args.precision == "fp16" else []
         given = [*gpu, *args.overrides]
         cpu = run_all([[args.bin / "paceline-server", config, *given],
                        [args.bin / "paceline-worker", config, "--node", "0", *given]], folder)
@@ -88,7 +89,7 @@ def main():
     parser.add_argument("--model", default="cifar_cnn")
     parser.add_argument("--batch", action="append", type=int, help="default: 32 and 128")
     parser.add_argument("--threads", action="append", type=int, help="default: 1, 2 and 4; the first is the one of `to_one`")
-    parser.add_argument("--precision", default="tf32", choices=("fp32", "tf32", "bf16"))
+    parser.add_argument("--precision", default="tf32", choices=("fp32", "tf32", "bf16", "fp16"))
     parser.add_argument("--steps", type=int, default=600, help="of each thread")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--limit", type=float, default=1.5, help="the least of four threads to one")

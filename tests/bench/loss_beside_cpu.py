@@ -2,7 +2,7 @@
 """Whether training on a GPU goes as on the CPU: the loss of each step of the same loop, with CUDA and with oneDNN.
 
     tests/bench/loss_beside_cpu.py [--bin build/release/bin] [--steps 50] [--batch 128] [--lr 0.1] [--model M]
-                                   [--precision fp32|tf32|bf16]
+                                   [--precision fp32|tf32|bf16|fp16]
 
 bench_bare_loop: generated data, SGD, no dropout, the same first parameters and mini-batches. `mean_difference` is the mean
 over the steps of |loss on the GPU - loss on the CPU| / loss on the CPU. One JSON line for each model and precision.
@@ -28,7 +28,7 @@ train: {{batch_size: {batch}, total_iterations: {steps}, optimizer: {{kind: sgd,
 data: {{kind: synthetic, path: {data}}}
 """
 MODELS = ("cifar_cnn_small", "cifar_cnn")
-PRECISIONS = ("fp32", "tf32", "bf16")
+PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
 
 
 def losses_of(args, cells):
@@ -41,7 +41,8 @@ def losses_of(args, cells):
         config = folder / "config.yaml"
         config.write_text(CONFIG.format(out=folder, batch=args.batch, steps=args.steps, lr=args.lr, data=data))
         commands = [[args.bin / "bench_bare_loop", config, folder / f"parameters{n}", f"train.model={model}",
-                     *([] if where == "cpu" else ["train.device=cuda", f"train.precision={where}"])]
+                     *([] if where == "cpu" else ["train.device=cuda", f"train.precision={where}"]),
+                     *(["train.on_nan=skip"] if where == "fp16" else [])]
                     for n, (model, where) in enumerate(cells)]
         run_all(commands, folder)
         return {cell: json.loads((folder / f"stdout{n}").read_text())["losses"] for n, cell in enumerate(cells)}
@@ -51,7 +52,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin", type=Path, default=Path(__file__).resolve().parents[2] / "build/release/bin")
     parser.add_argument("--model", action="append", choices=MODELS, help="default: both")
-    parser.add_argument("--precision", action="append", choices=(*PRECISIONS, "cpu"), help="default: fp32, tf32 and bf16")
+    parser.add_argument("--precision", action="append", choices=(*PRECISIONS, "cpu"), help="default: all but cpu")
     parser.add_argument("--steps", type=int, default=50)
     parser.add_argument("--batch", type=int, default=128)
     parser.add_argument("--lr", type=float, default=0.1)

@@ -59,29 +59,39 @@ def two_convolutions(nn, kernel, out1, out2, units):
         nn.Flatten(), nn.Linear(out2 * 64, units), nn.ReLU(), nn.Linear(units, 10))
 
 
-def resnet20(nn):
-    """As common/network/ready_made.cc has it: shortcuts whose shape changes are convolutions with a norm."""
+def residual(nn, model):
+    """resnet20 or resnet50 as common/network/ready_made.cc has it: shortcuts whose shape changes are convolutions with a norm."""
 
     def conv_norm(channels, out, kernel, stride):
         return [nn.Conv2d(channels, out, kernel, stride, kernel // 2, bias=False), nn.BatchNorm2d(out)]
 
     class Block(nn.Module):
-        def __init__(self, channels, out, stride):
+        def __init__(self, channels, parts, stride, strided):
             super().__init__()
             self.relu = nn.ReLU(inplace=True)
-            self.body = nn.Sequential(*conv_norm(channels, out, 3, stride), self.relu, *conv_norm(out, out, 3, 1))
-            self.shortcut = nn.Sequential(*(conv_norm(channels, out, 1, stride) if channels != out else []))
+            body, before = [], channels
+            for n, (kernel, out) in enumerate(parts):
+                body += [self.relu] * (n > 0) + conv_norm(before, out, kernel, stride if n == strided else 1)
+                before = out
+            self.body = nn.Sequential(*body)
+            self.shortcut = nn.Sequential(*(conv_norm(channels, before, 1, stride) if channels != before else []))
 
         def forward(self, images):
             return self.relu(self.body(images) + self.shortcut(images))
 
-    layers = conv_norm(3, 16, 3, 1) + [nn.ReLU(inplace=True)]
-    channels = 16
-    for out in (16, 32, 64):
-        for _ in range(3):
-            layers.append(Block(channels, out, 1 if channels == out else 2))
-            channels = out
-    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10))
+    if model == "resnet50":
+        channels, classes, strided = 64, 1000, 1
+        layers = conv_norm(3, 64, 7, 2) + [nn.ReLU(inplace=True), nn.MaxPool2d(3, 2, 1)]
+        stages = [(blocks, [(1, out), (3, out), (1, 4 * out)]) for blocks, out in ((3, 64), (4, 128), (6, 256), (3, 512))]
+    else:
+        channels, classes, strided = 16, 10, 0
+        layers = conv_norm(3, 16, 3, 1) + [nn.ReLU(inplace=True)]
+        stages = [(3, [(3, out), (3, out)]) for out in (16, 32, 64)]
+    for stage, (blocks, parts) in enumerate(stages):
+        for block in range(blocks):
+            layers.append(Block(channels, parts, 2 if stage > 0 and block == 0 else 1, strided))
+            channels = parts[-1][1]
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, classes))
 
 
 def peak_kb():
@@ -106,7 +116,7 @@ def pytorch_step(model, batch, steps, layout, precision):
     torch.manual_seed(1)
     imported_kb = peak_kb()
     if model == "resnet20":
-        net = resnet20(nn)
+        net = residual(nn, model)
     elif model == "cifar_cnn":
         net = two_convolutions(nn, 5, 64, 64, 384)
     else:

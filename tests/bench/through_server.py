@@ -60,7 +60,8 @@ LIMITS = {"ssp": 0.97, "bsp": 0.9}
 SYNC = {"ssp": "{{policy: ssp, threshold: 3, refresh_clocks: {}}}", "bsp": "{{policy: bsp}}"}
 REFRESH_CLOCKS = ["1", "null"]
 SHARED_MEMORY = {"shared": "on", "ipc": "off"}
-DEVICES = {"cpu": "device: cpu", **{name: f"device: cuda\n  precision: {name}" for name in ("fp32", "tf32", "bf16")}}
+DEVICES = {"cpu": "device: cpu", **{name: f"device: cuda\n  precision: {name}" for name in ("fp32", "tf32", "bf16")},
+           "fp16": "device: cuda\n  precision: fp16\n  on_nan: skip"}
 SHORT = 3  # steps of the runs that show what starting up costs
 
 

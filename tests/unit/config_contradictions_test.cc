@@ -332,6 +332,8 @@ TEST_CASE("contradictions_are_refused_at_a_key_that_was_given") {
             "train.precision: a step that overflows fp16 is skipped, and its loss scaled less, got stop, expected on_nan: skip"},
            {"train: {precision: fp16, device: cuda, on_nan: skip, local_steps: 2, inner_optimizer: {kind: sgd, lr: 0.1}}",
             "train.precision: a local step that overflows could not be skipped, got fp16"},
+           {"exchange: {kind: allreduce}\ntrain: {precision: fp16, device: cuda, on_nan: skip}",
+            "train.device: it is computed in the host's memory, got cuda with exchange.kind, expected cpu"},
            {"data: {on_device: off}",
             "data.on_device: nobody reads it, got off, expected train.device: cuda"},
            {"data: {kind: images}", "data.kind: images without data.path"},

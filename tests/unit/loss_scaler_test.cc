@@ -30,6 +30,15 @@ TEST_CASE("a_loss_scale_halves_at_each_overflow_and_doubles_after_2000_steps_wit
   CHECK(scaler.scale() == 65536.0F);
 }
 
+TEST_CASE("a_loss_scale_is_a_guess_until_a_step_was_good_with_it_and_again_whenever_it_changes") {
+  CHECK(LossScaler().is_guess());
+  CHECK(after(3, 0).is_guess());
+  CHECK_FALSE(after(3, 1).is_guess());
+  CHECK_FALSE(after(3, 1999).is_guess());
+  CHECK(after(3, 2000).is_guess());
+  CHECK_FALSE(after(16, 0).is_guess());  // there is none below 1
+}
+
 TEST_CASE("a_loss_scale_stays_between_1_and_2_to_the_24") {
   CHECK(after(30, 0).scale() == 1.0F);
   CHECK(after(0, 20 * 2000).scale() == 16777216.0F);

@@ -7,6 +7,9 @@
 //
 // From 65,536 on: overflow 32,768, overflow 16,384, then 2,000 good steps: 32,768.
 //
+// A new scale is a guess, the first one and each doubled one. Until a step stood it, who computes makes a step that
+// overflows again with half of it. So looking for a scale costs a run no iteration, however many workers look.
+//
 // Scales are powers of two, so that dividing loses nothing; at least 1, and at most 2^24, which float32 gradients stand.
 //
 // Pure. Thread: the training thread whose gradients it scales.
@@ -24,6 +27,8 @@ class LossScaler {
   static constexpr std::int64_t kGrowthInterval = 2000;
 
   float scale() const { return scale_; }
+  // No step with scale() was good yet, and a smaller one is there to be tried.
+  bool is_guess() const { return good_ == 0 && scale_ > 1.0F; }
 
   // A step with scale() is over.
   void step(bool overflowed) {

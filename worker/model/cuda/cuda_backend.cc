@@ -18,11 +18,13 @@
 //
 // In float16 the loss is scaled (worker/model/loss_scaler.h): each layer's gradient is divided by the scale on the GPU,
 // before it comes back, and one that is not finite stays so. The scale goes to the GPU with each step, from pinned
-// memory that a graph reads anew.
+// memory that a graph reads anew. While it is a guess nothing comes back before all gradients are known to be finite: a
+// step that overflows is made again, graph and all, with half of it.
 #include "worker/model/cuda/cuda_backend.h"
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <limits>
 #include <string>
 #include <type_traits>
@@ -105,6 +107,7 @@ class CudaBackend final : public NetworkBackend {
       PACELINE_RETURN_IF_ERROR(bring(batch, Mode::kTraining));
       PACELINE_RETURN_IF_ERROR(put_step(parameters, batch));
       PACELINE_RETURN_IF_ERROR(samples_.send_ahead(keys_of(Mode::kTraining)));
+      PACELINE_RETURN_IF_ERROR(find_scale(parameters, batch));
       PACELINE_RETURN_IF_ERROR(take(gradient, final_from));
       PACELINE_RETURN_IF_ERROR(note_overflow());
       PACELINE_ASSIGN_OR_RETURN(const Metric known, metric(batch));
@@ -221,10 +224,29 @@ class CudaBackend final : public NetworkBackend {
     }
     return Status::ok();
   }
+  // Whether the step that was put there last has overflowed; waits for it.
+  Result<bool> overflowed() const {
+    PACELINE_CUDA(cudaEventSynchronize(scaled_.known.get()));
+    return scaled_.overflowed.host.data()[0] != 0;
+  }
+  // A loss that is not finite is so with any scale.
+  Status find_scale([[maybe_unused]] std::span<const float> parameters, [[maybe_unused]] const Batch& batch) {
+    if constexpr (kScales) {
+      LossScaler& scaler = model_->loss_scaler;
+      while (scaler.is_guess()) {
+        PACELINE_ASSIGN_OR_RETURN(const bool is_too_large, overflowed());
+        PACELINE_ASSIGN_OR_RETURN(const Metric known, metric(batch));
+        if (!is_too_large || !std::isfinite(known.loss_sum)) break;
+        scaler.step(is_too_large);
+        PACELINE_RETURN_IF_ERROR(put_step(parameters, batch));
+      }
+    }
+    return Status::ok();
+  }
   Status note_overflow() {
     if constexpr (kScales) {
-      PACELINE_CUDA(cudaEventSynchronize(scaled_.known.get()));
-      model_->loss_scaler.step(scaled_.overflowed.host.data()[0] != 0);
+      PACELINE_ASSIGN_OR_RETURN(const bool is_too_large, overflowed());
+      model_->loss_scaler.step(is_too_large);
     }
     return Status::ok();
   }

@@ -19,7 +19,6 @@ namespace paceline::cuda {
 namespace {
 
 constexpr int kTensorCoresSince = 8;  // compute capability, of TF32 and bfloat16
-constexpr int kFloat16Since = 7;      // of float16 tensor cores
 
 class OpenGpus final : public Gpus {
  public:
@@ -91,13 +90,12 @@ class OpenGpus final : public Gpus {
 
 // Whether it can compute as `precision` says.
 Status check_capability(std::uint32_t device, Precision precision) {
-  if (precision == Precision::kFp32) return Status::ok();
-  const int since = precision == Precision::kFp16 ? kFloat16Since : kTensorCoresSince;
+  if (precision == Precision::kFp32 || precision == Precision::kFp16) return Status::ok();
   int major = 0;
   PACELINE_CUDA(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, static_cast<int>(device)));
-  if (major >= since) return Status::ok();
+  if (major >= kTensorCoresSince) return Status::ok();
   return unavailable("GPU " + std::to_string(device) + " has compute capability " + std::to_string(major) +
-                     ".x; precision " + name_of(precision) + " needs " + std::to_string(since) +
+                     ".x; precision " + name_of(precision) + " needs " + std::to_string(kTensorCoresSince) +
                      ".0 (train.precision: fp32)");
 }
 
