@@ -94,27 +94,6 @@ std::vector<std::string> axes_of(const SpeedupOptions& options, const RunConfig&
   return axes;
 }
 
-// What a run's evaluations say.
-struct Evaluated {
-  std::optional<std::int64_t> rounds;  // the first version that was good enough
-  bool at_first = true;                // and none was evaluated before it but that of the start
-  double best = 0.0;
-};
-
-Evaluated evaluated(std::span<const CurveRow> curve, double target) {
-  Evaluated all;
-  for (const CurveRow& row : curve) {
-    if (!row.test_accuracy) continue;
-    all.best = std::max(all.best, *row.test_accuracy);
-    if (*row.test_accuracy < target) {
-      if (row.version.value > 0) all.at_first = false;
-    } else if (!all.rounds || row.version.value < *all.rounds) {
-      all.rounds = row.version.value;
-    }
-  }
-  return all;
-}
-
 bool is_serial(const RoundsNeeded& run) { return run.workers == 1 && run.local_steps == 1; }
 
 // Errors: those of what it reads; kFailedPrecondition one worker alone never got there.
@@ -126,9 +105,9 @@ Result<std::vector<RoundsNeeded>> read_runs(const SpeedupOptions& options) {
     PACELINE_ASSIGN_OR_RETURN(const RunConfig config,
                               load_config((run / "config.yaml").string(), {}, LoadFor::kReading));
     PACELINE_ASSIGN_OR_RETURN(const std::vector<CurveRow> curve, read_curve(run));
-    const Evaluated reached = evaluated(curve, *options.sweep.target);
+    const sweep::Evaluated reached = sweep::evaluated(curve, *options.sweep.target);
     const RoundsNeeded needed{config.cluster.cluster().workers(), config.train.local_steps, reached.rounds,
-                              reached.at_first && reached.rounds.value_or(1) > 1};
+                              reached.at_first};
     if (is_serial(needed) && !needed.rounds) {
       return failed_precondition("one worker alone never reaches " + number(options.sweep.target) +
                                  " within train.total_iterations, got " + number(reached.best) +
