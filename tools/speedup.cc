@@ -19,6 +19,7 @@
 #include "common/report/phases_csv.h"
 #include "sweep/grid.h"
 #include "sweep/speedup.h"
+#include "tools/number_option.h"
 #include "tools/read_run.h"
 #include "tools/speedup_page.h"
 #include "tools/text_table.h"
@@ -318,7 +319,7 @@ void add_speedup(CLI::App& app, int& exit_status) {
   command->add_option("--out", options->sweep.out, "Its directory; finished runs in it are kept")->required();
   command->add_option("--target", *target, "The test accuracy to be reached, above 0, to 1")
       ->required()
-      ->check(CLI::Range(1e-6, 1.0));
+      ->check(accuracy_option());
   command->add_option("--workers", options->workers, "Numbers of workers, a 1 among them")
       ->delimiter(',')
       ->allow_extra_args(false)
@@ -330,7 +331,7 @@ void add_speedup(CLI::App& app, int& exit_status) {
   command->add_option("--exchange", options->exchange, "What an exchange takes, in times of a mini-batch")
       ->delimiter(',')
       ->allow_extra_args(false)
-      ->check(CLI::Range(0.0, 1e9));
+      ->check(number_option([](double x) { return x >= 0.0 && x <= 1e9; }, "0 to 1000000000"));
   command->add_option("--measured", options->measured,
                       "A finished run of the cluster: what its exchanges took is one");
   command
