@@ -23,6 +23,20 @@ double trimmed_seconds(const PhaseStat& phase) {
 
 }  // namespace
 
+Evaluated evaluated(std::span<const CurveRow> curve, double target) {
+  Evaluated all;
+  std::optional<std::int64_t> first;
+  for (const CurveRow& row : curve) {
+    if (!row.test_accuracy) continue;
+    const std::int64_t version = row.version.value;
+    all.best = std::max(all.best, *row.test_accuracy);
+    if (version > 0) first = std::min(first.value_or(version), version);
+    if (*row.test_accuracy >= target) all.rounds = std::min(all.rounds.value_or(version), version);
+  }
+  all.at_first = all.rounds.value_or(0) > 1 && all.rounds == first;
+  return all;
+}
+
 double naive_speedup(std::int64_t workers, double exchange) {
   return 1.0 / (1.0 / static_cast<double>(workers) + exchange);
 }

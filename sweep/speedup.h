@@ -19,6 +19,7 @@
 #include <optional>
 #include <span>
 
+#include "common/report/curve.h"
 #include "common/report/phases_csv.h"
 
 namespace paceline::sweep {
@@ -31,6 +32,14 @@ struct RoundsNeeded {
   // Nothing was evaluated before, so it may have needed far fewer.
   bool at_first_evaluation = false;
 };
+
+// What a run's evaluations say of when it reached the accuracy `target`.
+struct Evaluated {
+  std::optional<std::int64_t> rounds;  // the first version that did
+  bool at_first = false;  // and none was evaluated before it but that of the start; nor is it the first one
+  double best = 0.0;      // accuracy
+};
+Evaluated evaluated(std::span<const CurveRow> curve, double target);
 
 double naive_speedup(std::int64_t workers, double exchange);
 

@@ -14,6 +14,7 @@
 
 #include "common/config/command_line.h"
 #include "common/config/load.h"
+#include "tools/number_option.h"
 #include "worker/data/loader.h"
 #include "worker/images/image_samples.h"
 #include "worker/run_data.h"
@@ -148,12 +149,12 @@ void add_data_bench(CLI::App& data, int& exit_status) {
   command->add_option("CONFIG", options->path, "The configuration")->required();
   command->add_option("key.path=value", options->overrides, "Overrides, as the daemons take them");
   command->add_option("--seconds", options->seconds, "For each of the two measurements")
-      ->check(CLI::Range(0.1, 3600.0))
+      ->check(number_option([](double x) { return x >= 0.1 && x <= 3600.0; }, "0.1 to 3600"))
       ->capture_default_str();
   command
       ->add_option("--step-ms", options->step_ms,
                    "A pause behind each mini-batch, as a step on a GPU makes it")
-      ->check(CLI::Range(0.0, 1e6))
+      ->check(number_option([](double x) { return x >= 0.0 && x <= 1e6; }, "0 to 1000000"))
       ->capture_default_str();
   command->callback([options, &exit_status] { exit_status = data_bench(*options, std::cout, std::cerr); });
 }

@@ -96,7 +96,7 @@ std::string pipeline_report(const FinishedRun& run, const trace::Trace* trace,
   return text + "\nthe step of clock " + to_string(step->clock) + ", the median of " +
          std::to_string(step->of) + ": " + as_seconds(step->times.step) + " s, bubble " +
          as_percent(step->times.bubble_share()) + "\n" + fence + timeline(step->times, kTracedColumns) +
-         fence;
+         fence + rendered_lines(schedule::kTimelineLegend, style);
 }
 
 }  // namespace paceline

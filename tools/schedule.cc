@@ -10,6 +10,7 @@
 #include "common/config/load.h"
 #include "common/network/network.h"
 #include "common/schedule/planners.h"
+#include "tools/number_option.h"
 #include "tools/schedule_sums.h"
 
 namespace paceline {
@@ -80,9 +81,6 @@ void add_schedule(CLI::App& app, int& exit_status) {
   CLI::App* command =
       app.add_subcommand("schedule", "Print the plan of a run's all-reduce or pipeline, checked");
   const auto options = std::make_shared<ScheduleOptions>();
-  const auto is_speed = [](const std::string& text) {
-    return CLI::PositiveNumber(text).empty() ? "" : "got " + text + ", expected a number above 0";
-  };
   command->add_option("FILE", options->path, "The configuration")->required();
   command->add_option("key.path=value", options->overrides, "Overrides, as the daemons take them");
   command->add_flag("--measure", options->cut.measure,
@@ -90,7 +88,7 @@ void add_schedule(CLI::App& app, int& exit_status) {
   command->add_option("--speeds", options->cut.speeds, "With it: how fast each stage's node is, as 1,1,2")
       ->delimiter(',')
       ->allow_extra_args(false)
-      ->check(CLI::Validator(is_speed, ""));
+      ->check(number_option([](double x) { return x > 0.0; }, "a number above 0"));
   command
       ->add_option("--ranks", options->table.ranks,
                    "Of an all-reduce: a table of times for so many ranks, as 16,64")

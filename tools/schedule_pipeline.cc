@@ -149,10 +149,7 @@ Status print_pipeline(const PipelineCut& how, const RunConfig& config, const Net
   out << "\nchecked\n";
   print_rows(config, network, cut.stages, plan, out);
   const schedule::PipelineTimes ran = schedule::times(plan, cut.times);
-  out << "\n"
-      << timeline(ran, kTimelineColumns)
-      << "F forward, R forward once more, B backward, with the micro-batch where there is room for its "
-         "number\n";
+  out << "\n" << timeline(ran, kTimelineColumns) << schedule::kTimelineLegend;
   out << "\nbubble: " << percent(schedule::bubble_formula(pipeline.stages, micro_batches, plan.chunks))
       << " with equal stages, " << percent(ran.bubble_share()) << " with these\n";
   std::vector<double> sums(pipeline.stages, 0.0);

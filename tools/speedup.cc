@@ -19,6 +19,7 @@
 #include "common/report/phases_csv.h"
 #include "sweep/grid.h"
 #include "sweep/speedup.h"
+#include "tools/number_option.h"
 #include "tools/read_run.h"
 #include "tools/speedup_page.h"
 #include "tools/text_table.h"
@@ -94,27 +95,6 @@ std::vector<std::string> axes_of(const SpeedupOptions& options, const RunConfig&
   return axes;
 }
 
-// What a run's evaluations say.
-struct Evaluated {
-  std::optional<std::int64_t> rounds;  // the first version that was good enough
-  bool at_first = true;                // and none was evaluated before it but that of the start
-  double best = 0.0;
-};
-
-Evaluated evaluated(std::span<const CurveRow> curve, double target) {
-  Evaluated all;
-  for (const CurveRow& row : curve) {
-    if (!row.test_accuracy) continue;
-    all.best = std::max(all.best, *row.test_accuracy);
-    if (*row.test_accuracy < target) {
-      if (row.version.value > 0) all.at_first = false;
-    } else if (!all.rounds || row.version.value < *all.rounds) {
-      all.rounds = row.version.value;
-    }
-  }
-  return all;
-}
-
 bool is_serial(const RoundsNeeded& run) { return run.workers == 1 && run.local_steps == 1; }
 
 // Errors: those of what it reads; kFailedPrecondition one worker alone never got there.
@@ -126,9 +106,9 @@ Result<std::vector<RoundsNeeded>> read_runs(const SpeedupOptions& options) {
     PACELINE_ASSIGN_OR_RETURN(const RunConfig config,
                               load_config((run / "config.yaml").string(), {}, LoadFor::kReading));
     PACELINE_ASSIGN_OR_RETURN(const std::vector<CurveRow> curve, read_curve(run));
-    const Evaluated reached = evaluated(curve, *options.sweep.target);
+    const sweep::Evaluated reached = sweep::evaluated(curve, *options.sweep.target);
     const RoundsNeeded needed{config.cluster.cluster().workers(), config.train.local_steps, reached.rounds,
-                              reached.at_first && reached.rounds.value_or(1) > 1};
+                              reached.at_first};
     if (is_serial(needed) && !needed.rounds) {
       return failed_precondition("one worker alone never reaches " + number(options.sweep.target) +
                                  " within train.total_iterations, got " + number(reached.best) +
@@ -339,7 +319,7 @@ void add_speedup(CLI::App& app, int& exit_status) {
   command->add_option("--out", options->sweep.out, "Its directory; finished runs in it are kept")->required();
   command->add_option("--target", *target, "The test accuracy to be reached, above 0, to 1")
       ->required()
-      ->check(CLI::Range(1e-6, 1.0));
+      ->check(accuracy_option());
   command->add_option("--workers", options->workers, "Numbers of workers, a 1 among them")
       ->delimiter(',')
       ->allow_extra_args(false)
@@ -351,7 +331,7 @@ void add_speedup(CLI::App& app, int& exit_status) {
   command->add_option("--exchange", options->exchange, "What an exchange takes, in times of a mini-batch")
       ->delimiter(',')
       ->allow_extra_args(false)
-      ->check(CLI::Range(0.0, 1e9));
+      ->check(number_option([](double x) { return x >= 0.0 && x <= 1e9; }, "0 to 1000000000"));
   command->add_option("--measured", options->measured,
                       "A finished run of the cluster: what its exchanges took is one");
   command

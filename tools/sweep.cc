@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <charconv>
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
@@ -17,6 +16,7 @@
 #include "sweep/processes.h"
 #include "sweep/progress.h"
 #include "sweep/table.h"
+#include "tools/number_option.h"
 
 namespace paceline {
 namespace {
@@ -176,16 +176,6 @@ int refused_sweep(const SweepOptions& options, std::ostream& err, const Status& 
   return kExitUsage;
 }
 
-// CLI::Range lets what is not a number pass.
-std::string is_accuracy(const std::string& text) {
-  double number = 0.0;
-  const char* const end = text.data() + text.size();
-  const auto [stopped, error] = std::from_chars(text.data(), end, number);
-  return error == std::errc() && stopped == end && number > 0.0 && number <= 1.0
-             ? ""
-             : text + ": expected an accuracy above 0 and up to 1";
-}
-
 }  // namespace
 
 std::string own_program() {
@@ -227,7 +217,7 @@ void add_sweep(CLI::App& app, int& exit_status) {
                    "Points at a time (default: one for each core this process may use)")
       ->check(CLI::Range(1u, 1024u));
   CLI::Option* given = command->add_option("--target", *target, "The accuracy of s_to_target, above 0, to 1")
-                           ->check(is_accuracy);
+                           ->check(accuracy_option());
   command->add_option("--trace", options->trace, "Take computations and costs from this real run");
   command->add_option("AXIS", options->axes,
                       "key.path=value,value,… or {key.path: value, …},{…}, as sweep/grid.h says");

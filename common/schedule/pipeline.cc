@@ -253,23 +253,18 @@ std::string timeline(const PipelineTimes& times, std::size_t columns) {
   const std::map<double, std::size_t> at = columns_of(times, columns);
   const std::size_t length = at.empty() ? columns : std::max(columns, at.rbegin()->second);
   std::string text;
-  bool narrow = false;
   for (std::size_t s = 0; s < times.rows.size(); ++s) {
     std::string line(length, '.');
     for (const PassTime& pass : times.rows[s]) {
       const std::size_t begin = at.at(pass.begin);
       const std::size_t room = at.at(pass.end) - begin;
       std::string name = to_string(pass.row);
-      if (name.size() > room) {
-        name.resize(1);  // F1 of F10 would be another one
-        narrow = true;
-      }
+      if (name.size() > room) name.resize(1);  // F1 of F10 would be another one
       name.resize(room, '-');
       line.replace(begin, room, name);
     }
     text += "stage " + std::to_string(s) + std::string(s < 10 ? " " : "") + " " + line + "\n";
   }
-  if (narrow) text += "each F, B or R begins a pass; there is no room for the number of one that has none\n";
   return text;
 }
 

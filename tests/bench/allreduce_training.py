@@ -9,8 +9,9 @@ Without any exchange: bench_bare_loop once for each worker, side by side, with t
 take turns, and who goes first changes. Which algorithms are taken was measured before, as in a run that goes on. A figure is the median
 of a run's steps, from grant to grant of worker 0.0, of the bare loops the slower one's; ratios are medians over the rounds:
 `of_bare`, the bare loops' time over that of the all-reduce (0.97 asked), and `of_servers` (1 asked). Exit status 1 below them.
-`…_whole`: the same of whole runs, in which all wait for whoever's core was taken by something else. Overrides are for runs
-with daemons.
+`…_whole`: the same of whole runs, in which all wait for whoever's core was taken by something else; not judged. Runs with
+daemons are traced, and the bare loops are not, so what a trace costs (trace_cost.py) is counted as the exchange's. Overrides
+are for runs with daemons.
 """
 import argparse
 import itertools

@@ -3,11 +3,12 @@
 paceline_test(timing_test NOT_TSAN
   SOURCES unit/histogram_test.cc unit/phase_totals_test.cc unit/recorder_test.cc
   LIBS paceline_timing)
+find_package(CLI11 REQUIRED)
 find_package(nlohmann_json REQUIRED)
 paceline_test(report_test NOT_TSAN
-  SOURCES unit/batch_sizes_test.cc unit/progress_test.cc unit/hostile_run_test.cc unit/older_run_test.cc
+  SOURCES unit/batch_sizes_test.cc unit/progress_test.cc unit/hostile_run_test.cc unit/number_option_test.cc unit/older_run_test.cc
           unit/run_files_test.cc unit/report_formats_test.cc unit/report_pipeline_test.cc unit/report_tool_test.cc unit/schedule_tool_test.cc
-  LIBS paceline_report paceline_files paceline_tools nlohmann_json::nlohmann_json)
+  LIBS paceline_report paceline_files paceline_tools CLI11::CLI11 nlohmann_json::nlohmann_json)
 paceline_test(report_page_test NOT_TSAN
   SOURCES unit/page_trace_test.cc unit/report_page_test.cc unit/speedup_page_test.cc
   LIBS paceline_report paceline_files paceline_trace paceline_tools nlohmann_json::nlohmann_json)

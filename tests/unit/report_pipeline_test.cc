@@ -65,6 +65,8 @@ TEST_CASE("a_traced_pipeline_is_drawn_as_its_median_step") {
   CHECK_THAT(text, Contains("the step of clock 0, the median of 3: 0.036 s, bubble 50.0 %") &&
                        Contains("\nstage 0  F0------F1------") &&
                        Contains("\nstage 1  ........F0------F1------"));
+  CHECK_THAT(pipeline_report(run, &trace, {}, TextStyle::kMarkdown),
+             Contains("\n```\nF forward, R forward once more"));
   CHECK_THAT(pipeline_report(run, nullptr, {}, TextStyle::kPlain), !Contains("the step of"));
 }
 

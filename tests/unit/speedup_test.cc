@@ -47,6 +47,25 @@ TEST_CASE("the_gain_with_free_exchanges_is_the_paper_s_formula") {
   CHECK(gain(10, 109) == Approx(4.4));
 }
 
+CurveRow row_of(std::int64_t version, double accuracy) {
+  CurveRow row;
+  row.version = Version(version);
+  row.test_accuracy = accuracy;
+  return row;
+}
+
+// Behind the version that is good enough the final one is evaluated, which may be worse.
+TEST_CASE("a_run_that_is_there_at_its_first_evaluation_is_so_whatever_comes_behind") {
+  const std::vector<CurveRow> early = {row_of(0, 0.1), row_of(4, 0.13), CurveRow{}, row_of(5, 0.08)};
+  CHECK((evaluated(early, 0.11).rounds == 4 && evaluated(early, 0.11).at_first));
+  CHECK(evaluated(early, 0.11).best == 0.13);
+  const std::vector<CurveRow> late = {row_of(0, 0.1), row_of(4, 0.1), row_of(8, 0.13), row_of(9, 0.12)};
+  CHECK((evaluated(late, 0.11).rounds == 8 && !evaluated(late, 0.11).at_first));
+  CHECK((!evaluated(late, 0.2).rounds && !evaluated(late, 0.2).at_first));
+  const std::vector<CurveRow> at_once = {row_of(0, 0.1), row_of(1, 0.13), row_of(2, 0.13)};
+  CHECK((evaluated(at_once, 0.11).rounds == 1 && !evaluated(at_once, 0.11).at_first));
+}
+
 PhaseStat each_of(std::int64_t ms, std::int64_t count, std::int64_t first_ms) {
   PhaseStat phase;
   phase.count = count;

@@ -29,12 +29,12 @@ PsClient::PsClient(PsClientOptions options, const Layout& layout, wire::Context&
                 options_.own_waits),
       io_connections_(
           {options_, layout, context, io_, state_, pulls_, io_unacked_, io_waits_}, parts_,
-          {[this](const ServerLink& link, const wire::Welcome& welcome) { io_joined(link, welcome); },
-           [this](ServerLink& link, wire::Message& message) { return io_take(link, message); },
+          {[this](const ServerLink& link, const wire::Welcome& welcome) { received_.joined(link, welcome); },
+           [this](ServerLink& link, wire::Message& message) { return received_.take(link, message); },
            [this](Lost lost, const Status& why) { io_lose(lost, why); },
            [this](const Status& why) { leave(why); }, [this](Status why) { close(std::move(why)); }}),
-      io_run_state_(layout.size(), options_.trained.value_or(Range{0, layout.size()})),
-      io_times_(options_.cluster.threads_per_node) {
+      received_({options_, state_, pulls_, mailboxes_, evaluations_, io_unacked_, io_waits_, io_connections_},
+                layout, [this](Status why) { close(std::move(why)); }) {
   PACELINE_ASSERT(own_ranges(slices_) == cache.ranges(), "a cache of other parts");
   const Encoding encoding = options_.cluster.gradient_encoding;
   std::optional<Encoder> encoder;
@@ -168,7 +168,7 @@ void PsClient::report(RoundReport round) {
     io_waits_.grants().reported(report.worker.thread, report.clock, options_.clock());
     io_unacked_.reported(report);
     io_connections_.tell_authority(report);
-    io_times_[report.worker.thread] = steady_now() - begun;
+    received_.report_encoded(report.worker.thread, steady_now() - begun);
   });
 }
 
@@ -233,6 +233,14 @@ void PsClient::leave(const Status& why, Lost lost, std::optional<NodeId> gone) {
   boost::asio::post(io_,
                     [this, leave = wire::Leave{why.message(), gone}] { io_connections_.say_goodbye(leave); });
   close(why, lost);
+}
+
+// Its sockets go at once, and with them what is lent to servers that will never give it back: a training
+// thread may wait for that.
+void PsClient::io_lose(Lost lost, const Status& why) {
+  if (!state_.closed().is_ok()) return;
+  leave(why, lost, std::nullopt);
+  boost::asio::post(io_, [this] { io_connections_.shut_down(); });
 }
 
 }  // namespace paceline

@@ -22,7 +22,6 @@
 // they are lost (lost()), the node may join the next ones with another client (worker/session.h).
 #pragma once
 
-#include <atomic>
 #include <boost/asio/io_context.hpp>
 #include <chrono>
 #include <cstdint>
@@ -44,7 +43,7 @@
 #include "worker/client/io_turns.h"
 #include "worker/client/ps_client_options.h"
 #include "worker/client/pulls.h"
-#include "worker/client/run_state_assembly.h"
+#include "worker/client/received_messages.h"
 #include "worker/client/server_connections.h"
 #include "worker/client/unacked_messages.h"
 #include "worker/exchange/coordinator.h"
@@ -127,10 +126,11 @@ class PsClient final : public Coordinator, public Exchange {
   void leave(const Status& why, std::optional<NodeId> gone = std::nullopt) {
     leave(why, Lost::kNothing, gone);
   }
-  // Releases every waiter with `why`; nothing is sent. Thread: any; not from a signal handler.
-  void close(Status why) { close(std::move(why), Lost::kNothing); }
+  // Releases every waiter with `why`; nothing is sent. `lost`: what lost() is to say. Thread: any; not from a signal
+  // handler.
+  void close(Status why, Lost lost = Lost::kNothing);
   // Whether a server that has welcomed the node had no parameters yet. Once all have.
-  bool lack_parameters() const { return lack_parameters_; }
+  bool lack_parameters() const { return received_.lack_parameters(); }
   // Why the client was closed; OK while it is open. Once the run is over: kAborted for an orderly end.
   Status closed() const { return state_.closed(); }
   // Whether it was closed because servers were lost: silent for a lease, another process than the one that
@@ -147,35 +147,13 @@ class PsClient final : public Coordinator, public Exchange {
   void say_at_start(wire::Body body);
   // Of the node's only training thread, where the model is small; else nothing.
   IoTurns::Wait waits_for(std::function<bool()> done) { return {turns_, std::move(done)}; }
-  void close(Status why, Lost lost);
   void leave(const Status& why, Lost lost, std::optional<NodeId> gone);
 
   // ---- on the I/O thread
-  void io_joined(const ServerLink& link, const wire::Welcome& welcome);
-  Status io_take(ServerLink& link, wire::Message& message);
-  Status io_handle(ServerLink& link, wire::Welcome& welcome, wire::Payload&);
-  Status io_handle(ServerLink& link, wire::Grant& grant, wire::Payload&);
-  Status io_handle(ServerLink& link, wire::FinishWorker& finish, wire::Payload&);
-  Status io_handle(ServerLink& link, wire::Held& held, wire::Payload&);
-  Status io_handle(ServerLink& link, wire::Parameters& piece, wire::Payload& payload);
-  Status io_handle(ServerLink& link, wire::Unchanged& unchanged, wire::Payload&);
-  Status io_handle(ServerLink& link, wire::Evaluate& request, wire::Payload&);
-  Status io_handle(ServerLink& link, wire::Peers& peers, wire::Payload&);
-  Status io_handle(ServerLink& link, wire::StateWanted& wanted, wire::Payload&);
-  Status io_handle(ServerLink& link, wire::NodeState& piece, wire::Payload& payload);
-  Status io_handle(ServerLink& link, wire::Heartbeat&, wire::Payload&);
-  Status io_handle(ServerLink& link, wire::Error& error, wire::Payload&);
-  Status io_handle(ServerLink& link, wire::RunOver& over, wire::Payload&);
-  template <typename Body>
-  Status io_handle(ServerLink& link, Body& body, wire::Payload&);
-  Status io_check_ours(WorkerId worker) const;
-  ReportTime io_report_time(const ServerLink& link, WorkerId worker) const;
-  Status io_instruct(std::uint32_t thread, Instruction instruction);
   void io_lose(Lost lost, const Status& why);
 
-  // Members named io_* belong to whoever runs the I/O loop (io_turns.h), but for two calls of io_connections_:
-  // await_joined() and shares_memory() are for any thread. Each of senders_ belongs to its training thread; everything
-  // else is atomic or behind a lock of its own.
+  // received_ and members named io_* belong to whoever runs the I/O loop (io_turns.h), but for calls that say otherwise.
+  // Each of senders_ belongs to its training thread; everything else is atomic or behind a lock of its own.
   const PsClientOptions options_;
   ClientState state_;
   const std::vector<ShardPart> parts_;  // by shard
@@ -183,16 +161,14 @@ class PsClient final : public Coordinator, public Exchange {
   Pulls pulls_;
   Mailboxes mailboxes_;
   EvaluationQueue evaluations_;
-  std::atomic<bool> lack_parameters_ = true;  // some server does
-  std::uint64_t generation_ = 0;              // of all servers, once started
-  std::vector<GradientSender> senders_;       // by thread, which alone uses its own
+  std::uint64_t generation_ = 0;         // of all servers, once started
+  std::vector<GradientSender> senders_;  // by thread, which alone uses its own
   boost::asio::io_context io_;
   IoTurns turns_;
   UnackedMessages io_unacked_;
   ClientWaits io_waits_;
   ServerConnections io_connections_;
-  RunStateAssembly io_run_state_;
-  std::vector<std::chrono::nanoseconds> io_times_;  // per thread: of its last report
+  ReceivedMessages received_;
   std::thread thread_;
 };
 

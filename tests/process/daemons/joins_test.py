@@ -57,7 +57,8 @@ class Joins(DaemonTest):
                 with self.standing_still(nodes[2]):
                     self.kill(nodes[1])
                     servers[0].wait_for_line("node 1 lost: its connection broke")
-                    nodes[1] = self.again(1)
+                    # By the configuration that the run has recorded, with every value written out (docs/GUIDE.md).
+                    nodes[1] = self.start(harness.BIN / "paceline-worker", self.run_dir / "config.yaml", "--node", 1, "--resume")
                     self.wait_for_log("server.log", "node 1 is back and takes part, at version ")
                 summary = self.assert_all_done(servers, nodes)
                 self.assertEqual((summary["lost_nodes"], summary["returned_nodes"]), (1, 1))
