@@ -17,7 +17,10 @@ start() {
     usr/bin/etcd --data-dir data --listen-client-urls "$client" --advertise-client-urls "$client" --listen-peer-urls "$peer" \
         --initial-advertise-peer-urls "$peer" --initial-cluster "default=$peer" "$@" >>log 2>&1 &
     server=$!
-    until usr/bin/etcdctl endpoint health >/dev/null 2>&1; do sleep 0.1; done
+    until usr/bin/etcdctl endpoint health >/dev/null 2>&1; do
+        kill -0 "$server"
+        sleep 0.1
+    done
 }
 stop() { kill "$server"; wait "$server" || true; server=; }
 remaining() { usr/bin/etcdctl lease timetolive "$1" | sed -n 's/.*remaining(\(-\{0,1\}[0-9]*\)s).*/\1/p'; }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# optax: microbatch() adds micro-batches up in the gradient's own type, where MultiSteps takes float32, so in bfloat16 all behind the 256th are lost.
+# optax: microbatch() adds micro-batches up in the gradient's own type, where MultiSteps takes float32, so in bfloat16 later ones are lost, also from a running mean.
 set -eu
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
@@ -18,8 +18,9 @@ def gradient(weight, rows):
     return jax.grad(lambda w: (w * rows).mean())(weight)
 
 
-def by_microbatch(accumulator, kind, count):
-    weight, rows = jnp.ones((), kind), jnp.ones((count,), kind)
+def by_microbatch(accumulator, kind, count, second=1):
+    """Half of the gradients are 1, and then half are `second`."""
+    weight, rows = jnp.ones((), kind), jnp.repeat(jnp.array([1, second], kind), count // 2)
     return float(optax.microbatch(gradient, 1, 1, accumulator)(weight, rows))
 
 
@@ -45,10 +46,16 @@ for kind in (jnp.float32, jnp.bfloat16):
                                       by_microbatch(AccumulationType.SUM, kind, count))
         print(f"{kind.__name__}, {count} micro-batches of one row: MultiSteps {seen[kind.__name__, count][0]:g}, "
               "microbatch MEAN {1:g}, RUNNING_MEAN {2:g}, SUM {3:g}".format(*seen[kind.__name__, count]))
+halves = {(kind.__name__, count): by_microbatch(AccumulationType.RUNNING_MEAN, kind, count, 3)
+          for kind in (jnp.float32, jnp.bfloat16) for count in (1024, 4096)}
+for (kind, count), mean in halves.items():
+    print(f"{kind}, {count} micro-batches, half of gradient 1 and then half of 3: microbatch RUNNING_MEAN {mean:g}, expected 2")
 as_found = all(abs(seen["float32", count][at] - 1) < 1e-5 for count in (256, 1024, 4096) for at in (0, 1, 2))
 as_found &= all(abs(seen["bfloat16", count][0] - 1) < 0.01 for count in (256, 1024, 4096))
 as_found &= seen["bfloat16", 256][1] == 1 and seen["bfloat16", 1024][1] == 0.25 and seen["bfloat16", 4096][1] == 0.0625
 as_found &= seen["bfloat16", 4096][3] == 256
+as_found &= all(abs(halves["float32", count] - 2) < 1e-3 for count in (1024, 4096))
+as_found &= halves["bfloat16", 1024] == 2 and halves["bfloat16", 4096] == 1
 print("as found: the mean shrinks with the number of micro-batches" if as_found else "CHANGED")
 sys.exit(0 if as_found else 1)
 PY

@@ -99,11 +99,16 @@ def _launched(config):
         raise ValueError(f"PACELINE_LAUNCHED: got {said!r}, expected what paceline.launch sets, or none") from None
 
 
+def overrides_of(config, overrides):
+    """What counts in place of the file's values. What paceline.launch was told counts last."""
+    return [*overrides, *_launched(config)]
+
+
 def options_of(config, text, node, overrides, existing="refuse"):
-    """What opens a worker or data. It keeps alive what it points to. What paceline.launch was told counts last."""
+    """What opens a worker or data. It keeps alive what it points to."""
     if existing not in EXISTING:
         raise ValueError(f"existing: got {existing!r}, expected one of {', '.join(EXISTING)}")
-    overrides = [*overrides, *_launched(config)]
+    overrides = overrides_of(config, overrides)
     given = (c_char_p * len(overrides))(*(override.encode() for override in overrides))
     return Options(file=None if config is None else os.fsencode(config), text=None if text is None else text.encode(),
                    overrides=given, overrides_count=len(overrides), node=node, existing=EXISTING[existing])

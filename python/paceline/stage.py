@@ -45,7 +45,7 @@ class Did(NamedTuple):
 
 class Stage:
     """What a worker computes of its model. `ends`: where the parameters of each stage end in the layout. What forward and
-    backward raise, step() raises."""
+    backward raise, step() raises. The worker's hang_timeout is for each of their calls, and for the loop between step()s."""
 
     def __init__(self, worker: Worker, node_stage: int, ends: Sequence[int], floats_in: int, floats_out: int,
                  forward: Callable[[Forward], Did], backward: Callable[[Backward], None]):
@@ -66,8 +66,10 @@ class Stage:
         """The round's mini-batch through the stages; finish() follows, with these: the mean loss, and of this worker's share
         how many are correct, and how many there are. Errors: Error; what forward or backward raises."""
         metric = _library.Metric()
+        self._worker.unwatch()
         with self._interruptible():
             code = library.paceline_step_stages(self._worker._open(), samples, ctypes.byref(metric))
+        self._worker.watch()
         raised, self._raised = self._raised, None
         if raised is not None:
             raise raised
@@ -95,6 +97,7 @@ class Stage:
     def _called(self, take):
         def call(_, given):
             try:
+                self._worker.watch()
                 take(given[0])
                 if self._interrupted:
                     raise KeyboardInterrupt
@@ -103,6 +106,8 @@ class Stage:
                 self._raised, self._why = error, reason_of(type(error), error).encode(errors="replace")
                 given[0].why = self._why
                 return 1
+            finally:
+                self._worker.unwatch()
         return call
 
     def _go_forward(self, given):

@@ -16,6 +16,7 @@ import faulthandler
 import os
 import re
 import sys
+import time
 import traceback
 import weakref
 from typing import Callable, Iterator, NamedTuple, Optional, Sequence, Tuple
@@ -29,6 +30,8 @@ from paceline._library import library
 _SLICE_MS = 100
 # Addresses whose arrays are kept: a few gradients in turns, and the parameters.
 _ARRAYS_MAX = 32
+# What C can count in nanoseconds, with room to spare: four months.
+_HANG_TIMEOUT_MAX = 1e7
 
 _open_workers: "weakref.WeakSet" = weakref.WeakSet()
 
@@ -108,13 +111,13 @@ class Worker:
     hang_timeout: seconds that the loop may take from a begin() to the next one's call, where it does not wait for others; None: as long as
     it likes. Behind them the process says on standard error where its threads are, and ends: the run loses the node, and
     the others go on. It can be set anew, and counts from the next begin() on. It is Python's
-    faulthandler.dump_traceback_later(), of which a process has one.
+    faulthandler.dump_traceback_later(), of which a process has one; one that is forked from it has none.
     Errors: Error, of a configuration that is not right by file, line and key; ValueError.
     """
 
     def __init__(self, config: Optional[str], node: int, *, text: Optional[str] = None, overrides: Sequence[str] = (),
                  existing: str = "refuse", hang_timeout: Optional[float] = None):
-        self._watched = False
+        self._watched_until: Optional[float] = None  # of time.monotonic()
         self.hang_timeout = hang_timeout
         self._handle = ctypes.c_void_p()
         self._process = os.getpid()
@@ -140,16 +143,22 @@ class Worker:
 
     @hang_timeout.setter
     def hang_timeout(self, seconds: Optional[float]) -> None:
-        if seconds is not None and not seconds > 0:
-            raise ValueError(f"hang_timeout: got {seconds!r}, expected seconds, more than 0, or None")
+        if seconds is not None and not 0 < seconds <= _HANG_TIMEOUT_MAX:
+            raise ValueError(f"hang_timeout: got {seconds!r}, expected seconds, above 0 and at most {_HANG_TIMEOUT_MAX:.0f}, or None")
         self._hang_timeout = seconds
 
-    def _watch(self, seconds: Optional[float]) -> None:
-        if self._watched:
+    def watch(self) -> None:
+        """From here on the loop may take hang_timeout seconds, where there is one."""
+        self.unwatch()
+        if self._hang_timeout is not None:
+            self._watched_until = time.monotonic() + self._hang_timeout
+            _end_in(self._hang_timeout)
+
+    def unwatch(self) -> None:
+        """What follows waits for others."""
+        if self._watched_until is not None:
             faulthandler.cancel_dump_traceback_later()
-        self._watched = seconds is not None
-        if seconds is not None:
-            faulthandler.dump_traceback_later(seconds, exit=True, file=sys.__stderr__)
+        self._watched_until = None
 
     def value(self, key: str) -> str:
         """The effective value of a key of the configuration, as text: "32", "null", "[1, 2]"."""
@@ -197,7 +206,7 @@ class Worker:
     def begin(self, timeout: Optional[float] = None) -> Optional[Round]:
         """Waits for the next round; None: the run is over. timeout in seconds: then TimeoutError. Errors: Error."""
         handle, left_ms = self._open(), None if timeout is None else int(timeout * 1000)
-        self._watch(None)
+        self.unwatch()
         while True:
             slice_ms = _SLICE_MS if left_ms is None else min(_SLICE_MS, left_ms)
             code = library.paceline_begin(handle, slice_ms, ctypes.byref(self._round))
@@ -217,7 +226,7 @@ class Worker:
         self._completed = r.clock
         self._under_way = Round(self._array(r.parameters, False, r.floats), self._array(r.gradient, True, r.floats), r.clock, r.iteration,
                                 r.position, r.samples)
-        self._watch(self._hang_timeout)
+        self.watch()
         return self._under_way
 
     def __iter__(self) -> Iterator[Round]:
@@ -268,7 +277,7 @@ class Worker:
         """No further round. Waits for the end of the run, or, where that goes on without this loop, leaves it. With `why`
         it leaves at once, and that is said of it. Returns whether the run has ended well for this node. Errors: Error."""
         handle = self._open()
-        self._watch(None)
+        self.unwatch()
         self._under_way = None
         text = None if why is None else why.encode(errors="replace")
         try:
@@ -285,7 +294,7 @@ class Worker:
     def close(self) -> None:
         """Frees the worker; leaves the run where end() has not."""
         handle, self._handle = self._handle, ctypes.c_void_p()
-        self._watch(None)
+        self.unwatch()
         self._arrays.clear()
         self._under_way = None
         if handle and os.getpid() == self._process:  # a forked process has none of the library's threads
@@ -348,6 +357,34 @@ def _called_from_c(evaluate: Evaluate):
             traceback.print_exc()
             return 1
     return call
+
+
+def _end_in(seconds: float) -> None:
+    try:
+        file = sys.__stderr__.fileno()
+    except (AttributeError, OSError, ValueError):  # there is none, or it is closed
+        file = 2
+    faulthandler.dump_traceback_later(seconds, exit=True, file=file)
+
+
+# A forked process would wait at its end for the timer's thread, which it does not have.
+def _before_fork() -> None:
+    if any(worker._watched_until is not None for worker in list(_open_workers)):
+        faulthandler.cancel_dump_traceback_later()
+
+
+def _behind_fork() -> None:
+    for worker in list(_open_workers):
+        if worker._watched_until is not None:
+            _end_in(max(worker._watched_until - time.monotonic(), 0.001))
+
+
+def _forked() -> None:
+    for worker in list(_open_workers):
+        worker._watched_until = None
+
+
+os.register_at_fork(before=_before_fork, after_in_parent=_behind_fork, after_in_child=_forked)
 
 
 @atexit.register

@@ -53,7 +53,7 @@ class FormationMesh {
   // Of the layout's size.
   std::span<float> sum() { return sum_; }
   // A gradient's weight in it: what has fewer bits is divided before it can overflow, and by a power of two, which
-  // rounds nothing. 1: the sum is divided.
+  // rounds only numbers below 2^-126 times the workers. 1: the sum is divided.
   float weight() const { return weight_; }
   // Whose gradients it is the sum of. What a stage has is a gradient of its whole group's mini-batch, as the sum of its
   // workers' would be.

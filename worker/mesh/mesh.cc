@@ -246,7 +246,7 @@ class Mesh::Reduction {
     const std::span<float> target = floats_of(row);
     if (offered->floats.size() != target.size()) return lost(way, "offers what is not there");
     if (row.kind == schedule::TransferKind::kAdd) {
-      add(*index, target, offered->floats);
+      add(*index, 0, offered->floats);
     } else {
       std::memcpy(target.data(), offered->floats.data(), target.size_bytes());
     }
@@ -257,9 +257,11 @@ class Mesh::Reduction {
 
   bool begins(std::uint32_t row) const { return beginning_.rows != nullptr && (*beginning_.rows)[row]; }
 
-  void add(std::uint32_t index, std::span<float> target, std::span<const float> floats) const {
+  // To the row's floats from `from` on.
+  void add(std::uint32_t index, std::size_t from, std::span<const float> floats) const {
+    const std::span<float> target = floats_of(program_.rows[index]).subspan(from, floats.size());
     if (!begins(index)) return add_weighted(target, floats, 1.0F);
-    const std::int64_t begin = program_.rows[index].range.begin;
+    const std::int64_t begin = program_.rows[index].range.begin + static_cast<std::int64_t>(from);
     for (std::size_t at = 0; at < target.size(); at += kStretch) {
       const std::span<float> part = target.subspan(at, std::min(kStretch, target.size() - at));
       beginning_.make(begin + static_cast<std::int64_t>(at), part);
@@ -309,7 +311,6 @@ class Mesh::Reduction {
       way.moved += got;
       if (way.moved < sizeof(Head)) return got > 0;
       PACELINE_RETURN_IF_ERROR(check(way, row));
-      if (begins(*index)) beginning_.make(row.range.begin, floats_of(row));
     }
     const std::span<float> target = floats_of(row);
     const std::size_t at = way.moved - sizeof(Head);
@@ -317,38 +318,40 @@ class Mesh::Reduction {
     if (is_coded()) {
       const std::span<std::byte> bytes = coded(way, row);
       PACELINE_ASSIGN_OR_RETURN(got, receive(way, bytes.data() + at, bytes.size() - at));
-      if (at + got == bytes.size()) take_coded(row, bytes);
+      if (at + got == bytes.size()) take_coded(*index, bytes);
     } else if (row.kind == schedule::TransferKind::kReceive) {
       char* const into = reinterpret_cast<char*>(target.data()) + at;
       PACELINE_ASSIGN_OR_RETURN(got, receive(way, into, target.size_bytes() - at));
     } else {
-      PACELINE_ASSIGN_OR_RETURN(got, receive_and_add(way, target, at));
+      PACELINE_ASSIGN_OR_RETURN(got, receive_and_add(way, *index, at));
     }
     way.moved += got;
     if (way.moved == sizeof(Head) + program_.bytes_of(row)) done(way, *index);
     return got > 0;
   }
 
-  void take_coded(const schedule::Transfer& row, std::span<const std::byte> bytes) {
+  void take_coded(std::uint32_t index, std::span<const std::byte> bytes) {
+    const schedule::Transfer& row = program_.rows[index];
     const std::span<float> target = floats_of(row);
     if (row.kind == schedule::TransferKind::kReceive) return decode_into(target, bytes);
     std::vector<float>& decoded = mesh_.decoded_;
     decoded.resize(std::max(decoded.size(), target.size()));
     decode_into(std::span(decoded).first(target.size()), bytes);
-    add_weighted(target, std::span(decoded).first(target.size()), 1.0F);
+    add(index, 0, std::span(decoded).first(target.size()));
   }
 
-  // `at`: bytes of `target` that have come, those of a float in part included.
-  Result<std::size_t> receive_and_add(Way& way, std::span<float> target, std::size_t at) {
+  // `at`: bytes of the row's floats that have come, those of a float in part included.
+  Result<std::size_t> receive_and_add(Way& way, std::uint32_t index, std::size_t at) {
     char* const landing = reinterpret_cast<char*>(mesh_.landing_.data());
     std::memcpy(landing, way.part.data(), way.part_bytes);
     const std::size_t room = kLandingFloats * sizeof(float);
-    PACELINE_ASSIGN_OR_RETURN(const std::size_t got, receive(way, landing + way.part_bytes,
-                                                             std::min(target.size_bytes() - at, room)));
+    PACELINE_ASSIGN_OR_RETURN(const std::size_t got,
+                              receive(way, landing + way.part_bytes,
+                                      std::min(floats_of(program_.rows[index]).size_bytes() - at, room)));
     const std::size_t begin = (at - way.part_bytes) / sizeof(float);
     const std::size_t bytes = way.part_bytes + got;
     const std::size_t whole = bytes / sizeof(float);
-    add_weighted(target.subspan(begin, whole), std::span(mesh_.landing_).first(whole), 1.0F);
+    add(index, begin, std::span(mesh_.landing_).first(whole));
     way.part_bytes = bytes % sizeof(float);
     std::memcpy(way.part.data(), landing + whole * sizeof(float), way.part_bytes);
     return got;

@@ -48,7 +48,8 @@ def attach(model: torch.nn.Module, optimizer: torch.optim.Optimizer, config: str
     evaluate(model) returns (mean loss, correct, samples) on test data; it is given a copy of the model, in eval mode, on a thread of its own.
     on_resume(run) is called in optimizer.step() where this process has outlived its servers, and they go on from a checkpoint:
     it loads the state of run.clock (run.load_state_dict()). Without it, an optimizer that has a state ends the loop then.
-    overrides, existing, hang_timeout: as paceline.Worker.
+    overrides, existing, hang_timeout: as paceline.Worker; the time is that from one exchange to the next, with all local steps
+    and whatever else the loop does between.
     Errors: paceline.Error for what the run refuses; ValueError for a model that cannot be exchanged: what, where, expected.
     """
     if not hasattr(optimizer, "register_step_post_hook"):
@@ -60,7 +61,7 @@ def attach(model: torch.nn.Module, optimizer: torch.optim.Optimizer, config: str
 
 def pipeline(model: torch.nn.Sequential, loss: Callable, config: str, node: Optional[int] = None, *, example: torch.Tensor,
              balance: Sequence[int], evaluate: Optional[Callable[[torch.nn.Module], Tuple[float, int, int]]] = None,
-             overrides: Sequence[str] = (), existing: str = "refuse") -> "Pipeline":
+             overrides: Sequence[str] = (), existing: str = "refuse", hang_timeout: Optional[float] = None) -> "Pipeline":
     """Makes this process a stage of `model` in the run that `config` describes (pipeline.stages, balance: loop):
 
         with paceline.torch.pipeline(model, loss, "my.yaml", example=x[:1], balance=[3, 2]) as stages:
@@ -71,9 +72,10 @@ def pipeline(model: torch.nn.Sequential, loss: Callable, config: str, node: Opti
     model: the same at all nodes; modules of other stages may be on the device meta, but at node 0, whose values the run begins
     with. loss(output, y) is the mean over the rows, a tensor, or that and how many are correct. example: a mini-batch of any
     size, of which shape and dtype count. balance: how many modules each stage has (balance() measures it). The servers'
-    optimizer takes the steps. evaluate, overrides, existing, node: as attach().
+    optimizer takes the steps. evaluate, overrides, existing, node: as attach(). hang_timeout: as paceline.Worker; for a
+    micro-batch's way through this stage, and for what the loop does from step() to step().
     Waits until all nodes have joined. Errors: paceline.Error for what the run refuses; ValueError for a model that cannot be cut
     so: what, where, expected.
     """
     return Pipeline(model, loss, config, node_of(node), example=example, balance=balance, evaluate=evaluate, overrides=overrides,
-                    existing=existing)
+                    existing=existing, hang_timeout=hang_timeout)

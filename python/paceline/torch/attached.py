@@ -1,6 +1,7 @@
 """A model and its optimizer while they are attached: what attach() returns."""
 
 import copy
+import re
 import warnings
 import weakref
 from itertools import zip_longest
@@ -9,6 +10,7 @@ from typing import List, Optional
 import numpy as np
 import torch
 
+from paceline._library import overrides_of
 from paceline.torch import rules, staging
 from paceline.torch.ahead import Ahead
 from paceline.torch.spectral import vectors_to_send
@@ -40,7 +42,7 @@ class Attached:
         self.worker = Worker(config, node, overrides=overrides, existing=existing, hang_timeout=hang_timeout)
         self.out = self.worker.value("run.out")  # the run's folder; on the servers' machines
         try:
-            self._check_run()
+            self._check_run(config, overrides)
             described.describe(self.worker)
             self._tensors = described.tensors
             self.way = staging.way_to(described.device, self.worker.floats)
@@ -163,9 +165,12 @@ class Attached:
                 raise ValueError(f"{name}: it is attached already, expected one attach() at a time")
         if isinstance(self.model, (torch.nn.parallel.DistributedDataParallel, torch.nn.DataParallel)):
             raise ValueError(f"model: got a {type(self.model).__name__}, expected the model itself (model.module)")
+        if mode == "worker" and callable(getattr(self.optimizer, "eval", None)):  # as those of schedule-free
+            raise ValueError(f"optimizer: got {type(self.optimizer).__name__}, which has an eval() of its own, with mode='worker', "
+                             "expected one that steps the weights that are evaluated: what eval() makes those of is not averaged")
         return mode == "server"
 
-    def _check_run(self):
+    def _check_run(self, config, overrides):
         worker = self.worker
         check_world(worker)
         if self._server_side:
@@ -180,6 +185,9 @@ class Attached:
             if worker.value(key) not in expected:
                 raise ValueError(f"{key}: got {worker.value(key)} with mode='worker', expected {' or '.join(expected)}: the servers "
                                  "take a mean of what the workers' optimizers have changed")
+        if worker.value("train.optimizer.lr") == "0.01" and not _says_rate(config, overrides):
+            raise ValueError("train.optimizer.lr: got none with mode='worker', expected one, of which 1 takes the mean of what the "
+                             "workers' optimizers have changed: the default, 0.01, is for gradients")
 
     def _start(self, evaluate):
         initial = np.empty(self.worker.floats, np.float32)
@@ -396,6 +404,12 @@ class Attached:
                 warnings.simplefilter("ignore")  # read-only memory, which is only read here
                 kept = self._views[id(array)] = (array, torch.from_numpy(array))
         return kept[1]
+
+
+def _says_rate(config, overrides) -> bool:
+    """Whether any learning rate is said for the run. The library says values, and not whether they are defaults."""
+    with open(config, encoding="utf-8") as file:
+        return any(re.search(r"\blr\b(?!\W*null)", text) for text in (file.read(), *overrides_of(config, overrides)))
 
 
 def compiled(model: torch.nn.Module) -> List[str]:

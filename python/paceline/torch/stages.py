@@ -38,13 +38,13 @@ class _States:
 class Pipeline:
     """A context, inside of which each step() is one of the run. `model`: this node's part of the whole one."""
 
-    def __init__(self, model, loss, config, node, *, example, balance, evaluate, overrides, existing):
+    def __init__(self, model, loss, config, node, *, example, balance, evaluate, overrides, existing, hang_timeout):
         if not isinstance(model, torch.nn.Sequential):
             raise ValueError(f"model: got a {type(model).__name__}, expected a torch.nn.Sequential")
         self._whole, self._loss, self._balance = model, loss, list(balance)
         self._check_cut()
         shapes = shapes_of(model, example)
-        self.worker = Worker(config, node, overrides=overrides, existing=existing)
+        self.worker = Worker(config, node, overrides=overrides, existing=existing, hang_timeout=hang_timeout)
         self._finished = False
         try:
             check_world(self.worker)

@@ -82,6 +82,38 @@ def ends_at(config, node, clock, how, *overrides):
             worker.finish(loss=1.0)
 
 
+def forks(config, node):
+    """With a hang_timeout: processes that are forked from it end as any other, and in it the time runs on."""
+    worker = worker_of(config, node)
+    for seconds in (0, float("nan"), float("inf"), 1e8):
+        try:
+            worker.hang_timeout = seconds
+        except ValueError as error:
+            assert "expected seconds, above 0 and at most 10000000, or None" in str(error), error
+        else:
+            raise AssertionError(f"taken: {seconds}")
+    worker.hang_timeout = 60
+    with worker:
+        worker.add_tensor("counts", (2,))
+        worker.start(np.zeros(2, np.float32))
+        for round in worker:
+            until = worker._watched_until
+            for how in ("returns", "closes"):
+                if (forked := os.fork()) == 0:
+                    if how == "closes":
+                        worker.close()
+                    sys.exit(3)
+                assert os.waitstatus_to_exitcode(os.waitpid(forked, 0)[1]) == 3
+            assert worker._watched_until == until
+            sys.__stderr__ = None
+            if round.clock == 2:
+                worker.hang_timeout = 0.1
+            if round.clock == 3:
+                threading.Event().wait()
+            round.gradient[:] = 0
+            worker.finish()
+
+
 def of_shape(config, node, name, *shape):
     """A layout of one tensor."""
     with worker_of(config, node) as worker:

@@ -195,6 +195,12 @@ class PythonLoop(ForeignTest):
                 self.assertRegex((self.run_dir / "server.log").read_text(encoding="utf-8"), f"node 1 lost: .*{said}")
                 self.assertEqual(any("in ends_at" in line for line in loops[1].errors()), how in ("raises", "is interrupted", "hangs"))
 
+    def test_a_loop_that_is_watched_may_fork(self):
+        self.configure_loop(self.TRAIN, nodes=1)
+        server, loop = self.server(0), self.loop("forks", 0)
+        self.assertEqual((loop.end(), server.end()), (1, 1))
+        self.assertTrue(any("in forks" in line for line in loop.errors()), loop.errors())
+
     def test_nan_ends_the_run_and_names_worker_and_tensor(self):
         self.configure_loop(self.TRAIN, nodes=1)
         server, loop = self.server(0), self.loop("ends_at", 0, 5, "says nan")

@@ -129,6 +129,17 @@ def refused(config, node):
     say("local", lambda: attach(model, optimizer, mode="worker", overrides=[
         "train.local_steps=5", "train.inner_optimizer.kind=sgd", "train.inner_optimizer.lr=0.1"]))
     say("layers", lambda: attach(model, optimizer, overrides=["train.model=layers", "train.layers=[{kind: flatten}, {kind: dense, out: 10}]"]))
+
+    class Free(torch.optim.SGD):
+        def eval(self):
+            pass
+    say("free", lambda: attach(model, Free(model.parameters(), lr=0.1), mode="worker"))
+    without = config + ".without"
+    with open(config, encoding="utf-8") as given, open(without, "w", encoding="utf-8") as file:
+        file.write(given.read().replace(", lr: 0.1", ""))
+    double = perceptron().double()
+    for what, *overrides in (("no rate",), ("null", "train.optimizer.lr=null"), ("rate", "train.optimizer.lr=0.01")):
+        say(what, lambda: paceline.torch.attach(double, plain_sgd(double), without, node=int(node), mode="worker", overrides=overrides))
     normed = torch.nn.Sequential(torch.nn.Linear(6, 3), torch.nn.BatchNorm1d(3))
     for what, *overrides in (("coded", "cluster.gradient_encoding=int8"),
                              ("stale", "train.optimizer.staleness=inverse", "sync.policy=ssp", "sync.combine=mean")):
@@ -140,7 +151,6 @@ def refused(config, node):
     def of_kind(kind, make, **options):
         """Behind the rule comes the model, which is refused."""
         return attach(double, make(double.parameters(), lr=0.1, **options), overrides=[f"train.optimizer.kind={kind}"])
-    double = perceptron().double()
     optim = torch.optim
     for what, kind, make, options in (("kind", "sgd", optim.RMSprop, {}), ("subclass", "sgd", Own, {}), ("adam", "sgd", optim.Adam, {}),
                                       ("no kind", "adam", optim.NAdam, {}), ("rule", "adam", optim.Adam, {"amsgrad": True}),

@@ -179,8 +179,8 @@ def raises(config, node, made, cut, stage, way):
         sys.exit(f"ArithmeticError: {error}")
 
 
-def waits(config, node, made, cut):
-    """The last stage never comes back from its first way forward."""
+def waits(config, node, made, cut, seconds="none"):
+    """The last stage never comes back from its first way forward; in `seconds` it is lost."""
     import time
     import paceline.torch
     model, shape = MADE[made]()
@@ -189,7 +189,8 @@ def waits(config, node, made, cut):
         print("sleeps", file=sys.stderr, flush=True)
         time.sleep(600)
     with paceline.torch.pipeline(model, loss_of, config, node=int(node), example=torch.zeros(1, *shape),
-                                 balance=[int(modules) for modules in cut.split("+")]) as stages:
+                                 balance=[int(modules) for modules in cut.split("+")],
+                                 hang_timeout=None if seconds == "none" else float(seconds)) as stages:
         if stages.is_last:
             stages.model[0].register_forward_hook(sleep)
         stages.step(*batch(0, stages.group, shape, BATCH * stages.stages))

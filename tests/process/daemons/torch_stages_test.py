@@ -96,6 +96,14 @@ class TorchStages(ForeignTest):
                 self.assertEqual(loops[stage].errors(), [f"ArithmeticError: no way {way} today"])
                 self.assertRegex(self.summary()["reason"], f"^node {stage} lost: .*ArithmeticError: no way {way} today")
 
+    def test_a_stage_that_hangs_is_lost_and_not_the_one_that_waits_for_it(self):
+        self.configure_stages("stages: 2, micro_batches: 1", 2, cluster="lease: 600s")
+        server, loops = self.server(0), [self.loop("waits", node, "perceptron", "3+4", seconds) for node, seconds in enumerate((3, 5))]
+        self.assertEqual([program.end() for program in (*loops, server)], [1] * 3)
+        self.assertTrue(any("in sleep" in line for line in loops[1].errors()), loops[1].errors())
+        self.assertFalse(any(line.startswith("Timeout") for line in loops[0].errors()), loops[0].errors())
+        self.assertRegex(self.summary()["reason"], "^node 1 lost: ")
+
     def test_ctrl_c_ends_a_stage_that_waits_for_another(self):
         self.configure_stages("stages: 2, micro_batches: 1", 2, cluster="lease: 600s")
         server, loops = self.server(0), [self.loop("waits", node, "perceptron", "3+4") for node in range(2)]
