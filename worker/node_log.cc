@@ -68,8 +68,6 @@ void forget_node_log(const NodeLog& log, ExistingLog existing) {
   if (existing == ExistingLog::kIsContinued) return;
   std::error_code ignored;
   std::filesystem::remove(log.file, ignored);
-  const std::filesystem::path out = log.file.parent_path();
-  if (std::filesystem::is_empty(out, ignored)) std::filesystem::remove(out, ignored);
 }
 
 }  // namespace paceline

@@ -136,10 +136,6 @@ void check_layers(Validator& validator, const RunConfig& c, const NetworkSpec& n
   validator.refuse_if(train.clip_gradients && train.device == Device::kCuda,
                       {"train.clip_gradients", "train.device"}, "gradients stay on a GPU",
                       "clip_gradients with device: cuda", "device: cpu, or null");
-  validator.refuse_if(train.batch_norm_group > 1 && train.device == Device::kCuda,
-                      {"train.batch_norm_group", "train.device"},
-                      "on a GPU a batch_norm goes by its own mini-batch",
-                      std::to_string(train.batch_norm_group), "1, or device: cpu");
   validator.refuse_if(
       train.accumulate > 1 && network.mixes_samples() && train.batch_size / train.accumulate == 1,
       {"train.accumulate", "train.batch_size"}, "a part of one sample, which a batch_norm cannot measure",
@@ -318,6 +314,11 @@ void check_local_steps(Validator& validator, const RunConfig& c) {
       "an outer optimizer without a rate, which deltas want another of than gradients",
       std::string("kind: ") + name_of(train.optimizer.kind) + ", no lr",
       "train.optimizer.lr, as 0.7 of DiLoCo's momentum, or kind: sgd");
+  validator.refuse_if(!validator.given().has("train.optimizer.lr") && c.sync.combine == CombineMode::kMean &&
+                          is_ever_eager(c.sync.stages, c.sync.apply),
+                      {"sync.stages"},
+                      "an eager stage adds deltas up, of which each alone is a whole step at lr 1",
+                      "no train.optimizer.lr", "train.optimizer.lr, and the eager stage's lr_scale");
   validator.refuse_if(train.total_iterations % train.local_steps != 0,
                       {"train.total_iterations", "train.local_steps"}, "not a whole number of rounds",
                       std::to_string(train.total_iterations) + " iterations with " + steps,

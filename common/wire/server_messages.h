@@ -142,7 +142,7 @@ struct ShardReport {
   std::int64_t reconnects = 0;    // of nodes, over another connection than the one that broke
 };
 
-// A replica of the shard has come back: the authority is asked to bring the run to rest, save it and have all
+// A replica of the shard has come back: the authority is asked to quiesce the run, save it and have all
 // servers go on from there, with that replica (server/authority/hand_over.h).
 struct HandOver {
   std::string reason{};

@@ -22,6 +22,8 @@ void Authority::lost(Peer peer, const std::string& why, Ticks now) {
     if (!lost_run.is_ok()) end_.fail(lost_run, now);
     return;
   }
+  const bool sends_last = state_.is(Stage::kEnding) &&
+                          node_parameters_.is_asked(node, engine_.version());  // behind its report, too
   members_[node] = NodeState::kGone;
   if (record_.has_report(node)) {
     log_.info(to_string(peer) + " has left");
@@ -33,8 +35,8 @@ void Authority::lost(Peer peer, const std::string& why, Ticks now) {
   }
   outbox_.to_shards(wire::NodeLost{node, why, members_.process(node).incarnation});
   const bool needed = nodes_are_connected(config_) && !record_.has_report(node) && !steps_.go_on();
-  const bool end_lacks =
-      needed && state_.is(Stage::kEnding) && node_parameters_.on_loss_at_end(node, engine_.version());
+  const bool end_lacks = (needed || sends_last) && state_.is(Stage::kEnding) &&
+                         node_parameters_.on_loss_at_end(node, engine_.version());
   if ((needed && training()) || end_lacks) {
     return end_.fail(unavailable(to_string(peer) + " lost: " + why + " (" + why_needed(config_, node) + ")"),
                      now);

@@ -62,10 +62,15 @@ void training_waits(const RunWaiting& run, const LastSeen& last_seen, WaitsFor w
   std::vector<WorkerId> held;
   std::map<std::uint64_t, Laggards> by_lacking;  // kNotReported, or which shards lack the gradient
   constexpr std::uint64_t kNotReported = 0;
+  // A lost node of an all-reduce is in the core until the others' next step (reduced_steps.h).
+  const auto is_here = [&](WorkerId worker) {
+    return run.members[worker.node] == RunMembers::NodeState::kJoined;
+  };
   enum class Of { kTheirClock, kAnOlderOne };
   const auto gather = [&](Of clock) {
     for (std::uint32_t r = 0; r < cluster.workers(); ++r) {
       const WorkerId worker = cluster.worker_at(Rank(r));
+      if (!is_here(worker)) continue;
       const auto iteration = run.engine.iteration_of(worker);
       if (!iteration || (run.engine.clock_of(worker) > open && !waits_for_all)) continue;
       if (run.steps.has_stepped(worker)) continue;
@@ -81,6 +86,7 @@ void training_waits(const RunWaiting& run, const LastSeen& last_seen, WaitsFor w
   };
   for (std::uint32_t r = 0; r < cluster.workers(); ++r) {
     const WorkerId worker = cluster.worker_at(Rank(r));
+    if (!is_here(worker)) continue;
     if (run.engine.is_held(worker) || run.steps.has_stepped(worker)) held.push_back(worker);
   }
   if (which == WaitsFor::kOfSomebody && held.empty() && !waits_for_all) return;

@@ -20,6 +20,7 @@ WorkerSpeeds::WorkerSpeeds(const RunConfig& config)
     : cluster_(config.cluster.cluster()),
       warn_below_(config.run.straggler_warning),
       granted_at_(cluster_.workers()),
+      is_here_(cluster_.workers()),
       iterations_(cluster_.workers()),
       times_(cluster_.workers()),
       of_its_stage_(config.pipeline.enabled() ? " of its stage" : ""),
@@ -39,7 +40,9 @@ void WorkerSpeeds::discount_pause(const Pause& pause) {
 
 void WorkerSpeeds::forget(NodeId node) {
   for (std::uint32_t thread = 0; thread < cluster_.threads_per_node; ++thread) {
-    scores_.forget(cluster_.rank_of(WorkerId(node, thread)));
+    const Rank rank = cluster_.rank_of(WorkerId(node, thread));
+    scores_.forget(rank);
+    is_here_[rank.value] = false;
   }
 }
 
@@ -65,9 +68,12 @@ std::vector<StragglerSummary> WorkerSpeeds::stragglers() const {
   const double limit = warn_below_.value_or(RunStatus::kStragglerBelow);
   std::vector<StragglerSummary> found;
   const auto scores = scores_.scores();
-  // Where all are slower than they were, no worker of them holds the others up. Of who is gone nothing is known.
-  const bool all_fell = std::all_of(scores.begin(), scores.end(),
-                                    [limit](const auto& score) { return !score || score->lower() < limit; });
+  // Where all are slower than they were, no worker of them holds the others up. Who is gone counts no more; who is not
+  // measured yet has not fallen.
+  bool all_fell = true;
+  for (std::uint32_t r = 0; r < scores.size(); ++r) {
+    all_fell = all_fell && (scores[r] ? scores[r]->lower() < limit : !is_here_[r]);
+  }
   for (std::uint32_t r = 0; r < scores.size(); ++r) {
     if (!scores[r] || scores[r]->lower() >= limit || (all_fell && scores[r]->relative >= limit)) continue;
     found.push_back({cluster_.worker_at(Rank(r)), scores[r]->relative, scores[r]->individual,

@@ -27,7 +27,10 @@ class WorkerSpeeds {
  public:
   explicit WorkerSpeeds(const RunConfig& config);
 
-  void granted(WorkerId worker, Ticks now) { granted_at_[rank_of(worker)] = now; }
+  void granted(WorkerId worker, Ticks now) {
+    granted_at_[rank_of(worker)] = now;
+    is_here_[rank_of(worker)] = true;
+  }
   // `now` of a worker that the run has not.
   Ticks granted_at(WorkerId worker, Ticks now) const {
     return cluster_.contains(worker) ? granted_at_[rank_of(worker)] : now;
@@ -59,6 +62,7 @@ class WorkerSpeeds {
   const Cluster cluster_;
   const std::optional<double> warn_below_;
   std::vector<Ticks> granted_at_;             // by rank: the last grant
+  std::vector<bool> is_here_;                 // by rank: it was granted anything, and not forgotten since
   std::chrono::nanoseconds longest_{0};       // from a grant to its report
   std::vector<DurationBaseline> iterations_;  // by rank: the same
   std::vector<PhaseTimes> times_;

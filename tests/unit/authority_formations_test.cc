@@ -35,15 +35,7 @@ struct Stepped : Reducing {
     say(kNode0, said);
     authority->lost(kNode1, "its connection broke", now);
   }
-  void node_0_steps(std::int64_t clock) { steps(kNode0, 0, clock); }
-  void steps(Peer from, std::uint32_t node, std::int64_t clock) {
-    wire::StepReport report;
-    report.worker = WorkerId(node, 0);
-    report.clock = Clock(clock);
-    report.computed_version = Version(clock);
-    report.metric = {1.0, 5, 10};
-    say(from, report);
-  }
+  void node_0_steps(std::int64_t clock) { steps(0, clock); }
 };
 
 TEST_CASE("those that are left when a node is lost are told of each other, and where they go on") {
@@ -70,7 +62,7 @@ TEST_CASE("a lost node's gradient counts if it is in the sum that was made") {
 
 TEST_CASE("a lost node's report of a step that others have made counts once, with its samples") {
   Stepped run;
-  run.steps(kNode1, 1, 1);
+  run.steps(1, 1);
   run.seen_by_node_0(2);
   run.node_0_steps(1);
   CHECK(run.sent.of<wire::ApplyDecision>(kShard0).back().revision_after == Revision(4));
@@ -112,7 +104,7 @@ TEST_CASE("who has made a step of an all-reduce hears whom it waits for") {
 // A report of a step that nobody who is left has, and that is made anew.
 TEST_CASE("a lost node's report of a sum that is gone with it does not count") {
   Stepped run;
-  run.steps(kNode1, 1, 1);
+  run.steps(1, 1);
   run.seen_by_node_0(1);
   run.node_0_steps(1);
   CHECK(run.sent.of<wire::ApplyDecision>(kShard0).back().revision_after == Revision(3));
@@ -248,6 +240,26 @@ TEST_CASE("the last parameters come from the lowest node that is left") {
   CHECK(run.sent.of<wire::StateWanted>(kNode1).size() == 1);
 }
 
+// Its report was in, so it counts no more, but what was asked of it does.
+TEST_CASE("where the node that is asked for the last parameters is lost, too, the next one is") {
+  RunConfig config = reducing_run();
+  config.cluster.nodes = 3;
+  config.train.total_iterations = 9;
+  Stepped run(config);
+  for (std::int64_t clock = 1; clock < 3; ++clock) run.step(clock);
+  run.authority->lost(kNode0, "silent", run.now);
+  run.node_reports(1);
+  run.node_reports(2);
+  const Peer node_2 = Peer::of(NodeId(2));
+  CHECK(run.sent.of<wire::StateWanted>(node_2).empty());
+  run.authority->lost(kNode1, "silent", run.now);
+  REQUIRE(run.sent.of<wire::StateWanted>(node_2).size() == 1);
+  CHECK(run.sent.of<wire::StateWanted>(node_2)[0].version == Version(3));
+  CHECK(run.authority->result().is_ok());
+  run.authority->lost(node_2, "silent", run.now);
+  CHECK_THAT(run.authority->result().message(), Contains("node 2 lost: silent"));
+}
+
 // Who keeps it gives its part.
 TEST_CASE("where each node has a part of the last parameters, one may be lost before they are there") {
   RunConfig config = reducing_run();
@@ -274,19 +286,11 @@ TEST_CASE("a step that is not for all workers any more is not made") {
   RunConfig config = reducing_run();
   config.cluster.nodes = 3;
   Reducing run(config);
-  const auto steps = [&](std::uint32_t node, std::int64_t clock) {
-    wire::StepReport report;
-    report.worker = WorkerId(node, 0);
-    report.clock = Clock(clock);
-    report.computed_version = Version(clock);
-    report.metric = {1.0, 5, 10};
-    run.say(Peer::of(NodeId(node)), report);
-  };
   run.authority->node_joined(NodeId(2), layout_of(8), run.now, 72, kData);
   run.reached_at("10.0.0.1:7", "10.0.0.2:7");
   run.say(Peer::of(NodeId(2)), wire::Peers{0, {"10.0.0.3:7"}});
   run.shard_has(0);
-  for (const std::uint32_t node : {0U, 1U, 2U}) steps(node, 0);
+  for (const std::uint32_t node : {0U, 1U, 2U}) run.steps(node, 0);
   run.authority->lost(Peer::of(NodeId(2)), "silent", run.now);
   for (const std::uint32_t node : {0U, 1U}) {
     wire::Peers said;
@@ -295,7 +299,7 @@ TEST_CASE("a step that is not for all workers any more is not made") {
     said.version = Version(1);
     run.say(Peer::of(NodeId(node)), said);
   }
-  for (const std::uint32_t node : {0U, 1U}) steps(node, 1);
+  for (const std::uint32_t node : {0U, 1U}) run.steps(node, 1);
   CHECK_FALSE(run.authority->training());
   CHECK(run.sent.of<wire::FinishWorker>(kNode0).size() == 1);
   CHECK(run.sent.of<wire::ApplyDecision>(kShard0).back().revision_after == Revision(5));

@@ -216,6 +216,26 @@ TEST_CASE("where all have become slower those are stragglers that are slower tha
   }
 }
 
+TEST_CASE("who has become slow is a straggler while another that is here is not measured yet") {
+  WorkerSpeeds speeds(small_run());
+  wire::StepReport report;
+  report.worker = WorkerId(0, 0);
+  report.metric = {1.0, 5, 10};
+  const Ticks now{1};
+  for (const auto compute : {1s, 4s}) {
+    report.compute = compute;
+    for (std::size_t i = 0; i < StragglerScores::kWindow; ++i) {
+      speeds.granted(report.worker, now);
+      speeds.took(report, now, now);
+    }
+  }
+  CHECK(speeds.stragglers().empty());  // it is alone, as where the others are lost
+  speeds.granted(WorkerId(1, 0), now);
+  CHECK(speeds.stragglers().size() == 1);
+  speeds.forget(NodeId(1));
+  CHECK(speeds.stragglers().empty());
+}
+
 TEST_CASE("what a worker waits for, and a pause of the server, is not its slowness") {
   RunConfig config = small_run();
   config.train.total_iterations = 80;

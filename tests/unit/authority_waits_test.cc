@@ -183,6 +183,25 @@ TEST_CASE(
               "not reported"});
 }
 
+TEST_CASE("an all-reduce waits for no node that is lost") {
+  RunConfig config = reducing_run();
+  config.cluster.nodes = 3;
+  config.train.total_iterations = 9;
+  Reducing run(config);
+  run.reached_at("10.0.0.1:7", "10.0.0.2:7");
+  run.say(Peer::of(NodeId(2)), wire::Peers{0, {"10.0.0.3:7"}});
+  run.shard_has(0);
+  run.step(0);
+  const bool had_stepped = GENERATE(false, true);
+  for (const std::uint32_t node : had_stepped ? std::vector{0U, 2U} : std::vector{0U}) run.steps(node, 1);
+  run.authority->lost(Peer::of(NodeId(2)), "silent", run.now);
+  CHECK(waits_of(run) ==
+        Texts{"the nodes' formation waits for node 0 (last seen 0.4 s ago) and node 1 (last seen 1.4 s ago) "
+              "to say where the others come",
+              "worker 0.0 waits for version 2: worker 1.0 (node 1, last seen 1.4 s ago, clock 1) has not "
+              "reported"});
+}
+
 // Node 0's state comes ahead of its report; a part of another node's is not here as long as that has not reported.
 TEST_CASE("the end of an all-reduce names whose parameters it waits for") {
   RunConfig config = reducing_run();

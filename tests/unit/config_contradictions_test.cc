@@ -180,7 +180,7 @@ TEST_CASE("contradictions_are_refused_at_a_key_that_was_given") {
             "fp32, "
             "fp16 or bf16, or a network without batch_norm"},
            {"cluster: {nodes: 2}\ntrain: {model: resnet20, device: cuda, batch_norm_group: 2}",
-            "train.batch_norm_group: on a GPU a batch_norm goes by its own mini-batch, got 2, expected 1"},
+            "train.device: it is computed in the host's memory, got cuda with train.batch_norm_group, expected cpu"},
            {"train: {zero_gamma: true}",
             "train.zero_gamma: the network cannot be built, got true, but train.model"},
            {"train: {model: layers, batch_size: 1, layers: [{kind: global_average_pool}, {kind: batch_norm}, "
@@ -249,6 +249,10 @@ TEST_CASE("contradictions_are_refused_at_a_key_that_was_given") {
            {"train: {local_steps: 10, inner_optimizer: {kind: sgd}, optimizer: {kind: momentum}}",
             "train.optimizer.kind: an outer optimizer without a rate, which deltas want another of than gradients, got "
             "kind: momentum, no lr, expected train.optimizer.lr"},
+           {"train: {local_steps: 10, inner_optimizer: {kind: sgd}}\nsync: {policy: switch, stages: [{policy: bsp, "
+            "until: {iterations: 400}}, {policy: asp}]}",
+            "sync.stages: an eager stage adds deltas up, of which each alone is a whole step at lr 1, got no "
+            "train.optimizer.lr, expected train.optimizer.lr, and the eager stage's lr_scale"},
            {"train: {local_steps: 3, inner_optimizer: {kind: sgd}}",
             "train.local_steps: not a whole number of rounds, got 1000 iterations with local_steps: 3"},
            {"train: {local_steps: 10, inner_optimizer: {kind: sgd, momentum: 0.5}}",

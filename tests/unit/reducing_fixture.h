@@ -35,16 +35,18 @@ struct Reducing : Run {
   void shard_has(std::int64_t version) {
     say(kShard0, wire::ShardReady{ShardId(0), layout_of(8).hash(), Version(version)});
   }
-  // All nodes' reports of that clock, whose gradients are summed.
+  // The node's report of that clock.
+  void steps(std::uint32_t node, std::int64_t clock) {
+    wire::StepReport report;
+    report.worker = WorkerId(node, 0);
+    report.clock = Clock(clock);
+    report.computed_version = Version(clock);
+    report.metric = {1.0, 5, 10};
+    say(Peer::of(NodeId(node)), report);
+  }
+  // All nodes', whose gradients are summed.
   void step(std::int64_t clock) {
-    for (std::uint32_t node = 0; node < nodes; ++node) {
-      wire::StepReport report;
-      report.worker = WorkerId(node, 0);
-      report.clock = Clock(clock);
-      report.computed_version = Version(clock);
-      report.metric = {1.0, 5, 10};
-      say(Peer::of(NodeId(node)), report);
-    }
+    for (std::uint32_t node = 0; node < nodes; ++node) steps(node, clock);
   }
   // Where the first such message to that node stands among all.
   template <typename Body>

@@ -365,7 +365,7 @@ Result<std::optional<Ticks>> Pulls::await_unless(const std::function<bool()>& un
     if (found == pulls_.end()) return std::optional(finished_at(ticket));
     Pull& pull = found->second;
     if (pull.open > 0 && unneeded()) {
-      give_up_landing(pull, lock);
+      give_up_copying_in(pull, lock);
       return std::optional<Ticks>();
     }
     pull.for_sink = threads_ == 1;
@@ -414,7 +414,7 @@ bool Pulls::let_go(ParameterSink& sink, InSink& in_sink, std::unique_lock<std::m
 }
 
 // What is here of it is copied after all, if it was lent.
-void Pulls::give_up_landing(Pull& pull, std::unique_lock<std::mutex>& lock) {
+void Pulls::give_up_copying_in(Pull& pull, std::unique_lock<std::mutex>& lock) {
   pull.for_sink = false;
   std::vector<Arrived> lent;
   std::vector<Taken> none(pull.answers.size());

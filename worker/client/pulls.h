@@ -164,7 +164,7 @@ class Pulls {
                                             std::unique_lock<std::mutex>& lock);
   void copy_in(Arrived arrived, ParameterSink& sink, InSink& in_sink, std::unique_lock<std::mutex>& lock);
   bool let_go(ParameterSink& sink, InSink& in_sink, std::unique_lock<std::mutex>& lock);
-  void give_up_landing(Pull& pull, std::unique_lock<std::mutex>& lock);
+  void give_up_copying_in(Pull& pull, std::unique_lock<std::mutex>& lock);
   Ticks finished_at(Ticket ticket) const;
   Request start(Version version, bool exact, std::int64_t fragment, Ticks now);
   // Of the slice of this number, in a block of its own size.
