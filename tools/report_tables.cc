@@ -139,7 +139,9 @@ std::string local_steps_of(const RunSummary& s) {
                              static_cast<double>(s.iterations) / static_cast<double>(*s.rounds));
   if (s.batch_sizes) text += " on average";
   const std::int64_t computed = s[Phase::kComputeGrads].count;
-  if (s.resumed_from || s.lost_nodes > 0 || computed == 0 || computed >= s.iterations) return text;
+  // Phases count the rounds that were pushed, so the rest is known only where all of them were applied.
+  const bool all_applied = !s.resumed_from && s.lost_nodes == 0 && s.dropped == 0 && s.skipped == 0;
+  if (!all_applied || computed == 0 || computed >= s.iterations) return text;
   return text + printed(", of which %lld were computed", static_cast<long long>(computed));
 }
 

@@ -106,7 +106,9 @@ TEST_CASE("of_local_steps_rounds_and_their_length_are_said_and_how_many_mini_bat
   run.summary.iterations = 40;
   CHECK_THAT(said("timed"), Contains("in 4 rounds of 10 mini-batches, of which 20 were computed, version"));
   run.summary.batch_sizes = WorkerBatchSizes{{48, 32}, {32, 32}, {48, 48}};
-  CHECK_THAT(said("balanced"), Contains("in 4 rounds of 10 mini-batches on average"));
+  CHECK_THAT(said("balanced"), Contains("in 4 rounds of 10 mini-batches on average, of which 20"));
+  run.summary.dropped = 1;  // some of the 20 are of rounds that were not applied
+  CHECK_THAT(said("dropped"), Contains("in 4 rounds of 10 mini-batches on average, version"));
 }
 
 TEST_CASE("iterations_that_were_skipped_are_named_in_the_report_and_among_its_caveats") {
