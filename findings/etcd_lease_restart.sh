@@ -3,7 +3,7 @@
 set -eu
 tmp=$(mktemp -d)
 server=
-trap 'if [ -n "$server" ]; then kill "$server"; wait "$server" || true; fi; rm -rf "$tmp"' EXIT
+trap 'if [ -n "$server" ]; then kill "$server" || true; wait "$server" || true; fi; rm -rf "$tmp"' EXIT
 cd "$tmp"
 apt-get -qq -o APT::Sandbox::User=root download etcd-server=3.4.23-4+b4 etcd-client=3.4.23-4+b4
 for package in *.deb; do dpkg-deb -x "$package" .; done
@@ -18,7 +18,7 @@ start() {
         --initial-advertise-peer-urls "$peer" --initial-cluster "default=$peer" "$@" >>log 2>&1 &
     server=$!
     until usr/bin/etcdctl endpoint health >/dev/null 2>&1; do
-        kill -0 "$server"
+        kill -0 "$server" || { cat log; exit 1; }
         sleep 0.1
     done
 }
