@@ -6,8 +6,9 @@ Each program gets RANK, LOCAL_RANK, WORLD_SIZE and LOCAL_WORLD_SIZE, as from tor
 paceline.jax needs no node=. It reads the same my.yaml, with the same values in place of the file's. On several machines
 torchrun starts the programs, and paceline-server is started beside them.
 
-Ctrl-C, or SIGTERM: all end in order, the servers keep the model. Twice: all are ended at once. A program that fails does not
-end the others; a server that refuses to begin does. Exit status: 0 the run succeeded, and so did all programs; 1 not; 2 wrong usage or configuration.
+Ctrl-C, or SIGTERM: the servers end the run in order and keep the model; programs see that it is over, and are interrupted
+where they have not ended half a minute later. Twice: all are ended at once. A program that fails does not end the others; a
+server that refuses to begin does. Exit status: 0 the run succeeded, and so did all programs; 1 not; 2 wrong usage or configuration.
 """
 
 import argparse
@@ -25,6 +26,7 @@ from paceline.worker import most
 
 
 _VALUE = re.compile(r"[a-z0-9_.]+=")
+_GRACE = 30  # seconds in which a program ends behind a run that is stopped
 
 
 def _arguments(given: List[str]) -> argparse.Namespace:
@@ -90,8 +92,16 @@ class _Run:
             self._end(name)
 
     def stop(self, *_):
-        """A signal: once in order, then at once."""
+        """A signal: once in order, then at once. In order the servers are told, which end the run at a whole step of all."""
         self._signals += 1
+        servers = [name for name in self._running if name.startswith("server")]
+        for name in list(self._running) if self.refused or self._signals > 1 or not servers else servers:
+            self._end(name)
+        if self._signals == 1 and not self.refused:
+            signal.alarm(_GRACE)
+
+    def interrupt(self, *_):
+        """Who has not ended by itself."""
         for name in list(self._running):
             self._end(name)
 
@@ -150,6 +160,7 @@ def main(given: Optional[List[str]] = None) -> int:
     run = _Run()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, run.stop)
+    signal.signal(signal.SIGALRM, run.interrupt)
     for shard in range(shards):
         run.start(f"server {shard}", [programs / "paceline-server", arguments.config, *arguments.overrides, "--shard",
                                       str(shard), *EXISTING[arguments.existing]])

@@ -317,6 +317,8 @@ class TorchLaunch(ForeignTest):
         launched.send(signal.SIGTERM)
         self.assertEqual(launched.end(), 1)
         self.assertEqual(self.summary()["status"], "stopped")
+        self.assertEqual(self.summary()["lost_nodes"], 0)  # they are told by the servers, behind a whole step
+        self.assertFalse([line for line in launched.errors() if "KeyboardInterrupt" in line])
 
     def test_an_earlier_run_is_kept_or_replaced_as_is_said(self):
         self.configure_loop("optimizer: {kind: sgd, lr: 1}, batch_size: 1, total_iterations: 40")
