@@ -52,7 +52,12 @@ def attach(model: torch.nn.Module, optimizer: torch.optim.Optimizer, config: str
     and whatever else the loop does between.
     Errors: paceline.Error for what the run refuses; ValueError for a model that cannot be exchanged: what, where, expected.
     """
-    if not hasattr(optimizer, "register_step_post_hook"):
+    if not isinstance(model, torch.nn.Module):
+        raise ValueError(f"model: got {type(model).__name__}, expected a torch.nn.Module, and the optimizer behind it")
+    hooks = hasattr(optimizer, "register_step_post_hook")
+    if isinstance(optimizer, torch.nn.Module) or not (hooks or isinstance(optimizer, torch.optim.Optimizer)):
+        raise ValueError(f"optimizer: got {type(optimizer).__name__}, expected one torch.optim.Optimizer, with all groups of parameters")
+    if not hooks:
         raise ValueError(f"torch {torch.__version__}: has no step hooks, expected 2.0 or newer")
     return Attached(model, optimizer, config, node_of(node), mode=mode, local_steps=local_steps, overlap=overlap,
                     buffers=buffers, evaluate=evaluate, on_resume=on_resume, overrides=overrides, existing=existing,

@@ -115,6 +115,8 @@ def refused(config, node):
     say("double", lambda: attach((double := perceptron().double()), plain_sgd(double)))
     spread = torch.nn.Sequential(torch.nn.Linear(6, 3), torch.nn.Linear(3, 3, device="meta"))
     say("spread", lambda: attach(spread, plain_sgd(spread)))
+    say("swapped", lambda: attach(optimizer, model))
+    say("two", lambda: attach(model, [optimizer, plain_sgd(model)]))
     say("others", lambda: attach(model, plain_sgd(perceptron())))
     say("nothing", lambda: attach(model, torch.optim.SGD([{"params": []}], lr=0.1)))
     os.environ["WORLD_SIZE"] = "3"

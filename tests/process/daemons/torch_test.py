@@ -238,6 +238,8 @@ class TorchLoop(ForeignTest):
         for complaint in (r"double: parameter '0\.weight': got torch\.float64, expected torch\.float32",
                           r"spread: parameter '1\.weight': got device meta, expected cpu, where '0\.weight' is: a model on one device",
                           r"shared: optimizer: it is attached already, .*",
+                          r"swapped: model: got SGD, expected a torch\.nn\.Module.*",
+                          r"two: optimizer: got list, expected one torch\.optim\.Optimizer.*",
                           r"others: optimizer: steps a tensor \(256, 6\) that is no parameter of the model.*",
                           r"nothing: optimizer: steps no parameter of the model, expected at least one: .*",
                           r"world: cluster\.nodes: got 1, expected 3, the WORLD_SIZE of the environment",
