@@ -13,6 +13,7 @@ paceline.torch and paceline.jax are made of it.
 import atexit
 import ctypes
 import faulthandler
+import numbers
 import os
 import re
 import sys
@@ -143,7 +144,8 @@ class Worker:
 
     @hang_timeout.setter
     def hang_timeout(self, seconds: Optional[float]) -> None:
-        if seconds is not None and not 0 < seconds <= _HANG_TIMEOUT_MAX:
+        is_number = isinstance(seconds, numbers.Real) and not isinstance(seconds, bool)
+        if seconds is not None and not (is_number and 0 < seconds <= _HANG_TIMEOUT_MAX):
             raise ValueError(f"hang_timeout: got {seconds!r}, expected seconds, above 0 and at most {_HANG_TIMEOUT_MAX:.0f}, or None")
         self._hang_timeout = seconds
 
