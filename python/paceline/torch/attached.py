@@ -239,7 +239,7 @@ class Attached:
 
     def _count_samples(self, model, args, kwargs):
         self._depth = 0  # no step() is under way, though one may have raised
-        if not (model.training and torch.is_grad_enabled()):
+        if self.over or not (model.training and torch.is_grad_enabled()):  # over: the step behind it does not happen
             return
         if self._server_side and all(t.parameter.grad is None for t in self._tensors if t.trained):
             self._forget_samples()  # of gradients that were thrown away, as where a GradScaler leaves a step out

@@ -41,6 +41,7 @@ def equal(config, node, made, mode, overlap, *overrides):
             optimizer.step()
             step += 1
     assert step == STEPS, step
+    assert run.position == STEPS * SAMPLES, run.position  # not what model() was given behind the run's end
     names = [name for name, _ in model.named_parameters()]
     print("names:", " ".join(names))
     if node == 0:
