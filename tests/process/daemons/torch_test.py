@@ -142,6 +142,7 @@ class TorchLoop(ForeignTest):
         self.configure_loop("optimizer: {kind: sgd, lr: 0.1}, batch_size: 8, total_iterations: 8", nodes=1)
         server, loop = self.server(0), self.loop("unusual", 0)
         self.assert_ends(loop, 0)
+        self.assertRegex(loop.output(), r"warned: .*optimizer: steps 4 of 6 trainable parameters; 'left_out\.weight' is not among them")
         self.assertLess(float(re.search("worst: (.*)", loop.output())[1]), 1e-5)
         self.assertEqual(server.end(), 1)  # it has left before the last iteration
 
