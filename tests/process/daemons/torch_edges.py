@@ -113,7 +113,7 @@ def refused(config, node):
     def attach(model, optimizer, node=int(node), **options):
         return paceline.torch.attach(model, optimizer, config, node=node, **options)
     for name, wrong in (("node", -1), ("node", True), ("node", 0.0), ("local_steps", 2.5), ("local_steps", 0), ("local_steps", 2),
-                        ("overrides", "a=b"), ("overrides", [1]), ("hang_timeout", "10s"), ("hang_timeout", 0)):
+                        ("overrides", "a=b"), ("overrides", [1]), ("hang_timeout", "10s"), ("evaluate", 3), ("hang_timeout", 0)):
         say("argument", lambda: attach(model, optimizer, **{name: wrong}))
     say("double", lambda: attach((double := perceptron().double()), plain_sgd(double)))
     spread = torch.nn.Sequential(torch.nn.Linear(6, 3), torch.nn.Linear(3, 3, device="meta"))

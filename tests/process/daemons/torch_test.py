@@ -236,7 +236,7 @@ class TorchLoop(ForeignTest):
             self.assertIn(f"{what}: optimizer: got {got} with mode='server' and train.optimizer.kind {kind}, expected {expected}, "
                           "another kind, or mode='worker'", said)
         self.assertEqual(len(re.findall(r"(?m)^\w+ by \w+: parameter '0\.weight': got torch\.float64", said)), 8, said)
-        self.assertEqual(len(re.findall(r"(?m)^argument: (\w+): got .*, expected ", said)), 10, said)
+        self.assertEqual(len(re.findall(r"(?m)^argument: (\w+): got .*, expected ", said)), 11, said)
         for complaint in (r"double: parameter '0\.weight': got torch\.float64, expected torch\.float32",
                           r"spread: parameter '1\.weight': got device meta, expected cpu, where '0\.weight' is: a model on one device",
                           r"shared: optimizer: it is attached already, .*",
