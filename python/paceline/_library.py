@@ -6,6 +6,7 @@ installed in; where the system's loader looks.
 
 import ctypes
 import json
+import operator
 import os
 import pathlib
 import sys
@@ -100,14 +101,29 @@ def _launched(config):
 
 
 def overrides_of(config, overrides):
-    """What counts in place of the file's values. What paceline.launch was told counts last."""
-    return [*overrides, *_launched(config)]
+    """What counts in place of the file's values. What paceline.launch was told counts last. Errors: ValueError."""
+    given = [] if isinstance(overrides, str) else list(overrides)
+    if isinstance(overrides, str) or not all(isinstance(each, str) for each in given):
+        raise ValueError(f"overrides: got {overrides!r}, expected a list of 'key.path=value'")
+    return [*given, *_launched(config)]
+
+
+def whole_number(what, given, least):
+    """It as an int. Errors: ValueError."""
+    try:
+        number = None if isinstance(given, bool) else operator.index(given)
+    except TypeError:
+        number = None
+    if number is None or not least <= number < 1 << 31:
+        raise ValueError(f"{what}: got {given!r}, expected a whole number, {least} or more")
+    return number
 
 
 def options_of(config, text, node, overrides, existing="refuse"):
     """What opens a worker or data. It keeps alive what it points to."""
     if existing not in EXISTING:
         raise ValueError(f"existing: got {existing!r}, expected one of {', '.join(EXISTING)}")
+    node = whole_number("node", node, 0)
     overrides = overrides_of(config, overrides)
     given = (c_char_p * len(overrides))(*(override.encode() for override in overrides))
     return Options(file=None if config is None else os.fsencode(config), text=None if text is None else text.encode(),

@@ -13,6 +13,7 @@ paceline.torch and paceline.jax are made of it.
 import atexit
 import ctypes
 import faulthandler
+import numbers
 import os
 import re
 import sys
@@ -66,6 +67,12 @@ def check(code: int) -> None:
     """Raises what the library says of the call that has just ended with `code`."""
     if code != _library.OK:
         raise Error(_library.CODES.get(code, str(code)), library.paceline_error().decode(errors="replace"))
+
+
+def check_evaluate(evaluate) -> None:
+    """Errors: ValueError for what cannot be called."""
+    if evaluate is not None and not callable(evaluate):
+        raise ValueError(f"evaluate: got {evaluate!r}, expected a function, or None")
 
 
 def array_of(values, dtype=None) -> np.ndarray:
@@ -129,6 +136,7 @@ class Worker:
         self._round = _library.Round()
         self._metric = _library.Metric()
         self._arrays: dict = {}
+        self._evaluate_raised: "list[str]" = []  # by the last call, if it failed
         self._callback = None  # kept for as long as the library may call it
         self._over = False
         self._completed = 0
@@ -143,7 +151,8 @@ class Worker:
 
     @hang_timeout.setter
     def hang_timeout(self, seconds: Optional[float]) -> None:
-        if seconds is not None and not 0 < seconds <= _HANG_TIMEOUT_MAX:
+        is_number = isinstance(seconds, numbers.Real) and not isinstance(seconds, bool)
+        if seconds is not None and not (is_number and 0 < seconds <= _HANG_TIMEOUT_MAX):
             raise ValueError(f"hang_timeout: got {seconds!r}, expected seconds, above 0 and at most {_HANG_TIMEOUT_MAX:.0f}, or None")
         self._hang_timeout = seconds
 
@@ -198,8 +207,9 @@ class Worker:
         computes; what it raises is printed, and the run goes on without that measure.
         """
         initial = array_of(initial, np.float32)
+        check_evaluate(evaluate)
         if evaluate is not None:
-            self._callback = _library.Evaluate(_called_from_c(evaluate))
+            self._callback = _library.Evaluate(_called_from_c(evaluate, self._evaluate_raised))
             check(library.paceline_on_evaluate(self._open(), self._callback, None))
         check(library.paceline_start(self._open(), initial.ctypes.data, initial.size))
 
@@ -220,7 +230,7 @@ class Worker:
             self._over = True
             self._lent.clear()
             return None
-        check(code)
+        self._check(code)
         self._lent.clear()
         r = self._round
         self._completed = r.clock
@@ -288,7 +298,7 @@ class Worker:
             raise
         if code == _library.ABORTED:
             return False
-        check(code)
+        self._check(code)
         return True
 
     def close(self) -> None:
@@ -324,6 +334,16 @@ class Worker:
         if getattr(self, "_handle", None):
             self.close()
 
+    def _check(self, code: int) -> None:
+        """As check(), with what evaluate has raised where the library says that it failed."""
+        try:
+            check(code)
+        except Error as error:
+            raised = "".join(self._evaluate_raised)
+            if not raised or "evaluate function failed" not in str(error):
+                raise
+            raise Error(error.code, f"{error}: {raised}") from None
+
     def _open(self) -> ctypes.c_void_p:
         if not self._handle:
             raise Error("FAILED_PRECONDITION", "the worker is closed")
@@ -347,13 +367,15 @@ def reason_of(kind, error) -> str:
     return "interrupted" if issubclass(kind, KeyboardInterrupt) else f"{kind.__name__}: {error}"
 
 
-def _called_from_c(evaluate: Evaluate):
+def _called_from_c(evaluate: Evaluate, raised: "list[str]"):
     def call(_, parameters, floats, metric):
         try:
             loss, correct, samples = evaluate(np.ctypeslib.as_array(parameters, shape=(floats,)))
             metric[0].loss_sum, metric[0].correct, metric[0].samples = float(loss) * samples, int(correct), int(samples)
+            raised.clear()
             return 0
-        except BaseException:  # nothing may leave into C
+        except BaseException as error:  # nothing may leave into C
+            raised[:] = [f"{type(error).__name__}: {error}"]
             traceback.print_exc()
             return 1
     return call

@@ -27,7 +27,7 @@ import torch
 from paceline.torch.attached import Attached
 from paceline.torch.cut import balance
 from paceline.torch.stages import Pipeline
-from paceline.worker import node_of
+from paceline.worker import check_evaluate, node_of
 
 __all__ = ["Attached", "Pipeline", "attach", "balance", "pipeline"]
 
@@ -52,7 +52,13 @@ def attach(model: torch.nn.Module, optimizer: torch.optim.Optimizer, config: str
     and whatever else the loop does between.
     Errors: paceline.Error for what the run refuses; ValueError for a model that cannot be exchanged: what, where, expected.
     """
-    if not hasattr(optimizer, "register_step_post_hook"):
+    if not isinstance(model, torch.nn.Module):
+        raise ValueError(f"model: got {type(model).__name__}, expected a torch.nn.Module, and the optimizer behind it")
+    check_evaluate(evaluate)
+    hooks = hasattr(optimizer, "register_step_post_hook")
+    if isinstance(optimizer, torch.nn.Module) or not (hooks or isinstance(optimizer, torch.optim.Optimizer)):
+        raise ValueError(f"optimizer: got {type(optimizer).__name__}, expected one torch.optim.Optimizer, with all groups of parameters")
+    if not hooks:
         raise ValueError(f"torch {torch.__version__}: has no step hooks, expected 2.0 or newer")
     return Attached(model, optimizer, config, node_of(node), mode=mode, local_steps=local_steps, overlap=overlap,
                     buffers=buffers, evaluate=evaluate, on_resume=on_resume, overrides=overrides, existing=existing,
@@ -77,5 +83,6 @@ def pipeline(model: torch.nn.Sequential, loss: Callable, config: str, node: Opti
     Waits until all nodes have joined. Errors: paceline.Error for what the run refuses; ValueError for a model that cannot be cut
     so: what, where, expected.
     """
+    check_evaluate(evaluate)
     return Pipeline(model, loss, config, node_of(node), example=example, balance=balance, evaluate=evaluate, overrides=overrides,
                     existing=existing, hang_timeout=hang_timeout)

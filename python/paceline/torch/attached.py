@@ -10,7 +10,7 @@ from typing import List, Optional
 import numpy as np
 import torch
 
-from paceline._library import overrides_of
+from paceline._library import overrides_of, whole_number
 from paceline.torch import rules, staging
 from paceline.torch.ahead import Ahead
 from paceline.torch.spectral import vectors_to_send
@@ -152,7 +152,8 @@ class Attached:
     def _check(self, mode, local_steps, overlap, buffers):
         if mode not in ("server", "worker"):
             raise ValueError(f"mode: got {mode!r}, expected 'server' or 'worker'")
-        if local_steps < 1 or (mode == "server" and local_steps != 1):
+        local_steps = whole_number("local_steps", local_steps, 1)
+        if mode == "server" and local_steps != 1:
             raise ValueError(f"local_steps: got {local_steps}, expected 1, or more with mode='worker'")
         if buffers not in ("mean", "own"):
             raise ValueError(f"buffers: got {buffers!r}, expected 'mean' or 'own'")
@@ -238,7 +239,7 @@ class Attached:
 
     def _count_samples(self, model, args, kwargs):
         self._depth = 0  # no step() is under way, though one may have raised
-        if not (model.training and torch.is_grad_enabled()):
+        if self.over or not (model.training and torch.is_grad_enabled()):  # over: the step behind it does not happen
             return
         if self._server_side and all(t.parameter.grad is None for t in self._tensors if t.trained):
             self._forget_samples()  # of gradients that were thrown away, as where a GradScaler leaves a step out

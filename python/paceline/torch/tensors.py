@@ -1,5 +1,6 @@
 """What of a model is exchanged: its tensors by name, in an order that all nodes have."""
 
+import warnings
 from typing import Dict, List, Optional
 
 import torch
@@ -133,6 +134,11 @@ class Model:
             raise ValueError("model: has no parameter, expected at least one")
         if not any(t.trained for t in self.tensors):
             raise ValueError("optimizer: steps no parameter of the model, expected at least one: a generator gives them once only")
+        trainable = [t for t in self.tensors if t.parameter is not None and t.parameter.requires_grad]
+        left_out = [t.name for t in trainable if not t.trained]
+        if left_out:
+            warnings.warn(f"optimizer: steps {len(trainable) - len(left_out)} of {len(trainable)} trainable parameters; '{left_out[0]}' is "
+                          "not among them, and stays as it is", stacklevel=4)
 
     def _others(self):
         return [p for group in self._group_of.values() for p in group["params"] if id(p) in self._group_of]

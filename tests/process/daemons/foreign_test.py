@@ -207,6 +207,12 @@ class PythonLoop(ForeignTest):
         self.assertEqual((loop.end(), server.end()), (1, 1))
         self.assertRegex(loop.errors()[-1], r"paceline\.worker\.Error: .*worker 0\.0.*clock 5.*")
 
+    def test_why_the_final_model_was_not_evaluated_is_said(self):
+        self.configure_loop(self.TRAIN, nodes=1)
+        server, loop = self.server(0), self.loop("ends_at", 0, -1, "cannot measure")
+        self.assertEqual((loop.end(), server.end()), (1, 1))
+        self.assertRegex(loop.errors()[-1], r"paceline\.worker\.Error: the final model, .*: ZeroDivisionError: division by zero")
+
 
 @needs("numpy")
 class PythonData(ForeignTest):

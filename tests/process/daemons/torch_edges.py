@@ -110,11 +110,16 @@ def refused(config, node):
         except (ValueError, paceline.Error) as error:
             print(f"{what}: {error}")
 
-    def attach(model, optimizer, **options):
-        return paceline.torch.attach(model, optimizer, config, node=int(node), **options)
+    def attach(model, optimizer, node=int(node), **options):
+        return paceline.torch.attach(model, optimizer, config, node=node, **options)
+    for name, wrong in (("node", -1), ("node", True), ("node", 0.0), ("local_steps", 2.5), ("local_steps", 0), ("local_steps", 2),
+                        ("overrides", "a=b"), ("overrides", [1]), ("hang_timeout", "10s"), ("evaluate", 3), ("hang_timeout", 0)):
+        say("argument", lambda: attach(model, optimizer, **{name: wrong}))
     say("double", lambda: attach((double := perceptron().double()), plain_sgd(double)))
     spread = torch.nn.Sequential(torch.nn.Linear(6, 3), torch.nn.Linear(3, 3, device="meta"))
     say("spread", lambda: attach(spread, plain_sgd(spread)))
+    say("swapped", lambda: attach(optimizer, model))
+    say("two", lambda: attach(model, [optimizer, plain_sgd(model)]))
     say("others", lambda: attach(model, plain_sgd(perceptron())))
     say("nothing", lambda: attach(model, torch.optim.SGD([{"params": []}], lr=0.1)))
     os.environ["WORLD_SIZE"] = "3"

@@ -41,6 +41,7 @@ def equal(config, node, made, mode, overlap, *overrides):
             optimizer.step()
             step += 1
     assert step == STEPS, step
+    assert run.position == STEPS * SAMPLES, run.position  # not what model() was given behind the run's end
     names = [name for name, _ in model.named_parameters()]
     print("names:", " ".join(names))
     if node == 0:
@@ -331,6 +332,7 @@ def unusual(config, node):
             self.outside.weight = self.inside.weight  # tied
             self.frozen, self.unused = torch.nn.Linear(4, 4), torch.nn.Linear(2, 2)
             self.frozen.requires_grad_(False)
+            self.left_out = torch.nn.Linear(2, 2)  # of the optimizer
 
         def forward(self, x):
             return self.outside(torch.tanh(self.frozen(self.inside(x))))
@@ -350,7 +352,10 @@ def unusual(config, node):
     torch.set_num_threads(1)
     model, twin = Model(), Model()
     train(twin, optimizer_of(twin), 6)
-    with paceline.torch.attach(model, optimizer := optimizer_of(model), config, node=int(node)):
+    with warnings.catch_warnings(record=True) as said:
+        attached = paceline.torch.attach(model, optimizer := optimizer_of(model), config, node=int(node))
+    print("warned:", [str(each.message) for each in said if each.filename == __file__])
+    with attached:
         model.load_state_dict({name: tensor + 1 for name, tensor in model.state_dict().items()})
         optimizer.step()  # without a gradient: it brings the run's parameters back
         train(model, optimizer, 6)

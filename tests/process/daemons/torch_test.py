@@ -142,6 +142,7 @@ class TorchLoop(ForeignTest):
         self.configure_loop("optimizer: {kind: sgd, lr: 0.1}, batch_size: 8, total_iterations: 8", nodes=1)
         server, loop = self.server(0), self.loop("unusual", 0)
         self.assert_ends(loop, 0)
+        self.assertRegex(loop.output(), r"warned: .*optimizer: steps 4 of 6 trainable parameters; 'left_out\.weight' is not among them")
         self.assertLess(float(re.search("worst: (.*)", loop.output())[1]), 1e-5)
         self.assertEqual(server.end(), 1)  # it has left before the last iteration
 
@@ -235,9 +236,12 @@ class TorchLoop(ForeignTest):
             self.assertIn(f"{what}: optimizer: got {got} with mode='server' and train.optimizer.kind {kind}, expected {expected}, "
                           "another kind, or mode='worker'", said)
         self.assertEqual(len(re.findall(r"(?m)^\w+ by \w+: parameter '0\.weight': got torch\.float64", said)), 8, said)
+        self.assertEqual(len(re.findall(r"(?m)^argument: (\w+): got .*, expected ", said)), 11, said)
         for complaint in (r"double: parameter '0\.weight': got torch\.float64, expected torch\.float32",
                           r"spread: parameter '1\.weight': got device meta, expected cpu, where '0\.weight' is: a model on one device",
                           r"shared: optimizer: it is attached already, .*",
+                          r"swapped: model: got SGD, expected a torch\.nn\.Module.*",
+                          r"two: optimizer: got list, expected one torch\.optim\.Optimizer.*",
                           r"others: optimizer: steps a tensor \(256, 6\) that is no parameter of the model.*",
                           r"nothing: optimizer: steps no parameter of the model, expected at least one: .*",
                           r"world: cluster\.nodes: got 1, expected 3, the WORLD_SIZE of the environment",
