@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/schedule/planners.h"
 #include "common/wire/shared_memory.h"
 #include "worker/mesh/mesh.h"
 
@@ -66,5 +67,18 @@ struct Ranks {
   std::vector<std::shared_ptr<wire::SharedSegment>> segments;  // by rank; empty: none share
   std::optional<FormationKey> key;
 };
+
+inline schedule::Plan planned(schedule::Algorithm algorithm, std::uint32_t ranks, std::int64_t floats) {
+  auto plan = schedule::make_plan({algorithm, ranks, floats, {}, /*segment_floats=*/4000});
+  REQUIRE(plan.is_ok());
+  return std::move(plan).value();
+}
+
+// What no order of additions rounds: whole numbers.
+inline std::vector<float> whole_numbers(std::uint32_t rank, std::int64_t floats) {
+  std::vector<float> values(static_cast<std::size_t>(floats));
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>((i * 31 + rank * 7) % 1000);
+  return values;
+}
 
 }  // namespace paceline::mesh
