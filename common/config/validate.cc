@@ -175,8 +175,9 @@ void check_network(Validator& validator, const RunConfig& c) {
   const bool listed = train.model == "layers";
   validator.refuse_if(listed && train.layers.empty(), {"train.model"}, "model: layers without layers",
                       "no train.layers", "train.layers to list the network");
-  validator.refuse_if(!listed && !train.layers.empty(), {"train.layers"}, "layers without model: layers",
-                      "model: " + train.model, "model: layers, or no train.layers");
+  validator.refuse_if(!listed && !train.layers.empty(), {"train.layers"},
+                      "they count with train.model: layers", "train.model: " + train.model,
+                      "train.model: layers beside them, or no train.layers");
   validator.refuse_if(listed && train.dropout != 0.0, {"train.dropout"},
                       "dropout is for the ready-made networks", real({}).write(train.dropout),
                       "a {kind: dropout, rate: …} among train.layers");

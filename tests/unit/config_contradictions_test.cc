@@ -195,7 +195,7 @@ TEST_CASE("contradictions_are_refused_at_a_key_that_was_given") {
            {"cluster: {heartbeat: 5s}", "cluster.heartbeat: "},
            {"run: {target_accuracy: 0.9}", "run.target_accuracy: nobody would evaluate"},
            {"train: {model: layers}", "train.model: model: layers without layers"},
-           {"train: {layers: [{kind: dense, out: 10}]}", "train.layers: layers without model: layers"},
+           {"train: {layers: [{kind: dense, out: 10}]}", "train.layers: they count with train.model: layers"},
            {"train: {model: layers, dropout: 0.1, layers: [{kind: dense, out: 10}]}", "train.dropout: "},
            {"train: {optimizer: {kind: adam, nesterov: true}}", "train.optimizer.nesterov: "},
            {"train: {optimizer: {kind: momentum, momentum: 0, nesterov: true}}",
