@@ -28,7 +28,7 @@ namespace paceline {
 
 // What the header says about the parameters.
 struct ModelInfo {
-  std::string model;  // train.model, e.g. "cifar_cnn_small"
+  std::string model;  // train.model, e.g. "cifar_cnn_small"; "custom model" of a loop of the user's own
   Version version;
   Revision revision;
   Layout layout;

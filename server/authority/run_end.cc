@@ -1,14 +1,35 @@
 #include "server/authority/run_end.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <map>
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "common/network/network.h"
 #include "common/params/shard_ranges.h"
 #include "server/seconds_text.h"
 
 namespace paceline::server {
 
 using NodeState = RunMembers::NodeState;
+
+namespace {
+
+// As model.bin names it. A training loop's own is no network of the configuration's, which names one all the same.
+std::string model_name(const RunConfig& config, const Layout& layout) {
+  const auto network = build_network(config);
+  if (!network.is_ok()) return config.train.model;  // a file that says it is gone by now
+  const auto shapes = [](const Layout& of) {  // by name: of stages with chunks tensors lie in another order
+    std::map<std::string, std::vector<std::int64_t>> found;
+    for (const Tensor& tensor : of.tensors()) found[tensor.name] = tensor.shape;
+    return found;
+  };
+  return shapes(network->layout) == shapes(layout) ? config.train.model : "custom model";
+}
+
+}  // namespace
 
 RunEnd::RunEnd(const Run& run, Outbox& network, Background& background)
     : run_(run),
@@ -146,7 +167,8 @@ void RunEnd::request_model(Ticks now) {
 bool RunEnd::model_is_written() {
   if (model_.is_ready()) {
     model_.write(
-        background_, run_.config.run.out, run_.config.train.model, run_.core.engine().revision(),
+        background_, run_.config.run.out, model_name(run_.config, run_.saves.layout()),
+        run_.core.engine().revision(),
         [this](const Status& written, Ticks now) { on_model_written(written, now); }, files_.needed_here());
   }
   return model_.is_written();
