@@ -53,13 +53,19 @@ std::size_t gradient_buffers_max(const RunConfig& config, ReadBy read_by) {
 // Of a model below this size a gradient is a small message, and costs less than to say that it is let go of.
 constexpr std::int64_t kSharedFloatsMin = 2048;
 
+// Why the node lends no memory; empty: it does, where it can.
+std::string why_unshared(const RunConfig& config, const Layout& layout) {
+  if (config.cluster.shared_memory == SharedMemory::kOff) return "cluster.shared_memory is off";
+  if (config.exchange.kind == ExchangeKind::kAllreduce) return "gradients go to other nodes";
+  const bool is_small =
+      config.cluster.shared_memory == SharedMemory::kAuto && layout.size() < kSharedFloatsMin;
+  return is_small ? "the model is small, and a gradient of it goes in a message" : "";
+}
+
 // For all gradients that the node may have at a time. Of a session of its own: servers that were lost may
 // still read what they were lent.
 Result<std::shared_ptr<wire::SharedSegment>> memory_to_share(const RunConfig& config, const Layout& layout) {
-  const bool sends_none = config.exchange.kind == ExchangeKind::kAllreduce;
-  const SharedMemory shared = config.cluster.shared_memory;
-  const bool is_small = shared == SharedMemory::kAuto && layout.size() < kSharedFloatsMin;
-  if (sends_none || is_small || shared == SharedMemory::kOff) return std::shared_ptr<wire::SharedSegment>();
+  if (!why_unshared(config, layout).empty()) return std::shared_ptr<wire::SharedSegment>();
   return wire::SharedSegment::create(wire::gradient_segment_bytes(
       layout.size(), config.cluster.threads_per_node, gradient_buffers_max(config, ReadBy::kServers)));
 }
@@ -132,6 +138,7 @@ Session::Session(const SessionParts& parts, const SessionEnd& before)
                .data_fingerprint = parts.tasks.data_fingerprint(),
                .log = parts.log,
                .memory = memory_.is_ok() ? *memory_ : nullptr,
+               .unshared = why_unshared(config_, layout_),
                .pin = pin_of(parts),
                .parameters = parts.tasks.parameter_memory(),
                .on_closed = [this] { on_closed(); },

@@ -30,6 +30,7 @@ struct PsClientOptions {
   Log log;
   // To share with servers of this machine: where gradients lie. Null: nothing is shared.
   std::shared_ptr<wire::SharedSegment> memory{};
+  std::string unshared{};  // why there is none
   // For the parameters in the memory of such servers, called by the client's I/O thread. Empty: as they are.
   wire::Pin pin{};
   // Where a device reads parameters by itself: all are put there as they come, but those that are pinned and

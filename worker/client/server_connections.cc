@@ -212,9 +212,11 @@ Status ServerConnections::confirm_sharing(ServerLink& link) {
   }
   if (shares.is_ok()) shares_memory_ = true;
   if (link.broken) return Status::ok();  // it is in the log
+  const std::string& unshared = client_.options.unshared;
   log_.info("node " + to_string(client_.options.node) +
             (shares.is_ok() ? " shares memory with " + link.name()
-                            : " shares no memory with " + link.name() + ": " + shares.message()));
+                            : " shares no memory with " + link.name() + ": " +
+                                  (unshared.empty() ? shares.message() : unshared)));
   return Status::ok();
 }
 
