@@ -192,7 +192,7 @@ std::vector<Clock> Grants::last_clocks() const {
 
 void Grants::fail(const std::string& reason) {
   if (!run_.halt.fail()) return;
-  run_.step.emit(RunFailed{aborted(reason)});
+  run_.step.emit(RunFailed{failed_precondition(reason)});
   if (!run_.halt.stopping()) return stop(reason);
   if (run_.config.group == 1) halt(std::string(run_.halt.reason()), {});
 }

@@ -52,10 +52,11 @@ typedef enum paceline_code {
   PACELINE_UNAVAILABLE = 4,         /* a server, or a resource of this machine, that is not there */
   PACELINE_DEADLINE_EXCEEDED = 5,   /* a server was silent for too long */
   PACELINE_RESOURCE_EXHAUSTED = 6,  /* no memory, threads or descriptors are left */
-  PACELINE_ABORTED = 7,             /* the run was stopped */
+  PACELINE_ABORTED = 7,             /* the node was told to end, or the run was before it began */
   PACELINE_INTERNAL = 8,            /* anything else */
   PACELINE_FINISHED = 100,          /* the run is over, and ended well: there is no further round */
-  PACELINE_TIMED_OUT = 101          /* what was waited for has not come yet: call again */
+  PACELINE_TIMED_OUT = 101,         /* what was waited for has not come yet: call again */
+  PACELINE_STOPPED = 102 /* the run was stopped at its servers, in order: there is no further round */
 } paceline_code;
 
 /* What a tensor is to its layer; optimizers may treat roles differently (train.optimizer.decay). */
@@ -254,8 +255,8 @@ PACELINE_API paceline_code paceline_on_evaluate(paceline_worker* worker, pacelin
 PACELINE_API paceline_code paceline_start(paceline_worker* worker, const float* initial, int64_t floats);
 
 /* Waits until the next round may begin, for `timeout_ms` milliseconds at most; < 0: as long as it takes.
- * FINISHED: the run is over. TIMED_OUT: not yet; nothing is lost. Errors: why the node cannot go on; each
- * further call says so again. FAILED_PRECONDITION a round is under way, or not started. */
+ * FINISHED: the run is over; STOPPED: it was stopped behind the round that was finished last. TIMED_OUT: not yet;
+ * nothing is lost. Errors: why the node cannot go on; each further call says so again. FAILED_PRECONDITION a round is under way, or not started. */
 PACELINE_API paceline_code paceline_begin(paceline_worker* worker, int64_t timeout_ms, paceline_round* round);
 
 /* Elements [first, first + floats) of the round's gradient are to be `values`, a -0.0f among them as 0.0f. A thread of
@@ -281,8 +282,12 @@ PACELINE_API paceline_code paceline_finish(paceline_worker* worker, const paceli
  * its end. If the run has, too, that is a good end; else the node leaves, named in the run's log, and the others
  * go on. `why` not NULL: the node leaves at once, and that is said of it (an exception's text, "interrupted").
  * Waits until the node has ended, for `timeout_ms` at most (< 0: as long as it takes); TIMED_OUT: call again,
- * with a `why` to end it sooner. OK: the run ended well. Errors: how the node ended, as paceline_begin(). */
+ * with a `why` to end it sooner. OK: the run ended well. STOPPED, errors: how the node ended, as paceline_begin(). */
 PACELINE_API paceline_code paceline_end(paceline_worker* worker, const char* why, int64_t timeout_ms);
+
+/* A warning of the loop's in the node's log, and on standard error. Thread: any, until paceline_close() is called.
+ * Errors: FAILED_PRECONDITION not started, there is no log yet. */
+PACELINE_API paceline_code paceline_warn(paceline_worker* worker, const char* text);
 
 /* Ends the worker, as paceline_end(worker, "closed", -1) where it has not ended, and frees it. NULL: nothing.
  * Waits for an evaluate function that is called just now. */

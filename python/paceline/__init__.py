@@ -11,6 +11,6 @@ paceline.spark        a DataFrame of Spark, trained with on its executors; impor
 
 from paceline.model import read_model
 from paceline.network import Network
-from paceline.worker import Error, Round, RunOver, Worker, version
+from paceline.worker import Error, Round, RunOver, Stopped, Worker, version
 
-__all__ = ["Error", "Network", "Round", "RunOver", "Worker", "read_model", "version"]
+__all__ = ["Error", "Network", "Round", "RunOver", "Stopped", "Worker", "read_model", "version"]

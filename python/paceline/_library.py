@@ -14,9 +14,10 @@ from ctypes import POINTER, c_char_p, c_double, c_float, c_int, c_int64, c_size_
 
 NAME = "libpaceline.so.0"
 
-OK, FINISHED, TIMED_OUT = 0, 100, 101
+OK, FINISHED, TIMED_OUT, STOPPED = 0, 100, 101, 102
 CODES = {1: "INVALID_ARGUMENT", 2: "FAILED_PRECONDITION", 3: "NOT_FOUND", 4: "UNAVAILABLE", 5: "DEADLINE_EXCEEDED",
-         6: "RESOURCE_EXHAUSTED", 7: "ABORTED", 8: "INTERNAL", FINISHED: "FINISHED", TIMED_OUT: "TIMED_OUT"}
+         6: "RESOURCE_EXHAUSTED", 7: "ABORTED", 8: "INTERNAL", FINISHED: "FINISHED", TIMED_OUT: "TIMED_OUT",
+         STOPPED: "STOPPED"}
 ABORTED = 7
 ROLES = {"weight": 0, "bias": 1, "norm": 2, "buffer": 3}
 FIXED, TRAINED, MAY_BE_UNUSED = 0, 1, 2  # enum paceline_trainable
@@ -89,13 +90,15 @@ def _load():
 
 
 def _launched(config):
-    """The command line's values of paceline.launch, for the configuration that it was given and for no other."""
+    """What paceline.launch was told, for the configuration that it was given and for no other: the command line's values, and what
+    becomes of an earlier run's files."""
     said = os.environ.get("PACELINE_LAUNCHED")
     if said is None or config is None:
-        return []
+        return [], "refuse"
     try:
         launched = json.loads(said)
-        return [str(each) for each in launched["overrides"]] if launched["config"] == os.path.realpath(os.fsdecode(config)) else []
+        is_that = launched["config"] == os.path.realpath(os.fsdecode(config))
+        return ([str(each) for each in launched["overrides"]], launched["existing"]) if is_that else ([], "refuse")
     except (ValueError, KeyError, TypeError):
         raise ValueError(f"PACELINE_LAUNCHED: got {said!r}, expected what paceline.launch sets, or none") from None
 
@@ -105,7 +108,15 @@ def overrides_of(config, overrides):
     given = [] if isinstance(overrides, str) else list(overrides)
     if isinstance(overrides, str) or not all(isinstance(each, str) for each in given):
         raise ValueError(f"overrides: got {overrides!r}, expected a list of 'key.path=value'")
-    return [*given, *_launched(config)]
+    return [*given, *_launched(config)[0]]
+
+
+def existing_of(config, existing):
+    """As given, or as paceline.launch was told. Errors: ValueError."""
+    if existing not in EXISTING:
+        raise ValueError(f"existing: got {existing!r}, expected one of {', '.join(EXISTING)}")
+    launched = _launched(config)[1]
+    return existing if launched == "refuse" else launched
 
 
 def whole_number(what, given, least):
@@ -121,13 +132,11 @@ def whole_number(what, given, least):
 
 def options_of(config, text, node, overrides, existing="refuse"):
     """What opens a worker or data. It keeps alive what it points to."""
-    if existing not in EXISTING:
-        raise ValueError(f"existing: got {existing!r}, expected one of {', '.join(EXISTING)}")
     node = whole_number("node", node, 0)
     overrides = overrides_of(config, overrides)
     given = (c_char_p * len(overrides))(*(override.encode() for override in overrides))
     return Options(file=None if config is None else os.fsencode(config), text=None if text is None else text.encode(),
-                   overrides=given, overrides_count=len(overrides), node=node, existing=EXISTING[existing])
+                   overrides=given, overrides_count=len(overrides), node=node, existing=EXISTING[existing_of(config, existing)])
 
 
 def _described(library):
@@ -148,6 +157,7 @@ def _described(library):
             ("on_wait", c_int, [worker, Look, c_void_p]),
             ("step_stages", c_int, [worker, c_int64, POINTER(Metric)]),
             ("end", c_int, [worker, c_char_p, c_int64]),
+            ("warn", c_int, [worker, c_char_p]),
             ("close", None, [worker]),
             ("network_open", c_int, [c_char_p, POINTER(c_int64), c_int64, c_uint64, POINTER(network)]),
             ("network_floats", c_int64, [network]),

@@ -15,7 +15,7 @@ from typing import Any, Callable, Optional, Sequence, Tuple
 import jax
 import numpy as np
 
-from paceline.worker import RunOver, Worker, check_world, node_of
+from paceline.worker import Worker, check_world, node_of
 
 __all__ = ["Attached", "attach"]
 
@@ -70,10 +70,9 @@ class Attached:
     def step(self, grads: Any, *, loss: Any = 0.0, correct: int = 0, samples: Optional[int] = None) -> Any:
         """Sends the gradient, a pytree like the parameters, of the mean over the mini-batch; waits, and returns the next
         parameters. loss: the mean over the mini-batch. samples: its size; None: train.batch_size.
-        Raises RunOver once the run is over. Errors: paceline.Error; ValueError for another tree or shape.
+        Raises RunOver once the run is over, its Stopped where it was stopped. Errors: paceline.Error; ValueError for another tree or shape.
         """
-        if self.over:
-            raise RunOver("the run is over")
+        self.worker.check_goes_on()
         leaves, tree = jax.tree_util.tree_flatten_with_path(grads)
         names = [jax.tree_util.keystr(path) for path, _ in leaves]
         if tree != self._tree:

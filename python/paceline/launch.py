@@ -6,14 +6,15 @@ Each program gets RANK, LOCAL_RANK, WORLD_SIZE and LOCAL_WORLD_SIZE, as from tor
 paceline.jax needs no node=. It reads the same my.yaml, with the same values in place of the file's. On several machines
 torchrun starts the programs, and paceline-server is started beside them.
 
-Ctrl-C, or SIGTERM: the servers end the run in order and keep the model; programs see that it is over, and are interrupted
-where they have not ended half a minute later. Twice: all are ended at once. A program that fails does not end the others; a
-server that refuses to begin does. Exit status: 0 the run succeeded, and so did all programs; 1 not; 2 wrong usage or configuration.
+Ctrl-C, or SIGTERM: the servers end the run in order and keep the model; programs see that it is over (RunOver), and are
+interrupted where they have not ended half a minute later. Twice: all are ended at once. A program that fails does not end
+the others; a server that refuses to begin does. Where no program is left the servers end, too. Exit status: 0 the run succeeded, and so did all programs; 1 not; 2 wrong usage or configuration.
 """
 
 import argparse
 import json
 import os
+import pathlib
 import re
 import shlex
 import signal
@@ -27,6 +28,7 @@ from paceline.worker import most
 
 _VALUE = re.compile(r"[a-z0-9_.]+=")
 _GRACE = 30  # seconds in which a program ends behind a run that is stopped
+_WITHOUT = 3  # seconds in which servers end by themselves that no program is left of
 
 
 def _arguments(given: List[str]) -> argparse.Namespace:
@@ -47,7 +49,7 @@ def _arguments(given: List[str]) -> argparse.Namespace:
     parser.add_argument("config", help="the run's YAML")
     parser.add_argument("overrides", metavar="key.path=value", nargs="*", help="in place of the file's, for servers and programs")
     parser.add_argument("--existing", choices=list(EXISTING), default="refuse",
-                        help="what becomes of an earlier run's files of the servers; attach(existing=…) says it of the nodes'")
+                        help="what becomes of an earlier run's files, the servers' and the nodes'")
     parser.add_argument("--programs", metavar="FOLDER", help="where paceline and paceline-server are")
     arguments = parser.parse_intermixed_args(given[:begin])
     arguments.program, *arguments.arguments = given[begin:] or [""]
@@ -78,11 +80,13 @@ def _written(file):
 class _Run:
     """Its processes, by their names, until all have ended."""
 
-    def __init__(self):
+    def __init__(self, out):
+        self._out = pathlib.Path(out)
         self._running: Dict[str, subprocess.Popen] = {}
         self._signals = 0
         self.failed: List[str] = []
         self.refused = False  # by a server: there is no run
+        self.advice = ""      # then
 
     def start(self, name, command, **environment):
         if self._signals > 0:
@@ -102,6 +106,8 @@ class _Run:
 
     def interrupt(self, *_):
         """Who has not ended by itself."""
+        if not any(name.startswith("node") for name in self._running):
+            self._say("no program is left, and the servers end")
         for name in list(self._running):
             self._end(name)
 
@@ -111,7 +117,7 @@ class _Run:
         process = self._running[name]
         try:
             if process.returncode is None:
-                if self._signals == 1:
+                if self._signals <= 1:
                     os.kill(process.pid, order)  # not send_signal(), which would take the status before wait() sees it
                 else:
                     os.killpg(process.pid, signal.SIGKILL)  # also what it has started: each leads a group
@@ -132,10 +138,21 @@ class _Run:
                 self.failed.append(name)
                 how = f"status {status}" if status > 0 else signal.Signals(-status).name
                 if not (self.refused and status == -signal.SIGTERM):
-                    print(f"paceline.launch: {name} has ended with {how}", file=sys.stderr, flush=True)
+                    self._say(f"{name} has ended with {how}")
                 if name.startswith("server") and status == 2 and not self.refused:
                     self.refused = True
+                    if self.advice:
+                        self._say(self.advice)
                     self.stop()
+            if name.startswith("node") and self._signals == 0 and not any(each.startswith("node") for each in self._running):
+                # A log in the run's folder may be of a node that had joined, behind which the servers have files to write.
+                if self._running and not any(self._out.glob("worker-*.log")):
+                    self.interrupt()
+                signal.alarm(_WITHOUT)
+
+    @staticmethod
+    def _say(text):
+        print(f"paceline.launch: {text}", file=sys.stderr, flush=True)
 
 
 def main(given: Optional[List[str]] = None) -> int:
@@ -157,18 +174,23 @@ def main(given: Optional[List[str]] = None) -> int:
         return 2
     summary = os.path.join(out, "summary.json")
     before = _written(summary)
-    run = _Run()
+    run = _Run(out)
+    if os.path.exists(os.path.join(out, "server.log")):  # what the server advises is for its own command line
+        run.advice = {"refuse": "for this: run.out=FOLDER, --existing replace, or --existing continue",
+                      "replace": f"a run that has ended well is not replaced: remove {shlex.quote(out)}, or say run.out=FOLDER"
+                      }.get(arguments.existing, "")
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, run.stop)
     signal.signal(signal.SIGALRM, run.interrupt)
     for shard in range(shards):
         run.start(f"server {shard}", [programs / "paceline-server", arguments.config, *arguments.overrides, "--shard",
                                       str(shard), *EXISTING[arguments.existing]])
-    launched = {"config": os.path.realpath(arguments.config), "overrides": arguments.overrides}
+    launched = {"config": os.path.realpath(arguments.config), "overrides": arguments.overrides, "existing": arguments.existing}
     for node in range(nodes):
         run.start(f"node {node}", [sys.executable, arguments.program, *arguments.arguments], RANK=str(node), LOCAL_RANK=str(node),
                   WORLD_SIZE=str(nodes), LOCAL_WORLD_SIZE=str(nodes), PACELINE_LAUNCHED=json.dumps(launched))
     run.wait()
+    signal.alarm(0)
     if _written(summary) not in (None, before):  # by this run: one that never began leaves none
         print(f"paceline.launch: the run in {out} is over; paceline report {shlex.quote(out)} says how it went", file=sys.stderr, flush=True)
     return 2 if run.refused else 1 if run.failed else 0

@@ -12,12 +12,8 @@ paceline.torch and paceline.jax are made of it.
 
 import atexit
 import ctypes
-import faulthandler
-import numbers
 import os
 import re
-import sys
-import time
 import traceback
 import weakref
 from typing import Callable, Iterator, NamedTuple, Optional, Sequence, Tuple
@@ -25,14 +21,15 @@ from typing import Callable, Iterator, NamedTuple, Optional, Sequence, Tuple
 import numpy as np
 
 from paceline import _library
+from paceline._hang import Watch
 from paceline._library import library
 
 # How long a wait in the library lasts at most before Python looks for a Ctrl-C.
 _SLICE_MS = 100
 # Addresses whose arrays are kept: a few gradients in turns, and the parameters.
 _ARRAYS_MAX = 32
-# What C can count in nanoseconds, with room to spare: four months.
-_HANG_TIMEOUT_MAX = 1e7
+# How long a node that hangs may take to leave.
+_LEAVE_MS = 8000
 
 _open_workers: "weakref.WeakSet" = weakref.WeakSet()
 
@@ -47,6 +44,10 @@ class Error(RuntimeError):
 
 class RunOver(Exception):
     """The run has ended, and well. Raised out of a training loop that goes on; attach() and its kin take it back."""
+
+
+class Stopped(RunOver):
+    """The run was stopped at its servers, in order, before its end: by Ctrl-C of paceline.launch, or a signal to a server."""
 
 
 class Round(NamedTuple):
@@ -116,18 +117,19 @@ class Worker:
     paceline.launch was given, its command line's values count behind them. node: from 0 on.
     existing: what becomes of an earlier run's files, "refuse", "replace" or "continue".
     hang_timeout: seconds that the loop may take from a begin() to the next one's call, where it does not wait for others; None: as long as
-    it likes. Behind them the process says on standard error where its threads are, and ends: the run loses the node, and
-    the others go on. It can be set anew, and counts from the next begin() on. It is Python's
-    faulthandler.dump_traceback_later(), of which a process has one; one that is forked from it has none.
+    it likes. Behind them the node leaves, named with this reason in the run's log, and the others go on; the process says on
+    standard error where its threads are, and ends. It can be set anew, and counts from the next begin() on. Where no other thread of
+    Python's can run, the process ends 10 s later, by faulthandler.dump_traceback_later(), of which it has one. A process
+    that is forked from it has none.
     Errors: Error, of a configuration that is not right by file, line and key; ValueError.
     """
 
     def __init__(self, config: Optional[str], node: int, *, text: Optional[str] = None, overrides: Sequence[str] = (),
                  existing: str = "refuse", hang_timeout: Optional[float] = None):
-        self._watched_until: Optional[float] = None  # of time.monotonic()
-        self.hang_timeout = hang_timeout
+        self._watch = Watch(hang_timeout, _leaving(weakref.ref(self)))
         self._handle = ctypes.c_void_p()
         self._process = os.getpid()
+        self.existing = _library.existing_of(config, existing)
         options = _library.options_of(config, text, node, overrides, existing)
         check(library.paceline_open(ctypes.byref(options), ctypes.byref(self._handle)))
         self.node = node
@@ -139,6 +141,7 @@ class Worker:
         self._evaluate_raised: "list[str]" = []  # by the last call, if it failed
         self._callback = None  # kept for as long as the library may call it
         self._over = False
+        self._stopped: Optional[str] = None  # why the run was
         self._completed = 0
         self._under_way: Optional[Round] = None
         self._lent: list = []  # copy_gradient()'s arrays, for as long as they may be read
@@ -147,27 +150,19 @@ class Worker:
     @property
     def hang_timeout(self) -> Optional[float]:
         """As above."""
-        return self._hang_timeout
+        return self._watch.seconds
 
     @hang_timeout.setter
     def hang_timeout(self, seconds: Optional[float]) -> None:
-        is_number = isinstance(seconds, numbers.Real) and not isinstance(seconds, bool)
-        if seconds is not None and not (is_number and 0 < seconds <= _HANG_TIMEOUT_MAX):
-            raise ValueError(f"hang_timeout: got {seconds!r}, expected seconds, above 0 and at most {_HANG_TIMEOUT_MAX:.0f}, or None")
-        self._hang_timeout = seconds
+        self._watch.seconds = seconds
 
     def watch(self) -> None:
         """From here on the loop may take hang_timeout seconds, where there is one."""
-        self.unwatch()
-        if self._hang_timeout is not None:
-            self._watched_until = time.monotonic() + self._hang_timeout
-            _end_in(self._hang_timeout)
+        self._watch.start()
 
     def unwatch(self) -> None:
         """What follows waits for others."""
-        if self._watched_until is not None:
-            faulthandler.cancel_dump_traceback_later()
-        self._watched_until = None
+        self._watch.stop()
 
     def value(self, key: str) -> str:
         """The effective value of a key of the configuration, as text: "32", "null", "[1, 2]"."""
@@ -204,17 +199,17 @@ class Worker:
 
         initial: float32 (floats,), of NumPy or of what has DLPack; the run begins with those of node 0. evaluate(parameters)
         measures parameters on test data and returns (mean loss, correct, samples). It is called on a thread of the library's, also while this one
-        computes; what it raises is printed, and the run goes on without that measure.
+        computes; what it raises is printed, and said in the node's log, and the run goes on without that measure.
         """
         initial = array_of(initial, np.float32)
         check_evaluate(evaluate)
         if evaluate is not None:
-            self._callback = _library.Evaluate(_called_from_c(evaluate, self._evaluate_raised))
+            self._callback = _library.Evaluate(_called_from_c(evaluate, self._evaluate_raised, weakref.ref(self)))
             check(library.paceline_on_evaluate(self._open(), self._callback, None))
         check(library.paceline_start(self._open(), initial.ctypes.data, initial.size))
 
     def begin(self, timeout: Optional[float] = None) -> Optional[Round]:
-        """Waits for the next round; None: the run is over. timeout in seconds: then TimeoutError. Errors: Error."""
+        """Waits for the next round; None: the run is over, or stopped. timeout in seconds: then TimeoutError. Errors: Error."""
         handle, left_ms = self._open(), None if timeout is None else int(timeout * 1000)
         self.unwatch()
         while True:
@@ -226,8 +221,10 @@ class Worker:
                 left_ms -= slice_ms
                 if left_ms <= 0:
                     raise TimeoutError(f"node {self.node}: no round may begin within {timeout} s")
-        if code == _library.FINISHED:
+        if code in (_library.FINISHED, _library.STOPPED):
             self._over = True
+            if code == _library.STOPPED:
+                self._stopped = library.paceline_error().decode(errors="replace")
             self._lent.clear()
             return None
         self._check(code)
@@ -278,6 +275,22 @@ class Worker:
         return self._over
 
     @property
+    def stopped(self) -> bool:
+        """Whether it is over because it was stopped before its end."""
+        return self._stopped is not None
+
+    def check_goes_on(self) -> None:
+        """Raises RunOver where the run is over, Stopped where it was stopped."""
+        if self.stopped:
+            raise Stopped(f"the run is over: {self._stopped}")
+        if self._over:
+            raise RunOver("the run is over")
+
+    def warn(self, text: str) -> None:
+        """A warning in the node's log, and on standard error. Behind start(). Thread: any."""
+        check(library.paceline_warn(self._open(), text.encode(errors="replace")))
+
+    @property
     def clock(self) -> int:
         """Rounds that this worker has completed; of a run that goes on, those of its checkpoint, too. 0 until begin() has
         said so."""
@@ -296,7 +309,7 @@ class Worker:
         except KeyboardInterrupt:
             library.paceline_end(handle, b"interrupted", 0)
             raise
-        if code == _library.ABORTED:
+        if code in (_library.ABORTED, _library.STOPPED):
             return False
         self._check(code)
         return True
@@ -304,7 +317,7 @@ class Worker:
     def close(self) -> None:
         """Frees the worker; leaves the run where end() has not."""
         handle, self._handle = self._handle, ctypes.c_void_p()
-        self.unwatch()
+        self._watch.close()
         self._arrays.clear()
         self._under_way = None
         if handle and os.getpid() == self._process:  # a forked process has none of the library's threads
@@ -367,46 +380,38 @@ def reason_of(kind, error) -> str:
     return "interrupted" if issubclass(kind, KeyboardInterrupt) else f"{kind.__name__}: {error}"
 
 
-def _called_from_c(evaluate: Evaluate, raised: "list[str]"):
+def _called_from_c(evaluate: Evaluate, raised: "list[str]", of: "weakref.ref"):
     def call(_, parameters, floats, metric):
         try:
-            loss, correct, samples = evaluate(np.ctypeslib.as_array(parameters, shape=(floats,)))
-            metric[0].loss_sum, metric[0].correct, metric[0].samples = float(loss) * samples, int(correct), int(samples)
+            loss_sum, correct, samples = _measure(evaluate(np.ctypeslib.as_array(parameters, shape=(floats,))))
+            metric[0].loss_sum, metric[0].correct, metric[0].samples = loss_sum, correct, samples
             raised.clear()
             return 0
         except BaseException as error:  # nothing may leave into C
             raised[:] = [f"{type(error).__name__}: {error}"]
             traceback.print_exc()
+            worker = of()
+            if worker is not None and worker._handle:
+                worker.warn(f"evaluate: {raised[0]}")
             return 1
     return call
 
 
-def _end_in(seconds: float) -> None:
+def _measure(said) -> Tuple[float, int, int]:
     try:
-        file = sys.__stderr__.fileno()
-    except (AttributeError, OSError, ValueError):  # there is none, or it is closed
-        file = 2
-    faulthandler.dump_traceback_later(seconds, exit=True, file=file)
+        loss, correct, samples = said
+        return float(loss) * int(samples), int(correct), int(samples)
+    except (TypeError, ValueError):
+        raise ValueError(f"evaluate: got {said!r}, expected (mean loss, correct, samples)") from None
 
 
-# A forked process would wait at its end for the timer's thread, which it does not have.
-def _before_fork() -> None:
-    if any(worker._watched_until is not None for worker in list(_open_workers)):
-        faulthandler.cancel_dump_traceback_later()
-
-
-def _behind_fork() -> None:
-    for worker in list(_open_workers):
-        if worker._watched_until is not None:
-            _end_in(max(worker._watched_until - time.monotonic(), 0.001))
-
-
-def _forked() -> None:
-    for worker in list(_open_workers):
-        worker._watched_until = None
-
-
-os.register_at_fork(before=_before_fork, after_in_parent=_behind_fork, after_in_child=_forked)
+def _leaving(of: "weakref.ref") -> Callable[[str], None]:
+    def leave(why):
+        worker = of()
+        if worker is not None and worker._handle:
+            worker.warn(why)
+            library.paceline_end(worker._handle, why.encode(), _LEAVE_MS)
+    return leave
 
 
 @atexit.register

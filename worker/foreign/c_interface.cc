@@ -128,8 +128,11 @@ struct paceline_worker {
     return failed_precondition("no round is under way: paceline_begin() comes first");
   }
   // How the node ended.
-  paceline_code over() const {
+  paceline_code over() {
     const Status ended = *loop.ended();
+    // Told by the servers: what the node itself was told to, it has given up for.
+    is_stopped = is_stopped || (has_begun && ended.code() == StatusCode::kAborted && !loop.gave_up());
+    if (is_stopped) return say(PACELINE_STOPPED, ended.message());
     return ended.is_ok() ? say(PACELINE_FINISHED, "the run is over") : say(ended);
   }
 
@@ -148,6 +151,8 @@ struct paceline_worker {
   std::string value;                    // paceline_value()
   ForeignLoop loop;
   ForeignLoop::Round round;    // while one is under way
+  bool has_begun = false;      // a first round
+  bool is_stopped = false;     // the loop was told of that
   std::int64_t left_from = 0;  // its gradient's elements from there on are final
   std::optional<wire::Context> context;
   std::unique_ptr<Node> running;
@@ -247,7 +252,10 @@ Status start(paceline_worker& w, std::span<const float> initial) {
     } catch (const std::exception& error) {  // no memory, no thread: the process is not ours to end
       ended = resource_exhausted(std::string("the node ends: ") + error.what());
     }
-    if (!ended.is_ok() && !w.loop.gave_up()) w.log.error(ended.message());  // who gives up knows why
+    if (!ended.is_ok() && !w.loop.gave_up()) {  // who gives up knows why
+      const bool stopped = ended.code() == StatusCode::kAborted;
+      w.log.write(stopped ? LogLevel::kWarn : LogLevel::kError, ended.message());
+    }
     if (!w.running->has_joined()) forget_node_log(w.node_log, w.existing);
     w.loop.node_ended(ended);
   });
@@ -302,6 +310,7 @@ paceline_code begin(paceline_worker& w, std::int64_t timeout_ms, paceline_round&
     case ForeignLoop::Waited::kRound:
       break;
   }
+  w.has_begun = true;
   w.stepped = false;
   w.left_from = std::ssize(w.round.gradient);
   const Step& step = w.round.step;
@@ -437,6 +446,7 @@ paceline_code end(paceline_worker& w, const char* why, std::int64_t timeout_ms) 
   if (why != nullptr) w.running->request_stop(reason);
   const auto ended = w.loop.await_end(patience_of(timeout_ms));
   if (!ended) return say(PACELINE_TIMED_OUT, "the node has not ended yet");
+  if (w.is_stopped) return say(PACELINE_STOPPED, ended->message());
   return say(*ended);
 }
 
@@ -524,6 +534,14 @@ paceline_code paceline_finish(paceline_worker* worker, const paceline_metric* me
 
 paceline_code paceline_end(paceline_worker* worker, const char* why, std::int64_t timeout_ms) {
   return guarded([&] { return end(*worker, why, timeout_ms); });
+}
+
+paceline_code paceline_warn(paceline_worker* worker, const char* text) {
+  return guarded([&] {
+    if (!worker->started()) return failed_precondition("paceline_warn: paceline_start() comes first");
+    worker->log.warn(text == nullptr ? "" : text);
+    return Status::ok();
+  });
 }
 
 void paceline_close(paceline_worker* worker) { delete worker; }

@@ -16,8 +16,8 @@ Two ways:
 
 pipeline() cuts an nn.Sequential into stages, each on a node of its own.
 
-Parameters change in optimizer.step() alone, in place. When the run is over, the next step() raises paceline.RunOver, which
-attach() takes back: the lines behind the `with` follow.
+Parameters change in optimizer.step() alone, in place. When the run is over, the next step() raises paceline.RunOver, where it
+was stopped its Stopped. attach() takes both back: the lines behind the `with` follow.
 """
 
 from typing import Callable, Optional, Sequence, Tuple

@@ -1,7 +1,6 @@
 """A model and its optimizer while they are attached: what attach() returns."""
 
 import copy
-import re
 import warnings
 import weakref
 from itertools import zip_longest
@@ -10,7 +9,7 @@ from typing import List, Optional
 import numpy as np
 import torch
 
-from paceline._library import overrides_of, whole_number
+from paceline._library import whole_number
 from paceline.torch import rules, staging
 from paceline.torch.ahead import Ahead
 from paceline.torch.spectral import vectors_to_send
@@ -49,7 +48,10 @@ class Attached:
             self.trained = {id(t.parameter) for t in self._tensors if t.trained}  # what the optimizer steps
             self._start(evaluate)
             self._receive()
+            self._not_loaded = self.clock > 0 and self.worker.existing == "continue"
             self._hook(overlap)
+            if self._server_side:
+                self._warn_of_defaults(config, overrides)
         except BaseException as error:
             self._finish(type(error), error)
             raise
@@ -115,6 +117,7 @@ class Attached:
                                      "expected the same parameters in the same order")
             self.optimizer.load_state_dict(state["optimizer"])
         self._position = state["position"]
+        self._not_loaded = False
 
     def _names_of_optimizer(self):
         by_id = {id(p): clean(name) for name, p in self.model.named_parameters()}
@@ -186,9 +189,14 @@ class Attached:
             if worker.value(key) not in expected:
                 raise ValueError(f"{key}: got {worker.value(key)} with mode='worker', expected {' or '.join(expected)}: the servers "
                                  "take a mean of what the workers' optimizers have changed")
-        if worker.value("train.optimizer.lr") == "0.01" and not _says_rate(config, overrides):
+        if worker.value("train.optimizer.lr") == "0.01" and "lr" not in rules.said(config, overrides):
             raise ValueError("train.optimizer.lr: got none with mode='worker', expected one, of which 1 takes the mean of what the "
                              "workers' optimizers have changed: the default, 0.01, is for gradients")
+
+    def _warn_of_defaults(self, config, overrides):
+        differ = rules.defaults_that_differ(self.optimizer, self.worker.value, rules.said(config, overrides))
+        if differ:
+            self.worker.warn("the servers' optimizer steps with defaults: " + ", ".join(differ))
 
     def _start(self, evaluate):
         initial = np.empty(self.worker.floats, np.float32)
@@ -253,13 +261,16 @@ class Attached:
         if self._depth > 1:
             return
         try:
-            if self.over:
-                raise RunOver("the run is over")
+            self.worker.check_goes_on()
             if self.worker.under_way is None:
                 raise RuntimeError("optimizer.step(): no round is under way, expected none of an earlier step's errors")
             if any(argument is not None for argument in (*args[1:], *kwargs.values())):  # args[0]: the optimizer
                 raise ValueError("optimizer.step(): got a closure, expected none: backward() comes before step()")
             self._check_groups()
+            if self._not_loaded:
+                self._not_loaded = False
+                self.worker.warn(f"the run goes on at clock {self.clock}, but nothing was loaded by run.load_state_dict(): run.position "
+                                 f"begins at 0{'' if self._server_side else ', and the optimizer anew'}")
             if self._server_side:
                 self._push_gradients()
         except BaseException:
@@ -405,12 +416,6 @@ class Attached:
                 warnings.simplefilter("ignore")  # read-only memory, which is only read here
                 kept = self._views[id(array)] = (array, torch.from_numpy(array))
         return kept[1]
-
-
-def _says_rate(config, overrides) -> bool:
-    """Whether any learning rate is said for the run. The library says values, and not whether they are defaults."""
-    with open(config, encoding="utf-8") as file:
-        return any(re.search(r"\blr\b(?!\W*null)", text) for text in (file.read(), *overrides_of(config, overrides)))
 
 
 def compiled(model: torch.nn.Module) -> List[str]:

@@ -1,9 +1,16 @@
-"""With mode="server": which of PyTorch's optimizers has the rule of train.optimizer.kind (common/params/optimizer.h)."""
+"""With mode="server": which of PyTorch's optimizers has the rule of train.optimizer.kind (common/params/optimizer.h), and where the
+servers' values are defaults that differ from its own."""
 
-from typing import NamedTuple, Tuple
+import re
+from typing import Callable, List, NamedTuple, Set, Tuple
 
 import torch
 from torch.optim import SGD, Adadelta, Adagrad, Adam, AdamW, RMSprop
+
+from paceline._library import overrides_of
+
+# Of train.optimizer, as PyTorch's groups call them, too.
+_COMMON = ("lr", "momentum", "nesterov", "weight_decay")
 
 
 class Rule(NamedTuple):
@@ -36,3 +43,26 @@ def check(optimizer: torch.optim.Optimizer, kind: str) -> None:
             if group.get(what):
                 raise ValueError(f"optimizer: got {what}={group[what]} with mode='server' and train.optimizer.kind {kind}, expected "
                                  f"{type(group[what])(0)}, another kind, or mode='worker': the servers' steps have none")
+
+
+def said(config: str, overrides) -> Set[str]:
+    """Which of the values that a group has, too, the run's file or command line says, for whichever optimizer of the run. The
+    library says values, and not whether they are defaults."""
+    with open(config, encoding="utf-8") as file:
+        texts = [re.sub(r"(^|\s)#.*", "", file.read()), *overrides_of(config, overrides)]
+    return {key for key in _COMMON if any(re.search(rf"\b{key}\b[\"']?\s*[:=](?!\s*null)", text) for text in texts)}
+
+
+def defaults_that_differ(optimizer: torch.optim.Optimizer, value: Callable[[str], str], said: Set[str]) -> List[str]:
+    """What nobody has said of train.optimizer, where its value and the optimizer's are two. value(key): the effective one."""
+    group, differ = optimizer.param_groups[0], []
+    has_momentum = value("train.optimizer.kind") in ("momentum", "lars")
+    for key in _COMMON:
+        if key in said or key not in group or (key in ("momentum", "nesterov") and not has_momentum):
+            continue
+        servers = value(f"train.optimizer.{key}")
+        own = group.get("initial_lr", group["lr"]) if key == "lr" else group[key]
+        own = str(own).lower() if key == "nesterov" else float(own)
+        if (servers if key == "nesterov" else float(servers)) != own:
+            differ.append(f"train.optimizer.{key} is {servers}, the local optimizer's {own}")
+    return differ

@@ -72,8 +72,7 @@ class Pipeline:
         """The next step of the run, with a mini-batch that all stages of the group have in common: the first stage needs its
         `x`, the last its `y`; who has neither says how many samples there are. Returns its mean loss. Raises RunOver where
         the run is over, which the `with` takes back."""
-        if self.over:
-            raise RunOver("the run is over")
+        self.worker.check_goes_on()
         given = samples if samples is not None else len(x) if x is not None else len(y) if y is not None else None
         if given is None or (x is None and self.is_first) or (y is None and self.is_last):
             needed = "x" if self.is_first else "y" if self.is_last else "x, y or samples"

@@ -86,6 +86,8 @@ class CLoop(ForeignTest):
                 nodes = [self.start(harness.BIN / "paceline-example-c-loop", config, node, *arguments) for node in range(2)]
                 for program in (server, *nodes):
                     self.assert_ends(program, 0)
+                said = self.paceline("export", self.folder / policy[0], "--format", "safetensors", "--out", self.folder / "model.safetensors")
+                self.assertRegex(said.stdout, r"version \d+ of custom model, \d+ parameters\n$")
 
     def test_a_wrong_configuration_is_an_error_and_no_end(self):
         config = harness.SOURCE / "examples/c_loop/counting.yaml"
@@ -183,7 +185,8 @@ class PythonLoop(ForeignTest):
 
     def test_a_loop_that_ends_otherwise_is_named_and_the_others_go_on(self):
         for how, status, said in (("raises", 1, "ArithmeticError: no gradient today"), ("is killed", -9, ""),
-                                  ("is interrupted", -2, "interrupted"), ("breaks", 0, "its training loop has ended"), ("hangs", 1, "")):
+                                  ("is interrupted", -2, "interrupted"), ("breaks", 0, "its training loop has ended"),
+                                  ("hangs", 1, r"no exchange for 0\.1 s \(hang_timeout\)")):
             with self.subTest(how):
                 self.run_dir = self.folder / how.replace(" ", "_")
                 self.configure_loop(self.TRAIN, cluster="lease: 2s, heartbeat: 200ms")
@@ -209,9 +212,13 @@ class PythonLoop(ForeignTest):
 
     def test_why_the_final_model_was_not_evaluated_is_said(self):
         self.configure_loop(self.TRAIN, nodes=1)
-        server, loop = self.server(0), self.loop("ends_at", 0, -1, "cannot measure")
+        every = "train.eval_every_clocks=30"
+        server, loop = self.server(0, every), self.loop("ends_at", 0, -1, "cannot measure", every)
         self.assertEqual((loop.end(), server.end()), (1, 1))
-        self.assertRegex(loop.errors()[-1], r"paceline\.worker\.Error: the final model, .*: ZeroDivisionError: division by zero")
+        wrong = r"got 0\.5, expected \(mean loss, correct, samples\)"
+        self.assertRegex(loop.errors()[-1], rf"paceline\.worker\.Error: the final model, .*: ValueError: evaluate: {wrong}")
+        self.assertRegex((self.run_dir / "worker-0.log").read_text(encoding="utf-8"),
+                         rf"evaluate: ZeroDivisionError: division by zero\n(.*\n)*.* evaluate: ValueError: evaluate: {wrong}\n")
 
 
 @needs("numpy")

@@ -7,7 +7,7 @@ import os
 import sys
 
 import torch
-from torch_models import batch, distance, momentum, perceptron, plain_sgd
+from torch_models import SAMPLES, batch, distance, momentum, perceptron, plain_sgd
 
 import paceline
 
@@ -168,13 +168,37 @@ def refused(config, node):
                        ("adagrad", optim.Adagrad), ("rmsprop", Own), ("adadelta", optim.Adadelta)):
         say(f"{kind} by {make.__name__}", lambda: of_kind(kind, make))
     say("parallel", lambda: attach(torch.nn.DataParallel(model), optimizer))
-    with attach(model, optimizer):
+    with attach(model, optimizer := torch.optim.SGD(model.parameters(), lr=0.5, weight_decay=0.25)):
         say("twice", lambda: attach(model, plain_sgd(model)))
         say("shared", lambda: attach(perceptron(), optimizer))
         say("closure", lambda: optimizer.step(lambda: None))
         say("assigned", lambda: model.load_state_dict({n: t.clone() for n, t in model.state_dict().items()}, assign=True))
         optimizer.add_param_group({"params": [torch.nn.Parameter(torch.zeros(3))]})
         say("added", optimizer.step)
+
+
+def stops(config, kept, forgets):
+    """Keeps its state of each round and goes on from where the run does, as docs/PYTHON.md has it, but node `forgets`, which
+    loads none. What follows behind the `with` is done where the run is stopped, too."""
+    import paceline.torch
+    torch.set_num_threads(1)
+    model, node = perceptron(), os.environ["RANK"]
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    with paceline.torch.attach(model, optimizer, config, mode="worker", local_steps=2) as run:
+        began = at = run.clock
+        if at > 0 and node != forgets:
+            run.load_state_dict(torch.load(f"{kept}-{node}-{at}"))
+        while True:
+            x, y = batch(run.position // SAMPLES, int(node))
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(model(x), y).backward()
+            optimizer.step()
+            if run.clock > at:
+                at = run.clock
+                torch.save(run.state_dict(), f"{kept}-{node}-{at}")
+                if at == began + 3:
+                    print("has three rounds", file=sys.stderr, flush=True)
+    print(f"{node}: from {began} to {at}, {run.position} samples, stopped: {run.worker.stopped}")
 
 
 def ahead(config, node, how):

@@ -264,6 +264,8 @@ class TorchLoop(ForeignTest):
                           r"added: optimizer: steps 'a tensor that is not the model's'.*"):
             self.assertRegex(said, complaint)
         self.assertEqual(server.end(), 1)
+        self.assertRegex((self.run_dir / "worker-0.log").read_text(encoding="utf-8"), "warning the servers' optimizer steps with defaults: "
+                         "train.optimizer.weight_decay is 0, the local optimizer's 0.25\n")
 
 
 @needs("numpy", "torch")
@@ -313,30 +315,48 @@ class TorchLaunch(ForeignTest):
         self.assertEqual((self.summary()["iterations"], self.summary()["workers"]), (20, 3))
         self.assertIn(f"paceline.launch: the run in {self.run_dir} is over; paceline report {self.run_dir} says how it went", launched.errors())
 
-    def test_a_signal_ends_all_in_order(self):
-        self.configure_loop("optimizer: {kind: sgd, lr: 1}, batch_size: 1, total_iterations: 1000000")
-        loop = self.loop_until("True")
-        launched = self.launch(loop, self.config)
-        self.wait_for_log("server.log", "node 1 joined")
-        launched.send(signal.SIGTERM)
+    def test_a_signal_ends_all_in_order_and_the_loops_go_on_from_there(self):
+        self.configure_loop("optimizer: {kind: sgd, lr: 1}, batch_size: 8, total_iterations: 1000000", sync="{policy: bsp, combine: mean}")
+        loop, began = harness.SOURCE / "tests/process/daemons/torch_edges.py", 0
+        for number in (signal.SIGTERM, signal.SIGINT):
+            launched = self.launch("--existing", "continue", "checkpoint.every_clocks=1000000", loop, "stops", self.config,
+                                   self.folder / "state", 1)
+            launched.wait_for_line("has three rounds")
+            launched.send(number)
+            self.assertEqual(launched.end(), 1)
+            self.assertEqual((self.summary()["status"], self.summary()["lost_nodes"]), ("stopped", 0))
+            ends = re.findall(r"(?m)^(\d): from (\d+) to (\d+), (\d+) samples, stopped: True$", launched.output())
+            clock = int(ends[0][2])
+            # Two steps of 8 a round; node 1 has not loaded where it was.
+            self.assertEqual(sorted(ends), [(str(node), str(began), str(clock), str(16 * (clock - began * node))) for node in range(2)])
+            self.assertEqual([line[:17] for line in launched.errors() if "nothing was loaded" in line], ["paceline-worker 1"] * (began > 0))
+            self.assertFalse([line for line in launched.errors() if "Traceback" in line])
+            began = clock
+
+    def test_where_no_program_is_left_the_servers_end(self):
+        self.configure_loop("optimizer: {kind: sgd, lr: 1}, batch_size: 1, total_iterations: 60")  # start_timeout: 120s
+        (self.folder / "fails.py").write_text("1 / 0", encoding="utf-8")
+        launched = self.launch(self.folder / "fails.py")
         self.assertEqual(launched.end(), 1)
-        self.assertEqual(self.summary()["status"], "stopped")
-        self.assertEqual(self.summary()["lost_nodes"], 0)  # they are told by the servers, behind a whole step
-        self.assertFalse([line for line in launched.errors() if "KeyboardInterrupt" in line])
+        self.assertIn("paceline.launch: no program is left, and the servers end", launched.errors())
 
     def test_an_earlier_run_is_kept_or_replaced_as_is_said(self):
         self.configure_loop("optimizer: {kind: sgd, lr: 1}, batch_size: 1, total_iterations: 40")
         loop = self.loop_until("True")
-        text = loop.read_text(encoding="utf-8").replace("node_of(None))", "node_of(None), existing='replace')")
+        text = loop.read_text(encoding="utf-8")
         loop.write_text(text.replace("for round in worker:", "for round in worker:\n        if round.clock == 5: sys.exit(3)"), encoding="utf-8")
         self.assertEqual(self.launch(loop, self.config).end(), 1)  # a run that has failed: others are never replaced
         refused = self.launch(loop, self.config)
         self.assertEqual(refused.end(), 2)
-        self.assertEqual(refused.errors()[-1], "paceline.launch: server 0 has ended with status 2")  # no node's traceback behind it
+        self.assertEqual(refused.errors()[-2:], ["paceline.launch: server 0 has ended with status 2",  # no node's traceback behind it
+                                                 "paceline.launch: for this: run.out=FOLDER, --existing replace, or --existing continue"])
         self.assertFalse([line for line in refused.errors() if "is over" in line])
         loop.write_text(text, encoding="utf-8")
         self.assertEqual(self.launch("--existing", "replace", loop, self.config).end(), 0)
         self.assertEqual((self.summary()["status"], self.summary()["iterations"]), ("ok", 40))
+        refused = self.launch("--existing", "replace", loop, self.config)
+        self.assertEqual(refused.end(), 2)
+        self.assertRegex(refused.errors()[-1], f"paceline.launch: a run that has ended well is not replaced: remove {self.run_dir}, .*")
 
     def test_what_cannot_be_launched_is_refused(self):
         self.configure_loop("optimizer: {kind: sgd, lr: -1}, batch_size: 1, total_iterations: 60")
