@@ -3,6 +3,7 @@
     torch_edges.py LOOP CONFIG NODE [argument…]     LOOP: a function below
 """
 
+import glob
 import os
 import sys
 
@@ -187,7 +188,8 @@ def stops(config, kept, forgets):
     with paceline.torch.attach(model, optimizer, config, mode="worker", local_steps=2) as run:
         began = at = run.clock
         if at > 0 and node != forgets:
-            run.load_state_dict(torch.load(f"{kept}-{node}-{at}"))
+            clocks = [int(file.rpartition("-")[2]) for file in glob.glob(f"{kept}-{node}-*")]
+            run.load_state_dict(torch.load(f"{kept}-{node}-{max(clock for clock in clocks if clock <= at)}"))
         while True:
             x, y = batch(run.position // SAMPLES, int(node))
             optimizer.zero_grad()
