@@ -2,6 +2,7 @@
 // emulated step does not fit or the task fails.
 #include <array>
 #include <catch2/catch.hpp>
+#include <thread>
 
 #include "tests/unit/recording_vectors.h"
 #include "tests/unit/train_fixture.h"
@@ -418,6 +419,15 @@ TEST_CASE("gradient buffers that are read in place may be more, and lie in the m
   CHECK(buffers.acquire(1ms).status().code() == StatusCode::kDeadlineExceeded);
   held.pop_back();
   CHECK(buffers.ready());  // it is there now
+}
+
+TEST_CASE("a gradient buffer that servers are late with is waited for before another is made") {
+  GradientBuffers buffers(4, 3, ReadBy::kServers, nullptr, 1h);
+  auto first = buffers.acquire(0s).value();
+  std::thread server([late = std::move(first)]() mutable { late.reset(); });
+  CHECK(buffers.acquire(1h).is_ok());
+  server.join();
+  CHECK(buffers.made() == 1);
 }
 
 TEST_CASE("gradient buffers that are sent are as many in whatever memory") {

@@ -1,5 +1,6 @@
 #include "worker/train/gradient_buffers.h"
 
+#include <algorithm>
 #include <condition_variable>
 #include <mutex>
 #include <string>
@@ -8,14 +9,22 @@
 namespace paceline {
 
 struct GradientBuffers::State {
-  State(std::int64_t n, std::size_t buffers_max, ReadBy reader, std::shared_ptr<std::pmr::memory_resource> m)
-      : floats(static_cast<std::size_t>(n)), max(buffers_max), read_by(reader), memory(std::move(m)) {}
+  State(std::int64_t n, std::size_t buffers_max, ReadBy reader, std::shared_ptr<std::pmr::memory_resource> m,
+        std::chrono::nanoseconds late_after)
+      : floats(static_cast<std::size_t>(n)),
+        max(buffers_max),
+        read_by(reader),
+        memory(std::move(m)),
+        late(late_after) {}
   bool may_give(std::size_t limit) const { return !idle.empty() || made < limit; }
+  // The next one that is made would be for a transport that is late.
+  bool is_late() const { return read_by == ReadBy::kServers && made + kForLate >= max; }
 
   const std::size_t floats;
   const std::size_t max;
   const ReadBy read_by;
   const std::shared_ptr<std::pmr::memory_resource> memory;  // outlives the buffers below
+  const std::chrono::nanoseconds late;
   std::mutex mutex;
   std::condition_variable returned;
   std::vector<std::unique_ptr<Buffer>> idle;
@@ -23,11 +32,15 @@ struct GradientBuffers::State {
 };
 
 GradientBuffers::GradientBuffers(std::int64_t floats, std::size_t max, ReadBy read_by,
-                                 std::shared_ptr<std::pmr::memory_resource> memory)
-    : state_(std::make_shared<State>(floats, max, read_by, std::move(memory))) {}
+                                 std::shared_ptr<std::pmr::memory_resource> memory,
+                                 std::chrono::nanoseconds late)
+    : state_(std::make_shared<State>(floats, max, read_by, std::move(memory), late)) {}
 
 Result<std::shared_ptr<GradientBuffers::Buffer>> GradientBuffers::acquire(std::chrono::nanoseconds deadline) {
   std::unique_lock lock(state_->mutex);
+  if (state_->is_late()) {
+    state_->returned.wait_for(lock, std::min(deadline, state_->late), [&] { return !state_->idle.empty(); });
+  }
   const bool there = state_->returned.wait_for(lock, deadline, [&] { return state_->may_give(state_->max); });
   if (!there) {
     return deadline_exceeded(

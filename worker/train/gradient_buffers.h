@@ -32,12 +32,18 @@ class GradientBuffers {
   // not contain it (worker/cache/thread_cache.h). A third holds the one before, where the transport is late
   // to say that it has left, or the parameters do not contain that one either.
   static constexpr std::size_t kBuffersMax = 3;
+  // Servers that read a gradient in place say that they have applied it a moment behind the grant that follows from it.
+  // The last kForLate buffers are made only where none has come back within this time: a wait of microseconds,
+  // mostly, in place of the memory of one more gradient.
+  static constexpr std::size_t kForLate = 2;
+  static constexpr std::chrono::milliseconds kLate{50};
 
   // At most `max` buffers of `floats` values each, made in `memory` (null: the heap) when they are first
-  // needed.
+  // needed. `late`: as kLate.
   explicit GradientBuffers(std::int64_t floats, std::size_t max = kBuffersMax,
                            ReadBy read_by = ReadBy::kTransport,
-                           std::shared_ptr<std::pmr::memory_resource> memory = nullptr);
+                           std::shared_ptr<std::pmr::memory_resource> memory = nullptr,
+                           std::chrono::nanoseconds late = kLate);
 
   // A buffer that nobody else holds; its content is whatever it was left with.
   // Errors: kDeadlineExceeded when all of them were held for longer than `deadline`, which the transport
