@@ -256,7 +256,8 @@ PACELINE_API paceline_code paceline_start(paceline_worker* worker, const float* 
 
 /* Waits until the next round may begin, for `timeout_ms` milliseconds at most; < 0: as long as it takes.
  * FINISHED: the run is over; STOPPED: it was stopped behind the round that was finished last. TIMED_OUT: not yet;
- * nothing is lost. Errors: why the node cannot go on; each further call says so again. FAILED_PRECONDITION a round is under way, or not started. */
+ * nothing is lost. Errors: why the node cannot go on; each further call says so again. FAILED_PRECONDITION a round is
+ * under way, or not started. */
 PACELINE_API paceline_code paceline_begin(paceline_worker* worker, int64_t timeout_ms, paceline_round* round);
 
 /* Elements [first, first + floats) of the round's gradient are to be `values`, a -0.0f among them as 0.0f. A thread of
@@ -282,7 +283,8 @@ PACELINE_API paceline_code paceline_finish(paceline_worker* worker, const paceli
  * its end. If the run has, too, that is a good end; else the node leaves, named in the run's log, and the others
  * go on. `why` not NULL: the node leaves at once, and that is said of it (an exception's text, "interrupted").
  * Waits until the node has ended, for `timeout_ms` at most (< 0: as long as it takes); TIMED_OUT: call again,
- * with a `why` to end it sooner. OK: the run ended well. STOPPED, errors: how the node ended, as paceline_begin(). */
+ * with a `why` to end it sooner. With a `why` another thread may call this, too, where the worker's hangs in code of
+ * its own. OK: the run ended well. STOPPED, errors: how the node ended, as paceline_begin(). */
 PACELINE_API paceline_code paceline_end(paceline_worker* worker, const char* why, int64_t timeout_ms);
 
 /* A warning of the loop's in the node's log, and on standard error. Thread: any, until paceline_close() is called.

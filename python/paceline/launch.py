@@ -8,7 +8,8 @@ torchrun starts the programs, and paceline-server is started beside them.
 
 Ctrl-C, or SIGTERM: the servers end the run in order and keep the model; programs see that it is over (RunOver), and are
 interrupted where they have not ended half a minute later. Twice: all are ended at once. A program that fails does not end
-the others; a server that refuses to begin does. Where no program is left the servers end, too. Exit status: 0 the run succeeded, and so did all programs; 1 not; 2 wrong usage or configuration.
+the others; a server that refuses to begin does. Where no program is left the servers end, too. Exit status: 0 the run succeeded,
+and so did all programs; 1 not; 2 wrong usage or configuration.
 """
 
 import argparse

@@ -1,5 +1,5 @@
-// include/paceline/paceline.h over a Node whose task is the caller's loop (foreign_loop.h). The only file
-// that knows both; what is wrong is said as a code and a text, and no exception leaves.
+// include/paceline/paceline.h over a Node whose task is the caller's loop (foreign_loop.h). With c_stage.cc the only
+// file that knows both; what is wrong is said as a code and a text, and no exception leaves.
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
@@ -27,6 +27,7 @@
 #include "include/paceline/paceline.h"
 #include "worker/descriptors_needed.h"
 #include "worker/foreign/c_calls.h"
+#include "worker/foreign/c_worker.h"
 #include "worker/foreign/foreign_loop.h"
 #include "worker/foreign/foreign_network.h"
 #include "worker/foreign/foreign_stage.h"
@@ -112,52 +113,6 @@ Result<TensorRole> role_of(paceline_role role) {
 }  // namespace paceline
 
 using namespace paceline;
-
-struct paceline_worker {
-  paceline_worker(RunConfig the_config, NodeId the_node) : config(std::move(the_config)), node(the_node) {}
-  ~paceline_worker() {
-    if (!thread.joinable()) return;
-    loop.give_up(aborted("closed"));
-    running->request_stop("closed");
-    thread.join();
-  }
-
-  bool started() const { return thread.joinable(); }
-  Status check_under_way() const {
-    if (loop.under_way()) return Status::ok();
-    return failed_precondition("no round is under way: paceline_begin() comes first");
-  }
-  // How the node ended.
-  paceline_code over() {
-    const Status ended = *loop.ended();
-    // Told by the servers: what the node itself was told to, it has given up for.
-    is_stopped = is_stopped || (has_begun && ended.code() == StatusCode::kAborted && !loop.gave_up());
-    if (is_stopped) return say(PACELINE_STOPPED, ended.message());
-    return ended.is_ok() ? say(PACELINE_FINISHED, "the run is over") : say(ended);
-  }
-
-  RunConfig config;
-  const NodeId node;
-  NodeOptions options = {};
-  ExistingLog existing = ExistingLog::kIsRefused;
-  std::optional<StandardError> errors;
-  NodeLog node_log;
-  Log log;
-  Layout layout;
-  ForeignTasks::Evaluate evaluate;
-  std::unique_ptr<ForeignStage> stage;  // of a pipeline; else null
-  std::function<Status()> look;         // while it waits for other stages
-  bool stepped = false;                 // the stage has, in the round under way
-  std::string value;                    // paceline_value()
-  ForeignLoop loop;
-  ForeignLoop::Round round;    // while one is under way
-  bool has_begun = false;      // a first round
-  bool is_stopped = false;     // the loop was told of that
-  std::int64_t left_from = 0;  // its gradient's elements from there on are final
-  std::optional<wire::Context> context;
-  std::unique_ptr<Node> running;
-  std::thread thread;  // in running->run()
-};
 
 namespace {
 
@@ -359,75 +314,6 @@ Result<Metric> checked(const paceline_metric& metric, const char* where) {
                           " samples, expected at least one sample, and no more correct than that");
 }
 
-Status pass_failed(const paceline_pass& pass, const char* which) {
-  if (pass.why != nullptr) return internal_error(pass.why);
-  return internal_error(std::string("the loop's ") + which + " pass failed");
-}
-
-Status on_stage(paceline_worker& w, const paceline_stage* stage) {
-  if (w.started()) return failed_precondition("paceline_on_stage: the worker has started already");
-  if (stage == nullptr || stage->ends == nullptr || stage->forward == nullptr || stage->backward == nullptr) {
-    return invalid_argument("paceline_on_stage: got no stage, expected ends, forward and backward");
-  }
-  ForeignStage::Parts parts{
-      {stage->ends, stage->ends + stage->stages}, stage->floats_in, stage->floats_out, {}, {}};
-  parts.forward = [of = *stage](const StagePass& pass,
-                                std::span<float> out) -> Result<ForeignStage::Forward> {
-    paceline_pass c{};
-    c.first = pass.first;
-    c.samples = pass.batch.size();
-    c.kept = pass.is_kept ? 1 : 0;
-    c.in = pass.in.empty() ? nullptr : pass.in.data();
-    c.out = out.empty() ? nullptr : out.data();
-    if (of.forward(of.context, &c) != 0) return pass_failed(c, "forward");
-    return ForeignStage::Forward{{c.metric.loss_sum, c.metric.correct, c.samples}, c.kept_bytes};
-  };
-  parts.backward = [of = *stage](const StagePass& pass, std::int64_t divisor,
-                                 std::span<const float> out_difference, std::span<float> in_difference,
-                                 std::span<float> gradient) {
-    paceline_pass c{};
-    c.first = pass.first;
-    c.samples = pass.batch.size();
-    c.divisor = divisor;
-    c.kept = 1;
-    c.out_gradient = out_difference.empty() ? nullptr : out_difference.data();
-    c.in_gradient = in_difference.empty() ? nullptr : in_difference.data();
-    c.gradient = gradient.data();
-    if (of.backward(of.context, &c) != 0) return pass_failed(c, "backward");
-    return Status::ok();
-  };
-  parts.look = [&w] { return w.look ? w.look() : Status::ok(); };
-  PACELINE_ASSIGN_OR_RETURN(w.stage, ForeignStage::make(w.config, w.node, w.layout.size(), std::move(parts)));
-  return Status::ok();
-}
-
-Status on_wait(paceline_worker& w, int (*look)(void*), void* context) {
-  if (w.started()) return failed_precondition("paceline_on_wait: the worker has started already");
-  if (look == nullptr) return invalid_argument("paceline_on_wait: got nothing to call");
-  w.look = [look, context] {
-    return look(context) == 0 ? Status::ok() : aborted("interrupted in its wait for another stage");
-  };
-  return Status::ok();
-}
-
-Status step_stages(paceline_worker& w, std::int64_t samples, paceline_metric* metric) {
-  PACELINE_RETURN_IF_ERROR(w.check_under_way());
-  if (w.stage == nullptr) return failed_precondition("paceline_step_stages: paceline_on_stage() comes first");
-  if (metric == nullptr) return invalid_argument("paceline_step_stages: got no place for the metric");
-  if (w.stepped) {
-    return failed_precondition("paceline_step_stages: the round's mini-batch has gone through the stages");
-  }
-  const Result<Metric> done = w.stage->step(w.round.step, samples, w.round.parameters, w.round.gradient);
-  if (!done.is_ok()) {
-    // Other stages wait for this one.
-    if (done.status().code() != StatusCode::kInvalidArgument) w.loop.give_up(done.status());
-    return done.status();
-  }
-  w.stepped = true;
-  *metric = {done->loss_sum, done->correct, done->samples};
-  return Status::ok();
-}
-
 Status finish(paceline_worker& w, const paceline_metric* metric) {
   PACELINE_RETURN_IF_ERROR(w.check_under_way());
   if (metric == nullptr) return invalid_argument("paceline_finish: no metric, expected one");
@@ -514,18 +400,6 @@ paceline_code paceline_copy_gradient(paceline_worker* worker, std::int64_t first
 
 paceline_code paceline_final_from(paceline_worker* worker, std::int64_t first) {
   return guarded([&] { return final_from(*worker, first); });
-}
-
-paceline_code paceline_on_stage(paceline_worker* worker, const paceline_stage* stage) {
-  return guarded([&] { return on_stage(*worker, stage); });
-}
-
-paceline_code paceline_on_wait(paceline_worker* worker, int (*look)(void* context), void* context) {
-  return guarded([&] { return on_wait(*worker, look, context); });
-}
-
-paceline_code paceline_step_stages(paceline_worker* worker, std::int64_t samples, paceline_metric* metric) {
-  return guarded([&] { return step_stages(*worker, samples, metric); });
 }
 
 paceline_code paceline_finish(paceline_worker* worker, const paceline_metric* metric) {

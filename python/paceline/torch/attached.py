@@ -89,18 +89,18 @@ class Attached:
     def state_dict(self) -> dict:
         """What a checkpoint of the servers does not have: "clock", "position", and with mode="worker" the "optimizer"'s state
         with the names of its "parameters", in their order.
-        To be kept by clock: behind a resume run.clock says which one is needed, or else the newest before it (load_state_dict()). Errors: ValueError between two exchanges, with
-        local steps."""
+        To be kept by clock: behind a resume run.clock says which one is needed, or else the newest before it
+        (load_state_dict()). Errors: ValueError between two exchanges, with local steps."""
         self._check_between("state_dict()")
         return {"clock": self.clock, "position": self._position, "parameters": self._names_of_optimizer(),
                 "optimizer": None if self._server_side else self.optimizer.state_dict()}
 
     def load_state_dict(self, state: dict) -> None:
         """Behind a resume, ahead of the first step, and in on_resume(). The state is that of run.clock; under another policy than
-        bsp, where nodes that were behind go on at one clock with the others, an earlier one does. Errors: ValueError for one of another clock or
-        mode, or of an optimizer of other parameters or another order of them, or one that an earlier version made, without
-        "parameters"; and between two exchanges. A learning rate scheduler is built before: a warmup of PyTorch's scales the rate
-        that it finds, for good."""
+        bsp, where nodes that were behind go on at one clock with the others, an earlier one does. Errors: ValueError for one
+        of another clock or mode, or of an optimizer of other parameters or another order of them, or one that an earlier version
+        made, without "parameters"; and between two exchanges. A learning rate scheduler is built before: a warmup of PyTorch's
+        scales the rate that it finds, for good."""
         self._check_between("load_state_dict()")
         is_behind = state["clock"] < self.clock and self.worker.value("sync.policy") != "bsp"
         if state["clock"] != self.clock and not is_behind:

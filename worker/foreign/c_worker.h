@@ -1,0 +1,78 @@
+// What a paceline_worker of the C interface is: a Node on a thread of its own, whose task is the caller's loop. Thread: one
+// at a time, the caller's, but for what `thread` does.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "common/config/run_config.h"
+#include "common/log/log.h"
+#include "common/process/line_writer.h"
+#include "common/wire/transport.h"
+#include "include/paceline/paceline.h"
+#include "worker/foreign/c_calls.h"
+#include "worker/foreign/foreign_loop.h"
+#include "worker/foreign/foreign_stage.h"
+#include "worker/node.h"
+#include "worker/node_log.h"
+
+namespace paceline {
+
+struct ForeignWorker {
+  ForeignWorker(RunConfig the_config, NodeId the_node) : config(std::move(the_config)), node(the_node) {}
+  ~ForeignWorker() {
+    if (!thread.joinable()) return;
+    loop.give_up(aborted("closed"));
+    running->request_stop("closed");
+    thread.join();
+  }
+  ForeignWorker(const ForeignWorker&) = delete;
+  ForeignWorker& operator=(const ForeignWorker&) = delete;
+
+  bool started() const { return thread.joinable(); }
+  Status check_under_way() const {
+    if (loop.under_way()) return Status::ok();
+    return failed_precondition("no round is under way: paceline_begin() comes first");
+  }
+  // How the node ended.
+  paceline_code over() {
+    const Status ended = *loop.ended();
+    // Told by the servers: what the node itself was told to, it has given up for.
+    is_stopped = is_stopped || (has_begun && ended.code() == StatusCode::kAborted && !loop.gave_up());
+    if (is_stopped) return say(PACELINE_STOPPED, ended.message());
+    return ended.is_ok() ? say(PACELINE_FINISHED, "the run is over") : say(ended);
+  }
+
+  RunConfig config;
+  const NodeId node;
+  NodeOptions options = {};
+  ExistingLog existing = ExistingLog::kIsRefused;
+  std::optional<StandardError> errors;
+  NodeLog node_log;
+  Log log;
+  Layout layout;
+  ForeignTasks::Evaluate evaluate;
+  std::unique_ptr<ForeignStage> stage;  // of a pipeline; else null
+  std::function<Status()> look;         // while it waits for other stages
+  bool stepped = false;                 // the stage has, in the round under way
+  std::string value;                    // paceline_value()
+  ForeignLoop loop;
+  ForeignLoop::Round round;    // while one is under way
+  bool has_begun = false;      // a first round
+  bool is_stopped = false;     // the loop was told of that
+  std::int64_t left_from = 0;  // its gradient's elements from there on are final
+  std::optional<wire::Context> context;
+  std::unique_ptr<Node> running;
+  std::thread thread;  // in running->run()
+};
+
+}  // namespace paceline
+
+struct paceline_worker : paceline::ForeignWorker {
+  using ForeignWorker::ForeignWorker;
+};
