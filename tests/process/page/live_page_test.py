@@ -60,7 +60,7 @@ class LivePage(DaemonTest):
         servers, nodes = self.start_training(
             "run.http=127.0.0.1:0", "sync.policy=dtssp", "sync.lpr.window_clocks=10", "train.eval_every_clocks=20",
             "emulate.base_step=15ms", "emulate.slowdown=[1, 1.5]", "train.local_steps=2", "train.local_balance=speed",
-            "train.inner_optimizer={lr: 0.01}")
+            "train.inner_optimizer.lr=0.01")
         self.address = self.http_address()
         with browser.Browser() as window:
             for width, dark in ((390, True), (1100, False)):
