@@ -8,7 +8,7 @@
 namespace paceline {
 namespace {
 
-using Catch::Matchers::Contains;
+using Catch::Contains;
 
 // The cells of a row of the map, as text.
 std::vector<std::string> cells(const std::string& page, const std::string& workers) {
