@@ -1,6 +1,7 @@
 // Refusing, clearing and making the run directory.
 #include "server/run_directory.h"
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <system_error>
@@ -106,8 +107,8 @@ Status check_may_begin(const RunConfig& config, ShardId shard, Existing existing
 // `paceline evaluate` may be called, the run repeated, from another folder.
 Status write_config(const fs::path& effective, RunConfig config) {
   std::error_code error;
-  for (std::string* const path : {&config.data.path, &config.security.keys, &config.train.init_from,
-                                  &config.exchange.measured}) {
+  for (std::string* const path :
+       {&config.data.path, &config.security.keys, &config.train.init_from, &config.exchange.measured}) {
     if (!path->empty()) *path = fs::absolute(*path, error).string();
   }
   return write_file_atomically(effective, to_yaml(config));
@@ -198,11 +199,13 @@ Status record_resumed(const RunConfig& config) {
 
 void forget_run(const RunConfig& config, ShardId shard, const fs::path& given_config) {
   std::error_code ignored;  // what cannot be removed is what an earlier run may leave, too
-  for (const fs::path& mark : marks_of_a_run(config, shard)) fs::remove(mark, ignored);
   const fs::path effective = fs::path(config.run.out) / "config.yaml";
   if (shard == kAuthority && !fs::equivalent(effective, given_config, ignored))
     fs::remove(effective, ignored);
-  if (fs::is_empty(config.run.out, ignored)) fs::remove(config.run.out, ignored);
+  // The log is the last: while it is there and locked no other server of this shard begins here.
+  std::vector<fs::path> marks = marks_of_a_run(config, shard);
+  std::reverse(marks.begin(), marks.end());
+  for (const fs::path& mark : marks) fs::remove(mark, ignored);
 }
 
 }  // namespace paceline::server

@@ -9,6 +9,13 @@ namespace paceline::sweep {
 Progress::Progress(std::ostream& out, Style style, std::size_t all, std::size_t done)
     : out_(out), style_(style), all_(all), done_(done), before_(done) {}
 
+void Progress::begin(std::size_t jobs) {
+  if (style_ == Style::kBar || done_ == all_) return;
+  out_ << "[" << done_ << "/" << all_ << "] " << all_ - done_ << " to run, " << jobs
+       << " at a time: a line for each that ends\n"
+       << std::flush;
+}
+
 void Progress::finished(const std::string& line) {
   ++done_;
   if (style_ == Style::kLines) {

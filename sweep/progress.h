@@ -1,5 +1,5 @@
-// How far a sweep is: on a terminal a bar that is drawn over itself, elsewhere a line for each finished
-// point.
+// How far a sweep is: on a terminal a bar that is drawn over itself, elsewhere a line at its begin and one for each
+// finished point.
 #pragma once
 
 #include <chrono>
@@ -16,6 +16,8 @@ class Progress {
   // `all`: points; `done` of them were finished before.
   Progress(std::ostream& out, Style style, std::size_t all, std::size_t done);
 
+  // The first points are about to run, `jobs` at a time. Nothing where there is a bar, or nothing left to run.
+  void begin(std::size_t jobs);
   // A point is through: what became of it.
   void finished(const std::string& line);
   // The bar again, with the time now; nothing where there are lines.

@@ -67,6 +67,15 @@ std::optional<std::int64_t> serial_mini_batches(std::span<const RoundsNeeded> ru
   return std::nullopt;
 }
 
+std::optional<std::int64_t> iterations_lacking(std::int64_t serial, std::span<const RoundsNeeded> runs,
+                                               std::int64_t iterations) {
+  std::int64_t needed = iterations;
+  for (const RoundsNeeded& run : runs) {
+    if (!run.rounds) needed = std::max(needed, run.workers * serial);
+  }
+  return needed == iterations ? std::nullopt : std::optional(needed);
+}
+
 std::optional<double> speedup(std::int64_t serial, const RoundsNeeded& run, double exchange) {
   if (!run.rounds) return std::nullopt;
   const double round = static_cast<double>(run.local_steps) + exchange;

@@ -55,6 +55,11 @@ std::optional<MeasuredTimes> measured_times(std::span<const WorkerPhases> worker
 // N_a of these runs: that of one worker with one local step; nullopt: there is none, or it never got there.
 std::optional<std::int64_t> serial_mini_batches(std::span<const RoundsNeeded> runs);
 
+// What runs that never got there lacked: how many `iterations`, which all workers of a run share, give each worker of the
+// largest of them as many mini-batches as one worker alone needed; nullopt: each of them had so many.
+std::optional<std::int64_t> iterations_lacking(std::int64_t serial, std::span<const RoundsNeeded> runs,
+                                               std::int64_t iterations);
+
 // Against `serial` mini-batches of one worker; nullopt where the run never got there. With `exchange` 0 it is
 // the gain.
 std::optional<double> speedup(std::int64_t serial, const RoundsNeeded& run, double exchange);

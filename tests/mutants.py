@@ -273,7 +273,8 @@ class Bench:
             elif set(self.build.archives.get(word, [])) & set(pieces):
                 archive = folder / re.sub(r"\W+", "_", word)
                 members = [m for o in self.build.archives[word] for m in (self.parts(o, mutant) if o in pieces else [o])]
-                self.run([self.build.archiver, "qcs", "--thin", str(archive), *members])
+                # Whole paths: a thin archive's others are looked for from where it is.
+                self.run([self.build.archiver, "qcs", "--thin", str(archive), *(str(self.build.folder / m) for m in members)])
                 words.append(str(archive))
             else:
                 words.append(str(to) if word == f"tests/{program}" else word)

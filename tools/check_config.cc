@@ -54,7 +54,7 @@ void add_check_config(CLI::App& app, int& exit_status) {
       app.add_subcommand("check-config", "Check a configuration file; print what it comes to");
   const auto options = std::make_shared<CheckConfigOptions>();
   command->add_option("FILE", options->path, "The configuration");
-  command->add_option("key.path=value", options->overrides, "Overrides, as the daemons take them");
+  command->add_option("SETTING", options->overrides, "key.path=value: overrides, as the daemons take them");
   command->add_flag("--data", options->data, "Read the data set, too, as every node does when it starts");
   command->add_flag("--print", options->print, "Print the effective configuration, every key");
   command->add_option("--get", options->get, "Print the effective value of this key and nothing else");

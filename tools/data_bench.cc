@@ -147,7 +147,7 @@ void add_data_bench(CLI::App& data, int& exit_status) {
       data.add_subcommand("bench", "Images a second of each part of the data's path (kind: images)");
   const auto options = std::make_shared<DataBenchOptions>();
   command->add_option("CONFIG", options->path, "The configuration")->required();
-  command->add_option("key.path=value", options->overrides, "Overrides, as the daemons take them");
+  command->add_option("SETTING", options->overrides, "key.path=value: overrides, as the daemons take them");
   command->add_option("--seconds", options->seconds, "For each of the two measurements")
       ->check(number_option([](double x) { return x >= 0.1 && x <= 3600.0; }, "0.1 to 3600"))
       ->capture_default_str();

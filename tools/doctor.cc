@@ -137,7 +137,7 @@ void add_doctor(CLI::App& app, int& exit_status) {
   CLI::App* command = app.add_subcommand("doctor", "Check whether this machine can do its part of a run");
   const auto options = std::make_shared<DoctorOptions>();
   command->add_option("CONFIG", options->config_path, "The run's YAML file")->required();
-  command->add_option("key.path=value", options->overrides, "Overrides, as the daemons take them");
+  command->add_option("SETTING", options->overrides, "key.path=value: overrides, as the daemons take them");
   CLI::Option* node = command->add_option("--node", options->node, "This machine is to be this node");
   CLI::Option* shard = command->add_option("--shard", options->shard, "This machine is to be this server");
   node->excludes(shard);

@@ -147,7 +147,7 @@ void add_model(CLI::App& app, int& exit_status) {
   const auto options = std::make_shared<ModelOptions>();
   command->add_option("FILE", options->path, "Configuration, Caffe net or Caffe solver (*.prototxt)")
       ->required();
-  command->add_option("key.path=value", options->overrides, "Overrides of a configuration");
+  command->add_option("SETTING", options->overrides, "key.path=value: overrides of a configuration");
   command->add_option("--input", options->input, "Channels, height and width of a sample, as 3,227,227");
   command->add_option("--classes", options->classes, "Of a ready-made network with --input: default 10")
       ->check(CLI::Range(2, 65536))

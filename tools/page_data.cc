@@ -24,6 +24,7 @@
 #include "common/timing/histogram.h"
 #include "common/trace/merge.h"
 #include "tools/comparable.h"
+#include "tools/local_rounds.h"
 #include "tools/page_pipeline.h"
 #include "tools/page_trace.h"
 #include "tools/read_run.h"
@@ -56,6 +57,8 @@ class RunReader {
   Json read() {
     Json run{{"name", folder_}};
     add(run, "summary", summary());
+    if (rounds_) run["rounds"] = *rounds_;
+    if (samples_) run["samples"] = *samples_;
     add(run, "phases", phases());
     add_config(run);
     add(run, "curve", curve());
@@ -107,8 +110,28 @@ class RunReader {
   std::optional<std::uint32_t> threads_per_node_;  // as the summary says, or config.yaml
   std::size_t stages_ = 1;                         // of a pipeline, likewise
   std::optional<Threshold> first_threshold_;       // where config.yaml says the policy
+  std::optional<Json> rounds_;                     // of the summary
+  std::optional<Json> samples_;
   std::vector<std::string> missing_;
 };
+
+std::optional<Json> rounds_json(const RunSummary& summary) {
+  const std::optional<LocalRounds> of = local_rounds(summary);
+  if (!of) return std::nullopt;
+  return Json{{"mini_batches", of->mini_batches},
+              {"differ", of->differ},
+              {"computed", of->computed ? Json(*of->computed) : Json(nullptr)}};
+}
+
+std::optional<Json> samples_json(const RunSummary& summary, std::size_t most) {
+  const std::vector<NodeSamples> nodes = samples_of_nodes(summary);
+  if (nodes.empty()) return std::nullopt;
+  Json shown = Json::array();
+  for (const NodeSamples& of : nodes) {
+    if (shown.size() < most) shown.push_back({of.node, of.last, of.in_run});
+  }
+  return Json{{"of", nodes.size()}, {"nodes", std::move(shown)}};
+}
 
 // A script would round larger ones; a seed may be as large.
 void spell_large_integers(Json& json) {
@@ -141,6 +164,8 @@ Result<Json> RunReader::summary() {
     const std::uint32_t threads = there->summary.threads_per_node;
     if (threads > 0) threads_per_node_ = threads;
     if (there->summary.pipeline) stages_ = static_cast<std::size_t>(there->summary.pipeline->stages);
+    rounds_ = rounds_json(there->summary);
+    samples_ = samples_json(there->summary, workers_max_);
   } else {
     miss(there.status());
   }

@@ -148,6 +148,12 @@ Result<RunSummary> read_finished(const std::string& folder) {
   PACELINE_RETURN_IF_ERROR(check_is_directory(folder));
   Result<RunSummary> summary = read_summary(folder);
   if (summary.status().code() == StatusCode::kNotFound) {
+    const std::filesystem::path inner =
+        std::filesystem::path(folder) / "run";  // as `doctor --exchange` leaves one
+    std::error_code ignored;
+    if (std::filesystem::exists(inner / "summary.json", ignored)) {
+      return failed_precondition(folder + ": no run directory, expected " + inner.string());
+    }
     return failed_precondition(
         folder + ": unfinished, it has no summary.json; wait for its end, or see its server.log");
   }

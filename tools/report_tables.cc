@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "tools/local_rounds.h"
 #include "tools/report_numbers.h"
 
 namespace paceline {
@@ -131,18 +132,15 @@ std::string listed(const std::vector<std::string>& parts) {
   return text.empty() ? text : text + "\n";
 }
 
-// "in 20 rounds of 10 mini-batches"; empty without local steps. Where fewer were computed than the iterations say
-// (train.local_time), how many; phases of a part of the run do not say that.
+// "in 20 rounds of 10 mini-batches"; empty without local steps.
 std::string local_steps_of(const RunSummary& s) {
-  if (s.rounds.value_or(0) == 0) return "";
-  std::string text = printed("in %lld rounds of %.6g mini-batches", static_cast<long long>(*s.rounds),
-                             static_cast<double>(s.iterations) / static_cast<double>(*s.rounds));
-  if (s.batch_sizes) text += " on average";
-  const std::int64_t computed = s[Phase::kComputeGrads].count;
-  // Phases count the rounds that were pushed, so the rest is known only where all of them were applied.
-  const bool all_applied = !s.resumed_from && s.lost_nodes == 0 && s.dropped == 0 && s.skipped == 0;
-  if (!all_applied || computed == 0 || computed >= s.iterations) return text;
-  return text + printed(", of which %lld were computed", static_cast<long long>(computed));
+  const std::optional<LocalRounds> of = local_rounds(s);
+  if (!of) return "";
+  std::string text =
+      printed("in %lld rounds of %.6g mini-batches", static_cast<long long>(of->rounds), of->mini_batches);
+  if (of->differ) text += " on average";
+  if (of->computed) text += printed(", of which %lld were computed", static_cast<long long>(*of->computed));
+  return text;
 }
 
 // What a summary of an older version lacks, and no other file says, is left out.
@@ -204,13 +202,10 @@ std::string ending(const FinishedRun& run) {
   if (s.dropped > 0) {
     text += printed("  dropped %lld gradients that came too late\n", static_cast<long long>(s.dropped));
   }
-  for (std::uint32_t n = 0; s.batch_sizes && n < s.nodes; ++n) {
-    const WorkerBatchSizes& sizes = *s.batch_sizes;
-    const std::size_t first = std::size_t{n} * s.threads_per_node;
+  for (const NodeSamples& of : samples_of_nodes(s)) {
     text += printed("  %s of node %u: %s at last, %s in the run\n",
-                    s.rounds ? "samples in a round" : "mini-batches", n,
-                    batch_range(sizes.last, sizes.last, first, s.threads_per_node).c_str(),
-                    batch_range(sizes.smallest, sizes.largest, first, s.threads_per_node).c_str());
+                    s.rounds ? "samples in a round" : "mini-batches", of.node, of.last.c_str(),
+                    of.in_run.c_str());
   }
   for (const PolicyChange& change : s.switches) {
     text += printed("  policy %s from version %s on, %.3f s, threshold %s\n", change.policy.c_str(),

@@ -82,7 +82,7 @@ void add_schedule(CLI::App& app, int& exit_status) {
       app.add_subcommand("schedule", "Print the plan of a run's all-reduce or pipeline, checked");
   const auto options = std::make_shared<ScheduleOptions>();
   command->add_option("FILE", options->path, "The configuration")->required();
-  command->add_option("key.path=value", options->overrides, "Overrides, as the daemons take them");
+  command->add_option("SETTING", options->overrides, "key.path=value: overrides, as the daemons take them");
   command->add_flag("--measure", options->cut.measure,
                     "Of a pipeline: time the layers here, and cut it by that");
   command->add_option("--speeds", options->cut.speeds, "With it: how fast each stage's node is, as 1,1,2")

@@ -93,7 +93,7 @@ void add_simulate(CLI::App& app, int& exit_status) {
   add_force(*command, options->force,
             "Use the directory even when it already holds a run; given twice, one that ended well");
   command->add_option("--trace", options->trace, "Take computations and costs from this real run");
-  command->add_option("key.path=value", options->overrides, "Overrides, as the daemons take them");
+  command->add_option("SETTING", options->overrides, "key.path=value: overrides, as the daemons take them");
   command->callback([options, &exit_status] { exit_status = run_simulate(*options, std::cout, std::cerr); });
 }
 

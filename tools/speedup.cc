@@ -196,6 +196,19 @@ std::string too_coarse(const SpeedupOptions& options, std::span<const RoundsNeed
          " was too coarse\n";
 }
 
+// Where a run never reached the accuracy: why, and what to raise; else empty.
+std::string why_never(const RunConfig& config, std::span<const RoundsNeeded> runs, std::int64_t serial) {
+  const auto never = [](const RoundsNeeded& run) { return !run.rounds; };
+  if (std::none_of(runs.begin(), runs.end(), never)) return "";
+  const std::int64_t iterations = config.train.total_iterations;
+  const std::optional<std::int64_t> lacking = sweep::iterations_lacking(serial, runs, iterations);
+  if (!lacking)
+    return "never: not with as many mini-batches of each worker as one alone needs, so without gain\n";
+  return "never: not within train.total_iterations, " + std::to_string(iterations) +
+         ", of which each worker of a run has its share; with " + kIterations + std::to_string(*lacking) +
+         ", and another --out, each has the " + std::to_string(serial) + " that one alone needs\n";
+}
+
 struct Measured {
   sweep::MeasuredTimes times;
   std::int64_t workers = 0;
@@ -292,19 +305,19 @@ int run_speedup(const SpeedupOptions& given, std::ostream& out, std::ostream& er
   const std::optional<std::int64_t> serial = serial_mini_batches(*runs);
   if (!serial) return failed(err, failed_precondition("no run of one worker alone"), kExitFailedRun);
   const fs::path folder(options.sweep.out);
-  const std::string coarse = too_coarse(options, *runs);
+  const std::string remarks = too_coarse(options, *runs) + why_never(*config, *runs, *serial);
   Status written = write_file_atomically(folder / "speedup.csv", csv_of_runs(*runs, *serial));
   if (written.is_ok())
     written = write_file_atomically(folder / "speedup_curve.csv", csv_of_costs(options, *runs, *serial));
   if (written.is_ok()) {
-    SpeedupPage page{*options.sweep.target, *serial, *runs, options.workers, options.local_steps, coarse};
+    SpeedupPage page{*options.sweep.target, *serial, *runs, options.workers, options.local_steps, remarks};
     if (measured) page.measured = measured->exchange();
     written = write_file_atomically(folder / "speedup.html", speedup_page(page));
   }
   if (!written.is_ok()) return failed(err, written, kExitFailedRun);
   out << "one worker alone: " << *serial << " mini-batches\n"
       << rendered(gains(options, *runs, *serial), TextStyle::kPlain)
-      << rendered(costs(options, *runs, *serial), TextStyle::kPlain) << coarse;
+      << rendered(costs(options, *runs, *serial), TextStyle::kPlain) << remarks;
   if (measured) say_measured(options.measured, *measured, options, *runs, *serial, out);
   return kExitOk;
 }

@@ -138,7 +138,7 @@ std::string speedup_page(const SpeedupPage& page) {
          text("<p>To a test accuracy of ", 100 * page.target, " % one worker alone needs ", page.serial,
               " mini-batches.</p>\n") +
          "<h2>Gain, by workers (down) and local steps (across), were exchanges free</h2>\n" + map(page) +
-         (page.coarse.empty() ? "" : "<p>" + page.coarse + "</p>\n") +
+         (page.remarks.empty() ? "" : "<p>" + page.remarks + "</p>\n") +
          "<h2>Speed-up by what an exchange costs, in mini-batches</h2>\n"
          "<p>Full: the best number of local steps. Dashed: the naive scheme, which exchanges each "
          "mini-batch's "

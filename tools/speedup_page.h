@@ -18,7 +18,7 @@ struct SpeedupPage {
   std::span<const sweep::RoundsNeeded> runs;
   std::vector<std::int64_t> workers;      // rows of the map, and a pair of lines each
   std::vector<std::int64_t> local_steps;  // columns
-  std::string coarse = {};                // of runs that are marked with a *: why, a line
+  std::string remarks = {};               // why runs are marked with a *, or never got there: lines
   std::optional<double> measured = {};    // what an exchange takes here, in mini-batches: a mark
 };
 

@@ -131,6 +131,7 @@ int Sweep::run() {
   sweep::Progress progress(err_,
                            options_.terminal ? sweep::Progress::Style::kBar : sweep::Progress::Style::kLines,
                            points_.size(), rows_.size());
+  progress.begin(options_.jobs);
   Status status;
   bool stopped = false;
   {

@@ -40,7 +40,8 @@ DaemonCommandLine parse_daemon_command_line(DaemonRole role, int argc, const cha
                    : "Go on with this node's log where there is one, else begin it")
       ->excludes(force)
       ->excludes(resume);
-  app.add_option("key.path=value", options.overrides, "Overrides of the file, as in sync.threshold=5");
+  app.add_option("SETTING", options.overrides,
+                 "key.path=value: overrides of the file, as in sync.threshold=5");
   line.exit_status = parse_command_line(app, argc, argv, out, err);
   return line;
 }

@@ -28,6 +28,8 @@ struct WorkerStatus {
   std::string waits_for = {};  // "worker 3.0", "shard 2"; empty: for nobody
   std::optional<StragglerScore> score = {};
   std::optional<PhaseTimes> times = {};  // so far, as its node last said
+  // Of the mini-batch, or the round of local steps, that it was granted last; none where all workers have as many.
+  std::optional<std::int64_t> samples = {};
 };
 
 // A node, or a shard.

@@ -39,6 +39,7 @@ Json worker_json(const WorkerStatus& worker) {
     json["individual_score"] = number(worker.score->individual);
     json["iteration_seconds"] = number(worker.score->iteration_seconds);
   }
+  if (worker.samples) json["samples"] = *worker.samples;
   if (worker.times) {
     json["wall_ns"] = worker.times->wall;
     json["phases_ns"] = worker.times->phases;
@@ -56,6 +57,7 @@ WorkerStatus worker_status_from(const Json& json) {
     worker.score = {json.at("relative_score").get<double>(), json.at("individual_score").get<double>(),
                     json.at("iteration_seconds").get<double>()};
   }
+  if (json.contains("samples")) worker.samples = json.at("samples").get<std::int64_t>();
   if (json.contains("wall_ns")) {
     worker.times = {json.at("phases_ns").get<std::array<std::int64_t, kPhaseCount>>(),
                     json.at("wall_ns").get<std::int64_t>()};

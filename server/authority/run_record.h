@@ -74,6 +74,8 @@ class RunRecord {
   }
   // Balanced batches: BatchSizeRecord::change(); else empty.
   std::string batch_size_change() { return batch_sizes_ ? batch_sizes_->change() : ""; }
+  // Of each worker, likewise; else nullptr.
+  const WorkerBatchSizes* batch_sizes() const { return batch_sizes_ ? &batch_sizes_->sizes() : nullptr; }
   // `iterations`: in the global parameters by now; of local steps the mini-batches.
   void window(const sync::WindowClosed& window, std::int64_t iterations, Ticks now);
   void switched(const sync::PolicySwitched& action, Ticks now);

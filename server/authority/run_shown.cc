@@ -121,12 +121,14 @@ void show_workers(const RunShown& run, RunStatus& s) {
     }
   }
   const auto scores = run.speeds.scores();
+  const WorkerBatchSizes* const sizes = run.record.batch_sizes();
   const auto listed =
       static_cast<std::uint32_t>(std::min<std::size_t>(cluster.workers(), RunStatus::kWorkersMax));
   for (std::uint32_t r = 0; r < listed; ++r) {
     const WorkerId worker = cluster.worker_at(Rank(r));
     const Clock clock = run.state.is(RunStage::kGathering) ? Clock(s.version.value) : engine.clock_of(worker);
     s.workers.push_back({worker, clock, doing(run, worker), waits_for(run, worker, slowest), scores[r]});
+    if (sizes != nullptr && sizes->last[r] > 0) s.workers.back().samples = sizes->last[r];
     if (run.speeds.times()[r].wall > 0) s.workers.back().times = run.speeds.times()[r];
   }
 }

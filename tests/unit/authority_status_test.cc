@@ -47,6 +47,15 @@ TEST_CASE("while a run advances none of its counters falls") {
   CHECK(testing::fallen_counters(after, before).size() == 2);  // iterations and samples
 }
 
+TEST_CASE("where sizes follow speed a status says how many samples each worker was granted") {
+  RunConfig config = small_run();
+  config.train.batch_balance = BatchSizing::kBySpeed;
+  Run run(config);
+  CHECK_FALSE(status_of(run).workers[0].samples);
+  run.gather();
+  CHECK(status_of(run).workers[0].samples == config.train.batch_size);
+}
+
 TEST_CASE("a node's heartbeats say where the time of its workers goes, its report what it was") {
   Run run;
   run.gather();

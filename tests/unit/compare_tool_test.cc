@@ -459,6 +459,10 @@ TEST_CASE("a_folder_without_a_configuration_or_a_run_is_named") {
   CHECK_THAT(lab.compare().err, Contains("config.yaml"));
   std::filesystem::remove(lab.path(0) + "/summary.json");
   CHECK_THAT(lab.compare().err, Contains("unfinished, it has no summary.json"));
+  // As `doctor --exchange` leaves one.
+  std::filesystem::create_directory(lab.path(0) + "/run");
+  REQUIRE(write_summary(lab.path(0) + "/run", RunSummary{}).is_ok());
+  CHECK_THAT(lab.compare().err, Contains("no run directory, expected " + lab.path(0) + "/run"));
 }
 
 }  // namespace paceline

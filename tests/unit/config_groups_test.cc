@@ -204,7 +204,7 @@ TEST_CASE("what_a_pipeline_does_not_go_with_is_refused") {
           "{cluster: {nodes: 2}, train: {total_iterations: 40, optimizer: {kind: sgd, staleness: inverse}}, "
           "sync: {policy: asp}, pipeline: {stages: 2}}",
           {}),
-      Catch::Matchers::Contains(
+      Catch::Contains(
           "each update of another stage would count as one that a gradient has missed"));
   CHECK_THAT(
       refusal("{cluster: {nodes: 2}, train: {model: resnet20, total_iterations: 40, optimizer: {kind: sgd}}, "

@@ -101,7 +101,7 @@ TEST_CASE("a_node_that_comes_back_in_a_resumed_run_has_no_state_of_the_rounds_be
   CHECK(run.goes_on(resumed, Clock(3)) == 1.875F);
   InnerStates back = run.again();
   CHECK(run.goes_on(back, Clock(50), Former::kNone) == 1.0F);
-  CHECK_THAT(run.said.back(), Catch::Matchers::Contains("begins anew: it was lost or comes late"));
+  CHECK_THAT(run.said.back(), Catch::Contains("begins anew: it was lost or comes late"));
   // Of the next resume it is one of those who were there.
   Stepper later(run.config);
   InnerStates of_third = run.again();

@@ -1,10 +1,13 @@
 // A node's log is its own: a second process of the same node does not take it.
 #include "worker/node_log.h"
 
+#include <sys/file.h>
+
 #include <catch2/catch.hpp>
 #include <cerrno>
 #include <fstream>
 #include <sstream>
+#include <utility>
 
 #include "common/log/log.h"
 #include "common/process/line_writer.h"
@@ -84,6 +87,23 @@ TEST_CASE("a log is replaced only when its process has ended") {
   first->lock.reset();
   REQUIRE(prepare_node_log(config, NodeId(2), ExistingLog::kIsReplaced).is_ok());
   CHECK(std::filesystem::file_size(file) == 0);
+}
+
+// Its holder is not let in, and takes the log with it just when the next process has opened it.
+TEST_CASE("a log that goes before it is locked is made again, and guarded") {
+  const testing::TempFolder folder;
+  RunConfig config;
+  config.run.out = folder.path().string();
+  static std::filesystem::path going;
+  going = folder / "worker-2.log";
+  const auto lock_when_gone = [](int file, int operation) {
+    std::filesystem::remove(std::exchange(going, {}));
+    return ::flock(file, operation);
+  };
+  const auto log = prepare_node_log(config, NodeId(2), ExistingLog::kIsRefused, lock_when_gone);
+  REQUIRE(log.is_ok());
+  const auto beside = prepare_node_log(config, NodeId(2), ExistingLog::kIsContinued);
+  CHECK_THAT(beside.status().message(), Contains("still alive"));
 }
 
 TEST_CASE("the log of a run that ended well is replaced only by --force given twice") {

@@ -80,6 +80,24 @@ TEST_CASE("of_too_many_workers_the_sums_of_their_nodes_have_all") {
   CHECK(phases.at("nodes").at(0).at("unaccounted") == 0.02);
 }
 
+TEST_CASE("of_local_steps_the_page_has_what_the_report_says_of_rounds_and_of_each_nodes_samples") {
+  const TempFolder folder;
+  write_page_run(folder.path(), 2);
+  CHECK((!run_of(folder.path()).contains("rounds") && !run_of(folder.path()).contains("samples")));
+  RunSummary summary = *read_summary(folder.path());
+  summary.rounds = 4;
+  summary.iterations = 40;
+  summary[Phase::kComputeGrads].count = 36;
+  REQUIRE(write_summary(folder.path(), summary));
+  CHECK(run_of(folder.path()).at("rounds") ==
+        json::parse(R"({"mini_batches": 10, "differ": false, "computed": 36})"));
+  summary.batch_sizes = WorkerBatchSizes{{224, 96}, {160, 96}, {240, 160}};
+  REQUIRE(write_summary(folder.path(), summary));
+  CHECK(run_of(folder.path()).at("rounds").at("differ") == true);
+  CHECK(run_of(folder.path()).at("samples") ==
+        json::parse(R"({"of": 2, "nodes": [[0, "224", "160 to 240"], [1, "96", "96 to 160"]]})"));
+}
+
 TEST_CASE("how_training_goes_is_drawn_of_windows_where_there_are_any") {
   const TempFolder folder;
   const CurveRow window = {1.0, Version(10), Threshold(3), {}, 2.0, 0.1, {}, {}, 40};

@@ -26,6 +26,7 @@ TEST_CASE("what is written as JSON is read back, every key of it") {
   CHECK(read->workers[0].score->iteration_seconds == 0.2);
   CHECK_FALSE(read->workers[2].score);
   CHECK(read->workers[0].times == resumed.workers[0].times);
+  CHECK((read->workers[0].samples == 224 && !read->workers[1].samples));
   CHECK(read->moved == resumed.moved);
   CHECK_FALSE(read->workers[2].times);
   CHECK((read->staleness_clocks == resumed.staleness_clocks && read->staleness_gradients.size() == 1));

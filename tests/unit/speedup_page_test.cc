@@ -8,7 +8,7 @@
 namespace paceline {
 namespace {
 
-using Catch::Matchers::Contains;
+using Catch::Contains;
 
 // The cells of a row of the map, as text.
 std::vector<std::string> cells(const std::string& page, const std::string& workers) {
@@ -35,7 +35,7 @@ TEST_CASE("a_cell_of_the_map_is_that_of_its_workers_and_local_steps_in_whatever_
   CHECK(cells(html, "5") == std::vector<std::string>{"", "2.5", "2*", "never"});
   CHECK_THAT(html, !Contains("measured"));
   CHECK_THAT(html, !Contains("<p>*"));
-  page.coarse = "* too early\n";
+  page.remarks = "* too early\n";
   CHECK_THAT(speedup_page(page), Contains("<p>* too early\n</p>"));
   page.measured = 2e4;  // beyond what the lines reach
   CHECK_THAT(speedup_page(page), Contains("measured: 2e+04"));

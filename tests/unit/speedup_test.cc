@@ -100,6 +100,14 @@ TEST_CASE("rounds_gain_by_what_they_save_of_mini_batches_and_of_exchanges") {
   CHECK_FALSE(speedup(1000, kRuns[3], 1.0));
 }
 
+// Of 2000 iterations each of 5 workers has 400.
+TEST_CASE("whoever_never_got_there_may_have_had_fewer_mini_batches_than_one_worker_alone_needs") {
+  CHECK(iterations_lacking(1000, kRuns, 2000) == 5000);
+  CHECK(iterations_lacking(1000, kRuns, 4999) == 5000);
+  CHECK_FALSE(iterations_lacking(1000, kRuns, 5000));
+  CHECK_FALSE(iterations_lacking(1000, std::span(kRuns).first(3), 2000));
+}
+
 TEST_CASE("the_best_number_of_local_steps_grows_with_what_an_exchange_costs") {
   CHECK(best_run(1000, kRuns, 5, 1.0)->local_steps == 10);
   CHECK(best_run(1000, kRuns, 5, 50.0)->local_steps == 50);

@@ -44,6 +44,7 @@ inline RunStatus full_status() {
                {WorkerId(1, 0), Clock(117), "pushing", "shard 1", {}}};
   s.server = {1000, 2000, 3000, 40, 5};
   s.workers[0].times = PhaseTimes{{1, 600, 0, 80, 2, 100, 30, 4, 3}, 1'000};
+  s.workers[0].samples = 224;
   s.moved = {1500, 2500, 3500};
   s.staleness_clocks = {{0, 200}, {3, 140}};
   s.staleness_gradients = {{2, 340}};

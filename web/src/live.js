@@ -6,6 +6,7 @@ import { gaps } from './figures/gaps.js';
 import { phasesOfRun } from './figures/phases.js';
 import { stalenessFigures } from './figures/staleness.js';
 import { fixed, isNumber, kNone, percent, plain, threshold } from './format.js';
+import { liveRoundNumbers } from './rounds.js';
 import { runStyle } from './theme.js';
 
 const kPointsMax = 3600;  // an hour; of what is older every other second is kept, and so on
@@ -27,7 +28,7 @@ function clockTime(value) {
 
 const limit = (value) => (value === 'inf' ? '∞' : threshold(value));
 
-function numbers(s) {
+function numbers(s, run) {
   return [
     ['state', s.outcome ? `${s.state}: ${s.outcome}` : s.state, '', 'state'],
     ['policy', s.policy, '', 'policy'],
@@ -35,6 +36,7 @@ function numbers(s) {
     ['time left', clockTime(s.seconds_left), '', 'seconds_left'],
     ['done', fixed(100 * s.done, 1), '%', 'done'],
     ['iterations', `${fixed(s.iterations, 0)} of ${fixed(s.iterations_total, 0)}`, '', 'iterations'],
+    ...liveRoundNumbers(run, s),
     ['samples / s', fixed(s.samples_per_second, 1), '', 'samples_per_second'],
     ['version', fixed(s.version, 0), '', 'version'],
     ['clock gap', fixed(s.gap, 0), 'iterations', 'gap'],
@@ -48,18 +50,20 @@ function numbers(s) {
   ];
 }
 
-function card(s) {
+function card(s, run) {
   return element('section', { class: 'card' },
-      element('dl', {}, ...numbers(s).map(([name, text, unit, key]) => element('div', {}, element('dt', {}, name),
+      element('dl', {}, ...numbers(s, run).map(([name, text, unit, key]) => element('div', {}, element('dt', {}, name),
           element('dd', {}, element('span', { 'data-live': key }, text), unit ? ` ${unit}` : '')))),
       s.waits.length > 0 ? element('ul', { class: 'waits' }, ...s.waits.map((text) => element('li', {}, text))) : null);
 }
 
 function workers(s) {
   const share = (value) => fixed(value, 2);
+  const balanced = s.workers.some(({ samples }) => isNumber(samples));
   const rows = s.workers.map((worker) => [worker.worker, String(worker.clock), worker.state, worker.waits_for,
-    share(worker.relative_score), share(worker.individual_score), fixed(worker.iteration_seconds, 3)]);
-  const all = table(['worker', 'clock', 'state', 'waits for', '/ fastest', '/ best', 's / it.'], rows);
+    share(worker.relative_score), share(worker.individual_score), fixed(worker.iteration_seconds, 3),
+    ...(balanced ? [fixed(worker.samples, 0)] : [])]);
+  const all = table(['worker', 'clock', 'state', 'waits for', '/ fastest', '/ best', 's / it.', ...(balanced ? ['samples'] : [])], rows);
   if (s.workers_total <= s.workers.length) return all;
   return element('div', {}, all, element('p', {}, `and ${s.workers_total - s.workers.length} more workers`));
 }
@@ -160,7 +164,8 @@ export function live(parent, page, draw) {
                                      { name: 'bus bandwidth', value: (s) => s.bus }] });
   const soFar = element('div');
   parent.append(element('h3', {}, 'Workers'), rows, element('p', { class: 'note' },
-      'Speed of the last iterations: / fastest, of the fastest worker\'s; / best, of its own best. s / it.: seconds of an iteration.'),
+      'Speed of the last iterations: / fastest, of the fastest worker\'s; / best, of its own best. s / it.: seconds of an iteration. ' +
+      'Samples, where not all have as many: of the mini-batch, or the round, that it was granted last.'),
       soFar);
 
   let drawnAt = -Infinity;
@@ -251,7 +256,7 @@ export function live(parent, page, draw) {
   const events = new EventSource('events');
   events.addEventListener('status', ({ data }) => {
     const s = JSON.parse(data);
-    current.replaceChildren(card(s));
+    current.replaceChildren(card(s, page.runs[0]));
     rows.replaceChildren(workers(s));
     if (s.state === 'over') return finish();
     said.textContent = 'Live: updated each second.';

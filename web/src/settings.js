@@ -11,6 +11,12 @@ function telling(key, value) {
   return key === 'cluster.endpoints' ? String(value).match(/\w+:\/\//g)?.join() ?? value : value;
 }
 
+// One of them, as text; null where that is what it says, or the run says nothing of it.
+export function setting(run, key) {
+  const value = run.settings?.find(([of]) => of === key)?.[1] ?? null;
+  return value === 'null' ? null : value;
+}
+
 export function settings(parent, page) {
   const runs = page.runs.filter((run) => run.settings);
   for (const run of page.runs.filter((other) => !other.settings && other.config)) {

@@ -2,6 +2,7 @@
 // knows of it from its other files.
 import { details, element, table } from './dom.js';
 import { exact, fixed, isNumber, kNone, megabytes, percent, seconds, threshold } from './format.js';
+import { roundNumbers, samplesOfNodes } from './rounds.js';
 
 // Each with the key of summary.json that it shows, where it shows one as it is: a test compares.
 function numbers(run) {
@@ -12,6 +13,7 @@ function numbers(run) {
     ['policy', s.policy ?? kNone, '', 'policy'],
     ['nodes × threads', `${s.nodes ?? kNone} × ${s.threads_per_node ?? kNone}`, ''],
     ['iterations', fixed(s.iterations, 0), '', 'iterations'],
+    ...roundNumbers(run),
     ['time', seconds(s.wall_seconds), 's', 'wall_seconds'],
     ['iterations / s', s.wall_seconds > 0 ? fixed(s.iterations / s.wall_seconds, 2) : kNone, ''],
     ['test accuracy', percent(s.test_accuracy), '%', 'test_accuracy'],
@@ -19,7 +21,7 @@ function numbers(run) {
     ['held at the barrier', isNumber(barrier) && workers > 0 ? seconds(barrier / workers) : kNone, 's / worker'],
     ['final version', fixed(s.final_version, 0), '', 'final_version'],
     ['final threshold', threshold(s.final_threshold), '', 'final_threshold'],
-    ['largest clock gap', fixed(s.max_clock_gap, 0), 'iterations', 'max_clock_gap'],
+    ['largest clock gap', fixed(s.max_clock_gap, 0), run.rounds ? 'rounds' : 'iterations', 'max_clock_gap'],
     ['mean staleness', fixed(s.staleness?.clocks?.mean, 2), 'clocks', 'staleness.clocks.mean'],
     ['pushed', megabytes(s.bytes_pushed), 'MB', 'bytes_pushed'],
     ['pulled', megabytes(s.bytes_pulled), 'MB', 'bytes_pulled'],
@@ -81,7 +83,7 @@ export function card(run) {
           s?.simulated ? element('span', { class: 'state' }, `simulated, seed ${exact(s.seed)}`) : null),
       shown.length > 0 ? element('dl', {}, ...shown.map(([name, text, unit, key]) => element('div', {}, element('dt', {}, name),
           element('dd', {}, element('span', key ? { 'data-key': key } : {}, text), unit ? ` ${unit}` : '')))) : null,
-      list('stragglers', stragglers(run)), list('caveats', caveats(run)));
+      list('samples', samplesOfNodes(run)), list('stragglers', stragglers(run)), list('caveats', caveats(run)));
 }
 
 // {"a": {"b": 1}} → [["a.b", 1]]; a list is one value.

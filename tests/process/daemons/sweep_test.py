@@ -45,8 +45,9 @@ simulate: {compute: {distribution: lognormal, mean: 100ms}, metric: {final_accur
 
     def test_one_process_or_two_write_the_same_tables(self):
         program = self.whole("one", "--jobs", "1")
-        self.assertEqual(len(program.errors()), 12)
-        self.assertRegex(program.errors()[0], r"^\[1/12\] 01-threshold=1_slowdown=1-1_seed=1: ok, [\d.]+ s of virtual")
+        self.assertEqual(len(program.errors()), 13)
+        self.assertEqual(program.errors()[0], "[0/12] 12 to run, 1 at a time: a line for each that ends")
+        self.assertRegex(program.errors()[1], r"^\[1/12\] 01-threshold=1_slowdown=1-1_seed=1: ok, [\d.]+ s of virtual")
         self.whole("two", "--jobs", "2")
         table, blocks = self.tables("one")
         self.assertEqual([table, blocks], self.tables("two"))

@@ -52,6 +52,21 @@ class CardsOfRuns(PageTest):
         heading, *_ = self.browser.evaluate(browser.TABLE, "#whole-summaries")
         self.assertEqual(heading, ["key", "0"])
 
+    def test_a_run_of_local_steps_says_what_its_rounds_were_and_of_how_many_samples(self):
+        summary = {"status": "ok", "policy": "bsp", "iterations": 2000, "rounds": 200, "max_clock_gap": 1}
+        rounds = {"mini_batches": 10, "differ": False, "computed": None}
+        timed = [["train.local_steps", "10"], ["train.local_time", "20ms"]]
+        nodes = [[node, "224", "96 to 240"] for node in range(10)]
+        cards = [card for _, card in self.cards(
+            {"summary": summary, "rounds": rounds}, {"summary": summary, "settings": timed, "rounds": {**rounds, "computed": 1234}},
+            {"summary": summary, "rounds": {**rounds, "differ": True}, "samples": {"of": 1200, "nodes": nodes}}, {"summary": summary})]
+        self.assertEqual([[card.get(name) for name in ("rounds", "local steps", "mini-batches computed", "largest clock gap")] for card in cards], [
+            ["200", "10", None, "1 rounds"], ["200", "10 at most, in 20ms", "1\u202f234", "1 rounds"],
+            ["200", "10 on average", None, "1 rounds"], [None, None, None, "1 iterations"]])
+        said = self.browser.evaluate("return [...document.querySelectorAll('.card .samples li')].map((line) => line.textContent)")
+        self.assertEqual(said[0], "node 0: 224 samples in a round at last, 96 to 240 in the run")
+        self.assertEqual((len(said), said[-1]), (9, "and of 1\u202f192 more nodes"))
+
 
 if __name__ == "__main__":
     harness.main()

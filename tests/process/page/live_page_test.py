@@ -59,7 +59,8 @@ class LivePage(DaemonTest):
     def test_it_grows_while_the_run_goes_and_says_when_it_is_over(self):
         servers, nodes = self.start_training(
             "run.http=127.0.0.1:0", "sync.policy=dtssp", "sync.lpr.window_clocks=10", "train.eval_every_clocks=20",
-            "emulate.base_step=30ms", "emulate.slowdown=[1, 1.5]")
+            "emulate.base_step=15ms", "emulate.slowdown=[1, 1.5]", "train.local_steps=2", "train.local_balance=speed",
+            "train.inner_optimizer.lr=0.01")
         self.address = self.http_address()
         with browser.Browser() as window:
             for width, dark in ((390, True), (1100, False)):
@@ -79,6 +80,8 @@ class LivePage(DaemonTest):
                     self.assertEqual(len(window.evaluate("return [...document.querySelectorAll('.workers tbody tr')].length "
                                                          "=== 4 ? [1] : []")), 1)
                     self.assertEqual(window.evaluate("return document.querySelector('[data-live=policy]').textContent"), "dtssp")
+                    self.assertEqual(window.evaluate(
+                        "return [...document.querySelectorAll('.workers tbody tr')].filter((row) => row.cells[7].textContent > 0).length"), 4)
                     self.assertEqual(
                         window.evaluate("return document.documentElement.scrollWidth - document.documentElement.clientWidth"), 0)
                     self.assertEqual(window.log(), [])
@@ -102,6 +105,9 @@ class LivePage(DaemonTest):
         summary = self.summary()
         self.assertEqual(int(said["version"].replace("\u202f", "")), summary["final_version"])
         self.assertEqual(int(said["iterations"].split(" of ")[0].replace("\u202f", "")), summary["iterations"])
+        self.assertEqual(said["rounds"], f"{summary['rounds']} of 50\u202f000\u202f000")
+        self.assertEqual(said["local_steps"], "2")
+        self.assertGreaterEqual(int(said["computed"].replace("\u202f", "")), summary["iterations"])
         self.assertIn("stopped", said["state"])
 
     def wait(self, window, condition):

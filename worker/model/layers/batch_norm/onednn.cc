@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "worker/model/layers/onednn_layer.h"
+#include "worker/model/onednn_norm_shift.h"
 
 namespace paceline::layers::batch_norm {
 namespace {
@@ -73,10 +74,8 @@ class BatchNorm final : public OnednnLayer {
     const memory gamma = gradient(program, layer_.weight);
     const memory beta = gradient(program, layer_.bias);
     arguments.insert(
-        {{DNNL_ARG_SCALE, scale(program)},
-         {DNNL_ARG_SHIFT, shift(program)},  // not read; version 2.6 refuses to execute without it
-         {DNNL_ARG_DIFF_SCALE, gamma},
-         {DNNL_ARG_DIFF_SHIFT, beta}});
+        {{DNNL_ARG_SCALE, scale(program)}, {DNNL_ARG_DIFF_SCALE, gamma}, {DNNL_ARG_DIFF_SHIFT, beta}});
+    add_unread_shift(arguments, shift(program));
     if (workspace_) arguments.emplace(DNNL_ARG_WORKSPACE, *workspace_);
     program.append<Backward>(Pass::kBackward, backward, std::move(arguments));
     const memory result = group_ == nullptr ? read : corrected(program, read, beta, gamma);

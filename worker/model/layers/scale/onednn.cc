@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "worker/model/layers/onednn_trained.h"
+#include "worker/model/onednn_norm_shift.h"
 
 namespace paceline::layers::scale {
 namespace {
@@ -48,17 +50,17 @@ class Scale final : public OnednnLayer {
     ParameterGradient of_scale(program, layer_.weight, channels_, plain(channels_));
     std::optional<ParameterGradient> of_shift;
     if (layer_.bias.size > 0) of_shift.emplace(program, layer_.bias, channels_, plain(channels_));
-    program.append<Backward>(
-        Pass::kBackward, backward,
-        {{DNNL_ARG_SRC, source_},
-         {DNNL_ARG_MEAN, mean_},
-         {DNNL_ARG_VARIANCE, variance_},
-         {DNNL_ARG_SCALE, program.parameter(layer_.weight, channels_)},
-         {DNNL_ARG_SHIFT, shift(program)},  // not read; version 2.6 refuses to execute without it
-         {DNNL_ARG_DIFF_DST, read},
-         {DNNL_ARG_DIFF_SRC, read},
-         {DNNL_ARG_DIFF_SCALE, of_scale.computed()},
-         {DNNL_ARG_DIFF_SHIFT, of_shift ? of_shift->computed() : program.make(plain(channels_))}});
+    Arguments arguments{
+        {DNNL_ARG_SRC, source_},
+        {DNNL_ARG_MEAN, mean_},
+        {DNNL_ARG_VARIANCE, variance_},
+        {DNNL_ARG_SCALE, program.parameter(layer_.weight, channels_)},
+        {DNNL_ARG_DIFF_DST, read},
+        {DNNL_ARG_DIFF_SRC, read},
+        {DNNL_ARG_DIFF_SCALE, of_scale.computed()},
+        {DNNL_ARG_DIFF_SHIFT, of_shift ? of_shift->computed() : program.make(plain(channels_))}};
+    add_unread_shift(arguments, shift(program));
+    program.append<Backward>(Pass::kBackward, backward, std::move(arguments));
     of_scale.append_rest();
     if (of_shift) of_shift->append_rest();
     if (!layer_.shares_weights) program.mark_final(layer_.weight.offset);
