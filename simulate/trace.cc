@@ -82,8 +82,9 @@ Status check_finished(const fs::path& run, const RunSummary& summary, const RunC
 
 Status another(const fs::path& run, const std::string& what, const std::string& got,
                const std::string& expected) {
-  return failed_precondition(run.string() + ": a trace of another layout: " + what + ", got " + got +
-                             ", expected " + expected);
+  return failed_precondition(run.string() + ": a trace of other computations or messages: " + what +
+                             ", got " + got + ", expected " + expected +
+                             ", as is to be simulated; trace a short run of this configuration");
 }
 Status another(const fs::path& run, const std::string& what, std::int64_t got, std::int64_t expected) {
   return another(run, what, std::to_string(got), std::to_string(expected));
@@ -259,7 +260,10 @@ Result<Trace> TracedRun::trace_for(const RunConfig& config) {
   PACELINE_RETURN_IF_ERROR(check_workers(run_, config, workers_));
   Trace trace{config, nullptr, histograms_};
   PACELINE_ASSIGN_OR_RETURN(const NetworkSpec network, build_network(config));
+  const auto links = trace.calibrated.simulate.network.bandwidth;
   calibrate(trace.calibrated, workers_, network.layout.size());
+  // What servers are sent says nothing of what nodes send to each other, nor the reverse.
+  if (traced_.exchange.kind != config.exchange.kind) trace.calibrated.simulate.network.bandwidth = links;
   if (!config.emulate.base_step) PACELINE_RETURN_IF_ERROR(draw_computations(trace));
   return trace;
 }

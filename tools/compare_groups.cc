@@ -15,6 +15,7 @@ namespace {
 using Values = std::vector<std::pair<std::string, std::string>>;
 
 constexpr const char* kDataPath = "data.path";
+constexpr const char* kLength = "train.total_iterations";
 
 // What no result depends on.
 const std::set<std::string>& indifferent() {
@@ -82,7 +83,7 @@ Status check_same(const ComparedRun& first, const ComparedRun& run, const std::s
                           first.name);
 }
 
-Status check_same_work(const ComparedRun& first, const ComparedRun& run) {
+Status check_same_work(const ComparedRun& first, const ComparedRun& run, Lengths lengths) {
   if (first.summary.simulated_seed.has_value() != run.summary.simulated_seed.has_value()) {
     const auto kind = [](const ComparedRun& r) { return r.summary.simulated_seed ? "simulated" : "real"; };
     return invalid_argument(run.name + ": " + kind(run) + ", expected a " + kind(first) + " run as " +
@@ -91,7 +92,13 @@ Status check_same_work(const ComparedRun& first, const ComparedRun& run) {
   const bool simulated = first.summary.simulated_seed.has_value();
   for (const auto& [key, expected] : first.configuration) {
     if (!is_of_the_work(key) && !is_of_the_cluster(key, simulated)) continue;
-    PACELINE_RETURN_IF_ERROR(check_same(first, run, key));
+    if (key == kLength && lengths == Lengths::kAny) continue;
+    const Status same = check_same(first, run, key);
+    if (key == kLength && !same.is_ok()) {
+      return invalid_argument(same.message() +
+                              "; of runs of any length --target compares the time to an accuracy");
+    }
+    PACELINE_RETURN_IF_ERROR(same);
   }
   const std::string got = run.summary.trace.value_or("none"), expected = first.summary.trace.value_or("none");
   if (got == expected) return Status::ok();
@@ -185,11 +192,11 @@ Status check_same_evaluations(std::span<const ComparedRun> runs, AccuracyOf accu
   return Status::ok();
 }
 
-Result<std::vector<RunGroup>> group_runs(std::span<const ComparedRun> runs) {
+Result<std::vector<RunGroup>> group_runs(std::span<const ComparedRun> runs, Lengths lengths) {
   std::vector<RunGroup> groups;
   std::vector<Values> identities;
   for (const ComparedRun& run : runs) {
-    PACELINE_RETURN_IF_ERROR(check_same_work(runs.front(), run));
+    PACELINE_RETURN_IF_ERROR(check_same_work(runs.front(), run, lengths));
     const Values key = identity(run.configuration);
     const auto place =
         static_cast<std::size_t>(std::find(identities.begin(), identities.end(), key) - identities.begin());

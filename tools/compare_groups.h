@@ -10,7 +10,7 @@
 // Runs are compared only if they were to do the same work on the same cluster. These must agree: model, data,
 // mini-batch, iterations, nodes and threads; emulate.*, but for the cores of the machine; for simulated runs
 // all of simulate.* and the trace. And all runs are real, or all are simulated. Which data a path held is not
-// known: paths that differ are listed.
+// known: paths that differ are listed. The time to an accuracy is asked of runs of any length.
 #pragma once
 
 #include <cstdint>
@@ -52,9 +52,12 @@ struct RunGroup {
   std::vector<const ComparedRun*> runs;  // seeds ascending, each once
 };
 
+// Of the runs' lengths, train.total_iterations.
+enum class Lengths { kSame, kAny };
+
 // In the order in which their first runs are given; `runs` outlives them. Errors: kInvalidArgument, naming
 // the two runs: work or a cluster that differs, a real and a simulated run, one seed twice.
-Result<std::vector<RunGroup>> group_runs(std::span<const ComparedRun> runs);
+Result<std::vector<RunGroup>> group_runs(std::span<const ComparedRun> runs, Lengths lengths);
 
 // Whether the time to an accuracy is known as finely of all: the mean of three evaluations is there later
 // where they are further apart. Errors: kInvalidArgument, naming the key and the two runs.

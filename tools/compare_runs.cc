@@ -151,17 +151,22 @@ std::optional<double> relative_change(const ComparedTable& table, const statisti
 Result<PolicyComparison> compare_runs(std::span<const ComparedRun> runs, std::optional<double> target) {
   PACELINE_ASSERT(!runs.empty(), "nothing to compare");
   PolicyComparison all;
-  PACELINE_ASSIGN_OR_RETURN(all.groups, group_runs(runs));
+  PACELINE_ASSIGN_OR_RETURN(all.groups, group_runs(runs, target ? Lengths::kAny : Lengths::kSame));
   all.simulated = runs.front().summary.simulated_seed.has_value();
-  ComparedTable time{"time at " + std::to_string(runs.front().total_iterations) + " iterations", "time", "s"};
-  all.tables.push_back(table_of(all.groups, std::move(time), {}, wall));
+  const std::int64_t length = runs.front().total_iterations;
+  all.of_one_length = std::all_of(
+      runs.begin(), runs.end(), [length](const ComparedRun& run) { return run.total_iterations == length; });
+  if (all.of_one_length) {
+    ComparedTable time{"time at " + std::to_string(length) + " iterations", "time", "s"};
+    all.tables.push_back(table_of(all.groups, std::move(time), {}, wall));
+  }
   if (target) {
     PACELINE_ASSIGN_OR_RETURN(ComparedTable reached, time_to_accuracy(runs, all.groups, *target));
     all.tables.push_back(std::move(reached));
   }
   const bool evaluated = std::any_of(
       runs.begin(), runs.end(), [](const ComparedRun& run) { return run.summary.test_accuracy.has_value(); });
-  if (evaluated) {
+  if (evaluated && all.of_one_length) {
     ComparedTable final{"final test accuracy", "accuracy", "%", Better::kLarger};
     all.tables.push_back(table_of(all.groups, std::move(final), kAccuracyMarginPoints, accuracy));
   }

@@ -8,7 +8,7 @@
 // beside the final accuracy, and, for each group, where the time went and how old parameters were. A run that
 // is not "ok", lost nodes, did not do all its iterations, was not evaluated or never reached the target has
 // no number in the table that needs it: it is censored, named, and keeps its group from being called better
-// (common/statistics/verdict.h).
+// (common/statistics/verdict.h). Of runs of several lengths the time to an accuracy is the only table.
 #pragma once
 
 #include <array>
@@ -72,6 +72,7 @@ struct GroupStaleness {
 
 struct PolicyComparison {
   bool simulated = false;
+  bool of_one_length = true;
   std::vector<RunGroup> groups;
   std::vector<ComparedTable> tables;
   std::vector<std::optional<TimeSplit>> splits;  // by group
@@ -79,8 +80,8 @@ struct PolicyComparison {
 };
 
 // `target`: of the time to accuracy, 0..1; without one there is no such table, nor one of accuracies where no
-// run was evaluated. `runs`, one or more, outlive the result. Errors: those of group_runs() and, with a
-// target, of check_same_evaluations().
+// run was evaluated, and all runs are of one length. `runs`, one or more, outlive the result. Errors: those of
+// group_runs() and, with a target, of check_same_evaluations().
 Result<PolicyComparison> compare_runs(std::span<const ComparedRun> runs, std::optional<double> target);
 
 }  // namespace paceline

@@ -220,7 +220,11 @@ std::string comparison_text(const PolicyComparison& all) {
                        [&](const ComparedTable& t) { return t.key == key; });
   };
   if (!has("time_to_accuracy")) text += "\ntime to accuracy: say which with --target\n";
-  if (!has("accuracy")) text += "\nfinal test accuracy: no run was evaluated\n";
+  if (!all.of_one_length) {
+    text += "\ntime at fixed iterations, final test accuracy: the runs are of several lengths\n";
+  } else if (!has("accuracy")) {
+    text += "\nfinal test accuracy: no run was evaluated\n";
+  }
   text += "\n" + split_text(all);
   text += "\n" + staleness_table(all, "staleness of the parameters that gradients were computed with, clocks",
                                  &GroupStaleness::clocks);

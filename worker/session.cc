@@ -154,8 +154,8 @@ Session::Session(const SessionParts& parts, const SessionEnd& before)
                      return reduces_ == nullptr ? nullptr : reduces_->state_at(version);
                    },
                .on_formation_over =
-                   [this](std::uint32_t formation) {
-                     if (reduces_ != nullptr) reduces_->leave(formation);
+                   [this](std::uint32_t formation, const std::string& why) {
+                     if (reduces_ != nullptr) reduces_->leave(formation, why);
                    },
                .keys = parts.keys,
                .lost = before.lost,

@@ -113,7 +113,7 @@ struct Peers {
   Version version{};               // from a node: of its parameters; to it: which all go on from
   std::optional<NodeId> holder{};  // to a node: who gives it to those who are behind; empty: nobody is
   std::optional<NodeId> lost{};    // from a node: who has closed its connection
-  std::string why{};               // from a node: why it has left the formation
+  std::string why{};               // why it has left the formation; to it: why that is over
   // To a node, of the formation, where the run has keys.
   std::optional<FormationKey> key{};
 };

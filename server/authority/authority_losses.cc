@@ -44,7 +44,8 @@ void Authority::lost(Peer peer, const std::string& why, Ticks now) {
   evaluations_.gone(node);
   if (!record_.has_report(node)) speeds_.forget(node);
   if (steps_.go_on()) {
-    if (const Status goes_on = steps_.go_on_without(node, now); !goes_on.is_ok()) end_.fail(goes_on, now);
+    if (const Status goes_on = steps_.go_on_without(node, why, now); !goes_on.is_ok())
+      end_.fail(goes_on, now);
   } else if (state_.is(Stage::kTraining)) {
     core_.step_own(sync::Lost{node}, now);
   }

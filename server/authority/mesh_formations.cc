@@ -71,37 +71,39 @@ Result<MeshFormations::News> MeshFormations::on_peers(NodeId from, const wire::P
     if (!formations_.gathers()) {
       log_.warn("node " + to_string(from) + " has left formation " + std::to_string(said.formation) + ": " +
                 said.why);
-      why_over_ = "node " + to_string(from) + ": " + said.why;
     }
     // Whose connection has ended may have left the formation as well, and says so by itself.
-    end(now);
+    end(said.why + " (so says node " + to_string(from) + ")", now);
   }
   formations_.set_endpoint(from, said.endpoints[0], said.version);
   return News::kEndpoint;
 }
 
 // Who is in it says where it is reached in the next one.
-void MeshFormations::end(Ticks now) {
+void MeshFormations::end(std::string why, Ticks now) {
   if (formations_.gathers()) return;
   formations_.end();
   over_since_ = now;
-  wire::Peers over;
-  over.formation = formations_.number();
-  for (const NodeId node : members_.in(NodeState::kJoined)) outbox_.to_node(node, over);
+  why_over_ = std::move(why);
+  for (const NodeId node : members_.in(NodeState::kJoined)) outbox_.to_node(node, over());
 }
 
-void MeshFormations::lost(NodeId node, Ticks now) {
+wire::Peers MeshFormations::over() const {
+  wire::Peers over;
+  over.formation = formations_.number();
+  over.why = why_over_;
+  return over;
+}
+
+void MeshFormations::lost(NodeId node, const std::string& why, Ticks now) {
   formations_.forget(node);
-  end(now);
+  end("node " + to_string(node) + " lost: " + why, now);
 }
 
 void MeshFormations::resend(NodeId node) {
   if (formations_.number() == 0) return;
   if (!newest_.endpoints[node.value].empty()) outbox_.to_node(node, newest_);
-  if (!formations_.gathers()) return;
-  wire::Peers over;
-  over.formation = formations_.number();
-  outbox_.to_node(node, over);
+  if (formations_.gathers()) outbox_.to_node(node, over());
 }
 
 Status MeshFormations::form(Version version) {

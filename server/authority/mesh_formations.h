@@ -1,7 +1,8 @@
 // MeshFormations: nodes that are connected to each other: what they say and are told of their formations, one after
 // another (formations.h has what makes one).
 //
-//   a node   Peers{endpoint, formation left}   ->   the others of that formation: it is over, say where you are reached
+//   a node   Peers{endpoint, formation left}   ->   the others of that formation: it is over, and why; say where you are
+//                                                  reached
 //   all      Peers{endpoint}                   ->   all: Peers of the next one, once it is known whom it has
 //
 // Thread: one at a time (the server's loop).
@@ -37,7 +38,7 @@ class MeshFormations {
   // The next one, if all have said where they are reached. Not OK: there will be none, and why.
   [[nodiscard]] Status form(Version version);
   // The others go on without it: the formation is over.
-  void lost(NodeId node, Ticks now);
+  void lost(NodeId node, const std::string& why, Ticks now);
   // The newest, and that it is over where it is. Who knows it does nothing twice.
   void resend(NodeId node);
   // Who is here and has not said where it is reached in the next one, which waits for that.
@@ -52,7 +53,8 @@ class MeshFormations {
 
  private:
   Status check(NodeId from, const wire::Peers& said, Version version) const;
-  void end(Ticks now);
+  void end(std::string why, Ticks now);
+  wire::Peers over() const;
 
   const RunConfig& config_;
   const RunMembers& members_;
@@ -61,7 +63,7 @@ class MeshFormations {
   Formations formations_;
   wire::Peers newest_;  // as its nodes were told
   Ticks over_since_;
-  std::string why_over_;  // as a node has said
+  std::string why_over_;  // the first reason of all, as its nodes were told
 };
 
 }  // namespace paceline::server

@@ -9,7 +9,7 @@ namespace paceline::server {
 
 ReducedSteps::ReducedSteps(const RunConfig& config, RunCore& core, const RunMembers& members,
                            const RunOutcome& state, MeshFormations& formations, StepReports& reports,
-                           RunOutbox& outbox, const Log& log)
+                           RunRecord& record, RunOutbox& outbox, const Log& log)
     : config_(config),
       cluster_(config.cluster.cluster()),
       core_(core),
@@ -17,6 +17,7 @@ ReducedSteps::ReducedSteps(const RunConfig& config, RunCore& core, const RunMemb
       state_(state),
       formations_(formations),
       reports_(reports),
+      record_(record),
       outbox_(outbox),
       log_(log),
       stepped_(cluster_.workers()) {}
@@ -58,9 +59,9 @@ void ReducedSteps::say_who_is_waited_for(Ticks now) {
   }
 }
 
-Status ReducedSteps::go_on_without(NodeId node, Ticks now) {
+Status ReducedSteps::go_on_without(NodeId node, const std::string& why, Ticks now) {
   lost_.push_back(node);
-  formations_.lost(node, now);
+  formations_.lost(node, why, now);
   PACELINE_RETURN_IF_ERROR(take(now));
   return state_.training() ? formations_.form(core_.engine().version()) : Status::ok();
 }
@@ -123,6 +124,7 @@ void ReducedSteps::stop_short_of_workers(std::int64_t workers, Ticks now) {
   if (engine.stopping()) return;
   const std::int64_t left = engine.config().total_iterations - engine.revision().value - workers;
   if (left <= 0 || left >= workers) return;
+  record_.undone(left);
   core_.step_own(sync::StopRequested{std::to_string(left) + " iterations are left for " +
                                      std::to_string(workers) + " workers"},
                  now);

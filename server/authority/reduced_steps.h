@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "common/config/run_config.h"
@@ -20,6 +21,7 @@
 #include "server/authority/run_members.h"
 #include "server/authority/run_outbox.h"
 #include "server/authority/run_outcome.h"
+#include "server/authority/run_record.h"
 #include "server/authority/step_reports.h"
 
 namespace paceline::server {
@@ -28,7 +30,8 @@ class ReducedSteps {
  public:
   // All outlive this.
   ReducedSteps(const RunConfig& config, RunCore& core, const RunMembers& members, const RunOutcome& state,
-               MeshFormations& formations, StepReports& reports, RunOutbox& outbox, const Log& log);
+               MeshFormations& formations, StepReports& reports, RunRecord& record, RunOutbox& outbox,
+               const Log& log);
 
   // Whether who is left goes on without one that is lost: behind the first step all are connected to each other, and
   // have what they step.
@@ -36,8 +39,8 @@ class ReducedSteps {
   // Whether `report` is taken with those of all others.
   bool await(const wire::StepReport& report) const;
   void add(const wire::StepReport& report, Ticks now);
-  // `node` is lost, and go_on(): the others may have made the step, and make up the next formation. Not OK: as take().
-  [[nodiscard]] Status go_on_without(NodeId node, Ticks now);
+  // `node` is lost, `why`, and go_on(): the others may have made the step, and make up the next formation. Not OK: as take().
+  [[nodiscard]] Status go_on_without(NodeId node, const std::string& why, Ticks now);
   // The step, if all who are here have made it. Not OK: the run cannot go on.
   [[nodiscard]] Status take(Ticks now);
 
@@ -63,6 +66,7 @@ class ReducedSteps {
   const RunOutcome& state_;
   MeshFormations& formations_;
   StepReports& reports_;
+  RunRecord& record_;
   RunOutbox& outbox_;
   const Log& log_;
   std::vector<std::optional<Stepped>> stepped_;  // by rank: who has made the step under way

@@ -296,6 +296,7 @@ std::function<Status()> RunRecord::writer(const sync::Engine& engine, const std:
   summary.nodes = config_.cluster.nodes;
   summary.threads_per_node = config_.cluster.threads_per_node;
   set_iterations(summary, engine, config_.train.local_steps);
+  if (undone_ > 0 && status == "ok") summary.iterations_undone = undone_ * config_.train.local_steps;
   summary.wall_seconds = wall_seconds_;
   summary.final_version = engine.version();
   summary.final_threshold = engine.threshold();

@@ -83,6 +83,8 @@ class RunRecord {
   // The version evaluated last is the final one: its metric is the run's.
   void last_evaluation_is_final() { final_metric_ = last_metric_; }
   void lost(NodeId node, const std::string& why);
+  // Of what a lost node has left nobody will do so many of the core's iterations, of a run that goes to its end.
+  void undone(std::int64_t iterations) { undone_ = iterations; }
   // What the trace has, once the work that writes it has said so there; the writer()'s comes behind that.
   void traced(std::shared_ptr<const std::optional<TraceCounts>> counts) { traced_ = std::move(counts); }
   // A node takes part from `version` on: one that had been lost, or one that was not there before.
@@ -156,6 +158,7 @@ class RunRecord {
   std::optional<Metric> final_metric_;
   std::vector<WorkerPhases> phases_;
   std::set<NodeId> reported_;
+  std::int64_t undone_ = 0;
   std::int64_t steps_ = 0;  // iterations done, skipped ones included, as the nodes counted them
   std::shared_ptr<const std::optional<TraceCounts>> traced_;  // the background's; none: no trace
   std::chrono::nanoseconds stages_busy_{0};                   // of a pipeline, of all reports

@@ -126,8 +126,9 @@ class Coordinator {
     auto listening = mesh::listen_at("127.0.0.1");
     if (!listening.is_ok()) return listening.status();
     std::unique_lock lock(mutex_);
+    if (parting.lost && !closed_.contains(parting.lost->value)) blamed_ = parting.lost;
     if (parting.formation == formations_.number() && live_.contains(node) && !closed_.contains(node)) {
-      end_formation();
+      end_formation(parting.why);
       formations_.set_endpoint(NodeId(node), listening->endpoint, parting.version);
       form();
     }
@@ -156,7 +157,7 @@ class Coordinator {
   }
   void break_up() {
     const std::lock_guard lock(mutex_);
-    end_formation();
+    end_formation("it is broken up");
   }
   // It waits here for nothing any more.
   void closes(std::uint32_t node) {
@@ -171,7 +172,7 @@ class Coordinator {
     formations_.forget(NodeId(node));
     exchanges_[node] = nullptr;
     lost_in_step_.insert(node);
-    end_formation();
+    end_formation("node " + std::to_string(node) + " is lost");
     take_step();
     form();
     changed_.notify_all();
@@ -190,15 +191,17 @@ class Coordinator {
   // Of each step, whose gradients are in it.
   std::vector<std::set<std::uint32_t>> in_steps() const { return in_steps_; }
   std::uint32_t formations() const { return formations_.number(); }
+  // Who was taken for lost and was not.
+  std::optional<NodeId> blamed() const { return blamed_; }
   bool was_given() const { return given_; }
   bool was_made_anew() const { return anew_; }
 
  private:
-  void end_formation() {
+  void end_formation(const std::string& why) {
     if (formations_.gathers()) return;
     formations_.end();
     for (const std::uint32_t node : live_) {
-      if (exchanges_[node] != nullptr) exchanges_[node]->leave(formations_.number());
+      if (exchanges_[node] != nullptr) exchanges_[node]->leave(formations_.number(), why);
     }
   }
   void form() {
@@ -237,6 +240,7 @@ class Coordinator {
   std::set<std::uint32_t> reported_;  // of the step under way
   std::set<std::uint32_t> lost_in_step_;
   std::set<std::uint32_t> closed_;
+  std::optional<NodeId> blamed_;
   std::vector<std::set<std::uint32_t>> in_steps_;
   bool given_ = false;
   bool anew_ = false;
@@ -389,6 +393,8 @@ std::string violation_of(std::uint64_t seed, Tally& tally) {
   for (const Life& life : lives) {
     if (!life.wrong.empty()) return words.str() + life.wrong;
   }
+  if (const auto node = coordinator.blamed())
+    return words.str() + "node " + to_string(*node) + " is taken for lost, and lives";
   const auto in_steps = coordinator.in_steps();
   if (std::ssize(in_steps) != kSteps) return words.str() + std::to_string(in_steps.size()) + " steps";
   OptimizerState optimizer(schedule.config.train.optimizer, layout.size());

@@ -44,6 +44,7 @@ TEST_CASE("those that are left when a node is lost are told of each other, and w
   const auto told = run.sent.of<wire::Peers>(kNode0);
   REQUIRE(told.size() == 2);
   CHECK((told[0].endpoints.empty() && told[0].formation == 1));
+  CHECK(told[0].why == "node 1 (10.0.0.2:7) closed its connection (so says node 0)");
   CHECK(told[1].endpoints == std::vector<std::string>{"10.0.0.1:9", ""});
   CHECK((told[1].formation == 2 && told[1].version == Version(1) && !told[1].holder && told[1].token == 71));
 }
@@ -169,9 +170,9 @@ TEST_CASE("nodes that meet anew again and again and make no step end the run, wh
     run.say(kNode1, said);
   }
   REQUIRE(run.authority->result().message() ==
-          "3 times one after another the same nodes have met anew, and made no step; at last: node 0: cannot "
+          "3 times one after another the same nodes have met anew, and made no step; at last: cannot "
           "reach "
-          "node 1 (10.0.0.2:9): no answer within 10000 ms");
+          "node 1 (10.0.0.2:9): no answer within 10000 ms (so says node 0)");
 }
 
 TEST_CASE("where each node steps a part, each is asked for its state") {
@@ -191,9 +192,11 @@ TEST_CASE("where each node steps a part, each is asked for its state") {
 TEST_CASE("a node that does not say where it is reached is lost") {
   Stepped run;
   run.authority->lost(kNode1, "silent", run.now);
+  run.authority->node_reconnected(NodeId(0));  // which may have missed it
   const auto told = run.sent.of<wire::Peers>(kNode0);
-  REQUIRE(told.size() == 1);
-  CHECK(told[0].endpoints.empty());
+  REQUIRE(told.size() == 3);  // between the two the formation that is over
+  for (const std::size_t i : {0U, 2U})
+    CHECK((told[i].endpoints.empty() && told[i].why == "node 1 lost: silent"));
   run.pass(MeshFormations::kLeases * run.config.cluster.lease + 1ms);
   CHECK(run.authority->result().message() == "every node was lost before its share was done");
 }
@@ -304,6 +307,17 @@ TEST_CASE("a step that is not for all workers any more is not made") {
   CHECK(run.sent.of<wire::FinishWorker>(kNode0).size() == 1);
   CHECK(run.sent.of<wire::ApplyDecision>(kShard0).back().revision_after == Revision(5));
   CHECK(run.authority->result().is_ok());
+  run.shard_has(2);
+  const auto pull = run.sent.of<wire::Pull>(kShard0).at(0);
+  run.say(kShard0, wire::Parameters{pull.request, ShardId(0), Version(2), Revision(5), 0, true, {}},
+          std::vector<float>(8, 1.0F));
+  run.say(kNode0, wire::EvaluationReport{Version(2), {1.0, 1, 10}, ""});
+  for (const std::uint32_t node : {0U, 1U}) run.node_reports(node);
+  run.shard_reports(0);
+  REQUIRE(run.over());
+  const RunSummary summary = run.summary();
+  CHECK((summary.status == "ok" && summary.iterations == 5));
+  CHECK((summary.iterations_lost == 1 && summary.iterations_undone == 1));
 }
 
 }  // namespace

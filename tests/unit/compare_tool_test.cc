@@ -66,6 +66,14 @@ class Laboratory {
     return *this;
   }
 
+  // The last one's configuration, past what all have in common.
+  void change(const std::string& value) const {
+    const std::string file = runs_.back() + "/config.yaml";
+    const Result<RunConfig> config = load_config(file, std::vector<std::string>{value, "data.path=/data"});
+    REQUIRE(config.is_ok());
+    REQUIRE(write_file_atomically(file, to_yaml(*config)));
+  }
+
   Shown compare(ReportOptions options = {}) const {
     options.runs = runs_;
     options.compare = true;
@@ -191,12 +199,7 @@ TEST_CASE("other_work_is_refused_with_the_key_and_both_runs") {
   for (const auto& [other, message] : cases) {
     Laboratory lab;
     lab.run(1, 10, kBsp).run(1, 10, kSsp);
-    lab.run(2, 10, kSsp);
-    // Behind the laboratory's own, so that it counts.
-    const Result<RunConfig> config =
-        load_config(lab.path(2) + "/config.yaml", std::vector<std::string>{other, "data.path=/data"});
-    REQUIRE(config.is_ok());
-    REQUIRE(write_file_atomically(lab.path(2) + "/config.yaml", to_yaml(*config)));
+    lab.run(2, 10, kSsp).change(other);
     const Shown shown = lab.compare();
     CHECK(shown.status == 2);
     CHECK(shown.out.empty());
@@ -384,6 +387,27 @@ TEST_CASE("time_to_accuracy_is_a_table_of_its_own_and_a_run_that_never_gets_ther
   at_65.target = 0.65;  // all reach that
   CHECK(lab.json(at_65)["tables"][1]["winner"] == "bsp");
   CHECK_THAT(lab.compare().out, Contains("time to accuracy: say which with --target"));
+}
+
+TEST_CASE("runs_of_several_lengths_are_compared_by_the_time_to_an_accuracy_alone") {
+  Laboratory lab;
+  const auto tested = [](RunSummary& s) { s.test_accuracy = 0.8; };
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+    const double late = 0.01 * static_cast<double>(seed);
+    lab.run(seed, 100, kBsp, tested, curve_of({0.5, 0.7, 0.8, 0.8, 0.8}));
+    lab.run(seed, 50, {"sync.policy=bsp", "exchange.kind=allreduce"}, tested,
+            curve_of({0.7, 0.8, 0.8}, late));
+    lab.change("train.total_iterations=200");
+  }
+  CHECK_THAT(lab.compare().err, Contains("train.total_iterations is 200, expected 100 as in " + lab.path(0) +
+                                         "; of runs of any length --target compares"));
+  ReportOptions at_75;
+  at_75.target = 0.75;
+  const auto json = lab.json(at_75);
+  REQUIRE(json["tables"].size() == 1);
+  CHECK(json["tables"][0]["key"] == "time_to_accuracy");
+  CHECK(json["tables"][0]["winner"] == "bsp exchange.kind=allreduce train.total_iterations=200");
+  CHECK_THAT(lab.compare(at_75).out, Contains("final test accuracy: the runs are of several lengths\n"));
 }
 
 TEST_CASE("the_final_model_s_evaluation_of_the_last_version_counts_once") {

@@ -340,6 +340,13 @@ TEST_CASE("a_trace_gives_links_their_bandwidths_back_one_for_each_node_where_the
   const auto all = traced("1GiB");
   REQUIRE(all.size() == 1);
   CHECK(static_cast<double>(all[0].value()) == Approx(64 << 20).epsilon(0.03));
+  // Exchanges of another kind are no measure of it.
+  REQUIRE(paceline("reduced",
+                   {kAsTraced[0], kAsTraced[1], "exchange.kind=allreduce", "simulate.network.bandwidth=1GiB"},
+                   (paceline / "real").string()) == 0);
+  CHECK(
+      load_config((paceline / "reduced" / "config.yaml").string(), {})->simulate.network.bandwidth.front() ==
+      1 << 30);
 }
 
 TEST_CASE("what_would_go_unread_beside_a_trace_is_refused_by_name") {
@@ -355,7 +362,7 @@ TEST_CASE("what_would_go_unread_beside_a_trace_is_refused_by_name") {
   CHECK(paceline("other", kAsTraced, real) == 0);
 }
 
-TEST_CASE("a_trace_of_another_layout_is_refused_by_name") {
+TEST_CASE("a_trace_of_other_computations_or_messages_is_refused_by_name_and_what_to_do_is_said") {
   Command paceline;
   REQUIRE(paceline("real", {}) == 0);
   const std::string real = (paceline / "real").string();
@@ -370,11 +377,12 @@ TEST_CASE("a_trace_of_another_layout_is_refused_by_name") {
            {"cluster.gradient_encoding=int8", "cluster.gradient_encoding, got fp32, expected int8"},
            {"cluster.parameter_encoding=bf16", "cluster.parameter_encoding, got fp32, expected bf16"}}) {
     CHECK(paceline("again", {kAsTraced[0], kAsTraced[1], argument}, real) == 2);
-    CHECK_THAT(paceline.refusal(), Contains("a trace of another layout: " + name));
+    CHECK_THAT(paceline.refusal(), Contains("a trace of other computations or messages: " + name));
   }
   const std::string two = "cluster.endpoints=[tcp://127.0.0.1:5555, tcp://127.0.0.1:5556]";
   CHECK(paceline("again", {kAsTraced[0], kAsTraced[1], "cluster.shards=2", two}, real) == 2);
-  CHECK_THAT(paceline.refusal(), Contains("a trace of another layout: cluster.shards, got 1, expected 2"));
+  CHECK_THAT(paceline.refusal(),
+             Contains("a trace of other computations or messages: cluster.shards, got 1, expected 2"));
   CHECK(paceline("again", kAsTraced, (paceline / "nowhere").string()) == 2);
   CHECK_THAT(paceline.refusal(), Contains("nowhere"));
   // Whose worker 1.0 had nothing to do.

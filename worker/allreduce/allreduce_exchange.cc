@@ -75,13 +75,19 @@ Status AllReduceExchange::begin(const RunState& from) {
 
 // ---- a node is lost
 
-void AllReduceExchange::leave(std::uint32_t formation) {
+void AllReduceExchange::leave(std::uint32_t formation, const std::string& why) {
   const std::lock_guard lock(mutex_);
-  left_ = std::max(left_, formation);
+  if (formation > left_) {
+    left_ = formation;
+    why_left_ = why;
+  }
   if (!is_left()) return;
   mesh_.stop().set();
   changed_.notify_all();
 }
+
+// As the authority has said.
+Status AllReduceExchange::over() const { return unavailable(why_left_); }
 
 // Somebody has gone, or is not heard any more. What does not fit would not the next time.
 bool AllReduceExchange::goes_on_after(const Status& failed) const {
@@ -94,16 +100,16 @@ bool AllReduceExchange::goes_on_after(const Status& failed) const {
 // was summed is dropped.
 Status AllReduceExchange::meet_again(std::unique_lock<std::mutex>& lock, Status why) {
   while (closed_.is_ok() && goes_on_after(why)) {
+    if (is_left()) why = over();  // not that it has been stopped
     const Parting parting{formation_, model_.version(), gone_, why.message()};
     lock.unlock();
-    mesh_.leave();
     Result<Meeting> meeting = parts_.meet(parting);
+    mesh_.leave();
     lock.lock();
     if (!closed_.is_ok()) return closed_;
     if (!meeting.is_ok()) return meeting.status();
     formation_ = meeting->formation;
     gone_.reset();
-    why = unavailable("formation " + std::to_string(formation_) + " is over");
     if (is_left()) continue;
     mesh_.stop().forget();
     lock.unlock();
@@ -244,7 +250,7 @@ Status AllReduceExchange::reduce_round(std::unique_lock<std::mutex>& lock) {
     const std::int64_t begin = mesh_.buckets()[number].range.begin;
     changed_.wait(lock, [&] { return !closed_.is_ok() || is_left() || own_.are_final_from(begin); });
     if (!closed_.is_ok()) return closed_;
-    if (is_left()) return unavailable("formation " + std::to_string(formation_) + " is over");
+    if (is_left()) return over();
     const std::vector<SharedFloats> own = own_.values();
     const Clock clock(model_.version().value);
     counts_.begin(parts_.now());

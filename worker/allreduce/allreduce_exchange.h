@@ -72,9 +72,10 @@ class AllReduceExchange final : public Exchange {
     Ticks (*now)();       // what time it is, any thread
     // Called once where a reduction fails, by the exchange's thread: the node cannot go on.
     std::function<void(const Status&)> on_failure;
-    // Where a node is lost and the others are to go on, by the exchange's thread, behind the connections' end: waits for
-    // the next formation, and no longer than for whoever closes the exchange, since stop() waits for it. Empty: a loss is
-    // a failure. Errors: why there is none.
+    // Where a node is lost and the others are to go on, by the exchange's thread: waits for the next formation, for which
+    // all have left this one, and no longer than for whoever closes the exchange, since stop() waits for it. The connections
+    // end behind it: who closed them before would be taken for the lost one. Empty: a loss is a failure. Errors: why there
+    // is none.
     std::function<Result<Meeting>(const Parting&)> meet = {};
     // Called for each bucket that is reduced, by the exchange's thread. Empty: nobody wants to know.
     std::function<void(const BucketSpan&)> on_bucket = {};
@@ -95,8 +96,8 @@ class AllReduceExchange final : public Exchange {
   Status connect(mesh::PeerConnections connections, mesh::Place place);
   // Once connected, before begin(): returns when all nodes are. Errors: Mesh::reduce()'s.
   Status await_all();
-  // The formation of that number is over, since a node of it is lost: this one leaves it at once. Thread: any.
-  void leave(std::uint32_t formation);
+  // The formation of that number is over, since a node of it is lost, `why`: this one leaves it at once. Thread: any.
+  void leave(std::uint32_t formation, const std::string& why);
   // What the run begins with, or goes on from. Once connected; reduces from now on. Errors: kInvalidArgument other
   // than as many floats as version and optimizer ask for.
   [[nodiscard]] Status begin(const RunState& from);
@@ -137,6 +138,7 @@ class AllReduceExchange final : public Exchange {
   Status begin_formation(Status joined);
   void note_gone();
   bool is_left() const { return left_ >= formation_; }
+  Status over() const;
   bool goes_on_after(const Status& failed) const;
   Status meet_again(std::unique_lock<std::mutex>& lock, Status why);
   Status take_over(const Meeting& meeting);
@@ -162,7 +164,8 @@ class AllReduceExchange final : public Exchange {
   Ticks since_;  // its version is here since then
   std::optional<NodeId> gone_;
   std::uint32_t formation_ = 1;
-  std::uint32_t left_ = 0;  // the newest that is to be left
+  std::uint32_t left_ = 0;  // the newest that is to be left,
+  std::string why_left_;    // and why
   Status closed_;
 };
 

@@ -37,7 +37,7 @@ class FormationMesh {
   Status measure();
   // Makes buckets and shares. `keeps`: plan_buckets()'.
   void plan(bool keeps);
-  // Ends the connections, by which the others hear of it.
+  // Ends the connections. Who still waits there takes this node for lost.
   void leave() { mesh_.reset(); }
   bool is_joined() const { return mesh_ != nullptr; }
   // Set: whoever waits here is released, and does not wait until it is forgotten.

@@ -106,7 +106,7 @@ Status ReceivedMessages::handle(ServerLink&, wire::Peers& peers, wire::Payload&)
   if (!peers.endpoints.empty()) {
     client_.state.peers(std::move(peers));
   } else if (client_.options.on_formation_over) {
-    client_.options.on_formation_over(peers.formation);
+    client_.options.on_formation_over(peers.formation, peers.why);
   }
   return Status::ok();
 }
