@@ -140,22 +140,6 @@ class Crashes(DaemonTest):
 class Starts(DaemonTest):
     """Who is missing, and who is not let in."""
 
-    def test_a_missing_node_is_named(self):
-        node = self.ready_node(0)
-        server = self.server(0, "cluster.start_timeout=3s")
-        self.assert_ends(server, 1, "paceline-server: the run failed: node 1 has not joined within 3 s")
-        self.assert_ends(node, 1, "paceline-worker 0: node 1 has not joined within 3 s")
-
-    def test_a_port_in_use(self):
-        with socket.socket() as used:
-            used.bind(("127.0.0.1", 0))
-            used.listen()
-            endpoint = f"tcp://127.0.0.1:{used.getsockname()[1]}"
-            for _ in range(2):  # the first has not used up the run directory
-                server = self.server(0, f"cluster.endpoints=[{endpoint}]")
-                self.assert_ends(server, 1, f"paceline-server: cluster.endpoints: cannot bind {endpoint}: Address already in use")
-                self.assertFalse(self.run_dir.exists())
-
     def test_a_name_that_leads_to_loopback_is_warned_of(self):
         hosts = self.folder / "hosts"  # as Debian leaves it
         hosts.write_text("127.0.0.1 localhost\n127.0.1.1 alpha\n", encoding="ascii")
@@ -175,12 +159,6 @@ class Starts(DaemonTest):
                          f"paceline-server: cluster.endpoints: cannot bind ipc://{thesis}: got an ordinary file at {thesis}, "
                          "expected a socket or nothing there")
         self.assertEqual(thesis.read_text(encoding="utf-8"), "three years of work")
-
-    def ready_node(self, number):
-        """A node that only waits for its servers: what it has to do takes long on a busy machine."""
-        node = self.node(number)
-        self.wait_for_log(f"worker-{number}.log", "")
-        return node
 
     def refused_node(self, number, *overrides):
         """A whole run but for this node, which must be refused; returns what it was told."""
@@ -211,10 +189,6 @@ class Starts(DaemonTest):
                 self.assertIn(f"node 1: another configuration: {key}: got {value if key == 'run.seed' else '['}", told)
                 self.assertRegex(told, r", expected .*: give every daemon the same configuration$")
                 self.assertFalse((self.run_dir / "worker-1.log").exists())  # so that the right command is not refused
-
-    def test_a_node_number_is_taken_once(self):
-        self.assertRegex(self.refused_node(0, f"run.out={self.folder}/another"), "^node 0: already taken by another "
-                         r"process of this run \(incarnation 0x[0-9a-f]{16}, got 0x[0-9a-f]{16}\)$")
 
     def test_the_log_of_a_live_node_is_left_alone(self):
         server, node = self.server(0), self.node(0)

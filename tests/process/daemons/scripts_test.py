@@ -168,12 +168,12 @@ echo '{{"benchmarks": [{{"name": "sgd", "ratio": 0.9, "threads": 1}}]}}' >"$out"
         broken.touch()
         self.assertEqual(bench(1), first)
         broken.unlink()
-        self.stand_in(checkout / "build/release/bin/bench_simulate", f"""echo "new" >>{log}; echo '{{"cost": 3}}'\n""")
+        self.stand_in(checkout / "build/release/bin/bench_recorder_cost", f"""echo "new" >>{log}; echo '{{"cost": 3}}'\n""")
         every = bench(0)
         self.assertEqual(every[:len(first)], first)
         self.assertEqual(len(every), len(set(every)) + 1, every)  # nothing twice but what memory can do
         measured = json.loads(result.read_text())["measurements"]
-        self.assertEqual([line["cost"] for line in measured if line["benchmark"] == "simulate"], [3])
+        self.assertEqual([line["cost"] for line in measured if line["benchmark"] == "recorder"], [3])
 
     def test_gpu_check_says_by_its_status_what_its_table_says_and_that_there_is_no_gpu(self):
         checkout, carried, state = self.checkout(), self.folder / "carried", self.folder / "state"
