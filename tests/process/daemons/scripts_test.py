@@ -216,7 +216,7 @@ echo '{{"benchmark": "loss_beside_cpu", "model": "m", "mean_difference": 0.5, "l
         sources = re.search(r"paceline_program\(gpu_test SOURCES (.*?)LIBS", built, re.DOTALL).group(1).split()
         cases = [case for file in sources for case in
                  re.findall(r'TEST_CASE\(\s*"([a-z0-9_]+)"', (harness.SOURCE / "tests" / file).read_text(encoding="utf-8"))]
-        self.assertIn("a_foreseen_mini_batch", patterns)
+        self.assertIn("a_predicted_mini_batch", patterns)
         self.assertEqual([one for one in patterns if not any(case.startswith(one) for case in cases)], [])
         self.assertEqual([case for case in cases if "cifar" in case and case.startswith(tuple(patterns))], [])
 
