@@ -111,7 +111,7 @@ TEST_CASE("another shard goes on over another connection: each end says again wh
 
   ScriptedNode before(context, there);
   before.say(0, join);
-  CHECK(before.hear<wire::ShardWelcome>(0).heard == 0);
+  CHECK(before.hear<wire::ShardWelcome>(0).acked == 0);
   ScriptedNode node(context, there);
   const wire::Join of_node = join_of(config, 0, kFiveFloats);
   node.say(0, of_node);
@@ -120,7 +120,7 @@ TEST_CASE("another shard goes on over another connection: each end says again wh
   before.say(0, wire::ShardReady{ShardId(1), of_node.layout_hash});
   // It is heard of, with the next heartbeat.
   std::int64_t heard = 0;
-  for (int beats = 0; heard == 0 && beats < 100; ++beats) heard = before.hear<wire::Heartbeat>(0).heard;
+  for (int beats = 0; heard == 0 && beats < 100; ++beats) heard = before.hear<wire::Heartbeat>(0).acked;
   REQUIRE(heard == 1);
 
   ScriptedNode after(context, there);
@@ -128,18 +128,18 @@ TEST_CASE("another shard goes on over another connection: each end says again wh
   join.connection = 2;
   SECTION("which has heard nothing") {
     after.say(0, join);
-    CHECK(after.hear<wire::ShardWelcome>(0).heard == 1);
+    CHECK(after.hear<wire::ShardWelcome>(0).acked == 1);
     CHECK(after.hear<wire::NodeAdmitted>(0).node == NodeId(0));
   }
   SECTION("which has heard what was said") {
-    join.heard = 1;
+    join.acked = 1;
     after.say(0, join);
-    CHECK(after.hear<wire::ShardWelcome>(0).heard == 1);
+    CHECK(after.hear<wire::ShardWelcome>(0).acked == 1);
     after.say(0, wire::NodeLost{NodeId(0), "by the test", 1000});
     CHECK(after.hear_name(0) == "RunOver");  // no word of the node before
   }
   SECTION("not another process of it, nor in another generation, nor with words that were not said") {
-    join.heard = 2;
+    join.acked = 2;
     std::string expected = "expected 0 to 1";
     if (GENERATE(true, false)) {
       join.incarnation = 6;
