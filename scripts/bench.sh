@@ -129,8 +129,6 @@ if [ -z "$targets" ]; then
   measure "$bin/bench_decision"
   echo "== what measuring costs" >&2
   measure --benchmark recorder -- "$bin/bench_recorder_cost" 35
-  echo "== what simulating costs" >&2
-  measure --benchmark simulate -- "$bin/bench_simulate"
 fi
 echo "== what memory can do, again: has the machine changed meanwhile?" >&2
 bandwidth after

@@ -81,7 +81,7 @@ class Membership {
 
   void seen(Peer peer, Ticks now);
   // Whether anything has come from it after `when`.
-  bool heard_since(Peer peer, Ticks when) const { return at(peer).last_seen > when; }
+  bool seen_since(Peer peer, Ticks when) const { return at(peer).last_seen > when; }
   // When the last join of it was accepted.
   Ticks joined_at(Peer peer) const { return at(peer).joined_at; }
   // How long nothing has come from it; nothing where it is not here.

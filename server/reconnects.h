@@ -16,9 +16,9 @@ inline std::string logged_last(std::int64_t times) {
 }
 
 // Of the `times`-th connection between the authority and another shard.
-inline std::string said_again(const ReliableChannel& channel, std::int64_t times) {
+inline std::string retransmitted(const ReliableChannel& channel, std::int64_t times) {
   const std::size_t count = channel.unacked().size();
-  return std::to_string(count) + (count == 1 ? " message is" : " messages are") + " said again" +
+  return std::to_string(count) + (count == 1 ? " message is" : " messages are") + " sent again" +
          logged_last(times);
 }
 

@@ -1,18 +1,18 @@
 // What the authority and another shard say to each other, in order, as one of the two sees it: where their
-// connection breaks while both live, nothing of it is lost or heard twice. Each end keeps what it has said
-// until the other has heard it, and both count.
+// connection breaks while both live, nothing of it is lost or received twice. Each end keeps what it has sent
+// until the other acknowledges it, and both count.
 //
 //   (connection 1 breaks)
-//   shard      ShardJoin{goes_on, heard 17} over connection 2   ->   authority: gives connection 1 up
-//         <-   ShardWelcome{heard 41}, its 18th, 19th … again
+//   shard      ShardJoin{goes_on, acked 17} over connection 2   ->   authority: gives connection 1 up
+//         <-   ShardWelcome{acked 41}, its 18th, 19th … again
 //   its 42nd, 43rd … again                                      ->
 //
 // What belongs to one connection does not count: joins, welcomes, the authority's refusals, and heartbeats,
-// which say how many were heard.
+// which acknowledge.
 //
-// Memory: what one end has said since the other one last told how much it has heard. It tells so with each
+// Memory: what one end has sent since the other one last acknowledged. It does so with each
 // heartbeat, after kAckAfter messages, and at once after a message with a payload or a shard's last word,
-// since the shard waits for that before it ends. An end that never tells so ack_overdue() in the end.
+// since the shard waits for that before it ends. Of an end that never does, ack_overdue() in the end.
 //
 // Pure. Thread: one at a time (the server's loop).
 #pragma once
@@ -42,12 +42,12 @@ class ReliableChannel {
              std::holds_alternative<wire::ShardWelcome>(body));
   }
 
-  // This end says it, over a connection or when there is one again.
+  // This end sends it, over a connection or when there is one again.
   void on_send(const wire::Message& message) {
     if (counts(message.body, end_)) unacked_.push_back(message);
   }
 
-  // This end has heard it. True: the other end is to be told so now.
+  // This end has received it. True: an acknowledgement is due now.
   bool on_receive(const wire::Message& message) {
     if (!counts(message.body, end_ == End::kShard ? End::kAuthority : End::kShard)) return false;
     ++received_;
@@ -55,15 +55,15 @@ class ReliableChannel {
     return received_ - acked_ >= kAckAfter || !message.payload.empty() || last;
   }
 
-  // How many this end has heard, to be told to the other.
+  // How many this end has received, for the other.
   std::int64_t ack() { return acked_ = received_; }
 
-  // The other end has heard so many of ours. Errors: kInvalidArgument fewer than it has said before, or more
+  // The other end has received so many of ours. Errors: kInvalidArgument fewer than it acknowledged before, or more
   // than there were.
   [[nodiscard]] Status on_ack(std::int64_t count) {
     const std::int64_t most = confirmed_ + static_cast<std::int64_t>(unacked_.size());
     if (count < confirmed_ || count > most) {
-      return invalid_argument("messages heard: got " + std::to_string(count) + ", expected " +
+      return invalid_argument("messages acknowledged: got " + std::to_string(count) + ", expected " +
                               std::to_string(confirmed_) + " to " + std::to_string(most));
     }
     unacked_.erase(unacked_.begin(), unacked_.begin() + (count - confirmed_));
@@ -71,16 +71,16 @@ class ReliableChannel {
     return Status::ok();
   }
 
-  // The other end has not said for so many messages what it has heard that it never will.
+  // The other end has not said for so many messages what it has received that it never will.
   bool ack_overdue() const { return unacked_.size() > kUnackedMax; }
 
-  // What is to be said again over another connection, in order.
+  // What is to be sent again over another connection, in order.
   const std::deque<wire::Message>& unacked() const { return unacked_; }
 
  private:
   End end_;
   std::deque<wire::Message> unacked_;
-  std::int64_t confirmed_ = 0;  // of ours, that the other end has heard
+  std::int64_t confirmed_ = 0;  // of ours, that the other end has received
   std::int64_t received_ = 0;
   std::int64_t acked_ = 0;  // of those, that it knows
 };

@@ -41,7 +41,7 @@ class ServerChannels {
   // At a replica that follows: what the one that serves has heard, or said.
   void follow(const wire::LogEntry& logged, const wire::Message& event) {
     using As = wire::LogEntry::As;
-    if (logged.as == As::kSaid) return authority_.on_send(event);
+    if (logged.as == As::kSent) return authority_.on_send(event);
     if (!logged.shard) return;
     if (logged.as == As::kToShard && self_ != kAuthority) (void)authority_.on_receive(event);
     if (logged.as == As::kToAuthority && *logged.shard != self_) (void)with(*logged.shard).on_receive(event);

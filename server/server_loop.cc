@@ -192,7 +192,7 @@ void ServerLoop::on_authority(Result<wire::Message> message) {
 
 void ServerLoop::send(Speaker speaker, Peer to, wire::Message message) {
   if (speaker == Speaker::kShard) {
-    const Status same = comparison_.compare(role_.shard_says(message));
+    const Status same = comparison_.compare(role_.on_shard_output(message));
     if (!same.is_ok()) role_.follows() ? end_.end(same) : own_shard_.on_status(same);
     if (role_.follows()) return;
     if (auto* lost = std::get_if<wire::NodeLost>(&message.body)) {
@@ -250,10 +250,11 @@ void ServerLoop::deliver(Speaker speaker, wire::Message message) {
 
 void ServerLoop::end_turn() {
   if (!replication_ || end_.ended()) return;
-  replication_->serving().tell_turn();
+  replication_->serving().send_turn();
   for (auto& [to, message] : role_.release()) {
     if (end_.ended()) return;
-    to ? connections_.say_released(*to, std::move(message)) : link_.say_released(std::move(message));
+    to ? connections_.send_released_output(*to, std::move(message))
+       : link_.send_released_output(std::move(message));
   }
 }
 
@@ -390,8 +391,8 @@ void ServerLoop::close() {
     end_.restart(replication_ ? replication_->restart_request() : RestartRequest{.serves = true});
   }
   display_.end(clock_.now());
-  const bool is_said = setup_.is_authority() && (!replication_ || (authority_ && authority_->over()));
-  if (!is_said && !end_.result().is_ok()) {
+  const bool is_logged = setup_.is_authority() && (!replication_ || (authority_ && authority_->over()));
+  if (!is_logged && !end_.result().is_ok()) {
     end_.restart_request() ? setup_.log.info(end_.result().message())
                            : setup_.log.error(end_.result().message());
   }

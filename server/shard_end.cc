@@ -25,7 +25,7 @@ void ShardEnd::is_done(const wire::RunOver& over) {
   report();
   if (authority_) return;
   end_.set_result(Status(over.code, over.message));
-  link_.end_if_heard();
+  link_.end_if_acked();
 }
 
 void ShardEnd::report() {

@@ -78,13 +78,13 @@ class Unreachable {
   }
 
   // One tick has passed. Those that are lost now, in the order in which they were found; they are forgotten
-  // here. heard_since(peer, when): whether anything has come from it after `when`.
-  template <typename HeardSince>
-  std::vector<Entry> take_lost(Ticks now, HeardSince&& heard_since) {
+  // here. seen_since(peer, when): whether anything has come from it after `when`.
+  template <typename SeenSince>
+  std::vector<Entry> take_lost(Ticks now, SeenSince&& seen_since) {
     std::vector<Entry> lost;
     std::vector<Entry> still;
     for (Entry& entry : std::exchange(entries_, {})) {
-      if (!entry.dropped && heard_since(entry.peer, entry.since)) {
+      if (!entry.dropped && seen_since(entry.peer, entry.since)) {
         entry.since = now;
         entry.ticks = 0;
       }

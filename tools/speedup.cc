@@ -240,8 +240,8 @@ Result<Measured> read_measured(const std::string& folder, const RunConfig& plann
 }
 
 // For whoever has that cluster: what to take.
-void say_measured(const std::string& folder, const Measured& measured, const SpeedupOptions& options,
-                  std::span<const RoundsNeeded> runs, std::int64_t serial, std::ostream& out) {
+void print_measured(const std::string& folder, const Measured& measured, const SpeedupOptions& options,
+                    std::span<const RoundsNeeded> runs, std::int64_t serial, std::ostream& out) {
   const double exchange = measured.exchange();
   out << folder << ": an exchange of " << measured.workers << " workers takes "
       << number(measured.times.exchange) << " s, a mini-batch " << number(measured.times.mini_batch)
@@ -318,7 +318,7 @@ int run_speedup(const SpeedupOptions& given, std::ostream& out, std::ostream& er
   out << "one worker alone: " << *serial << " mini-batches\n"
       << rendered(gains(options, *runs, *serial), TextStyle::kPlain)
       << rendered(costs(options, *runs, *serial), TextStyle::kPlain) << remarks;
-  if (measured) say_measured(options.measured, *measured, options, *runs, *serial, out);
+  if (measured) print_measured(options.measured, *measured, options, *runs, *serial, out);
   return kExitOk;
 }
 

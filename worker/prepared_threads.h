@@ -36,7 +36,7 @@ class PreparedThreads {
   PreparedThreads(
       std::uint32_t count, const Make& make, const Work& work,
       const Start& start = [](std::function<void()> body) { return std::thread(std::move(body)); })
-      : word_(said_.get_future()) {
+      : word_(promise_.get_future()) {
     for (std::uint32_t t = 0; t < count; ++t) {
       const auto one = std::make_shared<One>();
       ready_.push_back(one->ready.get_future().share());
@@ -57,7 +57,7 @@ class PreparedThreads {
   }
   // Waits for those that work. Those that were not told to end without having worked.
   ~PreparedThreads() {
-    say(Word::kEnd);
+    set(Word::kEnd);
     for (std::thread& thread : threads_) thread.join();
   }
   PreparedThreads(const PreparedThreads&) = delete;
@@ -81,7 +81,7 @@ class PreparedThreads {
     return Status::ok();
   }
   // Those that could make nothing are told to work, too: what becomes of it is for `work` to say.
-  void work() { say(Word::kWork); }
+  void work() { set(Word::kWork); }
   // Whether all have worked before `patience` is over.
   bool done_within(std::chrono::nanoseconds patience) const { return all_within(patience, done_); }
 
@@ -92,8 +92,8 @@ class PreparedThreads {
     std::promise<void> done;
   };
 
-  void say(Word word) {
-    if (!std::exchange(told_, true)) said_.set_value(word);
+  void set(Word word) {
+    if (!std::exchange(is_set_, true)) promise_.set_value(word);
   }
   template <typename Futures>
   static bool all_within(std::chrono::nanoseconds patience, const Futures& futures) {
@@ -105,8 +105,8 @@ class PreparedThreads {
   std::vector<std::shared_future<Status>> ready_;  // of each thread
   std::vector<std::shared_future<void>> done_;
   bool all_started_ = true;
-  bool told_ = false;
-  std::promise<Word> said_;
+  bool is_set_ = false;
+  std::promise<Word> promise_;
   std::shared_future<Word> word_;
   std::vector<std::thread> threads_;
 };

@@ -140,8 +140,8 @@ Result<std::uint64_t> RunData::fingerprint_of_both() const {
 std::int64_t RunData::samples_left_out() const { return left_out_ + (bad_ == nullptr ? 0 : bad_->count()); }
 
 std::int64_t RunData::samples_left_out_by(NodeId node) const {
-  const bool told_by_another = data_.parts == DataParts::kFixed && node != NodeId(0);
-  return samples_left_out() - (told_by_another ? left_out_ : 0);
+  const bool counted_by_another = data_.parts == DataParts::kFixed && node != NodeId(0);
+  return samples_left_out() - (counted_by_another ? left_out_ : 0);
 }
 
 void RunData::warn_to(const std::function<void(const std::string&)>& warn) {

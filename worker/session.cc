@@ -75,10 +75,10 @@ Result<std::shared_ptr<wire::SharedSegment>> memory_to_share(const RunConfig& co
 wire::Pin pin_of(const SessionParts& parts) {
   if (parts.config.cluster.threads_per_node > 1) return {};
   return [&tasks = parts.tasks, &log = parts.log,
-          said = parts.pin_failure_said](std::span<const std::byte> pages) -> std::shared_ptr<void> {
+          logged = parts.pin_failure_logged](std::span<const std::byte> pages) -> std::shared_ptr<void> {
     Result<std::shared_ptr<void>> pinned = tasks.pin(pages);
     if (pinned.is_ok()) return std::move(pinned).value();
-    std::call_once(*said, [&] {
+    std::call_once(*logged, [&] {
       log.warn("servers' memory cannot be pinned, and parameters take longer to the GPU: " +
                pinned.status().message());
     });
@@ -250,8 +250,8 @@ Status Session::check_shared() const {
 }
 
 // Until `done` says so, which waits for a second or so each time; what takes long of `waits` is in the log.
-void Session::tell_until(const std::function<bool()>& done,
-                         const std::function<std::vector<Wait>()>& waits) const {
+void Session::log_waits_until(const std::function<bool()>& done,
+                              const std::function<std::vector<Wait>()>& waits) const {
   StallLog stalls;
   const auto tell = [&](const std::vector<Wait>& now) {
     for (const std::string& line : stalls.look(now, steady_now())) parts_.log.info(line);
@@ -266,17 +266,18 @@ void Session::tell_until(const std::function<bool()>& done,
 
 // However long that takes, as with a GPU's driver that hangs.
 Status Session::await_trainers(const PreparedThreads<Trainer>& threads) const {
-  tell_until([&] { return threads.ready_within(kLookEvery); },
-             [&] {
-               std::vector<Wait> waits;
-               for (const std::uint32_t t : threads.not_ready()) {
-                 const std::string worker = "worker " + to_string(WorkerId(parts_.node, t));
-                 const std::string on = parts_.tasks.computes_on(t);
-                 waits.push_back({"the making of what " + worker + " trains with",
-                                  worker + " makes what it trains with" + (on.empty() ? "" : " on " + on)});
-               }
-               return waits;
-             });
+  log_waits_until(
+      [&] { return threads.ready_within(kLookEvery); },
+      [&] {
+        std::vector<Wait> waits;
+        for (const std::uint32_t t : threads.not_ready()) {
+          const std::string worker = "worker " + to_string(WorkerId(parts_.node, t));
+          const std::string on = parts_.tasks.computes_on(t);
+          waits.push_back({"the making of what " + worker + " trains with",
+                           worker + " makes what it trains with" + (on.empty() ? "" : " on " + on)});
+        }
+        return waits;
+      });
   return threads.readiness();
 }
 
@@ -284,8 +285,8 @@ Status Session::await_trainers(const PreparedThreads<Trainer>& threads) const {
 // itself; behind its close, as by a stop, nobody else does.
 void Session::work_to_the_end(PreparedThreads<Trainer>& threads) const {
   threads.work();
-  tell_until([&] { return threads.done_within(kLookEvery); },
-             [&] { return client_.closed().is_ok() ? std::vector<Wait>() : own_waits(); });
+  log_waits_until([&] { return threads.done_within(kLookEvery); },
+                  [&] { return client_.closed().is_ok() ? std::vector<Wait>() : own_waits(); });
 }
 
 Status Session::start() {
@@ -446,7 +447,7 @@ void Session::evaluate() {
 }
 
 // For whom a stage has waited.
-void Session::say_waits() const {
+void Session::log_stage_waits() const {
   const StageReport stage = parts_.tasks.stage_report();
   const std::uint32_t stages = config_.pipeline.stages;
   const std::uint32_t node = parts_.node.value;
@@ -468,7 +469,7 @@ Status Session::conclude(const std::vector<ThreadResult>& results, const NodeTot
   const bool done =
       std::all_of(results.begin(), results.end(), [](const auto& result) { return result.ended.is_ok(); });
   if (done) send_last_state();
-  if (config_.pipeline.enabled()) say_waits();
+  if (config_.pipeline.enabled()) log_stage_waits();
   if (done) {
     wire::NodeReport report = totals.report();
     report.samples_left_out = parts_.tasks.samples_left_out(parts_.node);

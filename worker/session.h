@@ -55,7 +55,7 @@ struct SessionParts {
   InnerStates* inner_states = nullptr;  // null: an inner optimizer's state is not kept for another session
   TimedRounds* timed_rounds = nullptr;  // null: rounds do not end by time
   // That a device does not read servers' memory by itself is logged by whichever session it happens in first.
-  std::shared_ptr<std::once_flag> pin_failure_said = std::make_shared<std::once_flag>();
+  std::shared_ptr<std::once_flag> pin_failure_logged = std::make_shared<std::once_flag>();
 };
 
 // How a session ended.
@@ -95,12 +95,13 @@ class Session {
   struct Trainer;
 
   Status check_shared() const;
-  void tell_until(const std::function<bool()>& done, const std::function<std::vector<Wait>()>& waits) const;
+  void log_waits_until(const std::function<bool()>& done,
+                       const std::function<std::vector<Wait>()>& waits) const;
   Status await_trainers(const PreparedThreads<Trainer>& threads) const;
   void work_to_the_end(PreparedThreads<Trainer>& threads) const;
   Status start();
   Status send_initial_parameters();
-  void say_waits() const;
+  void log_stage_waits() const;
   // ---- session_meeting.cc
   Status meet_nodes();
   Status check_key(const mesh::Place& place) const;

@@ -134,8 +134,8 @@ class Setter {
   Setter(const Files& files, const MaySet& may_set) : files_(files), may_set_(may_set) {}
 
   template <typename T, typename U>
-  void set(const char* key, T& field, U value, const char* said_by) const {
-    set_at(key, field, std::move(value), files_.file, files_.line(said_by));
+  void set(const char* key, T& field, U value, const char* set_by) const {
+    set_at(key, field, std::move(value), files_.file, files_.line(set_by));
   }
   template <typename T, typename U>
   void set_at(const char* key, T& field, U value, const std::string& file, int line) const {
@@ -153,10 +153,10 @@ struct Target {
   std::string at;  // "train.optimizer"
 };
 
-#define PACELINE_SET(path, value, said_by) setter.set(#path, config.path, value, said_by)
+#define PACELINE_SET(path, value, set_by) setter.set(#path, config.path, value, set_by)
 
-#define PACELINE_SET_OPTIMIZER(path, value, said_by) \
-  setter.set((target.at + "." #path).c_str(), target.optimizer.path, value, said_by)
+#define PACELINE_SET_OPTIMIZER(path, value, set_by) \
+  setter.set((target.at + "." #path).c_str(), target.optimizer.path, value, set_by)
 
 Status apply_optimizer(const Files& files, const Setter& setter, const Target& target) {
   const SolverParameter& solver = files.solver;

@@ -51,7 +51,7 @@ std::string text_of(const Key& key, const RunConfig& config) {
 
 // The value as another process is told of it. A message cuts what is over 4,096 bytes (wire::kTextBytesMax), so a
 // longer one goes by its beginning, its length and a hash, and equal values stay equal.
-std::string told_text_of(const Key& key, const RunConfig& config) {
+std::string message_text_of(const Key& key, const RunConfig& config) {
   constexpr std::size_t kWhole = 2000;
   constexpr std::size_t kBeginning = 1000;
   const std::string text = text_of(key, config);
@@ -120,8 +120,8 @@ std::vector<std::string> settings(const RunConfig& config) {
   const RunConfig defaults;
   std::vector<std::string> found;
   for (const Key& key : schema().keys) {
-    const std::string text = told_text_of(key, config);
-    const bool is_shown = text != told_text_of(key, defaults) || key.path == "run.seed";
+    const std::string text = message_text_of(key, config);
+    const bool is_shown = text != message_text_of(key, defaults) || key.path == "run.seed";
     if (is_shown && is_agreed(key, AgreedBy::kSession)) {
       found.push_back(key.path + "=" + text);
     }
@@ -147,8 +147,9 @@ std::string differing_settings(std::span<const std::string> got, const RunConfig
     const std::string begin = key.path + "=";
     const auto found = std::find_if(got.begin(), got.end(),
                                     [&](const std::string& setting) { return setting.starts_with(begin); });
-    const std::string theirs = found == got.end() ? told_text_of(key, defaults) : found->substr(begin.size());
-    const std::string ours = told_text_of(key, expected);
+    const std::string theirs =
+        found == got.end() ? message_text_of(key, defaults) : found->substr(begin.size());
+    const std::string ours = message_text_of(key, expected);
     if (theirs == ours || ++count > kNamed) continue;
     named +=
         (named.empty() ? "" : "; ") + key.path + ": got " + quotable(theirs) + ", expected " + quotable(ours);

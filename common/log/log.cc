@@ -94,17 +94,17 @@ class File {
   }
   ~File() {
     (void)written_.flush(LineWriter::kAtEnd);
-    say_what_the_log_lacks(written_.unwritten());
+    log_lost_lines(written_.unwritten());
     (void)errors_.flush(LineWriter::kAtEnd);
-    say_what_errors_lack(errors_.unwritten());
+    log_lost_errors(errors_.unwritten());
   }
   File(const File&) = delete;
 
   void write(LogLevel level, const std::string& text) {
     file_.log(level_of(level), text);
     terminal_.log(level_of(level), text);
-    say_what_the_log_lacks(written_.dropped());
-    say_what_errors_lack(errors_.dropped());
+    log_lost_lines(written_.dropped());
+    log_lost_errors(errors_.dropped());
   }
 
   std::int64_t lines_dropped() const { return written_.dropped().lines + errors_.dropped().lines; }
@@ -115,11 +115,11 @@ class File {
     std::int64_t from = next.load(std::memory_order_relaxed);
     return missing >= from && next.compare_exchange_strong(from, 2 * missing);
   }
-  void say_what_errors_lack(const LineWriter::Dropped& missing) {
+  void log_lost_errors(const LineWriter::Dropped& missing) {
     if (!is_worth_a_line(next_of_errors_, missing.lines)) return;
     file_.warn("standard error lacks {} so far: {}", lines(missing.lines), missing.why);
   }
-  void say_what_the_log_lacks(const LineWriter::Dropped& missing) {
+  void log_lost_lines(const LineWriter::Dropped& missing) {
     if (!is_worth_a_line(next_of_log_, missing.lines)) return;
     terminal_.warn("the log {} lacks {} so far: {}", path_, lines(missing.lines), missing.why);
   }

@@ -113,6 +113,7 @@ class Engine {
  private:
   Status handle(const Event& event);
   Status join(WorkerId worker);
+  void begin();
   Status come_late(Rank rank, const std::string& who);
   Status lose(NodeId node);
   void depart(Rank rank);

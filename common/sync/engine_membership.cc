@@ -21,8 +21,27 @@ Status Engine::join(WorkerId worker) {
   w.phase = WorkerPhase::kJoined;
   if (!run_->workers.all_joined(worker.node)) return Status::ok();
   gathering_.come(worker.node);
-  if (gathering_.complete()) grants_->begin();
+  if (gathering_.complete()) begin();
   return Status::ok();
+}
+
+// Training begins: all who have joined ask.
+void Engine::begin() {
+  run_->started = true;
+  run_->step.emit(Started{});
+  const Clock begin(version().value);
+  const auto for_all = [this](auto action) {
+    for (std::uint32_t r = 0; r < run_->workers.size(); ++r) {
+      if (run_->workers[Rank(r)].phase != WorkerPhase::kAbsent) action(Rank(r));
+    }
+  };
+  for_all([&](Rank) { run_->clocks.add(begin); });
+  for_all([this](Rank rank) { run_->share.join(rank); });
+  for (std::uint32_t r = 0; r < run_->workers.size(); ++r) {
+    if (run_->workers[Rank(r)].phase == WorkerPhase::kAbsent) run_->batches.lose(Rank(r), begin);
+  }
+  for_all([&](Rank rank) { run_->policy->on_clock(rank, begin, run_->step.now, run_->clocks); });
+  for_all([this](Rank rank) { grants_->ask(rank); });
 }
 
 // One who was not there, or is there again, while training goes on: it begins at the min clock. A stamp names
@@ -67,7 +86,7 @@ Status Engine::lose(NodeId node) {
     // then.
     if (run_->started) close_without_late();
   }
-  if (begins) grants_->begin();
+  if (begins) begin();
   return Status::ok();
 }
 

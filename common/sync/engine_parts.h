@@ -1,4 +1,14 @@
-// EngineParts: what the parts of the Engine work on together. Plain; who changes what is theirs to say.
+// EngineParts: what the Engine, its UpdateSequence and its Grants work on together. Who changes what:
+//
+//   workers    Engine: who takes part (joined, late, absent, gone), clocks. Grants: held, running, finished, and what each
+//              waits for. UpdateSequence: staleness
+//   clocks     Engine; Grants takes those out that finish
+//   share      Engine: who shares, what is given back. Grants: what is taken
+//   batches    Engine; Grants asks for parts
+//   policy     UpdateSequence: windows, versions. Engine and Grants: clocks, departures
+//   halt       Grants; Engine asks once whether all has come to rest
+//   started    Engine; Grants where a run is stopped before its training
+//   finished   Engine
 #pragma once
 
 #include <cstdint>

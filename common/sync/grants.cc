@@ -14,24 +14,6 @@ constexpr Clock kNever(std::numeric_limits<std::int64_t>::max());  // no floor i
 
 }  // namespace
 
-void Grants::begin() {
-  run_.started = true;
-  run_.step.emit(Started{});
-  const Clock begin(updates_.version().value);
-  const auto for_all = [this](auto action) {
-    for (std::uint32_t r = 0; r < run_.workers.size(); ++r) {
-      if (run_.workers[Rank(r)].phase != WorkerPhase::kAbsent) action(Rank(r));
-    }
-  };
-  for_all([&](Rank) { run_.clocks.add(begin); });
-  for_all([this](Rank rank) { run_.share.join(rank); });
-  for (std::uint32_t r = 0; r < run_.workers.size(); ++r) {
-    if (run_.workers[Rank(r)].phase == WorkerPhase::kAbsent) run_.batches.lose(Rank(r), begin);
-  }
-  for_all([&](Rank rank) { run_.policy->on_clock(rank, begin, run_.step.now, run_.clocks); });
-  for_all([this](Rank rank) { ask(rank); });
-}
-
 void Grants::ask(Rank rank) {
   WorkerEntry& w = run_.workers[rank];
   // Who has completed the open clock of a pool with backup workers waits for its end even if the pool is

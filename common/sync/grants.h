@@ -31,8 +31,6 @@ class Grants {
   Grants(EngineParts& run, const UpdateSequence& updates) : run_(run), updates_(updates) {}
   void resume(Staleness max_gap) { max_gap_ = max_gap; }
 
-  // Training begins: all who have joined ask.
-  void begin();
   // `rank` wants to begin the iteration at its clock: it waits for release(), or is told to finish.
   void ask(Rank rank);
   // `rank` has completed an iteration: it is in the one that it was granted ahead, or asks.

@@ -279,7 +279,7 @@ Body read(Fields& f, const proto::Heartbeat& in) {
                f.number("bytes_shared", in.bytes_shared(), 0, kCountMax),
                f.number("bytes_reduced", in.bytes_reduced(), 0, kCountMax),
                std::chrono::nanoseconds(f.number("reducing_ns", in.reducing_ns(), 0, kCountMax))};
-  m.heard = f.number("heard", in.heard(), 0, kCountMax);
+  m.acked = f.number("acked", in.acked(), 0, kCountMax);
   m.answer = in.answer();
   return m;
 }
@@ -438,7 +438,7 @@ Result<std::optional<LogEntry>> logged_of(const proto::Header& header) {
   using As = LogEntry::As;
   const proto::LogEntry& in = header.logged();
   Fields f("LogEntry");
-  LogEntry logged{static_cast<As>(f.number("as", in.as(), 0, static_cast<int>(As::kSaid))),
+  LogEntry logged{static_cast<As>(f.number("as", in.as(), 0, static_cast<int>(As::kSent))),
                   f.number("number", in.number(), 0, kCountMax), in.ends_turn(),
                   f.number("at", in.at(), -kCountMax, kCountMax)};
   const auto node = static_cast<std::uint32_t>(f.number("node", in.node(), 0, kNodesMax));

@@ -36,7 +36,7 @@ Body read(Fields& f, const proto::ShardJoin& in) {
   m.incarnation = in.incarnation();
   m.goes_on = generation_of(f, in.goes_on(), "goes_on", 0);
   m.connection = f.number("connection", in.connection(), 1, kCountMax);
-  m.heard = f.number("heard", in.heard(), 0, kCountMax);
+  m.acked = f.number("acked", in.acked(), 0, kCountMax);
   m.settings = settings_of(f, in.settings());
   return m;
 }
@@ -44,7 +44,7 @@ Body read(Fields& f, const proto::ShardJoin& in) {
 Body read(Fields& f, const proto::ShardWelcome& in) {
   ShardWelcome m{generation_of(f, in.generation()), {}};
   if (in.has_resume_from()) m.resume_from = checkpoint_of(f, in.resume_from());
-  m.heard = f.number("heard", in.heard(), 0, kCountMax);
+  m.acked = f.number("acked", in.acked(), 0, kCountMax);
   return m;
 }
 

@@ -260,7 +260,7 @@ void put(const Heartbeat& m, proto::Header& header) {
   out.set_bytes_shared(m.traffic.shared);
   out.set_bytes_reduced(m.traffic.reduced);
   out.set_reducing_ns(m.traffic.reducing.count());
-  out.set_heard(m.heard);
+  out.set_acked(m.acked);
   out.set_answer(m.answer);
 }
 
@@ -285,7 +285,7 @@ void put(const ShardJoin& m, proto::Header& header) {
   out.set_incarnation(m.incarnation);
   out.set_goes_on(m.goes_on);
   out.set_connection(m.connection);
-  out.set_heard(m.heard);
+  out.set_acked(m.acked);
   put(m.settings, *out.mutable_settings());
 }
 
@@ -293,7 +293,7 @@ void put(const ShardWelcome& m, proto::Header& header) {
   proto::ShardWelcome& out = *header.mutable_shard_welcome();
   out.set_generation(m.generation);
   if (m.resume_from) put(*m.resume_from, *out.mutable_resume_from());
-  out.set_heard(m.heard);
+  out.set_acked(m.acked);
 }
 
 void put(const ShardReady& m, proto::Header& header) {

@@ -12,12 +12,12 @@ namespace {
 
 constexpr std::int64_t kGreetingBytes = 64;
 
-enum class Said { kNothing, kGreeting, kMore };
+enum class Received { kNothing, kGreeting, kMore };
 
-Said said_over(int descriptor) {
+Received received_of(int descriptor) {
   const std::int64_t bytes = received_over(descriptor).value_or(0);
-  if (bytes == 0) return Said::kNothing;
-  return bytes <= kGreetingBytes ? Said::kGreeting : Said::kMore;
+  if (bytes == 0) return Received::kNothing;
+  return bytes <= kGreetingBytes ? Received::kGreeting : Received::kMore;
 }
 
 }  // namespace
@@ -40,14 +40,14 @@ void Connections::admit(int descriptor, const std::string& from) {
   Connection* const connection = find(descriptor);
   if (connection == nullptr) return;
   connection->member = true;
-  connection->heard(from);
+  connection->note_sender(from);
 }
 
 bool Connections::count(Wrong what, int descriptor, const std::string& from) {
   if (max_ == 0) forget_ended();  // nobody else does
   Connection* const connection = find(descriptor);
   if (connection == nullptr || (connection->member && connection->from != from)) return false;
-  connection->heard(from);
+  connection->note_sender(from);
   connection->wrong += static_cast<int>(what);
   if (connection->wrong < kWrongMax) return false;
   connection->socket.reset(spare_);
@@ -67,13 +67,14 @@ int Connections::break_surplus() {
   if (max_ == 0 || connections_.size() <= max) return 0;
   forget_ended();
   if (connections_.size() <= max) return 0;
-  std::vector<std::tuple<Said, std::uint64_t, int>> strangers;  // what, in which order they came, descriptor
+  std::vector<std::tuple<Received, std::uint64_t, int>>
+      strangers;  // what, in which order they came, descriptor
   for (const auto& [descriptor, connection] : connections_) {
-    if (!connection.member) strangers.emplace_back(said_over(descriptor), connection.number, descriptor);
+    if (!connection.member) strangers.emplace_back(received_of(descriptor), connection.number, descriptor);
   }
   std::sort(strangers.begin(), strangers.end());
   strangers.resize(std::min(strangers.size(), connections_.size() - max));
-  for (const auto& [said, number, descriptor] : strangers) {
+  for (const auto& [received, number, descriptor] : strangers) {
     const auto it = connections_.find(descriptor);
     it->second.socket.reset(spare_);
     connections_.erase(it);

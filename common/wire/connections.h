@@ -60,7 +60,7 @@ class Connections {
     std::string from = {};  // who was heard over it; empty: nobody yet
     int wrong = 0;          // said by them
 
-    void heard(const std::string& by) {
+    void note_sender(const std::string& by) {
       if (from != by) wrong = 0;
       from = by;
     }

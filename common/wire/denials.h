@@ -19,7 +19,7 @@ namespace paceline::wire {
 
 class Denials {
  public:
-  static constexpr std::chrono::seconds kSaidEvery{10};
+  static constexpr std::chrono::seconds kLogEvery{10};
   static constexpr std::size_t kSourcesMax = 256;
 
   // Somebody was denied: `source` as an address says it, and the latest reason.
@@ -36,7 +36,7 @@ class Denials {
     std::vector<std::string> lines;
     for (auto it = sources_.begin(); it != sources_.end();) {
       Source& its = it->second;
-      const bool silent = its.logged_at && now - *its.logged_at < kSaidEvery;
+      const bool silent = its.logged_at && now - *its.logged_at < kLogEvery;
       if (!silent && its.unsaid == 0) {
         it = sources_.erase(it);
         continue;

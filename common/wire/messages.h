@@ -309,13 +309,13 @@ struct RunOver {
 // The sender lives. A node's to the authority says where the time of its workers has gone so far, for whoever
 // looks on: the times of each thread, in order; or nothing of it.
 // A shard's to the authority says what it has moved so far, and each of these two how many messages of the
-// other it has heard (server/reliable_channel.h).
+// other it has received (server/reliable_channel.h).
 // Where `answer` is not 0 the authority asks a node for a sign of life, and the node says the same back at
 // once: what it said before was on its way already, and may be the last words of a process that is dead.
 struct Heartbeat {
   std::vector<PhaseTimes> workers{};
   Traffic traffic{};
-  std::int64_t heard = 0;
+  std::int64_t acked = 0;
   std::uint64_t answer = 0;
 };
 
@@ -358,7 +358,7 @@ struct LogEntry {
     kReturn,       // a Join or ShardJoin: the peer goes on over another connection
     kToShard,      // the shard was told
     kToAuthority,  // the authority was told
-    kSaid,         // the shard has said it to the authority, over a network
+    kSent,         // the shard has sent it to the authority, over a network
   };
   As as{};
   std::int64_t number = 0;  // of the event: they are counted from 0, without gaps

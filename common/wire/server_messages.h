@@ -31,19 +31,19 @@ struct ShardJoin {
   bool resumes = false;              // the server was started to resume a run
   std::vector<IntactFile> intact{};  // then: what it has, the newest first
   // As a node's Join: a random number of this process, not 0; the generation that it goes on in, over another
-  // connection; which of its connections that is. `heard`: how many messages of the authority.
+  // connection; which of its connections that is. `acked`: how many messages of the authority.
   std::uint64_t incarnation = 0;
   std::uint64_t goes_on = 0;
   std::int64_t connection = 1;
-  std::int64_t heard = 0;
+  std::int64_t acked = 0;
   std::vector<std::string> settings{};  // as a node's
 };
-// The run's generation, and the checkpoint that it goes on from; none: it begins. `heard`: how many messages
+// The run's generation, and the checkpoint that it goes on from; none: it begins. `acked`: how many messages
 // of the shard.
 struct ShardWelcome {
   std::uint64_t generation = 1;
   std::optional<CheckpointId> resume_from{};
-  std::int64_t heard = 0;
+  std::int64_t acked = 0;
 };
 
 // The shard holds node 0's initial parameters whole: training may begin. All-reduce: or what the nodes have come to
@@ -200,7 +200,7 @@ struct LocalEvent {
     kStop,       // the run is to end, and why
     kFail,       // it has failed, and why
     kDone,       // the authority's piece of background work `number` is done, with that result
-    kHeard,      // another server has heard `number` messages of this one
+    kAcked,      // another server has received `number` messages of this one
     kResumed,    // the server goes on from the checkpoint whose files its replica was given, as generation
                  // `number`
     kSave,       // a checkpoint was asked for

@@ -19,7 +19,7 @@ struct Sharing::LetGo {
     --held;
     if (!wake) return;  // nobody is there to be told
     numbers.push_back(number);
-    const bool worth_it = numbers.size() == 1 || numbers.size() % kSaidAtOnce == 0 || held == 0;
+    const bool worth_it = numbers.size() == 1 || numbers.size() % kReleaseBatch == 0 || held == 0;
     if (!worth_it || woken) return;
     woken = true;
     wake();
@@ -87,7 +87,7 @@ Status Sharing::state() const {
 
 void Sharing::say(Beside& beside) {
   if (!std::exchange(announced_, true)) beside.segment = ours_->ref();
-  if (theirs_ != nullptr && !std::exchange(said_that_we_read_, true)) beside.reads_segment = true;
+  if (theirs_ != nullptr && !std::exchange(sent_reads_segment_, true)) beside.reads_segment = true;
   const std::lock_guard lock(let_go_->mutex);
   const auto count = std::min<std::size_t>(let_go_->numbers.size(), kLetGoMax);
   const auto first = let_go_->numbers.begin();
@@ -97,7 +97,7 @@ void Sharing::say(Beside& beside) {
 
 void Sharing::unsay(const Beside& beside) {
   if (beside.segment) announced_ = false;
-  if (beside.reads_segment) said_that_we_read_ = false;
+  if (beside.reads_segment) sent_reads_segment_ = false;
   if (beside.region) lent_.erase(beside.region->number);
   if (unmapped_) return;  // nobody is told any more
   const std::lock_guard lock(let_go_->mutex);
@@ -157,7 +157,7 @@ Result<Payload> Sharing::borrow(const Region& region) {
 bool Sharing::due() {
   const std::lock_guard lock(let_go_->mutex);
   let_go_->woken = false;
-  return !let_go_->numbers.empty() && (let_go_->held == 0 || let_go_->numbers.size() >= kSaidAtOnce);
+  return !let_go_->numbers.empty() && (let_go_->held == 0 || let_go_->numbers.size() >= kReleaseBatch);
 }
 
 }  // namespace paceline::wire

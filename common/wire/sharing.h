@@ -8,7 +8,7 @@
 //   let_go() 7: owner dropped  ◄── header{let_go 7}
 //
 // What is let go of is said together: on the next message that leaves anyway, or in one of its own when
-// nothing is held any more, when kSaidAtOnce numbers have gathered, or after kSaidAfter.
+// nothing is held any more, when kReleaseBatch numbers have gathered, or after kReleaseAfter.
 //
 // A peer that dies lets go of nothing; when its connection is given up, and its Sharing with it, all that is
 // lent comes back. That a connection broke is no reason: the peer may live and read. What is borrowed
@@ -41,8 +41,8 @@ namespace paceline::wire {
 
 class Sharing {
  public:
-  static constexpr std::size_t kSaidAtOnce = 16;
-  static constexpr std::chrono::milliseconds kSaidAfter{1};
+  static constexpr std::size_t kReleaseBatch = 16;
+  static constexpr std::chrono::milliseconds kReleaseAfter{1};
   // A smaller payload is copied into its frame: that costs less than letting go of it.
   static constexpr std::size_t kLentBytesMin = 1025;
 
@@ -80,7 +80,7 @@ class Sharing {
   // unmapped.
   Result<Payload> borrow(const Region& region);
 
-  // Whether what has been let go of is to be said now; if not, it is in kSaidAfter (unless there is nothing).
+  // Whether what has been let go of is to be said now; if not, it is in kReleaseAfter (unless there is nothing).
   bool due();
 
   std::size_t lent() const { return lent_.size(); }
@@ -96,7 +96,7 @@ class Sharing {
   std::shared_ptr<const MappedSegment> theirs_;
   Status mapped_ = unavailable("the peer announces no memory");
   bool announced_ = false;  // our segment
-  bool said_that_we_read_ = false;
+  bool sent_reads_segment_ = false;
   bool they_read_ = false;
   bool unmapped_ = false;
   std::uint64_t next_number_ = 1;

@@ -45,9 +45,9 @@ void Sharings::unmap(const PeerId& peer) {
 
 void Sharings::close() {
   closed_ = true;
-  for (const auto& [peer, sharing] : sharings_) say_what_is_let_go(peer, *sharing);
+  for (const auto& [peer, sharing] : sharings_) send_released(peer, *sharing);
   sharings_.clear();
-  say_let_go_.cancel();
+  release_timer_.cancel();
 }
 
 Result<std::optional<Payload>> Sharings::borrow(const PeerId& from, const Region& region,
@@ -65,20 +65,20 @@ Result<std::optional<Payload>> Sharings::borrow(const PeerId& from, const Region
 void Sharings::something_let_go(const PeerId& peer) {
   Sharing* const sharing = with(peer);
   if (sharing == nullptr) return;
-  if (sharing->due()) return say_what_is_let_go(peer, *sharing);
+  if (sharing->due()) return send_released(peer, *sharing);
   if (std::exchange(let_go_is_timed_, true)) return;
-  say_let_go_.expires_after(Sharing::kSaidAfter);
-  say_let_go_.async_wait([weak = weak_from_this()](const boost::system::error_code& error) {
+  release_timer_.expires_after(Sharing::kReleaseAfter);
+  release_timer_.async_wait([weak = weak_from_this()](const boost::system::error_code& error) {
     const auto self = weak.lock();
     if (error || self == nullptr || self->closed_) return;
     self->let_go_is_timed_ = false;
-    for (const auto& [each, its] : self->sharings_) self->say_what_is_let_go(each, *its);
+    for (const auto& [each, its] : self->sharings_) self->send_released(each, *its);
   });
 }
 
 // In a message of its own. Where there is no room for it, it goes with the next one; who is gone is found out
 // when a message is sent.
-void Sharings::say_what_is_let_go(const PeerId& peer, Sharing& sharing) {
+void Sharings::send_released(const PeerId& peer, Sharing& sharing) {
   Beside beside;
   sharing.say(beside);
   if (beside == Beside{}) return;

@@ -2,7 +2,7 @@
 //
 //   a payload is dropped, on any thread ── wake ──► due? ── yes ──► said, in a message of its own
 //                                                    └─ no: a message that leaves anyway says it, or the
-//                                                       timer, for all peers, after Sharing::kSaidAfter
+//                                                       timer, for all peers, after Sharing::kReleaseAfter
 //
 // Thread: the one that runs `io`.
 #pragma once
@@ -26,7 +26,7 @@ class Sharings : public std::enable_shared_from_this<Sharings> {
   // Sends a message without a body; whether it left. Not called once close() has returned.
   using Send = std::function<bool(const PeerId& to, const Beside& beside)>;
 
-  Sharings(boost::asio::io_context& io, Send send) : io_(io), say_let_go_(io), send_(std::move(send)) {}
+  Sharings(boost::asio::io_context& io, Send send) : io_(io), release_timer_(io), send_(std::move(send)) {}
 
   // Null where nothing is shared with it.
   Sharing* with(const PeerId& peer) const;
@@ -51,10 +51,10 @@ class Sharings : public std::enable_shared_from_this<Sharings> {
 
  private:
   void something_let_go(const PeerId& peer);
-  void say_what_is_let_go(const PeerId& peer, Sharing& sharing);
+  void send_released(const PeerId& peer, Sharing& sharing);
 
   boost::asio::io_context& io_;
-  boost::asio::steady_timer say_let_go_;
+  boost::asio::steady_timer release_timer_;
   bool let_go_is_timed_ = false;
   bool closed_ = false;
   std::unordered_map<PeerId, std::unique_ptr<Sharing>> sharings_;

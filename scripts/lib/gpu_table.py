@@ -27,7 +27,7 @@ def rows_of(line):
         if "sent_ms" in line:
             part = "nothing to hide" if line["hidden"] is None else f"{100 * line['hidden']:.0f} % hidden"
             yield (f"the same with on_device off, {cell}",
-                   f"{line['foreseen_ms']:.3f} ms, sent in front {line['sent_ms']:.3f}: {part}", "", None)
+                   f"{line['predicted_ms']:.3f} ms, sent in front {line['sent_ms']:.3f}: {part}", "", None)
     elif kind == "loss_beside_cpu":
         yield (f"loss beside the CPU, {cell}", f"{100 * line['mean_difference']:.3f} %", f"<= {100 * limit:g} %",
                line["mean_difference"] <= limit)

@@ -186,12 +186,12 @@ Status Authority::on(NodeId from, const wire::StepReport& report, Ticks now) {
   return Status::ok();
 }
 
-Status Authority::on(NodeId from, const wire::Peers& said, Ticks now) {
+Status Authority::on(NodeId from, const wire::Peers& peers, Ticks now) {
   using News = MeshFormations::News;
   PACELINE_ASSIGN_OR_RETURN(const News news,
-                            formations_.on_peers(from, said, engine_.version(), steps_.go_on(), now));
-  const NodeId gone = said.lost.value_or(from);
-  if (news == News::kLost && training() && !record_.has_report(gone)) lost(Peer::of(gone), said.why, now);
+                            formations_.on_peers(from, peers, engine_.version(), steps_.go_on(), now));
+  const NodeId gone = peers.lost.value_or(from);
+  if (news == News::kLost && training() && !record_.has_report(gone)) lost(Peer::of(gone), peers.why, now);
   if (news != News::kEndpoint) return Status::ok();
   if (const Status formed = formations_.form(engine_.version()); !formed.is_ok()) end_.fail(formed, now);
   return Status::ok();
@@ -300,7 +300,7 @@ void Authority::evict_overdue(Ticks now) {
       if (training() && members_[node] == NodeState::kJoined) evict(node, formations_.too_late(), now);
     }
   }
-  steps_.say_who_is_waited_for(now);
+  steps_.send_held_notices(now);
   if (!training()) return;
   for (const auto& [worker, why] : stop_deadline_.look_for_overdue(now)) {
     if (training() && engine_.is_live(worker)) evict(worker.node, why, now);

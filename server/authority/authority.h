@@ -164,7 +164,7 @@ class Authority {
   Status on_node(NodeId from, const wire::Message& message, Ticks now);
   Status on_ready(NodeId node, Ticks now);
   Status on(NodeId from, const wire::StepReport& report, Ticks now);
-  Status on(NodeId from, const wire::Peers& said, Ticks now);
+  Status on(NodeId from, const wire::Peers& peers, Ticks now);
   Status on(NodeId from, const wire::EvaluationReport& report, Ticks now);
   void on_arrival(ShardId from, const wire::GradientArrived& arrived, Ticks now);
   void evict_overdue(Ticks now);

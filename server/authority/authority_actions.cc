@@ -37,7 +37,7 @@ Status Authority::carry_out(const std::vector<sync::Action>& actions, Ticks now)
         instructions_.give(action, members_[action.worker.node] == NodeState::kJoined);
       },
       [&](const sync::RunFailed& action) {
-        state_.fail(action.status);
+        state_.set_failed(action.status);
         log_.error(action.status.message());
       },
       [&](const sync::AllFinished& action) {

@@ -80,13 +80,14 @@ Status Authority::hand_over(const std::string& why, Ticks now) {
 void Authority::stop(const std::string& reason, Ticks now) {
   if (state_.concluded() || !state_.is_ok()) return;
   if (state_.is(Stage::kGathering)) {
-    state_.stop(aborted(reason + " before training began; " + members_.missing() + members_.refusals()));
+    state_.set_stopped(
+        aborted(reason + " before training began; " + members_.missing() + members_.refusals()));
     end_.fail(state_.result(), now);
     return;
   }
   log_.warn("stopping: " + reason);
   if (!state_.is(Stage::kTraining)) return;  // the training is complete, the end is under way
-  state_.stop(aborted(reason));
+  state_.set_stopped(aborted(reason));
   core_.step_own(sync::StopRequested{reason}, now);
   end_.advance(now);
 }

@@ -187,9 +187,9 @@ void Checkpoints::on_failed(CheckpointId id, const std::string& why) {
   ++failed_;
   ++failed_in_a_row_;
   // A disk that stays full must not fill with that.
-  const bool is_said = std::has_single_bit(failed_in_a_row_);
+  const bool is_warned = std::has_single_bit(failed_in_a_row_);
   log_.write(
-      is_said ? LogLevel::kWarn : LogLevel::kDebug,
+      is_warned ? LogLevel::kWarn : LogLevel::kDebug,
       "no checkpoint of " + to_string(id) + ": " + why + "; " +
           (newest_ ? "the newest is that of " + to_string(*newest_) : "there is none yet") +
           (failed_in_a_row_ > 1 ? "; " + std::to_string(failed_in_a_row_) + " have failed in a row" : ""));

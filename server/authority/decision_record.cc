@@ -54,7 +54,7 @@ void DecisionRecord::note(const sync::WindowClosed& action, Ticks now) {
   log_.info("window " + std::to_string(action.index) + " closed at version " + to_string(action.version) +
             ": train accuracy " + per_cent(action.accuracy * 100) + ", loss " +
             std::to_string(action.loss_mean) + (action.lpr ? ", LPR " + per_cent(*action.lpr) : ""));
-  say_batch_sizes();
+  log_batch_sizes();
 }
 
 void DecisionRecord::note_plan() {
@@ -82,7 +82,7 @@ void DecisionRecord::note_skipped(const wire::StepReport& report) {
 
 void DecisionRecord::note(const sync::AllFinished& action, Ticks now) {
   record_.training_over(now);
-  say_batch_sizes();
+  log_batch_sizes();
   if (config_.train.on_nan == OnNan::kSkip && core_.engine().iterations_skipped() > 0)
     log_.warn("not all was learned from: " + skips_so_far());
   log_.info("training is over at version " + to_string(action.version) + ", " + to_string(action.revision) +
@@ -90,7 +90,7 @@ void DecisionRecord::note(const sync::AllFinished& action, Ticks now) {
 }
 
 // Sizes may change every few clocks: said at the end of a window, and of the run.
-void DecisionRecord::say_batch_sizes() {
+void DecisionRecord::log_batch_sizes() {
   const std::string sizes = record_.batch_size_change();
   const bool rounds = config_.train.local_balance != BatchSizing::kEqual;
   if (!sizes.empty()) {

@@ -35,7 +35,7 @@ class DecisionRecord {
   void note(const sync::AllFinished& action, Ticks now);
 
  private:
-  void say_batch_sizes();
+  void log_batch_sizes();
   std::string skips_so_far() const;
 
   const RunConfig& config_;

@@ -35,47 +35,47 @@ MeshFormations::MeshFormations(const RunConfig& config, const RunMembers& member
                                const Log& log)
     : config_(config), members_(members), outbox_(outbox), log_(log), formations_(config.cluster.nodes) {}
 
-Status MeshFormations::check(NodeId from, const wire::Peers& said, Version version) const {
-  if (!nodes_are_connected(config_) || said.endpoints.size() != 1 || said.endpoints[0].empty()) {
+Status MeshFormations::check(NodeId from, const wire::Peers& peers, Version version) const {
+  if (!nodes_are_connected(config_) || peers.endpoints.size() != 1 || peers.endpoints[0].empty()) {
     return invalid_argument(
-        "endpoints of node " + to_string(from) + ": got " + std::to_string(said.endpoints.size()) +
+        "endpoints of node " + to_string(from) + ": got " + std::to_string(peers.endpoints.size()) +
         ", expected one, and exchange.kind: allreduce, pipeline.stages or train.batch_norm_group");
   }
-  if (said.formation > formations_.number()) {
+  if (peers.formation > formations_.number()) {
     return invalid_argument("node " + to_string(from) + " has left formation " +
-                            std::to_string(said.formation) + ", the newest is " +
+                            std::to_string(peers.formation) + ", the newest is " +
                             std::to_string(formations_.number()));
   }
-  if (said.formation == 0 || said.formation < formations_.number()) return Status::ok();
-  const bool could_be = !said.lost || (*said.lost != from && members_.is_known(*said.lost));
-  const std::int64_t lead = said.version.value - version.value;
+  if (peers.formation == 0 || peers.formation < formations_.number()) return Status::ok();
+  const bool could_be = !peers.lost || (*peers.lost != from && members_.is_known(*peers.lost));
+  const std::int64_t lead = peers.version.value - version.value;
   if (!could_be || lead < 0 || lead > 1) {
-    return invalid_argument("node " + to_string(from) + " at version " + to_string(said.version) +
-                            " has lost " + (said.lost ? "node " + to_string(*said.lost) : "nobody") +
+    return invalid_argument("node " + to_string(from) + " at version " + to_string(peers.version) +
+                            " has lost " + (peers.lost ? "node " + to_string(*peers.lost) : "nobody") +
                             ", expected version " + to_string(version) +
                             " or the next, and another node of the run");
   }
   return Status::ok();
 }
 
-Result<MeshFormations::News> MeshFormations::on_peers(NodeId from, const wire::Peers& said, Version version,
+Result<MeshFormations::News> MeshFormations::on_peers(NodeId from, const wire::Peers& peers, Version version,
                                                       bool goes_on, Ticks now) {
-  PACELINE_RETURN_IF_ERROR(check(from, said, version));
+  PACELINE_RETURN_IF_ERROR(check(from, peers, version));
   // It has not heard yet that the next one is there.
-  if (said.formation < formations_.number()) {
+  if (peers.formation < formations_.number()) {
     resend(from);
     return News::kNothingNew;
   }
-  if (said.formation > 0) {
+  if (peers.formation > 0) {
     if (!goes_on) return News::kLost;
     if (!formations_.gathers()) {
-      log_.warn("node " + to_string(from) + " has left formation " + std::to_string(said.formation) + ": " +
-                said.why);
+      log_.warn("node " + to_string(from) + " has left formation " + std::to_string(peers.formation) + ": " +
+                peers.why);
     }
     // Whose connection has ended may have left the formation as well, and says so by itself.
-    end(said.why + " (so says node " + to_string(from) + ")", now);
+    end(peers.why + " (so says node " + to_string(from) + ")", now);
   }
-  formations_.set_endpoint(from, said.endpoints[0], said.version);
+  formations_.set_endpoint(from, peers.endpoints[0], peers.version);
   return News::kEndpoint;
 }
 

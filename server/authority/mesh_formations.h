@@ -34,7 +34,7 @@ class MeshFormations {
   // `said` at `version` of the run. `goes_on`: who is left goes on without one that is lost. kLost: the one whom `from`
   // has lost, or itself, is. kEndpoint: the next formation may be complete: form(). Errors: kInvalidArgument.
   enum class News { kNothingNew, kLost, kEndpoint };
-  Result<News> on_peers(NodeId from, const wire::Peers& said, Version version, bool goes_on, Ticks now);
+  Result<News> on_peers(NodeId from, const wire::Peers& peers, Version version, bool goes_on, Ticks now);
   // The next one, if all have said where they are reached. Not OK: there will be none, and why.
   [[nodiscard]] Status form(Version version);
   // The others go on without it: the formation is over.
@@ -52,7 +52,7 @@ class MeshFormations {
   bool is_in_sum(NodeId node) const { return formations_.is_in_sum(node); }
 
  private:
-  Status check(NodeId from, const wire::Peers& said, Version version) const;
+  Status check(NodeId from, const wire::Peers& peers, Version version) const;
   void end(std::string why, Ticks now);
   wire::Peers over() const;
 

@@ -42,7 +42,7 @@ bool ReducedSteps::takes_part(WorkerId worker) const {
   return members_[worker.node] == RunMembers::NodeState::kJoined && core_.engine().is_live(worker);
 }
 
-void ReducedSteps::say_who_is_waited_for(Ticks now) {
+void ReducedSteps::send_held_notices(Ticks now) {
   if (!nodes_hold_parameters(config_) || !state_.training()) return;
   std::optional<WorkerId> waits_for;
   for (std::uint32_t r = 0; r < cluster_.workers() && !waits_for; ++r) {

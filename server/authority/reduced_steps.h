@@ -47,7 +47,7 @@ class ReducedSteps {
   // The worker has made the step under way, and waits for the others.
   bool has_stepped(WorkerId worker) const { return stepped_[cluster_.rank_of(worker).value].has_value(); }
   // Who has made a step waits for those who have not, and hears whom for, as of the core (common/sync/actions.h).
-  void say_who_is_waited_for(Ticks now);
+  void send_held_notices(Ticks now);
 
  private:
   struct Stepped {

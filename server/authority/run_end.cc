@@ -43,7 +43,7 @@ void RunEnd::begin(sync::EndReason why, Ticks now) {
   since_ = now;
   if (why == sync::EndReason::kNobodyLeft) run_.state.lose_everybody();
   if (run_.state.nobody_left() && !run_.state.is_stopped()) {
-    run_.state.fail(unavailable("every node was lost before its share was done"));
+    run_.state.set_failed(unavailable("every node was lost before its share was done"));
     run_.log.error(run_.state.result().message());
   }
   if (nodes_hold_parameters(run_.config) && !run_.state.nobody_left()) {
@@ -82,7 +82,7 @@ void RunEnd::fail(const Status& reason, Ticks now) {
   const Status& why = run_.state.result();
   run_.state.set_resumable(may_be_resumed_after(why));
   run_.log.error("the run failed: " + why.message());
-  if (run_.state.resumable()) say_how_to_go_on();
+  if (run_.state.resumable()) log_how_to_resume();
   if (run_.state.training()) run_.record.training_over(now);
   run_.state.enter(RunStage::kClosing);
   run_.outbox.to_shards(run_.state.as_message());
@@ -94,7 +94,7 @@ void RunEnd::fail(const Status& reason, Ticks now) {
 void RunEnd::fail_for_missing(const Status& why, Ticks now) {
   if (!run_.state.concluded()) return fail(why, now);
   run_.log.error("the run failed: " + why.message());
-  run_.state.fail_unless_ended(why);
+  run_.state.set_failed_unless_ended(why);
   if (!run_.state.is(RunStage::kOver)) return;  // its results are written once more
   run_.state.enter(RunStage::kFiling);
   files_.write_results();
@@ -141,7 +141,7 @@ bool RunEnd::may_be_resumed_after(const Status& why) const {
              : why.code() == StatusCode::kUnavailable || why.code() == StatusCode::kResourceExhausted;
 }
 
-void RunEnd::say_how_to_go_on() const {
+void RunEnd::log_how_to_resume() const {
   const bool replicas = run_.config.cluster.replicas > 1;
   run_.log.error(
       "start all servers again with --resume to go on from the checkpoint of " +
@@ -244,7 +244,7 @@ void RunEnd::file() {
   run_.record.stragglers(run_.speeds.stragglers());
   const std::string invalid = run_.record.invalid_because();
   if (run_.state.is_ok() && !invalid.empty()) {
-    run_.state.invalidate(failed_precondition(invalid));
+    run_.state.set_invalid(failed_precondition(invalid));
     run_.log.error("the run is invalid: " + invalid);
   }
   files_.write();
@@ -260,7 +260,7 @@ void RunEnd::on_filed(const Status& written) {
   if (is_for_now() && run_.checkpoints.newest()) run_.state.set_resumable(true);
   end_nodes();
   run_.log.info("the run is over: " + run_.state.status());
-  if (run_.state.nobody_left() && run_.checkpoints.newest()) say_how_to_go_on();
+  if (run_.state.nobody_left() && run_.checkpoints.newest()) log_how_to_resume();
 }
 
 }  // namespace paceline::server

@@ -99,7 +99,7 @@ class RunEnd {
   bool saves_behind_model() const;
   bool lacks_parameters() const;
   bool may_be_resumed_after(const Status& why) const;
-  void say_how_to_go_on() const;
+  void log_how_to_resume() const;
   void request_model(Ticks now);
   bool model_is_written();
   void on_model_written(const Status& written, Ticks now);

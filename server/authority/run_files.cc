@@ -28,11 +28,11 @@ void RunFiles::write() {
 }
 
 void RunFiles::write_results() {
-  filed_as_ = state_.status();
+  filed_as_ = state_.kind();
   background_.run(
       record_.writer(core_.engine(), state_.status(), state_.result().message()),
       [this](const Status& written, Ticks) {
-        if (written.is_ok() && filed_as_ != state_.status()) return write_results();
+        if (written.is_ok() && filed_as_ != state_.kind()) return write_results();
         filed_(written);
       },
       needed_here());

@@ -47,7 +47,7 @@ class RunFiles {
   Background& background_;
   const Log& log_;
   const std::function<void(const Status& written)> filed_;
-  std::string filed_as_;  // the run's status, as summary.json says it
+  RunOutcome::Kind filed_as_ = RunOutcome::Kind::kOk;
   Status missing_;
 };
 

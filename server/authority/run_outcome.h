@@ -4,6 +4,7 @@
 // Pure. Thread: one at a time (the server's loop).
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <utility>
 
@@ -15,6 +16,8 @@ namespace paceline::server {
 
 class RunOutcome {
  public:
+  enum class Kind { kOk, kStopped, kFailed, kInvalid };
+
   RunStage stage() const { return stage_; }
   bool is(RunStage stage) const { return stage_ == stage; }
   bool training() const { return is(RunStage::kTraining); }
@@ -22,33 +25,38 @@ class RunOutcome {
   bool concluded() const { return stage_ >= RunStage::kFiling; }
   void enter(RunStage stage) { stage_ = stage; }
 
-  // "ok", "stopped", "failed", "invalid".
-  const std::string& status() const { return status_; }
-  bool is_ok() const { return status_ == "ok"; }
-  bool is_stopped() const { return status_ == "stopped"; }
-  bool has_failed() const { return status_ == "failed"; }
+  Kind kind() const { return kind_; }
+  // As summary.json has it.
+  std::string status() const {
+    constexpr const char* kNames[] = {"ok", "stopped", "failed", "invalid"};
+    return kNames[static_cast<std::size_t>(kind_)];
+  }
+  bool is_ok() const { return kind_ == Kind::kOk; }
+  bool is_stopped() const { return kind_ == Kind::kStopped; }
+  bool has_failed() const { return kind_ == Kind::kFailed; }
   // Not OK: why it is not "ok", or what was wrong besides.
   const Status& result() const { return result_; }
 
-  void stop(Status why) { become("stopped", std::move(why)); }
-  void fail(Status why) { become("failed", std::move(why)); }
-  void invalidate(Status why) { become("invalid", std::move(why)); }
+  // These note how the run ends; RunEnd ends it.
+  void set_stopped(Status why) { become(Kind::kStopped, std::move(why)); }
+  void set_failed(Status why) { become(Kind::kFailed, std::move(why)); }
+  void set_invalid(Status why) { become(Kind::kInvalid, std::move(why)); }
   // It ends before its time. Who is lost while a failed run comes to its end gives it no other reason, and none to go on
   // from a checkpoint; and it is not handed over any more.
   void give_up(const Status& reason) {
     const Status why = has_failed() ? result_ : reason;
-    if (std::exchange(hands_over_, false)) status_ = "ok";
-    if (is_ok()) status_ = "failed";
+    if (std::exchange(hands_over_, false)) kind_ = Kind::kOk;
+    if (is_ok()) kind_ = Kind::kFailed;
     result_ = why;
   }
   // The end finds that something is missing: a run that has ended for another reason says that, too.
   void lacks(const std::string& what) {
-    if (is_ok()) return fail(failed_precondition(what));
+    if (is_ok()) return set_failed(failed_precondition(what));
     result_ = Status(result_.code(), result_.message() + "; " + what);
   }
   // The end finds a fault that is no other reason for one that has ended for another.
-  void fail_unless_ended(const Status& why) {
-    if (is_ok()) status_ = "failed";
+  void set_failed_unless_ended(const Status& why) {
+    if (is_ok()) kind_ = Kind::kFailed;
     note(why);
   }
   // A fault that leaves the status as it is.
@@ -64,7 +72,7 @@ class RunOutcome {
   bool resumable() const { return resumable_; }
   // The servers are to go on by themselves.
   void hand_over(Status why) {
-    stop(std::move(why));
+    set_stopped(std::move(why));
     hands_over_ = resumable_ = true;
   }
   bool hands_over() const { return hands_over_; }
@@ -73,13 +81,13 @@ class RunOutcome {
   wire::RunOver as_message() const { return {result_.code(), result_.message(), resumable_}; }
 
  private:
-  void become(const char* status, Status why) {
-    status_ = status;
+  void become(Kind kind, Status why) {
+    kind_ = kind;
     result_ = std::move(why);
   }
 
   RunStage stage_ = RunStage::kGathering;
-  std::string status_ = "ok";
+  Kind kind_ = Kind::kOk;
   Status result_;
   bool nobody_left_ = false;
   bool resumable_ = false;

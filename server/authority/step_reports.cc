@@ -13,7 +13,7 @@ StepReports::StepReports(const RunConfig& config, RunCore& core, const RunOutcom
       state_(state),
       speeds_(speeds),
       instructions_(instructions),
-      decisions_(decisions) {}
+      decision_record_(decisions) {}
 
 Result<StepReports::Taken> StepReports::take(wire::StepReport report, Ticks now) {
   const sync::Engine& engine = core_.engine();
@@ -44,7 +44,7 @@ Result<StepReports::Taken> StepReports::take(wire::StepReport report, Ticks now)
   }
   if (reduces && state_.has_failed()) return Taken::kRunFailed;
   if (config_.train.on_nan == OnNan::kSkip && engine.iterations_skipped() > skipped) {
-    decisions_.note_skipped(report);
+    decision_record_.note_skipped(report);
   }
   speeds_.took(report, granted, now);
   if (engine.config().grants_ahead) speeds_.granted(report.worker, now);

@@ -37,7 +37,7 @@ class StepReports {
   const RunOutcome& state_;
   WorkerSpeeds& speeds_;
   Instructions& instructions_;
-  DecisionRecord& decisions_;
+  DecisionRecord& decision_record_;
   Metric trained_;
 };
 

@@ -36,7 +36,7 @@ void CheckpointTaker::on_piece(const wire::FilePiece& piece, const wire::Payload
 
 void CheckpointTaker::pull_more() {
   while (const std::optional<wire::FilePull> pull = pull_->next()) {
-    const Status sent = say_({*pull, {}});
+    const Status sent = send_({*pull, {}});
     if (!sent.is_ok()) return setup_.log.debug(sent.message());  // it is gone; another one gives it anew
   }
   if (pull_->complete()) read_given();

@@ -21,8 +21,8 @@ class CheckpointTaker {
   // `say` tells the replica that serves; `ready` is called once the checkpoint is here and read. All outlive
   // this, and it all that `background` still calls.
   CheckpointTaker(const ServerSetup& setup, EndOfRun& end, Background& background,
-                  std::function<Status(wire::Message)> say, std::function<void()> ready)
-      : setup_(setup), end_(end), background_(background), say_(std::move(say)), ready_(std::move(ready)) {}
+                  std::function<Status(wire::Message)> send, std::function<void()> ready)
+      : setup_(setup), end_(end), background_(background), send_(std::move(send)), ready_(std::move(ready)) {}
 
   // Of its own files, if this one has any, none need be the same.
   void on_resumes(const wire::ReplicaResumes& resumes);
@@ -43,7 +43,7 @@ class CheckpointTaker {
   const ServerSetup& setup_;
   EndOfRun& end_;
   Background& background_;
-  const std::function<Status(wire::Message)> say_;
+  const std::function<Status(wire::Message)> send_;
   const std::function<void()> ready_;
   std::optional<CheckpointPull> pull_;  // what it is being given
   std::optional<CheckpointId> reads_;   // has been given, and is reading

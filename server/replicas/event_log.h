@@ -57,7 +57,6 @@ class EventLog {
     history_discarded_ = true;
     unfollow();
   }
-  bool is_followed() const { return follows_ == Follows::kYes; }
   bool may_be_followed() const { return follows_ == Follows::kNotYet; }
 
   // To be said once the follower has all that has happened so far.

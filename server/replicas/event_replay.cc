@@ -43,13 +43,13 @@ Status EventReplay::apply(wire::Message event, Ticks at) {
     case As::kToAuthority:
       if (!server_.authority) return Status::ok();
       if (!who.is_node() && who.shard() == setup.shard) {
-        PACELINE_RETURN_IF_ERROR(server_.comparison.compare(server_.role.other_said(event)));
+        PACELINE_RETURN_IF_ERROR(server_.comparison.compare(server_.role.on_primary_sent(event)));
       }
       // What was wrong was refused by the one that serves.
       (void)server_.authority->handle(who, event, at);
       return Status::ok();
-    case As::kSaid:
-      return server_.comparison.compare(server_.role.other_said(event));
+    case As::kSent:
+      return server_.comparison.compare(server_.role.on_primary_sent(event));
   }
   return Status::ok();
 }
@@ -74,7 +74,7 @@ Status EventReplay::join(Peer who, const wire::Body& body, bool goes_on, Ticks a
   const bool may_join = authority || server_.generation.waits();
   if (shard == nullptr || !server_.setup.is_authority() || !may_join) return data_loss("a join that is none");
   if (goes_on) {
-    PACELINE_RETURN_IF_ERROR(server_.channels.with(shard->shard).on_ack(shard->heard));
+    PACELINE_RETURN_IF_ERROR(server_.channels.with(shard->shard).on_ack(shard->acked));
     return members.go_on(*shard, elsewhere(who), at);
   }
   PACELINE_RETURN_IF_ERROR(members.admit(*shard, elsewhere(who), at));
@@ -92,11 +92,11 @@ Status EventReplay::happened(Peer who, const wire::LocalEvent& event, Ticks at) 
       if (!who.is_node()) return data_loss("room made for " + to_string(who) + ", expected a node");
       server_.sessions.late_joins().forget(who.node());
       return Status::ok();
-    case What::kHeard: {
-      if (who.is_node()) return data_loss("heard by " + to_string(who) + ", expected a server");
+    case What::kAcked: {
+      if (who.is_node()) return data_loss("acknowledged by " + to_string(who) + ", expected a server");
       server_.link.set_welcomed();
-      const Status heard = server_.channels.on_ack(who.shard(), event.number);
-      return heard.is_ok() ? heard : Status(heard).with_context("this replica has come to another state");
+      const Status acked = server_.channels.on_ack(who.shard(), event.number);
+      return acked.is_ok() ? acked : Status(acked).with_context("this replica has come to another state");
     }
     case What::kResumed: {
       const Status known = resumed(static_cast<std::uint64_t>(event.number), at);

@@ -51,8 +51,8 @@ Status FollowingReplica::open(wire::Context& context) {
                                                                       on_message(std::move(message));
                                                                   }));
   setup_.log.info(setup_.name() + ": this replica follows " + endpoint);
-  heard_ = steady_now() + setup_.options.asks_after;
-  next_word_ = heard_ + setup_.config.cluster.heartbeat;
+  last_received_ = steady_now() + setup_.options.asks_after;
+  next_word_ = last_received_ + setup_.config.cluster.heartbeat;
   return setup_.options.asks_after.count() > 0 ? Status::ok() : ask();
 }
 
@@ -79,7 +79,7 @@ void FollowingReplica::close() {
 
 void FollowingReplica::on_message(Result<wire::Message> message) {
   if (!role_.follows() || broken_) return;
-  heard_ = steady_now();
+  last_received_ = steady_now();
   if (!message.is_ok()) {
     return end_.end(Status(message.status()).with_context("from the replica that serves"));
   }
@@ -91,7 +91,7 @@ void FollowingReplica::on_message(Result<wire::Message> message) {
   } else if (const auto* welcome = std::get_if<wire::ReplicaWelcome>(&message->body)) {
     const Status begun = begin(*welcome);
     if (!begun.is_ok()) return end_.end(begun);
-    tell_held();  // there may be nothing yet
+    send_ack();  // there may be nothing yet
   } else if (const auto* error = std::get_if<wire::Error>(&message->body)) {
     const Status why(error->code, "the replica that serves: " + error->message);
     // One that does not serve yet, or cannot be followed just now, is asked again.
@@ -131,10 +131,10 @@ void FollowingReplica::on_event(wire::Message event) {
     if (end_.ended()) return;
   }
   if (!fault_.is_ok()) return end_.end(replay_.in_another_state(fault_));
-  tell_held();
+  send_ack();
 }
 
-void FollowingReplica::tell_held() {
+void FollowingReplica::send_ack() {
   const Status sent = serving_->send({wire::LogAck{role_.followed().applied()}, {}});
   if (!sent.is_ok()) setup_.log.debug(sent.message());  // it is gone, and on_broken() comes
 }
@@ -148,12 +148,13 @@ void FollowingReplica::tick() {
   }
   const ClusterSection& cluster = setup_.config.cluster;
   // While it is told to ask again, or given a checkpoint, it waits.
-  if (!role_.followed().has_begun() && now - std::max(clock_.began_at(), heard_) > cluster.start_timeout) {
+  if (!role_.followed().has_begun() &&
+      now - std::max(clock_.began_at(), last_received_) > cluster.start_timeout) {
     return end_.end(deadline_exceeded(
         "the replica that serves " + setup_.name() + " (" + setup_.other_endpoint() +
         ") has not let this one follow within cluster.start_timeout: " + election_.describe()));
   }
-  if (role_.followed().has_begun() && now - heard_ > 2 * wire::kLeasesToTakeOver * cluster.lease) {
+  if (role_.followed().has_begun() && now - last_received_ > 2 * wire::kLeasesToTakeOver * cluster.lease) {
     return end_.end(unavailable("nobody serves " + setup_.name() + ": " + election_.describe()));
   }
   if (now < next_word_ || broken_) return;
@@ -170,7 +171,7 @@ void FollowingReplica::on_lease(const LeaderLease& lease) {
                                 " is gone, and this one had not got all that it acknowledged"));
   }
   if (lease.is_concluded() && (lease.is_left_out() || setup_.options.returns)) return end_unheard();
-  if (broken_ && !lease.was_complete() && steady_now() - heard_ > setup_.config.cluster.lease) {
+  if (broken_ && !lease.was_complete() && steady_now() - last_received_ > setup_.config.cluster.lease) {
     return come_back("was lost before it had everything");
   }
   if (lease.is_left_out()) return come_back("is left out: it lacks something that was acknowledged");

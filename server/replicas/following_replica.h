@@ -51,7 +51,7 @@ class FollowingReplica {
   void on_message(Result<wire::Message> message);
   [[nodiscard]] Status begin(const wire::ReplicaWelcome& welcome);
   void on_event(wire::Message event);
-  void tell_held();
+  void send_ack();
   void take_over(const LeaderLease& lease);
   void come_back(const std::string& why);
   void end_unheard();
@@ -69,7 +69,7 @@ class FollowingReplica {
   EventReplay replay_;
   std::unique_ptr<wire::DealerSocket> serving_;  // to the one that serves
   bool broken_ = false;                          // that connection
-  Ticks heard_{};                                // of it, on the steady clock
+  Ticks last_received_{};                        // of it, on the steady clock
   Ticks next_word_{};                            // when to say something again
   Status fault_;                                 // of the shard, in this turn
 };

@@ -120,7 +120,7 @@ bool ReplicaRole::lease_answered() {
 
 // ---- one that follows
 
-std::optional<UncommittedOutputs::BothSaved> ReplicaRole::shard_says(const wire::Message& message) {
+std::optional<UncommittedOutputs::BothSaved> ReplicaRole::on_shard_output(const wire::Message& message) {
   if (follows()) return uncommitted_.add(message);
   return has_other() ? uncommitted_.add_late(message) : std::nullopt;
 }

@@ -120,12 +120,12 @@ class ReplicaRole {
   // What it was told.
   FollowedLog& followed() { return followed_; }
   const FollowedLog& followed() const { return followed_; }
-  // The one that serves has said it to the authority. Of files that both have saved: for the comparison.
-  std::optional<UncommittedOutputs::BothSaved> other_said(const wire::Message& event) {
-    return uncommitted_.said(event);
+  // The one that serves has sent it to the authority. Of files that both have saved: for the comparison.
+  std::optional<UncommittedOutputs::BothSaved> on_primary_sent(const wire::Message& event) {
+    return uncommitted_.on_primary_sent(event);
   }
-  // This replica's shard has come to say it to the authority. To be said only by one that serves.
-  std::optional<UncommittedOutputs::BothSaved> shard_says(const wire::Message& message);
+  // This replica's shard has an output for the authority. To be sent only by one that serves.
+  std::optional<UncommittedOutputs::BothSaved> on_shard_output(const wire::Message& message);
   // Its shard was told that the node is lost.
   void forget(NodeId node);
 

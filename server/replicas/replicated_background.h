@@ -85,7 +85,7 @@ class ReplicatedBackground final : public Background {
   // Calls `then` once nothing does, perhaps at once.
   void when_not_behind(std::function<void()> then) {
     when_not_behind_ = std::move(then);
-    tell_not_behind();
+    notify_not_behind();
   }
 
  private:
@@ -114,9 +114,9 @@ class ReplicatedBackground final : public Background {
               : "on this replica's disk, though not on the other one's: " + completed.counts->message());
     }
     if (completed.here) completed.here(*completed.own, *completed.counts);
-    tell_not_behind();
+    notify_not_behind();
   }
-  void tell_not_behind() {
+  void notify_not_behind() {
     if (when_not_behind_ && !is_behind()) std::exchange(when_not_behind_, {})();
   }
 

@@ -125,9 +125,9 @@ RestartRequest Replication::restart_request() const {
 }
 
 void Replication::end(std::function<void()> gone) {
-  const bool all_said = !role_.log().holds() && server_.channels.authority().unacked().empty();
+  const bool all_acked = !role_.log().holds() && server_.channels.authority().unacked().empty();
   const bool authority_over = server_.authority && server_.authority->over();
-  const bool is_over = (authority_over || end_.result_of_run()) && all_said;
+  const bool is_over = (authority_over || end_.result_of_run()) && all_acked;
   const bool hands_over = end_.hands_over();
   if (role_.follower() && (is_over || hands_over)) {
     const Status& result = end_.result();

@@ -110,7 +110,7 @@ void ServingReplica::on_follower(const Result<wire::Message>& message) {
   if (!sound.is_ok()) lose_follower(sound.message());
 }
 
-void ServingReplica::tell_turn() {
+void ServingReplica::send_turn() {
   for (wire::Message& event : role_.end_turn()) send_event(std::move(event));
 }
 

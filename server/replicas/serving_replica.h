@@ -34,7 +34,7 @@ class ServingReplica {
   // After each of etcd's answers.
   void on_lease(const LeaderLease& lease);
   // What has happened in this turn.
-  void tell_turn();
+  void send_turn();
   void beat();
   // In each tick: whether etcd lets it act. Said at once: until it changes nobody is told anything.
   void look_at_lease(const LeaderLease& lease);

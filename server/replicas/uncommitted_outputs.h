@@ -36,27 +36,27 @@ class UncommittedOutputs {
     }
   };
 
-  // The follower's shard has come to say this. Of the rest it says what time has led to, not events.
+  // The follower's shard has come to this output. Of the rest it sends what time has led to, not events.
   std::optional<BothSaved> add(wire::Message message) {
     if (!counts(message.body)) return std::nullopt;
-    const auto said = erase(said_, message.body);
-    if (said) return both_saved(message, *said);
+    const auto sent = erase(sent_, message.body);
+    if (sent) return both_saved(message, *sent);
     uncommitted_.push_back(std::move(message));
     return std::nullopt;
   }
-  // The one that serves has said it.
-  std::optional<BothSaved> said(const wire::Message& message) {
+  // The one that serves has sent it.
+  std::optional<BothSaved> on_primary_sent(const wire::Message& message) {
     if (!counts(message.body)) return std::nullopt;
     const auto own = erase(uncommitted_, message.body);
     if (own) return both_saved(*own, message);
-    said_.push_back(message);
+    sent_.push_back(message);
     return std::nullopt;
   }
-  // This one has taken over, and its shard comes only now to say what the one before it had said.
+  // This one has taken over, and its shard comes only now to what the one before it had sent.
   std::optional<BothSaved> add_late(const wire::Message& message) {
     if (!std::holds_alternative<wire::Saved>(message.body)) return std::nullopt;
-    const auto said = erase(said_, message.body);
-    return said ? both_saved(message, *said) : std::nullopt;
+    const auto sent = erase(sent_, message.body);
+    return sent ? both_saved(message, *sent) : std::nullopt;
   }
   // Of a lost node nothing counts any more.
   void forget(NodeId node) {
@@ -65,11 +65,11 @@ class UncommittedOutputs {
       return arrived != nullptr && arrived->worker.node == node;
     };
     std::erase_if(uncommitted_, is_its);
-    std::erase_if(said_, is_its);
+    std::erase_if(sent_, is_its);
   }
   std::vector<wire::Message> take() { return std::exchange(uncommitted_, {}); }
   // Of both kinds: for tests.
-  std::size_t size() const { return uncommitted_.size() + said_.size(); }
+  std::size_t size() const { return uncommitted_.size() + sent_.size(); }
 
  private:
   static bool counts(const wire::Body& body) {
@@ -106,7 +106,7 @@ class UncommittedOutputs {
   }
 
   std::vector<wire::Message> uncommitted_;  // by the one that serves, in order
-  std::vector<wire::Message> said_;         // by it, and the follower has not come to it yet
+  std::vector<wire::Message> sent_;         // by it, and the follower has not come to it yet
 };
 
 }  // namespace paceline::server

@@ -56,7 +56,7 @@ Status LateJoins::may_follow(const wire::Join& join, Ticks now) {
                                ": already taken by another process of this run, which is alive");
   }
   if (now - late.asked < setup_.config.cluster.heartbeat || !role_.acts()) return not_yet;
-  if (missing && !connections_.members().heard_since(peer, late.asked)) {
+  if (missing && !connections_.members().seen_since(peer, late.asked)) {
     connections_.evict(peer, "its connection broke, and another process of it has come");
     return not_yet;
   }

@@ -41,7 +41,7 @@ void NodeSessions::on_join(const wire::PeerId& from, const wire::Join& join, Tic
   }
   if (role_.waits_for_follower()) {
     const Status not_yet = unavailable(role_.why_it_waits(setup_.name(), setup_.other_endpoint()));
-    tell_authority_refused(join, not_yet);
+    send_refusal(join, not_yet);
     return connections_.retry_later(from, join.node, not_yet);
   }
   evict_previous(from, join);
@@ -67,11 +67,11 @@ void NodeSessions::on_join(const wire::PeerId& from, const wire::Join& join, Tic
 }
 
 void NodeSessions::refuse(const wire::PeerId& from, const wire::Join& join, const Status& why) {
-  tell_authority_refused(join, why);
+  send_refusal(join, why);
   connections_.refuse_join(from, why);
 }
 
-void NodeSessions::tell_authority_refused(const wire::Join& join, const Status& why) {
+void NodeSessions::send_refusal(const wire::Join& join, const Status& why) {
   const bool ours = join.node.value < setup_.config.cluster.nodes;
   if (authority_ && ours) authority_->join_refused(Peer::of(join.node), why.message());
 }
@@ -124,7 +124,7 @@ void NodeSessions::on_reconnect(const wire::PeerId& from, const wire::Join& join
   const std::string gone = "node " + to_string(join.node) + " has gone from this run";
   const bool before_this = generation_.waits() || join.goes_on < generation_.number;
   if (join.goes_on != 0 && before_this && !members.who(from)) {
-    return connections_.tell_outlived(
+    return connections_.refuse_outlived(
         from, failed_precondition(
                   "node " + to_string(join.node) + " would go on with generation " +
                   std::to_string(join.goes_on) + " of the run, expected " +

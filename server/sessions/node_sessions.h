@@ -66,7 +66,7 @@ class NodeSessions {
   };
   [[nodiscard]] bool count_rejected(const wire::PeerId& from, const wire::Join& join, Ticks now);
   void refuse(const wire::PeerId& from, const wire::Join& join, const Status& why);
-  void tell_authority_refused(const wire::Join& join, const Status& why);
+  void send_refusal(const wire::Join& join, const Status& why);
   void welcome(const wire::Join& join, const Layout& layout, Ticks now);
   bool goes_on(const wire::PeerId& from, const wire::Join& join) const;
   void on_reconnect(const wire::PeerId& from, const wire::Join& join, Ticks now);

@@ -44,7 +44,7 @@ Status PeerConnections::say(const wire::PeerId& to, wire::Message message) {
   return Status::ok();
 }
 
-void PeerConnections::say_released(const wire::PeerId& to, wire::Message message) {
+void PeerConnections::send_released_output(const wire::PeerId& to, wire::Message message) {
   const Status sent = router_->send(to, std::move(message));
   if (sent.is_ok()) return;
   const std::optional<Peer> peer = members_.who(to);
@@ -65,13 +65,13 @@ void PeerConnections::send(Peer to, wire::Message message, ReliableChannel* chan
   const wire::PeerId* connection = members_.connection_of(to);
   if (connection == nullptr) return;  // it has gone, or never came
   if (role_.follows() && to.is_node()) return;
-  const bool says_nothing = std::holds_alternative<wire::Held>(message.body);  // it comes again
-  if (says_nothing && waiting(*connection) >= kHeartbeatsBehind) return;
+  const bool is_repeated = std::holds_alternative<wire::Held>(message.body);  // it comes again
+  if (is_repeated && waiting(*connection) >= kHeartbeatsBehind) return;
   const auto* error = std::get_if<wire::Error>(&message.body);
   if (error != nullptr && error->fatal) evict(to, "refused: " + error->message);
   if (channel != nullptr) {
     channel->on_send(message);
-    if (channel->ack_overdue() && !role_.follows()) evict(to, "it does not say what it has heard");
+    if (channel->ack_overdue() && !role_.follows()) evict(to, "it acknowledges nothing");
   }
   Status status = check_room(*connection);
   if (status.is_ok()) status = say(*connection, std::move(message));
@@ -87,7 +87,7 @@ void PeerConnections::beat(Peer peer, wire::Heartbeat beat, ReliableChannel* cha
     if (channel == nullptr) {
       status = router_->send(connection, {std::move(beat), {}});
     } else {
-      beat.heard = channel->ack();
+      beat.acked = channel->ack();
       status = say(connection, {std::move(beat), {}});
     }
   }
@@ -142,9 +142,9 @@ void PeerConnections::cannot_send(Peer to, const Status& why) {
 void PeerConnections::on_malformed(const wire::PeerId& from, const std::optional<Peer>& peer,
                                    const Status& why) {
   // What cannot be read may be what the run waits for.
-  const bool is_said = peer && malformed_said_++ < kRefusalsLogged;
+  const bool is_logged = peer && malformed_logged_++ < kRefusalsLogged;
   setup_.log.write(
-      is_said ? LogLevel::kWarn : LogLevel::kDebug,
+      is_logged ? LogLevel::kWarn : LogLevel::kDebug,
       "malformed message from " + (peer ? to_string(*peer) : "a stranger") + ": " + why.message());
   if (peer && !peer->is_node()) {  // it may have been one that counts (reliable_channel.h)
     send_to(from, wire::Error{why.code(), why.message(), /*fatal=*/true});
@@ -181,7 +181,7 @@ void PeerConnections::refuse_join(const wire::PeerId& from, const Status& why) {
   refuse(from, why, /*fatal=*/true);
 }
 
-void PeerConnections::tell_outlived(const wire::PeerId& from, const Status& why) {
+void PeerConnections::refuse_outlived(const wire::PeerId& from, const Status& why) {
   if (router_->count_rejected_join(from)) return;
   if (++outlived_ <= kRefusalsLogged) setup_.log.info(why.message());
   send_to(from, wire::Error{why.code(), why.message(), /*fatal=*/true});
@@ -221,7 +221,7 @@ void PeerConnections::disconnect(NodeId node) {
 
 std::vector<Unreachable::Entry> PeerConnections::take_lost(Ticks now) {
   return unreachable_.take_lost(now,
-                                [this](Peer peer, Ticks when) { return members_.heard_since(peer, when); });
+                                [this](Peer peer, Ticks when) { return members_.seen_since(peer, when); });
 }
 
 std::vector<Membership::Silence> PeerConnections::missed(Ticks now) const {

@@ -55,7 +55,7 @@ class PeerConnections {
   // Over that connection; where the shard has a follower, once that has what it follows from.
   [[nodiscard]] Status say(const wire::PeerId& to, wire::Message message);
   // What release() has given: leaves now.
-  void say_released(const wire::PeerId& to, wire::Message message);
+  void send_released_output(const wire::PeerId& to, wire::Message message);
   void send_to(const wire::PeerId& connection, wire::Body body);
   // To a peer that is here; nothing where it has gone, or never came. `channel`: what another shard is told is
   // counted there.
@@ -72,7 +72,7 @@ class PeerConnections {
   void refuse_gone(const wire::PeerId& from, Peer peer);
   void refuse_join(const wire::PeerId& from, const Status& why);
   // A node that has outlived the servers it was with, and learns so as it must: `why` is no refusal.
-  void tell_outlived(const wire::PeerId& from, const Status& why);
+  void refuse_outlived(const wire::PeerId& from, const Status& why);
   void retry_later(const wire::PeerId& from, NodeId node, const Status& why);
   // That the sender of the message being handled may speak as `who`, by its key. Where the run has keys, one
   // whose key has no name may not: that would be a connection about which nobody was asked.
@@ -130,7 +130,7 @@ class PeerConnections {
   Unreachable unreachable_;                            // found while sending
   std::vector<std::pair<Peer, std::string>> evicted_;  // refused for good in this handler, and why
   std::int64_t refused_ = 0;
-  std::int64_t malformed_said_ = 0;  // of members
+  std::int64_t malformed_logged_ = 0;  // of members
   std::int64_t outlived_ = 0;
   std::int64_t reconnects_ = 0;  // of nodes, and at the authority of the other shards
 };

@@ -54,7 +54,7 @@ Status AuthorityLink::connect() {
                        .incarnation = generation_.incarnation,
                        .goes_on = welcomed_ ? generation_.number : 0,
                        .connection = number,
-                       .heard = channels_.authority().ack(),
+                       .acked = channels_.authority().ack(),
                        .settings = settings(setup_.config)};
   return dealer_->send({std::move(join), {}});
 }
@@ -138,7 +138,7 @@ AuthorityLink::Received AuthorityLink::on_message(Result<wire::Message> message)
   }
   what.ack_due = channels_.authority().on_receive(*message);
   if (const auto* beat = std::get_if<wire::Heartbeat>(&body)) {
-    if (welcomed_) note_heard(beat->heard);  // before its welcome it may be another authority's yet
+    if (welcomed_) on_ack(beat->acked);  // before its welcome it may be another authority's yet
   } else if (const auto* welcome = std::get_if<wire::ShardWelcome>(&body)) {
     if (on_welcome(*welcome)) what.welcome = *welcome;
   } else if (const auto* error = std::get_if<wire::Error>(&body)) {
@@ -151,25 +151,25 @@ AuthorityLink::Received AuthorityLink::on_message(Result<wire::Message> message)
 
 void AuthorityLink::acknowledge(const Received& what, const Traffic& moved) {
   if (what.ack_due && !end_.ended()) say({wire::Heartbeat{{}, moved, channels_.authority().ack()}, {}});
-  end_if_heard();
+  end_if_acked();
 }
 
-void AuthorityLink::note_heard(std::int64_t count) {
-  role_.note(Peer::of(kAuthority), {.what = wire::LocalEvent::What::kHeard, .number = count}, clock_.now());
-  const Status heard = channels_.authority().on_ack(count);
-  if (!heard.is_ok()) end_.end(Status(heard).with_context("from the authority"));
+void AuthorityLink::on_ack(std::int64_t count) {
+  role_.note(Peer::of(kAuthority), {.what = wire::LocalEvent::What::kAcked, .number = count}, clock_.now());
+  const Status acked = channels_.authority().on_ack(count);
+  if (!acked.is_ok()) end_.end(Status(acked).with_context("from the authority"));
 }
 
 bool AuthorityLink::on_welcome(const wire::ShardWelcome& welcome) {
   const bool first = !std::exchange(welcomed_, true);
-  note_heard(welcome.heard);
+  on_ack(welcome.acked);
   if (end_.ended()) return false;
   seen_ = clock_.now();
   if (std::exchange(broken_, std::nullopt)) {
     const ReliableChannel& channel = channels_.authority();
     if (breaks_ <= kReconnectsLogged) {
       setup_.log.info("the authority has welcomed this shard over another connection: " +
-                      said_again(channel, breaks_));
+                      retransmitted(channel, breaks_));
     }
     role_.drop({});
     for (const wire::Message& message : channel.unacked()) {
@@ -212,16 +212,16 @@ std::optional<Status> AuthorityLink::on_error(const wire::Error& error) {
 void AuthorityLink::say(wire::Message message) {
   channels_.authority().on_send(message);
   if (ReliableChannel::counts(message.body, ReliableChannel::End::kShard)) {
-    role_.note(wire::LogEntry::As::kSaid, Peer::of(setup_.shard), message.body, message.payload,
+    role_.note(wire::LogEntry::As::kSent, Peer::of(setup_.shard), message.body, message.payload,
                clock_.now());
   }
   if (broken_) return;
   if (role_.has_other()) return role_.hold({}, std::move(message), clock_.now());
-  say_released(std::move(message));
+  send_released_output(std::move(message));
 }
 
 // While the connection is broken it is not: it is said again over the next one.
-void AuthorityLink::say_released(wire::Message message) {
+void AuthorityLink::send_released_output(wire::Message message) {
   const Status sent = broken_ ? Status::ok() : dealer_->send(std::move(message));
   if (!sent.is_ok()) end_.end(Status(sent).with_context("to the authority"));
 }
@@ -250,7 +250,7 @@ void AuthorityLink::ask_to_stop(const std::string& reason) {
   setup_.log.warn("stopping: " + reason + "; the authority ends the run for this shard, too");
 }
 
-void AuthorityLink::end_if_heard() {
+void AuthorityLink::end_if_acked() {
   if (end_.result_of_run() && channels_.authority().unacked().empty() && !role_.follows())
     end_.end(*end_.result_of_run());
 }

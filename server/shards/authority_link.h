@@ -55,7 +55,7 @@ class AuthorityLink {
 
   void say(wire::Message message);
   // What release() has given: leaves now.
-  void say_released(wire::Message message);
+  void send_released_output(wire::Message message);
   void heartbeat(const Traffic& moved);
   // Ends the loop with `why`, whether the authority hears it or not.
   void leave_with(const Status& why);
@@ -64,7 +64,7 @@ class AuthorityLink {
   // silent for a lease at most.
   void ask_to_stop(const std::string& reason);
   // The run is over, and the authority has this shard's last word.
-  void end_if_heard();
+  void end_if_acked();
   // In each tick: it is joined again, or the loop ends. `comes_back_within`: without replicas.
   void check(Ticks now, std::chrono::nanoseconds comes_back_within);
   void discount_pause(const Pause& pause) { seen_ = pause.discounted(seen_); }
@@ -91,7 +91,7 @@ class AuthorityLink {
   void connect_in(std::chrono::milliseconds pause);
   // Whether it is the first.
   [[nodiscard]] bool on_welcome(const wire::ShardWelcome& welcome);
-  void note_heard(std::int64_t count);
+  void on_ack(std::int64_t count);
   [[nodiscard]] std::optional<Status> on_error(const wire::Error& error);
 
   boost::asio::io_context& io_;

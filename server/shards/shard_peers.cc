@@ -73,7 +73,7 @@ void ShardPeers::on_reconnect(const wire::PeerId& from, const wire::ShardJoin& j
   const wire::PeerId before = *members.connection_of(shard);
   ReliableChannel& channel = channels_.with(join.shard);
   Status moved = connections_.unreachable().dropped(shard);
-  if (moved.is_ok()) moved = channel.on_ack(join.heard);
+  if (moved.is_ok()) moved = channel.on_ack(join.acked);
   if (moved.is_ok()) moved = members.go_on(join, from, now);
   if (!moved.is_ok()) {
     connections_.evict(shard, moved.message());
@@ -85,7 +85,7 @@ void ShardPeers::on_reconnect(const wire::PeerId& from, const wire::ShardJoin& j
   if (members.moves_of(shard) <= kReconnectsLogged) {
     setup_.log.warn(to_string(shard) +
                     "'s connection to the authority broke, and it goes on over another one: " +
-                    said_again(channel, members.moves_of(shard)));
+                    retransmitted(channel, members.moves_of(shard)));
   }
   if (!authority_) return;
   connections_.send_to(from, wire::ShardWelcome{generation_.number, generation_.from, channel.ack()});
@@ -110,10 +110,10 @@ void ShardPeers::on(Peer from, const wire::Message& message, Ticks now) {
 void ShardPeers::on_heartbeat(Peer from, const wire::Heartbeat& beat) {
   if (!authority_) return;
   moved_[from.shard()] = beat.traffic;
-  role_.note(from, {.what = wire::LocalEvent::What::kHeard, .number = beat.heard}, clock_.now());
-  const Status heard = channels_.on_ack(from.shard(), beat.heard);
-  if (!heard.is_ok()) {
-    connections_.refuse(*connections_.members().connection_of(from), heard, /*fatal=*/true);
+  role_.note(from, {.what = wire::LocalEvent::What::kAcked, .number = beat.acked}, clock_.now());
+  const Status acked = channels_.on_ack(from.shard(), beat.acked);
+  if (!acked.is_ok()) {
+    connections_.refuse(*connections_.members().connection_of(from), acked, /*fatal=*/true);
   }
 }
 

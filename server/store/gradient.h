@@ -53,19 +53,6 @@ class Gradient {
     }
   }
 
-  // The same with use(offset, SharedFloats), which may be kept: they stay as they are while a copy lives, but
-  // for what its node lent, of which GradientStore::copy_borrowed() makes an end.
-  template <typename Use>
-  void for_each_shared_in(Range part, Use&& use) const {
-    std::shared_ptr<const void> ours;  // of what was decoded
-    for (auto piece = pieces_.rbegin(); piece != pieces_.rend(); ++piece) {
-      const Range common = piece->in(part);
-      if (common.size() <= 0) continue;
-      if (decoded_ && ours == nullptr) ours = std::make_shared<const BlockRef>(decoded_);
-      use(common.begin, SharedFloats(decoded_ ? ours : piece->payload.owner, piece->floats(common)));
-    }
-  }
-
   // The same with use(offset, values, check), where each piece that lies in `part` whole is to be checked,
   // too, unless that has been done: `check` asks whether a value is NaN or infinite.
   template <typename Use>

@@ -18,8 +18,8 @@ PyTorch's kernels by their time on the device, for each cell. --demanded leaves 
 no limit, and what is measured beside.
 
 Beside ours, in the same turns, ours with `data.on_device: off`: mini-batches in page-locked memory, each sent beside the
-step before (`foreseen`) and, as if nothing were known of it, in front of its own (`sent`). `hidden` is how much of what
-sending adds is hidden: (sent - foreseen) / (sent - ours), by the medians.
+step before (`predicted`) and, as if nothing were known of it, in front of its own (`sent`). `hidden` is how much of what
+sending adds is hidden: (sent - predicted) / (sent - ours), by the medians.
 
 --server: the same step with the parameter server in the loop, too: one paceline-worker of one thread and paceline-server on
 this machine, SSP with threshold 3, SGD, --server-steps steps of generated data a run (gpu_threads.py has the configuration).
@@ -47,7 +47,7 @@ NETWORKS = {"cifar_cnn": (5, 64, 64, 384), "cifar_cnn_small": (3, 32, 64, 128)} 
 MODELS = (*NETWORKS, "resnet20", "resnet50")
 PRECISIONS = ("fp32", "tf32", "bf16", "fp16")
 LAYOUTS = ("channels_last", "plain")
-OURS = {"ours": "kept", "foreseen": "foreseen", "sent": "sent"}  # bench_model_step's DATA
+OURS = {"ours": "kept", "predicted": "predicted", "sent": "sent"}  # bench_model_step's DATA
 
 
 def has_limit(model, precision):
@@ -161,7 +161,7 @@ def measure(args, pytorch, model, batch, precision):
     where = "cpu" if args.device == "cpu" else precision
     data_of = OURS if args.device == "cuda" and not args.demanded else {"ours": "kept"}
     if model == "resnet50":  # its images are not those that a GPU keeps
-        data_of = {"ours": "foreseen"}
+        data_of = {"ours": "predicted"}
     ours = {name: Turner(args.bin / "bench_model_step", model, batch, "-", "0", where, "sgd", data)
             for name, data in data_of.items()}
     runs = {name: lambda steps, turner=turner: turner(steps)["ms"] for name, turner in ours.items()}
@@ -188,7 +188,7 @@ def measure(args, pytorch, model, batch, precision):
 
 def hidden(ms):
     """Of what sending a mini-batch adds to a step, as a fraction; None where it adds nothing."""
-    return round((ms["sent"] - ms["foreseen"]) / (ms["sent"] - ms["ours"]), 3) if ms["sent"] > ms["ours"] else None
+    return round((ms["sent"] - ms["predicted"]) / (ms["sent"] - ms["ours"]), 3) if ms["sent"] > ms["ours"] else None
 
 
 def measure_server(args, pytorch, best, model, batch, precision, refresh_clocks, on_device="auto"):

@@ -8,7 +8,7 @@
 // the ms of each of them is printed, so that two programs can take turns on one GPU. WHERE: cpu (oneDNN), cpu-bf16, or
 // on the first GPU fp32, tf32, bf16 or fp16: as a worker there, with parameters and optimizer on the GPU, and the
 // gradient on the host, too, behind each step. OPTIMIZER: adam or sgd. DATA, on a GPU: kept, the training set
-// is there (`data.on_device: auto`); foreseen, two mini-batches in page-locked memory take turns, each sent
+// is there (`data.on_device: auto`); predicted, two mini-batches in page-locked memory take turns, each sent
 // beside the step of the other (`off`); sent, each in front of its own step. resnet50's are 224 x 224, and not kept.
 #include <sys/resource.h>
 
@@ -57,11 +57,11 @@ DataSet random_samples(std::int64_t count, std::int64_t classes) {
 }
 
 // How mini-batches come to a GPU.
-enum class Data { kKept, kForeseen, kSent };
+enum class Data { kKept, kPredicted, kSent };
 
 std::optional<Data> data_named(const std::string& name) {
   if (name == "kept") return Data::kKept;
-  if (name == "foreseen") return Data::kForeseen;
+  if (name == "predicted") return Data::kPredicted;
   if (name == "sent") return Data::kSent;
   return std::nullopt;
 }
@@ -165,7 +165,7 @@ class Training {
   Result<Metric> step_there() {
     CacheVectors& vectors = *with_.vectors;
     const Batch batch = batch_of(steps_++);
-    if (data_ == Data::kForeseen) with_.backend->predict(batch_of(steps_));
+    if (data_ == Data::kPredicted) with_.backend->predict(batch_of(steps_));
     PACELINE_ASSIGN_OR_RETURN(const Metric metric,
                               with_.backend->gradient({}, batch, *gradient_, whole_at_the_end));
     if (applies_at_once_) {
@@ -243,7 +243,7 @@ Status run(const Arguments& arguments) {
                             is_large ? build_network(train, kLargeImages, 1000) : build_network(train));
   const DataSet samples = random_samples(arguments.batch_size, std::min<std::int64_t>(network.classes, 256));
   const auto data = data_named(arguments.data);
-  if (!data) return invalid_argument(arguments.data + ", expected kept, foreseen or sent");
+  if (!data) return invalid_argument(arguments.data + ", expected kept, predicted or sent");
   PACELINE_ASSIGN_OR_RETURN(Computing with, computing_at(arguments.where, network, train, samples, *data));
   Training training(train, network, samples, *data, std::move(with));
   if (arguments.steps == "-") return take_turns(training);

@@ -58,7 +58,6 @@ struct CountingOptions {
   std::function<bool(const Step&)> is_not_finite;
   // May be empty: whether the loss is NaN, and of the gradient the last element with it.
   std::function<bool(const Step&)> diverges;
-  std::function<void(const Step&, std::int64_t begin)> on_final;  // may be empty; behind each part
   std::function<void(const Read&)> on_read;                 // may be empty; called on the training thread
   std::function<Status(const Step&)> before_compute;        // may be empty; delays or fails a step
   std::function<void(const Step&)> after_compute;           // may be empty; before anything of it is sent
@@ -94,7 +93,6 @@ class CountingTask : public Task {
           options_.in_parts ? end - 1 - static_cast<std::int64_t>(cut.next_below(rest)) : first;
       make(gradient, {begin, end});
       if (options_.in_parts) final_from(begin);
-      if (options_.on_final) options_.on_final(step_, begin);
       end = begin;
     }
     if (is_not_finite && options_.in_parts) final_from(0);

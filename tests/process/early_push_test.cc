@@ -1,6 +1,6 @@
 // Gradients that leave while they are computed, or in parts once they are, over real sockets: what turns out
 // not to be finite, after most of it has left, is never applied anywhere, and the gradients behind it count
-// exactly; what left early is in the report, beside the phases.
+// exactly.
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <limits>
@@ -328,43 +328,6 @@ TEST_CASE("under_on_nan_stop_a_round_that_is_not_finite_behind_a_fragment_that_h
     if (model[i] != (i < model.size() / 2 ? first : later)) ++wrong;
   }
   CHECK(wrong == 0);
-}
-
-// Each row is a frame of its own; the lowest of each shard leaves last.
-TEST_CASE("what_leaves_early_is_counted_and_what_it_hid_lies_within_computing") {
-  RunConfig config = config_of({PolicyKind::kSsp, ApplyMode::kVersioned}, 2);
-  config.cluster.threads_per_node = 1;
-  const bool whole_frames = GENERATE(true, false);
-  config.cluster.frame_bytes = whole_frames ? 8 : 512 * 1024;
-  constexpr std::int64_t kRows = 10;
-  CountingOptions options = counting(config, kRows);
-  options.on_final = [](const Step&, std::int64_t) { spin_for(300us); };  // what has left is on its way
-  const auto run = run_on(config, options);
-  INFO(run.status().message());
-  REQUIRE(run.is_ok());
-  REQUIRE(run->nodes[0].is_ok());
-  const PhaseSum& push = run->summary[Phase::kPsApplyGrads];
-  if (whole_frames) {
-    CHECK(run->summary.bytes_pushed_early == kIterations * (kRows - 2) * 8);
-    CHECK(push.hidden_seconds > 0.0);
-    CHECK(push.hidden_seconds <= run->summary[Phase::kComputeGrads].total_seconds);
-  } else {
-    CHECK(run->summary.bytes_pushed_early == 0);
-    CHECK(push.hidden_seconds == 0.0);
-  }
-  for (const WorkerPhases& worker : run->phases) {
-    CHECK(unaccounted_ns(worker.totals) <= worker.totals.wall_ns / 50);
-  }
-}
-
-TEST_CASE("nothing_leaves_before_the_emulated_end_of_computing") {
-  RunConfig config = config_of({PolicyKind::kSsp, ApplyMode::kVersioned}, 2);
-  config.emulate.base_step = std::chrono::milliseconds(2);
-  const auto run = run_on(config, counting(config, 6));
-  INFO(run.status().message());
-  REQUIRE(run.is_ok());
-  CHECK(run->summary.bytes_pushed_early == 0);
-  CHECK(run->summary.iterations == kIterations);
 }
 
 }  // namespace paceline::testing

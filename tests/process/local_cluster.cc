@@ -53,11 +53,7 @@ Result<ClusterRun> run_cluster(
   std::optional<Relay> relay;
   RunConfig of_nodes = config;
   if (overhear) {
-    relay.emplace(context, config.cluster.endpoints[0], address("relay"),
-                  [&overhear](const wire::PeerId& node, const wire::Body& message) {
-                    overhear(node, message);
-                    return std::chrono::nanoseconds(0);
-                  });
+    relay.emplace(context, config.cluster.endpoints[0], address("relay"), overhear);
     of_nodes.cluster.endpoints[0] = relay->endpoint();
   }
   for (std::uint32_t k = 0; breaks && k < config.cluster.shards; ++k) {
@@ -96,7 +92,6 @@ Result<ClusterRun> run_cluster(
   if (!model) return Status(model.status()).with_context(authority);
   run.summary = std::move(summary).value();
   run.model = std::move(model).value();
-  if (auto phases = read_phases(config.run.out); phases) run.phases = std::move(phases).value();
   return run;
 }
 

@@ -11,7 +11,6 @@
 
 #include "common/config/run_config.h"
 #include "common/params/model_file.h"
-#include "common/report/phases_csv.h"
 #include "common/report/run_summary.h"
 #include "common/status.h"
 #include "common/task/task.h"
@@ -34,7 +33,6 @@ struct ClusterRun {
   std::vector<Status> nodes;           // by node; OK for those elsewhere
   RunSummary summary;                  // as read back from summary.json
   ModelFile model;                     // as read back from model.bin
-  std::vector<WorkerPhases> phases;    // as read back from phases.csv; empty where no node reported
   std::int64_t broken = 0;             // connections, by relays
   std::int64_t broken_of_servers = 0;  // of those, to the authority by another server
 };

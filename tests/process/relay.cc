@@ -7,14 +7,23 @@
 #include "common/assert.h"
 
 namespace paceline::testing {
+namespace {
 
-Relay::Relay(wire::Context& context, const std::string& server, const std::string& endpoint, Delay delay)
-    : context_(context), server_(server), delay_(std::move(delay)) {
+// Whoever has gone at the end of a run need not hear the other's last heartbeat.
+wire::TransportOptions without_complaint() {
   wire::TransportOptions options;
-  options.on_unsent = [](const wire::PeerId&, const Status&) {};  // as in go_on()
-  auto router = wire::RouterSocket::bind(context, io_, endpoint, options,
+  options.on_unsent = [](const wire::PeerId&, const Status&) {};
+  return options;
+}
+
+}  // namespace
+
+Relay::Relay(wire::Context& context, const std::string& server, const std::string& endpoint,
+             Overhear overhear)
+    : context_(context), server_(server), overhear_(std::move(overhear)) {
+  auto router = wire::RouterSocket::bind(context, io_, endpoint, without_complaint(),
                                          [this](const wire::PeerId& from, Result<wire::Message> message) {
-                                           come(link_of(from).up, std::move(message));
+                                           (void)dealer_of(from).send(shown(from, std::move(message)));
                                          });
   PACELINE_ASSERT(router.is_ok(), router.status().message());
   router_ = std::move(router).value();
@@ -29,51 +38,28 @@ Relay::~Relay() {
   boost::asio::post(io_, [this] {
     router_->close();
     // Nobody speaks any more: what is left is for those who have gone.
-    for (auto& [node, link] : links_) link->dealer->close(wire::DealerSocket::Queued::kIsDropped);
+    for (auto& [node, dealer] : dealers_) dealer->close(wire::DealerSocket::Queued::kIsDropped);
     io_.stop();
   });
   thread_.join();
 }
 
-Relay::Link& Relay::link_of(const wire::PeerId& node) {
-  std::unique_ptr<Link>& link = links_[node];
-  if (link != nullptr) return *link;
-  link = std::make_unique<Link>(node, io_);
-  wire::TransportOptions options;
-  options.on_unsent = [](const wire::PeerId&, const Status&) {};
-  auto dealer = wire::DealerSocket::connect(
-      context_, io_, server_, options,
-      [this, at = link.get()](Result<wire::Message> message) { come(at->down, std::move(message)); });
+wire::DealerSocket& Relay::dealer_of(const wire::PeerId& node) {
+  std::unique_ptr<wire::DealerSocket>& known = dealers_[node];
+  if (known != nullptr) return *known;
+  auto dealer = wire::DealerSocket::connect(context_, io_, server_, without_complaint(),
+                                            [this, node](Result<wire::Message> message) {
+                                              (void)router_->send(node, shown(node, std::move(message)));
+                                            });
   PACELINE_ASSERT(dealer.is_ok(), dealer.status().message());
-  link->dealer = std::move(dealer).value();
-  link->up.send = [at = link.get()](wire::Message message) { return at->dealer->send(std::move(message)); };
-  link->down.send = [this, node](wire::Message message) { return router_->send(node, std::move(message)); };
-  return *link;
+  known = std::move(dealer).value();
+  return *known;
 }
 
-void Relay::come(Way& way, Result<wire::Message> message) {
+wire::Message Relay::shown(const wire::PeerId& node, Result<wire::Message> message) const {
   PACELINE_ASSERT(message.is_ok(), message.status().message());
-  const std::chrono::nanoseconds delay = delay_(way.node, message->body);
-  way.waiting.push_back({std::move(message).value(), Clock::now(), delay});
-  if (way.waiting.size() == 1) go_on(way);
-}
-
-void Relay::go_on(Way& way) {
-  while (!way.waiting.empty()) {
-    Waiting& first = way.waiting.front();
-    const auto now = Clock::now();
-    if (now < first.came + first.delay) {
-      way.timer.expires_at(first.came + first.delay);
-      way.timer.async_wait([this, &way](const boost::system::error_code& error) {
-        if (!error) go_on(way);
-      });
-      return;
-    }
-    if (first.delay.count() > 0) held_ns_ += std::chrono::nanoseconds(now - first.came).count();
-    // Whoever has gone at the end of a run need not hear the other's last heartbeat.
-    (void)way.send(std::move(first.message));
-    way.waiting.pop_front();
-  }
+  overhear_(node, message->body);
+  return std::move(message).value();
 }
 
 }  // namespace paceline::testing

@@ -300,14 +300,5 @@ TEST_CASE("what a run is resumed from waits for all shards, and names those that
   CHECK(CheckpointFolder(folder.path(), fingerprint(config, AgreedBy::kRun)).complete()->checkpoints.size() == 1);
 }
 
-TEST_CASE("with nothing to resume from a server does not begin") {
-  const testing::TempFolder folder;
-  const RunConfig config = saving_config(folder);
-  wire::Context context;
-  const RunningServer authority(config, ShardId(0), context, Log(), kResume);
-  CHECK(authority.started().code() == StatusCode::kFailedPrecondition);
-  CHECK_THAT(authority.started().message(), Contains("no checkpoint to resume from"));
-}
-
 }  // namespace
 }  // namespace paceline::server

@@ -49,17 +49,17 @@ struct ShardOfTwo {
 TEST_CASE("a shard whose connection breaks joins again, as itself, and says again what was not heard") {
   ShardOfTwo run;
   const wire::ShardJoin first = run.join();
-  CHECK((first.incarnation != 0 && first.goes_on == 0 && first.connection == 1 && first.heard == 0));
+  CHECK((first.incarnation != 0 && first.goes_on == 0 && first.connection == 1 && first.acked == 0));
   run.welcome();
   run.make_ready();
   REQUIRE(run.authority->expect<wire::ShardReady>());
   run.authority->send(wire::NodeAdmitted{NodeId(0), 1000});
-  REQUIRE(run.authority->expect_that<wire::Heartbeat>([](const auto& beat) { return beat.heard == 1; }));
+  REQUIRE(run.authority->expect_that<wire::Heartbeat>([](const auto& beat) { return beat.acked == 1; }));
   run.authority->break_connection();
 
   const wire::ShardJoin second = run.join();
   CHECK((second.incarnation == first.incarnation && second.goes_on == 1 && second.connection == 2));
-  CHECK(second.heard == 1);
+  CHECK(second.acked == 1);
   run.welcome(/*heard=*/0);
   REQUIRE(run.authority->expect_next<wire::ShardReady>());
   run.authority->break_connection();
@@ -71,7 +71,7 @@ TEST_CASE("a shard whose connection breaks joins again, as itself, and says agai
   do {
     beat = run.authority->expect_next<wire::Heartbeat>();  // and nothing again
     REQUIRE(beat);
-  } while (beat->heard < 2);
+  } while (beat->acked < 2);
 }
 
 TEST_CASE("a shard that its authority does not know by its connection joins over another one") {
@@ -127,7 +127,7 @@ TEST_CASE("a shard whose authority has heard what was not said, or forgets what 
   ShardOfTwo run;
   run.join();
   run.welcome(/*heard=*/1);
-  CHECK(run.shard->result().message() == "from the authority: messages heard: got 1, expected 0 to 0");
+  CHECK(run.shard->result().message() == "from the authority: messages acknowledged: got 1, expected 0 to 0");
 }
 
 }  // namespace

@@ -132,38 +132,6 @@ TEST_CASE("a whole run over two shards, word by word") {
   CHECK(read_model_file(folder / "model.bin")->parameters == std::vector<float>{8, 8, 8, 6, 6});
 }
 
-TEST_CASE("a join that does not fit is refused with both values named, and the server lives on") {
-  const testing::TempFolder folder;
-  const RunConfig config = config_in(folder, 1);
-  wire::Context context;
-  RunningServer server(config, ShardId(0), context);
-  ScriptedNode node(context, config.cluster.endpoints);
-  const auto refused = [&](const wire::Body& body) {
-    node.say(0, body);
-    const auto error = node.hear<wire::Error>(0);
-    CHECK(error.fatal);
-    return error.message;
-  };
-  wire::Join join = join_of(config, 0, kFloats);
-  join.protocol_version = 77;
-  CHECK_THAT(refused(join), Contains("77") && Contains("expected " + std::to_string(wire::kProtocolVersion)));
-  join = join_of(config, 0, kFloats);
-  join.config_fingerprint ^= 1;
-  CHECK_THAT(refused(join), Contains("fingerprint 0x") && Contains("expected 0x"));
-  CHECK_THAT(refused(wire::Pull{}), Contains("before a join"));
-
-  node.say(0, join_of(config, 0, kFloats));
-  node.hear<wire::Welcome>(0);
-  ScriptedNode twin(context, config.cluster.endpoints);
-  wire::Join second = join_of(config, 0, kFloats);
-  second.incarnation = 5;
-  twin.say(0, second);
-  CHECK_THAT(twin.hear<wire::Error>(0).message, Contains("already taken"));
-  second = join_of(config, 0, kFloats + 1);
-  twin.say(0, second);
-  CHECK_THAT(twin.hear<wire::Error>(0).message, Contains("parameter layout 0x") && Contains("as node 0 has"));
-}
-
 TEST_CASE("a port in use is said, with its endpoint") {
   const testing::TempFolder folder;
   RunConfig config = config_in(folder, 1);

@@ -9,7 +9,7 @@ using namespace paceline::sync;
 
 namespace {
 
-// What shards do with it: the learning rate and what is foreseen are other tests' matter.
+// What shards do with it: the learning rate and what is predicted are other tests' matter.
 wire::ApplyDecision decision_of(const Apply& apply, std::int64_t sequence, bool save) {
   wire::ApplyDecision decision;
   decision.sequence = sequence;

@@ -4,8 +4,6 @@ paceline_test(exactness_test SOURCES process/exactness_test.cc
 
 paceline_test(replay_test SOURCES process/replay_test.cc process/rounds_resume_test.cc LIBS paceline_test_cluster)
 
-paceline_test(half_push_test SOURCES process/half_push_test.cc
-  LIBS paceline_test_cluster paceline_config)
 paceline_test(crash_guarantees_test CHECK --schedules 40 SOURCES process/crash_guarantees_test.cc $<TARGET_OBJECTS:paceline_seeds_main>
   LIBS paceline_test_cluster TIMEOUT 600)
 target_compile_definitions(crash_guarantees_test PRIVATE PACELINE_COUNTING_NODE="$<TARGET_FILE:counting_node>")
@@ -15,7 +13,6 @@ paceline_test(join_guarantees_test SOURCES process/join_guarantees_test.cc $<TAR
 target_compile_definitions(join_guarantees_test PRIVATE PACELINE_COUNTING_NODE="$<TARGET_FILE:counting_node>")
 add_dependencies(join_guarantees_test counting_node)
 
-paceline_test(attribution_test SOURCES process/attribution_test.cc LIBS paceline_test_cluster)
 paceline_test(early_push_test SOURCES process/early_push_test.cc LIBS paceline_test_cluster)
 paceline_test(round_trip_test SOURCES process/one_message_test.cc process/round_trip_test.cc
   LIBS paceline_test_cluster paceline_config)

@@ -21,11 +21,6 @@ paceline_options(mutated_messages)
 target_link_libraries(mutated_messages PRIVATE paceline_wire Boost::headers)
 set_target_properties(mutated_messages PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 
-paceline_test(balance_test ALL SOURCES process/balance_test.cc
-  LIBS paceline_test_cluster paceline_network_task paceline_data)
-# Emulated speeds are no speeds where the processor is another's.
-set_tests_properties(balance_test PROPERTIES RUN_SERIAL TRUE)
-
 # The daemons, the tool and the scripts themselves, as processes: one test for each class of process/daemons/, process/chaos/
 # and process/page/, in the tier `all`; and check.CLASS for what process/check_tier.txt names of it.
 find_package(Python3 3.10 REQUIRED COMPONENTS Interpreter)

@@ -2,7 +2,7 @@
 paceline_test(store_test SOURCES unit/apply_pool_test.cc unit/machine_test.cc unit/store_encoded_test.cc unit/store_test.cc LIBS paceline_store paceline_process)
 paceline_test(speculative_apply_test OPTIMIZED SOURCES unit/speculative_apply_test.cc unit/turn_eager_test.cc unit/speculative_apply.cc unit/optimizer_plain.cc
   LIBS paceline_store)
-paceline_test(compensation_test OPTIMIZED SOURCES unit/compensation_test.cc unit/compensation_walk.cc LIBS paceline_store)
+paceline_test(compensation_test OPTIMIZED SOURCES unit/compensation_test.cc LIBS paceline_store)
 paceline_test(shard_service_test NOT_TSAN
   SOURCES unit/membership_test.cc unit/shard_reconnect_test.cc unit/shard_saves_test.cc unit/shard_service_test.cc unit/reliable_channel_test.cc unit/shard_waits_test.cc unit/unreachable_test.cc
   LIBS paceline_authority paceline_config)

@@ -1,11 +1,10 @@
-// Delay compensation: the formulas by hand, what is kept of which worker, and a shard beside a plain loop.
+// Delay compensation: the formulas by hand, and what is kept of which worker (replay_test has whole runs).
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <vector>
 
 #include "common/params/delay_compensation.h"
 #include "server/store/backups.h"
-#include "tests/unit/compensation_walk.h"
 #include "tests/unit/store_fixture.h"
 
 namespace paceline::server {
@@ -46,12 +45,6 @@ float decide(Shard& shard, std::int64_t sequence, WorkerId worker, std::int64_t 
   CHECK(now == Floats(6, now[0]));
   return now[0];
 }
-
-#if defined(__SANITIZE_THREAD__)
-constexpr std::int64_t kWalks = 40;  // each step of each wakes the applying threads
-#else
-constexpr std::int64_t kWalks = 200;
-#endif
 
 }  // namespace
 
@@ -165,20 +158,6 @@ TEST_CASE("a worker that goes back to an older state is taken at its word") {
   REQUIRE(push(shard, kA, 1, 0, 8).is_ok());
   CHECK(decide(shard, 1, kA, 0) == 6.0F);
   CHECK(decide(shard, 2, kA, 1) == 5.0F);
-}
-
-TEST_CASE("a shard that compensates has the bits of a plain loop that knows what everybody computed with") {
-  std::int64_t decided = 0, compensated = 0, own_on_top = 0;
-  for (std::int64_t seed = 1; seed <= kWalks; ++seed) {
-    const CompensationWalk walk = walk_compensation(static_cast<std::uint64_t>(seed));
-    REQUIRE(walk.violation == "");
-    decided += walk.decided;
-    compensated += walk.compensated;
-    own_on_top += walk.own_on_top;
-  }
-  CHECK(decided > kWalks * 50);
-  CHECK(compensated > decided / 2);
-  CHECK(own_on_top > decided / 10);
 }
 
 }  // namespace paceline::server

@@ -5,12 +5,12 @@
 #include <thread>
 #include <utility>
 
-#include "tests/unit/cuda_foreseen_fixture.h"
+#include "tests/unit/cuda_predicted_fixture.h"
 
 namespace paceline {
 
 // What the `index`-th thread of a node does: steps with a thread cache on its GPU, where `parameters` come to
-// from memory that all share, each mini-batch foreseen in the step before. Returns the gradient at the end.
+// from memory that all share, each mini-batch predicted in the step before. Returns the gradient at the end.
 inline Result<std::vector<float>> train(Gpus& gpus, std::uint32_t index, const NetworkSpec& network,
                                         const SharedFloats& parameters, OptimizerKind kind) {
   OptimizerSection optimizer;

@@ -154,16 +154,16 @@ TEST_CASE(
   UncommittedOutputs uncommitted;
   uncommitted.add(arrived(0, 5));
   uncommitted.add(arrived(1, 5));
-  uncommitted.said(arrived(1, 5));
-  uncommitted.said(arrived(2, 5));  // it waited for nothing there, and here it does
+  uncommitted.on_primary_sent(arrived(1, 5));
+  uncommitted.on_primary_sent(arrived(2, 5));  // it waited for nothing there, and here it does
   uncommitted.add(arrived(2, 5));
   uncommitted.add({wire::ShardReady{}, {}});
   uncommitted.add({wire::NodeLost{}, {}});  // time's, not an event's
   uncommitted.add({wire::Saved{.version = Version(7)}, {}});
-  uncommitted.said({wire::Saved{.version = Version(7)}, {}});
+  uncommitted.on_primary_sent({wire::Saved{.version = Version(7)}, {}});
   uncommitted.add({wire::Parameters{.request = 1, .offset = 4}, {}});
-  uncommitted.said({wire::Parameters{.request = 1, .offset = 4}, {}});
-  uncommitted.said({wire::ShardReport{.pulls = 5}, {}});
+  uncommitted.on_primary_sent({wire::Parameters{.request = 1, .offset = 4}, {}});
+  uncommitted.on_primary_sent({wire::ShardReport{.pulls = 5}, {}});
   uncommitted.add({wire::ShardReport{}, {}});
   uncommitted.add({wire::GradientArrived{ShardId(0), WorkerId(NodeId(1), 0), Clock(5), 8, {}}, {}});
   uncommitted.forget(NodeId(1));  // lost
@@ -180,10 +180,10 @@ TEST_CASE("what both have saved of a version is compared once both have said so,
     return wire::Message{wire::Saved{ShardId(0), Version(version), {}, fault}, {}};
   };
   CHECK_FALSE(uncommitted.add(saved(7, "no space left")));
-  CHECK_FALSE(uncommitted.said(saved(8, "")));
+  CHECK_FALSE(uncommitted.on_primary_sent(saved(8, "")));
   CHECK_FALSE(uncommitted.add(arrived(0, 5)));
-  CHECK_FALSE(uncommitted.said(arrived(0, 5)));
-  auto both = uncommitted.said(saved(7, ""));
+  CHECK_FALSE(uncommitted.on_primary_sent(arrived(0, 5)));
+  auto both = uncommitted.on_primary_sent(saved(7, ""));
   REQUIRE(both.has_value());
   CHECK((both->here.fault == "no space left" && both->there.fault.empty()));
   CHECK_FALSE(uncommitted.add_late(saved(9, "")));  // nobody has said it before
@@ -199,15 +199,15 @@ TEST_CASE("files of one version that are not the same are of two states; what wa
     return wire::Message{wire::Saved{ShardId(1), Version(version), digest, fault}, {}};
   };
   uncommitted.add(saved(7, {5, 0xa}));
-  CHECK(uncommitted.said(saved(7, {5, 0xa}))->compare().is_ok());
-  uncommitted.said(saved(8, {5, 0xa}));
+  CHECK(uncommitted.on_primary_sent(saved(7, {5, 0xa}))->compare().is_ok());
+  uncommitted.on_primary_sent(saved(8, {5, 0xa}));
   const Status differs = uncommitted.add(saved(8, {5, 0xb}))->compare();
   CHECK(differs.code() == StatusCode::kDataLoss);
   CHECK_THAT(differs.message(), Contains("version 8 of shard 1") && Contains(hex(std::uint64_t{0xb})));
   uncommitted.add(saved(9, {}, "full"));
-  CHECK(uncommitted.said(saved(9, {5, 0xa}))->compare().is_ok());
+  CHECK(uncommitted.on_primary_sent(saved(9, {5, 0xa}))->compare().is_ok());
   uncommitted.add(saved(10, {5, 0xa}));
-  CHECK(uncommitted.said(saved(10, {}, "full"))->compare().is_ok());
+  CHECK(uncommitted.on_primary_sent(saved(10, {}, "full"))->compare().is_ok());
 }
 
 // Work is done when the test says so.

@@ -8,7 +8,7 @@
 #include <set>
 
 #include "tests/fake_cuda/fake_cuda.h"
-#include "tests/unit/cuda_foreseen_fixture.h"
+#include "tests/unit/cuda_predicted_fixture.h"
 #include "worker/model/cuda/algorithms.h"
 
 using namespace paceline;
@@ -60,13 +60,13 @@ TEST_CASE("work_that_is_done_late_and_work_that_is_done_at_once_come_to_the_same
 
 // Also of what was sent ahead in streams of their own, with the thread cache on the GPU and without.
 TEST_CASE("steps_give_the_same_bits_however_far_the_streams_have_come") {
-  const auto cache = GENERATE(ForeseenFixture::Cache::kOnHost, ForeseenFixture::Cache::kOnGpu);
+  const auto cache = GENERATE(PredictedFixture::Cache::kOnHost, PredictedFixture::Cache::kOnGpu);
   const ImagesAre images = GENERATE(ImagesAre::kPinned, ImagesAre::kOnHeap);
   for (std::uint64_t seed = 1; seed <= 25; ++seed) {
     CAPTURE(seed);
     fake_cuda::set_up({.work = fake_cuda::Work::kAtRandom, .seed = seed});
     {
-      ForeseenFixture f(cache);
+      PredictedFixture f(cache);
       const MovableBatch a = f.batch(4, seed, images), b = f.batch(3, seed + 1, images);
       MovableBatch next = f.batch(4, seed + 2, images);
       for (int round = 0; round < 3; ++round) {
@@ -138,7 +138,7 @@ TEST_CASE("a_back_end_has_gone_through_a_step_when_it_is_made") {
 // A step is asked for, and then begun: one event after another.
 TEST_CASE("what_of_the_thread_caches_passes_goes_on_is_the_time_between_two_events") {
   fake_cuda::set_up({.work = fake_cuda::Work::kAtOnce, .milliseconds = 4.0F});
-  ForeseenFixture f(ForeseenFixture::Cache::kOnGpu);
+  PredictedFixture f(PredictedFixture::Cache::kOnGpu);
   const MovableBatch a = f.batch(4, 1);
   f.check_step(a.all());
   CHECK(f.vectors->device_overlap() == std::chrono::milliseconds(4));
@@ -258,11 +258,11 @@ Sent sent_from(const void* memory, std::size_t begin) {
 
 }  // namespace
 
-TEST_CASE("what_is_foreseen_is_in_its_stream_before_the_thread_waits_and_is_not_sent_again") {
-  const auto cache = GENERATE(ForeseenFixture::Cache::kOnHost, ForeseenFixture::Cache::kOnGpu);
+TEST_CASE("what_is_predicted_is_in_its_stream_before_the_thread_waits_and_is_not_sent_again") {
+  const auto cache = GENERATE(PredictedFixture::Cache::kOnHost, PredictedFixture::Cache::kOnGpu);
   fake_cuda::set_up({});
   {
-    ForeseenFixture f(cache);
+    PredictedFixture f(cache);
     std::vector<float> gradient(f.parameters.size());
     std::vector<MovableBatch> batches;
     for (std::uint64_t seed = 0; seed < 6; ++seed) batches.push_back(f.batch(4, seed));
@@ -276,7 +276,7 @@ TEST_CASE("what_is_foreseen_is_in_its_stream_before_the_thread_waits_and_is_not_
       const Sent ahead = sent_from(batches[i + 1].all().images.data(), uploads);
       CHECK(ahead.times == 1);
       CHECK(ahead.waits == waits);
-      // What was foreseen is not: the first alone is sent in its own step, where it lies, too.
+      // What was predicted is not: the first alone is sent in its own step, where it lies, too.
       CHECK(sent_from(batches[i].all().images.data(), uploads).times == (i == 0 ? 1 : 0));
     }
     REQUIRE(f.backend->forget().is_ok());
@@ -285,9 +285,9 @@ TEST_CASE("what_is_foreseen_is_in_its_stream_before_the_thread_waits_and_is_not_
   CHECK(fake_cuda::alive() == 0);
 }
 
-TEST_CASE("a_step_waits_for_nothing_more_when_something_is_foreseen_and_who_forgets_it_waits_for_that") {
+TEST_CASE("a_step_waits_for_nothing_more_when_something_is_predicted_and_who_forgets_it_waits_for_that") {
   fake_cuda::set_up({});
-  ForeseenFixture f;
+  PredictedFixture f;
   std::vector<float> gradient(f.parameters.size());
   const MovableBatch a = f.batch(4, 1), b = f.batch(4, 2);
   const auto waits_of = [](const std::function<Status()>& call) {
@@ -310,9 +310,9 @@ TEST_CASE("a_step_waits_for_nothing_more_when_something_is_foreseen_and_who_forg
   CHECK(waits_of(forget) == 0);
 }
 
-TEST_CASE("steps_with_foreseen_mini_batches_are_graphs_from_the_second_on_one_for_each_place") {
+TEST_CASE("steps_with_predicted_mini_batches_are_graphs_from_the_second_on_one_for_each_place") {
   fake_cuda::set_up({});
-  ForeseenFixture f(ForeseenFixture::Cache::kOnGpu);
+  PredictedFixture f(PredictedFixture::Cache::kOnGpu);
   const std::array<MovableBatch, 2> batches{f.batch(4, 1), f.batch(4, 2)};
   std::vector<float> gradient(f.parameters.size());
   for (std::size_t step = 0; step < 6; ++step) {
@@ -326,9 +326,9 @@ TEST_CASE("steps_with_foreseen_mini_batches_are_graphs_from_the_second_on_one_fo
   CHECK(fake_cuda::mistakes().empty());
 }
 
-TEST_CASE("a_back_end_that_goes_has_read_what_it_foresaw") {
+TEST_CASE("a_back_end_that_goes_has_read_what_it_predicted") {
   fake_cuda::set_up({});
-  std::optional<ForeseenFixture> f(std::in_place);
+  std::optional<PredictedFixture> f(std::in_place);
   std::vector<float> gradient(f->parameters.size());
   {
     const MovableBatch a = f->batch(4, 1), b = f->batch(4, 2);

@@ -8,7 +8,7 @@
 #include "common/cuda/resources.h"
 #include "tests/fake_cuda/device.h"
 #include "tests/fake_cuda/fake_cuda.h"
-#include "tests/unit/cuda_foreseen_fixture.h"
+#include "tests/unit/cuda_predicted_fixture.h"
 #include "tests/unit/cuda_resident_fixture.h"
 
 using namespace paceline;
@@ -82,7 +82,7 @@ Status use_thread_cache(const NetworkSpec& network, OptimizerKind kind) {
   return Status::ok();
 }
 
-// Steps of sent mini-batches, each foreseen but the last, which is smaller; one that does not come is
+// Steps of sent mini-batches, each predicted but the last, which is smaller; one that does not come is
 // forgotten.
 enum class SentFrom { kPinned, kHeap };  // but the first, which are on the heap
 Status use_predicted(const NetworkSpec& network, SentFrom from) {
@@ -182,7 +182,7 @@ TEST_CASE("any_call_may_fail_with_the_training_set_on_the_gpu") {
   check_that_each_call_may_fail([&] { return use_resident(network, Precision::kFp32); });
 }
 
-TEST_CASE("any_call_may_fail_with_mini_batches_that_are_foreseen") {
+TEST_CASE("any_call_may_fail_with_mini_batches_that_are_predicted") {
   const NetworkSpec network = network_of(kLayers, {3, 6, 6}, 4);
   constexpr std::int64_t kSecondPlace = 8;  // its memory on either side, and an event
   constexpr std::int64_t kPassedOver = kToMeasure + kSecondPlace + 2 * kGraph;
@@ -197,10 +197,10 @@ TEST_CASE("any_call_may_fail_with_the_thread_cache_on_the_gpu") {
   check_that_each_call_may_fail([&] { return use_thread_cache(network, kind); }, 6, kToMeasure + kGraph);
 }
 
-TEST_CASE("a_step_that_failed_with_a_foreseen_mini_batch_has_read_it_and_leaves_the_back_end_fit") {
+TEST_CASE("a_step_that_failed_with_a_predicted_mini_batch_has_read_it_and_leaves_the_back_end_fit") {
   fake_cuda::set_up({});
   {
-    ForeseenFixture f(GENERATE(ForeseenFixture::Cache::kOnHost, ForeseenFixture::Cache::kOnGpu));
+    PredictedFixture f(GENERATE(PredictedFixture::Cache::kOnHost, PredictedFixture::Cache::kOnGpu));
     const MovableBatch a = f.batch(4, 1), b = f.batch(4, 2), c = f.batch(4, 3);
     MovableBatch moved = f.batch(4, 2);
     std::vector<float> gradient(f.parameters.size());
@@ -231,7 +231,7 @@ TEST_CASE("a_step_that_failed_with_a_foreseen_mini_batch_has_read_it_and_leaves_
 
 TEST_CASE("who_forgets_has_waited_even_if_that_fails") {
   fake_cuda::set_up({});
-  ForeseenFixture f;
+  PredictedFixture f;
   const MovableBatch a = f.batch(4, 1), b = f.batch(4, 2);
   MovableBatch next = f.batch(4, 3);
   f.backend->predict(next.all());
@@ -256,7 +256,7 @@ TEST_CASE("a_step_whose_capture_somebody_else_spoils_is_done_without_a_graph_and
   const int spoilt = GENERATE(1, 2, 3);  // of which three are enough
   fake_cuda::set_up({});
   {
-    ForeseenFixture f(ForeseenFixture::Cache::kOnGpu);
+    PredictedFixture f(PredictedFixture::Cache::kOnGpu);
     const MovableBatch a = f.batch(4, 1);
     f.check_step(a.all());
     for (int step = 0; step < spoilt; ++step) {

@@ -18,7 +18,7 @@ namespace {
 
 // What was said to back ends ahead of their steps, and that nobody wrote there while a GPU may read it.
 struct Ahead {
-  std::int64_t foreseen = 0;
+  std::int64_t predicted = 0;
   std::int64_t came = 0;
   std::int64_t forgotten = 0;
   std::int64_t overwritten = 0;
@@ -44,7 +44,7 @@ class WatchedBackend final : public NetworkBackend {
     return backend_->evaluate(parameters, batch);
   }
   void predict(const Batch& next) override {
-    ++ahead_.foreseen;
+    ++ahead_.predicted;
     noted_ = next.images;
     backend_->predict(next);
   }
@@ -214,7 +214,7 @@ TEST_CASE("gradients_are_the_same_with_the_data_on_the_gpu_without_room_for_it_a
 
 // Until the loader's threads have been ahead often enough for each of the ways in which it goes on: while
 // another one computes they have time to be.
-TEST_CASE("mini_batches_that_the_loader_has_ready_are_foreseen_and_stay_while_a_gpu_reads_them") {
+TEST_CASE("mini_batches_that_the_loader_has_ready_are_predicted_and_stay_while_a_gpu_reads_them") {
   SmallData data;
   data.config.data.loader_threads = 2;
   const std::size_t sizes_kept = GENERATE(std::size_t{1}, std::size_t{2});
@@ -255,6 +255,6 @@ TEST_CASE("mini_batches_that_the_loader_has_ready_are_foreseen_and_stay_while_a_
       trained.load({position + 4, 4});
     }
   }
-  CHECK(ahead.foreseen >= ahead.came + ahead.forgotten);
+  CHECK(ahead.predicted >= ahead.came + ahead.forgotten);
   CHECK(ahead.overwritten == 0);
 }

@@ -28,8 +28,8 @@ TEST_CASE("nobody has heard what was not said, nor forgets what it has heard") {
   ReliableChannel channel;
   for (int i = 0; i < 5; ++i) channel.on_send(release(i));
   REQUIRE(channel.on_ack(3).is_ok());
-  CHECK_THAT(channel.on_ack(6).message(), Contains("messages heard: got 6, expected 3 to 5"));
-  CHECK_THAT(channel.on_ack(2).message(), Contains("messages heard: got 2, expected 3 to 5"));
+  CHECK_THAT(channel.on_ack(6).message(), Contains("messages acknowledged: got 6, expected 3 to 5"));
+  CHECK_THAT(channel.on_ack(2).message(), Contains("messages acknowledged: got 2, expected 3 to 5"));
   CHECK(channel.unacked().size() == 2);
 }
 

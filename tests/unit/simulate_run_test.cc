@@ -415,7 +415,7 @@ TEST_CASE("max_seconds_ends_a_run_in_virtual_time") {
   CHECK(run.summary.status == "ok");
 }
 
-// What simulating costs, in a number that is the same everywhere; bench_simulate has the seconds.
+// What simulating costs, in a number that is the same everywhere.
 TEST_CASE("an_iteration_is_a_dozen_events_however_many_workers_there_are") {
   for (const char* policy : {"bsp", "ssp", "asp"}) {
     INFO(policy);

@@ -1,6 +1,6 @@
 // The service, its nodes and the authority as one random walk. The two pushers' gradients are all 1 at rate
 // 1, so that every element of revision r is -r: a piece says which state it is made of. They come in frames,
-// and are decided when they are whole, as foreseen or not, so that all else comes while something is
+// and are decided when they are whole, as predicted or not, so that all else comes while something is
 // prepared.
 #include "tests/unit/slow_readers.h"
 

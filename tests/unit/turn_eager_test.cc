@@ -42,7 +42,7 @@ TEST_CASE("a shard that averages turns eager with the first decision of that kin
   arrive(averaged[1], 1, 2.0F);
   eager(1, averaged[1], 1);
   CHECK(values_of(shard.now().blocks) == std::vector<float>(4, -2.0F));
-  CHECK(shard.next().committed() == 1);  // a mean of both had been foreseen
+  CHECK(shard.next().committed() == 1);  // a mean of both had been predicted
   arrive(averaged[1], 2, 2.0F);
   eager(2, averaged[1], 2);
   CHECK(values_of(shard.now().blocks) == std::vector<float>(4, -3.0F));

@@ -20,7 +20,7 @@ void ClientWaits::discount_pause_of(Ticks now, std::vector<ServerLink>& links) {
   const Pause pause{now - beat_due_, now};
   beat_due_ = now + heartbeat_;
   if (pause.length <= kPauseAtLeast) return;
-  for (ServerLink& link : links) link.heard = pause.discounted(link.heard);
+  for (ServerLink& link : links) link.last_received = pause.discounted(link.last_received);
   grants_.discount_pause(pause);
   pulls_.discount_pause(pause);
   stalls_.discount_pause(pause);
@@ -47,7 +47,7 @@ void ClientWaits::announce(Ticks now, const std::vector<ServerLink>& links) {
 std::string ClientWaits::silent(Ticks now, const std::vector<ServerLink>& links) const {
   std::string text;
   for (const ServerLink& link : links) {
-    const auto since = now - link.heard;
+    const auto since = now - link.last_received;
     if (!link.welcomed() || !needs(link.shard) || since <= 2 * heartbeat_) continue;
     char ago[48];
     std::snprintf(ago, sizeof ago, " was last seen %.1f s ago", to_seconds(since));

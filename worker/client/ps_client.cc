@@ -83,21 +83,21 @@ void PsClient::send_initial_parameters(std::vector<float> all) {
   });
 }
 
-void PsClient::say_at_start(wire::Body body) {
+void PsClient::send_at_start(wire::Body body) {
   boost::asio::post(io_, [this, body = std::move(body)] {
     io_unacked_.at_start(body);
-    io_connections_.tell_authority(body);
+    io_connections_.send_to_authority(body);
   });
 }
 
 Result<wire::Peers> PsClient::exchange_endpoints(wire::Peers own, std::chrono::nanoseconds timeout) {
   const std::uint32_t left = own.formation;
-  say_at_start(std::move(own));
+  send_at_start(std::move(own));
   return state_.await_peers(left, timeout);
 }
 
 Result<RunState> PsClient::fetch_state(std::chrono::nanoseconds timeout) {
-  say_at_start(wire::StateWanted{});
+  send_at_start(wire::StateWanted{});
   return state_.await_run_state(timeout);
 }
 
@@ -167,7 +167,7 @@ void PsClient::report(RoundReport round) {
     const Ticks begun = steady_now();
     io_waits_.grants().reported(report.worker.thread, report.clock, options_.clock());
     io_unacked_.reported(report);
-    io_connections_.tell_authority(report);
+    io_connections_.send_to_authority(report);
     received_.report_encoded(report.worker.thread, steady_now() - begun);
   });
 }
@@ -205,7 +205,7 @@ Status PsClient::fetch_exact(Version version, std::span<float> flat) {
 void PsClient::report_evaluation(wire::EvaluationReport report) {
   boost::asio::post(io_, [this, report = std::move(report)] {
     io_unacked_.evaluated(report);
-    io_connections_.tell_authority(report);
+    io_connections_.send_to_authority(report);
   });
 }
 
@@ -214,7 +214,7 @@ Status PsClient::finish(wire::NodeReport report) {
   boost::asio::post(io_, [this, report = std::move(report)] {
     io_waits_.only_authority();
     io_unacked_.done(report);
-    io_connections_.tell_authority(report);
+    io_connections_.send_to_authority(report);
   });
   return state_.await_end();
 }
@@ -231,7 +231,7 @@ void PsClient::close(Status why, Lost lost) {
 void PsClient::leave(const Status& why, Lost lost, std::optional<NodeId> gone) {
   if (!state_.leave()) return;
   boost::asio::post(io_,
-                    [this, leave = wire::Leave{why.message(), gone}] { io_connections_.say_goodbye(leave); });
+                    [this, leave = wire::Leave{why.message(), gone}] { io_connections_.send_leave(leave); });
   close(why, lost);
 }
 

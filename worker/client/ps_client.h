@@ -144,7 +144,7 @@ class PsClient final : public Coordinator, public Exchange {
   Ticket ask(Pulls::Request request);
   GradientSender& sender_of(WorkerId worker) { return senders_.at(worker.thread); }
   void send(GradientPart part);
-  void say_at_start(wire::Body body);
+  void send_at_start(wire::Body body);
   // Of the node's only training thread, where the model is small; else nothing.
   IoTurns::Wait waits_for(std::function<bool()> done) { return {turns_, std::move(done)}; }
   void leave(const Status& why, Lost lost, std::optional<NodeId> gone);

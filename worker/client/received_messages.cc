@@ -34,7 +34,7 @@ void ReceivedMessages::joined(const ServerLink& link, const wire::Welcome& welco
   if (link.shard == kAuthority) {  // what one of another generation has said before
     client_.mailboxes.clear();
     client_.evaluations.clear();
-    client_.unacked.forget_what_was_said();
+    client_.unacked.forget_all();
   }
   lack_parameters_ = !welcome.initialized || client_.connections.others_lack_parameters(link);
 }

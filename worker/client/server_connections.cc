@@ -108,15 +108,15 @@ Status ServerConnections::ask_if_due(ServerLink& link) {
 }
 
 // The node keeps trying. What a server has said itself says more.
-void ServerConnections::say_why_unanswered(ServerLink& link) {
+void ServerConnections::log_unanswered(ServerLink& link) {
   const bool waits =
       client_.state.closed().is_ok() && !link.welcomed() && !link.broken && !link.reconnects_at;
-  if (!waits || link.heard > link.asked) return;
-  const auto said = link.unanswered.look(link.endpoints[link.at], link.asked, client_.options.clock());
-  if (!said) return;
-  client_.state.stands(link.shard, {0, said->why});
-  log_.write(said->may_be_usual ? LogLevel::kInfo : LogLevel::kWarn,
-             link.name() + " does not answer: " + said->why + "; this node keeps trying");
+  if (!waits || link.last_received > link.asked) return;
+  const auto notice = link.unanswered.look(link.endpoints[link.at], link.asked, client_.options.clock());
+  if (!notice) return;
+  client_.state.stands(link.shard, {0, notice->why});
+  log_.write(notice->may_be_usual ? LogLevel::kInfo : LogLevel::kWarn,
+             link.name() + " does not answer: " + notice->why + "; this node keeps trying");
 }
 
 // One that welcomed this node once is as good as its lease.
@@ -145,13 +145,13 @@ void ServerConnections::beat() {
     } else if (link.broken && link.endpoints.size() > 1 && !looks_elsewhere(link, client_.options.clock())) {
       return lose(link, deadline_exceeded(link.name() + ": no replica of it answers"));
     }
-    say_why_unanswered(link);
+    log_unanswered(link);
     joining_.look_elsewhere(link, client_.options.clock());
     if (Status asked = ask_if_due(link); !asked.is_ok()) return events_.failed(std::move(asked));
     // A full queue is no reason to give up: what fills it will show as silence soon enough.
     if (!link.welcomed() || link.broken || !link.socket || client_.state.left()) continue;
-    const bool says_more = link.shard == kAuthority && client_.options.heartbeat;
-    (void)link.socket->send({says_more ? client_.options.heartbeat() : wire::Heartbeat{}, {}});
+    const bool with_traffic = link.shard == kAuthority && client_.options.heartbeat;
+    (void)link.socket->send({with_traffic ? client_.options.heartbeat() : wire::Heartbeat{}, {}});
   }
   timer_.expires_after(of_timer(cluster_.heartbeat));
   timer_.async_wait([this](const boost::system::error_code& error) {
@@ -161,7 +161,7 @@ void ServerConnections::beat() {
 
 void ServerConnections::receive(ServerLink& link, Result<wire::Message> message) {
   if (link.reconnects_at || (link.broken && !link.broken->connected)) return;
-  link.heard = client_.options.clock();
+  link.last_received = client_.options.clock();
   link.answers = true;
   // It may have been a grant or parameters that somebody waits for: going on would be waiting for ever.
   if (!message.is_ok()) {
@@ -172,17 +172,17 @@ void ServerConnections::receive(ServerLink& link, Result<wire::Message> message)
   if (!handled.is_ok()) events_.failed(std::move(handled).with_context(link.name()));
 }
 
-void ServerConnections::tell_authority(const wire::Body& body) {
+void ServerConnections::send_to_authority(const wire::Body& body) {
   ServerLink& authority = links_[kAuthority.value];
   if (authority.socket == nullptr || authority.broken) return;
   if (Status sent = authority.send({body, {}}); !sent.is_ok()) lose(authority, sent);
 }
 
-void ServerConnections::say_goodbye(const wire::Leave& leave) {
+void ServerConnections::send_leave(const wire::Leave& leave) {
   for (ServerLink& link : links_) {
     if (link.socket != nullptr) (void)link.socket->send({leave, {}});
   }
-  said_goodbye_ = steady_now();
+  left_at_ = steady_now();
 }
 
 Status ServerConnections::welcome(ServerLink& link, const wire::Welcome& welcome) {
@@ -191,8 +191,8 @@ Status ServerConnections::welcome(ServerLink& link, const wire::Welcome& welcome
   link.broken.reset();
   PACELINE_RETURN_IF_ERROR(confirm_sharing(link));
   events_.joined(link, welcome);
-  const bool says_ready = joining_.welcomed(link, welcome, client_.options.clock());
-  if (!says_ready) return Status::ok();
+  const bool is_ready = joining_.welcomed(link, welcome, client_.options.clock());
+  if (!is_ready) return Status::ok();
   client_.unacked.ready();
   ServerLink& authority = links_[kAuthority.value];
   return authority.broken ? Status::ok() : authority.send({wire::NodeReady{}, {}});
@@ -271,7 +271,7 @@ void ServerConnections::lose(const ServerLink& link, const Status& why) {
 void ServerConnections::shut_down() {
   shut_ = true;
   timer_.cancel();
-  const auto since_goodbye = said_goodbye_ ? steady_now() - *said_goodbye_ : kGoodbyeIsRead;
+  const auto since_goodbye = left_at_ ? steady_now() - *left_at_ : kGoodbyeIsRead;
   if (since_goodbye < kGoodbyeIsRead) {
     timer_.expires_after(of_timer(kGoodbyeIsRead - since_goodbye));
     return timer_.async_wait([this](const boost::system::error_code& error) {

@@ -76,9 +76,9 @@ class ServerConnections {
     }
   }
   // The same of the authority alone.
-  void tell_authority(const wire::Body& body);
+  void send_to_authority(const wire::Body& body);
   // To all servers. Over a connection that is not welcomed yet, too: behind its Join the server knows who leaves.
-  void say_goodbye(const wire::Leave& leave);
+  void send_leave(const wire::Leave& leave);
   // No socket is left, and the loop is stopped; a goodbye has left before.
   void shut_down();
 
@@ -100,7 +100,7 @@ class ServerConnections {
   Status ask_if_due(ServerLink& link);
   Status confirm_sharing(ServerLink& link);
   void receive(ServerLink& link, Result<wire::Message> message);
-  void say_why_unanswered(ServerLink& link);
+  void log_unanswered(ServerLink& link);
   void denied(ServerLink& link, const Status& why);
   Status refused_for_good(ServerLink& link, const wire::Error& error);
   void beat();
@@ -123,7 +123,7 @@ class ServerConnections {
   boost::asio::steady_timer timer_;  // of the heartbeat, or of a goodbye
   std::atomic<bool> shares_memory_ = false;
   std::int64_t reconnects_ = 0;
-  std::optional<Ticks> said_goodbye_;
+  std::optional<Ticks> left_at_;
   bool shut_ = false;
 };
 

@@ -30,9 +30,9 @@ Status ServerLink::check(const wire::Welcome& welcome) const {
 }
 
 Status ServerLink::check_silence(Ticks now, std::chrono::nanoseconds lease) const {
-  if (!welcomed() || now - heard <= lease) return Status::ok();
+  if (!welcomed() || now - last_received <= lease) return Status::ok();
   char seconds[32];
-  std::snprintf(seconds, sizeof seconds, "%.1f", to_seconds(now - heard));
+  std::snprintf(seconds, sizeof seconds, "%.1f", to_seconds(now - last_received));
   return deadline_exceeded(name() + " silent for " + seconds + " s");
 }
 

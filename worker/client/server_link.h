@@ -37,7 +37,7 @@ struct ServerLink {
   std::unique_ptr<wire::DealerSocket> socket;
   std::uint64_t generation = 0;  // that it has welcomed this node into; 0: it has not
   bool initialized = false;      // it has its parameters already, as it said then
-  Ticks heard;
+  Ticks last_received;
   Ticks asked;                           // when it was last sent a Join
   std::optional<Ticks> reconnects_at{};  // then; what still comes over this connection counts for nothing
 

@@ -17,7 +17,7 @@ bool UnackedMessages::granted(std::uint32_t thread, Clock clock) {
   Thread& of = threads_.at(thread);
   if (of.finished || (of.granted && clock <= *of.granted)) return false;
   of.granted = clock;
-  heard_below(of, granted_ahead_ ? Clock(clock.value - 1) : clock);
+  drop_below(of, granted_ahead_ ? Clock(clock.value - 1) : clock);
   initial_.reset();
   ready_ = false;
   at_start_.clear();
@@ -33,7 +33,7 @@ bool UnackedMessages::finished(std::uint32_t thread) {
   return true;
 }
 
-void UnackedMessages::heard_below(Thread& thread, Clock clock) {
+void UnackedMessages::drop_below(Thread& thread, Clock clock) {
   std::erase_if(thread.parts, [&](const GradientPart& part) { return part.push.clock < clock; });
   std::erase_if(thread.reports, [&](const wire::StepReport& report) { return report.clock < clock; });
 }
@@ -46,7 +46,7 @@ bool UnackedMessages::asked(const wire::Evaluate& request) {
   return true;
 }
 
-void UnackedMessages::forget_what_was_said() {
+void UnackedMessages::forget_all() {
   for (Thread& thread : threads_) {
     thread.granted.reset();
     thread.finished = false;
@@ -64,7 +64,7 @@ std::int64_t UnackedMessages::gradients() const {
   return count;
 }
 
-Status UnackedMessages::say_rest_again(ServerLink& link, std::int64_t frame_bytes) const {
+Status UnackedMessages::retransmit_rest(ServerLink& link, std::int64_t frame_bytes) const {
   if (initial_ != nullptr) {
     PACELINE_RETURN_IF_ERROR(link.send_initial(initial_, initial_->data() + link.range.begin, frame_bytes));
   }

@@ -41,7 +41,7 @@ class UnackedMessages {
   }
   void initial(std::shared_ptr<const std::vector<float>> values) { initial_ = std::move(values); }
   void ready() { ready_ = true; }
-  void at_start(wire::Body said) { at_start_.push_back(std::move(said)); }
+  void at_start(wire::Body body) { at_start_.push_back(std::move(body)); }
   void final_state(std::shared_ptr<const RunState> state) { final_state_ = std::move(state); }
   void evaluated(const wire::EvaluationReport& report) { evaluated_ = report; }
   void done(const wire::NodeReport& report) { done_ = report; }
@@ -51,7 +51,7 @@ class UnackedMessages {
   bool finished(std::uint32_t thread);
   bool asked(const wire::Evaluate& request);
   // That it is the authority of another generation: what was said before was another's.
-  void forget_what_was_said();
+  void forget_all();
 
   // How many gradients there are that have left, in part or whole.
   std::int64_t gradients() const;
@@ -66,7 +66,7 @@ class UnackedMessages {
         PACELINE_RETURN_IF_ERROR(part.send(link, frame_bytes));
       }
     }
-    return say_rest_again(link, frame_bytes);
+    return retransmit_rest(link, frame_bytes);
   }
 
  private:
@@ -76,8 +76,8 @@ class UnackedMessages {
     std::optional<Clock> granted;
     bool finished = false;
   };
-  static void heard_below(Thread& thread, Clock clock);
-  Status say_rest_again(ServerLink& link, std::int64_t frame_bytes) const;
+  static void drop_below(Thread& thread, Clock clock);
+  Status retransmit_rest(ServerLink& link, std::int64_t frame_bytes) const;
 
   const bool granted_ahead_;
   std::vector<Thread> threads_;

@@ -25,7 +25,7 @@ class Unanswered {
   static constexpr std::chrono::seconds kEvery{5};
   static constexpr std::chrono::seconds kConnectWithin{3};
 
-  struct Said {
+  struct Notice {
     std::string why;
     // Nodes and servers are started together, and this is the first look; or the server is there, and busy.
     bool may_be_usual = false;
@@ -33,7 +33,7 @@ class Unanswered {
 
   // To be called at each heartbeat while a server that was `asked` then has said nothing since. What there is
   // to say, when it is not what was said last.
-  std::optional<Said> look(const std::string& endpoint, Ticks asked, Ticks now) {
+  std::optional<Notice> look(const std::string& endpoint, Ticks asked, Ticks now) {
     if (looks_) return taken(now);
     // Somebody who accepts connections is disturbed once.
     if (accepted_ || now < due_ || now - asked < kFirstAfter) return std::nullopt;
@@ -52,7 +52,7 @@ class Unanswered {
     std::optional<wire::Reachability> reached;
   };
 
-  std::optional<Said> taken(Ticks now) {
+  std::optional<Notice> taken(Ticks now) {
     std::optional<wire::Reachability> reached;
     {
       const std::lock_guard lock(looks_->mutex);
@@ -63,17 +63,17 @@ class Unanswered {
     due_ = now + kEvery;
     accepted_ = reached->how == wire::Reach::kAccepted;
     const bool early = std::exchange(first_, false) && reached->how == wire::Reach::kRefused;
-    Said says{wire::in_words(*reached), early || accepted_};
-    if (says.why == said_.why && says.may_be_usual == said_.may_be_usual) return std::nullopt;
-    said_ = says;
-    return says;
+    const Notice notice{wire::in_words(*reached), early || accepted_};
+    if (notice.why == last_.why && notice.may_be_usual == last_.may_be_usual) return std::nullopt;
+    last_ = notice;
+    return notice;
   }
 
   std::shared_ptr<Look> looks_;  // while one is under way
   Ticks due_;
   bool accepted_ = false;
   bool first_ = true;
-  Said said_;
+  Notice last_;
 };
 
 }  // namespace paceline

@@ -41,14 +41,14 @@ paceline_code code_of(StatusCode code) {
 
 }  // namespace
 
-paceline_code say(paceline_code code, std::string text) {
+paceline_code end_call(paceline_code code, std::string text) {
   error_text = std::move(text);
   return code;
 }
-paceline_code say(const Status& status) {
-  return status.is_ok() ? PACELINE_OK : say(code_of(status.code()), status.message());
+paceline_code end_call(const Status& status) {
+  return status.is_ok() ? PACELINE_OK : end_call(code_of(status.code()), status.message());
 }
-const char* said() { return error_text.c_str(); }
+const char* last_error() { return error_text.c_str(); }
 
 NoSignals::NoSignals() {
   sigset_t all;

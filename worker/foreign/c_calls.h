@@ -18,9 +18,9 @@
 namespace paceline {
 
 // Ends a call of the calling thread: the text is what paceline_error() says, and the code is returned.
-paceline_code say(paceline_code code, std::string text);
-paceline_code say(const Status& status);
-const char* said();
+paceline_code end_call(paceline_code code, std::string text);
+paceline_code end_call(const Status& status);
+const char* last_error();
 
 // `call` returns a paceline_code or a Status. No exception leaves.
 template <typename Call>
@@ -28,16 +28,16 @@ paceline_code guarded(const Call& call) noexcept {
   try {
     const auto ended = call();
     if constexpr (std::is_same_v<decltype(ended), const Status>) {
-      return say(ended);
+      return end_call(ended);
     } else {
       return ended;
     }
   } catch (const std::bad_alloc&) {
-    return say(PACELINE_RESOURCE_EXHAUSTED, "no memory is left");
+    return end_call(PACELINE_RESOURCE_EXHAUSTED, "no memory is left");
   } catch (const std::system_error& error) {
-    return say(PACELINE_RESOURCE_EXHAUSTED, std::string("the system refuses: ") + error.what());
+    return end_call(PACELINE_RESOURCE_EXHAUSTED, std::string("the system refuses: ") + error.what());
   } catch (const std::exception& error) {
-    return say(PACELINE_INTERNAL, error.what());
+    return end_call(PACELINE_INTERNAL, error.what());
   }
 }
 

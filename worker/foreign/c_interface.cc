@@ -13,24 +13,19 @@
 #include <utility>
 #include <vector>
 
-#include "common/config/buffers.h"
 #include "common/config/load.h"
-#include "common/config/names.h"
 #include "common/log/log.h"
-#include "common/network/stages.h"
-#include "common/printed.h"
-#include "common/process/descriptors.h"
 #include "common/process/line_writer.h"
 #include "common/wire/codec.h"
 #include "common/wire/keys.h"
 #include "common/wire/transport.h"
 #include "include/paceline/paceline.h"
-#include "worker/descriptors_needed.h"
 #include "worker/foreign/c_calls.h"
 #include "worker/foreign/c_worker.h"
 #include "worker/foreign/foreign_loop.h"
 #include "worker/foreign/foreign_network.h"
 #include "worker/foreign/foreign_stage.h"
+#include "worker/foreign/loop_checks.h"
 #include "worker/node.h"
 #include "worker/node_log.h"
 
@@ -41,45 +36,6 @@ std::optional<std::chrono::nanoseconds> patience_of(std::int64_t timeout_ms) {
   if (timeout_ms < 0) return std::nullopt;
   constexpr std::int64_t kLongestMs = std::int64_t{1000} * 60 * 60 * 24 * 365;
   return std::chrono::milliseconds(std::min(timeout_ms, kLongestMs));
-}
-
-// What a run of a loop of the user's own cannot have.
-Status check_foreign(const RunConfig& config) {
-  if (config.train.model == "layers") {
-    return invalid_argument("train.layers: the training loop brings the model, got " +
-                            std::to_string(config.train.layers.size()) +
-                            " layers, expected none (no train.model, no train.layers)");
-  }
-  PACELINE_RETURN_IF_ERROR(check_one_worker(config));
-  if (config.pipeline.enabled() && !cut_by_loop(config.pipeline.balance)) {
-    return invalid_argument("pipeline.balance: the training loop says where its model is cut, expected loop");
-  }
-  if (config.train.warm_start_steps != 0) {
-    return invalid_argument("train.warm_start_steps: a training loop warms up by itself, got " +
-                            std::to_string(config.train.warm_start_steps) + ", expected 0");
-  }
-  if (config.train.batch_norm_group != 1) {
-    return invalid_argument("train.batch_norm_group: a training loop brings its own layers, got " +
-                            std::to_string(config.train.batch_norm_group) + ", expected 1");
-  }
-  if (config.train.clip_gradients) {
-    return invalid_argument(
-        "train.clip_gradients: a training loop clips by itself, got a norm, expected null");
-  }
-  if (config.train.accumulate != 1) {
-    return invalid_argument("train.accumulate: a training loop computes its mini-batches itself, got " +
-                            std::to_string(config.train.accumulate) + ", expected 1");
-  }
-  if (config.train.precision != Precision::kFp32) {
-    return invalid_argument("train.precision: a training loop computes by itself, got " +
-                            std::string(name_of(config.train.precision)) + ", expected fp32");
-  }
-  if (config.train.label_smoothing != 0.0) {
-    return invalid_argument("train.label_smoothing: a training loop computes its loss itself, got " +
-                            printed("%g", config.train.label_smoothing) + ", expected 0");
-  }
-  return check_descriptors(descriptors_needed_by_node(config),
-                           "a node of " + std::to_string(config.cluster.shards) + " servers");
 }
 
 ExistingLog existing_log(paceline_existing existing) {
@@ -120,7 +76,7 @@ Status open(const paceline_options* options, paceline_worker** worker) {
   if (worker == nullptr) return invalid_argument("paceline_open: got no place for the worker");
   *worker = nullptr;
   PACELINE_ASSIGN_OR_RETURN(RunConfig config, config_of(options, "paceline_open", LoadFor::kDaemons));
-  PACELINE_RETURN_IF_ERROR(check_foreign(config));
+  PACELINE_RETURN_IF_ERROR(check_loop(config));
   // The memory of the process is the caller's.
   config.cluster.huge_pages = false;
   auto made = std::make_unique<paceline_worker>(std::move(config), NodeId(options->node));
@@ -137,33 +93,6 @@ Status open(const paceline_options* options, paceline_worker** worker) {
   if (made->existing == ExistingLog::kIsRefused)
     PACELINE_RETURN_IF_ERROR(check_unused(made->config, made->node));
   *worker = made.release();
-  return Status::ok();
-}
-
-// As a network of train.layers with a batch_norm is checked when it is read.
-Status check_buffers(const RunConfig& config, const Layout& layout) {
-  const auto& tensors = layout.tensors();
-  const auto buffer = std::find_if(tensors.begin(), tensors.end(), [](const Tensor& tensor) {
-    return tensor.traits.role == TensorRole::kBuffer;
-  });
-  if (buffer == tensors.end()) return Status::ok();
-  const std::string it_is = "tensor '" + buffer->name + "' is a buffer, whose values ";
-  if (loses_buffers(config.cluster)) {
-    return invalid_argument("cluster.gradient_encoding: " + it_is + "go with the gradient, got " +
-                            name_of(config.cluster.gradient_encoding) +
-                            ", expected fp32, fp16 or bf16, or a model without buffers");
-  }
-  if (config.pipeline.enabled() && config.sync.combine == CombineMode::kEach) {
-    return invalid_argument(
-        "sync.combine: " + it_is +
-        "the other stages' gradients would draw to 0, got each, expected mean, or a model "
-        "without buffers");
-  }
-  if (shrinks_buffers(config)) {
-    return invalid_argument("train.optimizer.staleness: " + it_is + "would shrink with the gradient, got " +
-                            name_of(config.train.optimizer.staleness) +
-                            ", expected none, or a model without buffers");
-  }
   return Status::ok();
 }
 
@@ -186,7 +115,7 @@ Status start(paceline_worker& w, std::span<const float> initial) {
                             " initial values, expected " + std::to_string(w.layout.size()) +
                             " as the layout has");
   }
-  PACELINE_RETURN_IF_ERROR(check_buffers(w.config, w.layout));
+  PACELINE_RETURN_IF_ERROR(check_model(w.config, w.layout));
   if (w.config.pipeline.enabled() != (w.stage != nullptr)) {
     return failed_precondition("pipeline.stages: got " + std::to_string(w.config.pipeline.stages) +
                                (w.stage != nullptr ? " and a stage" : ", and no stage of the loop's model"));
@@ -252,14 +181,15 @@ Status add_network(paceline_worker& w, const paceline_network* network) {
 }
 
 paceline_code begin(paceline_worker& w, std::int64_t timeout_ms, paceline_round& round) {
-  if (!w.started()) return say(PACELINE_FAILED_PRECONDITION, "paceline_begin: paceline_start() comes first");
+  if (!w.started())
+    return end_call(PACELINE_FAILED_PRECONDITION, "paceline_begin: paceline_start() comes first");
   if (w.loop.under_way()) {
-    return say(PACELINE_FAILED_PRECONDITION,
-               "paceline_begin: a round is under way, paceline_finish() comes first");
+    return end_call(PACELINE_FAILED_PRECONDITION,
+                    "paceline_begin: a round is under way, paceline_finish() comes first");
   }
   switch (w.loop.begin(patience_of(timeout_ms), w.round)) {
     case ForeignLoop::Waited::kTimedOut:
-      return say(PACELINE_TIMED_OUT, "no round may begin yet");
+      return end_call(PACELINE_TIMED_OUT, "no round may begin yet");
     case ForeignLoop::Waited::kOver:
       return w.over();
     case ForeignLoop::Waited::kRound:
@@ -331,16 +261,16 @@ paceline_code end(paceline_worker& w, const char* why, std::int64_t timeout_ms) 
   w.loop.give_up(aborted(reason));
   if (why != nullptr) w.running->request_stop(reason);
   const auto ended = w.loop.await_end(patience_of(timeout_ms));
-  if (!ended) return say(PACELINE_TIMED_OUT, "the node has not ended yet");
-  if (w.is_stopped) return say(PACELINE_STOPPED, ended->message());
-  return say(*ended);
+  if (!ended) return end_call(PACELINE_TIMED_OUT, "the node has not ended yet");
+  if (w.is_stopped) return end_call(PACELINE_STOPPED, ended->message());
+  return end_call(*ended);
 }
 
 }  // namespace
 
 const char* paceline_version(void) { return PACELINE_VERSION; }
 
-const char* paceline_error(void) { return said(); }
+const char* paceline_error(void) { return last_error(); }
 
 paceline_code paceline_open(const paceline_options* options, paceline_worker** worker) {
   return guarded([&] { return open(options, worker); });

@@ -49,20 +49,20 @@ bool ForeignLoop::under_way() const {
   return state_ == State::kTaken;
 }
 
-void ForeignLoop::say(Said said) {
+void ForeignLoop::add(Piece piece) {
   {
     const std::lock_guard lock(mutex_);
     PACELINE_ASSERT(state_ == State::kTaken, "no round is under way");
-    said_.push_back(said);
+    pieces_.push_back(piece);
   }
   trainer_.notify_one();
 }
 
 void ForeignLoop::copy(std::int64_t begin, std::span<const float> values) {
-  if (!values.empty()) say({begin, values});
+  if (!values.empty()) add({begin, values});
 }
 
-void ForeignLoop::final_from(std::int64_t begin) { say({begin, {}}); }
+void ForeignLoop::final_from(std::int64_t begin) { add({begin, {}}); }
 
 void ForeignLoop::finish(const Metric& metric) {
   {
@@ -104,7 +104,7 @@ Result<Metric> ForeignLoop::compute(const Step& step, std::span<const float> par
   loop_.notify_one();
   lock.lock();
   follow(lock, gradient, final_from);
-  said_.clear();
+  pieces_.clear();
   const bool done = std::exchange(state_, State::kNone) == State::kDone;
   if (!done) return given_up_;
   return metric_;
@@ -114,15 +114,15 @@ void ForeignLoop::follow(std::unique_lock<std::mutex>& lock, std::span<float> gr
                          const FinalFrom& final_from) {
   const auto lost = [this] { return state_ == State::kOffered && !given_up_.is_ok(); };
   for (;;) {
-    trainer_.wait(lock, [&] { return !said_.empty() || state_ == State::kDone || lost(); });
-    if (lost() || said_.empty()) return;
-    const Said said = said_.front();
-    said_.pop_front();
+    trainer_.wait(lock, [&] { return !pieces_.empty() || state_ == State::kDone || lost(); });
+    if (lost() || pieces_.empty()) return;
+    const Piece piece = pieces_.front();
+    pieces_.pop_front();
     lock.unlock();  // the loop goes on meanwhile
-    if (said.values.empty()) {
-      final_from(said.begin);
+    if (piece.values.empty()) {
+      final_from(piece.begin);
     } else {
-      copy_adding_zero(said.values, gradient.subspan(static_cast<std::size_t>(said.begin)));
+      copy_adding_zero(piece.values, gradient.subspan(static_cast<std::size_t>(piece.begin)));
     }
     lock.lock();
   }

@@ -82,12 +82,12 @@ class ForeignLoop {
     kDone      // finish() has been called; compute() is to return
   };
 
-  // What the loop has said of the gradient of the round under way.
-  struct Said {
+  // What the loop has done of the gradient of the round under way.
+  struct Piece {
     std::int64_t begin;
     std::span<const float> values;  // to be copied there; empty: all from there on is final
   };
-  void say(Said said);
+  void add(Piece piece);
   // Carries it out; returns when the loop has finished, or has given up.
   void follow(std::unique_lock<std::mutex>& lock, std::span<float> gradient, const FinalFrom& final_from);
 
@@ -100,7 +100,7 @@ class ForeignLoop {
   State state_ = State::kNone;
   bool asked_ = false;  // the loop waits in begin()
   Round round_;
-  std::deque<Said> said_;
+  std::deque<Piece> pieces_;
   Metric metric_;
   Status given_up_;
   std::optional<Status> ended_;

@@ -19,8 +19,8 @@ void BadPictures::found(const std::string& name, const std::string& why) {
     names_.insert(at, name);
     number = names_.size();
   }
-  if (warn_ == nullptr || number > kSaidMax + 1) return;
-  if (number > kSaidMax) return warn_("more pictures are left out; they are only counted from here on");
+  if (warn_ == nullptr || number > kWarningsMax + 1) return;
+  if (number > kWarningsMax) return warn_("more pictures are left out; they are only counted from here on");
   warn_("picture " + name + " is left out: " + why);
 }
 

@@ -21,7 +21,7 @@ namespace paceline {
 // Pictures that could not be read: each of the first ones is said once, all are counted.
 class BadPictures {
  public:
-  static constexpr std::size_t kSaidMax = 100;
+  static constexpr std::size_t kWarningsMax = 100;
   using Warn = std::function<void(const std::string&)>;
   // Before anything is read, if at all.
   void warn_to(Warn warn) { warn_ = std::move(warn); }

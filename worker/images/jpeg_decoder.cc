@@ -55,7 +55,7 @@ struct JpegDecoder::State {
   static void warn(j_common_ptr jpeg, int level) {
     if (level < 0 && !is_harmless(jpeg->err->msg_code)) fail(jpeg);
   }
-  static void say_nothing(j_common_ptr) {}
+  static void ignore_message(j_common_ptr) {}
   // A few kilobytes can hold thousands of scans, each of which goes over all coefficients.
   static void count_scans(j_common_ptr jpeg) {
     if (reinterpret_cast<j_decompress_ptr>(jpeg)->input_scan_number <= kScansMax) return;
@@ -75,7 +75,7 @@ JpegDecoder::JpegDecoder() : state_(std::make_unique<State>()) {
   state.jpeg.err = jpeg_std_error(&state.errors);
   state.errors.error_exit = State::fail;
   state.errors.emit_message = State::warn;
-  state.errors.output_message = State::say_nothing;
+  state.errors.output_message = State::ignore_message;
   state.jpeg.client_data = &state;
   const bool failed = setjmp(state.on_error) != 0;
   PACELINE_ASSERT(!failed, state.message);  // a libjpeg of another version than its header

@@ -35,11 +35,11 @@ std::int64_t segment_bytes(std::int64_t floats, std::size_t messages) {
 }
 
 PeerMessage note(std::uint32_t kind, std::int64_t position, std::vector<float> floats) {
-  PeerMessage said;
-  said.position = position;
-  said.backward = kind;
-  said.floats = std::move(floats);
-  return said;
+  PeerMessage message;
+  message.position = position;
+  message.backward = kind;
+  message.floats = std::move(floats);
+  return message;
 }
 
 }  // namespace

@@ -48,17 +48,17 @@ struct Arriving {
 constexpr const char* kProvesNothing =
     "does not prove that it has this formation's key: it is not of this run, or was changed on the way";
 
-enum class Heard { kAll, kNotYet, kNothingMore };
+enum class Received { kAll, kNotYet, kNothingMore };
 
-Heard hear(const Descriptor& socket, void* into, std::size_t& got, std::size_t all) {
+Received receive(const Descriptor& socket, void* into, std::size_t& got, std::size_t all) {
   while (got < all) {
     const ssize_t now = recv(socket.get(), static_cast<char*>(into) + got, all - got, 0);
     if (now < 0 && errno == EINTR) continue;
-    if (now < 0 && errno == EAGAIN) return Heard::kNotYet;
-    if (now <= 0) return Heard::kNothingMore;
+    if (now < 0 && errno == EAGAIN) return Received::kNotYet;
+    if (now <= 0) return Received::kNothingMore;
     got += static_cast<std::size_t>(now);
   }
-  return Heard::kAll;
+  return Received::kAll;
 }
 
 class Handshake {
@@ -124,10 +124,10 @@ class Handshake {
   }
 
   // One without a key is shorter.
-  Heard hear_hello(Arriving& one) const {
-    const Heard heard = hear(*one.socket, &one.hello, one.bytes, kPlainHelloBytes);
-    if (heard != Heard::kAll || !has_keys() || one.hello.magic != kKeyedMagic) return heard;
-    return hear(*one.socket, &one.hello, one.bytes, sizeof one.hello);
+  Received receive_hello(Arriving& one) const {
+    const Received received = receive(*one.socket, &one.hello, one.bytes, kPlainHelloBytes);
+    if (received != Received::kAll || !has_keys() || one.hello.magic != kKeyedMagic) return received;
+    return receive(*one.socket, &one.hello, one.bytes, sizeof one.hello);
   }
   // It is a node of this formation, whether it has a key or not.
   bool is_of_formation(const Hello& hello) const {
@@ -213,9 +213,9 @@ class Handshake {
   Status take_answer(Arriving& answer) {
     const Status another = unavailable("does not answer at its address, but somebody else");
     if (answer.seal == nullptr) {
-      const Heard heard = hear_hello(answer);
-      if (heard == Heard::kNotYet) return Status::ok();
-      if (heard == Heard::kNothingMore) return closed(answer);
+      const Received received = receive_hello(answer);
+      if (received == Received::kNotYet) return Status::ok();
+      if (received == Received::kNothingMore) return closed(answer);
       if (!is_of_formation(answer.hello) || answer.hello.from != answer.rank) return another;
       if (answer.hello.magic != magic()) return unavailable(of_the_other_kind());
       if (!has_keys()) {
@@ -224,9 +224,9 @@ class Handshake {
       }
       if (!prove(answer, /*connects=*/true)) return another;
     }
-    const Heard heard = hear(*answer.socket, &answer.proof, answer.proof_bytes, answer.proof.size());
-    if (heard == Heard::kNotYet) return Status::ok();
-    if (heard == Heard::kNothingMore) return closed(answer);
+    const Received received = receive(*answer.socket, &answer.proof, answer.proof_bytes, answer.proof.size());
+    if (received == Received::kNotYet) return Status::ok();
+    if (received == Received::kNothingMore) return closed(answer);
     if (!answer.seal->is_proven(answer.proof)) return unavailable(kProvesNothing);
     found(answer);
     return Status::ok();
@@ -254,10 +254,10 @@ class Handshake {
   // Who is none of the run's is let go, and nobody waits for it, nor ends because of it: who else has its key comes.
   bool stays(Arriving& one) {
     if (one.seal == nullptr) {
-      const Heard heard = hear_hello(one);
-      if (heard == Heard::kNotYet) return true;
+      const Received received = receive_hello(one);
+      if (received == Received::kNotYet) return true;
       one.rank = one.hello.from;
-      if (heard == Heard::kNothingMore || !is_of_formation(one.hello) || one.rank <= place_.rank ||
+      if (received == Received::kNothingMore || !is_of_formation(one.hello) || one.rank <= place_.rank ||
           one.rank >= found_.size() || found_[one.rank] != nullptr || !greet(one)) {
         return false;
       }
@@ -271,9 +271,9 @@ class Handshake {
       }
       if (!prove(one, /*connects=*/false)) return false;
     }
-    const Heard heard = hear(*one.socket, &one.proof, one.proof_bytes, one.proof.size());
-    if (heard == Heard::kNotYet) return true;
-    if (heard == Heard::kNothingMore || found_[one.rank] != nullptr) return false;
+    const Received received = receive(*one.socket, &one.proof, one.proof_bytes, one.proof.size());
+    if (received == Received::kNotYet) return true;
+    if (received == Received::kNothingMore || found_[one.rank] != nullptr) return false;
     if (one.seal->is_proven(one.proof)) {
       found(one);
     } else {

@@ -91,7 +91,8 @@ SharedPeers::SharedPeers(std::uint32_t rank, std::size_t ranks, std::shared_ptr<
   void* const memory = segment_->allocate(bytes, kLine);
   board_ = new (memory) Board();
   for (std::size_t peer = 0; peer < ranks; ++peer) {
-    peers_[peer].hears = new (static_cast<std::byte*>(memory) + sizeof(Board) + peer * sizeof(Note)) Note();
+    peers_[peer].outbound =
+        new (static_cast<std::byte*>(memory) + sizeof(Board) + peer * sizeof(Note)) Note();
   }
   through_ = {static_cast<float*>(segment_->allocate(kThroughFloats * sizeof(float), kLine)),
               static_cast<std::size_t>(kThroughFloats)};
@@ -155,7 +156,7 @@ bool SharedPeers::map(std::uint32_t rank, const Offer& offer, Connection& connec
   Peer& peer = peers_[rank];
   const std::byte* const board = (*mapped)->part(offer.board, bytes).data();
   peer.board = reinterpret_cast<const Board*>(board);
-  peer.says = reinterpret_cast<const Note*>(board + sizeof(Board) + rank_ * sizeof(Note));
+  peer.inbound = reinterpret_cast<const Note*>(board + sizeof(Board) + rank_ * sizeof(Note));
   peer.connection = &connection;
   peer.segment = std::move(mapped).value();
   return true;
@@ -170,7 +171,7 @@ std::span<float> SharedPeers::readable(std::span<float> vector) {
 }
 
 std::uint64_t SharedPeers::taken_by(std::uint32_t rank) const {
-  return __atomic_load_n(&peers_[rank].says->taken, __ATOMIC_SEQ_CST);
+  return __atomic_load_n(&peers_[rank].inbound->taken, __ATOMIC_SEQ_CST);
 }
 
 void SharedPeers::offer(std::uint32_t rank, const RowHead& head, std::span<const float> floats) {
@@ -178,15 +179,15 @@ void SharedPeers::offer(std::uint32_t rank, const RowHead& head, std::span<const
   const std::span<const std::byte> bytes = std::as_bytes(floats);
   const auto offset = segment_->offset_of(bytes.data(), bytes.size());
   PACELINE_ASSERT(offset, "floats outside of the shared memory");
-  peer.hears->rows[peer.offered % kOffersMax] = {head, *offset};
-  __atomic_store_n(&peer.hears->offered, ++peer.offered, __ATOMIC_SEQ_CST);
+  peer.outbound->rows[peer.offered % kOffersMax] = {head, *offset};
+  __atomic_store_n(&peer.outbound->offered, ++peer.offered, __ATOMIC_SEQ_CST);
   wake(peer);
 }
 
 std::optional<SharedPeers::Offered> SharedPeers::offered_by(std::uint32_t rank) const {
   const Peer& peer = peers_[rank];
-  if (__atomic_load_n(&peer.says->offered, __ATOMIC_SEQ_CST) == peer.taken) return std::nullopt;
-  const Note::Row row = peer.says->rows[peer.taken % kOffersMax];  // which the peer may write again
+  if (__atomic_load_n(&peer.inbound->offered, __ATOMIC_SEQ_CST) == peer.taken) return std::nullopt;
+  const Note::Row row = peer.inbound->rows[peer.taken % kOffersMax];  // which the peer may write again
   const auto bytes = static_cast<std::int64_t>(row.head.floats) * static_cast<std::int64_t>(sizeof(float));
   // What is no row of the segment's is one that does not fit the plan either.
   const bool lies_there = row.offset >= 0 && row.offset % static_cast<std::int64_t>(alignof(float)) == 0 &&
@@ -199,7 +200,7 @@ std::optional<SharedPeers::Offered> SharedPeers::offered_by(std::uint32_t rank) 
 
 void SharedPeers::take(std::uint32_t rank) {
   Peer& peer = peers_[rank];
-  __atomic_store_n(&peer.hears->taken, ++peer.taken, __ATOMIC_SEQ_CST);
+  __atomic_store_n(&peer.outbound->taken, ++peer.taken, __ATOMIC_SEQ_CST);
   wake(peer);
 }
 

@@ -84,9 +84,9 @@ class SharedPeers {
   struct Board;
   struct Peer {
     std::shared_ptr<const wire::MappedSegment> segment;
-    const Board* board = nullptr;  // the peer's
-    const Note* says = nullptr;    // what it says to this rank
-    Note* hears = nullptr;         // what this rank says to it
+    const Board* board = nullptr;   // the peer's
+    const Note* inbound = nullptr;  // what it offers to this rank
+    Note* outbound = nullptr;       // what this rank offers to it
     std::uint64_t offered = 0;
     std::uint64_t taken = 0;  // of the peer's
     Connection* connection = nullptr;

@@ -98,7 +98,7 @@ void receive_all(std::vector<Part>& parts, Receive receive) {
   }
 }
 
-inline void say_goodbye(std::vector<Part>& parts) {
+inline void send_leave(std::vector<Part>& parts) {
   for (Part& part : parts) part.socket.send(zmq::message_t(), zmq::send_flags::none);
 }
 

@@ -56,7 +56,7 @@ double run_worker(zmq::context_t& context, std::vector<Part>& servers, int threa
     hand_over.send(zmq::message_t(), zmq::send_flags::none);
     io.join();
   }
-  say_goodbye(servers);
+  send_leave(servers);
   return took.count() / static_cast<double>(steps);
 }
 

@@ -64,7 +64,7 @@ class BrokenConnections(DaemonTest):
                                r"gradients? again")
         self.assertGreater(self.breakers[2].broken, 6)
         self.assertRegex(said, r"shard 1's connection to the authority broke, and it goes on over another one: \d+ "
-                               r"messages are said again")
+                               r"messages are sent again")
         report = self.paceline("report", folder)
         self.assertEqual((report.returncode, report.stderr), (0, ""))
         self.assertIn(f"connections that broke, and others took their place: {summary['reconnects']}", report.stdout)

@@ -212,10 +212,6 @@ class Starts(DaemonTest):
                 self.assertRegex(told, r", expected .*: give every daemon the same configuration$")
                 self.assertFalse((self.run_dir / "worker-1.log").exists())  # so that the right command is not refused
 
-    def test_a_node_number_is_taken_once(self):
-        self.assertRegex(self.refused_node(0, f"run.out={self.folder}/another"), "^node 0: already taken by another "
-                         r"process of this run \(incarnation 0x[0-9a-f]{16}, got 0x[0-9a-f]{16}\)$")
-
     def test_the_log_of_a_live_node_is_left_alone(self):
         server, node = self.server(0), self.node(0)
         self.wait_for_log("server.log", "node 0 joined")

@@ -150,32 +150,6 @@ exec {harness.BIN}/paceline "$@"
         spec.loader.exec_module(tables)
         return tables
 
-    def test_the_assumed_cluster_is_read_from_the_configuration_that_was_run(self):
-        tables = self.tables_module()
-        for overrides, lines in (
-                (("simulate.compute.distribution=pareto", "simulate.compute.shape=2.5", "simulate.compute.slowdown=[2]",
-                  "simulate.compute.slow_share=0.1", "simulate.compute.slow_factor=3", "simulate.compute.pause_every=1m"),
-                 ["4 nodes, a computation of 150ms x 2, Pareto with exponent 2.5",
-                  "slow periods: 0.1 of the time, 10s long, x 3", "pauses: 1s every 1m"]),
-                (("simulate.compute.distribution=constant", "simulate.network.bandwidth=[1GiB, 1GiB, 1GiB, 1MiB]",
-                  "simulate.network.server_bandwidth=null", "simulate.metric.final_accuracy=null",
-                  "simulate.metric.curve=some.csv"),
-                 ["4 nodes, a computation of 150ms x 1 : 1 : 1.3 : 1.6, without jitter",
-                  "latency 100us; a node's link [1GiB, 1GiB, 1GiB, 1MiB] per second, the server's without limit, each direction; "
-                  "servers: 1",
-                  'training accuracy, which DTSSP follows: the curve in "some.csv", noise binomial']),
-                (("simulate.compute.distribution=emulated", "simulate.compute.mean=null", "simulate.compute.slowdown=[]",
-                  "emulate.base_step=20ms", "emulate.jitter=uniform", "simulate.mode=training",
-                  "simulate.metric.final_accuracy=null"),
-                 ["4 nodes, a computation of 20ms x 1 for all, jitter uniform, spread 0.1",
-                  "training accuracy, which DTSSP follows: measured (training mode)"])):
-            checked = self.start(harness.BIN / "paceline", "check-config", harness.SOURCE / "configs/dtssp_paper.yaml",
-                                 *overrides, "--print")
-            self.assertEqual(checked.end(), 0, checked.errors())
-            (self.folder / "config.yaml").write_text(checked.output(), encoding="utf-8")
-            said = list(tables.assumed_cluster(tables.configuration(self.folder)))
-            self.assertEqual([line for line in said if line in lines], lines, said)
-
     def test_a_change_is_of_the_seeds_that_both_have_and_of_censored_runs_none(self):
         tables = self.tables_module()
 
@@ -196,27 +170,6 @@ exec {harness.BIN}/paceline "$@"
         self.assertEqual(comparison.said("time", tables.BSP, tables.DTSSP, in_percent=False), "-15.00 [-30.00, +0.00] undecided")
         self.assertEqual(comparison.said("time_to_accuracy", tables.BSP, tables.DTSSP), "censored")
         self.assertEqual(comparison.said("time", tables.BSP, tables.SSP3), "unknown")
-
-    def test_more_of_table_2_and_another_rate_are_asked_for(self):
-        tools = self.folder / "tools"
-        asked = self.folder / "asked"
-        self.stand_in(tools / "paceline", f"""[ "$1" = simulate ] && echo "$@" >>{asked}\n[ "$1" = check-config ]\n""")
-        self.assertEqual(self.reproduce("--seeds", "1", "--more", "--learning-rate", "0.000025", "table2",
-                                        bin_folder=self.with_data(tools)).end(), 1)
-        runs = asked.read_text(encoding="utf-8").splitlines()
-        # In whatever order those that go beside each other have begun.
-        self.assertCountEqual([re.search(rf"--out {self.out}/table2/(\S+)", run).group(1) for run in runs],
-                              [f"{folder}/{policy}-1" for folder in ("1", "2", "4", "refresh-1-4")
-                               for policy in ("bsp", "ssp3", "dtssp", "ssp10", "walk")])
-        for run in runs:
-            self.assertIn(" train.optimizer.lr=0.000025 ", run)
-            self.assertIn(f" sync.refresh_clocks={1 if 'refresh-1-4' in run else 'null'} ", run)
-
-    def with_data(self, tools):
-        """The data set is there, as far as the script looks."""
-        (self.out / "data").mkdir(parents=True)
-        (self.out / "data/test_batch.bin").touch()
-        return tools
 
     def test_the_whole_experiment_is_a_list_of_cells_each_with_all_iterations_of_real_images(self):
         tools = self.folder / "tools"

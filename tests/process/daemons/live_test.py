@@ -7,7 +7,6 @@ import pty
 import re
 import select
 import signal
-import socket
 import subprocess
 import time
 
@@ -152,14 +151,6 @@ class Live(DaemonTest):
         self.assertEqual(last["state"], "over")
         self.assertIn("stopped", last["outcome"])
         server.end()
-
-    def test_a_port_that_is_taken_is_one_line(self):
-        with socket.socket() as taken:
-            taken.bind(("127.0.0.1", 0))
-            taken.listen()
-            address = f"127.0.0.1:{taken.getsockname()[1]}"
-            self.assert_ends(self.server(0, f"run.http={address}"), 1,
-                             f"paceline-server: cannot listen on {address} \\(run.http\\): Address already in use")
 
     def test_top_prints_a_table_once_where_it_is_no_terminal(self):
         servers, nodes = self.start_training()

@@ -1,10 +1,8 @@
 """scripts/plot_run.py: what its figures draw is what the run directories say. Skipped where pandas or matplotlib are not
 installed (scripts/install_deps.sh --plots). See harness.py."""
 
-import contextlib
 import csv
 import importlib.util
-import io
 import json
 import os
 import re
@@ -12,7 +10,6 @@ import shutil
 import subprocess
 import sys
 import unittest
-from unittest import mock
 
 import harness
 from harness import DaemonTest
@@ -175,54 +172,6 @@ class Plots(DaemonTest):
         rows = [row for row in curve.splitlines()[1:] if row.split(",")[4] and not row.split(",")[6]]
         training, = (line for line in self.figure("loss", crashed).axes[0].lines if line.get_label().endswith(", training"))
         self.assertEqual(len(training.get_xdata()), len(rows))
-
-    def test_of_a_killed_run_phases_are_drawn_as_its_nodes_had_said(self):
-        killed = self.folder / "killed"
-        shutil.copytree(self.runs[0], killed)
-        rows = rows_of(killed / "phases.csv")
-        for name in ("summary.json", "phases.csv", "phases_histogram.csv"):
-            (killed / name).unlink()
-        (killed / "phases_so_far.csv").write_text("node,thread,phase,total_seconds\n" + "".join(
-            f"{row['node']},{row['thread']},{row['phase']},{row['total_seconds']}\n" for row in rows), encoding="utf-8")
-        done = self.plot(killed)
-        self.assertEqual(done.returncode, 0)
-        self.assertIn("phases.csv: not there, so drawn from phases_so_far.csv", done.stderr)
-        widths = [[bar.get_width() for bars in self.figure("phases_workers", run).axes[1].containers for bar in bars]
-                  for run in (killed, self.runs[0])]
-        self.assertEqual(*widths)
-        self.assertTrue(any(width > 0 for width in widths[0]))
-
-    def test_a_column_that_a_curve_lacks_costs_only_what_is_drawn_of_it(self):
-        old = self.folder / "old"
-        shutil.copytree(self.runs[0], old)
-        rows = rows_of(old / "curve.csv")
-        with open(old / "curve.csv", "w", encoding="utf-8", newline="") as file:
-            table = csv.DictWriter(file, [name for name in rows[0] if name != "lpr"], extrasaction="ignore", lineterminator="\n")
-            table.writeheader()
-            table.writerows(rows)
-        done = self.plot(old)
-        self.assertEqual((done.returncode, done.stderr), (0, f"plot_run: {old}: curve.csv: no column lpr; it is of another version\n"))
-        self.assertEqual(sorted(file.stem for file in (old / "plots").glob("*.png")), sorted(FIGURES))
-        threshold, lpr = self.figure("threshold_lpr", old).axes
-        self.assertEqual((len(threshold.lines), len(lpr.lines)), (1, 0))
-
-    def test_a_figure_that_cannot_be_drawn_is_named_and_the_others_are_drawn(self):
-        def cannot(_):
-            raise ValueError("image is too large")
-
-        said = io.StringIO()
-        arguments = ["plot_run", str(self.runs[0]), "--out", str(self.folder / "figures")]
-        with (mock.patch.dict(self.plot_run.FIGURES, loss=cannot), mock.patch.object(sys, "argv", arguments),
-              contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO())):
-            self.plot_run.main()
-        self.assertEqual(said.getvalue(), "plot_run: loss: image is too large\n")
-        self.assertEqual(sorted(file.stem for file in (self.folder / "figures").glob("*.png")), sorted({*FIGURES} - {"loss"}))
-
-    def test_a_tall_figure_has_fewer_pixels_than_matplotlib_refuses(self):
-        for inches in (5, 400, 5000):
-            dots = self.plot_run.dots_per_inch(self.plot_run.Figure(figsize=(9, inches)))
-            self.assertLess(inches * dots, 2 ** 16)
-            self.assertLessEqual(dots, 150)
 
     def test_rubbish_is_named_and_a_run_with_nothing_to_draw_is_an_error(self):
         (self.folder / "rubbish").mkdir()

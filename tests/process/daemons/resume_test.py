@@ -1,6 +1,5 @@
 """Checkpoints while a run trains, and runs whose servers were killed and go on from one. See harness.py."""
 
-import os
 import re
 import shutil
 import signal
@@ -203,9 +202,6 @@ class Resume(CalmRuns):
                 log = (self.run_dir / "worker-0.log").read_text(encoding="utf-8")
                 self.assertIn(f"inner optimizer's state of version {summary['resumed_from_version']}", log)
 
-    def test_a_run_of_rounds_that_is_stopped_goes_on_from_its_last_version(self):
-        self.stopped_and_resumed(*self.ROUNDS, "train.inner_optimizer.kind=momentum")
-
     def test_a_run_in_fragments_that_is_stopped_goes_on_with_what_it_had_not_sent(self):
         self.stopped_and_resumed(*self.ROUNDS, *self.IN_FRAGMENTS)
         log = (self.run_dir / "worker-0.log").read_text(encoding="utf-8")
@@ -240,49 +236,11 @@ class Resume(CalmRuns):
                                  [("bsp", 0), ("asp", version)])
                 self.assertIsNone(summary["final_threshold"])
 
-    def test_a_truncated_newest_checkpoint_is_passed_over(self):
-        self.configure(shards=2)
-        model = self.calm_model(self.total)
-        self.killed()
-        newest = sorted((self.run_dir / "checkpoint").glob("*/manifest"))[-1].parent
-        os.truncate(newest / "shard-1", (newest / "shard-1").stat().st_size - 1)
-        summary = self.assert_resumes_to(model)
-        self.assertLess(summary["resumed_from_version"], int(newest.name.split("-v")[1]))
-        self.assertIn("passed over the checkpoint of version", (self.run_dir / "server.log").read_text(encoding="utf-8"))
-
-    def test_without_a_checkpoint_the_error_says_where_it_looked(self):
-        self.run_dir.mkdir()
-        self.assert_ends(self.server(0, "--resume"), 3, rf"paceline-server: no checkpoint to resume from in "
-                         rf"{self.run_dir}/checkpoint: it holds none that is whole; a run writes them with checkpoint\.every_clocks or checkpoint\.every")
-
-    def test_with_only_broken_ones_the_error_names_them_and_they_stay(self):
-        self.killed()
-        found = list((self.run_dir / "checkpoint").glob("*/manifest"))
-        for manifest in found:
-            os.truncate(manifest, manifest.stat().st_size - 1)
-        server = self.server(0, "--resume", *self.saves)
-        self.assertEqual(server.end(), 3)
-        self.assertRegex(server.errors()[-1], r"no checkpoint to resume from in .*; the checkpoint of version \d+ of "
-                         r"generation 1: ")
-        self.assertEqual(len(list((self.run_dir / "checkpoint").glob("*/manifest"))), len(found))
-
     def test_another_configuration_does_not_go_on_from_it(self):
         self.killed()
         server = self.server(0, "--resume", *self.saves, "train.batch_size=4")
         self.assertEqual(server.end(), 5)
         self.assertRegex(server.errors()[-1], "no checkpoint to resume from")
-
-    def test_servers_of_which_one_does_not_resume_refuse_each_other(self):
-        self.configure(shards=2)
-        self.killed()
-        authority = self.server(0, "--resume", *self.saves, "cluster.start_timeout=10s")  # a process may take seconds to start
-        other = self.server(1, "--force", *self.saves)
-        self.assertEqual(other.end(), 1)
-        self.assertIn("shard 1 was started without --resume, the authority with it", other.errors()[-1])
-        self.assertEqual(authority.end(), 1)
-        servers, nodes = self.resume()  # the mistake has cost nothing
-        for program in servers + nodes:
-            self.assertEqual(program.end(), 0, program.errors())
 
     def test_a_run_that_was_stopped_goes_on_from_its_last_version(self):
         model = self.calm_model(self.total)
@@ -366,14 +324,6 @@ class Resume(CalmRuns):
         self.assertEqual(self.summary()["resumed_from_version"], done["final_version"])
         self.assertEqual(self.summary()["iterations"], done["iterations"] + 400)
 
-    def test_a_resume_with_another_configuration_names_the_keys_once_with_both_values(self):
-        self.killed()
-        server = self.server(0, "--resume", *self.saves, "train.batch_size=16", "train.optimizer.lr=0.5")
-        self.assertEqual(server.end(), 5)
-        said = server.errors()[-1]
-        self.assertRegex(said, r"it is of another configuration: train\.optimizer\.lr: got 0\.01, expected 0\.5; train\.batch_size: got 8, expected 16$")
-        self.assertEqual(said.count("train.batch_size"), 1)
-
     def test_other_training_data_are_refused(self):
         self.killed()
         other = self.folder / "other"
@@ -388,17 +338,6 @@ class Resume(CalmRuns):
         servers, nodes = self.resume()  # nothing of it is lost
         for program in servers + nodes:
             self.assertEqual(program.end(), 0, program.errors())
-
-    def test_a_node_that_does_not_come_back_is_lost_and_the_run_goes_on(self):
-        self.killed()
-        timeout = "cluster.start_timeout=" + ("10s" if harness.SANITIZED else "2s")  # a process may take seconds to start
-        server = self.server(0, "--resume", *self.saves, timeout)
-        node = self.node(0, "--resume", *self.saves, timeout)
-        self.assertEqual(server.end(), 0, server.errors())
-        self.assertEqual(node.end(), 0, node.errors())
-        self.assertEqual(server.errors(), ["paceline-server: node 1 lost: it has not joined the resumed run in time"])
-        summary = self.summary()
-        self.assertEqual((summary["status"], summary["lost_nodes"], summary["iterations"]), ("ok", 1, SAVED_ITERATIONS))
 
 
 class ResumeByScript(ScriptTest):

@@ -46,34 +46,6 @@ class WholeRuns(DaemonTest):
         summary = self.run_policy("sync.policy=dtssp", "sync.lpr.window_clocks=5")
         self.assertTrue(3 <= summary["final_threshold"] <= 10, summary["final_threshold"])
 
-    def test_dssp(self):
-        summary = self.run_policy("sync.policy=dssp", "sync.threshold_min=1", "sync.threshold_max=4",
-                                  "emulate.base_step=400ms", "emulate.slowdown=[1, 2.5]", iterations=28)
-        self.assertEqual((summary["policy"], summary["final_threshold"]), ("dssp", 1))
-        # The fast node has led by more than everybody may, and never by more than the range allows.
-        self.assertTrue(1 < summary["max_grant_gap"] <= 4, summary["max_grant_gap"])
-
-    def test_backup(self):
-        summary = self.run_policy("sync.policy=backup", "sync.backup_workers=1",
-                                  "emulate.base_step=400ms", "emulate.slowdown=[1, 2.5]", iterations=24)
-        # 8 clocks of three of four: the fast node's two, and one of the slow node's.
-        self.assertEqual((summary["final_version"], summary["max_grant_gap"]), (8, 0))
-        self.assertTrue(0 < summary["dropped"] <= 8, summary["dropped"])
-
-    def test_switch(self):
-        summary = self.run_policy("sync.policy=switch", "sync.stages=[{policy: bsp, until: {progress: 0.5}}, "
-                                  "{policy: dtssp, threshold: 2, threshold_min: 2, until: {version: 40}}, "
-                                  "{policy: ssp, threshold: 1}]")
-        self.assertEqual((summary["policy"], summary["final_threshold"]), ("switch", 1))
-        self.assertEqual([(s["policy"], s["version"], s["threshold"]) for s in summary["switches"]],
-                         [("bsp", 0, 0), ("dtssp", 25, 2), ("ssp", 40, 1)])
-        self.assertRegex(self.paceline("report", self.run_dir).stdout,
-                         r"policy bsp from version 0 on, 0.000 s, threshold 0\n"
-                         r"  policy dtssp from version 25 on, [\d.]+ s, threshold 2\n"
-                         r"  policy ssp from version 40 on, [\d.]+ s, threshold 1\n")
-        self.assertIn("policy bsp -> dtssp at version 25: threshold 0 -> 2",
-                      (self.run_dir / "server.log").read_text(encoding="utf-8"))
-
     def test_bsp_then_asp(self):
         summary = self.run_policy("sync.policy=switch", "sync.stages=[{policy: bsp, lr_scale: 4, until: "
                                   "{progress: 0.5}}, {policy: asp}]")
@@ -82,15 +54,6 @@ class WholeRuns(DaemonTest):
                          [("bsp", 0, 0), ("asp", 25, None)])
         self.assertIn("policy bsp -> asp at version 25: threshold 0 -> inf, gradients are applied on arrival",
                       (self.run_dir / "server.log").read_text(encoding="utf-8"))
-
-    def test_random_walk(self):
-        # 50 clocks, so windows 0 to 9; with seed 4 the coins of 1 to 9 are - + + - + - + + -: 3 4 5 4 5 4 5 6 5.
-        summary = self.run_policy("sync.policy=random_walk", "sync.lpr.window_clocks=5", "run.seed=4")
-        self.assertEqual((summary["policy"], summary["final_threshold"]), ("random_walk", 5))
-        with open(self.run_dir / "curve.csv", encoding="utf-8") as file:
-            windows = [row for row in csv.DictReader(file) if row["train_loss"] and not row["test_accuracy"]]
-        self.assertEqual([int(row["threshold"]) for row in windows], [3, 3, 4, 5, 4, 5, 4, 5, 6, 5])
-
 
     def test_a_task_of_the_users_own(self):
         program = harness.BIN / "paceline-example-own-task"

@@ -168,12 +168,12 @@ echo '{{"benchmarks": [{{"name": "sgd", "ratio": 0.9, "threads": 1}}]}}' >"$out"
         broken.touch()
         self.assertEqual(bench(1), first)
         broken.unlink()
-        self.stand_in(checkout / "build/release/bin/bench_simulate", f"""echo "new" >>{log}; echo '{{"cost": 3}}'\n""")
+        self.stand_in(checkout / "build/release/bin/bench_recorder_cost", f"""echo "new" >>{log}; echo '{{"cost": 3}}'\n""")
         every = bench(0)
         self.assertEqual(every[:len(first)], first)
         self.assertEqual(len(every), len(set(every)) + 1, every)  # nothing twice but what memory can do
         measured = json.loads(result.read_text())["measurements"]
-        self.assertEqual([line["cost"] for line in measured if line["benchmark"] == "simulate"], [3])
+        self.assertEqual([line["cost"] for line in measured if line["benchmark"] == "recorder"], [3])
 
     def test_gpu_check_says_by_its_status_what_its_table_says_and_that_there_is_no_gpu(self):
         checkout, carried, state = self.checkout(), self.folder / "carried", self.folder / "state"
@@ -216,7 +216,7 @@ echo '{{"benchmark": "loss_beside_cpu", "model": "m", "mean_difference": 0.5, "l
         sources = re.search(r"paceline_program\(gpu_test SOURCES (.*?)LIBS", built, re.DOTALL).group(1).split()
         cases = [case for file in sources for case in
                  re.findall(r'TEST_CASE\(\s*"([a-z0-9_]+)"', (harness.SOURCE / "tests" / file).read_text(encoding="utf-8"))]
-        self.assertIn("a_foreseen_mini_batch", patterns)
+        self.assertIn("a_predicted_mini_batch", patterns)
         self.assertEqual([one for one in patterns if not any(case.startswith(one) for case in cases)], [])
         self.assertEqual([case for case in cases if "cifar" in case and case.startswith(tuple(patterns))], [])
 

@@ -72,7 +72,7 @@ void ReplicatedShard::follower_comes() {
   run_.network.connect_again(follower_party(), party(), [this, &follower] {
     if (serving_ == nullptr || follower.is_dead()) return;
     serving_->follower_comes(follower.number());
-    run_.network.send(party(), follower_party(), [&follower] { follower.tell_held(); });
+    run_.network.send(party(), follower_party(), [&follower] { follower.send_ack(); });
   });
   if (faults_.first_follower_dies && follower.number() == 1) {
     run_.network.after(run_.network.random_between(0, 4'000'000), [&follower] { follower.die(); });

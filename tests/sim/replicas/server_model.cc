@@ -123,7 +123,7 @@ void ServerModel::say_next_as_shard() {
 // As ServerLoop::send() does.
 void ServerModel::say_as_shard(const wire::Message& message) {
   if (dead_) return;
-  compare(role_.shard_says(message));
+  compare(role_.on_shard_output(message));
   if (role_.follows()) return;
   if (!is_authority()) return to_authority(message);
   happens(As::kToAuthority, Peer::of(state_.shard()), message.body);
@@ -132,7 +132,7 @@ void ServerModel::say_as_shard(const wire::Message& message) {
 void ServerModel::to_authority(const wire::Message& message) {
   channels_.authority().on_send(message);
   if (server::ReliableChannel::counts(message.body, server::ReliableChannel::End::kShard))
-    note(As::kSaid, Peer::of(state_.shard()), message.body);
+    note(As::kSent, Peer::of(state_.shard()), message.body);
   if (welcomed_) hold({}, message);
 }
 

@@ -107,7 +107,7 @@ class ServerModel final : private server::ShardLease {
   void acts_again();
   void on_event(const wire::Message& event);
   // It has come where the one that serves waits for it.
-  void tell_held() { hearers_.replica({wire::LogAck{role_.followed().applied()}, {}, {}}); }
+  void send_ack() { hearers_.replica({wire::LogAck{role_.followed().applied()}, {}, {}}); }
   void take_over(const Members& complete);
 
   void dies(Death death) { death_ = death; }

@@ -100,7 +100,7 @@ void ServerModel::shard_joins(ShardId shard, std::int64_t heard) {
     ReliableChannel& channel = channels_.with(shard);
     judge(channel.on_ack(heard), "shard " + to_string(shard) + " joins");
     const bool is_new = shards_here_.insert(shard).second;
-    const wire::ShardJoin join{.shard = shard, .heard = heard};
+    const wire::ShardJoin join{.shard = shard, .acked = heard};
     note(is_new ? As::kAdmission : As::kReturn, Peer::of(shard), join);
     if (!is_new) ++run_.faults.shards_gone_on;
     wire::PeerId& connection = shard_connection_of_[shard];
@@ -110,7 +110,7 @@ void ServerModel::shard_joins(ShardId shard, std::int64_t heard) {
     }
     connection = "shard " + to_string(shard) + " over " + std::to_string(++connections_);
     shard_at_[connection] = shard;
-    hold(connection, {wire::ShardWelcome{.heard = channel.ack()}, {}, {}});
+    hold(connection, {wire::ShardWelcome{.acked = channel.ack()}, {}, {}});
     for (const wire::Message& message : channel.unacked()) {
       ++said_again_;
       hold(connection, message);
@@ -124,7 +124,7 @@ void ServerModel::shard_says(ShardId shard, const wire::Message& message) {
     ReliableChannel& channel = channels_.with(shard);
     if (const auto* beat = std::get_if<wire::Heartbeat>(&message.body)) {
       other_heard(note(As::kHappened, Peer::of(shard),
-                       wire::LocalEvent{.what = What::kHeard, .number = beat->heard}));
+                       wire::LocalEvent{.what = What::kAcked, .number = beat->acked}));
       return;
     }
     const bool tells = tells_heard(channel, message);
@@ -142,14 +142,14 @@ void ServerModel::authority_says(const wire::Message& message) {
   turn([&] {
     const auto heard = [&](std::int64_t number) {
       other_heard(note(As::kHappened, Peer::of(kAuthority),
-                       wire::LocalEvent{.what = What::kHeard, .number = number}));
+                       wire::LocalEvent{.what = What::kAcked, .number = number}));
     };
     if (welcome != nullptr) {
-      heard(welcome->heard);
+      heard(welcome->acked);
       welcomed_ = true;
       return say_unheard();
     }
-    if (const auto* beat = std::get_if<wire::Heartbeat>(&message.body)) return heard(beat->heard);
+    if (const auto* beat = std::get_if<wire::Heartbeat>(&message.body)) return heard(beat->acked);
     const bool tells = tells_heard(channels_.authority(), message);
     happens(As::kToShard, Peer::of(kAuthority), message.body);
     if (tells) to_authority({wire::Heartbeat{{}, {}, channels_.authority().ack()}, {}, {}});

@@ -69,18 +69,18 @@ void ServerModel::on_event(const wire::Message& event) {
     apply(each);
     role_.followed().applied_one();
   }
-  if (!turn->empty()) tell_held();
+  if (!turn->empty()) send_ack();
 }
 
 // As ServerLoop does.
 void ServerModel::apply(const wire::Message& event) {
   const wire::LogEntry& logged = *event.logged;
   const bool of_own_shard = logged.as == As::kToAuthority && logged.shard == state_.shard();
-  if (of_own_shard || logged.as == As::kSaid) compare(role_.other_said(event));
-  if (logged.as != As::kSaid || run_.breach != Breach::kSaidIsNotCounted) channels_.follow(logged, event);
+  if (of_own_shard || logged.as == As::kSent) compare(role_.on_primary_sent(event));
+  if (logged.as != As::kSent || run_.breach != Breach::kSaidIsNotCounted) channels_.follow(logged, event);
   if (const auto* join = std::get_if<wire::ShardJoin>(&event.body)) {
     shards_here_.insert(join->shard);
-    judge(channels_.on_ack(join->shard, join->heard), "its follower, when another shard joined");
+    judge(channels_.on_ack(join->shard, join->acked), "its follower, when another shard joined");
   }
   other_heard(event);
   state_.apply(event);
@@ -88,7 +88,7 @@ void ServerModel::apply(const wire::Message& event) {
 
 void ServerModel::other_heard(const wire::Message& event) {
   const auto* happened = std::get_if<wire::LocalEvent>(&event.body);
-  if (happened == nullptr || happened->what != What::kHeard) return;
+  if (happened == nullptr || happened->what != What::kAcked) return;
   judge(channels_.on_ack(*event.logged->shard, happened->number), "what it is said to have been heard with");
 }
 

@@ -3,10 +3,10 @@
 //
 //   compute  conv1' conv1 … fc2' fc2 loss | fc2 gradient   | fc1 gradient   | … conv1 gradient
 //   copies                                 . . . . . . . . | fc2 to the host | fc1 to the host …
-//   uploads  the next mini-batch, if it is foreseen (sample_buffers.h)
+//   uploads  the next mini-batch, if it is predicted (sample_buffers.h)
 //   thread   puts all this there, waits for fc2, final_from(fc2), waits for fc1, final_from(fc1), …
 //
-// A mini-batch that was foreseen is on the GPU when its step begins, or on its way; any other is sent first.
+// A mini-batch that was predicted is on the GPU when its step begins, or on its way; any other is sent first.
 //
 // Where the thread cache lies on the GPU, too, its parameters are used as they are, and a whole mini-batch's
 // way to the last gradient is one CUDA graph. Else conv1' are the parameters of conv1 on their way: copied

@@ -47,12 +47,12 @@ class SampleBuffers {
   std::size_t front_index() const { return front_; }
 
   // Has `batch`, with images, in front, and the compute stream wait until it is there. The step before is
-  // over. `keys` is the same for all that are foreseen and their steps.
+  // over. `keys` is the same for all that are predicted and their steps.
   Status bring(const Batch& batch, Keys keys);
 
   // NetworkBackend::predict(), of one that bring() would take, or of none.
   void predict(const std::optional<Batch>& next) { noted_ = next; }
-  // Begins to send what is foreseen to the place behind, if there is something and it is not there yet. Where
+  // Begins to send what is predicted to the place behind, if there is something and it is not there yet. Where
   // the GPU has no room for a second place, nothing is ever sent ahead.
   Status send_ahead(Keys keys);
   // NetworkBackend::forget().
@@ -76,10 +76,10 @@ class SampleBuffers {
   const GpuThread* gpu_ = nullptr;
   std::int64_t samples_ = 0;
   std::int64_t floats_ = 0;              // of all images of a place
-  std::array<PlacedSamples, 2> places_;  // the second is made when something is first foreseen
+  std::array<PlacedSamples, 2> places_;  // the second is made when something is first predicted
   std::size_t front_ = 0;
   bool has_one_place_ = false;       // there is no room for the second
-  std::optional<Batch> noted_;       // foreseen,
+  std::optional<Batch> noted_;       // predicted,
   std::optional<Batch> sent_ahead_;  // and on its way to the place behind, or there
 };
 

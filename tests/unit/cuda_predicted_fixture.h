@@ -44,12 +44,12 @@ class MovableBatch {
 
 // A thread of the node's GPUs with one back end, which computes from parameters in `vectors`, if there are
 // such, else from the host's; and batches for it.
-struct ForeseenFixture {
+struct PredictedFixture {
   static constexpr std::int64_t kBuiltFor = 4;
   enum class Cache { kOnGpu, kOnHost };
 
-  explicit ForeseenFixture(Cache where = Cache::kOnHost, Precision precision = Precision::kFp32,
-                           NetworkSpec of = small_network())
+  explicit PredictedFixture(Cache where = Cache::kOnHost, Precision precision = Precision::kFp32,
+                            NetworkSpec of = small_network())
       : network(std::move(of)), parameters(random_parameters(network, 1)) {
     auto opened = cuda::open_gpus({{}, precision});
     INFO(opened.status().message());

@@ -1,18 +1,18 @@
-// The next mini-batch goes to the GPU beside the step of the one before: whether one was foreseen, rightly or
+// The next mini-batch goes to the GPU beside the step of the one before: whether one was predicted, rightly or
 // not, or not at all makes no difference to a gradient. On a real GPU (gpu_test) and on the fake one
 // (model_cuda_test).
 #include <array>
 
-#include "tests/unit/cuda_foreseen_fixture.h"
+#include "tests/unit/cuda_predicted_fixture.h"
 
 using namespace paceline;
-using Cache = ForeseenFixture::Cache;
+using Cache = PredictedFixture::Cache;
 
-TEST_CASE("a_foreseen_mini_batch_gives_the_gradient_that_it_gives_unforeseen_to_the_bit") {
+TEST_CASE("a_predicted_mini_batch_gives_the_gradient_that_it_gives_unpredicted_to_the_bit") {
   const ImagesAre images = GENERATE(ImagesAre::kPinned, ImagesAre::kOnHeap);
   const Cache cache = GENERATE(Cache::kOnHost, Cache::kOnGpu);
   const Precision precision = GENERATE(Precision::kFp32, Precision::kBf16);
-  ForeseenFixture f(cache, precision);
+  PredictedFixture f(cache, precision);
   std::vector<MovableBatch> batches;
   std::uint64_t seed = Catch::rngSeed();
   for (const std::int64_t samples : {4, 4, 4, 4, 3, 4, 1, 4, 4})
@@ -24,9 +24,9 @@ TEST_CASE("a_foreseen_mini_batch_gives_the_gradient_that_it_gives_unforeseen_to_
   }
 }
 
-TEST_CASE("a_mini_batch_that_was_not_foreseen_comes_in_between_and_the_foreseen_one_after_it") {
+TEST_CASE("a_mini_batch_that_was_not_predicted_comes_in_between_and_the_predicted_one_after_it") {
   const Cache cache = GENERATE(Cache::kOnHost, Cache::kOnGpu);
-  ForeseenFixture f(cache);
+  PredictedFixture f(cache);
   const MovableBatch a = f.batch(4, 1), b = f.batch(4, 2), c = f.batch(4, 3), d = f.batch(2, 4);
   for (int round = 0; round < 3; ++round) {
     f.backend->predict(b.all());
@@ -43,7 +43,7 @@ TEST_CASE("a_mini_batch_that_was_not_foreseen_comes_in_between_and_the_foreseen_
 
 TEST_CASE("memory_of_a_mini_batch_that_was_forgotten_may_hold_another_one") {
   const ImagesAre images = GENERATE(ImagesAre::kPinned, ImagesAre::kOnHeap);
-  ForeseenFixture f(Cache::kOnGpu);
+  PredictedFixture f(Cache::kOnGpu);
   const MovableBatch a = f.batch(4, 1, images), other = f.batch(4, 3, images);
   MovableBatch next = f.batch(4, 2, images);
   for (int round = 0; round < 3; ++round) {
@@ -52,14 +52,14 @@ TEST_CASE("memory_of_a_mini_batch_that_was_forgotten_may_hold_another_one") {
     REQUIRE(f.backend->forget().is_ok());
     next.become(other);
     f.check_step(next.all());
-    REQUIRE(f.backend->forget().is_ok());  // nothing is foreseen
+    REQUIRE(f.backend->forget().is_ok());  // nothing is predicted
     next.become(a);
     f.check_step(next.all());
   }
 }
 
 TEST_CASE("of_several_hints_the_last_counts_and_what_a_back_end_cannot_take_is_none") {
-  ForeseenFixture f(Cache::kOnGpu);
+  PredictedFixture f(Cache::kOnGpu);
   const MovableBatch a = f.batch(4, 1), b = f.batch(4, 2), c = f.batch(3, 3), large = f.batch(5, 4);
   f.backend->predict(b.all());
   f.backend->predict(c.all());
