@@ -13,6 +13,7 @@ import torch
 from paceline._library import overrides_of, whole_number
 from paceline.torch import rules, staging
 from paceline.torch.ahead import Ahead
+from paceline.torch.resumed import check_clock
 from paceline.torch.spectral import vectors_to_send
 from paceline.torch.tensors import Model, clean
 from paceline.worker import RunOver, Worker, check_world
@@ -94,13 +95,13 @@ class Attached:
                 "optimizer": None if self._server_side else self.optimizer.state_dict()}
 
     def load_state_dict(self, state: dict) -> None:
-        """Behind a resume, ahead of the first step, and in on_resume(). Errors: ValueError for the state of another clock or
+        """Behind a resume, ahead of the first step, and in on_resume(). The state is that of run.clock; under another policy than
+        bsp, where nodes that were behind go on at one clock with the others, an earlier one does. Errors: ValueError for one of another clock or
         mode, or of an optimizer of other parameters or another order of them, or one that an earlier version made, without
         "parameters"; and between two exchanges. A learning rate scheduler is built before: a warmup of PyTorch's scales the rate
         that it finds, for good."""
         self._check_between("load_state_dict()")
-        if state["clock"] != self.clock:
-            raise ValueError(f"load_state_dict(): got the state of clock {state['clock']}, expected {self.clock}, where the run goes on")
+        check_clock(state, self.worker)
         if (state["optimizer"] is None) != self._server_side:
             modes = ("worker", "server") if self._server_side else ("server", "worker")
             raise ValueError("load_state_dict(): got a state of mode='{}', expected one of mode='{}'".format(*modes))

@@ -373,6 +373,7 @@ class Resume(CalmRuns):
         said = server.errors()[-1]
         self.assertRegex(said, r"it is of another configuration: train\.optimizer\.lr: got 0\.01, expected 0\.5; train\.batch_size: got 8, expected 16$")
         self.assertEqual(said.count("train.batch_size"), 1)
+        self.assertNotRegex("\n".join(server.errors()), "fingerprint")
 
     def test_other_training_data_are_refused(self):
         self.killed()
