@@ -39,8 +39,11 @@ for program in paceline paceline-server paceline-worker; do
 done
 
 # The effective configuration is worked out once and given to every daemon. `get` reads one key of it. The data are looked
-# at here, too: one line says what is wrong with them, where every node would say it.
-"$bin/paceline" check-config "$config" "${overrides[@]}" --data >/dev/null || exit 2
+# at here, too, and the model that a run begins with: one line says what is wrong with them, where every node would say it.
+looks=(--data)
+[ -z "$resume" ] || looks+=(--resume)
+[ -n "$resume$resume_or_start" ] || looks+=(--init)
+"$bin/paceline" check-config "$config" "${overrides[@]}" "${looks[@]}" >/dev/null || exit $?
 get() { "$bin/paceline" check-config "$config" "${overrides[@]}" --get "$1"; }
 nodes=$(get cluster.nodes) && shards=$(get cluster.shards) && data=$(get data.path) || exit 2
 [ "$(get cluster.replicas)" = 1 ] ||

@@ -5,6 +5,7 @@
 
 #include "common/config/load.h"
 #include "common/hex.h"
+#include "common/network/stages.h"
 
 namespace paceline::server {
 namespace {
@@ -91,9 +92,10 @@ Status Membership::check(const wire::Join& join) const {
                     hex(*expected_data_) + " as the checkpoint has: go on with the training data of the run");
   }
   if (first_ && join.data_fingerprint != first_->data_fingerprint) {
-    return mismatch(who, "data fingerprint", hex(join.data_fingerprint),
+    const bool is_cut = cut_by_loop(config_.pipeline.balance);  // ForeignStage's, which knows no data
+    return mismatch(who, is_cut ? "cut of the model" : "data fingerprint", hex(join.data_fingerprint),
                     hex(first_->data_fingerprint) + " as node " + to_string(first_->node) +
-                        " has: give every node the same training data");
+                        " has: give every node the same " + (is_cut ? "balance" : "training data"));
   }
   return Status::ok();
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <sstream>
 #include <utility>
 
 #include "common/checkpoint/engine_state.h"
@@ -10,6 +11,7 @@
 #include "common/config/load.h"
 #include "common/instant.h"
 #include "common/network/network.h"
+#include "common/network/stages.h"
 #include "common/report/counted.h"
 #include "common/report/run_summary.h"
 #include "common/wire/codec.h"
@@ -56,10 +58,15 @@ Status check_same_chunks(const RunConfig& config, const Manifest& manifest) {
   if (config.pipeline.chunks_of_stage() == 1) return Status::ok();
   const auto network = build_network(config);
   if (!network.is_ok() || network->layout.hash() == manifest.layout_hash) return Status::ok();
+  // All that a resume may change and that moves layers from chunk to chunk.
+  std::string differ;
+  std::istringstream all(differing_settings(manifest.settings, config));
+  for (std::string one; std::getline(all, one, ';');) {
+    const std::size_t key = one.find("pipeline.");
+    if (key != std::string::npos && key <= 1) differ += (differ.empty() ? ": " : "; ") + one.substr(key);
+  }
   return failed_precondition(
-      "its parameters lie in chunks that were cut otherwise: with pipeline.schedule: interleaved a resume "
-      "keeps "
-      "pipeline.balance, and where that is memory pipeline.memory and pipeline.rematerialize");
+      "with pipeline.schedule: interleaved a resume moves no parameters to another chunk" + differ);
 }
 
 Resumable without_whole(const std::vector<CheckpointFolder::Refused>& refused) {
@@ -97,6 +104,14 @@ Result<OwnFiles> own_files(const RunConfig& config, ShardId shard) {
     own.intact.push_back({{file.owner.generation, file.version}, file.digest});
   }
   return own;
+}
+
+std::string keys_that_differ(const RunConfig& config, const CheckpointFolder::Refused& refused) {
+  if (refused.why.code() != StatusCode::kInvalidArgument) return "";
+  const CheckpointFolder folder(config.run.out, fingerprint(config, AgreedBy::kRun));
+  const Result<Manifest> manifest = read_manifest(folder.manifest(refused.id), refused.id);
+  if (!manifest.is_ok() || manifest->settings.empty()) return "";
+  return differing_settings(manifest->settings, config, AgreedBy::kRun);
 }
 
 Result<ResumeChoice> ResumeChoice::open(const RunConfig& config) {
@@ -170,6 +185,8 @@ Result<ResumePoint> resume_point_of(const RunConfig& config, const Manifest& man
   }
   PACELINE_ASSIGN_OR_RETURN(point.record, run_record_from_bytes(manifest.record, config.cluster.cluster()));
   point.manifest = manifest;
+  // Of a loop's model it says where that is cut, which may be elsewhere now.
+  if (cut_by_loop(config.pipeline.balance)) point.manifest.data_fingerprint.reset();
   point.generation = generation;
   return point;
 }
@@ -201,15 +218,8 @@ Result<ResumePoint> ResumeChoice::choose() const {
 
 // Of a checkpoint of another configuration the keys, not the fingerprints, tell what to do.
 std::string ResumeChoice::why_refused(const CheckpointFolder::Refused& refused) const {
-  if (refused.why.code() == StatusCode::kInvalidArgument) {
-    const CheckpointFolder folder(config_.run.out, fingerprint(config_, AgreedBy::kRun));
-    const Result<Manifest> manifest = read_manifest(folder.manifest(refused.id), refused.id);
-    if (manifest.is_ok() && !manifest->settings.empty()) {
-      const std::string differ = differing_settings(manifest->settings, config_, AgreedBy::kRun);
-      if (!differ.empty()) return "it is of another configuration: " + differ;
-    }
-  }
-  return refused.why.message();
+  const std::string differ = keys_that_differ(config_, refused);
+  return differ.empty() ? refused.why.message() : "it is of another configuration: " + differ;
 }
 
 // What is wrong with several is said once.

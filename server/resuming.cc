@@ -29,6 +29,7 @@ Resuming::Resuming(const ServerSetup& setup, const RunClock& clock, EndOfRun& en
 Status Resuming::look_for_checkpoints() {
   PACELINE_ASSIGN_OR_RETURN(own_files_, own_files(setup_.config, setup_.shard));
   for (const CheckpointFolder::Refused& refused : own_files_.refused) {
+    if (!keys_that_differ(setup_.config, refused).empty()) continue;  // which is said once, with the keys
     setup_.log.warn(setup_.name() + " cannot use its file of " + to_string(refused.id) + ": " +
                     refused.why.message());
   }

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "common/params/init_from.h"
+#include "common/caffe/colours.h"
 #include "common/params/shard_ranges.h"
 #include "server/store/decision.h"
 #include "simulate/local_updates.h"
@@ -61,8 +61,8 @@ Result<std::unique_ptr<Training>> Training::begin(const Plan& plan, TaskFactory&
   PACELINE_ASSERT(plan.floats == tasks.layout().size(), "a plan for another model");
   std::vector<float> initial(static_cast<std::size_t>(plan.floats));
   tasks.initialize(initial);
-  if (const std::string& file = plan.config.train.init_from; !file.empty()) {
-    const auto taken = take_parameters(file, tasks.layout(), initial);
+  if (!plan.config.train.init_from.empty()) {
+    const auto taken = caffe::take_init_from(plan.config, tasks.layout(), initial);
     if (!taken.is_ok()) return Status(taken.status()).with_context("train.init_from");
   }
   PACELINE_RETURN_IF_ERROR(warm_start(plan.config, tasks, initial, Status::ok));

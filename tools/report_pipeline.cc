@@ -2,6 +2,7 @@
 
 #include <cstdio>
 
+#include "common/schedule/timeline.h"
 #include "tools/traced_step.h"
 
 namespace paceline {

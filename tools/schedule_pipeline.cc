@@ -11,6 +11,7 @@
 #include "common/network/stage_plan.h"
 #include "common/network/stages.h"
 #include "common/schedule/pipeline.h"
+#include "common/schedule/timeline.h"
 #include "tools/schedule_sums.h"
 #include "worker/pipeline/layer_times.h"
 
@@ -84,6 +85,14 @@ Result<Cut> cut_by_measured(const RunConfig& config, const NetworkSpec& network,
 std::string name_of_part(const PipelineSection& pipeline, std::size_t part) {
   const std::string stage = "stage " + std::to_string(part % pipeline.stages);
   return pipeline.chunks_of_stage() == 1 ? stage : "chunk " + std::to_string(part) + ", of " + stage;
+}
+
+// As pipeline.balance has it: "[2, 1, 1]".
+std::string list_of_layers(const std::vector<StageSpec>& parts) {
+  std::string text;
+  for (const StageSpec& part : parts)
+    text += (text.empty() ? "[" : ", ") + std::to_string(part.last - part.first);
+  return text + "]";
 }
 
 // What a stage computes when, and what it keeps.
@@ -165,11 +174,10 @@ Status print_pipeline(const PipelineCut& how, const RunConfig& config, const Net
     for (std::size_t s = 0; s < sums.size(); ++s) ends = std::max(ends, ran.ends(s) + sums[s]);
     out << ", and " << ends * 1e3 << " ms with the sums";
   }
-  out << "\npipeline.balance: [";
-  for (std::size_t s = 0; s < cut.stages.size(); ++s) {
-    out << (s == 0 ? "" : ", ") << cut.stages[s].last - cut.stages[s].first;
-  }
-  out << "]\n";
+  PACELINE_ASSIGN_OR_RETURN(const std::vector<StageSpec> now, stages_of_run(config, network));
+  const std::string measured = list_of_layers(cut.stages);
+  out << "\npipeline.balance: " << measured
+      << (measured == list_of_layers(now) ? ", as the configuration cuts it already" : "") << "\n";
   return Status::ok();
 }
 

@@ -11,7 +11,6 @@
 
 #include "common/cache/own_updates.h"
 #include "common/caffe/colours.h"
-#include "common/caffe/weights.h"
 #include "common/config/engine_config.h"
 #include "common/config/load.h"
 #include "common/config/planned.h"
@@ -299,23 +298,13 @@ Status Session::start() {
   return Status::ok();
 }
 
-namespace {
-
-Result<TensorsTaken> take_from(const RunConfig& config, const Layout& layout, std::span<float> values) {
-  const std::string& file = config.train.init_from;
-  if (!caffe::is_weights(file)) return take_parameters(file, layout, values);
-  return caffe::take_weights(file, config, layout, values);
-}
-
-}  // namespace
-
 // Servers that go on with a run have theirs, and take none.
 Status Session::send_initial_parameters() {
   std::vector<float> values(static_cast<std::size_t>(parts_.tasks.layout().size()));
   parts_.tasks.initialize(values);
   const std::string& file = config_.train.init_from;
   if (!file.empty() && client_.generation() == 1) {
-    const Result<TensorsTaken> taken = take_from(config_, parts_.tasks.layout(), values);
+    const Result<TensorsTaken> taken = caffe::take_init_from(config_, parts_.tasks.layout(), values);
     if (!taken.is_ok()) return Status(taken.status()).with_context("train.init_from");
     parts_.log.info("the parameters begin with " + file + ": " + to_string(*taken));
   }

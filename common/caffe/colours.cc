@@ -78,4 +78,11 @@ Result<TensorsTaken> take_weights(const std::filesystem::path& path, const RunCo
   return take_parameters(weights, path, layout, parameters);
 }
 
+Result<TensorsTaken> take_init_from(const RunConfig& config, const Layout& layout,
+                                    std::span<float> parameters) {
+  const std::string& file = config.train.init_from;
+  if (!is_weights(file)) return take_parameters(file, layout, parameters);
+  return take_weights(file, config, layout, parameters);
+}
+
 }  // namespace paceline::caffe

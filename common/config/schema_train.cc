@@ -335,7 +335,7 @@ void add_train(Schema& schema) {
   keys.push_back(row(
       PACELINE_FIELD(train.init_from), path_or_null(), Scope::kOneDaemon,
       {.effect =
-           "A model file, as runs leave model.bin, a *.safetensors, or a *.caffemodel, whose tensors the "
+           "A model file, as runs leave model.bin, a safetensors file, or a *.caffemodel, whose tensors the "
            "parameters begin with: those of the same name and shape. The rest, and all where it is null, is "
            "drawn from run.seed.",
        .trade_off = "Only node 0 reads it, at the start of a run and not at a resume; its log says which "

@@ -34,8 +34,13 @@ std::string list(const std::vector<std::string>& names) {
 Result<TensorsTaken> take_parameters(const std::filesystem::path& path, const Layout& layout,
                                      std::span<float> parameters) {
   if (!is_safetensors(path)) {
-    PACELINE_ASSIGN_OR_RETURN(const ModelFile file, read_model_file(path));
-    return take_parameters(file, path, layout, parameters);
+    const Result<ModelFile> file = read_model_file(path);
+    if (file.status().code() == StatusCode::kInvalidArgument) {
+      return invalid_argument(file.status().message() +
+                              ", nor as a safetensors file; a caffemodel is one by its name's ending");
+    }
+    PACELINE_RETURN_IF_ERROR(file.status());
+    return take_parameters(*file, path, layout, parameters);
   }
   PACELINE_ASSIGN_OR_RETURN(const Safetensors file, read_safetensors(path));
   PACELINE_ASSIGN_OR_RETURN(TensorsTaken tensors, take_parameters(file.model, path, layout, parameters));

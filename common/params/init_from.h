@@ -27,7 +27,7 @@ struct TensorsTaken {
 Result<TensorsTaken> take_parameters(const ModelFile& file, const std::filesystem::path& path,
                                      const Layout& layout, std::span<float> parameters);
 
-// The same from a model file, or from safetensors, by the file's name. Errors: those of reading it, too.
+// The same from a model file, or from safetensors. Errors: those of reading it, too.
 Result<TensorsTaken> take_parameters(const std::filesystem::path& path, const Layout& layout,
                                      std::span<float> parameters);
 

@@ -1,8 +1,10 @@
 #include "common/params/safetensors.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
@@ -161,6 +163,16 @@ bool is_text(const std::string& text) {
 }
 
 }  // namespace
+
+bool is_safetensors(const std::filesystem::path& path) {
+  if (path.extension() == ".safetensors") return true;
+  std::array<char, kLengthBytes + 1> begin{};
+  std::ifstream file(path, std::ios::binary);
+  if (!file.read(begin.data(), begin.size())) return false;
+  std::uint64_t header_bytes = 0;
+  std::memcpy(&header_bytes, begin.data(), kLengthBytes);
+  return header_bytes <= kHeaderBytesMax && begin.back() == '{';
+}
 
 Status write_safetensors(const std::filesystem::path& path, const ModelInfo& info,
                          std::span<const float> parameters) {

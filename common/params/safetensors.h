@@ -23,8 +23,8 @@
 
 namespace paceline {
 
-// Whether `path` is one by its name.
-inline bool is_safetensors(const std::filesystem::path& path) { return path.extension() == ".safetensors"; }
+// Whether the file at `path` is one: by its name, or by how it begins, with a header's length and '{'.
+bool is_safetensors(const std::filesystem::path& path);
 
 // Writes `parameters` (info.layout.size() floats) atomically. Errors: kInvalidArgument a name that
 // the header cannot have: no UTF-8, or "__metadata__"; those of writing.

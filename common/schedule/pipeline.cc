@@ -1,7 +1,6 @@
 #include "common/schedule/pipeline.h"
 
 #include <algorithm>
-#include <map>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -123,25 +122,6 @@ std::optional<Stuck> replay(const PipelinePlan& plan, const Began& began) {
   return std::nullopt;
 }
 
-// In which column each instant of `times` at which a pass begins or ends is, in proportion, and behind that of its begin.
-std::map<double, std::size_t> columns_of(const PipelineTimes& times, std::size_t columns) {
-  std::map<double, std::vector<double>> begins;  // by instant, of the passes that end then
-  for (const auto& rows : times.rows) {
-    for (const PassTime& pass : rows) {
-      begins[pass.begin];
-      if (pass.end > pass.begin) begins[pass.end].push_back(pass.begin);
-    }
-  }
-  std::map<double, std::size_t> at;
-  std::size_t column = 0;
-  for (const auto& [instant, ended] : begins) {
-    column = std::max(column, static_cast<std::size_t>(instant / times.step * static_cast<double>(columns)));
-    for (const double begin : ended) column = std::max(column, at.at(begin) + 1);
-    at[instant] = column;
-  }
-  return at;
-}
-
 }  // namespace
 
 std::vector<bool> is_recomputed(const PipelineRows& rows, std::uint32_t chunk) {
@@ -246,26 +226,6 @@ PipelineTimes times(const PipelinePlan& plan, std::span<const StageTimes> chunks
   });
   PACELINE_ASSERT(!stuck, "a plan that was not checked");
   return ran;
-}
-
-std::string timeline(const PipelineTimes& times, std::size_t columns) {
-  if (!(times.step > 0)) return "";
-  const std::map<double, std::size_t> at = columns_of(times, columns);
-  const std::size_t length = at.empty() ? columns : std::max(columns, at.rbegin()->second);
-  std::string text;
-  for (std::size_t s = 0; s < times.rows.size(); ++s) {
-    std::string line(length, '.');
-    for (const PassTime& pass : times.rows[s]) {
-      const std::size_t begin = at.at(pass.begin);
-      const std::size_t room = at.at(pass.end) - begin;
-      std::string name = to_string(pass.row);
-      if (name.size() > room) name.resize(1);  // F1 of F10 would be another one
-      name.resize(room, '-');
-      line.replace(begin, room, name);
-    }
-    text += "stage " + std::to_string(s) + std::string(s < 10 ? " " : "") + " " + line + "\n";
-  }
-  return text;
 }
 
 double bubble_formula(std::uint32_t stages, std::uint32_t micro_batches, std::uint32_t chunks) {

@@ -114,13 +114,6 @@ struct PipelineTimes {
 PipelineTimes times(const PipelinePlan& plan, std::span<const StageTimes> chunks,
                     std::span<const double> weights = {}, std::span<const double> begins = {},
                     std::span<const StageLink> links = {});
-// Stages as lines of `columns` characters, in proportion: the number of the micro-batch behind F, R or B where there is
-// room for all of it; dots where a stage waits. Huang et al. 2018, figure 2c. Every pass has a character of its own at
-// least: where passes are shorter all lines are longer there, so that what is at the same time still is in one column.
-std::string timeline(const PipelineTimes& times, std::size_t columns);
-// What its letters are, for a line below it.
-constexpr const char* kTimelineLegend =
-    "F forward, R forward once more, B backward, with the micro-batch where there is room for its number\n";
 
 // (K - 1) / (v M + K - 1), of stages, chunks and micro-batches that take equally long.
 double bubble_formula(std::uint32_t stages, std::uint32_t micro_batches, std::uint32_t chunks = 1);

@@ -132,6 +132,46 @@ TEST_CASE("check_config_says_ok_or_why_not") {
   CHECK(value.str() == "mine\n4\n");
 }
 
+TEST_CASE("check_config_names_what_a_resume_may_not_change_by_the_key_that_was_given") {
+  const testing::TempFolder folder;
+  const std::string mine = (folder / "mine.yaml").string();
+  std::ofstream(mine) << "cluster: {nodes: 2, threads_per_node: 1}\npipeline: {stages: 2, micro_batches: 4}\n"
+                         "train: {total_iterations: 80}\n";
+  std::ostringstream written;
+  std::ostringstream err;
+  REQUIRE(check_config({.path = mine, .print = true}, written, err) == 0);
+  const std::string recorded = (folder / "config.yaml").string();
+  std::ofstream(recorded) << written.str();
+  std::ostringstream out;
+  const auto status = [&](std::vector<std::string> overrides) {
+    err.str("");
+    return check_config({.path = recorded, .overrides = std::move(overrides), .resume = true}, out, err);
+  };
+  CHECK(status({"pipeline.micro_batches=4", "pipeline.rematerialize=on", "run.name=other"}) == kExitOk);
+  CHECK(status({"pipeline.stages=1"}) == kExitOtherConfiguration);
+  CHECK(err.str() ==
+        "command line: a resume keeps what the run began with: pipeline.stages: got 1, expected 2\n");
+  CHECK(status({"pipeline.micro_batches=2", "pipeline.schedule=1f1b"}) == kExitOtherConfiguration);
+  CHECK_THAT(
+      err.str(),
+      Contains(": pipeline.micro_batches: got 2, expected 4; pipeline.schedule: got 1f1b, expected gpipe\n"));
+  CHECK(status({"pipeline.micro_batches=none"}) == kExitUsage);  // which is no value of it
+}
+
+TEST_CASE("check_config_reads_the_model_that_a_run_would_begin_with") {
+  const testing::TempFolder folder;
+  const std::string other = (folder / "other").string();
+  std::ofstream(other) << "no model at all, and long enough";
+  std::ostringstream out;
+  std::ostringstream err;
+  CheckConfigOptions options{.path = bsp(), .overrides = {"train.init_from=" + other}};
+  CHECK(check_config(options, out, err) == kExitOk);
+  options.init = true;
+  CHECK(check_config(options, out, err) == kExitUsage);
+  CHECK_THAT(err.str(),
+             StartsWith("paceline check-config: train.init_from: " + other + ": not a paceline model"));
+}
+
 TEST_CASE("what_check_config_prints_is_the_effective_configuration_and_loads_again") {
   std::ostringstream out;
   std::ostringstream err;

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "common/schedule/pipeline.h"
+#include "common/schedule/timeline.h"
 
 namespace paceline::schedule {
 namespace {
@@ -216,16 +217,35 @@ TEST_CASE("a_timeline_is_the_plan_in_proportion") {
         "stage 1  ...F0-F1-B1----B0----......\n");
 }
 
-// Of passes that are shorter than a column, each has one; the other stage's are longer there.
-TEST_CASE("a_timeline_shows_passes_that_are_shorter_than_a_column") {
+// Which pass it is can be read of each, however short; what is at the same time is in one column.
+TEST_CASE("a_timeline_names_passes_that_are_shorter_than_their_names") {
   const std::vector<StageTimes> unequal = {{0.01, 0.02}, {1.0, 2.0}};
-  CHECK(timeline(times(plan_pipeline(PipelineKind::kGpipe, 2, 3), unequal), 18) ==
-        "stage 0  FFF......B...B...B\n"
-        "stage 1  .F0FF2B2-B1--B0--.\n");
+  CHECK(timeline(times(plan_pipeline(PipelineKind::kGpipe, 2, 3), unequal), 36) ==
+        "stage 0  F0-F1-F2-...................B2-.\n"
+        "stage 1  ...F0--------F1--F2--B2-----B1--\n"
+        "\n"
+        "stage 0  ......B1-.......B0-\n"
+        "stage 1  ------B0--------...\n");
   // F10 is not drawn as F1.
-  std::vector<StageTimes> one = {{1.0, 1.0}};
-  CHECK(timeline(times(plan_pipeline(PipelineKind::kOneForwardOneBackward, 1, 11), one), 44)
-            .ends_with("F-B-\n"));
+  const std::vector<StageTimes> one = {{1.0, 1.0}};
+  CHECK_THAT(timeline(times(plan_pipeline(PipelineKind::kOneForwardOneBackward, 1, 11), one), 44),
+             Catch::Contains("F10-B10-"));
+}
+
+TEST_CASE("a_long_timeline_goes_on_in_blocks_that_cut_no_name") {
+  const std::vector<StageTimes> chunks(4, StageTimes{1.0, 1.0});
+  const PipelineTimes ran = times(plan_pipeline(PipelineKind::kInterleaved, 2, 4, {}, 2), chunks);
+  CHECK(timeline(ran, 30) ==
+        "stage 0  F0-F1-F0.1-F1.1-F2---B0.1-F3--\n"
+        "stage 1  ...F0-F1---F0.1-B0.1-F1.1-B1.1\n"
+        "\n"
+        "stage 0  -B1.1-F2.1-B0-F3.1-B1---.....\n"
+        "stage 1  -F2---B0---F3-B1---F2.1-B2.1-\n"
+        "\n"
+        "stage 0  B2.1-.....B3.1-B2-B3-\n"
+        "stage 1  F3.1-B3.1-B2---B3-...\n");
+  const PipelineTimes many = times(plan_pipeline(PipelineKind::kInterleaved, 2, 64, {}, 2), chunks);
+  CHECK_THAT(timeline(many, 30), Catch::Contains(" columns left out)\n\nstage 0  "));
 }
 
 TEST_CASE("a_step_of_no_length_has_no_timeline") {

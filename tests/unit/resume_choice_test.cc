@@ -15,6 +15,7 @@ namespace paceline::server {
 namespace {
 
 using Catch::Contains;
+using Catch::Matchers::EndsWith;
 
 // Two nodes, two shards of four floats.
 struct Folder {
@@ -196,14 +197,29 @@ TEST_CASE("with chunks another cut is refused by name, before anything is begun"
   f.config.pipeline.micro_batches = 2;
   f.config.pipeline.schedule = schedule::PipelineKind::kInterleaved;
   f.config.pipeline.balance = {BalanceKind::kLayers, {2, 1, 1, 2}};
-  f.write(kNewer,
-          [&](Manifest& manifest) { manifest.layout_hash = build_network(f.config).value().layout.hash(); });
+  f.write(kNewer, [&](Manifest& manifest) {
+    manifest.layout_hash = build_network(f.config).value().layout.hash();
+    manifest.settings = settings(f.config);
+  });
   CHECK(f.choose().is_ok());
+  f.config.train.total_iterations = 200;
   f.config.pipeline.balance = {BalanceKind::kLayers, {2, 1, 2, 1}};
   const auto point = f.choose();
   CHECK(point.status().code() == StatusCode::kFailedPrecondition);
-  CHECK_THAT(point.status().message(),
-             Contains("version 20 of generation 1: ") && Contains("pipeline.balance"));
+  CHECK_THAT(
+      point.status().message(),
+      EndsWith("version 20 of generation 1: with pipeline.schedule: interleaved a resume moves no parameters "
+               "to another chunk: pipeline.balance: got [2, 1, 1, 2], expected [2, 1, 2, 1]"));
+}
+
+// Of the data nothing is known there, and the cut may be another one.
+TEST_CASE("with a model that a loop cuts nothing is expected of the data but that all nodes have the same") {
+  for (const bool by_loop : {true, false}) {
+    Folder f;
+    if (by_loop) f.config.pipeline.balance = {BalanceKind::kLayers, {}};
+    f.write(kNewer, [](Manifest& manifest) { manifest.data_fingerprint = 0xDA7A; });
+    CHECK(f.choose()->manifest.data_fingerprint.has_value() != by_loop);
+  }
 }
 
 TEST_CASE("a run that has ended well is not resumed, but for more than it was to do; one that failed is") {

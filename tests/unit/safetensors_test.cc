@@ -90,16 +90,22 @@ TEST_CASE("bfloat16_is_widened_and_integers_are_left_out_by_name") {
 }
 
 TEST_CASE("a_run_begins_with_the_tensors_of_a_safetensors_file_that_fit") {
-  const TempFolder folder;
-  REQUIRE(write_file_atomically(folder / "a.safetensors", file_of(kTwo, std::string(8, '\0'))));
   Layout layout;
   REQUIRE(layout.add("w", {2}));
   REQUIRE(layout.add("v", {1}));
-  std::vector<float> parameters(3, 7.0F);
-  const auto taken = take_parameters(folder / "a.safetensors", layout, parameters);
-  REQUIRE(taken.is_ok());
-  CHECK(parameters == std::vector<float>{0.0F, 0.0F, 7.0F});
-  CHECK(to_string(*taken) == "1 of 2 tensors fit; drawn from run.seed: v [1]");
+  const TempFolder folder;
+  for (const char* name : {"a.safetensors", "a.st"}) {  // the latter is one by how it begins
+    REQUIRE(write_file_atomically(folder / name, file_of(kTwo, std::string(8, '\0'))));
+    std::vector<float> parameters(3, 7.0F);
+    const auto taken = take_parameters(folder / name, layout, parameters);
+    REQUIRE(taken.is_ok());
+    CHECK(parameters == std::vector<float>{0.0F, 0.0F, 7.0F});
+    CHECK(to_string(*taken) == "1 of 2 tensors fit; drawn from run.seed: v [1]");
+  }
+  REQUIRE(write_file_atomically(folder / "weights", "neither of them"));
+  std::vector<float> parameters(3);
+  CHECK_THAT(take_parameters(folder / "weights", layout, parameters).status().message(),
+             Contains("it does not begin with PACELIN1, nor as a safetensors file"));
 }
 
 TEST_CASE("a_broken_safetensors_file_says_what_is_wrong_with_it") {

@@ -91,13 +91,14 @@ TEST_CASE("a_measured_schedule_says_the_step_with_its_sums_and_its_cut_as_a_list
   CHECK(said.err.empty());
   CHECK_THAT(said.out,
              Contains("ms of computing, as measured here, and ") && Contains(" ms with the sums\n"));
-  CHECK_THAT(said.out, Contains("pipeline.balance: [2, 1]"));
+  CHECK_THAT(said.out, Contains("pipeline.balance: [2, 1], as the configuration cuts it already\n"));
   // Three layers of one size behind the first, which costs nothing, and a small one: by far not the next best cut.
   const std::string equal =
       "train.layers=[{kind: flatten}, {kind: dense, out: 128}, {kind: dense, out: 3072}, {kind: dense, out: "
       "128}, {kind: dense, out: 10}]";
-  CHECK_THAT(scheduled({equal}, {true, {1.0, 3.0}}).out, Contains("pipeline.balance: [2, 3]"));
-  CHECK_THAT(scheduled({equal}, {true, {6.0, 1.0}}).out, Contains("pipeline.balance: [4, 1]"));
+  CHECK_THAT(scheduled({equal}, {true, {1.0, 3.0}}).out,
+             Contains("pipeline.balance: [2, 3], as the configuration"));
+  CHECK_THAT(scheduled({equal}, {true, {6.0, 1.0}}).out, Contains("pipeline.balance: [4, 1]\n"));
 }
 
 // The figures of docs/PERFORMANCE.md.

@@ -80,6 +80,8 @@ def pipeline(model: torch.nn.Sequential, loss: Callable, config: str, node: Opti
     size, of which shape and dtype count. balance: how many modules each stage has (balance() measures it). The servers'
     optimizer takes the steps. evaluate, overrides, existing, node: as attach(). hang_timeout: as paceline.Worker; for a
     micro-batch's way through this stage, and for what the loop does from step() to step().
+    Behind a resume (existing="continue"), which may have another balance, load_state_dict() has the state that was kept of
+    stages.clock, and the data go on at stages.position. Without it they begin anew.
     Waits until all nodes have joined. Errors: paceline.Error for what the run refuses; ValueError for a model that cannot be cut
     so: what, where, expected.
     """

@@ -12,6 +12,7 @@ import torch
 from paceline._library import whole_number
 from paceline.torch import rules, staging
 from paceline.torch.ahead import Ahead
+from paceline.torch.resumed import check_clock
 from paceline.torch.spectral import vectors_to_send
 from paceline.torch.tensors import Model, clean
 from paceline.worker import RunOver, Worker, check_world
@@ -102,9 +103,7 @@ class Attached:
         made, without "parameters"; and between two exchanges. A learning rate scheduler is built before: a warmup of PyTorch's
         scales the rate that it finds, for good."""
         self._check_between("load_state_dict()")
-        is_behind = state["clock"] < self.clock and self.worker.value("sync.policy") != "bsp"
-        if state["clock"] != self.clock and not is_behind:
-            raise ValueError(f"load_state_dict(): got the state of clock {state['clock']}, expected {self.clock}, where the run goes on")
+        check_clock(state, self.worker)
         if (state["optimizer"] is None) != self._server_side:
             modes = ("worker", "server") if self._server_side else ("server", "worker")
             raise ValueError("load_state_dict(): got a state of mode='{}', expected one of mode='{}'".format(*modes))

@@ -12,6 +12,7 @@ import torch
 from paceline.stage import Did, Stage
 from paceline.torch.cut import shapes_of
 from paceline.torch.norms import Norms
+from paceline.torch.resumed import check_clock
 from paceline.torch.tensors import _NORMS, Exchanged, buffers_of_weights, clean, is_running_statistic
 from paceline.worker import RunOver, Worker, check_world
 
@@ -45,6 +46,7 @@ class Pipeline:
         self._check_cut()
         shapes = shapes_of(model, example)
         self.worker = Worker(config, node, overrides=overrides, existing=existing, hang_timeout=hang_timeout)
+        self._position = 0  # samples of the group's mini-batches, also ahead of a resume
         self._finished = False
         try:
             check_world(self.worker)
@@ -86,8 +88,30 @@ class Pipeline:
             loss, correct, share = self._steps.step(given)
         self._write_buffers(given / share)
         self.worker.finish(loss, correct=correct, samples=share)
+        self._position += given
         self._receive()
         return loss
+
+    @property
+    def clock(self) -> int:
+        """Steps that have been taken; of a run that goes on, those of its checkpoint, too."""
+        return self.worker.clock
+
+    @property
+    def position(self) -> int:
+        """Samples of the group's mini-batches so far, also ahead of a resume (load_state_dict()): where the data goes on."""
+        return self._position
+
+    def state_dict(self) -> dict:
+        """What a checkpoint of the servers does not have: "clock" and "position". To be kept by clock; all stages have the
+        same, however the model is cut. Random numbers, as dropout's, are the loop's own."""
+        return {"clock": self.clock, "position": self._position}
+
+    def load_state_dict(self, state: dict) -> None:
+        """Behind a resume, ahead of the first step: the state of run.clock, or as attach()'s an earlier one where not under bsp.
+        Errors: ValueError for that of another clock."""
+        check_clock(state, self.worker)
+        self._position = state["position"]
 
     @property
     def is_first(self) -> bool:

@@ -236,11 +236,14 @@ class Resume(CalmRuns):
                                  [("bsp", 0), ("asp", version)])
                 self.assertIsNone(summary["final_threshold"])
 
-    def test_another_configuration_does_not_go_on_from_it(self):
+    def test_a_resume_with_another_configuration_names_the_keys_once_with_both_values(self):
         self.killed()
-        server = self.server(0, "--resume", *self.saves, "train.batch_size=4")
+        server = self.server(0, "--resume", *self.saves, "train.batch_size=16", "train.optimizer.lr=0.5")
         self.assertEqual(server.end(), 5)
-        self.assertRegex(server.errors()[-1], "no checkpoint to resume from")
+        said = server.errors()[-1]
+        self.assertRegex(said, r"it is of another configuration: train\.optimizer\.lr: got 0\.01, expected 0\.5; train\.batch_size: got 8, expected 16$")
+        self.assertEqual(said.count("train.batch_size"), 1)
+        self.assertNotRegex("\n".join(server.errors()), "fingerprint")
 
     def test_a_run_that_was_stopped_goes_on_from_its_last_version(self):
         model = self.calm_model(self.total)

@@ -157,6 +157,29 @@ def ends(config, node, made, cut):
     print("bits of each step:", *bits)
 
 
+def resumed(config, node, cut, kept, waits_at):
+    """Where the data go on the run says. Its states are kept by clock; at one it waits to be killed."""
+    import paceline.torch
+    torch.set_num_threads(1)
+    model, shape = MADE["perceptron"]()
+    with paceline.torch.pipeline(model, loss_of, config, node=int(node), example=torch.zeros(1, *shape), existing="continue",
+                                 balance=[int(modules) for modules in cut.split("+")]) as run:
+        if run.clock > 0:
+            print("goes on at:", run.clock)
+            try:
+                run.load_state_dict({**run.state_dict(), "clock": run.clock + 1})
+            except ValueError as error:
+                print("refused:", error)
+            run.load_state_dict(torch.load(f"{kept}-{node}-{run.clock}"))
+        while not run.over:
+            torch.save(run.state_dict(), f"{kept}-{node}-{run.clock}")
+            if run.clock == int(waits_at):
+                open(f"{kept}-{node}-release").close()  # a fifo
+            rows = BATCH * run.stages  # of each: a smaller mini-batch is rounded by where the model is cut
+            run.step(*batch(run.position // rows, 0, shape, rows, whole=True))
+    print("clock:", run.clock, "position:", run.position)
+
+
 def raises(config, node, made, cut, stage, way):
     """A stage whose model raises in the first step, on its way forward or back. What it raises is all that is printed."""
     import paceline.torch

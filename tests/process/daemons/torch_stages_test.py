@@ -1,6 +1,7 @@
 """PyTorch models over stages (torch_stage_loops.py), through paceline.torch.pipeline. Where Python has no torch, they are
 skipped, and say so."""
 
+import os
 import re
 import signal
 
@@ -73,6 +74,28 @@ class TorchStages(ForeignTest):
             seen.append((self.ended("ends", 2, "dropped", "4+3"), self.summary()["pipeline"]["peak_activation_bytes"]))
         self.assertEqual(seen[0][0], seen[1][0])
         self.assertLess(seen[1][1][0], seen[0][1][0])  # the first stage keeps one micro-batch of two
+
+    def test_killed_stages_go_on_where_their_data_were_also_cut_anew(self):
+        models = {}
+        for killed in ("nothing", "all"):
+            self.run_dir, kept = self.folder / killed, self.folder / f"kept {killed}"
+            self.configure_stages("stages: 2, micro_batches: 4", 2, more="checkpoint: {every_clocks: 5}\n")
+            for node in range(2):
+                os.mkfifo(f"{kept}-{node}-release")
+            server, loops = self.server(0), [self.loop("resumed", node, "3+4", kept, 7 if killed == "all" else -1) for node in range(2)]
+            if killed == "all":
+                self.wait_for_log("server.log", "checkpoint of version 5")
+                for program in (*loops, server):
+                    program.process.kill()
+                    program.end()
+                server, loops = self.server(0, "--resume"), [self.loop("resumed", node, "5+2", kept, -1) for node in range(2)]
+            for loop in loops:
+                self.assert_ends(loop, 0)
+                goes_on = ["goes on at: 5", "refused: load_state_dict(): got the state of clock 6, expected 5, where the run goes on"]
+                self.assertEqual(loop.output().splitlines(), [*(goes_on if killed == "all" else []), "clock: 12 position: 192"])
+            self.assert_ends(server, 0)
+            models[killed] = (self.run_dir / "model.bin").read_bytes()
+        self.assertEqual(models["nothing"], models["all"])
 
     # A lease of ten minutes: who ends before has been told by what happened, not by silence.
 
