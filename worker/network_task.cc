@@ -304,7 +304,7 @@ class NetworkTasks final : public TaskFactory {
   Result<Computing> computing_for(std::uint32_t index, NormGroup* norm_group) const {
     if (gpus_ == nullptr)
       return Computing{on_cpu(config_.train.backend, config_.train.precision, norm_group), {}};
-    PACELINE_ASSIGN_OR_RETURN(ThreadOfGpu thread, gpus_->for_thread(index));
+    PACELINE_ASSIGN_OR_RETURN(ThreadOfGpu thread, gpus_->for_thread(index, norm_group));
     return Computing{std::move(thread.make_backend),
                      [make = std::move(thread.make_vectors), network = network_](
                          const OptimizerSection& optimizer) { return make(network, optimizer); }};

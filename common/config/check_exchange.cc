@@ -156,6 +156,8 @@ void check_exchange(Validator& validator, const RunConfig& c) {
             std::to_string(c.train.total_iterations) + " iterations, share: " + name_of(c.train.share),
             "share: even and a multiple of " + std::to_string(workers * c.train.local_steps) +
                 (c.train.local_steps == 1 ? " workers" : " local steps of all workers"));
+  only_with(c.train.device != Device::kCpu, "train.device", "it is computed in the host's memory", "cuda",
+            "cpu");
   only_with(c.train.on_nan != OnNan::kStop, "train.on_nan", "a sum is of all or of none", "skip", "stop");
   only_with(c.train.sizing() != BatchSizing::kEqual, balance_key(c.train), "every gradient weighs the same",
             "speed", "off");

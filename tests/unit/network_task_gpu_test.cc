@@ -80,8 +80,8 @@ class AskedGpus final : public Gpus {
     answers.push_back(kept.value());
     return kept;
   }
-  Result<ThreadOfGpu> for_thread(std::uint32_t index) override {
-    PACELINE_ASSIGN_OR_RETURN(ThreadOfGpu thread, gpus_->for_thread(index));
+  Result<ThreadOfGpu> for_thread(std::uint32_t index, NormGroup* norm_group) override {
+    PACELINE_ASSIGN_OR_RETURN(ThreadOfGpu thread, gpus_->for_thread(index, norm_group));
     thread.make_backend = [make = thread.make_backend, this](
                               const NetworkSpec& network, std::int64_t batch_size,
                               std::uint64_t seed) -> Result<std::unique_ptr<NetworkBackend>> {
