@@ -17,6 +17,7 @@
 #include "common/task/cache_vectors.h"
 #include "worker/data/augment.h"
 #include "worker/model/backend.h"
+#include "worker/model/loss_scaler.h"
 #include "worker/model/norm_group.h"
 
 namespace paceline {
@@ -43,6 +44,8 @@ struct ThreadOfGpu {
   // what there was no room for.
   std::function<Result<std::unique_ptr<CacheVectors>>(const NetworkSpec&, const OptimizerSection&)>
       make_vectors;
+  // Of all these back ends, with fp16; else null. As long as they live, or this.
+  std::shared_ptr<LossScaler> loss_scaler;
 };
 
 // Thread: any.

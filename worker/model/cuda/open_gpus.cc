@@ -62,7 +62,8 @@ class OpenGpus final : public Gpus {
         },
         [gpu, model, pages = pages_](const NetworkSpec& network, const OptimizerSection& optimizer) {
           return make_device_vectors(gpu, model, pages, network, optimizer);
-        }};
+        },
+        precision_ == Precision::kFp16 ? std::shared_ptr<LossScaler>(model, &model->loss_scaler) : nullptr};
   }
 
   std::uint32_t device_of(std::uint32_t index) const override { return devices_[index % devices_.size()]; }
