@@ -42,9 +42,7 @@ TEST_CASE("what_an_all_reduce_does_not_go_with_is_refused") {
             "cluster.shared_memory: nodes share memory where they are on one machine, and else send, got on "
             "with"},
            {"train.total_iterations=41", "train.total_iterations: every worker takes part in every step"},
-           {"train.on_nan=skip", "train.on_nan: "},
            {"train.batch_balance=speed", "train.batch_balance: "},
-           {"train.device=cuda", "train.device: "},
            {"exchange.grid=[3, 2]",
             "exchange.grid: a grid that does not fit, got 3 x 2, expected [rows, columns] with rows x "
             "columns = 4 nodes"},

@@ -300,13 +300,18 @@ Status TrainStep::carry_out(const step::ApplyLocally&) {
 Status TrainStep::carry_out(const step::Contribute&) {
   t_.phases.enter(Phase::kPsApplyGrads);
   upload_->push(metric_.samples);
-  t_.contributed += taken_;
+  fault_ = t_.exchange.left_out(t_.step.grant().clock);
+  if (fault_.empty()) {
+    t_.contributed += taken_;
+  } else {
+    t_.skipped += local_steps();
+  }
   return Status::ok();
 }
 
 Status TrainStep::carry_out(const step::Withdraw&) {
   t_.phases.enter(Phase::kPsApplyGrads);
-  upload_->withdraw();
+  upload_->push_not_finite(*gradient_);
   t_.skipped += local_steps();
   if (t_.local) t_.local->steps.forget();
   return Status::ok();
@@ -319,7 +324,8 @@ Status TrainStep::carry_out(const step::Report& action) {
   }
   const Ticks reporting = t_.clock();
   t_.coordinator.report({t_.worker, t_.step.grant().clock, metric_, stamp.version(), stamp.revision(),
-                         action.skipped, fault_, own_updates_, compute_time_, t_.task.loss_scale()});
+                         action.skipped || !fault_.empty(), fault_, own_updates_, compute_time_,
+                         t_.task.loss_scale()});
   reporting_ = t_.clock() - reporting;
   upload_.reset();
   gradient_.reset();
