@@ -112,7 +112,7 @@ sanitizer() {
   cache='own_gradients_on_a_gpu*,steps_with_a_state_on_a_gpu*'
   cases='cuda_agrees_with_the_reference_on_each*,cuda_with_tensor_cores*,each_graph_in_16_bits*,cuda_draws_the_masks*'
   cases+=',a_nan_comes_out*'
-  few='a_smaller_mini_batch*,a_mini_batch_of_the_set_on*,own_gradients_on_a_gpu*,a_step_that_overflows_float16*'
+  few='a_smaller_mini_batch*,parts_of_a_group_with_cuda*,a_mini_batch_of_the_set_on*,own_gradients_on_a_gpu*,a_step_that_overflows_float16*'
   cases+=",$few,the_loss_of_training_with_cuda*,steps_with_a_state_on_a_gpu*,a_predicted_mini_batch*"
   if ! sanitizer=$(command -v compute-sanitizer || command -v /usr/local/cuda/bin/compute-sanitizer); then
     echo "== no compute-sanitizer: memory on the GPU is not watched" >&2

@@ -37,10 +37,11 @@ using MakeVectors = std::function<Result<std::unique_ptr<CacheVectors>>(const Op
 class NetworkTrainer final : public Task {
  public:
   // `make_vectors`: where the thread cache lies; empty: in the host's memory.
-  // `norm_group`: of nodes, that `backends` go by, or null.
+  // `norm_group`: of nodes, that `backends` go by, or null. `loss_scaler`: theirs, or null.
   NetworkTrainer(BatchQueue queue, BackendPerSize backends, MakeVectors make_vectors,
-                 std::shared_ptr<PeerNormGroup> norm_group)
+                 std::shared_ptr<PeerNormGroup> norm_group, std::shared_ptr<LossScaler> loss_scaler)
       : queue_(std::move(queue)),
+        loss_scaler_(std::move(loss_scaler)),
         norm_group_(std::move(norm_group)),
         backends_(std::move(backends)),
         make_vectors_(std::move(make_vectors)) {}
@@ -54,6 +55,7 @@ class NetworkTrainer final : public Task {
   // A GPU may still read what was foreseen, and the queue makes another one there if that does not come.
   Status load(const Step& step) override {
     if (norm_group_ != nullptr) norm_group_->begin(step.clock);
+    if (loss_scaler_ != nullptr && step.loss_scale.scale > 0.0) loss_scaler_->go_on(step.loss_scale);
     const bool comes = std::exchange(predicted_, std::nullopt) == step.batch;
     if (!comes && backend_ != nullptr) PACELINE_RETURN_IF_ERROR(backend_->forget());
     PACELINE_ASSIGN_OR_RETURN(batch_, queue_.next(step.batch, InRow{step.local_step, step.local_steps}));
@@ -69,6 +71,9 @@ class NetworkTrainer final : public Task {
     }
     return backend_->gradient(parameters, view(*batch_), gradient, final_from);
   }
+  LossScale loss_scale() const override {
+    return loss_scaler_ == nullptr ? LossScale{} : loss_scaler_->state();
+  }
   std::chrono::nanoseconds waited() const override {
     return norm_group_ == nullptr ? std::chrono::nanoseconds(0) : norm_group_->waited();
   }
@@ -78,6 +83,7 @@ class NetworkTrainer final : public Task {
 
  private:
   BatchQueue queue_;
+  const std::shared_ptr<LossScaler> loss_scaler_;
   const std::shared_ptr<PeerNormGroup> norm_group_;
   BackendPerSize backends_;  // gone before the queue, whose mini-batches one of them may still read
   const MakeVectors make_vectors_;
@@ -244,13 +250,14 @@ class NetworkTasks final : public TaskFactory {
     BackendPerSize backends(make, network_, config_.run.seed, sizes_kept_);
     // What the library refuses is known now, and the first step need not wait.
     PACELINE_RETURN_IF_ERROR(backends.of(config_.train.batch_size).status());
-    return std::unique_ptr<Task>(
-        std::make_unique<NetworkTrainer>(loader_->open(predicted_batches(config_, worker)),
-                                         std::move(backends), std::move(with.make_vectors), norm_group));
+    return std::unique_ptr<Task>(std::make_unique<NetworkTrainer>(
+        loader_->open(predicted_batches(config_, worker)), std::move(backends), std::move(with.make_vectors),
+        norm_group, std::move(with.loss_scaler)));
   }
   // Mini-batches and dropout are functions of the step; what is predicted is only a hint.
   bool trainers_are_alike() const override {
-    return stages_ == nullptr && config_.train.batch_norm_group == 1;
+    return stages_ == nullptr && config_.train.batch_norm_group == 1 &&
+           config_.train.precision != Precision::kFp16;  // whose loss scale is a worker's own
   }
   Result<std::unique_ptr<Task>> make_evaluator() override {
     if (stages_ != nullptr) {
@@ -299,15 +306,17 @@ class NetworkTasks final : public TaskFactory {
   struct Computing {
     MakeBackend make_backend;
     MakeVectors make_vectors;
+    std::shared_ptr<LossScaler> loss_scaler;  // null: there is none
   };
   // For the calling thread, the node's `index`-th.
   Result<Computing> computing_for(std::uint32_t index, NormGroup* norm_group) const {
     if (gpus_ == nullptr)
-      return Computing{on_cpu(config_.train.backend, config_.train.precision, norm_group), {}};
-    PACELINE_ASSIGN_OR_RETURN(ThreadOfGpu thread, gpus_->for_thread(index));
+      return Computing{on_cpu(config_.train.backend, config_.train.precision, norm_group), {}, {}};
+    PACELINE_ASSIGN_OR_RETURN(ThreadOfGpu thread, gpus_->for_thread(index, norm_group));
     return Computing{std::move(thread.make_backend),
                      [make = std::move(thread.make_vectors), network = network_](
-                         const OptimizerSection& optimizer) { return make(network, optimizer); }};
+                         const OptimizerSection& optimizer) { return make(network, optimizer); },
+                     std::move(thread.loss_scaler)};
   }
 
   // Of the node's one thread; null: its batch norms ask no other node.

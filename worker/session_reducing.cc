@@ -12,6 +12,7 @@ void Session::make_reducing() {
   AllReduceExchange::Parts exchange{config_,    parts_.node,
                                     layout_,    process_cache_,
                                     steady_now, [this](const Status& why) { reducing_failed(why); }};
+  exchange.memory = parts_.tasks.parameter_memory();
   exchange.place = PlaceInRun{trained_.begin, parts_.tasks.layout().size()};
   if (config_.exchange.on_loss == OnLoss::kGoOn) {
     exchange.meet = [this](const AllReduceExchange::Parting& parting) { return meet_again(parting); };

@@ -18,8 +18,6 @@ void check_connected(Validator& validator, const RunConfig& c, const char* by) {
             std::to_string(c.cluster.replicas), "1");
   only_with(c.cluster.reconnect_timeout > Duration(0), "cluster.reconnect_timeout",
             "nodes do not connect to each other again", "a time", "0s");
-  only_with(c.train.device != Device::kCpu, "train.device", "it is computed in the host's memory", "cuda",
-            "cpu");
 }
 
 void check_norm_group(Validator& validator, const RunConfig& c) {
@@ -53,6 +51,8 @@ void check_norm_group(Validator& validator, const RunConfig& c) {
             std::to_string(c.train.local_steps), "no inner_optimizer");
   only_with(c.train.batch_balance != BatchSizing::kEqual, "train.batch_balance",
             "members wait for each other, so all look equally slow", "speed", "off");
+  only_with(c.train.precision == Precision::kFp16, "train.precision",
+            "each member has a loss scale of its own", "fp16", "fp32, tf32 or bf16");
   only_with(c.train.on_nan != OnNan::kStop, "train.on_nan", "a group's gradient counts whole", "skip",
             "stop");
   only_with(c.emulate.base_step.has_value(), "emulate.base_step", "a step waits for the other members",

@@ -39,6 +39,8 @@ void check_shares(Validator& validator, const RunConfig& c) {
   only_with(kind == OptimizerKind::kLars || kind == OptimizerKind::kLamb, "train.optimizer.kind",
             "a tensor that is measured whole lies on several nodes", name_of(kind),
             "one that is not lars or lamb");
+  only_with(c.train.on_nan != OnNan::kStop, "train.on_nan", "each node sees a part of the sum alone", "skip",
+            "stop");
   only_with(c.exchange.algorithm == schedule::Algorithm::kTree, "exchange.algorithm",
             "node 0 sums everything", "tree", "auto, or one of the others");
 }
@@ -156,7 +158,6 @@ void check_exchange(Validator& validator, const RunConfig& c) {
             std::to_string(c.train.total_iterations) + " iterations, share: " + name_of(c.train.share),
             "share: even and a multiple of " + std::to_string(workers * c.train.local_steps) +
                 (c.train.local_steps == 1 ? " workers" : " local steps of all workers"));
-  only_with(c.train.on_nan != OnNan::kStop, "train.on_nan", "a sum is of all or of none", "skip", "stop");
   only_with(c.train.sizing() != BatchSizing::kEqual, balance_key(c.train), "every gradient weighs the same",
             "speed", "off");
   only_with(c.train.local_time.has_value(), "train.local_time", "every delta weighs the same", "a time",

@@ -145,6 +145,8 @@ void check_pipeline(Validator& validator, const RunConfig& c) {
             "share: even and a multiple of " + stages + " stages");
   only_with(c.train.has_inner_optimizer, "train.local_steps", "a stage's step needs the others'",
             std::to_string(c.train.local_steps) + " local steps", "no inner_optimizer");
+  only_with(c.train.device != Device::kCpu, "train.device", "a stage is computed in the host's memory",
+            "cuda", "cpu");
   only_with(c.train.on_nan != OnNan::kStop, "train.on_nan", "a group's gradient counts whole", "skip",
             "stop");
   only_with(c.train.batch_balance != BatchSizing::kEqual, "train.batch_balance",

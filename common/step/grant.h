@@ -9,6 +9,7 @@
 #include "common/batch_part.h"
 #include "common/clock.h"
 #include "common/ids.h"
+#include "common/loss_scale.h"
 #include "common/sync/actions.h"
 #include "common/sync/modes.h"
 
@@ -30,6 +31,7 @@ struct Grant {
   double local_scale = 1.0;          // sample share of this worker where gradients are averaged, else 1
   std::chrono::nanoseconds held{0};  // how long the threshold held this grant
   bool anew = false;                 // nothing that it has of former rounds counts (common/sync/actions.h)
+  LossScale loss_scale = {};         // that it goes on with; none: its own
 };
 
 // How a round is cut into mini-batches. With local steps each has `mini_batch` samples, of which a round is a multiple;

@@ -19,6 +19,7 @@
 #include "common/batch_part.h"
 #include "common/clock.h"
 #include "common/ids.h"
+#include "common/loss_scale.h"
 #include "common/metric.h"
 #include "common/params/layout.h"
 #include "common/params/partition.h"
@@ -51,6 +52,8 @@ struct Step {
   // parameters of its own; all else is the round's.
   std::int64_t local_step = 0;
   std::int64_t local_steps = 1;  // of this round
+  // What loss_scale() of this worker said last, in this process or another; none: it goes on with its own.
+  LossScale loss_scale = {};
 };
 
 // What compute() may say while it goes on: that elements [begin, layout().size()) of the gradient are what
@@ -89,6 +92,9 @@ class Task {
   // see: the parameters are there.
   virtual Result<Metric> compute(std::span<const float> parameters, std::span<float> gradient,
                                  const FinalFrom& final_from) = 0;
+
+  // Behind the last compute(), where gradients are computed in float16: state of the run. Else none.
+  virtual LossScale loss_scale() const { return {}; }
 
   // Of the last compute(), for how long it waited for other nodes: a stage of a pipeline does.
   virtual std::chrono::nanoseconds waited() const { return {}; }

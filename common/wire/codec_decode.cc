@@ -115,6 +115,16 @@ Body read(Fields& f, const proto::Withdraw& in) {
   return Withdraw{worker_of(f, in), clock_of(f, in.clock())};
 }
 
+template <typename Message>
+LossScale loss_scale_of(Fields& f, const Message& in) {
+  const LossScale scale{in.loss_scale().scale(), in.loss_scale().good_steps()};
+  if (scale.is_valid()) return scale;
+  f.refuse("loss_scale", std::to_string(scale.scale) + " for " + std::to_string(scale.good_steps) + " steps",
+           "a power of two up to " + std::to_string(static_cast<std::int64_t>(LossScale::kLargest)) +
+               " for less than " + std::to_string(LossScale::kGrowthInterval));
+  return {};
+}
+
 Body read(Fields& f, const proto::StepReport& in) {
   return StepReport{worker_of(f, in),
                     clock_of(f, in.clock()),
@@ -124,7 +134,8 @@ Body read(Fields& f, const proto::StepReport& in) {
                     in.skipped(),
                     text_of(f, in.fault(), "fault"),
                     f.number("own_updates", in.own_updates(), 0, kCountMax),
-                    std::chrono::nanoseconds(f.number("compute_ns", in.compute_ns(), 0, kCountMax))};
+                    std::chrono::nanoseconds(f.number("compute_ns", in.compute_ns(), 0, kCountMax)),
+                    loss_scale_of(f, in)};
 }
 
 Body read(Fields& f, const proto::Pull& in) {
@@ -169,7 +180,8 @@ Body read(Fields& f, const proto::Grant& in) {
                f.number("position", in.position(), 0, kCountMax),
                samples_of(f, in.samples(), 1),
                apply_of(in.eager()),
-               in.anew()};
+               in.anew(),
+               loss_scale_of(f, in)};
 }
 
 Body read(Fields& f, const proto::Held& in) {

@@ -106,6 +106,14 @@ void put(const Withdraw& m, proto::Header& header) {
   header.mutable_withdraw()->set_clock(m.clock.value);
 }
 
+// Into a StepReport or a Grant; most have none.
+template <typename Message>
+void put(const LossScale& scale, Message& out) {
+  if (scale.scale == 0.0) return;
+  out.mutable_loss_scale()->set_scale(scale.scale);
+  out.mutable_loss_scale()->set_good_steps(scale.good_steps);
+}
+
 void put(const StepReport& m, proto::Header& header) {
   proto::StepReport& out = *header.mutable_step_report();
   put(m.worker, *out.mutable_worker());
@@ -117,6 +125,7 @@ void put(const StepReport& m, proto::Header& header) {
   out.set_fault(text(m.fault));
   out.set_own_updates(m.own_updates);
   out.set_compute_ns(m.compute.count());
+  put(m.loss_scale, out);
 }
 
 void put(const Pull& m, proto::Header& header) {
@@ -168,6 +177,7 @@ void put(const Grant& m, proto::Header& header) {
   out.set_samples(m.samples);
   out.set_eager(m.apply == ApplyMode::kEager);
   out.set_anew(m.anew);
+  put(m.loss_scale, out);
 }
 
 void put(const Held& m, proto::Header& header) {

@@ -36,6 +36,7 @@
 #include "common/encode/payload.h"
 #include "common/formation_key.h"
 #include "common/ids.h"
+#include "common/loss_scale.h"
 #include "common/params/layout.h"
 #include "common/params/partition.h"
 #include "common/status.h"
@@ -170,6 +171,7 @@ struct StepReport {
   std::string fault{};                  // the loss or tensor that was not finite; empty when fine
   std::int64_t own_updates = 0;         // as in Push
   std::chrono::nanoseconds compute{0};  // how long its gradient took to compute
+  LossScale loss_scale{};               // behind it, where gradients are computed in float16
 };
 
 // Asks a server for its parameters, answered by Parameters frames or by Unchanged. Held by the server until
@@ -225,7 +227,8 @@ struct Grant {
   std::int64_t position = 0;                // its mini-batch (common/batch_part.h)
   std::int64_t samples = 1;                 // >= 1
   ApplyMode apply = ApplyMode::kVersioned;  // what "newer" means to its caches (common/cache/freshness.h)
-  bool anew = false;  // nothing that it has of former rounds counts (common/sync/actions.h)
+  bool anew = false;       // nothing that it has of former rounds counts (common/sync/actions.h)
+  LossScale loss_scale{};  // what the worker has said of it last, also before a resume
 };
 
 // Still held, and why: sent after 200 ms, then each second. A deadline is for silence, not for holding.

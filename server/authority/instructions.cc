@@ -6,12 +6,18 @@
 
 namespace paceline::server {
 
-Instructions::Instructions(const RunConfig& config, RunOutbox& outbox)
-    : config_(config), outbox_(outbox), given_(config.cluster.cluster().workers()) {}
+Instructions::Instructions(const RunConfig& config, const RunRecord& record, RunOutbox& outbox)
+    : config_(config), record_(record), outbox_(outbox), given_(config.cluster.cluster().workers()) {}
 
 void Instructions::give(const sync::Grant& grant) {
   keep(grant.worker, grant);
-  outbox_.to_node(grant.worker.node, grant_of(config_, grant));
+  send(grant);
+}
+
+void Instructions::send(const sync::Grant& grant) {
+  wire::Grant said = grant_of(config_, grant);
+  said.loss_scale = record_.loss_scale(grant.worker);
+  outbox_.to_node(grant.worker.node, std::move(said));
 }
 
 void Instructions::give(const sync::Held& held) {
@@ -53,7 +59,7 @@ void Instructions::repeat(WorkerId worker, const sync::Engine& engine) {
     sync::Grant again = *granted;
     again.version = engine.version();
     again.revision = engine.revision();
-    outbox_.to_node(worker.node, grant_of(config_, again));
+    send(again);
   }
 }
 

@@ -16,13 +16,14 @@
 #include "common/sync/actions.h"
 #include "common/sync/engine.h"
 #include "server/authority/run_outbox.h"
+#include "server/authority/run_record.h"
 
 namespace paceline::server {
 
 class Instructions {
  public:
-  // Both outlive this.
-  Instructions(const RunConfig& config, RunOutbox& outbox);
+  // All outlive this. `record`: whose loss scales grants say.
+  Instructions(const RunConfig& config, const RunRecord& record, RunOutbox& outbox);
 
   void give(const sync::Grant& grant);
   // It is told that it is held; nothing is kept of that.
@@ -48,8 +49,10 @@ class Instructions {
   Given& of(WorkerId worker) { return given_[config_.cluster.cluster().rank_of(worker).value]; }
   void keep(WorkerId worker, Instruction instruction);
   void repeat(WorkerId worker, const sync::Engine& engine);
+  void send(const sync::Grant& grant);
 
   const RunConfig& config_;
+  const RunRecord& record_;
   RunOutbox& outbox_;
   std::vector<Given> given_;  // by rank
 };

@@ -29,7 +29,9 @@ bool ReducedSteps::go_on() const {
 
 bool ReducedSteps::await(const wire::StepReport& report) const {
   const sync::Engine& engine = core_.engine();
-  return nodes_hold_parameters(config_) && state_.training() && !report.skipped && report.fault.empty() &&
+  const bool skips = config_.train.on_nan == OnNan::kSkip;  // all do, or none
+  return nodes_hold_parameters(config_) && state_.training() &&
+         (skips || (!report.skipped && report.fault.empty())) &&
          report.clock.value == engine.version().value && engine.is_live(report.worker);
 }
 
@@ -74,8 +76,9 @@ Status ReducedSteps::take(Ticks now) {
     steps.push_back(stepped_[r]->report);
   }
   const Version before = core_.engine().version();
+  const bool left_out = !steps.empty() && steps.front().skipped;
   for (const NodeId node : std::exchange(lost_, {})) {
-    PACELINE_RETURN_IF_ERROR(take_last_step(node, now));
+    if (!left_out) PACELINE_RETURN_IF_ERROR(take_last_step(node, now));
     core_.step_own(sync::Lost{node}, now);
   }
   if (!state_.training()) return Status::ok();
@@ -122,7 +125,8 @@ Status ReducedSteps::take_last_step(NodeId node, Ticks now) {
 void ReducedSteps::stop_short_of_workers(std::int64_t workers, Ticks now) {
   const sync::Engine& engine = core_.engine();
   if (engine.stopping()) return;
-  const std::int64_t left = engine.config().total_iterations - engine.revision().value - workers;
+  const std::int64_t over = engine.revision().value + engine.iterations_skipped();
+  const std::int64_t left = engine.config().total_iterations - over - workers;
   if (left <= 0 || left >= workers) return;
   record_.undone(left);
   core_.step_own(sync::StopRequested{std::to_string(left) + " iterations are left for " +

@@ -59,6 +59,7 @@ Result<RunRecord> RunRecord::resume(const RunConfig& config, Saved saved, const 
   record.totals_.late = std::move(state.late);
   record.staleness_.resume(std::move(state.staleness));
   if (record.batch_sizes_ && state.batch_sizes) record.batch_sizes_->resume(*std::move(state.batch_sizes));
+  if (!state.loss_scales.empty()) record.loss_scales_ = std::move(state.loss_scales);
   record.newest_.train_loss = state.train_loss;
   record.newest_.train_accuracy = state.train_accuracy;
   record.newest_.test_accuracy = state.test_accuracy;
@@ -80,6 +81,7 @@ RunRecordState RunRecord::state() const {
   state.late = totals_.late;
   state.staleness = staleness_.workers();
   if (batch_sizes_) state.batch_sizes = batch_sizes_->sizes();
+  state.loss_scales = loss_scales_;
   state.train_loss = newest_.train_loss;
   state.train_accuracy = newest_.train_accuracy;
   state.test_accuracy = newest_.test_accuracy;
@@ -89,6 +91,17 @@ RunRecordState RunRecord::state() const {
     state.checkpoints_failed = totals_.checkpoints->failed;
   }
   return state;
+}
+
+void RunRecord::said(WorkerId worker, const LossScale& scale) {
+  const Cluster cluster = config_.cluster.cluster();
+  if (!loss_scales_.empty() && cluster.contains(worker)) loss_scales_[cluster.rank_of(worker).value] = scale;
+}
+
+LossScale RunRecord::loss_scale(WorkerId worker) const {
+  const Cluster cluster = config_.cluster.cluster();
+  if (loss_scales_.empty() || !cluster.contains(worker)) return {};
+  return loss_scales_[cluster.rank_of(worker).value];
 }
 
 void RunRecord::checkpoints(std::int64_t written, std::int64_t failed) {
@@ -102,6 +115,7 @@ RunRecord::RunRecord(const RunConfig& config, CurveWriter curve, const Log& log)
       progress_(config.cluster.cluster()),
       log_(&log) {
   if (config.exchange.kind == ExchangeKind::kAllreduce) totals_.bytes_reduced = 0;
+  if (config.train.precision == Precision::kFp16) loss_scales_.resize(config.cluster.cluster().workers());
   if (config.train.sizing() == BatchSizing::kEqual) return;
   batch_sizes_.emplace(config.cluster.cluster(), config.train.round_samples(), config.train.rounds());
 }

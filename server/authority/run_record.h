@@ -72,6 +72,9 @@ class RunRecord {
   void granted(const sync::Grant& grant) {
     if (batch_sizes_) batch_sizes_->add(grant);
   }
+  // What a worker says of its loss scale, and has said last, also before a resume; of another run's worker nothing.
+  void said(WorkerId worker, const LossScale& scale);
+  LossScale loss_scale(WorkerId worker) const;
   // Balanced batches: BatchSizeRecord::change(); else empty.
   std::string batch_size_change() { return batch_sizes_ ? batch_sizes_->change() : ""; }
   // Of each worker, likewise; else nullptr.
@@ -145,6 +148,7 @@ class RunRecord {
   StalenessRecord staleness_;
   ProgressRecord progress_;
   std::optional<BatchSizeRecord> batch_sizes_;  // none: sizes are equal
+  std::vector<LossScale> loss_scales_;          // by rank; empty: no gradient is computed in float16
   const Log* log_;
   double seconds_before_ = 0.0;  // of training, before this generation
   CheckpointCounts checkpoints_before_;

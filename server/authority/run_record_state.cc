@@ -74,6 +74,21 @@ Status get_batch_sizes(const proto::RunRecord& in, Cluster cluster, RunRecordSta
   return Status::ok();
 }
 
+Status get_loss_scales(const proto::RunRecord& in, Cluster cluster, RunRecordState& state) {
+  if (in.loss_scales_size() == 0) return Status::ok();
+  for (const int size : {in.loss_scales_size(), in.loss_scale_steps_size()}) {
+    if (static_cast<std::uint32_t>(size) == cluster.workers()) continue;
+    return unexpected("loss scales", std::to_string(size), std::to_string(cluster.workers()));
+  }
+  for (int r = 0; r < in.loss_scales_size(); ++r) {
+    const LossScale scale{in.loss_scales(r), in.loss_scale_steps(r)};
+    if (!scale.is_valid())
+      return unexpected("loss scale", std::to_string(scale.scale), "0, or a power of two up to 2^24");
+    state.loss_scales.push_back(scale);
+  }
+  return Status::ok();
+}
+
 }  // namespace
 
 std::string to_bytes(const RunRecordState& state) {
@@ -101,6 +116,10 @@ std::string to_bytes(const RunRecordState& state) {
     for (const std::int64_t size : state.batch_sizes->last) out.add_last_batch_sizes(size);
     for (const std::int64_t size : state.batch_sizes->smallest) out.add_smallest_batch_sizes(size);
     for (const std::int64_t size : state.batch_sizes->largest) out.add_largest_batch_sizes(size);
+  }
+  for (const LossScale& scale : state.loss_scales) {
+    out.add_loss_scales(scale.scale);
+    out.add_loss_scale_steps(scale.good_steps);
   }
   if (state.train_loss) out.set_train_loss(*state.train_loss);
   if (state.train_accuracy) out.set_train_accuracy(*state.train_accuracy);
@@ -144,6 +163,7 @@ Result<RunRecordState> run_record_from_bytes(std::string_view bytes, Cluster clu
     PACELINE_ASSIGN_OR_RETURN(worker.gradients, counts_of(in.staleness(static_cast<int>(r)).gradients()));
   }
   PACELINE_RETURN_IF_ERROR(get_batch_sizes(in, cluster, state));
+  PACELINE_RETURN_IF_ERROR(get_loss_scales(in, cluster, state));
   if (in.has_train_loss()) state.train_loss = in.train_loss();
   if (in.has_train_accuracy()) state.train_accuracy = in.train_accuracy();
   if (in.has_test_accuracy()) state.test_accuracy = in.test_accuracy();

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "common/ids.h"
+#include "common/loss_scale.h"
 #include "common/report/batch_sizes.h"
 #include "common/report/run_summary.h"
 #include "common/report/staleness.h"
@@ -29,6 +30,7 @@ struct RunRecordState {
   std::vector<std::string> late;
   std::vector<WorkerStaleness> staleness;       // by rank
   std::optional<WorkerBatchSizes> batch_sizes;  // balanced batches alone
+  std::vector<LossScale> loss_scales;           // by rank; fp16 alone, else empty
   // The newest; accuracies 0..1, LPR in per cent.
   std::optional<double> train_loss;
   std::optional<double> train_accuracy;
@@ -43,7 +45,7 @@ struct RunRecordState {
 std::string to_bytes(const RunRecordState& state);
 
 // Bytes may come from a damaged file: any are taken. Errors: kDataLoss, naming the field: no such message,
-// histograms or batch sizes that are not those of `cluster`'s workers, negative counts.
+// histograms, batch sizes or loss scales that are not those of `cluster`'s workers, negative counts.
 Result<RunRecordState> run_record_from_bytes(std::string_view bytes, Cluster cluster);
 
 }  // namespace paceline::server

@@ -7,11 +7,13 @@
 namespace paceline::server {
 
 StepReports::StepReports(const RunConfig& config, RunCore& core, const RunOutcome& state,
-                         WorkerSpeeds& speeds, Instructions& instructions, DecisionRecord& decisions)
+                         WorkerSpeeds& speeds, RunRecord& record, Instructions& instructions,
+                         DecisionRecord& decisions)
     : config_(config),
       core_(core),
       state_(state),
       speeds_(speeds),
+      record_(record),
       instructions_(instructions),
       decision_record_(decisions) {}
 
@@ -23,8 +25,10 @@ Result<StepReports::Taken> StepReports::take(wire::StepReport report, Ticks now)
   // Read first: the next grant may follow at once.
   const Ticks granted = speeds_.granted_at(report.worker, now);
   const Metric trained = trained_;
+  const LossScale scale = record_.loss_scale(report.worker);
   const std::int64_t skipped = engine.iterations_skipped();
   if (!report.skipped) trained_ += report.metric;  // the version that it completes counts it
+  record_.said(report.worker, report.loss_scale);  // and a checkpoint of it has this
   // Its gradient is in the sum that every node has, and goes to no shard.
   Status taken = Status::ok();
   if (reduces && !report.skipped) {
@@ -39,6 +43,7 @@ Result<StepReports::Taken> StepReports::take(wire::StepReport report, Ticks now)
   }
   if (!taken) {
     trained_ = trained;
+    record_.said(report.worker, scale);
     if (taken.code() == StatusCode::kOutOfOrder) instructions_.answer_again(report.worker, engine, now);
     return taken;
   }

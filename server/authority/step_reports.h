@@ -20,7 +20,7 @@ class StepReports {
  public:
   // All outlive this.
   StepReports(const RunConfig& config, RunCore& core, const RunOutcome& state, WorkerSpeeds& speeds,
-              Instructions& instructions, DecisionRecord& decisions);
+              RunRecord& record, Instructions& instructions, DecisionRecord& decisions);
 
   // The core takes it; one that it has taken before is answered again. kRunFailed: an all-reduce whose sum lacks the
   // gradient of one worker, so nobody can finish the iteration; the outcome says why, and the run is to end. Errors:
@@ -36,6 +36,7 @@ class StepReports {
   RunCore& core_;
   const RunOutcome& state_;
   WorkerSpeeds& speeds_;
+  RunRecord& record_;
   Instructions& instructions_;
   DecisionRecord& decision_record_;
   Metric trained_;

@@ -89,7 +89,7 @@ Result<Computing> computing_at(const std::string& where, const NetworkSpec& netw
     PACELINE_RETURN_IF_ERROR(
         with.gpus->keep(samples, normalization_of(samples), {Augment::kNo, kSeed}).status());
   }
-  PACELINE_ASSIGN_OR_RETURN(const ThreadOfGpu thread, with.gpus->for_thread(0));
+  PACELINE_ASSIGN_OR_RETURN(const ThreadOfGpu thread, with.gpus->for_thread(0, nullptr));
   PACELINE_ASSIGN_OR_RETURN(with.vectors, thread.make_vectors(network, train.optimizer));
   PACELINE_ASSIGN_OR_RETURN(with.backend, thread.make_backend(network, samples.size(), kSeed));
   return with;

@@ -234,20 +234,22 @@ namespace {
 class Befallen final : public TaskFactory {
  public:
   using AtSeven = std::function<Status(std::span<float> gradient)>;
-  Befallen(const RunConfig& config, AtSeven at_seven) : tasks_(config), at_seven_(std::move(at_seven)) {}
+  enum class Loss { kAsItIs, kNan };
+  Befallen(const RunConfig& config, AtSeven at_seven, Loss loss = Loss::kAsItIs)
+      : tasks_(config), at_seven_(std::move(at_seven)), loss_(loss) {}
   const Layout& layout() const override { return tasks_.layout(); }
   void initialize(std::span<float> parameters) const override { tasks_.initialize(parameters); }
   Result<std::unique_ptr<Task>> make_trainer(WorkerId worker) override {
     PACELINE_ASSIGN_OR_RETURN(auto task, tasks_.make_trainer(worker));
-    return std::unique_ptr<Task>(std::make_unique<Each>(std::move(task), at_seven_));
+    return std::unique_ptr<Task>(std::make_unique<Each>(std::move(task), at_seven_, loss_));
   }
   Result<std::unique_ptr<Task>> make_evaluator() override { return tasks_.make_evaluator(); }
 
  private:
   class Each final : public Task {
    public:
-    Each(std::unique_ptr<Task> task, AtSeven at_seven)
-        : task_(std::move(task)), at_seven_(std::move(at_seven)) {}
+    Each(std::unique_ptr<Task> task, AtSeven at_seven, Loss loss)
+        : task_(std::move(task)), at_seven_(std::move(at_seven)), loss_(loss) {}
     Status load(const Step& step) override {
       clock_ = step.clock;
       return task_->load(step);
@@ -255,9 +257,9 @@ class Befallen final : public TaskFactory {
     Result<Metric> compute(std::span<const float> parameters, std::span<float> gradient,
                            const FinalFrom& final_from) override {
       if (clock_ != Clock(7)) return task_->compute(parameters, gradient, final_from);
-      PACELINE_ASSIGN_OR_RETURN(const Metric metric,
-                                task_->compute(parameters, gradient, [](std::int64_t) {}));
+      PACELINE_ASSIGN_OR_RETURN(Metric metric, task_->compute(parameters, gradient, [](std::int64_t) {}));
       PACELINE_RETURN_IF_ERROR(at_seven_(gradient));
+      if (loss_ == Loss::kNan) metric.loss_sum = std::numeric_limits<double>::quiet_NaN();
       return metric;
     }
     Result<Metric> evaluate(std::span<const float> parameters) override {
@@ -267,10 +269,12 @@ class Befallen final : public TaskFactory {
    private:
     const std::unique_ptr<Task> task_;
     const AtSeven at_seven_;
+    const Loss loss_;
     Clock clock_;
   };
   RecordingTasks tasks_;
   const AtSeven at_seven_;
+  const Loss loss_;
 };
 
 enum class Whom { kNode2, kAll };
@@ -290,6 +294,39 @@ std::string why_it_failed(const RunConfig& config,
 }
 
 }  // namespace
+
+// With on_nan: skip. Of one node, of its gradient or its loss; who has finite ones leaves them out as well.
+TEST_CASE("a_sum_that_is_not_finite_is_left_out_by_all_and_the_next_one_is_a_step") {
+  const auto [threads, of_loss] = GENERATE(table<std::uint32_t, bool>({{1U, true}, {2U, false}}));
+  RunConfig config = summing(Algorithm::kBinaryBlocks, 3, threads);
+  config.train.on_nan = OnNan::kSkip;
+  config.train.optimizer.kind = OptimizerKind::kAdam;
+  Records records(3);
+  const auto ended = testing::run_cluster(
+      config, [&](NodeId node, const testing::StopNode&) -> std::unique_ptr<TaskFactory> {
+        if (node != NodeId(2)) return records.make(config, node);
+        return std::make_unique<Befallen>(
+            config,
+            [of_loss = of_loss](std::span<float> gradient) {
+              if (!of_loss) gradient[gradient.size() - 3] = std::numeric_limits<float>::infinity();
+              return Status::ok();
+            },
+            of_loss ? Befallen::Loss::kNan : Befallen::Loss::kAsItIs);
+      });
+  INFO(ended.status().message());
+  REQUIRE(ended.is_ok());
+  const std::uint32_t workers = config.cluster.cluster().workers();
+  CHECK(ended->summary.status == "ok");
+  CHECK(ended->summary.skipped == workers);
+  CHECK(ended->summary.iterations == config.train.total_iterations - workers);
+  CHECK(ended->summary.final_version == Version(20));
+  REQUIRE(records.of(0).size() == 20 * threads);
+  if (threads > 1) return;  // whose steps are recorded as they come
+  for (std::size_t clock = 0; clock < 20; ++clock) {
+    REQUIRE(same_floats(records.of(1)[clock], records.of(0)[clock]));
+    if (clock > 0) CHECK(same_floats(records.of(0)[clock], records.of(0)[clock - 1]) == (clock == 8));
+  }
+}
 
 // The run ends, whoever hears of it first and how: no node waits in a sum that never comes.
 TEST_CASE("a_node_that_is_lost_is_named_and_none_hangs") {

@@ -25,6 +25,8 @@ if(PACELINE_CUDA_HEADERS_FOUND)
     LIBS paceline_cuda_backend paceline_fake_cuda paceline_model paceline_data paceline_worker_cache TIMEOUT 300)
   paceline_test(network_task_gpu_test ALL SOURCES unit/network_task_gpu_test.cc
     LIBS paceline_network_task paceline_cuda_backend paceline_fake_cuda paceline_data)
+  paceline_test(gpu_cluster_test ALL NOT_TSAN SOURCES process/gpu_cluster_test.cc
+    LIBS paceline_test_cluster paceline_network_task paceline_cuda_backend paceline_fake_cuda paceline_data)
 endif()
 
 paceline_test(gpu_module_test SOURCES unit/gpu_module_test.cc LIBS paceline_network_task)

@@ -431,6 +431,7 @@ TEST_CASE("a run's record comes back from its bytes as it was, and no other byte
     state.staleness[r].gradients.add(100 * r);
   }
   state.batch_sizes = WorkerBatchSizes{{8, 16}, {8, 8}, {16, 16}};
+  state.loss_scales = {{2.0, 9}, {65536.0, 0}};
   state.test_accuracy = 0.5;
   state.checkpoints = 3;
   const std::string bytes = to_bytes(state);
@@ -441,9 +442,16 @@ TEST_CASE("a run's record comes back from its bytes as it was, and no other byte
   CHECK((back->returned == state.returned && back->late == state.late && back->late_nodes == 2));
   CHECK(back->staleness[1].gradients.max == 100);
   CHECK_FALSE(back->lpr.has_value());
+  CHECK(back->loss_scales == state.loss_scales);
 
   CHECK(run_record_from_bytes(bytes, Cluster{3, 1}).status().message() ==
         "run record: staleness: got 2 workers, expected 3");
+  state.loss_scales[1].scale = 3.0;
+  CHECK(run_record_from_bytes(to_bytes(state), cluster).status().message() ==
+        "run record: loss scale: got 3.000000, expected 0, or a power of two up to 2^24");
+  state.loss_scales.pop_back();
+  CHECK(run_record_from_bytes(to_bytes(state), cluster).status().message() ==
+        "run record: loss scales: got 1, expected 2");
   CHECK(run_record_from_bytes("\xff\xff", cluster).status().code() == StatusCode::kDataLoss);
   for (std::size_t cut = 0; cut < bytes.size(); ++cut) {
     (void)run_record_from_bytes(bytes.substr(0, cut), cluster);  // an error or a record, never more

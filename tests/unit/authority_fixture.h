@@ -83,8 +83,10 @@ struct Run {
     report.computed_version = Version(clock);
     report.metric = {1.0, 5, 10};
     report.compute = compute;
+    report.loss_scale = loss_scale;
     say(Peer::of(NodeId(node)), report);
   }
+  LossScale loss_scale;  // that workers report
   void train(std::int64_t from, std::int64_t to) {
     for (std::int64_t clock = from; clock < to; ++clock) {
       iterate(0, clock);
@@ -131,8 +133,7 @@ struct Run {
     };
     for (std::size_t i = 0; i < to_save().size(); ++i) {
       for (const std::uint32_t k : {0U, 1U}) {
-        say(Peer::of(ShardId(k)),
-            wire::Saved{ShardId(k), to_save()[i], {}, "No space left on device"});
+        say(Peer::of(ShardId(k)), wire::Saved{ShardId(k), to_save()[i], {}, "No space left on device"});
       }
     }
   }

@@ -49,6 +49,25 @@ TEST_CASE(
   CHECK(summary.staleness->clocks.mean == Approx(0.0));
 }
 
+TEST_CASE("a worker is told the loss scale that it has said last, also by who resumes the run") {
+  RunConfig config = saving_run();
+  config.train.precision = Precision::kFp16;
+  config.train.on_nan = OnNan::kSkip;
+  SavingRun run(config);
+  CHECK(run.sent.of<wire::Grant>(kNode1).back().loss_scale == LossScale{});
+  run.loss_scale = {4096.0, 7};
+  run.train(0, 1);
+  CHECK(run.sent.of<wire::Grant>(kNode1).back().loss_scale == run.loss_scale);
+  run.save(1);
+  run.resume();
+  run.shards_ready();
+  run.come(0);
+  run.come(1);
+  REQUIRE(run.authority->training());
+  CHECK(run.sent.of<wire::Grant>(kNode0).back().loss_scale == run.loss_scale);
+  CHECK(run.sent.of<wire::Grant>(kNode1).back().loss_scale == run.loss_scale);
+}
+
 TEST_CASE("what was counted before a resume is known apart") {
   SavedRun run;
   run.resume();

@@ -179,8 +179,9 @@ TEST_CASE("contradictions_are_refused_at_a_key_that_was_given") {
             "cluster.gradient_encoding: statistics of a batch_norm go with the gradient, got int8, expected "
             "fp32, "
             "fp16 or bf16, or a network without batch_norm"},
-           {"cluster: {nodes: 2}\ntrain: {model: resnet20, device: cuda, batch_norm_group: 2}",
-            "train.device: it is computed in the host's memory, got cuda with train.batch_norm_group, expected cpu"},
+           {"cluster: {nodes: 2}\ntrain: {model: resnet20, device: cuda, precision: fp16, on_nan: skip, batch_norm_group: 2}",
+            "train.precision: each member has a loss scale of its own, got fp16 with train.batch_norm_group: 2, expected fp32, "
+            "tf32 or bf16"},
            {"train: {zero_gamma: true}",
             "train.zero_gamma: the network cannot be built, got true, but train.model"},
            {"train: {model: layers, batch_size: 1, layers: [{kind: global_average_pool}, {kind: batch_norm}, "
@@ -336,8 +337,8 @@ TEST_CASE("contradictions_are_refused_at_a_key_that_was_given") {
             "train.precision: a step that overflows fp16 is skipped, and its loss scaled less, got stop, expected on_nan: skip"},
            {"train: {precision: fp16, device: cuda, on_nan: skip, local_steps: 2, inner_optimizer: {kind: sgd, lr: 0.1}}",
             "train.precision: a local step that overflows could not be skipped, got fp16"},
-           {"exchange: {kind: allreduce}\ntrain: {precision: fp16, device: cuda, on_nan: skip}",
-            "train.device: it is computed in the host's memory, got cuda with exchange.kind, expected cpu"},
+           {"exchange: {kind: allreduce, shard_optimizer: true}\ntrain: {precision: fp16, device: cuda, on_nan: skip}",
+            "train.on_nan: each node sees a part of the sum alone, got skip with exchange.shard_optimizer, expected stop"},
            {"data: {on_device: off}",
             "data.on_device: nobody reads it, got off, expected train.device: cuda"},
            {"data: {kind: images}", "data.kind: images without data.path"},

@@ -42,9 +42,7 @@ TEST_CASE("what_an_all_reduce_does_not_go_with_is_refused") {
             "cluster.shared_memory: nodes share memory where they are on one machine, and else send, got on "
             "with"},
            {"train.total_iterations=41", "train.total_iterations: every worker takes part in every step"},
-           {"train.on_nan=skip", "train.on_nan: "},
            {"train.batch_balance=speed", "train.batch_balance: "},
-           {"train.device=cuda", "train.device: "},
            {"exchange.grid=[3, 2]",
             "exchange.grid: a grid that does not fit, got 3 x 2, expected [rows, columns] with rows x "
             "columns = 4 nodes"},
@@ -55,10 +53,10 @@ TEST_CASE("what_an_all_reduce_does_not_go_with_is_refused") {
            {"exchange.bucket_bytes=0", "exchange.bucket_bytes: "}}) {
     CHECK_THAT(refusal(good, {bad.given}), Catch::Contains(bad.start));
   }
-  CHECK_THAT(refusal(good, {"exchange.shard_optimizer=true", "train.optimizer.kind=lars"}),
-             Catch::Contains(
-                 "train.optimizer.kind: a tensor that is measured whole lies on several nodes, got "
-                 "lars with exchange.shard_optimizer"));
+  CHECK_THAT(
+      refusal(good, {"exchange.shard_optimizer=true", "train.optimizer.kind=lars"}),
+      Catch::Contains("train.optimizer.kind: a tensor that is measured whole lies on several nodes, got "
+                      "lars with exchange.shard_optimizer"));
   CHECK_THAT(refusal(good, {"exchange.shard_optimizer=true", "exchange.algorithm=tree", "exchange.grid=[]"}),
              Catch::Contains("exchange.algorithm: node 0 sums everything, got tree"));
   CHECK_THAT(refusal(good, {"exchange.measured=/tmp/table"}),
@@ -71,8 +69,7 @@ TEST_CASE("what_an_all_reduce_does_not_go_with_is_refused") {
   CHECK_THAT(
       refusal("{cluster: {nodes: 3}, train: {total_iterations: 30}, exchange: {kind: allreduce, algorithm: "
               "halving_doubling}}"),
-      Catch::Contains(
-          "exchange.algorithm: halves need a power of two, got halving_doubling with 3"));
+      Catch::Contains("exchange.algorithm: halves need a power of two, got halving_doubling with 3"));
 }
 
 TEST_CASE("what_a_pipeline_does_not_go_with_is_refused") {
@@ -108,17 +105,19 @@ TEST_CASE("what_a_pipeline_does_not_go_with_is_refused") {
             "pipeline.stages, expected stop"},
            {"cluster.threads_per_node=2", "cluster.threads_per_node: a stage is a node"},
            {"cluster.gradient_encoding=top_k", "cluster.gradient_encoding: top_k without its share"},
-           {"cluster.parameter_encoding=fp16", "cluster.parameter_encoding: a part of the parameters is sent"},
+           {"cluster.parameter_encoding=fp16",
+            "cluster.parameter_encoding: a part of the parameters is sent"},
            {"train.total_iterations=41", "train.total_iterations: every stage takes part in every step"},
            {"train.share=pool", "train.share: every stage takes part in every step"},
            {"cluster.nodes={min: 2, max: 4}",
-            "cluster.nodes: every node is needed, got {min: 2, max: 4} with pipeline.stages, expected a number"},
+            "cluster.nodes: every node is needed, got {min: 2, max: 4} with pipeline.stages, expected a "
+            "number"},
            {"train.accumulate=2", "train.accumulate: micro-batches are a pipeline's parts"},
            {"train.on_nan=skip", "train.on_nan: "},
            {"train.batch_balance=speed", "train.batch_balance: "},
            {"train.precision=bf16", "train.precision: a stage computes in float32, got bf16"},
            {"data.parts=fixed", "data.parts: stages have the mini-batch in common"},
-           {"train.device=cuda", "train.device: "},
+           {"train.device=cuda", "train.device: a stage is computed in the host's memory"},
            {"sync.policy=backup", "sync.policy: a group's gradient counts whole, got backup"},
            {"pipeline.rematerialize=auto", "pipeline.rematerialize: nothing says how much memory there is"},
            {"pipeline.memory=1MiB", "pipeline.memory: no node holds its stage, got stage 1 that needs "}}) {
@@ -129,11 +128,13 @@ TEST_CASE("what_a_pipeline_does_not_go_with_is_refused") {
   };
   const std::vector<std::string> four = {"pipeline.schedule=interleaved", "pipeline.balance=time"};
   CHECK(parse_config(good, "run.yaml", four).status().message() == "");
-  CHECK_THAT(in_chunks("pipeline.chunks=3"),
-             Catch::Contains("pipeline.stages: the network cannot be cut so, got 6 chunks, expected at most 4, "));
-  CHECK_THAT(in_chunks("pipeline.micro_batches=15"),
-             Catch::Contains("pipeline.micro_batches: interleaved takes as many through each chunk in turn, got "
-                             "15, expected a multiple of 2 stages"));
+  CHECK_THAT(
+      in_chunks("pipeline.chunks=3"),
+      Catch::Contains("pipeline.stages: the network cannot be cut so, got 6 chunks, expected at most 4, "));
+  CHECK_THAT(
+      in_chunks("pipeline.micro_batches=15"),
+      Catch::Contains("pipeline.micro_batches: interleaved takes as many through each chunk in turn, got "
+                      "15, expected a multiple of 2 stages"));
   CHECK_THAT(in_chunks("pipeline.balance=loop"),
              Catch::Contains("pipeline.schedule: a loop's process has one part of its model"));
   // Those who sum are the nodes of a stage, one of each group.
@@ -157,9 +158,8 @@ TEST_CASE("what_a_pipeline_does_not_go_with_is_refused") {
     const std::vector<std::string> given = {policy};
     CHECK(parse_config(groups + "}", "run.yaml", given).status().message() == "");
   }
-  CHECK_THAT(
-      refusal(groups + ", checkpoint: {every_clocks: 5}}", {"sync.policy=asp"}),
-      Catch::Contains("checkpoint.every_clocks: a checkpoint is of one clock of all stages"));
+  CHECK_THAT(refusal(groups + ", checkpoint: {every_clocks: 5}}", {"sync.policy=asp"}),
+             Catch::Contains("checkpoint.every_clocks: a checkpoint is of one clock of all stages"));
   CHECK_THAT(
       refusal("{cluster: {nodes: 2}, train: {total_iterations: 40}, pipeline: {stages: 2, balance: loop, "
               "memory: 1GiB}}",
@@ -170,30 +170,27 @@ TEST_CASE("what_a_pipeline_does_not_go_with_is_refused") {
               "[{kind: flatten}, {kind: batch_norm}, {kind: dense, out: 10}]}, pipeline: {stages: 2, "
               "micro_batches: 8}}",
               {}),
-      Catch::Contains(
-          "pipeline.micro_batches: batch_norm needs more than one value of a channel, got "
-          "micro-batches of 1 at layer bn1"));
+      Catch::Contains("pipeline.micro_batches: batch_norm needs more than one value of a channel, got "
+                      "micro-batches of 1 at layer bn1"));
   // A network that no worker has the memory for, alone, but four stages have.
   const std::string small =
       "{cluster: {nodes: 4}, train: {total_iterations: 40, batch_size: 64}, pipeline: {memory: 8MiB}}";
-  CHECK_THAT(
-      refusal(small, {}),
-      Catch::Contains("pipeline.memory: no worker holds the network, got a network in one piece "
-                                "that needs "));
+  CHECK_THAT(refusal(small, {}),
+             Catch::Contains("pipeline.memory: no worker holds the network, got a network in one piece "
+                             "that needs "));
   const std::vector<std::string> in_stages = {"pipeline.stages=4", "pipeline.balance=memory",
                                               "pipeline.micro_batches=64", "pipeline.rematerialize=auto",
                                               "pipeline.schedule=1f1b"};
   CHECK(parse_config(small, "run.yaml", in_stages).status().message() == "");
-  CHECK_THAT(
-      refusal("{cluster: {nodes: 8}, train: {total_iterations: 40}, pipeline: {stages: 8}}", {}),
-      Catch::Contains("pipeline.stages: the network cannot be cut so, got 8 stages, expected at "
-                                "most "));
+  CHECK_THAT(refusal("{cluster: {nodes: 8}, train: {total_iterations: 40}, pipeline: {stages: 8}}", {}),
+             Catch::Contains("pipeline.stages: the network cannot be cut so, got 8 stages, expected at "
+                             "most "));
   CHECK_THAT(
       refusal("{cluster: {nodes: 3}, train: {total_iterations: 30}, pipeline: {stages: 3, balance: [1, 1, "
               "8]}}",
               {}),
       Catch::Contains("pipeline.balance: the network cannot be cut so, got stage 1 without "
-                                "parameters"));
+                      "parameters"));
   CHECK_THAT(
       refusal("{cluster: {nodes: 2}, train: {total_iterations: 40, optimizer: {kind: adam}}, sync: {policy: "
               "bsp, combine: each}, pipeline: {stages: 2}}",
@@ -232,7 +229,9 @@ TEST_CASE("what_a_batch_norm_over_groups_does_not_go_with_is_refused") {
            {"train.total_iterations=41", "train.total_iterations: every member takes part in every step"},
            {"train.batch_balance=speed", "train.batch_balance: members wait for each other"},
            {"train.on_nan=skip", "train.on_nan: a group's gradient counts whole"},
-           {"exchange.kind=allreduce", "train.batch_norm_group: no group goes on without one of its members, got exchange.on_loss: go_on"},
+           {"exchange.kind=allreduce",
+            "train.batch_norm_group: no group goes on without one of its members, got exchange.on_loss: "
+            "go_on"},
            {"emulate.base_step=10ms", "emulate.base_step: a step waits for the other members"},
            {"cluster.reconnect_timeout=5s", "cluster.reconnect_timeout: nodes do not connect"}}) {
     CHECK_THAT(refusal(good, {bad.given}), Catch::Contains(bad.start));

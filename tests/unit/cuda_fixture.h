@@ -17,11 +17,12 @@ namespace paceline {
 
 inline std::unique_ptr<NetworkBackend> cuda_backend_of(const NetworkSpec& network, std::int64_t batch_size,
                                                        Precision precision = Precision::kFp32,
-                                                       std::uint64_t seed = 5) {
+                                                       std::uint64_t seed = 5,
+                                                       NormGroup* norm_group = nullptr) {
   const auto gpus = cuda::open_gpus({{}, precision});
   INFO(gpus.status().message());
   REQUIRE(gpus.is_ok());
-  const auto make = (*gpus)->for_thread(0);
+  const auto make = (*gpus)->for_thread(0, norm_group);
   INFO(make.status().message());
   REQUIRE(make.is_ok());
   auto backend = make->make_backend(network, batch_size, seed);

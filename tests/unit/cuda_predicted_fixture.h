@@ -56,7 +56,7 @@ struct PredictedFixture {
     REQUIRE(opened.is_ok());
     gpus = std::move(opened).value();
     gpus->warn_to([this](const std::string& what) { warnings.push_back(what); });
-    auto thread = gpus->for_thread(0);
+    auto thread = gpus->for_thread(0, nullptr);
     REQUIRE(thread.is_ok());
     if (where == Cache::kOnGpu) {
       auto made = thread->make_vectors(network, {});
@@ -66,7 +66,7 @@ struct PredictedFixture {
     }
     backend = std::move(thread->make_backend(network, kBuiltFor, 5)).value();
     // Of the same GPUs: with the same algorithms.
-    reference = std::move(gpus->for_thread(1)->make_backend(network, kBuiltFor, 5)).value();
+    reference = std::move(gpus->for_thread(1, nullptr)->make_backend(network, kBuiltFor, 5)).value();
   }
 
   MovableBatch batch(std::int64_t samples, std::uint64_t seed, ImagesAre images = ImagesAre::kPinned) const {

@@ -47,7 +47,7 @@ struct ResidentFixture {
     INFO(kept.status().message());
     REQUIRE(kept.is_ok());
     REQUIRE(*kept == Kept::kYes);
-    const auto make = (*gpus)->for_thread(0);
+    const auto make = (*gpus)->for_thread(0, nullptr);
     REQUIRE(make.is_ok());
     auto backend = make->make_backend(network, batch_size, 5);
     INFO(backend.status().message());

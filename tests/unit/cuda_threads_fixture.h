@@ -15,7 +15,7 @@ inline Result<std::vector<float>> train(Gpus& gpus, std::uint32_t index, const N
                                         const SharedFloats& parameters, OptimizerKind kind) {
   OptimizerSection optimizer;
   optimizer.kind = kind;
-  PACELINE_ASSIGN_OR_RETURN(const ThreadOfGpu thread, gpus.for_thread(index));
+  PACELINE_ASSIGN_OR_RETURN(const ThreadOfGpu thread, gpus.for_thread(index, nullptr));
   std::vector<MovableBatch> batches;
   for (std::uint64_t seed = 0; seed < 2; ++seed) {
     batches.emplace_back(network, 3, seed, gpus.page_locked(nullptr));

@@ -52,7 +52,7 @@ struct Both {
     auto all = cuda::open_gpus({});
     REQUIRE(all.is_ok());
     gpus = std::move(all).value();
-    auto opened = gpus->for_thread(0);
+    auto opened = gpus->for_thread(0, nullptr);
     REQUIRE(opened.is_ok());
     thread = *opened;
     auto made = thread.make_vectors(network, optimizer);
@@ -62,7 +62,7 @@ struct Both {
     REQUIRE(backend_made.is_ok());
     backend = std::move(backend_made).value();
     // Of the same GPUs: threads of a node compute with the same algorithms.
-    const auto other = gpus->for_thread(1);
+    const auto other = gpus->for_thread(1, nullptr);
     REQUIRE(other.is_ok());
     auto reference_made = other->make_backend(network, 4, 5);
     REQUIRE(reference_made.is_ok());

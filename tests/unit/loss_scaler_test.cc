@@ -43,3 +43,26 @@ TEST_CASE("a_loss_scale_stays_between_1_and_2_to_the_24") {
   CHECK(after(30, 0).scale() == 1.0F);
   CHECK(after(0, 20 * 2000).scale() == 16777216.0F);
 }
+
+TEST_CASE("what_goes_on_from_a_loss_scale_s_state_does_what_that_would_have_done") {
+  LossScaler before = after(2, 1998);
+  LossScaler goes_on;
+  goes_on.go_on(before.state());
+  CHECK_FALSE(goes_on.is_guess());
+  goes_on.step(false);
+  CHECK(goes_on.scale() == 16384.0F);
+  goes_on.step(false);
+  CHECK(goes_on.scale() == 32768.0F);
+  CHECK(goes_on.is_guess());
+}
+
+TEST_CASE("a_loss_scale_that_cannot_be_is_known") {
+  using paceline::LossScale;
+  CHECK(LossScale{}.is_valid());
+  CHECK(LossScale{1.0, 1999}.is_valid());
+  CHECK(LossScale{16777216.0, 0}.is_valid());
+  for (const LossScale& wrong : {LossScale{0.0, 1}, LossScale{3.0, 0}, LossScale{0.5, 0}, LossScale{-2.0, 0},
+                                 LossScale{33554432.0, 0}, LossScale{2.0, -1}, LossScale{2.0, 2000}}) {
+    CHECK_FALSE(wrong.is_valid());
+  }
+}

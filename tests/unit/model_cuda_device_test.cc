@@ -212,8 +212,8 @@ TEST_CASE("back_ends_of_one_thread_on_two_gpus_do_not_get_into_each_others_way")
   const std::vector<float> parameters = random_parameters(network, 1);
   {
     const auto gpus = cuda::open_gpus({});
-    const auto first = (*gpus)->for_thread(0)->make_backend(network, 2, 5);
-    const auto second = (*gpus)->for_thread(1)->make_backend(network, 2, 5);
+    const auto first = (*gpus)->for_thread(0, nullptr)->make_backend(network, 2, 5);
+    const auto second = (*gpus)->for_thread(1, nullptr)->make_backend(network, 2, 5);
     std::vector<float> one(parameters.size());
     std::vector<float> other(parameters.size());
     CHECK((*first)->gradient(parameters, batch.all(), one, whole_at_the_end).is_ok());

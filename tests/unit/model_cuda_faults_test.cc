@@ -10,6 +10,7 @@
 #include "tests/fake_cuda/fake_cuda.h"
 #include "tests/unit/cuda_predicted_fixture.h"
 #include "tests/unit/cuda_resident_fixture.h"
+#include "worker/model/norm_meeting.h"
 
 using namespace paceline;
 using Catch::Contains;
@@ -33,7 +34,7 @@ Status use(const NetworkSpec& network, Precision precision) {
   const std::vector<float> parameters = random_parameters(network, 1);
   std::vector<float> gradient(parameters.size());
   PACELINE_ASSIGN_OR_RETURN(const auto gpus, cuda::open_gpus({{}, precision}));
-  PACELINE_ASSIGN_OR_RETURN(const ThreadOfGpu thread, gpus->for_thread(0));
+  PACELINE_ASSIGN_OR_RETURN(const ThreadOfGpu thread, gpus->for_thread(0, nullptr));
   PACELINE_ASSIGN_OR_RETURN(const auto backend, thread.make_backend(network, 2, 5));
   PACELINE_RETURN_IF_ERROR(backend->gradient(parameters, batch.all(), gradient, whole_at_the_end).status());
   return backend->evaluate(parameters, batch.all()).status();
@@ -47,7 +48,7 @@ Status use_resident(const NetworkSpec& network, Precision precision) {
   std::vector<float> gradient(parameters.size());
   PACELINE_ASSIGN_OR_RETURN(const auto gpus, cuda::open_gpus({{}, precision}));
   PACELINE_RETURN_IF_ERROR(gpus->keep(*set.data, set.normalization, set.options).status());
-  PACELINE_ASSIGN_OR_RETURN(const ThreadOfGpu thread, gpus->for_thread(0));
+  PACELINE_ASSIGN_OR_RETURN(const ThreadOfGpu thread, gpus->for_thread(0, nullptr));
   PACELINE_ASSIGN_OR_RETURN(const auto backend, thread.make_backend(network, 2, 5));
   return backend->gradient(parameters, without_images(batch), gradient, whole_at_the_end).status();
 }
@@ -60,7 +61,7 @@ Status use_thread_cache(const NetworkSpec& network, OptimizerKind kind) {
   const RandomBatch batch(network, 2, 1);
   const auto floats = std::make_shared<const std::vector<float>>(random_parameters(network, 1));
   PACELINE_ASSIGN_OR_RETURN(const auto gpus, cuda::open_gpus({}));
-  PACELINE_ASSIGN_OR_RETURN(const ThreadOfGpu thread, gpus->for_thread(0));
+  PACELINE_ASSIGN_OR_RETURN(const ThreadOfGpu thread, gpus->for_thread(0, nullptr));
   PACELINE_ASSIGN_OR_RETURN(const auto backend, thread.make_backend(network, 2, 5));
   PACELINE_ASSIGN_OR_RETURN(const auto vectors, thread.make_vectors(network, optimizer));
   vectors->take_over(0, SharedFloats(floats), {});
@@ -82,6 +83,18 @@ Status use_thread_cache(const NetworkSpec& network, OptimizerKind kind) {
   return Status::ok();
 }
 
+// A group of which nobody else is a member.
+Status use_norm_group(const NetworkSpec& network) {
+  NormMeeting meeting(1);
+  const RandomBatch batch(network, 2, 1);
+  const std::vector<float> parameters = random_parameters(network, 1);
+  std::vector<float> gradient(parameters.size());
+  PACELINE_ASSIGN_OR_RETURN(const auto gpus, cuda::open_gpus({}));
+  PACELINE_ASSIGN_OR_RETURN(const ThreadOfGpu thread, gpus->for_thread(0, &meeting.member(0)));
+  PACELINE_ASSIGN_OR_RETURN(const auto backend, thread.make_backend(network, 2, 5));
+  return backend->gradient(parameters, batch.all(), gradient, whole_at_the_end).status();
+}
+
 // Steps of sent mini-batches, each predicted but the last, which is smaller; one that does not come is
 // forgotten.
 enum class SentFrom { kPinned, kHeap };  // but the first, which are on the heap
@@ -89,7 +102,7 @@ Status use_predicted(const NetworkSpec& network, SentFrom from) {
   OptimizerSection optimizer;
   const auto floats = std::make_shared<const std::vector<float>>(random_parameters(network, 1));
   PACELINE_ASSIGN_OR_RETURN(const auto gpus, cuda::open_gpus({}));
-  PACELINE_ASSIGN_OR_RETURN(const ThreadOfGpu thread, gpus->for_thread(0));
+  PACELINE_ASSIGN_OR_RETURN(const ThreadOfGpu thread, gpus->for_thread(0, nullptr));
   std::vector<RandomBatch> samples;
   std::vector<cuda::PinnedMemory<float>> images;  // gone behind the back end
   for (const std::int64_t n : {2, 2, 2, 1}) {
@@ -172,6 +185,7 @@ TEST_CASE("any_call_may_fail_of_norms_sums_and_averages") {
   const NetworkSpec network = network_of(
       {named_layer("a", dense(6)), batch_norm(), relu(), add({"relu1", "a"}), dense(4)}, {3, 4, 4}, 4);
   check_that_each_call_may_fail([&] { return use(network, Precision::kFp32); });
+  check_that_each_call_may_fail([&] { return use_norm_group(network); });
   const NetworkSpec averages = network_of(
       {{.kind = LayerKind::kAveragePool, .kernel = 2}, global_average_pool(), dense(4)}, {3, 4, 4}, 4);
   check_that_each_call_may_fail([&] { return use(averages, Precision::kFp32); });
@@ -325,7 +339,7 @@ TEST_CASE("page_locked_memory_is_pinned_while_it_is_held_and_as_it_is_where_that
     const auto gpus = cuda::open_gpus({});
     const auto upstream = std::make_shared<std::pmr::monotonic_buffer_resource>();
     const auto memory = (*gpus)->page_locked(GENERATE(false, true) ? upstream : nullptr);
-    const auto backend = (*gpus)->for_thread(0)->make_backend(network, 2, 5);
+    const auto backend = (*gpus)->for_thread(0, nullptr)->make_backend(network, 2, 5);
     REQUIRE((*backend)->gradient(parameters, batch.all(), expected, whole_at_the_end).is_ok());
     const std::int64_t before = fake_cuda::alive();
     if (fails) fake_cuda::fail_call(2);  // behind cudaGetDevice
@@ -388,7 +402,7 @@ TEST_CASE("a_training_set_of_more_than_a_quarter_of_what_is_free_is_not_kept") {
     const auto gpus = cuda::open_gpus({});
     CHECK((*gpus)->keep(*set.data, set.normalization, set.options).value() == Kept::kNo);
     CHECK(fake_cuda::alive() == 0);
-    const auto make = (*gpus)->for_thread(0);
+    const auto make = (*gpus)->for_thread(0, nullptr);
     const auto backend = make->make_backend(network, 2, 5);
     CHECK((*backend)->gradient(parameters, view(batch), gradient, whole_at_the_end).is_ok());
     CHECK_FALSE((*backend)->gradient(parameters, without_images(batch), gradient, whole_at_the_end).is_ok());
@@ -409,9 +423,9 @@ TEST_CASE("threads_of_one_gpu_share_what_is_kept_there") {
   CHECK((*gpus)->keep(*set.data, set.normalization, set.options).value() == Kept::kYes);
   CHECK(fake_cuda::alive() == 2);
   const std::int64_t before = fake_cuda::alive();
-  const auto first = (*gpus)->for_thread(0);
+  const auto first = (*gpus)->for_thread(0, nullptr);
   const std::int64_t with_one = fake_cuda::alive();
-  const auto second = (*gpus)->for_thread(1);
+  const auto second = (*gpus)->for_thread(1, nullptr);
   CHECK(fake_cuda::alive() - with_one == with_one - before);
 }
 
@@ -448,7 +462,7 @@ TEST_CASE("a_step_that_failed_leaves_the_back_end_fit_for_the_next") {
 TEST_CASE("without_enough_memory_on_the_gpu_the_error_says_how_much_was_asked_for") {
   fake_cuda::set_up({});
   const NetworkSpec network = network_of({dense(4)}, {3, 600, 600}, 4);
-  const auto make = (*cuda::open_gpus({}))->for_thread(0);
+  const auto make = (*cuda::open_gpus({}))->for_thread(0, nullptr);
   fake_cuda::fail_call(2);  // after cudaSetDevice
   const auto backend = make->make_backend(network, 64, 5);
   CHECK(backend.status().code() == StatusCode::kResourceExhausted);
@@ -458,7 +472,7 @@ TEST_CASE("without_enough_memory_on_the_gpu_the_error_says_how_much_was_asked_fo
 TEST_CASE("a_tensor_that_a_gpu_cannot_count_is_refused") {
   fake_cuda::set_up({});
   const NetworkSpec network = network_of({conv(64, 3), dense(4)}, {3, 600, 600}, 4);
-  const auto make = (*cuda::open_gpus({}))->for_thread(0);
+  const auto make = (*cuda::open_gpus({}))->for_thread(0, nullptr);
   CHECK_THAT(make->make_backend(network, 1000, 5).status().message(),
              Contains("layer 0 (conv): a tensor of 23040000000 elements with mini-batches of 1000 samples"));
   CHECK(fake_cuda::mistakes().empty());

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "common/params/vector_ops.h"
+#include "tests/unit/cuda_norm_group_fixture.h"
 #include "tests/unit/cuda_threads_fixture.h"
 
 using namespace paceline;
@@ -148,6 +149,10 @@ TEST_CASE("a_norm_over_one_value_is_refused_by_cuda") {
   CHECK(backend->evaluate(parameters, batch.all()).is_ok());
 }
 
+TEST_CASE("parts_of_a_group_with_cuda_have_the_gradient_of_one_worker_with_the_whole_mini_batch") {
+  check_groups_on_gpus({{4, 4}, {5, 2, 3}}, Members::kThreads, kTolerance, fresh() + 13);
+}
+
 // Differences of 2^-20 times what a loss gives are less than float16 has; times 65,536 they are not.
 TEST_CASE("differences_too_small_for_float16_come_through_loss_scaling") {
   const NetworkSpec network = network_of({dense(8), dense(3)}, {1, 4, 4}, 3);
@@ -184,7 +189,7 @@ struct Float16Steps {
     std::fill_n(parameters.begin() + gamma.offset, gamma.size, 0x1p-6F);  // so that logits are no extremes
     const auto gpus = cuda::open_gpus({{}, Precision::kFp16});
     REQUIRE(gpus.is_ok());
-    const auto thread = (*gpus)->for_thread(0);
+    const auto thread = (*gpus)->for_thread(0, nullptr);
     REQUIRE(thread.is_ok());
     auto made = thread->make_vectors(network, OptimizerSection{});
     REQUIRE(made.is_ok());
@@ -416,7 +421,7 @@ TEST_CASE("threads_that_share_gpus_do_what_each_does_alone") {
 TEST_CASE("a_layer_that_is_not_on_a_gpu_is_named") {
   const auto gpus = cuda::open_gpus({{}, Precision::kFp32});
   REQUIRE(gpus.is_ok());
-  const auto make = (*gpus)->for_thread(0);
+  const auto make = (*gpus)->for_thread(0, nullptr);
   REQUIRE(make.is_ok());
   const NetworkSpec network =
       network_of({conv(3, 3), named_layer("both", concat({"conv1", "input"})), dense(5)}, {3, 8, 8}, 5);
@@ -437,6 +442,6 @@ TEST_CASE("a_mini_batch_that_does_not_fit_is_refused_by_cuda") {
   CHECK(backend->gradient(parameters, bad, gradient, whole_at_the_end).status().code() ==
         StatusCode::kInvalidArgument);
   CHECK(backend->evaluate(parameters, bad).is_ok());  // which drops nothing
-  const auto make = (*cuda::open_gpus({}))->for_thread(0);
+  const auto make = (*cuda::open_gpus({}))->for_thread(0, nullptr);
   CHECK(make->make_backend(network, 0, 1).status().message() == "batch size 0, expected at least 1");
 }

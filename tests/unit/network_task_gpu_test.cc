@@ -80,8 +80,8 @@ class AskedGpus final : public Gpus {
     answers.push_back(kept.value());
     return kept;
   }
-  Result<ThreadOfGpu> for_thread(std::uint32_t index) override {
-    PACELINE_ASSIGN_OR_RETURN(ThreadOfGpu thread, gpus_->for_thread(index));
+  Result<ThreadOfGpu> for_thread(std::uint32_t index, NormGroup* norm_group) override {
+    PACELINE_ASSIGN_OR_RETURN(ThreadOfGpu thread, gpus_->for_thread(index, norm_group));
     thread.make_backend = [make = thread.make_backend, this](
                               const NetworkSpec& network, std::int64_t batch_size,
                               std::uint64_t seed) -> Result<std::unique_ptr<NetworkBackend>> {
@@ -257,4 +257,32 @@ TEST_CASE("mini_batches_that_the_loader_has_ready_are_predicted_and_stay_while_a
   }
   CHECK(ahead.predicted >= ahead.came + ahead.forgotten);
   CHECK(ahead.overwritten == 0);
+}
+
+TEST_CASE("a_trainer_in_float16_says_its_loss_scale_and_goes_on_with_the_one_that_it_is_told") {
+  SmallData data;
+  data.config.train.precision = Precision::kFp16;
+  const auto gpus = cuda::open_gpus({{}, Precision::kFp16});
+  REQUIRE(gpus.is_ok());
+  const auto tasks = make_network_tasks_on(*gpus, data.config);
+  REQUIRE(tasks.is_ok());
+  CHECK_FALSE((*tasks)->trainers_are_alike());
+  std::vector<float> parameters((*tasks)->layout().size());
+  (*tasks)->initialize(parameters);
+  std::vector<float> gradient(parameters.size());
+  const auto trainer = (*tasks)->make_trainer(WorkerId(0, 0));
+  REQUIRE(trainer.is_ok());
+  const auto scale_behind = [&](std::int64_t position, const LossScale& told) {
+    Step step{};
+    step.batch = {position, 4};
+    step.loss_scale = told;
+    REQUIRE((*trainer)->load(step).is_ok());
+    REQUIRE((*trainer)->compute(parameters, gradient, whole_at_the_end).is_ok());
+    return (*trainer)->loss_scale();
+  };
+  const LossScale first = scale_behind(0, {});
+  CHECK((first.scale >= 1.0 && first.good_steps == 1));
+  CHECK(scale_behind(4, {}) == LossScale{first.scale, 2});
+  CHECK(scale_behind(8, {512.0, 1998}) == LossScale{512.0, 1999});
+  CHECK(scale_behind(12, {512.0, 1999}) == LossScale{1024.0, 0});
 }

@@ -1,16 +1,9 @@
-// Batch norm over groups: members that are threads here, each with a part of the mini-batch, against one back end with
-// all of it. They send each other what nodes do, or meet.
+// Batch norm over groups: members, each with a part of the mini-batch, against one back end with all of it.
 #include "worker/model/norm_group.h"
 
-#include <catch2/catch.hpp>
-#include <numeric>
-#include <thread>
-#include <vector>
+#include <utility>
 
-#include "tests/unit/model_fixture.h"
-#include "tests/unit/switchboard.h"
-#include "worker/model/norm_meeting.h"
-#include "worker/model/peer_norm_group.h"
+#include "tests/unit/norm_group_fixture.h"
 
 namespace paceline {
 namespace {
@@ -31,47 +24,17 @@ TEST_CASE("statistics_of_parts_are_those_of_the_whole") {
   CHECK(correction_of(sums, 1, 1).first[0] == Approx(12.0 / 3.0));
 }
 
-struct OfGroup {
-  std::vector<double> gradient;  // the parts', weighed by samples
-  double loss_sum = 0.0;
-};
-
-enum class Members { kNodes, kThreads };
-
 OfGroup computed_in_parts(const NetworkSpec& network, Backend kind, const std::vector<float>& parameters,
                           const RandomBatch& batch, const std::vector<std::int64_t>& sizes, Members are,
                           Precision precision = Precision::kFp32) {
-  Switchboard board;
-  NormMeeting meeting(static_cast<std::uint32_t>(sizes.size()));
-  std::vector<std::vector<float>> gradients(sizes.size(), std::vector<float>(parameters.size()));
-  std::vector<Result<Metric>> metrics(sizes.size(), Result<Metric>(Metric{}));
-  std::vector<std::thread> members;
-  for (std::uint32_t member = 0; member < sizes.size(); ++member) {
-    members.emplace_back([&, member] {
-      PeerNormGroup group(NodeId(member), static_cast<std::uint32_t>(sizes.size()));
-      group.meet(std::make_shared<Switchboard::Node>(board, NodeId(member)));
-      const std::int64_t first = std::accumulate(sizes.begin(), sizes.begin() + member, std::int64_t{0});
-      NormGroup* const meets =
-          are == Members::kNodes ? static_cast<NormGroup*>(&group) : &meeting.member(member);
-      auto backend = make_backend(kind, network, sizes[member], 5, meets, precision);
-      for (std::int64_t clock = 0; clock < 2; ++clock) {  // the second step is as the first
-        group.begin(Clock(clock));
-        metrics[member] = (*backend)->gradient(parameters, batch.slice(first, sizes[member]),
-                                               gradients[member], whole_at_the_end);
-      }
-    });
-  }
-  for (std::thread& member : members) member.join();
-  const auto all = static_cast<double>(std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0}));
-  OfGroup of{std::vector<double>(parameters.size()), 0.0};
-  for (std::size_t member = 0; member < sizes.size(); ++member) {
-    REQUIRE(metrics[member].status().message() == "");
-    of.loss_sum += metrics[member]->loss_sum;
-    for (std::size_t i = 0; i < parameters.size(); ++i) {
-      of.gradient[i] += static_cast<double>(sizes[member]) / all * gradients[member][i];
-    }
-  }
-  return of;
+  return computed_in_parts(network, batch, sizes, are,
+                           [&](std::int64_t samples, NormGroup& group) -> MemberStep {
+                             std::shared_ptr<NetworkBackend> backend =
+                                 make_backend(kind, network, samples, 5, &group, precision).value();
+                             return [&parameters, backend](const Batch& part, std::span<float> gradient) {
+                               return backend->gradient(parameters, part, gradient, whole_at_the_end);
+                             };
+                           });
 }
 
 TEST_CASE("parts_of_a_group_have_the_gradient_of_one_worker_with_the_whole_mini_batch") {
@@ -88,21 +51,11 @@ TEST_CASE("parts_of_a_group_have_the_gradient_of_one_worker_with_the_whole_mini_
   networks.push_back({conv_without_bias(6, 3), caffes, relu(), dense(10)});
   for (const auto& layers : networks) {
     const NetworkSpec network = network_of(layers, {3, 8, 8}, 10);
-    REQUIRE(network.mixes_samples());
     const RandomBatch batch(network, samples, 3);
     const std::vector<float> parameters = random_parameters(network, 3);
-    std::vector<float> whole(parameters.size());
-    const auto expected = make_backend(Backend::kReference, network, samples, 5)
-                              .value()
-                              ->gradient(parameters, batch.all(), whole, whole_at_the_end);
-    const OfGroup got = computed_in_parts(network, kind, parameters, batch, sizes, are);
-    CHECK(got.loss_sum == Approx(expected->loss_sum).epsilon(1e-5));
-    const std::vector<float> gradient(got.gradient.begin(), got.gradient.end());
-    const std::vector<double> exact(whole.begin(), whole.end());
-    for (const Tensor& tensor : network.layout.tensors()) {
-      INFO(layers.size() << " layers, " << sizes.size() << " members, " << tensor.name);
-      CHECK(relative_l2(gradient, exact, tensor.offset, tensor.size()) < 1e-5);
-    }
+    INFO(layers.size() << " layers, " << sizes.size() << " members");
+    check_parts(computed_in_parts(network, kind, parameters, batch, sizes, are), network, batch, parameters,
+                samples, 1e-5);
   }
 }
 

@@ -23,12 +23,12 @@ auto fields(M& m) {
     auto& [a, b, c, d, e, f, g, h, i, j, k] = m;
     return std::tie(a, b, c, d, e, f, g, h, i, j, k);
   } else if constexpr (std::is_same_v<T, Grant>) {
-    auto& [a, b, c, d, e, f, g, h, i, j, k, l, n, o, p] = m;
-    return std::tie(a, b, c, d, e, f, g, h, i, j, k, l, n, o, p);
-  } else if constexpr (std::is_same_v<T, ShardJoin>) {
+    auto& [a, b, c, d, e, f, g, h, i, j, k, l, n, o, p, q] = m;
+    return std::tie(a, b, c, d, e, f, g, h, i, j, k, l, n, o, p, q);
+  } else if constexpr (std::is_same_v<T, ShardJoin> || std::is_same_v<T, StepReport>) {
     auto& [a, b, c, d, e, f, g, h, i, j] = m;
     return std::tie(a, b, c, d, e, f, g, h, i, j);
-  } else if constexpr (std::is_same_v<T, StepReport> || std::is_same_v<T, NodeReport>) {
+  } else if constexpr (std::is_same_v<T, NodeReport>) {
     auto& [a, b, c, d, e, f, g, h, i] = m;
     return std::tie(a, b, c, d, e, f, g, h, i);
   } else if constexpr (std::is_same_v<T, Push> || std::is_same_v<T, Peers>) {
@@ -74,9 +74,7 @@ auto fields(M& m) {
 // ---- equality
 
 template <typename T>
-concept Plain = requires(const T& a, const T& b) {
-  a == b;
-};
+concept Plain = requires(const T& a, const T& b) { a == b; };
 
 template <typename T>
 bool same(const T& a, const T& b);
@@ -146,6 +144,12 @@ struct Generator {
     if (random.next_below(2) == 0) return v.reset();
     v = Range{number() >> 24, 0};
     v->end = v->begin + (number() >> 24);
+  }
+  void fill(LossScale& v) {
+    v = {};
+    if (random.next_below(2) == 0) return;
+    v.scale = static_cast<double>(std::uint64_t{1} << random.next_below(25));
+    v.good_steps = static_cast<std::int64_t>(random.next_below(LossScale::kGrowthInterval));
   }
   void fill(StageReport& v) {
     fill(v.busy);
@@ -219,7 +223,7 @@ struct Generator {
     for (T& element : v) fill(element);
   }
   template <typename T>
-  requires std::is_aggregate_v<T>
+    requires std::is_aggregate_v<T>
   void fill(T& m) {
     std::apply([&](auto&... each) { (fill(each), ...); }, fields(m));
     // What one field says about another.

@@ -240,6 +240,11 @@ TEST_CASE("a grant is for one sample at least, from the first position on") {
   CHECK(refusal(h) == "Grant.samples: got 0, expected 1 to 4294967296");
   h.mutable_grant()->set_samples((std::int64_t{1} << 32) + 1);
   CHECK(refusal(h) == "Grant.samples: got 4294967297, expected 1 to 4294967296");
+  h.mutable_grant()->set_samples(1);
+  h.mutable_grant()->mutable_loss_scale()->set_scale(3.0);
+  CHECK(refusal(h) ==
+        "Grant.loss_scale: got 3.000000 for 0 steps, expected a power of two up to 16777216 for less than "
+        "2000");
   h = grant();
   h.mutable_grant()->set_position(-1);
   CHECK(refusal(h) == "Grant.position: got -1, expected 0 to 1152921504606846976");

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <limits>
 #include <utility>
 
 #include "common/assert.h"
@@ -19,7 +20,8 @@ AllReduceExchange::AllReduceExchange(Parts parts)
       mesh_(parts_.config, parts_.node, parts_.layout, parts_.now),
       sums_(mesh_, parts_.layout, parts_.config.exchange.shard_optimizer, parts_.now, parts_.on_bucket),
       own_(threads_),
-      model_(parts_.config, parts_.layout, parts_.place.value_or(PlaceInRun{0, parts_.layout.size()})) {
+      model_(parts_.config, parts_.layout, parts_.place.value_or(PlaceInRun{0, parts_.layout.size()}),
+             parts_.memory) {
   PACELINE_ASSERT(parts_.cache.ranges().size() == 1,
                   std::to_string(parts_.cache.ranges().size()) + " ranges, expected one of all parameters");
 }
@@ -185,6 +187,19 @@ void AllReduceExchange::push(Contribution gradient) {
   changed_.wait(lock, [&] { return !closed_.is_ok() || model_.version().value > gradient.clock.value; });
 }
 
+// Where it ends the run its worker says so. Else, where the loss alone is not finite the sum is not to be, either. No sum
+// has read the first float yet.
+void AllReduceExchange::push_not_finite(Contribution gradient, std::span<float> values) {
+  if (parts_.config.train.on_nan == OnNan::kStop) return withdraw(gradient);
+  values.front() = std::numeric_limits<float>::quiet_NaN();
+  push(std::move(gradient));
+}
+
+std::string AllReduceExchange::left_out(Clock clock) const {
+  const std::lock_guard lock(mutex_);
+  return left_out_.clock == clock ? left_out_.why : "";
+}
+
 Ticket AllReduceExchange::request_parameters(Version min_version) {
   const std::lock_guard lock(mutex_);
   if (model_.version() >= min_version) install();
@@ -246,6 +261,7 @@ void AllReduceExchange::reduce_rounds() {
 }
 
 Status AllReduceExchange::reduce_round(std::unique_lock<std::mutex>& lock) {
+  std::string not_finite;
   for (std::size_t number = 0; number < mesh_.buckets().size(); ++number) {
     const std::int64_t begin = mesh_.buckets()[number].range.begin;
     changed_.wait(lock, [&] { return !closed_.is_ok() || is_left() || own_.are_final_from(begin); });
@@ -259,9 +275,20 @@ Status AllReduceExchange::reduce_round(std::unique_lock<std::mutex>& lock) {
     lock.lock();
     counts_.end(parts_.now(), mesh_.take_bytes_sent());
     if (const auto gone = mesh_.gone()) gone_ = gone;
+    // The other buckets are summed all the same: every rank does the same.
+    const bool skips = parts_.config.train.on_nan == OnNan::kSkip;
+    if (skips && reduced.code() == StatusCode::kInvalidArgument) {
+      if (not_finite.empty()) not_finite = reduced.message();
+      continue;
+    }
     PACELINE_RETURN_IF_ERROR(reduced);
   }
-  return step(lock);
+  if (not_finite.empty()) return step(lock);
+  left_out_ = {Clock(model_.version().value), std::move(not_finite)};
+  model_.leave_out();
+  since_ = parts_.now();
+  begin_round();
+  return Status::ok();
 }
 
 Status AllReduceExchange::step(std::unique_lock<std::mutex>& lock) {

@@ -11,6 +11,9 @@
 // coordinator is in every rank's copy, or the run has failed. Parameters are stepped only behind the last bucket, so
 // a rank that is lost in the middle leaves every other one with a whole version.
 //
+// With train.on_nan: skip a gradient that is not finite is summed as it is. So every rank sees that the sum is not, and none
+// takes the step: the version that follows has the same parameters, and no gradient of the round counts.
+//
 // With exchange.shard_optimizer a bucket is only summed, each part at one rank. Behind the last one each rank steps its
 // parts, and they go to all others (sharded_optimizer.h).
 //
@@ -22,11 +25,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <memory_resource>
 #include <mutex>
 #include <optional>
 #include <span>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "common/config/run_config.h"
@@ -81,6 +86,8 @@ class AllReduceExchange final : public Exchange {
     std::function<void(const BucketSpan&)> on_bucket = {};
     // nullopt: the layout is the run's.
     std::optional<PlaceInRun> place = std::nullopt;
+    // Where parameters lie, as TaskFactory::parameter_memory().
+    std::shared_ptr<std::pmr::memory_resource> memory = nullptr;
   };
   // All that `parts` refers to outlives it.
   explicit AllReduceExchange(Parts parts);
@@ -107,6 +114,8 @@ class AllReduceExchange final : public Exchange {
   void push_early(const Contribution& gradient, std::int64_t begin) override;
   // What of it is in sums already cannot be taken out, so this round never ends: the run is over.
   void withdraw(const Contribution& gradient) override;
+  void push_not_finite(Contribution gradient, std::span<float> values) override;
+  std::string left_out(Clock clock) const override;
   Ticket request_parameters(Version min_version) override;
   Result<Ticks> await_parameters(Ticket ticket, ParameterSink& sink) override;
   std::optional<Ticks> parameters_installed(Ticket ticket) override;
@@ -162,6 +171,12 @@ class AllReduceExchange final : public Exchange {
   ReductionCounts counts_;
   NodeModel model_;
   Ticks since_;  // its version is here since then
+  // The last round whose sum was not finite, and why.
+  struct LeftOut {
+    Clock clock{-1};
+    std::string why;
+  };
+  LeftOut left_out_;
   std::optional<NodeId> gone_;
   std::uint32_t formation_ = 1;
   std::uint32_t left_ = 0;  // the newest that is to be left,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/params/rates.h"
@@ -26,11 +27,12 @@ std::vector<Range> in_run(const PlaceInRun& place, std::int64_t size, std::vecto
 
 }  // namespace
 
-NodeModel::NodeModel(const RunConfig& config, const Layout& layout, PlaceInRun place)
+NodeModel::NodeModel(const RunConfig& config, const Layout& layout, PlaceInRun place,
+                     std::shared_ptr<std::pmr::memory_resource> memory)
     : config_(config),
       layout_(layout),
       place_(place),
-      pool_(std::max<std::int64_t>(1, layout.size()), /*idle_max=*/2),
+      pool_(std::max<std::int64_t>(1, layout.size()), /*idle_max=*/2, std::move(memory)),
       parameters_(pool_, layout.size()),
       optimizer_(config.train.optimizer, config.exchange.shard_optimizer ? 0 : layout.size(),
                  std::max<std::int64_t>(1, layout.size()),

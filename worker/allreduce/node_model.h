@@ -11,6 +11,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <memory_resource>
 #include <optional>
 #include <span>
 #include <utility>
@@ -35,8 +36,9 @@ struct PlaceInRun {
 
 class NodeModel {
  public:
-  // Both outlive this; exchange.kind: allreduce.
-  NodeModel(const RunConfig& config, const Layout& layout, PlaceInRun place);
+  // Both outlive this; exchange.kind: allreduce. `memory`: where parameters lie; null: on the heap.
+  NodeModel(const RunConfig& config, const Layout& layout, PlaceInRun place,
+            std::shared_ptr<std::pmr::memory_resource> memory);
 
   // kNoVersion: nothing yet.
   Version version() const { return version_; }
@@ -51,7 +53,9 @@ class NodeModel {
 
   // One step by the mean of gradients, which may be changed.
   void step(std::span<float> mean);
-  // The same of a sharded optimizer: own and kept parts of the mean become parameters, in place ...
+  // No step: the next version has the same parameters and the same state. Not of a sharded optimizer.
+  void leave_out() { ++version_.value; }
+  // step() of a sharded optimizer: own and kept parts of the mean become parameters, in place ...
   void begin_step(std::span<float> mean);
   // ... and all of them are here.
   void end_step(std::span<const float> parameters);

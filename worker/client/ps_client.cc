@@ -162,7 +162,8 @@ void PsClient::report(RoundReport round) {
                           round.skipped,
                           std::move(round.fault),
                           round.own_updates,
-                          round.compute};
+                          round.compute,
+                          round.loss_scale};
   boost::asio::post(io_, [this, report = std::move(report)] {
     const Ticks begun = steady_now();
     io_waits_.grants().reported(report.worker.thread, report.clock, options_.clock());

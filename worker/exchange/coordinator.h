@@ -16,6 +16,7 @@
 #include "common/clock.h"
 #include "common/ids.h"
 #include "common/instant.h"
+#include "common/loss_scale.h"
 #include "common/metric.h"
 #include "common/status.h"
 #include "common/step/grant.h"
@@ -54,6 +55,7 @@ struct RoundReport {
   std::string fault = {};               // the loss or tensor that was not finite; empty when fine
   std::int64_t own_updates = 0;         // own gradients in these parameters besides (read-my-writes)
   std::chrono::nanoseconds compute{0};  // how long its gradient took to compute
+  LossScale loss_scale = {};            // Task::loss_scale()
 };
 
 // Why a grant does not come: the worker leads by more than the threshold allows.

@@ -11,6 +11,8 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "common/clock.h"
@@ -70,6 +72,20 @@ class Exchange {
   // Instead of push(): the gradient is not finite, or never will be whole. Whatever has left of it is taken
   // back; nothing where nothing has.
   virtual void withdraw(const Contribution& gradient) { static_cast<void>(gradient); }
+
+  // Instead of push(): gradient or loss is not finite, so it does not count (on_nan: skip). `values`: the gradient's, which
+  // are the exchange's to write to now.
+  virtual void push_not_finite(Contribution gradient, std::span<float> values) {
+    static_cast<void>(values);
+    withdraw(gradient);
+  }
+
+  // Behind either: why no gradient of that round counts, also where this one is finite, as one word of an all-reduce;
+  // empty: it is as each thread has said.
+  virtual std::string left_out(Clock clock) const {
+    static_cast<void>(clock);
+    return {};
+  }
 
   // Asks for the parameters of version `min_version` or newer, of all shards; joins a request of another
   // thread that serves the purpose. The answer goes to the node's process cache. Does not wait.

@@ -17,6 +17,8 @@
 #include "common/task/cache_vectors.h"
 #include "worker/data/augment.h"
 #include "worker/model/backend.h"
+#include "worker/model/loss_scaler.h"
+#include "worker/model/norm_group.h"
 
 namespace paceline {
 
@@ -42,6 +44,8 @@ struct ThreadOfGpu {
   // what there was no room for.
   std::function<Result<std::unique_ptr<CacheVectors>>(const NetworkSpec&, const OptimizerSection&)>
       make_vectors;
+  // Of all these back ends, with fp16; else null. As long as they live, or this.
+  std::shared_ptr<LossScaler> loss_scaler;
 };
 
 // Thread: any.
@@ -60,9 +64,9 @@ class Gpus {
   // To be told what goes wrong and is no error. To be called before the first for_thread(), if at all.
   virtual void warn_to(Warn warn) = 0;
 
-  // For the calling thread, the node's `index`-th: on the GPUs in turn. Errors: kUnavailable or kInternal,
-  // naming the GPU, the call that failed and why.
-  virtual Result<ThreadOfGpu> for_thread(std::uint32_t index) = 0;
+  // For the calling thread, the node's `index`-th: on the GPUs in turn. `norm_group`: of batch norms, as make_backend()'s
+  // (backend.h), or null; none with fp16. Errors: kUnavailable or kInternal, naming the GPU, the call that failed and why.
+  virtual Result<ThreadOfGpu> for_thread(std::uint32_t index, NormGroup* norm_group) = 0;
 
   // The GPU of the node's `index`-th thread, as CUDA numbers them.
   virtual std::uint32_t device_of(std::uint32_t index) const = 0;

@@ -18,15 +18,24 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "common/loss_scale.h"
+
 namespace paceline {
 
 class LossScaler {
  public:
   static constexpr float kFirst = 65536.0F;
-  static constexpr float kLargest = 16777216.0F;
-  static constexpr std::int64_t kGrowthInterval = 2000;
+  static constexpr float kLargest = LossScale::kLargest;
+  static constexpr std::int64_t kGrowthInterval = LossScale::kGrowthInterval;
 
   float scale() const { return scale_; }
+  // All that it goes on from.
+  LossScale state() const { return {scale_, good_}; }
+  // `state`: one that is there, of a worker whose steps these go on with.
+  void go_on(const LossScale& state) {
+    scale_ = static_cast<float>(state.scale);
+    good_ = state.good_steps;
+  }
   // No step with scale() was good yet, and a smaller one is there to be tried.
   bool is_guess() const { return good_ == 0 && scale_ > 1.0F; }
 

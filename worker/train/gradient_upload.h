@@ -12,7 +12,9 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
+#include <utility>
 
 #include "common/encode/encoding.h"
 #include "common/metric.h"
@@ -44,7 +46,9 @@ class GradientUpload {
 
   // It counts: what has not left leaves. Once fault() was empty.
   void push(std::int64_t samples);
-  // It does not: it is not finite, or the task has failed.
+  // It does not, since it is not finite. `values`: of what was computed into.
+  void push_not_finite(std::span<float> values) { exchange_.push_not_finite(std::move(gradient_), values); }
+  // It does not, since the task has failed.
   void withdraw() { exchange_.withdraw(gradient_); }
 
  private:

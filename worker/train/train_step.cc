@@ -155,7 +155,7 @@ Status TrainStep::carry_out(const step::LoadBatch& action) {
   const Step granted{t_.worker,        grant.clock,       local_place(grant.iteration, n),
                      grant.threshold,  grant.min_version, stamp.version(),
                      stamp.revision(), local_batch(n),    n,
-                     local_steps()};
+                     local_steps(),    grant.loss_scale};
   step_began_ = t_.pace.now();
   if (n == 0) {
     prefetch_.reset();
@@ -300,13 +300,18 @@ Status TrainStep::carry_out(const step::ApplyLocally&) {
 Status TrainStep::carry_out(const step::Contribute&) {
   t_.phases.enter(Phase::kPsApplyGrads);
   upload_->push(metric_.samples);
-  t_.contributed += taken_;
+  fault_ = t_.exchange.left_out(t_.step.grant().clock);
+  if (fault_.empty()) {
+    t_.contributed += taken_;
+  } else {
+    t_.skipped += local_steps();
+  }
   return Status::ok();
 }
 
 Status TrainStep::carry_out(const step::Withdraw&) {
   t_.phases.enter(Phase::kPsApplyGrads);
-  upload_->withdraw();
+  upload_->push_not_finite(*gradient_);
   t_.skipped += local_steps();
   if (t_.local) t_.local->steps.forget();
   return Status::ok();
@@ -319,7 +324,8 @@ Status TrainStep::carry_out(const step::Report& action) {
   }
   const Ticks reporting = t_.clock();
   t_.coordinator.report({t_.worker, t_.step.grant().clock, metric_, stamp.version(), stamp.revision(),
-                         action.skipped, fault_, own_updates_, compute_time_});
+                         action.skipped || !fault_.empty(), fault_, own_updates_, compute_time_,
+                         t_.task.loss_scale()});
   reporting_ = t_.clock() - reporting;
   upload_.reset();
   gradient_.reset();

@@ -1,4 +1,5 @@
-// A batch norm by the mini-batch's own statistics, with a ReLU right behind it.
+// A batch norm by the mini-batch's own statistics, or by those of a group of workers (norm_exchange.h), with a ReLU right
+// behind it.
 #pragma once
 
 #include <span>
@@ -14,8 +15,9 @@ template <typename T>
 class BatchNorm final : public GpuLayer<T> {
  public:
   // `gpu` outlives it.
-  static Result<BatchNorm> make(const GpuThread& gpu, const Layer& layer, int samples, WithRelu relu) {
-    BatchNorm norm(gpu, layer, samples, relu);
+  static Result<BatchNorm> make(const GpuThread& gpu, const Layer& layer, std::size_t index, int samples,
+                                WithRelu relu) {
+    BatchNorm norm(gpu, layer, index, samples, relu);
     PACELINE_ASSIGN_OR_RETURN(norm.floats_, make_device_memory<float>(kVectors * layer.out.channels));
     return norm;
   }
@@ -24,6 +26,10 @@ class BatchNorm final : public GpuLayer<T> {
     if (pass.mode == Mode::kTraining) {
       const NormMoments<T> moments{in[0], shape_of(pass), layer_.epsilon, sums_of(pass), statistics()};
       PACELINE_CUDA(launch_channel_sums(gpu_.compute(), moments));
+      values_ = shape_of(pass).values();
+      if (pass.norms != nullptr) {
+        PACELINE_ASSIGN_OR_RETURN(values_, pass.norms->combine(part_of(pass), layer_.epsilon, vector(0)));
+      }
     } else {
       const NormRunning running{at(pass.parameters, layer_.running_mean),
                                 at(pass.parameters, layer_.running_variance),
@@ -51,6 +57,8 @@ class BatchNorm final : public GpuLayer<T> {
                                    shape_of(pass),
                                    sums_of(pass),
                                    statistics(),
+                                   static_cast<double>(values_),
+                                   pass.norms == nullptr ? static_cast<double>(values_) : 1.0,
                                    at(pass.gradient, layer_.bias),
                                    at(pass.gradient, layer_.weight),
                                    vector(3),
@@ -59,6 +67,7 @@ class BatchNorm final : public GpuLayer<T> {
                                    at(pass.gradient, layer_.running_variance),
                                    at(pass.gradient, layer_.running_weight)};
     PACELINE_CUDA(launch_channel_sums(gpu_.compute(), gradient));
+    if (pass.norms != nullptr) PACELINE_RETURN_IF_ERROR(pass.norms->correct(part_of(pass), vector(3)));
     if (in_differences[0] == nullptr) return Status::ok();
     const NormBackward<T> owed{in[0],          out_difference, in_differences[0],
                                shape_of(pass), statistics(),   at(pass.parameters, layer_.weight),
@@ -72,14 +81,17 @@ class BatchNorm final : public GpuLayer<T> {
   static constexpr std::int64_t kVectors =
       5;  // of a float for each channel: the statistics, and what is owed
 
-  BatchNorm(const GpuThread& gpu, const Layer& layer, int samples, WithRelu relu)
-      : gpu_(gpu), layer_(layer), samples_(samples), relu_(relu) {}
+  BatchNorm(const GpuThread& gpu, const Layer& layer, std::size_t index, int samples, WithRelu relu)
+      : gpu_(gpu), layer_(layer), index_(index), samples_(samples), relu_(relu) {}
 
   int channels() const { return static_cast<int>(layer_.out.channels); }
   int elements() const { return samples_ * static_cast<int>(layer_.out.size()); }
   int end_of(const Pass<T>& pass) const { return pass.samples * static_cast<int>(layer_.out.size()); }
   PlanesOfChannels shape_of(const Pass<T>& pass) const {
     return {pass.samples, channels(), static_cast<int>(layer_.out.height * layer_.out.width)};
+  }
+  NormOfPart part_of(const Pass<T>& pass) const {
+    return {index_, layer_.out.channels, pass.samples, layer_.out.height * layer_.out.width};
   }
   static TwoSums* sums_of(const Pass<T>& pass) { return reinterpret_cast<TwoSums*>(pass.group_sums); }
 
@@ -93,9 +105,11 @@ class BatchNorm final : public GpuLayer<T> {
 
   const GpuThread& gpu_;
   const Layer layer_;
+  const std::size_t index_;  // in the network
   const int samples_;
   const WithRelu relu_;
   DeviceMemory<float> floats_;
+  std::int64_t values_ = 0;  // of a channel, that the statistics are of
 };
 
 }  // namespace paceline::cuda

@@ -9,7 +9,8 @@
 // A mini-batch that was predicted is on the GPU when its step begins, or on its way; any other is sent first.
 //
 // Where the thread cache lies on the GPU, too, its parameters are used as they are, and a whole mini-batch's
-// way to the last gradient is one CUDA graph. Else conv1' are the parameters of conv1 on their way: copied
+// way to the last gradient is one CUDA graph; not with batch norms over a group of workers, for whose others the thread
+// waits while it puts the step there (norm_exchange.h). Else conv1' are the parameters of conv1 on their way: copied
 // into pinned memory while the GPU computes what is in front of it.
 //
 // Gradients go straight to where they are wanted, if that is pinned (page_locked.h), else through pinned
@@ -26,6 +27,7 @@
 #include <chrono>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -34,6 +36,7 @@
 #include "common/assert.h"
 #include "common/cuda/page_locked.h"
 #include "worker/model/cuda/launch.h"
+#include "worker/model/cuda/norm_exchange.h"
 #include "worker/model/cuda/program.h"
 #include "worker/model/cuda/sample_buffers.h"
 #include "worker/model/cuda/step_graph.h"
@@ -69,7 +72,7 @@ class CudaBackend final : public NetworkBackend {
   // What has been begun is over before the memory that it works on goes.
   ~CudaBackend() override { static_cast<void>(gpu_->drain()); }
 
-  Status make(AlgorithmCache& cache, Precision precision, std::uint64_t seed) {
+  Status make(AlgorithmCache& cache, Precision precision, std::uint64_t seed, NormGroup* norm_group) {
     PACELINE_RETURN_IF_ERROR(gpu_->enter());
     PACELINE_ASSIGN_OR_RETURN(
         program_, Program<T>::make(*gpu_, cache, placed_, static_cast<int>(batch_size_), precision, seed));
@@ -92,6 +95,7 @@ class CudaBackend final : public NetworkBackend {
       layers_.push_back(std::move(layer));
     }
     PACELINE_RETURN_IF_ERROR(warm_up());
+    PACELINE_RETURN_IF_ERROR(join(norm_group));
     // Between the layers is nothing, which who takes the gradient as one vector goes through, too.
     return zero(gradient_.all());
   }
@@ -111,6 +115,7 @@ class CudaBackend final : public NetworkBackend {
       PACELINE_RETURN_IF_ERROR(take(gradient, final_from));
       PACELINE_RETURN_IF_ERROR(note_overflow());
       PACELINE_ASSIGN_OR_RETURN(const Metric known, metric(batch));
+      if (norms_) PACELINE_RETURN_IF_ERROR(norms_->status());
       PACELINE_RETURN_IF_ERROR(tell_thread_cache(gradient));
       return known;
     }());
@@ -168,6 +173,18 @@ class CudaBackend final : public NetworkBackend {
     return Status::ok();
   }
 
+  // Behind the warm-up, which is this thread's alone. Null, or a network without batch norms: nothing.
+  Status join(NormGroup* norm_group) {
+    if (norm_group == nullptr || !network_.mixes_samples()) return Status::ok();
+    PACELINE_ASSERT(!kScales, "each member has a loss scale of its own");
+    std::int64_t channels = 0;
+    for (const Layer& layer : network_.layers) {
+      if (layer.mixes_samples()) channels = std::max(channels, layer.out.channels);
+    }
+    PACELINE_ASSIGN_OR_RETURN(norms_, NormExchange::make(*gpu_, *norm_group, channels));
+    return Status::ok();
+  }
+
   void check_length(std::size_t floats) const {
     PACELINE_ASSERT(static_cast<std::int64_t>(floats) == network_.layout.size(),
                     std::to_string(floats) + " floats, expected " + std::to_string(network_.layout.size()));
@@ -188,10 +205,11 @@ class CudaBackend final : public NetworkBackend {
     return model_->data != nullptr && are_its_own ? model_->data->samples : 0;
   }
 
-  StepVectors vectors(const float* placed, std::int64_t samples) const {
+  StepVectors vectors(const float* placed, std::int64_t samples) {
     const PlacedSamples& front = samples_.front();
-    return {static_cast<int>(samples), front.images.data(),        placed,
-            gradient_.data(),          front.epochs.device.data(), front.sample_ids.device.data()};
+    return {static_cast<int>(samples),  front.images.data(),        placed,
+            gradient_.data(),           front.epochs.device.data(), front.sample_ids.device.data(),
+            norms_ ? &*norms_ : nullptr};
   }
 
   // Loss scaling: nothing where there is none.
@@ -326,7 +344,7 @@ class CudaBackend final : public NetworkBackend {
       PACELINE_RETURN_IF_ERROR(program_->backward(vectors(placed, batch.size()), layer_done));
       return fetch_overflow(recording);
     };
-    const bool repeats = parameters.empty() && batch.size() == batch_size_;
+    const bool repeats = parameters.empty() && batch.size() == batch_size_ && !norms_;
     if (!repeats) return put(Recording::kNow);
     StepGraph& graph = batch.images.empty() ? of_kept_samples_ : of_sent_samples_;
     return graph.run(*gpu_, samples_.front_index(), put);
@@ -412,11 +430,12 @@ class CudaBackend final : public NetworkBackend {
   Staged<double> losses_;  // of each sample; and whether it was recognised
   Staged<std::int32_t> correct_;
   DeviceMemory<float> gradient_;
-  ScaledLoss scaled_;            // not used but in float16
-  Staged<float> sent_;           // parameters that come from the host; made when the first do
-  PinnedMemory<float> landing_;  // of gradients for memory that is not pinned; made when the first is
-  Event asked_;                  // a step was asked for, and
-  Event begun_;                  // is begun on the GPU
+  ScaledLoss scaled_;                  // not used but in float16
+  std::optional<NormExchange> norms_;  // with a group of workers
+  Staged<float> sent_;                 // parameters that come from the host; made when the first do
+  PinnedMemory<float> landing_;        // of gradients for memory that is not pinned; made when the first is
+  Event asked_;                        // a step was asked for, and
+  Event begun_;                        // is begun on the GPU
   Event metric_known_;
   std::vector<Arrival> layers_;  // those with parameters, the first first
   // Both name all of the above, and the thread cache's parameters: it does not change while this lives.
@@ -428,10 +447,10 @@ template <typename T>
 Result<std::unique_ptr<NetworkBackend>> make(std::shared_ptr<const GpuThread> gpu,
                                              std::shared_ptr<ThreadModel> model, AlgorithmCache& cache,
                                              NetworkSpec network, std::int64_t batch_size,
-                                             Precision precision, std::uint64_t seed) {
+                                             Precision precision, std::uint64_t seed, NormGroup* norm_group) {
   auto backend =
       std::make_unique<CudaBackend<T>>(std::move(gpu), std::move(model), std::move(network), batch_size);
-  PACELINE_RETURN_IF_ERROR(backend->make(cache, precision, seed));
+  PACELINE_RETURN_IF_ERROR(backend->make(cache, precision, seed, norm_group));
   return std::unique_ptr<NetworkBackend>(std::move(backend));
 }
 
@@ -441,14 +460,15 @@ Result<std::unique_ptr<NetworkBackend>> make_cuda_backend(std::shared_ptr<const 
                                                           std::shared_ptr<ThreadModel> model,
                                                           AlgorithmCache& cache, NetworkSpec network,
                                                           std::int64_t batch_size, Precision precision,
-                                                          std::uint64_t seed) {
+                                                          std::uint64_t seed, NormGroup* norm_group) {
   if (batch_size < 1 || batch_size > std::numeric_limits<int>::max()) {
     return invalid_argument("batch size " + std::to_string(batch_size) + ", expected at least 1");
   }
   const auto make_of = precision == Precision::kBf16   ? make<Bfloat16>
                        : precision == Precision::kFp16 ? make<Float16>
                                                        : make<float>;
-  return make_of(std::move(gpu), std::move(model), cache, std::move(network), batch_size, precision, seed);
+  return make_of(std::move(gpu), std::move(model), cache, std::move(network), batch_size, precision, seed,
+                 norm_group);
 }
 
 }  // namespace paceline::cuda

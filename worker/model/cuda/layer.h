@@ -1,4 +1,5 @@
-// One layer of a network on a GPU. Both passes only put work into a thread's compute stream; nothing waits.
+// One layer of a network on a GPU. Both passes only put work into a thread's compute stream; nothing waits but a batch
+// norm over a group of workers.
 #pragma once
 
 #include <cstddef>
@@ -7,6 +8,7 @@
 
 #include "common/status.h"
 #include "worker/model/cuda/gpu_thread.h"
+#include "worker/model/cuda/norm_exchange.h"
 
 namespace paceline::cuda {
 
@@ -28,6 +30,7 @@ struct Pass {
   T* unpooled;                     // the largest unpooled_elements() of all layers
   double* group_sums;              // kSumsMax x kGroupsMax times as many as any trained layer has channels
   T* weight_gradient;              // the largest weight's size; not used where T is float
+  NormExchange* norms;             // null: a batch norm goes by the mini-batch alone
 };
 
 template <typename T>

@@ -129,10 +129,12 @@ struct NormGradient {
   PlanesOfChannels shape;
   TwoSums* group_sums;
   NormStatistics statistics;
-  float* beta;  // both null: it has neither
+  double values;   // that they are of, of a channel
+  double owed_by;  // so many; 1: sums are wanted, for others (norm_exchange.h)
+  float* beta;     // both null: it has neither
   float* gamma;
-  float* owed_first;   // sum d(out) / values
-  float* owed_second;  // sum d(out) z / values
+  float* owed_first;   // sum d(out) / owed_by
+  float* owed_second;  // sum d(out) z / owed_by
   float* running_mean;
   float* running_variance;
   float* running_weight;  // null: there is none
@@ -153,14 +155,13 @@ struct NormGradient {
     return sums;
   }
   PACELINE_HOST_DEVICE void finish(int channel, const TwoSums& sums) const {
-    const double values = shape.values();
     const double by_z = sums.second * statistics.inverse[channel];
     if (beta != nullptr) {
       beta[channel] = static_cast<float>(sums.first);
       gamma[channel] = static_cast<float>(by_z);
     }
-    owed_first[channel] = static_cast<float>(sums.first / values);
-    owed_second[channel] = static_cast<float>(by_z / values);
+    owed_first[channel] = static_cast<float>(sums.first / owed_by);
+    owed_second[channel] = static_cast<float>(by_z / owed_by);
     running_mean[channel] = statistics.mean[channel];
     running_variance[channel] = static_cast<float>(statistics.variance[channel] * (values / (values - 1.0)));
     if (running_weight != nullptr && channel == 0) *running_weight = 1.0F;

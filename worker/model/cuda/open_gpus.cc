@@ -50,19 +50,20 @@ class OpenGpus final : public Gpus {
 
   void warn_to(Warn warn) override { warn_ = std::move(warn); }
 
-  Result<ThreadOfGpu> for_thread(std::uint32_t index) override {
+  Result<ThreadOfGpu> for_thread(std::uint32_t index, NormGroup* norm_group) override {
     const std::uint32_t device = device_of(index);
     PACELINE_ASSIGN_OR_RETURN(auto gpu, GpuThread::open(static_cast<int>(device), whole_gpu_, warn_));
     auto model = std::make_shared<ThreadModel>();
     if (const auto found = kept_.find(device); found != kept_.end()) model->data = found->second;
     return ThreadOfGpu{
-        [gpu, model, cache = cache_, precision = precision_](const NetworkSpec& network,
-                                                             std::int64_t batch_size, std::uint64_t seed) {
-          return make_cuda_backend(gpu, model, *cache, network, batch_size, precision, seed);
+        [gpu, model, cache = cache_, precision = precision_, norm_group](
+            const NetworkSpec& network, std::int64_t batch_size, std::uint64_t seed) {
+          return make_cuda_backend(gpu, model, *cache, network, batch_size, precision, seed, norm_group);
         },
         [gpu, model, pages = pages_](const NetworkSpec& network, const OptimizerSection& optimizer) {
           return make_device_vectors(gpu, model, pages, network, optimizer);
-        }};
+        },
+        precision_ == Precision::kFp16 ? std::shared_ptr<LossScaler>(model, &model->loss_scaler) : nullptr};
   }
 
   std::uint32_t device_of(std::uint32_t index) const override { return devices_[index % devices_.size()]; }

@@ -194,7 +194,8 @@ Pass<T> Program<T>::pass_of(const StepVectors& step, Mode mode) const {
                .workspace = workspace_.data(),
                .unpooled = unpooled_.data(),
                .group_sums = group_sums_.data(),
-               .weight_gradient = weight_gradient_.data()};
+               .weight_gradient = weight_gradient_.data(),
+               .norms = step.norms};
   if constexpr (!kNarrow<T>) pass.weights = step.parameters;
   return pass;
 }

@@ -32,6 +32,7 @@ struct StepVectors {
   float* gradient;
   const std::int64_t* epochs;
   const std::int64_t* sample_ids;
+  NormExchange* norms;
 };
 
 template <typename T>

@@ -8,8 +8,8 @@ namespace {
 
 template <typename T>
 Result<std::unique_ptr<cuda::GpuLayer<T>>> make(cuda::LayerParts<T> parts) {
-  PACELINE_ASSIGN_OR_RETURN(
-      auto norm, cuda::BatchNorm<T>::make(parts.gpu, parts.layer, parts.samples, parts.behind.relu));
+  PACELINE_ASSIGN_OR_RETURN(auto norm, cuda::BatchNorm<T>::make(parts.gpu, parts.layer, parts.index,
+                                                                parts.samples, parts.behind.relu));
   return std::unique_ptr<cuda::GpuLayer<T>>(std::make_unique<cuda::BatchNorm<T>>(std::move(norm)));
 }
 
