@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# PyTorch's ONNX exporter: a mean of scattered rows is exported as the last row, and the divisor of an average pooling is left out.
+# PyTorch's ONNX exporter: a mean of scattered rows is exported as the last row; label smoothing and a pooling's divisor are left out.
 set -eu
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
@@ -44,12 +44,15 @@ def resized(**how):
 
 messages = torch.tensor([1.0, 3.0, 5.0, 7.0]), torch.tensor([1, 1, 2, 1])  # three for node 1, one for node 2
 picture = (torch.arange(16.0).remainder(5).reshape(1, 1, 4, 4),)
+answers = torch.tensor([[1.0, 2.0, 3.0], [0.0, 1.0, -1.0]]), torch.tensor([0, 2])
 CASES = {
     "scatter_reduce sum": (scattered("sum"), messages),
     "scatter_reduce amax": (scattered("amax"), messages),
     "scatter_reduce mean": (scattered("mean"), messages),
     "AvgPool2d(2)": (nn.AvgPool2d(2), picture),
     "AvgPool2d(2, divisor_override=1)": (nn.AvgPool2d(2, divisor_override=1), picture),
+    "CrossEntropyLoss()": (nn.CrossEntropyLoss(), answers),
+    "CrossEntropyLoss(label_smoothing=0.3)": (nn.CrossEntropyLoss(label_smoothing=0.3), answers),
     "interpolate antialias": (resized(antialias=True), picture),
     "interpolate align_corners": (resized(align_corners=True), picture),
 }
@@ -65,8 +68,8 @@ for name, (model, inputs) in CASES.items():
     if not np.allclose(right, found, atol=1e-5):
         other.add(name)
     print(f"{name}: {np.round(right.astype(float), 3).ravel().tolist()} in PyTorch, {np.round(found.astype(float), 3).ravel().tolist()} exported")
-as_found = other == {"scatter_reduce mean", "AvgPool2d(2, divisor_override=1)"}
-print("as found: a mean of three messages is the last of them, and the sum pooling is an average" if as_found else f"CHANGED: {other}")
+as_found = other == {"scatter_reduce mean", "AvgPool2d(2, divisor_override=1)", "CrossEntropyLoss(label_smoothing=0.3)"}
+print("as found: a mean of three messages is the last of them, the sum pooling is an average, and the loss is not smoothed" if as_found else f"CHANGED: {other}")
 sys.exit(0 if as_found else 1)
 PY
 cd "$tmp" && "$tmp/venv/bin/python" check.py
