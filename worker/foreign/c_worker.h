@@ -44,8 +44,8 @@ struct ForeignWorker {
     const Status ended = *loop.ended();
     // Told by the servers: what the node itself was told to, it has given up for.
     is_stopped = is_stopped || (has_begun && ended.code() == StatusCode::kAborted && !loop.gave_up());
-    if (is_stopped) return say(PACELINE_STOPPED, ended.message());
-    return ended.is_ok() ? say(PACELINE_FINISHED, "the run is over") : say(ended);
+    if (is_stopped) return end_call(PACELINE_STOPPED, ended.message());
+    return ended.is_ok() ? end_call(PACELINE_FINISHED, "the run is over") : end_call(ended);
   }
 
   RunConfig config;

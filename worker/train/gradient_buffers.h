@@ -36,7 +36,7 @@ class GradientBuffers {
   // The last kForLate buffers are made only where none has come back within this time: a wait of microseconds,
   // mostly, in place of the memory of one more gradient.
   static constexpr std::size_t kForLate = 2;
-  static constexpr std::chrono::milliseconds kLate{50};
+  static constexpr std::chrono::milliseconds kLate{2};
 
   // At most `max` buffers of `floats` values each, made in `memory` (null: the heap) when they are first
   // needed. `late`: as kLate.
