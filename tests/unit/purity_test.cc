@@ -24,9 +24,9 @@ const std::set<std::string> kStandardHeaders = {
     "tuple",     "utility", "variant",    "vector"};
 // assert.h alone may print: it is how the process ends on our own bug.
 const std::set<std::string> kAssertHeaders = {"cstdio", "cstdlib", "string"};
-const std::set<std::string> kBaseHeaders = {"common/status.h",    "common/assert.h",  "common/ids.h",
-                                            "common/clock.h",     "common/instant.h", "common/metric.h",
-                                            "common/batch_part.h"};
+const std::set<std::string> kBaseHeaders = {"common/status.h",     "common/assert.h",    "common/ids.h",
+                                            "common/clock.h",      "common/instant.h",   "common/metric.h",
+                                            "common/batch_part.h", "common/loss_scale.h"};
 // Counter-based: a pure function of a seed that stands in the policy's configuration.
 const std::map<std::string, std::string> kOnlyFor = {{"common/random.h", "random_walk.cc"}};
 const std::regex kForbidden(
