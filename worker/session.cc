@@ -49,6 +49,12 @@ std::size_t gradient_buffers_max(const RunConfig& config, ReadBy read_by) {
   return static_cast<std::size_t>(versioned->value()) + 3;
 }
 
+// Eager, the next gradient is computed while servers still apply the last one: none of its buffers is a late one's.
+std::chrono::nanoseconds late_gradient(const RunConfig& config) {
+  const bool is_versioned = sync::largest_threshold(engine_config(config), ApplyMode::kVersioned).has_value();
+  return is_versioned ? GradientBuffers::kLate : std::chrono::nanoseconds(0);
+}
+
 // Of a model below this size a gradient is a small message, and costs less than to say that it is let go of.
 constexpr std::int64_t kSharedFloatsMin = 2048;
 
@@ -384,8 +390,9 @@ void Session::train_worker(WorkerId worker, Result<Trainer> trainer, ThreadResul
       .step = step::WorkerStep(step_rules()),
       .cache = ThreadCache(config_.train.optimizer, process_cache_.ranges(), worker.thread,
                            std::move(trainer->vectors)),
-      .gradients = GradientBuffers(layout_.size(), gradient_buffers_max(config_, read_by), read_by,
-                                   parts_.tasks.gradient_memory(shares ? *memory_ : nullptr)),
+      .gradients =
+          GradientBuffers(layout_.size(), gradient_buffers_max(config_, read_by), read_by,
+                          parts_.tasks.gradient_memory(shares ? *memory_ : nullptr), late_gradient(config_)),
       .emulator = Emulator(config_.emulate, config_.run.seed, config_.cluster.cluster(), worker,
                            config_.train.batch_size),
       .local = local_steps(),

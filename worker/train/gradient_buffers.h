@@ -39,7 +39,7 @@ class GradientBuffers {
   static constexpr std::chrono::milliseconds kLate{2};
 
   // At most `max` buffers of `floats` values each, made in `memory` (null: the heap) when they are first
-  // needed. `late`: as kLate.
+  // needed. `late`: as kLate, 0 where a gradient that is still there is no late one.
   explicit GradientBuffers(std::int64_t floats, std::size_t max = kBuffersMax,
                            ReadBy read_by = ReadBy::kTransport,
                            std::shared_ptr<std::pmr::memory_resource> memory = nullptr,
