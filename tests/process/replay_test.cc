@@ -136,9 +136,13 @@ std::vector<std::vector<Stamp>> orders(const Record& record) {
   return orders;
 }
 
-void step(Floats& parameters, const Floats& gradient, double rate) {
+void step(Floats& parameters, const Floats& gradient, double rate, double decay = 0.0) {
   const auto rounded = static_cast<float>(rate);
-  for (std::size_t i = 0; i < parameters.size(); ++i) parameters[i] -= rounded * gradient[i];
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const float decayed =
+        decay == 0.0 ? gradient[i] : gradient[i] + static_cast<float>(decay) * parameters[i];
+    parameters[i] -= rounded * decayed;
+  }
 }
 
 bool same_bits(const Floats& a, const Floats& b) {
@@ -188,12 +192,14 @@ TEST_CASE("a_run_with_delay_compensation_compares_with_just_what_each_worker_com
       GENERATE(CompensationKind::kNone, CompensationKind::kConstant, CompensationKind::kAdaptive);
   const double lambda = GENERATE(0.0, 0.3);
   const std::uint32_t shards = GENERATE(1u, 2u);
-  CAPTURE(static_cast<int>(kind), lambda, shards);
+  const double decay = GENERATE(0.0, 0.01);  // of what is compensated already
+  CAPTURE(static_cast<int>(kind), lambda, shards, decay);
   RunConfig config = config_of(StalenessScaling::kNone);
   config.cluster.nodes = 3;
   config.cluster.threads_per_node = 1;
   config.cluster.shards = shards;
   config.train.optimizer.delay_compensation = {kind, lambda, 0.95};
+  config.train.optimizer.weight_decay = decay;
   Record record;
   const Floats model = train(config, record);
 
@@ -211,13 +217,13 @@ TEST_CASE("a_run_with_delay_compensation_compares_with_just_what_each_worker_com
             kind == CompensationKind::kAdaptive ? rounded / std::sqrt(mean_square[i] + 1e-7F) : rounded;
         compensated[i] = g + factor * g * (now[i] - with[i]) * g;
       }
-      step(now, compensated, 0.05);
+      step(now, compensated, 0.05, decay);
     }
     found = found || same_bits(now, model);
     // Without lambda it is plain asynchronous SGD.
     if (lambda > 0.0 || kind == CompensationKind::kNone) continue;
     Floats plain(kFloats, 0.0F);
-    for (const Stamp& stamp : order) step(plain, record.gradients[stamp], 0.05);
+    for (const Stamp& stamp : order) step(plain, record.gradients[stamp], 0.05, decay);
     CHECK(same_bits(plain, now));
   }
   CHECK(found);

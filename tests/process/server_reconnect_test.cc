@@ -94,6 +94,55 @@ TEST_CASE("the process that is here goes on over another connection, and what it
   run.finish(*run.after, 1);
 }
 
+TEST_CASE("a join that is read behind that of a later connection moves the node nowhere") {
+  BrokenRun run;
+  run.after->say(0, run.reconnect());
+  run.after->hear<wire::Welcome>(0);
+  ScriptedNode late(run.context, run.config.cluster.endpoints);
+  wire::Join join = run.reconnect();
+  join.connection = 2;
+  late.say(0, join);
+  late.say(0, wire::Leave{"it would end the run"});
+  // A stranger behind it is answered, so the late one has been read.
+  ScriptedNode stranger(run.context, run.config.cluster.endpoints);
+  stranger.say(0, wire::Heartbeat{});
+  stranger.hear<wire::Error>(0);
+  run.finish(*run.after, 0, 1);
+}
+
+TEST_CASE("what is said over a connection that was given up counts for nothing") {
+  BrokenRun run;
+  run.after->say(0, run.reconnect());
+  run.after->hear<wire::Welcome>(0);
+  run.before->say(0, BrokenRun::push_at(0), std::vector<float>(5, 1));
+  run.before->say(0, wire::Leave{"it would end the run"});
+  run.finish(*run.after, 0);
+}
+
+TEST_CASE("a process whose welcome was lost says no more than its join again") {
+  BrokenRun run;
+  run.after->say(0, run.reconnect(0));
+  run.after->hear<wire::Welcome>(0);
+  CHECK(run.after->hear<wire::Grant>(0).clock == Clock(0));
+}
+
+TEST_CASE("nobody goes on who is another process, of another generation, or has gone") {
+  BrokenRun run;
+  const auto refused = [&](const wire::Join& join) {
+    ScriptedNode stranger(run.context, run.config.cluster.endpoints);
+    stranger.say(0, join);
+    const auto error = stranger.hear<wire::Error>(0);
+    return error.fatal && error.code == StatusCode::kFailedPrecondition ? error.message : "";
+  };
+  wire::Join other = run.reconnect();
+  other.incarnation += 1;
+  CHECK(refused(other) == "node 0 has gone from this run");
+  CHECK(refused(run.reconnect(2)) == "node 0 has gone from this run");
+  wire::Join has_been_here = run.reconnect(0);
+  has_been_here.last_generation = 1;  // and has left it
+  CHECK_THAT(refused(has_been_here), Contains("already taken"));
+}
+
 // What the authority says to shard 1 over a connection that breaks, and over the next one.
 TEST_CASE("another shard goes on over another connection: each end says again what the other has not heard") {
   testing::TempFolder folder;

@@ -1,4 +1,5 @@
 // Delay compensation: the formulas by hand, and what is kept of which worker (replay_test has whole runs).
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <vector>
@@ -144,6 +145,25 @@ TEST_CASE("a worker that is sent states and contributes nothing keeps few of the
   }
   CHECK(shard.backups() == 1 + Backups::kNotPushedMax);
   decide(shard, 0, kB, 0);  // revision 0 is still there
+}
+
+TEST_CASE(
+    "what a gradient that is held was computed with is kept, and goes once it is applied and one behind it") {
+  Shard shard = quadratic(1.0 / 256);
+  Snapshot state = shard.now();
+  for (std::int64_t revision = 0; revision < 100; ++revision) {
+    state.revision = Revision(revision);
+    shard.sent(NodeId(1), state);
+    if (revision < 3) REQUIRE(push(shard, kB, revision, revision, 1).is_ok());
+  }
+  for (std::int64_t clock = 0; clock < 3; ++clock) {
+    CHECK(shard.backups() ==
+          static_cast<std::size_t>(3 - std::max<std::int64_t>(0, clock - 1) + Backups::kNotPushedMax));
+    decide(shard, clock, kB, clock);
+  }
+  REQUIRE(push(shard, kB, 3, 99, 1).is_ok());
+  decide(shard, 3, kB, 3);
+  CHECK(shard.backups() == 1);
 }
 
 TEST_CASE("a worker that goes back to an older state is taken at its word") {

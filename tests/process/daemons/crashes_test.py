@@ -212,7 +212,11 @@ class Starts(DaemonTest):
                 self.assertRegex(told, r", expected .*: give every daemon the same configuration$")
                 self.assertFalse((self.run_dir / "worker-1.log").exists())  # so that the right command is not refused
 
-    def test_the_log_of_a_live_node_is_left_alone(self):
+    def test_a_node_number_is_taken_once(self):
+        self.assertRegex(self.refused_node(0, f"run.out={self.folder}/another"), "^node 0: already taken by another "
+                         r"process of this run \(incarnation 0x[0-9a-f]{16}, got 0x[0-9a-f]{16}\)$")
+
+    def test_the_log_of_a_live_node_or_server_is_left_alone(self):
         server, node = self.server(0), self.node(0)
         self.wait_for_log("server.log", "node 0 joined")
         self.assert_ends(self.node(0), 2, r"paceline-worker: the run directory .* already holds a run of node 0 "
@@ -220,6 +224,9 @@ class Starts(DaemonTest):
                          r"with --force \(existing= in Python\)")
         self.assert_ends(self.node(0, "--force"), 2, r"paceline-worker: the run directory .* already holds a run of "
                          r"node 0 \(worker-0\.log\), and that node is still alive")
+        for existing in ("--force", "--resume"):
+            self.assert_ends(self.server(0, existing), 2, r"paceline-server: the run directory .* is that of another server of "
+                             r"shard 0, which is still alive \(server\.log is locked\); .*")
         server.send(signal.SIGTERM)
         self.assertEqual((server.end(), node.end()), (1, 1))
         self.assertIn("node 1 has not joined", (self.run_dir / "worker-0.log").read_text())

@@ -141,6 +141,15 @@ class Reconnect(CalmRuns):
         for program in (self.node(0, *anew), self.node(1, *anew), server):
             self.assertEqual(program.end(), 0, program.errors())
 
+    def test_a_node_that_waits_for_its_servers_is_stopped_by_a_signal(self):
+        servers, nodes = self.start_training(f"cluster.lease={LEASE}", "cluster.reconnect_timeout=1h")
+        self.kill(*servers)
+        for i, node in enumerate(nodes):
+            node.wait_for_line("waiting up to 3600 s")
+            node.send(signal.SIGTERM)
+            self.assert_ends(node, 1, f"paceline-worker {i}: {self.silent(0)}; waiting up to 3600 s for servers .*",
+                             f"paceline-worker {i}: stopped by a signal")
+
 
 if __name__ == "__main__":
     harness.main()

@@ -1,5 +1,6 @@
 """Checkpoints while a run trains, and runs whose servers were killed and go on from one. See harness.py."""
 
+import os
 import re
 import shutil
 import signal
@@ -236,8 +237,26 @@ class Resume(CalmRuns):
                                  [("bsp", 0), ("asp", version)])
                 self.assertIsNone(summary["final_threshold"])
 
+    def test_a_truncated_newest_checkpoint_is_passed_over(self):
+        self.configure(shards=2)
+        model = self.calm_model(self.total)
+        self.killed()
+        newest = sorted((self.run_dir / "checkpoint").glob("*/manifest"))[-1].parent
+        os.truncate(newest / "shard-1", (newest / "shard-1").stat().st_size - 1)
+        summary = self.assert_resumes_to(model)
+        self.assertLess(summary["resumed_from_version"], int(newest.name.split("-v")[1]))
+        self.assertIn("passed over the checkpoint of version", (self.run_dir / "server.log").read_text(encoding="utf-8"))
+
+    def test_without_a_checkpoint_the_error_says_where_it_looked(self):
+        self.run_dir.mkdir()
+        self.assert_ends(self.server(0, "--resume"), 3, rf"paceline-server: no checkpoint to resume from in "
+                         rf"{self.run_dir}/checkpoint: it holds none that is whole; a run writes them with checkpoint\.every_clocks or checkpoint\.every")
+
     def test_a_resume_with_another_configuration_names_the_keys_once_with_both_values(self):
         self.killed()
+        for one in (self.run_dir / "checkpoint").glob("g*"):
+            if not (one / "manifest").exists():
+                shutil.rmtree(one)  # of what was being written nobody knows the keys
         server = self.server(0, "--resume", *self.saves, "train.batch_size=16", "train.optimizer.lr=0.5")
         self.assertEqual(server.end(), 5)
         said = server.errors()[-1]
@@ -298,7 +317,6 @@ class Resume(CalmRuns):
             node.end()
         self.assert_resumes_to(model)
 
-
     def test_a_run_that_has_ended_is_extended_to_the_bits_of_one_that_was_as_long_from_the_start(self):
         model = self.calm_model(self.total)
         half = f"train.total_iterations={SAVED_ITERATIONS // 2}"
@@ -341,6 +359,17 @@ class Resume(CalmRuns):
         servers, nodes = self.resume()  # nothing of it is lost
         for program in servers + nodes:
             self.assertEqual(program.end(), 0, program.errors())
+
+    def test_a_node_that_does_not_come_back_is_lost_and_the_run_goes_on(self):
+        self.killed()
+        timeout = "cluster.start_timeout=" + ("10s" if harness.SANITIZED else "2s")  # a process may take seconds to start
+        server = self.server(0, "--resume", *self.saves, timeout)
+        node = self.node(0, "--resume", *self.saves, timeout)
+        self.assertEqual(server.end(), 0, server.errors())
+        self.assertEqual(node.end(), 0, node.errors())
+        self.assertEqual(server.errors(), ["paceline-server: node 1 lost: it has not joined the resumed run in time"])
+        summary = self.summary()
+        self.assertEqual((summary["status"], summary["lost_nodes"], summary["iterations"]), ("ok", 1, SAVED_ITERATIONS))
 
 
 class ResumeByScript(ScriptTest):

@@ -1,6 +1,5 @@
 """Whole runs of every policy, and runs that are stopped. See harness.py."""
 
-import csv
 import json
 import pathlib
 import re
