@@ -42,6 +42,7 @@ for what, (names, weights, right) in WANTED.items():
 # The difference by cat and svd is left to the printout: how a negative weight is taken is another matter.
 as_found = all(off[what, "linear"] > 0.5 for what in WANTED)
 as_found &= all(abs(each["the mean of two equal ones", "linear"] - right) < 1e-5 for each, right in ((off, 1), (along, 2)))
+as_found &= abs(off["the mean of two", "linear"] - 1) < 0.1
 as_found &= all(off[what, way] < 1e-4 for what in list(WANTED)[:2] for way in ("cat", "svd"))
 print("as found: factors are added, and their product is multiplied out" if as_found else "CHANGED")
 sys.exit(0 if as_found else 1)
