@@ -34,7 +34,7 @@ print("openvino", openvino.__version__, "onnxruntime", onnxruntime.__version__, 
 print("guess: antialias=1 is computed, as onnxruntime and Pillow compute it, or refused")
 core = openvino.Core()
 inner = slice(2, -2), slice(2, -2)  # at the edge Pillow weighs otherwise than ONNX's default
-seen = {}
+seen, of_openvino = {}, {}
 for mode, filter_ in (("linear", Image.Resampling.BILINEAR), ("cubic", Image.Resampling.BICUBIC)):
     pillow = np.asarray(Image.fromarray(stripes).resize((SMALL, SMALL), filter_))
     for antialias in (0, 1):
@@ -42,9 +42,12 @@ for mode, filter_ in (("linear", Image.Resampling.BILINEAR), ("cubic", Image.Res
         right = onnxruntime.InferenceSession(made.SerializeToString()).run(None, {"x": stripes[None, None]})[0][0, 0]
         onnx.save(made, "smaller.onnx")
         found = core.compile_model(core.read_model("smaller.onnx"), "CPU", {"INFERENCE_PRECISION_HINT": "f32"})(stripes[None, None])[0][0, 0]
+        of_openvino[mode, antialias] = found
         seen[mode, antialias] = [bool(np.allclose(first, second, atol=1e-3)) for first, second in ((right[inner], pillow[inner]), (found, right))]
         print(f"{mode}, antialias={antialias}, mean brightness: Pillow {pillow.mean():.3f}, onnxruntime {right.mean():.3f}, OpenVINO {found.mean():.3f}")
 as_found = all(seen[mode, 0] == [False, True] and seen[mode, 1] == [True, False] for mode in ("linear", "cubic"))
+as_found &= all(np.allclose(of_openvino[mode, 1], of_openvino[mode, 0], atol=1e-3) for mode in ("linear", "cubic"))
+as_found &= bool(np.allclose(of_openvino["linear", 1], 0.5, atol=1e-3))  # twice the light of a quarter
 print("as found: OpenVINO's pictures are those without antialias" if as_found else f"CHANGED: {seen}")
 sys.exit(0 if as_found else 1)
 PY

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# OpenVINO: int64 is computed in 32 bits and handed out as int64, from PyTorch's and from ONNX's models.
+# OpenVINO: int64 is computed in 32 bits and handed out as int64, of ONNX's models.
 set -eu
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
@@ -45,7 +45,7 @@ def as_it_is():
 
 
 core = openvino.Core()
-same = {}
+same, results = {}, {}
 for build in (bucket_of_hash, next_sample, is_late, seen_in_all, place_in_float, as_it_is):
     nodes, constants, kind = build()
     graph = helper.make_graph(nodes, build.__name__, [helper.make_tensor_value_info("x", INT64, [4])],
@@ -56,9 +56,12 @@ for build in (bucket_of_hash, next_sample, is_late, seen_in_all, place_in_float,
     right = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": samples})[0]
     onnx.save(model, "model.onnx")
     found = core.compile_model(core.read_model("model.onnx"), "CPU")(samples)[0]
+    results[build.__name__] = right, found
     same[build.__name__] = right.dtype == found.dtype and bool((right == found).all())
     print(f"{build.__name__}: {right.dtype} {right.tolist()} by onnxruntime, {found.dtype} {found.tolist()} by OpenVINO")
 as_found = {name for name, equal in same.items() if not equal} == {"bucket_of_hash", "next_sample", "is_late", "seen_in_all", "as_it_is"}
+right, found = results["bucket_of_hash"]
+as_found &= abs(found[1] - right[1]) == 1 and bool((results["as_it_is"][1] == samples.astype(np.int32)).all())
 print("as found: int64 is cut to its lower half, and only a cast to float sees the whole" if as_found else f"CHANGED: {same}")
 sys.exit(0 if as_found else 1)
 PY

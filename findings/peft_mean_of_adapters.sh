@@ -31,16 +31,18 @@ WANTED = {"the mean of two equal ones": (["one", "one"], [0.5, 0.5], ONE), "the 
           "their difference": (["one", "two"], [1.0, -1.0], ONE - TWO)}
 print("peft", peft.__version__, "torch", torch.__version__)
 print("guess: add_weighted_adapter() adds weight times adapter, up to rounding where the rank suffices")
-off = {}
+off, along = {}, {}
 for what, (names, weights, right) in WANTED.items():
     for way, options in (("linear", {}), ("cat", {}), ("svd", {"svd_rank": 2 * RANK})):
         made = f"{len(off)}"
         model.add_weighted_adapter(names, weights, made, combination_type=way, **options)
         off[what, way] = ((matrix(made) - right).norm() / right.norm()).item()
-        along = ((matrix(made) * right).sum() / right.square().sum()).item()
-        print(f"{what}, {way}: off by {off[what, way]:.1%}; {along:.2f} times as long in the right direction")
+        along[what, way] = ((matrix(made) * right).sum() / right.square().sum()).item()
+        print(f"{what}, {way}: off by {off[what, way]:.1%}; {along[what, way]:.2f} times as long in the right direction")
 # The difference by cat and svd is left to the printout: how a negative weight is taken is another matter.
-as_found = all(off[what, "linear"] > 0.5 for what in WANTED) and abs(off["the mean of two equal ones", "linear"] - 1) < 1e-5
+as_found = all(off[what, "linear"] > 0.5 for what in WANTED)
+as_found &= all(abs(each["the mean of two equal ones", "linear"] - right) < 1e-5 for each, right in ((off, 1), (along, 2)))
+as_found &= abs(off["the mean of two", "linear"] - 1) < 0.1
 as_found &= all(off[what, way] < 1e-4 for what in list(WANTED)[:2] for way in ("cat", "svd"))
 print("as found: factors are added, and their product is multiplied out" if as_found else "CHANGED")
 sys.exit(0 if as_found else 1)

@@ -47,15 +47,17 @@ def train(rank, sharded, clear_early):
     model = DistributedDataParallel(layers())
     optimizer = (ZeroRedundancyOptimizer(model.parameters(), torch.optim.SGD, lr=RATE) if sharded
                  else torch.optim.SGD(model.parameters(), lr=RATE))
+    second = list(model.parameters())[1]
     with Join([model, optimizer] if sharded else [model]):
         for inputs in batches(rank):
             if clear_early:
                 optimizer.zero_grad()
             model(inputs).square().mean().backward()
             optimizer.step()
+            last = second.detach().clone(), second.grad.clone()
             if not clear_early:
                 optimizer.zero_grad()
-    return [parameter.detach().clone() for parameter in model.parameters()]
+    return [parameter.detach().clone() for parameter in model.parameters()], last
 
 
 VARIANTS = {"DDP with SGD": (False, True), "with ZeRO, zero_grad() before backward()": (True, True),
@@ -77,6 +79,9 @@ if __name__ == "__main__":
     torch.multiprocessing.spawn(worker, nprocs=len(BATCHES))
     seen = [torch.load(f"seen{rank}") for rank in range(len(BATCHES))]
     start, right = list(layers().parameters()), list(expected().parameters())
+    # The second layer is the second rank's: where it was as that ran out, and by which gradient it had moved last.
+    (left_at, gradient), (stood_at, _) = (seen[1][name][1] for name in list(VARIANTS)[1:])
+    seen = [{name: end for name, (end, _) in of.items()} for of in seen]
     far = {}
     for name in VARIANTS:
         far[name] = [((p - q).norm() / (q - s).norm()).item() for p, q, s in zip(seen[0][name], right, start)]
@@ -84,6 +89,11 @@ if __name__ == "__main__":
         print("{}: first layer off by {:.1%} of its way, second layer by {:.1%}; between the ranks {:g}".format(name, *far[name]))
     first, *others = far.values()
     as_found = max(first[:2]) < 1e-5 and all(apart[2] == 0 and apart[1] > 0.1 for apart in [*others])
+    early, behind = list(VARIANTS)[1:]
+    again = left_at - (BATCHES[0] - BATCHES[1]) * RATE * gradient
+    print("second layer: {} is {:g} from that gradient's steps, {} {:g} from where it was".format(
+        early, (seen[1][early][1] - again).abs().max().item(), behind, (seen[1][behind][1] - stood_at).abs().max().item()))
+    as_found &= torch.allclose(seen[1][early][1], again, atol=1e-5) and bool((seen[1][behind][1] == stood_at).all())
     print("as found: both ranks agree on a model that no gradient asked for" if as_found else "CHANGED")
     sys.exit(0 if as_found else 1)
 PY

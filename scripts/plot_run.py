@@ -40,10 +40,8 @@ COLUMNS = {
     "curve.csv": ("seconds", "version", "threshold", "lpr", "train_loss", "train_accuracy", "test_accuracy", "test_loss",
                   "iterations"),
     "phases.csv": ("node", "thread", "phase", "total_seconds"),
-    "phases_so_far.csv": ("node", "thread", "phase", "total_seconds"),
     "staleness.csv": ("unit", "staleness", "count"),
 }
-SPARED = COLUMNS["curve.csv"][1:]  # without one of these the rest can be drawn
 WORDS = ("phase", "unit")  # the columns that are no numbers
 SECONDS = ("seconds", "seconds since the first grant")
 ITERATIONS = ("iterations", "iterations (gradients in the global parameters)")
@@ -59,7 +57,7 @@ class Run:
         self.missing = []
         self.summary = self._summary()
         self.curve = self._table("curve.csv")
-        self.phases = self._phases()
+        self.phases = self._table("phases.csv")
         self.staleness = self._table("staleness.csv")
         if self.curve is not None:  # an evaluation's row comes when it is done, and says when its version was reached
             self.curve = self.curve.sort_values("seconds", kind="stable")
@@ -79,14 +77,6 @@ class Run:
             self.missing.append(f"summary.json: no JSON object: {error}")
             return None
 
-    def _phases(self):
-        """Of a run that was killed, what its nodes last said."""
-        so_far = "phases_so_far.csv"
-        if (self.folder / "phases.csv").exists() or not (self.folder / so_far).exists():
-            return self._table("phases.csv")
-        self.missing.append(f"phases.csv: not there, so drawn from {so_far}, which has what the nodes' last heartbeats said")
-        return self._table(so_far)
-
     def _table(self, name):
         text = self._text(name)
         if text is None:
@@ -99,9 +89,7 @@ class Run:
             lacking = [column for column in COLUMNS[name] if column not in table]
             if lacking:
                 self.missing.append(f"{name}: no column {', '.join(lacking)}; it is of another version")
-                if not set(lacking) <= set(SPARED):
-                    return None
-                table[lacking] = math.nan
+                return None
             for column in COLUMNS[name]:
                 if column not in WORDS:
                     table[column] = pandas.to_numeric(table[column])

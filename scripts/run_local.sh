@@ -56,6 +56,11 @@ nodes=$nodes_max
 [ -n "$out" ] || out="$(workplace_of "$root")/runs/$(get run.name)"
 overrides+=("run.out=$(yaml_string "$out")")
 overrides+=("data.path=$(yaml_string "$(realpath -sm "$data")")") # `paceline evaluate` may be called from elsewhere
+# train.init_from is read where a run is begun alone; whether this one is, its directory says.
+goes_on() { (cd "$out" 2>/dev/null && eval "$to_go_on"); }
+if [ -n "$resume_or_start" ] && ! goes_on; then
+  "$bin/paceline" check-config "$config" "${overrides[@]}" --init >/dev/null || exit $?
+fi
 
 made_for "$out"
 mkdir -p "$out" || fail "cannot create $out" 1
@@ -80,7 +85,7 @@ if [ -n "$resume$resume_or_start" ]; then
   told=("${overrides[@]}") read_from=$config
   if [ -n "$resume" ]; then
     server_mode=--resume node_mode=--resume
-  elif (cd "$out" && eval "$to_go_on"); then
+  elif goes_on; then
     server_mode=--resume node_mode=--resume-or-start # a node that never came has no log to go on with
   else
     server_mode=--force node_mode=--force

@@ -67,6 +67,10 @@ std::optional<std::int64_t> serial_mini_batches(std::span<const RoundsNeeded> ru
   return std::nullopt;
 }
 
+bool without_gain(std::int64_t serial, const RoundsNeeded& run, std::int64_t iterations) {
+  return !run.rounds && run.workers * serial <= iterations;
+}
+
 std::optional<std::int64_t> iterations_lacking(std::int64_t serial, std::span<const RoundsNeeded> runs,
                                                std::int64_t iterations) {
   std::int64_t needed = iterations;

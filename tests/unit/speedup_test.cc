@@ -106,6 +106,9 @@ TEST_CASE("whoever_never_got_there_may_have_had_fewer_mini_batches_than_one_work
   CHECK(iterations_lacking(1000, kRuns, 4999) == 5000);
   CHECK_FALSE(iterations_lacking(1000, kRuns, 5000));
   CHECK_FALSE(iterations_lacking(1000, std::span(kRuns).first(3), 2000));
+  CHECK_FALSE(without_gain(1000, kRuns[3], 4999));
+  CHECK(without_gain(1000, kRuns[3], 5000));
+  CHECK_FALSE(without_gain(1000, kRuns[2], 5000));
 }
 
 TEST_CASE("the_best_number_of_local_steps_grows_with_what_an_exchange_costs") {

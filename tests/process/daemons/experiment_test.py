@@ -171,6 +171,27 @@ exec {harness.BIN}/paceline "$@"
         self.assertEqual(comparison.said("time_to_accuracy", tables.BSP, tables.DTSSP), "censored")
         self.assertEqual(comparison.said("time", tables.BSP, tables.SSP3), "unknown")
 
+    def test_more_of_table_2_and_another_rate_are_asked_for(self):
+        tools = self.folder / "tools"
+        asked = self.folder / "asked"
+        self.stand_in(tools / "paceline", f"""[ "$1" = simulate ] && echo "$@" >>{asked}\n[ "$1" = check-config ]\n""")
+        self.assertEqual(self.reproduce("--seeds", "1", "--more", "--learning-rate", "0.000025", "table2",
+                                        bin_folder=self.with_data(tools)).end(), 1)
+        runs = asked.read_text(encoding="utf-8").splitlines()
+        # In whatever order those that go beside each other have begun.
+        self.assertCountEqual([re.search(rf"--out {self.out}/table2/(\S+)", run).group(1) for run in runs],
+                              [f"{folder}/{policy}-1" for folder in ("1", "2", "4", "refresh-1-4")
+                               for policy in ("bsp", "ssp3", "dtssp", "ssp10", "walk")])
+        for run in runs:
+            self.assertIn(" train.optimizer.lr=0.000025 ", run)
+            self.assertIn(f" sync.refresh_clocks={1 if 'refresh-1-4' in run else 'null'} ", run)
+
+    def with_data(self, tools):
+        """The data set is there, as far as the script looks."""
+        (self.out / "data").mkdir(parents=True)
+        (self.out / "data/test_batch.bin").touch()
+        return tools
+
     def test_the_whole_experiment_is_a_list_of_cells_each_with_all_iterations_of_real_images(self):
         tools = self.folder / "tools"
         cifar = self.folder / "cifar"

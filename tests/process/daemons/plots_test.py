@@ -1,8 +1,10 @@
 """scripts/plot_run.py: what its figures draw is what the run directories say. Skipped where pandas or matplotlib are not
 installed (scripts/install_deps.sh --plots). See harness.py."""
 
+import contextlib
 import csv
 import importlib.util
+import io
 import json
 import os
 import re
@@ -10,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import unittest
+from unittest import mock
 
 import harness
 from harness import DaemonTest
@@ -172,6 +175,24 @@ class Plots(DaemonTest):
         rows = [row for row in curve.splitlines()[1:] if row.split(",")[4] and not row.split(",")[6]]
         training, = (line for line in self.figure("loss", crashed).axes[0].lines if line.get_label().endswith(", training"))
         self.assertEqual(len(training.get_xdata()), len(rows))
+
+    def test_a_figure_that_cannot_be_drawn_is_named_and_the_others_are_drawn(self):
+        def cannot(_):
+            raise ValueError("image is too large")
+
+        said = io.StringIO()
+        arguments = ["plot_run", str(self.runs[0]), "--out", str(self.folder / "figures")]
+        with (mock.patch.dict(self.plot_run.FIGURES, loss=cannot), mock.patch.object(sys, "argv", arguments),
+              contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO())):
+            self.plot_run.main()
+        self.assertEqual(said.getvalue(), "plot_run: loss: image is too large\n")
+        self.assertEqual(sorted(file.stem for file in (self.folder / "figures").glob("*.png")), sorted({*FIGURES} - {"loss"}))
+
+    def test_a_tall_figure_has_fewer_pixels_than_matplotlib_refuses(self):
+        for inches in (5, 400, 5000):
+            dots = self.plot_run.dots_per_inch(self.plot_run.Figure(figsize=(9, inches)))
+            self.assertLess(inches * dots, 2 ** 16)
+            self.assertLessEqual(dots, 150)
 
     def test_rubbish_is_named_and_a_run_with_nothing_to_draw_is_an_error(self):
         (self.folder / "rubbish").mkdir()

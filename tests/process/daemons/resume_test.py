@@ -411,7 +411,7 @@ class ResumeByScript(ScriptTest):
         self.assertEqual(again(total).end(), 0)
         self.assertEqual((self.summary()["status"], self.summary()["generation"]), ("ok", 2))
         model = (self.run_dir / "model.bin").read_bytes()
-        script = again(total)
+        script = again(total, "train.init_from=/nowhere")  # which only a run that is begun reads
         self.assertEqual(script.end(), 4, script.errors())
         self.assertRegex("; ".join(script.errors()), "^paceline-server: the run in [^;]* has ended well[^;]*; a larger [^;]* extends it$")
         self.assertEqual((self.run_dir / "model.bin").read_bytes(), model)
@@ -432,6 +432,12 @@ class ResumeByScript(ScriptTest):
         script = self.run_local("--resume-or-start", "train.total_iterations=40")
         self.assertEqual(script.end(), 0, script.errors())
         self.assertNotIn("died early", (self.run_dir / "server.log").read_text(encoding="utf-8"))
+
+    def test_a_model_that_cannot_be_read_is_said_before_a_run_is_begun(self):
+        script = self.run_local("--resume-or-start", "train.init_from=/nowhere")
+        self.assertEqual(script.end(), 2)
+        self.assertRegex("; ".join(script.errors()), "^paceline check-config: train.init_from: [^;]*/nowhere[^;]*$")
+        self.assertFalse(self.run_dir.exists())
 
 
 if __name__ == "__main__":

@@ -53,6 +53,35 @@ class ReportNumbers(ThreePolicies):
             for key, text in shown.items():
                 self.assertEqual(text if isinstance(expected[key], str) else json.loads(text), expected[key], key)
 
+    def test_the_table_behind_the_phases_is_the_summary_for_each_worker(self):
+        self.browser.show(self.page)
+        heading, *rows = self.browser.evaluate(browser.TABLE, "#phases-runs details")
+        for run, row in zip(self.runs, rows):
+            summary = self.summary(run)
+            self.assertEqual(heading[-3:], ["unaccounted s", "not training s", "all s"])
+            for column, text in zip(heading[1:-3], row[1:]):
+                total = summary["phases"][column.removesuffix(" s")]["total_seconds"]
+                self.assertAlmostEqual(number(text), total / summary["workers"], delta=0.000501, msg=column)
+            # A bar is as long as its run, or longer by as much as a worker's own wall is.
+            self.assertGreaterEqual(number(row[-1]) + 0.001, summary["wall_seconds"])
+            trained = sum(number(text) for text in row[1:-2])
+            self.assertAlmostEqual(number(row[-2]), max(summary["wall_seconds"] - trained, 0), delta=0.01)
+        self.assertGreater(max(number(row[-2]) for row in rows), 1)  # ASP's fast workers are done long before the slow ones
+
+    def test_the_table_behind_the_bytes_is_the_summaries(self):
+        self.browser.show(self.page)
+        heading, *rows = self.browser.evaluate(browser.TABLE, "#bytes details")
+        self.assertEqual(heading, ["run", "pushed (gradients), MB", "pulled (parameters), MB", "pushed and pulled, MB for each iteration"])
+        for run, row in zip(self.runs, rows, strict=True):
+            summary = self.summary(run)
+            self.assertEqual(row[0], run.name)
+            for text, key in zip(row[1:3], ("bytes_pushed", "bytes_pulled"), strict=True):
+                self.assertAlmostEqual(number(text), summary[key] * 1e-6, delta=0.000501, msg=key)
+            expected = (summary["bytes_pushed"] + summary["bytes_pulled"]) * 1e-6 / summary["iterations"]
+            self.assertAlmostEqual(number(row[3]) / expected, 1, delta=1e-5)
+            for key in ("bytes_shared", "bytes_pushed_early"):  # of which there is no column
+                self.assertEqual(summary[key], 0)
+
     def test_the_tables_behind_the_phases_of_nodes_and_workers_are_the_files(self):
         self.browser.show(self.page)
         for place, run in enumerate(self.runs):
