@@ -70,7 +70,11 @@ RunConfig measured_run(const RunConfig& config, std::int64_t rounds, const fs::p
   train.total_iterations = rounds * cluster.cluster().workers();
   train.eval_every_clocks.reset();
   train.eval_samples = 1;
-  train.on_nan = OnNan::kStop;
+  // A step that overflows fp16 is skipped, so a run with it says what is.
+  if (train.precision != Precision::kFp16) {
+    train.on_nan = OnNan::kStop;
+    train.skips_max = TrainSection().skips_max;
+  }
   return run;
 }
 

@@ -37,9 +37,10 @@ Status Session::begin_reducing(const Status& connected) {
   return reduces_->begin(from);
 }
 
-// What is no loss is so for all: without one of them the others would make another step of it.
+// What is no loss is so for all: without one of them the others would make another step of it. With on_nan: skip such a
+// report would say that the step is left out.
 void Session::reducing_failed(const Status& why) {
-  if (why.code() == StatusCode::kInvalidArgument) {
+  if (why.code() == StatusCode::kInvalidArgument && config_.train.on_nan == OnNan::kStop) {
     RoundReport report{WorkerId(parts_.node, 0), Clock(reduces_->version().value), {}};
     report.computed_version = reduces_->version();
     report.skipped = true;

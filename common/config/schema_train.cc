@@ -419,7 +419,8 @@ void add_train(Schema& schema) {
            "scaled and steps that overflow skipped (on_nan: skip)."}));
   keys.push_back(
       row(PACELINE_FIELD(train.on_nan), choice<OnNan>(), Scope::kWholeRun,
-          {.effect = "On a NaN or infinite loss or gradient: stop the run, or skip that iteration.",
+          {.effect = "On a NaN or infinite loss or gradient: stop the run, or skip that iteration; in an "
+                     "all-reduce those of all workers.",
            .trade_off = "skip survives a rare spike and can hide a run that has diverged."}));
   keys.push_back(row(PACELINE_FIELD(train.skips_max), real({.low = 0, .high = 1, .open_low = true}),
                      Scope::kOneSession,

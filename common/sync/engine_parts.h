@@ -2,8 +2,8 @@
 //
 //   workers    Engine: who takes part (joined, late, absent, gone), clocks. Grants: held, running, finished, and what each
 //              waits for. UpdateSequence: staleness
-//   clocks     Engine; Grants takes those out that finish
-//   share      Engine: who shares, what is given back. Grants: what is taken
+//   clocks     Engine; Grants takes those out that finish, and adds those of a run that is stopped before its training
+//   share      Engine and Grants: who shares, and who no more. Engine: what is given back. Grants: what is taken
 //   batches    Engine; Grants asks for parts
 //   policy     UpdateSequence: windows, versions. Engine and Grants: clocks, departures
 //   halt       Grants; Engine asks once whether all has come to rest

@@ -31,7 +31,7 @@ class MeshFormations {
   // All outlive this.
   MeshFormations(const RunConfig& config, const RunMembers& members, RunOutbox& outbox, const Log& log);
 
-  // `said` at `version` of the run. `goes_on`: who is left goes on without one that is lost. kLost: the one whom `from`
+  // `peers`, at `version` of the run. `goes_on`: who is left goes on without one that is lost. kLost: the one whom `from`
   // has lost, or itself, is. kEndpoint: the next formation may be complete: form(). Errors: kInvalidArgument.
   enum class News { kNothingNew, kLost, kEndpoint };
   Result<News> on_peers(NodeId from, const wire::Peers& peers, Version version, bool goes_on, Ticks now);

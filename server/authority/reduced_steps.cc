@@ -1,5 +1,6 @@
 #include "server/authority/reduced_steps.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -29,7 +30,7 @@ bool ReducedSteps::go_on() const {
 
 bool ReducedSteps::await(const wire::StepReport& report) const {
   const sync::Engine& engine = core_.engine();
-  const bool skips = config_.train.on_nan == OnNan::kSkip;  // all do, or none
+  const bool skips = config_.train.on_nan == OnNan::kSkip;  // say_alike()
   return nodes_hold_parameters(config_) && state_.training() &&
          (skips || (!report.skipped && report.fault.empty())) &&
          report.clock.value == engine.version().value && engine.is_live(report.worker);
@@ -63,9 +64,24 @@ void ReducedSteps::send_held_notices(Ticks now) {
 
 Status ReducedSteps::go_on_without(NodeId node, const std::string& why, Ticks now) {
   lost_.push_back(node);
-  formations_.lost(node, why, now);
   PACELINE_RETURN_IF_ERROR(take(now));
-  return state_.training() ? formations_.form(core_.engine().version()) : Status::ok();
+  // Behind the last step there is no next formation to wait for.
+  if (!state_.training()) return Status::ok();
+  formations_.lost(node, why, now);
+  return formations_.form(core_.engine().version());
+}
+
+// Whether the step is left out, which all do or none: but who was given the version by another does not know that it is
+// no step, and reports a gradient.
+bool ReducedSteps::say_alike(std::vector<wire::StepReport>& steps) {
+  const auto left_out = std::ranges::find_if(steps, &wire::StepReport::skipped);
+  if (left_out == steps.end()) return false;
+  const std::string fault = left_out->fault;
+  for (wire::StepReport& step : steps) {
+    step.skipped = true;
+    if (step.fault.empty()) step.fault = fault;
+  }
+  return true;
 }
 
 Status ReducedSteps::take(Ticks now) {
@@ -76,7 +92,7 @@ Status ReducedSteps::take(Ticks now) {
     steps.push_back(stepped_[r]->report);
   }
   const Version before = core_.engine().version();
-  const bool left_out = !steps.empty() && steps.front().skipped;
+  const bool left_out = say_alike(steps);
   for (const NodeId node : std::exchange(lost_, {})) {
     if (!left_out) PACELINE_RETURN_IF_ERROR(take_last_step(node, now));
     core_.step_own(sync::Lost{node}, now);

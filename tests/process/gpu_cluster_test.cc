@@ -3,7 +3,11 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <limits>
 #include <memory>
+#include <memory_resource>
+#include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -34,24 +38,83 @@ RunConfig normalised(std::uint32_t nodes, std::uint32_t group, ExchangeKind exch
   return config;
 }
 
-// `gpus`: of all nodes, which are threads of one process here; null: on the CPU.
-testing::ClusterRun run(const RunConfig& config, const std::shared_ptr<Gpus>& gpus = nullptr) {
-  auto ended = testing::run_cluster(config, [&](NodeId, const testing::StopNode&) {
-    auto tasks = make_network_tasks_on(gpus, config);
-    REQUIRE(tasks.is_ok());
-    return std::move(tasks).value();
-  });
+// A node's tasks, whose gradient of one clock overflows.
+class Overflowing final : public TaskFactory {
+ public:
+  Overflowing(std::unique_ptr<TaskFactory> tasks, Clock at) : tasks_(std::move(tasks)), at_(at) {}
+  const Layout& layout() const override { return tasks_->layout(); }
+  std::uint64_t data_fingerprint() const override { return tasks_->data_fingerprint(); }
+  void initialize(std::span<float> parameters) const override { tasks_->initialize(parameters); }
+  Result<std::unique_ptr<Task>> make_trainer(WorkerId worker) override {
+    PACELINE_ASSIGN_OR_RETURN(auto task, tasks_->make_trainer(worker));
+    return std::unique_ptr<Task>(std::make_unique<Each>(std::move(task), at_));
+  }
+  std::string computes_on(std::uint32_t thread) const override { return tasks_->computes_on(thread); }
+  std::shared_ptr<std::pmr::memory_resource> gradient_memory(
+      std::shared_ptr<std::pmr::memory_resource> upstream) override {
+    return tasks_->gradient_memory(std::move(upstream));
+  }
+  std::shared_ptr<std::pmr::memory_resource> parameter_memory() override {
+    return tasks_->parameter_memory();
+  }
+  Result<std::shared_ptr<void>> pin(std::span<const std::byte> pages) override { return tasks_->pin(pages); }
+  Result<std::unique_ptr<Task>> make_evaluator() override { return tasks_->make_evaluator(); }
+  void stop_evaluating() override { tasks_->stop_evaluating(); }
+
+ private:
+  class Each final : public Task {
+   public:
+    Each(std::unique_ptr<Task> task, Clock at) : task_(std::move(task)), at_(at) {}
+    Result<std::unique_ptr<CacheVectors>> make_cache_vectors(const OptimizerSection& optimizer,
+                                                             std::int64_t floats) override {
+      return task_->make_cache_vectors(optimizer, floats);
+    }
+    Status load(const Step& step) override {
+      clock_ = step.clock;
+      return task_->load(step);
+    }
+    Result<Metric> compute(std::span<const float> parameters, std::span<float> gradient,
+                           const FinalFrom& final_from) override {
+      if (clock_ != at_) return task_->compute(parameters, gradient, final_from);
+      auto metric = task_->compute(parameters, gradient, [](std::int64_t) {});
+      gradient.back() = std::numeric_limits<float>::infinity();
+      return metric;
+    }
+    LossScale loss_scale() const override { return task_->loss_scale(); }
+    Result<Metric> evaluate(std::span<const float> parameters) override {
+      return task_->evaluate(parameters);
+    }
+
+   private:
+    const std::unique_ptr<Task> task_;
+    const Clock at_;
+    Clock clock_;
+  };
+  const std::unique_ptr<TaskFactory> tasks_;
+  const Clock at_;
+};
+
+// `gpus`: of all nodes, which are threads of one process here; null: on the CPU. `overflows`: of node 1.
+testing::ClusterRun run(const RunConfig& config, const std::shared_ptr<Gpus>& gpus = nullptr,
+                        std::optional<Clock> overflows = std::nullopt) {
+  auto ended = testing::run_cluster(
+      config, [&](NodeId node, const testing::StopNode&) -> std::unique_ptr<TaskFactory> {
+        auto tasks = make_network_tasks_on(gpus, config);
+        REQUIRE(tasks.is_ok());
+        if (!overflows || node != NodeId(1)) return std::move(tasks).value();
+        return std::make_unique<Overflowing>(std::move(tasks).value(), *overflows);
+      });
   INFO(ended.status().message());
   REQUIRE(ended.is_ok());
   CHECK(ended->summary.status == "ok");
   return std::move(ended).value();
 }
 
-testing::ClusterRun run_on_gpus(RunConfig config) {
+testing::ClusterRun run_on_gpus(RunConfig config, std::optional<Clock> overflows = std::nullopt) {
   config.train.device = Device::kCuda;
   config.data.on_device = OnDevice::kOff;  // which is a node's own
   fake_cuda::set_up({});
-  auto ended = run(config, cuda::open_gpus({{}, config.train.precision}).value());
+  auto ended = run(config, cuda::open_gpus({{}, config.train.precision}).value(), overflows);
   CHECK(fake_cuda::mistakes() == std::vector<std::string>());
   CHECK(fake_cuda::alive() == 0);
   return ended;
@@ -79,16 +142,17 @@ TEST_CASE("nodes_on_gpus_end_where_those_on_cpus_do_with_groups_of_batch_norm_or
   CHECK(on_gpus.summary.iterations == config.train.total_iterations);
 }
 
-// Of two gradients the order makes no bits. A first step is made again until it does not overflow; of later ones that do, all
-// workers leave theirs out.
+// Of two gradients the order makes no bits. A first step is made again until it does not overflow; of a later one that does,
+// as that of clock 7, all workers leave theirs out.
 TEST_CASE("an_all_reduce_of_gpus_in_float16_steps_as_servers_do_or_leaves_a_step_out_as_a_whole") {
   RunConfig summed = normalised(2, 1, ExchangeKind::kAllreduce);
   summed.train.on_nan = OnNan::kSkip;
   const auto twenty = [](RunConfig config) {
     config.train.precision = Precision::kFp16;
-    return run_on_gpus(config);
+    return run_on_gpus(config, Clock(7));
   }(summed);
   CHECK(twenty.summary.final_version == Version(20));
+  CHECK(twenty.summary.skipped > 0);
   CHECK(twenty.summary.skipped % 2 == 0);
   CHECK(twenty.summary.iterations + twenty.summary.skipped == summed.train.total_iterations);
   for (const float parameter : twenty.model.parameters) CHECK(std::isfinite(parameter));

@@ -8,6 +8,7 @@
 #include <catch2/catch.hpp>
 #include <condition_variable>
 #include <cstring>
+#include <limits>
 #include <mutex>
 #include <optional>
 #include <random>
@@ -19,6 +20,7 @@
 #include "server/authority/formations.h"
 #include "tests/seeds.h"
 #include "worker/allreduce/allreduce_exchange.h"
+#include "worker/allreduce/node_model.h"
 
 namespace paceline::testing {
 namespace {
@@ -54,10 +56,18 @@ struct BreakUp {
   std::chrono::microseconds later{0};
 };
 
+// With on_nan: skip: a gradient that makes its sum none, of which there is no step then.
+struct NotFinite {
+  std::uint32_t node = 0;
+  std::int64_t clock = 0;
+  std::size_t at = 0;
+};
+
 struct Schedule {
   RunConfig config;
   std::optional<BreakUp> break_up;
   std::vector<Death> deaths;
+  std::optional<NotFinite> not_finite;
 };
 
 // Two nodes die only where some are left.
@@ -102,15 +112,23 @@ Schedule schedule_of(std::uint64_t seed) {
   }
   if (draw(2) == 0)
     s.break_up = {static_cast<std::int64_t>(1 + draw(kSteps - 1)), std::chrono::microseconds(draw(1500))};
+  if (!config.exchange.shard_optimizer && draw(2) == 0) {
+    config.train.on_nan = OnNan::kSkip;
+    s.not_finite = {static_cast<std::uint32_t>(draw(nodes)), static_cast<std::int64_t>(draw(kSteps)),
+                    draw(kTensors * kTensorFloats)};
+  }
   return s;
 }
 
 // Whole numbers, whose sums no order rounds.
-Floats gradient_of(std::uint32_t node, std::int64_t clock) {
+Floats gradient_of(const Schedule& schedule, std::uint32_t node, std::int64_t clock) {
   Floats floats(static_cast<std::size_t>(kTensors * kTensorFloats));
   for (std::size_t i = 0; i < floats.size(); ++i) {
     floats[i] = static_cast<float>((i * 31 + node * 7 + static_cast<std::size_t>(clock) * 13) % 64) - 20.0F;
   }
+  const auto& none = schedule.not_finite;
+  if (none && none->node == node && none->clock == clock)
+    floats[none->at] = std::numeric_limits<float>::infinity();
   return floats;
 }
 
@@ -279,7 +297,7 @@ void live(const Schedule& schedule, std::uint32_t node, const Layout& layout, Co
   const auto death = std::find_if(schedule.deaths.begin(), schedule.deaths.end(),
                                   [node](const Death& d) { return d.node == node; });
   for (std::int64_t clock = 0; clock < kSteps; ++clock) {
-    const auto own = std::make_shared<const Floats>(gradient_of(node, clock));
+    const auto own = std::make_shared<const Floats>(gradient_of(schedule, node, clock));
     const Contribution gradient{WorkerId(node, 0), Clock(clock), 1, Version(clock), {}, own};
     std::thread killer;
     const bool dies = death != schedule.deaths.end() && death->clock == clock;
@@ -319,7 +337,7 @@ void live(const Schedule& schedule, std::uint32_t node, const Layout& layout, Co
       return wrong("no version " + std::to_string(clock + 1) + ": " + failed);
     }
     life.states.push_back(*state);
-    if (*own != gradient_of(node, clock)) return wrong("its gradient has changed");
+    if (*own != gradient_of(schedule, node, clock)) return wrong("its gradient has changed");
     if (!coordinator.report(node, clock)) return wrong("hangs behind clock " + std::to_string(clock));
   }
   coordinator.ends(node);
@@ -327,17 +345,20 @@ void live(const Schedule& schedule, std::uint32_t node, const Layout& layout, Co
   coordinator.closes(node);
 }
 
-// The state that follows a sum of those gradients.
-void step(const RunConfig& config, OptimizerState& optimizer, Floats& parameters, std::int64_t clock,
+// The state that follows a sum of those gradients. Where it is left out, t alone is another one.
+void step(const Schedule& schedule, OptimizerState& optimizer, Floats& parameters, std::int64_t clock,
           const std::set<std::uint32_t>& nodes) {
+  const double rate = schedule.config.train.optimizer.lr;
+  const auto& none = schedule.not_finite;
+  if (none && none->clock == clock && nodes.contains(none->node)) return optimizer.begin_step(rate);
   Floats sum(parameters.size());
   for (const std::uint32_t node : nodes) {
-    const Floats gradient = gradient_of(node, clock);
+    const Floats gradient = gradient_of(schedule, node, clock);
     for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += gradient[i];
   }
   const float share = 1.0F / static_cast<float>(nodes.size());
   for (float& value : sum) value *= share;
-  optimizer.apply(parameters, sum, config.train.optimizer.lr);
+  optimizer.apply(parameters, sum, rate);
 }
 
 Floats state_of(const OptimizerState& optimizer, const Floats& parameters) {
@@ -367,6 +388,7 @@ struct Tally {
   std::uint64_t given = 0;
   std::uint64_t anew = 0;
   std::uint64_t several = 0;  // formations behind the second
+  std::uint64_t skipped = 0;  // of what was given: a step is left out, too
 };
 
 std::string violation_of(std::uint64_t seed, Tally& tally) {
@@ -383,12 +405,15 @@ std::string violation_of(std::uint64_t seed, Tally& tally) {
   tally.given += coordinator.was_given() ? 1 : 0;
   tally.anew += coordinator.was_made_anew() ? 1 : 0;
   tally.several += coordinator.formations() > 2 ? 1 : 0;
+  tally.skipped += schedule.not_finite && coordinator.was_given() ? 1 : 0;
 
   std::ostringstream words;
   words << "seed " << seed << ", " << name_of(schedule.config.exchange.algorithm)
         << (schedule.config.exchange.shard_optimizer ? " with shares" : "") << ", " << nodes << " nodes";
   for (const Death& death : schedule.deaths)
     words << ", node " << death.node << " dies at clock " << death.clock;
+  if (const auto& none = schedule.not_finite)
+    words << ", the gradient of node " << none->node << " at clock " << none->clock << " is not finite";
   words << ": ";
   for (const Life& life : lives) {
     if (!life.wrong.empty()) return words.str() + life.wrong;
@@ -400,7 +425,7 @@ std::string violation_of(std::uint64_t seed, Tally& tally) {
   OptimizerState optimizer(schedule.config.train.optimizer, layout.size());
   Floats parameters(static_cast<std::size_t>(layout.size()), 1.0F);
   for (std::int64_t clock = 0; clock < kSteps; ++clock) {
-    step(schedule.config, optimizer, parameters, clock, in_steps[static_cast<std::size_t>(clock)]);
+    step(schedule, optimizer, parameters, clock, in_steps[static_cast<std::size_t>(clock)]);
     const Floats expected = state_of(optimizer, parameters);
     for (std::uint32_t node = 0; node < nodes; ++node) {
       const bool dies = std::any_of(schedule.deaths.begin(), schedule.deaths.end(),
@@ -427,8 +452,30 @@ TEST_CASE("those_that_are_left_of_an_all_reduce_go_on_from_the_last_whole_step")
   for (std::uint64_t i = 0; i < range.count; ++i) {
     REQUIRE(violation_of(range.first + i, tally) == "");
   }
-  WARN("of " << range.count << " schedules, " << tally.given << " gave a whole step to others, " << tally.anew
-             << " made one anew, " << tally.several << " had more than two formations");
+  WARN("of " << range.count << " schedules, " << tally.given << " gave a whole step to others ("
+             << tally.skipped << " of which leave one out), " << tally.anew << " made one anew, "
+             << tally.several << " had more than two formations");
+}
+
+TEST_CASE("who is given a version behind a step that was left out goes on with the same bits") {
+  Schedule schedule;
+  schedule.config.exchange.kind = ExchangeKind::kAllreduce;
+  schedule.config.train.optimizer.kind = GENERATE(OptimizerKind::kAdam, OptimizerKind::kLamb);
+  const Layout layout = layout_of_run();
+  const PlaceInRun all{0, layout.size()};
+  NodeModel holder(schedule.config, layout, all, nullptr);
+  NodeModel given(schedule.config, layout, all, nullptr);
+  REQUIRE(holder.begin({Version(0), Floats(static_cast<std::size_t>(layout.size()), 1.0F)}, {}).is_ok());
+  const auto step = [&](NodeModel& model, std::int64_t clock) {
+    Floats mean = gradient_of(schedule, 0, clock);
+    model.step(mean);
+  };
+  step(holder, 0);
+  holder.leave_out();
+  REQUIRE(given.take_over(*holder.state()()).is_ok());
+  for (NodeModel* const model : {&holder, &given}) step(*model, 2);
+  CHECK(holder.version() == Version(3));
+  CHECK(same_bits(holder.state()()->floats, given.state()()->floats));
 }
 
 // Of three nodes the one whose state is lost and its keeper, before any step is made without the first.
@@ -438,6 +485,7 @@ TEST_CASE("a share of the optimizer's state that is lost with its keeper ends th
   schedule.config.exchange.algorithm = Algorithm::kRing;
   schedule.config.cluster.nodes = 3;
   schedule.break_up.reset();
+  schedule.not_finite.reset();
   schedule.deaths = {{0, 2, kTensorFloats, {}}, {1, 2, kTensorFloats, {}}};
   const Layout layout = layout_of_run();
   Coordinator coordinator(3);

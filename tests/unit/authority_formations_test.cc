@@ -284,24 +284,38 @@ TEST_CASE("where every node is lost, and with them the parameters, the run ends"
   CHECK(run.summary().status == "failed");
 }
 
+// Of whom node 2 is lost.
+struct OfThree : Reducing {
+  explicit OfThree(std::int64_t iterations, OnNan on_nan = OnNan::kStop)
+      : Reducing([&] {
+          RunConfig of_three = reducing_run();
+          of_three.cluster.nodes = 3;
+          of_three.train.total_iterations = iterations;
+          of_three.train.on_nan = on_nan;
+          return of_three;
+        }()) {
+    reached_at("10.0.0.1:7", "10.0.0.2:7");
+    say(Peer::of(NodeId(2)), wire::Peers{0, {"10.0.0.3:7"}});
+    shard_has(0);
+  }
+  // Those that are left meet again, and have these versions.
+  void node_2_goes(std::int64_t of_node_0, std::int64_t of_node_1) {
+    authority->lost(Peer::of(NodeId(2)), "silent", now);
+    for (const std::uint32_t node : {0U, 1U}) {
+      wire::Peers said;
+      said.endpoints = {"10.0.0.1:" + std::to_string(8 + node)};
+      said.formation = 1;
+      said.version = Version(node == 0 ? of_node_0 : of_node_1);
+      say(Peer::of(NodeId(node)), said);
+    }
+  }
+};
+
 // Of six iterations three are done by three nodes, two by two, and one is left for two.
 TEST_CASE("a step that is not for all workers any more is not made") {
-  RunConfig config = reducing_run();
-  config.cluster.nodes = 3;
-  Reducing run(config);
-  run.authority->node_joined(NodeId(2), layout_of(8), run.now, 72, kData);
-  run.reached_at("10.0.0.1:7", "10.0.0.2:7");
-  run.say(Peer::of(NodeId(2)), wire::Peers{0, {"10.0.0.3:7"}});
-  run.shard_has(0);
+  OfThree run(6);
   for (const std::uint32_t node : {0U, 1U, 2U}) run.steps(node, 0);
-  run.authority->lost(Peer::of(NodeId(2)), "silent", run.now);
-  for (const std::uint32_t node : {0U, 1U}) {
-    wire::Peers said;
-    said.endpoints = {"10.0.0.1:" + std::to_string(8 + node)};
-    said.formation = 1;
-    said.version = Version(1);
-    run.say(Peer::of(NodeId(node)), said);
-  }
+  run.node_2_goes(1, 1);
   for (const std::uint32_t node : {0U, 1U}) run.steps(node, 1);
   CHECK_FALSE(run.authority->training());
   CHECK(run.sent.of<wire::FinishWorker>(kNode0).size() == 1);
@@ -318,6 +332,40 @@ TEST_CASE("a step that is not for all workers any more is not made") {
   const RunSummary summary = run.summary();
   CHECK((summary.status == "ok" && summary.iterations == 5));
   CHECK((summary.iterations_lost == 1 && summary.iterations_undone == 1));
+}
+
+// Of nine iterations three are done, three left out, and two more by those that are left: the gradient of the lost one was
+// in a sum of which there is no step. Who is given that version reports one.
+TEST_CASE(
+    "a step that is left out counts for nobody, also where a node is lost and who is left is given it") {
+  const auto [by_node_0, by_node_1] =
+      GENERATE(table<bool, bool>({{true, true}, {false, true}, {true, false}}));
+  CAPTURE(by_node_0, by_node_1);
+  OfThree run(9, OnNan::kSkip);
+  run.step(0);
+  for (const std::uint32_t node : {0U, 1U, 2U}) run.leaves_out(node, 1);
+  CHECK(run.authority->training());
+  run.node_2_goes(by_node_0 ? 3 : 2, by_node_1 ? 3 : 2);
+  by_node_0 ? run.leaves_out(0, 2) : run.steps(0, 2);
+  CHECK(run.authority->training());
+  by_node_1 ? run.leaves_out(1, 2) : run.steps(1, 2);
+  CHECK_FALSE(run.authority->training());
+  CHECK(run.sent.of<wire::FinishWorker>(kNode0).size() == 1);
+  const wire::ApplyDecision last = run.sent.of<wire::ApplyDecision>(kShard0).back();
+  CHECK((last.version_after == Version(3) && last.revision_after == Revision(3)));
+}
+
+// They would wait for a formation that never comes.
+TEST_CASE("a loss behind which all have made the last step sends nobody out of their formation") {
+  Stepped run;
+  run.step(1);
+  run.steps(0, 2);
+  run.sent.clear();
+  run.authority->lost(kNode1, "silent", run.now);
+  CHECK_FALSE(run.authority->training());
+  CHECK(run.sent.of<wire::FinishWorker>(kNode0).size() == 1);
+  CHECK(run.sent.of<wire::Peers>(kNode0).empty());
+  CHECK(run.sent.of<wire::ApplyDecision>(kShard0).back().revision_after == Revision(6));
 }
 
 }  // namespace

@@ -25,13 +25,13 @@ inline MemberStep member_on_gpu(Gpus& gpus, std::uint32_t index, const NetworkSp
 
 // Three steps, of which the second and the third would be graphs, of each network by groups of parts of these sizes.
 inline void check_groups_on_gpus(const std::vector<std::vector<std::int64_t>>& groups, Members are,
-                                 double tolerance, std::uint64_t seed = 3) {
+                                 double tolerance, std::uint64_t seed = 3, const Beside& beside = {}) {
   auto networks = normalised_networks(6, 4);
   LayerConfig plain = batch_norm();
   plain.affine = false;
   plain.debias = true;
   networks.push_back({conv_without_bias(6, 3), plain, relu(), dense(10)});
-  const auto gpus = cuda::open_gpus({});
+  const auto gpus = cuda::open_gpus({{}, beside.precision});
   REQUIRE(gpus.is_ok());
   for (const auto& layers : networks) {
     const auto is_there = [](const LayerConfig& layer) { return is_on_gpu(layer.kind); };
@@ -49,7 +49,7 @@ inline void check_groups_on_gpus(const std::vector<std::vector<std::int64_t>>& g
             return member_on_gpu(**gpus, index++, network, SharedFloats(held), part, group);
           },
           3);
-      check_parts(got, network, batch, *held, samples, tolerance);
+      check_parts(got, network, batch, *held, samples, tolerance, beside.activations);
     }
   }
 }

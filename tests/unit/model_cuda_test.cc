@@ -153,6 +153,11 @@ TEST_CASE("parts_of_a_group_with_cuda_have_the_gradient_of_one_worker_with_the_w
   check_groups_on_gpus({{4, 4}, {5, 2, 3}}, Members::kThreads, kTolerance, fresh() + 13);
 }
 
+TEST_CASE("parts_of_a_group_with_cuda_in_bfloat16_have_the_gradient_of_the_whole_as_far_as_its_relus_do") {
+  check_groups_on_gpus({{4, 4}}, Members::kThreads, kNarrowReluTolerance, fresh() + 14,
+                       {Precision::kBf16, Activations::kBfloat16});
+}
+
 // Differences of 2^-20 times what a loss gives are less than float16 has; times 65,536 they are not.
 TEST_CASE("differences_too_small_for_float16_come_through_loss_scaling") {
   const NetworkSpec network = network_of({dense(8), dense(3)}, {1, 4, 4}, 3);

@@ -13,6 +13,7 @@
 #include "tests/unit/switchboard.h"
 #include "worker/model/norm_meeting.h"
 #include "worker/model/peer_norm_group.h"
+#include "worker/model/reference.h"
 
 namespace paceline {
 
@@ -65,13 +66,14 @@ inline OfGroup computed_in_parts(const NetworkSpec& network, const RandomBatch& 
   return of;
 }
 
-// That it is within `tolerance` of that of the reference with the whole mini-batch, tensor by tensor.
+// That it is within `tolerance` of that of the reference with the whole mini-batch and such activations, tensor by tensor.
 inline void check_parts(const OfGroup& got, const NetworkSpec& network, const RandomBatch& batch,
-                        const std::vector<float>& parameters, std::int64_t samples, double tolerance) {
+                        const std::vector<float>& parameters, std::int64_t samples, double tolerance,
+                        Activations activations = Activations::kDouble) {
   REQUIRE(network.mixes_samples());
   std::vector<float> whole(parameters.size());
-  const auto expected = backend_of(Backend::kReference, network, samples)
-                            ->gradient(parameters, batch.all(), whole, whole_at_the_end);
+  const auto reference = std::move(make_reference_backend(network, samples, 5, activations)).value();
+  const auto expected = reference->gradient(parameters, batch.all(), whole, whole_at_the_end);
   CHECK(got.loss_sum == Approx(expected->loss_sum).epsilon(tolerance));
   for (const Tensor& tensor : network.layout.tensors()) {
     INFO(tensor.name);

@@ -36,12 +36,12 @@ struct Reducing : Run {
     say(kShard0, wire::ShardReady{ShardId(0), layout_of(8).hash(), Version(version)});
   }
   // The node's report of that clock.
-  void steps(std::uint32_t node, std::int64_t clock) {
-    wire::StepReport report;
-    report.worker = WorkerId(node, 0);
-    report.clock = Clock(clock);
-    report.computed_version = Version(clock);
-    report.metric = {1.0, 5, 10};
+  void steps(std::uint32_t node, std::int64_t clock) { say(Peer::of(NodeId(node)), report_of(node, clock)); }
+  // The same with on_nan: skip, of a sum that was not finite.
+  void leaves_out(std::uint32_t node, std::int64_t clock) {
+    wire::StepReport report = report_of(node, clock);
+    report.skipped = true;
+    report.fault = "the sum of all gradients is not finite";
     say(Peer::of(NodeId(node)), report);
   }
   // All nodes', whose gradients are summed.
@@ -72,6 +72,16 @@ struct Reducing : Run {
   }
 
   const std::uint32_t nodes;
+
+ private:
+  static wire::StepReport report_of(std::uint32_t node, std::int64_t clock) {
+    wire::StepReport report;
+    report.worker = WorkerId(node, 0);
+    report.clock = Clock(clock);
+    report.computed_version = Version(clock);
+    report.metric = {1.0, 5, 10};
+    return report;
+  }
 };
 
 }  // namespace

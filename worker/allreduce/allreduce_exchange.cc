@@ -271,17 +271,15 @@ Status AllReduceExchange::reduce_round(std::unique_lock<std::mutex>& lock) {
     const Clock clock(model_.version().value);
     counts_.begin(parts_.now());
     lock.unlock();
-    const Status reduced = sums_.sum(number, clock, own);
+    Result<std::string> summed = sums_.sum(number, clock, own);
     lock.lock();
     counts_.end(parts_.now(), mesh_.take_bytes_sent());
     if (const auto gone = mesh_.gone()) gone_ = gone;
+    PACELINE_RETURN_IF_ERROR(summed.status());
+    if (summed->empty()) continue;
+    if (parts_.config.train.on_nan == OnNan::kStop) return invalid_argument(*summed);
     // The other buckets are summed all the same: every rank does the same.
-    const bool skips = parts_.config.train.on_nan == OnNan::kSkip;
-    if (skips && reduced.code() == StatusCode::kInvalidArgument) {
-      if (not_finite.empty()) not_finite = reduced.message();
-      continue;
-    }
-    PACELINE_RETURN_IF_ERROR(reduced);
+    if (not_finite.empty()) not_finite = *std::move(summed);
   }
   if (not_finite.empty()) return step(lock);
   left_out_ = {Clock(model_.version().value), std::move(not_finite)};

@@ -41,7 +41,7 @@ BucketSums::BucketSums(FormationMesh& mesh, const Layout& layout, bool is_sharde
     : mesh_(mesh), layout_(layout), is_sharded_(is_sharded), now_(now), on_bucket_(std::move(on_bucket)) {}
 
 // Every gradient is finite, but their sum need not be: then no rank takes the step.
-Status BucketSums::sum(std::size_t number, Clock clock, const std::vector<SharedFloats>& own) {
+Result<std::string> BucketSums::sum(std::size_t number, Clock clock, const std::vector<SharedFloats>& own) {
   const Bucket& bucket = mesh_.buckets()[number];
   const auto begin = static_cast<std::size_t>(bucket.range.begin);
   const auto size = static_cast<std::size_t>(bucket.range.size());
@@ -65,13 +65,13 @@ Status BucketSums::sum(std::size_t number, Clock clock, const std::vector<Shared
     if (rounds) round_as(programs.sums.encoding, part);
     const auto at = first_non_finite(part);
     if (!at) continue;
-    return invalid_argument("the sum of all gradients is not finite: " +
-                            describe_non_finite(part[static_cast<std::size_t>(*at)],
-                                                bucket.range.begin + here.begin + *at, layout_));
+    return "the sum of all gradients is not finite: " +
+           describe_non_finite(part[static_cast<std::size_t>(*at)], bucket.range.begin + here.begin + *at,
+                               layout_);
   }
   // While the backward pass goes on.
   if (!is_sharded_) make_mean(bucket.range);
-  return Status::ok();
+  return std::string();
 }
 
 void BucketSums::make_mean(Range part) const {

@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "common/clock.h"
@@ -31,8 +32,8 @@ class BucketSums {
              std::function<void(const BucketSpan&)> on_bucket);
 
   // Bucket `number` of the step at `clock`, of gradients by thread, each as long as the layout; of a sharded optimizer this rank's
-  // parts of it, undivided. Errors: Mesh::reduce()'s; kInvalidArgument the sum is not finite, naming its tensor.
-  Status sum(std::size_t number, Clock clock, const std::vector<SharedFloats>& own);
+  // parts of it, undivided. Returns what is not finite in the sum, naming its tensor; empty: all is. Errors: Mesh::reduce()'s.
+  Result<std::string> sum(std::size_t number, Clock clock, const std::vector<SharedFloats>& own);
   // Of a sharded optimizer, whose parts of the vector are parameters now: to all, bucket by bucket. Errors: Mesh::reduce()'s.
   Status copy_to_all(Clock clock);
   // A part of the formation's vector becomes one of the mean, where it was not divided before it left. Every gradient is a

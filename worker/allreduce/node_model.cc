@@ -86,6 +86,11 @@ void NodeModel::step(std::span<float> mean) {
   ++version_.value;
 }
 
+void NodeModel::leave_out() {
+  optimizer_.begin_step(rate_at(config_, version_));
+  ++version_.value;
+}
+
 void NodeModel::begin_step(std::span<float> mean) {
   sharded_->begin_step(version_, rate_at(config_, version_), parameters_.block(0), mean);
 }

@@ -351,7 +351,7 @@ class Attached:
                 self._ahead.complete()
             self.way.wait()
             self.leave(0, self.worker.floats if self._ahead is None else self._ahead.left_from())
-            if found_inf:  # of this worker alone: its clock closes without it (train.on_nan: skip)
+            if found_inf:  # of this worker: its clock closes without it, in an all-reduce all do (train.on_nan: skip)
                 self._flat(self.worker.under_way.gradient).fill_(float("nan"))
         self._finish_round()
         for parameter, _ in self._kept:

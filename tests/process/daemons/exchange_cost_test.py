@@ -13,7 +13,8 @@ class ExchangeCost(DaemonTest):
 
     ROUNDS = 20
     # A run of hidden rounds, which are not what is measured.
-    CONFIGURED = ("sync.policy=ssp", "sync.threshold=2", "exchange.hidden=true", "checkpoint.every_clocks=5")
+    CONFIGURED = ("sync.policy=ssp", "sync.threshold=2", "exchange.hidden=true", "checkpoint.every_clocks=5", "train.on_nan=skip",
+                  "train.skips_max=0.2")
 
     def setUp(self):
         super().setUp()
