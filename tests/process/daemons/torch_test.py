@@ -210,6 +210,18 @@ class TorchLoop(ForeignTest):
         server.process.terminate()
         first.end(), server.end()
 
+    def test_a_state_of_another_clock_is_loaded_where_a_node_may_have_been_behind(self):
+        loop = self.loop("loaded", 0, of="torch_edges.py")
+        self.assert_ends(loop, 0)
+        got = "load_state_dict(): got the state of clock {}, expected 5, where the run goes on"
+        self.assertEqual(loop.output().splitlines(), [
+            f"bsp True 4 is loaded {got.format(4)}, unless this node comes back to it", "bsp True 5 is loaded",
+            f"bsp True 6 is refused: {got.format(6)}",
+            f"bsp False 4 is refused: {got.format(4)}", "bsp False 5 is loaded", f"bsp False 6 is refused: {got.format(6)}",
+            "ssp True 4 is loaded", "ssp True 5 is loaded", f"ssp True 6 is refused: {got.format(6)}",
+            "ssp False 4 is loaded", "ssp False 5 is loaded", f"ssp False 6 is refused: {got.format(6)}",
+            "the run goes on at clock 5, but nothing was loaded by run.load_state_dict(): it begins anew"])
+
     def test_a_gradient_that_changes_after_it_left_is_refused_by_its_name(self):
         for how, complaint in (("clips", r"parameter '.*': its gradient has changed after it left, .*"),
                                ("accumulates", r"parameter '.*': a second gradient before step\(\), .*"),
