@@ -67,6 +67,8 @@ def ends_at(config, node, clock, how, *overrides):
             round.gradient[:] = 0
             if how == "hangs" and round.clock == int(clock) - 1:
                 worker.hang_timeout = 0.1
+            if how == "hangs" and round.clock == int(clock):
+                worker.hang_timeout = None  # for the next round
             if round.clock == int(clock):
                 if how == "raises":
                     raise ArithmeticError("no gradient today")
