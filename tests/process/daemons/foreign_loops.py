@@ -85,6 +85,21 @@ def ends_at(config, node, clock, how, *overrides):
             worker.finish(loss=1.0)
 
 
+def ends_by_itself(config, node, release):
+    """Three rounds and no more; the run is stopped in the last, and over when the fifo lets the loop end."""
+    with worker_of(config, node) as worker:
+        worker.add_tensor("counts", (2,))
+        worker.start(np.zeros(2, np.float32))
+        for step in range(3):
+            worker.begin().gradient[:] = 0
+            if step == 2:
+                print("in its last round", file=sys.stderr, flush=True)
+                open(release).close()
+            worker.finish(loss=1.0)
+        open(release).close()
+        print("well:", worker.end(), "stopped:", worker.stopped)
+
+
 def forks(config, node):
     """With a hang_timeout: processes that are forked from it end as any other, and in it the time runs on."""
     worker = worker_of(config, node)
