@@ -8,13 +8,15 @@
 #include "common/config/command_line.h"
 #include "common/config/load.h"
 #include "common/config/resume_keeps.h"
+#include "common/network/stages.h"
 #include "worker/network_task.h"
 
 namespace paceline {
 namespace {
 
-// A model of the user's own is not known here.
+// A model of the user's own is not known here, as where there are no data or the loop says how it is cut.
 Status check_init_from(const RunConfig& config) {
+  if (config.data.path.empty() || cut_by_loop(config.pipeline.balance)) return Status::ok();
   const Result<Layout> layout = network_layout(config);
   if (config.train.init_from.empty() || !layout.is_ok()) return Status::ok();
   std::vector<float> values(static_cast<std::size_t>(layout->size()));

@@ -52,7 +52,7 @@ typedef enum paceline_code {
   PACELINE_UNAVAILABLE = 4,         /* a server, or a resource of this machine, that is not there */
   PACELINE_DEADLINE_EXCEEDED = 5,   /* a server was silent for too long */
   PACELINE_RESOURCE_EXHAUSTED = 6,  /* no memory, threads or descriptors are left */
-  PACELINE_ABORTED = 7,             /* the node was told to end, or the run was before it began */
+  PACELINE_ABORTED = 7,             /* the node was told to end, or the run was before its first round */
   PACELINE_INTERNAL = 8,            /* anything else */
   PACELINE_FINISHED = 100,          /* the run is over, and ended well: there is no further round */
   PACELINE_TIMED_OUT = 101,         /* what was waited for has not come yet: call again */
@@ -284,7 +284,7 @@ PACELINE_API paceline_code paceline_finish(paceline_worker* worker, const paceli
  * go on. `why` not NULL: the node leaves at once, and that is said of it (an exception's text, "interrupted").
  * Waits until the node has ended, for `timeout_ms` at most (< 0: as long as it takes); TIMED_OUT: call again,
  * with a `why` to end it sooner. With a `why` another thread may call this, too, where the worker's hangs in code of
- * its own. OK: the run ended well. STOPPED, errors: how the node ended, as paceline_begin(). */
+ * its own. OK: the run ended well. STOPPED, errors: how the node ended, as paceline_begin(); ABORTED: before the run did. */
 PACELINE_API paceline_code paceline_end(paceline_worker* worker, const char* why, int64_t timeout_ms);
 
 /* A warning of the loop's in the node's log, and on standard error. Thread: any, until paceline_close() is called.

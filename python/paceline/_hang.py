@@ -32,6 +32,7 @@ class Watch:
         self._changed = threading.Condition()
         self._thread: Optional[threading.Thread] = None
         self._until: Optional[float] = None  # of time.monotonic()
+        self._started_with = 0.0             # seconds, what `until` is from
         self._closed = False
 
     @property
@@ -58,8 +59,9 @@ class Watch:
         if self._seconds is None:
             return
         with self._changed:
-            self._until = time.monotonic() + self._seconds
-        _end_in(self._seconds + _SILENT_S)
+            self._started_with = self._seconds
+            self._until = time.monotonic() + self._started_with
+        _end_in(self._started_with + _SILENT_S)
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="paceline hang_timeout", daemon=True)
             self._thread.start()
@@ -88,7 +90,7 @@ class Watch:
                 self._changed.wait((self._seconds or _SECONDS_MAX) if self._until is None else self._until - now)
             if self._closed:
                 return
-            self._leave(f"no exchange for {self._seconds:g} s (hang_timeout)")
+            self._leave(f"no exchange for {self._started_with:g} s (hang_timeout)")
         faulthandler.dump_traceback(file=_standard_error())
         os._exit(1)
 

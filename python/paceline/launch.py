@@ -9,7 +9,8 @@ torchrun starts the programs, and paceline-server is started beside them.
 Ctrl-C, or SIGTERM: the servers end the run in order and keep the model; programs see that it is over (RunOver), and are
 interrupted where they have not ended half a minute later. Twice: all are ended at once. A program that fails does not end
 the others; a server that refuses to begin does. Where no program is left the servers end, too. Exit status: 0 the run succeeded,
-and so did all programs; 1 not; 2 wrong usage or configuration.
+and so did all programs; 1 not; 2 wrong usage or configuration. Where a run is to be gone on with: 3 there is no checkpoint that
+is whole, 4 the run has ended well already, 5 it has another configuration.
 """
 
 import argparse
@@ -29,7 +30,9 @@ from paceline.worker import most
 
 _VALUE = re.compile(r"[a-z0-9_.]+=")
 _GRACE = 30  # seconds in which a program ends behind a run that is stopped
-_WITHOUT = 3  # seconds in which servers end by themselves that no program is left of
+_REFUSALS = (2, 3, 4, 5)  # a server's statuses that say that it has not begun
+_UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+_BEGINS = re.compile(r"^.*\b(?:training begins|training goes on)\b.*$", re.MULTILINE)
 
 
 def _arguments(given: List[str]) -> argparse.Namespace:
@@ -78,16 +81,35 @@ def _written(file):
     return status.st_ino, status.st_mtime_ns
 
 
-class _Run:
-    """Its processes, by their names, until all have ended."""
+def _seconds(duration):
+    """As "250ms"."""
+    number, unit = re.fullmatch(r"([\d.]+)([a-z]+)", duration).groups()
+    return float(number) * _UNITS[unit]
 
-    def __init__(self, out):
+
+def _status(summary):
+    """How the run there has ended; None: none has."""
+    try:
+        return json.loads(pathlib.Path(summary).read_text(encoding="utf-8"))["status"]
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+class _Run:
+    """Its processes, by their names, until all have ended. `heartbeat`: in seconds, cluster.heartbeat."""
+
+    def __init__(self, out, heartbeat):
         self._out = pathlib.Path(out)
+        # A server finds over tcp that a program was killed within two heartbeats and 1.5 s. A signal before would make a run that
+        # has failed one that was stopped.
+        self._notices_within = 2 * (2 * heartbeat + 1.5)
+        self._began_before = self._last_begin()
         self._running: Dict[str, subprocess.Popen] = {}
         self._signals = 0
+        self._told = set()  # servers: a second signal would end them at once, whatever they write
         self.failed: List[str] = []
-        self.refused = False  # by a server: there is no run
-        self.advice = ""      # then
+        self.refused = 0  # a server's status: there is no run
+        self.advice = ""  # where that is 2
 
     def start(self, name, command, **environment):
         if self._signals > 0:
@@ -103,11 +125,11 @@ class _Run:
         for name in list(self._running) if self.refused or self._signals > 1 or not servers else servers:
             self._end(name)
         if self._signals == 1 and not self.refused:
-            signal.alarm(_GRACE)
+            signal.setitimer(signal.ITIMER_REAL, _GRACE)
 
     def interrupt(self, *_):
         """Who has not ended by itself."""
-        if not any(name.startswith("node") for name in self._running):
+        if self._signals == 0:
             self._say("no program is left, and the servers end")
         for name in list(self._running):
             self._end(name)
@@ -116,6 +138,10 @@ class _Run:
         # Where there is no run a program is ended without a word: what the server has said is not to scroll away.
         order = signal.SIGTERM if self.refused or name.startswith("server") else signal.SIGINT
         process = self._running[name]
+        if name.startswith("server") and self._signals <= 1:
+            if name in self._told:
+                return
+            self._told.add(name)
         try:
             if process.returncode is None:
                 if self._signals <= 1:
@@ -140,16 +166,29 @@ class _Run:
                 how = f"status {status}" if status > 0 else signal.Signals(-status).name
                 if not (self.refused and status == -signal.SIGTERM):
                     self._say(f"{name} has ended with {how}")
-                if name.startswith("server") and status == 2 and not self.refused:
-                    self.refused = True
-                    if self.advice:
+                if name.startswith("server") and status in _REFUSALS and not self.refused:
+                    self.refused = status
+                    if self.advice and status == 2:
                         self._say(self.advice)
                     self.stop()
-            if name.startswith("node") and self._signals == 0 and not any(each.startswith("node") for each in self._running):
-                # A log in the run's folder may be of a node that had joined, behind which the servers have files to write.
-                if self._running and not any(self._out.glob("worker-*.log")):
+            nodes = any(each.startswith("node") for each in self._running)
+            if name.startswith("node") and not nodes and self._running and self._signals == 0:
+                if self._may_have_begun():  # then the servers find out that the nodes are gone, and have files to write
+                    signal.setitimer(signal.ITIMER_REAL, self._notices_within)
+                else:
                     self.interrupt()
-                signal.alarm(_WITHOUT)
+
+    def _may_have_begun(self):
+        # A log of a node may be of one that had joined, or of an earlier run; programs may also have a run.out of their own.
+        return any(self._out.glob("worker-*.log")) or self._last_begin() != self._began_before
+
+    def _last_begin(self):
+        """What the server's log says last of a training that begins; None: nothing."""
+        try:
+            lines = _BEGINS.findall((self._out / "server.log").read_text(encoding="utf-8", errors="replace"))
+        except OSError:
+            return None
+        return lines[-1] if lines else None
 
     @staticmethod
     def _say(text):
@@ -164,6 +203,7 @@ def main(given: Optional[List[str]] = None) -> int:
         nodes = most(_value(programs, arguments, "cluster.nodes"))
         shards = int(_value(programs, arguments, "cluster.shards"))
         out = _value(programs, arguments, "run.out")
+        heartbeat = _seconds(_value(programs, arguments, "cluster.heartbeat"))
         if _value(programs, arguments, "cluster.replicas") != "1":
             raise _Refused("cluster.replicas: two servers of each shard are for two machines, expected 1")
         if not arguments.program:
@@ -175,11 +215,12 @@ def main(given: Optional[List[str]] = None) -> int:
         return 2
     summary = os.path.join(out, "summary.json")
     before = _written(summary)
-    run = _Run(out)
-    if os.path.exists(os.path.join(out, "server.log")):  # what the server advises is for its own command line
-        run.advice = {"refuse": "for this: run.out=FOLDER, --existing replace, or --existing continue",
-                      "replace": f"a run that has ended well is not replaced: remove {shlex.quote(out)}, or say run.out=FOLDER"
-                      }.get(arguments.existing, "")
+    run = _Run(out, heartbeat)
+    # What the server advises is for its own command line.
+    if arguments.existing == "refuse" and os.path.exists(os.path.join(out, "server.log")):
+        run.advice = "for this: run.out=FOLDER, --existing replace, or --existing continue"
+    elif arguments.existing == "replace" and _status(summary) == "ok":
+        run.advice = f"a run that has ended well is not replaced: remove {shlex.quote(out)}, or say run.out=FOLDER"
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, run.stop)
     signal.signal(signal.SIGALRM, run.interrupt)
@@ -191,10 +232,10 @@ def main(given: Optional[List[str]] = None) -> int:
         run.start(f"node {node}", [sys.executable, arguments.program, *arguments.arguments], RANK=str(node), LOCAL_RANK=str(node),
                   WORLD_SIZE=str(nodes), LOCAL_WORLD_SIZE=str(nodes), PACELINE_LAUNCHED=json.dumps(launched))
     run.wait()
-    signal.alarm(0)
+    signal.setitimer(signal.ITIMER_REAL, 0)
     if _written(summary) not in (None, before):  # by this run: one that never began leaves none
         print(f"paceline.launch: the run in {out} is over; paceline report {shlex.quote(out)} says how it went", file=sys.stderr, flush=True)
-    return 2 if run.refused else 1 if run.failed else 0
+    return run.refused or (1 if run.failed else 0)
 
 
 if __name__ == "__main__":

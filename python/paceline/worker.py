@@ -309,6 +309,8 @@ class Worker:
         except KeyboardInterrupt:
             library.paceline_end(handle, b"interrupted", 0)
             raise
+        if code == _library.STOPPED and self._stopped is None:
+            self._stopped = library.paceline_error().decode(errors="replace")
         if code in (_library.ABORTED, _library.STOPPED):
             return False
         self._check(code)

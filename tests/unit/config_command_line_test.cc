@@ -170,6 +170,11 @@ TEST_CASE("check_config_reads_the_model_that_a_run_would_begin_with") {
   CHECK(check_config(options, out, err) == kExitUsage);
   CHECK_THAT(err.str(),
              StartsWith("paceline check-config: train.init_from: " + other + ": not a paceline model"));
+  const std::string bare =
+      (folder / "run.yaml").string();  // of a loop of one's own, whose model is not known
+  std::ofstream(bare) << "run: {name: mine}\n";
+  options.path = bare;
+  CHECK(check_config(options, out, err) == kExitOk);
 }
 
 TEST_CASE("what_check_config_prints_is_the_effective_configuration_and_loads_again") {

@@ -262,7 +262,8 @@ paceline_code end(paceline_worker& w, const char* why, std::int64_t timeout_ms) 
   if (why != nullptr) w.running->request_stop(reason);
   const auto ended = w.loop.await_end(patience_of(timeout_ms));
   if (!ended) return end_call(PACELINE_TIMED_OUT, "the node has not ended yet");
-  if (w.is_stopped) return end_call(PACELINE_STOPPED, ended->message());
+  if (w.is_stopped || (why == nullptr && w.was_stopped(*ended)))
+    return end_call(PACELINE_STOPPED, ended->message());
   return end_call(*ended);
 }
 

@@ -39,11 +39,16 @@ struct ForeignWorker {
     if (loop.under_way()) return Status::ok();
     return failed_precondition("no round is under way: paceline_begin() comes first");
   }
+  // Whether the servers told the node so that has ended: what it was told itself, its loop has given up for.
+  bool was_stopped(const Status& ended) const {
+    if (!has_begun || ended.code() != StatusCode::kAborted) return false;
+    const Status own = loop.given_up();
+    return own.is_ok() || ended.message().find(own.message()) == std::string::npos;
+  }
   // How the node ended.
   paceline_code over() {
     const Status ended = *loop.ended();
-    // Told by the servers: what the node itself was told to, it has given up for.
-    is_stopped = is_stopped || (has_begun && ended.code() == StatusCode::kAborted && !loop.gave_up());
+    is_stopped = is_stopped || was_stopped(ended);
     if (is_stopped) return end_call(PACELINE_STOPPED, ended.message());
     return ended.is_ok() ? end_call(PACELINE_FINISHED, "the run is over") : end_call(ended);
   }

@@ -139,9 +139,9 @@ std::optional<Status> ForeignLoop::ended() const {
   return ended_;
 }
 
-bool ForeignLoop::gave_up() const {
+Status ForeignLoop::given_up() const {
   const std::lock_guard lock(mutex_);
-  return !given_up_.is_ok();
+  return given_up_;
 }
 
 namespace {

@@ -71,8 +71,9 @@ class ForeignLoop {
   void node_ended(Status how);
   // How; nullopt before. Thread: any.
   std::optional<Status> ended() const;
-  // Whether give_up() was called. Thread: any.
-  bool gave_up() const;
+  // Whether give_up() was called, and with what; OK: not. Thread: any.
+  bool gave_up() const { return !given_up().is_ok(); }
+  Status given_up() const;
 
  private:
   enum class State {

@@ -12,7 +12,7 @@ import torch
 from paceline._library import whole_number
 from paceline.torch import rules, staging
 from paceline.torch.ahead import Ahead
-from paceline.torch.resumed import check_clock
+from paceline.torch.resumed import Resumed
 from paceline.torch.spectral import vectors_to_send
 from paceline.torch.tensors import Model, clean
 from paceline.worker import RunOver, Worker, check_world
@@ -49,7 +49,7 @@ class Attached:
             self.trained = {id(t.parameter) for t in self._tensors if t.trained}  # what the optimizer steps
             self._start(evaluate)
             self._receive()
-            self._not_loaded = self.clock > 0 and self.worker.existing == "continue"
+            self._resumed = Resumed(self.worker, comes_back=True)
             self._hook(overlap)
             if self._server_side:
                 self._warn_of_defaults(config, overrides)
@@ -97,13 +97,14 @@ class Attached:
                 "optimizer": None if self._server_side else self.optimizer.state_dict()}
 
     def load_state_dict(self, state: dict) -> None:
-        """Behind a resume, ahead of the first step, and in on_resume(). The state is that of run.clock; under another policy than
-        bsp, where nodes that were behind go on at one clock with the others, an earlier one does. Errors: ValueError for one
-        of another clock or mode, or of an optimizer of other parameters or another order of them, or one that an earlier version
-        made, without "parameters"; and between two exchanges. A learning rate scheduler is built before: a warmup of PyTorch's
-        scales the rate that it finds, for good."""
+        """Behind a resume, ahead of the first step, and in on_resume(). The state is that of run.clock. Under another policy than
+        bsp, where nodes that were behind go on at one clock with the others, an earlier one does; so does it, with a warning, under
+        bsp, where a node that was lost comes back to a run that has gone on. Errors: ValueError for one of a later clock, another
+        mode, or an optimizer of other parameters or another order of them, or one that an earlier version made, without
+        "parameters"; and between two exchanges. A learning rate scheduler is built before: a warmup of PyTorch's scales the
+        rate that it finds, for good."""
         self._check_between("load_state_dict()")
-        check_clock(state, self.worker)
+        self._resumed.check_clock(state)
         if (state["optimizer"] is None) != self._server_side:
             modes = ("worker", "server") if self._server_side else ("server", "worker")
             raise ValueError("load_state_dict(): got a state of mode='{}', expected one of mode='{}'".format(*modes))
@@ -118,7 +119,7 @@ class Attached:
                                      "expected the same parameters in the same order")
             self.optimizer.load_state_dict(state["optimizer"])
         self._position = state["position"]
-        self._not_loaded = False
+        self._resumed.was_loaded()
 
     def _names_of_optimizer(self):
         by_id = {id(p): clean(name) for name, p in self.model.named_parameters()}
@@ -268,10 +269,7 @@ class Attached:
             if any(argument is not None for argument in (*args[1:], *kwargs.values())):  # args[0]: the optimizer
                 raise ValueError("optimizer.step(): got a closure, expected none: backward() comes before step()")
             self._check_groups()
-            if self._not_loaded:
-                self._not_loaded = False
-                self.worker.warn(f"the run goes on at clock {self.clock}, but nothing was loaded by run.load_state_dict(): run.position "
-                                 f"begins at 0{'' if self._server_side else ', and the optimizer anew'}")
+            self._resumed.warn_if_not_loaded("run.position begins at 0" + ("" if self._server_side else ", and the optimizer anew"))
             if self._server_side:
                 self._push_gradients()
         except BaseException:

@@ -1,9 +1,30 @@
 """What a loop has kept beside the servers' checkpoints, and loads behind a resume."""
 
 
-def check_clock(state: dict, worker) -> None:
-    """That a state is of the clock at which the worker's run goes on; under another policy than bsp, where nodes that were
-    behind go on at one clock with the others, an earlier one does. Errors: ValueError."""
-    is_behind = state["clock"] < worker.clock and worker.value("sync.policy") != "bsp"
-    if state["clock"] != worker.clock and not is_behind:
-        raise ValueError(f"load_state_dict(): got the state of clock {state['clock']}, expected {worker.clock}, where the run goes on")
+class Resumed:
+    """Behind the first begin(): where the worker's run goes on, and what is loaded for that. `comes_back`: a node may do so, also
+    under bsp, while the others go on: at their clock, behind its own last state."""
+
+    def __init__(self, worker, comes_back: bool):
+        self._worker, self._comes_back = worker, comes_back
+        self._nothing_loaded = worker.clock > 0 and worker.existing == "continue"
+
+    def check_clock(self, state: dict) -> None:
+        """That a state is of the clock at which the run goes on. An earlier one is taken under another policy than bsp, where nodes
+        that were behind go on at one clock with the others; and with a warning where a node comes back. Errors: ValueError."""
+        got, expected = state["clock"], self._worker.clock
+        of_another = f"load_state_dict(): got the state of clock {got}, expected {expected}, where the run goes on"
+        if got < expected and self._worker.value("sync.policy") == "bsp" and self._comes_back:
+            self._worker.warn(f"{of_another}, unless this node comes back to it")
+        elif got > expected or (got < expected and self._worker.value("sync.policy") == "bsp"):
+            raise ValueError(of_another)
+
+    def was_loaded(self) -> None:
+        """Nothing is to be warned of."""
+        self._nothing_loaded = False
+
+    def warn_if_not_loaded(self, what: str) -> None:
+        """Ahead of the first step. `what` is not as it was where nothing has been loaded."""
+        if self._nothing_loaded:
+            self._nothing_loaded = False
+            self._worker.warn(f"the run goes on at clock {self._worker.clock}, but nothing was loaded by run.load_state_dict(): {what}")

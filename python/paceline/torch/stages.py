@@ -12,7 +12,7 @@ import torch
 from paceline.stage import Did, Stage
 from paceline.torch.cut import shapes_of
 from paceline.torch.norms import Norms
-from paceline.torch.resumed import check_clock
+from paceline.torch.resumed import Resumed
 from paceline.torch.tensors import _NORMS, Exchanged, buffers_of_weights, clean, is_running_statistic
 from paceline.worker import RunOver, Worker, check_world
 
@@ -63,6 +63,7 @@ class Pipeline:
             named = list(model._modules.items())  # each that stands there more than once, too
             self._describe([named[begin:end] for begin, end in zip(ends, ends[1:])])
             self._begin(evaluate)
+            self._resumed = Resumed(self.worker, comes_back=False)
             self._whole = None  # the rest of it need not stay here
         except BaseException as error:
             self._finish(type(error), error)
@@ -82,6 +83,7 @@ class Pipeline:
         for name, batch in (("x", x), ("y", y)):
             if batch is not None and len(batch) != given:
                 raise ValueError(f"step(): got {len(batch)} rows of {name}, expected {given}")
+        self._resumed.warn_if_not_loaded("run.position begins at 0")
         self._x, self._y = x, y
         self._graphs, self._dropped = {}, {}
         with self._norms:
@@ -110,8 +112,9 @@ class Pipeline:
     def load_state_dict(self, state: dict) -> None:
         """Behind a resume, ahead of the first step: the state of run.clock, or as attach()'s an earlier one where not under bsp.
         Errors: ValueError for that of another clock."""
-        check_clock(state, self.worker)
+        self._resumed.check_clock(state)
         self._position = state["position"]
+        self._resumed.was_loaded()
 
     @property
     def is_first(self) -> bool:

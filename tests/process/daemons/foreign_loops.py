@@ -67,6 +67,8 @@ def ends_at(config, node, clock, how, *overrides):
             round.gradient[:] = 0
             if how == "hangs" and round.clock == int(clock) - 1:
                 worker.hang_timeout = 0.1
+            if how == "hangs" and round.clock == int(clock):
+                worker.hang_timeout = None  # for the next round
             if round.clock == int(clock):
                 if how == "raises":
                     raise ArithmeticError("no gradient today")
@@ -81,6 +83,21 @@ def ends_at(config, node, clock, how, *overrides):
                 if how == "says nan":
                     round.gradient[0] = np.nan
             worker.finish(loss=1.0)
+
+
+def ends_by_itself(config, node, release):
+    """Three rounds and no more; the run is stopped in the last, and over when the fifo lets the loop end."""
+    with worker_of(config, node) as worker:
+        worker.add_tensor("counts", (2,))
+        worker.start(np.zeros(2, np.float32))
+        for step in range(3):
+            worker.begin().gradient[:] = 0
+            if step == 2:
+                print("in its last round", file=sys.stderr, flush=True)
+                open(release).close()
+            worker.finish(loss=1.0)
+        open(release).close()
+        print("well:", worker.end(), "stopped:", worker.stopped)
 
 
 def forks(config, node):

@@ -3,6 +3,7 @@ JAX (foreign_loops.py; torch_test.py has PyTorch's). Where Python has no numpy o
 
 import os
 import re
+import signal
 import subprocess
 import zipfile
 
@@ -197,6 +198,21 @@ class PythonLoop(ForeignTest):
                 self.assertEqual(server.end(), 0)
                 self.assertRegex((self.run_dir / "server.log").read_text(encoding="utf-8"), f"node 1 lost: .*{said}")
                 self.assertEqual(any("in ends_at" in line for line in loops[1].errors()), how in ("raises", "is interrupted", "hangs"))
+
+    def test_a_loop_that_ends_by_its_own_count_is_told_of_a_stop_behind_its_last_round(self):
+        self.configure_loop(self.TRAIN, nodes=1, cluster="lease: 600s")
+        release = self.folder / "release"
+        os.mkfifo(release)
+        server, loop = self.server(0), self.loop("ends_by_itself", 0, release)
+        loop.wait_for_line("in its last round")
+        server.send(signal.SIGTERM)
+        self.wait_for_log("server.log", "stopping: ")
+        release.open("w").close()
+        self.wait_for_log("server.log", "the run is over: stopped")
+        release.open("w").close()
+        self.assertEqual(loop.end(), 0)
+        self.assertEqual(loop.output(), "well: False stopped: True")
+        self.assertEqual(server.end(), 1)
 
     def test_a_loop_that_is_watched_may_fork(self):
         self.configure_loop(self.TRAIN, nodes=1)

@@ -4,6 +4,7 @@
 """
 
 import glob
+import itertools
 import os
 import sys
 
@@ -190,6 +191,9 @@ def stops(config, kept, forgets):
         if at > 0 and node != forgets:
             clocks = [int(file.rpartition("-")[2]) for file in glob.glob(f"{kept}-{node}-*")]
             run.load_state_dict(torch.load(f"{kept}-{node}-{max(clock for clock in clocks if clock <= at)}"))
+            for clock in clocks:
+                if clock > at:
+                    os.unlink(f"{kept}-{node}-{clock}")
         while True:
             x, y = batch(run.position // SAMPLES, int(node))
             optimizer.zero_grad()
@@ -201,6 +205,25 @@ def stops(config, kept, forgets):
                 if at == began + 3:
                     print("has three rounds", file=sys.stderr, flush=True)
     print(f"{node}: from {began} to {at}, {run.position} samples, stopped: {run.worker.stopped}")
+
+
+def loaded(_, __):
+    """States of which clocks a loop may load, where its run goes on at 5."""
+    import types
+    from paceline.torch.resumed import Resumed
+    for policy, comes_back, clock in itertools.product(("bsp", "ssp"), (True, False), (4, 5, 6)):
+        said = []
+        worker = types.SimpleNamespace(clock=5, existing="continue", value={"sync.policy": policy}.get, warn=said.append)
+        resumed = Resumed(worker, comes_back)
+        try:
+            resumed.check_clock({"clock": clock})
+            print(policy, comes_back, clock, "is loaded", *said)
+        except ValueError as error:
+            print(policy, comes_back, clock, "is refused:", error)
+    said.clear()
+    for _ in range(2):
+        resumed.warn_if_not_loaded("it begins anew")
+    print(*said)
 
 
 def ahead(config, node, how):

@@ -170,7 +170,11 @@ def resumed(config, node, cut, kept, waits_at):
                 run.load_state_dict({**run.state_dict(), "clock": run.clock + 1})
             except ValueError as error:
                 print("refused:", error)
-            run.load_state_dict(torch.load(f"{kept}-{node}-{run.clock}"))
+            state = torch.load(f"{kept}-{node}-{run.clock}")
+            if run.is_first:
+                run.load_state_dict(state)
+            else:  # which is warned of
+                run._position = state["position"]
         while not run.over:
             torch.save(run.state_dict(), f"{kept}-{node}-{run.clock}")
             if run.clock == int(waits_at):

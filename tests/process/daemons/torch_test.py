@@ -4,6 +4,7 @@ import os
 import re
 import signal
 import socket
+import time
 
 import harness
 from foreign import PYTHON, ForeignTest, needs
@@ -210,6 +211,18 @@ class TorchLoop(ForeignTest):
         server.process.terminate()
         first.end(), server.end()
 
+    def test_a_state_of_another_clock_is_loaded_where_a_node_may_have_been_behind(self):
+        loop = self.loop("loaded", 0, of="torch_edges.py")
+        self.assert_ends(loop, 0)
+        got = "load_state_dict(): got the state of clock {}, expected 5, where the run goes on"
+        self.assertEqual(loop.output().splitlines(), [
+            f"bsp True 4 is loaded {got.format(4)}, unless this node comes back to it", "bsp True 5 is loaded",
+            f"bsp True 6 is refused: {got.format(6)}",
+            f"bsp False 4 is refused: {got.format(4)}", "bsp False 5 is loaded", f"bsp False 6 is refused: {got.format(6)}",
+            "ssp True 4 is loaded", "ssp True 5 is loaded", f"ssp True 6 is refused: {got.format(6)}",
+            "ssp False 4 is loaded", "ssp False 5 is loaded", f"ssp False 6 is refused: {got.format(6)}",
+            "the run goes on at clock 5, but nothing was loaded by run.load_state_dict(): it begins anew"])
+
     def test_a_gradient_that_changes_after_it_left_is_refused_by_its_name(self):
         for how, complaint in (("clips", r"parameter '.*': its gradient has changed after it left, .*"),
                                ("accumulates", r"parameter '.*': a second gradient before step\(\), .*"),
@@ -341,6 +354,23 @@ class TorchLaunch(ForeignTest):
         self.assertEqual(launched.end(), 1)
         self.assertIn("paceline.launch: no program is left, and the servers end", launched.errors())
 
+    def test_a_server_is_told_once_and_ended_by_the_second_signal(self):
+        self.configure_loop("optimizer: {kind: sgd, lr: 1}, batch_size: 1, total_iterations: 60")
+        (self.folder / "fails.py").write_text("1 / 0", encoding="utf-8")
+        (self.folder / "paceline").symlink_to(harness.BIN / "paceline")
+        (self.folder / "paceline-server").write_text(
+            f"#!{PYTHON}\nimport signal, sys\nsignal.signal(signal.SIGTERM, lambda *_: print('told', file=sys.stderr, flush=True))\n"
+            "while True:\n    signal.pause()\n", encoding="utf-8")
+        (self.folder / "paceline-server").chmod(0o755)
+        launched = self.launch("--programs", self.folder, self.folder / "fails.py")
+        launched.wait_for_line("told")
+        for _ in range(2):
+            launched.send(signal.SIGINT)
+            time.sleep(0.1)  # two of the same at once are one
+        self.assertEqual(launched.end(), 1)
+        self.assertEqual(launched.errors().count("told"), 1)
+        self.assertEqual(launched.errors()[-1], "paceline.launch: server 0 has ended with SIGKILL")
+
     def test_an_earlier_run_is_kept_or_replaced_as_is_said(self):
         self.configure_loop("optimizer: {kind: sgd, lr: 1}, batch_size: 1, total_iterations: 40")
         loop = self.loop_until("True")
@@ -358,6 +388,42 @@ class TorchLaunch(ForeignTest):
         refused = self.launch("--existing", "replace", loop, self.config)
         self.assertEqual(refused.end(), 2)
         self.assertRegex(refused.errors()[-1], f"paceline.launch: a run that has ended well is not replaced: remove {self.run_dir}, .*")
+
+    def test_a_run_that_does_not_go_on_is_refused_as_by_its_server(self):
+        self.configure_loop("optimizer: {kind: sgd, lr: 1}, batch_size: 1, total_iterations: 40")
+        every, loop = ("--existing", "continue", "checkpoint.every_clocks=5"), self.loop_until("True")
+        self.assertEqual(self.launch(*every, loop, self.config).end(), 0)
+        for status, overrides in ((4, ()), (5, ("train.total_iterations=80", "train.optimizer.lr=2"))):
+            refused = self.launch(*every, *overrides, loop, self.config)
+            self.assertEqual(refused.end(), status, refused.errors())
+            self.assertEqual(refused.errors()[-1], f"paceline.launch: server 0 has ended with status {status}")  # no node's traceback
+            (self.run_dir / "summary.json").unlink(missing_ok=True)
+
+    def test_nothing_is_advised_where_a_server_lives(self):
+        self.configure_loop("optimizer: {kind: sgd, lr: 1}, batch_size: 1, total_iterations: 40")
+        server = self.server(0)
+        self.wait_for_log("server.log", " listens on ")
+        refused = self.launch("--existing", "replace", self.loop_until("True"), self.config)
+        self.assertEqual(refused.end(), 2)
+        self.assertRegex(refused.errors()[-2], r"paceline-server: .* is that of another server of shard 0, .*")
+        self.assertEqual(refused.errors()[-1], "paceline.launch: server 0 has ended with status 2")
+        server.send(signal.SIGKILL)
+
+    def test_a_run_whose_programs_are_killed_has_failed_also_where_their_files_are_elsewhere(self):
+        for where in ("here", "elsewhere"):
+            with self.subTest(where):
+                self.run_dir = self.folder / where
+                self.configure_loop("optimizer: {kind: sgd, lr: 1}, batch_size: 1, total_iterations: 1000000", cluster="lease: 600s")
+                loop = self.loop_until("worker.clock < 5 or __import__('os').kill(__import__('os').getpid(), 9)")
+                if where == "elsewhere":
+                    loop.write_text(loop.read_text(encoding="utf-8").replace(
+                        "node_of(None))", f"node_of(None), overrides=['run.out={self.folder}/theirs'])"), encoding="utf-8")
+                with socket.create_server(("127.0.0.1", 0)) as free:  # over tcp the servers notice later
+                    endpoint = f"tcp://127.0.0.1:{free.getsockname()[1]}"
+                launched = self.launch(f"cluster.endpoints=['{endpoint}']", loop, self.config)
+                self.assertEqual(launched.end(), 1)
+                self.assertEqual(self.summary()["status"], "failed", launched.errors())
+                self.assertNotIn("paceline.launch: no program is left, and the servers end", launched.errors())
 
     def test_what_cannot_be_launched_is_refused(self):
         self.configure_loop("optimizer: {kind: sgd, lr: -1}, batch_size: 1, total_iterations: 60")
