@@ -433,6 +433,18 @@ class ResumeByScript(ScriptTest):
         self.assertEqual(script.end(), 0, script.errors())
         self.assertNotIn("died early", (self.run_dir / "server.log").read_text(encoding="utf-8"))
 
+    def test_a_run_that_was_stopped_with_its_model_alone_is_not_begun_over(self):
+        script = self.run_local("train.total_iterations=100000000")
+        script.wait_for_line(harness.PROGRESS.pattern)
+        script.send(signal.SIGTERM)
+        self.assertEqual(script.end(), 1, script.errors())
+        model, summary = (self.run_dir / "model.bin").read_bytes(), self.summary()
+        self.assert_ends(self.server(0, "--resume-or-start"), 3, r"paceline-server: no checkpoint to resume from .*; --force .*")
+        script = self.run_local("--resume-or-start", "train.total_iterations=40")
+        self.assertEqual(script.end(), 3, script.errors())
+        self.assertEqual(((self.run_dir / "model.bin").read_bytes(), self.summary()), (model, summary))
+        self.assertEqual(self.run_local("--force", "train.total_iterations=40").end(), 0)
+
 
 if __name__ == "__main__":
     harness.main()
