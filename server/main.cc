@@ -75,6 +75,7 @@ std::optional<int> why_not_resumed(const Result<Resumable>& resumable) {
   if (!resumable.is_ok()) return std::nullopt;
   switch (*resumable) {
     case Resumable::kNothingToResume:
+    case Resumable::kModelAlone:
     case Resumable::kDamaged:
       return kExitNothingToResume;
     case Resumable::kOtherConfiguration:
@@ -87,8 +88,8 @@ std::optional<int> why_not_resumed(const Result<Resumable>& resumable) {
   return std::nullopt;
 }
 
-// --resume-or-start becomes one or the other. Of a run that has left no checkpoint nothing is gone on with,
-// so it is begun anew.
+// --resume-or-start becomes one or the other. Of a run that has left neither checkpoint nor model nothing is gone on
+// with, so it is begun anew; a model alone is refused as --resume refuses it.
 void resume_or_start(DaemonOptions& given, const Result<Resumable>& resumable) {
   const bool starts = resumable.is_ok() && *resumable == Resumable::kNothingToResume;
   given.force = starts ? Force::kOnce : Force::kNo;

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <sstream>
+#include <system_error>
 #include <utility>
 
 #include "common/checkpoint/engine_state.h"
@@ -69,8 +71,20 @@ Status check_same_chunks(const RunConfig& config, const Manifest& manifest) {
       "with pipeline.schedule: interleaved a resume moves no parameters to another chunk" + differ);
 }
 
-Resumable without_whole(const std::vector<CheckpointFolder::Refused>& refused) {
-  if (refused.empty()) return Resumable::kNothingToResume;
+// Of a run that ended with a model, which is not begun over unless that is said; nullopt: there is none.
+std::optional<RunSummary> summary_of_model(const RunConfig& config) {
+  std::error_code error;
+  if (!std::filesystem::exists(std::filesystem::path(config.run.out) / "model.bin", error))
+    return std::nullopt;
+  const auto summary = read_summary(config.run.out);
+  if (!summary.is_ok() || summary->iterations == 0) return std::nullopt;
+  return *summary;
+}
+
+Resumable without_whole(const RunConfig& config, const std::vector<CheckpointFolder::Refused>& refused) {
+  if (refused.empty()) {
+    return summary_of_model(config) ? Resumable::kModelAlone : Resumable::kNothingToResume;
+  }
   const auto is_of_another = [](const CheckpointFolder::Refused& one) {
     return one.why.code() == StatusCode::kInvalidArgument;
   };
@@ -84,14 +98,14 @@ Result<Resumable> find_resumable(const RunConfig& config, ShardId shard) {
   if (!check_not_over(config).is_ok()) return Resumable::kFinished;
   if (shard != kAuthority) {
     PACELINE_ASSIGN_OR_RETURN(const OwnFiles own, own_files(config, shard));
-    return own.intact.empty() ? without_whole(own.refused) : Resumable::kCheckpoint;
+    return own.intact.empty() ? without_whole(config, own.refused) : Resumable::kCheckpoint;
   }
   PACELINE_ASSIGN_OR_RETURN(const CheckpointFolder::Complete found,
                             CheckpointFolder(config.run.out, fingerprint(config, AgreedBy::kRun)).complete());
   if (!found.checkpoints.empty()) return Resumable::kCheckpoint;
   // Its results are not begun anew over.
   if (found.refused.empty() && ended_well(config.run.out)) return Resumable::kFinished;
-  return without_whole(found.refused);
+  return without_whole(config, found.refused);
 }
 
 Result<OwnFiles> own_files(const RunConfig& config, ShardId shard) {
@@ -226,9 +240,14 @@ std::string ResumeChoice::why_refused(const CheckpointFolder::Refused& refused) 
 Status ResumeChoice::nothing(const std::vector<PassedOver>& refused) const {
   std::string text = "no checkpoint to resume from in " + config_.run.out + "/checkpoint";
   if (refused.empty()) {
-    return failed_precondition(text +
-                               ": it holds none that is whole; a run writes them with "
-                               "checkpoint.every_clocks or checkpoint.every");
+    text +=
+        ": it holds none that is whole; a run writes them with checkpoint.every_clocks or checkpoint.every";
+    if (const auto summary = summary_of_model(config_)) {
+      text += "; the run there (" + summary->status + ", " + std::to_string(summary->iterations) +
+              " iterations) left a model (model.bin) and nothing to go on from; --force (--existing replace) "
+              "replaces it";
+    }
+    return failed_precondition(text);
   }
   for (std::size_t i = 0; i < refused.size();) {
     std::string which = to_string(refused[i].id);

@@ -55,7 +55,8 @@ Result<ResumePoint> resume_point_of(const RunConfig& config, const Manifest& man
 // What the run directory holds of a run, as far as `shard` can see: for --resume-or-start, and for the status
 // with which a resume is refused.
 enum class Resumable {
-  kNothingToResume,     // no run, or one that has left no checkpoint
+  kNothingToResume,     // no run, or one that has left neither a checkpoint nor a model
+  kModelAlone,          // one that came to a model, and has left no checkpoint
   kDamaged,             // checkpoints, none of them whole
   kOtherConfiguration,  // whole ones, of runs with another configuration
   kFinished,            // a run that has ended well, and has nothing left to do or nothing to go on from

@@ -63,7 +63,9 @@ Value seconds_to(const ComparedRun& run, double target, AccuracyOf kind) {
                 percent_text(*run.target_accuracy) + " (" + never + "), expected the mean of three at " +
                 percent_text(target) + "; run without it"};
   }
-  return {{}, "never at " + percent_text(target) + ", at most " + never};
+  return {{},
+          "the mean of three evaluations was never at " + percent_text(target) +
+              ", a single one at most at " + percent_text(best)};
 }
 
 template <typename Number>

@@ -18,6 +18,7 @@
 #include "common/hex.h"
 #include "common/params/init_from.h"
 #include "common/params/model_file.h"
+#include "common/params/safetensors.h"
 #include "server/checkpoint/folder.h"
 #include "server/checkpoint/whole.h"
 #include "tools/report_numbers.h"
@@ -39,7 +40,7 @@ std::string named(Version version, const std::string& model) {
 
 // What is evaluated, before anything of it is read.
 struct Found {
-  enum class Kind { kModelFile, kCaffemodel, kCheckpoint } kind;
+  enum class Kind { kModelFile, kSafetensors, kCaffemodel, kCheckpoint } kind;
   fs::path path;  // the file, or the checkpoint's folder
   fs::path run;   // the directory whose config.yaml it belongs to
 };
@@ -59,7 +60,8 @@ Result<Found> find(const std::string& what) {
     return checkpoint_at(path.parent_path() / server::checkpoint_folder_name(best->id));
   }
   if (fs::is_directory(path, error)) return Found{Found::Kind::kModelFile, path / "model.bin", path};
-  const Found::Kind kind = caffe::is_weights(path) ? Found::Kind::kCaffemodel : Found::Kind::kModelFile;
+  Found::Kind kind = is_safetensors(path) ? Found::Kind::kSafetensors : Found::Kind::kModelFile;
+  if (caffe::is_weights(path)) kind = Found::Kind::kCaffemodel;
   return Found{kind, path, fs::absolute(path).parent_path()};
 }
 
@@ -127,19 +129,22 @@ Result<Evaluation> evaluate_model(const EvaluateOptions& options, const Found& f
   return Evaluation{named(model.info.version, model.info.model), metric};
 }
 
-Result<Evaluation> evaluate_caffemodel(const EvaluateOptions& options, const Found& found) {
+// Other programs' files: what they have beside the network's tensors is left out.
+Result<Evaluation> evaluate_tensors(const EvaluateOptions& options, const Found& found) {
   PACELINE_ASSIGN_OR_RETURN(const RunConfig config, config_of(options, found, nullptr));
   PACELINE_RETURN_IF_ERROR(check_built_in(options, found, config));
   PACELINE_ASSIGN_OR_RETURN(const Layout layout, network_layout(config));
   std::vector<float> parameters(static_cast<std::size_t>(layout.size()));
+  const bool is_caffes = found.kind == Found::Kind::kCaffemodel;
   PACELINE_ASSIGN_OR_RETURN(const TensorsTaken taken,
-                            caffe::take_weights(found.path, config, layout, parameters));
+                            is_caffes ? caffe::take_weights(found.path, config, layout, parameters)
+                                      : take_parameters(found.path, layout, parameters));
   if (!taken.kept.empty()) {
     return invalid_argument(found.path.string() + " has no " + taken.kept.front() + ", expected all " +
                             std::to_string(layout.tensors().size()) + " tensors of the network");
   }
   PACELINE_ASSIGN_OR_RETURN(const Metric metric, measure(options, config, parameters));
-  return Evaluation{"Caffe's weights of " + config.train.model, metric};
+  return Evaluation{(is_caffes ? "Caffe's weights of " : "safetensors of ") + config.train.model, metric};
 }
 
 Result<Evaluation> evaluate_checkpoint(const EvaluateOptions& options, const Found& found) {
@@ -162,8 +167,9 @@ int evaluate(const EvaluateOptions& options, std::ostream& out, std::ostream& er
     switch (found->kind) {
       case Found::Kind::kModelFile:
         return evaluate_model(options, *found);
+      case Found::Kind::kSafetensors:
       case Found::Kind::kCaffemodel:
-        return evaluate_caffemodel(options, *found);
+        return evaluate_tensors(options, *found);
       case Found::Kind::kCheckpoint:
         break;
     }
@@ -187,9 +193,9 @@ void add_evaluate(CLI::App& app, int& exit_status) {
       app.add_subcommand("evaluate", "Test loss and accuracy of a run's model, a model file or a checkpoint");
   const auto options = std::make_shared<EvaluateOptions>();
   command
-      ->add_option(
-          "what", options->what,
-          "Run directory, model file, caffemodel, checkpoint (RUN/checkpoint/g1-v…) or RUN/checkpoint/best")
+      ->add_option("what", options->what,
+                   "Run directory, model file, safetensors, caffemodel, checkpoint (RUN/checkpoint/g1-v…) or "
+                   "RUN/checkpoint/best")
       ->required();
   command->add_option("--data", options->data, "Folder of the data set (default: where the run had it)");
   command->add_option("--config", options->config, "Configuration (default: config.yaml of the run)");

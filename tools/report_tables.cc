@@ -222,13 +222,13 @@ std::string ending(const FinishedRun& run) {
   if (const std::string skipped = skipped_of(s); !skipped.empty()) text += "  " + skipped + "\n";
   if (const std::string dropped = dropped_lines_of(s); !dropped.empty()) text += "  " + dropped + "\n";
   for (const std::string& lost : s.lost) text += "  lost " + lost + "\n";
-  if (s.iterations_lost > 0) {
+  // What was begun and not applied is a part of what was left: others have done it, or it is undone.
+  if (s.iterations_undone > 0) {
+    text += printed("  %lld iterations that the lost left were done by nobody (begun by them were %lld)\n",
+                    static_cast<long long>(s.iterations_undone), static_cast<long long>(s.iterations_lost));
+  } else if (s.iterations_lost > 0) {
     text += printed("  iterations that the lost had begun, and that were not applied: %lld\n",
                     static_cast<long long>(s.iterations_lost));
-  }
-  if (s.iterations_undone > 0) {
-    text += printed("  %lld iterations that the lost left were done by nobody\n",
-                    static_cast<long long>(s.iterations_undone));
   }
   for (const std::string& returned : s.returned) text += "  came back: " + returned + "\n";
   for (const std::string& late : s.late) text += "  came late: " + late + "\n";

@@ -33,11 +33,13 @@ DaemonCommandLine parse_daemon_command_line(DaemonRole role, int argc, const cha
                             "cluster.replicas: come back to the replica that serves"
                           : "Go on with the run in run.out, whose servers were started with --resume")
           ->excludes(force);
-  app.add_flag("--resume-or-start", options.or_start,
-               server
-                   ? "Go on with the run in run.out where it holds a checkpoint, else begin it. Exit status "
-                     "3: its checkpoints are damaged; 4: it has ended well; 5: another configuration"
-                   : "Go on with this node's log where there is one, else begin it")
+  app.add_flag(
+         "--resume-or-start", options.or_start,
+         server
+             ? "Go on with the run in run.out where it holds a checkpoint, else begin it. Exit status "
+               "3: its checkpoints are damaged, or it left a model alone; 4: it has ended well; 5: another "
+               "configuration"
+             : "Go on with this node's log where there is one, else begin it")
       ->excludes(force)
       ->excludes(resume);
   app.add_option("SETTING", options.overrides,

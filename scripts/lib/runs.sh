@@ -82,10 +82,11 @@ forget_run() {
 }
 
 # to_go_on: the condition, for a shell in a run directory, of what --resume-or-start comes to for all daemons: true where there
-# is something to go on from, or a run that ended well and is told so; else a run is begun. One decision for all, or the
-# authority would begin where another shard, whose part of a checkpoint was written, goes on.
+# is something to go on from, or a run that ended well, or with a model alone, and is told so; else a run is begun. One
+# decision for all, or the authority would begin where another shard, whose part of a checkpoint was written, goes on.
 # shellcheck disable=SC2034
-to_go_on='{ ls checkpoint/*/manifest >/dev/null 2>&1 || grep -qs "^ *\"status\": *\"ok\"" summary.json; }'
+to_go_on='{ ls checkpoint/*/manifest >/dev/null 2>&1 || grep -qs "^ *\"status\": *\"ok\"" summary.json ||
+  { [ -e model.bin ] && grep -qs "^ *\"iterations\": *[1-9]" summary.json; }; }'
 
 # to_replace RUN: fills the array `replacing` with the words by which run_local.sh replaces a run that is to be made again:
 # not one that ended well, but for one that lost nodes, which is of no use to a comparison.

@@ -69,8 +69,8 @@ Result<MeshFormations::News> MeshFormations::on_peers(NodeId from, const wire::P
   if (peers.formation > 0) {
     if (!goes_on) return News::kLost;
     if (!formations_.gathers()) {
-      log_.warn("node " + to_string(from) + " has left formation " + std::to_string(peers.formation) + ": " +
-                peers.why);
+      log_.warn(peers.why + ": node " + to_string(from) + " has left formation " +
+                std::to_string(peers.formation));
     }
     // Whose connection has ended may have left the formation as well, and says so by itself.
     end(peers.why + " (so says node " + to_string(from) + ")", now);

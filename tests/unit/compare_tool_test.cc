@@ -382,7 +382,8 @@ TEST_CASE("time_to_accuracy_is_a_table_of_its_own_and_a_run_that_never_gets_ther
   CHECK(json["tables"][1]["winner"].is_null());
   CHECK(json["tables"][1]["values"][0]["by_seed"]["1"] == 40.0);
   CHECK(json["tables"][1]["values"][1]["by_seed"]["4"].is_null());
-  CHECK_THAT(lab.compare(at_76).out, Contains("never at 76.00 %, at most 80.00 % at once"));
+  CHECK_THAT(lab.compare(at_76).out,
+             Contains("the mean of three evaluations was never at 76.00 %, a single one at most at 80.00 %"));
   ReportOptions at_65;
   at_65.target = 0.65;  // all reach that
   CHECK(lab.json(at_65)["tables"][1]["winner"] == "bsp");

@@ -300,11 +300,14 @@ TEST_CASE("a_run_that_lost_a_node_is_shown_by_the_workers_that_reported") {
   CHECK_THAT(run_report({name}).out,
              Contains("  lost node 1: silent for 10.2 s\n") && !Contains("done by nobody"));
   lost.summary.iterations_lost = 2;
+  write_run(folder / "begun", lost);
+  CHECK_THAT(run_report({(folder / "begun").string()}).out,
+             Contains("  iterations that the lost had begun, and that were not applied: 2\n"));
   lost.summary.iterations_undone = 3;
   write_run(folder / "late", lost);
   CHECK_THAT(run_report({(folder / "late").string()}).out,
-             Contains("  iterations that the lost had begun, and that were not applied: 2\n"
-                      "  3 iterations that the lost left were done by nobody\n"));
+             Contains("  3 iterations that the lost left were done by nobody (begun by them were 2)\n") &&
+                 !Contains("not applied"));
   // Nothing is compared with it either.
   CHECK(line_of(run_report({name, whole}).out, "run", whole) ==
         whole + " ok ssp 20 0.200 0.000 0.200 0.500 80.00 %");

@@ -284,6 +284,28 @@ TEST_CASE("what a run directory holds is told from what it does not") {
   CHECK(find_resumable(f.config, kAuthority).value() == Resumable::kOtherConfiguration);
 }
 
+TEST_CASE("a run that was stopped with a model, and left no checkpoint, is not begun over") {
+  Folder f;
+  RunSummary summary;
+  summary.status = "stopped";
+  REQUIRE(write_summary(f.config.run.out, summary).is_ok());
+  put_file(f.run.path() / "model.bin", "a model");
+  const auto found = [&](ShardId shard) { return find_resumable(f.config, shard).value(); };
+  CHECK(found(kAuthority) == Resumable::kNothingToResume);  // it never came to anything
+  summary.iterations = 40;
+  REQUIRE(write_summary(f.config.run.out, summary).is_ok());
+  CHECK(found(kAuthority) == Resumable::kModelAlone);
+  CHECK(found(ShardId(1)) == Resumable::kModelAlone);
+  CHECK(ResumeChoice::open(f.config).status().message() ==
+        "no checkpoint to resume from in " + f.config.run.out +
+            "/checkpoint: it holds none that is whole; a run writes them with checkpoint.every_clocks or "
+            "checkpoint.every; the run there (stopped, 40 iterations) left a model (model.bin) and nothing "
+            "to go on "
+            "from; --force (--existing replace) replaces it");
+  std::filesystem::remove(f.run.path() / "model.bin");
+  CHECK(found(kAuthority) == Resumable::kNothingToResume);
+}
+
 TEST_CASE("a generation that left no checkpoint counts, too") {
   Folder f;
   f.write(kNewer);

@@ -140,7 +140,7 @@ exec {harness.BIN}/paceline "$@"
         self.assertEqual({run: run.stat().st_mtime_ns for run in before}, before)
         table = script.output()[script.output().index("time to test accuracy 99.00 %"):]
         self.assertRegex(table, r"(?m)^  16 +0/1 +0/1 +0/1$")
-        self.assertEqual(len(re.findall(r"    censored, .*: never at 99.00 %, at most ", table)), 9)
+        self.assertEqual(len(re.findall(r"    censored, .*: the mean of three evaluations was never at 99.00 %, a single one at most at ", table)), 9)
         self.assertEqual(re.findall(r"winner with \d+ workers: (\S+)", table), ["none"] * 3)
         self.assertEqual(re.findall(r"(?m)^ +\d+ workers  (.*)", table)[:6], ["censored"] * 6)
 

@@ -439,6 +439,18 @@ class ResumeByScript(ScriptTest):
         self.assertRegex("; ".join(script.errors()), "^paceline check-config: train.init_from: [^;]*/nowhere[^;]*$")
         self.assertFalse(self.run_dir.exists())
 
+    def test_a_run_that_was_stopped_with_its_model_alone_is_not_begun_over(self):
+        script = self.run_local("train.total_iterations=100000000")
+        script.wait_for_line(harness.PROGRESS.pattern)
+        script.send(signal.SIGTERM)
+        self.assertEqual(script.end(), 1, script.errors())
+        model, summary = (self.run_dir / "model.bin").read_bytes(), self.summary()
+        self.assert_ends(self.server(0, "--resume-or-start"), 3, r"paceline-server: no checkpoint to resume from .*; --force .*")
+        script = self.run_local("--resume-or-start", "train.total_iterations=40")
+        self.assertEqual(script.end(), 3, script.errors())
+        self.assertEqual(((self.run_dir / "model.bin").read_bytes(), self.summary()), (model, summary))
+        self.assertEqual(self.run_local("--force", "train.total_iterations=40").end(), 0)
+
 
 if __name__ == "__main__":
     harness.main()
