@@ -85,7 +85,7 @@ class AllReduceKills(DaemonTest):
             self.assertEqual(program.end(), 1, (self.shown, program.name, program.errors()))
         for worker in others if goes_on else ():  # the first that it says is who has gone, not who has left for that
             left = next(line for line in worker.errors() if " leaves formation " in line)
-            self.assertRegex(left, rf"^\D*\d+: node {victim} (\(.*\) closed its connection|lost: .*): node \d+ leaves formation \d+ at version \d+$", self.shown)
+            self.assertRegex(left, rf"^\D*\d+: node {victim} (\(.*\) closed its connection|lost: ).*: node \d+ leaves formation \d+ at version \d+$", self.shown)
         summary = self.summary()
         self.assertRegex(summary["lost"][0], rf"^node {victim}: ", self.shown)
         if goes_on:
