@@ -203,8 +203,8 @@ def stops(config, kept, forgets):
                 at = run.clock
                 torch.save(run.state_dict(), f"{kept}-{node}-{at}")
                 if at == began + 3:
-                    print("has three rounds", file=sys.stderr, flush=True)
-    print(f"{node}: from {began} to {at}, {run.position} samples, stopped: {run.worker.stopped}")
+                    sys.stderr.write("has three rounds\n")  # print() writes text and end apart, and others write between
+    sys.stdout.write(f"{node}: from {began} to {at}, {run.position} samples, stopped: {run.worker.stopped}\n")
 
 
 def loaded(_, __):
