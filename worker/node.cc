@@ -88,7 +88,10 @@ class Node::Impl {
     // A worker that was granted something says that all nodes had joined, with their slots open.
     if (!may_go_on(end) && totals.report().parameter_reads > 0) session_->remove_slot_files();
     // The last one stays as long as the node: servers that live may still read what it has lent them.
-    if (!may_go_on(end)) return end;
+    if (!may_go_on(end)) {
+      session_->disconnect();
+      return end;
+    }
     std::unique_ptr<Session> over;  // goes without the lock, which a stop may wait for
     const std::lock_guard lock(mutex_);
     over.swap(session_);

@@ -41,7 +41,7 @@ class Node {
   // are lost and others go on with the run (session.h). Once. OK when the run ended well. Errors: kAborted
   // after request_stop(), with its reason; why a server refused this node; kDeadlineExceeded naming a server
   // that did not answer, fell silent or did not come back; what is wrong with its keys (wire/keys.h); a
-  // task's fault; or the fault with which the authority ended the run.
+  // task's fault; or the fault with which the authority ended the run. Behind it no socket of `context` is the node's.
   Status run();
 
   // Whether servers have let it in; of one that never was, nothing is left behind. Behind run().

@@ -80,6 +80,8 @@ class Session {
   SessionEnd run(NodeTotals& totals);
   // Ends it: running steps are finished (an emulated one is cut short), the servers are told. Thread: any.
   void stop(const std::string& reason);
+  // Closes its connections; what it has lent to servers stays. Behind run().
+  void disconnect() { client_.disconnect(); }
   // Removes what all nodes of the machine emulate a cluster with: the run is over for this one.
   void remove_slot_files();
 

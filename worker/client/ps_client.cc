@@ -47,6 +47,10 @@ PsClient::PsClient(PsClientOptions options, const Layout& layout, wire::Context&
 
 PsClient::~PsClient() {
   close(aborted("the client was destroyed"));
+  disconnect();
+}
+
+void PsClient::disconnect() {
   if (!thread_.joinable()) return;
   boost::asio::post(io_, [this] { io_connections_.shut_down(); });
   thread_.join();

@@ -126,6 +126,9 @@ class PsClient final : public Coordinator, public Exchange {
   void leave(const Status& why, std::optional<NodeId> gone = std::nullopt) {
     leave(why, Lost::kNothing, gone);
   }
+  // Closes the connections; once closed, of the thread that started it. What was said leaves within the linger time, as
+  // long as the wire::Context stands. What servers have lent stays.
+  void disconnect();
   // Releases every waiter with `why`; nothing is sent. `lost`: what lost() is to say. Thread: any; not from a signal
   // handler.
   void close(Status why, Lost lost = Lost::kNothing);

@@ -133,6 +133,7 @@ Status start(paceline_worker& w, std::span<const float> initial) {
     Status ended = Status::ok();
     try {
       ended = w.running->run();
+      w.context.reset();  // what the node said last has left: who waits for its end may end the process
     } catch (const std::exception& error) {  // no memory, no thread: the process is not ours to end
       ended = resource_exhausted(std::string("the node ends: ") + error.what());
     }
