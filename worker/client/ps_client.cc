@@ -233,7 +233,7 @@ void PsClient::close(Status why, Lost lost) {
   options_.on_closed();
 }
 
-void PsClient::leave(const Status& why, Lost lost, std::optional<NodeId> gone) {
+void PsClient::leave(const Status& why, std::optional<NodeId> gone, Lost lost) {
   if (!state_.leave()) return;
   boost::asio::post(io_,
                     [this, leave = wire::Leave{why.message(), gone}] { io_connections_.send_leave(leave); });
@@ -244,7 +244,7 @@ void PsClient::leave(const Status& why, Lost lost, std::optional<NodeId> gone) {
 // thread may wait for that.
 void PsClient::io_lose(Lost lost, const Status& why) {
   if (!state_.closed().is_ok()) return;
-  leave(why, lost, std::nullopt);
+  leave(why, std::nullopt, lost);
   boost::asio::post(io_, [this] { io_connections_.shut_down(); });
 }
 

@@ -122,10 +122,8 @@ class PsClient final : public Coordinator, public Exchange {
   // Sends the node's numbers and waits until the authority ends the run. OK when it ended well. From here on
   // the authority alone must be heard of: it sees to the other shards, which end before the nodes.
   Status finish(wire::NodeReport report);
-  // Says goodbye, so that nobody waits for this node, and why. Closes the client.
-  void leave(const Status& why, std::optional<NodeId> gone = std::nullopt) {
-    leave(why, Lost::kNothing, gone);
-  }
+  // Says goodbye, so that nobody waits for this node, and why, and for which other one that has gone. Closes the client.
+  void leave(const Status& why, std::optional<NodeId> gone = std::nullopt, Lost lost = Lost::kNothing);
   // Closes the connections; once closed, of the thread that started it. What was said leaves within the linger time, as
   // long as the wire::Context stands. What servers have lent stays.
   void disconnect();
@@ -150,7 +148,6 @@ class PsClient final : public Coordinator, public Exchange {
   void send_at_start(wire::Body body);
   // Of the node's only training thread, where the model is small; else nothing.
   IoTurns::Wait waits_for(std::function<bool()> done) { return {turns_, std::move(done)}; }
-  void leave(const Status& why, Lost lost, std::optional<NodeId> gone);
 
   // ---- on the I/O thread
   void io_lose(Lost lost, const Status& why);
