@@ -83,9 +83,9 @@ std::vector<std::string> settings(const RunConfig& config);
 // "key=value" for each key that a resume may change: overrides that make another configuration end as `config`.
 std::vector<std::string> resumable_settings(const RunConfig& config);
 
-// Which of these keys have another value in `got`, the settings() of somebody else, and both values:
-// "train.batch_size: got 64, expected 32; ...", at most eight of them. Empty: none that is known.
-std::string differing_settings(std::span<const std::string> got, const RunConfig& expected,
+// Which of these keys have another value in one settings() than in another, and both values: "train.batch_size: got 64,
+// expected 32; ...", at most eight of them. `expected` are those that the run has. Empty: none that is known.
+std::string differing_settings(std::span<const std::string> got, std::span<const std::string> expected,
                                AgreedBy by = AgreedBy::kSession);
 
 // configs/reference.yaml: every key at its default, with unit, effect, trade-off and what is accepted as

@@ -260,7 +260,7 @@ class Resume(CalmRuns):
         server = self.server(0, "--resume", *self.saves, "train.batch_size=16", "train.optimizer.lr=0.5")
         self.assertEqual(server.end(), 5)
         said = server.errors()[-1]
-        self.assertRegex(said, r"it is of another configuration: train\.optimizer\.lr: got 0\.01, expected 0\.5; train\.batch_size: got 8, expected 16$")
+        self.assertRegex(said, r"it is of another configuration: train\.optimizer\.lr: got 0\.5, expected 0\.01; train\.batch_size: got 16, expected 8$")
         self.assertEqual(said.count("train.batch_size"), 1)
         self.assertNotRegex("\n".join(server.errors()), "fingerprint")
 
