@@ -39,7 +39,7 @@ Result<RunConfig> parse_config(std::string_view text, const std::string& source,
                                std::vector<std::string>* notes = nullptr);
 
 // Where `key` is said: "my.yaml:12" or "command line"; the file alone where it is not. As load_config() has accepted both.
-std::string said_at(const std::string& path, std::span<const std::string> overrides, std::string_view key);
+std::string source_of(const std::string& path, std::span<const std::string> overrides, std::string_view key);
 
 // The configuration that a run was recorded with, maybe by another version, and maybe cut: keys that this one
 // does not know are left out and named, and so are those that the file does not have, whose values here are

@@ -55,7 +55,7 @@ class WrappedTasks : public TaskFactory {
   const Layout& layout() const override { return tasks_->layout(); }
   Range trained_by(NodeId node) const override { return tasks_->trained_by(node); }
   void meet(std::shared_ptr<PeerChannels> peers) override { tasks_->meet(std::move(peers)); }
-  std::vector<PeerBounds> heard_from(NodeId node) const override { return tasks_->heard_from(node); }
+  std::vector<PeerBounds> peer_bounds(NodeId node) const override { return tasks_->peer_bounds(node); }
   void record_passes(schedule::PassSpans* into) override { tasks_->record_passes(into); }
   StageReport stage_report() const override { return tasks_->stage_report(); }
   std::uint64_t data_fingerprint() const override { return tasks_->data_fingerprint(); }
