@@ -66,21 +66,6 @@ class Replicas(ReplicatedRun):
         self.assertEqual(summary["status"], "failed")
         self.assertRegex(summary["reason"], r"model\.bin")
 
-    def test_a_shard_beside_the_authority_is_killed(self):
-        self.configure_replicas(2)
-        model = self.calm_model(*self.of_replicas)
-        servers, nodes = self.start_replicas()
-        self.kill(servers[1][0])
-        self.assert_as_if_nothing_had_happened(nodes, [servers[0][0], servers[0][1], servers[1][1]], model)
-
-    def test_the_authority_is_killed_beside_a_shard(self):
-        self.configure_replicas(2)
-        model = self.calm_model(*self.of_replicas)
-        servers, nodes = self.start_replicas()
-        self.kill(servers[0][0])
-        self.assert_as_if_nothing_had_happened(nodes, [servers[0][1], servers[1][0], servers[1][1]], model,
-                                               self.second())
-
     def test_who_asks_without_end_while_the_follower_stands_still_is_lost(self):
         """What it would be answered waits for the follower, which hears of no such question: that is bounded, too."""
         self.configure_replicas(1, 1000 * ITERATIONS)
