@@ -4,7 +4,6 @@
 #include <boost/asio/signal_set.hpp>
 #include <csignal>
 #include <cstdlib>
-#include <functional>
 #include <iostream>
 #include <optional>
 #include <vector>

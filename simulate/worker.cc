@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <functional>
 #include <numeric>
-#include <utility>
 #include <variant>
 
 #include "common/assert.h"

@@ -1,9 +1,7 @@
 #include "common/config/load.h"
 
 #include <cerrno>
-#include <cstring>
 #include <fstream>
-#include <iterator>
 #include <system_error>
 #include <utility>
 

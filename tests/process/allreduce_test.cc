@@ -2,7 +2,6 @@
 // same bits at every clock, and a node that is lost is named by all.
 #include <algorithm>
 #include <catch2/catch.hpp>
-#include <cmath>
 #include <functional>
 #include <limits>
 #include <memory>

@@ -3,7 +3,6 @@
 // have at each version the same bits, which are those of a loop that sums the gradients of whoever took part in that
 // step, whole: nothing of a step that was cut off is anywhere.
 #include <algorithm>
-#include <atomic>
 #include <bit>
 #include <catch2/catch.hpp>
 #include <cstring>

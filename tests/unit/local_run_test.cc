@@ -6,8 +6,6 @@
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <memory>
-#include <string>
-#include <utility>
 #include <vector>
 
 #include "tests/process/counting_task.h"

@@ -1,8 +1,6 @@
 // Norm groups in virtual time: what members wait for, and in training mode the very bits of real nodes.
-#include <algorithm>
 #include <catch2/catch.hpp>
 #include <chrono>
-#include <cmath>
 #include <string>
 #include <vector>
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <map>
-#include <memory>
 #include <span>
 
 #include "common/fnv1a.h"

@@ -3,7 +3,6 @@
 #include "worker/pipeline/stage_runner.h"
 
 #include <algorithm>
-#include <atomic>
 #include <catch2/catch.hpp>
 #include <limits>
 #include <thread>

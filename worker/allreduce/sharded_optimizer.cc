@@ -1,7 +1,6 @@
 #include "worker/allreduce/sharded_optimizer.h"
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <string>
 #include <utility>

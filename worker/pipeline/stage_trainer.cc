@@ -1,7 +1,6 @@
 #include "worker/pipeline/stage_trainer.h"
 
 #include <mutex>
-#include <string>
 #include <utility>
 #include <vector>
 
