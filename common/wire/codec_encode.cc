@@ -7,6 +7,8 @@
 namespace paceline::wire {
 namespace {
 
+using wire::put;  // which those here would hide
+
 void put(const Join& m, proto::Header& header) {
   proto::Join& out = *header.mutable_join();
   out.set_protocol_version(m.protocol_version);

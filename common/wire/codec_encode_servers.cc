@@ -5,6 +5,8 @@
 namespace paceline::wire {
 namespace {
 
+using wire::put;  // which those here would hide
+
 void put(const Contribution& contribution, proto::Contribution& out) {
   put(contribution.worker, *out.mutable_worker());
   out.set_clock(contribution.clock.value);
