@@ -18,7 +18,7 @@ case "$#,$tier" in
   0,* | 1,check) presets=(check) budget=20 ;;
   1,sanitize) presets=(asan tsan) budget=35 ;;
   1,all) presets=(check asan tsan) budget='' options=(--browser --etcd --plots --slurm --spark) chosen=() targets=() ;;
-  *) echo "test.sh: expected one of check, sanitize and all, got '$*'" >&2; exit 2 ;;
+  *) echo "test.sh: got '$*', expected check, sanitize or all" >&2; exit 2 ;;
 esac
 
 began=$SECONDS status=0

@@ -4,7 +4,6 @@
 #include <boost/asio/signal_set.hpp>
 #include <csignal>
 #include <cstdlib>
-#include <functional>
 #include <iostream>
 #include <optional>
 #include <vector>
@@ -237,13 +236,13 @@ int server_main(int argc, char** argv) {
     return why_not_resumed(resumable).value_or(ended.exit_status);
   }
   int returns = 0;
-  while (const std::optional<RestartRequest> anew = ended.restart_request) {
-    options.resume = anew->serves;
+  while (const std::optional<RestartRequest> restart = ended.restart_request) {
+    options.resume = restart->serves;
     options.role = options.resume ? Role::kGoesOn : Role::kFollows;
-    options.expects_follower = anew->expects_follower;
-    options.returns = anew->returns;
+    options.expects_follower = restart->expects_follower;
+    options.returns = restart->returns;
     options.asks_after =
-        anew->has_followed ? pause_before_return(config->cluster.lease, returns++) : Duration(0);
+        restart->has_followed ? pause_before_return(config->cluster.lease, returns++) : Duration(0);
     ended = serve(*config, shard, *log, options, stops, between, errors);
   }
   return ended.exit_status;

@@ -55,7 +55,8 @@ Status check_same_configuration(const std::string& who, std::uint64_t got,
   const std::uint64_t own = fingerprint(expected);
   if (got == own) return Status::ok();
   const std::string advice = ": give every daemon the same configuration";
-  const std::string differ = settings.empty() ? "" : differing_settings(settings, expected);
+  const std::string differ =
+      settings.empty() ? "" : differing_settings(settings, paceline::settings(expected));
   if (!differ.empty()) return invalid_argument(who + ": another configuration: " + differ + advice);
   return mismatch(who, "configuration fingerprint", hex(got), hex(own) + advice);
 }

@@ -62,7 +62,7 @@ Status check_same_chunks(const RunConfig& config, const Manifest& manifest) {
   if (!network.is_ok() || network->layout.hash() == manifest.layout_hash) return Status::ok();
   // All that a resume may change and that moves layers from chunk to chunk.
   std::string differ;
-  std::istringstream all(differing_settings(manifest.settings, config));
+  std::istringstream all(differing_settings(settings(config), manifest.settings));
   for (std::string one; std::getline(all, one, ';');) {
     const std::size_t key = one.find("pipeline.");
     if (key != std::string::npos && key <= 1) differ += (differ.empty() ? ": " : "; ") + one.substr(key);
@@ -125,7 +125,7 @@ std::string keys_that_differ(const RunConfig& config, const CheckpointFolder::Re
   const CheckpointFolder folder(config.run.out, fingerprint(config, AgreedBy::kRun));
   const Result<Manifest> manifest = read_manifest(folder.manifest(refused.id), refused.id);
   if (!manifest.is_ok() || manifest->settings.empty()) return "";
-  return differing_settings(manifest->settings, config, AgreedBy::kRun);
+  return differing_settings(settings(config), manifest->settings, AgreedBy::kRun);
 }
 
 Result<ResumeChoice> ResumeChoice::open(const RunConfig& config) {

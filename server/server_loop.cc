@@ -206,7 +206,7 @@ void ServerLoop::send(Speaker speaker, Peer to, wire::Message message) {
   if (to == Peer::of(setup_.shard)) {  // the authority's own shard, and the other way round
     local_.emplace_back(speaker, std::move(message));
   } else if (!to.is_node() && !setup_.is_authority()) {
-    link_.say(std::move(message));
+    link_.send(std::move(message));
   } else {
     connections_.send(to, std::move(message), to.is_node() ? nullptr : &channels_.with(to.shard()));
   }
@@ -272,9 +272,9 @@ void ServerLoop::lose(Peer peer, const std::string& why, Loss loss, Ticks now) {
   setup_.log.warn(to_string(peer) + " lost: " + why);
   if (setup_.is_authority() && peer.is_node()) return;
   if (setup_.is_authority()) return resuming_.fail(unavailable(to_string(peer) + " was lost: " + why));
-  link_.say({wire::NodeLost{peer.node(), setup_.name() + ": " + why,
-                            connections_.members().incarnation_of(peer.node()), loss == Loss::kOutOfReach},
-             {}});
+  link_.send({wire::NodeLost{peer.node(), setup_.name() + ": " + why,
+                             connections_.members().incarnation_of(peer.node()), loss == Loss::kOutOfReach},
+              {}});
 }
 
 // Then nobody waits for it, however late it comes back to hear how the run ended.

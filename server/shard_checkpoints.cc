@@ -23,12 +23,12 @@ void ShardCheckpoints::save(ShardImage image, Range range, std::uint64_t layout_
   }
   const Version version = image.version;
   const auto done = [this](CheckpointId id, const Result<FileDigest>& written, Ticks) {
-    if (!written.is_ok()) return say({id_, id.version, {}, written.status().message()});
+    if (!written.is_ok()) return report({id_, id.version, {}, written.status().message()});
     log_.debug("shard " + to_string(id_) + " of the checkpoint of " + to_string(id) + " is written");
-    say({id_, id.version, *written, ""});
+    report({id_, id.version, *written, ""});
   };
   if (!writer_->write(std::move(image), done)) {
-    return say({id_, version, {}, "its file of an older checkpoint is still being written"});
+    return report({id_, version, {}, "its file of an older checkpoint is still being written"});
   }
   const auto failed = std::exchange(incomplete_, CheckpointId{generation_, version});
   if (failed && id_ != kAuthority) abandon(*failed);  // the authority has removed what is here

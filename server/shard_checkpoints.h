@@ -40,7 +40,7 @@ class ShardCheckpoints {
 
  private:
   void abandon(CheckpointId id);
-  void say(const wire::Saved& saved) { outbox_.send(Peer::of(kAuthority), {saved, {}}); }
+  void report(const wire::Saved& saved) { outbox_.send(Peer::of(kAuthority), {saved, {}}); }
 
   const ShardId id_;
   const std::uint64_t fingerprint_;

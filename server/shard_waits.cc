@@ -1,6 +1,5 @@
 #include "server/shard_waits.h"
 
-#include <algorithm>
 #include <cstdio>
 #include <map>
 #include <set>

@@ -71,9 +71,9 @@ void Authority::carry_out(sync::Apply& action, Ticks now) {
   note_progress(now);
   Decision decided{std::move(action), static_cast<std::uint32_t>(servers_.size())};
   if (model_) {
-    AuthorityModel::Told told = model_->tell(decided.apply, now);
-    decided.told = std::move(told.decision);
-    decided.row = told.row;
+    AuthorityModel::Announced announced = model_->announce(decided.apply, now);
+    decided.announced = std::move(announced.decision);
+    decided.row = announced.row;
   }
   const std::uint32_t decision = decisions_.begin(std::move(decided));
   own_decisions_.push_back(decision);
@@ -92,7 +92,7 @@ void Authority::decision_arrives(ShardId shard, std::uint32_t decision, Ticks no
 
 void Authority::applied(ShardId shard, std::uint32_t decision, Ticks now) {
   Decision& made = decisions_[decision];
-  if (world_.training != nullptr) world_.training->apply(shard, made.told);
+  if (world_.training != nullptr) world_.training->apply(shard, made.announced);
   servers_[shard.value].apply(made.apply, now);
   if (--made.shards_open > 0) return;
   decisions_.end(decision);
@@ -115,7 +115,7 @@ void Authority::note_progress(Ticks now) {
 
 // Its worker takes it once it has been parsed at the node.
 template <typename Instruction>
-void Authority::say(const Instruction& instruction, EventKind arrival, Ticks now) {
+void Authority::send(const Instruction& instruction, EventKind arrival, Ticks now) {
   const std::uint32_t worker = nodes_.number_of(instruction.worker);
   nodes_.worker(worker).instructions().expect(instruction);
   const auto message = world_.plan.costs.message;
@@ -125,11 +125,11 @@ void Authority::say(const Instruction& instruction, EventKind arrival, Ticks now
 
 void Authority::carry_out(const sync::Grant& action, Ticks now) {
   record_.add(action);
-  say(action, EventKind::kGrantArrives, now);
+  send(action, EventKind::kGrantArrives, now);
 }
 
 void Authority::carry_out(const sync::FinishWorker& action, Ticks now) {
-  say(action, EventKind::kFinishArrives, now);
+  send(action, EventKind::kFinishArrives, now);
 }
 
 void Authority::carry_out(const sync::WindowClosed& action, Ticks now) { record_.add(action, now); }

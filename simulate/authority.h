@@ -77,7 +77,7 @@ class Authority {
   void carry_out(const sync::Discard& action, Ticks);
   void carry_out(const sync::RunFailed& action, Ticks);
   template <typename Instruction>
-  void say(const Instruction& instruction, EventKind arrival, Ticks now);
+  void send(const Instruction& instruction, EventKind arrival, Ticks now);
   void note_progress(Ticks now);
 
   const Surroundings& world_;

@@ -8,18 +8,18 @@ AuthorityModel::AuthorityModel(const Plan& plan, Training& training, const sync:
                                RunRecord& record)
     : plan_(plan), training_(training), engine_(engine), record_(record) {}
 
-AuthorityModel::Told AuthorityModel::tell(const sync::Apply& decision, Ticks now) {
+AuthorityModel::Announced AuthorityModel::announce(const sync::Apply& decision, Ticks now) {
   const Version version = decision.version_after;
-  Told told{server::apply_decision(plan_.config, decision, decided_), std::nullopt};
-  told.decision.sequence = sequence_++;
+  Announced announced{server::apply_decision(plan_.config, decision, decided_), std::nullopt};
+  announced.decision.sequence = sequence_++;
   const std::optional<std::int64_t>& every = plan_.config.train.eval_every_clocks;
   if (every && version > decided_ && version.value % *every == 0) {
-    told.decision.retain = true;
-    told.row = record_.add_row(now, version, engine_.threshold(), decision.revision_after.value);
-    note_trained(record_.row(*told.row));
+    announced.decision.retain = true;
+    announced.row = record_.add_row(now, version, engine_.threshold(), decision.revision_after.value);
+    note_trained(record_.row(*announced.row));
   }
   decided_ = version;
-  return told;
+  return announced;
 }
 
 // In the row of an evaluation: how training went since the one before.

@@ -29,11 +29,11 @@ class AuthorityModel {
 
   // A decision, each once, as the shards are told it. `row`: of the curve, where the version that it leads to
   // is to be evaluated. None is skipped: an evaluation takes no time.
-  struct Told {
+  struct Announced {
     wire::ApplyDecision decision;
     std::optional<std::size_t> row;
   };
-  Told tell(const sync::Apply& decision, Ticks now);
+  Announced announce(const sync::Apply& decision, Ticks now);
 
   // Every shard has applied it. Returns whether the target accuracy is reached.
   bool evaluate(Version version, std::size_t row);

@@ -16,7 +16,7 @@ namespace paceline::simulate {
 struct Decision {
   sync::Apply apply;
   std::uint32_t shards_open = 0;        // that have not applied it
-  wire::ApplyDecision told = {};        // training mode: as the shards are told it
+  wire::ApplyDecision announced = {};   // training mode: as the shards are told it
   std::optional<std::size_t> row = {};  // of the curve, where the version that it leads to is evaluated
 };
 

@@ -25,7 +25,7 @@ enum class EventKind : std::uint32_t {
   kPushTaken,        // a: shard, b: worker      by the server's loop
   kReportArrives,    // a: worker                alone: its gradient is not finite
   kReportTaken,      // a: worker
-  kArrivalSaid,      // a: shard, b: worker      to the authority
+  kArrivalReported,  // a: shard, b: worker      to the authority
   kArrivalTaken,     // a: shard, b: worker
   kDecisionArrives,  // a: shard, b: decision
   kDecisionApplied,  // a: shard, b: decision

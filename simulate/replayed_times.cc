@@ -1,7 +1,6 @@
 #include "simulate/replayed_times.h"
 
 #include <string>
-#include <string_view>
 #include <utility>
 
 #include "common/fnv1a.h"

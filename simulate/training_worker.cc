@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
-#include <utility>
 
 #include "common/params/non_finite.h"
 #include "common/params/rates.h"

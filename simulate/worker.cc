@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <functional>
 #include <numeric>
-#include <utility>
 #include <variant>
 
 #include "common/assert.h"
@@ -53,10 +52,10 @@ step::View Worker::look() const {
   return {installed, node_.newest_known(), cache_.state(), node_.state()};
 }
 
-void Worker::tell(const step::Event& event, Ticks now) {
+void Worker::advance(const step::Event& event, Ticks now) {
   std::vector<step::Action> actions;
-  const Status told = step_.step(event, actions);
-  PACELINE_ASSERT(told.is_ok(), told.message());
+  const Status stepped = step_.step(event, actions);
+  PACELINE_ASSERT(stepped.is_ok(), stepped.message());
   for (const step::Action& action : actions) {
     std::visit([&](const auto& a) { carry_out(a, now); }, action);
   }
@@ -81,7 +80,7 @@ void Worker::begin(Ticks now) {
     phases_.at(grant_.clock);
     phases_at(now).begin(Phase::kPsParam);
   }
-  tell(step::Granted{step::grant_of(grant_), now, look()}, now);
+  advance(step::Granted{step::grant_of(grant_), now, look()}, now);
 }
 
 // What was pulled with the push serves, if it is said to, and so may an older pull that is open: it joins the
@@ -100,7 +99,7 @@ void Worker::carry_out(const step::AwaitParameters& action, Ticks now) {
 void Worker::arrived(Ticks now) {
   if (--waits_for_ > 0) return;
   cache_.set_copied_in(fragments() == 1);  // else it is taken over once the last is there
-  tell(step::Arrived{now, now}, now);
+  advance(step::Arrived{now, now}, now);
 }
 
 // Ends the running exchange or, the first time, the first phase.
@@ -122,7 +121,7 @@ void Worker::carry_out(const step::MakeCurrent& action, Ticks now) {
     read = now + length_of(floats * world_.plan.costs.copy_ns_per_float);
   }
   const Ticks current = apply_deferred(read);
-  tell(step::ParametersCurrent{}, current);
+  advance(step::ParametersCurrent{}, current);
 }
 
 Ticks Worker::apply_deferred(Ticks at) {
@@ -147,7 +146,7 @@ void Worker::carry_out(const step::LoadBatch& action, Ticks now) {
 
 void Worker::compute_begins(Ticks now) {
   phases_at(now).enter(Phase::kComputeGrads);
-  tell(step::BatchLoaded{look()}, now);
+  advance(step::BatchLoaded{look()}, now);
 }
 
 void Worker::carry_out(const step::Compute& action, Ticks now) {
@@ -175,7 +174,7 @@ void Worker::compute_ends(Ticks now) {
     pulled_.clear();
     cache_.set_copied_in(false);
   }
-  tell(step::GradientComputed{look(), ended.finite, ended.late}, now);
+  advance(step::GradientComputed{look(), ended.finite, ended.late}, now);
 }
 
 void Worker::carry_out(const step::SendFragment& action, Ticks now) {
@@ -190,13 +189,13 @@ void Worker::carry_out(const step::SendFragment& action, Ticks now) {
 }
 
 void Worker::carry_out(const step::CheckGradient&, Ticks now) {
-  tell(step::GradientChecked{round_.computed().fault.empty()}, now);
+  advance(step::GradientChecked{round_.computed().fault.empty()}, now);
 }
 
 void Worker::carry_out(const step::ApplyLocally&, Ticks now) {
   cache_.own().computed(grant_.clock, node_.stamps().shards());
   if (world_.training != nullptr) world_.training->apply_locally(rank(), grant_);
-  if (!world_.plan.applies_at_once) return tell(step::AppliedLocally{}, now);
+  if (!world_.plan.applies_at_once) return advance(step::AppliedLocally{}, now);
   phases_at(now).enter(Phase::kApplyGrads);
   std::int64_t floats = 0;
   for (const ShardSizes& shard : shards()) floats += shard.floats;
@@ -205,7 +204,7 @@ void Worker::carry_out(const step::ApplyLocally&, Ticks now) {
   world_.events.at(applied, {EventKind::kPushLeaves, number_, 0});
 }
 
-void Worker::push_leaves(Ticks now) { tell(step::AppliedLocally{}, now); }
+void Worker::push_leaves(Ticks now) { advance(step::AppliedLocally{}, now); }
 
 void Worker::carry_out(const step::Contribute&, Ticks now) {
   if (world_.reductions != nullptr) return reduce(now);
@@ -247,7 +246,7 @@ void Worker::carry_out(const step::Report& action, Ticks now) {
   if (action.skipped) {
     world_.network.message({EventKind::kReportArrives, number_, 0, stamp_of(grant_.clock)}, push_left_);
   }
-  tell(step::Sent{look()}, now);
+  advance(step::Sent{look()}, now);
 }
 
 void Worker::reduced(Ticks now) {
@@ -255,7 +254,7 @@ void Worker::reduced(Ticks now) {
   sent_.newest().left = now + world_.plan.costs.message;
   world_.network.message({EventKind::kReportArrives, number_, 0, stamp_of(grant_.clock)},
                          sent_.newest().left);
-  tell(step::Sent{look()}, now);
+  advance(step::Sent{look()}, now);
 }
 
 void Worker::carry_out(const step::Pull& action, Ticks now) {
@@ -285,7 +284,7 @@ void Worker::carry_out(const step::InstallEarly&, Ticks now) {
   if (node_.is_open(pulled_.front())) {
     installs_early_ = true;
   } else {
-    tell(step::InstalledEarly{now, now, false, look()}, now);
+    advance(step::InstalledEarly{now, now, false, look()}, now);
   }
 }
 
@@ -296,14 +295,14 @@ void Worker::note_answered(Ticket pull, Ticks now) {
   const bool anything = cache_.is_behind(node_.stamps());
   cache_.set_copied_in(anything);
   if (step_.grant_waits()) node_.note(grant_);
-  tell(step::InstalledEarly{now, now, anything, look()}, now);
+  advance(step::InstalledEarly{now, now, anything, look()}, now);
 }
 
 // The thread does not wait for what it asked for with its last push: nobody will compute with it.
 void Worker::finish_arrives(Ticks now) {
   instructions_.finish_came();
   installs_early_ = false;
-  tell(step::Finished{}, now);
+  advance(step::Finished{}, now);
   if (!phases_.running()) return;  // it never had a grant
   phases_.at(grant_.clock.next());
   phases_at(now).end({instructions_.finish_held(), std::nullopt, 2 * world_.plan.costs.message});

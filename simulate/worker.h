@@ -65,7 +65,7 @@ class Worker {
 
  private:
   // Takes an event of the state machine and carries out what follows.
-  void tell(const step::Event& event, Ticks now);
+  void advance(const step::Event& event, Ticks now);
   void carry_out(const step::AwaitParameters& action, Ticks now);
   void carry_out(const step::MakeCurrent& action, Ticks now);
   void carry_out(const step::LoadBatch& action, Ticks now);

@@ -36,14 +36,10 @@ World::World(const Plan& plan, Computation& computation, Watcher* watcher, Reduc
                static_cast<std::uint32_t>(plan.shards.size()), events_),
       pulls_(static_cast<std::uint32_t>(plan.shards.size())),
       pipelines_(pipelines),
-      surroundings_{plan_,
-                    events_,
-                    network_,
-                    pulls_,
-                    computation,
-                    computation.training(),
-                    reductions,
-                    pipelines != nullptr ? static_cast<GroupSteps*>(pipelines) : norms,
+      surroundings_{plan_,       events_,
+                    network_,    pulls_,
+                    computation, computation.training(),
+                    reductions,  pipelines != nullptr ? static_cast<GroupSteps*>(pipelines) : norms,
                     phase_clock_},
       servers_(servers_of(surroundings_)),
       nodes_(surroundings_),
@@ -123,7 +119,7 @@ void World::dispatch(const Event& e, Ticks now) {
       return push_taken(ShardId(e.a), e.b, e.c, now);
     case EventKind::kReportTaken:
       return authority_.reported(e.a, e.c, now);
-    case EventKind::kArrivalSaid:
+    case EventKind::kArrivalReported:
       events_.at(servers_[0].loop().take(plan_.costs.message, now),
                  {EventKind::kArrivalTaken, e.a, e.b, e.c});
       return;
@@ -184,7 +180,7 @@ void World::push_taken(ShardId shard, std::uint32_t worker, std::uint32_t stamp,
     authority_.gradient_arrived(shard, worker, stamp, now);
     authority_.reported(worker, stamp, now);
   } else {
-    network_.message({EventKind::kArrivalSaid, shard.value, worker, stamp}, now);
+    network_.message({EventKind::kArrivalReported, shard.value, worker, stamp}, now);
   }
   // On one connection the pull that was sent behind the push is taken behind it.
   if (const auto pull = pull_behind; pull && plan_.slice_of(shard, pulls_[*pull].fragment)) {

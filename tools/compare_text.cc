@@ -1,7 +1,4 @@
 #include <algorithm>
-#include <cmath>
-#include <iterator>
-#include <set>
 
 #include "common/printed.h"
 #include "common/timing/histogram.h"

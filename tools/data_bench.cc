@@ -5,12 +5,10 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <iomanip>
 #include <iostream>
 #include <memory>
 #include <thread>
-#include <utility>
 
 #include "common/config/command_line.h"
 #include "common/config/load.h"

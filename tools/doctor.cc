@@ -66,7 +66,7 @@ void print_lines(const std::vector<Finding>& findings, std::ostream& out) {
   for (const Finding& f : findings) {
     char head[48];
     std::snprintf(head, sizeof head, "%-8s %-14s ", word_of(f.verdict), f.check.c_str());
-    out << head << f.said << (f.advice.empty() ? "" : "; " + f.advice) << "\n";
+    out << head << f.detail << (f.advice.empty() ? "" : "; " + f.advice) << "\n";
   }
 }
 
@@ -74,7 +74,7 @@ void print_json(const DoctorOptions& options, const std::vector<Finding>& findin
   nlohmann::ordered_json checks = nlohmann::ordered_json::array();
   for (const Finding& f : findings) {
     checks.push_back(
-        {{"check", f.check}, {"verdict", word_of(f.verdict)}, {"said", f.said}, {"advice", f.advice}});
+        {{"check", f.check}, {"verdict", word_of(f.verdict)}, {"said", f.detail}, {"advice", f.advice}});
   }
   const nlohmann::ordered_json whole = {
       {"config", options.config_path}, {"ok", !has_failed(findings)}, {"checks", std::move(checks)}};

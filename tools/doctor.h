@@ -26,7 +26,7 @@ enum class CheckVerdict { kOk, kWarning, kFailed };
 struct Finding {
   std::string check;  // "endpoint 0", "data", "memory"
   CheckVerdict verdict = CheckVerdict::kOk;
-  std::string said;    // one line
+  std::string detail;  // one line
   std::string advice;  // what to do about it; empty where nothing need be done
 };
 

@@ -10,7 +10,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <optional>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -123,17 +122,17 @@ Finding room(const RunConfig& config, const DoctorRole& role, const fs::path& fo
   }
   const double needed = bytes_to_write(config, role);
   const double free = static_cast<double>(about.f_bavail) * static_cast<double>(about.f_frsize);
-  const std::string said = in_megabytes(free) + " free at " + folder.string() + ", about " +
-                           in_megabytes(needed) + " needed for model, curve, logs and checkpoints";
-  if (free >= needed) return {"disk space", CheckVerdict::kOk, said, ""};
-  return {"disk space", CheckVerdict::kFailed, said, "make room, or choose another run.out"};
+  const std::string detail = in_megabytes(free) + " free at " + folder.string() + ", about " +
+                             in_megabytes(needed) + " needed for model, curve, logs and checkpoints";
+  if (free >= needed) return {"disk space", CheckVerdict::kOk, detail, ""};
+  return {"disk space", CheckVerdict::kFailed, detail, "make room, or choose another run.out"};
 }
 
 }  // namespace
 
 void check_data_set(const RunConfig& config, const DoctorRole& role, Findings& findings) {
-  const auto found = [&](CheckVerdict verdict, std::string said, std::string advice) {
-    findings.push_back({"data", verdict, std::move(said), std::move(advice)});
+  const auto found = [&](CheckVerdict verdict, std::string detail, std::string advice) {
+    findings.push_back({"data", verdict, std::move(detail), std::move(advice)});
   };
   if (role.nodes.empty()) return found(CheckVerdict::kOk, "not looked at: a server reads none", "");
   const std::string& path = config.data.path;
@@ -161,8 +160,8 @@ void check_data_set(const RunConfig& config, const DoctorRole& role, Findings& f
 
 void check_keys(const RunConfig& config, const DoctorRole& role, Findings& findings) {
   const std::string& folder = config.security.keys;
-  const auto found = [&](CheckVerdict verdict, std::string said, std::string advice) {
-    findings.push_back({"keys", verdict, std::move(said), std::move(advice)});
+  const auto found = [&](CheckVerdict verdict, std::string detail, std::string advice) {
+    findings.push_back({"keys", verdict, std::move(detail), std::move(advice)});
   };
   if (folder.empty() && config.security.allow_insecure) {
     return found(CheckVerdict::kWarning,
@@ -187,8 +186,8 @@ void check_keys(const RunConfig& config, const DoctorRole& role, Findings& findi
 void check_run_directory(const RunConfig& config, const DoctorRole& role, Force force, Findings& findings) {
   const fs::path out(config.run.out);
   const fs::path folder = existing_part(out);
-  const auto found = [&](CheckVerdict verdict, std::string said, std::string advice) {
-    findings.push_back({"run directory", verdict, std::move(said), std::move(advice)});
+  const auto found = [&](CheckVerdict verdict, std::string detail, std::string advice) {
+    findings.push_back({"run directory", verdict, std::move(detail), std::move(advice)});
   };
   std::error_code error;
   if (!fs::is_directory(folder, error)) {

@@ -78,7 +78,7 @@ void check_open_files(const RunConfig& config, const DoctorRole& role, Findings&
     wanted = std::max(wanted, server::descriptors_wanted(cluster));
   }
   const std::uint64_t limit = descriptor_limit();
-  const std::string said =
+  const std::string detail =
       "a process may open " + (limit == kUnlimited ? "any number of" : std::to_string(limit)) +
       " files, at least " + std::to_string(needed) + " are needed" +
       (wanted > needed ? " and " + std::to_string(wanted) + " if nodes share memory and come back" : "");
@@ -86,7 +86,7 @@ void check_open_files(const RunConfig& config, const DoctorRole& role, Findings&
                                : limit < wanted ? CheckVerdict::kWarning
                                                 : CheckVerdict::kOk;
   const bool enough = verdict == CheckVerdict::kOk;
-  findings.push_back({"open files", verdict, said, enough ? "" : "ulimit -Hn " + std::to_string(wanted)});
+  findings.push_back({"open files", verdict, detail, enough ? "" : "ulimit -Hn " + std::to_string(wanted)});
 }
 
 void check_memory(const RunConfig& config, const DoctorRole& role, Findings& findings) {
@@ -110,21 +110,21 @@ void check_memory(const RunConfig& config, const DoctorRole& role, Findings& fin
   const double usable = usable_memory_bytes();
   const double available = std::min(available_memory().value_or(usable), usable);
   const bool limited = usable == own_group_limits().memory_bytes;
-  const std::string said = std::to_string(layout->size()) + " parameters: " + described(role) +
-                           " needs at least " + readable_bytes(least) +
-                           " for parameters and gradients, at most " + readable_bytes(most) + "; " +
-                           readable_bytes(available) + " of " + readable_bytes(usable) + " are available" +
-                           (limited ? " (the limit of a control group)" : "");
+  const std::string detail = std::to_string(layout->size()) + " parameters: " + described(role) +
+                             " needs at least " + readable_bytes(least) +
+                             " for parameters and gradients, at most " + readable_bytes(most) + "; " +
+                             readable_bytes(available) + " of " + readable_bytes(usable) + " are available" +
+                             (limited ? " (the limit of a control group)" : "");
   if (least > usable) {
     return findings.push_back(
-        {"memory", CheckVerdict::kFailed, said, "take a smaller model, or more shards on more machines"});
+        {"memory", CheckVerdict::kFailed, detail, "take a smaller model, or more shards on more machines"});
   }
   if (most > available) {
     return findings.push_back(
-        {"memory", CheckVerdict::kWarning, said,
+        {"memory", CheckVerdict::kWarning, detail,
          "end other programs, or take more shards, fewer workers or a smaller threshold"});
   }
-  findings.push_back({"memory", CheckVerdict::kOk, said, ""});
+  findings.push_back({"memory", CheckVerdict::kOk, detail, ""});
 }
 
 // Emulated nodes sleep most of their time: there the slots compute.
@@ -135,15 +135,15 @@ void check_cores(const RunConfig& config, const DoctorRole& role, Findings& find
       config.cluster.threads_per_node * static_cast<std::uint32_t>(role.nodes.size());
   const bool emulates = config.emulate.base_step && !role.nodes.empty();
   const std::uint32_t compute = emulates ? std::min(threads, config.emulate.cores) : threads;
-  std::string said = std::to_string(cores) + " for this process" +
-                     (quota ? printed(" (a control group's quota is %.2f)", *quota) : "") + "; " +
-                     std::to_string(compute) +
-                     (emulates ? " slots of emulate.cores compute" : " training threads compute");
+  std::string detail = std::to_string(cores) + " for this process" +
+                       (quota ? printed(" (a control group's quota is %.2f)", *quota) : "") + "; " +
+                       std::to_string(compute) +
+                       (emulates ? " slots of emulate.cores compute" : " training threads compute");
   if (!role.shards.empty()) {
-    said += ", a server applies with up to " + std::to_string(server::shard_settings(config).apply_threads);
+    detail += ", a server applies with up to " + std::to_string(server::shard_settings(config).apply_threads);
   }
-  if (compute <= cores) return findings.push_back({"cores", CheckVerdict::kOk, said, ""});
-  findings.push_back({"cores", CheckVerdict::kWarning, said,
+  if (compute <= cores) return findings.push_back({"cores", CheckVerdict::kOk, detail, ""});
+  findings.push_back({"cores", CheckVerdict::kWarning, detail,
                       emulates ? "set emulate.cores to what there is, or emulated times are not kept"
                                : "take fewer threads_per_node, or threads take turns"});
 }
@@ -175,14 +175,15 @@ void check_huge_pages(const RunConfig& config, Findings& findings) {
   std::string state;
   std::getline(file, state);
   const bool refused = state.empty() || state.find("[never]") != std::string::npos;
-  std::string said = state.empty() ? "this system offers none"
-                     : refused ? "the system gives none (" + state + "); passes over large models are slower"
-                               : "the system gives them to those who ask (" + state + ")";
+  std::string detail = state.empty() ? "this system offers none"
+                       : refused
+                           ? "the system gives none (" + state + "); passes over large models are slower"
+                           : "the system gives them to those who ask (" + state + ")";
   if (!refused && samples_pages()) {
-    said +=
+    detail +=
         ", and samples which are used: in a guest with shadow page tables cluster.huge_pages=false is faster";
   }
-  findings.push_back({"huge pages", CheckVerdict::kOk, std::move(said), ""});
+  findings.push_back({"huge pages", CheckVerdict::kOk, std::move(detail), ""});
 }
 
 void check_libraries(Findings& findings) {

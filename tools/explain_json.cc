@@ -1,7 +1,6 @@
 // What `paceline explain` found, for programs.
 #include <nlohmann/json.hpp>
 #include <string>
-#include <vector>
 
 #include "tools/explain_costliest.h"
 #include "tools/explain_text.h"

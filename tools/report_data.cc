@@ -135,13 +135,13 @@ std::string csv_of_several(std::span<const FinishedRun> runs) {
     for (const PhaseSum& phase : s.phases)
       cells.push_back(optional_text(per_worker(run, phase.total_seconds)));
     cells.push_back(optional_text(per_worker(run, s.unaccounted_seconds)));
-    const auto said = [&](const char* key, std::int64_t count) {
+    const auto count_cell = [&](const char* key, std::int64_t count) {
       return run.finished && !run.lacks(key) ? std::to_string(count) : "";
     };
     cells.push_back(s.rounds ? std::to_string(*s.rounds) : "");
-    cells.push_back(said("bytes_pushed", s.bytes_pushed));
-    cells.push_back(said("bytes_pulled", s.bytes_pulled));
-    cells.push_back(said("bytes_shared", s.bytes_shared));
+    cells.push_back(count_cell("bytes_pushed", s.bytes_pushed));
+    cells.push_back(count_cell("bytes_pulled", s.bytes_pulled));
+    cells.push_back(count_cell("bytes_shared", s.bytes_shared));
     cells.push_back(s.bytes_reduced ? std::to_string(*s.bytes_reduced) : "");
     cells.push_back(s.pipeline ? csv::text_of(s.pipeline->bubble_share) : "");
     text += csv_line(cells);

@@ -23,7 +23,8 @@ int refused_simulation(std::ostream& err, const std::string& message) {
 }
 
 // "DIR: ok, 16000 iterations in 412.8 s of virtual time, simulated in 0.1 s"
-std::string said(const SimulateOptions& options, const simulate::Outcome& outcome, double real_seconds) {
+std::string closing_line(const SimulateOptions& options, const simulate::Outcome& outcome,
+                         double real_seconds) {
   const RunSummary& s = outcome.summary;
   char numbers[160];
   std::snprintf(numbers, sizeof numbers,
@@ -80,8 +81,8 @@ int run_simulate(const SimulateOptions& options, std::ostream& out, std::ostream
     return kExitFailedRun;
   }
   warn_of_short_rounds(run->assumed, run->outcome,
-                       said_at(options.config_path, options.overrides, "train.local_time"), err);
-  out << said(options, run->outcome, seconds) << "\n";
+                       source_of(options.config_path, options.overrides, "train.local_time"), err);
+  out << closing_line(options, run->outcome, seconds) << "\n";
   return run->outcome.summary.status == "ok" ? kExitOk : kExitFailedRun;
 }
 

@@ -41,7 +41,7 @@ int worker_main(int argc, char** argv) {
   if (!config.is_ok()) return fail(config.status(), kExitUsage);
   if (cut_by_loop(config->pipeline.balance)) {  // only a process with a loop of one's own may have it
     const DaemonOptions& of = command_line.options;
-    return fail(invalid_argument(said_at(of.config_path, of.overrides, "pipeline.balance") +
+    return fail(invalid_argument(source_of(of.config_path, of.overrides, "pipeline.balance") +
                                  ": pipeline.balance: a loop's own model is not known here, got loop, "
                                  "expected time, memory or a list"),
                 kExitUsage);
@@ -76,7 +76,7 @@ int worker_main(int argc, char** argv) {
   const DaemonOptions& given = command_line.options;
   NodeOptions options;
   if (config->train.local_time) {
-    options.local_time_said_at = said_at(given.config_path, given.overrides, "train.local_time");
+    options.local_time_source = source_of(given.config_path, given.overrides, "train.local_time");
   }
   Node worker(*config, node, context, std::move(tasks).value(), *log, std::move(options));
   const SignalThread stop(signals, [&](int) { worker.request_stop("stopped by a signal"); });

@@ -52,7 +52,7 @@ class NetworkTrainer final : public Task {
     return make_vectors_(optimizer);
   }
 
-  // A GPU may still read what was foreseen, and the queue makes another one there if that does not come.
+  // A GPU may still read what was predicted, and the queue makes another one there if that does not come.
   Status load(const Step& step) override {
     if (norm_group_ != nullptr) norm_group_->begin(step.clock);
     if (loss_scaler_ != nullptr && step.loss_scale.scale > 0.0) loss_scaler_->go_on(step.loss_scale);
@@ -224,10 +224,10 @@ class NetworkTasks final : public TaskFactory {
     peers_ = std::move(peers);
     if (norm_group_ != nullptr) norm_group_->meet(peers_);
   }
-  std::vector<PeerBounds> heard_from(NodeId node) const override {
-    if (stages_ != nullptr) return stages_->heard_from(node);
+  std::vector<PeerBounds> peer_bounds(NodeId node) const override {
+    if (stages_ != nullptr) return stages_->peer_bounds(node);
     const std::uint32_t members = config_.train.batch_norm_group;
-    return members == 1 ? std::vector<PeerBounds>() : PeerNormGroup::heard_from(node, members, network_);
+    return members == 1 ? std::vector<PeerBounds>() : PeerNormGroup::peer_bounds(node, members, network_);
   }
   void record_passes(schedule::PassSpans* into) override {
     if (stages_ != nullptr) stages_->record_passes(into);

@@ -2,7 +2,6 @@
 
 #include <chrono>
 #include <mutex>
-#include <optional>
 #include <utility>
 
 #include "common/incarnation.h"
@@ -35,7 +34,7 @@ class Node::Impl {
         log_(std::move(log)),
         keys_(keys_of(config_, node)),
         inner_states_(config_, node, part_of(tasks_->layout(), tasks_->trained_by(node)), log_, steady_now),
-        timed_rounds_(config_.train.local_time.value_or(Duration(0)), options.local_time_said_at,
+        timed_rounds_(config_.train.local_time.value_or(Duration(0)), options.local_time_source,
                       config_.cluster.threads_per_node, log_),
         trace_(config_.run.trace ? std::make_unique<NodeTrace>(config_, node) : nullptr),
         parts_{config_,

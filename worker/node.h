@@ -24,8 +24,8 @@ struct NodeOptions {
   // Floats of a gradient that leave at once when it is computed (client/ps_client.h); nullopt: as many as
   // serve best. Tests make gradients of a few floats leave in parts.
   std::optional<std::int64_t> floats_at_once;
-  // Where the configuration says train.local_time (config's said_at()), for whoever is told that it is too short.
-  std::string local_time_said_at = "the configuration";
+  // Where the configuration says train.local_time (config's source_of()), for whoever is told that it is too short.
+  std::string local_time_source = "the configuration";
 };
 
 class Node {

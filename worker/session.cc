@@ -258,15 +258,15 @@ Status Session::check_shared() const {
 void Session::log_waits_until(const std::function<bool()>& done,
                               const std::function<std::vector<Wait>()>& waits) const {
   StallLog stalls;
-  const auto tell = [&](const std::vector<Wait>& now) {
+  const auto publish = [&](const std::vector<Wait>& now) {
     for (const std::string& line : stalls.look(now, steady_now())) parts_.log.info(line);
   };
   for (Ticks looked = steady_now(); !done(); looked = steady_now()) {
     const auto late = steady_now() - looked - kLookEvery;
     if (late > kLookEvery) stalls.discount_pause({late, steady_now()});  // this process stood still
-    tell(waits());
+    publish(waits());
   }
-  tell({});
+  publish({});
 }
 
 // However long that takes, as with a GPU's driver that hangs.

@@ -97,7 +97,7 @@ Status Session::meet_nodes() {
 }
 
 void Session::meet_peers(mesh::PeerConnections connections, mesh::Place place) {
-  mesh::Channels::Bounds bounds{parts_.tasks.heard_from(parts_.node), {}};
+  mesh::Channels::Bounds bounds{parts_.tasks.peer_bounds(parts_.node), {}};
   // Of the first group the other stages send node 0 what it evaluates.
   const bool evaluates = reduces_ != nullptr && parts_.node == NodeId(0);
   for (std::uint32_t node = 0; evaluates && node < config_.pipeline.stages; ++node) {

@@ -1,7 +1,6 @@
 // What a layer's weights or biases begin with, in YAML: `{kind: gaussian, std: 0.01}`. A field that the kind
 // does not read is refused.
 #include <algorithm>
-#include <array>
 
 #include "common/config/domain.h"
 #include "common/config/map_fields.h"

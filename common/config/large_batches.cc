@@ -1,5 +1,4 @@
 // What LARS, LAMB and the recipe for large mini-batches mean together with the rest (docs/LARGE_BATCHES.md).
-#include <algorithm>
 #include <cmath>
 #include <string>
 

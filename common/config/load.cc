@@ -1,9 +1,7 @@
 #include "common/config/load.h"
 
 #include <cerrno>
-#include <cstring>
 #include <fstream>
-#include <iterator>
 #include <system_error>
 #include <utility>
 
@@ -108,7 +106,7 @@ Result<std::string> read_file(const std::string& path) {
 }
 
 // A value that no YAML could say, as a learning rate's factor of 2, at the line that says it.
-Status check_said(const std::vector<std::string>& keys, const RunConfig& result, const Given& given) {
+Status check_values(const std::vector<std::string>& keys, const RunConfig& result, const Given& given) {
   for (const std::string& path : keys) {
     const Key* const key = schema().find(path);
     if (key == nullptr) continue;  // an element of a list
@@ -130,9 +128,9 @@ Status take_caffe_solver(RunConfig& result, Given& given, std::vector<std::strin
   if (result.train.caffe_solver.empty()) return Status::ok();
   const std::string file = std::exchange(result.train.caffe_solver, "");
   std::vector<std::string> found;
-  const auto may_set = [&](const std::string& key, const std::string& said_by, int line) {
+  const auto may_set = [&](const std::string& key, const std::string& source, int line) {
     if (given.has(key)) return false;
-    given.add(key, Place{said_by, line});
+    given.add(key, Place{source, line});
     found.push_back(key);
     return true;
   };
@@ -144,7 +142,7 @@ Status take_caffe_solver(RunConfig& result, Given& given, std::vector<std::strin
                                          "a Caffe solver, and beside it the net that it names"));
   }
   PACELINE_RETURN_IF_ERROR(taken);
-  return check_said(found, result, given);
+  return check_values(found, result, given);
 }
 
 Result<RunConfig> config_of(const std::vector<Entry>& entries, const std::string& source, LoadFor what,
@@ -190,7 +188,7 @@ Result<RunConfig> load_config(const std::string& path, std::span<const std::stri
   return parse_config(text, path, overrides, what, notes);
 }
 
-std::string said_at(const std::string& path, std::span<const std::string> overrides, std::string_view key) {
+std::string source_of(const std::string& path, std::span<const std::string> overrides, std::string_view key) {
   const Result<std::string> text = read_file(path);
   const Result<Value> root = text ? config::read_document(*text, path) : text.status();
   std::vector<Entry> entries;

@@ -39,7 +39,7 @@ Result<RunConfig> parse_config(std::string_view text, const std::string& source,
                                std::vector<std::string>* notes = nullptr);
 
 // Where `key` is said: "my.yaml:12" or "command line"; the file alone where it is not. As load_config() has accepted both.
-std::string said_at(const std::string& path, std::span<const std::string> overrides, std::string_view key);
+std::string source_of(const std::string& path, std::span<const std::string> overrides, std::string_view key);
 
 // The configuration that a run was recorded with, maybe by another version, and maybe cut: keys that this one
 // does not know are left out and named, and so are those that the file does not have, whose values here are
@@ -83,9 +83,9 @@ std::vector<std::string> settings(const RunConfig& config);
 // "key=value" for each key that a resume may change: overrides that make another configuration end as `config`.
 std::vector<std::string> resumable_settings(const RunConfig& config);
 
-// Which of these keys have another value in `got`, the settings() of somebody else, and both values:
-// "train.batch_size: got 64, expected 32; ...", at most eight of them. Empty: none that is known.
-std::string differing_settings(std::span<const std::string> got, const RunConfig& expected,
+// Which of these keys have another value in one settings() than in another, and both values: "train.batch_size: got 64,
+// expected 32; ...", at most eight of them. `expected` are those that the run has. Empty: none that is known.
+std::string differing_settings(std::span<const std::string> got, std::span<const std::string> expected,
                                AgreedBy by = AgreedBy::kSession);
 
 // configs/reference.yaml: every key at its default, with unit, effect, trade-off and what is accepted as

@@ -137,22 +137,25 @@ std::vector<std::string> resumable_settings(const RunConfig& config) {
   return found;
 }
 
-std::string differing_settings(std::span<const std::string> got, const RunConfig& expected, AgreedBy by) {
+std::string differing_settings(std::span<const std::string> got, std::span<const std::string> expected,
+                               AgreedBy by) {
   constexpr std::size_t kNamed = 8;
   const RunConfig defaults;
+  const auto value_in = [&](std::span<const std::string> settings, const Key& key) {
+    const std::string begin = key.path + "=";
+    const auto found = std::find_if(settings.begin(), settings.end(),
+                                    [&](const std::string& setting) { return setting.starts_with(begin); });
+    return found == settings.end() ? message_text_of(key, defaults) : found->substr(begin.size());
+  };
   std::string named;
   std::size_t count = 0;
   for (const Key& key : schema().keys) {
     if (!is_agreed(key, by)) continue;
-    const std::string begin = key.path + "=";
-    const auto found = std::find_if(got.begin(), got.end(),
-                                    [&](const std::string& setting) { return setting.starts_with(begin); });
-    const std::string theirs =
-        found == got.end() ? message_text_of(key, defaults) : found->substr(begin.size());
-    const std::string ours = message_text_of(key, expected);
-    if (theirs == ours || ++count > kNamed) continue;
+    const std::string has = value_in(got, key);
+    const std::string should = value_in(expected, key);
+    if (has == should || ++count > kNamed) continue;
     named +=
-        (named.empty() ? "" : "; ") + key.path + ": got " + quotable(theirs) + ", expected " + quotable(ours);
+        (named.empty() ? "" : "; ") + key.path + ": got " + quotable(has) + ", expected " + quotable(should);
   }
   return named + (count > kNamed ? "; and " + std::to_string(count - kNamed) + " more" : "");
 }

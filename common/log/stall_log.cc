@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <utility>
 
 namespace paceline {
 namespace {
@@ -47,10 +46,10 @@ std::vector<std::string> StallLog::look(const std::vector<Wait>& waits, Ticks no
     const Wait& wait =
         *std::find_if(waits.begin(), waits.end(), [&](const Wait& w) { return w.cause == seen.cause; });
     const auto lasted = now - seen.since;
-    if (lasted >= seen.told_after) {
+    if (lasted >= seen.report_after) {
       lines.push_back(line_of(wait, lasted));
       seen.logged = true;
-      while (seen.told_after <= lasted) seen.told_after *= wait.at_start ? kTimesAtStart : 2;
+      while (seen.report_after <= lasted) seen.report_after *= wait.at_start ? kTimesAtStart : 2;
     }
     if (seen.logged && standing_.empty()) standing_ = line_of(wait, lasted);
   }

@@ -74,7 +74,7 @@ class StallLog {
   struct Seen {
     std::string cause;
     Ticks since;
-    std::chrono::nanoseconds told_after{0};  // the next time
+    std::chrono::nanoseconds report_after{0};  // the next time
     bool logged = false;
   };
   const Seen* find(const std::string& cause) const;

@@ -9,7 +9,7 @@ BatchSizeRecord::BatchSizeRecord(Cluster cluster, std::int64_t batch_size, std::
   sizes_.last.resize(cluster.workers());
   sizes_.smallest.resize(cluster.workers());
   sizes_.largest.resize(cluster.workers());
-  said_.assign(cluster.workers(), batch_size);
+  reported_.assign(cluster.workers(), batch_size);
 }
 
 void BatchSizeRecord::add(const sync::Grant& grant) {
@@ -23,9 +23,9 @@ void BatchSizeRecord::add(const sync::Grant& grant) {
 
 std::string BatchSizeRecord::change() {
   bool changed = false;
-  for (std::size_t rank = 0; rank < said_.size(); ++rank) {
-    if (sizes_.last[rank] == 0 || sizes_.last[rank] == said_[rank]) continue;
-    said_[rank] = sizes_.last[rank];
+  for (std::size_t rank = 0; rank < reported_.size(); ++rank) {
+    if (sizes_.last[rank] == 0 || sizes_.last[rank] == reported_[rank]) continue;
+    reported_[rank] = sizes_.last[rank];
     changed = true;
   }
   std::string text;

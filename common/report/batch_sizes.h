@@ -47,7 +47,7 @@ class BatchSizeRecord {
   Cluster cluster_;
   Clock whole_clocks_;  // below it all workers have an iteration
   WorkerBatchSizes sizes_;
-  std::vector<std::int64_t> said_;
+  std::vector<std::int64_t> reported_;
 };
 
 // Of one node's threads, from rank `first` on, the smallest of `smallest` and the largest of `largest`, both

@@ -119,7 +119,7 @@ class TaskFactory {
   // behind the joining, before any load(). Null: that is over, and waits for others end.
   virtual void meet(std::shared_ptr<PeerChannels> /*peers*/) {}
   // What tasks of `node` may hear from each node of the run, by rank; nothing from those behind the vector's end.
-  virtual std::vector<PeerBounds> heard_from(NodeId /*node*/) const { return {}; }
+  virtual std::vector<PeerBounds> peer_bounds(NodeId /*node*/) const { return {}; }
 
   // Where a stage's passes are recorded (run.trace); it lives as long as the tasks. Before any is made, if at all.
   virtual void record_passes(schedule::PassSpans* /*into*/) {}

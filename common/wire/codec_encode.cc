@@ -1,45 +1,13 @@
-// From a plain struct to its protobuf, field by field, in the order of common/wire/messages.h.
-#include "common/wire/codec.h"
+// From a plain struct to its protobuf, field by field, in the order of common/wire/messages.h. What servers say to
+// each other is in codec_encode_servers.cc.
+#include "common/wire/codec_encode_servers.h"
 #include "common/wire/codec_proto.h"
-#include "common/wire/text.h"
+#include "common/wire/codec_put.h"
 
 namespace paceline::wire {
 namespace {
 
-std::string text(const std::string& s) { return printable(s, kTextBytesMax); }
-
-void put(WorkerId worker, proto::Worker& out) {
-  out.set_node(worker.node.value);
-  out.set_thread(worker.thread);
-}
-
-void put(Threshold threshold, proto::Threshold& out) {
-  if (threshold.is_infinite()) {
-    out.set_infinite(true);
-  } else {
-    out.set_clocks(threshold.value());
-  }
-}
-
-void put(const Metric& metric, proto::Metric& out) {
-  out.set_loss_sum(metric.loss_sum);
-  out.set_correct(metric.correct);
-  out.set_samples(metric.samples);
-}
-
-void put(CheckpointId id, proto::Checkpoint& out) {
-  out.set_generation(id.generation);
-  out.set_version(id.version.value);
-}
-
-void put(const FileDigest& digest, proto::Digest& out) {
-  out.set_bytes(digest.bytes);
-  out.set_checksum(digest.checksum);
-}
-
-void put(const std::vector<std::string>& settings, google::protobuf::RepeatedPtrField<std::string>& out) {
-  for (const std::string& setting : settings) *out.Add() = text(setting);
-}
+using wire::put;  // which those here would hide
 
 void put(const Join& m, proto::Header& header) {
   proto::Join& out = *header.mutable_join();
@@ -281,80 +249,6 @@ void put(const Error& m, proto::Header& header) {
   out.set_fatal(m.fatal);
 }
 
-void put(const ShardJoin& m, proto::Header& header) {
-  proto::ShardJoin& out = *header.mutable_shard_join();
-  out.set_protocol_version(m.protocol_version);
-  out.set_shard(m.shard.value);
-  out.set_config_fingerprint(m.config_fingerprint);
-  out.set_resumes(m.resumes);
-  for (const IntactFile& file : m.intact) {
-    proto::IntactFile& f = *out.add_intact();
-    put(file.checkpoint, *f.mutable_checkpoint());
-    put(file.digest, *f.mutable_digest());
-  }
-  out.set_incarnation(m.incarnation);
-  out.set_goes_on(m.goes_on);
-  out.set_connection(m.connection);
-  out.set_acked(m.acked);
-  put(m.settings, *out.mutable_settings());
-}
-
-void put(const ShardWelcome& m, proto::Header& header) {
-  proto::ShardWelcome& out = *header.mutable_shard_welcome();
-  out.set_generation(m.generation);
-  if (m.resume_from) put(*m.resume_from, *out.mutable_resume_from());
-  out.set_acked(m.acked);
-}
-
-void put(const ShardReady& m, proto::Header& header) {
-  header.mutable_shard_ready()->set_shard(m.shard.value);
-  header.mutable_shard_ready()->set_layout_hash(m.layout_hash);
-  header.mutable_shard_ready()->set_version(m.version.value);
-}
-
-void put(const GradientArrived& m, proto::Header& header) {
-  proto::GradientArrived& out = *header.mutable_gradient_arrived();
-  out.set_shard(m.shard.value);
-  put(m.worker, *out.mutable_worker());
-  out.set_clock(m.clock.value);
-  out.set_samples(m.samples);
-  out.set_fault(text(m.fault));
-}
-
-void put(const Contribution& contribution, proto::Contribution& out) {
-  put(contribution.worker, *out.mutable_worker());
-  out.set_clock(contribution.clock.value);
-  out.set_samples(contribution.samples);
-  out.set_staleness(contribution.staleness);
-}
-
-void put(const ApplyDecision& m, proto::Header& header) {
-  proto::ApplyDecision& out = *header.mutable_apply_decision();
-  out.set_sequence(m.sequence);
-  for (const Contribution& c : m.contributions) put(c, *out.add_contributions());
-  for (const Contribution& c : m.skipped) put(c, *out.add_skipped());
-  out.set_combine(m.combine == Combine::kMean ? proto::MEAN : proto::EACH);
-  out.set_learning_rate(m.learning_rate);
-  out.set_version_after(m.version_after.value);
-  out.set_revision_after(m.revision_after.value);
-  out.set_retain(m.retain);
-  out.set_save(m.save);
-  out.set_eager(m.apply == ApplyMode::kEager);
-  out.set_rate_scale(m.rate_scale);
-}
-
-void put(const DiscardGradient& m, proto::Header& header) {
-  put(m.worker, *header.mutable_discard_gradient()->mutable_worker());
-  header.mutable_discard_gradient()->set_clock(m.clock.value);
-}
-
-void put(const NodeLost& m, proto::Header& header) {
-  header.mutable_node_lost()->set_node(m.node.value);
-  header.mutable_node_lost()->set_why(text(m.why));
-  header.mutable_node_lost()->set_incarnation(m.incarnation);
-  header.mutable_node_lost()->set_out_of_reach(m.out_of_reach);
-}
-
 void put(const NodeReady&, proto::Header& header) { header.mutable_node_ready(); }
 
 void put(const Peers& m, proto::Header& header) {
@@ -378,85 +272,6 @@ void put(const NodeState& m, proto::Header& header) {
   out.set_version(m.version.value);
   out.set_offset(m.offset);
   out.set_last(m.last);
-}
-
-void put(const NodeAdmitted& m, proto::Header& header) {
-  header.mutable_node_admitted()->set_node(m.node.value);
-  header.mutable_node_admitted()->set_incarnation(m.incarnation);
-}
-
-void put(const Release& m, proto::Header& header) { header.mutable_release()->set_version(m.version.value); }
-
-void put(const Saved& m, proto::Header& header) {
-  proto::Saved& out = *header.mutable_saved();
-  out.set_shard(m.shard.value);
-  out.set_version(m.version.value);
-  put(m.digest, *out.mutable_digest());
-  out.set_fault(text(m.fault));
-}
-
-void put(const ForgetSaved& m, proto::Header& header) {
-  put(m.oldest_kept, *header.mutable_forget_saved()->mutable_oldest_kept());
-  for (const CheckpointId id : m.spared) put(id, *header.mutable_forget_saved()->add_spared());
-}
-
-void put(const StopRun& m, proto::Header& header) { header.mutable_stop_run()->set_reason(text(m.reason)); }
-
-void put(const ShardReport& m, proto::Header& header) {
-  proto::ShardReport& out = *header.mutable_shard_report();
-  out.set_shard(m.shard.value);
-  out.set_bytes_pushed(m.bytes_pushed);
-  out.set_bytes_pulled(m.bytes_pulled);
-  out.set_pulls(m.pulls);
-  out.set_malformed(m.malformed);
-  out.set_bytes_shared(m.bytes_shared);
-  out.set_reconnects(m.reconnects);
-}
-
-void put(const ReplicaJoin& m, proto::Header& header) {
-  proto::ReplicaJoin& out = *header.mutable_replica_join();
-  out.set_protocol_version(m.protocol_version);
-  out.set_shard(m.shard.value);
-  out.set_config_fingerprint(m.config_fingerprint);
-  out.set_incarnation(m.incarnation);
-  if (m.has) put(*m.has, *out.mutable_has());
-  put(m.settings, *out.mutable_settings());
-}
-
-void put(const ReplicaWelcome& m, proto::Header& header) {
-  proto::ReplicaWelcome& out = *header.mutable_replica_welcome();
-  out.set_generation(m.generation);
-  out.set_incarnation(m.incarnation);
-  out.set_began(m.began);
-}
-
-void put(const HandOver& m, proto::Header& header) { header.mutable_hand_over()->set_reason(text(m.reason)); }
-
-void put(const ReplicaResumes& m, proto::Header& header) {
-  proto::ReplicaResumes& out = *header.mutable_replica_resumes();
-  put(m.from, *out.mutable_from());
-  out.set_shard_bytes(m.shard_bytes);
-  out.set_manifest_bytes(m.manifest_bytes);
-}
-
-void put(const FilePull& m, proto::Header& header) {
-  header.mutable_file_pull()->set_file(static_cast<std::uint32_t>(m.file));
-  header.mutable_file_pull()->set_offset(m.offset);
-}
-
-void put(const FilePiece& m, proto::Header& header) {
-  header.mutable_file_piece()->set_file(static_cast<std::uint32_t>(m.file));
-  header.mutable_file_piece()->set_offset(m.offset);
-}
-
-void put(const LogAck& m, proto::Header& header) { header.mutable_log_held()->set_count(m.count); }
-
-void put(const LocalEvent& m, proto::Header& header) {
-  proto::LocalEvent& out = *header.mutable_happened();
-  out.set_what(static_cast<std::uint32_t>(m.what));
-  out.set_number(m.number);
-  out.set_code(static_cast<proto::Code>(m.code));
-  out.set_text(text(m.text));
 }
 
 void put(const LogEntry& m, proto::LogEntry& out) {

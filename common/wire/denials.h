@@ -28,7 +28,7 @@ class Denials {
     const bool room = sources_.contains(source) || sources_.size() < kSourcesMax;
     Source& its = sources_[room ? source : "further addresses"];
     its.why = why;
-    ++its.unsaid;
+    ++its.unreported;
   }
 
   // What is to be said now, a line for each source.
@@ -37,14 +37,14 @@ class Denials {
     for (auto it = sources_.begin(); it != sources_.end();) {
       Source& its = it->second;
       const bool silent = its.logged_at && now - *its.logged_at < kLogEvery;
-      if (!silent && its.unsaid == 0) {
+      if (!silent && its.unreported == 0) {
         it = sources_.erase(it);
         continue;
       }
       if (!silent) {
         lines.push_back(it->first + ": " + its.why +
-                        (its.unsaid > 1 ? " (" + std::to_string(its.unsaid) + " times)" : ""));
-        its.unsaid = 0;
+                        (its.unreported > 1 ? " (" + std::to_string(its.unreported) + " times)" : ""));
+        its.unreported = 0;
         its.logged_at = now;
       }
       ++it;
@@ -57,7 +57,7 @@ class Denials {
  private:
   struct Source {
     std::string why;
-    std::int64_t unsaid = 0;
+    std::int64_t unreported = 0;
     std::optional<Ticks> logged_at;
   };
   std::map<std::string, Source> sources_;

@@ -85,7 +85,7 @@ Status Sharing::state() const {
   return Status::ok();
 }
 
-void Sharing::say(Beside& beside) {
+void Sharing::announce(Beside& beside) {
   if (!std::exchange(announced_, true)) beside.segment = ours_->ref();
   if (theirs_ != nullptr && !std::exchange(sent_reads_segment_, true)) beside.reads_segment = true;
   const std::lock_guard lock(let_go_->mutex);
@@ -95,7 +95,7 @@ void Sharing::say(Beside& beside) {
   let_go_->numbers.erase(first, first + static_cast<std::ptrdiff_t>(count));
 }
 
-void Sharing::unsay(const Beside& beside) {
+void Sharing::retract(const Beside& beside) {
   if (beside.segment) announced_ = false;
   if (beside.reads_segment) sent_reads_segment_ = false;
   if (beside.region) lent_.erase(beside.region->number);

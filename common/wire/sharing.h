@@ -64,10 +64,10 @@ class Sharing {
   // Whether payloads are shared in both directions, and if not, why.
   Status state() const;
 
-  // Adds to a header that is about to leave what is to be said; unsay() when it did not leave.
-  void say(Beside& beside);
-  void unsay(const Beside& beside);
-  // Where the payload lies, if it can be lent to the peer; its owner is kept. For a header that say() was
+  // Adds to a header that is about to leave what is to be said; retract() when it did not leave.
+  void announce(Beside& beside);
+  void retract(const Beside& beside);
+  // Where the payload lies, if it can be lent to the peer; its owner is kept. For a header that announce() was
   // called with.
   std::optional<Region> lend(const Payload& payload);
   // What is lent now, for whoever has to keep it when this is gone, since the peer may go on reading it.

@@ -80,9 +80,9 @@ void Sharings::something_let_go(const PeerId& peer) {
 // when a message is sent.
 void Sharings::send_released(const PeerId& peer, Sharing& sharing) {
   Beside beside;
-  sharing.say(beside);
+  sharing.announce(beside);
   if (beside == Beside{}) return;
-  if (!send_(peer, beside)) sharing.unsay(beside);
+  if (!send_(peer, beside)) sharing.retract(beside);
 }
 
 }  // namespace paceline::wire

@@ -41,7 +41,7 @@ Status Pump::send_together(const PeerId* to, std::span<const Outgoing> messages)
   Sharing* const sharing = sharings_->with(to != nullptr ? *to : PeerId());
   Beside beside;
   if (sharing != nullptr) {
-    sharing->say(beside);
+    sharing->announce(beside);
     beside.region = sharing->lend(carries.payload);
   }
   std::string header = carries.header;
@@ -55,7 +55,7 @@ Status Pump::send_together(const PeerId* to, std::span<const Outgoing> messages)
   const int sent = fits ? send_to(to, header, in_frame ? &carries.payload : nullptr,
                                   beside.region ? Size::kLarge : size_of(carries.payload))
                         : 0;
-  if (sharing != nullptr && (sent != 0 || !fits)) sharing->unsay(beside);
+  if (sharing != nullptr && (sent != 0 || !fits)) sharing->retract(beside);
   if (!fits) {
     return invalid_argument(std::string(carries.name) + ": header: got " + std::to_string(header.size()) +
                             " bytes, expected at most " + std::to_string(kHeaderBytesMax));

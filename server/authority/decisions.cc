@@ -1,6 +1,5 @@
 #include "server/authority/decisions.h"
 
-#include <utility>
 
 #include "server/authority/node_parameters.h"
 #include "server/store/decision.h"

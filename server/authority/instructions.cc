@@ -15,9 +15,9 @@ void Instructions::give(const sync::Grant& grant) {
 }
 
 void Instructions::send(const sync::Grant& grant) {
-  wire::Grant said = grant_of(config_, grant);
-  said.loss_scale = record_.loss_scale(grant.worker);
-  outbox_.to_node(grant.worker.node, std::move(said));
+  wire::Grant message = grant_of(config_, grant);
+  message.loss_scale = record_.loss_scale(grant.worker);
+  outbox_.to_node(grant.worker.node, std::move(message));
 }
 
 void Instructions::give(const sync::Held& held) {

@@ -30,7 +30,7 @@ bool ReducedSteps::go_on() const {
 
 bool ReducedSteps::await(const wire::StepReport& report) const {
   const sync::Engine& engine = core_.engine();
-  const bool skips = config_.train.on_nan == OnNan::kSkip;  // say_alike()
+  const bool skips = config_.train.on_nan == OnNan::kSkip;  // agree_on_skip()
   return nodes_hold_parameters(config_) && state_.training() &&
          (skips || (!report.skipped && report.fault.empty())) &&
          report.clock.value == engine.version().value && engine.is_live(report.worker);
@@ -73,7 +73,7 @@ Status ReducedSteps::go_on_without(NodeId node, const std::string& why, Ticks no
 
 // Whether the step is left out, which all do or none: but who was given the version by another does not know that it is
 // no step, and reports a gradient.
-bool ReducedSteps::say_alike(std::vector<wire::StepReport>& steps) {
+bool ReducedSteps::agree_on_skip(std::vector<wire::StepReport>& steps) {
   const auto left_out = std::ranges::find_if(steps, &wire::StepReport::skipped);
   if (left_out == steps.end()) return false;
   const std::string fault = left_out->fault;
@@ -92,7 +92,7 @@ Status ReducedSteps::take(Ticks now) {
     steps.push_back(stepped_[r]->report);
   }
   const Version before = core_.engine().version();
-  const bool left_out = say_alike(steps);
+  const bool left_out = agree_on_skip(steps);
   for (const NodeId node : std::exchange(lost_, {})) {
     if (!left_out) PACELINE_RETURN_IF_ERROR(take_last_step(node, now));
     core_.step_own(sync::Lost{node}, now);

@@ -56,7 +56,7 @@ class ReducedSteps {
     Ticks next_notice;
   };
   bool takes_part(WorkerId worker) const;
-  static bool say_alike(std::vector<wire::StepReport>& steps);
+  static bool agree_on_skip(std::vector<wire::StepReport>& steps);
   [[nodiscard]] Status take_last_step(NodeId node, Ticks now);
   void stop_short_of_workers(std::int64_t workers, Ticks now);
 

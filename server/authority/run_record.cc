@@ -93,7 +93,7 @@ RunRecordState RunRecord::state() const {
   return state;
 }
 
-void RunRecord::said(WorkerId worker, const LossScale& scale) {
+void RunRecord::reported(WorkerId worker, const LossScale& scale) {
   const Cluster cluster = config_.cluster.cluster();
   if (!loss_scales_.empty() && cluster.contains(worker)) loss_scales_[cluster.rank_of(worker).value] = scale;
 }

@@ -73,7 +73,7 @@ class RunRecord {
     if (batch_sizes_) batch_sizes_->add(grant);
   }
   // What a worker says of its loss scale, and has said last, also before a resume; of another run's worker nothing.
-  void said(WorkerId worker, const LossScale& scale);
+  void reported(WorkerId worker, const LossScale& scale);
   LossScale loss_scale(WorkerId worker) const;
   // Balanced batches: BatchSizeRecord::change(); else empty.
   std::string batch_size_change() { return batch_sizes_ ? batch_sizes_->change() : ""; }

@@ -2,7 +2,6 @@
 #include "server/authority/run_record_state.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "proto/run_record.pb.h"
 

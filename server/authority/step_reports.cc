@@ -27,8 +27,8 @@ Result<StepReports::Taken> StepReports::take(wire::StepReport report, Ticks now)
   const Metric trained = trained_;
   const LossScale scale = record_.loss_scale(report.worker);
   const std::int64_t skipped = engine.iterations_skipped();
-  if (!report.skipped) trained_ += report.metric;  // the version that it completes counts it
-  record_.said(report.worker, report.loss_scale);  // and a checkpoint of it has this
+  if (!report.skipped) trained_ += report.metric;      // the version that it completes counts it
+  record_.reported(report.worker, report.loss_scale);  // and a checkpoint of it has this
   // Its gradient is in the sum that every node has, and goes to no shard.
   Status taken = Status::ok();
   if (reduces && !report.skipped) {
@@ -43,7 +43,7 @@ Result<StepReports::Taken> StepReports::take(wire::StepReport report, Ticks now)
   }
   if (!taken) {
     trained_ = trained;
-    record_.said(report.worker, scale);
+    record_.reported(report.worker, scale);
     if (taken.code() == StatusCode::kOutOfOrder) instructions_.answer_again(report.worker, engine, now);
     return taken;
   }

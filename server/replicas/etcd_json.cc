@@ -5,7 +5,6 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
-#include <utility>
 
 namespace paceline::server {
 namespace {

@@ -170,7 +170,7 @@ void FollowingReplica::on_lease(const LeaderLease& lease) {
     return end_.end(unavailable("the replica that served " + setup_.name() +
                                 " is gone, and this one had not got all that it acknowledged"));
   }
-  if (lease.is_concluded() && (lease.is_left_out() || setup_.options.returns)) return end_unheard();
+  if (lease.is_concluded() && (lease.is_left_out() || setup_.options.returns)) return end_without_result();
   if (broken_ && !lease.was_complete() && steady_now() - last_received_ > setup_.config.cluster.lease) {
     return come_back("was lost before it had everything");
   }
@@ -209,7 +209,7 @@ void FollowingReplica::come_back(const std::string& why) {
 }
 
 // The run is over, and the last word of the one that served has not come.
-void FollowingReplica::end_unheard() {
+void FollowingReplica::end_without_result() {
   if (server_.authority && server_.authority->over()) return end_.end(server_.authority->result());
   if (end_.result_of_run()) return end_.end(*end_.result_of_run());
   end_.end(unavailable("the run is over, and this replica of " + setup_.name() +

@@ -54,7 +54,7 @@ class FollowingReplica {
   void send_ack();
   void take_over(const LeaderLease& lease);
   void come_back(const std::string& why);
-  void end_unheard();
+  void end_without_result();
 
   boost::asio::io_context& io_;
   const EventReplay::Server server_;

@@ -13,7 +13,7 @@ void HandOverRequests::ask(const wire::PeerId& from) {
     if (authority_) {
       status = authority_->hand_over(why, now);
     } else {
-      link_.say({wire::HandOver{why}, {}});
+      link_.send({wire::HandOver{why}, {}});
     }
   }
   const bool never = status.code() == StatusCode::kFailedPrecondition;

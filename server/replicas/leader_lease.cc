@@ -50,9 +50,9 @@ std::optional<EtcdRequest> LeaderLease::next(Ticks now) {
   }
   if (now >= lease_->renew_at) return ask(Asked::kRenewal, now, KeepAlive{lease_->id});
   if (looks_again_) return ask(Asked::kLook, now, look());
-  if (primary_ && (record_->complete != wanted_ || !unheard_.empty())) {
-    unheard_.insert(wanted_.begin(), wanted_.end());
-    unheard_since_ = record_->modified;
+  if (primary_ && (record_->complete != wanted_ || !unconfirmed_.empty())) {
+    unconfirmed_.insert(wanted_.begin(), wanted_.end());
+    unconfirmed_since_ = record_->modified;
     return ask(Asked::kChange, now, change());
   }
   if (!primary_ && may_take_over()) return ask(Asked::kTakeOver, now, take_over());
@@ -171,7 +171,7 @@ void LeaderLease::on(const TxnDone& done, Ticks now) {
   } else if (!ours) {
     primary_ = false;
   }
-  if (record_->modified != unheard_since_) unheard_.clear();
+  if (record_->modified != unconfirmed_since_) unconfirmed_.clear();
   if (start_ == Start::kReplaces && replaces_ < 0) replaces_ = record_->modified;
   const bool others = start_ == Start::kBegins     ? !record_->complete.empty()
                       : start_ == Start::kReplaces ? record_->modified != replaces_
@@ -193,7 +193,7 @@ bool LeaderLease::set_complete(Members members) {
 LeaderLease::Members LeaderLease::must_hold() const {
   Members all = wanted_;
   if (record_) all.insert(record_->complete.begin(), record_->complete.end());
-  all.insert(unheard_.begin(), unheard_.end());
+  all.insert(unconfirmed_.begin(), unconfirmed_.end());
   return all;
 }
 

@@ -167,8 +167,8 @@ class LeaderLease {
   Members wanted_;                     // a primary's: who is to be complete
   // Whom changes of that revision of the record named that were not heard to be carried out: they may be yet,
   // until it is another revision.
-  Members unheard_;
-  std::int64_t unheard_since_ = 0;
+  Members unconfirmed_;
+  std::int64_t unconfirmed_since_ = 0;
   std::int64_t created_ = 0;  // the revision at which its primary key was
   Ticks looked_at_;
   bool looks_again_ = true;  // what etcd has is not known

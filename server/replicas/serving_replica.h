@@ -4,7 +4,7 @@
 //
 //   etcd  <─ lease, record ─>  LeaderElection: may this one act?
 //   node  ── Push ──> note() ──> ShardService      the same event ──> the follower
-//   say() ──> held until the follower has what it follows from, and this one acts ──> release() ──> node
+//   send() ──> held until the follower has what it follows from, and this one acts ──> release() ──> node
 //
 // A replica that comes back, or late, has the run handed over (hand_over_requests.h), and is given the checkpoint
 // that it goes on from (checkpoint_giver.h).

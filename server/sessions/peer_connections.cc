@@ -38,7 +38,7 @@ Status PeerConnections::open(wire::Context& context, boost::asio::io_context& io
 
 // ---- what is said
 
-Status PeerConnections::say(const wire::PeerId& to, wire::Message message) {
+Status PeerConnections::send_or_hold(const wire::PeerId& to, wire::Message message) {
   if (!role_.has_other()) return router_->send(to, std::move(message));
   if (!is_elsewhere(to)) role_.hold(to, std::move(message), clock_.now());
   return Status::ok();
@@ -53,7 +53,7 @@ void PeerConnections::send_released_output(const wire::PeerId& to, wire::Message
 
 void PeerConnections::send_to(const wire::PeerId& connection, wire::Body body) {
   Status status = check_room(connection);
-  if (status.is_ok()) status = say(connection, {std::move(body), {}});
+  if (status.is_ok()) status = send_or_hold(connection, {std::move(body), {}});
   if (status.is_ok()) return;
   // Its peer is gone, or its lease will tell; but who does not read may talk.
   setup_.log.debug(status.message());
@@ -74,7 +74,7 @@ void PeerConnections::send(Peer to, wire::Message message, ReliableChannel* chan
     if (channel->ack_overdue() && !role_.follows()) evict(to, "it acknowledges nothing");
   }
   Status status = check_room(*connection);
-  if (status.is_ok()) status = say(*connection, std::move(message));
+  if (status.is_ok()) status = send_or_hold(*connection, std::move(message));
   if (!status.is_ok()) cannot_send(to, status);
 }
 
@@ -88,7 +88,7 @@ void PeerConnections::beat(Peer peer, wire::Heartbeat beat, ReliableChannel* cha
       status = router_->send(connection, {std::move(beat), {}});
     } else {
       beat.acked = channel->ack();
-      status = say(connection, {std::move(beat), {}});
+      status = send_or_hold(connection, {std::move(beat), {}});
     }
   }
   if (!status.is_ok()) cannot_send(peer, status);

@@ -53,7 +53,7 @@ class PeerConnections {
 
   // ---- what is said
   // Over that connection; where the shard has a follower, once that has what it follows from.
-  [[nodiscard]] Status say(const wire::PeerId& to, wire::Message message);
+  [[nodiscard]] Status send_or_hold(const wire::PeerId& to, wire::Message message);
   // What release() has given: leaves now.
   void send_released_output(const wire::PeerId& to, wire::Message message);
   void send_to(const wire::PeerId& connection, wire::Body body);

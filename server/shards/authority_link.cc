@@ -150,7 +150,7 @@ AuthorityLink::Received AuthorityLink::on_message(Result<wire::Message> message)
 }
 
 void AuthorityLink::acknowledge(const Received& what, const Traffic& moved) {
-  if (what.ack_due && !end_.ended()) say({wire::Heartbeat{{}, moved, channels_.authority().ack()}, {}});
+  if (what.ack_due && !end_.ended()) send({wire::Heartbeat{{}, moved, channels_.authority().ack()}, {}});
   end_if_acked();
 }
 
@@ -209,7 +209,7 @@ std::optional<Status> AuthorityLink::on_error(const wire::Error& error) {
 
 // ---- what is said
 
-void AuthorityLink::say(wire::Message message) {
+void AuthorityLink::send(wire::Message message) {
   channels_.authority().on_send(message);
   if (ReliableChannel::counts(message.body, ReliableChannel::End::kShard)) {
     role_.note(wire::LogEntry::As::kSent, Peer::of(setup_.shard), message.body, message.payload,
@@ -246,7 +246,7 @@ void AuthorityLink::leave_with(const Status& why) {
 
 void AuthorityLink::ask_to_stop(const std::string& reason) {
   if (!welcomed_) return leave_with(aborted(reason));
-  say({wire::StopRun{reason}, {}});
+  send({wire::StopRun{reason}, {}});
   setup_.log.warn("stopping: " + reason + "; the authority ends the run for this shard, too");
 }
 

@@ -53,7 +53,7 @@ class AuthorityLink {
   // What on_message() has left is done. `moved`: by this shard, as a heartbeat says it.
   void acknowledge(const Received& what, const Traffic& moved);
 
-  void say(wire::Message message);
+  void send(wire::Message message);
   // What release() has given: leaves now.
   void send_released_output(wire::Message message);
   void heartbeat(const Traffic& moved);

@@ -90,7 +90,7 @@ void ShardPeers::on_reconnect(const wire::PeerId& from, const wire::ShardJoin& j
   if (!authority_) return;
   connections_.send_to(from, wire::ShardWelcome{generation_.number, generation_.from, channel.ack()});
   for (const wire::Message& message : channel.unacked()) {
-    const Status sent = connections_.say(from, message);
+    const Status sent = connections_.send_or_hold(from, message);
     if (!sent.is_ok()) return connections_.cannot_send(shard, sent);
   }
 }

@@ -2,7 +2,6 @@
 #include "server/store/next_gradient_predictor.h"
 
 #include <algorithm>
-#include <utility>
 
 namespace paceline::server {
 namespace {

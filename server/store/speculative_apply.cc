@@ -2,7 +2,6 @@
 #include "server/store/speculative_apply.h"
 
 #include <algorithm>
-#include <optional>
 #include <span>
 #include <utility>
 

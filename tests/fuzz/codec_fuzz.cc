@@ -6,7 +6,6 @@
 // reproduces it. With PACELINE_FUZZER (clang): the same property under libFuzzer.
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <string>
 #include <string_view>
 

@@ -2,7 +2,6 @@
 // same bits at every clock, and a node that is lost is named by all.
 #include <algorithm>
 #include <catch2/catch.hpp>
-#include <cmath>
 #include <functional>
 #include <limits>
 #include <memory>
@@ -12,11 +11,11 @@
 #include <vector>
 
 #include "common/wire/keys.h"
-#include "tests/process/local_cluster.h"
+#include "tests/process/network_run.h"
 #include "tests/unit/recorded_training.h"
 #include "tests/unit/temp_folder.h"
 #include "tests/unit/training_fixture.h"
-#include "worker/network_task.h"
+#include "tests/unit/wrapped_tasks.h"
 
 namespace paceline::test {
 namespace {
@@ -39,26 +38,6 @@ RunConfig with_servers(RunConfig config) {
   return config;
 }
 
-testing::ClusterRun run(const RunConfig& config) {
-  auto ended = testing::run_cluster(config, [&](NodeId, const testing::StopNode&) {
-    auto tasks = make_network_tasks(config);
-    REQUIRE(tasks.is_ok());
-    return std::move(tasks).value();
-  });
-  INFO(ended.status().message());
-  REQUIRE(ended.is_ok());
-  return std::move(ended).value();
-}
-
-double furthest(const std::vector<float>& a, const std::vector<float>& b) {
-  REQUIRE(a.size() == b.size());
-  double most = 0.0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    most = std::max(most, std::abs(static_cast<double>(a[i]) - static_cast<double>(b[i])));
-  }
-  return most;
-}
-
 // What each node computes with, by node; one thread each.
 class Records {
  public:
@@ -72,21 +51,14 @@ class Records {
  private:
   using Kept = std::shared_ptr<std::vector<std::vector<float>>>;
   // Outlived by what it has recorded.
-  class Recording final : public TaskFactory {
+  class Recording final : public RecordingTasks {
    public:
-    Recording(const RunConfig& config, Kept kept) : tasks_(config), kept_(std::move(kept)) {}
+    Recording(const RunConfig& config, Kept kept) : RecordingTasks(config), kept_(std::move(kept)) {}
     ~Recording() override {
-      for (const Read& read : tasks_.reads()) kept_->push_back(read.parameters);
+      for (const Read& read : reads()) kept_->push_back(read.parameters);
     }
-    const Layout& layout() const override { return tasks_.layout(); }
-    void initialize(std::span<float> parameters) const override { tasks_.initialize(parameters); }
-    Result<std::unique_ptr<Task>> make_trainer(WorkerId worker) override {
-      return tasks_.make_trainer(worker);
-    }
-    Result<std::unique_ptr<Task>> make_evaluator() override { return tasks_.make_evaluator(); }
 
    private:
-    RecordingTasks tasks_;
     Kept kept_;
   };
   std::vector<Kept> tasks_;
@@ -128,19 +100,20 @@ TEST_CASE("an_all_reduce_goes_where_servers_go_with_the_same_bits_on_every_node_
   REQUIRE(served.of(0).size() == 20);
   // Rounding alone: the sums are of the same floats in another order.
   for (std::size_t clock = 0; clock < 20; ++clock) {
-    CHECK(furthest(records.of(0)[clock], served.of(0)[clock]) < 1e-6);
+    CHECK(testing::apart(records.of(0)[clock], served.of(0)[clock]) < 1e-6);
   }
-  CHECK(furthest(ended->model.parameters, by_servers->model.parameters) < 1e-6);
-  CHECK(same_floats(ended->model.parameters, run(config).model.parameters));
+  CHECK(testing::apart(ended->model.parameters, by_servers->model.parameters) < 1e-6);
+  CHECK(same_floats(ended->model.parameters, testing::run_network(config).model.parameters));
 }
 
 TEST_CASE("deltas_of_local_steps_are_averaged_and_stepped_by_every_node_as_by_servers") {
   RunConfig config = with_local_steps(summing(Algorithm::kRing, 3), 5);
   config.train.optimizer.of_deltas = true;
   config.train.optimizer.lr = 0.7;
-  const auto summed = run(config);
+  const auto summed = testing::run_network(config);
   // Local steps carry a rounding on.
-  CHECK(furthest(summed.model.parameters, run(with_servers(config)).model.parameters) < 1e-5);
+  CHECK(testing::apart(summed.model.parameters, testing::run_network(with_servers(config)).model.parameters) <
+        1e-5);
   CHECK(summed.summary.final_version == Version(4));
   CHECK(summed.summary.iterations == config.train.total_iterations);
 }
@@ -158,9 +131,9 @@ TEST_CASE("nodes_that_step_a_part_each_have_the_bits_of_those_that_step_all") {
   config.exchange.on_loss = GENERATE(OnLoss::kGoOn, OnLoss::kStop);
   const bool adam = config.train.optimizer.kind == OptimizerKind::kAdam;
   config.cluster.gradient_encoding = adam ? Encoding::kBf16 : Encoding::kFp32;
-  const auto whole = run(config);
+  const auto whole = testing::run_network(config);
   config.exchange.shard_optimizer = true;
-  const auto shares = run(config);
+  const auto shares = testing::run_network(config);
   CHECK(same_floats(shares.model.parameters, whole.model.parameters));
   CHECK(shares.summary.status == "ok");
   // A keeper is sent what it keeps as well; parameters are copied as fp32.
@@ -170,15 +143,15 @@ TEST_CASE("nodes_that_step_a_part_each_have_the_bits_of_those_that_step_all") {
 
 TEST_CASE("gradients_that_travel_as_bf16_take_half_of_the_bytes_and_end_near_by") {
   RunConfig config = summing(Algorithm::kRing, 3);
-  const auto whole = run(config);
+  const auto whole = testing::run_network(config);
   config.cluster.gradient_encoding = Encoding::kBf16;
   Records records(3);
   const auto ended = testing::run_cluster(
       config, [&](NodeId node, const testing::StopNode&) { return records.make(config, node); });
   REQUIRE(ended.is_ok());
   CHECK(2 * ended->summary.bytes_reduced.value() == whole.summary.bytes_reduced.value());
-  CHECK(furthest(ended->model.parameters, whole.model.parameters) < 1e-2);
-  CHECK(furthest(ended->model.parameters, whole.model.parameters) > 0);
+  CHECK(testing::apart(ended->model.parameters, whole.model.parameters) < 1e-2);
+  CHECK(testing::apart(ended->model.parameters, whole.model.parameters) > 0);
   for (std::size_t clock = 0; clock < 20; ++clock) {
     REQUIRE(same_floats(records.of(1)[clock], records.of(0)[clock]));
     REQUIRE(same_floats(records.of(2)[clock], records.of(0)[clock]));
@@ -188,25 +161,26 @@ TEST_CASE("gradients_that_travel_as_bf16_take_half_of_the_bytes_and_end_near_by"
 TEST_CASE("with_keys_a_run_ends_in_the_same_bits") {
   RunConfig config = summing(Algorithm::kRing, 3);
   config.cluster.shared_memory = GENERATE(SharedMemory::kOff, SharedMemory::kAuto);
-  const auto without = run(config);
+  const auto without = testing::run_network(config);
   const testing::TempFolder folder;
   config.security.keys = (folder.path() / "keys").string();
   REQUIRE(wire::make_keys(config.security.keys, config.cluster.nodes).is_ok());
-  const auto with = run(config);
+  const auto with = testing::run_network(config);
   CHECK(same_floats(with.model.parameters, without.model.parameters));
   CHECK(with.summary.bytes_reduced == without.summary.bytes_reduced);
 }
 
 TEST_CASE("a_node_alone_steps_by_itself") {
   const RunConfig config = summing(Algorithm::kAuto, 1);
-  CHECK(furthest(run(config).model.parameters, run(with_servers(config)).model.parameters) < 1e-6);
+  CHECK(testing::apart(testing::run_network(config).model.parameters,
+                       testing::run_network(with_servers(config)).model.parameters) < 1e-6);
 }
 
 TEST_CASE("an_all_reduce_ends_at_max_seconds_with_whole_steps") {
   RunConfig config = summing(Algorithm::kRing, 2);
   config.train.total_iterations = 2'000'000;
   config.run.max_seconds = std::chrono::milliseconds(1);
-  const auto ended = run(config);
+  const auto ended = testing::run_network(config);
   CHECK(ended.summary.status == "ok");
   CHECK(ended.summary.iterations == 2 * ended.summary.final_version.value);
   CHECK(ended.summary.test_loss.has_value());
@@ -215,14 +189,15 @@ TEST_CASE("an_all_reduce_ends_at_max_seconds_with_whole_steps") {
 TEST_CASE("nodes_of_several_threads_sum_theirs_first") {
   RunConfig config = summing(Algorithm::kAuto, 2, 2);
   config.train.optimizer.kind = GENERATE(OptimizerKind::kMomentum, OptimizerKind::kLars);
-  CHECK(furthest(run(config).model.parameters, run(with_servers(config)).model.parameters) < 1e-6);
+  CHECK(testing::apart(testing::run_network(config).model.parameters,
+                       testing::run_network(with_servers(config)).model.parameters) < 1e-6);
 }
 
 TEST_CASE("nodes_evaluate_what_they_have_at_the_versions_asked_for") {
   RunConfig config = summing(Algorithm::kRing, 2);
   config.train.eval_every_clocks = 8;
-  const auto summed = run(config);
-  const auto served = run(with_servers(config));
+  const auto summed = testing::run_network(config);
+  const auto served = testing::run_network(with_servers(config));
   CHECK(summed.summary.test_accuracy == served.summary.test_accuracy);
   CHECK(summed.summary.test_loss.value() == Approx(served.summary.test_loss.value()).epsilon(1e-5));
   CHECK(summed.summary.status == "ok");
@@ -230,51 +205,37 @@ TEST_CASE("nodes_evaluate_what_they_have_at_the_versions_asked_for") {
 
 namespace {
 
-// The network's tasks, whose gradient of clock 7 something befalls first.
-class Befallen final : public TaskFactory {
+// Whose gradient of clock 7 something befalls first.
+class Befallen final : public testing::WrappedTask {
  public:
   using AtSeven = std::function<Status(std::span<float> gradient)>;
   enum class Loss { kAsItIs, kNan };
-  Befallen(const RunConfig& config, AtSeven at_seven, Loss loss = Loss::kAsItIs)
-      : tasks_(config), at_seven_(std::move(at_seven)), loss_(loss) {}
-  const Layout& layout() const override { return tasks_.layout(); }
-  void initialize(std::span<float> parameters) const override { tasks_.initialize(parameters); }
-  Result<std::unique_ptr<Task>> make_trainer(WorkerId worker) override {
-    PACELINE_ASSIGN_OR_RETURN(auto task, tasks_.make_trainer(worker));
-    return std::unique_ptr<Task>(std::make_unique<Each>(std::move(task), at_seven_, loss_));
+  Befallen(std::unique_ptr<Task> task, AtSeven at_seven, Loss loss)
+      : WrappedTask(std::move(task)), at_seven_(std::move(at_seven)), loss_(loss) {}
+  static std::unique_ptr<TaskFactory> tasks(const RunConfig& config, const AtSeven& at_seven,
+                                            Loss loss = Loss::kAsItIs) {
+    return std::make_unique<testing::WrappedTasks>(
+        testing::network_tasks(config), [at_seven, loss](std::unique_ptr<Task> task, WorkerId) {
+          return std::make_unique<Befallen>(std::move(task), at_seven, loss);
+        });
   }
-  Result<std::unique_ptr<Task>> make_evaluator() override { return tasks_.make_evaluator(); }
+  Status load(const Step& step) override {
+    clock_ = step.clock;
+    return WrappedTask::load(step);
+  }
+  Result<Metric> compute(std::span<const float> parameters, std::span<float> gradient,
+                         const FinalFrom& final_from) override {
+    if (clock_ != Clock(7)) return WrappedTask::compute(parameters, gradient, final_from);
+    PACELINE_ASSIGN_OR_RETURN(Metric metric, WrappedTask::compute(parameters, gradient, whole_at_the_end));
+    PACELINE_RETURN_IF_ERROR(at_seven_(gradient));
+    if (loss_ == Loss::kNan) metric.loss_sum = std::numeric_limits<double>::quiet_NaN();
+    return metric;
+  }
 
  private:
-  class Each final : public Task {
-   public:
-    Each(std::unique_ptr<Task> task, AtSeven at_seven, Loss loss)
-        : task_(std::move(task)), at_seven_(std::move(at_seven)), loss_(loss) {}
-    Status load(const Step& step) override {
-      clock_ = step.clock;
-      return task_->load(step);
-    }
-    Result<Metric> compute(std::span<const float> parameters, std::span<float> gradient,
-                           const FinalFrom& final_from) override {
-      if (clock_ != Clock(7)) return task_->compute(parameters, gradient, final_from);
-      PACELINE_ASSIGN_OR_RETURN(Metric metric, task_->compute(parameters, gradient, [](std::int64_t) {}));
-      PACELINE_RETURN_IF_ERROR(at_seven_(gradient));
-      if (loss_ == Loss::kNan) metric.loss_sum = std::numeric_limits<double>::quiet_NaN();
-      return metric;
-    }
-    Result<Metric> evaluate(std::span<const float> parameters) override {
-      return task_->evaluate(parameters);
-    }
-
-   private:
-    const std::unique_ptr<Task> task_;
-    const AtSeven at_seven_;
-    const Loss loss_;
-    Clock clock_;
-  };
-  RecordingTasks tasks_;
   const AtSeven at_seven_;
   const Loss loss_;
+  Clock clock_;
 };
 
 enum class Whom { kNode2, kAll };
@@ -287,7 +248,7 @@ std::string why_it_failed(const RunConfig& config,
       config, [&](NodeId node, const testing::StopNode& stop) -> std::unique_ptr<TaskFactory> {
         const Befallen::AtSeven nothing = [](std::span<float>) { return Status::ok(); };
         const bool befallen = whom == Whom::kAll || node == NodeId(2);
-        return std::make_unique<Befallen>(config, befallen ? befalls(stop) : nothing);
+        return Befallen::tasks(config, befallen ? befalls(stop) : nothing);
       });
   REQUIRE_FALSE(ended.is_ok());
   return ended.status().message();
@@ -305,7 +266,7 @@ TEST_CASE("a_sum_that_is_not_finite_is_left_out_by_all_and_the_next_one_is_a_ste
   const auto ended = testing::run_cluster(
       config, [&](NodeId node, const testing::StopNode&) -> std::unique_ptr<TaskFactory> {
         if (node != NodeId(2)) return records.make(config, node);
-        return std::make_unique<Befallen>(
+        return Befallen::tasks(
             config,
             [of_loss = of_loss](std::span<float> gradient) {
               if (!of_loss) gradient[gradient.size() - 3] = std::numeric_limits<float>::infinity();
@@ -367,8 +328,8 @@ TEST_CASE("those_that_are_left_of_an_all_reduce_end_the_run_with_the_same_bits")
   const auto ended = testing::run_cluster(
       config, [&](NodeId node, const testing::StopNode&) -> std::unique_ptr<TaskFactory> {
         if (node != victim) return records.make(config, node);
-        return std::make_unique<Befallen>(
-            config, [](std::span<float>) { return internal_error("the task has failed"); });
+        return Befallen::tasks(config,
+                               [](std::span<float>) { return internal_error("the task has failed"); });
       });
   INFO(ended.status().message());
   REQUIRE(ended.is_ok());
@@ -414,7 +375,7 @@ TEST_CASE("gradients_that_are_finite_and_whose_sum_is_not_end_the_run_but_where_
   config.train.optimizer.lr = 1e-38;
   const auto ended = testing::run_cluster(
       config, [&](NodeId, const testing::StopNode& stop) -> std::unique_ptr<TaskFactory> {
-        return std::make_unique<Befallen>(config, huge(stop));
+        return Befallen::tasks(config, huge(stop));
       });
   INFO(ended.status().message());
   CHECK(ended.is_ok());

@@ -3,8 +3,6 @@
 // exactly.
 #include <atomic>
 #include <catch2/catch.hpp>
-#include <limits>
-#include <string>
 #include <vector>
 
 #include "common/random.h"

@@ -7,7 +7,6 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
-#include <vector>
 
 #include "tests/process/counting_task.h"
 #include "tests/process/local_cluster.h"

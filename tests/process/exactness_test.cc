@@ -6,21 +6,18 @@
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <cmath>
-#include <cstring>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <set>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include "tests/process/counting_task.h"
-#include "tests/process/local_cluster.h"
+#include "tests/process/network_run.h"
 #include "tests/process/random_run.h"
-#include "tests/unit/temp_folder.h"
-#include "worker/data/synthetic.h"
-#include "worker/network_task.h"
+#include "tests/unit/training_fixture.h"
+#include "tests/unit/wrapped_tasks.h"
 
 namespace paceline::testing {
 namespace {
@@ -35,22 +32,6 @@ constexpr bool kAllWays = true;
 
 constexpr std::int64_t kSteps = 20;
 constexpr std::int64_t kGlobalBatch = 16;
-
-// A generated data set for all cases of this program; odd in number, so that mini-batches straddle epochs.
-const std::string& data_folder() {
-  static const TempFolder folder;
-  static const Status written = [] {
-    SyntheticOptions options;
-    options.out = folder.path() / "data";
-    options.train_samples = 105;
-    options.test_samples = 10;
-    return write_synthetic(options);
-  }();
-  INFO(written.message());
-  REQUIRE(written.is_ok());
-  static const std::string path = (folder.path() / "data").string();
-  return path;
-}
 
 struct Shape {
   std::uint32_t nodes = 1;
@@ -82,7 +63,7 @@ RunConfig config_of(Backend backend, OptimizerKind optimizer, const Shape& shape
   const std::int64_t workers = config.cluster.cluster().workers();
   config.train.batch_size = kGlobalBatch / workers;
   config.train.total_iterations = kSteps * workers;
-  config.data.path = data_folder();
+  config.data.path = test::training_data();
   config.data.augment = true;
   return config;
 }
@@ -104,22 +85,21 @@ class Order {
 
 // Spins before and after computing, another time at every call of every run: the order in which gradients
 // arrive is never the same, and never the workers' order.
-class JitteringTask final : public Task {
+class JitteringTask final : public WrappedTask {
  public:
   JitteringTask(std::unique_ptr<Task> task, Rank rank, Order& order)
-      : task_(std::move(task)), rank_(rank), order_(order) {}
+      : WrappedTask(std::move(task)), rank_(rank), order_(order) {}
   Status load(const Step& step) override {
     jitter();
-    return task_->load(step);
+    return WrappedTask::load(step);
   }
   Result<Metric> compute(std::span<const float> parameters, std::span<float> gradient,
                          const FinalFrom& final_from) override {
-    auto metric = task_->compute(parameters, gradient, final_from);
+    auto metric = WrappedTask::compute(parameters, gradient, final_from);
     jitter();
     order_.add(rank_);
     return metric;
   }
-  Result<Metric> evaluate(std::span<const float> parameters) override { return task_->evaluate(parameters); }
 
  private:
   static void jitter() {
@@ -127,28 +107,7 @@ class JitteringTask final : public Task {
     CounterRandom random(1, Stream::kTest, calls++);
     spin_for(std::chrono::microseconds(random.next_below(1500)));
   }
-  const std::unique_ptr<Task> task_;
   const Rank rank_;
-  Order& order_;
-};
-
-class JitteringTasks final : public TaskFactory {
- public:
-  JitteringTasks(std::unique_ptr<TaskFactory> tasks, Cluster cluster, Order& order)
-      : tasks_(std::move(tasks)), cluster_(cluster), order_(order) {}
-  const Layout& layout() const override { return tasks_->layout(); }
-  std::uint64_t data_fingerprint() const override { return tasks_->data_fingerprint(); }
-  void initialize(std::span<float> parameters) const override { tasks_->initialize(parameters); }
-  Result<std::unique_ptr<Task>> make_trainer(WorkerId worker) override {
-    PACELINE_ASSIGN_OR_RETURN(auto task, tasks_->make_trainer(worker));
-    return std::unique_ptr<Task>(
-        std::make_unique<JitteringTask>(std::move(task), cluster_.rank_of(worker), order_));
-  }
-  Result<std::unique_ptr<Task>> make_evaluator() override { return tasks_->make_evaluator(); }
-
- private:
-  const std::unique_ptr<TaskFactory> tasks_;
-  const Cluster cluster_;
   Order& order_;
 };
 
@@ -160,10 +119,11 @@ struct Trained {
 
 Trained train(const RunConfig& config) {
   Order order;
+  const auto jittering = [&](std::unique_ptr<Task> task, WorkerId worker) {
+    return std::make_unique<JitteringTask>(std::move(task), config.cluster.cluster().rank_of(worker), order);
+  };
   const auto run = run_cluster(config, [&](NodeId, const StopNode&) {
-    auto tasks = make_network_tasks(config);
-    REQUIRE(tasks.is_ok());
-    return std::make_unique<JitteringTasks>(std::move(tasks).value(), config.cluster.cluster(), order);
+    return std::make_unique<WrappedTasks>(network_tasks(config), jittering);
   });
   INFO(run.status().message());
   REQUIRE(run.is_ok());
@@ -194,10 +154,9 @@ double distance(const std::vector<float>& a, const std::vector<float>& b) {
 }
 
 std::vector<float> initial_parameters() {
-  const auto tasks = make_network_tasks(config_of(Backend::kReference, OptimizerKind::kSgd, {1, 1, 1}));
-  REQUIRE(tasks.is_ok());
-  std::vector<float> parameters(static_cast<std::size_t>((*tasks)->layout().size()));
-  (*tasks)->initialize(parameters);
+  const auto tasks = network_tasks(config_of(Backend::kReference, OptimizerKind::kSgd, {1, 1, 1}));
+  std::vector<float> parameters(static_cast<std::size_t>(tasks->layout().size()));
+  tasks->initialize(parameters);
   return parameters;
 }
 
@@ -206,10 +165,6 @@ double relative_distance(const std::vector<float>& a, const std::vector<float>& 
   const double way = distance(b, initial_parameters());
   REQUIRE(way > 0.01 * distance(b, std::vector<float>(b.size())));  // it has gone somewhere
   return distance(a, b) / way;
-}
-
-bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
 }  // namespace
@@ -255,7 +210,7 @@ TEST_CASE("the_same_seed_gives_the_same_bits_whatever_the_shards_nodes_threads_a
         config_of(backend, optimizer, {4, 1, 3}), config_of(backend, optimizer, {1, 4, 1})}) {
     CAPTURE(other.cluster.nodes, other.cluster.shards, other.emulate.base_step.has_value());
     const Trained again = train(other);
-    CHECK(same_bits(again.parameters, first.parameters));
+    CHECK(test::same_floats(again.parameters, first.parameters));
     orders.insert(again.order);
   }
   CHECK(orders.size() > 1);  // or nothing was shown about the order of arrival
@@ -272,11 +227,11 @@ TEST_CASE("the_same_seed_gives_the_same_bits_in_every_encoding_and_in_16_bits_wh
         config_of(Backend::kReference, OptimizerKind::kSgd, {nodes, threads, shards, gradients, parameters}));
   };
   const Trained first = run(2, 2, 1);
-  CHECK(same_bits(run(2, 2, 1).parameters, first.parameters));
-  CHECK(same_bits(run(4, 1, 1).parameters, first.parameters));
+  CHECK(test::same_floats(run(2, 2, 1).parameters, first.parameters));
+  CHECK(test::same_floats(run(4, 1, 1).parameters, first.parameters));
   if (only_rounds(gradients)) {
-    CHECK(same_bits(run(2, 2, 3).parameters, first.parameters));
-    CHECK(same_bits(run(4, 1, 3).parameters, first.parameters));
+    CHECK(test::same_floats(run(2, 2, 3).parameters, first.parameters));
+    CHECK(test::same_floats(run(4, 1, 3).parameters, first.parameters));
   }
   // It is another way than that of float32, to nearly the same place; and fewer bytes.
   RunConfig sent = config_of(Backend::kReference, OptimizerKind::kSgd, {2, 2, 1});

@@ -1,11 +1,9 @@
 // Whole runs whose nodes compute on GPUs, on the fake one: they end where those on CPUs do, with servers and with an
 // all-reduce, in groups of batch norm, and in float16.
-#include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <limits>
 #include <memory>
-#include <memory_resource>
 #include <optional>
 #include <span>
 #include <string>
@@ -13,10 +11,10 @@
 #include <vector>
 
 #include "tests/fake_cuda/fake_cuda.h"
-#include "tests/process/local_cluster.h"
+#include "tests/process/network_run.h"
 #include "tests/unit/training_fixture.h"
+#include "tests/unit/wrapped_tasks.h"
 #include "worker/model/cuda/open_gpus.h"
-#include "worker/network_task.h"
 
 namespace paceline::test {
 namespace {
@@ -27,71 +25,28 @@ RunConfig normalised(std::uint32_t nodes, std::uint32_t group, ExchangeKind exch
   config.exchange.kind = exchange;
   config.exchange.on_loss = OnLoss::kStop;
   config.exchange.bucket_bytes = 512;
-  config.train.optimizer.kind = OptimizerKind::kMomentum;
-  config.train.batch_norm_group = group;
-  config.train.layers = {{.kind = LayerKind::kConv, .out = 4, .kernel = 5, .stride = 2, .bias = false},
-                         {.kind = LayerKind::kBatchNorm},
-                         {.kind = LayerKind::kRelu},
-                         {.kind = LayerKind::kGlobalAveragePool},
-                         {.kind = LayerKind::kBatchNorm},
-                         {.kind = LayerKind::kDense, .out = 10}};
-  return config;
+  return with_batch_norms(std::move(config), group);
 }
 
-// A node's tasks, whose gradient of one clock overflows.
-class Overflowing final : public TaskFactory {
+// Whose gradient of one clock overflows.
+class Overflowing final : public testing::WrappedTask {
  public:
-  Overflowing(std::unique_ptr<TaskFactory> tasks, Clock at) : tasks_(std::move(tasks)), at_(at) {}
-  const Layout& layout() const override { return tasks_->layout(); }
-  std::uint64_t data_fingerprint() const override { return tasks_->data_fingerprint(); }
-  void initialize(std::span<float> parameters) const override { tasks_->initialize(parameters); }
-  Result<std::unique_ptr<Task>> make_trainer(WorkerId worker) override {
-    PACELINE_ASSIGN_OR_RETURN(auto task, tasks_->make_trainer(worker));
-    return std::unique_ptr<Task>(std::make_unique<Each>(std::move(task), at_));
+  Overflowing(std::unique_ptr<Task> task, Clock at) : WrappedTask(std::move(task)), at_(at) {}
+  Status load(const Step& step) override {
+    clock_ = step.clock;
+    return WrappedTask::load(step);
   }
-  std::string computes_on(std::uint32_t thread) const override { return tasks_->computes_on(thread); }
-  std::shared_ptr<std::pmr::memory_resource> gradient_memory(
-      std::shared_ptr<std::pmr::memory_resource> upstream) override {
-    return tasks_->gradient_memory(std::move(upstream));
+  Result<Metric> compute(std::span<const float> parameters, std::span<float> gradient,
+                         const FinalFrom& final_from) override {
+    if (clock_ != at_) return WrappedTask::compute(parameters, gradient, final_from);
+    auto metric = WrappedTask::compute(parameters, gradient, whole_at_the_end);
+    gradient.back() = std::numeric_limits<float>::infinity();
+    return metric;
   }
-  std::shared_ptr<std::pmr::memory_resource> parameter_memory() override {
-    return tasks_->parameter_memory();
-  }
-  Result<std::shared_ptr<void>> pin(std::span<const std::byte> pages) override { return tasks_->pin(pages); }
-  Result<std::unique_ptr<Task>> make_evaluator() override { return tasks_->make_evaluator(); }
-  void stop_evaluating() override { tasks_->stop_evaluating(); }
 
  private:
-  class Each final : public Task {
-   public:
-    Each(std::unique_ptr<Task> task, Clock at) : task_(std::move(task)), at_(at) {}
-    Result<std::unique_ptr<CacheVectors>> make_cache_vectors(const OptimizerSection& optimizer,
-                                                             std::int64_t floats) override {
-      return task_->make_cache_vectors(optimizer, floats);
-    }
-    Status load(const Step& step) override {
-      clock_ = step.clock;
-      return task_->load(step);
-    }
-    Result<Metric> compute(std::span<const float> parameters, std::span<float> gradient,
-                           const FinalFrom& final_from) override {
-      if (clock_ != at_) return task_->compute(parameters, gradient, final_from);
-      auto metric = task_->compute(parameters, gradient, [](std::int64_t) {});
-      gradient.back() = std::numeric_limits<float>::infinity();
-      return metric;
-    }
-    LossScale loss_scale() const override { return task_->loss_scale(); }
-    Result<Metric> evaluate(std::span<const float> parameters) override {
-      return task_->evaluate(parameters);
-    }
-
-   private:
-    const std::unique_ptr<Task> task_;
-    const Clock at_;
-    Clock clock_;
-  };
-  const std::unique_ptr<TaskFactory> tasks_;
   const Clock at_;
+  Clock clock_;
 };
 
 // `gpus`: of all nodes, which are threads of one process here; null: on the CPU. `overflows`: of node 1.
@@ -102,7 +57,10 @@ testing::ClusterRun run(const RunConfig& config, const std::shared_ptr<Gpus>& gp
         auto tasks = make_network_tasks_on(gpus, config);
         REQUIRE(tasks.is_ok());
         if (!overflows || node != NodeId(1)) return std::move(tasks).value();
-        return std::make_unique<Overflowing>(std::move(tasks).value(), *overflows);
+        return std::make_unique<testing::WrappedTasks>(
+            std::move(tasks).value(), [at = *overflows](std::unique_ptr<Task> task, WorkerId) {
+              return std::make_unique<Overflowing>(std::move(task), at);
+            });
       });
   INFO(ended.status().message());
   REQUIRE(ended.is_ok());
@@ -120,16 +78,6 @@ testing::ClusterRun run_on_gpus(RunConfig config, std::optional<Clock> overflows
   return ended;
 }
 
-double apart(const testing::ClusterRun& a, const testing::ClusterRun& b) {
-  REQUIRE(a.model.parameters.size() == b.model.parameters.size());
-  double most = 0.0;
-  for (std::size_t i = 0; i < a.model.parameters.size(); ++i) {
-    most = std::max(most, std::abs(static_cast<double>(a.model.parameters[i]) -
-                                   static_cast<double>(b.model.parameters[i])));
-  }
-  return most;
-}
-
 }  // namespace
 
 TEST_CASE("nodes_on_gpus_end_where_those_on_cpus_do_with_groups_of_batch_norm_or_without") {
@@ -138,7 +86,8 @@ TEST_CASE("nodes_on_gpus_end_where_those_on_cpus_do_with_groups_of_batch_norm_or
   CAPTURE(static_cast<int>(exchange), group);
   const RunConfig config = normalised(4, group, exchange);
   const auto on_gpus = run_on_gpus(config);
-  CHECK(apart(on_gpus, run(config)) < 1e-4);  // a gradient's 1e-6, after twenty steps with momentum
+  CHECK(testing::apart(on_gpus.model.parameters, run(config).model.parameters) <
+        1e-4);  // a gradient's 1e-6, after twenty steps with momentum
   CHECK(on_gpus.summary.iterations == config.train.total_iterations);
 }
 
@@ -164,8 +113,8 @@ TEST_CASE("an_all_reduce_of_gpus_in_float16_steps_as_servers_do_or_leaves_a_step
   served.exchange.kind = ExchangeKind::kServer;
   const auto by_sums = run_on_gpus(summed);
   CHECK(by_sums.summary.skipped == 0);
-  CHECK(apart(by_sums, run_on_gpus(served)) < 1e-6);
-  CHECK(apart(by_sums, in_float32) > 0.0);
+  CHECK(testing::apart(by_sums.model.parameters, run_on_gpus(served).model.parameters) < 1e-6);
+  CHECK(testing::apart(by_sums.model.parameters, in_float32.model.parameters) > 0.0);
 }
 
 }  // namespace paceline::test

@@ -3,7 +3,6 @@
 // counting model is exact, with jitter, nodes that finish early and nodes that leave; every single read of
 // the counting model is checked, and every grant. A failure prints the seed; seeds.h says how to run that
 // schedule alone.
-#include <atomic>
 #include <catch2/catch.hpp>
 #include <string>
 #include <vector>

@@ -18,9 +18,10 @@
 #include "common/report/run_summary.h"
 #include "common/wire/keys.h"
 #include "server/server.h"
-#include "tests/process/local_cluster.h"
+#include "tests/process/network_run.h"
 #include "tests/unit/temp_folder.h"
 #include "tests/unit/training_fixture.h"
+#include "tests/unit/wrapped_tasks.h"
 #include "worker/network_task.h"
 #include "worker/node.h"
 
@@ -72,28 +73,13 @@ Status session(RunConfig config, bool resume) {
   PACELINE_RETURN_IF_ERROR(server.start());
   std::vector<std::unique_ptr<Node>> nodes;
   for (std::uint32_t i = 0; i < config.cluster.nodes; ++i) {
-    auto tasks = make_network_tasks(config);
-    REQUIRE(tasks.is_ok());
-    nodes.push_back(std::make_unique<Node>(config, NodeId(i), context, std::move(tasks).value()));
+    nodes.push_back(std::make_unique<Node>(config, NodeId(i), context, testing::network_tasks(config)));
   }
   std::vector<std::thread> threads;
   for (auto& node : nodes) threads.emplace_back([&node] { (void)node->run(); });
   const Status ended = server.run();
   for (std::thread& thread : threads) thread.join();
   return ended;
-}
-
-testing::ClusterRun run_stages(const RunConfig& config, const testing::Overhear& overhear = {}) {
-  const auto tasks_of = [&](NodeId, const testing::StopNode&) {
-    auto tasks = make_network_tasks(config);
-    REQUIRE(tasks.is_ok());
-    return std::move(tasks).value();
-  };
-  auto ended = testing::run_cluster(config, tasks_of, {}, overhear);
-  INFO(ended.status().message());
-  REQUIRE(ended.is_ok());
-  CHECK(ended->summary.status == "ok");
-  return std::move(ended).value();
 }
 
 // Tensor by tensor: chunks lie otherwise than a whole network.
@@ -126,8 +112,8 @@ TEST_CASE("a_pipeline_ends_where_the_run_without_one_does") {
     config.security.keys = (folder.path() / "keys").string();
     REQUIRE(wire::make_keys(config.security.keys, config.cluster.nodes).is_ok());
   }
-  const auto stages = run_stages(config);
-  const auto whole = run_stages(without_pipeline(config));
+  const auto stages = testing::run_network(config);
+  const auto whole = testing::run_network(without_pipeline(config));
   CHECK(apart(stages, whole) < 1e-6);
   CHECK(stages.summary.test_accuracy == whole.summary.test_accuracy);
   CHECK(stages.summary.iterations == whole.summary.iterations);
@@ -147,8 +133,8 @@ TEST_CASE("interleaved_stages_end_where_the_run_without_a_pipeline_does") {
   RunConfig config = interleaved(sums ? summing(2) : piped(2, 3));
   config.exchange.shard_optimizer = sums;
   config.train.eval_every_clocks = 7;
-  const auto stages = run_stages(config);
-  const auto whole = run_stages(without_pipeline(config));
+  const auto stages = testing::run_network(config);
+  const auto whole = testing::run_network(without_pipeline(config));
   CHECK(apart(stages, whole) < 1e-6);
   CHECK(stages.summary.test_accuracy == whole.summary.test_accuracy);
   CHECK(stages.summary.iterations == whole.summary.iterations);
@@ -163,9 +149,9 @@ TEST_CASE("interleaved_stages_end_where_the_run_without_a_pipeline_does") {
 TEST_CASE("interleaved_stages_that_push_in_fewer_bytes_end_near_where_they_do_in_all_of_them") {
   RunConfig config = interleaved(piped(2, 3));
   config.cluster.shared_memory = SharedMemory::kOff;
-  const auto plain = run_stages(config);
+  const auto plain = testing::run_network(config);
   config.cluster.gradient_encoding = Encoding::kInt8;
-  const auto ran = run_stages(config);
+  const auto ran = testing::run_network(config);
   const double far = apart(ran, plain);
   CHECK(far > 0.0);
   CHECK(far < 0.01);
@@ -179,7 +165,7 @@ TEST_CASE("interleaved_stages_go_on_from_their_checkpoint_with_the_same_cut_alon
   config.pipeline.balance = {BalanceKind::kLayers, {1, 5, 2, 3}};
   config.checkpoint.every_clocks = 5;
   config.run.out = (folder / "run").string();
-  const auto expected = run_stages(config);
+  const auto expected = testing::run_network(config);
   const std::int64_t all = config.train.total_iterations;
   config.train.total_iterations = all / 2;
   CHECK(session(config, false).message() == "");
@@ -214,8 +200,8 @@ TEST_CASE("batch_norm_in_stages_ends_where_the_run_without_a_pipeline_does") {
   whole.cluster.nodes = 2;
   whole.train.batch_size = 2 * stages.train.batch_size;
   whole.train.total_iterations = stages.train.total_iterations / 2;
-  const auto ran = run_stages(stages);
-  const auto expected = run_stages(whole);
+  const auto ran = testing::run_network(stages);
+  const auto expected = testing::run_network(whole);
   CHECK(apart(ran, expected) < 1e-6);
   CHECK(ran.summary.test_accuracy == expected.summary.test_accuracy);
 }
@@ -241,13 +227,13 @@ TEST_CASE("stages_push_in_fewer_bytes_what_the_network_in_one_piece_does") {
   whole.cluster.nodes = 2;
   whole.train.batch_size = 2 * stages.train.batch_size;
   whole.train.total_iterations = stages.train.total_iterations / 2;
-  const auto ran = run_stages(stages);
-  const auto expected = run_stages(whole);
+  const auto ran = testing::run_network(stages);
+  const auto expected = testing::run_network(whole);
   const double together = apart(ran, expected);
   CHECK(together < 1e-6);
   whole.cluster.gradient_encoding = Encoding::kFp32;
   whole.cluster.top_k_share.reset();
-  const auto plain = run_stages(whole);
+  const auto plain = testing::run_network(whole);
   CHECK(apart(ran, plain) > 10 * together);  // so it is the encoding that does it
   CHECK(ran.summary.bytes_pushed < 0.7 * static_cast<double>(plain.summary.bytes_pushed));
 }
@@ -256,15 +242,15 @@ TEST_CASE("two_groups_are_one_with_the_double_mini_batch") {
   const RunConfig two = piped(2);
   RunConfig one = piped(1);
   one.train.batch_size = 2 * two.train.batch_size;
-  CHECK(apart(run_stages(one), run_stages(two)) < 1e-6);
+  CHECK(apart(testing::run_network(one), testing::run_network(two)) < 1e-6);
 }
 
 namespace {
 
 // Of each evaluation the loss, by version.
 using Losses = std::map<Version, double>;
-testing::ClusterRun run_stages(const RunConfig& config, Losses& losses) {
-  return run_stages(config, [&losses](const wire::PeerId&, const wire::Body& said) {
+testing::ClusterRun run_summing(const RunConfig& config, Losses& losses) {
+  return testing::run_network(config, [&losses](const wire::PeerId&, const wire::Body& said) {
     const auto* report = std::get_if<wire::EvaluationReport>(&said);
     if (report != nullptr && report->fault.empty()) losses[report->version] = report->metric.loss_sum;
   });
@@ -303,10 +289,10 @@ TEST_CASE("groups_that_sum_among_themselves_end_where_those_with_servers_do") {
   one.train.batch_size = 2 * two.train.batch_size;
   one.train.total_iterations = two.train.total_iterations / 2;
   Losses losses_summed;
-  const auto summed = run_stages(two, losses_summed);
-  CHECK(apart(summed, run_stages(one)) < 1e-6);
+  const auto summed = run_summing(two, losses_summed);
+  CHECK(apart(summed, testing::run_network(one)) < 1e-6);
   Losses losses_served;
-  CHECK(apart(summed, run_stages(servers, losses_served)) < 1e-6);
+  CHECK(apart(summed, run_summing(servers, losses_served)) < 1e-6);
   // One of before the end: node 0 has it from the nodes, not from the server.
   REQUIRE((losses_summed.contains(Version(7)) && losses_served.contains(Version(7))));
   for (const auto& [version, loss] : losses_summed) {
@@ -319,7 +305,7 @@ TEST_CASE("groups_that_sum_among_themselves_end_where_those_with_servers_do") {
   RunConfig half = two;
   half.cluster.gradient_encoding = Encoding::kBf16;
   Losses losses_rounded;
-  const auto rounded = run_stages(half, losses_rounded);
+  const auto rounded = run_summing(half, losses_rounded);
   CHECK(2 * rounded.summary.bytes_reduced.value() == summed.summary.bytes_reduced.value());
   CHECK(apart(rounded, summed) > 0);
   // Adam makes whole steps of gradients next to 0, whose sign is rounding's; the loss does not feel them.
@@ -342,10 +328,10 @@ RunConfig under(PolicyKind policy, std::uint32_t groups) {
 
 // A stage has its own updates, whatever the policy lets others do, and nobody else has any for it.
 TEST_CASE("a_group_alone_goes_the_same_way_under_any_policy") {
-  const auto expected = run_stages(under(PolicyKind::kBsp, 1));
+  const auto expected = testing::run_network(under(PolicyKind::kBsp, 1));
   for (const PolicyKind policy : {PolicyKind::kSsp, PolicyKind::kDtssp, PolicyKind::kAsp}) {
     INFO("policy " << static_cast<int>(policy));
-    CHECK(apart(run_stages(under(policy, 1)), expected) < 1e-6);
+    CHECK(apart(testing::run_network(under(policy, 1)), expected) < 1e-6);
   }
 }
 
@@ -357,7 +343,7 @@ TEST_CASE("groups_that_are_stopped_under_any_policy_end_at_whole_steps") {
     config.train.total_iterations = 400'000;
     config.train.eval_every_clocks = 5;
     config.run.target_accuracy = 0.001;
-    const auto ran = run_stages(config);
+    const auto ran = testing::run_network(config);
     CHECK(ran.summary.iterations < config.train.total_iterations);
     CHECK(ran.summary.iterations % 2 == 0);
   }
@@ -365,19 +351,11 @@ TEST_CASE("groups_that_are_stopped_under_any_policy_end_at_whole_steps") {
 
 namespace {
 
-// The first norm has many values of a channel in each sample, the last one.
 RunConfig normalised(std::uint32_t nodes, std::uint32_t group) {
   RunConfig config = without_pipeline(piped(1));
   config.cluster.nodes = nodes;
   config.train.total_iterations = 20 * nodes;
-  config.train.batch_norm_group = group;
-  config.train.layers = {{.kind = LayerKind::kConv, .out = 4, .kernel = 5, .stride = 2, .bias = false},
-                         {.kind = LayerKind::kBatchNorm},
-                         {.kind = LayerKind::kRelu},
-                         {.kind = LayerKind::kGlobalAveragePool},
-                         {.kind = LayerKind::kBatchNorm},
-                         {.kind = LayerKind::kDense, .out = 10}};
-  return config;
+  return with_batch_norms(std::move(config), group);
 }
 
 // So do all nodes sum.
@@ -396,11 +374,11 @@ TEST_CASE("a_group_of_nodes_has_the_batch_norm_of_one_node_with_all_their_sample
   RunConfig group = normalised(2, 2);
   group.train.backend = one.train.backend;
   one.train.batch_size = 2 * group.train.batch_size;
-  const auto whole = run_stages(one);
-  const double together = apart(run_stages(group), whole);
+  const auto whole = testing::run_network(one);
+  const double together = apart(testing::run_network(group), whole);
   CHECK(together < 1e-4);  // a gradient's 1e-6, after twenty steps with momentum
   group.train.batch_norm_group = 1;
-  CHECK(apart(run_stages(group), whole) > 10.0 * together);  // so it is the group that does it
+  CHECK(apart(testing::run_network(group), whole) > 10.0 * together);  // so it is the group that does it
 }
 
 // A node meets all others, and those of its group once more.
@@ -409,52 +387,24 @@ TEST_CASE("groups_that_measure_together_end_where_those_with_servers_do_if_all_s
   RunConfig summed = normalised_and_summing(4, 2);
   summed.security.keys = (folder.path() / "keys").string();
   REQUIRE(wire::make_keys(summed.security.keys, summed.cluster.nodes).is_ok());
-  const auto ran = run_stages(summed);
+  const auto ran = testing::run_network(summed);
   CHECK(ran.summary.exchange == "allreduce");
-  CHECK(apart(ran, run_stages(normalised(4, 2))) < 1e-6);
+  CHECK(apart(ran, testing::run_network(normalised(4, 2))) < 1e-6);
 }
 
 namespace {
 
-// The network's tasks, of a node that leaves in its step at clock 7.
-class LeavingTasks final : public TaskFactory {
+// Of a node that leaves in its step at clock 7.
+class Leaving final : public testing::WrappedTask {
  public:
-  LeavingTasks(std::unique_ptr<TaskFactory> tasks, std::function<void()> leave)
-      : tasks_(std::move(tasks)), leave_(std::move(leave)) {}
-  const Layout& layout() const override { return tasks_->layout(); }
-  Range trained_by(NodeId node) const override { return tasks_->trained_by(node); }
-  void meet(std::shared_ptr<PeerChannels> peers) override { tasks_->meet(std::move(peers)); }
-  std::vector<PeerBounds> heard_from(NodeId node) const override { return tasks_->heard_from(node); }
-  std::uint64_t data_fingerprint() const override { return tasks_->data_fingerprint(); }
-  void initialize(std::span<float> parameters) const override { tasks_->initialize(parameters); }
-  Result<std::unique_ptr<Task>> make_evaluator() override { return tasks_->make_evaluator(); }
-  Result<std::unique_ptr<Task>> make_trainer(WorkerId worker) override {
-    PACELINE_ASSIGN_OR_RETURN(auto task, tasks_->make_trainer(worker));
-    return std::unique_ptr<Task>(std::make_unique<Each>(std::move(task), leave_));
+  Leaving(std::unique_ptr<Task> task, std::function<void()> leave)
+      : WrappedTask(std::move(task)), leave_(std::move(leave)) {}
+  Status load(const Step& step) override {
+    if (step.clock == Clock(7)) leave_();
+    return WrappedTask::load(step);
   }
 
  private:
-  class Each final : public Task {
-   public:
-    Each(std::unique_ptr<Task> task, std::function<void()> leave)
-        : task_(std::move(task)), leave_(std::move(leave)) {}
-    Status load(const Step& step) override {
-      if (step.clock == Clock(7)) leave_();
-      return task_->load(step);
-    }
-    Result<Metric> compute(std::span<const float> parameters, std::span<float> gradient,
-                           const FinalFrom& final_from) override {
-      return task_->compute(parameters, gradient, final_from);
-    }
-    Result<Metric> evaluate(std::span<const float> parameters) override {
-      return task_->evaluate(parameters);
-    }
-
-   private:
-    const std::unique_ptr<Task> task_;
-    const std::function<void()> leave_;
-  };
-  const std::unique_ptr<TaskFactory> tasks_;
   const std::function<void()> leave_;
 };
 
@@ -471,11 +421,13 @@ TEST_CASE("who_is_lost_of_a_group_ends_the_run_and_is_named") {
                Case{normalised_and_summing(4, 2), "train.batch_norm_group: the others go by its"});
   const auto ended = testing::run_cluster(
       each.config, [&](NodeId node, const testing::StopNode& stop) -> std::unique_ptr<TaskFactory> {
-        auto tasks = make_network_tasks(each.config);
-        REQUIRE(tasks.is_ok());
-        if (node != NodeId(1)) return std::move(tasks).value();
-        return std::make_unique<LeavingTasks>(std::move(tasks).value(),
-                                              [stop, node] { stop(node, "it has enough"); });
+        auto tasks = testing::network_tasks(each.config);
+        if (node != NodeId(1)) return tasks;
+        return std::make_unique<testing::WrappedTasks>(
+            std::move(tasks), [stop, node](std::unique_ptr<Task> task, WorkerId) {
+              return std::make_unique<Leaving>(std::move(task),
+                                               [stop, node] { stop(node, "it has enough"); });
+            });
       });
   REQUIRE_FALSE(ended.is_ok());
   CHECK_THAT(ended.status().message(), Catch::Contains("node 1 lost: ") && Catch::Contains(each.needed));

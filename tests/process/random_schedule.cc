@@ -1,6 +1,5 @@
 #include "tests/process/random_schedule.h"
 
-#include <functional>
 #include <memory>
 
 #include "tests/process/counting_task.h"

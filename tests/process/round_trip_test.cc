@@ -12,7 +12,6 @@
 #include <string>
 #include <utility>
 #include <variant>
-#include <vector>
 
 #include "tests/process/counting_task.h"
 #include "tests/process/local_cluster.h"

@@ -6,8 +6,6 @@
 #include <cstdlib>
 #include <memory>
 #include <new>
-#include <string>
-#include <utility>
 
 #include "tests/process/counting_task.h"
 #include "tests/process/local_cluster.h"

@@ -81,7 +81,7 @@ void NodeModel::begin(Thread& thread) {
   newest_revision_ = std::max(newest_revision_, thread.grant.revision);
   if (!thread.first) thread.first = thread.grant.clock;
   thread.in_iteration = true;
-  tell(thread, step::Granted{step::grant_of(thread.grant), {}, look(thread)});
+  advance(thread, step::Granted{step::grant_of(thread.grant), {}, look(thread)});
 }
 
 void NodeModel::on_finish(WorkerId worker) {
@@ -89,13 +89,13 @@ void NodeModel::on_finish(WorkerId worker) {
   Thread& thread = threads_[worker.thread];
   thread.finished = true;
   thread.installs_early = false;
-  tell(thread, step::Finished{});
+  advance(thread, step::Finished{});
 }
 
-void NodeModel::tell(Thread& thread, const step::Event& event) {
+void NodeModel::advance(Thread& thread, const step::Event& event) {
   std::vector<step::Action> actions;
-  const Status told = thread.step.step(event, actions);
-  if (!told.is_ok()) violation(thread, told.message());
+  const Status stepped = thread.step.step(event, actions);
+  if (!stepped.is_ok()) violation(thread, stepped.message());
   for (const step::Action& action : actions) {
     std::visit([&](const auto& a) { carry_out(thread, a); }, action);
   }
@@ -183,11 +183,11 @@ void NodeModel::on_answer(std::uint64_t request, ShardId shard, const SliceAnswe
   if (!pull.due.empty()) return;
   const std::vector<std::uint32_t> waiting = std::move(pull.waiting_threads);
   pulls_.erase(number);
-  for (const std::uint32_t t : waiting) tell(threads_[t], step::Arrived{});
+  for (const std::uint32_t t : waiting) advance(threads_[t], step::Arrived{});
   for (Thread& thread : threads_) {
     if (!thread.installs_early || thread.pulled != number) continue;
     thread.installs_early = false;
-    tell(thread, step::InstalledEarly{{}, {}, process_is_newer(thread), look(thread)});
+    advance(thread, step::InstalledEarly{{}, {}, process_is_newer(thread), look(thread)});
   }
 }
 
@@ -201,14 +201,14 @@ bool NodeModel::process_is_newer(const Thread& thread) const {
 void NodeModel::carry_out(Thread& thread, const step::MakeCurrent& action) {
   if (action.refresh) take_process_cache(thread);
   check_read(thread);
-  tell(thread, step::ParametersCurrent{});
+  advance(thread, step::ParametersCurrent{});
 }
 
 void NodeModel::carry_out(Thread& thread, const step::InstallEarly&) {
   if (pulls_.count(thread.pulled) > 0) {
     thread.installs_early = true;
   } else {
-    tell(thread, step::InstalledEarly{{}, {}, false, look(thread)});
+    advance(thread, step::InstalledEarly{{}, {}, false, look(thread)});
   }
 }
 
@@ -270,7 +270,7 @@ std::int64_t NodeModel::local_steps(const Thread& thread) const {
 }
 
 void NodeModel::carry_out(Thread& thread, const step::LoadBatch&) {
-  tell(thread, step::BatchLoaded{look(thread)});
+  advance(thread, step::BatchLoaded{look(thread)});
 }
 
 void NodeModel::carry_out(Thread& thread, const step::Compute& action) {
@@ -294,7 +294,7 @@ void NodeModel::finish_step(Thread& thread) {
   const bool last = thread.local_step + 1 == local_steps(thread);
   thread.spoiled = !last && world_.network.random().next_double() < world_.plan.nan_chance;
   if (last || thread.spoiled) thread.pulled = -1;
-  tell(thread, step::GradientComputed{look(thread), !thread.spoiled});
+  advance(thread, step::GradientComputed{look(thread), !thread.spoiled});
 }
 
 void NodeModel::carry_out(Thread& thread, const step::CheckGradient&) {
@@ -307,14 +307,14 @@ void NodeModel::carry_out(Thread& thread, const step::CheckGradient&) {
         static_cast<std::int64_t>(1 + random.next_below(static_cast<std::uint64_t>(samples)));
     thread.metric = {10.0 + random.next_double() * 10.0, correct, samples};
   }
-  tell(thread, step::GradientChecked{finite});
+  advance(thread, step::GradientChecked{finite});
 }
 
 void NodeModel::carry_out(Thread& thread, const step::ApplyLocally&) {
   const Rank rank = world_.plan.config.cluster.rank_of(thread.id);
   for (Counts& slice : thread.counts) ++slice.of(rank, thread.grant.clock);
   thread.own.remember(thread.grant.clock);
-  tell(thread, step::AppliedLocally{});
+  advance(thread, step::AppliedLocally{});
 }
 
 void NodeModel::carry_out(Thread& thread, const step::Contribute&) {
@@ -342,7 +342,7 @@ void NodeModel::carry_out(Thread& thread, const step::Report& action) {
   }
   outstanding_.reported(report);
   say(kAuthority, {report, {}});
-  tell(thread, step::Sent{look(thread)});
+  advance(thread, step::Sent{look(thread)});
 }
 
 // It is gone in the middle of its threads' iterations: of each it has sent half or all, and of none a report.

@@ -98,7 +98,7 @@ class NodeModel {
   };
 
   // Takes an event of the thread's state machine and carries out what follows.
-  void tell(Thread& thread, const step::Event& event);
+  void advance(Thread& thread, const step::Event& event);
   void carry_out(Thread& thread, const step::AwaitParameters& action);
   void carry_out(Thread& thread, const step::MakeCurrent& action);
   std::int64_t local_steps(const Thread& thread) const;

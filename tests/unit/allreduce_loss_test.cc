@@ -3,10 +3,8 @@
 // have at each version the same bits, which are those of a loop that sums the gradients of whoever took part in that
 // step, whole: nothing of a step that was cut off is anywhere.
 #include <algorithm>
-#include <atomic>
 #include <bit>
 #include <catch2/catch.hpp>
-#include <condition_variable>
 #include <cstring>
 #include <limits>
 #include <mutex>
@@ -17,8 +15,8 @@
 #include <thread>
 
 #include "common/ticks.h"
-#include "server/authority/formations.h"
 #include "tests/seeds.h"
+#include "tests/unit/formation_authority.h"
 #include "worker/allreduce/allreduce_exchange.h"
 #include "worker/allreduce/node_model.h"
 
@@ -27,15 +25,12 @@ namespace {
 
 using schedule::Algorithm;
 using schedule::name_of;
-using server::Formation;
-using server::Formations;
 using Floats = std::vector<float>;
 
 constexpr std::uint64_t kSchedules = 1000;
 constexpr std::int64_t kSteps = 5;
 constexpr std::int64_t kTensors = 4;
 constexpr std::int64_t kTensorFloats = 6000;  // some transfers each
-constexpr std::chrono::seconds kHangs(60);    // nothing here takes a second
 
 Layout layout_of_run() {
   Layout layout;
@@ -132,145 +127,13 @@ Floats gradient_of(const Schedule& schedule, std::uint32_t node, std::int64_t cl
   return floats;
 }
 
-// What the authority does for the exchange, of a run without one.
-class Coordinator {
- public:
-  explicit Coordinator(std::uint32_t nodes) : formations_(nodes), exchanges_(nodes), newest_() {
-    for (std::uint32_t node = 0; node < nodes; ++node) live_.insert(node);
-  }
-
-  // The first formation, and the next ones. Errors: the node is lost.
-  Result<AllReduceExchange::Meeting> meet(std::uint32_t node, const AllReduceExchange::Parting& parting) {
-    auto listening = mesh::listen_at("127.0.0.1");
-    if (!listening.is_ok()) return listening.status();
-    std::unique_lock lock(mutex_);
-    if (parting.lost && !closed_.contains(parting.lost->value)) blamed_ = parting.lost;
-    if (parting.formation == formations_.number() && live_.contains(node) && !closed_.contains(node)) {
-      end_formation(parting.why);
-      formations_.set_endpoint(NodeId(node), listening->endpoint, parting.version);
-      form();
-    }
-    const bool met = changed_.wait_for(
-        lock, kHangs, [&] { return closed_.contains(node) || newest_.number > parting.formation; });
-    if (!met)
-      return deadline_exceeded("node " + std::to_string(node) + " hangs: no formation behind " +
-                               std::to_string(parting.formation));
-    if (closed_.contains(node)) return aborted("this node is closed");
-    AllReduceExchange::Meeting meeting{newest_.number, std::move(listening).value(), {}, newest_.version, {}};
-    meeting.place.token = newest_.number;
-    for (std::uint32_t n = 0; n < newest_.endpoints.size(); ++n) {
-      if (newest_.endpoints[n].empty()) continue;
-      const auto rank = static_cast<std::uint32_t>(meeting.place.nodes.size());
-      if (n == node) meeting.place.rank = rank;
-      if (newest_.holder == NodeId(n)) meeting.holder = rank;
-      meeting.place.nodes.emplace_back(n);
-      meeting.place.endpoints.push_back(newest_.endpoints[n]);
-    }
-    return meeting;
-  }
-
-  void begins(std::uint32_t node, AllReduceExchange& exchange) {
-    const std::lock_guard lock(mutex_);
-    exchanges_[node] = &exchange;
-  }
-  void break_up() {
-    const std::lock_guard lock(mutex_);
-    end_formation("it is broken up");
-  }
-  // It waits here for nothing any more.
-  void closes(std::uint32_t node) {
-    const std::lock_guard lock(mutex_);
-    closed_.insert(node);
-    changed_.notify_all();
-  }
-  // Behind this nobody calls its exchange.
-  void lost(std::uint32_t node) {
-    const std::lock_guard lock(mutex_);
-    live_.erase(node);
-    formations_.forget(NodeId(node));
-    exchanges_[node] = nullptr;
-    lost_in_step_.insert(node);
-    end_formation("node " + std::to_string(node) + " is lost");
-    take_step();
-    form();
-    changed_.notify_all();
-  }
-  void ends(std::uint32_t node) {
-    const std::lock_guard lock(mutex_);
-    exchanges_[node] = nullptr;
-  }
-  // Returns once all that live have reported that clock; false: it hangs.
-  bool report(std::uint32_t node, std::int64_t clock) {
-    std::unique_lock lock(mutex_);
-    reported_.insert(node);
-    take_step();
-    return changed_.wait_for(lock, kHangs, [&] { return version_ > clock; });
-  }
-  // Of each step, whose gradients are in it.
-  std::vector<std::set<std::uint32_t>> in_steps() const { return in_steps_; }
-  std::uint32_t formations() const { return formations_.number(); }
-  // Who was taken for lost and was not.
-  std::optional<NodeId> blamed() const { return blamed_; }
-  bool was_given() const { return given_; }
-  bool was_made_anew() const { return anew_; }
-
- private:
-  void end_formation(const std::string& why) {
-    if (formations_.gathers()) return;
-    formations_.end();
-    for (const std::uint32_t node : live_) {
-      if (exchanges_[node] != nullptr) exchanges_[node]->leave(formations_.number(), why);
-    }
-  }
-  void form() {
-    std::vector<NodeId> here;
-    for (const std::uint32_t node : live_) here.emplace_back(node);
-    if (formations_.number() == 0 && here.size() < exchanges_.size()) return;
-    const auto next = formations_.next(here, Version(version_));
-    if (!next) return;
-    newest_ = *next;
-    given_ = given_ || next->holder;
-    anew_ = anew_ || (next->number > 1 && next->version == Version(version_));
-    changed_.notify_all();
-  }
-  void take_step() {
-    if (!std::includes(reported_.begin(), reported_.end(), live_.begin(), live_.end())) return;
-    std::set<std::uint32_t> in_step = live_;
-    for (const std::uint32_t node : std::exchange(lost_in_step_, {})) {
-      if (formations_.is_in_sum(NodeId(node))) in_step.insert(node);
-    }
-    in_steps_.push_back(in_step);
-    reported_.clear();
-    ++version_;
-    std::vector<NodeId> here;
-    for (const std::uint32_t node : live_) here.emplace_back(node);
-    formations_.stepped(here);
-    changed_.notify_all();
-  }
-
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  Formations formations_;
-  std::set<std::uint32_t> live_;
-  std::vector<AllReduceExchange*> exchanges_;  // by node, while it can be told to leave
-  Formation newest_;
-  std::int64_t version_ = 0;
-  std::set<std::uint32_t> reported_;  // of the step under way
-  std::set<std::uint32_t> lost_in_step_;
-  std::set<std::uint32_t> closed_;
-  std::optional<NodeId> blamed_;
-  std::vector<std::set<std::uint32_t>> in_steps_;
-  bool given_ = false;
-  bool anew_ = false;
-};
-
 // One node's life: what it has at each version, from 1 on.
 struct Life {
   std::vector<RunState> states;
   std::string wrong;
 };
 
-void live(const Schedule& schedule, std::uint32_t node, const Layout& layout, Coordinator& coordinator,
+void live(const Schedule& schedule, std::uint32_t node, const Layout& layout, FormationAuthority& authority,
           Life& life) {
   ProcessCache cache({{0, layout.size()}});
   std::string failed;
@@ -281,19 +144,19 @@ void live(const Schedule& schedule, std::uint32_t node, const Layout& layout, Co
          const std::lock_guard lock(failed_mutex);
          failed = why.message();
        },
-       [&](const AllReduceExchange::Parting& parting) { return coordinator.meet(node, parting); }});
+       [&](const AllReduceExchange::Parting& parting) { return authority.meet(node, parting); }});
   const auto wrong = [&](const std::string& what) {
     life.wrong = "node " + std::to_string(node) + ": " + what;
-    coordinator.lost(node);
+    authority.lost(node);
   };
-  auto first = coordinator.meet(node, {});
+  auto first = authority.meet(node, {});
   if (!first.is_ok()) return wrong(first.status().message());
   if (Status met = exchange.connect(first->listening, first->place); !met.is_ok())
     return wrong(met.message());
   const auto size = static_cast<std::size_t>(layout.size());
   if (Status begun = exchange.begin({Version(0), Floats(size, 1.0F)}); !begun.is_ok())
     return wrong(begun.message());
-  coordinator.begins(node, exchange);
+  authority.begins(node, exchange);
   const auto death = std::find_if(schedule.deaths.begin(), schedule.deaths.end(),
                                   [node](const Death& d) { return d.node == node; });
   for (std::int64_t clock = 0; clock < kSteps; ++clock) {
@@ -306,7 +169,7 @@ void live(const Schedule& schedule, std::uint32_t node, const Layout& layout, Co
         const Ticks begin = steady_now();
         while (steady_now() - begin < death->later) std::this_thread::yield();
         exchange.close(aborted("killed"));
-        coordinator.closes(node);
+        authority.closes(node);
       });
     }
     const auto& breaks = schedule.break_up;
@@ -315,7 +178,7 @@ void live(const Schedule& schedule, std::uint32_t node, const Layout& layout, Co
       breaker = std::thread([&] {
         const Ticks begin = steady_now();
         while (steady_now() - begin < breaks->later) std::this_thread::yield();
-        coordinator.break_up();
+        authority.break_up();
       });
     }
     if (dies && death->final_from > 0) {
@@ -327,22 +190,22 @@ void live(const Schedule& schedule, std::uint32_t node, const Layout& layout, Co
     if (dies) {
       killer.join();
       exchange.stop();
-      coordinator.lost(node);
+      authority.lost(node);
       return;
     }
     const auto state = exchange.state_at(Version(clock + 1));
     if (state == nullptr) {
-      coordinator.closes(node);
+      authority.closes(node);
       exchange.stop();  // behind which it has said why
       return wrong("no version " + std::to_string(clock + 1) + ": " + failed);
     }
     life.states.push_back(*state);
     if (*own != gradient_of(schedule, node, clock)) return wrong("its gradient has changed");
-    if (!coordinator.report(node, clock)) return wrong("hangs behind clock " + std::to_string(clock));
+    if (!authority.report(node, clock)) return wrong("hangs behind clock " + std::to_string(clock));
   }
-  coordinator.ends(node);
+  authority.ends(node);
   exchange.close(aborted("the run is over"));
-  coordinator.closes(node);
+  authority.closes(node);
 }
 
 // The state that follows a sum of those gradients. Where it is left out, t alone is another one.
@@ -395,17 +258,17 @@ std::string violation_of(std::uint64_t seed, Tally& tally) {
   const Schedule schedule = schedule_of(seed);
   const std::uint32_t nodes = schedule.config.cluster.nodes;
   const Layout layout = layout_of_run();
-  Coordinator coordinator(nodes);
+  FormationAuthority authority(nodes);
   std::vector<Life> lives(nodes);
   std::vector<std::thread> threads;
   for (std::uint32_t node = 0; node < nodes; ++node) {
-    threads.emplace_back([&, node] { live(schedule, node, layout, coordinator, lives[node]); });
+    threads.emplace_back([&, node] { live(schedule, node, layout, authority, lives[node]); });
   }
   for (std::thread& thread : threads) thread.join();
-  tally.given += coordinator.was_given() ? 1 : 0;
-  tally.anew += coordinator.was_made_anew() ? 1 : 0;
-  tally.several += coordinator.formations() > 2 ? 1 : 0;
-  tally.skipped += schedule.not_finite && coordinator.was_given() ? 1 : 0;
+  tally.given += authority.was_given() ? 1 : 0;
+  tally.anew += authority.was_made_anew() ? 1 : 0;
+  tally.several += authority.formations() > 2 ? 1 : 0;
+  tally.skipped += schedule.not_finite && authority.was_given() ? 1 : 0;
 
   std::ostringstream words;
   words << "seed " << seed << ", " << name_of(schedule.config.exchange.algorithm)
@@ -418,9 +281,9 @@ std::string violation_of(std::uint64_t seed, Tally& tally) {
   for (const Life& life : lives) {
     if (!life.wrong.empty()) return words.str() + life.wrong;
   }
-  if (const auto node = coordinator.blamed())
+  if (const auto node = authority.blamed())
     return words.str() + "node " + to_string(*node) + " is taken for lost, and lives";
-  const auto in_steps = coordinator.in_steps();
+  const auto in_steps = authority.in_steps();
   if (std::ssize(in_steps) != kSteps) return words.str() + std::to_string(in_steps.size()) + " steps";
   OptimizerState optimizer(schedule.config.train.optimizer, layout.size());
   Floats parameters(static_cast<std::size_t>(layout.size()), 1.0F);
@@ -488,11 +351,11 @@ TEST_CASE("a share of the optimizer's state that is lost with its keeper ends th
   schedule.not_finite.reset();
   schedule.deaths = {{0, 2, kTensorFloats, {}}, {1, 2, kTensorFloats, {}}};
   const Layout layout = layout_of_run();
-  Coordinator coordinator(3);
+  FormationAuthority authority(3);
   std::vector<Life> lives(3);
   std::vector<std::thread> threads;
   for (std::uint32_t node = 0; node < 3; ++node) {
-    threads.emplace_back([&, node] { live(schedule, node, layout, coordinator, lives[node]); });
+    threads.emplace_back([&, node] { live(schedule, node, layout, authority, lives[node]); });
   }
   for (std::thread& thread : threads) thread.join();
   CHECK_THAT(lives[2].wrong,

@@ -1,6 +1,5 @@
 // A connection that breaks while its server lives: what a node says over the next one, over real sockets.
 #include <catch2/catch.hpp>
-#include <cstring>
 #include <future>
 #include <memory>
 #include <optional>

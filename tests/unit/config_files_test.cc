@@ -39,10 +39,10 @@ TEST_CASE("where_a_key_is_said_is_the_line_of_its_file_or_the_command_line_or_th
   const std::string text = contents("sparknet.yaml");
   const auto before = text.find("  local_steps:");
   const auto line = 1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(before), '\n');
-  CHECK(said_at(file, {}, "train.local_steps") == file + ":" + std::to_string(line));
+  CHECK(source_of(file, {}, "train.local_steps") == file + ":" + std::to_string(line));
   const std::vector<std::string> overrides{"train.local_steps=20"};
-  CHECK(said_at(file, overrides, "train.local_steps") == "command line");
-  CHECK(said_at(file, overrides, "train.local_time") == file);
+  CHECK(source_of(file, overrides, "train.local_steps") == "command line");
+  CHECK(source_of(file, overrides, "train.local_time") == file);
 }
 
 TEST_CASE("every_key_of_the_reference_carries_its_effect_and_trade_off") {

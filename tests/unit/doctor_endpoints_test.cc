@@ -81,11 +81,11 @@ TEST_CASE("a node that waits for its server is not let in while the endpoint is 
 
 TEST_CASE("an endpoint that can be bound says who reaches it") {
   Patient p;
-  CHECK_THAT(p.finding("endpoint 0").said, Contains("by processes of this machine only; the path has"));
+  CHECK_THAT(p.finding("endpoint 0").detail, Contains("by processes of this machine only; the path has"));
   p.set("security.allow_insecure=true");
   p.set("cluster.endpoints=[\"tcp://0.0.0.0:" + std::to_string(Listener().acceptor.local_endpoint().port()) +
         "\"]");
-  CHECK_THAT(p.finding("endpoint 0").said, Contains("through every interface: 127.0.0.1 (lo)"));
+  CHECK_THAT(p.finding("endpoint 0").detail, Contains("through every interface: 127.0.0.1 (lo)"));
 }
 
 TEST_CASE("an endpoint of several machines that leads to loopback is a warning, to server and node") {
@@ -96,7 +96,7 @@ TEST_CASE("an endpoint of several machines that leads to loopback is a warning, 
   p.set("cluster.endpoints=[\"" + Listener().endpoint() + "\", \"tcp://192.0.2.1:5555\"]");
   const Finding found = p.finding("endpoint 0");
   CHECK(found.verdict == CheckVerdict::kWarning);
-  CHECK_THAT(found.said, EndsWith("leads to 127.0.0.1, where no other machine comes"));
+  CHECK_THAT(found.detail, EndsWith("leads to 127.0.0.1, where no other machine comes"));
   CHECK_THAT(found.advice, Contains("/etc/hosts") && Contains("this machine has"));
 }
 
@@ -108,11 +108,11 @@ TEST_CASE("an IPv6 endpoint is bound, and reached, like any other") {
   p.set("cluster.endpoints=[\"" + at + "\"]");
   p.fails_with("endpoint 0", "cannot bind " + at + ": Address already in use");
   p.options.node = 0;
-  CHECK_THAT(p.finding("endpoint 0").said, StartsWith(at + " (::1, found in"));
+  CHECK_THAT(p.finding("endpoint 0").detail, StartsWith(at + " (::1, found in"));
   CHECK(p.finding("endpoint 0").verdict == CheckVerdict::kOk);
   server.close();
   p.options.node.reset();
-  CHECK_THAT(p.finding("endpoint 0").said, Contains("by processes of this machine only (::1)"));
+  CHECK_THAT(p.finding("endpoint 0").detail, Contains("by processes of this machine only (::1)"));
 }
 
 TEST_CASE(
@@ -123,13 +123,13 @@ TEST_CASE(
     const Listener server;
     p.set("cluster.endpoints=[\"" + server.endpoint() + "\"]");
     CHECK(p.finding("endpoint 0").verdict == CheckVerdict::kOk);
-    CHECK_THAT(p.finding("endpoint 0").said, Contains("answered in") && Contains("found in"));
+    CHECK_THAT(p.finding("endpoint 0").detail, Contains("answered in") && Contains("found in"));
   }
   SECTION("not yet") {
     std::string endpoint = Listener().endpoint();
     p.set("cluster.endpoints=[\"" + endpoint + "\"]");
     CHECK(p.finding("endpoint 0").verdict == CheckVerdict::kWarning);
-    CHECK_THAT(p.finding("endpoint 0").said, Contains("nobody listens there yet (127.0.0.1, found in"));
+    CHECK_THAT(p.finding("endpoint 0").detail, Contains("nobody listens there yet (127.0.0.1, found in"));
     std::ostringstream out;
     std::ostringstream err;
     CHECK(doctor(p.options, out, err) == 0);  // it is for before a run
@@ -171,7 +171,7 @@ TEST_CASE("a second replica binds its own endpoint, reaches the others, and has 
   p.set("cluster.endpoints=[" + ipc("0.0") + ", " + ipc("1.0") + ", " + ipc("0.1") + ", \"" +
         taken.endpoint() + "\"]");
   for (const char* other : {"endpoint 0", "endpoint 1", "endpoint 2"}) {
-    CHECK_THAT(p.finding(other).said, Contains("no process of this machine serves that path"));
+    CHECK_THAT(p.finding(other).detail, Contains("no process of this machine serves that path"));
   }
   p.fails_with("endpoint 3", "Address already in use");
   p.set("cluster.endpoints=[" + ipc("0.0") + ", " + ipc("1.0") + ", " + ipc("0.1") + ", " + ipc("1.1") + "]");
@@ -181,8 +181,8 @@ TEST_CASE("a second replica binds its own endpoint, reaches the others, and has 
   p.fails_with("run directory", second);
   p.options.replica = 0;
   CHECK(p.finding("run directory").verdict == CheckVerdict::kOk);
-  CHECK_THAT(p.finding("endpoint 1").said, Contains("can be bound"));
-  CHECK_THAT(p.finding("endpoint 3").said, Contains("no process of this machine serves that path"));
+  CHECK_THAT(p.finding("endpoint 1").detail, Contains("can be bound"));
+  CHECK_THAT(p.finding("endpoint 3").detail, Contains("no process of this machine serves that path"));
 }
 
 TEST_CASE("a server with replicas reaches etcd, or has no run") {

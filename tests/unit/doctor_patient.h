@@ -59,10 +59,10 @@ struct Patient {
   // Nothing but this check has failed, and that says so.
   void fails_with(const std::string& check, const std::string& said) const {
     for (const Finding& f : findings()) {
-      INFO(f.check << ": " << f.said);
+      INFO(f.check << ": " << f.detail);
       CHECK((f.verdict == CheckVerdict::kFailed) == (f.check == check));
     }
-    CHECK_THAT(finding(check).said, Contains(said));
+    CHECK_THAT(finding(check).detail, Contains(said));
     std::ostringstream printed;
     std::ostringstream errors;
     CHECK(doctor(options, printed, errors) == 1);

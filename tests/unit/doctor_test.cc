@@ -12,7 +12,6 @@
 #include <boost/asio/write.hpp>
 #include <catch2/catch.hpp>
 #include <chrono>
-#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -144,7 +143,7 @@ TEST_CASE("pictures are looked at as a node does, and what cannot be read is cou
   }
   p.set("data.path=" + pictures.string());
   CHECK(p.finding("data").verdict == CheckVerdict::kOk);
-  CHECK_THAT(p.finding("data").said, StartsWith(pictures.string() + ": 2 training and 2 test samples; "));
+  CHECK_THAT(p.finding("data").detail, StartsWith(pictures.string() + ": 2 training and 2 test samples; "));
   std::ofstream(pictures / "train/dog/2.png") << "no picture";
   CHECK(p.finding("data").verdict == CheckVerdict::kWarning);
   CHECK(p.finding("data").advice == "1 pictures cannot be read, and are left out");
@@ -155,10 +154,10 @@ TEST_CASE("pictures are looked at as a node does, and what cannot be read is cou
 
 TEST_CASE("the same data has the same fingerprint, other data another") {
   Patient p;
-  const std::string before = p.finding("data").said;
-  CHECK(p.finding("data").said == before);
+  const std::string before = p.finding("data").detail;
+  CHECK(p.finding("data").detail == before);
   std::fstream(p.data() / "data_batch_1.bin", std::ios::in | std::ios::out | std::ios::binary).put(7);
-  CHECK(p.finding("data").said != before);
+  CHECK(p.finding("data").detail != before);
 }
 
 TEST_CASE("a run directory that cannot be written, or is used already, fails") {
@@ -183,12 +182,12 @@ TEST_CASE("a run directory that cannot be written, or is used already, fails") {
     std::ofstream(p.out() / "server.log") << "it was";
     p.fails_with("run directory", "already holds a run (server.log); choose another run.out");
     p.options.force = Force::kOnce;
-    CHECK_THAT(p.finding("run directory").said, EndsWith("holds a run, which will be replaced"));
+    CHECK_THAT(p.finding("run directory").detail, EndsWith("holds a run, which will be replaced"));
     REQUIRE(write_summary(p.out(), RunSummary{}).is_ok());
     p.fails_with("run directory",
                  "has ended well (summary.json says ok): --force replaces it only when given twice");
     p.options.force = Force::kTwice;
-    CHECK_THAT(p.finding("run directory").said, EndsWith("holds a run, which will be replaced"));
+    CHECK_THAT(p.finding("run directory").detail, EndsWith("holds a run, which will be replaced"));
     p.options.force = Force::kNo;
     p.options.node = 1;  // whose server has begun
     CHECK(p.finding("run directory").verdict == CheckVerdict::kOk);
@@ -236,7 +235,7 @@ TEST_CASE(
     p.set("run.http=\"" + authority.address() + "\"");
     const Finding clocks = p.finding("clocks");
     CHECK(clocks.verdict == CheckVerdict::kOk);
-    CHECK(clocks.said == "the clock of who answers at " + authority.address() +
+    CHECK(clocks.detail == "the clock of who answers at " + authority.address() +
                              " (run.http, whole seconds) agrees with this machine's");
   }
   SECTION("it is ahead, or behind") {
@@ -246,21 +245,21 @@ TEST_CASE(
     const Finding clocks = p.finding("clocks");
     CHECK(clocks.verdict == CheckVerdict::kWarning);
     // By less than 2 h, since seconds are whole and the answer was made a moment ago.
-    CHECK_THAT(clocks.said, Contains(hours > 0 ? " is +7" : " is -7") && EndsWith(" s from this machine's"));
+    CHECK_THAT(clocks.detail, Contains(hours > 0 ? " is +7" : " is -7") && EndsWith(" s from this machine's"));
     CHECK_THAT(clocks.advice, StartsWith("set the clocks (NTP)"));
   }
   SECTION("nobody answers yet, and all is on this machine") {
     std::string nobody = Listener().endpoint();
     p.set("run.http=\"" + nobody.substr(6) + "\"");
     CHECK(p.finding("clocks").verdict == CheckVerdict::kOk);
-    CHECK_THAT(p.finding("clocks").said, StartsWith("not compared with other machines'"));
+    CHECK_THAT(p.finding("clocks").detail, StartsWith("not compared with other machines'"));
   }
   SECTION("an address that is reserved for examples (RFC 5737), of no machine, so not of this one") {
     p.set("security.allow_insecure=true");
     p.set("cluster.endpoints=[\"tcp://192.0.2.1:5555\"]");
     const Finding clocks = p.finding("clocks");
     CHECK(clocks.verdict == CheckVerdict::kWarning);
-    CHECK(clocks.said == "not compared with that of the machine of tcp://192.0.2.1:5555");
+    CHECK(clocks.detail == "not compared with that of the machine of tcp://192.0.2.1:5555");
   }
 }
 
@@ -315,7 +314,7 @@ TEST_CASE("too few descriptors for the connections fail, and the advice is a com
   const Finding finding = p.finding("open files");
   REQUIRE(setrlimit(RLIMIT_NOFILE, &before) == 0);
   CHECK(finding.verdict == CheckVerdict::kFailed);
-  CHECK(finding.said ==
+  CHECK(finding.detail ==
         "a process may open 200 files, at least 252 are needed and 685 if nodes share memory and come back");
   CHECK(finding.advice == "ulimit -Hn 685");
 }

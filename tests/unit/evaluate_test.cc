@@ -117,45 +117,30 @@ TEST_CASE("evaluate takes any checkpoint, the best by its name, and any model fi
   }
 }
 
-TEST_CASE("evaluate takes a caffemodel, which must have all tensors") {
+TEST_CASE("evaluate takes a caffemodel and safetensors, which must have all tensors") {
+  struct Kind {
+    const char* file;
+    const char* says;
+    Status (*write)(const std::filesystem::path&, const ModelInfo&, std::span<const float>);
+  };
+  const auto kind = GENERATE(Kind{"a.caffemodel", ": Caffe's weights", &caffe::write_weights},
+                             Kind{"a.safetensors", ": safetensors", &write_safetensors});
   Run run;
-  const std::string path = (run.folder / "a.caffemodel").string();
+  const std::string path = (run.folder / kind.file).string();
   const auto evaluated = [&] {
     std::ostringstream out;
     std::ostringstream err;
     return std::pair{evaluate({path, {}, {}}, out, err), out.str() + err.str()};
   };
-  REQUIRE(caffe::write_weights(path, run.model.info, run.model.parameters));
+  REQUIRE(kind.write(path, run.model.info, run.model.parameters));
   CHECK(evaluated() ==
-        std::pair{0, path + ": Caffe's weights of layers: test loss 90.0000, accuracy 10.00 % of "
-                            "40 samples\n"});
+        std::pair{0, path + kind.says + " of layers: test loss 90.0000, accuracy 10.00 % of 40 samples\n"});
   Layout weight;
   REQUIRE(
       weight.add(run.model.info.layout.tensors()[0].name, run.model.info.layout.tensors()[0].shape).is_ok());
   run.model.info.layout = weight;
   run.model.parameters.resize(static_cast<std::size_t>(weight.size()));
-  REQUIRE(caffe::write_weights(path, run.model.info, run.model.parameters));
-  CHECK(evaluated().first == 2);
-  CHECK_THAT(evaluated().second, Catch::Contains(".bias [10], expected all 2 tensors of the network"));
-}
-
-TEST_CASE("evaluate takes safetensors, which must have all tensors") {
-  Run run;
-  const std::string path = (run.folder / "a.safetensors").string();
-  const auto evaluated = [&] {
-    std::ostringstream out;
-    std::ostringstream err;
-    return std::pair{evaluate({path, {}, {}}, out, err), out.str() + err.str()};
-  };
-  REQUIRE(write_safetensors(path, run.model.info, run.model.parameters));
-  CHECK(evaluated() ==
-        std::pair{0, path + ": safetensors of layers: test loss 90.0000, accuracy 10.00 % of 40 samples\n"});
-  Layout weight;
-  REQUIRE(
-      weight.add(run.model.info.layout.tensors()[0].name, run.model.info.layout.tensors()[0].shape).is_ok());
-  run.model.info.layout = weight;
-  run.model.parameters.resize(static_cast<std::size_t>(weight.size()));
-  REQUIRE(write_safetensors(path, run.model.info, run.model.parameters));
+  REQUIRE(kind.write(path, run.model.info, run.model.parameters));
   CHECK(evaluated().first == 2);
   CHECK_THAT(evaluated().second, Catch::Contains(".bias [10], expected all 2 tensors of the network"));
 }

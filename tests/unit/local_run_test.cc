@@ -6,12 +6,10 @@
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <memory>
-#include <string>
-#include <utility>
 #include <vector>
 
 #include "tests/process/counting_task.h"
-#include "tests/process/local_cluster.h"
+#include "tests/process/network_run.h"
 #include "tests/unit/training_fixture.h"
 #include "worker/network_task.h"
 
@@ -20,17 +18,6 @@ namespace {
 
 using testing::CountingFactory;
 using testing::CountingOptions;
-
-std::vector<float> of_servers(const RunConfig& config) {
-  const auto run = testing::run_cluster(config, [&](NodeId, const testing::StopNode&) {
-    auto tasks = make_network_tasks(config);
-    REQUIRE(tasks.is_ok());
-    return std::move(tasks).value();
-  });
-  INFO(run.status().message());
-  REQUIRE(run.is_ok());
-  return run->model.parameters;
-}
 
 }  // namespace
 
@@ -76,7 +63,7 @@ TEST_CASE("a_run_in_one_process_ends_with_the_bits_of_one_with_servers") {
   CHECK(run.run() == config.train.total_iterations);
   CHECK((run.coordinator.ended() && run.coordinator.ended()->is_ok()));
   CHECK(run.exchange.version() == Version(20 / each.local_steps));
-  CHECK(same_floats(run.exchange.parameters(), of_servers(config)));
+  CHECK(same_floats(run.exchange.parameters(), testing::run_network(config).model.parameters));
 }
 
 // The counting model: every gradient adds 1 to its worker's column (tests/process/counting_task.h).

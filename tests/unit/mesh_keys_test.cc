@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <catch2/catch.hpp>
-#include <cstring>
 #include <optional>
 #include <string>
 #include <thread>

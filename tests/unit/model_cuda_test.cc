@@ -7,6 +7,7 @@
 #include "common/params/vector_ops.h"
 #include "tests/unit/cuda_norm_group_fixture.h"
 #include "tests/unit/cuda_threads_fixture.h"
+#include "tests/unit/model_finals.h"
 
 using namespace paceline;
 
@@ -323,26 +324,7 @@ TEST_CASE("cuda_says_of_each_layer_that_it_is_final_the_last_first_and_it_is") {
   const NetworkSpec network = network_of(layers, {3, 8, 8}, 5);
   const RandomBatch batch(network, samples, 2);
   const std::vector<float> parameters = random_parameters(network, 2);
-  std::vector<std::int64_t> begins;
-  for (const Layer& layer : network.layers) {
-    if (layer.tensors().size > 0) begins.insert(begins.begin(), layer.tensors().offset);
-  }
-  const auto backend = cuda_backend_of(network, 4);
-  std::vector<float> whole(parameters.size());
-  REQUIRE(backend->gradient(parameters, batch.all(), whole, whole_at_the_end).is_ok());
-  std::vector<float> gradient(parameters.size(), std::nanf(""));
-  std::vector<std::int64_t> said;
-  bool was_final = true;
-  const auto final_from = [&](std::int64_t begin) {
-    said.push_back(begin);
-    was_final =
-        was_final && std::memcmp(gradient.data() + begin, whole.data() + begin,
-                                 (whole.size() - static_cast<std::size_t>(begin)) * sizeof(float)) == 0;
-  };
-  REQUIRE(backend->gradient(parameters, batch.all(), gradient, final_from).is_ok());
-  CHECK(said == begins);
-  CHECK(was_final);
-  CHECK(std::memcmp(gradient.data(), whole.data(), whole.size() * sizeof(float)) == 0);
+  check_finals(*cuda_backend_of(network, 4), network, parameters, batch.all());
 }
 
 TEST_CASE("what_cuda_computed_before_leaves_no_trace") {

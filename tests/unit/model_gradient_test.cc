@@ -2,11 +2,11 @@
 // mini-batches keep.
 #include <catch2/catch.hpp>
 #include <cmath>
-#include <cstring>
 
 #include "common/fnv1a.h"
 #include "common/hex.h"
 #include "tests/unit/model_checks.h"
+#include "tests/unit/model_finals.h"
 #include "worker/model/accumulating.h"
 #include "worker/model/loss.h"
 #include "worker/model/reference.h"
@@ -267,7 +267,6 @@ TEST_CASE("a_mini_batch_in_parts_has_the_gradient_of_the_whole_and_its_metric", 
   }
 }
 
-// What is said to be final at each point of the backward pass, and whether it was.
 TEST_CASE("each_layer_is_final_once_the_last_first_and_nothing_touches_it_afterwards", "[both]") {
   const auto layers =
       GENERATE(std::vector<LayerConfig>{conv(4, 3), relu(), pool(2), dropout(0.3), conv(6, 3), relu(),
@@ -282,29 +281,9 @@ TEST_CASE("each_layer_is_final_once_the_last_first_and_nothing_touches_it_afterw
   const NetworkSpec network = network_of(layers, {3, 8, 8}, 5);
   const RandomBatch batch(network, samples, 2);
   const std::vector<float> parameters = random_parameters(network, 2);
-  std::vector<std::int64_t> begins;
-  for (const Layer& layer : network.layers) {
-    if (layer.weight.size > 0) begins.insert(begins.begin(), layer.weight.offset);
-  }
   for (const Backend kind : {Backend::kReference, Backend::kOnednn}) {
     CAPTURE(static_cast<int>(kind));
-    const auto backend = backend_of(kind, network, 4);
-    std::vector<float> whole(parameters.size());
-    REQUIRE(backend->gradient(parameters, batch.all(), whole, whole_at_the_end).is_ok());
-    std::vector<float> gradient(parameters.size(), std::nanf(""));
-    std::vector<std::int64_t> said;
-    bool was_final = true;
-    const auto final_from = [&](std::int64_t begin) {
-      said.push_back(begin);
-      was_final =
-          was_final && std::memcmp(gradient.data() + begin, whole.data() + begin,
-                                   (whole.size() - static_cast<std::size_t>(begin)) * sizeof(float)) == 0;
-    };
-    REQUIRE(backend->gradient(parameters, batch.all(), gradient, final_from).is_ok());
-    CHECK(said == begins);
-    CHECK(said.back() == 0);
-    CHECK(was_final);
-    CHECK(std::memcmp(gradient.data(), whole.data(), whole.size() * sizeof(float)) == 0);
+    check_finals(*backend_of(kind, network, 4), network, parameters, batch.all());
   }
 }
 

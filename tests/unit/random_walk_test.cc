@@ -4,7 +4,6 @@
 
 #include <array>
 #include <catch2/catch.hpp>
-#include <string>
 #include <vector>
 
 namespace paceline::sync {

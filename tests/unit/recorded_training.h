@@ -17,7 +17,7 @@
 #include "simulate/world.h"
 #include "tests/unit/optimizer_plain.h"
 #include "tests/unit/training_fixture.h"
-#include "worker/network_task.h"
+#include "tests/unit/wrapped_tasks.h"
 
 namespace paceline::test {
 
@@ -28,47 +28,34 @@ struct Read {
 };
 
 // The network's tasks, one for each worker; what goes in and comes out is kept.
-class RecordingTasks final : public TaskFactory {
+class RecordingTasks : public testing::WrappedTasks {
  public:
   explicit RecordingTasks(const RunConfig& config)
-      : tasks_([&] {
-          auto tasks = make_network_tasks(config);
-          REQUIRE(tasks.is_ok());
-          return std::move(tasks).value();
-        }()) {}
-  const Layout& layout() const override { return tasks_->layout(); }
-  void initialize(std::span<float> parameters) const override { tasks_->initialize(parameters); }
-  Result<std::unique_ptr<Task>> make_trainer(WorkerId worker) override {
-    PACELINE_ASSIGN_OR_RETURN(auto task, tasks_->make_trainer(worker));
-    return std::unique_ptr<Task>(std::make_unique<Recorder>(std::move(task), reads_));
-  }
-  Result<std::unique_ptr<Task>> make_evaluator() override { return tasks_->make_evaluator(); }
+      : WrappedTasks(testing::network_tasks(config), [this](std::unique_ptr<Task> task, WorkerId) {
+          return std::make_unique<Recorder>(std::move(task), reads_);
+        }) {}
   const std::vector<Read>& reads() const { return reads_; }
 
  private:
-  class Recorder final : public Task {
+  class Recorder final : public testing::WrappedTask {
    public:
-    Recorder(std::unique_ptr<Task> task, std::vector<Read>& reads) : task_(std::move(task)), reads_(reads) {}
+    Recorder(std::unique_ptr<Task> task, std::vector<Read>& reads)
+        : WrappedTask(std::move(task)), reads_(reads) {}
     Status load(const Step& step) override {
       step_ = step;
-      return task_->load(step);
+      return WrappedTask::load(step);
     }
     Result<Metric> compute(std::span<const float> parameters, std::span<float> gradient,
                            const FinalFrom& final_from) override {
-      auto metric = task_->compute(parameters, gradient, final_from);
+      auto metric = WrappedTask::compute(parameters, gradient, final_from);
       reads_.push_back({step_, {parameters.begin(), parameters.end()}, {gradient.begin(), gradient.end()}});
       return metric;
     }
-    Result<Metric> evaluate(std::span<const float> parameters) override {
-      return task_->evaluate(parameters);
-    }
 
    private:
-    const std::unique_ptr<Task> task_;
     std::vector<Read>& reads_;
     Step step_;
   };
-  const std::unique_ptr<TaskFactory> tasks_;
   std::vector<Read> reads_;
 };
 

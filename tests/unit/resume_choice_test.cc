@@ -184,7 +184,7 @@ TEST_CASE("of another configuration the keys are named with both values, once fo
         "no checkpoint to resume from in " + f.config.run.out +
             "/checkpoint; the checkpoint of version 20 of generation 1, of version 10 of generation 1: it is "
             "of "
-            "another configuration: train.batch_size: got 128, expected 64");
+            "another configuration: train.batch_size: got 64, expected 128");
 }
 
 // The parameters of another cut would lie elsewhere.
@@ -209,7 +209,7 @@ TEST_CASE("with chunks another cut is refused by name, before anything is begun"
   CHECK_THAT(
       point.status().message(),
       EndsWith("version 20 of generation 1: with pipeline.schedule: interleaved a resume moves no parameters "
-               "to another chunk: pipeline.balance: got [2, 1, 1, 2], expected [2, 1, 2, 1]"));
+               "to another chunk: pipeline.balance: got [2, 1, 2, 1], expected [2, 1, 1, 2]"));
 }
 
 // Of the data nothing is known there, and the cut may be another one.

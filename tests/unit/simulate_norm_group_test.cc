@@ -1,44 +1,27 @@
 // Norm groups in virtual time: what members wait for, and in training mode the very bits of real nodes.
-#include <algorithm>
 #include <catch2/catch.hpp>
 #include <chrono>
-#include <cmath>
 #include <string>
 #include <vector>
 
 #include "simulate/norm_groups.h"
-#include "tests/process/local_cluster.h"
+#include "tests/process/network_run.h"
 #include "tests/unit/simulate_fixture.h"
 #include "tests/unit/training_fixture.h"
-#include "worker/network_task.h"
 
 namespace paceline::test {
 namespace {
 
-// The last norm has one value a sample.
 RunConfig normalised_training(std::uint32_t nodes, std::uint32_t group, std::int64_t clocks) {
   RunConfig config =
       with_policy(training_config(nodes, 1), PolicyKind::kBsp, ApplyMode::kVersioned, CombineMode::kMean);
-  config.train.layers = {{.kind = LayerKind::kConv, .out = 4, .kernel = 5, .stride = 2, .bias = false},
-                         {.kind = LayerKind::kBatchNorm},
-                         {.kind = LayerKind::kRelu},
-                         {.kind = LayerKind::kGlobalAveragePool},
-                         {.kind = LayerKind::kBatchNorm},
-                         {.kind = LayerKind::kDense, .out = 10}};
-  config.train.optimizer.kind = OptimizerKind::kMomentum;
-  config.train.batch_norm_group = group;
   config.train.total_iterations = clocks * nodes;
-  return config;
+  return with_batch_norms(std::move(config), group);
 }
 
 double furthest_apart(const simulate::Outcome& one, const simulate::Outcome& other) {
   REQUIRE((one.model && other.model));
-  REQUIRE(one.model->parameters.size() == other.model->parameters.size());
-  double most = 0.0;
-  for (std::size_t i = 0; i < one.model->parameters.size(); ++i) {
-    most = std::max(most, std::abs(double{one.model->parameters[i]} - double{other.model->parameters[i]}));
-  }
-  return most;
+  return testing::apart(one.model->parameters, other.model->parameters);
 }
 
 // Half of the products are ahead of the norm, whose messages have 72 bytes and two floats for each of three channels.
@@ -61,16 +44,10 @@ TEST_CASE("simulated_members_of_norm_groups_end_with_the_bits_of_real_nodes") {
   config.train.backend = GENERATE(Backend::kReference, Backend::kOnednn);
   config.simulate.compute.slowdown = {1, 1.5, 1, 2};
   const simulate::Outcome ran = trained(config);
-  const auto real = testing::run_cluster(config, [&](NodeId, const testing::StopNode&) {
-    auto tasks = make_network_tasks(config);
-    REQUIRE(tasks.is_ok());
-    return std::move(tasks).value();
-  });
-  INFO(real.status().message());
-  REQUIRE(real.is_ok());
+  const auto real = testing::run_network(config);
   REQUIRE(ran.model);
-  CHECK(same_floats(ran.model->parameters, real->model.parameters));
-  CHECK(ran.summary.test_loss == real->summary.test_loss);
+  CHECK(same_floats(ran.model->parameters, real.model.parameters));
+  CHECK(ran.summary.test_loss == real.summary.test_loss);
   CHECK(same_floats(trained(config).model->parameters, ran.model->parameters));
 }
 

@@ -2,7 +2,6 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <functional>
-#include <numeric>
 
 #include "simulate/applied_clocks.h"
 #include "simulate/compute_times.h"

@@ -3,13 +3,12 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <map>
-#include <memory>
 #include <span>
 
 #include "common/fnv1a.h"
 #include "simulate/training.h"
 #include "tests/process/counting_task.h"
-#include "tests/process/local_cluster.h"
+#include "tests/process/network_run.h"
 #include "tests/unit/recorded_training.h"
 #include "tests/unit/training_fixture.h"
 #include "worker/network_task.h"
@@ -23,21 +22,9 @@ using testing::CountingFactory;
 using testing::CountingOptions;
 using testing::PlainOptimizer;
 
-testing::ClusterRun real_run(const RunConfig& config) {
-  auto run = testing::run_cluster(config, [&](NodeId, const testing::StopNode&) {
-    auto tasks = make_network_tasks(config);
-    REQUIRE(tasks.is_ok());
-    return std::move(tasks).value();
-  });
-  INFO(run.status().message());
-  REQUIRE(run.is_ok());
-  REQUIRE(run->summary.status == "ok");
-  return std::move(run).value();
-}
-
 void check_equals_real(const RunConfig& config) {
   const Outcome simulated = trained(config);
-  const testing::ClusterRun real = real_run(config);
+  const testing::ClusterRun real = testing::run_network(config);
   REQUIRE(simulated.model);
   CHECK(same_floats(simulated.model->parameters, real.model.parameters));
   CHECK(simulated.model->info.version == real.model.info.version);
@@ -119,7 +106,7 @@ TEST_CASE("a_bsp_run_ends_with_the_very_bits_of_former_releases") {
   const Outcome simulated = trained(config);
   REQUIRE(simulated.model);
   CHECK(digest(simulated.model->parameters) == each.digest);
-  CHECK(digest(real_run(config).model.parameters) == each.digest);
+  CHECK(digest(testing::run_network(config).model.parameters) == each.digest);
 }
 
 TEST_CASE("so_does_one_worker_under_ssp_where_timing_decides_nothing") {

@@ -3,7 +3,6 @@
 #include "worker/pipeline/stage_runner.h"
 
 #include <algorithm>
-#include <atomic>
 #include <catch2/catch.hpp>
 #include <limits>
 #include <thread>
@@ -419,7 +418,7 @@ std::vector<Ends> over_connections(const NetworkSpec& network, const std::vector
         return;
       }
       open[s] = mesh::Channels::over(std::move(connections).value(), place, stops[s],
-                                     {StageRunner::hears(network, parts, s, plan, batch.size()), {}});
+                                     {StageRunner::peer_bounds(network, parts, s, plan, batch.size()), {}});
       for (std::uint32_t other = 0; place.shares && !leaves && other < stages.size(); ++other) {
         if (other + 1 == s || other == s + 1) eventually([&] { return open[s]->shares_with(NodeId(other)); });
       }

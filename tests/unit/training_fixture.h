@@ -57,6 +57,19 @@ inline RunConfig training_config(std::uint32_t nodes, std::uint32_t threads, std
   return config;
 }
 
+// With a batch norm of many values of a channel in each sample, and one of a single value; momentum.
+inline RunConfig with_batch_norms(RunConfig config, std::uint32_t group) {
+  config.train.batch_norm_group = group;
+  config.train.layers = {{.kind = LayerKind::kConv, .out = 4, .kernel = 5, .stride = 2, .bias = false},
+                         {.kind = LayerKind::kBatchNorm},
+                         {.kind = LayerKind::kRelu},
+                         {.kind = LayerKind::kGlobalAveragePool},
+                         {.kind = LayerKind::kBatchNorm},
+                         {.kind = LayerKind::kDense, .out = 10}};
+  config.train.optimizer.kind = OptimizerKind::kMomentum;
+  return config;
+}
+
 inline RunConfig with_policy(RunConfig config, PolicyKind policy, ApplyMode apply = ApplyMode::kVersioned,
                              CombineMode combine = CombineMode::kEach) {
   config.sync.policy = policy;

@@ -7,8 +7,6 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/write.hpp>
 #include <catch2/catch.hpp>
-#include <cstring>
-#include <optional>
 
 #include "common/ticks.h"
 #include "common/wire/zmq_curve.h"

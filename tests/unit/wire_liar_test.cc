@@ -2,7 +2,6 @@
 // has no pages, is refused, and nothing is learnt or gained by it.
 #include <zmq.h>
 
-#include <cstring>
 #include <optional>
 
 #include "tests/unit/sharing_pair.h"

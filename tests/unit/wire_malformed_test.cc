@@ -1,7 +1,6 @@
 // What a peer may not say: each field of the wrong form is refused with a line that names field, got and
 // expected. The headers are made with protobuf directly, since the codec would not make them.
 #include <catch2/catch.hpp>
-#include <cmath>
 #include <limits>
 #include <vector>
 

@@ -99,18 +99,6 @@ TEST_CASE("a_round_under_bsp_is_read_compute_contribute_report_and_the_next_vers
   CHECK((w.step.reads() == 2 && w.step.server_reads() == 2 && w.step.contributed() == 1));
 }
 
-TEST_CASE("what_is_kept_of_own_updates_is_applied_before_the_gradient_leaves") {
-  Worker w({.refresh_clocks = 1, .applies_locally = true});
-  w.holds(0, 0);
-  CHECK(w.granted(0, kThree, 0) == "stay first");
-  CHECK(w.computes() == "compute");
-  CHECK(w.on(GradientComputed{w.now}) == "check");
-  CHECK(w.on(GradientChecked{}) == "apply");
-  CHECK(w.on(AppliedLocally{}) == "contribute, report");
-  CHECK(w.on(Sent{w.now}) == "pull after 0, await instruction");  // a refresh is due
-  CHECK(w.on(Finished{}).empty());
-}
-
 TEST_CASE("with_local_steps_mini_batches_follow_one_another_and_one_delta_leaves_behind_the_last") {
   Worker w({.refresh_clocks = 1, .applies_locally = true, .mini_batch = 8});
   w.holds(0, 0);

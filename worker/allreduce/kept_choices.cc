@@ -94,18 +94,19 @@ Result<bool> all_have(const std::optional<std::vector<MeasuredChoice>>& choices,
   const std::uint32_t ranks = request.place.ranks;
   // Not 0, which says that there is none.
   const std::uint64_t own = choices ? fnv1a(text_of(with, *choices)) | 1U : 0;
-  std::vector<float> told(kParts * ranks);  // by rank: a sum of one and of zeros
+  std::vector<float> fingerprints(kParts * ranks);  // by rank: a sum of one and of zeros
   for (std::size_t part = 0; part < kParts; ++part) {
     const std::uint64_t bits = own >> (part * kBitsOfPart) & ((1U << kBitsOfPart) - 1);
-    told[request.place.rank * kParts + part] = static_cast<float>(bits);
+    fingerprints[request.place.rank * kParts + part] = static_cast<float>(bits);
   }
-  const auto plan = schedule::make_plan({schedule::Algorithm::kTree, ranks, std::ssize(told), {}});
+  const auto plan = schedule::make_plan({schedule::Algorithm::kTree, ranks, std::ssize(fingerprints), {}});
   const Status checked = plan.is_ok() ? schedule::check(*plan) : plan.status();
   PACELINE_ASSERT(checked.is_ok(), checked.message());
   const schedule::Program program(*plan, request.place.rank);
-  PACELINE_RETURN_IF_ERROR(mesh.reduce(program, told, reductions++, request.silence));
+  PACELINE_RETURN_IF_ERROR(mesh.reduce(program, fingerprints, reductions++, request.silence));
   bool same = own != 0;
-  for (std::size_t i = kParts; i < told.size(); ++i) same = same && told[i] == told[i - kParts];
+  for (std::size_t i = kParts; i < fingerprints.size(); ++i)
+    same = same && fingerprints[i] == fingerprints[i - kParts];
   return same;
 }
 

@@ -37,7 +37,7 @@ schedule::Plan checked_plan(const MeasureRequest& request, Algorithm algorithm, 
 }
 
 // What ranks tell each other.
-schedule::Program telling_program(const MeasureRequest& request, std::int64_t floats) {
+schedule::Program sharing_program(const MeasureRequest& request, std::int64_t floats) {
   return schedule::Program(checked_plan(request, Algorithm::kTree, floats), request.place.rank);
 }
 
@@ -72,13 +72,13 @@ class Measurement {
       choice.times.push_back({algorithm, 0.0});
       programs.push_back(programs_for(request_, algorithm, floats));
     }
-    const schedule::Program telling = telling_program(request_, std::ssize(programs) * request_.place.ranks);
+    const schedule::Program sharing = sharing_program(request_, std::ssize(programs) * request_.place.ranks);
     const std::span<float> zeros = request_.vector.first(static_cast<std::size_t>(floats));
     std::fill(zeros.begin(), zeros.end(), 0.0F);
     std::vector<std::vector<double>> turns(programs.size());  // of each candidate, but the first one
     for (int turn = 0; turn < kTurnsMax && (turn < kTurnsMin || at_most > 0.0); ++turn) {
       const std::vector<std::size_t> taking = taking_turn(turn, choice);
-      PACELINE_ASSIGN_OR_RETURN(const std::vector<float> times, take_turn(taking, programs, telling, zeros));
+      PACELINE_ASSIGN_OR_RETURN(const std::vector<float> times, take_turn(taking, programs, sharing, zeros));
       for (const std::size_t c : taking) {
         const auto first = times.begin() + static_cast<std::ptrdiff_t>(c * request_.place.ranks);
         const double slowest = static_cast<double>(*std::max_element(first, first + request_.place.ranks));
@@ -116,7 +116,7 @@ class Measurement {
 
   // Seconds of each candidate, by rank.
   Result<std::vector<float>> take_turn(const std::vector<std::size_t>& taking, const Programs& programs,
-                                       const schedule::Program& telling, std::span<float> zeros) {
+                                       const schedule::Program& sharing, std::span<float> zeros) {
     std::vector<float> times(programs.size() * request_.place.ranks);  // this rank's
     for (const std::size_t c : taking) {
       PACELINE_RETURN_IF_ERROR(meet());
@@ -125,7 +125,7 @@ class Measurement {
       times[c * request_.place.ranks + request_.place.rank] =
           static_cast<float>(to_seconds(request_.now() - began));
     }
-    PACELINE_RETURN_IF_ERROR(reduce(telling, times));
+    PACELINE_RETURN_IF_ERROR(reduce(sharing, times));
     return times;
   }
 
@@ -142,7 +142,7 @@ class Measurement {
   const MeasureRequest& request_;
   mesh::Mesh& mesh_;
   std::uint32_t& reductions_;
-  const schedule::Program meeting_ = telling_program(request_, 1);
+  const schedule::Program meeting_ = sharing_program(request_, 1);
   std::set<Algorithm> hopeless_;  // for larger buckets, too
 };
 

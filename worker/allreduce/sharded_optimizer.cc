@@ -1,7 +1,6 @@
 #include "worker/allreduce/sharded_optimizer.h"
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <string>
 #include <utility>
@@ -88,8 +87,8 @@ OptimizerImage ShardedOptimizer::image_of(const Piece& piece, Version version) c
 }
 
 // Where this node is the one that says it: an owner, or the keeper of one that is lost.
-Status ShardedOptimizer::say_state(const Held& from, const Shares& next, Version version, int vector,
-                                   std::span<float> all) const {
+Status ShardedOptimizer::contribute_state(const Held& from, const Shares& next, Version version, int vector,
+                                          std::span<float> all) const {
   const auto is_left = [&](std::uint32_t rank) {
     return std::find(next.nodes.begin(), next.nodes.end(), from.shares.nodes[rank]) != next.nodes.end();
   };
@@ -120,7 +119,7 @@ Result<ShardedOptimizer::Held> ShardedOptimizer::moved_to(Shares next, Version v
   std::vector<std::vector<std::vector<float>>> values(made.pieces.size());  // of each piece: its vectors
   for (int v = 0; v < vectors(); ++v) {
     std::fill(all.begin(), all.end(), -0.0F);
-    PACELINE_RETURN_IF_ERROR(say_state(from, made.shares, version, v, all));
+    PACELINE_RETURN_IF_ERROR(contribute_state(from, made.shares, version, v, all));
     PACELINE_RETURN_IF_ERROR(sum_all());
     for (std::size_t p = 0; p < made.pieces.size(); ++p) {
       const std::span<const float> part = part_of(std::span<const float>(all), made.pieces[p].part.range);

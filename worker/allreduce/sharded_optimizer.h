@@ -87,8 +87,8 @@ class ShardedOptimizer {
   bool goes_back(Version version) const { return last_ && version == newest_.since; }
   Held make(Shares shares, Version since) const;
   OptimizerImage image_of(const Piece& piece, Version version) const;
-  Status say_state(const Held& from, const Shares& next, Version version, int vector,
-                   std::span<float> all) const;
+  Status contribute_state(const Held& from, const Shares& next, Version version, int vector,
+                          std::span<float> all) const;
   static void set(Piece& piece, std::int64_t steps, std::span<const std::span<const float>> vectors);
   int vectors() const { return state_vectors(settings_.kind); }
 

@@ -87,9 +87,9 @@ void Joining::look_elsewhere(ServerLink& link, Ticks now) {
 
 Joining::Due Joining::due(const ServerLink& link, Ticks now) const {
   if (link.reconnects_at) return now >= *link.reconnects_at ? Due::kConnection : Due::kNothing;
-  const bool unheard = keeps_asking() && !link.welcomed() &&
-                       now - std::max(link.asked, link.last_received) > join_again_after_;
-  return unheard ? Due::kJoin : Due::kNothing;
+  const bool unanswered = keeps_asking() && !link.welcomed() &&
+                          now - std::max(link.asked, link.last_received) > join_again_after_;
+  return unanswered ? Due::kJoin : Due::kNothing;
 }
 
 std::chrono::nanoseconds Joining::timeout(const ClusterSection& cluster) const {

@@ -10,7 +10,6 @@
 //
 // Not ZeroMQ's own new connection: what was queued would leave over it before the Join, as a stranger's.
 // Before all servers have welcomed the node nothing has been said yet: then it just joins again.
-#include <algorithm>
 #include <cstdio>
 #include <memory>
 

@@ -69,15 +69,15 @@ Status UnackedMessages::retransmit_rest(ServerLink& link, std::int64_t frame_byt
     PACELINE_RETURN_IF_ERROR(link.send_initial(initial_, initial_->data() + link.range.begin, frame_bytes));
   }
   if (link.shard != kAuthority) return Status::ok();
-  const auto say = [&](const auto& message) { return message ? link.send({*message, {}}) : Status::ok(); };
+  const auto resend = [&](const auto& message) { return message ? link.send({*message, {}}) : Status::ok(); };
   if (ready_) PACELINE_RETURN_IF_ERROR(link.socket->send({wire::NodeReady{}, {}}));
   for (const wire::Body& body : at_start_) PACELINE_RETURN_IF_ERROR(link.send({body, {}}));
   for (const Thread& thread : threads_) {
     for (const wire::StepReport& report : thread.reports) PACELINE_RETURN_IF_ERROR(link.send({report, {}}));
   }
-  PACELINE_RETURN_IF_ERROR(say(evaluated_));
+  PACELINE_RETURN_IF_ERROR(resend(evaluated_));
   if (final_state_ != nullptr) PACELINE_RETURN_IF_ERROR(link.send_state(final_state_, frame_bytes));
-  return say(done_);
+  return resend(done_);
 }
 
 }  // namespace paceline

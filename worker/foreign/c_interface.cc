@@ -86,7 +86,7 @@ Status open(const paceline_options* options, paceline_worker** worker) {
   if (options->file != nullptr && made->config.train.local_time) {
     const std::vector<std::string> overrides(options->overrides,
                                              options->overrides + options->overrides_count);
-    made->options.local_time_said_at = said_at(options->file, overrides, "train.local_time");
+    made->options.local_time_source = source_of(options->file, overrides, "train.local_time");
   }
   // Made at the start: a loop that describes its model wrongly leaves nothing behind.
   made->existing = existing_log(options->existing);

@@ -1,7 +1,6 @@
 // The built-in network in the C interface (include/paceline/paceline.h), over foreign_network.h.
 #include <algorithm>
 #include <span>
-#include <string>
 #include <utility>
 
 #include "worker/foreign/c_calls.h"

@@ -204,8 +204,8 @@ Range ForeignTasks::trained_by(NodeId node) const {
 void ForeignTasks::meet(std::shared_ptr<PeerChannels> peers) {
   if (stage_ != nullptr) stage_->meet(std::move(peers));
 }
-std::vector<PeerBounds> ForeignTasks::heard_from(NodeId node) const {
-  return stage_ == nullptr ? TaskFactory::heard_from(node) : stage_->heard_from(node);
+std::vector<PeerBounds> ForeignTasks::peer_bounds(NodeId node) const {
+  return stage_ == nullptr ? TaskFactory::peer_bounds(node) : stage_->peer_bounds(node);
 }
 void ForeignTasks::record_passes(schedule::PassSpans* into) {
   if (stage_ != nullptr) stage_->record_passes(into);

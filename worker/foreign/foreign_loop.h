@@ -124,7 +124,7 @@ class ForeignTasks final : public TaskFactory {
   void initialize(std::span<float> parameters) const override;
   Range trained_by(NodeId node) const override;
   void meet(std::shared_ptr<PeerChannels> peers) override;
-  std::vector<PeerBounds> heard_from(NodeId node) const override;
+  std::vector<PeerBounds> peer_bounds(NodeId node) const override;
   void record_passes(schedule::PassSpans* into) override;
   StageReport stage_report() const override;
   std::uint64_t data_fingerprint() const override;

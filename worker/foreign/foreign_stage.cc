@@ -88,7 +88,7 @@ void ForeignStage::meet(std::shared_ptr<PeerChannels> peers) {
 }
 
 // Of whole mini-batches; smaller ones have smaller micro-batches.
-std::vector<PeerBounds> ForeignStage::heard_from(NodeId node) const {
+std::vector<PeerBounds> ForeignStage::peer_bounds(NodeId node) const {
   const auto micro_batches = static_cast<std::uint32_t>(pipeline_.micro_batches);
   const std::int64_t rows = schedule::micro_batch_sizes(samples_max_, micro_batches).front();
   const std::vector<schedule::Kept> between =

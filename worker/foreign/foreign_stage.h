@@ -50,7 +50,7 @@ class ForeignStage {
   // As those of a TaskFactory. Thread: any.
   Range trained_by(NodeId node) const;
   void meet(std::shared_ptr<PeerChannels> peers);
-  std::vector<PeerBounds> heard_from(NodeId node) const;
+  std::vector<PeerBounds> peer_bounds(NodeId node) const;
   StageReport report() const;
   void record_passes(schedule::PassSpans* into) { passes_ = into; }
   // Of the cut, which all nodes have in common.

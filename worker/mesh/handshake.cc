@@ -116,10 +116,10 @@ class Handshake {
   bool greet(Arriving& one) const {
     if (has_keys()) one.exchange = std::make_unique<KeyExchange>();
     const Hello hello = own_hello(one);
-    return say(one, &hello, has_keys() ? sizeof hello : kPlainHelloBytes);
+    return send_all(one, &hello, has_keys() ? sizeof hello : kPlainHelloBytes);
   }
   // So little that there is room for it. Whether the other end is there.
-  static bool say(const Arriving& to, const void* bytes, std::size_t size) {
+  static bool send_all(const Arriving& to, const void* bytes, std::size_t size) {
     return send(to.socket->get(), bytes, size, MSG_NOSIGNAL) == static_cast<ssize_t>(size);
   }
 
@@ -140,7 +140,7 @@ class Handshake {
     one.seal = one.exchange->agree(connects, *place_.key, one.hello.key, std::as_bytes(std::span(hellos)));
     if (one.seal == nullptr) return false;
     const Seal::Proof proof = one.seal->proof();
-    return say(one, proof.data(), proof.size());
+    return send_all(one, proof.data(), proof.size());
   }
 
   void found(Arriving& one) {

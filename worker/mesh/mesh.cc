@@ -21,7 +21,7 @@ namespace paceline::mesh {
 namespace {
 
 // Large enough that a call is worth its while, small enough for the second-level cache.
-constexpr std::size_t kLandingFloats = 32 * 1024;
+constexpr std::size_t kStagingFloats = 32 * 1024;
 // Three arrays of this many lie in a core's own cache.
 constexpr std::size_t kStretch = 8192;
 // A system may keep an acknowledgement back for 200 ms, and a lost packet is sent again after as long.
@@ -43,7 +43,7 @@ Mesh::Mesh(Place place, StopFlag& stop)
     : place_(std::move(place)),
       stop_(stop),
       has_keys_(place_.key.has_value()),
-      landing_(kLandingFloats + 1),
+      staging_(kStagingFloats + 1),
       spin_(std::make_unique<Spin>()) {}
 
 Mesh::~Mesh() = default;
@@ -342,18 +342,18 @@ class Mesh::Reduction {
 
   // `at`: bytes of the row's floats that have come, those of a float in part included.
   Result<std::size_t> receive_and_add(Way& way, std::uint32_t index, std::size_t at) {
-    char* const landing = reinterpret_cast<char*>(mesh_.landing_.data());
-    std::memcpy(landing, way.part.data(), way.part_bytes);
-    const std::size_t room = kLandingFloats * sizeof(float);
+    char* const staging = reinterpret_cast<char*>(mesh_.staging_.data());
+    std::memcpy(staging, way.part.data(), way.part_bytes);
+    const std::size_t room = kStagingFloats * sizeof(float);
     PACELINE_ASSIGN_OR_RETURN(const std::size_t got,
-                              receive(way, landing + way.part_bytes,
+                              receive(way, staging + way.part_bytes,
                                       std::min(floats_of(program_.rows[index]).size_bytes() - at, room)));
     const std::size_t begin = (at - way.part_bytes) / sizeof(float);
     const std::size_t bytes = way.part_bytes + got;
     const std::size_t whole = bytes / sizeof(float);
-    add(index, begin, std::span(mesh_.landing_).first(whole));
+    add(index, begin, std::span(mesh_.staging_).first(whole));
     way.part_bytes = bytes % sizeof(float);
-    std::memcpy(way.part.data(), landing + whole * sizeof(float), way.part_bytes);
+    std::memcpy(way.part.data(), staging + whole * sizeof(float), way.part_bytes);
     return got;
   }
 

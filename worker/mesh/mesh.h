@@ -117,7 +117,7 @@ class Mesh {
   const bool has_keys_;
   PeerConnections peers_;
   std::unique_ptr<SharedPeers> shared_;  // null: the place shares nothing
-  std::vector<float> landing_;           // what is added passes through here,
+  std::vector<float> staging_;           // what is added passes through here,
   std::vector<float> decoded_;           // in another encoding than fp32 through this
   std::unique_ptr<Spin> spin_;
   Status broken_ = Status::ok();

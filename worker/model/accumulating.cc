@@ -1,6 +1,5 @@
 #include "worker/model/accumulating.h"
 
-#include <algorithm>
 #include <utility>
 #include <vector>
 

@@ -18,7 +18,7 @@ namespace paceline {
 
 // Makes what computes a mini-batch of the given size in `parts` >= 1 parts, a smaller one in as few as have no more
 // samples each, by back ends of `make`; 1: those themselves. What is
-// foreseen is not passed on. Errors and threads: as `make`'s.
+// predicted is not passed on. Errors and threads: as `make`'s.
 MakeBackend accumulating(MakeBackend make, std::int64_t parts);
 
 }  // namespace paceline

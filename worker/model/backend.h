@@ -42,7 +42,7 @@ class NetworkBackend {
   // its memory stays as it is until it has been given to gradient(), which then has returned, or forget()
   // has, or the back end is gone. What cannot be made use of is no error; of several hints the last counts.
   virtual void predict(const Batch& /*next*/) {}
-  // What was foreseen will not come. Returns when nothing of it is read any more, whatever it returns.
+  // What was predicted will not come. Returns when nothing of it is read any more, whatever it returns.
   // Errors: those of gradient().
   virtual Status forget() { return Status::ok(); }
 };

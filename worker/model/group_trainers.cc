@@ -1,6 +1,5 @@
 #include "worker/model/group_trainers.h"
 
-#include <utility>
 
 namespace paceline {
 

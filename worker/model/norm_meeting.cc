@@ -20,7 +20,7 @@ class NormMeeting::Member final : public NormGroup {
   const std::size_t number_;
 };
 
-NormMeeting::NormMeeting(std::uint32_t members) : said_(members) {
+NormMeeting::NormMeeting(std::uint32_t members) : parts_(members) {
   for (std::size_t number = 0; number < members; ++number)
     members_.push_back(std::make_unique<Member>(*this, number));
 }
@@ -51,16 +51,16 @@ std::vector<NormPart> NormMeeting::exchange(std::size_t number, std::size_t laye
   PACELINE_ASSERT(layer == layer_ && pass == pass_, "member " + std::to_string(number) + " is at layer " +
                                                         std::to_string(layer) + ", expected " +
                                                         std::to_string(layer_));
-  said_[number] = std::move(own);
+  parts_[number] = std::move(own);
   const std::int64_t before = met_;
   if (++here_ == members_.size()) {
-    all_ = said_;
+    all_ = parts_;
     here_ = 0;
     ++met_;
     changed_.notify_all();
   }
   changed_.wait(lock, [&] { return met_ != before || !status_.is_ok(); });
-  if (met_ == before) return {said_[number]};
+  if (met_ == before) return {parts_[number]};
   return all_;
 }
 

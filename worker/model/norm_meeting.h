@@ -35,8 +35,8 @@ class NormMeeting {
   std::vector<std::unique_ptr<Member>> members_;
   mutable std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
-  std::vector<NormPart> said_;  // by member, at the meeting under way
-  std::uint32_t here_ = 0;      // so many of them
+  std::vector<NormPart> parts_;  // by member, at the meeting under way
+  std::uint32_t here_ = 0;       // so many of them
   std::vector<NormPart>
       all_;                // what was said at the last one, which nobody has left behind before it has this
   std::int64_t met_ = 0;   // so many times

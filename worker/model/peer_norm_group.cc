@@ -36,8 +36,8 @@ void PeerNormGroup::begin(Clock clock) {
   waited_ = {};
 }
 
-std::vector<PeerBounds> PeerNormGroup::heard_from(NodeId node, std::uint32_t members,
-                                                  const NetworkSpec& network) {
+std::vector<PeerBounds> PeerNormGroup::peer_bounds(NodeId node, std::uint32_t members,
+                                                   const NetworkSpec& network) {
   std::int64_t floats = 0;
   for (const Layer& layer : network.layers) {
     if (layer.mixes_samples()) floats = std::max(floats, 2 * layer.out.channels);

@@ -24,8 +24,8 @@ class PeerNormGroup final : public NormGroup {
   void meet(std::shared_ptr<PeerChannels> peers);
   // The next step is of this clock. Thread: that of exchange().
   void begin(Clock clock);
-  // As TaskFactory::heard_from(), by networks of these layers.
-  static std::vector<PeerBounds> heard_from(NodeId node, std::uint32_t members, const NetworkSpec& network);
+  // As TaskFactory::peer_bounds(), by networks of these layers.
+  static std::vector<PeerBounds> peer_bounds(NodeId node, std::uint32_t members, const NetworkSpec& network);
 
   // Errors that status() then has: those of the channels; kFailedPrecondition a member is at another step.
   std::vector<NormPart> exchange(std::size_t layer, NormPass pass, NormPart own) override;

@@ -11,7 +11,6 @@
 #include <span>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "common/assert.h"
 #include "worker/model/layers/reference_layer.h"

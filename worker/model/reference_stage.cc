@@ -1,7 +1,5 @@
 // A stage in plain loops (reference.h): values travel as float32, all else is in double.
 #include <algorithm>
-#include <cmath>
-#include <string>
 #include <utility>
 #include <vector>
 

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <memory>
-#include <span>
 
 #include "common/network/stages.h"
 #include "common/random.h"

@@ -70,9 +70,9 @@ Result<std::unique_ptr<StageRunner>> StageRunner::make(Stage stage) {
   return runner;
 }
 
-std::vector<PeerBounds> StageRunner::hears(const NetworkSpec& network, const std::vector<StageSpec>& chunks,
-                                           std::uint32_t stage, const schedule::PipelinePlan& plan,
-                                           std::int64_t samples) {
+std::vector<PeerBounds> StageRunner::peer_bounds(const NetworkSpec& network,
+                                                 const std::vector<StageSpec>& chunks, std::uint32_t stage,
+                                                 const schedule::PipelinePlan& plan, std::int64_t samples) {
   const std::int64_t rows = schedule::micro_batch_sizes(samples, plan.micro_batches).front();  // the largest
   const std::size_t stages = plan.stages.size();
   std::vector<PeerBounds> bounds(stages);

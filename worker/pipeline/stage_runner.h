@@ -87,9 +87,9 @@ class StageRunner {
 
   // By stage of the group, what may come from it while a step is under way, and what goes to it: no more than the plan has
   // between two passes.
-  static std::vector<PeerBounds> hears(const NetworkSpec& network, const std::vector<StageSpec>& chunks,
-                                       std::uint32_t stage, const schedule::PipelinePlan& plan,
-                                       std::int64_t samples);
+  static std::vector<PeerBounds> peer_bounds(const NetworkSpec& network, const std::vector<StageSpec>& chunks,
+                                             std::uint32_t stage, const schedule::PipelinePlan& plan,
+                                             std::int64_t samples);
 
   // Which step of the run: all stages of a group are at the same one, and have the same mini-batch.
   struct At {

@@ -1,7 +1,6 @@
 #include "worker/pipeline/stage_trainer.h"
 
 #include <mutex>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -121,10 +120,10 @@ Range StageTasks::trained_by(NodeId node) const {
   return held_by_stages(shared_->chunks, stages)[node.value % stages];
 }
 void StageTasks::meet(std::shared_ptr<PeerChannels> peers) { shared_->meet(std::move(peers)); }
-std::vector<PeerBounds> StageTasks::heard_from(NodeId node) const {
+std::vector<PeerBounds> StageTasks::peer_bounds(NodeId node) const {
   const std::uint32_t stage = node.value % shared_->stages();
-  const std::vector<PeerBounds> group = StageRunner::hears(shared_->network, shared_->chunks, stage,
-                                                           shared_->plan, group_samples(shared_->config));
+  const std::vector<PeerBounds> group = StageRunner::peer_bounds(
+      shared_->network, shared_->chunks, stage, shared_->plan, group_samples(shared_->config));
   std::vector<PeerBounds> bounds(node.value - stage);
   bounds.insert(bounds.end(), group.begin(), group.end());
   return bounds;

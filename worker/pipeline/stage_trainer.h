@@ -31,8 +31,8 @@ class StageTasks {
 
   Range trained_by(NodeId node) const;
   void meet(std::shared_ptr<PeerChannels> peers);
-  // As TaskFactory::heard_from(): the stages beside it, of one step each.
-  std::vector<PeerBounds> heard_from(NodeId node) const;
+  // As TaskFactory::peer_bounds(): the stages beside it, of one step each.
+  std::vector<PeerBounds> peer_bounds(NodeId node) const;
   StageReport report() const;
   // As TaskFactory::record_passes().
   void record_passes(schedule::PassSpans* into);

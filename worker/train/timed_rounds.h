@@ -20,17 +20,17 @@ namespace paceline {
 
 class TimedRounds {
  public:
-  // `said_at`: where the time is said, for people ("my.yaml:12"). `threads`: that share this.
-  TimedRounds(std::chrono::nanoseconds time, std::string said_at, std::int64_t threads, Log log)
-      : time_(time), said_at_(std::move(said_at)), judged_from_(2 * threads), log_(std::move(log)) {}
+  // `source`: where the time is said, for people ("my.yaml:12"). `threads`: that share this.
+  TimedRounds(std::chrono::nanoseconds time, std::string source, std::int64_t threads, Log log)
+      : time_(time), source_(std::move(source)), checked_at_(2 * threads), log_(std::move(log)) {}
 
   // A worker's local step took `last`, and its round `taken` with it: whether the round ends by its time.
   bool step_took(std::chrono::nanoseconds taken, std::chrono::nanoseconds last);
 
  private:
   const std::chrono::nanoseconds time_;
-  const std::string said_at_;
-  const std::int64_t judged_from_;  // so many mini-batches
+  const std::string source_;
+  const std::int64_t checked_at_;  // so many mini-batches
   const Log log_;
   std::mutex mutex_;
   std::int64_t measured_ = 0;

@@ -39,14 +39,14 @@ Status TrainStep::carry_out(const step::AwaitInstruction&) {
   PACELINE_ASSIGN_OR_RETURN(Instruction next, t_.coordinator.next_instruction(t_.worker.thread));
   if (const auto* const granted = std::get_if<Granted>(&next)) return begin(*granted);
   finished_ = std::get<Finished>(std::move(next));
-  return tell(step::Finished{});
+  return advance(step::Finished{});
 }
 
 Status TrainStep::begin(const Granted& granted) {
   const Ticks now = t_.pace.now();
   t_.process_cache.note_existence(granted.grant.version, granted.grant.revision);
   const bool first = !t_.step.begun();
-  PACELINE_RETURN_IF_ERROR(tell(step::Granted{granted.grant, granted.arrived, look()}));
+  PACELINE_RETURN_IF_ERROR(advance(step::Granted{granted.grant, granted.arrived, look()}));
   if (Status batch = t_.batches.check_granted(granted.grant.batch); !batch.is_ok()) return give_up(batch);
   if (first && t_.local && t_.local->states != nullptr) {
     const auto former = granted.grant.anew ? InnerStates::Former::kNone : InnerStates::Former::kCounts;
@@ -100,7 +100,7 @@ Status TrainStep::carry_out(const step::InstallEarly&) {
   PACELINE_ASSIGN_OR_RETURN(const std::optional<Ticks> installed,
                             t_.exchange.await_ahead(t_.worker.thread, pulled_.front(), t_.cache));
   if (!installed) return Status::ok();  // nothing follows
-  return tell(step::InstalledEarly{*installed, t_.clock(), t_.cache.has_partial(), look()});
+  return advance(step::InstalledEarly{*installed, t_.clock(), t_.cache.has_partial(), look()});
 }
 
 // A pull that was seen not to be answered may be by now, and then nobody would join it: whoever asked again
@@ -117,7 +117,7 @@ Status TrainStep::carry_out(const step::AwaitParameters& action) {
     if (!installed.is_ok()) return give_up(installed.status());
     last = std::max(last, *installed);
   }
-  return tell(step::Arrived{last, t_.clock()});
+  return advance(step::Arrived{last, t_.clock()});
 }
 
 // T_CACHE_PARAM or P_CACHE_PARAM: parameters no older than the grant allows, own updates in them.
@@ -133,7 +133,7 @@ Status TrainStep::carry_out(const step::MakeCurrent& action) {
   apply_what_was_put_off();
   if (Status cache = t_.cache.status(); !cache.is_ok()) return give_up(cache);
   reading_ = t_.phases.current();
-  return tell(step::ParametersCurrent{});
+  return advance(step::ParametersCurrent{});
 }
 
 // What was left until now of applying own gradients: on slices that stay, and whose buffer is needed. The
@@ -169,7 +169,7 @@ Status TrainStep::carry_out(const step::LoadBatch& action) {
     if (Status loaded = t_.task.load(granted); !loaded.is_ok()) return give_up(loaded);
   }
   t_.phases.enter(Phase::kComputeGrads);
-  return tell(step::BatchLoaded{look()});
+  return advance(step::BatchLoaded{look()});
 }
 
 // What the round's contribution is made in.
@@ -219,7 +219,7 @@ Status TrainStep::carry_out(const step::Compute& action) {
     record_hidden();
     pulled_.clear();  // what was pulled with the last push
   }
-  return tell(step::GradientComputed{look(), finite, late});
+  return advance(step::GradientComputed{look(), finite, late});
 }
 
 // Without local steps what the task says is final leaves while it computes the rest. With them a step of the
@@ -282,7 +282,7 @@ Status TrainStep::carry_out(const step::CheckGradient&) {
   fault_ = is_finite || beside_ == nullptr
                ? upload_->fault(metric_, t_.layout)
                : describe_non_finite(metric_, *beside_, first_non_finite(*beside_), t_.layout);
-  return tell(step::GradientChecked{fault_.empty()});
+  return advance(step::GradientChecked{fault_.empty()});
 }
 
 Status TrainStep::carry_out(const step::ApplyLocally&) {
@@ -291,7 +291,7 @@ Status TrainStep::carry_out(const step::ApplyLocally&) {
   if (t_.cache.applies_at_once()) t_.phases.enter(Phase::kApplyGrads);
   t_.cache.apply_locally(grant.clock, gradient_, grant.learning_rate, grant.local_scale);
   if (Status applied = t_.cache.status(); !applied.is_ok()) return give_up(applied);
-  return tell(step::AppliedLocally{});
+  return advance(step::AppliedLocally{});
 }
 
 // The exchange: gradient and clock go up, grant and parameters come down. Which phases its time belongs to is
@@ -330,7 +330,7 @@ Status TrainStep::carry_out(const step::Report& action) {
   upload_.reset();
   gradient_.reset();
   if (t_.shown != nullptr) t_.shown->show(t_.phases.times());
-  return tell(step::Sent{look()});
+  return advance(step::Sent{look()});
 }
 
 }  // namespace paceline

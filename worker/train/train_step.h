@@ -113,7 +113,7 @@ class TrainStep {
   Status carry_out(const step::Report& action);
   Status carry_out(const step::InstallEarly&);
 
-  Status tell(const step::Event& event) { return t_.step.step(event, actions_); }
+  Status advance(const step::Event& event) { return t_.step.step(event, actions_); }
   step::View look() const;
   Status begin(const Granted& granted);
   void apply_what_was_put_off();

@@ -1,6 +1,5 @@
 #include "worker/train/trainer.h"
 
-#include <utility>
 
 namespace paceline {
 namespace {

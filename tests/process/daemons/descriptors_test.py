@@ -1,6 +1,5 @@
 """Runs on a machine that lets a process open few files. See harness.py."""
 
-import os
 import re
 import signal
 import socket

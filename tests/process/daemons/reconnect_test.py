@@ -74,9 +74,6 @@ class Reconnect(CalmRuns):
             self.assertEqual(node.end(), 0, node.errors())
         self.assert_as_if_nothing_had_happened(servers, model)
 
-    def test_nodes_outlive_a_server_that_is_back_before_they_miss_it(self):
-        self.assert_nodes_outlive_their_server()
-
     def test_nodes_outlive_a_shard_that_is_killed(self):
         self.configure(shards=2)
         model = self.calm_model(*self.run_of)

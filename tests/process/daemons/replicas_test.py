@@ -18,24 +18,12 @@ from replicated import ReplicatedRun
 class Replicas(ReplicatedRun):
     """One of the two is lost, or etcd is."""
 
-    def test_nothing_happens(self):
-        model = self.calm_model(*self.of_replicas)
-        servers, nodes = self.start_replicas()
-        self.assert_as_if_nothing_had_happened(nodes, servers[0], model)
-        self.assertEqual((self.second() / "model.bin").read_bytes(), model)
-
     def test_the_one_that_serves_is_killed(self):
         model = self.calm_model(*self.of_replicas)
         servers, nodes = self.start_replicas()
         self.kill(servers[0][0])
         servers[0][1].wait_for_line("is served by this replica from here on, term 2")
         self.assert_as_if_nothing_had_happened(nodes, servers[0][1:], model, self.second())
-
-    def test_the_one_that_follows_is_killed(self):
-        model = self.calm_model(*self.of_replicas)
-        servers, nodes = self.start_replicas()
-        self.kill(servers[0][1])
-        self.assert_as_if_nothing_had_happened(nodes, servers[0][:1], model)
 
     def test_one_that_stood_still_while_another_began_to_serve_ends(self):
         model = self.calm_model(*self.of_replicas)
@@ -77,21 +65,6 @@ class Replicas(ReplicatedRun):
         summary = json.loads((self.second() / "summary.json").read_text(encoding="utf-8"))
         self.assertEqual(summary["status"], "failed")
         self.assertRegex(summary["reason"], r"model\.bin")
-
-    def test_a_shard_beside_the_authority_is_killed(self):
-        self.configure_replicas(2)
-        model = self.calm_model(*self.of_replicas)
-        servers, nodes = self.start_replicas()
-        self.kill(servers[1][0])
-        self.assert_as_if_nothing_had_happened(nodes, [servers[0][0], servers[0][1], servers[1][1]], model)
-
-    def test_the_authority_is_killed_beside_a_shard(self):
-        self.configure_replicas(2)
-        model = self.calm_model(*self.of_replicas)
-        servers, nodes = self.start_replicas()
-        self.kill(servers[0][0])
-        self.assert_as_if_nothing_had_happened(nodes, [servers[0][1], servers[1][0], servers[1][1]], model,
-                                               self.second())
 
     def test_who_asks_without_end_while_the_follower_stands_still_is_lost(self):
         """What it would be answered waits for the follower, which hears of no such question: that is bounded, too."""

@@ -249,14 +249,6 @@ class SharedMemory(DaemonTest):
         self.assert_ends(node, 1, r"paceline-worker 0: server shard 0 \(.*\): cluster.shared_memory is on, but no "
                                   "memory can be shared: the peer announces no memory")
 
-    def test_on_without_the_node_is_an_error(self):
-        server = self.server(0, "cluster.shared_memory=on")
-        node = self.node(0, "cluster.shared_memory=off")
-        self.assertEqual(node.end(), 1)
-        self.assertIn("cluster.shared_memory is on, but node 0 cannot share memory: the peer announces no memory",
-                      " ".join(node.errors()))
-        server.wait_for_line("refused: cluster.shared_memory is on, but node 0 cannot share memory")
-
     def test_where_no_segment_can_be_made_auto_says_so_once_and_sends(self):
         limited = ["prlimit", "--fsize=50000:50000"]  # of a file, and of a segment
         server = self.server(0, "train.total_iterations=50")

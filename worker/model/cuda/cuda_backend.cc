@@ -116,7 +116,7 @@ class CudaBackend final : public NetworkBackend {
       PACELINE_RETURN_IF_ERROR(note_overflow());
       PACELINE_ASSIGN_OR_RETURN(const Metric known, metric(batch));
       if (norms_) PACELINE_RETURN_IF_ERROR(norms_->status());
-      PACELINE_RETURN_IF_ERROR(tell_thread_cache(gradient));
+      PACELINE_RETURN_IF_ERROR(publish_to_thread_cache(gradient));
       return known;
     }());
   }
@@ -286,7 +286,7 @@ class CudaBackend final : public NetworkBackend {
     return Status::ok();
   }
 
-  Status tell_thread_cache(std::span<const float> gradient) {
+  Status publish_to_thread_cache(std::span<const float> gradient) {
     float milliseconds = 0.0F;
     PACELINE_CUDA(cudaEventElapsedTime(&milliseconds, asked_.get(), begun_.get()));
     model_->device_overlap = std::chrono::duration_cast<std::chrono::nanoseconds>(
@@ -388,10 +388,10 @@ class CudaBackend final : public NetworkBackend {
   // The copies wait for their layers, and the layers in front of these do not wait for the copies.
   Status take(std::span<float> gradient, const FinalFrom& final_from) {
     PACELINE_ASSIGN_OR_RETURN(const bool pinned, is_pinned(gradient.data()));
-    if (!pinned && landing_.size() == 0) {
-      PACELINE_ASSIGN_OR_RETURN(landing_, make_pinned_memory<float>(network_.layout.size()));
+    if (!pinned && staging_.size() == 0) {
+      PACELINE_ASSIGN_OR_RETURN(staging_, make_pinned_memory<float>(network_.layout.size()));
     }
-    float* const to = pinned ? gradient.data() : landing_.data();
+    float* const to = pinned ? gradient.data() : staging_.data();
     for (auto layer = layers_.rbegin(); layer != layers_.rend(); ++layer) {
       PACELINE_CUDA(cudaStreamWaitEvent(gpu_->copies(), layer->computed.get(), 0));
       PACELINE_CUDA(cudaMemcpyAsync(to + layer->place.flat, gradient_.data() + layer->place.placed,
@@ -433,7 +433,7 @@ class CudaBackend final : public NetworkBackend {
   ScaledLoss scaled_;                  // not used but in float16
   std::optional<NormExchange> norms_;  // with a group of workers
   Staged<float> sent_;                 // parameters that come from the host; made when the first do
-  PinnedMemory<float> landing_;        // of gradients for memory that is not pinned; made when the first is
+  PinnedMemory<float> staging_;        // of gradients for memory that is not pinned; made when the first is
   Event asked_;                        // a step was asked for, and
   Event begun_;                        // is begun on the GPU
   Event metric_known_;

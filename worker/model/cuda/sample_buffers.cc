@@ -46,16 +46,16 @@ Status SampleBuffers::make(PlacedSamples& place) const {
   return Status::ok();
 }
 
-Status SampleBuffers::make_landing(PlacedSamples& place) const {
-  if (place.landing.size() > 0) return Status::ok();
-  PACELINE_ASSIGN_OR_RETURN(place.landing, make_pinned_memory<float>(floats_));
+Status SampleBuffers::make_staging(PlacedSamples& place) const {
+  if (place.staging.size() > 0) return Status::ok();
+  PACELINE_ASSIGN_OR_RETURN(place.staging, make_pinned_memory<float>(floats_));
   return Status::ok();
 }
 
 // Nothing is on its way there.
 Status SampleBuffers::make_behind(bool images_are_pinned) {
   Status made = behind().uploaded == nullptr ? make(behind()) : Status::ok();
-  if (made.is_ok() && !images_are_pinned) made = make_landing(behind());
+  if (made.is_ok() && !images_are_pinned) made = make_staging(behind());
   if (made.code() != StatusCode::kResourceExhausted) return made;
   behind() = PlacedSamples();
   has_one_place_ = true;
@@ -68,7 +68,7 @@ Status SampleBuffers::bring(const Batch& batch, Keys keys) {
     sent_ahead_.reset();
   } else {
     PACELINE_ASSIGN_OR_RETURN(const bool pinned, is_pinned(batch.images.data()));
-    if (!pinned) PACELINE_RETURN_IF_ERROR(make_landing(places_[front_]));
+    if (!pinned) PACELINE_RETURN_IF_ERROR(make_staging(places_[front_]));
     PACELINE_RETURN_IF_ERROR(send(batch, keys, places_[front_], pinned));
   }
   PACELINE_CUDA(cudaStreamWaitEvent(gpu_->compute(), front().uploaded.get(), 0));
@@ -121,8 +121,8 @@ Status SampleBuffers::send(const Batch& batch, Keys keys, PlacedSamples& place, 
 
 Status SampleBuffers::send_images(const Batch& batch, PlacedSamples& place, bool pinned) const {
   const std::span<const float> images = batch.images;
-  if (!pinned) std::copy(images.begin(), images.end(), place.landing.data());
-  const float* const from = pinned ? images.data() : place.landing.data();
+  if (!pinned) std::copy(images.begin(), images.end(), place.staging.data());
+  const float* const from = pinned ? images.data() : place.staging.data();
   PACELINE_CUDA(cudaMemcpyAsync(place.images.data(), from, images.size_bytes(), cudaMemcpyHostToDevice,
                                 gpu_->uploads()));
   const std::span<float> left = place.images.all().subspan(images.size());

@@ -31,7 +31,7 @@ struct PlacedSamples {
   Staged<Label> labels;
   Staged<std::int64_t> epochs;
   Staged<std::int64_t> sample_ids;
-  PinnedMemory<float> landing;  // of images from memory that is not pinned; made when the first come
+  PinnedMemory<float> staging;  // of images from memory that is not pinned; made when the first come
   Event uploaded;               // the last that was sent here is here
 };
 
@@ -66,10 +66,10 @@ class SampleBuffers {
  private:
   PlacedSamples& behind() { return places_[1 - front_]; }
   Status make(PlacedSamples& place) const;
-  Status make_landing(PlacedSamples& place) const;
+  Status make_staging(PlacedSamples& place) const;
   Status make_behind(bool images_are_pinned);
   static void stage_keys(const Batch& batch, const PlacedSamples& place);
-  // Images that are not pinned take the detour of the place's landing, which is there.
+  // Images that are not pinned take the detour of the place's staging, which is there.
   Status send(const Batch& batch, Keys keys, PlacedSamples& place, bool pinned) const;
   Status send_images(const Batch& batch, PlacedSamples& place, bool pinned) const;
 

@@ -61,7 +61,7 @@ class BatchNorm final : public OnednnLayer {
 
   std::vector<memory> backward(Program& program, const memory& difference,
                                const std::vector<bool>& wanted) override {
-    tell_statistics(program);
+    write_statistics(program);
     const memory::desc desc = source_.get_desc();
     const memory read = program.in_format(Pass::kBackward, difference, desc);  // written over
     const auto backward = describe::norm_backward(program.engine(), *forward_, desc,
@@ -197,12 +197,12 @@ class BatchNorm final : public OnednnLayer {
   }
 
   // To where the buffers are in the gradient; the variance without its bias.
-  void tell_statistics(Program& program) const {
+  void write_statistics(Program& program) const {
     if (layer_.running_weight.size > 0) {
       const memory weight = program.gradient(layer_.running_weight, {1});
       program.append_loop(Pass::kBackward, {}, [weight] { *floats_of(weight) = 1.0F; });
     }
-    if (group_ != nullptr) return tell_statistics_of_group(program);
+    if (group_ != nullptr) return write_group_statistics(program);
     program.append_reorder(Pass::kBackward, mean_, program.gradient(layer_.running_mean, channels_));
     const Dims in = onednn::dims_of(source_.get_desc());
     const auto values = static_cast<float>(in[0] * in[2] * in[3]);
@@ -213,7 +213,7 @@ class BatchNorm final : public OnednnLayer {
         {{DNNL_ARG_SRC, variance_}, {DNNL_ARG_DST, program.gradient(layer_.running_variance, channels_)}});
   }
 
-  void tell_statistics_of_group(Program& program) const {
+  void write_group_statistics(Program& program) const {
     const memory mean = program.gradient(layer_.running_mean, channels_);
     const memory variance = program.gradient(layer_.running_variance, channels_);
     program.append_loop(
