@@ -42,7 +42,7 @@ Authority::Authority(const RunConfig& config, RunRecord record, Outbox& outbox, 
              [this](NodeId node, const Status& why, Ticks at) { evict(node, why, at); }),
       late_nodes_(config_, core_, members_, record_, instructions_, outbox_, log),
       node_parameters_(config_, members_, outbox_),
-      formations_(config_, members_, outbox_, log),
+      formations_(config_, members_, outbox_, core_.trace(), log),
       steps_(config_, core_, members_, state_, formations_, step_reports_, record_, outbox_, log),
       stop_deadline_(config_, engine_, speeds_),
       hand_over_(config_, core_, checkpoints_, saves_, evaluations_, speeds_, log),
@@ -193,7 +193,7 @@ Status Authority::on(NodeId from, const wire::Peers& peers, Ticks now) {
   const NodeId gone = peers.lost.value_or(from);
   if (news == News::kLost && training() && !record_.has_report(gone)) lost(Peer::of(gone), peers.why, now);
   if (news != News::kEndpoint) return Status::ok();
-  if (const Status formed = formations_.form(engine_.version()); !formed.is_ok()) end_.fail(formed, now);
+  if (const Status formed = formations_.form(engine_.version(), now); !formed.is_ok()) end_.fail(formed, now);
   return Status::ok();
 }
 
