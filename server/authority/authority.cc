@@ -156,8 +156,17 @@ Status Authority::on_node(NodeId from, const wire::Message& message, Ticks now) 
     lost(Peer::of(from), before_its_time ? "it left before its report" : leave->fault, now);
     return Status::ok();
   }
+  const auto* error = std::get_if<wire::Error>(&message.body);
+  if (error != nullptr && nodes_hold_parameters(config_)) return on(from, *error, now);
   return invalid_argument(std::string(wire::name_of(message.body)) + " from node " + to_string(from) +
                           ": not for the authority");
+}
+
+// What the nodes hold is lost with some of them: each of the others says so, and none can go on. Servers that begin
+// with a checkpoint can.
+Status Authority::on(NodeId from, const wire::Error& error, Ticks now) {
+  if (training()) end_.fail(unavailable(error.message + " (so says node " + to_string(from) + ")"), now);
+  return Status::ok();
 }
 
 Status Authority::on_ready(NodeId node, Ticks now) {
