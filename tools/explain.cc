@@ -63,6 +63,15 @@ int explain_one(const ExplainOptions& options, const trace::Trace& recorded, std
   return kExitOk;
 }
 
+// "barrier, network, … or stage"
+std::string all_causes() {
+  std::string text;
+  for (std::size_t c = 0; c < kWaitCauses.size(); ++c) {
+    text += (c == 0 ? "" : c + 1 == kWaitCauses.size() ? " or " : ", ") + std::string(kWaitCauses[c]);
+  }
+  return text;
+}
+
 std::optional<WaitCause> cause_named(const std::string& name) {
   const auto found = std::find(kWaitCauses.begin(), kWaitCauses.end(), name);
   if (found == kWaitCauses.end()) return std::nullopt;
@@ -106,8 +115,8 @@ int explain(const ExplainOptions& options, std::ostream& out, std::ostream& err)
   if (options.cause) {
     cause = cause_named(*options.cause);
     if (!cause) {
-      return refused_explanation(err, "--cause: got \"" + quotable(*options.cause) +
-                                          "\", expected barrier, network, server, parameters, data or stage");
+      return refused_explanation(
+          err, "--cause: got \"" + quotable(*options.cause) + "\", expected " + all_causes());
     }
     if (options.worker) return refused_explanation(err, "--cause goes without --worker and --clock");
   }
@@ -144,8 +153,7 @@ void add_explain(CLI::App& app, int& exit_status) {
   command->add_option("RUN", options->run, "The run directory")->required();
   command->add_option("--worker", options->worker, "With --clock: of this worker, NODE.THREAD");
   command->add_option("--clock", options->clock, "With --worker: before it began this iteration");
-  command->add_option("--cause", options->cause,
-                      "Of this cause alone: barrier, network, server, parameters, data or stage");
+  command->add_option("--cause", options->cause, "Of this cause alone: " + all_causes());
   command->add_option("--format", options->format, "table or json");
   command->callback([options, &exit_status] { exit_status = explain(*options, std::cout, std::cerr); });
 }

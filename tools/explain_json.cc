@@ -1,6 +1,8 @@
 // What `paceline explain` found, for programs.
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "tools/explain_costliest.h"
 #include "tools/explain_text.h"
@@ -26,6 +28,10 @@ Json json_of(const Wait& wait, const trace::Trace& trace) {
             {"waited_seconds", to_seconds(wait.length)}};
   for (std::size_t c = 0; c < kWaitCauses.size(); ++c) {
     json["causes"][kWaitCauses[c]] = to_seconds(wait.causes[c]);
+  }
+  for (const auto& [key, cause] :
+       {std::pair("sum_for_seconds", WaitCause::kSum), std::pair("lost_seconds", WaitCause::kFormation)}) {
+    for (const auto& [worker, time] : doing_of(wait, cause)) json[key][to_string(worker)] = to_seconds(time);
   }
   json["evaluating_seconds"] = to_seconds(wait.evaluating);
   if (wait.whom) {

@@ -18,14 +18,25 @@ constexpr std::size_t kWorkersNamed = 3;  // of a cause
 constexpr std::size_t kPhasesNamed = 3;   // of what a worker did meanwhile
 constexpr std::size_t kMissingNamed = 8;  // of those without spans
 constexpr double kShownFrom = 0.01;       // of all waiting: a cause that cost less has no list
-// Who causes the waits of a cause; of the barrier and of stages it is a worker.
+// Who causes the waits of a cause; of the barrier, sums, formations and stages it is a worker, as far as that is known.
 constexpr std::array<const char*, kWaitCauses.size()> kCausers = {"",
                                                                   "the way to the servers and back",
                                                                   "the servers",
                                                                   "the servers, and the way from them",
                                                                   "its own node",
+                                                                  "the sum itself",
+                                                                  "nobody who is known to be lost",
                                                                   "other nodes of its group"};
-const char* causer_of(WaitCause cause) { return kCausers[static_cast<std::size_t>(cause)]; }
+// `is_summed`: in an all-reduce, whose nodes step, and send a server no gradients.
+const char* causer_of(WaitCause cause, bool is_summed) {
+  if (is_summed && cause == WaitCause::kNetwork) return "its step, the report of it and the answer";
+  return kCausers[static_cast<std::size_t>(cause)];
+}
+
+// Whether every run has such waits.
+bool is_usual(WaitCause cause) {
+  return cause != WaitCause::kStage && cause != WaitCause::kSum && cause != WaitCause::kFormation;
+}
 
 std::string ms(nanoseconds d) { return printed("%.3f ms", static_cast<double>(d.count()) * 1e-6); }
 std::string seconds(nanoseconds d) { return printed("%.3f s", to_seconds(d)); }
@@ -133,29 +144,36 @@ std::string named(const std::vector<std::pair<WorkerId, nanoseconds>>& workers) 
 // Whose doing a cause is.
 std::string caused_by(const CauseCost& cost) {
   if (cost.total.count() == 0) return "";
-  if (cost.cause != WaitCause::kBarrier && cost.cause != WaitCause::kStage) return causer_of(cost.cause);
+  if (cost.cause != WaitCause::kBarrier && is_usual(cost.cause)) return causer_of(cost.cause, cost.is_summed);
   std::string text = named(cost.workers);
   if (cost.of_unknown.count() > 0) {
-    const bool between = cost.cause == WaitCause::kStage;
-    text += (text.empty() ? "" : ", ") + std::string(between ? "others of its group (" : "unknown (") +
-            seconds(cost.of_unknown) + ")";
+    const std::string rest = cost.cause == WaitCause::kBarrier ? "unknown"
+                             : cost.cause == WaitCause::kStage ? "others of its group"
+                                                               : causer_of(cost.cause, cost.is_summed);
+    text += (text.empty() ? "" : ", ") + rest + " (" + seconds(cost.of_unknown) + ")";
   }
   return text;
 }
 
-// "worker 2.0 (12.300 ms), 1.0 (0.200 ms)": for whom a stage waited in its step.
-std::string stages_waited_for(const Wait& wait) {
-  if (wait.of_stages.empty()) {
-    return wait.beside ? "worker " + to_string(*wait.beside) : causer_of(WaitCause::kStage);
+// "worker 2.0 (12.300 ms), 1.0 (0.200 ms)": whose doing a wait's part was, also for whom a stage waited in its step.
+std::string waited_for(const Wait& wait, WaitCause cause) {
+  if (cause == WaitCause::kStage && wait.of_stages.empty() && wait.beside) {
+    return "worker " + to_string(*wait.beside);
   }
   std::vector<std::pair<nanoseconds, WorkerId>> longest_first;
-  for (const auto& [whose, time] : wait.of_stages) longest_first.emplace_back(-time, whose);
+  nanoseconds rest = wait[cause];
+  for (const auto& [whose, time] : doing_of(wait, cause)) {
+    longest_first.emplace_back(-time, whose);
+    rest -= time;
+  }
   std::sort(longest_first.begin(), longest_first.end());
   std::string text;
   for (const auto& [time, whose] : longest_first) {
     text += (text.empty() ? "worker " : ", ") + to_string(whose) + " (" + ms(-time) + ")";
   }
-  return text;
+  if (text.empty()) return causer_of(cause, wait.is_summed);
+  const bool has_rest = cause == WaitCause::kSum && rest.count() > 0;
+  return has_rest ? text + ", " + causer_of(cause, wait.is_summed) + " (" + ms(rest) + ")" : text;
 }
 
 // Of a run whose server was killed: who was held is known, and for whom is not.
@@ -194,8 +212,7 @@ std::string other_row(const CostlyWait& entry, WaitCause cause, nanoseconds begi
   return printed("%10.3f%14.3f  %-10s%9s%13.1f %%  ", to_seconds(begin), to_seconds(entry.time),
                  to_string(wait.worker).c_str(), to_string(wait.clock).c_str(),
                  100 * share(entry.time, wait.length)) +
-         (cause == WaitCause::kStage ? stages_waited_for(wait) : causer_of(cause)) + while_evaluating(entry) +
-         "\n";
+         waited_for(wait, cause) + while_evaluating(entry) + "\n";
 }
 
 // The list of one cause, with its headings.
@@ -235,7 +252,7 @@ std::string explained_text(const Explained& e, const trace::Trace& trace) {
       "by\n";
   for (const CauseCost& cost : e.causes) {
     if (e.cause && cost.cause != *e.cause) continue;
-    if (!e.cause && cost.cause == WaitCause::kStage && cost.total.count() == 0) continue;  // no pipeline
+    if (!e.cause && !is_usual(cost.cause) && cost.total.count() == 0) continue;
     text += printed("%-12s%12.3f%13.1f %%  %-38s  ", name_of(cost.cause), to_seconds(cost.total),
                     100 * share(cost.total, e.worker_time), caused_by(cost).c_str()) +
             named(cost.waiting) + "\n";
@@ -264,15 +281,21 @@ std::string wait_text(const Wait& wait, const trace::Trace& trace) {
   if (const std::string meanwhile = longest_of(wait.of_whom); wait.whom && !meanwhile.empty()) {
     text += indent + "meanwhile worker " + to_string(*wait.whom) + ": " + meanwhile + "\n";
   }
-  part(WaitCause::kNetwork,
-       "gradient and report of clock " + to_string(wait.after) + " to the servers, and the answer");
+  const std::string after = "clock " + to_string(wait.after);
+  part(WaitCause::kSum,
+       "the gradients of " + after + " were summed; for " + waited_for(wait, WaitCause::kSum));
+  part(WaitCause::kFormation,
+       "those that are left met anew; lost: " + waited_for(wait, WaitCause::kFormation));
+  part(WaitCause::kNetwork, wait.is_summed
+                                ? "its step, the report of " + after + " to the authority, and the answer"
+                                : "gradient and report of " + after + " to the servers, and the answer");
   part(WaitCause::kServer, "until that gradient was whole on every server, and the next step decided");
   std::string of_version;
   if (wait.grant && wait.grant->version)
     of_version = ", of version " + to_string(*wait.grant->version) + " or newer";
   part(WaitCause::kParameters, "parameters from the servers" + of_version);
   part(WaitCause::kData, "its mini-batch");
-  part(WaitCause::kStage, "in its step, for " + stages_waited_for(wait));
+  part(WaitCause::kStage, "in its step, for " + waited_for(wait, WaitCause::kStage));
   if (wait.evaluating.count() > 0) text += "  while a node evaluated: " + ms(wait.evaluating) + " of it\n";
   const std::string then = longest_of(wait.then);
   if (!then.empty()) text += "  then " + then + "\n";

@@ -84,7 +84,8 @@ class Waits {
         sums_(by == ExchangedBy::kAllreduce),
         stages_(stages),
         waits_in_steps_(stages > 1 || norm_group > 1),
-        passes_(trace, stages) {
+        passes_(trace, stages),
+        summed_(trace, stages) {
     if (!sums_) return;
     for (const trace::WorkerSpans& worker : trace.workers) {
       for (const PhaseSpan& span : worker.spans) {
@@ -176,6 +177,7 @@ class Waits {
     if (is_last) wait.clock = wait.after.next();
     wait.hold = found(decisions_.holds, {wait.worker, wait.clock});
     if (!is_last) wait.grant = found(decisions_.grants, {wait.worker, wait.clock});
+    wait.is_summed = sums_;
     if (exchange && sums_) {
       attribute_sum(wait, *exchange, barrier);
     } else {
@@ -206,7 +208,7 @@ class Waits {
   }
 
   // All-reduce: nothing can be summed until the last worker, of stages that of the same stage, has its gradient, so
-  // the others are held for it until then.
+  // the others are held for it until then; what follows is the sum (sum_waits.h).
   // What the authority decides behind the sum, a moment's hold for the last report included, is of the way to it; but
   // stages end at unlike instants, and who ends early is held for the others.
   void attribute_sum(Wait& wait, Ticks begin, const std::optional<Stretch>& barrier) const {
@@ -220,17 +222,31 @@ class Waits {
       wait.hold.reset();
       if (wait.grant) wait.grant->release.reset();
     }
-    const auto found = last_computed_.find({wait.after, stage_of(wait.worker)});
-    if (found == last_computed_.end() || found->second.second == wait.worker) return;
-    const auto& [there, last] = found->second;
-    const nanoseconds until = std::clamp(there - begin, nanoseconds(0), network);
-    if (until.count() == 0) return;
+    const Stretch exchange{begin, begin + network};
+    const auto found_last = last_computed_.find({wait.after, stage_of(wait.worker)});
+    nanoseconds until{0};
+    if (found_last != last_computed_.end() && found_last->second.second != wait.worker) {
+      until = std::clamp(found_last->second.first - begin, nanoseconds(0), network);
+    }
     network -= until;
     held += until;
-    if (until < for_stages) return;
+    const auto report = found(decisions_.reports, {wait.worker, wait.after});
+    SumWaits::Parts parts = summed_.of(wait.worker.node, wait.after, begin + until, exchange.end,
+                                       report ? std::optional(report->at) : std::nullopt);
+    wait.causes[static_cast<std::size_t>(WaitCause::kSum)] = parts.sum;
+    wait.causes[static_cast<std::size_t>(WaitCause::kFormation)] = parts.formation;
+    network -= parts.sum + parts.formation;
+    wait.of_sum = std::move(parts.sum_for);
+    wait.of_formation = std::move(parts.formation_for);
+    if (until.count() > 0 && until >= for_stages) hold_for(wait, found_last->second, {begin, begin + until});
+  }
+
+  // For the one whose gradient was the last, until it was there.
+  void hold_for(Wait& wait, const std::pair<Ticks, WorkerId>& by, const Stretch& held) const {
+    const auto& [there, last] = by;
     wait.whom = last;
     wait.hold =
-        Decision{.at = begin, .kind = DecisionKind::kHeld, .worker = wait.worker, .clock = wait.clock};
+        Decision{.at = held.begin, .kind = DecisionKind::kHeld, .worker = wait.worker, .clock = wait.clock};
     wait.hold->min_clock = wait.after;
     wait.hold->by = last;
     if (wait.grant) {
@@ -241,7 +257,7 @@ class Waits {
       wait.grant->min_clock = wait.after;
     }
     if (const trace::WorkerSpans* const spans = trace_.find(last)) {
-      wait.of_whom = times_in(*spans, {begin, begin + until});
+      wait.of_whom = times_in(*spans, held);
     }
   }
 
@@ -261,6 +277,7 @@ class Waits {
   const std::uint32_t stages_;  // of a group of nodes; 1: no pipeline
   const bool waits_in_steps_;
   const StageWaits passes_;
+  const SumWaits summed_;
   // All-reduce: of each clock, when the last gradient was there, and whose it was.
   std::map<std::pair<Clock, std::uint32_t>, std::pair<Ticks, WorkerId>> last_computed_;  // by clock and stage
   std::vector<Wait> waits_;
@@ -275,6 +292,20 @@ std::vector<Wait> waits_of(const trace::Trace& trace, ExchangedBy by, std::uint3
   return Waits(trace, by, stages, norm_group).all();
 }
 
+const SumWaits::Times& doing_of(const Wait& wait, WaitCause cause) {
+  static const SumWaits::Times kNone;
+  switch (cause) {
+    case WaitCause::kStage:
+      return wait.of_stages;
+    case WaitCause::kSum:
+      return wait.of_sum;
+    case WaitCause::kFormation:
+      return wait.of_formation;
+    default:
+      return kNone;
+  }
+}
+
 std::vector<CauseCost> costs_of(const std::vector<Wait>& waits) {
   using Times = std::map<WorkerId, nanoseconds>;
   std::array<Times, kWaitCauses.size()> by, of;
@@ -284,10 +315,9 @@ std::vector<CauseCost> costs_of(const std::vector<Wait>& waits) {
       const auto cause = static_cast<WaitCause>(c);
       std::optional<WorkerId> whose = wait.worker;
       if (cause == WaitCause::kBarrier) whose = wait.whom;
-      if (cause == WaitCause::kStage) {
-        whose = wait.of_stages.empty() ? wait.beside : std::nullopt;
-        for (const auto& [worker, time] : wait.of_stages) by[c][worker] += time;
-      }
+      if (cause == WaitCause::kStage) whose = wait.of_stages.empty() ? wait.beside : std::nullopt;
+      if (cause == WaitCause::kSum || cause == WaitCause::kFormation) whose.reset();
+      for (const auto& [worker, time] : doing_of(wait, cause)) by[c][worker] += time;
       if (whose) by[c][*whose] += wait.causes[c];
       of[c][wait.worker] += wait.causes[c];
     }
@@ -304,6 +334,7 @@ std::vector<CauseCost> costs_of(const std::vector<Wait>& waits) {
     for (const auto& [worker, time] : cost.waiting) cost.total += time;
     cost.of_unknown = cost.total;
     for (const auto& [worker, time] : cost.workers) cost.of_unknown -= time;
+    cost.is_summed = !waits.empty() && waits.front().is_summed;
     costs.push_back(std::move(cost));
   }
   return costs;

@@ -8,8 +8,11 @@
 //   network      the rest of sending a gradient and hearing of it: both ways, and building the report
 //   parameters   granted, and what it is to compute with was not here yet
 //   data         its mini-batch was not ready
+//   sum          all-reduce: every gradient was there, and the sum was not; for whom (sum_waits.h)
+//   formation    all-reduce: a node was lost, and those that are left had not met yet
 //   stage        in its steps, for other stages (pipeline.stages; stage_waits.h), or other members of its norm group
 //                (train.batch_norm_group)
+// In an all-reduce `network` is the node's own step, the report of it and the answer.
 //
 // Worked example: an exchange of 100 ms; the report is taken 20 ms after its begin, the worker is held 5 ms
 // later and let go 60 ms after that, and goes on 15 ms behind the grant: barrier 60, server 5, network 35.
@@ -26,12 +29,22 @@
 #include "common/timing/phases.h"
 #include "common/trace/trace.h"
 #include "tools/stage_waits.h"
+#include "tools/sum_waits.h"
 
 namespace paceline {
 
-enum class WaitCause : std::uint8_t { kBarrier, kNetwork, kServer, kParameters, kData, kStage };
-inline constexpr std::array<const char*, 6> kWaitCauses = {"barrier",    "network", "server",
-                                                           "parameters", "data",    "stage"};
+enum class WaitCause : std::uint8_t {
+  kBarrier,
+  kNetwork,
+  kServer,
+  kParameters,
+  kData,
+  kSum,
+  kFormation,
+  kStage
+};
+inline constexpr std::array<const char*, 8> kWaitCauses = {"barrier", "network", "server",    "parameters",
+                                                           "data",    "sum",     "formation", "stage"};
 constexpr const char* name_of(WaitCause cause) { return kWaitCauses[static_cast<std::size_t>(cause)]; }
 
 using TimesByPhase = std::array<std::chrono::nanoseconds, kPhaseCount>;
@@ -49,6 +62,9 @@ struct Wait {
   TimesByPhase of_whom{};                  // what that worker did meanwhile
   std::optional<WorkerId> beside;          // stage: its only neighbour; none: others, too
   StageWaits::Times of_stages{};           // stage: whose doing it was; empty: the trace has no passes
+  SumWaits::Times of_sum{};                // sum: for whom, as far as it was for anybody
+  SumWaits::Times of_formation{};          // formation: who was lost
+  bool is_summed = false;                  // behind a step of an all-reduce
   std::chrono::nanoseconds evaluating{0};  // of it, while a node evaluated
   TimesByPhase then{};                     // of the iteration that follows
 
@@ -66,15 +82,20 @@ enum class ExchangedBy : std::uint8_t { kServers, kAllreduce };
 std::vector<Wait> waits_of(const trace::Trace& trace, ExchangedBy by = ExchangedBy::kServers,
                            std::uint32_t stages = 1, std::uint32_t norm_group = 1);
 
+// Of one of its causes, where that is known in parts: whose doing it was, for how long each; else empty.
+const SumWaits::Times& doing_of(const Wait& wait, WaitCause cause);
+
 // What a cause cost, each list with the costliest first. `workers`: whose doing it was. At the barrier these
-// are those for whom others were held, as far as the trace has the decisions, and of stages those that were waited
-// for. No worker causes the other waits; of them these are those who waited. `waiting`: who waited.
+// are those for whom others were held, as far as the trace has the decisions, of stages and sums those that were waited
+// for, of formations those who were lost. No worker causes the other waits; of them these are those who waited.
+// `waiting`: who waited.
 struct CauseCost {
   WaitCause cause;
   std::chrono::nanoseconds total{0};
   std::vector<std::pair<WorkerId, std::chrono::nanoseconds>> workers;
   std::vector<std::pair<WorkerId, std::chrono::nanoseconds>> waiting;
-  std::chrono::nanoseconds of_unknown{0};  // barrier, stage: nobody knows for whom
+  std::chrono::nanoseconds of_unknown{0};  // barrier, stage: nobody knows for whom; sum: for nobody
+  bool is_summed = false;                  // in an all-reduce
 };
 std::vector<CauseCost> costs_of(const std::vector<Wait>& waits);
 

@@ -8,11 +8,17 @@
 namespace paceline {
 namespace {
 
+bool any_phase(const RunSummary& summary) {
+  return std::any_of(summary.phases.begin(), summary.phases.end(),
+                     [](const PhaseSum& sum) { return sum.count > 0 || sum.total_seconds > 0.0; });
+}
+
 // Whose phases the sums of the summary are; 0: nobody knows. In a run that ended well all have reported,
-// whatever phases.csv still has of them.
+// whatever phases.csv still has of them; in one that failed maybe nobody.
 std::size_t workers_summed(const FinishedRun& run) {
   const RunSummary& s = run.summary;
-  const bool all = run.finished && s.lost_nodes == 0 && (s.status == "ok" || run.workers.empty());
+  const bool all =
+      run.finished && s.lost_nodes == 0 && (s.status == "ok" || (run.workers.empty() && any_phase(s)));
   return all ? s.workers() : run.workers.size();
 }
 
@@ -77,6 +83,12 @@ void make_printable(FinishedRun& run) {
   }
 }
 
+std::string status_of(const RunSummary& run) {
+  std::string text = run.status;
+  if (run.lost_nodes > 0) text += ", lost " + std::to_string(run.lost_nodes);
+  return run.resumed_from ? text + ", resumed" : text;
+}
+
 std::vector<std::string> caveats_of(const FinishedRun& run) {
   std::vector<std::string> caveats = warnings_of(run);
   if (const auto& seed = run.summary.simulated_seed) {
@@ -110,6 +122,11 @@ std::vector<std::string> warnings_of(const FinishedRun& run) {
                        " nodes lost, so without changes; seconds are of the " +
                        std::to_string(run.workers.size()) +
                        (run.workers.size() == 1 ? " worker that reported" : " workers that reported"));
+  }
+  if (s.resumed_from) {
+    warnings.push_back(
+        "resumed from version " + to_string(*s.resumed_from) +
+        ", so without changes: its phases, bytes and reads are of what came behind that alone");
   }
   if (const std::string skipped = skipped_of(s); !skipped.empty()) warnings.push_back(skipped);
   if (lacks_phases(run)) {

@@ -58,7 +58,7 @@ std::optional<double> per_worker(const FinishedRun& run, double total_seconds);
 // Applied gradients, where the summary says it.
 std::optional<std::int64_t> iterations_of(const FinishedRun& run);
 
-// The times of a run that failed, was stopped, overran its emulation, lost nodes, is unfinished or lacks
+// The times of a run that failed, was stopped, overran its emulation, lost nodes, was resumed, is unfinished or lacks
 // phases of workers are not its policy's; those of other work are not to be held against the first run's.
 bool is_comparable(const FinishedRun& run);
 
@@ -69,6 +69,8 @@ void make_printable(FinishedRun& run);
 // In what the work of a run is another than the first one's: "train.batch_size is 32, there 64; …"; empty: in
 // nothing.
 std::string differences_of(const FinishedRun& run);
+// "ok", "ok, lost 1", "ok, resumed": its status, and what its times are not to be compared for.
+std::string status_of(const RunSummary& run);
 // "110 of 400 iterations were skipped: ..."; empty where none was.
 std::string skipped_of(const RunSummary& run);
 // "12 lines of the server's output and log were dropped, ..."; empty where none was.

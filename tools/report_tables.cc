@@ -158,21 +158,27 @@ std::string what_it_was(const FinishedRun& run) {
 std::string what_it_moved(const FinishedRun& run) {
   const RunSummary& s = run.summary;
   const auto known = [&](const char* key, std::string text) { return run.lacks(key) ? "" : text; };
+  // Nodes and shards report at the end: of a run that failed a 0 is what nobody has said.
+  const auto counted = [&](const char* key, std::int64_t count, std::string text) {
+    return count == 0 && s.status == "failed" ? "" : known(key, std::move(text));
+  };
   const auto megabytes = [](std::int64_t bytes) {
     return printed("%.1f MB", static_cast<double>(bytes) * 1e-6);
   };
-  std::string pulled = known("bytes_pulled", "pulled " + megabytes(s.bytes_pulled));
+  std::string pulled = counted("bytes_pulled", s.bytes_pulled, "pulled " + megabytes(s.bytes_pulled));
   if (!pulled.empty()) pulled += known("pulls", printed(" in %lld pulls", static_cast<long long>(s.pulls)));
   return listed(
-      {known("bytes_pushed", "pushed " + megabytes(s.bytes_pushed)), pulled,
+      {counted("bytes_pushed", s.bytes_pushed, "pushed " + megabytes(s.bytes_pushed)), pulled,
        s.bytes_shared > 0 ? "shared " + megabytes(s.bytes_shared) : "",
-       s.bytes_reduced ? "reduced " + megabytes(*s.bytes_reduced) + " from node to node" : "",
+       s.bytes_reduced ? counted("bytes_reduced", *s.bytes_reduced,
+                                 "reduced " + megabytes(*s.bytes_reduced) + " from node to node")
+                       : "",
        s.bus_bytes_per_second > 0 ? printed("bus %.3g GB/s", s.bus_bytes_per_second * 1e-9) : "",
        s.bytes_pushed_early > 0  // of any of these
            ? "early " + megabytes(s.bytes_pushed_early) + " of gradients, while the rest was computed"
            : "",
        known("lost_nodes", printed("lost nodes %lld", static_cast<long long>(s.lost_nodes))),
-       known("overruns", printed("overruns %lld", static_cast<long long>(s.overruns)))});
+       counted("overruns", s.overruns, printed("overruns %lld", static_cast<long long>(s.overruns)))});
 }
 
 // How an all-reduce summed, a line for each size of buckets.
@@ -190,9 +196,10 @@ std::string ending(const FinishedRun& run) {
   if (!run.finished) return text + so_far(run);
   text += what_it_was(run) + what_it_moved(run) + how_it_summed(run);
   if (s.resumed_from) {
-    text +=
-        printed("  resumed from version %lld, generation %llu: phases, bytes and reads are of that alone\n",
-                static_cast<long long>(s.resumed_from->value), static_cast<unsigned long long>(s.generation));
+    text += printed(
+        "  resumed from version %lld, generation %llu: phases, bytes and reads are of that alone; "
+        "who was lost behind that version before is in server.log\n",
+        static_cast<long long>(s.resumed_from->value), static_cast<unsigned long long>(s.generation));
   }
   if (s.checkpoints) {
     text +=

@@ -78,7 +78,8 @@ Numbers numbers_of(const FinishedRun& reference, const FinishedRun& run) {
 }
 
 TextCell status_cell(const FinishedRun& run) {
-  return {run.summary.status, run.summary.status == "ok" ? Tone::kGood : Tone::kBad};
+  const std::string status = status_of(run.summary);
+  return {status, status == "ok" ? Tone::kGood : Tone::kBad};
 }
 
 std::string iterations_text(const FinishedRun& run) {
@@ -120,7 +121,7 @@ TextTable narrow_runs(std::span<const FinishedRun> runs) {
                   .columns = {{"barrier s"}, {"network s"}, {"compute s"}, {"total s"}, {"test accuracy"}}};
   for (const FinishedRun& run : runs) {
     const Numbers numbers = numbers_of(runs.front(), run);
-    std::string name = run.name + ": " + run.summary.status;
+    std::string name = run.name + ": " + status_of(run.summary);
     if (!run.summary.policy.empty()) name += ", " + run.summary.policy;
     if (iterations_of(run)) name += ", " + iterations_text(run) + " iterations";
     table.rows.push_back({{name, Tone::kStrong}});
@@ -143,7 +144,8 @@ void add_rest(TextTable& table, std::span<const FinishedRun> runs) {
     for (const PhaseSum& sum : run.summary.phases) in_phases += sum.total_seconds;
     const std::optional<double> own = per_worker(run, in_phases), total = times_of(run).total;
     std::optional<double> rest;
-    if (own && total) rest = std::max(*total - *own, 0.0);
+    // The phases of a resumed run are of the last of its generations.
+    if (own && total && !run.summary.resumed_from) rest = std::max(*total - *own, 0.0);
     any = any || (rest && *rest > kLeast);
     row.push_back({seconds_text(rest)});
     row.push_back({});

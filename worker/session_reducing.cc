@@ -38,8 +38,9 @@ Status Session::begin_reducing(const Status& connected) {
 }
 
 // What is no loss is so for all: without one of them the others would make another step of it. With on_nan: skip such a
-// report would say that the step is left out.
+// report would say that the step is left out. Of what is lost for all nobody makes a step.
 void Session::reducing_failed(const Status& why) {
+  if (why.code() == StatusCode::kDataLoss) client_.fail_run(why);
   if (why.code() == StatusCode::kInvalidArgument && config_.train.on_nan == OnNan::kStop) {
     RoundReport report{WorkerId(parts_.node, 0), Clock(reduces_->version().value), {}};
     report.computed_version = reduces_->version();
@@ -88,9 +89,11 @@ Result<AllReduceExchange::Meeting> Session::meet_again(const AllReduceExchange::
   return meeting;
 }
 
-// Where each node has a part, each sends its own; of stages those of the first group.
+// Where each node has a part, each sends its own; of stages those of the first group. Behind the last step the authority
+// makes up no formation any more, which a node that has left one would wait for in vain.
 void Session::send_last_state() {
   if (reduces_ == nullptr) return;
+  reduces_->end_rounds();
   if (parts_.node.value < config_.pipeline.stages || config_.exchange.shard_optimizer) {
     client_.send_final_state(reduces_->last_state());
   }

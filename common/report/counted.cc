@@ -21,7 +21,9 @@ std::string unfinished(const RunSummary& run, std::int64_t total_iterations, Sha
 
 void set_iterations(RunSummary& summary, const sync::Engine& engine, std::int64_t local_steps) {
   summary.iterations = engine.iterations_applied() * local_steps;
-  summary.skipped = engine.iterations_skipped() * local_steps;
+  // Else what is not finite ends the run.
+  const bool skips = engine.config().on_nan == OnNan::kSkip;
+  summary.skipped = skips ? engine.iterations_skipped() * local_steps : 0;
   summary.iterations_lost = engine.iterations_lost() * local_steps;
   summary.iterations_undone = iterations_undone(engine) * local_steps;
   summary.dropped = engine.iterations_dropped() * local_steps;

@@ -165,6 +165,16 @@ void DecisionLog::saved(Ticks now) {
   add(done, now);
 }
 
+void DecisionLog::parted(std::optional<NodeId> lost, Ticks now) {
+  add({.kind = DecisionKind::kParted, .node = lost}, now);
+}
+
+void DecisionLog::formed(Version version, Ticks now) {
+  Decision formed{.kind = DecisionKind::kFormed};
+  formed.version = version;
+  add(formed, now);
+}
+
 void DecisionLog::add_to(Trace& trace) const {
   const std::vector<Decision> kept = kept_.in_order();
   const std::vector<Decision> rare = rare_.in_order();

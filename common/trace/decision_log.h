@@ -36,6 +36,9 @@ class DecisionLog {
   void saving(Version version, Ticks now);
   // The last one of these is over: written or given up.
   void saved(Ticks now);
+  // Of an all-reduce: a formation is over, since `lost` is, if that is known; and the next one goes on from `version`.
+  void parted(std::optional<NodeId> lost, Ticks now);
+  void formed(Version version, Ticks now);
 
   // Everything, as part of a trace.
   void add_to(Trace& trace) const;

@@ -40,10 +40,12 @@ enum class DecisionKind : std::uint8_t {
   kEvaluated,   // it has answered
   kSaving,      // a checkpoint is asked for
   kSaved,       // it is whole on disk, or was given up
+  kParted,      // all-reduce: a formation is over, since a node of it is lost
+  kFormed,      // those that are left go on as the next one
 };
-inline constexpr std::array<const char*, 15> kDecisionNames = {
-    "joined", "report", "hold", "grant",    "finish",    "apply", "window", "threshold",
-    "policy", "lost",   "stop", "evaluate", "evaluated", "save",  "saved"};
+inline constexpr std::array<const char*, 17> kDecisionNames = {
+    "joined", "report", "hold",     "grant",     "finish", "apply", "window", "threshold", "policy",
+    "lost",   "stop",   "evaluate", "evaluated", "save",   "saved", "parted", "formed"};
 constexpr const char* name_of(DecisionKind kind) { return kDecisionNames[static_cast<std::size_t>(kind)]; }
 std::optional<DecisionKind> decision_named(std::string_view name);
 
@@ -62,10 +64,10 @@ std::optional<Release> release_named(std::string_view name);
 struct Decision {
   Ticks at = {};
   DecisionKind kind = DecisionKind::kReported;
-  std::optional<WorkerId> worker = {};      // joined, report, hold, grant, finish
-  std::optional<NodeId> node = {};          // lost, evaluate
-  std::optional<Clock> clock = {};          // report: done; hold, grant, finish: that it would begin
-  std::optional<Clock> min_clock = {};      // hold, grant: the slowest's
+  std::optional<WorkerId> worker = {};  // joined, report, hold, grant, finish
+  std::optional<NodeId> node = {};      // lost, evaluate; parted: who is lost, where that is known by then
+  std::optional<Clock> clock = {};      // report: done; hold, grant, finish: that it would begin
+  std::optional<Clock> min_clock = {};  // hold, grant: the slowest's
   std::optional<Threshold> threshold = {};  // hold, grant; window, threshold, policy: from here on
   std::optional<double> lpr = {};           // per cent, the newest; hold, grant, window, threshold
   std::optional<Version> version = {};    // grant: the oldest that it may compute with; else the one reached

@@ -42,7 +42,7 @@ Authority::Authority(const RunConfig& config, RunRecord record, Outbox& outbox, 
              [this](NodeId node, const Status& why, Ticks at) { evict(node, why, at); }),
       late_nodes_(config_, core_, members_, record_, instructions_, outbox_, log),
       node_parameters_(config_, members_, outbox_),
-      formations_(config_, members_, outbox_, log),
+      formations_(config_, members_, outbox_, core_.trace(), log),
       steps_(config_, core_, members_, state_, formations_, step_reports_, record_, outbox_, log),
       stop_deadline_(config_, engine_, speeds_),
       hand_over_(config_, core_, checkpoints_, saves_, evaluations_, speeds_, log),
@@ -156,8 +156,17 @@ Status Authority::on_node(NodeId from, const wire::Message& message, Ticks now) 
     lost(Peer::of(from), before_its_time ? "it left before its report" : leave->fault, now);
     return Status::ok();
   }
+  const auto* error = std::get_if<wire::Error>(&message.body);
+  if (error != nullptr && nodes_hold_parameters(config_)) return on(from, *error, now);
   return invalid_argument(std::string(wire::name_of(message.body)) + " from node " + to_string(from) +
                           ": not for the authority");
+}
+
+// What the nodes hold is lost with some of them: each of the others says so, and none can go on. Servers that begin
+// with a checkpoint can.
+Status Authority::on(NodeId from, const wire::Error& error, Ticks now) {
+  if (training()) end_.fail(unavailable(error.message + " (so says node " + to_string(from) + ")"), now);
+  return Status::ok();
 }
 
 Status Authority::on_ready(NodeId node, Ticks now) {
@@ -193,7 +202,7 @@ Status Authority::on(NodeId from, const wire::Peers& peers, Ticks now) {
   const NodeId gone = peers.lost.value_or(from);
   if (news == News::kLost && training() && !record_.has_report(gone)) lost(Peer::of(gone), peers.why, now);
   if (news != News::kEndpoint) return Status::ok();
-  if (const Status formed = formations_.form(engine_.version()); !formed.is_ok()) end_.fail(formed, now);
+  if (const Status formed = formations_.form(engine_.version(), now); !formed.is_ok()) end_.fail(formed, now);
   return Status::ok();
 }
 

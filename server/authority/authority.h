@@ -166,6 +166,7 @@ class Authority {
   Status on(NodeId from, const wire::StepReport& report, Ticks now);
   Status on(NodeId from, const wire::Peers& peers, Ticks now);
   Status on(NodeId from, const wire::EvaluationReport& report, Ticks now);
+  Status on(NodeId from, const wire::Error& error, Ticks now);
   void on_arrival(ShardId from, const wire::GradientArrived& arrived, Ticks now);
   void evict_overdue(Ticks now);
 

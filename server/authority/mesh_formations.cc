@@ -32,8 +32,13 @@ std::string wrongly_loopback_among(const std::vector<std::string>& endpoints) {
 }  // namespace
 
 MeshFormations::MeshFormations(const RunConfig& config, const RunMembers& members, RunOutbox& outbox,
-                               const Log& log)
-    : config_(config), members_(members), outbox_(outbox), log_(log), formations_(config.cluster.nodes) {}
+                               trace::DecisionLog* trace, const Log& log)
+    : config_(config),
+      members_(members),
+      outbox_(outbox),
+      trace_(trace),
+      log_(log),
+      formations_(config.cluster.nodes) {}
 
 Status MeshFormations::check(NodeId from, const wire::Peers& peers, Version version) const {
   if (!nodes_are_connected(config_) || peers.endpoints.size() != 1 || peers.endpoints[0].empty()) {
@@ -73,16 +78,17 @@ Result<MeshFormations::News> MeshFormations::on_peers(NodeId from, const wire::P
                 std::to_string(peers.formation));
     }
     // Whose connection has ended may have left the formation as well, and says so by itself.
-    end(peers.why + " (so says node " + to_string(from) + ")", now);
+    end(std::nullopt, peers.why + " (so says node " + to_string(from) + ")", now);
   }
   formations_.set_endpoint(from, peers.endpoints[0], peers.version);
   return News::kEndpoint;
 }
 
 // Who is in it says where it is reached in the next one.
-void MeshFormations::end(std::string why, Ticks now) {
+void MeshFormations::end(std::optional<NodeId> lost, std::string why, Ticks now) {
   if (formations_.gathers()) return;
   formations_.end();
+  if (trace_ != nullptr) trace_->parted(lost, now);
   over_since_ = now;
   why_over_ = std::move(why);
   for (const NodeId node : members_.in(NodeState::kJoined)) outbox_.to_node(node, over());
@@ -97,7 +103,7 @@ wire::Peers MeshFormations::over() const {
 
 void MeshFormations::lost(NodeId node, const std::string& why, Ticks now) {
   formations_.forget(node);
-  end("node " + to_string(node) + " lost: " + why, now);
+  end(node, "node " + to_string(node) + " lost: " + why, now);
 }
 
 void MeshFormations::resend(NodeId node) {
@@ -106,7 +112,7 @@ void MeshFormations::resend(NodeId node) {
   if (formations_.gathers()) outbox_.to_node(node, over());
 }
 
-Status MeshFormations::form(Version version) {
+Status MeshFormations::form(Version version, Ticks now) {
   const bool first = formations_.number() == 0;
   const std::vector<NodeId> here = members_.in(NodeState::kJoined);
   if (first && here.size() < config_.cluster.nodes) return Status::ok();
@@ -129,6 +135,7 @@ Status MeshFormations::form(Version version) {
   for (const NodeId node : here) outbox_.to_node(node, peers);
   newest_ = std::move(peers);
   if (first) return Status::ok();
+  if (trace_ != nullptr) trace_->formed(next->version, now);
   log_.info("formation " + std::to_string(next->number) + ": " + std::to_string(here.size()) +
             " nodes go on from version " + to_string(next->version) +
             (next->holder ? ", which node " + to_string(*next->holder) + " gives the others" : ""));

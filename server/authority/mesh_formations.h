@@ -8,6 +8,7 @@
 // Thread: one at a time (the server's loop).
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "common/instant.h"
 #include "common/log/log.h"
 #include "common/status.h"
+#include "common/trace/decision_log.h"
 #include "common/wire/messages.h"
 #include "server/authority/formations.h"
 #include "server/authority/run_members.h"
@@ -28,15 +30,16 @@ class MeshFormations {
   // its threads that computes has to say.
   static constexpr int kLeases = 2;
 
-  // All outlive this.
-  MeshFormations(const RunConfig& config, const RunMembers& members, RunOutbox& outbox, const Log& log);
+  // All outlive this. `trace`: of the authority's decisions; null: there is none.
+  MeshFormations(const RunConfig& config, const RunMembers& members, RunOutbox& outbox,
+                 trace::DecisionLog* trace, const Log& log);
 
   // `peers`, at `version` of the run. `goes_on`: who is left goes on without one that is lost. kLost: the one whom `from`
   // has lost, or itself, is. kEndpoint: the next formation may be complete: form(). Errors: kInvalidArgument.
   enum class News { kNothingNew, kLost, kEndpoint };
   Result<News> on_peers(NodeId from, const wire::Peers& peers, Version version, bool goes_on, Ticks now);
   // The next one, if all have said where they are reached. Not OK: there will be none, and why.
-  [[nodiscard]] Status form(Version version);
+  [[nodiscard]] Status form(Version version, Ticks now);
   // The others go on without it: the formation is over.
   void lost(NodeId node, const std::string& why, Ticks now);
   // The newest, and that it is over where it is. Who knows it does nothing twice.
@@ -53,12 +56,13 @@ class MeshFormations {
 
  private:
   Status check(NodeId from, const wire::Peers& peers, Version version) const;
-  void end(std::string why, Ticks now);
+  void end(std::optional<NodeId> lost, std::string why, Ticks now);
   wire::Peers over() const;
 
   const RunConfig& config_;
   const RunMembers& members_;
   RunOutbox& outbox_;
+  trace::DecisionLog* const trace_;
   const Log& log_;
   Formations formations_;
   wire::Peers newest_;  // as its nodes were told

@@ -30,6 +30,19 @@ std::vector<NodeId> NodeParameters::owing(const RunRecord& record) const {
   return nodes;
 }
 
+Status NodeParameters::lost(const RunRecord& record) const {
+  if (!members_.lowest()) return unavailable("no node is left that has the run's parameters");
+  const std::vector<NodeId> nodes = senders();
+  const bool more_come =
+      std::any_of(nodes.begin(), nodes.end(), [&](NodeId node) { return !record.has_report(node); });
+  if (!config_.exchange.shard_optimizer || more_come) return Status::ok();
+  std::string gone;
+  for (const NodeId node : members_.in(NodeState::kGone)) {
+    if (!record.has_report(node)) gone += (gone.empty() ? "" : ", ") + to_string(node);
+  }
+  return unavailable("the last state is not whole, since a part of it is lost with nodes " + gone);
+}
+
 void NodeParameters::ask(Version version) {
   for (const NodeId node : senders()) outbox_.to_node(node, wire::StateWanted{version});
 }

@@ -9,6 +9,7 @@
 #include "common/clock.h"
 #include "common/config/run_config.h"
 #include "common/ids.h"
+#include "common/status.h"
 #include "server/authority/evaluation.h"
 #include "server/authority/run_members.h"
 #include "server/authority/run_outbox.h"
@@ -38,6 +39,10 @@ class NodeParameters {
   std::vector<NodeId> senders() const;
   // Of those, who has not sent the last ones whole, as far as is known: a node's report follows them.
   std::vector<NodeId> owing(const RunRecord& record) const;
+
+  // Not OK: what the shard lacks of the last ones will not come. Nobody is left; or, where each has a part, all who are
+  // left have sent theirs, and what they keep of others: of two that are lost one kept the other's.
+  Status lost(const RunRecord& record) const;
 
   // The shard has them, of that version.
   void came(Version version) { here_ = version; }

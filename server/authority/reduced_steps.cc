@@ -68,7 +68,7 @@ Status ReducedSteps::go_on_without(NodeId node, const std::string& why, Ticks no
   // Behind the last step there is no next formation to wait for.
   if (!state_.training()) return Status::ok();
   formations_.lost(node, why, now);
-  return formations_.form(core_.engine().version());
+  return formations_.form(core_.engine().version(), now);
 }
 
 // Whether the step is left out, which all do or none: but who was given the version by another does not know that it is

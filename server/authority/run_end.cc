@@ -55,11 +55,11 @@ void RunEnd::advance(Ticks now) {
   if (run_.state.is(RunStage::kEnding)) {
     // Before the final state is retained, for which there may be no room otherwise.
     if (!run_.evaluations.idle() && !run_.members.lowest()) run_.evaluations.abandon();
-    if (lacks_parameters()) {  // a node is sending them
-      if (run_.members.lowest()) return;
+    if (lacks_parameters()) {
+      const Status lost = run_.parameters.lost(run_.record);
+      if (lost.is_ok()) return;  // a node is sending them
       const Status& result = run_.state.result();
-      return fail(result.is_ok() ? unavailable("no node is left that has the run's parameters") : result,
-                  now);
+      return fail(result.is_ok() ? lost : result, now);
     }
     if (!model_.requested()) {
       if (!run_.evaluations.idle()) return;  // at most two retained versions, and one of each number

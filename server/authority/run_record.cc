@@ -335,9 +335,11 @@ std::function<Status()> RunRecord::writer(const sync::Engine& engine, const std:
       const Status added = events->append(phases, summary.final_version, summary.wall_seconds);
       if (!added.is_ok()) log->warn(added.message() + kNoMoreEvents);
     }
-    if (!phases.empty()) PACELINE_RETURN_IF_ERROR(write_phases(out, phases));
-    PACELINE_RETURN_IF_ERROR(so_far());
-    return write_summary(out, summary);
+    // Whatever of the others cannot be written: the summary says how the run went.
+    Status first = phases.empty() ? Status::ok() : write_phases(out, phases);
+    Status second = so_far();
+    Status third = write_summary(out, summary);
+    return !first.is_ok() ? first : !second.is_ok() ? second : third;
   };
 }
 

@@ -17,4 +17,4 @@ paceline_test(compare_test NOT_TSAN
   LIBS paceline_report paceline_files paceline_tools paceline_config nlohmann_json::nlohmann_json)
 paceline_test(statistics_test NOT_TSAN SOURCES unit/statistics_test.cc LIBS paceline_statistics rapidcheck)
 paceline_test(trace_test NOT_TSAN SOURCES unit/trace_recording_test.cc unit/trace_test.cc LIBS paceline_trace paceline_files)
-paceline_test(explain_test NOT_TSAN SOURCES unit/explain_test.cc LIBS paceline_explain nlohmann_json::nlohmann_json)
+paceline_test(explain_test NOT_TSAN SOURCES unit/explain_test.cc unit/sum_waits_test.cc LIBS paceline_explain nlohmann_json::nlohmann_json)

@@ -142,7 +142,7 @@ void live(const Schedule& schedule, std::uint32_t node, const Layout& layout, Fo
       {schedule.config, NodeId(node), layout, cache, steady_now,
        [&](const Status& why) {
          const std::lock_guard lock(failed_mutex);
-         failed = why.message();
+         failed = name_of(why.code()) + (": " + why.message());
        },
        [&](const AllReduceExchange::Parting& parting) { return authority.meet(node, parting); }});
   const auto wrong = [&](const std::string& what) {
@@ -358,9 +358,9 @@ TEST_CASE("a share of the optimizer's state that is lost with its keeper ends th
     threads.emplace_back([&, node] { live(schedule, node, layout, authority, lives[node]); });
   }
   for (std::thread& thread : threads) thread.join();
-  CHECK_THAT(lives[2].wrong,
-             Catch::Matchers::EndsWith("the optimizer's state of node 0 is lost, since node 1, which "
-                                       "has kept it, is lost as well"));
+  CHECK_THAT(lives[2].wrong, Catch::Matchers::EndsWith(
+                                 "DATA_LOSS: the optimizer's state of node 0 is lost, since node 1, which "
+                                 "has kept it, is lost as well"));
   CHECK(lives[2].states.size() == 2);
 }
 

@@ -201,6 +201,17 @@ TEST_CASE("the run ends with the parameters of its last version") {
   CHECK(run.sent.of<wire::Pull>(kShard0)[0].min_version == Version(3));
 }
 
+TEST_CASE("a sum that is not finite ends the run, of which no iteration is skipped for that") {
+  Reducing run;
+  run.shard_has(0);
+  run.step(0);
+  run.leaves_out(0, 1);
+  REQUIRE(run.over());
+  const RunSummary summary = run.summary();
+  CHECK(summary.reason == "worker 0.0 at clock 1: not finite: the sum of all gradients is not finite");
+  CHECK((summary.status == "failed" && summary.skipped == 0));
+}
+
 TEST_CASE("parameters that do not come end the run, which says from whom") {
   Reducing run;
   run.shard_has(0);

@@ -125,6 +125,21 @@ TEST_CASE("a run that fails tells shards and nodes together, however long its fi
   CHECK(run.summary().status == "failed");
 }
 
+TEST_CASE("whatever of its results cannot be written, a run leaves its summary") {
+  Run run;
+  const std::string in_the_way = GENERATE("phases.csv", "staleness.csv");
+  std::filesystem::create_directory(run.folder / in_the_way);
+  run.gather();
+  run.train(0, 3);
+  run.answer_model();
+  run.nodes_report();
+  run.say(kNode0, wire::EvaluationReport{Version(3), {50.0, 75, 100}, ""});
+  run.shards_report();
+  REQUIRE(run.over());
+  CHECK(run.summary().status == "ok");
+  CHECK_THAT(run.authority->result().message(), Contains(in_the_way));
+}
+
 TEST_CASE("with every node lost the run has failed, and what was learned is kept") {
   Run run;
   run.gather();

@@ -1,4 +1,5 @@
 // What the authority does where nodes that sum gradients among themselves lose one.
+#include "common/trace/trace_file.h"
 #include "tests/unit/reducing_fixture.h"
 
 namespace paceline::server {
@@ -353,6 +354,73 @@ TEST_CASE(
   CHECK(run.sent.of<wire::FinishWorker>(kNode0).size() == 1);
   const wire::ApplyDecision last = run.sent.of<wire::ApplyDecision>(kShard0).back();
   CHECK((last.version_after == Version(3) && last.revision_after == Revision(3)));
+}
+
+// No gradient of it was anything but finite, and whoever of them says it first: none goes on.
+TEST_CASE("what is lost for all who are left ends the run, which servers may go on with") {
+  RunConfig config = reducing_run();
+  config.cluster.nodes = 3;
+  config.exchange.shard_optimizer = true;
+  Reducing run(config);
+  run.shard_has(0);
+  run.step(0);
+  run.authority->lost(kNode1, "silent", run.now);
+  run.say(kNode0, wire::Error{StatusCode::kDataLoss, "the state of node 1 is lost", true});
+  REQUIRE(run.over());
+  const Status result = run.authority->result();
+  CHECK(result.message() == "the state of node 1 is lost (so says node 0)");
+  CHECK(result.code() == StatusCode::kUnavailable);  // what RunEnd takes for one to go on from a checkpoint
+  CHECK(run.sent.of<wire::RunOver>(Peer::of(NodeId(2))).size() == 1);
+  const RunSummary summary = run.summary();
+  CHECK((summary.status == "failed" && summary.skipped == 0 && summary.lost_nodes == 1));
+  Run with_servers;
+  with_servers.gather();
+  CHECK(with_servers.refused(kNode0, wire::Error{StatusCode::kDataLoss, "it is lost", true}).code() ==
+        StatusCode::kInvalidArgument);
+}
+
+// One of the two kept the other's part of the optimizer's state.
+TEST_CASE(
+    "where parts of the last state are lost with two nodes, the run ends once all others have reported") {
+  RunConfig config = reducing_run();
+  config.cluster.nodes = 4;
+  config.train.total_iterations = 8;
+  config.exchange.shard_optimizer = true;
+  Reducing run(config);
+  run.shard_has(0);
+  run.step(0);
+  for (const std::uint32_t node : {0U, 3U}) run.steps(node, 1);
+  for (const std::uint32_t node : {1U, 2U}) run.authority->lost(Peer::of(NodeId(node)), "silent", run.now);
+  CHECK_FALSE(run.authority->training());
+  run.node_reports(0);
+  CHECK(run.authority->result().is_ok());
+  run.node_reports(3);
+  REQUIRE(run.over());
+  CHECK(run.authority->result().message() ==
+        "the last state is not whole, since a part of it is lost with nodes 1, 2");
+  CHECK(run.sent.of<wire::RunOver>(kNode0).size() == 1);
+}
+
+TEST_CASE("the trace says when a formation was over, and when the next one stood") {
+  RunConfig config = reducing_run();
+  config.run.trace = true;
+  Stepped run(config);
+  run.seen_by_node_0(1);
+  run.node_0_steps(1);
+  run.authority->fail(unavailable("it is to be over"), run.now);
+  REQUIRE(run.over());
+  const auto part = trace::read_trace_file(run.folder / trace::kAuthorityPart);
+  REQUIRE(part.is_ok());
+  std::vector<trace::Decision> rare;
+  for (const trace::Decision& d : part->decisions) {
+    const bool is_of_loss = d.kind == trace::DecisionKind::kParted ||
+                            d.kind == trace::DecisionKind::kFormed || d.kind == trace::DecisionKind::kLost;
+    if (is_of_loss) rare.push_back(d);
+  }
+  REQUIRE(rare.size() == 3);
+  CHECK((rare[0].kind == trace::DecisionKind::kParted && !rare[0].node));
+  CHECK((rare[1].kind == trace::DecisionKind::kFormed && rare[1].version == Version(1)));
+  CHECK((rare[2].kind == trace::DecisionKind::kLost && rare[2].node == NodeId(1)));
 }
 
 // They would wait for a formation that never comes.

@@ -119,8 +119,7 @@ TEST_CASE("iterations_that_were_skipped_are_named_in_the_report_and_among_its_ca
   run.summary.iterations = 290;
   run.summary.skipped = 110;
   write_run(folder / "b", run);
-  const std::string said =
-      "110 of 400 iterations were skipped, since a loss or gradient was not finite";
+  const std::string said = "110 of 400 iterations were skipped, since a loss or gradient was not finite";
   CHECK_THAT(run_report({(folder / "b").string()}).out, Contains("  " + said + "\n"));
   CHECK(caveats_of(read_run((folder / "b").string()).value()) == std::vector<std::string>{said});
 }
@@ -144,9 +143,21 @@ TEST_CASE("a_resumed_run_says_from_where_and_what_its_numbers_are_of") {
   run.summary.resumed_from = Version(118);
   run.summary.checkpoints = {7, 1};
   write_run(folder / "b", run);
-  CHECK_THAT(run_report({(folder / "b").string()}).out,
-             Contains("resumed from version 118, generation 2: phases, bytes and reads are of that alone") &&
-                 Contains("7 checkpoints written, 1 failed"));
+  CHECK_THAT(
+      run_report({(folder / "b").string()}).out,
+      Contains("resumed from version 118, generation 2: phases, bytes and reads are of that alone; who "
+               "was lost behind that version before is in server.log\n") &&
+          Contains("7 checkpoints written, 1 failed"));
+  // Beside others it is marked, and nothing is held against it; what it trained before is in no phase.
+  run.summary.wall_seconds = 9.0;
+  write_run(folder / "b", run);
+  const std::string a = (folder / "a").string(), b = (folder / "b").string();
+  const Outcome r = run_report({a, b});
+  CHECK(line_of(r.out, "run", b) == b + " ok, resumed ssp 20 0.200 0.000 0.200 9.000 80.00 %");
+  CHECK_THAT(r.out, Contains(b + ": resumed from version 118, so without changes: its phases, ") &&
+                        !Contains("not training"));
+  run.summary.lost_nodes = 1;
+  CHECK(status_of(run.summary) == "ok, lost 1, resumed");
 }
 
 TEST_CASE("a_run_that_switched_names_each_policy_from_the_first_on") {
@@ -292,7 +303,7 @@ TEST_CASE("a_run_that_lost_a_node_is_shown_by_the_workers_that_reported") {
   const std::string whole = (folder / "whole").string(), name = (folder / "lost").string();
   const Outcome r = run_report({whole, name});
   REQUIRE(r.status == 0);
-  CHECK(line_of(r.out, "run", name) == name + " ok ssp 20 0.100 0.000 0.300 0.500 80.00 %");
+  CHECK(line_of(r.out, "run", name) == name + " ok, lost 1 ssp 20 0.100 0.000 0.300 0.500 80.00 %");
   CHECK(line_of(r.out, "phase s", "COMPUTE_GRADS") == "COMPUTE_GRADS 0.200 0.300");
   CHECK_THAT(r.out,
              Contains(name + ": 1 of 2 nodes lost, so without changes; seconds are of the 1 worker that "
@@ -440,7 +451,7 @@ TEST_CASE("sums_of_a_run_that_lost_a_node_and_its_phases_are_shown_for_no_worker
   const std::string whole = (folder / "whole").string(), name = (folder / "lost").string();
   const Outcome r = run_report({whole, name});
   CHECK(r.status == 0);
-  CHECK(line_of(r.out, "run", name) == name + " ok ssp 20 - - - 0.500 80.00 %");
+  CHECK(line_of(r.out, "run", name) == name + " ok, lost 1 ssp 20 - - - 0.500 80.00 %");
   CHECK(line_of(r.out, "phase s", "COMPUTE_GRADS") == "COMPUTE_GRADS 0.200 -");
 }
 
@@ -455,6 +466,17 @@ TEST_CASE("a_run_that_failed_before_any_node_reported_is_still_shown") {
   CHECK(shown.status == 0);
   CHECK_THAT(shown.out, Contains("node 1 has not joined within 60 s"));
   CHECK_THAT(shown.out, !Contains("BARRIER"));  // a table of nothing
+  // Nor is 0 what nobody has counted: of the authority's own counts it is.
+  failed.summary.bytes_reduced = 0;
+  failed.summary.nodes = failed.summary.threads_per_node = 2;
+  REQUIRE(write_summary(folder.path(), failed.summary));
+  const std::string name = folder.path().string();
+  CHECK_THAT(run_report({name}).out, Contains("\n  lost nodes 0\n") && !Contains(" MB"));
+  CHECK(line_of(run_report({name, name}).out, "run", name) ==
+        name + " failed bsp 0 - - - 0.000 not evaluated");
+  failed.summary.bytes_reduced = 4'000'000;
+  REQUIRE(write_summary(folder.path(), failed.summary));
+  CHECK_THAT(run_report({name}).out, Contains("\n  reduced 4.0 MB from node to node, lost nodes 0\n"));
 
   // One that claims to be a success has lost its phases.
   failed.summary.status = "ok";

@@ -315,6 +315,18 @@ TEST_CASE("leaving tells every server why and releases every waiter, those it do
   CHECK(closed == 1);
 }
 
+TEST_CASE("that a run cannot go on is said to the authority, ahead of the goodbye") {
+  ClientFixture f;
+  f.join();
+  f.client->fail_run(data_loss("the optimizer's state of node 1 is lost"));
+  f.client->leave(aborted("it cannot go on"));
+  const auto said = f.left->expect<wire::Error>();
+  REQUIRE(said);
+  CHECK((said->code == StatusCode::kDataLoss && said->message == "the optimizer's state of node 1 is lost"));
+  CHECK(f.left->expect<wire::Leave>()->fault == "it cannot go on");
+  CHECK(f.right->expect<wire::Leave>()->fault == "it cannot go on");
+}
+
 TEST_CASE("a refused push is no end; parameters that nobody asked for are") {
   ClientFixture f;
   f.join();

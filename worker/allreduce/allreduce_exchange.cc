@@ -249,9 +249,10 @@ void AllReduceExchange::reduce_rounds() {
   std::unique_lock lock(mutex_);
   for (;;) {
     Status reduced = reduce_round(lock);
-    if (!reduced.is_ok() && closed_.is_ok()) reduced = meet_again(lock, reduced);
+    if (!reduced.is_ok() && closed_.is_ok() && !rounds_are_over_) reduced = meet_again(lock, reduced);
     if (reduced.is_ok()) continue;
-    if (!closed_.is_ok()) return;  // stopped, and why is known
+    if (!closed_.is_ok() || rounds_are_over_)
+      return;  // stopped, and why is known; or nobody needs it any more
     closed_ = reduced;
     changed_.notify_all();
     lock.unlock();
@@ -317,6 +318,11 @@ void AllReduceExchange::begin_round() {
 }
 
 // ---- the end
+
+void AllReduceExchange::end_rounds() {
+  const std::lock_guard lock(mutex_);
+  rounds_are_over_ = true;
+}
 
 void AllReduceExchange::stop() {
   close(aborted("the exchange is over"));

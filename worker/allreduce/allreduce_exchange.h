@@ -122,6 +122,8 @@ class AllReduceExchange final : public Exchange {
   // Of a node's threads the first has what was sent.
   EarlyPush pushed_early(WorkerId worker, Ticks until) const override;
 
+  // All rounds of this node are made: where a formation is over, there need be no other one. What it has stays here.
+  void end_rounds();
   // Releases every waiter, now and later, with `why` (not OK). The first close counts.
   void close(const Status& why);
   // Closes, and waits until the exchange's thread has ended: `on_failure` is not called any more. Not from there.
@@ -181,6 +183,7 @@ class AllReduceExchange final : public Exchange {
   std::uint32_t formation_ = 1;
   std::uint32_t left_ = 0;  // the newest that is to be left,
   std::string why_left_;    // and why
+  bool rounds_are_over_ = false;
   Status closed_;
 };
 

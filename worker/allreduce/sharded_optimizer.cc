@@ -94,11 +94,11 @@ Status ShardedOptimizer::contribute_state(const Held& from, const Shares& next, 
   };
   for (const Shares::Part& part : from.shares.parts) {
     if (is_left(part.owner) || (part.keeper != part.owner && is_left(part.keeper))) continue;
-    return invalid_argument(
-        "the optimizer's state of node " + to_string(from.shares.nodes[part.owner]) + " is lost, " +
-        (part.keeper == part.owner ? "which nobody else has"
-                                   : "since node " + to_string(from.shares.nodes[part.keeper]) +
-                                         ", which has kept it, is lost as well"));
+    return data_loss("the optimizer's state of node " + to_string(from.shares.nodes[part.owner]) +
+                     " is lost, " +
+                     (part.keeper == part.owner ? "which nobody else has"
+                                                : "since node " + to_string(from.shares.nodes[part.keeper]) +
+                                                      ", which has kept it, is lost as well"));
   }
   for (const Piece& piece : from.pieces) {
     if (piece.kept && is_left(piece.part.owner)) continue;

@@ -70,8 +70,8 @@ class ShardedOptimizer {
     std::vector<Piece> pieces;  // own, then kept
   };
   // What this node has in the next formation, which goes on from `version`: the newest that was begun or ended. `all`: as long
-  // as the layout; `sum_all` puts the sum over all its nodes into it. Errors: sum_all's; kInvalidArgument the state of a
-  // lost node is lost with its keeper, naming both.
+  // as the layout; `sum_all` puts the sum over all its nodes into it. Errors: sum_all's; kDataLoss the state of a lost
+  // node is lost with its keeper, naming both: so for all who are left.
   Result<Held> moved_to(Shares next, Version version, std::span<float> all,
                         const std::function<Status()>& sum_all) const;
   // Goes on with it.

@@ -113,6 +113,12 @@ void PsClient::send_final_state(std::shared_ptr<const RunState> state) {
   });
 }
 
+void PsClient::fail_run(const Status& why) {
+  boost::asio::post(io_, [this, error = wire::Error{why.code(), why.message(), /*fatal=*/true}] {
+    io_connections_.send_to_authority(error);
+  });
+}
+
 Result<Instruction> PsClient::next_instruction(std::uint32_t thread) {
   const auto wait = waits_for([&] { return mailboxes_.has_come(thread); });
   return mailboxes_.take(thread);

@@ -89,6 +89,8 @@ class PsClient final : public Coordinator, public Exchange {
   // Gives the server what the run has come to, as far as this node has it. Of each node that has a part that no other
   // sends (session_reducing.cc), ahead of finish().
   void send_final_state(std::shared_ptr<const RunState> state);
+  // Tells the authority that the run cannot go on, with this node or without it, and why.
+  void fail_run(const Status& why);
 
   // ---- for training threads: coordinator.h
   Result<Instruction> next_instruction(std::uint32_t thread) override;
