@@ -7,6 +7,7 @@
 #include <iterator>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -27,7 +28,8 @@ struct Read {
   std::vector<float> gradient;
 };
 
-// The network's tasks, one for each worker; what goes in and comes out is kept.
+// The network's tasks, one for each worker; what goes in and comes out is kept. Thread: of each worker its own; reads() once
+// all have ended.
 class RecordingTasks final : public TaskFactory {
  public:
   explicit RecordingTasks(const RunConfig& config)
@@ -40,7 +42,7 @@ class RecordingTasks final : public TaskFactory {
   void initialize(std::span<float> parameters) const override { tasks_->initialize(parameters); }
   Result<std::unique_ptr<Task>> make_trainer(WorkerId worker) override {
     PACELINE_ASSIGN_OR_RETURN(auto task, tasks_->make_trainer(worker));
-    return std::unique_ptr<Task>(std::make_unique<Recorder>(std::move(task), reads_));
+    return std::unique_ptr<Task>(std::make_unique<Recorder>(std::move(task), reads_, mutex_));
   }
   Result<std::unique_ptr<Task>> make_evaluator() override { return tasks_->make_evaluator(); }
   const std::vector<Read>& reads() const { return reads_; }
@@ -48,7 +50,8 @@ class RecordingTasks final : public TaskFactory {
  private:
   class Recorder final : public Task {
    public:
-    Recorder(std::unique_ptr<Task> task, std::vector<Read>& reads) : task_(std::move(task)), reads_(reads) {}
+    Recorder(std::unique_ptr<Task> task, std::vector<Read>& reads, std::mutex& mutex)
+        : task_(std::move(task)), reads_(reads), mutex_(mutex) {}
     Status load(const Step& step) override {
       step_ = step;
       return task_->load(step);
@@ -56,6 +59,7 @@ class RecordingTasks final : public TaskFactory {
     Result<Metric> compute(std::span<const float> parameters, std::span<float> gradient,
                            const FinalFrom& final_from) override {
       auto metric = task_->compute(parameters, gradient, final_from);
+      const std::lock_guard lock(mutex_);
       reads_.push_back({step_, {parameters.begin(), parameters.end()}, {gradient.begin(), gradient.end()}});
       return metric;
     }
@@ -66,10 +70,12 @@ class RecordingTasks final : public TaskFactory {
    private:
     const std::unique_ptr<Task> task_;
     std::vector<Read>& reads_;
+    std::mutex& mutex_;  // of reads_
     Step step_;
   };
   const std::unique_ptr<TaskFactory> tasks_;
   std::vector<Read> reads_;
+  std::mutex mutex_;
 };
 
 using Own = std::pair<WorkerId, Clock>;
