@@ -1,6 +1,6 @@
 // Reductions: a simulated run's all-reduce (exchange.kind: allreduce), of stages one each. The tables are the daemons' own
-// (common/schedule/), bucket after bucket as their exchange's thread takes them (worker/allreduce/), on the links of
-// simulate.network.
+// (common/schedule/), on the links of simulate.network; bucket after bucket, where daemons have several under way that are
+// there (worker/allreduce/bucket_sums.h).
 //
 //   a node's threads compute  |..........b1.....b0|        of each bucket, when its gradient is final
 //   its exchange thread                  |b1 |    |b0 |apply

@@ -58,12 +58,12 @@ int schedule_plan(const ScheduleOptions& options, std::ostream& out, std::ostrea
     return refuse(
         "paceline schedule: --measure and --speeds: got them with pipeline.stages: 1, expected more");
   }
-  if (config->exchange.shard_optimizer) {
-    return refuse(
-        "paceline schedule: exchange.shard_optimizer: sums and copies apart are not planned here, got true, "
-        "expected false");
-  }
   if (!options.table.ranks.empty()) {
+    if (config->exchange.shard_optimizer) {
+      return refuse(
+          "paceline schedule: --ranks: sums and copies are not planned apart there, got "
+          "exchange.shard_optimizer true, expected false");
+    }
     ScheduleTable table = options.table;
     std::sort(table.ranks.begin(), table.ranks.end());
     if (table.bytes.empty())

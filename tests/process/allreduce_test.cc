@@ -361,21 +361,28 @@ TEST_CASE("a_gradient_that_is_not_finite_ends_the_run_and_names_its_worker") {
 
 // Two are divided before, and their mean is finite. At this rate so is a step by it.
 TEST_CASE("gradients_that_are_finite_and_whose_sum_is_not_end_the_run_but_where_they_are_divided_before") {
-  const auto huge = [](const testing::StopNode&) {
-    return [](std::span<float> gradient) {
-      gradient[3] = 3e38F;
-      return Status::ok();
+  const auto huge = [](float value) {
+    return [value](const testing::StopNode&) {
+      return [value](std::span<float> gradient) {
+        gradient[3] = value;
+        return Status::ok();
+      };
     };
   };
   RunConfig config = summing(Algorithm::kRing, 3);
   config.train.optimizer.lr = 1e-38;
-  const std::string why = why_it_failed(config, huge, Whom::kAll);
+  const std::string why = why_it_failed(config, huge(3e38F), Whom::kAll);
   CHECK_THAT(why, Catch::Contains("the sum of all gradients is not finite: gradient of "));
-  config = summing(Algorithm::kRing, 2);
+  float value = 3e38F;
+  SECTION("by two") { config = summing(Algorithm::kRing, 2); }
+  SECTION("by three, of what has the range of fp16") {
+    config.cluster.gradient_encoding = Encoding::kFp16;
+    value = 40'000.0F;  // three of them are more than 65,504
+  }
   config.train.optimizer.lr = 1e-38;
   const auto ended = testing::run_cluster(
       config, [&](NodeId, const testing::StopNode& stop) -> std::unique_ptr<TaskFactory> {
-        return Befallen::tasks(config, huge(stop));
+        return Befallen::tasks(config, huge(value)(stop));
       });
   INFO(ended.status().message());
   CHECK(ended.is_ok());

@@ -122,6 +122,12 @@ TEST_CASE("a small class leaves its time to a large one, and who is behind takes
     CHECK(choices.at(0).words() ==
           "up to 1000 floats: ring 20 ms, binary_blocks 20 ms, direct 20 ms, tree 40 ms: ring");
   }
+  SECTION("one turn of what takes longer than a second, of which each counts") {
+    Ticks (*const clock)() = [] { return after_reductions([](int n) { return n == 2 ? 300.0 : 400.0; }); };
+    CHECK(reductions_by(clock, {1000}, choices) == 4 * 2 + 1);
+    CHECK(choices.at(0).words() ==
+          "up to 1000 floats: ring 400 ms, binary_blocks 400 ms, direct 300 ms, tree 400 ms: direct");
+  }
 }
 
 TEST_CASE("what was measured is kept, and used where all ranks have the same of the same sizes") {

@@ -203,6 +203,7 @@ TEST_CASE("who has another key, or none, is no peer, and both ends say so by nam
   const Case one = GENERATE_COPY(Case{key(), key(), another, another}, Case{key(), {}, has_none, has_keys},
                                  Case{{}, key(), has_keys, has_none});
   Ranks ranks(2);
+  ranks.key = one.of_0;
   std::thread other([&] {
     Place place = ranks.place(1);
     place.key = one.of_1;
@@ -210,7 +211,6 @@ TEST_CASE("who has another key, or none, is no peer, and both ends say so by nam
     CHECK(mesh.status().message() == "node 0 (" + ranks.endpoints[0] + ") " + one.by_1);
     ranks.stops[0].set();
   });
-  ranks.key = one.of_0;
   const Status refused = ranks.connect(0).status();
   other.join();
   CHECK(refused.message() == "stopped; who says to be node 1 (" + ranks.endpoints[1] + ") " + one.by_0);

@@ -83,6 +83,49 @@ TEST_CASE("every rank ends with the sum, and with the same bits, twice, also of 
   }
 }
 
+// More than sockets hold. Rank 0 takes all of them together, rank 1 each by itself, others some.
+TEST_CASE(
+    "ranks take reductions together or one behind another, as they like, and each sum is whole when it is "
+    "said to be") {
+  const auto algorithm = GENERATE(Algorithm::kRing, Algorithm::kBinaryBlocks, Algorithm::kTree);
+  const auto count = GENERATE(1U, 2U, 4U);
+  const bool shares = GENERATE(false, true);
+  constexpr std::int64_t kParts = 5, kOf = 80'000, kFloats = kParts * kOf;
+  const schedule::Plan plan = planned(algorithm, count, kOf);
+  INFO(plan.name << ", " << count << " ranks" << (shares ? ", in shared memory" : ""));
+  std::vector<float> sum(kFloats);
+  for (std::uint32_t rank = 0; rank < count; ++rank) {
+    const std::vector<float> own = whole_numbers(rank, kFloats);
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += own[i];
+  }
+  const std::vector<std::int64_t> together[] = {{5}, {1, 1, 1, 1, 1}, {1, 3, 1}, {2, 3}};
+  std::vector<int> whole(count);
+  Ranks ranks(count);
+  if (shares) ranks.share(kFloats);
+  const auto ended = ranks.run([&](Mesh& mesh, std::uint32_t rank) {
+    const Program program(plan, rank);
+    std::pmr::vector<float> vector = ranks.vector(rank, whole_numbers(rank, kFloats));
+    std::size_t first = 0;
+    for (const std::int64_t some : together[rank]) {
+      std::vector<Mesh::Part> parts;
+      for (std::size_t part = first; part < first + static_cast<std::size_t>(some); ++part) {
+        parts.push_back(
+            {program, std::span(vector).subspan(part * kOf, kOf), static_cast<std::uint32_t>(part)});
+      }
+      PACELINE_RETURN_IF_ERROR(mesh.reduce(parts, kWithin, [&](std::size_t part) {
+        const std::span<const float> done = parts[part].vector;
+        whole[rank] += std::equal(done.begin(), done.end(), sum.begin() + (done.data() - vector.data()));
+      }));
+      first += parts.size();
+    }
+    return Status::ok();
+  });
+  for (std::uint32_t rank = 0; rank < count; ++rank) {
+    CHECK(ended[rank].message() == "");
+    CHECK(whole[rank] == kParts);
+  }
+}
+
 // 64 values of each sign have an exact fp16 and bf16, and so have their sums of up to four; any others are rounded, on
 // every rank alike.
 TEST_CASE("floats that travel in fewer bytes end with the same bits on every rank, near the sum") {

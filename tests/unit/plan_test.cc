@@ -41,6 +41,12 @@ TEST_CASE("every plan sums every float once from every rank") {
   }
 }
 
+TEST_CASE("as many ranks as there may be sum every float once") {
+  const auto algorithm = GENERATE(Algorithm::kHalvingDoubling, Algorithm::kTorus);
+  const Plan plan = planned({algorithm, 1024, 4096, {}});
+  CHECK(check(plan).message() == "");
+}
+
 // Both halves in turn are the all-reduce, and every float has one owner, who sums it.
 TEST_CASE("every plan falls into sums and copies, with a keeper or without") {
   const auto algorithm =
@@ -252,6 +258,8 @@ TEST_CASE("the checker sees rows that are out of bounds") {
   Plan plan = example();
   plan.ranks[0][0].peer = 2;
   CHECK(refusal(plan) == "ring: rank 0, row 0 (send 64..128 to 2): expected another rank of 2");
+  plan.ranks[0][0].peer = 0;
+  CHECK(refusal(plan) == "ring: rank 0, row 0 (send 64..128 to 0): expected another rank of 2");
   plan = example();
   plan.ranks[0][0].range.end = 129;
   CHECK(refusal(plan) == "ring: rank 0, row 0 (send 64..129 to 1): expected floats of 128");

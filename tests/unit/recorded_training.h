@@ -7,6 +7,7 @@
 #include <iterator>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -27,20 +28,21 @@ struct Read {
   std::vector<float> gradient;
 };
 
-// The network's tasks, one for each worker; what goes in and comes out is kept.
+// The network's tasks, one for each worker; what goes in and comes out is kept. Thread: of each worker its own; reads() once
+// all have ended.
 class RecordingTasks : public testing::WrappedTasks {
  public:
   explicit RecordingTasks(const RunConfig& config)
       : WrappedTasks(testing::network_tasks(config), [this](std::unique_ptr<Task> task, WorkerId) {
-          return std::make_unique<Recorder>(std::move(task), reads_);
+          return std::make_unique<Recorder>(std::move(task), reads_, mutex_);
         }) {}
   const std::vector<Read>& reads() const { return reads_; }
 
  private:
   class Recorder final : public testing::WrappedTask {
    public:
-    Recorder(std::unique_ptr<Task> task, std::vector<Read>& reads)
-        : WrappedTask(std::move(task)), reads_(reads) {}
+    Recorder(std::unique_ptr<Task> task, std::vector<Read>& reads, std::mutex& mutex)
+        : WrappedTask(std::move(task)), reads_(reads), mutex_(mutex) {}
     Status load(const Step& step) override {
       step_ = step;
       return WrappedTask::load(step);
@@ -48,15 +50,18 @@ class RecordingTasks : public testing::WrappedTasks {
     Result<Metric> compute(std::span<const float> parameters, std::span<float> gradient,
                            const FinalFrom& final_from) override {
       auto metric = WrappedTask::compute(parameters, gradient, final_from);
+      const std::lock_guard lock(mutex_);
       reads_.push_back({step_, {parameters.begin(), parameters.end()}, {gradient.begin(), gradient.end()}});
       return metric;
     }
 
    private:
     std::vector<Read>& reads_;
+    std::mutex& mutex_;  // of reads_
     Step step_;
   };
   std::vector<Read> reads_;
+  std::mutex mutex_;
 };
 
 using Own = std::pair<WorkerId, Clock>;

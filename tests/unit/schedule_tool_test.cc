@@ -65,6 +65,29 @@ TEST_CASE("a_schedule_of_stages_shows_who_sums_with_whom_and_how_long") {
   CHECK((served.status == 0 && served.out.find("sum") == std::string::npos));
 }
 
+TEST_CASE("a_schedule_of_an_all_reduce_shows_each_plan_once_and_how_long_all_take") {
+  const std::vector<std::string> sums = {"pipeline.stages=1", "pipeline.micro_batches=1", "cluster.nodes=2",
+                                         "exchange.bucket_bytes=440",
+                                         "train.layers=[{kind: flatten}, {kind: dense, out: 10}, {kind: "
+                                         "dense, out: 10}, {kind: dense, out: 10}]"};
+  const Said said = scheduled(sums);
+  CHECK(said.err == "");
+  CHECK_THAT(said.out, Contains("30950 floats in 3 bucket(s), 2 node(s), algorithm ring\n"
+                                "\n"
+                                "bucket 0: floats 30840..30950, checked, takes 2 ms\n"
+                                "ring, 2 ranks, 110 floats\n"
+                                "rank 0: sends 110 floats\n"
+                                "  0  send 64..110 to 1\n") &&
+                           Contains("\nbucket 1: floats 30730..30840, as bucket 0\n"
+                                    "\n"
+                                    "bucket 2: floats 0..30730, checked, takes 2 ms\n") &&
+                           Contains("\none after another 6 ms, with links without a limit"));
+  std::vector<std::string> parts = sums;
+  parts.emplace_back("exchange.shard_optimizer=true");
+  CHECK_THAT(scheduled(parts).out, Contains("takes 2 ms, of it the copies at the end 1 ms\n") &&
+                                       Contains("one after another 6 ms, of it the copies at the end 3 ms"));
+}
+
 TEST_CASE("a_schedule_of_chunks_shows_whose_they_are_and_what_each_stage_sums") {
   const std::vector<std::string> interleaved = {
       "pipeline.schedule=interleaved",

@@ -59,7 +59,9 @@ TEST_CASE("an all-reduce sums means over as many samples, so a task has to count
   config.exchange.kind = ExchangeKind::kAllreduce;
   CHECK(batch_limits(config).check_counted({0, 64}, Metric{0.0, 0, 64}).is_ok());
   CHECK(batch_limits(config).check_counted({0, 64}, Metric{0.0, 0, 63}).message() ==
-        "the task computed from 63 samples, expected 64 as granted (exchange.kind: allreduce)");
+        "the task computed from 63 samples, expected 64 as granted (exchange.kind: allreduce; a PyTorch "
+        "loader takes "
+        "drop_last=True)");
 }
 
 // 1000 gradients, three of four workers a clock: 334 clocks, and each may be begun by all four.

@@ -262,25 +262,33 @@ void AllReduceExchange::reduce_rounds() {
 }
 
 Status AllReduceExchange::reduce_round(std::unique_lock<std::mutex>& lock) {
+  const std::vector<Bucket>& buckets = mesh_.buckets();
   std::string not_finite;
-  for (std::size_t number = 0; number < mesh_.buckets().size(); ++number) {
-    const std::int64_t begin = mesh_.buckets()[number].range.begin;
-    changed_.wait(lock, [&] { return !closed_.is_ok() || is_left() || own_.are_final_from(begin); });
+  for (std::size_t first = 0, end = 0; first < buckets.size(); first = end) {
+    const auto is_final = [&](std::size_t number) {
+      return own_.are_final_from(buckets[number].range.begin);
+    };
+    changed_.wait(lock, [&] { return !closed_.is_ok() || is_left() || is_final(first); });
     if (!closed_.is_ok()) return closed_;
     if (is_left()) return over();
+    for (end = first + 1; end < buckets.size() && end - first < BucketSums::kInFlight && is_final(end);
+         ++end) {
+    }
     const std::vector<SharedFloats> own = own_.values();
     const Clock clock(model_.version().value);
     counts_.begin(parts_.now());
     lock.unlock();
-    Result<std::string> summed = sums_.sum(number, clock, own);
+    BucketSums::Summed summed = sums_.sum(first, end, clock, own);
     lock.lock();
     counts_.end(parts_.now(), mesh_.take_bytes_sent());
     if (const auto gone = mesh_.gone()) gone_ = gone;
-    PACELINE_RETURN_IF_ERROR(summed.status());
-    if (summed->empty()) continue;
-    if (parts_.config.train.on_nan == OnNan::kStop) return invalid_argument(*summed);
+    // Who has seen it as well may have gone for it before the buckets behind were whole.
+    if (!summed.not_finite.empty() && parts_.config.train.on_nan == OnNan::kStop) {
+      return invalid_argument(summed.not_finite);
+    }
+    PACELINE_RETURN_IF_ERROR(summed.reduced);
     // The other buckets are summed all the same: every rank does the same.
-    if (not_finite.empty()) not_finite = *std::move(summed);
+    if (not_finite.empty()) not_finite = std::move(summed.not_finite);
   }
   if (not_finite.empty()) return step(lock);
   left_out_ = {Clock(model_.version().value), std::move(not_finite)};

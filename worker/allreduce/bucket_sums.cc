@@ -10,6 +10,7 @@
 #include "common/encode/encode.h"
 #include "common/params/non_finite.h"
 #include "common/params/vector_ops.h"
+#include "common/schedule/reduction_times.h"
 
 namespace paceline {
 namespace {
@@ -40,36 +41,51 @@ BucketSums::BucketSums(FormationMesh& mesh, const Layout& layout, bool is_sharde
     : mesh_(mesh), layout_(layout), is_sharded_(is_sharded), now_(now), on_bucket_(std::move(on_bucket)) {}
 
 // Every gradient is finite, but their sum need not be: then no rank takes the step.
-Result<std::string> BucketSums::sum(std::size_t number, Clock clock, const std::vector<SharedFloats>& own) {
-  const Bucket& bucket = mesh_.buckets()[number];
-  const auto begin = static_cast<std::size_t>(bucket.range.begin);
-  const auto size = static_cast<std::size_t>(bucket.range.size());
-  const std::span<float> summed = mesh_.sum().subspan(begin, size);
-  const BucketPrograms& programs = *bucket.programs;
-  // In the order of threads, as servers sum.
-  const auto make = [&](std::int64_t at, std::span<float> out) {
-    const auto of_thread = [&](std::size_t t) {
-      return own[t].floats.subspan(begin + static_cast<std::size_t>(at), out.size());
+BucketSums::Summed BucketSums::sum(std::size_t first, std::size_t end, Clock clock,
+                                   const std::vector<SharedFloats>& own) {
+  std::vector<FormationMesh::Part> parts;
+  for (std::size_t number = first; number < end; ++number) {
+    const auto& [range, programs] = mesh_.buckets()[number];
+    // In the order of threads, as servers sum.
+    const auto make = [&own, begin = static_cast<std::size_t>(range.begin), weight = mesh_.weight()](
+                          std::int64_t at, std::span<float> out) {
+      const auto of_thread = [&](std::size_t t) {
+        return own[t].floats.subspan(begin + static_cast<std::size_t>(at), out.size());
+      };
+      begin_sum(out, of_thread(0), weight);
+      for (std::size_t t = 1; t < own.size(); ++t) add_weighted(out, of_thread(t), weight);
     };
-    begin_sum(out, of_thread(0), mesh_.weight());
-    for (std::size_t t = 1; t < own.size(); ++t) add_weighted(out, of_thread(t), mesh_.weight());
-  };
-  for (const Range& part : programs.first.rest) make(part.begin, bucket_part(summed, part));
-  PACELINE_RETURN_IF_ERROR(
-      reduce(programs.sums, number, clock, /*copies=*/false, {&programs.first.rows, make}));
-  const std::vector<Range> all = {{0, bucket.range.size()}};
-  const bool rounds = is_sharded_ && mesh_.ranks() > 1 && programs.sums.encoding != Encoding::kFp32;
-  for (const Range& here : is_sharded_ ? programs.own : all) {
+    const std::span<float> summed = bucket_part(mesh_.sum(), range);
+    for (const Range& part : programs->first.rest) make(part.begin, bucket_part(summed, part));
+    parts.push_back({programs->sums, range, {&programs->first.rows, make}});
+  }
+  std::size_t first_not_finite = end;
+  Summed all;
+  all.reduced = reduce(parts, first, clock, /*copies=*/false, [&](std::size_t number) {
+    std::string not_finite = look_at(number);
+    if (!not_finite.empty() && number < first_not_finite) {
+      first_not_finite = number;
+      all.not_finite = std::move(not_finite);
+    }
+    if (!is_sharded_) make_mean(mesh_.buckets()[number].range);
+  });
+  return all;
+}
+
+// Says what of a sum is not finite, of this rank's parts of it, and ends with what others will have of them.
+std::string BucketSums::look_at(std::size_t number) const {
+  const auto& [range, programs] = mesh_.buckets()[number];
+  const std::span<float> summed = bucket_part(mesh_.sum(), range);
+  const std::vector<Range> all = {{0, range.size()}};
+  const bool rounds = is_sharded_ && mesh_.ranks() > 1 && programs->sums.encoding != Encoding::kFp32;
+  for (const Range& here : is_sharded_ ? programs->own : all) {
     const std::span<float> part = bucket_part(summed, here);
-    if (rounds) round_as(programs.sums.encoding, part);
+    if (rounds) round_as(programs->sums.encoding, part);
     const auto at = first_non_finite(part);
     if (!at) continue;
     return "the sum of all gradients is not finite: " +
-           describe_non_finite(part[static_cast<std::size_t>(*at)], bucket.range.begin + here.begin + *at,
-                               layout_);
+           describe_non_finite(part[static_cast<std::size_t>(*at)], range.begin + here.begin + *at, layout_);
   }
-  // While the backward pass goes on.
-  if (!is_sharded_) make_mean(bucket.range);
   return std::string();
 }
 
@@ -80,24 +96,29 @@ void BucketSums::make_mean(Range part) const {
 }
 
 Status BucketSums::copy_to_all(Clock clock) {
-  for (std::size_t number = 0; number < mesh_.buckets().size(); ++number) {
-    PACELINE_RETURN_IF_ERROR(
-        reduce(*mesh_.buckets()[number].programs->copies, number, clock, /*copies=*/true, {}));
+  const std::vector<Bucket>& buckets = mesh_.buckets();
+  for (std::size_t first = 0; first < buckets.size(); first += kInFlight) {
+    std::vector<FormationMesh::Part> parts;
+    for (std::size_t number = first; number < std::min(first + kInFlight, buckets.size()); ++number) {
+      parts.push_back({*buckets[number].programs->copies, buckets[number].range});
+    }
+    PACELINE_RETURN_IF_ERROR(reduce(parts, first, clock, /*copies=*/true, [](std::size_t) {}));
   }
   return Status::ok();
 }
 
-// Of a step, and so a bucket that is traced.
-Status BucketSums::reduce(const schedule::Program& program, std::size_t number, Clock clock, bool copies,
-                          const mesh::Mesh::Beginning& beginning) {
-  const std::int64_t sent = mesh_.bytes_sent();
-  const Ticks begin = now_();
-  PACELINE_RETURN_IF_ERROR(mesh_.reduce(program, mesh_.buckets()[number].range, beginning));
-  if (on_bucket_) {
-    on_bucket_(
-        {begin, now_() - begin, clock, static_cast<std::int64_t>(number), mesh_.bytes_sent() - sent, copies});
-  }
-  return Status::ok();
+// Of a step, and so buckets that are traced: one behind the other as they are done, from when the first began.
+Status BucketSums::reduce(std::span<const FormationMesh::Part> parts, std::size_t first, Clock clock,
+                          bool copies, const std::function<void(std::size_t number)>& on_done) {
+  Ticks begin = now_();
+  return mesh_.reduce(parts, [&](std::size_t part) {
+    on_done(first + part);
+    if (!on_bucket_) return;
+    const Ticks end = now_();
+    on_bucket_({begin, end - begin, clock, static_cast<std::int64_t>(first + part),
+                schedule::bytes_sent(parts[part].program), copies});
+    begin = end;
+  });
 }
 
 }  // namespace paceline

@@ -1,6 +1,9 @@
-// BucketSums: one bucket of a node's gradients becomes its part of the mean over all workers (Goyal et al. 2017, §4): its
+// BucketSums: a bucket of a node's gradients becomes its part of the mean over all workers (Goyal et al. 2017, §4): its
 // threads' gradients are summed, that is reduced over the mesh, looked at, and divided. Of a sharded optimizer a bucket
 // is summed, each part at one rank, and copied to all behind the last one.
+//
+// Several buckets are under way at a time: those that are there when the ones before are done, kInFlight at most. Ranks need not
+// take the same ones together (mesh.h). What is looked at and divided is so while others of them travel.
 //
 // It has no state of its own: what it makes lies in the formation's vector (formation_mesh.h).
 //
@@ -9,6 +12,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -31,18 +35,28 @@ class BucketSums {
   BucketSums(FormationMesh& mesh, const Layout& layout, bool is_sharded, Ticks (*now)(),
              std::function<void(const BucketSpan&)> on_bucket);
 
-  // Bucket `number` of the step at `clock`, of gradients by thread, each as long as the layout; of a sharded optimizer this rank's
-  // parts of it, undivided. Returns what is not finite in the sum, naming its tensor; empty: all is. Errors: Mesh::reduce()'s.
-  Result<std::string> sum(std::size_t number, Clock clock, const std::vector<SharedFloats>& own);
-  // Of a sharded optimizer, whose parts of the vector are parameters now: to all, bucket by bucket. Errors: Mesh::reduce()'s.
+  static constexpr std::size_t kInFlight = 4;
+
+  struct Summed {
+    std::string
+        not_finite;  // in the sum, of the first bucket where something is, naming its tensor; empty: all is finite
+    Status reduced =
+        Status::ok();  // errors: Mesh::reduce()'s; of the buckets that were whole before, not_finite is known
+  };
+  // Buckets `first` to `end` of the step at `clock`, of gradients by thread, each as long as the layout; of a sharded optimizer
+  // this rank's parts of them, undivided.
+  Summed sum(std::size_t first, std::size_t end, Clock clock, const std::vector<SharedFloats>& own);
+  // Of a sharded optimizer, whose parts of the vector are parameters now: to all. Errors: Mesh::reduce()'s.
   Status copy_to_all(Clock clock);
   // A part of the formation's vector becomes one of the mean, where it was not divided before it left. Every gradient is a
   // mean over as many samples, so their mean is that of all.
   void make_mean(Range part) const;
 
  private:
-  Status reduce(const schedule::Program& program, std::size_t number, Clock clock, bool copies,
-                const mesh::Mesh::Beginning& beginning);
+  // `parts`: buckets from `first` on.
+  Status reduce(std::span<const FormationMesh::Part> parts, std::size_t first, Clock clock, bool copies,
+                const std::function<void(std::size_t number)>& on_done);
+  std::string look_at(std::size_t number) const;
 
   FormationMesh& mesh_;
   const Layout& layout_;

@@ -109,11 +109,15 @@ std::uint32_t FormationMesh::workers() const {
   return ranks() * config_.cluster.threads_per_node * config_.pipeline.stages;
 }
 
-Status FormationMesh::reduce(const schedule::Program& program, Range range,
-                             const mesh::Mesh::Beginning& beginning) {
-  const std::span<float> part =
-      sum().subspan(static_cast<std::size_t>(range.begin), static_cast<std::size_t>(range.size()));
-  return mesh_->reduce(program, part, reductions_++, silence(), beginning);
+Status FormationMesh::reduce(std::span<const Part> parts,
+                             const std::function<void(std::size_t part)>& on_done) {
+  std::vector<mesh::Mesh::Part> of_mesh;
+  for (const auto& [program, range, beginning] : parts) {
+    const std::span<float> floats =
+        sum().subspan(static_cast<std::size_t>(range.begin), static_cast<std::size_t>(range.size()));
+    of_mesh.push_back({program, floats, reductions_++, beginning});
+  }
+  return mesh_->reduce(of_mesh, silence(), on_done);
 }
 
 Status FormationMesh::sum_all(std::span<float> floats) {

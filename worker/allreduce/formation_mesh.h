@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <memory_resource>
 #include <optional>
@@ -58,9 +59,14 @@ class FormationMesh {
   // Whose gradients it is the sum of. What a stage has is a gradient of its whole group's mini-batch, as the sum of its
   // workers' would be.
   std::uint32_t workers() const;
-  // Carries out this rank's part on a bucket of it, which `beginning` makes in part, or sums all of it. Errors:
+  // Carries out this rank's part on buckets of it together, which `beginning` makes in part; or sums all of it. `on_done`, errors:
   // Mesh::reduce()'s.
-  Status reduce(const schedule::Program& program, Range range, const mesh::Mesh::Beginning& beginning);
+  struct Part {
+    const schedule::Program& program;
+    Range range;
+    mesh::Mesh::Beginning beginning = {};
+  };
+  Status reduce(std::span<const Part> parts, const std::function<void(std::size_t part)>& on_done);
   Status sum_all() { return sum_all(sum_); }
   // Returns when all ranks are connected: what is summed needs something of each. Errors: Mesh::reduce()'s.
   Status await_all();

@@ -16,7 +16,6 @@ namespace {
 
 using schedule::Algorithm;
 
-constexpr int kTurnsMin = 2;
 constexpr int kTurnsMax = 32;
 // What takes so many times as long as the fastest, once all have had their turns, takes no more of them.
 constexpr double kBehind = 1.5;
@@ -63,7 +62,8 @@ class Measurement {
   Measurement(const MeasureRequest& request, mesh::Mesh& mesh, std::uint32_t& reductions)
       : request_(request), mesh_(mesh), reductions_(reductions) {}
 
-  // One class, for about so long, but for kTurnsMin turns; `at_most` is what is left of that.
+  // One class, for about so long, or one turn of each; `at_most` is what is left of that. The first turn, which finds nothing
+  // in caches and buffers, counts only where it is the last.
   Result<MeasuredChoice> measure(std::int64_t floats, double& at_most) {
     MeasuredChoice choice{floats, {}};
     Programs programs;
@@ -75,14 +75,14 @@ class Measurement {
     const schedule::Program sharing = sharing_program(request_, std::ssize(programs) * request_.place.ranks);
     const std::span<float> zeros = request_.vector.first(static_cast<std::size_t>(floats));
     std::fill(zeros.begin(), zeros.end(), 0.0F);
-    std::vector<std::vector<double>> turns(programs.size());  // of each candidate, but the first one
-    for (int turn = 0; turn < kTurnsMax && (turn < kTurnsMin || at_most > 0.0); ++turn) {
+    std::vector<std::vector<double>> turns(programs.size());  // of each candidate, behind the first one
+    for (int turn = 0; turn < kTurnsMax && (turn == 0 || at_most > 0.0); ++turn) {
       const std::vector<std::size_t> taking = taking_turn(turn, choice);
       PACELINE_ASSIGN_OR_RETURN(const std::vector<float> times, take_turn(taking, programs, sharing, zeros));
       for (const std::size_t c : taking) {
         const auto first = times.begin() + static_cast<std::ptrdiff_t>(c * request_.place.ranks);
         const double slowest = static_cast<double>(*std::max_element(first, first + request_.place.ranks));
-        if (turn > 0) choice.times[c].seconds = with(slowest, turns[c]);
+        choice.times[c].seconds = turn == 0 ? slowest : with(slowest, turns[c]);
         at_most -= slowest;
       }
     }

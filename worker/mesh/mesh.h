@@ -99,6 +99,17 @@ class Mesh {
   };
   Status reduce(const schedule::Program& program, std::span<float> vector, std::uint32_t number,
                 std::chrono::milliseconds silence, const Beginning& beginning);
+  // Several of these at a time, whose vectors do not overlap and lie where peers can read them, if any are read. To
+  // and from a peer the first one's transfers come first: so others may take as many of them together as they like, as long as all
+  // take them in this order. `on_done`: one is whole on this rank; they may end in another order.
+  struct Part {
+    const schedule::Program& program;
+    std::span<float> vector;
+    std::uint32_t number = 0;
+    Beginning beginning = {};
+  };
+  Status reduce(std::span<const Part> parts, std::chrono::milliseconds silence,
+                const std::function<void(std::size_t part)>& on_done);
 
   // Whether any rank is reached over shared memory.
   bool shares_memory() const { return shared_ != nullptr && shared_->any(); }
