@@ -222,6 +222,16 @@ class TorchLoop(ForeignTest):
             "ssp False 4 is loaded", "ssp False 5 is loaded", f"ssp False 6 is refused: {got.format(6)}",
             "the run goes on at clock 5, but nothing was loaded by run.load_state_dict(): it begins anew"])
 
+    def test_of_a_loop_s_states_those_stay_that_a_resume_may_need(self):
+        loop = self.loop("files", 0, of="torch_edges.py")
+        self.assert_ends(loop, 0)
+        self.assertEqual(loop.output().splitlines(), [
+            "needed: [5, 10, 11, 12] [5, 6, 7, 8, 9, 10, 11, 12] [12] [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12] "
+            "[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]",
+            "bsp null 5 10 11 12 13; loads 10; 5 10; ", " ".join(map(str, range(10, 105, 5))),
+            "bsp 5 5 10 13; loads 10; 5 10; ", " ".join(map(str, range(55, 105, 5))),
+            "ssp 5 5 6 7 8 9 10 11 12 13; loads 10; 5 6 7 8 9 10; ", " ".join(map(str, range(10, 105, 5)))])
+
     def test_a_gradient_that_changes_after_it_left_is_refused_by_its_name(self):
         for how, complaint in (("clips", r"parameter '.*': its gradient has changed after it left, .*"),
                                ("accumulates", r"parameter '.*': a second gradient before step\(\), .*"),
