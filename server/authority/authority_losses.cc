@@ -53,6 +53,12 @@ void Authority::lost(Peer peer, const std::string& why, Ticks now) {
   end_.advance(now);
 }
 
+void Authority::program_ended(NodeId node, const std::string& how, Ticks now) {
+  if (!state_.is(Stage::kGathering) || members_[node] != NodeState::kAbsent) return;
+  const Status lost_run = start_.lose(node, "its program has ended with " + how, now);
+  if (!lost_run.is_ok()) end_.fail(lost_run, now);
+}
+
 // A node that cannot go on with this run, whether it knows that or not.
 void Authority::evict(NodeId node, const Status& why, Ticks now) {
   const NodeState state = members_[node];
