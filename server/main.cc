@@ -19,6 +19,7 @@
 #include "common/wire/memory.h"
 #include "common/wire/transport.h"
 #include "server/connections_max.h"
+#include "server/ended_programs.h"
 #include "server/resume.h"
 #include "server/run_directory.h"
 #include "server/server.h"
@@ -146,10 +147,14 @@ struct Ended {
 };
 
 Ended serve(const RunConfig& config, ShardId shard, const Log& log, const ServerOptions& options,
-            const std::vector<int>& stops, BetweenServers& between, StandardError& errors) {
+            std::optional<int> ended_programs, const std::vector<int>& stops, BetweenServers& between,
+            StandardError& errors) {
   wire::Context context;
   Server server(config, shard, context, log, options);
-  const Status started = server.start();
+  EndedPrograms programs(server.io(), config.cluster.nodes, log,
+                         [&](NodeId node, const std::string& how) { server.program_ended(node, how); });
+  const Status reads = ended_programs ? programs.open(*ended_programs) : Status::ok();
+  const Status started = reads.is_ok() ? server.start() : reads;
   if (!started.is_ok()) return {fail(started, errors), std::nullopt, /*has_started=*/false};
   boost::asio::signal_set signals(server.io());
   add(signals, stops);
@@ -230,7 +235,7 @@ int server_main(int argc, char** argv) {
                         /*asks_after=*/Duration(0),
                         given.force != Force::kNo};
   BetweenServers between(stops);
-  Ended ended = serve(*config, shard, *log, options, stops, between, errors);
+  Ended ended = serve(*config, shard, *log, options, given.ended_programs, stops, between, errors);
   if (!ended.has_started && !given.resume) forget_run(*config, shard, given.config_path);
   if (!ended.has_started && given.resume && ended.exit_status == kExitUsage) {
     return why_not_resumed(resumable).value_or(ended.exit_status);
@@ -243,7 +248,7 @@ int server_main(int argc, char** argv) {
     options.returns = restart->returns;
     options.asks_after =
         restart->has_followed ? pause_before_return(config->cluster.lease, returns++) : Duration(0);
-    ended = serve(*config, shard, *log, options, stops, between, errors);
+    ended = serve(*config, shard, *log, options, given.ended_programs, stops, between, errors);
   }
   return ended.exit_status;
 }

@@ -19,6 +19,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// What may be said instead, and to paceline.launch.
+constexpr const char* kForce = "--force (--existing replace)";
+constexpr const char* kResume = "--resume (--existing continue)";
+
 // What says that a run was here. Another shard starts beside the authority and knows only its own log.
 std::vector<fs::path> marks_of_a_run(const RunConfig& config, ShardId shard) {
   if (shard != kAuthority) return {log_file(config, shard)};
@@ -123,17 +127,21 @@ fs::path log_file(const RunConfig& config, ShardId shard) {
 
 Status check_unused(const RunConfig& config, ShardId shard) {
   std::error_code error;
+  const bool left_nothing = shard == kAuthority && trained_nothing(config.run.out) &&
+                            !fs::exists(fs::path(config.run.out) / "model.bin", error) &&
+                            !has_checkpoints(config);
   for (const fs::path& mark : marks_of_a_run(config, shard)) {
-    if (!fs::exists(mark, error)) continue;
-    return failed_precondition("the run directory " + config.run.out + " already holds a run (" +
-                               mark.filename().string() +
-                               "); choose another run.out, or replace it with --force" +
-                               (has_checkpoints(config) ? ", or go on with it with --resume" : ""));
+    if (left_nothing || !fs::exists(mark, error)) continue;
+    return failed_precondition(
+        "the run directory " + config.run.out + " already holds a run (" + mark.filename().string() +
+        "); choose another run.out, or replace it with " + kForce +
+        (has_checkpoints(config) ? std::string(", or go on with it with ") + kResume : ""));
   }
   if (shard == kAuthority ? has_checkpoints(config) : has_files_of(config, shard)) {
     return failed_precondition("the run directory " + config.run.out +
                                " already holds a run's checkpoints (checkpoint); choose another run.out, "
-                               "replace them with --force, or go on with that run with --resume");
+                               "replace them with " +
+                               kForce + ", or go on with that run with " + kResume);
   }
   return Status::ok();
 }

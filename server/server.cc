@@ -37,6 +37,10 @@ std::optional<RestartRequest> Server::restart_request() const { return impl_->lo
 
 void Server::request_stop(const std::string& reason) { impl_->loop_.requests().stop(reason); }
 
+void Server::program_ended(NodeId node, const std::string& how) {
+  impl_->loop_.requests().program_ended(node, how);
+}
+
 void Server::leave(const std::string& reason) { impl_->loop_.requests().leave(reason); }
 
 void Server::explain_waits() { impl_->loop_.requests().explain(); }

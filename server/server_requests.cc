@@ -32,6 +32,14 @@ void ServerRequests::stop_now(const std::string& reason) {
   drain_();
 }
 
+void ServerRequests::program_ended(NodeId node, const std::string& how) {
+  boost::asio::post(io_, [this, node, how] {
+    if (of_.end.ended() || !of_.authority || of_.role.follows()) return;
+    of_.authority->program_ended(node, how, of_.clock.now());
+    drain_();
+  });
+}
+
 void ServerRequests::leave(const std::string& reason) {
   boost::asio::post(io_, [this, reason] {
     if (of_.end.ended()) return;

@@ -39,6 +39,9 @@ class ServerRequests {
 
   // The run's orderly end.
   void stop(const std::string& reason);
+  // The program of a node that has not joined will not come. An authority that does not know yet what the run goes on
+  // from waits for it all the same.
+  void program_ended(NodeId node, const std::string& how);
   // Another shard than the authority: goes at once.
   void leave(const std::string& reason);
   // Writes into the log what is waited for now, and why.

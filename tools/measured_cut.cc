@@ -10,6 +10,7 @@
 namespace paceline {
 namespace {
 
+constexpr std::int64_t kStepsMin = 50;
 // Of a cut that is worth a resume.
 constexpr double kSlowestMax = 0.95;
 // Nodes of one run are hardly further apart: then layers are slower than their products, and --measure says more.
@@ -46,7 +47,9 @@ std::optional<std::vector<StageSpec>> stages_that_ran(const RunConfig& config, c
 
 }  // namespace
 
-std::optional<MeasuredCut> measured_cut(const RunConfig& config, const PipelineSummary& ran) {
+std::optional<MeasuredCut> measured_cut(const RunConfig& config, const PipelineSummary& ran,
+                                        std::int64_t steps) {
+  if (steps < kStepsMin) return std::nullopt;
   const auto network = build_network(config);
   if (!network.is_ok()) return std::nullopt;
   const auto stages = stages_that_ran(config, *network, ran);

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -22,9 +23,11 @@ struct MeasuredCut {
   double slowest = 1.0;             // the time of its slowest stage beside that of the run's
 };
 
-// `config`: validated; `ran`: as summary.json has it. None where the model is a loop's own (balance: loop), a stage's time or
+// `config`: validated; `ran`: as summary.json has it, of so many steps. None of fewer than 50, which a busy machine may have
+// disturbed, and where the model is a loop's own (balance: loop), a stage's time or
 // the run's cut is not known, that cut is none of this configuration's network and stages, no cut's slowest stage is faster by
 // a twentieth, that cut needs more than pipeline.memory, or the speeds are further apart than nodes are.
-std::optional<MeasuredCut> measured_cut(const RunConfig& config, const PipelineSummary& ran);
+std::optional<MeasuredCut> measured_cut(const RunConfig& config, const PipelineSummary& ran,
+                                        std::int64_t steps);
 
 }  // namespace paceline

@@ -73,12 +73,14 @@ bool is_for_people(ReportFormat format) {
 }
 
 // None where the run's configuration is not known whole.
-std::optional<MeasuredCut> cut_of(const std::filesystem::path& folder, const PipelineSummary& pipeline) {
+std::optional<MeasuredCut> cut_of(const std::filesystem::path& folder, const RunSummary& ran) {
   const auto recorded = load_recorded_config((folder / "config.yaml").string());
   if (!recorded.is_ok() || !faults_of(*recorded).empty() || !recorded->config.pipeline.enabled()) {
     return std::nullopt;
   }
-  return measured_cut(recorded->config, pipeline);
+  // The stages' times are of the last generation's steps.
+  const std::int64_t steps = ran.final_version.value - ran.resumed_from.value_or(Version(0)).value;
+  return measured_cut(recorded->config, *ran.pipeline, steps);
 }
 
 std::string report_text(const ReportOptions& options, std::span<const FinishedRun> runs, TextStyle style,
@@ -87,7 +89,7 @@ std::string report_text(const ReportOptions& options, std::span<const FinishedRu
   const FinishedRun& run = runs.front();
   std::string text = phase_report(run, style, options.nodes ? Nodes::kEachPhase : Nodes::kRows);
   if (!run.summary.pipeline) return text;
-  const std::optional<MeasuredCut> cut = cut_of(options.runs.front(), *run.summary.pipeline);
+  const std::optional<MeasuredCut> cut = cut_of(options.runs.front(), run.summary);
   if (!run.summary.traced) return text + pipeline_report(run, nullptr, cut, style);
   const Result<trace::Trace> traced = trace::read_run(options.runs.front());
   if (!traced.is_ok()) err << "paceline report: " << printable(traced.status().message()) << "\n";

@@ -42,7 +42,7 @@ std::string text_of(const MeasuredCut& cut) {
 TextTable table_of(const PipelineSummary& pipeline) {
   // Of all its chunks; of a loop's own cut nothing is known.
   const auto of_cut = [&pipeline](const std::vector<std::int64_t>& numbers, std::size_t stage) {
-    if (numbers.empty()) return std::string();
+    if (numbers.empty()) return std::string("-");
     std::int64_t sum = 0;
     for (std::size_t part = stage; part < numbers.size(); part += pipeline.busy_seconds.size())
       sum += numbers[part];

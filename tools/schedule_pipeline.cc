@@ -120,6 +120,49 @@ void print_rows(const RunConfig& config, const NetworkSpec& network, const std::
   }
 }
 
+void print_head(const RunConfig& config, std::uint32_t chunks, std::ostream& out) {
+  const PipelineSection& pipeline = config.pipeline;
+  const std::vector<std::int64_t> sizes =
+      schedule::micro_batch_sizes(group_samples(config), static_cast<std::uint32_t>(pipeline.micro_batches));
+  out << pipeline.stages << " stages" << (chunks > 1 ? " of " + std::to_string(chunks) + " chunks" : "")
+      << ", " << config.cluster.nodes / pipeline.stages << " group(s), " << pipeline.micro_batches
+      << " micro-batches of " << sizes.back()
+      << (sizes.front() == sizes.back() ? "" : " or " + std::to_string(sizes.front())) << " samples, "
+      << name_of(pipeline.schedule)
+      << (pipeline.rematerialize == Rematerialize::kOff ? "" : ", rematerialised") << "\n\n";
+}
+
+// Returns the times.
+schedule::PipelineTimes print_timeline(const schedule::PipelinePlan& plan,
+                                       const std::vector<schedule::StageTimes>& stages, std::ostream& out) {
+  schedule::PipelineTimes ran = schedule::times(plan, stages);
+  out << "\n" << timeline(ran, kTimelineColumns) << schedule::kTimelineLegend;
+  out << "\nbubble: "
+      << percent(schedule::bubble_formula(static_cast<std::uint32_t>(plan.stages.size()), plan.micro_batches,
+                                          plan.chunks))
+      << " with equal stages";
+  return ran;
+}
+
+// A loop's own model is not known here.
+Status print_equal_stages(const RunConfig& config, std::ostream& out) {
+  const PipelineSection& pipeline = config.pipeline;
+  std::vector<std::int64_t> most;
+  if (pipeline.rematerialize == Rematerialize::kOn) most.assign(pipeline.stages, 1);
+  const schedule::PipelinePlan plan = schedule::plan_pipeline(
+      pipeline.schedule, pipeline.stages, static_cast<std::uint32_t>(pipeline.micro_batches), most, 1);
+  PACELINE_RETURN_IF_ERROR(schedule::check(plan));
+  print_head(config, plan.chunks, out);
+  out << "the model is a loop's own (pipeline.balance: loop): its stages are taken to be equal\n\nchecked\n";
+  for (std::size_t s = 0; s < plan.stages.size(); ++s) {
+    out << "stage " << s << ": " << to_string(plan.stages[s]) << "\n  keeps activations of at most "
+        << schedule::kept(plan.stages[s], 0).activations << " micro-batch(es)\n";
+  }
+  print_timeline(plan, std::vector(pipeline.stages, schedule::StageTimes{1.0, 2.0}), out);
+  out << "\n";
+  return Status::ok();
+}
+
 }  // namespace
 
 Status print_pipeline(const PipelineCut& how, const RunConfig& config, const NetworkSpec& network,
@@ -131,8 +174,10 @@ Status print_pipeline(const PipelineCut& how, const RunConfig& config, const Net
                             std::to_string(pipeline.stages) + " stages, with --measure");
   }
   if (cut_by_loop(pipeline.balance)) {
+    if (!how.measure) return print_equal_stages(config, out);
     return invalid_argument(
-        "pipeline.balance: a loop's own model is not known here, got loop, expected time, memory or a list");
+        "--measure: got it with pipeline.balance: loop, whose model is not known here, expected "
+        "paceline.torch.balance()");
   }
   const auto micro_batches = static_cast<std::uint32_t>(pipeline.micro_batches);
   const std::vector<std::int64_t> sizes = schedule::micro_batch_sizes(group_samples(config), micro_batches);
@@ -142,13 +187,7 @@ Status print_pipeline(const PipelineCut& how, const RunConfig& config, const Net
   const auto planned = plan_of_run(config, network, cut.stages);
   if (!planned.is_ok()) return Status(planned.status()).with_context("pipeline.memory");
   const schedule::PipelinePlan& plan = *planned;
-  out << pipeline.stages << " stages"
-      << (plan.chunks > 1 ? " of " + std::to_string(plan.chunks) + " chunks" : "") << ", "
-      << config.cluster.nodes / pipeline.stages << " group(s), " << pipeline.micro_batches
-      << " micro-batches of " << sizes.back()
-      << (sizes.front() == sizes.back() ? "" : " or " + std::to_string(sizes.front())) << " samples, "
-      << name_of(pipeline.schedule)
-      << (pipeline.rematerialize == Rematerialize::kOff ? "" : ", rematerialised") << "\n\n";
+  print_head(config, plan.chunks, out);
   double all = 0.0;
   for (const schedule::StageTimes& stage : cut.times) all += stage.forward + stage.backward;
   for (std::size_t s = 0; s < cut.stages.size(); ++s) {
@@ -157,10 +196,8 @@ Status print_pipeline(const PipelineCut& how, const RunConfig& config, const Net
   }
   out << "\nchecked\n";
   print_rows(config, network, cut.stages, plan, out);
-  const schedule::PipelineTimes ran = schedule::times(plan, cut.times);
-  out << "\n" << timeline(ran, kTimelineColumns) << schedule::kTimelineLegend;
-  out << "\nbubble: " << percent(schedule::bubble_formula(pipeline.stages, micro_batches, plan.chunks))
-      << " with equal stages, " << percent(ran.bubble_share()) << " with these\n";
+  const schedule::PipelineTimes ran = print_timeline(plan, cut.times, out);
+  out << ", " << percent(ran.bubble_share()) << " with these\n";
   std::vector<double> sums(pipeline.stages, 0.0);
   const bool reduces = config.exchange.kind == ExchangeKind::kAllreduce;
   if (reduces) {

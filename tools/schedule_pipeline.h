@@ -17,7 +17,7 @@ struct PipelineCut {
 };
 
 // Of a run with a pipeline, checked. Errors: kInvalidArgument, speeds of other than its stages, or without `measure`;
-// balance: loop, of whose model nothing is known here; a measured cut that needs more than pipeline.memory.
+// that of balance: loop, whose model is not known here, so that else its stages are taken to be equal; a measured cut that needs more than pipeline.memory.
 [[nodiscard]] Status print_pipeline(const PipelineCut& how, const RunConfig& config,
                                     const NetworkSpec& network, std::ostream& out);
 

@@ -87,7 +87,7 @@ int worker_main(int argc, char** argv) {
   } else if (!ended.is_ok()) {
     log->error(ended.message());
   }
-  if (!worker.has_joined()) forget_node_log(*prepared, existing_log(command_line.options));
+  if (!worker.has_trained()) forget_node_log(*prepared, existing_log(command_line.options));
   return ended.is_ok() ? kExitOk : kExitFailedRun;
 }
 

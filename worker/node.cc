@@ -49,7 +49,7 @@ class Node::Impl {
                &inner_states_,
                config_.train.local_time ? &timed_rounds_ : nullptr} {}
 
-  bool has_joined() const { return has_joined_; }
+  bool has_trained() const { return has_trained_; }
 
   // One session after another, for as long as servers are lost and others come.
   Status run() {
@@ -85,7 +85,8 @@ class Node::Impl {
     }
     SessionEnd end = session_->run(totals);
     // A worker that was granted something says that all nodes had joined, with their slots open.
-    if (!may_go_on(end) && totals.report().parameter_reads > 0) session_->remove_slot_files();
+    has_trained_ = totals.report().parameter_reads > 0;
+    if (!may_go_on(end) && has_trained_) session_->remove_slot_files();
     // The last one stays as long as the node: servers that live may still read what it has lent them.
     if (!may_go_on(end)) {
       session_->disconnect();
@@ -130,7 +131,8 @@ class Node::Impl {
   const std::unique_ptr<NodeTrace> trace_;  // null: run.trace is off
   const SessionParts parts_;                // refers to the above
   std::mutex mutex_;                        // run() begins and ends sessions while request_stop() may come
-  bool has_joined_ = false;
+  bool has_joined_ = false;                 // servers have let it in
+  bool has_trained_ = false;
   Status stopped_;
   std::unique_ptr<Session> session_;
 };
@@ -141,7 +143,7 @@ Node::Node(const RunConfig& config, NodeId node, wire::Context& context, std::un
 Node::~Node() = default;
 
 Status Node::run() { return impl_->run(); }
-bool Node::has_joined() const { return impl_->has_joined(); }
+bool Node::has_trained() const { return impl_->has_trained(); }
 void Node::request_stop(const std::string& reason) { impl_->request_stop(reason); }
 
 }  // namespace paceline

@@ -44,8 +44,8 @@ class Node {
   // task's fault; or the fault with which the authority ended the run. Behind it no socket of `context` is the node's.
   Status run();
 
-  // Whether servers have let it in; of one that never was, nothing is left behind. Behind run().
-  bool has_joined() const;
+  // Whether it was granted anything, so that the run had begun; of one that was not, nothing is left behind. Behind run().
+  bool has_trained() const;
 
   // Leaves the run in order: running steps are finished (an emulated one is cut short), the servers are told,
   // and run() returns. Thread: any; not from a signal handler. Before run() it makes run() return at once.

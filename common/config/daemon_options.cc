@@ -22,6 +22,10 @@ DaemonCommandLine parse_daemon_command_line(DaemonRole role, int argc, const cha
   if (server) {
     app.add_option("--shard", options.index, "Which shard this server is, from 0 (default 0)");
     app.add_option("--replica", options.replica, "Which replica of the shard, from 0 (default 0)");
+    app.add_option(
+        "--ended-programs", options.ended_programs,
+        "A descriptor on which whoever starts the nodes says which of their programs has ended, and how, as "
+        "lines \"1 status 1\": training that has not begun does not wait for them");
   } else {
     app.add_option("--node", options.index, "Which node this worker is, from 0")->required();
   }
@@ -72,6 +76,11 @@ Result<RunConfig> check_daemon_config(DaemonRole role, const DaemonOptions& opti
     return invalid_argument("command line: --replica: no such replica, got " +
                             std::to_string(options.replica) + ", expected 0 to " +
                             std::to_string(config.cluster.replicas - 1) + " (cluster.replicas)");
+  }
+  if (options.ended_programs && (config.cluster.replicas > 1 || options.index != 0)) {
+    return invalid_argument("command line: --ended-programs: got it for shard " +
+                            std::to_string(options.index) + " of " + std::to_string(config.cluster.replicas) +
+                            " replica(s), expected shard 0, and cluster.replicas 1");
   }
   if (options.or_start && config.cluster.replicas > 1) {
     return invalid_argument(

@@ -1,6 +1,6 @@
 // The command lines of the two daemons:
 //
-//     paceline-server CONFIG [--shard K] [--replica R] [--force | --resume | --resume-or-start]
+//     paceline-server CONFIG [--shard K] [--replica R] [--ended-programs FD] [--force | --resume | --resume-or-start]
 //                     [key.path=value …]
 //     paceline-worker CONFIG --node I [--force | --resume | --resume-or-start] [key.path=value …]
 #pragma once
@@ -21,12 +21,13 @@ enum class DaemonRole { kServer, kWorker };
 
 struct DaemonOptions {
   std::string config_path;
-  std::vector<std::string> overrides;  // "key.path=value", checked by load_config
-  std::uint32_t index = 0;             // server: --shard, 0 when not given; worker: --node
-  Force force = Force::kNo;            // use a run directory that already holds a run
-  bool resume = false;                 // go on with the run that the run directory holds
-  bool or_start = false;               // --resume-or-start: that, or begin one where there is none
-  std::uint32_t replica = 0;           // server: which of the shard's
+  std::vector<std::string> overrides;      // "key.path=value", checked by load_config
+  std::uint32_t index = 0;                 // server: --shard, 0 when not given; worker: --node
+  Force force = Force::kNo;                // use a run directory that already holds a run
+  bool resume = false;                     // go on with the run that the run directory holds
+  bool or_start = false;                   // --resume-or-start: that, or begin one where there is none
+  std::uint32_t replica = 0;               // server: which of the shard's
+  std::optional<int> ended_programs = {};  // server: a descriptor (server/ended_programs.h)
 };
 
 struct DaemonCommandLine {

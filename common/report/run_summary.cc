@@ -426,6 +426,11 @@ bool ended_well(const std::filesystem::path& run_dir) {
   return summary.is_ok() && summary->status == "ok";
 }
 
+bool trained_nothing(const std::filesystem::path& run_dir) {
+  const auto summary = read_summary(run_dir);
+  return summary.is_ok() && summary->status != "ok" && summary->final_version == Version(0);
+}
+
 Status check_replaceable(const std::filesystem::path& run_dir) {
   if (!ended_well(run_dir)) return Status::ok();
   return failed_precondition("the run in " + run_dir.string() +

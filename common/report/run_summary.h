@@ -202,6 +202,8 @@ Result<RunSummary> read_summary(const std::filesystem::path& run_dir);
 
 // Whether its summary says that the run in the folder ended as it was meant to.
 bool ended_well(const std::filesystem::path& run_dir);
+// Whether it says that the run has ended, not well, before anything was trained.
+bool trained_nothing(const std::filesystem::path& run_dir);
 // Whether a --force that is given once may replace what the folder holds. Errors: kFailedPrecondition it is a
 // run that ended well.
 [[nodiscard]] Status check_replaceable(const std::filesystem::path& run_dir);

@@ -7,10 +7,11 @@ paceline.jax needs no node=. It reads the same my.yaml, with the same values in 
 torchrun starts the programs, and paceline-server is started beside them.
 
 Ctrl-C, or SIGTERM: the servers end the run in order and keep the model; programs see that it is over (RunOver), and are
-interrupted where they have not ended half a minute later. Twice: all are ended at once. A program that fails does not end
-the others; a server that refuses to begin does. Where no program is left the servers end, too. Exit status: 0 the run succeeded,
-and so did all programs; 1 not; 2 wrong usage or configuration. Where a run is to be gone on with: 3 there is no checkpoint that
-is whole, 4 the run has ended well already, 5 it has another configuration.
+interrupted where they have not ended half a minute after the servers. Twice: all are ended at once. A program that fails
+before training has begun ends the run; later the others go on. A server that refuses to begin ends all. Where no program is
+left the servers end, too. Exit status: 0 the run succeeded, and so did all programs; 1 not, or it was stopped; 2 wrong usage or
+configuration. Where a run is to be gone on with: 3 there is no checkpoint that is whole, 4 the run has ended well already, 5 it
+has another configuration.
 """
 
 import argparse
@@ -87,56 +88,77 @@ def _seconds(duration):
     return float(number) * _UNITS[unit]
 
 
-def _status(summary):
-    """How the run there has ended; None: none has."""
+def _summary(out):
+    """What the run there has ended with; empty: none has."""
     try:
-        return json.loads(pathlib.Path(summary).read_text(encoding="utf-8"))["status"]
-    except (OSError, ValueError, KeyError):
-        return None
+        return dict(json.loads((pathlib.Path(out) / "summary.json").read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return {}
+
+
+def _existing(given, out):
+    """A run that has trained nothing and left nothing is replaced, as its server does; so are what its programs left."""
+    summary, left = _summary(out), [name for name in ("model.bin", "checkpoint") if os.path.exists(os.path.join(out, name))]
+    trained_nothing = summary.get("status") not in (None, "ok") and summary.get("final_version") == 0 and not left
+    return "replace" if given == "refuse" and trained_nothing else given
+
+
+def _how(status):
+    """A process's end: as "status 3" or "SIGKILL"."""
+    return f"status {status}" if status >= 0 else signal.Signals(-status).name
 
 
 class _Run:
-    """Its processes, by their names, until all have ended. `heartbeat`: in seconds, cluster.heartbeat."""
+    """Its processes, by their names, until all have ended. `heartbeat`: in seconds, cluster.heartbeat. `tells`: where shard 0's
+    server hears of programs that have ended (--ended-programs)."""
 
-    def __init__(self, out, heartbeat):
+    def __init__(self, out, heartbeat, tells):
         self._out = pathlib.Path(out)
+        self._tells = tells
         # A server finds over tcp that a program was killed within two heartbeats and 1.5 s. A signal before would make a run that
         # has failed one that was stopped.
         self._notices_within = 2 * (2 * heartbeat + 1.5)
+        self._summary_before = _written(self._out / "summary.json")
         self._began_before = self._last_begin()
         self._running: Dict[str, subprocess.Popen] = {}
         self._signals = 0
         self._told = set()  # servers: a second signal would end them at once, whatever they write
+        self._dismissed = False  # programs: there is no run for them
+        self._said_nobody = False
         self.failed: List[str] = []
         self.refused = 0  # a server's status: there is no run
         self.advice = ""  # where that is 2
+        self.sees_begin = True  # in the server's log (run.log_level)
 
-    def start(self, name, command, **environment):
+    def start(self, name, command, options=None, **environment):
         if self._signals > 0:
+            self.failed.append(name)
             return
-        self._running[name] = start(command, env={**os.environ, **environment})
+        self._running[name] = start(command, env={**os.environ, **environment}, **(options or {}))
         if self._signals > 0:  # meanwhile
             self._end(name)
 
     def stop(self, *_):
-        """A signal: once in order, then at once. In order the servers are told, which end the run at a whole step of all."""
+        """A signal: once in order, then at once. In order the servers are told, which end the run at a whole step of all; they
+        bound that time themselves, and may have much to write."""
         self._signals += 1
-        servers = [name for name in self._running if name.startswith("server")]
-        for name in list(self._running) if self.refused or self._signals > 1 or not servers else servers:
+        servers = self._left("server")
+        for name in list(self._running) if self._signals > 1 or not servers else servers:
             self._end(name)
-        if self._signals == 1 and not self.refused:
-            signal.setitimer(signal.ITIMER_REAL, _GRACE)
 
     def interrupt(self, *_):
         """Who has not ended by itself."""
         if self._signals == 0:
-            self._say("no program is left, and the servers end")
+            self._say_nobody_is_left()
         for name in list(self._running):
             self._end(name)
 
+    def _left(self, what):
+        return [name for name in self._running if name.startswith(what)]
+
     def _end(self, name):
         # Where there is no run a program is ended without a word: what the server has said is not to scroll away.
-        order = signal.SIGTERM if self.refused or name.startswith("server") else signal.SIGINT
+        order = signal.SIGTERM if self._dismissed or name.startswith("server") else signal.SIGINT
         process = self._running[name]
         if name.startswith("server") and self._signals <= 1:
             if name in self._told:
@@ -152,7 +174,7 @@ class _Run:
             pass
 
     def wait(self):
-        """Until all have ended. Each that fails is named then."""
+        """Until all have ended."""
         while self._running:
             pid = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT).si_pid
             name = next((each for each, process in self._running.items() if process.pid == pid), None)
@@ -161,26 +183,60 @@ class _Run:
                 continue
             status = self._running[name].wait()
             del self._running[name]
-            if status != 0:
-                self.failed.append(name)
-                how = f"status {status}" if status > 0 else signal.Signals(-status).name
-                if not (self.refused and status == -signal.SIGTERM):
-                    self._say(f"{name} has ended with {how}")
-                if name.startswith("server") and status in _REFUSALS and not self.refused:
-                    self.refused = status
-                    if self.advice and status == 2:
-                        self._say(self.advice)
-                    self.stop()
-            nodes = any(each.startswith("node") for each in self._running)
-            if name.startswith("node") and not nodes and self._running and self._signals == 0:
-                if self._may_have_begun():  # then the servers find out that the nodes are gone, and have files to write
-                    signal.setitimer(signal.ITIMER_REAL, self._notices_within)
-                else:
-                    self.interrupt()
+            if name.startswith("server"):
+                self._server_ended(name, status)
+            else:
+                self._program_ended(name, status)
 
-    def _may_have_begun(self):
-        # A log of a node may be of one that had joined, or of an earlier run; programs may also have a run.out of their own.
-        return any(self._out.glob("worker-*.log")) or self._last_begin() != self._began_before
+    def _server_ended(self, name, status):
+        if status != 0:
+            self.failed.append(name)
+        does_as_told = status in (1, -signal.SIGTERM) and (self._signals == 1 or self._dismissed)
+        if not does_as_told:
+            self._say_failed(name, status)
+        if status in _REFUSALS and not self.refused:
+            self.refused = status
+            if self.advice and status == 2:
+                self._say(self.advice)
+            self._dismiss()
+        elif not self._left("server") and self._running and not self.refused:
+            if self.sees_begin and not self._has_begun():
+                self._dismiss()
+            elif self._signals == 1:
+                signal.setitimer(signal.ITIMER_REAL, _GRACE)
+
+    def _program_ended(self, name, status):
+        if status != 0:
+            self.failed.append(name)
+        if not (self._dismissed and status == -signal.SIGTERM):
+            self._say_failed(name, status)
+        if not self._left("server") or self._signals > 0 or self._dismissed:
+            return
+        if status == 0 and not self._is_over():
+            self._say(f"{name} has ended before the run")
+        self._tell(name, status)
+        if not self._left("node"):
+            if not self._has_begun():
+                self._say_nobody_is_left()
+            # They find that out, and have files to write.
+            signal.setitimer(signal.ITIMER_REAL, self._notices_within)
+
+    def _tell(self, name, status):
+        """Where training has not begun the server waits for those that have not joined."""
+        try:
+            os.write(self._tells, f"{name.split()[1]} {_how(status)}\n".encode())
+        except OSError:  # it has just ended, or reads nothing
+            pass
+
+    def _dismiss(self):
+        self._dismissed = True
+        for name in list(self._running):
+            self._end(name)
+
+    def _has_begun(self):
+        """Whether training has, or has gone on, as far as the server's log says so; it may be of an earlier run."""
+        last = self._last_begin()
+        return last is not None and last != self._began_before
 
     def _last_begin(self):
         """What the server's log says last of a training that begins; None: nothing."""
@@ -190,9 +246,30 @@ class _Run:
             return None
         return lines[-1] if lines else None
 
+    def _is_over(self):
+        """Whether its results are there, which come before the nodes hear of the end."""
+        return _written(self._out / "summary.json") not in (None, self._summary_before)
+
+    def say_where(self):
+        """Who was lost, and where the run's report is; of one that never was there is none."""
+        if self._is_over():
+            for lost in _summary(self._out).get("lost", []):
+                self._say(f"lost before the end: {lost}")
+            self._say(f"the run in {self._out} is over; paceline report {shlex.quote(str(self._out))} says how it went")
+
+    def _say_nobody_is_left(self):
+        if not self._said_nobody:
+            self._say("no program is left, and the servers end")
+        self._said_nobody = True
+
+    def _say_failed(self, name, status):
+        if status != 0:
+            self._say(f"{name} has ended with {_how(status)}")
+
     @staticmethod
     def _say(text):
-        print(f"paceline.launch: {text}", file=sys.stderr, flush=True)
+        sys.stderr.write(f"paceline.launch: {text}\n")  # print() writes text and end apart, and others write between
+        sys.stderr.flush()
 
 
 def main(given: Optional[List[str]] = None) -> int:
@@ -204,6 +281,7 @@ def main(given: Optional[List[str]] = None) -> int:
         shards = int(_value(programs, arguments, "cluster.shards"))
         out = _value(programs, arguments, "run.out")
         heartbeat = _seconds(_value(programs, arguments, "cluster.heartbeat"))
+        level = _value(programs, arguments, "run.log_level")
         if _value(programs, arguments, "cluster.replicas") != "1":
             raise _Refused("cluster.replicas: two servers of each shard are for two machines, expected 1")
         if not arguments.program:
@@ -213,28 +291,32 @@ def main(given: Optional[List[str]] = None) -> int:
     except (ValueError, _Refused) as error:
         print(f"paceline.launch: {error}", file=sys.stderr)
         return 2
-    summary = os.path.join(out, "summary.json")
-    before = _written(summary)
-    run = _Run(out, heartbeat)
+    except KeyboardInterrupt:  # nothing was started
+        return 1
+    hears, tells = os.pipe()
+    os.set_blocking(tells, False)
+    run = _Run(out, heartbeat, tells)
+    run.sees_begin = level in ("debug", "info")
     # What the server advises is for its own command line.
-    if arguments.existing == "refuse" and os.path.exists(os.path.join(out, "server.log")):
-        run.advice = "for this: run.out=FOLDER, --existing replace, or --existing continue"
-    elif arguments.existing == "replace" and _status(summary) == "ok":
+    existing = _existing(arguments.existing, out)
+    if existing == "replace" and _summary(out).get("status") == "ok":
         run.advice = f"a run that has ended well is not replaced: remove {shlex.quote(out)}, or say run.out=FOLDER"
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, run.stop)
     signal.signal(signal.SIGALRM, run.interrupt)
     for shard in range(shards):
         run.start(f"server {shard}", [programs / "paceline-server", arguments.config, *arguments.overrides, "--shard",
-                                      str(shard), *EXISTING[arguments.existing]])
-    launched = {"config": os.path.realpath(arguments.config), "overrides": arguments.overrides, "existing": arguments.existing}
+                                      str(shard), *EXISTING[existing],
+                                      *(["--ended-programs", str(hears)] if shard == 0 else [])],
+                  {"pass_fds": (hears,)} if shard == 0 else None)
+    os.close(hears)
+    launched = {"config": os.path.realpath(arguments.config), "overrides": arguments.overrides, "existing": existing}
     for node in range(nodes):
         run.start(f"node {node}", [sys.executable, arguments.program, *arguments.arguments], RANK=str(node), LOCAL_RANK=str(node),
                   WORLD_SIZE=str(nodes), LOCAL_WORLD_SIZE=str(nodes), PACELINE_LAUNCHED=json.dumps(launched))
     run.wait()
     signal.setitimer(signal.ITIMER_REAL, 0)
-    if _written(summary) not in (None, before):  # by this run: one that never began leaves none
-        print(f"paceline.launch: the run in {out} is over; paceline report {shlex.quote(out)} says how it went", file=sys.stderr, flush=True)
+    run.say_where()
     return run.refused or (1 if run.failed else 0)
 
 

@@ -109,6 +109,10 @@ class Authority {
   // (may_lose()).
   void lost(Peer peer, const std::string& why, Ticks now);
 
+  // Whoever starts the nodes says that the program of one has ended, and how ("status 1"): of one that has not joined
+  // nobody else could say that it will not come.
+  void program_ended(NodeId node, const std::string& how, Ticks now);
+
   // Time passes: deadlines, held grants, max_seconds.
   void tick(Ticks now);
 

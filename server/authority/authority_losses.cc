@@ -31,7 +31,6 @@ void Authority::lost(Peer peer, const std::string& why, Ticks now) {
     record_.lost(node, why);
     // What it has sent until its last heartbeat, since no report of it will come.
     if (const Traffic* const sent = progress_.reduced(node)) record_.add_reduced(*sent);
-    log_.warn(to_string(peer) + " lost: " + why);
   }
   outbox_.to_shards(wire::NodeLost{node, why, members_.process(node).incarnation});
   const bool needed = nodes_are_connected(config_) && !record_.has_report(node) && !steps_.go_on();
@@ -41,6 +40,8 @@ void Authority::lost(Peer peer, const std::string& why, Ticks now) {
     return end_.fail(unavailable(to_string(peer) + " lost: " + why + " (" + why_needed(config_, node) + ")"),
                      now);
   }
+  if (!record_.has_report(node))
+    log_.warn(to_string(peer) + " lost: " + why);  // else the failure has said so
   evaluations_.gone(node);
   if (!record_.has_report(node)) speeds_.forget(node);
   if (steps_.go_on()) {
@@ -51,6 +52,12 @@ void Authority::lost(Peer peer, const std::string& why, Ticks now) {
   }
   evaluations_.ask(now);
   end_.advance(now);
+}
+
+void Authority::program_ended(NodeId node, const std::string& how, Ticks now) {
+  if (!state_.is(Stage::kGathering) || members_[node] != NodeState::kAbsent) return;
+  const Status lost_run = start_.lose(node, "its program has ended with " + how, now);
+  if (!lost_run.is_ok()) end_.fail(lost_run, now);
 }
 
 // A node that cannot go on with this run, whether it knows that or not.
@@ -66,7 +73,7 @@ void Authority::who_is_gone(NodeId from, const wire::Leave& leave, Ticks now) {
   // Where the others go on, who is gone is found out by their next formation.
   const bool could_be = nodes_are_connected(config_) && !steps_.go_on() && gone != from &&
                         members_.is_known(gone) && !record_.has_report(gone);
-  if (could_be) lost(Peer::of(gone), leave.fault + " (so says node " + to_string(from) + ")", now);
+  if (could_be) lost(Peer::of(gone), leave.fault + ", says node " + to_string(from), now);
 }
 
 Status Authority::hand_over(const std::string& why, Ticks now) {

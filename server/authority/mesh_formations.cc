@@ -78,7 +78,7 @@ Result<MeshFormations::News> MeshFormations::on_peers(NodeId from, const wire::P
                 std::to_string(peers.formation));
     }
     // Whose connection has ended may have left the formation as well, and says so by itself.
-    end(std::nullopt, peers.why + " (so says node " + to_string(from) + ")", now);
+    end(std::nullopt, peers.why + ", says node " + to_string(from), now);
   }
   formations_.set_endpoint(from, peers.endpoints[0], peers.version);
   return News::kEndpoint;

@@ -107,7 +107,10 @@ void RunStart::go_on(Ticks now) {
 
 Status RunStart::lose(NodeId node, const std::string& why, Ticks now) {
   if (resumes()) return lost_before_resume(node, why, now);
-  const std::string what = "node " + to_string(node) + " was lost before training began: " + why;
+  const bool had_joined = members_[node] != NodeState::kAbsent;
+  const std::string what = "node " + to_string(node) +
+                           (had_joined ? " was lost before training began: " + why
+                                       : " has not joined: " + why + members_.refusals());
   if (!may_lose(node)) return unavailable(what);
   members_[node] = NodeState::kGone;
   log_.warn(what);

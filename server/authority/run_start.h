@@ -45,7 +45,7 @@ class RunStart {
   void begin_if_gathered(Ticks now);
   // The shard has initial parameters, or has read its checkpoint.
   void ready(ShardId shard, Ticks now);
-  // A node that had joined is lost before training begins. Not OK: there will be no run, and why.
+  // A node that had joined, or was to, is lost before training begins. Not OK: there will be no run, and why.
   [[nodiscard]] Status lose(NodeId node, const std::string& why, Ticks now);
   bool may_lose(NodeId node) const;
   // Time passes: a resumed run may go on. Not OK: it has waited long enough.

@@ -36,7 +36,7 @@ endif()
 set(not_sanitized BadInput CardsOfRuns Colours ComparingScripts Dashboard DtsspExperiment FileSizeLimits Live LivePage LongRun Overload
   PageBundle Plots ReportFormats ReportNumbers ReportPage ResumeByScript RunScripts Scripts Slurm SlurmScript Sweeps)
 # Nor can Python or another's program, which have no sanitizer, load a library that has one.
-list(APPEND not_sanitized Installed JaxLoop Onnx PythonData PythonLoop Safetensors Spark SparkAttempts SparkBatches StateDicts
+list(APPEND not_sanitized Installed JaxLoop Launch Onnx PythonData PythonLoop Safetensors Spark SparkAttempts SparkBatches StateDicts
   TorchData TorchLaunch TorchLoop TorchvisionPixels Wheel)
 # The thread sanitizer sees the daemons' threads in these.
 set(thread_sanitized Stops WholeRuns)

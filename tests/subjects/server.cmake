@@ -14,8 +14,8 @@ paceline_test(authority_test
           unit/authority_status_test.cc unit/authority_trace_test.cc unit/authority_waits_test.cc unit/background_test.cc unit/prometheus_text.cc unit/run_record_events_test.cc
           unit/line_writer_test.cc unit/stall_log_test.cc
   LIBS paceline_authority paceline_http paceline_checkpoint_state paceline_config Boost::headers Threads::Threads)
-paceline_test(resume_choice_test NOT_TSAN SOURCES unit/resume_choice_test.cc
-  LIBS paceline_server paceline_checkpoint_state paceline_config)
+paceline_test(resume_choice_test NOT_TSAN SOURCES unit/resume_choice_test.cc unit/ended_programs_test.cc
+  LIBS paceline_server paceline_checkpoint_state paceline_config Boost::headers)
 paceline_test(server_socket_test
   SOURCES process/server_reconnect_test.cc process/server_resume_test.cc process/server_shard_test.cc process/server_socket_test.cc process/work_ahead_test.cc
   LIBS paceline_server paceline_config Boost::headers)

@@ -11,7 +11,7 @@ TEST_CASE("a node that goes since another one has gone says which, and that one 
   run.shard_has(0);
   run.say(kNode0, wire::Leave{"node 1 (10.0.0.2:7) closed its connection", NodeId(1)});
   CHECK(run.authority->result().message() ==
-        "node 1 lost: node 1 (10.0.0.2:7) closed its connection (so says node 0) (exchange.kind: allreduce "
+        "node 1 lost: node 1 (10.0.0.2:7) closed its connection, says node 0 (exchange.kind: allreduce "
         "needs "
         "every node)");
   CHECK(run.summary().lost.front().rfind("node 1: ", 0) == 0);
@@ -45,7 +45,7 @@ TEST_CASE("those that are left when a node is lost are told of each other, and w
   const auto told = run.sent.of<wire::Peers>(kNode0);
   REQUIRE(told.size() == 2);
   CHECK((told[0].endpoints.empty() && told[0].formation == 1));
-  CHECK(told[0].why == "node 1 (10.0.0.2:7) closed its connection (so says node 0)");
+  CHECK(told[0].why == "node 1 (10.0.0.2:7) closed its connection, says node 0");
   CHECK(told[1].endpoints == std::vector<std::string>{"10.0.0.1:9", ""});
   CHECK((told[1].formation == 2 && told[1].version == Version(1) && !told[1].holder && told[1].token == 71));
 }
@@ -173,7 +173,7 @@ TEST_CASE("nodes that meet anew again and again and make no step end the run, wh
   REQUIRE(run.authority->result().message() ==
           "3 times one after another the same nodes have met anew, and made no step; at last: cannot "
           "reach "
-          "node 1 (10.0.0.2:9): no answer within 10000 ms (so says node 0)");
+          "node 1 (10.0.0.2:9): no answer within 10000 ms, says node 0");
 }
 
 TEST_CASE("where each node steps a part, each is asked for its state") {

@@ -47,6 +47,30 @@ TEST_CASE("a stop before training names who had not joined, and who was refused 
         "stopped by a signal before training began; node 1, shard 1 have not joined" + refused);
 }
 
+TEST_CASE("nobody waits for a node whose program has ended before it joined") {
+  RunConfig config = small_run();
+  const bool may_grow = GENERATE(false, true);  // cluster.nodes: {min: 1, max: 2}
+  if (may_grow) config.cluster.nodes_at_start = 1;
+  Run run(config);
+  run.authority->shard_joined(ShardId(1));
+  run.authority->node_joined(NodeId(0), layout_of(8), run.now);
+  run.authority->program_ended(NodeId(0), "status 1", run.now);  // what has joined its connection tells of
+  CHECK(run.sent.of<wire::RunOver>(kNode0).empty());
+  run.authority->program_ended(NodeId(1), "status 1", run.now);
+  REQUIRE(run.over() == !may_grow);
+  if (may_grow) return;
+  CHECK(run.sent.of<wire::RunOver>(kNode0).size() == 1);
+  CHECK(run.summary().status == "failed");
+  CHECK(run.summary().reason == "node 1 has not joined: its program has ended with status 1");
+}
+
+TEST_CASE("a program that ends while training goes on is its connection's to tell of") {
+  Run run;
+  run.gather();
+  run.authority->program_ended(NodeId(1), "status 1", run.now);
+  CHECK(run.authority->training());
+}
+
 TEST_CASE("a clock is decided once for all shards, in one sequence") {
   Run run;
   run.gather();

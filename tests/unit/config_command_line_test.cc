@@ -53,6 +53,7 @@ TEST_CASE("a_daemon_takes_its_file_its_index_and_overrides_in_any_order") {
 
   CHECK(parsed(DaemonRole::kServer, {"--force", "c.yaml", "--force"}).line.options.force == Force::kTwice);
   CHECK(parsed(DaemonRole::kServer, {"c.yaml"}).line.options.index == 0);
+  CHECK(parsed(DaemonRole::kServer, {"c.yaml", "--ended-programs", "7"}).line.options.ended_programs == 7);
   CHECK_FALSE(parsed(DaemonRole::kServer, {"c.yaml"}).line.options.resume);
   CHECK(parsed(DaemonRole::kServer, {"c.yaml", "--resume"}).line.options.resume);
   CHECK(parsed(DaemonRole::kWorker, {"c.yaml", "--node", "0", "--resume"}).line.options.resume);
@@ -91,6 +92,16 @@ TEST_CASE("a_daemon_needs_a_run_directory_and_an_index_that_the_cluster_has") {
   options.index = 4;
   CHECK_THAT(load_daemon_config(DaemonRole::kWorker, options).status().message(),
              StartsWith("command line: --node: no such node, got 4, expected 0 to 3"));
+  options.overrides = {"run.out=/tmp/run", "cluster.shards=2",
+                       "cluster.endpoints=['ipc:///tmp/a', 'ipc:///tmp/b']"};
+  options.ended_programs = 7;
+  for (options.index = 0; options.index < 2; ++options.index) {
+    const Status told = load_daemon_config(DaemonRole::kServer, options).status();
+    CHECK_THAT(told.message(), options.index == 0
+                                   ? Contains("")
+                                   : Contains("--ended-programs: got it for shard 1 of 1 replica(s)"));
+    CHECK(told.is_ok() == (options.index == 0));
+  }
 }
 
 TEST_CASE("an_unknown_subcommand_is_named_with_those_that_there_are") {

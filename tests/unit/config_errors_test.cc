@@ -51,6 +51,7 @@ TEST_CASE("an_unknown_key_is_refused_with_the_likely_one") {
                                                     Contains("did you mean sync.threshold?"));
   CHECK_THAT(refusal("train: {lr: 0.1}"), Contains("did you mean train.optimizer.lr?"));
   CHECK_THAT(refusal("snyc: {policy: bsp}"), Contains("did you mean sync?"));
+  CHECK_THAT(refusal("cluster: {nodse: 2}"), Contains("did you mean cluster.nodes?"));
   CHECK_THAT(refusal("run: {}", {"sync.polcy=bsp"}),
              StartsWith("command line: sync.polcy: unknown key") && Contains("did you mean sync.policy?"));
   CHECK_THAT(refusal("xyzzy: 1"), !Contains("did you mean"));

@@ -149,6 +149,14 @@ TEST_CASE("a_table_of_ranks_and_bytes_says_from_how_many_ranks_on_halving_doubli
   CHECK_THAT(scheduled({}, {}, {.ranks = {4}}).err, Contains("--ranks: got it with pipeline.stages above 1"));
 }
 
+TEST_CASE("of_a_loop_s_own_model_the_schedule_is_that_of_equal_stages") {
+  const Said said = scheduled({"pipeline.balance=loop"});
+  CHECK(said.status == 0);
+  CHECK_THAT(said.out, Contains("its stages are taken to be equal") &&
+                           Contains("\nchecked\nstage 0: F0 F1") && Contains("\nstage 1  ") &&
+                           Contains("% with equal stages\n"));
+}
+
 TEST_CASE("what_no_schedule_can_be_made_of_is_refused_by_its_key") {
   struct Case {
     std::vector<std::string> overrides;
@@ -158,9 +166,7 @@ TEST_CASE("what_no_schedule_can_be_made_of_is_refused_by_its_key") {
   for (const Case& bad : std::vector<Case>{
            {{}, {true, {1.0}}, "--speeds: got 1, expected one for each of 2 stages, with --measure"},
            {{}, {false, {1.0, 2.0}}, "--speeds: got 2, expected one for each of 2 stages, with --measure"},
-           {{"pipeline.balance=loop"},
-            {},
-            "pipeline.balance: a loop's own model is not known here, got loop"},
+           {{"pipeline.balance=loop"}, {true, {}}, "--measure: got it with pipeline.balance: loop"},
            {{"pipeline.stages=1", "pipeline.micro_batches=null"},
             {true, {}},
             "--measure and --speeds: got them with pipeline.stages: 1"},

@@ -126,8 +126,8 @@ TEST_CASE("a node says what its workers wait for: once for each reason") {
     for (const Wait& wait : w.watch.waits("server shard 0")) found.push_back(wait.text);
     return found;
   };
-  CHECK(texts() ==
-        std::vector<std::string>{"training has not begun: server shard 0 has granted nothing yet"});
+  CHECK(texts() == std::vector<std::string>{
+                       "training has not begun: server shard 0 waits for others, and says for whom"});
   w.watch.instructed(0, std::nullopt, w.now);
   CHECK(texts().empty());
   auto push = std::make_shared<const int>(0);

@@ -51,7 +51,8 @@ std::chrono::nanoseconds GrantWatch::usual() const {
 std::vector<Wait> GrantWatch::waits(const std::string& authority) const {
   const auto has_begun = [](const Waiting& waiting) { return waiting.begun || waiting.since; };
   if (std::none_of(threads_.begin(), threads_.end(), has_begun)) {
-    return {{"the wait for the start", "training has not begun: " + authority + " has granted nothing yet",
+    return {{"the wait for the start",
+             "training has not begun: " + authority + " waits for others, and says for whom",
              std::chrono::nanoseconds(0), /*at_start=*/true}};
   }
   std::vector<Wait> found;

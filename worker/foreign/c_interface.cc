@@ -141,7 +141,7 @@ Status start(paceline_worker& w, std::span<const float> initial) {
       const bool stopped = ended.code() == StatusCode::kAborted;
       w.log.write(stopped ? LogLevel::kWarn : LogLevel::kError, ended.message());
     }
-    if (!w.running->has_joined()) forget_node_log(w.node_log, w.existing);
+    if (!w.running->has_trained()) forget_node_log(w.node_log, w.existing);
     w.loop.node_ended(ended);
   });
   return Status::ok();

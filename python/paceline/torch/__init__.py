@@ -14,7 +14,7 @@ Two ways:
                     servers, which average it (train.optimizer: {kind: sgd, lr: 1}), or take an
                     outer step with it (DiLoCo's: momentum with nesterov).
 
-pipeline() cuts an nn.Sequential into stages, each on a node of its own.
+pipeline() cuts an nn.Sequential into stages, each on a node of its own. States keeps what a resume needs of a loop.
 
 Parameters change in optimizer.step() alone, in place. When the run is over, the next step() raises paceline.RunOver, where it
 was stopped its Stopped. attach() takes both back: the lines behind the `with` follow.
@@ -27,9 +27,10 @@ import torch
 from paceline.torch.attached import Attached
 from paceline.torch.cut import balance
 from paceline.torch.stages import Pipeline
+from paceline.torch.states import States
 from paceline.worker import check_evaluate, node_of
 
-__all__ = ["Attached", "Pipeline", "attach", "balance", "pipeline"]
+__all__ = ["Attached", "Pipeline", "States", "attach", "balance", "pipeline"]
 
 
 def attach(model: torch.nn.Module, optimizer: torch.optim.Optimizer, config: str, node: Optional[int] = None, *,

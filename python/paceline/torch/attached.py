@@ -84,7 +84,10 @@ class Attached:
 
     @property
     def position(self) -> int:
-        """Samples that model() was given in training, also ahead of a resume (load_state_dict()): where the data goes on."""
+        """Samples that model() was given in training, also ahead of a resume (load_state_dict()): where the data goes on. Asked for
+        before that it is 0, with a warning."""
+        if not self._finished:
+            self._warn_if_not_loaded()
         return self._position
 
     def state_dict(self) -> dict:
@@ -120,6 +123,9 @@ class Attached:
             self.optimizer.load_state_dict(state["optimizer"])
         self._position = state["position"]
         self._resumed.was_loaded()
+
+    def _warn_if_not_loaded(self):
+        self._resumed.warn_if_not_loaded("run.position begins at 0" + ("" if self._server_side else ", and the optimizer anew"))
 
     def _names_of_optimizer(self):
         by_id = {id(p): clean(name) for name, p in self.model.named_parameters()}
@@ -269,7 +275,7 @@ class Attached:
             if any(argument is not None for argument in (*args[1:], *kwargs.values())):  # args[0]: the optimizer
                 raise ValueError("optimizer.step(): got a closure, expected none: backward() comes before step()")
             self._check_groups()
-            self._resumed.warn_if_not_loaded("run.position begins at 0" + ("" if self._server_side else ", and the optimizer anew"))
+            self._warn_if_not_loaded()
             if self._server_side:
                 self._push_gradients()
         except BaseException:

@@ -24,7 +24,7 @@ class Resumed:
         self._nothing_loaded = False
 
     def warn_if_not_loaded(self, what: str) -> None:
-        """Ahead of the first step. `what` is not as it was where nothing has been loaded."""
+        """Ahead of the first step, and of what the data go by. `what` is not as it was where nothing has been loaded."""
         if self._nothing_loaded:
             self._nothing_loaded = False
             self._worker.warn(f"the run goes on at clock {self._worker.clock}, but nothing was loaded by run.load_state_dict(): {what}")

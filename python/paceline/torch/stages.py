@@ -83,7 +83,7 @@ class Pipeline:
         for name, batch in (("x", x), ("y", y)):
             if batch is not None and len(batch) != given:
                 raise ValueError(f"step(): got {len(batch)} rows of {name}, expected {given}")
-        self._resumed.warn_if_not_loaded("run.position begins at 0")
+        self._warn_if_not_loaded()
         self._x, self._y = x, y
         self._graphs, self._dropped = {}, {}
         with self._norms:
@@ -101,7 +101,10 @@ class Pipeline:
 
     @property
     def position(self) -> int:
-        """Samples of the group's mini-batches so far, also ahead of a resume (load_state_dict()): where the data goes on."""
+        """Samples of the group's mini-batches so far, also ahead of a resume (load_state_dict()): where the data goes on.
+        Asked for before that it is 0, with a warning."""
+        if not self._finished:
+            self._warn_if_not_loaded()
         return self._position
 
     def state_dict(self) -> dict:
@@ -115,6 +118,9 @@ class Pipeline:
         self._resumed.check_clock(state)
         self._position = state["position"]
         self._resumed.was_loaded()
+
+    def _warn_if_not_loaded(self):
+        self._resumed.warn_if_not_loaded("run.position begins at 0")
 
     @property
     def is_first(self) -> bool:

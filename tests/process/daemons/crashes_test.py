@@ -229,7 +229,7 @@ class Starts(DaemonTest):
                              r"shard 0, which is still alive \(server\.log is locked\); .*")
         server.send(signal.SIGTERM)
         self.assertEqual((server.end(), node.end()), (1, 1))
-        self.assertIn("node 1 has not joined", (self.run_dir / "worker-0.log").read_text())
+        self.assertFalse((self.run_dir / "worker-0.log").exists())  # of a node that has not trained
 
 
 if __name__ == "__main__":

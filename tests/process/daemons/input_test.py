@@ -105,9 +105,15 @@ class BadInput(DaemonTest):
                          f"paceline-worker 0: data file '{data}/test_batch.bin' does not exist; .*")
 
     def test_a_run_directory_is_used_once(self):
-        self.assertEqual(self.server(0, "cluster.start_timeout=10ms").end(), 1)
+        for _ in range(2):  # a run that never began leaves nothing that is to be kept
+            self.assert_ends(self.server(0, "cluster.start_timeout=10ms"), 1, "paceline-server: the run failed: .*")
+        shutil.rmtree(self.run_dir)
+        killed = self.server(0)
+        self.wait_for_log("server.log", " listens on ")
+        killed.process.kill()
+        killed.end()
         self.assert_ends(self.server(0), 2, rf"paceline-server: the run directory {self.run_dir} already holds a run "
-                         r"\(server\.log\); choose another run\.out, or replace it with --force")
+                         r"\(server\.log\); choose another run\.out, or replace it with --force \(--existing replace\)")
         self.assert_ends(self.server(0, "--force", "cluster.start_timeout=10ms"), 1, "paceline-server: the run failed: .*")
 
     def test_a_run_directory_that_cannot_be_made(self):

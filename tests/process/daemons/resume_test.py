@@ -70,7 +70,7 @@ class Checkpoints(DaemonTest):
             if file.is_file():
                 file.unlink()
         self.assert_ends(self.server(0), 2, r"paceline-server: the run directory .* already holds a run's checkpoints "
-                         r"\(checkpoint\); choose another run.out, replace them with --force, or go on .* --resume")
+                         r"\(checkpoint\); choose another run.out, replace them with --force .*, or go on .* --resume .*")
         servers, nodes = self.start_run("train.total_iterations=40", "--force")
         for program in servers + nodes:
             self.assertEqual(program.end(), 0, program.errors())

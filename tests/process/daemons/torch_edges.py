@@ -3,7 +3,6 @@
     torch_edges.py LOOP CONFIG NODE [argument…]     LOOP: a function below
 """
 
-import glob
 import itertools
 import os
 import sys
@@ -180,31 +179,62 @@ def refused(config, node):
 
 
 def stops(config, kept, forgets):
-    """Keeps its state of each round and goes on from where the run does, as docs/PYTHON.md has it, but node `forgets`, which
-    loads none. What follows behind the `with` is done where the run is stopped, too."""
+    """Keeps its states and goes on from where the run does, as docs/PYTHON.md has it, but node `forgets`, which finds none. What
+    follows behind the `with` is done where the run is stopped, too."""
     import paceline.torch
     torch.set_num_threads(1)
     model, node = perceptron(), os.environ["RANK"]
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
     with paceline.torch.attach(model, optimizer, config, mode="worker", local_steps=2) as run:
         began = at = run.clock
-        if at > 0 and node != forgets:
-            clocks = [int(file.rpartition("-")[2]) for file in glob.glob(f"{kept}-{node}-*")]
-            run.load_state_dict(torch.load(f"{kept}-{node}-{max(clock for clock in clocks if clock <= at)}"))
-            for clock in clocks:
-                if clock > at:
-                    os.unlink(f"{kept}-{node}-{clock}")
+        states = paceline.torch.States(run, f"{kept}-{began}" if node == forgets else kept)
         while True:
             x, y = batch(run.position // SAMPLES, int(node))
             optimizer.zero_grad()
             torch.nn.functional.cross_entropy(model(x), y).backward()
             optimizer.step()
-            if run.clock > at:
-                at = run.clock
-                torch.save(run.state_dict(), f"{kept}-{node}-{at}")
-                if at == began + 3:
-                    sys.stderr.write("has three rounds\n")  # print() writes text and end apart, and others write between
+            states.keep()
+            if at < run.clock == began + 3:
+                sys.stderr.write("has three rounds\n")  # print() writes text and end apart, and others write between
+            at = run.clock
     sys.stdout.write(f"{node}: from {began} to {at}, {run.position} samples, stopped: {run.worker.stopped}\n")
+
+
+def files(config, _):
+    """Which states a loop's files have, behind each of its rounds; checkpoints come as the policy's, and from its own machine or not."""
+    import types
+
+    from paceline.torch.states import States, needed
+    print("needed:", *(sorted(needed(range(1, 13), versions, exact)) for versions, exact in (
+        ((5, 10), True), ((5, 10), False), ((20,), True), ((0,), True), ((), True))))
+    for policy, every in (("bsp", "null"), ("bsp", "5"), ("ssp", "5")):
+        values = {"sync.policy": policy, "checkpoint.every_clocks": every, "checkpoint.keep": "2", "run.out": f"{config}-{policy}-{every}"}
+        worker = types.SimpleNamespace(node=1, existing="continue", value=values.get)
+        run = types.SimpleNamespace(worker=worker, clock=0, over=False, state_dict=lambda: {"clock": run.clock},
+                                    load_state_dict=lambda state: print("loads", state["clock"], end="; "))
+        out, states = values["run.out"], States(run)
+
+        def there():
+            return sorted(int(name.split("-")[2][:-3]) for name in os.listdir(f"{out}/states"))
+        for run.clock in range(1, 13):
+            states.keep()
+            states.keep()  # no round between: nothing
+            if run.clock % 5 == 0:
+                os.makedirs(f"{out}/checkpoint/g1-v{run.clock:012d}")
+        run.clock, run.over = 13, True
+        states.keep()
+        print(policy, every, *there(), end="; ")
+        run.clock = 10
+        states = States(run)
+        print(*there(), end="; ")
+        worker.existing = "replace"
+        States(run)
+        print(*there())
+        for run.clock in range(5, 105, 5):  # the servers are on another machine
+            worker.value = {**values, "run.out": f"{out}-elsewhere"}.get
+            states = States(run, f"{out}/states") if run.clock == 5 else states
+            states.keep()
+        print(*there())
 
 
 def loaded(_, __):

@@ -3,7 +3,6 @@
 import os
 import re
 import signal
-import socket
 
 import harness
 from foreign import PYTHON, ForeignTest, needs
@@ -222,6 +221,16 @@ class TorchLoop(ForeignTest):
             "ssp False 4 is loaded", "ssp False 5 is loaded", f"ssp False 6 is refused: {got.format(6)}",
             "the run goes on at clock 5, but nothing was loaded by run.load_state_dict(): it begins anew"])
 
+    def test_of_a_loop_s_states_those_stay_that_a_resume_may_need(self):
+        loop = self.loop("files", 0, of="torch_edges.py")
+        self.assert_ends(loop, 0)
+        self.assertEqual(loop.output().splitlines(), [
+            "needed: [5, 10, 11, 12] [5, 6, 7, 8, 9, 10, 11, 12] [12] [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12] "
+            "[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]",
+            "bsp null 5 10 11 12 13; loads 10; 5 10; ", " ".join(map(str, range(10, 105, 5))),
+            "bsp 5 5 10 13; loads 10; 5 10; ", " ".join(map(str, range(55, 105, 5))),
+            "ssp 5 5 6 7 8 9 10 11 12 13; loads 10; 5 6 7 8 9 10; ", " ".join(map(str, range(10, 105, 5)))])
+
     def test_a_gradient_that_changes_after_it_left_is_refused_by_its_name(self):
         for how, complaint in (("clips", r"parameter '.*': its gradient has changed after it left, .*"),
                                ("accumulates", r"parameter '.*': a second gradient before step\(\), .*"),
@@ -282,19 +291,7 @@ class TorchLoop(ForeignTest):
 
 @needs("numpy", "torch")
 class TorchLaunch(ForeignTest):
-    """paceline.torch.launch, and torchrun: who starts the programs says which node each is."""
-
-    def loop_until(self, condition):
-        """A program whose loop goes on while that is so."""
-        loop = self.folder / "loop.py"
-        loop.write_text("import numpy, paceline, sys\n"
-                        "from paceline.worker import node_of\n"
-                        "with paceline.Worker(sys.argv[1], node_of(None)) as worker:\n"
-                        "    worker.add_tensor('w', (1,)); worker.start(numpy.zeros(1, numpy.float32))\n"
-                        "    for round in worker:\n"
-                        f"        assert {condition}, 'it has had enough'\n"
-                        "        round.gradient[:] = 0; worker.finish()\n", encoding="utf-8")
-        return loop
+    """paceline.torch.launch, and torchrun: who starts the programs says which node each is (launch_test.py)."""
 
     def test_the_gpt_example_is_launched_and_learns(self):
         program = self.example("torch_gpt")
@@ -302,30 +299,6 @@ class TorchLaunch(ForeignTest):
         self.assertEqual(launched.end(), 0, launched.errors())
         self.assertTrue(launched.output().startswith("the "), launched.output())
         self.assertGreater(self.summary()["test_accuracy"], 0.6)
-
-    def test_a_program_that_fails_is_named_and_the_run_goes_on(self):
-        self.configure_loop("optimizer: {kind: sgd, lr: 1}, batch_size: 1, total_iterations: 60")
-        release = self.folder / "release"  # a fifo: node 0 goes on when the other has been named
-        os.mkfifo(release)
-        loop = self.loop_until(f"round.clock < 5 or worker.node == 0 and (round.clock > 5 or open('{release}').close() is None)")
-        launched = self.launch(loop, self.config)
-        launched.wait_for_line("paceline.launch: node 1 has ended with status 1")
-        release.open("w").close()
-        self.assertEqual(launched.end(), 1)
-        self.assertEqual(self.summary()["status"], "ok")
-
-    def test_values_of_the_command_line_count_for_servers_and_programs(self):
-        self.configure_loop("optimizer: {kind: sgd, lr: 1}, batch_size: 1, total_iterations: 1000000")
-        other = ("paceline.Worker(None, 0, text=open(sys.argv[1]).read(), overrides=['run.seed=1', f'run.out=other{worker.node}'])"
-                 ".value('run.seed')")
-        loop = self.loop_until(f"(round.samples, worker.value('run.seed')) == (4, '7') and (round.clock > 0 or {other} == '1')")
-        (self.folder / "lr=1").mkdir()
-        loop.rename(self.folder / "lr=1/loop.py")
-        launched = self.launch("train.batch_size=4", "train.total_iterations=20", "--existing", "replace", "run.seed=7", "cluster.nodes=3",
-                               "lr=1/loop.py", self.config, cwd=self.folder)
-        self.assertEqual(launched.end(), 0, launched.errors())
-        self.assertEqual((self.summary()["iterations"], self.summary()["workers"]), (20, 3))
-        self.assertIn(f"paceline.launch: the run in {self.run_dir} is over; paceline report {self.run_dir} says how it went", launched.errors())
 
     def test_a_signal_ends_all_in_order_and_the_loops_go_on_from_there(self):
         self.configure_loop("optimizer: {kind: sgd, lr: 1}, batch_size: 8, total_iterations: 1000000", sync="{policy: ssp, threshold: 3, combine: mean}")
@@ -345,100 +318,6 @@ class TorchLaunch(ForeignTest):
             self.assertEqual([line[:17] for line in launched.errors() if "nothing was loaded" in line], ["paceline-worker 1"] * (before > 0))
             self.assertFalse([line for line in launched.errors() if "Traceback" in line])
             before = samples
-
-    def test_where_no_program_is_left_the_servers_end(self):
-        self.configure_loop("optimizer: {kind: sgd, lr: 1}, batch_size: 1, total_iterations: 60")  # start_timeout: 120s
-        (self.folder / "fails.py").write_text("1 / 0", encoding="utf-8")
-        launched = self.launch(self.folder / "fails.py")
-        self.assertEqual(launched.end(), 1)
-        self.assertIn("paceline.launch: no program is left, and the servers end", launched.errors())
-
-    def test_a_server_is_told_once_and_ended_by_the_second_signal(self):
-        self.configure_loop("optimizer: {kind: sgd, lr: 1}, batch_size: 1, total_iterations: 60")
-        (self.folder / "fails.py").write_text("1 / 0", encoding="utf-8")
-        (self.folder / "paceline").symlink_to(harness.BIN / "paceline")
-        (self.folder / "paceline-server").write_text(
-            f"#!{PYTHON}\nimport signal, sys\nsignal.signal(signal.SIGTERM, lambda *_: print('told', file=sys.stderr, flush=True))\n"
-            "while True:\n    signal.pause()\n", encoding="utf-8")
-        (self.folder / "paceline-server").chmod(0o755)
-        launched = self.launch("--programs", self.folder, self.folder / "fails.py")
-        launched.wait_for_line("told")
-        launched.send(signal.SIGINT)
-        launched.send(signal.SIGTERM)  # two of the same at once would be one
-        self.assertEqual(launched.end(), 1)
-        self.assertEqual(launched.errors().count("told"), 1)
-        self.assertEqual(launched.errors()[-1], "paceline.launch: server 0 has ended with SIGKILL")
-
-    def test_an_earlier_run_is_kept_or_replaced_as_is_said(self):
-        self.configure_loop("optimizer: {kind: sgd, lr: 1}, batch_size: 1, total_iterations: 40")
-        loop = self.loop_until("True")
-        text = loop.read_text(encoding="utf-8")
-        loop.write_text(text.replace("for round in worker:", "for round in worker:\n        if round.clock == 5: sys.exit(3)"), encoding="utf-8")
-        self.assertEqual(self.launch(loop, self.config).end(), 1)  # a run that has failed: others are never replaced
-        refused = self.launch(loop, self.config)
-        self.assertEqual(refused.end(), 2)
-        self.assertEqual(refused.errors()[-2:], ["paceline.launch: server 0 has ended with status 2",  # no node's traceback behind it
-                                                 "paceline.launch: for this: run.out=FOLDER, --existing replace, or --existing continue"])
-        self.assertFalse([line for line in refused.errors() if "is over" in line])
-        loop.write_text(text, encoding="utf-8")
-        self.assertEqual(self.launch("--existing", "replace", loop, self.config).end(), 0)
-        self.assertEqual((self.summary()["status"], self.summary()["iterations"]), ("ok", 40))
-        refused = self.launch("--existing", "replace", loop, self.config)
-        self.assertEqual(refused.end(), 2)
-        self.assertRegex(refused.errors()[-1], f"paceline.launch: a run that has ended well is not replaced: remove {self.run_dir}, .*")
-
-    def test_a_run_that_does_not_go_on_is_refused_as_by_its_server(self):
-        self.configure_loop("optimizer: {kind: sgd, lr: 1}, batch_size: 1, total_iterations: 40")
-        every, loop = ("--existing", "continue", "checkpoint.every_clocks=5"), self.loop_until("True")
-        self.assertEqual(self.launch(*every, loop, self.config).end(), 0)
-        for status, overrides in ((4, ()), (5, ("train.total_iterations=80", "train.optimizer.lr=2"))):
-            refused = self.launch(*every, *overrides, loop, self.config)
-            self.assertEqual(refused.end(), status, refused.errors())
-            self.assertEqual(refused.errors()[-1], f"paceline.launch: server 0 has ended with status {status}")  # no node's traceback
-            (self.run_dir / "summary.json").unlink(missing_ok=True)
-
-    def test_nothing_is_advised_where_a_server_lives(self):
-        self.configure_loop("optimizer: {kind: sgd, lr: 1}, batch_size: 1, total_iterations: 40")
-        server = self.server(0)
-        self.wait_for_log("server.log", " listens on ")
-        refused = self.launch("--existing", "replace", self.loop_until("True"), self.config)
-        self.assertEqual(refused.end(), 2)
-        self.assertRegex(refused.errors()[-2], r"paceline-server: .* is that of another server of shard 0, .*")
-        self.assertEqual(refused.errors()[-1], "paceline.launch: server 0 has ended with status 2")
-        server.send(signal.SIGKILL)
-
-    def test_a_run_whose_programs_are_killed_has_failed_also_where_their_files_are_elsewhere(self):
-        for where in ("here", "elsewhere"):
-            with self.subTest(where):
-                self.run_dir = self.folder / where
-                self.configure_loop("optimizer: {kind: sgd, lr: 1}, batch_size: 1, total_iterations: 1000000", cluster="lease: 600s")
-                loop = self.loop_until("worker.clock < 5 or __import__('os').kill(__import__('os').getpid(), 9)")
-                if where == "elsewhere":
-                    loop.write_text(loop.read_text(encoding="utf-8").replace(
-                        "node_of(None))", f"node_of(None), overrides=['run.out={self.folder}/theirs'])"), encoding="utf-8")
-                with socket.create_server(("127.0.0.1", 0)) as free:  # over tcp the servers notice later
-                    endpoint = f"tcp://127.0.0.1:{free.getsockname()[1]}"
-                launched = self.launch(f"cluster.endpoints=['{endpoint}']", loop, self.config)
-                self.assertEqual(launched.end(), 1)
-                self.assertEqual(self.summary()["status"], "failed", launched.errors())
-                self.assertNotIn("paceline.launch: no program is left, and the servers end", launched.errors())
-
-    def test_what_cannot_be_launched_is_refused(self):
-        self.configure_loop("optimizer: {kind: sgd, lr: -1}, batch_size: 1, total_iterations: 60")
-        self.assert_ends(self.launch("nothing.py"), 2, r"paceline\.launch: .*train\.optimizer\.lr: .*, got .*, expected .*")
-        self.configure_loop("optimizer: {kind: sgd, lr: 1}, batch_size: 1, total_iterations: 60")
-        self.assert_ends(self.launch("train.no=1", "nothing.py"), 2, r"paceline\.launch: .*train\.no: .*")
-        self.assert_ends(self.launch("run.seed=1"), 2, r"paceline\.launch: program: got none behind key\.path=value, expected one")
-        self.assert_ends(self.launch("nothing.py"), 2, r"paceline\.launch: nothing\.py: no such program")
-
-    def test_of_a_run_that_never_began_no_report_is_promised(self):
-        self.configure_loop("optimizer: {kind: sgd, lr: 1}, batch_size: 1, total_iterations: 60")
-        with socket.create_server(("127.0.0.1", 0)) as taken:
-            endpoint = f"tcp://127.0.0.1:{taken.getsockname()[1]}"
-            launched = self.launch(f"cluster.endpoints=['{endpoint}']", "cluster.start_timeout=100ms", self.loop_until("True"), self.config)
-            self.assertEqual(launched.end(), 1)
-        self.assertIn("paceline.launch: server 0 has ended with status 1", launched.errors())
-        self.assertEqual([line for line in launched.errors() if "is over" in line], [])
 
     def test_torchrun_says_which_node_a_program_is(self):
         program = self.example("torch_gpt", "train.total_iterations=8")
