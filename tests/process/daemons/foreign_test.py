@@ -1,5 +1,5 @@
-"""Training loops that are not ours, through libpaceline.so: in C (examples/c_loop), and in Python (python/) over numpy and
-JAX (foreign_loops.py; torch_test.py has PyTorch's). Where Python has no numpy or no jax, those cases are skipped, and say so."""
+"""Training loops that are not ours, through libpaceline.so: in C (examples/c_loop), and in Python (python/) over numpy
+(foreign_loops.py; torch_test.py and jax_test.py have PyTorch's and JAX's). Where Python has no numpy, those are skipped, and say so."""
 
 import os
 import re
@@ -319,51 +319,6 @@ class TorchData(ForeignTest):
         learnt = (self.run_dir / "curve.csv").read_text(encoding="utf-8").splitlines()
         self.assertGreater(float(dict(zip(learnt[0].split(","), learnt[-1].split(",")))["train_accuracy"]), 0.2)
         self.assertGreater(self.summary()["test_accuracy"], 0)
-
-
-@needs("numpy", "jax")
-class JaxLoop(ForeignTest):
-    """paceline.jax."""
-
-    def test_two_nodes_are_a_plain_loop_with_twice_the_mini_batch(self):
-        self.configure_loop("optimizer: {kind: sgd, lr: 0.1}, batch_size: 4, total_iterations: 40")
-        server, loops = self.server(0), [self.loop("regression", node) for node in range(2)]
-        for loop in loops:
-            self.assert_ends(loop, 0)
-            self.assertLess(float(re.search("worst: (.*)", loop.output())[1]), 1e-5)
-        self.assert_ends(server, 0)
-
-    def test_a_killed_run_goes_on_with_the_data_of_its_clock(self):
-        self.configure_loop("optimizer: {kind: sgd, lr: 0.1}, batch_size: 4, total_iterations: 40")
-        with self.config.open("a", encoding="utf-8") as config:
-            config.write("checkpoint: {every_clocks: 5}\n")
-        os.mkfifo(never := self.folder / "never")
-        killed = [self.server(0), *(self.loop("regression", node, 7, never) for node in range(2))]
-        self.wait_for_log("server.log", "checkpoint of version 5")
-        for program in killed:
-            program.process.kill()
-            program.end()
-        server, loops = self.server(0, "--resume"), [self.loop("regression", node) for node in range(2)]
-        for loop in loops:
-            self.assert_ends(loop, 0)
-            self.assertEqual(loop.output().splitlines()[0], "goes on at: 5")
-            self.assertLess(float(re.search("worst: (.*)", loop.output())[1]), 1e-5)
-        self.assert_ends(server, 0)
-
-    def test_what_cannot_be_exchanged_is_refused_by_its_path(self):
-        self.configure_loop("optimizer: {kind: sgd, lr: 0.1}, batch_size: 4, total_iterations: 40", nodes=1)
-        server, loop = self.server(0), self.loop("refused_trees", 0)
-        self.assert_ends(loop, 0)
-        self.assertEqual(loop.output().splitlines(),
-                         ["half: parameter ['w']: got bfloat16, expected float32",
-                          "tree: gradient: got the leaves ['w'], expected ['b'], ['w']",
-                          "shape: gradient ['b']: got shape (2, 3), expected (3,)"])
-        self.assertEqual(server.end(), 1)  # it has left before the last iteration
-
-    def test_the_example_learns(self):
-        launched = self.launch(*self.example("jax_regression"))
-        self.assertEqual(launched.end(), 0, launched.errors())
-        self.assertLess(float(launched.output().split()[-1]), 0.1)  # 0.03 to 0.065, the more behind the more a node lags
 
 
 if __name__ == "__main__":
