@@ -3,7 +3,7 @@
 set(made ${CMAKE_BINARY_DIR}/package)
 set(share ${CMAKE_INSTALL_DATAROOTDIR})
 install(DIRECTORY python/paceline DESTINATION lib/python3/dist-packages COMPONENT package EXCLUDE_FROM_ALL
-  FILES_MATCHING PATTERN "*.py" PATTERN "__pycache__" EXCLUDE)
+  FILES_MATCHING PATTERN "*.py" PATTERN "py.typed" PATTERN "__pycache__" EXCLUDE)
 install(DIRECTORY configs DESTINATION ${share}/paceline COMPONENT package EXCLUDE_FROM_ALL)
 install(PROGRAMS scripts/make_data.sh scripts/quickstart.sh scripts/run_local.sh scripts/run_slurm.sh DESTINATION ${share}/paceline/scripts
   COMPONENT package EXCLUDE_FROM_ALL)

@@ -10,6 +10,7 @@
 #           loss        50 steps of training beside the CPU's
 #           step        a step beside PyTorch's, a command for each model, precision and batch; --profile: and PyTorch's
 #                       kernels, into DIR/pytorch_kernels.txt
+#           torch       loops of PyTorch's own on the GPU, through paceline.torch, beside plain ones; skipped where there is no PyTorch
 #           threads     1, 2 and 4 threads on one GPU, and one through the server beside the loop without it
 #           cell        one cell of the DTSSP experiment, 16 workers, 100,000 iterations (--iterations), at
 #                           --learning-rate (default 1e-5; gpu_cell.py says why); 8 minutes are its limit
@@ -40,12 +41,12 @@ model=cifar_cnn,resnet50,cifar_cnn_small,resnet20 batch='' precision='' refresh_
 read_arguments "--only parts" --cell --build-only --carried-programs "--carried folder" "--out folder" --quick --demanded \
   "--part-seconds number" "--data folder" "--iterations number" "--learning-rate rate" "--model names" "--batch numbers" \
   "--precision names" "--refresh-clocks numbers" --profile -- "$@"
-[ -n "$only" ] || only=gradients,sanitizer,loss,step,threads${cell:+,cell}
+[ -n "$only" ] || only=gradients,sanitizer,loss,torch,step,threads${cell:+,cell}
 known() { # WHAT LIST NAME…: each of the list is one of the names
   local one
   for one in ${2//,/ }; do [[ " ${*:3} " == *" $one "* ]] || fail "no $1 '$one' (see --help)"; done
 }
-known part "$only" gradients sanitizer loss step threads cell
+known part "$only" gradients sanitizer loss torch step threads cell
 known model "$model" cifar_cnn cifar_cnn_small resnet20 resnet50
 known precision "$precision" fp32 tf32 bf16 fp16
 [[ "${batch:-1}" =~ ^[1-9][0-9]*(,[1-9][0-9]*)*$ ]] || fail "--batch needs numbers, got '$batch'"
@@ -128,6 +129,11 @@ sanitizer() {
   watched memcheck "$cases"
   watched initcheck "$cache"
   for tool in racecheck synccheck; do watched "$tool" "$few" "${ours[@]}"; done
+}
+
+torch() {
+  checked torch "paceline.torch on the GPU" "$out/torch.log" python3 tests/process/daemons/torch_test.py "$bin" . \
+    TorchLoop.test_models_on_a_gpu_are_plain_pytorch_there
 }
 
 loss() { measure tests/bench/loss_beside_cpu.py --bin "$bin"; }

@@ -3,7 +3,7 @@
 #   scripts/test.sh [check | sanitize | all]      check when not said
 #     check       one build without a sanitizer; every promise at least once. At most 20 minutes on two cores.
 #     sanitize    the address + undefined sanitizer, then the thread sanitizer, over what they can add to. At most 35.
-#     all         everything: longer random runs, more faults, the browser, etcd, Slurm, Spark, plots, mutants, then both sanitizers
+#     all         everything: longer random runs, more faults, the browser, etcd, Slurm, Spark, plots, PyTorch, JAX, mutants, then both sanitizers
 # At its end it names the slowest ten builds and tests and the time that all took. Where a test fails the exit status is
 # ctest's. Ctrl-C or SIGTERM once, or SIGHUP: what is under way is stopped. Twice: it is ended at once.
 set -euo pipefail
@@ -20,6 +20,10 @@ case "$#,$tier" in
   1,all) presets=(check asan tsan) budget='' options=(--browser --etcd --plots --slurm --spark) chosen=() targets=() ;;
   *) echo "test.sh: got '$*', expected check, sanitize or all" >&2; exit 2 ;;
 esac
+if [ "$tier" = all ] && [ -z "${PACELINE_PYTHON:-}" ]; then
+  options+=(--python)
+  export PACELINE_PYTHON=$PWD/build/python/bin/python
+fi
 
 began=$SECONDS status=0
 run_whole scripts/install_deps.sh "${options[@]}" || exit

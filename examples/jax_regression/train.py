@@ -50,12 +50,12 @@ def main():
         return float(loss_of(params, *test)), 0, len(test[0])
 
     with paceline.jax.attach(begin(), given.config, node=given.node, evaluate=measure, overrides=given.overrides) as run:
-        random = np.random.default_rng([2, run.worker.node])
+        params, random = run.params, np.random.default_rng([2, run.worker.node])
         while not run.over:
-            loss, grads = loss_and_gradient(run.params, *points(random, BATCH, noise=0.1))
-            run.step(grads, loss=loss, samples=BATCH)
+            loss, grads = loss_and_gradient(params, *points(random, BATCH, noise=0.1))
+            params = run.step(params, grads, loss=loss, samples=BATCH)
     if run.worker.node == 0:
-        print(f"mean squared error on {len(test[0])} points: {measure(run.params)[0]:.4f}")
+        print(f"mean squared error on {len(test[0])} points: {measure(params)[0]:.4f}")
 
 
 if __name__ == "__main__":

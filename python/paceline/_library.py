@@ -78,11 +78,31 @@ def _candidates():
     return [str(folder / NAME) for folder in folders if (folder / NAME).exists()] + [NAME]
 
 
+def _binding() -> int:
+    """How it is loaded: what it is made of (protobuf, ZeroMQ, …) comes first where it looks for its functions, ahead of another copy that
+    is there for all, as TensorFlow's. Not so where malloc is not libc's, as with a sanitizer or a preloaded allocator: some of
+    what it frees would then be another's."""
+    deep = getattr(os, "RTLD_DEEPBIND", 0)
+    if deep:
+        try:
+            # Whoever replaces malloc replaces these, too. Of malloc the program may have an address of its own.
+            everyone, libc = ctypes.CDLL(None), ctypes.CDLL("libc.so.6")
+            if any(_address_of(everyone, name) != _address_of(libc, name) for name in ("posix_memalign", "malloc_usable_size")):
+                deep = 0
+        except (OSError, AttributeError):
+            deep = 0  # not glibc
+    return os.RTLD_NOW | os.RTLD_LOCAL | deep  # local: none looks for its own in what this one links to
+
+
+def _address_of(where, name):
+    return ctypes.cast(getattr(where, name), c_void_p).value
+
+
 def _load():
     failures = []
     for candidate in _candidates():
         try:
-            return ctypes.CDLL(candidate)  # RTLD_LOCAL: what it links to stays its own
+            return ctypes.CDLL(candidate, mode=_binding())
         except OSError as error:
             failures.append(str(error))
     raise ImportError("libpaceline.so: " + "; ".join(failures) +

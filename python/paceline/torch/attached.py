@@ -9,10 +9,10 @@ from typing import List, Optional
 import numpy as np
 import torch
 
-from paceline._library import whole_number
+from paceline import _outer
+from paceline._resumed import Resumed
 from paceline.torch import rules, staging
 from paceline.torch.ahead import Ahead
-from paceline.torch.resumed import Resumed
 from paceline.torch.spectral import vectors_to_send
 from paceline.torch.tensors import Model, clean
 from paceline.worker import RunOver, Worker, check_world
@@ -161,11 +161,7 @@ class Attached:
     # ---- what can be exchanged
 
     def _check(self, mode, local_steps, overlap, buffers):
-        if mode not in ("server", "worker"):
-            raise ValueError(f"mode: got {mode!r}, expected 'server' or 'worker'")
-        local_steps = whole_number("local_steps", local_steps, 1)
-        if mode == "server" and local_steps != 1:
-            raise ValueError(f"local_steps: got {local_steps}, expected 1, or more with mode='worker'")
+        _outer.local_steps_of(mode, local_steps)
         if buffers not in ("mean", "own"):
             raise ValueError(f"buffers: got {buffers!r}, expected 'mean' or 'own'")
         if overlap and mode == "worker":
@@ -188,18 +184,7 @@ class Attached:
         if self._server_side:
             rules.check(self.optimizer, worker.value("train.optimizer.kind"))
             return
-        if worker.value("train.local_steps") != "1":
-            raise ValueError(f"train.local_steps: got {worker.value('train.local_steps')} with mode='worker', expected 1: those of "
-                             "the model's own optimizer are attach(…, local_steps=…)")
-        # The servers' is the outer optimizer: {kind: sgd, lr: 1} averages, momentum is DiLoCo's.
-        for key, expected in (("sync.combine", ("mean",)), ("train.optimizer.kind", ("sgd", "momentum")),
-                              ("train.optimizer.weight_decay", ("0",)), ("train.optimizer.schedule.kind", ("constant",))):
-            if worker.value(key) not in expected:
-                raise ValueError(f"{key}: got {worker.value(key)} with mode='worker', expected {' or '.join(expected)}: the servers "
-                                 "take a mean of what the workers' optimizers have changed")
-        if worker.value("train.optimizer.lr") == "0.01" and "lr" not in rules.said(config, overrides):
-            raise ValueError("train.optimizer.lr: got none with mode='worker', expected one, of which 1 takes the mean of what the "
-                             "workers' optimizers have changed: the default, 0.01, is for gradients")
+        _outer.check(worker, config, overrides)
 
     def _warn_of_defaults(self, config, overrides):
         differ = rules.defaults_that_differ(self.optimizer, self.worker.value, rules.said(config, overrides))

@@ -1,13 +1,12 @@
 """With mode="server": which of PyTorch's optimizers has the rule of train.optimizer.kind (common/params/optimizer.h), and where the
 servers' values are defaults that differ from its own."""
 
-import re
 from typing import Callable, List, NamedTuple, Set, Tuple
 
 import torch
 from torch.optim import SGD, Adadelta, Adagrad, Adam, AdamW, RMSprop
 
-from paceline._library import overrides_of
+from paceline import _outer
 
 # Of train.optimizer, as PyTorch's groups call them, too.
 _COMMON = ("lr", "momentum", "nesterov", "weight_decay")
@@ -48,9 +47,7 @@ def check(optimizer: torch.optim.Optimizer, kind: str) -> None:
 def said(config: str, overrides) -> Set[str]:
     """Which of the values that a group has, too, the run's file or command line says, for whichever optimizer of the run. The
     library says values, and not whether they are defaults."""
-    with open(config, encoding="utf-8") as file:
-        texts = [re.sub(r"(^|\s)#.*", "", file.read()), *overrides_of(config, overrides)]
-    return {key for key in _COMMON if any(re.search(rf"\b{key}\b[\"']?\s*[:=](?!\s*null)", text) for text in texts)}
+    return _outer.said(_COMMON, config, overrides)
 
 
 def defaults_that_differ(optimizer: torch.optim.Optimizer, value: Callable[[str], str], said: Set[str]) -> List[str]:

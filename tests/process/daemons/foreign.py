@@ -1,7 +1,6 @@
 """What tests of training loops and of formats that are not ours have in common: a server, and nodes that are loops of a user's
 own; and models that are exported."""
 
-import importlib.util
 import json
 import os
 import re
@@ -10,21 +9,38 @@ import sys
 import unittest
 
 import harness
+import installed
 from harness import DaemonTest
 
-# The interpreter that runs the loops in Python; one with torch, where this one has none.
-PYTHON = os.environ.get("PACELINE_PYTHON", sys.executable)
+OLDEST = {"torch": (2, 0)}  # what paceline.torch needs
 
 
-def has(module):
-    if PYTHON == sys.executable:
-        return importlib.util.find_spec(module) is not None
-    return subprocess.run([PYTHON, "-c", f"import {module}"], capture_output=True, check=False).returncode == 0
+def versions(python, *modules):
+    """As installed.versions(), of an interpreter; of one that cannot say so, none."""
+    if python == sys.executable:
+        return installed.versions(*modules)
+    asked = subprocess.run([python, installed.__file__, *modules], capture_output=True, text=True, check=False)
+    return json.loads(asked.stdout) if asked.returncode == 0 else {}
+
+
+def _interpreter():
+    """Of the loops in Python: as said, else this one or Debian's, whichever has numpy."""
+    if "PACELINE_PYTHON" in os.environ:
+        return os.environ["PACELINE_PYTHON"]
+    return next((python for python in (sys.executable, "/usr/bin/python3") if os.path.exists(python) and versions(python, "numpy")), sys.executable)
+
+
+PYTHON = _interpreter()
 
 
 def needs(*modules):
-    missing = [module for module in modules if not has(module)]
-    return unittest.skipIf(missing, f"{PYTHON} has no {', '.join(missing)}")
+    found, missing = versions(PYTHON, *modules), []
+    for module in modules:
+        if module not in found:
+            missing.append(f"no {module}")
+        elif found[module] and tuple(map(int, re.findall(r"\d+", found[module])[:2])) < OLDEST.get(module, ()):
+            missing.append(f"{module} {found[module]}, older than {'.'.join(map(str, OLDEST[module]))}")
+    return unittest.skipIf(missing, f"{PYTHON} has {', '.join(missing)}")
 
 
 class ForeignTest(DaemonTest):

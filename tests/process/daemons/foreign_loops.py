@@ -344,50 +344,7 @@ def tensors(config, node):
     print("shared:", shared and images.is_contiguous())
 
 
-# ---- jax
-
-STEPS = 20
-
-
-def regression(config, node, waits_at="-1", release=""):
-    """A JAX loop of plain SGD over a tree of parameters, one of them above the size from which JAX shares memory. Each step's
-    parameters are compared with a loop of NumPy's own, those of earlier steps once more at the end. It goes on where the run
-    does; at a clock it waits for the other end of a fifo."""
-    import jax
-    import paceline.jax
-    node = int(node)
-
-    def loss_of(params, x):
-        return jax.numpy.mean((x @ params["layer"]["w"] + params["layer"]["b"] - params["y"]) ** 2)
-
-    def data(step, node):
-        return np.random.default_rng([step, node]).normal(size=(4, 300)).astype(np.float32)
-
-    def begin():
-        random = np.random.default_rng(1)
-        return {"layer": {"w": random.normal(size=(300, 200)).astype(np.float32) / 20, "b": np.zeros(200, np.float32)},
-                "y": np.ones((), np.float32)}
-    gradient = jax.jit(jax.value_and_grad(loss_of))
-    consume = jax.jit(lambda tree: jax.tree_util.tree_map(lambda leaf: 2 * leaf, tree), donate_argnums=0)
-    expected, seen = [begin()], []
-    for step in range(STEPS):
-        parts = [gradient(expected[-1], data(step, of))[1] for of in range(2)]
-        expected.append(jax.tree_util.tree_map(lambda p, *g: p - np.float32(0.1) * np.mean(g, axis=0, dtype=np.float32),
-                                               expected[-1], *parts))
-    with paceline.jax.attach(begin(), config, node=node, existing="continue") as run:
-        first = run.clock
-        while not run.over:
-            if run.clock == int(waits_at):
-                open(release).close()
-            seen.append(run.params)
-            loss, grads = gradient(run.params, data(run.clock, node))
-            run.step(grads, loss=loss, samples=4)
-            consume(grads)  # a view of ours would turn donation off, without a word
-            assert all(leaf.is_deleted() for leaf in jax.tree_util.tree_leaves(grads))
-    assert len(seen) == STEPS - first and run.clock == STEPS, (len(seen), first, run.clock)
-    print("goes on at:", first)
-    print("worst:", max(float(np.abs(np.asarray(p) - np.asarray(q)).max()) for one, other in zip(seen, expected[first:])
-                        for p, q in zip(jax.tree_util.tree_leaves(one), jax.tree_util.tree_leaves(other))))
+# ---- stages
 
 
 def in_stages(config, node):
@@ -439,24 +396,6 @@ def in_stages(config, node):
             expected = (expected[0] - rate * x.T @ (far @ expected[1].T), expected[1] - rate * (x @ expected[0]).T @ far)
             worker.finish(loss, correct=correct, samples=samples)
     print("worst:", worst)
-
-
-def refused_trees(config, node):
-    """What paceline.jax refuses, a line each."""
-    import jax
-    import paceline.jax
-    params = {"w": jax.numpy.zeros((2, 3)), "b": jax.numpy.zeros(3)}
-
-    def say(what, call, *arguments):
-        try:
-            call(*arguments)
-            print(what, "was taken")
-        except ValueError as error:
-            print(f"{what}: {error}")
-    say("half", lambda: paceline.jax.attach({"w": params["w"].astype(jax.numpy.bfloat16)}, config, node=int(node)))
-    with paceline.jax.attach(params, config, node=int(node)) as run:
-        say("tree", run.step, {"w": params["w"]})
-        say("shape", run.step, {**params, "b": params["w"]})
 
 
 if __name__ == "__main__":

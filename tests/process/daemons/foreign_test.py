@@ -1,5 +1,5 @@
-"""Training loops that are not ours, through libpaceline.so: in C (examples/c_loop), and in Python (python/) over numpy and
-JAX (foreign_loops.py; torch_test.py has PyTorch's). Where Python has no numpy or no jax, those cases are skipped, and say so."""
+"""Training loops that are not ours, through libpaceline.so: in C (examples/c_loop), and in Python (python/) over numpy
+(foreign_loops.py; torch_test.py and jax_test.py have PyTorch's and JAX's). Where Python has no numpy, those are skipped, and say so."""
 
 import os
 import re
@@ -16,32 +16,51 @@ from foreign import PYTHON, ForeignTest, needs
 class Wheel(ForeignTest):
     """python/pyproject.toml, with a library that is built already."""
 
-    def test_a_wheel_is_for_every_python_and_brings_the_package_and_its_library(self):
-        environment = {key: value for key, value in os.environ.items() if key not in ("PACELINE_LIBRARY", "PYTHONPATH")}
+    def setUp(self):
+        super().setUp()
+        self.environment = {key: value for key, value in os.environ.items() if key not in ("PACELINE_LIBRARY", "PYTHONPATH")}
 
-        def run(*command, **more):
-            done = subprocess.run(list(map(str, command)), env={**environment, **more}, capture_output=True, text=True, check=False)
-            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-            return done.stdout.strip()
+    def run_well(self, *command, **more):
+        done = subprocess.run(list(map(str, command)), env={**self.environment, **more}, capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return done.stdout.strip()
+
+    def wheel(self, *settings, **more):
+        """Its path, and its files but for what is said of them, which lie in site/ then."""
+        self.run_well(PYTHON, "-m", "pip", "wheel", "--no-deps", "--no-index", "--no-build-isolation", harness.SOURCE / "python",
+                      "-w", self.folder, *settings, **more)
+        wheel, = self.folder.glob("*.whl")
+        with zipfile.ZipFile(wheel) as archive:
+            archive.extractall(self.folder / "site")
+            return wheel, [name for name in archive.namelist() if ".dist-info/" not in name]
+
+    def package(self):
+        package = harness.SOURCE / "python"
+        return [str(file.relative_to(package)) for pattern in ("*.py", "py.typed") for file in package.rglob(pattern)]
+
+    def import_it(self, **more):
+        return self.run_well(PYTHON, "-c", "import paceline; print(paceline.version(), paceline._library.library._name)",
+                             PYTHONPATH=str(self.folder / "site"), **more)
+
+    def test_a_wheel_is_for_every_python_and_brings_the_package_and_its_library(self):
         # In the place of the whole project one that installs what it would.
-        run("cmake", "--install", harness.BIN.parent, "--component", "python", "--prefix", self.folder / "built")
+        self.run_well("cmake", "--install", harness.BIN.parent, "--component", "python", "--prefix", self.folder / "built")
         (project := self.folder / "project").mkdir()
         (project / "CMakeLists.txt").write_text("cmake_minimum_required(VERSION 3.15)\nproject(built NONE)\n"
                                                 "add_custom_target(paceline_shared)\ninstall(DIRECTORY ../built/ DESTINATION . "
                                                 "COMPONENT python)\n", encoding="utf-8")
-        run(PYTHON, "-m", "pip", "wheel", "--no-deps", "--no-index", "--no-build-isolation", harness.SOURCE / "python", "-w", self.folder,
-            f"--config-settings=cmake.source-dir={project}")
-        wheel, = self.folder.glob("*.whl")
+        wheel, files = self.wheel(f"--config-settings=cmake.source-dir={project}")
         self.assertRegex(wheel.name, r"^paceline-[0-9.]+-py3-none-linux_\w+\.whl$")
-        with zipfile.ZipFile(wheel) as archive:
-            files = [name for name in archive.namelist() if ".dist-info/" not in name]
-            archive.extractall(self.folder / "site")
-        package = harness.SOURCE / "python"
-        self.assertEqual(sorted(files), sorted(["paceline/libpaceline.so.0",
-                                                *(str(file.relative_to(package)) for file in package.rglob("*.py"))]))
-        said = run(PYTHON, "-c", "import paceline; print(paceline.version(), paceline._library.library._name)",
-                   PYTHONPATH=str(self.folder / "site"))
-        self.assertEqual(said, f"{wheel.name.split('-')[1]} {self.folder}/site/paceline/libpaceline.so.0")
+        self.assertEqual(sorted(files), sorted(["paceline/libpaceline.so.0", *self.package()]))
+        self.assertEqual(self.import_it(), f"{wheel.name.split('-')[1]} {self.folder}/site/paceline/libpaceline.so.0")
+
+    def test_a_library_that_is_installed_is_taken_and_none_is_built(self):
+        self.run_well("cmake", "--install", harness.BIN.parent, "--component", "library", "--prefix", self.folder / "installed")
+        library, = (self.folder / "installed").rglob("libpaceline.so.0")
+        where = {"LD_LIBRARY_PATH": str(library.parent)}
+        wheel, files = self.wheel(**where)
+        self.assertEqual(sorted(files), sorted(self.package()))
+        self.assertEqual(self.import_it(**where), f"{wheel.name.split('-')[1]} libpaceline.so.0")
 
 
 class Installed(ForeignTest):
@@ -226,6 +245,29 @@ class PythonLoop(ForeignTest):
         self.assertEqual((loop.end(), server.end()), (1, 1))
         self.assertRegex(loop.errors()[-1], r"paceline\.worker\.Error: .*worker 0\.0.*clock 5.*")
 
+    def test_another_copy_of_what_the_library_is_made_of_may_be_in_the_process(self):
+        self.configure_loop(self.TRAIN, nodes=1)
+        other = self.folder / "libother.so"
+        (source := self.folder / "other.c").write_text(
+            "#include <stdlib.h>\nint asked;\nvoid *zmq_ctx_new(void) { ++asked; return NULL; }\n"
+            "int posix_memalign(void **at, size_t to, size_t size) { return (*at = aligned_alloc(to, size)) == NULL; }\n", encoding="utf-8")
+        subprocess.run(["cc", "-shared", "-fPIC", source, "-o", other], check=True)
+        beside = ("import ctypes, sys; other = ctypes.CDLL(sys.argv[1], mode=ctypes.RTLD_GLOBAL)\n"
+                  "assert ctypes.CDLL(None).zmq_ctx_new() == 0\n"  # of those who ask for one, all are given this one
+                  "import numpy, paceline\n"
+                  "with paceline.Worker(sys.argv[2], node=0) as worker:\n"
+                  "    worker.add_tensor('w', (1,)); worker.start(numpy.zeros(1, numpy.float32))\n"
+                  "    for round in worker: round.gradient[:] = 0; worker.finish()\n"
+                  "print('asked:', ctypes.c_int.in_dll(other, 'asked').value)")
+        server, loop = self.server(0), self.start(PYTHON, "-c", beside, other, self.config)
+        self.assert_ends(loop, 0)
+        self.assert_ends(server, 0)
+        self.assertEqual(loop.output(), "asked: 1")
+        # Whose memory is not libc's has the library bound as others are.
+        bound = "import os; from paceline import _library; print(_library._binding() & os.RTLD_DEEPBIND)"
+        replaced = subprocess.run([PYTHON, "-c", bound], env={**os.environ, "LD_PRELOAD": str(other)}, capture_output=True, text=True, check=True)
+        self.assertEqual(replaced.stdout, "0\n")
+
     def test_why_the_final_model_was_not_evaluated_is_said(self):
         self.configure_loop(self.TRAIN, nodes=1)
         every = "train.eval_every_clocks=30"
@@ -319,51 +361,6 @@ class TorchData(ForeignTest):
         learnt = (self.run_dir / "curve.csv").read_text(encoding="utf-8").splitlines()
         self.assertGreater(float(dict(zip(learnt[0].split(","), learnt[-1].split(",")))["train_accuracy"]), 0.2)
         self.assertGreater(self.summary()["test_accuracy"], 0)
-
-
-@needs("numpy", "jax")
-class JaxLoop(ForeignTest):
-    """paceline.jax."""
-
-    def test_two_nodes_are_a_plain_loop_with_twice_the_mini_batch(self):
-        self.configure_loop("optimizer: {kind: sgd, lr: 0.1}, batch_size: 4, total_iterations: 40")
-        server, loops = self.server(0), [self.loop("regression", node) for node in range(2)]
-        for loop in loops:
-            self.assert_ends(loop, 0)
-            self.assertLess(float(re.search("worst: (.*)", loop.output())[1]), 1e-5)
-        self.assert_ends(server, 0)
-
-    def test_a_killed_run_goes_on_with_the_data_of_its_clock(self):
-        self.configure_loop("optimizer: {kind: sgd, lr: 0.1}, batch_size: 4, total_iterations: 40")
-        with self.config.open("a", encoding="utf-8") as config:
-            config.write("checkpoint: {every_clocks: 5}\n")
-        os.mkfifo(never := self.folder / "never")
-        killed = [self.server(0), *(self.loop("regression", node, 7, never) for node in range(2))]
-        self.wait_for_log("server.log", "checkpoint of version 5")
-        for program in killed:
-            program.process.kill()
-            program.end()
-        server, loops = self.server(0, "--resume"), [self.loop("regression", node) for node in range(2)]
-        for loop in loops:
-            self.assert_ends(loop, 0)
-            self.assertEqual(loop.output().splitlines()[0], "goes on at: 5")
-            self.assertLess(float(re.search("worst: (.*)", loop.output())[1]), 1e-5)
-        self.assert_ends(server, 0)
-
-    def test_what_cannot_be_exchanged_is_refused_by_its_path(self):
-        self.configure_loop("optimizer: {kind: sgd, lr: 0.1}, batch_size: 4, total_iterations: 40", nodes=1)
-        server, loop = self.server(0), self.loop("refused_trees", 0)
-        self.assert_ends(loop, 0)
-        self.assertEqual(loop.output().splitlines(),
-                         ["half: parameter ['w']: got bfloat16, expected float32",
-                          "tree: gradient: got the leaves ['w'], expected ['b'], ['w']",
-                          "shape: gradient ['b']: got shape (2, 3), expected (3,)"])
-        self.assertEqual(server.end(), 1)  # it has left before the last iteration
-
-    def test_the_example_learns(self):
-        launched = self.launch(*self.example("jax_regression"))
-        self.assertEqual(launched.end(), 0, launched.errors())
-        self.assertLess(float(launched.output().split()[-1]), 0.1)  # 0.03 to 0.065, the more behind the more a node lags
 
 
 if __name__ == "__main__":

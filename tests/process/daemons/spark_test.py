@@ -1,4 +1,4 @@
-"""paceline.spark: rules without Spark, and, where the interpreter PACELINE_PYTHON has pyspark, pyarrow and torch, real sessions
+"""paceline.spark: rules without Spark, and, where the interpreter PACELINE_PYTHON has pyspark, pandas, pyarrow and torch, real sessions
 with executors as processes of their own (spark_runs.py)."""
 
 import importlib.util
@@ -110,7 +110,7 @@ class SparkAttempts(unittest.TestCase):
         self.assertEqual(self.ledger.attempts, {0: [3]})
 
 
-@needs("pyspark", "pyarrow", "torch")
+@needs("pyspark", "pandas", "pyarrow", "torch")
 @unittest.skipIf(shutil.which("java") is None, "no java")
 class Spark(ForeignTest):
     """DataFrames as training data."""

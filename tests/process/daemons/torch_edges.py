@@ -240,7 +240,7 @@ def files(config, _):
 def loaded(_, __):
     """States of which clocks a loop may load, where its run goes on at 5."""
     import types
-    from paceline.torch.resumed import Resumed
+    from paceline._resumed import Resumed
     for policy, comes_back, clock in itertools.product(("bsp", "ssp"), (True, False), (4, 5, 6)):
         said = []
         worker = types.SimpleNamespace(clock=5, existing="continue", value={"sync.policy": policy}.get, warn=said.append)

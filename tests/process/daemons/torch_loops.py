@@ -15,12 +15,13 @@ from torch_models import MADE, SAMPLES, STEPS, batch, distance, measure_of, mome
 import paceline
 
 
-def equal(config, node, made, mode, overlap, *overrides):
+def equal(config, node, made, mode, overlap, device="cpu"):
     """Compares each step's parameters, and the model of the run's end, with plain PyTorch's."""
     import paceline.torch
     torch.set_num_threads(1)
+    torch.backends.cudnn.allow_tf32, torch.backends.cudnn.deterministic = False, True
     (make, shape, followed), node = MADE[made], int(node)
-    model = make()
+    model = make().to(device)
     if node:  # node 0's count
         with torch.no_grad():
             for p in model.parameters():
@@ -28,12 +29,12 @@ def equal(config, node, made, mode, overlap, *overrides):
     make_optimizer = followed if mode == "server" else plain_sgd
     optimizer, worst, step = make_optimizer(model), 0.0, 0
     with paceline.torch.attach(model, optimizer, config, node=node, mode=mode, overlap=overlap == "overlap",
-                               evaluate=measure_of(shape), overrides=overrides) as run:
-        expected = plain_run(int(run.worker.value("cluster.nodes")), make_optimizer, made)
+                               evaluate=measure_of(shape)) as run:
+        expected = plain_run(int(run.worker.value("cluster.nodes")), make_optimizer, made, device)
         while True:
             if not run.over:  # behind the last step the model stays as it is
                 worst = max(worst, *(distance(p, q) for p, q in zip(model.parameters(), expected[step])))
-            x, y = batch(step, node, shape)
+            x, y = (each.to(device) for each in batch(step, node, shape))
             optimizer.zero_grad()
             loss = torch.nn.functional.cross_entropy(model(x), y)
             loss.backward()

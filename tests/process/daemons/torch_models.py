@@ -51,15 +51,15 @@ def batch(step, node, shape=(6,)):
     return torch.randn(SAMPLES, *shape, generator=generator), torch.randint(0, 3, (SAMPLES,), generator=generator)
 
 
-def plain_run(nodes, make_optimizer, made):
+def plain_run(nodes, make_optimizer, made, device="cpu"):
     """The parameters before each step, and behind the last, of one process with the mini-batches of all nodes."""
     make, shape, _ = MADE[made]
-    model = make()
+    model = make().to(device)
     optimizer, seen = make_optimizer(model), []
     for step in range(STEPS):
         seen.append([p.detach().clone() for p in model.parameters()])
         parts = [batch(step, node, shape) for node in range(nodes)]
-        x, y = torch.cat([x for x, _ in parts]), torch.cat([y for _, y in parts])
+        x, y = torch.cat([x for x, _ in parts]).to(device), torch.cat([y for _, y in parts]).to(device)
         optimizer.zero_grad()
         torch.nn.functional.cross_entropy(model(x), y).backward()
         optimizer.step()
@@ -67,13 +67,13 @@ def plain_run(nodes, make_optimizer, made):
 
 
 def distance(p, q):
-    return float((p.detach() - q.detach()).abs().max())
+    return float((p.detach() - q.detach().to(p.device)).abs().max())
 
 
 def measure_of(shape):
     def measure(model):
         assert not model.training
-        x, y = batch(STEPS, 0, shape)
+        x, y = (each.to(next(model.parameters()).device) for each in batch(STEPS, 0, shape))
         said = model(x)
         return torch.nn.functional.cross_entropy(said, y), (said.argmax(1) == y).sum(), len(y)
     return measure

@@ -14,10 +14,10 @@ class TorchLoop(ForeignTest):
 
     LOOPS = "torch_loops.py"
 
-    def run_equal(self, nodes, mode, overlap, optimizer, made="perceptron"):
+    def run_equal(self, nodes, mode, overlap, optimizer, made="perceptron", device="cpu"):
         self.configure_loop(f"optimizer: {optimizer}, batch_size: 8, total_iterations: {20 * nodes}", nodes=nodes)
         server = self.server(0)
-        loops = [self.loop("equal", node, made, mode, overlap) for node in range(nodes)]
+        loops = [self.loop("equal", node, made, mode, overlap, device) for node in range(nodes)]
         for loop in loops:
             self.assert_ends(loop, 0)
             if made in ("perceptron", "wide"):
@@ -28,6 +28,20 @@ class TorchLoop(ForeignTest):
     def test_one_node_is_plain_pytorch_with_momentum(self):
         self.run_equal(1, "server", "overlap", "{kind: momentum, lr: 0.02, momentum: 0.9}", "wide")  # its first gradient is lent
         self.assertGreater(self.summary()["bytes_pushed_early"], 0)
+
+    def test_models_on_a_gpu_are_plain_pytorch_there(self):
+        has_gpu = "import sys, torch; sys.exit(0 if torch.cuda.is_available() else 77)"
+        looked = self.start(PYTHON, "-c", has_gpu)
+        if looked.end() == 77:
+            self.skipTest("torch finds no GPU")
+        self.assert_ends(looked, 0)
+        momentum = "{kind: momentum, lr: 0.2, momentum: 0.9}"
+        for mode, overlap, optimizer, made in (("server", "whole", momentum, "perceptron"), ("server", "overlap", momentum, "perceptron"),
+                                               ("server", "overlap", "{kind: momentum, lr: 0.05, momentum: 0.9}", "resnet"),
+                                               ("worker", "whole", "{kind: sgd, lr: 1}", "perceptron")):
+            with self.subTest((mode, overlap, made)):
+                self.run_dir = self.folder / f"{mode}-{overlap}-{made}"
+                self.run_equal(2, mode, overlap, optimizer, made, "cuda")
 
     def test_one_node_is_plain_pytorch_with_another_kind_of_optimizer(self):
         self.run_equal(1, "server", "whole", "{kind: rmsprop, lr: 0.01, rho: 0.9}", "rmsprop")
