@@ -10,10 +10,11 @@ import numpy as np
 import torch
 
 from paceline.stage import Did, Stage
+from paceline.torch.averaged import is_running_statistic
 from paceline.torch.cut import shapes_of
 from paceline.torch.norms import Norms
 from paceline.torch.resumed import Resumed
-from paceline.torch.tensors import _NORMS, Exchanged, buffers_of_weights, clean, is_running_statistic
+from paceline.torch.tensors import _NORMS, Exchanged, buffers_of_weights, clean
 from paceline.worker import RunOver, Worker, check_world
 
 
