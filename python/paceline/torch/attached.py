@@ -1,6 +1,7 @@
 """A model and its optimizer while they are attached: what attach() returns."""
 
 import copy
+import sys
 import warnings
 import weakref
 from itertools import zip_longest
@@ -59,8 +60,7 @@ class Attached:
             self._receive()
             self._resumed = Resumed(self.worker, comes_back=True)
             self._hook(overlap)
-            if self._server_side:
-                self._warn_of_defaults(config, overrides)
+            self._warn_of_settings(config, overrides)
         except BaseException as error:
             self._finish(type(error), error)
             raise
@@ -206,8 +206,13 @@ class Attached:
             raise ValueError("train.optimizer.lr: got none with mode='worker', expected one, of which 1 takes the mean of what the "
                              "workers' optimizers have changed: the default, 0.01, is for gradients")
 
-    def _warn_of_defaults(self, config, overrides):
-        differ = rules.defaults_that_differ(self.optimizer, self.worker.value, rules.said(config, overrides))
+    def _warn_of_settings(self, config, overrides):
+        """Those that nobody has said, and that nobody reads."""
+        if "paceline.data" not in sys.modules and rules.said(config, overrides, [r"data(?:\.\w+)?"]):
+            self.worker.warn("the configuration says data, expected none: this program has not imported paceline.data, which reads it")
+        differ = []
+        if self._server_side:
+            differ = rules.defaults_that_differ(self.optimizer, self.worker.value, rules.said(config, overrides))
         if differ:
             self.worker.warn("the servers' optimizer steps with defaults: " + ", ".join(differ))
 

@@ -2,7 +2,7 @@
 servers' values are defaults that differ from its own."""
 
 import re
-from typing import Callable, Dict, List, NamedTuple, Set, Tuple, Union
+from typing import Callable, Dict, Iterable, List, NamedTuple, Set, Tuple, Union
 
 import torch
 from torch.optim import SGD, Adadelta, Adagrad, Adam, AdamW, RMSprop
@@ -36,6 +36,7 @@ _RULES = {
 }
 # Of sgd both decays are the same step, and lars and lamb have each one of their own.
 _ONE_DECAY = ("sgd", "lars", "lamb")
+_KEYS = {*_COMMON, *(key for rule in _RULES.values() for key in rule.keys)}
 Value = Callable[[str], str]  # the effective value of a key, as text
 
 
@@ -82,12 +83,11 @@ def rates_of(optimizer: torch.optim.Optimizer) -> List[float]:
     return [float(group.get("initial_lr", group.get("lr", 0))) for group in optimizer.param_groups]
 
 
-def said(config: str, overrides) -> Set[str]:
-    """Which keys of train.optimizer that an optimizer has, too, the run's file or command line says, for whichever optimizer of the
+def said(config: str, overrides, keys: Iterable[str] = _KEYS) -> Set[str]:
+    """Which of these last parts of keys the run's file or command line says, of those of train.optimizer for whichever optimizer of the
     run. The library says values, and not whether they are defaults."""
     with open(config, encoding="utf-8") as file:
         texts = [re.sub(r"(^|\s)#.*", "", file.read()), *overrides_of(config, overrides)]
-    keys = {*_COMMON, *(key for rule in _RULES.values() for key in rule.keys)}
     return {key for key in keys if any(re.search(rf"\b{key}\b[\"']?\s*[:=](?!\s*null)", text) for text in texts)}
 
 

@@ -239,7 +239,7 @@ def refused(config, node):
             ("rmsprop", optim.RMSprop(model.parameters(), lr=0.001, alpha=0.9), set())):
         print("differ:", rules.defaults_that_differ(own, lambda key: {**servers, "kind": kind}[key.rpartition(".")[2]], said))
     say("parallel", lambda: attach(torch.nn.DataParallel(model), optimizer))
-    with attach(model, optimizer := torch.optim.SGD(model.parameters(), lr=0.5, weight_decay=0.25)):
+    with attach(model, optimizer := torch.optim.SGD(model.parameters(), lr=0.5, weight_decay=0.25), overrides=["data.path=pictures"]):
         say("twice", lambda: attach(model, plain_sgd(model)))
         say("shared", lambda: attach(perceptron(), optimizer))
         say("closure", lambda: optimizer.step(lambda: None))
