@@ -79,24 +79,36 @@ def check_evaluate(evaluate) -> None:
 def array_of(values, dtype=None) -> np.ndarray:
     """As an array over the same memory where that can be, of anything that NumPy or else DLPack can: a tensor on the CPU, a
     JAX array. Errors: those of NumPy and of who exports; a tensor that wants a gradient is to be detached."""
+    return np.ascontiguousarray(_shared(values), dtype=dtype)
+
+
+def _shared(values):
     if not hasattr(values, "__array__") and hasattr(values, "__dlpack__"):
-        values = np.from_dlpack(values)
-    return np.ascontiguousarray(values, dtype=dtype)
+        return np.from_dlpack(values)
+    return np.asarray(values)
 
 
 def node_of(node: Optional[int]) -> int:
     """The node's number: as given, else RANK of the environment, as torchrun and paceline.launch set it."""
     if node is not None:
         return node
-    if "RANK" not in os.environ:
+    rank = _of_environment("RANK")
+    if rank is None:
         raise ValueError("node: got none, expected node=…, or RANK in the environment (torchrun sets it)")
-    return int(os.environ["RANK"])
+    return rank
+
+
+def _of_environment(name):
+    said = os.environ.get(name)
+    if said is not None and not (said.isascii() and said.isdecimal()):
+        raise ValueError(f"{name}: got {said!r} in the environment, expected a whole number, 0 or more")
+    return None if said is None else int(said)
 
 
 def check_world(worker: "Worker") -> None:
     """That there are as many nodes as the environment says (WORLD_SIZE), where it does."""
-    nodes, world = worker.value("cluster.nodes"), os.environ.get("WORLD_SIZE")
-    if world is not None and int(world) != most(nodes):
+    nodes, world = worker.value("cluster.nodes"), _of_environment("WORLD_SIZE")
+    if world is not None and world != most(nodes):
         raise ValueError(f"cluster.nodes: got {nodes}, expected {world}, the WORLD_SIZE of the environment")
 
 
@@ -245,8 +257,9 @@ class Worker:
             yield round
 
     def copy_gradient(self, begin: int, values: np.ndarray) -> None:
-        """Elements of the gradient from `begin` on are to be `values`, float32 and contiguous, a -0.0 as 0.0. A thread of the library's
-        copies them while the loop goes on: they stay as they are until the next begin() has returned."""
+        """Elements of the gradient from `begin` on are to be `values`, float32 and contiguous, of NumPy or of what has DLPack, a -0.0 as
+        0.0. A thread of the library's copies them while the loop goes on: they stay as they are until the next begin() has returned."""
+        values = _shared(values)
         if values.dtype != np.float32 or not values.flags.c_contiguous:
             raise ValueError(f"values: got {values.dtype}{'' if values.flags.c_contiguous else ', not contiguous'}, expected contiguous float32")
         self._lent.append(values)

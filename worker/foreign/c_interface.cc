@@ -72,6 +72,12 @@ using namespace paceline;
 
 namespace {
 
+// Its default, too, would say that the run has a model.
+Status check_no_model_said(const std::string& where, const std::string& file) {
+  if (where == file) return Status::ok();
+  return invalid_argument(where + ": train.model: the training loop brings the model, expected none");
+}
+
 Status open(const paceline_options* options, paceline_worker** worker) {
   if (worker == nullptr) return invalid_argument("paceline_open: got no place for the worker");
   *worker = nullptr;
@@ -83,10 +89,13 @@ Status open(const paceline_options* options, paceline_worker** worker) {
   if (const std::string& keys = made->config.security.keys; !keys.empty()) {
     PACELINE_RETURN_IF_ERROR(wire::read_node_keys(keys, made->node.value).status());
   }
-  if (options->file != nullptr && made->config.train.local_time) {
+  if (options->file != nullptr) {
     const std::vector<std::string> overrides(options->overrides,
                                              options->overrides + options->overrides_count);
-    made->options.local_time_source = source_of(options->file, overrides, "train.local_time");
+    PACELINE_RETURN_IF_ERROR(
+        check_no_model_said(source_of(options->file, overrides, "train.model"), options->file));
+    if (made->config.train.local_time)
+      made->options.local_time_source = source_of(options->file, overrides, "train.local_time");
   }
   // Made at the start: a loop that describes its model wrongly leaves nothing behind.
   made->existing = existing_log(options->existing);

@@ -25,6 +25,7 @@ from typing import Callable, Optional, Sequence, Tuple
 import torch
 
 from paceline.torch.attached import Attached
+from paceline.torch.averaged import Buffers
 from paceline.torch.cut import balance
 from paceline.torch.stages import Pipeline
 from paceline.torch.states import States
@@ -34,7 +35,7 @@ __all__ = ["Attached", "Pipeline", "States", "attach", "balance", "pipeline"]
 
 
 def attach(model: torch.nn.Module, optimizer: torch.optim.Optimizer, config: str, node: Optional[int] = None, *,
-           mode: str = "server", local_steps: int = 1, overlap: bool = False, buffers: str = "mean",
+           mode: str = "server", local_steps: int = 1, overlap: bool = False, buffers: Buffers = "mean",
            evaluate: Optional[Callable[[torch.nn.Module], Tuple[float, int, int]]] = None,
            on_resume: Optional[Callable[["Attached"], None]] = None,
            overrides: Sequence[str] = (), existing: str = "refuse", hang_timeout: Optional[float] = None) -> "Attached":
@@ -44,8 +45,9 @@ def attach(model: torch.nn.Module, optimizer: torch.optim.Optimizer, config: str
     environment, as torchrun and paceline.launch set it. overlap: gradients leave while backward computes the rest, so
     nothing may change them any more: no accumulation over several backward(), no clipping, no GradScaler. buffers: running
     means and variances of batch norms (and instance norms) are "mean", averaged over the nodes in each round, or each node's
-    "own". Buffers that weights are made of, as those of parametrizations, are node 0's at first and averaged. All other buffers
-    are each node's own.
+    "own". Names, as ["ema"], are floating point buffers that are averaged, too; of a function of name and tensor those are that it is
+    true for, and no others. Buffers that weights are made of, as those of parametrizations, are node 0's at first and averaged. All
+    other buffers are each node's own.
     evaluate(model) returns (mean loss, correct, samples) on test data; it is given a copy of the model, in eval mode, on a thread of its own.
     on_resume(run) is called in optimizer.step() where this process has outlived its servers, and they go on from a checkpoint:
     it loads the state of run.clock (run.load_state_dict()). Without it, an optimizer that has a state ends the loop then.

@@ -1,6 +1,7 @@
 """A model and its optimizer while they are attached: what attach() returns."""
 
 import copy
+import sys
 import warnings
 import weakref
 from itertools import zip_longest
@@ -13,8 +14,10 @@ from paceline import _outer
 from paceline._resumed import Resumed
 from paceline.torch import rules, staging
 from paceline.torch.ahead import Ahead
+from paceline.torch.averaged import Averaged, OwnBuffers
+from paceline.torch.scaling import Scaling
 from paceline.torch.spectral import vectors_to_send
-from paceline.torch.tensors import Model, clean
+from paceline.torch.tensors import Model, clean, is_empty
 from paceline.worker import RunOver, Worker, check_world
 
 _attached: "weakref.WeakKeyDictionary" = weakref.WeakKeyDictionary()  # optimizers and models, while attached
@@ -26,19 +29,22 @@ class Attached:
     def __init__(self, model, optimizer, config, node, *, mode, local_steps, overlap, buffers, evaluate, on_resume, overrides, existing,
                  hang_timeout):
         self.model, self.optimizer = model, optimizer
-        self._server_side = self._check(mode, local_steps, overlap, buffers)
+        self._server_side = self._check(mode, local_steps, overlap)
+        averaged = Averaged(buffers)
         self._local_steps, self._taken = local_steps, 0
+        self._skipped = 0        # of those taken: without effect, as GradScaler has found an inf
         self._on_resume = on_resume
         self._position = 0       # samples that model() was given, also ahead of a resume
         self._depth = 0          # of step(), which a subclass's may call again
         self._handles = []
-        self._kept = None        # gradients, while step() does not see them
+        self._kept = []          # parameters and gradients, while step() does not see them
         self._forget_samples()
         self._finished = False
         self._received = False
         self._views: dict = {}   # arrays of the worker as tensors, by their ids
         self._ahead = None       # overlap: what has left
-        described = Model(model, optimizer, self._server_side, buffers)
+        self._scaling = None
+        described = Model(model, optimizer, self._server_side, averaged)
         self.worker = Worker(config, node, overrides=overrides, existing=existing, hang_timeout=hang_timeout)
         self.out = self.worker.value("run.out")  # the run's folder; on the servers' machines
         try:
@@ -46,13 +52,15 @@ class Attached:
             described.describe(self.worker)
             self._tensors = described.tensors
             self.way = staging.way_to(described.device, self.worker.floats)
+            self._scaling = Scaling(optimizer, self.worker.value("train.on_nan"))
+            self._groups = self._options_of_groups()
+            self._own_buffers = None if averaged.leaves_none_to_its_node else OwnBuffers(self._named_own_buffers())
             self.trained = {id(t.parameter) for t in self._tensors if t.trained}  # what the optimizer steps
             self._start(evaluate)
             self._receive()
             self._resumed = Resumed(self.worker, comes_back=True)
             self._hook(overlap)
-            if self._server_side:
-                self._warn_of_defaults(config, overrides)
+            self._warn_of_settings(config, overrides)
         except BaseException as error:
             self._finish(type(error), error)
             raise
@@ -147,6 +155,8 @@ class Attached:
         return kind is not None and issubclass(kind, RunOver)
 
     def _finish(self, kind, error):
+        if self._scaling is not None:
+            self._scaling.close()
         for handle in self._handles:
             handle.remove()
         self._handles = []
@@ -160,10 +170,8 @@ class Attached:
 
     # ---- what can be exchanged
 
-    def _check(self, mode, local_steps, overlap, buffers):
+    def _check(self, mode, local_steps, overlap):
         _outer.local_steps_of(mode, local_steps)
-        if buffers not in ("mean", "own"):
-            raise ValueError(f"buffers: got {buffers!r}, expected 'mean' or 'own'")
         if overlap and mode == "worker":
             raise ValueError("overlap: got True with mode='worker', expected mode='server': a delta is known at the end")
         if overlap and not hasattr(torch.Tensor, "register_post_accumulate_grad_hook"):
@@ -181,13 +189,21 @@ class Attached:
     def _check_run(self, config, overrides):
         worker = self.worker
         check_world(worker)
+        if worker.value("train.batch_balance") != "off":
+            raise ValueError(f"train.batch_balance: got {worker.value('train.batch_balance')}, expected off: the loop's loader says how "
+                             "large a mini-batch is")
         if self._server_side:
-            rules.check(self.optimizer, worker.value("train.optimizer.kind"))
+            rules.check(self.optimizer, worker.value)
             return
         _outer.check(worker, config, overrides)
 
-    def _warn_of_defaults(self, config, overrides):
-        differ = rules.defaults_that_differ(self.optimizer, self.worker.value, rules.said(config, overrides))
+    def _warn_of_settings(self, config, overrides):
+        """Those that nobody has said, and that nobody reads."""
+        if "paceline.data" not in sys.modules and rules.said(config, overrides, [r"data(?:\.\w+)?"]):
+            self.worker.warn("the configuration says data, expected none: this program has not imported paceline.data, which reads it")
+        differ = []
+        if self._server_side:
+            differ = rules.defaults_that_differ(self.optimizer, self.worker.value, rules.said(config, overrides))
         if differ:
             self.worker.warn("the servers' optimizer steps with defaults: " + ", ".join(differ))
 
@@ -260,9 +276,13 @@ class Attached:
             if any(argument is not None for argument in (*args[1:], *kwargs.values())):  # args[0]: the optimizer
                 raise ValueError("optimizer.step(): got a closure, expected none: backward() comes before step()")
             self._check_groups()
+            self._warn_of_what_does_not_count()
             self._warn_if_not_loaded()
+            scaled = self._scaling.of_step()
             if self._server_side:
-                self._push_gradients()
+                self._push_gradients(scaled)
+            elif scaled is not None:
+                self._take_scaled(scaled)
         except BaseException:
             self._depth = 0
             raise
@@ -271,17 +291,16 @@ class Attached:
         self._depth -= 1
         if self._depth > 0:
             return
-        if self._server_side:
-            for parameter, gradient in self._kept:
-                parameter.grad = gradient
-            self._kept = None
-        else:
+        for parameter, gradient in self._kept:
+            parameter.grad = gradient
+        self._kept = []
+        if not self._server_side:
             self._taken += 1
             if self._taken < self._local_steps:
                 torch.clear_autocast_cache()  # as where parameters are received
                 return
             self._push_delta()
-        self._taken = 0
+        self._taken = self._skipped = 0
         expected = self.clock
         self._receive()
         if self.clock < expected:
@@ -295,8 +314,32 @@ class Attached:
             raise RuntimeError(f"optimizer.step(): the servers have gone back from clock {expected} to {self.clock}, expected "
                                "attach(…, on_resume=…), which loads the optimizer's state of then; or a resume of the run")
 
+    def _named_own_buffers(self):
+        exchanged = {id(t.tensor()) for t in self._tensors}
+        return [(clean(name), buffer) for name, buffer in self.model.named_buffers() if id(buffer) not in exchanged]
+
+    def _options_of_groups(self):
+        return [{what: float(group.get(what, 0)) for what in ("lr", "weight_decay")} for group in self.optimizer.param_groups]
+
+    def _warn_of_what_does_not_count(self):
+        """Once each: a scheduler's rates where the servers have their own, and buffers that will not be those of other nodes."""
+        if self._own_buffers is not None:
+            changed, self._own_buffers = self._own_buffers.changed(self._named_own_buffers()), None
+            if changed:
+                self.worker.warn(f"training changes buffers that are each node's own: {changed}; attach(buffers=[…]) averages those "
+                                 "that it names")
+        if not self._server_side or self._groups is None:
+            return
+        for before, now in zip(self._groups, self._options_of_groups()):
+            for what, where in (("lr", "the rate is train.optimizer.schedule's"), ("weight_decay", "the decay is train.optimizer's")):
+                if now[what] != before[what]:
+                    self.worker.warn(f"the local optimizer's {what} has changed from {before[what]:g} to {now[what]:g}: with mode='server' "
+                                     f"{where}")
+                    self._groups = None
+                    return
+
     def _check_groups(self):
-        now = {id(p) for group in self.optimizer.param_groups for p in group["params"] if p.requires_grad}
+        now = {id(p) for group in self.optimizer.param_groups for p in group["params"] if p.requires_grad and not is_empty(p)}
         if now <= self.trained:
             return
         names = {id(p): clean(name) for name, p in self.model.named_parameters()}
@@ -304,7 +347,7 @@ class Attached:
         raise ValueError(f"optimizer: steps '{name}', which was not trained at attach(), expected the parameters of then")
 
     def _check_model(self):
-        now = {id(p) for p in self.model.parameters()}
+        now = {id(p) for p in self.model.parameters() if not is_empty(p)}
         parameters = [t for t in self._tensors if t.parameter is not None]
         lost = [t.name for t in parameters if id(t.parameter) not in now]
         if lost or len(now) != len(parameters):
@@ -314,24 +357,14 @@ class Attached:
 
     # ---- the exchange
 
-    def _scale(self):
-        """What GradScaler with a fused optimizer leaves to step(): the scale still in the gradients, and whether any is inf."""
-        scale, found = getattr(self.optimizer, "grad_scale", None), getattr(self.optimizer, "found_inf", None)
-        return (None if scale is None else float(scale)), found is not None and float(found) > 0
-
-    def _push_gradients(self):
-        scale, found_inf = self._scale()
-        if scale is not None and self.worker.value("train.on_nan") != "skip":
-            raise ValueError("train.on_nan: got stop with a GradScaler and a fused optimizer, expected skip: the first overflow would "
-                             "end the run")
+    def _push_gradients(self, scaled):
         if self._ahead is not None:
-            if scale is not None:
+            if scaled is not None:
                 raise ValueError("overlap: got a GradScaler, expected none: gradients have left with its scale")
             self._ahead.check()
         out = self.outgoing()
+        scale = None if scaled is None else scaled.scale
         gradients = [None if t.parameter is None else t.parameter.grad for t in self._tensors]
-        self._kept = [(t.parameter, gradient) for t, gradient in zip(self._tensors, gradients)
-                      if t.parameter is not None]
         with torch.no_grad():
             for t, gradient in zip(self._tensors, gradients):
                 if self._ahead is None or not self._ahead.has_left(t):
@@ -340,11 +373,32 @@ class Attached:
                 self._ahead.complete()
             self.way.wait()
             self.leave(0, self.worker.floats if self._ahead is None else self._ahead.left_from())
-            if found_inf:  # of this worker: its clock closes without it, in an all-reduce all do (train.on_nan: skip)
-                self._flat(self.worker.under_way.gradient).fill_(float("nan"))
+            if scaled is not None and scaled.found_inf:
+                self._contribute_nothing()
         self._finish_round()
+        self._hide_gradients()
+
+    def _contribute_nothing(self):
+        """The round's clock closes without this worker, in an all-reduce without any (train.on_nan: skip)."""
+        self._flat(self.worker.under_way.gradient).fill_(float("nan"))
+
+    def _hide_gradients(self):
+        """From step(): it leaves a parameter without a gradient as it is."""
+        self._kept = [(t.parameter, t.parameter.grad) for t in self._tensors if t.parameter is not None]
         for parameter, _ in self._kept:
-            parameter.grad = None  # step() leaves a parameter without a gradient as it is
+            parameter.grad = None
+
+    def _take_scaled(self, scaled):
+        """The model's own optimizer is about to step. One that is not fused finds what unscale_() would have left, or nothing."""
+        self._skipped += scaled.found_inf
+        if self._scaling.is_fused:
+            return
+        if scaled.found_inf:
+            self._hide_gradients()
+        elif scaled.scale is not None:
+            for t in self._tensors:
+                if t.trained and t.parameter.grad is not None:
+                    t.parameter.grad.div_(scaled.scale)
 
     def outgoing(self):
         """Where the round's gradient is written."""
@@ -366,9 +420,12 @@ class Attached:
             self.leave(0, self.worker.floats)
             for t in self._tensors:
                 t.make_delta(flat[t.offset:t.end], before[t.offset:t.end])
-        # In parts: what is looked at is copied several times on the way.
-        if not all(torch.isfinite(part).all() for part in flat.split(1 << 18)):  # the run may go on without this round, but not with this state
-            warnings.warn("the parameters are no longer finite; the optimizer's state begins anew", stacklevel=3)
+            if self._skipped == self._taken:
+                self._contribute_nothing()
+        # The run may go on without what is not finite, but not with this state. In parts: what is looked at is copied several times.
+        is_looked_at = self._skipped < self._taken
+        if is_looked_at and not all(torch.isfinite(part).all() for part in flat.split(1 << 18)):
+            self.worker.warn("the parameters are no longer finite; the optimizer's state begins anew")
             self.optimizer.state.clear()
         self._finish_round()
 

@@ -11,9 +11,10 @@ import torch
 
 from paceline._resumed import Resumed
 from paceline.stage import Did, Stage
+from paceline.torch.averaged import is_running_statistic
 from paceline.torch.cut import shapes_of
 from paceline.torch.norms import Norms
-from paceline.torch.tensors import _NORMS, Exchanged, buffers_of_weights, clean, is_running_statistic
+from paceline.torch.tensors import _NORMS, Exchanged, buffers_of_weights, clean
 from paceline.worker import RunOver, Worker, check_world
 
 

@@ -4,18 +4,15 @@ import warnings
 from typing import Dict, List, Optional
 
 import torch
+from torch.nn.parameter import is_lazy
 from torch.nn.utils import parametrizations, parametrize
 
 from paceline.torch import staging
+from paceline.torch.averaged import Averaged
+from paceline.torch.rules import rates_of
 from paceline.worker import most
 
-_RUNNING = torch.nn.modules.batchnorm._NormBase  # batch norms and instance norms
-_NORMS = (_RUNNING, torch.nn.LayerNorm, torch.nn.GroupNorm)
-
-
-def is_running_statistic(module: torch.nn.Module, own_name: str, buffer: torch.Tensor) -> bool:
-    """Of which a mean over nodes means something: not so of masks, tables or the state of an observer."""
-    return isinstance(module, _RUNNING) and own_name in ("running_mean", "running_var") and buffer.is_floating_point()
+_NORMS = (torch.nn.modules.batchnorm._NormBase, torch.nn.LayerNorm, torch.nn.GroupNorm)
 
 
 def buffers_of_weights(model: torch.nn.Module) -> Dict[int, bool]:
@@ -40,6 +37,11 @@ def _can_be_averaged(buffer):
 def clean(name: str) -> str:
     """A parameter's name without what torch.compile puts into it."""
     return ".".join(segment for segment in name.split(".") if segment != "_orig_mod")
+
+
+def is_empty(p: torch.Tensor) -> bool:
+    """A parameter of no element: there is nothing to exchange."""
+    return not is_lazy(p) and p.numel() == 0
 
 
 class Exchanged:
@@ -95,11 +97,11 @@ class Exchanged:
 class Model:
     """The tensors of a model and, where a server takes the steps, the ratios of its optimizer's groups."""
 
-    def __init__(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer, server_side: bool, buffers: str):
-        self._model, self._server_side, self._with_buffers = model, server_side, buffers == "mean"
+    def __init__(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer, server_side: bool, averaged: Averaged):
+        self._model, self._server_side, self._averaged = model, server_side, averaged
         groups = optimizer.param_groups
-        self._group_of = {id(p): group for group in groups for p in group["params"]}
-        rates = [float(g.get("initial_lr", g.get("lr", 0))) for g in groups]  # initial_lr: a scheduler may begin at 0
+        self._group_of = {id(p): group for group in groups for p in group["params"] if not is_empty(p)}
+        rates = rates_of(optimizer)
         self._rate = next((each for each in rates if each > 0), None)
         if server_side and self._rate is None:
             raise ValueError("optimizer: got no group with a learning rate above 0, expected one: the ratios of the groups' rates count")
@@ -116,17 +118,19 @@ class Model:
         seen, of_weights = set(), buffers_of_weights(self._model)
         for module_name, module in self._model.named_modules():
             for own_name, p in module.named_parameters(recurse=False):
-                if id(p) not in seen:  # tied: once
+                if id(p) not in seen and not is_empty(p):  # tied: once
                     self._add_parameter(worker, module, module_name, own_name, p)
                 seen.add(id(p))
             for own_name, buffer in module.named_buffers(recurse=False):
-                kept = id(buffer) in of_weights or (self._with_buffers and is_running_statistic(module, own_name, buffer))
-                if kept and id(buffer) not in seen:
-                    name, fixed = self._named(module_name, own_name), of_weights.get(id(buffer), False)
+                name, fixed = self._named(module_name, own_name), of_weights.get(id(buffer), False)
+                _check_has_shape("buffer", name, buffer)
+                is_averaged = self._averaged.has(module, own_name, name, buffer)
+                if (is_averaged or id(buffer) in of_weights) and id(buffer) not in seen:
                     how = {"trainable": False} if fixed else {"role": "buffer", "lr_factor": share}
                     offset = worker.add_tensor(name, buffer.shape, **how)
                     self.tensors.append(Exchanged(name, module, own_name, offset, False, fixed))
-                seen.add(id(buffer))
+                    seen.add(id(buffer))
+        self._averaged.check_names()
         if self._group_of:
             shape = tuple(next(iter(self._others())).shape)
             raise ValueError(f"optimizer: steps a tensor {shape} that is no parameter of the model, expected the model's own")
@@ -149,6 +153,7 @@ class Model:
 
     def _add_parameter(self, worker, module, module_name, own_name, p):
         name = self._named(module_name, own_name)
+        _check_has_shape("parameter", name, p)
         if p.dtype != torch.float32:
             raise ValueError(f"parameter '{name}': got {p.dtype}, expected torch.float32")
         if self.device is not None and p.device != self.device:
@@ -165,3 +170,8 @@ class Model:
                 factors["decay_factor"] = float(group.get("weight_decay", 0)) / self._decay
         offset = worker.add_tensor(name, p.shape, role=role, trainable=trained, may_be_unused=self._server_side, **factors)
         self.tensors.append(Exchanged(name, module, own_name, offset, trained))
+
+
+def _check_has_shape(what, name, tensor):
+    if is_lazy(tensor):
+        raise ValueError(f"{what} '{name}': has no shape yet, expected attach() behind a first forward pass, and the optimizer too")

@@ -115,6 +115,12 @@ class CLoop(ForeignTest):
         for arguments, complaint in (
                 ((0, "cluster.threads_per_node=2"), r"cluster\.threads_per_node: .*, got 2, expected 1 .*"),
                 ((0, "train.precision=bf16"), r"train\.precision: a training loop computes by itself, got bf16, expected fp32"),
+                ((0, "train.model=resnet20"), r"train\.model: the training loop brings the model, got resnet20, expected none"),
+                ((0, "train.model=cifar_cnn_small"), r"command line: train\.model: the training loop brings the model, expected none"),
+                ((0, "train.dropout=0.5"), r"train\.dropout: .*, got 0\.5, expected 0"),
+                ((0, "train.backend=reference"), r"train\.backend: .*, got reference, expected onednn"),
+                ((0, "train.device=cuda"), r"train\.device: .*, got cuda, expected cpu"),
+                ((0, "train.eval_samples=100"), r"train\.eval_samples: .*, got 100, expected 0"),
                 ((0, "train.optimizer.lr=-1"), r"command line: train\.optimizer\.lr: .*, got .*, expected .*"),
                 ((2,), r"command line: --node: no such node, got 2, expected 0 to 1 .*")):
             with self.subTest(arguments):
@@ -243,7 +249,7 @@ class PythonLoop(ForeignTest):
         self.configure_loop(self.TRAIN, nodes=1)
         server, loop = self.server(0), self.loop("ends_at", 0, 5, "says nan")
         self.assertEqual((loop.end(), server.end()), (1, 1))
-        self.assertRegex(loop.errors()[-1], r"paceline\.worker\.Error: .*worker 0\.0.*clock 5.*")
+        self.assertRegex(loop.errors()[-1], r"paceline\.worker\.Error: .*worker 0\.0 at clock 5: not finite: gradient of counts is nan at .*")
 
     def test_another_copy_of_what_the_library_is_made_of_may_be_in_the_process(self):
         self.configure_loop(self.TRAIN, nodes=1)

@@ -1,4 +1,4 @@
-"""What paceline.torch refuses, and memory that is not the worker's: as torch_loops.py, each function a process.
+"""What paceline.torch refuses, steps without effect, and memory that is not the worker's: as torch_loops.py, each function a process.
 
     torch_edges.py LOOP CONFIG NODE [argument…]     LOOP: a function below
 """
@@ -92,15 +92,62 @@ def dlpack(config, node):
         for round in worker:
             gradient = torch.from_dlpack(round.gradient)
             assert gradient.data_ptr() == round.gradient.ctypes.data
-            gradient.copy_(torch.tensor([0.0, 0.0, -1.0]))
+            gradient[:2] = 0.0
+            worker.copy_gradient(2, torch.tensor([-1.0]))
             worker.finish()
         out = worker.value("run.out")
     print("counts:", paceline.read_model(os.path.join(out, "model.bin"))["counts"].tolist())
 
 
+def scaled(config, node, fused, mode, clips):
+    """GradScaler, whose third step finds an inf on node 0: what is exchanged has no scale, and that step is the other nodes' alone. As
+    plain PyTorch without a scale, by the mean of the nodes' gradients."""
+    import paceline.torch
+
+    def clip(model):
+        if clips == "clips":
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 0.5)
+
+    def loss_of(model, step, node):
+        x, y = batch(step, node)
+        return torch.nn.functional.cross_entropy(model(x), y)
+
+    def sgd(model):
+        return torch.optim.SGD(model.parameters(), lr=0.2, fused=fused == "fused")
+    torch.set_num_threads(1)
+    model, twin, node, worst = perceptron(), perceptron(), int(node), 0.0
+    optimizer, plain, scaler = sgd(model), sgd(twin), torch.amp.GradScaler("cpu", init_scale=1024.0)
+    os.environ["RANK"] = str(node)
+    with paceline.torch.attach(model, optimizer, config, mode=mode) as run:
+        nodes = int(run.worker.value("cluster.nodes"))
+        for step in range(6):
+            optimizer.zero_grad()
+            scaler.scale(loss_of(model, step, node) * (float("inf") if (step, node) == (2, 0) else 1)).backward()
+            if clips == "clips":
+                scaler.unscale_(optimizer)
+                clip(model)
+            scaler.step(optimizer)
+            scaler.update()
+            gradients = []
+            for at in range(step == 2, nodes):
+                twin.zero_grad()
+                loss_of(twin, step, at).backward()
+                clip(twin)
+                gradients.append([p.grad for p in twin.parameters()])
+            if gradients:
+                for p, *each in zip(twin.parameters(), *gradients):
+                    p.grad = torch.stack(each).mean(0)
+                plain.step()
+            worst = max(worst, *(distance(p, q) for p, q in zip(model.parameters(), twin.parameters())))
+        print("clock:", run.worker.under_way.clock)
+    assert "_step_supports_amp_scaling" not in vars(optimizer) or fused == "fused"
+    print("worst:", worst)
+
+
 def refused(config, node):
     """What attach() and step() refuse, a line each."""
     import paceline.torch
+    from paceline.torch import rules
     model = perceptron()
     optimizer = plain_sgd(model)
 
@@ -125,12 +172,21 @@ def refused(config, node):
     say("nothing", lambda: attach(model, torch.optim.SGD([{"params": []}], lr=0.1)))
     os.environ["WORLD_SIZE"] = "3"
     say("world", lambda: attach(model, optimizer))
+    os.environ["WORLD_SIZE"] = "x"
+    say("words", lambda: attach(model, optimizer))
     del os.environ["WORLD_SIZE"]
+    os.environ["RANK"] = "-1"
+    say("rank", lambda: attach(model, optimizer, node=None))
     os.environ["PACELINE_LAUNCHED"] = "nonsense"
     say("launched", lambda: attach(model, optimizer))
     del os.environ["PACELINE_LAUNCHED"]
     say("mode", lambda: attach(model, optimizer, mode="both"))
-    say("buffers", lambda: attach(model, optimizer, buffers="none"))
+    norm = torch.nn.Sequential(torch.nn.Linear(6, 3), torch.nn.BatchNorm1d(3))
+    for wrong in ("none", 3, ["1.running_mean", "1.num_batches_tracked"]):
+        say("buffers", lambda: attach(norm, plain_sgd(norm), buffers=wrong))
+    lazy = torch.nn.Sequential(torch.nn.LazyLinear(3))
+    say("lazy", lambda: attach(lazy, plain_sgd(lazy)))
+    say("balance", lambda: attach(model, optimizer, overrides=["train.batch_balance=speed"]))
     say("worker", lambda: attach(model, optimizer, mode="worker", overrides=["sync.policy=asp"]))
     say("local", lambda: attach(model, optimizer, mode="worker", overrides=[
         "train.local_steps=5", "train.inner_optimizer.kind=sgd", "train.inner_optimizer.lr=0.1"]))
@@ -154,9 +210,10 @@ def refused(config, node):
     class Own(torch.optim.RMSprop):
         pass
 
-    def of_kind(kind, make, **options):
+    def of_kind(kind, make, *others, groups=None, **options):
         """Behind the rule comes the model, which is refused."""
-        return attach(double, make(double.parameters(), lr=0.1, **options), overrides=[f"train.optimizer.kind={kind}"])
+        return attach(double, make(groups or double.parameters(), lr=0.1, **options),
+                      overrides=[f"train.optimizer.kind={kind}", *(f"train.optimizer.{each}" for each in others)])
     optim = torch.optim
     for what, kind, make, options in (("kind", "sgd", optim.RMSprop, {}), ("subclass", "sgd", Own, {}), ("adam", "sgd", optim.Adam, {}),
                                       ("no kind", "adam", optim.NAdam, {}), ("rule", "adam", optim.Adam, {"amsgrad": True}),
@@ -168,8 +225,20 @@ def refused(config, node):
     for kind, make in (("momentum", optim.SGD), ("lars", optim.SGD), ("adam", optim.Adam), ("adam", optim.AdamW), ("lamb", optim.AdamW),
                        ("adagrad", optim.Adagrad), ("rmsprop", Own), ("adadelta", optim.Adadelta)):
         say(f"{kind} by {make.__name__}", lambda: of_kind(kind, make))
+    decay = ("weight_decay=0.01", "decoupled=true")
+    for what, make, others in (("decay", optim.AdamW, decay[:1]), ("no decay", optim.Adam, decay), ("decay of both", optim.AdamW, decay)):
+        say(what, lambda: of_kind("adam", make, *others))
+    unlike = [{"params": [p], "betas": (beta, 0.999)} for p, beta in zip(double.parameters(), (0.9, 0.8, 0.9, 0.9))]
+    say("groups", lambda: of_kind("adam", optim.Adam, groups=unlike))
+    servers = {"kind": "adam", "lr": "0.001", "beta1": "0.9", "beta2": "0.999", "epsilon": "1e-08", "weight_decay": "0", "decoupled": "false",
+               "rho": "0.99"}
+    for kind, own, said in (
+            ("adam", optim.AdamW(model.parameters(), betas=(0.8, 0.999), eps=1e-3), {"lr", "beta1"}),
+            ("adam", optim.Adam([{"params": [p], "weight_decay": d} for p, d in zip(model.parameters(), (0.0, 0.5))]), set()),
+            ("rmsprop", optim.RMSprop(model.parameters(), lr=0.001, alpha=0.9), set())):
+        print("differ:", rules.defaults_that_differ(own, lambda key: {**servers, "kind": kind}[key.rpartition(".")[2]], said))
     say("parallel", lambda: attach(torch.nn.DataParallel(model), optimizer))
-    with attach(model, optimizer := torch.optim.SGD(model.parameters(), lr=0.5, weight_decay=0.25)):
+    with attach(model, optimizer := torch.optim.SGD(model.parameters(), lr=0.5, weight_decay=0.25), overrides=["data.path=pictures"]):
         say("twice", lambda: attach(model, plain_sgd(model)))
         say("shared", lambda: attach(perceptron(), optimizer))
         say("closure", lambda: optimizer.step(lambda: None))

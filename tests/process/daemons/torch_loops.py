@@ -51,37 +51,44 @@ def equal(config, node, made, mode, overlap, device="cpu"):
     print("worst:", worst)
 
 
-def local(config, node):
-    """Three steps of Adam between two exchanges: as loops of plain PyTorch whose parameters are averaged."""
+def local(config, node, breaks):
+    """Three steps of Adam, with a scheduler, between two exchanges: as loops of plain PyTorch whose parameters are averaged, but
+    those of a node that are no longer finite: its Adam begins anew (train.on_nan: skip)."""
     import paceline.torch
     nodes, local_steps, rounds = 2, 3, 4
     torch.set_num_threads(1)
 
-    def step_of(model, optimizer, step, node):
+    def step_of(model, optimizer, scheduler, step, node):
         x, y = batch(step, node)
         optimizer.zero_grad()
-        torch.nn.functional.cross_entropy(model(x), y).backward()
+        (torch.nn.functional.cross_entropy(model(x), y) * (float("inf") if breaks == "breaks" and (step, node) == (4, 1) else 1)).backward()
         optimizer.step()
+        scheduler.step()
 
     def adam(model):
-        return torch.optim.Adam(model.parameters(), lr=0.01)
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+        return optimizer, torch.optim.lr_scheduler.StepLR(optimizer, 2, 0.7)
     twins = [perceptron() for _ in range(nodes)]
     optimizers, expected = [adam(twin) for twin in twins], []
     for step in range(rounds * local_steps):
-        for at, (twin, optimizer) in enumerate(zip(twins, optimizers)):
-            step_of(twin, optimizer, step, at)
+        for at, twin in enumerate(twins):
+            step_of(twin, *optimizers[at], step, at)
         if step % local_steps == local_steps - 1:
+            finite = [all(torch.isfinite(p).all() for p in twin.parameters()) for twin in twins]
             with torch.no_grad():
                 for parameters in zip(*(twin.parameters() for twin in twins)):
-                    mean = torch.stack(parameters).mean(0)
+                    mean = torch.stack([p for p, counts in zip(parameters, finite) if counts]).mean(0)
                     for p in parameters:
                         p.copy_(mean)
+            for (optimizer, _), counts in zip(optimizers, finite):
+                if not counts:
+                    optimizer.state.clear()
             expected.append([p.detach().clone() for p in twins[0].parameters()])
     model, worst = perceptron(), 0.0
-    optimizer = adam(model)
+    optimizer, scheduler = adam(model)
     with paceline.torch.attach(model, optimizer, config, node=int(node), mode="worker", local_steps=local_steps) as run:
         for step in range(rounds * local_steps):
-            step_of(model, optimizer, step, int(node))
+            step_of(model, optimizer, scheduler, step, int(node))
             if step % local_steps == local_steps - 1 and not run.over:
                 worst = max(worst, *(distance(p, q) for p, q in zip(model.parameters(), expected[step // local_steps])))
     assert run.over
@@ -135,7 +142,8 @@ def resumed(config, node, kept, waits_at, hook="hook"):
 
 
 def buffers(config, node, mode):
-    """Running statistics of two nodes are averaged in each round; counters and masks are each node's own, also one with -inf."""
+    """Running statistics of two nodes, and a buffer that is named, are averaged in each round; counters and masks are each node's own,
+    also one with -inf, and what changes is warned of."""
     import paceline.torch
     torch.set_num_threads(1)
 
@@ -146,41 +154,50 @@ def buffers(config, node, mode):
             self.norm, self.last = torch.nn.BatchNorm1d(6), torch.nn.Linear(6, 3)
             self.register_buffer("mask", torch.ones(3), persistent=False)
             self.register_buffer("later", torch.full((6, 6), float("-inf")).triu(1))  # as for attention
+            self.register_buffer("ema", torch.zeros(6))
+            self.register_buffer("peak", torch.zeros(6))
 
         def forward(self, x):
+            self.ema.mul_(0.5).add_(x.mean(0))
+            self.peak = torch.maximum(self.peak, x.amax(0))
             return self.last(self.norm(x) @ torch.softmax(self.later, 1).T) * self.mask
     nodes, steps, seen = 2, 5, []
     twins = [Model() for _ in range(nodes)]
     expected = []
+
+    def averaged(model):
+        return [model.norm.running_mean, model.norm.running_var, model.ema]
     for step in range(steps):
         for at, twin in enumerate(twins):
             twin(batch(step, at)[0])
         with torch.no_grad():
-            for name in ("running_mean", "running_var"):
-                mean = torch.stack([getattr(twin.norm, name) for twin in twins]).mean(0)
-                for twin in twins:
-                    getattr(twin.norm, name).copy_(mean)
-        expected.append([twins[0].norm.running_mean.clone(), twins[0].norm.running_var.clone()])
+            for tensors in zip(*(averaged(twin) for twin in twins)):
+                mean = torch.stack(tensors).mean(0)
+                for tensor in tensors:
+                    tensor.copy_(mean)
+        expected.append([tensor.clone() for tensor in averaged(twins[0])])
     model = Model()
     model.mask.fill_(1 + int(node))
 
     def measure(copy):
         assert torch.equal(copy.mask, model.mask)
-        seen.append([copy.norm.running_mean.clone(), copy.norm.running_var.clone()])
+        seen.append([tensor.clone() for tensor in averaged(copy)])
         return 0.0, 0, 1
-    with paceline.torch.attach(model, optimizer := plain_sgd(model), config, node=int(node), mode=mode, evaluate=measure) as run:
+    chosen = ["ema"] if mode == "server" else lambda name, tensor: name == "ema" or name.startswith("norm.running_")
+    with paceline.torch.attach(model, optimizer := plain_sgd(model), config, node=int(node), mode=mode, evaluate=measure,
+                               buffers=chosen) as run:
         for step in range(steps):
             x, y = batch(step, int(node))
             optimizer.zero_grad()
             torch.nn.functional.cross_entropy(model(x), y).backward()
             optimizer.step()
             if not run.over:
-                seen.append([model.norm.running_mean.clone(), model.norm.running_var.clone()])
+                seen.append([tensor.clone() for tensor in averaged(model)])
     assert int(model.norm.num_batches_tracked) == steps and float(model.mask[0]) == 1 + int(node)
     if int(node) == 0:
         final = paceline.read_model(os.path.join(run.out, "model.bin"))
-        assert sorted(final) == ["last.bias", "last.weight", "norm.bias", "norm.running_mean", "norm.running_var", "norm.weight"]
-        seen.append([torch.from_numpy(final["norm.running_mean"]), torch.from_numpy(final["norm.running_var"])])
+        assert sorted(final) == ["ema", "last.bias", "last.weight", "norm.bias", "norm.running_mean", "norm.running_var", "norm.weight"]
+        seen.append([torch.from_numpy(final[name]) for name in ("norm.running_mean", "norm.running_var", "ema")])
     print("seen:", len(seen))
     print("worst:", max(min(max(distance(p, q) for p, q in zip(one, other)) for other in expected) for one in seen),
           max(distance(p, q) for one, other in zip(seen[-1:], expected[-1:]) for p, q in zip(one, other)))
@@ -322,7 +339,8 @@ def cast(config, node, mode, local_steps):
 
 
 def unusual(config, node):
-    """Frozen, tied, unused and differently trained parameters, gradients of several passes: as plain PyTorch."""
+    """Frozen, tied, unused, empty and differently trained parameters, gradients of several passes and sparse ones: as plain PyTorch. A
+    scheduler of the loop's has no effect, and is warned of."""
     import paceline.torch
 
     class Model(torch.nn.Module):
@@ -334,21 +352,25 @@ def unusual(config, node):
             self.frozen, self.unused = torch.nn.Linear(4, 4), torch.nn.Linear(2, 2)
             self.frozen.requires_grad_(False)
             self.left_out = torch.nn.Linear(2, 2)  # of the optimizer
+            self.rows, self.empty = torch.nn.Embedding(5, 4, sparse=True), torch.nn.Parameter(torch.zeros(0, 4))
 
         def forward(self, x):
-            return self.outside(torch.tanh(self.frozen(self.inside(x))))
+            return self.outside(torch.tanh(self.frozen(self.inside(x)) + self.rows(torch.tensor([3]))))
 
     def optimizer_of(model):
         return torch.optim.SGD([{"params": [model.inside.weight]}, {"params": [model.outside.bias], "lr": 0.05},
-                                {"params": [*model.frozen.parameters(), *model.unused.parameters()]}], lr=0.1)
+                                {"params": [*model.frozen.parameters(), *model.unused.parameters(), *model.rows.parameters(), model.empty]}],
+                               lr=0.1)
 
-    def train(model, optimizer, steps):
+    def train(model, optimizer, steps, scheduler=None):
         for step in range(steps):
             optimizer.zero_grad(set_to_none=step % 2 == 0)
             for part in range(2):
                 x, _ = batch(step, part)
                 model(x[:, :4]).square().mean().backward()
             optimizer.step()
+            if scheduler is not None:
+                scheduler.step()
 
     torch.set_num_threads(1)
     model, twin = Model(), Model()
@@ -359,9 +381,9 @@ def unusual(config, node):
     with attached:
         model.load_state_dict({name: tensor + 1 for name, tensor in model.state_dict().items()})
         optimizer.step()  # without a gradient: it brings the run's parameters back
-        train(model, optimizer, 6)
+        train(model, optimizer, 6, torch.optim.lr_scheduler.StepLR(optimizer, 2, 0.1))
     assert list(model.state_dict()) == list(twin.state_dict())
-    print("worst:", max(distance(p, q) for p, q in zip(model.parameters(), twin.parameters())))
+    print("worst:", max(distance(p, q) for p, q in zip(model.parameters(), twin.parameters()) if p.numel()))
 
 
 def unused(config, node, overlap):
@@ -382,7 +404,8 @@ def unused(config, node, overlap):
             return sum((getattr(self, name)(inside) for name in used), inside[:, :3])
 
     def optimizer_of(model):
-        return torch.optim.SGD(model.parameters(), lr=0.2, momentum=0.9, weight_decay=0.1)
+        decays, free = [*model.a.parameters(), *model.b.parameters(), model.zero], [*model.first.parameters(), *model.never.parameters()]
+        return torch.optim.SGD([{"params": free, "weight_decay": 0.0}, {"params": decays}], lr=0.2, momentum=0.9, weight_decay=0.1)
 
     def backward(model, step, node, share):
         x, y = batch(step, node)
@@ -467,33 +490,6 @@ def surprising(config, node, overlap):
         except RuntimeError as error:
             print("stale:", "modified by an inplace operation" in str(error))
     print("worst:", worst)
-
-
-def scaled(config, node, fused):
-    """GradScaler, whose third step finds an inf: what is exchanged has no scale, and that step changes nothing."""
-    import paceline.torch
-
-    def train(model, optimizer, seen):
-        scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
-        for step in range(6):
-            x, y = batch(step, 0)
-            optimizer.zero_grad()
-            loss = torch.nn.functional.cross_entropy(model(x), y)
-            scaler.scale(loss * (float("inf") if step == 2 else 1)).backward()
-            scaler.step(optimizer)
-            scaler.update()
-            seen.append([p.detach().clone() for p in model.parameters()])
-
-    torch.set_num_threads(1)
-    expected, seen = [], []
-    train(twin := perceptron(), torch.optim.SGD(twin.parameters(), lr=0.2, fused=fused == "fused"), expected)
-    model = perceptron()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.2, fused=fused == "fused")
-    os.environ["RANK"], os.environ["WORLD_SIZE"] = node, "1"
-    with paceline.torch.attach(model, optimizer, config) as run:
-        train(model, optimizer, seen)
-        print("clock:", run.worker.under_way.clock)
-    print("worst:", max(distance(p, q) for one, other in zip(seen, expected) for p, q in zip(one, other)))
 
 
 if __name__ == "__main__":
