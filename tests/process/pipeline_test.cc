@@ -120,6 +120,11 @@ TEST_CASE("a_pipeline_ends_where_the_run_without_one_does") {
   const auto [groups, shards] = GENERATE(table<std::uint32_t, std::uint32_t>({{1U, 1U}, {2U, 3U}}));
   RunConfig config = piped(groups, shards);
   config.train.eval_every_clocks = 10;
+  config.train.label_smoothing = 0.2;
+  if (groups == 2) {
+    config.train.optimizer.kind = OptimizerKind::kLars;
+    config.train.optimizer.lr = 5.0;
+  }
   CAPTURE(groups, shards);
   const testing::TempFolder folder;
   if (groups == 1) {
@@ -128,8 +133,9 @@ TEST_CASE("a_pipeline_ends_where_the_run_without_one_does") {
   }
   const auto stages = run_stages(config);
   const auto whole = run_stages(without_pipeline(config));
-  CHECK(apart(stages, whole) < 1e-6);
+  CHECK(apart(stages, whole) < (groups == 2 ? 1e-5 : 1e-6));  // the former takes long steps
   CHECK(stages.summary.test_accuracy == whole.summary.test_accuracy);
+  CHECK(stages.summary.test_loss.value() == Approx(whole.summary.test_loss.value()).epsilon(1e-5));
   CHECK(stages.summary.iterations == whole.summary.iterations);
   REQUIRE(stages.summary.pipeline);
   CHECK(stages.summary.pipeline->stages == 2);
