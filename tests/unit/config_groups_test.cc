@@ -53,10 +53,6 @@ TEST_CASE("what_an_all_reduce_does_not_go_with_is_refused") {
            {"exchange.bucket_bytes=0", "exchange.bucket_bytes: "}}) {
     CHECK_THAT(refusal(good, {bad.given}), Catch::Contains(bad.start));
   }
-  CHECK_THAT(
-      refusal(good, {"exchange.shard_optimizer=true", "train.optimizer.kind=lars"}),
-      Catch::Contains("train.optimizer.kind: a tensor that is measured whole lies on several nodes, got "
-                      "lars with exchange.shard_optimizer"));
   CHECK_THAT(refusal(good, {"exchange.shard_optimizer=true", "exchange.algorithm=tree", "exchange.grid=[]"}),
              Catch::Contains("exchange.algorithm: node 0 sums everything, got tree"));
   CHECK_THAT(refusal(good, {"exchange.measured=/tmp/table"}),
