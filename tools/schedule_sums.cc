@@ -4,6 +4,7 @@
 #include <map>
 #include <ostream>
 #include <string>
+#include <utility>
 
 #include "common/config/names.h"
 #include "common/config/reducing.h"
@@ -31,9 +32,10 @@ struct BucketCost {
   double copies = 0.0;     // s, behind the sums of all buckets, with exchange.shard_optimizer
 };
 
-Result<BucketCost> cost_of_bucket(const RunConfig& config, std::int64_t floats,
+Result<BucketCost> cost_of_bucket(const RunConfig& config, std::int64_t floats, const Borders& borders,
                                   const schedule::Links& links) {
-  PACELINE_ASSIGN_OR_RETURN(const schedule::Plan plan, schedule::plan_of_run(config, floats));
+  PACELINE_ASSIGN_OR_RETURN(const schedule::Plan plan,
+                            schedule::plan_of_run(config, floats, {}, {}, {}, borders));
   PACELINE_RETURN_IF_ERROR(schedule::check(plan));
   std::vector<std::int64_t> sent(plan.ranks.size(), 0);
   const auto seconds_of = [&](const schedule::Plan& part, Encoding encoding) {
@@ -119,16 +121,20 @@ Result<std::vector<double>> print_sums_of_stages(const RunConfig& config, const 
       << name_of(config.exchange.algorithm) << ", with " << words_of_links(config) << "\n";
   for (std::uint32_t s = 0; s < held.size(); ++s) {
     const Range& own = held[s];
-    const std::vector<Range> cut = schedule::buckets(part_of(layout, own), config.exchange.bucket_bytes);
+    const Layout of_stage = part_of(layout, own);
+    const std::vector<Range> cut = schedule::buckets(of_stage, config.exchange.bucket_bytes);
     const schedule::Links links = schedule::links_of_stage(config, s);
-    std::map<std::int64_t, BucketCost> costs;  // by size
+    std::map<std::pair<std::int64_t, Borders>, BucketCost> costs;  // by size, and where parts may end
     double copies = 0.0;
     std::string lines;
     for (std::size_t b = 0; b < cut.size(); ++b) {
-      if (!costs.contains(cut[b].size())) {
-        PACELINE_ASSIGN_OR_RETURN(costs[cut[b].size()], cost_of_bucket(config, cut[b].size(), links));
+      const std::pair alike(
+          cut[b].size(), schedule::borders_of_bucket(config, of_stage, cut[b], static_cast<std::int64_t>(b),
+                                                     reducing_ranks(config)));
+      if (!costs.contains(alike)) {
+        PACELINE_ASSIGN_OR_RETURN(costs[alike], cost_of_bucket(config, alike.first, alike.second, links));
       }
-      const BucketCost& cost = costs.at(cut[b].size());
+      const BucketCost& cost = costs.at(alike);
       seconds[s] += cost.sums;
       copies += cost.copies;
       lines += "  bucket " + std::to_string(b) + ": floats " +

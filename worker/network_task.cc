@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "common/accumulated_parts.h"
 #include "common/network/network.h"
 #include "worker/data/batch_maker.h"
 #include "worker/data/loader.h"
@@ -271,8 +272,10 @@ class NetworkTasks final : public TaskFactory {
     }
     // With the first thread's GPU, and a stream of its own there.
     PACELINE_ASSIGN_OR_RETURN(const Computing with, computing_for(0, nullptr));
-    return make_network_evaluator(config_, with.make_backend, network_, data_,
-                                  std::min(kEvaluationBatch, config_.train.batch_size), Stops(stopped_));
+    return make_network_evaluator(
+        config_, with.make_backend, network_, data_,
+        std::min(kEvaluationBatch, largest_part(config_.train.batch_size, config_.train.accumulate)),
+        Stops(stopped_));
   }
   void warn_to(std::function<void(const std::string&)> warn) override {
     data_.warn_to(warn);

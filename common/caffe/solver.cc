@@ -260,8 +260,8 @@ Status apply_length(const Files& files, const Setter& setter, RunConfig& config)
                   files.train.data->batch_size * solver.iter_size(), files.train.file,
                   files.train.data->line);
   }
-  const bool whole = config.train.device == Device::kCuda || config.pipeline.stages > 1;
-  if (solver.iter_size() > 1 && !whole) PACELINE_SET(train.accumulate, solver.iter_size(), "iter_size");
+  if (solver.iter_size() > 1 && config.pipeline.stages == 1)
+    PACELINE_SET(train.accumulate, solver.iter_size(), "iter_size");
   if (solver.test_interval() > 0) {
     PACELINE_SET(train.eval_every_clocks, in_rounds(solver.test_interval()), "test_interval");
   }

@@ -35,10 +35,6 @@ void check_shares(Validator& validator, const RunConfig& c) {
     validator.refuse_if(wrong, {key, "exchange.shard_optimizer"}, why, got + " with exchange.shard_optimizer",
                         expected);
   };
-  const OptimizerKind kind = c.train.optimizer.kind;
-  only_with(kind == OptimizerKind::kLars || kind == OptimizerKind::kLamb, "train.optimizer.kind",
-            "a tensor that is measured whole lies on several nodes", name_of(kind),
-            "one that is not lars or lamb");
   only_with(c.train.on_nan != OnNan::kStop, "train.on_nan", "each node sees a part of the sum alone", "skip",
             "stop");
   only_with(c.exchange.algorithm == schedule::Algorithm::kTree, "exchange.algorithm",

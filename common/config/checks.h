@@ -13,6 +13,10 @@
 #include "common/config/run_config.h"
 #include "common/config/validate.h"
 
+namespace paceline {
+struct NetworkSpec;
+}
+
 namespace paceline::config {
 
 // Reports a contradiction at the first of the keys that was given.
@@ -86,8 +90,9 @@ bool in_lockstep(const RunConfig& c);
 // Scale and warm-up of a schedule, LARS and LAMB, of the optimizer at `at` ("train.optimizer").
 void check_large_batches(Validator& validator, const RunConfig& c, const OptimizerSection& optimizer,
                          const std::string& at);
-// train.accumulate.
+// train.accumulate, and of a network that can be built.
 void check_accumulation(Validator& validator, const RunConfig& c);
+void check_parts(Validator& validator, const TrainSection& train, const NetworkSpec& network);
 // Gives LARS and LAMB their papers' forms, where nothing else is said, and finds what rates are multiplied by.
 void resolve_large_batches(RunConfig& config, const Given& given);
 

@@ -2,10 +2,12 @@
 #include <cmath>
 #include <string>
 
+#include "common/accumulated_parts.h"
 #include "common/config/checks.h"
 #include "common/config/names.h"
 #include "common/config/planned.h"
 #include "common/config/validate.h"
+#include "common/network/network.h"
 
 namespace paceline::config {
 bool in_lockstep(const RunConfig& c) {
@@ -66,9 +68,18 @@ void check_accumulation(Validator& validator, const RunConfig& c) {
                       "more parts than samples",
                       got + " with batch_size: " + std::to_string(c.train.batch_size),
                       "accumulate up to batch_size");
-  validator.refuse_if(c.train.accumulate > 1 && c.train.device == Device::kCuda,
-                      {"train.accumulate", "train.device"}, "a GPU computes a mini-batch whole",
-                      got + " with train.device: cuda", "accumulate: 1, or train.device: cpu");
+}
+
+void check_parts(Validator& validator, const TrainSection& train, const NetworkSpec& network) {
+  const std::int64_t of_part = smallest_part(train.batch_size, train.accumulate);
+  const bool has_one_value = std::ranges::any_of(network.layers, [of_part](const Layer& layer) {
+    return layer.mixes_samples() && of_part * layer.in.height * layer.in.width == 1;
+  });
+  validator.refuse_if(
+      train.accumulate > 1 && has_one_value, {"train.accumulate", "train.batch_size"},
+      "a part of one value a channel, which a batch_norm cannot measure",
+      std::to_string(train.accumulate) + " parts of " + std::to_string(train.batch_size) + " samples",
+      "parts of at least 2 samples");
 }
 
 void resolve_large_batches(RunConfig& config, const Given& given) {

@@ -51,7 +51,7 @@ void add_exchange(Schema& schema) {
            .trade_off =
                "true: less computing, and the step is no longer hidden behind the last bucket. While a step "
                "is made its state is there twice: less memory from three nodes on, with go_on from five. "
-               "Parameters travel as fp32. Not with tree, lars and lamb."}));
+               "Parameters travel as fp32. Under lars and lamb parts are whole tensors. Not with tree."}));
   keys.push_back(row(
       PACELINE_FIELD(exchange.measured), path_or_null(), Scope::kOneDaemon,
       {.effect =

@@ -136,11 +136,7 @@ void check_layers(Validator& validator, const RunConfig& c, const NetworkSpec& n
   validator.refuse_if(train.clip_gradients && train.device == Device::kCuda,
                       {"train.clip_gradients", "train.device"}, "gradients stay on a GPU",
                       "clip_gradients with device: cuda", "device: cpu, or null");
-  validator.refuse_if(
-      train.accumulate > 1 && network.mixes_samples() && train.batch_size / train.accumulate == 1,
-      {"train.accumulate", "train.batch_size"}, "a part of one sample, which a batch_norm cannot measure",
-      std::to_string(train.accumulate) + " parts of " + std::to_string(train.batch_size) + " samples",
-      "parts of at least 2 samples");
+  check_parts(validator, train, network);
   for (std::size_t i = 0; i < network.layers.size(); ++i) {
     const std::string key =
         train.model == "layers" ? "train.layers[" + std::to_string(i) + "]" : "train.model";

@@ -10,16 +10,6 @@ constexpr std::int64_t kLine = 16;
 
 }  // namespace
 
-std::vector<Range> parts(Range whole, std::uint32_t count) {
-  const std::int64_t lines = (whole.size() + kLine - 1) / kLine;
-  std::vector<Range> cut;
-  for (const Range& part : partition(lines, count)) {
-    cut.push_back({std::min(whole.begin + part.begin * kLine, whole.end),
-                   std::min(whole.begin + part.end * kLine, whole.end)});
-  }
-  return cut;
-}
-
 void add_transfers(std::vector<Rows>& rows, std::uint32_t from, std::uint32_t to, Range range,
                    std::int64_t segment_floats, TransferKind as) {
   for (std::int64_t begin = range.begin; begin < range.end; begin += segment_floats) {
@@ -27,6 +17,26 @@ void add_transfers(std::vector<Rows>& rows, std::uint32_t from, std::uint32_t to
     rows[from].push_back({TransferKind::kSend, to, segment, {}});
     rows[to].push_back({as, from, segment, {}});
   }
+}
+
+std::vector<Range> Builder::parts(Range whole, std::uint32_t count) const {
+  std::vector<Range> cut;
+  if (!borders_.at.empty()) {
+    // The whole ends at one, and so does the last part.
+    std::int64_t begin = whole.begin;
+    for (const Range& part : partition(whole.size(), count)) {
+      const std::int64_t end = cut_at(borders_, whole.begin + part.end);
+      cut.push_back({begin, end});
+      begin = end;
+    }
+    return cut;
+  }
+  const std::int64_t lines = (whole.size() + kLine - 1) / kLine;
+  for (const Range& part : partition(lines, count)) {
+    cut.push_back({std::min(whole.begin + part.begin * kLine, whole.end),
+                   std::min(whole.begin + part.end * kLine, whole.end)});
+  }
+  return cut;
 }
 
 // In step k member i passes part i - k - 1 on, to which it has added its own: after the last, part i + 1 less P

@@ -5,12 +5,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "common/params/borders.h"
 #include "common/schedule/plan.h"
 
 namespace paceline::schedule {
-
-// Nearly equal parts of `whole`, each beginning at a multiple of 16 floats (a cache line) from its begin.
-std::vector<Range> parts(Range whole, std::uint32_t count);
 
 // The floats of `range` go from one rank to another, which takes them as `as` says: rows at the end of both tables, a
 // segment of at most so many floats each.
@@ -19,7 +17,13 @@ void add_transfers(std::vector<Rows>& rows, std::uint32_t from, std::uint32_t to
 
 class Builder {
  public:
-  Builder(std::uint32_t ranks, std::int64_t segment_floats) : segment_(segment_floats), rows_(ranks) {}
+  // `borders`: PlanRequest's, which outlive it.
+  Builder(std::uint32_t ranks, std::int64_t segment_floats, const Borders& borders)
+      : segment_(segment_floats), borders_(borders), rows_(ranks) {}
+
+  // Nearly equal parts of `whole`, each beginning at a multiple of 16 floats (a cache line) from its begin; or, where there
+  // are borders, at one of them.
+  std::vector<Range> parts(Range whole, std::uint32_t count) const;
 
   // The floats of `range` go from one rank to another, which puts them in place of its own, or adds them;
   // in segments. Nothing where it is empty.
@@ -43,6 +47,7 @@ class Builder {
   }
 
   std::int64_t segment_;
+  const Borders& borders_;
   std::vector<Rows> rows_;
 };
 

@@ -39,16 +39,16 @@ struct CutInTwo {
   Range lower;
   Range upper;
 };
-CutInTwo halve(Range range) {
-  const std::vector<Range> cut = parts(range, 2);
+CutInTwo halve(const Builder& builder, Range range) {
+  const std::vector<Range> cut = builder.parts(range, 2);
   return {cut[0], cut[1]};
 }
 
 // The ranges that a rank of a block of `size` has after each halving, the whole first.
-std::vector<Range> halvings(Range whole, std::uint32_t rank, std::uint32_t size) {
+std::vector<Range> halvings(const Builder& builder, Range whole, std::uint32_t rank, std::uint32_t size) {
   std::vector<Range> all = {whole};
   for (std::uint32_t distance = 1; distance < size; distance *= 2) {
-    const CutInTwo cut = halve(all.back());
+    const CutInTwo cut = halve(builder, all.back());
     all.push_back((rank & distance) == 0 ? cut.lower : cut.upper);
   }
   return all;
@@ -59,11 +59,12 @@ void scatter_block(Builder& builder, Block& block, Range whole) {
   for (std::uint32_t distance = 1; distance < block.size; distance *= 2, ++step) {
     for (std::uint32_t i = 0; i < block.size; ++i) {
       const std::uint32_t partner = i ^ distance;
-      builder.add(block.first + i, block.first + partner, halvings(whole, partner, block.size)[step + 1]);
+      builder.add(block.first + i, block.first + partner,
+                  halvings(builder, whole, partner, block.size)[step + 1]);
     }
   }
   for (std::uint32_t i = 0; i < block.size; ++i) {
-    block.own.push_back(halvings(whole, i, block.size).back());
+    block.own.push_back(halvings(builder, whole, i, block.size).back());
   }
 }
 
@@ -71,7 +72,8 @@ void gather_block(Builder& builder, const Block& block, Range whole) {
   auto step = static_cast<std::size_t>(std::bit_width(block.size) - 1);
   for (std::uint32_t distance = block.size / 2; distance > 0; distance /= 2, --step) {
     for (std::uint32_t i = 0; i < block.size; ++i) {
-      builder.move(block.first + i, block.first + (i ^ distance), halvings(whole, i, block.size)[step]);
+      builder.move(block.first + i, block.first + (i ^ distance),
+                   halvings(builder, whole, i, block.size)[step]);
     }
   }
 }
@@ -121,7 +123,7 @@ void torus(Builder& builder, const PlanRequest& request, const Grid& grid) {
     along_rows[rank / grid.columns].push_back(rank);
     along_columns[rank % grid.columns].push_back(rank);
   }
-  const std::vector<Range> halves = parts({0, request.floats}, 2);
+  const std::vector<Range> halves = builder.parts({0, request.floats}, 2);
   struct Way {
     const std::vector<Line>& first;
     const std::vector<Line>& second;
@@ -129,8 +131,8 @@ void torus(Builder& builder, const PlanRequest& request, const Grid& grid) {
     std::vector<Range> cut;  // that the second lines sum
   };
   const Way ways[] = {
-      {along_rows, along_columns, halves[0], parts(halves[0], grid.columns)},
-      {along_columns, along_rows, halves[1], parts(halves[1], grid.rows)},
+      {along_rows, along_columns, halves[0], builder.parts(halves[0], grid.columns)},
+      {along_columns, along_rows, halves[1], builder.parts(halves[1], grid.rows)},
   };
   for (const Way& way : ways) {
     for (const Line& line : way.first) builder.scatter_ring(line, way.whole);
@@ -154,7 +156,7 @@ void hierarchical(Builder& builder, const PlanRequest& request, const std::vecto
   for (std::uint32_t rank = 0; rank < request.ranks; ++rank) members[machines[rank]].push_back(rank);
   std::size_t fewest = request.ranks;
   for (const auto& [machine, ranks] : members) fewest = std::min(fewest, ranks.size());
-  const std::vector<Range> cut = parts(whole, static_cast<std::uint32_t>(fewest));
+  const std::vector<Range> cut = builder.parts(whole, static_cast<std::uint32_t>(fewest));
   std::vector<std::vector<std::uint32_t>> within;
   for (const auto& [machine, ranks] : members) {
     for (std::size_t i = fewest; i < ranks.size(); ++i) {
@@ -186,7 +188,7 @@ void hierarchical(Builder& builder, const PlanRequest& request, const std::vecto
 
 // Rank i sums part i, which all send to it straight, in the order of ranks behind i.
 void direct(Builder& builder, const PlanRequest& request) {
-  const std::vector<Range> cut = parts({0, request.floats}, request.ranks);
+  const std::vector<Range> cut = builder.parts({0, request.floats}, request.ranks);
   for (std::uint32_t k = 1; k < request.ranks; ++k) {
     for (std::uint32_t i = 0; i < request.ranks; ++i) builder.add((i + k) % request.ranks, i, cut[i]);
   }
@@ -249,7 +251,7 @@ Result<Plan> make_plan(const PlanRequest& request) {
                               : request.floats <= kSmallFloats      ? Algorithm::kBinaryBlocks
                                                                     : Algorithm::kRing;
   const std::string ranks = std::to_string(request.ranks) + " ranks";
-  Builder builder(request.ranks, request.segment_floats);
+  Builder builder(request.ranks, request.segment_floats, request.borders);
   switch (algorithm) {
     case Algorithm::kAuto:  // is one of the others by now
     case Algorithm::kRing:

@@ -18,6 +18,7 @@
 #include <optional>
 #include <vector>
 
+#include "common/params/borders.h"
 #include "common/schedule/algorithm.h"
 #include "common/schedule/plan.h"
 #include "common/status.h"
@@ -42,6 +43,7 @@ struct PlanRequest {
   std::int64_t segment_floats = 64 * 1024;  // of one transfer at most, >= 1
   // hierarchical: of each rank, whose links to others of the same are the fast ones, instead of the grid; empty: none.
   std::vector<std::uint32_t> machines = {};
+  Borders borders = {};  // where what a rank sums may begin and end
 };
 
 // kAuto: by size. For up to kTinyFloats tree, whose messages are fewest; for up to kSmallFloats binary_blocks, where

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "common/config/reducing.h"
@@ -11,13 +12,24 @@
 
 namespace paceline::schedule {
 
+// Where what a rank steps of a bucket may end, with exchange.shard_optimizer: under lars and lamb where tensors do. `number`:
+// the bucket's. Those of one tensor go to one rank after another.
+inline Borders borders_of_bucket(const RunConfig& config, const Layout& layout, const Range& bucket,
+                                 std::int64_t number, std::uint32_t ranks) {
+  if (!config.exchange.shard_optimizer) return {};
+  Borders borders = borders_of(layout, bucket, config.train.optimizer);
+  if (!borders.at.empty()) borders.share = (static_cast<double>(number % ranks) + 0.5) / ranks;
+  return borders;
+}
+
 // For a bucket of so many floats. `chosen`: instead of kAuto's choice by size. `machines`: of each
 // rank, where that is known. `ranks`: nullopt: all; else those that are left, of which no grid is known, and
-// what takes a power of two becomes binary blocks. Errors: make_plan()'s, which validated configurations do not have.
+// what takes a power of two becomes binary blocks. `borders`: PlanRequest's. Errors: make_plan()'s, which validated
+// configurations do not have.
 [[nodiscard]] inline Result<Plan> plan_of_run(const RunConfig& config, std::int64_t floats,
                                               std::optional<Algorithm> chosen = {},
                                               const std::vector<std::uint32_t>& machines = {},
-                                              std::optional<std::uint32_t> ranks = {}) {
+                                              std::optional<std::uint32_t> ranks = {}, Borders borders = {}) {
   const std::uint32_t of_run = reducing_ranks(config);
   const bool all = !ranks || *ranks == of_run;
   PlanRequest request{chosen.value_or(config.exchange.algorithm), ranks.value_or(of_run), floats, {}};
@@ -25,6 +37,7 @@ namespace paceline::schedule {
   if (all && config.exchange.grid.size() == 2)
     request.grid = {config.exchange.grid[0], config.exchange.grid[1]};
   if (!request.grid) request.machines = machines;
+  request.borders = std::move(borders);
   return make_plan(request);
 }
 

@@ -94,6 +94,13 @@ def residual(nn, model):
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(channels, classes))
 
 
+NETWORKS = {
+    "cifar_cnn_small": lambda nn: two_convolutions(nn, 3, 32, 64, 128),
+    "cifar_cnn": lambda nn: two_convolutions(nn, 5, 64, 64, 384),
+    "resnet20": lambda nn: residual(nn, "resnet20"),
+}
+
+
 def peak_kb():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
@@ -115,12 +122,7 @@ def pytorch_step(model, batch, steps, layout, precision):
     torch.set_num_threads(1)
     torch.manual_seed(1)
     imported_kb = peak_kb()
-    if model == "resnet20":
-        net = residual(nn, model)
-    elif model == "cifar_cnn":
-        net = two_convolutions(nn, 5, 64, 64, 384)
-    else:
-        net = two_convolutions(nn, 3, 32, 64, 128)
+    net = NETWORKS[model](nn)
     images = torch.rand(batch, 3, 32, 32) - 0.5
     labels = torch.randint(0, 10, (batch,))
     if layout == "channels_last":
@@ -195,7 +197,7 @@ def against_float32(args, model):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", default="build/release/bin/bench_model_step")
-    parser.add_argument("--model", action="append", help="cifar_cnn_small and cifar_cnn unless given; resnet20")
+    parser.add_argument("--model", action="append", choices=tuple(NETWORKS), help="cifar_cnn_small and cifar_cnn unless given")
     parser.add_argument("--batch", type=int, default=128)
     parser.add_argument("--steps", type=int, default=10, help="timed steps per process, after 3 to warm up")
     parser.add_argument("--rounds", type=int, default=5)

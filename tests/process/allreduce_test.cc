@@ -141,6 +141,18 @@ TEST_CASE("nodes_that_step_a_part_each_have_the_bits_of_those_that_step_all") {
         (config.exchange.on_loss == OnLoss::kStop && config.cluster.gradient_encoding == Encoding::kFp32));
 }
 
+// Parts end where tensors do, so sums are in another order.
+TEST_CASE("nodes_that_step_whole_tensors_each_end_where_those_that_step_all_do") {
+  const auto [algorithm, nodes, optimizer] = GENERATE(table<Algorithm, std::uint32_t, OptimizerKind>(
+      {{Algorithm::kRing, 3U, OptimizerKind::kLars}, {Algorithm::kTorus, 4U, OptimizerKind::kLamb}}));
+  RunConfig config = summing(algorithm, nodes);
+  config.train.optimizer.kind = optimizer;
+  config.train.optimizer.lr = optimizer == OptimizerKind::kLars ? 5.0 : 0.01;
+  const auto whole = run(config);
+  config.exchange.shard_optimizer = true;
+  CHECK(furthest(run(config).model.parameters, whole.model.parameters) < 1e-6);
+}
+
 TEST_CASE("gradients_that_travel_as_bf16_take_half_of_the_bytes_and_end_near_by") {
   RunConfig config = summing(Algorithm::kRing, 3);
   const auto whole = testing::run_network(config);

@@ -81,10 +81,23 @@ testing::ClusterRun run_on_gpus(RunConfig config, std::optional<Clock> overflows
 }  // namespace
 
 TEST_CASE("nodes_on_gpus_end_where_those_on_cpus_do_with_groups_of_batch_norm_or_without") {
-  const auto exchange = GENERATE(ExchangeKind::kServer, ExchangeKind::kAllreduce);
-  const std::uint32_t group = GENERATE(1U, 2U);
-  CAPTURE(static_cast<int>(exchange), group);
-  const RunConfig config = normalised(4, group, exchange);
+  struct Case {
+    ExchangeKind exchange;
+    std::uint32_t group;
+    OptimizerKind optimizer;
+    double lr;
+    std::int64_t accumulate = 1;
+  };
+  const auto [exchange, group, optimizer, lr, accumulate] =
+      GENERATE(Case{ExchangeKind::kServer, 1, OptimizerKind::kLars, 5.0, 2},
+               Case{ExchangeKind::kServer, 2, OptimizerKind::kMomentum, 0.05},
+               Case{ExchangeKind::kAllreduce, 1, OptimizerKind::kLamb, 0.01},
+               Case{ExchangeKind::kAllreduce, 2, OptimizerKind::kMomentum, 0.05});
+  CAPTURE(static_cast<int>(exchange), group, static_cast<int>(optimizer));
+  RunConfig config = normalised(4, group, exchange);
+  config.train.optimizer.kind = optimizer;
+  config.train.optimizer.lr = lr;
+  config.train.accumulate = accumulate;
   const auto on_gpus = run_on_gpus(config);
   CHECK(testing::apart(on_gpus.model.parameters, run(config).model.parameters) <
         1e-4);  // a gradient's 1e-6, after twenty steps with momentum

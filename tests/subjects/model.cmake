@@ -4,7 +4,7 @@ add_subdirectory(${CMAKE_CURRENT_SOURCE_DIR}/bench)
 paceline_test(model_test NOT_TSAN
   SOURCES unit/arena_layout_test.cc unit/model_network_test.cc unit/model_gradient_test.cc unit/model_caffe_test.cc
           unit/model_caffe_layers_test.cc unit/model_clipping_test.cc unit/model_onednn_test.cc
-          unit/foreign_network_test.cc unit/loss_scaler_test.cc
+          unit/model_pytorch_test.cc unit/foreign_network_test.cc unit/loss_scaler_test.cc
   LIBS paceline_model paceline_foreign_network)
 
 # The CUDA back end on a GPU that is none: no CUDA library is linked.

@@ -86,10 +86,14 @@ Schedule schedule_of(std::uint64_t seed) {
   config.train.optimizer.kind = draw(2) == 0 ? OptimizerKind::kMomentum : OptimizerKind::kAdam;
   config.train.optimizer.lr = 0.5;
   config.exchange.shard_optimizer = algorithm != Algorithm::kTree && draw(2) == 0;
+  const bool whole_tensors = config.exchange.shard_optimizer && seed % 3 == 0;  // at two nodes or more
+  if (whole_tensors)
+    config.train.optimizer.kind = seed % 2 == 0 ? OptimizerKind::kLars : OptimizerKind::kLamb;
   const std::uint32_t nodes = config.cluster.nodes;
   // Of an optimizer's state the next owner has what the one before it had: both may not go at once. In binary blocks other
   // nodes may be the next than those beside each other.
-  const bool owners_beside = algorithm != Algorithm::kBinaryBlocks || std::has_single_bit(nodes);
+  const bool owners_beside =
+      !whole_tensors && (algorithm != Algorithm::kBinaryBlocks || std::has_single_bit(nodes));
   const bool several = config.exchange.shard_optimizer ? owners_beside && nodes > 3 && draw(2) == 0
                                                        : nodes > 2 && draw(2) == 0;
   const auto first = static_cast<std::uint32_t>(draw(nodes));
@@ -285,7 +289,8 @@ std::string violation_of(std::uint64_t seed, Tally& tally) {
     return words.str() + "node " + to_string(*node) + " is taken for lost, and lives";
   const auto in_steps = authority.in_steps();
   if (std::ssize(in_steps) != kSteps) return words.str() + std::to_string(in_steps.size()) + " steps";
-  OptimizerState optimizer(schedule.config.train.optimizer, layout.size());
+  const FactorRanges factors(layout, schedule.config.train.optimizer, {0, layout.size()});
+  OptimizerState optimizer(schedule.config.train.optimizer, layout.size(), layout.size(), factors);
   Floats parameters(static_cast<std::size_t>(layout.size()), 1.0F);
   for (std::int64_t clock = 0; clock < kSteps; ++clock) {
     step(schedule, optimizer, parameters, clock, in_steps[static_cast<std::size_t>(clock)]);

@@ -63,11 +63,13 @@ TEST_CASE("cuda_agrees_with_the_reference_on_resnet20") {
   check_cuda_against_reference(ready_made("resnet20", 0.0), 3, 3, fresh() + 10, kTolerance, {}, kDraws);
 }
 
-TEST_CASE("cuda_agrees_with_the_reference_on_each_channel_pooled_to_a_single_place") {
+TEST_CASE("cuda_agrees_with_the_reference_on_each_channel_pooled_to_a_single_place_and_on_smoothed_labels") {
   INFO("seed " << fresh());
   for (const auto& layers : {std::vector<LayerConfig>{conv(64, 3), relu(), pool(8), dense(10)},
                              {conv(8, 3), relu(), pool(4), conv(12, 3), relu(), pool(2), dense(10)}}) {
-    check_cuda_against_reference(network_of(layers, {3, 8, 8}, 10), 8, 7, fresh() + 50, kTolerance);
+    NetworkSpec network = network_of(layers, {3, 8, 8}, 10);
+    network.label_smoothing = 0.3;
+    check_cuda_against_reference(network, 8, 7, fresh() + 50, kTolerance);
   }
 }
 

@@ -1,5 +1,7 @@
 // From YAML's list of layers to a network: shapes, parameter ranges, refusals, initial values.
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <map>
 
 #include "common/hex.h"
 #include "tests/unit/model_fixture.h"
@@ -21,6 +23,19 @@ std::vector<std::string> shapes_of(const NetworkSpec& network) {
   std::vector<std::string> shapes;
   for (const Layer& layer : network.layers) shapes.push_back(to_string(layer.out));
   return shapes;
+}
+
+// As its paper has it: the picture is that of its size.
+NetworkSpec residual(const std::string& model, std::int64_t classes = 10, bool zero_gamma = false) {
+  TrainSection train;
+  train.model = model;
+  train.zero_gamma = zero_gamma;
+  const std::int64_t side = model == "resnet50" ? 224 : 32;
+  return build_network(train, {3, side, side}, classes).value();
+}
+
+const Layer& layer_named(const NetworkSpec& network, const std::string& name) {
+  return *std::ranges::find(network.layers, name, &Layer::name);
 }
 
 }  // namespace
@@ -226,31 +241,77 @@ TEST_CASE("a_batch_norm_that_cannot_be_is_refused") {
 }
 
 TEST_CASE("residual_networks_have_the_parameters_of_their_papers") {
-  const auto trained = [](const std::string& model, Shape input, std::int64_t classes) {
-    TrainSection train;
-    train.model = model;
-    return build_network(train, input, classes).value().trained();
+  CHECK(residual("resnet20").trained() == 272'474);  // 0.27 M; 2,752 of them are the projections'
+  CHECK(residual("resnet56").trained() == 855'770);
+  CHECK(residual("resnet50", 1000).trained() == 25'557'032);
+}
+
+// torchvision's resnet50 has 320, of which 53 count mini-batches.
+TEST_CASE(
+    "the_tensors_of_resnet50_have_the_names_and_shapes_of_torchvisions_and_its_strides_are_in_the_3x3") {
+  const NetworkSpec network = residual("resnet50", 1000);
+  std::map<std::string, std::vector<std::int64_t>> shapes;
+  for (const Tensor& tensor : network.layout.tensors()) shapes[tensor.name] = tensor.shape;
+  CHECK(shapes.size() == 267);
+  for (const auto& [name, shape] :
+       std::map<std::string, std::vector<std::int64_t>>{{"conv1.weight", {64, 3, 7, 7}},
+                                                        {"bn1.running_mean", {64}},
+                                                        {"layer1.0.conv1.weight", {64, 64, 1, 1}},
+                                                        {"layer1.0.conv3.weight", {256, 64, 1, 1}},
+                                                        {"layer1.0.bn3.running_var", {256}},
+                                                        {"layer1.0.downsample.0.weight", {256, 64, 1, 1}},
+                                                        {"layer1.0.downsample.1.bias", {256}},
+                                                        {"layer1.2.conv1.weight", {64, 256, 1, 1}},
+                                                        {"layer2.0.conv2.weight", {128, 128, 3, 3}},
+                                                        {"layer3.0.downsample.0.weight", {1024, 512, 1, 1}},
+                                                        {"layer3.5.bn2.weight", {256}},
+                                                        {"layer4.2.conv3.weight", {2048, 512, 1, 1}},
+                                                        {"fc.weight", {1000, 2048}},
+                                                        {"fc.bias", {1000}}}) {
+    INFO(name);
+    CHECK(shapes[name] == shape);
+  }
+  CHECK(shapes.count("layer1.1.downsample.0.weight") == 0);
+  CHECK(to_string(layer_named(network, "layer2.0.conv1").out) == "128x56x56");
+  CHECK(to_string(layer_named(network, "layer2.0.conv2").out) == "128x28x28");
+}
+
+TEST_CASE("residual_networks_begin_as_he_et_al_draw_them_and_their_last_layer_is_small") {
+  const NetworkSpec network = residual("resnet20", 1000);
+  std::vector<float> parameters(network.layout.size());
+  initialize_parameters(network, 1, parameters);
+  const auto variance = [&](const Layer& layer) {
+    double squares = 0.0;
+    for (std::int64_t i = 0; i < layer.weight.size; ++i) {
+      squares +=
+          static_cast<double>(parameters[layer.weight.offset + i]) * parameters[layer.weight.offset + i];
+    }
+    return squares / static_cast<double>(layer.weight.size);
   };
-  CHECK(trained("resnet20", {3, 32, 32}, 10) == 272'474);  // 0.27 M; 2,752 of them are the projections'
-  CHECK(trained("resnet56", {3, 32, 32}, 10) == 855'770);
-  CHECK(trained("resnet50", {3, 224, 224}, 1000) == 25'557'032);
+  // Of 18,432 and 64,000 normal draws: known to a relative sqrt(2 / n); five times that. By fan-out it were half as much.
+  CHECK(variance(layer_named(network, "layer3.0.conv1")) == Approx(2.0 / (32 * 9)).epsilon(0.052));
+  CHECK(variance(layer_named(network, "fc")) == Approx(1e-4).epsilon(0.028));
+  const Layer& fc = layer_named(network, "fc");
+  for (std::int64_t i = 0; i < fc.bias.size; ++i) REQUIRE(parameters[fc.bias.offset + i] == 0.0F);
 }
 
 TEST_CASE("blocks_whose_last_gamma_is_0_begin_as_the_identity_and_norms_and_biases_do_not_decay") {
-  TrainSection train;
-  train.model = "resnet20";
-  train.zero_gamma = true;
-  const NetworkSpec network = build_network(train).value();
-  std::vector<float> parameters(network.layout.size());
-  initialize_parameters(network, 1, parameters);
+  struct Case {
+    std::string model;
+    std::string last;
+    int blocks;
+  };
+  const auto [model, last_norm, blocks] =
+      GENERATE(Case{"resnet20", ".bn2", 9}, Case{"resnet56", ".bn2", 27}, Case{"resnet50", ".bn3", 16});
+  const NetworkSpec network = residual(model, 10, /*zero_gamma=*/true);
   int zeros = 0;
   for (const Layer& layer : network.layers) {
     if (!layer.mixes_samples()) continue;
-    const bool last = layer.name.ends_with(".bn2");
-    CHECK(parameters[layer.weight.offset] == (last ? 0.0F : 1.0F));
+    const bool last = layer.name.ends_with(last_norm);
+    CHECK(layer.weight_init == FillerConfig{.kind = FillerKind::kConstant, .value = last ? 0.0 : 1.0});
     zeros += last ? 1 : 0;
   }
-  CHECK(zeros == 9);
+  CHECK(zeros == blocks);
   for (const Tensor& tensor : network.layout.tensors()) {
     CHECK(tensor.traits.decay_factor == (tensor.traits.role == TensorRole::kWeight ? 1.0 : 0.0));
   }
@@ -259,6 +320,9 @@ TEST_CASE("blocks_whose_last_gamma_is_0_begin_as_the_identity_and_norms_and_bias
 // The hash travels and is in checkpoints: as it was before layers had names.
 TEST_CASE("the_layouts_of_the_ready_made_networks_keep_their_hashes") {
   CHECK(hex(build_network(TrainSection{}).value().layout.hash()) == "22716750543e521e");
+  CHECK(hex(residual("resnet20").layout.hash()) == "e3fa4a024fb2054a");
+  CHECK(hex(residual("resnet56").layout.hash()) == "5974b7cf63862ea0");
+  CHECK(hex(residual("resnet50", 1000).layout.hash()) == "b929cb2bcf2ae0cc");
 }
 
 TEST_CASE("model_layers_and_dropout_must_agree") {

@@ -222,10 +222,11 @@ TEST_CASE("what_only_a_gpu_computes_in_is_refused") {
   }
 }
 
-TEST_CASE("a_smaller_mini_batch_gives_its_own_gradient") {
-  const NetworkSpec network =
+TEST_CASE("a_smaller_mini_batch_gives_its_own_gradient_with_smoothed_labels_or_without") {
+  NetworkSpec network =
       network_of({dropout(0.1), conv(16, 3), relu(), pool(2), dense(12), relu(), dropout(0.3), dense(10)},
                  {3, 8, 8}, 10);
+  network.label_smoothing = GENERATE(0.0, 0.3);
   check_against_reference(network, 8, 5, 40);
   check_against_reference(network, 8, 1, 41);
 }

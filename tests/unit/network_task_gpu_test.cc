@@ -217,6 +217,7 @@ TEST_CASE("gradients_are_the_same_with_the_data_on_the_gpu_without_room_for_it_a
 TEST_CASE("mini_batches_that_the_loader_has_ready_are_predicted_and_stay_while_a_gpu_reads_them") {
   SmallData data;
   data.config.data.loader_threads = 2;
+  data.config.train.accumulate = GENERATE(1, 2);  // whose parts are predicted, too
   const std::size_t sizes_kept = GENERATE(std::size_t{1}, std::size_t{2});
   const auto gpus = cuda::open_gpus({});
   REQUIRE(gpus.is_ok());

@@ -55,8 +55,14 @@ TEST_CASE("every plan falls into sums and copies, with a keeper or without") {
   const bool keeps = GENERATE(false, true);
   for (std::uint32_t ranks = 1; ranks <= 20; ++ranks) {
     if (algorithm == Algorithm::kHalvingDoubling && !std::has_single_bit(ranks)) continue;
-    for (const std::int64_t floats : {0, 17, 997}) {
-      const Plan plan = planned({algorithm, ranks, floats, {}, /*segment_floats=*/100});
+    struct Size {
+      std::int64_t floats;
+      Borders borders;  // of tensors, which no part cuts
+    };
+    for (const auto& [floats, borders] :
+         {Size{0, {}}, Size{17, {}}, Size{997, {}}, Size{997, {{0, 1, 40, 500, 960, 997}}},
+          Size{997, {{0, 997}, 0.1}}}) {
+      const Plan plan = planned({algorithm, ranks, floats, {}, /*segment_floats=*/100, {}, borders});
       INFO(plan.name << ", " << ranks << " ranks, " << floats << " floats");
       Result<Halves> halves = halves_of(plan);
       REQUIRE(halves.status().message() == "");
@@ -68,9 +74,14 @@ TEST_CASE("every plan falls into sums and copies, with a keeper or without") {
         const auto adds = [](const Transfer& row) { return row.kind == TransferKind::kAdd; };
         REQUIRE(std::none_of(halves->copies.ranks[rank].begin(), halves->copies.ranks[rank].end(), adds));
         std::int64_t owned = 0;
-        for (const Range& range : halves->owned[rank]) owned += range.size();
+        for (const Range& range : halves->owned[rank]) {
+          owned += range.size();
+          if (borders.at.empty()) continue;
+          REQUIRE(std::binary_search(borders.at.begin(), borders.at.end(), range.begin));
+          REQUIRE(std::binary_search(borders.at.begin(), borders.at.end(), range.end));
+        }
         const bool evenly = algorithm == Algorithm::kRing || algorithm == Algorithm::kDirect;
-        if (evenly) REQUIRE(owned <= (floats / 16 / ranks + 1) * 16);
+        if (evenly && borders.at.empty()) REQUIRE(owned <= (floats / 16 / ranks + 1) * 16);
       }
     }
   }

@@ -13,11 +13,30 @@
 namespace paceline {
 namespace {
 
-schedule::Plan plan_of(const RunConfig& config, std::int64_t floats, const FormationPlace& place,
+// What a bucket's plan depends on.
+struct Cut {
+  std::int64_t floats = 0;
+  Borders borders;  // where each rank is to have whole tensors
+  auto operator<=>(const Cut&) const = default;
+};
+
+// Of each bucket.
+std::vector<Cut> cuts_of(const RunConfig& config, const Layout& layout, const std::vector<Range>& buckets,
+                         std::uint32_t ranks) {
+  std::vector<Cut> cuts;
+  for (const Range& range : buckets) {
+    cuts.push_back(
+        {range.size(), schedule::borders_of_bucket(config, layout, range, std::ssize(cuts), ranks)});
+  }
+  return cuts;
+}
+
+schedule::Plan plan_of(const RunConfig& config, const Cut& cut, const FormationPlace& place,
                        const std::vector<MeasuredChoice>& choices) {
   std::optional<schedule::Algorithm> chosen;
-  if (!choices.empty()) chosen = chosen_for(choices, floats);
-  Result<schedule::Plan> made = schedule::plan_of_run(config, floats, chosen, place.machines, place.ranks);
+  if (!choices.empty()) chosen = chosen_for(choices, cut.floats);
+  Result<schedule::Plan> made =
+      schedule::plan_of_run(config, cut.floats, chosen, place.machines, place.ranks, cut.borders);
   PACELINE_ASSERT(made.is_ok(), made.status().message());
   return std::move(made).value();
 }
@@ -42,13 +61,13 @@ std::shared_ptr<const BucketPrograms> programs_of(schedule::Program sums,
 }
 
 using Owned = std::vector<std::vector<Range>>;  // by rank (schedule::Halves)
-using OwnedBySize = std::map<std::int64_t, Owned>;
+using OwnedByCut = std::map<Cut, Owned>;
 
 // By rank, itself where nobody does.
-std::vector<std::uint32_t> keepers_of(const OwnedBySize& owned, std::uint32_t ranks, bool keeps) {
+std::vector<std::uint32_t> keepers_of(const OwnedByCut& owned, std::uint32_t ranks, bool keeps) {
   const auto owns = [&owned](std::uint32_t rank) {
     return std::any_of(owned.begin(), owned.end(),
-                       [rank](const auto& of_size) { return !of_size.second[rank].empty(); });
+                       [rank](const auto& of_cut) { return !of_cut.second[rank].empty(); });
   };
   std::vector<std::uint32_t> keepers(ranks);
   for (std::uint32_t rank = 0; rank < ranks; ++rank) {
@@ -67,37 +86,38 @@ BucketPlans plan_buckets(const RunConfig& config, const Layout& layout, const Fo
                          const std::vector<MeasuredChoice>& choices, bool keeps) {
   const std::vector<Range> ranges = schedule::buckets(layout, config.exchange.bucket_bytes);
   const Encoding encoding = config.cluster.gradient_encoding;
+  const std::vector<Cut> cuts = cuts_of(config, layout, ranges, place.ranks);
   BucketPlans plans;
-  std::map<std::int64_t, std::shared_ptr<const BucketPrograms>> by_size;
-  OwnedBySize owned;
-  for (const Range& range : ranges) {
-    if (by_size.contains(range.size()) || owned.contains(range.size())) continue;
-    const schedule::Plan plan = plan_of(config, range.size(), place, choices);
+  std::map<Cut, std::shared_ptr<const BucketPrograms>> by_cut;
+  OwnedByCut owned;
+  for (const Cut& cut : cuts) {
+    if (by_cut.contains(cut) || owned.contains(cut)) continue;
+    const schedule::Plan plan = plan_of(config, cut, place, choices);
     if (config.exchange.shard_optimizer) {
-      owned.emplace(range.size(), halves_of_run(plan).owned);
+      owned.emplace(cut, halves_of_run(plan).owned);
     } else {
       assert_right(plan);
-      by_size.emplace(range.size(), programs_of(schedule::Program(plan, place.rank, encoding)));
+      by_cut.emplace(cut, programs_of(schedule::Program(plan, place.rank, encoding)));
     }
   }
   // Who keeps depends on what is owned of all buckets. The plans, which are large, are made again, one at a time.
   const std::vector<std::uint32_t> keepers = keepers_of(owned, place.ranks, keeps);
-  for (const auto& [size, of_ranks] : owned) {
-    schedule::Halves halves = halves_of_run(plan_of(config, size, place, choices));
+  for (const auto& [cut, of_ranks] : owned) {
+    schedule::Halves halves = halves_of_run(plan_of(config, cut, place, choices));
     halves.keep(keepers);
     assert_right(halves.whole());
     // Parameters are copied as they are, whatever sums travel as.
-    by_size.emplace(size, programs_of(schedule::Program(halves.sums, place.rank, encoding),
-                                      schedule::Program(halves.copies, place.rank), of_ranks[place.rank]));
+    by_cut.emplace(cut, programs_of(schedule::Program(halves.sums, place.rank, encoding),
+                                    schedule::Program(halves.copies, place.rank), of_ranks[place.rank]));
   }
-  for (const Range& range : ranges) plans.buckets.push_back({range, by_size.at(range.size())});
+  for (std::size_t b = 0; b < ranges.size(); ++b) plans.buckets.push_back({ranges[b], by_cut.at(cuts[b])});
   if (!config.exchange.shard_optimizer) return plans;
   plans.shares.rank = place.rank;
-  for (auto range = ranges.rbegin(); range != ranges.rend(); ++range) {
+  for (std::size_t b = ranges.size(); b-- > 0;) {
     for (std::uint32_t rank = 0; rank < place.ranks; ++rank) {
-      for (const Range& part : owned.at(range->size())[rank]) {
+      for (const Range& part : owned.at(cuts[b])[rank]) {
         plans.shares.parts.push_back(
-            {{range->begin + part.begin, range->begin + part.end}, rank, keepers[rank]});
+            {{ranges[b].begin + part.begin, ranges[b].begin + part.end}, rank, keepers[rank]});
       }
     }
   }

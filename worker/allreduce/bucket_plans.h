@@ -1,7 +1,7 @@
 // What a node carries out for each bucket of a formation: its rows of the plans (common/schedule/), made and checked once.
 //
-// Buckets of one size share their programs. There are at most as many as buckets, each of one rank's rows: with 1,024
-// nodes, the most that there may be, some 100 KB.
+// Buckets of one size share their programs, but where each rank is to have whole tensors (lars, lamb). There are at most as
+// many as buckets, each of one rank's rows: with 1,024 nodes, the most that there may be, some 100 KB.
 #pragma once
 
 #include <cstdint>

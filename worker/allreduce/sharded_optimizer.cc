@@ -72,7 +72,9 @@ void ShardedOptimizer::begin_step(Version from, double learning_rate, std::span<
     piece.before = piece.state.image();
     piece.state.begin_step(learning_rate);
     const std::span<float> values = part_of(sum, piece.part.range);
-    piece.state.apply(0, part_of(parameters, piece.part.range), values, values);
+    const std::span<const float> before = part_of(parameters, piece.part.range);
+    if (piece.state.measures()) piece.state.measure(floats_of(before), floats_of(values));
+    piece.state.apply(0, before, values, values);
   }
 }
 

@@ -1,8 +1,12 @@
 #include "worker/model/accumulating.h"
 
+#include <algorithm>
+#include <limits>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "common/accumulated_parts.h"
 #include "common/params/vector_ops.h"
 
 namespace paceline {
@@ -29,11 +33,12 @@ class AccumulatingBackend final : public NetworkBackend {
 
   Result<Metric> gradient(std::span<const float> parameters, const Batch& batch, std::span<float> gradient,
                           const FinalFrom& final_from) override {
-    PACELINE_RETURN_IF_ERROR(check_batch(network_, batch, batch_size_, keys_needed(network_)));
+    PACELINE_RETURN_IF_ERROR(check_whole(batch, keys_needed(network_)));
+    const std::optional<Batch> behind = std::exchange(behind_, std::nullopt);
     Metric whole;
     std::int64_t n = 0;
     for (std::int64_t first = 0; first < batch.size(); first += n) {
-      n = next_part(batch.size() - first);
+      n = next_part(batch.size() - first, part_size_);
       const float weight = static_cast<float>(n) / static_cast<float>(batch.size());
       std::int64_t added_from = std::ssize(of_part_);
       const auto add_from = [&](std::int64_t begin) {
@@ -45,6 +50,11 @@ class AccumulatingBackend final : public NetworkBackend {
         added_from = begin;
       };
       const bool last = first + n == batch.size();
+      if (!last) {
+        backend_->predict(part_of(batch, first + n, next_part(batch.size() - first - n, part_size_)));
+      } else if (behind) {
+        backend_->predict(part_of(*behind, 0, next_part(behind->size(), part_size_)));
+      }
       const FinalFrom of_last = [&](std::int64_t begin) {
         if (begin >= added_from) return;  // says nothing new
         add_from(begin);
@@ -60,11 +70,11 @@ class AccumulatingBackend final : public NetworkBackend {
   }
 
   Result<Metric> evaluate(std::span<const float> parameters, const Batch& batch) override {
-    PACELINE_RETURN_IF_ERROR(check_batch(network_, batch, batch_size_, DropoutKeys::kIgnored));
+    PACELINE_RETURN_IF_ERROR(check_whole(batch, DropoutKeys::kIgnored));
     Metric whole;
     std::int64_t n = 0;
     for (std::int64_t first = 0; first < batch.size(); first += n) {
-      n = next_part(batch.size() - first);
+      n = next_part(batch.size() - first, part_size_);
       PACELINE_ASSIGN_OR_RETURN(const Metric metric,
                                 backend_->evaluate(parameters, part_of(batch, first, n)));
       whole += metric;
@@ -72,11 +82,18 @@ class AccumulatingBackend final : public NetworkBackend {
     return whole;
   }
 
+  void predict(const Batch& next) override {
+    behind_ = check_whole(next, keys_needed(network_)).is_ok() ? std::optional(next) : std::nullopt;
+  }
+  Status forget() override {
+    behind_.reset();
+    return backend_->forget();
+  }
+
  private:
-  // Of what is left: parts as few as may be, and as equal as may be.
-  std::int64_t next_part(std::int64_t left) const {
-    const std::int64_t parts = (left + part_size_ - 1) / part_size_;
-    return (left + parts - 1) / parts;
+  // Images may be left out where the back end has them, which each part is asked for.
+  Status check_whole(const Batch& batch, DropoutKeys keys) const {
+    return check_batch(network_, batch, batch_size_, keys, std::numeric_limits<std::int64_t>::max());
   }
 
   const NetworkSpec network_;
@@ -84,6 +101,7 @@ class AccumulatingBackend final : public NetworkBackend {
   const std::int64_t part_size_;
   const std::unique_ptr<NetworkBackend> backend_;
   std::vector<float> of_part_;
+  std::optional<Batch> behind_;  // the next mini-batch, as foreseen
 };
 
 }  // namespace
@@ -92,7 +110,7 @@ MakeBackend accumulating(MakeBackend make, std::int64_t parts) {
   if (parts == 1) return make;
   return [make = std::move(make), parts](const NetworkSpec& network, std::int64_t batch_size,
                                          std::uint64_t seed) -> Result<std::unique_ptr<NetworkBackend>> {
-    const std::int64_t part_size = (batch_size + parts - 1) / parts;
+    const std::int64_t part_size = largest_part(batch_size, parts);
     PACELINE_ASSIGN_OR_RETURN(auto backend, make(network, part_size, seed));
     return std::unique_ptr<NetworkBackend>(
         std::make_unique<AccumulatingBackend>(network, batch_size, part_size, std::move(backend)));

@@ -7,7 +7,8 @@
 // Each part weighs as many samples as it has, so the sum is the gradient of the mean loss over all, up to rounding.
 // What looks at the samples of a mini-batch together, as batch norm, sees those of a part.
 //
-// A layer's gradient is final with the last part's, so gradients leave while that is computed.
+// A layer's gradient is final with the last part's, so gradients leave while that is computed. A part is predicted
+// (backend.h) while the one before is computed, and of a mini-batch that is predicted the first.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +18,7 @@
 namespace paceline {
 
 // Makes what computes a mini-batch of the given size in `parts` >= 1 parts, a smaller one in as few as have no more
-// samples each, by back ends of `make`; 1: those themselves. What is
-// predicted is not passed on. Errors and threads: as `make`'s.
+// samples each, by back ends of `make`; 1: those themselves. Errors and threads: as `make`'s.
 MakeBackend accumulating(MakeBackend make, std::int64_t parts);
 
 }  // namespace paceline

@@ -10,12 +10,18 @@
 namespace paceline {
 namespace {
 
+// An evaluation has the plain loss.
+NetworkSpec without_smoothing(NetworkSpec network) {
+  network.label_smoothing = 0.0;
+  return network;
+}
+
 class StageEvaluation final : public NetworkBackend {
  public:
   StageEvaluation(Backend kind, const NetworkSpec& network, const std::vector<StageSpec>& stages,
                   std::int64_t samples, std::int64_t rows, bool keeps)
       : kind_(kind),
-        network_(network),
+        network_(without_smoothing(network)),
         stages_(stages),
         samples_(samples),
         rows_(std::min(rows, samples)),
@@ -70,7 +76,7 @@ class StageEvaluation final : public NetworkBackend {
   }
 
   const Backend kind_;
-  const NetworkSpec& network_;
+  const NetworkSpec network_;
   const std::vector<StageSpec>& stages_;
   const std::int64_t samples_;
   const std::int64_t rows_;

@@ -56,9 +56,18 @@ def load_state_dict(file):
     print("alike:", all(torch.allclose(value, begun[name], rtol=0, atol=1e-20) for name, value in model.state_dict().items()))
 
 
+def drawn(n, seed):
+    """In [-0.5, 0.5), in single precision; tests/unit/model_pytorch_test.cc has the same."""
+    values = []
+    for _ in range(n):
+        seed = (1103515245 * seed + 12345) % 2**31
+        values.append(seed / 2**31 - 0.5)
+    return np.array(values, np.float32)
+
+
 def residual_gradient():
     """Of a residual network with batch norm, a projection and average pools: each parameter's gradient is PyTorch's, and
-    what was measured is what PyTorch's running statistics become."""
+    what was measured is what PyTorch's running statistics become. Prints what model_pytorch_test.cc knows of PyTorch's."""
     import torch
     from torch import nn
     made = paceline.Network([
@@ -69,29 +78,33 @@ def residual_gradient():
         {"kind": "batch_norm", "name": "m"}, {"kind": "add", "from": ["n2", "m"]}, {"kind": "relu"},
         {"kind": "average_pool", "kernel": 2, "stride": 2}, {"kind": "global_average_pool"}, {"kind": "dense", "name": "fc", "out": 10}],
         (3, 8, 8), batch_size=12)
-    c1, n1 = nn.Conv2d(3, 8, 3, padding=1, bias=False), nn.BatchNorm2d(8, momentum=1)
-    c2, n2 = nn.Conv2d(8, 16, 3, stride=2, padding=1, bias=False), nn.BatchNorm2d(16, momentum=1)
-    p, m, fc = nn.Conv2d(8, 16, 1, stride=2, bias=False), nn.BatchNorm2d(16, momentum=1), nn.Linear(16, 10)
-    tensors = []
-    for module in (c1, n1, c2, n2, p, m, fc):
-        tensors += [each for each in (module.weight, module.bias) if each is not None]
-        tensors += [module.running_mean, module.running_var] if isinstance(module, nn.BatchNorm2d) else []
-    random = np.random.default_rng(7)
-    parameters = made.initial() + 0.3 * random.standard_normal(made.floats).astype(np.float32)
-    parts = np.split(parameters, np.cumsum([each.numel() for each in tensors])[:-1])
-    for tensor, part in zip(tensors, parts):
+    modules = {"c1": nn.Conv2d(3, 8, 3, padding=1, bias=False), "n1": nn.BatchNorm2d(8, momentum=1),
+               "c2": nn.Conv2d(8, 16, 3, stride=2, padding=1, bias=False), "n2": nn.BatchNorm2d(16, momentum=1),
+               "p": nn.Conv2d(8, 16, 1, stride=2, bias=False), "m": nn.BatchNorm2d(16, momentum=1), "fc": nn.Linear(16, 10)}
+    c1, n1, c2, n2, p, m, fc = (module.double() for module in modules.values())
+    tensors = {f"{name}.{of}": tensor for name, module in modules.items() for of, tensor in module.state_dict(keep_vars=True).items()
+               if of != "num_batches_tracked"}
+    ends = np.cumsum([each.numel() for each in tensors.values()])
+    parameters = drawn(made.floats, 1)
+    for (name, tensor), part in zip(tensors.items(), np.split(parameters, ends[:-1])):
+        if name in ("n1.weight", "n2.weight", "m.weight"):
+            part += 1
         tensor.data.copy_(torch.from_numpy(part).reshape(tensor.shape))
-    x, y = random.standard_normal((12, 3, 8, 8)).astype(np.float32), random.integers(0, 10, 12)
+    x, y = drawn(12 * 192, 2).reshape(12, 3, 8, 8), (7 * np.arange(12) + 3) % 10
     gradient = np.empty(made.floats, np.float32)
     loss, _ = made.gradient(parameters, x, y, gradient)
-    inside = torch.relu(n1(c1(torch.from_numpy(x))))
+    inside = torch.relu(n1(c1(torch.from_numpy(x).double())))
     outside = torch.relu(n2(c2(inside)) + m(p(inside)))
-    expected = nn.functional.cross_entropy(fc(nn.functional.avg_pool2d(outside, 2).mean((2, 3))), torch.from_numpy(y))
+    logits, labels = fc(nn.functional.avg_pool2d(outside, 2).mean((2, 3))), torch.from_numpy(y)
+    expected = nn.functional.cross_entropy(logits, labels)
     expected.backward()
+    print(f"loss {expected.item():.9f}, smoothed {nn.functional.cross_entropy(logits, labels, label_smoothing=0.1).item():.9f}")
     worst = abs(loss - expected.item())
-    for tensor, part in zip(tensors, np.split(gradient, np.cumsum([each.numel() for each in tensors])[:-1])):
+    for (name, tensor), part in zip(tensors.items(), np.split(gradient, ends[:-1])):
         of_torch = (tensor.grad if tensor.requires_grad else tensor).detach().numpy().ravel()
-        worst = max(worst, np.linalg.norm(part - of_torch) / np.linalg.norm(of_torch))
+        norm = np.linalg.norm(of_torch)
+        print(f'{{"{name}", {norm:.9f}, {of_torch @ drawn(of_torch.size, 3).astype(float):.9f}}},')
+        worst = max(worst, np.linalg.norm(part - of_torch) / norm)
     print("worst:", worst)
 
 

@@ -285,6 +285,7 @@ class DeviceVectors final : public CacheVectors {
           at,
           MomentumKept{parameters, from, difference, scale, {first, momentum_step(settings_, rate), decay}});
     }
+    PACELINE_ASSERT(settings_.kind == OptimizerKind::kAdam, "a GPU has no step of this optimizer's");
     float* const second = second_.data() + at.begin;
     return put(
         at,
