@@ -56,6 +56,8 @@ struct ScheduleSection {
 
 // Which tensors something is of: all, or weights without biases and norms.
 enum class TensorsOf { kAll, kWeights };
+// Which norm of a gradient LARS divides by: its own, or that of the gradient with its decay.
+enum class TrustNorm { kGradient, kWithDecay };
 // What weight decay is the gradient of: half the square of a parameter, or its absolute value.
 enum class DecayNorm { kL2, kL1 };
 
@@ -76,9 +78,11 @@ struct OptimizerSection {
   TensorsOf decay = TensorsOf::kAll;
   DecayNorm decay_norm = DecayNorm::kL2;
   // lars, lamb (common/params/trust_ratio.h)
-  double trust_coefficient = 0.001;       // lars
-  std::optional<double> trust_ratio_max;  // null: no bound
-  TensorsOf trust = TensorsOf::kWeights;  // whose steps are multiplied by their trust ratio
+  double trust_coefficient = 0.001;             // lars
+  std::optional<double> trust_ratio_max;        // null: no bound
+  TrustNorm trust_norm = TrustNorm::kGradient;  // lars
+  bool trust_clip = false;                      // lars: no step is longer than the rate's (LARC)
+  TensorsOf trust = TensorsOf::kWeights;        // whose steps are multiplied by their trust ratio
   StalenessScaling staleness = StalenessScaling::kNone;
   CompensationSection delay_compensation;
   ScheduleSection schedule;

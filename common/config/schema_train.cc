@@ -94,6 +94,15 @@ void add_optimizer(std::vector<Key>& keys) {
                      {.effect = "lars, lamb: no trust ratio is larger. At 1 no step is longer than plain "
                                 "momentum's; null: no bound.",
                       .trade_off = "Low bounds the steps of tensors with tiny gradients and adapts less."}));
+  keys.push_back(row(
+      PACELINE_FIELD(train.optimizer.trust_norm), choice<TrustNorm>(), Scope::kWholeRun,
+      {.effect = "lars: gradient divides by the gradient's norm + weight_decay x the tensor's; with_decay "
+                 "by the norm of the gradient + weight_decay x the tensor, as optax.",
+       .trade_off = "with_decay has the greater ratio, the more the two pull apart."}));
+  keys.push_back(row(PACELINE_FIELD(train.optimizer.trust_clip), boolean(), Scope::kWholeRun,
+                     {.effect = "lars: a tensor's step is the smaller of its ratio and the rate, times the "
+                                "gradient, as LARC with clip; false: their product.",
+                      .trade_off = "Never longer than plain momentum's, with rates as plain momentum has."}));
   keys.push_back(
       row(PACELINE_FIELD(train.optimizer.trust), choice<TensorsOf>(), Scope::kWholeRun,
           {.effect = "lars, lamb: whose steps have a trust ratio: weights alone, or all. Other tensors have "
