@@ -45,7 +45,9 @@ int check_config(const CheckConfigOptions& options, std::ostream& out, std::ostr
   }
   std::vector<std::string> notes;
   const Result<RunConfig> config = load_config(options.path, options.overrides, LoadFor::kDaemons, &notes);
-  for (const std::string& note : notes) err << note << "\n";
+  if (options.get.empty()) {
+    for (const std::string& note : notes) err << note << "\n";
+  }
   if (!config) {
     err << config.status().message() << "\n";
     return kExitUsage;
