@@ -166,7 +166,7 @@ def phases_nodes(runs):
 def draw(chart, runs, column, along, scale=1.0, thin=False, step=False, suffix=""):
     """A line for each run that has finite numbers in that column of its curve."""
     for place, run in enumerate(runs):
-        if run.curve is None:
+        if run.curve is None or column not in run.curve:  # of an older version
             continue
         rows = run.curve[run.curve[along].notna() & run.curve[column].notna() & run.curve[column].abs().ne(math.inf)]
         # Of training the windows where there are any: means since the evaluation before are of other lengths.
@@ -216,6 +216,10 @@ def loss(runs):
         {"column": "test_loss", "suffix": ", test"}, {"column": "train_loss", "suffix": ", training", "thin": True}])
 
 
+def learning_rate(runs):
+    return along_both(runs, "Learning rate", "learning rate", [{"column": "learning_rate"}])
+
+
 def threshold_lpr(runs):
     """The threshold in force where it is finite, and the learning progress ratio of each window."""
     figure = Figure(figsize=(9, 6), layout="constrained")
@@ -253,7 +257,7 @@ def staleness(runs):
 
 
 FIGURES = {"phases_workers": phases_workers, "phases_nodes": phases_nodes, "accuracy": accuracy, "loss": loss,
-           "threshold_lpr": threshold_lpr, "staleness": staleness}
+           "learning_rate": learning_rate, "threshold_lpr": threshold_lpr, "staleness": staleness}
 
 
 def dots_per_inch(figure):

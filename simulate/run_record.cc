@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "common/config/names.h"
+#include "common/params/rates.h"
 #include "common/report/counted.h"
 #include "simulate/virtual_time.h"
 
@@ -68,6 +69,7 @@ void RunRecord::fail(std::string why) {
 std::size_t RunRecord::add_row(Ticks now, Version version, Threshold threshold, std::int64_t gradients) {
   curve_.push_back({seconds(now), version, threshold});
   curve_.back().iterations = plan_.config.train.iterations_in(gradients);
+  curve_.back().learning_rate = shown_rate(plan_.config, version, stage_at(summary_.switches, version));
   return curve_.size() - 1;
 }
 

@@ -21,7 +21,7 @@ double as_number(Threshold threshold) {
                                  : static_cast<double>(threshold.value());
 }
 
-double last(std::span<const CurveRow> curve, std::optional<double> CurveRow::*column) {
+double last(std::span<const CurveRow> curve, std::optional<double> CurveRow::* column) {
   for (std::size_t i = curve.size(); i-- > 0;) {
     if (curve[i].*column) return *(curve[i].*column);
   }
@@ -29,7 +29,7 @@ double last(std::span<const CurveRow> curve, std::optional<double> CurveRow::*co
 }
 
 // Of the last LPR window; where none has ended, of what was reported between the last evaluations.
-double last_trained(std::span<const CurveRow> curve, std::optional<double> CurveRow::*column) {
+double last_trained(std::span<const CurveRow> curve, std::optional<double> CurveRow::* column) {
   std::vector<CurveRow> windows(curve.begin(), curve.end());
   std::erase_if(windows, [](const CurveRow& row) { return row.test_accuracy.has_value(); });
   const double of_window = last(windows, column);
@@ -76,7 +76,7 @@ Result<Row> read_row(const std::filesystem::path& run, std::span<const std::stri
   PACELINE_ASSIGN_OR_RETURN(const RunSummary s, read_summary(run));
   PACELINE_ASSIGN_OR_RETURN(const std::vector<CurveRow> curve, read_curve(run));
   Row row;
-  for (const std::string& key : keys) row.settings.push_back(value_of(config, key).value());
+  for (const std::string& key : keys) row.settings.push_back(value_of(config, counted_key(key)).value());
   row.status = s.status;
   row.seed = config.run.seed;
   row.faultless = fault_of(s).empty();

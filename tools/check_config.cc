@@ -9,6 +9,7 @@
 #include "common/config/load.h"
 #include "common/config/resume_keeps.h"
 #include "common/network/stages.h"
+#include "common/params/rates.h"
 #include "worker/network_task.h"
 
 namespace paceline {
@@ -44,7 +45,9 @@ int check_config(const CheckConfigOptions& options, std::ostream& out, std::ostr
   }
   std::vector<std::string> notes;
   const Result<RunConfig> config = load_config(options.path, options.overrides, LoadFor::kDaemons, &notes);
-  for (const std::string& note : notes) err << note << "\n";
+  if (options.get.empty()) {
+    for (const std::string& note : notes) err << note << "\n";
+  }
   if (!config) {
     err << config.status().message() << "\n";
     return kExitUsage;
@@ -73,6 +76,8 @@ int check_config(const CheckConfigOptions& options, std::ostream& out, std::ostr
   // A comment, so that --print's output as a whole is a configuration.
   out << (options.print ? "# " : "") << options.path << ": ok"
       << (config->data.path.empty() ? ", but no data.path: only for a task of your own" : "") << "\n";
+  const std::string rate = said_rate(*config);
+  if (!rate.empty()) out << (options.print ? "# " : "") << rate << "\n";
   if (options.print) out << to_yaml(*config);
   return kExitOk;
 }

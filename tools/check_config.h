@@ -24,8 +24,8 @@ struct CheckConfigOptions {
   bool reference = false;  // instead: configs/reference.yaml
 };
 
-// "FILE: ok" (and what was asked for) to `out` and 0, or the error's one line to `err` and 2; kExitOtherConfiguration
-// where a resume would have to keep what it is to change.
+// "FILE: ok", what scale and warm-up make of the rate (and what was asked for) to `out` and 0, or the error's one line to
+// `err` and 2; kExitOtherConfiguration where a resume would have to keep what it is to change.
 int check_config(const CheckConfigOptions& options, std::ostream& out, std::ostream& err);
 
 // The subcommand; when it is the one called, it stores its exit status in `exit_status`, which outlives

@@ -45,6 +45,12 @@ Result<RunData> RunData::open(const RunConfig& config) {
   RunData data(config);
   PACELINE_RETURN_IF_ERROR(config.data.kind == DataKind::kImages ? data.open_pictures(config)
                                                                  : data.open_files());
+  const std::int64_t expected = config.data.train_samples.value_or(data.train_->size());
+  if (data.train_->size() != expected) {
+    return invalid_argument("data.train_samples: an epoch has other samples, got " +
+                            std::to_string(expected) + ", expected " + std::to_string(data.train_->size()) +
+                            ", which '" + config.data.path + "' has");
+  }
   if (data.train_->size() < data.parts_.nodes) {
     return invalid_argument("data.parts: fixed, and '" + config.data.path + "' has " +
                             std::to_string(data.train_->size()) +

@@ -27,8 +27,8 @@ class ImageList;     // worker/images/image_list.h
 class RunData {
  public:
   // Reads the training set, or what is known of its pictures, and sees that the test set is there and whole.
-  // Errors: kInvalidArgument without a data.path, or with fewer samples than nodes that each have a part; those of worker/data/cifar10.h and of
-  // worker/images/image_folder.h.
+  // Errors: kInvalidArgument without a data.path, with other than data.train_samples, or with fewer samples than nodes that
+  // each have a part; those of worker/data/cifar10.h and of worker/images/image_folder.h.
   static Result<RunData> open(const RunConfig& config);
 
   const std::shared_ptr<const Samples>& train() const { return train_; }

@@ -133,6 +133,8 @@ const Reader kReaders[] = {
     {"train.optimizer.epsilon", has_epsilon, "kind: adam, adagrad, rmsprop, adadelta, lars or lamb"},
     {"train.optimizer.trust_coefficient", optimizer_is<OptimizerKind::kLars>, "kind: lars"},
     {"train.optimizer.trust_ratio_max", has_trust_ratio, "kind: lars or lamb"},
+    {"train.optimizer.trust_norm", optimizer_is<OptimizerKind::kLars>, "kind: lars"},
+    {"train.optimizer.trust_clip", optimizer_is<OptimizerKind::kLars>, "kind: lars"},
     {"train.optimizer.trust", has_trust_ratio, "kind: lars or lamb"},
     {"train.optimizer.epsilon_hat", optimizer_is<OptimizerKind::kAdam>, "kind: adam"},
     {"train.optimizer.rho", keeps_mean_square, "kind: rmsprop or adadelta"},

@@ -8,6 +8,7 @@
 #include <initializer_list>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "common/config/document.h"
 #include "common/config/run_config.h"
@@ -93,7 +94,15 @@ void check_large_batches(Validator& validator, const RunConfig& c, const Optimiz
 // train.accumulate, and of a network that can be built.
 void check_accumulation(Validator& validator, const RunConfig& c);
 void check_parts(Validator& validator, const TrainSection& train, const NetworkSpec& network);
-// Gives LARS and LAMB their papers' forms, where nothing else is said, and finds what rates are multiplied by.
+// Gives LARS and LAMB their papers' forms, where nothing else is said.
 void resolve_large_batches(RunConfig& config, const Given& given);
+// Finds what rates are multiplied by, once batch_size is known.
+void resolve_scale(RunConfig& config);
+
+// ---- epochs (epochs.cc)
+
+// Puts versions and iterations in the place of epochs, which are empty then. `notes` gets a line for each key. Errors:
+// kInvalidArgument both are given, an epoch's samples or a version's are not known, or too many come out.
+Status resolve_epochs(RunConfig& config, Given& given, std::vector<std::string>& notes);
 
 }  // namespace paceline::config

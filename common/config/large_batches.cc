@@ -83,7 +83,6 @@ void check_parts(Validator& validator, const TrainSection& train, const NetworkS
 }
 
 void resolve_large_batches(RunConfig& config, const Given& given) {
-  const std::int64_t summed = config.sync.combine == CombineMode::kMean ? iterations_of_a_clock(config) : 1;
   for (const bool inner : {false, true}) {
     OptimizerSection& optimizer = inner ? config.train.inner_optimizer : config.train.optimizer;
     const std::string at = inner ? "train.inner_optimizer" : "train.optimizer";
@@ -92,8 +91,13 @@ void resolve_large_batches(RunConfig& config, const Given& given) {
       const bool lars = optimizer.kind == OptimizerKind::kLars;
       if (lars && !given.has(at + ".momentum_form")) optimizer.momentum_form = MomentumForm::kInside;
     }
-    ScheduleSection& schedule = optimizer.schedule;
-    const auto samples = static_cast<double>(config.train.batch_size * (inner ? 1 : summed));
+  }
+}
+
+void resolve_scale(RunConfig& config) {
+  for (const bool inner : {false, true}) {
+    ScheduleSection& schedule = (inner ? config.train.inner_optimizer : config.train.optimizer).schedule;
+    const auto samples = static_cast<double>(samples_of_a_step(config, inner));
     const double larger = samples / static_cast<double>(schedule.base_batch);
     schedule.scale_factor = schedule.scale == RateScale::kLinear ? larger
                             : schedule.scale == RateScale::kRoot ? std::sqrt(larger)

@@ -165,6 +165,8 @@ Result<RunConfig> config_of(const std::vector<Entry>& entries, const std::string
   config::resolve(result, given);
   PACELINE_RETURN_IF_ERROR(take_caffe_solver(result, given, notes));
   config::resolve_outer_rate(result, given);
+  config::resolve_scale(result);
+  PACELINE_RETURN_IF_ERROR(config::resolve_epochs(result, given, notes));
   PACELINE_RETURN_IF_ERROR(config::validate(result, given, what));
   return result;
 }

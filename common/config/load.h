@@ -29,7 +29,7 @@ enum class LoadFor {
 // `emulate.slowdown=[1, 2]` is a list and `run.max_seconds=null` takes a value back).
 // Errors: kNotFound when the file cannot be read; kInvalidArgument for anything wrong in it or in an
 // override, or in Caffe's files that train.caffe_solver names. `notes`, where it is given, gets what was left
-// out of those, a line each.
+// out of those, and what epochs are in versions, a line each.
 Result<RunConfig> load_config(const std::string& path, std::span<const std::string> overrides,
                               LoadFor what = LoadFor::kDaemons, std::vector<std::string>* notes = nullptr);
 
@@ -61,6 +61,9 @@ std::string to_yaml(const RunConfig& config);
 // writes it
 // ("4", "null", "[1, 2]"). Errors: kInvalidArgument, no such key.
 Result<std::string> value_of(const RunConfig& config, const std::string& path);
+
+// The key in which loading puts what `path` says: versions or iterations for one in epochs, else itself.
+std::string counted_key(const std::string& path);
 
 // Every key with its effective value, as value_of() has it, in the schema's order: what two runs are told
 // apart by.

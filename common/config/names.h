@@ -73,6 +73,7 @@ PACELINE_ENUM_NAMES(RateScale,
 PACELINE_ENUM_NAMES(WarmUp, {{WarmUp::kGradual, "gradual"}, {WarmUp::kConstant, "constant"}});
 PACELINE_ENUM_NAMES(MomentumForm, {{MomentumForm::kOutside, "outside"}, {MomentumForm::kInside, "inside"}});
 PACELINE_ENUM_NAMES(TensorsOf, {{TensorsOf::kAll, "all"}, {TensorsOf::kWeights, "weights"}});
+PACELINE_ENUM_NAMES(TrustNorm, {{TrustNorm::kGradient, "gradient"}, {TrustNorm::kWithDecay, "with_decay"}});
 PACELINE_ENUM_NAMES(DecayNorm, {{DecayNorm::kL2, "l2"}, {DecayNorm::kL1, "l1"}});
 PACELINE_ENUM_NAMES(ScheduleKind, {{ScheduleKind::kConstant, "constant"},
                                    {ScheduleKind::kStep, "step"},

@@ -49,6 +49,11 @@ struct ScheduleSection {
   std::vector<std::int64_t> step_at;  // multistep: the versions at which lr is multiplied, rising
   double gamma = 0.0;                 // exp, inv, sigmoid
   double power = 1.0;                 // inv, poly
+  // The same in epochs; loading makes versions of them and leaves them empty (common/config/epochs.cc).
+  std::optional<double> warmup_epochs{};
+  std::optional<double> step_epochs{};
+  std::vector<double> step_at_epochs{};
+  std::optional<double> total_epochs{};
   // No key: what `scale` makes of the run's mini-batch.
   double scale_factor = 1.0;
   bool operator==(const ScheduleSection&) const = default;
@@ -56,6 +61,8 @@ struct ScheduleSection {
 
 // Which tensors something is of: all, or weights without biases and norms.
 enum class TensorsOf { kAll, kWeights };
+// Which norm of a gradient LARS divides by: its own, or that of the gradient with its decay.
+enum class TrustNorm { kGradient, kWithDecay };
 // What weight decay is the gradient of: half the square of a parameter, or its absolute value.
 enum class DecayNorm { kL2, kL1 };
 
@@ -76,9 +83,11 @@ struct OptimizerSection {
   TensorsOf decay = TensorsOf::kAll;
   DecayNorm decay_norm = DecayNorm::kL2;
   // lars, lamb (common/params/trust_ratio.h)
-  double trust_coefficient = 0.001;       // lars
-  std::optional<double> trust_ratio_max;  // null: no bound
-  TensorsOf trust = TensorsOf::kWeights;  // whose steps are multiplied by their trust ratio
+  double trust_coefficient = 0.001;             // lars
+  std::optional<double> trust_ratio_max;        // null: no bound
+  TrustNorm trust_norm = TrustNorm::kGradient;  // lars
+  bool trust_clip = false;                      // lars: no step is longer than the rate's (LARC)
+  TensorsOf trust = TensorsOf::kWeights;        // whose steps are multiplied by their trust ratio
   StalenessScaling staleness = StalenessScaling::kNone;
   CompensationSection delay_compensation;
   ScheduleSection schedule;

@@ -17,6 +17,13 @@ inline std::int64_t iterations_of_a_clock(const RunConfig& config) {
   return std::max<std::int64_t>(1, backup ? sync::first_n(workers, config.sync.backup_workers) : workers);
 }
 
+// Samples that one step of a schedule's rate is of: of all configured workers where their gradients are averaged, else
+// of one; a worker's own for its inner optimizer (`inner`).
+inline std::int64_t samples_of_a_step(const RunConfig& config, bool inner) {
+  const bool together = !inner && config.sync.combine == CombineMode::kMean;
+  return config.train.batch_size * (together ? iterations_of_a_clock(config) : 1);
+}
+
 // Versions of the run: as many as a worker has iterations, when all have as many. With local steps a version of
 // a schedule is still one mini-batch of each worker, so schedules mean the same for any number of them.
 inline std::int64_t planned_versions(const RunConfig& config) {

@@ -212,6 +212,7 @@ struct TrainSection {
   std::optional<double> clip_gradients;
   BatchSizing batch_balance = BatchSizing::kEqual;
   std::int64_t total_iterations = 1000;  // over all workers
+  std::optional<double> total_epochs{};  // the same; loading makes iterations of them and leaves this empty
   Share share = Share::kEven;
   std::optional<std::int64_t> eval_every_clocks;  // null: only at the end
   std::int64_t eval_samples = 0;                  // 0: the whole test set
@@ -274,6 +275,7 @@ struct DataSection {
   DecodeKind decode = DecodeKind::kFused;                   // images
   OnBad on_bad = OnBad::kSkip;                              // images: what cannot be read
   std::int64_t max_pixels = std::int64_t{1} << 26;          // images: a larger picture counts as bad
+  std::optional<std::int64_t> train_samples{};  // of an epoch, which nodes find in `path`; null: not said
   DataParts parts = DataParts::kAnew;
   std::uint32_t loader_threads = 1;
   std::uint32_t prefetch_batches = 2;    // mini-batches kept ready per worker

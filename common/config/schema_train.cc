@@ -12,6 +12,29 @@ std::vector<std::string> model_names() {
 }
 
 constexpr std::int64_t kVersionsMax = 1'000'000'000'000;
+const Interval kEpochs{.low = 0, .high = 1e6, .open_low = true};
+
+// In the place of a key that counts versions.
+void add_epochs(std::vector<Key>& keys) {
+  keys.push_back(row(PACELINE_FIELD(train.optimizer.schedule.warmup_epochs), or_null(real(kEpochs)),
+                     Scope::kWholeRun,
+                     {.unit = "epochs",
+                      .effect = "In place of warmup_versions, which loading makes of it.",
+                      .trade_off = "The same however many workers share an epoch; null: not given."}));
+  keys.push_back(
+      row(PACELINE_FIELD(train.optimizer.schedule.step_epochs), or_null(real(kEpochs)), Scope::kWholeRun,
+          {.unit = "epochs", .effect = "In place of step_versions.", .trade_off = "As warmup_epochs."}));
+  keys.push_back(row(PACELINE_FIELD(train.optimizer.schedule.step_at_epochs), list_of(real(kEpochs)),
+                     Scope::kWholeRun,
+                     {.unit = "epochs",
+                      .effect = "In place of step_at; empty: not given.",
+                      .trade_off = "As warmup_epochs."}));
+  keys.push_back(row(PACELINE_FIELD(train.optimizer.schedule.total_epochs), or_null(real(kEpochs)),
+                     Scope::kWholeRun,
+                     {.unit = "epochs",
+                      .effect = "In place of total_versions.",
+                      .trade_off = "As warmup_epochs; train.total_epochs is the length of the run."}));
+}
 
 void add_optimizer(std::vector<Key>& keys) {
   const Interval decay{.low = 0, .high = 1, .open_high = true};
@@ -94,6 +117,15 @@ void add_optimizer(std::vector<Key>& keys) {
                      {.effect = "lars, lamb: no trust ratio is larger. At 1 no step is longer than plain "
                                 "momentum's; null: no bound.",
                       .trade_off = "Low bounds the steps of tensors with tiny gradients and adapts less."}));
+  keys.push_back(row(
+      PACELINE_FIELD(train.optimizer.trust_norm), choice<TrustNorm>(), Scope::kWholeRun,
+      {.effect = "lars: gradient divides by the gradient's norm + weight_decay x the tensor's; with_decay "
+                 "by the norm of the gradient + weight_decay x the tensor, as optax.",
+       .trade_off = "with_decay has the greater ratio, the more the two pull apart."}));
+  keys.push_back(row(PACELINE_FIELD(train.optimizer.trust_clip), boolean(), Scope::kWholeRun,
+                     {.effect = "lars: a tensor's step is the smaller of its ratio and the rate, times the "
+                                "gradient, as LARC with clip; false: their product.",
+                      .trade_off = "Never longer than plain momentum's, with rates as plain momentum has."}));
   keys.push_back(
       row(PACELINE_FIELD(train.optimizer.trust), choice<TensorsOf>(), Scope::kWholeRun,
           {.effect = "lars, lamb: whose steps have a trust ratio: weights alone, or all. Other tensors have "
@@ -191,6 +223,7 @@ void add_optimizer(std::vector<Key>& keys) {
                      {.unit = "factor",
                       .effect = "cosine, poly: the learning rate ends at lr x this.",
                       .trade_off = "Above 0 keeps learning to the end."}));
+  add_epochs(keys);
 }
 
 bool has_inner_optimizer(const RunConfig& c) { return c.train.has_inner_optimizer; }
@@ -382,6 +415,12 @@ void add_train(Schema& schema) {
                       .effect = "The length of the run: each iteration is one mini-batch of one worker. A "
                                 "resume may change it: so a run that has ended is extended.",
                       .trade_off = "Epochs = this x batch_size / training samples."}));
+  keys.push_back(row(PACELINE_FIELD(train.total_epochs), or_null(real(kEpochs)), Scope::kOneSession,
+                     {.unit = "epochs",
+                      .effect = "In place of total_iterations, which loading makes of it: the nearest whole "
+                                "number of clocks. Other keys in epochs are so made into versions.",
+                      .trade_off = "The same run for any batch_size and number of workers. Needs "
+                                   "data.train_samples, or kind: cifar10 with a data.path."}));
   keys.push_back(
       row(PACELINE_FIELD(train.share), choice<Share>(), Scope::kWholeRun,
           {.effect = "even: every worker does the same number of iterations; pool: the next is whoever is "

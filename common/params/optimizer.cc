@@ -69,7 +69,7 @@ void OptimizerState::measure(const FloatsFrom& parameters, const FloatsFrom& gra
   const auto reads = [](const StateVector& state) {
     return [&state](std::int64_t offset, std::int64_t n) { return state.read_from(offset, n); };
   };
-  ratios_.measure({parameters, gradient, reads(first_), reads(second_)}, steps_, run);
+  ratios_.measure({parameters, gradient, reads(first_), reads(second_)}, steps_, learning_rate_, run);
 }
 
 void OptimizerState::take_into_moments(Range block, const FloatsFrom& gradient) {

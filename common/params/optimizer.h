@@ -21,7 +21,7 @@
 //   lars mu, eta       r the tensor's trust ratio, coupled decay in g
 //     form inside      u <- mu u + lr r g;    p <- p - u          (Nesterov: p <- p - (lr r g + mu u))
 //                                             (You et al., 2017, algorithm 1; inside where nothing is said)
-//     form outside     u <- mu u + r g;       p <- p - lr u       (LARC with PyTorch's momentum)
+//     form outside     u <- mu u + r g;       p <- p - lr u       (LARC without clip, with PyTorch's momentum)
 //   lamb b1, b2, eps   m, v as adam's, of g without decay
 //                      p <- p - lr r (m / (1 - b1^t) / (sqrt(v) / sqrt(1 - b2^t) + eps) + wd p)
 //                                             (You et al., 2020, algorithm 2); trust ratios: trust_ratio.h

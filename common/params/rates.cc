@@ -3,6 +3,7 @@
 #include "common/config/planned.h"
 #include "common/params/schedule.h"
 #include "common/params/staleness.h"
+#include "common/printed.h"
 
 namespace paceline {
 namespace {
@@ -21,6 +22,28 @@ double rate_at(const RunConfig& config, Version version, double scale) {
 
 double rate_scale(const RunConfig& config, std::size_t stage) {
   return config.sync.stages.empty() ? 1.0 : config.sync.stages[stage].lr_scale;
+}
+
+double shown_rate(const RunConfig& config, Version version, std::size_t stage) {
+  if (!config.train.has_inner_optimizer) return rate_at(config, version, rate_scale(config, stage));
+  return learning_rate(config.train.inner_optimizer, in_schedule(config, version), planned_versions(config));
+}
+
+std::string said_rate(const RunConfig& config) {
+  const bool inner = config.train.has_inner_optimizer;
+  const OptimizerSection& optimizer = inner ? config.train.inner_optimizer : config.train.optimizer;
+  const ScheduleSection& schedule = optimizer.schedule;
+  const bool scaled = schedule.scale != RateScale::kNone;
+  if (!scaled && schedule.warmup_versions == 0) return "";
+  std::string said = "learning rate " + printed("%.6g", optimizer.lr);
+  if (scaled) {
+    said += " x " + printed("%.6g", schedule.scale_factor) + " = " +
+            printed("%.6g", optimizer.lr * schedule.scale_factor) + " for " +
+            std::to_string(samples_of_a_step(config, inner)) + " samples a step";
+  }
+  if (schedule.warmup_versions == 0) return said;
+  return said + ", after " + std::to_string(schedule.warmup_versions) + " versions of warm-up from " +
+         printed("%.6g", learning_rate(optimizer, Version(0), planned_versions(config)));
 }
 
 double applied_rate(const RunConfig& config, const sync::Apply& action, Version decided) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 
 #include "common/clock.h"
 #include "common/config/run_config.h"
@@ -15,6 +16,14 @@ double rate_scale(const RunConfig& config, std::size_t stage);
 
 // Of what is applied on top of `version`: the schedule counts the mini-batches of one worker, a version may have several.
 double rate_at(const RunConfig& config, Version version, double scale = 1.0);
+
+// The same for people who look at a curve: the rate of mini-batches, so of local steps the inner optimizer's. `stage`: of
+// sync.stages.
+double shown_rate(const RunConfig& config, Version version, std::size_t stage);
+
+// What scale and warm-up make of the configured rate, as "learning rate 0.1 x 8 = 0.8 for 2048 samples a step, after 390
+// versions of warm-up"; empty where there are neither.
+std::string said_rate(const RunConfig& config);
 
 // Of what `action` applies. `decided`: the version that the decision before led to.
 double applied_rate(const RunConfig& config, const sync::Apply& action, Version decided);

@@ -50,26 +50,27 @@ TrustRatios::TrustRatios(const OptimizerSection& settings, std::int64_t size, co
   factors.for_each_numbered({0, size}, [&](Range tensor, const StepFactors& of, std::size_t piece) {
     if (!of.adapts) return;
     for (std::int64_t at = tensor.begin; at < tensor.end; at += kPart) {
-      parts_.push_back({{at, std::min(at + kPart, tensor.end)}, piece, settings.weight_decay * of.decay});
+      parts_.push_back(
+          {{at, std::min(at + kPart, tensor.end)}, piece, settings.weight_decay * of.decay, of.lr});
     }
   });
   sums_.resize(parts_.size());
 }
 
-void TrustRatios::measure(const MeasuredVectors& vectors, std::int64_t t, const RunParts& run) {
+void TrustRatios::measure(const MeasuredVectors& vectors, std::int64_t t, double learning_rate,
+                          const RunParts& run) {
   run(std::ssize(parts_), [&](std::int64_t i) {
     const auto at = static_cast<std::size_t>(i);
     sums_[at] = squares_of(parts_[at], vectors, t);
   });
   for (std::size_t i = 0; i < parts_.size();) {
     Squares sums;
-    const std::size_t piece = parts_[i].piece;
-    const double decay = parts_[i].decay;
-    for (; i < parts_.size() && parts_[i].piece == piece; ++i) {
+    const Part& tensor = parts_[i];
+    for (; i < parts_.size() && parts_[i].piece == tensor.piece; ++i) {
       sums.parameters += sums_[i].parameters;
       sums.other += sums_[i].other;
     }
-    ratios_[piece] = ratio(sums, decay);
+    ratios_[tensor.piece] = ratio(sums, tensor, learning_rate);
   }
 }
 
@@ -82,7 +83,14 @@ TrustRatios::Squares TrustRatios::squares_of(const Part& part, const MeasuredVec
   Lanes of_parameters{}, of_other{};
   loops.add_squares(of_parameters.data(), parameters, n);
   if (settings_.kind == OptimizerKind::kLars) {
-    loops.add_squares(of_other.data(), together(vectors.gradient, part.range, scratch[1]), n);
+    const float* measured = together(vectors.gradient, part.range, scratch[1]);
+    if (settings_.trust_norm == TrustNorm::kWithDecay) {
+      const auto decay = static_cast<float>(part.decay);
+      std::transform(measured, measured + n, parameters, scratch[2].begin(),
+                     [decay](float gradient, float weight) { return gradient + decay * weight; });
+      measured = scratch[2].data();
+    }
+    loops.add_squares(of_other.data(), measured, n);
   } else {
     loops.add_direction_squares(of_other.data(), parameters, together(vectors.first, part.range, scratch[1]),
                                 together(vectors.second, part.range, scratch[2]),
@@ -91,15 +99,16 @@ TrustRatios::Squares TrustRatios::squares_of(const Part& part, const MeasuredVec
   return {sum_of(of_parameters), sum_of(of_other)};
 }
 
-double TrustRatios::ratio(const Squares& sums, double decay) const {
+double TrustRatios::ratio(const Squares& sums, const Part& of, double learning_rate) const {
   if (sums.parameters == 0.0 || sums.other == 0.0) return 1.0;
   const double weights = std::sqrt(sums.parameters);
   const double other = std::sqrt(sums.other);
-  const double found =
-      settings_.kind == OptimizerKind::kLars
-          ? settings_.trust_coefficient * weights / (other + decay * weights + settings_.epsilon)
-          : weights / other;
-  return std::min(found, settings_.trust_ratio_max.value_or(found));
+  const double decay = settings_.trust_norm == TrustNorm::kWithDecay ? 0.0 : of.decay * weights;
+  const double found = settings_.kind == OptimizerKind::kLars
+                           ? settings_.trust_coefficient * weights / (other + decay + settings_.epsilon)
+                           : weights / other;
+  const double bounded = std::min(found, settings_.trust_ratio_max.value_or(found));
+  return settings_.trust_clip ? std::min(bounded / (learning_rate * of.lr), 1.0) : bounded;
 }
 
 }  // namespace paceline

@@ -5,12 +5,15 @@
 //   LARS   r = eta |w| / (|g| + wd |w| + epsilon), g without the decay
 //          (You, Gitman and Ginsburg, "Large batch training of convolutional networks", 2017, (6) and
 //          algorithm 1; epsilon, and r = 1 for zero norms, from MLPerf's lars_optimizer.py)
+//     trust_norm with_decay   r = eta |w| / (|g + wd w| + epsilon)       (optax)
+//     trust_clip              min(r / lr, 1) in the place of r, lr the tensor's rate: a step of min(r, lr) g
+//                             (apex' LARC with clip)
 //   LAMB   r = |w| / |u|,  u = Adam's step of rate 1 + wd w
 //          (You et al., "Large batch optimization for deep learning: training BERT in 76 minutes", ICLR 2020,
 //          algorithm 2, phi the identity)
 //
 // r is 1 where |w| or the other norm is 0, so that a tensor that begins with zeros learns, and for the tensors
-// that do not adapt (StepFactors::adapts). It is at most trust_ratio_max.
+// that do not adapt (StepFactors::adapts); there nothing clips. It is at most trust_ratio_max.
 //
 //   w = (3, 4), g = (0, 1), eta 0.001, wd 0, epsilon 0    r = 0.001 x 5 / 1 = 0.005
 //
@@ -56,8 +59,8 @@ class TrustRatios {
   // For a range of `size` floats. Without `factors` nothing adapts.
   TrustRatios(const OptimizerSection& settings, std::int64_t size, const FactorRanges& factors);
 
-  // Of the step that is the `t`-th, the first being 1.
-  void measure(const MeasuredVectors& vectors, std::int64_t t, const RunParts& run);
+  // Of the step that is the `t`-th, the first being 1, with this learning rate.
+  void measure(const MeasuredVectors& vectors, std::int64_t t, double learning_rate, const RunParts& run);
   // By the number of a piece of the factors (FactorRanges::for_each_numbered); 1 before measure().
   double of(std::size_t piece) const { return ratios_[piece]; }
 
@@ -67,13 +70,14 @@ class TrustRatios {
     Range range;
     std::size_t piece = 0;
     double decay = 0.0;  // the tensor's weight decay
+    double lr = 1.0;     // and the factor of its rate
   };
   struct Squares {
     double parameters = 0.0;
-    double other = 0.0;  // LARS' gradient, LAMB's direction
+    double other = 0.0;  // LARS' gradient, maybe with decay, LAMB's direction
   };
   Squares squares_of(const Part& part, const MeasuredVectors& vectors, std::int64_t t) const;
-  double ratio(const Squares& sums, double decay) const;
+  double ratio(const Squares& sums, const Part& of, double learning_rate) const;
 
   OptimizerSection settings_;
   std::vector<Part> parts_;

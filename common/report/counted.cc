@@ -30,6 +30,12 @@ void set_iterations(RunSummary& summary, const sync::Engine& engine, std::int64_
   if (local_steps > 1) summary.rounds = engine.iterations_applied();
 }
 
+std::size_t stage_at(std::span<const PolicyChange> switches, Version version) {
+  const auto later = std::find_if(switches.begin(), switches.end(),
+                                  [version](const PolicyChange& change) { return change.version > version; });
+  return static_cast<std::size_t>(std::max<std::ptrdiff_t>(1, later - switches.begin()) - 1);
+}
+
 AccuracyOf accuracy_in(std::span<const CurveRow> curve) {
   const bool tested = std::any_of(curve.begin(), curve.end(),
                                   [](const CurveRow& row) { return row.test_accuracy.has_value(); });

@@ -3,6 +3,7 @@
 // early is no quick one.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -27,6 +28,9 @@ std::string unfinished(const RunSummary& run, std::int64_t total_iterations, Sha
 
 // What the core has counted, as iterations: its own are rounds of `local_steps` of them.
 void set_iterations(RunSummary& summary, const sync::Engine& engine, std::int64_t local_steps);
+
+// Which of sync.stages, the first being 0, is in force from `version` on: `switches` are all that have begun so far.
+std::size_t stage_at(std::span<const PolicyChange> switches, Version version);
 
 // Which accuracy a curve is read for.
 enum class AccuracyOf { kTest, kTraining };

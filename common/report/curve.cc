@@ -13,7 +13,8 @@ namespace paceline {
 namespace {
 
 constexpr const char* kCurveHeader =
-    "seconds,version,threshold,lpr,train_loss,train_accuracy,test_accuracy,test_loss,iterations";
+    "seconds,version,threshold,lpr,train_loss,train_accuracy,test_accuracy,test_loss,iterations,learning_"
+    "rate";
 constexpr std::size_t kCurveRequired = 3;  // seconds, version, threshold
 constexpr const char* kCurveFile = "curve.csv";
 constexpr std::size_t kCurveBytesMax = std::size_t{1} << 30;
@@ -24,7 +25,7 @@ std::string line(const CurveRow& row) {
   return csv::text_of(row.seconds) + "," + to_string(row.version) + "," + to_string(row.threshold) + "," +
          cell(row.lpr) + "," + cell(row.train_loss) + "," + cell(row.train_accuracy) + "," +
          cell(row.test_accuracy) + "," + cell(row.test_loss) + "," +
-         (row.iterations ? std::to_string(*row.iterations) : "") + "\n";
+         (row.iterations ? std::to_string(*row.iterations) : "") + "," + cell(row.learning_rate) + "\n";
 }
 
 Result<std::optional<double>> optional_number(const csv::Table& table, std::size_t row, std::size_t column) {
@@ -51,6 +52,7 @@ Result<std::vector<CurveRow>> rows_of(const csv::Table& table) {
     PACELINE_ASSIGN_OR_RETURN(rows[i].train_accuracy, optional_number(table, i, 5));
     PACELINE_ASSIGN_OR_RETURN(rows[i].test_accuracy, optional_number(table, i, 6));
     PACELINE_ASSIGN_OR_RETURN(rows[i].test_loss, optional_number(table, i, 7));
+    PACELINE_ASSIGN_OR_RETURN(rows[i].learning_rate, optional_number(table, i, 9));
     if (table.cell(i, 8).empty()) continue;
     PACELINE_ASSIGN_OR_RETURN(rows[i].iterations, table.integer(i, 8));
   }

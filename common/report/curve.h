@@ -2,9 +2,9 @@
 // became known: an evaluation's row has the seconds and the threshold of when its version was reached, so it
 // may stand after rows of later seconds.
 //
-//   seconds,version,threshold,lpr,train_loss,train_accuracy,test_accuracy,test_loss,iterations
-//   12.5,400,3,,1.204,0.57,0.561,1.31,6412    an evaluation
-//   14.75,460,4,6.2,1.1,0.605,,,7377          a window: LPR 6.2 % raised the threshold to 4
+//   seconds,version,threshold,lpr,train_loss,train_accuracy,test_accuracy,test_loss,iterations,learning_rate
+//   12.5,400,3,,1.204,0.57,0.561,1.31,6412,0.1    an evaluation
+//   14.75,460,4,6.2,1.1,0.605,,,7377,0.01         a window: LPR 6.2 % raised the threshold to 4
 //
 // How training went is of the window's iterations in a window's row, and of those reported since the version
 // of the evaluation before, or since the run was resumed, in an evaluation's. A cell is empty where the row
@@ -37,6 +37,8 @@ struct CurveRow {
   // mini-batches; in files of older versions it is missing. A version may have more or fewer: each clock of the
   // slowest worker is one.
   std::optional<std::int64_t> iterations = {};
+  // What the schedule says for the step from this version on (shown_rate() in common/params/rates.h).
+  std::optional<double> learning_rate = {};
 };
 
 // Writes <run_dir>/curve.csv row by row while the run goes on, each on disk for whoever looks before append()

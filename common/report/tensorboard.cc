@@ -152,6 +152,7 @@ Status EventFile::append(const CurveRow& row) {
                                {"train/accuracy", row.train_accuracy},
                                {"test/loss", row.test_loss},
                                {"test/accuracy", row.test_accuracy},
+                               {"train/learning_rate", row.learning_rate},
                                {"sync/lpr", row.lpr}};
   if (!row.threshold.is_infinite()) {
     points.push_back({"sync/threshold", static_cast<double>(row.threshold.value())});

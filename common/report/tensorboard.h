@@ -2,7 +2,7 @@
 //
 //   train/loss, train/accuracy,      the cells of a row of curve.csv; step: its version
 //   test/loss, test/accuracy,
-//   sync/lpr
+//   train/learning_rate, sync/lpr
 //   sync/threshold                   the same, where it is finite
 //   phases/COMPUTE_GRADS/node_0, …,  at the end: seconds of a worker in the phase, mean over
 //   phases/unaccounted/node_0        those of the node that reported; step: the final version

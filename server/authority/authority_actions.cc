@@ -2,6 +2,7 @@
 #include <utility>
 #include <variant>
 
+#include "common/params/rates.h"
 #include "server/authority/authority.h"
 
 namespace paceline::server {
@@ -65,6 +66,7 @@ void Authority::begin_training(Ticks now) {
   const std::uint32_t workers = members_.joined() * config_.cluster.threads_per_node;
   log_.info(begins + ": " + std::to_string(workers) + " workers, " + std::to_string(config_.cluster.shards) +
             " shards, threshold " + to_string(engine_.threshold()));
+  if (const std::string rate = said_rate(config_); !rate.empty()) log_.info(rate);
 }
 
 void Authority::apply(const sync::Apply& action, bool is_saved, Ticks now) {

@@ -9,6 +9,7 @@
 #include "common/config/names.h"
 #include "common/network/network.h"
 #include "common/network/stages.h"
+#include "common/params/rates.h"
 #include "common/report/counted.h"
 
 namespace paceline::server {
@@ -144,8 +145,9 @@ void RunRecord::begin_events() {
 
 // A curve that cannot be written is no reason to stop the training: it is said once, and the summary will say
 // more.
-void RunRecord::append(const CurveRow& row) {
+void RunRecord::append(CurveRow row) {
   ++curve_rows_;
+  row.learning_rate = shown_rate(config_, row.version, stage_at(totals_.switches, row.version));
   const Status status = curve_.append(row);
   if (!status.is_ok()) log_->error(status.message());
   if (!events_) return;

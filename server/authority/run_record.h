@@ -135,7 +135,7 @@ class RunRecord {
 
  private:
   RunRecord(const RunConfig& config, CurveWriter curve, const Log& log);
-  void append(const CurveRow& row);
+  void append(CurveRow row);
   void add_stage(NodeId node, const StageReport& stage);
   void add_cut(PipelineSummary& pipeline) const;
   void add_algorithms(const wire::NodeReport& report);

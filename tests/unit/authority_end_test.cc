@@ -49,6 +49,8 @@ TEST_CASE("a run that switches names each policy from the first on, and its curv
   config.sync.stages.resize(2);
   config.sync.stages[0].until = {StageEnd::kVersion, 2};
   config.sync.stages[1].policy = PolicyKind::kSsp;
+  config.sync.stages[0].lr_scale = 4.0;
+  config.train.optimizer.schedule.warmup_versions = 2;
   config.sync.lpr.window_clocks = 1;
   Run run(config);
   run.gather();
@@ -69,6 +71,9 @@ TEST_CASE("a run that switches names each policy from the first on, and its curv
   REQUIRE(curve.size() >= 2);
   CHECK(curve[0].threshold == Threshold(0));
   CHECK(curve[1].threshold == Threshold(3));  // the window that ends where the policy takes over
+  const double rate = config.train.optimizer.lr;
+  CHECK((curve[0].version == Version(1) && curve[0].learning_rate == Approx(4 * rate)));
+  CHECK((curve[1].version == Version(2) && curve[1].learning_rate == Approx(rate)));
 }
 
 TEST_CASE("while a slow disk takes the final model the authority goes on, and the end waits for the file") {

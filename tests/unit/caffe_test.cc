@@ -128,6 +128,8 @@ TEST_CASE("what_is_given_stays_and_updates_are_counted_as_caffe_counts_them") {
       files.load(kQuick, kSolver, {"cluster.nodes=4", "train.local_steps=10", "sync.policy=asp"}).value();
   CHECK(added.train.optimizer.lr == 0.25);  // of each delta the share that it has in their mean
   CHECK(files.load(kQuick, kSolver + "iter_size: 3\n").value().train.batch_size == 300);
+  const RunConfig scaled = files.load(kQuick, kSolver, {"train.optimizer.schedule.scale=linear"}).value();
+  CHECK(scaled.train.optimizer.schedule.scale_factor == Approx(100.0 / 256.0));  // of the solver's mini-batch
 }
 
 TEST_CASE("each_kind_of_solver_is_an_optimizer") {

@@ -126,7 +126,7 @@ TEST_CASE("check_config_says_ok_or_why_not") {
   std::ostringstream out;
   std::ostringstream err;
   CHECK(check_config({.path = bsp()}, out, err) == 0);
-  CHECK(out.str() == bsp() + ": ok\n");
+  CHECK(out.str() == bsp() + ": ok\nlearning rate 0.0005, after 10 versions of warm-up from 5e-05\n");
   const testing::TempFolder folder;
   const std::string bare = (folder / "run.yaml").string();
   std::ofstream(bare) << "run: {name: mine}\n";

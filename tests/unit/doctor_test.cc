@@ -105,6 +105,10 @@ TEST_CASE("data that is missing, cut short or mislabelled is said of a node, and
     fs::remove(p.data() / "test_batch.bin");
     p.fails_with("data", "test_batch.bin' does not exist");
   }
+  SECTION("another size than epochs are counted by") {
+    p.set("data.train_samples=60");
+    p.fails_with("data", "data.train_samples: an epoch has other samples, got 60, expected 50, which '");
+  }
   SECTION("whole, but not what data.kind says") {
     p.set("data.kind=cifar10");
     p.fails_with(

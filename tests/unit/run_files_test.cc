@@ -373,7 +373,8 @@ TEST_CASE("a_curve_is_read_back_and_its_columns_are_the_contracts") {
        .train_loss = 1.204,
        .test_accuracy = 0.1,
        .test_loss = 1.5,
-       .iterations = 6412},
+       .iterations = 6412,
+       .learning_rate = 0.025},
       {.seconds = 14.75, .version = Version(460), .threshold = Threshold::infinite(), .lpr = 6.2},
       {.seconds = 15,
        .version = Version(461),
@@ -382,16 +383,18 @@ TEST_CASE("a_curve_is_read_back_and_its_columns_are_the_contracts") {
        .train_accuracy = 1.0 / 3.0}};
   REQUIRE(write_curve(folder.path(), rows));
   CHECK(text_of(folder / "curve.csv") ==
-        "seconds,version,threshold,lpr,train_loss,train_accuracy,test_accuracy,test_loss,iterations\n"
-        "12.5,400,3,,1.204,,0.1,1.5,6412\n"
-        "14.75,460,inf,6.2,,,,,\n"
-        "15,461,4,inf,,0.3333333333333333,,,\n");
+        "seconds,version,threshold,lpr,train_loss,train_accuracy,test_accuracy,test_loss,iterations,"
+        "learning_rate\n"
+        "12.5,400,3,,1.204,,0.1,1.5,6412,0.025\n"
+        "14.75,460,inf,6.2,,,,,,\n"
+        "15,461,4,inf,,0.3333333333333333,,,,\n");
   const auto read = read_curve(folder.path());
   REQUIRE(read.is_ok());
   REQUIRE(read->size() == 3);
   CHECK(read.value()[0].train_loss == 1.204);
   CHECK(read.value()[0].test_loss == 1.5);
-  CHECK(read.value()[0].iterations == 6412);
+  CHECK((read.value()[0].iterations == 6412 && read.value()[0].learning_rate == 0.025));
+  CHECK_FALSE(read.value()[1].learning_rate.has_value());
   CHECK_FALSE(read.value()[1].iterations.has_value());
   CHECK_FALSE(read.value()[0].lpr.has_value());
   CHECK(read.value()[1].threshold.is_infinite());
@@ -430,7 +433,7 @@ TEST_CASE("a_broken_curve_is_refused_with_file_and_line") {
   const TempFolder folder;
   REQUIRE(write_curve(folder.path(), std::vector<CurveRow>(2)));
   std::string bad = text_of(folder / "curve.csv");
-  replace(bad, "0,0,0,,,,,,\n0,0,0,", "0,0,0,,,,,,\n0,0,many,");
+  replace(bad, "0,0,0,,,,,,,\n0,0,0,", "0,0,0,,,,,,,\n0,0,many,");
   REQUIRE(write_file_atomically(folder / "curve.csv", bad));
   CHECK_THAT(read_curve(folder.path()).status().message(),
              Contains("curve.csv:3: threshold is 'many', expected an integer"));

@@ -365,13 +365,16 @@ TEST_CASE("dtssp_s_threshold_follows_the_assumed_metric_within_its_range") {
                                        kLognormal,
                                        "sync.lpr.window_clocks=20",
                                        "simulate.metric.final_accuracy=0.9",
-                                       "simulate.metric.half_samples=20000"};
+                                       "simulate.metric.half_samples=20000",
+                                       "train.optimizer.lr=0.4",
+                                       "train.optimizer.schedule.kind=poly"};
   const Outcome run = simulated(given);
   // Learning goes well at first: up. Then gains stay below 5 %: nothing moves it any more.
   std::int64_t highest = 0;
   for (const CurveRow& row : run.curve) {
     REQUIRE(row.threshold >= Threshold(3));
     REQUIRE(row.threshold <= Threshold(10));
+    REQUIRE(row.learning_rate == Approx(0.4 * (1.0 - static_cast<double>(row.version.value) / 1000.0)));
     highest = std::max(highest, row.threshold.value());
   }
   CHECK(run.curve.size() == 50);

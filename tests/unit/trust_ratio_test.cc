@@ -124,6 +124,28 @@ TEST_CASE("lars_adds_the_decay_behind_the_norm_and_spares_biases") {
   check_near(after(weight_and_bias(), section, {3, 4, 10}, {step}), {2.85, 2.55, 9.25});
 }
 
+// As above, g + 0.2 w = (0.6, 5.8): r = 0.5 x 5 / sqrt(0.6^2 + 5.8^2) = 2.5 / sqrt(34).
+TEST_CASE("lars_may_measure_the_gradient_with_its_decay") {
+  OptimizerSection section = lars(MomentumForm::kInside);
+  section.weight_decay = 0.2;
+  section.trust_norm = TrustNorm::kWithDecay;
+  const double ratio = 2.5 / std::sqrt(34.0);
+  const Step step{{0, 5, 1}, 1.0};
+  check_near(after(weight_and_bias(), section, {3, 4, 10}, {step}), {3 - 0.6 * ratio, 4 - 5.8 * ratio, 9});
+}
+
+// w = (3, 4), |g| 8: r = 0.5 x 5 / 8 = 0.3125, in place of the rate where that is greater: at 1.6 a step of r g = (0, 2.5),
+// at 0.25 one of 0.25 g = (0, 2). A bias has the rate itself, and so has a tensor of zeros.
+TEST_CASE("lars_clipped_takes_the_smaller_of_ratio_and_rate") {
+  for (const MomentumForm form : {MomentumForm::kInside, MomentumForm::kOutside}) {
+    OptimizerSection section = lars(form);
+    section.trust_clip = true;
+    check_near(after(weight_and_bias(), section, {3, 4, 10}, {{{0, 8, 1}, 1.6}}), {3, 1.5, 8.4});
+    check_near(after(weight_and_bias(), section, {3, 4, 10}, {{{0, 8, 1}, 0.25}}), {3, 2, 9.75});
+    check_near(after(weight_and_bias(), section, {0, 0, 10}, {{{0, 8, 1}, 1.6}}), {0, -12.8, 8.4});
+  }
+}
+
 // NumPy, betas 0.9 and 0.999, epsilon 1e-6, wd 0.1:
 //   m = b1 m + (1 - b1) g; v = b2 v + (1 - b2) g g; u = (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps) + 0.1 w
 //   w -= rate |w| / |u| u;   |w| / |u| = 3.492154, 3.759737, 5.414967

@@ -54,11 +54,11 @@ def bucket_middles():
 def write_curve(file):
     dice = random.Random(7)
     with open(file, "w", encoding="utf-8") as out:
-        out.write("seconds,version,threshold,lpr,train_loss,train_accuracy,test_accuracy,test_loss,iterations\n")
+        out.write("seconds,version,threshold,lpr,train_loss,train_accuracy,test_accuracy,test_loss,iterations,learning_rate\n")
         for row in range(CURVE_ROWS):
             tested = f"{dice.random():.6f},{dice.random():.6f}" if row % 100 == 0 else ","
             out.write(f"{row * 0.036:.9f},{row},{3 + row // 9973 % 8},{dice.gauss(0, 5):.12f},{dice.random() + 1:.15f},"
-                      f"{dice.random():.6f},{tested},{row * NODES * THREADS}\n")
+                      f"{dice.random():.6f},{tested},{row * NODES * THREADS},0.1\n")
 
 
 class LongRun(DaemonTest):

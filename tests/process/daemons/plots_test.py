@@ -32,7 +32,7 @@ simulate: {{mode: training}}
 data: {{kind: synthetic, path: {data}}}
 """
 DEADLINE = 300.0  # seconds, of a program that imports pandas and matplotlib and draws, on a busy machine
-FIGURES = ("phases_workers", "phases_nodes", "accuracy", "loss", "threshold_lpr", "staleness")
+FIGURES = ("phases_workers", "phases_nodes", "accuracy", "loss", "learning_rate", "threshold_lpr", "staleness")
 
 
 def rows_of(file):
@@ -122,6 +122,8 @@ class Plots(DaemonTest):
             for chart, along in zip(self.figure("loss").axes, ("seconds", "iterations"), strict=True):
                 self.assert_line(chart, f"{run.name}, test", column(along, "test_loss"))
                 self.assert_line(chart, f"{run.name}, training", column(along, "train_loss", of=windows))
+            for chart, along in zip(self.figure("learning_rate").axes, ("seconds", "iterations"), strict=True):
+                self.assert_line(chart, run.name, column(along, "learning_rate"))
         rows = rows_of(self.runs[0] / "curve.csv")
         threshold, lpr = self.figure("threshold_lpr").axes
         self.assertEqual(len(threshold.lines), 1)  # that of asp is infinite
@@ -171,7 +173,7 @@ class Plots(DaemonTest):
                 "summary.json: No such file or directory", "curve.csv: the last line is cut, and left out",
                 "phases.csv: No such file or directory",
                 "staleness.csv: no column unit, staleness, count; it is of another version")])
-        self.assertEqual(sorted(file.stem for file in (crashed / "plots").glob("*.png")), ["accuracy", "loss", "threshold_lpr"])
+        self.assertEqual(sorted(file.stem for file in (crashed / "plots").glob("*.png")), ["accuracy", "loss", "learning_rate", "threshold_lpr"])
         rows = [row for row in curve.splitlines()[1:] if row.split(",")[4] and not row.split(",")[6]]
         training, = (line for line in self.figure("loss", crashed).axes[0].lines if line.get_label().endswith(", training"))
         self.assertEqual(len(training.get_xdata()), len(rows))

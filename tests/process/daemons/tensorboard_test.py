@@ -13,7 +13,7 @@ import harness
 from harness import DaemonTest, FolderWatch
 
 COLUMNS = {"train/loss": "train_loss", "train/accuracy": "train_accuracy", "test/loss": "test_loss", "test/accuracy": "test_accuracy",
-           "sync/lpr": "lpr"}
+           "train/learning_rate": "learning_rate", "sync/lpr": "lpr"}
 
 
 def as_float(text):

@@ -1,0 +1,143 @@
+// Keys in epochs against versions found by hand, what they cannot mean, and what is said of a rate.
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "common/config/load.h"
+#include "common/params/rates.h"
+#include "tests/unit/config_refusal.h"
+
+namespace paceline {
+namespace {
+
+using Catch::StartsWith;
+using testing::refusal;
+using Overrides = std::vector<std::string>;
+
+// Goyal et al., 2017: 5, 30, 60 and 80 of 90 epochs.
+const std::string kGoyal =
+    "cluster: {nodes: 64}\n"
+    "data: {kind: cifar10, path: data}\n"
+    "train:\n"
+    "  batch_size: 32\n"
+    "  total_epochs: 90\n"
+    "  optimizer:\n"
+    "    kind: momentum\n"
+    "    lr: 0.1\n"
+    "    schedule: {scale: linear, kind: multistep, warmup_epochs: 5, step_at_epochs: [30, 60, 80]}\n";
+
+RunConfig load(const Overrides& given, std::vector<std::string>* notes = nullptr) {
+  const auto config = parse_config(kGoyal, "run.yaml", given, LoadFor::kReading, notes);
+  INFO(config.status().message());
+  REQUIRE(config.is_ok());
+  return *config;
+}
+
+// A version has 32 x 64 = 2,048 of 50,000 samples: 122.07, 732.4, 1464.8, 1953.1 and 2197.3.
+TEST_CASE("epochs_are_the_nearest_number_of_versions_and_the_configuration_says_those") {
+  std::vector<std::string> notes;
+  const RunConfig config = load({}, &notes);
+  const ScheduleSection& schedule = config.train.optimizer.schedule;
+  CHECK(schedule.warmup_versions == 122);
+  CHECK(schedule.step_at == std::vector<std::int64_t>{732, 1465, 1953});
+  CHECK(config.train.total_iterations == 2197 * 64);
+  CHECK(config.data.train_samples == 50'000);
+  REQUIRE(notes.size() == 5);
+  CHECK(notes[0] == "train.total_epochs: 90 epochs are 2197 rounds of 2048 samples");
+  CHECK(notes[1] == "train.optimizer.schedule.warmup_epochs: 5 epochs are 122 versions of 2048 samples");
+  CHECK_FALSE(schedule.warmup_epochs.has_value());
+  CHECK(schedule.step_at_epochs.empty());
+  CHECK(parse_config(to_yaml(config), "again", {}, LoadFor::kReading).value() == config);
+}
+
+TEST_CASE("epochs_of_a_data_set_of_any_size_go_by_what_a_version_has") {
+  const auto warmup = [](const Overrides& given) {
+    return load(given).train.optimizer.schedule.warmup_versions;
+  };
+  CHECK(warmup({"data.kind=synthetic", "data.train_samples=1281167"}) == 3128);  // ImageNet: 625.57 an epoch
+  CHECK(warmup({"cluster.nodes=1"}) == 7813);                                    // 7812.5
+  CHECK(warmup({"sync.policy=backup", "sync.backup_workers=32"}) == 244);        // 32 of 64 make a version
+  CHECK(warmup({"sync.policy=asp"}) == 122);  // one iteration of each worker, however they are applied
+  CHECK(warmup({"train.optimizer.schedule.warmup_epochs=0.001"}) == 1);
+  const RunConfig local = load({"train.local_steps=10", "train.inner_optimizer.schedule.kind=cosine",
+                                "train.inner_optimizer.schedule.warmup_epochs=2",
+                                "train.inner_optimizer.schedule.total_epochs=80",
+                                "train.optimizer.schedule.scale=none", "train.optimizer.lr=1"});
+  CHECK(local.train.inner_optimizer.schedule.warmup_versions == 49);   // 48.8 mini-batches of each worker
+  CHECK(local.train.inner_optimizer.schedule.total_versions == 1953);  // 1953.1
+  CHECK(local.train.total_iterations == 220 * 640);                    // 219.7 rounds of 10 for each worker
+  CHECK(load({"train.optimizer.schedule.kind=step", "train.optimizer.schedule.step_at_epochs=[]",
+              "train.optimizer.schedule.step_epochs=30"})
+            .train.optimizer.schedule.step_versions == 732);
+}
+
+TEST_CASE("an_argument_in_versions_or_in_epochs_is_over_the_file_in_the_other") {
+  CHECK(load({"train.optimizer.schedule.warmup_versions=7"}).train.optimizer.schedule.warmup_versions == 7);
+  CHECK(load({"train.total_iterations=128000"}).train.total_iterations == 128'000);
+  const std::string written = to_yaml(load({}));
+  const Overrides longer = {"train.total_epochs=180"};
+  CHECK(parse_config(written, "run.yaml", longer, LoadFor::kReading)->train.total_iterations == 4395 * 64);
+  CHECK(counted_key("train.total_epochs") == "train.total_iterations");
+  CHECK(counted_key("train.optimizer.schedule.step_at_epochs") == "train.optimizer.schedule.step_at");
+  CHECK(counted_key("train.inner_optimizer.schedule.warmup_epochs") ==
+        "train.inner_optimizer.schedule.warmup_versions");
+  CHECK(counted_key("train.batch_size") == "train.batch_size");
+}
+
+TEST_CASE("epochs_whose_samples_are_not_known_are_refused_by_file_line_and_key") {
+  struct Case {
+    Overrides given;
+    const char* start;
+  };
+  for (const Case& bad : std::vector<Case>{
+           {{"data.path=null"}, "run.yaml:5: train.total_epochs: how many samples an epoch has is not known"},
+           {{"data.kind=synthetic", "train.total_iterations=128000"},
+            "run.yaml:9: train.optimizer.schedule.warmup_epochs: how many samples an epoch has is not known, "
+            "got no data.train_samples"},
+           {{"sync.policy=asp", "train.share=pool"},
+            "run.yaml:9: train.optimizer.schedule.warmup_epochs: how many samples a version has is not "
+            "known, "
+            "got share: pool with policy: asp"},
+           {{"train.optimizer.schedule.warmup_epochs=3", "train.optimizer.schedule.warmup_versions=3"},
+            "command line: train.optimizer.schedule.warmup_epochs: said twice"},
+           {{"train.optimizer.schedule.warmup_epochs=100"},
+            "command line: train.optimizer.schedule.warmup_versions: the warm-up is longer than the run"},
+           {{"train.optimizer.schedule.kind=constant"},
+            "run.yaml:9: train.optimizer.schedule.step_at: nobody reads it"},
+           {{"data.train_samples=1000000000000", "train.total_epochs=1000"},
+            "command line: train.total_epochs: too long"},
+           {{"train.total_epochs=0"}, "command line: train.total_epochs: "}}) {
+    CHECK_THAT(refusal(kGoyal, bad.given), StartsWith(bad.start));
+  }
+}
+
+TEST_CASE("a_run_says_what_scale_and_warm_up_make_of_its_rate") {
+  CHECK(said_rate(load({})) ==
+        "learning rate 0.1 x 8 = 0.8 for 2048 samples a step, after 122 versions of warm-up from 0.1");
+  CHECK(said_rate(load({"train.optimizer.schedule.scale=none"})) ==
+        "learning rate 0.1, after 122 versions of warm-up from 0.000819672");
+  CHECK(said_rate(
+            load({"train.optimizer.schedule.scale=root", "train.optimizer.schedule.warmup_versions=0"})) ==
+        "learning rate 0.1 x 2.82843 = 0.282843 for 2048 samples a step");
+  CHECK(said_rate(load({"train.optimizer.schedule.scale=none", "train.optimizer.schedule.warmup_versions=0"}))
+            .empty());
+}
+
+TEST_CASE("the_rate_that_is_shown_is_that_of_the_mini_batches") {
+  const RunConfig config = load({"cluster.nodes=8"});  // one worker's rate: 977 versions, lr x 1, then x 0.1
+  CHECK(shown_rate(config, Version(5858), 0) == Approx(0.1));
+  CHECK(shown_rate(config, Version(5859), 0) == Approx(0.01));  // 30 epochs are 5859.4
+  const RunConfig local =
+      load({"cluster.nodes=8", "train.local_steps=10", "train.inner_optimizer.lr=0.4",
+            "train.inner_optimizer.schedule.kind=exp", "train.inner_optimizer.schedule.gamma=0.5",
+            "train.optimizer.schedule.scale=none", "train.optimizer.lr=1"});
+  CHECK(shown_rate(local, Version(1), 0) == Approx(0.4 / 1024));  // ten mini-batches of each worker
+  const RunConfig stages =
+      load({"sync.policy=switch", "train.optimizer.schedule.scale=none",
+            "sync.stages=[{policy: bsp, lr_scale: 4, until: {version: 9}}, {policy: ssp}]"});
+  CHECK(shown_rate(stages, Version(200), 0) == Approx(0.4));
+  CHECK(shown_rate(stages, Version(200), 1) == Approx(0.1));
+}
+
+}  // namespace
+}  // namespace paceline
