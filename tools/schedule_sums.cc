@@ -73,6 +73,15 @@ std::string text_of(const Range& range) {
   return std::to_string(range.begin) + ".." + std::to_string(range.end);
 }
 
+// Buckets of one size, whose parts may end at the same places, have one plan.
+using Alike = std::pair<std::int64_t, Borders>;
+Alike alike_with(const RunConfig& config, const Layout& layout, const std::vector<Range>& cut,
+                 std::size_t bucket) {
+  return {cut[bucket].size(),
+          schedule::borders_of_bucket(config, layout, cut[bucket], static_cast<std::int64_t>(bucket),
+                                      reducing_ranks(config))};
+}
+
 }  // namespace
 
 Status print_sums(const RunConfig& config, const Layout& layout, std::ostream& out) {
@@ -92,13 +101,14 @@ Status print_sums(const RunConfig& config, const Layout& layout, std::ostream& o
     std::size_t bucket = 0;
     BucketCost cost = {};
   };
-  std::map<std::int64_t, Printed> printed;  // buckets of one size have one plan
+  std::map<Alike, Printed> printed;
   for (std::size_t b = 0; b < cut.size(); ++b) {
     out << "\nbucket " << b << ": floats " << text_of(cut[b]) << ", ";
-    const auto [same, is_new] = printed.emplace(cut[b].size(), Printed{b});
+    const Alike alike = alike_with(config, layout, cut, b);
+    const auto [same, is_new] = printed.emplace(alike, Printed{b});
     BucketCost& cost = same->second.cost;
     if (is_new) {
-      PACELINE_ASSIGN_OR_RETURN(cost, cost_of_bucket(config, cut[b].size(), links));
+      PACELINE_ASSIGN_OR_RETURN(cost, cost_of_bucket(config, alike.first, alike.second, links));
       out << "checked, takes " << words_of(cost.sums, cost.copies) << "\n" << to_string(cost.plan);
     } else {
       out << "as bucket " << same->second.bucket << "\n";
@@ -124,13 +134,11 @@ Result<std::vector<double>> print_sums_of_stages(const RunConfig& config, const 
     const Layout of_stage = part_of(layout, own);
     const std::vector<Range> cut = schedule::buckets(of_stage, config.exchange.bucket_bytes);
     const schedule::Links links = schedule::links_of_stage(config, s);
-    std::map<std::pair<std::int64_t, Borders>, BucketCost> costs;  // by size, and where parts may end
+    std::map<Alike, BucketCost> costs;
     double copies = 0.0;
     std::string lines;
     for (std::size_t b = 0; b < cut.size(); ++b) {
-      const std::pair alike(
-          cut[b].size(), schedule::borders_of_bucket(config, of_stage, cut[b], static_cast<std::int64_t>(b),
-                                                     reducing_ranks(config)));
+      const Alike alike = alike_with(config, of_stage, cut, b);
       if (!costs.contains(alike)) {
         PACELINE_ASSIGN_OR_RETURN(costs[alike], cost_of_bucket(config, alike.first, alike.second, links));
       }
