@@ -148,9 +148,9 @@ TEST_CASE("nodes_that_step_whole_tensors_each_end_where_those_that_step_all_do")
   RunConfig config = summing(algorithm, nodes);
   config.train.optimizer.kind = optimizer;
   config.train.optimizer.lr = optimizer == OptimizerKind::kLars ? 5.0 : 0.01;
-  const auto whole = run(config);
+  const auto whole = testing::run_network(config);
   config.exchange.shard_optimizer = true;
-  CHECK(furthest(run(config).model.parameters, whole.model.parameters) < 1e-6);
+  CHECK(testing::apart(testing::run_network(config).model.parameters, whole.model.parameters) < 1e-6);
 }
 
 TEST_CASE("gradients_that_travel_as_bf16_take_half_of_the_bytes_and_end_near_by") {
