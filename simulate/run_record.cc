@@ -69,7 +69,8 @@ void RunRecord::fail(std::string why) {
 std::size_t RunRecord::add_row(Ticks now, Version version, Threshold threshold, std::int64_t gradients) {
   curve_.push_back({seconds(now), version, threshold});
   curve_.back().iterations = plan_.config.train.iterations_in(gradients);
-  curve_.back().learning_rate = shown_rate(plan_.config, version, stage_at(summary_.switches, version));
+  const Version from = stepped_from(version);
+  curve_.back().learning_rate = shown_rate(plan_.config, from, stage_at(summary_.switches, from));
   return curve_.size() - 1;
 }
 

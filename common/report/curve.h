@@ -37,7 +37,7 @@ struct CurveRow {
   // mini-batches; in files of older versions it is missing. A version may have more or fewer: each clock of the
   // slowest worker is one.
   std::optional<std::int64_t> iterations = {};
-  // What the schedule says for the step from this version on (shown_rate() in common/params/rates.h).
+  // Of the step that led to this version (shown_rate() in common/params/rates.h); of version 0 that of the first.
   std::optional<double> learning_rate = {};
 };
 

@@ -147,7 +147,8 @@ void RunRecord::begin_events() {
 // more.
 void RunRecord::append(CurveRow row) {
   ++curve_rows_;
-  row.learning_rate = shown_rate(config_, row.version, stage_at(totals_.switches, row.version));
+  const Version from = stepped_from(row.version);
+  row.learning_rate = shown_rate(config_, from, stage_at(totals_.switches, from));
   const Status status = curve_.append(row);
   if (!status.is_ok()) log_->error(status.message());
   if (!events_) return;

@@ -374,7 +374,7 @@ TEST_CASE("dtssp_s_threshold_follows_the_assumed_metric_within_its_range") {
   for (const CurveRow& row : run.curve) {
     REQUIRE(row.threshold >= Threshold(3));
     REQUIRE(row.threshold <= Threshold(10));
-    REQUIRE(row.learning_rate == Approx(0.4 * (1.0 - static_cast<double>(row.version.value) / 1000.0)));
+    REQUIRE(row.learning_rate == Approx(0.4 * (1.0 - static_cast<double>(row.version.value - 1) / 1000.0)));
     highest = std::max(highest, row.threshold.value());
   }
   CHECK(run.curve.size() == 50);

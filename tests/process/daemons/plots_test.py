@@ -173,7 +173,8 @@ class Plots(DaemonTest):
                 "summary.json: No such file or directory", "curve.csv: the last line is cut, and left out",
                 "phases.csv: No such file or directory",
                 "staleness.csv: no column unit, staleness, count; it is of another version")])
-        self.assertEqual(sorted(file.stem for file in (crashed / "plots").glob("*.png")), ["accuracy", "loss", "learning_rate", "threshold_lpr"])
+        self.assertEqual(sorted(file.stem for file in (crashed / "plots").glob("*.png")),
+                         ["accuracy", "learning_rate", "loss", "threshold_lpr"])
         rows = [row for row in curve.splitlines()[1:] if row.split(",")[4] and not row.split(",")[6]]
         training, = (line for line in self.figure("loss", crashed).axes[0].lines if line.get_label().endswith(", training"))
         self.assertEqual(len(training.get_xdata()), len(rows))
