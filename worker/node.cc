@@ -48,7 +48,8 @@ class Node::Impl {
                keys_.is_ok() ? *keys_ : nullptr,
                trace_.get(),
                &inner_states_,
-               config_.train.local_time ? &timed_rounds_ : nullptr} {}
+               config_.train.local_time ? &timed_rounds_ : nullptr,
+               options.has_finished} {}
 
   bool has_joined() const { return has_joined_; }
 

@@ -28,10 +28,12 @@ void Authority::lost(Peer peer, const std::string& why, Ticks now) {
   if (record_.has_report(node)) {
     log_.info(to_string(peer) + " has left");
   } else {
-    record_.lost(node, why);
+    const bool has_finished = record_.has_finished_early(node);
+    if (!has_finished) record_.lost(node, why);
     // What it has sent until its last heartbeat, since no report of it will come.
     if (const Traffic* const sent = progress_.reduced(node)) record_.add_reduced(*sent);
-    log_.warn(to_string(peer) + " lost: " + why);
+    const std::string how = has_finished ? " has finished early: " : " lost: ";
+    log_.write(has_finished ? LogLevel::kInfo : LogLevel::kWarn, to_string(peer) + how + why);
   }
   outbox_.to_shards(wire::NodeLost{node, why, members_.process(node).incarnation});
   const bool needed = nodes_are_connected(config_) && !record_.has_report(node) && !steps_.go_on();

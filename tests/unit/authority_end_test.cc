@@ -125,6 +125,26 @@ TEST_CASE("a run that fails tells shards and nodes together, however long its fi
   CHECK(run.summary().status == "failed");
 }
 
+TEST_CASE("with every node at its own end the run ends well, unless the last is lost") {
+  Run run;
+  run.gather();
+  run.train(0, 1);
+  const bool is_lost = GENERATE(false, true);
+  const wire::Leave at_its_end{"its training loop has ended", std::nullopt, true};
+  run.say(kNode0, at_its_end);
+  if (is_lost) {
+    run.authority->lost(kNode1, "b", run.now);
+  } else {
+    run.say(kNode1, at_its_end);
+  }
+  run.answer_model();
+  run.shards_report();
+  REQUIRE(run.over());
+  CHECK(
+      (run.summary().status == (is_lost ? "failed" : "ok") && run.summary().lost_nodes == (is_lost ? 1 : 0)));
+  CHECK(read_model_file(run.folder / "model.bin")->info.version == Version(1));
+}
+
 TEST_CASE("with every node lost the run has failed, and what was learned is kept") {
   Run run;
   run.gather();
