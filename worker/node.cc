@@ -47,7 +47,8 @@ class Node::Impl {
                keys_.is_ok() ? *keys_ : nullptr,
                trace_.get(),
                &inner_states_,
-               config_.train.local_time ? &timed_rounds_ : nullptr} {}
+               config_.train.local_time ? &timed_rounds_ : nullptr,
+               options.has_finished} {}
 
   bool has_trained() const { return has_trained_; }
 

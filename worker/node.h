@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -26,6 +27,8 @@ struct NodeOptions {
   std::optional<std::int64_t> floats_at_once;
   // Where the configuration says train.local_time (config's source_of()), for whoever is told that it is too short.
   std::string local_time_source = "the configuration";
+  // Whether a node that goes before the run's end has done what it was to do; none: it has not.
+  std::function<bool()> has_finished;
 };
 
 class Node {

@@ -480,7 +480,8 @@ Status Session::conclude(const std::vector<ThreadResult>& results, const NodeTot
                           std::any_of(results.begin(), results.end(), [](const auto& result) {
                             return result.ended.code() == StatusCode::kUnavailable;
                           });
-  client_.leave(why, by_another ? gone() : std::nullopt);
+  const bool has_finished = !by_another && parts_.has_finished && parts_.has_finished();
+  client_.leave(why, by_another ? gone() : std::nullopt, Lost::kNothing, has_finished);
   return why;
 }
 

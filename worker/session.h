@@ -54,6 +54,7 @@ struct SessionParts {
   NodeTrace* trace = nullptr;                    // null: nothing is recorded
   InnerStates* inner_states = nullptr;  // null: an inner optimizer's state is not kept for another session
   TimedRounds* timed_rounds = nullptr;  // null: rounds do not end by time
+  std::function<bool()> has_finished;   // NodeOptions
   // That a device does not read servers' memory by itself is logged by whichever session it happens in first.
   std::shared_ptr<std::once_flag> pin_failure_logged = std::make_shared<std::once_flag>();
 };

@@ -131,7 +131,7 @@ struct WindowClosed {
   std::int64_t index = 0;  // k
   Version version;         // (k+1)W
   double loss_mean = 0.0;
-  double accuracy = 0.0;  // 0..1
+  std::optional<double> accuracy;  // 0..1; none where nobody has counted
   std::int64_t samples = 0;
   std::optional<double> lpr;  // per cent; none for the first
   Threshold threshold;        // from here on, whether the window or a switch at this version has changed it

@@ -52,10 +52,11 @@ std::optional<WindowResult> LprTracker::on_version(Version version) {
   result.closed_at = version;
   result.samples = sums.samples;
   result.loss_mean = sums.loss_sum / static_cast<double>(sums.samples);
-  result.accuracy = static_cast<double>(sums.correct) / static_cast<double>(sums.samples);
-  const double current = metric_ == LprMetric::kAccuracy ? result.accuracy : result.loss_mean;
-  if (previous_) result.lpr = learning_progress_ratio(metric_, *previous_, current);
-  previous_ = current;
+  result.accuracy = accuracy_of(sums);
+  const std::optional<double> current =
+      metric_ == LprMetric::kAccuracy ? result.accuracy : std::optional(result.loss_mean);
+  if (previous_ && current) result.lpr = learning_progress_ratio(metric_, *previous_, *current);
+  if (current) previous_ = current;
   return result;
 }
 

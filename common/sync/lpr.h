@@ -28,13 +28,13 @@ double learning_progress_ratio(LprMetric metric, double previous, double current
 
 // One closed window.
 struct WindowResult {
-  std::int64_t index = 0;     // k: the iterations stamped [kW, (k+1)W)
-  Version begins_at;          // kW
-  Version closed_at;          // (k+1)W
-  double loss_mean = 0.0;     // per sample
-  double accuracy = 0.0;      // 0..1
-  std::int64_t samples = 0;   // > 0
-  std::optional<double> lpr;  // per cent; none for the first window with data
+  std::int64_t index = 0;          // k: the iterations stamped [kW, (k+1)W)
+  Version begins_at;               // kW
+  Version closed_at;               // (k+1)W
+  double loss_mean = 0.0;          // per sample
+  std::optional<double> accuracy;  // 0..1; none where nobody has counted
+  std::int64_t samples = 0;        // > 0
+  std::optional<double> lpr;       // per cent; none for the first window with data
 };
 
 // What an LprTracker remembers, for a checkpoint.

@@ -23,7 +23,8 @@ void PolicySwitch::on_window(const WindowResult& window) {
   if (window.begins_at < begun_at_) return;  // in part the stage's before
   WindowResult seen = window;
   if (!window_) seen.lpr.reset();  // compared with a window of the stage before
-  window_ = StageWindow{window.loss_mean, window.accuracy};
+  // What nobody has counted reaches no accuracy.
+  window_ = StageWindow{window.loss_mean, window.accuracy.value_or(0.0)};
   current_->on_window(seen);
 }
 

@@ -69,7 +69,7 @@ Status RunningIteration::add(const StepReported& report, Version version, Revisi
   if (report.empty && arrivals_ > 0)
     return invalid_argument("reported empty, but a shard holds its gradient");
   const Metric& metric = report.metric;
-  if (!report.empty && (metric.samples < 1 || metric.correct < 0 || metric.correct > metric.samples)) {
+  if (!report.empty && (metric.samples < 1 || !metric.counts_samples())) {
     return invalid_argument("metric: got " + std::to_string(metric.correct) + " correct of " +
                             std::to_string(metric.samples) + " samples");
   }

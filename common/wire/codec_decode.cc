@@ -265,7 +265,7 @@ Body read(Fields& f, const proto::NodeReport& in) {
 }
 
 Body read(Fields& f, const proto::Leave& in) {
-  Leave m{text_of(f, in.fault(), "fault"), std::nullopt};
+  Leave m{text_of(f, in.fault(), "fault"), std::nullopt, in.finished()};
   if (in.has_lost()) m.lost = node_of(f, in.lost());
   return m;
 }

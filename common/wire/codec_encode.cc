@@ -217,6 +217,7 @@ void put(const Leave& m, proto::Header& header) {
   proto::Leave& out = *header.mutable_leave();
   out.set_fault(text(m.fault));
   if (m.lost) out.set_lost(m.lost->value);
+  out.set_finished(m.finished);
 }
 
 void put(const RunOver& m, proto::Header& header) {

@@ -77,7 +77,7 @@ Metric metric_of(Fields& f, const M& in, bool loss_may_be_nan) {
     f.refuse("metric.loss_sum", std::to_string(metric.loss_sum), "a finite number");
   }
   metric.samples = f.number("metric.samples", in.metric().samples(), 0, kSamplesMax);
-  metric.correct = f.number("metric.correct", in.metric().correct(), 0, metric.samples);
+  metric.correct = f.number("metric.correct", in.metric().correct(), Metric::kNotCounted, metric.samples);
   return metric;
 }
 

@@ -292,10 +292,11 @@ struct NodeReport {
   std::vector<std::string> algorithms = {};
 };
 
-// The sender goes: after its report (ok), or because it failed (fault says why).
+// The sender goes: after its report (ok), or before (fault says why).
 struct Leave {
   std::string fault{};
   std::optional<NodeId> lost{};  // who is gone, where that is why: its connection to the sender has ended
+  bool finished = false;         // it has done what it was to do: its training loop has come to its end
 };
 
 // The run is over; a node ends with success when ok. `resumable`: it has failed since it cannot go on without

@@ -102,7 +102,7 @@ typedef struct paceline_options {
 /* Sums over samples, so that those of several workers can be added. */
 typedef struct paceline_metric {
   double loss_sum; /* of the loss, in its own unit */
-  int64_t correct; /* samples classified correctly; 0 where that means nothing */
+  int64_t correct; /* samples classified correctly; -1: nobody has counted them */
   int64_t samples; /* > 0 */
 } paceline_metric;
 
@@ -275,7 +275,7 @@ PACELINE_API paceline_code paceline_final_from(paceline_worker* worker, int64_t 
 
 /* The round's gradient is complete, the mean over its mini-batch; it leaves. Does not wait. A gradient or
  * loss that is not finite is not an error here: train.on_nan says what follows. Errors: INVALID_ARGUMENT
- * metric->samples < 1, or correct is not in [0, samples]; the round is still under way then;
+ * metric->samples < 1, or correct is not in [-1, samples]; the round is still under way then;
  * FAILED_PRECONDITION no round is under way, or a stage has not stepped. */
 PACELINE_API paceline_code paceline_finish(paceline_worker* worker, const paceline_metric* metric);
 

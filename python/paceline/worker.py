@@ -26,6 +26,8 @@ from paceline._library import library
 
 # How long a wait in the library lasts at most before Python looks for a Ctrl-C.
 _SLICE_MS = 100
+# Of a measure whose correct samples nobody has counted.
+NOT_COUNTED = -1
 # Addresses whose arrays are kept: a few gradients in turns, and the parameters.
 _ARRAYS_MAX = 32
 # How long a node that hangs may take to leave.
@@ -61,7 +63,7 @@ class Round(NamedTuple):
     samples: int
 
 
-Evaluate = Callable[[np.ndarray], Tuple[float, int, int]]
+Evaluate = Callable[[np.ndarray], Tuple[float, Optional[int], int]]
 
 
 def check(code: int) -> None:
@@ -210,7 +212,7 @@ class Worker:
         """Joins the run, on threads of the library's; what goes wrong, begin() raises.
 
         initial: float32 (floats,), of NumPy or of what has DLPack; the run begins with those of node 0. evaluate(parameters)
-        measures parameters on test data and returns (mean loss, correct, samples). It is called on a thread of the library's, also while this one
+        measures parameters on test data and returns (mean loss, correct or None, samples). It is called on a thread of the library's, also while this one
         computes; what it raises is printed, and said in the node's log, and the run goes on without that measure.
         """
         initial = array_of(initial, np.float32)
@@ -269,10 +271,11 @@ class Worker:
         """Elements [begin, floats) of the gradient are final, and may leave while the rest is computed."""
         check(library.paceline_final_from(self._open(), begin))
 
-    def finish(self, loss: float = 0.0, *, correct: int = 0, samples: Optional[int] = None) -> None:
-        """The gradient is complete and leaves. loss: the mean over the mini-batch. samples: its size; None: as granted."""
+    def finish(self, loss: float = 0.0, *, correct: Optional[int] = None, samples: Optional[int] = None) -> None:
+        """The gradient is complete and leaves. loss: the mean over the mini-batch. correct: of its samples; None: nobody has counted
+        them. samples: its size; None: as granted."""
         samples = self._round.samples if samples is None else samples
-        self._metric.loss_sum, self._metric.correct, self._metric.samples = loss * samples, correct, samples
+        self._metric.loss_sum, self._metric.correct, self._metric.samples = loss * samples, _counted(correct), samples
         check(library.paceline_finish(self._open(), ctypes.byref(self._metric)))
         self._completed += 1
         self._under_way = None
@@ -310,8 +313,8 @@ class Worker:
         return self._completed
 
     def end(self, why: Optional[str] = None) -> bool:
-        """No further round. Waits for the end of the run, or, where that goes on without this loop, leaves it. With `why`
-        it leaves at once, and that is said of it. Returns whether the run has ended well for this node. Errors: Error."""
+        """No further round. Waits for the end of the run, or, where that goes on without this loop, leaves it: it has finished early.
+        With `why` it leaves at once, is lost, and that is said of it. Returns whether the run has ended well for this node. Errors: Error."""
         handle = self._open()
         self.unwatch()
         self._under_way = None
@@ -415,9 +418,13 @@ def _called_from_c(evaluate: Evaluate, raised: "list[str]", of: "weakref.ref"):
 def _measure(said) -> Tuple[float, int, int]:
     try:
         loss, correct, samples = said
-        return float(loss) * int(samples), int(correct), int(samples)
+        return float(loss) * int(samples), _counted(correct), int(samples)
     except (TypeError, ValueError):
         raise ValueError(f"evaluate: got {said!r}, expected (mean loss, correct, samples)") from None
+
+
+def _counted(correct):
+    return NOT_COUNTED if correct is None else int(correct)
 
 
 def _leaving(of: "weakref.ref") -> Callable[[str], None]:

@@ -152,6 +152,7 @@ Status Authority::on_node(NodeId from, const wire::Message& message, Ticks now) 
   }
   if (const auto* leave = std::get_if<wire::Leave>(&message.body)) {
     if (leave->lost) who_is_gone(from, *leave, now);
+    if (leave->finished && members_[from] == NodeState::kJoined) record_.finished_early(from);
     const bool before_its_time = leave->fault.empty() && !record_.has_report(from);
     lost(Peer::of(from), before_its_time ? "it left before its report" : leave->fault, now);
     return Status::ok();

@@ -28,7 +28,7 @@ void Authority::lost(Peer peer, const std::string& why, Ticks now) {
   if (record_.has_report(node)) {
     log_.info(to_string(peer) + " has left");
   } else {
-    record_.lost(node, why);
+    if (!record_.has_finished_early(node)) record_.lost(node, why);
     // What it has sent until its last heartbeat, since no report of it will come.
     if (const Traffic* const sent = progress_.reduced(node)) record_.add_reduced(*sent);
   }
@@ -40,8 +40,11 @@ void Authority::lost(Peer peer, const std::string& why, Ticks now) {
     return end_.fail(unavailable(to_string(peer) + " lost: " + why + " (" + why_needed(config_, node) + ")"),
                      now);
   }
-  if (!record_.has_report(node))
-    log_.warn(to_string(peer) + " lost: " + why);  // else the failure has said so
+  if (!record_.has_report(node)) {  // else the failure has said so
+    const bool has_finished = record_.has_finished_early(node);
+    log_.write(has_finished ? LogLevel::kInfo : LogLevel::kWarn,
+               to_string(peer) + (has_finished ? " has finished early: " : " lost: ") + why);
+  }
   evaluations_.gone(node);
   if (!record_.has_report(node)) speeds_.forget(node);
   if (steps_.go_on()) {

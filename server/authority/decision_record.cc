@@ -52,8 +52,9 @@ void DecisionRecord::note(const sync::PolicySwitched& action, Ticks now) {
 void DecisionRecord::note(const sync::WindowClosed& action, Ticks now) {
   record_.window(action, config_.train.iterations_in(revision_.value), now);
   log_.info("window " + std::to_string(action.index) + " closed at version " + to_string(action.version) +
-            ": train accuracy " + per_cent(action.accuracy * 100) + ", loss " +
-            std::to_string(action.loss_mean) + (action.lpr ? ", LPR " + per_cent(*action.lpr) : ""));
+            ": " + (action.accuracy ? "train accuracy " + per_cent(*action.accuracy * 100) + ", " : "") +
+            "loss " + std::to_string(action.loss_mean) +
+            (action.lpr ? ", LPR " + per_cent(*action.lpr) : ""));
   log_batch_sizes();
 }
 

@@ -48,7 +48,7 @@ void Evaluations::ask(Ticks now) {
 
 Result<Evaluations::Taken> Evaluations::take(NodeId from, const wire::EvaluationReport& report, Ticks now) {
   const Metric& metric = report.metric;
-  const bool sound = metric.samples >= 0 && metric.correct >= 0 && metric.correct <= metric.samples;
+  const bool sound = metric.samples >= 0 && metric.counts_samples();
   if (report.fault.empty() && !sound) {
     return invalid_argument("evaluation by node " + to_string(from) + ": " + std::to_string(metric.correct) +
                             " correct of " + std::to_string(metric.samples) + " samples");
@@ -78,10 +78,11 @@ Result<Evaluations::Taken> Evaluations::take(NodeId from, const wire::Evaluation
   record_.evaluation(report.version, *reached, metric);
   newest_ = report.version;
   if (of_the_end_) record_.last_evaluation_is_final();
-  const double accuracy = static_cast<double>(metric.correct) / static_cast<double>(metric.samples);
-  log_.info("version " + to_string(report.version) + ": test accuracy " + std::to_string(accuracy) +
-            ", loss " + std::to_string(metric.loss_sum / static_cast<double>(metric.samples)));
-  const bool on_target = config_.run.target_accuracy && accuracy >= *config_.run.target_accuracy;
+  const std::optional<double> accuracy = accuracy_of(metric);
+  log_.info("version " + to_string(report.version) + ": " +
+            (accuracy ? "test accuracy " + std::to_string(*accuracy) + ", " : "test ") + "loss " +
+            std::to_string(metric.loss_sum / static_cast<double>(metric.samples)));
+  const bool on_target = config_.run.target_accuracy && accuracy && *accuracy >= *config_.run.target_accuracy;
   return on_target ? Taken::kOnTarget : Taken::kTaken;
 }
 

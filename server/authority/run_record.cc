@@ -197,11 +197,13 @@ void RunRecord::evaluation(Version version, const Moment& reached, const Metric&
 }
 
 void RunRecord::lost(NodeId node, const std::string& why) {
+  last_has_finished_ = false;
   ++totals_.lost_nodes;
   note(totals_.lost, "node " + to_string(node) + ": " + why);
 }
 
 void RunRecord::returned(NodeId node, Version version) {
+  finished_early_.erase(node);
   ++totals_.returned_nodes;
   note(totals_.returned, "node " + to_string(node) + " at version " + to_string(version));
 }

@@ -86,6 +86,14 @@ class RunRecord {
   // The version evaluated last is the final one: its metric is the run's.
   void last_evaluation_is_final() { final_metric_ = last_metric_; }
   void lost(NodeId node, const std::string& why);
+  // It goes ahead of the run's end, and has done what it was to do.
+  void finished_early(NodeId node) {
+    finished_early_.insert(node);
+    last_has_finished_ = true;
+  }
+  bool has_finished_early(NodeId node) const { return finished_early_.contains(node); }
+  // Whether the last that has gone before the run's end has gone so.
+  bool last_has_finished() const { return last_has_finished_; }
   // Of what a lost node has left nobody will do so many of the core's iterations, of a run that goes to its end.
   void undone(std::int64_t iterations) { undone_ = iterations; }
   // What the trace has, once the work that writes it has said so there; the writer()'s comes behind that.
@@ -155,6 +163,8 @@ class RunRecord {
   std::optional<Ticks> first_grant_;
   double wall_seconds_ = 0.0;
   Newest newest_;
+  std::set<NodeId> finished_early_;
+  bool last_has_finished_ = false;
   std::int64_t curve_rows_ = 0;
   Metric trained_;                      // as of the last evaluation
   Version trained_until_ = kNoVersion;  // what its numbers of training are of

@@ -42,6 +42,7 @@ std::vector<std::pair<std::int64_t, std::int64_t>> shown(const StalenessCounts& 
 std::string doing(const RunShown& run, WorkerId worker) {
   const sync::Engine& engine = run.core.engine();
   const NodeState node = run.members[worker.node];
+  if (node == NodeState::kGone && run.record.has_finished_early(worker.node)) return "finished";
   if (node == NodeState::kGone && !run.record.has_report(worker.node)) return "lost";
   if (run.state.is(RunStage::kGathering)) return node == NodeState::kAbsent ? "absent" : "joined";
   if (!engine.is_live(worker)) return node == NodeState::kAbsent ? "absent" : "finished";

@@ -55,7 +55,7 @@ std::string line(const PolicySwitched& p) {
 }
 std::string line(const WindowClosed& w) {
   return "window " + std::to_string(w.index) + " version=" + to_string(w.version) +
-         " loss=" + number(w.loss_mean) + " accuracy=" + number(w.accuracy) +
+         " loss=" + number(w.loss_mean) + " accuracy=" + (w.accuracy ? number(*w.accuracy) : "-") +
          " samples=" + std::to_string(w.samples) + " lpr=" + (w.lpr ? number(*w.lpr) : "none") +
          " threshold=" + to_string(w.threshold);
 }

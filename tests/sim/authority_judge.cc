@@ -220,8 +220,8 @@ void AuthorityChecker::judge(const WindowClosed& w) {
   threshold_said_ = w.threshold;
   const Metric sums = windows_[w.index];
   const auto samples = static_cast<double>(sums.samples);
-  if (w.samples != sums.samples || std::fabs(w.loss_mean - sums.loss_sum / samples) > 1e-9 ||
-      std::fabs(w.accuracy - static_cast<double>(sums.correct) / samples) > 1e-9) {
+  if (w.samples != sums.samples || std::fabs(w.loss_mean - sums.loss_sum / samples) > 1e-9 || !w.accuracy ||
+      std::fabs(*w.accuracy - static_cast<double>(sums.correct) / samples) > 1e-9) {
     violation("window " + std::to_string(w.index) + " does not hold the metrics of its clocks");
   }
   const bool by_accuracy = config_.lpr_metric == LprMetric::kAccuracy;

@@ -89,13 +89,13 @@ void ResumedAccount::judge(const WindowClosed& w) {
   const std::string name = "window " + std::to_string(w.index);
   if (w.version != version_ || w.version.value != (w.index + 1) * clocks)
     violation(name + " closes too soon");
-  if (w.samples != sum.samples || std::fabs(w.loss_mean * samples - sum.loss_sum) > 1e-9 ||
-      std::fabs(w.accuracy * samples - static_cast<double>(sum.correct)) > 1e-9) {
+  if (w.samples != sum.samples || std::fabs(w.loss_mean * samples - sum.loss_sum) > 1e-9 || !w.accuracy ||
+      std::fabs(*w.accuracy * samples - static_cast<double>(sum.correct)) > 1e-9) {
     violation(name + " has " + std::to_string(w.samples) + " samples, applied were " +
               std::to_string(sum.samples) + ", or another metric");
   }
   const bool by_accuracy = config_.lpr_metric == LprMetric::kAccuracy;
-  const double value = by_accuracy ? w.accuracy : w.loss_mean;
+  const double value = by_accuracy ? *w.accuracy : w.loss_mean;
   std::optional<double> lpr;
   if (!windows_.empty()) lpr = learning_progress_ratio(config_.lpr_metric, windows_.back().value, value);
   if (lpr != w.lpr) violation(name + " is compared with another window than the last");

@@ -148,6 +148,26 @@ TEST_CASE("whatever of its results cannot be written, a run leaves its summary")
   CHECK_THAT(run.authority->result().message(), Contains(in_the_way));
 }
 
+TEST_CASE("with every node at its own end the run ends well, unless the last is lost") {
+  Run run;
+  run.gather();
+  run.train(0, 1);
+  const bool is_lost = GENERATE(false, true);
+  const wire::Leave at_its_end{"its training loop has ended", std::nullopt, true};
+  run.say(kNode0, at_its_end);
+  if (is_lost) {
+    run.authority->lost(kNode1, "b", run.now);
+  } else {
+    run.say(kNode1, at_its_end);
+  }
+  run.answer_model();
+  run.shards_report();
+  REQUIRE(run.over());
+  CHECK(
+      (run.summary().status == (is_lost ? "failed" : "ok") && run.summary().lost_nodes == (is_lost ? 1 : 0)));
+  CHECK(read_model_file(run.folder / "model.bin")->info.version == Version(1));
+}
+
 TEST_CASE("with every node lost the run has failed, and what was learned is kept") {
   Run run;
   run.gather();

@@ -42,6 +42,19 @@ TEST_CASE("a_window_is_weighted_by_samples") {
   CHECK_FALSE(window->lpr);
 }
 
+TEST_CASE("what_nobody_has_counted_has_no_accuracy_and_no_progress_by_it") {
+  LprTracker tracker(LprMetric::kAccuracy, 1);
+  tracker.add(Clock(0), {0.0, 1, 10});
+  tracker.add(Clock(1), {0.0, 9, 10});
+  tracker.add(Clock(1), {4.0, Metric::kNotCounted, 10});
+  tracker.add(Clock(2), {0.0, 2, 10});
+  CHECK(tracker.on_version(Version(1)));
+  const auto window = tracker.on_version(Version(2));
+  REQUIRE(window);
+  CHECK((!window->accuracy && !window->lpr && window->loss_mean == Approx(0.2)));
+  CHECK(*tracker.on_version(Version(3))->lpr == Approx(100.0));  // against the first
+}
+
 TEST_CASE("a_window_gathers_by_timestamp_and_closes_by_version") {
   LprTracker tracker(LprMetric::kAccuracy, 2);
   tracker.add(Clock(0), {0.0, 2, 10});

@@ -55,7 +55,8 @@ auto fields(M& m) {
                        std::is_same_v<T, Error> || std::is_same_v<T, ReplicaResumes> ||
                        std::is_same_v<T, Metric> || std::is_same_v<T, ShardWelcome> ||
                        std::is_same_v<T, ReplicaWelcome> || std::is_same_v<T, ShardReady> ||
-                       std::is_same_v<T, Evaluate> || std::is_same_v<T, NodeState>) {
+                       std::is_same_v<T, Evaluate> || std::is_same_v<T, NodeState> ||
+                       std::is_same_v<T, Leave>) {
     auto& [a, b, c] = m;
     return std::tie(a, b, c);
   } else if constexpr (std::is_same_v<T, Release> || std::is_same_v<T, StopRun> ||
@@ -175,7 +176,7 @@ struct Generator {
   void fill(Metric& v) {
     fill(v.loss_sum);
     v.samples = std::min(number(), std::int64_t{1} << 32);
-    v.correct = v.samples / 2;
+    v.correct = random.next_below(4) == 0 ? Metric::kNotCounted : v.samples / 2;
   }
   void fill(CheckpointId& v) {
     v.generation = static_cast<std::uint64_t>(1 + number());

@@ -239,10 +239,11 @@ void PsClient::close(Status why, Lost lost) {
   options_.on_closed();
 }
 
-void PsClient::leave(const Status& why, std::optional<NodeId> gone, Lost lost) {
+void PsClient::leave(const Status& why, std::optional<NodeId> gone, Lost lost, bool has_finished) {
   if (!state_.leave()) return;
-  boost::asio::post(io_,
-                    [this, leave = wire::Leave{why.message(), gone}] { io_connections_.send_leave(leave); });
+  boost::asio::post(io_, [this, leave = wire::Leave{why.message(), gone, has_finished}] {
+    io_connections_.send_leave(leave);
+  });
   close(why, lost);
 }
 

@@ -125,7 +125,9 @@ class PsClient final : public Coordinator, public Exchange {
   // the authority alone must be heard of: it sees to the other shards, which end before the nodes.
   Status finish(wire::NodeReport report);
   // Says goodbye, so that nobody waits for this node, and why, and for which other one that has gone. Closes the client.
-  void leave(const Status& why, std::optional<NodeId> gone = std::nullopt, Lost lost = Lost::kNothing);
+  // `has_finished`: the node has done what it was to do.
+  void leave(const Status& why, std::optional<NodeId> gone = std::nullopt, Lost lost = Lost::kNothing,
+             bool has_finished = false);
   // Closes the connections; once closed, of the thread that started it. What was said leaves within the linger time, as
   // long as the wire::Context stands. What servers have lent stays.
   void disconnect();

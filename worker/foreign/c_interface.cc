@@ -133,6 +133,7 @@ Status start(paceline_worker& w, std::span<const float> initial) {
   if (w.node == NodeId(0)) values.assign(initial.begin(), initial.end());
   const NoSignals none;
   PACELINE_RETURN_IF_ERROR(open_log(w));
+  w.options.has_finished = [&w] { return w.has_finished.load(); };
   w.context.emplace();
   w.running = std::make_unique<Node>(
       w.config, w.node, *w.context,
@@ -245,9 +246,9 @@ Status final_from(paceline_worker& w, std::int64_t first) {
 
 // What a message takes.
 Result<Metric> checked(const paceline_metric& metric, const char* where) {
-  if (metric.samples >= 1 && metric.samples <= wire::kSamplesMax && metric.correct >= 0 &&
-      metric.correct <= metric.samples) {
-    return Metric{metric.loss_sum, metric.correct, metric.samples};
+  const Metric measured{metric.loss_sum, metric.correct, metric.samples};
+  if (metric.samples >= 1 && metric.samples <= wire::kSamplesMax && measured.counts_samples()) {
+    return measured;
   }
   return invalid_argument(std::string(where) + ": " + std::to_string(metric.correct) + " correct of " +
                           std::to_string(metric.samples) +
@@ -268,6 +269,7 @@ Status finish(paceline_worker& w, const paceline_metric* metric) {
 paceline_code end(paceline_worker& w, const char* why, std::int64_t timeout_ms) {
   if (!w.started()) return PACELINE_OK;
   const std::string reason = why == nullptr ? "its training loop has ended" : why;
+  if (why == nullptr && !w.loop.gave_up()) w.has_finished = true;
   w.loop.give_up(aborted(reason));
   if (why != nullptr) w.running->request_stop(reason);
   const auto ended = w.loop.await_end(patience_of(timeout_ms));

@@ -2,6 +2,7 @@
 // at a time, the caller's, but for what `thread` does.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -67,10 +68,11 @@ struct ForeignWorker {
   bool stepped = false;                 // the stage has, in the round under way
   std::string value;                    // paceline_value()
   ForeignLoop loop;
-  ForeignLoop::Round round;    // while one is under way
-  bool has_begun = false;      // a first round
-  bool is_stopped = false;     // the loop was told of that
-  std::int64_t left_from = 0;  // its gradient's elements from there on are final
+  ForeignLoop::Round round;                // while one is under way
+  bool has_begun = false;                  // a first round
+  bool is_stopped = false;                 // the loop was told of that
+  std::atomic<bool> has_finished = false;  // it has come to its own end; the node's thread asks
+  std::int64_t left_from = 0;              // its gradient's elements from there on are final
   std::optional<wire::Context> context;
   std::unique_ptr<Node> running;
   std::thread thread;  // in running->run()

@@ -180,7 +180,7 @@ Result<Metric> ForeignStage::step(const Step& step, std::int64_t samples, std::s
   scale(gradient, static_cast<float>(samples) / static_cast<float>(own));
   // Those of all stages add up to the group's.
   return Metric{group->loss_sum * static_cast<double>(own) / static_cast<double>(samples),
-                share(group->correct, stage_), own};
+                group->is_counted() ? share(group->correct, stage_) : Metric::kNotCounted, own};
 }
 
 std::uint64_t ForeignStage::fingerprint() const {

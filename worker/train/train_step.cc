@@ -202,9 +202,7 @@ Status TrainStep::carry_out(const step::Compute& action) {
     compute_time_ -= waited;
     t_.phases.shift_start(waited, Phase::kBarrier);
   }
-  metric_.loss_sum += computed->loss_sum;
-  metric_.correct += computed->correct;
-  metric_.samples += computed->samples;
+  metric_ += *computed;
   const bool finite = std::isfinite(metric_.loss_sum);
   taken_ = action.local_step + 1;
   const Ticks done = t_.pace.now();

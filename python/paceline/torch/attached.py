@@ -68,17 +68,17 @@ class Attached:
 
     # ---- for the loop
 
-    def report(self, loss, correct: int = 0, samples: Optional[int] = None) -> None:
+    def report(self, loss, correct: Optional[int] = None, samples: Optional[int] = None) -> None:
         """What the round says of a mini-batch: the mean loss, for the curve and for policies that follow the progress;
-        samples: its size, else what model() was given since the last report(). Calls of one round add up. Without any,
-        the run's training loss is 0."""
+        samples: its size, else what model() was given since the last report(). correct: of them; None: nobody has counted.
+        Calls of one round add up. Without any, the run's training loss is 0."""
         if samples is None:
             samples = self._samples - self._accounted
         self._accounted = self._samples
         samples = int(samples)
         self._reported += samples
         self._loss_sum += float(loss.detach() if isinstance(loss, torch.Tensor) else loss) * samples
-        self._correct += int(correct)
+        self._correct = None if correct is None or self._correct is None else self._correct + int(correct)
 
     @property
     def over(self) -> bool:
@@ -431,7 +431,8 @@ class Attached:
 
     def _finish_round(self):
         samples = self._reported or self._samples or None
-        self.worker.finish(self._loss_sum / self._reported if self._reported else 0.0, correct=self._correct, samples=samples)
+        loss, correct = (self._loss_sum / self._reported, self._correct) if self._reported else (0.0, None)
+        self.worker.finish(loss, correct=correct, samples=samples)
         self._forget_samples()
 
     def _forget_samples(self):

@@ -15,7 +15,7 @@ from paceline.torch.averaged import is_running_statistic
 from paceline.torch.cut import shapes_of
 from paceline.torch.norms import Norms
 from paceline.torch.tensors import _NORMS, Exchanged, buffers_of_weights, clean
-from paceline.worker import RunOver, Worker, check_world
+from paceline.worker import NOT_COUNTED, RunOver, Worker, check_world
 
 
 class _States:
@@ -279,7 +279,7 @@ class Pipeline:
     def _lose(self, out, y):
         """The mean loss of the micro-batch, and how many are correct where the loss says that."""
         said = self._loss(out, y.to(self.device))
-        return said if isinstance(said, tuple) else (said, 0)
+        return said if isinstance(said, tuple) else (said, NOT_COUNTED)
 
     @contextlib.contextmanager
     def _counting(self, rows):

@@ -221,7 +221,9 @@ class PythonLoop(ForeignTest):
                 self.assertIn(loops[1].end(), (status, status % 256, 130 if status == -2 else status))
                 self.assert_ends(loops[0], 0)
                 self.assertEqual(server.end(), 0)
-                self.assertRegex((self.run_dir / "server.log").read_text(encoding="utf-8"), f"node 1 lost: .*{said}")
+                gone = "has finished early" if how == "breaks" else "lost"
+                self.assertRegex((self.run_dir / "server.log").read_text(encoding="utf-8"), f"node 1 {gone}: .*{said}")
+                self.assertEqual(self.summary()["lost_nodes"], int(gone == "lost"))
                 self.assertEqual(any("in ends_at" in line for line in loops[1].errors()), how in ("raises", "is interrupted", "hangs"))
 
     def test_a_loop_that_ends_by_its_own_count_is_told_of_a_stop_behind_its_last_round(self):

@@ -1,5 +1,6 @@
 """Training loops in PyTorch (torch_loops.py), through paceline.torch. Where Python has no torch, they are skipped, and say so."""
 
+import csv
 import os
 import re
 import signal
@@ -24,6 +25,8 @@ class TorchLoop(ForeignTest):
                 self.assertIn("names: 0.weight 0.bias 2.weight 2.bias", loop.output())
             self.assertLess(float(re.search("worst: (.*)", loop.output())[1]), 1e-5)
         self.assert_ends(server, 0)
+        with (self.run_dir / "curve.csv").open(encoding="utf-8") as curve:  # the loop says no train accuracy, and evaluate says one
+            self.assertEqual({(row["train_accuracy"], row["test_accuracy"] != "") for row in csv.DictReader(curve)}, {("", True)})
 
     def test_one_node_is_plain_pytorch_with_momentum(self):
         self.run_equal(1, "server", "overlap", "{kind: momentum, lr: 0.02, momentum: 0.9}", "wide")  # its first gradient is lent
@@ -162,7 +165,7 @@ class TorchLoop(ForeignTest):
                          "train.optimizer.schedule's")
         self.assertRegex(loop.output(), r"warned: .*optimizer: steps 5 of 7 trainable parameters; 'left_out\.weight' is not among them")
         self.assertLess(float(re.search("worst: (.*)", loop.output())[1]), 1e-5)
-        self.assertEqual(server.end(), 1)  # it has left before the last iteration
+        self.assertEqual(server.end(), 0, server.errors())  # its loop has ended before the last iteration
 
     def test_parameters_without_a_gradient_take_no_step_as_in_plain_pytorch(self):
         for nodes, overlap in ((1, "overlap"), (2, "whole")):
@@ -185,7 +188,7 @@ class TorchLoop(ForeignTest):
                 self.assert_ends(loop, 0)
                 self.assertEqual(loop.output().splitlines()[:3], [f"warned: {overlap == 'overlap'}", "clock: 6", "stale: True"])
                 self.assertLess(float(re.search("worst: (.*)", loop.output())[1]), 1e-5)
-                self.assertEqual(server.end(), 1)  # it has left before the last iteration
+                self.assertEqual(server.end(), 0, server.errors())  # its loop has ended before the last iteration
 
     def test_what_passes_through_page_locked_memory_is_the_same(self):
         for mode, overlap in (("server", "whole"), ("server", "overlap"), ("worker", "whole")):
@@ -197,7 +200,7 @@ class TorchLoop(ForeignTest):
                 self.assert_ends(loop, 0)
                 self.assertEqual(loop.output().splitlines()[0], "clock: 6")
                 self.assertLess(float(re.search("worst: (.*)", loop.output())[1]), 1e-5)
-                self.assertEqual(server.end(), 1)  # it has left before the last iteration
+                self.assertEqual(server.end(), 0, server.errors())  # its loop has ended before the last iteration
 
     def test_a_tensor_shares_the_worker_s_memory(self):
         self.configure_loop("optimizer: {kind: sgd, lr: 1}, batch_size: 1, total_iterations: 4", nodes=1)
@@ -220,7 +223,7 @@ class TorchLoop(ForeignTest):
                     # With on_nan: stop GradScaler of one that is not fused calls no step(), and the next one closes the clock.
                     self.assertIn(f"clock: {5 if on_nan == 'stop' else 6}", loop.output())
                     self.assertLess(float(re.search("worst: (.*)", loop.output())[1]), 1e-5)
-                self.assertEqual(server.end(), 1)  # they have left before the last iteration
+                self.assertEqual(server.end(), 0, server.errors())  # their loops have ended before the last iteration
 
     def test_nodes_that_exchange_different_things_are_refused(self):
         self.configure_loop("optimizer: {kind: momentum, lr: 1, momentum: 0.9}, batch_size: 8, total_iterations: 40")
@@ -323,7 +326,7 @@ class TorchLoop(ForeignTest):
                                                                   for differ in (
             (("epsilon", "1e-08", "0.001"), ("weight_decay", "0", "0.01"), ("decoupled", "false", "true")),
             (("weight_decay", "0", "0.5"),), (("rho", "0.99", "0.9"),))])
-        self.assertEqual(server.end(), 1)
+        self.assertEqual(server.end(), 0, server.errors())
         self.assertEqual(re.findall("warning (.*)", (self.run_dir / "worker-0.log").read_text(encoding="utf-8")), [
             "the configuration says data, expected none: this program has not imported paceline.data, which reads it",
             "the servers' optimizer steps with defaults: train.optimizer.weight_decay is 0, the local optimizer's 0.25"])
