@@ -147,7 +147,8 @@ TEST_CASE("nodes_that_step_whole_tensors_each_end_where_those_that_step_all_do")
       {{Algorithm::kRing, 3U, OptimizerKind::kLars}, {Algorithm::kTorus, 4U, OptimizerKind::kLamb}}));
   RunConfig config = summing(algorithm, nodes);
   config.train.optimizer.kind = optimizer;
-  config.train.optimizer.lr = optimizer == OptimizerKind::kLars ? 5.0 : 0.01;
+  config.train.optimizer.lr = optimizer == OptimizerKind::kLars ? 0.05 : 0.01;
+  config.train.optimizer.trust_coefficient = 0.1;  // of lars
   const auto whole = testing::run_network(config);
   config.exchange.shard_optimizer = true;
   CHECK(testing::apart(testing::run_network(config).model.parameters, whole.model.parameters) < 1e-6);
