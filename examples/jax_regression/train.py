@@ -47,7 +47,7 @@ def main():
     test = points(np.random.default_rng(1), 512, noise=0)
 
     def measure(params):
-        return float(loss_of(params, *test)), 0, len(test[0])
+        return float(loss_of(params, *test)), None, len(test[0])
 
     with paceline.jax.attach(begin(), given.config, node=given.node, evaluate=measure, overrides=given.overrides) as run:
         params, random = run.params, np.random.default_rng([2, run.worker.node])

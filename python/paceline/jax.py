@@ -32,7 +32,7 @@ __all__ = ["Attached", "attach"]
 
 def attach(params: Any, config: str, node: Optional[int] = None, *, mode: str = "server", local_steps: int = 1,
            trainable: Any = True, lr_factor: Any = 1.0, decay_factor: Any = 1.0,
-           evaluate: Optional[Callable[[Any], Tuple[float, int, int]]] = None,
+           evaluate: Optional[Callable[[Any], Tuple[float, Optional[int], int]]] = None,
            on_resume: Optional[Callable[["Attached"], None]] = None, overrides: Sequence[str] = (),
            existing: str = "refuse", hang_timeout: Optional[float] = None) -> "Attached":
     """Makes the loop around `params`, a pytree of float32 arrays, node `node` of the run that `config`, a YAML file,
@@ -41,7 +41,7 @@ def attach(params: Any, config: str, node: Optional[int] = None, *, mode: str = 
     trainable: of each leaf, whether it is; the others stay as node 0's. lr_factor, decay_factor: with mode="server", what multiplies
     the servers' learning rate and weight decay. Each is one value for all, or a tree like params, of which a leaf may stand for a
     whole branch.
-    evaluate(params) returns (mean loss, correct, samples) on test data; it is called on a thread of the library's.
+    evaluate(params) returns (mean loss, correct or None, samples) on test data; it is called on a thread of the library's.
     on_resume(run) is called in step() where this process has outlived its servers, and they go on from a checkpoint: the state of
     run.clock counts then (load_state_dict()). With mode="worker" the loop ends there without it.
     overrides, existing, hang_timeout: as paceline.Worker; the time is that from one exchange to the next.
@@ -130,13 +130,14 @@ class Attached:
         """Of the mini-batch that comes next: train.batch_size, or what train.batch_balance gives this node."""
         return self._samples
 
-    def step(self, params: Any, grads: Any = None, *, loss: Any = 0.0, correct: int = 0, samples: Optional[int] = None) -> Any:
+    def step(self, params: Any, grads: Any = None, *, loss: Any = 0.0, correct: Optional[int] = None, samples: Optional[int] = None) -> Any:
         """One mini-batch; returns the parameters of the next. With mode="server" it sends the gradient, of the mean over the
         mini-batch, a pytree like the parameters, waits, and has the servers' step. A leaf that is None has no gradient, and takes
         no step. `params` are what the gradient is of: those of the round. With mode="worker" `params` are those behind the loop's
         own step, and there are no `grads`: they come back as they are, but behind the last local step as the exchange leaves them.
 
-        loss: the mean over the mini-batch, of which a round's counts. samples: its size; None: run.samples.
+        loss: the mean over the mini-batch, of which a round's counts. correct: of its samples; None: nobody has counted them.
+        samples: its size; None: run.samples.
         Raises RunOver once the run is over, its Stopped where it was stopped. Errors: paceline.Error; ValueError for another tree or shape.
         """
         self.worker.check_goes_on()
@@ -247,7 +248,9 @@ class Attached:
     def _exchange(self):
         samples = sum(each for *_, each in self._said)
         loss = sum(float(loss) * each for loss, _, each in self._said)
-        self.worker.finish(loss=loss / max(samples, 1), correct=sum(int(correct) for _, correct, _ in self._said), samples=samples)
+        counted = [correct for _, correct, _ in self._said]
+        correct = None if None in counted else sum(map(int, counted))
+        self.worker.finish(loss=loss / max(samples, 1), correct=correct, samples=samples)
         self._said, self._taken = [], 0
         expected = self.clock
         self._receive()
