@@ -261,7 +261,7 @@ TEST_CASE("a metric is finite unless it comes with its fault, and counts no more
   h = report();
   h.mutable_step_report()->mutable_metric()->set_samples(8);
   h.mutable_step_report()->mutable_metric()->set_correct(9);
-  CHECK(refusal(h) == "StepReport.metric.correct: got 9, expected 0 to 8");
+  CHECK(refusal(h) == "StepReport.metric.correct: got 9, expected -1 to 8");
 }
 
 TEST_CASE("text is bounded and printable") {
