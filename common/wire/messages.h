@@ -5,7 +5,7 @@
 //
 // Who talks to whom:
 //   node -> every server   Join, InitialParameters (node 0), Push, Withdraw, Pull, Heartbeat, Leave
-//   node -> authority      NodeReady, Peers, StepReport, EvaluationReport, NodeReport
+//   node -> authority      NodeReady, Peers, StepReport, EvaluationReport, NodeReport, Error (all-reduce)
 //   node <-> its server    StateWanted, NodeState (all-reduce)
 //   server -> node         Welcome, Parameters, Unchanged, Heartbeat, Error
 //   authority -> node      Peers, Grant, Held, FinishWorker, Evaluate, RunOver

@@ -166,7 +166,7 @@ Status Authority::on_node(NodeId from, const wire::Message& message, Ticks now) 
 // What the nodes hold is lost with some of them: each of the others says so, and none can go on. Servers that begin
 // with a checkpoint can.
 Status Authority::on(NodeId from, const wire::Error& error, Ticks now) {
-  if (training()) end_.fail(unavailable(error.message + " (so says node " + to_string(from) + ")"), now);
+  if (training()) end_.fail(unavailable(error.message + ", says node " + to_string(from)), now);
   return Status::ok();
 }
 

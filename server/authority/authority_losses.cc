@@ -25,18 +25,20 @@ void Authority::lost(Peer peer, const std::string& why, Ticks now) {
   const bool sends_last = state_.is(Stage::kEnding) &&
                           node_parameters_.is_asked(node, engine_.version());  // behind its report, too
   members_[node] = NodeState::kGone;
-  if (record_.has_report(node)) {
-    log_.info(to_string(peer) + " has left");
-  } else {
-    if (!record_.has_finished_early(node)) record_.lost(node, why);
-    // What it has sent until its last heartbeat, since no report of it will come.
-    if (const Traffic* const sent = progress_.reduced(node)) record_.add_reduced(*sent);
-  }
   outbox_.to_shards(wire::NodeLost{node, why, members_.process(node).incarnation});
   const bool needed = nodes_are_connected(config_) && !record_.has_report(node) && !steps_.go_on();
   const bool end_lacks = (needed || sends_last) && state_.is(Stage::kEnding) &&
                          node_parameters_.on_loss_at_end(node, engine_.version());
-  if ((needed && training()) || end_lacks) {
+  const bool fails = (needed && training()) || end_lacks;
+  if (record_.has_report(node)) {
+    log_.info(to_string(peer) + " has left");
+  } else {
+    // Whom the run fails for has not done what it was to do.
+    if (fails || !record_.has_finished_early(node)) record_.lost(node, why);
+    // What it has sent until its last heartbeat, since no report of it will come.
+    if (const Traffic* const sent = progress_.reduced(node)) record_.add_reduced(*sent);
+  }
+  if (fails) {
     return end_.fail(unavailable(to_string(peer) + " lost: " + why + " (" + why_needed(config_, node) + ")"),
                      now);
   }

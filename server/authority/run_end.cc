@@ -42,9 +42,11 @@ void RunEnd::begin(sync::EndReason why, Ticks now) {
   run_.state.enter(RunStage::kEnding);
   since_ = now;
   if (why == sync::EndReason::kNobodyLeft) run_.state.lose_everybody();
-  if (run_.state.nobody_left() && !run_.state.is_stopped() && run_.record.last_has_finished()) {
-    run_.log.info("every node has finished early, and the run ends");
-  } else if (run_.state.nobody_left() && !run_.state.is_stopped()) {
+  const bool ends_empty = run_.state.nobody_left() && !run_.state.is_stopped();
+  if (ends_empty && run_.record.last_has_finished()) {
+    // With an all-reduce the parameters have gone with them, which advance() says.
+    if (!nodes_hold_parameters(run_.config)) run_.log.info("every node has finished early, and the run ends");
+  } else if (ends_empty) {
     run_.state.set_failed(unavailable("every node was lost before its share was done"));
     run_.log.error(run_.state.result().message());
   }

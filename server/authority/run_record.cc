@@ -197,6 +197,7 @@ void RunRecord::evaluation(Version version, const Moment& reached, const Metric&
 }
 
 void RunRecord::lost(NodeId node, const std::string& why) {
+  finished_early_.erase(node);  // so it said
   last_has_finished_ = false;
   ++totals_.lost_nodes;
   note(totals_.lost, "node " + to_string(node) + ": " + why);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <cstddef>
 #include <utility>
 #include <vector>
 
@@ -21,11 +22,15 @@ inline ClusterRun run_network(const RunConfig& config, const Overhear& overhear 
   return std::move(ended).value();
 }
 
-// The largest distance of two elements at one place.
+// The largest distance of two elements at one place. Of what is NaN there is none.
 inline double apart(const std::vector<float>& a, const std::vector<float>& b) {
   REQUIRE(a.size() == b.size());
   double most = 0.0;
-  for (std::size_t i = 0; i < a.size(); ++i) most = std::max(most, std::abs(double{a[i]} - double{b[i]}));
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const double distance = std::abs(double{a[i]} - double{b[i]});
+    if (std::isnan(distance)) FAIL("element " << i << ": " << a[i] << " and " << b[i]);
+    most = std::max(most, distance);
+  }
   return most;
 }
 

@@ -189,6 +189,39 @@ TEST_CASE("behind the last step a node of the first group is needed until its st
   CHECK_THAT(run.authority->result().message(), Catch::Contains("node 1 lost: its connection broke"));
 }
 
+// Its loop has ended where the others need it.
+TEST_CASE("a node that ends early in a run that needs every node is the lost one") {
+  RunConfig config = reducing_run();
+  config.exchange.on_loss = OnLoss::kStop;
+  Reducing run(config);
+  run.shard_has(0);
+  run.step(0);
+  run.say(kNode1, wire::Leave{"its training loop has ended", {}, /*finished=*/true});
+  REQUIRE(run.over());
+  const auto shown = run.authority->status([](Peer) { return std::nullopt; }, run.now);
+  CHECK((shown.workers[1].state == "lost" && shown.nodes_lost == 1));
+  const RunSummary summary = run.summary();
+  CHECK((summary.status == "failed" && summary.lost_nodes == 1));
+  CHECK_THAT(summary.reason, Contains("node 1 lost: its training loop has ended"));
+}
+
+TEST_CASE("where others go on a node may end early, and when all have, nobody has the parameters") {
+  Reducing run;
+  std::vector<std::string> said;
+  run.log = Log::to([&](LogLevel, const std::string& text) { said.push_back(text); });
+  run.shard_has(0);
+  run.step(0);
+  for (const Peer node : {kNode1, kNode0}) {
+    CHECK(run.authority->training());
+    run.say(node, wire::Leave{"its training loop has ended", {}, /*finished=*/true});
+  }
+  REQUIRE(run.over());
+  const RunSummary summary = run.summary();
+  CHECK((summary.status == "failed" && summary.lost_nodes == 0));
+  CHECK(summary.reason == "no node is left that has the run's parameters");
+  CHECK(std::ranges::count(said, "every node has finished early, and the run ends") == 0);
+}
+
 // A checkpoint's state that comes as training ends is an older one.
 TEST_CASE("the run ends with the parameters of its last version") {
   Reducing run;

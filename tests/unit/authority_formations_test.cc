@@ -368,7 +368,7 @@ TEST_CASE("what is lost for all who are left ends the run, which servers may go 
   run.say(kNode0, wire::Error{StatusCode::kDataLoss, "the state of node 1 is lost", true});
   REQUIRE(run.over());
   const Status result = run.authority->result();
-  CHECK(result.message() == "the state of node 1 is lost (so says node 0)");
+  CHECK(result.message() == "the state of node 1 is lost, says node 0");
   CHECK(result.code() == StatusCode::kUnavailable);  // what RunEnd takes for one to go on from a checkpoint
   CHECK(run.sent.of<wire::RunOver>(Peer::of(NodeId(2))).size() == 1);
   const RunSummary summary = run.summary();

@@ -47,13 +47,56 @@ TEST_CASE("while a run advances none of its counters falls") {
   CHECK(testing::fallen_counters(after, before).size() == 2);  // iterations and samples
 }
 
-TEST_CASE("where sizes follow speed a status says how many samples each worker was granted") {
+// Of eight clocks; sizes are reviewed behind the fourth, in which the second node has taken three times as long.
+TEST_CASE("where sizes follow speed status, log and summary say how many samples each worker was granted") {
   RunConfig config = small_run();
   config.train.batch_balance = BatchSizing::kBySpeed;
+  config.train.batch_size = 32;
+  config.train.total_iterations = 16;
   Run run(config);
-  CHECK_FALSE(status_of(run).workers[0].samples);
+  std::vector<std::string> said;
+  run.log = Log::to([&](LogLevel, const std::string& text) {
+    if (text.find(" by speed") != std::string::npos) said.push_back(text);
+  });
+  const auto granted = [&](std::uint32_t node) {
+    return run.sent.of<wire::Grant>(Peer::of(NodeId(node))).back().samples;
+  };
+  const auto complete = [&](std::uint32_t node, std::int64_t clock, std::int64_t samples) {
+    for (std::uint32_t k = 0; k < 2; ++k) {
+      const WorkerId worker(node, 0);
+      run.say(Peer::of(ShardId(k)), wire::GradientArrived{ShardId(k), worker, Clock(clock), samples, ""});
+    }
+    wire::StepReport report;
+    report.worker = WorkerId(node, 0);
+    report.clock = Clock(clock);
+    report.computed_version = Version(clock);
+    report.metric = {1.0, 5, samples};
+    run.say(Peer::of(NodeId(node)), report);
+  };
+  const auto samples_shown = [&] {
+    const RunStatus s = status_of(run);
+    return std::vector{s.workers[0].samples, s.workers[1].samples};
+  };
+  using Shown = std::vector<std::optional<std::int64_t>>;
+  CHECK(samples_shown() == Shown{std::nullopt, std::nullopt});
   run.gather();
-  CHECK(status_of(run).workers[0].samples == config.train.batch_size);
+  CHECK(samples_shown() == Shown{32, 32});
+  for (std::int64_t clock = 0; clock < 8; ++clock) {
+    CHECK(samples_shown() == (clock < 4 ? Shown{32, 32} : Shown{48, 16}));
+    const std::int64_t fast = granted(0), slow = granted(1);
+    run.pass(fast * 1s);
+    complete(0, clock, fast);
+    run.pass((3 * slow - fast) * 1s);
+    complete(1, clock, slow);
+  }
+  CHECK(said == std::vector<std::string>{"mini-batches by speed, as granted last: node 0: 48, node 1: 16"});
+  run.authority->fail(aborted("enough"), run.now);
+  REQUIRE(run.over());
+  const std::optional<WorkerBatchSizes> sizes = run.summary().batch_sizes;
+  REQUIRE(sizes);
+  CHECK((sizes->last == std::vector<std::int64_t>{48, 16}));
+  CHECK((sizes->smallest == std::vector<std::int64_t>{32, 16}));
+  CHECK((sizes->largest == std::vector<std::int64_t>{48, 32}));
 }
 
 TEST_CASE("a node's heartbeats say where the time of its workers goes, its report what it was") {

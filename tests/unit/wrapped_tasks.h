@@ -75,6 +75,8 @@ class WrappedTasks : public TaskFactory {
   Result<std::shared_ptr<void>> pin(std::span<const std::byte> pages) override { return tasks_->pin(pages); }
   Result<std::unique_ptr<Task>> make_evaluator() override { return tasks_->make_evaluator(); }
   void stop_evaluating() override { tasks_->stop_evaluating(); }
+  void warn_to(std::function<void(const std::string&)> warn) override { tasks_->warn_to(std::move(warn)); }
+  std::int64_t samples_left_out(NodeId node) const override { return tasks_->samples_left_out(node); }
 
  private:
   const std::unique_ptr<TaskFactory> tasks_;

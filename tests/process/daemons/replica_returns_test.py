@@ -50,6 +50,7 @@ class ReplicaReturns(ReplicatedRun):
         first.wait_for_line("is served by this replica from here on")
         second = self.back(0, 1, 0)
         self.assert_as_if_nothing_had_happened(nodes, [first, second], model)
+        self.assertEqual((self.second() / "model.bin").read_bytes(), model)  # of the one that follows to the end
 
     def test_a_shard_and_the_authority_come_back_one_after_the_other(self):
         self.configure_replicas(2, 6 * ITERATIONS)
