@@ -19,17 +19,11 @@ constexpr const char* kLength = "train.total_iterations";
 
 // What no result depends on.
 const std::set<std::string>& indifferent() {
-  static const std::set<std::string> keys{"run.name",
-                                          "run.seed",
-                                          "run.out",
-                                          "run.log_level",
-                                          "run.tensorboard",
-                                          "run.trace",
-                                          "run.trace_events",
-                                          "run.http",
-                                          "run.straggler_warning",
-                                          kDataPath,
-                                          "security.allow_insecure"};
+  static const std::set<std::string> keys{
+      "run.name",         "run.seed",           "run.out",
+      "run.log_level",    "run.tensorboard",    "run.trace",
+      "run.trace_events", "run.http",           "run.straggler_warning",
+      kDataPath,          "data.train_samples", "security.allow_insecure"};
   return keys;
 }
 

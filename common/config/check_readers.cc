@@ -151,6 +151,11 @@ const Reader kReaders[] = {
     {"train.optimizer.schedule.step_factor", schedule_is<ScheduleKind::kStep, ScheduleKind::kMultistep>,
      "kind: step or multistep"},
     {"train.optimizer.schedule.step_at", schedule_is<ScheduleKind::kMultistep>, "kind: multistep"},
+    {"train.optimizer.schedule.step_epochs", schedule_is<ScheduleKind::kStep, ScheduleKind::kSigmoid>,
+     "kind: step or sigmoid"},
+    {"train.optimizer.schedule.step_at_epochs", schedule_is<ScheduleKind::kMultistep>, "kind: multistep"},
+    {"train.optimizer.schedule.total_epochs", schedule_is<ScheduleKind::kCosine, ScheduleKind::kPoly>,
+     "kind: cosine or poly"},
     {"train.optimizer.schedule.gamma",
      schedule_is<ScheduleKind::kExp, ScheduleKind::kInv, ScheduleKind::kSigmoid>,
      "kind: exp, inv or sigmoid"},
@@ -177,6 +182,15 @@ const Reader kReaders[] = {
     {"simulate.metric.loss_deviation", has_noise, "noise: binomial"},
 };
 
+// What was given: `path`, or the key in epochs that was made into it.
+std::string given_key(const Given& given, const std::string& path) {
+  const std::size_t end = path.ends_with("_versions") ? path.rfind('_') : path.size();
+  const std::string in_epochs = path.substr(0, end) + "_epochs";
+  const bool was_made = counted_key(in_epochs) == path && given.has(in_epochs) &&
+                        given.place_of(in_epochs).line == given.place_of(path).line;
+  return was_made ? in_epochs : path;
+}
+
 }  // namespace
 
 bool has_readers(std::string_view key) {
@@ -193,7 +207,9 @@ void check_readers(Validator& validator, const RunConfig& c) {
     if (key == nullptr) return;
     const std::string got = key->write(c);
     const bool given = validator.given().has(path) && got != key->write(defaults);
-    validator.refuse_if(given && !reader.reads(read_by), {path.c_str()}, "nobody reads it", got,
+    const std::string said = given_key(validator.given(), path);
+    validator.refuse_if(given && !reader.reads(read_by), {said.c_str()}, "nobody reads it",
+                        said == path ? got : got + " versions",
                         std::string(reader.who) + ", or no value (null)");
   };
   for (const Reader& reader : kReaders) {

@@ -88,9 +88,6 @@ class Epochs {
                     std::string("share: pool with policy: ") + name_of(config_.sync.policy),
                     "share: even, policy: bsp or backup, or " + counted_key(key));
     }
-    if (train.local_time) {
-      return refuse(key, "how many samples a round has is not known", "train.local_time", counted_key(key));
-    }
     return counted(key, epochs, {train.batch_size * iterations_of_a_clock(config_)});
   }
 
@@ -102,6 +99,9 @@ class Epochs {
       const bool other_is = given_.place_of(other).line == 0;
       if (is_argument == other_is) return refuse(key, "said twice", "a value here and in " + other, "one");
       if (other_is) return Counts();
+    }
+    if (config_.train.local_time) {
+      return refuse(key, "how many samples a round has is not known", "train.local_time", other);
     }
     PACELINE_ASSIGN_OR_RETURN(const std::int64_t epoch, samples_of_epoch(key));
     std::vector<std::int64_t> counts;
@@ -121,10 +121,10 @@ class Epochs {
   }
 
   Result<std::int64_t> samples_of_epoch(const std::string& key) {
-    DataSection& data = config_.data;
-    const bool is_cifar10 = data.kind == DataKind::kCifar10 && !data.path.empty();
-    if (is_cifar10 && !data.train_samples) data.train_samples = kCifar10Samples;
+    const DataSection& data = config_.data;
     if (data.train_samples) return *data.train_samples;
+    // Not into the configuration: with a length in iterations it would be another's.
+    if (data.kind == DataKind::kCifar10 && !data.path.empty()) return kCifar10Samples;
     return refuse(key, "how many samples an epoch has is not known", "no data.train_samples",
                   "data.train_samples, or data.kind: cifar10 with a data.path");
   }

@@ -53,7 +53,7 @@ void add_data_and_emulate(Schema& schema) {
                  "its channel.",
        .trade_off = "1 keeps values of up to 255, for small learning rates."}));
   keys.push_back(row(
-      PACELINE_FIELD(data.train_samples), or_null(whole(1, 1'000'000'000'000)), Scope::kWholeRun,
+      PACELINE_FIELD(data.train_samples), or_null(whole(1, 1'000'000'000'000)), Scope::kOneSession,
       {.unit = "samples",
        .effect = "What an epoch has where a schedule or train.total_epochs counts them; a node whose data "
                  "have another number does not begin. null: 50,000 of cifar10, else not known.",

@@ -117,7 +117,9 @@ Result<CurveSoFar> read_curve_so_far(const std::filesystem::path& run_dir) {
   PACELINE_ASSIGN_OR_RETURN(const csv::Table table,
                             csv::Table::read(path, kCurveHeader, csv::LastLine::kMayBeCut, kCurveRequired));
   PACELINE_ASSIGN_OR_RETURN(std::vector<CurveRow> rows, rows_of(table));
-  return CurveSoFar{std::move(rows), table.last_line_cut(), table.lacking()};
+  std::vector<std::string> lacking = table.lacking();
+  std::erase(lacking, "learning_rate");
+  return CurveSoFar{std::move(rows), table.last_line_cut(), std::move(lacking)};
 }
 
 }  // namespace paceline

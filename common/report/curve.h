@@ -71,7 +71,7 @@ Result<std::vector<CurveRow>> read_curve(const std::filesystem::path& run_dir);
 struct CurveSoFar {
   std::vector<CurveRow> rows;
   bool last_line_cut = false;
-  std::vector<std::string> lacking = {};  // columns
+  std::vector<std::string> lacking = {};  // columns, but the learning rate's, of which nobody makes a figure
 };
 Result<CurveSoFar> read_curve_so_far(const std::filesystem::path& run_dir);
 

@@ -60,7 +60,7 @@ int main(int argc, char** argv) {
   while ((begun = paceline_begin(worker, -1, &round)) == PACELINE_OK) {
     ok = right(&round, node, bsp) && ok;
     for (int64_t i = 0; i < floats; ++i) round.gradient[i] = i == node ? -one : 0.0F;
-    const paceline_metric metric = {.loss_sum = 0.0, .correct = 0, .samples = round.samples};
+    const paceline_metric metric = {.loss_sum = 0.0, .correct = -1, .samples = round.samples}; /* not counted */
     if (paceline_final_from(worker, 0) != PACELINE_OK || paceline_finish(worker, &metric) != PACELINE_OK)
       break;
   }

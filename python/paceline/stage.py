@@ -11,7 +11,7 @@ import numpy as np
 
 from paceline import _library
 from paceline._library import library
-from paceline.worker import Worker, check, reason_of
+from paceline.worker import NOT_COUNTED, Worker, check, counted, reason_of
 
 
 class Forward(NamedTuple):
@@ -36,11 +36,11 @@ class Backward(NamedTuple):
 
 
 class Did(NamedTuple):
-    """What a way forward comes to. loss_sum, correct: of the last stage."""
+    """What a way forward comes to. loss_sum, correct: of the last stage; of correct None where nobody counts."""
 
     kept_bytes: int = 0
     loss_sum: float = 0.0
-    correct: int = 0
+    correct: Optional[int] = None
 
 
 class Stage:
@@ -62,9 +62,9 @@ class Stage:
         self._look = _library.Look(lambda _: int(self._interrupted))
         check(library.paceline_on_wait(worker._open(), self._look, None))
 
-    def step(self, samples: int) -> Tuple[float, int, int]:
+    def step(self, samples: int) -> Tuple[float, Optional[int], int]:
         """The round's mini-batch through the stages; finish() follows, with these: the mean loss, and of this worker's share
-        how many are correct, and how many there are. Errors: Error; what forward or backward raises."""
+        how many are correct (None: nobody counts), and how many there are. Errors: Error; what forward or backward raises."""
         metric = _library.Metric()
         self._worker.unwatch()
         with self._interruptible():
@@ -74,7 +74,7 @@ class Stage:
         if raised is not None:
             raise raised
         check(code)
-        return metric.loss_sum / metric.samples, metric.correct, metric.samples
+        return metric.loss_sum / metric.samples, None if metric.correct == NOT_COUNTED else metric.correct, metric.samples
 
     @contextlib.contextmanager
     def _interruptible(self):
@@ -114,7 +114,7 @@ class Stage:
         did = self._forward(Forward(given.first, given.samples, bool(given.kept), _array(given.in_, given.samples, self._in),
                                     _array(given.out, given.samples, self._out)))
         given.kept_bytes = did.kept_bytes
-        given.metric.loss_sum, given.metric.correct = did.loss_sum, did.correct
+        given.metric.loss_sum, given.metric.correct = did.loss_sum, counted(did.correct)
 
     def _go_back(self, given):
         self._backward(Backward(given.first, given.samples, given.divisor, _array(given.out_gradient, given.samples, self._out),

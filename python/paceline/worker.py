@@ -275,7 +275,7 @@ class Worker:
         """The gradient is complete and leaves. loss: the mean over the mini-batch. correct: of its samples; None: nobody has counted
         them. samples: its size; None: as granted."""
         samples = self._round.samples if samples is None else samples
-        self._metric.loss_sum, self._metric.correct, self._metric.samples = loss * samples, _counted(correct), samples
+        self._metric.loss_sum, self._metric.correct, self._metric.samples = loss * samples, counted(correct), samples
         check(library.paceline_finish(self._open(), ctypes.byref(self._metric)))
         self._completed += 1
         self._under_way = None
@@ -418,12 +418,12 @@ def _called_from_c(evaluate: Evaluate, raised: "list[str]", of: "weakref.ref"):
 def _measure(said) -> Tuple[float, int, int]:
     try:
         loss, correct, samples = said
-        return float(loss) * int(samples), _counted(correct), int(samples)
+        return float(loss) * int(samples), counted(correct), int(samples)
     except (TypeError, ValueError):
         raise ValueError(f"evaluate: got {said!r}, expected (mean loss, correct, samples)") from None
 
 
-def _counted(correct):
+def counted(correct):
     return NOT_COUNTED if correct is None else int(correct)
 
 

@@ -17,6 +17,22 @@ std::string per_cent(double value) {
   return text;
 }
 
+// What needs the accuracy of windows, and what stands still without it; empty: nothing.
+std::string needs_accuracy(const SyncSection& sync) {
+  const auto any_stage = [&](const auto& is) {
+    return std::any_of(sync.stages.begin(), sync.stages.end(), is);
+  };
+  const bool follows = sync.policy == PolicyKind::kDtssp ||
+                       any_stage([](const PolicyStage& s) { return s.policy == PolicyKind::kDtssp; });
+  if (follows && sync.lpr.metric == LprMetric::kAccuracy) {
+    return "sync.lpr.metric: got accuracy, expected loss, or the threshold does not move";
+  }
+  if (any_stage([](const PolicyStage& s) { return s.until.end == StageEnd::kTrainAccuracy; })) {
+    return "sync.stages: got a train_accuracy, expected a train_loss, or that stage does not end";
+  }
+  return "";
+}
+
 }  // namespace
 
 DecisionRecord::DecisionRecord(const RunConfig& config, const RunCore& core, RunRecord& record,
@@ -55,7 +71,15 @@ void DecisionRecord::note(const sync::WindowClosed& action, Ticks now) {
             ": " + (action.accuracy ? "train accuracy " + per_cent(*action.accuracy * 100) + ", " : "") +
             "loss " + std::to_string(action.loss_mean) +
             (action.lpr ? ", LPR " + per_cent(*action.lpr) : ""));
+  if (!action.accuracy) miss_accuracy(action.index);
   log_batch_sizes();
+}
+
+void DecisionRecord::miss_accuracy(std::int64_t window) {
+  const std::string needed = needs_accuracy(config_.sync);
+  if (needed.empty() || std::exchange(has_missed_accuracy_, true)) return;
+  log_.warn("window " + std::to_string(window) +
+            " has no accuracy, since not all correct samples were counted; " + needed);
 }
 
 void DecisionRecord::note_plan() {

@@ -35,6 +35,8 @@ class DecisionRecord {
   void note(const sync::AllFinished& action, Ticks now);
 
  private:
+  // Once, where what the run goes by is what nobody counts.
+  void miss_accuracy(std::int64_t window);
   void log_batch_sizes();
   std::string skips_so_far() const;
 
@@ -44,6 +46,7 @@ class DecisionRecord {
   const Log& log_;
   Revision revision_;              // what the last decision led to
   std::uint64_t plan_change_ = 0;  // what is in the log of it
+  bool has_missed_accuracy_ = false;
 };
 
 }  // namespace paceline::server

@@ -15,7 +15,7 @@
 
 #include "common/clock.h"
 #include "common/ids.h"
-#include "common/metric.h"
+#include "common/metric_sum.h"
 #include "common/wire/messages.h"
 
 namespace paceline::server {
@@ -25,7 +25,7 @@ struct Moment {
   double seconds = 0.0;  // since the first grant
   Threshold threshold;
   std::int64_t iterations = 0;  // in the parameters; of local steps the mini-batches
-  Metric trained = {};          // of all reports by then
+  MetricSum trained = {};       // of all reports by then
 };
 
 class EvaluationSchedule {

@@ -1,5 +1,7 @@
 #include "server/authority/evaluations.h"
 
+#include <utility>
+
 #include "server/seconds_text.h"
 
 namespace paceline::server {
@@ -82,8 +84,19 @@ Result<Evaluations::Taken> Evaluations::take(NodeId from, const wire::Evaluation
   log_.info("version " + to_string(report.version) + ": " +
             (accuracy ? "test accuracy " + std::to_string(*accuracy) + ", " : "test ") + "loss " +
             std::to_string(metric.loss_sum / static_cast<double>(metric.samples)));
+  if (!accuracy) miss_accuracy(report.version);
   const bool on_target = config_.run.target_accuracy && accuracy && *accuracy >= *config_.run.target_accuracy;
   return on_target ? Taken::kOnTarget : Taken::kTaken;
+}
+
+// Said once.
+void Evaluations::miss_accuracy(Version version) {
+  const char* what = config_.run.target_accuracy        ? "run.target_accuracy is not reached"
+                     : config_.checkpoint.keep_best > 0 ? "checkpoint.keep_best keeps none"
+                                                        : nullptr;
+  if (what == nullptr || std::exchange(has_missed_accuracy_, true)) return;
+  log_.warn("version " + to_string(version) +
+            " has no accuracy, since correct samples were not counted; without one " + what);
 }
 
 // A run is for its final model: one without a measure of it is no success. An evaluation during training is

@@ -62,6 +62,8 @@ class Evaluations {
  private:
   void not_evaluated(Version version, const std::string& why);
   void give_up(Version version, const std::string& why);
+  // Whatever goes by test accuracy goes without.
+  void miss_accuracy(Version version);
 
   const RunConfig& config_;
   RunCore& core_;
@@ -76,6 +78,7 @@ class Evaluations {
   DurationBaseline usual_;       // until its report
   Version newest_ = kNoVersion;  // that has been evaluated
   bool of_the_end_ = false;      // from now on
+  bool has_missed_accuracy_ = false;
 };
 
 }  // namespace paceline::server

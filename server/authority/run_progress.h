@@ -33,13 +33,13 @@ class RunProgress {
   // Time passes while training goes on; from its begin on.
   void read(Ticks now) {
     iteration_rate_.read(core_.iterations_applied(), now);
-    sample_rate_.read(reports_.trained().samples, now);
+    sample_rate_.read(reports_.trained().samples(), now);
   }
   std::optional<double> iterations_per_second(Ticks now) const {
     return iteration_rate_.per_second(core_.iterations_applied(), now);
   }
   std::optional<double> samples_per_second(Ticks now) const {
-    return sample_rate_.per_second(reports_.trained().samples, now);
+    return sample_rate_.per_second(reports_.trained().samples(), now);
   }
   // What earlier generations had counted.
   const CountsBefore& before() const { return before_; }

@@ -20,6 +20,7 @@
 #include "common/instant.h"
 #include "common/log/log.h"
 #include "common/metric.h"
+#include "common/metric_sum.h"
 #include "common/report/batch_sizes.h"
 #include "common/report/curve.h"
 #include "common/report/phases_csv.h"
@@ -166,7 +167,7 @@ class RunRecord {
   std::set<NodeId> finished_early_;
   bool last_has_finished_ = false;
   std::int64_t curve_rows_ = 0;
-  Metric trained_;                      // as of the last evaluation
+  MetricSum trained_;                   // as of the last evaluation
   Version trained_until_ = kNoVersion;  // what its numbers of training are of
   std::optional<Metric> last_metric_;
   std::optional<Metric> final_metric_;

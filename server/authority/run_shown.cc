@@ -80,7 +80,7 @@ void show_counts(const RunShown& run, RunStatus& s) {
   s.skipped = train.iterations_in(engine.iterations_skipped());
   s.dropped = train.iterations_in(engine.iterations_dropped());
   s.iterations_lost = train.iterations_in(engine.iterations_lost());
-  s.samples = run.reports.trained().samples;
+  s.samples = run.reports.trained().samples();
   s.nodes_lost = run.record.lost_nodes();
   s.before = run.progress.before();
   s.curve_rows = run.record.curve_rows();

@@ -24,7 +24,7 @@ Result<StepReports::Taken> StepReports::take(wire::StepReport report, Ticks now)
   if (reduces) report.computed_revision = std::min(report.computed_revision, engine.revision());
   // Read first: the next grant may follow at once.
   const Ticks granted = speeds_.granted_at(report.worker, now);
-  const Metric trained = trained_;
+  const MetricSum trained = trained_;
   const LossScale scale = record_.loss_scale(report.worker);
   const std::int64_t skipped = engine.iterations_skipped();
   if (!report.skipped) trained_ += report.metric;      // the version that it completes counts it

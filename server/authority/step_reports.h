@@ -5,7 +5,7 @@
 
 #include "common/config/run_config.h"
 #include "common/instant.h"
-#include "common/metric.h"
+#include "common/metric_sum.h"
 #include "common/status.h"
 #include "common/wire/messages.h"
 #include "server/authority/decision_record.h"
@@ -29,7 +29,7 @@ class StepReports {
   [[nodiscard]] Result<Taken> take(wire::StepReport report, Ticks now);
 
   // Of all that were taken, of this generation.
-  const Metric& trained() const { return trained_; }
+  const MetricSum& trained() const { return trained_; }
 
  private:
   const RunConfig& config_;
@@ -39,7 +39,7 @@ class StepReports {
   RunRecord& record_;
   Instructions& instructions_;
   DecisionRecord& decision_record_;
-  Metric trained_;
+  MetricSum trained_;
 };
 
 }  // namespace paceline::server

@@ -112,6 +112,8 @@ TEST_CASE("nodes_on_gpus_end_where_those_on_cpus_do_with_groups_of_batch_norm_or
 TEST_CASE("an_all_reduce_of_gpus_in_float16_steps_as_servers_do_or_leaves_a_step_out_as_a_whole") {
   RunConfig summed = normalised(2, 1, ExchangeKind::kAllreduce);
   summed.train.on_nan = OnNan::kSkip;
+  summed.train.accumulate = GENERATE(1, 2);
+  summed.train.batch_size *= summed.train.accumulate;
   const auto twenty = [](RunConfig config) {
     config.train.precision = Precision::kFp16;
     return run_on_gpus(config, Clock(7));

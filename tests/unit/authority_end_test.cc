@@ -79,6 +79,36 @@ TEST_CASE("a run that switches names each policy from the first on, and its curv
   CHECK(*curve.back().learning_rate == Approx(rate));
 }
 
+TEST_CASE(
+    "a run that goes by accuracies which nobody counts is warned once of each, and has them where they are") {
+  RunConfig config = small_run();
+  config.sync.policy = PolicyKind::kSwitch;
+  config.sync.stages.resize(2);
+  config.sync.stages[0].until = {StageEnd::kTrainAccuracy, 0.9};
+  config.sync.lpr.window_clocks = 1;
+  config.run.target_accuracy = 0.9;
+  config.train.eval_every_clocks = 1;
+  Run run(config);
+  std::vector<std::string> warnings;
+  run.log = Log::to([&](LogLevel level, const std::string& text) {
+    if (level == LogLevel::kWarn) warnings.push_back(text);
+  });
+  run.gather();
+  for (std::int64_t clock = 0; clock < 3; ++clock) {
+    run.correct = clock < 2 ? Metric::kNotCounted : 5;
+    run.train(clock, clock + 1);
+    run.say(kNode0, wire::EvaluationReport{Version(clock + 1), {50.0, Metric::kNotCounted, 100}, ""});
+  }
+  REQUIRE(warnings.size() == 2);
+  CHECK_THAT(warnings[0], Contains("window 0 has no accuracy") && Contains("expected a train_loss"));
+  CHECK_THAT(warnings[1], Contains("version 1 has no accuracy") && Contains("run.target_accuracy"));
+  std::vector<std::optional<double>> accuracies;
+  for (const CurveRow& row : read_curve(run.config.run.out).value()) {
+    if (row.test_loss) accuracies.push_back(row.train_accuracy);
+  }
+  CHECK(accuracies == std::vector<std::optional<double>>{std::nullopt, std::nullopt, 0.5});
+}
+
 TEST_CASE("while a slow disk takes the final model the authority goes on, and the end waits for the file") {
   Run run;
   run.slow_disk = true;

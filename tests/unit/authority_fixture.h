@@ -81,12 +81,13 @@ struct Run {
     report.worker = WorkerId(node, thread);
     report.clock = Clock(clock);
     report.computed_version = Version(clock);
-    report.metric = {1.0, 5, 10};
+    report.metric = {1.0, correct, 10};
     report.compute = compute;
     report.loss_scale = loss_scale;
     say(Peer::of(NodeId(node)), report);
   }
-  LossScale loss_scale;  // that workers report
+  LossScale loss_scale;      // that workers report
+  std::int64_t correct = 5;  // likewise, of 10 samples
   void train(std::int64_t from, std::int64_t to) {
     for (std::int64_t clock = from; clock < to; ++clock) {
       iterate(0, clock);

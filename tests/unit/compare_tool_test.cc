@@ -242,7 +242,10 @@ TEST_CASE("where_the_data_was_is_shown_when_the_groups_had_it_elsewhere") {
   full.emplace_back("data.path=/data/full");
   tenth.emplace_back("data.path=/data/tenth");
   lab.run(1, 10, full).run(1, 2, tenth);
+  full.emplace_back("data.train_samples=50000");  // what an epoch was taken for says nothing of where it is
+  lab.run(2, 10, full);
   const auto groups = lab.json()["groups"];
+  REQUIRE(groups.size() == 2);
   CHECK(groups[0]["name"] == "bsp");
   CHECK(groups[0]["differing"]["data.path"] == "/data/full");
   CHECK(groups[1]["differing"]["data.path"] == "/data/tenth");

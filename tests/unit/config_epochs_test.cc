@@ -41,7 +41,7 @@ TEST_CASE("epochs_are_the_nearest_number_of_versions_and_the_configuration_says_
   CHECK(schedule.warmup_versions == 122);
   CHECK(schedule.step_at == std::vector<std::int64_t>{732, 1465, 1953});
   CHECK(config.train.total_iterations == 2197 * 64);
-  CHECK(config.data.train_samples == 50'000);
+  CHECK_FALSE(config.data.train_samples.has_value());
   REQUIRE(notes.size() == 5);
   CHECK(notes[0] == "train.total_epochs: 90 epochs are 2197 rounds of 2048 samples");
   CHECK(notes[1] == "train.optimizer.schedule.warmup_epochs: 5 epochs are 122 versions of 2048 samples");
@@ -74,6 +74,9 @@ TEST_CASE("epochs_of_a_data_set_of_any_size_go_by_what_a_version_has") {
 TEST_CASE("an_argument_in_versions_or_in_epochs_is_over_the_file_in_the_other") {
   CHECK(load({"train.optimizer.schedule.warmup_versions=7"}).train.optimizer.schedule.warmup_versions == 7);
   CHECK(load({"train.total_iterations=128000"}).train.total_iterations == 128'000);
+  const Overrides back = {"train.optimizer.schedule.kind=constant",
+                          "train.optimizer.schedule.step_at_epochs=null"};
+  CHECK(load(back).train.optimizer.schedule.step_at.empty());
   const std::string written = to_yaml(load({}));
   const Overrides longer = {"train.total_epochs=180"};
   CHECK(parse_config(written, "run.yaml", longer, LoadFor::kReading)->train.total_iterations == 4395 * 64);
@@ -82,6 +85,20 @@ TEST_CASE("an_argument_in_versions_or_in_epochs_is_over_the_file_in_the_other") 
   CHECK(counted_key("train.inner_optimizer.schedule.warmup_epochs") ==
         "train.inner_optimizer.schedule.warmup_versions");
   CHECK(counted_key("train.batch_size") == "train.batch_size");
+}
+
+TEST_CASE("a_run_whose_length_was_said_in_epochs_is_the_same_run_with_one_in_iterations") {
+  const std::string file =
+      "cluster: {nodes: 2}\ndata: {kind: cifar10, path: data}\ntrain: {batch_size: 50, total_epochs: 10}\n";
+  const auto of = [&](const Overrides& given) {
+    const auto config = parse_config(file, "run.yaml", given, LoadFor::kReading);
+    REQUIRE(config.is_ok());
+    return fingerprint(*config, AgreedBy::kRun);
+  };
+  CHECK(of({"train.total_iterations=20000"}) == of({}));
+  CHECK(of({"train.total_epochs=20"}) == of({}));
+  CHECK(of({"data.train_samples=50000"}) == of({}));
+  CHECK(of({"train.batch_size=25"}) != of({}));
 }
 
 TEST_CASE("epochs_whose_samples_are_not_known_are_refused_by_file_line_and_key") {
@@ -98,12 +115,16 @@ TEST_CASE("epochs_whose_samples_are_not_known_are_refused_by_file_line_and_key")
             "run.yaml:9: train.optimizer.schedule.warmup_epochs: how many samples a version has is not "
             "known, "
             "got share: pool with policy: asp"},
+           {{"train.local_steps=10", "train.local_time=1s"},
+            "run.yaml:5: train.total_epochs: how many samples a round has is not known, got "
+            "train.local_time"},
            {{"train.optimizer.schedule.warmup_epochs=3", "train.optimizer.schedule.warmup_versions=3"},
             "command line: train.optimizer.schedule.warmup_epochs: said twice"},
            {{"train.optimizer.schedule.warmup_epochs=100"},
             "command line: train.optimizer.schedule.warmup_versions: the warm-up is longer than the run"},
            {{"train.optimizer.schedule.kind=constant"},
-            "run.yaml:9: train.optimizer.schedule.step_at: nobody reads it"},
+            "run.yaml:9: train.optimizer.schedule.step_at_epochs: nobody reads it, got [732, 1465, 1953] "
+            "versions, expected kind: multistep, or no value (null)"},
            {{"data.train_samples=1000000000000", "train.total_epochs=1000"},
             "command line: train.total_epochs: too long"},
            {{"train.total_epochs=0"}, "command line: train.total_epochs: "}}) {

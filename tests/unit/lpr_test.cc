@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "common/metric_sum.h"
+
 namespace paceline::sync {
 namespace {
 
@@ -82,6 +84,20 @@ TEST_CASE("a_window_without_data_is_skipped") {
   REQUIRE(third);
   CHECK(third->index == 2);
   CHECK(*third->lpr == Approx(25.0));
+}
+
+TEST_CASE("what_nobody_has_counted_takes_the_accuracy_of_its_own_differences_alone") {
+  MetricSum sum;
+  sum += {4.0, 1, 4};
+  const MetricSum first = sum;
+  sum += {2.0, Metric::kNotCounted, 4};
+  const MetricSum second = sum;
+  sum += {3.0, 2, 4};
+  CHECK(sum.samples() == 12);
+  CHECK(accuracy_of(first - MetricSum()) == 0.25);
+  CHECK_FALSE(accuracy_of(second - first).has_value());
+  CHECK_FALSE(accuracy_of(sum - first).has_value());
+  CHECK((accuracy_of(sum - second) == 0.5 && loss_of(sum - second) == 0.75));
 }
 
 }  // namespace

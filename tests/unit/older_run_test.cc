@@ -162,11 +162,10 @@ TEST_CASE("a_curve_of_fewer_or_more_columns_is_read_by_their_names") {
                                    Contains("curve.csv is of an older version: no column lpr\n"));
   }
   SECTION("more, and in another order") {
-    write_older(
-        older.folder / "run/curve.csv",
-        "version,seconds,iterations,threshold,lpr,train_loss,train_accuracy,colour,test_loss,test_accuracy,"
-        "learning_rate\n"
-        "20,1.5,400,3,,,,7,1.25,0.25,0.1\n");
+    write_older(older.folder / "run/curve.csv",
+                "version,seconds,iterations,threshold,lpr,train_loss,train_accuracy,colour,test_loss,test_"
+                "accuracy\n"
+                "20,1.5,400,3,,,,7,1.25,0.25\n");
     CHECK_THAT(older.report(), Contains("version 20 after 1.500 s, threshold 3\n") &&
                                    Contains("test accuracy 25.00 % at last") && !Contains("curve.csv"));
   }

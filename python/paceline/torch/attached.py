@@ -22,6 +22,9 @@ from paceline.worker import RunOver, Worker, check_world
 
 _attached: "weakref.WeakKeyDictionary" = weakref.WeakKeyDictionary()  # optimizers and models, while attached
 
+# `data` or a key of it, but for how many samples an epoch has, which the library itself reads.
+_DATA = r"""data(?!\.train_samples\b)(?!["']?\s*:\s*\{?\s*["']?train_samples["']?\s*:[^\n,}]*\s*(?:\}|\n\S|\Z))(?:\.\w+)?"""
+
 
 class Attached:
     """What attach() returns: a context, inside of which the loop is a worker."""
@@ -199,7 +202,7 @@ class Attached:
 
     def _warn_of_settings(self, config, overrides):
         """Those that nobody has said, and that nobody reads."""
-        if "paceline.data" not in sys.modules and rules.said(config, overrides, [r"data(?:\.\w+)?"]):
+        if "paceline.data" not in sys.modules and rules.said(config, overrides, [_DATA]):
             self.worker.warn("the configuration says data, expected none: this program has not imported paceline.data, which reads it")
         differ = []
         if self._server_side:

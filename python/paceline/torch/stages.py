@@ -15,7 +15,7 @@ from paceline.torch.averaged import is_running_statistic
 from paceline.torch.cut import shapes_of
 from paceline.torch.norms import Norms
 from paceline.torch.tensors import _NORMS, Exchanged, buffers_of_weights, clean
-from paceline.worker import NOT_COUNTED, RunOver, Worker, check_world
+from paceline.worker import RunOver, Worker, check_world
 
 
 class _States:
@@ -269,7 +269,7 @@ class Pipeline:
             self._graphs[first] = (came, result)
         kept = self._bytes[rows] if given.kept else 0
         if self.is_last:
-            return Did(kept, float(result.detach()) * rows, int(correct))
+            return Did(kept, float(result.detach()) * rows, correct)
         shape = tuple(out.shape)
         if shape != (rows, *self._shape_out):
             raise ValueError(f"stage {self.stage}: gives {shape} for {rows} samples, expected {(rows, *self._shape_out)}")
@@ -279,7 +279,7 @@ class Pipeline:
     def _lose(self, out, y):
         """The mean loss of the micro-batch, and how many are correct where the loss says that."""
         said = self._loss(out, y.to(self.device))
-        return said if isinstance(said, tuple) else (said, NOT_COUNTED)
+        return said if isinstance(said, tuple) else (said, None)
 
     @contextlib.contextmanager
     def _counting(self, rows):
