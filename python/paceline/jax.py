@@ -85,7 +85,7 @@ class Attached:
         self.out = self.worker.value("run.out")  # the run's folder; on the servers' machines
         try:
             self._check_run(config, overrides)
-            self._leaves = [self._described(jax.tree_util.keystr(path), leaf, *each) for (path, leaf), *each in zip(leaves, *factors)]
+            self._leaves = [self._described(_name_of(path), leaf, *each) for (path, leaf), *each in zip(leaves, *factors)]
             initial = np.concatenate([np.asarray(leaf).reshape(-1) for _, leaf in leaves])
             self.worker.start(initial, None if evaluate is None else lambda flat: evaluate(self._unflat(flat)))
             self.params = params
@@ -151,10 +151,10 @@ class Attached:
         else:
             self._resumed.warn_if_not_loaded("the optimizer's state begins anew")
             leaves = self._matched("parameter", params)
+            self.params = params  # also where the run ends here: the loop may have given the ones before away (donation)
         self._said.append((loss, correct, self._samples if samples is None else samples))
         self._taken += 1
         if self._taken < self._local_steps:
-            self.params = params
             return params
         if not self._server_side:
             self._write_delta(round, leaves)
@@ -207,10 +207,10 @@ class Attached:
             leaves = self._tree.flatten_up_to(tree)
         except (TypeError, ValueError):
             found, _ = jax.tree_util.tree_flatten_with_path(tree)
-            raise ValueError(f"{what}: got the leaves {', '.join(jax.tree_util.keystr(path) for path, _ in found) or 'of none'}, expected "
+            raise ValueError(f"{what}: got the leaves {', '.join(_name_of(path) for path, _ in found) or 'of none'}, expected "
                              f"{', '.join(leaf.name for leaf in self._leaves)}") from None
         for own, leaf in zip(self._leaves, leaves):
-            if leaf is None and what == "gradient":
+            if leaf is None and what == "gradient" and tree is not None:  # params that are one array: None would be forgotten gradients
                 continue
             if not hasattr(leaf, "dtype") or not jax.numpy.issubdtype(leaf.dtype, jax.numpy.floating):
                 raise ValueError(f"{what} {own.name}: got {_kind_of(leaf)}, expected an array of floats")
@@ -279,6 +279,11 @@ class Attached:
                                                          for leaf in self._leaves])
 
 
+def _name_of(path):
+    """A tree may be one array."""
+    return jax.tree_util.keystr(path) or "params"
+
+
 def _kind_of(leaf):
     return leaf.dtype if hasattr(leaf, "dtype") else f"a {type(leaf).__name__}"
 
@@ -288,7 +293,7 @@ def _check_leaves(leaves):
         raise ValueError("params: got no leaf, expected at least one")
     for path, leaf in leaves:
         if not hasattr(leaf, "dtype") or leaf.dtype != np.float32:
-            raise ValueError(f"parameter {jax.tree_util.keystr(path)}: got {_kind_of(leaf)}, expected an array of float32")
+            raise ValueError(f"parameter {_name_of(path)}: got {_kind_of(leaf)}, expected an array of float32")
 
 
 def _of_each(what, given, params, kinds, expected) -> List[Any]:
@@ -296,7 +301,7 @@ def _of_each(what, given, params, kinds, expected) -> List[Any]:
     try:
         full = jax.tree_util.tree_map(lambda value, branch: jax.tree_util.tree_map(lambda _: value, branch), given, params)
     except (TypeError, ValueError):
-        names = [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_flatten_with_path(given)[0]]
+        names = [_name_of(path) for path, _ in jax.tree_util.tree_flatten_with_path(given)[0]]
         raise ValueError(f"{what}: got a tree with {', '.join(names) or 'no leaf'}, expected one like params, or one value") from None
     each = jax.tree_util.tree_leaves(full)
     wrong = next((value for value in each if not isinstance(value, kinds)), None)

@@ -8,13 +8,14 @@ torchrun starts the programs, and paceline-server is started beside them.
 
 Ctrl-C, or SIGTERM: the servers end the run in order and keep the model; programs see that it is over (RunOver), and are
 interrupted where they have not ended half a minute after the servers. Twice: all are ended at once. A program that fails
-before training has begun ends the run; later the others go on. A server that refuses to begin ends all. Where no program is
-left the servers end, too. Exit status: 0 the run succeeded, and so did all programs; 1 not, or it was stopped; 2 wrong usage or
-configuration. Where a run is to be gone on with: 3 there is no checkpoint that is whole, 4 the run has ended well already, 5 it
-has another configuration.
+before training has begun, or gone on, ends the run; later the others go on. A server that refuses to begin ends all. Where no
+program is left the servers end, too. Exit status: 0 the run succeeded, and so did all programs; 1 not, or it was stopped; 2 wrong
+usage or configuration. Where a run is to be gone on with: 3 there is no checkpoint that is whole, 4 the run has ended well
+already, 5 it has another configuration.
 """
 
 import argparse
+import collections
 import json
 import os
 import pathlib
@@ -23,7 +24,7 @@ import shlex
 import signal
 import subprocess
 import sys
-from typing import Dict, List, Optional
+from typing import Counter, Dict, List, Optional
 
 from paceline._programs import EXISTING, programs_in, start
 from paceline.worker import most
@@ -96,6 +97,11 @@ def _summary(out):
         return {}
 
 
+def _lost(summary):
+    """Which nodes, and why, how often."""
+    return collections.Counter(map(str, summary.get("lost", [])))
+
+
 def _existing(given, out):
     """A run that has trained nothing and left nothing is replaced, as its server does; so are what its programs left."""
     summary, left = _summary(out), [name for name in ("model.bin", "checkpoint") if os.path.exists(os.path.join(out, name))]
@@ -128,6 +134,7 @@ class _Run:
         self.failed: List[str] = []
         self.refused = 0  # a server's status: there is no run
         self.advice = ""  # where that is 2
+        self.lost_before: Counter[str] = collections.Counter()  # of a run that goes on: in its record, too
         self.sees_begin = True  # in the server's log (run.log_level)
 
     def start(self, name, command, options=None, **environment):
@@ -253,7 +260,7 @@ class _Run:
     def say_where(self):
         """Who was lost, and where the run's report is; of one that never was there is none."""
         if self._is_over():
-            for lost in _summary(self._out).get("lost", []):
+            for lost in (_lost(_summary(self._out)) - self.lost_before).elements():
                 self._say(f"lost before the end: {lost}")
             self._say(f"the run in {self._out} is over; paceline report {shlex.quote(str(self._out))} says how it went")
 
@@ -299,6 +306,8 @@ def main(given: Optional[List[str]] = None) -> int:
     run.sees_begin = level in ("debug", "info")
     # What the server advises is for its own command line.
     existing = _existing(arguments.existing, out)
+    if existing == "continue":
+        run.lost_before = _lost(_summary(out))
     if existing == "replace" and _summary(out).get("status") == "ok":
         run.advice = f"a run that has ended well is not replaced: remove {shlex.quote(out)}, or say run.out=FOLDER"
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -61,7 +61,7 @@ void Authority::lost(Peer peer, const std::string& why, Ticks now) {
 
 void Authority::program_ended(NodeId node, const std::string& how, Ticks now) {
   if (!state_.is(Stage::kGathering) || members_[node] != NodeState::kAbsent) return;
-  const Status lost_run = start_.lose(node, "its program has ended with " + how, now);
+  const Status lost_run = start_.never_comes(node, "its program has ended with " + how, now);
   if (!lost_run.is_ok()) end_.fail(lost_run, now);
 }
 

@@ -1,6 +1,8 @@
 #include "server/authority/run_start.h"
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -116,6 +118,17 @@ Status RunStart::lose(NodeId node, const std::string& why, Ticks now) {
   log_.warn(what);
   outbox_.to_shards(wire::NodeLost{node, why, members_.process(node).incarnation});
   return Status::ok();
+}
+
+Status RunStart::never_comes(NodeId node, const std::string& why, Ticks now) {
+  const std::string what = "node " + to_string(node) + " has not joined: " + why + members_.refusals();
+  const std::optional<std::uint32_t> least = config_.cluster.nodes_at_start;
+  if (resumes() && !least && members_.is_awaited(node)) return unavailable(what);
+  PACELINE_RETURN_IF_ERROR(lose(node, why, now));
+  const std::size_t can_come = members_.joined() + members_.in(NodeState::kAbsent).size();
+  if (resumes() || !least || can_come >= *least) return Status::ok();
+  return unavailable(what + "; at least " + std::to_string(*least) + " nodes are to begin, and " +
+                     std::to_string(can_come) + " can");
 }
 
 Status RunStart::lost_before_resume(NodeId node, const std::string& why, Ticks now) {

@@ -47,6 +47,8 @@ class RunStart {
   void ready(ShardId shard, Ticks now);
   // A node that had joined, or was to, is lost before training begins. Not OK: there will be no run, and why.
   [[nodiscard]] Status lose(NodeId node, const std::string& why, Ticks now);
+  // The program of a node that has not joined has ended: nobody need wait. Not OK: as there.
+  [[nodiscard]] Status never_comes(NodeId node, const std::string& why, Ticks now);
   bool may_lose(NodeId node) const;
   // Time passes: a resumed run may go on. Not OK: it has waited long enough.
   [[nodiscard]] Status check(Ticks now);

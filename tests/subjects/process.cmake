@@ -37,7 +37,7 @@ set(not_sanitized BadInput CardsOfRuns Colours ComparingScripts Dashboard DtsspE
   PageBundle Plots ReportFormats ReportNumbers ReportPage ResumeByScript RunScripts Scripts Slurm SlurmScript Sweeps)
 # Nor can Python or another's program, which have no sanitizer, load a library that has one.
 list(APPEND not_sanitized Installed JaxLoop Launch Onnx PythonData PythonLoop Safetensors Spark SparkAttempts SparkBatches StateDicts
-  TorchData TorchLaunch TorchLoop TorchvisionPixels Wheel)
+  TorchData TorchLaunch TorchLoop TorchStages TorchvisionPixels Wheel)
 # The thread sanitizer sees the daemons' threads in these.
 set(thread_sanitized Stops WholeRuns)
 set(check_tier ${CMAKE_CURRENT_SOURCE_DIR}/process/check_tier.txt)

@@ -201,6 +201,29 @@ TEST_CASE("a node that is lost again before training goes on does not hold the o
   CHECK(run.sent.of<wire::Grant>(kNode1).size() == 1);
 }
 
+TEST_CASE("a program that ends before training goes on ends the run, if its node was there at the save") {
+  const bool was_lost = GENERATE(false, true);
+  SavingRun run;
+  if (was_lost) {
+    run.authority->lost(kNode0, "silent for 10.2 s", run.now);
+    run.iterate(1, 0);
+  } else {
+    run.train(0, 1);
+  }
+  run.save(1);
+  run.resume();
+  run.come(1);
+  run.authority->program_ended(NodeId(0), "status 1", run.now);
+  if (was_lost) {
+    run.shards_ready();
+    CHECK(run.authority->training());
+    return;
+  }
+  REQUIRE(run.over());
+  CHECK(run.authority->result().message() == "node 0 has not joined: its program has ended with status 1");
+  CHECK(run.complete() == std::vector<CheckpointId>{{1, Version(1)}});
+}
+
 TEST_CASE("what an end of the run has left goes when the run goes on, not before") {
   SavedRun run;
   const std::filesystem::path model = run.folder / "model.bin";

@@ -64,6 +64,20 @@ TEST_CASE("nobody waits for a node whose program has ended before it joined") {
   CHECK(run.summary().reason == "node 1 has not joined: its program has ended with status 1");
 }
 
+TEST_CASE("programs without which the fewest nodes cannot come end the run") {
+  RunConfig config = small_run();
+  config.cluster.nodes = 4;
+  config.cluster.nodes_at_start = 3;
+  Run run(config);
+  run.authority->program_ended(NodeId(3), "status 1", run.now);
+  REQUIRE_FALSE(run.over());
+  run.authority->program_ended(NodeId(2), "SIGKILL", run.now);
+  REQUIRE(run.over());
+  CHECK(
+      run.summary().reason ==
+      "node 2 has not joined: its program has ended with SIGKILL; at least 3 nodes are to begin, and 2 can");
+}
+
 TEST_CASE("a program that ends while training goes on is its connection's to tell of") {
   Run run;
   run.gather();

@@ -121,15 +121,15 @@ def local(config, node, kept, waits_at="-1", hook="hook"):
     nodes, local_steps, rounds, node, kept, waits_at = 2, 3, 6, int(node), pathlib.Path(kept), int(waits_at)
     adam = optax.adam(0.01)
 
-    @jax.jit
     def step_of(params, state, x):
         loss, grads = jax.value_and_grad(loss_of)(params, x)
         updates, state = adam.update(grads, state, params)
         return loss, optax.apply_updates(params, {**updates, "y": 0 * updates["y"]}), state
+    twins_step, own_step = jax.jit(step_of), jax.jit(step_of, donate_argnums=(0, 1))
     twins, states, expected = [begin()] * nodes, [adam.init(begin())] * nodes, [begin()]
     for step in range(rounds * local_steps):
         for at in range(nodes):
-            _, twins[at], states[at] = step_of(twins[at], states[at], batch(step, at))
+            _, twins[at], states[at] = twins_step(twins[at], states[at], batch(step, at))
         if step % local_steps == local_steps - 1:
             twins = [jax.tree_util.tree_map(lambda *p: np.mean(p, axis=0, dtype=np.float32), *twins)] * nodes
             expected.append(twins[0])
@@ -160,20 +160,38 @@ def local(config, node, kept, waits_at="-1", hook="hook"):
             refused(run.step, {"layer": params["layer"], "y": None})
             refused(run.step, params["layer"])
         while not run.over:
-            seen.append((params, expected[run.clock]))
+            seen.append((jax.tree_util.tree_map(np.array, params), expected[run.clock]))
             if run.clock == waits_at:
                 open(kept / "release").close()
                 waits_at = -1
             (kept / f"{node}-{run.clock}").write_bytes(pickle.dumps(run.state_dict(state)))
             for step in range(local_steps):
-                loss, params, state = step_of(params, state, batch(run.steps, node))
+                loss, params, state = own_step(params, state, batch(run.steps, node))
                 taken = params
                 params = run.step(params, loss=loss)
                 if step == 0:
                     assert params is taken
                     refused(run.state_dict, state) if run.clock == 0 else None
     assert run.steps == rounds * local_steps, run.steps
+    assert params is taken and run.params is taken, "the last step's"
+    assert not any(leaf.is_deleted() for leaf in jax.tree_util.tree_leaves(params))
     print("worst:", worst_of(*zip(*seen)))
+
+
+def array(config, node):
+    """One array is a tree, too; there None is refused for a gradient."""
+    expected, seen = [np.ones(3, np.float32)], []
+    with paceline.jax.attach(jax.numpy.ones(3), config, node=int(node)) as run:
+        try:
+            run.step(run.params)
+        except ValueError as error:
+            print(error)
+        while not run.over:
+            seen.append(run.params)
+            run.step(run.params, jax.numpy.full(3, float(run.steps)))
+            expected.append(expected[-1] - np.float32(0.1) * np.float32(len(seen) - 1))
+    assert len(seen) == STEPS, len(seen)
+    print("worst:", worst_of(seen, expected))
 
 
 def refused_trees(config, node):

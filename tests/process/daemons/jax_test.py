@@ -40,6 +40,11 @@ class JaxLoop(ForeignTest):
                             nodes=1)
         self.assert_as_expected(self.server(0), self.loop("of_leaves", 0))
 
+    def test_one_array_is_a_tree(self):
+        self.configure_loop("optimizer: {kind: sgd, lr: 0.1}, batch_size: 4, total_iterations: 20", nodes=1)
+        said = self.assert_as_expected(self.server(0), self.loop("array", 0))
+        self.assertEqual(said, [["gradient params: got a NoneType, expected an array of floats"]])
+
     def test_a_killed_run_goes_on_with_the_data_of_its_clock(self):
         self.configure_loop(self.TRAIN)
         with self.config.open("a", encoding="utf-8") as config:

@@ -60,7 +60,8 @@ class Launch(ForeignTest):
         release.open("w").close()
         self.assertEqual(launched.end(), 0)
         self.assertEqual(self.summary()["status"], "ok")
-        self.assertEqual(launched.errors()[-2], "paceline.launch: lost before the end: node 1: worker 1.0 at clock 5: its training loop has ended")
+        self.assertEqual(launched.errors()[-2], "paceline.launch: node 1 has ended before the run")
+        self.assertNotIn("lost before", "\n".join(launched.errors()))
 
     def test_a_program_that_fails_before_training_ends_the_run_by_name_and_the_mended_one_is_taken(self):
         self.configure_loop("optimizer: {kind: sgd, lr: 1}, batch_size: 1, total_iterations: 60")  # start_timeout: 120s
@@ -166,6 +167,22 @@ class Launch(ForeignTest):
             self.assertEqual(refused.end(), status, refused.errors())
             self.assertEqual(refused.errors()[-1], f"paceline.launch: server 0 has ended with status {status}")  # no node's traceback
             (self.run_dir / "summary.json").unlink(missing_ok=True)
+
+    def test_who_was_lost_in_an_earlier_part_of_a_run_is_not_lost_in_this_one(self):
+        self.configure_loop("optimizer: {kind: sgd, lr: 1}, batch_size: 1, total_iterations: 40")
+        every = ("--existing", "continue", "checkpoint.every_clocks=5")
+        self.assertEqual(self.launch(*every, self.loop_until("worker.clock < 8 or __import__('os')._exit(9)"), self.config).end(), 1)
+        self.assertTrue(lost := sorted(self.summary()["lost"]))
+        loop = self.loop_until("True")
+        text = loop.read_text(encoding="utf-8")
+        loop.write_text("import os\nif os.environ['RANK'] == '1': 1 / 0\n" + text, encoding="utf-8")
+        self.assertEqual(self.launch(*every, loop, self.config).end(), 1)
+        self.assertEqual(self.summary()["reason"], "node 1 has not joined: its program has ended with status 1")
+        loop.write_text(text, encoding="utf-8")
+        launched = self.launch(*every, loop, self.config)
+        self.assertEqual(launched.end(), 0, launched.errors())
+        self.assertEqual((self.summary()["status"], sorted(self.summary()["lost"])), ("ok", lost))
+        self.assertNotIn("lost before", "\n".join(launched.errors()))
 
     def test_nothing_is_advised_where_a_server_lives(self):
         self.configure_loop("optimizer: {kind: sgd, lr: 1}, batch_size: 1, total_iterations: 40")
