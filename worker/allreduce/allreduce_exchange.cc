@@ -101,15 +101,17 @@ bool AllReduceExchange::goes_on_after(const Status& failed) const {
 // Until a formation stands. The step under way begins anew in it: gradients and parameters are what they were, and what
 // was summed is dropped.
 Status AllReduceExchange::meet_again(std::unique_lock<std::mutex>& lock, Status why) {
+  std::optional<Meeting> meeting;  // whose socket listens until there is a next one
   while (closed_.is_ok() && goes_on_after(why)) {
     if (is_left()) why = over();  // not that it has been stopped
     const Parting parting{formation_, model_.version(), gone_, why.message()};
     lock.unlock();
-    Result<Meeting> meeting = parts_.meet(parting);
+    Result<Meeting> next = parts_.meet(parting);
     mesh_.leave();
     lock.lock();
     if (!closed_.is_ok()) return closed_;
-    if (!meeting.is_ok()) return meeting.status();
+    if (!next.is_ok()) return next.status();
+    meeting.emplace(std::move(next).value());
     formation_ = meeting->formation;
     gone_.reset();
     if (is_left()) continue;

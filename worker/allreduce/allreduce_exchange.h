@@ -79,8 +79,8 @@ class AllReduceExchange final : public Exchange {
     std::function<void(const Status&)> on_failure;
     // Where a node is lost and the others are to go on, by the exchange's thread: waits for the next formation, for which
     // all have left this one, and no longer than for whoever closes the exchange, since stop() waits for it. The connections
-    // end behind it: who closed them before would be taken for the lost one. Empty: a loss is a failure. Errors: why there
-    // is none.
+    // end behind it, and so does what listens for them: who closed them before would be taken for the lost one. Empty: a loss
+    // is a failure. Errors: why there is none.
     std::function<Result<Meeting>(const Parting&)> meet = {};
     // Called for each bucket that is reduced, by the exchange's thread. Empty: nobody wants to know.
     std::function<void(const BucketSpan&)> on_bucket = {};

@@ -53,9 +53,9 @@ std::chrono::milliseconds FormationMesh::silence() const {
 
 Status FormationMesh::join(const mesh::Listening& listening, mesh::Place place) {
   unmet_.reset();
-  PACELINE_ASSIGN_OR_RETURN(
-      mesh::PeerConnections connections,
-      mesh::shake_hands(listening, place, stop_, milliseconds(config_.cluster.start_timeout), &unmet_));
+  PACELINE_ASSIGN_OR_RETURN(mesh::PeerConnections connections,
+                            mesh::shake_hands(listening, place, stop_,
+                                              milliseconds(config_.cluster.start_timeout), &unmet_, &begun_));
   return join(std::move(connections), std::move(place));
 }
 
@@ -71,12 +71,10 @@ Status FormationMesh::join(mesh::PeerConnections connections, mesh::Place place)
   weight_ = at_the_end ? 1.0F : 1.0F / static_cast<float>(workers());
   const std::span<const std::byte> sum = std::as_bytes(std::span(sum_));
   const bool is_shared = segment_ != nullptr && segment_->offset_of(sum.data(), sum.size());
-  PACELINE_ASSIGN_OR_RETURN(
-      mesh_, mesh::Mesh::over(std::move(connections), std::move(place), stop_,
-                              milliseconds(config_.cluster.start_timeout), is_shared ? segment_ : nullptr));
+  mesh_ = mesh::Mesh::over(std::move(connections), std::move(place), stop_);
   reductions_ = 0;
   bytes_taken_ = 0;
-  return Status::ok();
+  return mesh_->share(milliseconds(config_.cluster.start_timeout), is_shared ? segment_ : nullptr);
 }
 
 Status FormationMesh::measure() {

@@ -38,8 +38,11 @@ class FormationMesh {
   Status measure();
   // Makes buckets and shares. `keeps`: plan_buckets()'.
   void plan(bool keeps);
-  // Ends the connections. Who still waits there takes this node for lost.
-  void leave() { mesh_.reset(); }
+  // Ends the connections, also those of a join() that has failed. Who still waits there takes this node for lost.
+  void leave() {
+    mesh_.reset();
+    begun_.reset();
+  }
   bool is_joined() const { return mesh_ != nullptr; }
   // Set: whoever waits here is released, and does not wait until it is forgotten.
   mesh::StopFlag& stop() { return stop_; }
@@ -76,7 +79,7 @@ class FormationMesh {
   std::int64_t take_bytes_sent();
   // Whose connection had ended when reduce() failed by it.
   std::optional<NodeId> gone() const;
-  // Who was gone when join() failed by it (handshake.h). In a later formation it may only have left that for the next.
+  // Who was gone when join() failed by it (handshake.h).
   std::optional<NodeId> unmet() const { return unmet_; }
 
  private:
@@ -90,7 +93,8 @@ class FormationMesh {
   mesh::StopFlag stop_;
   FormationPlace ranks_;
   mesh::Place place_;
-  std::unique_ptr<mesh::Mesh> mesh_;  // null: not joined
+  std::unique_ptr<mesh::Mesh> mesh_;   // null: not joined
+  std::shared_ptr<const void> begun_;  // of a join() that has failed
   float weight_ = 1.0F;
   std::uint32_t reductions_ = 0;  // begun
   std::int64_t bytes_taken_ = 0;

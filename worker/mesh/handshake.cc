@@ -82,6 +82,15 @@ class Handshake {
                                     [](const auto& peer) { return peer != nullptr && peer->is_closed(); });
     return gone_ && !others ? std::optional(place_.node_of(*gone_)) : std::nullopt;
   }
+  // Behind a run() that has failed, and gone().
+  std::shared_ptr<const void> take_begun() {
+    struct Begun {
+      PeerConnections found;
+      std::vector<Arriving> answers;
+      std::vector<Arriving> strangers;
+    };
+    return std::make_shared<Begun>(Begun{std::move(found_), std::move(answers_), std::move(strangers_)});
+  }
 
  private:
   bool has_keys() const { return place_.key.has_value(); }
@@ -300,10 +309,12 @@ std::string name_of(const Place& place, std::uint32_t rank) {
 }
 
 Result<PeerConnections> shake_hands(const Listening& listening, const Place& place, const StopFlag& stop,
-                                    std::chrono::milliseconds within, std::optional<NodeId>* gone) {
+                                    std::chrono::milliseconds within, std::optional<NodeId>* gone,
+                                    std::shared_ptr<const void>* begun) {
   Handshake handshake(listening, place, stop, within);
   Result<PeerConnections> met = handshake.run();
   if (gone != nullptr && met.status().code() == StatusCode::kUnavailable) *gone = handshake.gone();
+  if (begun != nullptr && !met.is_ok()) *begun = handshake.take_begun();
   return met;
 }
 

@@ -38,20 +38,22 @@ Result<std::unique_ptr<Mesh>> Mesh::connect(const Listening& listening, Place pl
                                             std::chrono::milliseconds within,
                                             std::shared_ptr<wire::SharedSegment> segment) {
   PACELINE_ASSIGN_OR_RETURN(PeerConnections connections, shake_hands(listening, place, stop, within));
-  return over(std::move(connections), std::move(place), stop, within, std::move(segment));
+  std::unique_ptr<Mesh> mesh = over(std::move(connections), std::move(place), stop);
+  PACELINE_RETURN_IF_ERROR(mesh->share(within, std::move(segment)));
+  return mesh;
 }
 
-Result<std::unique_ptr<Mesh>> Mesh::over(PeerConnections connections, Place place, StopFlag& stop,
-                                         std::chrono::milliseconds within,
-                                         std::shared_ptr<wire::SharedSegment> segment) {
+std::unique_ptr<Mesh> Mesh::over(PeerConnections connections, Place place, StopFlag& stop) {
   std::unique_ptr<Mesh> mesh(new Mesh(std::move(place), stop));
   forget(mesh->place_.key);  // each connection has keys of its own
   mesh->peers_ = std::move(connections);
-  if (mesh->place_.shares) {
-    PACELINE_ASSIGN_OR_RETURN(
-        mesh->shared_, SharedPeers::agree(mesh->place_, mesh->peers_, std::move(segment), stop, within));
-  }
   return mesh;
+}
+
+Status Mesh::share(std::chrono::milliseconds within, std::shared_ptr<wire::SharedSegment> segment) {
+  if (!place_.shares) return Status::ok();
+  PACELINE_ASSIGN_OR_RETURN(shared_, SharedPeers::agree(place_, peers_, std::move(segment), stop_, within));
+  return Status::ok();
 }
 
 Status Mesh::reduce(const schedule::Program& program, std::span<float> vector, std::uint32_t number,

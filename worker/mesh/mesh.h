@@ -75,10 +75,10 @@ class Mesh {
   static Result<std::unique_ptr<Mesh>> connect(const Listening& listening, Place place, StopFlag& stop,
                                                std::chrono::milliseconds within,
                                                std::shared_ptr<wire::SharedSegment> segment = nullptr);
-  // The same over connections that are there (handshake.h), to every other rank.
-  static Result<std::unique_ptr<Mesh>> over(PeerConnections connections, Place place, StopFlag& stop,
-                                            std::chrono::milliseconds within,
-                                            std::shared_ptr<wire::SharedSegment> segment);
+  // The same over connections that are there (handshake.h), to every other rank. It reduces once share() has returned: where
+  // that fails its connections stand until it ends.
+  static std::unique_ptr<Mesh> over(PeerConnections connections, Place place, StopFlag& stop);
+  Status share(std::chrono::milliseconds within, std::shared_ptr<wire::SharedSegment> segment);
 
   // Carries out this rank's part on `vector` (program.floats), reduction `number` of all, which counts from 0 and
   // is the same on every rank. `silence`: for how long nothing may come of a transfer that has begun to, and
