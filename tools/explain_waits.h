@@ -9,7 +9,7 @@
 //   parameters   granted, and what it is to compute with was not here yet
 //   data         its mini-batch was not ready
 //   sum          all-reduce: every gradient was there, and the sum was not; for whom (sum_waits.h)
-//   formation    all-reduce: a node was lost, and those that are left had not met yet
+//   formation    all-reduce: a node was lost, and those that are left had not met, or begun to sum again
 //   stage        in its steps, for other stages (pipeline.stages; stage_waits.h), or other members of its norm group
 //                (train.batch_norm_group)
 // In an all-reduce `network` is the node's own step, the report of it and the answer.

@@ -36,7 +36,7 @@ SumWaits::SumWaits(const trace::Trace& trace, std::uint32_t stages) : stages_(st
     if (!node.spans.empty()) spans_[node.node] = &node.spans;
     for (const BucketSpan& span : node.spans) {
       begun_[{node.node.value % stages, span.clock, span.bucket, span.copies}].push_back(
-          {{span.begin, span.begin + span.length}, node.node});
+          {{span.began(), span.begin + span.length}, node.node});
     }
   }
 }
@@ -79,14 +79,14 @@ void SumWaits::add_buckets(NodeId node, Clock clock, const Stretch& within, Part
   for (auto span = first_behind(*spans, within.begin); span != spans->end() && span->begin < within.end;
        ++span) {
     if (span->clock != clock) continue;
-    const Begun own{{span->begin, span->begin + span->length}, node};
+    const Begun own{{span->began(), span->begin + span->length}, node};
     const Begun* last = &own;
     for (const Begun& other : begun_.at({node.value % stages_, clock, span->bucket, span->copies})) {
       // Where a step was made anew, its buckets are there twice.
       const bool is_the_same = other.span.begin < own.span.end && own.span.begin < other.span.end;
       if (is_the_same && other.span.begin > last->span.begin) last = &other;
     }
-    const Stretch late{std::max(own.span.begin, within.begin),
+    const Stretch late{std::max(span->begin, within.begin),
                        std::min({last->span.begin, own.span.end, within.end})};
     if (last != &own && late.length().count() > 0) parts.sum_for[WorkerId(last->node, 0)] += late.length();
   }
@@ -102,7 +102,9 @@ SumWaits::Parts SumWaits::of(NodeId node, Clock clock, Ticks begin, Ticks end,
     const Stretch before{from, formation->gathered.begin};
     parts.sum += before.length();
     share(parts.sum_for, formation->lost, before.length());
-    const Stretch gathered{std::max(from, before.end), summed_again(node, *formation, end)};
+    const auto next = std::next(formation);
+    const Ticks over = next == formations_.end() ? end : std::min(end, next->gathered.begin);
+    const Stretch gathered{std::max(from, before.end), summed_again(node, *formation, over)};
     parts.formation += gathered.length();
     share(parts.formation_for, formation->lost, gathered.length());
     from = std::max(from, gathered.end);

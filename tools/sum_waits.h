@@ -1,9 +1,9 @@
 // For whom a node of an all-reduce waited in its sums, and for how long a new formation kept it from them, out of the
-// buckets and the decisions of a trace. A bucket ends at every node once the last one has begun it and its floats have
-// travelled:
+// buckets and the decisions of a trace. A bucket ends at every node once the last one has begun it, the ones before it are done
+// and its floats have travelled:
 //
-//   node 0   |--- bucket 0 ---|      waits for node 1 until that begins the bucket; the rest is the sum itself
-//   node 1         | bucket 0 |
+//   node 0   |--- bucket 0 ---|- 1 -|   waits for node 1 until that begins the bucket; the rest is the sum itself
+//   node 1         | bucket 0 |- 1 -|   has begun both together: nobody waits for it in bucket 1
 //
 // Behind a loss nobody sums until those that are left have met (docs/ALLREDUCE.md), and up to there all have waited for
 // the lost one:
@@ -53,7 +53,7 @@ class SumWaits {
     std::vector<NodeId> lost;
   };
   struct Begun {
-    Stretch span;
+    Stretch span;  // until it was done
     NodeId node;
   };
   using Key =

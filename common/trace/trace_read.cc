@@ -226,9 +226,11 @@ class Reader {
       if (name != "sum" && name != "copy") {
         throw Wrong{"a bucket's \"" + quotable(name) + "\", expected sum or copy"};
       }
+      const std::chrono::nanoseconds ahead(args.contains("ahead_us") ? ns_of(args.at("ahead_us")) : 0);
+      if (ahead.count() < 0) throw Wrong{"a bucket that was begun behind its begin"};
       append(of_node(buckets_, *node).spans,
              BucketSpan{at(json), length, clock_of(args.at("clock")), count_of(args.at("bucket")),
-                        integer_of(args.at("bytes"), 0, kCountMax), name == "copy"},
+                        integer_of(args.at("bytes"), 0, kCountMax), name == "copy", ahead},
              "the buckets of node " + to_string(*node));
       return;
     }

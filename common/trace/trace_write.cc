@@ -125,6 +125,7 @@ class Writer {
     args.number("clock", s.clock.value);
     args.number("bucket", s.bucket);
     args.number("bytes", s.bytes);
+    if (s.ahead.count() > 0) args.us("ahead_us", s.ahead.count());
     close(args);
   }
   void span(const ApplySpan& s, std::int64_t pid, std::int64_t tid) {

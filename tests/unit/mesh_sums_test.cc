@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstddef>
+#include <future>
 #include <limits>
 #include <memory_resource>
 
@@ -24,7 +25,14 @@ std::vector<float> any_numbers(std::uint32_t rank, std::int64_t floats) {
   return values;
 }
 
-// Of a vector that has nothing but what no row begins.
+// Whose sums of four have an exact bf16.
+std::vector<float> small_numbers(std::uint32_t rank, std::int64_t floats) {
+  std::vector<float> values = whole_numbers(rank, floats);
+  for (float& value : values) value = std::fmod(value, 64.0F);
+  return values;
+}
+
+// Of a vector in which nothing is yet.
 Status reduce_begun(Mesh& mesh, const Program& program, std::span<float> vector,
                     const std::vector<float>& own, std::uint32_t number) {
   const schedule::FirstAdds first = schedule::first_adds(program.rows, program.floats);
@@ -32,10 +40,7 @@ Status reduce_begun(Mesh& mesh, const Program& program, std::span<float> vector,
   const auto make = [&own](std::int64_t at, std::span<float> out) {
     std::copy_n(own.begin() + at, out.size(), out.begin());
   };
-  for (const Range& part : first.rest)
-    make(part.begin,
-         vector.subspan(static_cast<std::size_t>(part.begin), static_cast<std::size_t>(part.size())));
-  return mesh.reduce(program, vector, number, kWithin, {&first.rows, make});
+  return mesh.reduce(program, vector, number, kWithin, {&first, make});
 }
 
 TEST_CASE("every rank ends with the sum, and with the same bits, twice, also of floats that a row begins") {
@@ -83,40 +88,60 @@ TEST_CASE("every rank ends with the sum, and with the same bits, twice, also of 
   }
 }
 
-// More than sockets hold. Rank 0 takes all of them together, rank 1 each by itself, others some.
+// More than sockets hold. Rank 0 takes all of them together, rank 1 each by itself, others some. Part 2 is smaller, has other
+// ways and begins its floats itself.
 TEST_CASE(
     "ranks take reductions together or one behind another, as they like, and each sum is whole when it is "
     "said to be") {
   const auto algorithm = GENERATE(Algorithm::kRing, Algorithm::kBinaryBlocks, Algorithm::kTree);
   const auto count = GENERATE(1U, 2U, 4U);
   const bool shares = GENERATE(false, true);
-  constexpr std::int64_t kParts = 5, kOf = 80'000, kFloats = kParts * kOf;
+  const bool is_plain = GENERATE(true, false);  // else in fewer bytes, and over sockets sealed
+  const Encoding encoding = is_plain ? Encoding::kFp32 : Encoding::kBf16;
+  constexpr std::int64_t kParts = 5, kOf = 80'000, kOther = 2, kOfOther = 30'011, kFloats = kParts * kOf;
   const schedule::Plan plan = planned(algorithm, count, kOf);
-  INFO(plan.name << ", " << count << " ranks" << (shares ? ", in shared memory" : ""));
+  const schedule::Plan other_plan =
+      planned(algorithm == Algorithm::kTree ? Algorithm::kRing : Algorithm::kTree, count, kOfOther);
+  INFO(plan.name << ", " << count << " ranks, encoding " << static_cast<int>(encoding)
+                 << (shares ? ", in shared memory" : ""));
+  std::vector<std::vector<float>> owns;
   std::vector<float> sum(kFloats);
   for (std::uint32_t rank = 0; rank < count; ++rank) {
-    const std::vector<float> own = whole_numbers(rank, kFloats);
-    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += own[i];
+    owns.push_back(small_numbers(rank, kFloats));
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += owns[rank][i];
   }
   const std::vector<std::int64_t> together[] = {{5}, {1, 1, 1, 1, 1}, {1, 3, 1}, {2, 3}};
   std::vector<int> whole(count);
   Ranks ranks(count);
   if (shares) ranks.share(kFloats);
+  if (!is_plain) ranks.key = new_formation_key();
   const auto ended = ranks.run([&](Mesh& mesh, std::uint32_t rank) {
-    const Program program(plan, rank);
-    std::pmr::vector<float> vector = ranks.vector(rank, whole_numbers(rank, kFloats));
-    std::size_t first = 0;
+    const Program program(plan, rank, encoding);
+    const Program other(other_plan, rank, encoding);
+    const schedule::FirstAdds begun = schedule::first_adds(other.rows, other.floats);
+    const std::vector<float>& own = owns[rank];
+    std::pmr::vector<float> vector = ranks.vector(rank, own);
+    std::fill_n(vector.begin() + kOther * kOf, kOfOther, std::numeric_limits<float>::quiet_NaN());
+    const Mesh::Beginning beginning{&begun, [&](std::int64_t at, std::span<float> out) {
+                                      std::copy_n(own.begin() + kOther * kOf + at, out.size(), out.begin());
+                                    }};
+    std::int64_t first = 0;
     for (const std::int64_t some : together[rank]) {
       std::vector<Mesh::Part> parts;
-      for (std::size_t part = first; part < first + static_cast<std::size_t>(some); ++part) {
-        parts.push_back(
-            {program, std::span(vector).subspan(part * kOf, kOf), static_cast<std::uint32_t>(part)});
+      for (std::int64_t part = first; part < first + some; ++part) {
+        const std::span<float> floats = std::span(vector).subspan(static_cast<std::size_t>(part * kOf), kOf);
+        const auto number = static_cast<std::uint32_t>(part);
+        if (part == kOther) {
+          parts.push_back({other, floats.first(kOfOther), number, beginning});
+        } else {
+          parts.push_back({program, floats, number});
+        }
       }
       PACELINE_RETURN_IF_ERROR(mesh.reduce(parts, kWithin, [&](std::size_t part) {
         const std::span<const float> done = parts[part].vector;
         whole[rank] += std::equal(done.begin(), done.end(), sum.begin() + (done.data() - vector.data()));
       }));
-      first += parts.size();
+      first += some;
     }
     return Status::ok();
   });
@@ -124,6 +149,41 @@ TEST_CASE(
     CHECK(ended[rank].message() == "");
     CHECK(whole[rank] == kParts);
   }
+}
+
+// Rank 0 makes the floats of its second part when rank 1 has the first one whole: so that one has left by then.
+TEST_CASE("what no row begins of a part is made when those before it have left") {
+  constexpr std::int64_t kOf = 1000;
+  const schedule::Plan plan = planned(Algorithm::kRing, 2, kOf);
+  std::promise<void> first_is_whole;
+  std::future<void> whole = first_is_whole.get_future();
+  std::vector<float> vectors[2];
+  Ranks ranks(2);
+  const auto ended = ranks.run([&](Mesh& mesh, std::uint32_t rank) -> Status {
+    const Program program(plan, rank);
+    vectors[rank] = whole_numbers(rank, 2 * kOf);
+    const std::span<float> first = std::span(vectors[rank]).first(kOf);
+    const std::span<float> second = std::span(vectors[rank]).last(kOf);
+    if (rank == 1) {
+      PACELINE_RETURN_IF_ERROR(mesh.reduce(program, first, 0, kWithin));
+      first_is_whole.set_value();
+      return mesh.reduce(program, second, 1, kWithin);
+    }
+    const std::vector<float> own(second.begin(), second.end());
+    bool has_left = true;
+    const schedule::FirstAdds begun = schedule::first_adds(program.rows, program.floats);
+    const auto make = [&](std::int64_t at, std::span<float> out) {
+      has_left = has_left && whole.wait_for(kWithin / 2) == std::future_status::ready;
+      std::copy_n(own.begin() + at, out.size(), out.begin());
+    };
+    const Mesh::Part parts[] = {{program, first, 0}, {program, second, 1, {&begun, make}}};
+    PACELINE_RETURN_IF_ERROR(mesh.reduce(parts, kWithin, [](std::size_t) {}));
+    return has_left ? Status::ok() : internal_error("it was made before the first part had left");
+  });
+  for (const Status& status : ended) CHECK(status.message() == "");
+  std::vector<float> sum = whole_numbers(0, 2 * kOf);
+  for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += whole_numbers(1, 2 * kOf)[i];
+  CHECK((vectors[0] == sum && vectors[1] == sum));
 }
 
 // 64 values of each sign have an exact fp16 and bf16, and so have their sums of up to four; any others are rounded, on

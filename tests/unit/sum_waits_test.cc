@@ -62,6 +62,25 @@ TEST_CASE("a_sum_is_waited_for_by_who_began_a_bucket_early_for_who_began_it_last
   CHECK(SumWaits(trace, 2).of(kNodes[0], Clock(5), at_ms(100), at_ms(190), {}).sum_for.empty());
 }
 
+// Two of bucket_bytes each, one behind the other on their ways: whoever has the first one later has the second one later.
+TEST_CASE("of_buckets_that_are_under_way_together_the_ones_behind_the_first_were_begun_with_it") {
+  trace::Trace trace;
+  const auto with_0 = [](BucketSpan span, std::chrono::nanoseconds ahead) {
+    span.ahead = ahead;
+    return span;
+  };
+  trace.buckets = {{kNodes[0], {bucket(100, 110, 0), with_0(bucket(110, 120, 1), 10ms)}, 0},
+                   {kNodes[1], {bucket(100, 111, 0), with_0(bucket(111, 121, 1), 11ms)}, 0}};
+  const auto of_node_0 = [&] {
+    return SumWaits(trace, 1).of(kNodes[0], Clock(5), at_ms(100), at_ms(130), {}).sum_for;
+  };
+  CHECK(of_node_0().empty());
+  // One that begins them by themselves is waited for in each.
+  trace.buckets[1].spans = {bucket(103, 111, 0), bucket(112, 121, 1)};
+  CHECK(of_node_0() == SumWaits::Times{{kWorkers[1], 5ms}});
+  CHECK(SumWaits(trace, 1).of(kNodes[1], Clock(5), at_ms(103), at_ms(130), {}).sum_for.empty());
+}
+
 TEST_CASE("without_its_buckets_a_sum_lasts_until_the_authority_had_the_report") {
   const SumWaits waits({}, 1);
   CHECK(waits.of(kNodes[0], Clock(5), at_ms(100), at_ms(190), at_ms(170)).sum == 70ms);
@@ -84,6 +103,16 @@ TEST_CASE("a_new_formation_is_the_lost_nodes_doing_and_so_is_the_sum_that_it_cut
   // One that never came to stand lasts to the end of the wait.
   trace.decisions.resize(2);
   CHECK(SumWaits(trace, 1).of(kNodes[0], Clock(5), at_ms(140), at_ms(500), {}).formation == 300ms);
+}
+
+TEST_CASE("of_two_formations_with_no_sum_between_them_each_is_its_own_lost_nodes_doing") {
+  trace::Trace trace = lost_in_a_step();
+  trace.decisions = {{.at = at_ms(200), .kind = DecisionKind::kParted, .node = kNodes[2]},
+                     {.at = at_ms(250), .kind = DecisionKind::kFormed, .version = Version(5)},
+                     {.at = at_ms(300), .kind = DecisionKind::kParted, .node = NodeId(3)},
+                     {.at = at_ms(400), .kind = DecisionKind::kFormed, .version = Version(5)}};
+  const auto parts = SumWaits(trace, 1).of(kNodes[0], Clock(5), at_ms(140), at_ms(500), {});
+  CHECK(parts.formation_for == SumWaits::Times{{kWorkers[2], 50ms}, {WorkerId(3, 0), 130ms}});
 }
 
 TEST_CASE("explain_tells_of_an_all_reduce_sums_and_formations_and_blames_no_servers") {

@@ -56,10 +56,10 @@ Trace small_trace() {
                  {Ticks(kYear + 102), 4'000'000'001ns, Clock(3), Phase::kComputeGrads}},
                 17}};
   t.stages = {{NodeId(0), {{Ticks(kYear + 60), 20ns, Clock(3), {Pass::kRecompute, 12, 1}}}, 2}};
-  t.buckets = {
-      {NodeId(0),
-       {{Ticks(kYear + 45), 3ns, Clock(1), 0, 4096, false}, {Ticks(kYear + 48), 2ns, Clock(1), 0, 64, true}},
-       4}};
+  t.buckets = {{NodeId(0),
+                {{Ticks(kYear + 45), 3ns, Clock(1), 0, 4096, false},
+                 {Ticks(kYear + 48), 2ns, Clock(1), 0, 64, true, 3ns}},
+                4}};
   t.shards = {{ShardId(0), {{Ticks(kYear + 50), 10ns, Version(2), Revision(9), 2}}, 0}};
   return t;
 }

@@ -55,9 +55,7 @@ BucketSums::Summed BucketSums::sum(std::size_t first, std::size_t end, Clock clo
       begin_sum(out, of_thread(0), weight);
       for (std::size_t t = 1; t < own.size(); ++t) add_weighted(out, of_thread(t), weight);
     };
-    const std::span<float> summed = bucket_part(mesh_.sum(), range);
-    for (const Range& part : programs->first.rest) make(part.begin, bucket_part(summed, part));
-    parts.push_back({programs->sums, range, {&programs->first.rows, make}});
+    parts.push_back({programs->sums, range, {&programs->first, make}});
   }
   std::size_t first_not_finite = end;
   Summed all;
@@ -107,16 +105,17 @@ Status BucketSums::copy_to_all(Clock clock) {
   return Status::ok();
 }
 
-// Of a step, and so buckets that are traced: one behind the other as they are done, from when the first began.
+// Of a step, and so buckets that are traced: one behind the other as they are done. All are begun now.
 Status BucketSums::reduce(std::span<const FormationMesh::Part> parts, std::size_t first, Clock clock,
                           bool copies, const std::function<void(std::size_t number)>& on_done) {
-  Ticks begin = now_();
+  const Ticks began = now_();
+  Ticks begin = began;
   return mesh_.reduce(parts, [&](std::size_t part) {
     on_done(first + part);
     if (!on_bucket_) return;
     const Ticks end = now_();
     on_bucket_({begin, end - begin, clock, static_cast<std::int64_t>(first + part),
-                schedule::bytes_sent(parts[part].program), copies});
+                schedule::bytes_sent(parts[part].program), copies, begin - began});
     begin = end;
   });
 }

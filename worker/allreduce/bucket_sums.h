@@ -3,7 +3,7 @@
 // is summed, each part at one rank, and copied to all behind the last one.
 //
 // Several buckets are under way at a time: those that are there when the ones before are done, kInFlight at most. Ranks need not
-// take the same ones together (mesh.h). What is looked at and divided is so while others of them travel.
+// take the same ones together (mesh.h). What is summed of threads, looked at and divided is so while others of them travel.
 //
 // It has no state of its own: what it makes lies in the formation's vector (formation_mesh.h).
 //

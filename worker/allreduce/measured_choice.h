@@ -4,7 +4,7 @@
 // MPI by a table of its authors' machines; neither knows these.
 //
 // Sizes are taken together by powers of four: of each class its largest is measured. All classes share kMeasureAtMost,
-// but for the first two turns of each: small ones, which come first, leave most of theirs to the large ones. Who takes half as
+// but for the first turn of each: small ones, which come first, leave most of theirs to the large ones. Who takes half as
 // long again as the fastest takes no further turn of that class, so that there are more for those that are near each other. The
 // median counts: of few turns the least says who was lucky (of 64 MiB among two processes singles vary by a third, medians of
 // eight by a tenth, which is what lies between the first two algorithms).
@@ -28,8 +28,8 @@ inline constexpr std::chrono::milliseconds kMeasureAtMost(1000);
 struct MeasuredChoice {
   struct Time {
     schedule::Algorithm algorithm = schedule::Algorithm::kRing;
-    double seconds =
-        0.0;  // the median of the turns, of the slowest rank; the first, which wakes what sleeps, left out
+    // The median of the turns, of the slowest rank; the first, which wakes what sleeps, counts only where it is the last.
+    double seconds = 0.0;
   };
   std::int64_t floats = 0;  // of a bucket, at most: those of the next smaller choice are below it
   std::vector<Time> times;  // of each candidate; the fastest is chosen, of equals the first

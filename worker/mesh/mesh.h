@@ -33,6 +33,7 @@
 
 #include "common/formation_key.h"
 #include "common/ids.h"
+#include "common/schedule/first_adds.h"
 #include "common/schedule/program.h"
 #include "common/status.h"
 #include "worker/mesh/connection.h"
@@ -91,10 +92,10 @@ class Mesh {
                 std::chrono::milliseconds silence) {
     return reduce(program, vector, number, silence, {});
   }
-  // The same of a vector of which some rows begin their part (common/schedule/first_adds.h): `make` writes the floats from
-  // `at` on, once, before one is added to.
+  // The same of a vector in which nothing is yet: `make` writes the floats from `at` on, each once, as late as can be: what a
+  // row begins (common/schedule/first_adds.h) as it is added to, the rest before the first row moves.
   struct Beginning {
-    const std::vector<bool>* rows = nullptr;  // by row; null: none
+    const schedule::FirstAdds* first = nullptr;  // of the program; null: all is there
     std::function<void(std::int64_t at, std::span<float> out)> make = {};
   };
   Status reduce(const schedule::Program& program, std::span<float> vector, std::uint32_t number,

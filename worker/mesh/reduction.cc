@@ -38,6 +38,7 @@ class Mesh::Reduction {
       const schedule::Program& program = parts_[part].program;
       waits_.push_back(program.waits);
       left_of_.push_back(program.rows.size());
+      has_rest_.push_back(parts_[part].beginning.first == nullptr);
       left_ += program.rows.size();
       for (const schedule::Program::Way& way : program.ways) {
         Way& made = way_to(way.peer, way.sends);
@@ -47,8 +48,10 @@ class Mesh::Reduction {
   }
 
   Status run(std::chrono::milliseconds silence) {
-    for (std::size_t part = 0; part < parts_.size(); ++part) {
-      if (left_of_[part] == 0) on_done_(part);  // of one rank
+    for (std::uint32_t part = 0; part < parts_.size(); ++part) {
+      if (left_of_[part] > 0) continue;
+      make_rest(part);  // of one rank
+      on_done_(part);
     }
     Status ended = go_on(silence);
     // Who has sent what was changed need not be gone, and others may be for other reasons.
@@ -156,6 +159,17 @@ class Mesh::Reduction {
                                            static_cast<std::size_t>(range.size()));
   }
 
+  // Before the first row of a part moves: until then those before it are on their way.
+  void make_rest(std::uint32_t part) {
+    if (has_rest_[part]) return;
+    has_rest_[part] = true;
+    const auto& [program, vector, number, beginning] = parts_[part];
+    for (const Range& range : beginning.first->rest) {
+      beginning.make(range.begin, vector.subspan(static_cast<std::size_t>(range.begin),
+                                                 static_cast<std::size_t>(range.size())));
+    }
+  }
+
   void done(Way& way, const Row& row) {
     for (const std::uint32_t dependent : program_of(row).dependents[row.row]) --waits_[row.part][dependent];
     ++way.next;
@@ -211,6 +225,7 @@ class Mesh::Reduction {
     while (way.offered < way.rows.size() && waits(way.rows[way.offered]) == 0 &&
            way.offered - way.next < SharedPeers::kOffersMax) {
       const Row row = way.rows[way.offered++];
+      make_rest(row.part);
       if (is_coded(row)) static_cast<void>(leaving(way, row));  // rounds what is here
       mesh_.shared_->offer(peer, head_of(row), floats_of(row));
       moved = true;
@@ -227,6 +242,7 @@ class Mesh::Reduction {
     PACELINE_RETURN_IF_ERROR(check(way, *row));
     const std::span<float> target = floats_of(*row);
     if (offered->floats.size() != target.size()) return lost(way, "offers what is not there");
+    make_rest(row->part);
     if (transfer_of(*row).kind == schedule::TransferKind::kAdd) {
       add(*row, 0, offered->floats);
     } else {
@@ -241,7 +257,8 @@ class Mesh::Reduction {
   void add(const Row& row, std::size_t from, std::span<const float> floats) const {
     const std::span<float> target = floats_of(row).subspan(from, floats.size());
     const Beginning& beginning = parts_[row.part].beginning;
-    if (beginning.rows == nullptr || !(*beginning.rows)[row.row]) return add_weighted(target, floats, 1.0F);
+    if (beginning.first == nullptr || !beginning.first->rows[row.row])
+      return add_weighted(target, floats, 1.0F);
     const std::int64_t begin = transfer_of(row).range.begin + static_cast<std::int64_t>(from);
     for (std::size_t at = 0; at < target.size(); at += kStretch) {
       const std::span<float> part = target.subspan(at, std::min(kStretch, target.size() - at));
@@ -254,6 +271,7 @@ class Mesh::Reduction {
   Result<bool> send_some(Way& way) {
     const auto row = ready(way);
     if (!row) return false;
+    make_rest(row->part);
     const Head head = head_of(*row);
     const std::span<const std::byte> floats = leaving(way, *row);
     const std::size_t all = sizeof head + floats.size();
@@ -290,6 +308,7 @@ class Mesh::Reduction {
       way.moved += got;
       if (way.moved < sizeof(Head)) return got > 0;
       PACELINE_RETURN_IF_ERROR(check(way, *row));
+      make_rest(row->part);
     }
     const std::span<float> target = floats_of(*row);
     const std::size_t at = way.moved - sizeof(Head);
@@ -442,6 +461,7 @@ class Mesh::Reduction {
   const std::function<void(std::size_t part)>& on_done_;
   std::vector<std::vector<std::uint32_t>> waits_;  // by part and row
   std::vector<std::size_t> left_of_;               // rows of a part
+  std::vector<bool> has_rest_;                     // of a part, whether what no row begins is there
   std::size_t left_ = 0;                           // and of all
   std::vector<Way> ways_;
   std::vector<pollfd> polls_;   // the stop, then of each of waiting_
