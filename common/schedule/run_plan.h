@@ -13,7 +13,7 @@
 namespace paceline::schedule {
 
 // Where what a rank steps of a bucket may end, with exchange.shard_optimizer: under lars and lamb where tensors do. `number`:
-// the bucket's. Those of one tensor go to one rank after another.
+// the bucket's. Of `ranks` neighbouring buckets of one tensor each rank has one, as far as the algorithm sums as much at each.
 inline Borders borders_of_bucket(const RunConfig& config, const Layout& layout, const Range& bucket,
                                  std::int64_t number, std::uint32_t ranks) {
   if (!config.exchange.shard_optimizer) return {};

@@ -11,6 +11,7 @@
 #include "common/schedule/planners.h"
 #include "common/schedule/print.h"
 #include "common/schedule/reduction_times.h"
+#include "common/schedule/run_plan.h"
 
 namespace paceline::schedule {
 namespace {
@@ -84,6 +85,37 @@ TEST_CASE("every plan falls into sums and copies, with a keeper or without") {
         if (evenly && borders.at.empty()) REQUIRE(owned <= (floats / 16 / ranks + 1) * 16);
       }
     }
+  }
+}
+
+// Of as many vectors as ranks, each of which is one tensor, each rank owns one.
+TEST_CASE("tensors that are vectors of their own are spread over all ranks") {
+  const auto algorithm = GENERATE(Algorithm::kRing, Algorithm::kHalvingDoubling, Algorithm::kBinaryBlocks,
+                                  Algorithm::kTorus, Algorithm::kHierarchical, Algorithm::kDirect);
+  const bool blocks = algorithm == Algorithm::kHalvingDoubling || algorithm == Algorithm::kBinaryBlocks;
+  Layout layout;
+  REQUIRE(layout.add("alone", {4096}));
+  for (std::uint32_t ranks = 1; ranks <= 20; ++ranks) {
+    if (blocks && !std::has_single_bit(ranks)) continue;
+    RunConfig config;
+    config.cluster.nodes = ranks;
+    config.exchange.kind = ExchangeKind::kAllreduce;
+    config.exchange.shard_optimizer = true;
+    config.exchange.algorithm = algorithm;
+    config.train.optimizer.kind = OptimizerKind::kLars;
+    std::vector<int> owned(ranks);
+    for (std::uint32_t bucket = 0; bucket < ranks; ++bucket) {
+      const Borders borders = borders_of_bucket(config, layout, {0, 4096}, bucket, ranks);
+      const Result<Plan> plan = plan_of_run(config, 4096, {}, {}, {}, borders);
+      INFO(name_of(algorithm) << ", " << ranks << " ranks, bucket " << bucket);
+      REQUIRE(plan.is_ok());
+      const Result<Halves> halves = halves_of(*plan);
+      REQUIRE(halves.status().message() == "");
+      REQUIRE(check(halves->whole()).message() == "");
+      for (std::uint32_t rank = 0; rank < ranks; ++rank) owned[rank] += halves->owned[rank].empty() ? 0 : 1;
+    }
+    CAPTURE(name_of(algorithm), ranks);
+    CHECK(owned == std::vector<int>(ranks, 1));
   }
 }
 
