@@ -146,6 +146,12 @@ TEST_CASE("a rank's keeper is sent its sums, behind the last that is added to th
   CHECK(to_string(rows[3]) == "receive 64..128 from 1");
 }
 
+TEST_CASE("a share is kept by the next rank that has one itself") {
+  CHECK(keepers_of({true, false, true, false}, /*keeps=*/true) == std::vector<std::uint32_t>{2, 2, 0, 0});
+  CHECK(keepers_of({true, false, true, false}, /*keeps=*/false) == std::vector<std::uint32_t>{0, 1, 2, 3});
+  CHECK(keepers_of({false, true}, /*keeps=*/true) == std::vector<std::uint32_t>{1, 1});
+}
+
 TEST_CASE("a keeper is sent sums in segments") {
   Halves halves = *halves_of(example());
   halves.keep({1, 0}, /*segment_floats=*/48);
