@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <ostream>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -32,11 +33,40 @@ struct BucketCost {
   double copies = 0.0;     // s, behind the sums of all buckets, with exchange.shard_optimizer
 };
 
-Result<BucketCost> cost_of_bucket(const RunConfig& config, std::int64_t floats, const Borders& borders,
-                                  const schedule::Links& links) {
-  PACELINE_ASSIGN_OR_RETURN(const schedule::Plan plan,
-                            schedule::plan_of_run(config, floats, {}, {}, {}, borders));
-  PACELINE_RETURN_IF_ERROR(schedule::check(plan));
+// Buckets of one size, whose parts may end at the same places, have one plan.
+using Alike = std::pair<std::int64_t, Borders>;
+
+// Of each bucket.
+std::vector<Alike> alike_of(const RunConfig& config, const Layout& layout, const std::vector<Range>& cut) {
+  std::vector<Alike> alike;
+  for (const Range& bucket : cut) {
+    alike.emplace_back(bucket.size(), schedule::borders_of_bucket(config, layout, bucket, std::ssize(alike),
+                                                                  reducing_ranks(config)));
+  }
+  return alike;
+}
+
+Result<schedule::Plan> plan_of(const RunConfig& config, const Alike& alike) {
+  return schedule::plan_of_run(config, alike.first, {}, {}, {}, alike.second);
+}
+
+// By rank, as long as none is lost.
+Result<std::vector<std::uint32_t>> keepers_in(const RunConfig& config, const std::vector<Alike>& buckets) {
+  const bool keeps = config.exchange.shard_optimizer && config.exchange.on_loss == OnLoss::kGoOn;
+  std::vector<bool> owns(reducing_ranks(config));
+  if (!keeps) return schedule::keepers_of(owns, keeps);
+  for (const Alike& alike : std::set<Alike>(buckets.begin(), buckets.end())) {
+    PACELINE_ASSIGN_OR_RETURN(const schedule::Plan plan, plan_of(config, alike));
+    PACELINE_ASSIGN_OR_RETURN(const schedule::Halves halves, schedule::halves_of(plan));
+    for (std::size_t rank = 0; rank < owns.size(); ++rank)
+      owns[rank] = owns[rank] || !halves.owned[rank].empty();
+  }
+  return schedule::keepers_of(owns, keeps);
+}
+
+Result<BucketCost> cost_of_bucket(const RunConfig& config, const Alike& alike,
+                                  const std::vector<std::uint32_t>& keepers, const schedule::Links& links) {
+  PACELINE_ASSIGN_OR_RETURN(schedule::Plan plan, plan_of(config, alike));
   std::vector<std::int64_t> sent(plan.ranks.size(), 0);
   const auto seconds_of = [&](const schedule::Plan& part, Encoding encoding) {
     const std::vector<schedule::Program> programs = schedule::programs_of(part, encoding);
@@ -45,14 +75,17 @@ Result<BucketCost> cost_of_bucket(const RunConfig& config, std::int64_t floats, 
   };
   BucketCost cost;
   if (config.exchange.shard_optimizer) {
-    PACELINE_ASSIGN_OR_RETURN(const schedule::Halves halves, schedule::halves_of(plan));
+    PACELINE_ASSIGN_OR_RETURN(schedule::Halves halves, schedule::halves_of(plan));
+    halves.keep(keepers);
+    plan = halves.whole();
     cost.sums = seconds_of(halves.sums, config.cluster.gradient_encoding);
     cost.copies = seconds_of(halves.copies, Encoding::kFp32);
   } else {
     cost.sums = seconds_of(plan, config.cluster.gradient_encoding);
   }
+  PACELINE_RETURN_IF_ERROR(schedule::check(plan));
   cost.bytes = *std::max_element(sent.begin(), sent.end());
-  cost.plan = plan;
+  cost.plan = std::move(plan);
   return cost;
 }
 
@@ -71,15 +104,6 @@ std::string nodes_of(const RunConfig& config, std::uint32_t stage) {
 
 std::string text_of(const Range& range) {
   return std::to_string(range.begin) + ".." + std::to_string(range.end);
-}
-
-// Buckets of one size, whose parts may end at the same places, have one plan.
-using Alike = std::pair<std::int64_t, Borders>;
-Alike alike_with(const RunConfig& config, const Layout& layout, const std::vector<Range>& cut,
-                 std::size_t bucket) {
-  return {cut[bucket].size(),
-          schedule::borders_of_bucket(config, layout, cut[bucket], static_cast<std::int64_t>(bucket),
-                                      reducing_ranks(config))};
 }
 
 }  // namespace
@@ -102,13 +126,14 @@ Status print_sums(const RunConfig& config, const Layout& layout, std::ostream& o
     BucketCost cost = {};
   };
   std::map<Alike, Printed> printed;
+  const std::vector<Alike> alike = alike_of(config, layout, cut);
+  PACELINE_ASSIGN_OR_RETURN(const std::vector<std::uint32_t> keepers, keepers_in(config, alike));
   for (std::size_t b = 0; b < cut.size(); ++b) {
     out << "\nbucket " << b << ": floats " << text_of(cut[b]) << ", ";
-    const Alike alike = alike_with(config, layout, cut, b);
-    const auto [same, is_new] = printed.emplace(alike, Printed{b});
+    const auto [same, is_new] = printed.emplace(alike[b], Printed{b});
     BucketCost& cost = same->second.cost;
     if (is_new) {
-      PACELINE_ASSIGN_OR_RETURN(cost, cost_of_bucket(config, alike.first, alike.second, links));
+      PACELINE_ASSIGN_OR_RETURN(cost, cost_of_bucket(config, alike[b], keepers, links));
       out << "checked, takes " << words_of(cost.sums, cost.copies) << "\n" << to_string(cost.plan);
     } else {
       out << "as bucket " << same->second.bucket << "\n";
@@ -135,14 +160,15 @@ Result<std::vector<double>> print_sums_of_stages(const RunConfig& config, const 
     const std::vector<Range> cut = schedule::buckets(of_stage, config.exchange.bucket_bytes);
     const schedule::Links links = schedule::links_of_stage(config, s);
     std::map<Alike, BucketCost> costs;
+    const std::vector<Alike> alike = alike_of(config, of_stage, cut);
+    PACELINE_ASSIGN_OR_RETURN(const std::vector<std::uint32_t> keepers, keepers_in(config, alike));
     double copies = 0.0;
     std::string lines;
     for (std::size_t b = 0; b < cut.size(); ++b) {
-      const Alike alike = alike_with(config, of_stage, cut, b);
-      if (!costs.contains(alike)) {
-        PACELINE_ASSIGN_OR_RETURN(costs[alike], cost_of_bucket(config, alike.first, alike.second, links));
+      if (!costs.contains(alike[b])) {
+        PACELINE_ASSIGN_OR_RETURN(costs[alike[b]], cost_of_bucket(config, alike[b], keepers, links));
       }
-      const BucketCost& cost = costs.at(alike);
+      const BucketCost& cost = costs.at(alike[b]);
       seconds[s] += cost.sums;
       copies += cost.copies;
       lines += "  bucket " + std::to_string(b) + ": floats " +

@@ -13,10 +13,9 @@
 
 namespace paceline {
 
-// A cut at a place between two borders is made at the upper one where it is further than `share` of the way from the lower.
 struct Borders {
   std::vector<std::int64_t> at;  // ascending, both ends of the vector with them; empty: each element is one
-  double share = 0.5;            // half: the nearest border
+  double share = 0.5;            // cut_at()'s
   auto operator<=>(const Borders&) const = default;
 };
 
@@ -32,13 +31,14 @@ inline Borders borders_of(const Layout& layout, Range range, const OptimizerSect
   return borders;
 }
 
-// Where a cut at `place` of the vector is made; there are borders. Rises with `place`.
-inline std::int64_t cut_at(const Borders& borders, std::int64_t place) {
-  const auto upper = std::lower_bound(borders.at.begin(), borders.at.end(), place);
-  if (upper == borders.at.begin() || *upper == place) return *upper;
+// Where a cut at `place` of the vector is made; there are borders. Between two of them at the upper one where it is further
+// than `share` of the way from the lower: half is the nearest. Rises with `place`.
+inline std::int64_t cut_at(const std::vector<std::int64_t>& borders, std::int64_t place, double share) {
+  const auto upper = std::lower_bound(borders.begin(), borders.end(), place);
+  if (upper == borders.begin() || *upper == place) return *upper;
   const std::int64_t lower = *(upper - 1);
   const auto way = static_cast<double>(*upper - lower);
-  return static_cast<double>(place - lower) > borders.share * way ? *upper : lower;
+  return static_cast<double>(place - lower) > share * way ? *upper : lower;
 }
 
 }  // namespace paceline

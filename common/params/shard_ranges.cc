@@ -12,7 +12,7 @@ std::vector<Range> shard_ranges(const Layout& layout, const OptimizerSection& op
   std::int64_t begin = 0;
   for (Range& range : ranges) {
     // Borders grow with places; the last range ends where the layout does, which is one.
-    const std::int64_t end = cut_at(borders, range.end);
+    const std::int64_t end = cut_at(borders.at, range.end, borders.share);
     range = {begin, end};
     begin = end;
   }

@@ -15,6 +15,10 @@ namespace paceline::schedule {
 void add_transfers(std::vector<Rows>& rows, std::uint32_t from, std::uint32_t to, Range range,
                    std::int64_t segment_floats, TransferKind as);
 
+// Of `count` parts of one tensor, at `share` (cut_at()), the one numbered floor(share * count) is all of it. Where parts are
+// cut again that is by this share, so that what the first cut has not used says who has it.
+double share_within(double share, std::uint32_t count);
+
 class Builder {
  public:
   // `borders`: PlanRequest's, which outlive it.
@@ -22,8 +26,8 @@ class Builder {
       : segment_(segment_floats), borders_(borders), rows_(ranks) {}
 
   // Nearly equal parts of `whole`, each beginning at a multiple of 16 floats (a cache line) from its begin; or, where there
-  // are borders, at one of them.
-  std::vector<Range> parts(Range whole, std::uint32_t count) const;
+  // are borders, at one of them, as cut_at() says with `share`.
+  std::vector<Range> parts(Range whole, std::uint32_t count, double share) const;
 
   // The floats of `range` go from one rank to another, which puts them in place of its own, or adds them;
   // in segments. Nothing where it is empty.
@@ -33,10 +37,10 @@ class Builder {
   void add(std::uint32_t from, std::uint32_t to, Range range) { send(from, to, range, TransferKind::kAdd); }
 
   // Along the ring of `members`, each of which has all of `whole`: member i ends with the sum of
-  // parts(whole, members)[i].
-  void scatter_ring(const std::vector<std::uint32_t>& members, Range whole);
+  // parts(whole, members, share)[i].
+  void scatter_ring(const std::vector<std::uint32_t>& members, Range whole, double share);
   // The other way round: each member ends with every part, of which member i has the i-th.
-  void gather_ring(const std::vector<std::uint32_t>& members, Range whole);
+  void gather_ring(const std::vector<std::uint32_t>& members, Range whole, double share);
 
   // The rows so far, with their order.
   std::vector<Rows> finish() &&;

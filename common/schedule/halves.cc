@@ -128,6 +128,19 @@ Plan Halves::whole() const {
   return plan;
 }
 
+std::vector<std::uint32_t> keepers_of(const std::vector<bool>& owns, bool keeps) {
+  const auto ranks = static_cast<std::uint32_t>(owns.size());
+  std::vector<std::uint32_t> keepers(ranks);
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+    keepers[rank] = rank;
+    if (!keeps) continue;
+    do {
+      keepers[rank] = (keepers[rank] + 1) % ranks;
+    } while (keepers[rank] != rank && !owns[keepers[rank]]);
+  }
+  return keepers;
+}
+
 Result<Halves> halves_of(const Plan& plan) {
   const Marks copies = copies_of(plan);
   Halves halves{{plan.name, plan.floats, {}}, {plan.name, plan.floats, {}}, {}};

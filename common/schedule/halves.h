@@ -36,6 +36,10 @@ struct Halves {
   Plan whole() const;
 };
 
+// By rank, who keeps what it owns (Halves::keep()): the next rank that owns something itself, since whoever has copied
+// everything knows of those that they are behind their sums. Itself where no other does, or nobody `keeps`. `owns`: by rank.
+std::vector<std::uint32_t> keepers_of(const std::vector<bool>& owns, bool keeps);
+
 // Of a plan that has been checked. Errors: kInvalidArgument where a sum waits for what is copied, or a float has no one
 // owner; no planner's does.
 [[nodiscard]] Result<Halves> halves_of(const Plan& plan);

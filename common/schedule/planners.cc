@@ -22,9 +22,15 @@ std::vector<std::uint32_t> all_ranks(std::uint32_t ranks) {
 
 void ring(Builder& builder, const PlanRequest& request) {
   const std::vector<std::uint32_t> all = all_ranks(request.ranks);
-  builder.scatter_ring(all, {0, request.floats});
-  builder.gather_ring(all, {0, request.floats});
+  builder.scatter_ring(all, {0, request.floats}, request.borders.share);
+  builder.gather_ring(all, {0, request.floats}, request.borders.share);
 }
+
+// What is cut in two, again and again.
+struct Whole {
+  Range range;
+  double share = 0.5;  // of the first cut
+};
 
 // A block of 2^k ranks, [first, first + size), and what each of them has the sum of once it has been scattered.
 struct Block {
@@ -39,22 +45,23 @@ struct CutInTwo {
   Range lower;
   Range upper;
 };
-CutInTwo halve(const Builder& builder, Range range) {
-  const std::vector<Range> cut = builder.parts(range, 2);
+CutInTwo halve(const Builder& builder, const Whole& whole) {
+  const std::vector<Range> cut = builder.parts(whole.range, 2, whole.share);
   return {cut[0], cut[1]};
 }
 
 // The ranges that a rank of a block of `size` has after each halving, the whole first.
-std::vector<Range> halvings(const Builder& builder, Range whole, std::uint32_t rank, std::uint32_t size) {
-  std::vector<Range> all = {whole};
+std::vector<Range> halvings(const Builder& builder, Whole whole, std::uint32_t rank, std::uint32_t size) {
+  std::vector<Range> all = {whole.range};
   for (std::uint32_t distance = 1; distance < size; distance *= 2) {
-    const CutInTwo cut = halve(builder, all.back());
-    all.push_back((rank & distance) == 0 ? cut.lower : cut.upper);
+    const CutInTwo cut = halve(builder, whole);
+    whole = {(rank & distance) == 0 ? cut.lower : cut.upper, share_within(whole.share, 2)};
+    all.push_back(whole.range);
   }
   return all;
 }
 
-void scatter_block(Builder& builder, Block& block, Range whole) {
+void scatter_block(Builder& builder, Block& block, const Whole& whole) {
   std::size_t step = 0;
   for (std::uint32_t distance = 1; distance < block.size; distance *= 2, ++step) {
     for (std::uint32_t i = 0; i < block.size; ++i) {
@@ -68,7 +75,7 @@ void scatter_block(Builder& builder, Block& block, Range whole) {
   }
 }
 
-void gather_block(Builder& builder, const Block& block, Range whole) {
+void gather_block(Builder& builder, const Block& block, const Whole& whole) {
   auto step = static_cast<std::size_t>(std::bit_width(block.size) - 1);
   for (std::uint32_t distance = block.size / 2; distance > 0; distance /= 2, --step) {
     for (std::uint32_t i = 0; i < block.size; ++i) {
@@ -84,7 +91,7 @@ Range intersection(Range a, Range b) { return {std::max(a.begin, b.begin), std::
 // theirs to the next larger, the largest has them all, and back. With 3 ranks, rank 2 is a block of its own and
 // sends everything, half each to 0 and 1.
 void binary_blocks(Builder& builder, const PlanRequest& request) {
-  const Range whole{0, request.floats};
+  const Whole whole{{0, request.floats}, request.borders.share};
   std::vector<Block> blocks;
   for (std::uint32_t first = 0; first < request.ranks;) {
     const std::uint32_t size = std::bit_floor(request.ranks - first);
@@ -114,7 +121,7 @@ void binary_blocks(Builder& builder, const PlanRequest& request) {
 
 // Rows first for one half of the vector, columns first for the other, so that the links along both are busy at
 // the same time. After the first scatter, rank i of a line has the sum over that line of part i; the lines
-// across it sum those.
+// across it sum those. A tensor that is all there is goes to the same rank in either half.
 void torus(Builder& builder, const PlanRequest& request, const Grid& grid) {
   using Line = std::vector<std::uint32_t>;
   std::vector<Line> along_rows(grid.rows);
@@ -123,28 +130,36 @@ void torus(Builder& builder, const PlanRequest& request, const Grid& grid) {
     along_rows[rank / grid.columns].push_back(rank);
     along_columns[rank % grid.columns].push_back(rank);
   }
-  const std::vector<Range> halves = builder.parts({0, request.floats}, 2);
+  const double by_column = request.borders.share;
+  const double by_row = share_within(by_column, grid.columns);
+  const std::vector<Range> halves = builder.parts({0, request.floats}, 2, request.borders.share);
+  struct Lines {
+    const std::vector<Line>& all;
+    double share;  // of the cut along each
+  };
   struct Way {
-    const std::vector<Line>& first;
-    const std::vector<Line>& second;
+    Lines first;
+    Lines second;
     Range whole;
     std::vector<Range> cut;  // that the second lines sum
   };
+  const Lines rows{along_rows, by_column};
+  const Lines columns{along_columns, by_row};
   const Way ways[] = {
-      {along_rows, along_columns, halves[0], builder.parts(halves[0], grid.columns)},
-      {along_columns, along_rows, halves[1], builder.parts(halves[1], grid.rows)},
+      {rows, columns, halves[0], builder.parts(halves[0], grid.columns, by_column)},
+      {columns, rows, halves[1], builder.parts(halves[1], grid.rows, by_row)},
   };
-  for (const Way& way : ways) {
-    for (const Line& line : way.first) builder.scatter_ring(line, way.whole);
+  for (const auto& [first, second, whole, cut] : ways) {
+    for (const Line& line : first.all) builder.scatter_ring(line, whole, first.share);
   }
-  for (const Way& way : ways) {
-    for (std::size_t i = 0; i < way.second.size(); ++i) {
-      builder.scatter_ring(way.second[i], way.cut[i]);
-      builder.gather_ring(way.second[i], way.cut[i]);
+  for (const auto& [first, second, whole, cut] : ways) {
+    for (std::size_t i = 0; i < second.all.size(); ++i) {
+      builder.scatter_ring(second.all[i], cut[i], second.share);
+      builder.gather_ring(second.all[i], cut[i], second.share);
     }
   }
-  for (const Way& way : ways) {
-    for (const Line& line : way.first) builder.gather_ring(line, way.whole);
+  for (const auto& [first, second, whole, cut] : ways) {
+    for (const Line& line : first.all) builder.gather_ring(line, whole, first.share);
   }
 }
 
@@ -156,7 +171,9 @@ void hierarchical(Builder& builder, const PlanRequest& request, const std::vecto
   for (std::uint32_t rank = 0; rank < request.ranks; ++rank) members[machines[rank]].push_back(rank);
   std::size_t fewest = request.ranks;
   for (const auto& [machine, ranks] : members) fewest = std::min(fewest, ranks.size());
-  const std::vector<Range> cut = builder.parts(whole, static_cast<std::uint32_t>(fewest));
+  const double share = request.borders.share;
+  const double share_across = share_within(share, static_cast<std::uint32_t>(fewest));
+  const std::vector<Range> cut = builder.parts(whole, static_cast<std::uint32_t>(fewest), share);
   std::vector<std::vector<std::uint32_t>> within;
   for (const auto& [machine, ranks] : members) {
     for (std::size_t i = fewest; i < ranks.size(); ++i) {
@@ -168,14 +185,14 @@ void hierarchical(Builder& builder, const PlanRequest& request, const std::vecto
     }
     within.emplace_back(ranks.begin(), ranks.begin() + static_cast<std::ptrdiff_t>(fewest));
   }
-  for (const auto& ranks : within) builder.scatter_ring(ranks, whole);
+  for (const auto& ranks : within) builder.scatter_ring(ranks, whole, share);
   for (std::size_t i = 0; i < fewest; ++i) {
     std::vector<std::uint32_t> across;
     for (const auto& ranks : within) across.push_back(ranks[i]);
-    builder.scatter_ring(across, cut[i]);
-    builder.gather_ring(across, cut[i]);
+    builder.scatter_ring(across, cut[i], share_across);
+    builder.gather_ring(across, cut[i], share_across);
   }
-  for (const auto& ranks : within) builder.gather_ring(ranks, whole);
+  for (const auto& ranks : within) builder.gather_ring(ranks, whole, share);
   for (const auto& [machine, ranks] : members) {
     for (std::size_t i = fewest; i < ranks.size(); ++i) {
       for (std::size_t k = 0; k < fewest; ++k) {
@@ -188,7 +205,7 @@ void hierarchical(Builder& builder, const PlanRequest& request, const std::vecto
 
 // Rank i sums part i, which all send to it straight, in the order of ranks behind i.
 void direct(Builder& builder, const PlanRequest& request) {
-  const std::vector<Range> cut = builder.parts({0, request.floats}, request.ranks);
+  const std::vector<Range> cut = builder.parts({0, request.floats}, request.ranks, request.borders.share);
   for (std::uint32_t k = 1; k < request.ranks; ++k) {
     for (std::uint32_t i = 0; i < request.ranks; ++i) builder.add((i + k) % request.ranks, i, cut[i]);
   }

@@ -11,6 +11,7 @@
 #include "common/schedule/planners.h"
 #include "common/schedule/print.h"
 #include "common/schedule/reduction_times.h"
+#include "common/schedule/run_plan.h"
 
 namespace paceline::schedule {
 namespace {
@@ -87,6 +88,37 @@ TEST_CASE("every plan falls into sums and copies, with a keeper or without") {
   }
 }
 
+// Of as many vectors as ranks, each of which is one tensor, each rank owns one.
+TEST_CASE("tensors that are vectors of their own are spread over all ranks") {
+  const auto algorithm = GENERATE(Algorithm::kRing, Algorithm::kHalvingDoubling, Algorithm::kBinaryBlocks,
+                                  Algorithm::kTorus, Algorithm::kHierarchical, Algorithm::kDirect);
+  const bool blocks = algorithm == Algorithm::kHalvingDoubling || algorithm == Algorithm::kBinaryBlocks;
+  Layout layout;
+  REQUIRE(layout.add("alone", {4096}));
+  for (std::uint32_t ranks = 1; ranks <= 20; ++ranks) {
+    if (blocks && !std::has_single_bit(ranks)) continue;
+    RunConfig config;
+    config.cluster.nodes = ranks;
+    config.exchange.kind = ExchangeKind::kAllreduce;
+    config.exchange.shard_optimizer = true;
+    config.exchange.algorithm = algorithm;
+    config.train.optimizer.kind = OptimizerKind::kLars;
+    std::vector<int> owned(ranks);
+    for (std::uint32_t bucket = 0; bucket < ranks; ++bucket) {
+      const Borders borders = borders_of_bucket(config, layout, {0, 4096}, bucket, ranks);
+      const Result<Plan> plan = plan_of_run(config, 4096, {}, {}, {}, borders);
+      INFO(name_of(algorithm) << ", " << ranks << " ranks, bucket " << bucket);
+      REQUIRE(plan.is_ok());
+      const Result<Halves> halves = halves_of(*plan);
+      REQUIRE(halves.status().message() == "");
+      REQUIRE(check(halves->whole()).message() == "");
+      for (std::uint32_t rank = 0; rank < ranks; ++rank) owned[rank] += halves->owned[rank].empty() ? 0 : 1;
+    }
+    CAPTURE(name_of(algorithm), ranks);
+    CHECK(owned == std::vector<int>(ranks, 1));
+  }
+}
+
 TEST_CASE("a row begins what none has touched before, and what it does not begin is there before") {
   const auto first_of = [](Algorithm algorithm, std::uint32_t ranks, std::uint32_t rank) {
     const auto plan = make_plan({algorithm, ranks, 32, {}});
@@ -112,6 +144,12 @@ TEST_CASE("a rank's keeper is sent its sums, behind the last that is added to th
   CHECK(to_string(rows[2]) == "send 0..64 to 1");
   CHECK(rows[2].after == std::vector<std::uint32_t>{1});
   CHECK(to_string(rows[3]) == "receive 64..128 from 1");
+}
+
+TEST_CASE("a share is kept by the next rank that has one itself") {
+  CHECK(keepers_of({true, false, true, false}, /*keeps=*/true) == std::vector<std::uint32_t>{2, 2, 0, 0});
+  CHECK(keepers_of({true, false, true, false}, /*keeps=*/false) == std::vector<std::uint32_t>{0, 1, 2, 3});
+  CHECK(keepers_of({false, true}, /*keeps=*/true) == std::vector<std::uint32_t>{1, 1});
 }
 
 TEST_CASE("a keeper is sent sums in segments") {

@@ -86,6 +86,22 @@ TEST_CASE("a_schedule_of_an_all_reduce_shows_each_plan_once_and_how_long_all_tak
   parts.emplace_back("exchange.shard_optimizer=true");
   CHECK_THAT(scheduled(parts).out, Contains("takes 2 ms, of it the copies at the end 1 ms\n") &&
                                        Contains("one after another 6 ms, of it the copies at the end 3 ms"));
+  // Sums go to a keeper, too.
+  parts.emplace_back("exchange.on_loss=go_on");
+  CHECK_THAT(scheduled(parts).out,
+             Contains("bucket 0: floats 30840..30950, checked, takes 3 ms, of it the copies at the end 1 ms\n"
+                      "ring, 2 ranks, 110 floats\n"
+                      "rank 0: sends 174 floats\n"
+                      "  0  send 64..110 to 1\n"
+                      "  1  add 0..64 from 1\n"
+                      "  2  send 0..64 to 1, after 1\n"
+                      "  3  receive 64..110 from 1, after 0\n"
+                      "  4  send 0..64 to 1, after 1\n"));
+  // No sum of small buckets is at one node.
+  parts.emplace_back("exchange.algorithm=auto");
+  CHECK_THAT(scheduled(parts).out, Contains("\nbinary_blocks, 2 ranks, 110 floats\n"));
+  parts.insert(parts.end(), {"cluster.nodes=3", "train.total_iterations=42"});
+  CHECK_THAT(scheduled(parts).out, Contains("\nring, 3 ranks, 110 floats\n"));
 }
 
 TEST_CASE("a_schedule_of_chunks_shows_whose_they_are_and_what_each_stage_sums") {

@@ -1,6 +1,5 @@
 #include "worker/allreduce/bucket_plans.h"
 
-#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -61,24 +60,6 @@ std::shared_ptr<const BucketPrograms> programs_of(schedule::Program sums,
 }
 
 using Owned = std::vector<std::vector<Range>>;  // by rank (schedule::Halves)
-using OwnedByCut = std::map<Cut, Owned>;
-
-// By rank, itself where nobody does.
-std::vector<std::uint32_t> keepers_of(const OwnedByCut& owned, std::uint32_t ranks, bool keeps) {
-  const auto owns = [&owned](std::uint32_t rank) {
-    return std::any_of(owned.begin(), owned.end(),
-                       [rank](const auto& of_cut) { return !of_cut.second[rank].empty(); });
-  };
-  std::vector<std::uint32_t> keepers(ranks);
-  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
-    keepers[rank] = rank;
-    if (!keeps) continue;
-    do {
-      keepers[rank] = (keepers[rank] + 1) % ranks;
-    } while (keepers[rank] != rank && !owns(keepers[rank]));
-  }
-  return keepers;
-}
 
 }  // namespace
 
@@ -89,19 +70,23 @@ BucketPlans plan_buckets(const RunConfig& config, const Layout& layout, const Fo
   const std::vector<Cut> cuts = cuts_of(config, layout, ranges, place.ranks);
   BucketPlans plans;
   std::map<Cut, std::shared_ptr<const BucketPrograms>> by_cut;
-  OwnedByCut owned;
+  std::map<Cut, Owned> owned;
+  std::vector<bool> owns(place.ranks);
   for (const Cut& cut : cuts) {
     if (by_cut.contains(cut) || owned.contains(cut)) continue;
     const schedule::Plan plan = plan_of(config, cut, place, choices);
     if (config.exchange.shard_optimizer) {
-      owned.emplace(cut, halves_of_run(plan).owned);
+      Owned of_ranks = halves_of_run(plan).owned;
+      for (std::uint32_t rank = 0; rank < place.ranks; ++rank)
+        owns[rank] = owns[rank] || !of_ranks[rank].empty();
+      owned.emplace(cut, std::move(of_ranks));
     } else {
       assert_right(plan);
       by_cut.emplace(cut, programs_of(schedule::Program(plan, place.rank, encoding)));
     }
   }
   // Who keeps depends on what is owned of all buckets. The plans, which are large, are made again, one at a time.
-  const std::vector<std::uint32_t> keepers = keepers_of(owned, place.ranks, keeps);
+  const std::vector<std::uint32_t> keepers = schedule::keepers_of(owns, keeps);
   for (const auto& [cut, of_ranks] : owned) {
     schedule::Halves halves = halves_of_run(plan_of(config, cut, place, choices));
     halves.keep(keepers);
