@@ -21,6 +21,7 @@ namespace fs = std::filesystem;
 
 // What may be said instead, and to paceline.launch.
 constexpr const char* kForce = "--force (--existing replace)";
+constexpr const char* kForceTwice = "--force --force (before paceline.launch: remove it)";
 constexpr const char* kResume = "--resume (--existing continue)";
 
 // What says that a run was here. Another shard starts beside the authority and knows only its own log.
@@ -132,9 +133,11 @@ Status check_unused(const RunConfig& config, ShardId shard) {
                             !has_checkpoints(config);
   for (const fs::path& mark : marks_of_a_run(config, shard)) {
     if (left_nothing || !fs::exists(mark, error)) continue;
+    const bool is_whole = ended_well(config.run.out);
     return failed_precondition(
-        "the run directory " + config.run.out + " already holds a run (" + mark.filename().string() +
-        "); choose another run.out, or replace it with " + kForce +
+        "the run directory " + config.run.out + " already holds a run" +
+        (is_whole ? " that has ended well (" : " (") + mark.filename().string() +
+        "); choose another run.out, or replace it with " + (is_whole ? kForceTwice : kForce) +
         (has_checkpoints(config) ? std::string(", or go on with it with ") + kResume : ""));
   }
   if (shard == kAuthority ? has_checkpoints(config) : has_files_of(config, shard)) {

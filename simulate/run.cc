@@ -187,8 +187,11 @@ Status check_directory(const fs::path& out, Force force) {
   std::error_code ignored;
   for (const char* mark : kMarks) {
     if (!fs::exists(out / mark, ignored)) continue;
-    return failed_precondition("the run directory " + out.string() + " already holds a run (" + mark +
-                               "); choose another --out, or replace it with --force");
+    const bool is_whole = ended_well(out);
+    return failed_precondition("the run directory " + out.string() + " already holds a run" +
+                               (is_whole ? " that has ended well (" : " (") + mark +
+                               "); choose another --out, or replace it with --force" +
+                               (is_whole ? " --force" : ""));
   }
   return Status::ok();
 }

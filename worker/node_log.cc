@@ -37,9 +37,11 @@ ExistingLog existing_log(const DaemonOptions& given) {
 Status check_unused(const RunConfig& config, NodeId node) {
   std::error_code error;
   if (!std::filesystem::exists(log_of(config, node), error)) return Status::ok();
-  return failed_precondition(holds_a_run(config, node) +
-                             "; choose another run.out, go on with that run with --resume, or replace it "
-                             "with --force (existing= in Python)");
+  return failed_precondition(
+      holds_a_run(config, node) + "; choose another run.out, go on with that run with --resume, or " +
+      (ended_well(config.run.out)
+           ? "replace it, which has ended well, with --force --force (remove it in Python)"
+           : "replace it with --force (existing= in Python)"));
 }
 
 Result<NodeLog> prepare_node_log(const RunConfig& config, NodeId node, ExistingLog existing, LockFile lock) {

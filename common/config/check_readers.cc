@@ -182,15 +182,6 @@ const Reader kReaders[] = {
     {"simulate.metric.loss_deviation", has_noise, "noise: binomial"},
 };
 
-// What was given: `path`, or the key in epochs that was made into it.
-std::string given_key(const Given& given, const std::string& path) {
-  const std::size_t end = path.ends_with("_versions") ? path.rfind('_') : path.size();
-  const std::string in_epochs = path.substr(0, end) + "_epochs";
-  const bool was_made = counted_key(in_epochs) == path && given.has(in_epochs) &&
-                        given.place_of(in_epochs).line == given.place_of(path).line;
-  return was_made ? in_epochs : path;
-}
-
 }  // namespace
 
 bool has_readers(std::string_view key) {
@@ -207,7 +198,7 @@ void check_readers(Validator& validator, const RunConfig& c) {
     if (key == nullptr) return;
     const std::string got = key->write(c);
     const bool given = validator.given().has(path) && got != key->write(defaults);
-    const std::string said = given_key(validator.given(), path);
+    const std::string said = validator.given().as_said(path);
     validator.refuse_if(given && !reader.reads(read_by), {said.c_str()}, "nobody reads it",
                         said == path ? got : got + " versions",
                         std::string(reader.who) + ", or no value (null)");

@@ -136,6 +136,14 @@ class Epochs {
 
 }  // namespace
 
+std::string Given::as_said(const std::string& path) const {
+  const bool has_unit = path == "train.total_iterations" || path.ends_with("_versions");
+  const std::string in_epochs = (has_unit ? path.substr(0, path.rfind('_')) : path) + "_epochs";
+  const bool was_made =
+      counted_key(in_epochs) == path && has(in_epochs) && place_of(in_epochs).line == place_of(path).line;
+  return was_made ? in_epochs : path;
+}
+
 Status resolve_epochs(RunConfig& config, Given& given, std::vector<std::string>& notes) {
   Epochs epochs(config, given, notes);
   PACELINE_RETURN_IF_ERROR(epochs.length());

@@ -24,7 +24,7 @@ void check_large_batches(Validator& validator, const RunConfig& c, const Optimiz
       schedule.warmup_versions > planned_versions(c), {warmup.c_str(), "train.total_iterations"},
       "the warm-up is longer than the run",
       std::to_string(schedule.warmup_versions) + " of " + std::to_string(planned_versions(c)) + " versions",
-      "warmup_versions up to the run's versions");
+      "a warm-up that ends with the run, or before");
   validator.refuse_if(
       schedule.warmup == WarmUp::kConstant && schedule.scale == RateScale::kNone && !schedule.warmup_factor,
       {warmup_kind.c_str()}, "a constant warm-up needs a rate", "no scale and no warmup_factor",

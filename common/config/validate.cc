@@ -236,9 +236,10 @@ void check_rule(Validator& validator, const RunConfig& c, const OptimizerSection
   const auto& turns = schedule.step_at;
   validator.refuse_if(schedule.kind == ScheduleKind::kMultistep && turns.empty(),
                       {step_at.c_str(), curve.c_str()}, "a multistep schedule without steps", "no step_at",
-                      "step_at to list versions");
+                      "step_at to list versions, or step_at_epochs");
   validator.refuse_if(!std::is_sorted(turns.begin(), turns.end()), {step_at.c_str()},
-                      "the steps are not in order", list_of(whole(0, 0)).write(turns), "versions that rise");
+                      "the steps are not in order", list_of(whole(0, 0)).write(turns) + " versions",
+                      "steps that rise");
   validator.refuse_if(schedule.kind == ScheduleKind::kStep && schedule.step_versions < 1,
                       {steps.c_str(), curve.c_str()}, "a step schedule without steps",
                       std::to_string(schedule.step_versions), "step_versions to be at least 1");
@@ -246,12 +247,12 @@ void check_rule(Validator& validator, const RunConfig& c, const OptimizerSection
       schedule.kind == ScheduleKind::kCosine || schedule.kind == ScheduleKind::kPoly;
   if (!falls_after_warmup) return;
   const std::int64_t end = schedule.total_versions.value_or(planned_versions(c));
-  validator.refuse_if(schedule.warmup_versions >= end,
-                      {total.c_str(), warmup.c_str(), "train.total_iterations", curve.c_str()},
-                      std::string("the ") + name_of(schedule.kind) + " would end before the warm-up does",
-                      "warmup_versions " + std::to_string(schedule.warmup_versions) + " of " +
-                          std::to_string(end) + " versions",
-                      "warmup_versions < total_versions");
+  validator.refuse_if(
+      schedule.warmup_versions >= end,
+      {total.c_str(), warmup.c_str(), "train.total_iterations", curve.c_str()},
+      std::string("the ") + name_of(schedule.kind) + " would end before the warm-up does",
+      "a warm-up of " + std::to_string(schedule.warmup_versions) + " of " + std::to_string(end) + " versions",
+      "a shorter warm-up, or a later end");
 }
 
 void check_optimizer(Validator& validator, const RunConfig& c) {

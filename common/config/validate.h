@@ -25,6 +25,8 @@ class Given {
   // The first of `keys` that was given, since a default is never what somebody got wrong.
   std::string first(std::initializer_list<const char*> keys) const;
   Place place_of(const std::string& key) const;
+  // `path`, or the key in epochs that was given and made into it.
+  std::string as_said(const std::string& path) const;
 
  private:
   std::string source_;

@@ -25,6 +25,14 @@ def said(keys: Iterable[str], config: str, overrides: Sequence[str]) -> Set[str]
     return {key for key in keys if any(re.search(rf"\b{key}\b[\"']?\s*[:=](?!\s*null)", text) for text in texts)}
 
 
+def warn(worker) -> None:
+    """Of a rate that may be meant for gradients. Behind start()."""
+    rate = worker.value("train.optimizer.lr")
+    if float(rate) < 0.5:
+        worker.warn(f"train.optimizer.lr: got {rate} with mode='worker', expected 1, or 0.7 with nesterov: the servers take that share of "
+                    "what the workers' optimizers have changed")
+
+
 def check(worker, config: str, overrides: Sequence[str]) -> None:
     """Errors: ValueError, by the key, for a run whose servers do not take such a mean."""
     if worker.value("train.local_steps") != "1":

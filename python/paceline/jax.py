@@ -91,6 +91,8 @@ class Attached:
             self.params = params
             self._receive()
             self._resumed = Resumed(self.worker, comes_back=True)
+            if not self._server_side:
+                _outer.warn(self.worker)
         except BaseException as error:
             self.worker.__exit__(type(error), error, None)
             raise

@@ -39,7 +39,8 @@ void Authority::lost(Peer peer, const std::string& why, Ticks now) {
     if (const Traffic* const sent = progress_.reduced(node)) record_.add_reduced(*sent);
   }
   if (fails) {
-    return end_.fail(unavailable(to_string(peer) + " lost: " + why + " (" + why_needed(config_, node) + ")"),
+    return end_.fail(unavailable(to_string(peer) + " lost: " + why + " (" +
+                                 why_needed(config_, node, steps_.has_stepped()) + ")"),
                      now);
   }
   if (!record_.has_report(node)) {  // else the failure has said so

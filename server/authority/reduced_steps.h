@@ -36,6 +36,8 @@ class ReducedSteps {
   // Whether who is left goes on without one that is lost: behind the first step all are connected to each other, and
   // have what they step.
   bool go_on() const;
+  // A whole step has been made by this generation.
+  bool has_stepped() const { return has_stepped_; }
   // Whether `report` is taken with those of all others.
   bool await(const wire::StepReport& report) const;
   void add(const wire::StepReport& report, Ticks now);
@@ -72,7 +74,7 @@ class ReducedSteps {
   const Log& log_;
   std::vector<std::optional<Stepped>> stepped_;  // by rank: who has made the step under way
   std::vector<NodeId> lost_;                     // since it began
-  bool has_stepped_ = false;                     // a whole step, of this generation
+  bool has_stepped_ = false;
 };
 
 }  // namespace paceline::server

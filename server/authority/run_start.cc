@@ -15,11 +15,15 @@ using NodeState = RunMembers::NodeState;
 // How long a shard that is alive may take, in leases, to read its part of a checkpoint, which is of any size.
 constexpr int kLeasesToRead = 60;
 
-std::string why_needed(const RunConfig& config, NodeId node) {
+std::string why_needed(const RunConfig& config, NodeId node, bool has_stepped) {
   if (config.train.batch_norm_group > 1)
     return "train.batch_norm_group: the others go by its statistics, too";
   const std::uint32_t stages = config.pipeline.stages;
-  if (stages == 1) return "exchange.kind: allreduce needs every node";
+  if (stages == 1) {
+    if (!has_stepped) return "exchange.kind: allreduce needs every node until its first step";
+    return config.exchange.on_loss == OnLoss::kStop ? "exchange.on_loss: stop"
+                                                    : "exchange.kind: allreduce needs every node";
+  }
   return "stage " + std::to_string(node.value % stages) + " of group " + std::to_string(node.value / stages) +
          ", whose nodes cannot go on without it";
 }
@@ -135,7 +139,7 @@ Status RunStart::lost_before_resume(NodeId node, const std::string& why, Ticks n
   leave_out(node, why);
   if (nodes_are_connected(config_)) {
     return unavailable("node " + to_string(node) + " lost before training went on: " + why + " (" +
-                       why_needed(config_, node) + ")");
+                       why_needed(config_, node, false) + ")");
   }
   if (members_.all_awaited_came() && !members_.lowest()) {
     return unavailable("every node was lost before training went on; the last was node " + to_string(node) +

@@ -30,7 +30,8 @@
 namespace paceline::server {
 
 // Of a run whose nodes are connected to each other: an all-reduce, a pipeline, groups of batch norm.
-std::string why_needed(const RunConfig& config, NodeId node);
+// `has_stepped`: a whole step has been made since it began or went on.
+std::string why_needed(const RunConfig& config, NodeId node, bool has_stepped);
 
 class RunStart {
  public:

@@ -378,7 +378,7 @@ TEST_CASE("a run directory that holds a run is refused, and cleared when it may 
   REQUIRE(write_summary(folder.path(), RunSummary{}).is_ok());
   const Status refused = prepare_run_directory(config, kAuthority, Existing::kRefuse, "given.yaml");
   CHECK(refused.code() == StatusCode::kFailedPrecondition);
-  CHECK_THAT(refused.message(), Contains("summary.json") && Contains("--force"));
+  CHECK_THAT(refused.message(), Contains("has ended well (summary.json)") && Contains("--force --force"));
   CHECK(prepare_run_directory(config, ShardId(1), Existing::kRefuse, "given.yaml").is_ok());
   // It has ended well: --force once is a habit, twice is meant.
   const Status kept = prepare_run_directory(config, kAuthority, Existing::kReplace, "given.yaml");

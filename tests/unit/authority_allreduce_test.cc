@@ -222,6 +222,21 @@ TEST_CASE("where others go on a node may end early, and when all have, nobody ha
   CHECK(std::ranges::count(said, "every node has finished early, and the run ends") == 0);
 }
 
+TEST_CASE("who ends a run by its loss is needed by exchange.on_loss, or until the first step") {
+  RunConfig config = reducing_run();
+  config.exchange.on_loss = OnLoss::kStop;
+  Reducing run(config);
+  run.shard_has(0);
+  const bool has_stepped = GENERATE(false, true);
+  if (has_stepped) run.step(0);
+  run.authority->lost(kNode1, "its connection broke", run.now);
+  CHECK(run.authority->result().message() ==
+        std::string("node 1 lost: its connection broke (") +
+            (has_stepped ? "exchange.on_loss: stop"
+                         : "exchange.kind: allreduce needs every node until its first step") +
+            ")");
+}
+
 // A checkpoint's state that comes as training ends is an older one.
 TEST_CASE("the run ends with the parameters of its last version") {
   Reducing run;

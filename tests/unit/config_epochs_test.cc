@@ -121,7 +121,12 @@ TEST_CASE("epochs_whose_samples_are_not_known_are_refused_by_file_line_and_key")
            {{"train.optimizer.schedule.warmup_epochs=3", "train.optimizer.schedule.warmup_versions=3"},
             "command line: train.optimizer.schedule.warmup_epochs: said twice"},
            {{"train.optimizer.schedule.warmup_epochs=100"},
-            "command line: train.optimizer.schedule.warmup_versions: the warm-up is longer than the run"},
+            "command line: train.optimizer.schedule.warmup_epochs: the warm-up is longer than the run"},
+           {{"train.total_epochs=4"},
+            "run.yaml:9: train.optimizer.schedule.warmup_epochs: the warm-up is longer than the run"},
+           {{"train.optimizer.schedule.step_at_epochs=[30, 20]"},
+            "command line: train.optimizer.schedule.step_at_epochs: the steps are not in order, got [732, "
+            "488] versions"},
            {{"train.optimizer.schedule.kind=constant"},
             "run.yaml:9: train.optimizer.schedule.step_at_epochs: nobody reads it, got [732, 1465, 1953] "
             "versions, expected kind: multistep, or no value (null)"},

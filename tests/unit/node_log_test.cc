@@ -115,6 +115,7 @@ TEST_CASE("the log of a run that ended well is replaced only by --force given tw
   const std::filesystem::path file = folder / "worker-2.log";
   std::ofstream(file) << "a line of the run";
   REQUIRE(write_summary(folder.path(), RunSummary{}).is_ok());
+  CHECK_THAT(check_unused(config, NodeId(2)).message(), Contains("--force --force"));
   const Status refused = prepare_node_log(config, NodeId(2), existing_log(given)).status();
   CHECK(refused.code() == StatusCode::kFailedPrecondition);
   CHECK_THAT(refused.message(), Contains("has ended well") && Contains("--force --force"));

@@ -135,7 +135,8 @@ TEST_CASE("a_directory_that_holds_a_run_is_replaced_only_by_force") {
   Command paceline;
   REQUIRE(paceline("run", {}) == 0);
   CHECK(paceline("run", {}) == 2);
-  CHECK_THAT(paceline.refusal(), Contains("already holds a run (summary.json)") && Contains("--force"));
+  CHECK_THAT(paceline.refusal(), Contains("already holds a run that has ended well (summary.json)") &&
+                                     Contains("--force --force"));
   // What is refused costs nothing that is there.
   CHECK(paceline("run", {"sync.policy=dtssp"}, "", Force::kTwice) == 2);
   CHECK(paceline("run", {}, "", Force::kOnce) == 2);

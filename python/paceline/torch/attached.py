@@ -209,6 +209,8 @@ class Attached:
             differ = rules.defaults_that_differ(self.optimizer, self.worker.value, rules.said(config, overrides))
         if differ:
             self.worker.warn("the servers' optimizer steps with defaults: " + ", ".join(differ))
+        if not self._server_side:
+            _outer.warn(self.worker)
 
     def _start(self, evaluate):
         initial = np.empty(self.worker.floats, np.float32)
