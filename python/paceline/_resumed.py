@@ -15,7 +15,8 @@ class Resumed:
         got, expected = state["clock"], self._worker.clock
         of_another = f"load_state_dict(): got the state of clock {got}, expected {expected}, where the run goes on"
         if got < expected and self._worker.value("sync.policy") == "bsp" and self._comes_back:
-            self._worker.warn(f"{of_another}, unless this node comes back to it")
+            self._worker.warn(f"{of_another}: unless this node comes back to a run that has gone on, the data of {expected - got} of its "
+                              "clocks come once more")
         elif got > expected or (got < expected and self._worker.value("sync.policy") == "bsp"):
             raise ValueError(of_another)
 

@@ -248,9 +248,11 @@ class Attached:
     def _hook(self, overlap):
         self._handles.append(self.optimizer.register_step_pre_hook(self._before_step))
         self._handles.append(self.optimizer.register_step_post_hook(self._behind_step))
-        self._handles.append(self.model.register_forward_pre_hook(self._count_samples, with_kwargs=True))
+        self._handles.append(self.model.register_forward_pre_hook(_Hook(self._count_samples), with_kwargs=True))
         if hasattr(self.model, "register_load_state_dict_post_hook"):
-            self._handles.append(self.model.register_load_state_dict_post_hook(lambda *_: self._check_model()))
+            self._handles.append(self.model.register_load_state_dict_post_hook(_Hook(self._check_model)))
+        if self._server_side:
+            self._handles += [t.parameter.register_hook(self._see_gradient) for t in self._tensors if t.trained]
         if overlap:
             for name in compiled(self.model):
                 warnings.warn(f"overlap: {name} is compiled, and hands its gradients over behind the whole of its backward(): nothing "
@@ -259,11 +261,16 @@ class Attached:
             self._handles += [t.parameter.register_post_accumulate_grad_hook(self._ahead.hook_of(t))
                               for t in self._tensors if t.trained]
 
+    def _see_gradient(self, _):
+        self._had_gradients = True
+
     def _count_samples(self, model, args, kwargs):
+        if model is not self.model:  # a copy that shares its hooks
+            return
         self._depth = 0  # no step() is under way, though one may have raised
         if self.over or not (model.training and torch.is_grad_enabled()):  # over: the step behind it does not happen
             return
-        if self._server_side and all(t.parameter.grad is None for t in self._tensors if t.trained):
+        if self._had_gradients and all(t.parameter.grad is None for t in self._tensors if t.trained):
             self._forget_samples()  # of gradients that were thrown away, as where a GradScaler leaves a step out
         tensor = next((a for a in (*args, *kwargs.values()) if isinstance(a, torch.Tensor) and a.dim() > 0), None)
         if tensor is not None:
@@ -351,7 +358,7 @@ class Attached:
         name = next(names.get(i, "a tensor that is not the model's") for i in now - self.trained)
         raise ValueError(f"optimizer: steps '{name}', which was not trained at attach(), expected the parameters of then")
 
-    def _check_model(self):
+    def _check_model(self, *_):
         now = {id(p) for p in self.model.parameters() if not is_empty(p)}
         parameters = [t for t in self._tensors if t.parameter is not None]
         lost = [t.name for t in parameters if id(t.parameter) not in now]
@@ -441,6 +448,7 @@ class Attached:
         self._forget_samples()
 
     def _forget_samples(self):
+        self._had_gradients = False  # backward() has come
         self._loss_sum, self._correct, self._reported = 0.0, 0, 0  # of report()
         self._samples, self._accounted = 0, 0                      # what model() was given; of it, reported
 
@@ -469,6 +477,23 @@ class Attached:
                 warnings.simplefilter("ignore")  # read-only memory, which is only read here
                 kept = self._views[id(array)] = (array, torch.from_numpy(array))
         return kept[1]
+
+
+class _Hook:
+    """Of the model's own, which copies and files of the model take along: there it does nothing."""
+
+    def __init__(self, method=None):
+        self._method = method
+
+    def __call__(self, *arguments):
+        if self._method is not None:
+            self._method(*arguments)
+
+    def __deepcopy__(self, _):
+        return _Hook()
+
+    def __reduce__(self):
+        return _Hook, ()
 
 
 def compiled(model: torch.nn.Module) -> List[str]:

@@ -17,7 +17,7 @@ def is_running_statistic(module: torch.nn.Module, own_name: str, buffer: torch.T
 
 class Averaged:
     """As attach(buffers=…) says: "mean", the running statistics; "own", none; names, these beside the running statistics; or a
-    function of name and tensor, those for which it is true. They are floating point. Errors: ValueError."""
+    function of name and tensor, those for which it is true. They are floating point, not double. Errors: ValueError."""
 
     def __init__(self, buffers: Buffers):
         expected = "expected 'mean', 'own', a list of names, or a function of name and tensor"
@@ -33,13 +33,17 @@ class Averaged:
         self._there: List[str] = []
 
     def has(self, module: torch.nn.Module, own_name: str, name: str, buffer: torch.Tensor) -> bool:
-        """Whether it is averaged: `own_name` of `module`, and `name` in the model."""
+        """Whether it is averaged: `own_name` of `module`, and `name` in the model. Errors: ValueError."""
         if not buffer.is_floating_point():
             return False
         self._there.append(name)
         if self._chooses is not None:
-            return bool(self._chooses(name, buffer))
-        return name in self._names or (self._running and is_running_statistic(module, own_name, buffer))
+            is_averaged = bool(self._chooses(name, buffer))
+        else:
+            is_averaged = name in self._names or (self._running and is_running_statistic(module, own_name, buffer))
+        if is_averaged and buffer.dtype == torch.float64:
+            raise ValueError(f"buffer '{name}': got torch.float64, expected torch.float32 or narrower, as it would be rounded in each round")
+        return is_averaged
 
     def check_names(self) -> None:
         """Behind the last has(): that each name was there. Errors: ValueError."""

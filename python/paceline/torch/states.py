@@ -12,15 +12,14 @@ _CHECKPOINT = re.compile(r"g\d+-v(\d+)")
 _BEHIND = 8
 
 
-def needed(clocks: Iterable[int], versions: Iterable[int], exact: bool) -> Set[int]:
+def needed(clocks: Iterable[int], versions: Iterable[int], exact: bool, every: Optional[int] = None) -> Set[int]:
     """Of a node's states, by clock, those that a resume may load. versions: of the checkpoints that are there. exact: under bsp,
-    where a run goes on at the clock that is its checkpoint's version; else a node may have been ahead of that."""
+    where a run goes on at the clock that is its checkpoint's version; else a node may have been ahead of that. every: of the
+    checkpoints that come, but for the last, which servers save of where they are as all nodes are lost, or at a stop."""
     clocks, versions = sorted(clocks), sorted(versions)
-    if not versions:
-        return set(clocks)
-    all_from = versions[-1] if exact else versions[0]
-    newest = {max((clock for clock in clocks if clock <= version), default=None) for version in versions}
-    return {clock for clock in clocks if clock > all_from or clock in newest}
+    all_from = (versions[-1] if exact else versions[0]) if versions else -1
+    newest = {max((clock for clock in clocks if clock <= version), default=None) for version in versions} | set(clocks[-1:])
+    return {clock for clock in clocks if clock in newest or (clock > all_from and (every is None or clock % every == 0))}
 
 
 class States:
@@ -35,7 +34,8 @@ class States:
 
     run: what attach() or pipeline() returned; a learning rate scheduler is built before. folder: of this run alone; None:
     "states" in run.out. Behind a resume it loads the state that is needed, else it removes what an earlier run has left there.
-    Errors: those of load_state_dict(), OSError.
+    Errors: those of load_state_dict(), OSError; ValueError for checkpoint.every where the state has an optimizer's, as any clock
+    could be a checkpoint's: all states would stay until the next one.
     """
 
     def __init__(self, run, folder: Union[None, str, "os.PathLike[str]"] = None):
@@ -44,9 +44,12 @@ class States:
         self._folder = pathlib.Path(worker.value("run.out"), "states") if folder is None else pathlib.Path(folder)
         self._folder.mkdir(parents=True, exist_ok=True)
         self._exact = worker.value("sync.policy") == "bsp"
-        every = worker.value("checkpoint.every_clocks")
+        every, every_time = worker.value("checkpoint.every_clocks"), worker.value("checkpoint.every")
+        if every_time != "null" and run.state_dict().get("optimizer") is not None:
+            raise ValueError(f"checkpoint.every: got {every_time} with mode='worker', expected checkpoint.every_clocks alone, whose states "
+                             "are few")
         # Else any round may be the last ahead of a checkpoint.
-        self._every: Optional[int] = int(every) if self._exact and every != "null" else None
+        self._every: Optional[int] = int(every) if every != "null" and every_time == "null" else None
         self._checkpoints_kept = int(worker.value("checkpoint.keep"))
         self._file_of = re.compile(rf"state-{worker.node}-(\d+)\.pt")
         self._clock = run.clock
@@ -66,30 +69,28 @@ class States:
         self._remove(clock for clock in there if clock > self._clock)
 
     def keep(self) -> None:
-        """Behind each step: writes the state of a clock that a checkpoint may be of, and the last one before a stop; removes those
-        that no resume needs. Where run.out has no checkpoints, as on another machine than the servers', and with
+        """Behind each step: writes the state of each clock, and removes those that no resume needs. The newest stays, and those that
+        a checkpoint is of, or may come to be of. Where run.out has no checkpoints, as on another machine than the servers', and with
         checkpoint.every, all stay."""
         clock = self._run.clock
         if clock == self._clock:
             return
         self._clock = clock
-        if self._every is not None and clock % self._every != 0 and not self._run.over:
-            return
         unfinished = self._path(clock).with_suffix(".part")
         torch.save(self._run.state_dict(), unfinished)
         os.replace(unfinished, self._path(clock))  # a loop that is killed leaves none that is half
         self._remove(self._there() - self._needed())
 
     def _needed(self):
-        there = self._there()
         try:
-            found = [_CHECKPOINT.fullmatch(name) for name in os.listdir(self._checkpoints)]
+            names = os.listdir(self._checkpoints)
         except OSError:
-            found = []
-        versions = [int(match[1]) for match in found if match]
-        if not versions and self._every is not None:
-            return set(sorted(there)[-(self._checkpoints_kept + _BEHIND):])
-        return needed(there, versions, self._exact)
+            names = []
+        versions = [int(match[1]) for match in map(_CHECKPOINT.fullmatch, names) if match]
+        found = needed(self._there(), versions, self._exact, self._every)
+        if versions or self._every is None:
+            return found
+        return set(sorted(found)[-(self._checkpoints_kept + _BEHIND):])
 
     def _there(self) -> Set[int]:
         found = (self._file_of.fullmatch(name) for name in os.listdir(self._folder))

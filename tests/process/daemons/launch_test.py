@@ -90,14 +90,16 @@ class Launch(ForeignTest):
         self.configure_loop("optimizer: {kind: sgd, lr: 1}, batch_size: 1, total_iterations: 60")
         never = self.folder / "never"
         os.mkfifo(never)
-        (self.folder / "imports.py").write_text(f"open('{never}')", encoding="utf-8")
+        (self.folder / "imports.py").write_text("import os, sys\nif os.environ['RANK'] == '1': sys.stderr.write('imports\\n')\n"
+                                                f"open('{never}')", encoding="utf-8")
         launched = self.launch(self.folder / "imports.py")
         self.wait_for_log("server.log", " listens on ")
+        launched.wait_for_line("^imports$")  # all have been started
         launched.send(signal.SIGINT)
         self.assertEqual(launched.end(), 1)
         self.assertEqual(self.summary()["status"], "stopped")
         said = [line for line in launched.errors() if not line.startswith("paceline-server: ")]
-        self.assertEqual(said, [f"paceline.launch: the run in {self.run_dir} is over; paceline report {self.run_dir} says how it went"])
+        self.assertEqual(said, ["imports", f"paceline.launch: the run in {self.run_dir} is over; paceline report {self.run_dir} says how it went"])
 
     def stand_in_server(self, text):
         """A folder of programs, whose paceline-server is that."""

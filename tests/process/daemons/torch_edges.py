@@ -3,8 +3,11 @@
     torch_edges.py LOOP CONFIG NODE [argument…]     LOOP: a function below
 """
 
+import copy
+import io
 import itertools
 import os
+import signal
 import sys
 
 import torch
@@ -184,6 +187,8 @@ def refused(config, node):
     norm = torch.nn.Sequential(torch.nn.Linear(6, 3), torch.nn.BatchNorm1d(3))
     for wrong in ("none", 3, ["1.running_mean", "1.num_batches_tracked"]):
         say("buffers", lambda: attach(norm, plain_sgd(norm), buffers=wrong))
+    norm.register_buffer("fine", torch.zeros(3, dtype=torch.float64))
+    say("buffers", lambda: attach(norm, plain_sgd(norm), buffers=["fine"]))
     lazy = torch.nn.Sequential(torch.nn.LazyLinear(3))
     say("lazy", lambda: attach(lazy, plain_sgd(lazy)))
     say("balance", lambda: attach(model, optimizer, overrides=["train.batch_balance=speed"]))
@@ -247,9 +252,9 @@ def refused(config, node):
         say("added", optimizer.step)
 
 
-def stops(config, kept, forgets):
+def stops(config, kept, forgets, dies_at="-1"):
     """Keeps its states and goes on from where the run does, as docs/PYTHON.md has it, but node `forgets`, which finds none. What
-    follows behind the `with` is done where the run is stopped, too."""
+    follows behind the `with` is done where the run is stopped, too. At a clock it is killed."""
     import paceline.torch
     torch.set_num_threads(1)
     model, node = perceptron(), os.environ["RANK"]
@@ -263,6 +268,8 @@ def stops(config, kept, forgets):
             torch.nn.functional.cross_entropy(model(x), y).backward()
             optimizer.step()
             states.keep()
+            if run.clock == int(dies_at):
+                os.kill(os.getpid(), signal.SIGKILL)
             if at < run.clock == began + 3:
                 sys.stderr.write("has three rounds\n")  # print() writes text and end apart, and others write between
             at = run.clock
@@ -276,8 +283,11 @@ def files(config, _):
     from paceline.torch.states import States, needed
     print("needed:", *(sorted(needed(range(1, 13), versions, exact)) for versions, exact in (
         ((5, 10), True), ((5, 10), False), ((20,), True), ((0,), True), ((), True))))
+    print("of every fifth:", *(sorted(needed(range(1, 13), versions, exact, 5)) for versions, exact in (
+        ((5,), True), ((3, 7), True), ((3, 7), False), ((), True))))
     for policy, every in (("bsp", "null"), ("bsp", "5"), ("ssp", "5")):
-        values = {"sync.policy": policy, "checkpoint.every_clocks": every, "checkpoint.keep": "2", "run.out": f"{config}-{policy}-{every}"}
+        values = {"sync.policy": policy, "checkpoint.every_clocks": every, "checkpoint.keep": "2", "run.out": f"{config}-{policy}-{every}",
+                  "checkpoint.every": "5m" if every == "null" else "null"}
         worker = types.SimpleNamespace(node=1, existing="continue", value=values.get)
         run = types.SimpleNamespace(worker=worker, clock=0, over=False, state_dict=lambda: {"clock": run.clock},
                                     load_state_dict=lambda state: print("loads", state["clock"], end="; "))
@@ -304,6 +314,43 @@ def files(config, _):
             states = States(run, f"{out}/states") if run.clock == 5 else states
             states.keep()
         print(*there())
+    run.clock, run.state_dict, worker.value = 0, lambda: {"optimizer": {}}, {**values, "checkpoint.every": "5m"}.get
+    try:
+        States(run)
+    except ValueError as error:
+        print(error)
+
+
+def counted(config, node):
+    """What each round says of its samples: of two passes and one backward(), behind gradients that were thrown away, and beside copies
+    of the model, which train elsewhere."""
+    import paceline.torch
+    model, said = perceptron(), []
+    optimizer = plain_sgd(model)
+
+    def loss_of(made, step):
+        x, y = batch(step, int(node))
+        return torch.nn.functional.cross_entropy(made(x), y)
+    with paceline.torch.attach(model, optimizer, config, node=int(node)) as run:
+        finish = run.worker.finish
+        run.worker.finish = lambda loss, **named: said.append((loss, named["samples"])) or finish(loss, **named)
+        torch.save(model, file := io.BytesIO())
+        file.seek(0)
+        for made in (copy.deepcopy(model), copy.copy(model), torch.load(file, weights_only=False)):
+            loss_of(made, 0)
+        for step, (passes, thrown_away) in enumerate(((1, 0), (2, 0), (1, 2))):
+            for _ in range(thrown_away):
+                run.report(loss := loss_of(model, step))
+                loss.backward()
+                optimizer.zero_grad()
+            losses = [loss_of(model, step) for _ in range(passes)]
+            for loss in losses:
+                run.report(loss, samples=SAMPLES)
+            sum(losses).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            assert said[-1] == (losses[0].item(), SAMPLES * passes), (step, said, losses)
+        print("counted:", len(said))
 
 
 def loaded(_, __):

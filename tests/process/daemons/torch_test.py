@@ -225,6 +225,13 @@ class TorchLoop(ForeignTest):
                     self.assertLess(float(re.search("worst: (.*)", loop.output())[1]), 1e-5)
                 self.assertEqual(server.end(), 0, server.errors())  # their loops have ended before the last iteration
 
+    def test_a_round_s_samples_are_those_of_its_passes_by_the_model_itself(self):
+        self.configure_loop("optimizer: {kind: sgd, lr: 0.1}, batch_size: 8, total_iterations: 50", nodes=1)
+        server, loop = self.server(0), self.loop("counted", 0, of="torch_edges.py")
+        self.assert_ends(loop, 0)
+        self.assertEqual(loop.output(), "counted: 3")
+        self.assertEqual(server.end(), 0, server.errors())  # its loop has ended before the last iteration
+
     def test_nodes_that_exchange_different_things_are_refused(self):
         self.configure_loop("optimizer: {kind: momentum, lr: 1, momentum: 0.9}, batch_size: 8, total_iterations: 40")
         server, first = self.server(0), self.loop("equal", 0, "perceptron", "server", "whole")
@@ -241,7 +248,8 @@ class TorchLoop(ForeignTest):
         self.assert_ends(loop, 0)
         got = "load_state_dict(): got the state of clock {}, expected 5, where the run goes on"
         self.assertEqual(loop.output().splitlines(), [
-            f"bsp True 4 is loaded {got.format(4)}, unless this node comes back to it", "bsp True 5 is loaded",
+            f"bsp True 4 is loaded {got.format(4)}: unless this node comes back to a run that has gone on, the data of 1 of its clocks come "
+            "once more", "bsp True 5 is loaded",
             f"bsp True 6 is refused: {got.format(6)}",
             f"bsp False 4 is refused: {got.format(4)}", "bsp False 5 is loaded", f"bsp False 6 is refused: {got.format(6)}",
             "ssp True 4 is loaded", "ssp True 5 is loaded", f"ssp True 6 is refused: {got.format(6)}",
@@ -254,9 +262,11 @@ class TorchLoop(ForeignTest):
         self.assertEqual(loop.output().splitlines(), [
             "needed: [5, 10, 11, 12] [5, 6, 7, 8, 9, 10, 11, 12] [12] [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12] "
             "[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]",
+            "of every fifth: [5, 10, 12] [3, 7, 10, 12] [3, 5, 7, 10, 12] [5, 10, 12]",
             "bsp null 5 10 11 12 13; loads 10; 5 10; ", " ".join(map(str, range(10, 105, 5))),
             "bsp 5 5 10 13; loads 10; 5 10; ", " ".join(map(str, range(55, 105, 5))),
-            "ssp 5 5 6 7 8 9 10 11 12 13; loads 10; 5 6 7 8 9 10; ", " ".join(map(str, range(10, 105, 5)))])
+            "ssp 5 5 10 13; loads 10; 5 10; ", " ".join(map(str, range(55, 105, 5))),
+            "checkpoint.every: got 5m with mode='worker', expected checkpoint.every_clocks alone, whose states are few"])
 
     def test_a_gradient_that_changes_after_it_left_is_refused_by_its_name(self):
         for how, complaint in (("clips", r"parameter '.*': its gradient has changed after it left, .*"),
@@ -297,6 +307,7 @@ class TorchLoop(ForeignTest):
                           r"buffers: buffers: got 'none', expected .*",
                           r"buffers: buffers: got 3, expected .*",
                           r"buffers: buffers: got '1\.num_batches_tracked', expected names .*: 1\.running_mean, 1\.running_var",
+                          r"buffers: buffer 'fine': got torch\.float64, expected torch\.float32 or narrower, .*",
                           r"lazy: parameter '0\.weight': has no shape yet, expected .*",
                           r"balance: train\.batch_balance: got speed, expected off: .*",
                           r"words: WORLD_SIZE: got 'x' in the environment, expected a whole number, 0 or more",
@@ -361,6 +372,18 @@ class TorchLaunch(ForeignTest):
             self.assertEqual([line[:17] for line in launched.errors() if "nothing was loaded" in line], ["paceline-worker 1"] * (before > 0))
             self.assertFalse([line for line in launched.errors() if "Traceback" in line])
             before = samples
+
+    def test_where_all_loops_are_killed_between_two_checkpoints_each_sample_is_taken_once(self):
+        """The servers save where they are."""
+        self.configure_loop("optimizer: {kind: sgd, lr: 1}, batch_size: 8, total_iterations: 40", sync="{policy: bsp}")
+        loop = harness.SOURCE / "tests/process/daemons/torch_edges.py"
+        for dies_at, status in ((13, 1), (-1, 0)):
+            launched = self.launch("--existing", "continue", "checkpoint.every_clocks=5", loop, "stops", self.config, self.folder / "state",
+                                   -1, dies_at)
+            self.assertEqual(launched.end(), status, launched.errors())
+        said = sorted(launched.output().splitlines())
+        self.assertEqual(said, [f"{node}: from 13 to 20, {20 * 2 * 8} samples, stopped: False" for node in range(2)])
+        self.assertNotIn("load_state_dict()", "\n".join(launched.errors()))
 
     def test_torchrun_says_which_node_a_program_is(self):
         program = self.example("torch_gpt", "train.total_iterations=8")
