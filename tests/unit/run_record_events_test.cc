@@ -105,7 +105,9 @@ TEST_CASE("how_training_goes_is_said_of_the_newest_version_however_late_an_evalu
   record->begin(Ticks(0), Threshold(3));
   const Metric test{8.0, 5, 10};
   const auto evaluated = [&](std::int64_t version, const Metric& trained) {
-    record->evaluation(Version(version), {1.0, Threshold(3), version, trained}, test);
+    MetricSum sum;
+    sum += trained;
+    record->evaluation(Version(version), {1.0, Threshold(3), version, sum}, test);
   };
   evaluated(10, {20.0, 1, 10});
   CHECK((record->newest().train_loss == 2.0 && record->newest().train_accuracy == 0.1));
