@@ -61,8 +61,8 @@ class CacheVectors {
   // How many of these are held in the buffers that they came in, which make_difference() would free.
   virtual std::size_t gradients_held() const { return gradients(); }
 
-  // For how long passes went on when the last step computed already: time that is not its own.
-  virtual std::chrono::nanoseconds device_overlap() const { return {}; }
+  // For how long passes went on when steps computed already, since it was taken last: time that is not theirs.
+  virtual std::chrono::nanoseconds take_device_overlap() { return {}; }
 
   // What has failed first, of the passes made so far; parameters() and own updates are worth nothing then.
   virtual Status status() const = 0;

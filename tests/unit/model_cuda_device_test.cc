@@ -141,7 +141,10 @@ TEST_CASE("what_of_the_thread_caches_passes_goes_on_is_the_time_between_two_even
   PredictedFixture f(PredictedFixture::Cache::kOnGpu);
   const MovableBatch a = f.batch(4, 1);
   f.check_step(a.all());
-  CHECK(f.vectors->device_overlap() == std::chrono::milliseconds(4));
+  CHECK(f.vectors->take_device_overlap() == std::chrono::milliseconds(4));
+  f.check_step(a.all());  // as a part of one
+  f.check_step(a.all());
+  CHECK(f.vectors->take_device_overlap() == std::chrono::milliseconds(8));
 }
 
 // More samples than are unfolded at a time: of 3 x 3 x 3 inputs, 64 x 64 positions 32 MiB / 442 kB = 75.

@@ -60,7 +60,7 @@ class RecordingVectors final : public CacheVectors {
   std::size_t gradients() const override { return gradients_; }
   std::size_t gradients_held() const override { return 0; }  // as on a device, which has copies
   Status status() const override { return to_->status; }
-  std::chrono::nanoseconds device_overlap() const override { return to_->device_overlap; }
+  std::chrono::nanoseconds take_device_overlap() override { return to_->device_overlap; }
 
  private:
   static std::string in_words(double number) {

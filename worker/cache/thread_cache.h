@@ -70,8 +70,8 @@ class ThreadCache final : public ParameterSink {
   }
   // What has gone wrong with the vectors. Then the parameters are worth nothing, now or ever again.
   Status status() const { return vectors_->status(); }
-  // CacheVectors::device_overlap().
-  std::chrono::nanoseconds device_overlap() const { return vectors_->device_overlap(); }
+  // CacheVectors::take_device_overlap().
+  std::chrono::nanoseconds take_device_overlap() { return vectors_->take_device_overlap(); }
   // What the slices are made of, besides own differences.
   const cache::SnapshotStamp& stamp() const { return stamp_; }
   // For cache::decide_read() and its like.

@@ -101,7 +101,7 @@ class AccumulatingBackend final : public NetworkBackend {
   const std::int64_t part_size_;
   const std::unique_ptr<NetworkBackend> backend_;
   std::vector<float> of_part_;
-  std::optional<Batch> behind_;  // the next mini-batch, as foreseen
+  std::optional<Batch> behind_;  // the next mini-batch, as predicted
 };
 
 }  // namespace

@@ -3,7 +3,7 @@
 // multiplied by the scale, so that small differences are not lost; gradients are divided by it before anybody sees them.
 //
 //   step overflows (a gradient is not finite)   scale x 0.5; the step does not count
-//   2,000 steps without one                     scale x 2
+//   2,000 steps without one                     scale x 2; of an accumulated step each part counts
 //
 // From 65,536 on: overflow 32,768, overflow 16,384, then 2,000 good steps: 32,768.
 //

@@ -212,7 +212,8 @@ Status TrainStep::carry_out(const step::Compute& action) {
     const Status counted = t_.batches.check_counted(t_.step.grant().batch, metric_);
     if (!counted.is_ok()) return give_up(counted);
   }
-  if (action.local_step == 0) t_.phases.shift_start(t_.cache.device_overlap(), reading_);
+  const auto overlap = t_.cache.take_device_overlap();
+  if (action.local_step == 0) t_.phases.shift_start(overlap, reading_);
   if (!finite || late || taken_ == local_steps()) {
     record_hidden();
     pulled_.clear();  // what was pulled with the last push

@@ -289,7 +289,7 @@ class CudaBackend final : public NetworkBackend {
   Status publish_to_thread_cache(std::span<const float> gradient) {
     float milliseconds = 0.0F;
     PACELINE_CUDA(cudaEventElapsedTime(&milliseconds, asked_.get(), begun_.get()));
-    model_->device_overlap = std::chrono::duration_cast<std::chrono::nanoseconds>(
+    model_->device_overlap += std::chrono::duration_cast<std::chrono::nanoseconds>(
         std::chrono::duration<float, std::milli>(std::max(milliseconds, 0.0F)));
     model_->passes_done();
     model_->gradient = gradient_.data();

@@ -164,7 +164,9 @@ class DeviceVectors final : public CacheVectors {
   std::size_t gradients() const override { return gradients_.size(); }
   std::size_t gradients_held() const override { return 0; }  // they are on the GPU
   Status status() const override { return status_; }
-  std::chrono::nanoseconds device_overlap() const override { return model_->device_overlap; }
+  std::chrono::nanoseconds take_device_overlap() override {
+    return std::exchange(model_->device_overlap, std::chrono::nanoseconds(0));
+  }
 
  private:
   struct Own {

@@ -25,7 +25,7 @@ struct ThreadModel {
 
   // Called once all passes that were made before a step have been done.
   std::function<void()> passes_done = [] {};
-  // For how long they went on when that step had begun already.
+  // For how long they went on when their step had begun already, since this was read; a step in parts adds up.
   std::chrono::nanoseconds device_overlap{0};
 };
 
