@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Flax: norms of values whose mean is a thousand times their spread are wrong, and then a thousandfold too large.
+# Flax: norms of values whose mean is a thousand times their spread are wrong, and then a hundredfold or thousandfold too large.
 set -eu
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
@@ -49,8 +49,8 @@ for mean in MEANS:
 for name in LAYERS:
     print(f"{name}: largest error", ", ".join(f"{off[name, mean]:.3g} at a mean of {mean:g}" for mean in MEANS))
 as_found = True
-for name in list(LAYERS)[:4]:
-    as_found &= off[name, 10.0] < 0.001 and off[name, 1000.0] > 0.05 and off[name, 3000.0] > 100
+for name in list(LAYERS)[:4]:  # a variance of zero divides by the root of the epsilon
+    as_found &= off[name, 10.0] < 0.001 and off[name, 1000.0] > 0.3 and off[name, 3000.0] > LAYERS[name][1] ** -0.5
 for name in list(LAYERS)[4:]:
     as_found &= max(off[name, mean] for mean in MEANS) < 0.01
 print("as found: the variance is a difference of squares, which cancels, and zero where it would be negative" if as_found else "CHANGED")
