@@ -15,6 +15,7 @@ from paceline._resumed import Resumed
 from paceline.torch import rules, staging
 from paceline.torch.ahead import Ahead
 from paceline.torch.averaged import Averaged, OwnBuffers
+from paceline.torch.hooks import Hook
 from paceline.torch.scaling import Scaling
 from paceline.torch.spectral import vectors_to_send
 from paceline.torch.tensors import Model, clean, is_empty
@@ -248,9 +249,9 @@ class Attached:
     def _hook(self, overlap):
         self._handles.append(self.optimizer.register_step_pre_hook(self._before_step))
         self._handles.append(self.optimizer.register_step_post_hook(self._behind_step))
-        self._handles.append(self.model.register_forward_pre_hook(_Hook(self._count_samples), with_kwargs=True))
+        self._handles.append(self.model.register_forward_pre_hook(Hook(self._count_samples), with_kwargs=True))
         if hasattr(self.model, "register_load_state_dict_post_hook"):
-            self._handles.append(self.model.register_load_state_dict_post_hook(_Hook(self._check_model)))
+            self._handles.append(self.model.register_load_state_dict_post_hook(Hook(self._check_model)))
         if self._server_side:
             self._handles += [t.parameter.register_hook(self._see_gradient) for t in self._tensors if t.trained]
         if overlap:
@@ -477,23 +478,6 @@ class Attached:
                 warnings.simplefilter("ignore")  # read-only memory, which is only read here
                 kept = self._views[id(array)] = (array, torch.from_numpy(array))
         return kept[1]
-
-
-class _Hook:
-    """Of the model's own, which copies and files of the model take along: there it does nothing."""
-
-    def __init__(self, method=None):
-        self._method = method
-
-    def __call__(self, *arguments):
-        if self._method is not None:
-            self._method(*arguments)
-
-    def __deepcopy__(self, _):
-        return _Hook()
-
-    def __reduce__(self):
-        return _Hook, ()
 
 
 def compiled(model: torch.nn.Module) -> List[str]:
