@@ -12,8 +12,7 @@ TEST_CASE("a node that goes since another one has gone says which, and that one 
   run.say(kNode0, wire::Leave{"node 1 (10.0.0.2:7) closed its connection", NodeId(1)});
   CHECK(run.authority->result().message() ==
         "node 1 lost: node 1 (10.0.0.2:7) closed its connection, says node 0 (exchange.kind: allreduce "
-        "needs "
-        "every node)");
+        "needs every node until its first step)");
   CHECK(run.summary().lost.front().rfind("node 1: ", 0) == 0);
 }
 
