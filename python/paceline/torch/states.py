@@ -3,7 +3,7 @@
 import os
 import pathlib
 import re
-from typing import Iterable, Optional, Set, Union
+from typing import Any, Iterable, Mapping, Optional, Set, Union
 
 import torch
 
@@ -32,14 +32,18 @@ class States:
                 optimizer.step()
                 states.keep()
 
-    run: what attach() or pipeline() returned; a learning rate scheduler is built before. folder: of this run alone; None:
-    "states" in run.out. Behind a resume it loads the state that is needed, else it removes what an earlier run has left there.
-    Errors: those of load_state_dict(), OSError; ValueError for checkpoint.every where the state has an optimizer's, as any clock
+    run: what attach() or pipeline() returned. folder: of this run alone; None: "states" in run.out. also: what else goes on, by
+    names of the loop's own, as {"scheduler": scheduler, "scaler": scaler}: each has PyTorch's state_dict() and load_state_dict().
+    Behind a resume it loads the state that is needed, else it removes what an earlier run has left there.
+    Errors: those of load_state_dict(), OSError; ValueError for what `also` has of another kind, or the state lacks, and for checkpoint.every where the state has an optimizer's, as any clock
     could be a checkpoint's: all states would stay until the next one.
     """
 
-    def __init__(self, run, folder: Union[None, str, "os.PathLike[str]"] = None):
-        self._run, worker = run, run.worker
+    def __init__(self, run, folder: Union[None, str, "os.PathLike[str]"] = None, also: Mapping[str, Any] = {}):
+        self._run, worker, self._also = run, run.worker, dict(also)
+        for name, each in self._also.items():
+            if not (hasattr(each, "state_dict") and hasattr(each, "load_state_dict")):
+                raise ValueError(f"also: got {each!r} as {name!r}, expected what has state_dict() and load_state_dict()")
         self._checkpoints = pathlib.Path(worker.value("run.out"), "checkpoint")
         self._folder = pathlib.Path(worker.value("run.out"), "states") if folder is None else pathlib.Path(folder)
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -65,7 +69,13 @@ class States:
         there = self._there()
         newest = max((clock for clock in there if clock <= self._clock), default=None)
         if newest is not None and self._clock > 0:
-            self._run.load_state_dict(torch.load(self._path(newest)))
+            state = torch.load(self._path(newest))
+            kept = state.pop("also", {})
+            if set(kept) != set(self._also):
+                raise ValueError(f"also: got {sorted(self._also)}, expected {sorted(kept)}, as {self._path(newest)} has")
+            self._run.load_state_dict(state)
+            for name, each in self._also.items():
+                each.load_state_dict(kept[name])
         self._remove(clock for clock in there if clock > self._clock)
 
     def keep(self) -> None:
@@ -77,7 +87,7 @@ class States:
             return
         self._clock = clock
         unfinished = self._path(clock).with_suffix(".part")
-        torch.save(self._run.state_dict(), unfinished)
+        torch.save({**self._run.state_dict(), "also": {name: each.state_dict() for name, each in self._also.items()}}, unfinished)
         os.replace(unfinished, self._path(clock))  # a loop that is killed leaves none that is half
         self._remove(self._there() - self._needed())
 

@@ -314,11 +314,25 @@ def files(config, _):
             states = States(run, f"{out}/states") if run.clock == 5 else states
             states.keep()
         print(*there())
-    run.clock, run.state_dict, worker.value = 0, lambda: {"optimizer": {}}, {**values, "checkpoint.every": "5m"}.get
-    try:
-        States(run)
-    except ValueError as error:
-        print(error)
+    def scheduler():
+        return torch.optim.lr_scheduler.LambdaLR(torch.optim.SGD([torch.zeros(1)], 1.0), lambda n: 1 - n / 100)
+    run.clock, worker.value, worker.existing, schedule, again = 0, values.get, "continue", scheduler(), scheduler()
+    states = States(run, folder := f"{config}-also", also={"scheduler": schedule})
+    for run.clock in range(1, 4):
+        schedule.optimizer.step()
+        schedule.step()
+        states.keep()
+    States(run, folder, also={"scheduler": again})
+    again.optimizer.step()
+    again.step()
+    print(*again.get_last_lr())
+    run.state_dict = lambda: {"optimizer": {}}
+    for also, every in (({"scheduler": 3}, "null"), ({"scheduler": again, "scaler": again}, "null"), ({}, "5m")):
+        worker.value = {**values, "checkpoint.every": every}.get
+        try:
+            States(run, folder, also=also)
+        except ValueError as error:
+            print(str(error).replace(folder, "FOLDER"))
 
 
 def counted(config, node):

@@ -266,6 +266,9 @@ class TorchLoop(ForeignTest):
             "bsp null 5 10 11 12 13; loads 10; 5 10; ", " ".join(map(str, range(10, 105, 5))),
             "bsp 5 5 10 13; loads 10; 5 10; ", " ".join(map(str, range(55, 105, 5))),
             "ssp 5 5 10 13; loads 10; 5 10; ", " ".join(map(str, range(55, 105, 5))),
+            "loads 3; 0.96",
+            "also: got 3 as 'scheduler', expected what has state_dict() and load_state_dict()",
+            "also: got ['scaler', 'scheduler'], expected ['scheduler'], as FOLDER/state-1-3.pt has",
             "checkpoint.every: got 5m with mode='worker', expected checkpoint.every_clocks alone, whose states are few"])
 
     def test_a_gradient_that_changes_after_it_left_is_refused_by_its_name(self):
