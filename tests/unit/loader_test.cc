@@ -292,7 +292,7 @@ TEST_CASE("the_mini_batches_of_a_round_follow_one_another_and_then_comes_the_wor
     CHECK(following->part == next);
   }
   const LoaderCounts counts = queue.counts();
-  CHECK(counts.ready == 59);  // the first may have been asked for before it was there
+  CHECK(counts.ready >= 59);  // the first may have been asked for before it was there
 }
 
 // As a GPU that is sent the next mini-batch ahead.
