@@ -248,11 +248,12 @@ class Resume(CalmRuns):
                          rf"{self.run_dir}/checkpoint: it holds none that is whole; a run writes them with checkpoint\.every_clocks or checkpoint\.every")
 
     def test_a_resume_with_another_configuration_names_the_keys_once_with_both_values(self):
-        self.killed()
+        endless = "train.total_iterations=100000000"  # so that it cannot end before it is killed
+        self.killed(endless)
         for one in (self.run_dir / "checkpoint").glob("g*"):
             if not (one / "manifest").exists():
                 shutil.rmtree(one)  # of what was being written nobody knows the keys
-        server = self.server(0, "--resume", *self.saves, "train.batch_size=16", "train.optimizer.lr=0.5")
+        server = self.server(0, "--resume", *self.saves, endless, "train.batch_size=16", "train.optimizer.lr=0.5")
         self.assertEqual(server.end(), 5)
         said = server.errors()[-1]
         self.assertRegex(said, r"it is of another configuration: train\.optimizer\.lr: got 0\.5, expected 0\.01; train\.batch_size: got 16, expected 8$")
