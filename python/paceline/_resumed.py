@@ -1,6 +1,12 @@
 """What a loop has kept beside the servers' checkpoints, and loads behind a resume."""
 
 
+def gone_back(call: str, expected: int, clock: int) -> RuntimeError:
+    """For a loop that loads nothing where the servers have come back with an earlier checkpoint (cluster.reconnect_timeout)."""
+    return RuntimeError(f"{call}: the servers have gone back from clock {expected} to {clock}, expected attach(…, on_resume=…), which "
+                        "loads the optimizer's state of then; or a resume of the run")
+
+
 class Resumed:
     """Behind the first begin(): where the worker's run goes on, and what is loaded for that. `comes_back`: a node may do so, also
     under bsp, while the others go on: at their clock, behind its own last state."""

@@ -24,7 +24,7 @@ import jax
 import numpy as np
 
 from paceline import _outer
-from paceline._resumed import Resumed
+from paceline._resumed import Resumed, gone_back
 from paceline.worker import Worker, check_evaluate, check_world, node_of
 
 __all__ = ["Attached", "attach"]
@@ -264,8 +264,7 @@ class Attached:
         if self._on_resume is not None:
             self._on_resume(self)
         elif not self._server_side:
-            raise RuntimeError(f"step(): the servers have gone back from clock {expected} to {self.clock}, expected attach(…, on_resume=…), "
-                               "which loads the optimizer's state of then; or a resume of the run")
+            raise gone_back("step()", expected, self.clock)
 
     def _receive(self):
         round = self.worker.begin()

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from paceline import _outer
-from paceline._resumed import Resumed
+from paceline._resumed import Resumed, gone_back
 from paceline.torch import rules, staging
 from paceline.torch.ahead import Ahead
 from paceline.torch.averaged import Averaged, OwnBuffers
@@ -324,8 +324,7 @@ class Attached:
         if self._on_resume is not None:
             self._on_resume(self)
         elif not self._server_side and self.optimizer.state:
-            raise RuntimeError(f"optimizer.step(): the servers have gone back from clock {expected} to {self.clock}, expected "
-                               "attach(…, on_resume=…), which loads the optimizer's state of then; or a resume of the run")
+            raise gone_back("optimizer.step()", expected, self.clock)
 
     def _named_own_buffers(self):
         exchanged = {id(t.tensor()) for t in self._tensors}
