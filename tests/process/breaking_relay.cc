@@ -64,10 +64,12 @@ struct BreakingRelay::Loop {
   }
 
   void begin(Socket node) {
+    if (server_has_gone) return;
     auto pair = std::make_shared<Pair>(std::move(node), io);
     Error error;
     pair->server.connect(address_of(server), error);
-    if (error) return;  // the server has gone: so does the node's connection
+    server_has_gone = error.failed();  // for good: soon its port may be that of another run's server
+    if (server_has_gone) return;
     pair->counted = planned < breaks.breaks;
     if (pair->counted) ++planned;
     const auto span = static_cast<std::uint64_t>(breaks.most - breaks.least + 1);
@@ -79,6 +81,7 @@ struct BreakingRelay::Loop {
   void pump(const std::shared_ptr<Pair>& pair, Socket& from, Socket& to, Pair::Way& way) {
     from.async_read_some(
         asio::buffer(way.bytes), [this, pair, &from, &to, &way](const Error& error, std::size_t count) {
+          if (error == asio::error::eof) return half_close(to);
           if (error) return end(*pair);
           auto passes = static_cast<std::int64_t>(count);
           if (pair->counted) passes = std::min(passes, pair->bytes_left);
@@ -93,6 +96,12 @@ struct BreakingRelay::Loop {
                               failed ? end(*pair) : pump(pair, from, to, way);
                             });
         });
+  }
+
+  // Whoever ends in order is heard to its last word, which a reset would take out of the other's queue.
+  static void half_close(Socket& to) {
+    Error ignored;
+    to.shutdown(asio::socket_base::shutdown_send, ignored);
   }
 
   // Over tcp by a reset.
@@ -112,6 +121,7 @@ struct BreakingRelay::Loop {
   asio::io_context io;
   asio::basic_socket_acceptor<asio::generic::stream_protocol> acceptor;
   std::int64_t planned = 0;
+  bool server_has_gone = false;
   std::atomic<std::int64_t> broken{0};
 };
 

@@ -54,7 +54,7 @@ TEST_CASE("every_read_keeps_the_guarantees_though_connections_break") {
   CHECK(coverage.ways_in_fragments() >= 3);
   CHECK(broken.all > static_cast<std::int64_t>(range.count) / 2);
   CHECK(broken.of_servers > static_cast<std::int64_t>(range.count) / 4);  // where there are several
-  CHECK(broken.ended_alone * 50 < broken.all);                            // 12 to 18 of 4,200
+  CHECK(broken.ended_alone * 500 < broken.all);                           // 0 to 2 of 5,100
 }
 
 }  // namespace paceline::testing
