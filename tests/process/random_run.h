@@ -193,7 +193,6 @@ inline void hide_in_fragments(std::uint32_t fragments, RunConfig& config) {
   train.has_inner_optimizer = true;
   train.inner_optimizer.momentum = 0.0;
   train.inner_optimizer.lr = 0.25;
-  scale_stages(config);
 }
 
 // What makes a clock's mean count one for each of `contributors`, in the gradient; 1 where the learning rate
@@ -255,6 +254,7 @@ inline RunConfig random_run(std::uint64_t seed) {
   draw_local_steps(seed, config);
   if (const auto how = fragmented(seed)) {
     config.cluster.threads_per_node = how->several_threads ? 2 : 1;
+    scale_stages(config);
     hide_in_fragments(how->fragments, config);
   }
   return config;
