@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# From a bare Debian 12 to a trained network and its phase table in one command: installs what is missing, builds,
+# From a bare Debian to a trained network and its phase table in one command: installs what is missing, builds,
 # generates data, trains 1 server + 4 nodes x 4 threads with DTSSP, prints the table and the accuracy.
 #   scripts/quickstart.sh [--out DIR] [key.path=value …]
 #     --out DIR   run directory, not one that holds a run (default runs/quickstart of the checkout, which is replaced);

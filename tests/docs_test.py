@@ -3,10 +3,10 @@
     docs_test.py SOURCE [Class[.test]…]     SOURCE: the checkout
 
 Of every page: a relative link leads to a file, and its #anchor to a heading there; a command line in a block of code names
-a script, a program, a subcommand, options and files that exist. No sentence has more than 30 words, and a page's
-sentences have at most 22 in the mean. All pages together have at most 30,000 words, and a page at most 3,000; blocks of code
-do not count. A gradient's way in ARCHITECTURE is short, and its files exist. docs/lab/ has diaries: of them only the links
-count.
+a script, a program, a subcommand, options, keys and files that exist; GUIDE lists each subcommand. No sentence has more than
+30 words, and a page's sentences have at most 22 in the mean. All pages together have at most 30,000 words, and a page at
+most 3,000; blocks of code do not count. A gradient's way in ARCHITECTURE does not grow, and its files exist. docs/lab/ has
+diaries: of them only the links count.
 """
 
 import json
@@ -21,7 +21,8 @@ WORDS_MEAN_MAX = 22
 WORDS_OF_A_PAGE_MAX = 3_000
 WORDS_OF_ALL_MAX = 30_000
 STEPS_OF_A_GRADIENT_MAX = 15
-FILES_OF_A_GRADIENT_MAX = 30
+READ_OF_A_GRADIENT_MAX = 30
+FILES_OF_A_GRADIENT_MAX = 54  # with those that only hand it on
 
 
 # ---- Markdown
@@ -116,15 +117,17 @@ def page_words(text):
 
 
 def gradients_way(text):
-    """The files of each step of the table below "A gradient's way". One without a folder lies in that of the file before."""
+    """Of each step of the table below "A gradient's way": the files to read, and those it goes through. One without a folder
+    lies in that of the file before."""
     rows = re.findall(r"^\| \d+ \|.*", text.partition("## A gradient's way")[2].partition("\n## ")[0], re.MULTILINE)
-    steps, folder = [], ""
-    for row in rows:
-        steps.append([])
-        for file in re.findall(r"`([\w/]+\.(?:cc|h))`", cells(row)[-1]):
+    def files(cell):
+        found, folder = [], ""
+        for file in re.findall(r"`([\w/]+\.(?:cc|h))`", cell):
             folder = file.rpartition("/")[0] or folder
-            steps[-1].append(f"{folder}/{file.rpartition('/')[2]}")
-    return steps
+            found.append(f"{folder}/{file.rpartition('/')[2]}")
+        return found
+
+    return [(files(cells(row)[-1]), files(cells(row)[-2])) for row in rows]
 
 
 def anchors(text):
@@ -163,6 +166,15 @@ def broken_links(page, text):
 
 # ---- commands
 
+def keys_of(text):
+    """The paths of all keys of a YAML file, as a.b.c."""
+    found, above = set(), []
+    for indent, key in re.findall(r"^( *)(\w+):", text, re.MULTILINE):
+        above[len(indent) // 2:] = [key]
+        found.add(".".join(above))
+    return found
+
+
 def read(pattern):
     return "\n".join(path.read_text(encoding="utf-8") for path in sorted(SOURCE.glob(pattern)))
 
@@ -174,6 +186,7 @@ class Programs:
         made = "\n".join(read(pattern) for pattern in ("*/CMakeLists.txt", "tests/*/CMakeLists.txt", "tests/subjects/*.cmake"))
         self.programs = set(re.findall(r"paceline_(?:program|test|fuzz)\((\S+)", made))
         self.presets = {preset["name"] for preset in json.loads((SOURCE / "CMakePresets.json").read_text())["configurePresets"]}
+        self.keys = keys_of((SOURCE / "configs/reference.yaml").read_text(encoding="utf-8"))
         tools = read("tools/*.cc") + read("sweep/*.cc")
         self.subcommands = set(re.findall(r'add_subcommand\("([\w-]+)"', tools))
         shared = read("common/config/*.cc")
@@ -218,6 +231,9 @@ class Programs:
             return [] if preset in self.presets else [f"no such preset: {preset}"]
         else:
             return []
+        if not first.startswith("tests/"):
+            settings = {piece.strip("'").partition("=")[0] for piece in pieces[1:] if re.match(r"'?[a-z_]+(\.[a-z_]+)+=", piece)}
+            found += [f"no such key: {key}" for key in sorted(settings - self.keys - {"key.path"})]
         return found + [f"no such file: {piece}" for piece in pieces[1:]
                         if re.fullmatch(r"(configs|scripts|tests|tools)/[\w./-]+", piece) and not (SOURCE / piece).exists()]
 
@@ -261,10 +277,13 @@ class Pages(unittest.TestCase):
 
     def test_a_gradients_way_is_short_and_its_files_exist(self):
         steps = gradients_way(text_of("docs/ARCHITECTURE.md"))
-        files = [file for step in steps for file in step]
+        to_read = [file for read, _ in steps for file in read]
+        files = to_read + [file for _, through in steps for file in through]
         self.assertIn(len(steps), range(1, STEPS_OF_A_GRADIENT_MAX + 1))
-        self.assertTrue(all(steps), steps)
+        self.assertTrue(all(read for read, _ in steps), steps)
+        self.assertLessEqual(len(to_read), READ_OF_A_GRADIENT_MAX)
         self.assertLessEqual(len(files), FILES_OF_A_GRADIENT_MAX)
+        self.assertEqual(len(files), len(set(files)))
         self.assertEqual([file for file in files if not (SOURCE / file).is_file()], [])
 
     def test_every_link_leads_somewhere(self):
@@ -275,6 +294,11 @@ class Pages(unittest.TestCase):
         programs = Programs()
         self.assertEqual([f"{page}:{number}: {fault}" for page in pages() for number, line in commands(text_of(page))
                           for fault in programs.faults(line)], [])
+
+    def test_the_guide_lists_every_subcommand(self):
+        table = text_of("docs/GUIDE.md").partition("\n## All commands\n")[2].partition("\n## ")[0]
+        first = "".join(cells(line)[0] for line in table.splitlines() if line.startswith("|"))
+        self.assertEqual({word for name in re.findall(r"`([^`]+)`", first) for word in name.split()} - {"paceline"}, Programs().subcommands)
 
     def test_a_diary_says_so_and_where_the_present_is(self):
         for path in sorted((SOURCE / "docs/lab").glob("*.md")):
@@ -301,9 +325,9 @@ class Rules(unittest.TestCase):
         self.assertEqual(page_words(page), 2 + 6 + 5)
 
     def test_a_file_without_a_folder_lies_in_that_of_the_file_before(self):
-        page = ("## A gradient's way\n\n| | do | read |\n|---|---|---|\n| 1 | x | `a/b/c.h`, `c.cc` |\n| 2 | `no.cc` | `d/e.cc` |\n"
-                "\n## Other\n\n| 3 | x | `f/g.cc` |\n")
-        self.assertEqual(gradients_way(page), [["a/b/c.h", "a/b/c.cc"], ["d/e.cc"]])
+        page = ("## A gradient's way\n\n| | do | through | read |\n|---|---|---|---|\n| 1 | x | | `a/b/c.h`, `c.cc` |\n"
+                "| 2 | `no.cc` | `f/g.cc`, `h.cc` | `d/e.cc` |\n\n## Other\n\n| 3 | x | `f/i.cc` | `f/j.cc` |\n")
+        self.assertEqual(gradients_way(page), [(["a/b/c.h", "a/b/c.cc"], []), (["d/e.cc"], ["f/g.cc", "f/h.cc"])])
 
     def test_a_broken_link_is_found(self):
         page = "[a](README.md) [b](nowhere.md) [c](#title) [d](#none) [e](https://x.y/z) `[f](nowhere.md)`\n\n# Title\n\n    [g](no.md)\n"
@@ -315,11 +339,12 @@ class Rules(unittest.TestCase):
         programs = Programs()
         for line in ("scripts/none.sh", "build/release/bin/none", "build/check/tests/none", "build/none/bin/paceline report runs/a", "paceline nothing runs/a",
                      "paceline report --nothing runs/a", "scripts/run_local.sh --nothing", "$ paceline nothing", "cmake --preset none",
-                     "scripts/run_local.sh configs/none.yaml", "python3 tests/none.py", "paceline-server my.yaml --nodes 1"):
+                     "scripts/run_local.sh configs/none.yaml", "python3 tests/none.py", "paceline-server my.yaml --nodes 1",
+                     "scripts/run_local.sh my.yaml sync.treshold=3"):
             self.assertEqual(len(programs.faults(line)), 1, line)
         for line in ("scripts/run_local.sh configs/bsp.yaml --out runs/a   # --nothing", "build/release/bin/paceline report --html a.html runs/a",
                      "paceline-server my.yaml --shard 1", "cmake --preset release", "build/check/tests/params_test", "version 117  clock 117", "", "run: {out: runs/mine}",
-                     "paceline data synthesize --out data/synthetic"):
+                     "paceline data synthesize --out data/synthetic", "paceline-server my.yaml 'run.name=a' run.seed=1,2"):
             self.assertEqual(programs.faults(line), [], line)
         self.assertEqual(list(commands("Do:\n\n    scripts/a.sh \\\n      --b\n    c\n")), [(3, "scripts/a.sh --b"), (3, "c")])
 

@@ -5,7 +5,7 @@
 //   versioned  gradients wait for their clock's turn, and a version is all that are stamped below it
 //   eager      each is applied when its iteration is complete; the version follows the min clock
 //
-// A metric counts for its window when its gradient is applied (docs/SYNC.md, Application).
+// A metric counts for its window when its gradient is applied (docs/SYNC.md, Policies).
 #pragma once
 
 #include <cstddef>
