@@ -84,6 +84,13 @@ class Scripts(ScriptTest):
         self.assertEqual(script.end(), 0, script.errors())
         self.assertEqual(ignored & 1 << (signal.SIGINT - 1), 0)
 
+    def test_a_build_makes_the_programs_where_no_more_is_said(self):
+        checkout = self.checkout()
+        self.stand_in(checkout / "tools/cmake", 'echo "$*" >&2\n')
+        for said, made in (((), "release --target programs"), (("debug",), "debug --target programs"), (("check", "all"), "check --target all")):
+            script = self.start_in(checkout, "scripts/build.sh", *said)
+            self.assertEqual((script.end(), script.errors()), (0, [f"--build build/{made}"]))
+
     def test_quickstarts_out_stands_where_the_user_does(self):
         checkout = self.checkout()
         (checkout / "build/release").mkdir(parents=True)
