@@ -5,7 +5,6 @@
 #include <chrono>
 
 #include "common/config/local_endpoint.h"
-#include "server/replicas/elsewhere.h"
 #include "server/seconds_text.h"
 
 namespace paceline::server {
@@ -128,8 +127,6 @@ EventReplay::Server ServerLoop::replayed() {
 
 void ServerLoop::on_router(const wire::PeerId& from, Result<wire::Message> message) {
   if (end_.ended()) return;
-  // A name of ours, which it chose itself.
-  if (is_elsewhere(from)) return (void)connections_.router().count_rejected(from);
   if (replication_ && replication_->on_message(from, message)) return;
   const Ticks now = clock_.now();
   const std::optional<Peer> peer = connections_.members().who(from);
