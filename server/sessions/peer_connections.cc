@@ -5,6 +5,7 @@
 #include "common/process/descriptors.h"
 #include "common/wire/reconnect_pause.h"
 #include "server/connections_max.h"
+#include "server/seconds_text.h"
 #include "server/unread_messages_max.h"
 
 namespace paceline::server {
@@ -252,6 +253,12 @@ std::vector<Membership::Silence> PeerConnections::missed(Ticks now) const {
     return returns && one.silent <= given_to_return();
   });
   return missed;
+}
+
+std::string PeerConnections::long_silence_of(Peer peer) const {
+  const auto silent = members_.silent_for(peer, clock_.now());
+  if (!silent || *silent <= setup_.config.cluster.lease / 2) return "";
+  return "; silent for " + seconds_text(*silent);
 }
 
 void PeerConnections::keep_out(Ticks now) {

@@ -103,6 +103,9 @@ class PeerConnections {
   std::vector<Unreachable::Entry> take_lost(Ticks now);
   // Those who are here and have been silent for longer than the lease, and than they may take to come back.
   std::vector<Membership::Silence> missed(Ticks now) const;
+  // Behind why a peer is to be lost that takes nothing: "; silent for 3.2 s" where it is cut off, or stands
+  // still; else nothing.
+  std::string long_silence_of(Peer peer) const;
   // Whoever fills this process's memory with a message that does not end, or is not let in.
   void keep_out(Ticks now);
   // At the end, how many of those there were.
