@@ -141,6 +141,32 @@ TEST_CASE("the_simulator_names_no_clock_and_no_hidden_randomness") {
   REQUIRE(files > 15);
 }
 
+// docs/ARCHITECTURE.md, Layers.
+TEST_CASE("no_folder_includes_what_lies_above_it_and_server_and_worker_not_each_other") {
+  const std::set<std::string> all = {"common", "worker", "server", "simulate", "sweep", "tools", "tests"};
+  const std::map<std::string, std::set<std::string>> may = {
+      {"common", {"common"}},
+      {"worker", {"common", "worker"}},
+      {"server", {"common", "server"}},
+      {"simulate", {"common", "worker", "server", "simulate"}},
+      {"sweep", {"common", "worker", "server", "simulate", "sweep"}}};
+  const std::string begins = "#include \"";
+  std::size_t seen = 0;
+  for (const auto& [folder, below] : may) {
+    for (const auto& entry : fs::recursive_directory_iterator(kRoot / folder)) {
+      if (!entry.is_regular_file()) continue;
+      std::ifstream in(entry.path());
+      for (std::string line; std::getline(in, line);) {
+        if (!line.starts_with(begins)) continue;
+        const std::string of = line.substr(begins.size(), line.find('/') - begins.size());
+        seen += below.count(of);
+        if (all.contains(of) && !below.contains(of)) FAIL_CHECK(entry.path().string() << ": " << line);
+      }
+    }
+  }
+  REQUIRE(seen > 2000);
+}
+
 TEST_CASE("the_scan_finds_what_it_looks_for") {
   CHECK(impurities("x.h", "#include <thread>\n").size() == 1);
   CHECK(impurities("x.h", "#include \"common/ticks.h\"\n").size() == 1);
