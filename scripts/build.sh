@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds one preset into build/<preset>/, programs in build/<preset>/bin/.
-#   scripts/build.sh [release|debug|check|asan|tsan] [TARGET…]      release when not said; everything when no target is named
+#   scripts/build.sh [release|debug|check|asan|tsan] [TARGET…]      release when not said
+#     TARGET    `programs` when not said: the three, libpaceline and the examples; `all` has the tests, too, three times as much
 # Ctrl-C or SIGTERM once, or SIGHUP: the compilers are stopped. Twice: they are ended at once.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -20,6 +21,7 @@ run_whole sh -c 'exec cmake --preset "$0" >"$1" 2>&1' "$preset" "$log" || {
   cat "$log" >&2
   exit 1
 }
+[ $# -gt 0 ] || set -- programs
 targets=()
 for target in "$@"; do targets+=(--target "$target"); done
 run_whole cmake --build "build/$preset" "${targets[@]}" || exit

@@ -16,7 +16,7 @@ read_arguments "--build folder" "--out folder" -- "$@"
 [ -z "$out" ] || [[ $out == /* ]] || out=$here/$out
 out=${out:-$PWD/$build/package}
 for file in bin/paceline bin/paceline-server bin/paceline-worker lib/libpaceline.so.0 CPackConfig.cmake; do
-  [ -e "$build/$file" ] || fail "$build/$file is not there; build it with scripts/build.sh, all of it"
+  [ -e "$build/$file" ] || fail "$build/$file is not there; build it with scripts/build.sh"
 done
 kind=$(sed -n 's/^CMAKE_BUILD_TYPE:[A-Z]*=//p' "$build/CMakeCache.txt")
 [ "$kind" = Release ] || fail "$build is a build of type ${kind:-unknown}, expected Release (scripts/build.sh release)"

@@ -17,7 +17,7 @@ options=() chosen=(-L check) targets=(check_tests)
 case "$#,$tier" in
   0,* | 1,check) presets=(check) budget=20 ;;
   1,sanitize) presets=(asan tsan) budget=35 ;;
-  1,all) presets=(check asan tsan) budget='' options=(--browser --etcd --plots --slurm --spark) chosen=() targets=() ;;
+  1,all) presets=(check asan tsan) budget='' options=(--browser --etcd --plots --slurm --spark) chosen=() targets=(all) ;;
   *) echo "test.sh: got '$*', expected check, sanitize or all" >&2; exit 2 ;;
 esac
 if [ "$tier" = all ] && [ -z "${PACELINE_PYTHON:-}" ]; then
@@ -38,7 +38,7 @@ for preset in "${presets[@]}"; do
   started=$SECONDS since=$(date +%s)
   echo "== build $preset"
   run_whole scripts/build.sh "$preset" "${targets[@]}" || exit
-  [ "$tier" != all ] || targets=()
+  [ "$tier" != all ] || targets=(all)
   built=$((SECONDS - started))
   echo "== test $preset (built in $built s)"
   junit=build/$preset/tests.xml

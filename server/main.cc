@@ -11,6 +11,7 @@
 #include "common/config/command_line.h"
 #include "common/config/daemon_options.h"
 #include "common/log/log.h"
+#include "common/page/live_page.h"
 #include "common/process/begin.h"
 #include "common/process/descriptors.h"
 #include "common/process/line_writer.h"
@@ -24,7 +25,6 @@
 #include "server/run_directory.h"
 #include "server/server.h"
 #include "server/status_display.h"
-#include "tools/live_page.h"
 
 namespace paceline::server {
 namespace {

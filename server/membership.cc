@@ -101,7 +101,7 @@ Status Membership::check(const wire::Join& join) const {
   return Status::ok();
 }
 
-Result<Layout> Membership::admit(const wire::Join& join, const wire::PeerId& connection, Ticks now) {
+Result<Layout> Membership::admit(const wire::Join& join, const Connection& connection, Ticks now) {
   PACELINE_RETURN_IF_ERROR(check(join));
   const std::string who = "node " + to_string(join.node);
   Layout layout;
@@ -118,7 +118,7 @@ Result<Layout> Membership::admit(const wire::Join& join, const wire::PeerId& con
   return layout;
 }
 
-Status Membership::admit(const wire::ShardJoin& join, const wire::PeerId& connection, Ticks now) {
+Status Membership::admit(const wire::ShardJoin& join, const Connection& connection, Ticks now) {
   const std::string who = "shard " + to_string(join.shard);
   PACELINE_RETURN_IF_ERROR(check_protocol(who, join.protocol_version));
   if (join.shard.value >= cluster_.shards || join.shard == self_) {
@@ -130,7 +130,7 @@ Status Membership::admit(const wire::ShardJoin& join, const wire::PeerId& connec
   return enter(Peer::of(join.shard), join.incarnation, connection, join.connection, now);
 }
 
-Status Membership::enter(Peer peer, std::uint64_t incarnation, const wire::PeerId& connection,
+Status Membership::enter(Peer peer, std::uint64_t incarnation, const Connection& connection,
                          std::int64_t number, Ticks now) {
   Member& member = at(peer);
   if (member.state == State::kGone) {
@@ -144,18 +144,27 @@ Status Membership::enter(Peer peer, std::uint64_t incarnation, const wire::PeerI
                                ": already taken by another process of this run (incarnation " +
                                hex(member.incarnation) + ", got " + hex(incarnation) + ")");
   }
-  const auto known = connections_.find(connection);
-  if (known != connections_.end() && known->second != peer) {
-    return failed_precondition(to_string(peer) + ": this connection is " + to_string(known->second));
-  }
+  PACELINE_RETURN_IF_ERROR(check_free(connection, peer));
   if (member.state != State::kPresent) member = {};
   member.state = State::kPresent;
   member.incarnation = incarnation;
+  connect(peer, connection, number, now);
+  return Status::ok();
+}
+
+Status Membership::check_free(const Connection& connection, Peer peer) const {
+  const std::optional<Peer> known = connection ? who(*connection) : std::nullopt;
+  if (!known || *known == peer) return Status::ok();
+  return failed_precondition(to_string(peer) + ": this connection is " + to_string(*known));
+}
+
+void Membership::connect(Peer peer, const Connection& connection, std::int64_t number, Ticks now) {
+  Member& member = at(peer);
+  if (member.connection) connections_.erase(*member.connection);
   member.connection = connection;
   member.connection_number = number;
   member.last_seen = member.joined_at = now;
-  connections_[connection] = peer;
-  return Status::ok();
+  if (connection) connections_[*connection] = peer;
 }
 
 bool Membership::is_here(Peer peer, std::uint64_t incarnation) const {
@@ -180,23 +189,21 @@ bool Membership::is_behind(const wire::ShardJoin& join) const {
   return is_here(join) && join.connection < at(Peer::of(join.shard)).connection_number;
 }
 
-Status Membership::go_on(const wire::Join& join, const wire::PeerId& connection, Ticks now) {
+Status Membership::go_on(const wire::Join& join, const Connection& connection, Ticks now) {
   PACELINE_RETURN_IF_ERROR(check(join));
   const Peer peer = Peer::of(join.node);
   if (!is_here(join)) return failed_precondition(to_string(peer) + " has gone from this run");
   return move(peer, connection, join.connection, now);
 }
 
-Status Membership::go_on(const wire::ShardJoin& join, const wire::PeerId& connection, Ticks now) {
+Status Membership::go_on(const wire::ShardJoin& join, const Connection& connection, Ticks now) {
   const Peer peer = Peer::of(join.shard);
   if (!is_here(join)) return failed_precondition(to_string(peer) + " has gone from this run");
   return move(peer, connection, join.connection, now);
 }
 
-Status Membership::move(Peer peer, const wire::PeerId& connection, std::int64_t number, Ticks now) {
-  if (const std::optional<Peer> known = who(connection); known && *known != peer) {
-    return failed_precondition(to_string(peer) + ": this connection is " + to_string(*known));
-  }
+Status Membership::move(Peer peer, const Connection& connection, std::int64_t number, Ticks now) {
+  PACELINE_RETURN_IF_ERROR(check_free(connection, peer));
   Member& member = at(peer);
   if (member.moves_lately == 0 || now - member.lately_since > cluster_.lease) {
     member.moves_lately = 0;
@@ -206,12 +213,8 @@ Status Membership::move(Peer peer, const wire::PeerId& connection, std::int64_t 
     return resource_exhausted(to_string(peer) + ": its connection broke " +
                               std::to_string(member.moves_lately) + " times within a lease");
   }
-  connections_.erase(member.connection);
-  member.connection = connection;
-  member.connection_number = number;
-  member.last_seen = member.joined_at = now;
+  connect(peer, connection, number, now);
   ++member.moves;
-  connections_[connection] = peer;
   return Status::ok();
 }
 
@@ -226,7 +229,8 @@ std::optional<Peer> Membership::who(const wire::PeerId& connection) const {
 }
 
 const wire::PeerId* Membership::connection_of(Peer peer) const {
-  return at(peer).state == State::kPresent ? &at(peer).connection : nullptr;
+  const Connection& connection = at(peer).connection;
+  return is_present(peer) && connection ? &*connection : nullptr;
 }
 
 bool Membership::is_gone(Peer peer) const { return at(peer).state == State::kGone; }
@@ -256,7 +260,7 @@ std::vector<Membership::Silence> Membership::silent(Ticks now) const {
 void Membership::remove(Peer peer) { at(peer).state = State::kGone; }
 
 void Membership::forget(Peer peer) {
-  connections_.erase(at(peer).connection);
+  if (at(peer).connection) connections_.erase(*at(peer).connection);
   at(peer) = {};
 }
 

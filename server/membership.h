@@ -6,6 +6,9 @@
 // live. Who has gone (lost, or left) does not come back, over whatever connection; another process of the
 // same node may, once the one before is forgotten (forget(); sessions/late_joins.h says when).
 //
+// Where a shard has two replicas a peer may have joined it at the other one, and not have come to this one yet:
+// it is here, and nothing can be sent to it (is_elsewhere()).
+//
 // Thread: one at a time (the server's loop).
 #pragma once
 
@@ -36,6 +39,9 @@ namespace paceline::server {
 
 class Membership {
  public:
+  // Nothing: the peer has joined the shard at its other replica, and has not come to this one.
+  using Connection = std::optional<wire::PeerId>;
+
   // `self`: the shard that asks.
   Membership(const RunConfig& config, ShardId self);
 
@@ -43,7 +49,7 @@ class Membership {
   // Errors: kInvalidArgument protocol version, fingerprint, node number, threads, a layout that contradicts
   // its hash or differs from that of the first node; kFailedPrecondition the number is taken, or its node has
   // gone.
-  Result<Layout> admit(const wire::Join& join, const wire::PeerId& connection, Ticks now);
+  Result<Layout> admit(const wire::Join& join, const Connection& connection, Ticks now);
   // Whether this is the process that is here: it says so over another connection, since the one before broke.
   bool is_here(const wire::Join& join) const;
   bool is_here(const wire::ShardJoin& join) const;
@@ -55,13 +61,13 @@ class Membership {
   // `connection` is somebody else's; kResourceExhausted it has done so kMovesMax times within a lease, which
   // no network does to it: it is to be lost.
   static constexpr int kMovesMax = 64;
-  [[nodiscard]] Status go_on(const wire::Join& join, const wire::PeerId& connection, Ticks now);
-  [[nodiscard]] Status go_on(const wire::ShardJoin& join, const wire::PeerId& connection, Ticks now);
+  [[nodiscard]] Status go_on(const wire::Join& join, const Connection& connection, Ticks now);
+  [[nodiscard]] Status go_on(const wire::ShardJoin& join, const Connection& connection, Ticks now);
   // How often that process has.
   std::int64_t moves_of(Peer peer) const { return at(peer).moves; }
   std::int64_t moves_of(NodeId node) const { return moves_of(Peer::of(node)); }
   // The same as the first for another shard, at the authority.
-  [[nodiscard]] Status admit(const wire::ShardJoin& join, const wire::PeerId& connection, Ticks now);
+  [[nodiscard]] Status admit(const wire::ShardJoin& join, const Connection& connection, Ticks now);
   // What admit() says of the join itself, wherever it comes from.
   [[nodiscard]] Status check(const wire::Join& join) const;
 
@@ -71,10 +77,15 @@ class Membership {
   void expect_data(std::uint64_t fingerprint) { expected_data_ = fingerprint; }
 
   std::optional<Peer> who(const wire::PeerId& connection) const;
-  // Where to send to; nullptr when the peer has not joined or has gone.
+  // Where to send to; nullptr when the peer has not joined, has gone, or is elsewhere.
   const wire::PeerId* connection_of(Peer peer) const;
-  // The connection it came over, whether it is still there or not; empty when it has never joined.
-  const wire::PeerId& last_connection_of(Peer peer) const { return at(peer).connection; }
+  // The connection it came over, whether it is still there or not; nothing when it has never come.
+  const Connection& last_connection_of(Peer peer) const { return at(peer).connection; }
+  // It has joined, and has not gone.
+  bool is_present(Peer peer) const { return at(peer).state == State::kPresent; }
+  // It is present, at the other replica alone.
+  bool is_elsewhere(Peer peer) const { return is_present(peer) && !at(peer).connection; }
+  bool has_joined(Peer peer) const { return at(peer).state != State::kMissing; }  // it may have gone since
   bool is_gone(Peer peer) const;
   // Of the process that joined last; 0: none has.
   std::uint64_t incarnation_of(NodeId node) const { return nodes_[node.value].incarnation; }
@@ -110,7 +121,7 @@ class Membership {
   struct Member {
     State state = State::kMissing;
     std::uint64_t incarnation = 0;
-    wire::PeerId connection;
+    Connection connection;
     std::int64_t connection_number = 0;  // as its process counts them
     Ticks last_seen;
     Ticks joined_at;
@@ -120,10 +131,13 @@ class Membership {
   };
   Member& at(Peer peer) { return (peer.is_node() ? nodes_ : shards_)[peer.number]; }
   const Member& at(Peer peer) const { return (peer.is_node() ? nodes_ : shards_)[peer.number]; }
-  [[nodiscard]] Status enter(Peer peer, std::uint64_t incarnation, const wire::PeerId& connection,
+  [[nodiscard]] Status enter(Peer peer, std::uint64_t incarnation, const Connection& connection,
                              std::int64_t number, Ticks now);
+  // Errors: kFailedPrecondition it is somebody else's.
+  [[nodiscard]] Status check_free(const Connection& connection, Peer peer) const;
+  void connect(Peer peer, const Connection& connection, std::int64_t number, Ticks now);
   bool is_here(Peer peer, std::uint64_t incarnation) const;
-  [[nodiscard]] Status move(Peer peer, const wire::PeerId& connection, std::int64_t number, Ticks now);
+  [[nodiscard]] Status move(Peer peer, const Connection& connection, std::int64_t number, Ticks now);
 
   RunConfig config_;
   ClusterSection cluster_;

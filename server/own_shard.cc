@@ -4,6 +4,12 @@
 
 namespace paceline::server {
 
+bool OwnShard::takes(const wire::Body& body) {
+  return std::holds_alternative<wire::Push>(body) || std::holds_alternative<wire::Withdraw>(body) ||
+         std::holds_alternative<wire::Pull>(body) || std::holds_alternative<wire::InitialParameters>(body) ||
+         std::holds_alternative<wire::NodeState>(body) || std::holds_alternative<wire::StateWanted>(body);
+}
+
 // A decision, or what makes a gradient whole, where the shard is so large that nobody is to wait for it with
 // what was said before.
 bool OwnShard::takes_long(const wire::Body& body) const {

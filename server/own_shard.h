@@ -35,6 +35,8 @@ class OwnShard {
   OwnShard(boost::asio::io_context& io, ShardService& service, Around around, std::function<void()> drain)
       : io_(io), service_(service), around_(around), drain_(std::move(drain)) {}
 
+  // Whether a node's message is for the shard; else it is for the authority.
+  static bool takes(const wire::Body& body);
   void on_message(Peer from, wire::Message message);
   // What it says after each call. One that is broken ends the run, or this server.
   void on_status(const Status& state);

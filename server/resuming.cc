@@ -82,9 +82,9 @@ Status Resuming::begin(ResumePoint point, Ticks now) {
   const std::uint64_t generation = point.generation;
   PACELINE_RETURN_IF_ERROR(resume_authority(std::move(point), now));
   for (std::uint32_t k = 1; k < setup_.config.cluster.shards; ++k) {
-    const wire::PeerId* connection = connections_.members().connection_of(Peer::of(ShardId(k)));
-    if (connection == nullptr) return unavailable("shard " + std::to_string(k) + " has gone");
-    connections_.send_to(*connection, wire::ShardWelcome{generation, from, channels_.with(ShardId(k)).ack()});
+    const Peer shard = Peer::of(ShardId(k));
+    if (!connections_.members().is_present(shard)) return unavailable(to_string(shard) + " has gone");
+    connections_.send_to(shard, wire::ShardWelcome{generation, from, channels_.with(ShardId(k)).ack()});
     authority_->shard_joined(ShardId(k));
   }
   go_on_from(from, generation);
@@ -133,8 +133,7 @@ void Resuming::fail(const Status& why) {
   setup_.log.error("the run cannot be resumed: " + why.message());
   if (authority_) return authority_->fail(why, clock_.now());
   for (const Peer peer : connections_.members().present()) {
-    connections_.send_to(*connections_.members().connection_of(peer),
-                         wire::Error{why.code(), why.message(), /*fatal=*/true});
+    connections_.send_to(peer, wire::Error{why.code(), why.message(), /*fatal=*/true});
   }
   end_.end(why);
 }

@@ -5,7 +5,6 @@
 #include <chrono>
 
 #include "common/config/local_endpoint.h"
-#include "server/replicas/elsewhere.h"
 #include "server/seconds_text.h"
 
 namespace paceline::server {
@@ -128,8 +127,6 @@ EventReplay::Server ServerLoop::replayed() {
 
 void ServerLoop::on_router(const wire::PeerId& from, Result<wire::Message> message) {
   if (end_.ended()) return;
-  // A name of ours, which it chose itself.
-  if (is_elsewhere(from)) return (void)connections_.router().count_rejected(from);
   if (replication_ && replication_->on_message(from, message)) return;
   const Ticks now = clock_.now();
   const std::optional<Peer> peer = connections_.members().who(from);
@@ -158,11 +155,7 @@ void ServerLoop::on_router(const wire::PeerId& from, Result<wire::Message> messa
 void ServerLoop::on_node(Peer from, wire::Message message, Ticks now) {
   const wire::Body& body = message.body;
   if (generation_.waits()) return sessions_.on_waiting(from, body);
-  if (std::holds_alternative<wire::Push>(body) || std::holds_alternative<wire::Withdraw>(body) ||
-      std::holds_alternative<wire::Pull>(body) || std::holds_alternative<wire::InitialParameters>(body) ||
-      std::holds_alternative<wire::NodeState>(body) || std::holds_alternative<wire::StateWanted>(body)) {
-    return own_shard_.on_message(from, std::move(message));
-  }
+  if (OwnShard::takes(body)) return own_shard_.on_message(from, std::move(message));
   sessions_.to_authority(from, message, now);
 }
 
@@ -197,10 +190,7 @@ void ServerLoop::send(Speaker speaker, Peer to, wire::Message message) {
     if (role_.follows()) return;
     if (auto* lost = std::get_if<wire::NodeLost>(&message.body)) {
       lost->incarnation = connections_.members().incarnation_of(lost->node);
-      // That it takes nothing may be because it is cut off, or stands still.
-      const auto silent = connections_.members().silent_for(Peer::of(lost->node), clock_.now());
-      const bool is_long = silent && *silent > setup_.config.cluster.lease / 2;
-      if (is_long) lost->why += "; silent for " + seconds_text(*silent);
+      lost->why += connections_.long_silence_of(Peer::of(lost->node));
     }
   }
   if (to == Peer::of(setup_.shard)) {  // the authority's own shard, and the other way round

@@ -128,64 +128,6 @@ Status ShardService::restore() {
   return Status::ok();
 }
 
-Status ShardService::handle(Peer from, wire::Message message) {
-  Status refusal = Status::ok();
-  wire::Body& body = message.body;
-  if (from.is_node()) {
-    if (nodes_[from.number].lost) {
-      refusal = failed_precondition(to_string(from) + " was declared lost");
-    } else if (const auto* push = std::get_if<wire::Push>(&body)) {
-      refusal = on(from, *push, std::move(message.payload));
-    } else if (const auto* withdraw = std::get_if<wire::Withdraw>(&body)) {
-      refusal = on(from, *withdraw);
-    } else if (const auto* pull = std::get_if<wire::Pull>(&body)) {
-      refusal = on(from, *pull);
-    } else if (const auto* initial = std::get_if<wire::InitialParameters>(&body)) {
-      refusal = on(from, *initial, message.payload);
-    } else if (const auto* piece = std::get_if<wire::NodeState>(&body)) {
-      refusal = node_states_.on(from, *piece, message.payload, shard_, layout_hash_);
-    } else if (std::holds_alternative<wire::StateWanted>(body)) {
-      node_states_.wanted(from);
-      if (shard_) answer_ready();
-    } else {
-      refusal = invalid_argument(std::string(wire::name_of(body)) + " from " + to_string(from) +
-                                 " to shard " + to_string(id_) + ": not for a shard");
-    }
-  } else if (must_wait(body)) {
-    postponed_.push_back(std::move(message));
-  } else if (const auto* pull = std::get_if<wire::Pull>(&body)) {
-    refusal = on(from, *pull);
-  } else {
-    return on_authority(std::move(message));
-  }
-  if (!refusal.is_ok()) refuse(from, refusal);
-  return Status::ok();
-}
-
-Status ShardService::on_authority(wire::Message message) {
-  const wire::Body& body = message.body;
-  if (const auto* decision = std::get_if<wire::ApplyDecision>(&body)) return on_decision(*decision);
-  if (const auto* discard = std::get_if<wire::DiscardGradient>(&body)) {
-    if (shard_) {
-      shard_->discard(discard->worker, discard->clock);
-      announce_withheld();
-    }
-  } else if (const auto* lost = std::get_if<wire::NodeLost>(&body)) {
-    on_lost(lost->node);
-  } else if (const auto* release = std::get_if<wire::Release>(&body)) {
-    if (shard_) {
-      shard_->release(release->version);
-      released_in_replies_ = replies_.exact() > 0;
-    }
-  } else if (const auto* forget = std::get_if<wire::ForgetSaved>(&body)) {
-    if (checkpoints_ != nullptr) checkpoints_->forget(forget->oldest_kept, forget->spared);
-  } else {
-    return failed_precondition(std::string(wire::name_of(body)) + " from the authority to shard " +
-                               to_string(id_) + ": not for a shard");
-  }
-  return Status::ok();
-}
-
 // A loss never waits: it may be what the others wait for.
 bool ShardService::must_wait(const wire::Body& body) {
   if (std::holds_alternative<wire::NodeLost>(body)) return false;
@@ -314,14 +256,15 @@ Status ShardService::on(Peer from, const wire::Pull& pull) {
                             (encoded ? ", encoded" : "") + ", expected some of [0, " +
                             std::to_string(shard_->range().size()) + ") as they are");
   }
-  switch (when(from, pull)) {
-    case Answer::kNow:
-      answer(from, pull);
+  const Answer answer = answer_to(from, pull);
+  switch (answer.when) {
+    case Answer::When::kNow:
+      send_answer(from, pull, answer);
       break;
-    case Answer::kLater:
+    case Answer::When::kLater:
       PACELINE_RETURN_IF_ERROR(pending_.hold({from, pull}));
       break;
-    case Answer::kNever:
+    case Answer::When::kNever:
       return not_found("pull from " + to_string(from) + ": version " + to_string(pull.min_version) +
                        " is not retained by shard " + to_string(id_) + ", which is at version " +
                        to_string(shard_->now().version));
@@ -331,21 +274,28 @@ Status ShardService::on(Peer from, const wire::Pull& pull) {
 }
 
 // An exact version may be asked for before the decision that retains it has come here from the authority.
-ShardService::Answer ShardService::when(Peer from, const wire::Pull& pull) {
+ShardService::Answer ShardService::answer_to(Peer from, const wire::Pull& pull) {
   const Snapshot& now = shard_->now();
+  Answer answer;
   if (!pull.exact) {
-    return shard_->ready() && replies_.source(now, from, pull) ? Answer::kNow : Answer::kLater;
+    if (shard_->ready()) answer.source = replies_.source(now, from, pull);
+    if (answer.source) answer.when = Answer::When::kNow;
+    return answer;
   }
-  if (shard_->retained(pull.min_version) != nullptr) return Answer::kNow;
-  return now.version > pull.min_version ? Answer::kNever : Answer::kLater;
+  answer.retained = shard_->retained(pull.min_version);
+  if (answer.retained != nullptr) {
+    answer.when = Answer::When::kNow;
+  } else if (now.version > pull.min_version) {
+    answer.when = Answer::When::kNever;
+  }
+  return answer;
 }
 
-void ShardService::answer(Peer to, const wire::Pull& pull) {
-  if (pull.exact) {
-    const Snapshot& state = *shard_->retained(pull.min_version);
-    return send_parameters(to, pull, state, replies_.begin_exact(to, state));
+void ShardService::send_answer(Peer to, const wire::Pull& pull, const Answer& answer) {
+  if (answer.retained != nullptr) {
+    return send_parameters(to, pull, *answer.retained, replies_.begin_exact(to, *answer.retained));
   }
-  const ReplyWindow::Source source = replies_.source(shard_->now(), to, pull);
+  const ReplyWindow::Source& source = answer.source;
   if (source.held != nullptr) {
     const ReplyWindow::NodeSnapshot& held = *source.held;
     return outbox_.send(to,
@@ -386,19 +336,21 @@ void ShardService::send_parameters(Peer to, const wire::Pull& pull, const Snapsh
 void ShardService::answer_ready() {
   if (shard_->ready()) node_states_.send_wanted(*shard_);
   ready_.clear();
-  pending_.take_ready([this](const PendingPull& p) { return when(p.from, p.pull) != Answer::kLater; },
-                      ready_);
+  pending_.take_ready(
+      [this](const PendingPull& p) { return answer_to(p.from, p.pull).when != Answer::When::kLater; },
+      ready_);
   for (PendingPull& p : ready_) {
-    switch (when(p.from, p.pull)) {
-      case Answer::kNow:
-        answer(p.from, p.pull);
+    const Answer answer = answer_to(p.from, p.pull);
+    switch (answer.when) {
+      case Answer::When::kNow:
+        send_answer(p.from, p.pull, answer);
         break;
-      case Answer::kLater: {
+      case Answer::When::kLater: {
         const Status held = pending_.hold(std::move(p));
         PACELINE_ASSERT(held.is_ok(), held.message());  // it has only just made room
         break;
       }
-      case Answer::kNever:
+      case Answer::When::kNever:
         refuse(p.from, not_found("version " + to_string(p.pull.min_version) + " was not retained by shard " +
                                  to_string(id_)));
     }

@@ -124,7 +124,8 @@ class ShardService {
   Status on(Peer from, const wire::Push& push, wire::Payload payload);
   Status on(Peer from, const wire::Withdraw& withdraw);
   Status on(Peer from, const wire::Pull& pull);
-  Status on_authority(wire::Message message);
+  struct OfNode;
+  struct OfAuthority;
   Status restore();
   bool must_wait(const wire::Body& body);
   Status on_decision(const wire::ApplyDecision& decision);
@@ -133,9 +134,15 @@ class ShardService {
   bool may_hold_next();
   void announce_withheld();
 
-  enum class Answer { kNow, kLater, kNever };
-  Answer when(Peer from, const wire::Pull& pull);
-  void answer(Peer to, const wire::Pull& pull);
+  // When a pull is answered, and what with. Until the next call of replies_.source(), or a decision.
+  struct Answer {
+    enum class When { kNow, kLater, kNever };
+    When when = When::kLater;
+    const Snapshot* retained = nullptr;  // of an exact pull
+    ReplyWindow::Source source = {};     // of another
+  };
+  Answer answer_to(Peer from, const wire::Pull& pull);
+  void send_answer(Peer to, const wire::Pull& pull, const Answer& answer);
   void send_parameters(Peer to, const wire::Pull& pull, const Snapshot& state,
                        const ReplyWindow::Reply& reply);
   void answer_ready();

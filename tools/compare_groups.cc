@@ -6,8 +6,8 @@
 #include <set>
 
 #include "common/config/load.h"
-#include "tools/read_run.h"
-#include "tools/same_work.h"
+#include "common/report/read_run.h"
+#include "common/report/same_work.h"
 
 namespace paceline {
 namespace {

@@ -3,7 +3,7 @@
 // network, compute and total time, the accuracy and the nine phases of each, with the changes against the
 // first in per cent, where they did the same work. With --compare, policies: their runs paired by seed, with
 // intervals and verdicts (tools/compare_runs.h). With --html, a page of the runs instead
-// (tools/report_page.h).
+// (common/page/report_page.h).
 #pragma once
 
 #include <cstddef>

@@ -2,8 +2,8 @@
 
 #include <cstdio>
 
+#include "common/page/traced_step.h"
 #include "common/schedule/timeline.h"
-#include "tools/traced_step.h"
 
 namespace paceline {
 namespace {

@@ -5,8 +5,8 @@
 #include <optional>
 #include <string>
 
+#include "common/report/finished_run.h"
 #include "common/trace/trace.h"
-#include "tools/finished_run.h"
 #include "tools/measured_cut.h"
 #include "tools/text_table.h"
 

@@ -6,7 +6,7 @@
 #include <optional>
 #include <utility>
 
-#include "tools/local_rounds.h"
+#include "common/report/local_rounds.h"
 #include "tools/report_numbers.h"
 
 namespace paceline {

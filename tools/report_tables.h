@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "tools/finished_run.h"
+#include "common/report/finished_run.h"
 #include "tools/text_table.h"
 
 namespace paceline {

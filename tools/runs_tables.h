@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-#include "tools/finished_run.h"
+#include "common/report/finished_run.h"
 #include "tools/text_table.h"
 
 namespace paceline {

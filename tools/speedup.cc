@@ -17,10 +17,10 @@
 #include "common/process/machine.h"
 #include "common/report/curve.h"
 #include "common/report/phases_csv.h"
+#include "common/report/read_run.h"
 #include "sweep/grid.h"
 #include "sweep/speedup.h"
 #include "tools/number_option.h"
-#include "tools/read_run.h"
 #include "tools/speedup_page.h"
 #include "tools/text_table.h"
 

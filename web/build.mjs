@@ -1,5 +1,5 @@
 // Bundles src/ into dist/page.html: one file with style, script and the licences of what is in it, and one place left
-// open, @PACELINE_DATA@, which `paceline report --html` fills (tools/report_page.cc). Run by scripts/build_page.sh.
+// open, @PACELINE_DATA@, which `paceline report --html` fills (common/page/report_page.cc). Run by scripts/build_page.sh.
 import { build } from 'esbuild';
 import { createHash } from 'node:crypto';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';

@@ -13,16 +13,15 @@ NodeTotals::NodeTotals(NodeId node, std::uint32_t threads) {
   }
 }
 
-void NodeTotals::add(const wire::WorkerReport& worker, std::int64_t parameter_reads,
-                     std::int64_t server_reads) {
-  wire::WorkerReport& into = report_.workers.at(worker.worker.thread);
-  merge(into.phases, worker.phases);
-  into.iterations += worker.iterations;
-  into.skipped += worker.skipped;
-  into.overruns += worker.overruns;
-  into.bytes_early += worker.bytes_early;
-  report_.parameter_reads += parameter_reads;
-  report_.server_reads += server_reads;
+void NodeTotals::add(const WorkDone& done) {
+  wire::WorkerReport& into = report_.workers.at(done.worker.thread);
+  merge(into.phases, done.phases);
+  into.iterations += done.iterations;
+  into.skipped += done.skipped;
+  into.overruns += done.overruns;
+  into.bytes_early += done.bytes_early;
+  report_.parameter_reads += done.parameter_reads;
+  report_.server_reads += done.server_reads;
 }
 
 }  // namespace paceline

@@ -9,6 +9,7 @@
 
 #include "common/ids.h"
 #include "common/wire/messages.h"
+#include "worker/train/work_done.h"
 
 namespace paceline {
 
@@ -16,8 +17,8 @@ class NodeTotals {
  public:
   NodeTotals(NodeId node, std::uint32_t threads);
 
-  // What one of its workers has done in a session; of `parameter_reads`, `server_reads` waited for a server.
-  void add(const wire::WorkerReport& worker, std::int64_t parameter_reads, std::int64_t server_reads);
+  // What one of its workers has done in a session.
+  void add(const WorkDone& done);
   const wire::NodeReport& report() const { return report_; }
 
  private:

@@ -22,7 +22,6 @@
 #include "common/wire/segment_sizes.h"
 #include "worker/cache/host_vectors.h"
 #include "worker/client/shard_part.h"
-#include "worker/train/evaluator.h"
 #include "worker/train/gradient_upload.h"
 #include "worker/train/pull_order.h"
 #include "worker/train/trainer.h"
@@ -224,7 +223,7 @@ SessionEnd Session::run(NodeTotals& totals) {
   std::thread evaluator([this] { evaluate(); });
   work_to_the_end(threads);
   for (const ThreadResult& result : results) {
-    totals.add(result.report, result.parameter_reads, result.server_reads);
+    totals.add(result.done);
   }
   write_trace();
   const Status ended = conclude(results, totals);
@@ -366,7 +365,7 @@ std::optional<WorkerContext::Local> Session::local_steps() const {
 }
 
 void Session::train_worker(WorkerId worker, Result<Trainer> trainer, ThreadResult& result) {
-  result.report.worker = worker;
+  result.done.worker = worker;
   if (!trainer.is_ok()) {
     result.ended = trainer.status();
     return;
@@ -402,12 +401,10 @@ void Session::train_worker(WorkerId worker, Result<Trainer> trainer, ThreadResul
       .shown = &shown_[worker.thread],
       .watch = &watches_[worker.thread],
   };
-  auto report = run_trainer(training);
-  if (parts_.inner_states != nullptr) parts_.inner_states->end(worker.thread, report.is_ok());
-  result.ended = report.status();
-  result.report = report.is_ok() ? std::move(report).value() : unfinished_report(training);
-  result.parameter_reads = training.step.reads();
-  result.server_reads = training.step.server_reads();
+  const Result<WorkDone> done = run_trainer(training);
+  if (parts_.inner_states != nullptr) parts_.inner_states->end(worker.thread, done.is_ok());
+  result.ended = done.status();
+  result.done = done.is_ok() ? *done : unfinished_work(training);
 }
 
 // Thread: the client's.
@@ -432,14 +429,6 @@ void Session::write_trace() {
   if (parts_.trace == nullptr) return;
   const Status written = parts_.trace->write();
   if (!written.is_ok()) parts_.log.warn("no trace of this node: " + written.message());
-}
-
-void Session::evaluate() {
-  const FetchExact fetch = [this](const wire::Evaluate& request, std::span<float> flat) {
-    return reduces_ != nullptr ? fetch_exact(request, flat) : client_.fetch_exact(request.version, flat);
-  };
-  const Status ended = run_evaluator(parts_.tasks, client_, fetch, parts_.log);
-  client_.close(ended);  // usually it is why the evaluator ended
 }
 
 // For whom a stage has waited.

@@ -30,6 +30,7 @@
 #include "worker/client/ps_client.h"
 #include "worker/emulate/compute_slots.h"
 #include "worker/emulate/pace.h"
+#include "worker/exchange/evaluations.h"
 #include "worker/mesh/channels.h"
 #include "worker/node_totals.h"
 #include "worker/node_trace.h"
@@ -37,6 +38,7 @@
 #include "worker/train/inner_states.h"
 #include "worker/train/timed_rounds.h"
 #include "worker/train/train_step.h"
+#include "worker/train/work_done.h"
 #include "worker/train/work_watch.h"
 
 namespace paceline {
@@ -90,9 +92,7 @@ class Session {
   // What a training thread leaves behind.
   struct ThreadResult {
     Status ended = unavailable("the thread did not run");
-    wire::WorkerReport report;
-    std::int64_t parameter_reads = 0;
-    std::int64_t server_reads = 0;
+    WorkDone done;
   };
 
   struct Trainer;
@@ -115,19 +115,22 @@ class Session {
   Status begin_reducing(const Status& connected);
   // A version is asked for, or will be. Thread: the client's.
   void keep_version(Version version);
-  Status fetch_exact(const wire::Evaluate& request, std::span<float> flat);
   // Thread: the exchange's.
   void reducing_failed(const Status& why);
   Result<AllReduceExchange::Meeting> meet_again(const AllReduceExchange::Parting& parting);
   void send_last_state();
   void report_reducing(wire::NodeReport& report) const;
+  // ---- session_evaluations.cc
+  class AskedFor;
+  void evaluate();
+  // All-reduce.
+  Status fetch_reduced(const EvaluationRequest& request, std::span<float> flat);
   // ---- session.cc
   // Thread: the one that trains with it.
   Result<Trainer> make_trainer(WorkerId worker);
   step::StepRules step_rules() const;
   std::optional<WorkerContext::Local> local_steps() const;
   void train_worker(WorkerId worker, Result<Trainer> trainer, ThreadResult& result);
-  void evaluate();
   void write_trace();
   Status conclude(const std::vector<ThreadResult>& results, const NodeTotals& totals);
   void on_closed();

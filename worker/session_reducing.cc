@@ -1,6 +1,5 @@
 // A session's part in an all-reduce: the exchange it makes, what it tells the authority of it, and where those that are left
 // go on when a node is lost (server/authority/reduced_steps.h).
-#include <algorithm>
 #include <utility>
 
 #include "worker/session.h"
@@ -113,32 +112,6 @@ void Session::keep_version(Version version) {
   }
   // Who cannot be reached is lost, which others see to.
   static_cast<void>(channels_->send_parameters(NodeId(0), version, std::move(floats)));
-}
-
-// Of stages the final version is in the server. Any other than node 0 may be asked where node 0 is lost.
-Status Session::fetch_exact(const wire::Evaluate& request, std::span<float> flat) {
-  const std::uint32_t stages = config_.pipeline.stages;
-  if (stages > 1 && request.final_model) return client_.fetch_exact(request.version, flat);
-  if (stages > 1 && parts_.node != NodeId(0)) {
-    return not_found("version " + to_string(request.version) +
-                     ": node 0 alone is given the parameters of other stages");
-  }
-  for (std::uint32_t node = 0; node < stages; ++node) {
-    const Range own = parts_.tasks.trained_by(NodeId(node));
-    const auto into = flat.subspan(static_cast<std::size_t>(own.begin), static_cast<std::size_t>(own.size()));
-    if (NodeId(node) == parts_.node || stages == 1) {
-      PACELINE_RETURN_IF_ERROR(reduces_->fetch_exact(request.version, into));
-      continue;
-    }
-    PACELINE_ASSIGN_OR_RETURN(const std::vector<float> floats,
-                              channels_->receive_parameters(NodeId(node), request.version));
-    if (floats.size() != into.size()) {
-      return invalid_argument("node " + std::to_string(node) + " has sent " + std::to_string(floats.size()) +
-                              " parameters, expected " + std::to_string(into.size()));
-    }
-    std::copy(floats.begin(), floats.end(), into.begin());
-  }
-  return Status::ok();
 }
 
 void Session::report_reducing(wire::NodeReport& report) const {

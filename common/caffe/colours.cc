@@ -6,14 +6,14 @@
 #include <vector>
 
 #include "common/caffe/weights.h"
+#include "common/network/layer_rule.h"
 
 namespace paceline::caffe {
 namespace {
 
 constexpr std::int64_t kColours = 3;
 
-// Of each of the layer's outputs the weights of the first and the last colour; both kinds have them as outputs x
-// colours x what is seen of one.
+// Of each of the layer's outputs the weights of the first and the last colour; the layer sums them.
 void exchange(const Layer& layer, std::span<float> parameters) {
   const auto outputs = static_cast<std::size_t>(layer.out.channels);
   const auto weights = parameters.subspan(static_cast<std::size_t>(layer.weight.offset),
@@ -39,9 +39,10 @@ Status exchange_red_and_blue(const NetworkSpec& network, std::span<float> parame
                                      [&](std::size_t value) { return has_colours[value]; });
     const bool is_exchanged = layer.shares_weights && exchanged.contains(layer.weight.offset);
     if (reads == 0 && !is_exchanged) continue;
-    const bool adds_up = layer.kind == LayerKind::kConv || layer.kind == LayerKind::kDense;
-    const bool leaves_them = layer.tensors().size == 0 && !layer.shares_weights && !layer.loss.is_one &&
-                             layer.kind != LayerKind::kConcat && layer.kind != LayerKind::kSlice;
+    const LayerRule& rule = layer_rule(layer.kind);
+    const bool adds_up = rule.sums_channels;
+    const bool leaves_them =
+        layer.tensors().size == 0 && !layer.shares_weights && !layer.loss.is_one && !rule.moves_channels;
     if (layer.shares_weights != is_exchanged || layer.groups != 1 || reads != std::ssize(layer.inputs) ||
         (!adds_up && !leaves_them)) {
       return invalid_argument("layer " + layer.name +

@@ -8,6 +8,7 @@
 
 #include "common/caffe/net_of.h"
 #include "common/caffe/text.h"
+#include "common/network/layer_rule.h"
 
 namespace paceline::caffe {
 namespace {
@@ -172,12 +173,12 @@ class Walk {
   // Its values, and at the end the labels: Euclidean and sigmoid losses may have a second value instead.
   Status add_loss(const LayerParameter& layer, int line) {
     PACELINE_ASSIGN_OR_RETURN(LayerConfig config, loss_config(layer));
-    const bool of_pairs = config.kind == LayerKind::kContrastiveLoss;
-    const bool compares = config.kind == LayerKind::kEuclideanLoss || config.kind == LayerKind::kSigmoidLoss;
-    const int values = of_pairs ? 2 : 1;
+    const LayerRule& rule = layer_rule(config.kind);
+    const int values = rule.inputs_min;
+    const bool compares = rule.inputs_max > values;  // with the labels, or with another value
     if (layer.bottom_size() != values + 1) {
       return invalid_argument(std::to_string(layer.bottom_size()) + " bottoms, expected " +
-                              (of_pairs ? "two vectors and labels" : "scores and labels"));
+                              (values == 2 ? "two vectors and labels" : "scores and labels"));
     }
     for (int i = 0; i < layer.bottom_size(); ++i) {
       const std::string& bottom = layer.bottom(i);

@@ -386,9 +386,8 @@ void count_hits(const Files& files, std::vector<LayerConfig>& layers, std::vecto
     notes.push_back(net.file + ": accuracy with top_k " + std::to_string(top_k) +
                     " is not counted: evaluations count one, top_k " + std::to_string(counted));
   }
-  const auto last = std::find_if(layers.rbegin(), layers.rend(), [](const LayerConfig& layer) {
-    return layer.kind == LayerKind::kSoftmaxLoss;
-  });
+  const auto last = std::find_if(layers.rbegin(), layers.rend(),
+                                 [](const LayerConfig& layer) { return layer_rule(layer.kind).counts_hits; });
   if (last != layers.rend()) last->top_k = counted;
 }
 
@@ -424,7 +423,7 @@ Status apply_net(const Files& files, const OptimizerSection& target, RunConfig& 
     may_set("train.layers[" + std::to_string(i) + "]", net.file, net.lines[i]);
     if (target.weight_decay != 0.0) continue;
     // Caffe lets multipliers of nothing stand.
-    config.train.layers[i].decay_factor = net.layers[i].kind == LayerKind::kBatchNorm ? 0.0 : 1.0;
+    config.train.layers[i].decay_factor = layer_rule(net.layers[i].kind).is_norm ? 0.0 : 1.0;
     config.train.layers[i].bias_decay_factor.reset();
   }
   return Status::ok();

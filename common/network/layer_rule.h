@@ -42,6 +42,10 @@ struct LayerRule {
   bool has_coefficients = false;
   bool is_loss = false;      // loss_weight; its output is the loss of each sample
   bool counts_hits = false;  // ignore_label, top_k; its first input is the scores
+  // Each of its outputs is a sum over all channels of its input, or of its group, times a weight of its own:
+  // outputs x channels x what is seen of one.
+  bool sums_channels = false;
+  bool moves_channels = false;  // a channel of its output is an input's of another number
   bool has_divisor = false;
   bool has_margin = false;  // and legacy
   // Whether it may be the last of a network, whose output is one logit for each class.

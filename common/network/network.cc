@@ -253,6 +253,10 @@ std::string to_string(const Shape& shape) {
          std::to_string(shape.width);
 }
 
+std::int64_t Layer::multiply_adds() const {
+  return layer_rule(kind).sums_channels ? weight.size / out.channels * out.size() : 0;
+}
+
 std::int64_t NetworkSpec::trained() const {
   std::int64_t floats = layout.size();
   for (const Layer& layer : layers) floats -= layer.buffers();

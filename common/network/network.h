@@ -123,11 +123,8 @@ struct Layer {
   }
   std::int64_t buffers() const { return running_mean.size + running_variance.size + running_weight.size; }
 
-  // Products that are added up for one sample, of a layer with a weight; else 0.
-  std::int64_t multiply_adds() const {
-    if (kind == LayerKind::kScale || mixes_samples()) return 0;
-    return weight.size / std::max<std::int64_t>(1, out.channels) * out.size();
-  }
+  // Products that are added up for one sample, of a kind that sums channels (layer_rule.h); else 0.
+  std::int64_t multiply_adds() const;
 };
 
 // A network whose every layer fits the next. Thread: immutable after construction.

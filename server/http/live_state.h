@@ -16,8 +16,8 @@ struct LiveState {
   Ticks made;
 };
 
-// The page of the run and the numbers that it draws, out of the run directory (tools/live_page.h). Called on
-// the endpoint's thread alone. Without them there is no page.
+// The page of the run and the numbers that it draws, out of the run directory (common/page/live_page.h).
+// Called on the endpoint's thread alone. Without them there is no page.
 struct LivePages {
   std::function<Result<std::string>()> page = {};
   std::function<Result<std::string>()> data = {};

@@ -1,10 +1,14 @@
 #include "server/replicas/event_replay.h"
 
+#include <optional>
 #include <utility>
 
-#include "server/replicas/elsewhere.h"
-
 namespace paceline::server {
+namespace {
+
+constexpr std::nullopt_t kElsewhere = std::nullopt;  // with the replica that serves
+
+}  // namespace
 
 using As = wire::LogEntry::As;
 using What = wire::LocalEvent::What;
@@ -59,12 +63,12 @@ Status EventReplay::join(Peer who, const wire::Body& body, bool goes_on, Ticks a
   OwnAuthority& authority = server_.authority;
   if (const auto* node = std::get_if<wire::Join>(&body)) {
     if (goes_on) {
-      PACELINE_RETURN_IF_ERROR(members.go_on(*node, elsewhere(who), at));
+      PACELINE_RETURN_IF_ERROR(members.go_on(*node, kElsewhere, at));
       server_.service.on_reconnect(node->node);
       if (authority) authority->node_reconnected(node->node);
       return Status::ok();
     }
-    PACELINE_ASSIGN_OR_RETURN(const Layout layout, members.admit(*node, elsewhere(who), at));
+    PACELINE_ASSIGN_OR_RETURN(const Layout layout, members.admit(*node, kElsewhere, at));
     PACELINE_RETURN_IF_ERROR(server_.service.open(layout).status());
     server_.service.on_welcome(node->node);
     if (authority) authority->node_joined(node->node, layout, at, node->incarnation, node->data_fingerprint);
@@ -75,9 +79,9 @@ Status EventReplay::join(Peer who, const wire::Body& body, bool goes_on, Ticks a
   if (shard == nullptr || !server_.setup.is_authority() || !may_join) return data_loss("a join that is none");
   if (goes_on) {
     PACELINE_RETURN_IF_ERROR(server_.channels.with(shard->shard).on_ack(shard->acked));
-    return members.go_on(*shard, elsewhere(who), at);
+    return members.go_on(*shard, kElsewhere, at);
   }
-  PACELINE_RETURN_IF_ERROR(members.admit(*shard, elsewhere(who), at));
+  PACELINE_RETURN_IF_ERROR(members.admit(*shard, kElsewhere, at));
   server_.channels.begin(shard->shard);
   if (authority) authority->shard_joined(shard->shard);
   return Status::ok();

@@ -6,7 +6,6 @@
 
 #include "common/hex.h"
 #include "common/wire/reconnect_pause.h"
-#include "server/replicas/elsewhere.h"
 
 namespace paceline::server {
 
@@ -108,7 +107,7 @@ bool Replication::awaits_return() const {
   const Membership& members = server_.connections.members();
   const std::vector<Peer> present = members.present();
   return std::any_of(present.begin(), present.end(), [&](Peer peer) {
-    if (!is_elsewhere(*members.connection_of(peer))) return false;
+    if (!members.is_elsewhere(peer)) return false;
     return peer.is_node() || server_.channels.lacks(peer.shard());
   });
 }

@@ -6,20 +6,18 @@ Status LateJoins::check(const wire::PeerId& from, const wire::Join& join, Ticks 
   const Membership& members = connections_.members();
   if (generation_.waits() || !members.check(join).is_ok()) return Status::ok();
   const Peer node = Peer::of(join.node);
-  const wire::PeerId* const here = members.connection_of(node);
-  if (here != nullptr && *here == from) return Status::ok();  // it says so twice
+  const bool here = members.is_present(node);
+  if (here && members.who(from) == node) return Status::ok();  // it says so twice
   const bool gone = members.is_gone(node);
-  if ((here != nullptr || gone) && members.incarnation_of(join.node) == join.incarnation) {
-    return Status::ok();
-  }
+  if ((here || gone) && members.incarnation_of(join.node) == join.incarnation) return Status::ok();
   LateJoin& late = late_[join.node.value];
   if (!authority_) {
-    if (here == nullptr && !gone && late.admitted == 0) return Status::ok();
-    if (here != nullptr || late.admitted != join.incarnation) {
+    if (!here && !gone && late.admitted == 0) return Status::ok();
+    if (here || late.admitted != join.incarnation) {
       return unavailable(to_string(node) + ": the authority has not let this process in yet, and " +
                          setup_.name() + " knows another");
     }
-  } else if (here != nullptr) {
+  } else if (here) {
     return authority_->may_lose(join.node) ? may_follow(join, now) : Status::ok();
   }
   if (authority_) PACELINE_RETURN_IF_ERROR(authority_->may_come(join.node));
@@ -86,7 +84,7 @@ bool LateJoins::admitted(const wire::NodeAdmitted& admitted) {
   const Peer node = Peer::of(admitted.node);
   const Membership& members = connections_.members();
   const bool other =
-      members.connection_of(node) != nullptr && members.incarnation_of(admitted.node) != admitted.incarnation;
+      members.is_present(node) && members.incarnation_of(admitted.node) != admitted.incarnation;
   if (!other || generation_.waits()) return false;  // then the last to come is let in (NodeSessions)
   connections_.remove(node);
   role_.forget(admitted.node);
@@ -95,8 +93,8 @@ bool LateJoins::admitted(const wire::NodeAdmitted& admitted) {
 
 bool LateJoins::is_of_a_former_process(const wire::NodeLost& lost) const {
   if (authority_ || lost.node.value >= setup_.config.cluster.nodes) return false;
-  const bool here = connections_.members().connection_of(Peer::of(lost.node)) != nullptr;
-  return here && connections_.members().incarnation_of(lost.node) != lost.incarnation;
+  return connections_.members().is_present(Peer::of(lost.node)) &&
+         connections_.members().incarnation_of(lost.node) != lost.incarnation;
 }
 
 void LateJoins::discount_pause(const Pause& pause) {

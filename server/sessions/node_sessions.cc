@@ -34,7 +34,7 @@ void NodeSessions::on_join(const wire::PeerId& from, const wire::Join& join, Tic
   // Before it counts: its number is another process's in this run.
   const bool is_new = join.node.value < setup_.config.cluster.nodes &&
                       join.protocol_version == wire::kProtocolVersion &&
-                      members.last_connection_of(Peer::of(join.node)).empty();
+                      !members.has_joined(Peer::of(join.node));
   if (const Status fits = generation_.check(join, setup_.shard);
       is_new && !generation_.waits() && !fits.is_ok()) {
     return refuse(from, join, fits);
@@ -96,11 +96,10 @@ bool NodeSessions::count_rejected(const wire::PeerId& from, const wire::Join& jo
 
 void NodeSessions::welcome(const wire::Join& join, const Layout& layout, Ticks now) {
   const Peer node = Peer::of(join.node);
-  const wire::PeerId* connection = connections_.members().connection_of(node);
-  if (connection == nullptr) return;       // it has gone meanwhile
-  connections_.members().seen(node, now);  // it may have had to wait without a word
+  if (!connections_.members().is_present(node)) return;  // it has gone meanwhile
+  connections_.members().seen(node, now);                // it may have had to wait without a word
   if (const Status fits = generation_.check(join, setup_.shard); !fits.is_ok()) {
-    return connections_.refuse(*connection, fits, /*fatal=*/true);
+    return connections_.refuse(node, fits, /*fatal=*/true);
   }
   role_.note(As::kAdmission, node, join, {}, now);
   service_.on_welcome(join.node);
@@ -115,8 +114,7 @@ bool NodeSessions::goes_on(const wire::PeerId& from, const wire::Join& join) con
   if (join.protocol_version != wire::kProtocolVersion) return false;  // the rest may mean something else
   if (join.goes_on != 0) return true;
   if (generation_.waits() || !connections_.members().is_here(join)) return false;
-  return *connections_.members().connection_of(Peer::of(join.node)) != from &&
-         join.last_generation < generation_.number;
+  return connections_.members().who(from) != Peer::of(join.node) && join.last_generation < generation_.number;
 }
 
 void NodeSessions::on_reconnect(const wire::PeerId& from, const wire::Join& join, Ticks now) {
@@ -133,8 +131,8 @@ void NodeSessions::on_reconnect(const wire::PeerId& from, const wire::Join& join
   const bool other_run = generation_.waits() || (join.goes_on != 0 && join.goes_on != generation_.number);
   if (other_run || !members.is_here(join)) return connections_.refuse_join(from, failed_precondition(gone));
   const Peer node = Peer::of(join.node);
-  const wire::PeerId before = *members.connection_of(node);
-  if (before == from) return welcome_again(join);  // it says so twice
+  if (members.who(from) == node) return welcome_again(join);  // it says so twice
+  const Membership::Connection before = members.last_connection_of(node);
   // What waited for it was too much: that it comes back mends nothing.
   Status moved = connections_.unreachable().dropped(node);
   if (moved.is_ok()) moved = service_.may_reconnect(join.node, now);
@@ -162,7 +160,7 @@ void NodeSessions::on_reconnect(const wire::PeerId& from, const wire::Join& join
 }
 
 void NodeSessions::welcome_again(const wire::Join& join) {
-  connections_.send_to(*connections_.members().connection_of(Peer::of(join.node)),
+  connections_.send_to(Peer::of(join.node),
                        wire::Welcome{setup_.shard, service_.shard()->range(), generation_.number,
                                      service_.is_initialized(), authority_ && authority_->training()});
 }
@@ -172,7 +170,7 @@ void NodeSessions::on_heartbeat(NodeId from, const wire::Heartbeat& beat) {
   late_joins_.answered(from, beat.answer);
   const Status status = authority_->on_heartbeat(from, beat);
   if (status.is_ok()) return;
-  connections_.refuse(*connections_.members().connection_of(Peer::of(from)), status, /*fatal=*/true);
+  connections_.refuse(Peer::of(from), status, /*fatal=*/true);
 }
 
 void NodeSessions::to_authority(Peer from, const wire::Message& message, Ticks now) {
@@ -190,8 +188,7 @@ void NodeSessions::to_authority(Peer from, const wire::Message& message, Ticks n
   if (status.code() == StatusCode::kOutOfOrder && connections_.members().moves_of(from.node()) > 0) {
     ++repeated_;  // as it may: it does not know that it was heard
   } else if (!status.is_ok()) {
-    connections_.refuse(*connections_.members().connection_of(from), status,
-                        /*fatal=*/status.code() != StatusCode::kOutOfOrder);
+    connections_.refuse(from, status, /*fatal=*/status.code() != StatusCode::kOutOfOrder);
   }
 }
 
@@ -205,7 +202,7 @@ void NodeSessions::on_waiting(Peer from, const wire::Body& body) {
     return setup_.log.info(to_string(from) + " has left before its welcome; it may come again");
   }
   connections_.refuse(
-      *connections_.members().connection_of(from),
+      from,
       failed_precondition(std::string(wire::name_of(body)) + " from " + to_string(from) + " to " +
                           setup_.name() + ", which has not read its checkpoint yet; expected it to " +
                           "wait for its welcome"),
@@ -239,7 +236,7 @@ bool NodeSessions::is_waiting(Peer peer) const {
 bool NodeSessions::forget_waiting(Peer peer) {
   const auto is_it = [&](const Waiting& one) { return Peer::of(one.join.node) == peer; };
   if (std::erase_if(waiting_, is_it) == 0) return false;
-  connections_.router().unmap(connections_.members().last_connection_of(peer));
+  connections_.unmap(peer);
   connections_.members().forget(peer);
   sharing_.forget(peer.node());
   return true;

@@ -5,7 +5,7 @@
 #include "common/process/descriptors.h"
 #include "common/wire/reconnect_pause.h"
 #include "server/connections_max.h"
-#include "server/replicas/elsewhere.h"
+#include "server/seconds_text.h"
 #include "server/unread_messages_max.h"
 
 namespace paceline::server {
@@ -40,7 +40,7 @@ Status PeerConnections::open(wire::Context& context, boost::asio::io_context& io
 
 Status PeerConnections::send_or_hold(const wire::PeerId& to, wire::Message message) {
   if (!role_.has_other()) return router_->send(to, std::move(message));
-  if (!is_elsewhere(to)) role_.hold(to, std::move(message), clock_.now());
+  role_.hold(to, std::move(message), clock_.now());
   return Status::ok();
 }
 
@@ -61,34 +61,40 @@ void PeerConnections::send_to(const wire::PeerId& connection, wire::Body body) {
   if (peer && status.code() == StatusCode::kResourceExhausted) cannot_send(*peer, status);
 }
 
+void PeerConnections::send_to(Peer peer, wire::Body body) {
+  const wire::PeerId* connection = members_.connection_of(peer);
+  if (connection != nullptr) send_to(*connection, std::move(body));
+}
+
 void PeerConnections::send(Peer to, wire::Message message, ReliableChannel* channel) {
-  const wire::PeerId* connection = members_.connection_of(to);
-  if (connection == nullptr) return;  // it has gone, or never came
+  if (!members_.is_present(to)) return;  // it has gone, or never came
   if (role_.follows() && to.is_node()) return;
+  const wire::PeerId* connection = members_.connection_of(to);
   const bool is_repeated = std::holds_alternative<wire::Held>(message.body);  // it comes again
-  if (is_repeated && waiting(*connection) >= kHeartbeatsBehind) return;
+  if (is_repeated && connection != nullptr && waiting(*connection) >= kHeartbeatsBehind) return;
   const auto* error = std::get_if<wire::Error>(&message.body);
   if (error != nullptr && error->fatal) evict(to, "refused: " + error->message);
   if (channel != nullptr) {
     channel->on_send(message);
     if (channel->ack_overdue() && !role_.follows()) evict(to, "it acknowledges nothing");
   }
+  if (connection == nullptr) return;  // it is elsewhere, and hears of it when it comes
   Status status = check_room(*connection);
   if (status.is_ok()) status = send_or_hold(*connection, std::move(message));
   if (!status.is_ok()) cannot_send(to, status);
 }
 
 void PeerConnections::beat(Peer peer, wire::Heartbeat beat, ReliableChannel* channel) {
-  const wire::PeerId& connection = *members_.connection_of(peer);
-  if (is_elsewhere(connection)) return;
-  Status status = check_room(connection);  // who has asked for too much need not ask again to be found
+  const wire::PeerId* connection = members_.connection_of(peer);
+  if (connection == nullptr) return;
+  Status status = check_room(*connection);  // who has asked for too much need not ask again to be found
   if (status.is_ok()) {
-    if (waiting(connection) >= kHeartbeatsBehind) return;
+    if (waiting(*connection) >= kHeartbeatsBehind) return;
     if (channel == nullptr) {
-      status = router_->send(connection, {std::move(beat), {}});
+      status = router_->send(*connection, {std::move(beat), {}});
     } else {
       beat.acked = channel->ack();
-      status = send_or_hold(connection, {std::move(beat), {}});
+      status = send_or_hold(*connection, {std::move(beat), {}});
     }
   }
   if (!status.is_ok()) cannot_send(peer, status);
@@ -113,11 +119,20 @@ Status PeerConnections::check_room(const wire::PeerId& connection) const {
 }
 
 void PeerConnections::refuse(const wire::PeerId& to, const Status& why, bool fatal) {
-  ++refused_;
-  if (refused_ <= kRefusalsLogged) setup_.log.warn("refused: " + why.message());
+  note_refused(why);
   send_to(to, wire::Error{why.code(), why.message(), fatal});
   const std::optional<Peer> peer = members_.who(to);
   if (fatal && peer) evict(*peer, "refused: " + why.message());
+}
+
+void PeerConnections::refuse(Peer to, const Status& why, bool fatal) {
+  note_refused(why);
+  send_to(to, wire::Error{why.code(), why.message(), fatal});
+  if (fatal) evict(to, "refused: " + why.message());
+}
+
+void PeerConnections::note_refused(const Status& why) {
+  if (++refused_ <= kRefusalsLogged) setup_.log.warn("refused: " + why.message());
 }
 
 // What was to leave at the end of a turn. Not to a follower: what it is told leaves at once.
@@ -200,20 +215,27 @@ Status PeerConnections::check_key(bool may, const std::string& who) const {
                              ", expected " + who + "'s own");
 }
 
-void PeerConnections::give_up(Peer peer, const wire::PeerId& before) {
-  role_.drop(before);
-  router_->give_up(before);
+void PeerConnections::give_up(Peer peer, const Membership::Connection& before) {
+  if (before) {
+    role_.drop(before);
+    router_->give_up(*before);
+  }
   unreachable_.forget(peer);
 }
 
 void PeerConnections::remove(Peer peer) {
   role_.note(peer, {.what = wire::LocalEvent::What::kRemoved}, clock_.now());
   members_.remove(peer);
-  if (peer.is_node()) router_->unmap(members_.last_connection_of(peer));
+  if (peer.is_node()) unmap(peer);
+}
+
+void PeerConnections::unmap(Peer peer) {
+  if (const Membership::Connection& last = members_.last_connection_of(peer)) router_->unmap(*last);
 }
 
 void PeerConnections::disconnect(NodeId node) {
-  const Status status = router_->disconnect(members_.last_connection_of(Peer::of(node)));
+  const Membership::Connection& last = members_.last_connection_of(Peer::of(node));
+  const Status status = last ? router_->disconnect(*last) : Status::ok();
   if (!status.is_ok()) setup_.log.debug(to_string(Peer::of(node)) + ": " + status.message());
 }
 
@@ -227,10 +249,16 @@ std::vector<Unreachable::Entry> PeerConnections::take_lost(Ticks now) {
 std::vector<Membership::Silence> PeerConnections::missed(Ticks now) const {
   std::vector<Membership::Silence> missed = members_.silent(now);
   std::erase_if(missed, [this](const Membership::Silence& one) {
-    const bool returns = !one.peer.is_node() || is_elsewhere(*members_.connection_of(one.peer));
+    const bool returns = !one.peer.is_node() || members_.is_elsewhere(one.peer);
     return returns && one.silent <= given_to_return();
   });
   return missed;
+}
+
+std::string PeerConnections::long_silence_of(Peer peer) const {
+  const auto silent = members_.silent_for(peer, clock_.now());
+  if (!silent || *silent <= setup_.config.cluster.lease / 2) return "";
+  return "; silent for " + seconds_text(*silent);
 }
 
 void PeerConnections::keep_out(Ticks now) {

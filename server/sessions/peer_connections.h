@@ -57,6 +57,8 @@ class PeerConnections {
   // What release() has given: leaves now.
   void send_released_output(const wire::PeerId& to, wire::Message message);
   void send_to(const wire::PeerId& connection, wire::Body body);
+  // To a peer that is here; nothing where it has gone, or has not come to this replica of the shard.
+  void send_to(Peer peer, wire::Body body);
   // To a peer that is here; nothing where it has gone, or never came. `channel`: what another shard is told is
   // counted there.
   void send(Peer to, wire::Message message, ReliableChannel* channel = nullptr);
@@ -64,6 +66,7 @@ class PeerConnections {
   // shard it says how much of `channel` was heard.
   void beat(Peer peer, wire::Heartbeat beat, ReliableChannel* channel = nullptr);
   void refuse(const wire::PeerId& to, const Status& why, bool fatal);
+  void refuse(Peer to, const Status& why, bool fatal);
   void cannot_send(Peer to, const Status& why);
 
   // ---- who is not let in, or has gone
@@ -78,7 +81,7 @@ class PeerConnections {
   // whose key has no name may not: that would be a connection about which nobody was asked.
   [[nodiscard]] Status check_key(bool may, const std::string& who) const;
   // It goes on over another connection: what was held for the one before, or comes over it, counts for nothing.
-  void give_up(Peer peer, const wire::PeerId& before);
+  void give_up(Peer peer, const Membership::Connection& before);
   // And is let in over that one, over which the message being handled came.
   void reconnected(const wire::PeerId& to) {
     router_->remember(to);
@@ -87,6 +90,8 @@ class PeerConnections {
   std::int64_t reconnects() const { return reconnects_; }
   // What it has pushed and is not applied yet keeps its memory mapped.
   void remove(Peer peer);
+  // The memory that it shares.
+  void unmap(Peer peer);
   // Breaks its connection: ZeroMQ connects anew, and what the peer then says is a stranger's.
   void disconnect(NodeId node);
 
@@ -98,6 +103,9 @@ class PeerConnections {
   std::vector<Unreachable::Entry> take_lost(Ticks now);
   // Those who are here and have been silent for longer than the lease, and than they may take to come back.
   std::vector<Membership::Silence> missed(Ticks now) const;
+  // Behind why a peer is to be lost that takes nothing: "; silent for 3.2 s" where it is cut off, or stands
+  // still; else nothing.
+  std::string long_silence_of(Peer peer) const;
   // Whoever fills this process's memory with a message that does not end, or is not let in.
   void keep_out(Ticks now);
   // At the end, how many of those there were.
@@ -119,6 +127,7 @@ class PeerConnections {
   std::int64_t waiting(const wire::PeerId& connection) const;
   [[nodiscard]] Status check_room(const wire::PeerId& connection) const;
   void not_sent(const wire::PeerId& connection, const Status& why);
+  void note_refused(const Status& why);
 
   const ServerSetup& setup_;
   const RunClock& clock_;

@@ -70,7 +70,7 @@ void ShardPeers::on_reconnect(const wire::PeerId& from, const wire::ShardJoin& j
     return connections_.refuse_join(from, failed_precondition(to_string(shard) + " has gone from this run"));
   }
   if (members.is_behind(join)) return connections_.router().give_up(from);  // it has gone, and was read late
-  const wire::PeerId before = *members.connection_of(shard);
+  const Membership::Connection before = members.last_connection_of(shard);
   ReliableChannel& channel = channels_.with(join.shard);
   Status moved = connections_.unreachable().dropped(shard);
   if (moved.is_ok()) moved = channel.on_ack(join.acked);
@@ -100,9 +100,7 @@ void ShardPeers::on(Peer from, const wire::Message& message, Ticks now) {
   if (authority_) {
     role_.note(As::kToAuthority, from, message.body, message.payload, now);
     const Status status = authority_->handle(from, message, now);
-    if (!status.is_ok()) {
-      connections_.refuse(*connections_.members().connection_of(from), status, /*fatal=*/false);
-    }
+    if (!status.is_ok()) connections_.refuse(from, status, /*fatal=*/false);
   }
   if (must_ack) send_ack(from);  // behind the event that it is
 }
@@ -112,15 +110,11 @@ void ShardPeers::on_heartbeat(Peer from, const wire::Heartbeat& beat) {
   moved_[from.shard()] = beat.traffic;
   role_.note(from, {.what = wire::LocalEvent::What::kAcked, .number = beat.acked}, clock_.now());
   const Status acked = channels_.on_ack(from.shard(), beat.acked);
-  if (!acked.is_ok()) {
-    connections_.refuse(*connections_.members().connection_of(from), acked, /*fatal=*/true);
-  }
+  if (!acked.is_ok()) connections_.refuse(from, acked, /*fatal=*/true);
 }
 
 void ShardPeers::send_ack(Peer shard) {
-  const wire::PeerId* connection = connections_.members().connection_of(shard);
-  if (connection == nullptr) return;
-  connections_.send_to(*connection, wire::Heartbeat{{}, {}, channels_.with(shard.shard()).ack()});
+  connections_.send_to(shard, wire::Heartbeat{{}, {}, channels_.with(shard.shard()).ack()});
 }
 
 Traffic ShardPeers::moved() const {

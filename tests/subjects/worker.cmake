@@ -2,7 +2,7 @@
 paceline_test(worker_cache_test NOT_TSAN SOURCES unit/worker_cache_test.cc unit/optimizer_plain.cc LIBS paceline_worker_cache paceline_params)
 paceline_test(worker_emulate_test SOURCES unit/worker_emulate_test.cc LIBS paceline_emulate)
 paceline_test(worker_train_test
-  SOURCES unit/gradient_upload_test.cc unit/worker_attribution_test.cc unit/worker_batches_test.cc
+  SOURCES unit/evaluator_test.cc unit/gradient_upload_test.cc unit/worker_attribution_test.cc unit/worker_batches_test.cc
           unit/pull_order_test.cc unit/work_watch_test.cc unit/worker_sink_test.cc unit/worker_pulls_test.cc unit/worker_train_test.cc
   LIBS paceline_train)
 paceline_test(worker_client_test

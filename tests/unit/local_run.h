@@ -48,7 +48,7 @@ struct LocalRun {
     return values;
   }
 
-  Result<wire::WorkerReport> train(std::uint32_t thread) {
+  Result<WorkDone> train(std::uint32_t thread) {
     const WorkerId worker(NodeId(0), thread);
     PACELINE_ASSIGN_OR_RETURN(auto task, tasks.make_trainer(worker));
     const bool keeps = cache::keeps_own_updates(sync::largest_threshold(engine_config(config).policy));

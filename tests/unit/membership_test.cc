@@ -2,6 +2,7 @@
 #include "server/membership.h"
 
 #include <catch2/catch.hpp>
+#include <optional>
 
 #include "common/config/load.h"
 
@@ -245,6 +246,24 @@ TEST_CASE(
   CHECK(*membership.connection_of(Peer::of(NodeId(1))) == "after");
   CHECK(membership.moves_of(NodeId(1)) == 1);
   CHECK(membership.silent(at(12s)).empty());
+}
+
+TEST_CASE("who joined at the other replica is here, cannot be sent to, and comes over a connection") {
+  Membership membership = at_the_authority();
+  const Peer node = Peer::of(NodeId(1));
+  CHECK_FALSE(membership.has_joined(node));
+  REQUIRE(membership.admit(join_of(1, 7), std::nullopt, at(0s)).is_ok());
+  CHECK((membership.has_joined(node) && membership.is_present(node) && membership.is_elsewhere(node)));
+  CHECK(membership.connection_of(node) == nullptr);
+  CHECK(membership.admit(join_of(1, 8), "intruder", at(0s)).status().code() ==
+        StatusCode::kFailedPrecondition);
+  REQUIRE(membership.go_on(join_of(1, 7), std::nullopt, at(5s)).is_ok());  // there
+  CHECK(membership.is_elsewhere(node));
+  REQUIRE(membership.go_on(join_of(1, 7), "here", at(6s)).is_ok());
+  CHECK_FALSE(membership.is_elsewhere(node));
+  CHECK(membership.who("here") == node);
+  membership.remove(node);
+  CHECK_FALSE((membership.is_present(node) || membership.is_elsewhere(node)));
 }
 
 TEST_CASE(

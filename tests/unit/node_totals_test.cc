@@ -6,16 +6,18 @@
 namespace paceline {
 namespace {
 
-wire::WorkerReport worker_report(WorkerId worker, std::int64_t batch_ns, std::int64_t iterations) {
-  wire::WorkerReport report;
-  report.worker = worker;
-  report.phases[Phase::kBatch] = {1, batch_ns, 0, {}};
-  report.phases.wall_ns = batch_ns + 1;
-  report.iterations = iterations;
-  report.skipped = 1;
-  report.overruns = 2;
-  report.bytes_early = 3;
-  return report;
+WorkDone work_done(WorkerId worker, std::int64_t batch_ns, std::int64_t iterations, std::int64_t reads,
+                   std::int64_t server_reads) {
+  WorkDone done{.worker = worker,
+                .iterations = iterations,
+                .skipped = 1,
+                .overruns = 2,
+                .bytes_early = 3,
+                .parameter_reads = reads,
+                .server_reads = server_reads};
+  done.phases[Phase::kBatch] = {1, batch_ns, 0, {}};
+  done.phases.wall_ns = batch_ns + 1;
+  return done;
 }
 
 TEST_CASE("a_node_that_has_done_nothing_reports_all_its_workers_in_order") {
@@ -28,9 +30,9 @@ TEST_CASE("a_node_that_has_done_nothing_reports_all_its_workers_in_order") {
 
 TEST_CASE("what_a_worker_did_in_each_session_adds_up") {
   NodeTotals totals(NodeId(0), 2);
-  totals.add(worker_report(WorkerId(0, 0), 100, 10), 10, 4);
-  totals.add(worker_report(WorkerId(0, 1), 70, 7), 7, 7);
-  totals.add(worker_report(WorkerId(0, 0), 50, 5), 6, 5);
+  totals.add(work_done(WorkerId(0, 0), 100, 10, 10, 4));
+  totals.add(work_done(WorkerId(0, 1), 70, 7, 7, 7));
+  totals.add(work_done(WorkerId(0, 0), 50, 5, 6, 5));
   const wire::NodeReport& report = totals.report();
   CHECK((report.parameter_reads == 23 && report.server_reads == 16));
   const wire::WorkerReport& first = report.workers[0];

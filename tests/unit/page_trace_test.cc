@@ -1,5 +1,5 @@
 // What of a trace comes onto the page of a run: which steps its timeline shows.
-#include "tools/page_trace.h"
+#include "common/page/page_trace.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -8,8 +8,8 @@
 #include <set>
 #include <sstream>
 
+#include "common/page/clock_range.h"
 #include "tests/unit/temp_folder.h"
-#include "tools/clock_range.h"
 #include "tools/report.h"
 
 namespace paceline {

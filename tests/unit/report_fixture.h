@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "common/report/finished_run.h"
 #include "common/report/phases_csv.h"
 #include "common/report/run_summary.h"
 #include "common/timing/histogram.h"
-#include "tools/finished_run.h"
 #include "tools/report.h"
 
 namespace paceline::testing {

@@ -1,6 +1,6 @@
 // `paceline report --html`: what becomes of run directories on their way into the page. How the page looks is
 // tested in a browser (tests/process/page/).
-#include "tools/report_page.h"
+#include "common/page/report_page.h"
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "common/files/atomic_file.h"
+#include "common/page/page_data.h"
 #include "common/report/curve.h"
 #include "common/report/phases_csv.h"
 #include "common/report/progress.h"
@@ -17,7 +18,6 @@
 #include "common/report/staleness.h"
 #include "common/timing/histogram.h"
 #include "tests/unit/temp_folder.h"
-#include "tools/page_data.h"
 #include "tools/report.h"
 
 using namespace paceline;

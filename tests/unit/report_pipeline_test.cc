@@ -7,10 +7,10 @@
 
 #include "common/config/load.h"
 #include "common/files/atomic_file.h"
+#include "common/page/page_pipeline.h"
+#include "common/page/traced_step.h"
 #include "tests/unit/report_fixture.h"
 #include "tests/unit/temp_folder.h"
-#include "tools/page_pipeline.h"
-#include "tools/traced_step.h"
 
 namespace paceline {
 namespace {

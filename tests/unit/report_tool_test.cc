@@ -7,9 +7,9 @@
 
 #include "common/files/atomic_file.h"
 #include "common/report/curve.h"
+#include "common/report/read_run.h"
 #include "tests/unit/report_fixture.h"
 #include "tests/unit/temp_folder.h"
-#include "tools/read_run.h"
 #include "tools/report_tables.h"
 
 using namespace paceline;

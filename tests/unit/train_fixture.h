@@ -58,7 +58,7 @@ struct TrainFixture {
     return *training_;
   }
   WorkerContext* training_if_made() { return training_.get(); }
-  Result<wire::WorkerReport> run() { return run_trainer(training()); }
+  Result<WorkDone> run() { return run_trainer(training()); }
 
   std::optional<std::int64_t> refresh_clocks = 1;
   bool pulls_ahead = true;

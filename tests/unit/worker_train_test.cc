@@ -381,7 +381,7 @@ TEST_CASE("of a worker whose exchange was closed is left what it has done, witho
   f.task.on_compute = [&](auto) { f.time.pass(10ms); };
   f.exchange.before_instruction = [&] { f.time.pass(40s); };  // the second time nothing comes
   CHECK(f.run().status().message() == "the script is over");
-  const wire::WorkerReport report = unfinished_report(f.training());
+  const WorkDone report = unfinished_work(f.training());
   CHECK(report.iterations == 1);
   CHECK(report.phases.wall_ns == std::chrono::nanoseconds(10ms).count());
   CHECK(unaccounted_ns(report.phases) == 0);

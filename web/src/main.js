@@ -1,4 +1,4 @@
-// The page of `paceline report --html`: reads what tools/page_data.cc has put into it and lays it out. docs/REPORT.md says
+// The page of `paceline report --html`: reads what common/page/page_data.cc has put into it and lays it out. docs/REPORT.md says
 // what each figure shows.
 import { forgetFigures } from './chart.js';
 import { element } from './dom.js';

@@ -1,5 +1,5 @@
 // Runs of local steps: a worker exchanges once a round. How many rounds there were, of how many mini-batches each, and the
-// samples that each node's were of; as `paceline report` prints them (tools/local_rounds.h).
+// samples that each node's were of; as `paceline report` prints them (common/report/local_rounds.h).
 import { fixed, isNumber, kNone, plain } from './format.js';
 import { setting } from './settings.js';
 

@@ -1,5 +1,5 @@
 // Where figures that draw a run along its time get their numbers from: its progress.csv, and its trace, which is finer
-// (tools/page_data.cc, page_trace.cc). What a run has not is
+// (common/page/page_data.cc, page_trace.cc). What a run has not is
 // null, and one note says for all such runs what a figure needs.
 import { addNothing } from './chart.js';
 import { kNone } from './format.js';

@@ -1,4 +1,4 @@
-// The numbers of each run at the top of the page, and all of summary.json in a table. Of a run without one: what tools/page_data.cc
+// The numbers of each run at the top of the page, and all of summary.json in a table. Of a run without one: what common/page/page_data.cc
 // knows of it from its other files.
 import { details, element, table } from './dom.js';
 import { exact, fixed, isNumber, kNone, megabytes, percent, seconds, threshold } from './format.js';

@@ -19,11 +19,11 @@ void lower_priority_of_this_thread() {
 
 }  // namespace
 
-Status run_evaluator(TaskFactory& tasks, PsClient& client, const FetchExact& fetch, const Log& log) {
+Status run_evaluator(TaskFactory& tasks, Evaluations& evaluations, const Log& log) {
   std::unique_ptr<Task> task;  // made for the first request: most nodes never evaluate
   std::vector<float> parameters;
   for (;;) {
-    PACELINE_ASSIGN_OR_RETURN(const wire::Evaluate request, client.next_evaluation());
+    PACELINE_ASSIGN_OR_RETURN(const EvaluationRequest request, evaluations.next());
     if (task == nullptr) {
       auto made = tasks.make_evaluator();
       if (made.is_ok()) {
@@ -31,15 +31,15 @@ Status run_evaluator(TaskFactory& tasks, PsClient& client, const FetchExact& fet
         lower_priority_of_this_thread();  // not before: on a GPU it held what training threads may wait for
         parameters.resize(static_cast<std::size_t>(tasks.layout().size()));
       } else {
-        client.report_evaluation({request.version, {}, made.status().message()});
+        evaluations.report({request.version, {}, made.status().message()});
         continue;
       }
     }
-    const Status fetched = fetch(request, parameters);
-    // Refused, while the client is open: this node came too late for that version, and trains on.
+    const Status fetched = evaluations.fetch(request, parameters);
+    // Refused, while they are open: this node came too late for that version, and trains on.
     auto metric = fetched.is_ok() ? task->evaluate(parameters) : fetched;
     // The node ends, which is why the evaluation may have; nobody waits for its report.
-    if (Status closed = client.closed(); !closed.is_ok()) return closed;
+    if (Status closed = evaluations.closed(); !closed.is_ok()) return closed;
     // A model that has diverged (train.on_nan: skip goes on with it) has no loss that could be reported.
     if (metric.is_ok() && !std::isfinite(metric->loss_sum))
       metric = invalid_argument("the test loss is not finite");
@@ -47,8 +47,8 @@ Status run_evaluator(TaskFactory& tasks, PsClient& client, const FetchExact& fet
       log.warn("evaluation of version " + to_string(request.version) +
                " failed: " + metric.status().message());
     }
-    client.report_evaluation({request.version, metric.is_ok() ? *metric : Metric{},
-                              metric.is_ok() ? "" : metric.status().message()});
+    evaluations.report({request.version, metric.is_ok() ? *metric : Metric{},
+                        metric.is_ok() ? "" : metric.status().message()});
   }
 }
 

@@ -5,6 +5,8 @@ from harness import DaemonTest
 
 # Of four workers: a second, of which what happens comes in the first part. A build with a sanitizer needs fewer for that.
 ITERATIONS = 600 if harness.SANITIZED else 4000
+# Seconds, where silence is what a test waits for: who lives keeps it on a machine with a load of 30, too.
+LEASE = 8.0
 # Of two nodes that are the stages of a network (docs/PIPELINES.md).
 STAGES = ("pipeline.stages=2", "pipeline.micro_batches=3", "pipeline.schedule=1f1b", "pipeline.rematerialize=on",
           "sync.policy=bsp", "cluster.threads_per_node=1",

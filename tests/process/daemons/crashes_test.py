@@ -4,11 +4,12 @@ import re
 import shutil
 import signal
 import socket
-import time
 
 import harness
-from calm_runs import STAGES, SUMMING_STAGES
+from calm_runs import LEASE, STAGES, SUMMING_STAGES
 from harness import DaemonTest
+
+LONG_LEASE = f"cluster.lease={10 * harness.DEADLINE:g}s"  # no test waits so long
 
 
 class Crashes(DaemonTest):
@@ -24,12 +25,10 @@ class Crashes(DaemonTest):
         self.assertEqual(summary["lost"], ["node 1: its connection broke"])
 
     def test_an_all_reduce_goes_on_without_a_killed_node_long_before_its_lease_is_over(self):
-        servers, nodes = self.start_training("exchange.kind=allreduce", "run.max_seconds=10s")
+        servers, nodes = self.start_training("exchange.kind=allreduce", "run.max_seconds=10s", LONG_LEASE)
         servers[0].wait_for_line("^version [1-9]")
-        killed = time.monotonic()
         nodes[1].send(signal.SIGKILL)
         self.wait_for_log("server.log", "formation 2: 1 nodes go on from version")
-        self.assertLess(time.monotonic() - killed, 30)  # of 60 s
         self.assertEqual(servers[0].end(), 0)
         self.assertEqual(nodes[0].end(), 0, nodes[0].errors())
         summary = self.summary()
@@ -40,18 +39,16 @@ class Crashes(DaemonTest):
         self.assert_a_killed_node_is_named_by_all("exchange.kind=allreduce", "exchange.on_loss=stop")
 
     def assert_a_killed_node_is_named_by_all(self, *arguments):
-        servers, nodes = self.start_training(*arguments)
-        killed = time.monotonic()
+        servers, nodes = self.start_training(*arguments, LONG_LEASE)
         nodes[1].send(signal.SIGKILL)
         for program in (servers[0], nodes[0], *nodes[2:]):
             self.assertEqual(program.end(), 1)
             self.assertRegex(program.errors()[-1], r"node 1( \(127\.0\.0\.1:\d+\))? (lost|closed its connection)")
-        self.assertLess(time.monotonic() - killed, 30)  # of 60 s
         lost = self.summary()["lost"]
         self.assertRegex(lost[0], r"^node 1: ", lost)  # not the one that was there to see it
 
     def test_of_an_all_reduce_a_node_that_stands_still_is_named_after_its_lease(self):
-        servers, nodes = self.start_training("exchange.kind=allreduce", "exchange.on_loss=stop", "cluster.lease=2s")
+        servers, nodes = self.start_training("exchange.kind=allreduce", "exchange.on_loss=stop", f"cluster.lease={LEASE:g}s")
         nodes[1].send(signal.SIGSTOP)
         for program in (servers[0], nodes[0]):
             self.assertEqual(program.end(), 1)
@@ -66,7 +63,7 @@ class Crashes(DaemonTest):
         self.assert_a_killed_node_is_named_by_all(*SUMMING_STAGES)
 
     def test_a_node_that_stands_still_is_lost_after_its_lease_and_learns_of_it(self):
-        servers, nodes = self.start_training("run.max_seconds=5s", "cluster.lease=3s")
+        servers, nodes = self.start_training("run.max_seconds=5s", f"cluster.lease={LEASE:g}s")
         nodes[1].send(signal.SIGSTOP)
         # A shard that it had asked for parameters may notice first that it takes none.
         servers[0].wait_for_line(r"node 1 lost: (it has taken .*; )?silent for \d+\.\d s")
@@ -118,7 +115,7 @@ class Crashes(DaemonTest):
 
     def test_without_the_authority_everybody_ends_after_the_lease(self):
         self.configure(shards=2)
-        servers, nodes = self.start_training("cluster.lease=3s")
+        servers, nodes = self.start_training(f"cluster.lease={LEASE:g}s")
         servers[0].send(signal.SIGKILL)
         for i, node in enumerate(nodes):
             self.assert_ends(node, 1,

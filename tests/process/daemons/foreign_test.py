@@ -215,7 +215,7 @@ class PythonLoop(ForeignTest):
                                   ("hangs", 1, r"no exchange for 0\.1 s \(hang_timeout\)")):
             with self.subTest(how):
                 self.run_dir = self.folder / how.replace(" ", "_")
-                self.configure_loop(self.TRAIN, cluster="lease: 2s, heartbeat: 200ms")
+                self.configure_loop(self.TRAIN, cluster="lease: 60s, heartbeat: 200ms")
                 server = self.server(0)
                 loops = self.loop("ends_at", 0, -1, "never"), self.loop("ends_at", 1, 5, how)
                 self.assertIn(loops[1].end(), (status, status % 256, 130 if status == -2 else status))

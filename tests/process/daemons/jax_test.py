@@ -4,6 +4,7 @@ import os
 import re
 
 import harness
+from calm_runs import LEASE
 from foreign import ForeignTest, needs
 
 
@@ -68,7 +69,7 @@ class JaxLoop(ForeignTest):
             with self.subTest((killed, hook)):
                 self.run_dir, kept = self.folder / f"run {killed} {hook}", self.folder / f"kept {killed} {hook}"
                 self.configure_loop("optimizer: {kind: sgd, lr: 1}, batch_size: 4, total_iterations: 12",
-                                    cluster="lease: 2s, heartbeat: 200ms, reconnect_timeout: 60s")
+                                    cluster=f"lease: {LEASE:g}s, heartbeat: 200ms, reconnect_timeout: 60s")
                 with self.config.open("a", encoding="utf-8") as config:
                     config.write("checkpoint: {every_clocks: 2}\n")
                 kept.mkdir()

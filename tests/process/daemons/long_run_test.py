@@ -1,4 +1,4 @@
-"""The records of a run of ten hours with ten million phase samples, reported as text and as a page: in bounded time and memory.
+"""The records of a run of ten hours with ten million phase samples, reported as text and as a page: in bounded memory.
 Prints what it took. See harness.py."""
 
 import os
@@ -15,7 +15,6 @@ NODES, THREADS = 4, 4
 STEPS = 69_445  # of each worker: with nine phases and 16 workers 10,000,080 samples in 36,000 s
 BUCKETS = 300  # in the histogram of each phase: durations from 1 to 600 ms are as many
 CURVE_ROWS = 1_000_000  # 14 times as many as the run could have with windows of one clock
-SECONDS_MAX = 5.0  # of a processor, in a debug build, too
 BYTES_MAX = 500_000_000
 PAGE_BYTES_MAX = 3_000_000
 PHASES = {"BATCH": 0.02, "COMPUTE_GRADS": 0.6, "APPLY_GRADS": 0.02, "PS_APPLY_GRADS": 0.04, "STEP": 0.005, "BARRIER": 0.25,
@@ -79,21 +78,24 @@ simulate: {{compute: {{distribution: lognormal, mean: 100ms}}, metric: {{final_a
         write_curve(cls.long_run / "curve.csv")
 
     def measured(self, *arguments):
-        """Runs the tool; what it says, in bounded time and memory."""
+        """Runs the tool; what it says, in bounded memory. It takes seconds, and hours where a row costs the more the more
+        there are: those the deadline ends."""
         began = time.monotonic()
-        program = subprocess.Popen([harness.BIN / "paceline", "report", *arguments], stdout=subprocess.PIPE, text=True)
-        said = program.stdout.read()
-        program.stdout.close()
+        out = self.folder / "said"
+        with out.open("wb") as file:
+            program = subprocess.Popen([harness.BIN / "paceline", "report", *arguments], stdout=file)
+        ended = harness.wait_for_exit(program.pid)
+        if not ended:
+            program.kill()
         _, status, used = os.wait4(program.pid, 0)
         program.returncode = os.waitstatus_to_exitcode(status)
         seconds, most = time.monotonic() - began, used.ru_maxrss * 1024
-        cpu_seconds = used.ru_utime + used.ru_stime  # other programs take none of it
         how = " ".join(str(argument) for argument in arguments if str(argument).startswith("-"))
         print(f"report {how}: {seconds:.2f} s, {most / 1e6:.0f} MB", file=sys.stderr)
+        self.assertTrue(ended, f"still running after {harness.DEADLINE} s")
         self.assertEqual(program.returncode, 0)
-        self.assertLess(cpu_seconds, SECONDS_MAX)
         self.assertLess(most, BYTES_MAX)
-        return said
+        return out.read_text(encoding="utf-8")
 
     def test_this_process_is_no_part_of_what_is_measured(self):
         # A child begins with the size of who forks it.

@@ -16,16 +16,15 @@ import unittest
 
 import etcd
 import harness
+from calm_runs import LEASE
 from harness import DaemonTest
 
 INSIDE = "--inside"  # this process has namespaces of its own
 ADDRESS = {"server": "10.78.0.1", "node0": "10.78.0.2", "node1": "10.78.0.3", "second": "10.78.0.4", "etcd": "10.78.0.5"}
 PORT = 5555
-LEASE = 3.0  # seconds
-NOTICED = 5.0  # seconds beyond the lease: the server looks each 50 ms, but a machine may be busy
-ENDED = NOTICED + 2.0  # a process waits that long for what is queued to leave
 # Whichever the server notices first: that nothing comes from the node, or that nothing of what waits for it leaves.
-SILENT = r"(it has taken none of the parameters it asked shard 0 for in 3 s; )?silent for \d+\.\d s"
+TAKEN_NONE = f"it has taken none of the parameters it asked shard 0 for in {LEASE:g} s; "
+SILENT = rf"({TAKEN_NONE})?silent for \d+\.\d s"
 ITERATIONS = 500  # five seconds of both nodes, if nobody is in their way
 SHORT_CUT = 0.8  # TCP sends again after pauses that double: what was cut for t is back after about 2 t + 1 s
 LONG_LEASE = 20.0  # which such a cut does not come near, on a busy machine either
@@ -105,10 +104,11 @@ class NetworkCuts(DaemonTest):
         for name in cables:
             ip("link", "set", name, "up")
 
-    def assert_in_time(self, since, what, beyond):
-        took = time.monotonic() - since
-        print(f"{what} {took:.2f} s after the cut, lease {LEASE:g} s", file=sys.stderr)
-        self.assertLess(took, LEASE + beyond)
+    def assert_by_the_lease(self, line):
+        """Who is lost was silent for a lease, not for less; for how much more is the machine's. That it is not what TCP or a
+        wait for servers takes, minutes, says the deadline of whoever waits for the line."""
+        if TAKEN_NONE not in line:  # which has a deadline of its own, since the parameters
+            self.assertGreaterEqual(float(re.search(r"silent for (\d+\.\d) s", line)[1]), LEASE, line)
 
     def assert_ended_well(self, server, nodes, lost):
         """The run went to its end, with so many nodes lost; returns its summary."""
@@ -131,15 +131,13 @@ class NetworkCuts(DaemonTest):
         self.assertEqual(summary["iterations"], ITERATIONS)
         self.assertEqual((self.run_dir / "model.bin").read_bytes(), calm, "other bits than without the cut")
 
-    def test_a_node_that_is_cut_off_for_longer_is_lost_within_the_lease_and_the_others_go_on(self):
+    def test_a_node_that_is_cut_off_for_longer_is_lost_by_the_lease_and_the_others_go_on(self):
         server, nodes = self.start_cabled()
         self.pull_out("node1")
-        since = time.monotonic()
-        server.wait_for_line("node 1 lost: " + SILENT)
-        self.assert_in_time(since, "lost and named", NOTICED)
+        self.assert_by_the_lease(server.wait_for_line("node 1 lost: " + SILENT))
         # It notices for itself, too, that it is alone, and ends.
         self.assert_ends(nodes[1], 1, rf"paceline-worker 1: {self.server_of_run} silent for \d+\.\d s")
-        self.assert_in_time(since, "the node has ended", ENDED)
+        self.assert_by_the_lease(nodes[1].errors()[0])
         summary = self.assert_ended_well(server, nodes[:1], lost=1)
         self.assertRegex(summary["lost"][0], f"^node 1: {SILENT}$")
 
@@ -153,19 +151,18 @@ class NetworkCuts(DaemonTest):
                          r"| silent for \d+\.\d s)")
         self.assert_ended_well(server, nodes[:1], lost=1)
 
-    def test_a_server_that_is_cut_off_from_all_is_missed_by_all_within_the_lease_and_nobody_hangs(self):
+    def test_a_server_that_is_cut_off_from_all_is_missed_by_all_by_the_lease_and_nobody_hangs(self):
         server, nodes = self.start_cabled()
         self.pull_out("server")
-        since = time.monotonic()
         for i, node in enumerate(nodes):
             self.assert_ends(node, 1, rf"paceline-worker {i}: {self.server_of_run} silent for \d+\.\d s")
-        self.assert_in_time(since, "all nodes have ended", ENDED)
+            self.assert_by_the_lease(node.errors()[0])
         self.assertEqual(server.end(), 1)
-        self.assert_in_time(since, "the server has ended", ENDED)
         said = server.errors()
         self.assertEqual(len(said), 3, said)
         for line in said[:2]:
             self.assertRegex(line, f"^paceline-server: node [01] lost: {SILENT}$")
+            self.assert_by_the_lease(line)
         self.assertEqual(said[2], "paceline-server: every node was lost before its share was done")
 
     # ---- with a second replica of the server, and an etcd
@@ -190,10 +187,9 @@ class NetworkCuts(DaemonTest):
     @etcd.needs_etcd
     def test_a_server_that_is_cut_off_from_all_stops_to_serve_and_its_second_replica_goes_on(self):
         first, second, nodes = self.start_replicas()
-        self.pull_out("server")
         since = time.monotonic()
+        self.pull_out("server")
         second.wait_for_line("is served by this replica from here on, term 2")
-        self.assert_in_time(since, "the second serves", NOTICED)
         # Before the other one's lease had ended nobody else could, and by then that had gone silent.
         self.assertGreater(time.monotonic() - since, LEASE * 5 / 8)
         self.plug_in("server")

@@ -5,7 +5,7 @@ import signal
 
 import etcd
 import harness
-from calm_runs import ITERATIONS
+from calm_runs import ITERATIONS, LEASE
 from replicated import ReplicatedRun
 
 
@@ -95,7 +95,7 @@ class ReplicaReturns(ReplicatedRun):
         """Servers, the one that comes back, and nodes of a run that is being handed over."""
         self.configure_replicas(shards, 40 * ITERATIONS)
         self.of_returns()
-        self.of_replicas.append("cluster.reconnect_timeout=12s")  # for which nodes wait in vain
+        self.of_replicas.append(f"cluster.reconnect_timeout={4 * LEASE:g}s")  # for which nodes wait in vain
         servers, nodes = self.start_replicas()
         self.kill(servers[0][1])
         comes = self.server(0, "--replica", 1, "--resume", *self.of_replicas)

@@ -85,7 +85,7 @@ class Replicas(ReplicatedRun):
         self.assertNotIn("has lost its follower", (self.run_dir / "server.log").read_text(encoding="utf-8"))
 
     def test_etcd_stands_still_for_a_while(self):
-        self.configure_replicas(1, 10 * ITERATIONS)  # longer than a lease
+        self.configure_replicas(1, 20 * ITERATIONS)  # longer than a lease
         model = self.calm_model(*self.of_replicas)
         servers, nodes = self.start_replicas()
         self.etcd.send(signal.SIGSTOP)

@@ -6,9 +6,7 @@ import signal
 
 import etcd
 import harness
-from calm_runs import ITERATIONS, CalmRuns
-
-LEASE = "3s"
+from calm_runs import ITERATIONS, LEASE, CalmRuns
 
 
 class ReplicatedRun(CalmRuns):
@@ -24,7 +22,7 @@ class ReplicatedRun(CalmRuns):
         self.iterations = iterations
         first, second = ([f"ipc://{self.folder}/{k}.{r}" for k in range(shards)] for r in range(2))
         listed = ",".join(f'"{endpoint}"' for endpoint in first + second)
-        self.of_replicas = [f"train.total_iterations={iterations}", f"cluster.lease={LEASE}", "cluster.replicas=2",
+        self.of_replicas = [f"train.total_iterations={iterations}", f"cluster.lease={LEASE:g}s", "cluster.replicas=2",
                             f'cluster.etcd=["{self.etcd_endpoint}"]', f"cluster.endpoints=[{listed}]"]
 
     def start_replicas(self):

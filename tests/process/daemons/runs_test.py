@@ -163,17 +163,14 @@ class Stops(DaemonTest):
             program.send(signal.SIGHUP)
         self.assert_all_done(programs[:1], programs[1:])
 
-    def test_iterations_that_do_not_end_do_not_hold_up_a_stop(self):
-        servers, nodes = self.start_training("cluster.lease=2s", "emulate.base_step=1h")
-        servers[0].send(signal.SIGTERM)
-        stuck = r"worker {0}\.0 has not finished its iteration of clock 0 within 20 s of the stop"
-        self.assert_ends(servers[0], 1, "paceline-server: stopping: stopped by a signal",
-                         *("paceline-server: node {0} lost: ".format(i) + stuck.format(i) for i in range(2)),
-                         "paceline-server: version 0 was not evaluated: no node is left to do it")
+    def test_iterations_that_do_not_end_do_not_hold_up_who_is_to_end(self):
+        # For how long a stop waits for them authority_stop_test says, on a clock of its own.
+        servers, nodes = self.start_training("emulate.base_step=1h")
         for i, node in enumerate(nodes):
-            self.assert_ends(node, 1, rf"paceline-worker {i}: server shard 0 \({self.endpoints[0]}\): refuses us: "
-                             + stuck.format(i))
-        self.assertEqual(self.summary()["status"], "stopped")
+            node.send(signal.SIGTERM)
+            self.assert_ends(node, 1, f"paceline-worker {i}: stopped by a signal")
+        self.assert_ends(servers[0], 1, *(f"paceline-server: node {i} lost: stopped by a signal" for i in range(2)),
+                         "paceline-server: every node was lost before its share was done")
 
     def test_a_second_signal_ends_a_daemon_at_once(self):
         servers, nodes = self.start_training()

@@ -84,6 +84,26 @@ class Scripts(ScriptTest):
         self.assertEqual(script.end(), 0, script.errors())
         self.assertEqual(ignored & 1 << (signal.SIGINT - 1), 0)
 
+    def test_a_build_makes_the_programs_where_no_more_is_said(self):
+        checkout = self.checkout()
+        self.stand_in(checkout / "tools/cmake", 'echo "$*" >&2\n')
+        for said, made in (((), "release --target programs"), (("debug",), "debug --target programs"), (("check", "all"), "check --target all")):
+            script = self.start_in(checkout, "scripts/build.sh", *said)
+            self.assertEqual((script.end(), script.errors()), (0, [f"--build build/{made}"]))
+
+    def test_what_took_longest_is_named_of_what_ninja_and_ctest_write(self):
+        (self.folder / "build.ninja").write_text("rule make\n  command = touch $out\nbuild made: make\n", encoding="utf-8")
+        (self.folder / "CTestTestfile.cmake").write_text("".join(f"add_test(of_{i} true)\n" for i in range(11)), encoding="utf-8")
+        script = self.start("env", "-C", self.folder, "bash", "-c", f""". {harness.SOURCE}/scripts/lib/slowest.sh
+            ninja >said && ctest --output-junit tests.xml >said
+            slowest_builds .ninja_log 0 && slowest_tests tests.xml && slowest_builds .ninja_log 4102444800""")  # the year 2100
+        self.assertEqual(script.end(), 0, script.errors())
+        built, *tested = script.output().splitlines()
+        self.assertRegex(built, r"^ +\d+\.\d  made$")
+        self.assertEqual(len(tested), 10, tested)
+        for line in tested:
+            self.assertRegex(line, r"^ +\d+\.\d  of_\d+$")
+
     def test_quickstarts_out_stands_where_the_user_does(self):
         checkout = self.checkout()
         (checkout / "build/release").mkdir(parents=True)

@@ -6,6 +6,7 @@ import re
 import signal
 
 import harness
+from calm_runs import LEASE
 from foreign import PYTHON, ForeignTest, needs
 
 
@@ -118,7 +119,7 @@ class TorchLoop(ForeignTest):
         for killed in ("nothing", "all", "server", "no hook"):
             self.run_dir, kept, waits_at = self.folder / killed, self.folder / f"kept {killed}", -1 if killed == "nothing" else 7
             self.configure_loop("optimizer: {kind: sgd, lr: 1}, batch_size: 8, total_iterations: 24",
-                                cluster="lease: 2s, heartbeat: 200ms, reconnect_timeout: 60s")
+                                cluster=f"lease: {LEASE:g}s, heartbeat: 200ms, reconnect_timeout: 60s")
             with self.config.open("a", encoding="utf-8") as config:
                 config.write("checkpoint: {every_clocks: 5}\n")
             hook = "none" if killed == "no hook" else "hook"

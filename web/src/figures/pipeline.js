@@ -1,5 +1,5 @@
 // A network that was cut into stages: what each of them did in the run, and a step of stages and micro-batches (Huang et al.
-// 2018, figure 2c), as tools/page_pipeline.cc has put it into the page.
+// 2018, figure 2c), as common/page/page_pipeline.cc has put it into the page.
 import { addFigure, axis, boxes, namesWidth, tooltip } from '../chart.js';
 import { fixed, percent, seconds } from '../format.js';
 import { kPasses, kStageTimeNames, stageTimeStyle } from '../theme.js';

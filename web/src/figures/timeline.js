@@ -1,4 +1,4 @@
-// The timeline: every phase of some steps of each worker, as tools/page_spans.cc has put them into the page.
+// The timeline: every phase of some steps of each worker, as common/page/page_spans.cc has put them into the page.
 import { addFigure, addNothing, axis, boxes, namesWidth, tooltip } from '../chart.js';
 import { fixed, seconds } from '../format.js';
 import { phaseStyle } from '../theme.js';

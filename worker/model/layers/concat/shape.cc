@@ -22,7 +22,10 @@ Status infer(const LayerConfig&, LayerDraft& draft) {
 
 }  // namespace
 
-extern const LayerRule kRule{
-    .default_name = "concat", .inputs_min = 2, .inputs_max = std::numeric_limits<int>::max(), .infer = infer};
+extern const LayerRule kRule{.default_name = "concat",
+                             .inputs_min = 2,
+                             .inputs_max = std::numeric_limits<int>::max(),
+                             .moves_channels = true,
+                             .infer = infer};
 
 }  // namespace paceline::layers::concat

@@ -34,6 +34,7 @@ extern const LayerRule kRule{.default_name = "conv",
                              .has_parameters = true,
                              .may_lack_bias = true,
                              .may_share = true,
+                             .sums_channels = true,
                              .infer = infer,
                              .is_on_gpu = is_on_gpu};
 

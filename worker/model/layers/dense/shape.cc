@@ -20,6 +20,7 @@ extern const LayerRule kRule{.default_name = "fc",
                              .has_parameters = true,
                              .may_lack_bias = true,
                              .may_share = true,
+                             .sums_channels = true,
                              .gives_logits = true,
                              .infer = infer,
                              .is_on_gpu = is_on_gpu};

@@ -37,6 +37,7 @@ Status infer(const LayerConfig& config, LayerDraft& draft) {
 
 }  // namespace
 
-extern const LayerRule kRule{.default_name = "slice", .is_slice = true, .gives_logits = true, .infer = infer};
+extern const LayerRule kRule{
+    .default_name = "slice", .is_slice = true, .moves_channels = true, .gives_logits = true, .infer = infer};
 
 }  // namespace paceline::layers::slice

@@ -1,4 +1,4 @@
-#include "tools/read_run.h"
+#include "common/report/read_run.h"
 
 #include <algorithm>
 #include <filesystem>

@@ -1,4 +1,4 @@
-#include "tools/clock_range.h"
+#include "common/page/clock_range.h"
 
 #include <charconv>
 #include <optional>

@@ -1,5 +1,5 @@
 // The one place that knows the keys of the page's data; web/src/ reads them.
-#include "tools/page_data.h"
+#include "common/page/page_data.h"
 
 #include <algorithm>
 #include <cmath>
@@ -15,19 +15,19 @@
 #include "common/config/load.h"
 #include "common/files/atomic_file.h"
 #include "common/files/shallow_json.h"
+#include "common/page/page_pipeline.h"
+#include "common/page/page_trace.h"
+#include "common/report/comparable.h"
 #include "common/report/curve.h"
+#include "common/report/local_rounds.h"
 #include "common/report/phases_csv.h"
 #include "common/report/progress.h"
+#include "common/report/read_run.h"
 #include "common/report/run_summary.h"
 #include "common/report/staleness.h"
 #include "common/sync/policy.h"
 #include "common/timing/histogram.h"
 #include "common/trace/merge.h"
-#include "tools/comparable.h"
-#include "tools/local_rounds.h"
-#include "tools/page_pipeline.h"
-#include "tools/page_trace.h"
-#include "tools/read_run.h"
 
 namespace paceline {
 namespace {

@@ -1,4 +1,4 @@
-#include "tools/finished_run.h"
+#include "common/report/finished_run.h"
 
 #include <algorithm>
 

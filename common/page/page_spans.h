@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "common/instant.h"
+#include "common/page/clock_range.h"
 #include "common/trace/trace.h"
-#include "tools/clock_range.h"
 
 namespace paceline {
 

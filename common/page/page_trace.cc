@@ -1,4 +1,4 @@
-#include "tools/page_trace.h"
+#include "common/page/page_trace.h"
 
 #include <algorithm>
 #include <map>
@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "tools/page_spans.h"
+#include "common/page/page_spans.h"
 
 namespace paceline {
 namespace {

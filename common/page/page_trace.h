@@ -4,8 +4,8 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "common/page/page_spans.h"
 #include "common/trace/trace.h"
-#include "tools/page_spans.h"
 
 namespace paceline {
 

@@ -1,4 +1,4 @@
-#include "tools/local_rounds.h"
+#include "common/report/local_rounds.h"
 
 #include "common/report/batch_sizes.h"
 

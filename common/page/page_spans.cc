@@ -1,4 +1,4 @@
-#include "tools/page_spans.h"
+#include "common/page/page_spans.h"
 
 #include <algorithm>
 #include <limits>

@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "common/page/clock_range.h"
 #include "common/status.h"
-#include "tools/clock_range.h"
 
 namespace paceline {
 
@@ -23,7 +23,7 @@ std::string page_with(std::string_view data);
 
 struct WrittenPage {
   std::size_t bytes = 0;
-  std::vector<std::string> missing;  // what the run directories lack: tools/page_data.h
+  std::vector<std::string> missing;  // what the run directories lack: common/page/page_data.h
 };
 
 // Writes the page to `out`, whole or not at all. Errors: those of page_data(), whose arguments the others

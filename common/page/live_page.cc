@@ -1,11 +1,11 @@
-#include "tools/live_page.h"
+#include "common/page/live_page.h"
 
 #include <optional>
 #include <span>
 
 #include "common/assert.h"
-#include "tools/page_data.h"
-#include "tools/report_page.h"
+#include "common/page/page_data.h"
+#include "common/page/report_page.h"
 
 namespace paceline {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <span>
 
-#include "tools/finished_run.h"
+#include "common/report/finished_run.h"
 
 namespace paceline {
 

@@ -1,4 +1,4 @@
-#include "tools/page_pipeline.h"
+#include "common/page/page_pipeline.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "tools/traced_step.h"
+#include "common/page/traced_step.h"
 
 namespace paceline {
 namespace {

@@ -1,4 +1,4 @@
-#include "tools/same_work.h"
+#include "common/report/same_work.h"
 
 #include <set>
 

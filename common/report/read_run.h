@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "common/config/load.h"
+#include "common/report/finished_run.h"
 #include "common/report/run_summary.h"
 #include "common/status.h"
-#include "tools/finished_run.h"
 
 namespace paceline {
 

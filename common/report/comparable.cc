@@ -1,11 +1,11 @@
-#include "tools/comparable.h"
+#include "common/report/comparable.h"
 
 #include <cmath>
 #include <optional>
 #include <string>
 #include <utility>
 
-#include "tools/same_work.h"
+#include "common/report/same_work.h"
 
 namespace paceline {
 namespace {

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "common/page/clock_range.h"
 #include "common/status.h"
-#include "tools/clock_range.h"
 
 namespace paceline {
 

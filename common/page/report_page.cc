@@ -1,8 +1,8 @@
-#include "tools/report_page.h"
+#include "common/page/report_page.h"
 
 #include "common/assert.h"
 #include "common/files/atomic_file.h"
-#include "tools/page_data.h"
+#include "common/page/page_data.h"
 
 namespace paceline {
 namespace {

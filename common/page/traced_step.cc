@@ -1,4 +1,4 @@
-#include "tools/traced_step.h"
+#include "common/page/traced_step.h"
 
 #include <algorithm>
 #include <map>
