@@ -7,7 +7,8 @@ import shutil
 import socket
 
 import harness
-from harness import DaemonTest, ZmtpPeer
+from harness import DaemonTest
+from zmtp_peer import ZmtpPeer
 
 
 class BadInput(DaemonTest):
