@@ -419,12 +419,12 @@ TEST_CASE("a run's record comes back from its bytes as it was, and no other byte
   RunRecordState state;
   state.switches.push_back({"bsp", Version(0), 0.0, Threshold(0)});
   state.switches.push_back({"asp", Version(7), 1.5, Threshold::infinite()});
-  state.lost_nodes = 1;
-  state.lost = {"node 1: silent for 10.2 s"};
-  state.returned_nodes = 1;
-  state.returned = {"node 1 at version 3"};
-  state.late_nodes = 2;
-  state.late = {"node 2 at version 4", "node 3 at version 5"};
+  state.churn.lost_nodes = 1;
+  state.churn.lost = {"node 1: silent for 10.2 s"};
+  state.churn.returned_nodes = 1;
+  state.churn.returned = {"node 1 at version 3"};
+  state.churn.late_nodes = 2;
+  state.churn.late = {"node 2 at version 4", "node 3 at version 5"};
   for (std::uint32_t r = 0; r < 2; ++r) {
     state.staleness.push_back({cluster.worker_at(Rank(r)), {}, {}});
     state.staleness[r].clocks.add(r, 3);
@@ -439,7 +439,8 @@ TEST_CASE("a run's record comes back from its bytes as it was, and no other byte
   REQUIRE(back.is_ok());
   CHECK(to_bytes(*back) == bytes);
   CHECK(back->switches[1].threshold.is_infinite());
-  CHECK((back->returned == state.returned && back->late == state.late && back->late_nodes == 2));
+  CHECK((back->churn.returned == state.churn.returned && back->churn.late == state.churn.late &&
+         back->churn.late_nodes == 2));
   CHECK(back->staleness[1].gradients.max == 100);
   CHECK_FALSE(back->lpr.has_value());
   CHECK(back->loss_scales == state.loss_scales);
