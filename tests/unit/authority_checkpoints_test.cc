@@ -228,8 +228,7 @@ TEST_CASE("a run that a signal stops saves its last state, and ends when it is o
   run.save(2);
   CHECK(run.complete() == std::vector<CheckpointId>{{1, Version(2)}});
   CHECK(run.sent.of<wire::RunOver>(kShard1).size() == 1);
-  run.shards_report();
-  REQUIRE(run.over());
+  run.ends();
   CHECK(run.summary().status == "stopped");
   CHECK(run.summary().checkpoints->written == 1);
 }
@@ -246,8 +245,7 @@ TEST_CASE("a run whose nodes are all lost saves its last state, and says how to 
   run.answer_model();
   CHECK(run.sent.of<wire::RunOver>(kShard1).empty());
   run.save(2);
-  run.shards_report();
-  REQUIRE(run.over());
+  run.ends();
   CHECK(run.summary().status == "failed");
   CHECK(run.complete() == std::vector<CheckpointId>{{1, Version(2)}});
   REQUIRE_FALSE(run.warnings.empty());
@@ -263,8 +261,7 @@ TEST_CASE("a run that is stopped and then left by its nodes is a stopped one") {
   CHECK(run.versions_to_save() == std::vector<std::int64_t>{1});
   run.answer_model();
   run.save(1);
-  run.shards_report();
-  REQUIRE(run.over());
+  run.ends();
   CHECK(run.summary().status == "stopped");
 }
 
@@ -280,8 +277,7 @@ TEST_CASE("a last state that is never written does not hold the end open for eve
   run.pass(Checkpoints::kLeases * run.config.cluster.lease + 1s);
   run.errands.do_all(run.now);
   CHECK(run.sent.of<wire::RunOver>(kShard1).size() == 1);
-  run.shards_report();
-  REQUIRE(run.over());
+  run.ends();
   CHECK(run.summary().checkpoints->failed == 1);
 }
 
@@ -315,8 +311,7 @@ TEST_CASE("a run that is complete saves its last state behind its model, so that
   CHECK(run.versions_to_save() == std::vector<std::int64_t>{3});
   CHECK(run.sent.of<wire::RunOver>(kShard1).empty());
   run.save(3);
-  run.shards_report();
-  REQUIRE(run.over());
+  run.ends();
   CHECK(run.authority->result().is_ok());
   CHECK(run.summary().status == "ok");
   CHECK(run.complete() == std::vector<CheckpointId>{{1, Version(3)}});
@@ -332,8 +327,7 @@ TEST_CASE("a last state that cannot be written costs a complete run nothing") {
   run.answer_model();
   run.save(0, 3);
   run.say(kShard1, wire::Saved{ShardId(1), Version(3), {}, "No space left on device"});
-  run.shards_report();
-  REQUIRE(run.over());
+  run.ends();
   CHECK(run.authority->result().is_ok());
   CHECK(run.summary().checkpoints->failed == 1);
 }

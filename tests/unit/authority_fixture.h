@@ -123,6 +123,10 @@ struct Run {
     shard_reports(0);
     shard_reports(1);
   }
+  void ends() {
+    shards_report();
+    REQUIRE(over());
+  }
   // Whatever is to be saved, now and at the end: there is no room for it, which costs the run nothing.
   void disk_is_full() {
     const auto to_save = [this] {
@@ -152,6 +156,11 @@ struct Run {
   bool slow_disk = false;
   Ticks now{1};
   std::optional<Authority> authority;
+};
+
+// Everybody has come, and training has begun.
+struct TrainingRun : Run {
+  explicit TrainingRun(RunConfig c = small_run()) : Run(std::move(c)) { gather(); }
 };
 
 }  // namespace

@@ -341,6 +341,16 @@ data: {{kind: synthetic, path: {self.data}}}
             self.assertRegex(line, f"^{pattern}$")
         self.assertEqual(got, status, f"{program.name} said {said}")
 
+    def assert_end_quietly(self, programs):
+        """All end with status 0, having said nothing."""
+        for program in programs:
+            self.assert_ends(program, 0)
+
+    def assert_succeed(self, programs):
+        """All end with status 0, whatever they have said."""
+        for program in programs:
+            self.assertEqual(program.end(), 0, program.errors())
+
     def assert_all_done(self, servers, nodes, run_dir=None, may_speak=()):
         """All have ended, the authority the first of the servers, and the run went to its end; returns its summary.
         None has said anything, but those that may. That emulated steps were late is not held against it: a machine may
