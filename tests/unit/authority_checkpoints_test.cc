@@ -149,9 +149,7 @@ TEST_CASE("while one is being written training goes on, and the next one is left
 
 TEST_CASE("a shard that cannot write costs this checkpoint alone, and is named") {
   SavingRun run;
-  run.log = Log::to([&run](LogLevel level, const std::string& text) {
-    if (level == LogLevel::kWarn) run.warnings.push_back(text);
-  });
+  run.keep(LogLevel::kWarn, run.warnings);
   run.train(0, 1);
   run.save(0, 1);
   run.say(kShard1, wire::Saved{ShardId(1), Version(1), {}, "No space left on device"});
@@ -168,9 +166,7 @@ TEST_CASE("a disk that stays full is said ever more seldom, and again after it w
   RunConfig config = saving_run();
   config.train.total_iterations = 40;
   SavingRun run(config);
-  run.log = Log::to([&run](LogLevel level, const std::string& text) {
-    if (level == LogLevel::kWarn) run.warnings.push_back(text);
-  });
+  run.keep(LogLevel::kWarn, run.warnings);
   for (std::int64_t version = 1; version <= 10; ++version) {
     run.train(version - 1, version);
     run.save(0, version);
@@ -235,9 +231,7 @@ TEST_CASE("a run that a signal stops saves its last state, and ends when it is o
 
 TEST_CASE("a run whose nodes are all lost saves its last state, and says how to go on") {
   SavingRun run(saving_run(100));
-  run.log = Log::to([&run](LogLevel level, const std::string& text) {
-    if (level == LogLevel::kError) run.warnings.push_back(text);
-  });
+  run.keep(LogLevel::kError, run.warnings);
   run.train(0, 2);
   run.authority->lost(kNode0, "silent for 10.2 s", run.now);
   run.authority->lost(kNode1, "silent for 10.2 s", run.now);
@@ -283,9 +277,7 @@ TEST_CASE("a last state that is never written does not hold the end open for eve
 
 TEST_CASE("a shard that never says that its part is written ends that checkpoint, not those after it") {
   SavingRun run;
-  run.log = Log::to([&run](LogLevel level, const std::string& text) {
-    if (level == LogLevel::kWarn) run.warnings.push_back(text);
-  });
+  run.keep(LogLevel::kWarn, run.warnings);
   run.train(0, 1);
   run.save(0, 1);
   run.pass(Checkpoints::kLeases * run.config.cluster.lease);

@@ -85,9 +85,7 @@ TEST_CASE(
   config.train.eval_every_clocks = 1;
   Run run(config);
   std::vector<std::string> warnings;
-  run.log = Log::to([&](LogLevel level, const std::string& text) {
-    if (level == LogLevel::kWarn) warnings.push_back(text);
-  });
+  run.keep(LogLevel::kWarn, warnings);
   run.gather();
   for (std::int64_t clock = 0; clock < 3; ++clock) {
     run.correct = clock < 2 ? Metric::kNotCounted : 5;

@@ -44,6 +44,12 @@ struct Run {
     REQUIRE(record.is_ok());
     authority.emplace(config, std::move(record).value(), sent, errands, log, now);
   }
+  // From now on the log goes there, as far as it is of that level.
+  void keep(LogLevel of, std::vector<std::string>& lines) {
+    log = Log::to([of, &lines](LogLevel level, const std::string& text) {
+      if (level == of) lines.push_back(text);
+    });
+  }
   void say(Peer from, wire::Body body, std::vector<float> values = {}) {
     const Status taken = authority->handle(from, {std::move(body), payload_of(std::move(values))}, now);
     INFO(taken.message());

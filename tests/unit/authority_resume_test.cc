@@ -108,9 +108,7 @@ TEST_CASE("the staleness of before a resume is in the record of after it") {
 
 TEST_CASE("a curve that cannot be read is put aside with a warning, and the run goes on") {
   SavedRun run;
-  run.log = Log::to([&run](LogLevel level, const std::string& text) {
-    if (level == LogLevel::kWarn) run.warnings.push_back(text);
-  });
+  run.keep(LogLevel::kWarn, run.warnings);
   const std::filesystem::path file = run.folder / "curve.csv";
   const std::string broken = read_file(file, 1 << 20).value() + std::string(40, '\0') + "\n";
   REQUIRE(write_file_atomically(file, broken).is_ok());
