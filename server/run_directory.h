@@ -2,7 +2,6 @@
 #pragma once
 
 #include <filesystem>
-#include <string>
 
 #include "common/config/run_config.h"
 #include "common/files/file_lock.h"

@@ -68,7 +68,7 @@ RunStatus ServerView::status(const std::string& stall, Ticks now) const {
   const wire::TrafficCounters& counted = server_.connections.router().counters();
   status.server = {counted.push_bytes, counted.parameter_bytes, counted.shared_bytes,
                    counted.messages_received, counted.malformed};
-  status.moved = moved();
+  status.moved += moved();
   return status;
 }
 
@@ -76,7 +76,6 @@ Traffic ServerView::moved() const {
   const wire::TrafficCounters& counted = server_.connections.router().counters();
   Traffic sum{counted.push_bytes, counted.parameter_bytes, counted.shared_bytes};
   sum += server_.shards.moved();
-  if (server_.authority) sum += server_.authority->reduced();
   return sum;
 }
 

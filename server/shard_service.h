@@ -14,13 +14,11 @@
 // Thread: the server's loop.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
-#include <string>
 #include <vector>
 
 #include "common/config/run_config.h"

@@ -3,7 +3,6 @@
 // server/authority sends them: a step's grants leave before shard 0 applies what they follow from.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>

@@ -11,7 +11,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <string>
 
 #include "common/clock.h"
 #include "common/config/run_config.h"

@@ -12,9 +12,6 @@
 // Thread: one.
 #pragma once
 
-#include <chrono>
-#include <cstdint>
-#include <optional>
 #include <utility>
 #include <vector>
 

@@ -5,10 +5,8 @@
 // kept.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <memory>
-#include <vector>
 
 #include "common/status.h"
 #include "common/trace/trace.h"

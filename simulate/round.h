@@ -2,7 +2,6 @@
 // (common/step/worker_step.h), and the metric of them together.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 
 #include "common/cache/freshness.h"

@@ -3,7 +3,6 @@
 
 #include <filesystem>
 #include <optional>
-#include <string>
 
 #include "common/config/command_line.h"
 #include "common/config/run_config.h"

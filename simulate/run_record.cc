@@ -5,16 +5,8 @@
 #include "common/config/names.h"
 #include "common/params/rates.h"
 #include "common/report/counted.h"
-#include "simulate/virtual_time.h"
 
 namespace paceline::simulate {
-namespace {
-
-std::string node_at(NodeId node, Version version) {
-  return "node " + to_string(node) + " at version " + to_string(version);
-}
-
-}  // namespace
 
 RunRecord::RunRecord(const Plan& plan, bool trains)
     : plan_(plan),
@@ -80,27 +72,12 @@ std::size_t RunRecord::add_last_row(Version version, Threshold threshold, std::i
   return number;
 }
 
-void RunRecord::lost(NodeId node, const std::string& why, Ticks crashed_at) {
-  ++summary_.lost_nodes;
-  summary_.lost.push_back("node " + to_string(node) + ": " + why + ", crashed at " +
-                          in_seconds(crashed_at - first_grant_));
-}
-
-void RunRecord::returned(NodeId node, Version version) {
-  ++summary_.returned_nodes;
-  summary_.returned.push_back(node_at(node, version));
-}
-
-void RunRecord::came_late(NodeId node, Version version) {
-  ++summary_.late_nodes;
-  summary_.late.push_back(node_at(node, version));
-}
-
 Outcome RunRecord::finish(const sync::Engine& engine, std::vector<WorkerPhases> phases,
                           const Worker::Totals& totals) {
   summary_.policy = name_of(plan_.config.sync.policy);
   summary_.nodes = plan_.cluster.nodes;
   summary_.threads_per_node = plan_.cluster.threads_per_node;
+  set_churn(summary_, churn_.so_far());
   set_iterations(summary_, engine, plan_.config.train.local_steps);
   summary_.final_version = engine.version();
   summary_.final_threshold = engine.threshold();

@@ -10,6 +10,7 @@
 
 #include "common/instant.h"
 #include "common/report/batch_sizes.h"
+#include "common/report/churn.h"
 #include "common/report/curve.h"
 #include "common/report/progress.h"
 #include "common/report/run_summary.h"
@@ -53,10 +54,7 @@ class RunRecord {
   std::size_t add_last_row(Version version, Threshold threshold, std::int64_t gradients);
   CurveRow& row(std::size_t number) { return curve_[number]; }
 
-  // Nodes.
-  void lost(NodeId node, const std::string& why, Ticks crashed_at);
-  void returned(NodeId node, Version version);
-  void came_late(NodeId node, Version version);
+  ChurnRecord& churn() { return churn_; }
 
   // The rest of the summary, where another party counts it.
   RunSummary& summary() { return summary_; }
@@ -72,6 +70,7 @@ class RunRecord {
   Revision applied_;
   RunSummary summary_;
   std::vector<CurveRow> curve_;
+  ChurnRecord churn_;
   StalenessRecord staleness_;
   ProgressRecord progress_;
   std::optional<BatchSizeRecord> batch_sizes_;  // none: sizes are equal

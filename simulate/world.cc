@@ -210,7 +210,10 @@ void World::lose(std::uint32_t incarnation, const std::string& why, Ticks now) {
   if (engine().finished() || !nodes_.takes_part(incarnation)) return;
   nodes_.lose(incarnation);
   const Node& node = nodes_[incarnation];
-  if (!node.reported()) record_.lost(node.id(), why, node.crashed_at());  // else it has left
+  if (!node.reported()) {  // else it has left
+    const auto crashed = node.crashed_at() - record_.first_grant();
+    record_.churn().lost(node.id(), why + ", crashed at " + in_seconds(crashed));
+  }
   for (Server& server : servers_) server.lose(node.id());
   authority_.step(sync::Lost{node.id()}, now);
 }
@@ -226,11 +229,11 @@ void World::join(std::uint32_t incarnation, Ticks now) {
   if (before != incarnation) {
     lose(before, "came back", now);
     if (engine().finished()) return;
-    record_.returned(node, version);
+    record_.churn().returned(node, version);
     for (Server& server : servers_) server.join(node);
     if (surroundings_.training != nullptr) surroundings_.training->comes_back(node);
   } else if (engine().started()) {
-    record_.came_late(node, version);
+    record_.churn().came_late(node, version);
   }
   nodes_.come(incarnation);
   for (std::uint32_t t = 0; t < plan_.cluster.threads_per_node; ++t) {

@@ -8,6 +8,7 @@
 #include "common/wire/codec_parts.h"
 #include "common/wire/codec_proto.h"
 #include "common/wire/fields.h"
+#include "common/wire/message_table.h"
 
 namespace paceline::wire {
 namespace {
@@ -351,94 +352,11 @@ Result<Beside> beside_of(const proto::Header& header) {
 
 Result<Body> from_proto(const proto::Header& header) {
   switch (header.body_case()) {
-    case proto::Header::kJoin:
-      return checked("Join", header.join());
-    case proto::Header::kWelcome:
-      return checked("Welcome", header.welcome());
-    case proto::Header::kInitialParameters:
-      return checked("InitialParameters", header.initial_parameters());
-    case proto::Header::kPush:
-      return checked("Push", header.push());
-    case proto::Header::kStepReport:
-      return checked("StepReport", header.step_report());
-    case proto::Header::kPull:
-      return checked("Pull", header.pull());
-    case proto::Header::kParameters:
-      return checked("Parameters", header.parameters());
-    case proto::Header::kUnchanged:
-      return checked("Unchanged", header.unchanged());
-    case proto::Header::kGrant:
-      return checked("Grant", header.grant());
-    case proto::Header::kHeld:
-      return checked("Held", header.held());
-    case proto::Header::kFinishWorker:
-      return checked("FinishWorker", header.finish_worker());
-    case proto::Header::kEvaluate:
-      return checked("Evaluate", header.evaluate());
-    case proto::Header::kEvaluationReport:
-      return checked("EvaluationReport", header.evaluation_report());
-    case proto::Header::kNodeReport:
-      return checked("NodeReport", header.node_report());
-    case proto::Header::kLeave:
-      return checked("Leave", header.leave());
-    case proto::Header::kRunOver:
-      return checked("RunOver", header.run_over());
-    case proto::Header::kHeartbeat:
-      return checked("Heartbeat", header.heartbeat());
-    case proto::Header::kError:
-      return checked("Error", header.error());
-    case proto::Header::kShardJoin:
-      return checked("ShardJoin", header.shard_join());
-    case proto::Header::kShardWelcome:
-      return checked("ShardWelcome", header.shard_welcome());
-    case proto::Header::kShardReady:
-      return checked("ShardReady", header.shard_ready());
-    case proto::Header::kGradientArrived:
-      return checked("GradientArrived", header.gradient_arrived());
-    case proto::Header::kApplyDecision:
-      return checked("ApplyDecision", header.apply_decision());
-    case proto::Header::kDiscardGradient:
-      return checked("DiscardGradient", header.discard_gradient());
-    case proto::Header::kNodeLost:
-      return checked("NodeLost", header.node_lost());
-    case proto::Header::kRelease:
-      return checked("Release", header.release());
-    case proto::Header::kShardReport:
-      return checked("ShardReport", header.shard_report());
-    case proto::Header::kWithdraw:
-      return checked("Withdraw", header.withdraw());
-    case proto::Header::kSaved:
-      return checked("Saved", header.saved());
-    case proto::Header::kForgetSaved:
-      return checked("ForgetSaved", header.forget_saved());
-    case proto::Header::kStopRun:
-      return checked("StopRun", header.stop_run());
-    case proto::Header::kNodeReady:
-      return checked("NodeReady", header.node_ready());
-    case proto::Header::kNodeAdmitted:
-      return checked("NodeAdmitted", header.node_admitted());
-    case proto::Header::kReplicaJoin:
-      return checked("ReplicaJoin", header.replica_join());
-    case proto::Header::kReplicaWelcome:
-      return checked("ReplicaWelcome", header.replica_welcome());
-    case proto::Header::kLogHeld:
-      return checked("LogAck", header.log_held());
-    case proto::Header::kHappened:
-      return checked("LocalEvent", header.happened());
-    case proto::Header::kHandOver:
-      return checked("HandOver", header.hand_over());
-    case proto::Header::kReplicaResumes:
-      return checked("ReplicaResumes", header.replica_resumes());
-    case proto::Header::kFilePull:
-      return checked("FilePull", header.file_pull());
-    case proto::Header::kFilePiece:
-      return checked("FilePiece", header.file_piece());
-    case proto::Header::kPeers:
-      return checked("Peers", header.peers());
-    case proto::Header::kStateWanted:
-      return checked("StateWanted", header.state_wanted());
-    case proto::Header::kNodeState:
-      return checked("NodeState", header.node_state());
+#define PACELINE_CASE(Struct, field, kCase) \
+  case proto::Header::kCase:                \
+    return checked(#Struct, header.field());
+    PACELINE_MESSAGES(PACELINE_CASE)
+#undef PACELINE_CASE
     case proto::Header::BODY_NOT_SET:
       break;
   }

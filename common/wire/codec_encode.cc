@@ -3,14 +3,14 @@
 #include "common/wire/codec_encode_servers.h"
 #include "common/wire/codec_proto.h"
 #include "common/wire/codec_put.h"
+#include "common/wire/message_table.h"
 
 namespace paceline::wire {
 namespace {
 
 using wire::put;  // which those here would hide
 
-void put(const Join& m, proto::Header& header) {
-  proto::Join& out = *header.mutable_join();
+void put(const Join& m, proto::Join& out) {
   out.set_protocol_version(m.protocol_version);
   out.set_node(m.node.value);
   out.set_incarnation(m.incarnation);
@@ -35,8 +35,7 @@ void put(const Join& m, proto::Header& header) {
   }
 }
 
-void put(const Welcome& m, proto::Header& header) {
-  proto::Welcome& out = *header.mutable_welcome();
+void put(const Welcome& m, proto::Welcome& out) {
   out.set_shard(m.shard.value);
   out.set_begin(m.range.begin);
   out.set_end(m.range.end);
@@ -45,14 +44,12 @@ void put(const Welcome& m, proto::Header& header) {
   out.set_under_way(m.under_way);
 }
 
-void put(const InitialParameters& m, proto::Header& header) {
-  proto::InitialParameters& out = *header.mutable_initial_parameters();
+void put(const InitialParameters& m, proto::InitialParameters& out) {
   out.set_offset(m.offset);
   out.set_last(m.last);
 }
 
-void put(const Push& m, proto::Header& header) {
-  proto::Push& out = *header.mutable_push();
+void put(const Push& m, proto::Push& out) {
   put(m.worker, *out.mutable_worker());
   out.set_clock(m.clock.value);
   out.set_offset(m.offset);
@@ -69,9 +66,9 @@ void put_form(const Payload& payload, Out& out) {
   out.set_floats(payload.encoded_floats);
 }
 
-void put(const Withdraw& m, proto::Header& header) {
-  put(m.worker, *header.mutable_withdraw()->mutable_worker());
-  header.mutable_withdraw()->set_clock(m.clock.value);
+void put(const Withdraw& m, proto::Withdraw& out) {
+  put(m.worker, *out.mutable_worker());
+  out.set_clock(m.clock.value);
 }
 
 // Into a StepReport or a Grant; most have none.
@@ -82,8 +79,7 @@ void put(const LossScale& scale, Message& out) {
   out.mutable_loss_scale()->set_good_steps(scale.good_steps);
 }
 
-void put(const StepReport& m, proto::Header& header) {
-  proto::StepReport& out = *header.mutable_step_report();
+void put(const StepReport& m, proto::StepReport& out) {
   put(m.worker, *out.mutable_worker());
   out.set_clock(m.clock.value);
   put(m.metric, *out.mutable_metric());
@@ -96,8 +92,7 @@ void put(const StepReport& m, proto::Header& header) {
   put(m.loss_scale, out);
 }
 
-void put(const Pull& m, proto::Header& header) {
-  proto::Pull& out = *header.mutable_pull();
+void put(const Pull& m, proto::Pull& out) {
   out.set_request(m.request);
   out.set_min_version(m.min_version.value);
   out.set_exact(m.exact);
@@ -108,8 +103,7 @@ void put(const Pull& m, proto::Header& header) {
   out.set_part_end(m.part->end);
 }
 
-void put(const Parameters& m, proto::Header& header) {
-  proto::Parameters& out = *header.mutable_parameters();
+void put(const Parameters& m, proto::Parameters& out) {
   out.set_request(m.request);
   out.set_shard(m.shard.value);
   out.set_version(m.version.value);
@@ -119,8 +113,7 @@ void put(const Parameters& m, proto::Header& header) {
   for (Clock clock : m.applied) out.add_applied(clock.value);
 }
 
-void put(const Unchanged& m, proto::Header& header) {
-  proto::Unchanged& out = *header.mutable_unchanged();
+void put(const Unchanged& m, proto::Unchanged& out) {
   out.set_request(m.request);
   out.set_shard(m.shard.value);
   out.set_version(m.version.value);
@@ -128,8 +121,7 @@ void put(const Unchanged& m, proto::Header& header) {
   for (Clock clock : m.applied) out.add_applied(clock.value);
 }
 
-void put(const Grant& m, proto::Header& header) {
-  proto::Grant& out = *header.mutable_grant();
+void put(const Grant& m, proto::Grant& out) {
   put(m.worker, *out.mutable_worker());
   out.set_clock(m.clock.value);
   out.set_iteration(m.iteration);
@@ -148,8 +140,7 @@ void put(const Grant& m, proto::Header& header) {
   put(m.loss_scale, out);
 }
 
-void put(const Held& m, proto::Header& header) {
-  proto::Held& out = *header.mutable_held();
+void put(const Held& m, proto::Held& out) {
   put(m.worker, *out.mutable_worker());
   out.set_clock(m.clock.value);
   out.set_lead(m.lead.value);
@@ -158,21 +149,19 @@ void put(const Held& m, proto::Header& header) {
   out.set_held_ns(m.held.count());
 }
 
-void put(const FinishWorker& m, proto::Header& header) {
-  proto::FinishWorker& out = *header.mutable_finish_worker();
+void put(const FinishWorker& m, proto::FinishWorker& out) {
   put(m.worker, *out.mutable_worker());
   out.set_reason(text(m.reason));
   out.set_held_ns(m.held.count());
 }
 
-void put(const Evaluate& m, proto::Header& header) {
-  header.mutable_evaluate()->set_version(m.version.value);
-  header.mutable_evaluate()->set_final_model(m.final_model);
-  header.mutable_evaluate()->set_later(m.later);
+void put(const Evaluate& m, proto::Evaluate& out) {
+  out.set_version(m.version.value);
+  out.set_final_model(m.final_model);
+  out.set_later(m.later);
 }
 
-void put(const EvaluationReport& m, proto::Header& header) {
-  proto::EvaluationReport& out = *header.mutable_evaluation_report();
+void put(const EvaluationReport& m, proto::EvaluationReport& out) {
   out.set_version(m.version.value);
   put(m.metric, *out.mutable_metric());
   out.set_fault(text(m.fault));
@@ -188,8 +177,7 @@ void put(const PhaseStat& stat, proto::PhaseStat& out) {
   }
 }
 
-void put(const NodeReport& m, proto::Header& header) {
-  proto::NodeReport& out = *header.mutable_node_report();
+void put(const NodeReport& m, proto::NodeReport& out) {
   out.set_node(m.node.value);
   for (const WorkerReport& report : m.workers) {
     proto::WorkerReport& w = *out.add_workers();
@@ -213,22 +201,20 @@ void put(const NodeReport& m, proto::Header& header) {
   put(m.algorithms, *out.mutable_algorithms());
 }
 
-void put(const Leave& m, proto::Header& header) {
-  proto::Leave& out = *header.mutable_leave();
+void put(const Leave& m, proto::Leave& out) {
   out.set_fault(text(m.fault));
   if (m.lost) out.set_lost(m.lost->value);
   out.set_finished(m.finished);
 }
 
-void put(const RunOver& m, proto::Header& header) {
-  header.mutable_run_over()->set_code(static_cast<proto::Code>(m.code));
-  header.mutable_run_over()->set_message(text(m.message));
-  header.mutable_run_over()->set_resumable(m.resumable);
-  header.mutable_run_over()->set_hands_over(m.hands_over);
+void put(const RunOver& m, proto::RunOver& out) {
+  out.set_code(static_cast<proto::Code>(m.code));
+  out.set_message(text(m.message));
+  out.set_resumable(m.resumable);
+  out.set_hands_over(m.hands_over);
 }
 
-void put(const Heartbeat& m, proto::Header& header) {
-  proto::Heartbeat& out = *header.mutable_heartbeat();
+void put(const Heartbeat& m, proto::Heartbeat& out) {
   for (const PhaseTimes& times : m.workers) {
     proto::WorkerTimes& w = *out.add_workers();
     w.mutable_phase_ns()->Assign(times.phases.begin(), times.phases.end());
@@ -243,17 +229,15 @@ void put(const Heartbeat& m, proto::Header& header) {
   out.set_answer(m.answer);
 }
 
-void put(const Error& m, proto::Header& header) {
-  proto::Error& out = *header.mutable_error();
+void put(const Error& m, proto::Error& out) {
   out.set_code(static_cast<proto::Code>(m.code));
   out.set_message(text(m.message));
   out.set_fatal(m.fatal);
 }
 
-void put(const NodeReady&, proto::Header& header) { header.mutable_node_ready(); }
+void put(const NodeReady&, proto::NodeReady&) {}
 
-void put(const Peers& m, proto::Header& header) {
-  proto::Peers& out = *header.mutable_peers();
+void put(const Peers& m, proto::Peers& out) {
   out.set_token(m.token);
   for (const std::string& endpoint : m.endpoints) out.add_endpoints(text(endpoint));
   out.set_formation(m.formation);
@@ -264,12 +248,9 @@ void put(const Peers& m, proto::Header& header) {
   if (m.key) out.set_key(m.key->data(), m.key->size());
 }
 
-void put(const StateWanted& m, proto::Header& header) {
-  header.mutable_state_wanted()->set_version(m.version.value);
-}
+void put(const StateWanted& m, proto::StateWanted& out) { out.set_version(m.version.value); }
 
-void put(const NodeState& m, proto::Header& header) {
-  proto::NodeState& out = *header.mutable_node_state();
+void put(const NodeState& m, proto::NodeState& out) {
   out.set_version(m.version.value);
   out.set_offset(m.offset);
   out.set_last(m.last);
@@ -283,6 +264,11 @@ void put(const LogEntry& m, proto::LogEntry& out) {
   if (m.node) out.set_node(m.node->value + 1);
   if (m.shard) out.set_shard(m.shard->value + 1);
 }
+
+#define PACELINE_PUT(Struct, field, kCase) \
+  void put_into(const Struct& body, proto::Header& header) { put(body, *header.mutable_##field()); }
+PACELINE_MESSAGES(PACELINE_PUT)
+#undef PACELINE_PUT
 
 // The codes travel as their position; a change of either list must show here.
 static_assert(static_cast<int>(StatusCode::kInvalidArgument) == proto::INVALID_ARGUMENT);
@@ -311,7 +297,7 @@ void put_beside(const Beside& beside, proto::Header& header) {
 }
 
 void put_message(const Message& message, proto::Header& header) {
-  std::visit([&](const auto& body) { put(body, header); }, message.body);
+  std::visit([&](const auto& body) { put_into(body, header); }, message.body);
   if (header.has_push()) put_form(message.payload, *header.mutable_push());
   if (header.has_parameters()) put_form(message.payload, *header.mutable_parameters());
   if (message.logged) put(*message.logged, *header.mutable_logged());

@@ -16,8 +16,7 @@ void put(const Contribution& contribution, proto::Contribution& out) {
 
 }  // namespace
 
-void put(const ShardJoin& m, proto::Header& header) {
-  proto::ShardJoin& out = *header.mutable_shard_join();
+void put(const ShardJoin& m, proto::ShardJoin& out) {
   out.set_protocol_version(m.protocol_version);
   out.set_shard(m.shard.value);
   out.set_config_fingerprint(m.config_fingerprint);
@@ -34,21 +33,19 @@ void put(const ShardJoin& m, proto::Header& header) {
   put(m.settings, *out.mutable_settings());
 }
 
-void put(const ShardWelcome& m, proto::Header& header) {
-  proto::ShardWelcome& out = *header.mutable_shard_welcome();
+void put(const ShardWelcome& m, proto::ShardWelcome& out) {
   out.set_generation(m.generation);
   if (m.resume_from) put(*m.resume_from, *out.mutable_resume_from());
   out.set_acked(m.acked);
 }
 
-void put(const ShardReady& m, proto::Header& header) {
-  header.mutable_shard_ready()->set_shard(m.shard.value);
-  header.mutable_shard_ready()->set_layout_hash(m.layout_hash);
-  header.mutable_shard_ready()->set_version(m.version.value);
+void put(const ShardReady& m, proto::ShardReady& out) {
+  out.set_shard(m.shard.value);
+  out.set_layout_hash(m.layout_hash);
+  out.set_version(m.version.value);
 }
 
-void put(const GradientArrived& m, proto::Header& header) {
-  proto::GradientArrived& out = *header.mutable_gradient_arrived();
+void put(const GradientArrived& m, proto::GradientArrived& out) {
   out.set_shard(m.shard.value);
   put(m.worker, *out.mutable_worker());
   out.set_clock(m.clock.value);
@@ -56,8 +53,7 @@ void put(const GradientArrived& m, proto::Header& header) {
   out.set_fault(text(m.fault));
 }
 
-void put(const ApplyDecision& m, proto::Header& header) {
-  proto::ApplyDecision& out = *header.mutable_apply_decision();
+void put(const ApplyDecision& m, proto::ApplyDecision& out) {
   out.set_sequence(m.sequence);
   for (const Contribution& c : m.contributions) put(c, *out.add_contributions());
   for (const Contribution& c : m.skipped) put(c, *out.add_skipped());
@@ -71,42 +67,40 @@ void put(const ApplyDecision& m, proto::Header& header) {
   out.set_rate_scale(m.rate_scale);
 }
 
-void put(const DiscardGradient& m, proto::Header& header) {
-  put(m.worker, *header.mutable_discard_gradient()->mutable_worker());
-  header.mutable_discard_gradient()->set_clock(m.clock.value);
+void put(const DiscardGradient& m, proto::DiscardGradient& out) {
+  put(m.worker, *out.mutable_worker());
+  out.set_clock(m.clock.value);
 }
 
-void put(const NodeLost& m, proto::Header& header) {
-  header.mutable_node_lost()->set_node(m.node.value);
-  header.mutable_node_lost()->set_why(text(m.why));
-  header.mutable_node_lost()->set_incarnation(m.incarnation);
-  header.mutable_node_lost()->set_out_of_reach(m.out_of_reach);
+void put(const NodeLost& m, proto::NodeLost& out) {
+  out.set_node(m.node.value);
+  out.set_why(text(m.why));
+  out.set_incarnation(m.incarnation);
+  out.set_out_of_reach(m.out_of_reach);
 }
 
-void put(const NodeAdmitted& m, proto::Header& header) {
-  header.mutable_node_admitted()->set_node(m.node.value);
-  header.mutable_node_admitted()->set_incarnation(m.incarnation);
+void put(const NodeAdmitted& m, proto::NodeAdmitted& out) {
+  out.set_node(m.node.value);
+  out.set_incarnation(m.incarnation);
 }
 
-void put(const Release& m, proto::Header& header) { header.mutable_release()->set_version(m.version.value); }
+void put(const Release& m, proto::Release& out) { out.set_version(m.version.value); }
 
-void put(const Saved& m, proto::Header& header) {
-  proto::Saved& out = *header.mutable_saved();
+void put(const Saved& m, proto::Saved& out) {
   out.set_shard(m.shard.value);
   out.set_version(m.version.value);
   put(m.digest, *out.mutable_digest());
   out.set_fault(text(m.fault));
 }
 
-void put(const ForgetSaved& m, proto::Header& header) {
-  put(m.oldest_kept, *header.mutable_forget_saved()->mutable_oldest_kept());
-  for (const CheckpointId id : m.spared) put(id, *header.mutable_forget_saved()->add_spared());
+void put(const ForgetSaved& m, proto::ForgetSaved& out) {
+  put(m.oldest_kept, *out.mutable_oldest_kept());
+  for (const CheckpointId id : m.spared) put(id, *out.add_spared());
 }
 
-void put(const StopRun& m, proto::Header& header) { header.mutable_stop_run()->set_reason(text(m.reason)); }
+void put(const StopRun& m, proto::StopRun& out) { out.set_reason(text(m.reason)); }
 
-void put(const ShardReport& m, proto::Header& header) {
-  proto::ShardReport& out = *header.mutable_shard_report();
+void put(const ShardReport& m, proto::ShardReport& out) {
   out.set_shard(m.shard.value);
   out.set_bytes_pushed(m.bytes_pushed);
   out.set_bytes_pulled(m.bytes_pulled);
@@ -116,8 +110,7 @@ void put(const ShardReport& m, proto::Header& header) {
   out.set_reconnects(m.reconnects);
 }
 
-void put(const ReplicaJoin& m, proto::Header& header) {
-  proto::ReplicaJoin& out = *header.mutable_replica_join();
+void put(const ReplicaJoin& m, proto::ReplicaJoin& out) {
   out.set_protocol_version(m.protocol_version);
   out.set_shard(m.shard.value);
   out.set_config_fingerprint(m.config_fingerprint);
@@ -126,36 +119,33 @@ void put(const ReplicaJoin& m, proto::Header& header) {
   put(m.settings, *out.mutable_settings());
 }
 
-void put(const ReplicaWelcome& m, proto::Header& header) {
-  proto::ReplicaWelcome& out = *header.mutable_replica_welcome();
+void put(const ReplicaWelcome& m, proto::ReplicaWelcome& out) {
   out.set_generation(m.generation);
   out.set_incarnation(m.incarnation);
   out.set_began(m.began);
 }
 
-void put(const HandOver& m, proto::Header& header) { header.mutable_hand_over()->set_reason(text(m.reason)); }
+void put(const HandOver& m, proto::HandOver& out) { out.set_reason(text(m.reason)); }
 
-void put(const ReplicaResumes& m, proto::Header& header) {
-  proto::ReplicaResumes& out = *header.mutable_replica_resumes();
+void put(const ReplicaResumes& m, proto::ReplicaResumes& out) {
   put(m.from, *out.mutable_from());
   out.set_shard_bytes(m.shard_bytes);
   out.set_manifest_bytes(m.manifest_bytes);
 }
 
-void put(const FilePull& m, proto::Header& header) {
-  header.mutable_file_pull()->set_file(static_cast<std::uint32_t>(m.file));
-  header.mutable_file_pull()->set_offset(m.offset);
+void put(const FilePull& m, proto::FilePull& out) {
+  out.set_file(static_cast<std::uint32_t>(m.file));
+  out.set_offset(m.offset);
 }
 
-void put(const FilePiece& m, proto::Header& header) {
-  header.mutable_file_piece()->set_file(static_cast<std::uint32_t>(m.file));
-  header.mutable_file_piece()->set_offset(m.offset);
+void put(const FilePiece& m, proto::FilePiece& out) {
+  out.set_file(static_cast<std::uint32_t>(m.file));
+  out.set_offset(m.offset);
 }
 
-void put(const LogAck& m, proto::Header& header) { header.mutable_log_held()->set_count(m.count); }
+void put(const LogAck& m, proto::LogAck& out) { out.set_count(m.count); }
 
-void put(const LocalEvent& m, proto::Header& header) {
-  proto::LocalEvent& out = *header.mutable_happened();
+void put(const LocalEvent& m, proto::LocalEvent& out) {
   out.set_what(static_cast<std::uint32_t>(m.what));
   out.set_number(m.number);
   out.set_code(static_cast<proto::Code>(m.code));

@@ -1,55 +1,14 @@
-// The messages' names, in the order of the variant.
 #include "common/wire/messages.h"
 
-#include <array>
+#include "common/wire/message_table.h"
 
 namespace paceline::wire {
 namespace {
 
-constexpr std::array<const char*, kBodies> kNames = {"Join",
-                                                     "Welcome",
-                                                     "InitialParameters",
-                                                     "Push",
-                                                     "StepReport",
-                                                     "Pull",
-                                                     "Parameters",
-                                                     "Unchanged",
-                                                     "Grant",
-                                                     "Held",
-                                                     "FinishWorker",
-                                                     "Evaluate",
-                                                     "EvaluationReport",
-                                                     "NodeReport",
-                                                     "Leave",
-                                                     "RunOver",
-                                                     "Heartbeat",
-                                                     "Error",
-                                                     "ShardJoin",
-                                                     "ShardWelcome",
-                                                     "ShardReady",
-                                                     "GradientArrived",
-                                                     "ApplyDecision",
-                                                     "DiscardGradient",
-                                                     "NodeLost",
-                                                     "Release",
-                                                     "ShardReport",
-                                                     "Withdraw",
-                                                     "Saved",
-                                                     "ForgetSaved",
-                                                     "StopRun",
-                                                     "NodeReady",
-                                                     "NodeAdmitted",
-                                                     "ReplicaJoin",
-                                                     "ReplicaWelcome",
-                                                     "LogAck",
-                                                     "LocalEvent",
-                                                     "HandOver",
-                                                     "ReplicaResumes",
-                                                     "FilePull",
-                                                     "FilePiece",
-                                                     "Peers",
-                                                     "StateWanted",
-                                                     "NodeState"};
+#define PACELINE_NAME(Struct, field, kCase) \
+  constexpr const char* name(const Struct&) { return #Struct; }
+PACELINE_MESSAGES(PACELINE_NAME)
+#undef PACELINE_NAME
 
 }  // namespace
 
@@ -62,6 +21,8 @@ Body& Body::operator=(const Body&) = default;
 Body& Body::operator=(Body&&) noexcept = default;
 Body::~Body() = default;
 
-const char* name_of(const Body& body) { return kNames[body.index()]; }
+const char* name_of(const Body& body) {
+  return std::visit([](const auto& of_body) { return name(of_body); }, body);
+}
 
 }  // namespace paceline::wire

@@ -87,7 +87,7 @@ void Authority::node_joined(NodeId node, const Layout& layout, Ticks now, std::u
     outbox_.to_shard(ShardId(k), members_.admitted(node));
   }
   if (state_.is(Stage::kTraining)) return late_nodes_.let_in(node, now);
-  if (had_gone && resumed_ && members_.is_awaited(node)) record_.returned(node, engine_.version());
+  if (had_gone && resumed_ && members_.is_awaited(node)) record_.churn().returned(node, engine_.version());
   state = NodeState::kJoined;
   log_.info("node " + to_string(node) + " joined, " + std::to_string(config_.cluster.threads_per_node) +
             " threads, " + std::to_string(layout.size()) + " parameters");
@@ -146,28 +146,26 @@ Status Authority::on_node(NodeId from, const wire::Message& message, Ticks now) 
   if (const auto* report = std::get_if<wire::NodeReport>(&message.body)) {
     PACELINE_RETURN_IF_ERROR(check_report(from, *report, config_, state_, engine_, record_));
     speeds_.reported(*report);
-    record_.add(*report);
+    record_.reports().add(*report);
     log_.info("node " + to_string(from) + " is done");
     return Status::ok();
   }
   if (const auto* leave = std::get_if<wire::Leave>(&message.body)) {
     if (leave->lost) who_is_gone(from, *leave, now);
-    if (leave->finished && members_[from] == NodeState::kJoined) record_.finished_early(from);
+    if (leave->finished && members_[from] == NodeState::kJoined) record_.churn().finished_early(from);
     const bool before_its_time = leave->fault.empty() && !record_.has_report(from);
     lost(Peer::of(from), before_its_time ? "it left before its report" : leave->fault, now);
     return Status::ok();
   }
+  // What the nodes hold is lost with some of them: each of the others says so, and none can go on. Servers that begin
+  // with a checkpoint can.
   const auto* error = std::get_if<wire::Error>(&message.body);
-  if (error != nullptr && nodes_hold_parameters(config_)) return on(from, *error, now);
+  if (error != nullptr && nodes_hold_parameters(config_)) {
+    if (training()) end_.fail(unavailable(error->message + ", says node " + to_string(from)), now);
+    return Status::ok();
+  }
   return invalid_argument(std::string(wire::name_of(message.body)) + " from node " + to_string(from) +
                           ": not for the authority");
-}
-
-// What the nodes hold is lost with some of them: each of the others says so, and none can go on. Servers that begin
-// with a checkpoint can.
-Status Authority::on(NodeId from, const wire::Error& error, Ticks now) {
-  if (training()) end_.fail(unavailable(error.message + ", says node " + to_string(from)), now);
-  return Status::ok();
 }
 
 Status Authority::on_ready(NodeId node, Ticks now) {
@@ -237,7 +235,7 @@ Status Authority::on_shard(ShardId from, const wire::Message& message, Ticks now
   } else if (const auto* saved = std::get_if<wire::Saved>(&body)) {
     return checkpoints_.on(from, *saved, now);
   } else if (const auto* report = std::get_if<wire::ShardReport>(&body)) {
-    if (!std::exchange(members_.shard(from).reported, true)) record_.add(*report);
+    if (!std::exchange(members_.shard(from).reported, true)) record_.reports().add(*report);
   } else if (const auto* gone = std::get_if<wire::NodeLost>(&body)) {
     if (!members_.is_known(gone->node)) {
       return invalid_argument("shard " + to_string(from) + " has lost node " + to_string(gone->node) +
@@ -326,12 +324,12 @@ Status Authority::on_heartbeat(NodeId from, const wire::Heartbeat& beat) {
   return speeds_.on_heartbeat(from, beat);
 }
 
-Traffic Authority::reduced() const { return progress_.reduced(); }
-
 void Authority::note_progress(const Traffic& moved, Ticks now) {
   if (!training() || !record_.progress().due(record_.seconds(now))) return;
+  Traffic all = moved;
+  all += progress_.reduced();
   const Clock slowest = engine_.min_clock();
-  record_.progress().note(record_.seconds(now), moved, [&](WorkerId worker) -> std::optional<std::int64_t> {
+  record_.progress().note(record_.seconds(now), all, [&](WorkerId worker) -> std::optional<std::int64_t> {
     if (!engine_.is_live(worker)) return std::nullopt;
     return (engine_.clock_of(worker) - slowest).value;
   });

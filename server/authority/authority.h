@@ -120,10 +120,8 @@ class Authority {
   // not as many workers.
   Status on_heartbeat(NodeId from, const wire::Heartbeat& beat);
   // How the run goes now, for progress.csv, when it is time to note that; now and then also what of the
-  // results a killed run leaves.
+  // results a killed run leaves. `moved`: by shards.
   void note_progress(const Traffic& moved, Ticks now);
-  // What the nodes of an all-reduce have sent each other, as of their last heartbeats.
-  Traffic reduced() const;
   // The process stood still: no worker was slow for that.
   void discount_pause(const Pause& pause);
 
@@ -170,7 +168,6 @@ class Authority {
   Status on(NodeId from, const wire::StepReport& report, Ticks now);
   Status on(NodeId from, const wire::Peers& peers, Ticks now);
   Status on(NodeId from, const wire::EvaluationReport& report, Ticks now);
-  Status on(NodeId from, const wire::Error& error, Ticks now);
   void on_arrival(ShardId from, const wire::GradientArrived& arrived, Ticks now);
   void evict_overdue(Ticks now);
 

@@ -34,9 +34,9 @@ void Authority::lost(Peer peer, const std::string& why, Ticks now) {
     log_.info(to_string(peer) + " has left");
   } else {
     // Whom the run fails for has not done what it was to do.
-    if (fails || !record_.has_finished_early(node)) record_.lost(node, why);
+    if (fails || !record_.churn().has_finished_early(node)) record_.churn().lost(node, why);
     // What it has sent until its last heartbeat, since no report of it will come.
-    if (const Traffic* const sent = progress_.reduced(node)) record_.add_reduced(*sent);
+    if (const Traffic* const sent = progress_.reduced(node)) record_.reports().add_reduced(*sent);
   }
   if (fails) {
     return end_.fail(unavailable(to_string(peer) + " lost: " + why + " (" +
@@ -44,7 +44,7 @@ void Authority::lost(Peer peer, const std::string& why, Ticks now) {
                      now);
   }
   if (!record_.has_report(node)) {  // else the failure has said so
-    const bool has_finished = record_.has_finished_early(node);
+    const bool has_finished = record_.churn().has_finished_early(node);
     log_.write(has_finished ? LogLevel::kInfo : LogLevel::kWarn,
                to_string(peer) + (has_finished ? " has finished early: " : " lost: ") + why);
   }

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <chrono>
-#include <optional>
 #include <string>
 
 #include "common/config/run_config.h"

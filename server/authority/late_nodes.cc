@@ -56,7 +56,7 @@ Status LateNodes::begin(NodeId node, Ticks now) {
     members_.begins(worker, core_.engine().clock_of(worker));
   }
   process.takes_part = true;
-  returns ? record_.returned(node, version) : record_.came_late(node, version);
+  returns ? record_.churn().returned(node, version) : record_.churn().came_late(node, version);
   log_.info("node " + to_string(node) + (returns ? " is back" : " has come") +
             " and takes part, at version " + to_string(version));
   return Status::ok();

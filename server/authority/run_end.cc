@@ -43,7 +43,7 @@ void RunEnd::begin(sync::EndReason why, Ticks now) {
   since_ = now;
   if (why == sync::EndReason::kNobodyLeft) run_.state.lose_everybody();
   const bool ends_empty = run_.state.nobody_left() && !run_.state.is_stopped();
-  if (ends_empty && run_.record.last_has_finished()) {
+  if (ends_empty && run_.record.churn().last_has_finished()) {
     // With an all-reduce the parameters have gone with them, which advance() says.
     if (!nodes_hold_parameters(run_.config)) run_.log.info("every node has finished early, and the run ends");
   } else if (ends_empty) {
@@ -246,7 +246,7 @@ void RunEnd::file() {
     run_.record.checkpoints(run_.checkpoints.written(), run_.checkpoints.failed());
   }
   run_.record.stragglers(run_.speeds.stragglers());
-  const std::string invalid = run_.record.invalid_because();
+  const std::string invalid = run_.record.reports().invalid_because();
   if (run_.state.is_ok() && !invalid.empty()) {
     run_.state.set_invalid(failed_precondition(invalid));
     run_.log.error("the run is invalid: " + invalid);

@@ -6,7 +6,6 @@
 #pragma once
 
 #include <functional>
-#include <string>
 #include <utility>
 
 #include "common/config/run_config.h"

@@ -27,7 +27,7 @@ class RunProgress {
     const sync::Engine& engine = core.engine();
     before_ = {core.iterations_applied(), config.train.iterations_in(engine.iterations_skipped()),
                config.train.iterations_in(engine.iterations_dropped()),
-               config.train.iterations_in(engine.iterations_lost()), record.lost_nodes()};
+               config.train.iterations_in(engine.iterations_lost()), record.churn().so_far().lost_nodes};
   }
 
   // Time passes while training goes on; from its begin on.

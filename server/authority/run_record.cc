@@ -1,4 +1,3 @@
-// Sums over reports, and the files.
 #include "server/authority/run_record.h"
 
 #include <algorithm>
@@ -7,8 +6,6 @@
 #include <utility>
 
 #include "common/config/names.h"
-#include "common/network/network.h"
-#include "common/network/stages.h"
 #include "common/params/rates.h"
 #include "common/report/counted.h"
 
@@ -16,11 +13,6 @@ namespace paceline::server {
 namespace {
 
 constexpr const char* kNoMoreEvents = "; run.tensorboard: no more is written for TensorBoard in this run";
-constexpr std::size_t kNamedMax = 1000;  // nodes may be lost and come back without end; all are counted
-
-void note(std::vector<std::string>& named, std::string who) {
-  if (named.size() < kNamedMax) named.push_back(std::move(who));
-}
 
 // The curve gone on with, or, where what is there is no curve any more, a new one: what a crash of the
 // machine or a hand has done to a plot is no reason not to go on with the model.
@@ -49,15 +41,10 @@ Result<RunRecord> RunRecord::resume(const RunConfig& config, Saved saved, const 
   RunRecord record(config, std::move(curve), log);
   RunRecordState& state = saved.state;
   record.seconds_before_ = saved.seconds;
-  record.totals_.generation = saved.generation;
-  record.totals_.resumed_from = saved.version;
-  record.totals_.switches = std::move(state.switches);
-  record.totals_.lost_nodes = state.lost_nodes;
-  record.totals_.lost = std::move(state.lost);
-  record.totals_.returned_nodes = state.returned_nodes;
-  record.totals_.returned = std::move(state.returned);
-  record.totals_.late_nodes = state.late_nodes;
-  record.totals_.late = std::move(state.late);
+  record.generation_ = saved.generation;
+  record.resumed_from_ = saved.version;
+  record.switches_ = std::move(state.switches);
+  record.churn_.resume(std::move(state.churn));
   record.staleness_.resume(std::move(state.staleness));
   if (record.batch_sizes_ && state.batch_sizes) record.batch_sizes_->resume(*std::move(state.batch_sizes));
   if (!state.loss_scales.empty()) record.loss_scales_ = std::move(state.loss_scales);
@@ -67,19 +54,14 @@ Result<RunRecord> RunRecord::resume(const RunConfig& config, Saved saved, const 
   record.newest_.lpr = state.lpr;
   // That which it goes on from is one more.
   record.checkpoints_before_ = {state.checkpoints + 1, state.checkpoints_failed};
-  record.totals_.checkpoints = record.checkpoints_before_;
+  record.checkpoints_ = record.checkpoints_before_;
   return record;
 }
 
 RunRecordState RunRecord::state() const {
   RunRecordState state;
-  state.switches = totals_.switches;
-  state.lost_nodes = totals_.lost_nodes;
-  state.lost = totals_.lost;
-  state.returned_nodes = totals_.returned_nodes;
-  state.returned = totals_.returned;
-  state.late_nodes = totals_.late_nodes;
-  state.late = totals_.late;
+  state.switches = switches_;
+  state.churn = churn_.so_far();
   state.staleness = staleness_.workers();
   if (batch_sizes_) state.batch_sizes = batch_sizes_->sizes();
   state.loss_scales = loss_scales_;
@@ -87,35 +69,35 @@ RunRecordState RunRecord::state() const {
   state.train_accuracy = newest_.train_accuracy;
   state.test_accuracy = newest_.test_accuracy;
   state.lpr = newest_.lpr;
-  if (totals_.checkpoints) {
-    state.checkpoints = totals_.checkpoints->written;
-    state.checkpoints_failed = totals_.checkpoints->failed;
+  if (checkpoints_) {
+    state.checkpoints = checkpoints_->written;
+    state.checkpoints_failed = checkpoints_->failed;
   }
   return state;
 }
 
 void RunRecord::reported(WorkerId worker, const LossScale& scale) {
-  const Cluster cluster = config_.cluster.cluster();
+  const Cluster cluster = config_->cluster.cluster();
   if (!loss_scales_.empty() && cluster.contains(worker)) loss_scales_[cluster.rank_of(worker).value] = scale;
 }
 
 LossScale RunRecord::loss_scale(WorkerId worker) const {
-  const Cluster cluster = config_.cluster.cluster();
+  const Cluster cluster = config_->cluster.cluster();
   if (loss_scales_.empty() || !cluster.contains(worker)) return {};
   return loss_scales_[cluster.rank_of(worker).value];
 }
 
 void RunRecord::checkpoints(std::int64_t written, std::int64_t failed) {
-  totals_.checkpoints = {checkpoints_before_.written + written, checkpoints_before_.failed + failed};
+  checkpoints_ = {checkpoints_before_.written + written, checkpoints_before_.failed + failed};
 }
 
 RunRecord::RunRecord(const RunConfig& config, CurveWriter curve, const Log& log)
-    : config_(config),
+    : config_(&config),
       curve_(std::move(curve)),
       staleness_(config.cluster.cluster()),
       progress_(config.cluster.cluster()),
+      reports_(config),
       log_(&log) {
-  if (config.exchange.kind == ExchangeKind::kAllreduce) totals_.bytes_reduced = 0;
   if (config.train.precision == Precision::kFp16) loss_scales_.resize(config.cluster.cluster().workers());
   if (config.train.sizing() == BatchSizing::kEqual) return;
   batch_sizes_.emplace(config.cluster.cluster(), config.train.round_samples(), config.train.rounds());
@@ -125,20 +107,20 @@ void RunRecord::begin(Ticks first_grant, Threshold threshold) {
   first_grant_ = first_grant;
   progress_.note(seconds_before_, {}, [](WorkerId) { return 0; });
   begin_events();
-  if (config_.sync.stages.empty() || !totals_.switches.empty()) return;
-  totals_.switches.push_back({name_of(config_.sync.stages.front().policy), Version(0), 0.0, threshold});
+  if (config_->sync.stages.empty() || !switches_.empty()) return;
+  switches_.push_back({name_of(config_->sync.stages.front().policy), Version(0), 0.0, threshold});
 }
 
 // Nor is that what TensorBoard shows cannot be: said once.
 void RunRecord::begin_events() {
-  if (!config_.run.tensorboard) return;
-  if (totals_.resumed_from) {
-    const Status cut = cut_event_files(config_.run.out, *totals_.resumed_from);
+  if (!config_->run.tensorboard) return;
+  if (resumed_from_) {
+    const Status cut = cut_event_files(config_->run.out, *resumed_from_);
     if (!cut.is_ok()) log_->warn(cut.message() + "; TensorBoard may show what the run has taken back");
   }
   const std::chrono::duration<double> now = std::chrono::system_clock::now().time_since_epoch();
-  Result<EventFile> file = EventFile::begin(config_.run.out, now.count() - seconds_before_,
-                                            totals_.generation, totals_.resumed_from.value_or(kNoVersion));
+  Result<EventFile> file = EventFile::begin(config_->run.out, now.count() - seconds_before_, generation_,
+                                            resumed_from_.value_or(kNoVersion));
   if (!file.is_ok()) return log_->warn(file.status().message() + kNoMoreEvents);
   events_ = std::make_shared<EventFile>(std::move(file).value());
 }
@@ -148,7 +130,7 @@ void RunRecord::begin_events() {
 void RunRecord::append(CurveRow row) {
   ++curve_rows_;
   const Version from = stepped_from(row.version);
-  row.learning_rate = shown_rate(config_, from, stage_at(totals_.switches, from));
+  row.learning_rate = shown_rate(*config_, from, stage_at(switches_, from));
   const Status status = curve_.append(row);
   if (!status.is_ok()) log_->error(status.message());
   if (!events_) return;
@@ -178,7 +160,7 @@ void RunRecord::note_trained(const CurveRow& row) {
 }
 
 void RunRecord::switched(const sync::PolicySwitched& action, Ticks now) {
-  totals_.switches.push_back({name_of(action.to), action.version, seconds(now), action.threshold_to});
+  switches_.push_back({name_of(action.to), action.version, seconds(now), action.threshold_to});
 }
 
 void RunRecord::evaluation(Version version, const Moment& reached, const Metric& metric) {
@@ -196,127 +178,23 @@ void RunRecord::evaluation(Version version, const Moment& reached, const Metric&
   append(row);
 }
 
-void RunRecord::lost(NodeId node, const std::string& why) {
-  finished_early_.erase(node);  // so it said
-  last_has_finished_ = false;
-  ++totals_.lost_nodes;
-  note(totals_.lost, "node " + to_string(node) + ": " + why);
-}
-
-void RunRecord::returned(NodeId node, Version version) {
-  finished_early_.erase(node);
-  ++totals_.returned_nodes;
-  note(totals_.returned, "node " + to_string(node) + " at version " + to_string(version));
-}
-
-void RunRecord::came_late(NodeId node, Version version) {
-  ++totals_.late_nodes;
-  note(totals_.late, "node " + to_string(node) + " at version " + to_string(version));
-}
-
-void RunRecord::add(const wire::NodeReport& report) {
-  reported_.insert(report.node);
-  for (const wire::WorkerReport& worker : report.workers) {
-    phases_.push_back({worker.worker, worker.phases});
-    steps_ += worker.iterations + worker.skipped;
-    totals_.overruns += worker.overruns;
-    totals_.bytes_pushed_early += worker.bytes_early;
-  }
-  totals_.parameter_reads += report.parameter_reads;
-  totals_.server_reads += report.server_reads;
-  add_reduced({.reduced = report.bytes_reduced, .reducing = report.reducing});
-  if (totals_.bytes_reduced) add_algorithms(report);
-  // Where the nodes have the same data, what one has found others find again.
-  totals_.samples_left_out = config_.data.parts == DataParts::kFixed
-                                 ? totals_.samples_left_out + report.samples_left_out
-                                 : std::max(totals_.samples_left_out, report.samples_left_out);
-  add_stage(report.node, report.stage);
-}
-
-void RunRecord::add_reduced(const Traffic& reduced) {
-  if (!totals_.bytes_reduced) return;
-  *totals_.bytes_reduced += reduced.reduced;
-  reduced_ += reduced;
-  totals_.bus_bytes_per_second = reduced_.bytes_per_second_reducing();
-}
-
-// Those that sum together have chosen alike: without stages all.
-void RunRecord::add_algorithms(const wire::NodeReport& report) {
-  const std::uint32_t stages = config_.pipeline.stages;
-  algorithms_.try_emplace(report.node.value % stages, report.algorithms);
-  totals_.algorithms.clear();
-  for (const auto& [stage, lines] : algorithms_) {
-    const std::string of = stages > 1 ? "stage " + std::to_string(stage) + ", " : "";
-    for (const std::string& line : lines) totals_.algorithms.push_back(of + line);
-  }
-}
-
-// Whatever a later resume is cut by, these nodes' times are of this cut. None of a loop's own model.
-void RunRecord::add_cut(PipelineSummary& pipeline) const {
-  if (cut_by_loop(config_.pipeline.balance)) return;
-  const auto network = build_network(config_);
-  if (!network.is_ok()) return;  // a file that says it is gone by now
-  const auto stages = stages_of_run(config_, *network);
-  if (!stages.is_ok()) return;
-  for (const StageSpec& stage : *stages) {
-    pipeline.layers.push_back(static_cast<std::int64_t>(stage.last - stage.first));
-    pipeline.parameters.push_back(stage.parameters.size());
-  }
-}
-
-// Nodes in a row are the stages of a group.
-void RunRecord::add_stage(NodeId node, const StageReport& stage) {
-  const PipelineSection& pipeline = config_.pipeline;
-  if (!pipeline.enabled()) return;
-  if (!totals_.pipeline) {
-    totals_.pipeline = {pipeline.stages, pipeline.micro_batches, 0.0,
-                        std::vector<std::int64_t>(pipeline.stages, 0)};
-    const std::vector<double> none(pipeline.stages, 0.0);
-    totals_.pipeline->busy_seconds = none;
-    totals_.pipeline->idle_for_previous_seconds = none;
-    totals_.pipeline->idle_for_next_seconds = none;
-    totals_.pipeline->chunks = pipeline.chunks_of_stage();
-    add_cut(*totals_.pipeline);
-  }
-  const std::size_t of = node.value % pipeline.stages;
-  totals_.pipeline->busy_seconds[of] += to_seconds(stage.busy);
-  totals_.pipeline->idle_for_previous_seconds[of] += to_seconds(stage.idle_for_previous);
-  totals_.pipeline->idle_for_next_seconds[of] += to_seconds(stage.idle - stage.idle_for_previous);
-  std::int64_t& peak = totals_.pipeline->peak_activation_bytes[of];
-  peak = std::max(peak, stage.activation_bytes);
-  stages_busy_ += stage.busy;
-  // A group's step lasts as long as that of its first stage, which begins it and ends it.
-  if (node.value % pipeline.stages == 0) stages_time_ += pipeline.stages * (stage.busy + stage.idle);
-  const double all = to_seconds(stages_time_);
-  if (all > 0) totals_.pipeline->bubble_share = std::max(0.0, 1.0 - to_seconds(stages_busy_) / all);
-}
-
-void RunRecord::add(const wire::ShardReport& report) {
-  totals_.bytes_pushed += report.bytes_pushed;
-  totals_.bytes_pulled += report.bytes_pulled;
-  totals_.bytes_shared += report.bytes_shared;
-  totals_.pulls += report.pulls;
-  totals_.malformed += report.malformed;
-  totals_.reconnects += report.reconnects;
-}
-
-std::string RunRecord::invalid_because() const {
-  if (!too_many_overruns(totals_.overruns, steps_)) return "";
-  return std::to_string(totals_.overruns) + " of " + std::to_string(steps_) +
-         " emulated steps took longer than emulate.base_step allows; raise it, or use fewer workers";
-}
-
 std::function<Status()> RunRecord::writer(const sync::Engine& engine, const std::string& status,
                                           const std::string& reason) const {
-  RunSummary summary = totals_;
+  RunSummary summary = reports_.sums();
   summary.status = status;
   summary.reason = reason;
-  summary.policy = name_of(config_.sync.policy);
-  if (config_.exchange.kind == ExchangeKind::kAllreduce) summary.exchange = name_of(config_.exchange.kind);
-  summary.nodes = config_.cluster.nodes;
-  summary.threads_per_node = config_.cluster.threads_per_node;
-  set_iterations(summary, engine, config_.train.local_steps);
-  if (undone_ > 0 && status == "ok") summary.iterations_undone = undone_ * config_.train.local_steps;
+  summary.policy = name_of(config_->sync.policy);
+  if (config_->exchange.kind == ExchangeKind::kAllreduce) summary.exchange = name_of(config_->exchange.kind);
+  summary.nodes = config_->cluster.nodes;
+  summary.threads_per_node = config_->cluster.threads_per_node;
+  set_iterations(summary, engine, config_->train.local_steps);
+  if (undone_ > 0 && status == "ok") summary.iterations_undone = undone_ * config_->train.local_steps;
+  summary.switches = switches_;
+  set_churn(summary, churn_.so_far());
+  summary.generation = generation_;
+  summary.resumed_from = resumed_from_;
+  summary.checkpoints = checkpoints_;
+  summary.stragglers = stragglers_;
   summary.wall_seconds = wall_seconds_;
   summary.final_version = engine.version();
   summary.final_threshold = engine.threshold();
@@ -326,14 +204,13 @@ std::function<Status()> RunRecord::writer(const sync::Engine& engine, const std:
     summary.test_accuracy = accuracy_of(*final_metric_);
     summary.test_loss = loss_of(*final_metric_);
   }
-  std::vector<WorkerPhases> phases = phases_;
-  std::sort(phases.begin(), phases.end(), [](const auto& a, const auto& b) { return a.worker < b.worker; });
+  std::vector<WorkerPhases> phases = reports_.phases();
   PhaseTotals merged;
   for (const WorkerPhases& worker : phases) merge(merged, worker.totals);
   set_phases(summary, merged);
   set_staleness(summary, staleness_.workers());
   if (batch_sizes_) summary.batch_sizes = batch_sizes_->sizes();
-  return [out = config_.run.out, phases = std::move(phases), so_far = writer_so_far(),
+  return [out = config_->run.out, phases = std::move(phases), so_far = writer_so_far(),
           summary = std::move(summary), traced = traced_, events = events_, log = log_]() mutable {
     if (traced) summary.traced = *traced;
     summary.lines_dropped = log->lines_dropped();
@@ -350,7 +227,7 @@ std::function<Status()> RunRecord::writer(const sync::Engine& engine, const std:
 }
 
 std::function<Status()> RunRecord::writer_so_far(std::vector<WorkerTimes> times) const {
-  return [out = config_.run.out, times = std::move(times), staleness = staleness_.workers(),
+  return [out = config_->run.out, times = std::move(times), staleness = staleness_.workers(),
           progress = progress_.rows()] {
     const auto counted = [](const WorkerStaleness& worker) { return worker.clocks.count > 0; };
     const bool any = std::any_of(staleness.begin(), staleness.end(), counted);

@@ -1,16 +1,13 @@
-// RunRecord: what a run leaves behind. Collects what happened (curve rows as they come, lost nodes, the
+// RunRecord: what a run leaves behind. Collects what happened (curve rows as they come, who came and went, the
 // reports of nodes and shards) and makes phases.csv and summary.json of it at the end (formats:
 // common/report).
 //
 // Thread: one at a time (the server's loop); the work of writer(): any.
 #pragma once
 
-#include <filesystem>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,6 +19,7 @@
 #include "common/metric.h"
 #include "common/metric_sum.h"
 #include "common/report/batch_sizes.h"
+#include "common/report/churn.h"
 #include "common/report/curve.h"
 #include "common/report/phases_csv.h"
 #include "common/report/progress.h"
@@ -31,16 +29,15 @@
 #include "common/status.h"
 #include "common/sync/actions.h"
 #include "common/sync/engine.h"
-#include "common/traffic.h"
-#include "common/wire/messages.h"
 #include "server/authority/evaluation.h"
+#include "server/authority/report_totals.h"
 #include "server/authority/run_record_state.h"
 
 namespace paceline::server {
 
 class RunRecord {
  public:
-  // Opens curve.csv in config.run.out, which exists. `log` must outlive the record.
+  // Opens curve.csv in config.run.out, which exists. `config` and `log` must outlive the record.
   // Errors: those of CurveWriter::open.
   static Result<RunRecord> open(const RunConfig& config, const Log& log);
   // Goes on where a run was saved: `state` at `version`, after `seconds` of training, to be gone on with as
@@ -86,29 +83,20 @@ class RunRecord {
   void evaluation(Version version, const Moment& reached, const Metric& metric);
   // The version evaluated last is the final one: its metric is the run's.
   void last_evaluation_is_final() { final_metric_ = last_metric_; }
-  void lost(NodeId node, const std::string& why);
-  // It goes ahead of the run's end, and has done what it was to do.
-  void finished_early(NodeId node) {
-    finished_early_.insert(node);
-    last_has_finished_ = true;
-  }
-  bool has_finished_early(NodeId node) const { return finished_early_.contains(node); }
-  // Whether the last that has gone before the run's end has gone so.
-  bool last_has_finished() const { return last_has_finished_; }
   // Of what a lost node has left nobody will do so many of the core's iterations, of a run that goes to its end.
   void undone(std::int64_t iterations) { undone_ = iterations; }
   // What the trace has, once the work that writes it has said so there; the writer()'s comes behind that.
   void traced(std::shared_ptr<const std::optional<TraceCounts>> counts) { traced_ = std::move(counts); }
-  // A node takes part from `version` on: one that had been lost, or one that was not there before.
-  void returned(NodeId node, Version version);
-  void came_late(NodeId node, Version version);
   // Of this generation, as things are now.
   void checkpoints(std::int64_t written, std::int64_t failed);
-  // Once for each node.
-  void add(const wire::NodeReport& report);
-  // Of a node that sends no report.
-  void add_reduced(const Traffic& reduced);
-  void add(const wire::ShardReport& report);
+  // Who was slow at the end, the slowest first.
+  void stragglers(std::vector<StragglerSummary> workers) { stragglers_ = std::move(workers); }
+
+  ChurnRecord& churn() { return churn_; }
+  const ChurnRecord& churn() const { return churn_; }
+  ReportTotals& reports() { return reports_; }
+  bool has_report(NodeId node) const { return reports_.has(node); }
+  ProgressRecord& progress() { return progress_; }
 
   // For whoever looks while the run goes; accuracies 0..1, LPR in per cent.
   struct Newest {
@@ -119,19 +107,9 @@ class RunRecord {
     std::optional<double> lpr;
   };
   const Newest& newest() const { return newest_; }
-  ProgressRecord& progress() { return progress_; }
   const std::vector<WorkerStaleness>& staleness() const { return staleness_.workers(); }
   // Of curve.csv, since it was opened.
   std::int64_t curve_rows() const { return curve_rows_; }
-  std::int64_t lost_nodes() const { return totals_.lost_nodes; }
-
-  // Who was slow at the end, the slowest first.
-  void stragglers(std::vector<StragglerSummary> workers) { totals_.stragglers = std::move(workers); }
-
-  bool has_report(NodeId node) const { return reported_.contains(node); }
-  // How a run ends that would be "ok" but for emulated steps that did not fit: more than 1 % of them (and
-  // more than two) and its timing says nothing (docs/CONFIG.md). Empty: it is valid.
-  std::string invalid_because() const;
 
   // What writes phases.csv (when anybody reported), staleness.csv, progress.csv and summary.json, as things
   // are now; it needs the record no more, but shares its event file: the record is told nothing after it.
@@ -145,42 +123,36 @@ class RunRecord {
  private:
   RunRecord(const RunConfig& config, CurveWriter curve, const Log& log);
   void append(CurveRow row);
-  void add_stage(NodeId node, const StageReport& stage);
-  void add_cut(PipelineSummary& pipeline) const;
-  void add_algorithms(const wire::NodeReport& report);
   void begin_events();
   void note_trained(const CurveRow& row);
 
-  RunConfig config_;
+  const RunConfig* config_;
   CurveWriter curve_;
   std::shared_ptr<EventFile> events_;  // from begin() on; none: not wanted, or no more to be written
   StalenessRecord staleness_;
   ProgressRecord progress_;
+  ChurnRecord churn_;
+  ReportTotals reports_;
+  std::vector<PolicyChange> switches_;
+  std::vector<StragglerSummary> stragglers_;
   std::optional<BatchSizeRecord> batch_sizes_;  // none: sizes are equal
   std::vector<LossScale> loss_scales_;          // by rank; empty: no gradient is computed in float16
   const Log* log_;
   double seconds_before_ = 0.0;  // of training, before this generation
+  std::uint64_t generation_ = 1;
+  std::optional<Version> resumed_from_;
   CheckpointCounts checkpoints_before_;
+  std::optional<CheckpointCounts> checkpoints_;  // none: none are configured
   std::optional<Ticks> first_grant_;
   double wall_seconds_ = 0.0;
   Newest newest_;
-  std::set<NodeId> finished_early_;
-  bool last_has_finished_ = false;
   std::int64_t curve_rows_ = 0;
   MetricSum trained_;                   // as of the last evaluation
   Version trained_until_ = kNoVersion;  // what its numbers of training are of
   std::optional<Metric> last_metric_;
   std::optional<Metric> final_metric_;
-  std::vector<WorkerPhases> phases_;
-  std::set<NodeId> reported_;
   std::int64_t undone_ = 0;
-  std::int64_t steps_ = 0;  // iterations done, skipped ones included, as the nodes counted them
   std::shared_ptr<const std::optional<TraceCounts>> traced_;  // the background's; none: no trace
-  std::chrono::nanoseconds stages_busy_{0};                   // of a pipeline, of all reports
-  std::chrono::nanoseconds stages_time_{0};
-  RunSummary totals_;  // the sums over reports, the lost, generation and checkpoints
-  Traffic reduced_;    // of an all-reduce, as reported
-  std::map<std::uint32_t, std::vector<std::string>> algorithms_;  // by stage
 };
 
 }  // namespace paceline::server

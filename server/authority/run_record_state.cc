@@ -100,12 +100,12 @@ std::string to_bytes(const RunRecordState& state) {
     switched.set_infinite(change.threshold.is_infinite());
     if (!change.threshold.is_infinite()) switched.set_threshold(change.threshold.value());
   }
-  out.set_lost_nodes(state.lost_nodes);
-  for (const std::string& lost : state.lost) out.add_lost(lost);
-  out.set_returned_nodes(state.returned_nodes);
-  for (const std::string& returned : state.returned) out.add_returned(returned);
-  out.set_late_nodes(state.late_nodes);
-  for (const std::string& late : state.late) out.add_late(late);
+  out.set_lost_nodes(state.churn.lost_nodes);
+  for (const std::string& lost : state.churn.lost) out.add_lost(lost);
+  out.set_returned_nodes(state.churn.returned_nodes);
+  for (const std::string& returned : state.churn.returned) out.add_returned(returned);
+  out.set_late_nodes(state.churn.late_nodes);
+  for (const std::string& late : state.churn.late) out.add_late(late);
   for (const WorkerStaleness& worker : state.staleness) {
     proto::StalenessOfWorker& both = *out.add_staleness();
     put(worker.clocks, *both.mutable_clocks());
@@ -143,14 +143,14 @@ Result<RunRecordState> run_record_from_bytes(std::string_view bytes, Cluster clu
                               change.infinite() ? Threshold::infinite() : Threshold(change.threshold())});
   }
   PACELINE_RETURN_IF_ERROR(expect_count("lost_nodes", in.lost_nodes()));
-  state.lost_nodes = in.lost_nodes();
-  state.lost.assign(in.lost().begin(), in.lost().end());
+  state.churn.lost_nodes = in.lost_nodes();
+  state.churn.lost.assign(in.lost().begin(), in.lost().end());
   PACELINE_RETURN_IF_ERROR(expect_count("returned_nodes", in.returned_nodes()));
-  state.returned_nodes = in.returned_nodes();
-  state.returned.assign(in.returned().begin(), in.returned().end());
+  state.churn.returned_nodes = in.returned_nodes();
+  state.churn.returned.assign(in.returned().begin(), in.returned().end());
   PACELINE_RETURN_IF_ERROR(expect_count("late_nodes", in.late_nodes()));
-  state.late_nodes = in.late_nodes();
-  state.late.assign(in.late().begin(), in.late().end());
+  state.churn.late_nodes = in.late_nodes();
+  state.churn.late.assign(in.late().begin(), in.late().end());
   if (static_cast<std::uint32_t>(in.staleness_size()) != cluster.workers()) {
     return unexpected("staleness", std::to_string(in.staleness_size()) + " workers",
                       std::to_string(cluster.workers()));

@@ -14,6 +14,7 @@
 #include "common/ids.h"
 #include "common/loss_scale.h"
 #include "common/report/batch_sizes.h"
+#include "common/report/churn.h"
 #include "common/report/run_summary.h"
 #include "common/report/staleness.h"
 #include "common/status.h"
@@ -22,12 +23,7 @@ namespace paceline::server {
 
 struct RunRecordState {
   std::vector<PolicyChange> switches;
-  std::int64_t lost_nodes = 0;
-  std::vector<std::string> lost;
-  std::int64_t returned_nodes = 0;
-  std::vector<std::string> returned;
-  std::int64_t late_nodes = 0;
-  std::vector<std::string> late;
+  Churn churn;
   std::vector<WorkerStaleness> staleness;       // by rank
   std::optional<WorkerBatchSizes> batch_sizes;  // balanced batches alone
   std::vector<LossScale> loss_scales;           // by rank; fp16 alone, else empty

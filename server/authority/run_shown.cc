@@ -42,7 +42,7 @@ std::vector<std::pair<std::int64_t, std::int64_t>> shown(const StalenessCounts& 
 std::string doing(const RunShown& run, WorkerId worker) {
   const sync::Engine& engine = run.core.engine();
   const NodeState node = run.members[worker.node];
-  if (node == NodeState::kGone && run.record.has_finished_early(worker.node)) return "finished";
+  if (node == NodeState::kGone && run.record.churn().has_finished_early(worker.node)) return "finished";
   if (node == NodeState::kGone && !run.record.has_report(worker.node)) return "lost";
   if (run.state.is(RunStage::kGathering)) return node == NodeState::kAbsent ? "absent" : "joined";
   if (!engine.is_live(worker)) return node == NodeState::kAbsent ? "absent" : "finished";
@@ -81,8 +81,9 @@ void show_counts(const RunShown& run, RunStatus& s) {
   s.dropped = train.iterations_in(engine.iterations_dropped());
   s.iterations_lost = train.iterations_in(engine.iterations_lost());
   s.samples = run.reports.trained().samples();
-  s.nodes_lost = run.record.lost_nodes();
+  s.nodes_lost = run.record.churn().so_far().lost_nodes;
   s.before = run.progress.before();
+  s.moved = run.progress.reduced();
   s.curve_rows = run.record.curve_rows();
 }
 

@@ -153,7 +153,7 @@ Status RunStart::lost_before_resume(NodeId node, const std::string& why, Ticks n
 void RunStart::leave_out(NodeId node, const std::string& why) {
   members_[node] = NodeState::kGone;
   if (members_.is_awaited(node)) {
-    record_.lost(node, why);
+    record_.churn().lost(node, why);
     log_.warn("node " + to_string(node) + " lost: " + why);
   }
   outbox_.to_shards(wire::NodeLost{node, why, members_.process(node).incarnation});

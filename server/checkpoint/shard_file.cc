@@ -2,7 +2,6 @@
 #include "server/checkpoint/shard_file.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <functional>
 #include <string>

@@ -18,7 +18,6 @@
 // Thread: any, each file by one at a time.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <optional>

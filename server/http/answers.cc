@@ -1,6 +1,5 @@
 #include "server/http/answers.h"
 
-#include <cctype>
 #include <cstdio>
 #include <string_view>
 #include <utility>

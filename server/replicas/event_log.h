@@ -18,7 +18,6 @@
 #include <deque>
 #include <optional>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "common/instant.h"

@@ -6,7 +6,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <optional>
 
 #include "server/own_authority.h"
 #include "server/replicas/checkpoint_taker.h"

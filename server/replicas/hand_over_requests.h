@@ -5,7 +5,6 @@
 #pragma once
 
 #include <optional>
-#include <utility>
 
 #include "server/own_authority.h"
 #include "server/sessions/peer_connections.h"

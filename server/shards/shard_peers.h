@@ -6,7 +6,6 @@
 #pragma once
 
 #include <map>
-#include <optional>
 
 #include "common/traffic.h"
 #include "server/own_authority.h"

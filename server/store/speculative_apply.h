@@ -36,7 +36,6 @@
 #include <deque>
 #include <functional>
 #include <iterator>
-#include <optional>
 #include <span>
 #include <vector>
 

@@ -20,7 +20,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from processes import FAILED, fail
+from processes import fail
 
 # Of a Google Benchmark row: which of how many it is, and what its name says already.
 NOT_KEPT = {"family_index", "per_family_instance_index", "run_name", "run_type", "repetitions", "repetition_index", "threads",

@@ -1,6 +1,9 @@
-# The documents: short sentences, links that lead somewhere, commands that exist. No program is needed for it.
+# The documents: short sentences, links that lead somewhere, commands that exist; and the sizes of files and classes. No program is
+# needed for either.
 find_package(Python3 COMPONENTS Interpreter QUIET)
 if(Python3_FOUND AND NOT PACELINE_SANITIZE)
-  add_test(NAME docs_test COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/docs_test.py ${PROJECT_SOURCE_DIR})
-  set_tests_properties(docs_test PROPERTIES LABELS check TIMEOUT 120)
+  foreach(name docs_test sizes_test)
+    add_test(NAME ${name} COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_CURRENT_SOURCE_DIR}/${name}.py ${PROJECT_SOURCE_DIR})
+    set_tests_properties(${name} PROPERTIES LABELS check TIMEOUT 120)
+  endforeach()
 endif()

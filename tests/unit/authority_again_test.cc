@@ -14,8 +14,7 @@ wire::StepReport said_report(std::uint32_t node, std::int64_t clock) {
 }
 
 TEST_CASE("a node that goes on over another connection is granted again what it has not reported") {
-  Run run;
-  run.gather();
+  TrainingRun run;
   run.train(0, 1);
   run.sent.clear();
   run.authority->node_reconnected(NodeId(0));
@@ -27,8 +26,7 @@ TEST_CASE("a node that goes on over another connection is granted again what it 
 
 TEST_CASE(
     "what it has reported is granted once all have completed the clock, and once for each time it asks") {
-  Run run;
-  run.gather();
+  TrainingRun run;
   run.iterate(0, 0);
   run.sent.clear();
   run.authority->node_reconnected(NodeId(0));
@@ -50,8 +48,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a report said again before its gradient is whole changes nothing and is not answered") {
-  Run run;
-  run.gather();
+  TrainingRun run;
   run.say(kShard0, wire::GradientArrived{ShardId(0), WorkerId(0, 0), Clock(0), 10, ""});
   run.say(kNode0, said_report(0, 0));
   run.sent.clear();
@@ -63,8 +60,7 @@ TEST_CASE("a grant that is said again names what there is by now, and keeps its 
   RunConfig config = small_run();
   config.sync.policy = PolicyKind::kSsp;
   config.sync.threshold = 2;
-  Run run(config);
-  run.gather();
+  TrainingRun run(config);
   run.iterate(0, 0);
   const auto granted = run.sent.of<wire::Grant>(kNode0).back();
   run.iterate(1, 0);
@@ -80,8 +76,7 @@ TEST_CASE("a grant that is said again names what there is by now, and keeps its 
 TEST_CASE("that a worker is finished, an evaluation and the end of the run are said again") {
   RunConfig config = small_run();
   config.train.eval_every_clocks = 3;
-  Run run(config);
-  run.gather();
+  TrainingRun run(config);
   run.train(0, 3);
   run.sent.clear();
   run.authority->node_reconnected(NodeId(0));

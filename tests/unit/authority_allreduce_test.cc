@@ -73,8 +73,7 @@ TEST_CASE("nodes that all are on one machine reach each other at loopback") {
 TEST_CASE("the state of a version that is saved is asked of node 0 ahead of its next grant") {
   RunConfig config = reducing_run();
   config.checkpoint.every_clocks = 2;
-  Reducing run(config);
-  run.shard_has(0);
+  ReducingFromStart run(config);
   run.step(0);
   CHECK(run.sent.of<wire::StateWanted>(kNode0).empty());
   run.step(1);
@@ -89,8 +88,7 @@ TEST_CASE("a version that waits for its evaluation is kept by node 0 from before
   RunConfig config = reducing_run();
   config.train.eval_every_clocks = 1;
   config.train.total_iterations = 20;
-  Reducing run(config);
-  run.shard_has(0);
+  ReducingFromStart run(config);
   for (std::int64_t clock = 0; clock < 3; ++clock) run.step(clock);
   const auto evaluate = run.sent.of<wire::Evaluate>(kNode0);
   REQUIRE(evaluate.size() == 2);  // the third is skipped
@@ -109,8 +107,7 @@ TEST_CASE("the iterations of an evaluation's row are mini-batches with local ste
   config.train.local_steps = 10;
   config.train.eval_every_clocks = 1;
   config.train.total_iterations = 200;
-  Reducing run(config);
-  run.shard_has(0);
+  ReducingFromStart run(config);
   run.step(0);
   run.say(kNode0, wire::EvaluationReport{Version(1), {1.0, 1, 10}, ""});
   CHECK(read_curve(run.config.run.out)->back().iterations == 20);
@@ -122,8 +119,7 @@ TEST_CASE(
   RunConfig config = reducing_stages();
   config.checkpoint.every_clocks = 2;
   config.train.eval_every_clocks = 2;
-  Reducing run(config);
-  run.shard_has(0);
+  ReducingFromStart run(config);
   run.step(0);
   CHECK(run.sent.of<wire::Evaluate>(kNode1).empty());
   run.step(1);
@@ -150,8 +146,7 @@ TEST_CASE(
 // The first group sends what is left to be sent; those that sum together have chosen alike.
 TEST_CASE(
     "behind the last step nobody needs a second group, and each stage's algorithms are in the summary") {
-  Reducing run(reducing_stages());
-  run.shard_has(0);
+  ReducingFromStart run(reducing_stages());
   for (std::int64_t clock = 0; clock < 3; ++clock) run.step(clock);
   run.authority->lost(Peer::of(NodeId(3)), "its connection broke", run.now);
   CHECK_FALSE(run.over());
@@ -172,8 +167,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a stage that is lost ends the run before any heartbeat, and is named with its group") {
-  Reducing run(reducing_stages());
-  run.shard_has(0);
+  ReducingFromStart run(reducing_stages());
   run.step(0);
   run.authority->lost(Peer::of(NodeId(3)), "its connection broke", run.now);
   REQUIRE(run.over());
@@ -182,8 +176,7 @@ TEST_CASE("a stage that is lost ends the run before any heartbeat, and is named 
 }
 
 TEST_CASE("behind the last step a node of the first group is needed until its state is here") {
-  Reducing run(reducing_stages());
-  run.shard_has(0);
+  ReducingFromStart run(reducing_stages());
   for (std::int64_t clock = 0; clock < 3; ++clock) run.step(clock);
   run.authority->lost(kNode1, "its connection broke", run.now);
   CHECK_THAT(run.authority->result().message(), Catch::Contains("node 1 lost: its connection broke"));
@@ -193,8 +186,7 @@ TEST_CASE("behind the last step a node of the first group is needed until its st
 TEST_CASE("a node that ends early in a run that needs every node is the lost one") {
   RunConfig config = reducing_run();
   config.exchange.on_loss = OnLoss::kStop;
-  Reducing run(config);
-  run.shard_has(0);
+  ReducingFromStart run(config);
   run.step(0);
   run.say(kNode1, wire::Leave{"its training loop has ended", {}, /*finished=*/true});
   REQUIRE(run.over());
@@ -225,8 +217,7 @@ TEST_CASE("where others go on a node may end early, and when all have, nobody ha
 TEST_CASE("who ends a run by its loss is needed by exchange.on_loss, or until the first step") {
   RunConfig config = reducing_run();
   config.exchange.on_loss = OnLoss::kStop;
-  Reducing run(config);
-  run.shard_has(0);
+  ReducingFromStart run(config);
   const bool has_stepped = GENERATE(false, true);
   if (has_stepped) run.step(0);
   run.authority->lost(kNode1, "its connection broke", run.now);
@@ -239,8 +230,7 @@ TEST_CASE("who ends a run by its loss is needed by exchange.on_loss, or until th
 
 // A checkpoint's state that comes as training ends is an older one.
 TEST_CASE("the run ends with the parameters of its last version") {
-  Reducing run;
-  run.shard_has(0);
+  ReducingFromStart run;
   for (std::int64_t clock = 0; clock < 3; ++clock) run.step(clock);
   run.shard_has(2);
   CHECK(run.sent.of<wire::Pull>(kShard0).empty());
@@ -250,8 +240,7 @@ TEST_CASE("the run ends with the parameters of its last version") {
 }
 
 TEST_CASE("a sum that is not finite ends the run, of which no iteration is skipped for that") {
-  Reducing run;
-  run.shard_has(0);
+  ReducingFromStart run;
   run.step(0);
   run.leaves_out(0, 1);
   REQUIRE(run.over());
@@ -261,8 +250,7 @@ TEST_CASE("a sum that is not finite ends the run, of which no iteration is skipp
 }
 
 TEST_CASE("parameters that do not come end the run, which says from whom") {
-  Reducing run;
-  run.shard_has(0);
+  ReducingFromStart run;
   for (std::int64_t clock = 0; clock < 3; ++clock) run.step(clock);
   for (const std::uint32_t node : {0U, 1U}) run.node_reports(node);
   run.pass(Checkpoints::kLeases * run.config.cluster.lease);
@@ -273,8 +261,7 @@ TEST_CASE("parameters that do not come end the run, which says from whom") {
 }
 
 TEST_CASE("bytes that nodes report to have sent to each other are in the summary") {
-  Reducing run;
-  run.shard_has(0);
+  ReducingFromStart run;
   for (std::int64_t clock = 0; clock < 3; ++clock) run.step(clock);
   run.shard_has(3);
   run.model_is_evaluated(Version(3));

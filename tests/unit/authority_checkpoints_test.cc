@@ -149,9 +149,7 @@ TEST_CASE("while one is being written training goes on, and the next one is left
 
 TEST_CASE("a shard that cannot write costs this checkpoint alone, and is named") {
   SavingRun run;
-  run.log = Log::to([&run](LogLevel level, const std::string& text) {
-    if (level == LogLevel::kWarn) run.warnings.push_back(text);
-  });
+  run.keep(LogLevel::kWarn, run.warnings);
   run.train(0, 1);
   run.save(0, 1);
   run.say(kShard1, wire::Saved{ShardId(1), Version(1), {}, "No space left on device"});
@@ -168,9 +166,7 @@ TEST_CASE("a disk that stays full is said ever more seldom, and again after it w
   RunConfig config = saving_run();
   config.train.total_iterations = 40;
   SavingRun run(config);
-  run.log = Log::to([&run](LogLevel level, const std::string& text) {
-    if (level == LogLevel::kWarn) run.warnings.push_back(text);
-  });
+  run.keep(LogLevel::kWarn, run.warnings);
   for (std::int64_t version = 1; version <= 10; ++version) {
     run.train(version - 1, version);
     run.save(0, version);
@@ -228,17 +224,14 @@ TEST_CASE("a run that a signal stops saves its last state, and ends when it is o
   run.save(2);
   CHECK(run.complete() == std::vector<CheckpointId>{{1, Version(2)}});
   CHECK(run.sent.of<wire::RunOver>(kShard1).size() == 1);
-  run.shards_report();
-  REQUIRE(run.over());
+  run.ends();
   CHECK(run.summary().status == "stopped");
   CHECK(run.summary().checkpoints->written == 1);
 }
 
 TEST_CASE("a run whose nodes are all lost saves its last state, and says how to go on") {
   SavingRun run(saving_run(100));
-  run.log = Log::to([&run](LogLevel level, const std::string& text) {
-    if (level == LogLevel::kError) run.warnings.push_back(text);
-  });
+  run.keep(LogLevel::kError, run.warnings);
   run.train(0, 2);
   run.authority->lost(kNode0, "silent for 10.2 s", run.now);
   run.authority->lost(kNode1, "silent for 10.2 s", run.now);
@@ -246,8 +239,7 @@ TEST_CASE("a run whose nodes are all lost saves its last state, and says how to 
   run.answer_model();
   CHECK(run.sent.of<wire::RunOver>(kShard1).empty());
   run.save(2);
-  run.shards_report();
-  REQUIRE(run.over());
+  run.ends();
   CHECK(run.summary().status == "failed");
   CHECK(run.complete() == std::vector<CheckpointId>{{1, Version(2)}});
   REQUIRE_FALSE(run.warnings.empty());
@@ -263,8 +255,7 @@ TEST_CASE("a run that is stopped and then left by its nodes is a stopped one") {
   CHECK(run.versions_to_save() == std::vector<std::int64_t>{1});
   run.answer_model();
   run.save(1);
-  run.shards_report();
-  REQUIRE(run.over());
+  run.ends();
   CHECK(run.summary().status == "stopped");
 }
 
@@ -280,16 +271,13 @@ TEST_CASE("a last state that is never written does not hold the end open for eve
   run.pass(Checkpoints::kLeases * run.config.cluster.lease + 1s);
   run.errands.do_all(run.now);
   CHECK(run.sent.of<wire::RunOver>(kShard1).size() == 1);
-  run.shards_report();
-  REQUIRE(run.over());
+  run.ends();
   CHECK(run.summary().checkpoints->failed == 1);
 }
 
 TEST_CASE("a shard that never says that its part is written ends that checkpoint, not those after it") {
   SavingRun run;
-  run.log = Log::to([&run](LogLevel level, const std::string& text) {
-    if (level == LogLevel::kWarn) run.warnings.push_back(text);
-  });
+  run.keep(LogLevel::kWarn, run.warnings);
   run.train(0, 1);
   run.save(0, 1);
   run.pass(Checkpoints::kLeases * run.config.cluster.lease);
@@ -315,8 +303,7 @@ TEST_CASE("a run that is complete saves its last state behind its model, so that
   CHECK(run.versions_to_save() == std::vector<std::int64_t>{3});
   CHECK(run.sent.of<wire::RunOver>(kShard1).empty());
   run.save(3);
-  run.shards_report();
-  REQUIRE(run.over());
+  run.ends();
   CHECK(run.authority->result().is_ok());
   CHECK(run.summary().status == "ok");
   CHECK(run.complete() == std::vector<CheckpointId>{{1, Version(3)}});
@@ -332,8 +319,7 @@ TEST_CASE("a last state that cannot be written costs a complete run nothing") {
   run.answer_model();
   run.save(0, 3);
   run.say(kShard1, wire::Saved{ShardId(1), Version(3), {}, "No space left on device"});
-  run.shards_report();
-  REQUIRE(run.over());
+  run.ends();
   CHECK(run.authority->result().is_ok());
   CHECK(run.summary().checkpoints->failed == 1);
 }
@@ -419,12 +405,12 @@ TEST_CASE("a run's record comes back from its bytes as it was, and no other byte
   RunRecordState state;
   state.switches.push_back({"bsp", Version(0), 0.0, Threshold(0)});
   state.switches.push_back({"asp", Version(7), 1.5, Threshold::infinite()});
-  state.lost_nodes = 1;
-  state.lost = {"node 1: silent for 10.2 s"};
-  state.returned_nodes = 1;
-  state.returned = {"node 1 at version 3"};
-  state.late_nodes = 2;
-  state.late = {"node 2 at version 4", "node 3 at version 5"};
+  state.churn.lost_nodes = 1;
+  state.churn.lost = {"node 1: silent for 10.2 s"};
+  state.churn.returned_nodes = 1;
+  state.churn.returned = {"node 1 at version 3"};
+  state.churn.late_nodes = 2;
+  state.churn.late = {"node 2 at version 4", "node 3 at version 5"};
   for (std::uint32_t r = 0; r < 2; ++r) {
     state.staleness.push_back({cluster.worker_at(Rank(r)), {}, {}});
     state.staleness[r].clocks.add(r, 3);
@@ -439,7 +425,8 @@ TEST_CASE("a run's record comes back from its bytes as it was, and no other byte
   REQUIRE(back.is_ok());
   CHECK(to_bytes(*back) == bytes);
   CHECK(back->switches[1].threshold.is_infinite());
-  CHECK((back->returned == state.returned && back->late == state.late && back->late_nodes == 2));
+  CHECK((back->churn.returned == state.churn.returned && back->churn.late == state.churn.late &&
+         back->churn.late_nodes == 2));
   CHECK(back->staleness[1].gradients.max == 100);
   CHECK_FALSE(back->lpr.has_value());
   CHECK(back->loss_scales == state.loss_scales);

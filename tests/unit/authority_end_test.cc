@@ -6,8 +6,7 @@ namespace paceline::server {
 namespace {
 
 TEST_CASE("a run to its end: model, evaluation, reports, files, and everybody is told") {
-  Run run;
-  run.gather();
+  TrainingRun run;
   run.now = run.now + 2s;
   run.train(0, 3);
   CHECK(run.sent.of<wire::FinishWorker>(kNode1).size() == 1);
@@ -23,9 +22,7 @@ TEST_CASE("a run to its end: model, evaluation, reports, files, and everybody is
   run.say(kNode0, wire::EvaluationReport{Version(3), {50.0, 75, 100}, ""});
   CHECK(run.sent.of<wire::RunOver>(kShard1).size() == 1);
   CHECK(run.sent.of<wire::RunOver>(kNode1).empty());
-  run.shards_report();
-
-  REQUIRE(run.over());
+  run.ends();
   CHECK(run.authority->result().is_ok());
   CHECK(run.sent.of<wire::RunOver>(kNode1).size() == 1);
   const RunSummary summary = run.summary();
@@ -52,15 +49,13 @@ TEST_CASE("a run that switches names each policy from the first on, and its curv
   config.sync.stages[0].lr_scale = 4.0;
   config.train.optimizer.schedule.warmup_versions = 2;
   config.sync.lpr.window_clocks = 1;
-  Run run(config);
-  run.gather();
+  TrainingRun run(config);
   run.now = run.now + 2s;
   run.train(0, 3);
   run.answer_model();
   run.say(kNode0, wire::EvaluationReport{Version(3), {50.0, 75, 100}, ""});
   run.nodes_report();
-  run.shards_report();
-  REQUIRE(run.over());
+  run.ends();
   const auto switches = run.summary().switches;
   REQUIRE(switches.size() == 2);
   CHECK((switches[0].policy == "bsp" && switches[0].version == Version(0)));
@@ -90,9 +85,7 @@ TEST_CASE(
   config.train.eval_every_clocks = 1;
   Run run(config);
   std::vector<std::string> warnings;
-  run.log = Log::to([&](LogLevel level, const std::string& text) {
-    if (level == LogLevel::kWarn) warnings.push_back(text);
-  });
+  run.keep(LogLevel::kWarn, warnings);
   run.gather();
   for (std::int64_t clock = 0; clock < 3; ++clock) {
     run.correct = clock < 2 ? Metric::kNotCounted : 5;
@@ -172,15 +165,13 @@ TEST_CASE("whatever of its results cannot be written, a run leaves its summary")
   run.answer_model();
   run.nodes_report();
   run.say(kNode0, wire::EvaluationReport{Version(3), {50.0, 75, 100}, ""});
-  run.shards_report();
-  REQUIRE(run.over());
+  run.ends();
   CHECK(run.summary().status == "ok");
   CHECK_THAT(run.authority->result().message(), Contains(in_the_way));
 }
 
 TEST_CASE("with every node at its own end the run ends well, unless the last is lost") {
-  Run run;
-  run.gather();
+  TrainingRun run;
   run.train(0, 1);
   const bool is_lost = GENERATE(false, true);
   const wire::Leave at_its_end{"its training loop has ended", std::nullopt, true};
@@ -191,22 +182,19 @@ TEST_CASE("with every node at its own end the run ends well, unless the last is 
     run.say(kNode1, at_its_end);
   }
   run.answer_model();
-  run.shards_report();
-  REQUIRE(run.over());
+  run.ends();
   CHECK(
       (run.summary().status == (is_lost ? "failed" : "ok") && run.summary().lost_nodes == (is_lost ? 1 : 0)));
   CHECK(read_model_file(run.folder / "model.bin")->info.version == Version(1));
 }
 
 TEST_CASE("with every node lost the run has failed, and what was learned is kept") {
-  Run run;
-  run.gather();
+  TrainingRun run;
   run.train(0, 1);
   run.authority->lost(kNode0, "a", run.now);
   run.authority->lost(kNode1, "b", run.now);
   run.answer_model();
-  run.shards_report();
-  REQUIRE(run.over());
+  run.ends();
   CHECK(run.authority->result().code() == StatusCode::kUnavailable);
   CHECK(read_model_file(run.folder / "model.bin")->info.version == Version(1));
 }
@@ -214,8 +202,7 @@ TEST_CASE("with every node lost the run has failed, and what was learned is kept
 TEST_CASE("an evaluation's row says when its version was reached, not when it was reported") {
   RunConfig config = small_run();
   config.train.eval_every_clocks = 1;
-  Run run(config);
-  run.gather();
+  TrainingRun run(config);
   run.now = run.now + 2s;
   run.train(0, 1);
   run.now = run.now + 5s;
@@ -238,16 +225,14 @@ TEST_CASE("the iterations of the curve are mini-batches in every row, with local
   config.train.total_iterations = 60;
   config.train.eval_every_clocks = 1;
   config.sync.lpr.window_clocks = 2;
-  Run run(config);
-  run.gather();
+  TrainingRun run(config);
   for (std::int64_t clock = 0; clock < 3; ++clock) {
     run.train(clock, clock + 1);
     run.say(kNode0, wire::EvaluationReport{Version(clock + 1), {1.0, 5, 10}, ""});
   }
   run.answer_model();
   run.nodes_report();
-  run.shards_report();
-  REQUIRE(run.over());
+  run.ends();
   const auto curve = read_curve(run.config.run.out).value();
   CHECK(curve.size() >= 4);  // three evaluations and a window
   for (const CurveRow& row : curve) CHECK(row.iterations == 20 * row.version.value);
@@ -255,8 +240,7 @@ TEST_CASE("the iterations of the curve are mini-batches in every row, with local
 }
 
 TEST_CASE("a run that is killed leaves how it went and how old its parameters were") {
-  Run run;
-  run.gather();
+  TrainingRun run;
   run.train(0, 2);
   PhaseTimes times;
   times[Phase::kComputeGrads] = 700'000'000;
@@ -283,8 +267,7 @@ TEST_CASE("a run that is killed leaves how it went and how old its parameters we
 TEST_CASE("evaluations that nobody is left to do make room for the final model") {
   RunConfig config = small_run();
   config.train.eval_every_clocks = 1;
-  Run run(config);
-  run.gather();
+  TrainingRun run(config);
   run.train(0, 2);  // version 1 is being evaluated, 2 waits
   std::size_t retained = 0;
   run.authority->lost(kNode0, "a", run.now);
@@ -299,8 +282,7 @@ TEST_CASE("evaluations that nobody is left to do make room for the final model")
   CHECK(retained == 1);  // the final model
   CHECK(run.sent.of<wire::Release>(kShard1).size() == 2);
   run.answer_model();
-  run.shards_report();
-  REQUIRE(run.over());
+  run.ends();
   CHECK(read_model_file(run.folder / "model.bin")->info.version == Version(2));
 }
 
@@ -309,8 +291,7 @@ TEST_CASE("max_seconds and target_accuracy end a run well; a signal ends it as s
   config.run.max_seconds = 30s;
   config.run.target_accuracy = 0.5;
   config.train.eval_every_clocks = 1;
-  Run run(config);
-  run.gather();
+  TrainingRun run(config);
   run.iterate(0, 0);
   std::string status = "ok";
   SECTION("max_seconds") {
@@ -336,16 +317,14 @@ TEST_CASE("max_seconds and target_accuracy end a run well; a signal ends it as s
   run.answer_model();
   run.nodes_report();
   run.disk_is_full();
-  run.shards_report();
-  REQUIRE(run.over());
+  run.ends();
   CHECK(run.authority->result().is_ok() == (status == "ok"));
   CHECK(run.summary().status == status);
   CHECK(run.summary().test_accuracy.has_value());
 }
 
 TEST_CASE("a node that lives but never reports does not hold the end of the run open") {
-  Run run;
-  run.gather();
+  TrainingRun run;
   run.train(0, 3);
   run.say(kNode0, wire::EvaluationReport{Version(3), {1.0, 5, 10}, ""});
   run.answer_model();
@@ -354,8 +333,7 @@ TEST_CASE("a node that lives but never reports does not hold the end of the run 
   CHECK(run.sent.of<wire::RunOver>(kShard0).empty());
   run.pass(1ms);
   CHECK(run.sent.of<wire::RunOver>(kShard0).size() == 1);
-  run.shards_report();
-  REQUIRE(run.over());
+  run.ends();
   CHECK(run.authority->result().is_ok());
   REQUIRE(run.summary().lost.size() == 1);
   CHECK(run.summary().lost[0] == "node 1: no report within 100 s of the end of training");
@@ -366,8 +344,7 @@ TEST_CASE(
     "who is done is not lost for its connection, but for parameters that it asks for and does not take") {
   RunConfig config = small_run();
   config.train.total_iterations = 5;
-  Run run(config);
-  run.gather();
+  TrainingRun run(config);
   run.train(0, 2);
   REQUIRE(run.sent.of<wire::FinishWorker>(kNode1).size() == 1);
   const wire::NodeLost cut_off{NodeId(1), "its connection broke", 0, /*out_of_reach=*/true};
@@ -387,8 +364,7 @@ TEST_CASE(
 }
 
 TEST_CASE("emulated steps that did not fit make the run invalid") {
-  Run run;
-  run.gather();
+  TrainingRun run;
   run.train(0, 3);
   run.say(kNode0, wire::EvaluationReport{Version(3), {1.0, 1, 10}, ""});
   run.answer_model();

@@ -5,8 +5,7 @@ namespace paceline::server {
 namespace {
 
 TEST_CASE("a final evaluation that is never answered is given up, and fails the run") {
-  Run run;
-  run.gather();
+  TrainingRun run;
   run.train(0, 3);
   run.answer_model();
   run.nodes_report();
@@ -14,8 +13,7 @@ TEST_CASE("a final evaluation that is never answered is given up, and fails the 
   CHECK(run.sent.of<wire::Release>(kShard0).empty());
   run.pass(1ms);
   CHECK(run.sent.of<wire::Release>(kShard0).size() == 1);
-  run.shards_report();
-  REQUIRE(run.over());
+  run.ends();
   CHECK(run.summary().status == "failed");
   CHECK(run.summary().reason ==
         "the final model, version 3 was not evaluated: node 0 has not answered within 600 s");
@@ -27,8 +25,7 @@ TEST_CASE("a final evaluation that is never answered is given up, and fails the 
 TEST_CASE("an evaluation that takes too long is given up, and its node is asked for the next") {
   RunConfig config = small_run();
   config.train.eval_every_clocks = 1;
-  Run run(config);
-  run.gather();
+  TrainingRun run(config);
   run.train(0, 2);
   run.pass(Evaluations::kLeases * run.config.cluster.lease + 1ms);
   REQUIRE(run.sent.of<wire::Release>(kShard0).size() == 1);
@@ -46,8 +43,7 @@ TEST_CASE("an evaluation that takes too long is given up, and its node is asked 
 }
 
 TEST_CASE("a final model that nobody is left to evaluate is said to be so, and is no success") {
-  Run run;
-  run.gather();
+  TrainingRun run;
   const bool stopped = GENERATE(false, true);
   if (stopped) run.authority->stop("stopped by a signal", run.now);
   run.train(0, stopped ? 1 : 3);
@@ -55,8 +51,7 @@ TEST_CASE("a final model that nobody is left to evaluate is said to be so, and i
   run.nodes_report();
   run.authority->lost(kNode0, "its connection broke", run.now);
   run.authority->lost(kNode1, "its connection broke", run.now);
-  run.shards_report();
-  REQUIRE(run.over());
+  run.ends();
   CHECK_FALSE(run.summary().test_accuracy.has_value());
   CHECK(run.summary().status == (stopped ? "stopped" : "failed"));
   CHECK(run.summary().reason ==
@@ -67,8 +62,7 @@ TEST_CASE("a final model that nobody is left to evaluate is said to be so, and i
 TEST_CASE("a final model that could not be evaluated fails the run; one during training does not") {
   RunConfig config = small_run();
   config.train.eval_every_clocks = 1;
-  Run run(config);
-  run.gather();
+  TrainingRun run(config);
   run.train(0, 2);
   run.say(kNode0, wire::EvaluationReport{Version(1), {}, "no memory"});
   const bool finally = GENERATE(false, true);
@@ -81,8 +75,7 @@ TEST_CASE("a final model that could not be evaluated fails the run; one during t
   run.say(kNode0, wire::EvaluationReport{Version(3), {1.0, 1, 10}, fault});
   run.answer_model();
   run.nodes_report();
-  run.shards_report();
-  REQUIRE(run.over());
+  run.ends();
   CHECK(run.authority->result().is_ok() != finally);
   CHECK(run.summary().status == (finally ? "failed" : "ok"));
   if (finally) CHECK_THAT(run.summary().reason, Contains("final model") && Contains("cannot read it"));

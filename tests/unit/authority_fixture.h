@@ -44,6 +44,12 @@ struct Run {
     REQUIRE(record.is_ok());
     authority.emplace(config, std::move(record).value(), sent, errands, log, now);
   }
+  // From now on the log goes there, as far as it is of that level.
+  void keep(LogLevel of, std::vector<std::string>& lines) {
+    log = Log::to([of, &lines](LogLevel level, const std::string& text) {
+      if (level == of) lines.push_back(text);
+    });
+  }
   void say(Peer from, wire::Body body, std::vector<float> values = {}) {
     const Status taken = authority->handle(from, {std::move(body), payload_of(std::move(values))}, now);
     INFO(taken.message());
@@ -123,6 +129,10 @@ struct Run {
     shard_reports(0);
     shard_reports(1);
   }
+  void ends() {
+    shards_report();
+    REQUIRE(over());
+  }
   // Whatever is to be saved, now and at the end: there is no room for it, which costs the run nothing.
   void disk_is_full() {
     const auto to_save = [this] {
@@ -152,6 +162,11 @@ struct Run {
   bool slow_disk = false;
   Ticks now{1};
   std::optional<Authority> authority;
+};
+
+// Everybody has come, and training has begun.
+struct TrainingRun : Run {
+  explicit TrainingRun(RunConfig c = small_run()) : Run(std::move(c)) { gather(); }
 };
 
 }  // namespace

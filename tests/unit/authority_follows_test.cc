@@ -79,9 +79,7 @@ void to_the_end(Following& run) {
 TEST_CASE("a checkpoint of which this one's disk lacks a file is none here, whatever counts") {
   Following run(saving_run());
   std::vector<std::string> warnings;
-  run.log = Log::to([&](LogLevel level, const std::string& text) {
-    if (level == LogLevel::kWarn) warnings.push_back(text);
-  });
+  run.keep(LogLevel::kWarn, warnings);
   run.let_go();
   const CheckpointFolder checkpoints(run.config.run.out, fingerprint(run.config, AgreedBy::kRun));
   run.train(0, 1);

@@ -179,8 +179,7 @@ TEST_CASE("where each node steps a part, each is asked for its state") {
   RunConfig config = reducing_run();
   config.exchange.shard_optimizer = true;
   config.checkpoint.every_clocks = 2;
-  Reducing run(config);
-  run.shard_has(0);
+  ReducingFromStart run(config);
   for (const std::int64_t clock : {0, 1}) run.step(clock);
   for (const Peer node : {kNode0, kNode1}) {
     const auto asked = run.sent.of<wire::StateWanted>(node);
@@ -360,8 +359,7 @@ TEST_CASE("what is lost for all who are left ends the run, which servers may go 
   RunConfig config = reducing_run();
   config.cluster.nodes = 3;
   config.exchange.shard_optimizer = true;
-  Reducing run(config);
-  run.shard_has(0);
+  ReducingFromStart run(config);
   run.step(0);
   run.authority->lost(kNode1, "silent", run.now);
   run.say(kNode0, wire::Error{StatusCode::kDataLoss, "the state of node 1 is lost", true});
@@ -385,8 +383,7 @@ TEST_CASE(
   config.cluster.nodes = 4;
   config.train.total_iterations = 8;
   config.exchange.shard_optimizer = true;
-  Reducing run(config);
-  run.shard_has(0);
+  ReducingFromStart run(config);
   run.step(0);
   for (const std::uint32_t node : {0U, 3U}) run.steps(node, 1);
   for (const std::uint32_t node : {1U, 2U}) run.authority->lost(Peer::of(NodeId(node)), "silent", run.now);

@@ -18,9 +18,7 @@ RunConfig config_that_hands_over() {
 // Both workers have done clock 0; worker 0.0 clock 1, too.
 struct HandedOver : SavingRun {
   explicit HandedOver(RunConfig c = config_that_hands_over()) : SavingRun(std::move(c)) {
-    log = Log::to([this](LogLevel level, const std::string& text) {
-      if (level == LogLevel::kWarn) warnings.push_back(text);
-    });
+    keep(LogLevel::kWarn, warnings);
     train(0, 1);
     iterate(0, 1);
   }

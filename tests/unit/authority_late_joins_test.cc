@@ -90,8 +90,7 @@ TEST_CASE("a run in which a node was lost and came again does each iteration onc
           wire::EvaluationReport{run.sent.of<wire::Evaluate>(kNode0).at(0).version, {1.0, 1, 10}, ""});
   run.answer_model();
   run.nodes_report();
-  run.shards_report();
-  REQUIRE(run.over());
+  run.ends();
   CHECK(run.authority->result().is_ok());
   const RunSummary summary = run.summary();
   CHECK((summary.iterations == 6 && summary.iterations_lost == 1));
@@ -163,8 +162,7 @@ TEST_CASE("a node that comes as training ends is told how the run went") {
   run.say(kNode0,
           wire::EvaluationReport{run.sent.of<wire::Evaluate>(kNode0).at(0).version, {1.0, 1, 10}, ""});
   run.node_reports(0);
-  run.shards_report();
-  REQUIRE(run.over());
+  run.ends();
   CHECK(run.sent.of<wire::RunOver>(kNode1).size() == 1);
 }
 

@@ -17,6 +17,14 @@ struct SavedRun : SavingRun {
   }
 };
 
+// The same, of which new servers go on, and have read their checkpoint.
+struct ResumedRun : SavedRun {
+  ResumedRun() {
+    resume();
+    shards_ready();
+  }
+};
+
 TEST_CASE(
     "a resumed run goes on at its version when those who were there have joined, and does what is left") {
   SavedRun run;
@@ -40,8 +48,7 @@ TEST_CASE(
   run.say(kNode0, wire::EvaluationReport{Version(3), {50.0, 75, 100}, ""});
   run.nodes_report();
   run.disk_is_full();
-  run.shards_report();
-  REQUIRE(run.over());
+  run.ends();
   const RunSummary summary = run.summary();
   CHECK((summary.status == "ok" && summary.iterations == 6));
   CHECK((summary.generation == 2 && summary.resumed_from == Version(1)));
@@ -69,9 +76,7 @@ TEST_CASE("a worker is told the loss scale that it has said last, also by who re
 }
 
 TEST_CASE("what was counted before a resume is known apart") {
-  SavedRun run;
-  run.resume();
-  run.shards_ready();
+  ResumedRun run;
   run.come(0);
   run.come(1);
   run.train(1, 2);
@@ -80,9 +85,7 @@ TEST_CASE("what was counted before a resume is known apart") {
 }
 
 TEST_CASE("the staleness of before a resume is in the record of after it") {
-  SavedRun run;
-  run.resume();
-  run.shards_ready();
+  ResumedRun run;
   run.come(0);
   run.come(1);
   run.train(1, 2);
@@ -105,9 +108,7 @@ TEST_CASE("the staleness of before a resume is in the record of after it") {
 
 TEST_CASE("a curve that cannot be read is put aside with a warning, and the run goes on") {
   SavedRun run;
-  run.log = Log::to([&run](LogLevel level, const std::string& text) {
-    if (level == LogLevel::kWarn) run.warnings.push_back(text);
-  });
+  run.keep(LogLevel::kWarn, run.warnings);
   const std::filesystem::path file = run.folder / "curve.csv";
   const std::string broken = read_file(file, 1 << 20).value() + std::string(40, '\0') + "\n";
   REQUIRE(write_file_atomically(file, broken).is_ok());
@@ -141,9 +142,7 @@ TEST_CASE("what was recorded before goes when training goes on, and other files 
 }
 
 TEST_CASE("a shard that is ready before any node has come here is no mistake; one of another layout is") {
-  SavedRun run;
-  run.resume();
-  run.shards_ready();
+  ResumedRun run;
   CHECK_FALSE(run.over());
   run.say(kShard1, wire::ShardReady{ShardId(1), 4711});
   REQUIRE(run.over());
@@ -151,9 +150,7 @@ TEST_CASE("a shard that is ready before any node has come here is no mistake; on
 }
 
 TEST_CASE("a node that does not come is lost after start_timeout, and the others go on without it") {
-  SavedRun run;
-  run.resume();
-  run.shards_ready();
+  ResumedRun run;
   run.come(1);
   run.pass(run.config.cluster.start_timeout);
   CHECK_FALSE(run.authority->training());
@@ -167,8 +164,7 @@ TEST_CASE("a node that does not come is lost after start_timeout, and the others
   run.say(kNode1, wire::EvaluationReport{Version(5), {50.0, 75, 100}, ""});
   run.node_reports(1);
   run.disk_is_full();
-  run.shards_report();
-  REQUIRE(run.over());
+  run.ends();
   CHECK((run.summary().iterations == 6 && run.summary().lost_nodes == 1));
 }
 
@@ -246,9 +242,7 @@ TEST_CASE("what an end of the run has left goes when the run goes on, not before
 }
 
 TEST_CASE("with nobody there the resumed run fails, and can be resumed again") {
-  SavedRun run;
-  run.resume();
-  run.shards_ready();
+  ResumedRun run;
   run.pass(run.config.cluster.start_timeout + 1s);
   REQUIRE(run.over());
   CHECK_THAT(run.authority->result().message(), Contains("node 0, node 1 have not joined"));
@@ -306,8 +300,7 @@ TEST_CASE("a node that is on its way in as the last one is lost waits for the ru
   run.authority->lost(kNode0, "its connection broke", run.now);
   CHECK(run.authority->may_come(NodeId(0)).code() == StatusCode::kUnavailable);  // it asks until others go on
   run.answer_model();
-  run.shards_report();
-  REQUIRE(run.over());
+  run.ends();
   CHECK_THAT(run.authority->result().message(), Contains("every node was lost"));
   const auto told = run.sent.of<wire::RunOver>(kNode1);
   REQUIRE(told.size() == 1);
@@ -315,15 +308,13 @@ TEST_CASE("a node that is on its way in as the last one is lost waits for the ru
 }
 
 TEST_CASE("without a checkpoint it is told that the run is over, and who asks then is refused") {
-  Run run;
-  run.gather();
+  TrainingRun run;
   run.authority->lost(kNode1, "its connection broke", run.now);
   run.authority->node_joined(NodeId(1), layout_of(8), run.now, 77);
   run.authority->lost(kNode0, "its connection broke", run.now);
   CHECK(run.authority->may_come(NodeId(0)).code() == StatusCode::kFailedPrecondition);
   run.answer_model();
-  run.shards_report();
-  REQUIRE(run.over());
+  run.ends();
   CHECK_FALSE(run.sent.of<wire::RunOver>(kNode1).at(0).resumable);
 }
 

@@ -21,8 +21,7 @@ TEST_CASE("before it begins a run says who is missing") {
 }
 
 TEST_CASE("while it trains: clocks, who is held and for whom, samples") {
-  Run run;
-  run.gather();
+  TrainingRun run;
   run.train(0, 1);
   run.iterate(0, 1);
   const RunStatus s = status_of(run);
@@ -36,8 +35,7 @@ TEST_CASE("while it trains: clocks, who is held and for whom, samples") {
 }
 
 TEST_CASE("while a run advances none of its counters falls") {
-  Run run;
-  run.gather();
+  TrainingRun run;
   run.train(0, 1);
   const auto before = testing::read_prometheus(metrics_text(status_of(run), 0.0));
   run.train(1, 2);
@@ -100,8 +98,7 @@ TEST_CASE("where sizes follow speed status, log and summary say how many samples
 }
 
 TEST_CASE("a node's heartbeats say where the time of its workers goes, its report what it was") {
-  Run run;
-  run.gather();
+  TrainingRun run;
   CHECK_FALSE(status_of(run).workers[0].times);
   PhaseTimes times;
   times.wall = 100;
@@ -119,8 +116,7 @@ TEST_CASE("a node's heartbeats say where the time of its workers goes, its repor
 }
 
 TEST_CASE("how stale gradients were is counted while it trains") {
-  Run run;
-  run.gather();
+  TrainingRun run;
   run.train(0, 2);
   std::int64_t counted = 0;
   for (const auto& [staleness, count] : status_of(run).staleness_clocks) counted += count;
@@ -128,8 +124,7 @@ TEST_CASE("how stale gradients were is counted while it trains") {
 }
 
 TEST_CASE("who has reported waits for the shard that lacks its gradient") {
-  Run run;
-  run.gather();
+  TrainingRun run;
   run.say(kShard0, wire::GradientArrived{ShardId(0), WorkerId(0, 0), Clock(0), 10, ""});
   wire::StepReport report;
   report.worker = WorkerId(0, 0);
@@ -142,8 +137,7 @@ TEST_CASE("who has reported waits for the shard that lacks its gradient") {
 TEST_CASE("the rate is that of the last seconds, and the time left follows from it") {
   RunConfig config = small_run();
   config.train.total_iterations = 2000;
-  Run run(config);
-  run.gather();
+  TrainingRun run(config);
   CHECK_FALSE(status_of(run).seconds_left);
   for (std::int64_t clock = 0; clock < 20; ++clock) {
     run.pass(500ms);
@@ -158,8 +152,7 @@ TEST_CASE("the rate is that of the last seconds, and the time left follows from 
 TEST_CASE("max_seconds is the nearer end where it is") {
   RunConfig config = small_run();
   config.run.max_seconds = 100s;
-  Run run(config);
-  run.gather();
+  TrainingRun run(config);
   run.pass(75s);
   const RunStatus s = status_of(run);
   CHECK(s.done == Approx(0.75));
@@ -251,8 +244,7 @@ TEST_CASE("where all have become slower those are stragglers that are slower tha
   for (const auto slow : {9s, 30s}) {
     RunConfig config = small_run();
     config.train.total_iterations = 120;
-    Run run(config);
-    run.gather();
+    TrainingRun run(config);
     train_unequally(run, 0, 20, 1s);
     for (std::int64_t clock = 20; clock < 50; ++clock) {
       run.pass(slow);
@@ -305,8 +297,7 @@ TEST_CASE("what a worker waits for, and a pause of the server, is not its slowne
 }
 
 TEST_CASE("how a run went by time is noted: bytes, and how far each worker was ahead") {
-  Run run;
-  run.gather();
+  TrainingRun run;
   run.authority->note_progress({10, 20, 0}, run.now);  // too soon behind the beginning
   run.train(0, 1);
   run.iterate(0, 1);
@@ -326,8 +317,7 @@ TEST_CASE("how a run went by time is noted: bytes, and how far each worker was a
 TEST_CASE("a lost node's workers are lost, and no measure for the others") {
   RunConfig config = small_run();
   config.train.total_iterations = 80;
-  Run run(config);
-  run.gather();
+  TrainingRun run(config);
   train_unequally(run, 0, 20);
   run.authority->lost(kNode0, "silent", run.now);
   const RunStatus s = status_of(run);

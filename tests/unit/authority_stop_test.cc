@@ -7,8 +7,7 @@ namespace {
 TEST_CASE("an iteration that does not end does not hold up a stop for ever; its node is told") {
   RunConfig config = small_run();
   config.run.max_seconds = 30s;
-  Run run(config);
-  run.gather();
+  TrainingRun run(config);
   run.iterate(0, 0);
   const bool signal = GENERATE(true, false);
   if (signal) run.authority->stop("stopped by a signal", run.now);
@@ -27,16 +26,14 @@ TEST_CASE("an iteration that does not end does not hold up a stop for ever; its 
   run.answer_model();
   run.node_reports(0);
   run.disk_is_full();
-  run.shards_report();
-  REQUIRE(run.over());
+  run.ends();
   CHECK(run.summary().status == (signal ? "stopped" : "ok"));
   REQUIRE(run.summary().lost.size() == 1);
   CHECK(run.summary().lost[0] == "node 1: " + told[0].message);
 }
 
 TEST_CASE("a stop waits for long iterations where iterations are long") {
-  Run run;
-  run.gather();
+  TrainingRun run;
   run.pass(60s);
   run.iterate(0, 0);
   run.authority->stop("stopped by a signal", run.now);
@@ -83,14 +80,12 @@ TEST_CASE("where sizes follow speed a stop waits for all the rounds that the slo
 }
 
 TEST_CASE("with every iteration stuck a stop ends all the same, as what it was") {
-  Run run;
-  run.gather();
+  TrainingRun run;
   run.authority->stop("stopped by a signal", run.now);
   run.pass(0s);
   run.pass(StopDeadline::kLeases * run.config.cluster.lease + 1ms);
   run.answer_model();
-  run.shards_report();
-  REQUIRE(run.over());
+  run.ends();
   CHECK(run.summary().status == "stopped");
   CHECK(run.summary().lost.size() == 2);
 }

@@ -79,15 +79,13 @@ TEST_CASE("programs without which the fewest nodes cannot come end the run") {
 }
 
 TEST_CASE("a program that ends while training goes on is its connection's to tell of") {
-  Run run;
-  run.gather();
+  TrainingRun run;
   run.authority->program_ended(NodeId(1), "status 1", run.now);
   CHECK(run.authority->training());
 }
 
 TEST_CASE("a clock is decided once for all shards, in one sequence") {
-  Run run;
-  run.gather();
+  TrainingRun run;
   run.iterate(1, 0);
   CHECK(run.sent.of<wire::ApplyDecision>(kShard0).empty());
   run.iterate(0, 0);
@@ -108,8 +106,7 @@ TEST_CASE("grant and decision of one clock carry the same learning rate, and the
   RunConfig config = small_run();
   config.train.optimizer.lr = 0.9;
   config.train.optimizer.schedule.warmup_versions = 3;
-  Run run(config);
-  run.gather();
+  TrainingRun run(config);
   run.train(0, 2);
   const auto grants = run.sent.of<wire::Grant>(kNode0);
   const auto decisions = run.sent.of<wire::ApplyDecision>(kShard1);
@@ -127,8 +124,7 @@ TEST_CASE("all shards hear how stale a gradient is, its worker what its next loc
   config.train.optimizer.lr = 0.6;
   config.train.optimizer.staleness = GENERATE(StalenessScaling::kNone, StalenessScaling::kInverse);
   const double divisor = config.train.optimizer.staleness == StalenessScaling::kNone ? 1.0 : 2.0;
-  Run run(config);
-  run.gather();
+  TrainingRun run(config);
   run.iterate(0, 0);
   run.iterate(1, 0);
   run.iterate(1, 1);  // computed with revision 0, once more, and none of its own
@@ -145,8 +141,7 @@ TEST_CASE("all shards hear how stale a gradient is, its worker what its next loc
 }
 
 TEST_CASE("a lost node is in the report, its shards forget it, and the others go on") {
-  Run run;
-  run.gather();
+  TrainingRun run;
   run.arrive(0, 0);  // whole, but not reported: it stays
   run.iterate(1, 0);
   run.authority->lost(kNode0, "silent for 10.2 s", run.now);
@@ -167,8 +162,7 @@ TEST_CASE("a lost node is in the report, its shards forget it, and the others go
 }
 
 TEST_CASE("what a lost worker had pushed in part is discarded on every shard") {
-  Run run;
-  run.gather();
+  TrainingRun run;
   run.say(kShard0, wire::GradientArrived{ShardId(0), WorkerId(0, 0), Clock(0), 10, ""});
   run.authority->lost(kNode0, "gone", run.now);
   CHECK(run.sent.of<wire::DiscardGradient>(kShard0).size() == 1);
@@ -192,8 +186,7 @@ TEST_CASE("a shard that is lost, and a node lost before the start, end the run a
 }
 
 TEST_CASE("a NaN names worker, clock and tensor, and ends the run when it is to stop") {
-  Run run;
-  run.gather();
+  TrainingRun run;
   run.say(kShard0, wire::GradientArrived{ShardId(0), WorkerId(1, 0), Clock(0), 10, "conv1.weight"});
   CHECK(run.sent.of<wire::Evaluate>(kNode0).empty());
   run.iterate(0, 0);
@@ -204,8 +197,7 @@ TEST_CASE("a NaN names worker, clock and tensor, and ends the run when it is to 
   run.say(kNode1, report);
   run.answer_model();
   run.nodes_report();
-  run.shards_report();
-  REQUIRE(run.over());
+  run.ends();
   CHECK_THAT(run.authority->result().message(),
              Contains("1.0") && Contains("clock 0") && Contains("conv1.weight"));
   CHECK(run.summary().status == "failed");
@@ -213,8 +205,7 @@ TEST_CASE("a NaN names worker, clock and tensor, and ends the run when it is to 
 }
 
 TEST_CASE("what a peer may not say is refused, and the run goes on") {
-  Run run;
-  run.gather();
+  TrainingRun run;
   wire::StepReport report;
   report.worker = WorkerId(0, 0);
   report.metric = {1.0, 0, 10};
@@ -263,8 +254,7 @@ TEST_CASE("a node's report comes once, after its workers' end, with each of its 
 }
 
 TEST_CASE("an arrival that can never be decided is the end of its node, not of the run") {
-  Run run;
-  run.gather();
+  TrainingRun run;
   std::string why;
   SECTION("nobody granted it") {
     run.say(kShard1, wire::GradientArrived{ShardId(1), WorkerId(1, 0), Clock(9), 10, ""});
@@ -300,8 +290,7 @@ TEST_CASE("an arrival that can never be decided is the end of its node, not of t
 }
 
 TEST_CASE("a node that a shard can serve no further is told so and lost, whatever it goes on saying") {
-  Run run;
-  run.gather();
+  TrainingRun run;
   run.iterate(0, 0);
   run.say(kShard1, wire::NodeLost{NodeId(1), "shard 1: refused: push from node 1 in the name of worker 0.0"});
   const auto errors = run.sent.of<wire::Error>(kNode1);
@@ -324,8 +313,7 @@ TEST_CASE("a node that a shard can serve no further is told so and lost, whateve
 }
 
 TEST_CASE("a held grant is announced to its node") {
-  Run run;
-  run.gather();
+  TrainingRun run;
   run.iterate(0, 0);
   run.pass(100ms);
   CHECK(run.sent.of<wire::Held>(kNode0).empty());

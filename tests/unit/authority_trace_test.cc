@@ -20,8 +20,7 @@ void to_the_end(Run& run) {
   run.answer_model();
   run.nodes_report();
   run.say(kNode0, wire::EvaluationReport{Version(3), {50.0, 75, 100}, ""});
-  run.shards_report();
-  REQUIRE(run.over());
+  run.ends();
 }
 
 std::vector<std::string> kinds_of(const trace::Trace& recorded) {
@@ -68,8 +67,7 @@ TEST_CASE("a node's part that is damaged costs the trace and nothing else") {
 }
 
 TEST_CASE("a lost node and a run that fails are in the trace of it") {
-  Run run(traced_run());
-  run.gather();
+  TrainingRun run(traced_run());
   run.iterate(0, 0);
   run.authority->lost(kNode1, "silent for 10.2 s", run.now);
   run.authority->fail(unavailable("server 1 lost"), run.now);

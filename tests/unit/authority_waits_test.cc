@@ -47,8 +47,7 @@ TEST_CASE("the start names who is missing, and who was refused why") {
 }
 
 TEST_CASE("who is held waits for the worker that has not reported") {
-  Run run;
-  run.gather();
+  TrainingRun run;
   run.train(0, 1);
   run.iterate(0, 1);
   CHECK(waits_of(run) ==
@@ -67,8 +66,7 @@ TEST_CASE("many who wait for many are one line, which names some of them") {
 }
 
 TEST_CASE("a gradient that is not whole everywhere names the shard that lacks it") {
-  Run run;
-  run.gather();
+  TrainingRun run;
   run.iterate(0, 0);
   wire::StepReport report;
   report.worker = WorkerId(1, 0);
@@ -104,8 +102,7 @@ TEST_CASE("different causes are different lines, and the same wait keeps its cau
 }
 
 TEST_CASE("what is usual is what the slowest of those waited for usually takes") {
-  Run run;
-  run.gather();
+  TrainingRun run;
   run.pass(2s);
   run.iterate(0, 0);
   run.pass(4s);
@@ -121,8 +118,7 @@ TEST_CASE("a stop waits for the iterations under way, wherever they stand") {
   config.sync.policy = PolicyKind::kAsp;
   config.sync.apply = ApplyMode::kEager;
   config.sync.combine = CombineMode::kEach;
-  Run run(config);
-  run.gather();
+  TrainingRun run(config);
   run.iterate(0, 0);
   CHECK(waits_of(run) ==
         Texts{"version 1 waits: worker 1.0 (node 1, last seen 1.4 s ago, clock 0) has not reported"});
@@ -153,8 +149,7 @@ TEST_CASE("under backup a late worker is waited for only where nobody else is") 
 TEST_CASE("an evaluation that does not come is named, and who owes it") {
   RunConfig config = small_run();
   config.train.eval_every_clocks = 1;
-  Run run(config);
-  run.gather();
+  TrainingRun run(config);
   run.train(0, 1);
   REQUIRE(waits_of(run).size() == 2);
   CHECK(waits_of(run)[1] ==
@@ -166,8 +161,7 @@ TEST_CASE(
   RunConfig config = reducing_run();
   config.cluster.nodes = 3;
   config.train.total_iterations = 9;
-  Reducing run(config);
-  run.shard_has(0);
+  ReducingFromStart run(config);
   for (const std::uint32_t node : {0U, 2U}) run.say(Peer::of(NodeId(node)), wire::Peers{0, {"10.0.0.1:7"}});
   CHECK(waits_of(run)[0] ==
         "the nodes' formation waits for node 1 (last seen 1.4 s ago) to say where the others come");
@@ -206,8 +200,7 @@ TEST_CASE("an all-reduce waits for no node that is lost") {
 TEST_CASE("the end of an all-reduce names whose parameters it waits for") {
   RunConfig config = reducing_run();
   config.exchange.shard_optimizer = GENERATE(false, true);
-  Reducing run(config);
-  run.shard_has(0);
+  ReducingFromStart run(config);
   for (std::int64_t clock = 0; clock < 3; ++clock) run.step(clock);
   const std::string waits = "the end waits for the parameters of version 3 from ";
   const std::string node_0 = "node 0 (last seen 0.4 s ago)";

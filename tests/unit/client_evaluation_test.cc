@@ -9,13 +9,12 @@
 namespace paceline {
 namespace {
 
-using testing::ClientFixture;
+using testing::JoinedClient;
 using testing::payload_of;
 using testing::wire_grant_of;
 
 TEST_CASE("an exact version is fetched past the process cache") {
-  ClientFixture f;
-  f.join();
+  JoinedClient f;
   f.left->send(wire::Evaluate{Version(6), true});
   const auto request = f.client->next_evaluation();
   REQUIRE(request.is_ok());
@@ -36,8 +35,7 @@ TEST_CASE("an exact version is fetched past the process cache") {
 }
 
 TEST_CASE("of the evaluations asked for while none was taken, the newest is wanted") {
-  ClientFixture f;
-  f.join();
+  JoinedClient f;
   for (const std::int64_t version : {5, 10, 15, 20, 25, 30})
     f.left->send(wire::Evaluate{Version(version), false});
   f.left->send(wire_grant_of(0, Threshold(0), 0));
@@ -46,8 +44,7 @@ TEST_CASE("of the evaluations asked for while none was taken, the newest is want
 }
 
 TEST_CASE("a version that was released before it was fetched is no fault of the node, which goes on") {
-  ClientFixture f;
-  f.join();
+  JoinedClient f;
   std::vector<float> flat(5);
   auto fetched = std::async(std::launch::async, [&] { return f.client->fetch_exact(Version(6), flat); });
   REQUIRE(f.left->expect<wire::Pull>());

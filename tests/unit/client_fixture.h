@@ -132,4 +132,9 @@ struct ClientFixture {
   std::uint64_t asked_ = 0;
 };
 
+// Both servers have welcomed the node.
+struct JoinedClient : ClientFixture {
+  JoinedClient() { join(); }
+};
+
 }  // namespace paceline::testing

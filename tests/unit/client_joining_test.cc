@@ -16,6 +16,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using testing::ClientFixture;
+using testing::JoinedClient;
 using testing::kLeft;
 using testing::kRight;
 
@@ -272,8 +273,7 @@ TEST_CASE("silence is the loss of the server that was silent") {
 
 TEST_CASE("a server that does not know the node any more, once it had welcomed it, is lost") {
   const auto code = GENERATE(StatusCode::kFailedPrecondition, StatusCode::kOutOfOrder);
-  ClientFixture f;
-  f.join();
+  JoinedClient f;
   f.left->send(wire::Error{code, "Heartbeat before a join on this connection", true});
   CHECK_THAT(f.client->next_instruction(0).status().message(), Catch::Contains("Heartbeat before a join"));
   CHECK(f.client->lost() == (code == StatusCode::kFailedPrecondition ? Lost::kTheAuthority : Lost::kNothing));

@@ -56,9 +56,13 @@ struct ReconnectFixture : ClientFixture {
   }
 };
 
+// Both servers have welcomed the node.
+struct JoinedToReconnect : ReconnectFixture {
+  JoinedToReconnect() { join(); }
+};
+
 TEST_CASE("over another connection a node joins as the process it is, and says again what may be lost") {
-  ReconnectFixture f;
-  f.join();
+  JoinedToReconnect f;
   f.left->send(wire_grant_of(0, Threshold(0), 0));
   REQUIRE(f.granted() == Clock(0));
   f.push(0, {1, 2, 3, 4, 5});
@@ -119,8 +123,7 @@ TEST_CASE("a gradient in fewer bytes is said again in the same ones, and is owed
 }
 
 TEST_CASE("what is granted past, withdrawn or answered is not said again") {
-  ReconnectFixture f;
-  f.join();
+  JoinedToReconnect f;
   f.push(0, {1, 2, 3, 4, 5});
   f.client->report({WorkerId(0, 0), Clock(0), Metric{1.0, 1, 2}});
   const Ticket ticket = f.client->request_parameters(Version(0));
@@ -144,8 +147,7 @@ TEST_CASE("what is granted past, withdrawn or answered is not said again") {
 }
 
 TEST_CASE("of a gradient that is still computed what has left is said again, and the rest follows") {
-  ReconnectFixture f;
-  f.join();
+  JoinedToReconnect f;
   const Contribution gradient{WorkerId(0, 0),
                               Clock(0),
                               2,
@@ -166,8 +168,7 @@ TEST_CASE("of a gradient that is still computed what has left is said again, and
 }
 
 TEST_CASE("what the authority says again is not done twice: grants, the end, evaluations") {
-  ReconnectFixture f;
-  f.join();
+  JoinedToReconnect f;
   for (int times = 0; times < 3; ++times) f.left->send(wire_grant_of(4, Threshold(0), 4));
   f.left->send(wire_grant_of(5, Threshold(0), 5));
   CHECK(f.granted() == Clock(4));
@@ -192,8 +193,7 @@ TEST_CASE("what the authority says again is not done twice: grants, the end, eva
 }
 
 TEST_CASE("an answer that had come in part is asked for again, and comes whole") {
-  ReconnectFixture f;
-  f.join();
+  JoinedToReconnect f;
   const Ticket ticket = f.client->request_parameters(Version(1));
   REQUIRE(f.right->expect<wire::Pull>());
   f.right->send(wire::Parameters{ticket, ShardId(1), Version(1), Revision(1), 0, true, {Clock(1)}},
@@ -215,8 +215,7 @@ TEST_CASE("an answer that had come in part is asked for again, and comes whole")
 }
 
 TEST_CASE("a server that does not know the connection is joined over another one") {
-  ReconnectFixture f;
-  f.join();
+  JoinedToReconnect f;
   f.left->send(wire::Error{StatusCode::kNotFound, "Heartbeat before a join on this connection", true});
   const auto join = f.left->expect<wire::Join>();
   REQUIRE(join);
@@ -242,8 +241,7 @@ TEST_CASE("who is not let in again has lost its servers, as by their silence") {
 }
 
 TEST_CASE("a connection that breaks again and again is made anew each time") {
-  ReconnectFixture f;
-  f.join();
+  JoinedToReconnect f;
   f.client->report({WorkerId(0, 0), Clock(0), Metric{1.0, 1, 2}});
   for (int times = 0; times < 4; ++times) REQUIRE(f.left_breaks());
   f.left_welcomes();
@@ -269,8 +267,7 @@ TEST_CASE("a connection that breaks before the welcome came is joined over anoth
 
 TEST_CASE("initial parameters are sent again to a server that has not got them all") {
   const bool has_them = GENERATE(true, false);
-  ReconnectFixture f;
-  f.join();
+  JoinedToReconnect f;
   f.client->send_initial_parameters({1, 2, 3, 4, 5});
   REQUIRE(f.left->expect<wire::InitialParameters>());
   REQUIRE(f.left_breaks());
@@ -286,8 +283,7 @@ TEST_CASE("initial parameters are sent again to a server that has not got them a
 }
 
 TEST_CASE("a node that is done says its report again to the authority, and misses no other shard") {
-  ReconnectFixture f;
-  f.join();
+  JoinedToReconnect f;
   auto ended = std::async(std::launch::async, [&] { return f.client->finish({}); });
   REQUIRE(f.left->expect<wire::NodeReport>());
   SECTION("which has ended, as it is to") { f.right.reset(); }

@@ -51,6 +51,19 @@ LeaderLease replica(LeaderLease::Incarnation self, Start start) {
   return {"run/shard-0", self, start, std::chrono::duration_cast<std::chrono::seconds>(kLease)};
 }
 
+// The first serves, and the second has all that is acknowledged.
+struct CompletePair {
+  Shard shard;
+  LeaderLease first = replica(0xa, Start::kBegins);
+  LeaderLease second = replica(0xb, Start::kFollows);
+
+  CompletePair() {
+    shard.serve(first);
+    first.set_complete({0xa, 0xb});
+    shard.serve(first);
+  }
+};
+
 TEST_CASE("the first replica of a new run serves; one that follows waits, however long") {
   Shard shard;
   LeaderLease follows = replica(0xb, Start::kFollows);
@@ -114,12 +127,8 @@ TEST_CASE("a run begins where none has been, or one that is over, and nowhere el
 TEST_CASE(
     "that the run is over is noted though etcd does not answer the first time, and only while the lease may "
     "stand") {
-  Shard shard;
-  LeaderLease first = replica(0xa, Start::kBegins);
-  LeaderLease second = replica(0xb, Start::kFollows);
-  shard.serve(first);
-  first.set_complete({0xa, 0xb});
-  shard.serve(first);
+  CompletePair pair;
+  auto& [shard, first, second] = pair;
   shard.serve(second);
   CHECK(!second.is_concluded());
   first.resign(LeaderLease::Leave::kForGood);
@@ -174,12 +183,8 @@ TEST_CASE("who resigns serves no more, whatever is still answered") {
 }
 
 TEST_CASE("a change that comes when its lease has ended changes nothing") {
-  Shard shard;
-  LeaderLease first = replica(0xa, Start::kBegins);
-  LeaderLease second = replica(0xb, Start::kFollows);
-  shard.serve(first);
-  first.set_complete({0xa, 0xb});
-  shard.serve(first);
+  CompletePair pair;
+  auto& [shard, first, second] = pair;
   first.set_complete({0xa});
   const Txn late = shard.unheard(first);
   shard.passes(kLease);  // it has died, and nobody has looked yet
@@ -189,12 +194,8 @@ TEST_CASE("a change that comes when its lease has ended changes nothing") {
 }
 
 TEST_CASE("who is complete takes over once the lease has ended, and not before") {
-  Shard shard;
-  LeaderLease first = replica(0xa, Start::kBegins);
-  LeaderLease second = replica(0xb, Start::kFollows);
-  shard.serve(first);
-  first.set_complete({0xa, 0xb});
-  shard.serve(first);
+  CompletePair pair;
+  auto& [shard, first, second] = pair;
   const Ticks last_renewal = shard.now;  // it stands still from here
   for (; shard.now - last_renewal < 30s && !second.acts(shard.now); shard.passes(50ms)) {
     shard.serve(second);
@@ -279,12 +280,8 @@ TEST_CASE("who is left out counts until that is written") {
 }
 
 TEST_CASE("one that takes over and dies at once leaves the others as complete as they were") {
-  Shard shard;
-  LeaderLease first = replica(0xa, Start::kBegins);
-  LeaderLease second = replica(0xb, Start::kFollows);
-  shard.serve(first);
-  first.set_complete({0xa, 0xb});
-  shard.serve(first);
+  CompletePair pair;
+  auto& [shard, first, second] = pair;
   for (const Ticks end = shard.now + 2 * kLease;
        !second.is_primary() &&
        shard.now < end;) {  // the first stands still, and the second dies when it has taken over
@@ -297,12 +294,8 @@ TEST_CASE("one that takes over and dies at once leaves the others as complete as
 }
 
 TEST_CASE("a lease that is given back is not waited for") {
-  Shard shard;
-  LeaderLease first = replica(0xa, Start::kBegins);
-  LeaderLease second = replica(0xb, Start::kFollows);
-  shard.serve(first);
-  first.set_complete({0xa, 0xb});
-  shard.serve(first);
+  CompletePair pair;
+  auto& [shard, first, second] = pair;
   shard.serve(second);
   first.resign();
   CHECK(!first.acts(shard.now));

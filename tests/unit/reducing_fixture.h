@@ -84,5 +84,10 @@ struct Reducing : Run {
   }
 };
 
+// The shard has the initial parameters.
+struct ReducingFromStart : Reducing {
+  explicit ReducingFromStart(RunConfig c = reducing_run()) : Reducing(std::move(c)) { shard_has(0); }
+};
+
 }  // namespace
 }  // namespace paceline::server

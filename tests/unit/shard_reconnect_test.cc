@@ -49,10 +49,14 @@ struct Reconnected {
   std::optional<ShardService> service;
 };
 
+// The shard has its parameters.
+struct ReconnectedReady : Reconnected {
+  ReconnectedReady() { initialize(); }
+};
+
 TEST_CASE("a gradient that is whole here is dropped when it comes again: announced once, applied once") {
   const bool applied = GENERATE(true, false);
-  Reconnected r;
-  r.initialize();
+  ReconnectedReady r;
   r.push_first(0, 1);
   r.push_rest(0, 1);
   if (applied) r.apply(0);
@@ -70,8 +74,7 @@ TEST_CASE("a gradient that is whole here is dropped when it comes again: announc
 }
 
 TEST_CASE("a gradient that was here in part begins anew, with the same frames or others") {
-  Reconnected r;
-  r.initialize();
+  ReconnectedReady r;
   r.push_first(0, 100);
   r.service->on_reconnect(kReturnerId);
   CHECK(r.service->shard()->gradients_held() == 0);
@@ -83,8 +86,7 @@ TEST_CASE("a gradient that was here in part begins anew, with the same frames or
 }
 
 TEST_CASE("whose gradient was withdrawn, or was late, goes on with the next") {
-  Reconnected r;
-  r.initialize();
+  ReconnectedReady r;
   r.push_first(0, 1);
   r.say(kReturner, wire::Withdraw{kReturning, Clock(0)});
   r.service->on_reconnect(kReturnerId);
@@ -99,8 +101,7 @@ TEST_CASE("whose gradient was withdrawn, or was late, goes on with the next") {
 }
 
 TEST_CASE("what was prepared of a gradient that was here in part is dropped with it") {
-  Reconnected r;
-  r.initialize();
+  ReconnectedReady r;
   r.say(kBystander, push_of(WorkerId(1, 0), 0, 4, false), Reconnected::floats(2, 5));
   r.push_first(0, 100);
   while (r.service->work_ahead()) {
@@ -114,8 +115,7 @@ TEST_CASE("what was prepared of a gradient that was here in part is dropped with
 
 // What a node lends is its own again once its connection is given up.
 TEST_CASE("of a gradient that lies in the node's memory nothing is read there any more") {
-  Reconnected r;
-  r.initialize();
+  ReconnectedReady r;
   std::vector<float> theirs(6, 1.0F);
   bool let_go = false;
   const auto lent = [&](std::size_t begin, std::size_t count) {
@@ -147,8 +147,7 @@ TEST_CASE("initial parameters that had come in part come anew, and whole ones st
 }
 
 TEST_CASE("pulls that waited are dropped, and those that are asked again answered, though others leave") {
-  Reconnected r;
-  r.initialize();
+  ReconnectedReady r;
   r.say(kReturner, wire::Pull{1, Version(1), false, kNoRevision});
   r.service->on_reconnect(kReturnerId);
   r.say(kReturner, wire::Pull{1, Version(1), false, kNoRevision});
@@ -168,8 +167,7 @@ TEST_CASE("pulls that waited are dropped, and those that are asked again answere
 
 TEST_CASE(
     "a node whose answers break again and again, and that comes no further, may not come back for ever") {
-  Reconnected r;
-  r.initialize();
+  ReconnectedReady r;
   const auto lease = std::chrono::nanoseconds(r.config.cluster.lease);
   Ticks now(0);
   const auto breaks = [&](int times, std::chrono::nanoseconds apart) {
@@ -193,8 +191,7 @@ TEST_CASE(
 }
 
 TEST_CASE("who has not lost its connection and says a gradient twice is told so") {
-  Reconnected r;
-  r.initialize();
+  ReconnectedReady r;
   r.service->on_reconnect(NodeId(1));
   r.push_first(0, 1);
   r.push_rest(0, 1);

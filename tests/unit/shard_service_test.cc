@@ -45,6 +45,11 @@ struct Conversation {
   std::uint64_t requests = 0;
 };
 
+// The shard has its parameters.
+struct ReadyConversation : Conversation {
+  ReadyConversation() { initialize(); }
+};
+
 TEST_CASE("the authority is told once the initial parameters are whole, and they come from node 0 only") {
   Conversation c;
   c.say(kNode1, wire::InitialParameters{0, true}, std::vector<float>(6));
@@ -55,8 +60,7 @@ TEST_CASE("the authority is told once the initial parameters are whole, and they
 }
 
 TEST_CASE("a whole gradient is reported to the authority, one in another's name is refused") {
-  Conversation c;
-  c.initialize();
+  ReadyConversation c;
   c.say(kNode0, push_of(kWorker, 0), std::vector<float>(6));
   c.say(kNode1, push_of(kWorker, 1), std::vector<float>(6));
   const auto arrived = c.sent.to_authority<wire::GradientArrived>();
@@ -67,8 +71,7 @@ TEST_CASE("a whole gradient is reported to the authority, one in another's name 
 }
 
 TEST_CASE("a push that came twice is ignored; one after a gap is an error that its sender cannot outlive") {
-  Conversation c;
-  c.initialize();
+  ReadyConversation c;
   c.say(kNode0, push_of(kWorker, 0), std::vector<float>(6));
   c.say(kNode0, push_of(kWorker, 0), std::vector<float>(6));
   c.say(kNode0, push_of(kWorker, 1), std::vector<float>(4));
@@ -79,8 +82,7 @@ TEST_CASE("a push that came twice is ignored; one after a gap is an error that i
 }
 
 TEST_CASE("a gradient is withdrawn by its own worker, and only while it is here in part") {
-  Conversation c;
-  c.initialize();
+  ReadyConversation c;
   c.say(kNode0, push_of(kWorker, 0, 4, false), {1, 1});
   c.say(kNode1, wire::Withdraw{kWorker, Clock(0)});
   REQUIRE(c.sent.of<Error>(kNode1).size() == 1);
@@ -98,8 +100,7 @@ TEST_CASE("a gradient is withdrawn by its own worker, and only while it is here 
 // last gradient is here.
 // Two are held where gradients are applied as they come.
 TEST_CASE("a gradient that fills its worker's bound is announced when a decision has made room") {
-  Conversation c;
-  c.initialize();
+  ReadyConversation c;
   c.say(kNode0, push_of(kWorker, 0), std::vector<float>(6));
   c.say(kNode0, push_of(kWorker, 1), std::vector<float>(6));
   CHECK(c.sent.to_authority<wire::GradientArrived>().size() == 1);  // or the third might come now
@@ -111,8 +112,7 @@ TEST_CASE("a gradient that fills its worker's bound is announced when a decision
 }
 
 TEST_CASE("a pull is answered in pieces of one revision; the first carries the node's applied clocks") {
-  Conversation c;
-  c.initialize();
+  ReadyConversation c;
   c.iterate(0);
   c.say(kNode0, c.pull(1));
   const auto pieces = c.sent.of<Parameters>(kNode0);
@@ -209,8 +209,7 @@ TEST_CASE("a pull for a version to come is held until it is there") {
 }
 
 TEST_CASE("who has the newest revision is told that nothing changed") {
-  Conversation c;
-  c.initialize();
+  ReadyConversation c;
   c.iterate(0);
   c.say(kNode0, c.pull(0, false, Revision(1)));
   REQUIRE(c.sent.of<wire::Unchanged>(kNode0).size() == 1);
@@ -220,8 +219,7 @@ TEST_CASE("who has the newest revision is told that nothing changed") {
 }
 
 TEST_CASE("an exact version is the retained one, held before it is there, refused after it was released") {
-  Conversation c;
-  c.initialize();
+  ReadyConversation c;
   c.say(kNode1, c.pull(1, true));
   c.iterate(0, /*retain=*/true);
   REQUIRE(c.sent.of<Parameters>(kNode1).size() == 2);
@@ -242,8 +240,7 @@ TEST_CASE("an exact version is the retained one, held before it is there, refuse
 }
 
 TEST_CASE("held pulls are bounded for each node") {
-  Conversation c;
-  c.initialize();
+  ReadyConversation c;
   for (int i = 0; i < 3; ++i) c.say(kNode1, c.pull(9));  // one thread, and two more
   CHECK(c.sent.of<Error>(kNode1).empty());
   c.say(kNode1, c.pull(9));
@@ -253,8 +250,7 @@ TEST_CASE("held pulls are bounded for each node") {
 }
 
 TEST_CASE("who does not read its answers gets no more of them") {
-  Conversation c;
-  c.initialize();
+  ReadyConversation c;
   for (int i = 0; i < 10; ++i) c.say(kNode1, c.pull(0));  // nothing leaves: `sent` keeps every payload
   CHECK_FALSE(c.sent.of<Error>(kNode1).empty());
   c.sent.clear();
@@ -263,8 +259,7 @@ TEST_CASE("who does not read its answers gets no more of them") {
 }
 
 TEST_CASE("a lost node is refused, and its held pulls are forgotten") {
-  Conversation c;
-  c.initialize();
+  ReadyConversation c;
   c.say(kNode0, push_of(kWorker, 0, 5, false), {1});
   CHECK(c.service->shard()->gradients_held() == 1);
   c.say(kNode0, c.pull(5));
@@ -284,8 +279,7 @@ TEST_CASE("a message that is not for a shard, or comes too early, is refused and
 }
 
 TEST_CASE("a decision that does not follow the last one ends the shard") {
-  Conversation c;
-  c.initialize();
+  ReadyConversation c;
   const Status status = c.service->handle(kTheAuthority, {decision_of(3, {}, 1), {}});
   CHECK(status.code() == StatusCode::kOutOfOrder);
 }
@@ -299,8 +293,7 @@ TEST_CASE("a layout that this machine cannot hold is refused before memory is ta
 }
 
 TEST_CASE("a state is nobody's to send where servers hold the parameters") {
-  Conversation c;
-  c.initialize();
+  ReadyConversation c;
   c.say(kNode0, wire::NodeState{Version(1), 0, true}, std::vector<float>(6, 2.0F));
   CHECK(c.sent.of<Error>(kNode0).size() == 1);
 }

@@ -89,6 +89,10 @@ struct Conversation {
   std::uint64_t requests = 0;
 };
 
+struct IteratedOnce : Conversation {
+  IteratedOnce() { iterate(); }
+};
+
 using Versions = std::vector<std::int64_t>;
 
 }  // namespace
@@ -102,8 +106,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a pull joins the older state that is leaving, if that is new enough for it") {
-  Conversation c;
-  c.iterate();
+  IteratedOnce c;
   c.pull(kNode0, 1);
   c.iterate();
   c.pull(kNode1, 1);
@@ -115,8 +118,7 @@ TEST_CASE("a pull joins the older state that is leaving, if that is new enough f
 }
 
 TEST_CASE("a pull that the leaving state cannot serve waits until that has left") {
-  Conversation c;
-  c.iterate();
+  IteratedOnce c;
   c.pull(kNode0, 1);
   c.iterate();
   SECTION("it needs a newer version") { c.pull(kNode1, 2); }
@@ -129,8 +131,7 @@ TEST_CASE("a pull that the leaving state cannot serve waits until that has left"
 
 // SSP and ASP: a refresh that is due, not required, must not make everybody wait for one slow reader.
 TEST_CASE("who can go on with what it has is told so while an older state than the current one is leaving") {
-  Conversation c;
-  c.iterate();
+  IteratedOnce c;
   c.pull(kNode0, 1);
   c.pull(kNode1, 1);
   c.leave(kNode1);
@@ -168,8 +169,7 @@ TEST_CASE("nobody goes on for ever with parameters that lack more and more of it
 }
 
 TEST_CASE("while somebody waits for a state to have left, only those join it who cannot go on without") {
-  Conversation c;
-  c.iterate();
+  IteratedOnce c;
   c.pull(kNode1, 1);
   c.pull(kNode2, 1);
   c.leave(kNode1);
@@ -195,8 +195,7 @@ TEST_CASE("while somebody waits for a state to have left, only those join it who
 }
 
 TEST_CASE("a lost node that reads has a while to read why; then its connection is broken") {
-  Conversation c;
-  c.iterate();
+  IteratedOnce c;
   c.pull(kNode1, 1);
   c.iterate();
   c.pull(kNode0, 2);
@@ -215,8 +214,7 @@ TEST_CASE("a lost node that reads has a while to read why; then its connection i
 }
 
 TEST_CASE("a node is not answered twice with the same old state: it would never have left") {
-  Conversation c;
-  c.iterate();
+  IteratedOnce c;
   c.pull(kNode0, 0);
   c.iterate();
   c.pull(kNode0, 0);  // sent before the first answer came
@@ -227,8 +225,7 @@ TEST_CASE("a node is not answered twice with the same old state: it would never 
 
 // Two parts, of which the node has none: the second joins the state that the first was answered from.
 TEST_CASE("a node has each part once from the state that is leaving") {
-  Conversation c;
-  c.iterate();
+  IteratedOnce c;
   c.pull(kNode0, 1);
   c.pull(kNode1, 1, kNoRevision, false, Range{0, 4});
   c.iterate();
@@ -239,8 +236,7 @@ TEST_CASE("a node has each part once from the state that is leaving") {
 }
 
 TEST_CASE("who has the newest is told so, whatever is leaving") {
-  Conversation c;
-  c.iterate();
+  IteratedOnce c;
   c.pull(kNode0, 1);
   c.iterate();
   c.pull(kNode1, 2, Revision(2));
@@ -294,8 +290,7 @@ TEST_CASE("the authority's own pull does not overtake the decision that retains 
 
 TEST_CASE(
     "a node that takes nothing of what it asked for during a lease is reported, and dropped once lost") {
-  Conversation c;
-  c.iterate();
+  IteratedOnce c;
   c.pull(kNode1, 1);
   c.pull(kNode2, 1);
   Ticks now;

@@ -15,6 +15,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using testing::ClientFixture;
+using testing::JoinedClient;
 using testing::kLeft;
 using testing::kRight;
 using testing::payload_of;
@@ -71,8 +72,7 @@ TEST_CASE("a server that holds another range is not the one the run was configur
 }
 
 TEST_CASE("the initial parameters reach each shard in frames, its own part alone") {
-  ClientFixture f;
-  f.join();
+  JoinedClient f;
   f.client->send_initial_parameters({1, 2, 3, 4, 5});
   const auto first = f.left->expect<wire::InitialParameters>();
   CHECK(f.left->payload().floats()[1] == 2.0F);
@@ -86,8 +86,7 @@ TEST_CASE("the initial parameters reach each shard in frames, its own part alone
 }
 
 TEST_CASE("a grant reaches its worker; gradient, report and pull leave in that order") {
-  ClientFixture f;
-  f.join();
+  JoinedClient f;
   f.left->send(wire_grant_of(0, Threshold(0), 0));
   const auto next = f.client->next_instruction(0);
   REQUIRE(next.is_ok());
@@ -184,8 +183,7 @@ TEST_CASE(
 }
 
 TEST_CASE("an instruction says what building the report and parsing the answer took on the I/O thread") {
-  ClientFixture f;
-  f.join();
+  JoinedClient f;
   f.left->send(wire_grant_of(0, Threshold(0), 0));
   const auto first = f.client->next_instruction(0);
   REQUIRE(first.is_ok());
@@ -258,8 +256,7 @@ TEST_CASE("gradients go up and parameters come down in fewer bytes") {
 }
 
 TEST_CASE("the gradient is the caller's again once every byte has left and it is granted past") {
-  ClientFixture f;
-  f.join();
+  JoinedClient f;
   std::promise<void> released;
   std::shared_ptr<const std::vector<float>> gradient(new std::vector<float>(5, 1.0F),
                                                      [&](const std::vector<float>* v) {
@@ -276,8 +273,7 @@ TEST_CASE("the gradient is the caller's again once every byte has left and it is
 
 TEST_CASE("finish reports and ends with what the authority says of the run") {
   const bool well = GENERATE(true, false);
-  ClientFixture f;
-  f.join();
+  JoinedClient f;
   auto ended = std::async(std::launch::async, [&] {
     wire::NodeReport report;
     report.server_reads = 12;
@@ -316,8 +312,7 @@ TEST_CASE("leaving tells every server why and releases every waiter, those it do
 }
 
 TEST_CASE("that a run cannot go on is said to the authority, ahead of the goodbye") {
-  ClientFixture f;
-  f.join();
+  JoinedClient f;
   f.client->fail_run(data_loss("the optimizer's state of node 1 is lost"));
   f.client->leave(aborted("it cannot go on"));
   const auto said = f.left->expect<wire::Error>();
@@ -328,8 +323,7 @@ TEST_CASE("that a run cannot go on is said to the authority, ahead of the goodby
 }
 
 TEST_CASE("a refused push is no end; parameters that nobody asked for are") {
-  ClientFixture f;
-  f.join();
+  JoinedClient f;
   f.left->send(wire::Error{StatusCode::kOutOfOrder, "push of clock 3, expected 4", false});
   f.left->send(wire_grant_of(0, Threshold(0), 0));
   CHECK(f.client->next_instruction(0).is_ok());
@@ -342,8 +336,7 @@ TEST_CASE("a refused push is no end; parameters that nobody asked for are") {
 
 // It would wait for the end, and the server for the report.
 TEST_CASE("a node whose report cannot be read goes, and says why") {
-  ClientFixture f;
-  f.join();
+  JoinedClient f;
   auto over = std::async(std::launch::async, [&] { return f.client->finish({}); });
   REQUIRE(f.left->expect<wire::NodeReport>());
   f.left->send(wire::Error{StatusCode::kInvalidArgument, "NodeReport.reducing_ns: got -7, expected 0 to 9"});

@@ -88,9 +88,6 @@ void AllReduceExchange::leave(std::uint32_t formation, const std::string& why) {
   changed_.notify_all();
 }
 
-// As the authority has said.
-Status AllReduceExchange::over() const { return unavailable(why_left_); }
-
 // Somebody has gone, or is not heard any more. What does not fit would not the next time.
 bool AllReduceExchange::goes_on_after(const Status& failed) const {
   if (!parts_.meet) return false;
@@ -103,7 +100,7 @@ bool AllReduceExchange::goes_on_after(const Status& failed) const {
 Status AllReduceExchange::meet_again(std::unique_lock<std::mutex>& lock, Status why) {
   std::optional<Meeting> meeting;  // whose socket listens until there is a next one
   while (closed_.is_ok() && goes_on_after(why)) {
-    if (is_left()) why = over();  // not that it has been stopped
+    if (is_left()) why = unavailable(why_left_);  // as the authority has said, not that it has been stopped
     const Parting parting{formation_, model_.version(), gone_, why.message()};
     lock.unlock();
     Result<Meeting> next = parts_.meet(parting);
@@ -142,7 +139,6 @@ Status AllReduceExchange::take_over(const Meeting& meeting) {
   if (moved) model_.move(*std::move(moved));
   if (!given) return Status::ok();
   PACELINE_RETURN_IF_ERROR(model_.take_over(*given));
-  since_ = parts_.now();
   begin_round();
   return Status::ok();
 }
@@ -272,7 +268,7 @@ Status AllReduceExchange::reduce_round(std::unique_lock<std::mutex>& lock) {
     };
     changed_.wait(lock, [&] { return !closed_.is_ok() || is_left() || is_final(first); });
     if (!closed_.is_ok()) return closed_;
-    if (is_left()) return over();
+    if (is_left()) return unavailable(why_left_);
     for (end = first + 1; end < buckets.size() && end - first < BucketSums::kInFlight && is_final(end);
          ++end) {
     }
@@ -292,10 +288,12 @@ Status AllReduceExchange::reduce_round(std::unique_lock<std::mutex>& lock) {
     // The other buckets are summed all the same: every rank does the same.
     if (not_finite.empty()) not_finite = std::move(summed.not_finite);
   }
-  if (not_finite.empty()) return step(lock);
-  left_out_ = {Clock(model_.version().value), std::move(not_finite)};
-  model_.leave_out();
-  since_ = parts_.now();
+  if (not_finite.empty()) {
+    PACELINE_RETURN_IF_ERROR(step(lock));
+  } else {
+    left_out_ = {Clock(model_.version().value), std::move(not_finite)};
+    model_.leave_out();
+  }
   begin_round();
   return Status::ok();
 }
@@ -316,12 +314,11 @@ Status AllReduceExchange::step(std::unique_lock<std::mutex>& lock) {
   } else {
     model_.step(mesh_.sum());
   }
-  since_ = parts_.now();
-  begin_round();
   return Status::ok();
 }
 
 void AllReduceExchange::begin_round() {
+  since_ = parts_.now();
   counts_.begin_round();
   own_.clear();
   changed_.notify_all();

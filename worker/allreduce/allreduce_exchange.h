@@ -31,8 +31,6 @@
 #include <span>
 #include <string>
 #include <thread>
-#include <utility>
-#include <vector>
 
 #include "common/config/run_config.h"
 #include "common/params/layout.h"
@@ -149,7 +147,6 @@ class AllReduceExchange final : public Exchange {
   Status begin_formation(Status joined);
   void note_gone();
   bool is_left() const { return left_ >= formation_; }
-  Status over() const;
   bool goes_on_after(const Status& failed) const;
   Status meet_again(std::unique_lock<std::mutex>& lock, Status why);
   Status take_over(const Meeting& meeting);

@@ -9,7 +9,6 @@
 // grows as the model does: 6 GB take a quarter of an hour.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <optional>
 #include <vector>

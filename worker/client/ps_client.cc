@@ -125,14 +125,14 @@ Result<Instruction> PsClient::next_instruction(std::uint32_t thread) {
 }
 
 // The next three on the training thread, whose sender it is, until a part of the gradient is posted.
-void PsClient::push(Contribution gradient) { send(sender_of(gradient.worker).rest(gradient)); }
+void PsClient::push(Contribution gradient) { send(senders_.at(gradient.worker.thread).rest(gradient)); }
 
 void PsClient::push_early(const Contribution& gradient, std::int64_t begin) {
-  if (auto part = sender_of(gradient.worker).early(gradient, begin)) send(*std::move(part));
+  if (auto part = senders_.at(gradient.worker.thread).early(gradient, begin)) send(*std::move(part));
 }
 
 void PsClient::withdraw(const Contribution& gradient) {
-  auto has_left = sender_of(gradient.worker).withdraw();
+  auto has_left = senders_.at(gradient.worker.thread).withdraw();
   if (!has_left) return;
   const wire::Withdraw withdraw{gradient.worker, gradient.clock};
   boost::asio::post(io_, [this, withdraw, has_left = *std::move(has_left)] {

@@ -147,7 +147,6 @@ class PsClient final : public Coordinator, public Exchange {
  private:
   // Sends what is to be asked, if it is not asked already.
   Ticket ask(Pulls::Request request);
-  GradientSender& sender_of(WorkerId worker) { return senders_.at(worker.thread); }
   void send(GradientPart part);
   void send_at_start(wire::Body body);
   // Of the node's only training thread, where the model is small; else nothing.

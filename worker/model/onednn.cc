@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "common/assert.h"
-#include "worker/model/dropout.h"
 #include "worker/model/loss.h"
 #include "worker/model/onednn_plan.h"
 
@@ -21,7 +20,6 @@ namespace paceline {
 namespace {
 
 using onednn::floats_of;
-using onednn::Mask;
 using onednn::Plan;
 using onednn::When;
 using Pass = onednn::Program::Pass;
@@ -48,7 +46,7 @@ class OnednnBackend : public NetworkBackend {
     check_length(gradient.size());
     try {
       Plan& plan = plan_for_training(batch.size());
-      draw_masks(plan, batch);
+      plan.draw_masks(seed_, batch);
       forward(plan, parameters, batch, When::kTraining);
       const Metric metric = network_.has_losses() ? loss_of_layers(plan, batch) : loss(plan, batch);
       plan.program().point_gradient(gradient.data());
@@ -84,14 +82,6 @@ class OnednnBackend : public NetworkBackend {
       smaller_.emplace(network_, samples, norm_group_, products_);
     }
     return *smaller_;
-  }
-
-  void draw_masks(const Plan& plan, const Batch& batch) {
-    for (const Mask* const mask : plan.masks()) {
-      const Layer& layer = network_.layers[mask->layer_index];
-      const auto floats = static_cast<std::size_t>(batch.size() * layer.out.size());
-      fill_dropout_mask(layer, mask->layer_index, seed_, batch, {floats_of(mask->drawn), floats});
-    }
   }
 
   void forward(Plan& plan, std::span<const float> parameters, const Batch& batch, When when) {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/assert.h"
+#include "worker/model/dropout.h"
 
 namespace paceline::onednn {
 
@@ -256,6 +257,14 @@ void Plan::build_backward() {
     const memory shaped = program_.shaped(Pass::kBackward, *differences[value], dims);
     going_back_.push_back(program_.in_format(Pass::kBackward, shaped, plain(dims)));
     program_.used_by_caller(going_back_.back(), Moment::kAfter);
+  }
+}
+
+void Plan::draw_masks(std::uint64_t seed, const Batch& batch) const {
+  for (const Mask* const mask : masks_) {
+    const Layer& layer = network_.layers[mask->layer_index];
+    const auto floats = static_cast<std::size_t>(batch.size() * layer.out.size());
+    fill_dropout_mask(layer, mask->layer_index, seed, batch, {floats_of(mask->drawn), floats});
   }
 }
 

@@ -45,7 +45,8 @@ class Plan {
   };
   const std::vector<LossEnd>& losses() const { return losses_; }
   Current& current() { return current_; }  // set it before each run
-  const std::vector<const Mask*>& masks() const { return masks_; }
+  // What dropout lets through in a training step of the mini-batch (dropout.h).
+  void draw_masks(std::uint64_t seed, const Batch& batch) const;
 
   // Of a stage, each row-major: what has come from the stage in front, and what goes on to the next one, in the order
   // of StageSpec; what comes back of the latter, and goes back of the former, as far as it depends on parameters.

@@ -10,7 +10,6 @@
 
 #include "common/network/stage_plan.h"
 #include "common/params/vector_ops.h"
-#include "worker/model/dropout.h"
 #include "worker/model/loss.h"
 #include "worker/model/onednn_plan.h"
 #include "worker/model/stage_backend.h"
@@ -19,7 +18,6 @@ namespace paceline {
 namespace {
 
 using onednn::floats_of;
-using onednn::Mask;
 using onednn::memory;
 using onednn::Plan;
 using onednn::When;
@@ -49,7 +47,7 @@ class OnednnStage final : public StageBackend {
     try {
       current_ = when == When::kTraining ? &plan_for_training(pass.batch.size()) : &plan_;
       Plan& plan = *current_;
-      if (when == When::kTraining) draw_masks(plan, pass.batch);
+      if (when == When::kTraining) plan.draw_masks(seed_, pass.batch);
       plan.program().point_parameters(pass.parameters.data());
       if (stage_.first == 0) {
         fill(pass.in, filled_images_);
@@ -126,14 +124,6 @@ class OnednnStage final : public StageBackend {
     if (!computes_apart(network_, stage_, plan_.samples(), samples)) return plan_;
     if (!smaller_ || smaller_->samples() != samples) smaller_.emplace(network_, stage_, samples);
     return *smaller_;
-  }
-
-  void draw_masks(const Plan& plan, const Batch& batch) {
-    for (const Mask* const mask : plan.masks()) {
-      const Layer& layer = network_.layers[mask->layer_index];
-      const auto floats = static_cast<std::size_t>(batch.size() * layer.out.size());
-      fill_dropout_mask(layer, mask->layer_index, seed_, batch, {floats_of(mask->drawn), floats});
-    }
   }
 
   const NetworkSpec network_;

@@ -43,9 +43,6 @@ class Run(small_runs.Daemons):
         self.servers = [self.server(k) for k in range(shards)]
         self.nodes = [self.node(i) for i in range(2)]
 
-    def wait_until_it_trains(self):
-        self.servers[0].wait_for_line(PROGRESS.pattern)
-
     def end_well(self):
         """What is wrong with how it has ended."""
         wrong = small_runs.ended_otherwise([*self.servers, *self.nodes])

@@ -29,11 +29,10 @@ import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "daemons"))
-import harness  # noqa: E402 (after the path is known)
-import judge  # noqa: E402
+import judge  # noqa: E402 (after the path is known)
 from cluster import NODES, SHARDS, Cluster, Hang, log_tail  # noqa: E402
 from faults import Injector  # noqa: E402
-from schedule import Kind, schedule  # noqa: E402
+from schedule import schedule  # noqa: E402
 
 TEST_SAMPLES = 4000
 

@@ -35,8 +35,7 @@ class BrokenConnections(DaemonTest):
         self.breakers.append(Breaker(ports[0], 2, breaks, 1_000, 30_000))  # for shard 1, to the authority
         servers = [self.server(0, *settings, at(*ports)), self.server(1, *settings, at(self.breakers[2].port, ports[1]))]
         nodes = [self.node(i, *settings, at(*(breaker.port for breaker in self.breakers[:2]))) for i in range(2)]
-        for program in nodes + servers:
-            self.assertEqual(program.end(), 0, program.errors())
+        self.assert_succeed(nodes + servers)
         for breaker in self.breakers:
             breaker.close()
         summary = self.summary()

@@ -19,7 +19,7 @@ import sys
 import threading
 
 import harness
-from harness import ZmtpPeer
+from zmtp_peer import ZmtpPeer
 
 BLOCK = 200  # messages that are handed over at once
 SAY_EVERY = 10_000

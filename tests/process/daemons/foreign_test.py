@@ -90,8 +90,7 @@ class Installed(ForeignTest):
         for program in ("by_cmake", "by_pkg_config"):
             out = f"run.out={self.folder}/{program}"
             server = self.start(harness.BIN / "paceline-server", *config[:1], *config[2:], out)
-            for each in (self.start(source / program, *config, out), server):
-                self.assert_ends(each, 0)
+            self.assert_end_quietly((self.start(source / program, *config, out), server))
 
 
 class CLoop(ForeignTest):
@@ -104,8 +103,7 @@ class CLoop(ForeignTest):
                 config = harness.SOURCE / "examples/c_loop/counting.yaml"
                 server = self.start(harness.BIN / "paceline-server", config, *arguments)
                 nodes = [self.start(harness.BIN / "paceline-example-c-loop", config, node, *arguments) for node in range(2)]
-                for program in (server, *nodes):
-                    self.assert_ends(program, 0)
+                self.assert_end_quietly((server, *nodes))
                 said = self.paceline("export", self.folder / policy[0], "--format", "safetensors", "--out", self.folder / "model.safetensors")
                 self.assertRegex(said.stdout, r"version \d+ of custom model, \d+ parameters\n$")
 
@@ -305,8 +303,7 @@ class PythonData(ForeignTest):
     def test_two_nodes_see_each_picture_once_an_epoch_with_its_own_label(self):
         self.configure_data()  # two epochs
         daemons = [self.server(0), *(self.loop("pictures", node) for node in range(2))]
-        for daemon in daemons:
-            self.assert_ends(daemon, 0)
+        self.assert_end_quietly(daemons)
         self.assertIn("seen: 2 to 2 times", daemons[1].output())
 
     def test_without_a_run_the_mini_batches_are_those_of_the_run_s_nodes(self):
@@ -363,8 +360,7 @@ class TorchData(ForeignTest):
         arguments = (f"run.out={self.run_dir}", f"cluster.endpoints=['{self.endpoints[0]}']", "train.total_iterations=200", "train.optimizer.lr=0.05")
         nodes = [self.start(PYTHON, config / "train.py", self.data, "--node", node, *arguments) for node in range(2)]
         server = self.start(harness.BIN / "paceline-server", config / "images.yaml", *arguments)
-        for program in (*nodes, server):
-            self.assert_ends(program, 0)
+        self.assert_end_quietly((*nodes, server))
         # Of ten classes. Running statistics, which tests see, are young after so few steps.
         learnt = (self.run_dir / "curve.csv").read_text(encoding="utf-8").splitlines()
         self.assertGreater(float(dict(zip(learnt[0].split(","), learnt[-1].split(",")))["train_accuracy"]), 0.2)

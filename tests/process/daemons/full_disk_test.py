@@ -72,8 +72,7 @@ class FullDisk(CalmRuns):
                     return filler.truncate(max(0, filler.tell() - but))
 
     def assert_all_end_well(self, programs):
-        for program in programs:
-            self.assertEqual(program.end(), 0, program.errors())
+        self.assert_succeed(programs)
 
     def assert_is_whole(self, iterations):
         """What the run has left is what it leaves on a disk with room; returns its summary."""

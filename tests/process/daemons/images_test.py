@@ -41,8 +41,7 @@ data:
     def run_to_the_end(self, *arguments, of_nodes=()):
         """With what all are told beside the configuration, and each node."""
         daemons = [self.server(0, *arguments), *(self.node(i, *arguments, *of_nodes[i:i + 1]) for i in range(2))]
-        for daemon in daemons:
-            self.assertEqual(daemon.end(), 0, daemon.errors())
+        self.assert_succeed(daemons)
         return self.summary()
 
     def test_three_hundred_classes_are_learned_and_a_broken_picture_costs_no_run(self):

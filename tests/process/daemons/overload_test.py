@@ -10,7 +10,8 @@ import time
 
 import flood
 import harness
-from harness import DaemonTest, ZmtpPeer
+from harness import DaemonTest
+from zmtp_peer import ZmtpPeer
 
 # docs/RELIABILITY.md, "Overload", states these.
 SLOWER_MAX = 10.0  # a round trip of somebody else, times as long as without the flood

@@ -33,8 +33,7 @@ class Reconnect(CalmRuns):
         return [self.server(k, *self.run_of, "--resume") for k in range(self.shards)]
 
     def assert_as_if_nothing_had_happened(self, servers, model):
-        for server in servers:
-            self.assertEqual(server.end(), 0, server.errors())
+        self.assert_succeed(servers)
         summary = self.summary()
         self.assertEqual((summary["status"], summary["iterations"], summary["lost_nodes"]), ("ok", self.iterations, 0))
         self.assertEqual((self.run_dir / "model.bin").read_bytes(), model)
@@ -69,8 +68,7 @@ class Reconnect(CalmRuns):
         servers, nodes = self.train_until_saved()
         self.kill(*servers)
         servers = self.resumed()
-        for node in nodes:
-            self.assertEqual(node.end(), 0, node.errors())
+        self.assert_succeed(nodes)
         self.assert_as_if_nothing_had_happened(servers, model)
 
     def test_nodes_outlive_a_shard_that_is_killed(self):
@@ -83,8 +81,7 @@ class Reconnect(CalmRuns):
             node.wait_for_line(f"^paceline-worker {i}: .*{lost}.*{WAITS}$")
         self.assertEqual(servers[0].end(), 1)
         servers = self.resumed()
-        for node in nodes:
-            self.assertEqual(node.end(), 0, node.errors())
+        self.assert_succeed(nodes)
         self.assert_as_if_nothing_had_happened(servers, model)
 
     def test_nodes_outlive_an_authority_that_is_killed_beside_a_shard(self):
@@ -96,8 +93,7 @@ class Reconnect(CalmRuns):
             node.wait_for_line(f"^paceline-worker {i}: {self.silent(0)}{WAITS}$")
         self.assertEqual(servers[1].end(), 1)  # which had refused them until then
         servers = self.resumed()
-        for node in nodes:
-            self.assertEqual(node.end(), 0, node.errors())
+        self.assert_succeed(nodes)
         self.assert_as_if_nothing_had_happened(servers, model)
 
     def test_nodes_outlive_a_server_that_asks_for_keys(self):
@@ -109,8 +105,7 @@ class Reconnect(CalmRuns):
         for node in nodes:
             node.wait_for_line(WAITS)
         servers = self.resumed()
-        for node in nodes:
-            self.assertEqual(node.end(), 0, node.errors())
+        self.assert_succeed(nodes)
         self.assert_as_if_nothing_had_happened(servers, model)
 
     def test_a_killed_node_is_started_anew_beside_one_that_lives(self):
@@ -119,8 +114,7 @@ class Reconnect(CalmRuns):
         self.kill(*servers, nodes[1])
         servers = self.resumed()
         nodes[1] = self.node(1, *self.run_of, "--resume")
-        for node in nodes:
-            self.assertEqual(node.end(), 0, node.errors())
+        self.assert_succeed(nodes)
         self.assert_as_if_nothing_had_happened(servers, model)
         log = (self.run_dir / "worker-1.log").read_text(encoding="utf-8")
         self.assertEqual(log.count("node 1 joined"), 2, log)
@@ -134,8 +128,7 @@ class Reconnect(CalmRuns):
             self.assertEqual(node.end(), 1)
             self.assertRegex(node.errors()[-1], f"^paceline-worker {i}: server shard 0 .*: refuses us: node {i}: it has "
                              "been in generation 1 of the run, expected one before 1, which shard 0 is in; before: ")
-        for program in (self.node(0, *anew), self.node(1, *anew), server):
-            self.assertEqual(program.end(), 0, program.errors())
+        self.assert_succeed((self.node(0, *anew), self.node(1, *anew), server))
 
     def test_a_node_that_waits_for_its_servers_is_stopped_by_a_signal(self):
         self.configure(shards=2)

@@ -40,8 +40,7 @@ class ReplicaReturns(ReplicatedRun):
     def test_servers_that_were_lost_come_back_and_the_others_are_lost_then(self):
         self.configure_replicas(1, 6 * ITERATIONS)
         self.of_returns()
-        model = self.calm_model(*self.of_replicas)
-        servers, nodes = self.start_replicas()
+        model, servers, nodes = self.start_compared()
         first, second = servers[0]
         self.kill(first)
         second.wait_for_line("is served by this replica from here on, term 2")
@@ -55,8 +54,7 @@ class ReplicaReturns(ReplicatedRun):
     def test_a_shard_and_the_authority_come_back_one_after_the_other(self):
         self.configure_replicas(2, 6 * ITERATIONS)
         self.of_returns()
-        model = self.calm_model(*self.of_replicas)
-        servers, nodes = self.start_replicas()
+        model, servers, nodes = self.start_compared()
         self.kill(servers[1][0])
         servers[1][1].wait_for_line("is served by this replica from here on, term 2")
         servers[1][0] = self.back(1, 0, 0)
@@ -70,8 +68,7 @@ class ReplicaReturns(ReplicatedRun):
     def test_a_run_that_has_lost_both_servers_is_resumed_by_one_of_them(self):
         self.configure_replicas(1, 12 * ITERATIONS)  # the second is killed when a checkpoint has been seen, which may be late
         self.of_returns()
-        model = self.calm_model(*self.of_replicas)
-        servers, nodes = self.start_replicas()
+        model, servers, nodes = self.start_compared()
         self.kill(servers[0][0])
         servers[0][1].wait_for_line("is served by this replica from here on, term 2")
         self.wait_for_lines(self.second(), "of generation 1 is written")
@@ -83,8 +80,7 @@ class ReplicaReturns(ReplicatedRun):
     def test_one_that_comes_back_and_dies_at_once_costs_the_run_a_wait(self):
         self.configure_replicas(1, 6 * ITERATIONS)
         self.of_returns()
-        model = self.calm_model(*self.of_replicas)
-        servers, nodes = self.start_replicas()
+        model, servers, nodes = self.start_compared()
         self.kill(servers[0][1])
         comes = self.server(0, "--replica", 1, "--resume", *self.of_replicas)
         self.wait_for_log("server.log", "as a new generation")
@@ -125,16 +121,14 @@ class ReplicaReturns(ReplicatedRun):
         comes = self.server(0, "--replica", 1, "--resume", *self.of_replicas)
         self.assert_ends(comes, 1, "paceline-server replica 1: the replica that serves: a replica comes back into a run "
                          r"only where that is saved \(checkpoint.every or checkpoint.every_clocks\)")
-        for program in [*nodes, servers[0][0]]:
-            self.assertEqual(program.end(), 0, program.errors())
+        self.assert_succeed([*nodes, servers[0][0]])
 
     def test_a_second_server_that_was_lost_comes_back_in_a_run_with_keys(self):
         self.configure_replicas(1, 4 * ITERATIONS)
         self.of_returns()
         self.assertEqual(self.paceline("keygen", "--out", self.folder / "keys", "--nodes", 2).returncode, 0)
         self.of_replicas.append(f"security.keys={self.folder}/keys")
-        model = self.calm_model(*self.of_replicas)
-        servers, nodes = self.start_replicas()
+        model, servers, nodes = self.start_compared()
         self.kill(servers[0][1])
         servers[0][0].wait_for_line("it goes on alone")
         servers[0][1] = self.back(0, 1, 0)

@@ -19,15 +19,13 @@ class Replicas(ReplicatedRun):
     """One of the two is lost, or etcd is."""
 
     def test_the_one_that_serves_is_killed(self):
-        model = self.calm_model(*self.of_replicas)
-        servers, nodes = self.start_replicas()
+        model, servers, nodes = self.start_compared()
         self.kill(servers[0][0])
         servers[0][1].wait_for_line("is served by this replica from here on, term 2")
         self.assert_as_if_nothing_had_happened(nodes, servers[0][1:], model, self.second())
 
     def test_one_that_stood_still_while_another_began_to_serve_ends(self):
-        model = self.calm_model(*self.of_replicas)
-        servers, nodes = self.start_replicas()
+        model, servers, nodes = self.start_compared()
         servers[0][0].send(signal.SIGSTOP)
         servers[0][1].wait_for_line("is served by this replica from here on, term 2")
         servers[0][0].send(signal.SIGCONT)
@@ -86,8 +84,7 @@ class Replicas(ReplicatedRun):
 
     def test_etcd_stands_still_for_a_while(self):
         self.configure_replicas(1, 20 * ITERATIONS)  # longer than a lease
-        model = self.calm_model(*self.of_replicas)
-        servers, nodes = self.start_replicas()
+        model, servers, nodes = self.start_compared()
         self.etcd.send(signal.SIGSTOP)
         servers[0][0].wait_for_line("nobody is told anything by shard 0 until etcd answers: ")
         self.etcd.send(signal.SIGCONT)
@@ -97,8 +94,7 @@ class Replicas(ReplicatedRun):
 
     def test_one_that_is_left_alone_goes_on_though_its_lease_has_ended(self):
         self.configure_replicas(1, 4 * ITERATIONS)
-        model = self.calm_model(*self.of_replicas)
-        servers, nodes = self.start_replicas()
+        model, servers, nodes = self.start_compared()
         self.kill(servers[0][1])
         servers[0][0].wait_for_line("it goes on alone")
         self.assertGreaterEqual(etcd.end_all_leases(self.etcd_endpoint), 1)
@@ -107,8 +103,7 @@ class Replicas(ReplicatedRun):
     def test_the_authority_is_killed_when_training_is_over(self):
         self.configure_replicas(2, 2 * ITERATIONS)
         self.of_replicas.append("run.trace=true")
-        model = self.calm_model(*self.of_replicas)
-        servers, nodes = self.start_replicas()
+        model, servers, nodes = self.start_compared()
         os.mkfifo(self.run_dir / "trace-node-9.json")  # for which it waits, at the end
         self.wait_for_log("server.log", "training is over at version")
         self.kill(servers[0][0])
@@ -119,8 +114,7 @@ class Replicas(ReplicatedRun):
         self.configure_replicas(2)
         self.assertEqual(self.paceline("keygen", "--out", self.folder / "keys", "--nodes", 2).returncode, 0)
         self.of_replicas.append(f"security.keys={self.folder}/keys")
-        model = self.calm_model(*self.of_replicas)
-        servers, nodes = self.start_replicas()
+        model, servers, nodes = self.start_compared()
         for shard in range(2):
             servers[shard][0].send(signal.SIGKILL)
         self.assert_as_if_nothing_had_happened(nodes, [servers[0][1], servers[1][1]], model, self.second())
@@ -134,8 +128,7 @@ class Replicas(ReplicatedRun):
         self.kill(servers[0])
         servers[1].wait_for_line("is served by this replica from here on, term 2")
         nodes.append(self.node(1, *self.of_replicas))
-        for program in [*nodes, servers[1]]:
-            self.assertEqual(program.end(), 0, program.errors())
+        self.assert_succeed([*nodes, servers[1]])
         summary = json.loads((self.second() / "summary.json").read_text(encoding="utf-8"))
         self.assertEqual((summary["status"], summary["iterations"], summary["lost_nodes"]), ("ok", self.iterations, 0))
         self.assertEqual(len(summary["late"]), 1, summary["late"])

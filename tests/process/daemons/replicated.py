@@ -32,6 +32,10 @@ class ReplicatedRun(CalmRuns):
         servers[0][0].wait_for_line(harness.PROGRESS.pattern)
         return servers, nodes
 
+    def start_compared(self):
+        """As start_replicas(), behind the model of a run of which no server is lost."""
+        return self.calm_model(*self.of_replicas), *self.start_replicas()
+
     def wait_for_lines(self, run_dir, *texts):
         """Until that server's log has them, each behind the one before."""
         log = run_dir / "server.log"
@@ -45,8 +49,7 @@ class ReplicatedRun(CalmRuns):
         self.assertEqual(program.end(), -9)
 
     def assert_as_if_nothing_had_happened(self, nodes, servers, model, run_dir=None):
-        for program in nodes + servers:
-            self.assertEqual(program.end(), 0, program.errors())
+        self.assert_succeed(nodes + servers)
         run_dir = run_dir or self.run_dir
         summary = json.loads((run_dir / "summary.json").read_text(encoding="utf-8"))
         self.assertEqual((summary["status"], summary["iterations"], summary["iterations_lost"], summary["lost_nodes"]),

@@ -23,8 +23,7 @@ class Checkpoints(DaemonTest):
 
     def train_to_the_end(self, *overrides):
         servers, nodes = self.start_run(*overrides)
-        for program in servers + nodes:
-            self.assertEqual(program.end(), 0, program.errors())
+        self.assert_succeed(servers + nodes)
         return servers
 
     def test_a_run_leaves_as_many_whole_checkpoints_as_are_to_be_kept(self):
@@ -48,8 +47,7 @@ class Checkpoints(DaemonTest):
         (self.run_dir / "checkpoint").write_text("in the way", encoding="utf-8")
         servers[0].wait_for_line(r"no checkpoint of version \d+ of generation 1: shard 0: cannot make .*; the newest is"
                                  r"|no checkpoint of version \d+ of generation 1: shard 0: .*; there is none yet")
-        for program in servers + nodes:
-            self.assertEqual(program.end(), 0, program.errors())
+        self.assert_succeed(servers + nodes)
         self.assertGreaterEqual(self.summary()["checkpoints_failed"], 1)
         self.assertEqual(self.summary()["status"], "ok")
 
@@ -72,8 +70,7 @@ class Checkpoints(DaemonTest):
         self.assert_ends(self.server(0), 2, r"paceline-server: the run directory .* already holds a run's checkpoints "
                          r"\(checkpoint\); choose another run.out, replace them with --force .*, or go on .* --resume .*")
         servers, nodes = self.start_run("train.total_iterations=40", "--force")
-        for program in servers + nodes:
-            self.assertEqual(program.end(), 0, program.errors())
+        self.assert_succeed(servers + nodes)
         self.assertFalse((self.run_dir / "checkpoint").exists())
 
 
@@ -101,8 +98,7 @@ class Resume(CalmRuns):
 
     def assert_resumes_to(self, model, *overrides):
         servers, nodes = self.resume(*overrides)
-        for program in servers + nodes:
-            self.assertEqual(program.end(), 0, program.errors())
+        self.assert_succeed(servers + nodes)
         self.assertEqual((self.run_dir / "model.bin").read_bytes(), model, "other bits than a run never killed")
         summary = self.summary()
         self.assertEqual((summary["status"], summary["iterations"]), ("ok", SAVED_ITERATIONS))
@@ -169,13 +165,11 @@ class Resume(CalmRuns):
         reduces = ("exchange.kind=allreduce", "train.optimizer.kind=adam")
         model = self.calm_model(self.total, *reduces)
         servers, nodes = self.start_run(self.total, *reduces, "run.max_seconds=100ms")
-        for program in servers + nodes:
-            self.assertEqual(program.end(), 0, program.errors())
+        self.assert_succeed(servers + nodes)
         self.assertEqual(self.summary()["checkpoints"], 1)
         servers, nodes = ([start(k, "--resume", self.total, *reduces) for k in numbers]
                           for start, numbers in ((self.server, range(1)), (self.node, range(2))))
-        for program in servers + nodes:
-            self.assertEqual(program.end(), 0, program.errors())
+        self.assert_succeed(servers + nodes)
         self.assertEqual((self.run_dir / "model.bin").read_bytes(), model, "other bits than a run never stopped")
 
     # Rounds of two mini-batches: what is learned depends on each worker's own momentum or moments, and on the servers'.
@@ -205,8 +199,7 @@ class Resume(CalmRuns):
 
     def stopped_and_resumed(self, *rounds):
         model = self.calm_model(self.total, *rounds)
-        for program in sum(self.start_run(self.total, *rounds, "run.max_seconds=100ms"), []):
-            self.assertEqual(program.end(), 0, program.errors())
+        self.assert_succeed(sum(self.start_run(self.total, *rounds, "run.max_seconds=100ms"), []))
         self.assertEqual(self.summary()["checkpoints"], 1)
         for program in [start(k, "--resume", self.total, *rounds)
                         for start, k in ((self.server, 0), (self.node, 0), (self.node, 1))]:
@@ -223,8 +216,7 @@ class Resume(CalmRuns):
                           f"train.total_iterations={iterations}")
                 self.killed(*stages, written=3)
                 servers, nodes = self.resume(*stages)
-                for program in servers + nodes:
-                    self.assertEqual(program.end(), 0, program.errors())
+                self.assert_succeed(servers + nodes)
                 summary = self.summary()
                 self.assertEqual((summary["status"], summary["iterations"]), ("ok", iterations))
                 self.assertEqual(summary["resumed_from_version"] > version, version == 30)
@@ -271,8 +263,7 @@ class Resume(CalmRuns):
         self.assertEqual(self.summary()["status"], "stopped")
         self.assertEqual(len(list((self.run_dir / "checkpoint").glob("*/manifest"))), 1)
         servers, nodes = self.resume("checkpoint.every_clocks=1000")
-        for program in servers + nodes:
-            self.assertEqual(program.end(), 0, program.errors())
+        self.assert_succeed(servers + nodes)
         self.assertEqual(self.summary()["resumed_from_version"], stopped_at)
         self.assertEqual((self.run_dir / "model.bin").read_bytes(), model)
 
@@ -295,8 +286,7 @@ class Resume(CalmRuns):
                     self.assertEqual((self.summary()["status"], self.summary()["reason"]),
                                      ("stopped", "shard 1: stopped by a signal"))
                 servers, nodes = self.resume(rare)
-                for program in servers + nodes:
-                    self.assertEqual(program.end(), 0, program.errors())
+                self.assert_succeed(servers + nodes)
                 summary = self.summary()
                 self.assertEqual((summary["resumed_from_version"], summary["iterations"]), (stopped_at, SAVED_ITERATIONS))
 
@@ -316,28 +306,24 @@ class Resume(CalmRuns):
     def test_a_run_that_has_ended_is_extended_to_the_bits_of_one_that_was_as_long_from_the_start(self):
         model = self.calm_model(self.total)
         half = f"train.total_iterations={SAVED_ITERATIONS // 2}"
-        for program in sum(self.start_run(*self.saves, half), []):
-            self.assertEqual(program.end(), 0, program.errors())
+        self.assert_succeed(sum(self.start_run(*self.saves, half), []))
         self.assert_ends(self.server(0, "--resume", *self.saves, half), 4,
                          rf"paceline-server: the run in .* has ended well \(summary.json says ok\), with all {SAVED_ITERATIONS // 2} "
                          r"iterations: there is nothing to resume; a larger train\.total_iterations extends it")
         servers, nodes = self.resume()
-        for program in servers + nodes:
-            self.assertEqual(program.end(), 0, program.errors())
+        self.assert_succeed(servers + nodes)
         self.assertEqual((self.run_dir / "model.bin").read_bytes(), model)
         self.assertIn(self.total.split(".")[1].replace("=", ": "), (self.run_dir / "config.yaml").read_text(encoding="utf-8"))
 
     def test_a_run_that_ended_by_time_goes_on_though_nothing_else_was_saved(self):
-        for program in sum(self.start_run("run.max_seconds=300ms"), []):
-            self.assertEqual(program.end(), 0, program.errors())
+        self.assert_succeed(sum(self.start_run("run.max_seconds=300ms"), []))
         done = self.summary()
         self.assertEqual((done["status"], done["checkpoints"]), ("ok", 1))
         again = self.server(0, "--resume", "run.max_seconds=300ms")
         self.assertEqual(again.end(), 4)
         self.assertRegex(again.errors()[-1], r"after \d+\.\d\d s of training: run\.max_seconds, which is of all sessions together, leaves it nothing")
         longer = ("--resume", f"train.total_iterations={done['iterations'] + 400}", "run.max_seconds=null")
-        for program in [self.server(0, *longer), self.node(0, *longer), self.node(1, *longer)]:
-            self.assertEqual(program.end(), 0, program.errors())
+        self.assert_succeed([self.server(0, *longer), self.node(0, *longer), self.node(1, *longer)])
         self.assertEqual(self.summary()["resumed_from_version"], done["final_version"])
         self.assertEqual(self.summary()["iterations"], done["iterations"] + 400)
 
@@ -353,8 +339,7 @@ class Resume(CalmRuns):
         server.send(signal.SIGTERM)
         self.assertEqual(server.end(), 1)
         servers, nodes = self.resume()  # nothing of it is lost
-        for program in servers + nodes:
-            self.assertEqual(program.end(), 0, program.errors())
+        self.assert_succeed(servers + nodes)
 
     def test_a_node_that_does_not_come_back_is_lost_and_the_run_goes_on(self):
         self.killed()

@@ -75,12 +75,10 @@ class Begins(DaemonTest):
     """train.init_from: a run that begins with another one's model."""
 
     def test_a_run_begins_with_a_model_file_and_says_what_fitted(self):
-        for program in sum(self.start_run("train.total_iterations=200"), []):
-            self.assert_ends(program, 0)
+        self.assert_end_quietly(sum(self.start_run("train.total_iterations=200"), []))
         first, accuracy = self.run_dir / "model.bin", self.summary()["test_accuracy"]
         second = self.folder / "second"
-        for program in sum(self.start_run("train.total_iterations=4", "train.optimizer.lr=1e-9", f"train.init_from={first}", f"run.out={second}"), []):
-            self.assert_ends(program, 0)
+        self.assert_end_quietly(sum(self.start_run("train.total_iterations=4", "train.optimizer.lr=1e-9", f"train.init_from={first}", f"run.out={second}"), []))
         self.assertIn(f"the parameters begin with {first}: 2 of 2 tensors fit", (second / "worker-0.log").read_text(encoding="utf-8"))
         self.assertEqual(json.loads((second / "summary.json").read_text(encoding="utf-8"))["test_accuracy"], accuracy)
 
@@ -96,15 +94,13 @@ class Stops(DaemonTest):
 
     def test_max_seconds_ends_well(self):
         servers, nodes = self.start_run("run.max_seconds=300ms")
-        for program in servers + nodes:
-            self.assert_ends(program, 0)
+        self.assert_end_quietly(servers + nodes)
         self.assertEqual(self.summary()["status"], "ok")
         self.assertGreaterEqual(self.summary()["wall_seconds"], 0.3)
 
     def test_target_accuracy_ends_well(self):
         servers, nodes = self.start_run("run.target_accuracy=0.01", "train.eval_every_clocks=5")
-        for program in servers + nodes:
-            self.assert_ends(program, 0)
+        self.assert_end_quietly(servers + nodes)
         self.assertEqual(self.summary()["status"], "ok")
         self.assertGreaterEqual(self.summary()["test_accuracy"], 0.01)
 
@@ -191,8 +187,7 @@ class SharedMemory(DaemonTest):
     def whole_run(self, *overrides):
         self.configure(shards=2)
         servers, nodes = self.start_run("train.total_iterations=200", *overrides)
-        for program in servers + nodes:
-            self.assert_ends(program, 0)
+        self.assert_end_quietly(servers + nodes)
         self.assertEqual((self.summary()["status"], self.summary()["iterations"]), ("ok", 200))
         return self.summary()
 
@@ -214,8 +209,7 @@ class SharedMemory(DaemonTest):
         server = self.server(0, "train.total_iterations=200")
         nodes = [self.node(i, "train.total_iterations=200", f"cluster.shared_memory={word}")
                  for i, word in enumerate(("off", "on"))]
-        for program in [server] + nodes:
-            self.assert_ends(program, 0)
+        self.assert_end_quietly([server] + nodes)
         summary = self.summary()
         self.assertGreater(summary["bytes_shared"], 0)
         self.assertGreater(summary["bytes_pushed"], 50 * self.PAYLOAD)
@@ -236,8 +230,7 @@ class SharedMemory(DaemonTest):
             self.wait_for_log("worker-0.log", "joined 1 server(s)")  # and waits for the other node
             for program in programs:
                 self.assertEqual(self.takes_huge_pages(program.pid), expected)
-            for program in programs + [self.node(1, *of_run)]:
-                self.assert_ends(program, 0)
+            self.assert_end_quietly(programs + [self.node(1, *of_run)])
             self.run_dir.rename(self.folder / f"run-with-{word}")
 
     def test_on_without_the_server_is_an_error(self):
@@ -254,8 +247,7 @@ class SharedMemory(DaemonTest):
         other = self.node(1, "train.total_iterations=50")
         self.assert_ends(node, 0, r"paceline-worker 0: no memory is shared with servers of this machine: a shared segment "
                                   r"of \d+ bytes: files are limited to 50000")
-        for program in (server, other):
-            self.assert_ends(program, 0)
+        self.assert_end_quietly((server, other))
         self.assertGreater(self.summary()["bytes_pushed"], 20 * self.PAYLOAD)
 
 

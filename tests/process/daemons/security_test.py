@@ -147,16 +147,14 @@ class Security(DaemonTest):
         self.wait_for_log("server.log", "shard 0 listens on")
         nodes = [self.node(i, f"cluster.endpoints=[tcp://127.0.0.1:{tap.port}]", "train.total_iterations=40")
                  for i in range(2)]
-        for program in [server, *nodes]:
-            self.assert_ends(program, 0)
+        self.assert_end_quietly([server, *nodes])
         self.assertIn(self.TENSOR, tap.heard())
 
     def test_shards_have_the_servers_key_and_all_nodes_may_have_one(self):
         self.configure(shards=2)
         keys = self.make_keys("one")
         servers, nodes = self.start_run("train.total_iterations=40", f"security.keys={keys}")
-        for program in servers + nodes:
-            self.assert_ends(program, 0)
+        self.assert_end_quietly(servers + nodes)
         self.assertEqual((self.summary()["status"], self.summary()["iterations"]), ("ok", 40))
 
     def test_a_shard_without_the_servers_key_says_so(self):

@@ -78,8 +78,7 @@ class TorchLoop(ForeignTest):
                 lr = 0.2 if mode == "server" else 1
                 self.configure_loop(f"optimizer: {{kind: sgd, lr: {lr}}}, batch_size: 8, total_iterations: 6, eval_every_clocks: 2")
                 server, loops = self.server(0), [self.loop("woven", node, mode, local_steps, own) for node in range(2)]
-                for loop in loops:
-                    self.assert_ends(loop, 0)
+                self.assert_end_quietly(loops)
                 self.assertLess(float(re.search("largest singular value: (.*)", loops[0].output())[1]), 1.3)  # the norms promise 1
                 for loop in loops:
                     self.assertLess(float(re.search("worst: (.*)", loop.output())[1]), 1e-5)

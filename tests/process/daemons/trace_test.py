@@ -18,8 +18,7 @@ class Traces(DaemonTest):
         self.configure(shards=2)
         servers, nodes = self.start_run(f"train.total_iterations={iterations}", "run.trace=true", "sync.policy=bsp",
                                         "train.eval_every_clocks=20", *overrides)
-        for program in servers + nodes:
-            self.assert_ends(program, 0)
+        self.assert_end_quietly(servers + nodes)
         trace = json.loads((self.run_dir / "trace.json").read_text(encoding="utf-8"))
         self.names = {event["tid"]: event["args"]["name"] for event in trace["traceEvents"]
                       if event["ph"] == "M" and event["name"] == "thread_name"}
@@ -219,8 +218,7 @@ class Traces(DaemonTest):
     def test_a_run_that_is_not_traced_leaves_none_and_says_how_to_have_one(self):
         self.configure()
         servers, nodes = self.start_run("train.total_iterations=40")
-        for program in servers + nodes:
-            self.assert_ends(program, 0)
+        self.assert_end_quietly(servers + nodes)
         self.assertEqual(list(self.run_dir.glob("trace*")), [])
         self.assertNotIn("trace_events", self.summary())
         for command in ("explain", "trace"):

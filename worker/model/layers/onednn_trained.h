@@ -27,10 +27,6 @@ struct Trained {
   memory weights{};  // and the weight
 };
 
-// Appends what brings the weight into the format of the forward primitive.
-inline void read_weights(Program& program, Trained& of, const memory::desc& wanted) {
-  of.weights = program.in_format(Pass::kForward, program.parameter(of.layer.weight, of.weight), wanted);
-}
 // In a backward pass; a format that the forward pass has made already is not made again.
 inline memory weights_for(Program& program, const Trained& of, const memory::desc& wanted) {
   if (of.weights.get_desc() == wanted) return of.weights;
@@ -45,6 +41,24 @@ inline Dims bias_dims(const Layer& layer) { return {layer.out.channels}; }
 // For a description; an empty one where there is no bias.
 inline memory::desc bias_desc(const Layer& layer) {
   return layer.bias.size > 0 ? plain(bias_dims(layer)) : memory::desc();
+}
+
+// What the layer gives of that source.
+template <typename Primitive>
+memory append_output(Program& program, Trained& of, const memory& source,
+                     const typename Primitive::primitive_desc& desc) {
+  const Layer& layer = of.layer;
+  memory output = program.make(desc.dst_desc());
+  of.source = source;
+  of.read = program.in_format(Pass::kForward, source, desc.src_desc());
+  of.weights =
+      program.in_format(Pass::kForward, program.parameter(layer.weight, of.weight), desc.weights_desc());
+  Arguments arguments{{DNNL_ARG_SRC, of.read}, {DNNL_ARG_WEIGHTS, of.weights}, {DNNL_ARG_DST, output}};
+  if (layer.bias.size > 0) {
+    arguments.emplace(DNNL_ARG_BIAS, program.parameter(layer.bias, bias_dims(layer)));
+  }
+  program.append<Primitive>(Pass::kForward, desc, std::move(arguments));
+  return output;
 }
 
 // Where a primitive puts the gradient of a parameter: into the caller's vector, where its format is row-major and no

@@ -38,17 +38,7 @@ class Convolution final : public OnednnLayer {
                                             any(in_, type_), any(trained_.weight, type_), bias_desc(layer_),
                                             any(out_, output_type(program, around)), strides_of(layer_),
                                             dilation_of(layer_), padding_of(layer_), padding_of(layer_));
-    const memory output = program.make(forward_->dst_desc());
-    trained_.source = around.sources[0];
-    trained_.read = program.in_format(Pass::kForward, trained_.source, forward_->src_desc());
-    read_weights(program, trained_, forward_->weights_desc());
-    Arguments arguments{
-        {DNNL_ARG_SRC, trained_.read}, {DNNL_ARG_WEIGHTS, trained_.weights}, {DNNL_ARG_DST, output}};
-    if (layer_.bias.size > 0) {
-      arguments.emplace(DNNL_ARG_BIAS, program.parameter(layer_.bias, bias_dims(layer_)));
-    }
-    program.append<Forward>(Pass::kForward, *forward_, std::move(arguments));
-    return output;
+    return append_output<Forward>(program, trained_, around.sources[0], *forward_);
   }
 
   std::vector<memory> backward(Program& program, const memory& difference,

@@ -20,23 +20,13 @@ class Dense final : public OnednnLayer {
   memory forward(Program& program, const Surroundings& around) override {
     with_relu_ = around.with_relu;
     type_ = program.products();
-    trained_.source = around.sources[0];
-    in_ = onednn::dims_of(trained_.source.get_desc());
+    in_ = onednn::dims_of(around.sources[0].get_desc());
     trained_.weight = in_;
     trained_.weight[0] = layer_.out.channels;
     forward_ = describe::primitive<Forward>(
         program.engine(), attributes_with(with_relu_), dnnl::prop_kind::forward_training, any(in_, type_),
         plain(trained_.weight, type_), bias_desc(layer_), plain(out_, output_type(program, around)));
-    const memory output = program.make(forward_->dst_desc());
-    trained_.read = program.in_format(Pass::kForward, trained_.source, forward_->src_desc());
-    read_weights(program, trained_, forward_->weights_desc());
-    Arguments arguments{
-        {DNNL_ARG_SRC, trained_.read}, {DNNL_ARG_WEIGHTS, trained_.weights}, {DNNL_ARG_DST, output}};
-    if (layer_.bias.size > 0) {
-      arguments.emplace(DNNL_ARG_BIAS, program.parameter(layer_.bias, bias_dims(layer_)));
-    }
-    program.append<Forward>(Pass::kForward, *forward_, std::move(arguments));
-    return output;
+    return append_output<Forward>(program, trained_, around.sources[0], *forward_);
   }
 
   std::vector<memory> backward(Program& program, const memory& difference,
