@@ -3,8 +3,9 @@
 // Where the connection broke (kUnavailable) the peer may be alive. What it said before, its last report say,
 // may still be queued here, and it may come back over another connection, over which it is told again what it
 // missed. So it is lost only when nothing more has come from it for kQuietTicks and for as long as it is
-// given to come back. Any other refusal, a full queue (kResourceExhausted) say, dropped a message that is
-// never sent again. Then the peer is lost at the next tick, however much it still says.
+// given to come back; or, where another peer has seen its own connection to it end as well, for kQuietTicks alone: then
+// it is no connection that broke, but a process that ended. Any other refusal, a full queue (kResourceExhausted) say,
+// dropped a message that is never sent again. Then the peer is lost at the next tick, however much it still says.
 //
 // Pure. Thread: one at a time (the server's loop).
 #pragma once
@@ -31,7 +32,8 @@ class Unreachable {
     Peer peer;
     std::string why;
     bool dropped = false;  // a message, by a connection that still stands
-    Ticks since;
+    Ticks broke;           // when that was found
+    Ticks since;           // nothing has come from it
     std::chrono::nanoseconds given{0};
     int ticks = 0;
   };
@@ -40,7 +42,7 @@ class Unreachable {
   void add(Peer peer, const Status& why, Ticks now,
            std::chrono::nanoseconds given = std::chrono::nanoseconds(0)) {
     const bool dropped = why.code() != StatusCode::kUnavailable;
-    const Entry entry{peer, dropped ? why.message() : "its connection broke", dropped, now, given};
+    const Entry entry{peer, dropped ? why.message() : "its connection broke", dropped, now, now, given};
     const auto known =
         std::find_if(entries_.begin(), entries_.end(), [&](const Entry& e) { return e.peer == peer; });
     if (known == entries_.end()) {
@@ -48,6 +50,12 @@ class Unreachable {
     } else if (dropped && !known->dropped) {
       *known = entry;
     }
+  }
+
+  // Another peer's connection to it has ended, by itself, at `now`. Counts where ours breaks within as long as it is given.
+  void ended_elsewhere(Peer peer, Ticks now) {
+    std::erase_if(elsewhere_, [peer](const auto& of) { return of.first == peer; });
+    elsewhere_.emplace_back(peer, now);
   }
 
   // Whether its connection broke, and it is not back.
@@ -67,14 +75,17 @@ class Unreachable {
   // It is back, or another process has come in its place.
   void forget(Peer peer) {
     std::erase_if(entries_, [peer](const Entry& entry) { return entry.peer == peer; });
+    std::erase_if(elsewhere_, [peer](const auto& of) { return of.first == peer; });
   }
 
   // This process itself did not run for that long, and whoever came back meanwhile is yet to be heard.
   void discount_pause(const Pause& pause) {
     for (Entry& entry : entries_) {
+      entry.broke = pause.discounted(entry.broke);
       entry.since = pause.discounted(entry.since);
       entry.ticks = 0;
     }
+    for (auto& [peer, at] : elsewhere_) at = pause.discounted(at);
   }
 
   // One tick has passed. Those that are lost now, in the order in which they were found; they are forgotten
@@ -88,7 +99,8 @@ class Unreachable {
         entry.since = now;
         entry.ticks = 0;
       }
-      const bool quiet = ++entry.ticks > kQuietTicks && now - entry.since >= entry.given;
+      const bool quiet =
+          ++entry.ticks > kQuietTicks && (now - entry.since >= entry.given || has_ended_elsewhere(entry));
       const bool waits = !entry.dropped && !quiet;
       (waits ? still : lost).push_back(std::move(entry));
     }
@@ -97,7 +109,15 @@ class Unreachable {
   }
 
  private:
+  bool has_ended_elsewhere(const Entry& entry) const {
+    return std::any_of(elsewhere_.begin(), elsewhere_.end(), [&](const auto& of) {
+      const auto apart = of.second > entry.broke ? of.second - entry.broke : entry.broke - of.second;
+      return of.first == entry.peer && apart <= entry.given;
+    });
+  }
+
   std::vector<Entry> entries_;
+  std::vector<std::pair<Peer, Ticks>> elsewhere_;  // one for each peer at most
 };
 
 }  // namespace paceline::server

@@ -25,12 +25,14 @@ std::string percent_text(double share) {
 }
 
 Value wall(const ComparedRun& run) {
+  if (const std::string why = fault_of(run.summary); !why.empty()) return {{}, why};
   if (const std::string why = unfinished(run.summary, run.total_iterations, run.share); !why.empty())
     return {{}, why};
   return {run.summary.wall_seconds, ""};
 }
 
 Value accuracy(const ComparedRun& run) {
+  if (const std::string why = fault_of_learning(run.summary); !why.empty()) return {{}, why};
   if (const std::string why = unfinished(run.summary, run.total_iterations, run.share); !why.empty())
     return {{}, why};
   if (!run.summary.test_accuracy) return {{}, "not evaluated"};
@@ -51,6 +53,7 @@ std::string too_few(const ComparedRun& run, AccuracyOf kind, std::size_t found) 
 }
 
 Value seconds_to(const ComparedRun& run, double target, AccuracyOf kind) {
+  if (const std::string why = fault_of(run.summary); !why.empty()) return {{}, why};
   const std::vector<statistics::Evaluation> all = evaluations(run.curve, kind);
   if (const auto reached = statistics::time_to_target(all, target)) return {*reached, ""};
   if (all.size() < statistics::kEvaluationsAveraged) return {{}, too_few(run, kind, all.size())};
@@ -74,8 +77,7 @@ ComparedTable table_of(const std::vector<RunGroup>& groups, ComparedTable table,
   for (const RunGroup& group : groups) {
     statistics::Sample sample;
     for (const ComparedRun* run : group.runs) {
-      Value value{{}, fault_of(run->summary)};
-      if (value.missing.empty()) value = number(*run);
+      const Value value = number(*run);
       if (!value.number) table.censored.push_back(run->name + ": " + value.missing);
       sample.push_back({run->seed, value.number});
     }

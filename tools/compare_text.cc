@@ -108,12 +108,14 @@ std::string winner_text(const PolicyComparison& all, const ComparedTable& table)
 
 std::string table_text(const PolicyComparison& all, const ComparedTable& table) {
   std::string text = table.title + ", " + table.unit + " (mean over seeds, 95 % interval)\n";
+  auto censored = table.censored.begin();  // as many as have no number, in the order of groups
   for (std::size_t i = 0; i < all.groups.size(); ++i) {
     const std::size_t lost = table.samples[i].size() - table.means[i].n;
     text += printed("  %-*s ", name_width(all), all.groups[i].name.c_str());
     text += lost == 0 ? interval(table.means[i])
                       : printed("%10s  %zu of %zu runs censored", "-", lost, table.samples[i].size());
     text += "\n";
+    for (std::size_t n = 0; n < lost; ++n) text += "    censored " + *censored++ + "\n";
   }
   const auto scattering = std::count_if(table.comparisons.begin(), table.comparisons.end(),
                                         [](const Comparison& c) { return c.scatters; });
@@ -123,9 +125,7 @@ std::string table_text(const PolicyComparison& all, const ComparedTable& table) 
         static_cast<std::size_t>(scattering), scattering == 1 ? "pair" : "pairs");
   }
   for (const Comparison& c : table.comparisons) text += pair_text(all, table, c, 2 * name_width(all) + 3);
-  text += winner_text(all, table);
-  for (const std::string& run : table.censored) text += "  censored " + run + "\n";
-  return text;
+  return text + winner_text(all, table);
 }
 
 std::string split_text(const PolicyComparison& all) {
@@ -180,7 +180,7 @@ constexpr Bin kBins[] = {{0, 0, "0"},
                          {512, INT64_MAX, "512+"}};
 
 std::string staleness_table(const PolicyComparison& all, const char* title,
-                            StalenessCounts GroupStaleness::*unit) {
+                            StalenessCounts GroupStaleness::* unit) {
   const int width = name_width(all);
   std::string text = std::string(title) + "\n" + printed("  %-*s %8s %7s", width, "", "mean", "max");
   for (const Bin& bin : kBins) text += printed(" %7s", bin.name);

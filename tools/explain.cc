@@ -34,10 +34,14 @@ int explain_one(const ExplainOptions& options, const trace::Trace& recorded, std
   if (own.empty()) {
     for (const WorkerId missing : recorded.without_spans()) {
       if (to_string(missing) != *options.worker) continue;
-      return refused_explanation(err, options.run + ": --worker: the trace has decisions about worker " +
-                                          *options.worker + ", but no phases; bring its node's trace-node-" +
-                                          to_string(missing.node) + ".json there and call paceline trace " +
-                                          options.run);
+      const std::string node = to_string(missing.node);
+      return refused_explanation(
+          err, options.run + ": --worker: the trace has decisions about worker " + *options.worker +
+                   ", but no phases; " +
+                   (was_lost(recorded, missing.node)
+                        ? "node " + node + " was lost, and a process that is killed leaves no part of a trace"
+                        : "bring its node's trace-node-" + node + ".json there and call paceline trace " +
+                              options.run));
     }
     std::string there;
     for (const trace::WorkerSpans& worker : recorded.workers) {

@@ -8,6 +8,7 @@
 
 #include "common/printed.h"
 #include "tools/explain_costliest.h"
+#include "tools/text_table.h"
 
 namespace paceline {
 namespace {
@@ -99,18 +100,33 @@ std::string left_out_of(const trace::Trace& trace) {
          " older ones are left out (run.trace_events).\n";
 }
 
+std::string names_of(const std::vector<WorkerId>& workers) {
+  std::string names;
+  for (std::size_t i = 0; i < std::min(workers.size(), kMissingNamed); ++i) {
+    names += (i == 0 ? "" : ", ") + to_string(workers[i]);
+  }
+  if (workers.size() > kMissingNamed) names += printed(" and %zu more", workers.size() - kMissingNamed);
+  return names;
+}
+
 // Of a run that failed, or whose nodes were elsewhere: their 0 waits are none that anybody counted.
 std::string missing_of(const std::string& run, const trace::Trace& trace) {
-  const std::vector<WorkerId> missing = trace.without_spans();
-  if (missing.empty()) return "";
-  std::string names;
-  for (std::size_t i = 0; i < std::min(missing.size(), kMissingNamed); ++i) {
-    names += (i == 0 ? "" : ", ") + to_string(missing[i]);
+  std::vector<WorkerId> lost, missing;
+  for (const WorkerId worker : trace.without_spans()) {
+    (was_lost(trace, worker.node) ? lost : missing).push_back(worker);
   }
-  if (missing.size() > kMissingNamed) names += printed(" and %zu more", missing.size() - kMissingNamed);
-  return "Nothing is known of the waits of " + names +
-         ": the trace has decisions about them, but no phases. Bring their nodes' trace-node-*.json into " +
-         run + " and call paceline trace " + run + ".\n";
+  std::string text;
+  if (!lost.empty()) {
+    text += "Nothing is known of the waits of " + names_of(lost) +
+            ", whose nodes were lost: a process that is killed leaves no part of a trace.\n";
+  }
+  if (!missing.empty()) {
+    text +=
+        "Nothing is known of the waits of " + names_of(missing) +
+        ": the trace has decisions about them, but no phases. Bring their nodes' trace-node-*.json into " +
+        run + " and call paceline trace " + run + ".\n";
+  }
+  return text;
 }
 
 // How far the clocks of machines may be apart.
@@ -247,16 +263,21 @@ std::string explained_text(const Explained& e, const trace::Trace& trace) {
       e.run + printed(": %zu waits of %zu workers, %.3f s in all, %.1f %% of their time\n", e.waits.size(),
                       trace.workers.size(), to_seconds(e.waited), 100 * share(e.waited, e.worker_time));
   text += missing_of(e.run, trace) + undecided(trace) + left_out_of(trace) + clocks_of(trace);
-  text +=
-      "\ncause            seconds  of their time  caused above all by                     borne above all "
-      "by\n";
+  TextTable table{.columns = {{"cause", Align::kLeft},
+                              {"seconds"},
+                              {"of their time"},
+                              {"caused above all by", Align::kLeft},
+                              {"borne above all by", Align::kLeft}}};
   for (const CauseCost& cost : e.causes) {
     if (e.cause && cost.cause != *e.cause) continue;
     if (!e.cause && !is_usual(cost.cause) && cost.total.count() == 0) continue;
-    text += printed("%-12s%12.3f%13.1f %%  %-38s  ", name_of(cost.cause), to_seconds(cost.total),
-                    100 * share(cost.total, e.worker_time), caused_by(cost).c_str()) +
-            named(cost.waiting) + "\n";
+    table.rows.push_back({{name_of(cost.cause)},
+                          {printed("%.3f", to_seconds(cost.total))},
+                          {printed("%.1f %%", 100 * share(cost.total, e.worker_time))},
+                          {caused_by(cost)},
+                          {named(cost.waiting)}});
   }
+  text += "\n" + rendered(table, TextStyle::kPlain);
   for (const CauseCost& cost : e.causes) {
     const bool shown = e.cause ? cost.cause == *e.cause : share(cost.total, e.waited) >= kShownFrom;
     if (shown && cost.total.count() > 0) text += costliest_text(e, cost.cause, trace);

@@ -350,6 +350,13 @@ std::vector<Wait> costliest(std::vector<Wait> waits, std::size_t most) {
   return waits;
 }
 
+bool was_lost(const trace::Trace& trace, NodeId node) {
+  return std::any_of(trace.decisions.begin(), trace.decisions.end(), [node](const Decision& decision) {
+    return (decision.kind == DecisionKind::kLost || decision.kind == DecisionKind::kParted) &&
+           decision.node == node;
+  });
+}
+
 nanoseconds worker_time(const trace::Trace& trace) {
   nanoseconds sum{0};
   for (const trace::WorkerSpans& worker : trace.workers) {

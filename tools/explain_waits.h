@@ -102,6 +102,9 @@ std::vector<CauseCost> costs_of(const std::vector<Wait>& waits);
 // The longest, at most `most`, the longest first.
 std::vector<Wait> costliest(std::vector<Wait> waits, std::size_t most);
 
+// Whether the authority lost the node, as far as the trace has its decisions.
+bool was_lost(const trace::Trace& trace, NodeId node);
+
 // The time of all workers that the trace has.
 std::chrono::nanoseconds worker_time(const trace::Trace& trace);
 

@@ -220,10 +220,10 @@ std::string ending(const FinishedRun& run) {
   }
   for (const StragglerSummary& slow : s.stragglers) {
     text += printed(
-        "  straggler %s: computed %.3f s an iteration at last, %.2f of the fastest worker's speed%s, %.2f of "
-        "its own "
-        "best\n",
-        to_string(slow.worker).c_str(), slow.iteration_seconds, slow.relative,
+        "  straggler %s: computed %.3f ms an iteration at last, %.2f of the fastest worker's speed%s, %.2f "
+        "of "
+        "its own best\n",
+        to_string(slow.worker).c_str(), slow.iteration_seconds * 1e3, slow.relative,
         s.pipeline ? " of its stage" : "", slow.individual);
   }
   if (const std::string skipped = skipped_of(s); !skipped.empty()) text += "  " + skipped + "\n";

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstdio>
 #include <limits>
+#include <map>
 #include <optional>
 #include <ostream>
 
@@ -37,12 +38,13 @@ Result<std::optional<double>> time_of(schedule::Algorithm algorithm, std::uint32
   return std::optional(*std::max_element(ends.begin(), ends.end()));
 }
 
-// "of 100000000 bytes torus is faster than ring from 64 ranks on"
+// "of 100000000 bytes faster than ring from 64 ranks on: torus"; of the table's least number on it is "throughout".
 void print_crossings(const ScheduleTable& table, const std::vector<RowTimes>& times, std::ostream& out) {
   const auto ring = std::find(table.algorithms.begin(), table.algorithms.end(), schedule::Algorithm::kRing);
   if (ring == table.algorithms.end() || table.ranks.size() < 2) return;
   const auto base = static_cast<std::size_t>(ring - table.algorithms.begin());
   for (std::size_t b = 0; b < table.bytes.size(); ++b) {
+    std::map<std::uint32_t, std::string> faster;  // by the number from which on
     for (std::size_t a = 0; a < table.algorithms.size(); ++a) {
       if (a == base) continue;
       std::uint32_t from = 0;  // it is faster at this and at all that follow; 0: at none
@@ -56,8 +58,13 @@ void print_crossings(const ScheduleTable& table, const std::vector<RowTimes>& ti
         }
       }
       if (from == 0) continue;
-      out << "of " << table.bytes[b] << " bytes " << schedule::name_of(table.algorithms[a])
-          << " is faster than ring from " << from << " ranks on\n";
+      std::string& names = faster[from];
+      names += (names.empty() ? "" : ", ") + std::string(schedule::name_of(table.algorithms[a]));
+    }
+    for (const auto& [from, names] : faster) {
+      out << "of " << table.bytes[b] << " bytes faster than ring "
+          << (from == table.ranks.front() ? "throughout" : "from " + std::to_string(from) + " ranks on")
+          << ": " << names << "\n";
     }
   }
 }
@@ -68,7 +75,7 @@ std::string milliseconds_text(double seconds) { return three_figures(seconds * 1
 
 std::string words_of_links(const RunConfig& config) {
   const SimulatedNetwork& network = config.simulate.network;
-  std::string bandwidth = "links without a limit";
+  std::string bandwidth = "links without a limit (simulate.network.bandwidth)";
   if (network.bandwidth.size() > 1) {
     bandwidth = "links of single nodes";
   } else if (network.bandwidth.front()) {

@@ -118,6 +118,7 @@ class Session {
   // Thread: the exchange's.
   void reducing_failed(const Status& why);
   Result<AllReduceExchange::Meeting> meet_again(const AllReduceExchange::Parting& parting);
+  void log_formation(const AllReduceExchange::Meeting& meeting);
   void send_last_state();
   void report_reducing(wire::NodeReport& report) const;
   // ---- session_evaluations.cc

@@ -15,6 +15,7 @@ void Session::make_reducing() {
   exchange.place = PlaceInRun{trained_.begin, parts_.tasks.layout().size()};
   if (config_.exchange.on_loss == OnLoss::kGoOn) {
     exchange.meet = [this](const AllReduceExchange::Parting& parting) { return meet_again(parting); };
+    exchange.on_formation = [this](const AllReduceExchange::Meeting& meeting) { log_formation(meeting); };
   }
   if (parts_.trace != nullptr) {
     exchange.on_bucket = [trace = parts_.trace](const BucketSpan& bucket) { trace->add(bucket); };
@@ -70,22 +71,27 @@ Result<AllReduceExchange::Meeting> Session::meet_again(const AllReduceExchange::
   meeting.place.token = peers.token;
   meeting.place.key = peers.key;
   PACELINE_RETURN_IF_ERROR(check_key(meeting.place));
-  std::string without;
   for (std::uint32_t node = 0; node < peers.endpoints.size(); ++node) {
-    if (peers.endpoints[node].empty()) {
-      without += (without.empty() ? "" : ", ") + std::to_string(node);
-      continue;
-    }
+    if (peers.endpoints[node].empty()) continue;
     const auto rank = static_cast<std::uint32_t>(meeting.place.nodes.size());
     if (NodeId(node) == parts_.node) meeting.place.rank = rank;
     if (peers.holder == NodeId(node)) meeting.holder = rank;
     meeting.place.nodes.emplace_back(node);
     meeting.place.endpoints.push_back(peers.endpoints[node]);
   }
-  parts_.log.warn("formation " + std::to_string(peers.formation) + ", without node(s) " + without + ": " +
-                  std::to_string(meeting.place.nodes.size()) + " nodes go on from version " +
-                  to_string(peers.version));
   return meeting;
+}
+
+void Session::log_formation(const AllReduceExchange::Meeting& meeting) {
+  const std::vector<NodeId>& here = meeting.place.nodes;
+  std::string without;
+  for (std::uint32_t node = 0; node < config_.cluster.nodes; ++node) {
+    if (std::find(here.begin(), here.end(), NodeId(node)) != here.end()) continue;
+    without += (without.empty() ? "" : ", ") + std::to_string(node);
+  }
+  parts_.log.warn("formation " + std::to_string(meeting.formation) +
+                  (without.empty() ? "" : ", without node(s) " + without) + ": " +
+                  std::to_string(here.size()) + " nodes go on from version " + to_string(meeting.version));
 }
 
 // Where each node has a part, each sends its own; of stages those of the first group. Behind the last step the authority

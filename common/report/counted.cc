@@ -5,11 +5,23 @@
 
 namespace paceline {
 
-std::string fault_of(const RunSummary& run) {
+namespace {
+
+enum class Resumed { kIsAFault, kIsNone };
+
+std::string fault(const RunSummary& run, Resumed resumed) {
   if (run.status != "ok") return run.status + (run.reason.empty() ? "" : " (" + run.reason + ")");
-  // Its seconds leave out what was done twice, and its phases are of the last part alone.
-  if (run.resumed_from) return "resumed";
+  if (run.resumed_from && resumed == Resumed::kIsAFault) return "resumed";
   return run.lost_nodes > 0 ? std::to_string(run.lost_nodes) + " nodes lost" : "";
+}
+
+}  // namespace
+
+// Its seconds leave out what was done twice, and its phases are of the last part alone.
+std::string fault_of(const RunSummary& run) { return fault(run, Resumed::kIsAFault); }
+
+std::string fault_of_learning(const RunSummary& run) {
+  return fault(run, run.policy == "bsp" ? Resumed::kIsNone : Resumed::kIsAFault);
 }
 
 std::string unfinished(const RunSummary& run, std::int64_t total_iterations, Share share) {

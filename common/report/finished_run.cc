@@ -75,7 +75,7 @@ void make_printable(FinishedRun& run) {
   RunSummary& s = run.summary;
   for (std::string* text : {&run.name, &s.status, &s.reason, &s.policy}) clean(*text);
   for (PolicyChange& change : s.switches) clean(change.policy);
-  for (auto* const texts : {&s.lost, &s.returned, &s.late, &run.missing}) {
+  for (auto* const texts : {&s.lost, &s.returned, &s.late, &s.algorithms, &run.missing}) {
     for (std::string& text : *texts) clean(text);
   }
   for (Difference& difference : run.differs) {
@@ -124,9 +124,9 @@ std::vector<std::string> warnings_of(const FinishedRun& run) {
                        (run.workers.size() == 1 ? " worker that reported" : " workers that reported"));
   }
   if (s.resumed_from) {
-    warnings.push_back(
-        "resumed from version " + to_string(*s.resumed_from) +
-        ", so without changes: its phases, bytes and reads are of what came behind that alone");
+    warnings.push_back("resumed from version " + to_string(*s.resumed_from) +
+                       ", so without changes: its phases, bytes and reads are of what came behind that "
+                       "alone, its total s of all");
   }
   if (const std::string skipped = skipped_of(s); !skipped.empty()) warnings.push_back(skipped);
   if (lacks_phases(run)) {

@@ -137,7 +137,7 @@ Status MeshFormations::form(Version version, Ticks now) {
   if (first) return Status::ok();
   if (trace_ != nullptr) trace_->formed(next->version, now);
   log_.info("formation " + std::to_string(next->number) + ": " + std::to_string(here.size()) +
-            " nodes go on from version " + to_string(next->version) +
+            " nodes are to go on from version " + to_string(next->version) +
             (next->holder ? ", which node " + to_string(*next->holder) + " gives the others" : ""));
   return Status::ok();
 }

@@ -98,9 +98,9 @@ std::vector<std::string> WorkerSpeeds::look_for_stragglers(Ticks now) {
     const StragglerScore& score = *scores[rank.value];
     char text[200];
     std::snprintf(text, sizeof text,
-                  "worker %s has become slow: it computes %.3f s an iteration, %.2f of the fastest worker's "
+                  "worker %s has become slow: it computes %.3f ms an iteration, %.2f of the fastest worker's "
                   "speed%s, %.2f of its own best (run.straggler_warning %.2f)",
-                  to_string(cluster_.worker_at(rank)).c_str(), score.iteration_seconds, score.relative,
+                  to_string(cluster_.worker_at(rank)).c_str(), score.iteration_seconds * 1e3, score.relative,
                   of_its_stage_, score.individual, *warn_below_);
     lines.emplace_back(text);
   }

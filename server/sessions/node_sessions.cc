@@ -178,6 +178,7 @@ void NodeSessions::to_authority(Peer from, const wire::Message& message, Ticks n
   if (authority_) {
     role_.note(As::kToAuthority, from, message.body, message.payload, now);
     status = authority_->handle(from, message, now);
+    note_ended(message.body, now);
   } else {
     status = invalid_argument(std::string(wire::name_of(message.body)) + " from " + to_string(from) + " to " +
                               setup_.name() + ": it is for the authority");
@@ -190,6 +191,14 @@ void NodeSessions::to_authority(Peer from, const wire::Message& message, Ticks n
   } else if (!status.is_ok()) {
     connections_.refuse(from, status, /*fatal=*/status.code() != StatusCode::kOutOfOrder);
   }
+}
+
+// Of an all-reduce: the end of a connection between two nodes. Nobody in a formation ends one that is alive
+// (docs/ALLREDUCE.md), though the network may.
+void NodeSessions::note_ended(const wire::Body& body, Ticks now) {
+  const auto* peers = std::get_if<wire::Peers>(&body);
+  if (peers == nullptr || !peers->lost || peers->lost->value >= setup_.config.cluster.nodes) return;
+  connections_.unreachable().ended_elsewhere(Peer::of(*peers->lost), now);
 }
 
 // ---- of a run that is resumed

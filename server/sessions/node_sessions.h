@@ -71,6 +71,7 @@ class NodeSessions {
   bool goes_on(const wire::PeerId& from, const wire::Join& join) const;
   void on_reconnect(const wire::PeerId& from, const wire::Join& join, Ticks now);
   void welcome_again(const wire::Join& join);
+  void note_ended(const wire::Body& body, Ticks now);
   void evict_previous(const wire::PeerId& from, const wire::Join& join);
 
   const ServerSetup& setup_;

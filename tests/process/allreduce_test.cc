@@ -2,14 +2,18 @@
 // same bits at every clock, and a node that is lost is named by all.
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <limits>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "common/trace/trace_file.h"
 #include "common/wire/keys.h"
 #include "tests/process/network_run.h"
 #include "tests/unit/recorded_training.h"
@@ -169,6 +173,61 @@ TEST_CASE("gradients_that_travel_as_bf16_take_half_of_the_bytes_and_end_near_by"
     REQUIRE(same_floats(records.of(1)[clock], records.of(0)[clock]));
     REQUIRE(same_floats(records.of(2)[clock], records.of(0)[clock]));
   }
+}
+
+namespace {
+
+// Whose run's folder is there as long as they are: reads its node's part of the trace as they end.
+class TracedTasks final : public testing::WrappedTasks {
+ public:
+  TracedTasks(const RunConfig& config, NodeId node, const std::filesystem::path& run, trace::Trace& part)
+      : WrappedTasks(testing::network_tasks(config), [](auto task, WorkerId) { return task; }),
+        node_(node),
+        run_(run),
+        part_(part) {}
+  ~TracedTasks() override {
+    const auto read = trace::read_trace_file(run_ / trace::part_name(node_));
+    if (read.is_ok()) part_ = *read;
+  }
+
+ private:
+  const NodeId node_;
+  const std::filesystem::path& run_;
+  trace::Trace& part_;
+};
+
+}  // namespace
+
+TEST_CASE("a_traced_run_has_a_row_for_each_bucket_of_each_step_whose_bytes_are_those_that_were_reduced") {
+  RunConfig config = summing(Algorithm::kRing, 2);
+  config.run.trace = true;
+  config.exchange.shard_optimizer = GENERATE(false, true);
+  std::filesystem::path run;
+  trace::Trace parts[2];
+  const auto ended = testing::run_cluster(
+      config,
+      [&](NodeId node, const testing::StopNode&) {
+        return std::make_unique<TracedTasks>(config, node, run, parts[node.value]);
+      },
+      [&](const RunConfig& as_run) { run = as_run.run.out; });
+  REQUIRE(ended.is_ok());
+  std::int64_t bytes = 0;
+  for (const trace::Trace& part : parts) {
+    REQUIRE(part.buckets.size() == 1);
+    std::map<std::pair<Clock, bool>, std::vector<std::int64_t>> rows;  // of a step, of sums or copies
+    for (const BucketSpan& span : part.buckets[0].spans) {
+      rows[{span.clock, span.copies}].push_back(span.bucket);
+      bytes += span.bytes;
+    }
+    CHECK(rows.size() == (config.exchange.shard_optimizer ? 40 : 20));
+    const std::vector<std::int64_t> all = rows.begin()->second;
+    CHECK(all.size() > 1);
+    for (const auto& [step, buckets] : rows) {
+      CHECK(buckets == all);
+      CHECK(std::is_sorted(buckets.begin(), buckets.end(), std::less_equal<>()));
+    }
+  }
+  CHECK(bytes == ended->summary.bytes_reduced);
 }
 
 TEST_CASE("with_keys_a_run_ends_in_the_same_bits") {

@@ -142,6 +142,7 @@ Floats gradient_of(const Schedule& schedule, std::uint32_t node, std::int64_t cl
 // One node's life: what it has at each version, from 1 on.
 struct Life {
   std::vector<RunState> states;
+  std::vector<std::uint32_t> formations;  // in which it has gone on
   std::string wrong;
 };
 
@@ -151,12 +152,18 @@ void live(const Schedule& schedule, std::uint32_t node, const Layout& layout, Fo
   std::string failed;
   std::mutex failed_mutex;
   AllReduceExchange exchange(
-      {schedule.config, NodeId(node), layout, cache, steady_now,
+      {schedule.config,
+       NodeId(node),
+       layout,
+       cache,
+       steady_now,
        [&](const Status& why) {
          const std::lock_guard lock(failed_mutex);
          failed = name_of(why.code()) + (": " + why.message());
        },
-       [&](const AllReduceExchange::Parting& parting) { return authority.meet(node, parting); }});
+       [&](const AllReduceExchange::Parting& parting) { return authority.meet(node, parting); },
+       {},
+       [&](const AllReduceExchange::Meeting& meeting) { life.formations.push_back(meeting.formation); }});
   const auto wrong = [&](const std::string& what) {
     life.wrong = "node " + std::to_string(node) + ": " + what;
     authority.lost(node);
@@ -429,19 +436,26 @@ TEST_CASE("a share of the optimizer's state that is lost with its keeper ends th
   schedule.config.cluster.nodes = 3;
   schedule.break_up.reset();
   schedule.not_finite.reset();
-  schedule.deaths = {{0, 2, kTensorFloats, {}}, {1, 2, kTensorFloats, {}}};
   const Layout layout = layout_of_run();
-  FormationAuthority authority(3);
-  std::vector<Life> lives(3);
-  std::vector<std::thread> threads;
-  for (std::uint32_t node = 0; node < 3; ++node) {
-    threads.emplace_back([&, node] { live(schedule, node, layout, authority, lives[node]); });
-  }
-  for (std::thread& thread : threads) thread.join();
-  CHECK_THAT(lives[2].wrong, Catch::Matchers::EndsWith(
-                                 "DATA_LOSS: the optimizer's state of node 0 is lost, since node 1, which "
-                                 "has kept it, is lost as well"));
-  CHECK(lives[2].states.size() == 2);
+  const auto lives_with = [&](const std::vector<Death>& deaths) {
+    schedule.deaths = deaths;
+    FormationAuthority authority(3);
+    std::vector<Life> lives(3);
+    std::vector<std::thread> threads;
+    for (std::uint32_t node = 0; node < 3; ++node) {
+      threads.emplace_back([&, node] { live(schedule, node, layout, authority, lives[node]); });
+    }
+    for (std::thread& thread : threads) thread.join();
+    return lives;
+  };
+  const Life left = lives_with({{0, 2, kTensorFloats, {}}, {1, 2, kTensorFloats, {}}})[2];
+  CHECK_THAT(left.wrong, Catch::Matchers::EndsWith(
+                             "DATA_LOSS: the optimizer's state of node 0 is lost, since node 1, which "
+                             "has kept it, is lost as well"));
+  CHECK(left.states.size() == 2);
+  CHECK(left.formations.empty());  // it does not go on
+  const Life goes_on = lives_with({{0, 2, kTensorFloats, {}}})[2];
+  CHECK((goes_on.states.size() == kSteps && goes_on.formations == std::vector<std::uint32_t>{2}));
 }
 
 }  // namespace paceline::testing

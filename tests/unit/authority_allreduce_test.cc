@@ -260,6 +260,28 @@ TEST_CASE("parameters that do not come end the run, which says from whom") {
              Contains("the parameters of version 3 have not come from node 0 within "));
 }
 
+TEST_CASE("what nodes have sent each other is known from their heartbeats, also of one that is lost") {
+  Reducing run;
+  run.shard_has(0);
+  run.step(0);
+  const auto beats = [&](std::uint32_t node, std::int64_t bytes, std::chrono::milliseconds reducing) {
+    wire::Heartbeat beat;
+    beat.traffic.reduced = bytes;
+    beat.traffic.reducing = reducing;
+    REQUIRE(run.authority->on_heartbeat(NodeId(node), beat).is_ok());
+  };
+  beats(0, 40, 100ms);
+  beats(1, 60, 300ms);
+  beats(0, 50, 200ms);  // of all so far
+  CHECK(run.authority->reduced() == Traffic{.reduced = 110, .reducing = 500ms});
+  run.authority->lost(kNode1, "its connection broke", run.now);
+  CHECK(run.authority->reduced().reduced == 110);
+  run.authority->fail(aborted("enough is known"), run.now);
+  REQUIRE(run.over());
+  CHECK(run.summary().bytes_reduced == 60);  // node 0 has reported nothing
+  CHECK(run.summary().bus_bytes_per_second == Approx(60 / 0.3));
+}
+
 TEST_CASE("bytes that nodes report to have sent to each other are in the summary") {
   ReducingFromStart run;
   for (std::int64_t clock = 0; clock < 3; ++clock) run.step(clock);

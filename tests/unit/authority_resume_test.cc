@@ -182,6 +182,10 @@ TEST_CASE("a node that was lost before the save is not waited for, and takes par
     REQUIRE(run.authority->training());
     CHECK(run.sent.of<wire::Grant>(kNode0).size() == (comes ? 1 : 0));
     CHECK(run.sent.of<wire::NodeLost>(kShard1).size() == (comes ? 0 : 1));
+    run.authority->fail(aborted("enough is known"), run.now);
+    REQUIRE(run.over());
+    const std::vector<std::string> returned = run.summary().returned;
+    CHECK(returned == std::vector<std::string>(comes ? 1 : 0, "node 0 at version 1"));
   }
 }
 

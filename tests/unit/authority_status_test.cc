@@ -191,8 +191,9 @@ TEST_CASE("a straggler has a name in the status and in summary.json, and is warn
   CHECK(s.workers[1].score->individual == Approx(1.0));
   CHECK(s.workers[0].score->relative == 1.0);
   REQUIRE(warned.lines.size() == 1);
-  CHECK_THAT(warned.lines[0],
-             Contains("worker 1.0 has become slow: it computes 3.000 s an iteration, 0.33 of the fastest"));
+  CHECK_THAT(
+      warned.lines[0],
+      Contains("worker 1.0 has become slow: it computes 3000.000 ms an iteration, 0.33 of the fastest"));
 
   run.authority->fail(aborted("enough"), run.now);
   CHECK(run.over());

@@ -350,6 +350,25 @@ TEST_CASE("a_run_that_failed_lost_a_node_or_ended_early_is_named_and_blocks_the_
   }
 }
 
+// Under bsp it ends in the same bits.
+TEST_CASE("of_a_resumed_run_the_accuracy_counts_under_bsp_and_its_times_do_not") {
+  Laboratory lab;
+  const auto resumed = [](const char* policy) {
+    return [policy](RunSummary& s) { s.policy = policy, s.test_accuracy = 0.8, s.resumed_from = Version(7); };
+  };
+  lab.run(1, 10, kBsp, resumed("bsp")).run(1, 9, kSsp, resumed("ssp"));
+  const auto tables = lab.json()["tables"];
+  REQUIRE(tables.size() == 2);
+  CHECK(tables[0]["censored"].size() == 2);
+  CHECK(tables[1]["key"] == "accuracy");
+  CHECK(tables[1]["values"][0]["by_seed"]["1"] == Approx(80.0));
+  CHECK(tables[1]["censored"] == nlohmann::json::array({lab.path(1) + ": resumed"}));
+  // Each is named below its group.
+  CHECK_THAT(lab.compare().out,
+             Contains("  1 of 1 runs censored\n    censored " + lab.path(0) + ": resumed\n") &&
+                 Contains("  1 of 1 runs censored\n    censored " + lab.path(1) + ": resumed\n"));
+}
+
 TEST_CASE("a_skipped_iteration_is_one_of_the_fixed_number") {
   Laboratory lab;
   lab.run(1, 10, kBsp, [](RunSummary& s) { s.iterations = 97, s.skipped = 3; });

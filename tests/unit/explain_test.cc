@@ -430,6 +430,25 @@ TEST_CASE("workers_whose_parts_are_missing_are_named_and_how_to_have_them") {
   CHECK_THAT(run.refusal(), Contains("bring its node's trace-node-1.json there and call paceline trace "));
 }
 
+TEST_CASE("of_a_worker_whose_node_was_lost_no_part_is_asked_for") {
+  trace::Trace without = held_run();
+  const WorkerId elsewhere(2, 0);
+  for (const WorkerId worker : {elsewhere, kSlow}) {
+    without.decisions.insert(without.decisions.begin(),
+                             Decision{.at = at(0), .kind = DecisionKind::kJoined, .worker = worker});
+  }
+  without.workers.pop_back();
+  without.decisions.push_back({.at = at(200), .kind = DecisionKind::kLost, .node = kSlow.node});
+  ExplainedRun run(without);
+  REQUIRE(run({}) == 0);
+  CHECK_THAT(run.out(),
+             Contains("Nothing is known of the waits of 1.0, whose nodes were lost: a process that "
+                      "is killed leaves no part of a trace.\n"
+                      "Nothing is known of the waits of 2.0: the trace has decisions"));
+  CHECK(run({.worker = "1.0", .clock = 1}) == 2);
+  CHECK_THAT(run.refusal(), Contains("no phases; node 1 was lost, and") && !Contains("bring"));
+}
+
 TEST_CASE("explain_speaks_json_to_other_tools") {
   ExplainedRun run;
   REQUIRE(run({.format = "json"}) == 0);

@@ -155,7 +155,12 @@ TEST_CASE("a_resumed_run_says_from_where_and_what_its_numbers_are_of") {
   const Outcome r = run_report({a, b});
   CHECK(line_of(r.out, "run", b) == b + " ok, resumed ssp 20 0.200 0.000 0.200 9.000 80.00 %");
   CHECK_THAT(r.out, Contains(b + ": resumed from version 118, so without changes: its phases, ") &&
+                        Contains(" of what came behind that alone, its total s of all\n") &&
                         !Contains("not training"));
+  run.summary.stragglers = {{WorkerId(1, 0), 0.5, 0.9, 0.00042}};
+  write_run(folder / "b", run);
+  CHECK_THAT(run_report({b}).out,
+             Contains("  straggler 1.0: computed 0.420 ms an iteration at last, 0.50 of"));
   run.summary.lost_nodes = 1;
   CHECK(status_of(run.summary) == "ok, lost 1, resumed");
 }
@@ -477,6 +482,12 @@ TEST_CASE("a_run_that_failed_before_any_node_reported_is_still_shown") {
   failed.summary.bytes_reduced = 4'000'000;
   REQUIRE(write_summary(folder.path(), failed.summary));
   CHECK_THAT(run_report({name}).out, Contains("\n  reduced 4.0 MB from node to node, lost nodes 0\n"));
+  failed.summary.bus_bytes_per_second = 2.5e9;
+  failed.summary.algorithms = {"up to 64 floats: ring 0.91 ms, tree 1.1 ms: ring"};
+  REQUIRE(write_summary(folder.path(), failed.summary));
+  CHECK_THAT(run_report({name}).out,
+             Contains("\n  reduced 4.0 MB from node to node, bus 2.5 GB/s, lost nodes 0\n"
+                      "  summed, up to 64 floats: ring 0.91 ms, tree 1.1 ms: ring\n"));
 
   // One that claims to be a success has lost its phases.
   failed.summary.status = "ok";

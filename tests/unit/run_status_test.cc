@@ -17,6 +17,8 @@ using testing::full_status;
 TEST_CASE("what is written as JSON is read back, every key of it") {
   RunStatus resumed = full_status();
   resumed.before = {200, 1, 2, 3, 4};
+  resumed.moved.reduced = 4500;
+  resumed.moved.reducing = std::chrono::microseconds(6);
   const std::string text = to_json(resumed);
   const auto read = parse_run_status(text);
   REQUIRE(read.is_ok());
@@ -28,6 +30,7 @@ TEST_CASE("what is written as JSON is read back, every key of it") {
   CHECK(read->workers[0].times == resumed.workers[0].times);
   CHECK((read->workers[0].samples == 224 && !read->workers[1].samples));
   CHECK(read->moved == resumed.moved);
+  CHECK(nlohmann::json::parse(text)["moved"]["reducing_ns"] == 6'000);
   CHECK_FALSE(read->workers[2].times);
   CHECK((read->staleness_clocks == resumed.staleness_clocks && read->staleness_gradients.size() == 1));
   CHECK((read->stragglers == std::vector<WorkerId>{WorkerId(1, 0)}));
@@ -69,6 +72,11 @@ TEST_CASE("the line says what there is to say, in one line") {
   RunStatus skips;
   skips.skipped = 110;
   CHECK(status_line(skips) == "version 0  clock 0  gap 0/0  110 skipped  0 % done");
+  RunStatus reduces;
+  reduces.samples_per_second = 1440.0;
+  reduces.moved.reduced = 4500;
+  reduces.moved.reducing = std::chrono::microseconds(6);
+  CHECK_THAT(status_line(reduces), Contains("1440 samples/s  bus 0.75 GB/s"));
   CHECK(status_line(RunStatus{}) == "version 0  clock 0  gap 0/0  0 % done");
 }
 

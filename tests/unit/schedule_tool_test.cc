@@ -159,8 +159,8 @@ TEST_CASE("a_table_of_ranks_and_bytes_says_from_how_many_ranks_on_halving_doubli
                "each float added") &&
           Contains("   4000      4  0.185             0.125  halving_doubling\n") &&
           Contains("4000000     16   7.14              8.41  ring\n") &&
-          Contains("checked\nof 4000 bytes halving_doubling is faster than ring from 4 ranks on\n"
-                   "of 4000000 bytes halving_doubling is faster than ring from 64 ranks on\n"));
+          Contains("checked\nof 4000 bytes faster than ring throughout: halving_doubling\n"
+                   "of 4000000 bytes faster than ring from 64 ranks on: halving_doubling\n"));
   CHECK_THAT(said.out, Contains("-  ring"));  // six are no power of two
   CHECK_THAT(scheduled({}, {}, {.ranks = {4}}).err, Contains("--ranks: got it with pipeline.stages above 1"));
 }

@@ -135,6 +135,12 @@ TEST_CASE("explain_tells_of_an_all_reduce_sums_and_formations_and_blames_no_serv
   CHECK_THAT(text, !Contains("servers"));
   CHECK_THAT(text, Contains("2.0 (0.120 s), 1.0 (0.010 s), the sum itself (0.080 s)") &&
                        Contains("2.0 (0.470 s)") && Contains("formation: the 2 costliest"));
+  // However long a cell is, the columns behind it stand below each other.
+  const auto place_in_line = [&](const std::string& what) {
+    return text.find(what) - text.rfind('\n', text.find(what));
+  };
+  const auto borne = place_in_line("borne above all by");
+  CHECK((place_in_line("0.0 (0.110 s), 1.0") == borne && place_in_line("1.0 (0.240 s), 0.0") == borne));
   CHECK_THAT(explained_json(explained, trace), Contains("\"lost_seconds\""));
 }
 

@@ -55,6 +55,26 @@ TEST_CASE("a node whose connection broke is given time to come back, and is forg
   CHECK(late(1100) == 1);
 }
 
+TEST_CASE("who is seen to go by another peer as well, about then, is not given time to come back") {
+  for (const auto& [seen_at, taken] : {std::pair(900, true), {1100, true}, {899, false}, {1101, false}}) {
+    Unreachable unreachable;
+    unreachable.ended_elsewhere(Peer::of(NodeId(4)), Ticks(1000));
+    unreachable.ended_elsewhere(kNode, Ticks(seen_at));
+    unreachable.add(kNode, unavailable("no route"), Ticks(1000), std::chrono::nanoseconds(100));
+    for (int i = 0; i < Unreachable::kQuietTicks; ++i)
+      REQUIRE(unreachable.take_lost(Ticks(1001), kSilent).empty());
+    CHECK(unreachable.take_lost(Ticks(1002), kTalking).empty());  // what it had said is read first
+    for (int i = 0; i < Unreachable::kQuietTicks - 1; ++i)
+      REQUIRE(unreachable.take_lost(Ticks(1003), kSilent).empty());
+    CHECK((unreachable.take_lost(Ticks(1003), kSilent).size() == 1) == taken);
+  }
+  Unreachable unreachable;  // it was seen to go by another peer alone, and comes back here
+  unreachable.ended_elsewhere(kNode, Ticks(1000));
+  unreachable.forget(kNode);
+  unreachable.add(kNode, unavailable("no route"), Ticks(1000), std::chrono::nanoseconds(100));
+  for (int i = 0; i < 10; ++i) CHECK(unreachable.take_lost(Ticks(1001), kSilent).empty());
+}
+
 TEST_CASE("while this process stood still nobody could be heard to come back") {
   Unreachable unreachable;
   unreachable.add(kNode, unavailable("no route"), Ticks(1000), std::chrono::nanoseconds(100));

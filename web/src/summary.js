@@ -54,6 +54,7 @@ function caveats(run) {
   if (run.differs) said.push(`other work than the first run's: ${run.differs}`);
   if (s.reason) said.push(s.reason);
   for (const lost of Array.isArray(s.lost) ? s.lost : []) said.push(`lost ${lost}`);
+  for (const returned of Array.isArray(s.returned) ? s.returned : []) said.push(`came back: ${returned}`);
   if (s.skipped > 0) {
     said.push(`${fixed(s.skipped, 0)} of ${fixed(s.iterations + s.skipped, 0)} iterations were skipped, since a loss or gradient was not finite`);
   }
@@ -67,6 +68,12 @@ function stragglers(run) {
   const said = Array.isArray(run.summary?.stragglers) ? run.summary.stragglers : [];
   return said.map(({ worker, relative, individual }) => (
     `straggler ${worker}: ${fixed(relative, 2)} of the fastest, ${fixed(individual, 2)} of its own best`));
+}
+
+// How an all-reduce summed, a line for each size of buckets, and why where it was measured.
+function sums(run) {
+  const said = Array.isArray(run.summary?.algorithms) ? run.summary.algorithms : [];
+  return said.map((line) => `summed, ${line}`);
 }
 
 function list(name, said) {
@@ -83,7 +90,7 @@ export function card(run) {
           s?.simulated ? element('span', { class: 'state' }, `simulated, seed ${exact(s.seed)}`) : null),
       shown.length > 0 ? element('dl', {}, ...shown.map(([name, text, unit, key]) => element('div', {}, element('dt', {}, name),
           element('dd', {}, element('span', key ? { 'data-key': key } : {}, text), unit ? ` ${unit}` : '')))) : null,
-      list('samples', samplesOfNodes(run)), list('stragglers', stragglers(run)), list('caveats', caveats(run)));
+      list('sums', sums(run)), list('samples', samplesOfNodes(run)), list('stragglers', stragglers(run)), list('caveats', caveats(run)));
 }
 
 // {"a": {"b": 1}} → [["a.b", 1]]; a list is one value.

@@ -115,6 +115,7 @@ Status AllReduceExchange::meet_again(std::unique_lock<std::mutex>& lock, Status 
     mesh_.stop().forget();
     lock.unlock();
     why = take_over(*meeting);
+    if (why.is_ok() && parts_.on_formation) parts_.on_formation(*meeting);
     lock.lock();
     if (const auto gone = mesh_.gone()) gone_ = gone;
     if (why.is_ok()) return closed_;

@@ -82,6 +82,9 @@ class AllReduceExchange final : public Exchange {
     std::function<Result<Meeting>(const Parting&)> meet = {};
     // Called for each bucket that is reduced, by the exchange's thread. Empty: nobody wants to know.
     std::function<void(const BucketSpan&)> on_bucket = {};
+    // Called by the exchange's thread once this node goes on in a formation that `meet` has given, which another loss, or a
+    // state that is lost, may prevent. Empty: nobody wants to know.
+    std::function<void(const Meeting&)> on_formation = {};
     // nullopt: the layout is the run's.
     std::optional<PlaceInRun> place = std::nullopt;
     // Where parameters lie, as TaskFactory::parameter_memory().

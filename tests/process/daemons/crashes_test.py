@@ -24,16 +24,21 @@ class Crashes(DaemonTest):
         self.assertEqual((summary["status"], summary["lost_nodes"]), ("ok", 1))
         self.assertEqual(summary["lost"], ["node 1: its connection broke"])
 
-    def test_an_all_reduce_goes_on_without_a_killed_node_long_before_its_lease_is_over(self):
-        servers, nodes = self.start_training("exchange.kind=allreduce", "run.max_seconds=10s", LONG_LEASE)
-        servers[0].wait_for_line("^version [1-9]")
+    def test_an_all_reduce_goes_on_without_a_killed_node_long_before_it_might_be_back_over_another_connection(self):
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            endpoint = f"cluster.endpoints=[tcp://127.0.0.1:{free.getsockname()[1]}]"
+        # Two of these are what a connection that broke may take, more than is waited for a line.
+        heartbeat = f"cluster.heartbeat={harness.DEADLINE:g}s"
+        servers, nodes = self.start_training("exchange.kind=allreduce", endpoint, heartbeat, LONG_LEASE)
+        self.wait_for_log("server.log", "window 0 closed at version")
         nodes[1].send(signal.SIGKILL)
-        self.wait_for_log("server.log", "formation 2: 1 nodes go on from version")
-        self.assertEqual(servers[0].end(), 0)
-        self.assertEqual(nodes[0].end(), 0, nodes[0].errors())
+        nodes[0].wait_for_line(r"formation 2, without node\(s\) 1: 1 nodes go on from version \d")
+        servers[0].send(signal.SIGTERM)
+        for program in (servers[0], nodes[0]):
+            self.assertEqual(program.end(), 1, program.errors())
         summary = self.summary()
-        self.assertRegex(summary["lost"][0], r"^node 1: ", summary["lost"])
-        self.assertEqual(summary["lost_nodes"], 1)
+        self.assertEqual((summary["status"], summary["lost"]), ("stopped", ["node 1: its connection broke"]))
 
     def test_of_an_all_reduce_that_is_to_stop_a_killed_node_is_named_by_all_long_before_its_lease_is_over(self):
         self.assert_a_killed_node_is_named_by_all("exchange.kind=allreduce", "exchange.on_loss=stop")
@@ -52,7 +57,7 @@ class Crashes(DaemonTest):
         nodes[1].send(signal.SIGSTOP)
         for program in (servers[0], nodes[0]):
             self.assertEqual(program.end(), 1)
-            self.assertRegex(program.errors()[-1], r"node 1 lost: silent for \d+\.\d s \(exchange.kind: allreduce needs")
+            self.assertRegex(program.errors()[-1], r"node 1 lost: silent for \d+\.\d s \((exchange\.on_loss: stop|.* until its first step)\)")
         nodes[1].send(signal.SIGCONT)
         self.assertEqual(nodes[1].end(), 1)
 

@@ -52,6 +52,20 @@ class CardsOfRuns(PageTest):
         heading, *_ = self.browser.evaluate(browser.TABLE, "#whole-summaries")
         self.assertEqual(heading, ["key", "0"])
 
+    def test_who_was_lost_and_came_back_is_said(self):
+        self.cards({"summary": {"status": "ok", "lost": ["node 1: it was killed"], "returned": ["node 1 at version 7"]}})
+        lines = self.browser.evaluate("return [...document.querySelectorAll('.card .caveats li')].map((line) => line.textContent)")
+        self.assertEqual(lines, ["lost node 1: it was killed", "came back: node 1 at version 7"])
+
+    def test_an_all_reduce_says_what_it_sent_how_fast_and_by_which_algorithms(self):
+        algorithms = ["up to 64 floats: ring 0.91 ms, tree 1.1 ms: <b>ring</b>", "all: torus"]
+        summary = {"status": "ok", "policy": "bsp", "bytes_reduced": 81234567, "bus_bytes_per_second": 2.5e9, "algorithms": algorithms}
+        (_, said), (_, served) = self.cards({"summary": summary}, {"summary": {"status": "ok", "policy": "bsp"}})
+        self.assertEqual((said["reduced, between nodes"], said["bus bandwidth"]), ("81.235 MB", "2\u202f500.000 MB / s"))
+        self.assertNotIn("bus bandwidth", served)
+        lines = self.browser.evaluate("return [...document.querySelectorAll('.card .sums li')].map((line) => line.textContent)")
+        self.assertEqual(lines, [f"summed, {line}" for line in algorithms])
+
     def test_a_run_of_local_steps_says_what_its_rounds_were_and_of_how_many_samples(self):
         summary = {"status": "ok", "policy": "bsp", "iterations": 2000, "rounds": 200, "max_clock_gap": 1}
         rounds = {"mini_batches": 10, "differ": False, "computed": None}
