@@ -77,6 +77,11 @@ class Launch(ForeignTest):
         launched = self.launch(loop, self.config)
         self.assertEqual(launched.end(), 0, launched.errors())
 
+    def test_the_launcher_waits_for_no_torch(self):
+        asked = ("import runpy, sys; sys.modules['torch'] = None; sys.argv[1:] = ['--help']; "
+                 "runpy.run_module('paceline.torch.launch', run_name='__main__')")
+        self.assert_ends(self.start(PYTHON, "-c", asked), 0)
+
     def test_where_no_program_joins_the_run_has_failed(self):
         self.configure_loop("optimizer: {kind: sgd, lr: 1}, batch_size: 1, total_iterations: 60")
         for text, status in (("1 / 0", 1), ("", 0)):
