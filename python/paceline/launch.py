@@ -103,9 +103,10 @@ def _lost(summary):
 
 
 def _existing(given, out):
-    """A run that has trained nothing and left nothing is replaced, as its server does; so are what its programs left."""
-    summary, left = _summary(out), [name for name in ("model.bin", "checkpoint") if os.path.exists(os.path.join(out, name))]
-    trained_nothing = summary.get("status") not in (None, "ok") and summary.get("final_version") == 0 and not left
+    """A run that has trained nothing is replaced, as its server does; so is what its programs left."""
+    summary = _summary(out)
+    trained_nothing = (summary.get("status") not in (None, "ok") and (summary.get("final_version"), summary.get("iterations")) == (0, 0)
+                       and not os.path.exists(os.path.join(out, "checkpoint")))
     return "replace" if given == "refuse" and trained_nothing else given
 
 

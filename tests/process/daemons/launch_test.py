@@ -73,6 +73,10 @@ class Launch(ForeignTest):
         self.assertIn("paceline.launch: node 1 has ended with status 1", launched.errors())
         self.assertEqual((self.summary()["status"], self.summary()["reason"]),
                          ("failed", "node 1 has not joined: its program has ended with status 1"))
+        # A mistake in its first step leaves no more than one before.
+        loop.write_text(text.replace("for round in worker:", "for round in worker:\n        1 / 0"), encoding="utf-8")
+        self.assertEqual(self.launch(loop, self.config).end(), 1)
+        self.assertEqual((self.summary()["reason"], self.summary()["final_version"]), ("every node was lost before its share was done", 0))
         loop.write_text(text, encoding="utf-8")
         launched = self.launch(loop, self.config)
         self.assertEqual(launched.end(), 0, launched.errors())
