@@ -32,8 +32,11 @@ class JaxLoop(ForeignTest):
             program.end()
 
     def test_two_nodes_are_a_plain_loop_with_twice_the_mini_batch(self):
-        self.configure_loop(self.TRAIN)
-        self.assert_as_expected(self.server(0), *(self.loop("regression", node) for node in range(2)))
+        for exchange in ("{}", "{kind: allreduce}"):
+            with self.subTest(exchange):
+                self.run_dir = self.folder / f"run{len(exchange)}"
+                self.configure_loop(self.TRAIN, exchange=exchange)
+                self.assert_as_expected(self.server(0), *(self.loop("regression", node) for node in range(2)))
 
     def test_a_leaf_is_stepped_as_it_is_said_to_be_and_none_takes_no_step(self):
         self.configure_loop("optimizer: {kind: momentum, lr: 0.1, momentum: 0.9, weight_decay: 0.25}, batch_size: 4, total_iterations: 20",

@@ -15,8 +15,8 @@ class TorchLoop(ForeignTest):
 
     LOOPS = "torch_loops.py"
 
-    def run_equal(self, nodes, mode, overlap, optimizer, made="perceptron", device="cpu"):
-        self.configure_loop(f"optimizer: {optimizer}, batch_size: 8, total_iterations: {20 * nodes}", nodes=nodes)
+    def run_equal(self, nodes, mode, overlap, optimizer, made="perceptron", device="cpu", exchange="{}"):
+        self.configure_loop(f"optimizer: {optimizer}, batch_size: 8, total_iterations: {20 * nodes}", nodes=nodes, exchange=exchange)
         server = self.server(0)
         loops = [self.loop("equal", node, made, mode, overlap, device) for node in range(nodes)]
         for loop in loops:
@@ -51,6 +51,14 @@ class TorchLoop(ForeignTest):
 
     def test_four_nodes_are_plain_pytorch_with_four_times_the_mini_batch(self):
         self.run_equal(4, "server", "whole", "{kind: momentum, lr: 0.2, momentum: 0.9}")
+
+    def test_two_nodes_that_sum_are_plain_pytorch(self):
+        for shard in ("false", "true"):
+            with self.subTest(shard):
+                self.run_dir = self.folder / shard
+                self.run_equal(2, "server", "overlap", "{kind: momentum, lr: 0.2, momentum: 0.9}",
+                               exchange=f"{{kind: allreduce, shard_optimizer: {shard}}}")
+                self.assertGreater(self.summary()["bytes_reduced"], 0)
 
     def test_a_residual_network_with_batch_norm_is_plain_pytorch_on_one_node_and_on_four(self):
         for nodes in (1, 4):
