@@ -348,6 +348,7 @@ class TorchLoop(ForeignTest):
                                                                   for differ in (
             (("epsilon", "1e-08", "0.001"), ("weight_decay", "0", "0.01"), ("decoupled", "false", "true")),
             (("weight_decay", "0", "0.5"),), (("rho", "0.99", "0.9"),))])
+        self.assertEqual(re.findall(r"(?m)^outer: (\S+) (\d)", said), [("0.1", "1"), ("0.5", "0"), ("1", "0"), ("3.2", "1")])
         self.assertEqual(server.end(), 0, server.errors())
         self.assertEqual(re.findall("warning (.*)", (self.run_dir / "worker-0.log").read_text(encoding="utf-8")), [
             "the configuration says data, expected none: this program has not imported paceline.data, which reads it",
