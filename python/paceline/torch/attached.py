@@ -185,8 +185,10 @@ class Attached:
         for what, name in ((self.model, "model"), (self.optimizer, "optimizer")):
             if what in _attached:
                 raise ValueError(f"{name}: it is attached already, expected one attach() at a time")
-        if isinstance(self.model, (torch.nn.parallel.DistributedDataParallel, torch.nn.DataParallel)):
-            raise ValueError(f"model: got a {type(self.model).__name__}, expected the model itself (model.module)")
+        for name, module in self.model.named_modules():  # by name: torch imports FSDP for those who ask for it
+            if type(module).__name__ in ("DistributedDataParallel", "DataParallel", "FullyShardedDataParallel"):
+                raise ValueError(f"{f'module {name!r}' if name else 'model'}: got a {type(module).__name__}, expected the model itself "
+                                 "(model.module)")
         if mode == "worker" and callable(getattr(self.optimizer, "eval", None)):  # as those of schedule-free
             raise ValueError(f"optimizer: got {type(self.optimizer).__name__}, which has an eval() of its own, with mode='worker', "
                              "expected one that steps the weights that are evaluated: what eval() makes those of is not averaged")

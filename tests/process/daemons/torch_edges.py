@@ -249,6 +249,10 @@ def refused(config, node):
         _outer.warn(types.SimpleNamespace(value={"train.optimizer.lr": rate}.get, warn=told.append))
         print("outer:", rate, len(told), *told)
     say("parallel", lambda: attach(torch.nn.DataParallel(model), optimizer))
+    say("parallel", lambda: attach((inner := torch.nn.Sequential(torch.nn.DataParallel(model))), plain_sgd(inner)))
+    parts = perceptron()
+    parts[0].weight.placements = ()  # as a DTensor has
+    say("parts", lambda: attach(parts, plain_sgd(parts)))
     with attach(model, optimizer := torch.optim.SGD(model.parameters(), lr=0.5, weight_decay=0.25), overrides=["data.path=pictures"]):
         say("twice", lambda: attach(model, plain_sgd(model)))
         say("shared", lambda: attach(perceptron(), optimizer))

@@ -339,6 +339,8 @@ class TorchLoop(ForeignTest):
                           r"stale: train\.optimizer\.staleness: tensor '1\.running_mean' is a buffer, .*, expected none, .*",
                           r"launched: PACELINE_LAUNCHED: got 'nonsense', expected what paceline\.launch sets, or none",
                           r"parallel: model: got a DataParallel, expected the model itself \(model\.module\)",
+                          r"parallel: module '0': got a DataParallel, expected the model itself \(model\.module\)",
+                          r"parts: parameter '0\.weight': got a Parameter, of which other processes have parts, expected a whole tensor",
                           r"assigned: model: load_state_dict\(\) has replaced parameters \('0\.weight'\), expected .*",
                           r"closure: optimizer\.step\(\): got a closure, expected none.*",
                           r"added: optimizer: steps 'a tensor that is not the model's'.*"):
