@@ -128,9 +128,9 @@ fs::path log_file(const RunConfig& config, ShardId shard) {
 
 Status check_unused(const RunConfig& config, ShardId shard) {
   std::error_code error;
-  const bool left_nothing = shard == kAuthority && trained_nothing(config.run.out) &&
-                            !fs::exists(fs::path(config.run.out) / "model.bin", error) &&
-                            !has_checkpoints(config);
+  // A model beside it is what the run has begun with. A run that goes on from a checkpoint may train nothing itself.
+  const bool left_nothing =
+      shard == kAuthority && trained_nothing(config.run.out) && !has_checkpoints(config);
   for (const fs::path& mark : marks_of_a_run(config, shard)) {
     if (left_nothing || !fs::exists(mark, error)) continue;
     const bool is_whole = ended_well(config.run.out);

@@ -230,11 +230,13 @@ std::string ending(const FinishedRun& run) {
   if (const std::string dropped = dropped_lines_of(s); !dropped.empty()) text += "  " + dropped + "\n";
   for (const std::string& lost : s.lost) text += "  lost " + lost + "\n";
   // What was begun and not applied is a part of what was left: others have done it, or it is undone.
+  const char* const leavers = s.lost_nodes > 0 ? "the lost" : "nodes which finished early";
   if (s.iterations_undone > 0) {
-    text += printed("  %lld iterations that the lost left were done by nobody (begun by them were %lld)\n",
-                    static_cast<long long>(s.iterations_undone), static_cast<long long>(s.iterations_lost));
+    text += printed("  %lld iterations that %s left were done by nobody (begun by them were %lld)\n",
+                    static_cast<long long>(s.iterations_undone), leavers,
+                    static_cast<long long>(s.iterations_lost));
   } else if (s.iterations_lost > 0) {
-    text += printed("  iterations that the lost had begun, and that were not applied: %lld\n",
+    text += printed("  iterations that %s had begun, and that were not applied: %lld\n", leavers,
                     static_cast<long long>(s.iterations_lost));
   }
   for (const std::string& returned : s.returned) text += "  came back: " + returned + "\n";

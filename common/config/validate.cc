@@ -289,9 +289,11 @@ void check_local_time(Validator& validator, const RunConfig& c) {
 void check_local_steps(Validator& validator, const RunConfig& c) {
   const TrainSection& train = c.train;
   const std::string steps = "local_steps: " + std::to_string(train.local_steps);
-  validator.refuse_if(train.local_steps > 1 && !train.has_inner_optimizer, {"train.local_steps"},
-                      "local steps without an optimizer to take them with", steps + ", no inner_optimizer",
-                      "train.inner_optimizer with a kind and an lr, or local_steps: 1");
+  validator.refuse_if(
+      train.local_steps > 1 && !train.has_inner_optimizer, {"train.local_steps"},
+      "local steps without an optimizer to take them with", steps + ", no inner_optimizer",
+      "train.inner_optimizer with a kind and an lr, or local_steps: 1; those of a loop of your own are "
+      "attach(local_steps=...)");
   validator.refuse_if(train.warm_start_steps > 0 && !train.has_inner_optimizer, {"train.warm_start_steps"},
                       "a warm start without an optimizer to take its steps with",
                       std::to_string(train.warm_start_steps) + ", no inner_optimizer",

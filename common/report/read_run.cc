@@ -124,6 +124,11 @@ void add_summary(FinishedRun& run, SummaryThere there) {
                         "; what is said of them here comes from other files");
 }
 
+bool all_finished_early(const FinishedRun& run) {
+  const RunSummary& s = run.summary;
+  return run.finished && s.lost_nodes == 0 && s.iterations_undone > 0;
+}
+
 void add_phases(FinishedRun& run, const std::filesystem::path& folder) {
   Result<PhasesThere> phases = read_phases_there(folder);
   const bool so_far = phases.is_ok() && phases->so_far;
@@ -133,7 +138,10 @@ void add_phases(FinishedRun& run, const std::filesystem::path& folder) {
   } else if (!run.finished || run.summary.status == "ok" || phases.status().code() != StatusCode::kNotFound) {
     // A run that failed before any node could report has no phases, and lacks none.
     run.has_workers = false;
-    run.missing.push_back(phases.status().message());
+    const bool none = phases.status().code() == StatusCode::kNotFound;
+    run.missing.push_back(none && all_finished_early(run)
+                              ? "no phases: nodes report them at a run's end, and all finished early"
+                              : phases.status().message());
   }
   // Of a run that failed before its nodes could report the summary has none.
   if (run.finished && !so_far && !lacks(run, {"phases", "unaccounted_seconds"})) return;

@@ -428,7 +428,9 @@ bool ended_well(const std::filesystem::path& run_dir) {
 
 bool trained_nothing(const std::filesystem::path& run_dir) {
   const auto summary = read_summary(run_dir);
-  return summary.is_ok() && summary->status != "ok" && summary->final_version == Version(0);
+  // Eager gradients are in the parameters before a version is whole.
+  return summary.is_ok() && summary->status != "ok" && summary->final_version == Version(0) &&
+         summary->iterations == 0;
 }
 
 Status check_replaceable(const std::filesystem::path& run_dir) {

@@ -1,6 +1,6 @@
 """A small GPT in PyTorch as a node of a Paceline run, on sentences that the program makes up.
 
-    python -m paceline.torch.launch examples/torch_gpt/gpt.yaml examples/torch_gpt/train.py
+    python -m paceline.launch examples/torch_gpt/gpt.yaml examples/torch_gpt/train.py
     train.py [--config gpt.yaml] [--node I] [key.path=value …]     one node; paceline-server with the same beside it
 
 Each node's AdamW takes its own steps, and the servers average what eight of them have changed (mode="worker").

@@ -28,7 +28,7 @@ def said(keys: Iterable[str], config: str, overrides: Sequence[str]) -> Set[str]
 def warn(worker) -> None:
     """Of a rate that may be meant for gradients. Behind start()."""
     rate = worker.value("train.optimizer.lr")
-    if float(rate) < 0.5:
+    if not 0.5 <= float(rate) <= 1:
         worker.warn(f"train.optimizer.lr: got {rate} with mode='worker', expected 1, or 0.7 with nesterov: the servers take that share of "
                     "what the workers' optimizers have changed")
 

@@ -165,8 +165,8 @@ class Attached:
 
     def state_dict(self, state: Any) -> dict:
         """`state`, a pytree of arrays that no checkpoint of the servers has, as the optimizer's, in memory of NumPy's: {"clock",
-        "names", "leaves"}. To be kept by clock: behind a resume run.clock says which one is needed. Errors: ValueError between two
-        exchanges, with local steps."""
+        "names", "leaves"}. To be kept whenever run.clock has changed: behind a resume run.clock says which one is needed. Errors:
+        ValueError between two exchanges, with local steps."""
         self._check_between("state_dict()")
         leaves, _ = jax.tree_util.tree_flatten_with_path(state)
         return {"clock": self.clock, "names": [jax.tree_util.keystr(path) for path, _ in leaves],
@@ -201,7 +201,7 @@ class Attached:
 
     def _check_between(self, who):
         if self._taken > 0:
-            raise ValueError(f"{who}: got {self._taken} of {self._local_steps} local steps taken, expected it behind the last")
+            raise ValueError(f"{who}: got {self._taken} of {self._local_steps} local steps taken, expected it behind the last, where run.clock has changed")
 
     def _matched(self, what, tree):
         """Its leaves in the order of the parameters', in a gradient None where it has none. Errors: ValueError for another tree or shape."""

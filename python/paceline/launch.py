@@ -3,8 +3,9 @@
     python -m paceline.launch [--existing replace] [--programs FOLDER] my.yaml [key.path=value …] train.py [argument…]
 
 Each program gets RANK, LOCAL_RANK, WORLD_SIZE and LOCAL_WORLD_SIZE, as from torchrun, so attach() of paceline.torch and
-paceline.jax needs no node=. It reads the same my.yaml, with the same values in place of the file's. On several machines
-torchrun starts the programs, and paceline-server is started beside them.
+paceline.jax needs no node=; and OMP_NUM_THREADS, its share of the cores, where that is not set. It reads the same my.yaml, with
+the same values in place of the file's. On several machines torchrun starts the programs, and paceline-server is started beside
+them.
 
 Ctrl-C, or SIGTERM: the servers end the run in order and keep the model; programs see that it is over (RunOver), and are
 interrupted where they have not ended half a minute after the servers. Twice: all are ended at once. A program that fails
@@ -103,9 +104,10 @@ def _lost(summary):
 
 
 def _existing(given, out):
-    """A run that has trained nothing and left nothing is replaced, as its server does; so are what its programs left."""
-    summary, left = _summary(out), [name for name in ("model.bin", "checkpoint") if os.path.exists(os.path.join(out, name))]
-    trained_nothing = summary.get("status") not in (None, "ok") and summary.get("final_version") == 0 and not left
+    """A run that has trained nothing is replaced, as its server does; so is what its programs left."""
+    summary = _summary(out)
+    trained_nothing = (summary.get("status") not in (None, "ok") and (summary.get("final_version"), summary.get("iterations")) == (0, 0)
+                       and not os.path.exists(os.path.join(out, "checkpoint")))
     return "replace" if given == "refuse" and trained_nothing else given
 
 
@@ -289,6 +291,9 @@ def main(given: Optional[List[str]] = None) -> int:
         out = _value(programs, arguments, "run.out")
         heartbeat = _seconds(_value(programs, arguments, "cluster.heartbeat"))
         level = _value(programs, arguments, "run.log_level")
+        threads = _value(programs, arguments, "cluster.threads_per_node")
+        if threads != "1":
+            raise _Refused(f"cluster.threads_per_node: a training loop is one worker, got {threads}, expected 1")
         if _value(programs, arguments, "cluster.replicas") != "1":
             raise _Refused("cluster.replicas: two servers of each shard are for two machines, expected 1")
         if not arguments.program:
@@ -320,9 +325,11 @@ def main(given: Optional[List[str]] = None) -> int:
                   {"pass_fds": (hears,)} if shard == 0 else None)
     os.close(hears)
     launched = {"config": os.path.realpath(arguments.config), "overrides": arguments.overrides, "existing": existing}
+    threads = os.environ.get("OMP_NUM_THREADS") or str(max(1, len(os.sched_getaffinity(0)) // nodes))  # else all cores each
     for node in range(nodes):
         run.start(f"node {node}", [sys.executable, arguments.program, *arguments.arguments], RANK=str(node), LOCAL_RANK=str(node),
-                  WORLD_SIZE=str(nodes), LOCAL_WORLD_SIZE=str(nodes), PACELINE_LAUNCHED=json.dumps(launched))
+                  WORLD_SIZE=str(nodes), LOCAL_WORLD_SIZE=str(nodes), OMP_NUM_THREADS=threads,
+                  PACELINE_LAUNCHED=json.dumps(launched))
     run.wait()
     signal.setitimer(signal.ITIMER_REAL, 0)
     run.say_where()

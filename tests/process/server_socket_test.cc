@@ -391,12 +391,18 @@ TEST_CASE("a run directory that holds a run is refused, and cleared when it may 
   REQUIRE(write_summary(folder.path(), stopped).is_ok());
   CHECK_FALSE(check_unused(config, kAuthority).is_ok());
   CHECK(prepare_run_directory(config, kAuthority, Existing::kReplace, "given.yaml").is_ok());
-  // Of one that has trained nothing nothing is to be kept, but a model.
+  // Of one that has trained nothing nothing is to be kept, but what it went on from.
   stopped.final_version = Version(0);
   REQUIRE(write_summary(folder.path(), stopped).is_ok());
   std::ofstream(folder / "server.log") << "it was";
   CHECK(check_unused(config, kAuthority).is_ok());
-  std::ofstream(folder / "model.bin") << "one that it began with";
+  std::ofstream(folder / "model.bin") << "what it began with";
+  CHECK(check_unused(config, kAuthority).is_ok());
+  std::filesystem::create_directory(folder / "checkpoint");
+  CHECK_FALSE(check_unused(config, kAuthority).is_ok());
+  std::filesystem::remove(folder / "checkpoint");
+  stopped.iterations = 1;
+  REQUIRE(write_summary(folder.path(), stopped).is_ok());
   CHECK_FALSE(check_unused(config, kAuthority).is_ok());
   REQUIRE(write_summary(folder.path(), RunSummary{}).is_ok());
   REQUIRE(prepare_run_directory(config, kAuthority, Existing::kReplaceFinished, "given.yaml").is_ok());

@@ -244,7 +244,8 @@ TEST_CASE("contradictions_are_refused_at_a_key_that_was_given") {
             "bf16"},
            {"train: {local_steps: 10}",
             "train.local_steps: local steps without an optimizer to take them with, got local_steps: 10, no "
-            "inner_optimizer, expected train.inner_optimizer"},
+            "inner_optimizer, expected train.inner_optimizer with a kind and an lr, or local_steps: 1; those of a loop of your own "
+            "are attach(local_steps=...)"},
            {"train: {inner_optimizer: {lr: 0.1}}",
             "train.inner_optimizer.lr: an inner optimizer without local steps, got no train.local_steps"},
            {"train: {local_steps: 10, inner_optimizer: {kind: sgd}, optimizer: {kind: momentum}}",

@@ -324,6 +324,15 @@ TEST_CASE("a_run_that_lost_a_node_is_shown_by_the_workers_that_reported") {
   CHECK_THAT(run_report({(folder / "late").string()}).out,
              Contains("  3 iterations that the lost left were done by nobody (begun by them were 2)\n") &&
                  !Contains("not applied"));
+  lost.summary.lost_nodes = 0;
+  lost.summary.lost.clear();
+  write_run(folder / "early", lost);
+  std::filesystem::remove(folder / "early" / "phases.csv");
+  CHECK_THAT(run_report({(folder / "early").string()}).out,
+             Contains("  3 iterations that nodes which finished early left were done by nobody (begun by "
+                      "them were 2)\n") &&
+                 Contains("  no phases: nodes report them at a run's end, and all finished early\n") &&
+                 !Contains("the lost") && !Contains("cannot read"));
   // Nothing is compared with it either.
   CHECK(line_of(run_report({name, whole}).out, "run", whole) ==
         whole + " ok ssp 20 0.200 0.000 0.200 0.500 80.00 %");

@@ -74,7 +74,8 @@ class Attached:
 
     def report(self, loss, correct: Optional[int] = None, samples: Optional[int] = None) -> None:
         """What the round says of a mini-batch: the mean loss, for the curve and for policies that follow the progress;
-        samples: its size, else what model() was given since the last report(). correct: of them; None: nobody has counted.
+        samples: its size, else what model() was given since the last report(), by the first dimension of its first tensor. correct:
+        of them; None: nobody has counted.
         Calls of one round add up. Without any, the run's training loss is 0."""
         if samples is None:
             samples = self._samples - self._accounted
@@ -145,7 +146,8 @@ class Attached:
 
     def _check_between(self, who):
         if self._taken > 0:
-            raise ValueError(f"{who}: got {self._taken} of {self._local_steps} local steps taken, expected it behind the last")
+            raise ValueError(f"{who}: got {self._taken} of {self._local_steps} local steps taken, expected it behind the last, where run.clock "
+                             "has changed")
 
     def close(self) -> None:
         """Ends what attach() began: the loop has come to its end, and the optimizer is its own again."""
@@ -183,8 +185,10 @@ class Attached:
         for what, name in ((self.model, "model"), (self.optimizer, "optimizer")):
             if what in _attached:
                 raise ValueError(f"{name}: it is attached already, expected one attach() at a time")
-        if isinstance(self.model, (torch.nn.parallel.DistributedDataParallel, torch.nn.DataParallel)):
-            raise ValueError(f"model: got a {type(self.model).__name__}, expected the model itself (model.module)")
+        for name, module in self.model.named_modules():  # by name: torch imports FSDP for those who ask for it
+            if type(module).__name__ in ("DistributedDataParallel", "DataParallel", "FullyShardedDataParallel"):
+                raise ValueError(f"{f'module {name!r}' if name else 'model'}: got a {type(module).__name__}, expected the model itself "
+                                 "(model.module)")
         if mode == "worker" and callable(getattr(self.optimizer, "eval", None)):  # as those of schedule-free
             raise ValueError(f"optimizer: got {type(self.optimizer).__name__}, which has an eval() of its own, with mode='worker', "
                              "expected one that steps the weights that are evaluated: what eval() makes those of is not averaged")

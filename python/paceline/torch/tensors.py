@@ -156,6 +156,8 @@ class Model:
         _check_has_shape("parameter", name, p)
         if p.dtype != torch.float32:
             raise ValueError(f"parameter '{name}': got {p.dtype}, expected torch.float32")
+        if hasattr(p, "placements"):
+            raise ValueError(f"parameter '{name}': got a {type(p).__name__}, of which other processes have parts, expected a whole tensor")
         if self.device is not None and p.device != self.device:
             raise ValueError(f"parameter '{name}': got device {p.device}, expected {self.device}, where '{self._where}' is: "
                              "a model on one device")

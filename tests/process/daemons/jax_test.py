@@ -33,8 +33,11 @@ class JaxLoop(ForeignTest):
             program.end()
 
     def test_two_nodes_are_a_plain_loop_with_twice_the_mini_batch(self):
-        self.configure_loop(self.TRAIN)
-        self.assert_as_expected(self.server(0), *(self.loop("regression", node) for node in range(2)))
+        for exchange in ("{}", "{kind: allreduce}"):
+            with self.subTest(exchange):
+                self.run_dir = self.folder / f"run{len(exchange)}"
+                self.configure_loop(self.TRAIN, exchange=exchange)
+                self.assert_as_expected(self.server(0), *(self.loop("regression", node) for node in range(2)))
 
     def test_a_leaf_is_stepped_as_it_is_said_to_be_and_none_takes_no_step(self):
         self.configure_loop("optimizer: {kind: momentum, lr: 0.1, momentum: 0.9, weight_decay: 0.25}, batch_size: 4, total_iterations: 20",
@@ -61,7 +64,7 @@ class JaxLoop(ForeignTest):
         wrong = [r"step\(\): got gradients with mode='worker', expected the parameters alone, .*",
                  r"parameter \['y'\]: got a NoneType, expected an array of floats",
                  r"parameter: got the leaves \['b'\], \['w'\], expected .*\['layer'\]\['w'\], \['y'\]",
-                 r"state_dict\(\): got 1 of 3 local steps taken, expected it behind the last"]
+                 r"state_dict\(\): got 1 of 3 local steps taken, expected it behind the last, where run\.clock has changed"]
         goes_on = ["goes on at: 2", r"refused: load_state_dict\(\): got the state of clock 3, expected 2, where the run goes on",
                    r"refused: load_state_dict\(\): got a state with \[0\]\.nu\['y'\] \(\) where this one has \[0\]\.count \(\), .*"]
         wrong = [f"refused: {line}" for line in wrong]

@@ -39,7 +39,9 @@ class Launch(ForeignTest):
         self.configure_loop("optimizer: {kind: sgd, lr: 1}, batch_size: 1, total_iterations: 1000000")
         other = ("paceline.Worker(None, 0, text=open(sys.argv[1]).read(), overrides=['run.seed=1', f'run.out=other{worker.node}'])"
                  ".value('run.seed')")
-        loop = self.loop_until(f"(round.samples, worker.value('run.seed')) == (4, '7') and (round.clock > 0 or {other} == '1')")
+        threads = os.environ.get("OMP_NUM_THREADS") or str(max(1, len(os.sched_getaffinity(0)) // 3))
+        shares = f"__import__('os').environ['OMP_NUM_THREADS'] == '{threads}'"
+        loop = self.loop_until(f"{shares} and (round.samples, worker.value('run.seed')) == (4, '7') and (round.clock > 0 or {other} == '1')")
         (self.folder / "lr=1").mkdir()
         loop.rename(self.folder / "lr=1/loop.py")
         launched = self.launch("train.batch_size=4", "train.total_iterations=20", "--existing", "replace", "run.seed=7", "cluster.nodes=3",
@@ -73,9 +75,18 @@ class Launch(ForeignTest):
         self.assertIn("paceline.launch: node 1 has ended with status 1", launched.errors())
         self.assertEqual((self.summary()["status"], self.summary()["reason"]),
                          ("failed", "node 1 has not joined: its program has ended with status 1"))
+        # A mistake in its first step leaves no more than one before.
+        loop.write_text(text.replace("for round in worker:", "for round in worker:\n        1 / 0"), encoding="utf-8")
+        self.assertEqual(self.launch(loop, self.config).end(), 1)
+        self.assertEqual((self.summary()["reason"], self.summary()["final_version"]), ("every node was lost before its share was done", 0))
         loop.write_text(text, encoding="utf-8")
         launched = self.launch(loop, self.config)
         self.assertEqual(launched.end(), 0, launched.errors())
+
+    def test_the_launcher_waits_for_no_torch(self):
+        asked = ("import runpy, sys; sys.modules['torch'] = None; sys.argv[1:] = ['--help']; "
+                 "runpy.run_module('paceline.torch.launch', run_name='__main__')")
+        self.assert_ends(self.start(PYTHON, "-c", asked), 0)
 
     def test_where_no_program_joins_the_run_has_failed(self):
         self.configure_loop("optimizer: {kind: sgd, lr: 1}, batch_size: 1, total_iterations: 60")
@@ -217,6 +228,8 @@ class Launch(ForeignTest):
         self.assert_ends(self.launch("nothing.py"), 2, r"paceline\.launch: .*train\.optimizer\.lr: .*, got .*, expected .*")
         self.configure_loop("optimizer: {kind: sgd, lr: 1}, batch_size: 1, total_iterations: 60")
         self.assert_ends(self.launch("train.no=1", "nothing.py"), 2, r"paceline\.launch: .*train\.no: .*")
+        self.assert_ends(self.launch("cluster.threads_per_node=2", "nothing.py"), 2,
+                         r"paceline\.launch: cluster\.threads_per_node: a training loop is one worker, got 2, expected 1")
         self.assert_ends(self.launch("run.seed=1"), 2, r"paceline\.launch: program: got none behind key\.path=value, expected one")
         self.assert_ends(self.launch("nothing.py"), 2, r"paceline\.launch: nothing\.py: no such program")
 

@@ -9,6 +9,7 @@ import itertools
 import os
 import signal
 import sys
+import types
 
 import torch
 from torch_models import SAMPLES, batch, distance, momentum, perceptron, plain_sgd
@@ -150,6 +151,7 @@ def scaled(config, node, fused, mode, clips):
 def refused(config, node):
     """What attach() and step() refuse, a line each."""
     import paceline.torch
+    from paceline import _outer
     from paceline.torch import rules
     model = perceptron()
     optimizer = plain_sgd(model)
@@ -242,7 +244,15 @@ def refused(config, node):
             ("adam", optim.Adam([{"params": [p], "weight_decay": d} for p, d in zip(model.parameters(), (0.0, 0.5))]), set()),
             ("rmsprop", optim.RMSprop(model.parameters(), lr=0.001, alpha=0.9), set())):
         print("differ:", rules.defaults_that_differ(own, lambda key: {**servers, "kind": kind}[key.rpartition(".")[2]], said))
+    for rate in ("0.1", "0.5", "1", "3.2"):
+        told = []
+        _outer.warn(types.SimpleNamespace(value={"train.optimizer.lr": rate}.get, warn=told.append))
+        print("outer:", rate, len(told), *told)
     say("parallel", lambda: attach(torch.nn.DataParallel(model), optimizer))
+    say("parallel", lambda: attach((inner := torch.nn.Sequential(torch.nn.DataParallel(model))), plain_sgd(inner)))
+    parts = perceptron()
+    parts[0].weight.placements = ()  # as a DTensor has
+    say("parts", lambda: attach(parts, plain_sgd(parts)))
     with attach(model, optimizer := torch.optim.SGD(model.parameters(), lr=0.5, weight_decay=0.25), overrides=["data.path=pictures"]):
         say("twice", lambda: attach(model, plain_sgd(model)))
         say("shared", lambda: attach(perceptron(), optimizer))

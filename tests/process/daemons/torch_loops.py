@@ -436,6 +436,7 @@ def surprising(config, node, overlap):
     """A compiled model, whose unused parameters have zeros for None and whose hooks come late and in another order; a subclass's
     step(), whose hooks fire twice; load_state_dict() in the middle, which makes other groups: as plain PyTorch."""
     import paceline.torch
+    from paceline.torch.attached import compiled as compiled_parts
     torch.set_num_threads(1)
 
     class Twice(torch.optim.SGD):
@@ -466,7 +467,7 @@ def surprising(config, node, overlap):
     for inside in (False, True):  # compile() leaves no module of its own around it
         parts = torch.nn.Sequential(Branches(), Branches())
         (parts[1] if inside else parts).compile(backend="aot_eager")
-        assert paceline.torch.attached.compiled(parts) == (["'1'"] if inside else ["the model"])
+        assert compiled_parts(parts) == (["'1'"] if inside else ["the model"])
     optimizer = momentum(Branches())  # one of the base class: from now on a subclass's hooks fire twice
     twin, model = compiled(), compiled()
     train(twin, Twice(twin.parameters(), lr=0.2, momentum=0.9))

@@ -16,8 +16,8 @@ class TorchLoop(ForeignTest):
 
     LOOPS = "torch_loops.py"
 
-    def run_equal(self, nodes, mode, overlap, optimizer, made="perceptron", device="cpu"):
-        self.configure_loop(f"optimizer: {optimizer}, batch_size: 8, total_iterations: {20 * nodes}", nodes=nodes)
+    def run_equal(self, nodes, mode, overlap, optimizer, made="perceptron", device="cpu", exchange="{}"):
+        self.configure_loop(f"optimizer: {optimizer}, batch_size: 8, total_iterations: {20 * nodes}", nodes=nodes, exchange=exchange)
         server = self.server(0)
         loops = [self.loop("equal", node, made, mode, overlap, device) for node in range(nodes)]
         for loop in loops:
@@ -52,6 +52,14 @@ class TorchLoop(ForeignTest):
 
     def test_four_nodes_are_plain_pytorch_with_four_times_the_mini_batch(self):
         self.run_equal(4, "server", "whole", "{kind: momentum, lr: 0.2, momentum: 0.9}")
+
+    def test_two_nodes_that_sum_are_plain_pytorch(self):
+        for shard in ("false", "true"):
+            with self.subTest(shard):
+                self.run_dir = self.folder / shard
+                self.run_equal(2, "server", "overlap", "{kind: momentum, lr: 0.2, momentum: 0.9}",
+                               exchange=f"{{kind: allreduce, shard_optimizer: {shard}}}")
+                self.assertGreater(self.summary()["bytes_reduced"], 0)
 
     def test_a_residual_network_with_batch_norm_is_plain_pytorch_on_one_node_and_on_four(self):
         for nodes in (1, 4):
@@ -331,6 +339,8 @@ class TorchLoop(ForeignTest):
                           r"stale: train\.optimizer\.staleness: tensor '1\.running_mean' is a buffer, .*, expected none, .*",
                           r"launched: PACELINE_LAUNCHED: got 'nonsense', expected what paceline\.launch sets, or none",
                           r"parallel: model: got a DataParallel, expected the model itself \(model\.module\)",
+                          r"parallel: module '0': got a DataParallel, expected the model itself \(model\.module\)",
+                          r"parts: parameter '0\.weight': got a Parameter, of which other processes have parts, expected a whole tensor",
                           r"assigned: model: load_state_dict\(\) has replaced parameters \('0\.weight'\), expected .*",
                           r"closure: optimizer\.step\(\): got a closure, expected none.*",
                           r"added: optimizer: steps 'a tensor that is not the model's'.*"):
@@ -340,6 +350,7 @@ class TorchLoop(ForeignTest):
                                                                   for differ in (
             (("epsilon", "1e-08", "0.001"), ("weight_decay", "0", "0.01"), ("decoupled", "false", "true")),
             (("weight_decay", "0", "0.5"),), (("rho", "0.99", "0.9"),))])
+        self.assertEqual(re.findall(r"(?m)^outer: (\S+) (\d)", said), [("0.1", "1"), ("0.5", "0"), ("1", "0"), ("3.2", "1")])
         self.assertEqual(server.end(), 0, server.errors())
         self.assertEqual(re.findall("warning (.*)", (self.run_dir / "worker-0.log").read_text(encoding="utf-8")), [
             "the configuration says data, expected none: this program has not imported paceline.data, which reads it",
