@@ -132,10 +132,9 @@ class Reconnect(CalmRuns):
 
     def test_a_node_that_waits_for_its_servers_is_stopped_by_a_signal(self):
         self.configure(shards=2)
-        servers, nodes = self.start_training("cluster.reconnect_timeout=1h")
-        for i in range(2):  # training begins when all have joined the authority
-            self.wait_for_log(f"worker-{i}.log", "joined 2 server(s)")
-        self.kill(servers[1])  # whose connection breaks; the authority's silence alone would tell
+        self.run_of = (*self.run_of, "cluster.reconnect_timeout=1h", "train.total_iterations=100000000")
+        servers, nodes = self.train_until_saved()
+        self.kill(servers[1])  # its connection breaks; the authority's would tell nothing but its silence
         for i, node in enumerate(nodes):
             node.wait_for_line("waiting up to 3600 s")
             node.send(signal.SIGTERM)
