@@ -51,11 +51,12 @@ class ForeignTest(DaemonTest):
         os.environ["PACELINE_LIBRARY"] = str(harness.BIN.parent / "lib/libpaceline.so.0")
         os.environ["PYTHONPATH"] = str(harness.SOURCE / "python")
 
-    def configure_loop(self, train, nodes=2, sync="{policy: bsp}", cluster="", exchange="{}"):
+    def configure_loop(self, train, nodes=2, sync="{policy: bsp}", cluster="", exchange=""):
         self.config.write_text(
             f"run: {{name: test, out: {self.run_dir}}}\n"
             f"cluster: {{nodes: {nodes}, threads_per_node: 1, endpoints: ['{self.endpoints[0]}'], "
-            f"start_timeout: 120s, {cluster}}}\nsync: {sync}\nexchange: {exchange}\ntrain: {{{train}}}\n", encoding="utf-8")
+            f"start_timeout: 120s, {cluster}}}\nsync: {sync}\ntrain: {{{train}}}\n" + (f"exchange: {exchange}\n" if exchange else ""),
+            encoding="utf-8")
 
     def loop(self, name, node, *arguments, of=None):
         return self.start(PYTHON, harness.SOURCE / "tests/process/daemons" / (of or self.LOOPS), name, self.config, node, *arguments)

@@ -16,7 +16,7 @@ class TorchLoop(ForeignTest):
 
     LOOPS = "torch_loops.py"
 
-    def run_equal(self, nodes, mode, overlap, optimizer, made="perceptron", device="cpu", exchange="{}"):
+    def run_equal(self, nodes, mode, overlap, optimizer, made="perceptron", device="cpu", exchange=""):
         self.configure_loop(f"optimizer: {optimizer}, batch_size: 8, total_iterations: {20 * nodes}", nodes=nodes, exchange=exchange)
         server = self.server(0)
         loops = [self.loop("equal", node, made, mode, overlap, device) for node in range(nodes)]
