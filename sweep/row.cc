@@ -76,7 +76,7 @@ Result<Row> read_row(const std::filesystem::path& run, std::span<const std::stri
   PACELINE_ASSIGN_OR_RETURN(const RunSummary s, read_summary(run));
   PACELINE_ASSIGN_OR_RETURN(const std::vector<CurveRow> curve, read_curve(run));
   Row row;
-  for (const std::string& key : keys) row.settings.push_back(value_of(config, counted_key(key)).value());
+  for (const std::string& key : keys) row.settings.push_back(value_of(config, key).value());
   row.status = s.status;
   row.seed = config.run.seed;
   row.faultless = fault_of(s).empty();

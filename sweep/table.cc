@@ -20,7 +20,7 @@ std::string cell(double number) { return std::isnan(number) ? "" : csv::text_of(
 
 std::string table(const Points& points, const Rows& rows) {
   std::string text = "point";
-  for (const std::string& key : points.grid().swept_keys()) text += "," + counted_key(key);
+  for (const std::string& key : points.grid().swept_keys()) text += "," + key;
   text += ",status,seed";
   for (const char* name : kQuantities) text += std::string(",") + name;
   text += "\n";

@@ -53,7 +53,8 @@ std::string as_it_counts(const std::string& key, const std::string& value) {
 Values identity(const Values& configuration) {
   Values kept;
   for (const auto& [key, value] : configuration) {
-    if (!indifferent().contains(key)) kept.emplace_back(key, as_it_counts(key, value));
+    if (!indifferent().contains(key) && counted_key(key) == key)
+      kept.emplace_back(key, as_it_counts(key, value));
   }
   return kept;
 }

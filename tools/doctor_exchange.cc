@@ -68,6 +68,7 @@ RunConfig measured_run(const RunConfig& config, std::int64_t rounds, const fs::p
   train.warm_start_steps = 0;
   train.share = Share::kEven;
   train.total_iterations = rounds * cluster.cluster().workers();
+  train.total_epochs.reset();
   train.eval_every_clocks.reset();
   train.eval_samples = 1;
   // A step that overflows fp16 is skipped, so a run with it says what is.

@@ -55,7 +55,9 @@ void warn_of_short_rounds(const RunConfig& config, const simulate::Outcome& outc
 }  // namespace
 
 int run_simulate(const SimulateOptions& options, std::ostream& out, std::ostream& err) {
-  Result<RunConfig> config = load_config(options.config_path, options.overrides, LoadFor::kReading);
+  std::vector<std::string> notes;
+  Result<RunConfig> config = load_config(options.config_path, options.overrides, LoadFor::kReading, &notes);
+  for (const std::string& note : notes) err << note << "\n";
   if (!config) {
     err << config.status().message() << "\n";
     return kExitUsage;

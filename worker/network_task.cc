@@ -246,6 +246,7 @@ class NetworkTasks final : public TaskFactory {
                                  ? norm_group.get()
                                  : &meeting_->member(worker.node.value % config_.train.batch_norm_group);
     PACELINE_ASSIGN_OR_RETURN(Computing with, computing_for(worker.thread, group));
+    if (with.loss_scaler != nullptr) with.loss_scaler->steps_of_a_gradient(config_.train.accumulate);
     const MakeBackend make = clipping(accumulating(std::move(with.make_backend), config_.train.accumulate),
                                       config_.train.clip_gradients);
     BackendPerSize backends(make, network_, config_.run.seed, sizes_kept_);

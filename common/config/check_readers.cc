@@ -200,7 +200,7 @@ void check_readers(Validator& validator, const RunConfig& c) {
     const bool given = validator.given().has(path) && got != key->write(defaults);
     const std::string said = validator.given().as_said(path);
     validator.refuse_if(given && !reader.reads(read_by), {said.c_str()}, "nobody reads it",
-                        said == path ? got : got + " versions",
+                        said == path ? got : schema().find(said)->write(c),
                         std::string(reader.who) + ", or no value (null)");
   };
   for (const Reader& reader : kReaders) {

@@ -98,11 +98,14 @@ void check_parts(Validator& validator, const TrainSection& train, const NetworkS
 void resolve_large_batches(RunConfig& config, const Given& given);
 // Finds what rates are multiplied by, once batch_size is known.
 void resolve_scale(RunConfig& config);
+// What is accepted and may not be meant: a scale by the default mini-batch, a step behind the end. A line each.
+std::vector<std::string> rate_warnings(const RunConfig& config, const Given& given);
 
 // ---- epochs (epochs.cc)
 
-// Puts versions and iterations in the place of epochs, which are empty then. `notes` gets a line for each key. Errors:
-// kInvalidArgument both are given, an epoch's samples or a version's are not known, or too many come out.
+// Puts what epochs come to into the keys in versions and iterations; where an argument has said those otherwise, the
+// epochs are emptied. `notes` gets a line for each value. Errors: kInvalidArgument both are given and differ, an epoch's
+// samples or a version's are not known, or too many come out, or none.
 Status resolve_epochs(RunConfig& config, Given& given, std::vector<std::string>& notes);
 
 }  // namespace paceline::config

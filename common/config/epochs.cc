@@ -1,11 +1,11 @@
 // Keys in epochs, for schedules and lengths that do not change with the number of workers. They are made into what the
-// rest goes by, versions and iterations, once and while a configuration is loaded: so daemons, checkpoints and a
-// resume see nothing else.
+// rest goes by, versions and iterations, once and while a configuration is loaded. What was asked for stays beside that,
+// for people: fingerprints leave it out, and a file that says both, as config.yaml does, says the same in both.
 //
-//   versions     the nearest whole number to epochs x N / (n k), at least 1: N samples of an epoch, n batch_size, k the
+//   versions     the nearest whole number to epochs x N / (n k): N samples of an epoch, n batch_size, k the
 //                iterations of a clock (planned.h); a schedule counts mini-batches of each worker, so local steps
 //                change nothing
-//   iterations   the nearest whole number of rounds of all workers, at least one of each
+//   iterations   the nearest whole number of rounds of all workers
 //
 // Worked example, N = 50,000, n = 32, k = 64: a version has 2,048 samples, so 5 epochs are 122.07, 122 versions; 40
 // epochs are 976.6, 977 versions of 64 iterations, 62,528.
@@ -30,40 +30,48 @@ namespace {
 constexpr std::int64_t kCifar10Samples = 50'000;
 constexpr double kCountMax = 1e12;  // as the keys that count versions and iterations
 
+// What decides how many versions and rounds an epoch is.
+constexpr const char* kOfAnEpoch[] = {
+    "cluster.nodes",    "cluster.threads_per_node", "sync.policy",        "sync.backup_workers",
+    "train.batch_size", "train.local_steps",        "data.train_samples", "data.kind"};
+
+using Counts = std::vector<std::int64_t>;
+
+std::string in_a_row(const Counts& counts) {
+  std::string text;
+  for (const std::int64_t count : counts) text += (text.empty() ? "" : ", ") + std::to_string(count);
+  return text;
+}
+
 class Epochs {
  public:
   Epochs(RunConfig& config, Given& given, std::vector<std::string>& notes)
       : config_(config), given_(given), notes_(notes) {}
 
   Status length() {
-    std::optional<double>& epochs = config_.train.total_epochs;
-    if (!epochs) return Status::ok();
-    const std::int64_t round = iterations_of_a_clock(config_) * config_.train.local_steps;
-    PACELINE_ASSIGN_OR_RETURN(
-        const Counts rounds,
-        counted("train.total_epochs", {*epochs}, {round * config_.train.batch_size, "rounds", round}));
-    if (rounds) config_.train.total_iterations = rounds->front() * round;
-    epochs.reset();
-    return Status::ok();
+    TrainSection& train = config_.train;
+    const std::int64_t round = iterations_of_a_clock(config_) * train.local_steps;
+    return count(train.total_epochs, "train.total_epochs", {round * train.batch_size, "rounds", round},
+                 train.total_iterations);
   }
 
   // `at`: "train.optimizer.schedule.".
   Status schedule(ScheduleSection& s, const std::string& at) {
-    PACELINE_ASSIGN_OR_RETURN(const Counts warmup, one(s.warmup_epochs, at + "warmup_epochs"));
-    PACELINE_ASSIGN_OR_RETURN(const Counts step, one(s.step_epochs, at + "step_epochs"));
-    PACELINE_ASSIGN_OR_RETURN(const Counts total, one(s.total_epochs, at + "total_epochs"));
-    PACELINE_ASSIGN_OR_RETURN(Counts turns, versions(s.step_at_epochs, at + "step_at_epochs"));
-    if (warmup) s.warmup_versions = warmup->front();
-    if (step) s.step_versions = step->front();
-    if (total) s.total_versions = total->front();
-    if (turns) s.step_at = *std::move(turns);
-    s.warmup_epochs = s.step_epochs = s.total_epochs = std::nullopt;
-    s.step_at_epochs.clear();
+    const Unit version{config_.train.batch_size * iterations_of_a_clock(config_)};
+    PACELINE_RETURN_IF_ERROR(count(s.warmup_epochs, at + "warmup_epochs", version, s.warmup_versions));
+    PACELINE_RETURN_IF_ERROR(count(s.step_epochs, at + "step_epochs", version, s.step_versions));
+    PACELINE_RETURN_IF_ERROR(count(s.total_epochs, at + "total_epochs", version, s.total_versions));
+    PACELINE_ASSIGN_OR_RETURN(std::optional<Counts> turns,
+                              chosen(at + "step_at_epochs", s.step_at_epochs, version, s.step_at));
+    if (turns) {
+      s.step_at = *std::move(turns);
+    } else {
+      s.step_at_epochs.clear();
+    }
     return Status::ok();
   }
 
  private:
-  using Counts = std::optional<std::vector<std::int64_t>>;
   struct Unit {
     std::int64_t samples = 1;
     const char* name = "versions";
@@ -74,59 +82,94 @@ class Epochs {
                 const std::string& expected) const {
     return invalid_argument(format_error(given_.place_of(key), key, what, got, expected));
   }
+  bool is_argument(const std::string& key) const { return given_.has(key) && given_.place_of(key).line == 0; }
 
-  Result<Counts> one(const std::optional<double>& epochs, const std::string& key) {
-    return versions(epochs ? std::vector<double>{*epochs} : std::vector<double>{}, key);
+  // `number`: what the key in versions or iterations has, which `epochs` set where they count.
+  template <typename Number>
+  Status count(std::optional<double>& epochs, const std::string& key, const Unit& unit, Number& number) {
+    if (!epochs) return Status::ok();
+    const Counts now{std::optional<std::int64_t>(number).value_or(0)};
+    PACELINE_ASSIGN_OR_RETURN(const std::optional<Counts> counts, chosen(key, {*epochs}, unit, now));
+    if (counts) {
+      number = counts->front();
+    } else {
+      epochs.reset();
+    }
+    return Status::ok();
   }
 
-  // Where the fast do more, the slowest worker's clock does not say how many samples are learned from.
-  Result<Counts> versions(const std::vector<double>& epochs, const std::string& key) {
-    if (epochs.empty()) return Counts();
+  // What `epochs` come to; nothing where the key in versions or iterations, which has `now`, counts in their place.
+  Result<std::optional<Counts>> chosen(const std::string& key, const std::vector<double>& epochs,
+                                       const Unit& unit, const Counts& now) {
+    if (epochs.empty()) return std::optional<Counts>();
+    const std::string other = counted_key(key);
+    Result<Counts> made = counted(key, epochs, unit);
+    if (given_.has(other) && !(made.is_ok() && *made == now)) {
+      if (is_argument(other) && !is_argument(key)) return std::optional<Counts>();
+      if (made.is_ok() && is_argument(other) == is_argument(key) &&
+          !(is_of_other_samples() && !is_argument(key))) {
+        return refuse(key, "said twice", in_a_row(*made) + " here, and in " + other + " " + in_a_row(now),
+                      "one of the two, or the same");
+      }
+    }
+    PACELINE_RETURN_IF_ERROR(made.status());
+    for (std::size_t i = 0; i < epochs.size(); ++i) {
+      notes_.push_back(key + ": " + printed("%.6g", epochs[i]) +
+                       (epochs[i] == 1.0 ? " epoch is " : " epochs are ") +
+                       std::to_string((*made)[i] / unit.factor) + " " + unit.name + " of " +
+                       std::to_string(unit.samples) + " samples");
+    }
+    given_.add(other, given_.place_of(key));
+    return std::optional<Counts>(std::move(made).value());
+  }
+
+  // An argument may make another number of versions of a file that says both, as config.yaml does.
+  bool is_of_other_samples() const {
+    return std::ranges::any_of(kOfAnEpoch, [this](const char* key) { return is_argument(key); });
+  }
+
+  // In the unit of the other key.
+  Result<Counts> counted(const std::string& key, const std::vector<double>& epochs, const Unit& unit) const {
+    const std::string other = counted_key(key);
     const TrainSection& train = config_.train;
-    if (train.share == Share::kPool && !in_lockstep(config_)) {
+    // Where the fast do more, the slowest worker's clock does not say how many samples are learned from.
+    if (key != "train.total_epochs" && train.share == Share::kPool && !in_lockstep(config_)) {
       return refuse(key, "how many samples a version has is not known",
                     std::string("share: pool with policy: ") + name_of(config_.sync.policy),
-                    "share: even, policy: bsp or backup, or " + counted_key(key));
+                    "share: even, policy: bsp or backup, or " + other);
     }
-    return counted(key, epochs, {train.batch_size * iterations_of_a_clock(config_)});
-  }
-
-  // What `key` says; nothing where an argument says it in the other key, and the file in this one.
-  Result<Counts> counted(const std::string& key, const std::vector<double>& epochs, const Unit& unit) {
-    const std::string other = counted_key(key);
-    if (given_.has(other)) {
-      const bool is_argument = given_.place_of(key).line == 0;
-      const bool other_is = given_.place_of(other).line == 0;
-      if (is_argument == other_is) return refuse(key, "said twice", "a value here and in " + other, "one");
-      if (other_is) return Counts();
-    }
-    if (config_.train.local_time) {
+    if (train.local_time) {
       return refuse(key, "how many samples a round has is not known", "train.local_time", other);
     }
     PACELINE_ASSIGN_OR_RETURN(const std::int64_t epoch, samples_of_epoch(key));
-    std::vector<std::int64_t> counts;
+    Counts counts;
     for (const double one : epochs) {
       const double exact = one * static_cast<double>(epoch) / static_cast<double>(unit.samples);
       if (exact * static_cast<double>(unit.factor) > kCountMax) {
         return refuse(key, "too long", printed("%.6g epochs of %.6g", one, static_cast<double>(epoch)),
                       other + " up to 1e12");
       }
-      counts.push_back(std::max<std::int64_t>(1, std::llround(exact)));
-      notes_.push_back(key + ": " + printed("%.6g", one) + (one == 1.0 ? " epoch is " : " epochs are ") +
-                       std::to_string(counts.back()) + " " + unit.name + " of " +
-                       std::to_string(unit.samples) + " samples");
+      if (std::llround(exact) < 1) {
+        return refuse(key, "less than half a step of all workers",
+                      printed("%.6g epochs, which are %.2g ", one, exact) + unit.name + " of " +
+                          std::to_string(unit.samples) + " samples",
+                      "more, or no value (null)");
+      }
+      counts.push_back(std::llround(exact) * unit.factor);
     }
-    given_.add(other, given_.place_of(key));
-    return Counts(std::move(counts));
+    return counts;
   }
 
-  Result<std::int64_t> samples_of_epoch(const std::string& key) {
+  Result<std::int64_t> samples_of_epoch(const std::string& key) const {
     const DataSection& data = config_.data;
     if (data.train_samples) return *data.train_samples;
     // Not into the configuration: with a length in iterations it would be another's.
     if (data.kind == DataKind::kCifar10 && !data.path.empty()) return kCifar10Samples;
-    return refuse(key, "how many samples an epoch has is not known", "no data.train_samples",
-                  "data.train_samples, or data.kind: cifar10 with a data.path");
+    return refuse(
+        key, "how many samples an epoch has is not known", "no data.train_samples",
+        data.kind == DataKind::kSynthetic
+            ? "data.train_samples: the training samples that `paceline data synthesize` has made, and named"
+            : "data.train_samples, or data.kind: cifar10 with a data.path");
   }
 
   RunConfig& config_;

@@ -1,4 +1,5 @@
 // What LARS, LAMB and the recipe for large mini-batches mean together with the rest (docs/LARGE_BATCHES.md).
+#include <algorithm>
 #include <cmath>
 #include <string>
 
@@ -103,6 +104,27 @@ void resolve_scale(RunConfig& config) {
                             : schedule.scale == RateScale::kRoot ? std::sqrt(larger)
                                                                  : 1.0;
   }
+}
+
+std::vector<std::string> rate_warnings(const RunConfig& config, const Given& given) {
+  std::vector<std::string> warnings;
+  for (const bool inner : {false, true}) {
+    const ScheduleSection& schedule =
+        (inner ? config.train.inner_optimizer : config.train.optimizer).schedule;
+    const std::string at = inner ? "train.inner_optimizer.schedule." : "train.optimizer.schedule.";
+    const std::string base = at + "base_batch";
+    if (schedule.scale != RateScale::kNone && !given.has(base)) {
+      warnings.push_back(base + ": not given, so lr is taken for steps of " +
+                         std::to_string(schedule.base_batch) + " samples");
+    }
+    const std::int64_t end = planned_versions(config);
+    const auto behind =
+        std::ranges::find_if(schedule.step_at, [end](std::int64_t turn) { return turn >= end; });
+    if (schedule.kind != ScheduleKind::kMultistep || behind == schedule.step_at.end()) continue;
+    warnings.push_back(given.as_said(at + "step_at") + ": the run ends with version " + std::to_string(end) +
+                       ", so there is no step at " + std::to_string(*behind));
+  }
+  return warnings;
 }
 
 }  // namespace paceline::config

@@ -168,6 +168,7 @@ Result<RunConfig> config_of(const std::vector<Entry>& entries, const std::string
   config::resolve_scale(result);
   PACELINE_RETURN_IF_ERROR(config::resolve_epochs(result, given, notes));
   PACELINE_RETURN_IF_ERROR(config::validate(result, given, what));
+  for (std::string& warning : config::rate_warnings(result, given)) notes.push_back(std::move(warning));
   return result;
 }
 

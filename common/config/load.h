@@ -29,7 +29,7 @@ enum class LoadFor {
 // `emulate.slowdown=[1, 2]` is a list and `run.max_seconds=null` takes a value back).
 // Errors: kNotFound when the file cannot be read; kInvalidArgument for anything wrong in it or in an
 // override, or in Caffe's files that train.caffe_solver names. `notes`, where it is given, gets what was left
-// out of those, and what epochs are in versions, a line each.
+// out of those, what epochs are in versions, and what of a learning rate may not be meant, a line each.
 Result<RunConfig> load_config(const std::string& path, std::span<const std::string> overrides,
                               LoadFor what = LoadFor::kDaemons, std::vector<std::string>* notes = nullptr);
 
@@ -66,12 +66,12 @@ Result<std::string> value_of(const RunConfig& config, const std::string& path);
 std::string counted_key(const std::string& path);
 
 // Every key with its effective value, as value_of() has it, in the schema's order: what two runs are told
-// apart by.
+// apart by, but for keys in epochs.
 std::vector<std::pair<std::string, std::string>> effective_values(const RunConfig& config);
 
 // Which keys must have the same value: those on which all daemons of a session agree (seed, end of the run,
 // cluster shape, sync, train, data.kind and data.augment, emulate but its cores; not paths, endpoints,
-// time-outs or log levels), or of these those that a resume may not change either: all but when the run ends,
+// time-outs, log levels or keys in epochs), or of these those that a resume may not change either: all but when the run ends,
 // and where stages are cut and what they keep (Scope::kOneSession in schema.h).
 enum class AgreedBy { kSession, kRun };
 

@@ -49,7 +49,7 @@ struct ScheduleSection {
   std::vector<std::int64_t> step_at;  // multistep: the versions at which lr is multiplied, rising
   double gamma = 0.0;                 // exp, inv, sigmoid
   double power = 1.0;                 // inv, poly
-  // The same in epochs; loading makes versions of them and leaves them empty (common/config/epochs.cc).
+  // The same in epochs, as asked for; loading makes versions of them (common/config/epochs.cc).
   std::optional<double> warmup_epochs{};
   std::optional<double> step_epochs{};
   std::vector<double> step_at_epochs{};

@@ -212,7 +212,7 @@ struct TrainSection {
   std::optional<double> clip_gradients;
   BatchSizing batch_balance = BatchSizing::kEqual;
   std::int64_t total_iterations = 1000;  // over all workers
-  std::optional<double> total_epochs{};  // the same; loading makes iterations of them and leaves this empty
+  std::optional<double> total_epochs{};  // the same, as asked for; loading makes iterations of them
   Share share = Share::kEven;
   std::optional<std::int64_t> eval_every_clocks;  // null: only at the end
   std::int64_t eval_samples = 0;                  // 0: the whole test set

@@ -62,7 +62,9 @@ std::string message_text_of(const Key& key, const RunConfig& config) {
          std::to_string(fnv1a(text, kFnv1aBasis)) + ")";
 }
 
+// What is said in epochs is agreed on as what it comes to.
 bool is_agreed(const Key& key, AgreedBy by) {
+  if (counted_key(key.path) != key.path) return false;
   return key.scope == Scope::kWholeRun || (key.scope == Scope::kOneSession && by == AgreedBy::kSession);
 }
 

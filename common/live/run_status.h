@@ -74,7 +74,8 @@ struct RunStatus {
   Clock min_clock;  // of the live workers; the version where there are none
   Clock max_clock;
   Threshold threshold;
-  std::optional<double> lpr = {};  // per cent, of the last window
+  std::optional<double> learning_rate = {};  // of the step to `version`
+  std::optional<double> lpr = {};            // per cent, of the last window
   std::optional<double> train_loss = {};
   std::optional<double> train_accuracy = {};  // 0..1
   std::optional<double> test_loss = {};

@@ -96,6 +96,8 @@ RunStatus status_from(const Json& json) {
   s.max_clock = Clock(json.at("max_clock").get<std::int64_t>());
   const Json& threshold = json.at("threshold");
   s.threshold = threshold == "inf" ? Threshold::infinite() : Threshold(threshold.get<std::int64_t>());
+  if (json.contains("learning_rate"))
+    s.learning_rate = number_from(json, "learning_rate");  // an older server's lacks it
   s.lpr = number_from(json, "lpr_percent");
   s.train_loss = number_from(json, "train_loss");
   s.train_accuracy = number_from(json, "train_accuracy");
@@ -151,6 +153,7 @@ std::string to_json(const RunStatus& s) {
                {"max_clock", s.max_clock.value},
                {"gap", s.gap().value}};
   json["threshold"] = s.threshold.is_infinite() ? Json("inf") : Json(s.threshold.value());
+  json["learning_rate"] = number(s.learning_rate);
   json["lpr_percent"] = number(s.lpr);
   json["train_loss"] = number(s.train_loss);
   json["train_accuracy"] = number(s.train_accuracy);

@@ -263,6 +263,7 @@ Result<Json> RunReader::curve() {
   put("train_accuracy", [&](const CurveRow& row) { return trained(row, row.train_accuracy); });
   put("train_loss", [&](const CurveRow& row) { return trained(row, row.train_loss); });
   put("lpr", [](const CurveRow& row) { return row.lpr; });
+  put("learning_rate", [](const CurveRow& row) { return row.learning_rate; });
   // Only where it changed, and to the end: between, a line stays where it is. A row says what is in force
   // from it on; before the first it is what the policy begins with.
   if (first_threshold_ && !rows.empty() && rows.front().seconds > 0) {

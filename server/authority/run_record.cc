@@ -125,12 +125,16 @@ void RunRecord::begin_events() {
   events_ = std::make_shared<EventFile>(std::move(file).value());
 }
 
+double RunRecord::rate_to(Version version) const {
+  const Version from = stepped_from(version);
+  return shown_rate(*config_, from, stage_at(switches_, from));
+}
+
 // A curve that cannot be written is no reason to stop the training: it is said once, and the summary will say
 // more.
 void RunRecord::append(CurveRow row) {
   ++curve_rows_;
-  const Version from = stepped_from(row.version);
-  row.learning_rate = shown_rate(*config_, from, stage_at(switches_, from));
+  row.learning_rate = rate_to(row.version);
   const Status status = curve_.append(row);
   if (!status.is_ok()) log_->error(status.message());
   if (!events_) return;

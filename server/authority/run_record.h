@@ -108,6 +108,8 @@ class RunRecord {
   };
   const Newest& newest() const { return newest_; }
   const std::vector<WorkerStaleness>& staleness() const { return staleness_.workers(); }
+  // Of the step that leads to `version`, as rows of curve.csv have it (common/params/rates.h).
+  double rate_to(Version version) const;
   // Of curve.csv, since it was opened.
   std::int64_t curve_rows() const { return curve_rows_; }
 

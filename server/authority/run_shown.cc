@@ -70,6 +70,7 @@ void show_counts(const RunShown& run, RunStatus& s) {
   s.version = engine.version();
   s.threshold = engine.threshold();
   const RunRecord::Newest& newest = run.record.newest();
+  s.learning_rate = run.record.rate_to(s.version);
   s.lpr = newest.lpr;
   s.train_loss = newest.train_loss;
   s.train_accuracy = newest.train_accuracy;

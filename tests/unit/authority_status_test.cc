@@ -20,12 +20,15 @@ TEST_CASE("before it begins a run says who is missing") {
   CHECK_THAT(s.waits[0], Contains("node 0, node 1, shard 1 have not joined"));
 }
 
-TEST_CASE("while it trains: clocks, who is held and for whom, samples") {
-  TrainingRun run;
+TEST_CASE("while it trains: clocks, the rate, who is held and for whom, samples") {
+  RunConfig config = small_run();
+  config.train.optimizer.schedule.warmup_versions = 2;
+  TrainingRun run(config);
   run.train(0, 1);
   run.iterate(0, 1);
   const RunStatus s = status_of(run);
   CHECK((s.state == "training" && s.version == Version(1)));
+  CHECK(s.learning_rate == config.train.optimizer.lr / 2);  // of the first step of two
   CHECK((s.min_clock == Clock(1) && s.max_clock == Clock(2) && s.gap() == Staleness(1)));
   CHECK((s.iterations == 2 && s.iterations_total == 6 && s.samples == 30));
   CHECK(s.done == Approx(1.0 / 3));

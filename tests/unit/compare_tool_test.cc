@@ -242,7 +242,9 @@ TEST_CASE("where_the_data_was_is_shown_when_the_groups_had_it_elsewhere") {
   full.emplace_back("data.path=/data/full");
   tenth.emplace_back("data.path=/data/tenth");
   lab.run(1, 10, full).run(1, 2, tenth);
-  full.emplace_back("data.train_samples=50000");  // what an epoch was taken for says nothing of where it is
+  // What an epoch was taken for says nothing of where it is, nor how many the same iterations were called.
+  full.emplace_back("data.train_samples=6400");
+  full.emplace_back("train.total_epochs=2");
   lab.run(2, 10, full);
   const auto groups = lab.json()["groups"];
   REQUIRE(groups.size() == 2);
@@ -310,8 +312,7 @@ TEST_CASE("a_run_that_its_own_target_ended_at_one_evaluation_is_censored_with_th
   Laboratory lab;
   std::vector<std::string> stopped = kBsp;
   stopped.insert(stopped.end(), {"run.target_accuracy=0.8", "train.eval_every_clocks=5"});
-  lab.run(
-      1, 10, stopped, [](RunSummary& s) { s.iterations = 60; }, curve_of({0.5, 0.7, 0.81}));
+  lab.run(1, 10, stopped, [](RunSummary& s) { s.iterations = 60; }, curve_of({0.5, 0.7, 0.81}));
   ReportOptions options;
   options.target = 0.8;
   CHECK_THAT(lab.compare(options).out,

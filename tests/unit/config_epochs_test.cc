@@ -10,6 +10,7 @@
 namespace paceline {
 namespace {
 
+using Catch::Contains;
 using Catch::StartsWith;
 using testing::refusal;
 using Overrides = std::vector<std::string>;
@@ -34,7 +35,7 @@ RunConfig load(const Overrides& given, std::vector<std::string>* notes = nullptr
 }
 
 // A version has 32 x 64 = 2,048 of 50,000 samples: 122.07, 732.4, 1464.8, 1953.1 and 2197.3.
-TEST_CASE("epochs_are_the_nearest_number_of_versions_and_the_configuration_says_those") {
+TEST_CASE("epochs_are_the_nearest_number_of_versions_and_the_configuration_says_both") {
   std::vector<std::string> notes;
   const RunConfig config = load({}, &notes);
   const ScheduleSection& schedule = config.train.optimizer.schedule;
@@ -42,11 +43,13 @@ TEST_CASE("epochs_are_the_nearest_number_of_versions_and_the_configuration_says_
   CHECK(schedule.step_at == std::vector<std::int64_t>{732, 1465, 1953});
   CHECK(config.train.total_iterations == 2197 * 64);
   CHECK_FALSE(config.data.train_samples.has_value());
-  REQUIRE(notes.size() == 5);
+  REQUIRE(notes.size() == 6);
   CHECK(notes[0] == "train.total_epochs: 90 epochs are 2197 rounds of 2048 samples");
   CHECK(notes[1] == "train.optimizer.schedule.warmup_epochs: 5 epochs are 122 versions of 2048 samples");
-  CHECK_FALSE(schedule.warmup_epochs.has_value());
-  CHECK(schedule.step_at_epochs.empty());
+  CHECK(notes[5] ==
+        "train.optimizer.schedule.base_batch: not given, so lr is taken for steps of 256 samples");
+  CHECK((schedule.warmup_epochs == 5.0 && config.train.total_epochs == 90.0));
+  CHECK(schedule.step_at_epochs == std::vector<double>{30, 60, 80});
   CHECK(parse_config(to_yaml(config), "again", {}, LoadFor::kReading).value() == config);
 }
 
@@ -58,7 +61,7 @@ TEST_CASE("epochs_of_a_data_set_of_any_size_go_by_what_a_version_has") {
   CHECK(warmup({"cluster.nodes=1"}) == 7813);                                    // 7812.5
   CHECK(warmup({"sync.policy=backup", "sync.backup_workers=32"}) == 244);        // 32 of 64 make a version
   CHECK(warmup({"sync.policy=asp"}) == 122);  // one iteration of each worker, however they are applied
-  CHECK(warmup({"train.optimizer.schedule.warmup_epochs=0.001"}) == 1);
+  CHECK(warmup({"train.optimizer.schedule.warmup_epochs=0.03"}) == 1);  // 0.73
   const RunConfig local = load({"train.local_steps=10", "train.inner_optimizer.schedule.kind=cosine",
                                 "train.inner_optimizer.schedule.warmup_epochs=2",
                                 "train.inner_optimizer.schedule.total_epochs=80",
@@ -77,14 +80,48 @@ TEST_CASE("an_argument_in_versions_or_in_epochs_is_over_the_file_in_the_other") 
   const Overrides back = {"train.optimizer.schedule.kind=constant",
                           "train.optimizer.schedule.step_at_epochs=null"};
   CHECK(load(back).train.optimizer.schedule.step_at.empty());
-  const std::string written = to_yaml(load({}));
-  const Overrides longer = {"train.total_epochs=180"};
-  CHECK(parse_config(written, "run.yaml", longer, LoadFor::kReading)->train.total_iterations == 4395 * 64);
+  CHECK_FALSE(load({"train.total_iterations=128000"}).train.total_epochs.has_value());
   CHECK(counted_key("train.total_epochs") == "train.total_iterations");
   CHECK(counted_key("train.optimizer.schedule.step_at_epochs") == "train.optimizer.schedule.step_at");
   CHECK(counted_key("train.inner_optimizer.schedule.warmup_epochs") ==
         "train.inner_optimizer.schedule.warmup_versions");
   CHECK(counted_key("train.batch_size") == "train.batch_size");
+}
+
+// A recorded configuration says both. Another length may be asked for in either way; where an argument makes a version
+// of other samples, as many epochs are other versions.
+TEST_CASE("a_file_that_says_versions_and_epochs_alike_is_one_and_an_argument_is_over_either") {
+  const std::string recorded = to_yaml(load({}));
+  const auto with = [&](const Overrides& given) {
+    const auto config = parse_config(recorded, "run.yaml", given, LoadFor::kReading);
+    INFO(config.status().message());
+    REQUIRE(config.is_ok());
+    return *config;
+  };
+  CHECK(with({"train.total_epochs=180"}).train.total_iterations == 4395 * 64);
+  CHECK_FALSE(with({"train.total_iterations=64000"}).train.total_epochs.has_value());
+  CHECK(with({"train.total_iterations=140608"}).train.total_epochs ==
+        90.0);  // 2197 rounds of 64, as the file
+  const ScheduleSection halved = with({"cluster.nodes=32"}).train.optimizer.schedule;
+  CHECK((halved.warmup_versions == 244 && halved.warmup_epochs == 5.0));
+  CHECK(halved.step_at == std::vector<std::int64_t>{1465, 2930, 3906});
+  std::string changed = recorded;
+  changed.replace(changed.find("warmup_versions: 122"), 20, "warmup_versions: 121");
+  CHECK_THAT(refusal(changed), Contains("schedule.warmup_epochs: said twice, got 122 here, and in "
+                                        "train.optimizer.schedule.warmup_versions 121, expected one of the "
+                                        "two, or the same"));
+}
+
+TEST_CASE("a_step_behind_the_end_and_a_scale_by_the_default_mini_batch_are_warned_of") {
+  std::vector<std::string> notes;
+  load({"train.optimizer.schedule.step_at_epochs=[30, 95]", "train.optimizer.schedule.base_batch=256"},
+       &notes);
+  CHECK(
+      notes.back() ==
+      "train.optimizer.schedule.step_at_epochs: the run ends with version 2197, so there is no step at 2319");
+  CHECK(notes.size() == 5);
+  load({"train.optimizer.schedule.scale=none"}, &notes);
+  CHECK(notes.size() == 10);
 }
 
 TEST_CASE("a_run_whose_length_was_said_in_epochs_is_the_same_run_with_one_in_iterations") {
@@ -110,7 +147,8 @@ TEST_CASE("epochs_whose_samples_are_not_known_are_refused_by_file_line_and_key")
            {{"data.path=null"}, "run.yaml:5: train.total_epochs: how many samples an epoch has is not known"},
            {{"data.kind=synthetic", "train.total_iterations=128000"},
             "run.yaml:9: train.optimizer.schedule.warmup_epochs: how many samples an epoch has is not known, "
-            "got no data.train_samples"},
+            "got no data.train_samples, expected data.train_samples: the training samples that `paceline "
+            "data synthesize` has made, and named"},
            {{"sync.policy=asp", "train.share=pool"},
             "run.yaml:9: train.optimizer.schedule.warmup_epochs: how many samples a version has is not "
             "known, "
@@ -128,10 +166,13 @@ TEST_CASE("epochs_whose_samples_are_not_known_are_refused_by_file_line_and_key")
             "command line: train.optimizer.schedule.step_at_epochs: the steps are not in order, got [732, "
             "488] versions"},
            {{"train.optimizer.schedule.kind=constant"},
-            "run.yaml:9: train.optimizer.schedule.step_at_epochs: nobody reads it, got [732, 1465, 1953] "
-            "versions, expected kind: multistep, or no value (null)"},
+            "run.yaml:9: train.optimizer.schedule.step_at_epochs: nobody reads it, got [30, 60, 80], "
+            "expected kind: multistep, or no value (null)"},
            {{"data.train_samples=1000000000000", "train.total_epochs=1000"},
             "command line: train.total_epochs: too long"},
+           {{"train.optimizer.schedule.warmup_epochs=0.001"},
+            "command line: train.optimizer.schedule.warmup_epochs: less than half a step of all workers, got "
+            "0.001 epochs, which are 0.024 versions of 2048 samples, expected more, or no value (null)"},
            {{"train.total_epochs=0"}, "command line: train.total_epochs: "}}) {
     CHECK_THAT(refusal(kGoyal, bad.given), StartsWith(bad.start));
   }

@@ -39,6 +39,14 @@ TEST_CASE("a_loss_scale_is_a_guess_until_a_step_was_good_with_it_and_again_whene
   CHECK_FALSE(after(16, 0).is_guess());  // there is none below 1
 }
 
+TEST_CASE("a_loss_scale_is_a_guess_until_as_many_steps_were_good_as_a_gradient_has") {
+  LossScaler scaler = after(3, 2);
+  scaler.steps_of_a_gradient(3);
+  CHECK(scaler.is_guess());
+  scaler.step(false);
+  CHECK_FALSE(scaler.is_guess());
+}
+
 TEST_CASE("a_loss_scale_stays_between_1_and_2_to_the_24") {
   CHECK(after(30, 0).scale() == 1.0F);
   CHECK(after(0, 20 * 2000).scale() == 16777216.0F);

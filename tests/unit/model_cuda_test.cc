@@ -8,6 +8,7 @@
 #include "tests/unit/cuda_norm_group_fixture.h"
 #include "tests/unit/cuda_threads_fixture.h"
 #include "tests/unit/model_finals.h"
+#include "worker/model/accumulating.h"
 
 using namespace paceline;
 
@@ -185,11 +186,13 @@ namespace {
 
 // Weights of 64 make differences of the loss's times 65,536 that float16 does not have; those of 1/64 do not.
 struct Float16Steps {
-  // With the parameters on the GPU steps are graphs from the second on.
-  explicit Float16Steps(bool are_on_gpu)
+  // With the parameters on the GPU steps are graphs from the second on. A mini-batch is computed in `parts_of_it`, each
+  // scaled by itself (worker/model/accumulating.h).
+  Float16Steps(bool are_on_gpu, std::int64_t parts_of_it)
       : on_gpu(are_on_gpu),
+        parts(parts_of_it),
         network(network_of({dense(8), batch_norm(), dense(3)}, {1, 4, 4}, 3)),
-        batch(network, 4, fresh() + 12),
+        batch(network, 4 * parts, fresh() + 12),
         parameters(random_parameters(network, fresh() + 12)),
         expected(parameters.size()),
         got(parameters.size()) {
@@ -203,7 +206,8 @@ struct Float16Steps {
     REQUIRE(made.is_ok());
     vectors = std::move(made).value();
     set_weights(64.0F);  // the thread cache has parameters before its back end is made
-    auto backend_made = thread->make_backend(network, 4, 5);
+    thread->loss_scaler->steps_of_a_gradient(parts);
+    auto backend_made = accumulating(thread->make_backend, parts)(network, 4 * parts, 5);
     REQUIRE(backend_made.is_ok());
     backend = std::move(backend_made).value();
   }
@@ -213,9 +217,12 @@ struct Float16Steps {
     const ParameterRange& weight = network.layers.back().weight;
     for (std::int64_t i = 0; i < weight.size; ++i) parameters[weight.offset + i] = i % 3 == 0 ? -size : size;
     vectors->take_over(0, SharedFloats(std::make_shared<const std::vector<float>>(parameters)), {});
-    REQUIRE(backend_of(Backend::kReference, network, 4)
-                ->gradient(parameters, batch.all(), expected, whole_at_the_end)
-                .is_ok());
+    const auto make_reference = [](const NetworkSpec& of, std::int64_t samples, std::uint64_t seed) {
+      return make_backend(Backend::kReference, of, samples, seed);
+    };
+    const auto reference = accumulating(make_reference, parts)(network, 4 * parts, 5);
+    REQUIRE(reference.is_ok());
+    REQUIRE((*reference)->gradient(parameters, batch.all(), expected, whole_at_the_end).is_ok());
   }
   // Whether it is finite.
   bool step() {
@@ -230,6 +237,7 @@ struct Float16Steps {
   double difference() const { return relative_l2(got, expected, 0, network.layout.size()); }
 
   const bool on_gpu;
+  const std::int64_t parts;
   const NetworkSpec network;
   const RandomBatch batch;
   std::vector<float> parameters;
@@ -243,7 +251,8 @@ struct Float16Steps {
 }  // namespace
 
 TEST_CASE("a_step_that_overflows_float16_while_the_scale_is_a_guess_is_made_again_until_it_does_not") {
-  Float16Steps steps(GENERATE(false, true));
+  const std::int64_t parts = GENERATE(1, 2);
+  Float16Steps steps(GENERATE(false, true), parts);
   INFO("seed " << fresh());
   CHECK(steps.step());
   CHECK(steps.difference() < kNarrowTolerance);
@@ -252,7 +261,8 @@ TEST_CASE("a_step_that_overflows_float16_while_the_scale_is_a_guess_is_made_agai
 }
 
 TEST_CASE("a_step_that_overflows_float16_with_a_scale_that_was_good_is_not_finite_and_the_next_one_is") {
-  Float16Steps steps(GENERATE(false, true));
+  const std::int64_t parts = GENERATE(1, 2);
+  Float16Steps steps(GENERATE(false, true), parts);
   INFO("seed " << fresh());
   steps.set_weights(0x1p-6F);
   CHECK(steps.step());

@@ -111,7 +111,7 @@ TEST_CASE("how_training_goes_is_drawn_of_windows_where_there_are_any") {
 
 TEST_CASE("a_curve_goes_in_order_of_time_and_a_threshold_says_only_where_it_changed") {
   const TempFolder folder;
-  const std::vector<CurveRow> rows = {{1.0, Version(10), Threshold(3), {}, 2.0, {}, {}, {}, 40},
+  const std::vector<CurveRow> rows = {{1.0, Version(10), Threshold(3), {}, 2.0, {}, {}, {}, 40, 0.25},
                                       {3.0, Version(30), Threshold(3), 5.5, 1.5, {}, {}},
                                       {2.0, Version(20), Threshold(3), {}, {}, {}, 0.5},
                                       {4.0, Version(40), Threshold::infinite(), {}, {}, {}, {}},
@@ -121,6 +121,7 @@ TEST_CASE("a_curve_goes_in_order_of_time_and_a_threshold_says_only_where_it_chan
   CHECK(curve.at("train_loss").at("points") == json::parse("[[1.0,10,40,2.0],[3.0,30,null,1.5]]"));
   CHECK(curve.at("test_accuracy").at("points") == json::parse("[[2.0,20,null,0.5]]"));
   CHECK(curve.at("lpr").at("of") == 1);
+  CHECK(curve.at("learning_rate").at("points") == json::parse("[[1.0,10,40,0.25]]"));
   CHECK(curve.at("threshold").at("points") ==
         json::parse("[[1.0,10,40,3.0],[4.0,40,null,null],[5.0,50,null,null]]"));
 

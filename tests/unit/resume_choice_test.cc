@@ -346,7 +346,8 @@ TEST_CASE("beside a live server of its shard none begins, replaces or goes on, a
   CHECK_FALSE(take(kAuthority, Existing::kReplace).is_ok());
 }
 
-TEST_CASE("a run that goes on records where its daemons meet now, and nothing else of one daemon") {
+TEST_CASE(
+    "a run that goes on records its end and where its daemons meet now, and nothing else of one daemon") {
   Folder f;
   const auto recorded = [&] { return load_config((f.run.path() / "config.yaml").string(), {}).value(); };
   const std::string level = f.config.run.log_level;
@@ -354,7 +355,11 @@ TEST_CASE("a run that goes on records where its daemons meet now, and nothing el
   CHECK(recorded().cluster.endpoints == f.config.cluster.endpoints);
   f.config.cluster.endpoints = {"ipc:///tmp/c", "ipc:///tmp/d"};
   f.config.run.log_level = "debug";
+  f.config.train.total_epochs = 2;
+  f.config.train.total_iterations = 200;  // of 128 samples
+  f.config.data.train_samples = 12'800;
   REQUIRE(record_resumed(f.config).is_ok());
+  CHECK((recorded().train.total_iterations == 200 && recorded().train.total_epochs == 2.0));
   CHECK(recorded().cluster.endpoints == f.config.cluster.endpoints);
   CHECK(recorded().run.log_level == level);
 }

@@ -15,6 +15,7 @@ inline RunStatus full_status() {
   s.min_clock = Clock(117);
   s.max_clock = Clock(120);
   s.threshold = Threshold(3);
+  s.learning_rate = 0.04;
   s.lpr = 1.25;
   s.train_loss = 0.8123;
   s.train_accuracy = 0.712;

@@ -296,6 +296,28 @@ TEST_CASE("the_table_has_what_is_finished_in_the_grids_order_and_quotes_commas")
   CHECK(second.ends_with(",2"));
 }
 
+// A round of the plain run has 64 samples.
+TEST_CASE("a_sweep_over_epochs_has_them_in_its_table_as_they_were_asked_for") {
+  const Swept swept;
+  REQUIRE(write_file_atomically(swept.config(), kSweptRun + "data: {train_samples: 640}\n").is_ok());
+  const Points points = swept.points({"train.total_epochs=1,0.25"});
+  const Result<Directory> directory = Directory::open(swept.out(), points);
+  REQUIRE(directory.is_ok());
+  Rows rows;
+  for (std::size_t point = 0; point < 2; ++point) {
+    swept.simulate(points, *directory, point);
+    rows.emplace(point, read_row(directory->run(points, point), points.grid().swept_keys(), {}).value());
+  }
+  CHECK(rows.at(0).values[quantity("iterations")] == 20);
+  CHECK(rows.at(1).values[quantity("iterations")] == 6);  // 2.5 rounds: 3 of them, by two workers
+  std::istringstream text(table(points, rows));
+  std::string line;
+  REQUIRE(std::getline(text, line));
+  CHECK_THAT(line, Catch::StartsWith("point,train.total_epochs,status,"));
+  REQUIRE((std::getline(text, line) && std::getline(text, line)));
+  CHECK_THAT(line, Catch::StartsWith("2-total_epochs=0.25,0.25,ok,"));
+}
+
 TEST_CASE("a_plot_has_the_last_axis_along_x_and_takes_seeds_together") {
   const Swept swept;
   const Points points = swept.points(

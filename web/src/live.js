@@ -41,6 +41,7 @@ function numbers(s, run) {
     ['version', fixed(s.version, 0), '', 'version'],
     ['clock gap', fixed(s.gap, 0), 'iterations', 'gap'],
     ['threshold', limit(s.threshold), '', 'threshold'],
+    ['learning rate', plain(s.learning_rate), '', 'learning_rate'],
     ['LPR', fixed(s.lpr_percent, 2), '%', 'lpr_percent'],
     ['training loss', fixed(s.train_loss, 4), '', 'train_loss'],
     ['training accuracy', percent(s.train_accuracy), '%', 'train_accuracy'],

@@ -7,8 +7,9 @@
 //
 // From 65,536 on: overflow 32,768, overflow 16,384, then 2,000 good steps: 32,768.
 //
-// A new scale is a guess, the first one and each doubled one. Until a step stood it, who computes makes a step that
-// overflows again with half of it. So looking for a scale costs a run no iteration, however many workers look.
+// A new scale is a guess, the first one and each doubled one. Until a step stood it, and with accumulation as many as a
+// gradient has parts, who computes makes a step that overflows again with half of it. So looking for a scale costs a run
+// no iteration, however many workers look, and though the parts of a gradient stand different scales.
 //
 // Scales are powers of two, so that dividing loses nothing; at least 1, and at most 2^24, which float32 gradients stand.
 //
@@ -36,8 +37,10 @@ class LossScaler {
     scale_ = static_cast<float>(state.scale);
     good_ = state.good_steps;
   }
-  // No step with scale() was good yet, and a smaller one is there to be tried.
-  bool is_guess() const { return good_ == 0 && scale_ > 1.0F; }
+  // A gradient is the sum of so many steps, at least 1: 1 where nobody says.
+  void steps_of_a_gradient(std::int64_t steps) { steps_of_a_gradient_ = steps; }
+  // Too few steps with scale() were good yet, and a smaller one is there to be tried.
+  bool is_guess() const { return good_ < steps_of_a_gradient_ && scale_ > 1.0F; }
 
   // A step with scale() is over.
   void step(bool overflowed) {
@@ -53,6 +56,7 @@ class LossScaler {
  private:
   float scale_ = kFirst;
   std::int64_t good_ = 0;  // steps since it changed
+  std::int64_t steps_of_a_gradient_ = 1;
 };
 
 }  // namespace paceline

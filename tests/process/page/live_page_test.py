@@ -47,7 +47,7 @@ OUT_OF_SIGHT = """
   const cells = [...document.querySelector('.workers tbody tr').cells].slice(2, 5);
   return cells.filter((cell) => cell.getBoundingClientRect().right > box.right).map((cell) => cell.textContent);"""
 LIVE_FIGURES = ("live-gap", "live-rate", "live-bytes")
-CURVES = ("accuracy-time", "loss-time", "threshold")
+CURVES = ("accuracy-time", "loss-time", "learning-rate", "threshold")
 SO_FAR = ("gaps-live", "phases-nodes-live", "phases-workers-live", "staleness-clocks", "staleness-gradients")
 REPORT = ("phases-runs", "phases-nodes-0", "phases-workers-0", "staleness-clocks", "bytes")
 
@@ -106,7 +106,7 @@ class LivePage(DaemonTest):
         self.assertEqual(int(said["version"].replace("\u202f", "")), summary["final_version"])
         self.assertEqual(int(said["iterations"].split(" of ")[0].replace("\u202f", "")), summary["iterations"])
         self.assertEqual(said["rounds"], f"{summary['rounds']} of 50\u202f000\u202f000")
-        self.assertEqual(said["local_steps"], "2")
+        self.assertEqual((said["local_steps"], said["learning_rate"]), ("2", "0.01"))
         self.assertGreaterEqual(int(said["computed"].replace("\u202f", "")), summary["iterations"])
         self.assertIn("stopped", said["state"])
 

@@ -27,8 +27,8 @@ HOVER = """
   return new Promise((done) => setTimeout(() => done(chart.querySelector('.tip')?.parentElement.innerText ?? ''), 0));"""
 OVERFLOW = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
 OPEN_ALL = "document.querySelectorAll('details').forEach((details) => { details.open = true; });"
-FIGURES = ["phases-runs", "accuracy-time", "accuracy-iterations", "loss-time", "loss-iterations", "threshold", "lpr", "staleness-clocks",
-           "staleness-gradients", "bytes", "rates"]
+FIGURES = ["phases-runs", "accuracy-time", "accuracy-iterations", "loss-time", "loss-iterations", "learning-rate", "threshold", "lpr",
+           "staleness-clocks", "staleness-gradients", "bytes", "rates"]
 
 
 class ReportPage(ThreePolicies):

@@ -1,4 +1,5 @@
-// How learning went, against time and against iterations, and how the threshold followed it: the rows of curve.csv.
+// How learning went, against time and against iterations, with which rate, and how the threshold followed it: the rows of
+// curve.csv.
 import { kIterations, kSeconds, linesOfRuns } from './lines.js';
 
 const kAccuracy = {
@@ -15,6 +16,14 @@ const kLoss = {
   nothing: 'No run has recorded a loss: curve.csv has no row with one.',
   unit: 'loss', digits: 4,
   drawings: [{ key: 'test_loss', name: 'test' }, { key: 'train_loss', name: 'training', thin: true }],
+};
+const kRate = {
+  id: 'learning-rate', title: 'Learning rate against iterations',
+  caption: 'Of the step that led to a row\'s version; of version 0, of the first step. With scale, warm-up and schedule; ' +
+           'of local steps the inner optimizer\'s, in the first of a round.',
+  nothing: 'No run has recorded a learning rate: curve.csv has no row with one.',
+  unit: 'learning rate', digits: 6, fromZero: true,
+  drawings: [{ key: 'learning_rate', name: 'rate' }],
 };
 const kThreshold = {
   id: 'threshold', title: 'Threshold against time',
@@ -36,6 +45,7 @@ export function learning(parent, page) {
   linesOfRuns(parent, page, { ...kAccuracy, id: 'accuracy-iterations', title: 'Accuracy against iterations' }, kIterations);
   linesOfRuns(parent, page, { ...kLoss, id: 'loss-time', title: 'Loss against time' }, kSeconds);
   linesOfRuns(parent, page, { ...kLoss, id: 'loss-iterations', title: 'Loss against iterations' }, kIterations);
+  linesOfRuns(parent, page, kRate, kIterations);
 }
 
 export function progress(parent, page) {
