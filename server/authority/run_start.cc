@@ -102,7 +102,8 @@ void RunStart::go_on(Ticks now) {
     RunMembers::Process& process = members_.process(node);
     process.takes_part = true;
     // It was lost before the save.
-    if (process.took_part && !members_.is_awaited(node)) record_.returned(node, core_.engine().version());
+    if (process.took_part && !members_.is_awaited(node))
+      record_.churn().returned(node, core_.engine().version());
     for (std::uint32_t thread = 0; thread < config_.cluster.threads_per_node; ++thread) {
       const Status status = core_.step(sync::Joined{WorkerId(node, thread)}, now);
       if (!status.is_ok()) evict_(node, status, now);
