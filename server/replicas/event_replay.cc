@@ -31,7 +31,7 @@ Status EventReplay::apply(wire::Message event, Ticks at) {
       return Status::ok();
     case As::kAdmission:
     case As::kReturn: {
-      const Status joined = join(who, event.body, logged.as == As::kReturn, at);
+      const Status joined = join(event.body, logged.as == As::kReturn, at);
       return joined.is_ok() ? joined : in_another_state(joined);
     }
     case As::kToShard:
@@ -58,7 +58,7 @@ Status EventReplay::apply(wire::Message event, Ticks at) {
   return Status::ok();
 }
 
-Status EventReplay::join(Peer who, const wire::Body& body, bool goes_on, Ticks at) {
+Status EventReplay::join(const wire::Body& body, bool goes_on, Ticks at) {
   Membership& members = server_.connections.members();
   OwnAuthority& authority = server_.authority;
   if (const auto* node = std::get_if<wire::Join>(&body)) {

@@ -54,7 +54,7 @@ class EventReplay {
  private:
   [[nodiscard]] Status happened(Peer who, const wire::LocalEvent& event, Ticks at);
   [[nodiscard]] Status to_authority(Peer who, const wire::LocalEvent& event, Ticks at);
-  [[nodiscard]] Status join(Peer who, const wire::Body& body, bool goes_on, Ticks at);
+  [[nodiscard]] Status join(const wire::Body& body, bool goes_on, Ticks at);
   [[nodiscard]] Status resumed(std::uint64_t generation, Ticks at);
 
   const Server server_;
