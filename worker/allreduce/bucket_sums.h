@@ -20,6 +20,7 @@
 #include "common/params/layout.h"
 #include "common/params/partition.h"
 #include "common/params/shared_floats.h"
+#include "common/schedule/buckets.h"
 #include "common/schedule/program.h"
 #include "common/status.h"
 #include "common/ticks.h"
@@ -35,7 +36,7 @@ class BucketSums {
   BucketSums(FormationMesh& mesh, const Layout& layout, bool is_sharded, Ticks (*now)(),
              std::function<void(const BucketSpan&)> on_bucket);
 
-  static constexpr std::size_t kInFlight = 4;
+  static constexpr std::size_t kInFlight = schedule::kBucketsInFlight;
 
   struct Summed {
     std::string
