@@ -16,6 +16,7 @@
 #include "tests/unit/temp_folder.h"
 #include "tests/unit/training_fixture.h"
 #include "tests/unit/wrapped_tasks.h"
+#include "worker/mesh/peer_socket.h"
 
 namespace paceline::test {
 namespace {
@@ -229,6 +230,22 @@ TEST_CASE("with_keys_a_run_ends_in_the_same_bits") {
   const auto with = testing::run_network(config);
   CHECK(same_floats(with.model.parameters, without.model.parameters));
   CHECK(with.summary.bytes_reduced == without.summary.bytes_reduced);
+}
+
+TEST_CASE("nodes_are_reached_where_cluster_mesh_address_says") {
+  RunConfig config = summing(Algorithm::kRing, 2);
+  config.cluster.mesh_address = "127.0.0.2";  // the server is at 127.0.0.1
+  CHECK(same_floats(testing::run_network(config).model.parameters,
+                    testing::run_network(summing(Algorithm::kRing, 2)).model.parameters));
+  const auto taken = mesh::listen_at("127.0.0.2");
+  REQUIRE(taken.is_ok());
+  const std::string port = taken->endpoint.substr(taken->endpoint.rfind(':') + 1);
+  config.cluster.mesh_address = "127.0.0.2:" + port + "-" + port;
+  const auto ended = testing::run_cluster(
+      config, [&](NodeId, const testing::StopNode&) { return testing::network_tasks(config); });
+  CHECK_THAT(ended.status().message(), Catch::Contains("cluster.mesh_address: 127.0.0.2:" + port + "-" +
+                                                       port + ": cannot listen at 127.0.0.2, ports " + port +
+                                                       " to " + port + ": Address already in use"));
 }
 
 TEST_CASE("a_node_alone_steps_by_itself") {
