@@ -106,6 +106,7 @@ class Session {
   Status send_initial_parameters();
   void log_stage_waits() const;
   // ---- session_meeting.cc
+  Result<mesh::Listening> listen() const;
   Status meet_nodes();
   Status check_key(const mesh::Place& place) const;
   void meet_peers(mesh::PeerConnections connections, mesh::Place place);

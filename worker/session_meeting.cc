@@ -3,9 +3,11 @@
 #include <chrono>
 #include <utility>
 
+#include "common/config/mesh_address.h"
 #include "common/config/reducing.h"
 #include "common/formation_key.h"
 #include "worker/mesh/handshake.h"
+#include "worker/mesh/own_address.h"
 #include "worker/session.h"
 
 namespace paceline {
@@ -56,12 +58,21 @@ Status Session::check_key(const mesh::Place& place) const {
           : "the authority gave a key for what nodes say to each other, and this node has no security.keys");
 }
 
+Result<mesh::Listening> Session::listen() const {
+  MeshAddress wanted;
+  if (config_.cluster.mesh_address) {
+    PACELINE_ASSIGN_OR_RETURN(wanted, parse_mesh_address(*config_.cluster.mesh_address));
+  }
+  auto listening = mesh::listen_for_peers(wanted, config_.cluster.endpoints.front());
+  if (listening.is_ok() || !config_.cluster.mesh_address) return listening;
+  Status why = listening.status();
+  return std::move(why).with_context("cluster.mesh_address: " + *config_.cluster.mesh_address);
+}
+
 // Where nodes talk to each other: every one knows every other one.
 Status Session::meet_nodes() {
   if (!nodes_are_connected(config_)) return Status::ok();
-  PACELINE_ASSIGN_OR_RETURN(const std::string address,
-                            mesh::address_towards(config_.cluster.endpoints.front()));
-  PACELINE_ASSIGN_OR_RETURN(const mesh::Listening listening, mesh::listen_at(address));
+  PACELINE_ASSIGN_OR_RETURN(const mesh::Listening listening, listen());
   wire::Peers own;
   own.endpoints = {listening.endpoint};
   PACELINE_ASSIGN_OR_RETURN(wire::Peers peers,

@@ -55,9 +55,7 @@ void Session::reducing_failed(const Status& why) {
 Result<AllReduceExchange::Meeting> Session::meet_again(const AllReduceExchange::Parting& parting) {
   parts_.log.warn(parting.why + ": node " + to_string(parts_.node) + " leaves formation " +
                   std::to_string(parting.formation) + " at version " + to_string(parting.version));
-  PACELINE_ASSIGN_OR_RETURN(const std::string address,
-                            mesh::address_towards(config_.cluster.endpoints.front()));
-  PACELINE_ASSIGN_OR_RETURN(mesh::Listening listening, mesh::listen_at(address));
+  PACELINE_ASSIGN_OR_RETURN(mesh::Listening listening, listen());
   wire::Peers own;
   own.endpoints = {listening.endpoint};
   own.formation = parting.formation;

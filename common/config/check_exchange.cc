@@ -35,8 +35,6 @@ void check_shares(Validator& validator, const RunConfig& c) {
     validator.refuse_if(wrong, {key, "exchange.shard_optimizer"}, why, got + " with exchange.shard_optimizer",
                         expected);
   };
-  only_with(c.train.on_nan != OnNan::kStop, "train.on_nan", "each node sees a part of the sum alone", "skip",
-            "stop");
   only_with(c.exchange.algorithm == schedule::Algorithm::kTree, "exchange.algorithm",
             "node 0 sums everything", "tree", "auto, or one of the others");
 }
@@ -154,9 +152,9 @@ void check_exchange(Validator& validator, const RunConfig& c) {
             std::to_string(c.train.total_iterations) + " iterations, share: " + name_of(c.train.share),
             "share: even and a multiple of " + std::to_string(workers * c.train.local_steps) +
                 (c.train.local_steps == 1 ? " workers" : " local steps of all workers"));
-  only_with(c.train.sizing() != BatchSizing::kEqual, balance_key(c.train), "every gradient weighs the same",
-            "speed", "off");
-  only_with(c.train.local_time.has_value(), "train.local_time", "every delta weighs the same", "a time",
+  only_with(c.train.sizing() != BatchSizing::kEqual, balance_key(c.train),
+            "a step is reported behind its sum, so all look equally slow", "speed", "off");
+  only_with(c.train.local_time.has_value(), "train.local_time", "a sum waits for every delta", "a time",
             "null");
   only_with(c.train.optimizer.delay_compensation.kind != CompensationKind::kNone,
             "train.optimizer.delay_compensation.kind", "no gradient is stale", "a kind", "none");

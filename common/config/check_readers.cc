@@ -54,6 +54,7 @@ bool on_cpu(const RunConfig& c) { return c.train.device == Device::kCpu; }
 bool saves(const RunConfig& c) { return c.checkpoint.enabled() || c.run.max_seconds; }
 bool reduces(const RunConfig& c) { return c.exchange.kind == ExchangeKind::kAllreduce; }
 bool measures(const RunConfig& c) { return reduces(c) && c.exchange.algorithm == schedule::Algorithm::kAuto; }
+bool connects(const RunConfig& c) { return nodes_are_connected(c); }
 bool has_stages(const RunConfig& c) { return c.pipeline.enabled(); }
 bool has_chunks(const RunConfig& c) {
   return has_stages(c) && c.pipeline.schedule == schedule::PipelineKind::kInterleaved;
@@ -113,6 +114,8 @@ const Reader kReaders[] = {
     {"exchange.bucket_bytes", reduces, "kind: allreduce"},
     {"exchange.on_loss", reduces, "kind: allreduce"},
     {"exchange.shard_optimizer", reduces, "kind: allreduce"},
+    {"cluster.mesh_address", connects,
+     "exchange.kind: allreduce, pipeline.stages or train.batch_norm_group above 1"},
     {"exchange.measured", measures, "kind: allreduce and algorithm: auto"},
     {"exchange.grid", has_grid, "algorithm: torus or hierarchical"},
     {"pipeline.micro_batches", has_stages, "stages above 1"},

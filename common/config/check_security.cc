@@ -4,6 +4,7 @@
 
 #include "common/config/checks.h"
 #include "common/config/local_endpoint.h"
+#include "common/config/mesh_address.h"
 #include "common/host_port.h"
 
 namespace paceline::config {
@@ -29,6 +30,15 @@ void check_security(Validator& validator, const RunConfig& c) {
                       "with keys nothing is insecure", "allow_insecure: true and keys: " + c.security.keys,
                       "one of the two");
   if (keys || c.security.allow_insecure) return;
+  if (c.cluster.mesh_address) {
+    const std::string& address = *c.cluster.mesh_address;
+    const auto parsed = parse_mesh_address(address);
+    const std::string host = parsed.is_ok() ? parsed->host : "";
+    validator.refuse_if(!host.empty() && host != "localhost" && !is_loopback_number(host),
+                        {"cluster.mesh_address"}, "other machines reach it, and there are no keys", address,
+                        "security.keys, an address of this machine alone (localhost, 127.x.y.z, [::1]), or "
+                        "security.allow_insecure: true");
+  }
   for (std::size_t k = 0; k < c.cluster.endpoints.size(); ++k) {
     const std::string& endpoint = c.cluster.endpoints[k];
     const std::string element = "cluster.endpoints[" + std::to_string(k) + "]";

@@ -17,6 +17,11 @@ bool is_loopback_number(std::string_view host) {
   return inet_pton(AF_INET6, text.c_str(), &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
 }
 
+bool is_ipv6_number(std::string_view host) {
+  in6_addr address = {};
+  return inet_pton(AF_INET6, std::string(host.substr(0, host.find('%'))).c_str(), &address) == 1;
+}
+
 bool stays_on_this_machine(std::string_view endpoint) {
   if (endpoint.starts_with("ipc://")) return true;
   const std::string host = host_and_port_of_tcp(endpoint).host;

@@ -1,4 +1,4 @@
-// Which addresses only this machine reaches.
+// What an address is: in numbers, and whether only this machine reaches it.
 #pragma once
 
 #include <string>
@@ -9,6 +9,9 @@ namespace paceline {
 
 // Whether `host` is 127.x.y.z or ::1 in numbers, without brackets; a name like 127.0.0.1.example.org is not.
 bool is_loopback_number(std::string_view host);
+
+// Of a host as it is without brackets; an interface may follow (fe80::1%eth0).
+bool is_ipv6_number(std::string_view host);
 
 // Of an endpoint as the schema lets it pass, "tcp://host:port" or "ipc://path": ipc, or localhost, or a
 // loopback address in numbers.

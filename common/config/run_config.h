@@ -58,6 +58,9 @@ struct ClusterSection {
   // One per shard: "tcp://host:port" or "ipc://path". Server k binds endpoints[k], everybody connects to it.
   // With replicas the second ones' follow, likewise: shard k's has endpoints[shards + k].
   std::vector<std::string> endpoints = {"tcp://127.0.0.1:5555"};
+  // Where nodes that are connected to each other reach this one (mesh_address.h); null: at the address from which it reaches
+  // the server.
+  std::optional<std::string> mesh_address;
   std::vector<std::string> etcd;  // "http://host:port" of its members, which decide who serves; for replicas
   std::string etcd_prefix = "paceline";  // of this run's keys there
   Duration start_timeout = std::chrono::seconds(60);

@@ -1,10 +1,9 @@
 // Rows of `run` and `cluster`: what the run is called, when it ends, who takes part and how they find each
 // other.
-#include <arpa/inet.h>
-#include <netinet/in.h>
-
 #include <cctype>
 
+#include "common/config/local_endpoint.h"
+#include "common/config/mesh_address.h"
 #include "common/config/schema.h"
 #include "common/host_port.h"
 
@@ -21,12 +20,6 @@ std::string check_name(const std::string& name) {
       return "a character that does not belong in a name";
   }
   return "";
-}
-
-// Of a host as it is without brackets; an interface may follow (fe80::1%eth0).
-bool is_ipv6_number(const std::string& host) {
-  in6_addr address = {};
-  return inet_pton(AF_INET6, host.substr(0, host.find('%')).c_str(), &address) == 1;
 }
 
 // "tcp://host:port" with a port from 1 to 65535 and an IPv6 host in brackets, or "ipc://path" within a Unix
@@ -65,6 +58,10 @@ std::string check_http_address(const std::string& address) {
 }
 
 Domain<std::string> any_path() { return text("a path", wrong_path); }
+
+std::string check_mesh_address(const std::string& address) {
+  return parse_mesh_address(address).status().message();
+}
 
 }  // namespace
 
@@ -169,6 +166,16 @@ void add_run_and_cluster(Schema& schema) {
            "an "
            "IPv6 one where it has no other; an IPv6 address in numbers stands in brackets, tcp://[::1]:5555.",
        .trade_off = "tcp between machines; on one machine ipc needs no port and is no faster for bulk."}));
+  keys.push_back(row(
+      PACELINE_FIELD(cluster.mesh_address), or_null(text(kMeshAddressExpected, check_mesh_address)),
+      Scope::kOneDaemon,
+      {.effect =
+           "Where the other nodes of an all-reduce, a pipeline or a norm group reach this one: an address "
+           "or name of this machine, or an interface; the first free port of first to last. An IPv6 "
+           "address in numbers stands in brackets. null: the address from which it reaches the server, "
+           "and any free port.",
+       .trade_off = "Sums on a network of their own, or ports that a firewall lets through. A node takes "
+                    "one, and another before the first is free again when it meets others anew."}));
   keys.push_back(row(
       PACELINE_FIELD(cluster.replicas), whole32(1, 2), Scope::kOneDaemon,
       {.unit = "server processes of each shard",

@@ -25,7 +25,7 @@ bool has_range(const RunConfig& c) {
   return c.sync.policy == PolicyKind::kDssp || (has_threshold(c) && c.sync.policy != PolicyKind::kSsp);
 }
 bool has_backups(const RunConfig& c) { return c.sync.policy == PolicyKind::kBackup; }
-bool has_stages(const RunConfig& c) { return c.sync.policy == PolicyKind::kSwitch; }
+bool switches(const RunConfig& c) { return c.sync.policy == PolicyKind::kSwitch; }
 bool always(const RunConfig&) { return true; }
 
 Key by_policy(Key key, bool (*applies)(const RunConfig&)) {
@@ -92,7 +92,7 @@ void add_sync(Schema& schema) {
                "the stage before them; eager is each, and nothing goes back) and `lr_scale`, by which the "
                "learning rate is multiplied: bsp with mean takes one step where asp takes one per worker.",
            .fallback = "required under switch; refused under the others"}),
-      has_stages));
+      switches));
   keys.push_back(
       row(PACELINE_FIELD(sync.refresh_clocks), or_null(whole(1, 1'000'000)), Scope::kWholeRun,
           {.unit = "own clocks",

@@ -24,9 +24,9 @@ std::string wrongly_loopback_among(const std::vector<std::string>& endpoints) {
   const auto there = std::find_if(endpoints.begin(), endpoints.end(),
                                   [&](const std::string& at) { return !at.empty() && !is_loopback(at); });
   if (here == endpoints.end() || there == endpoints.end()) return "";
-  return "node " + std::to_string(here - endpoints.begin()) + " reaches the server over " + *here +
-         ", where no other machine comes, and node " + std::to_string(there - endpoints.begin()) + " over " +
-         *there + "; " + kLoopbackAdvice;
+  return "node " + std::to_string(here - endpoints.begin()) + " is reached at " + *here +
+         ", where no other machine comes, and node " + std::to_string(there - endpoints.begin()) + " at " +
+         *there + "; " + kLoopbackAdvice + " or cluster.mesh_address";
 }
 
 }  // namespace

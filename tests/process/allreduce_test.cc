@@ -20,6 +20,7 @@
 #include "tests/unit/temp_folder.h"
 #include "tests/unit/training_fixture.h"
 #include "tests/unit/wrapped_tasks.h"
+#include "worker/mesh/peer_socket.h"
 
 namespace paceline::test {
 namespace {
@@ -108,6 +109,54 @@ TEST_CASE("an_all_reduce_goes_where_servers_go_with_the_same_bits_on_every_node_
   }
   CHECK(testing::apart(ended->model.parameters, by_servers->model.parameters) < 1e-6);
   CHECK(same_floats(ended->model.parameters, testing::run_network(config).model.parameters));
+}
+
+namespace {
+
+// Of whose mini-batches some have fewer samples: node 1's of every third clock, and of clock 10 all, as at an epoch's end.
+std::unique_ptr<TaskFactory> of_other_samples(const RunConfig& config) {
+  class Fewer final : public testing::WrappedTask {
+   public:
+    Fewer(std::unique_ptr<Task> task, WorkerId worker) : WrappedTask(std::move(task)), worker_(worker) {}
+    Status load(const Step& step) override {
+      const bool fewer = step.clock == Clock(10) || (worker_.node == NodeId(1) && step.clock.value % 3 == 0);
+      Step taken = step;
+      if (fewer) taken.batch.samples -= 1;
+      return WrappedTask::load(taken);
+    }
+
+   private:
+    const WorkerId worker_;
+  };
+  return std::make_unique<testing::WrappedTasks>(testing::network_tasks(config),
+                                                 [](std::unique_ptr<Task> task, WorkerId worker) {
+                                                   return std::make_unique<Fewer>(std::move(task), worker);
+                                                 });
+}
+
+testing::ClusterRun run_of_other_samples(const RunConfig& config) {
+  auto ended = testing::run_cluster(
+      config, [&](NodeId, const testing::StopNode&) { return of_other_samples(config); });
+  INFO(ended.status().message());
+  REQUIRE(ended.is_ok());
+  return std::move(ended).value();
+}
+
+}  // namespace
+
+// Their gradients leave layer by layer, before anybody knows.
+TEST_CASE("mini_batches_of_other_sizes_weigh_by_their_samples_as_with_servers") {
+  const auto [nodes, threads, encoding, apart] =
+      GENERATE(table<std::uint32_t, std::uint32_t, Encoding, double>(
+          {{3U, 1U, Encoding::kFp32, 1e-6}, {2U, 2U, Encoding::kFp16, 2e-3}}));
+  RunConfig config = summing(Algorithm::kRing, nodes, threads);
+  const auto served = run_of_other_samples(with_servers(config)).model.parameters;
+  CHECK(testing::apart(testing::run_network(with_servers(config)).model.parameters, served) > 1e-2);
+  config.cluster.gradient_encoding = encoding;
+  const auto summed = run_of_other_samples(config).model.parameters;
+  CHECK(testing::apart(summed, served) < apart);
+  config.exchange.shard_optimizer = true;
+  CHECK(same_floats(run_of_other_samples(config).model.parameters, summed));
 }
 
 TEST_CASE("deltas_of_local_steps_are_averaged_and_stepped_by_every_node_as_by_servers") {
@@ -242,6 +291,22 @@ TEST_CASE("with_keys_a_run_ends_in_the_same_bits") {
   CHECK(with.summary.bytes_reduced == without.summary.bytes_reduced);
 }
 
+TEST_CASE("nodes_are_reached_where_cluster_mesh_address_says") {
+  RunConfig config = summing(Algorithm::kRing, 2);
+  config.cluster.mesh_address = "127.0.0.2";  // the server is at 127.0.0.1
+  CHECK(same_floats(testing::run_network(config).model.parameters,
+                    testing::run_network(summing(Algorithm::kRing, 2)).model.parameters));
+  const auto taken = mesh::listen_at("127.0.0.2");
+  REQUIRE(taken.is_ok());
+  const std::string port = taken->endpoint.substr(taken->endpoint.rfind(':') + 1);
+  config.cluster.mesh_address = "127.0.0.2:" + port + "-" + port;
+  const auto ended = testing::run_cluster(
+      config, [&](NodeId, const testing::StopNode&) { return testing::network_tasks(config); });
+  CHECK_THAT(ended.status().message(), Catch::Contains("cluster.mesh_address: 127.0.0.2:" + port + "-" +
+                                                       port + ": cannot listen at 127.0.0.2, ports " + port +
+                                                       " to " + port + ": Address already in use"));
+}
+
 TEST_CASE("a_node_alone_steps_by_itself") {
   const RunConfig config = summing(Algorithm::kAuto, 1);
   CHECK(testing::apart(testing::run_network(config).model.parameters,
@@ -328,10 +393,13 @@ std::string why_it_failed(const RunConfig& config,
 
 }  // namespace
 
-// With on_nan: skip. Of one node, of its gradient or its loss; who has finite ones leaves them out as well.
+// With on_nan: skip. Of one node, of its gradient or its loss; who has finite ones leaves them out as well, also who sees
+// none of the part that is not.
 TEST_CASE("a_sum_that_is_not_finite_is_left_out_by_all_and_the_next_one_is_a_step") {
-  const auto [threads, of_loss] = GENERATE(table<std::uint32_t, bool>({{1U, true}, {2U, false}}));
+  const auto [threads, of_loss, shards] =
+      GENERATE(table<std::uint32_t, bool, bool>({{1U, true, false}, {2U, false, false}, {1U, false, true}}));
   RunConfig config = summing(Algorithm::kBinaryBlocks, 3, threads);
+  config.exchange.shard_optimizer = shards;
   config.train.on_nan = OnNan::kSkip;
   config.train.optimizer.kind = OptimizerKind::kAdam;
   Records records(3);

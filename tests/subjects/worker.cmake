@@ -14,7 +14,7 @@ paceline_test(evaluate_test SOURCES unit/evaluate_test.cc
   LIBS paceline_tools paceline_network_task paceline_config paceline_data paceline_params)
 paceline_test(mesh_test SOURCES unit/bucket_sums_test.cc unit/channels_test.cc unit/measured_choice_test.cc unit/mesh_keys_test.cc unit/mesh_sums_test.cc unit/mesh_test.cc unit/norm_group_test.cc unit/reduction_counts_test.cc unit/spin_test.cc unit/stage_runner_test.cc
   LIBS paceline_mesh paceline_allreduce paceline_pipeline paceline_schedule paceline_config Threads::Threads)
-paceline_test(allreduce_loss_test CHECK --schedules 140 SOURCES unit/allreduce_early_test.cc unit/allreduce_end_test.cc unit/allreduce_loss_test.cc $<TARGET_OBJECTS:paceline_seeds_main>
+paceline_test(allreduce_loss_test CHECK --schedules 140 SOURCES unit/allreduce_early_test.cc unit/allreduce_end_test.cc unit/allreduce_loss_test.cc unit/allreduce_samples_test.cc $<TARGET_OBJECTS:paceline_seeds_main>
   LIBS paceline_allreduce paceline_authority paceline_mesh paceline_schedule Threads::Threads TIMEOUT 300)
 paceline_test(node_test SOURCES unit/foreign_loop_test.cc unit/node_log_test.cc unit/node_sessions_test.cc unit/node_totals_test.cc
           unit/prepared_threads_test.cc LIBS paceline_worker paceline_foreign)

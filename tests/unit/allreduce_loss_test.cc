@@ -39,6 +39,7 @@ constexpr std::uint64_t kSchedules = 1000;
 constexpr std::int64_t kSteps = 5;
 constexpr std::int64_t kTensors = 4;
 constexpr std::int64_t kTensorFloats = 6000;  // some transfers each
+constexpr std::int64_t kBatch = 8;
 
 Layout layout_of_run() {
   Layout layout;
@@ -71,6 +72,12 @@ struct Schedule {
   std::optional<BreakUp> break_up;
   std::vector<Death> deaths;
   std::optional<NotFinite> not_finite;
+  bool halves =
+      false;  // some mini-batches are half as large, which is not known when their gradients begin to leave
+
+  std::int64_t samples_of(std::uint32_t node, std::int64_t clock) const {
+    return halves && (node + static_cast<std::uint32_t>(clock)) % 3 == 0 ? kBatch / 2 : kBatch;
+  }
 };
 
 // Two nodes die only where some are left.
@@ -119,11 +126,13 @@ Schedule schedule_of(std::uint64_t seed) {
   }
   if (draw(2) == 0)
     s.break_up = {static_cast<std::int64_t>(1 + draw(kSteps - 1)), std::chrono::microseconds(draw(1500))};
-  if (!config.exchange.shard_optimizer && draw(2) == 0) {
+  if (draw(2) == 0) {
     config.train.on_nan = OnNan::kSkip;
     s.not_finite = {static_cast<std::uint32_t>(draw(nodes)), static_cast<std::int64_t>(draw(kSteps)),
                     draw(kTensors * kTensorFloats)};
   }
+  config.train.batch_size = kBatch;
+  s.halves = draw(2) == 0;
   return s;
 }
 
@@ -180,7 +189,8 @@ void live(const Schedule& schedule, std::uint32_t node, const Layout& layout, Fo
                                   [node](const Death& d) { return d.node == node; });
   for (std::int64_t clock = 0; clock < kSteps; ++clock) {
     const auto own = std::make_shared<const Floats>(gradient_of(schedule, node, clock));
-    const Contribution gradient{WorkerId(node, 0), Clock(clock), 1, Version(clock), {}, own};
+    const Contribution gradient{WorkerId(node, 0), Clock(clock), schedule.samples_of(node, clock),
+                                Version(clock),    {},           own};
     std::thread killer;
     const bool dies = death != schedule.deaths.end() && death->clock == clock;
     if (dies) {
@@ -200,6 +210,7 @@ void live(const Schedule& schedule, std::uint32_t node, const Layout& layout, Fo
         authority.break_up();
       });
     }
+    if (schedule.halves) exchange.push_early(gradient, 2 * kTensorFloats);
     if (dies && death->final_from > 0) {
       exchange.push_early(gradient, death->final_from);
     } else {
@@ -234,12 +245,17 @@ void step(const Schedule& schedule, OptimizerState& optimizer, Floats& parameter
   const auto& none = schedule.not_finite;
   if (none && none->clock == clock && nodes.contains(none->node)) return optimizer.begin_step(rate);
   Floats sum(parameters.size());
+  std::int64_t samples = 0;
   for (const std::uint32_t node : nodes) {
     const Floats gradient = gradient_of(schedule, node, clock);
-    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += gradient[i];
+    const auto weight = static_cast<float>(schedule.samples_of(node, clock)) / kBatch;
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += weight * gradient[i];
+    samples += schedule.samples_of(node, clock);
   }
   const float share = 1.0F / static_cast<float>(nodes.size());
-  for (float& value : sum) value *= share;
+  const auto all = kBatch * std::ssize(nodes);
+  const auto weighed = static_cast<float>(static_cast<double>(all) / static_cast<double>(samples));
+  for (float& value : sum) value = value * share * weighed;
   optimizer.apply(parameters, sum, rate);
 }
 
@@ -296,6 +312,7 @@ std::string violation_of(std::uint64_t seed, Tally& tally) {
     words << ", node " << death.node << " dies at clock " << death.clock;
   if (const auto& none = schedule.not_finite)
     words << ", the gradient of node " << none->node << " at clock " << none->clock << " is not finite";
+  if (schedule.halves) words << ", with half mini-batches";
   words << ": ";
   for (const Life& life : lives) {
     if (!life.wrong.empty()) return words.str() + life.wrong;
@@ -436,6 +453,7 @@ TEST_CASE("a share of the optimizer's state that is lost with its keeper ends th
   schedule.config.cluster.nodes = 3;
   schedule.break_up.reset();
   schedule.not_finite.reset();
+  schedule.halves = false;
   const Layout layout = layout_of_run();
   const auto lives_with = [&](const std::vector<Death>& deaths) {
     schedule.deaths = deaths;

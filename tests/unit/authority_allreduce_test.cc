@@ -57,9 +57,8 @@ TEST_CASE("nodes of which one is reached on its own machine alone end the run, w
   CHECK(run.sent.of<wire::Peers>(kNode1).empty());
   REQUIRE(run.over());
   CHECK(run.authority->result().message() ==
-        "node 0 reaches the server over 127.0.0.1:7, where no other machine comes, and node 1 over "
-        "10.0.0.2:7; " +
-            std::string(kLoopbackAdvice));
+        "node 0 is reached at 127.0.0.1:7, where no other machine comes, and node 1 at 10.0.0.2:7; " +
+            std::string(kLoopbackAdvice) + " or cluster.mesh_address");
   CHECK(run.sent.of<wire::RunOver>(kNode1).size() == 1);
 }
 

@@ -41,7 +41,8 @@ TEST_CASE("buckets_are_summed_some_at_a_time_and_their_spans_say_when_they_were_
                       [&](const BucketSpan& span) { spans[rank].push_back(span); });
       for (std::size_t first = 0; first < kTensors && ended[rank].is_ok(); first += BucketSums::kInFlight) {
         const std::size_t end = std::min<std::size_t>(first + BucketSums::kInFlight, kTensors);
-        const BucketSums::Summed summed = sums.sum(first, end, Clock(3), own);
+        const BucketSums::Summed summed =
+            sums.sum(first, end, Clock(3), own, SampleWeights(2, 8), FormationMesh::With::kNothing);
         ended[rank] = summed.not_finite.empty() ? summed.reduced : internal_error(summed.not_finite);
       }
       means[rank].assign(mesh.sum().begin(), mesh.sum().end());

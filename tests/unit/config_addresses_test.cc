@@ -4,6 +4,7 @@
 
 #include "common/config/load.h"
 #include "common/config/local_endpoint.h"
+#include "common/config/mesh_address.h"
 #include "tests/unit/config_refusal.h"
 
 namespace paceline {
@@ -26,9 +27,8 @@ TEST_CASE("without_keys_an_address_that_other_machines_reach_is_refused_with_bot
     CHECK_THAT(refusal("run: {}", {"cluster.endpoints=[\"" + endpoint + "\"]"}),
                StartsWith("command line: cluster.endpoints[0]: ") && Contains(no_keys) && Contains(endpoint));
   }
-  for (const char* endpoint :
-       {"tcp://127.0.0.1:5555", "tcp://127.255.3.4:1", "tcp://localhost:5555", "tcp://[::1]:5555", "ipc:///tmp/x",
-        "ipc://@x"}) {
+  for (const char* endpoint : {"tcp://127.0.0.1:5555", "tcp://127.255.3.4:1", "tcp://localhost:5555",
+                               "tcp://[::1]:5555", "ipc:///tmp/x", "ipc://@x"}) {
     const std::vector<std::string> given{"cluster.endpoints=[\"" + std::string(endpoint) + "\"]"};
     CHECK(parse_config("run: {}", "run.yaml", given).is_ok());
   }
@@ -38,6 +38,37 @@ TEST_CASE("without_keys_an_address_that_other_machines_reach_is_refused_with_bot
   }
   CHECK_THAT(refusal("security: {keys: a, allow_insecure: true}"),
              StartsWith("run.yaml:1: security.allow_insecure: with keys nothing is insecure"));
+}
+
+TEST_CASE("where_other_nodes_reach_a_node_is_an_address_and_ports_of_this_machine") {
+  const std::string reads =
+      "{cluster: {nodes: 2}, train: {total_iterations: 40}, exchange: {kind: allreduce}}";
+  using Wrong = std::pair<const char*, const char*>;
+  for (const auto& [address, why] :
+       {Wrong{"", "no host"}, Wrong{":", "no two ports from 1 to 65535"},
+        Wrong{"127.0.0.2:40000", "no two ports"}, Wrong{"127.0.0.2:0-9", "no two ports"},
+        Wrong{"127.0.0.2:1-65536", "no two ports"},
+        Wrong{"127.0.0.2:9-8", "a first port behind the last one"},
+        Wrong{"::1", "an IPv6 address stands in brackets"}, Wrong{"[::1", "no IPv6 address in the brackets"},
+        Wrong{"[::1]9", "no colon behind the brackets"}, Wrong{"10.0.0.0/8", "an address with a path"},
+        Wrong{"0.0.0.0", "no address that others can reach"},
+        Wrong{"10.0.0.2", "other machines reach it, and there are no keys"}}) {
+    INFO(address);
+    CHECK_THAT(refusal(reads, {"cluster.mesh_address='" + std::string(address) + "'"}),
+               StartsWith("command line: cluster.mesh_address: " + std::string(why)));
+  }
+  for (const char* address :
+       {"127.0.0.2", "127.0.0.2:40000-40001", ":40000-40000", "[::1]:1-65535", "localhost"}) {
+    const std::vector<std::string> given{"cluster.mesh_address='" + std::string(address) + "'"};
+    const auto read = parse_config(reads, "run.yaml", given);
+    INFO(read.status().message());
+    REQUIRE(read.is_ok());
+    CHECK(read->cluster.mesh_address == address);
+    CHECK(parse_config(to_yaml(*read), "again", {}).value() == *read);
+  }
+  CHECK(*parse_mesh_address("[fe80::1]:7-9") == MeshAddress{"fe80::1", 7, 9});
+  CHECK_THAT(refusal("run: {}", {"cluster.mesh_address=127.0.0.2"}),
+             StartsWith("command line: cluster.mesh_address: nobody reads it"));
 }
 
 TEST_CASE("an_http_endpoint_that_other_machines_reach_is_refused_without_allow_insecure_and_with_keys") {
@@ -76,8 +107,9 @@ TEST_CASE("an endpoint of a run on several machines that leads to loopback is to
   CHECK_THAT(wrongly_loopback(mixed, mixed[0], mixed[0]), StartsWith("tcp://127.0.0.1:1 leads to 127.0.0.1"));
   CHECK_THAT(wrongly_loopback({"tcp://alpha:1"}, "tcp://alpha:1", "tcp://[::1]:1"), Contains("leads to ::1"));
   CHECK(wrongly_loopback(mixed, mixed[1], mixed[1]).empty());
-  for (const Endpoints& here : {Endpoints{"tcp://localhost:1"}, Endpoints{"tcp://[::1]:1", "tcp://127.0.0.1:1"},
-                                Endpoints{"tcp://alpha:1", "ipc:///tmp/x"}}) {
+  for (const Endpoints& here :
+       {Endpoints{"tcp://localhost:1"}, Endpoints{"tcp://[::1]:1", "tcp://127.0.0.1:1"},
+        Endpoints{"tcp://alpha:1", "ipc:///tmp/x"}}) {
     CHECK(wrongly_loopback(here, here[0], "tcp://127.0.0.1:1").empty());
   }
 }

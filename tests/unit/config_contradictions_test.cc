@@ -338,8 +338,6 @@ TEST_CASE("contradictions_are_refused_at_a_key_that_was_given") {
             "train.precision: a step that overflows fp16 is skipped, and its loss scaled less, got stop, expected on_nan: skip"},
            {"train: {precision: fp16, device: cuda, on_nan: skip, local_steps: 2, inner_optimizer: {kind: sgd, lr: 0.1}}",
             "train.precision: a local step that overflows could not be skipped, got fp16"},
-           {"exchange: {kind: allreduce, shard_optimizer: true}\ntrain: {precision: fp16, device: cuda, on_nan: skip}",
-            "train.on_nan: each node sees a part of the sum alone, got skip with exchange.shard_optimizer, expected stop"},
            {"data: {on_device: off}",
             "data.on_device: nobody reads it, got off, expected train.device: cuda"},
            {"data: {kind: images}", "data.kind: images without data.path"},

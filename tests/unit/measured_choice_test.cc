@@ -130,6 +130,17 @@ TEST_CASE("a small class leaves its time to a large one, and who is behind takes
   }
 }
 
+TEST_CASE(
+    "as many buckets of a class are measured together as a step has under way, and the time is that of "
+    "each") {
+  std::vector<MeasuredChoice> choices;
+  Ticks (*const clock)() = [] { return after_reductions([](int) { return 400.0; }); };
+  const auto [floats, together] = GENERATE(table<std::vector<std::int64_t>, std::uint32_t>(
+      {{{100, 90}, 2}, {{100, 70, 80, 90, 100, 99}, 4}, {{600, 600}, 1}}));
+  CHECK(reductions_by(clock, floats, choices) == 4 * (1 + together) + 1);
+  CHECK(choices.at(0).times.at(0).seconds == Approx(0.4 / together));
+}
+
 TEST_CASE("what was measured is kept, and used where all ranks have the same of the same sizes") {
   const testing::TempFolder folder;
   const std::filesystem::path at(folder.path());

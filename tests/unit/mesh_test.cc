@@ -19,6 +19,7 @@
 #include "common/ticks.h"
 #include "tests/unit/mesh_ranks.h"
 #include "worker/mesh/handshake.h"
+#include "worker/mesh/own_address.h"
 #include "worker/mesh/seal.h"
 
 namespace paceline::mesh {
@@ -346,6 +347,33 @@ TEST_CASE("an address of this machine is found") {
   CHECK(*address_towards("ipc:///tmp/x") == "127.0.0.1");
   CHECK(is_loopback_number(*address_towards("tcp://localhost:5555")));
   CHECK_FALSE(address_towards("tcp://no such host:1").is_ok());
+}
+
+TEST_CASE("nodes listen at the addresses and ports that they are given, and reach each other there") {
+  const auto one = listen_for_peers({"127.0.0.2", 0, 0}, "tcp://127.0.0.1:5555");
+  REQUIRE(one.is_ok());
+  const auto at = static_cast<std::uint16_t>(std::stoi(one->endpoint.substr(one->endpoint.rfind(':') + 1)));
+  CHECK(one->endpoint == "127.0.0.2:" + std::to_string(at));
+  CHECK(listen_for_peers({"127.0.0.2", at, at}, "").status().message() ==
+        "cannot listen at 127.0.0.2, ports " + std::to_string(at) + " to " + std::to_string(at) +
+            ": Address already in use");
+  const std::uint16_t last = at < 65'000 ? at + 100 : at;  // one of which is free
+  const std::uint16_t first = at < 65'000 ? at : at - 100;
+  const auto other = listen_for_peers({"127.0.0.2", first, last}, "");
+  REQUIRE(other.is_ok());
+  CHECK((other->endpoint.starts_with("127.0.0.2:") && other->endpoint != one->endpoint));
+  CHECK(listen_for_peers({}, "tcp://127.0.0.1:5555")->endpoint.starts_with("127.0.0.1:"));
+  CHECK(listen_for_peers({"lo", 0, 0}, "")->endpoint.starts_with("127.0.0.1:"));
+  CHECK_THAT(listen_for_peers({"192.0.2.1", 0, 0}, "").status().message(),
+             Catch::Contains("cannot listen at 192.0.2.1: Cannot assign requested address"));
+  CHECK_THAT(listen_for_peers({"no such host", 0, 0}, "").status().message(),
+             Catch::Contains("no such host: "));
+  Ranks ranks(2);  // and rank 1 elsewhere
+  ranks.listeners[1] = std::make_unique<Listening>(listen_for_peers({"127.0.0.3", 0, 0}, "").value());
+  ranks.endpoints[1] = ranks.listeners[1]->endpoint;
+  CHECK(machines_of(ranks.place(0)) == std::vector<std::uint32_t>{0, 1});
+  for (const Status& ended : ranks.run([](Mesh&, std::uint32_t) { return Status::ok(); }))
+    CHECK(ended.message() == "");
 }
 
 }  // namespace

@@ -54,13 +54,14 @@ TEST_CASE("rounds shared out by speed are of whole mini-batches") {
   CHECK(limits.check_granted({0, 41 * 64}).message() == "granted 2624 samples, expected 64 to 2560");
 }
 
-TEST_CASE("an all-reduce sums means over as many samples, so a task has to count as granted") {
+TEST_CASE("an all-reduce weighs by samples, but of stages, where a task has to count as granted") {
   RunConfig config = config_of_batches(BatchSizing::kEqual);
   config.exchange.kind = ExchangeKind::kAllreduce;
+  CHECK(batch_limits(config).check_counted({0, 64}, Metric{0.0, 0, 63}).is_ok());
+  config.pipeline.stages = 2;
   CHECK(batch_limits(config).check_counted({0, 64}, Metric{0.0, 0, 64}).is_ok());
   CHECK(batch_limits(config).check_counted({0, 64}, Metric{0.0, 0, 63}).message() ==
-        "the task computed from 63 samples, expected 64 as granted (exchange.kind: allreduce; a PyTorch "
-        "loader takes "
+        "the task computed from 63 samples, expected 64 as granted (pipeline.stages; a PyTorch loader takes "
         "drop_last=True)");
 }
 

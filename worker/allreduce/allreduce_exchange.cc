@@ -17,9 +17,11 @@ constexpr ShardId kAll{0};  // the only range
 AllReduceExchange::AllReduceExchange(Parts parts)
     : parts_(std::move(parts)),
       threads_(parts_.config.cluster.threads_per_node),
+      counts_samples_(!parts_.config.pipeline.enabled()),  // stages have as many each (batch_limits.h)
       mesh_(parts_.config, parts_.node, parts_.layout, parts_.now),
       sums_(mesh_, parts_.layout, parts_.config.exchange.shard_optimizer, parts_.now, parts_.on_bucket),
       own_(threads_),
+      weights_(threads_, parts_.config.train.round_samples()),
       model_(parts_.config, parts_.layout, parts_.place.value_or(PlaceInRun{0, parts_.layout.size()}),
              parts_.memory) {
   PACELINE_ASSERT(parts_.cache.ranges().size() == 1,
@@ -164,15 +166,16 @@ Result<std::optional<RunState>> AllReduceExchange::take_from(const Meeting& meet
 
 // ---- training threads
 
-void AllReduceExchange::put(const Contribution& gradient, std::int64_t final_from) {
-  own_.put(gradient.worker.thread, gradient.values, final_from);
+void AllReduceExchange::put(const Contribution& gradient, std::int64_t final_from,
+                            std::optional<std::int64_t> samples) {
+  own_.put(gradient.worker.thread, gradient.values, final_from, samples);
   changed_.notify_all();
 }
 
 // The first float is final with push() alone: the gradient counts only then, and the round must not end before.
 void AllReduceExchange::push_early(const Contribution& gradient, std::int64_t begin) {
   const std::lock_guard lock(mutex_);
-  put(gradient, std::max<std::int64_t>(begin, 1));
+  put(gradient, std::max<std::int64_t>(begin, 1), std::nullopt);
 }
 
 void AllReduceExchange::withdraw(const Contribution& gradient) {
@@ -182,7 +185,7 @@ void AllReduceExchange::withdraw(const Contribution& gradient) {
 
 void AllReduceExchange::push(Contribution gradient) {
   std::unique_lock lock(mutex_);
-  put(gradient, 0);
+  put(gradient, 0, gradient.samples);
   changed_.wait(lock, [&] { return !closed_.is_ok() || model_.version().value > gradient.clock.value; });
 }
 
@@ -261,6 +264,29 @@ void AllReduceExchange::reduce_rounds() {
 }
 
 Status AllReduceExchange::reduce_round(std::unique_lock<std::mutex>& lock) {
+  PACELINE_ASSIGN_OR_RETURN(std::string not_finite, sum_buckets(lock));
+  if (were_others_) {  // every rank knows it, and now all samples are known when the first bucket leaves
+    PACELINE_ASSIGN_OR_RETURN(not_finite, sum_buckets(lock));
+  }
+  if (model_.is_sharded() && parts_.config.train.on_nan == OnNan::kSkip) {
+    lock.unlock();
+    const Status told = sums_.tell_all(not_finite);
+    lock.lock();
+    if (const auto gone = mesh_.gone()) gone_ = gone;
+    PACELINE_RETURN_IF_ERROR(told);
+  }
+  if (not_finite.empty()) {
+    PACELINE_RETURN_IF_ERROR(step(lock));
+  } else {
+    left_out_ = {Clock(model_.version().value), std::move(not_finite)};
+    model_.leave_out();
+  }
+  begin_round();
+  return Status::ok();
+}
+
+// With on_nan: skip what of the sums is not finite; empty: all is.
+Result<std::string> AllReduceExchange::sum_buckets(std::unique_lock<std::mutex>& lock) {
   const std::vector<Bucket>& buckets = mesh_.buckets();
   std::string not_finite;
   for (std::size_t first = 0, end = 0; first < buckets.size(); first = end) {
@@ -273,11 +299,21 @@ Status AllReduceExchange::reduce_round(std::unique_lock<std::mutex>& lock) {
     for (end = first + 1; end < buckets.size() && end - first < BucketSums::kInFlight && is_final(end);
          ++end) {
     }
+    if (first == 0) weights_.begin(own_.samples());
+    // The weights of all buckets are those of the first.
+    const SampleWeights weights = weights_;
+    const bool counts = counts_samples_ && end == buckets.size();
+    if (counts) {
+      mesh_.counts()[1] = weights_.end(own_.samples()) ? 1.0F : 0.0F;
+      mesh_.counts()[0] = static_cast<float>(weights_.samples());
+    }
     const std::vector<SharedFloats> own = own_.values();
     const Clock clock(model_.version().value);
     counts_.begin(parts_.now());
     lock.unlock();
-    BucketSums::Summed summed = sums_.sum(first, end, clock, own);
+    BucketSums::Summed summed =
+        sums_.sum(first, end, clock, own, weights,
+                  counts ? FormationMesh::With::kCounts : FormationMesh::With::kNothing);
     lock.lock();
     counts_.end(parts_.now(), mesh_.take_bytes_sent());
     if (const auto gone = mesh_.gone()) gone_ = gone;
@@ -288,20 +324,22 @@ Status AllReduceExchange::reduce_round(std::unique_lock<std::mutex>& lock) {
     PACELINE_RETURN_IF_ERROR(summed.reduced);
     // The other buckets are summed all the same: every rank does the same.
     if (not_finite.empty()) not_finite = std::move(summed.not_finite);
+    if (!counts) continue;
+    samples_ = static_cast<std::int64_t>(mesh_.counts()[0]);
+    were_others_ = mesh_.counts()[1] > 0.0F;
   }
-  if (not_finite.empty()) {
-    PACELINE_RETURN_IF_ERROR(step(lock));
-  } else {
-    left_out_ = {Clock(model_.version().value), std::move(not_finite)};
-    model_.leave_out();
-  }
-  begin_round();
-  return Status::ok();
+  return not_finite;
 }
 
 Status AllReduceExchange::step(std::unique_lock<std::mutex>& lock) {
+  const auto weigh = [&](Range part) {
+    if (counts_samples_) sums_.weigh(part, samples_, weights_.usual());
+  };
   if (model_.is_sharded()) {
-    for (const Range& part : model_.parts()) sums_.make_mean(part);
+    for (const Range& part : model_.parts()) {
+      sums_.make_mean(part);
+      weigh(part);
+    }
     model_.begin_step(mesh_.sum());
     const Clock clock(model_.version().value);
     const Ticks begin = parts_.now();
@@ -313,6 +351,7 @@ Status AllReduceExchange::step(std::unique_lock<std::mutex>& lock) {
     PACELINE_RETURN_IF_ERROR(copied);
     model_.end_step(mesh_.sum());
   } else {
+    weigh({0, parts_.layout.size()});
     model_.step(mesh_.sum());
   }
   return Status::ok();

@@ -11,8 +11,12 @@
 // coordinator is in every rank's copy, or the run has failed. Parameters are stepped only behind the last bucket, so
 // a rank that is lost in the middle leaves every other one with a whole version.
 //
+// The mean is one over samples (sample_weights.h). Behind the last bucket nodes know of how many, since they count them
+// together with it.
+//
 // With train.on_nan: skip a gradient that is not finite is summed as it is. So every rank sees that the sum is not, and none
-// takes the step: the version that follows has the same parameters, and no gradient of the round counts.
+// takes the step: the version that follows has the same parameters, and no gradient of the round counts. Of a sharded optimizer a
+// rank sees its own parts alone; so those that see something are counted.
 //
 // With exchange.shard_optimizer a bucket is only summed, each part at one rank. Behind the last one each rank steps its
 // parts, and they go to all others (sharded_optimizer.h).
@@ -42,6 +46,7 @@
 #include "worker/allreduce/node_model.h"
 #include "worker/allreduce/reduction_counts.h"
 #include "worker/allreduce/round_gradients.h"
+#include "worker/allreduce/sample_weights.h"
 #include "worker/cache/process_cache.h"
 #include "worker/exchange/exchange.h"
 #include "worker/exchange/run_state.h"
@@ -154,15 +159,17 @@ class AllReduceExchange final : public Exchange {
   Status meet_again(std::unique_lock<std::mutex>& lock, Status why);
   Status take_over(const Meeting& meeting);
   Result<std::optional<RunState>> take_from(const Meeting& meeting);
-  void put(const Contribution& gradient, std::int64_t final_from);
+  void put(const Contribution& gradient, std::int64_t final_from, std::optional<std::int64_t> samples);
   void reduce_rounds();
   Status reduce_round(std::unique_lock<std::mutex>& lock);
+  Result<std::string> sum_buckets(std::unique_lock<std::mutex>& lock);
   Status step(std::unique_lock<std::mutex>& lock);
   void begin_round();
   void install();
 
   const Parts parts_;
   const std::uint32_t threads_;
+  const bool counts_samples_;
   FormationMesh mesh_;  // by the exchange's thread; before begin() by whoever connects
   BucketSums sums_;     // over it
   std::thread thread_;
@@ -170,6 +177,9 @@ class AllReduceExchange final : public Exchange {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   RoundGradients own_;
+  SampleWeights weights_;
+  std::int64_t samples_ = 0;  // of all nodes, in the last sum
+  bool were_others_ = false;  // of some node
   ReductionCounts counts_;
   NodeModel model_;
   Ticks since_;  // its version is here since then

@@ -42,24 +42,29 @@ BucketSums::BucketSums(FormationMesh& mesh, const Layout& layout, bool is_sharde
 
 // Every gradient is finite, but their sum need not be: then no rank takes the step.
 BucketSums::Summed BucketSums::sum(std::size_t first, std::size_t end, Clock clock,
-                                   const std::vector<SharedFloats>& own) {
+                                   const std::vector<SharedFloats>& own, const SampleWeights& weights,
+                                   FormationMesh::With with) {
+  std::vector<float> of_threads;
+  for (std::size_t t = 0; t < own.size(); ++t) {
+    of_threads.push_back(static_cast<float>(static_cast<double>(mesh_.weight()) * weights.of(t)));
+  }
   std::vector<FormationMesh::Part> parts;
   for (std::size_t number = first; number < end; ++number) {
     const auto& [range, programs] = mesh_.buckets()[number];
     // In the order of threads, as servers sum.
-    const auto make = [&own, begin = static_cast<std::size_t>(range.begin), weight = mesh_.weight()](
+    const auto make = [&own, &of_threads, begin = static_cast<std::size_t>(range.begin)](
                           std::int64_t at, std::span<float> out) {
       const auto of_thread = [&](std::size_t t) {
         return own[t].floats.subspan(begin + static_cast<std::size_t>(at), out.size());
       };
-      begin_sum(out, of_thread(0), weight);
-      for (std::size_t t = 1; t < own.size(); ++t) add_weighted(out, of_thread(t), weight);
+      begin_sum(out, of_thread(0), of_threads[0]);
+      for (std::size_t t = 1; t < own.size(); ++t) add_weighted(out, of_thread(t), of_threads[t]);
     };
     parts.push_back({programs->sums, range, {&programs->first, make}});
   }
   std::size_t first_not_finite = end;
   Summed all;
-  all.reduced = reduce(parts, first, clock, /*copies=*/false, [&](std::size_t number) {
+  all.reduced = reduce(parts, first, clock, /*copies=*/false, with, [&](std::size_t number) {
     std::string not_finite = look_at(number);
     if (!not_finite.empty() && number < first_not_finite) {
       first_not_finite = number;
@@ -93,6 +98,22 @@ void BucketSums::make_mean(Range part) const {
   }
 }
 
+void BucketSums::weigh(Range part, std::int64_t samples, std::int64_t usual) const {
+  const std::int64_t expected = usual * mesh_.workers();
+  if (samples == expected) return;
+  scale(bucket_part(mesh_.sum(), part),
+        static_cast<float>(static_cast<double>(expected) / static_cast<double>(samples)));
+}
+
+Status BucketSums::tell_all(std::string& not_finite) {
+  mesh_.counts()[0] = not_finite.empty() ? 0.0F : 1.0F;
+  PACELINE_RETURN_IF_ERROR(mesh_.sum_counts());
+  if (not_finite.empty() && mesh_.counts()[0] > 0.0F) {
+    not_finite = "the sum of all gradients is not finite, in a part that another node steps";
+  }
+  return Status::ok();
+}
+
 Status BucketSums::copy_to_all(Clock clock) {
   const std::vector<Bucket>& buckets = mesh_.buckets();
   for (std::size_t first = 0; first < buckets.size(); first += kInFlight) {
@@ -100,17 +121,19 @@ Status BucketSums::copy_to_all(Clock clock) {
     for (std::size_t number = first; number < std::min(first + kInFlight, buckets.size()); ++number) {
       parts.push_back({*buckets[number].programs->copies, buckets[number].range});
     }
-    PACELINE_RETURN_IF_ERROR(reduce(parts, first, clock, /*copies=*/true, [](std::size_t) {}));
+    PACELINE_RETURN_IF_ERROR(
+        reduce(parts, first, clock, /*copies=*/true, FormationMesh::With::kNothing, [](std::size_t) {}));
   }
   return Status::ok();
 }
 
 // Of a step, and so buckets that are traced: one behind the other as they are done. All are begun now.
 Status BucketSums::reduce(std::span<const FormationMesh::Part> parts, std::size_t first, Clock clock,
-                          bool copies, const std::function<void(std::size_t number)>& on_done) {
+                          bool copies, FormationMesh::With with,
+                          const std::function<void(std::size_t number)>& on_done) {
   const Ticks began = now_();
   Ticks begin = began;
-  return mesh_.reduce(parts, [&](std::size_t part) {
+  return mesh_.reduce(parts, with, [&](std::size_t part) {
     on_done(first + part);
     if (!on_bucket_) return;
     const Ticks end = now_();

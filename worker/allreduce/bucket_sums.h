@@ -20,11 +20,13 @@
 #include "common/params/layout.h"
 #include "common/params/partition.h"
 #include "common/params/shared_floats.h"
+#include "common/schedule/buckets.h"
 #include "common/schedule/program.h"
 #include "common/status.h"
 #include "common/ticks.h"
 #include "common/timing/bucket_span.h"
 #include "worker/allreduce/formation_mesh.h"
+#include "worker/allreduce/sample_weights.h"
 
 namespace paceline {
 
@@ -35,7 +37,7 @@ class BucketSums {
   BucketSums(FormationMesh& mesh, const Layout& layout, bool is_sharded, Ticks (*now)(),
              std::function<void(const BucketSpan&)> on_bucket);
 
-  static constexpr std::size_t kInFlight = 4;
+  static constexpr std::size_t kInFlight = schedule::kBucketsInFlight;
 
   struct Summed {
     std::string
@@ -43,19 +45,24 @@ class BucketSums {
     Status reduced =
         Status::ok();  // errors: Mesh::reduce()'s; of the buckets that were whole before, not_finite is known
   };
-  // Buckets `first` to `end` of the step at `clock`, of gradients by thread, each as long as the layout; of a sharded optimizer
-  // this rank's parts of them, undivided.
-  Summed sum(std::size_t first, std::size_t end, Clock clock, const std::vector<SharedFloats>& own);
+  // Buckets `first` to `end` of the step at `clock`, of gradients by thread, each as long as the layout, as `weights` weigh
+  // them; of a sharded optimizer this rank's parts of them, undivided. `with`: the formation's counts are summed, too.
+  Summed sum(std::size_t first, std::size_t end, Clock clock, const std::vector<SharedFloats>& own,
+             const SampleWeights& weights, FormationMesh::With with);
+  // Of a sharded optimizer, where a sum that is not finite is left out: what any node sees of its parts, all say. Errors:
+  // Mesh::reduce()'s.
+  Status tell_all(std::string& not_finite);
   // Of a sharded optimizer, whose parts of the vector are parameters now: to all. Errors: Mesh::reduce()'s.
   Status copy_to_all(Clock clock);
-  // A part of the formation's vector becomes one of the mean, where it was not divided before it left. Every gradient is a
-  // mean over as many samples, so their mean is that of all.
+  // A part of the formation's vector becomes one of the mean, where it was not divided before it left: of gradients that
+  // weigh 1 each, and then of those of so many samples together, where they weigh something else.
   void make_mean(Range part) const;
+  void weigh(Range part, std::int64_t samples, std::int64_t usual) const;
 
  private:
   // `parts`: buckets from `first` on.
   Status reduce(std::span<const FormationMesh::Part> parts, std::size_t first, Clock clock, bool copies,
-                const std::function<void(std::size_t number)>& on_done);
+                FormationMesh::With with, const std::function<void(std::size_t number)>& on_done);
   std::string look_at(std::size_t number) const;
 
   FormationMesh& mesh_;

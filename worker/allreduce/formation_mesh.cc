@@ -12,6 +12,7 @@
 #include "common/schedule/buckets.h"
 #include "common/schedule/check.h"
 #include "common/schedule/planners.h"
+#include "common/schedule/reduction_times.h"
 #include "worker/mesh/handshake.h"
 
 namespace paceline {
@@ -24,7 +25,7 @@ constexpr int kSilenceLeases = 2;
 // For the vector that is reduced. Where none can be had everything is sent.
 std::shared_ptr<wire::SharedSegment> segment_for(const RunConfig& config, std::int64_t floats) {
   const std::uint32_t ranks = reducing_ranks(config);
-  if (config.cluster.shared_memory == SharedMemory::kOff || ranks == 1 || floats == 0) return nullptr;
+  if (config.cluster.shared_memory == SharedMemory::kOff || ranks == 1) return nullptr;
   auto segment = wire::SharedSegment::create(mesh::SharedPeers::segment_bytes(floats, ranks));
   return segment.is_ok() ? std::move(segment).value() : nullptr;
 }
@@ -44,8 +45,8 @@ FormationMesh::FormationMesh(const RunConfig& config, NodeId node, const Layout&
       node_(node),
       layout_(layout),
       now_(now),
-      segment_(segment_for(config, layout.size())),
-      sum_(static_cast<std::size_t>(layout.size()), memory_of(segment_)) {}
+      segment_(segment_for(config, layout.size() + std::int64_t{kCounts})),
+      sum_(static_cast<std::size_t>(layout.size()) + kCounts, memory_of(segment_)) {}
 
 std::chrono::milliseconds FormationMesh::silence() const {
   return kSilenceLeases * milliseconds(config_.cluster.lease);
@@ -84,7 +85,7 @@ Status FormationMesh::measure() {
     floats.push_back(range.size());
   const MeasureRequest request{ranks_,
                                floats,
-                               sum_,
+                               sum(),
                                config_.cluster.gradient_encoding,
                                silence(),
                                now_,
@@ -99,6 +100,7 @@ Status FormationMesh::measure() {
 void FormationMesh::plan(bool keeps) {
   BucketPlans plans = plan_buckets(config_, layout_, ranks_, choices_.choices, keeps);
   buckets_ = std::move(plans.buckets);
+  of_counts_.emplace(program_of(kCounts));
   shares_ = std::move(plans.shares);
   for (std::uint32_t rank = 0; rank < ranks(); ++rank) shares_.nodes.push_back(place_.node_of(rank));
 }
@@ -107,7 +109,7 @@ std::uint32_t FormationMesh::workers() const {
   return ranks() * config_.cluster.threads_per_node * config_.pipeline.stages;
 }
 
-Status FormationMesh::reduce(std::span<const Part> parts,
+Status FormationMesh::reduce(std::span<const Part> parts, With with,
                              const std::function<void(std::size_t part)>& on_done) {
   std::vector<mesh::Mesh::Part> of_mesh;
   for (const auto& [program, range, beginning] : parts) {
@@ -115,15 +117,30 @@ Status FormationMesh::reduce(std::span<const Part> parts,
         sum().subspan(static_cast<std::size_t>(range.begin), static_cast<std::size_t>(range.size()));
     of_mesh.push_back({program, floats, reductions_++, beginning});
   }
-  return mesh_->reduce(of_mesh, silence(), on_done);
+  if (with == With::kNothing) return mesh_->reduce(of_mesh, silence(), on_done);
+  of_mesh.push_back({*of_counts_, counts(), reductions_++});
+  PACELINE_RETURN_IF_ERROR(mesh_->reduce(of_mesh, silence(), [&](std::size_t part) {
+    if (part < parts.size()) on_done(part);
+  }));
+  bytes_taken_ += schedule::bytes_sent(*of_counts_);  // of no bucket
+  return Status::ok();
+}
+
+schedule::Program FormationMesh::program_of(std::int64_t floats) const {
+  const Result<schedule::Plan> made = schedule::make_plan({schedule::Algorithm::kAuto, ranks(), floats, {}});
+  const Status checked = made.is_ok() ? schedule::check(*made) : made.status();
+  PACELINE_ASSERT(checked.is_ok(), checked.message());
+  return {*made, rank()};
 }
 
 Status FormationMesh::sum_all(std::span<float> floats) {
-  const Result<schedule::Plan> made =
-      schedule::make_plan({schedule::Algorithm::kAuto, ranks(), std::ssize(floats), {}});
-  const Status checked = made.is_ok() ? schedule::check(*made) : made.status();
-  PACELINE_ASSERT(checked.is_ok(), checked.message());
-  return mesh_->reduce(schedule::Program(*made, rank()), floats, reductions_++, silence());
+  return mesh_->reduce(program_of(std::ssize(floats)), floats, reductions_++, silence());
+}
+
+Status FormationMesh::sum_counts() {
+  PACELINE_RETURN_IF_ERROR(mesh_->reduce(*of_counts_, counts(), reductions_++, silence()));
+  bytes_taken_ += schedule::bytes_sent(*of_counts_);  // of no bucket
+  return Status::ok();
 }
 
 Status FormationMesh::await_all() {

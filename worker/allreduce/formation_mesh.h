@@ -55,22 +55,28 @@ class FormationMesh {
   const KeptChoices& choices() const { return choices_; }
 
   // Of the layout's size.
-  std::span<float> sum() { return sum_; }
+  std::span<float> sum() { return std::span(sum_).first(sum_.size() - kCounts); }
+  // What nodes count together: samples, and nodes that have taken some for others (sample_weights.h); or nodes that see a sum
+  // that is not finite.
+  static constexpr std::size_t kCounts = 2;
+  std::span<float> counts() { return std::span(sum_).last(kCounts); }
   // A gradient's weight in it: what has fewer bits is divided before it can overflow, and by a power of two, which
   // rounds only numbers below 2^-126 times the workers. 1: the sum is divided.
   float weight() const { return weight_; }
   // Whose gradients it is the sum of. What a stage has is a gradient of its whole group's mini-batch, as the sum of its
   // workers' would be.
   std::uint32_t workers() const;
-  // Carries out this rank's part on buckets of it together, which `beginning` makes in part; or sums all of it. `on_done`, errors:
-  // Mesh::reduce()'s.
+  // Carries out this rank's part on buckets of it together, which `beginning` makes in part, and with them of the counts, as fp32;
+  // or sums all of it, or the counts alone. `on_done`, errors: Mesh::reduce()'s.
   struct Part {
     const schedule::Program& program;
     Range range;
     mesh::Mesh::Beginning beginning = {};
   };
-  Status reduce(std::span<const Part> parts, const std::function<void(std::size_t part)>& on_done);
-  Status sum_all() { return sum_all(sum_); }
+  enum class With { kNothing, kCounts };
+  Status reduce(std::span<const Part> parts, With with, const std::function<void(std::size_t part)>& on_done);
+  Status sum_all() { return sum_all(sum()); }
+  Status sum_counts();
   // Returns when all ranks are connected: what is summed needs something of each. Errors: Mesh::reduce()'s.
   Status await_all();
 
@@ -83,6 +89,7 @@ class FormationMesh {
   std::optional<NodeId> unmet() const { return unmet_; }
 
  private:
+  schedule::Program program_of(std::int64_t floats) const;
   Status sum_all(std::span<float> floats);
   std::chrono::milliseconds silence() const;
 
@@ -101,9 +108,10 @@ class FormationMesh {
   std::optional<NodeId> unmet_;
   KeptChoices choices_;  // of none: as the configuration says
   std::vector<Bucket> buckets_;
+  std::optional<schedule::Program> of_counts_;  // once planned
   Shares shares_;
   const std::shared_ptr<wire::SharedSegment> segment_;  // null: none is shared
-  std::pmr::vector<float> sum_;                         // in it, where there is one
+  std::pmr::vector<float> sum_;                         // in it, where there is one; the counts behind it
 };
 
 }  // namespace paceline

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t kFileBytesMax = 64 * 1024;
 // The first line. Another number where the same words would mean something else.
-constexpr const char* kFormat = "paceline algorithms 2";
+constexpr const char* kFormat = "paceline algorithms 3";
 // Of a number of 64 bits: as many floats have them exactly.
 constexpr std::size_t kParts = 4;
 constexpr int kBitsOfPart = 16;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "common/assert.h"
+#include "common/schedule/buckets.h"
 #include "common/schedule/check.h"
 #include "common/schedule/halves.h"
 
@@ -24,6 +25,18 @@ constexpr int kTurnsOfAll = 3;
 constexpr double kHopeless = 4.0;
 // With more ranks than this nobody is to connect to all at once, nor to hand on whole vectors.
 constexpr std::uint32_t kFewRanks = 64;
+
+// Sizes within a power of four are one class.
+int class_of(std::int64_t floats) { return std::bit_width(static_cast<std::uint64_t>(floats)) / 2; }
+
+// How many buckets of a size are under way together, if all of its class are there.
+std::int64_t together_of(const MeasureRequest& request, std::int64_t floats) {
+  const auto of_class =
+      std::count_if(request.floats.begin(), request.floats.end(),
+                    [floats](std::int64_t size) { return class_of(size) == class_of(floats); });
+  const std::int64_t room = std::ssize(request.vector) / floats;
+  return std::min({std::int64_t{schedule::kBucketsInFlight}, std::int64_t{of_class}, room});
+}
 
 // A plan that its checker refuses would be our own bug, and is not run.
 schedule::Plan checked_plan(const MeasureRequest& request, Algorithm algorithm, std::int64_t floats) {
@@ -73,7 +86,8 @@ class Measurement {
       programs.push_back(programs_for(request_, algorithm, floats));
     }
     const schedule::Program sharing = sharing_program(request_, std::ssize(programs) * request_.place.ranks);
-    const std::span<float> zeros = request_.vector.first(static_cast<std::size_t>(floats));
+    const std::int64_t together = together_of(request_, floats);
+    const std::span<float> zeros = request_.vector.first(static_cast<std::size_t>(together * floats));
     std::fill(zeros.begin(), zeros.end(), 0.0F);
     std::vector<std::vector<double>> turns(programs.size());  // of each candidate, behind the first one
     for (int turn = 0; turn < kTurnsMax && (turn == 0 || at_most > 0.0); ++turn) {
@@ -82,7 +96,8 @@ class Measurement {
       for (const std::size_t c : taking) {
         const auto first = times.begin() + static_cast<std::ptrdiff_t>(c * request_.place.ranks);
         const double slowest = static_cast<double>(*std::max_element(first, first + request_.place.ranks));
-        choice.times[c].seconds = turn == 0 ? slowest : with(slowest, turns[c]);
+        const double each = slowest / static_cast<double>(together);
+        choice.times[c].seconds = turn == 0 ? each : with(each, turns[c]);
         at_most -= slowest;
       }
     }
@@ -121,7 +136,9 @@ class Measurement {
     for (const std::size_t c : taking) {
       PACELINE_RETURN_IF_ERROR(meet());
       const Ticks began = request_.now();
-      for (const schedule::Program& program : programs[c]) PACELINE_RETURN_IF_ERROR(reduce(program, zeros));
+      for (const schedule::Program& program : programs[c]) {
+        PACELINE_RETURN_IF_ERROR(reduce_together(program, zeros));
+      }
       times[c * request_.place.ranks + request_.place.rank] =
           static_cast<float>(to_seconds(request_.now() - began));
     }
@@ -131,6 +148,16 @@ class Measurement {
 
   Status reduce(const schedule::Program& program, std::span<float> vector) {
     return mesh_.reduce(program, vector, reductions_++, request_.silence);
+  }
+
+  // Of as many buckets as `vector` has.
+  Status reduce_together(const schedule::Program& program, std::span<float> vector) {
+    std::vector<mesh::Mesh::Part> parts;
+    const auto floats = static_cast<std::size_t>(program.floats);
+    for (std::size_t at = 0; at < vector.size(); at += floats) {
+      parts.push_back({program, vector.subspan(at, floats), reductions_++});
+    }
+    return mesh_.reduce(parts, request_.silence, [](std::size_t) {});
   }
 
   // Returns on all ranks at about the same time.
@@ -163,8 +190,8 @@ std::vector<Algorithm> candidates(const MeasureRequest& request) {
 std::vector<std::int64_t> classes_of(std::span<const std::int64_t> floats) {
   std::map<int, std::int64_t> largest;  // by power of four
   for (const std::int64_t size : floats) {
-    const int power = std::bit_width(static_cast<std::uint64_t>(size)) / 2;
-    largest[power] = std::max(largest[power], size);
+    std::int64_t& of_class = largest[class_of(size)];
+    of_class = std::max(of_class, size);
   }
   std::vector<std::int64_t> classes;
   for (const auto& [power, size] : largest) classes.push_back(size);

@@ -3,7 +3,8 @@
 // by an all-reduce, so that all see the same bits, and choose alike. NCCL chooses by a model of latency and bandwidth, Open
 // MPI by a table of its authors' machines; neither knows these.
 //
-// Sizes are taken together by powers of four: of each class its largest is measured. All classes share kMeasureAtMost,
+// Sizes are taken together by powers of four: of each class its largest is measured, as many of them together as a step has
+// under way. All classes share kMeasureAtMost,
 // but for the first turn of each: small ones, which come first, leave most of theirs to the large ones. Who takes half as
 // long again as the fastest takes no further turn of that class, so that there are more for those that are near each other. The
 // median counts: of few turns the least says who was lucky (of 64 MiB among two processes singles vary by a third, medians of
@@ -28,7 +29,8 @@ inline constexpr std::chrono::milliseconds kMeasureAtMost(1000);
 struct MeasuredChoice {
   struct Time {
     schedule::Algorithm algorithm = schedule::Algorithm::kRing;
-    // The median of the turns, of the slowest rank; the first, which wakes what sleeps, counts only where it is the last.
+    // Of a bucket, its share where several are under way together. The median of the turns, of the slowest rank; the first, which
+    // wakes what sleeps, counts only where it is the last.
     double seconds = 0.0;
   };
   std::int64_t floats = 0;  // of a bucket, at most: those of the next smaller choice are below it
@@ -49,7 +51,7 @@ struct FormationPlace {
 struct MeasureRequest {
   FormationPlace place;
   std::span<const std::int64_t> floats;  // of each bucket, in any order
-  std::span<float> vector;               // at least as many as each; what is in it is lost
+  std::span<float> vector;               // as many as all, or at least as each; what is in it is lost
   Encoding encoding = Encoding::kFp32;
   std::chrono::milliseconds silence{0};  // Mesh::reduce()'s
   Ticks (*now)() = nullptr;

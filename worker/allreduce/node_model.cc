@@ -87,7 +87,12 @@ void NodeModel::step(std::span<float> mean) {
 }
 
 void NodeModel::leave_out() {
-  optimizer_.begin_step(rate_at(config_, version_));
+  const double rate = rate_at(config_, version_);
+  if (sharded_) {
+    sharded_->leave_out(rate);
+  } else {
+    optimizer_.begin_step(rate);
+  }
   ++version_.value;
 }
 

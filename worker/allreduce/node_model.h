@@ -54,7 +54,7 @@ class NodeModel {
   // One step by the mean of gradients, which may be changed.
   void step(std::span<float> mean);
   // No step: the next version has the same parameters and the same state, but Adam's t counts it: who is given a version
-  // has its number for t. Not of a sharded optimizer.
+  // has its number for t.
   void leave_out();
   // step() of a sharded optimizer: own and kept parts of the mean become parameters, in place ...
   void begin_step(std::span<float> mean);

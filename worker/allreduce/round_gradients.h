@@ -16,9 +16,10 @@ class RoundGradients {
  public:
   explicit RoundGradients(std::uint32_t threads) : of_(threads) {}
 
-  // `thread`'s, final from this float on: from then on as it was put last.
-  void put(std::uint32_t thread, SharedFloats values, std::int64_t final_from) {
-    of_.at(thread) = Gradient{std::move(values), final_from};
+  // `thread`'s, final from this float on: from then on as it was put last. `samples`: nullopt: not known yet.
+  void put(std::uint32_t thread, SharedFloats values, std::int64_t final_from,
+           std::optional<std::int64_t> samples) {
+    of_.at(thread) = Gradient{std::move(values), final_from, samples};
   }
   void withdraw(std::uint32_t thread) { of_.at(thread).reset(); }
   void clear() { std::fill(of_.begin(), of_.end(), std::nullopt); }
@@ -34,11 +35,18 @@ class RoundGradients {
     for (const std::optional<Gradient>& own : of_) all.push_back(own->values);
     return all;
   }
+  // Likewise, of each.
+  std::vector<std::optional<std::int64_t>> samples() const {
+    std::vector<std::optional<std::int64_t>> all;
+    for (const std::optional<Gradient>& own : of_) all.push_back(own->samples);
+    return all;
+  }
 
  private:
   struct Gradient {
     SharedFloats values;
     std::int64_t final_from = 0;
+    std::optional<std::int64_t> samples = {};
   };
   std::vector<std::optional<Gradient>> of_;  // by thread
 };

@@ -7,7 +7,8 @@
 //
 // Between the two the state of before is kept, and a node that is lost then leaves the others with either: the step is
 // made if any node has all of its parameters, and taken back if none has. A keeper has a node's sums before any node has
-// its parameters, so what the state of a made step was is known by the node or its keeper.
+// its parameters, so what the state of a made step was is known by the node or its keeper. A step that is left out
+// changes nothing but t, so whoever has not heard of it yet has its state all the same.
 //
 // When nodes are lost, those that are left own other parts: moved_to(). The state they move is that of the last formation
 // in which a step was made, until one is made in theirs: some may have moved when another node is lost, and some not.
@@ -57,6 +58,8 @@ class ShardedOptimizer {
   void begin_step(Version from, double learning_rate, std::span<const float> parameters,
                   std::span<float> sum);
   void end_step();
+  // No step: the state stays, but for its t.
+  void leave_out(double learning_rate);
 
   struct Piece {
     Shares::Part part;

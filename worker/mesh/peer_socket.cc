@@ -37,18 +37,23 @@ Descriptor socket_of(const addrinfo& address) {
       socket(address.ai_family, address.ai_socktype | SOCK_NONBLOCK | SOCK_CLOEXEC, address.ai_protocol));
 }
 
-// Of one end, which `name_of` gives the address of: host as a number, and port.
-Result<HostPort> end_name(const Descriptor& socket, int (*name_of)(int, sockaddr*, socklen_t*)) {
-  sockaddr_storage address = {};
-  socklen_t length = sizeof address;
+// Host as a number, and port.
+Result<HostPort> name_of(const sockaddr* address, socklen_t length) {
   std::array<char, NI_MAXHOST> host = {};
   std::array<char, NI_MAXSERV> port = {};
-  auto* const any = reinterpret_cast<sockaddr*>(&address);
-  if (name_of(socket.get(), any, &length) != 0) return unavailable("an end's name: " + system_error(errno));
-  const int error = getnameinfo(any, length, host.data(), host.size(), port.data(), port.size(),
+  const int error = getnameinfo(address, length, host.data(), host.size(), port.data(), port.size(),
                                 NI_NUMERICHOST | NI_NUMERICSERV);
   if (error != 0) return unavailable(std::string("getnameinfo: ") + gai_strerror(error));
   return HostPort{host.data(), port.data(), std::string(host.data()).find(':') != std::string::npos};
+}
+
+// Of one end, which `name` gives the address of.
+Result<HostPort> end_name(const Descriptor& socket, int (*name)(int, sockaddr*, socklen_t*)) {
+  sockaddr_storage address = {};
+  socklen_t length = sizeof address;
+  auto* const any = reinterpret_cast<sockaddr*>(&address);
+  if (name(socket.get(), any, &length) != 0) return unavailable("an end's name: " + system_error(errno));
+  return name_of(any, length);
 }
 
 Result<HostPort> own_name(const Descriptor& socket) { return end_name(socket, getsockname); }
@@ -102,16 +107,34 @@ Result<std::string> address_towards(const std::string& server) {
   return loopback.empty() ? Result<std::string>(failed(why)) : Result<std::string>(loopback);
 }
 
-Result<Listening> listen_at(const std::string& address) {
-  PACELINE_ASSIGN_OR_RETURN(const Addresses found,
-                            resolve({address, "0", false}, SOCK_STREAM, AI_PASSIVE | AI_NUMERICHOST));
-  Descriptor socket = socket_of(*found);
-  if (!socket.is_open() || bind(socket.get(), found->ai_addr, found->ai_addrlen) != 0 ||
-      listen(socket.get(), SOMAXCONN) != 0) {
-    return unavailable("cannot listen at " + address + ": " + system_error(errno));
+Result<std::string> number_of(const std::string& host) {
+  PACELINE_ASSIGN_OR_RETURN(const Addresses found, resolve({host, "", false}, SOCK_STREAM, 0));
+  std::string number;
+  for (const addrinfo* each = found.get(); each != nullptr; each = each->ai_next) {
+    PACELINE_ASSIGN_OR_RETURN(const HostPort own, name_of(each->ai_addr, each->ai_addrlen));
+    if (number.empty() || is_loopback_number(number)) number = own.host;
   }
-  PACELINE_ASSIGN_OR_RETURN(const HostPort own, own_name(socket));
-  return Listening{std::move(socket), own.written_host() + ":" + own.port};
+  return number;
+}
+
+Result<Listening> listen_at(const std::string& address, const Ports& ports) {
+  std::string where = "cannot listen at " + address;
+  if (ports.first > 0)
+    where += ", ports " + std::to_string(ports.first) + " to " + std::to_string(ports.last);
+  for (std::uint32_t port = ports.first;; ++port) {
+    PACELINE_ASSIGN_OR_RETURN(const Addresses found, resolve({address, std::to_string(port), false},
+                                                             SOCK_STREAM, AI_PASSIVE | AI_NUMERICHOST));
+    Descriptor socket = socket_of(*found);
+    const int on = 1;  // what is left there of connections that have ended is in nobody's way
+    if (port > 0 && socket.is_open()) setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (socket.is_open() && bind(socket.get(), found->ai_addr, found->ai_addrlen) == 0 &&
+        listen(socket.get(), SOMAXCONN) == 0) {
+      PACELINE_ASSIGN_OR_RETURN(const HostPort own, own_name(socket));
+      return Listening{std::move(socket), own.written_host() + ":" + own.port};
+    }
+    const int error = errno;
+    if (error != EADDRINUSE || port >= ports.last) return unavailable(where + ": " + system_error(error));
+  }
 }
 
 Result<Descriptor> connect_to(const std::string& endpoint, const StopFlag& stop,

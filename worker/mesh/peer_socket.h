@@ -4,6 +4,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -28,8 +29,15 @@ struct Listening {
 // `server`.
 Result<std::string> address_towards(const std::string& server);
 
-// Listens at a free port of `address`, a number. Errors: kUnavailable.
-Result<Listening> listen_at(const std::string& address);
+// The address of `host`, a name or a number; of several one that other machines reach goes first. Errors: kUnavailable.
+Result<std::string> number_of(const std::string& host);
+
+struct Ports {
+  std::uint16_t first = 0;  // 0: the system chooses one
+  std::uint16_t last = 0;   // >= first
+};
+// Listens at `address`, a number of this machine's, at the first free one of these ports. Errors: kUnavailable, naming both.
+Result<Listening> listen_at(const std::string& address, const Ports& ports = {});
 
 // Connects to "10.0.0.3:40123", for at most so long. Errors: kNotFound where that machine says that nobody listens;
 // kUnavailable, kDeadlineExceeded, with the reason, which may be this machine's; kAborted stopped.

@@ -25,8 +25,8 @@ BatchLimits batch_limits(const RunConfig& config) {
   constexpr std::int64_t kMax = std::numeric_limits<std::int64_t>::max();
   BatchLimits limits{
       .least = equal, .most = equal, .end = iterations > kMax / equal ? kMax : iterations * equal};
-  if (config.exchange.kind == ExchangeKind::kAllreduce)
-    limits.counted_for = "exchange.kind: allreduce; a PyTorch loader takes drop_last=True";
+  if (config.exchange.kind == ExchangeKind::kAllreduce && config.pipeline.enabled())
+    limits.counted_for = "pipeline.stages; a PyTorch loader takes drop_last=True";
   if (config.train.sizing() == BatchSizing::kEqual) return limits;
   const bool of_rounds = config.train.local_balance != BatchSizing::kEqual;
   limits.multiple_of = of_rounds ? config.train.batch_size : 1;
