@@ -190,7 +190,7 @@ void ServerLoop::send(Speaker speaker, Peer to, wire::Message message) {
     if (role_.follows()) return;
     if (auto* lost = std::get_if<wire::NodeLost>(&message.body)) {
       lost->incarnation = connections_.members().incarnation_of(lost->node);
-      lost->why += connections_.long_silence_of(Peer::of(lost->node));
+      lost->why += connections_.losses().long_silence_of(Peer::of(lost->node), clock_.now());
     }
   }
   if (to == Peer::of(setup_.shard)) {  // the authority's own shard, and the other way round
@@ -206,8 +206,8 @@ void ServerLoop::send(Speaker speaker, Peer to, wire::Message message) {
 // they have refused for good.
 void ServerLoop::drain() {
   if (replication_) replication_->answer_for_files();
-  while (!end_.ended() && (!local_.empty() || connections_.has_evicted())) {
-    for (const auto& [peer, why] : connections_.take_evicted()) {
+  while (!end_.ended() && (!local_.empty() || connections_.losses().has_evicted())) {
+    for (const auto& [peer, why] : connections_.losses().take_evicted()) {
       lose(peer, why, Loss::kForGood, clock_.now());
     }
     if (local_.empty()) continue;
@@ -300,7 +300,7 @@ void ServerLoop::tick() {
   const Pause pause{now - last_tick_ - kTick, now};
   if (pause.length > kPauseAtLeast) discount_pause(pause);
   const auto since_last = now - std::exchange(last_tick_, now);
-  for (const Unreachable::Entry& lost : connections_.take_lost(now)) {
+  for (const Unreachable::Entry& lost : connections_.losses().take_unreachable(now)) {
     if (!lost.dropped && is_done(lost.peer)) continue;
     lose(lost.peer, lost.why, lost.dropped ? Loss::kForGood : Loss::kOutOfReach, now);
     // What waits for it, or was lent to it, goes, too.
@@ -314,7 +314,7 @@ void ServerLoop::tick() {
     service_.tick(now);
   }
   // A node that talks to the authority alone is of no use, so every shard looks; the authority decides.
-  for (const Membership::Silence& missed : connections_.missed(now)) {
+  for (const Membership::Silence& missed : connections_.losses().silent(now)) {
     // Who waits for us says nothing.
     if (sessions_.is_waiting(missed.peer) || is_done(missed.peer)) continue;
     lose(missed.peer, "silent for " + seconds_text(missed.silent), Loss::kOutOfReach, now);
@@ -328,14 +328,14 @@ void ServerLoop::tick() {
   } else if (setup_.is_authority()) {
     resuming_.check(now);
   } else {
-    link_.check(now, connections_.given_to_come_back(kAuthority));
+    link_.check(now, connections_.losses().given_to_come_back(kAuthority));
   }
   display_.look(trains() && !end_.ended(), now);
 }
 
 void ServerLoop::discount_pause(const Pause& pause) {
   connections_.members().discount_pause(pause);
-  connections_.unreachable().discount_pause(pause);
+  connections_.losses().unreachable().discount_pause(pause);
   sessions_.late_joins().discount_pause(pause);
   service_.discount_pause(pause);
   if (authority_) {

@@ -47,7 +47,7 @@ Status LateJoins::may_follow(const wire::Join& join, Ticks now) {
     return not_yet;
   }
   const bool missing =
-      connections_.unreachable().is_missing(peer);  // then it may have ended behind its answer
+      connections_.losses().unreachable().is_missing(peer);  // then it may have ended behind its answer
   if (late.is_answered && !missing) {
     late.asks = 0;
     return failed_precondition(to_string(peer) +
@@ -55,7 +55,7 @@ Status LateJoins::may_follow(const wire::Join& join, Ticks now) {
   }
   if (now - late.asked < setup_.config.cluster.heartbeat || !role_.acts()) return not_yet;
   if (missing && !connections_.members().seen_since(peer, late.asked)) {
-    connections_.evict(peer, "its connection broke, and another process of it has come");
+    connections_.losses().evict(peer, "its connection broke, and another process of it has come");
     return not_yet;
   }
   late.asked = now;
@@ -73,7 +73,7 @@ void LateJoins::forget(NodeId node) {
   const Peer peer = Peer::of(node);
   role_.note(peer, {.what = wire::LocalEvent::What::kForgotten}, clock_.now());
   late_[node.value].asks = 0;
-  connections_.unreachable().forget(peer);
+  connections_.losses().unreachable().forget(peer);
   connections_.members().forget(peer);
 }
 

@@ -90,7 +90,7 @@ bool NodeSessions::count_rejected(const wire::PeerId& from, const wire::Join& jo
   if (again && in_time) return false;
   wire::RouterSocket& router = connections_.router();
   if (!(again ? router.count_rejected(from) : router.count_rejected_join(from))) return false;
-  if (present) connections_.evict(*known, "refused: it went on joining");
+  if (present) connections_.losses().evict(*known, "refused: it went on joining");
   return true;
 }
 
@@ -134,11 +134,11 @@ void NodeSessions::on_reconnect(const wire::PeerId& from, const wire::Join& join
   if (members.who(from) == node) return welcome_again(join);  // it says so twice
   const Membership::Connection before = members.last_connection_of(node);
   // What waited for it was too much: that it comes back mends nothing.
-  Status moved = connections_.unreachable().dropped(node);
+  Status moved = connections_.losses().unreachable().dropped(node);
   if (moved.is_ok()) moved = service_.may_reconnect(join.node, now);
   if (moved.is_ok()) moved = members.go_on(join, from, now);
   if (!moved.is_ok()) {
-    if (moved.code() == StatusCode::kResourceExhausted) connections_.evict(node, moved.message());
+    if (moved.code() == StatusCode::kResourceExhausted) connections_.losses().evict(node, moved.message());
     return connections_.refuse_join(from, moved);
   }
   role_.note(As::kReturn, node, join, {}, now);
@@ -198,7 +198,7 @@ void NodeSessions::to_authority(Peer from, const wire::Message& message, Ticks n
 void NodeSessions::note_ended(const wire::Body& body, Ticks now) {
   const auto* peers = std::get_if<wire::Peers>(&body);
   if (peers == nullptr || !peers->lost || peers->lost->value >= setup_.config.cluster.nodes) return;
-  connections_.unreachable().ended_elsewhere(Peer::of(*peers->lost), now);
+  connections_.losses().unreachable().ended_elsewhere(Peer::of(*peers->lost), now);
 }
 
 // ---- of a run that is resumed

@@ -1,11 +1,8 @@
 #include "server/sessions/peer_connections.h"
 
-#include <algorithm>
 
 #include "common/process/descriptors.h"
-#include "common/wire/reconnect_pause.h"
 #include "server/connections_max.h"
-#include "server/seconds_text.h"
 #include "server/unread_messages_max.h"
 
 namespace paceline::server {
@@ -73,10 +70,10 @@ void PeerConnections::send(Peer to, wire::Message message, ReliableChannel* chan
   const bool is_repeated = std::holds_alternative<wire::Held>(message.body);  // it comes again
   if (is_repeated && connection != nullptr && waiting(*connection) >= kHeartbeatsBehind) return;
   const auto* error = std::get_if<wire::Error>(&message.body);
-  if (error != nullptr && error->fatal) evict(to, "refused: " + error->message);
+  if (error != nullptr && error->fatal) losses_.evict(to, "refused: " + error->message);
   if (channel != nullptr) {
     channel->on_send(message);
-    if (channel->ack_overdue() && !role_.follows()) evict(to, "it acknowledges nothing");
+    if (channel->ack_overdue() && !role_.follows()) losses_.evict(to, "it acknowledges nothing");
   }
   if (connection == nullptr) return;  // it is elsewhere, and hears of it when it comes
   Status status = check_room(*connection);
@@ -122,13 +119,13 @@ void PeerConnections::refuse(const wire::PeerId& to, const Status& why, bool fat
   note_refused(why);
   send_to(to, wire::Error{why.code(), why.message(), fatal});
   const std::optional<Peer> peer = members_.who(to);
-  if (fatal && peer) evict(*peer, "refused: " + why.message());
+  if (fatal && peer) losses_.evict(*peer, "refused: " + why.message());
 }
 
 void PeerConnections::refuse(Peer to, const Status& why, bool fatal) {
   note_refused(why);
   send_to(to, wire::Error{why.code(), why.message(), fatal});
-  if (fatal) evict(to, "refused: " + why.message());
+  if (fatal) losses_.evict(to, "refused: " + why.message());
 }
 
 void PeerConnections::note_refused(const Status& why) {
@@ -147,8 +144,7 @@ void PeerConnections::not_sent(const wire::PeerId& connection, const Status& why
 // whose connection broke had said all that it had to say to the authority, so there the lease tells.
 void PeerConnections::cannot_send(Peer to, const Status& why) {
   if (!setup_.is_authority() && why.code() == StatusCode::kUnavailable) return;
-  unreachable_.add(to, why, clock_.now(),
-                   to.is_node() ? given_to_come_back(setup_.shard) : given_to_return());
+  losses_.unsent(to, why, clock_.now());
 }
 
 // ---- who is not let in, or has gone
@@ -163,11 +159,11 @@ void PeerConnections::on_malformed(const wire::PeerId& from, const std::optional
       "malformed message from " + (peer ? to_string(*peer) : "a stranger") + ": " + why.message());
   if (peer && !peer->is_node()) {  // it may have been one that counts (reliable_channel.h)
     send_to(from, wire::Error{why.code(), why.message(), /*fatal=*/true});
-    evict(*peer, "refused: " + why.message());
+    losses_.evict(*peer, "refused: " + why.message());
     return;
   }
   if (router_->count_malformed(from)) {
-    if (peer) evict(*peer, "refused: it went on sending malformed messages");
+    if (peer) losses_.evict(*peer, "refused: it went on sending malformed messages");
     return;
   }
   if (peer) send_to(from, wire::Error{why.code(), why.message(), /*fatal=*/false});
@@ -220,7 +216,7 @@ void PeerConnections::give_up(Peer peer, const Membership::Connection& before) {
     role_.drop(before);
     router_->give_up(*before);
   }
-  unreachable_.forget(peer);
+  losses_.unreachable().forget(peer);
 }
 
 void PeerConnections::remove(Peer peer) {
@@ -239,28 +235,6 @@ void PeerConnections::disconnect(NodeId node) {
   if (!status.is_ok()) setup_.log.debug(to_string(Peer::of(node)) + ": " + status.message());
 }
 
-// ---- who is to be lost
-
-std::vector<Unreachable::Entry> PeerConnections::take_lost(Ticks now) {
-  return unreachable_.take_lost(now,
-                                [this](Peer peer, Ticks when) { return members_.seen_since(peer, when); });
-}
-
-std::vector<Membership::Silence> PeerConnections::missed(Ticks now) const {
-  std::vector<Membership::Silence> missed = members_.silent(now);
-  std::erase_if(missed, [this](const Membership::Silence& one) {
-    const bool returns = !one.peer.is_node() || members_.is_elsewhere(one.peer);
-    return returns && one.silent <= given_to_return();
-  });
-  return missed;
-}
-
-std::string PeerConnections::long_silence_of(Peer peer) const {
-  const auto silent = members_.silent_for(peer, clock_.now());
-  if (!silent || *silent <= setup_.config.cluster.lease / 2) return "";
-  return "; silent for " + seconds_text(*silent);
-}
-
 void PeerConnections::keep_out(Ticks now) {
   for (const std::string& line : router_->keep_out(now)) setup_.log.warn("kept out " + line);
   std::vector<wire::PeerId> whose;
@@ -268,7 +242,7 @@ void PeerConnections::keep_out(Ticks now) {
   if (broken == 0) return;
   for (const wire::PeerId& connection : whose) {  // else it would come back over another one
     const std::optional<Peer> peer = members_.who(connection);
-    if (peer) evict(*peer, "refused: it sent a message without an end");
+    if (peer) losses_.evict(*peer, "refused: it sent a message without an end");
   }
   setup_.log.warn("broke " + std::to_string(broken) + " connection" + (broken == 1 ? "" : "s") +
                   " that sent a message without an end");
@@ -277,22 +251,6 @@ void PeerConnections::keep_out(Ticks now) {
 void PeerConnections::log_kept_out() const {
   const std::int64_t kept_out = router_->counters().kept_out;
   if (kept_out > 0) setup_.log.info("connections that were kept out: " + std::to_string(kept_out));
-}
-
-// That it broke it notices at once, or where the network has not told it, with its next heartbeat; so who is
-// killed is missed sooner than by its lease. On one machine nothing breaks a connection but the end of one of
-// its processes, or this one.
-std::chrono::nanoseconds PeerConnections::given_to_come_back(ShardId server) const {
-  const std::chrono::nanoseconds lease = setup_.config.cluster.lease;
-  const bool one_machine = setup_.config.cluster.endpoints[server.value].starts_with("ipc://");
-  const int beats = one_machine ? 0 : kBeatsToComeBack;
-  return std::min<std::chrono::nanoseconds>(lease,
-                                            beats * setup_.config.cluster.heartbeat + kComesBackWithin);
-}
-
-std::chrono::nanoseconds PeerConnections::given_to_return() const {
-  if (setup_.config.cluster.replicas > 1) return wire::kLeasesToTakeOver * setup_.config.cluster.lease;
-  return given_to_come_back(setup_.shard);
 }
 
 }  // namespace paceline::server

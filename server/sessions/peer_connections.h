@@ -8,12 +8,10 @@
 // Thread: the server's loop.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "common/wire/transport.h"
 #include "server/end_of_run.h"
@@ -23,8 +21,8 @@
 #include "server/replicas/replica_role.h"
 #include "server/run_clock.h"
 #include "server/server_setup.h"
+#include "server/sessions/losses.h"
 #include "server/shard_service.h"
-#include "server/unreachable.h"
 
 namespace paceline::server {
 
@@ -38,7 +36,8 @@ class PeerConnections {
         end_(end),
         role_(role),
         service_(service),
-        members_(setup.config, setup.shard) {}
+        members_(setup.config, setup.shard),
+        losses_(setup, members_) {}
 
   // Binds the server's endpoint. Errors: those of wire::RouterSocket::bind(), and of reading keys.
   [[nodiscard]] Status open(wire::Context& context, boost::asio::io_context& io,
@@ -47,7 +46,6 @@ class PeerConnections {
   const wire::RouterSocket& router() const { return *router_; }
   Membership& members() { return members_; }
   const Membership& members() const { return members_; }
-  Unreachable& unreachable() { return unreachable_; }
 
   // ---- what is said
   // Over that connection; where the shard has a follower, once that has what it follows from.
@@ -94,33 +92,17 @@ class PeerConnections {
   void disconnect(NodeId node);
 
   // ---- who is to be lost
-  void evict(Peer peer, std::string why) { evicted_.emplace_back(peer, std::move(why)); }
-  bool has_evicted() const { return !evicted_.empty(); }
-  std::vector<std::pair<Peer, std::string>> take_evicted() { return std::exchange(evicted_, {}); }
-  // Those who could not be sent to and have not come back. Once in each tick.
-  std::vector<Unreachable::Entry> take_lost(Ticks now);
-  // Those who are here and have been silent for longer than the lease, and than they may take to come back.
-  std::vector<Membership::Silence> missed(Ticks now) const;
-  // Behind why a peer is to be lost that takes nothing: "; silent for 3.2 s" where it is cut off, or stands
-  // still; else nothing.
-  std::string long_silence_of(Peer peer) const;
+  Losses& losses() { return losses_; }
+  const Losses& losses() const { return losses_; }
   // Whoever fills this process's memory with a message that does not end, or is not let in.
   void keep_out(Ticks now);
   // At the end, how many of those there were.
   void log_kept_out() const;
 
-  // How long a node, or another shard, whose connection to `server` broke may take to come back.
-  std::chrono::nanoseconds given_to_come_back(ShardId server) const;
-  // The same of another shard, where another replica may be about to serve in its place.
-  std::chrono::nanoseconds given_to_return() const;
-
   // Messages that were refused.
   std::int64_t refused() const { return refused_; }
 
  private:
-  static constexpr std::chrono::milliseconds kComesBackWithin{1500};
-  static constexpr int kBeatsToComeBack = 2;  // and as many heartbeats, over a network
-
   Result<wire::TransportOptions> listening();
   std::int64_t waiting(const wire::PeerId& connection) const;
   [[nodiscard]] Status check_room(const wire::PeerId& connection) const;
@@ -134,8 +116,7 @@ class PeerConnections {
   const ShardService& service_;
   Membership members_;
   std::unique_ptr<wire::RouterSocket> router_;
-  Unreachable unreachable_;                            // found while sending
-  std::vector<std::pair<Peer, std::string>> evicted_;  // refused for good in this handler, and why
+  Losses losses_;
   std::int64_t refused_ = 0;
   std::int64_t malformed_logged_ = 0;  // of members
   std::int64_t outlived_ = 0;

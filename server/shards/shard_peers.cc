@@ -11,7 +11,7 @@ bool ShardPeers::count_rejected(const wire::PeerId& from, const wire::ShardJoin&
   if (!known) return false;  // counted if it is refused
   const bool present = !connections_.members().is_gone(*known);
   const bool broken = connections_.router().count_rejected_join(from);
-  if (broken && present) connections_.evict(*known, "refused: it went on joining");
+  if (broken && present) connections_.losses().evict(*known, "refused: it went on joining");
   return broken || (present && *known == Peer::of(join.shard));
 }
 
@@ -72,11 +72,11 @@ void ShardPeers::on_reconnect(const wire::PeerId& from, const wire::ShardJoin& j
   if (members.is_behind(join)) return connections_.router().give_up(from);  // it has gone, and was read late
   const Membership::Connection before = members.last_connection_of(shard);
   ReliableChannel& channel = channels_.with(join.shard);
-  Status moved = connections_.unreachable().dropped(shard);
+  Status moved = connections_.losses().unreachable().dropped(shard);
   if (moved.is_ok()) moved = channel.on_ack(join.acked);
   if (moved.is_ok()) moved = members.go_on(join, from, now);
   if (!moved.is_ok()) {
-    connections_.evict(shard, moved.message());
+    connections_.losses().evict(shard, moved.message());
     return connections_.refuse_join(from, moved);
   }
   role_.note(As::kReturn, shard, join, {}, now);

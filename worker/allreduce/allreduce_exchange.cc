@@ -42,10 +42,10 @@ Status AllReduceExchange::connect(mesh::PeerConnections connections, mesh::Place
 Status AllReduceExchange::begin_formation(Status joined) {
   Status ready = std::move(joined);
   if (ready.is_ok()) ready = mesh_.measure();
-  note_gone();
-  if (const auto unmet = mesh_.unmet()) {
+  {
     const std::lock_guard lock(mutex_);
-    gone_ = unmet;
+    if (const auto gone = mesh_.gone()) gone_ = gone;
+    if (const auto unmet = mesh_.unmet()) gone_ = unmet;
   }
   if (!ready.is_ok()) return ready;
   mesh_.plan(parts_.meet != nullptr);
@@ -55,15 +55,9 @@ Status AllReduceExchange::begin_formation(Status joined) {
 
 Status AllReduceExchange::await_all() {
   Status all = mesh_.await_all();
-  note_gone();
+  const std::lock_guard lock(mutex_);
+  if (const auto gone = mesh_.gone()) gone_ = gone;
   return all;
-}
-
-void AllReduceExchange::note_gone() {
-  if (const auto gone = mesh_.gone()) {
-    const std::lock_guard lock(mutex_);
-    gone_ = gone;
-  }
 }
 
 Status AllReduceExchange::begin(const RunState& from) {

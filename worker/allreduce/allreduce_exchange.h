@@ -153,7 +153,6 @@ class AllReduceExchange final : public Exchange {
 
  private:
   Status begin_formation(Status joined);
-  void note_gone();
   bool is_left() const { return left_ >= formation_; }
   bool goes_on_after(const Status& failed) const;
   Status meet_again(std::unique_lock<std::mutex>& lock, Status why);
