@@ -63,7 +63,7 @@ struct SummingTasks final : TaskFactory {
   Result<std::unique_ptr<Task>> make_evaluator() override {
     ++made;
     if (made <= fail) return unavailable("no memory for it");
-    return std::make_unique<Summing>();
+    return std::unique_ptr<Task>(std::make_unique<Summing>());
   }
 
   Layout of_model;
