@@ -135,6 +135,8 @@ TEST_CASE("a_run_whose_length_was_said_in_epochs_is_the_same_run_with_one_in_ite
   CHECK(of({"train.total_iterations=20000"}) == of({}));
   CHECK(of({"train.total_epochs=20"}) == of({}));
   CHECK(of({"data.train_samples=50000"}) == of({}));
+  CHECK(of({"train.optimizer.schedule.warmup_epochs=1"}) ==
+        of({"train.optimizer.schedule.warmup_versions=500"}));
   CHECK(of({"train.batch_size=25"}) != of({}));
 }
 
