@@ -165,11 +165,10 @@ class Epochs {
     if (data.train_samples) return *data.train_samples;
     // Not into the configuration: with a length in iterations it would be another's.
     if (data.kind == DataKind::kCifar10 && !data.path.empty()) return kCifar10Samples;
-    return refuse(
-        key, "how many samples an epoch has is not known", "no data.train_samples",
-        data.kind == DataKind::kSynthetic
-            ? "data.train_samples: the training samples that `paceline data synthesize` has made, and named"
-            : "data.train_samples, or data.kind: cifar10 with a data.path");
+    return refuse(key, "how many samples an epoch has is not known", "no data.train_samples",
+                  data.kind == DataKind::kSynthetic
+                      ? "data.train_samples, as many as `paceline data synthesize` has said"
+                      : "data.train_samples, or data.kind: cifar10 with a data.path");
   }
 
   RunConfig& config_;

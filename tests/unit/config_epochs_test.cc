@@ -135,6 +135,8 @@ TEST_CASE("a_run_whose_length_was_said_in_epochs_is_the_same_run_with_one_in_ite
   CHECK(of({"train.total_iterations=20000"}) == of({}));
   CHECK(of({"train.total_epochs=20"}) == of({}));
   CHECK(of({"data.train_samples=50000"}) == of({}));
+  CHECK(of({"train.optimizer.schedule.warmup_epochs=1"}) ==
+        of({"train.optimizer.schedule.warmup_versions=500"}));
   CHECK(of({"train.batch_size=25"}) != of({}));
 }
 
@@ -147,8 +149,8 @@ TEST_CASE("epochs_whose_samples_are_not_known_are_refused_by_file_line_and_key")
            {{"data.path=null"}, "run.yaml:5: train.total_epochs: how many samples an epoch has is not known"},
            {{"data.kind=synthetic", "train.total_iterations=128000"},
             "run.yaml:9: train.optimizer.schedule.warmup_epochs: how many samples an epoch has is not known, "
-            "got no data.train_samples, expected data.train_samples: the training samples that `paceline "
-            "data synthesize` has made, and named"},
+            "got no data.train_samples, expected data.train_samples, as many as `paceline data "
+            "synthesize` has said"},
            {{"sync.policy=asp", "train.share=pool"},
             "run.yaml:9: train.optimizer.schedule.warmup_epochs: how many samples a version has is not "
             "known, "
