@@ -84,6 +84,17 @@ bool has_files_of(const RunConfig& config, ShardId shard) {
   return false;
 }
 
+// Whether nothing would be lost with it. A model beside it is what the run has begun with, unless a warm start had learned
+// before the first version (worker/train/warm_start.h). A run that goes on from a checkpoint may train nothing itself.
+bool left_nothing(const RunConfig& config) {
+  if (!trained_nothing(config.run.out) || has_checkpoints(config)) return false;
+  const fs::path out(config.run.out);
+  std::error_code error;
+  if (!fs::exists(out / "model.bin", error)) return true;
+  const auto recorded = load_config((out / "config.yaml").string(), {}, LoadFor::kReading);
+  return recorded.is_ok() && recorded->train.warm_start_steps == 0;
+}
+
 // What would contradict the new run if it stayed, but for the log, which may be locked; scripts/lib/runs.sh
 // (run_files) knows the same.
 std::vector<fs::path> leftovers(const RunConfig& config, ShardId shard) {
@@ -128,11 +139,9 @@ fs::path log_file(const RunConfig& config, ShardId shard) {
 
 Status check_unused(const RunConfig& config, ShardId shard) {
   std::error_code error;
-  // A model beside it is what the run has begun with. A run that goes on from a checkpoint may train nothing itself.
-  const bool left_nothing =
-      shard == kAuthority && trained_nothing(config.run.out) && !has_checkpoints(config);
+  const bool replaces_nothing = shard == kAuthority && left_nothing(config);
   for (const fs::path& mark : marks_of_a_run(config, shard)) {
-    if (left_nothing || !fs::exists(mark, error)) continue;
+    if (replaces_nothing || !fs::exists(mark, error)) continue;
     const bool is_whole = ended_well(config.run.out);
     return failed_precondition(
         "the run directory " + config.run.out + " already holds a run" +

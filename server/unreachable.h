@@ -3,8 +3,8 @@
 // Where the connection broke (kUnavailable) the peer may be alive. What it said before, its last report say,
 // may still be queued here, and it may come back over another connection, over which it is told again what it
 // missed. So it is lost only when nothing more has come from it for kQuietTicks and for as long as it is
-// given to come back; or, where another peer has seen its own connection to it end as well, for kQuietTicks alone: then
-// it is no connection that broke, but a process that ended. Any other refusal, a full queue (kResourceExhausted) say,
+// given to come back; or, where another peer has seen its own connection to it end about then, for kQuietTicks alone:
+// then it is no connection that broke, but a process that ended. Any other refusal, a full queue (kResourceExhausted) say,
 // dropped a message that is never sent again. Then the peer is lost at the next tick, however much it still says.
 //
 // Pure. Thread: one at a time (the server's loop).
@@ -27,6 +27,9 @@ class Unreachable {
  public:
   // Between two ticks every socket that has something is read at least once.
   static constexpr int kQuietTicks = 2;
+  // What another peer saw so long before counts no more: the two may have met again since, in another formation. It
+  // need not be longer, since a peer of which that is said is sent something at once (MeshFormations::end()).
+  static constexpr std::chrono::milliseconds kSeenAtMostBefore{1500};
 
   struct Entry {
     Peer peer;
@@ -52,7 +55,8 @@ class Unreachable {
     }
   }
 
-  // Another peer's connection to it has ended, by itself, at `now`. Counts where ours breaks within as long as it is given.
+  // Another peer's connection to it has ended, by itself, at `now`. Counts where ours has broken by
+  // then or breaks within kSeenAtMostBefore, both within as long as it is given.
   void ended_elsewhere(Peer peer, Ticks now) {
     std::erase_if(elsewhere_, [peer](const auto& of) { return of.first == peer; });
     elsewhere_.emplace_back(peer, now);
@@ -111,8 +115,9 @@ class Unreachable {
  private:
   bool has_ended_elsewhere(const Entry& entry) const {
     return std::any_of(elsewhere_.begin(), elsewhere_.end(), [&](const auto& of) {
-      const auto apart = of.second > entry.broke ? of.second - entry.broke : entry.broke - of.second;
-      return of.first == entry.peer && apart <= entry.given;
+      const std::chrono::nanoseconds before = entry.broke - of.second;
+      return of.first == entry.peer && -before <= entry.given &&
+             before <= std::min<std::chrono::nanoseconds>(entry.given, kSeenAtMostBefore);
     });
   }
 

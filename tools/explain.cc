@@ -36,12 +36,11 @@ int explain_one(const ExplainOptions& options, const trace::Trace& recorded, std
       if (to_string(missing) != *options.worker) continue;
       const std::string node = to_string(missing.node);
       return refused_explanation(
-          err, options.run + ": --worker: the trace has decisions about worker " + *options.worker +
-                   ", but no phases; " +
-                   (was_lost(recorded, missing.node)
-                        ? "node " + node + " was lost, and a process that is killed leaves no part of a trace"
-                        : "bring its node's trace-node-" + node + ".json there and call paceline trace " +
-                              options.run));
+          err,
+          options.run + ": --worker: the trace has decisions about worker " + *options.worker +
+              ", but no phases; " +
+              (was_lost(recorded, missing.node) ? "node " + node + " was lost; unless it was killed, " : "") +
+              "bring its node's trace-node-" + node + ".json there and call paceline trace " + options.run);
     }
     std::string there;
     for (const trace::WorkerSpans& worker : recorded.workers) {

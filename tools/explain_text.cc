@@ -109,22 +109,23 @@ std::string names_of(const std::vector<WorkerId>& workers) {
   return names;
 }
 
-// Of a run that failed, or whose nodes were elsewhere: their 0 waits are none that anybody counted.
+// Of a run that failed, or whose nodes were elsewhere: their 0 waits are none that anybody counted. A node that is killed
+// leaves no part of a trace; one that is lost and lives does.
 std::string missing_of(const std::string& run, const trace::Trace& trace) {
   std::vector<WorkerId> lost, missing;
   for (const WorkerId worker : trace.without_spans()) {
     (was_lost(trace, worker.node) ? lost : missing).push_back(worker);
   }
+  const std::string bring =
+      " Bring their nodes' trace-node-*.json into " + run + " and call paceline trace " + run;
   std::string text;
   if (!lost.empty()) {
-    text += "Nothing is known of the waits of " + names_of(lost) +
-            ", whose nodes were lost: a process that is killed leaves no part of a trace.\n";
+    text += "Nothing is known of the waits of " + names_of(lost) + ", whose nodes were lost." + bring +
+            ", unless they were killed.\n";
   }
   if (!missing.empty()) {
-    text +=
-        "Nothing is known of the waits of " + names_of(missing) +
-        ": the trace has decisions about them, but no phases. Bring their nodes' trace-node-*.json into " +
-        run + " and call paceline trace " + run + ".\n";
+    text += "Nothing is known of the waits of " + names_of(missing) +
+            ": the trace has decisions about them, but no phases." + bring + ".\n";
   }
   return text;
 }

@@ -103,11 +103,22 @@ def _lost(summary):
     return collections.Counter(map(str, summary.get("lost", [])))
 
 
+def _has_learned_before(out):
+    """Whether the model there may have what a warm start had learned before the first version."""
+    folder = pathlib.Path(out)
+    if not (folder / "model.bin").exists():
+        return False
+    try:
+        return re.search(r"\bwarm_start_steps: *[1-9]", (folder / "config.yaml").read_text(encoding="utf-8")) is not None
+    except (OSError, ValueError):
+        return True
+
+
 def _existing(given, out):
     """A run that has trained nothing is replaced, as its server does; so is what its programs left."""
     summary = _summary(out)
     trained_nothing = (summary.get("status") not in (None, "ok") and (summary.get("final_version"), summary.get("iterations")) == (0, 0)
-                       and not os.path.exists(os.path.join(out, "checkpoint")))
+                       and not os.path.exists(os.path.join(out, "checkpoint")) and not _has_learned_before(out))
     return "replace" if given == "refuse" and trained_nothing else given
 
 

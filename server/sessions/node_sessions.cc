@@ -178,7 +178,7 @@ void NodeSessions::to_authority(Peer from, const wire::Message& message, Ticks n
   if (authority_) {
     role_.note(As::kToAuthority, from, message.body, message.payload, now);
     status = authority_->handle(from, message, now);
-    note_ended(message.body, now);
+    if (status.is_ok()) note_ended(message.body, now);
   } else {
     status = invalid_argument(std::string(wire::name_of(message.body)) + " from " + to_string(from) + " to " +
                               setup_.name() + ": it is for the authority");

@@ -398,6 +398,13 @@ TEST_CASE("a run directory that holds a run is refused, and cleared when it may 
   CHECK(check_unused(config, kAuthority).is_ok());
   std::ofstream(folder / "model.bin") << "what it began with";
   CHECK(check_unused(config, kAuthority).is_ok());
+  RunConfig warm = config;  // its model had learned before the first version
+  warm.train.has_inner_optimizer = true;
+  warm.train.warm_start_steps = 5;
+  std::ofstream(folder / "config.yaml") << to_yaml(warm);
+  REQUIRE(load_config(folder / "config.yaml", {}, LoadFor::kReading).is_ok());
+  CHECK_FALSE(check_unused(config, kAuthority).is_ok());
+  std::ofstream(folder / "config.yaml") << to_yaml(config);
   std::filesystem::create_directory(folder / "checkpoint");
   CHECK_FALSE(check_unused(config, kAuthority).is_ok());
   std::filesystem::remove(folder / "checkpoint");

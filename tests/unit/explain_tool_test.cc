@@ -107,7 +107,7 @@ TEST_CASE("workers_whose_parts_are_missing_are_named_and_how_to_have_them") {
   CHECK_THAT(run.refusal(), Contains("bring its node's trace-node-1.json there and call paceline trace "));
 }
 
-TEST_CASE("of_a_worker_whose_node_was_lost_no_part_is_asked_for") {
+TEST_CASE("of_a_worker_whose_node_was_lost_a_part_is_asked_for_unless_it_was_killed") {
   trace::Trace without = held_run();
   const WorkerId elsewhere(2, 0);
   for (const WorkerId worker : {elsewhere, kSlow}) {
@@ -118,12 +118,16 @@ TEST_CASE("of_a_worker_whose_node_was_lost_no_part_is_asked_for") {
   without.decisions.push_back({.at = at(200), .kind = DecisionKind::kLost, .node = kSlow.node});
   ExplainedRun run(without);
   REQUIRE(run({}) == 0);
-  CHECK_THAT(run.out(),
-             Contains("Nothing is known of the waits of 1.0, whose nodes were lost: a process that "
-                      "is killed leaves no part of a trace.\n"
-                      "Nothing is known of the waits of 2.0: the trace has decisions"));
+  CHECK_THAT(
+      run.out(),
+      Contains("Nothing is known of the waits of 1.0, whose nodes were lost. Bring their nodes' "
+               "trace-node-*.json into ") &&
+          Contains(
+              ", unless they were killed.\nNothing is known of the waits of 2.0: the trace has decisions"));
   CHECK(run({.worker = "1.0", .clock = 1}) == 2);
-  CHECK_THAT(run.refusal(), Contains("no phases; node 1 was lost, and") && !Contains("bring"));
+  CHECK_THAT(
+      run.refusal(),
+      Contains("no phases; node 1 was lost; unless it was killed, bring its node's trace-node-1.json there"));
 }
 
 TEST_CASE("explain_speaks_json_to_other_tools") {

@@ -75,6 +75,20 @@ TEST_CASE("who is seen to go by another peer as well, about then, is not given t
   for (int i = 0; i < 10; ++i) CHECK(unreachable.take_lost(Ticks(1001), kSilent).empty());
 }
 
+TEST_CASE("whose connection to another peer ended long before ours may have met that one again since") {
+  const Ticks broke(20'000'000'000);
+  const auto is_lost = [&](Ticks seen_at) {
+    Unreachable unreachable;
+    unreachable.ended_elsewhere(kNode, seen_at);
+    unreachable.add(kNode, unavailable("no route"), broke, std::chrono::seconds(10));
+    for (int i = 0; i < Unreachable::kQuietTicks; ++i) REQUIRE(unreachable.take_lost(broke, kSilent).empty());
+    return !unreachable.take_lost(broke, kSilent).empty();
+  };
+  CHECK(is_lost(Ticks(broke.ns - 1'500'000'000)));
+  CHECK_FALSE(is_lost(Ticks(broke.ns - 1'500'000'001)));
+  CHECK(is_lost(broke + std::chrono::seconds(10)));
+}
+
 TEST_CASE("while this process stood still nobody could be heard to come back") {
   Unreachable unreachable;
   unreachable.add(kNode, unavailable("no route"), Ticks(1000), std::chrono::nanoseconds(100));

@@ -9,6 +9,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "daemons"))
 import chaos  # noqa: E402 (after the path is known)
 import harness  # noqa: E402
+from schedule import Kind  # noqa: E402
 
 
 class Chaos(unittest.TestCase):
@@ -28,7 +29,7 @@ class Chaos(unittest.TestCase):
         self.assertEqual([fault.number for fault in faults], list(range(1, 101)))
         self.assertEqual(sorted(fault.version for fault in faults), [fault.version for fault in faults])
         self.assertTrue(0 < faults[0].version and faults[-1].version < 10000)
-        self.assertEqual({fault.kind for fault in faults}, set(chaos.Kind))
+        self.assertEqual({fault.kind for fault in faults}, set(Kind))
 
 
 if __name__ == "__main__":
