@@ -4,7 +4,7 @@ paceline_test(worker_emulate_test SOURCES unit/worker_emulate_test.cc LIBS pacel
 paceline_test(worker_train_test
   SOURCES unit/evaluator_test.cc unit/gradient_upload_test.cc unit/worker_attribution_test.cc unit/worker_batches_test.cc
           unit/pull_order_test.cc unit/work_watch_test.cc unit/worker_sink_test.cc unit/worker_pulls_test.cc unit/worker_train_test.cc
-  LIBS paceline_train)
+  LIBS paceline_client paceline_train)
 paceline_test(worker_client_test
   SOURCES unit/client_evaluation_test.cc unit/client_joining_test.cc unit/client_reconnect_test.cc unit/client_silence_test.cc unit/client_state_test.cc
           unit/gradient_encoder_test.cc unit/gradient_sender_test.cc unit/io_turns_test.cc unit/worker_client_test.cc
