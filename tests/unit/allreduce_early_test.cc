@@ -54,6 +54,7 @@ TEST_CASE("a bucket leaves once it is final, and the next one waits for the rest
   config.exchange.algorithm = schedule::Algorithm::kRing;
   config.exchange.bucket_bytes = EarlyNode::kTensor * 4;
   config.cluster.nodes = 2;
+  config.train.batch_size = 1;  // as many samples as the gradients are of
   Layout layout;
   for (const char* name : {"a", "b"}) REQUIRE(layout.add(name, {EarlyNode::kTensor}));
   EarlyNode nodes[] = {{NodeId(0), config, layout}, {NodeId(1), config, layout}};
