@@ -243,8 +243,8 @@ void ServerLoop::end_turn() {
   replication_->serving().send_turn();
   for (auto& [to, message] : role_.release()) {
     if (end_.ended()) return;
-    to ? connections_.send_released_output(*to, std::move(message))
-       : link_.send_released_output(std::move(message));
+    to.connection() ? connections_.send_released_output(*to.connection(), std::move(message))
+                    : link_.send_released_output(std::move(message));
   }
 }
 

@@ -39,17 +39,17 @@ void EventLog::unfollow() {
 
 // Large ones are bounded by who sends them, here as on their way.
 bool EventLog::is_counted(const Output& output) {
-  return output.to.has_value() && output.message.payload.size <= wire::kCopiedBytesMax;
+  return output.to.connection() && output.message.payload.size <= wire::kCopiedBytesMax;
 }
 
 void EventLog::hold(To to, wire::Message message, Ticks now) {
   outputs_.push_back({count_, now, {std::move(to), std::move(message)}});
   const Output& held = outputs_.back().output;
-  if (is_counted(held)) ++waiting_[*held.to];
+  if (is_counted(held)) ++waiting_[*held.to.connection()];
 }
 
 void EventLog::drop(const To& to) {
-  if (to) waiting_.erase(*to);
+  if (to.connection()) waiting_.erase(*to.connection());
   std::erase_if(outputs_, [&](const Waiting& waiting) { return waiting.output.to == to; });
 }
 
@@ -68,7 +68,9 @@ std::vector<EventLog::Output> EventLog::take(bool alone) {
     ready.push_back(std::move(outputs_.front().output));
     outputs_.pop_front();
     const Output& output = ready.back();
-    if (is_counted(output) && --waiting_[*output.to] == 0) waiting_.erase(*output.to);
+    if (!is_counted(output)) continue;
+    const wire::PeerId& to = *output.to.connection();
+    if (--waiting_[to] == 0) waiting_.erase(to);
   }
   return ready;
 }

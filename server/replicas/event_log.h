@@ -18,6 +18,7 @@
 #include <deque>
 #include <optional>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "common/instant.h"
@@ -29,8 +30,20 @@ namespace paceline::server {
 
 class EventLog {
  public:
-  // To a connection of this server's socket; none: to the authority.
-  using To = std::optional<wire::PeerId>;
+  // Whom an output is for: a connection of this server's socket, or the authority. Membership::Connection is
+  // another type, since it means something else where it is empty.
+  class To {
+   public:
+    To(wire::PeerId connection) : connection_(std::move(connection)) {}
+    static To authority() { return To(); }
+    // Nothing: the authority.
+    const std::optional<wire::PeerId>& connection() const { return connection_; }
+    bool operator==(const To&) const = default;
+
+   private:
+    To() = default;
+    std::optional<wire::PeerId> connection_;
+  };
   struct Output {
     To to;
     wire::Message message;

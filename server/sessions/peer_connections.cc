@@ -1,6 +1,5 @@
 #include "server/sessions/peer_connections.h"
 
-
 #include "common/process/descriptors.h"
 #include "server/connections_max.h"
 #include "server/unread_messages_max.h"
@@ -213,7 +212,7 @@ Status PeerConnections::check_key(bool may, const std::string& who) const {
 
 void PeerConnections::give_up(Peer peer, const Membership::Connection& before) {
   if (before) {
-    role_.drop(before);
+    role_.drop(*before);
     router_->give_up(*before);
   }
   losses_.unreachable().forget(peer);

@@ -171,10 +171,10 @@ bool AuthorityLink::on_welcome(const wire::ShardWelcome& welcome) {
       setup_.log.info("the authority has welcomed this shard over another connection: " +
                       retransmitted(channel, breaks_));
     }
-    role_.drop({});
+    role_.drop(EventLog::To::authority());
     for (const wire::Message& message : channel.unacked()) {
       if (role_.has_other()) {
-        role_.hold({}, message, clock_.now());
+        role_.hold(EventLog::To::authority(), message, clock_.now());
         continue;
       }
       if (const Status sent = dealer_->send(message); !sent.is_ok()) {
@@ -216,7 +216,7 @@ void AuthorityLink::send(wire::Message message) {
                clock_.now());
   }
   if (broken_) return;
-  if (role_.has_other()) return role_.hold({}, std::move(message), clock_.now());
+  if (role_.has_other()) return role_.hold(EventLog::To::authority(), std::move(message), clock_.now());
   send_released_output(std::move(message));
 }
 
@@ -229,7 +229,7 @@ void AuthorityLink::send_released_output(wire::Message message) {
 void AuthorityLink::heartbeat(const Traffic& moved) {
   if (!dealer_ || (broken_ && !broken_->connected)) return;
   wire::Message beat{wire::Heartbeat{{}, moved, channels_.authority().ack()}, {}};
-  if (role_.has_other()) return role_.hold({}, std::move(beat), clock_.now());
+  if (role_.has_other()) return role_.hold(EventLog::To::authority(), std::move(beat), clock_.now());
   const Status status = dealer_->send(std::move(beat));
   if (!status.is_ok()) setup_.log.debug(status.message());  // it is not there yet, or its lease will tell
 }

@@ -18,6 +18,7 @@ wire::Message event(std::int64_t version = 0) {
   return {wire::Release{Version(version)}, {}, wire::LogEntry{wire::LogEntry::As::kToShard}};
 }
 wire::Message grant(std::int64_t clock) { return {wire::Grant{.clock = Clock(clock)}, {}}; }
+EventLog::To to(const char* connection) { return wire::PeerId(connection); }
 std::vector<std::int64_t> clocks(const std::vector<EventLog::Output>& outputs) {
   std::vector<std::int64_t> found;
   for (const EventLog::Output& output : outputs)
@@ -30,9 +31,9 @@ TEST_CASE("what is said waits for the events that it follows from, and for no la
   EventLog log;
   log.follow();
   log.add(event());
-  log.hold("node", grant(1));
+  log.hold(to("node"), grant(1));
   log.add(event());
-  log.hold("node", grant(2));
+  log.hold(to("node"), grant(2));
   CHECK(log.take(false).empty());
   REQUIRE(log.held(1).is_ok());
   CHECK(clocks(log.take(false)) == Clocks{1});
@@ -44,12 +45,12 @@ TEST_CASE("what is said waits for the events that it follows from, and for no la
 TEST_CASE("where nobody else must have it nothing waits") {
   EventLog log;
   log.add(event());
-  log.hold("node", grant(1));
-  log.hold({}, grant(2));
+  log.hold(to("node"), grant(1));
+  log.hold(EventLog::To::authority(), grant(2));
   const auto outputs = log.take(true);
   CHECK(clocks(outputs) == Clocks{1, 2});
-  CHECK(outputs[0].to == "node");
-  CHECK(!outputs[1].to);
+  CHECK(outputs[0].to == to("node"));
+  CHECK(outputs[1].to == EventLog::To::authority());
 }
 
 TEST_CASE("a follower is told all from the start, numbered, each turn's last event marked") {
@@ -103,11 +104,11 @@ TEST_CASE("once a follower has all, and has gone, nothing is kept, and events ar
 
 TEST_CASE("what was held for a connection that broke is dropped, and nothing else") {
   EventLog log;
-  log.hold("a", grant(1));
-  log.hold("b", grant(2));
-  log.hold({}, grant(3));
-  log.hold("a", grant(4));
-  log.drop("a");
+  log.hold(to("a"), grant(1));
+  log.hold(to("b"), grant(2));
+  log.hold(EventLog::To::authority(), grant(3));
+  log.hold(to("a"), grant(4));
+  log.drop(to("a"));
   CHECK(clocks(log.take(true)) == Clocks{2, 3});
 }
 
@@ -115,18 +116,18 @@ TEST_CASE("what is held is counted for each connection, but what is large, until
   EventLog log;
   log.follow();
   log.add(event());
-  for (int i = 0; i < 3; ++i) log.hold("a", grant(i));
-  log.hold("b", grant(3));
-  log.hold({}, grant(4));
+  for (int i = 0; i < 3; ++i) log.hold(to("a"), grant(i));
+  log.hold(to("b"), grant(3));
+  log.hold(EventLog::To::authority(), grant(4));
   const auto bytes = std::make_shared<const std::vector<std::byte>>(wire::kCopiedBytesMax + 1);
   for (const std::size_t fewer : {0, 1}) {
-    log.hold("a", {wire::Parameters{}, {bytes, bytes->data(), bytes->size() - fewer}});
+    log.hold(to("a"), {wire::Parameters{}, {bytes, bytes->data(), bytes->size() - fewer}});
   }
   CHECK((log.waiting("a") == 4 && log.waiting("b") == 1 && log.waiting("c") == 0));
-  log.drop("b");
+  log.drop(to("b"));
   CHECK((log.waiting("a") == 4 && log.waiting("b") == 0));
   log.add(event());
-  log.hold("a", grant(5));
+  log.hold(to("a"), grant(5));
   REQUIRE(log.held(1).is_ok());
   CHECK(log.take(false).size() == 6);
   CHECK(log.waiting("a") == 1);

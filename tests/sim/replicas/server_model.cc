@@ -95,11 +95,12 @@ void ServerModel::release() {
 
 void ServerModel::tell(const server::EventLog::Output& output) {
   acknowledged_.note(output.message);
-  if (!output.to) return hearers_.authority(output.message);
-  if (*output.to == kDiscards) return hearers_.discards(output.message);
-  if (const auto node = node_at_.find(*output.to); node != node_at_.end())
+  const std::optional<wire::PeerId>& to = output.to.connection();
+  if (!to) return hearers_.authority(output.message);
+  if (*to == kDiscards) return hearers_.discards(output.message);
+  if (const auto node = node_at_.find(*to); node != node_at_.end())
     return hearers_.node(node->second, output.message);
-  if (const auto shard = shard_at_.find(*output.to); shard != shard_at_.end())
+  if (const auto shard = shard_at_.find(*to); shard != shard_at_.end())
     hearers_.shard(shard->second, output.message);
 }
 
@@ -133,7 +134,7 @@ void ServerModel::to_authority(const wire::Message& message) {
   channels_.authority().on_send(message);
   if (server::ReliableChannel::counts(message.body, server::ReliableChannel::End::kShard))
     note(As::kSent, Peer::of(state_.shard()), message.body);
-  if (welcomed_) hold({}, message);
+  if (welcomed_) hold(server::EventLog::To::authority(), message);
 }
 
 void ServerModel::compare(const std::optional<server::UncommittedOutputs::BothSaved>& saved) {

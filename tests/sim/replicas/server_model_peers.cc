@@ -157,10 +157,10 @@ void ServerModel::authority_says(const wire::Message& message) {
 }
 
 void ServerModel::say_unheard() {
-  role_.drop({});
+  role_.drop(server::EventLog::To::authority());
   for (const wire::Message& message : channels_.authority().unacked()) {
     ++said_again_;
-    hold({}, message);
+    hold(server::EventLog::To::authority(), message);
   }
 }
 
