@@ -17,11 +17,13 @@ void note(std::int64_t& count, std::vector<std::string>& named, NodeId node, con
 void ChurnRecord::lost(NodeId node, const std::string& why) {
   finished_early_.erase(node);  // so it said
   last_has_finished_ = false;
+  churn_.away.insert(node);
   note(churn_.lost_nodes, churn_.lost, node, ": " + why);
 }
 
 void ChurnRecord::returned(NodeId node, Version version) {
   finished_early_.erase(node);
+  churn_.away.erase(node);
   note(churn_.returned_nodes, churn_.returned, node, " at version " + to_string(version));
 }
 

@@ -23,6 +23,7 @@ struct Churn {
   std::vector<std::string> returned;  // "node 2 at version 118"
   std::int64_t late_nodes = 0;
   std::vector<std::string> late;
+  std::set<NodeId> away;  // lost, and not back
 };
 
 // Thread: one at a time.
@@ -41,6 +42,7 @@ class ChurnRecord {
   bool has_finished_early(NodeId node) const { return finished_early_.contains(node); }
   // Whether the last that has gone before the run's end has gone so.
   bool last_has_finished() const { return last_has_finished_; }
+  bool is_away(NodeId node) const { return churn_.away.contains(node); }
   const Churn& so_far() const { return churn_; }
 
  private:

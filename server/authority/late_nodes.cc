@@ -48,7 +48,7 @@ Status LateNodes::begin(NodeId node, Ticks now) {
   members_[node] = NodeState::kJoined;
   process.has_come = true;
   const Version version = core_.engine().version();
-  const bool returns = process.takes_part || process.took_part;
+  const bool returns = process.takes_part || process.took_part || record_.churn().is_away(node);
   for (std::uint32_t thread = 0; thread < config_.cluster.threads_per_node; ++thread) {
     const WorkerId worker(node, thread);
     instructions_.forget(worker);

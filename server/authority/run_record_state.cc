@@ -106,6 +106,7 @@ std::string to_bytes(const RunRecordState& state) {
   for (const std::string& returned : state.churn.returned) out.add_returned(returned);
   out.set_late_nodes(state.churn.late_nodes);
   for (const std::string& late : state.churn.late) out.add_late(late);
+  for (const NodeId node : state.churn.away) out.add_away(node.value);
   for (const WorkerStaleness& worker : state.staleness) {
     proto::StalenessOfWorker& both = *out.add_staleness();
     put(worker.clocks, *both.mutable_clocks());
@@ -151,6 +152,12 @@ Result<RunRecordState> run_record_from_bytes(std::string_view bytes, Cluster clu
   PACELINE_RETURN_IF_ERROR(expect_count("late_nodes", in.late_nodes()));
   state.churn.late_nodes = in.late_nodes();
   state.churn.late.assign(in.late().begin(), in.late().end());
+  for (const std::uint32_t node : in.away()) {
+    if (node >= cluster.nodes) {
+      return unexpected("away", "node " + std::to_string(node), "one of " + std::to_string(cluster.nodes));
+    }
+    state.churn.away.insert(NodeId(node));
+  }
   if (static_cast<std::uint32_t>(in.staleness_size()) != cluster.workers()) {
     return unexpected("staleness", std::to_string(in.staleness_size()) + " workers",
                       std::to_string(cluster.workers()));

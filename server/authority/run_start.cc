@@ -101,9 +101,12 @@ void RunStart::go_on(Ticks now) {
   for (const NodeId node : joined) {
     RunMembers::Process& process = members_.process(node);
     process.takes_part = true;
-    // It was lost before the save.
-    if (process.took_part && !members_.is_awaited(node))
+    // It was lost before the save, or was not there yet; where all had been at the start it may have finished early.
+    if (record_.churn().is_away(node)) {
       record_.churn().returned(node, core_.engine().version());
+    } else if (!process.took_part && !members_.is_awaited(node)) {
+      record_.churn().came_late(node, core_.engine().version());
+    }
     for (std::uint32_t thread = 0; thread < config_.cluster.threads_per_node; ++thread) {
       const Status status = core_.step(sync::Joined{WorkerId(node, thread)}, now);
       if (!status.is_ok()) evict_(node, status, now);

@@ -411,6 +411,7 @@ TEST_CASE("a run's record comes back from its bytes as it was, and no other byte
   state.churn.returned = {"node 1 at version 3"};
   state.churn.late_nodes = 2;
   state.churn.late = {"node 2 at version 4", "node 3 at version 5"};
+  state.churn.away = {NodeId(1)};
   for (std::uint32_t r = 0; r < 2; ++r) {
     state.staleness.push_back({cluster.worker_at(Rank(r)), {}, {}});
     state.staleness[r].clocks.add(r, 3);
@@ -426,7 +427,7 @@ TEST_CASE("a run's record comes back from its bytes as it was, and no other byte
   CHECK(to_bytes(*back) == bytes);
   CHECK(back->switches[1].threshold.is_infinite());
   CHECK((back->churn.returned == state.churn.returned && back->churn.late == state.churn.late &&
-         back->churn.late_nodes == 2));
+         back->churn.late_nodes == 2 && back->churn.away == state.churn.away));
   CHECK(back->staleness[1].gradients.max == 100);
   CHECK_FALSE(back->lpr.has_value());
   CHECK(back->loss_scales == state.loss_scales);
@@ -439,6 +440,10 @@ TEST_CASE("a run's record comes back from its bytes as it was, and no other byte
   state.loss_scales.pop_back();
   CHECK(run_record_from_bytes(to_bytes(state), cluster).status().message() ==
         "run record: loss scales: got 1, expected 2");
+  state.loss_scales.clear();
+  state.churn.away = {NodeId(2)};
+  CHECK(run_record_from_bytes(to_bytes(state), cluster).status().message() ==
+        "run record: away: got node 2, expected one of 2");
   CHECK(run_record_from_bytes("\xff\xff", cluster).status().code() == StatusCode::kDataLoss);
   for (std::size_t cut = 0; cut < bytes.size(); ++cut) {
     (void)run_record_from_bytes(bytes.substr(0, cut), cluster);  // an error or a record, never more

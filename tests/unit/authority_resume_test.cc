@@ -169,8 +169,11 @@ TEST_CASE("a node that does not come is lost after start_timeout, and the others
 }
 
 TEST_CASE("a node that was lost before the save is not waited for, and takes part if it is there in time") {
+  const auto at_start = GENERATE(as<std::optional<std::uint32_t>>{}, std::nullopt, 2U);
   for (const bool comes : {false, true}) {
-    SavingRun run;
+    RunConfig config = saving_run();
+    config.cluster.nodes_at_start = at_start;
+    SavingRun run(config);
     run.authority->lost(kNode0, "silent for 10.2 s", run.now);
     run.iterate(1, 0);
     run.save(1);
@@ -186,7 +189,25 @@ TEST_CASE("a node that was lost before the save is not waited for, and takes par
     REQUIRE(run.over());
     const std::vector<std::string> returned = run.summary().returned;
     CHECK(returned == std::vector<std::string>(comes ? 1 : 0, "node 0 at version 1"));
+    CHECK(run.summary().late_nodes == 0);
   }
+}
+
+TEST_CASE("a node that comes first to a resumed run is late, also where training has not gone on yet") {
+  RunConfig config = saving_run();
+  config.cluster.nodes = 3;
+  config.cluster.nodes_at_start = 2;
+  SavingRun run(config);
+  run.train(0, 1);
+  run.save(1);
+  run.resume();
+  run.shards_ready();
+  for (const std::uint32_t node : {0U, 2U, 1U}) run.come(node);
+  REQUIRE(run.authority->training());
+  run.authority->fail(aborted("enough is known"), run.now);
+  REQUIRE(run.over());
+  CHECK(run.summary().late == std::vector<std::string>{"node 2 at version 1"});
+  CHECK(run.summary().returned_nodes == 0);
 }
 
 TEST_CASE("a node that is lost again before training goes on does not hold the others up") {
