@@ -84,8 +84,9 @@ bool has_files_of(const RunConfig& config, ShardId shard) {
   return false;
 }
 
-// Whether nothing would be lost with it. A model beside it is what the run has begun with, unless a warm start had learned
-// before the first version (worker/train/warm_start.h). A run that goes on from a checkpoint may train nothing itself.
+// Whether nothing would be lost with it. A model beside it is what the run has begun with, unless a warm start
+// had learned before the first version (worker/train/warm_start.h). A run that goes on from a checkpoint may
+// train nothing itself.
 bool left_nothing(const RunConfig& config) {
   if (!trained_nothing(config.run.out) || has_checkpoints(config)) return false;
   const fs::path out(config.run.out);

@@ -3,9 +3,10 @@
 // Where the connection broke (kUnavailable) the peer may be alive. What it said before, its last report say,
 // may still be queued here, and it may come back over another connection, over which it is told again what it
 // missed. So it is lost only when nothing more has come from it for kQuietTicks and for as long as it is
-// given to come back; or, where another peer has seen its own connection to it end about then, for kQuietTicks alone:
-// then it is no connection that broke, but a process that ended. Any other refusal, a full queue (kResourceExhausted) say,
-// dropped a message that is never sent again. Then the peer is lost at the next tick, however much it still says.
+// given to come back; or, where another peer has seen its own connection to it end about then, for kQuietTicks
+// alone: then it is no connection that broke, but a process that ended. Any other refusal, a full queue
+// (kResourceExhausted) say, dropped a message that is never sent again. Then the peer is lost at the next tick,
+// however much it still says.
 //
 // Pure. Thread: one at a time (the server's loop).
 #pragma once
@@ -55,8 +56,8 @@ class Unreachable {
     }
   }
 
-  // Another peer's connection to it has ended, by itself, at `now`. Counts where ours has broken by
-  // then or breaks within kSeenAtMostBefore, both within as long as it is given.
+  // Another peer's connection to it has ended, by itself, at `now`. Counts where ours has
+  // broken by then, or breaks within kSeenAtMostBefore; both within as long as it is given.
   void ended_elsewhere(Peer peer, Ticks now) {
     std::erase_if(elsewhere_, [peer](const auto& of) { return of.first == peer; });
     elsewhere_.emplace_back(peer, now);

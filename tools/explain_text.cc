@@ -109,8 +109,8 @@ std::string names_of(const std::vector<WorkerId>& workers) {
   return names;
 }
 
-// Of a run that failed, or whose nodes were elsewhere: their 0 waits are none that anybody counted. A node that is killed
-// leaves no part of a trace; one that is lost and lives does.
+// Of a run that failed, or whose nodes were elsewhere: their 0 waits are none that anybody counted. A node that is
+// killed leaves no part of a trace; one that is lost and lives does.
 std::string missing_of(const std::string& run, const trace::Trace& trace) {
   std::vector<WorkerId> lost, missing;
   for (const WorkerId worker : trace.without_spans()) {

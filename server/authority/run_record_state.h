@@ -41,8 +41,8 @@ struct RunRecordState {
 std::string to_bytes(const RunRecordState& state);
 
 // Bytes may come from a damaged file: any are taken. Errors: kDataLoss, naming the field: no such message,
-// histograms, batch sizes or loss scales that are not those of `cluster`'s workers, a lost node that is none of it, negative
-// counts.
+// histograms, batch sizes or loss scales that are not those of `cluster`'s workers, a node away that is
+// none of its, negative counts.
 Result<RunRecordState> run_record_from_bytes(std::string_view bytes, Cluster cluster);
 
 }  // namespace paceline::server
