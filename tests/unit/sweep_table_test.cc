@@ -228,6 +228,9 @@ TEST_CASE("a_configuration_under_two_names_is_refused_with_both") {
   CHECK_THAT(swept.read({"sync.threshold=1,01"}).status().message(),
              Contains("point 2 of 2, threshold=01: the same configuration as point 1, threshold=1"));
   CHECK_FALSE(swept.read({"simulate.network.latency=1ms,1000us"}).is_ok());
+  // Ten rounds of 64 samples, as 10.1 are.
+  CHECK_THAT(swept.read({"data.train_samples=640", "train.total_epochs=1,1.01"}).status().message(),
+             Contains("point 2 of 2, total_epochs=1.01: the same configuration as point 1, total_epochs=1"));
 }
 
 TEST_CASE("a_directory_that_is_no_sweeps_is_left_alone") {
