@@ -1,5 +1,6 @@
 #include "common/config/load.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <fstream>
 #include <system_error>
@@ -67,6 +68,21 @@ Status collect(const Value& section, const std::string& path, std::vector<Entry>
   return Status::ok();
 }
 
+// Takes away what was given for `key` before, and what the file says in the other form of it: in epochs for what counts
+// versions or iterations, and the other way round. A null alone takes back what there is.
+void take_away(const Key* key, const Value& by, std::vector<Entry>& entries) {
+  const auto says_something = [key](const Entry& entry) {
+    return entry.key == key && entry.value.kind != Value::Kind::kNull &&
+           (entry.value.kind != Value::Kind::kList || !entry.value.items.empty());
+  };
+  const bool also_other = by.kind != Value::Kind::kNull || std::ranges::any_of(entries, says_something);
+  std::erase_if(entries, [&](const Entry& entry) {
+    const bool is_other =
+        entry.value.place.line != 0 && counted_key(entry.key->path) == counted_key(key->path);
+    return entry.key == key || (also_other && is_other);
+  });
+}
+
 // Adds `key.path=value`, in place of what was given for that key before.
 Status add_override(const std::string& argument, std::vector<Entry>& entries) {
   const Place place{"command line", 0};
@@ -83,7 +99,7 @@ Status add_override(const std::string& argument, std::vector<Entry>& entries) {
   }
   if (key == nullptr) return unknown_key(path, place);
   PACELINE_ASSIGN_OR_RETURN(Value value, config::read_argument(argument.substr(equals + 1), path));
-  std::erase_if(entries, [&](const Entry& entry) { return entry.key == key; });
+  take_away(key, value, entries);
   entries.push_back({key, std::move(value)});
   return Status::ok();
 }
