@@ -104,6 +104,14 @@ TEST_CASE("a_file_that_says_versions_and_epochs_alike_is_one_and_an_argument_is_
   const ScheduleSection halved = with({"cluster.nodes=32"}).train.optimizer.schedule;
   CHECK((halved.warmup_versions == 244 && halved.warmup_epochs == 5.0));
   CHECK(halved.step_at == std::vector<std::int64_t>{1465, 2930, 3906});
+  // Where an argument leaves open what an epoch has, the file's versions count.
+  const RunConfig pool =
+      with({"sync.policy=asp", "sync.apply=null", "sync.combine=null", "train.share=pool"});
+  CHECK((pool.train.optimizer.schedule.warmup_versions == 122 && pool.train.total_epochs == 90.0));
+  CHECK_FALSE(pool.train.optimizer.schedule.warmup_epochs.has_value());
+  const RunConfig unknown = with({"data.kind=synthetic", "data.path=null"});
+  CHECK((unknown.train.total_iterations == 2197 * 64 && !unknown.train.total_epochs));
+  CHECK(unknown.train.optimizer.schedule.step_at == std::vector<std::int64_t>{732, 1465, 1953});
   std::string changed = recorded;
   changed.replace(changed.find("warmup_versions: 122"), 20, "warmup_versions: 121");
   CHECK_THAT(refusal(changed), Contains("schedule.warmup_epochs: said twice, got 122 here, and in "
