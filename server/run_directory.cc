@@ -213,7 +213,10 @@ Status record_resumed(const RunConfig& config) {
   }
   // What else is one daemon's own affair stays as the run was recorded with.
   const auto changed = load_config(effective.string(), resumable_settings(config), LoadFor::kReading);
-  RunConfig now = changed.is_ok() ? *changed : config;
+  // Of other data.train_samples the epochs of the record may come to other versions than the run goes on with.
+  const bool is_same_run =
+      changed.is_ok() && fingerprint(*changed, AgreedBy::kRun) == fingerprint(config, AgreedBy::kRun);
+  RunConfig now = is_same_run ? *changed : config;
   now.cluster.endpoints = config.cluster.endpoints;
   return write_config(effective, now);
 }

@@ -22,6 +22,12 @@ Status check_resume_keeps(const std::string& recorded, std::span<const std::stri
     if (got != expected)
       differ += (differ.empty() ? ": " : "; ") + key->path + ": got " + got + ", expected " + expected;
   }
+  // What follows from an argument, as of other data.train_samples other versions do, where epochs are said.
+  if (const auto changed = load_config(recorded, overrides, LoadFor::kReading);
+      differ.empty() && changed.is_ok() &&
+      fingerprint(*changed, AgreedBy::kRun) != fingerprint(run->config, AgreedBy::kRun)) {
+    differ = ": " + differing_settings(settings(*changed), settings(run->config), AgreedBy::kRun);
+  }
   if (differ.empty()) return Status::ok();
   return invalid_argument("command line: a resume keeps what the run began with" + differ);
 }

@@ -8,6 +8,7 @@
 #include "common/config/command_line.h"
 #include "common/config/daemon_options.h"
 #include "common/config/load.h"
+#include "common/config/resume_keeps.h"
 #include "tests/unit/temp_folder.h"
 #include "tools/check_config.h"
 
@@ -167,6 +168,26 @@ TEST_CASE("check_config_names_what_a_resume_may_not_change_by_the_key_that_was_g
       err.str(),
       Contains(": pipeline.micro_batches: got 2, expected 4; pipeline.schedule: got 1f1b, expected gpipe\n"));
   CHECK(status({"pipeline.micro_batches=none"}) == kExitUsage);  // which is no value of it
+}
+
+TEST_CASE("check_config_names_what_follows_from_what_a_resume_may_change") {
+  const testing::TempFolder folder;
+  const auto with = [](const std::vector<std::string>& overrides) {
+    return parse_config(
+        "train: {batch_size: 32, optimizer: {schedule: {warmup_epochs: 0.5}}}\n"
+        "cluster: {nodes: 2, threads_per_node: 1}\ndata: {train_samples: 640}\n",
+        "run.yaml", overrides);
+  };
+  const std::string recorded = (folder / "config.yaml").string();
+  std::ofstream(recorded) << to_yaml(with({}).value());
+  CHECK(check_resume_keeps(recorded, std::vector<std::string>{"data.train_samples=660"}).is_ok());
+  CHECK(check_resume_keeps(recorded, std::vector<std::string>{"data.train_samples=1280"}).message() ==
+        "command line: a resume keeps what the run began with: train.optimizer.schedule.warmup_versions: got "
+        "10, "
+        "expected 5");
+  CHECK(check_resume_keeps(recorded, std::vector<std::string>{"data.train_samples=1280",
+                                                              "train.optimizer.schedule.warmup_versions=5"})
+            .is_ok());
 }
 
 TEST_CASE("check_config_reads_the_model_that_a_run_would_begin_with") {

@@ -364,6 +364,23 @@ TEST_CASE(
   CHECK(recorded().run.log_level == level);
 }
 
+TEST_CASE("a run that goes on with other train_samples records the versions that it goes by") {
+  Folder f;
+  const auto recorded = [&] { return load_config((f.run.path() / "config.yaml").string(), {}).value(); };
+  ScheduleSection& schedule = f.config.train.optimizer.schedule;
+  f.config.data.train_samples = 640;
+  schedule.warmup_epochs = 2;
+  schedule.warmup_versions = 5;  // of 256 samples
+  REQUIRE(prepare_run_directory(f.config, kAuthority, Existing::kReplace, "given.yaml").is_ok());
+  REQUIRE(recorded().train.optimizer.schedule.warmup_versions == 5);
+  f.config.data.train_samples = 1280;
+  schedule.warmup_epochs.reset();
+  REQUIRE(record_resumed(f.config).is_ok());
+  CHECK(recorded().train.optimizer.schedule.warmup_versions == 5);
+  CHECK(recorded().data.train_samples == 1280);
+  CHECK(fingerprint(recorded()) == fingerprint(f.config));
+}
+
 TEST_CASE("a run directory with checkpoints is used anew with --force alone, which removes them") {
   Folder f;
   f.write(kNewer);
