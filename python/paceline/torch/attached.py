@@ -23,6 +23,8 @@ from paceline.worker import RunOver, Worker, check_world
 
 _attached: "weakref.WeakKeyDictionary" = weakref.WeakKeyDictionary()  # optimizers and models, while attached
 
+_WRAPPERS = ("DistributedDataParallel", "DataParallel", "FullyShardedDataParallel")
+
 # `data` or a key of it, but for how many samples an epoch has, which the library itself reads.
 _DATA = r"""data(?!\.train_samples\b)(?!["']?\s*:\s*\{?\s*["']?train_samples["']?\s*:[^\n,}]*\s*(?:\}|\n\S|\Z))(?:\.\w+)?"""
 
@@ -186,7 +188,7 @@ class Attached:
             if what in _attached:
                 raise ValueError(f"{name}: it is attached already, expected one attach() at a time")
         for name, module in self.model.named_modules():  # by name: torch imports FSDP for those who ask for it
-            if type(module).__name__ in ("DistributedDataParallel", "DataParallel", "FullyShardedDataParallel"):
+            if any(each.__name__ in _WRAPPERS for each in type(module).__mro__):
                 raise ValueError(f"{f'module {name!r}' if name else 'model'}: got a {type(module).__name__}, expected the model itself "
                                  "(model.module)")
         if mode == "worker" and callable(getattr(self.optimizer, "eval", None)):  # as those of schedule-free

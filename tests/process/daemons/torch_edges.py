@@ -250,6 +250,7 @@ def refused(config, node):
         print("outer:", rate, len(told), *told)
     say("parallel", lambda: attach(torch.nn.DataParallel(model), optimizer))
     say("parallel", lambda: attach((inner := torch.nn.Sequential(torch.nn.DataParallel(model))), plain_sgd(inner)))
+    say("parallel", lambda: attach(type("Mine", (torch.nn.DataParallel,), {})(model), optimizer))
     parts = perceptron()
     parts[0].weight.placements = ()  # as a DTensor has
     say("parts", lambda: attach(parts, plain_sgd(parts)))

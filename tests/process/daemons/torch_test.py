@@ -340,6 +340,7 @@ class TorchLoop(ForeignTest):
                           r"launched: PACELINE_LAUNCHED: got 'nonsense', expected what paceline\.launch sets, or none",
                           r"parallel: model: got a DataParallel, expected the model itself \(model\.module\)",
                           r"parallel: module '0': got a DataParallel, expected the model itself \(model\.module\)",
+                          r"parallel: model: got a Mine, expected the model itself \(model\.module\)",
                           r"parts: parameter '0\.weight': got a Parameter, of which other processes have parts, expected a whole tensor",
                           r"assigned: model: load_state_dict\(\) has replaced parameters \('0\.weight'\), expected .*",
                           r"closure: optimizer\.step\(\): got a closure, expected none.*",
