@@ -18,12 +18,10 @@ from paceline.torch.averaged import Averaged, OwnBuffers
 from paceline.torch.hooks import Hook
 from paceline.torch.scaling import Scaling
 from paceline.torch.spectral import vectors_to_send
-from paceline.torch.tensors import Model, clean, is_empty
+from paceline.torch.tensors import Model, check_is_whole, clean, is_empty
 from paceline.worker import RunOver, Worker, check_world
 
 _attached: "weakref.WeakKeyDictionary" = weakref.WeakKeyDictionary()  # optimizers and models, while attached
-
-_WRAPPERS = ("DistributedDataParallel", "DataParallel", "FullyShardedDataParallel")
 
 # `data` or a key of it, but for how many samples an epoch has, which the library itself reads.
 _DATA = r"""data(?!\.train_samples\b)(?!["']?\s*:\s*\{?\s*["']?train_samples["']?\s*:[^\n,}]*\s*(?:\}|\n\S|\Z))(?:\.\w+)?"""
@@ -187,10 +185,7 @@ class Attached:
         for what, name in ((self.model, "model"), (self.optimizer, "optimizer")):
             if what in _attached:
                 raise ValueError(f"{name}: it is attached already, expected one attach() at a time")
-        for name, module in self.model.named_modules():  # by name: torch imports FSDP for those who ask for it
-            if any(each.__name__ in _WRAPPERS for each in type(module).__mro__):
-                raise ValueError(f"{f'module {name!r}' if name else 'model'}: got a {type(module).__name__}, expected the model itself "
-                                 "(model.module)")
+        check_is_whole(self.model)
         if mode == "worker" and callable(getattr(self.optimizer, "eval", None)):  # as those of schedule-free
             raise ValueError(f"optimizer: got {type(self.optimizer).__name__}, which has an eval() of its own, with mode='worker', "
                              "expected one that steps the weights that are evaluated: what eval() makes those of is not averaged")

@@ -14,7 +14,7 @@ from paceline.stage import Did, Stage
 from paceline.torch.averaged import is_running_statistic
 from paceline.torch.cut import shapes_of
 from paceline.torch.norms import Norms
-from paceline.torch.tensors import _NORMS, Exchanged, buffers_of_weights, clean
+from paceline.torch.tensors import _NORMS, Exchanged, buffers_of_weights, check_is_whole, clean
 from paceline.worker import RunOver, Worker, check_world
 
 
@@ -43,6 +43,7 @@ class Pipeline:
     def __init__(self, model, loss, config, node, *, example, balance, evaluate, overrides, existing, hang_timeout):
         if not isinstance(model, torch.nn.Sequential):
             raise ValueError(f"model: got a {type(model).__name__}, expected a torch.nn.Sequential")
+        check_is_whole(model)
         self._whole, self._loss, self._balance = model, loss, list(balance)
         self._check_cut()
         shapes = shapes_of(model, example)

@@ -13,6 +13,8 @@ from paceline.torch.rules import rates_of
 from paceline.worker import most
 
 _NORMS = (torch.nn.modules.batchnorm._NormBase, torch.nn.LayerNorm, torch.nn.GroupNorm)
+# By name: torch imports FSDP for those who ask for it.
+_WRAPPERS = ("DistributedDataParallel", "DataParallel", "FullyShardedDataParallel")
 
 
 def buffers_of_weights(model: torch.nn.Module) -> Dict[int, bool]:
@@ -37,6 +39,18 @@ def _can_be_averaged(buffer):
 def clean(name: str) -> str:
     """A parameter's name without what torch.compile puts into it."""
     return ".".join(segment for segment in name.split(".") if segment != "_orig_mod")
+
+
+def check_is_whole(model: torch.nn.Module) -> None:
+    """That nobody else averages its gradients, or has parts of it. Errors: ValueError."""
+    for name, module in model.named_modules():
+        if any(each.__name__ in _WRAPPERS for each in type(module).__mro__):
+            raise ValueError(f"{f'module {name!r}' if name else 'model'}: got a {type(module).__name__}, expected the model itself "
+                             "(model.module)")
+    for name, p in model.named_parameters():
+        if hasattr(p, "placements"):  # as a DTensor has
+            raise ValueError(f"parameter '{clean(name)}': got a {type(p).__name__}, of which other processes have parts, expected a whole "
+                             "tensor")
 
 
 def is_empty(p: torch.Tensor) -> bool:
@@ -156,8 +170,6 @@ class Model:
         _check_has_shape("parameter", name, p)
         if p.dtype != torch.float32:
             raise ValueError(f"parameter '{name}': got {p.dtype}, expected torch.float32")
-        if hasattr(p, "placements"):
-            raise ValueError(f"parameter '{name}': got a {type(p).__name__}, of which other processes have parts, expected a whole tensor")
         if self.device is not None and p.device != self.device:
             raise ValueError(f"parameter '{name}': got device {p.device}, expected {self.device}, where '{self._where}' is: "
                              "a model on one device")

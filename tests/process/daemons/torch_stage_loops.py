@@ -233,6 +233,8 @@ def refused(config, node):
     tied = nn.Sequential(nn.Linear(6, 6), nn.Linear(6, 6))
     tied[1].weight = tied[0].weight
     whole = {"module": lambda: paceline.torch.pipeline(nn.Linear(6, 3), loss_of, config, node=0, example=example, balance=[1]),
+             "parallel": lambda: paceline.torch.pipeline(nn.Sequential(nn.DataParallel(nn.Linear(6, 3)), nn.Linear(3, 3)), loss_of, config,
+                                                         node=0, example=example, balance=[1, 1]),
              "sum": lambda: paceline.torch.pipeline(model, loss_of, config, node=0, example=example, balance=[2, 2]),
              "stages": lambda: paceline.torch.pipeline(model, loss_of, config, node=0, example=example, balance=[2, 2, 3]),
              "none": lambda: paceline.torch.pipeline(nn.Sequential(nn.Linear(6, 3), nn.ReLU()), loss_of, config, node=0, example=example,

@@ -143,6 +143,7 @@ class TorchStages(ForeignTest):
         self.assertEqual(loop.end(), 0, loop.errors())
         said = loop.output()
         for complaint in (r"module: model: got a Linear, expected a torch\.nn\.Sequential",
+                          r"parallel: module '0': got a DataParallel, expected the model itself \(model\.module\)",
                           r"sum: balance: got \[2, 2\], expected numbers above 0 that add up to the 7 modules",
                           r"stages: balance: got 3 stages, expected 2, pipeline\.stages",
                           r"none: balance: stage 1 has no parameters, expected some in each",
