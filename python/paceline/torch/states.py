@@ -81,8 +81,9 @@ class States:
     def keep(self) -> None:
         """Behind each step: writes the state of each clock, and removes those that no resume needs. The newest stays, and those that
         a checkpoint is of, or may come to be of. Where run.out has no checkpoints, as on another machine than the servers', and with
-        checkpoint.every, all stay. Called at each checkpoint.every_clocks-th clock and the last alone, it writes less; behind a loss of
-        all nodes between two the loop then goes on with an older state, which is warned of."""
+        checkpoint.every, all stay. Called at each checkpoint.every_clocks-th clock and the last alone, it writes less. From a checkpoint between two, as
+        SIGUSR2, checkpoint.keep_best and a loss of all nodes make one, a loop of attach() then goes on with an older state, under bsp
+        with a warning; a pipeline()'s is refused there under bsp."""
         clock = self._run.clock
         if clock == self._clock:
             return
