@@ -121,8 +121,11 @@ std::vector<std::string> rate_warnings(const RunConfig& config, const Given& giv
     const auto behind =
         std::ranges::find_if(schedule.step_at, [end](std::int64_t turn) { return turn >= end; });
     if (schedule.kind != ScheduleKind::kMultistep || behind == schedule.step_at.end()) continue;
+    // Of a pool the slowest's clock, which the version is, ends before.
+    const bool ends_before = config.train.share == Share::kPool && !in_lockstep(config);
     warnings.push_back(given.as_said(at + "step_at") + ": the run ends with version " + std::to_string(end) +
-                       ", so there is no step at " + std::to_string(*behind));
+                       (ends_before ? " at the latest" : "") + ", so there is no step at " +
+                       std::to_string(*behind));
   }
   return warnings;
 }

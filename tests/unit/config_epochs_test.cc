@@ -151,6 +151,12 @@ TEST_CASE("a_step_behind_the_end_and_a_scale_by_the_default_mini_batch_are_warne
   CHECK(notes.size() == 5);
   load({"train.optimizer.schedule.scale=none"}, &notes);
   CHECK(notes.size() == 10);
+  // The fast do more of a pool.
+  load({"sync.policy=asp", "train.share=pool", "train.optimizer.schedule.step_at=[30, 2197]",
+        "train.optimizer.schedule.warmup_versions=0", "train.optimizer.schedule.base_batch=256"},
+       &notes);
+  CHECK_THAT(notes.back(),
+             Contains("step_at: the run ends with version 2197 at the latest, so there is no step at 2197"));
 }
 
 TEST_CASE("a_run_whose_length_was_said_in_epochs_is_the_same_run_with_one_in_iterations") {
