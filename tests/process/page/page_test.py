@@ -90,6 +90,7 @@ class ReportPage(ThreePolicies):
                                 ("loss-time", r"\d+\.\d s\n" + r"\n".join(
                                     rf"{run}: {what} \d\.\d{{4}} at \d+\.\d" for run in ("bsp", "dtssp", "asp")
                                     for what in ("test", "training"))),
+                                ("learning-rate", r"[^\n]* iterations\nbsp: rate 0\.01 at "),
                                 ("accuracy-iterations", r"[^\n]* iterations\nbsp: test \d+\.\d\d % at [\s\S]*asp: training [^\n]* % at ")):
             with self.subTest(figure=figure):
                 self.assertRegex(self.browser.evaluate(HOVER, figure), "^" + pattern)

@@ -22,7 +22,7 @@ const kRate = {
   caption: 'Of the step that led to a row\'s version; of version 0, of the first step. With scale, warm-up and schedule; ' +
            'of local steps the inner optimizer\'s, in the first of a round.',
   nothing: 'No run has recorded a learning rate: curve.csv has no row with one.',
-  unit: 'learning rate', digits: 6, fromZero: true,
+  unit: 'learning rate', fromZero: true,
   drawings: [{ key: 'learning_rate', name: 'rate' }],
 };
 const kThreshold = {

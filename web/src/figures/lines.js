@@ -40,10 +40,11 @@ function series(run, index, theme, drawing, along) {
   };
 }
 
-// about: {id, title, caption, nothing, unit, suffix (behind a number), digits, integers, fromZero, secondsOnly, drawings: [{key, name, thin, step, scale, none}]},
-// along: of the two above.
+// about: {id, title, caption, nothing, unit, suffix (behind a number), digits (none: plain()), integers, fromZero, secondsOnly,
+// drawings: [{key, name, thin, step, scale, none}]}, along: of the two above.
 export function linesOfRuns(parent, page, about, along) {
   const place = (value) => fixed(value, along.column === 0 ? 1 : 0);
+  const said = (value) => about.digits === undefined ? plain(value) : fixed(value, about.digits);
   const shown = (point) => isNumber(point[kValue]) && isNumber(point[along.column]);
   const has = (run, drawing) => run.curve?.[drawing.key]?.points.some(shown) ?? false;
   const runs = page.runs.map((run, index) => ({ run, index }))
@@ -67,7 +68,7 @@ export function linesOfRuns(parent, page, about, along) {
         trigger: 'axis',
         formatter: ([{ axisValue }]) => tooltip(`${place(axisValue)} ${along.short}`, lines.map(({ run, index, drawing }) => {
           const [at, value] = pointAt(data(run, drawing, along), axisValue, drawing.step);
-          const number = isNumber(value) ? `${fixed(value, about.digits)}${about.suffix ?? ''}` : (value === null && drawing.none) || kNone;
+          const number = isNumber(value) ? `${said(value)}${about.suffix ?? ''}` : (value === null && drawing.none) || kNone;
           return [runStyle(index, theme).color, `${run.label}: ${drawing.name} ${number}${drawing.step ? '' : ` at ${place(at)}`}`];
         })),
       },
