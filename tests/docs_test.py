@@ -206,11 +206,16 @@ class Programs:
 
     def faults(self, line):
         line = re.sub(r"[\[\]|]", " ", re.sub(r"\s#\s.*", "", re.sub(r"^\$ ", "", line)))  # [--optional | --other]
-        line = re.sub(r"^(time|sudo|exec|python3) ", "", line)
+        line = re.sub(r"^(time|sudo|exec|python3?|(sbatch|salloc)( +--\S+)*) +", "", line)
         pieces = line.split()
         if not pieces or pieces[0].startswith("#"):
             return []
         first, name, found = pieces[0], self.program(pieces[0]), []
+        module = re.match(r"-m +(paceline[\w.]*)", line)
+        if module:
+            first = f"python/{module[1].replace('.', '/')}.py"
+            program = next((i for i, piece in enumerate(pieces) if piece.endswith(".py")), len(pieces))
+            pieces = pieces[1:program + 1]  # what is behind the program is its own
         given = {piece.partition("=")[0] for piece in pieces[1:] if re.match(r"--[a-z]", piece)}
         if first.startswith("build/") and first.split("/")[1] not in self.presets | {"<preset>"}:
             found.append(f"no such preset: {first}")
@@ -220,7 +225,7 @@ class Programs:
             if name == "paceline" and len(pieces) > 1 and re.fullmatch(r"[a-z-]+", pieces[1]) and pieces[1] not in self.subcommands | given:
                 found.append(f"no such subcommand: {pieces[1]}")
             found += [f"{name} has no option {option}" for option in sorted(given - self.options.get(name, given))]
-        elif re.match(r"(scripts|tests|tools|examples)/[\w./-]+\.(sh|py)$", first):
+        elif re.match(r"(scripts|tests|tools|examples|python)/[\w./-]+\.(sh|py|sbatch)$", first):
             script = SOURCE / first
             if not script.is_file():
                 return [f"no such file: {first}"]
@@ -232,10 +237,10 @@ class Programs:
         else:
             return []
         if not first.startswith("tests/"):
-            settings = {piece.strip("'").partition("=")[0] for piece in pieces[1:] if re.match(r"'?[a-z_]+(\.[a-z_]+)+=", piece)}
+            settings = {piece.strip("'\"").partition("=")[0] for piece in pieces[1:] if re.match(r"['\"]?[a-z_]\w*(\.[a-z_]\w*)+=", piece)}
             found += [f"no such key: {key}" for key in sorted(settings - self.keys - {"key.path"})]
         return found + [f"no such file: {piece}" for piece in pieces[1:]
-                        if re.fullmatch(r"(configs|scripts|tests|tools)/[\w./-]+", piece) and not (SOURCE / piece).exists()]
+                        if re.fullmatch(r"(configs|scripts|tests|tools|examples)/[\w./-]+", piece) and not (SOURCE / piece).exists()]
 
 
 def commands(text):
@@ -340,11 +345,16 @@ class Rules(unittest.TestCase):
         for line in ("scripts/none.sh", "build/release/bin/none", "build/check/tests/none", "build/none/bin/paceline report runs/a", "paceline nothing runs/a",
                      "paceline report --nothing runs/a", "scripts/run_local.sh --nothing", "$ paceline nothing", "cmake --preset none",
                      "scripts/run_local.sh configs/none.yaml", "python3 tests/none.py", "paceline-server my.yaml --nodes 1",
-                     "scripts/run_local.sh my.yaml sync.treshold=3"):
+                     "scripts/run_local.sh my.yaml sync.treshold=3", "python -m paceline.lunch my.yaml train.py", "python -m paceline.launch my.yaml --nothing train.py",
+                     "python3 -m paceline.launch my.yaml sync.treshold=3 train.py", "python -m paceline.launch my.yaml examples/none.py",
+                     'paceline-server my.yaml "train.total_iteration=8000"', "paceline-server my.yaml train.optimizer.beta3=0.9",
+                     "sbatch --ntasks=4 scripts/run_slurm.sh my.yaml cluster.node=4", "salloc scripts/none.sh", "sbatch examples/slurm/none.sbatch my.yaml"):
             self.assertEqual(len(programs.faults(line)), 1, line)
         for line in ("scripts/run_local.sh configs/bsp.yaml --out runs/a   # --nothing", "build/release/bin/paceline report --html a.html runs/a",
                      "paceline-server my.yaml --shard 1", "cmake --preset release", "build/check/tests/params_test", "version 117  clock 117", "", "run: {out: runs/mine}",
-                     "paceline data synthesize --out data/synthetic", "paceline-server my.yaml 'run.name=a' run.seed=1,2"):
+                     "paceline data synthesize --out data/synthetic", "paceline-server my.yaml 'run.name=a' run.seed=1,2",
+                     "python -m paceline.launch [--existing replace] my.yaml [key.path=value …] train.py --epochs 3 model.width=8", "python3 -m venv env",
+                     'paceline-server my.yaml "train.optimizer.beta1=0.9"', "sbatch --ntasks=4 scripts/run_slurm.sh my.yaml cluster.nodes=4"):
             self.assertEqual(programs.faults(line), [], line)
         self.assertEqual(list(commands("Do:\n\n    scripts/a.sh \\\n      --b\n    c\n")), [(3, "scripts/a.sh --b"), (3, "c")])
 
