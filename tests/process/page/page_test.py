@@ -177,8 +177,8 @@ class ReportPage(ThreePolicies):
         empty.mkdir()
         page = self.report("crashed.html", crashed, empty)
         self.browser.show(page)
-        self.assert_marks(["accuracy-time", "accuracy-iterations", "loss-time", "loss-iterations", "threshold", "lpr", "staleness-clocks",
-                           "staleness-gradients", "gaps-0", "timeline-0", "rates"])
+        self.assert_marks(["accuracy-time", "accuracy-iterations", "loss-time", "loss-iterations", "learning-rate", "threshold", "lpr",
+                           "staleness-clocks", "staleness-gradients", "gaps-0", "timeline-0", "rates"])
         said = self.browser.evaluate("return [...document.querySelectorAll('.card')].map((card) => card.innerText)")
         self.assertRegex(said[0], r"(?s)crashed unfinished.*no summary.json.*phases.csv:1: header is 'node,thread', expected")
         for name in ("summary.json", "phases.csv", "curve.csv", "staleness.csv", "config.yaml"):
@@ -209,8 +209,8 @@ class ReportPage(ThreePolicies):
     def test_the_page_of_a_long_run_stays_small_and_keeps_its_peaks(self):
         run = self.folder / "long"
         shutil.copytree(self.runs[1], run)
-        rows = [f"{i * 0.36},{i},{3 + i // 20000},{i % 97 / 10},{1 + 1e-9 * i},{0.5 + 1e-7 * i},,,{4 * i}" for i in range(100_000)]
-        rows[54_321] = "19555.56,54321,5,0.1,7.25,0.5,,,217284"
+        rows = [f"{i * 0.36},{i},{3 + i // 20000},{i % 97 / 10},{1 + 1e-9 * i},{0.5 + 1e-7 * i},,,{4 * i},0.01" for i in range(100_000)]
+        rows[54_321] = "19555.56,54321,5,0.1,7.25,0.5,,,217284,0.01"
         (run / "curve.csv").write_text("\n".join([(run / "curve.csv").read_text(encoding="utf-8").split("\n")[0], *rows, ""]),
                                        encoding="utf-8")
         page = self.report("long.html", *[run] * 4)
