@@ -216,7 +216,11 @@ SessionEnd Session::run(NodeTotals& totals) {
   if (Status met = meet_nodes(); !met.is_ok()) {
     // It ends by the client's end as well, and then that says why.
     if (const Status closed = client_.closed(); !closed.is_ok()) met = client_.run_over().value_or(closed);
-    client_.leave(met, met.code() == StatusCode::kUnavailable ? gone() : std::nullopt);
+    if (met.code() == StatusCode::kUnavailable) {
+      met = leave_for_another(met);
+    } else {
+      client_.leave(met);
+    }
     return {met, client_.lost(), 0};
   }
 
@@ -469,8 +473,9 @@ Status Session::conclude(const std::vector<ThreadResult>& results, const NodeTot
                           std::any_of(results.begin(), results.end(), [](const auto& result) {
                             return result.ended.code() == StatusCode::kUnavailable;
                           });
-  const bool has_finished = !by_another && parts_.has_finished && parts_.has_finished();
-  client_.leave(why, by_another ? gone() : std::nullopt, Lost::kNothing, has_finished);
+  if (by_another) return leave_for_another(why);
+  const bool has_finished = parts_.has_finished && parts_.has_finished();
+  client_.leave(why, std::nullopt, Lost::kNothing, has_finished);
   return why;
 }
 

@@ -108,9 +108,11 @@ class Session {
   // ---- session_meeting.cc
   Result<mesh::Listening> listen() const;
   Status meet_nodes();
+  Status connect_nodes(const mesh::Listening& listening);
   Status check_key(const mesh::Place& place) const;
   void meet_peers(mesh::PeerConnections connections, mesh::Place place);
   std::optional<NodeId> gone() const;
+  Status leave_for_another(const Status& why);
   // ---- session_reducing.cc
   void make_reducing();
   Status begin_reducing(const Status& connected);
@@ -153,6 +155,9 @@ class Session {
   SteadyPaceClock pace_;
   mesh::StopFlag stop_channels_;  // to other stages
   std::optional<NodeId> unmet_;   // who was gone when this node was to be connected to it
+  // Then these stand until the others know: to them this node would be gone as well.
+  std::optional<mesh::Listening> listening_;
+  std::shared_ptr<const void> begun_;
   std::shared_ptr<mesh::Channels> channels_;
   std::unique_ptr<AllReduceExchange> reduces_;  // exchange.kind: allreduce; else null
   PsClient client_;

@@ -31,14 +31,15 @@ std::pair<mesh::PeerConnections, mesh::Place> take_stage(std::uint32_t stages,
 // node; null where it is of another group.
 Result<mesh::PeerConnections> meet_group(std::uint32_t members, const mesh::Listening& listening,
                                          const mesh::Place& place, const mesh::StopFlag& stop,
-                                         std::chrono::milliseconds within, std::optional<NodeId>& unmet) {
+                                         std::chrono::milliseconds within, std::optional<NodeId>& unmet,
+                                         std::shared_ptr<const void>& begun) {
   const std::uint32_t first = place.rank / members * members;
   mesh::Place of_group{.rank = place.rank - first, .endpoints = {}, .token = place.token, .key = place.key};
   for (std::uint32_t node = first; node < first + members; ++node) {
     of_group.endpoints.push_back(place.endpoints[node]);
     of_group.nodes.emplace_back(node);
   }
-  auto met = mesh::shake_hands(listening, of_group, stop, within, &unmet);
+  auto met = mesh::shake_hands(listening, of_group, stop, within, &unmet, &begun);
   forget(of_group.key);
   PACELINE_ASSIGN_OR_RETURN(mesh::PeerConnections own, std::move(met));
   mesh::PeerConnections connections(place.endpoints.size());
@@ -72,7 +73,13 @@ Result<mesh::Listening> Session::listen() const {
 // Where nodes talk to each other: every one knows every other one.
 Status Session::meet_nodes() {
   if (!nodes_are_connected(config_)) return Status::ok();
-  PACELINE_ASSIGN_OR_RETURN(const mesh::Listening listening, listen());
+  PACELINE_ASSIGN_OR_RETURN(mesh::Listening listening, listen());
+  PACELINE_RETURN_IF_ERROR(connect_nodes(listening_.emplace(std::move(listening))));
+  listening_.reset();
+  return Status::ok();
+}
+
+Status Session::connect_nodes(const mesh::Listening& listening) {
   wire::Peers own;
   own.endpoints = {listening.endpoint};
   PACELINE_ASSIGN_OR_RETURN(wire::Peers peers,
@@ -88,18 +95,21 @@ Status Session::meet_nodes() {
     if (connected.is_ok() && members > 1) connected = reduces_->await_all();
     PACELINE_RETURN_IF_ERROR(begin_reducing(connected));
     if (members > 1) {
-      PACELINE_ASSIGN_OR_RETURN(mesh::PeerConnections connections,
-                                meet_group(members, listening, place, stop_channels_, within, unmet_));
+      PACELINE_ASSIGN_OR_RETURN(
+          mesh::PeerConnections connections,
+          meet_group(members, listening, place, stop_channels_, within, unmet_, begun_));
       meet_peers(std::move(connections), std::move(place));
     }
   } else {
     PACELINE_ASSIGN_OR_RETURN(mesh::PeerConnections connections,
-                              mesh::shake_hands(listening, place, stop_channels_, within, &unmet_));
+                              mesh::shake_hands(listening, place, stop_channels_, within, &unmet_, &begun_));
+    std::pair<mesh::PeerConnections, mesh::Place> of_stage;
+    if (reduces_ != nullptr) of_stage = take_stage(config_.pipeline.stages, connections, place);
+    meet_peers(std::move(connections), std::move(place));
     if (reduces_ != nullptr) {
-      auto [of_same, place_there] = take_stage(config_.pipeline.stages, connections, place);
+      auto& [of_same, place_there] = of_stage;
       PACELINE_RETURN_IF_ERROR(begin_reducing(reduces_->connect(std::move(of_same), std::move(place_there))));
     }
-    meet_peers(std::move(connections), std::move(place));
   }
   parts_.log.info("node " + to_string(parts_.node) + " is connected to " +
                   std::to_string(config_.cluster.nodes - 1) + " other node(s), and listens at " +
@@ -125,6 +135,16 @@ std::optional<NodeId> Session::gone() const {
   if (unmet_) return unmet_;
   const auto of_sum = reduces_ != nullptr ? reduces_->gone() : std::nullopt;
   return of_sum || channels_ == nullptr ? of_sum : channels_->gone();
+}
+
+// Its connections to the others stand until they know, too, a lease at most: to them it would be gone as well, and so they
+// would name it. How the run ended.
+Status Session::leave_for_another(const Status& why) {
+  const std::optional<NodeId> lost = gone();
+  client_.leave(why, lost);
+  if (!lost || client_.lost() != Lost::kNothing) return why;
+  const std::optional<Status> over = client_.await_over(config_.cluster.lease);
+  return over && !over->is_ok() ? *over : why;
 }
 
 }  // namespace paceline

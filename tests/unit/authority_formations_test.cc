@@ -14,6 +14,7 @@ TEST_CASE("a node that goes since another one has gone says which, and that one 
         "node 1 lost: node 1 (10.0.0.2:7) closed its connection, says node 0 (exchange.kind: allreduce "
         "needs every node until its first step)");
   CHECK(run.summary().lost.front().rfind("node 1: ", 0) == 0);
+  CHECK(run.sent.of<wire::RunOver>(kNode0).size() == 1);  // for which its connections to the others stand
 }
 
 // Behind their first step, reached at ports 7.

@@ -290,5 +290,18 @@ TEST_CASE("a run that ends so that it can be resumed is a loss to who waits for 
   CHECK(f.client->run_over().has_value() != waits);
 }
 
+// It ends only then (worker/session.h), however the others go on.
+TEST_CASE("a node that has left because of another one hears how the run ended") {
+  ClientFixture f;
+  f.options.cluster.reconnect_timeout = 20s;
+  f.join();
+  f.client->leave(unavailable("node 1 closed its connection"), NodeId(1));
+  CHECK_FALSE(f.client->await_over(0s));
+  f.left->send(wire::RunOver{StatusCode::kUnavailable, "node 1 lost", /*resumable=*/true});
+  const auto over = f.client->await_over(20s);
+  REQUIRE(over);
+  CHECK(over->message() == "node 1 lost");
+}
+
 }  // namespace
 }  // namespace paceline

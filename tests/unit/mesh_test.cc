@@ -11,6 +11,7 @@
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <cstddef>
+#include <future>
 #include <memory_resource>
 #include <thread>
 
@@ -187,6 +188,54 @@ TEST_CASE("a rank whose port is closed is named at once") {
   std::optional<NodeId> gone;
   CHECK_FALSE(shake_hands(*ranks.listeners[1], of_group, ranks.stops[1], kWithin, &gone).is_ok());
   CHECK(gone == NodeId(4));
+}
+
+// None that lives does, so whichever is named has gone.
+TEST_CASE("where several ranks have closed their connections one is named, at whatever the others were") {
+  const bool shares = GENERATE(false, true);
+  Ranks ranks(3);
+  if (shares) ranks.share(1000);
+  std::vector<std::future<bool>> others;
+  for (const std::uint32_t rank : {1U, 2U}) {
+    others.push_back(std::async(std::launch::async, [&ranks, rank] {
+      return shake_hands(*ranks.listeners[rank], ranks.place(rank), ranks.stops[rank], kWithin).is_ok();
+    }));
+  }
+  auto met = shake_hands(*ranks.listeners[0], ranks.place(0), ranks.stops[0], kWithin);
+  for (std::future<bool>& other : others) CHECK(other.get());
+  REQUIRE(met.is_ok());
+  const auto mesh = Mesh::over(std::move(met).value(), ranks.place(0), ranks.stops[0]);
+  std::pmr::vector<float> vector(100);
+  const Status failed = shares
+                            ? mesh->share(kWithin, ranks.segments[0])
+                            : mesh->reduce(Program(planned(Algorithm::kRing, 3, 100), 0), vector, 0, kWithin);
+  CHECK(failed.code() == StatusCode::kUnavailable);
+  CHECK(mesh->gone() == 1);
+}
+
+TEST_CASE("a rank that goes before all have met is named, though another one has gone behind its Hello") {
+  Ranks ranks(3);
+  std::thread others([&ranks] {
+    for (const std::uint32_t rank : {0U, 1U}) {
+      pollfd waits = {ranks.listeners[rank]->socket.get(), POLLIN, 0};
+      ::poll(&waits, 1, static_cast<int>(kWithin.count()));
+      const auto connection = accept_from(ranks.listeners[rank]->socket);
+      if (rank == 1 || !connection.is_ok()) continue;
+      RawRank::Hello hello{};
+      constexpr std::size_t kBytes = offsetof(RawRank::Hello, key);
+      waits = {connection->get(), POLLIN, 0};
+      ::poll(&waits, 1, static_cast<int>(kWithin.count()));
+      CHECK(::recv(connection->get(), &hello, kBytes, 0) == static_cast<ssize_t>(kBytes));
+      hello.from = 0;
+      CHECK(::write(connection->get(), &hello, kBytes) == static_cast<ssize_t>(kBytes));
+    }
+  });
+  std::optional<NodeId> gone;
+  const Status met =
+      shake_hands(*ranks.listeners[2], ranks.place(2), ranks.stops[2], kWithin, &gone).status();
+  others.join();
+  CHECK(met.message() == "node 1 (" + ranks.endpoints[1] + ") closed its connection");
+  CHECK(gone == NodeId(1));
 }
 
 TEST_CASE("who cannot connect for want of a descriptor of its own says of nobody that it is gone") {

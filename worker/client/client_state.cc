@@ -90,6 +90,13 @@ bool ClientState::left() const {
 void ClientState::over(Status how) {
   const std::lock_guard lock(mutex_);
   if (!run_over_) run_over_ = std::move(how);
+  changed_.notify_all();
+}
+
+std::optional<Status> ClientState::await_over(std::chrono::nanoseconds timeout) {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, timeout, [this] { return run_over_.has_value(); });
+  return run_over_;
 }
 
 std::optional<Status> ClientState::run_over() const {

@@ -67,6 +67,8 @@ class ClientState {
   // What the authority said first of how the run ended; nullopt while it goes on.
   void over(Status how);
   std::optional<Status> run_over() const;
+  // The same, for which is waited.
+  std::optional<Status> await_over(std::chrono::nanoseconds timeout);
   // Once it is closed: how the run ended, or why it was closed without that. No time-out: the client's I/O
   // thread closes when a server is silent for a lease.
   Status await_end();

@@ -140,7 +140,8 @@ Status ReceivedMessages::handle(ServerLink& link, wire::Error& error, wire::Payl
 
 Status ReceivedMessages::handle(ServerLink& link, wire::RunOver& over, wire::Payload&) {
   Status how(over.code, over.message);
-  const bool goes_on = over.resumable && client_.options.cluster.reconnect_timeout > Duration(0);
+  const bool may_go_on = over.resumable && client_.options.cluster.reconnect_timeout > Duration(0);
+  const bool goes_on = may_go_on && !client_.state.left();
   if (goes_on) {
     client_.connections.ended(link, how);
   } else {

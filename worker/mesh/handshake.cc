@@ -76,13 +76,9 @@ class Handshake {
     while (missing() > 0) PACELINE_RETURN_IF_ERROR(wait());
     return std::move(found_);
   }
-  // Behind run(). Who has closed its connection may have done so because of another one that has.
-  std::optional<NodeId> gone() const {
-    const bool others = std::any_of(found_.begin(), found_.end(),
-                                    [](const auto& peer) { return peer != nullptr && peer->is_closed(); });
-    return gone_ && !others ? std::optional(place_.node_of(*gone_)) : std::nullopt;
-  }
-  // Behind a run() that has failed, and gone().
+  // Behind run().
+  std::optional<NodeId> gone() const { return gone_ ? std::optional(place_.node_of(*gone_)) : std::nullopt; }
+  // Behind a run() that has failed.
   std::shared_ptr<const void> take_begun() {
     struct Begun {
       PeerConnections found;

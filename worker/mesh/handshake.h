@@ -18,8 +18,8 @@
 namespace paceline::mesh {
 
 // The connections of Mesh::connect(), by rank; its errors. `gone`, where it is not null: with kUnavailable the node that
-// nobody listens for, or that has closed its connection; nullopt where it is none or several. `begun`, where it is not
-// null: on an error what there is of connections, which ends with it; for the other end they may be whole already.
+// nobody listens for, or that has closed its connection; nullopt where it is none. `begun`, where it is not null: on an
+// error what there is of connections, which ends with it; for the other end they may be whole already.
 Result<PeerConnections> shake_hands(const Listening& listening, const Place& place, const StopFlag& stop,
                                     std::chrono::milliseconds within, std::optional<NodeId>* gone = nullptr,
                                     std::shared_ptr<const void>* begun = nullptr);

@@ -52,8 +52,19 @@ std::unique_ptr<Mesh> Mesh::over(PeerConnections connections, Place place, StopF
 
 Status Mesh::share(std::chrono::milliseconds within, std::shared_ptr<wire::SharedSegment> segment) {
   if (!place_.shares) return Status::ok();
-  PACELINE_ASSIGN_OR_RETURN(shared_, SharedPeers::agree(place_, peers_, std::move(segment), stop_, within));
+  auto agreed = SharedPeers::agree(place_, peers_, std::move(segment), stop_, within);
+  if (agreed.status().code() == StatusCode::kUnavailable) static_cast<void>(closed_peers());
+  PACELINE_ASSIGN_OR_RETURN(shared_, std::move(agreed));
   return Status::ok();
+}
+
+std::vector<std::uint32_t> Mesh::closed_peers() {
+  std::vector<std::uint32_t> closed;
+  for (std::uint32_t rank = 0; rank < peers_.size(); ++rank) {
+    if (rank != place_.rank && peers_[rank]->is_closed()) closed.push_back(rank);
+  }
+  if (!closed.empty()) gone_ = closed.front();
+  return closed;
 }
 
 Status Mesh::reduce(const schedule::Program& program, std::span<float> vector, std::uint32_t number,

@@ -117,12 +117,14 @@ class Mesh {
   bool has_keys() const { return has_keys_; }  // the same on all ranks
   // What it has sent so far, or let others read, as bytes of floats alone, as encoded.
   std::int64_t bytes_sent() const { return bytes_sent_; }
-  // The rank that had closed its connection when reduce() failed by it; none where it was none or several.
+  // The first rank that had closed its connection when share() or reduce() failed by it.
   std::optional<std::uint32_t> gone() const { return gone_; }
 
  private:
   Mesh(Place place, StopFlag& stop);
   class Reduction;
+  // Looks anew. In order; the first is gone().
+  std::vector<std::uint32_t> closed_peers();
 
   Place place_;
   StopFlag& stop_;

@@ -86,20 +86,17 @@ class Mesh::Reduction {
 
   // "node 3 (10.0.0.3:40123), node 4 (10.0.0.4:40123) closed their connections"; empty: none has.
   std::string closed_connections() {
-    std::string names;
-    int count = 0;
-    for (std::uint32_t rank = 0; rank < mesh_.peers_.size(); ++rank) {
-      if (rank == mesh_.place_.rank) continue;
-      if (mesh_.shares_memory() && mesh_.shared_->with(rank)) {
+    for (std::uint32_t rank = 0; mesh_.shares_memory() && rank < mesh_.peers_.size(); ++rank) {
+      const bool is_read = rank != mesh_.place_.rank && mesh_.shared_->with(rank);
+      if (is_read)
         static_cast<void>(mesh_.peers_[rank]->drain());  // fails where it is closed, as is looked at next
-      }
-      if (!mesh_.peers_[rank]->is_closed()) continue;
-      names += (count++ == 0 ? "" : ", ") + name_of(mesh_.place_, rank);
-      mesh_.gone_ = rank;
     }
-    if (count != 1) mesh_.gone_.reset();
-    if (count == 0) return "";
-    return names + (count == 1 ? " closed its connection" : " closed their connections");
+    std::string names;
+    const std::vector<std::uint32_t> closed = mesh_.closed_peers();
+    for (const std::uint32_t rank : closed)
+      names += (names.empty() ? "" : ", ") + name_of(mesh_.place_, rank);
+    if (closed.empty()) return "";
+    return names + (closed.size() == 1 ? " closed its connection" : " closed their connections");
   }
 
   struct Row {
