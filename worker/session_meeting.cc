@@ -143,7 +143,7 @@ Status Session::leave_for_another(const Status& why) {
   const std::optional<NodeId> lost = gone();
   client_.leave(why, lost);
   if (!lost || client_.lost() != Lost::kNothing) return why;
-  const std::optional<Status> over = client_.await_over(config_.cluster.lease);
+  const std::optional<Status> over = client_.run_over(config_.cluster.lease);
   return over && !over->is_ok() ? *over : why;
 }
 

@@ -296,9 +296,9 @@ TEST_CASE("a node that has left because of another one hears how the run ended")
   f.options.cluster.reconnect_timeout = 20s;
   f.join();
   f.client->leave(unavailable("node 1 closed its connection"), NodeId(1));
-  CHECK_FALSE(f.client->await_over(0s));
+  CHECK_FALSE(f.client->run_over());
   f.left->send(wire::RunOver{StatusCode::kUnavailable, "node 1 lost", /*resumable=*/true});
-  const auto over = f.client->await_over(20s);
+  const auto over = f.client->run_over(20s);
   REQUIRE(over);
   CHECK(over->message() == "node 1 lost");
 }

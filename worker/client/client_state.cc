@@ -93,14 +93,9 @@ void ClientState::over(Status how) {
   changed_.notify_all();
 }
 
-std::optional<Status> ClientState::await_over(std::chrono::nanoseconds timeout) {
+std::optional<Status> ClientState::run_over(std::chrono::nanoseconds timeout) {
   std::unique_lock lock(mutex_);
   changed_.wait_for(lock, timeout, [this] { return run_over_.has_value(); });
-  return run_over_;
-}
-
-std::optional<Status> ClientState::run_over() const {
-  const std::lock_guard lock(mutex_);
   return run_over_;
 }
 

@@ -64,11 +64,9 @@ class ClientState {
   bool leave();
   bool left() const;
 
-  // What the authority said first of how the run ended; nullopt while it goes on.
+  // What the authority said first of how the run ended; nullopt while it goes on. It may be waited for.
   void over(Status how);
-  std::optional<Status> run_over() const;
-  // The same, for which is waited.
-  std::optional<Status> await_over(std::chrono::nanoseconds timeout);
+  std::optional<Status> run_over(std::chrono::nanoseconds timeout = {});
   // Once it is closed: how the run ended, or why it was closed without that. No time-out: the client's I/O
   // thread closes when a server is silent for a lease.
   Status await_end();

@@ -141,10 +141,8 @@ class PsClient final : public Coordinator, public Exchange {
   // Whether it was closed because servers were lost: silent for a lease, another process than the one that
   // had welcomed this node, or ended by the authority in a way that can be resumed.
   Lost lost() const { return state_.lost(); }
-  // How the run ended, as the authority said; nullopt while it goes on.
-  std::optional<Status> run_over() const { return state_.run_over(); }
-  // The same, for which is waited, also behind leave().
-  std::optional<Status> await_over(std::chrono::nanoseconds timeout) { return state_.await_over(timeout); }
+  // How the run ended, as the authority said; nullopt while it goes on. It may be waited for, also behind leave().
+  std::optional<Status> run_over(std::chrono::nanoseconds timeout = {}) { return state_.run_over(timeout); }
 
  private:
   // Sends what is to be asked, if it is not asked already.
