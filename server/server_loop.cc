@@ -300,6 +300,7 @@ void ServerLoop::tick() {
   const Pause pause{now - last_tick_ - kTick, now};
   if (pause.length > kPauseAtLeast) discount_pause(pause);
   const auto since_last = now - std::exchange(last_tick_, now);
+  for (const Peer peer : connections_.losses().unreachable().in_doubt(now)) connections_.beat(peer, {});
   for (const Unreachable::Entry& lost : connections_.losses().take_unreachable(now)) {
     if (!lost.dropped && is_done(lost.peer)) continue;
     lose(lost.peer, lost.why, lost.dropped ? Loss::kForGood : Loss::kOutOfReach, now);

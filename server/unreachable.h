@@ -63,6 +63,15 @@ class Unreachable {
     elsewhere_.emplace_back(peer, now);
   }
 
+  // Of whom that was said not long ago, while ours is not known to have broken: that shows only where something is sent.
+  std::vector<Peer> in_doubt(Ticks now) const {
+    std::vector<Peer> peers;
+    for (const auto& [peer, at] : elsewhere_) {
+      if (now - at <= kSeenAtMostBefore && !is_missing(peer)) peers.push_back(peer);
+    }
+    return peers;
+  }
+
   // Whether its connection broke, and it is not back.
   bool is_missing(Peer peer) const {
     return std::any_of(entries_.begin(), entries_.end(), [&](const Entry& e) { return e.peer == peer; });

@@ -89,6 +89,18 @@ TEST_CASE("whose connection to another peer ended long before ours may have met 
   CHECK(is_lost(broke + std::chrono::seconds(10)));
 }
 
+TEST_CASE(
+    "whose connection to another peer has just ended is in doubt until ours is known to have broken, or for "
+    "a while") {
+  Unreachable unreachable;
+  CHECK(unreachable.in_doubt(Ticks(1000)).empty());
+  unreachable.ended_elsewhere(kNode, Ticks(1000));
+  CHECK(unreachable.in_doubt(Ticks(1'500'001'000)) == std::vector<Peer>{kNode});
+  CHECK(unreachable.in_doubt(Ticks(1'500'001'001)).empty());
+  unreachable.add(kNode, unavailable("no route"), Ticks(2000));
+  CHECK(unreachable.in_doubt(Ticks(2000)).empty());
+}
+
 TEST_CASE("while this process stood still nobody could be heard to come back") {
   Unreachable unreachable;
   unreachable.add(kNode, unavailable("no route"), Ticks(1000), std::chrono::nanoseconds(100));
