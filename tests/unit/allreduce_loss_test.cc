@@ -471,7 +471,8 @@ TEST_CASE("a share of the optimizer's state that is lost with its keeper ends th
                              "DATA_LOSS: the optimizer's state of node 0 is lost, since node 1, which "
                              "has kept it, is lost as well"));
   CHECK(left.states.size() == 2);
-  CHECK(left.formations.empty());  // it does not go on
+  // It does not go on; but while node 1 is still alive the two may have met without node 0.
+  CHECK((left.formations.empty() || left.formations == std::vector<std::uint32_t>{2}));
   const Life goes_on = lives_with({{0, 2, kTensorFloats, {}}})[2];
   CHECK((goes_on.states.size() == kSteps && goes_on.formations == std::vector<std::uint32_t>{2}));
 }
