@@ -96,7 +96,8 @@ TEST_CASE(
   CHECK_THAT(warnings[0], Contains("window 0 has no accuracy") && Contains("expected a train_loss"));
   CHECK_THAT(warnings[1], Contains("version 1 has no accuracy") && Contains("run.target_accuracy"));
   std::vector<std::optional<double>> accuracies;
-  for (const CurveRow& row : read_curve(run.config.run.out).value()) {
+  const std::vector<CurveRow> rows = read_curve(run.config.run.out).value();
+  for (const CurveRow& row : rows) {
     if (row.test_loss) accuracies.push_back(row.train_accuracy);
   }
   CHECK(accuracies == std::vector<std::optional<double>>{std::nullopt, std::nullopt, 0.5});
