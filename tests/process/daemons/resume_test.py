@@ -83,13 +83,17 @@ class Resume(CalmRuns):
         self.saves = (self.total, f"checkpoint.every_clocks={EVERY}")
 
     def killed(self, *overrides, written=2):
-        """A run whose processes are all killed once so many checkpoints are written."""
-        servers, nodes = self.start_run(*self.saves, *overrides)
-        self.wait_for_written(written)
-        for program in servers + nodes:
-            program.send(signal.SIGKILL)
-        for program in servers + nodes:
-            program.end()
+        """A run whose processes are all killed once so many checkpoints are written; again where it had ended before."""
+        while True:
+            servers, nodes = self.start_run(*self.saves, *overrides)
+            self.wait_for_written(written)
+            for program in servers + nodes:
+                program.send(signal.SIGKILL)
+            for program in servers + nodes:
+                program.end()
+            if not (self.run_dir / "summary.json").exists():
+                return
+            shutil.rmtree(self.run_dir)
 
     def resume(self, *overrides):
         servers = [self.server(k, "--resume", *self.saves, *overrides) for k in range(self.shards)]
