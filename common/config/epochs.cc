@@ -106,7 +106,10 @@ class Epochs {
     Result<Counts> made = counted(key, epochs, unit);
     if (given_.has(other) && !(made.is_ok() && *made == now)) {
       // A file that says both, where an argument leaves open what an epoch has.
-      if (!made.is_ok() && !is_argument(key)) return std::optional<Counts>();
+      if (!made.is_ok() && !is_argument(key)) {
+        notes_.push_back(key + ": does not count, " + other + " does: " + made.status().message());
+        return std::optional<Counts>();
+      }
       if (made.is_ok() && is_argument(other) == is_argument(key) &&
           !(is_of_other_samples() && !is_argument(key))) {
         return refuse(key, "said twice", in_a_row(*made) + " here, and in " + other + " " + in_a_row(now),

@@ -303,5 +303,16 @@ TEST_CASE("a node that has left because of another one hears how the run ended")
   CHECK(over->message() == "node 1 lost");
 }
 
+TEST_CASE(
+    "who has left because of another one waits for no end of the run once nobody can say it, or it is closed "
+    "anew") {
+  ClientFixture f;
+  f.join();
+  f.client->leave(unavailable("node 1 closed its connection"), NodeId(1));
+  SECTION("its connection to the authority breaks") { f.left.reset(); }
+  SECTION("it is stopped") { f.client->close(aborted("stopped by a signal")); }
+  CHECK_FALSE(f.client->run_over(1h));
+}
+
 }  // namespace
 }  // namespace paceline

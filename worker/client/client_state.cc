@@ -93,9 +93,15 @@ void ClientState::over(Status how) {
   changed_.notify_all();
 }
 
+void ClientState::expect_no_end() {
+  const std::lock_guard lock(mutex_);
+  expects_no_end_ = true;
+  changed_.notify_all();
+}
+
 std::optional<Status> ClientState::run_over(std::chrono::nanoseconds timeout) {
   std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, timeout, [this] { return run_over_.has_value(); });
+  changed_.wait_for(lock, timeout, [this] { return run_over_.has_value() || expects_no_end_; });
   return run_over_;
 }
 

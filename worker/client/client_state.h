@@ -64,8 +64,10 @@ class ClientState {
   bool leave();
   bool left() const;
 
-  // What the authority said first of how the run ended; nullopt while it goes on. It may be waited for.
+  // What the authority said first of how the run ended; nullopt while it goes on. It may be waited for,
+  // until nobody can say it any more.
   void over(Status how);
+  void expect_no_end();
   std::optional<Status> run_over(std::chrono::nanoseconds timeout = {});
   // Once it is closed: how the run ended, or why it was closed without that. No time-out: the client's I/O
   // thread closes when a server is silent for a lease.
@@ -78,6 +80,7 @@ class ClientState {
   Lost lost_ = Lost::kNothing;
   bool left_ = false;
   std::optional<Status> run_over_;
+  bool expects_no_end_ = false;
   std::vector<Standing> servers_;
   std::optional<wire::Peers> peers_;
   std::optional<RunState> run_state_;

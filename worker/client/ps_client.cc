@@ -231,7 +231,7 @@ Status PsClient::finish(wire::NodeReport report) {
 }
 
 void PsClient::close(Status why, Lost lost) {
-  if (!state_.close(why, lost)) return;
+  if (!state_.close(why, lost)) return state_.expect_no_end();
   mailboxes_.close(why);
   evaluations_.close(why);
   pulls_.close(std::move(why));

@@ -183,6 +183,8 @@ void ServerConnections::send_leave(const wire::Leave& leave) {
     if (link.socket != nullptr) (void)link.socket->send({leave, {}});
   }
   left_at_ = steady_now();
+  const ServerLink& authority = links_[kAuthority.value];
+  if (authority.broken || authority.socket == nullptr) client_.state.expect_no_end();
 }
 
 Status ServerConnections::welcome(ServerLink& link, const wire::Welcome& welcome) {
@@ -265,6 +267,7 @@ void ServerConnections::ended(ServerLink& link, const Status& how) {
 }
 
 void ServerConnections::lose(const ServerLink& link, const Status& why) {
+  if (link.shard == kAuthority) client_.state.expect_no_end();
   events_.lost(lost_with(link), why);
 }
 

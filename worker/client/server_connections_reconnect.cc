@@ -29,6 +29,7 @@ constexpr std::int64_t kReconnectsLogged = 100;
 
 void ServerConnections::broke(ServerLink& link, std::int64_t connection, const std::string& how) {
   const bool over = shut_ || client_.state.left() || !client_.state.closed().is_ok();
+  if (over && link.shard == kAuthority && connection == link.connection) client_.state.expect_no_end();
   if (over || connection != link.connection || link.socket == nullptr || link.reconnects_at) return;
   if (!link.broken) {
     link.broken = {client_.options.clock()};
