@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <map>
+#include <string_view>
 
 #include "common/hex.h"
 #include "tests/unit/model_fixture.h"
@@ -34,7 +35,7 @@ NetworkSpec residual(const std::string& model, std::int64_t classes = 10, bool z
   return build_network(train, {3, side, side}, classes).value();
 }
 
-const Layer& layer_named(const NetworkSpec& network, const std::string& name) {
+const Layer& layer_named(const NetworkSpec& network, std::string_view name) {
   return *std::ranges::find(network.layers, name, &Layer::name);
 }
 
