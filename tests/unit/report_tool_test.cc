@@ -1,12 +1,8 @@
 // `paceline report`: the numbers in its tables, and its one line for a directory that is no finished run.
 #include <catch2/catch.hpp>
 #include <filesystem>
-#include <fstream>
-#include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "common/files/atomic_file.h"
-#include "common/report/curve.h"
 #include "common/report/read_run.h"
 #include "tests/unit/line_of.h"
 #include "tests/unit/report_fixture.h"
