@@ -378,6 +378,11 @@ class ScriptTest(DaemonTest):
     def run_local(self, *arguments):
         return self.script("run_local.sh", self.config, "--out", self.run_dir, "--bin", BIN, *arguments)
 
+    @staticmethod
+    def node_1_of(script):
+        workers = daemons_of(script.pid, "paceline-worker")
+        return next(pid for pid in workers if "--node 1" in command_of(pid))
+
     def stand_in(self, path, text):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("#!/bin/sh\n" + text, encoding="utf-8")

@@ -15,11 +15,6 @@ from harness import ScriptTest
 class RunScripts(ScriptTest):
     """Whatever ends a script, its daemons end too, and its exit status tells the truth."""
 
-    @staticmethod
-    def node_1_of(script):
-        workers = harness.daemons_of(script.pid, "paceline-worker")
-        return next(pid for pid in workers if "--node 1" in harness.command_of(pid))
-
     def test_run_local_trains_and_prints_the_table(self):
         self.configure(shards=2)
         script = self.run_local("train.total_iterations=100")
