@@ -7,7 +7,7 @@
 #     --plots     what scripts/plot_run.py needs, too: pandas and matplotlib; and Pillow, with which
 #                 scripts/make_screenshots.sh packs its pictures
 #     --python    what only tests need, too: PyTorch, JAX, ONNX and the like, as tests/requirements.txt has them, in an environment
-#                 of Python's, build/python
+#                 of Python's, build/python; and protobuf for Python
 #     --slurm     what only a test needs, too: Slurm, of which the test starts one of its own, as its user
 #     --spark     what only a test needs, too: Java, for Spark, which is among those of --python
 #     --check     only names what is missing (exit 1 when something is)
@@ -19,7 +19,7 @@ for option in "$@"; do
     --browser) browser=(chromium chromium-driver) ;;
     --etcd) etcd=(etcd-server) ;;
     --plots) plots=(python3-pandas python3-matplotlib python3-pil) ;;
-    --python) environment=build/python python=(python3-venv) ;;
+    --python) environment=build/python python=(python3-venv python3-protobuf) ;;
     --slurm) slurm=(slurmctld slurmd slurm-client munge) ;;
     --spark) spark=(default-jre-headless) ;;
     --check) check=1 ;;

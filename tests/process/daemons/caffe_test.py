@@ -63,7 +63,10 @@ def net_parameter():
                 added.type_name = ".caffe." + kind
     pool = descriptor_pool.DescriptorPool()
     descriptor = pool.Add(file) or pool.FindFileByName(file.name)
-    return message_factory.GetMessageClass(descriptor.message_types_by_name["NetParameter"])
+    net = descriptor.message_types_by_name["NetParameter"]
+    if not hasattr(message_factory, "GetMessageClass"):  # before 4.22; Debian 12 has 3.21
+        return message_factory.MessageFactory(pool).GetPrototype(net)
+    return message_factory.GetMessageClass(net)
 
 
 def has_protobuf():
