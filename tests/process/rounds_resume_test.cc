@@ -25,7 +25,7 @@ using namespace std::chrono_literals;
 
 constexpr std::int64_t kLocalSteps = 4;
 constexpr std::int64_t kRoundsOfEach = 12;
-constexpr Clock kStopAt(6);  // of worker 0.0, in the middle of its round
+constexpr Clock kStopAt(6);  // of worker 0.0, in the middle of its round, of however many steps that is
 constexpr Clock kLagsAt(4);  // worker 1.0, until the stop is known
 
 RunConfig lagging_rounds(const TempFolder& folder) {
@@ -55,7 +55,7 @@ class Lag {
     if (step.worker == WorkerId(0, 0)) {
       leader_ = step.clock;
       moved_.notify_all();
-      if (step.clock == kStopAt && step.local_step == kLocalSteps / 2) stop();
+      if (step.clock == kStopAt && step.local_step == step.local_steps / 2) stop();
       return Status::ok();
     }
     if (step.local_step != 0) return Status::ok();
@@ -129,7 +129,7 @@ TEST_CASE("in_fragments_what_a_round_had_not_sent_at_a_stop_is_in_the_parameters
   config.sync.combine = CombineMode::kEach;
   config.exchange.fragments = 2;
   const RunSummary stopped = session(config, false);
-  CHECK(stopped.status == "stopped");
+  REQUIRE(stopped.status == "stopped");
   CHECK(stopped.final_version.value > kLagsAt.value + 1);
   // Of a checkpoint in mid-run, as those of the killed are, the workers have what it has.
   const bool goes_back = GENERATE(false, true);
@@ -161,7 +161,7 @@ TEST_CASE("with_sizes_by_speed_a_stop_ends_on_a_whole_round_of_all_workers") {
   RunConfig config = lagging_rounds(folder);
   config.train.local_balance = BatchSizing::kBySpeed;
   const RunSummary stopped = session(config, false);
-  CHECK(stopped.status == "stopped");
+  REQUIRE(stopped.status == "stopped");
   CHECK(stopped.final_version > Version(kStopAt.value));
   CHECK(stopped.iterations == 2 * kLocalSteps * stopped.final_version.value);
   const RunSummary resumed = session(config, true);

@@ -1,4 +1,6 @@
 // What the allocator is told: a program of its own, since it holds for the whole process.
+#include <sys/mman.h>
+
 #include <catch2/catch.hpp>
 #include <cstdint>
 #include <cstdlib>
@@ -14,10 +16,21 @@
 namespace paceline::wire {
 namespace {
 
-// Whether the system knows huge pages for those who ask; asking is without effect where it says never.
+constexpr std::size_t kMiB = std::size_t{1} << 20;
+constexpr std::size_t kHugePages = 4 * kMiB;  // two of them: what is marked begins and ends with a whole one
+
+// Whether the system knows huge pages for those who ask, of which it may still give none. Asked of the system itself:
+// in a chroot /sys need not be there.
 bool offered() {
-  std::ifstream file("/sys/kernel/mm/transparent_hugepage/enabled");
-  return file.good();
+#ifdef MADV_HUGEPAGE
+  void* const mapping = mmap(nullptr, kHugePages, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapping == MAP_FAILED) return false;
+  const bool taken = madvise(mapping, kHugePages, MADV_HUGEPAGE) == 0;
+  munmap(mapping, kHugePages);
+  return taken;
+#else
+  return false;
+#endif
 }
 
 // The flags of the mapping that holds `address`, as the system tells them: " hg " is marked for huge pages.
@@ -56,9 +69,6 @@ struct Free {
   void operator()(void* block) const { std::free(block); }
 };
 using Block = std::unique_ptr<void, Free>;
-
-constexpr std::size_t kMiB = std::size_t{1} << 20;
-constexpr std::size_t kHugePages = 4 * kMiB;  // two of them: what is marked begins and ends with a whole one
 
 TEST_CASE("what_is_allocated_after_asking_lies_in_memory_marked_for_huge_pages_again_and_again") {
   keep_freed_memory();
