@@ -42,8 +42,7 @@ ServerLoop::ServerLoop(boost::asio::io_context& io, const RunConfig& config, Sha
                 authority_, background_, generation_,
                 [this](const Status& state) { own_shard_.on_status(state); }),
       comparison_(log),
-      shard_end_(setup_, end_, connections_, sessions_, service_, authority_, link_, background_,
-                 shard_outbox_),
+      shard_end_(setup_, end_, connections_, service_, authority_, link_, background_, shard_outbox_),
       own_shard_(
           io, service_,
           {setup_, clock_, end_, role_, connections_, sessions_, authority_, link_, resuming_, replication_},
@@ -153,10 +152,24 @@ void ServerLoop::on_router(const wire::PeerId& from, Result<wire::Message> messa
 }
 
 void ServerLoop::on_node(Peer from, wire::Message message, Ticks now) {
-  const wire::Body& body = message.body;
-  if (generation_.waits()) return sessions_.on_waiting(from, body);
-  if (OwnShard::takes(body)) return own_shard_.on_message(from, std::move(message));
-  sessions_.to_authority(from, message, now);
+  if (generation_.waits()) return sessions_.on_waiting(from, message.body);
+  if (OwnShard::takes(message.body)) return own_shard_.on_message(from, std::move(message));
+  to_authority(from, message, now);
+}
+
+void ServerLoop::to_authority(Peer from, const wire::Message& message, Ticks now) {
+  Status status;
+  if (authority_) {
+    role_.note(As::kToAuthority, from, message.body, message.payload, now);
+    status = authority_->handle(from, message, now);
+    if (status.is_ok()) connections_.losses().ended_elsewhere(message.body, now);
+  } else {
+    status = invalid_argument(std::string(wire::name_of(message.body)) + " from " + to_string(from) + " to " +
+                              setup_.name() + ": it is for the authority");
+  }
+  // It tells the authority too, whose NodeLost says other shards what to forget.
+  if (std::holds_alternative<wire::Leave>(message.body)) return connections_.remove(from);
+  if (!status.is_ok()) connections_.refuse_unless_repeated(from.node(), status);
 }
 
 // At another shard.
@@ -215,11 +228,10 @@ void ServerLoop::drain() {
     local_.pop_front();
     deliver(speaker, std::move(message));
   }
-  end_turn();
+  if (replication_) replication_->end_turn();
   const bool done = !replication_ || replication_->is_done();
-  if (!end_.ended() && !role_.follows() && authority_ && authority_->over() && done) {
-    end_.end(authority_->result());
-  }
+  const bool over = authority_ && authority_->over() && !role_.follows();
+  if (!end_.ended() && over && done) end_.end(authority_->result());
   if (!end_.ended()) own_shard_.work_ahead();
 }
 
@@ -236,16 +248,6 @@ void ServerLoop::deliver(Speaker speaker, wire::Message message) {
                                    : failed_precondition(std::string(wire::name_of(message.body)) +
                                                          " of the shard before the run goes on");
   if (!status.is_ok()) setup_.log.warn(status.message());
-}
-
-void ServerLoop::end_turn() {
-  if (!replication_ || end_.ended()) return;
-  replication_->serving().send_turn();
-  for (auto& [to, message] : role_.release()) {
-    if (end_.ended()) return;
-    to.connection() ? connections_.send_released_output(*to.connection(), std::move(message))
-                    : link_.send_released_output(std::move(message));
-  }
 }
 
 // The peer takes no further part, whether it knows that or not: it may go on talking.

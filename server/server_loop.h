@@ -81,6 +81,7 @@ class ServerLoop final : private SpeakerOutbox::Route {
   // What comes in.
   void on_router(const wire::PeerId& from, Result<wire::Message> message);
   void on_node(Peer from, wire::Message message, Ticks now);
+  void to_authority(Peer from, const wire::Message& message, Ticks now);
   void on_authority(Result<wire::Message> message);
 
   // What goes out, and whoever is lost by that.
@@ -88,7 +89,6 @@ class ServerLoop final : private SpeakerOutbox::Route {
   void disconnect(NodeId node) override { connections_.disconnect(node); }
   void drain();
   void deliver(Speaker speaker, wire::Message message);
-  void end_turn();
   enum class Loss { kForGood, kOutOfReach };  // wire::NodeLost::out_of_reach
   void lose(Peer peer, const std::string& why, Loss loss, Ticks now);
   bool is_done(Peer peer) const;
