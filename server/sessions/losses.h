@@ -17,6 +17,8 @@
 
 namespace paceline::server {
 
+enum class Loss { kForGood, kOutOfReach };  // wire::NodeLost::out_of_reach
+
 class Losses {
  public:
   // Both outlive this.
